@@ -1,0 +1,102 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestLine(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		line   *Line
+		sends  []time.Duration // when requests are sent
+		served []time.Duration // when the store sees them; -1: refused
+		heard  []time.Duration // when their callers hear
+	}{
+		{
+			name:   "alone",
+			line:   &Line{PerSecond: 100, RoundTrip: 4 * time.Millisecond},
+			sends:  ms(0, 50),
+			served: ms(12, 62),
+			heard:  ms(14, 64),
+		},
+		{
+			name:   "one after the other",
+			line:   &Line{PerSecond: 100, RoundTrip: 4 * time.Millisecond},
+			sends:  ms(0, 0, 5, 100),
+			served: ms(12, 22, 32, 112),
+			heard:  ms(14, 24, 34, 114),
+		},
+		{
+			name:   "two may wait",
+			line:   &Line{PerSecond: 100, RoundTrip: 4 * time.Millisecond, Limit: 2},
+			sends:  ms(0, 0, 0, 0, 11),
+			served: ms(12, 22, 32, -1, 42),
+			heard:  ms(14, 24, 34, 4, 44),
+		},
+		{
+			name:   "only distance",
+			line:   &Line{RoundTrip: 4 * time.Millisecond},
+			sends:  ms(0, 0),
+			served: ms(2, 2),
+			heard:  ms(4, 4),
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				begin := time.Now()
+				for i, at := range test.sends {
+					time.Sleep(at - time.Since(begin))
+					fate := test.line.Fate(Call{N: int64(i + 1)})
+					served, heard := at+fate.Delay, at+fate.Delay+fate.Back
+					if refused := test.served[i] < 0; refused {
+						if !errors.Is(fate.Err, ErrBusy) || !fate.Lost {
+							t.Errorf("request %d meets %+v, want %v", i, fate, ErrBusy)
+						}
+					} else if fate.Err != nil || served != test.served[i] {
+						t.Errorf("request %d is served at %v, %v, want %v", i, served, fate.Err, test.served[i])
+					}
+					if heard != test.heard[i] {
+						t.Errorf("caller %d hears at %v, want %v", i, heard, test.heard[i])
+					}
+				}
+			})
+		})
+	}
+}
+
+func ms(values ...int) (durations []time.Duration) {
+	for _, v := range values {
+		durations = append(durations, time.Duration(v)*time.Millisecond)
+	}
+	return durations
+}
+
+// A thousand nodes at one partition: what it serves is what its rate allows,
+// and nobody is refused without a limit.
+func TestLineUnderLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		line := &Line{PerSecond: 500, RoundTrip: 2 * time.Millisecond}
+		store := NewSequences(&Options{Fate: line.Fate})
+		store.Set("orders", "1")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		begin := time.Now()
+		var wg sync.WaitGroup
+		for range 1000 {
+			wg.Go(func() {
+				if _, err := store.Load(ctx, "orders"); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if got, want := time.Since(begin), 2*time.Second+2*time.Millisecond; got != want {
+			t.Errorf("1000 requests took %v, want %v", got, want)
+		}
+	})
+}

@@ -1,0 +1,166 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"kennel/ids"
+)
+
+// What one sequence may hold, here and in the blob it stands for.
+const (
+	maxName     = 1024 // characters of a blob's name
+	maxText     = 64   // bytes; the longest number has 20
+	maxMetadata = 256  // bytes; far below the 8 KiB that a blob's headers share
+)
+
+// Sequences is an [ids.Store] that keeps its marks in memory.
+//
+// It is safe for concurrent use, linearizable, and gives every state it ever
+// holds a version of its own, also across deletion and creation. The police
+// look for versions that the store never gave out, for writers' names used
+// twice and for requests without a deadline.
+type Sequences struct {
+	wire
+	marks   map[string]ids.Mark // guarded by mu
+	version int64               // the last one given out; guarded by mu
+	writers map[string]bool     // every writer ever stored, if there are police; guarded by mu
+}
+
+// NewSequences returns an empty store.
+func NewSequences(o *Options) *Sequences {
+	s := &Sequences{wire: newWire(o), marks: make(map[string]ids.Mark)}
+	if s.police != nil {
+		s.writers = make(map[string]bool)
+	}
+	return s
+}
+
+// Load implements [ids.Store]. A text longer than any number comes back cut,
+// with its size, and is no number then.
+func (s *Sequences) Load(ctx context.Context, sequence string) (ids.Mark, error) {
+	if err := checkSequence(sequence); err != nil {
+		return ids.Mark{}, fmt.Errorf("load sequence %.80q: %w", sequence, err)
+	}
+	mark, err := send(ctx, &s.wire, "Load", sequence, func() (ids.Mark, error) {
+		mark, ok := s.marks[sequence]
+		if !ok {
+			return ids.Mark{}, ids.ErrNotFound
+		}
+		return mark, nil
+	})
+	if err != nil {
+		return ids.Mark{}, fmt.Errorf("load sequence %q: %w", sequence, err)
+	}
+	if size := len(mark.Text); size > maxText {
+		mark.Text = fmt.Sprintf("%s… (%d bytes)", mark.Text[:maxText], size)
+	}
+	return mark, nil
+}
+
+// Replace implements [ids.Store].
+func (s *Sequences) Replace(ctx context.Context, sequence string, old, next ids.Mark) (ids.Mark, error) {
+	if err := checkMark(sequence, next); err != nil {
+		return ids.Mark{}, fmt.Errorf("replace sequence %.80q: %w", sequence, err)
+	}
+	mark, err := send(ctx, &s.wire, "Replace", sequence, func() (ids.Mark, error) {
+		s.watch(sequence, old)
+		if s.marks[sequence].Version != old.Version { // both "" if there is none and none is expected
+			return ids.Mark{}, ids.ErrChanged
+		}
+		if s.writers != nil && next.Writer != "" {
+			if s.writers[next.Writer] {
+				s.police(fmt.Sprintf("two writes to %s bear the name %q", sequence, next.Writer))
+			}
+			s.writers[next.Writer] = true
+		}
+		return s.put(sequence, next), nil
+	})
+	if err != nil {
+		return ids.Mark{}, fmt.Errorf("replace sequence %q: %w", sequence, err)
+	}
+	return mark, nil
+}
+
+// watch reports a version that cannot come from this store.
+func (s *Sequences) watch(sequence string, old ids.Mark) {
+	if s.police == nil || old.Version == "" {
+		return
+	}
+	n, err := strconv.ParseInt(old.Version, 10, 64)
+	if err != nil || n < 1 || n > s.version {
+		s.police(fmt.Sprintf("version %q of %s was never given out", old.Version, sequence))
+	}
+}
+
+// put stores mark under a new version. Its caller holds mu.
+func (s *Sequences) put(sequence string, mark ids.Mark) ids.Mark {
+	s.version++
+	mark.Version = strconv.FormatInt(s.version, 10)
+	s.marks[sequence] = mark
+	return mark
+}
+
+// Set stores a text without condition, as another program or a person does
+// it: writer and floor are gone. It is no request and meets no fate.
+func (s *Sequences) Set(sequence, text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.put(sequence, ids.Mark{Text: text})
+}
+
+// Get returns what is stored, in full. It is no request and meets no fate.
+func (s *Sequences) Get(sequence string) (ids.Mark, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	mark, ok := s.marks[sequence]
+	return mark, ok
+}
+
+// Delete removes a sequence as a person does it, under everybody's hands. It
+// is no request and meets no fate.
+func (s *Sequences) Delete(sequence string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.marks, sequence)
+}
+
+func checkMark(sequence string, next ids.Mark) error {
+	if err := checkSequence(sequence); err != nil {
+		return err
+	}
+	if len(next.Text) > maxText {
+		return fmt.Errorf("text of %d bytes is longer than %d", len(next.Text), maxText)
+	}
+	for _, value := range []string{next.Writer, next.Floor} {
+		if len(value) > maxMetadata {
+			return fmt.Errorf("metadata of %d bytes is longer than %d", len(value), maxMetadata)
+		}
+		if strings.TrimSpace(value) != value || strings.ContainsFunc(value, notPrintable) {
+			return fmt.Errorf("metadata %q does not survive as an HTTP header", value)
+		}
+	}
+	return nil
+}
+
+func notPrintable(r rune) bool { return r < ' ' || r > '~' }
+
+// checkSequence applies the rules for a blob's name.
+func checkSequence(name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("the name is empty")
+	case utf8.RuneCountInString(name) > maxName:
+		return fmt.Errorf("the name is longer than %d characters", maxName)
+	case !utf8.ValidString(name) || strings.ContainsFunc(name, isControl):
+		return fmt.Errorf("the name holds control characters or is not UTF-8")
+	case strings.HasSuffix(name, ".") || strings.HasSuffix(name, "/") || strings.HasSuffix(name, `\`):
+		return fmt.Errorf("the name ends with a dot or a slash")
+	}
+	return nil
+}
+
+func isControl(r rune) bool { return r < ' ' || r == 0x7f }
