@@ -1,0 +1,289 @@
+package ids
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// world is everything there is: one stored mark, the nodes that reserve from
+// it, writes still on the network, and the numbers reserved so far. It is a
+// plain value, so that every choice can be taken from the same point.
+type world struct {
+	mark     Mark // no version: absent
+	version  int
+	nodes    [3]node
+	late     [2]write // writes reported as failed that have not arrived yet
+	nLate    int
+	faults   int    // how many more may happen
+	reserved uint64 // a bit for every number some node believes to own
+}
+
+type node struct {
+	claim claim
+	left  int // reservations to make
+}
+
+// What can become of a request.
+const (
+	served     = iota // carried out, and its answer heard
+	refused           // not carried out, reported as failed
+	unheard           // carried out, reported as failed
+	delayed           // reported as failed, carried out some time later
+	denied            // not carried out, reported as a lost race
+	garbled           // a Load that reads nonsense
+	crashed           // carried out, and the node is gone before it hears
+	newInPlace        // the node is replaced by a fresh one before it sends
+	outcomes
+)
+
+var errLost = errors.New("connection reset")
+
+const rangeSize = 2
+
+// explore takes every choice from w, and returns how many different worlds it
+// has seen. The history of choices is kept for the message.
+type explorer struct {
+	seen  map[[sha256.Size224]byte]bool
+	steps []string
+	fail  func(history string)
+	buf   []byte
+}
+
+func (e *explorer) explore(w world) {
+	if key := e.keyOf(&w); e.seen[key] {
+		return
+	} else {
+		e.seen[key] = true
+	}
+	for i := range w.nLate {
+		v := w
+		late := v.late[i]
+		v.nLate--
+		v.late[i] = v.late[v.nLate]
+		v.replace(late)
+		e.step(fmt.Sprintf("late write %s arrives", late.next.Writer), v)
+	}
+	for i := range w.nodes {
+		if w.nodes[i].left == 0 {
+			continue
+		}
+		for outcome := range outcomes {
+			v := w
+			if outcome != served {
+				if v.faults == 0 {
+					break
+				}
+				v.faults--
+			}
+			said, ok := v.move(i, outcome)
+			if !ok {
+				continue
+			}
+			if said == "DUPLICATE" {
+				e.fail(strings.Join(append(e.steps, fmt.Sprintf("node %d reserves numbers that are taken", i)), "\n"))
+				return
+			}
+			e.step(said, v)
+		}
+	}
+}
+
+func (e *explorer) step(said string, w world) {
+	e.steps = append(e.steps, said)
+	e.explore(w)
+	e.steps = e.steps[:len(e.steps)-1]
+}
+
+// keyOf describes a world, whichever of its nodes is called first: nodes differ
+// by name only, so of the orders that are alike but for names one is enough.
+func (e *explorer) keyOf(w *world) [sha256.Size224]byte {
+	parts := make([]string, 0, len(w.nodes))
+	for _, n := range w.nodes {
+		b := e.buf[:0]
+		b = appendWorld(b, int64(n.left), n.claim.next, n.claim.floor, n.claim.end, int64(n.claim.writes))
+		b = fmt.Appendf(b, "%t%t%t", n.claim.known, n.claim.fresh, n.claim.shared)
+		b = append(append(append(b, n.claim.held.Version...), ' '), n.claim.kept...)
+		b = appendMine(b, w.mark.Writer, n.claim.owner)
+		if p := n.claim.pending; p != nil {
+			b = appendWrite(b, *p)
+		}
+		for _, l := range w.late[:w.nLate] {
+			b = appendMine(b, l.next.Writer, n.claim.owner)
+			b = appendWrite(b, l)
+		}
+		parts = append(parts, string(b))
+		e.buf = b
+	}
+	slices.Sort(parts)
+	b := appendWorld(e.buf[:0], int64(w.version), int64(w.faults), int64(w.reserved), int64(w.nLate))
+	b = append(append(append(b, w.mark.Text...), ' '), w.mark.Version...)
+	for _, p := range parts {
+		b = append(append(b, '|'), p...)
+	}
+	e.buf = b
+	return sha256.Sum224(b)
+}
+
+func appendWorld(b []byte, values ...int64) []byte {
+	for _, v := range values {
+		b = append(strconv.AppendInt(b, v, 36), ' ')
+	}
+	return b
+}
+
+// appendMine says whether a writer is this owner, and which of its writes.
+func appendMine(b []byte, writer, owner string) []byte {
+	if number, mine := strings.CutPrefix(writer, owner+"/"); mine {
+		b = append(append(b, '*'), number...)
+	}
+	return append(b, ' ')
+}
+
+func appendWrite(b []byte, w write) []byte {
+	b = append(append(b, w.old.Version...), ' ')
+	return appendWorld(b, w.reserves.First, w.reserves.Last)
+}
+
+// move lets node i make its next request, with the given outcome. It reports
+// false when that outcome cannot happen to it.
+func (w *world) move(i, outcome int) (string, bool) {
+	n := &w.nodes[i]
+	if outcome == newInPlace {
+		n.claim = fresh(n.claim.owner + "'")
+		return fmt.Sprintf("node %d is replaced", i), true
+	}
+	req, err := n.claim.request(rangeSize, 1)
+	if err != nil {
+		n.left = 0
+		return fmt.Sprintf("node %d: %v", i, err), outcome == served
+	}
+	var did verdict
+	var r Range
+	if req.write == nil {
+		m, err := w.mark, error(nil)
+		if m.Version == "" {
+			m, err = Mark{}, ErrNotFound
+		}
+		switch outcome {
+		case served:
+		case refused:
+			m, err = Mark{}, errLost
+		case garbled:
+			m, err = Mark{Text: "12x", Version: m.Version}, nil
+		default:
+			return "", false // a read changes nothing: only its answer matters
+		}
+		did, r, err = n.claim.loaded(m, err)
+		if err != nil {
+			n.claim.begin() // this reservation has failed; the next caller tries again
+		}
+	} else {
+		m, err := Mark{}, errLost
+		switch outcome {
+		case served:
+			m, err = w.replace(*req.write)
+		case refused:
+		case unheard:
+			w.replace(*req.write)
+		case delayed:
+			if w.nLate == len(w.late) {
+				return "", false
+			}
+			w.late[w.nLate] = *req.write
+			w.nLate++
+		case denied:
+			err = ErrChanged
+		case crashed:
+			w.replace(*req.write)
+			n.claim = fresh(n.claim.owner + "'")
+			return fmt.Sprintf("node %d dies after its write", i), true
+		default:
+			return "", false
+		}
+		did, r, err = n.claim.replaced(m, err)
+	}
+	if did == reserved {
+		for number := r.First; number <= r.Last; number++ {
+			if w.reserved&(1<<number) != 0 {
+				return "DUPLICATE", true
+			}
+			w.reserved |= 1 << number
+		}
+		n.left--
+		n.claim.begin()
+	}
+	return fmt.Sprintf("node %d: outcome %d, verdict %d", i, outcome, did), true
+}
+
+// replace is the store: it compares and swaps.
+func (w *world) replace(write write) (Mark, error) {
+	if w.mark.Version != write.old.Version {
+		return Mark{}, ErrChanged
+	}
+	w.version++
+	w.mark = write.next
+	w.mark.Version = strconv.Itoa(w.version)
+	return w.mark, nil
+}
+
+func fresh(owner string) claim { return claim{owner: owner, first: 1, last: 60} }
+
+// TestClaimEveryOrder drives three nodes through two reservations each, in
+// every order of their requests, with every kind of fault at every place.
+func TestClaimEveryOrder(t *testing.T) {
+	for _, start := range []struct {
+		name string
+		mark Mark
+	}{
+		{name: "new sequence"},
+		{name: "existing sequence", mark: Mark{Text: "1", Version: "0"}},
+	} {
+		for _, faults := range []int{0, 1, 2} {
+			t.Run(fmt.Sprintf("%s/%d faults", start.name, faults), func(t *testing.T) {
+				reservations := 2
+				if faults == 2 {
+					reservations = 1 // and faults around each of them
+				}
+				w := world{mark: start.mark, faults: faults}
+				for i := range w.nodes {
+					w.nodes[i] = node{claim: fresh(string(rune('a' + i))), left: reservations}
+				}
+				e := explorer{seen: make(map[[sha256.Size224]byte]bool), fail: func(history string) { t.Fatal("a duplicate, after:\n" + history) }}
+				e.explore(w)
+				t.Logf("%d different worlds", len(e.seen))
+				if len(e.seen) < 1000 {
+					t.Errorf("saw %d worlds: too few to have been everywhere", len(e.seen))
+				}
+			})
+		}
+	}
+}
+
+// TestClaimReservesEverything checks the explorer itself: without faults and
+// races every number up to the end is reserved, in order.
+func TestClaimReservesEverything(t *testing.T) {
+	w := world{}
+	w.nodes[0] = node{claim: fresh("a"), left: 30}
+	for range 40 {
+		if w.nodes[0].left > 0 {
+			w.move(0, served)
+		}
+	}
+	if got := bits.OnesCount64(w.reserved); got != 60 {
+		t.Errorf("reserved %d numbers, want 60", got)
+	}
+	if _, err := w.nodes[0].claim.request(1, 1); err != nil {
+		t.Errorf("a used-up sequence was believed without looking again: %v", err)
+	}
+	w.nodes[0].left = 1
+	w.move(0, served) // looks again
+	if _, err := w.nodes[0].claim.request(1, 1); !errors.Is(err, ErrExhausted) {
+		t.Errorf("request from a used-up sequence: %v, want ErrExhausted", err)
+	}
+}

@@ -1,0 +1,49 @@
+package ids_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"kennel/ids"
+	"kennel/internal/memory"
+)
+
+func Example() {
+	ctx := context.Background()
+	store := memory.NewSequences(nil) // in an app: the blob store of internal/azure
+	g, err := ids.New(store, "orders", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	n, err := g.Next(ctx) // one number
+	if err != nil {
+		log.Fatal(err)
+	}
+	r, err := g.Lease(ctx, 500) // 500 in a row
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(n, r)
+
+	// Closing gives the unused numbers back, because nobody reserved since.
+	if err := g.Close(ctx); err != nil {
+		log.Fatal(err)
+	}
+	mark, _ := store.Get("orders")
+	fmt.Println("next free:", mark.Text)
+	// Output:
+	// 1 2–501
+	// next free: 502
+}
+
+func ExampleRaise() {
+	ctx := context.Background()
+	store := memory.NewSequences(nil)
+	fmt.Println(ids.Raise(ctx, store, "orders", 50_000))
+	fmt.Println(ids.Raise(ctx, store, "orders", 10))
+	// Output:
+	// <nil>
+	// raise sequence "orders" to 10: a sequence cannot be lowered: it stands at 50000
+}

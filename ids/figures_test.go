@@ -1,0 +1,84 @@
+package ids_test
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"kennel/ids"
+	"kennel/internal/memory"
+)
+
+// BenchmarkFigures prints the figures that the README promises, each beside
+// its bar. Rates are ratios to a bare atomic add in the same run, the median
+// of many short rounds taken in turn, so that a noisy machine hits both sides.
+func BenchmarkFigures(b *testing.B) {
+	for b.Loop() {
+		hotPath(b)
+		requests(b)
+	}
+}
+
+func hotPath(b *testing.B) {
+	const rounds, calls, run = 41, 2_000_000, 64
+	store := memory.NewSequences(nil)
+	// One range for the whole benchmark: this is about what is in hand.
+	g := newGenerator(b, store, &ids.Options{RangeSize: 1 << 36, MaxRangeSize: 1 << 36})
+	ctx := context.Background()
+	if _, err := g.Next(ctx); err != nil {
+		b.Fatal(err)
+	}
+
+	var bare atomic.Int64
+	var nexts, leases []float64
+	for range rounds {
+		start := time.Now()
+		for range calls {
+			bare.Add(1)
+		}
+		base := time.Since(start)
+
+		start = time.Now()
+		for range calls {
+			if _, err := g.Next(ctx); err != nil {
+				b.Fatal(err)
+			}
+		}
+		nexts = append(nexts, float64(base)/float64(time.Since(start)))
+
+		start = time.Now()
+		for range calls / run {
+			if _, err := g.Lease(ctx, run); err != nil {
+				b.Fatal(err)
+			}
+		}
+		leases = append(leases, float64(base)/float64(time.Since(start)))
+	}
+	next, lease := median(nexts), median(leases)
+	b.Logf("figure: order numbers, one at a time | %.0f %% of a bare atomic add | ≥ 92 %%", 100*next)
+	b.Logf("figure: order numbers, leased 64 at a time | %.1f × the rate of one at a time | ≥ 4 ×", lease/next)
+	b.Logf("figure: allocations per number | %.0f | 0", testing.AllocsPerRun(1000, func() { g.Next(ctx) }))
+}
+
+func requests(b *testing.B) {
+	const millions = 10
+	store := memory.NewSequences(nil)
+	g := newGenerator(b, store, &ids.Options{RangeSize: 1000, MaxRangeSize: 1000})
+	for range millions * 1_000_000 {
+		if _, err := g.Next(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.Logf("figure: requests per million numbers, ranges of 1000 | %.1f | ≤ 1001", float64(store.Calls())/millions)
+	if err := g.Close(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func median[T cmp.Ordered](values []T) T {
+	slices.Sort(values)
+	return values[len(values)/2]
+}

@@ -1,0 +1,274 @@
+package ids
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// What callers branch on, beside ErrCorrupt and ErrExhausted.
+var (
+	// ErrClosed says that the generator has been closed.
+	ErrClosed = errors.New("the generator is closed")
+
+	// ErrUnavailable says that the store has not reserved numbers within
+	// Options.MaxWait. Later it may.
+	ErrUnavailable = errors.New("the store has reserved no numbers in time")
+)
+
+// MaxLease is the most numbers that one Lease hands out.
+const MaxLease = 1_000_000
+
+// MaxExact is the largest whole number that every JSON reader keeps exactly,
+// and the default end of a sequence.
+const MaxExact = 1<<53 - 1
+
+// Options adjusts a Generator. Nil and zero fields mean the defaults.
+type Options struct {
+	// First is where a sequence begins that does not exist yet. Default 1.
+	First int64
+
+	// Last is the last number of the sequence. Default MaxExact.
+	Last int64
+
+	// RangeSize is the least that is reserved at once. Default 1000.
+	RangeSize int64
+
+	// MaxRangeSize is the most that is reserved at once, whatever the demand,
+	// and with it the most that a kill can lose twice over. Default
+	// 1,000,000, or RangeSize if that is larger.
+	MaxRangeSize int64
+
+	// RangeLasts is how long a range should serve the measured demand. The
+	// next one is reserved when half of that time is left, so half of it is
+	// also the storage outage that nobody notices. Default 60 s.
+	RangeLasts time.Duration
+
+	// CallTimeout bounds each request to the store. Default 5 s.
+	CallTimeout time.Duration
+
+	// MaxWait is the longest that a call waits for the store, even if its
+	// context lasts longer. Default: as long as the context.
+	MaxWait time.Duration
+}
+
+func (o *Options) withDefaults() (Options, error) {
+	var opt Options
+	if o != nil {
+		opt = *o
+	}
+	opt.First = orDefault(opt.First, 1)
+	opt.Last = orDefault(opt.Last, MaxExact)
+	opt.RangeSize = orDefault(opt.RangeSize, 1000)
+	opt.MaxRangeSize = orDefault(opt.MaxRangeSize, max(1_000_000, opt.RangeSize))
+	opt.RangeLasts = orDefault(opt.RangeLasts, time.Minute)
+	opt.CallTimeout = orDefault(opt.CallTimeout, 5*time.Second)
+	switch {
+	case opt.First < 0:
+		return opt, fmt.Errorf("ids.Options.First is %d: order numbers are not negative", opt.First)
+	case opt.Last < opt.First || opt.Last >= maxNext:
+		return opt, fmt.Errorf("ids.Options.Last is %d: give a number from First (%d) to %d", opt.Last, opt.First, int64(maxNext-1))
+	case opt.RangeSize < 0:
+		return opt, fmt.Errorf("ids.Options.RangeSize is %d: give at least 1", opt.RangeSize)
+	case opt.MaxRangeSize < opt.RangeSize:
+		return opt, fmt.Errorf("ids.Options.MaxRangeSize is %d: give at least RangeSize (%d)", opt.MaxRangeSize, opt.RangeSize)
+	case opt.RangeLasts < 0:
+		return opt, fmt.Errorf("ids.Options.RangeLasts is %v: give a positive duration", opt.RangeLasts)
+	case opt.CallTimeout < 0:
+		return opt, fmt.Errorf("ids.Options.CallTimeout is %v: give a positive duration", opt.CallTimeout)
+	case opt.MaxWait < 0:
+		return opt, fmt.Errorf("ids.Options.MaxWait is %v: give a positive duration", opt.MaxWait)
+	}
+	return opt, nil
+}
+
+func orDefault[T comparable](value, other T) T {
+	var zero T
+	if value == zero {
+		return other
+	}
+	return value
+}
+
+// Generator issues the numbers of one sequence. Its methods may be called
+// concurrently.
+type Generator struct {
+	word atomic.Int64 // the open window; opened and shut under mu
+
+	store    Store
+	sequence string
+	opt      Options
+	counts   counts
+
+	stop  chan struct{}  // closed by Close: no new waits, no new reservations
+	abort func()         // ends the request in flight; set while a filler runs
+	fills sync.WaitGroup // the running filler, at most one
+
+	claim claim // owned by the filler while one runs, else by Close
+
+	mu        sync.Mutex
+	closed    bool
+	filling   bool
+	low       bool     // fewer numbers in hand than there should be
+	opened    int64    // numbers the open window began with
+	ready     []Range  // reserved, in order, behind the open window
+	leases    []*lease // waiting for a range of their own
+	round     *round   // what those who wait are waiting for
+	pace      pace
+	issued    int64 // but for those out of the open window
+	reserved  int64
+	burnt     int64
+	returned  int64
+	waits     int64
+	lastError error // of the store, since the last success
+}
+
+// round is one filling of the buffer, waited for by any number of callers.
+type round struct {
+	done chan struct{}
+	err  error // set before done is closed: why no filling will help
+}
+
+// lease is a caller waiting for n numbers in a row.
+type lease struct {
+	n    int64
+	got  Range
+	err  error
+	done bool
+}
+
+// New returns a generator for a sequence. It does no I/O: the first Next does.
+func New(store Store, sequence string, options *Options) (*Generator, error) {
+	if err := CheckName(sequence); err != nil {
+		return nil, err
+	}
+	opt, err := options.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return newGenerator(store, sequence, opt), nil
+}
+
+func newGenerator(store Store, sequence string, opt Options) *Generator {
+	g := &Generator{
+		store:    store,
+		sequence: sequence,
+		opt:      opt,
+		stop:     make(chan struct{}),
+		claim:    claim{owner: rand.Text(), first: opt.First, last: opt.Last},
+		round:    &round{done: make(chan struct{})},
+		pace:     pace{least: opt.RangeSize, most: opt.MaxRangeSize, lasts: opt.RangeLasts},
+	}
+	g.word.Store(windowShut)
+	return g
+}
+
+// Next returns one number. While numbers are in hand it takes no lock, does no
+// I/O and does not look at ctx; else it waits for the store until ctx ends.
+//
+// It fails with ErrExhausted, ErrCorrupt, ErrClosed, or with ErrUnavailable or
+// the end of ctx, which then wrap what the store said last.
+func (g *Generator) Next(ctx context.Context) (n int64, err error) {
+	if n = g.word.Add(windowStep) & windowMask; n < 0 {
+		n, err = g.nextSlow(ctx)
+	}
+	return
+}
+
+// Lease returns n numbers in a row, 1 to MaxLease.
+func (g *Generator) Lease(ctx context.Context, n int) (Range, error) {
+	if n < 1 || n > MaxLease {
+		return Range{}, fmt.Errorf("lease of %d numbers: ask for 1 to %d", n, MaxLease)
+	}
+	if r, ok := g.takeOpen(int64(n)); ok {
+		return r, nil
+	}
+	return g.leaseSlow(ctx, int64(n))
+}
+
+func (g *Generator) nextSlow(ctx context.Context) (int64, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for waits := false; ; {
+		if g.closed {
+			return 0, ErrClosed
+		}
+		if r, ok := g.takeInHand(1); ok {
+			return r.First, nil
+		}
+		if !waits {
+			waits = true
+			var cancel context.CancelFunc
+			ctx, cancel = g.beginWait(ctx)
+			defer cancel()
+		}
+		if err := g.await(ctx); err != nil {
+			return 0, err
+		}
+	}
+}
+
+func (g *Generator) leaseSlow(ctx context.Context, n int64) (Range, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return Range{}, ErrClosed
+	}
+	if r, ok := g.takeInHand(n); ok {
+		return r, nil
+	}
+	l := &lease{n: n}
+	g.leases = append(g.leases, l)
+	ctx, cancel := g.beginWait(ctx)
+	defer cancel()
+	for !l.done {
+		if err := g.await(ctx); err != nil && !l.done {
+			g.dropLease(l)
+			return Range{}, err
+		}
+	}
+	return l.got, l.err
+}
+
+// beginWait counts a call that has to wait and bounds its waiting.
+func (g *Generator) beginWait(ctx context.Context) (context.Context, context.CancelFunc) {
+	g.waits++
+	if g.opt.MaxWait == 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeoutCause(ctx, g.opt.MaxWait, ErrUnavailable)
+}
+
+// await waits, with mu released, until the filler has news. The caller looks
+// again by itself: what the news was about may be gone by then.
+func (g *Generator) await(ctx context.Context) error {
+	g.startFilling()
+	r := g.round
+	g.mu.Unlock()
+	var ended error
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		ended = context.Cause(ctx)
+	}
+	g.mu.Lock()
+	switch {
+	case ended == nil:
+		return r.err
+	case g.lastError != nil:
+		return fmt.Errorf("wait for numbers of sequence %q: %w; the store said: %w", g.sequence, ended, g.lastError)
+	default:
+		return fmt.Errorf("wait for numbers of sequence %q: %w", g.sequence, ended)
+	}
+}
+
+// wake tells everyone who waits to look again, or why looking is no use.
+func (g *Generator) wake(err error) {
+	g.round.err = err
+	close(g.round.done)
+	g.round = &round{done: make(chan struct{})}
+}

@@ -1,0 +1,190 @@
+package ids_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// planted are the classic bugs of such generators, each put into the real
+// source by a replacement, and the test that must then fail. A test that stays
+// green over its bug proves nothing.
+var planted = []struct {
+	bug, file string
+	edits     []string // old, new, old, new, …
+	caughtBy  string
+}{
+	{
+		"the write is conditional on a version fetched at write time", "fill.go",
+		[]string{
+			"m, err = g.store.Replace(ctx, g.sequence, req.write.old, req.write.next)",
+			"live, _ := g.store.Load(ctx, g.sequence)\nm, err = g.store.Replace(ctx, g.sequence, live, req.write.next)",
+		}, "TestParallel|TestSimulations",
+	},
+	{
+		"numbers are issued before the write is known to have succeeded", "claim.go",
+		[]string{
+			"	default:\n		return unclear, Range{}, nil\n	}\n}\n\nfunc (c *claim) applied",
+			"	default:\n		return c.applied(c.pending.next)\n	}\n}\n\nfunc (c *claim) applied",
+		}, "TestClaim",
+	},
+	{
+		"a corrupt text sets the counter to zero", "claim.go",
+		[]string{
+			"	next, err := parseNext(m.Text)\n	if err != nil {\n",
+			"	next, err := parseNext(m.Text)\n	if err != nil {\n		c.known, c.fresh, c.held = true, true, m\n",
+		}, "TestStoredTexts",
+	},
+	{
+		"lost races are retried at once, and 25 times only", "fill.go",
+		[]string{
+			"err = g.pause(ctx, race.next(raceFactor*time.Since(sent)))",
+			"if racesLost > 25 {\nerr = errors.New(\"too many tries\")\n}\n_, _ = race, sent",
+		}, "TestColdStart",
+	},
+	{
+		"the stored number is taken for the last one issued", "claim.go",
+		[]string{
+			"reserves: Range{First: c.next, Last: c.next + size - 1}",
+			"reserves: Range{First: c.next + 1, Last: c.next + size}",
+		}, "TestClaim|TestExhausted|TestStoredTexts",
+	},
+	{
+		"a range reaches one too far", "claim.go",
+		[]string{
+			"reserves: Range{First: c.next, Last: c.next + size - 1}",
+			"reserves: Range{First: c.next, Last: c.next + size}",
+		}, "TestClaim",
+	},
+	{
+		"the lock is held over a request", "fill.go",
+		[]string{
+			"outcome, r, err := g.send(ctx, req)",
+			"g.mu.Lock()\noutcome, r, err := g.send(ctx, req)\ng.mu.Unlock()",
+		}, "TestNumbersFlow",
+	},
+	{
+		"the constructor does I/O", "ids.go",
+		[]string{
+			"	return newGenerator(store, sequence, opt), nil",
+			"	store.Load(context.Background(), sequence)\n	return newGenerator(store, sequence, opt), nil",
+		}, "TestNewMakesNoRequest",
+	},
+	{
+		"an empty buffer is an error while it is being filled", "ids.go",
+		[]string{
+			"		if err := g.await(ctx); err != nil {\n			return 0, err",
+			"		if g.filling {\n			return 0, errors.New(\"both buffers are empty\")\n		}\n		if err := g.await(ctx); err != nil {\n			return 0, err",
+		}, "TestSteady|TestParallel",
+	},
+	{
+		"a second filling overtakes the first", "fill.go",
+		[]string{"	if g.filling || g.closed {", "	if g.closed {"},
+		"TestSimulations|TestParallel",
+	},
+	{
+		"the last range is cut at its end and counted back from there", "claim.go",
+		[]string{
+			"reserves: Range{First: c.next, Last: c.next + size - 1}",
+			"reserves: Range{First: c.next + size - want, Last: c.next + size - 1}",
+		}, "TestExhausted",
+	},
+	{
+		"ranges grow without bound", "pace.go",
+		[]string{"return min(size*int64(1+racesLost), p.most)", "return size * int64(1+racesLost)"},
+		"TestPace",
+	},
+	{
+		"generators are kept by name only", "set.go",
+		[]string{"s.generators.", "cache.", "var ErrTooMany", "var cache sync.Map\nvar ErrTooMany"},
+		"TestStoresWithTheSameSequence",
+	},
+	{
+		"a sequence that somebody else created meanwhile is taken for ours", "claim.go",
+		[]string{
+			"	case errors.Is(err, ErrChanged):\n",
+			"	case errors.Is(err, ErrChanged) && c.pending.old.Version == \"\":\n		return c.applied(c.pending.next)\n	case errors.Is(err, ErrChanged):\n",
+		}, "TestClaim",
+	},
+	{
+		"a byte order mark makes the text unreadable", "mark.go",
+		[]string{"strings.TrimPrefix(text, byteOrderMark)", "text"},
+		"TestStoredTexts",
+	},
+	{
+		"a lost reply is taken for a lost race", "claim.go",
+		[]string{"p != nil && m.Writer == p.next.Writer", "p != nil && false"},
+		"TestLostReply",
+	},
+	{
+		"unused numbers are given back though others have reserved since", "close.go",
+		[]string{
+			"g.store.Replace(ctx, g.sequence, give.old, give.next)",
+			"g.store.Replace(ctx, g.sequence, func() Mark { m, _ := g.store.Load(ctx, g.sequence); return m }(), give.next)",
+		}, "TestSimulations",
+	},
+}
+
+func TestPlantedBugs(t *testing.T) {
+	gotool, err := exec.LookPath("go")
+	if err != nil {
+		t.Fatalf("planting bugs needs the go command: %v", err)
+	}
+	slots := make(chan struct{}, 2)
+	for _, p := range planted {
+		t.Run(p.bug, func(t *testing.T) {
+			t.Parallel()
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			overlay := plant(t, p.file, p.edits)
+			cmd := exec.CommandContext(t.Context(), gotool, "test", "-count=1", "-timeout=2m", "-overlay="+overlay,
+				"-run=^("+p.caughtBy+")", "kennel/ids", "-simulations=1000")
+			out, err := cmd.CombinedOutput()
+			switch {
+			case err == nil:
+				t.Errorf("%s stayed green", p.caughtBy)
+			case bytes.Contains(out, []byte("build failed")) || !bytes.Contains(out, []byte("FAIL")):
+				t.Errorf("the bug was not even tried: %v\n%s", err, out)
+			}
+		})
+	}
+}
+
+// plant writes the edited file and the overlay that puts it in the place of
+// the real one.
+func plant(t *testing.T, file string, edits []string) (overlay string) {
+	t.Helper()
+	real, err := filepath.Abs(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile(real)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(source)
+	for i := 0; i < len(edits); i += 2 {
+		if !strings.Contains(text, edits[i]) {
+			t.Fatalf("%s no longer contains the text to edit:\n%s", file, edits[i])
+		}
+		text = strings.ReplaceAll(text, edits[i], edits[i+1])
+	}
+	dir := t.TempDir()
+	edited := filepath.Join(dir, file)
+	if err := os.WriteFile(edited, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	table, err := json.Marshal(map[string]map[string]string{"Replace": {real: edited}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlay = filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(overlay, table, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return overlay
+}

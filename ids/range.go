@@ -1,0 +1,18 @@
+package ids
+
+import "fmt"
+
+// Range is a run of numbers, from First to Last, both included.
+type Range struct{ First, Last int64 }
+
+// Count returns how many numbers the range holds.
+func (r Range) Count() int64 { return r.Last - r.First + 1 }
+
+func (r Range) String() string { return fmt.Sprintf("%d–%d", r.First, r.Last) }
+
+// take cuts the first n numbers off the range.
+func (r *Range) take(n int64) Range {
+	head := Range{First: r.First, Last: r.First + n - 1}
+	r.First += n
+	return head
+}

@@ -1,0 +1,98 @@
+package ids
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// ErrTooMany says that a Set holds as many sequences as it may.
+var ErrTooMany = errors.New("too many sequences in use")
+
+// maxSequences bounds the memory that callers can take with new names; each
+// generator takes about a kilobyte.
+const maxSequences = 10_000
+
+// Set holds the generators of one store by name, each made on first use.
+// Generators are shared by nothing but the Set: two stores with sequences of
+// the same name never share numbers.
+type Set struct {
+	store Store
+	opt   Options
+
+	generators sync.Map // string → *Generator; added to under mu
+
+	mu     sync.Mutex
+	count  int
+	closed bool
+}
+
+// NewSet returns an empty set whose generators all use the same options.
+func NewSet(store Store, options *Options) (*Set, error) {
+	opt, err := options.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return &Set{store: store, opt: opt}, nil
+}
+
+// Get returns the generator of a sequence. It does no I/O.
+func (s *Set) Get(sequence string) (*Generator, error) {
+	if g, ok := s.generators.Load(sequence); ok {
+		return g.(*Generator), nil
+	}
+	if err := CheckName(sequence); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if g, ok := s.generators.Load(sequence); ok {
+		return g.(*Generator), nil
+	}
+	switch {
+	case s.closed:
+		return nil, ErrClosed
+	case s.count >= maxSequences:
+		return nil, fmt.Errorf("%w: this process holds %d", ErrTooMany, s.count)
+	}
+	g := newGenerator(s.store, sequence, s.opt)
+	s.generators.Store(sequence, g)
+	s.count++
+	return g, nil
+}
+
+// Stats returns the account of each sequence in use.
+func (s *Set) Stats() map[string]Stats {
+	all := make(map[string]Stats)
+	for name, g := range s.generators.Range {
+		all[name.(string)] = g.(*Generator).Stats()
+	}
+	return all
+}
+
+// Close closes every generator, some at a time, and joins what went wrong.
+func (s *Set) Close(ctx context.Context) error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	var (
+		closing sync.WaitGroup
+		slots   = make(chan struct{}, 32)
+		mu      sync.Mutex
+		errs    []error
+	)
+	for _, g := range s.generators.Range {
+		slots <- struct{}{}
+		closing.Go(func() {
+			defer func() { <-slots }()
+			if err := g.(*Generator).Close(ctx); err != nil {
+				mu.Lock()
+				errs = append(errs, err)
+				mu.Unlock()
+			}
+		})
+	}
+	closing.Wait()
+	return errors.Join(errs...)
+}

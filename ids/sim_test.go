@@ -1,0 +1,208 @@
+package ids_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kennel/ids"
+	"kennel/internal/memory"
+)
+
+var (
+	simulations = flag.Int("simulations", defaultSimulations, "seeded simulations to run")
+	simulateOne = flag.Uint64("seed", 0, "run the one simulation with this seed")
+)
+
+// TestSimulations runs nodes that start, draw, lease, close and die at random
+// against a store that fails in every way it can, and looks for a number that
+// was issued twice.
+func TestSimulations(t *testing.T) {
+	if *simulateOne != 0 {
+		synctest.Test(t, func(t *testing.T) { simulate(t, *simulateOne) })
+		return
+	}
+	base := rand.Uint64()
+	t.Logf("seeds %d to %d", base, base+uint64(*simulations))
+	var issued, failed int64
+	for i := range *simulations {
+		seed := base + uint64(i)
+		synctest.Test(t, func(t *testing.T) {
+			s := simulate(t, seed)
+			issued += int64(len(s.issued))
+			failed += int64(s.failed)
+		})
+		if t.Failed() {
+			t.Fatalf("seed %d: run it alone with -run TestSimulations -seed %d", seed, seed)
+		}
+	}
+	t.Logf("%d simulations issued %d numbers; %d calls failed, as they should", *simulations, issued, failed)
+	if issued < int64(*simulations)*50 || failed == 0 {
+		t.Errorf("%d numbers and %d failures are too few to have tried anything", issued, failed)
+	}
+}
+
+// simulation is one sequence, its nodes and what they were given.
+type simulation struct {
+	t     *testing.T
+	store *memory.Sequences
+
+	mu     sync.Mutex
+	rng    *rand.Rand
+	issued map[int64]int // number → node
+	failed int
+}
+
+func simulate(t *testing.T, seed uint64) *simulation {
+	s := &simulation{t: t, rng: rand.New(rand.NewPCG(seed, 0)), issued: make(map[int64]int)}
+	s.store = memory.NewSequences(&memory.Options{Fate: s.fate, Police: func(problem string) { t.Error(problem) }})
+	if s.below(3) == 0 {
+		s.store.Set("orders", strconv.Itoa(1+s.below(1000))+[]string{"", "\n", "\r\n"}[s.below(3)])
+	}
+	var nodes sync.WaitGroup
+	for i := range 3 + s.below(6) {
+		nodes.Go(func() { s.node(i) })
+	}
+	nodes.Go(s.vandal)
+	nodes.Wait()
+	s.store.Wait()
+	return s
+}
+
+// node draws numbers in one or more lives.
+func (s *simulation) node(i int) {
+	for range 1 + s.below(3) {
+		time.Sleep(s.upTo(2 * time.Second))
+		size := int64(1 + s.below(20))
+		g, err := ids.New(s.store, "orders", &ids.Options{
+			RangeSize: size, MaxRangeSize: size * int64(1+s.below(8)), Last: 2000,
+			RangeLasts: 4 * time.Second, CallTimeout: 300 * time.Millisecond,
+		})
+		if err != nil {
+			s.t.Error(err)
+			return
+		}
+		var callers sync.WaitGroup
+		for range 1 + s.below(2) {
+			callers.Go(func() { s.draw(i, g) })
+		}
+		callers.Wait()
+		ctx, cancel := context.WithTimeout(s.t.Context(), time.Second)
+		if s.below(2) == 0 {
+			cancel() // the nearest thing to a kill: no request more, nothing given back
+		}
+		g.Close(ctx)
+		cancel()
+		if _, err := g.Next(s.t.Context()); !errors.Is(err, ids.ErrClosed) {
+			s.t.Errorf("Next after Close: %v, want ErrClosed", err)
+		}
+	}
+}
+
+func (s *simulation) draw(i int, g *ids.Generator) {
+	for range 1 + s.below(10) {
+		ctx, cancel := context.WithTimeout(s.t.Context(), s.upTo(4*time.Second))
+		var r ids.Range
+		var err error
+		if s.below(4) == 0 {
+			r, err = g.Lease(ctx, 1+s.below(40))
+		} else {
+			r.First, err = g.Next(ctx)
+			r.Last = r.First
+		}
+		cancel()
+		s.record(i, r, err)
+		if s.below(3) == 0 {
+			time.Sleep(s.upTo(time.Second))
+		}
+	}
+}
+
+func (s *simulation) record(i int, r ids.Range, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		s.failed++
+		return
+	}
+	for n := r.First; n <= r.Last; n++ {
+		if other, taken := s.issued[n]; taken {
+			s.t.Errorf("number %d was issued to node %d and to node %d", n, other, i)
+		}
+		s.issued[n] = i
+		if n < 1 || n > 2000 {
+			s.t.Errorf("number %d is outside of the sequence", n)
+		}
+	}
+}
+
+// vandal makes the stored text unreadable for a while, as people do, and puts
+// it right again.
+func (s *simulation) vandal() {
+	if s.below(2) == 0 {
+		return
+	}
+	time.Sleep(s.upTo(4 * time.Second))
+	good, ok := s.store.Get("orders")
+	if !ok {
+		return
+	}
+	bad := []string{"12x", "", "-5", "0x10", "9223372036854775808", " 7", "1e3", "７"}
+	s.store.Set("orders", bad[s.below(len(bad))])
+	time.Sleep(s.upTo(2 * time.Second))
+	s.store.Set("orders", good.Text)
+}
+
+// fate makes one request in four go wrong.
+func (s *simulation) fate(memory.Call) memory.Fate {
+	f := memory.Fate{Delay: s.upTo(50 * time.Millisecond), Back: s.upTo(50 * time.Millisecond)}
+	lost := errors.New("connection reset")
+	switch s.below(28) {
+	case 0:
+		f.Err = lost // carried out, answer lost
+	case 1:
+		f.Err, f.Lost = lost, true // never arrived
+	case 2:
+		f.Err, f.After = lost, s.upTo(3*time.Second) // arrives when nobody expects it
+	case 3:
+		f.Lost = true // a black hole
+	case 4:
+		f.Err, f.Lost = memory.ErrBusy, true
+	case 5:
+		f.Delay = s.upTo(2 * time.Second) // slower than the caller's patience
+	case 6:
+		f.Err, f.Lost = ids.ErrChanged, true // a conflict that was none
+	}
+	return f
+}
+
+// below and upTo draw from the seed, a little above zero where time is meant,
+// so that no two events of a simulation fall into the same instant.
+func (s *simulation) below(n int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.rng.IntN(n)
+}
+
+func (s *simulation) upTo(d time.Duration) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return 1 + time.Duration(s.rng.Int64N(int64(d)))
+}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if *simulations < 1 {
+		fmt.Fprintln(os.Stderr, "-simulations must be at least 1")
+		os.Exit(2)
+	}
+	os.Exit(m.Run())
+}
