@@ -1,0 +1,79 @@
+package storetest
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"kennel/internal/azurite"
+)
+
+// shared is the one Azurite of this test process.
+var shared struct {
+	mu     sync.Mutex
+	main   bool            // Main runs and will stop what is started
+	server *azurite.Server // started on first use
+	err    error           // why it could not be started: tried once
+}
+
+// Main runs a package's tests and then stops the Azurite they may have used:
+//
+//	func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
+func Main(m *testing.M) (code int) {
+	shared.mu.Lock()
+	shared.main = true
+	shared.mu.Unlock()
+
+	code = m.Run()
+
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if shared.server != nil {
+		if err := shared.server.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return max(code, 1)
+		}
+	}
+	return code
+}
+
+// Azurite returns a running Azurite that all tests of the process share: use
+// names of your own in it, such as [Name] makes. The first call starts it,
+// and installs it where that has never been done. Without Node.js the test
+// fails and says what to install.
+func Azurite(t testing.TB) *azurite.Server {
+	t.Helper()
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if !shared.main {
+		t.Fatal("tests with Azurite need: func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }")
+	}
+	if shared.server == nil && shared.err == nil {
+		shared.server, shared.err = start(t.Context())
+	}
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
+	return shared.server
+}
+
+func start(ctx context.Context) (*azurite.Server, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return nil, fmt.Errorf("find a folder to install Azurite in: %w", err)
+	}
+	in, err := azurite.Install(ctx, filepath.Join(cache, "kennel"), os.Stderr)
+	if err != nil {
+		return nil, err
+	}
+	return azurite.Start(ctx, in, nil)
+}
+
+// Name returns a name that no other test uses, fit for containers, queues and
+// blobs.
+func Name() string { return "test-" + strings.ToLower(rand.Text()) }
