@@ -1,0 +1,137 @@
+package config
+
+import (
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Storage says which storage account to use and how to sign in: by connection
+// string, or by addresses and an identity. It prints without its secrets.
+type Storage struct {
+	ConnectionString string
+
+	// Without a connection string: where the services are. The addresses of
+	// queues and tables may be missing.
+	BlobURL, QueueURL, TableURL string
+
+	ManagedIdentity bool   // sign in as the identity assigned to the app
+	ClientID        string // which one, if it is not the system's
+}
+
+// String names the account, not its key.
+func (s Storage) String() string {
+	if s.ConnectionString != "" {
+		return "storage by connection string"
+	}
+	return "storage at " + s.BlobURL
+}
+
+// GoString keeps the connection string out of %#v.
+func (s Storage) GoString() string { return s.String() }
+
+// MarshalText keeps the connection string out of logs.
+func (s Storage) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+var accountName = regexp.MustCompile(`^[a-z0-9]{3,24}$`)
+
+// storage reads a connection as the Functions host does: a plain value is a
+// connection string, else there is a section with an account or addresses. The
+// host lets the plain value win where both are set; here that is a problem,
+// because one of them is a leftover and means another account.
+func (r *reader) storage(name string) Storage {
+	const (
+		accountKey  = "accountName"
+		blobKey     = "blobServiceUri"
+		queueKey    = "queueServiceUri"
+		tableKey    = "tableServiceUri"
+		credential  = "credential"
+		clientIDKey = "clientId"
+	)
+	plain := r.connection(name)
+	section := make(map[string]string)
+	var set []string
+	for _, key := range []string{accountKey, blobKey, queueKey, tableKey, credential, clientIDKey,
+		"managedIdentityResourceId", "managedIdentityObjectId", "tenantId", "clientSecret"} {
+		if section[key] = r.connection(name + "__" + key); section[key] != "" {
+			set = append(set, name+"__"+key)
+		}
+	}
+
+	if plain != "" {
+		if len(set) > 0 {
+			r.problem("%s is set beside %s: the host would ignore the latter. Remove %[1]s to sign in by identity, or all %[1]s__ settings to use the connection string", name, strings.Join(set, ", "))
+		}
+		for _, p := range checkConnectionString(plain) {
+			r.problem("%s %s", name, p)
+		}
+		return Storage{ConnectionString: plain}
+	}
+	if len(set) == 0 {
+		r.problem("%s is not set: give it the storage account's connection string, or UseDevelopmentStorage=true for an emulator on this machine, or set %[1]s__blobServiceUri and %[1]s__credential=managedidentity", name)
+		return Storage{}
+	}
+
+	s := Storage{BlobURL: section[blobKey], QueueURL: section[queueKey], TableURL: section[tableKey], ClientID: section[clientIDKey]}
+	if account := section[accountKey]; account != "" { // wins over addresses, as in the host
+		if !accountName.MatchString(account) {
+			r.problem("%s__%s must be the account's bare name, 3 to 24 lower-case letters and digits", name, accountKey)
+		}
+		s.BlobURL = "https://" + account + ".blob.core.windows.net"
+		s.QueueURL = "https://" + account + ".queue.core.windows.net"
+		s.TableURL = "https://" + account + ".table.core.windows.net"
+	} else {
+		if s.BlobURL == "" {
+			r.problem("%s__%s is missing: set it to https://ACCOUNT.blob.core.windows.net", name, blobKey)
+		}
+		for _, key := range []string{blobKey, queueKey, tableKey} {
+			if section[key] != "" && !isAddress(section[key], "https") {
+				r.problem("%s__%s must be an address such as https://ACCOUNT.%s.core.windows.net, without a query", name, key, strings.TrimSuffix(key, "ServiceUri"))
+			}
+		}
+	}
+
+	switch {
+	case strings.EqualFold(section[credential], "managedidentity"):
+		s.ManagedIdentity = true
+		if s.ClientID == "" {
+			s.ClientID = r.get("AZURE_CLIENT_ID")
+		}
+	case section[credential] != "":
+		r.problem("%s__%s must be managedidentity or absent", name, credential)
+	case s.ClientID != "":
+		r.problem("%[1]s__%[2]s has no effect alone: set %[1]s__%[3]s=managedidentity too", name, clientIDKey, credential)
+	}
+	for _, key := range []string{"managedIdentityResourceId", "managedIdentityObjectId", "tenantId", "clientSecret"} {
+		if section[key] != "" {
+			r.problem("%[1]s__%[2]s is not supported: name the identity by %[1]s__%[3]s", name, key, clientIDKey)
+		}
+	}
+	return s
+}
+
+// connection reads a setting of a connection. The host does not care for the
+// case of its name, nor whether its parts are joined by __ or by a colon.
+func (r *reader) connection(name string) string {
+	if value := r.get(name); value != "" {
+		return value
+	}
+	var found []string
+	for other, value := range r.env {
+		if strings.EqualFold(strings.ReplaceAll(other, ":", "__"), name) && strings.TrimSpace(value) != "" {
+			found = append(found, other)
+		}
+	}
+	if len(found) == 0 {
+		return ""
+	}
+	return r.get(slices.Min(found))
+}
+
+// isAddress says that text is nothing but where a service is.
+func isAddress(text string, schemes ...string) bool {
+	u, err := url.Parse(text)
+	return err == nil && slices.Contains(schemes, u.Scheme) && u.Hostname() != "" &&
+		u.User == nil && u.RawQuery == "" && !u.ForceQuery && u.Fragment == ""
+}
