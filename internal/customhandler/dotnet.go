@@ -1,0 +1,172 @@
+package customhandler
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// This file holds the host's habits with values: how it encodes them, how .NET writes scalars as text, and how the
+// properties of a payload get into the metadata.
+
+// encodeScalar is the host's encoding of everything but objects, byte arrays and times: a string that holds JSON.
+func encodeScalar(v any) json.RawMessage { return encode(string(encode(v))) }
+
+func encodeText(s string) json.RawMessage { return encodeScalar(s) }
+
+// encodeOffset is the encoding of a DateTimeOffset: a plain string, in whole seconds.
+func encodeOffset(t time.Time) json.RawMessage {
+	return encode(t.Format("2006-01-02T15:04:05-07:00"))
+}
+
+// table is the host's dictionary of metadata. It does not distinguish case: the first spelling of a name stays, and the
+// last value.
+type table struct {
+	spelling map[string]string // by lower case
+	values   map[string]json.RawMessage
+}
+
+func newTable() *table {
+	return &table{make(map[string]string), make(map[string]json.RawMessage)}
+}
+
+func (t *table) set(name string, value json.RawMessage) {
+	lower := strings.ToLower(name)
+	if first, ok := t.spelling[lower]; ok {
+		name = first
+	}
+	t.spelling[lower] = name
+	t.values[name] = value
+}
+
+// leak adds the top-level properties of a payload that is a JSON object, over the values that are there. Arrays and
+// nulls stay out; objects are objects, and scalars become .NET's text of them.
+func (t *table) leak(payload string) {
+	if !json.Valid([]byte(payload)) || !isObject([]byte(payload)) {
+		return
+	}
+	dec := json.NewDecoder(strings.NewReader(payload))
+	dec.UseNumber()
+	_, _ = dec.Token() // the brace; the payload is valid, so nothing here can fail
+	for dec.More() {
+		name, _ := dec.Token()
+		var raw json.RawMessage
+		_ = dec.Decode(&raw)
+		switch raw[0] {
+		case '[', 'n':
+		case '{':
+			t.set(name.(string), raw)
+		default:
+			t.set(name.(string), encodeText(dotnetText(raw)))
+		}
+	}
+}
+
+// finish adds the host's own entry, drops what the host never sends, and returns the metadata.
+func (t *table) finish(function string, now time.Time) map[string]json.RawMessage {
+	sys := "sys"
+	if _, taken := t.spelling[sys]; taken {
+		sys = "$sys"
+	}
+	t.set(sys, encode(struct{ MethodName, UtcNow, RandGuid string }{
+		function, now.UTC().Format("2006-01-02T15:04:05.0000000Z07:00"), NewInvocationID()}))
+	for name := range t.values {
+		if strings.HasSuffix(strings.ToLower(name), "trigger") {
+			delete(t.values, name)
+		}
+	}
+	return t.values
+}
+
+// hostQuery is a query as the host keeps it: names without regard to case in their first spelling, the values of one
+// name joined by commas.
+func hostQuery(raw string) (names []string, values map[string]string) {
+	values = make(map[string]string)
+	for pair := range strings.SplitSeq(raw, "&") {
+		name, value, _ := strings.Cut(pair, "=")
+		name, value = unescape(name), unescape(value)
+		if pair == "" {
+			continue
+		}
+		at := slices.IndexFunc(names, func(known string) bool { return strings.EqualFold(known, name) })
+		if at < 0 {
+			names = append(names, name)
+			values[name] = value
+			continue
+		}
+		values[names[at]] += "," + value
+	}
+	return names, values
+}
+
+// unescape leaves what is not well escaped as it is, like the host.
+func unescape(text string) string {
+	if decoded, err := url.QueryUnescape(text); err == nil {
+		return decoded
+	}
+	return text
+}
+
+// isoDate is what the host's JSON parser takes for a date, wherever a string holds nothing else.
+var isoDate = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?$`)
+
+// dotnetText is what ToString() makes of a JSON scalar.
+func dotnetText(raw json.RawMessage) string {
+	switch raw[0] {
+	case 't':
+		return "True"
+	case 'f':
+		return "False"
+	case '"':
+		text := elementText(raw)
+		if isoDate.MatchString(text) {
+			if t := parseTime(text); !t.IsZero() {
+				return t.Format("1/2/2006 3:04:05 PM")
+			}
+		}
+		return text
+	}
+	return dotnetNumber(string(raw))
+}
+
+// dotnetNumber keeps integers of any length. Everything else goes through a double, whose text has the shortest digits
+// that give it back, with an exponent below 1E-04 and from 1E+15 on.
+func dotnetNumber(text string) string {
+	if !strings.ContainsAny(text, ".eE") {
+		return text
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return map[bool]string{true: "-∞", false: "∞"}[f < 0]
+	}
+	if abs := math.Abs(f); abs != 0 && (abs < 1e-4 || abs >= 1e15) {
+		return strconv.FormatFloat(f, 'E', -1, 64)
+	}
+	return strconv.FormatFloat(f, 'f', -1, 64)
+}
+
+// dotnetIndented is what ToString() makes of a JSON object or array.
+func dotnetIndented(raw json.RawMessage) []byte {
+	var b bytes.Buffer
+	if err := json.Indent(&b, raw, "", "  "); err != nil {
+		return raw
+	}
+	return b.Bytes()
+}
+
+// NewInvocationID returns a new invocation id, a random GUID.
+func NewInvocationID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	b[6] = b[6]&0x0f | 0x40
+	b[8] = b[8]&0x3f | 0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}

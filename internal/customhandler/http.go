@@ -1,0 +1,253 @@
+package customhandler
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// httpOutput is the name of every HTTP function's http output binding in function.json.
+const httpOutput = "res"
+
+// HTTP registers a function with an httpTrigger binding and an http output binding called "res". Patterns are those of
+// http.ServeMux, with the route prefix: "POST /api/sequences/{sequence}/next". More routes of the same function can be
+// added by calling HTTP again.
+//
+// The handler serves the call whichever way the host hands it over: forwarded as it came, or in an envelope when the
+// function has further bindings. In an envelope an answer is text, with one value per header and at most one cookie;
+// and a body that came without Content-Length is lost in both, see RequireBody.
+func (a *App) HTTP(name, binding string, h http.Handler, patterns ...string) {
+	f := a.functions[name]
+	if f == nil {
+		f = &function{name: name, binding: binding, limit: a.httpTimeout, routes: newRouter()}
+		f.invoke = func(ctx context.Context, e Envelope) (Answer, error) { return a.callHTTP(ctx, f, e) }
+		a.register(f)
+	}
+	if f.routes == nil || f.binding != binding || len(patterns) == 0 {
+		panic(fmt.Sprintf("customhandler: HTTP function %q with binding %q needs a pattern, and its name and binding to itself", name, binding))
+	}
+	for _, pattern := range patterns {
+		f.routes.handle(pattern, h)
+		a.routes.handle(pattern, &forwarded{app: a, function: name, next: h})
+	}
+}
+
+// callHTTP runs the handler on the call in an envelope. A refusal is an answer like any other: the invocation succeeds.
+func (a *App) callHTTP(ctx context.Context, f *function, e Envelope) (Answer, error) {
+	r, err := decodeHTTP(e, f.binding)
+	if err != nil {
+		return Answer{}, err
+	}
+	if r.ContentLength > a.maxBody {
+		return errorAnswer(errTooLarge(a.maxBody)), nil
+	}
+	c := newCapture()
+	f.routes.ServeHTTP(c, r.WithContext(ctx))
+	if cookies := c.sent.Values("Set-Cookie"); len(cookies) > 1 {
+		a.log.WarnContext(ctx, "only the first cookie reaches the caller: an envelope has room for one", "cookies", len(cookies))
+	}
+	if !utf8.Valid(c.body.Bytes()) {
+		a.log.ErrorContext(ctx, "answer is binary: an envelope carries text only; give the function no binding but its trigger and its http output")
+		return errorAnswer(&Error{http.StatusInternalServerError, "binary_answer", "the answer is binary and cannot be passed on"}), nil
+	}
+	return c.answer(r.Method == http.MethodHead), nil
+}
+
+// decodeHTTP makes the request that the client sent out of the one the host tells about. Params, Identities and
+// Metadata are not read: the routes give path values, and the rest repeats what the request says.
+func decodeHTTP(e Envelope, binding string) (*http.Request, error) {
+	raw, err := e.data(binding)
+	if err != nil {
+		return nil, err
+	}
+	var wire struct {
+		URL     string `json:"Url"`
+		Method  string
+		Query   json.RawMessage
+		Headers map[string]json.RawMessage
+		Body    json.RawMessage
+	}
+	_ = json.Unmarshal([]byte(textOf(raw)), &wire) // a value of another type leaves its field empty and the rest read
+	if wire.Method == "" || wire.URL == "" {
+		return nil, errEnvelope(fmt.Sprintf("binding %q holds no HTTP request: it needs Method and Url", binding))
+	}
+	r := &http.Request{
+		Method: wire.Method, URL: parseURL(wire.URL), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: make(http.Header), Body: http.NoBody,
+	}
+	for name, values := range wire.Headers {
+		for _, value := range oneOrMany(values) {
+			r.Header.Add(name, value)
+		}
+	}
+	if r.URL.RawQuery == "" {
+		r.URL.RawQuery = parseQuery(wire.Query).Encode()
+	}
+	r.Host = r.Header.Get("Host")
+	if r.Host == "" {
+		r.Host = r.URL.Host
+	}
+	r.Header.Del("Host") // where net/http keeps it, too
+	r.Header.Del("Transfer-Encoding")
+	r.RequestURI = r.URL.RequestURI()
+	if isNull(wire.Body) {
+		return r, nil
+	}
+	body, err := decodeBody(wire.Body, r.Header.Get("Content-Type"))
+	if err != nil {
+		return nil, err
+	}
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return r, nil
+}
+
+// decodeBody undoes what the host does to a body: a string, in base64 for the content types it takes for binary.
+// Another host may send a JSON body as JSON.
+func decodeBody(raw json.RawMessage, contentType string) ([]byte, error) {
+	var text string
+	if err := json.Unmarshal(raw, &text); err != nil {
+		return raw, nil
+	}
+	if !isBinary(contentType) {
+		return []byte(text), nil
+	}
+	body, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return nil, errEnvelope("the body of a binary content type is not base64: " + err.Error())
+	}
+	return body, nil
+}
+
+// isBinary tells the content types whose bodies the host sends as base64. Other binary types it damages.
+func isBinary(contentType string) bool {
+	media, _, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		media, _, _ = strings.Cut(contentType, ";")
+		media = strings.ToLower(strings.TrimSpace(media))
+	}
+	return media == "application/octet-stream" || strings.HasPrefix(media, "multipart/")
+}
+
+// parseURL splits the host's Url by hand: its path is already decoded, so it may hold characters no URL may.
+func parseURL(text string) *url.URL {
+	u := &url.URL{}
+	if scheme, rest, ok := strings.Cut(text, "://"); ok {
+		u.Scheme = scheme
+		end := strings.IndexAny(rest, "/?")
+		if end < 0 {
+			end = len(rest)
+		}
+		u.Host, text = rest[:end], rest[end:]
+	}
+	u.Path, u.RawQuery, _ = strings.Cut(text, "?")
+	if !strings.HasPrefix(u.Path, "/") {
+		u.Path = "/" + u.Path
+	}
+	return u
+}
+
+// parseQuery reads the host's Query: an object, which very old hosts wrapped in a string.
+func parseQuery(raw json.RawMessage) url.Values {
+	query := url.Values{}
+	var values map[string]json.RawMessage
+	_ = json.Unmarshal([]byte(textOf(raw)), &values)
+	for name, value := range values {
+		query[name] = oneOrMany(value)
+	}
+	return query
+}
+
+// oneOrMany reads a string or an array of strings; null has no values.
+func oneOrMany(raw json.RawMessage) []string {
+	var many []json.RawMessage
+	if err := json.Unmarshal(raw, &many); err != nil {
+		return []string{elementText(raw)}
+	}
+	values := make([]string, 0, len(many))
+	for _, value := range many {
+		values = append(values, elementText(value))
+	}
+	return values
+}
+
+// response is Outputs.res. Its status must be called statusCode and its body must be a string: the host ignores
+// status, and reformats bodies of other types.
+type response struct {
+	StatusCode int               `json:"statusCode"`
+	Headers    map[string]string `json:"headers,omitempty"`
+	Body       string            `json:"body"`
+}
+
+func (r response) answer() Answer {
+	return Answer{Outputs: map[string]json.RawMessage{httpOutput: encode(r)}}
+}
+
+func errorAnswer(e *Error) Answer {
+	return response{statusOf(e), map[string]string{"Content-Type": "application/json"}, string(errorBody(e))}.answer()
+}
+
+// capture is the ResponseWriter of a call that came in an envelope.
+type capture struct {
+	header http.Header
+	sent   http.Header // header at the time of WriteHeader
+	status int         // 0 before WriteHeader
+	body   bytes.Buffer
+}
+
+func newCapture() *capture { return &capture{header: make(http.Header)} }
+
+func (c *capture) Header() http.Header { return c.header }
+
+func (c *capture) WriteHeader(status int) {
+	if status < 100 || status > 999 {
+		panic(fmt.Sprintf("invalid WriteHeader code %v", status)) // as net/http does
+	}
+	if c.begun() || status < 200 { // the first one counts, and 1xx is not an answer yet
+		return
+	}
+	c.status, c.sent = status, c.header.Clone()
+}
+
+func (c *capture) Write(p []byte) (int, error) {
+	c.WriteHeader(http.StatusOK)
+	return c.body.Write(p)
+}
+
+func (c *capture) Flush() { c.WriteHeader(http.StatusOK) }
+
+func (c *capture) begun() bool { return c.status != 0 }
+
+// answer makes Outputs.res of what was written, the way net/http would have finished it.
+func (c *capture) answer(head bool) Answer {
+	c.WriteHeader(http.StatusOK)
+	out := response{StatusCode: c.status, Headers: make(map[string]string)}
+	for name, values := range c.sent {
+		switch {
+		case len(values) == 0 || slices.Contains(connectionHeaders, name):
+		case name == "Set-Cookie": // cookies cannot be joined
+			out.Headers[name] = values[0]
+		default:
+			out.Headers[name] = strings.Join(values, ", ")
+		}
+	}
+	if head || c.status == http.StatusNoContent || c.status == http.StatusNotModified {
+		return out.answer()
+	}
+	out.Body = c.body.String()
+	if _, ok := c.sent["Content-Type"]; !ok && c.body.Len() > 0 {
+		out.Headers["Content-Type"] = http.DetectContentType(c.body.Bytes())
+	}
+	return out.answer()
+}
+
+// connectionHeaders belong to a connection and not to an answer; the host sets its own.
+var connectionHeaders = []string{"Connection", "Content-Length", "Keep-Alive", "Trailer", "Transfer-Encoding", "Upgrade"}

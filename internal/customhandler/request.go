@@ -1,0 +1,80 @@
+package customhandler
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// What HTTP functions ask of a request. Each returns an *Error with the status that belongs to it, for WriteError.
+
+// RequireBody returns 411 for a call without a body. One that came without Content-Length, in chunks, is such a call:
+// the host drops its body.
+func RequireBody(r *http.Request) error {
+	if r.ContentLength != 0 {
+		return nil
+	}
+	return &Error{http.StatusLengthRequired, "length_required",
+		"this needs a body, sent with a Content-Length; a chunked one is lost on the way through the Functions host"}
+}
+
+// RequireContentType returns 415 for a body that is of none of the media types, which are in lower case.
+func RequireContentType(r *http.Request, types ...string) error {
+	got := r.Header.Get("Content-Type")
+	media, _, err := mime.ParseMediaType(got)
+	if err == nil && slices.Contains(types, media) {
+		return nil
+	}
+	return &Error{http.StatusUnsupportedMediaType, "unsupported_media_type",
+		fmt.Sprintf("the body's content type is %.128q; this takes %s", got, strings.Join(types, " or "))}
+}
+
+// ReadJSON reads the body, one JSON value of at most limit bytes, into v. It returns 411, 413, 415, or 400 with the
+// place of the mistake. Names that v has no field for are a mistake too: most often a misspelt one.
+func ReadJSON(r *http.Request, limit int64, v any) error {
+	if err := RequireBody(r); err != nil {
+		return err
+	}
+	if err := RequireContentType(r, "application/json"); err != nil {
+		return err
+	}
+	dec := json.NewDecoder(http.MaxBytesReader(nil, r.Body, limit))
+	dec.DisallowUnknownFields()
+	err := dec.Decode(v)
+	if err == nil {
+		if _, more := dec.Token(); more == io.EOF {
+			return nil
+		} else if err = more; err == nil {
+			err = errors.New("there is more after the first JSON value")
+		}
+	}
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return errTooLarge(limit)
+	}
+	message := strings.TrimPrefix(err.Error(), "json: ")
+	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		message = fmt.Sprintf("field %q cannot be a %s (near byte %d)", e.Field, e.Value, e.Offset)
+	} else if e, ok := errors.AsType[*json.SyntaxError](err); ok {
+		message = fmt.Sprintf("%s (near byte %d)", e, e.Offset)
+	}
+	return &Error{http.StatusBadRequest, "bad_json", "the body is not the JSON expected here: " + message}
+}
+
+// Query returns the first value of a query parameter, whose name is found without regard to case, as it is in the host.
+func Query(r *http.Request, name string) string {
+	query := r.URL.Query()
+	if values, ok := query[name]; ok {
+		return values[0]
+	}
+	for key, values := range query {
+		if strings.EqualFold(key, name) {
+			return values[0]
+		}
+	}
+	return ""
+}

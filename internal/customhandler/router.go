@@ -1,0 +1,98 @@
+package customhandler
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// router finds the handler of an HTTP call by patterns of http.ServeMux. It also takes what the host takes: the host
+// compares routes without regard to case and ignores a slash at the end, and passes the path on as the client wrote it.
+type router struct {
+	fast     *http.ServeMux // the patterns, and everything else for unrouted
+	strict   *http.ServeMux // the patterns alone, to tell 404 from 405
+	patterns [][]string     // segments of each pattern's path
+}
+
+func newRouter() *router {
+	rt := &router{fast: http.NewServeMux(), strict: http.NewServeMux()}
+	rt.fast.HandleFunc("/", rt.unrouted)
+	return rt
+}
+
+func (rt *router) handle(pattern string, h http.Handler) {
+	_, path, ok := strings.Cut(pattern, " ")
+	if !ok {
+		path = pattern
+	}
+	if path = strings.TrimSpace(path); !strings.HasPrefix(path, "/api/") {
+		panic(fmt.Sprintf("customhandler: pattern %q: a route begins with /api/", pattern))
+	}
+	rt.fast.Handle(pattern, h)
+	rt.strict.Handle(pattern, h)
+	rt.patterns = append(rt.patterns, strings.Split(path[1:], "/"))
+}
+
+func (rt *router) ServeHTTP(w http.ResponseWriter, r *http.Request) { rt.fast.ServeHTTP(w, r) }
+
+// unrouted gets the calls that no pattern took as they came.
+func (rt *router) unrouted(w http.ResponseWriter, r *http.Request) {
+	if path, ok := rt.canonical(r.URL.EscapedPath()); ok {
+		if decoded, err := url.PathUnescape(path); err == nil {
+			u := *r.URL
+			u.Path, u.RawPath = decoded, path
+			r = r.Clone(r.Context())
+			r.URL = &u
+		}
+	}
+	h, pattern := rt.strict.Handler(r)
+	if pattern != "" {
+		rt.strict.ServeHTTP(w, r)
+		return
+	}
+	// Without a pattern the mux hands out its own answer, 404 or 405. Only the header is of use: the rest is not JSON.
+	probe := newCapture()
+	h.ServeHTTP(probe, r)
+	if probe.status == http.StatusMethodNotAllowed {
+		w.Header().Set("Allow", probe.header.Get("Allow"))
+		writeError(w, errMethod(r.Method))
+		return
+	}
+	writeError(w, &Error{http.StatusNotFound, "not_found", "there is nothing at this address"})
+}
+
+// canonical returns an escaped path as the best pattern would write it. The pattern with the most literal segments is
+// the best: it is the more specific one, as in http.ServeMux.
+func (rt *router) canonical(path string) (string, bool) {
+	best, most := "", -1
+	for _, pattern := range rt.patterns {
+		if written, literals, ok := rewrite(pattern, strings.TrimPrefix(path, "/")); ok && literals > most {
+			best, most = "/"+strings.Join(written, "/"), literals
+		}
+	}
+	return best, most >= 0
+}
+
+// rewrite fits a path to a pattern's segments, with the pattern's own spelling of its literals.
+func rewrite(pattern []string, path string) (written []string, literals int, ok bool) {
+	for _, p := range pattern {
+		if p == "" || strings.HasSuffix(p, "...}") { // only ever last: takes the rest as it is, slashes included
+			return append(written, path), literals, true
+		}
+		segment, rest, _ := strings.Cut(path, "/")
+		path = rest
+		switch {
+		case p == "{$}" && segment == "":
+			written = append(written, "")
+		case strings.HasPrefix(p, "{") && p != "{$}" && segment != "":
+			written = append(written, segment)
+		case strings.EqualFold(p, segment):
+			written = append(written, p)
+			literals++
+		default:
+			return nil, 0, false
+		}
+	}
+	return written, literals, path == ""
+}
