@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -183,10 +184,12 @@ func lease(err error) error {
 	return err
 }
 
-var queueName = regexp.MustCompile(`^[a-z0-9](-?[a-z0-9])*$`)
+var queueName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[a-z0-9](-?[a-z0-9])*$`)
+})
 
 func checkQueue(name string) error {
-	if len(name) < 3 || len(name) > 63 || !queueName.MatchString(name) {
+	if len(name) < 3 || len(name) > 63 || !queueName().MatchString(name) {
 		return errors.New("the name is not 3 to 63 lower-case letters, digits and single hyphens between them")
 	}
 	return nil

@@ -2,7 +2,6 @@ package config
 
 import (
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -34,7 +33,7 @@ func (s Storage) GoString() string { return s.String() }
 // MarshalText keeps the connection string out of logs.
 func (s Storage) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-var accountName = regexp.MustCompile(`^[a-z0-9]{3,24}$`)
+var accountName = pattern(`^[a-z0-9]{3,24}$`)
 
 // storage reads a connection as the Functions host does: a plain value is a
 // connection string, else there is a section with an account or addresses. The
@@ -75,7 +74,7 @@ func (r *reader) storage(name string) Storage {
 
 	s := Storage{BlobURL: section[blobKey], QueueURL: section[queueKey], TableURL: section[tableKey], ClientID: section[clientIDKey]}
 	if account := section[accountKey]; account != "" { // wins over addresses, as in the host
-		if !accountName.MatchString(account) {
+		if !accountName().MatchString(account) {
 			r.problem("%s__%s must be the account's bare name, 3 to 24 lower-case letters and digits", name, accountKey)
 		}
 		s.BlobURL = "https://" + account + ".blob.core.windows.net"

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -116,7 +117,9 @@ func unescape(text string) string {
 }
 
 // isoDate is what the host's JSON parser takes for a date, wherever a string holds nothing else.
-var isoDate = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?$`)
+var isoDate = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?$`)
+})
 
 // dotnetText is what ToString() makes of a JSON scalar.
 func dotnetText(raw json.RawMessage) string {
@@ -127,7 +130,7 @@ func dotnetText(raw json.RawMessage) string {
 		return "False"
 	case '"':
 		text := elementText(raw)
-		if isoDate.MatchString(text) {
+		if isoDate().MatchString(text) {
 			if t := parseTime(text); !t.IsZero() {
 				return t.Format("1/2/2006 3:04:05 PM")
 			}
