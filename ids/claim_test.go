@@ -207,6 +207,9 @@ func (w *world) move(i, outcome int) (string, bool) {
 			return "", false
 		}
 		did, r, err = n.claim.replaced(m, err)
+		if err != nil {
+			return "DUPLICATE", true // nothing a correct store answers to a write is an error of the sequence
+		}
 	}
 	if did == reserved {
 		for number := r.First; number <= r.Last; number++ {
