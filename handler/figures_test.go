@@ -1,0 +1,165 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// BenchmarkFigures measures the real handler process beside a bare net/http
+// program that answers the same bytes, in turn, and prints the medians.
+func BenchmarkFigures(b *testing.B) {
+	for b.Loop() {
+		size(b)
+		coldStart(b)
+		rate(b)
+	}
+}
+
+func size(b *testing.B) {
+	path, err := built.handler()
+	if err != nil {
+		b.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Logf("figure: size of the handler | %.1f MB | ≤ 25 MB", float64(info.Size())/1e6)
+}
+
+func coldStart(b *testing.B) {
+	const rounds = 41
+	storage := withAzurite(b)
+	measure := func(program func() (string, error)) time.Duration {
+		began := time.Now()
+		p := start(b, program, storage)
+		p.ready(b)
+		took := time.Since(began)
+		p.cmd.Process.Kill()
+		p.cmd.Wait()
+		return took
+	}
+	measure(built.handler) // builds, and warms the page cache
+	measure(built.bare)
+	var ratios []float64
+	var ours []time.Duration
+	for range rounds {
+		bare, handler := measure(built.bare), measure(built.handler)
+		ratios = append(ratios, float64(handler)/float64(bare))
+		ours = append(ours, handler)
+	}
+	b.Logf("figure: from start to first answer (%v) | %.2f × a bare program | ≤ 1.5 ×", median(ours).Round(100*time.Microsecond), median(ratios))
+}
+
+func rate(b *testing.B) {
+	const rounds = 21
+	handler := start(b, built.handler, withAzurite(b), "KENNEL_RANGE_SIZE=1000000")
+	bare := start(b, built.bare)
+	handler.ready(b)
+	bare.ready(b)
+	b.Logf("figure: resident memory when idle | %.1f MB | ≤ 30 MB", float64(resident(b, handler.cmd.Process.Pid))/1e6)
+
+	// Numbers as long as those of the bare program.
+	handler.call(b, http.MethodPost, "/api/sequences/figures/next?count=10000", nil)
+	for range 9 {
+		handler.call(b, http.MethodPost, "/api/sequences/figures/next?count=10000", nil)
+	}
+	handler.call(b, http.MethodPost, "/api/sequences/figures/next", nil)
+	flood(b, handler, "figures", 2000)
+	flood(b, bare, "orders_", 2000)
+	var ratios, rates []float64
+	for range rounds {
+		base := flood(b, bare, "orders_", 6000)
+		ours := flood(b, handler, "figures", 6000)
+		ratios = append(ratios, float64(base)/float64(ours))
+		rates = append(rates, 6000/ours.Seconds())
+	}
+	b.Logf("figure: order number requests (%.0f/s here) | %.0f %% of a bare program's rate | ≥ 85 %%", median(rates), 100*median(ratios))
+}
+
+// flood makes n requests over a few connections and returns how long it took.
+// It speaks HTTP by hand, so that most of the time is the server's.
+func flood(b *testing.B, p *process, sequence string, n int) time.Duration {
+	const connections = 4
+	request := "POST /api/sequences/" + sequence + "/next HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\nX-Azure-Functions-InvocationId: 5a1c2a52-7d0f-4f3c-9a8e-1d2f3a4b5c6d\r\n\r\n"
+	var clients sync.WaitGroup
+	began := time.Now()
+	for range connections {
+		clients.Go(func() {
+			conn, err := net.Dial("tcp4", fmt.Sprintf("127.0.0.1:%d", p.port))
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			defer conn.Close()
+			answers := bufio.NewReader(conn)
+			for range n / connections {
+				if _, err := io.WriteString(conn, request); err != nil {
+					b.Error(err)
+					return
+				}
+				if err := skipAnswer(answers); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	clients.Wait()
+	return time.Since(began)
+}
+
+func skipAnswer(r *bufio.Reader) error {
+	status, err := r.ReadSlice('\n')
+	if err != nil || !strings.HasPrefix(string(status), "HTTP/1.1 200") {
+		return fmt.Errorf("answer %q: %w", status, err)
+	}
+	length := 0
+	for {
+		line, err := r.ReadSlice('\n')
+		if err != nil {
+			return err
+		}
+		if len(line) == 2 {
+			break
+		}
+		if value, ok := strings.CutPrefix(string(line), "Content-Length: "); ok {
+			fmt.Sscan(value, &length)
+		}
+	}
+	_, err = r.Discard(length)
+	return err
+}
+
+// resident reads the process's resident set in bytes, from /proc where there
+// is one and from ps elsewhere.
+func resident(b *testing.B, pid int) int64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		b.Logf("resident memory is read from /proc, which this system has not: %v", err)
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		var kilobytes int64
+		if _, err := fmt.Sscanf(line, "VmRSS: %d kB", &kilobytes); err == nil {
+			return kilobytes * 1024
+		}
+	}
+	b.Fatal("no VmRSS in /proc")
+	return 0
+}
+
+func median[T cmp.Ordered](values []T) T {
+	slices.Sort(values)
+	return values[len(values)/2]
+}

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"kennel/internal/storetest"
+)
+
+// built holds the real programs, built once per test process.
+var built struct {
+	dir           string
+	handler, bare func() (string, error)
+}
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "kennel-handler")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	built.handler = builder(dir, "handler", ".")
+	built.bare = builder(dir, "bare", "./testdata/bare")
+	code := storetest.Main(m)
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// builder builds a program as `kennel package` does.
+func builder(dir, name, source string) func() (string, error) {
+	return sync.OnceValues(func() (string, error) {
+		path := filepath.Join(dir, name)
+		cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", path, source)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("build %s: %w\n%s", name, err, out)
+		}
+		return path, nil
+	})
+}
+
+// process is a running program that listens where the host told it to.
+type process struct {
+	url    string
+	port   int
+	cmd    *exec.Cmd
+	output *lockedBuffer
+}
+
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// start runs a program on a free port, and does not wait until it answers.
+func start(t testing.TB, program func() (string, error), env ...string) *process {
+	t.Helper()
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{port: freePort(t), output: &lockedBuffer{}}
+	p.url = "http://127.0.0.1:" + strconv.Itoa(p.port)
+	p.cmd = exec.Command(path)
+	p.cmd.Env = append([]string{"FUNCTIONS_CUSTOMHANDLER_PORT=" + strconv.Itoa(p.port)}, env...)
+	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.cmd.Process.Kill()
+		p.cmd.Wait()
+		if t.Failed() {
+			t.Logf("the process said:\n%s", p.output)
+		}
+	})
+	return p
+}
+
+// ready waits until the process gives its first answer.
+func (p *process) ready(t testing.TB) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for {
+		conn, err := net.Dial("tcp4", "127.0.0.1:"+strconv.Itoa(p.port))
+		if err == nil {
+			io.WriteString(conn, "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+			answer, err := io.ReadAll(conn)
+			conn.Close()
+			if err == nil && bytes.HasPrefix(answer, []byte("HTTP/1.1 200")) {
+				return
+			}
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("the process never answered: %v\n%s", err, p.output)
+		}
+		time.Sleep(200 * time.Microsecond) // between two looks, as the host does
+	}
+}
+
+func freePort(t testing.TB) int {
+	t.Helper()
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port
+}
+
+// call makes one request and returns status, headers and body.
+func (p *process) call(t testing.TB, method, path string, body io.Reader, header ...string) (int, http.Header, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, p.url+path, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, answer.Header, string(text)
+}
+
+func withAzurite(t testing.TB) string {
+	return "AzureWebJobsStorage=" + storetest.Azurite(t).ConnectionString()
+}
+
+// exitCode waits for the process to end by itself.
+func (p *process) exitCode(t testing.TB) int {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- p.cmd.Wait() }()
+	select {
+	case err := <-done:
+		var exit *exec.ExitError
+		if err != nil && !errors.As(err, &exit) {
+			t.Fatal(err)
+		}
+		return p.cmd.ProcessState.ExitCode()
+	case <-time.After(30 * time.Second):
+		t.Fatal("the process does not end")
+		return 0
+	}
+}
+
+func (p *process) terminate() { p.cmd.Process.Signal(syscall.SIGTERM) }
+
+func lines(s string) []string { return strings.Split(strings.TrimSpace(s), "\n") }

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"runtime"
+	"time"
+
+	"kennel/ids"
+	"kennel/internal/config"
+)
+
+// probeTimeout bounds the one request to storage that a status makes.
+const probeTimeout = 2 * time.Second
+
+// health serves GET /api/health: the process is up. It asks nobody, so that a
+// storage outage does not make a platform restart healthy processes.
+func health() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header()["Content-Type"] = jsonType
+		w.Write([]byte("{\"status\":\"ok\"}\n"))
+	})
+}
+
+// statusAnswer is what GET /api/status tells an operator about one instance.
+type statusAnswer struct {
+	Status    string               `json:"status"` // "ok", or "degraded" while storage does not answer
+	StartedAt time.Time            `json:"startedAt"`
+	Go        string               `json:"go"`
+	Storage   storageStatus        `json:"storage"`
+	Sequences map[string]ids.Stats `json:"sequences"`
+}
+
+type storageStatus struct {
+	Account   string `json:"account"`
+	Reachable bool   `json:"reachable"`
+	Error     string `json:"error,omitempty"`
+}
+
+// status serves GET /api/status. It is 200 also when degraded: the answer is
+// the message.
+func status(cfg config.Config, store ids.Store, sequences *ids.Set, started time.Time) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer := statusAnswer{
+			Status:    "ok",
+			StartedAt: started.UTC(),
+			Go:        runtime.Version(),
+			Storage:   storageStatus{Account: cfg.Storage.String(), Reachable: true},
+			Sequences: sequences.Stats(),
+		}
+		if err := probe(r.Context(), store); err != nil {
+			answer.Status = "degraded"
+			answer.Storage.Reachable, answer.Storage.Error = false, err.Error()
+		}
+		w.Header()["Content-Type"] = jsonType
+		encoder := json.NewEncoder(w)
+		encoder.SetEscapeHTML(false)
+		encoder.Encode(answer)
+	})
+}
+
+// probe asks storage for a sequence that need not exist.
+func probe(ctx context.Context, store ids.Store) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	if _, err := store.Load(ctx, "status"); err != nil && !errors.Is(err, ids.ErrNotFound) {
+		return err
+	}
+	return nil
+}
