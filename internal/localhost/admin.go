@@ -1,0 +1,162 @@
+package localhost
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+
+	"kennel/internal/customhandler"
+)
+
+// adminReason is the reason the host logs for a run that an administrator asked for.
+const adminReason = "This function was programmatically called via the host APIs."
+
+// serveAdmin answers what is below /admin. With Keys it is for the master key only.
+func (h *Host) serveAdmin(work context.Context, w http.ResponseWriter, r *http.Request, path []string) {
+	if h.keys != nil && !h.isMaster(r) {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	var f *function
+	if len(path) >= 3 && strings.EqualFold(path[1], "functions") {
+		if f = h.function(path[2]); f == nil {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		path[2] = "name"
+	}
+	switch r.Method + " /" + strings.ToLower(strings.Join(path, "/")) {
+	case "GET /admin/host/ping", "POST /admin/host/ping":
+		w.WriteHeader(http.StatusOK)
+	case "GET /admin/host/status":
+		writeJSON(w, http.StatusOK, h.status())
+	case "GET /admin/functions":
+		list := make([]functionInfo, 0, len(h.functions))
+		for _, f := range h.functions {
+			list = append(list, h.describe(r, f))
+		}
+		writeJSON(w, http.StatusOK, list)
+	case "GET /admin/functions/name":
+		writeJSON(w, http.StatusOK, h.describe(r, f))
+	case "GET /admin/functions/name/status":
+		writeJSON(w, http.StatusOK, functionStatus{IsDisabled: f.disabled, Errors: problemLines(f)})
+	case "POST /admin/functions/name":
+		h.runByHand(work, w, r, f)
+	default:
+		w.WriteHeader(http.StatusNotFound)
+	}
+}
+
+// function finds a function by its name in any case.
+func (h *Host) function(name string) *function {
+	for _, f := range h.functions {
+		if strings.EqualFold(f.name, name) {
+			return f
+		}
+	}
+	return nil
+}
+
+// runByHand starts a queue, Service Bus or timer function and answers at once; the run's end is only logged.
+func (h *Host) runByHand(work context.Context, w http.ResponseWriter, r *http.Request, f *function) {
+	var request *struct {
+		Input string `json:"input"`
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.bodyLimit))
+	if err != nil || json.Unmarshal(body, &request) != nil || request == nil {
+		writeJSON(w, http.StatusBadRequest, message{`the body must be a JSON object {"input":"<text>"}`})
+		return
+	}
+	trigger := f.trigger()
+	from := customhandler.Trigger{Function: f.name, Binding: trigger.name, DataType: trigger.dataType}
+	var envelope customhandler.Envelope
+	switch {
+	case f.problem != nil:
+		// To the host, a function with a problem does not exist.
+		w.WriteHeader(http.StatusNotFound)
+		return
+	case trigger.is("httpTrigger"):
+		writeJSON(w, http.StatusBadRequest, message{"this is an HTTP function: call its route"})
+		return
+	case trigger.is("timerTrigger"):
+		plan, _ := parseSchedule(trigger.schedule)
+		envelope = from.AdminTimer(customhandler.Tick{AdjustForDST: plan.every == 0}, request.Input)
+	default:
+		envelope = from.AdminText(request.Input)
+	}
+	h.visits.extend(func() {
+		// The run's outcome has been told on the console, and nobody else waits for it.
+		_ = h.invoke(work, f, adminReason, envelope, nil)
+	})
+	w.WriteHeader(http.StatusAccepted)
+}
+
+type message struct {
+	Message string `json:"message"`
+}
+
+type functionInfo struct {
+	Name       string        `json:"name"`
+	Language   string        `json:"language"`
+	IsDisabled bool          `json:"isDisabled"`
+	InvokeURL  string        `json:"invoke_url_template,omitempty"`
+	Config     functionShape `json:"config"`
+}
+
+type functionShape struct {
+	Bindings []map[string]any `json:"bindings"`
+}
+
+type functionStatus struct {
+	IsDisabled bool     `json:"isDisabled"`
+	Errors     []string `json:"errors"`
+}
+
+type hostStatus struct {
+	ID      string   `json:"id"`
+	State   string   `json:"state"`
+	Version string   `json:"version"`
+	Errors  []string `json:"errors,omitempty"`
+}
+
+// status is Running, and Error once the handler is dead for good. The real host goes on to say Running then,
+// which helps nobody.
+func (h *Host) status() hostStatus {
+	status := hostStatus{ID: "localhost", State: "Running", Version: customhandler.DefaultHostVersion}
+	if h.handler != nil && h.handler.dead() {
+		status.State = "Error"
+		status.Errors = []string{"the handler exited with code 0 and is not started again; restart the host"}
+	}
+	return status
+}
+
+func (h *Host) describe(r *http.Request, f *function) functionInfo {
+	info := functionInfo{Name: f.name, Language: "custom", IsDisabled: f.disabled, Config: functionShape{Bindings: f.shown}}
+	for _, e := range h.endpoints {
+		if e.function == f {
+			info.InvokeURL = "http://" + r.Host + "/" + e.route.template
+		}
+	}
+	return info
+}
+
+func problemLines(f *function) []string {
+	if f.problem == nil {
+		return []string{}
+	}
+	return strings.Split(f.problem.Error(), "\n")
+}
+
+func writeJSON(w http.ResponseWriter, status int, value any) {
+	body, err := json.Marshal(value)
+	if err != nil {
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.WriteHeader(status)
+	// An answer that cannot be written has no reader any more.
+	_, _ = w.Write(body)
+}

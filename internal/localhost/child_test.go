@@ -1,0 +1,168 @@
+package localhost
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// childMode makes this test binary the handler under the host's supervision, or a whole host of its own.
+const childMode = "LOCALHOST_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(childMode) {
+	case "":
+		os.Exit(m.Run())
+	case "handler":
+		err := http.ListenAndServe("127.0.0.1:"+os.Getenv("FUNCTIONS_CUSTOMHANDLER_PORT"), http.HandlerFunc(childServe))
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(3)
+	case "polite":
+		terminate := make(chan os.Signal, 1)
+		signal.Notify(terminate, syscall.SIGTERM)
+		go func() {
+			<-terminate
+			fmt.Println("got SIGTERM")
+			os.Exit(0)
+		}()
+		panic(http.ListenAndServe("127.0.0.1:"+os.Getenv("FUNCTIONS_CUSTOMHANDLER_PORT"), http.HandlerFunc(childServe)))
+	case "mute":
+		never := make(chan os.Signal, 1)
+		signal.Notify(never, syscall.SIGTERM)
+		<-never
+	case "quit":
+		os.Exit(0)
+	case "host":
+		os.Exit(childHost())
+	}
+}
+
+// childHost runs a host over the app in the working directory until it is killed.
+func childHost() int {
+	self, err := os.Executable()
+	if err != nil {
+		return 1
+	}
+	h, err := New(".", &Options{Addr: "127.0.0.1:0", Executable: self, Env: map[string]string{childMode: "handler"}})
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	go func() {
+		<-h.Ready()
+		fmt.Println(h.URL())
+	}()
+	if err := h.Run(context.Background()); err != nil {
+		fmt.Println(err)
+	}
+	return 1
+}
+
+// childServe is a handler that does what the caller says: in the query's do for a forwarded request, in the
+// request's query or in the message for an envelope.
+func childServe(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(err)
+	}
+	if r.URL.Path == "/" {
+		return
+	}
+	if strings.HasPrefix(strings.ToLower(r.URL.Path), "/api/") {
+		if answer, ok := childDo(w, r, r.URL.Query().Get("do")); ok {
+			w.Header().Set("X-Seen", r.Method+" "+r.URL.RequestURI()+" "+strconv.Itoa(len(body)))
+			fmt.Fprint(w, cmp.Or(answer, string(body)))
+		}
+		return
+	}
+
+	var envelope struct {
+		Data map[string]json.RawMessage
+	}
+	if err := json.Unmarshal(body, &envelope); err != nil {
+		panic(err)
+	}
+	command := ""
+	if raw, ok := envelope.Data["msg"]; ok {
+		var twice string
+		if err := json.Unmarshal(raw, &twice); err != nil {
+			panic(err)
+		}
+		if err := json.Unmarshal([]byte(twice), &command); err != nil {
+			panic(err)
+		}
+	}
+	var req struct{ Query map[string]string }
+	_ = json.Unmarshal(envelope.Data["req"], &req)
+	command = cmp.Or(command, req.Query["do"])
+
+	answer, ok := childDo(w, r, command)
+	if !ok {
+		return
+	}
+	outputs := map[string]any{"res": map[string]any{
+		"statusCode": 201,
+		"headers":    map[string]string{"X-Function": r.URL.Path},
+		"body":       cmp.Or(answer, string(body)),
+	}}
+	if text, found := strings.CutPrefix(command, "put:"); found {
+		outputs["out"] = []string{text}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if err := json.NewEncoder(w).Encode(map[string]any{"Outputs": outputs, "Logs": []string{"a log of " + r.URL.Path}}); err != nil {
+		panic(err)
+	}
+}
+
+// childDo obeys one command. ok: the caller shall answer, with the text unless it is empty.
+func childDo(w http.ResponseWriter, r *http.Request, command string) (answer string, ok bool) {
+	name, argument, _ := strings.Cut(command, ":")
+	switch name {
+	case "exit":
+		for i := range 5 {
+			fmt.Fprintln(os.Stderr, "last words", i+1)
+		}
+		code, err := strconv.Atoi(argument)
+		if err != nil {
+			panic(err)
+		}
+		os.Exit(code)
+	case "empty":
+		w.WriteHeader(http.StatusOK)
+		return "", false
+	case "status":
+		code, err := strconv.Atoi(argument)
+		if err != nil {
+			panic(err)
+		}
+		w.WriteHeader(code)
+		fmt.Fprint(w, "details")
+		return "", false
+	case "hang":
+		fmt.Println("hanging", argument)
+		<-r.Context().Done()
+		return "", false
+	case "pid":
+		return strconv.Itoa(os.Getpid()), true
+	case "port":
+		return os.Getenv("FUNCTIONS_CUSTOMHANDLER_PORT"), true
+	case "env":
+		return os.Getenv(argument), true
+	case "long":
+		n, err := strconv.Atoi(argument)
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println("<" + strings.Repeat("x", n) + ">")
+	}
+	return "", true
+}

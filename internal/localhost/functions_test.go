@@ -1,0 +1,159 @@
+package localhost
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const (
+	timerBinding = `{"type":"timerTrigger","direction":"in","name":"t","schedule":"0 0 0 * * *"}`
+	httpBinding  = `{"type":"httpTrigger","direction":"in","name":"req"}`
+	httpOutput   = `{"type":"http","direction":"out","name":"res"}`
+)
+
+func TestDiscover(t *testing.T) {
+	root := write(t, files{
+		"Good/function.json":           `{"bindings":[` + timerBinding + `],"whatever":1}`,
+		"broken/function.json":         `{"bindings":`,
+		"Excluded/function.json":       `{"excluded":true,"bindings":[` + timerBinding + `]}`,
+		"no-function/readme.txt":       ``,
+		"functions/Deep/function.json": `{"bindings":[` + timerBinding + `]}`,
+		"function.json":                `{}`,
+		".git/x/function.json":         `{}`,
+		"node_modules/a/function.json": `{}`,
+	})
+	functions, err := discover(root, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]bool{} // name → can run
+	for _, f := range functions {
+		got[f.name] = f.problem == nil
+	}
+	if diff := cmp.Diff(got, map[string]bool{"Good": true, "broken": false}); diff != "" {
+		t.Errorf("functions (got -, want +):\n%s", diff)
+	}
+	if diff := cmp.Diff(invisible(root), []string{"function.json", "functions/Deep/function.json"}); diff != "" {
+		t.Errorf("files the host does not see (got -, want +):\n%s", diff)
+	}
+	if only, err := discover(root, []string{"good"}, nil); err != nil || len(only) != 1 {
+		t.Errorf("allow-list: got %d functions, %v; want one", len(only), err)
+	}
+}
+
+func TestFunctionProblems(t *testing.T) {
+	tests := []struct{ name, folder, file, want string }{
+		{"none", "F", `{"bindings":[` + timerBinding + `]}`, ""},
+		{"name starts with a digit", "1F", `{"bindings":[` + timerBinding + `]}`, "is no function name"},
+		{"name with a dot", "F.x", `{"bindings":[` + timerBinding + `]}`, "is no function name"},
+		{"reserved name", "Host", `{"bindings":[` + timerBinding + `]}`, "is no function name"},
+		{"no bindings", "F", `{}`, "bindings must be a list"},
+		{"no trigger", "F", `{"bindings":[` + httpOutput + `]}`, "exactly one trigger, not 0"},
+		{"two triggers", "F", `{"bindings":[` + timerBinding + `,` + httpBinding + `]}`, "exactly one trigger, not 2"},
+		{"unknown type", "F", `{"bindings":[` + timerBinding + `,{"type":"blob","direction":"out","name":"b"}]}`, `bindings[1]: the binding type "blob" is not one`},
+		{"binding name with a hyphen", "F", `{"bindings":[{"type":"httpTrigger","name":"my-req"}]}`, `"my-req" is no binding name`},
+		{"binding name twice", "F", `{"bindings":[` + httpBinding + `,{"type":"http","direction":"out","name":"REQ"}]}`, `a second binding is named "REQ"`},
+		{"return value", "F", `{"bindings":[` + httpBinding + `,{"type":"http","direction":"out","name":"$return"}]}`, ""},
+		{"return value as input", "F", `{"bindings":[{"type":"httpTrigger","name":"$return"}]}`, "is no binding name"},
+		{"trigger as output", "F", `{"bindings":[{"type":"httpTrigger","direction":"out","name":"req"}]}`, "cannot have the direction"},
+		{"output as input", "F", `{"bindings":[` + httpBinding + `,{"type":"http","name":"res"}]}`, "cannot have the direction"},
+		{"direction", "F", `{"bindings":[{"type":"httpTrigger","direction":"inout","name":"req"}]}`, "direction"},
+		{"auth level", "F", `{"bindings":[{"type":"httpTrigger","authLevel":"user","name":"req"}]}`, "authLevel"},
+		{"methods of the wrong type", "F", `{"bindings":[{"type":"httpTrigger","methods":[1],"name":"req"}]}`, "bindings[0].methods must be a list of texts"},
+		{"bad route", "F", `{"bindings":[{"type":"httpTrigger","route":"a/{id","name":"req"}]}`, "a { without its }"},
+		{"bad schedule", "F", `{"bindings":[{"type":"timerTrigger","schedule":"* * *","name":"t"}]}`, "has 3 fields"},
+		{"schedule from a setting", "F", `{"bindings":[{"type":"timerTrigger","schedule":"%PLAN%","name":"t"}]}`, ""},
+		{"schedule from no setting", "F", `{"bindings":[{"type":"timerTrigger","schedule":"%GONE%","name":"t"}]}`, "the setting GONE, which is not set"},
+		{"queue from a setting", "F", `{"bindings":[{"type":"queueTrigger","queueName":"%QUEUE%","name":"m"}]}`, ""},
+		{"queue with capitals", "F", `{"bindings":[{"type":"queueTrigger","queueName":"Jobs","name":"m"}]}`, `queueName "Jobs" must be`},
+		{"queue with two hyphens", "F", `{"bindings":[{"type":"queueTrigger","queueName":"a--b","name":"m"}]}`, "queueName"},
+		{"queue name too short", "F", `{"bindings":[{"type":"queueTrigger","queueName":"ab","name":"m"}]}`, "queueName"},
+		{"script that exists", "F", `{"scriptFile":"function.json","bindings":[` + timerBinding + `]}`, ""},
+		{"script that does not", "F", `{"scriptFile":"run.csx","bindings":[` + timerBinding + `]}`, "does not exist"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			root := write(t, files{test.folder + "/function.json": test.file})
+			functions, err := discover(root, nil, settings{"PLAN": "0 0 0 * * *", "QUEUE": "a-b"})
+			if err != nil || len(functions) != 1 {
+				t.Fatalf("got %d functions, %v; want one", len(functions), err)
+			}
+			switch problem := functions[0].problem; {
+			case test.want == "" && problem != nil:
+				t.Errorf("got problem %v, want none", problem)
+			case test.want != "" && (problem == nil || !strings.Contains(problem.Error(), test.want)):
+				t.Errorf("got problem %v, want one with %q", problem, test.want)
+			}
+		})
+	}
+}
+
+func TestFunctionNamesByCase(t *testing.T) {
+	root := write(t, files{
+		"Same/function.json": `{"bindings":[` + timerBinding + `]}`,
+		"same/function.json": `{"bindings":[` + timerBinding + `]}`,
+	})
+	functions, err := discover(root, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(functions) == 1 {
+		return // this file system does not tell them apart either
+	}
+	if functions[0].problem != nil || functions[1].problem == nil {
+		t.Errorf("got problems %v and %v, want one in the second only", functions[0].problem, functions[1].problem)
+	}
+}
+
+func TestDisabled(t *testing.T) {
+	tests := []struct {
+		name, file string
+		env        settings
+		want       bool
+	}{
+		{"no", ``, nil, false},
+		{"in the file", `"disabled":true,`, nil, true},
+		{"not in the file", `"disabled":false,`, nil, false},
+		{"by a setting the file names", `"disabled":"OFF",`, settings{"OFF": "1"}, true},
+		{"by a setting that is not set", `"disabled":"%OFF%",`, nil, false},
+		{"by the setting of its name", ``, settings{"AzureWebJobs.F.Disabled": "True"}, true},
+		{"by that setting with underscores", ``, settings{"AzureWebJobs__F__Disabled": "true"}, true},
+		{"the setting says no", ``, settings{"AzureWebJobs.F.Disabled": "false"}, false},
+		{"another function", ``, settings{"AzureWebJobs.G.Disabled": "true"}, false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			root := write(t, files{"F/function.json": `{` + test.file + `"bindings":[` + timerBinding + `]}`})
+			functions, err := discover(root, nil, test.env)
+			if err != nil || len(functions) != 1 || functions[0].problem != nil {
+				t.Fatalf("got %v, %v; want one sound function", functions, err)
+			}
+			if got := functions[0].disabled; got != test.want {
+				t.Errorf("disabled: got %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestForwards(t *testing.T) {
+	queue := `{"type":"queue","direction":"out","name":"q","queueName":"jobs"}`
+	for bindings, want := range map[string]bool{
+		httpBinding + "," + httpOutput:               true,
+		httpOutput + "," + httpBinding:               true,
+		httpBinding:                                  false,
+		httpBinding + "," + queue:                    false,
+		httpBinding + "," + httpOutput + "," + queue: false,
+		timerBinding:                                 false,
+	} {
+		root := write(t, files{"F/function.json": `{"bindings":[` + bindings + `]}`})
+		functions, err := discover(root, nil, nil)
+		if err != nil || functions[0].problem != nil {
+			t.Fatalf("%s: %v, %v", bindings, err, functions[0].problem)
+		}
+		if got := functions[0].forwards(); got != want {
+			t.Errorf("forwards with %s: got %v, want %v", bindings, got, want)
+		}
+	}
+}

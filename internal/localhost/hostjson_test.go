@@ -1,0 +1,120 @@
+package localhost
+
+import (
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestReadHostFile(t *testing.T) {
+	root := write(t, files{"host.json": `{
+		"VERSION":"2.0", "logging":{"anything":[1,2]}, "functionTimeout":"00:07:00", "functions":["A","B"],
+		"customHandler":{
+			"description":{"defaultExecutablePath":"%DIR%/handler","defaultWorkerPath":"w%NOTHING%.bin","arguments":["-a","%ARG%"],
+				"workerArguments":["-w"],"workingDirectory":"work","workerDirectory":"/abs","unheardOf":1},
+			"EnableForwardingHttpRequest":"True", "initializationTimeout":"00:00:05", "port":7, "http":{"routes":[]}},
+		"extensions":{"http":{"routePrefix":"/v1/"},"queues":{"batchSize":"4","maxDequeueCount":3,"visibilityTimeout":"00:00:30",
+			"maxPollingInterval":"00:00:09","messageEncoding":"None"}}}`})
+	got, err := readHostFile(root, settings{"DIR": "bin", "ARG": "value",
+		"azurefunctionsjobhost__extensions__queues__newBatchThreshold": "1",
+		"AzureFunctionsJobHost__functionTimeout":                       "00:08:00",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := hostFile{
+		handler: handlerCommand{
+			executable: "bin/handler", arguments: []string{"-a", "value"}, workerPath: "w.bin", workerArguments: []string{"-w"},
+			workingDir: filepath.Join(root, "work"), workerDir: "/abs",
+		},
+		forward: true, described: true, startUp: 5 * time.Second, timeout: 8 * time.Minute, prefix: "v1", only: []string{"A", "B"},
+		queues: queueSettings{batchSize: 4, newBatchThreshold: 1, maxPollingDelay: 9 * time.Second, maxDequeueCount: 3,
+			visibility: 30 * time.Second, plainText: true},
+		unknown: []string{"customHandler.http", "customHandler.port"},
+	}
+	allow := cmp.AllowUnexported(hostFile{}, handlerCommand{}, queueSettings{})
+	if diff := cmp.Diff(got, want, allow); diff != "" {
+		t.Errorf("host.json (got -, want +):\n%s", diff)
+	}
+}
+
+func TestReadHostFileDefaults(t *testing.T) {
+	root := write(t, files{"host.json": `{"version":"2.0","customHandler":{"description":{"defaultExecutablePath":"handler"}}}`})
+	got, err := readHostFile(root, settings{"AzureFunctionsJobHost__customHandler__description__defaultExecutablePath": "/elsewhere"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := hostFile{
+		handler:   handlerCommand{executable: "/elsewhere", workingDir: root, workerDir: root},
+		described: true, startUp: 30 * time.Second, timeout: 30 * time.Minute, prefix: "api",
+		queues: queueSettings{batchSize: 16, newBatchThreshold: 8 * runtime.NumCPU(), maxPollingDelay: 2 * time.Second, maxDequeueCount: 5},
+	}
+	allow := cmp.AllowUnexported(hostFile{}, handlerCommand{}, queueSettings{})
+	if diff := cmp.Diff(got, want, allow); diff != "" {
+		t.Errorf("host.json (got -, want +):\n%s", diff)
+	}
+}
+
+// Settings can give a whole list, or its elements.
+func TestReadHostFileOverridesLists(t *testing.T) {
+	root := write(t, files{"host.json": `{"version":"2.0","customHandler":{"description":{"defaultExecutablePath":"h","arguments":["x"]}}}`})
+	got, err := readHostFile(root, settings{
+		"AzureFunctionsJobHost__customHandler__description__arguments": `["a","b"]`,
+		"AzureFunctionsJobHost__functions__0":                          "A",
+		"AzureFunctionsJobHost__functions__1":                          "B",
+		"AzureFunctionsJobHost__functionTimeout":                       "-1",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(got.handler.arguments, []string{"a", "b"}); diff != "" {
+		t.Errorf("arguments (got -, want +):\n%s", diff)
+	}
+	if diff := cmp.Diff(got.only, []string{"A", "B"}); diff != "" {
+		t.Errorf("functions (got -, want +):\n%s", diff)
+	}
+	if got.timeout != 0 {
+		t.Errorf("functionTimeout -1: got %v, want no limit", got.timeout)
+	}
+}
+
+func TestHostFileProblems(t *testing.T) {
+	tests := []struct{ name, file, want string }{
+		{"no JSON", `version: 2`, "read host.json"},
+		{"null", `null`, "holds no object"},
+		{"version", `{}`, `version must be "2.0"`},
+		{"section of the wrong type", `{"version":"2.0","customHandler":[]}`, "customHandler must be an object"},
+		{"no executable", `{"version":"2.0","customHandler":{"description":{}}}`, "customHandler.description.defaultExecutablePath is missing"},
+		{"executable is a list", `{"version":"2.0","customHandler":{"description":{"defaultExecutablePath":["x"]}}}`, "customHandler.description.defaultExecutablePath must be a text"},
+		{"flag", `{"version":"2.0","customHandler":{"enableForwardingHttpRequest":1}}`, "customHandler.enableForwardingHttpRequest must be true or false"},
+		{"arguments", `{"version":"2.0","customHandler":{"description":{"arguments":[1]}}}`, "customHandler.description.arguments must be a list of texts"},
+		{"type", `{"version":"2.0","customHandler":{"type":"grpc"}}`, "customHandler.type"},
+		{"timeout under a second", `{"version":"2.0","functionTimeout":"00:00:00.5"}`, "functionTimeout must be a time span"},
+		{"timeout of the wrong type", `{"version":"2.0","functionTimeout":true}`, "functionTimeout must be a time span"},
+		{"batch size", `{"version":"2.0","extensions":{"queues":{"batchSize":33}}}`, "extensions.queues.batchSize must be a whole number from 1 to 32"},
+		{"batch size in words", `{"version":"2.0","extensions":{"queues":{"batchSize":"many"}}}`, "extensions.queues.batchSize"},
+		{"batch size true", `{"version":"2.0","extensions":{"queues":{"batchSize":true}}}`, "extensions.queues.batchSize"},
+		{"polling too fast", `{"version":"2.0","extensions":{"queues":{"maxPollingInterval":"00:00:00.05"}}}`, "extensions.queues.maxPollingInterval"},
+		{"encoding", `{"version":"2.0","extensions":{"queues":{"messageEncoding":"utf8"}}}`, "extensions.queues.messageEncoding"},
+		{"prefix", `{"version":"2.0","extensions":{"http":{"routePrefix":{}}}}`, "extensions.http.routePrefix must be a text"},
+		{"all at once", `{"functionTimeout":"soon","extensions":{"queues":{"batchSize":0}}}`, "version must be"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := readHostFile(write(t, files{"host.json": test.file}), nil)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Fatalf("got error %v, want one with %q", err, test.want)
+			}
+			if test.name == "all at once" && (!strings.Contains(err.Error(), "functionTimeout") || !strings.Contains(err.Error(), "batchSize")) {
+				t.Errorf("got error %v, want all three problems", err)
+			}
+		})
+	}
+	if _, err := readHostFile(t.TempDir(), nil); err == nil || !strings.Contains(err.Error(), "host.json") {
+		t.Errorf("without host.json: got error %v, want one that names it", err)
+	}
+}

@@ -1,0 +1,157 @@
+package localhost
+
+import (
+	"context"
+	"crypto/subtle"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"kennel/internal/customhandler"
+)
+
+// defaultBodyLimit is the largest request body the host accepts.
+const defaultBodyLimit = 104_857_600
+
+// Keys switches the check of access keys on. A key comes in the header x-functions-key or as ?code=.
+type Keys struct {
+	Master    string            // opens everything; the only key to "admin" functions and to /admin
+	Host      string            // opens every function of the level "function"
+	Functions map[string]string // by function: a key of its own
+}
+
+// An endpoint is an HTTP function with its route.
+type endpoint struct {
+	function *function
+	route    route
+	methods  []string // upper case; empty: all
+	level    string
+}
+
+// newEndpoint makes the endpoint of an HTTP function; its route is the prefix and the function's own route,
+// or its name.
+func newEndpoint(f *function, prefix string) (endpoint, error) {
+	trigger := f.trigger()
+	own := strings.Trim(trigger.route, "/")
+	if own == "" {
+		own = f.name
+	}
+	first, _, _ := strings.Cut(strings.ToLower(own), "/")
+	if first == "admin" || first == "runtime" {
+		return endpoint{}, fmt.Errorf("route %q conflicts with the host's own routes below /admin and /runtime", own)
+	}
+	r, err := parseRoute(strings.Trim(prefix+"/"+own, "/"))
+	if err != nil {
+		return endpoint{}, err
+	}
+	e := endpoint{function: f, route: r, level: trigger.authLevel}
+	for _, method := range trigger.methods {
+		e.methods = append(e.methods, strings.ToUpper(method))
+	}
+	return e, nil
+}
+
+func (e endpoint) allows(method string) bool {
+	return len(e.methods) == 0 || slices.Contains(e.methods, method)
+}
+
+// conflicts reports whether two endpoints would answer the same requests.
+func (e endpoint) conflicts(other endpoint) bool {
+	return strings.EqualFold(e.route.template, other.route.template) &&
+		(len(e.methods) == 0 || len(other.methods) == 0 || slices.ContainsFunc(e.methods, other.allows))
+}
+
+// serveFunction answers a request for an HTTP function. As in the host, the function is not told when its
+// caller hangs up: it runs under work. A method no function of the path has is a 404, not a 405.
+func (h *Host) serveFunction(work context.Context, w http.ResponseWriter, r *http.Request, path []string) {
+	for _, e := range h.endpoints {
+		if !e.allows(r.Method) {
+			continue
+		}
+		params, ok := e.route.match(path)
+		if !ok {
+			continue
+		}
+		switch {
+		case !h.mayCall(r, e):
+			w.WriteHeader(http.StatusUnauthorized)
+		case e.function.disabled && !h.isMaster(r): // an administrator may still call it
+			w.WriteHeader(http.StatusNotFound)
+		case r.ContentLength > h.bodyLimit:
+			w.WriteHeader(http.StatusRequestEntityTooLarge)
+		case h.file.forward && e.function.forwards():
+			h.forward(work, e.function, w, r)
+		default:
+			h.answer(work, e.function, w, r, params)
+		}
+		return
+	}
+	w.WriteHeader(http.StatusNotFound)
+}
+
+// forward passes the request on as it is, and the answer back.
+func (h *Host) forward(work context.Context, f *function, w http.ResponseWriter, r *http.Request) {
+	id := customhandler.NewInvocationID()
+	err := h.execute(work, f, httpReason(r), id, func(ctx context.Context, client *customhandler.Client) error {
+		_, err := client.Forward(ctx, w, r, id)
+		return err
+	})
+	if err != nil {
+		w.WriteHeader(http.StatusInternalServerError)
+	}
+}
+
+// answer passes the request on in an envelope, and makes the answer from the function's outputs.
+func (h *Host) answer(work context.Context, f *function, w http.ResponseWriter, r *http.Request, params map[string]any) {
+	trigger := f.trigger()
+	envelope, err := customhandler.Trigger{Function: f.name, Binding: trigger.name, DataType: trigger.dataType}.HTTP(r, params)
+	if err != nil {
+		h.log.Warn("request body could not be read", "function", f.name, "error", err)
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	// Without an http output there is nothing to say, which the host says with 204.
+	reply := customhandler.HTTPAnswer{Status: http.StatusNoContent}
+	err = h.invoke(work, f, httpReason(r), envelope, func(answer customhandler.Answer) (err error) {
+		if outputs := f.outputs("http"); len(outputs) > 0 {
+			reply, err = answer.HTTP(outputs[0].name)
+		}
+		return err
+	})
+	if err != nil {
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	for name, values := range reply.Header {
+		w.Header()[name] = values
+	}
+	w.WriteHeader(reply.Status)
+	// An answer that cannot be written has no reader any more.
+	_, _ = w.Write(reply.Body)
+}
+
+// httpReason names the request without its query, which may hold a key.
+func httpReason(r *http.Request) string {
+	return r.Method + " " + strconv.QuoteToASCII(r.URL.Path)
+}
+
+// mayCall checks the key for an endpoint. Without Keys every caller may, as under `func start`.
+func (h *Host) mayCall(r *http.Request, e endpoint) bool {
+	if h.keys == nil || e.level == "anonymous" || h.isMaster(r) {
+		return true
+	}
+	return e.level == "function" && (isKey(r, h.keys.Host) || isKey(r, h.keys.Functions[e.function.name]))
+}
+
+// isMaster reports whether the request shows the master key. Without Keys nobody has it.
+func (h *Host) isMaster(r *http.Request) bool { return h.keys != nil && isKey(r, h.keys.Master) }
+
+func isKey(r *http.Request, key string) bool {
+	shown := r.Header.Get("x-functions-key")
+	if shown == "" {
+		shown = r.URL.Query().Get("code")
+	}
+	return key != "" && subtle.ConstantTimeCompare([]byte(shown), []byte(key)) == 1
+}

@@ -1,0 +1,242 @@
+package localhost
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestScheduleNext(t *testing.T) {
+	tests := []struct {
+		name, schedule, after, want string
+	}{
+		{"every five minutes", "0 */5 * * * *", "2026-01-02T03:04:05Z", "2026-01-02T03:05:00Z"},
+		{"not the moment itself", "0 */5 * * * *", "2026-01-02T03:05:00Z", "2026-01-02T03:10:00Z"},
+		{"but a moment after a fraction", "0 */5 * * * *", "2026-01-02T03:04:59.999999999Z", "2026-01-02T03:05:00Z"},
+		{"five fields mean second 0", "30 2 * * *", "2026-01-02T03:04:05Z", "2026-01-03T02:30:00Z"},
+		{"list and range", "5,10-12 0 0 * * *", "2026-01-02T00:00:10Z", "2026-01-02T00:00:11Z"},
+		{"range with step", "10-20/5 * * * * *", "2026-01-02T00:00:16Z", "2026-01-02T00:00:20Z"},
+		{"number with step runs to the end", "50/4 * * * * *", "2026-01-02T00:00:54Z", "2026-01-02T00:00:58Z"},
+		{"step below one is one", "*/0 * * * * *", "2026-01-02T00:00:54Z", "2026-01-02T00:00:55Z"},
+		{"names in any case", "0 0 9 * jAn MON", "2026-01-06T00:00:00Z", "2026-01-12T09:00:00Z"},
+		{"long and short names", "0 0 0 * December Sunday", "2026-01-06T00:00:00Z", "2026-12-06T00:00:00Z"},
+		{"ambiguous prefix is the first", "0 0 0 * * T", "2026-01-02T00:00:00Z", "2026-01-06T00:00:00Z"},
+		{"0 is Sunday", "0 0 0 * * 0", "2026-01-02T00:00:00Z", "2026-01-04T00:00:00Z"},
+		{"backward range is turned round", "0 0 0 * * Fri-Mon", "2026-01-03T00:00:00Z", "2026-01-05T00:00:00Z"},
+		{"both days must match", "0 0 0 13 * Fri", "2026-01-01T00:00:00Z", "2026-02-13T00:00:00Z"},
+		{"end of month", "0 0 0 31 * *", "2026-01-31T00:00:00Z", "2026-03-31T00:00:00Z"},
+		{"leap day", "0 0 0 29 2 *", "2026-01-01T00:00:00Z", "2028-02-29T00:00:00Z"},
+		{"leap day over a century", "0 0 0 29 2 *", "2096-03-01T00:00:00Z", "2104-02-29T00:00:00Z"},
+		{"leap day on a weekday", "0 0 0 29 2 Mon", "2072-03-01T00:00:00Z", "2112-02-29T00:00:00Z"},
+		{"over the year", "59 59 23 31 12 *", "2026-12-31T23:59:59Z", "2027-12-31T23:59:59Z"},
+		{"blanks do not count", "  0  0 0 * * *  ", "2026-01-02T03:04:05Z", "2026-01-03T00:00:00Z"},
+		{"other zones become UTC", "0 0 12 * * *", "2026-01-02T12:30:00+01:00", "2026-01-02T12:00:00Z"},
+		{"interval", "00:05:00", "2026-01-02T03:04:05.5Z", "2026-01-02T03:09:05.5Z"},
+		{"interval of days", "1.12:00:00", "2026-01-02T00:00:00Z", "2026-01-03T12:00:00Z"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s, err := parseSchedule(test.schedule)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, ok := s.next(instant(t, test.after))
+			if !ok || got.Format(time.RFC3339Nano) != test.want {
+				t.Errorf("next of %q after %s = %s, %v; want %s", test.schedule, test.after, got.Format(time.RFC3339Nano), ok, test.want)
+			}
+		})
+	}
+}
+
+func TestScheduleProblems(t *testing.T) {
+	tests := []struct{ name, schedule, want string }{
+		{"empty", "", "has 0 fields"},
+		{"four fields", "* * * *", "has 4 fields"},
+		{"seven fields", "* * * * * * *", "has 7 fields"},
+		{"7 is no Sunday", "0 0 0 * * 7", "field day-of-week: 7 is not between 0 and 6"},
+		{"second 60", "60 * * * * *", "field second: 60 is not"},
+		{"day 0", "0 0 0 0 * *", "field day: 0 is not between 1 and 31"},
+		{"month 13", "0 0 0 1 13 *", "field month: 13"},
+		{"open range", "0 0 0 1- * *", `field day: "" is no value`},
+		{"empty list item", "0 1,,2 * * * *", `field minute: "" is no value`},
+		{"name where none is", "0 0 Mon * * *", `field hour: "Mon"`},
+		{"unknown name", "0 0 0 * * Mondays", `"Mondays" is no value`},
+		{"step without number", "*/x * * * * *", `"x" is no step`},
+		{"negative", "-5 * * * * *", `"" is no value`},
+		{"a word", "hourly", "neither six NCRONTAB fields nor"},
+		{"interval zero", "00:00:00", "longer than zero"},
+		{"interval of a day as hours", "24:00:00", "neither"},
+		{"never in February", "0 0 0 30 2 *", "never occurs"},
+		{"never in short months", "0 0 0 31 2,4,6,9,11 *", "never occurs"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := parseSchedule(test.schedule)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("parse %q: got error %v, want one with %q", test.schedule, err, test.want)
+			}
+		})
+	}
+	if _, err := parseSchedule("0 0 0 30 2 *"); !errors.Is(err, errNever) {
+		t.Errorf("parse a schedule for 30 February: got %v, want errNever", err)
+	}
+}
+
+// Every random schedule must agree with a search that looks at each second.
+func TestScheduleNextAgainstSearch(t *testing.T) {
+	const seed1, seed2 = 1, 20260102
+	random := rand.New(rand.NewPCG(seed1, seed2))
+	const window = 30 * time.Hour
+	near := 0
+	for i := range 80 {
+		text, allowed := randomSchedule(random)
+		s, err := parseSchedule(text)
+		if errors.Is(err, errNever) {
+			continue
+		}
+		if err != nil {
+			t.Fatalf("seed %d,%d: parse %q: %v", seed1, seed2, text, err)
+		}
+		after := time.Date(2024+random.IntN(8), time.Month(1+random.IntN(12)), 1+random.IntN(31), random.IntN(24), random.IntN(60), random.IntN(60), random.IntN(2)*500, time.UTC)
+		got, _ := s.next(after)
+		end := after.Add(window)
+		want := after.Truncate(time.Second).Add(time.Second)
+		for want.Before(end) && !allowed.holds(want) {
+			want = want.Add(time.Second)
+		}
+		found := want.Before(end)
+		if found {
+			near++
+		}
+		if found && !got.Equal(want) || !found && got.Before(want) {
+			t.Errorf("seed %d,%d, schedule %d: next of %q after %s = %s, a search finds %s (%v)", seed1, seed2, i, text, after, got, want, found)
+		}
+	}
+	if near < 20 {
+		t.Errorf("only %d schedules had an occurrence in the window: the test proves little", near)
+	}
+}
+
+// truth is what a schedule allows, field by field and value by value.
+type truth [6][60]bool
+
+func (a *truth) holds(at time.Time) bool {
+	return a[0][at.Second()] && a[1][at.Minute()] && a[2][at.Hour()] &&
+		a[3][at.Day()] && a[4][at.Month()] && a[5][at.Weekday()]
+}
+
+// randomSchedule has lists, ranges and steps, but matches often enough for a search.
+func randomSchedule(random *rand.Rand) (string, *truth) {
+	allowed := &truth{}
+	var fields []string
+	for i, f := range cronFields() {
+		var items []string
+		for range 1 + random.IntN(3) {
+			a, b := f.min+random.IntN(f.max-f.min+1), f.min+random.IntN(f.max-f.min+1)
+			a, b = min(a, b), max(a, b)
+			step, item := 1, ""
+			switch choice := random.IntN(6); {
+			case choice == 0:
+				a, b, step = f.min, f.max, 1+random.IntN(20)
+				item = fmt.Sprintf("*/%d", step)
+			case choice == 1:
+				item = fmt.Sprintf("%d-%d", a, b)
+			case choice == 2:
+				step = 1 + random.IntN(7)
+				item = fmt.Sprintf("%d-%d/%d", a, b, step)
+			case choice == 3:
+				b, step = f.max, 1+random.IntN(7)
+				item = fmt.Sprintf("%d/%d", a, step)
+			case choice == 4 && i >= 3:
+				a, b = f.min, f.max
+				item = "*"
+			default:
+				b = a
+				item = fmt.Sprint(a)
+			}
+			for v := a; v <= b; v += step {
+				allowed[i][v] = true
+			}
+			items = append(items, item)
+		}
+		fields = append(fields, strings.Join(items, ","))
+	}
+	return strings.Join(fields, " "), allowed
+}
+
+func TestUnderAMinute(t *testing.T) {
+	now := instant(t, "2026-01-02T03:04:05Z")
+	for text, want := range map[string]bool{
+		"*/20 * * * * *": true,
+		"0 * * * * *":    false,
+		"0 0 * * * *":    false,
+		"00:00:59":       true,
+		"00:01:00":       false,
+	} {
+		s, err := parseSchedule(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.underAMinute(now); got != want {
+			t.Errorf("%q more often than each minute: got %v, want %v", text, got, want)
+		}
+	}
+}
+
+func FuzzParseSchedule(f *testing.F) {
+	for _, seed := range []string{"0 */5 * * * *", "30 2 * * Mon-Fri", "1.02:03:04.5", "*/9223372036854775807 1/60 5-2 31 2 0", ", / - *", "0 0 0 29 2 Mon"} {
+		f.Add(seed)
+	}
+	after := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := parseSchedule(text)
+		if err != nil {
+			return
+		}
+		next, ok := s.next(after)
+		if !ok || !next.After(after) {
+			t.Errorf("next of %q after %s = %s, %v", text, after, next, ok)
+		}
+	})
+}
+
+func TestTimeSpan(t *testing.T) {
+	tests := []struct {
+		text string
+		want time.Duration
+		back string // how it is written again
+	}{
+		{"00:05:00", 5 * time.Minute, "00:05:00"},
+		{"5:30", 5*time.Hour + 30*time.Minute, "05:30:00"},
+		{"1.00:00:01", 24*time.Hour + time.Second, "1.00:00:01"},
+		{"00:00:00.25", 250 * time.Millisecond, "00:00:00.2500000"},
+		{"7", 7 * 24 * time.Hour, "7.00:00:00"},
+		{"-00:00:30", -30 * time.Second, "-00:00:30"},
+	}
+	for _, test := range tests {
+		got, err := parseTimeSpan(test.text)
+		if err != nil || got != test.want {
+			t.Errorf("parse %q: got %v, %v; want %v", test.text, got, err, test.want)
+		}
+		if back := formatTimeSpan(test.want); back != test.back {
+			t.Errorf("format %v: got %q, want %q", test.want, back, test.back)
+		}
+	}
+	for _, text := range []string{"", "five", "24:00:00", "00:60", "00:00:60", "00:00:00.", "1.2.00:00", "::", "1:2:3:4", "00:00:00.12345678", "--1", "99999999999"} {
+		if d, err := parseTimeSpan(text); err == nil {
+			t.Errorf("parse %q: got %v, want an error", text, d)
+		}
+	}
+}
+
+func instant(t *testing.T, text string) time.Time {
+	t.Helper()
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at
+}

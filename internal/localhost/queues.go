@@ -1,0 +1,253 @@
+package localhost
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"kennel/internal/customhandler"
+)
+
+const (
+	lease     = 10 * time.Minute // visibility of a received message
+	renewal   = lease / 2        // and how often it is renewed while its function runs
+	hurry     = time.Minute      // the shortest time between two renewals, after errors
+	firstWait = 100 * time.Millisecond
+)
+
+// QueueMessage is a message as the store has it.
+type QueueMessage struct {
+	ID           string
+	Receipt      string // proves the right to renew and delete; a new one after each renewal
+	Body         string // as stored, normally base64
+	DequeueCount int64  // 1 for the first receive
+
+	Inserted, Expires, NextVisible time.Time
+}
+
+// QueueStore is what queue triggers and queue outputs need of a queue service. It must be safe for concurrent
+// use. The store retries what is worth retrying; the listener takes each error as final for this time, and a
+// message comes back by itself when its visibility ends. A write whose error hides that it was done is harmless.
+type QueueStore interface {
+	// Receive takes up to max messages and hides them for the given time. A queue that does not exist is empty.
+	Receive(ctx context.Context, queue string, max int, visibility time.Duration) ([]QueueMessage, error)
+
+	// Hide sets anew for how long a received message stays hidden, from now on (zero: it is visible at once),
+	// without changing its body. It returns the message with its new receipt.
+	Hide(ctx context.Context, queue string, m QueueMessage, visibility time.Duration) (QueueMessage, error)
+
+	// Delete removes a received message for good.
+	Delete(ctx context.Context, queue string, m QueueMessage) error
+
+	// Put appends a message, which is durable on return. It creates a missing queue.
+	Put(ctx context.Context, queue, body string) error
+}
+
+// A queueListener feeds one queue to one function, by the rules of the host's queue trigger.
+type queueListener struct {
+	queue    string
+	store    QueueStore
+	settings queueSettings
+	invoke   func(context.Context, customhandler.QueueMessage) error
+	out      *console
+	log      *slog.Logger
+	wake     chan struct{} // of size 1: a message has been put by this very host
+}
+
+// run polls the queue until ctx ends, then waits for the functions still running. They run under work, so the
+// caller decides how long they may take.
+func (l *queueListener) run(ctx, work context.Context) {
+	var running sync.WaitGroup
+	defer running.Wait()
+
+	finished := make(chan struct{}, l.settings.batchSize+l.settings.newBatchThreshold)
+	active, wait, failing := 0, pollBackoff{cap: l.settings.maxPollingDelay}, false
+	for ctx.Err() == nil {
+		if active > l.settings.newBatchThreshold {
+			select {
+			case <-finished:
+				active--
+			case <-ctx.Done():
+			}
+			continue
+		}
+
+		// Not ctx: a receive that is cut off may have taken messages, which nobody sees again for ten minutes.
+		messages, err := l.store.Receive(work, l.queue, l.settings.batchSize, lease)
+		if err != nil && !failing && ctx.Err() == nil {
+			l.log.Warn("queue cannot be read; the host goes on trying", "queue", l.queue, "error", err)
+		}
+		failing = err != nil
+		for _, m := range messages {
+			active++
+			running.Go(func() {
+				l.process(work, m)
+				finished <- struct{}{}
+			})
+		}
+		if len(messages) > 0 {
+			wait.reset()
+			continue
+		}
+
+		pause := time.NewTimer(wait.next())
+		for waiting := true; waiting; {
+			select {
+			case <-finished:
+				active--
+				continue
+			case <-l.wake:
+			case <-pause.C:
+			case <-ctx.Done():
+			}
+			waiting = false
+		}
+		pause.Stop()
+	}
+}
+
+// notify wakes the listener. It never blocks; several calls may count as one.
+func (l *queueListener) notify() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// pollBackoff spaces the polls of an empty queue.
+type pollBackoff struct {
+	cap     time.Duration
+	current time.Duration
+	empties int // in a row; one more after the queue has had messages
+}
+
+func (b *pollBackoff) reset() { b.current, b.empties = 0, 1 }
+
+// next is the pause after an empty poll: 100 ms after the very first, then 100 ms plus about 100, 200, 400 … ms.
+// Once at the cap it stays there.
+func (b *pollBackoff) next() time.Duration {
+	if b.current >= b.cap {
+		return b.cap
+	}
+	b.current = firstWait
+	if b.empties > 0 {
+		spread := 0.8 + 0.4*rand.Float64()
+		b.current += time.Duration(spread * float64(firstWait<<min(b.empties-1, 20)))
+	}
+	b.empties++
+	b.current = min(b.current, b.cap)
+	return b.current
+}
+
+// process takes one message through its function and settles it.
+func (l *queueListener) process(ctx context.Context, m QueueMessage) {
+	poison, hasPoison := poisonQueue(l.queue)
+	if hasPoison && m.DequeueCount > l.settings.maxDequeueCount {
+		// Its function had its last try, but the host died before it could move the message.
+		l.moveToPoison(ctx, poison, m)
+		return
+	}
+	text, err := l.settings.decode(m.Body)
+	if err != nil {
+		l.out.say("Message decoding has failed! Check MessageEncoding settings. Message %s of queue '%s' is not base64; the handler never sees it.", m.ID, l.queue)
+		if hasPoison {
+			l.moveToPoison(ctx, poison, m)
+		}
+		return
+	}
+
+	renewed := m
+	err = func() error {
+		running, stop := context.WithCancel(ctx)
+		var renewing sync.WaitGroup
+		renewing.Go(func() { renewed = l.keep(running, m) })
+		// The settling below needs the newest receipt.
+		defer renewing.Wait()
+		defer stop()
+		return l.invoke(ctx, customhandler.QueueMessage{
+			Text: text, ID: m.ID, PopReceipt: m.Receipt, DequeueCount: m.DequeueCount,
+			Inserted: m.Inserted, Expires: m.Expires, NextVisible: m.NextVisible,
+		})
+	}()
+	m = renewed
+
+	switch {
+	case err == nil:
+		if err := l.store.Delete(ctx, l.queue, m); err != nil {
+			l.log.Warn("message is done but not deleted, and will come again", "queue", l.queue, "message", m.ID, "error", err)
+		}
+	case ctx.Err() != nil:
+		// The host stops: as after a crash, the message comes back when its visibility ends.
+	case !hasPoison:
+		// There is no poison queue for a poison queue. The message stays hidden, lest it fail in a fast loop.
+	case m.DequeueCount >= l.settings.maxDequeueCount:
+		l.moveToPoison(ctx, poison, m)
+	default:
+		if _, err := l.store.Hide(ctx, l.queue, m, l.settings.visibility); err != nil {
+			l.log.Warn("message failed, and stays hidden for up to ten minutes", "queue", l.queue, "message", m.ID, "error", err)
+		}
+	}
+}
+
+// keep renews a message's visibility until the context ends, sooner after a renewal that failed, and returns
+// the message with its newest receipt.
+func (l *queueListener) keep(ctx context.Context, m QueueMessage) QueueMessage {
+	pause := renewal
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return m
+		case <-timer.C:
+		}
+		// A renewal under way is finished even when the function ends meanwhile: it changes the receipt.
+		update, cancel := context.WithTimeout(context.WithoutCancel(ctx), hurry)
+		renewed, err := l.store.Hide(update, l.queue, m, lease)
+		cancel()
+		if err != nil {
+			l.log.Warn("message could not be renewed, and may be delivered twice", "queue", l.queue, "message", m.ID, "error", err)
+			pause = max(pause/2, hurry)
+		} else {
+			m, pause = renewed, renewal
+		}
+		timer.Reset(pause)
+	}
+}
+
+// moveToPoison copies a message, then deletes it: a crash in between leaves two, never none.
+func (l *queueListener) moveToPoison(ctx context.Context, poison string, m QueueMessage) {
+	if err := l.store.Put(ctx, poison, m.Body); err != nil {
+		l.log.Warn("message could not be copied to its poison queue, and will come again", "queue", l.queue, "message", m.ID, "error", err)
+		return
+	}
+	l.out.say("Message %s of queue '%s' has been moved to '%s' (delivery %d, limit %d)", m.ID, l.queue, poison, m.DequeueCount, l.settings.maxDequeueCount)
+	if err := l.store.Delete(ctx, l.queue, m); err != nil {
+		l.log.Warn("message is in its poison queue but not deleted, and will come again", "queue", l.queue, "message", m.ID, "error", err)
+	}
+}
+
+// poisonQueue names the queue for messages that cannot be processed. A poison queue has none itself, nor has a
+// queue whose poison queue's name would be too long.
+func poisonQueue(queue string) (string, bool) {
+	const suffix, longest = "-poison", 63
+	name := queue + suffix
+	return name, !strings.HasSuffix(queue, suffix) && len(name) <= longest
+}
+
+// decode turns a stored body into the text that was sent. As in .NET, blanks inside base64 do not matter.
+func (s queueSettings) decode(body string) (string, error) {
+	if s.plainText {
+		return body, nil
+	}
+	text, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(body), ""))
+	if err != nil {
+		return "", fmt.Errorf("decode message: %w", err)
+	}
+	return string(text), nil
+}

@@ -1,0 +1,424 @@
+package localhost
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"io"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"kennel/internal/customhandler"
+)
+
+var errFunction = errors.New("the function failed")
+
+// listen runs a listener in a bubble until stop is called; stop returns when the listener has returned.
+func listen(l *queueListener) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		l.run(ctx, context.WithoutCancel(ctx))
+	}()
+	return func() { cancel(); <-done }
+}
+
+func newListener(store QueueStore, queue string, invoke func(context.Context, customhandler.QueueMessage) error) *queueListener {
+	return &queueListener{
+		queue: queue, store: store, invoke: invoke,
+		settings: queueSettings{batchSize: 16, newBatchThreshold: 8, maxPollingDelay: developmentPolling, maxDequeueCount: 5},
+		out:      &console{out: io.Discard}, log: slog.New(slog.DiscardHandler), wake: make(chan struct{}, 1),
+	}
+}
+
+func base(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
+
+// What becomes of a message, by what its function does and what is wrong with it.
+func TestMessageFates(t *testing.T) {
+	tests := []struct {
+		name     string
+		queue    string // default "jobs"
+		body     string
+		plain    bool
+		dequeued int64 // earlier receives
+		fails    bool
+		refuse   string // the store operation that fails, and on which queue
+
+		calls  int      // of the function within the hour after it came
+		kept   []string // what is in the queue then
+		poison []string
+	}{
+		{name: "success deletes", body: base("x"), calls: 1},
+		{name: "five failures poison", body: base("x"), fails: true, calls: 5, poison: []string{base("x")}},
+		{name: "the last try counts earlier ones", body: base("x"), fails: true, dequeued: 4, calls: 1, poison: []string{base("x")}},
+		{name: "too many tries: poison without a call", body: base("x"), dequeued: 5, poison: []string{base("x")}},
+		{name: "no base64: poison without a call", body: "not base64!", poison: []string{"not base64!"}},
+		{name: "blanks in base64 do not matter", body: "aGVs\n bG8=", calls: 1},
+		{name: "plain text needs no base64", body: "not base64!", plain: true, calls: 1},
+		{name: "empty message", body: "", calls: 1},
+		{name: "no poison for a poison queue: retried when its lease ends", queue: "jobs-poison", body: base("x"), fails: true, calls: 6, kept: []string{base("x")}},
+		{name: "no poison for a poison queue, undecodable", queue: "jobs-poison", body: "?", kept: []string{"?"}},
+		{name: "no poison for a long name", queue: strings.Repeat("q", 57), body: base("x"), fails: true, calls: 6, kept: []string{base("x")}},
+		{name: "the longest name with poison", queue: strings.Repeat("q", 56), body: base("x"), fails: true, calls: 5, poison: []string{base("x")}},
+		{name: "a failed copy keeps the message", body: base("x"), fails: true, dequeued: 5, refuse: "Put jobs-poison", kept: []string{base("x")}},
+		{name: "a failed delete delivers again", body: base("x"), refuse: "Delete jobs", calls: 5, kept: []string{base("x")},
+			// The sixth delivery, 50 minutes later, is over the limit.
+			poison: []string{base("x")}},
+		{name: "a failed release waits for the lease", body: base("x"), fails: true, refuse: "Hide jobs", calls: 5, poison: []string{base("x")}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newFakeQueues()
+				queue := test.queue
+				if queue == "" {
+					queue = "jobs"
+				}
+				if err := store.Put(t.Context(), queue, test.body); err != nil {
+					t.Fatal(err)
+				}
+				store.queues[queue][0].DequeueCount = test.dequeued
+				store.fail = func(op, queue string) error {
+					if op+" "+queue == test.refuse {
+						return errors.New("refused")
+					}
+					return nil
+				}
+				var calls atomic.Int64
+				l := newListener(store, queue, func(context.Context, customhandler.QueueMessage) error {
+					calls.Add(1)
+					if test.fails {
+						return errFunction
+					}
+					return nil
+				})
+				l.settings.plainText = test.plain
+				stop := listen(l)
+				time.Sleep(59 * time.Minute) // six leases of ten minutes
+				stop()
+				if got := int(calls.Load()); got != test.calls {
+					t.Errorf("calls of the function: got %d, want %d", got, test.calls)
+				}
+				if diff := cmp.Diff(store.bodies(queue), test.kept); diff != "" {
+					t.Errorf("queue (got -, want +):\n%s", diff)
+				}
+				if diff := cmp.Diff(store.bodies(queue+"-poison"), test.poison); diff != "" {
+					t.Errorf("poison queue (got -, want +):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+func TestMessageContents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFakeQueues()
+		if err := store.Put(t.Context(), "jobs", base(`{"a":"ä"}`)); err != nil {
+			t.Fatal(err)
+		}
+		put := time.Now()
+		var got customhandler.QueueMessage
+		stop := listen(newListener(store, "jobs", func(_ context.Context, m customhandler.QueueMessage) error {
+			got = m
+			return nil
+		}))
+		synctest.Wait()
+		stop()
+		want := customhandler.QueueMessage{Text: `{"a":"ä"}`, ID: "m1", PopReceipt: "2", DequeueCount: 1,
+			Inserted: put, Expires: put.Add(7 * 24 * time.Hour), NextVisible: put.Add(10 * time.Minute)}
+		if diff := cmp.Diff(got, want); diff != "" {
+			t.Errorf("message (got -, want +):\n%s", diff)
+		}
+	})
+}
+
+// A failed message is visible again at once, or after visibilityTimeout.
+func TestRetryDelay(t *testing.T) {
+	for _, visibility := range []time.Duration{0, 30 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			store := newFakeQueues()
+			if err := store.Put(t.Context(), "jobs", base("x")); err != nil {
+				t.Fatal(err)
+			}
+			var tries []time.Time
+			var poisoned time.Time
+			store.fail = func(op, _ string) error {
+				if op == "Put" {
+					poisoned = time.Now()
+				}
+				return nil
+			}
+			l := newListener(store, "jobs", func(context.Context, customhandler.QueueMessage) error {
+				tries = append(tries, time.Now())
+				return errFunction
+			})
+			l.settings.visibility = visibility
+			stop := listen(l)
+			time.Sleep(10 * time.Minute)
+			stop()
+			if len(tries) != 5 {
+				t.Fatalf("visibilityTimeout %v: got %d tries, want 5", visibility, len(tries))
+			}
+			if !poisoned.Equal(tries[4]) {
+				t.Errorf("visibilityTimeout %v: poisoned %v after the last try, want at once", visibility, poisoned.Sub(tries[4]))
+			}
+			for i, try := range tries[1:] {
+				// A poll is at most the longest polling delay late.
+				if delay := try.Sub(tries[i]); delay < visibility || delay > visibility+developmentPolling {
+					t.Errorf("visibilityTimeout %v: try %d came after %v", visibility, i+2, delay)
+				}
+			}
+		})
+	}
+}
+
+// A function that runs for long keeps its message, and the message is deleted with the newest receipt.
+func TestLongRunKeepsMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFakeQueues()
+		if err := store.Put(t.Context(), "jobs", base("x")); err != nil {
+			t.Fatal(err)
+		}
+		calls := 0
+		stop := listen(newListener(store, "jobs", func(context.Context, customhandler.QueueMessage) error {
+			calls++
+			time.Sleep(27 * time.Minute)
+			return nil
+		}))
+		time.Sleep(time.Hour)
+		stop()
+		if calls != 1 || len(store.bodies("jobs")) != 0 {
+			t.Errorf("got %d calls and %d messages left, want 1 and 0", calls, len(store.bodies("jobs")))
+		}
+		if want := 5; len(store.hides) != want {
+			t.Errorf("renewals in 27 minutes: got %d, want %d", len(store.hides), want)
+		}
+	})
+}
+
+// After an error the next renewal comes sooner, and back at the usual time once one has worked.
+func TestRenewalHurriesAfterError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFakeQueues()
+		if err := store.Put(t.Context(), "jobs", base("x")); err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		var tries []time.Duration
+		store.fail = func(op, _ string) error {
+			if op == "Hide" {
+				if tries = append(tries, time.Since(begin)); len(tries) <= 3 {
+					return errors.New("busy")
+				}
+			}
+			return nil
+		}
+		stop := listen(newListener(store, "jobs", func(context.Context, customhandler.QueueMessage) error {
+			time.Sleep(16 * time.Minute)
+			return nil
+		}))
+		time.Sleep(time.Hour)
+		stop()
+		minutes := func(m float64) time.Duration { return time.Duration(m * float64(time.Minute)) }
+		if diff := cmp.Diff(tries, []time.Duration{minutes(5), minutes(7.5), minutes(8.75), minutes(9.75), minutes(14.75)}); diff != "" {
+			t.Errorf("renewals (got -, want +):\n%s", diff)
+		}
+		if left := store.bodies("jobs"); len(left) != 0 {
+			t.Errorf("messages left: got %v, want none", left)
+		}
+	})
+}
+
+// Polls of an empty (or missing) queue get rarer up to the cap, and a message resets them.
+func TestPollBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFakeQueues()
+		stop := listen(newListener(store, "missing", func(context.Context, customhandler.QueueMessage) error { return nil }))
+		time.Sleep(20 * time.Second)
+		if err := store.Put(t.Context(), "missing", base("x")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		stop()
+
+		var got []time.Duration
+		for i, at := range store.receives[1:] {
+			got = append(got, at.Sub(store.receives[i]))
+		}
+		ms := time.Millisecond
+		type bounds struct{ low, high time.Duration }
+		want := []bounds{{100 * ms, 100 * ms}, {180 * ms, 220 * ms}, {260 * ms, 340 * ms}, {420 * ms, 580 * ms}, {740 * ms, 1060 * ms}, {1380 * ms, 2000 * ms}, {2000 * ms, 2000 * ms}, {2000 * ms, 2000 * ms}}
+		for i, w := range want {
+			if got[i] < w.low || got[i] > w.high {
+				t.Errorf("pause %d: got %v, want %v to %v", i+1, got[i], w.low, w.high)
+			}
+		}
+		// The poll that finds the message is followed by one at once, then by short pauses again.
+		for i, pause := range got {
+			if pause == 0 {
+				if next := got[i+1]; next < 180*ms || next > 220*ms {
+					t.Errorf("first pause after a message: got %v, want about 200 ms", next)
+				}
+				return
+			}
+		}
+		t.Errorf("no poll followed the message at once: %v", got)
+	})
+}
+
+// A message put by this host is found at once, not at the next poll.
+func TestNotifyWakesListener(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFakeQueues()
+		called := make(chan time.Time, 1)
+		l := newListener(store, "jobs", func(context.Context, customhandler.QueueMessage) error {
+			called <- time.Now()
+			return nil
+		})
+		stop := listen(l)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		begin := time.Now()
+		if err := store.Put(t.Context(), "jobs", base("x")); err != nil {
+			t.Fatal(err)
+		}
+		l.notify()
+		l.notify() // many may count as one, none blocks
+		if took := (<-called).Sub(begin); took != 0 {
+			t.Errorf("the message was found after %v, want at once", took)
+		}
+		stop()
+	})
+}
+
+// At most batchSize + newBatchThreshold functions run at a time, and just so many when there is work.
+func TestConcurrency(t *testing.T) {
+	for _, test := range []struct{ batch, threshold, want int }{{16, 8, 24}, {1, 0, 1}, {4, 0, 4}, {2, 3, 5}} {
+		synctest.Test(t, func(t *testing.T) {
+			store := newFakeQueues()
+			const messages = 60
+			for range messages {
+				if err := store.Put(t.Context(), "jobs", base("x")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var active, most, done atomic.Int64
+			var serial atomic.Int64
+			l := newListener(store, "jobs", func(context.Context, customhandler.QueueMessage) error {
+				now := active.Add(1)
+				for m := most.Load(); now > m && !most.CompareAndSwap(m, now); m = most.Load() {
+				}
+				// No two end at the same moment.
+				time.Sleep(time.Second + time.Duration(serial.Add(1))*time.Millisecond)
+				active.Add(-1)
+				done.Add(1)
+				return nil
+			})
+			l.settings.batchSize, l.settings.newBatchThreshold = test.batch, test.threshold
+			stop := listen(l)
+			time.Sleep(9 * time.Minute)
+			stop()
+			if got := int(most.Load()); got != test.want {
+				t.Errorf("batchSize %d, newBatchThreshold %d: got %d at a time, want %d", test.batch, test.threshold, got, test.want)
+			}
+			if got := int(done.Load()); got != messages {
+				t.Errorf("batchSize %d, newBatchThreshold %d: got %d done, want %d", test.batch, test.threshold, got, messages)
+			}
+		})
+	}
+}
+
+// A stop takes no more messages and waits for the function that runs, whose message is then deleted.
+func TestStopFinishesRunning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFakeQueues()
+		if err := store.Put(t.Context(), "jobs", base("x")); err != nil {
+			t.Fatal(err)
+		}
+		stop := listen(newListener(store, "jobs", func(context.Context, customhandler.QueueMessage) error {
+			time.Sleep(5 * time.Second)
+			return nil
+		}))
+		time.Sleep(time.Second)
+		if err := store.Put(t.Context(), "jobs", base("late")); err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		stop()
+		if took := time.Since(begin); took != 4*time.Second {
+			t.Errorf("stop took %v, want 4s", took)
+		}
+		if diff := cmp.Diff(store.bodies("jobs"), []string{base("late")}); diff != "" {
+			t.Errorf("queue (got -, want +):\n%s", diff)
+		}
+	})
+}
+
+// Work that the stopping host cuts short is no failed try: the message is left as a crash would leave it.
+func TestWorkCutShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFakeQueues()
+		if err := store.Put(t.Context(), "jobs", base("x")); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		l := newListener(store, "jobs", func(ctx context.Context, _ customhandler.QueueMessage) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		l.settings.maxDequeueCount = 1
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			l.run(ctx, ctx)
+		}()
+		synctest.Wait()
+		cancel()
+		<-done
+		if diff := cmp.Diff(store.bodies("jobs"), []string{base("x")}); diff != "" {
+			t.Errorf("queue (got -, want +):\n%s", diff)
+		}
+		if len(store.hides) != 0 || len(store.bodies("jobs-poison")) != 0 {
+			t.Errorf("got %v hidden and %v poisoned, want neither", store.hides, store.bodies("jobs-poison"))
+		}
+	})
+}
+
+// A queue that cannot be read is told once, and tried again at growing intervals.
+func TestUnreadableQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFakeQueues()
+		var works atomic.Bool
+		store.fail = func(op, _ string) error {
+			if op == "Receive" && !works.Load() {
+				return errors.New("server busy")
+			}
+			return nil
+		}
+		called := 0
+		l := newListener(store, "jobs", func(context.Context, customhandler.QueueMessage) error { called++; return nil })
+		log := newTranscript()
+		l.log = slog.New(slog.NewTextHandler(log, nil))
+		stop := listen(l)
+		time.Sleep(time.Minute)
+		works.Store(true)
+		if err := store.Put(t.Context(), "jobs", base("x")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		stop()
+		if called != 1 {
+			t.Errorf("calls after the queue came back: got %d, want 1", called)
+		}
+		if n := strings.Count(log.String(), "server busy"); n != 1 {
+			t.Errorf("the error was told %d times, want once:\n%s", n, log)
+		}
+	})
+}
