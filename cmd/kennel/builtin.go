@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"kennel/internal/azure"
+	"kennel/internal/localhost"
+)
+
+// runBuiltin runs the app in the local host of this project until ctx ends. It
+// calls ready once the handler answers.
+func runBuiltin(ctx context.Context, con *console, app hosted, ready func()) error {
+	options := &localhost.Options{
+		Listener:   app.listener,
+		Env:        app.settings,
+		Executable: app.executable,
+		Console:    con.stderr,
+	}
+	// An account may be given for blobs alone; functions with queues are then
+	// reported by the host.
+	if account := azure.Account(app.storage); account.ConnectionString != "" || account.QueueURL != "" {
+		client, err := account.OpenQueues(nil)
+		if err != nil {
+			return err
+		}
+		options.Queues = queues{client}
+	}
+	if app.key != "" {
+		options.Keys = &localhost.Keys{Host: app.key}
+	}
+	if app.data != "" {
+		options.StatusDir = filepath.Join(app.data, "timers")
+	}
+	host, err := localhost.New(app.dist, options)
+	if err != nil {
+		return err
+	}
+
+	ctx, stop := context.WithCancel(ctx)
+	var greeting sync.WaitGroup
+	defer greeting.Wait()
+	defer stop()
+	greeting.Go(func() {
+		select {
+		case <-host.Ready():
+			ready()
+		case <-ctx.Done():
+		}
+	})
+	return host.Run(ctx)
+}
+
+// queues are Azure's queues in the shape in which the local host wants them.
+type queues struct{ *azure.Queues }
+
+func (q queues) Receive(ctx context.Context, queue string, max int, visibility time.Duration) ([]localhost.QueueMessage, error) {
+	received, err := q.Queues.Receive(ctx, queue, max, visibility)
+	messages := make([]localhost.QueueMessage, len(received))
+	for i, m := range received {
+		messages[i] = localhost.QueueMessage(m)
+	}
+	return messages, err
+}
+
+func (q queues) Hide(ctx context.Context, queue string, m localhost.QueueMessage, visibility time.Duration) (localhost.QueueMessage, error) {
+	hidden, err := q.Queues.Update(ctx, queue, azure.QueueMessage(m), visibility)
+	return localhost.QueueMessage(hidden), err
+}
+
+func (q queues) Delete(ctx context.Context, queue string, m localhost.QueueMessage) error {
+	return q.Queues.Delete(ctx, queue, azure.QueueMessage(m))
+}
+
+func (q queues) Put(ctx context.Context, queue, body string) error {
+	return q.Queues.Put(ctx, queue, body, 0)
+}

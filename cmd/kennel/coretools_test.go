@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+)
+
+// coreTools stands in for `func start --port N`: it starts the handler, and on
+// Ctrl+C ends without a thought for it, as the real tools may. With CORETOOLS
+// in the environment it is "stubborn" and does not end on Ctrl+C, or it
+// "fails" right away.
+func coreTools() {
+	mode := os.Getenv("CORETOOLS")
+	switch {
+	case mode == "fails":
+		fmt.Println("coretools: out of order")
+		os.Exit(3)
+	case len(os.Args) != 4 || !slices.Equal(os.Args[1:3], []string{"start", "--port"}):
+		fmt.Println("coretools: unexpected arguments", os.Args)
+		os.Exit(2)
+	case os.Getenv("FUNCTIONS_WORKER_RUNTIME") != "custom":
+		fmt.Println("coretools: would ask which runtime to use")
+		os.Exit(2)
+	}
+	if err := coreToolsServe(os.Args[3], mode == "stubborn"); err != nil {
+		fmt.Println("coretools:", err)
+		os.Exit(1)
+	}
+}
+
+func coreToolsServe(port string, stubborn bool) error {
+	interrupted := make(chan os.Signal, 1)
+	signal.Notify(interrupted, os.Interrupt)
+	listener, err := net.Listen("tcp", "127.0.0.1:"+port)
+	if err != nil {
+		return err
+	}
+	handlerPort, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	address := handlerPort.Addr().String()
+	handlerPort.Close()
+
+	handler := exec.Command("./" + os.Getenv(executableSetting))
+	_, number, _ := net.SplitHostPort(address)
+	handler.Env = append(os.Environ(), "FUNCTIONS_CUSTOMHANDLER_PORT="+number)
+	handler.Stdout, handler.Stderr = os.Stdout, os.Stderr
+	if err := handler.Start(); err != nil {
+		return err
+	}
+
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /admin/host/status", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"state":"Running"}`)
+	})
+	mux.Handle("/api/", httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: address}))
+	go http.Serve(listener, mux)
+	for range interrupted {
+		fmt.Println("coretools: interrupted")
+		if !stubborn {
+			break
+		}
+	}
+	return nil
+}

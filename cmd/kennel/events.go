@@ -1,0 +1,81 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// An event is a line of "kennel up --json"; names stay, more may come.
+type event struct {
+	Event string `json:"event"` // starting, ready, stopped
+
+	// starting
+	Host    string `json:"host,omitempty"`    // func, builtin
+	Storage string `json:"storage,omitempty"` // azurite, given
+
+	// ready
+	URL       string   `json:"url,omitempty"`
+	Key       string   `json:"key,omitempty"` // to call functions with; as given
+	Functions []string `json:"functions,omitempty"`
+
+	// ready, with an Azurite; its key is the same everywhere, and no secret
+	Data       string `json:"data,omitempty"` // the folder that keeps its data; absent: in memory
+	Connection string `json:"connection,omitempty"`
+	BlobURL    string `json:"blobUrl,omitempty"`
+	QueueURL   string `json:"queueUrl,omitempty"`
+	TableURL   string `json:"tableUrl,omitempty"`
+
+	// stopped
+	Error string `json:"error,omitempty"` // why, unless it was asked for
+}
+
+// report tells the caller of "kennel up" what has happened: on standard
+// output, as a line of JSON or in words.
+func (con *console) report(asJSON bool, e event) error {
+	if asJSON {
+		return json.NewEncoder(con.stdout).Encode(e)
+	}
+	switch e.Event {
+	case "starting":
+		_, err := fmt.Fprintf(con.stdout, "starting the app (host: %s, storage: %s)\n", e.Host, e.Storage)
+		return err
+	case "ready":
+		return con.reportReady(e)
+	default:
+		_, err := fmt.Fprintf(con.stdout, "%s\n", e.Event)
+		return err
+	}
+}
+
+// reportReady shows the way to a first order number.
+func (con *console) reportReady(e event) error {
+	next, curl := con.program+" next", "curl -X POST"
+	if e.URL != defaultURL {
+		next += " --url " + e.URL
+	}
+	if e.Key != "" {
+		next += " --key " + e.Key
+		curl += " -H 'x-functions-key: " + e.Key + "'"
+	}
+	text := fmt.Sprintf(`
+%s at %s
+
+Draw an order number, in a second terminal:
+  %s %s/api/sequences/orders/next
+  %s
+
+`, con.paint(con.stdout, green, "The app is ready"), con.paint(con.stdout, bold, e.URL), curl, e.URL, next)
+	switch {
+	case e.BlobURL == "":
+		text += "data    in the storage account that the settings name\n"
+	case e.Data == "":
+		text += "data    in memory, gone at the end; --data DIR keeps it\n"
+	default:
+		text += "data    in " + e.Data + "\n"
+	}
+	if e.BlobURL != "" {
+		text += fmt.Sprintf("blobs   %s\nqueues  %s\ntables  %s\n", e.BlobURL, e.QueueURL, e.TableURL)
+	}
+	_, err := fmt.Fprintln(con.stdout, text+"Stop everything with Ctrl+C.")
+	return err
+}

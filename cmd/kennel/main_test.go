@@ -1,0 +1,94 @@
+package main
+
+import (
+	"bytes"
+	"runtime/debug"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// call runs kennel in this process.
+func call(t *testing.T, env map[string]string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = run(t.Context(), append([]string{"kennel"}, args...), env, strings.NewReader(""), &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func TestEveryCommandHasAWholeHelpPage(t *testing.T) {
+	for _, cmd := range commands() {
+		if cmd.summary == "" || cmd.about == "" || cmd.example == "" || cmd.exits == "" {
+			t.Errorf("command %s: summary %q, about %q, example %q, exits %q: none may be empty",
+				cmd.name, cmd.summary, cmd.about, cmd.example, cmd.exits)
+		}
+		code, stdout, stderr := call(t, nil, "help", cmd.name)
+		if code != exitDone || stderr != "" {
+			t.Errorf("help %s: code %d, stderr %q", cmd.name, code, stderr)
+		}
+		if _, byFlag, _ := call(t, nil, cmd.name, "--help"); byFlag != stdout {
+			t.Errorf("%s --help differs from help %s: %s", cmd.name, cmd.name, cmp.Diff(stdout, byFlag))
+		}
+	}
+}
+
+func TestNearest(t *testing.T) {
+	tests := []struct{ name, want string }{
+		{"nxt", "next"},
+		{"Next", "next"},
+		{"pack", "package"},
+		{"vresion", "version"},
+		{"upp", "up"},
+		{"tethr", ""}, // hidden
+		{"xy", ""},
+		{"deploy", ""},
+	}
+	for _, test := range tests {
+		if got := nearest(test.name); got != test.want {
+			t.Errorf("nearest(%q) = %q, want %q", test.name, got, test.want)
+		}
+	}
+}
+
+func TestProgramName(t *testing.T) {
+	tests := []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"as typed", []string{"bin/kennel", "up"}, "bin/kennel"},
+		{"from the PATH", []string{"kennel"}, "kennel"},
+		{"go run", []string{"/tmp/go-build12/b001/exe/kennel"}, "go run ./cmd/kennel"},
+		{"nothing", nil, "kennel"},
+	}
+	for _, test := range tests {
+		if got := programName(test.args); got != test.want {
+			t.Errorf("%s: got %q, want %q", test.name, got, test.want)
+		}
+	}
+}
+
+func TestPrintable(t *testing.T) {
+	got := printable("a\x1b[31mb\r\nc\td\u009be ü")
+	want := "a\ufffd[31mb\ufffd\nc\td\ufffde ü"
+	if got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestVersionOf(t *testing.T) {
+	info := &debug.BuildInfo{
+		Main: debug.Module{Version: "v1.2.3"},
+		Settings: []debug.BuildSetting{
+			{Key: "vcs.revision", Value: "abc"},
+			{Key: "vcs.modified", Value: "true"},
+		},
+	}
+	if got := versionOf(info); got.Version != "v1.2.3" || got.Commit != "abc+changes" {
+		t.Errorf("got %+v, want version v1.2.3, commit abc+changes", got)
+	}
+	if got := versionOf(nil); got.Version != "(devel)" || got.Commit != "" {
+		t.Errorf("without build info: got %+v, want version (devel), no commit", got)
+	}
+}

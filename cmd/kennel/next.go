@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+func nextCommand() *command {
+	var (
+		count    int
+		sequence string
+		base     string
+		key      string
+		asJSON   bool
+	)
+	flags := flag.NewFlagSet("next", flag.ContinueOnError)
+	flags.IntVar(&count, "count", 1, "draw `N` numbers in a row")
+	flags.StringVar(&sequence, "sequence", "orders", "draw from the sequence `NAME`")
+	flags.StringVar(&base, "url", defaultURL, "ask the app at `URL`, without /api")
+	flags.StringVar(&key, "key", "", "open the app with the function key `K`; better put it into the environment\nas KENNEL_KEY, for others can see command lines")
+	flags.BoolVar(&asJSON, "json", false, "print the app's answer as one JSON object")
+	return &command{
+		name:     "next",
+		synopsis: "[--count N] [--sequence NAME] [--url URL] [--key K] [--json]",
+		summary:  "draw order numbers, one a line",
+		about: `Asks the app for the next numbers of a sequence and prints them, one a line.
+No number is ever given out twice. A number that was drawn and not used is a gap.
+
+An app that says it is busy (503 with Retry-After) is asked again, up to five times,
+and standard error says so. Nothing else is repeated.`,
+		example: "kennel next --count 3\nkennel next --url https://my-app.azurewebsites.net --sequence invoices",
+		exits:   "0 all numbers printed, 1 the app was not reached or refused, 2 usage",
+		flags:   flags,
+		run: func(ctx context.Context, con *console, _ []string) error {
+			if count < 1 {
+				return usagef("--count is %d: draw at least 1 number", count)
+			}
+			if sequence == "" {
+				return usagef("--sequence is empty: name the sequence, for instance orders")
+			}
+			address, err := url.Parse(base)
+			if err != nil || address.Host == "" || (address.Scheme != "http" && address.Scheme != "https") {
+				return usagef("--url is %q: give the app's address, for instance http://127.0.0.1:7071", base)
+			}
+			if key == "" {
+				key = con.env[keyVariable]
+			}
+			d := draw{
+				client: &http.Client{
+					// Long enough for an app that Azure has to wake up first.
+					Timeout: 100 * time.Second,
+					// A redirect would turn the POST into a GET, and carry the key elsewhere.
+					CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+				},
+				base:     address,
+				sequence: sequence,
+				count:    count,
+				key:      key,
+				say:      con.say,
+			}
+			if asJSON {
+				return d.printJSON(ctx, con.stdout)
+			}
+			return d.printLines(ctx, con.stdout)
+		},
+	}
+}

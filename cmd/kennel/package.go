@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+func packageCommand() *command {
+	var (
+		out     string
+		handler string
+		asJSON  bool
+	)
+	flags := flag.NewFlagSet("package", flag.ContinueOnError)
+	flags.StringVar(&out, "out", "", "write the package to `FILE` (default dist/kennel.zip in the project)")
+	flags.StringVar(&handler, "handler", "", "pack this built handler, a Linux program for x64:\n`FILE` (default: built from ./handler)")
+	flags.BoolVar(&asJSON, "json", false, "print path, size and sha256 as JSON")
+	return &command{
+		name:     "package",
+		synopsis: "[--out FILE] [--handler FILE] [--json]",
+		summary:  "build the package that is deployed to Azure",
+		about: `Checks host.json and every function, builds the handler for Azure (Linux on x64),
+lays everything out in dist/ and writes it into a zip, ready to be deployed.
+The same source gives the same bytes.`,
+		example: "kennel package\naz functionapp deployment source config-zip -g my-group -n my-app --src dist/kennel.zip",
+		exits:   "0 written, 1 the project is not fit to be packed or does not build, 2 usage",
+		flags:   flags,
+		run: func(ctx context.Context, con *console, _ []string) error {
+			return makePackage(ctx, con, out, handler, asJSON)
+		},
+	}
+}
+
+func makePackage(ctx context.Context, con *console, out, handler string, asJSON bool) error {
+	here, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	p, err := openProject(here)
+	if err != nil {
+		return err
+	}
+	dist, err := p.stage(ctx, con, azureTarget, handler)
+	if err != nil {
+		return err
+	}
+	if out == "" {
+		out = filepath.Join(dist, "kennel.zip")
+	}
+	made, err := pack(dist, out, p.entries())
+	if err != nil {
+		return err
+	}
+	// Callers in other folders want the whole path; people want the short one.
+	if made.Path, err = filepath.Abs(made.Path); err != nil {
+		return err
+	}
+	if asJSON {
+		return json.NewEncoder(con.stdout).Encode(made)
+	}
+	if short, err := filepath.Rel(here, made.Path); err == nil {
+		made.Path = short
+	}
+	_, err = fmt.Fprintf(con.stdout, "%s  %.1f MB  sha256 %s\n", made.Path, float64(made.Size)/1e6, made.SHA256)
+	for _, e := range p.entries() {
+		con.say("  %s  %s", e.mode, e.name)
+	}
+	return err
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"archive/zip"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestMain makes this test binary answer to the names of the programs that the
+// scripts start.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"kennel":    main,
+		"coretools": coreTools,
+	})
+}
+
+// TestScripts runs testdata/script. Beside the usual commands a script has:
+//
+//	project                    make the folder a project: this repository's
+//	                           host.json and functions; $HANDLER is its handler
+//	answer STATUS TYPE TEXT    let an app at $URL answer like this from now on
+//	get PATH STATUS            ask the app at $URL, and expect the status
+//	archive FILE LIST          check the modes and names in a zip against a list
+//	up [flag…]                 start "kennel up --json" and wait until it is
+//	                           ready; sets $URL, $PORT and, with an Azurite, $STORAGE
+//	await REGEXP               wait for a line of what it writes; with ! it has
+//	                           not written any such line
+//	signal NAME                send it a signal: TERM, KILL, or INT, which its
+//	                           whole process group gets, as by Ctrl+C
+//	end NAME CODE              send it a signal, and wait for it to end with that
+//	                           code; -1 is an end by a signal
+//	gone NAME…                 wait until everything it had started when it was
+//	                           sent a signal is gone; each NAME was among that
+//	crowd CLIENTS KILLS STORAGE
+//	                           draw with many clients, and kill a second
+//	                           handler on the storage, amid work, that often
+func TestScripts(t *testing.T) {
+	handler := sync.OnceValues(func() (string, error) { return buildHandler(t.TempDir()) })
+	testscript.Run(t, testscript.Params{
+		Dir: filepath.Join("testdata", "script"),
+		Setup: func(env *testscript.Env) error {
+			// What is built and installed lies where it lies for everybody.
+			for _, name := range []string{"HOME", "XDG_CACHE_HOME", "GOFLAGS"} {
+				env.Setenv(name, os.Getenv(name))
+			}
+			// A program under the race detector sleeps for a second before it ends.
+			env.Setenv("GORACE", "atexit_sleep_ms=0")
+			env.Values[upKey{}] = new(upRun)
+			return nil
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"project": func(ts *testscript.TestScript, _ bool, _ []string) {
+				ts.Check(os.CopyFS(ts.MkAbs("functions"), os.DirFS(filepath.Join("..", "..", "functions"))))
+				text, err := os.ReadFile(filepath.Join("..", "..", "host.json"))
+				ts.Check(err)
+				ts.Check(os.WriteFile(ts.MkAbs("host.json"), text, 0o644))
+				path, err := handler()
+				ts.Check(err)
+				ts.Setenv("HANDLER", path)
+			},
+			"answer":  answerFrom,
+			"get":     getFrom,
+			"archive": checkArchive,
+			"up":      scriptUp,
+			"await":   scriptAwait,
+			"signal":  scriptSignal,
+			"end":     scriptEnd,
+			"gone":    scriptGone,
+			"crowd":   scriptCrowd,
+		},
+		RequireExplicitExec: true,
+	})
+}
+
+// buildHandler builds the app for this machine.
+func buildHandler(dir string) (string, error) {
+	path := filepath.Join(dir, "handler")
+	cmd := exec.Command("go", "build", "-o", path, "./handler")
+	cmd.Dir = filepath.Join("..", "..")
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the handler: %w\n%s", err, output)
+	}
+	return path, nil
+}
+
+func answerFrom(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 3 {
+		ts.Fatalf("usage: answer STATUS TYPE TEXT")
+	}
+	status, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer{status, args[1], strings.ReplaceAll(args[2], `\n`, "\n"), nil}.write(w)
+	}))
+	ts.Defer(server.Close)
+	ts.Setenv("URL", server.URL)
+}
+
+func getFrom(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: get PATH STATUS")
+	}
+	resp, err := http.Get(ts.Getenv("URL") + args[0])
+	ts.Check(err)
+	resp.Body.Close()
+	if got := strconv.Itoa(resp.StatusCode); got != args[1] {
+		ts.Fatalf("%s answered %s, want %s", args[0], got, args[1])
+	}
+}
+
+func checkArchive(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: archive FILE LIST")
+	}
+	archive, err := zip.OpenReader(ts.MkAbs(args[0]))
+	ts.Check(err)
+	defer archive.Close()
+	var got strings.Builder
+	for _, file := range archive.File {
+		fmt.Fprintln(&got, file.Mode(), file.Name)
+	}
+	if want := ts.ReadFile(args[1]); got.String() != want {
+		ts.Fatalf("%s holds\n%s\nwant\n%s", args[0], got.String(), want)
+	}
+}

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"net/url"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// patience bounds every wait of a script: long enough to install Azurite once.
+const patience = 3 * time.Minute
+
+// upRun is the "kennel up" of one script.
+type upRun struct {
+	cmd    *exec.Cmd
+	done   chan struct{} // closed when it has ended and its output is read
+	family []relative    // what it had started when it was sent a signal
+
+	mu      sync.Mutex
+	lines   []string      // of both its outputs; guarded by mu
+	changed chan struct{} // closed and replaced with each line; guarded by mu
+}
+
+// upKey finds the upRun among the values of a script.
+type upKey struct{}
+
+func upOf(ts *testscript.TestScript) *upRun { return ts.Value(upKey{}).(*upRun) }
+
+// read collects the lines of one output.
+func (u *upRun) read(r io.Reader) {
+	for lines := bufio.NewScanner(r); lines.Scan(); {
+		u.mu.Lock()
+		u.lines = append(u.lines, lines.Text())
+		close(u.changed)
+		u.changed = make(chan struct{})
+		u.mu.Unlock()
+	}
+}
+
+func (u *upRun) text() string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return strings.Join(u.lines, "\n")
+}
+
+// await returns the first line that matches.
+func (u *upRun) await(ts *testscript.TestScript, pattern *regexp.Regexp) string {
+	deadline := time.After(patience)
+	for ended := false; ; {
+		u.mu.Lock()
+		lines, changed := u.lines, u.changed
+		u.mu.Unlock()
+		for _, line := range lines {
+			if pattern.MatchString(line) {
+				return line
+			}
+		}
+		if ended {
+			ts.Fatalf("kennel up ended without a line like %q; it wrote\n%s", pattern, u.text())
+		}
+		select {
+		case <-changed:
+		case <-u.done:
+			ended = true // but look at its last lines first
+		case <-deadline:
+			ts.Fatalf("no line like %q; kennel up wrote\n%s", pattern, u.text())
+		}
+	}
+}
+
+func scriptUp(ts *testscript.TestScript, _ bool, args []string) {
+	u := upOf(ts)
+	kennel, err := exec.LookPath("kennel")
+	ts.Check(err)
+	u.cmd = exec.Command(kennel, append([]string{"up", "--json"}, args...)...)
+	u.cmd.Dir = ts.MkAbs(".")
+	for _, name := range []string{"PATH", "HOME", "XDG_CACHE_HOME", "TMPDIR", "GORACE", "AzureWebJobsStorage", "CORETOOLS"} {
+		if value := ts.Getenv(name); value != "" {
+			u.cmd.Env = append(u.cmd.Env, name+"="+value)
+		}
+	}
+	stdout, err := u.cmd.StdoutPipe()
+	ts.Check(err)
+	stderr, err := u.cmd.StderrPipe()
+	ts.Check(err)
+	inOwnGroup(u.cmd)
+	u.done, u.changed, u.lines = make(chan struct{}), make(chan struct{}), nil
+	ts.Check(u.cmd.Start())
+	go func() {
+		var reading sync.WaitGroup
+		reading.Go(func() { u.read(stdout) })
+		reading.Go(func() { u.read(stderr) })
+		reading.Wait()
+		u.cmd.Wait() // its exit code is asked for where it matters
+		close(u.done)
+	}()
+	cmd, done := u.cmd, u.done
+	ts.Defer(func() {
+		cmd.Process.Kill() // fails where the script has ended it
+		<-done
+	})
+
+	var ready event
+	ts.Check(json.Unmarshal([]byte(u.await(ts, regexp.MustCompile(`"event":"ready"`))), &ready))
+	address, err := url.Parse(ready.URL)
+	ts.Check(err)
+	ts.Setenv("STORAGE", ready.Connection)
+	ts.Setenv("URL", ready.URL)
+	ts.Setenv("PORT", address.Port())
+}
+
+func scriptAwait(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: await REGEXP")
+	}
+	pattern, err := regexp.Compile(args[0])
+	ts.Check(err)
+	u := upOf(ts)
+	if !neg {
+		u.await(ts, pattern)
+	} else if found := pattern.FindString(u.text()); found != "" {
+		ts.Fatalf("kennel up wrote %q, in\n%s", found, u.text())
+	}
+}
+
+func scriptSignal(ts *testscript.TestScript, _ bool, args []string) {
+	u := upOf(ts)
+	u.family = append(u.family, descendants(u.cmd.Process.Pid)...)
+	switch strings.Join(args, " ") {
+	case "INT": // as a terminal does it
+		interruptGroup(u.cmd)
+	case "TERM":
+		ts.Check(u.cmd.Process.Signal(syscall.SIGTERM))
+	case "KILL":
+		ts.Check(u.cmd.Process.Kill())
+	default:
+		ts.Fatalf("usage: signal INT|TERM|KILL")
+	}
+}
+
+func scriptEnd(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: end SIGNAL CODE")
+	}
+	scriptSignal(ts, false, args[:1])
+	u := upOf(ts)
+	select {
+	case <-u.done:
+	case <-time.After(patience):
+		ts.Fatalf("kennel up does not end; it wrote\n%s", u.text())
+	}
+	if got := strconv.Itoa(u.cmd.ProcessState.ExitCode()); got != args[1] {
+		ts.Fatalf("kennel up ended with code %s, want %s; it wrote\n%s", got, args[1], u.text())
+	}
+}
+
+func scriptGone(ts *testscript.TestScript, _ bool, args []string) {
+	u := upOf(ts)
+	for _, name := range args {
+		found := false
+		for _, r := range u.family {
+			found = found || strings.Contains(r.command, name)
+		}
+		if !found {
+			ts.Fatalf("kennel up had not started %q: %v", name, u.family)
+		}
+	}
+	deadline := time.After(patience)
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for _, r := range u.family {
+		for r.lives() {
+			select {
+			case <-ticker.C:
+			case <-deadline:
+				ts.Fatalf("%s (%d) is still there", r.command, r.pid)
+			}
+		}
+	}
+}
