@@ -1,0 +1,46 @@
+// Package kennel is a tour of the code, from the bottom up. It holds none
+// itself.
+//
+// # The jobs
+//
+// Each job that many nodes do together is a package in the root. It owns the
+// storage interface it needs, imports nothing but the standard library and
+// golang.org/x/sync, and knows neither Azure nor the Functions host.
+//
+//   - ids: order numbers that never repeat, reserved a range at a time.
+//
+// Begin with ids/store.go (the contract), then ids/claim.go (the protocol, as
+// pure state), ids/window.go (the hot path), ids/fill.go (what keeps it fed).
+//
+// # How the jobs reach the world
+//
+//   - internal/azure: everything that imports the Azure SDK, among it the
+//     store of ids over blobs.
+//   - internal/memory: the same stores in memory, as strict as Azure, with a
+//     hook that decides what goes wrong.
+//   - internal/storetest: what every store must do, as tests. Memory and
+//     Azure both run them, the latter on a real Azurite.
+//   - internal/customhandler: the wire between the Functions host and a custom
+//     handler, in both directions.
+//   - internal/config: the environment, turned into one checked struct.
+//
+// # How it runs
+//
+//   - handler: the app itself. The only place that knows everything: wiring,
+//     and one thin file per function.
+//   - functions: one folder with a function.json per function.
+//   - cmd/kennel: the command line.
+//   - internal/localhost: a local Functions host, for machines without func.
+//   - internal/azurite: Azurite from npm, installed once and never orphaned.
+//
+// # How it is tested
+//
+// Domain packages are simulated in virtual time (testing/synctest) with seeds,
+// against stores that refuse, lose replies and let writes arrive late. The
+// protocol of ids is driven through every order of events. Known bugs are
+// planted into the real source, one at a time, and a test must find each. The
+// real handler process runs on a real Azurite, and is killed.
+//
+// layers_test.go says who may import whom, and fails when that is not so.
+// docs/design.md says why things are as they are.
+package kennel

@@ -1,0 +1,187 @@
+package kennel
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// layers is a statement of policy: what each package may import beside the
+// standard library. A package without a row fails the test, and so does a row
+// without a package.
+//
+// The jobs know nothing but themselves. Adapters know the job they serve, and
+// never each other. Only executables import sideways.
+var layers = map[string][]string{
+	".": {},
+
+	"ids": {"golang.org/x/sync"},
+
+	"internal/azure":         {"kennel/ids", azureSDK},
+	"internal/azurite":       {},
+	"internal/config":        {},
+	"internal/customhandler": {},
+	"internal/localhost":     {"kennel/internal/customhandler"}, // it is the host's side of the wire
+	"internal/memory":        {"kennel/ids"},
+	"internal/storetest":     {"kennel/ids", "kennel/internal/azurite", "testing", "github.com/google/go-cmp"},
+
+	"cmd/kennel":            {"kennel/internal"},
+	"handler":               {"kennel/ids", "kennel/internal"},
+	"handler/testdata/bare": {},
+}
+
+const azureSDK = "github.com/Azure/azure-sdk-for-go"
+
+// forbiddenNames say nothing about what is in a package.
+var forbiddenNames = []string{"util", "utils", "common", "helper", "helpers", "types", "model", "models", "service", "services", "manager", "impl"}
+
+// maxLines is where a file should be asked whether it holds one idea.
+const maxLines = 500
+
+func TestLayers(t *testing.T) {
+	comments := make(map[string]int)
+	for dir, files := range sources(t) {
+		allowed, ok := layers[dir]
+		if !ok {
+			t.Errorf("package %s has no row in layers: add one, or find the package that should hold this", dir)
+			continue
+		}
+		if slices.Contains(forbiddenNames, filepath.Base(dir)) {
+			t.Errorf("package %s is named for nothing: name it for its job", dir)
+		}
+		comments[dir] += 0
+		for _, f := range files {
+			if f.syntax.Doc != nil && !f.test {
+				comments[dir]++
+			}
+			if f.lines > maxLines {
+				t.Errorf("%s has %d lines: does it hold one idea?", f.path, f.lines)
+			}
+			if f.test {
+				continue // tests may wire what they like
+			}
+			for _, path := range f.imports {
+				if !mayImport(path, allowed) {
+					t.Errorf("%s imports %s, and package %s may not", f.path, path, dir)
+				}
+			}
+			for _, d := range f.syntax.Decls {
+				if fn, ok := d.(*ast.FuncDecl); ok && fn.Name.Name == "init" && fn.Recv == nil {
+					t.Errorf("%s has an init function: do it where it can be seen", f.path)
+				}
+			}
+			if f.syntax.Name.Name != "main" {
+				for _, name := range []string{"Getenv", "LookupEnv", "Environ"} {
+					if uses(f.syntax, "os", name) {
+						t.Errorf("%s calls os.%s: only executables read the environment, and hand it on", f.path, name)
+					}
+				}
+			}
+		}
+	}
+	for dir := range layers {
+		if n, ok := comments[dir]; !ok {
+			t.Errorf("layers has a row for %s, where no package is", dir)
+		} else if n != 1 {
+			t.Errorf("package %s has %d package comments, want 1", dir, n)
+		}
+	}
+}
+
+// TestDomainInterfacesAreSmall keeps what a job asks of a store to what it
+// needs.
+func TestDomainInterfacesAreSmall(t *testing.T) {
+	for dir, files := range sources(t) {
+		if strings.Contains(dir, "/") || dir == "." || dir == "handler" {
+			continue
+		}
+		for _, f := range files {
+			ast.Inspect(f.syntax, func(n ast.Node) bool {
+				if i, ok := n.(*ast.InterfaceType); ok && i.Methods.NumFields() > 3 {
+					t.Errorf("%s: an interface of %d methods: split it by who calls them", f.path, i.Methods.NumFields())
+				}
+				return true
+			})
+		}
+	}
+}
+
+func mayImport(path string, allowed []string) bool {
+	if first, _, _ := strings.Cut(path, "/"); !strings.Contains(first, ".") && first != "kennel" && path != "testing" {
+		return true // the standard library
+	}
+	return slices.ContainsFunc(allowed, func(prefix string) bool {
+		return path == prefix || strings.HasPrefix(path, prefix+"/")
+	})
+}
+
+func uses(file *ast.File, pkg, name string) bool {
+	found := false
+	ast.Inspect(file, func(n ast.Node) bool {
+		if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == name {
+			if id, ok := s.X.(*ast.Ident); ok && id.Name == pkg {
+				found = true
+			}
+		}
+		return !found
+	})
+	return found
+}
+
+type sourceFile struct {
+	path    string
+	test    bool
+	lines   int
+	imports []string
+	syntax  *ast.File
+}
+
+// sources parses every Go file of the module. It reads the files rather than
+// asking `go list`, because the test cache does not see what that has read.
+func sources(t *testing.T) map[string][]sourceFile {
+	t.Helper()
+	packages := make(map[string][]sourceFile)
+	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && path != "." && (strings.HasPrefix(entry.Name(), ".") || slices.Contains([]string{"bin", "dist", "node_modules"}, entry.Name())):
+			return filepath.SkipDir
+		case entry.IsDir() || filepath.Ext(path) != ".go":
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		syntax, err := parser.ParseFile(token.NewFileSet(), path, text, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		f := sourceFile{path: path, test: strings.HasSuffix(path, "_test.go"), lines: strings.Count(string(text), "\n"), syntax: syntax}
+		for _, spec := range syntax.Imports {
+			name, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			f.imports = append(f.imports, name)
+		}
+		dir := filepath.ToSlash(filepath.Dir(path))
+		packages[dir] = append(packages[dir], f)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(packages) < len(layers)/2 {
+		t.Fatalf("found only %d packages: the test looks in the wrong place", len(packages))
+	}
+	return packages
+}
