@@ -10,5 +10,6 @@
 // Options.StrictHang is set.
 //
 // It is for development: one instance, timers by UTC, no blob or Service Bus triggers (a Service Bus function
-// can be run with POST /admin/functions/<name>), no extension bundles, no proxying mode, no change detection.
+// can be run with POST /admin/functions/<name>), no extension bundles, no proxying mode, no retry policies, no change
+// detection.
 package localhost

@@ -19,6 +19,7 @@ type function struct {
 	name     string
 	bindings []binding
 	disabled bool
+	retries  bool             // it has a retry policy
 	problem  error            // nil: it can run
 	shown    []map[string]any // the bindings as written
 }
@@ -129,6 +130,7 @@ func (f *function) read(text []byte, folder string, env settings) (excluded bool
 		return false, fmt.Errorf("read function.json: %w", err)
 	}
 	f.disabled = isDisabled(f.name, file, env)
+	_, f.retries = file.get("retry")
 
 	list, _ := file.get("bindings")
 	entries, isList := list.([]any)

@@ -3,6 +3,7 @@ package localhost
 import (
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -106,6 +107,22 @@ func TestEnvelopeCall(t *testing.T) {
 	}
 	if resp, body := r.call(t, "GET", "/api/wrap?do=put:again", nil); resp.StatusCode != 500 || body != "" {
 		t.Errorf("call whose queue output fails: got %d %q, want 500 without a body", resp.StatusCode, body)
+	}
+}
+
+// With an empty prefix a function may take the homepage's place, but not that of /admin.
+func TestEmptyPrefix(t *testing.T) {
+	t.Parallel()
+	app := files{
+		"host.json":           strings.Replace(handlerHostJSON, `"version"`, `"extensions":{"http":{"routePrefix":""}},"version"`, 1),
+		"Every/function.json": `{"bindings":[` + strings.Replace(httpBinding, `"name"`, `"route":"{*path}","name"`, 1) + `,` + httpOutput + `]}`,
+	}
+	r := start(t, write(t, app), Options{})
+	if resp, body := r.call(t, "GET", "/", nil); resp.StatusCode != 200 || body != "" {
+		t.Errorf("root: got %d %q, want the function's 200 without a body", resp.StatusCode, body)
+	}
+	if resp, body := r.call(t, "GET", "/admin/host/status", nil); resp.StatusCode != 200 || !strings.Contains(body, "Running") {
+		t.Errorf("host status: got %d %q, want 200 and Running", resp.StatusCode, body)
 	}
 }
 
@@ -306,7 +323,7 @@ func TestReports(t *testing.T) {
 	app["Bus/function.json"] = `{"bindings":[{"type":"serviceBusTrigger","name":"msg"}]}`
 	app["Other/function.json"] = `{"bindings":[{"type":"httpTrigger","name":"req","route":"WRAP/{id:int?}","methods":["Post"]}]}`
 	app["Sly/function.json"] = `{"bindings":[{"type":"httpTrigger","name":"req","route":"admin/x"}]}`
-	app["Off/function.json"] = `{"disabled":true,"bindings":[` + timerBinding + `]}`
+	app["Off/function.json"] = `{"disabled":true,"retry":{"strategy":"fixedDelay"},"bindings":[` + timerBinding + `]}`
 	app["Far/function.json"] = `{"bindings":[{"type":"queueTrigger","name":"m","queueName":"far","connection":"Elsewhere"}]}`
 	out := newTranscript()
 	if _, err := New(write(t, app), &Options{Executable: "/bin/sh", Console: out, Queues: newFakeQueues(), Env: map[string]string{"TZ": "Europe/Paris"}}); err != nil {
@@ -318,6 +335,7 @@ func TestReports(t *testing.T) {
 		`function 'Wrap' is left out: the route "api/wrap/{id:int?}" conflicts with that of function Other`,
 		`function 'Sly' is left out: route "admin/x" conflicts`,
 		"Function 'Off' is disabled",
+		"function 'Off' has a retry policy",
 		"function 'Far' names the connection Elsewhere",
 		"timers of this local host go by UTC",
 	} {
@@ -339,7 +357,17 @@ func TestReports(t *testing.T) {
 func TestNoFunction(t *testing.T) {
 	t.Parallel()
 	app := files{"host.json": handlerHostJSON, "functions/Deep/function.json": plainApp()["Raw/function.json"]}
-	r := start(t, write(t, app), Options{Executable: "/does/not/exist"})
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, write(t, app), Options{Executable: "/does/not/exist", Listener: listener, Env: map[string]string{"AzureWebJobsDisableHomepage": "true"}})
+	if want := "http://" + listener.Addr().String(); r.URL() != want {
+		t.Errorf("URL: got %s, want %s", r.URL(), want)
+	}
+	if resp, _ := r.call(t, "GET", "/", nil); resp.StatusCode != 204 {
+		t.Errorf("homepage switched off: got %d, want 204", resp.StatusCode)
+	}
 	if !strings.Contains(r.console.String(), "NO FUNCTION WAS FOUND") {
 		t.Errorf("the console does not say that there is no function:\n%s", r.console)
 	}

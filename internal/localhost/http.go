@@ -63,6 +63,50 @@ func (e endpoint) conflicts(other endpoint) bool {
 		(len(e.methods) == 0 || len(other.methods) == 0 || slices.ContainsFunc(e.methods, other.allows))
 }
 
+// handleHTTP sends requests to the homepage, the admin API or a function.
+func (h *Host) handleHTTP(work context.Context) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !h.visits.enter() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		defer h.visits.leave()
+		path, err := splitPath(r.URL.EscapedPath())
+		switch {
+		case err != nil:
+			w.WriteHeader(http.StatusBadRequest)
+		case len(path) > 0 && strings.EqualFold(path[0], "admin"):
+			h.serveAdmin(work, w, r, path)
+		case len(path) > 0 && strings.EqualFold(path[0], "runtime"):
+			w.WriteHeader(http.StatusNotFound)
+		case len(path) == 0 && !h.hasRootRoute():
+			h.serveHomepage(w)
+		default:
+			h.serveFunction(work, w, r, path)
+		}
+	})
+}
+
+// hasRootRoute reports whether a function wants the path / for itself: only with an empty route prefix.
+func (h *Host) hasRootRoute() bool {
+	for _, e := range h.endpoints {
+		if _, ok := e.route.match(nil); ok {
+			return true
+		}
+	}
+	return false
+}
+
+func (h *Host) serveHomepage(w http.ResponseWriter) {
+	if h.env.truth("AzureWebJobsDisableHomepage") {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	// A homepage that cannot be written has no reader any more.
+	_, _ = fmt.Fprintf(w, "The local Functions host is running.\nFunctions: %s/admin/functions\n", h.URL())
+}
+
 // serveFunction answers a request for an HTTP function. As in the host, the function is not told when its
 // caller hangs up: it runs under work. A method no function of the path has is a 404, not a 405.
 func (h *Host) serveFunction(work context.Context, w http.ResponseWriter, r *http.Request, path []string) {

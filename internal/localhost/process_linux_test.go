@@ -10,8 +10,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // When the host itself is killed, its handler dies with it.
@@ -42,18 +45,27 @@ func TestKilledHostLeavesNoHandler(t *testing.T) {
 	if err != nil || !strings.HasPrefix(url, "http://") {
 		t.Fatalf("the host said %q, %v; want its URL", url, err)
 	}
-	resp, err := http.Get(strings.TrimSpace(url) + "/api/raw/x?do=port")
-	if err != nil {
-		t.Fatal(err)
+	ask := func(what string) int {
+		t.Helper()
+		resp, err := http.Get(strings.TrimSpace(url) + "/api/raw/x?do=" + what)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		number, err := strconv.Atoi(string(text))
+		if err != nil {
+			t.Fatalf("ask for the handler's %s: %v", what, err)
+		}
+		return number
 	}
-	port, err := io.ReadAll(resp.Body)
-	resp.Body.Close()
-	if err != nil || resp.StatusCode != http.StatusOK {
-		t.Fatalf("ask for the handler's port: got %d, %v", resp.StatusCode, err)
-	}
+	port, pid := ask("port"), ask("pid")
 
 	// An idle connection to the handler ends when the handler does.
-	connection, err := net.Dial("tcp", "127.0.0.1:"+string(port))
+	connection, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(port))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,8 +75,12 @@ func TestKilledHostLeavesNoHandler(t *testing.T) {
 	}
 	killed = true
 	_ = host.Wait()
-	if n, err := connection.Read(make([]byte, 1)); n != 0 || err == nil {
+	if err := connection.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := connection.Read(make([]byte, 1)); n != 0 || err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("read from the handler: got %d bytes, %v; want the end of the connection", n, err)
+		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 }
 

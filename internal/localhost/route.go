@@ -12,7 +12,7 @@ import (
 )
 
 // A route is a parsed ASP.NET route template, such as "orders/{id:int}/{*rest}". Literals match without
-// regard to case. What the host's routing has and this does not: nothing but the rarer escapes.
+// regard to case. Expressions in regex(…) are Go's, so they cannot look ahead.
 type route struct {
 	template string
 	segments []segment

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 )
@@ -78,16 +77,16 @@ func (s *supervisor) run(taking, work context.Context) error {
 			continue
 		}
 
-		lines := strings.Join(p.stderr.all(), "\n    ")
-		if lines != "" {
-			lines = "\n    " + lines
+		words := "" // its last, to follow a sentence
+		for _, line := range p.stderr.all() {
+			words += "\n    " + line
 		}
 		if record.add(time.Now()) {
-			s.say("Exceeded http worker restart retry count. Shutting down Functions Host. The handler %s.%s", crash, lines)
-			return fmt.Errorf("%w, shutting down functions host: the handler %s:%s", ErrCrashed, crash, lines)
+			s.say("Exceeded http worker restart retry count. Shutting down Functions Host. The handler %s.%s", crash, words)
+			return fmt.Errorf("%w, shutting down functions host: the handler %s%s", ErrCrashed, crash, words)
 		}
 		s.say("The handler %s: error %d of 3 (the third within 30 minutes of the one before stops the host). It is started again.%s",
-			crash, record.count, lines)
+			crash, record.count, words)
 	}
 }
 

@@ -41,8 +41,8 @@ func (l *timerListener) run(ctx, work context.Context) {
 		// The outcome has been told where the function ran. A failed run is not repeated.
 		_ = l.invoke(work, tick)
 
-		// The next occurrence counts from the beginning of this run. So after a run that was longer than the
-		// interval one more follows at once, and the other occurrences it covered are skipped.
+		// The next occurrence counts from the beginning of this run, as in the real listener. So after a run that
+		// covered several occurrences one more follows at once, not past due, and the rest are skipped.
 		status = TimerStatus{Last: now, LastUpdated: now}
 		status.Next, _ = l.schedule.next(now)
 		l.save(work, status)

@@ -1,0 +1,74 @@
+package localhost
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// announce says where the functions are once the handler is ready.
+func (h *Host) announce(ctx context.Context) {
+	if h.handler != nil {
+		if _, err := h.handler.wait(ctx, nil); err != nil {
+			return
+		}
+	}
+	close(h.ready)
+	for _, e := range h.endpoints {
+		methods := strings.Join(e.methods, ",")
+		if methods == "" {
+			methods = "any method"
+		}
+		h.out.line(fmt.Sprintf("    %s: [%s] %s/%s", e.function.name, methods, h.URL(), e.route.template))
+	}
+	for _, f := range h.functions {
+		if f.problem == nil && !f.trigger().is("httpTrigger") {
+			h.out.line(fmt.Sprintf("    %s: %s", f.name, f.trigger().kind))
+		}
+	}
+	h.out.say("Host started: %s", h.URL())
+}
+
+// report says what is wrong or unusual about the app before it starts.
+func (h *Host) report(root string, warnings []string) {
+	for _, warning := range warnings {
+		h.out.say("WARNING: %s", warning)
+	}
+	for _, key := range h.file.unknown {
+		h.out.say("WARNING: this local host does not have %s of host.json and ignores it.", key)
+	}
+	if runtime, _ := h.env.lookup("FUNCTIONS_WORKER_RUNTIME"); !strings.EqualFold(runtime, "custom") {
+		h.out.say("WARNING: the setting FUNCTIONS_WORKER_RUNTIME is not \"custom\": `func` would ask a question or start another runtime.")
+	}
+	for _, name := range []string{"WEBSITE_TIME_ZONE", "TZ"} {
+		if zone, ok := h.env.lookup(name); ok && len(h.timers) > 0 && zone != "" && !strings.EqualFold(zone, "UTC") && !strings.EqualFold(zone, "Etc/UTC") {
+			h.out.say("WARNING: the setting %s is %q, but the timers of this local host go by UTC.", name, zone)
+		}
+	}
+	for _, path := range invisible(root) {
+		h.out.say("WARNING: %s IS NOT SEEN. The host looks for function.json only in the direct sub-folders of %s, and the real host says nothing about others.", path, root)
+	}
+	for _, f := range h.functions {
+		for _, b := range f.bindings {
+			if (b.is("queueTrigger") || b.is("queue")) && b.connection != defaultConnection {
+				h.out.say("WARNING: function '%s' names the connection %s, but this local host has one storage for all queues.", f.name, b.connection)
+			}
+		}
+		if f.retries {
+			h.out.say("WARNING: function '%s' has a retry policy, which this local host ignores.", f.name)
+		}
+		switch {
+		case f.problem != nil:
+			for _, line := range problemLines(f) {
+				h.out.say("ERROR: function '%s' is left out: %s", f.name, line)
+			}
+		case f.disabled:
+			h.out.say("Function '%s' is disabled.", f.name)
+		case f.trigger().is("serviceBusTrigger"):
+			h.out.say("WARNING: this local host has no Service Bus: run '%s' with POST /admin/functions/%s.", f.name, f.name)
+		}
+	}
+	if h.handler == nil {
+		h.out.say("NO FUNCTION WAS FOUND in the direct sub-folders of %s: the handler is not started, as in the real host.", root)
+	}
+}
