@@ -20,7 +20,7 @@ test: ## Run all tests, with everything they need
 
 bench: ## Print every promised figure beside its bar
 	@mkdir -p bin
-	go test -timeout 20m -p 1 -v -run '^Test(ColdStart|SteadyDemand)' -bench . -benchtime 1x ./... >bin/bench.txt || { cat bin/bench.txt; exit 1; }
+	go test -timeout 20m -p 1 -v -run '^Test(Claim|ColdStart|SteadyDemand|Restarts|Simulations)' -bench . -benchtime 1x ./... >bin/bench.txt || { cat bin/bench.txt; exit 1; }
 	@sed -n 's/.*figure: //p' bin/bench.txt | awk -F ' \\| ' '{ printf "%-64s %-32s %s\n", $$1, $$2, $$3 }'
 
 lint: ## gofmt, vet, staticcheck

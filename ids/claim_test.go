@@ -208,7 +208,7 @@ func (w *world) move(i, outcome int) (string, bool) {
 		}
 		did, r, err = n.claim.replaced(m, err)
 		if err != nil {
-			return "DUPLICATE", true // nothing a correct store answers to a write is an error of the sequence
+			panic(err) // no answer of a store that changes its versions is an error of the sequence
 		}
 	}
 	if did == reserved {
@@ -240,6 +240,7 @@ func fresh(owner string) claim { return claim{owner: owner, first: 1, last: 60} 
 // TestClaimEveryOrder drives three nodes through two reservations each, in
 // every order of their requests, with every kind of fault at every place.
 func TestClaimEveryOrder(t *testing.T) {
+	worlds, duplicates := 0, 0
 	for _, start := range []struct {
 		name string
 		mark Mark
@@ -257,15 +258,20 @@ func TestClaimEveryOrder(t *testing.T) {
 				for i := range w.nodes {
 					w.nodes[i] = node{claim: fresh(string(rune('a' + i))), left: reservations}
 				}
-				e := explorer{seen: make(map[[sha256.Size224]byte]bool), fail: func(history string) { t.Fatal("a duplicate, after:\n" + history) }}
+				e := explorer{seen: make(map[[sha256.Size224]byte]bool), fail: func(history string) {
+					duplicates++
+					t.Fatal("a duplicate, after:\n" + history)
+				}}
 				e.explore(w)
 				t.Logf("%d different worlds", len(e.seen))
+				worlds += len(e.seen)
 				if len(e.seen) < 1000 {
 					t.Errorf("saw %d worlds: too few to have been everywhere", len(e.seen))
 				}
 			})
 		}
 	}
+	t.Logf("figure: numbers reserved twice in every order of 3 nodes (%d states) | %d | 0", worlds, duplicates)
 }
 
 // TestClaimReservesEverything checks the explorer itself: without faults and

@@ -45,8 +45,7 @@ func TestLostReply(t *testing.T) {
 							t.Errorf("burnt %d numbers", s.Burnt)
 						}
 						if mark, _ := store.Get("orders"); !gaveBack {
-							var stored int64
-							fmt.Sscan(mark.Text, &stored)
+							stored := storedNumber(t, mark)
 							if stored != next && stored != 31 {
 								t.Errorf("after an unclear giving back the store has %d, want %d or 31", stored, next)
 							}
