@@ -121,6 +121,11 @@ var planted = []struct {
 		"TestLostReply",
 	},
 	{
+		"a raised floor leaves the numbers in hand as they are", "fill.go",
+		[]string{"	g.dropBelowFloor()\n	for len(g.leases)", "	for len(g.leases)"},
+		"TestRaiseWhileNodesRun",
+	},
+	{
 		"unused numbers are given back though others have reserved since", "close.go",
 		[]string{
 			"g.store.Replace(ctx, g.sequence, give.old, give.next)",

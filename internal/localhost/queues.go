@@ -31,7 +31,7 @@ type QueueMessage struct {
 }
 
 // QueueStore is what queue triggers and queue outputs need of a queue service. It must be safe for concurrent
-// use. The store retries what is worth retrying; the listener takes each error as final for this time, and a
+// use. Whether it retries is its own affair: the listener takes each error as final for this time, and a
 // message comes back by itself when its visibility ends. A write whose error hides that it was done is harmless.
 type QueueStore interface {
 	// Receive takes up to max messages and hides them for the given time. A queue that does not exist is empty.
