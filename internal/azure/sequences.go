@@ -83,7 +83,10 @@ func (s *Sequences) load(ctx context.Context, sequence string) (ids.Mark, error)
 		Version: string(*answer.ETag),
 	}
 	if len(text) > maxText {
-		mark.Text = fmt.Sprintf("%s… (%d bytes)", text[:maxText], *answer.ContentLength)
+		mark.Text = string(text[:maxText]) + "… (more than a number)"
+		if answer.ContentLength != nil { // unknown where the blob says that it is compressed
+			mark.Text = fmt.Sprintf("%s… (%d bytes)", text[:maxText], *answer.ContentLength)
+		}
 	}
 	return mark, nil
 }
