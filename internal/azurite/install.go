@@ -58,13 +58,15 @@ func Install(ctx context.Context, cacheDir string, progress io.Writer) (Installe
 	if err := os.MkdirAll(cacheDir, 0o755); err != nil {
 		return Installed{}, fmt.Errorf("install Azurite: %w", err)
 	}
-	unlock, err := lock(ctx, final+".lock", func() {
+	// The lock only spares work: the rename at the end is what makes several
+	// installations at once safe.
+	held, err := lock(ctx, final+".lock", func() {
 		fmt.Fprintf(progress, "another process is installing Azurite %s, waiting for it\n", Version)
 	})
 	if err != nil {
 		return Installed{}, fmt.Errorf("install Azurite: wait for another installation: %w", err)
 	}
-	defer unlock()
+	defer held.Close() // a nil file closes with an error, which says nothing here
 	if exists(final) {
 		return in, nil
 	}

@@ -139,11 +139,11 @@ func TestInstallFails(t *testing.T) {
 func TestInstallWaitsForAnother(t *testing.T) {
 	fakeTools(t, node20, npm10)
 	cache := t.TempDir()
-	unlock, err := lock(t.Context(), filepath.Join(cache, folderName())+".lock", func() {})
+	held, err := lock(t.Context(), filepath.Join(cache, folderName())+".lock", func() {})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer unlock()
+	defer held.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	told := writerFunc(func(p []byte) {
 		if strings.Contains(string(p), "waiting") {

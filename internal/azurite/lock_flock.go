@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// lock waits until no other process holds path and then holds it until unlock
-// is called or this process ends. The lock only spares work: the rename at the
-// end of an installation is what makes several at once safe.
-func lock(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
+// lock waits until no other process holds path. It is held until the file is
+// closed by every process that has it open, or these processes end; where
+// there are no such locks, the file is nil and nothing is held.
+func lock(ctx context.Context, path string, waiting func()) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, err
@@ -23,7 +23,7 @@ func lock(ctx context.Context, path string, waiting func()) (unlock func(), err 
 	for told := false; ; {
 		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil {
-			return func() { file.Close() }, nil
+			return file, nil
 		}
 		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
 			file.Close()

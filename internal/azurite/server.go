@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -56,6 +57,16 @@ func Start(ctx context.Context, in Installed, o *Options) (*Server, error) {
 	s.cmd.Dir = in.Dir
 	s.cmd.Stdout = s.output
 	s.cmd.Stderr = s.output
+	if o.Dir != "" {
+		held, err := lockData(ctx, o.Dir)
+		if err != nil {
+			return nil, fmt.Errorf("start Azurite: %w", err)
+		}
+		if held != nil {
+			defer held.Close()
+			s.cmd.ExtraFiles = []*os.File{held} // held by Azurite itself, until it has written its last
+		}
+	}
 	stdin, err := s.cmd.StdinPipe()
 	if err != nil {
 		return nil, fmt.Errorf("start Azurite: %w", err)
@@ -83,6 +94,22 @@ func Start(ctx context.Context, in Installed, o *Options) (*Server, error) {
 		return nil, fmt.Errorf("start Azurite: %w; it said:\n%s", err, s.output.last())
 	}
 	return s, nil
+}
+
+// lockData makes sure that no other Azurite works on the data: each would
+// answer from its own memory, and the last to end would overwrite the rest.
+// One that is just ending is waited for.
+func lockData(ctx context.Context, dir string) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, stopTime)
+	defer cancel()
+	held, err := lock(ctx, filepath.Join(dir, ".lock"), func() {})
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil, fmt.Errorf("the data in %s is in use by another Azurite: stop that one, or keep the data in another folder", dir)
+	}
+	return held, err
 }
 
 func arguments(o *Options) ([]string, error) {

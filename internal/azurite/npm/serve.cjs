@@ -15,6 +15,10 @@ process.once = function (event, listener) {
 };
 process.on("SIGINT", () => {});
 
+// What the parent no longer reads must not keep Azurite from writing to disk.
+process.stdout.on("error", () => {});
+process.stderr.on("error", () => {});
+
 process.stdin.resume();
 process.stdin.on("error", stop);
 process.stdin.on("close", stop);
