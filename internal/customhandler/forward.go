@@ -26,6 +26,10 @@ func (f *forwarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength < 0 { // never from the host, which drops such bodies
 		r.Body = http.MaxBytesReader(w, r.Body, a.maxBody)
 	}
+	if r.ContentLength != 0 {
+		// A client that sends half a body and falls silent is not waited for. Not every writer can.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(a.httpTimeout))
+	}
 	call := &forwardedCall{limit: a.httpTimeout}
 	call.inv.id, call.inv.function, call.inv.log = invocationID(r.Header), f.function, a.log
 	call.ctx.parent, call.ctx.deadline, call.ctx.inv = r.Context(), time.Now().Add(soft(a.httpTimeout)), &call.inv

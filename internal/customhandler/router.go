@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"path"
 	"strings"
 )
 
@@ -22,19 +23,34 @@ func newRouter() *router {
 }
 
 func (rt *router) handle(pattern string, h http.Handler) {
-	_, path, ok := strings.Cut(pattern, " ")
+	_, route, ok := strings.Cut(pattern, " ")
 	if !ok {
-		path = pattern
+		route = pattern
 	}
-	if path = strings.TrimSpace(path); !strings.HasPrefix(path, "/api/") {
+	if route = strings.TrimSpace(route); !strings.HasPrefix(route, "/api/") {
 		panic(fmt.Sprintf("customhandler: pattern %q: a route begins with /api/", pattern))
 	}
 	rt.fast.Handle(pattern, h)
 	rt.strict.Handle(pattern, h)
-	rt.patterns = append(rt.patterns, strings.Split(path[1:], "/"))
+	rt.patterns = append(rt.patterns, strings.Split(route[1:], "/"))
 }
 
-func (rt *router) ServeHTTP(w http.ResponseWriter, r *http.Request) { rt.fast.ServeHTTP(w, r) }
+func (rt *router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !isClean(r.URL.Path) { // http.ServeMux would redirect it, with an answer that is not JSON
+		writeError(w, errNoRoute())
+		return
+	}
+	rt.fast.ServeHTTP(w, r)
+}
+
+// isClean reports whether a path has no empty segments and none that are dots.
+func isClean(p string) bool {
+	return !strings.Contains(p, "//") && !strings.Contains(p, "/.") || path.Clean(p) == strings.TrimSuffix(p, "/")
+}
+
+func errNoRoute() *Error {
+	return &Error{http.StatusNotFound, "not_found", "there is nothing at this address"}
+}
 
 // unrouted gets the calls that no pattern took as they came.
 func (rt *router) unrouted(w http.ResponseWriter, r *http.Request) {
@@ -59,7 +75,7 @@ func (rt *router) unrouted(w http.ResponseWriter, r *http.Request) {
 		writeError(w, errMethod(r.Method))
 		return
 	}
-	writeError(w, &Error{http.StatusNotFound, "not_found", "there is nothing at this address"})
+	writeError(w, errNoRoute())
 }
 
 // canonical returns an escaped path as the best pattern would write it. The pattern with the most literal segments is
