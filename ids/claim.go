@@ -109,8 +109,10 @@ func (c *claim) loaded(m Mark, err error) (verdict, Range, error) {
 	if err != nil {
 		return again, Range{}, err
 	}
-	if p := c.pending; p != nil && m.Writer == p.next.Writer {
-		return c.applied(m)
+	if p := c.pending; p != nil && m.Writer == p.next.Writer && next > p.reserves.Last {
+		// Ours arrived. It need not be the last: some programs carry our name
+		// on when they move the number, so what was read counts from here on.
+		return c.applied(m, next)
 	}
 	if next < c.end {
 		return again, Range{}, fmt.Errorf("%w: it went back to %d, and this node had reserved up to %d", ErrCorrupt, next, c.end-1)
@@ -142,7 +144,7 @@ func (c *claim) absent() (verdict, Range, error) {
 func (c *claim) replaced(m Mark, err error) (verdict, Range, error) {
 	switch {
 	case err == nil:
-		return c.applied(m)
+		return c.applied(m, c.pending.reserves.Last+1)
 	case errors.Is(err, ErrChanged):
 		// Another node's write, or the echo of our own: only a Load can tell.
 		raced := c.fresh
@@ -156,7 +158,9 @@ func (c *claim) replaced(m Mark, err error) (verdict, Range, error) {
 	}
 }
 
-func (c *claim) applied(m Mark) (verdict, Range, error) {
+// applied takes the pending write's range, with m and its number next as what
+// the store holds now.
+func (c *claim) applied(m Mark, next int64) (verdict, Range, error) {
 	r := c.pending.reserves
 	if m.Version == c.held.Version && c.held.Version != "" {
 		// A store that does not change the version with the value cannot
@@ -167,7 +171,7 @@ func (c *claim) applied(m Mark) (verdict, Range, error) {
 		c.shared = false // the version kept from last time was still good: we are alone
 	}
 	c.pending = nil
-	c.held, c.next, c.known, c.fresh = m, r.Last+1, true, false
+	c.held, c.next, c.known, c.fresh = m, next, true, false
 	c.end, c.kept = r.Last+1, m.Version
 	return reserved, r, nil
 }

@@ -69,6 +69,15 @@ func (e *explorer) explore(w world) {
 		v.replace(late)
 		e.step(fmt.Sprintf("late write %s arrives", late.next.Writer), v)
 	}
+	if w.faults > 0 && w.mark.Version != "" {
+		v := w
+		v.faults--
+		if !v.foreign() {
+			e.fail(strings.Join(append(e.steps, "another program reserves numbers that are taken"), "\n"))
+			return
+		}
+		e.step("another program reserves, and keeps the writer's name", v)
+	}
 	for i := range w.nodes {
 		if w.nodes[i].left == 0 {
 			continue
@@ -212,16 +221,36 @@ func (w *world) move(i, outcome int) (string, bool) {
 		}
 	}
 	if did == reserved {
-		for number := r.First; number <= r.Last; number++ {
-			if w.reserved&(1<<number) != 0 {
-				return "DUPLICATE", true
-			}
-			w.reserved |= 1 << number
+		if !w.take(r) {
+			return "DUPLICATE", true
 		}
 		n.left--
 		n.claim.begin()
 	}
 	return fmt.Sprintf("node %d: outcome %d, verdict %d", i, outcome, did), true
+}
+
+// take gives numbers to whoever believes to own them, unless they are taken.
+func (w *world) take(r Range) bool {
+	for number := r.First; number <= r.Last; number++ {
+		if w.reserved&(1<<number) != 0 {
+			return false
+		}
+		w.reserved |= 1 << number
+	}
+	return true
+}
+
+// foreign is a reservation by another program that knows the format, and that
+// writes back the metadata it has read.
+func (w *world) foreign() bool {
+	next, err := parseNext(w.mark.Text)
+	if err != nil {
+		panic(err)
+	}
+	w.version++
+	w.mark.Text, w.mark.Version = formatNext(next+rangeSize), strconv.Itoa(w.version)
+	return w.take(Range{First: next, Last: next + rangeSize - 1})
 }
 
 // replace is the store: it compares and swaps.
@@ -248,15 +277,16 @@ func TestClaimEveryOrder(t *testing.T) {
 		{name: "new sequence"},
 		{name: "existing sequence", mark: Mark{Text: "1", Version: "0"}},
 	} {
-		for _, faults := range []int{0, 1, 2} {
-			t.Run(fmt.Sprintf("%s/%d faults", start.name, faults), func(t *testing.T) {
-				reservations := 2
-				if faults == 2 {
-					reservations = 1 // and faults around each of them
-				}
-				w := world{mark: start.mark, faults: faults}
-				for i := range w.nodes {
-					w.nodes[i] = node{claim: fresh(string(rune('a' + i))), left: reservations}
+		for _, size := range []struct{ nodes, reservations, faults int }{
+			{3, 2, 0},
+			{3, 2, 1},
+			{3, 1, 2},
+			{2, 2, 2},
+		} {
+			t.Run(fmt.Sprintf("%s/%d nodes, %d reservations, %d faults", start.name, size.nodes, size.reservations, size.faults), func(t *testing.T) {
+				w := world{mark: start.mark, faults: size.faults}
+				for i := range size.nodes {
+					w.nodes[i] = node{claim: fresh(string(rune('a' + i))), left: size.reservations}
 				}
 				e := explorer{seen: make(map[[sha256.Size224]byte]bool), fail: func(history string) {
 					duplicates++

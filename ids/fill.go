@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"time"
 )
@@ -66,7 +65,7 @@ func (g *Generator) wanted() bool { return g.low || len(g.leases) > 0 }
 
 // arrived hands a reserved range to who waits for it. Called under mu.
 func (g *Generator) arrived(r Range) {
-	g.lastError = nil
+	g.lastError, g.problem = nil, nil
 	g.reserved += r.Count()
 	g.dropBelowFloor()
 	for len(g.leases) > 0 && g.leases[0].n <= r.Count() {
@@ -94,6 +93,7 @@ func (g *Generator) refused(err error) {
 		g.wake(nil)
 		return
 	}
+	g.problem = err
 	for _, l := range g.leases {
 		l.err, l.done = err, true
 	}
@@ -222,7 +222,7 @@ func (b *backoff) next(first time.Duration) time.Duration {
 
 // pause waits for a random time below bound.
 func (g *Generator) pause(ctx context.Context, bound time.Duration) error {
-	timer := time.NewTimer(rand.N(bound))
+	timer := time.NewTimer(g.jitter(bound))
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -41,6 +41,7 @@ func TestNewRefuses(t *testing.T) {
 		{"last before first", "a", ids.Options{First: 5, Last: 4}, "Options.Last"},
 		{"no room for one past the last", "a", ids.Options{Last: 1<<63 - 1}, "Options.Last"},
 		{"negative range", "a", ids.Options{RangeSize: -1}, "Options.RangeSize"},
+		{"a range that overflows", "a", ids.Options{RangeSize: 1<<40 + 1}, "Options.RangeSize"},
 		{"most below least", "a", ids.Options{RangeSize: 10, MaxRangeSize: 9}, "Options.MaxRangeSize"},
 		{"negative duration", "a", ids.Options{RangeLasts: -1}, "Options.RangeLasts"},
 		{"negative timeout", "a", ids.Options{CallTimeout: -1}, "Options.CallTimeout"},
@@ -157,7 +158,7 @@ func TestLeaseIsInOnePiece(t *testing.T) {
 	}
 }
 
-// Two goroutines per node, many nodes, real parallelism: for the race detector.
+// Four goroutines per node, four nodes, real parallelism: for the race detector.
 func TestParallel(t *testing.T) {
 	store := memory.NewSequences(nil)
 	var mu sync.Mutex

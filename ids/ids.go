@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	mathrand "math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,6 +27,9 @@ const MaxLease = 1_000_000
 // MaxExact is the largest whole number that every JSON reader keeps exactly,
 // and the default end of a sequence.
 const MaxExact = 1<<53 - 1
+
+// mostRange bounds the size of a range, far from where sums overflow.
+const mostRange = 1 << 40
 
 // Options adjusts a Generator. Nil and zero fields mean the defaults.
 type Options struct {
@@ -72,10 +76,10 @@ func (o *Options) withDefaults() (Options, error) {
 		return opt, fmt.Errorf("ids.Options.First is %d: order numbers are not negative", opt.First)
 	case opt.Last < opt.First || opt.Last >= maxNext:
 		return opt, fmt.Errorf("ids.Options.Last is %d: give a number from First (%d) to %d", opt.Last, opt.First, int64(maxNext-1))
-	case opt.RangeSize < 0:
-		return opt, fmt.Errorf("ids.Options.RangeSize is %d: give at least 1", opt.RangeSize)
-	case opt.MaxRangeSize < opt.RangeSize:
-		return opt, fmt.Errorf("ids.Options.MaxRangeSize is %d: give at least RangeSize (%d)", opt.MaxRangeSize, opt.RangeSize)
+	case opt.RangeSize < 0 || opt.RangeSize > mostRange:
+		return opt, fmt.Errorf("ids.Options.RangeSize is %d: give 1 to %d", opt.RangeSize, int64(mostRange))
+	case opt.MaxRangeSize < opt.RangeSize || opt.MaxRangeSize > mostRange:
+		return opt, fmt.Errorf("ids.Options.MaxRangeSize is %d: give RangeSize (%d) to %d", opt.MaxRangeSize, opt.RangeSize, int64(mostRange))
 	case opt.RangeLasts < 0:
 		return opt, fmt.Errorf("ids.Options.RangeLasts is %v: give a positive duration", opt.RangeLasts)
 	case opt.CallTimeout < 0:
@@ -102,6 +106,7 @@ type Generator struct {
 	store    Store
 	sequence string
 	opt      Options
+	jitter   func(bound time.Duration) time.Duration // a random wait below bound
 	counts   counts
 
 	stop  chan struct{}  // closed by Close: no new waits, no new reservations
@@ -125,6 +130,7 @@ type Generator struct {
 	returned  int64
 	waits     int64
 	lastError error // of the store, since the last success
+	problem   error // why no numbers can be reserved, until some were
 }
 
 // round is one filling of the buffer, waited for by any number of callers.
@@ -158,6 +164,7 @@ func newGenerator(store Store, sequence string, opt Options) *Generator {
 		store:    store,
 		sequence: sequence,
 		opt:      opt,
+		jitter:   mathrand.N[time.Duration],
 		stop:     make(chan struct{}),
 		claim:    claim{owner: rand.Text(), first: opt.First, last: opt.Last},
 		round:    &round{done: make(chan struct{})},
@@ -195,6 +202,7 @@ func (g *Generator) nextSlow(ctx context.Context) (int64, error) {
 	defer g.mu.Unlock()
 	for waits := false; ; {
 		if g.closed {
+			g.word.Store(windowShut) // or else calls enough would count it round
 			return 0, ErrClosed
 		}
 		if r, ok := g.takeInHand(1); ok {

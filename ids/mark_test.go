@@ -87,3 +87,23 @@ func TestWindowStaysShut(t *testing.T) {
 		}
 	}
 }
+
+// A closed generator is asked again and again by callers who do not give up:
+// that must not count its window round.
+func TestClosedStaysClosed(t *testing.T) {
+	g, err := New(nil, "orders", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		g.word.Store(windowShut + (1<<23-3)*windowStep) // as after so many calls
+		for range 10 {
+			if n, err := g.Next(t.Context()); !errors.Is(err, ErrClosed) {
+				t.Fatalf("Next of a closed generator = %d, %v, want ErrClosed", n, err)
+			}
+		}
+	}
+}

@@ -14,11 +14,11 @@ type pace struct {
 	size   int64 // of the last range reserved
 }
 
-// A burst that empties a range in microseconds says little about the demand of
-// the next minute: stretches shorter than this are not measured, and a range
+// A burst that empties a range in no time says little about the demand of the
+// next minute: stretches shorter than this are not measured, and a range
 // grows by no more than this factor over the last.
 const (
-	shortestSample = 10 * time.Millisecond
+	shortestSample = 200 * time.Millisecond
 	maxGrowth      = 4
 )
 

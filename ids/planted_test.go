@@ -121,6 +121,16 @@ var planted = []struct {
 		"TestLostReply",
 	},
 	{
+		"a number moved on under our name is taken for the one we wrote", "claim.go",
+		[]string{"return c.applied(m, next)\n	}\n	if next < c.end", "return c.applied(m, p.reserves.Last+1)\n	}\n	if next < c.end"},
+		"TestClaim",
+	},
+	{
+		"a closed generator counts on with every call", "ids.go",
+		[]string{"g.word.Store(windowShut) // or else calls enough would count it round\n", ""},
+		"TestClosed",
+	},
+	{
 		"a raised floor leaves the numbers in hand as they are", "fill.go",
 		[]string{"	g.dropBelowFloor()\n	for len(g.leases)", "	for len(g.leases)"},
 		"TestRaiseWhileNodesRun",

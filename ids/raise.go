@@ -14,7 +14,7 @@ var ErrLower = errors.New("a sequence cannot be lowered")
 // Raise makes next the next free number of a sequence, running or new.
 // Generators, also of other nodes, give up the lower numbers they hold when
 // they next reserve, so each issues at most one range more below next. Raising
-// to where a sequence stands already changes nothing.
+// again to the same number changes nothing.
 func Raise(ctx context.Context, store Store, sequence string, next int64) error {
 	if err := CheckName(sequence); err != nil {
 		return err
@@ -39,7 +39,7 @@ func Raise(ctx context.Context, store Store, sequence string, next int64) error 
 			if err != nil {
 				return fmt.Errorf("raise sequence %q: %w", sequence, err)
 			}
-			if at == next || floor == next {
+			if floor == next {
 				return nil // done before, or by an earlier try whose reply was lost
 			}
 			if at > next {

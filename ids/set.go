@@ -71,7 +71,8 @@ func (s *Set) Stats() map[string]Stats {
 	return all
 }
 
-// Close closes every generator, some at a time, and joins what went wrong.
+// Close closes every generator, some at a time. Its error is about the first
+// few that went wrong, and says how many they are.
 func (s *Set) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
@@ -81,6 +82,7 @@ func (s *Set) Close(ctx context.Context) error {
 		slots   = make(chan struct{}, 32)
 		mu      sync.Mutex
 		errs    []error
+		failed  int
 	)
 	for _, g := range s.generators.Range {
 		slots <- struct{}{}
@@ -88,11 +90,16 @@ func (s *Set) Close(ctx context.Context) error {
 			defer func() { <-slots }()
 			if err := g.(*Generator).Close(ctx); err != nil {
 				mu.Lock()
-				errs = append(errs, err)
-				mu.Unlock()
+				defer mu.Unlock()
+				if failed++; failed <= 3 {
+					errs = append(errs, err)
+				}
 			}
 		})
 	}
 	closing.Wait()
+	if failed > len(errs) {
+		errs = append(errs, fmt.Errorf("and %d more sequences", failed-len(errs)))
+	}
 	return errors.Join(errs...)
 }

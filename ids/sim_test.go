@@ -5,6 +5,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"hash/fnv"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -53,26 +55,29 @@ func TestSimulations(t *testing.T) {
 	}
 }
 
-// simulation is one sequence, its nodes and what they were given.
+// simulation is one sequence, its nodes and what they were given. Everybody in
+// it draws from a source of its own, made from the seed, so that who runs first
+// within an instant changes nothing for the others.
 type simulation struct {
 	t     *testing.T
+	seed  uint64
 	store *memory.Sequences
 
 	mu     sync.Mutex
-	rng    *rand.Rand
 	issued map[int64]int // number → node
 	failed int
 	twice  int
 }
 
 func simulate(t *testing.T, seed uint64) *simulation {
-	s := &simulation{t: t, rng: rand.New(rand.NewPCG(seed, 0)), issued: make(map[int64]int)}
+	s := &simulation{t: t, seed: seed, issued: make(map[int64]int)}
+	chance := s.chance("world", 0)
 	s.store = memory.NewSequences(&memory.Options{Fate: s.fate, Police: func(problem string) { t.Error(problem) }})
-	if s.below(3) == 0 {
-		s.store.Set("orders", strconv.Itoa(1+s.below(1000))+[]string{"", "\n", "\r\n"}[s.below(3)])
+	if chance.below(3) == 0 {
+		s.store.Set("orders", strconv.Itoa(1+chance.below(1000))+[]string{"", "\n", "\r\n"}[chance.below(3)])
 	}
 	var nodes sync.WaitGroup
-	for i := range 3 + s.below(6) {
+	for i := range 3 + chance.below(6) {
 		nodes.Go(func() { s.node(i) })
 	}
 	nodes.Go(s.vandal)
@@ -83,24 +88,27 @@ func simulate(t *testing.T, seed uint64) *simulation {
 
 // node draws numbers in one or more lives.
 func (s *simulation) node(i int) {
-	for range 1 + s.below(3) {
-		time.Sleep(s.upTo(2 * time.Second))
-		size := int64(1 + s.below(20))
+	chance := s.chance("node", i)
+	for life := range 1 + chance.below(3) {
+		time.Sleep(chance.upTo(2 * time.Second))
+		size := int64(1 + chance.below(20))
 		g, err := ids.New(s.store, "orders", &ids.Options{
-			RangeSize: size, MaxRangeSize: size * int64(1+s.below(8)), Last: 2000,
+			RangeSize: size, MaxRangeSize: size * int64(1+chance.below(8)), Last: 2000,
 			RangeLasts: 4 * time.Second, CallTimeout: 300 * time.Millisecond,
 		})
 		if err != nil {
 			s.t.Error(err)
 			return
 		}
+		waits := s.chance("waits of node", 10*i+life)
+		g.SetJitter(waits.upTo)
 		var callers sync.WaitGroup
-		for range 1 + s.below(2) {
-			callers.Go(func() { s.draw(i, g) })
+		for caller := range 1 + chance.below(2) {
+			callers.Go(func() { s.draw(i, s.chance("caller of node", 100*i+10*life+caller), g) })
 		}
 		callers.Wait()
 		ctx, cancel := context.WithTimeout(s.t.Context(), time.Second)
-		if s.below(2) == 0 {
+		if chance.below(2) == 0 {
 			cancel() // the nearest thing to a kill: no request more, nothing given back
 		}
 		g.Close(ctx)
@@ -111,21 +119,21 @@ func (s *simulation) node(i int) {
 	}
 }
 
-func (s *simulation) draw(i int, g *ids.Generator) {
-	for range 1 + s.below(10) {
-		ctx, cancel := context.WithTimeout(s.t.Context(), s.upTo(4*time.Second))
+func (s *simulation) draw(i int, chance *chance, g *ids.Generator) {
+	for range 1 + chance.below(10) {
+		ctx, cancel := context.WithTimeout(s.t.Context(), chance.upTo(4*time.Second))
 		var r ids.Range
 		var err error
-		if s.below(4) == 0 {
-			r, err = g.Lease(ctx, 1+s.below(40))
+		if chance.below(4) == 0 {
+			r, err = g.Lease(ctx, 1+chance.below(40))
 		} else {
 			r.First, err = g.Next(ctx)
 			r.Last = r.First
 		}
 		cancel()
 		s.record(i, r, err)
-		if s.below(3) == 0 {
-			time.Sleep(s.upTo(time.Second))
+		if chance.below(3) == 0 {
+			time.Sleep(chance.upTo(time.Second))
 		}
 	}
 }
@@ -152,55 +160,88 @@ func (s *simulation) record(i int, r ids.Range, err error) {
 // vandal makes the stored text unreadable for a while, as people do, and puts
 // it right again.
 func (s *simulation) vandal() {
-	if s.below(2) == 0 {
+	chance := s.chance("vandal", 0)
+	if chance.below(2) == 0 {
 		return
 	}
-	time.Sleep(s.upTo(4 * time.Second))
+	time.Sleep(chance.upTo(4 * time.Second))
 	good, ok := s.store.Get("orders")
 	if !ok {
 		return
 	}
 	bad := []string{"12x", "", "-5", "0x10", "9223372036854775808", " 7", "1e3", "７"}
-	s.store.Set("orders", bad[s.below(len(bad))])
-	time.Sleep(s.upTo(2 * time.Second))
+	s.store.Set("orders", bad[chance.below(len(bad))])
+	time.Sleep(chance.upTo(2 * time.Second))
 	s.store.Set("orders", good.Text)
 }
 
 // fate makes one request in four go wrong.
-func (s *simulation) fate(memory.Call) memory.Fate {
-	f := memory.Fate{Delay: s.upTo(50 * time.Millisecond), Back: s.upTo(50 * time.Millisecond)}
+func (s *simulation) fate(call memory.Call) memory.Fate {
+	chance := s.chance("request", int(call.N))
+	f := memory.Fate{Delay: chance.upTo(50 * time.Millisecond), Back: chance.upTo(50 * time.Millisecond)}
 	lost := errors.New("connection reset")
-	switch s.below(28) {
+	switch chance.below(28) {
 	case 0:
 		f.Err = lost // carried out, answer lost
 	case 1:
 		f.Err, f.Lost = lost, true // never arrived
 	case 2:
-		f.Err, f.After = lost, s.upTo(3*time.Second) // arrives when nobody expects it
+		f.Err, f.After = lost, chance.upTo(3*time.Second) // arrives when nobody expects it
 	case 3:
 		f.Lost = true // a black hole
 	case 4:
 		f.Err, f.Lost = memory.ErrBusy, true
 	case 5:
-		f.Delay = s.upTo(2 * time.Second) // slower than the caller's patience
+		f.Delay = chance.upTo(2 * time.Second) // slower than the caller's patience
 	case 6:
 		f.Err, f.Lost = ids.ErrChanged, true // a conflict that was none
 	}
 	return f
 }
 
-// below and upTo draw from the seed, a little above zero where time is meant,
-// so that no two events of a simulation fall into the same instant.
-func (s *simulation) below(n int) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.rng.IntN(n)
+// chance is one source of random numbers.
+type chance struct {
+	mu  sync.Mutex
+	rng *rand.Rand
 }
 
-func (s *simulation) upTo(d time.Duration) time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return 1 + time.Duration(s.rng.Int64N(int64(d)))
+func (s *simulation) chance(of string, i int) *chance {
+	h := fnv.New64a()
+	fmt.Fprint(h, of, i)
+	return &chance{rng: rand.New(rand.NewPCG(s.seed, h.Sum64()))}
+}
+
+// below and upTo draw a number, the latter a little above zero: no two events
+// of a simulation are to fall into the same instant.
+func (c *chance) below(n int) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.rng.IntN(n)
+}
+
+func (c *chance) upTo(d time.Duration) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return 1 + time.Duration(c.rng.Int64N(int64(d)))
+}
+
+// A simulation is the same each time it is run with its seed. (Two callers of
+// one node that wait for the same range may still be served in either order.)
+func TestSeedsReproduce(t *testing.T) {
+	const seeds = 50
+	same := 0
+	for seed := range uint64(seeds) {
+		var first, second map[int64]int
+		synctest.Test(t, func(t *testing.T) { first = simulate(t, seed).issued })
+		synctest.Test(t, func(t *testing.T) { second = simulate(t, seed).issued })
+		if maps.Equal(first, second) {
+			same++
+		}
+	}
+	t.Logf("%d of %d seeds gave the same run twice", same, seeds)
+	if same < seeds*3/4 {
+		t.Errorf("%d of %d seeds gave the same run twice", same, seeds)
+	}
 }
 
 func TestMain(m *testing.M) {

@@ -20,6 +20,8 @@ type Stats struct {
 	Conflicts int64 `json:"conflicts"` // writes that another node had overtaken
 	Failures  int64 `json:"failures"`  // requests the store failed
 	Waits     int64 `json:"waits"`     // calls that had to wait for the store
+
+	Problem string `json:"problem,omitempty"` // why no numbers can be reserved, such as a corrupt text
 }
 
 // Stats returns the account. Numbers issued meanwhile may or may not be in it.
@@ -27,7 +29,7 @@ func (g *Generator) Stats() Stats {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	issued := g.issued + g.opened - unpack(g.word.Load()).Count()
-	return Stats{
+	stats := Stats{
 		Issued:    issued,
 		Reserved:  g.reserved,
 		Burnt:     g.burnt,
@@ -38,4 +40,8 @@ func (g *Generator) Stats() Stats {
 		Failures:  g.counts.failures.Load(),
 		Waits:     g.waits,
 	}
+	if g.problem != nil {
+		stats.Problem = g.problem.Error()
+	}
+	return stats
 }

@@ -8,9 +8,10 @@ import (
 // The numbers being issued are packed in one word, so that a single atomic add
 // takes a number and learns whether it may be used: the low bits hold the
 // number issued last, the high bits how many are left. Adding windowStep moves
-// both. When none is left the word turns negative, and stays so for any number
-// of further adds: there would have to be 2^23 callers between two
-// instructions of one lock holder to bring it round, more than memory holds.
+// both. When none is left the word turns negative and stays so: every caller
+// who finds it so goes on to take the lock and to set it anew, so there would
+// have to be 2^23 callers between these two steps to bring it round, more than
+// memory holds.
 //
 // Nothing else is read on the hot path, and Generator.Next is small enough for
 // the compiler to put into its caller, which is worth a third of its time.
