@@ -53,7 +53,7 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 		}),
 		sequences: sequences,
 	}
-	a.host.HTTP("NextOrderId", "req", nextOrderID(sequences, log), "POST /api/sequences/{sequence}/next")
+	a.host.HTTP("NextOrderId", "req", nextOrderID(sequences), "POST /api/sequences/{sequence}/next")
 	a.host.HTTP("Health", "req", health(), "GET /api/health")
 	a.host.HTTP("Status", "req", status(cfg, numbers, sequences, time.Now()), "GET /api/status")
 	return a, nil

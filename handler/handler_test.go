@@ -155,6 +155,9 @@ func TestCorruptSequence(t *testing.T) {
 				break
 			}
 		}
+		if _, _, body := p.call(t, "GET", "/api/status", nil); want == "" && (!strings.Contains(body, `"degraded"`) || !strings.Contains(body, `"problem"`)) {
+			t.Errorf("blob %q: the status says %s", text, body)
+		}
 		if text == strconv.FormatInt(ids.MaxExact, 10) {
 			if status, _, body := p.call(t, "POST", "/api/sequences/"+name+"/next", nil); status != 409 || !strings.Contains(body, "sequence_exhausted") {
 				t.Errorf("after the last number: %d %s", status, body)
@@ -171,7 +174,11 @@ func TestStorageDownAtStart(t *testing.T) {
 		"KENNEL_RESERVE_TIMEOUT=1s")
 	p.ready(t)
 	next := "/api/sequences/" + storetest.Name() + "/next"
+	logged := len(lines(p.output.String()))
 	status, header, body := p.call(t, "POST", next, nil)
+	if got := lines(p.output.String())[logged:]; len(got) != 1 || !strings.Contains(got[0], "storage_unavailable") {
+		t.Errorf("a refused request is logged as %q, want one line", got)
+	}
 	if status != 503 || header.Get("Retry-After") == "" || !strings.Contains(body, "storage_unavailable") {
 		t.Errorf("while storage is down: %d, Retry-After %q, %s", status, header.Get("Retry-After"), body)
 	}

@@ -2,7 +2,7 @@ package main
 
 import (
 	"errors"
-	"log/slog"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -16,12 +16,12 @@ const maxCount = 10_000
 
 // nextOrderID serves POST /api/sequences/{sequence}/next?count=N: N numbers in
 // a row of the sequence, which begins with its first request.
-func nextOrderID(sequences *ids.Set, log *slog.Logger) http.Handler {
+func nextOrderID(sequences *ids.Set) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		sequence := r.PathValue("sequence")
 		numbers, err := draw(r, sequences, sequence)
 		if err != nil {
-			writeNumbersError(w, r, log, sequence, err)
+			writeNumbersError(w, r, sequence, err)
 			return
 		}
 		if strings.HasPrefix(r.Header.Get("Accept"), "text/plain") {
@@ -99,14 +99,12 @@ var (
 	textType = []string{"text/plain; charset=utf-8"}
 )
 
-// writeNumbersError is where the errors of order numbers become answers. The
-// log gets what callers are not told: the store's own words.
-func writeNumbersError(w http.ResponseWriter, r *http.Request, log *slog.Logger, sequence string, err error) {
+// writeNumbersError is where the errors of order numbers become answers. Callers
+// are told what it means and what to do; the store's own words go to the log.
+func writeNumbersError(w http.ResponseWriter, r *http.Request, sequence string, err error) {
 	answer := func(status int, code, message string) {
-		if status >= http.StatusInternalServerError {
-			log.ErrorContext(r.Context(), "no order numbers", "sequence", sequence, "code", code, "error", err.Error())
-		}
-		customhandler.WriteError(w, r, &customhandler.Error{Status: status, Code: code, Message: message})
+		told := &customhandler.Error{Status: status, Code: code, Message: message}
+		customhandler.WriteError(w, r, fmt.Errorf("sequence %.80q: %w: %w", sequence, told, err))
 	}
 	var told *customhandler.Error
 	switch {
@@ -121,14 +119,14 @@ func writeNumbersError(w http.ResponseWriter, r *http.Request, log *slog.Logger,
 		answer(http.StatusInternalServerError, "sequence_corrupt",
 			"the stored number of this sequence cannot be used, so none is issued until an operator has put it right; the log says what it reads")
 	case errors.Is(err, ids.ErrTooMany):
-		w.Header().Set("Retry-After", "60")
-		answer(http.StatusServiceUnavailable, "too_many_sequences", "this instance serves as many different sequences as it can")
+		answer(http.StatusServiceUnavailable, "too_many_sequences",
+			"this instance serves as many different sequences as it can; use fewer")
 	case errors.Is(err, ids.ErrClosed):
 		w.Header().Set("Retry-After", "1")
 		answer(http.StatusServiceUnavailable, "stopping", "this instance is stopping; send the request again")
 	default:
 		w.Header().Set("Retry-After", "5")
 		answer(http.StatusServiceUnavailable, "storage_unavailable",
-			"storage has reserved no numbers in time, and none were issued; send the request again later")
+			"no numbers could be reserved in time, because storage does not answer or very many instances reserve at once; none were issued; send the request again later")
 	}
 }

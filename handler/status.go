@@ -26,7 +26,7 @@ func health() http.Handler {
 
 // statusAnswer is what GET /api/status tells an operator about one instance.
 type statusAnswer struct {
-	Status    string               `json:"status"` // "ok", or "degraded" while storage does not answer
+	Status    string               `json:"status"` // "ok", or "degraded" while storage does not answer or a sequence has a problem
 	StartedAt time.Time            `json:"startedAt"`
 	Go        string               `json:"go"`
 	Storage   storageStatus        `json:"storage"`
@@ -49,6 +49,11 @@ func status(cfg config.Config, store ids.Store, sequences *ids.Set, started time
 			Go:        runtime.Version(),
 			Storage:   storageStatus{Account: cfg.Storage.String(), Reachable: true},
 			Sequences: sequences.Stats(),
+		}
+		for _, s := range answer.Sequences {
+			if s.Problem != "" {
+				answer.Status = "degraded"
+			}
 		}
 		if err := probe(r.Context(), store); err != nil {
 			answer.Status = "degraded"

@@ -30,7 +30,7 @@ type Config struct {
 	Storage Storage
 
 	// RangeSize is how many order numbers are reserved at least with one
-	// request. A crash loses up to that many. KENNEL_RANGE_SIZE.
+	// request. A crash loses two ranges at most. KENNEL_RANGE_SIZE.
 	RangeSize int
 
 	// RangeLasts is how long a reserved range should last: the higher the
