@@ -28,6 +28,7 @@ var layers = map[string][]string{
 	"internal/azurite":       {},
 	"internal/config":        {},
 	"internal/customhandler": {},
+	"internal/devbus":        {},
 	"internal/localhost":     {"kennel/internal/customhandler"}, // it is the host's side of the wire
 	"internal/memory":        {"kennel/ids"},
 	"internal/storetest":     {"kennel/ids", "kennel/internal/azurite", "testing", "github.com/google/go-cmp"},

@@ -1,0 +1,158 @@
+package devbus
+
+import (
+	"bytes"
+	"encoding/hex"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+// sameValues compares what decode returns. NaN is itself, and an empty list is
+// one however it was written.
+var sameValues = cmp.Options{
+	cmp.AllowUnexported(described{}, pair{}, array{}),
+	cmpopts.EquateNaNs(),
+	cmpopts.EquateEmpty(),
+}
+
+// Encodings by hand, from the specification's tables.
+func TestDecode(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		bytes string
+		want  any
+	}{
+		{"null", "40", nil},
+		{"true", "41", true},
+		{"false", "42", false},
+		{"boolean", "5601", true},
+		{"ubyte", "50ff", uint8(255)},
+		{"byte", "51ff", int8(-1)},
+		{"ushort", "600102", uint16(0x0102)},
+		{"short", "61ffff", int16(-1)},
+		{"uint0", "43", uint32(0)},
+		{"smalluint", "52ff", uint32(255)},
+		{"uint", "7000000100", uint32(256)},
+		{"smallint", "54ff", int32(-1)},
+		{"int", "71fffffffe", int32(-2)},
+		{"ulong0", "44", uint64(0)},
+		{"smallulong", "53ff", uint64(255)},
+		{"ulong", "80ffffffffffffffff", uint64(math.MaxUint64)},
+		{"smalllong", "5580", int64(-128)},
+		{"long", "818000000000000000", int64(math.MinInt64)},
+		{"float", "723fc00000", float32(1.5)},
+		{"double", "823ff8000000000000", 1.5},
+		{"char", "7300000041", char('A')},
+		{"timestamp", "830000018bcfe56800", time.UnixMilli(1700000000000).UTC()},
+		{"uuid", "98000102030405060708090a0b0c0d0e0f", uuid{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}},
+		{"binary", "a0020102", []byte{1, 2}},
+		{"long binary", "b0000000020102", []byte{1, 2}},
+		{"string", "a1026869", "hi"},
+		{"symbol", "a3026869", symbol("hi")},
+		{"decimal", "7401020304", decimal("\x01\x02\x03\x04")},
+		{"empty list", "45", []any{}},
+		{"list", "c00302" + "4142", []any{true, false}},
+		{"long list", "d000000006" + "00000002" + "4142", []any{true, false}},
+		{"map", "c10502" + "a10161" + "41", mapping{{"a", true}}},
+		{"map whose key Go could not hash", "c10502" + "a00161" + "41", mapping{{[]byte("a"), true}}},
+		{"array of longs", "e00402" + "55" + "01ff", array{ctorLong, []any{int64(1), int64(-1)}}},
+		{"array of nothings", "e00203" + "40", array{ctorNull, []any{nil, nil, nil}}},
+		{"described", "00" + "5328" + "41", described{uint64(0x28), true}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b, err := hex.DecodeString(tt.bytes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, rest, err := decode(append(b, 0xee))
+			if err != nil || !bytes.Equal(rest, []byte{0xee}) {
+				t.Fatalf("got rest %x and error %v", rest, err)
+			}
+			if diff := cmp.Diff(tt.want, got, sameValues); diff != "" {
+				t.Errorf("decoded (-want +got):\n%s", diff)
+			}
+			again, _, err := decode(appendValue(nil, got))
+			if diff := cmp.Diff(got, again, sameValues); diff != "" || err != nil {
+				t.Errorf("encoded and decoded again, error %v (-first +second):\n%s", err, diff)
+			}
+		})
+	}
+}
+
+func TestDecodeBounds(t *testing.T) {
+	nested := strings.Repeat("c0ff01", 40) + "40"
+	for name, text := range map[string]string{
+		"nothing":                 "",
+		"a number cut short":      "7000",
+		"a string cut short":      "a1ff61",
+		"a length of 4 GB":        "b1ffffffff",
+		"a list of 4 billion":     "d0000000" + "04ffffffff",
+		"an array of 2 billion":   "f0000000057fffffff40",
+		"a map with half a pair":  "c10401a10161",
+		"an unknown type":         "3f",
+		"an array of described":   "e00501005328" + "41",
+		"a descriptor and no end": "005328",
+		"too deep":                nested,
+		"described too deep":      strings.Repeat("00", 100) + "40",
+	} {
+		b, err := hex.DecodeString(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v, _, err := decode(b); err == nil {
+			t.Errorf("%s: decoded to %v", name, v)
+		}
+	}
+}
+
+// Values the broker sends, with the exact types the SDKs insist on.
+func TestAppendValueArrays(t *testing.T) {
+	at := time.UnixMilli(1).UTC()
+	for _, tt := range []struct {
+		value any
+		of    byte
+		items []any
+	}{
+		{[]time.Time{at, at}, ctorTimestamp, []any{at, at}},
+		{[]int64{1, -1}, ctorLong, []any{int64(1), int64(-1)}},
+		{[]string{"a", ""}, ctorString32, []any{"a", ""}},
+		{[]symbol{"a"}, ctorSymbol32, []any{symbol("a")}},
+		{[]int64{}, ctorLong, nil},
+	} {
+		got, _, err := decode(appendValue(nil, tt.value))
+		if diff := cmp.Diff(any(array{tt.of, tt.items}), got, sameValues); diff != "" || err != nil {
+			t.Errorf("%T, error %v (-want +got):\n%s", tt.value, err, diff)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, v := range []any{
+		nil, "text", []any{true, uint32(7), []byte{1}}, mapping{{symbol("k"), described{uint64(1), int64(-1)}}},
+		[]time.Time{time.Unix(1, 0)}, []string{"a", "b"}, array{ctorList32, []any{[]any{"x"}, []any{}}},
+	} {
+		f.Add(appendValue(nil, v))
+	}
+	f.Add([]byte("\x00\x00AAA")) // a descriptor that is described
+	f.Fuzz(func(t *testing.T, b []byte) {
+		v, rest, err := decode(b)
+		if err != nil {
+			return
+		}
+		if after, err := skip(b); err != nil || len(after) != len(rest) {
+			t.Errorf("skip leaves %d bytes, error %v; decode leaves %d", len(after), err, len(rest))
+		}
+		again, rest, err := decode(appendValue(nil, v))
+		if err != nil || len(rest) != 0 {
+			t.Fatalf("what was encoded cannot be decoded: %d bytes left, error %v", len(rest), err)
+		}
+		if diff := cmp.Diff(v, again, sameValues); diff != "" {
+			t.Errorf("decoded, encoded and decoded (-first +second):\n%s", diff)
+		}
+	})
+}
