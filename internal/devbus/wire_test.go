@@ -1,0 +1,96 @@
+package devbus
+
+import (
+	"bytes"
+	"io"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+)
+
+// Bytes keep their order through any number of freezes, in both directions.
+func TestWireKeepsBytesInOrder(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	synctest.Test(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		client, server := net.Pipe()
+		w := newWire(server)
+		sent := make([]byte, 100_000)
+		for i := range sent {
+			sent[i] = byte(r.Uint32())
+		}
+		var group sync.WaitGroup
+		group.Go(w.pump)
+		group.Go(func() { // what comes in goes out again
+			defer w.finish()
+			for p := make([]byte, 700); ; {
+				n, err := w.Read(p)
+				if n > 0 {
+					b := slices.Clone(p[:n])
+					w.send(func(out []byte) []byte { return append(out, b...) })
+				}
+				if err != nil {
+					if err != io.EOF {
+						t.Errorf("reading ended with %v, want EOF", err)
+					}
+					return
+				}
+			}
+		})
+		var got []byte
+		group.Go(func() {
+			p := make([]byte, 900)
+			for len(got) < len(sent) {
+				n, err := client.Read(p)
+				if err != nil {
+					t.Errorf("after %d bytes: %v", len(got), err)
+					return
+				}
+				got = append(got, p[:n]...)
+			}
+			client.Close()
+		})
+		for rest := sent; len(rest) > 0; {
+			n := min(len(rest), 1+r.IntN(2000))
+			switch r.IntN(4) {
+			case 0:
+				w.freeze()
+			case 1:
+				w.thaw()
+			}
+			if _, err := client.Write(rest[:n]); err != nil {
+				t.Fatal(err)
+			}
+			rest = rest[n:]
+		}
+		w.thaw()
+		group.Wait()
+		if !bytes.Equal(got, sent) {
+			t.Errorf("got %d bytes that are not those sent", len(got))
+		}
+	})
+}
+
+// A client that does not read cannot fill the broker's memory.
+func TestBacklogIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, server := net.Pipe()
+		defer client.Close()
+		w := newWire(server)
+		chunk := make([]byte, 1<<20)
+		for range 2 * maxBacklog / len(chunk) {
+			w.send(func(b []byte) []byte { return append(b, chunk...) })
+		}
+		if len(w.out) > maxBacklog {
+			t.Errorf("%d bytes wait for a client that does not read", len(w.out))
+		}
+		w.pump() // ends by itself
+		if _, err := client.Read(chunk); err != io.EOF {
+			t.Errorf("reading ended with %v, want EOF", err)
+		}
+	})
+}
