@@ -1,0 +1,103 @@
+package devbus
+
+import (
+	"time"
+)
+
+// This file is about messages that are out with a receiver: each is locked
+// until the receiver says what became of it, or the lock runs out. A message
+// of a session has no lock of its own, but that of the session.
+
+// lock hands a ready or deferred message out.
+func (q *queue) lock(m *message) {
+	q.leaveState(m)
+	m.state = stateLocked
+	m.token = newUUID()
+	q.locked[m.token] = m
+	q.extend(m)
+}
+
+// extend sets the time a lock has left to that of a new one.
+func (q *queue) extend(m *message) {
+	if m.group != nil {
+		m.lockedUntil = m.group.lockedUntil
+		return
+	}
+	until := time.Now().Add(q.settings.LockDuration)
+	m.lockedUntil = q.b.stamp(until)
+	q.b.alarms.set(&m.alarm, until, m)
+}
+
+// unlock takes a locked message back. One that has failed too often goes to
+// the dead letters.
+func (q *queue) unlock(m *message, failed bool) {
+	q.leaveState(m)
+	if failed {
+		m.failures++
+		if q.deadLetters != nil && m.failures >= uint32(q.settings.MaxDeliveryCount) {
+			q.deadLetter(m, "MaxDeliveryCountExceeded", "Message could not be consumed after the maximum number of delivery attempts.")
+			return
+		}
+	}
+	switch {
+	case !m.expires.IsZero() && !time.Now().Before(m.expires):
+		q.expire(m)
+	case m.deferred:
+		m.state = stateDeferred
+		q.watchExpiry(m)
+	default:
+		q.makeReady(m)
+	}
+}
+
+var errLockLost = refusal(condLockLost, "The lock supplied is invalid. Either the lock expired, or the message has already been removed from the queue.")
+
+// settle does with a locked message what its receiver says. The caller pumps.
+func (q *queue) settle(token uuid, o outcome) *amqpError {
+	m := q.locked[token]
+	if m == nil {
+		return errLockLost
+	}
+	q.touch()
+	switch o.code {
+	case codeAccepted:
+		q.b.stats.Completed++
+		q.remove(m)
+	case codeRejected:
+		q.deadLetterWith(m, o.properties)
+	case codeReleased:
+		q.unlock(m, false) // its receiver never looked at it
+	case codeModified:
+		q.change(m, o.properties)
+		if o.undeliverableHere {
+			q.putAside(m)
+		} else {
+			q.b.stats.Abandoned++
+			q.unlock(m, true)
+		}
+	default:
+		return refusal(condNotImplemented, "outcome %#02x is not understood", o.code)
+	}
+	return nil
+}
+
+// change sets application properties of a message.
+func (q *queue) change(m *message, set []property) {
+	q.bytes -= m.content.size()
+	m.content = m.content.with(set)
+	q.bytes += m.content.size()
+}
+
+// renew extends a message's lock and returns its new end.
+func (q *queue) renew(token uuid) (time.Time, *amqpError) {
+	m := q.locked[token]
+	if m == nil {
+		return time.Time{}, errLockLost
+	}
+	if m.group != nil {
+		return time.Time{}, refusal(condNotAllowed, "A message of a session has no lock of its own: renew the session's.")
+	}
+	q.touch()
+	q.extend(m)
+	return m.lockedUntil, nil
+}

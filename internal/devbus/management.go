@@ -1,0 +1,157 @@
+package devbus
+
+import (
+	"slices"
+)
+
+// Each entity has a $management, which answers requests: a message with an
+// operation, to which a message with a status is the reply. This file is how
+// they come in and go out; operations.go is what they do.
+
+// request is a request as it came in.
+type request struct {
+	id         any
+	replyTo    string
+	properties mapping
+	body       any
+}
+
+// response is a reply before it is one. Zero means that all went well.
+type response struct {
+	status      int32
+	description string
+	condition   string
+	body        any
+}
+
+func parseRequest(b []byte) (*request, error) {
+	r := &request{}
+	err := sections(b, func(code uint64, value, _ []byte) error {
+		switch code {
+		case sectionProperties:
+			f, _, err := readFields(value)
+			if err != nil {
+				return err
+			}
+			r.id = f.value()
+			for range 3 { // user-id, to, subject
+				f.next()
+			}
+			r.replyTo = f.text()
+			return f.err
+		case sectionApplication, sectionValue:
+			v, _, err := decode(value)
+			if code == sectionApplication {
+				r.properties, _ = v.(mapping)
+			} else {
+				r.body = v
+			}
+			return err
+		}
+		return nil
+	})
+	return r, err
+}
+
+func (r *request) operation() string { return text(r.properties.get("operation")) }
+
+// argument is a value of the request's map, or nil.
+func (r *request) argument(name string) any {
+	m, _ := r.body.(mapping)
+	return m.get(name)
+}
+
+func (r *response) encode(id any) []byte {
+	if r.status == 0 {
+		r.status, r.description = 200, "OK"
+	}
+	p := open(appendDescriptor(nil, sectionProperties), ctorList32)
+	for range 5 { // message-id … reply-to
+		p.null()
+	}
+	p.value(id) // correlation-id
+	a := open(appendDescriptor(p.close(), sectionApplication), ctorMap32)
+	// Both spellings are in use: one by $cbs, the other by $management.
+	for _, name := range []string{"status-code", "statusCode"} {
+		a.string(name)
+		a.int(r.status)
+	}
+	for _, name := range []string{"status-description", "statusDescription"} {
+		a.string(name)
+		a.string(r.description)
+	}
+	if r.condition != "" {
+		for _, name := range []string{"error-condition", "errorCondition"} {
+			a.string(name)
+			a.symbol(r.condition)
+		}
+	}
+	return appendValue(appendDescriptor(a.close(), sectionValue), r.body)
+}
+
+// listen has replies to the link's address, or name, go out on it.
+func (c *conn) listen(l *outlink) {
+	c.listeners = append(c.listeners, l)
+	before := l.leave
+	l.leave = func() {
+		c.listeners = slices.DeleteFunc(c.listeners, func(o *outlink) bool { return o == l })
+		if before != nil {
+			before()
+		}
+	}
+}
+
+func (c *conn) reply(r *request, answer response) {
+	for _, l := range c.listeners {
+		// The address is compared as it is: the Go SDK's looks mangled, and
+		// the JavaScript SDK gives the link's name instead.
+		if r.replyTo == l.replyTo || r.replyTo == l.name {
+			l.reply(answer.encode(r.id))
+			return
+		}
+	}
+}
+
+// takeRequest answers a request to an entity's $management.
+func (c *conn) takeRequest(l *inlink, path string, d incoming) {
+	l.answer(d, accepted)
+	r, err := parseRequest(d.payload)
+	if err != nil {
+		l.detach(refusal(condDecodeError, "%v", err))
+		return
+	}
+	c.b.stats.Requests++
+	v := c.b.judge(kindOf(r.operation()), path)
+	var answer response
+	switch {
+	case v.refuse != nil:
+		answer = failed(v.refuse)
+	case v.release:
+		answer = failed(refusal(condServerBusy, "released by a fault"))
+	case !v.skip:
+		answer = c.b.operate(path, r)
+	}
+	l.conclude(v, func() { c.reply(r, answer) })
+}
+
+// failed is the response for an error.
+func failed(err *amqpError) response {
+	status := map[string]int32{
+		condNotFound:        404,
+		condMessageNotFound: 404,
+		condUnauthorized:    401,
+		condLockLost:        410,
+		condSessionLockLost: 410,
+		condTimeout:         408,
+		condServerBusy:      503,
+		condResourceLimit:   403,
+		condNotAllowed:      400,
+		condArgument:        400,
+		condDecodeError:     400,
+		condNotImplemented:  501,
+	}[err.Condition]
+	if status == 0 {
+		status = 500
+	}
+	return response{status: status, description: err.Description, condition: err.Condition}
+}

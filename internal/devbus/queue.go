@@ -1,0 +1,252 @@
+package devbus
+
+import (
+	"time"
+)
+
+// queue holds messages for receivers: a queue, a subscription, or a
+// dead-letter queue of either. This file is about how messages come in and go
+// out; lock.go about those that are out.
+type queue struct {
+	entity
+	topic       *topic // of a subscription
+	owner       *queue // of a dead-letter queue
+	deadLetters *queue // nil for dead-letter queues
+
+	sequence  int64 // the last given
+	bytes     int64
+	all       shelf
+	ready     shelf // those to be delivered, unless the queue has sessions
+	locked    map[uuid]*message
+	consumers []*outlink
+	turn      int // of consumers: who is asked first
+	history   history
+
+	groups    map[string]*group // by session id
+	acceptors []*acceptor       // wait for any session
+}
+
+type state int
+
+const (
+	stateReady state = iota
+	stateLocked
+	stateDeferred
+	stateScheduled
+)
+
+// message is a message in a queue.
+type message struct {
+	alarm // rings when the state ends by itself
+
+	content          *content
+	q                *queue
+	group            *group // its session, if the queue has sessions
+	sequence         int64
+	topicSequence    int64 // of a subscription's message: the topic's number for it
+	enqueued         time.Time
+	ttl              time.Duration
+	expires          time.Time // zero: never
+	failures         uint32    // deliveries that did not end well
+	deadLetterSource string
+
+	state       state
+	deferred    bool // stays deferred until it is settled, also while locked
+	token       uuid // of the lock
+	lockedUntil time.Time
+}
+
+func (b *Broker) newQueue(path, name string, s *Settings) *queue {
+	q := &queue{entity: b.newEntity(path, name, s), locked: map[uuid]*message{}}
+	if q.settings.RequiresSession {
+		q.groups = map[string]*group{}
+	}
+	return q
+}
+
+func (q *queue) accept(batch []*content) ([]int64, *amqpError) {
+	q.touch()
+	size := int64(0)
+	for _, c := range batch {
+		size += c.size()
+		if q.settings.RequiresSession && !c.hasSession {
+			return nil, refusal(condNotAllowed, "The SessionId was not set on a message, and it cannot be sent to the entity '%s', which requires sessions.", q.path)
+		}
+	}
+	if q.bytes+size > q.settings.MaxBytes {
+		return nil, q.full()
+	}
+	numbers := make([]int64, len(batch))
+	for i, c := range batch {
+		numbers[i] = q.put(c)
+	}
+	q.pump()
+	return numbers, nil
+}
+
+// put stores a message, now or for later, and returns its sequence number: of
+// a duplicate, the first one's. The caller pumps.
+func (q *queue) put(c *content) int64 {
+	if sequence, seen := q.history.seen(c.id, q.settings.DuplicateWindow); seen {
+		q.b.stats.Duplicates++
+		return sequence
+	}
+	q.sequence++
+	q.history.remember(c.id, q.sequence, q.settings.DuplicateWindow)
+	m := &message{content: c, q: q, sequence: q.sequence}
+	if due := q.b.due(c); due > 0 {
+		q.schedule(m, due)
+	} else {
+		q.enqueue(m)
+	}
+	return m.sequence
+}
+
+// enqueue makes a new message ready for delivery.
+func (q *queue) enqueue(m *message) {
+	now := time.Now()
+	m.enqueued = q.b.stamp(now)
+	m.ttl = m.content.ttl
+	if limit := q.settings.TimeToLive; limit > 0 && (m.ttl == 0 || m.ttl > limit) {
+		m.ttl = limit
+	}
+	if m.ttl > 0 {
+		m.expires = now.Add(m.ttl)
+	}
+	q.b.stats.Stored++
+	q.add(m)
+	if q.groups != nil && !m.content.hasSession {
+		q.deadLetter(m, "Session ID is null", "Session enabled entity doesn't allow a message whose session identifier is null.")
+		return
+	}
+	q.makeReady(m)
+}
+
+func (q *queue) add(m *message) {
+	m.q = q
+	q.all.add(m)
+	q.bytes += m.content.size()
+}
+
+// remove forgets a message, whatever its state.
+func (q *queue) remove(m *message) {
+	q.leaveState(m)
+	q.all.remove(m)
+	q.bytes -= m.content.size()
+}
+
+// leaveState takes a message out of where its state keeps it.
+func (q *queue) leaveState(m *message) {
+	q.b.alarms.cancel(&m.alarm)
+	switch m.state {
+	case stateReady:
+		q.line(m).remove(m)
+	case stateLocked:
+		delete(q.locked, m.token)
+	}
+}
+
+// line is where a message waits for its delivery.
+func (q *queue) line(m *message) *shelf {
+	if m.group != nil {
+		return &m.group.ready
+	}
+	return &q.ready
+}
+
+// makeReady queues a message that is in no state yet, in its old place if it
+// had one.
+func (q *queue) makeReady(m *message) {
+	if q.groups != nil {
+		m.group = q.groupOf(m.content.session)
+	}
+	m.state = stateReady
+	q.line(m).add(m)
+	q.watchExpiry(m)
+}
+
+func (q *queue) watchExpiry(m *message) {
+	if !m.expires.IsZero() {
+		q.b.alarms.set(&m.alarm, m.expires, m)
+	}
+}
+
+// ring ends a message's state: its lock, its wait or its life.
+func (m *message) ring() {
+	q := m.q
+	switch m.state {
+	case stateLocked:
+		q.unlock(m, true)
+	case stateScheduled:
+		q.activate(m)
+	default:
+		q.expire(m)
+	}
+	q.pump()
+}
+
+func (q *queue) expire(m *message) {
+	if q.settings.DeadLetterOnExpiry && q.deadLetters != nil {
+		q.deadLetter(m, "TTLExpiredException", "The message expired and was dead lettered.")
+		return
+	}
+	q.b.stats.Expired++
+	q.remove(m)
+}
+
+// pump delivers what can be delivered.
+func (q *queue) pump() {
+	if q.groups != nil {
+		q.pumpGroups()
+		return
+	}
+	for len(q.ready) > 0 {
+		l := q.nextConsumer()
+		if l == nil {
+			return
+		}
+		q.deliver(l, q.ready[0])
+	}
+}
+
+// nextConsumer is the one that may receive and has waited longest, or nil.
+func (q *queue) nextConsumer() *outlink {
+	for i := range q.consumers {
+		at := (q.turn + i) % len(q.consumers)
+		if l := q.consumers[at]; l.open() {
+			q.turn = at + 1
+			return l
+		}
+	}
+	return nil
+}
+
+// deliver sends a ready message to a link that may receive.
+func (q *queue) deliver(l *outlink, m *message) {
+	q.b.stats.Delivered++
+	q.touch()
+	if l.settled {
+		q.remove(m)
+		m.token = newUUID()
+	} else {
+		q.lock(m)
+	}
+	q.b.scratch = m.render(q.b.scratch[:0], nil)
+	l.deliver(m, q.b.scratch)
+}
+
+// clear drops everything: the queue is being deleted.
+func (q *queue) clear() {
+	for _, m := range q.all {
+		q.b.alarms.cancel(&m.alarm)
+	}
+	for _, g := range q.groups {
+		q.b.alarms.cancel(&g.alarm)
+	}
+	for _, a := range q.acceptors {
+		a.refuse(refusal(condNotFound, "The messaging entity '%s' has been deleted.", q.path))
+	}
+	q.all, q.ready, q.acceptors, q.bytes = nil, nil, nil, 0
+	clear(q.locked)
+	clear(q.groups)
+}
