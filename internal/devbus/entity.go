@@ -61,10 +61,11 @@ func (s *Settings) receives() bool { return s.Status == Active || s.Status == Se
 
 // entity is what queues, topics and subscriptions have in common.
 type entity struct {
-	b        *Broker
-	path     string // as its creator spelled it; lookups ignore case
-	name     string // the last part of it
-	settings Settings
+	b           *Broker
+	path        string // as its creator spelled it; lookups ignore case
+	name        string // the last part of it
+	settings    Settings
+	ineffective ineffective
 
 	created, updated, accessed time.Time
 	idle                       alarm

@@ -1,0 +1,361 @@
+package devbus
+
+import (
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// This file is the administration endpoint: Atom feeds and entries over HTTP,
+// as the administration clients of the SDKs expect them.
+
+// Admin returns the administration endpoint. It wants to see a token, but does
+// not look into it.
+func (b *Broker) Admin() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a, err := b.administer(r)
+		if err != nil {
+			panic(http.ErrAbortHandler) // as if there were no server
+		}
+		w.Header().Set("Content-Type", contentType)
+		w.WriteHeader(a.status)
+		w.Write(a.encode())
+	})
+}
+
+const contentType = "application/atom+xml;type=entry;charset=utf-8"
+
+// administer answers a request, or fails as a network would.
+func (b *Broker) administer(r *http.Request) (answer, error) {
+	if err := b.reachable(r); err != nil {
+		return answer{}, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.route(r), nil
+}
+
+// reachable says whether faults let a request through; a black hole has it
+// wait until its sender gives up.
+func (b *Broker) reachable(r *http.Request) error {
+	b.mu.Lock()
+	refused, lost := b.closed || b.pick(RefuseDial, "") != nil, b.pick(BlackHole, "") != nil
+	b.mu.Unlock()
+	if refused {
+		return errRefused
+	}
+	if lost {
+		<-r.Context().Done()
+		return r.Context().Err()
+	}
+	return nil
+}
+
+// answer is a response of the administration endpoint.
+type answer struct {
+	status   int
+	document any // nil: none
+}
+
+func (a answer) encode() []byte {
+	if a.document == nil {
+		return nil
+	}
+	b, err := xml.Marshal(a.document)
+	if err != nil {
+		panic("devbus: " + err.Error()) // a mistake in the types of this file
+	}
+	return append([]byte(xml.Header), b...)
+}
+
+type feed struct {
+	XMLName xml.Name `xml:"http://www.w3.org/2005/Atom feed"`
+	Title   string   `xml:"title"`
+	ID      string   `xml:"id"`
+	Updated string   `xml:"updated"`
+	Entries []entry  `xml:"entry"`
+}
+
+type entry struct {
+	XMLName   xml.Name    `xml:"http://www.w3.org/2005/Atom entry"`
+	ID        string      `xml:"id"`
+	Title     string      `xml:"title"`
+	Published string      `xml:"published"`
+	Updated   string      `xml:"updated"`
+	Author    string      `xml:"author>name"`
+	Content   atomContent `xml:"content"`
+}
+
+type atomContent struct {
+	Type string `xml:"type,attr"`
+	Of   any
+}
+
+type namespaceInfo struct {
+	XMLName       xml.Name `xml:"http://schemas.microsoft.com/netservices/2010/10/servicebus/connect NamespaceInfo"`
+	CreatedTime   string
+	MessagingSKU  string
+	ModifiedTime  string
+	Name          string
+	NamespaceType string
+}
+
+func (b *Broker) route(r *http.Request) answer {
+	if t := r.Header.Get("Authorization"); t == "" {
+		return problem(http.StatusUnauthorized, "Manage,EntityRead claims required for this operation: send a token.")
+	}
+	path := strings.Trim(r.URL.Path, "/")
+	topicPath, sub, isSub := cutFold(path, "/subscriptions")
+	switch {
+	case strings.EqualFold(path, "$namespaceinfo"):
+		created := showTime(b.created)
+		return answer{http.StatusOK, b.entry(r, path, b.namespace, namespaceInfo{
+			CreatedTime: created, MessagingSKU: "Standard", ModifiedTime: created, Name: b.namespace, NamespaceType: "Messaging",
+		})}
+	case strings.EqualFold(path, "$Resources/queues"):
+		return page(r, "Queues", b.queueEntries(r))
+	case strings.EqualFold(path, "$Resources/topics"):
+		return page(r, "Topics", b.topicEntries(r))
+	case isSub:
+		return b.administerSubscriptions(r, topicPath, strings.Trim(sub, "/"))
+	}
+	switch r.Method {
+	case http.MethodPut:
+		return b.putEntity(r, path)
+	case http.MethodGet:
+		if q := b.queues[key(path)]; q != nil && q.owner == nil {
+			return answer{http.StatusOK, b.entry(r, q.path, q.name, q.describe())}
+		}
+		if t := b.topics[key(path)]; t != nil {
+			return answer{http.StatusOK, b.entry(r, t.path, t.name, t.describe())}
+		}
+		return nothing()
+	case http.MethodDelete:
+		return b.deleteEntity(path)
+	}
+	return problem(http.StatusMethodNotAllowed, "%s is not a method of entities.", r.Method)
+}
+
+// cutFold is strings.Cut for paths, whose case does not matter. The separator
+// must end a part of the path.
+func cutFold(path, separator string) (before, after string, found bool) {
+	i := strings.Index(strings.ToLower(path), separator)
+	if i < 0 || len(path) > i+len(separator) && path[i+len(separator)] != '/' {
+		return path, "", false
+	}
+	return path[:i], path[i+len(separator):], true
+}
+
+func (b *Broker) administerSubscriptions(r *http.Request, topicPath, name string) answer {
+	t := b.topics[key(topicPath)]
+	if t == nil {
+		return problem(http.StatusNotFound, "The messaging entity '%s' could not be found.", topicPath)
+	}
+	if strings.Contains(name, "/") {
+		return problem(http.StatusNotImplemented, "devbus has no rules: every subscription receives everything.")
+	}
+	q := b.queues[key(topicPath+infixSubscriptions+name)]
+	switch {
+	case name == "" && r.Method == http.MethodGet:
+		var entries []entry
+		for _, q := range t.subscriptions {
+			entries = append(entries, b.entry(r, q.path, q.name, q.describe()))
+		}
+		return page(r, "Subscriptions", entries)
+	case name == "":
+	case r.Method == http.MethodPut:
+		return b.putSubscription(r, t, q, name)
+	case r.Method == http.MethodGet && q == nil:
+		return nothing()
+	case r.Method == http.MethodGet:
+		return answer{http.StatusOK, b.entry(r, q.path, q.name, q.describe())}
+	case r.Method == http.MethodDelete:
+		return b.deleteEntity(t.path + infixSubscriptions + name)
+	}
+	return problem(http.StatusMethodNotAllowed, "%s is not a method of subscriptions.", r.Method)
+}
+
+// readDescription returns the description in a request's body.
+func readDescription(r *http.Request) (*description, error) {
+	var e struct {
+		Content struct {
+			Queue        *description `xml:"QueueDescription"`
+			Topic        *description `xml:"TopicDescription"`
+			Subscription *description `xml:"SubscriptionDescription"`
+		} `xml:"content"`
+	}
+	if err := xml.NewDecoder(io.LimitReader(r.Body, 1<<20)).Decode(&e); err != nil {
+		return nil, fmt.Errorf("the body is not an Atom entry with a description: %w", err)
+	}
+	for _, d := range []*description{e.Content.Queue, e.Content.Topic, e.Content.Subscription} {
+		if d != nil {
+			return d, nil
+		}
+	}
+	return nil, errors.New("the entry has no QueueDescription, TopicDescription or SubscriptionDescription")
+}
+
+// readSettings reads and checks a PUT. exists is the settings of what is there
+// already, and nil if nothing is.
+func readSettings(r *http.Request, path string, exists *Settings) (*description, Settings, *answer) {
+	fail := func(status int, format string, args ...any) (*description, Settings, *answer) {
+		a := problem(status, format, args...)
+		return nil, Settings{}, &a
+	}
+	if len(path) > 260 {
+		return fail(http.StatusBadRequest, "The path '%s' is longer than 260 characters.", path)
+	}
+	update := r.Header.Get("If-Match") != ""
+	switch {
+	case exists != nil && !update:
+		return fail(http.StatusConflict, "SubCode=40900. Conflict. The entity '%s' exists already.", path)
+	case exists == nil && update:
+		return fail(http.StatusNotFound, "The messaging entity '%s' could not be found.", path)
+	}
+	d, err := readDescription(r)
+	if err != nil {
+		return fail(http.StatusBadRequest, "%v", err)
+	}
+	if what := d.refused(); what != "" {
+		return fail(http.StatusNotImplemented, "devbus does not do %s.", what)
+	}
+	s, err := d.settings(exists)
+	if err != nil {
+		return fail(http.StatusBadRequest, "SubCode=40000. %v.", err)
+	}
+	return d, s, nil
+}
+
+func (b *Broker) putEntity(r *http.Request, path string) answer {
+	q, t := b.queues[key(path)], b.topics[key(path)]
+	var exists *Settings
+	switch {
+	case q != nil:
+		exists = &q.settings
+	case t != nil:
+		exists = &t.settings
+	}
+	d, s, failed := readSettings(r, path, exists)
+	if failed != nil {
+		return *failed
+	}
+	isTopic := d.XMLName.Local == kindTopic
+	if exists != nil && isTopic != (t != nil) {
+		return problem(http.StatusConflict, "SubCode=40900. Conflict. The entity '%s' is of another kind.", path)
+	}
+	status := http.StatusOK
+	var err error
+	switch {
+	case exists == nil && isTopic:
+		t, err = b.createTopic(path, &s)
+		status = http.StatusCreated
+	case exists == nil:
+		q, err = b.createQueue(path, &s)
+		status = http.StatusCreated
+	case isTopic:
+		t.update(s)
+		t.touch()
+	default:
+		q.update(s)
+		q.touch()
+	}
+	if err != nil {
+		return problem(http.StatusBadRequest, "%v", err)
+	}
+	if isTopic {
+		t.ineffective = d.ineffective
+		return answer{status, b.entry(r, t.path, t.name, t.describe())}
+	}
+	q.ineffective = d.ineffective
+	return answer{status, b.entry(r, q.path, q.name, q.describe())}
+}
+
+func (b *Broker) putSubscription(r *http.Request, t *topic, q *queue, name string) answer {
+	if len(name) > 50 {
+		return problem(http.StatusBadRequest, "The subscription name '%s' is longer than 50 characters.", name)
+	}
+	var exists *Settings
+	if q != nil {
+		exists = &q.settings
+	}
+	d, s, failed := readSettings(r, name, exists)
+	if failed != nil {
+		return *failed
+	}
+	status := http.StatusOK
+	if q == nil {
+		if len(t.subscriptions) >= 2000 {
+			return problem(http.StatusForbidden, "SubCode=40301. The topic '%s' has 2000 subscriptions already.", t.path)
+		}
+		q, _ = b.createSubscription(t.path, name, &s) // nothing is in its way
+		status = http.StatusCreated
+	} else {
+		q.update(s)
+		q.touch()
+	}
+	q.ineffective = d.ineffective
+	return answer{status, b.entry(r, q.path, q.name, q.describe())}
+}
+
+func (b *Broker) deleteEntity(path string) answer {
+	if err := b.remove(path); err != nil {
+		return problem(http.StatusNotFound, "The messaging entity '%s' could not be found.", path)
+	}
+	return answer{status: http.StatusOK}
+}
+
+// entry wraps what is at a path. SDKs take its name from the id, a URL.
+func (b *Broker) entry(r *http.Request, path, title string, of any) entry {
+	now := showTime(b.created)
+	id := url.URL{Scheme: "https", Host: r.Host, Path: "/" + path, RawQuery: r.URL.RawQuery}
+	return entry{ID: id.String(), Title: title, Published: now, Updated: now, Author: b.namespace, Content: atomContent{"application/xml", of}}
+}
+
+func (b *Broker) queueEntries(r *http.Request) []entry {
+	var out []entry
+	for _, q := range b.queues {
+		if q.topic == nil && q.owner == nil {
+			out = append(out, b.entry(r, q.path, q.name, q.describe()))
+		}
+	}
+	return out
+}
+
+func (b *Broker) topicEntries(r *http.Request) []entry {
+	var out []entry
+	for _, t := range b.topics {
+		out = append(out, b.entry(r, t.path, t.name, t.describe()))
+	}
+	return out
+}
+
+// page is the part of the entries that a request asks for.
+func page(r *http.Request, title string, entries []entry) answer {
+	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.Title, b.Title) })
+	skip, _ := strconv.ParseInt(r.URL.Query().Get("$skip"), 10, 64)
+	top, err := strconv.ParseInt(r.URL.Query().Get("$top"), 10, 64)
+	if err != nil {
+		top = 100
+	}
+	entries = entries[clamp(skip, len(entries)):]
+	return answer{http.StatusOK, feed{Title: title, ID: title, Entries: entries[:clamp(top, len(entries))]}}
+}
+
+// nothing is what the service answers to a GET of an entity that is not there.
+func nothing() answer {
+	return answer{http.StatusOK, feed{Title: "Publicly Listed Services", ID: "nothing"}}
+}
+
+func problem(status int, format string, args ...any) answer {
+	return answer{status, struct {
+		XMLName xml.Name `xml:"Error"`
+		Code    int
+		Detail  string
+	}{Code: status, Detail: fmt.Sprintf(format, args...)}}
+}

@@ -1,0 +1,164 @@
+package devbus
+
+import (
+	"encoding/xml"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestISODurations(t *testing.T) {
+	for _, tt := range []struct {
+		text string
+		want time.Duration
+	}{
+		{"PT0S", 0},
+		{"PT1M", time.Minute},
+		{"PT1H30M5S", time.Hour + 30*time.Minute + 5*time.Second},
+		{"P14D", 14 * 24 * time.Hour},
+		{"P1DT0.25S", 24*time.Hour + 250*time.Millisecond},
+		{"PT1.5S", 1500 * time.Millisecond},
+		{endlessText, forever},
+	} {
+		var d isoDuration
+		if err := d.UnmarshalText([]byte(tt.text)); err != nil || time.Duration(d) != tt.want {
+			t.Errorf("%s: got %v, error %v, want %v", tt.text, time.Duration(d), err, tt.want)
+		}
+		again, err := isoDuration(tt.want).MarshalText()
+		var back isoDuration
+		if err == nil {
+			err = back.UnmarshalText(again)
+		}
+		if err != nil || back != d {
+			t.Errorf("%v is written %s and read %v, error %v", tt.want, again, time.Duration(back), err)
+		}
+	}
+	for _, text := range []string{"", "P", "1M", "PT", "PTM", "P1M", "PT1M1H", "PT-1S", "PT1Mx", "P1D1D", "PT1S1S"} {
+		var d isoDuration
+		if err := d.UnmarshalText([]byte(text)); err == nil {
+			t.Errorf("%q was taken for %v", text, time.Duration(d))
+		}
+	}
+}
+
+// ask asks the administration endpoint, and returns status and body.
+func ask(t *testing.T, b *Broker, method, path, body string, header ...string) (int, string) {
+	t.Helper()
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r.Header.Set("Authorization", "SharedAccessSignature sr=x")
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	b.Admin().ServeHTTP(w, r)
+	text, _ := io.ReadAll(w.Result().Body)
+	return w.Code, string(text)
+}
+
+func describing(kind, inner string) string {
+	return fmt.Sprintf(`<entry xmlns="%s"><content type="application/xml"><%s xmlns="%s" xmlns:i="%s">%s</%[2]s></content></entry>`, nsAtom, kind, nsBus, nsSchema, inner)
+}
+
+func TestAdminRefuses(t *testing.T) {
+	b := New(nil)
+	defer b.Close()
+	b.CreateQueue("q", &Settings{RequiresSession: true})
+	b.CreateTopic("t", nil)
+	for _, tt := range []struct {
+		name, method, path, body string
+		header                   []string
+		status                   int
+		says                     string
+	}{
+		{"no token", "GET", "/q", "", []string{"Authorization", ""}, 401, "token"},
+		{"not XML", "PUT", "/new", "nonsense", nil, 400, "Atom entry"},
+		{"no description", "PUT", "/new", "<entry/>", nil, 400, "no QueueDescription"},
+		{"a lock too short", "PUT", "/new", describing(kindQueue, "<LockDuration>PT1S</LockDuration>"), nil, 400, "LockDuration is 1s"},
+		{"a lock too long", "PUT", "/new", describing(kindQueue, "<LockDuration>PT6M</LockDuration>"), nil, 400, "LockDuration is 6m"},
+		{"idle too short", "PUT", "/t/subscriptions/s", describing(kindSub, "<AutoDeleteOnIdle>PT1M</AutoDeleteOnIdle>"), nil, 400, "AutoDeleteOnIdle is 1m"},
+		{"no deliveries", "PUT", "/new", describing(kindQueue, "<MaxDeliveryCount>0</MaxDeliveryCount>"), nil, 400, "MaxDeliveryCount"},
+		{"an odd duration", "PUT", "/new", describing(kindQueue, "<LockDuration>soon</LockDuration>"), nil, 400, "not a duration"},
+		{"an odd status", "PUT", "/new", describing(kindQueue, "<Status>Sleepy</Status>"), nil, 400, "Sleepy"},
+		{"exists", "PUT", "/Q", describing(kindQueue, ""), nil, 409, "exists already"},
+		{"exists as a queue", "PUT", "/q", describing(kindTopic, ""), []string{"If-Match", "*"}, 409, "another kind"},
+		{"nothing to update", "PUT", "/new", describing(kindQueue, ""), []string{"If-Match", "*"}, 404, "could not be found"},
+		{"sessions cannot be taken away", "PUT", "/q", describing(kindQueue, "<RequiresSession>false</RequiresSession>"), []string{"If-Match", "*"}, 400, "cannot be changed"},
+		{"forwarding", "PUT", "/new", describing(kindQueue, "<ForwardTo>sb://x/y</ForwardTo>"), nil, 501, "forwarding"},
+		{"a filter", "PUT", "/t/subscriptions/s", describing(kindSub, `<DefaultRuleDescription><Filter i:type="SqlFilter"/></DefaultRuleDescription>`), nil, 501, "rules"},
+		{"rules", "GET", "/t/subscriptions/s/rules", "", nil, 501, "rules"},
+		{"a long name", "PUT", "/t/subscriptions/" + strings.Repeat("s", 51), describing(kindSub, ""), nil, 400, "50"},
+		{"a long path", "PUT", "/" + strings.Repeat("s", 261), describing(kindQueue, ""), nil, 400, "260"},
+		{"no topic", "PUT", "/u/subscriptions/s", describing(kindSub, ""), nil, 404, "could not be found"},
+		{"nothing to delete", "DELETE", "/new", "", nil, 404, "could not be found"},
+		{"dead letters are not deleted", "DELETE", "/q/$DeadLetterQueue", "", nil, 404, "could not be found"},
+		{"an odd method", "PATCH", "/q", "", nil, 405, "PATCH"},
+		{"an odd method for a subscription", "POST", "/t/subscriptions/s", "", nil, 405, "POST"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			status, body := ask(t, b, tt.method, tt.path, tt.body, tt.header...)
+			if status != tt.status || !strings.Contains(body, tt.says) {
+				t.Errorf("got %d %s, want %d with %q", status, body, tt.status, tt.says)
+			}
+			var problem struct {
+				XMLName xml.Name `xml:"Error"`
+				Code    int
+			}
+			if err := xml.Unmarshal([]byte(body), &problem); err != nil || problem.Code != tt.status {
+				t.Errorf("got code %d, error %v in the body", problem.Code, err)
+			}
+		})
+	}
+	if got := fmt.Sprint(b.Entities()); got != "[q t]" {
+		t.Errorf("left are %s, want what was there", got)
+	}
+}
+
+func TestAdminUpdate(t *testing.T) {
+	b := New(nil)
+	defer b.Close()
+	b.CreateQueue("q", &Settings{LockDuration: 30 * time.Second, TimeToLive: time.Hour, DuplicateWindow: time.Minute})
+	status, body := ask(t, b, "PUT", "/q", describing(kindQueue, `<MaxDeliveryCount>4</MaxDeliveryCount><UserMetadata>&lt;x&gt;</UserMetadata>`), "If-Match", "*")
+	if status != http.StatusOK {
+		t.Fatalf("got %d %s", status, body)
+	}
+	// What is not described returns to its default, but what cannot be
+	// changed stays.
+	for _, want := range []string{
+		"<MaxDeliveryCount>4<", "<UserMetadata>&lt;x&gt;<", "<LockDuration>PT1M<",
+		"<DefaultMessageTimeToLive>" + endlessText, "<RequiresDuplicateDetection>true<", "<DuplicateDetectionHistoryTimeWindow>PT1M<",
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("%s is missing from %s", want, body)
+		}
+	}
+}
+
+// An administrator's requests over HTTP meet the same faults as messages.
+func TestAdminUnreachable(t *testing.T) {
+	b := New(nil)
+	server := httptest.NewServer(b.Admin())
+	defer server.Close()
+	defer b.Close()
+	r, err := http.NewRequestWithContext(t.Context(), "GET", "https://anywhere/q", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := PlainTransport{Address: server.Listener.Addr().String()}
+	b.Fail(Fault{Kind: RefuseDial})
+	if _, err := transport.Do(r); err == nil {
+		t.Error("got an answer although nobody is there")
+	}
+	b.Heal()
+	answer, err := transport.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	if answer.StatusCode != http.StatusUnauthorized {
+		t.Errorf("got %s without a token", answer.Status)
+	}
+}
