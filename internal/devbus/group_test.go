@@ -1,0 +1,272 @@
+package devbus_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	sb "github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/Azure/go-amqp"
+
+	"kennel/internal/devbus"
+)
+
+func inSession(id, body string) *sb.Message {
+	return &sb.Message{Body: []byte(body), SessionID: to.Ptr(id)}
+}
+
+// grouped has the test on a queue with sessions that already holds messages.
+func grouped(t *testing.T, test func(*testing.T, *devbus.Broker, *sb.Client, *sb.Sender), messages ...*sb.Message) {
+	t.Helper()
+	inBubble(t, nil, func(t *testing.T, b *devbus.Broker) {
+		must(t, b.CreateQueue("q", &devbus.Settings{RequiresSession: true}), "create")
+		client := dial(t, b, quick)
+		s := sender(t, client, "q")
+		for _, m := range messages {
+			must(t, s.SendMessage(t.Context(), m, nil), "send")
+		}
+		test(t, b, client, s)
+	})
+}
+
+func TestSessionIsReceivedInOrderByOne(t *testing.T) {
+	grouped(t, func(t *testing.T, b *devbus.Broker, client *sb.Client, _ *sb.Sender) {
+		a, err := client.AcceptSessionForQueue(t.Context(), "q", "a", nil)
+		must(t, err, "accept")
+		if got := a.LockedUntil(); !got.Equal(time.Now().Add(time.Minute)) {
+			t.Errorf("locked until %v, want a minute from now", got)
+		}
+		_, err = client.AcceptSessionForQueue(t.Context(), "q", "a", nil)
+		if e, ok := errors.AsType[*amqp.Error](err); !ok || e.Condition != "com.microsoft:session-cannot-be-locked" {
+			t.Errorf("accepting it again: got %v, want session-cannot-be-locked", err)
+		}
+		ms := receive(t, a, 2)
+		if got, want := fmt.Sprint(bodies(ms)), "[a1 a2]"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		receiveNone(t, a, time.Second) // those of b are not its
+		for _, m := range ms {
+			must(t, a.CompleteMessage(t.Context(), m, nil), "complete")
+		}
+		wantCounts(t, b, "q", devbus.Counts{Ready: 1})
+	}, inSession("a", "a1"), inSession("b", "b1"), inSession("a", "a2"))
+}
+
+func TestNextSessionIsTheOneThatWaitedLongest(t *testing.T) {
+	grouped(t, func(t *testing.T, _ *devbus.Broker, client *sb.Client, s *sb.Sender) {
+		for _, want := range []string{"z", "a"} {
+			next, err := client.AcceptNextSessionForQueue(t.Context(), "q", nil)
+			must(t, err, "accept")
+			if next.SessionID() != want {
+				t.Errorf("got session %q, want %q", next.SessionID(), want)
+			}
+		}
+		// Nothing is left; who asks waits for the next message.
+		go func() {
+			time.Sleep(20 * time.Second)
+			s.SendMessage(context.Background(), inSession("late", "l1"), nil)
+		}()
+		start := time.Now()
+		next, err := client.AcceptNextSessionForQueue(t.Context(), "q", nil)
+		must(t, err, "accept")
+		if next.SessionID() != "late" || time.Since(start) != 20*time.Second {
+			t.Errorf("got session %q after %v, want late after 20s", next.SessionID(), time.Since(start))
+		}
+	}, inSession("z", "z1"), inSession("a", "a1"))
+}
+
+func TestNextSessionTimesOut(t *testing.T) {
+	grouped(t, func(t *testing.T, _ *devbus.Broker, client *sb.Client, _ *sb.Sender) {
+		start := time.Now()
+		_, err := client.AcceptNextSessionForQueue(within(t, 10*time.Second), "q", nil)
+		if codeOf(err) != sb.CodeTimeout {
+			t.Errorf("got %v, want code %s", err, sb.CodeTimeout)
+		}
+		if waited := time.Since(start); waited < 9*time.Second || waited >= 10*time.Second {
+			t.Errorf("the broker gave up after %v, want a little before the client's 10s", waited)
+		}
+	})
+}
+
+// A client that gives up waiting must not be handed a session later.
+func TestAbandonedAcceptTakesNoSession(t *testing.T) {
+	grouped(t, func(t *testing.T, _ *devbus.Broker, client *sb.Client, s *sb.Sender) {
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			time.Sleep(time.Second)
+			cancel()
+		}()
+		if _, err := client.AcceptNextSessionForQueue(ctx, "q", nil); err == nil {
+			t.Fatal("accepted a session of an empty queue")
+		}
+		must(t, s.SendMessage(t.Context(), inSession("a", "a1"), nil), "send")
+		start := time.Now()
+		next, err := client.AcceptNextSessionForQueue(t.Context(), "q", nil)
+		must(t, err, "accept")
+		if got := bodies(receive(t, next, 1)); got[0] != "a1" || time.Since(start) > time.Second {
+			t.Errorf("got %q after %v, want a1 at once", got, time.Since(start))
+		}
+	})
+}
+
+func TestSessionLockRunsOut(t *testing.T) {
+	grouped(t, func(t *testing.T, _ *devbus.Broker, client *sb.Client, _ *sb.Sender) {
+		first, err := client.AcceptSessionForQueue(t.Context(), "q", "a", nil)
+		must(t, err, "accept")
+		m := receive(t, first, 1)[0]
+		time.Sleep(50 * time.Second)
+		must(t, first.RenewSessionLock(t.Context(), nil), "renew")
+		if got := first.LockedUntil(); !got.Equal(time.Now().Add(time.Minute)) {
+			t.Errorf("renewed until %v, want a minute from now", got)
+		}
+		time.Sleep(50 * time.Second)
+		must(t, first.RenewSessionLock(t.Context(), nil), "renew again")
+		time.Sleep(61 * time.Second)
+
+		second, err := client.AcceptSessionForQueue(t.Context(), "q", "a", nil)
+		must(t, err, "accept after the lock has run out")
+		again := receive(t, second, 1)[0]
+		if again.DeliveryCount != 2 {
+			t.Errorf("got delivery %d, want 2: the first was not settled in time", again.DeliveryCount)
+		}
+		if err := first.CompleteMessage(t.Context(), m, nil); err == nil {
+			t.Error("completed a message of a session whose lock was lost")
+		}
+		must(t, second.CompleteMessage(t.Context(), again, nil), "complete")
+	}, inSession("a", "a1"))
+}
+
+func TestClosingASessionReleasesIt(t *testing.T) {
+	grouped(t, func(t *testing.T, _ *devbus.Broker, client *sb.Client, _ *sb.Sender) {
+		first, err := client.AcceptSessionForQueue(t.Context(), "q", "a", nil)
+		must(t, err, "accept")
+		receive(t, first, 2)
+		must(t, first.Close(t.Context()), "close")
+		second, err := client.AcceptSessionForQueue(t.Context(), "q", "a", nil)
+		must(t, err, "accept")
+		ms := receive(t, second, 2)
+		if got, want := fmt.Sprint(bodies(ms)), "[a1 a2]"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		if ms[0].DeliveryCount != 1 {
+			t.Errorf("got delivery %d, want 1: giving a session up is no failure", ms[0].DeliveryCount)
+		}
+	}, inSession("a", "a1"), inSession("a", "a2"))
+}
+
+func TestSessionState(t *testing.T) {
+	grouped(t, func(t *testing.T, _ *devbus.Broker, client *sb.Client, _ *sb.Sender) {
+		s, err := client.AcceptSessionForQueue(t.Context(), "q", "a", nil)
+		must(t, err, "accept")
+		for _, want := range []string{"", "step 1", "step 2"} {
+			if want != "" {
+				must(t, s.SetSessionState(t.Context(), []byte(want), nil), "set")
+			}
+			got, err := s.GetSessionState(t.Context(), nil)
+			must(t, err, "get")
+			if string(got) != want {
+				t.Errorf("got state %q, want %q", got, want)
+			}
+		}
+		must(t, s.Close(t.Context()), "close")
+		s, err = client.AcceptSessionForQueue(t.Context(), "q", "a", nil)
+		must(t, err, "accept")
+		got, err := s.GetSessionState(t.Context(), nil)
+		must(t, err, "get")
+		if string(got) != "step 2" {
+			t.Errorf("the next receiver got state %q, want step 2", got)
+		}
+		must(t, s.SetSessionState(t.Context(), nil, nil), "clear")
+		if got, err := s.GetSessionState(t.Context(), nil); got != nil || err != nil {
+			t.Errorf("got state %q and error %v after it was cleared", got, err)
+		}
+	})
+}
+
+func TestSessionsAreListed(t *testing.T) {
+	grouped(t, func(t *testing.T, _ *devbus.Broker, client *sb.Client, s *sb.Sender) {
+		list := func(o *sb.ListSessionsOptions) string {
+			var ids []string
+			for pager := client.NewListSessionsForQueuePager("q", o); pager.More(); {
+				page, err := pager.NextPage(t.Context())
+				must(t, err, "next page")
+				ids = append(ids, page.Sessions...)
+			}
+			return fmt.Sprint(ids)
+		}
+		if got := list(nil); got != "[]" {
+			t.Errorf("an empty queue lists %s", got)
+		}
+		for i := range 150 { // more than a page
+			must(t, s.SendMessage(t.Context(), inSession(fmt.Sprintf("s%03d", i), "x"), nil), "send")
+		}
+		r, err := client.AcceptSessionForQueue(t.Context(), "q", "stateful", nil)
+		must(t, err, "accept")
+		time.Sleep(time.Hour)
+		must(t, r.SetSessionState(t.Context(), []byte("x"), nil), "set state")
+		if got := list(nil); len(got) != len("[]")+150*5+len("stateful") {
+			t.Errorf("listed %s", got)
+		}
+		if got := list(&sb.ListSessionsOptions{SessionStateUpdatedAfter: to.Ptr(time.Now().Add(-time.Minute))}); got != "[stateful]" {
+			t.Errorf("listed %s as updated in the last minute, want [stateful]", got)
+		}
+	})
+}
+
+func TestSessionsAreInsistedOn(t *testing.T) {
+	grouped(t, func(t *testing.T, b *devbus.Broker, client *sb.Client, s *sb.Sender) {
+		conditionOf := func(err error) amqp.ErrCond {
+			if e, ok := errors.AsType[*amqp.Error](err); ok {
+				return e.Condition
+			}
+			return ""
+		}
+		if err := s.SendMessage(t.Context(), text("no session"), nil); conditionOf(err) != amqp.ErrCondNotAllowed {
+			t.Errorf("sending without a session: got %v, want not-allowed", err)
+		}
+		_, err := receiver(t, client, "q", nil).ReceiveMessages(within(t, time.Second), 1, nil)
+		if conditionOf(err) != amqp.ErrCondNotAllowed {
+			t.Errorf("receiving without a session: got %v, want not-allowed", err)
+		}
+		must(t, b.CreateQueue("plain", nil), "create")
+		_, err = client.AcceptSessionForQueue(t.Context(), "plain", "a", nil)
+		if conditionOf(err) != amqp.ErrCondNotAllowed {
+			t.Errorf("a session of a queue without: got %v, want not-allowed", err)
+		}
+	})
+}
+
+func TestDeferredMessagesOfASession(t *testing.T) {
+	grouped(t, func(t *testing.T, b *devbus.Broker, client *sb.Client, _ *sb.Sender) {
+		a, err := client.AcceptSessionForQueue(t.Context(), "q", "a", nil)
+		must(t, err, "accept")
+		m := receive(t, a, 1)[0]
+		must(t, a.DeferMessage(t.Context(), m, nil), "defer")
+		other, err := client.AcceptSessionForQueue(t.Context(), "q", "b", nil)
+		must(t, err, "accept")
+		if ms, err := other.ReceiveDeferredMessages(t.Context(), []int64{*m.SequenceNumber}, nil); err == nil {
+			t.Errorf("another session's holder got %q", bodies(ms))
+		}
+		ms, err := a.ReceiveDeferredMessages(t.Context(), []int64{*m.SequenceNumber}, nil)
+		must(t, err, "receive deferred")
+		must(t, a.CompleteMessage(t.Context(), ms[0], nil), "complete")
+		wantCounts(t, b, "q", devbus.Counts{})
+	}, inSession("a", "a1"))
+}
+
+// A subscription with sessions cannot refuse what its topic took.
+func TestMessageWithoutSessionIsDeadLetteredBySubscription(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *devbus.Broker) {
+		must(t, b.CreateTopic("t", nil), "create")
+		must(t, b.CreateSubscription("t", "s", &devbus.Settings{RequiresSession: true}), "create")
+		client := dial(t, b, quick)
+		must(t, sender(t, client, "t").SendMessage(t.Context(), text("x"), nil), "send")
+		dead := subscriber(t, client, "t", "s", &sb.ReceiverOptions{SubQueue: sb.SubQueueDeadLetter})
+		if m := receive(t, dead, 1)[0]; *m.DeadLetterReason != "Session ID is null" {
+			t.Errorf("dead-lettered because of %q", *m.DeadLetterReason)
+		}
+	})
+}
