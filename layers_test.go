@@ -22,19 +22,20 @@ import (
 var layers = map[string][]string{
 	".": {},
 
-	"ids": {"golang.org/x/sync"},
+	"gate": {"golang.org/x/sync"},
+	"ids":  {"golang.org/x/sync"},
 
-	"internal/azure":         {"kennel/ids", azureSDK},
+	"internal/azure":         {"kennel/gate", "kennel/ids", azureSDK},
 	"internal/azurite":       {},
 	"internal/config":        {},
 	"internal/customhandler": {},
 	"internal/devbus":        {},
 	"internal/localhost":     {"kennel/internal/customhandler"}, // it is the host's side of the wire
-	"internal/memory":        {"kennel/ids"},
-	"internal/storetest":     {"kennel/ids", "kennel/internal/azurite", "testing", "github.com/google/go-cmp"},
+	"internal/memory":        {"kennel/gate", "kennel/ids"},
+	"internal/storetest":     {"kennel/gate", "kennel/ids", "kennel/internal/azurite", "testing", "github.com/google/go-cmp"},
 
-	"cmd/kennel":            {"kennel/internal"},
-	"handler":               {"kennel/ids", "kennel/internal"},
+	"cmd/kennel":            {"kennel/gate", "kennel/internal"},
+	"handler":               {"kennel/gate", "kennel/ids", "kennel/internal"},
 	"handler/testdata/bare": {},
 }
 

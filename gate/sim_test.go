@@ -1,0 +1,281 @@
+package gate_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kennel/gate"
+	"kennel/internal/memory"
+)
+
+var (
+	simulations = flag.Int("simulations", gate.DefaultSimulations, "seeded simulations to run")
+	simulateOne = flag.Uint64("seed", 0, "run the one simulation with this seed")
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if *simulations < 1 {
+		fmt.Fprintln(os.Stderr, "-simulations must be at least 1")
+		os.Exit(2)
+	}
+	os.Exit(m.Run())
+}
+
+// TestSimulations runs processes whose waiters come, go and come back to
+// others, and administrators who release and close, against a store that fails
+// in every way it can, a person who breaks or deletes the document, and signals
+// that get lost, arrive twice or late, or are not there at all. It looks for
+// waiters who start falsely or stay behind.
+func TestSimulations(t *testing.T) {
+	if *simulateOne != 0 {
+		synctest.Test(t, func(t *testing.T) { simulate(t, *simulateOne) })
+		return
+	}
+	base := rand.Uint64()
+	t.Logf("seeds %d to %d", base, base+uint64(*simulations))
+	var all verdict
+	for i := range *simulations {
+		seed := base + uint64(i)
+		synctest.Test(t, func(t *testing.T) {
+			all.add(simulate(t, seed))
+			if t.Failed() {
+				t.Logf("seed %d: run it alone with -run TestSimulations -seed %d", seed, seed)
+			}
+		})
+	}
+	t.Logf("%d simulations: %d releases, %d waiters passed; %d calls failed, as they should", *simulations, all.releases, all.passed, all.failed)
+	t.Logf("figure: false starts in %d simulations with faults of every kind | 0 | 0", *simulations)
+	t.Logf("figure: … waiters left behind | 0 of %d | 0", all.passed)
+	t.Logf("figure: … the latest pass after a release, of 1.1 × poll + a round trip | %.0f %% | ≤ 100 %%", 100*all.worst)
+	if all.passed < *simulations || all.failed == 0 || all.releases < *simulations {
+		t.Errorf("%d releases, %d passes and %d failures are too few to have tried anything", all.releases, all.passed, all.failed)
+	}
+}
+
+// What holds in every simulation.
+const (
+	roundTrip   = 100 * time.Millisecond // of a request that nothing happens to, at most
+	callTimeout = time.Second
+	often       = 2500 * time.Millisecond
+	rarely      = 30 * time.Second
+	calmBy      = 12 * time.Second // when faults end, at the latest
+
+	longestSignal = 5 * time.Second // under way; one that arrives twice takes twice as long
+)
+
+// ways are how signals travel in a simulation.
+type ways int
+
+const (
+	absent   ways = iota // none are set up
+	dead                 // they never connect
+	lossy                // some get lost, come twice, late or in another order
+	flapping             // the same, and now and then everybody is cut off
+	silent               // all get lost, and nobody says so
+	allWays
+)
+
+// simulation is one gate and everybody who has to do with it.
+type simulation struct {
+	t       *testing.T
+	store   *memory.Gates
+	signals *memory.Signals
+	ways    ways
+	faulty  bool      // requests fail until calm
+	calm    time.Time // from then on nothing is broken any more
+	procs   []*gate.Gates
+
+	mu      sync.Mutex
+	rng     *rand.Rand
+	vigils  []vigil
+	changes map[string]error // by reason: what its administrator was told; errNothing if there was nothing to change
+	failed  int
+}
+
+var errNothing = errors.New("it was so already")
+
+// vigil is a waiter from when it has come, or has seen a generation, until it
+// passes or has enough.
+type vigil struct {
+	from, until time.Time
+	after       int64 // gate.Now if it has seen none
+	passed      bool
+}
+
+func simulate(t *testing.T, seed uint64) verdict {
+	s := &simulation{t: t, rng: rand.New(rand.NewPCG(seed, 0)), changes: make(map[string]error)}
+	s.ways = ways(s.below(int(allWays)))
+	s.faulty = s.below(2) == 0
+	s.calm = time.Now().Add(s.upTo(calmBy))
+	s.store = memory.NewGates(&memory.Options{Fate: s.fate, Police: func(problem string) { t.Error(problem) }})
+	s.signals = memory.NewSignals(&memory.SignalOptions{Fate: s.signalFate, Connect: s.upTo(2 * time.Second)})
+
+	ctx, stop := context.WithCancel(t.Context())
+	var running, acting sync.WaitGroup
+	for i := range 1 + s.below(3) {
+		g := s.newGates(fmt.Sprint("process ", i))
+		s.procs = append(s.procs, g)
+		running.Go(func() {
+			if err := g.Run(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range 1 + s.below(3) {
+		running.Go(func() { s.waiter(ctx) })
+	}
+	switch s.ways {
+	case dead:
+		s.signals.Break()
+	case flapping:
+		acting.Go(s.flap)
+	}
+	if s.faulty {
+		acting.Go(s.vandal)
+	}
+	for i := range 1 + s.below(2) {
+		acting.Go(func() { s.administrator(fmt.Sprint("admin ", i)) })
+	}
+	acting.Wait()
+	s.finish()
+	stop()
+	running.Wait()
+	s.store.Wait()
+	return s.judge()
+}
+
+func (s *simulation) newGates(instance string) *gate.Gates {
+	o := &gate.Options{Instance: instance, PollOften: often, PollRarely: rarely, CallTimeout: callTimeout, ChangeTimeout: 4 * time.Second}
+	if s.ways != absent {
+		o.Signals = s.signals
+	}
+	g, err := gate.New(s.store, o)
+	if err != nil {
+		s.t.Error(err)
+	}
+	return g
+}
+
+// waiter waits for one release after the other, coming back after each time
+// over to whichever process answers, as behind a load balancer. It stays with
+// one where a gate may be deleted: a generation does not say of which life it
+// is.
+func (s *simulation) waiter(ctx context.Context) {
+	time.Sleep(s.upTo(5 * time.Second))
+	v := vigil{from: time.Now(), after: gate.Now}
+	proc := s.procs[s.below(len(s.procs))]
+	for ctx.Err() == nil {
+		wait, cancel := context.WithTimeout(ctx, s.upTo(30*time.Second))
+		if !s.faulty {
+			proc = s.procs[s.below(len(s.procs))]
+		}
+		w, err := proc.Wait(wait, "start", v.after, s.upTo(20*time.Second))
+		cancel()
+		v.until, v.passed = time.Now(), w.Passed
+		switch {
+		case err != nil && w.Passed:
+			s.t.Errorf("passed with an error: %v", err)
+		case err != nil:
+			s.mu.Lock()
+			s.failed++
+			s.mu.Unlock()
+		}
+		if !w.Passed && w.Generation == v.after {
+			if v.after == gate.Now {
+				v.from = time.Now() // it has learned nothing, and comes anew
+			}
+			continue
+		}
+		s.note(v)
+		v = vigil{from: time.Now(), after: w.Generation}
+		if w.Passed && s.below(3) == 0 {
+			time.Sleep(s.upTo(5 * time.Second))
+			v.from = time.Now()
+			if s.below(3) == 0 {
+				v.after = gate.Now
+			}
+		}
+	}
+	v.until = time.Now()
+	s.note(v)
+}
+
+func (s *simulation) note(v vigil) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.vigils = append(s.vigils, v)
+}
+
+// administrator changes the gate a few times, from a process of its own that
+// does not watch.
+func (s *simulation) administrator(name string) {
+	g := s.newGates(name)
+	for i := range 1 + s.below(4) {
+		time.Sleep(s.upTo(4 * time.Second))
+		s.change(g, s.below(3) > 0, gate.Change{By: name, Reason: fmt.Sprint(name, ", change ", i)})
+	}
+}
+
+func (s *simulation) change(g *gate.Gates, release bool, c gate.Change) {
+	do := g.Close
+	if release {
+		do = g.Release
+	}
+	done, err := do(s.t.Context(), "start", c)
+	if err == nil && !done.Changed {
+		err = errNothing
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.changes[c.Reason] = err
+}
+
+// vandal does what people do, and puts it right again while faults last.
+func (s *simulation) vandal() {
+	time.Sleep(s.upTo(time.Until(s.calm) / 2))
+	switch s.below(4) {
+	case 0, 1:
+		good, ok := s.store.Get("start")
+		if !ok {
+			return
+		}
+		s.store.Set("start", nonsense[s.below(len(nonsense))])
+		if s.below(2) == 0 {
+			s.change(s.procs[0], s.below(2) == 0, gate.Change{By: "vandal", Reason: "repair", Force: true})
+		}
+		if time.Sleep(s.upTo(time.Until(s.calm))); s.broken() {
+			s.store.Set("start", good.Text) // the same as before again
+		}
+	case 2:
+		s.store.Delete("start")
+	}
+}
+
+func (s *simulation) flap() {
+	for time.Now().Before(s.calm) {
+		time.Sleep(s.upTo(4 * time.Second))
+		s.signals.Break()
+		time.Sleep(s.upTo(4 * time.Second))
+		s.signals.Mend()
+	}
+}
+
+// finish releases the gate a last time, when all is calm, and gives everybody
+// the time they may take.
+func (s *simulation) finish() {
+	time.Sleep(max(0, time.Until(s.calm)) + s.upTo(3*time.Second))
+	g := s.newGates("last")
+	s.change(g, false, gate.Change{By: "last", Reason: "close"})
+	time.Sleep(s.upTo(2 * time.Second))
+	s.change(g, true, gate.Change{By: "last", Reason: "release"})
+	time.Sleep(s.bound() + time.Second)
+}

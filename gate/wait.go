@@ -1,0 +1,173 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// MaxWait is the longest that one Wait lasts, because nothing that is called
+// by HTTP may last longer. Whoever waits longer comes back.
+const MaxWait = 200 * time.Second
+
+// Waited is how a wait has ended.
+type Waited struct {
+	// Passed says that the waiter may go on. Otherwise its time was over.
+	Passed bool
+
+	// Generation is what this waiter has seen. To wait on, or for the next
+	// release, come back with it: no release can happen unseen in between.
+	Generation int64
+
+	// State is the newest that is known of the gate. It may be shut for one
+	// who has passed: a release has happened, and the closing after it.
+	State State
+}
+
+// Wait waits at a gate until it may be passed, at most for limit, which is at
+// most MaxWait, and at most until ctx ends.
+//
+// A waiter who has seen generation after passes when a later one has been
+// released, now or before, even if the gate has been shut since. A generation
+// that the gate has not reached is waited for like any other. (If a gate was
+// deleted and begun anew, its generation is lower than one from its former
+// life: whoever gets back a State.Generation lower than its own starts over
+// with Now.)
+//
+// A waiter who has seen none gives Now, and passes when the gate is found
+// released by a look that began after it came, or else with the next release.
+//
+// The error is nil when the waiter has passed, and when its time was over at a
+// gate known to be shut. Else nobody passed: ErrUnknown and ErrCorrupt say that
+// the last look at the gate has failed, and wrap why; ErrInvalid, ErrTooMany
+// and ErrStopped that there was no waiting (any more); the end of ctx is its
+// cause.
+func (g *Gates) Wait(ctx context.Context, gate string, after int64, limit time.Duration) (Waited, error) {
+	if err := CheckName(gate); err != nil {
+		return Waited{}, err
+	}
+	if after < Now || after > MaxGeneration {
+		return Waited{}, fmt.Errorf("%w: generation %d: give 0 to %d, or none", ErrInvalid, after, int64(MaxGeneration))
+	}
+	if limit <= 0 || limit > MaxWait {
+		return Waited{}, fmt.Errorf("%w: a wait of %v: give more than 0, up to %v, and come back", ErrInvalid, limit, MaxWait)
+	}
+	p := &waiter{after: after, done: make(chan struct{})}
+	w, err := g.arrive(gate, p)
+	if err != nil {
+		return Waited{}, fmt.Errorf("wait at gate %q: %w", gate, err)
+	}
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	var ended error
+	select {
+	case <-p.done:
+	case <-timer.C:
+	case <-ctx.Done():
+		ended = context.Cause(ctx)
+	}
+	waited, err := g.leave(w, p, ended)
+	if err != nil {
+		return waited, fmt.Errorf("wait at gate %q: %w", gate, err)
+	}
+	return waited, nil
+}
+
+// arrive takes a waiter to the watcher of its gate, which is made if there is
+// none.
+func (g *Gates) arrive(gate string, p *waiter) (*watcher, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.stopped {
+		return nil, ErrStopped
+	}
+	w := g.watchers[gate]
+	if w == nil {
+		if len(g.watchers) >= maxWatched {
+			return nil, fmt.Errorf("%w: this process watches %d", ErrTooMany, len(g.watchers))
+		}
+		w = newWatcher(g, gate)
+		g.watchers[gate] = w
+		g.starting = append(g.starting, w)
+		select {
+		case g.fresh <- struct{}{}:
+		default:
+		}
+	}
+	if w.came(p) {
+		w.admit(p)
+	} else {
+		w.rouse()
+	}
+	return w, nil
+}
+
+// leave ends a wait. Passing has precedence over everything that has ended it
+// at the same time.
+func (g *Gates) leave(w *watcher, p *waiter, ended error) (Waited, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if p.passed {
+		return Waited{Passed: true, Generation: p.saw.Generation, State: p.saw}, nil
+	}
+	w.left(p)
+	w.used = time.Now()
+	waited := Waited{Generation: p.after, State: w.state}
+	switch {
+	case ended != nil && w.trouble != nil:
+		return waited, fmt.Errorf("%w; the last look at the gate: %w", ended, w.trouble)
+	case ended != nil:
+		return waited, ended
+	case g.stopped:
+		return waited, ErrStopped
+	case errors.Is(w.trouble, ErrCorrupt):
+		return waited, w.trouble
+	case w.trouble != nil:
+		return waited, fmt.Errorf("%w: %w", ErrUnknown, w.trouble)
+	case !g.running:
+		return waited, fmt.Errorf("%w: nobody looks, because the gates are not running yet", ErrUnknown)
+	case !w.known || p.after == Now:
+		return waited, fmt.Errorf("%w: the wait was over before the first look", ErrUnknown)
+	}
+	return waited, nil
+}
+
+// Known returns what the watcher of a gate knows, without asking anybody, and
+// whether it knows anything: only gates that are or lately were waited at are
+// watched. It is for those who come by all the time. Closing becomes known
+// with its signal, or with the next poll.
+func (g *Gates) Known(gate string) (State, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	w := g.watchers[gate]
+	if w == nil || g.stopped || !w.known || w.trouble != nil {
+		return State{}, false
+	}
+	w.used = time.Now()
+	return w.state, true
+}
+
+// Watched is what this process knows of a gate that it watches.
+type Watched struct {
+	State   State  `json:"state"`
+	Waiting int    `json:"waiting"`           // waiters
+	Signals bool   `json:"signals"`           // are heard, so that it polls rarely
+	Trouble string `json:"trouble,omitempty"` // what the last look has met
+}
+
+// Watched returns the gates that are watched now, without their histories.
+func (g *Gates) Watched() map[string]Watched {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	all := make(map[string]Watched)
+	for name, w := range g.watchers {
+		of := Watched{State: w.state, Waiting: len(w.waiting), Signals: w.covered}
+		of.State.History = nil
+		if w.trouble != nil {
+			of.Trouble = w.trouble.Error()
+		}
+		all[name] = of
+	}
+	return all
+}

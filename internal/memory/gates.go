@@ -1,0 +1,152 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"kennel/gate"
+)
+
+// Gates is a [gate.Store] that keeps its flags in memory.
+//
+// It is safe for concurrent use, linearizable, and gives every state it ever
+// holds a version of its own, also across deletion and creation. The police
+// look for versions that the store never gave out and for requests without a
+// deadline.
+type Gates struct {
+	wire
+	flags     map[string]gate.Flag     // guarded by mu
+	past      map[string][]WrittenFlag // guarded by mu
+	version   int64                    // the last one given out; guarded by mu
+	unchanged int64                    // guarded by mu
+}
+
+// WrittenFlag is a flag that was stored at some time; one without a version is
+// its deletion.
+type WrittenFlag struct {
+	gate.Flag
+	At time.Time
+}
+
+// NewGates returns an empty store.
+func NewGates(o *Options) *Gates {
+	return &Gates{wire: newWire(o), flags: make(map[string]gate.Flag), past: make(map[string][]WrittenFlag)}
+}
+
+// Load implements [gate.Store].
+func (g *Gates) Load(ctx context.Context, name, seen string) (gate.Flag, error) {
+	if err := checkSequence(name); err != nil {
+		return gate.Flag{}, fmt.Errorf("load gate %.80q: %w", name, err)
+	}
+	flag, err := send(ctx, &g.wire, "Load", name, func() (gate.Flag, error) {
+		g.watch(name, seen)
+		flag, ok := g.flags[name]
+		switch {
+		case !ok:
+			return gate.Flag{}, gate.ErrNotFound
+		case flag.Version == seen:
+			g.unchanged++
+			return gate.Flag{}, gate.ErrUnchanged
+		}
+		return flag, nil
+	})
+	if err != nil {
+		return gate.Flag{}, fmt.Errorf("load gate %q: %w", name, err)
+	}
+	flag.Text = flag.Text[:min(len(flag.Text), gate.MaxText)]
+	return flag, nil
+}
+
+// Replace implements [gate.Store].
+func (g *Gates) Replace(ctx context.Context, name string, old, next gate.Flag) (gate.Flag, error) {
+	if err := checkFlag(name, next); err != nil {
+		return gate.Flag{}, fmt.Errorf("replace gate %.80q: %w", name, err)
+	}
+	flag, err := send(ctx, &g.wire, "Replace", name, func() (gate.Flag, error) {
+		g.watch(name, old.Version)
+		if g.flags[name].Version != old.Version { // both "" if there is none and none is expected
+			return gate.Flag{}, gate.ErrChanged
+		}
+		return g.put(name, next.Text), nil
+	})
+	if err != nil {
+		return gate.Flag{}, fmt.Errorf("replace gate %q: %w", name, err)
+	}
+	return flag, nil
+}
+
+// watch reports a version that cannot come from this store.
+func (g *Gates) watch(name, version string) {
+	if g.police == nil || version == "" {
+		return
+	}
+	n, err := strconv.ParseInt(version, 10, 64)
+	if err != nil || n < 1 || n > g.version {
+		g.police(fmt.Sprintf("version %q of %s was never given out", version, name))
+	}
+}
+
+// put stores a text under a new version. Its caller holds mu.
+func (g *Gates) put(name, text string) gate.Flag {
+	g.version++
+	flag := gate.Flag{Text: text, Version: strconv.FormatInt(g.version, 10)}
+	g.flags[name] = flag
+	g.past[name] = append(g.past[name], WrittenFlag{flag, time.Now()})
+	return flag
+}
+
+// Set stores a text without condition, as a person does it. It is no request
+// and meets no fate.
+func (g *Gates) Set(name, text string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.put(name, text)
+}
+
+// Get returns what is stored. It is no request and meets no fate.
+func (g *Gates) Get(name string) (gate.Flag, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	flag, ok := g.flags[name]
+	return flag, ok
+}
+
+// Delete removes a gate as a person does it, under everybody's hands. It is no
+// request and meets no fate.
+func (g *Gates) Delete(name string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.flags, name)
+	g.past[name] = append(g.past[name], WrittenFlag{At: time.Now()})
+}
+
+// Past returns everything that was ever stored for a gate, in order. It is no
+// request and meets no fate.
+func (g *Gates) Past(name string) []WrittenFlag {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return append([]WrittenFlag(nil), g.past[name]...)
+}
+
+// Unchanged returns how many loads found what their caller had seen.
+func (g *Gates) Unchanged() int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.unchanged
+}
+
+func checkFlag(name string, next gate.Flag) error {
+	if err := checkSequence(name); err != nil {
+		return err
+	}
+	if len(next.Text) > gate.MaxText {
+		return fmt.Errorf("text of %d bytes is longer than %d", len(next.Text), gate.MaxText)
+	}
+	if !utf8.ValidString(next.Text) {
+		return fmt.Errorf("the text is not UTF-8, as JSON has to be")
+	}
+	return nil
+}

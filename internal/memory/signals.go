@@ -1,0 +1,217 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"kennel/gate"
+)
+
+// SignalFate is what becomes of one signal on its way to one listener. The
+// zero SignalFate is to arrive at once, and once.
+type SignalFate struct {
+	Lost  bool
+	Delay time.Duration // signals with different delays overtake each other
+	Twice bool
+}
+
+// SignalOptions are the optional parts of Signals; nil and zero mean none.
+type SignalOptions struct {
+	// Fate decides what becomes of each signal for each listener, which are
+	// counted from 1. It is called concurrently.
+	Fate func(listener int, s gate.Signal) SignalFate
+
+	Connect time.Duration // how long it takes until a listener is up
+}
+
+// ErrCutOff is what publishing and listening meet between Break and Mend.
+var ErrCutOff = errors.New("signals are cut off")
+
+// Signals is a [gate.Signals] within one process: a topic with a subscription
+// for each who listens. It is safe for concurrent use.
+type Signals struct {
+	opt SignalOptions
+
+	mu        sync.Mutex
+	ears      []*ear // who listens
+	count     int    // of all that ever listened
+	broken    error
+	published int64
+}
+
+// ear is one who listens, and what is on its way there. All of it is guarded
+// by Signals.mu.
+type ear struct {
+	n       int
+	up      bool
+	cut     error // it has been cut off since it last looked
+	parcels []parcel
+	wake    chan struct{} // something of this has changed; size 1
+}
+
+type parcel struct {
+	at time.Time
+	gate.Signal
+}
+
+// NewSignals returns signals to which nobody listens.
+func NewSignals(o *SignalOptions) *Signals {
+	if o == nil {
+		o = &SignalOptions{}
+	}
+	return &Signals{opt: *o}
+}
+
+// Publish implements [gate.Signals].
+func (s *Signals) Publish(ctx context.Context, signal gate.Signal) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.broken != nil {
+		return s.broken
+	}
+	s.published++
+	for _, e := range s.ears {
+		if e.up {
+			s.post(e, signal)
+		}
+	}
+	return nil
+}
+
+// post sends a signal on its way to one listener. Its caller holds mu.
+func (s *Signals) post(e *ear, signal gate.Signal) {
+	var fate SignalFate
+	if s.opt.Fate != nil {
+		fate = s.opt.Fate(e.n, signal)
+	}
+	if fate.Lost {
+		return
+	}
+	p := parcel{time.Now().Add(fate.Delay), signal}
+	e.parcels = append(e.parcels, p)
+	if fate.Twice {
+		p.at = p.at.Add(fate.Delay)
+		e.parcels = append(e.parcels, p)
+	}
+	e.rouse()
+}
+
+// Listen implements [gate.Signals].
+func (s *Signals) Listen(ctx context.Context, l gate.Listener) error {
+	s.mu.Lock()
+	s.count++
+	e := &ear{n: s.count, wake: make(chan struct{}, 1)}
+	s.ears = append(s.ears, e)
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.ears = slices.DeleteFunc(s.ears, func(other *ear) bool { return other == e })
+	}()
+
+	up := false
+	connected := time.Now().Add(s.opt.Connect)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		now := time.Now()
+		s.mu.Lock()
+		cut, broken := e.cut, s.broken
+		e.cut = nil
+		if cut != nil {
+			connected = now.Add(s.opt.Connect)
+		}
+		e.up = broken == nil && !now.Before(connected)
+		rises := e.up && (!up || cut != nil)
+		due, wait := e.take(now)
+		s.mu.Unlock()
+
+		if cut != nil && up {
+			l.Down(cut)
+			up = false
+		}
+		if rises {
+			l.Up()
+			up = true
+		}
+		for _, signal := range due {
+			l.Heard(signal)
+		}
+		if !up && broken == nil {
+			wait = min(wait, connected.Sub(now))
+		}
+		timer.Reset(wait)
+		select {
+		case <-timer.C:
+		case <-e.wake:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// take returns the signals that have arrived, and how long to wait for the
+// next. Its caller holds Signals.mu.
+func (e *ear) take(now time.Time) (due []gate.Signal, wait time.Duration) {
+	wait = time.Hour
+	e.parcels = slices.DeleteFunc(e.parcels, func(p parcel) bool {
+		if p.at.After(now) {
+			wait = min(wait, p.at.Sub(now))
+			return false
+		}
+		due = append(due, p.Signal)
+		return true
+	})
+	return due, wait
+}
+
+func (e *ear) rouse() {
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Break cuts everybody off, with what is on its way, until Mend.
+func (s *Signals) Break() { s.setBroken(ErrCutOff) }
+
+// Mend ends what Break has begun.
+func (s *Signals) Mend() { s.setBroken(nil) }
+
+func (s *Signals) setBroken(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.broken = err
+	for _, e := range s.ears {
+		if err != nil {
+			e.up, e.cut, e.parcels = false, err, nil
+		}
+		e.rouse()
+	}
+}
+
+// Listening returns how many listen and would hear a signal.
+func (s *Signals) Listening() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, e := range s.ears {
+		if e.up {
+			n++
+		}
+	}
+	return n
+}
+
+// Published returns how many signals were sent so far.
+func (s *Signals) Published() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.published
+}
