@@ -29,6 +29,19 @@ type Config struct {
 	// or its __ forms.
 	Storage Storage
 
+	// ServiceBus is the namespace that carries signals. Without one the app
+	// does without. ServiceBus or its __ forms.
+	ServiceBus ServiceBus
+
+	// ServiceBusSecondary is the namespace that stands in for it.
+	// ServiceBusSecondary or its __ forms.
+	ServiceBusSecondary ServiceBus
+
+	// SignedIn says that the platform signs callers in before they reach the
+	// app, so that what it says about them can be believed; anybody could send
+	// such headers otherwise. WEBSITE_AUTH_ENABLED, set by the platform.
+	SignedIn bool
+
 	// RangeSize is how many order numbers are reserved at least with one
 	// request. A crash loses two ranges at most. KENNEL_RANGE_SIZE.
 	RangeSize int
@@ -66,13 +79,22 @@ const (
 func Load(env map[string]string) (Config, error) {
 	r := &reader{env: env}
 	c := Config{
-		Storage:           r.storage("AzureWebJobsStorage"),
-		RangeSize:         r.number("KENNEL_RANGE_SIZE", 1000, 1, 1_000_000),
-		RangeLasts:        r.duration("KENNEL_RANGE_LASTS", time.Minute, time.Second, 24*time.Hour),
-		ReserveTimeout:    r.duration("KENNEL_RESERVE_TIMEOUT", 10*time.Second, 100*time.Millisecond, functionTimeout),
-		InvocationTimeout: r.duration("KENNEL_INVOCATION_TIMEOUT", 4*time.Minute+30*time.Second, time.Second, functionTimeout),
-		Drain:             r.duration("KENNEL_DRAIN", 5*time.Second, 0, time.Minute),
-		LogLevel:          r.level("KENNEL_LOG_LEVEL"),
+		Storage:             r.storage("AzureWebJobsStorage"),
+		ServiceBus:          r.serviceBus("ServiceBus"),
+		ServiceBusSecondary: r.serviceBus("ServiceBusSecondary"),
+		SignedIn:            strings.EqualFold(r.get("WEBSITE_AUTH_ENABLED"), "true"),
+		RangeSize:           r.number("KENNEL_RANGE_SIZE", 1000, 1, 1_000_000),
+		RangeLasts:          r.duration("KENNEL_RANGE_LASTS", time.Minute, time.Second, 24*time.Hour),
+		ReserveTimeout:      r.duration("KENNEL_RESERVE_TIMEOUT", 10*time.Second, 100*time.Millisecond, functionTimeout),
+		InvocationTimeout:   r.duration("KENNEL_INVOCATION_TIMEOUT", 4*time.Minute+30*time.Second, time.Second, functionTimeout),
+		Drain:               r.duration("KENNEL_DRAIN", 5*time.Second, 0, time.Minute),
+		LogLevel:            r.level("KENNEL_LOG_LEVEL"),
+	}
+	if c.ServiceBusSecondary.Given() && !c.ServiceBus.Given() {
+		r.problem("ServiceBusSecondary is set without ServiceBus, for which it is to stand in: set that, too, or remove it")
+	}
+	if c.ServiceBusSecondary.Given() && c.ServiceBusSecondary == c.ServiceBus {
+		r.problem("ServiceBusSecondary is the same as ServiceBus: a namespace cannot stand in for itself")
 	}
 	c.Port, c.PortFromDefault = r.port("FUNCTIONS_CUSTOMHANDLER_PORT", "FUNCTIONS_HTTPWORKER_PORT")
 	if c.InvocationTimeout >= functionTimeout {

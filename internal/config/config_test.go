@@ -56,6 +56,9 @@ func TestLoad(t *testing.T) {
 			c.Drain = 0
 			c.LogLevel = slog.LevelDebug
 		}},
+		{"callers are signed in", map[string]string{"WEBSITE_AUTH_ENABLED": "True"},
+			func(c *Config) { c.SignedIn = true }},
+		{"callers are not signed in", map[string]string{"WEBSITE_AUTH_ENABLED": "False"}, func(*Config) {}},
 		{"port of an old host", map[string]string{"FUNCTIONS_HTTPWORKER_PORT": "40124"},
 			func(c *Config) { c.Port, c.PortFromDefault = 40124, false }},
 		{"both ports", map[string]string{"FUNCTIONS_HTTPWORKER_PORT": "40124", "FUNCTIONS_CUSTOMHANDLER_PORT": "40123"},

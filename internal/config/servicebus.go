@@ -1,0 +1,128 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// ServiceBus says which Service Bus namespace to use and how to sign in: by
+// connection string, or by its host name and an identity. The zero ServiceBus
+// is none. It prints without its secrets.
+type ServiceBus struct {
+	ConnectionString string
+
+	Namespace       string // without a connection string: NAME.servicebus.windows.net
+	ManagedIdentity bool   // sign in as the identity assigned to the app
+	ClientID        string // which one, if it is not the system's
+}
+
+// Given says that there is a namespace at all.
+func (s ServiceBus) Given() bool { return s.ConnectionString != "" || s.Namespace != "" }
+
+// String names the namespace, not its key.
+func (s ServiceBus) String() string {
+	switch {
+	case s.ConnectionString != "":
+		return "Service Bus by connection string"
+	case s.Namespace != "":
+		return "Service Bus at " + s.Namespace
+	}
+	return "no Service Bus"
+}
+
+// GoString keeps the connection string out of %#v.
+func (s ServiceBus) GoString() string { return s.String() }
+
+// MarshalText keeps the connection string out of logs.
+func (s ServiceBus) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// serviceBus reads a connection that may be missing, in the host's two forms.
+// As with storage, both at once are a problem: one of them is a leftover.
+func (r *reader) serviceBus(name string) ServiceBus {
+	const (
+		namespaceKey = "fullyQualifiedNamespace"
+		credential   = "credential"
+		clientIDKey  = "clientId"
+	)
+	plain := r.connection(name)
+	section := make(map[string]string)
+	var set []string
+	for _, key := range []string{namespaceKey, credential, clientIDKey} {
+		if section[key] = r.connection(name + "__" + key); section[key] != "" {
+			set = append(set, name+"__"+key)
+		}
+	}
+	switch {
+	case plain != "":
+		if len(set) > 0 {
+			r.problem("%s is set beside %s: the host would ignore the latter. Remove %[1]s to sign in by identity, or all %[1]s__ settings to use the connection string", name, strings.Join(set, ", "))
+		}
+		for _, p := range checkServiceBusString(plain) {
+			r.problem("%s %s", name, p)
+		}
+		return ServiceBus{ConnectionString: plain}
+	case len(set) == 0:
+		return ServiceBus{}
+	}
+
+	s := ServiceBus{Namespace: section[namespaceKey], ClientID: section[clientIDKey]}
+	if !domain().MatchString(s.Namespace) {
+		r.problem("%s__%s must be the namespace's host name, such as NAME.servicebus.windows.net", name, namespaceKey)
+	}
+	switch {
+	case strings.EqualFold(section[credential], "managedidentity"):
+		s.ManagedIdentity = true
+		if s.ClientID == "" {
+			s.ClientID = r.get("AZURE_CLIENT_ID")
+		}
+	case section[credential] != "":
+		r.problem("%s__%s must be managedidentity or absent", name, credential)
+	case s.ClientID != "":
+		r.problem("%[1]s__%[2]s has no effect alone: set %[1]s__%[3]s=managedidentity too", name, clientIDKey, credential)
+	}
+	return s
+}
+
+// The parts of a Service Bus connection string. The SDK does not care for
+// their case.
+var serviceBusParts = []string{
+	"Endpoint", "SharedAccessKeyName", "SharedAccessKey", "SharedAccessSignature", "EntityPath", "UseDevelopmentEmulator",
+}
+
+// checkServiceBusString returns what is wrong with a connection string, as
+// ends of sentences that repeat nothing of it.
+func checkServiceBusString(text string) (problems []string) {
+	wrong := func(format string, args ...any) {
+		problems = append(problems, fmt.Sprintf(format, args...))
+	}
+	parts := make(map[string]string)
+	for part := range strings.SplitSeq(strings.TrimRight(text, ";"), ";") {
+		name, value, _ := strings.Cut(part, "=")
+		known := slices.IndexFunc(serviceBusParts, func(p string) bool { return strings.EqualFold(p, strings.TrimSpace(name)) })
+		if known < 0 {
+			continue // a part that clients of Service Bus may ignore
+		}
+		if _, twice := parts[serviceBusParts[known]]; twice {
+			wrong("has %s twice", serviceBusParts[known])
+		}
+		parts[serviceBusParts[known]] = strings.TrimSpace(value)
+	}
+	endpoint, given := parts["Endpoint"]
+	switch {
+	case !given:
+		wrong("is no connection string of Service Bus: copy the one that begins with Endpoint=sb:// from the namespace's shared access policies")
+		return problems
+	case !isAddress(endpoint, "sb"):
+		wrong("has an Endpoint that is not of the form sb://NAME.servicebus.windows.net/")
+	}
+	switch {
+	case parts["SharedAccessSignature"] != "":
+	case parts["SharedAccessKeyName"] == "" || parts["SharedAccessKey"] == "":
+		wrong("has neither SharedAccessKeyName with SharedAccessKey nor SharedAccessSignature: copy the whole connection string from the namespace's shared access policies")
+	}
+	if parts["EntityPath"] != "" {
+		wrong("has an EntityPath, so that it is good for one queue or topic only: copy the connection string of the namespace")
+	}
+	return problems
+}
