@@ -2,23 +2,31 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"net"
+	"sync"
 	"time"
 
+	"kennel/gate"
 	"kennel/ids"
 	"kennel/internal/azure"
 	"kennel/internal/config"
 	"kennel/internal/customhandler"
 )
 
-// numbersContainer holds one blob per sequence. It is the article's name, so
-// that its stores can be taken over as they are.
-const numbersContainer = "uniqueids"
+// The containers hold one blob per sequence, and one per gate. The first is
+// named as in the article, so that its stores can be taken over as they are.
+const (
+	numbersContainer = "uniqueids"
+	gatesContainer   = "globalflags"
+)
 
 // app is the wired program.
 type app struct {
 	host      *customhandler.App
 	sequences *ids.Set
+	gates     *gate.Gates
 }
 
 // newApp wires everything and asks nothing of storage.
@@ -44,6 +52,10 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 	if err != nil {
 		return nil, err
 	}
+	gates, err := gate.New(azure.NewGates(blobs, gatesContainer), &gate.Options{Log: log})
+	if err != nil {
+		return nil, err
+	}
 	a := &app{
 		host: customhandler.New(&customhandler.Options{
 			Log:     log,
@@ -52,14 +64,38 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 			Drain:   cfg.Drain,
 		}),
 		sequences: sequences,
+		gates:     gates,
 	}
+	u := unleash{gates: gates, signedIn: cfg.SignedIn}
 	a.host.HTTP("NextOrderId", "req", nextOrderID(sequences), "POST /api/sequences/{sequence}/next")
+	a.host.HTTP("Unleash", "req", u.state(), "GET /api/gates/{gate}")
+	a.host.HTTP("Unleash", "req", u.release(), "POST /api/gates/{gate}/release")
+	a.host.HTTP("Unleash", "req", u.shut(), "POST /api/gates/{gate}/close")
+	a.host.HTTP("Unleash", "req", u.wait(), "GET /api/gates/{gate}/wait")
 	a.host.HTTP("Health", "req", health(), "GET /api/health")
-	a.host.HTTP("Status", "req", status(cfg, numbers, sequences, time.Now()), "GET /api/status")
+	a.host.HTTP("Status", "req", status(cfg, numbers, sequences, gates, time.Now()), "GET /api/status")
 	return a, nil
 }
 
 // maxBody bounds what a caller may send to any function of this app.
 const maxBody = 1 << 20
+
+// run serves until ctx ends, or until serving ends by itself. Whoever waits at
+// a gate is sent away as soon as ctx ends, so that nobody is cut off.
+func (a *app) run(ctx context.Context, listener net.Listener) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var watching sync.WaitGroup
+	var watched error
+	watching.Go(func() {
+		if watched = a.gates.Run(ctx); watched != nil {
+			stop()
+		}
+	})
+	err := a.host.Serve(ctx, listener)
+	stop()
+	watching.Wait()
+	return errors.Join(err, watched)
+}
 
 func (a *app) close(ctx context.Context) error { return a.sequences.Close(ctx) }

@@ -62,7 +62,7 @@ func serve(ctx context.Context, cfg config.Config, log *slog.Logger, listener ne
 		return err
 	}
 	log.Info("ready", "address", listener.Addr().String())
-	err = a.host.Serve(ctx, listener)
+	err = a.run(ctx, listener)
 
 	// No invocation runs any more, so what was reserved can be given back.
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.Drain)

@@ -9,16 +9,16 @@ import (
 	"testing"
 )
 
-// gate is a TCP proxy that refuses to serve until it is opened: storage that
+// outage is a TCP proxy that refuses to serve until it is ended: storage that
 // is down and comes back.
-type gate struct {
+type outage struct {
 	listener net.Listener
 	target   string
 	mu       sync.Mutex
-	opened   bool
+	over     bool
 }
 
-func newGate(t *testing.T, targetURL string) *gate {
+func newOutage(t *testing.T, targetURL string) *outage {
 	u, err := url.Parse(targetURL)
 	if err != nil {
 		t.Fatal(err)
@@ -27,7 +27,7 @@ func newGate(t *testing.T, targetURL string) *gate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &gate{listener: listener, target: u.Host}
+	o := &outage{listener: listener, target: u.Host}
 	var running sync.WaitGroup
 	running.Go(func() {
 		for {
@@ -35,30 +35,30 @@ func newGate(t *testing.T, targetURL string) *gate {
 			if err != nil {
 				return
 			}
-			running.Go(func() { g.pass(conn) })
+			running.Go(func() { o.pass(conn) })
 		}
 	})
 	t.Cleanup(func() {
 		listener.Close()
 	})
-	return g
+	return o
 }
 
-func (g *gate) open() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.opened = true
+func (o *outage) end() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.over = true
 }
 
-func (g *gate) pass(conn net.Conn) {
+func (o *outage) pass(conn net.Conn) {
 	defer conn.Close()
-	g.mu.Lock()
-	opened := g.opened
-	g.mu.Unlock()
-	if !opened {
+	o.mu.Lock()
+	over := o.over
+	o.mu.Unlock()
+	if !over {
 		return
 	}
-	target, err := net.Dial("tcp4", g.target)
+	target, err := net.Dial("tcp4", o.target)
 	if err != nil {
 		return
 	}
@@ -70,8 +70,8 @@ func (g *gate) pass(conn net.Conn) {
 	io.Copy(conn, target)
 }
 
-// connectionString leads the blob service through the gate.
-func (g *gate) connectionString(direct, blobURL string) string {
+// connectionString leads the blob service through the outage.
+func (o *outage) connectionString(direct, blobURL string) string {
 	u, _ := url.Parse(blobURL)
-	return strings.Replace(direct, u.Host, g.listener.Addr().String(), 1)
+	return strings.Replace(direct, u.Host, o.listener.Addr().String(), 1)
 }

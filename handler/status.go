@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"time"
 
+	"kennel/gate"
 	"kennel/ids"
 	"kennel/internal/config"
 )
@@ -26,11 +27,12 @@ func health() http.Handler {
 
 // statusAnswer is what GET /api/status tells an operator about one instance.
 type statusAnswer struct {
-	Status    string               `json:"status"` // "ok", or "degraded" while storage does not answer or a sequence has a problem
-	StartedAt time.Time            `json:"startedAt"`
-	Go        string               `json:"go"`
-	Storage   storageStatus        `json:"storage"`
-	Sequences map[string]ids.Stats `json:"sequences"`
+	Status    string                  `json:"status"` // "ok", or "degraded" while storage does not answer or a sequence has a problem
+	StartedAt time.Time               `json:"startedAt"`
+	Go        string                  `json:"go"`
+	Storage   storageStatus           `json:"storage"`
+	Sequences map[string]ids.Stats    `json:"sequences"`
+	Gates     map[string]gate.Watched `json:"gates"` // those that are waited at here
 }
 
 type storageStatus struct {
@@ -41,7 +43,7 @@ type storageStatus struct {
 
 // status serves GET /api/status. It is 200 also when degraded: the answer is
 // the message.
-func status(cfg config.Config, store ids.Store, sequences *ids.Set, started time.Time) http.Handler {
+func status(cfg config.Config, store ids.Store, sequences *ids.Set, gates *gate.Gates, started time.Time) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer := statusAnswer{
 			Status:    "ok",
@@ -49,6 +51,7 @@ func status(cfg config.Config, store ids.Store, sequences *ids.Set, started time
 			Go:        runtime.Version(),
 			Storage:   storageStatus{Account: cfg.Storage.String(), Reachable: true},
 			Sequences: sequences.Stats(),
+			Gates:     gates.Watched(),
 		}
 		for _, s := range answer.Sequences {
 			if s.Problem != "" {
