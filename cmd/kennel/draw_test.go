@@ -212,12 +212,14 @@ func (f tripper) RoundTrip(r *http.Request) (*http.Response, error) {
 // drawing is a draw of one number by way of the tripper; said collects what it
 // told the caller.
 func drawing(f tripper, said *[]string) draw {
-	return draw{
-		client:   &http.Client{Transport: f},
-		base:     &url.URL{Scheme: "http", Host: "app.example"},
-		sequence: "orders",
-		count:    1,
-		say:      func(format string, args ...any) { *said = append(*said, fmt.Sprintf(format, args...)) },
+	return newDraw(remoteOf(f, said), "orders", 1)
+}
+
+func remoteOf(f tripper, said *[]string) remote {
+	return remote{
+		client: &http.Client{Transport: f},
+		base:   &url.URL{Scheme: "http", Host: "app.example"},
+		say:    func(format string, args ...any) { *said = append(*said, fmt.Sprintf(format, args...)) },
 	}
 }
 

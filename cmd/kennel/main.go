@@ -1,12 +1,14 @@
 // Kennel is the command line of the app: it runs the app on this machine,
-// packs it for Azure, and draws order numbers from it wherever it runs.
+// packs it for Azure, draws order numbers from it and works its gates wherever
+// it runs.
 //
 // Results go to standard output, and only results: what a command has to say
 // beside them (progress, warnings, errors) goes to standard error, so that
 // every command can stand in a pipe. With --json the result is JSON.
 //
 // Kennel ends with 0 when it did what was asked, with 1 when it could not,
-// and with 2 when it did not understand what was asked.
+// and with 2 when it did not understand what was asked. A wait that was over
+// before its gate was released ends with 3.
 package main
 
 import (
@@ -62,6 +64,7 @@ const (
 	exitDone   = 0
 	exitFailed = 1
 	exitUsage  = 2
+	exitShut   = 3 // of "kennel gate wait" alone
 )
 
 // exitCode ends the program with a code and without a word.
@@ -91,7 +94,8 @@ type command struct {
 	exits    string // what its exit codes mean
 
 	flags   *flag.FlagSet // bound to the variables that run reads
-	maxArgs int           // how many words may follow the flags
+	mixed   bool          // flags may stand behind words, too
+	maxArgs int           // how many words there may be beside the flags
 	run     func(ctx context.Context, con *console, args []string) error
 }
 
@@ -101,6 +105,7 @@ func commands() []*command {
 	return []*command{
 		upCommand(),
 		nextCommand(),
+		gateCommand(),
 		packageCommand(),
 		versionCommand(),
 		helpCommand(),
@@ -127,20 +132,34 @@ func dispatch(ctx context.Context, con *console, args []string) error {
 	}
 
 	cmd.flags.SetOutput(io.Discard) // its errors are shown our way, below
-	err := cmd.flags.Parse(rest)
+	words, err := cmd.parse(rest)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		cmd.writeHelp(con.stdout, con)
 		return nil
 	case err != nil:
 		return usagef("%s: %s; see `kennel help %s`", cmd.name, doubleDash(err.Error()), cmd.name)
-	case cmd.flags.NArg() > cmd.maxArgs:
-		return usagef("%s: unexpected %q; see `kennel help %s`", cmd.name, cmd.flags.Arg(cmd.maxArgs), cmd.name)
+	case len(words) > cmd.maxArgs:
+		return usagef("%s: unexpected %q; see `kennel help %s`", cmd.name, words[cmd.maxArgs], cmd.name)
 	}
-	if err := cmd.run(ctx, con, cmd.flags.Args()); err != nil {
+	if err := cmd.run(ctx, con, words); err != nil {
 		return fmt.Errorf("%s: %w", cmd.name, err)
 	}
 	return nil
+}
+
+// parse reads the flags and returns the words beside them.
+func (c *command) parse(args []string) (words []string, err error) {
+	for {
+		if err := c.flags.Parse(args); err != nil {
+			return nil, err
+		}
+		args = c.flags.Args()
+		if !c.mixed || len(args) == 0 {
+			return append(words, args...), nil
+		}
+		words, args = append(words, args[0]), args[1:]
+	}
 }
 
 // doubleDash writes flags the way help does: package flag takes one dash and

@@ -3,9 +3,6 @@ package main
 import (
 	"context"
 	"flag"
-	"net/http"
-	"net/url"
-	"time"
 )
 
 func nextCommand() *command {
@@ -41,26 +38,11 @@ and standard error says so. Nothing else is repeated.`,
 			if sequence == "" {
 				return usagef("--sequence is empty: name the sequence, for instance orders")
 			}
-			address, err := url.Parse(base)
-			if err != nil || address.Host == "" || (address.Scheme != "http" && address.Scheme != "https") {
-				return usagef("--url is %q: give the app's address, for instance http://127.0.0.1:7071", base)
+			app, err := openRemote(con, base, key)
+			if err != nil {
+				return err
 			}
-			if key == "" {
-				key = con.env[keyVariable]
-			}
-			d := draw{
-				client: &http.Client{
-					// Long enough for an app that Azure has to wake up first.
-					Timeout: 100 * time.Second,
-					// A redirect would turn the POST into a GET, and carry the key elsewhere.
-					CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-				},
-				base:     address,
-				sequence: sequence,
-				count:    count,
-				key:      key,
-				say:      con.say,
-			}
+			d := newDraw(app, sequence, count)
 			if asJSON {
 				return d.printJSON(ctx, con.stdout)
 			}

@@ -42,6 +42,9 @@ func TestMain(m *testing.M) {
 //	                           code; -1 is an end by a signal
 //	gone NAME…                 wait until everything it had started when it was
 //	                           sent a signal is gone; each NAME was among that
+//	handler NAME [SETTING…] start one more handler on $STORAGE; sets $NAME to its
+//	                           address
+//	waiting URL GATE N         wait until N wait at the gate in the process there
 //	crowd CLIENTS KILLS STORAGE
 //	                           draw with many clients, and kill a second
 //	                           handler on the storage, amid work, that often
@@ -78,6 +81,8 @@ func TestScripts(t *testing.T) {
 			"end":     scriptEnd,
 			"gone":    scriptGone,
 			"crowd":   scriptCrowd,
+			"handler": scriptHandler,
+			"waiting": scriptWaiting,
 		},
 		RequireExplicitExec: true,
 	})

@@ -1,0 +1,245 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"kennel/gate"
+)
+
+// gateIs is the app's answer on a gate.
+func gateIs(status int, released bool, generation int64, more ...string) answer {
+	body := fmt.Sprintf(`{"gate":"hounds","released":%t,"generation":%d%s}`, released, generation, strings.Join(more, ""))
+	return answer{status, "application/json", body, nil}
+}
+
+func appError(status int, code string, header map[string]string) answer {
+	return answer{status, "application/json", `{"error":{"code":"` + code + `","message":"so it is"}}`, header}
+}
+
+// hounds is a gate behind an app that answers with one answer after another,
+// and with the last one from then on; asked collects what it was asked.
+func hounds(asked, said *[]string, answers ...any) gateRemote {
+	app := remoteOf(func(r *http.Request) (answer, error) {
+		*asked = append(*asked, r.Method+" "+strings.TrimPrefix(r.URL.RequestURI(), "/api/gates/hounds"))
+		next := answers[0]
+		if len(answers) > 1 {
+			answers = answers[1:]
+		}
+		if err, ok := next.(error); ok {
+			return answer{}, err
+		}
+		return next.(answer), nil
+	}, said)
+	return gateRemote{app, "hounds"}
+}
+
+// slow lets an answer take as long as a wait at a shut gate does.
+func slow(g gateRemote) gateRemote {
+	inner := g.client.Transport
+	g.client.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
+		resp, err := inner.RoundTrip(r)
+		if err == nil && resp.StatusCode == http.StatusAccepted {
+			d, _ := time.ParseDuration(r.URL.Query().Get("timeout"))
+			time.Sleep(d)
+		}
+		return resp, err
+	})
+	return g
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestGateWait(t *testing.T) {
+	lost := errors.New("reset by peer")
+	for _, test := range []struct {
+		name    string
+		seen    int64
+		limit   time.Duration
+		answers []any
+
+		asked  []string
+		said   []string
+		passed bool
+		next   int64 // the generation to go on with
+		err    string
+	}{
+		{
+			name: "released already", seen: gate.Now, answers: []any{gateIs(200, true, 4)},
+			asked: []string{"GET /wait?timeout=55s"}, passed: true, next: gate.Now,
+		},
+		{
+			name: "again and again, with what was seen", seen: gate.Now,
+			answers: []any{gateIs(202, false, 4), gateIs(202, false, 4), gateIs(200, true, 5)},
+			asked:   []string{"GET /wait?timeout=55s", "GET /wait?timeout=55s&generation=4", "GET /wait?timeout=55s&generation=4"},
+			passed:  true, next: 4,
+		},
+		{
+			name: "until its time is over", seen: 7, limit: 70 * time.Second,
+			answers: []any{gateIs(202, true, 7)},
+			asked:   []string{"GET /wait?timeout=55s&generation=7", "GET /wait?timeout=15s&generation=7"}, next: 7,
+		},
+		{
+			name: "a generation that is still to come", seen: 9, answers: []any{gateIs(202, true, 7), gateIs(202, false, 8), gateIs(200, true, 10)},
+			asked:  []string{"GET /wait?timeout=55s&generation=9", "GET /wait?timeout=55s&generation=9", "GET /wait?timeout=55s&generation=9"},
+			passed: true, next: 9,
+		},
+		{
+			name: "the gate begins anew", seen: gate.Now,
+			answers: []any{gateIs(202, false, 4), gateIs(202, false, 0), gateIs(202, false, 0), gateIs(200, true, 1)},
+			asked:   []string{"GET /wait?timeout=55s", "GET /wait?timeout=55s&generation=4", "GET /wait?timeout=55s", "GET /wait?timeout=55s&generation=0"},
+			passed:  true, next: 0,
+		},
+		{
+			name: "through trouble", seen: gate.Now,
+			answers: []any{
+				gateIs(202, false, 4), appError(503, "stopping", map[string]string{"Retry-After": "1"}), lost, lost, answer{502, "text/html", "<p>", nil},
+				appError(500, "gate_corrupt", nil), gateIs(202, false, 4), gateIs(200, true, 5),
+			},
+			asked: []string{"GET /wait?timeout=55s", "GET /wait?timeout=55s&generation=4", "GET /wait?timeout=55s&generation=4", "GET /wait?timeout=55s&generation=4",
+				"GET /wait?timeout=55s&generation=4", "GET /wait?timeout=55s&generation=4", "GET /wait?timeout=55s&generation=4", "GET /wait?timeout=55s&generation=4"},
+			said: []string{
+				"the app answered 503 stopping: so it is; waiting on", "no answer from http://app.example: reset by peer; waiting on",
+				"the app at http://app.example answered 502 Bad Gateway; waiting on", "the app answered 500 gate_corrupt: so it is; waiting on", "the app answers again",
+			},
+			passed: true, next: 4,
+		},
+		{name: "no app", seen: gate.Now, answers: []any{lost}, asked: []string{"GET /wait?timeout=55s"}, next: gate.Now, err: "no answer from"},
+		{name: "asked wrongly", seen: gate.Now, answers: []any{appError(400, "bad_gate", nil)}, asked: []string{"GET /wait?timeout=55s"}, next: gate.Now, err: "400 bad_gate"},
+		{name: "no key", seen: gate.Now, answers: []any{answer{401, "", "", nil}}, asked: []string{"GET /wait?timeout=55s"}, next: gate.Now, err: "wants a function key"},
+		{name: "another gate's state", seen: gate.Now, answers: []any{answer{200, "application/json", `{"gate":"cats","released":true}`, nil}},
+			asked: []string{"GET /wait?timeout=55s"}, next: gate.Now, err: "something else"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var asked, said []string
+				w, err := slow(hounds(&asked, &said, test.answers...)).wait(t.Context(), test.seen, test.limit)
+				if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
+					t.Errorf("error %v, want %q", err, test.err)
+				}
+				if w.passed != test.passed || w.seen != test.next {
+					t.Errorf("passed %t, to go on with %d, want %t and %d", w.passed, w.seen, test.passed, test.next)
+				}
+				if diff := cmp.Diff(test.asked, asked); diff != "" {
+					t.Errorf("asked (-want +got):\n%s", diff)
+				}
+				if diff := cmp.Diff(test.said, said); diff != "" {
+					t.Errorf("said (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+func TestGateWaitCanBeInterrupted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		var asked, said []string
+		g := hounds(&asked, &said, gateIs(202, false, 0), errors.New("reset by peer"))
+		if _, err := g.wait(ctx, gate.Now, 0); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want the context's error", err)
+		}
+		if len(said) != 1 {
+			t.Errorf("said %q, want the same trouble once", said)
+		}
+	})
+}
+
+func TestGateWatch(t *testing.T) {
+	const (
+		first  = `{"change":"release","generation":1,"at":"2026-01-01T00:00:00Z","by":"ann","operation":"A"}`
+		second = `{"change":"close","generation":1,"at":"2026-01-02T00:00:00Z","by":"bob","reason":"lunch","operation":"B"}`
+		third  = `{"change":"release","generation":2,"at":"2026-01-03T00:00:00Z","by":"ann","operation":"C"}`
+	)
+	history := func(entries ...string) string { return `,"history":[` + strings.Join(entries, ",") + `]` }
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var asked, said, told []string
+		g := hounds(&asked, &said,
+			gateIs(200, false, 0),                        // as it is
+			gateIs(202, false, 0), gateIs(200, false, 0), // nothing new
+			gateIs(200, true, 1),                                // waited for
+			gateIs(200, true, 1, history(first)),                // and looked at
+			appError(500, "gate_corrupt", nil),                  // looked at, in vain
+			gateIs(200, true, 2, history(first, second, third)), // two at once
+			gateIs(200, true, 2, history(first, second, third))) // from now on
+		err := slow(g).watch(ctx, func(s gate.State) error {
+			told = append(told, describeGate(s))
+			if len(told) == 4 {
+				cancel()
+			}
+			return nil
+		})
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("watch ended with %v, want the context's error", err)
+		}
+		want := []string{
+			"hounds is shut, and has never been released",
+			"hounds is released, generation 1, since 2026-01-01T00:00:00Z by ann",
+			"hounds is shut, generation 1, since 2026-01-02T00:00:00Z by bob: lunch",
+			"hounds is released, generation 2, since 2026-01-03T00:00:00Z by ann",
+		}
+		if diff := cmp.Diff(want, told); diff != "" {
+			t.Errorf("told (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]string{"the app answered 500 gate_corrupt: so it is; waiting on"}, said); diff != "" {
+			t.Errorf("said (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestGateChange(t *testing.T) {
+	var sent string
+	app := remoteOf(func(r *http.Request) (answer, error) {
+		body, err := io.ReadAll(r.Body)
+		sent = r.Method + " " + r.URL.Path + " " + r.Header.Get("Content-Type") + " " + string(body)
+		return gateIs(200, true, 3, `,"changed":true`), err
+	}, nil)
+	s, changed, err := gateRemote{app, "hounds"}.change(t.Context(), "release", gateOptions{by: "ann", reason: "warm", force: true})
+	if err != nil || !changed || !s.Released || s.Generation != 3 {
+		t.Errorf("got %+v, %t, %v", s, changed, err)
+	}
+	if want := `POST /api/gates/hounds/release application/json {"by":"ann","force":true,"reason":"warm"}`; sent != want {
+		t.Errorf("sent %s, want %s", sent, want)
+	}
+}
+
+func TestConfirm(t *testing.T) {
+	for answer, want := range map[string]bool{"y\n": true, "YES\n": true, " yes ": true, "n\n": false, "\n": false, "": false, "yesterday\n": false} {
+		con := &console{stdin: strings.NewReader(answer), stderr: io.Discard}
+		if err := con.confirm(t.Context(), "Release?"); (err == nil) != want {
+			t.Errorf("%q: %v, want yes: %t", answer, err, want)
+		}
+	}
+}
+
+func TestDescribeGate(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.FixedZone("", 3600))
+	for _, test := range []struct {
+		state gate.State
+		want  string
+	}{
+		{gate.State{Gate: "a"}, "a is shut, and has never been released"},
+		{gate.State{Gate: "a", ChangedAt: at, By: "ann"}, "a is shut, generation 0, since 2026-01-02T02:04:05Z by ann"},
+		{gate.State{Gate: "a", Released: true, Generation: 2}, "a is released, generation 2"},
+		{gate.State{Gate: "a", Released: true, Generation: 2, ChangedAt: at, By: "\x1b[31mann", Reason: "one\n two"},
+			"a is released, generation 2, since 2026-01-02T02:04:05Z by \ufffd[31mann: one two"},
+	} {
+		if got := describeGate(test.state); got != test.want {
+			t.Errorf("%q, want %q", got, test.want)
+		}
+	}
+}

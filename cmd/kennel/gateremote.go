@@ -1,0 +1,230 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"kennel/gate"
+)
+
+// gateRemote is one gate of an app.
+type gateRemote struct {
+	remote
+	gate string
+}
+
+const (
+	// longestAsk is how long one request waits: shorter than what lies between
+	// here and the app (balancers, proxies) takes a silent connection for dead.
+	longestAsk  = 55 * time.Second
+	shortestAsk = time.Second
+
+	// betweenLooks is how often a released gate is looked at for its closing,
+	// and how long to wait before asking again what has failed.
+	betweenLooks = 2 * time.Second
+)
+
+func (g gateRemote) ask(method, rest string) ask {
+	return ask{method: method, path: "/api/gates/" + g.gate + rest, accept: "application/json"}
+}
+
+// state asks how the gate is, with its history.
+func (g gateRemote) state(ctx context.Context) (gate.State, error) {
+	answer, err := g.send(ctx, g.ask(http.MethodGet, ""))
+	if err != nil {
+		return gate.State{}, err
+	}
+	defer answer.close()
+	return g.read(answer)
+}
+
+func (g gateRemote) read(answer *answered) (gate.State, error) {
+	var s gate.State
+	_, err := g.readJSON(answer, &s)
+	if err == nil && s.Gate != g.gate {
+		err = fmt.Errorf("the app at %s answered something else than the state of a gate", g.base)
+	}
+	return s, err
+}
+
+// change releases or closes the gate. It may be sent again: what is done is
+// not done twice.
+func (g gateRemote) change(ctx context.Context, change string, o gateOptions) (s gate.State, changed bool, err error) {
+	g.unsure = "the gate may have been changed; see `kennel gate status " + g.gate + "`"
+	body, err := json.Marshal(map[string]any{"by": o.by, "reason": o.reason, "force": o.force})
+	if err != nil {
+		return gate.State{}, false, err
+	}
+	a := g.ask(http.MethodPost, "/"+change)
+	a.body = string(body)
+	answer, err := g.send(ctx, a)
+	if err != nil {
+		return gate.State{}, false, err
+	}
+	defer answer.close()
+	var told struct {
+		gate.State
+		Changed bool
+	}
+	if _, err := g.readJSON(answer, &told); err != nil {
+		return gate.State{}, false, err
+	}
+	return told.State, told.Changed, nil
+}
+
+// waited is how far a wait has come.
+type waited struct {
+	passed bool
+	seen   int64 // the generation to go on with; gate.Now while none was seen
+	state  gate.State
+
+	highest int64 // generation that the gate was seen at
+	answers int
+	trouble string // what was said last about why there is no answer
+}
+
+// wait waits until the gate is released after generation seen, for at most
+// limit; 0 is no limit. Once the app has answered, it goes on asking whatever
+// becomes of the app.
+func (g gateRemote) wait(ctx context.Context, seen int64, limit time.Duration) (waited, error) {
+	w := waited{seen: seen, state: gate.State{Gate: g.gate}}
+	began := time.Now()
+	for {
+		most := longestAsk
+		if limit > 0 {
+			left := limit - time.Since(began)
+			if left <= 0 {
+				return w, nil
+			}
+			most = max(min(left, most), shortestAsk)
+		}
+		if err := g.waitOnce(ctx, &w, most); err != nil || w.passed {
+			return w, err
+		}
+	}
+}
+
+// waitOnce makes one request. Its error ends the wait.
+func (g gateRemote) waitOnce(ctx context.Context, w *waited, most time.Duration) error {
+	rest := "/wait?timeout=" + most.Round(time.Millisecond).String()
+	if w.seen != gate.Now {
+		rest += "&generation=" + strconv.FormatInt(w.seen, 10)
+	}
+	a := g.ask(http.MethodGet, rest)
+	a.takes = most
+	answer, err := g.once(ctx, a)
+	if err != nil {
+		return g.bear(ctx, w, most, err)
+	}
+	defer answer.close()
+	s, err := g.read(answer)
+	if err != nil {
+		return g.bear(ctx, w, most, err)
+	}
+	if w.answers++; w.trouble != "" {
+		w.trouble = ""
+		g.say("the app answers again")
+	}
+	w.state = s
+	if answer.StatusCode == http.StatusOK {
+		w.passed = true
+		return nil
+	}
+	switch {
+	case w.seen == gate.Now:
+		w.seen = s.Generation // it was shut, or it would have been passed
+	case s.Generation < w.highest:
+		w.seen = gate.Now // it was deleted, and has begun anew
+	}
+	w.highest = s.Generation
+	return nil
+}
+
+// bear gets over what went wrong, or returns it if waiting is of no use.
+func (g gateRemote) bear(ctx context.Context, w *waited, most time.Duration, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	again := betweenLooks
+	refused, ok := errors.AsType[*refusal](err)
+	switch {
+	case ok && refused.status < 500 && refused.status != http.StatusTooManyRequests && refused.status != http.StatusRequestTimeout:
+		return err // asked wrongly: it will not be right the next time
+	case ok:
+		w.answers++
+		if refused.told {
+			again = min(refused.after, maxBusyWait)
+		}
+	case w.answers == 0:
+		return err // most likely it is the wrong address
+	}
+	if w.trouble != err.Error() {
+		w.trouble = err.Error()
+		g.say("%s; waiting on", printable(w.trouble))
+	}
+	return pause(ctx, min(again, most))
+}
+
+// watch tells how the gate is, and then each change, until ctx ends. It sees
+// changes in the history, so that none is left out.
+func (g gateRemote) watch(ctx context.Context, tell func(gate.State) error) error {
+	s, err := g.state(ctx)
+	if err != nil {
+		return err
+	}
+	now := s
+	now.History = nil
+	if err := tell(now); err != nil {
+		return err
+	}
+	w := waited{answers: 1}
+	for {
+		// The next change of a shut gate is a release, for which one can wait;
+		// a released one has to be looked at.
+		w.seen, w.passed = s.Generation, false
+		if s.Released {
+			err = pause(ctx, betweenLooks)
+		} else {
+			err = g.waitOnce(ctx, &w, longestAsk)
+		}
+		if err != nil {
+			return err
+		}
+		newer, err := g.state(ctx)
+		if err != nil {
+			if err := g.bear(ctx, &w, betweenLooks, err); err != nil {
+				return err
+			}
+			continue
+		}
+		for _, t := range changesSince(s.History, newer.History) {
+			changed := gate.State{
+				Gate: g.gate, Released: t.Change == "release", Generation: t.Generation,
+				ChangedAt: t.At, By: t.By, Reason: t.Reason,
+			}
+			if err := tell(changed); err != nil {
+				return err
+			}
+		}
+		s = newer
+	}
+}
+
+// changesSince returns the changes that were not there before.
+func changesSince(before, now []gate.Transition) []gate.Transition {
+	if len(before) == 0 {
+		return now
+	}
+	last := before[len(before)-1].Operation
+	for i, t := range now {
+		if t.Operation == last {
+			return now[i+1:]
+		}
+	}
+	return now // all of them are newer, or the gate has begun anew
+}
