@@ -12,6 +12,7 @@ type event struct {
 	// starting
 	Host    string `json:"host,omitempty"`    // func, builtin
 	Storage string `json:"storage,omitempty"` // azurite, given
+	Bus     string `json:"bus,omitempty"`     // devbus, given
 
 	// ready
 	URL       string   `json:"url,omitempty"`
@@ -25,6 +26,10 @@ type event struct {
 	QueueURL   string `json:"queueUrl,omitempty"`
 	TableURL   string `json:"tableUrl,omitempty"`
 
+	// ready, with development buses; their keys open nothing
+	ServiceBus          string `json:"serviceBus,omitempty"`
+	ServiceBusSecondary string `json:"serviceBusSecondary,omitempty"`
+
 	// stopped
 	Error string `json:"error,omitempty"` // why, unless it was asked for
 }
@@ -37,7 +42,7 @@ func (con *console) report(asJSON bool, e event) error {
 	}
 	switch e.Event {
 	case "starting":
-		_, err := fmt.Fprintf(con.stdout, "starting the app (host: %s, storage: %s)\n", e.Host, e.Storage)
+		_, err := fmt.Fprintf(con.stdout, "starting the app (host: %s, storage: %s, bus: %s)\n", e.Host, e.Storage, e.Bus)
 		return err
 	case "ready":
 		return con.reportReady(e)
@@ -75,6 +80,9 @@ Draw an order number, in a second terminal:
 	}
 	if e.BlobURL != "" {
 		text += fmt.Sprintf("blobs   %s\nqueues  %s\ntables  %s\n", e.BlobURL, e.QueueURL, e.TableURL)
+	}
+	if e.ServiceBus != "" {
+		text += "buses   in memory, for connection strings see --json\n"
 	}
 	_, err := fmt.Fprintln(con.stdout, text+"Stop everything with Ctrl+C.")
 	return err

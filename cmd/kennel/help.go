@@ -36,8 +36,8 @@ func helpCommand() *command {
 
 // writeOverview writes the page of a newcomer.
 func writeOverview(w io.Writer, con *console) {
-	fmt.Fprintf(w, `Kennel runs an order number app on Azure Functions: on this machine, in Azure,
-and from the command line.
+	fmt.Fprintf(w, `Kennel runs an app for what many nodes do together on Azure Functions (order
+numbers, gates): on this machine, in Azure, and from the command line.
 
 %s
   kennel <command> [flags]
@@ -53,6 +53,7 @@ and from the command line.
 %s
   kennel up                start the app, with a storage of its own
   kennel next --count 3    in a second terminal: draw three order numbers
+  kennel gate wait hounds  hold on until somebody calls kennel gate release hounds
 
 Flags may be written with one dash or two. "kennel help <command>" says more.
 Exit codes: 0 done, 1 failed, 2 the command line was not understood.

@@ -19,6 +19,9 @@ const (
 	runtimeSetting     = "FUNCTIONS_WORKER_RUNTIME"
 	executableSetting  = "AzureFunctionsJobHost__customHandler__description__defaultExecutablePath"
 	developmentStorage = "UseDevelopmentStorage=true"
+
+	busSetting = "ServiceBus" // like storage in one of two forms
+	standInBus = "ServiceBusSecondary"
 )
 
 // keyVariable holds the key that "kennel next" shows to the app. It is none of
@@ -38,7 +41,7 @@ func (p project) settings(env map[string]string) (map[string]string, error) {
 	maps.Copy(all, values)
 	maps.Copy(all, env)
 	delete(all, keyVariable)
-	if !mentionsStorage(all) {
+	if !mentions(all, storageSetting) {
 		all[storageSetting] = developmentStorage
 	}
 	return all, nil
@@ -79,10 +82,10 @@ func readLocalSettings(path string) (map[string]string, error) {
 	return values, nil
 }
 
-// mentionsStorage reports whether the settings say anything on storage, in any
-// of the spellings that the host understands.
-func mentionsStorage(settings map[string]string) bool {
-	prefix := strings.ToLower(storageSetting)
+// mentions reports whether the settings say anything on a connection, in any of
+// the spellings that the host understands.
+func mentions(settings map[string]string, connection string) bool {
+	prefix := strings.ToLower(connection)
 	for name, value := range settings {
 		rest, ok := strings.CutPrefix(strings.ToLower(name), prefix)
 		if ok && value != "" && (rest == "" || rest[0] == ':' || strings.HasPrefix(rest, "__")) {

@@ -74,7 +74,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-func TestMentionsStorage(t *testing.T) {
+func TestMentions(t *testing.T) {
 	tests := []struct {
 		name, value string
 		want        bool
@@ -88,9 +88,12 @@ func TestMentionsStorage(t *testing.T) {
 		{"OtherAzureWebJobsStorage", "account", false},
 	}
 	for _, test := range tests {
-		if got := mentionsStorage(map[string]string{test.name: test.value}); got != test.want {
+		if got := mentions(map[string]string{test.name: test.value}, storageSetting); got != test.want {
 			t.Errorf("%s=%q: got %v, want %v", test.name, test.value, got, test.want)
 		}
+	}
+	if mentions(map[string]string{standInBus: "Endpoint=sb://x"}, busSetting) {
+		t.Error("what stands in is taken for what it stands in for")
 	}
 }
 

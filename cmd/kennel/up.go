@@ -48,7 +48,9 @@ not wait for that. The log of the app goes to standard error.
 
 Settings come from the environment and from local.settings.json. If they name a storage
 account (AzureWebJobsStorage, or AzureWebJobsStorage__… for one that is reached by
-identity), the app works with that account and no Azurite is started.`,
+identity), the app works with that account and no Azurite is started. Likewise with
+Service Bus (ServiceBus, ServiceBusSecondary, or their __ forms): unless it is named,
+two development buses stand in for it, in memory.`,
 		example: "kennel up\nkennel up --port 7080 --data .kennel/data",
 		exits:   "0 stopped as asked, 1 it did not start or ended by itself, 2 usage",
 		flags:   flags,
@@ -99,9 +101,12 @@ func up(ctx context.Context, con *console, o upOptions) error {
 	}
 	defer listener.Close() // again, where the host has done so
 
-	starting := event{Event: "starting", Host: o.host, Storage: "given"}
+	starting := event{Event: "starting", Host: o.host, Storage: "given", Bus: "given"}
 	if isDevelopment(checked.Storage) {
 		starting.Storage = "azurite"
+	}
+	if !mentions(settings, busSetting) && !mentions(settings, standInBus) {
+		starting.Bus = "devbus"
 	}
 	if err := con.report(o.asJSON, starting); err != nil {
 		return err
@@ -128,6 +133,15 @@ func up(ctx context.Context, con *console, o upOptions) error {
 	ready := event{Event: "ready", URL: app.url(), Key: o.key, Functions: p.functions}
 	greet := func() error { return con.report(o.asJSON, ready) }
 	farewell := func() { con.say("stopping; a second Ctrl+C does not wait for that") }
+	if starting.Bus == "devbus" {
+		buses, err := startBuses()
+		if err != nil {
+			return err
+		}
+		defer buses.stop() // after the app; what was in them is gone, and nobody asks how
+		ready.ServiceBus, ready.ServiceBusSecondary = buses.primary.connection, buses.secondary.connection
+		app.settings[busSetting], app.settings[standInBus] = ready.ServiceBus, ready.ServiceBusSecondary
+	}
 	if !isDevelopment(app.storage) {
 		return serve(ctx, host, greet, farewell, nil)
 	}
