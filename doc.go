@@ -8,18 +8,22 @@
 // golang.org/x/sync, and knows neither Azure nor the Functions host.
 //
 //   - ids: order numbers that never repeat, reserved a range at a time.
+//   - gate: is it released yet? Signalled, and polled to be sure.
 //
 // Begin with ids/store.go (the contract), then ids/claim.go (the protocol, as
-// pure state), ids/window.go (the hot path), ids/fill.go (what keeps it fed).
+// pure state), ids/window.go (the hot path), ids/fill.go (what keeps it fed). Likewise
+// gate/store.go, gate/watch.go (what a process knows of a gate, as pure state),
+// gate/change.go (how one is released).
 //
 // # How the jobs reach the world
 //
 //   - internal/azure: everything that imports the Azure SDK, among it the
-//     store of ids over blobs.
+//     stores of ids and gates over blobs.
 //   - internal/memory: the same stores in memory, as strict as Azure, with a
 //     hook that decides what goes wrong.
 //   - internal/storetest: what every store must do, as tests. Memory and
 //     Azure both run them, the latter on a real Azurite.
+//   - internal/devbus: a Service Bus-compatible broker for tests and laptops.
 //   - internal/customhandler: the wire between the Functions host and a custom
 //     handler, in both directions.
 //   - internal/config: the environment, turned into one checked struct.
