@@ -8,7 +8,7 @@
 // golang.org/x/sync, and knows neither Azure nor the Functions host.
 //
 //   - ids: order numbers that never repeat, reserved a range at a time.
-//   - gate: is it released yet? Signalled, and polled to be sure.
+//   - gate: is it released yet? Polled, and ready for signals.
 //
 // Begin with ids/store.go (the contract), then ids/claim.go (the protocol, as
 // pure state), ids/window.go (the hot path), ids/fill.go (what keeps it fed). Likewise
