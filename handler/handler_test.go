@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -268,24 +269,53 @@ func TestFunctionFolders(t *testing.T) {
 	if err != nil || len(folders) == 0 {
 		t.Fatal("no function folders found", err)
 	}
-	p := start(t, built.handler, "AzureWebJobsStorage=UseDevelopmentStorage=true")
+	p := start(t, built.handler, withAzurite(t))
 	p.ready(t)
+	named := regexp.MustCompile(`\{\*?[a-z]+\??(:[^}]*)?\}`)
+	for _, folder := range folders {
+		name := filepath.Base(filepath.Dir(folder))
+		text, err := os.ReadFile(folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var function struct {
+			Bindings []struct {
+				Type, Route string
+				Methods     []string
+			}
+		}
+		if err := json.Unmarshal(text, &function); err != nil {
+			t.Fatalf("%s: %v", folder, err)
+		}
+		// In an envelope that holds nothing, the function is found and refuses.
+		if status, _, body := p.call(t, "POST", "/"+name, strings.NewReader(`{"Data":{}}`)); status != 400 {
+			t.Errorf("function %s has a folder and answers an envelope with %d %s: is it registered?", name, status, body)
+		}
+		trigger := function.Bindings[0]
+		for _, method := range trigger.Methods {
+			// The longest form of the route, and for a function with actions the shortest.
+			full := "/api/" + named.ReplaceAllString(trigger.Route, "x")
+			short := "/api/" + strings.TrimSuffix(named.ReplaceAllString(regexp.MustCompile(`/\{\*?[a-z]+\?\}$`).ReplaceAllString(trigger.Route, ""), "x"), "/")
+			found := false
+			for _, path := range []string{full, short, short + "/release"} {
+				if status, _, _ := p.call(t, strings.ToUpper(method), path, nil); status != 404 && status != 405 {
+					found = true
+					break
+				}
+			}
+			if !found {
+				t.Errorf("function %s: the host passes %s %s on, and the handler has nothing there", name, method, trigger.Route)
+			}
+		}
+	}
 	source, err := os.ReadFile("app.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, folder := range folders {
-		name := filepath.Base(filepath.Dir(folder))
-		if !strings.Contains(string(source), `HTTP("`+name+`"`) {
-			t.Errorf("function %s has a folder and is not registered", name)
-		}
-	}
-	registered := make(map[string]bool)
 	for _, match := range regexp.MustCompile(`a\.host\.\w+\("(\w+)"`).FindAllStringSubmatch(string(source), -1) {
-		registered[match[1]] = true // a function with several routes more than once
-	}
-	if len(registered) != len(folders) {
-		t.Errorf("%d functions are registered, %d have folders", len(registered), len(folders))
+		if !slices.Contains(folders, filepath.Join("..", "functions", match[1], "function.json")) {
+			t.Errorf("function %s is registered and has no folder", match[1])
+		}
 	}
 }
 

@@ -39,9 +39,14 @@ type remote struct {
 
 // openRemote checks the address of an app.
 func openRemote(con *console, base, key string) (remote, error) {
+	// What is wrong with an address is said without repeating it: people paste
+	// them with a key inside.
 	address, err := url.Parse(base)
 	if err != nil || address.Host == "" || (address.Scheme != "http" && address.Scheme != "https") {
-		return remote{}, usagef("--url is %q: give the app's address, for instance http://127.0.0.1:7071", base)
+		return remote{}, usagef("--url is no address of an app: give one such as http://127.0.0.1:7071")
+	}
+	if address.User != nil || address.RawQuery != "" || address.Fragment != "" {
+		return remote{}, usagef("--url must be the app's address alone, such as http://127.0.0.1:7071: put a function key into KENNEL_KEY")
 	}
 	if key == "" {
 		key = con.env[keyVariable]
