@@ -11,9 +11,9 @@
 //   - gate: is it released yet? Polled, and ready for signals.
 //
 // Begin with ids/store.go (the contract), then ids/claim.go (the protocol, as
-// pure state), ids/window.go (the hot path), ids/fill.go (what keeps it fed). Likewise
-// gate/store.go, gate/watch.go (what a process knows of a gate, as pure state),
-// gate/change.go (how one is released).
+// pure state), ids/window.go (the hot path), ids/fill.go (what keeps it fed).
+// Likewise gate/store.go, gate/watch.go (what a process knows of a gate, as pure
+// state), gate/change.go (how one is released).
 //
 // # How the jobs reach the world
 //

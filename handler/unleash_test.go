@@ -90,6 +90,7 @@ func TestUnleash(t *testing.T) {
 	if shut.By != unnamed || shut.Reason != "" {
 		t.Errorf("closed without a name: %s", shut.body)
 	}
+	p.gate(t, "GET", name+"/wait?timeout=2s", "").expect(t, "wait at a gate that is shut again", 202, false, 1)
 	if again := p.gate(t, "POST", name+"/close", ""); again.Changed == nil || *again.Changed {
 		t.Errorf("closing what is shut: %s", again.body)
 	}
