@@ -22,17 +22,18 @@ import (
 var layers = map[string][]string{
 	".": {},
 
-	"gate": {"golang.org/x/sync"},
-	"ids":  {"golang.org/x/sync"},
+	"channels": {"golang.org/x/sync"},
+	"gate":     {"golang.org/x/sync"},
+	"ids":      {"golang.org/x/sync"},
 
-	"internal/azure":         {"kennel/gate", "kennel/ids", azureSDK},
+	"internal/azure":         {"kennel/channels", "kennel/gate", "kennel/ids", azureSDK},
 	"internal/azurite":       {},
 	"internal/config":        {},
 	"internal/customhandler": {},
 	"internal/devbus":        {},
 	"internal/localhost":     {"kennel/internal/customhandler"}, // it is the host's side of the wire
-	"internal/memory":        {"kennel/gate", "kennel/ids"},
-	"internal/storetest":     {"kennel/gate", "kennel/ids", "kennel/internal/azurite", "testing", "github.com/google/go-cmp"},
+	"internal/memory":        {"kennel/channels", "kennel/gate", "kennel/ids"},
+	"internal/storetest":     {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/internal/azurite", "testing", "github.com/google/go-cmp"},
 
 	"cmd/kennel":            {"kennel/gate", "kennel/internal"},
 	"handler":               {"kennel/gate", "kennel/ids", "kennel/internal"},

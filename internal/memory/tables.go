@@ -1,0 +1,269 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"kennel/channels"
+)
+
+// TableOptions are the optional parts of a [Table]; nil and zero mean none.
+type TableOptions struct {
+	Options // Fate and Police
+
+	// Scan says how many rows one query looks at for its page, if it asks for
+	// top rows. Those that do not match count too, so that pages get short or
+	// empty though more follow; and a page that ends there has a Next, even if
+	// nothing follows. It is called concurrently. Nil: as many as it takes.
+	Scan func(top int) int
+}
+
+// Table is a [channels.Table] in memory. The police look for requests without
+// a deadline.
+type Table struct {
+	wire
+	scan       func(top int) int
+	partitions map[string]*partition // guarded by mu
+	names      []string              // of the partitions, in order; guarded by mu
+	last       int64                 // number of the last version; guarded by mu
+}
+
+// partition holds its rows in the order of their keys. Values and versions of
+// a stored row are never changed, only replaced.
+type partition struct{ rows []storedRow }
+
+type storedRow struct {
+	key     string
+	values  map[string]string
+	version string
+}
+
+// NewTable returns a table without rows.
+func NewTable(o *TableOptions) *Table {
+	if o == nil {
+		o = &TableOptions{}
+	}
+	return &Table{wire: newWire(&o.Options), scan: o.Scan, partitions: make(map[string]*partition)}
+}
+
+// Clone returns a table that holds the same rows now and shares nothing.
+func (t *Table) Clone(o *TableOptions) *Table {
+	clone := NewTable(o)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	clone.last = t.last
+	clone.names = slices.Clone(t.names)
+	for name, p := range t.partitions {
+		clone.partitions[name] = &partition{slices.Clone(p.rows)}
+	}
+	return clone
+}
+
+// Rows returns how many rows a partition holds, or the whole table for "". It
+// is no request and meets no fate.
+func (t *Table) Rows(partition string) (n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for name, p := range t.partitions {
+		if partition == "" || name == partition {
+			n += len(p.rows)
+		}
+	}
+	return n
+}
+
+// Get implements [channels.Table].
+func (t *Table) Get(ctx context.Context, partition, key string) (channels.Row, error) {
+	row, err := send(ctx, &t.wire, "Get", partition, func() (channels.Row, error) {
+		if p := t.partitions[partition]; p != nil {
+			if i, ok := p.find(key); ok {
+				return p.rows[i].row(partition, false), nil
+			}
+		}
+		return channels.Row{}, channels.ErrNotFound
+	})
+	if err != nil {
+		return channels.Row{}, fmt.Errorf("get row %.80q of %.80q: %w", key, partition, err)
+	}
+	return row, nil
+}
+
+// Query implements [channels.Table].
+func (t *Table) Query(ctx context.Context, q channels.Query) (channels.Page, error) {
+	from, err := parseToken(q.After)
+	err = cmp.Or(channels.CheckQuery(q), err)
+	var page channels.Page
+	if err == nil {
+		page, err = send(ctx, &t.wire, "Query", q.Partition, func() (channels.Page, error) {
+			return t.page(q, from), nil
+		})
+	}
+	if err != nil {
+		return channels.Page{}, fmt.Errorf("query rows of %.80q: %w", q.Partition, err)
+	}
+	return page, nil
+}
+
+// position is the last row that a page looked at.
+type position struct{ partition, key string }
+
+func (t *Table) page(q channels.Query, from position) channels.Page {
+	left := -1
+	if t.scan != nil {
+		left = t.scan(q.Top)
+	}
+	var page channels.Page
+	names := t.names
+	if q.Partition != "" {
+		names = []string{q.Partition}
+	}
+	begin, _ := slices.BinarySearch(names, from.partition)
+	at := from
+	for _, name := range names[begin:] {
+		p := t.partitions[name]
+		if p == nil {
+			continue
+		}
+		first := 0
+		if name == from.partition {
+			first, _ = p.find(from.key + "\x00")
+		}
+		if q.Above != "" {
+			above, _ := p.find(q.Above + "\x00")
+			first = max(first, above)
+		}
+		for _, r := range p.rows[first:] {
+			if left == 0 || len(page.Rows) == q.Top {
+				page.Next = at.token()
+				return page
+			}
+			left--
+			at = position{name, r.key}
+			if (q.Key == "" || q.Key == r.key) && (q.Column == "" || r.values[q.Column] == q.Value) {
+				page.Rows = append(page.Rows, r.row(name, q.KeysOnly))
+			}
+		}
+	}
+	if left == 0 {
+		page.Next = at.token()
+	}
+	return page
+}
+
+// Submit implements [channels.Table].
+func (t *Table) Submit(ctx context.Context, writes []channels.Write) ([]string, error) {
+	err := channels.CheckWrites(writes)
+	if err != nil {
+		return nil, fmt.Errorf("submit: %w", err)
+	}
+	name := writes[0].Row.Partition
+	versions, err := send(ctx, &t.wire, "Submit", name, func() ([]string, error) { return t.apply(name, writes) })
+	if err != nil {
+		return nil, fmt.Errorf("submit %d rows to %.80q: %w", len(writes), name, err)
+	}
+	return versions, nil
+}
+
+// apply does all writes or none.
+func (t *Table) apply(name string, writes []channels.Write) ([]string, error) {
+	p := t.partitions[name]
+	if p == nil {
+		p = &partition{}
+	}
+	for i, w := range writes {
+		at, ok := p.find(w.Row.Key)
+		var err error
+		switch {
+		case w.Verb == channels.Insert && ok:
+			err = channels.ErrExists
+		case w.Verb != channels.Insert && !ok:
+			err = channels.ErrNotFound
+		case w.Verb != channels.Insert && w.If != channels.AnyVersion && w.If != p.rows[at].version:
+			err = channels.ErrChanged
+		}
+		if err != nil {
+			return nil, fmt.Errorf("row %d, %.80q: %w", i, w.Row.Key, err)
+		}
+	}
+	versions := make([]string, len(writes))
+	gone := false
+	for i, w := range writes {
+		at, _ := p.find(w.Row.Key)
+		if w.Verb == channels.Delete {
+			p.rows[at].version = "" // no row has that: removed below
+			gone = true
+			continue
+		}
+		t.last++
+		versions[i] = fmt.Sprintf(`W/"%d"`, t.last)
+		next := storedRow{w.Row.Key, maps.Clone(w.Row.Values), versions[i]}
+		switch w.Verb {
+		case channels.Insert:
+			p.rows = slices.Insert(p.rows, at, next)
+			continue
+		case channels.Merge:
+			next.values = make(map[string]string)
+			maps.Copy(next.values, p.rows[at].values)
+			maps.Copy(next.values, w.Row.Values)
+		}
+		p.rows[at] = next
+	}
+	if gone {
+		p.rows = slices.DeleteFunc(p.rows, func(r storedRow) bool { return r.version == "" })
+	}
+	t.keep(name, p)
+	return versions, nil
+}
+
+// keep files a partition that may be new or empty.
+func (t *Table) keep(name string, p *partition) {
+	at, known := slices.BinarySearch(t.names, name)
+	switch {
+	case len(p.rows) > 0 && !known:
+		t.names = slices.Insert(t.names, at, name)
+		t.partitions[name] = p
+	case len(p.rows) == 0 && known:
+		t.names = slices.Delete(t.names, at, at+1)
+		delete(t.partitions, name)
+	}
+}
+
+// find returns where a key is, or would be.
+func (p *partition) find(key string) (int, bool) {
+	return slices.BinarySearchFunc(p.rows, key, func(r storedRow, key string) int { return cmp.Compare(r.key, key) })
+}
+
+func (r storedRow) row(partition string, keysOnly bool) channels.Row {
+	row := channels.Row{Partition: partition, Key: r.key}
+	if keysOnly {
+		return row
+	}
+	row.Version = r.version
+	row.Values = maps.Clone(r.values)
+	if row.Values == nil {
+		row.Values = map[string]string{}
+	}
+	return row
+}
+
+func (p position) token() string {
+	return base64.RawURLEncoding.EncodeToString([]byte(p.partition + "\n" + p.key))
+}
+
+func parseToken(token string) (position, error) {
+	if token == "" {
+		return position{}, nil
+	}
+	text, err := base64.RawURLEncoding.DecodeString(token)
+	partition, key, ok := strings.Cut(string(text), "\n")
+	if err != nil || !ok {
+		return position{}, errors.Join(channels.ErrToken, err)
+	}
+	return position{partition, key}, nil
+}
