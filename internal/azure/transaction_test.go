@@ -1,0 +1,185 @@
+package azure
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"kennel/channels"
+)
+
+// openScripted returns a table of a server that answers all the same.
+func openScripted(t *testing.T, handler http.HandlerFunc) *Table {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	account := Account{ConnectionString: "TableEndpoint=" + server.URL + "/;SharedAccessSignature=sv=2024-01-01&sig=s3cr3tsignature"}
+	tables, err := account.OpenTables(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return NewTable(tables, "blogs")
+}
+
+// crlf writes a multipart body as it is on the wire.
+func crlf(lines ...string) string { return strings.Join(lines, "\r\n") + "\r\n" }
+
+const multipart202 = "multipart/mixed; boundary=batchresponse_b"
+
+func created(etag string) string {
+	return crlf("--changesetresponse_c", "Content-Type: application/http", "Content-Transfer-Encoding: binary", "",
+		"HTTP/1.1 204 No Content", "DataServiceVersion: 1.0;", "ETag: "+etag, "", "")
+}
+
+func refusedPart(status, code, message string) string {
+	return crlf("--changesetresponse_c", "Content-Type: application/http", "Content-Transfer-Encoding: binary", "",
+		"HTTP/1.1 "+status, "Content-ID: 2", "Content-Type: application/json;odata=minimalmetadata;streaming=true;charset=utf-8", "",
+		`{"odata.error":{"code":"`+code+`","message":{"lang":"en-US","value":"`+message+`"}}}`)
+}
+
+func changeset(parts ...string) string {
+	return crlf("--batchresponse_b", "Content-Type: multipart/mixed; boundary=changesetresponse_c", "") +
+		strings.Join(parts, "") + crlf("--changesetresponse_c--", "--batchresponse_b--")
+}
+
+var twoRows = []channels.Write{
+	{Verb: channels.Merge, Row: channels.Row{Partition: "p", Key: "!fence"}, If: channels.AnyVersion},
+	{Verb: channels.Insert, Row: channels.Row{Partition: "p", Key: "a"}},
+}
+
+func TestTransactionAnswers(t *testing.T) {
+	good := changeset(created(`W/"1"`), created(`W/"2"`))
+	for _, test := range []struct {
+		name, contentType, body string
+		want                    error  // of the contract
+		says                    string // what the error says
+	}{
+		{"all is well", multipart202, good, nil, ""},
+		{"row is there", multipart202, changeset(refusedPart("409 Conflict", "EntityAlreadyExists", "1:The specified entity already exists.")), channels.ErrExists, "row 1"},
+		{"row is not there", multipart202, changeset(refusedPart("404 Not Found", "ResourceNotFound", "0:The specified resource does not exist.")), channels.ErrNotFound, "row 0"},
+		{"row has changed", multipart202, changeset(refusedPart("412 Precondition Failed", "UpdateConditionNotSatisfied", "99:…")), channels.ErrChanged, "row 99"},
+		{"refused without its set", multipart202, "--batchresponse_b\r\nContent-Type: application/http\r\n\r\nHTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\n\r\n" +
+			`{"odata.error":{"code":"ResourceNotFound","message":{"value":"0:no"}}}` + "\r\n--batchresponse_b--\r\n", channels.ErrNotFound, "row 0"},
+		{"table is going", multipart202, changeset(refusedPart("409 Conflict", "TableBeingDeleted", "0:…")), errOther, "TableBeingDeleted"},
+		{"input is wrong", multipart202, changeset(refusedPart("400 Bad Request", "InvalidInput", "0:…")), errOther, "400"},
+		{"server is busy", multipart202, changeset(refusedPart("503 Service Unavailable", "ServerBusy", "…")), errOther, "ServerBusy"},
+		{"refusal is no JSON", multipart202, changeset(strings.Replace(refusedPart("500 Internal Server Error", "x", "y"), "{", "<", 1)), errOther, "500"},
+		{"one answer for two", multipart202, changeset(created(`W/"1"`)), errOther, "2 rows"},
+		{"three answers for two", multipart202, changeset(created(`W/"1"`), created(`W/"2"`), created(`W/"3"`)), errOther, "2 rows"},
+		{"empty", multipart202, "", errOther, "answer"},
+		{"one byte", multipart202, "-", errOther, "answer"},
+		{"no line end", multipart202, "--batchresponse_b", errOther, "answer"},
+		{"only the beginning", multipart202, good[:len(good)/2], errOther, "answer"},
+		{"cut before its end", multipart202, good[:len(good)-40], errOther, "answer"},
+		{"another boundary", "multipart/mixed; boundary=other", good, errOther, "answer"},
+		{"no boundary", "multipart/mixed", good, errOther, "answer"},
+		{"a web page", "text/html", "<html>\n<body>Sign in to this network</body></html>", errOther, "multipart"},
+		{"an error as a whole", "application/json", `{"odata.error":{"code":"InvalidInput"}}`, errOther, "multipart"},
+		{"garbage inside", multipart202, changeset(strings.Replace(created(`W/"1"`), "HTTP/1.1 204", "nonsense", 1), created(`W/"2"`)), errOther, "answer"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			table := openScripted(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", test.contentType)
+				w.Header().Set("x-ms-request-id", "4f2a")
+				w.WriteHeader(http.StatusAccepted)
+				fmt.Fprint(w, test.body)
+			})
+			versions, err := table.Submit(t.Context(), twoRows)
+			checkRefusal(t, err, test.want)
+			if test.want == nil && (len(versions) != 2 || versions[0] != `W/"1"` || versions[1] != `W/"2"`) {
+				t.Errorf("versions %q", versions)
+			}
+			if err != nil && !strings.Contains(err.Error(), test.says) {
+				t.Errorf("error does not say %q: %v", test.says, err)
+			}
+		})
+	}
+}
+
+// errOther stands for any error that no contract names.
+var errOther = errors.New("other")
+
+func checkRefusal(t *testing.T, err, want error) {
+	t.Helper()
+	leakless(t, err)
+	if want == nil || want != errOther {
+		if !errors.Is(err, want) {
+			t.Errorf("error %v, want %v", err, want)
+		}
+		return
+	}
+	if err == nil {
+		t.Error("no error")
+	}
+	for _, sentinel := range []error{channels.ErrExists, channels.ErrNotFound, channels.ErrChanged, channels.ErrLimit, channels.ErrToken} {
+		if errors.Is(err, sentinel) {
+			t.Errorf("error %v says more than the service did", err)
+		}
+	}
+}
+
+// TestTableRefusals is about refusals that are answers of their own.
+func TestTableRefusals(t *testing.T) {
+	one := twoRows[1:]
+	change := []channels.Write{{Verb: channels.Replace, Row: channels.Row{Partition: "p", Key: "a"}, If: oldETag}}
+	for _, test := range []struct {
+		name, code string
+		status     int
+		writes     []channels.Write
+		want       error
+	}{
+		{"insert existing", "EntityAlreadyExists", 409, one, channels.ErrExists},
+		{"insert while the table goes", "TableBeingDeleted", 409, one, errOther},
+		{"insert forbidden", "AuthorizationPermissionMismatch", 403, one, errOther},
+		{"insert too large", "RequestBodyTooLarge", 413, one, errOther},
+		{"insert busy", "ServerBusy", 503, one, errOther},
+		{"replace missing", "ResourceNotFound", 404, change, channels.ErrNotFound},
+		{"replace missing, as older ones say", "EntityNotFound", 404, change, channels.ErrNotFound},
+		{"replace changed", "UpdateConditionNotSatisfied", 412, change, channels.ErrChanged},
+		{"replace in another account", "AccountNotFound", 404, change, errOther},
+		{"transaction forbidden", "AuthorizationFailure", 403, twoRows, errOther},
+		{"transaction throttled", "", 429, twoRows, errOther},
+		{"transaction too large", "ContentLengthExceeded", 400, twoRows, errOther},
+		{"transaction not accepted", "", 204, twoRows, errOther},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			table := openScripted(t, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("x-ms-error-code", test.code)
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(test.status)
+				if test.status != http.StatusNoContent {
+					fmt.Fprintf(w, `{"odata.error":{"code":%q,"message":{"value":"No, %s"}}}`, test.code, r.URL)
+				}
+			})
+			_, err := table.Submit(t.Context(), test.writes)
+			checkRefusal(t, err, test.want)
+		})
+	}
+}
+
+const oldETag = `W/"datetime'2020-01-01T00%3A00%3A00.0000000Z'"`
+
+// TestTableNonsense is about answers to reads that are none.
+func TestTableNonsense(t *testing.T) {
+	for _, body := range []string{"", "{}", "[]", "null", `{"value":[{}]}`, `{"value":[{"PartitionKey":"p"}]}`, `{"value":[1]}`, `{"PartitionKey":"p","RowKey":"a"}`} {
+		table := openScripted(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, body)
+		})
+		if row, err := table.Get(t.Context(), "p", "a"); err == nil {
+			t.Errorf("got %+v out of %q", row, body)
+		}
+		for _, keysOnly := range []bool{false, true} {
+			page, err := table.Query(t.Context(), channels.Query{Partition: "p", Top: 1, KeysOnly: keysOnly})
+			if err == nil && len(page.Rows) > 0 {
+				t.Errorf("got %+v out of %q", page, body)
+			}
+			if err != nil {
+				checkRefusal(t, err, errOther)
+			}
+		}
+	}
+}
