@@ -1,0 +1,84 @@
+package channels
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// ErrMessage says that a message can never be carried out and belongs into the
+// dead-letter queue, with the error as its reason.
+var ErrMessage = errors.New("not a message that deletes a channel")
+
+const (
+	messageVersion = 1
+	maxMessage     = 4 << 10 // bytes; a name of 200 bytes may take six times as much in JSON
+)
+
+// message says which channel to delete. It names the incarnation, so that it
+// can never mean a later channel of the same name.
+type message struct {
+	Version     int    `json:"v"`
+	Channel     string `json:"channel"`
+	Incarnation string `json:"incarnation"`
+}
+
+func (r record) message() string {
+	text, err := json.Marshal(message{messageVersion, r.channel, r.incarnation})
+	if err != nil {
+		panic(err) // two texts and a number always marshal
+	}
+	return string(text)
+}
+
+// parseMessage accepts what message writes and nothing else.
+func parseMessage(text string) (message, error) {
+	var m message
+	if len(text) > maxMessage {
+		return m, fmt.Errorf("%d bytes are more than %d: %w", len(text), maxMessage, ErrMessage)
+	}
+	// The version comes first: what else there is depends on it.
+	var head struct {
+		Version *int `json:"v"`
+	}
+	if err := json.Unmarshal([]byte(text), &head); err != nil {
+		return m, fmt.Errorf("decode it: %w: %w", err, ErrMessage)
+	}
+	switch {
+	case head.Version == nil:
+		return m, fmt.Errorf("it has no version: %w", ErrMessage)
+	case *head.Version != messageVersion:
+		return m, fmt.Errorf("version %d is unknown, this program knows %d: %w", *head.Version, messageVersion, ErrMessage)
+	}
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&m); err != nil {
+		return message{}, fmt.Errorf("decode it: %w: %w", err, ErrMessage)
+	}
+	if _, err := decoder.Token(); err != io.EOF {
+		return message{}, fmt.Errorf("something follows after its end: %w", ErrMessage)
+	}
+	if err := cmp.Or(checkName(m.Channel), checkIncarnation(m.Incarnation)); err != nil {
+		return message{}, fmt.Errorf("%w: %w", err, ErrMessage)
+	}
+	return m, nil
+}
+
+// put puts the message that names this incarnation, twice perhaps: that is
+// harmless.
+func (c *Channels) put(ctx context.Context, r record, delay time.Duration) (receipt string, err error) {
+	return try(ctx, func(ctx context.Context) (string, error) { return c.outbox.Put(ctx, r.message(), delay) })
+}
+
+// takeBack deletes a message that nobody needs any more. Who receives it after
+// all finds that there is nothing to do.
+func (c *Channels) takeBack(ctx context.Context, receipt string) error {
+	ctx, cancel := context.WithTimeout(ctx, tryTime)
+	defer cancel()
+	return c.outbox.Delete(ctx, receipt)
+}

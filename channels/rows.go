@@ -1,0 +1,262 @@
+package channels
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+	"unicode/utf16"
+)
+
+// ErrCorrupt says that a stored row is not one that this program wrote.
+var ErrCorrupt = errors.New("the stored row makes no sense")
+
+// Every row says which format it has; an unknown one is an error, not a guess.
+const (
+	formatColumn = "v"
+	format       = "1"
+)
+
+// state is what an incarnation goes through. The row stays when everything
+// else is gone, as the record of the deletion, until a sweep takes it.
+type state string
+
+const (
+	live      state = "live"
+	deleting  state = "deleting"
+	done      state = "done"
+	abandoned state = "abandoned" // never was a channel: a sweep has ruled that out
+)
+
+// record is an incarnation's row in Channels.
+type record struct {
+	channel, incarnation, owner                 string
+	state                                       state
+	createdAt, startedAt, touchedAt, finishedAt time.Time
+
+	// counted rows of Blogs have keys up to through; the deletion found them
+	// there. A row is counted before it is deleted, so that no crash makes
+	// the count wrong.
+	counted int64
+	through string
+
+	version string
+}
+
+func (r record) partition() string { return blogPartition(r.channel, r.incarnation) }
+
+func (r record) row() Row {
+	values := map[string]string{
+		formatColumn: format,
+		"channel":    r.channel,
+		"owner":      r.owner,
+		"state":      string(r.state),
+		"createdAt":  timeText(r.createdAt),
+	}
+	if r.state != live {
+		values["startedAt"] = timeText(r.startedAt)
+		values["touchedAt"] = timeText(r.touchedAt)
+		values["finishedAt"] = timeText(r.finishedAt)
+		values["counted"] = strconv.FormatInt(r.counted, 10)
+		values["through"] = r.through
+	}
+	return Row{Partition: channelPartition(r.channel), Key: r.incarnation, Values: values}
+}
+
+func readRecord(row Row) (record, error) {
+	c := columns{row: row}
+	r := record{
+		channel:     c.text("channel"),
+		incarnation: row.Key,
+		owner:       c.text("owner"),
+		state:       state(c.text("state")),
+		createdAt:   c.time("createdAt"),
+		version:     row.Version,
+	}
+	switch r.state {
+	case live:
+	case deleting, done, abandoned:
+		r.startedAt = c.time("startedAt")
+		r.touchedAt = c.time("touchedAt")
+		r.finishedAt = c.time("finishedAt")
+		r.counted = c.number("counted")
+		r.through = c.text("through")
+	default:
+		c.fail("state")
+	}
+	if c.err == nil && row.Partition != channelPartition(r.channel) {
+		c.fail("channel")
+	}
+	return r, c.err
+}
+
+// nameRow says that the name stands for this incarnation. It is never changed,
+// only deleted.
+func (r record) nameRow() Row {
+	return Row{Partition: channelPartition(r.channel), Key: nameKey, Values: map[string]string{
+		formatColumn:  format,
+		"channel":     r.channel,
+		"incarnation": r.incarnation,
+		"owner":       r.owner,
+		"createdAt":   timeText(r.createdAt),
+	}}
+}
+
+// readName returns the live incarnation that a name row stands for; its
+// version is the name row's.
+func readName(row Row) (record, error) {
+	c := columns{row: row}
+	return record{
+		channel:     c.text("channel"),
+		incarnation: c.text("incarnation"),
+		owner:       c.text("owner"),
+		state:       live,
+		createdAt:   c.time("createdAt"),
+		version:     row.Version,
+	}, c.err
+}
+
+// The fence is put up before its channel is there, and says until somebody
+// has seen the channel that it may be left over. Whoever posts a blog has.
+const (
+	seenColumn = "channelSeen"
+	seenNot    = "no"
+	seen       = "yes"
+)
+
+// fenceRow lets blogs in.
+func (r record) fenceRow() Row {
+	return Row{Partition: r.partition(), Key: fenceKey, Values: map[string]string{
+		formatColumn: format,
+		"channel":    r.channel,
+		"createdAt":  timeText(r.createdAt),
+		seenColumn:   seenNot,
+	}}
+}
+
+// touchFence succeeds if the fence is there.
+func touchFence(partition string) Write {
+	return Write{Verb: Merge, Row: Row{Partition: partition, Key: fenceKey, Values: map[string]string{seenColumn: seen}}, If: AnyVersion}
+}
+
+// readFence returns the incarnation that a fence was put up for.
+func readFence(row Row) (record, error) {
+	c := columns{row: row}
+	r := record{
+		channel:     c.text("channel"),
+		incarnation: incarnationOf(row.Partition),
+		createdAt:   c.time("createdAt"),
+	}
+	if c.err == nil && row.Partition != r.partition() {
+		c.fail("channel")
+	}
+	return r, c.err
+}
+
+// textPart is how much of a text goes into one column: below the 32 Ki that
+// Azure takes.
+const textPart = 32_000
+
+// blogRow is a blog as it is stored. The operation names the very write, so
+// that a writer recognises its own.
+func blogRow(partition, key string, d Draft, operation string) Row {
+	values := map[string]string{
+		formatColumn: format,
+		"title":      d.Title,
+		"userId":     d.UserID,
+		"operation":  operation,
+	}
+	for i, part := range textParts(d.Text) {
+		values[textColumn(i)] = part
+	}
+	return Row{Partition: partition, Key: key, Values: values}
+}
+
+func readBlog(row Row) (Blog, error) {
+	c := columns{row: row}
+	b := Blog{ID: row.Key, Title: c.text("title"), UserID: c.text("userId"), ETag: row.Version}
+	b.Text = c.text(textColumn(0))
+	for i := 1; ; i++ {
+		part, more := row.Values[textColumn(i)]
+		if !more {
+			break
+		}
+		b.Text += part
+	}
+	created, err := parseBlogKey(row.Key)
+	if err != nil {
+		c.fail("key")
+	}
+	b.CreatedAt = created
+	return b, c.err
+}
+
+func textColumn(i int) string { return "text" + strconv.Itoa(i) }
+
+// textParts cuts a text where no character is cut.
+func textParts(text string) []string {
+	var parts []string
+	begin, size := 0, 0
+	for i, r := range text {
+		n := utf16.RuneLen(r)
+		if size+n > textPart {
+			parts = append(parts, text[begin:i])
+			begin, size = i, 0
+		}
+		size += n
+	}
+	return append(parts, text[begin:])
+}
+
+// columns reads a row's values and keeps the first thing that is wrong.
+type columns struct {
+	row Row
+	err error
+}
+
+func (c *columns) text(column string) string {
+	value, ok := c.row.Values[column]
+	if !ok || c.row.Values[formatColumn] != format {
+		c.fail(column)
+	}
+	return value
+}
+
+func (c *columns) time(column string) time.Time {
+	text := c.text(column)
+	if text == "" || c.err != nil {
+		return time.Time{}
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		c.fail(column)
+	}
+	return t
+}
+
+func (c *columns) number(column string) int64 {
+	n, err := strconv.ParseInt(c.text(column), 10, 64)
+	if err != nil || n < 0 {
+		c.fail(column)
+	}
+	return n
+}
+
+func (c *columns) fail(column string) {
+	if c.err != nil {
+		return
+	}
+	if v := c.row.Values[formatColumn]; v != format {
+		c.err = fmt.Errorf("row %.80q of %.80q has format %.20q, and this program knows %q: %w", c.row.Key, c.row.Partition, v, format, ErrCorrupt)
+		return
+	}
+	c.err = fmt.Errorf("row %.80q of %.80q, %s %.80q: %w", c.row.Key, c.row.Partition, column, c.row.Values[column], ErrCorrupt)
+}
+
+// timeText writes a time in full; the zero time is empty.
+func timeText(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
