@@ -1,0 +1,136 @@
+package channels
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+const someIncarnation = "678f0a1b2c3d4e5f-0123456789abcdef"
+
+func TestMessage(t *testing.T) {
+	for _, name := range []string{"news", `"quoted"`, "日本", "x" + strings.Repeat("\u2028", 65) + "x"} {
+		want := message{1, name, someIncarnation}
+		got, err := parseMessage(record{channel: name, incarnation: someIncarnation}.message())
+		if err != nil || got != want {
+			t.Errorf("parsed %+v, %v, want %+v", got, err, want)
+		}
+	}
+	// The form must not change: messages of the old one may be under way.
+	const fixed = `{"v":1,"channel":"news","incarnation":"678f0a1b2c3d4e5f-0123456789abcdef"}`
+	if got := (record{channel: "news", incarnation: someIncarnation}).message(); got != fixed {
+		t.Errorf("message is %s, want %s", got, fixed)
+	}
+}
+
+func TestBadMessages(t *testing.T) {
+	for _, test := range []struct{ name, text, reason string }{
+		{"empty", "", "decode"},
+		{"not JSON", "delete news", "decode"},
+		{"not an object", `["news"]`, "decode"},
+		{"null", "null", "no version"},
+		{"no version", `{"channel":"news","incarnation":"` + someIncarnation + `"}`, "no version"},
+		{"unknown version", `{"v":2,"channel":"news","incarnation":"` + someIncarnation + `"}`, "version 2"},
+		{"version as text", `{"v":"1","channel":"news","incarnation":"` + someIncarnation + `"}`, "decode"},
+		{"no channel", `{"v":1,"incarnation":"` + someIncarnation + `"}`, "channel"},
+		{"no incarnation", `{"v":1,"channel":"news"}`, "incarnation"},
+		{"bad channel", `{"v":1,"channel":"a/b","incarnation":"` + someIncarnation + `"}`, "channel"},
+		{"bad incarnation", `{"v":1,"channel":"news","incarnation":"name"}`, "incarnation"},
+		{"more than is known", `{"v":1,"channel":"news","incarnation":"` + someIncarnation + `","all":true}`, "all"},
+		{"something behind it", `{"v":1,"channel":"news","incarnation":"` + someIncarnation + `"}{}`, "after"},
+		{"long", strings.Repeat(" ", 5000), "5000 bytes"},
+	} {
+		m, err := parseMessage(test.text)
+		if !errors.Is(err, ErrMessage) || !strings.Contains(err.Error(), test.reason) {
+			t.Errorf("%s: %+v, %v, want %v because of %q", test.name, m, err, ErrMessage, test.reason)
+		}
+	}
+}
+
+func FuzzMessage(f *testing.F) {
+	for _, seed := range []string{
+		`{"v":1,"channel":"news","incarnation":"678f0a1b2c3d4e5f-0123456789abcdef"}`,
+		`{"v":2}`, `{"v":1,"channel":"a/b"}`, `null`, "\xff", `{"v":1,"V":2}`,
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		m, err := parseMessage(text)
+		if err != nil {
+			if !errors.Is(err, ErrMessage) {
+				t.Errorf("parse %q: %v, which is not %v", text, err, ErrMessage)
+			}
+			return
+		}
+		again, err := parseMessage(record{channel: m.Channel, incarnation: m.Incarnation}.message())
+		if err != nil || again != m {
+			t.Errorf("parsed %+v, and then %+v, %v", m, again, err)
+		}
+		if checkName(m.Channel) != nil || checkIncarnation(m.Incarnation) != nil {
+			t.Errorf("parsed %+v", m)
+		}
+	})
+}
+
+func FuzzContinuation(f *testing.F) {
+	f.Add("blogs of news", sealContinuation("blogs of news", "after"))
+	f.Add("channels", "AAAA")
+	f.Fuzz(func(t *testing.T, scope, continuation string) {
+		after, err := openContinuation(scope, continuation)
+		if err != nil {
+			if _, ok := errors.AsType[*InputError](err); !ok {
+				t.Errorf("open %q: %v, which names no field", continuation, err)
+			}
+			return
+		}
+		if sealed := sealContinuation(scope, after); sealed != continuation {
+			t.Errorf("opened %q, which is %q", continuation, sealed)
+		}
+		if _, err := openContinuation(scope+"x", continuation); err == nil && continuation != "" {
+			t.Errorf("%q opens another list too", continuation)
+		}
+	})
+}
+
+func FuzzBlogRow(f *testing.F) {
+	f.Add("title", "text", "user")
+	f.Add("", strings.Repeat("🐕", 20_000), "")
+	f.Fuzz(func(t *testing.T, title, text, user string) {
+		d := Draft{Title: title, Text: text, UserID: user}
+		if d.check() != nil {
+			return
+		}
+		row := blogRow("p", "20260102T030405.000000000Z-00000000", d, "op")
+		if err := CheckWrites([]Write{{Verb: Insert, Row: row}}); err != nil {
+			t.Errorf("a good draft cannot be stored: %v", err)
+		}
+		got, err := readBlog(row)
+		if err != nil || got.Title != title || got.Text != text || got.UserID != user {
+			t.Errorf("stored %.100q %.100q %.100q, read %.300v, %v", title, text, user, got, err)
+		}
+	})
+}
+
+func TestStoredRows(t *testing.T) {
+	good := record{channel: "news", incarnation: someIncarnation, owner: "ann", state: deleting, counted: 7, through: "x"}
+	row := good.row()
+	if got, err := readRecord(row); err != nil || got != good {
+		t.Errorf("read %+v, %v, want %+v", got, err, good)
+	}
+	for _, test := range []struct{ column, value string }{
+		{"v", "2"}, {"v", ""}, {"state", "dead"}, {"counted", "-1"}, {"counted", "x"}, {"createdAt", "yesterday"}, {"channel", "other"},
+	} {
+		row := good.row()
+		row.Values[test.column] = test.value
+		if got, err := readRecord(row); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%s %q: %+v, %v, want %v", test.column, test.value, got, err, ErrCorrupt)
+		}
+	}
+	for column := range good.row().Values {
+		row := good.row()
+		delete(row.Values, column)
+		if got, err := readRecord(row); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("without %s: %+v, %v, want %v", column, got, err, ErrCorrupt)
+		}
+	}
+}

@@ -1,0 +1,396 @@
+package channels_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kennel/channels"
+	"kennel/internal/memory"
+	"kennel/internal/storetest"
+)
+
+// sweepAll sweeps from beginning to end.
+func (w *world) sweepAll(t *testing.T) (total channels.Swept) {
+	t.Helper()
+	p := w.start(nil, nil)
+	for from := ""; ; {
+		swept, err := p.Sweep(p.Context(), from)
+		if err != nil {
+			t.Errorf("sweep: %v", err)
+		}
+		total.Restarted += swept.Restarted
+		total.Fences += swept.Fences
+		total.Records += swept.Records
+		if from = swept.Next; from == "" {
+			return total
+		}
+	}
+}
+
+func TestSweepRestartsDeletions(t *testing.T) {
+	full := newWorld()
+	incarnation := full.fill(t, "news", 1_500)
+	full.fill(t, "other", 3)
+	for _, stopAt := range []string{channels.StepMarked, channels.StepFenceGone, channels.StepCounted, channels.StepErased} {
+		synctest.Test(t, func(t *testing.T) {
+			w := full.clone(nil)
+			w.dieAt(stopAt, func(p *process) { p.Delete(p.Context(), "news", "") })
+			w.queues = memory.NewQueues(nil) // the message is lost
+
+			time.Sleep(14 * time.Minute)
+			if swept := w.sweepAll(t); swept != (channels.Swept{}) {
+				t.Errorf("after 14 minutes: swept %+v, want nothing", swept)
+			}
+			time.Sleep(2 * time.Minute)
+			if swept := w.sweepAll(t); swept != (channels.Swept{Restarted: 1}) {
+				t.Errorf("after 16 minutes: swept %+v, want one restart", swept)
+			}
+			if swept := w.sweepAll(t); swept != (channels.Swept{}) {
+				t.Errorf("again at once: swept %+v, want nothing", swept)
+			}
+			w.host(t, func() *process { return w.start(nil, nil) })
+			w.gone(t, "news", incarnation, 1_500)
+			time.Sleep(24 * time.Hour)
+			if swept := w.sweepAll(t); swept != (channels.Swept{}) {
+				t.Errorf("a day later: swept %+v, want nothing", swept)
+			}
+			if _, err := w.start(nil, nil).Read(t.Context(), "other"); err != nil {
+				t.Errorf("another channel: %v", err)
+			}
+		})
+	}
+}
+
+// dieAt runs a process that is killed at that step.
+func (w *world) dieAt(step string, do func(*process)) (died bool) {
+	var p *process // of which Step needs to know
+	p = w.start(&channels.Options{Step: func(name string) {
+		if name == step {
+			died = true
+			p.Die()
+		}
+	}}, nil)
+	do(p)
+	return died
+}
+
+func TestSweepClearsFences(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld().clone(nil)
+		w.dieAt(channels.StepFencePut, func(p *process) { p.Create(p.Context(), "news", "ann") })
+		w.fill(t, "quiet", 0)
+		w.fill(t, "busy", 2)
+		p := w.start(nil, nil)
+		if _, err := p.Post(t.Context(), "busy", channels.Draft{Title: "t", UserID: "u"}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(59 * time.Minute)
+		if swept := w.sweepAll(t); swept != (channels.Swept{}) || w.blogs.Rows("") != 1+1+4 {
+			t.Errorf("after 59 minutes: swept %+v, %d rows", swept, w.blogs.Rows(""))
+		}
+		time.Sleep(2 * time.Minute)
+		w.requests.Store(0)
+		if swept := w.sweepAll(t); swept != (channels.Swept{Fences: 1}) || w.blogs.Rows("") != 1+4 {
+			t.Errorf("after an hour: swept %+v, %d rows; want the one fence gone", swept, w.blogs.Rows(""))
+		}
+		first := w.requests.Load()
+		w.requests.Store(0)
+		if swept := w.sweepAll(t); swept != (channels.Swept{}) {
+			t.Errorf("again: swept %+v, want nothing", swept)
+		}
+		if again := w.requests.Load(); again != 4 || first <= again {
+			t.Errorf("%d requests for looking at what was seen before, want one for each of four lists; %d before", again, first)
+		}
+		for _, name := range []string{"quiet", "busy", "news"} {
+			if _, _, err := p.Create(t.Context(), name, "ann"); err != nil {
+				t.Error(err)
+			}
+			if _, err := p.Post(t.Context(), name, channels.Draft{Title: "t", UserID: "u"}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// TestSlowCreator: a creator that wakes up after the sweep has cleared its
+// fence must not get a channel without one.
+func TestSlowCreator(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld().clone(nil)
+		p := w.start(&channels.Options{Step: func(name string) {
+			if name == channels.StepFencePut {
+				time.Sleep(3 * time.Hour) // the machine was asleep
+			}
+		}}, nil)
+		created := make(chan error)
+		go func() {
+			_, _, err := p.Create(p.Context(), "news", "ann")
+			created <- err
+		}()
+		time.Sleep(2 * time.Hour)
+		if swept := w.sweepAll(t); swept.Fences != 1 {
+			t.Errorf("swept %+v, want one fence", swept)
+		}
+		if err := <-created; err == nil {
+			t.Error("the channel was created without a fence")
+		}
+		q := w.start(nil, nil)
+		if _, err := q.Read(t.Context(), "news"); !errors.Is(err, channels.ErrNotFound) {
+			t.Errorf("read: %v, want %v", err, channels.ErrNotFound)
+		}
+		if d, err := q.Deletion(t.Context(), "news", ""); !errors.Is(err, channels.ErrNotFound) {
+			t.Errorf("deletion: %+v, %v; nothing was deleted", d, err)
+		}
+		if _, created, err := q.Create(t.Context(), "news", "ann"); err != nil || !created {
+			t.Errorf("create again: %v, %v", created, err)
+		}
+		time.Sleep(31 * 24 * time.Hour)
+		w.sweepAll(t)
+		if rows := w.channels.Rows(""); rows != 2 {
+			t.Errorf("%d rows among the channels, want the new channel's two", rows)
+		}
+	})
+}
+
+// TestLateFence: the request that puts up a fence may arrive when channel and
+// fence are gone, and so may that of a blog. Together they must not bring
+// anything back.
+func TestLateFence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var submits atomic.Int64
+		late := map[int64]time.Duration{1: 40 * time.Minute, 3: 50 * time.Minute} // the first tries of both
+		w := newWorld()
+		w.blogs = memory.NewTable(&memory.TableOptions{Options: memory.Options{Fate: func(c memory.Call) memory.Fate {
+			if c.Op != "Submit" {
+				return memory.Fate{}
+			}
+			if after, ok := late[submits.Add(1)]; ok {
+				return memory.Fate{Err: errReset, After: after}
+			}
+			return memory.Fate{}
+		}}})
+		p := w.start(nil, nil)
+		if _, _, err := p.Create(p.Context(), "news", "ann"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Post(p.Context(), "news", channels.Draft{Title: "t", UserID: "u"}); err != nil {
+			t.Fatal(err)
+		}
+		d, err := p.Delete(p.Context(), "news", "")
+		if err != nil || d.State != channels.Done || d.Deleted != 1 {
+			t.Fatalf("delete: %+v, %v", d, err)
+		}
+		w.wait()
+		time.Sleep(2 * time.Hour)
+		w.sweepAll(t)
+		if rows := w.blogs.Rows(""); rows != 0 {
+			t.Errorf("%d rows came back", rows)
+		}
+	})
+}
+
+func TestSweepForgetsRecords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld().clone(nil)
+		incarnation := w.fill(t, "news", 3)
+		p := w.start(nil, nil)
+		if _, err := p.Delete(t.Context(), "news", ""); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(29 * 24 * time.Hour)
+		if swept := w.sweepAll(t); swept != (channels.Swept{}) {
+			t.Errorf("after 29 days: swept %+v, want nothing", swept)
+		}
+		w.gone(t, "news", incarnation, 3)
+		time.Sleep(2 * 24 * time.Hour)
+		if swept := w.sweepAll(t); swept != (channels.Swept{Records: 1}) {
+			t.Errorf("after 31 days: swept %+v, want one record", swept)
+		}
+		if n := w.channels.Rows("") + w.blogs.Rows(""); n != 0 {
+			t.Errorf("%d rows are left", n)
+		}
+		if d, err := p.Delete(t.Context(), "news", ""); !errors.Is(err, channels.ErrNotFound) {
+			t.Errorf("delete: %+v, %v, want %v", d, err, channels.ErrNotFound)
+		}
+	})
+}
+
+// TestSweepInParts: a sweep that runs out of time goes on where it was.
+func TestSweepInParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld().clone(nil)
+		for i := range 250 {
+			w.dieAt(channels.StepMarked, func(p *process) {
+				p.Create(p.Context(), fmt.Sprint("news", i), "ann")
+				p.Delete(p.Context(), fmt.Sprint("news", i), "")
+			})
+		}
+		time.Sleep(time.Hour)
+		p := w.start(nil, nil)
+		total, calls := 0, 0
+		for from := ""; calls == 0 || from != ""; calls++ {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second) // less than Sweep keeps in reserve
+			swept, err := p.Sweep(ctx, from)
+			cancel()
+			if err != nil {
+				t.Fatal(err)
+			}
+			total += swept.Restarted
+			from = swept.Next
+		}
+		if total != 250 || calls < 3 {
+			t.Errorf("restarted %d in %d calls, want 250 in some", total, calls)
+		}
+		if _, err := p.Sweep(t.Context(), "nonsense"); err != nil {
+			t.Errorf("sweep from nonsense: %v", err)
+		}
+	})
+}
+
+// TestSweepGoesOn: one row that makes no sense does not keep the others.
+func TestSweepGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld().clone(nil)
+		bad := channels.Write{Verb: channels.Insert, Row: channels.Row{Partition: "a", Key: "x", Values: map[string]string{"v": "9", "state": "deleting"}}}
+		if _, err := w.channels.Submit(t.Context(), []channels.Write{bad}); err != nil {
+			t.Fatal(err)
+		}
+		w.dieAt(channels.StepMarked, func(p *process) {
+			p.Create(p.Context(), "news", "ann")
+			p.Delete(p.Context(), "news", "")
+		})
+		time.Sleep(time.Hour)
+		p := w.start(nil, nil)
+		swept, err := p.Sweep(p.Context(), "")
+		if swept.Restarted != 1 || !errors.Is(err, channels.ErrCorrupt) || !strings.Contains(err.Error(), `"9"`) {
+			t.Errorf("swept %+v, %v, want one restart and %v", swept, err, channels.ErrCorrupt)
+		}
+	})
+}
+
+// TestSteps kills the process at each named step, and what follows is right
+// all the same.
+func TestSteps(t *testing.T) {
+	var reached []string
+	full := newWorld()
+	incarnation := full.fill(t, "news", 7_100)
+	for _, step := range channels.Steps() {
+		synctest.Test(t, func(t *testing.T) {
+			w := full.clone(&memory.TableOptions{Options: memory.Options{Fate: (&memory.Line{RoundTrip: time.Millisecond}).Fate}})
+			var died bool
+			start := func() (p *process) {
+				p = w.start(&channels.Options{HandleFor: time.Millisecond, Step: func(name string) {
+					if name == step && !died {
+						died = true
+						p.Die()
+					}
+				}}, nil)
+				return p
+			}
+			p := start()
+			p.Create(p.Context(), "fresh", "ann")
+			p = start()
+			p.Delete(p.Context(), "fresh", "")
+			p = start()
+			p.Delete(p.Context(), "news", "")
+			w.host(t, start)
+			w.dieAt(channels.StepMarked, func(p *process) {
+				p.Create(p.Context(), "lost", "ann")
+				p.Delete(p.Context(), "lost", "")
+			})
+			w.dieAt(channels.StepFencePut, func(p *process) { p.Create(p.Context(), "never", "ann") })
+			w.queues = memory.NewQueues(nil)
+			for range 2 {
+				time.Sleep(2 * time.Hour)
+				p = start()
+				p.Sweep(p.Context(), "")
+				w.host(t, start)
+			}
+			w.sweepAll(t)
+			if died {
+				reached = append(reached, step)
+			}
+			p = w.start(nil, nil)
+			for _, name := range []string{"news", "fresh"} {
+				if _, err := p.Delete(p.Context(), name, ""); err != nil && !errors.Is(err, channels.ErrNotFound) {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+			w.host(t, start)
+			w.gone(t, "news", incarnation, 7_100)
+			if rows := w.blogs.Rows(""); rows != 0 {
+				t.Errorf("killed at %s: %d rows are left", step, rows)
+			}
+		})
+	}
+	if !slices.Equal(reached, channels.Steps()) {
+		t.Errorf("reached the steps %v, want all of %v", reached, channels.Steps())
+	}
+}
+
+// TestKilledCreator: wherever a creation is cut off, there is a channel that
+// takes blogs, or none, and in the end nothing that belongs to nobody.
+func TestKilledCreator(t *testing.T) {
+	for k := int64(1); k <= 5; k++ {
+		for _, after := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld()
+				kill := &storetest.Killer{N: k, After: after}
+				p := w.start(nil, kill)
+				p.Create(p.Context(), "news", "ann")
+				q := w.start(nil, nil)
+				_, err := q.Read(q.Context(), "news")
+				_, posted := q.Post(q.Context(), "news", channels.Draft{Title: "t", UserID: "u"})
+				if (err == nil) != (posted == nil) {
+					t.Errorf("%v: read: %v, post: %v", kill, err, posted)
+				}
+				time.Sleep(2 * time.Hour)
+				w.sweepAll(t)
+				rows := w.blogs.Rows("")
+				if err == nil && rows != 2 || err != nil && rows != 0 {
+					t.Errorf("%v: read: %v, %d rows are left", kill, err, rows)
+				}
+				if _, _, err := q.Create(q.Context(), "news", "ann"); err != nil {
+					t.Errorf("%v: create: %v", kill, err)
+				}
+				if _, err := q.Post(q.Context(), "news", channels.Draft{Title: "t", UserID: "u"}); err != nil {
+					t.Errorf("%v: post: %v", kill, err)
+				}
+			})
+		}
+	}
+}
+
+// TestLateMark: the request that marks a channel may arrive when its name
+// stands for another one.
+func TestLateMark(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		first := w.fill(t, "news", 3)
+		late := false
+		w.channels = w.channels.Clone(&memory.TableOptions{Options: memory.Options{Fate: func(c memory.Call) memory.Fate {
+			if c.Op == "Submit" && !late {
+				late = true
+				return memory.Fate{Err: errReset, After: time.Hour}
+			}
+			return memory.Fate{}
+		}}})
+		p := w.start(nil, nil)
+		if d, err := p.Delete(p.Context(), "news", first); err != nil || d.State != channels.Done {
+			t.Fatalf("delete: %+v, %v", d, err)
+		}
+		second := w.fill(t, "news", 2)
+		w.wait()
+		if ch, err := p.Read(p.Context(), "news"); err != nil || ch.Incarnation != second {
+			t.Errorf("the new channel: %+v, %v, want %s", ch, err, second)
+		}
+		w.gone(t, "news", first, 3)
+	})
+}

@@ -1,0 +1,151 @@
+package channels_test
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"kennel/channels"
+	"kennel/internal/memory"
+	"kennel/internal/storetest"
+)
+
+const (
+	cleanupQueue = "delete-channel-and-blogs"
+	lease        = 10 * time.Minute // for which the Functions host takes a message
+	retryAfter   = 30 * time.Second // what it waits after a failure
+)
+
+// world is what outlives all processes: two tables and a queue.
+type world struct {
+	channels, blogs *memory.Table
+	queues          *memory.Queues
+	requests        atomic.Int64 // by processes and by the host
+}
+
+func newWorld() *world {
+	return &world{channels: memory.NewTable(nil), blogs: memory.NewTable(nil), queues: memory.NewQueues(nil)}
+}
+
+// clone returns a world of its own in which everything is as it is here.
+func (w *world) clone(o *memory.TableOptions) *world {
+	return &world{channels: w.channels.Clone(o), blogs: w.blogs.Clone(o), queues: memory.NewQueues(nil)}
+}
+
+// process is the channels as one process sees them.
+type process struct {
+	*channels.Channels
+	*storetest.Process
+}
+
+// start returns a new process, which may be killed.
+func (w *world) start(o *channels.Options, kill *storetest.Killer) *process {
+	p := storetest.NewProcess(kill)
+	p.Requests = &w.requests
+	outbox := p.Outbox(memory.NewOutbox(w.queues, cleanupQueue))
+	return &process{channels.New(p.Table(w.channels), p.Table(w.blogs), outbox, o), p}
+}
+
+// host does what the Functions host does with the queue, until it is empty:
+// each message starts a process. It returns what belonged into the
+// dead-letter queue.
+func (w *world) host(t *testing.T, start func() *process) (dead []error) {
+	t.Helper()
+	begun := time.Now()
+	for {
+		waiting := w.queues.All(cleanupQueue)
+		if len(waiting) == 0 {
+			return dead
+		}
+		if time.Since(begun) > 8*24*time.Hour {
+			t.Fatalf("the queue never gets empty: %+v", waiting)
+		}
+		// The host's own requests may go wrong as well: then it tries again.
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		messages, _ := w.queues.Receive(ctx, cleanupQueue, 1, lease)
+		if len(messages) == 0 { // polling costs what it costs without us
+			next := slices.MinFunc(waiting, func(a, b memory.QueueMessage) int { return a.NextVisible.Compare(b.NextVisible) })
+			time.Sleep(max(0, time.Until(next.NextVisible)) + time.Second) // it is told in whole seconds
+			cancel()
+			continue
+		}
+		w.requests.Add(1)
+		m := messages[0]
+		p := start()
+		_, err := p.Handle(p.Context(), text(t, m.Body))
+		switch {
+		case p.Dead(): // nobody is left to answer
+		case err == nil, errors.Is(err, channels.ErrMessage):
+			if err != nil {
+				dead = append(dead, err)
+			}
+			w.requests.Add(1)
+			w.queues.Delete(ctx, cleanupQueue, m)
+		default:
+			w.queues.Update(ctx, cleanupQueue, m, retryAfter)
+		}
+		cancel()
+	}
+}
+
+func text(t *testing.T, body string) string {
+	t.Helper()
+	decoded, err := base64.StdEncoding.DecodeString(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(decoded)
+}
+
+// fill creates a channel and puts n blogs into it, past the API and fast. It
+// returns the incarnation.
+func (w *world) fill(t testing.TB, name string, n int) string {
+	t.Helper()
+	ch, created, err := w.start(nil, nil).Create(t.Context(), name, "ann")
+	if err != nil || !created {
+		t.Fatalf("create: %v, %v", created, err)
+	}
+	fill(t, w.blogs, name+"@"+ch.Incarnation, n)
+	return ch.Incarnation
+}
+
+func fill(t testing.TB, blogs channels.Table, partition string, n int) {
+	t.Helper()
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for done := 0; done < n; {
+		var writes []channels.Write
+		for ; done < n && len(writes) < channels.MaxTransaction; done++ {
+			writes = append(writes, channels.Write{Verb: channels.Insert, Row: channels.Row{
+				Partition: partition,
+				Key:       at.Add(time.Duration(done) * time.Second).Format("20060102T150405.000000000Z-00000000"),
+				Values:    map[string]string{"v": "1", "title": "t", "text0": "x", "userId": "bob", "operation": "0"},
+			}})
+		}
+		if _, err := blogs.Submit(t.Context(), writes); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// gone checks that nothing is left of an incarnation but its record.
+func (w *world) gone(t *testing.T, name, incarnation string, deleted int64) {
+	t.Helper()
+	if left := w.blogs.Rows(name + "@" + incarnation); left != 0 {
+		t.Errorf("%d rows are left of %s", left, incarnation)
+	}
+	d, err := w.start(nil, nil).Deletion(context.Background(), name, incarnation)
+	if err != nil {
+		t.Errorf("no record: %v", err)
+		return
+	}
+	if d.Channel != name || d.Incarnation != incarnation || d.State != channels.Done || d.Deleted != deleted {
+		t.Errorf("record %+v, want %d deleted of %s", d, deleted, incarnation)
+	}
+	if d.StartedAt.IsZero() || d.FinishedAt.Before(d.StartedAt) {
+		t.Errorf("record %+v has no sensible times", d)
+	}
+}

@@ -1,0 +1,127 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"kennel/channels"
+)
+
+// Process stands for one that can be killed: what it uses is passed through
+// its methods, and once it is dead nothing is sent any more, and no answer
+// heard.
+type Process struct {
+	Requests *atomic.Int64 // counts what is sent; may be shared; nil: nobody counts
+
+	kill *Killer
+	dead atomic.Bool
+	life context.Context
+	end  context.CancelFunc
+}
+
+// Killer kills the process that sends the N-th request of all processes that
+// it is given to: before that is sent, or when it is done and not answered yet.
+type Killer struct {
+	N     int64
+	After bool
+	sent  atomic.Int64
+}
+
+// Struck says that somebody was killed.
+func (k *Killer) Struck() bool { return k.sent.Load() >= k.N }
+
+func (k *Killer) String() string {
+	when := "before"
+	if k.After {
+		when = "after"
+	}
+	return fmt.Sprintf("killed %s request %d", when, k.N)
+}
+
+// ErrKilled is what a dead process hears.
+var ErrKilled = errors.New("the process is dead")
+
+// NewProcess returns a process that lives until kill strikes; nil never does.
+func NewProcess(kill *Killer) *Process {
+	p := &Process{kill: kill}
+	p.life, p.end = context.WithCancel(context.Background())
+	return p
+}
+
+// Context ends with the process.
+func (p *Process) Context() context.Context { return p.life }
+
+// Die kills the process here and now.
+func (p *Process) Die() {
+	p.dead.Store(true)
+	p.end()
+}
+
+// Dead says that the process was killed.
+func (p *Process) Dead() bool { return p.dead.Load() }
+
+// Table is a table as the process uses it.
+func (p *Process) Table(table channels.Table) channels.Table { return mortalTable{p, table} }
+
+// Outbox is an outbox as the process uses it.
+func (p *Process) Outbox(outbox channels.Outbox) channels.Outbox { return mortalOutbox{p, outbox} }
+
+func request[T any](p *Process, do func() (T, error)) (T, error) {
+	var none T
+	if p.Dead() {
+		return none, ErrKilled
+	}
+	last := false
+	if p.kill != nil {
+		last = p.kill.sent.Add(1) == p.kill.N
+	}
+	if last && !p.kill.After {
+		p.Die()
+		return none, ErrKilled
+	}
+	if p.Requests != nil {
+		p.Requests.Add(1)
+	}
+	answer, err := do()
+	if last {
+		p.Die()
+	}
+	if p.Dead() {
+		return none, ErrKilled
+	}
+	return answer, err
+}
+
+type mortalTable struct {
+	p     *Process
+	table channels.Table
+}
+
+func (t mortalTable) Get(ctx context.Context, partition, key string) (channels.Row, error) {
+	return request(t.p, func() (channels.Row, error) { return t.table.Get(ctx, partition, key) })
+}
+
+func (t mortalTable) Query(ctx context.Context, q channels.Query) (channels.Page, error) {
+	return request(t.p, func() (channels.Page, error) { return t.table.Query(ctx, q) })
+}
+
+func (t mortalTable) Submit(ctx context.Context, writes []channels.Write) ([]string, error) {
+	return request(t.p, func() ([]string, error) { return t.table.Submit(ctx, writes) })
+}
+
+type mortalOutbox struct {
+	p      *Process
+	outbox channels.Outbox
+}
+
+func (o mortalOutbox) Put(ctx context.Context, text string, delay time.Duration) (string, error) {
+	return request(o.p, func() (string, error) { return o.outbox.Put(ctx, text, delay) })
+}
+
+func (o mortalOutbox) Delete(ctx context.Context, receipt string) error {
+	_, err := request(o.p, func() (struct{}, error) { return struct{}{}, o.outbox.Delete(ctx, receipt) })
+	return err
+}
