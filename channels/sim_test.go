@@ -1,0 +1,338 @@
+package channels_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kennel/channels"
+	"kennel/internal/memory"
+	"kennel/internal/storetest"
+)
+
+var (
+	simulations = flag.Int("simulations", 100, "seeded simulations to run")
+	simulateOne = flag.Uint64("seed", 0, "run the one simulation with this seed")
+)
+
+// TestSimulations lets clients do everything at once that the API offers, on
+// few names and stores that fail in every way, kills processes at random, and
+// then checks that every row has its place.
+func TestSimulations(t *testing.T) {
+	t.Parallel()
+	if *simulateOne != 0 {
+		synctest.Test(t, func(t *testing.T) { simulate(t, *simulateOne) })
+		return
+	}
+	base := rand.Uint64()
+	t.Logf("seeds %d to %d", base, base+uint64(*simulations))
+	var deleted, failed int
+	for i := range *simulations {
+		seed := base + uint64(i)
+		synctest.Test(t, func(t *testing.T) {
+			s := simulate(t, seed)
+			deleted += s.deleted
+			failed += s.failed
+		})
+		if t.Failed() {
+			t.Fatalf("seed %d: run it alone with -run TestSimulations -seed %d", seed, seed)
+		}
+	}
+	t.Logf("%d simulations deleted %d channels; %d calls failed, as they should", *simulations, deleted, failed)
+	if deleted < *simulations || failed == 0 {
+		t.Errorf("%d channels and %d failures are too few to have tried anything", deleted, failed)
+	}
+}
+
+type simulation struct {
+	t     *testing.T
+	world *world
+
+	mu      sync.Mutex
+	rng     *rand.Rand
+	calm    bool // nothing goes wrong any more
+	posted  map[string]channels.Blog
+	touched map[string]bool // blogs that somebody updated or removed, or tried to
+	deleted int
+	failed  int
+}
+
+func simulate(t *testing.T, seed uint64) *simulation {
+	s := &simulation{t: t, rng: rand.New(rand.NewPCG(seed, 0)), posted: map[string]channels.Blog{}, touched: map[string]bool{}}
+	o := &memory.TableOptions{
+		Options: memory.Options{Fate: s.fate, Police: func(problem string) { t.Error(problem) }, ShuffleSeed: seed},
+		Scan:    s.scan,
+	}
+	s.world = &world{channels: memory.NewTable(o), blogs: memory.NewTable(o), queues: memory.NewQueues(&o.Options)}
+	var clients sync.WaitGroup
+	for range 5 {
+		clients.Go(s.client)
+	}
+	clients.Go(s.host)
+	clients.Wait()
+	s.settle()
+	s.check()
+	return s
+}
+
+func (s *simulation) below(n int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.rng.IntN(n)
+}
+
+func (s *simulation) fate(memory.Call) memory.Fate {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.calm {
+		return memory.Fate{}
+	}
+	fate := memory.Fate{
+		Delay: time.Duration(s.rng.IntN(20)) * time.Millisecond,
+		Back:  time.Duration(s.rng.IntN(20)) * time.Millisecond,
+	}
+	switch s.rng.IntN(40) {
+	case 0:
+		fate.Err, fate.Lost = memory.ErrBusy, true
+	case 1:
+		fate.Err = errReset
+	case 2:
+		fate.Err, fate.After = errReset, time.Duration(s.rng.IntN(60))*time.Second
+	}
+	return fate
+}
+
+// scan makes pages short, and some empty.
+func (s *simulation) scan(top int) int {
+	switch s.below(4) {
+	case 0:
+		return s.below(4)
+	case 1:
+		return top
+	}
+	return 1 + s.below(2*top)
+}
+
+// client lives some lives.
+func (s *simulation) client() {
+	for range 2 + s.below(3) {
+		o := &channels.Options{Parallel: 1 + s.below(4)}
+		if s.below(2) == 0 {
+			o.AcceptFor = -1
+		}
+		var kill *storetest.Killer
+		if s.below(2) == 0 {
+			kill = &storetest.Killer{N: 1 + int64(s.below(60)), After: s.below(2) == 0}
+		}
+		p := s.world.start(o, kill)
+		for range 5 + s.below(30) {
+			if p.Dead() {
+				break
+			}
+			s.call(p)
+			time.Sleep(time.Duration(s.below(2000)) * time.Millisecond)
+		}
+	}
+}
+
+func (s *simulation) call(p *process) {
+	ctx, cancel := context.WithTimeout(p.Context(), time.Duration(1+s.below(60))*time.Second)
+	defer cancel()
+	name := fmt.Sprint("news", s.below(3))
+	var err error
+	switch s.below(12) {
+	case 0, 1:
+		_, _, err = p.Create(ctx, name, fmt.Sprint("owner", s.below(2)))
+	case 2:
+		var d channels.Deletion
+		d, err = p.Delete(ctx, name, "")
+		if err == nil && d.State == channels.Done {
+			s.mu.Lock()
+			s.deleted++
+			s.mu.Unlock()
+		}
+	case 3:
+		_, err = p.Sweep(ctx, "")
+	case 4:
+		_, err = p.Deletion(ctx, name, "")
+	case 5, 6:
+		err = s.change(ctx, p, name)
+	default:
+		for range 1 + s.below(5) {
+			var blog channels.Blog
+			blog, err = p.Post(ctx, name, channels.Draft{Title: "t", Text: fmt.Sprint(s.below(1000)), UserID: "u"})
+			if err == nil {
+				s.mu.Lock()
+				s.posted[blog.ID] = blog
+				s.mu.Unlock()
+			}
+		}
+	}
+	if err != nil {
+		s.mu.Lock()
+		s.failed++
+		s.mu.Unlock()
+	}
+	for _, never := range []error{channels.ErrCorrupt, channels.ErrExists, channels.ErrLimit, channels.ErrToken, channels.ErrMessage} {
+		if errors.Is(err, never) && !errors.Is(err, storetest.ErrKilled) {
+			s.t.Errorf("%v: nobody should ever hear that", err)
+		}
+	}
+}
+
+// change updates or removes the first blog.
+func (s *simulation) change(ctx context.Context, p *process, name string) error {
+	list, err := p.Blogs(ctx, name, 1+s.below(3), "")
+	if err != nil || len(list.Items) == 0 {
+		return err
+	}
+	blog := list.Items[len(list.Items)-1]
+	s.mu.Lock()
+	s.touched[blog.ID] = true
+	s.mu.Unlock()
+	if s.below(2) == 0 {
+		return p.Remove(ctx, name, blog.ID, "")
+	}
+	_, err = p.Update(ctx, name, blog.ID, []string{blog.ETag, "*"}[s.below(2)], channels.Draft{Title: "u", UserID: "u"})
+	return err
+}
+
+// host delivers messages, sometimes twice, for an hour.
+func (s *simulation) host() {
+	for range 200 {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		messages, _ := s.world.queues.Receive(ctx, cleanupQueue, 1+s.below(3), time.Duration(1+s.below(600))*time.Second)
+		var invocations sync.WaitGroup
+		for _, m := range messages {
+			for range 1 + s.below(2) {
+				invocations.Go(func() {
+					var kill *storetest.Killer
+					if s.below(3) == 0 {
+						kill = &storetest.Killer{N: 1 + int64(s.below(10)), After: s.below(2) == 0}
+					}
+					p := s.world.start(nil, kill)
+					ctx, cancel := context.WithTimeout(p.Context(), 5*time.Minute)
+					defer cancel()
+					_, err := p.Handle(ctx, text(s.t, m.Body))
+					if errors.Is(err, channels.ErrMessage) {
+						s.t.Errorf("dead letter: %v", err)
+					}
+					if err == nil && !p.Dead() {
+						s.world.queues.Delete(ctx, cleanupQueue, m)
+					}
+				})
+			}
+		}
+		invocations.Wait()
+		cancel()
+		time.Sleep(time.Duration(s.below(3000)) * time.Millisecond)
+	}
+}
+
+// settle ends all faults and lets what was begun come to its end.
+func (s *simulation) settle() {
+	s.mu.Lock()
+	s.calm = true
+	s.mu.Unlock()
+	s.world.wait()
+	for range 2 {
+		s.world.host(s.t, func() *process { return s.world.start(nil, nil) })
+		time.Sleep(2 * time.Hour)
+		s.world.sweepAll(s.t)
+	}
+	s.world.host(s.t, func() *process { return s.world.start(nil, nil) })
+}
+
+// check that every row belongs to a channel that is there.
+func (s *simulation) check() {
+	p := s.world.start(nil, nil)
+	live := make(map[string]bool)
+	list, err := p.List(p.Context(), 1000, "")
+	for ; ; list, err = p.List(p.Context(), 1000, list.Continuation) {
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for _, ch := range list.Items {
+			live[ch.Name+"@"+ch.Incarnation] = true
+			if _, err := p.Post(p.Context(), ch.Name, channels.Draft{Title: "still open", UserID: "u"}); err != nil {
+				s.t.Errorf("%s is there and takes no blogs: %v", ch.Name, err)
+			}
+		}
+		if list.Continuation == "" {
+			break
+		}
+	}
+	blogs := s.rows(s.world.blogs)
+	for _, row := range blogs {
+		if !live[row.Partition] {
+			s.t.Errorf("row %s of %s has no channel", row.Key, row.Partition)
+		}
+	}
+	for _, row := range s.rows(s.world.channels) {
+		switch state := row.Values["state"]; {
+		case row.Key == "name" && !live[row.Partition+"@"+row.Values["incarnation"]]:
+			s.t.Errorf("the name %s stands for nothing", row.Partition)
+		case state == "live" && !live[row.Partition+"@"+row.Key]:
+			s.t.Errorf("incarnation %s of %s has no name", row.Key, row.Partition)
+		case state == "deleting":
+			s.t.Errorf("incarnation %s of %s never was deleted", row.Key, row.Partition)
+		}
+	}
+	// A blog of which its writer heard is there, unless its channel was
+	// deleted: then all that were posted before the channel now of that name
+	// are gone as well.
+	there := make(map[string]channels.Row)
+	for _, row := range blogs {
+		there[row.Key] = row
+	}
+	for id, blog := range s.posted {
+		row, ok := there[id]
+		if s.touched[id] || !ok {
+			continue
+		}
+		if row.Values["text0"] != blog.Text || row.Version != blog.ETag {
+			s.t.Errorf("blog %s is %+v, posted was %+v", id, row, blog)
+		}
+	}
+	for _, row := range s.rows(s.world.channels) {
+		if row.Key != "name" {
+			continue
+		}
+		created, err := time.Parse(time.RFC3339Nano, row.Values["createdAt"])
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		fence := row.Partition + "@" + row.Values["incarnation"]
+		for id, blog := range s.posted {
+			if got, ok := there[id]; ok && got.Partition == fence && blog.CreatedAt.Before(created) {
+				s.t.Errorf("blog %s is older than its channel", id)
+			}
+		}
+	}
+}
+
+func (s *simulation) rows(table *memory.Table) (rows []channels.Row) {
+	q := channels.Query{Top: 1000}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for {
+		page, err := table.Query(ctx, q)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		rows = append(rows, page.Rows...)
+		if q.After = page.Next; q.After == "" {
+			return rows
+		}
+		if strings.Count(q.After, "") > 10_000 {
+			s.t.Fatal("no end")
+		}
+	}
+}
