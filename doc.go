@@ -9,6 +9,8 @@
 //
 //   - ids: order numbers that never repeat, reserved a range at a time.
 //   - gate: is it released yet? Polled, and ready for signals.
+//   - channels: channels and their blogs over two tables, and a deletion that
+//     always finishes. Complete in itself; the app does not serve it yet.
 //
 // Begin with ids/store.go (the contract), then ids/claim.go (the protocol, as
 // pure state), ids/window.go (the hot path), ids/fill.go (what keeps it fed).
