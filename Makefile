@@ -16,7 +16,7 @@ build: ## Build bin/handler and bin/kennel
 
 test: ## Run all tests, with everything they need
 	go test -race -timeout 20m ./...
-	go test -timeout 10m -run '^TestSimulations$$' ./ids -simulations 20000
+	go test -timeout 10m -run '^Test(Simulations|SeedsReproduce)$$' ./ids -simulations 20000
 
 bench: ## Print every promised figure beside its bar
 	@mkdir -p bin

@@ -28,8 +28,8 @@ var planted = []struct {
 	{
 		"numbers are issued before the write is known to have succeeded", "claim.go",
 		[]string{
-			"	default:\n		return unclear, Range{}, nil\n	}\n}\n\nfunc (c *claim) applied",
-			"	default:\n		return c.applied(c.pending.next)\n	}\n}\n\nfunc (c *claim) applied",
+			"	default:\n		return unclear, Range{}, nil\n	}\n}\n\n// applied",
+			"	default:\n		return c.applied(c.pending.next, c.pending.reserves.Last+1)\n	}\n}\n\n// applied",
 		}, "TestClaim",
 	},
 	{
@@ -107,7 +107,7 @@ var planted = []struct {
 		"a sequence that somebody else created meanwhile is taken for ours", "claim.go",
 		[]string{
 			"	case errors.Is(err, ErrChanged):\n",
-			"	case errors.Is(err, ErrChanged) && c.pending.old.Version == \"\":\n		return c.applied(c.pending.next)\n	case errors.Is(err, ErrChanged):\n",
+			"	case errors.Is(err, ErrChanged) && c.pending.old.Version == \"\":\n		return c.applied(c.pending.next, c.pending.reserves.Last+1)\n	case errors.Is(err, ErrChanged):\n",
 		}, "TestClaim",
 	},
 	{

@@ -43,7 +43,7 @@ func openRemote(con *console, base, key string) (remote, error) {
 	// them with a key inside.
 	address, err := url.Parse(base)
 	if err != nil || address.Host == "" || (address.Scheme != "http" && address.Scheme != "https") {
-		return remote{}, usagef("--url is no address of an app: give one such as http://127.0.0.1:7071")
+		return remote{}, usagef("--url is no such thing: give the app's address, for instance http://127.0.0.1:7071")
 	}
 	if address.User != nil || address.RawQuery != "" || address.Fragment != "" {
 		return remote{}, usagef("--url must be the app's address alone, such as http://127.0.0.1:7071: put a function key into KENNEL_KEY")
