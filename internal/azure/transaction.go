@@ -52,6 +52,11 @@ func (t *Table) sendAll(ctx context.Context, writes []channels.Write) ([]string,
 		return nil, answered(ctx, err)
 	}
 	versions, err := readAnswers(answer.Header.Get("Content-Type"), body, len(writes))
+	for i, version := range versions {
+		if version == "" && writes[i].Verb != channels.Delete {
+			return nil, fmt.Errorf("the answer about row %d has no ETag", i)
+		}
+	}
 	if refusal, ok := errors.AsType[*Error](err); ok && refusal.RequestID == "" {
 		refusal.RequestID = answer.Header.Get("x-ms-request-id")
 	}

@@ -69,6 +69,7 @@ func TestTransactionAnswers(t *testing.T) {
 		{"refusal is no JSON", multipart202, changeset(strings.Replace(refusedPart("500 Internal Server Error", "x", "y"), "{", "<", 1)), errOther, "500"},
 		{"one answer for two", multipart202, changeset(created(`W/"1"`)), errOther, "2 rows"},
 		{"three answers for two", multipart202, changeset(created(`W/"1"`), created(`W/"2"`), created(`W/"3"`)), errOther, "2 rows"},
+		{"no version", multipart202, changeset(created(`W/"1"`), strings.Replace(created("x"), "ETag: x\r\n", "", 1)), errOther, "row 1"},
 		{"empty", multipart202, "", errOther, "answer"},
 		{"one byte", multipart202, "-", errOther, "answer"},
 		{"no line end", multipart202, "--batchresponse_b", errOther, "answer"},
