@@ -159,14 +159,20 @@ func (c *change) replaced(f Flag, err error) verdict {
 
 // signal returns what is to be told when the change is done.
 func (c *change) signal(did verdict) (s Signal, ok bool) {
+	s = Signal{Gate: c.gate, Released: c.to == released, Life: c.state.life}
 	switch {
 	case did == changed && c.made.Generation == c.state.base:
-		return Signal{Gate: c.gate, Life: c.state.life}, true // it proves no release
+		return Signal{Gate: c.gate}, true // it proves no release
 	case did == changed:
-		return Signal{c.gate, c.made.Generation, c.to == released, c.state.life}, true
+		s.Generation, s.At, s.By, s.Reason = c.made.Generation, c.made.At, c.made.By, c.made.Reason
 	case c.to == released:
 		// Whoever released it may have been killed before telling.
-		return Signal{c.gate, c.state.Generation, true, c.state.life}, true
+		s.Generation, s.At, s.By, s.Reason = c.state.Generation, c.state.ChangedAt, c.state.By, c.state.Reason
+	default:
+		return Signal{}, false
 	}
-	return Signal{}, false
+	if !s.whole() { // a person has written more into the document than a signal carries
+		s = Signal{Gate: c.gate}
+	}
+	return s, true
 }

@@ -3,6 +3,7 @@ package gate_test
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"kennel/gate"
@@ -41,6 +42,7 @@ func (s *simulation) events() (events []event) {
 		}
 		if json.Unmarshal([]byte(flag.Text), &e.state) == nil && len(e.state.History) > 0 {
 			last := e.state.History[len(e.state.History)-1]
+			e.state.ChangedAt, e.state.By, e.state.Reason = last.At, last.By, last.Reason
 			if last.Operation != lastOperation { // else somebody has put back what had been there
 				e.released, e.reason = last.Change == "release", last.Reason
 				lastOperation = last.Operation
@@ -84,6 +86,7 @@ func (s *simulation) judge() verdict {
 		}
 	}
 	s.judgeChanges(events)
+	s.judgeStates(events)
 	for _, w := range s.vigils {
 		if w.passed {
 			v.passed++
@@ -159,6 +162,20 @@ func (s *simulation) judgeWait(events []event, w vigil) float64 {
 		return float64(took) / float64(s.bound())
 	}
 	return 0
+}
+
+// judgeStates compares what waiters were told with what was ever stored.
+func (s *simulation) judgeStates(events []event) {
+	for _, told := range s.told {
+		ever := slices.ContainsFunc(events, func(e event) bool {
+			was := e.state
+			return told.Released == was.Released && told.Generation == was.Generation &&
+				told.ChangedAt.Equal(was.ChangedAt) && told.By == was.By && told.Reason == was.Reason
+		})
+		if never := told.Generation == 0 && !told.Released && told.By == "" && told.ChangedAt.IsZero(); !ever && !never {
+			s.t.Errorf("a waiter was told of a state that never was: %+v", told)
+		}
+	}
 }
 
 // judgeChanges compares what administrators were told with what was done.

@@ -129,7 +129,11 @@ func (e *explorer) procMoves(w *world, i int, try func(string, bool, func(*world
 		try(name+"hears "+what+", and will again", true, hear)
 	}
 	if p.up {
-		for _, s := range []Signal{{}, {Gate: "start"}, {Gate: "other", Generation: 9, Released: true}} {
+		for _, s := range []Signal{
+			{}, {Gate: "start"},
+			{Generation: 9, Released: true, At: w.admins[0].change.at, By: "nobody"},
+			{Gate: "other", Generation: 9, Released: true, At: w.admins[0].change.at, By: "nobody"},
+		} {
 			try(fmt.Sprintf("%shears a signal of nothing: %v", name, s), true, func(v *world) { v.procs[i].heard(s); v.settle(i) })
 		}
 	}

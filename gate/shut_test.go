@@ -17,12 +17,18 @@ import (
 
 // hand is a Signals that does what its owner says.
 type hand struct {
-	mu       sync.Mutex
-	listener gate.Listener
-	end      chan error
+	mu        sync.Mutex
+	listener  gate.Listener
+	end       chan error
+	published []gate.Signal
 }
 
-func (h *hand) Publish(context.Context, gate.Signal) error { return nil }
+func (h *hand) Publish(_ context.Context, s gate.Signal) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.published = append(h.published, s)
+	return nil
+}
 
 func (h *hand) Listen(ctx context.Context, l gate.Listener) error {
 	h.mu.Lock()
@@ -48,6 +54,20 @@ type scene struct {
 	*hand
 	store *memory.Gates
 	fate  atomic.Pointer[memory.Fate] // of all requests
+	gates *gate.Gates                 // of a process that hears signals
+}
+
+func newScene(t *testing.T) *scene {
+	s := &scene{hand: &hand{end: make(chan error)}}
+	s.fate.Store(&memory.Fate{})
+	s.store = memory.NewGates(&memory.Options{Fate: func(memory.Call) memory.Fate { return *s.fate.Load() }})
+	for _, release := range []bool{true, false, true, false} {
+		change(t, s.store, nil, release)
+	}
+	s.gates = running(t, s.store, &gate.Options{Signals: s})
+	time.Sleep(time.Second)
+	s.ear().Up()
+	return s
 }
 
 // Nothing but a release opens a gate.
@@ -58,10 +78,10 @@ func TestNoFalseStart(t *testing.T) {
 	text := func(text string) func(*scene) {
 		return func(s *scene) { s.store.Set("start", text) }
 	}
-	signal := func(signals ...gate.Signal) func(*scene) {
+	signal := func(gates string, life string, generations ...int64) func(*scene) {
 		return func(s *scene) {
-			for _, signal := range signals {
-				s.ear().Heard(signal)
+			for _, n := range generations {
+				s.ear().Heard(gate.Signal{Gate: gates, Generation: n, Released: true, Life: life, At: time.Now(), By: "bob"})
 			}
 		}
 	}
@@ -90,24 +110,18 @@ func TestNoFalseStart(t *testing.T) {
 				s.ear().Down(nil)
 			}
 		}, nil},
-		{"spurious wake-up", signal(gate.Signal{}), nil},
-		{"signal without generation", signal(gate.Signal{Gate: "start", Released: true}), nil},
-		{"signal of a generation of before", signal(gate.Signal{Gate: "start", Generation: 1, Released: true}, gate.Signal{Gate: "start", Generation: 2, Released: true}), nil},
-		{"signal of nonsense", signal(gate.Signal{Gate: "start", Generation: -9, Released: true}, gate.Signal{Gate: "start", Generation: gate.MaxGeneration + 1, Released: true}), nil},
-		{"signal of another gate", signal(gate.Signal{Gate: "other", Generation: 7, Released: true}), nil},
-		{"signal of another life", signal(gate.Signal{Gate: "start", Generation: 7, Released: true, Life: "another"}), nil},
+		{"spurious wake-up", func(s *scene) { s.ear().Heard(gate.Signal{}) }, nil},
+		{"signal without gate", signal("", "", 7), nil},
+		{"signal without generation", signal("start", "", 0), nil},
+		{"signal of a generation of before", signal("start", "", 1, 2), nil},
+		{"signal of nonsense", signal("start", "", -9, gate.MaxGeneration+1), nil},
+		{"signal of another gate", signal("other", "", 7), nil},
+		{"signal of another life", signal("start", "another", 7), nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &scene{hand: &hand{end: make(chan error)}}
-				s.fate.Store(&memory.Fate{})
-				s.store = memory.NewGates(&memory.Options{Fate: func(memory.Call) memory.Fate { return *s.fate.Load() }})
-				for _, release := range []bool{true, false, true, false} {
-					change(t, s.store, nil, release)
-				}
-				g := running(t, s.store, &gate.Options{Signals: s})
-				time.Sleep(time.Second)
-				s.ear().Up()
+				s := newScene(t)
+				g := s.gates
 				waits := []<-chan left{wait(t, g, 2, gate.MaxWait), wait(t, g, gate.Now, gate.MaxWait)}
 				time.Sleep(time.Second)
 				test.does(s)

@@ -97,6 +97,7 @@ type simulation struct {
 	mu      sync.Mutex
 	rng     *rand.Rand
 	vigils  []vigil
+	told    []gate.State     // what those who waited were told
 	changes map[string]error // by reason: what its administrator was told; errNothing if there was nothing to change
 	failed  int
 }
@@ -187,6 +188,11 @@ func (s *simulation) waiter(ctx context.Context) {
 		case err != nil:
 			s.mu.Lock()
 			s.failed++
+			s.mu.Unlock()
+		}
+		if err == nil {
+			s.mu.Lock()
+			s.told = append(s.told, w.State)
 			s.mu.Unlock()
 		}
 		if !w.Passed && w.Generation == v.after {

@@ -13,12 +13,13 @@ type State struct {
 	Generation int64  `json:"generation"` // how often it has been released; 0: never
 
 	// The change that has led here. All are zero for a gate that was never
-	// changed, and while only a signal has told of the change.
+	// changed.
 	ChangedAt time.Time `json:"changedAt,omitzero"`
 	By        string    `json:"by,omitempty"`
 	Reason    string    `json:"reason,omitempty"`
 
-	// History is the last changes, the newest last. It must not be changed.
+	// History is the last changes, the newest last. It must not be changed. It
+	// is empty while only a signal has told of the newest of them.
 	History []Transition `json:"history,omitempty"`
 
 	// A gate that was deleted and begun anew, or forced, has another life. Its

@@ -60,6 +60,10 @@ func TestWhoPasses(t *testing.T) {
 					if l.State.Gate != "start" {
 						t.Errorf("state %+v is of another gate", l.State)
 					}
+					if changed := l.State.Generation > 0; changed && (l.State.By != ann.By || l.State.Reason != ann.Reason || time.Since(l.State.ChangedAt) > 5*time.Minute) ||
+						!changed && !l.State.ChangedAt.IsZero() {
+						t.Errorf("state %+v does not tell who changed it last, when and why", l.State)
+					}
 				})
 			})
 		}

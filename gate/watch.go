@@ -180,16 +180,19 @@ func (w *watch) admits(p *waiter) bool {
 	return p.after != Now && w.state.Generation > max(p.after, w.stored.base)
 }
 
-// heard learns from a signal. One that is no news, is from another life or has
-// no gate says only that something has happened.
+// heard learns from a signal. One that is no news, is not whole, is from
+// another life or has no gate says only that something has happened.
 func (w *watch) heard(s Signal) {
-	told := State{Gate: w.gate, Generation: s.Generation, Released: s.Released}
+	told := State{
+		Gate: w.gate, Released: s.Released, Generation: s.Generation,
+		ChangedAt: s.At.UTC(), By: s.By, Reason: s.Reason,
+	}
 	if s.Gate != "" && s.Gate != w.gate {
 		return
 	}
 	w.hearsay, w.doubted = true, true
 	ours := s.Life == "" || w.life == "" || s.Life == w.life
-	if ours && s.Generation > 0 && s.Generation <= MaxGeneration && told.age() > w.state.age() {
+	if ours && s.Gate == w.gate && s.whole() && told.age() > w.state.age() {
 		w.state = told
 		w.life, w.peak = cmp.Or(w.life, s.Life), max(w.peak, s.Generation)
 	}

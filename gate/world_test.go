@@ -17,10 +17,11 @@ import (
 type world struct {
 	stored   Flag // no version: absent
 	version  int
-	life     string   // of what is stored
-	releases int64    // how many there ever were
-	deleted  bool     // by a person: once is enough
-	ops      []string // all changes ever made
+	life     string       // of what is stored
+	releases int64        // how many there ever were
+	deleted  bool         // by a person: once is enough
+	ops      []string     // all changes ever made
+	made     []Transition // the same, also of a gate that was deleted since
 	late     []lateWrite
 
 	procs  []proc
@@ -66,13 +67,14 @@ var errLost = errors.New("connection reset")
 func (a *admin) begin() {
 	a.count++
 	a.change = change{
-		gate: "start", to: a.todo[0], by: a.name, op: a.name + strconv.Itoa(a.count),
+		gate: "start", to: a.todo[0], by: a.name, reason: strconv.Itoa(a.count), op: a.name + strconv.Itoa(a.count),
 		at: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC),
 	}
 }
 
 func (w world) clone() world {
 	w.ops = slices.Clone(w.ops)
+	w.made = slices.Clone(w.made)
 	w.late = slices.Clone(w.late)
 	w.procs = slices.Clone(w.procs)
 	for i := range w.procs {
@@ -191,6 +193,7 @@ func (w *world) replace(old, new Flag) (Flag, error) {
 		panic(violation("operation " + entry.Operation + " is done twice"))
 	}
 	w.ops = append(w.ops, entry.Operation)
+	w.made = append(w.made, entry)
 	w.life = after.life
 	if after.Released {
 		w.releases++
@@ -218,6 +221,12 @@ func (w *world) settle(i int) {
 	p := &w.procs[i]
 	for range p.pass() {
 		p.passed = true
+		if !slices.ContainsFunc(w.made, func(t Transition) bool {
+			return t.By == p.state.By && t.Reason == p.state.Reason && t.At.Equal(p.state.ChangedAt) &&
+				t.Generation == p.state.Generation && (t.Change == released) == p.state.Released
+		}) {
+			panic(violation(fmt.Sprintf("process %d passes with a state that never was: %+v", i, p.state)))
+		}
 		if w.releases <= p.came && !p.open {
 			panic(violation(fmt.Sprintf("process %d starts falsely: has seen %d releases, and there were no more", i, p.came)))
 		}
@@ -238,6 +247,7 @@ func begun(start string, after []int64, scripts [2][]string, faults, polls int) 
 		w.version++
 		w.stored = Flag{Text: d.encode(), Version: strconv.Itoa(w.version)}
 		w.releases = s.Generation
+		w.made = append(w.made, t)
 	}
 	w.procs = make([]proc, len(after))
 	for i := range w.procs {
