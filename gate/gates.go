@@ -114,6 +114,7 @@ type Gates struct {
 	running  bool
 	stopped  bool
 	up       bool // signals are heard
+	listened bool // … or have been listened for at least
 }
 
 // New returns the gates of a store. It does no I/O and starts nothing.

@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 )
@@ -70,7 +71,7 @@ func (g *Gates) listen(ctx context.Context) {
 	told := false
 	for {
 		err := g.opt.Signals.Listen(ctx, listener{g})
-		listener{g}.Down(err)
+		listener{g}.listens(false)
 		if ctx.Err() != nil {
 			return
 		}
@@ -92,18 +93,31 @@ func (g *Gates) listen(ctx context.Context) {
 // listener passes signals on to the watchers.
 type listener struct{ g *Gates }
 
-func (l listener) Up() { l.listens(true) }
+func (l listener) Up() {
+	if l.listens(true) {
+		l.g.opt.Log.Info("signals of gates are heard: gates are polled rarely", "every", l.g.opt.PollRarely.String())
+	}
+}
 
-func (l listener) Down(error) { l.listens(false) }
+func (l listener) Down(why error) {
+	if l.listens(false) {
+		l.g.opt.Log.Warn("signals of gates are not heard for now: gates are polled, and a release may take as long as that to be seen",
+			"every", l.g.opt.PollOften.String(), "error", fmt.Sprint(why))
+	}
+}
 
-func (l listener) listens(up bool) {
+// listens tells all watchers whether signals are heard from now on, and
+// reports whether that is news.
+func (l listener) listens(up bool) (news bool) {
 	l.g.mu.Lock()
 	defer l.g.mu.Unlock()
-	l.g.up = up
+	news = l.g.up != up || !l.g.listened
+	l.g.up, l.g.listened = up, true
 	for _, w := range l.g.watchers {
 		w.listens(up)
 		w.rouse()
 	}
+	return news
 }
 
 func (l listener) Heard(s Signal) {

@@ -190,6 +190,32 @@ func TestTroubleIsSaidOnce(t *testing.T) {
 	})
 }
 
+// Listening that breaks off is said, once for each time it does, and so is
+// that signals are heard again.
+func TestListeningIsSaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &hand{end: make(chan error)}
+		var log lines
+		running(t, memory.NewGates(nil), &gate.Options{Signals: h, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		time.Sleep(time.Second)
+		for range 2 {
+			for range 3 {
+				h.ear().Down(errors.New("no connection"))
+			}
+			h.ear().Up()
+		}
+		for text, want := range map[string]int{
+			"signals of gates are not heard for now": 2,
+			"no connection":                          2,
+			"signals of gates are heard":             2,
+		} {
+			if got := strings.Count(log.String(), text); got != want {
+				t.Errorf("the log says %q %d times, want %d:\n%s", text, got, want, log.String())
+			}
+		}
+	})
+}
+
 // lines is a log that can be read while it is written.
 type lines struct {
 	mu sync.Mutex
