@@ -26,7 +26,7 @@ var layers = map[string][]string{
 	"gate":     {"golang.org/x/sync"},
 	"ids":      {"golang.org/x/sync"},
 
-	"internal/azure":         {"kennel/channels", "kennel/gate", "kennel/ids", azureSDK},
+	"internal/azure":         {"kennel/channels", "kennel/gate", "kennel/ids", azureSDK, "github.com/Azure/go-amqp"}, // whose errors the SDK hands through
 	"internal/azurite":       {},
 	"internal/config":        {},
 	"internal/customhandler": {},

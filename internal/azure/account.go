@@ -104,19 +104,20 @@ func open[Client any](a Account, name, address string,
 	if u.Scheme != "https" {
 		return nil, fmt.Errorf("open %s storage: the %s address %s is not https, and signing in by identity needs that", name, name, u)
 	}
-	identity, err := a.identity()
+	as, err := identity(a.ManagedIdentity, a.ClientID)
 	if err != nil {
 		return nil, fmt.Errorf("open %s storage: %w", name, err)
 	}
-	client, err := byIdentity(address, identity)
+	client, err := byIdentity(address, as)
 	if err != nil {
 		return nil, fmt.Errorf("open %s storage: %w", name, safe(err))
 	}
 	return client, nil
 }
 
-func (a Account) identity() (azcore.TokenCredential, error) {
-	if !a.ManagedIdentity {
+// identity is what this process signs in as.
+func identity(managed bool, clientID string) (azcore.TokenCredential, error) {
+	if !managed {
 		identity, err := azidentity.NewDefaultAzureCredential(nil)
 		if err != nil {
 			return nil, errors.New("find an identity: " + oneLine(err))
@@ -124,8 +125,8 @@ func (a Account) identity() (azcore.TokenCredential, error) {
 		return identity, nil
 	}
 	options := &azidentity.ManagedIdentityCredentialOptions{}
-	if a.ClientID != "" {
-		options.ID = azidentity.ClientID(a.ClientID)
+	if clientID != "" {
+		options.ID = azidentity.ClientID(clientID)
 	}
 	identity, err := azidentity.NewManagedIdentityCredential(options)
 	if err != nil {
