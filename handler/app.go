@@ -22,11 +22,15 @@ const (
 	gatesContainer   = "globalflags"
 )
 
+// signalsTopic carries what happens to gates to all instances.
+const signalsTopic = "signals"
+
 // app is the wired program.
 type app struct {
 	host      *customhandler.App
 	sequences *ids.Set
 	gates     *gate.Gates
+	signals   *azure.Signals // nil without a Service Bus
 }
 
 // newApp wires everything and asks nothing of storage.
@@ -52,7 +56,15 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 	if err != nil {
 		return nil, err
 	}
-	gates, err := gate.New(azure.NewGates(blobs, gatesContainer), &gate.Options{Log: log})
+	signals, err := openSignals(cfg.ServiceBus)
+	if err != nil {
+		return nil, err
+	}
+	gateOptions := &gate.Options{Log: log}
+	if signals != nil {
+		gateOptions.Signals = signals
+	}
+	gates, err := gate.New(azure.NewGates(blobs, gatesContainer), gateOptions)
 	if err != nil {
 		return nil, err
 	}
@@ -65,6 +77,7 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 		}),
 		sequences: sequences,
 		gates:     gates,
+		signals:   signals,
 	}
 	u := unleash{gates: gates, signedIn: cfg.SignedIn}
 	a.host.HTTP("NextOrderId", "req", nextOrderID(sequences), "POST /api/sequences/{sequence}/next")
@@ -98,4 +111,25 @@ func (a *app) run(ctx context.Context, listener net.Listener) error {
 	return errors.Join(err, watched)
 }
 
-func (a *app) close(ctx context.Context) error { return a.sequences.Close(ctx) }
+// close gives back what this process holds.
+func (a *app) close(ctx context.Context) error {
+	err := a.sequences.Close(ctx)
+	if a.signals != nil {
+		a.signals.Close()
+	}
+	return err
+}
+
+// openSignals returns nil if no Service Bus is given: then gates are polled.
+func openSignals(b config.ServiceBus) (*azure.Signals, error) {
+	if !b.Given() {
+		return nil, nil
+	}
+	bus := azure.Bus{
+		ConnectionString: b.ConnectionString,
+		Namespace:        b.Namespace,
+		ManagedIdentity:  b.ManagedIdentity,
+		ClientID:         b.ClientID,
+	}
+	return bus.OpenSignals(signalsTopic, nil)
+}

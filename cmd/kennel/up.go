@@ -139,7 +139,7 @@ func up(ctx context.Context, con *console, o upOptions) error {
 			return err
 		}
 		defer buses.stop() // after the app; what was in them is gone, and nobody asks how
-		ready.ServiceBus, ready.ServiceBusSecondary = buses.primary.connection, buses.secondary.connection
+		ready.ServiceBus, ready.ServiceBusSecondary = buses.primary.ConnectionString(), buses.secondary.ConnectionString()
 		app.settings[busSetting], app.settings[standInBus] = ready.ServiceBus, ready.ServiceBusSecondary
 	}
 	if !isDevelopment(app.storage) {

@@ -15,8 +15,7 @@
 //	})
 //
 // The administration client takes b.AdminTransport() as its Transport. Local
-// runs use Serve and Admin instead, with UseDevelopmentEmulator=true in the
-// connection string.
+// runs use Listen instead, which has a connection string of its own.
 //
 // # What it does
 //
