@@ -156,6 +156,13 @@ type Watched struct {
 	Trouble string `json:"trouble,omitempty"` // what the last look has met
 }
 
+// Hears says whether signals are heard now, so that gates are polled rarely.
+func (g *Gates) Hears() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.up
+}
+
 // Watched returns the gates that are watched now, without their histories.
 func (g *Gates) Watched() map[string]Watched {
 	g.mu.Lock()

@@ -31,6 +31,7 @@ type statusAnswer struct {
 	StartedAt time.Time               `json:"startedAt"`
 	Go        string                  `json:"go"`
 	Storage   storageStatus           `json:"storage"`
+	Signals   signalsStatus           `json:"signals"`
 	Sequences map[string]ids.Stats    `json:"sequences"`
 	Gates     map[string]gate.Watched `json:"gates"` // those that are waited at here
 }
@@ -39,6 +40,11 @@ type storageStatus struct {
 	Account   string `json:"account"`
 	Reachable bool   `json:"reachable"`
 	Error     string `json:"error,omitempty"`
+}
+
+type signalsStatus struct {
+	Bus   string `json:"bus"`
+	Heard bool   `json:"heard"` // otherwise gates are polled
 }
 
 // status serves GET /api/status. It is 200 also when degraded: the answer is
@@ -50,6 +56,7 @@ func status(cfg config.Config, store ids.Store, sequences *ids.Set, gates *gate.
 			StartedAt: started.UTC(),
 			Go:        runtime.Version(),
 			Storage:   storageStatus{Account: cfg.Storage.String(), Reachable: true},
+			Signals:   signalsStatus{Bus: cfg.ServiceBus.String(), Heard: gates.Hears()},
 			Sequences: sequences.Stats(),
 			Gates:     gates.Watched(),
 		}
