@@ -12,6 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"kennel/gate"
+	"kennel/internal/devbus"
 )
 
 // scriptHandler starts a handler of its own beside the one behind the local
@@ -44,6 +45,45 @@ func scriptHandler(ts *testscript.TestScript, _ bool, args []string) {
 	})
 }
 
+// scriptBus starts a bus of the script's own, to which no "kennel up" has a
+// hand, cuts it off, and mends it.
+func scriptBus(ts *testscript.TestScript, _ bool, args []string) {
+	run := ts.Value(busKey{}).(*busRun)
+	switch strings.Join(args, " ") {
+	case "start":
+		bus, err := devbus.Listen(nil)
+		ts.Check(err)
+		ts.Defer(bus.Close)
+		ts.Check(bus.CreateTopic(signalsTopic, nil))
+		run.bus = bus
+		ts.Setenv("BUS", bus.ConnectionString())
+	case "cut":
+		run.bus.Fail(devbus.Fault{Kind: devbus.RefuseDial})
+		run.bus.DropConnections()
+	case "mend":
+		run.bus.Heal()
+	default:
+		ts.Fatalf("usage: bus start|cut|mend")
+	}
+}
+
+// busKey finds the bus among the values of a script.
+type busKey struct{}
+
+type busRun struct{ bus *devbus.Local }
+
+// scriptHears waits until an app hears signals, or with ! until it does not.
+func scriptHears(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: [!] hears URL")
+	}
+	eventually(ts, "signals heard: still "+strconv.FormatBool(neg), func() bool {
+		var status struct{ Signals struct{ Heard bool } }
+		readStatus(ts, args[0], &status)
+		return status.Signals.Heard != neg
+	})
+}
+
 // scriptWaiting waits for others to wait.
 func scriptWaiting(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 3 {
@@ -52,13 +92,17 @@ func scriptWaiting(ts *testscript.TestScript, _ bool, args []string) {
 	want, err := strconv.Atoi(args[2])
 	ts.Check(err)
 	eventually(ts, "nobody waits at "+args[1], func() bool {
-		resp, err := http.Get(args[0] + "/api/status")
-		ts.Check(err)
-		defer resp.Body.Close()
 		var status struct{ Gates map[string]gate.Watched }
-		ts.Check(json.NewDecoder(resp.Body).Decode(&status))
+		readStatus(ts, args[0], &status)
 		return status.Gates[args[1]].Waiting == want
 	})
+}
+
+func readStatus(ts *testscript.TestScript, address string, status any) {
+	resp, err := http.Get(address + "/api/status")
+	ts.Check(err)
+	defer resp.Body.Close()
+	ts.Check(json.NewDecoder(resp.Body).Decode(status))
 }
 
 // eventually looks until something is so.

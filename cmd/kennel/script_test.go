@@ -44,6 +44,10 @@ func TestMain(m *testing.M) {
 //	                           sent a signal is gone; each NAME was among that
 //	handler NAME [SETTING…] start one more handler on $STORAGE; sets $NAME to its
 //	                           address
+//	bus start|cut|mend         start a bus of the script's own and set $BUS to its
+//	                           connection string; cut it off; mend it
+//	hears URL                  wait until the app there hears signals; with ! until
+//	                           it does not
 //	waiting URL GATE N         wait until N wait at the gate in the process there
 //	crowd CLIENTS KILLS STORAGE
 //	                           draw with many clients, and kill a second
@@ -60,6 +64,7 @@ func TestScripts(t *testing.T) {
 			// A program under the race detector sleeps for a second before it ends.
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			env.Values[upKey{}] = new(upRun)
+			env.Values[busKey{}] = new(busRun)
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
@@ -83,6 +88,8 @@ func TestScripts(t *testing.T) {
 			"crowd":   scriptCrowd,
 			"handler": scriptHandler,
 			"waiting": scriptWaiting,
+			"bus":     scriptBus,
+			"hears":   scriptHears,
 		},
 		RequireExplicitExec: true,
 	})

@@ -83,7 +83,7 @@ func scriptUp(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	u.cmd = exec.Command(kennel, append([]string{"up", "--json"}, args...)...)
 	u.cmd.Dir = ts.MkAbs(".")
-	for _, name := range []string{"PATH", "HOME", "XDG_CACHE_HOME", "TMPDIR", "GORACE", "AzureWebJobsStorage", "CORETOOLS"} {
+	for _, name := range []string{"PATH", "HOME", "XDG_CACHE_HOME", "TMPDIR", "GORACE", "AzureWebJobsStorage", "ServiceBus", "CORETOOLS"} {
 		if value := ts.Getenv(name); value != "" {
 			u.cmd.Env = append(u.cmd.Env, name+"="+value)
 		}
