@@ -208,7 +208,7 @@ func (c Change) check() error {
 		return fmt.Errorf("%w: who changes the gate and why has to be UTF-8", ErrInvalid)
 	case strings.ContainsFunc(c.By, unicode.IsControl):
 		return fmt.Errorf("%w: the name of who changes the gate holds control characters", ErrInvalid)
-	case strings.ContainsFunc(strings.NewReplacer("\n", "", "\t", "").Replace(c.Reason), unicode.IsControl):
+	case strings.ContainsFunc(c.Reason, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }):
 		return fmt.Errorf("%w: the reason holds control characters other than new lines and tabs", ErrInvalid)
 	}
 	return nil

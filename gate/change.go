@@ -36,6 +36,7 @@ type change struct {
 	known   bool
 
 	pending *Flag      // a write whose outcome is not known yet
+	planned State      // what pending makes of the gate
 	base    Flag       // what pending is to replace
 	made    Transition // the entry that pending adds
 }
@@ -88,7 +89,8 @@ func (c *change) decide() error {
 	c.made = Transition{
 		Change: c.to, Generation: generation, At: c.at, By: c.by, Reason: c.reason, Operation: c.op, Replaced: replaced,
 	}
-	c.base, c.pending = c.held, &Flag{Text: next(from, c.made).encode()}
+	document := next(from, c.made)
+	c.base, c.pending, c.planned = c.held, &Flag{Text: document.encode()}, document.state(c.gate)
 	return nil
 }
 
@@ -144,8 +146,7 @@ func (c *change) forgotten() bool {
 func (c *change) replaced(f Flag, err error) verdict {
 	switch {
 	case err == nil:
-		c.held, c.corrupt = f, nil
-		c.state, c.corrupt = parse(c.gate, f.Text)
+		c.held, c.state, c.corrupt = f, c.planned, nil
 		return changed
 	case errors.Is(err, ErrChanged):
 		// Somebody else's write, or the echo of our own: only a Load can tell.
