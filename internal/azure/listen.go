@@ -64,6 +64,15 @@ func (s *Signals) Listen(ctx context.Context, l gate.Listener) error {
 	}
 }
 
+// mostCredit is how many signals the bus may send before it is asked for more.
+// To ask is a frame each time, which a crowd of instances would all send in
+// the very moment of a release; so we go on with what the bus still has.
+const mostCredit = 64
+
+// atOnce has the SDK hand over a message as it comes, instead of waiting for
+// more to go with it.
+var atOnce = &azservicebus.ReceiveMessagesOptions{TimeAfterFirstMessage: 1}
+
 // errGone says that the subscription was removed: by hand, or by Service Bus
 // while we could not use it.
 var errGone = errors.New("the subscription of this process is gone")
@@ -76,6 +85,8 @@ type ear struct {
 	subscribed bool // our subscription is there, as far as we know
 	fresh      bool // … and was made for what is heard now
 	tried      bool // it may be there
+
+	credit int // how many signals the bus may still send before it is asked for more
 }
 
 // hear listens until something is wrong, and then returns what. It uses a
@@ -98,6 +109,7 @@ func (e *ear) hear(ctx context.Context) error {
 	if err != nil {
 		return busFailed(err)
 	}
+	e.credit = 0
 	if err = e.knock(ctx, r); err == nil {
 		e.to.Up()
 	}
@@ -130,12 +142,15 @@ func (e *ear) knock(ctx context.Context, r *azservicebus.Receiver) error {
 func (e *ear) next(ctx context.Context, r *azservicebus.Receiver) error {
 	waiting, cancel := context.WithTimeout(ctx, heartbeat)
 	defer cancel()
+	if e.credit == 0 {
+		e.credit = mostCredit
+	}
 	var messages []*azservicebus.ReceivedMessage
 	err := surviving(func() (err error) {
-		// One at a time comes at once; for more the SDK waits.
-		messages, err = r.ReceiveMessages(waiting, 1, nil)
+		messages, err = r.ReceiveMessages(waiting, e.credit, atOnce)
 		return err
 	})
+	e.credit = max(0, e.credit-len(messages))
 	for _, m := range messages {
 		e.to.Heard(decodeSignal(m.Body))
 	}
