@@ -8,7 +8,7 @@
 // golang.org/x/sync, and knows neither Azure nor the Functions host.
 //
 //   - ids: order numbers that never repeat, reserved a range at a time.
-//   - gate: is it released yet? Polled, and ready for signals.
+//   - gate: is it released yet? Signalled, and polled to be sure.
 //   - channels: channels and their blogs over two tables, and a deletion that
 //     always finishes. Complete in itself; the app does not serve it yet.
 //
@@ -20,7 +20,7 @@
 // # How the jobs reach the world
 //
 //   - internal/azure: everything that imports the Azure SDK, among it the
-//     stores of ids and gates over blobs.
+//     stores of ids and gates over blobs, and the gates' signals.
 //   - internal/memory: the same stores in memory, as strict as Azure, with a
 //     hook that decides what goes wrong.
 //   - internal/storetest: what every store must do, as tests. Memory and
