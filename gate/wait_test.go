@@ -201,14 +201,15 @@ func TestEndOfWaiting(t *testing.T) {
 			t.Errorf("wait of a caller who has gone: %v, want %v", err, cause)
 		}
 		stop()
-		if l := <-early; !errors.Is(l.err, gate.ErrStopped) || l.Passed {
-			t.Errorf("wait in a process that stops: %+v, %v, want %v", l.Waited, l.err, gate.ErrStopped)
+		stopped := time.Now()
+		if l := <-early; !errors.Is(l.err, gate.ErrStopped) || l.Passed || l.at != stopped {
+			t.Errorf("wait in a process that stops: %+v, %v after %v, want %v at once", l.Waited, l.err, l.at.Sub(stopped), gate.ErrStopped)
 		}
 		if err := <-done; err != nil {
 			t.Errorf("run: %v", err)
 		}
-		if w, err := g.Wait(t.Context(), "start", 0, time.Second); !errors.Is(err, gate.ErrStopped) {
-			t.Errorf("wait after that: %+v, %v, want %v", w, err, gate.ErrStopped)
+		if w, err := g.Wait(t.Context(), "start", 0, time.Second); !errors.Is(err, gate.ErrStopped) || time.Now() != stopped {
+			t.Errorf("wait after that: %+v, %v after %v, want %v at once", w, err, time.Since(stopped), gate.ErrStopped)
 		}
 		if err := g.Run(t.Context()); err == nil {
 			t.Error("gates have run again")
@@ -281,4 +282,20 @@ func TestDeletedGate(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Once a gate that was released is gone, nobody passes any more.
+func TestDeletedWhileReleased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewGates(nil)
+		g := running(t, store, nil)
+		change(t, store, nil, true)
+		if l := <-wait(t, g, gate.Now, gate.MaxWait); !l.Passed {
+			t.Fatalf("%+v, %v, want to pass", l.Waited, l.err)
+		}
+		store.Delete("start")
+		if l := <-wait(t, g, gate.Now, time.Minute); l.Passed || l.err != nil || l.State.Released {
+			t.Errorf("%+v, %v, want the time to be over at a gate that is shut", l.Waited, l.err)
+		}
+	})
 }
