@@ -125,6 +125,29 @@ func TestPollsWhenCutOff(t *testing.T) {
 	}
 }
 
+// A signal that overtakes a look when signals are not relied on does not make
+// the next one later than a poll would be.
+func TestPollsAfterOvertakenLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		s.ear().Down(errors.New("EOF"))
+		s.fate.Store(slow)
+		for generation := int64(2); generation < 30; generation++ {
+			c := wait(t, s.gates, generation, gate.MaxWait)
+			wait(t, s.gates, gate.Now, time.Second) // so there is a look now
+			time.Sleep(60 * time.Millisecond)
+			s.ear().Heard(gate.Signal{Gate: "start"})
+			s.atOnce(t, true)
+			released := time.Now()
+			if l := <-c; !l.Passed || l.at.Sub(released) > often+often/10+100*time.Millisecond {
+				t.Errorf("%+v, %v, %v after the release, want to have polled", l.Waited, l.err, l.at.Sub(released))
+			}
+			s.atOnce(t, false)
+			time.Sleep(10 * time.Second)
+		}
+	})
+}
+
 // Where signals are heard, as far as anybody knows, there are polls still.
 func TestPollsThroughSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -64,6 +64,8 @@ func (p *pace) next(now time.Time, wish wish, failed int) time.Duration {
 		return 0
 	case lookSoon:
 		return p.upTo(min(confirmWithin, p.rarely))
+	case lookSooner:
+		return p.upTo(min(confirmWithin, p.often))
 	case lookLater:
 		return p.upTo(p.bound(failed))
 	case lookOften:

@@ -37,6 +37,9 @@ func TestNextTurn(t *testing.T) {
 		if wait := p.next(now, lookSoon, 0); wait < 0 || wait > confirmWithin {
 			t.Errorf("confirms after %v, want within %v", wait, confirmWithin)
 		}
+		if wait := p.next(now, lookSooner, 0); wait < 0 || wait > often {
+			t.Errorf("confirms after %v, want as soon as it would poll, within %v", wait, often)
+		}
 		if wait := p.next(now, lookNow, 0); wait != 0 {
 			t.Errorf("now is in %v", wait)
 		}

@@ -182,6 +182,11 @@ var inWatching = []plantedBug{
 		"TestSimulations",
 	},
 	{
+		"a signal that is not relied on slows polls down", "watch.go",
+		[]string{"		return lookSooner\n", "		return lookSoon\n"},
+		"TestPollsAfterOvertakenLooks",
+	},
+	{
 		"polls stay rare when signals are cut off", "watch.go",
 		[]string{"w.up, w.covered, w.coverer = up, false, false", "w.up, w.covered, w.coverer = up, w.covered, w.coverer"},
 		"TestPollsWhenCutOff",

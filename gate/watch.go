@@ -69,6 +69,7 @@ const (
 	lookOften              // they are not: poll
 	lookLater              // the last look got no answer: back off
 	lookSoon               // a signal wants to be confirmed: in our turn
+	lookSooner             // the same while signals are not relied on: no later than a poll
 	lookNow                // somebody has come
 )
 
@@ -78,8 +79,10 @@ func (w *watch) wish() wish {
 		return lookLater // whoever comes: many come
 	case !w.begun || w.asked:
 		return lookNow
-	case w.hearsay:
+	case w.hearsay && w.covered:
 		return lookSoon
+	case w.hearsay:
+		return lookSooner
 	case w.covered:
 		return lookRarely
 	default:
