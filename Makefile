@@ -17,10 +17,11 @@ build: ## Build bin/handler and bin/kennel
 test: ## Run all tests, with everything they need
 	go test -race -timeout 20m ./...
 	go test -timeout 10m -run '^Test(Simulations|SeedsReproduce)$$' ./ids -simulations 20000
+	go test -timeout 10m -run '^Test(Simulations|SeedsReproduce|EveryOrder)$$' ./gate -simulations 20000
 
 bench: ## Print every promised figure beside its bar
 	@mkdir -p bin
-	go test -timeout 20m -p 1 -v -run '^Test(Claim|ColdStart|SteadyDemand|Restarts|Simulations)' -bench . -benchtime 1x ./... >bin/bench.txt || { cat bin/bench.txt; exit 1; }
+	go test -timeout 20m -p 1 -v -run '^Test(Claim|ColdStart|SteadyDemand|Restarts|Simulations|EveryOrder|NoFalseStart|AdministratorsRace|Crowd|Turnovers)' -bench . -benchtime 1x ./... >bin/bench.txt || { cat bin/bench.txt; exit 1; }
 	@sed -n 's/.*figure: //p' bin/bench.txt | awk -F ' \\| ' '{ printf "%-64s %-32s %s\n", $$1, $$2, $$3 }'
 
 lint: ## gofmt, vet, staticcheck

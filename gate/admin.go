@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
 	"strings"
 	"time"
 	"unicode"
@@ -77,7 +76,7 @@ func (g *Gates) State(ctx context.Context, gate string) (State, error) {
 	defer cancel()
 	var said error
 	for try := range triesToRead {
-		if try > 0 && pause(ctx, shortestWait<<try) != nil {
+		if try > 0 && g.pause(ctx, shortestWait<<try) != nil {
 			break
 		}
 		var f Flag
@@ -149,7 +148,7 @@ func (g *Gates) drive(ctx context.Context, c *change) (verdict, error) {
 				return again, fmt.Errorf("%w, and it was not changed: %w", ErrUnknown, said)
 			}
 		}
-		if err := pause(ctx, wait); err != nil {
+		if err := g.pause(ctx, wait); err != nil {
 			if c.pending != nil {
 				return again, fmt.Errorf("%w: %w; the store said last: %w", ErrUnclear, err, said)
 			}
@@ -215,8 +214,8 @@ func (c Change) check() error {
 }
 
 // pause waits for a random time below bound, or until ctx ends.
-func pause(ctx context.Context, bound time.Duration) error {
-	timer := time.NewTimer(mathrand.N(bound))
+func (g *Gates) pause(ctx context.Context, bound time.Duration) error {
+	timer := time.NewTimer(g.jitter(bound))
 	defer timer.Stop()
 	select {
 	case <-timer.C:

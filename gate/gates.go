@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	mathrand "math/rand/v2"
 	"sync"
 	"time"
 )
@@ -106,7 +107,8 @@ type Gates struct {
 	store Store
 	opt   Options
 
-	fresh chan struct{} // wakes Run when there is a watcher to start; size 1
+	fresh  chan struct{}                           // wakes Run when there is a watcher to start; size 1
+	jitter func(bound time.Duration) time.Duration // a random wait below bound, of who changes a gate
 
 	mu       sync.Mutex
 	watchers map[string]*watcher // guarded by mu, and so is what is in them
@@ -127,6 +129,7 @@ func New(store Store, options *Options) (*Gates, error) {
 		store:    store,
 		opt:      opt,
 		fresh:    make(chan struct{}, 1),
+		jitter:   mathrand.N[time.Duration],
 		watchers: make(map[string]*watcher),
 	}, nil
 }

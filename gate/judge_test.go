@@ -4,23 +4,46 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"testing"
 	"time"
 
 	"kennel/gate"
-	"kennel/internal/memory"
 )
 
 // verdict is what a simulation has come to.
 type verdict struct {
-	releases, passed, failed int
-	worst                    float64 // the longest time until a pass, of the one promised
+	ways             [allWays]int // simulations
+	releases, failed int
+	passed, rearmed  int     // all who did, and those for whom the gate was shut again by then
+	falsely          int     // passed
+	late, never      int     // passed after the time promised; not at all, though there was a release
+	worst            float64 // the longest time until a pass, of the one promised
 }
 
 func (v *verdict) add(other verdict) {
+	for i, n := range other.ways {
+		v.ways[i] += n
+	}
 	v.releases += other.releases
-	v.passed += other.passed
 	v.failed += other.failed
+	v.passed += other.passed
+	v.rearmed += other.rearmed
+	v.falsely += other.falsely
+	v.late += other.late
+	v.never += other.never
 	v.worst = max(v.worst, other.worst)
+}
+
+func (v *verdict) figures(t *testing.T) {
+	all := 0
+	for _, n := range v.ways {
+		all += n
+	}
+	t.Logf("figure: false starts in %d simulations with faults of every kind | %d | 0", all, v.falsely)
+	t.Logf("figure: … in %d of which signals are wholly dead: waiters left behind | %d of %d | 0",
+		v.ways[absent]+v.ways[dead]+v.ways[severed]+v.ways[silent], v.late+v.never, v.passed+v.never)
+	t.Logf("figure: … generations missed by who came back to a gate shut again | %d of %d | 0", v.never, v.rearmed+v.never)
+	t.Logf("figure: … the latest pass after a release, of 1.1 × poll + a round trip | %.0f %% | ≤ 100 %%", 100*v.worst)
 }
 
 // event is a change of the stored gate.
@@ -59,11 +82,11 @@ func (s *simulation) events() (events []event) {
 	return events
 }
 
-// bound is how long after a release everybody has passed, when nothing else
-// happens.
-func (s *simulation) bound() time.Duration {
+// bound is how long after a release at that time everybody has passed, when
+// nothing else happens.
+func (s *simulation) bound(from time.Time) time.Duration {
 	poll := rarely
-	if s.ways == absent || s.ways == dead {
+	if s.ways == absent || s.ways == dead || s.ways == severed && !s.cut.IsZero() && from.After(s.cut) {
 		poll = often
 	}
 	if s.faulty {
@@ -77,6 +100,7 @@ func (s *simulation) bound() time.Duration {
 func (s *simulation) judge() verdict {
 	events := s.events()
 	v := verdict{failed: s.failed}
+	v.ways[s.ways] = 1
 	for _, e := range events {
 		if e.released {
 			v.releases++
@@ -90,18 +114,36 @@ func (s *simulation) judge() verdict {
 	for _, w := range s.vigils {
 		if w.passed {
 			v.passed++
-			s.judgeStart(events, w)
+			if w.shut {
+				v.rearmed++
+			}
+			if !s.mayPass(events, w) {
+				v.falsely++
+				s.t.Errorf("false start at %v of one who waited since %v for a release after %d", w.until, w.from, w.after)
+			}
 		}
-		if w.after != gate.Now {
-			v.worst = max(v.worst, s.judgeWait(events, w))
+		deadline, release := s.deadline(events, w)
+		switch {
+		case deadline.IsZero():
+		case w.until.After(deadline):
+			if w.passed {
+				v.late++
+			} else {
+				v.never++
+			}
+			s.t.Errorf("left behind: one who waited since %v for a release after %d, which happened at %v, was there until %v (passed: %t)",
+				w.from, w.after, release, w.until, w.passed)
+		case w.passed:
+			begin := later(release, w.from)
+			v.worst = max(v.worst, float64(w.until.Sub(begin))/float64(deadline.Sub(begin)))
 		}
 	}
 	return v
 }
 
-// judgeStart says whether the waiter may have passed when it did.
-func (s *simulation) judgeStart(events []event, w vigil) {
-	open, life := false, 0
+// mayPass says whether the waiter may have passed when it did.
+func (s *simulation) mayPass(events []event, w vigil) (open bool) {
+	life := 0
 	for _, e := range events {
 		if e.at.After(w.until) {
 			break
@@ -123,19 +165,20 @@ func (s *simulation) judgeStart(events []event, w vigil) {
 			open = true
 		}
 	}
-	if !open {
-		s.t.Errorf("false start at %v of one who waited since %v for a release after %d", w.until, w.from, w.after)
-	}
+	return open
 }
 
-// judgeWait says whether the waiter passed in time, and how much of that it
-// took.
-func (s *simulation) judgeWait(events []event, w vigil) float64 {
+// deadline is when the waiter has passed at the latest, and the release for
+// which; zero if there was none.
+func (s *simulation) deadline(events []event, w vigil) (at, release time.Time) {
+	if w.after == gate.Now {
+		return s.deadlineNow(events, w)
+	}
 	life := 0 // of the gate when the wait began
 	for _, e := range events {
 		if e.at.Before(w.from) {
-			if e.life != life && w.from.Sub(e.at) < s.bound() {
-				return 0 // perhaps the waiter has not heard of that yet
+			if e.life != life && w.from.Sub(e.at) < s.bound(e.at) {
+				return at, release // perhaps the waiter has not heard of that yet
 			}
 			life = e.life
 		}
@@ -151,17 +194,31 @@ func (s *simulation) judgeWait(events []event, w vigil) float64 {
 		if i+1 < len(events) && events[len(events)-1].life != e.life && begin.After(events[i+1].at) {
 			continue // it was gone before anybody had to see it
 		}
-		took := w.until.Sub(begin)
-		if took > s.bound() {
-			s.t.Errorf("left behind: one who waited since %v for a release after %d, which happened at %v, was there until %v (passed: %t)",
-				w.from, w.after, e.at, w.until, w.passed)
-		}
-		if !w.passed {
-			return 0
-		}
-		return float64(took) / float64(s.bound())
+		return begin.Add(s.bound(begin)), begin
 	}
-	return 0
+	return at, release
+}
+
+// deadlineNow is the same for who has seen no generation. Its first look is
+// over after two round trips, as one may be under way when it comes; there and
+// then it finds the gate released, or else it passes with the next release.
+func (s *simulation) deadlineNow(events []event, w vigil) (at, release time.Time) {
+	if s.faulty {
+		return at, release // it need not have seen anything before the calm, and what then is judged with others
+	}
+	looked := w.from.Add(2 * roundTrip)
+	for i, e := range events {
+		shutAgain := i+1 < len(events) && !events[i+1].at.After(looked)
+		switch {
+		case e.at.Before(w.from):
+			if e.state.Released && !shutAgain {
+				return looked, w.from
+			}
+		case e.released && (e.at.After(looked) || !shutAgain):
+			return e.at.Add(s.bound(e.at)), e.at
+		}
+	}
+	return at, release
 }
 
 // judgeStates compares what waiters were told with what was ever stored.
@@ -212,76 +269,4 @@ func later(a, b time.Time) time.Time {
 		return a
 	}
 	return b
-}
-
-// broken says whether what is stored cannot be read.
-func (s *simulation) broken() bool {
-	flag, ok := s.store.Get("start")
-	var state gate.State
-	return ok && (json.Unmarshal([]byte(flag.Text), &state) != nil || len(state.History) == 0)
-}
-
-// nonsense is what is found where a gate should be.
-var nonsense = []string{
-	"",
-	"true",
-	"released",
-	`{"released":true}`,
-	`{"version":1,"released":true,"generation":1}`,
-	`{"version":2,"released":true,"generation":9,"history":[]}`,
-	`{"version":1,"life":"X","released":true,"generation":9,"history":[`,
-	"\x00\x00\x00\x00",
-}
-
-// fate makes one request in three go wrong, while things do.
-func (s *simulation) fate(c memory.Call) memory.Fate {
-	f := memory.Fate{Delay: s.upTo(roundTrip / 2), Back: s.upTo(roundTrip / 2)}
-	if !s.faulty || !time.Now().Before(s.calm) {
-		return f
-	}
-	lost := errors.New("connection reset")
-	switch s.below(24) {
-	case 0:
-		f.Err = lost // carried out, answer lost
-	case 1:
-		f.Err, f.Lost = lost, true // never arrived
-	case 2:
-		f.Err, f.After = lost, s.upTo(3*time.Second) // arrives when nobody expects it
-	case 3:
-		f.Lost = true // a black hole
-	case 4:
-		f.Err, f.Lost = memory.ErrBusy, true
-	case 5:
-		f.Delay = s.upTo(2 * callTimeout) // slower than the caller's patience
-	case 6:
-		f.Err, f.Lost = errors.New("forbidden"), true
-	case 7:
-		if c.Op == "Replace" {
-			f.Err, f.Lost = gate.ErrChanged, true // a conflict that was none
-		}
-	}
-	return f
-}
-
-// signalFate loses one signal in eight, and all if nobody is to hear any.
-func (s *simulation) signalFate(int, gate.Signal) memory.SignalFate {
-	return memory.SignalFate{
-		Lost:  s.ways == silent || s.below(8) == 0,
-		Twice: s.below(8) == 0,
-		Delay: s.upTo([]time.Duration{50 * time.Millisecond, 50 * time.Millisecond, longestSignal}[s.below(3)]),
-	}
-}
-
-// below and upTo draw from the seed, a little above zero where time is meant,
-// so that no two events of a simulation fall into the same instant.
-func (s *simulation) below(n int) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.rng.IntN(n)
-}
-
-func (s *simulation) upTo(d time.Duration) time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return 1 + time.Duration(s.rng.Int64N(max(1, int64(d))))
 }
