@@ -4,6 +4,11 @@
 # Binaries that ship are static and the same wherever they are built.
 BUILD = CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags="-s -w"
 
+# Tests that measure something, beside all benchmarks.
+FIGURES = Claim|ColdStart|SteadyDemand|Restarts|Simulations|$\
+	EveryOrder|NoFalseStart|AdministratorsRace|Crowd|Turnovers|SubscribingFromAfar|ListeningRecovers|$\
+	KilledAtEachRequest|Memory|Requests$$|RequestsAfterCrash|WritersOfOneBlog
+
 help: ## Show what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 18
 
@@ -21,7 +26,7 @@ test: ## Run all tests, with everything they need
 
 bench: ## Print every promised figure beside its bar
 	@mkdir -p bin
-	go test -timeout 20m -p 1 -v -run '^Test(Claim|ColdStart|SteadyDemand|Restarts|Simulations|EveryOrder|NoFalseStart|AdministratorsRace|Crowd|Turnovers)' -bench . -benchtime 1x ./... >bin/bench.txt || { cat bin/bench.txt; exit 1; }
+	go test -timeout 20m -p 1 -v -run '^Test($(FIGURES))' -bench . -benchtime 1x ./... >bin/bench.txt || { cat bin/bench.txt; exit 1; }
 	@sed -n 's/.*figure: //p' bin/bench.txt | awk -F ' \\| ' '{ printf "%-64s %-32s %s\n", $$1, $$2, $$3 }'
 
 lint: ## gofmt, vet, staticcheck

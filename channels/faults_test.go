@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,6 +12,7 @@ import (
 
 	"kennel/channels"
 	"kennel/internal/memory"
+	"kennel/internal/storetest"
 )
 
 var errReset = errors.New("connection reset by peer")
@@ -204,10 +203,9 @@ func TestWritesThatFail(t *testing.T) {
 	}
 }
 
-// TestWritersOfOneBlog: each reads, adds its word and writes on condition, and
-// no word gets lost or comes twice, also when answers get lost.
+// TestWritersOfOneBlog lets many write one blog at once, also where answers
+// get lost.
 func TestWritersOfOneBlog(t *testing.T) {
-	const writers, words = 16, 5
 	for _, lossy := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			full := newWorld()
@@ -221,53 +219,8 @@ func TestWritersOfOneBlog(t *testing.T) {
 				}
 				return fate
 			}}})
-			list, err := w.start(nil, nil).Blogs(t.Context(), "news", 1, "")
-			if err != nil {
-				t.Fatal(err)
-			}
-			id := list.Items[0].ID
-			var wg sync.WaitGroup
-			for i := range writers {
-				wg.Go(func() {
-					p := w.start(nil, nil)
-					for j := 0; j < words; {
-						word := fmt.Sprintf("<%d.%d>", i, j)
-						blog, err := p.Blog(p.Context(), "news", id)
-						if err != nil {
-							continue // an answer got lost four times: try again
-						}
-						if strings.Contains(blog.Text, word) {
-							j++ // ours was overwritten before we could hear of it, by somebody who had read it
-							continue
-						}
-						_, err = p.Update(p.Context(), "news", id, blog.ETag, channels.Draft{Title: "t", Text: blog.Text + word, UserID: "bob"})
-						switch {
-						case err == nil:
-							j++
-						case !errors.Is(err, channels.ErrChanged) && !errors.Is(err, errReset):
-							t.Errorf("update: %v", err)
-							return
-						}
-					}
-				})
-			}
-			wg.Wait()
+			storetest.TestWriters(t, func() *channels.Channels { return w.start(nil, nil).Channels }, errReset)
 			w.wait()
-			w2 := w.clone(nil)
-			p := w2.start(nil, nil)
-			blog, err := p.Blog(context.Background(), "news", id)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := strings.Count(blog.Text, "<")
-			if want := writers * words; got != want {
-				t.Errorf("%d words of %d are there", got, want)
-			}
-			parts := strings.SplitAfter(strings.TrimPrefix(blog.Text, "x"), ">")
-			slices.Sort(parts)
-			if n := len(slices.Compact(parts)); n != writers*words+1 { // and what is behind the last >
-				t.Errorf("%d different words of %d", n-1, writers*words)
-			}
 		})
 	}
 }

@@ -109,43 +109,12 @@ func (w *world) fill(t testing.TB, name string, n int) string {
 	if err != nil || !created {
 		t.Fatalf("create: %v, %v", created, err)
 	}
-	fill(t, w.blogs, name+"@"+ch.Incarnation, n)
+	storetest.FillPartition(t, w.blogs, name+"@"+ch.Incarnation, n)
 	return ch.Incarnation
-}
-
-func fill(t testing.TB, blogs channels.Table, partition string, n int) {
-	t.Helper()
-	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	for done := 0; done < n; {
-		var writes []channels.Write
-		for ; done < n && len(writes) < channels.MaxTransaction; done++ {
-			writes = append(writes, channels.Write{Verb: channels.Insert, Row: channels.Row{
-				Partition: partition,
-				Key:       at.Add(time.Duration(done) * time.Second).Format("20060102T150405.000000000Z-00000000"),
-				Values:    map[string]string{"v": "1", "title": "t", "text0": "x", "userId": "bob", "operation": "0"},
-			}})
-		}
-		if _, err := blogs.Submit(t.Context(), writes); err != nil {
-			t.Fatal(err)
-		}
-	}
 }
 
 // gone checks that nothing is left of an incarnation but its record.
 func (w *world) gone(t *testing.T, name, incarnation string, deleted int64) {
 	t.Helper()
-	if left := w.blogs.Rows(name + "@" + incarnation); left != 0 {
-		t.Errorf("%d rows are left of %s", left, incarnation)
-	}
-	d, err := w.start(nil, nil).Deletion(context.Background(), name, incarnation)
-	if err != nil {
-		t.Errorf("no record: %v", err)
-		return
-	}
-	if d.Channel != name || d.Incarnation != incarnation || d.State != channels.Done || d.Deleted != deleted {
-		t.Errorf("record %+v, want %d deleted of %s", d, deleted, incarnation)
-	}
-	if d.StartedAt.IsZero() || d.FinishedAt.Before(d.StartedAt) {
-		t.Errorf("record %+v has no sensible times", d)
-	}
+	storetest.CheckDeleted(t, w.start(nil, nil).Channels, w.blogs.Rows(name+"@"+incarnation), name, incarnation, deleted)
 }

@@ -8,7 +8,7 @@ import (
 	"kennel/internal/storetest"
 )
 
-func openQueues(t *testing.T, o *Options) *Queues {
+func openQueues(t testing.TB, o *Options) *Queues {
 	t.Helper()
 	queues, err := Account{ConnectionString: storetest.Azurite(t).ConnectionString()}.OpenQueues(o)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"kennel/internal/storetest"
 )
 
-func openTables(t *testing.T, o *Options) *Tables {
+func openTables(t testing.TB, o *Options) *Tables {
 	t.Helper()
 	tables, err := Account{ConnectionString: storetest.Azurite(t).ConnectionString()}.OpenTables(o)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -32,6 +33,9 @@ type Killer struct {
 
 // Struck says that somebody was killed.
 func (k *Killer) Struck() bool { return k.sent.Load() >= k.N }
+
+// Sent is how many requests there were so far.
+func (k *Killer) Sent() int64 { return k.sent.Load() }
 
 func (k *Killer) String() string {
 	when := "before"
@@ -68,6 +72,12 @@ func (p *Process) Table(table channels.Table) channels.Table { return mortalTabl
 
 // Outbox is an outbox as the process uses it.
 func (p *Process) Outbox(outbox channels.Outbox) channels.Outbox { return mortalOutbox{p, outbox} }
+
+// Transport is the network as the process uses it, for stores that send their
+// requests by HTTP.
+func (p *Process) Transport(network http.RoundTripper) http.RoundTripper {
+	return mortalTransport{p, network}
+}
 
 func request[T any](p *Process, do func() (T, error)) (T, error) {
 	var none T
@@ -124,4 +134,21 @@ func (o mortalOutbox) Put(ctx context.Context, text string, delay time.Duration)
 func (o mortalOutbox) Delete(ctx context.Context, receipt string) error {
 	_, err := request(o.p, func() (struct{}, error) { return struct{}{}, o.outbox.Delete(ctx, receipt) })
 	return err
+}
+
+type mortalTransport struct {
+	p       *Process
+	network http.RoundTripper
+}
+
+func (m mortalTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	var answer *http.Response
+	heard, err := request(m.p, func() (_ *http.Response, err error) {
+		answer, err = m.network.RoundTrip(r)
+		return answer, err
+	})
+	if heard == nil && answer != nil {
+		answer.Body.Close()
+	}
+	return heard, err
 }

@@ -1,0 +1,333 @@
+package azure
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"kennel/channels"
+	"kennel/internal/storetest"
+)
+
+// channelStores are two tables and a queue on Azurite, which outlive all
+// processes.
+type channelStores struct {
+	channels, blogs, queue string
+}
+
+// newChannelStores makes the queue, which takes more requests than a message
+// does later.
+func newChannelStores(t testing.TB) *channelStores {
+	t.Helper()
+	s := &channelStores{tableName(), tableName(), storetest.Name()}
+	outbox := NewOutbox(openQueues(t, nil), s.queue)
+	receipt, err := outbox.Put(t.Context(), "x", time.Hour)
+	if err == nil {
+		err = outbox.Delete(t.Context(), receipt)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// channelProcess is the channels as one process sees them.
+type channelProcess struct {
+	*channels.Channels
+	*storetest.Process
+	blogs  *Table
+	queues *Queues
+}
+
+// start returns a new process, which may be killed at any of its HTTP
+// requests.
+func (s *channelStores) start(t testing.TB, o *channels.Options, kill *storetest.Killer) *channelProcess {
+	t.Helper()
+	return s.startOn(t, http.DefaultTransport, o, kill)
+}
+
+func (s *channelStores) startOn(t testing.TB, wire http.RoundTripper, o *channels.Options, kill *storetest.Killer) *channelProcess {
+	t.Helper()
+	p := storetest.NewProcess(kill)
+	network := &Options{HTTP: &http.Client{Transport: p.Transport(wire)}}
+	tables, queues := openTables(t, network), openQueues(t, network)
+	blogs := NewTable(tables, s.blogs)
+	c := channels.New(NewTable(tables, s.channels), blogs, undelayed{NewOutbox(queues, s.queue)}, o)
+	return &channelProcess{c, p, blogs, queues}
+}
+
+// undelayed is an outbox of which nobody needs to wait for the messages.
+type undelayed struct{ *Outbox }
+
+func (o undelayed) Put(ctx context.Context, text string, _ time.Duration) (string, error) {
+	return o.Outbox.Put(ctx, text, 0)
+}
+
+// create makes a channel with n blogs and returns its incarnation.
+func (s *channelStores) create(t testing.TB, name string, n int) string {
+	t.Helper()
+	p := s.start(t, nil, nil)
+	ch, created, err := p.Create(t.Context(), name, "ann")
+	if err != nil || !created {
+		t.Fatalf("create: %v, %v", created, err)
+	}
+	storetest.FillPartition(t, p.blogs, name+"@"+ch.Incarnation, n)
+	return ch.Incarnation
+}
+
+// host does what the Functions host does with the queue, until it is empty;
+// the lease of who was killed is over at once. It returns the messages.
+func (s *channelStores) host(t *testing.T, start func() *channelProcess) (texts []string) {
+	t.Helper()
+	queues := openQueues(t, nil)
+	for {
+		messages, err := queues.Receive(t.Context(), s.queue, 1, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(messages) == 0 {
+			return texts
+		}
+		m := messages[0]
+		text, err := base64.StdEncoding.DecodeString(m.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts = append(texts, string(text))
+		p := start()
+		_, err = p.Handle(p.Context(), string(text))
+		switch {
+		case p.Dead():
+			_, err = queues.Update(t.Context(), s.queue, m, 0)
+		case err == nil:
+			err = queues.Delete(t.Context(), s.queue, m)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestKilledAtEachRequest kills the process in charge of a deletion before
+// and after its HTTP requests, and lets others go on. In memory the same is
+// done in many more situations; here the requests, answers and races are
+// real.
+func TestKilledAtEachRequest(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	var runs atomic.Int64
+	t.Cleanup(func() {
+		if !t.Failed() {
+			t.Logf("figure: rows left of 0 to 1,001 blogs on Azurite, killed at its HTTP requests (%d runs) | 0 | 0", runs.Load())
+		}
+	})
+	for _, size := range []struct{ blogs, sample int }{{0, all}, {1, all}, {101, all}, {1_001, 4}} {
+		t.Run(fmt.Sprintf("%d blogs", size.blogs), func(t *testing.T) {
+			t.Parallel()
+			s := newChannelStores(t)
+			rng := rand.New(rand.NewPCG(seed, uint64(size.blogs)))
+			for _, handOver := range []bool{false, true} {
+				o := &channels.Options{}
+				if handOver {
+					o.AcceptFor = -1 // all blogs are left to Handle
+				}
+				whole := &storetest.Killer{N: 1 << 62}
+				s.kill(t, fmt.Sprint("whole-", handOver), size.blogs, o, whole)
+				numbers := rng.Perm(int(whole.Sent()))
+				if size.sample != all {
+					numbers = numbers[:size.sample]
+				}
+				for _, k := range numbers {
+					for _, after := range []bool{false, true} {
+						kill := &storetest.Killer{N: int64(k) + 1, After: after}
+						s.kill(t, fmt.Sprint("news-", runs.Add(1)), size.blogs, o, kill)
+						if !kill.Struck() {
+							t.Error("nobody was killed")
+						}
+						if t.Failed() {
+							t.Fatalf("handed over: %v, %v", handOver, kill)
+						}
+					}
+				}
+			}
+			s.check(t)
+		})
+	}
+}
+
+const all = -1
+
+// kill deletes a channel of n blogs, of which somebody takes the name as soon
+// as it is free.
+func (s *channelStores) kill(t *testing.T, name string, n int, o *channels.Options, kill *storetest.Killer) {
+	t.Helper()
+	incarnation := s.create(t, name, n)
+	late := s.postLate(t, name)
+	worker := func() *channelProcess { return s.start(t, o, kill) }
+	other := s.start(t, nil, nil)
+
+	var next *successor
+	var messages []string
+	for next == nil {
+		p := worker()
+		if _, err := p.Delete(p.Context(), name, incarnation); err != nil && !p.Dead() {
+			t.Fatalf("delete: %v", err)
+		}
+		next = succeed(t, other, name)
+		messages = append(messages, s.host(t, worker)...)
+		if next == nil { // killed before anything was promised, but perhaps after the message was put
+			next = succeed(t, other, name)
+		}
+	}
+	if err := late(); !errors.Is(err, channels.ErrNotFound) {
+		t.Errorf("a blog that arrived late: %v, want %v", err, channels.ErrNotFound)
+	}
+	for _, text := range messages {
+		if d, err := other.Handle(t.Context(), text); err != nil || d.State != channels.Done || d.Incarnation != incarnation {
+			t.Errorf("late message: %+v, %v, want it to be done", d, err)
+		}
+	}
+	left := len(rowsOf(t, other.blogs, name+"@"+incarnation))
+	storetest.CheckDeleted(t, other.Channels, left, name, incarnation, int64(n))
+	next.check(t, other)
+}
+
+// postLate posts a blog into the channel that has the name now. It arrives
+// when the function that is returned is called, which says what became of it.
+func (s *channelStores) postLate(t *testing.T, name string) (arrive func() error) {
+	t.Helper()
+	wire := &slowPost{begun: make(chan struct{}), arrive: make(chan struct{})}
+	p := s.startOn(t, wire, nil, nil)
+	answer := make(chan error, 1)
+	go func() {
+		_, err := p.Post(t.Context(), name, channels.Draft{Title: "late", UserID: "eve"})
+		answer <- err
+	}()
+	select {
+	case <-wire.begun:
+	case err := <-answer:
+		t.Fatalf("post: %v", err)
+	}
+	return func() error {
+		close(wire.arrive)
+		return <-answer
+	}
+}
+
+// slowPost is a transport on which what is posted takes its time.
+type slowPost struct {
+	once          sync.Once
+	begun, arrive chan struct{}
+}
+
+func (w *slowPost) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodPost {
+		w.once.Do(func() { close(w.begun) })
+		select {
+		case <-w.arrive:
+		case <-r.Context().Done():
+			return nil, r.Context().Err()
+		}
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// successor is a channel that took the name of a deleted one.
+type successor struct {
+	channels.Channel
+	blogs []channels.Blog
+}
+
+// succeed returns nil if the old channel is still there.
+func succeed(t *testing.T, p *channelProcess, name string) *successor {
+	t.Helper()
+	ch, created, err := p.Create(t.Context(), name, "zoe")
+	switch {
+	case errors.Is(err, channels.ErrOwned):
+		return nil
+	case err != nil || !created:
+		t.Fatalf("create again: %v, %v", created, err)
+	}
+	next := &successor{Channel: ch}
+	for _, title := range []string{"first", "second"} {
+		blog, err := p.Post(t.Context(), name, channels.Draft{Title: title, Text: "keep me", UserID: "zoe"})
+		if err != nil {
+			t.Fatalf("post into the new channel: %v", err)
+		}
+		next.blogs = append(next.blogs, blog)
+	}
+	return next
+}
+
+// check that nobody touched the channel.
+func (n *successor) check(t *testing.T, p *channelProcess) {
+	t.Helper()
+	if ch, err := p.Read(t.Context(), n.Name); err != nil || ch.Incarnation != n.Incarnation || ch.Owner != "zoe" {
+		t.Errorf("the new channel is %+v, %v", ch, err)
+	}
+	for _, want := range n.blogs {
+		if got, err := p.Blog(t.Context(), n.Name, want.ID); err != nil || got != want {
+			t.Errorf("the new channel's blog is %+v, %v, want %+v", got, err, want)
+		}
+	}
+	if rows := len(rowsOf(t, p.blogs, n.Name+"@"+n.Incarnation)); rows != len(n.blogs)+1 {
+		t.Errorf("the new channel has %d rows, want a fence and %d blogs", rows, len(n.blogs))
+	}
+}
+
+// check that each row in the table of blogs belongs to a channel that is
+// there.
+func (s *channelStores) check(t *testing.T) {
+	t.Helper()
+	p := s.start(t, nil, nil)
+	there := make(map[string]bool)
+	for after := ""; ; {
+		list, err := p.List(t.Context(), channels.MaxPage, after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, ch := range list.Items {
+			there[ch.Name+"@"+ch.Incarnation] = true
+		}
+		if after = list.Continuation; after == "" {
+			break
+		}
+	}
+	for _, row := range rowsOf(t, p.blogs, "") {
+		if !there[row.Partition] {
+			t.Errorf("row %s of %s has no channel", row.Key, row.Partition)
+		}
+	}
+}
+
+// rowsOf returns the rows of a partition, or of all for "".
+func rowsOf(t *testing.T, table *Table, partition string) (rows []channels.Row) {
+	t.Helper()
+	q := channels.Query{Partition: partition, KeysOnly: true, Top: channels.MaxPage}
+	for {
+		page, err := table.Query(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, page.Rows...)
+		if q.After = page.Next; q.After == "" {
+			return rows
+		}
+	}
+}
+
+// TestWritersOfOneBlog lets many write one blog at once.
+func TestWritersOfOneBlog(t *testing.T) {
+	t.Parallel()
+	s := newChannelStores(t)
+	s.create(t, "news", 1)
+	storetest.TestWriters(t, func() *channels.Channels { return s.start(t, nil, nil).Channels }, nil)
+}

@@ -1,0 +1,49 @@
+package storetest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"kennel/channels"
+)
+
+// FillPartition puts n blogs into a partition of blogs, past the API and fast.
+// It returns their keys.
+func FillPartition(t testing.TB, blogs channels.Table, partition string, n int) (keys []string) {
+	t.Helper()
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for len(keys) < n {
+		var writes []channels.Write
+		for ; len(keys) < n && len(writes) < channels.MaxTransaction; at = at.Add(time.Second) {
+			key := at.Format("20060102T150405.000000000Z-00000000")
+			keys = append(keys, key)
+			writes = append(writes, insert(partition, key, values{"v": "1", "title": "t", "text0": "x", "userId": "bob", "operation": "0"}))
+		}
+		if _, err := blogs.Submit(t.Context(), writes); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return keys
+}
+
+// CheckDeleted checks that of an incarnation, of which so many rows are left
+// in the table of blogs, nothing is left but its record, and that this counts
+// each blog once.
+func CheckDeleted(t testing.TB, c *channels.Channels, rows int, name, incarnation string, blogs int64) {
+	t.Helper()
+	if rows != 0 {
+		t.Errorf("%d rows are left of %s", rows, incarnation)
+	}
+	d, err := c.Deletion(context.Background(), name, incarnation) // after the test's own context, perhaps
+	if err != nil {
+		t.Errorf("no record: %v", err)
+		return
+	}
+	if d.Channel != name || d.Incarnation != incarnation || d.State != channels.Done || d.Deleted != blogs {
+		t.Errorf("record %+v, want %d deleted of %s", d, blogs, incarnation)
+	}
+	if d.StartedAt.IsZero() || d.FinishedAt.Before(d.StartedAt) {
+		t.Errorf("record %+v has no sensible times", d)
+	}
+}
