@@ -94,9 +94,11 @@ func readAnswers(contentType string, body []byte, n int) ([]string, error) {
 			return nil, unreadable(err)
 		}
 	}
-	var versions []string
+	versions := make([]string, 0, len(parts))
+	var reader bufio.Reader // one for all: its buffer is larger than most parts
 	for _, part := range parts {
-		answer, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(part.body)), nil)
+		reader.Reset(bytes.NewReader(part.body))
+		answer, err := http.ReadResponse(&reader, nil)
 		if err != nil {
 			return nil, unreadable(err)
 		}
