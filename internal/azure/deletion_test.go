@@ -329,5 +329,5 @@ func TestWritersOfOneBlog(t *testing.T) {
 	t.Parallel()
 	s := newChannelStores(t)
 	s.create(t, "news", 1)
-	storetest.TestWriters(t, func() *channels.Channels { return s.start(t, nil, nil).Channels }, nil)
+	storetest.TestWriters(t, "on Azurite", func() *channels.Channels { return s.start(t, nil, nil).Channels }, nil)
 }

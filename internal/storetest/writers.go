@@ -14,8 +14,9 @@ import (
 // TestWriters lets 16 processes, each made by start, write one blog at once.
 // Each reads, adds its word and updates on condition, many times, and no word
 // may get lost or come twice. Requests may fail with the error lost, if there
-// is one. The channel is "news" and its first blog's text holds no <.
-func TestWriters(t *testing.T, start func() *channels.Channels, lost error) {
+// is one. The channel is "news" and its first blog's text holds no <. Where
+// this happens is for the figure.
+func TestWriters(t *testing.T, where string, start func() *channels.Channels, lost error) {
 	t.Helper()
 	const writers, words = 16, 5
 	list, err := start().Blogs(t.Context(), "news", 1, "")
@@ -56,7 +57,7 @@ func TestWriters(t *testing.T, start func() *channels.Channels, lost error) {
 	if got != want || different != want {
 		t.Errorf("%d words, %d different, want %d", got, different, want)
 	}
-	t.Logf("figure: updates lost of %d by %d writers of one blog | %d | 0", want, writers, want-different)
+	t.Logf("figure: updates lost of %d by %d writers of one blog %s | %d | 0", want, writers, where, want-different)
 }
 
 func addWord(t *testing.T, c *channels.Channels, id, word string) (done bool, err error) {
