@@ -193,7 +193,7 @@ var inWatching = []plantedBug{
 	},
 	{
 		"polls stay rare when listening has failed", "run.go",
-		[]string{"		listener{g}.Down(err)\n", ""},
+		[]string{"		listener{g}.listens(false)\n", ""},
 		"TestPollsWhenCutOff",
 	},
 	{
