@@ -206,7 +206,7 @@ func TestWritesThatFail(t *testing.T) {
 // TestWritersOfOneBlog lets many write one blog at once, also where answers
 // get lost.
 func TestWritersOfOneBlog(t *testing.T) {
-	for where, lost := range map[string]error{"in memory": nil, "whose answers get lost": errReset} {
+	for where, lost := range map[string]error{"in memory": nil, "some answers lost": errReset} {
 		synctest.Test(t, func(t *testing.T) {
 			full := newWorld()
 			full.fill(t, "news", 1)

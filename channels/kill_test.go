@@ -46,7 +46,7 @@ func TestKilledAtEachRequest(t *testing.T) {
 	var runs atomic.Int64
 	t.Cleanup(func() {
 		if !t.Failed() {
-			t.Logf("figure: rows left of 0 to 2,500 blogs when the process is killed at each request (%d runs) | 0 | 0", runs.Load())
+			t.Logf("figure: rows left of 0 to 2,500 blogs, killed at each request (%d runs) | 0 | 0", runs.Load())
 		}
 	})
 	for _, n := range sizes {

@@ -57,7 +57,7 @@ func TestMemory(t *testing.T) {
 		t.Fatalf("handle: %+v, %v, want %d deleted", d, err, blogs)
 	}
 	grown := table.peak - before
-	t.Logf("figure: resident growth while a million blogs are deleted (from %.1f MiB) | %.1f MiB | ≤ 64 MiB", float64(before)/(1<<20), float64(grown)/(1<<20))
+	t.Logf("figure: resident growth as a million blogs are deleted (from %.1f MiB) | %.1f MiB | ≤ 64 MiB", float64(before)/(1<<20), float64(grown)/(1<<20))
 	if grown > most {
 		t.Errorf("deleting took %d MiB, want at most %d", grown>>20, most>>20)
 	}
