@@ -135,7 +135,7 @@ func TestKilledAtEachRequest(t *testing.T) {
 			s := newChannelStores(t)
 			rng := rand.New(rand.NewPCG(seed, uint64(size.blogs)))
 			for _, handOver := range []bool{false, true} {
-				o := &channels.Options{}
+				o := &channels.Options{AcceptFor: time.Minute} // on a busy machine, too
 				if handOver {
 					o.AcceptFor = -1 // all blogs are left to Handle
 				}

@@ -142,37 +142,37 @@ func (q *Queues) Delete(ctx context.Context, queue string, m QueueMessage) error
 // request, or three if the queue has to be created first. After any error the
 // message may be there all the same.
 func (q *Queues) Put(ctx context.Context, queue, body string, delay time.Duration) error {
-	if err := q.put(ctx, queue, body, delay); err != nil {
+	if _, err := q.put(ctx, queue, body, delay); err != nil {
 		return fmt.Errorf("put message into queue %.80q: %w", queue, err)
 	}
 	return nil
 }
 
-func (q *Queues) put(ctx context.Context, queue, body string, delay time.Duration) error {
+func (q *Queues) put(ctx context.Context, queue, body string, delay time.Duration) (answer azqueue.EnqueueMessagesResponse, err error) {
 	if err := checkQueue(queue); err != nil {
-		return err
+		return answer, err
 	}
 	if err := checkBody(body); err != nil {
-		return err
+		return answer, err
 	}
 	invisible := seconds(delay)
 	if delay < 0 || delay > maxVisibility || invisible == seconds(maxVisibility) {
-		return fmt.Errorf("delay of %v is not within 0 and 7 days, after which the message expires", delay)
+		return answer, fmt.Errorf("delay of %v is not within 0 and 7 days, after which the message expires", delay)
 	}
 	options := &azqueue.EnqueueMessageOptions{VisibilityTimeout: &invisible}
 	client := q.client.NewQueueClient(queue)
-	_, err := client.EnqueueMessage(q.once.context(ctx), body, options)
+	answer, err = client.EnqueueMessage(q.once.context(ctx), body, options)
 	err = answered(ctx, err)
 	if !hasCode(err, queueerror.QueueNotFound) {
-		return err
+		return answer, err
 	}
 	// The refusal is certain, so that putting again is no second try.
 	_, err = client.Create(q.once.context(ctx), nil)
 	if err := answered(ctx, err); err != nil && !hasCode(err, queueerror.QueueAlreadyExists) {
-		return fmt.Errorf("create the queue: %w", err)
+		return answer, fmt.Errorf("create the queue: %w", err)
 	}
-	_, err = client.EnqueueMessage(q.once.context(ctx), body, options)
-	return answered(ctx, err)
+	answer, err = client.EnqueueMessage(q.once.context(ctx), body, options)
+	return answer, answered(ctx, err)
 }
 
 // lease tells the refusals that mean ErrLeaseLost: 404 for a message that is
