@@ -201,12 +201,14 @@ func TestCrowdThatPolls(t *testing.T) {
 		if idle.busiest > idle.most() {
 			t.Errorf("%d requests in the busiest 100 ms, %.1f a second on average: they come together", idle.busiest, idle.mean)
 		}
-		if second := c.busiest(10*time.Second, 70*time.Second, time.Second); second > 500 {
-			t.Errorf("%d requests in the busiest second, want at most 500", second)
-		}
 
 		released := c.release()
 		time.Sleep(5 * time.Second)
+		second := c.busiest(10*time.Second, released+5*time.Second, time.Second)
+		t.Logf("figure: … requests in the busiest second, a release included | %d | ≤ 500", second)
+		if second > 500 {
+			t.Errorf("%d requests in the busiest second, want at most 500", second)
+		}
 		c.end()
 		slices.Sort(c.passed)
 		if len(c.passed) != crowdSize {

@@ -172,6 +172,16 @@ var inWatching = []plantedBug{
 		"TestDeletedGate",
 	},
 	{
+		"a gate that was put back has to catch up first", "watch.go",
+		[]string{"!w.doubted && w.stored.Generation < w.peak", "false"},
+		"TestGatePutBack",
+	},
+	{
+		"a gate that was put back releases once more", "watch.go",
+		[]string{"p.after = min(p.after, w.stored.Generation)", "p.after = w.stored.base"},
+		"TestGatePutBack",
+	},
+	{
 		"what a forced closing began with is taken for a release", "watch.go",
 		[]string{"max(p.after, w.stored.base)", "p.after"},
 		"TestForcedCloseOpensNothing",

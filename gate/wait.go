@@ -31,9 +31,9 @@ type Waited struct {
 // A waiter who has seen generation after passes when a later one has been
 // released, now or before, even if the gate has been shut since. A generation
 // that the gate has not reached is waited for like any other. (If a gate was
-// deleted and begun anew, its generation is lower than one from its former
-// life: whoever gets back a State.Generation lower than its own starts over
-// with Now.)
+// deleted and begun anew, or put back to what it once was, its generation is
+// lower than one from before: whoever gets back a State.Generation lower than
+// its own starts over with Now.)
 //
 // A waiter who has seen none gives Now, and passes when the gate is found
 // released by a look that began after it came, or else with the next release.

@@ -299,3 +299,38 @@ func TestDeletedWhileReleased(t *testing.T) {
 		}
 	})
 }
+
+// A gate that is put back to what it once was lets nobody go for what has
+// happened before, and everybody with its next release.
+func TestGatePutBack(t *testing.T) {
+	for _, gone := range []bool{false, true} { // meanwhile
+		synctest.Test(t, func(t *testing.T) {
+			store := memory.NewGates(nil)
+			o := &gate.Options{Signals: memory.NewSignals(nil)}
+			change(t, store, o, true)
+			once, _ := store.Get("start")
+			for range 2 {
+				change(t, store, o, false)
+				change(t, store, o, true)
+			}
+			g := running(t, store, o)
+			c, further := wait(t, g, 3, gate.MaxWait), wait(t, g, 4, gate.MaxWait)
+			time.Sleep(time.Minute)
+			if gone {
+				store.Delete("start")
+				time.Sleep(40 * time.Second)
+			}
+			store.Set("start", once.Text)
+			time.Sleep(40 * time.Second)
+			if len(c) != 0 {
+				t.Errorf("somebody has left: %+v", <-c)
+			}
+			change(t, store, o, false)
+			change(t, store, o, true)
+			time.Sleep(10 * time.Second)
+			if len(c) != 1 || len(further) != 0 {
+				t.Errorf("passed for the next release: %t, and who has seen more than there ever was: %t, want the first only", len(c) == 1, len(further) == 1)
+			}
+		})
+	}
+}

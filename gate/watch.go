@@ -24,6 +24,8 @@ const Now = -1
 //     heard: whatever was published before is in what it saw.
 //   - A gate that was deleted and begun anew, or forced, has another life. Its
 //     releases come after everything that waiters have seen.
+//   - A gate that was put back to what it once was has no other life. Its next
+//     release comes after everything that waiters have seen, and no former one.
 type watch struct {
 	gate    string
 	state   State     // the newest that the store has shown or a signal has told
@@ -151,14 +153,19 @@ func (w *watch) looked(f Flag, err error) (back bool) {
 	}
 	if w.stored.life != "" {
 		anew := w.life != "" && w.life != w.stored.life
+		putBack := !anew && !w.doubted && w.stored.Generation < w.peak
 		for _, p := range w.waiting {
-			// Whoever waits for more than we have seen of the former life has
-			// perhaps seen this one, through another process.
-			if anew && p.after != Now && p.after <= w.peak {
+			switch {
+			case p.after == Now || p.after > w.peak:
+				// Whoever waits for more than we have seen of what was has
+				// perhaps seen what is, through another process.
+			case anew:
 				p.after = w.stored.base
+			case putBack:
+				p.after = min(p.after, w.stored.Generation)
 			}
 		}
-		if anew {
+		if anew || putBack {
 			w.peak = 0
 		}
 		w.life, w.peak, w.shown = w.stored.life, max(w.peak, w.stored.Generation), w.stored.Generation

@@ -106,7 +106,7 @@ func (w *watcher) look(ctx context.Context) {
 		log.InfoContext(ctx, "a gate can be read again")
 	}
 	if back {
-		log.WarnContext(ctx, "a gate has gone back: it was deleted and begun anew, or a signal has told what was not so", "generation", generation)
+		log.WarnContext(ctx, "a gate has gone back: it was deleted, begun anew or put back, or a signal has told what was not so", "generation", generation)
 	}
 }
 
