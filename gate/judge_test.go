@@ -158,11 +158,13 @@ func (s *simulation) mayPass(events []event, w vigil) (open bool) {
 			open = open || e.state.Released || e.released
 		}
 	}
-	for _, e := range events {
-		// A signal that was under way when the gate was deleted still counts
-		// with those who have not known that gate.
-		if e.released && e.life < life && w.until.Sub(e.at) < 2*longestSignal+roundTrip {
-			open = true
+	for i, e := range events {
+		// A signal that was under way when the gate was deleted, or about to
+		// be sent by who had just read it, still counts with those who have not
+		// known that gate.
+		if e.released && e.life < life {
+			ended := events[i+slices.IndexFunc(events[i:], func(other event) bool { return other.life > e.life })].at
+			open = open || w.until.Sub(ended) < changeTimeout+2*longestSignal
 		}
 	}
 	return open

@@ -62,11 +62,12 @@ func TestSimulations(t *testing.T) {
 
 // What holds in every simulation.
 const (
-	roundTrip   = 100 * time.Millisecond // of a request that nothing happens to, at most
-	callTimeout = time.Second
-	often       = 2500 * time.Millisecond
-	rarely      = 30 * time.Second
-	calmBy      = 12 * time.Second // when faults end, at the latest
+	roundTrip     = 100 * time.Millisecond // of a request that nothing happens to, at most
+	callTimeout   = time.Second
+	changeTimeout = 4 * time.Second
+	often         = 2500 * time.Millisecond
+	rarely        = 30 * time.Second
+	calmBy        = 12 * time.Second // when faults end, at the latest
 
 	longestSignal = 5 * time.Second // under way; one that arrives twice takes twice as long
 )
@@ -165,7 +166,7 @@ func simulate(t *testing.T, seed uint64) verdict {
 }
 
 func (s *simulation) newGates(instance string) *gate.Gates {
-	o := &gate.Options{Instance: instance, PollOften: often, PollRarely: rarely, CallTimeout: callTimeout, ChangeTimeout: 4 * time.Second}
+	o := &gate.Options{Instance: instance, PollOften: often, PollRarely: rarely, CallTimeout: callTimeout, ChangeTimeout: changeTimeout}
 	if s.ways != absent {
 		o.Signals = s.signals
 	}
