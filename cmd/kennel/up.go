@@ -61,6 +61,9 @@ two development buses stand in for it, in memory.`,
 			if o.host != "" && o.host != "func" && o.host != "builtin" {
 				return usagef("--host is %q: say func or builtin", o.host)
 			}
+			if _, err := exec.LookPath("func"); err != nil && o.host == "func" {
+				return usagef("--host func: there is no func on the PATH; install the Azure Functions Core Tools, or say builtin")
+			}
 			if o.host = chooseHost(o.host); o.host == "func" && o.key != "" {
 				return usagef("--key works with --host builtin only: func keeps keys of its own")
 			}

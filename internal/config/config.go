@@ -66,6 +66,10 @@ type Config struct {
 	LogLevel slog.Level
 }
 
+// keyOfCommands is what the command line shows to the app: none of the app's
+// settings, but often in the same shell.
+const keyOfCommands = "KENNEL_KEY"
+
 // The bounds of the settings.
 const (
 	defaultPort = 7072
@@ -103,6 +107,7 @@ func Load(env map[string]string) (Config, error) {
 	if c.ReserveTimeout > c.InvocationTimeout {
 		r.problem("KENNEL_RESERVE_TIMEOUT must not be longer than KENNEL_INVOCATION_TIMEOUT, within which order numbers have to come")
 	}
+	r.get(keyOfCommands)
 	r.unknown("KENNEL_")
 	if len(r.problems) > 0 {
 		return Config{}, &Error{r.problems}

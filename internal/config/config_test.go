@@ -67,6 +67,8 @@ func TestLoad(t *testing.T) {
 			func(*Config) {}},
 		{"white space around", map[string]string{"KENNEL_RANGE_SIZE": " 5\n"},
 			func(c *Config) { c.RangeSize = 5 }},
+		{"the key of the command line", map[string]string{"KENNEL_KEY": "secret"},
+			func(*Config) {}},
 		{"smallest range", map[string]string{"KENNEL_RANGE_SIZE": "1"},
 			func(c *Config) { c.RangeSize = 1 }},
 		{"warnings and errors", map[string]string{"KENNEL_LOG_LEVEL": "warn"},
