@@ -22,6 +22,7 @@ func BenchmarkFigures(b *testing.B) {
 		size(b)
 		coldStart(b)
 		rate(b)
+		subscribed(b)
 	}
 }
 
@@ -85,6 +86,25 @@ func rate(b *testing.B) {
 		rates = append(rates, 6000/ours.Seconds())
 	}
 	b.Logf("figure: order number requests (%.0f/s here) | %.0f %% of a bare program's rate | ≥ 85 %%", median(rates), 100*median(ratios))
+}
+
+// subscribed measures from the start of an instance until it hears signals, on
+// a bus of this machine.
+func subscribed(b *testing.B) {
+	const rounds = 11
+	storage := withAzurite(b)
+	_, bus := withBus(b)
+	var took []time.Duration
+	for range rounds {
+		began := time.Now()
+		p := start(b, built.handler, storage, bus)
+		p.ready(b)
+		p.hears(b, true)
+		took = append(took, time.Since(began))
+		p.terminate()
+		p.exitCode(b)
+	}
+	b.Logf("figure: from the start of an instance until it is subscribed, all on this machine | %v | ≤ 2 s", median(took).Round(time.Millisecond))
 }
 
 // flood makes n requests over a few connections and returns how long it took.

@@ -12,7 +12,7 @@ import (
 )
 
 // withBus starts a bus with the topic, and returns the setting for it.
-func withBus(t *testing.T) (*devbus.Local, string) {
+func withBus(t testing.TB) (*devbus.Local, string) {
 	t.Helper()
 	bus, err := devbus.Listen(nil)
 	if err != nil {
