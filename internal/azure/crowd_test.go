@@ -17,9 +17,15 @@ import (
 	"kennel/internal/memory"
 )
 
+const (
+	processes = 50
+	waiters   = 20 // of each process
+)
+
 // BenchmarkRelease releases a thousand who wait behind fifty processes, each
 // with a connection of its own to a bus over TCP, and compares that with what
-// the bus takes to reach fifty bare subscribers.
+// the bus takes to reach fifty bare subscribers: alone, and each with as many
+// goroutines to wake.
 func BenchmarkRelease(b *testing.B) {
 	for b.Loop() {
 		const rounds = 41
@@ -27,59 +33,64 @@ func BenchmarkRelease(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		bare, crowd := newBareCrowd(b, bus), newCrowd(b, bus)
-		bare.signal()
+		alone, waking := newBareCrowd(b, bus, "alone", 0), newBareCrowd(b, bus, "waking", waiters)
+		crowd := newCrowd(b, bus)
+		alone.signal()
+		waking.signal()
 		crowd.release(b)
-		var ratios, ours []float64
+		var fanOut, wakeUp, ours []float64
 		for range rounds {
-			base, took := bare.signal(), crowd.release(b)
-			ratios = append(ratios, float64(took)/float64(base))
+			base, woken, took := alone.signal(), waking.signal(), crowd.release(b)
+			fanOut = append(fanOut, float64(took)/float64(base))
+			wakeUp = append(wakeUp, float64(took)/float64(woken))
 			ours = append(ours, took.Seconds()*1000)
 		}
-		slices.Sort(ratios)
-		slices.Sort(ours)
+		for _, of := range [][]float64{fanOut, wakeUp, ours} {
+			slices.Sort(of)
+		}
 		b.Logf("figure: from a release to the last of 1,000 waiters behind 50 processes (%.1f ms) | %.2f × the bus's own fan-out | ≤ 1.5 ×",
-			ours[rounds/2], ratios[rounds/2])
+			ours[rounds/2], fanOut[rounds/2])
+		b.Logf("figure: … if its 50 subscribers have 1,000 goroutines to wake, too | %.2f × that | none", wakeUp[rounds/2])
 		crowd.stop()
-		bare.stop()
+		alone.stop()
+		waking.stop()
 		bus.Close()
 	}
 }
 
-const processes = 50
-
-// bareCrowd is fifty subscribers that do nothing else.
+// bareCrowd is fifty subscribers that do nothing but wake those behind them.
 type bareCrowd struct {
-	b       *testing.B
-	sender  *azservicebus.Sender
-	heard   chan struct{}
-	stop    func()
-	clients []*azservicebus.Client
+	b      *testing.B
+	sender *azservicebus.Sender
+	behind int
+	heard  chan struct{} // gets one from each subscriber, and from each behind it
+	wake   [processes]chan struct{}
+	stop   func()
 }
 
-func newBareCrowd(b *testing.B, bus *devbus.Local) *bareCrowd {
+func newBareCrowd(b *testing.B, bus *devbus.Local, topic string, behind int) *bareCrowd {
 	b.Helper()
-	const bareTopic = "bare"
-	if err := bus.CreateTopic(bareTopic, nil); err != nil {
+	if err := bus.CreateTopic(topic, nil); err != nil {
 		b.Fatal(err)
 	}
-	c := &bareCrowd{b: b, heard: make(chan struct{}, processes)}
+	c := &bareCrowd{b: b, behind: behind, heard: make(chan struct{}, processes*(1+behind))}
+	var clients []*azservicebus.Client
 	dial := func() *azservicebus.Client {
 		client, err := azservicebus.NewClientFromConnectionString(bus.ConnectionString(), nil)
 		if err != nil {
 			b.Fatal(err)
 		}
-		c.clients = append(c.clients, client)
+		clients = append(clients, client)
 		return client
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var listening sync.WaitGroup
 	for i := range processes {
 		name := fmt.Sprint("s", i)
-		if err := bus.CreateSubscription(bareTopic, name, nil); err != nil {
+		if err := bus.CreateSubscription(topic, name, nil); err != nil {
 			b.Fatal(err)
 		}
-		r, err := dial().NewReceiverForSubscription(bareTopic, name, &azservicebus.ReceiverOptions{ReceiveMode: azservicebus.ReceiveModeReceiveAndDelete})
+		r, err := dial().NewReceiverForSubscription(topic, name, &azservicebus.ReceiverOptions{ReceiveMode: azservicebus.ReceiveModeReceiveAndDelete})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -87,12 +98,13 @@ func newBareCrowd(b *testing.B, bus *devbus.Local) *bareCrowd {
 			for ctx.Err() == nil {
 				messages, _ := r.ReceiveMessages(ctx, 1, nil)
 				for range messages {
+					close(c.wake[i])
 					c.heard <- struct{}{}
 				}
 			}
 		})
 	}
-	sender, err := dial().NewSender(bareTopic, nil)
+	sender, err := dial().NewSender(topic, nil)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -100,7 +112,7 @@ func newBareCrowd(b *testing.B, bus *devbus.Local) *bareCrowd {
 	c.stop = func() {
 		cancel()
 		listening.Wait()
-		for _, client := range c.clients {
+		for _, client := range clients {
 			client.Close(context.Background())
 		}
 	}
@@ -110,12 +122,26 @@ func newBareCrowd(b *testing.B, bus *devbus.Local) *bareCrowd {
 // signal returns how long it takes until all have heard one message.
 func (c *bareCrowd) signal() time.Duration {
 	c.b.Helper()
+	var sleeping sync.WaitGroup
+	for i := range c.wake {
+		wake := make(chan struct{})
+		c.wake[i] = wake
+		for range c.behind {
+			sleeping.Add(1)
+			go func() {
+				sleeping.Done()
+				<-wake
+				c.heard <- struct{}{}
+			}()
+		}
+	}
+	sleeping.Wait()
 	runtime.GC() // of what the rounds before have left
 	began := time.Now()
 	if err := c.sender.SendMessage(c.b.Context(), &azservicebus.Message{Body: encodeSignal(release)}, nil); err != nil {
 		c.b.Fatal(err)
 	}
-	for range processes {
+	for range processes * (1 + c.behind) {
 		<-c.heard
 	}
 	return time.Since(began)
@@ -191,7 +217,6 @@ func newCrowd(b *testing.B, bus *devbus.Local) *crowd {
 // long after the store's yes the last has passed.
 func (c *crowd) release(b *testing.B) time.Duration {
 	b.Helper()
-	const waiters = 20 // of each process
 	shut, err := c.administrator.Close(b.Context(), "hounds", gate.Change{By: "bench"})
 	if err != nil {
 		b.Fatal(err)
