@@ -40,10 +40,10 @@ func TestSimulations(t *testing.T) {
 			s := simulate(t, seed)
 			deleted += s.deleted
 			failed += s.failed
+			if t.Failed() { // which ends the test with this simulation
+				t.Logf("seed %d: run it alone with -run TestSimulations -seed %d", seed, seed)
+			}
 		})
-		if t.Failed() {
-			t.Fatalf("seed %d: run it alone with -run TestSimulations -seed %d", seed, seed)
-		}
 	}
 	t.Logf("%d simulations deleted %d channels; %d calls failed, as they should", *simulations, deleted, failed)
 	if deleted < *simulations || failed == 0 {

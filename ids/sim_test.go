@@ -34,6 +34,10 @@ func TestSimulations(t *testing.T) {
 	base := rand.Uint64()
 	t.Logf("seeds %d to %d", base, base+uint64(*simulations))
 	var issued, failed, twice int64
+	ran := 0
+	defer func() { // also when a simulation has failed, which ends the test
+		t.Logf("figure: numbers issued twice in %d seeded simulations | %d | 0", ran, twice)
+	}()
 	for i := range *simulations {
 		seed := base + uint64(i)
 		synctest.Test(t, func(t *testing.T) {
@@ -41,14 +45,12 @@ func TestSimulations(t *testing.T) {
 			issued += int64(len(s.issued))
 			failed += int64(s.failed)
 			twice += int64(s.twice)
+			if ran++; t.Failed() {
+				t.Logf("seed %d: run it alone with -run TestSimulations -seed %d", seed, seed)
+			}
 		})
-		if t.Failed() {
-			t.Logf("figure: numbers issued twice | %d | 0", twice)
-			t.Fatalf("seed %d: run it alone with -run TestSimulations -seed %d", seed, seed)
-		}
 	}
 	t.Logf("%d simulations issued %d numbers; %d calls failed, as they should", *simulations, issued, failed)
-	t.Logf("figure: numbers issued twice in %d seeded simulations | %d | 0", *simulations, twice)
 	if issued < int64(*simulations)*50 || failed == 0 {
 		t.Errorf("%d numbers and %d failures are too few to have tried anything", issued, failed)
 	}
