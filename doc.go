@@ -10,17 +10,19 @@
 //   - ids: order numbers that never repeat, reserved a range at a time.
 //   - gate: is it released yet? Signalled, and polled to be sure.
 //   - channels: channels and their blogs over two tables, and a deletion that
-//     always finishes. Complete in itself; the app does not serve it yet.
+//     always finishes.
 //
 // Begin with ids/store.go (the contract), then ids/claim.go (the protocol, as
 // pure state), ids/window.go (the hot path), ids/fill.go (what keeps it fed).
 // Likewise gate/store.go, gate/watch.go (what a process knows of a gate, as pure
-// state), gate/change.go (how one is released).
+// state), gate/change.go (how one is released); and channels/doc.go (the steps of
+// a deletion), channels/delete.go, channels/deletion.go.
 //
 // # How the jobs reach the world
 //
 //   - internal/azure: everything that imports the Azure SDK, among it the
-//     stores of ids and gates over blobs, and the gates' signals.
+//     stores of ids and gates over blobs, those of channels over tables, and
+//     the gates' signals.
 //   - internal/memory: the same stores in memory, as strict as Azure, with a
 //     hook that decides what goes wrong.
 //   - internal/storetest: what every store must do, as tests. Memory and

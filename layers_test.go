@@ -35,9 +35,10 @@ var layers = map[string][]string{
 	"internal/memory":        {"kennel/channels", "kennel/gate", "kennel/ids"},
 	"internal/storetest":     {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/internal/azurite", "testing", "github.com/google/go-cmp"},
 
-	"cmd/kennel":            {"kennel/gate", "kennel/internal"},
-	"handler":               {"kennel/gate", "kennel/ids", "kennel/internal"},
-	"handler/testdata/bare": {},
+	"cmd/kennel":                 {"kennel/channels", "kennel/gate", "kennel/internal"},
+	"handler":                    {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/internal"},
+	"handler/testdata/bare":      {},
+	"handler/testdata/failpoint": {},
 }
 
 const azureSDK = "github.com/Azure/azure-sdk-for-go"

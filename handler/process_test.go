@@ -23,8 +23,8 @@ import (
 
 // built holds the real programs, built once per test process.
 var built struct {
-	dir           string
-	handler, bare func() (string, error)
+	dir                      string
+	handler, bare, failpoint func() (string, error)
 }
 
 func TestMain(m *testing.M) {
@@ -35,6 +35,7 @@ func TestMain(m *testing.M) {
 	}
 	built.handler = builder(dir, "handler", ".")
 	built.bare = builder(dir, "bare", "./testdata/bare")
+	built.failpoint = sync.OnceValues(func() (string, error) { return failpointBuilder(dir) })
 	code := storetest.Main(m)
 	os.RemoveAll(dir)
 	os.Exit(code)

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"net/http"
+
+	"kennel/channels"
+	"kennel/internal/customhandler"
+)
+
+// postBlog serves POST /api/channels/{channel}/blogs with a body
+// {"title":"…","text":"…","userId":"…"}: 201.
+func (c channelFunctions) postBlog(r *http.Request) (reply, error) {
+	var draft channels.Draft
+	if err := customhandler.ReadJSON(r, maxBody, &draft); err != nil {
+		return reply{}, err
+	}
+	name := r.PathValue("channel")
+	blog, err := c.channels.Post(r.Context(), name, draft)
+	if err != nil {
+		return reply{}, err
+	}
+	return reply{http.StatusCreated, channelAddress(name) + "/blogs/" + blog.ID, blog.ETag, blog}, nil
+}
+
+// listBlogs serves GET /api/channels/{channel}/blogs?top=N&continuation=…, in
+// the order of their creation.
+func (c channelFunctions) listBlogs(r *http.Request) (reply, error) {
+	top, continuation, err := pageOf(r)
+	if err != nil {
+		return reply{}, err
+	}
+	list, err := c.channels.Blogs(r.Context(), r.PathValue("channel"), top, continuation)
+	return reply{status: http.StatusOK, body: list}, err
+}
+
+// readBlog serves GET /api/channels/{channel}/blogs/{blog}.
+func (c channelFunctions) readBlog(r *http.Request) (reply, error) {
+	blog, err := c.channels.Blog(r.Context(), r.PathValue("channel"), r.PathValue("blog"))
+	return reply{status: http.StatusOK, etag: blog.ETag, body: blog}, err
+}
+
+// updateBlog serves PUT /api/channels/{channel}/blogs/{blog} with the whole
+// blog as for POST, and with If-Match.
+func (c channelFunctions) updateBlog(r *http.Request) (reply, error) {
+	condition, err := conditionOf(r)
+	if err != nil {
+		return reply{}, err
+	}
+	if condition == "" {
+		return reply{}, channels.ErrNoCondition // before what is wrong with the body
+	}
+	var draft channels.Draft
+	if err := customhandler.ReadJSON(r, maxBody, &draft); err != nil {
+		return reply{}, err
+	}
+	blog, err := c.channels.Update(r.Context(), r.PathValue("channel"), r.PathValue("blog"), condition, draft)
+	return reply{status: http.StatusOK, etag: blog.ETag, body: blog}, err
+}
+
+// removeBlog serves DELETE /api/channels/{channel}/blogs/{blog}, with If-Match
+// only if it is still as the caller has read it: 204, also where it is gone.
+func (c channelFunctions) removeBlog(r *http.Request) (reply, error) {
+	condition, err := conditionOf(r)
+	if err != nil {
+		return reply{}, err
+	}
+	err = c.channels.Remove(r.Context(), r.PathValue("channel"), r.PathValue("blog"), condition)
+	return reply{status: http.StatusNoContent}, err
+}

@@ -1,0 +1,255 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"kennel/channels"
+	"kennel/internal/azure"
+	"kennel/internal/customhandler"
+	"kennel/internal/memory"
+	"kennel/internal/storetest"
+)
+
+// A message that can never be carried out goes among the dead letters, whole
+// and with the reason, and touches nothing.
+func TestCleanupMessages(t *testing.T) {
+	t.Parallel()
+	p := start(t, built.handler, withAzurite(t))
+	p.ready(t)
+	path := "/" + storetest.Name()
+	older := p.channels(t, "PUT", path, `{"owner":"ann"}`)
+	older.expect(t, "create", 201, "")
+	p.channels(t, "DELETE", path, "").expect(t, "delete", 202, "")
+	p.channels(t, "PUT", path, `{"owner":"bob"}`).expect(t, "create again", 201, "")
+	posted := p.channels(t, "POST", path+"/blogs", `{"title":"t","text":"t","userId":"bob"}`)
+	posted.expect(t, "post", 201, "")
+
+	const other = "0123456789abcdef-0123456789abcdef"
+	name := path[1:]
+	long := `{"v":1,"channel":"` + strings.Repeat("a", 40_000) + `"}`
+	dead := map[string]struct{ text, reason string }{
+		"empty":                   {"", "decode it"},
+		"not JSON":                {"delete news", "decode it"},
+		"quoted":                  {`"{\"v\":1}"`, "decode it"},
+		"half":                    {`{"v":1,"channel":"` + name, "decode it"},
+		"a number":                {"17", "decode it"},
+		"null":                    {"null", "no version"},
+		"unicode":                 {"{\"v\":1,\"channel\":\"<ü&\\u2028\u2028\"}", "neither begins nor ends"},
+		"unknown version":         {`{"v":2,"channel":"` + name + `"}`, "version 2 is unknown"},
+		"no version":              {`{"channel":"` + name + `","incarnation":"` + other + `"}`, "no version"},
+		"no channel":              {`{"v":1,"incarnation":"` + other + `"}`, "a channel needs a name"},
+		"bad channel":             {`{"v":1,"channel":"a/b","incarnation":"` + other + `"}`, "a name holds no /"},
+		"no incarnation":          {`{"v":1,"channel":"` + name + `"}`, "incarnation"},
+		"incarnation never there": {`{"v":1,"channel":"` + name + `","incarnation":"` + other + `"}`, "no such incarnation"},
+		"channel never there":     {`{"v":1,"channel":"never-` + name + `","incarnation":"` + other + `"}`, "no such incarnation"},
+		"names of metadata":       {`{"Id":"x","DequeueCount":99,"sys":{}}`, "no version"},
+		"too long to be one":      {long, "bytes are more than"},
+	}
+	for what, m := range dead {
+		if err := p.invoke(t, "ChannelCleanup", cleanupOf(customhandler.QueueMessage{Text: m.text, ID: what, DequeueCount: 1})); err != nil {
+			t.Errorf("%s: %v, want it among the dead letters", what, err)
+		}
+	}
+	for range 2 { // once is enough, and twice does no harm
+		done := `{"v":1,"channel":"` + name + `","incarnation":"` + older.Incarnation + `"}`
+		if err := p.invoke(t, "ChannelCleanup", cleanupOf(customhandler.QueueMessage{Text: done, ID: "older incarnation"})); err != nil {
+			t.Errorf("the message of an older incarnation: %v, want nothing done", err)
+		}
+	}
+	// What would not fit with a reason, or came damaged, is left to the host: it
+	// moves the very message among them after the last delivery.
+	for what, text := range map[string]string{"very long": strings.Repeat(long, 2), "not text": "\xff\xfe"} {
+		if err := p.invoke(t, "ChannelCleanup", cleanupOf(customhandler.QueueMessage{Text: text, ID: what})); err == nil {
+			t.Errorf("%s: taken, want it left to the host", what)
+		}
+	}
+
+	letters := deadLetters(t)
+	for what, m := range dead {
+		letter, ok := letters[what]
+		if metadata := "x"; what == "names of metadata" { // the payload's own, as the host passes it on
+			letter, ok = letters[metadata]
+		}
+		if !ok || letter.Version != 1 || letter.Queue != cleanupQueue || letter.Text != m.text || !strings.Contains(letter.Reason, m.reason) || letter.At.IsZero() {
+			t.Errorf("%s: dead letter %+.300v, want the whole message because of %q", what, letter, m.reason)
+		}
+	}
+	if len(letters) != len(dead) {
+		t.Errorf("%d dead letters, want %d", len(letters), len(dead))
+	}
+	if after := p.channels(t, "GET", path+"/blogs/"+posted.Blog, ""); after.body != posted.body {
+		t.Errorf("the blog of the channel that has the name now: %s, want it untouched", after.body)
+	}
+	p.channels(t, "GET", "/never-"+name, "").expect(t, "a channel that was only named", 404, "channel_not_found")
+	if said := p.output.String(); strings.Count(said, "message put among the dead letters") != len(dead) {
+		t.Errorf("the log does not say each dead letter: %s", said)
+	}
+}
+
+// deadLetters takes all there are, by the message's id.
+func deadLetters(t *testing.T) map[string]deadLetter {
+	t.Helper()
+	queues, err := azure.Account{ConnectionString: storetest.Azurite(t).ConnectionString()}.OpenQueues(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	letters := make(map[string]deadLetter)
+	for {
+		messages, err := queues.Receive(t.Context(), cleanupQueue+poisonSuffix, 32, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(messages) == 0 {
+			return letters
+		}
+		for _, m := range messages {
+			text, err := base64.StdEncoding.DecodeString(m.Body)
+			var letter deadLetter
+			if err := errors.Join(err, json.Unmarshal(text, &letter)); err != nil {
+				t.Fatalf("dead letter %s: %v", m.Body, err)
+			}
+			letters[letter.Message] = letter
+		}
+	}
+}
+
+// A dead letter that cannot be put keeps its message in the queue.
+func TestDeadLetterRefused(t *testing.T) {
+	log := &bytes.Buffer{}
+	c := inMemory(log)
+	c.dead = refusing{}
+	err := c.cleanUp(t.Context(), customhandler.QueueMessage{Text: "nonsense", ID: "1"})
+	if !errors.Is(err, errRefused) || !strings.Contains(err.Error(), "not a message that deletes a channel") {
+		t.Errorf("got %v, want both what is wrong with the message and why it is not put aside", err)
+	}
+}
+
+// A sweep that runs out of time is continued by the next one, not begun anew.
+func TestSweepGoesOn(t *testing.T) {
+	log := &bytes.Buffer{}
+	c := inMemory(log)
+	sweep := c.sweep()
+	for i := range 250 {
+		name := fmt.Sprintf("channel-%d", i)
+		if _, _, err := c.channels.Create(t.Context(), name, "ann"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// All their fences wait for a first blog. Without time, each sweep looks at
+	// a hundred of them.
+	for range 4 {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		if err := sweep(ctx, customhandler.Tick{}); err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+	}
+	got := strings.Count(log.String(), `"all":false`)
+	if got < 2 || !strings.Contains(log.String(), `"all":true`) {
+		t.Errorf("four sweeps of 250 fences said %s, want the first ones to leave some, and a later one to end", log)
+	}
+}
+
+// An account with blobs alone serves all but channels, and says what it lacks.
+func TestChannelsWithoutTables(t *testing.T) {
+	t.Parallel()
+	p := start(t, built.handler, "AzureWebJobsStorage__blobServiceUri=https://kennel.blob.core.windows.net", "AzureWebJobsStorage__credential=managedidentity")
+	p.ready(t)
+	p.channels(t, "GET", "/news", "").expect(t, "read", 501, "channels_off")
+	if err := p.invoke(t, "ChannelCleanup", cleanupOf(customhandler.QueueMessage{Text: "{}"})); err == nil {
+		t.Error("a message was taken that nobody carries out")
+	}
+	if err := p.invoke(t, "ChannelSweep", sweepNow()); err != nil {
+		t.Error(err)
+	}
+	if status, _, _ := p.call(t, "GET", "/api/health", nil); status != 200 {
+		t.Errorf("health: %d", status)
+	}
+	if said := p.output.String(); !strings.Contains(said, "channels are not served") || !strings.Contains(said, "nor a table address") {
+		t.Errorf("the log does not say what is missing: %s", said)
+	}
+}
+
+// While storage is away callers are told so, and afterwards all goes on.
+func TestChannelsWithoutStorage(t *testing.T) {
+	t.Parallel()
+	azurite := storetest.Azurite(t)
+	outage := newOutage(t, azurite.TableURL())
+	p := start(t, built.handler, "AzureWebJobsStorage="+outage.connectionString(azurite.ConnectionString(), azurite.TableURL()))
+	p.ready(t)
+	path := "/" + storetest.Name()
+	const draft = `{"title":"t","text":"t","userId":"ann"}`
+	for _, call := range [][4]string{
+		{"GET", path, "", "storage_unavailable"}, {"GET", "", "", "storage_unavailable"},
+		{"PUT", path, `{"owner":"ann"}`, "change_unclear"}, {"DELETE", path, "", "change_unclear"},
+		{"POST", path + "/blogs", draft, "change_unclear"},
+	} {
+		a := p.channels(t, call[0], call[1], call[2])
+		a.expect(t, call[0]+" "+call[1], 503, call[3])
+		if a.header.Get("Retry-After") == "" {
+			t.Errorf("%s %s: no Retry-After", call[0], call[1])
+		}
+	}
+	message := `{"v":1,"channel":"` + path[1:] + `","incarnation":"0123456789abcdef-0123456789abcdef"}`
+	if err := p.invoke(t, "ChannelCleanup", cleanupOf(customhandler.QueueMessage{Text: message})); err == nil {
+		t.Error("a message was taken while storage was away")
+	}
+	if err := p.invoke(t, "ChannelSweep", sweepNow()); err == nil {
+		t.Error("a sweep succeeded while storage was away")
+	}
+	outage.end()
+	p.channels(t, "PUT", path, `{"owner":"ann"}`).expect(t, "afterwards", 201, "")
+	if strings.Contains(p.output.String(), "Eby8vdM02xNOcqFlqUwJPLlm") {
+		t.Error("a key is in the log")
+	}
+}
+
+// What somebody has written into a row by hand is left as it is.
+func TestCorruptChannel(t *testing.T) {
+	t.Parallel()
+	p := start(t, built.handler, withAzurite(t))
+	p.ready(t)
+	tables, err := azure.Account{ConnectionString: storetest.Azurite(t).ConnectionString()}.OpenTables(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := storetest.Name()
+	row := channels.Row{Partition: name, Key: "name", Values: map[string]string{"v": "7", "channel": name}}
+	table := azure.NewTable(tables, channelsTable)
+	if _, err := table.Submit(t.Context(), []channels.Write{{Verb: channels.Insert, Row: row}}); err != nil {
+		t.Fatal(err)
+	}
+	defer table.Submit(context.WithoutCancel(t.Context()), []channels.Write{{Verb: channels.Delete, Row: row, If: channels.AnyVersion}})
+	for _, call := range [][3]string{{"GET", "/" + name, ""}, {"PUT", "/" + name, `{"owner":"ann"}`}, {"DELETE", "/" + name, ""}, {"GET", "/" + name + "/blogs", ""}} {
+		p.channels(t, call[0], call[1], call[2]).expect(t, call[0]+" "+call[1], 500, "channel_corrupt")
+	}
+	if !strings.Contains(p.output.String(), `has format \"7\"`) {
+		t.Errorf("the log does not say what is wrong: %s", p.output)
+	}
+}
+
+// inMemory is what serves channels, without a process around it.
+func inMemory(log *bytes.Buffer) channelFunctions {
+	queues := memory.NewQueues(nil)
+	return channelFunctions{
+		channels: channels.New(memory.NewTable(nil), memory.NewTable(nil), memory.NewOutbox(queues, cleanupQueue), nil),
+		dead:     memory.NewOutbox(queues, cleanupQueue+poisonSuffix),
+		log:      slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	}
+}
+
+// refusing is a queue that takes nothing.
+type refusing struct{ channels.Outbox }
+
+var errRefused = errors.New("refused")
+
+func (refusing) Put(context.Context, string, time.Duration) (string, error) { return "", errRefused }

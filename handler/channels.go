@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	"kennel/channels"
+	"kennel/internal/azure"
+	"kennel/internal/customhandler"
+)
+
+// The tables are named as in the lecture, and the queue is the one in
+// functions/ChannelCleanup. All are created with their first row or message.
+const (
+	channelsTable = "Channels"
+	blogsTable    = "Blogs"
+	cleanupQueue  = "delete-channel-and-blogs"
+)
+
+// channelFunctions are the functions that serve channels and their blogs.
+type channelFunctions struct {
+	channels *channels.Channels
+	dead     channels.Outbox // where messages go that can never be carried out
+	log      *slog.Logger
+	off      error // why there are none; nil where they are served
+}
+
+// openChannels asks nothing of storage. An account may be given for blobs
+// alone: the other jobs go on then, and this one says what it lacks.
+func openChannels(account azure.Account, log *slog.Logger) channelFunctions {
+	tables, err := account.OpenTables(nil)
+	var queues *azure.Queues
+	if err == nil {
+		queues, err = account.OpenQueues(nil)
+	}
+	if err != nil {
+		log.Warn("channels are not served: they need tables and queues", "error", err)
+		return channelFunctions{off: err, log: log}
+	}
+	outbox := azure.NewOutbox(queues, cleanupQueue)
+	return channelFunctions{
+		channels: channels.New(azure.NewTable(tables, channelsTable), azure.NewTable(tables, blogsTable), outbox, nil),
+		dead:     azure.NewOutbox(queues, cleanupQueue+poisonSuffix),
+		log:      log,
+	}
+}
+
+func (c channelFunctions) register(host *customhandler.App) {
+	host.HTTP("Channels", "req", c.serve("channel", c.createChannel), "PUT /api/channels/{channel}")
+	host.HTTP("Channels", "req", c.serve("channel", c.readChannel), "GET /api/channels/{channel}")
+	host.HTTP("Channels", "req", c.serve("channel", c.deleteChannel), "DELETE /api/channels/{channel}")
+	host.HTTP("Channels", "req", c.serve("channel", c.listChannels), "GET /api/channels")
+	host.HTTP("Channels", "req", c.serve("deletion", c.readDeletion), "GET /api/channels/{channel}/deletion")
+	host.HTTP("Channels", "req", c.serve("channel", c.postBlog), "POST /api/channels/{channel}/blogs")
+	host.HTTP("Channels", "req", c.serve("channel", c.listBlogs), "GET /api/channels/{channel}/blogs")
+	host.HTTP("Channels", "req", c.serve("blog", c.readBlog), "GET /api/channels/{channel}/blogs/{blog}")
+	host.HTTP("Channels", "req", c.serve("blog", c.updateBlog), "PUT /api/channels/{channel}/blogs/{blog}")
+	host.HTTP("Channels", "req", c.serve("blog", c.removeBlog), "DELETE /api/channels/{channel}/blogs/{blog}")
+	host.Queue("ChannelCleanup", "message", c.cleanUp)
+	host.Timer("ChannelSweep", "tick", c.sweep())
+}
+
+// A reply is what a channel has to say to a caller.
+type reply struct {
+	status         int
+	location, etag string // "" sends none
+	body           any    // nil sends none
+}
+
+// serve turns replies into answers. The noun is what the address names.
+func (c channelFunctions) serve(noun string, do func(*http.Request) (reply, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c.off != nil {
+			customhandler.WriteError(w, r, &customhandler.Error{Status: http.StatusNotImplemented, Code: "channels_off",
+				Message: "this app was given no tables or queues to keep channels in: name them in AzureWebJobsStorage; its log says what is missing"})
+			return
+		}
+		answer, err := do(r)
+		if err != nil {
+			refuseChannel(w, r, noun, err)
+			return
+		}
+		header := w.Header()
+		header["Cache-Control"] = noStore // what somebody has kept may be deleted by now
+		if answer.location != "" {
+			header.Set("Location", answer.location)
+		}
+		if answer.etag != "" {
+			header.Set("ETag", answer.etag)
+		}
+		if answer.body == nil {
+			w.WriteHeader(answer.status)
+			return
+		}
+		header["Content-Type"] = jsonType
+		w.WriteHeader(answer.status)
+		encoder := json.NewEncoder(w)
+		encoder.SetEscapeHTML(false)
+		encoder.Encode(answer.body)
+	})
+}
+
+// refuseChannel is where the errors of channels become answers. The log gets
+// what callers are not told, too: the store's own words.
+func refuseChannel(w http.ResponseWriter, r *http.Request, noun string, err error) {
+	answer := func(status int, code, message string) {
+		customhandler.WriteError(w, r, fmt.Errorf("%w: %w", err, &customhandler.Error{Status: status, Code: code, Message: message}))
+	}
+	input, isInput := errors.AsType[*channels.InputError](err)
+	told, isTold := errors.AsType[*customhandler.Error](err)
+	switch {
+	case isTold:
+		customhandler.WriteError(w, r, told)
+	case isInput:
+		answer(http.StatusBadRequest, "bad_"+input.Field, input.Error())
+	case r.Context().Err() == context.Canceled:
+		answer(http.StatusRequestTimeout, "gone", "the caller has gone away")
+	case errors.Is(err, channels.ErrNotFound):
+		answer(http.StatusNotFound, noun+"_not_found", notFound[noun])
+	case errors.Is(err, channels.ErrOwned):
+		answer(http.StatusConflict, "channel_owned", "a channel of this name belongs to somebody else: choose another name")
+	case errors.Is(err, channels.ErrChanged):
+		answer(http.StatusPreconditionFailed, noun+"_changed", "the "+noun+" is not as it was any more: read it again, and decide")
+	case errors.Is(err, channels.ErrNoCondition):
+		answer(http.StatusPreconditionRequired, "no_condition",
+			"an update needs If-Match with the ETag of the blog that it was made from, so that nobody's work is lost; * overwrites whatever is there")
+	case errors.Is(err, channels.ErrCorrupt):
+		answer(http.StatusInternalServerError, "channel_corrupt",
+			"what is stored here is nothing that this app has written, so it is left as it is until an operator has looked at it; the log says which row it is")
+	case r.Method == http.MethodGet:
+		w.Header().Set("Retry-After", "5")
+		answer(http.StatusServiceUnavailable, "storage_unavailable", "storage does not answer; send the request again later")
+	case r.Method == http.MethodPost:
+		w.Header().Set("Retry-After", "5")
+		answer(http.StatusServiceUnavailable, "change_unclear",
+			"storage has not confirmed the blog: it may be there, or not; look at the end of the channel's list before you send it again")
+	default:
+		w.Header().Set("Retry-After", "5")
+		answer(http.StatusServiceUnavailable, "change_unclear",
+			"storage has not confirmed this: it may be done, or not; asking again does no harm")
+	}
+}
+
+// notFound says what is missing, by what the address names.
+var notFound = map[string]string{
+	"channel":  "there is no such channel, or it was deleted",
+	"blog":     "there is no such blog in this channel, or no such channel",
+	"deletion": "no channel of this name was deleted, or so long ago that there is no record of it any more",
+}
