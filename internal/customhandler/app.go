@@ -60,7 +60,11 @@ type function struct {
 	binding string
 	limit   time.Duration
 	invoke  func(context.Context, Envelope) (Answer, error)
-	routes  *router // of an HTTP function alone; nil for the others
+
+	// Of an HTTP function alone: its routes, and what finds them in an envelope,
+	// made when the first one comes. Nil for the others.
+	routes []route
+	router func() *router
 }
 
 // New returns an App without functions. It panics on options that cannot work.
@@ -206,7 +210,7 @@ func (a *App) serveEnvelope(w http.ResponseWriter, r *http.Request, name string)
 		return
 	}
 	logFailure(ctx, a.log, "invocation failed", err)
-	if f.routes != nil && errors.Is(err, context.DeadlineExceeded) {
+	if f.router != nil && errors.Is(err, context.DeadlineExceeded) {
 		// The caller of an HTTP function should read what happened; a failed invocation would tell it nothing.
 		writeAnswer(w, errorAnswer(explain(err)))
 		return

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -28,16 +29,23 @@ const httpOutput = "res"
 func (a *App) HTTP(name, binding string, h http.Handler, patterns ...string) {
 	f := a.functions[name]
 	if f == nil {
-		f = &function{name: name, binding: binding, limit: a.httpTimeout, routes: newRouter()}
+		f = &function{name: name, binding: binding, limit: a.httpTimeout}
+		f.router = sync.OnceValue(func() *router {
+			rt := newRouter()
+			for _, r := range f.routes {
+				rt.handle(r.pattern, r.handler)
+			}
+			return rt
+		})
 		f.invoke = func(ctx context.Context, e Envelope) (Answer, error) { return a.callHTTP(ctx, f, e) }
 		a.register(f)
 	}
-	if f.routes == nil || f.binding != binding || len(patterns) == 0 {
+	if f.router == nil || f.binding != binding || len(patterns) == 0 {
 		panic(fmt.Sprintf("customhandler: HTTP function %q with binding %q needs a pattern, and its name and binding to itself", name, binding))
 	}
 	for _, pattern := range patterns {
-		f.routes.handle(pattern, h)
 		a.routes.handle(pattern, &forwarded{app: a, function: name, next: h})
+		f.routes = append(f.routes, route{pattern, h})
 	}
 }
 
@@ -51,7 +59,7 @@ func (a *App) callHTTP(ctx context.Context, f *function, e Envelope) (Answer, er
 		return errorAnswer(errTooLarge(a.maxBody)), nil
 	}
 	c := newCapture()
-	f.routes.ServeHTTP(c, r.WithContext(ctx))
+	f.router().ServeHTTP(c, r.WithContext(ctx))
 	if cookies := c.sent.Values("Set-Cookie"); len(cookies) > 1 {
 		a.log.WarnContext(ctx, "only the first cookie reaches the caller: an envelope has room for one", "cookies", len(cookies))
 	}

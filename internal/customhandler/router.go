@@ -6,33 +6,48 @@ import (
 	"net/url"
 	"path"
 	"strings"
+	"sync"
 )
 
 // router finds the handler of an HTTP call by patterns of http.ServeMux. It also takes what the host takes: the host
 // compares routes without regard to case and ignores a slash at the end, and passes the path on as the client wrote it.
 type router struct {
-	fast     *http.ServeMux // the patterns, and everything else for unrouted
-	strict   *http.ServeMux // the patterns alone, to tell 404 from 405
-	patterns [][]string     // segments of each pattern's path
+	fast     *http.ServeMux        // the patterns, and everything else for unrouted
+	strict   func() *http.ServeMux // the patterns alone, to tell 404 from 405
+	patterns [][]string            // segments of each pattern's path
+	routes   []route
 }
 
+type route struct {
+	pattern string
+	handler http.Handler
+}
+
+// newRouter builds no more than the usual call needs: a handler should start at once.
 func newRouter() *router {
-	rt := &router{fast: http.NewServeMux(), strict: http.NewServeMux()}
+	rt := &router{fast: http.NewServeMux()}
 	rt.fast.HandleFunc("/", rt.unrouted)
+	rt.strict = sync.OnceValue(func() *http.ServeMux {
+		mux := http.NewServeMux()
+		for _, r := range rt.routes {
+			mux.Handle(r.pattern, r.handler)
+		}
+		return mux
+	})
 	return rt
 }
 
 func (rt *router) handle(pattern string, h http.Handler) {
-	_, route, ok := strings.Cut(pattern, " ")
+	_, address, ok := strings.Cut(pattern, " ")
 	if !ok {
-		route = pattern
+		address = pattern
 	}
-	if route = strings.TrimSpace(route); !strings.HasPrefix(route, "/api/") {
+	if address = strings.TrimSpace(address); !strings.HasPrefix(address, "/api/") {
 		panic(fmt.Sprintf("customhandler: pattern %q: a route begins with /api/", pattern))
 	}
 	rt.fast.Handle(pattern, h)
-	rt.strict.Handle(pattern, h)
-	rt.patterns = append(rt.patterns, strings.Split(route[1:], "/"))
+	rt.routes = append(rt.routes, route{pattern, h})
+	rt.patterns = append(rt.patterns, strings.Split(address[1:], "/"))
 }
 
 func (rt *router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -62,9 +77,10 @@ func (rt *router) unrouted(w http.ResponseWriter, r *http.Request) {
 			r.URL = &u
 		}
 	}
-	h, pattern := rt.strict.Handler(r)
+	strict := rt.strict()
+	h, pattern := strict.Handler(r)
 	if pattern != "" {
-		rt.strict.ServeHTTP(w, r)
+		strict.ServeHTTP(w, r)
 		return
 	}
 	// Without a pattern the mux hands out its own answer, 404 or 405. Only the header is of use: the rest is not JSON.
