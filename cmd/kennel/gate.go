@@ -148,7 +148,7 @@ func releaseGate(ctx context.Context, con *console, g gateRemote, o gateOptions)
 			return usagef("there is no terminal to ask at whether gate %s is to be released: give --yes", g.gate)
 		}
 		question := fmt.Sprintf("Release gate %s at %s? Whoever waits there goes on, which cannot be undone.", g.gate, g.base)
-		if err := con.confirm(ctx, question); err != nil {
+		if err := con.confirm(ctx, question, "not released, as you wish"); err != nil {
 			return err
 		}
 	}
@@ -194,8 +194,8 @@ func watchGate(ctx context.Context, con *console, g gateRemote, o gateOptions) e
 	return err
 }
 
-// confirm asks a question, and fails unless the answer is yes.
-func (con *console) confirm(ctx context.Context, question string) error {
+// confirm asks a question, and fails with otherwise unless the answer is yes.
+func (con *console) confirm(ctx context.Context, question, otherwise string) error {
 	fmt.Fprintf(con.stderr, "%s [y/N] ", question)
 	answers := make(chan string, 1)
 	go func() { // ends with the program, if nobody answers
@@ -207,7 +207,7 @@ func (con *console) confirm(ctx context.Context, question string) error {
 		if answer == "y" || answer == "yes" {
 			return nil
 		}
-		return errors.New("not released, as you wish")
+		return errors.New(otherwise)
 	case <-ctx.Done():
 		fmt.Fprintln(con.stderr)
 		return ctx.Err()

@@ -220,7 +220,7 @@ func TestGateChange(t *testing.T) {
 func TestConfirm(t *testing.T) {
 	for answer, want := range map[string]bool{"y\n": true, "YES\n": true, " yes ": true, "n\n": false, "\n": false, "": false, "yesterday\n": false} {
 		con := &console{stdin: strings.NewReader(answer), stderr: io.Discard}
-		if err := con.confirm(t.Context(), "Release?"); (err == nil) != want {
+		if err := con.confirm(t.Context(), "Release?", "not released"); (err == nil) != want {
 			t.Errorf("%q: %v, want yes: %t", answer, err, want)
 		}
 	}

@@ -37,7 +37,7 @@ func helpCommand() *command {
 // writeOverview writes the page of a newcomer.
 func writeOverview(w io.Writer, con *console) {
 	fmt.Fprintf(w, `Kennel runs an app for what many nodes do together on Azure Functions (order
-numbers, gates): on this machine, in Azure, and from the command line.
+numbers, gates, channels): on this machine, in Azure, and from the command line.
 
 %s
   kennel <command> [flags]

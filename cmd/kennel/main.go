@@ -1,6 +1,6 @@
 // Kennel is the command line of the app: it runs the app on this machine,
-// packs it for Azure, draws order numbers from it and works its gates wherever
-// it runs.
+// packs it for Azure, draws order numbers from it, works its gates and keeps its
+// channels wherever it runs.
 //
 // Results go to standard output, and only results: what a command has to say
 // beside them (progress, warnings, errors) goes to standard error, so that
@@ -106,6 +106,8 @@ func commands() []*command {
 		upCommand(),
 		nextCommand(),
 		gateCommand(),
+		channelsCommand(),
+		blogsCommand(),
 		packageCommand(),
 		versionCommand(),
 		helpCommand(),

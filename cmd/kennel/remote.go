@@ -69,6 +69,8 @@ type ask struct {
 	accept string
 	body   string        // JSON; "" is none
 	takes  time.Duration // how long the app may take on purpose
+
+	ifMatch string // "" sends none
 }
 
 // send makes the request, again while the app says it is busy and when to
@@ -122,7 +124,8 @@ func (r remote) once(ctx context.Context, a ask) (*answered, error) {
 	defer release()
 	defer resp.Body.Close()
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // a part of an explanation is better than none
-	refused := &refusal{status: resp.StatusCode, message: r.explainRefusal(resp, body)}
+	refused := &refusal{status: resp.StatusCode}
+	refused.code, refused.message = r.explainRefusal(resp, body)
 	refused.after, refused.told = retryAfter(resp.Header, time.Now())
 	return nil, refused
 }
@@ -140,6 +143,9 @@ func (r remote) do(ctx context.Context, a ask) (*http.Response, error) {
 	if a.body != "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
+	if a.ifMatch != "" {
+		req.Header.Set("If-Match", a.ifMatch)
+	}
 	if r.key != "" {
 		req.Header.Set("x-functions-key", r.key)
 	}
@@ -149,10 +155,14 @@ func (r remote) do(ctx context.Context, a ask) (*http.Response, error) {
 // readJSON reads an answer, decodes it, and returns it as one line, the way
 // the app wrote it.
 func (r remote) readJSON(a *answered, into any) ([]byte, error) {
+	return r.readLongJSON(a, into, maxAnswer)
+}
+
+func (r remote) readLongJSON(a *answered, into any, most int64) ([]byte, error) {
 	if err := r.expectType(a.Response, "application/json"); err != nil {
 		return nil, err
 	}
-	body, err := io.ReadAll(io.LimitReader(a.Body, maxAnswer))
+	body, err := io.ReadAll(io.LimitReader(a.Body, most))
 	if err != nil {
 		return nil, fmt.Errorf("read the answer: %w", err)
 	}
@@ -205,6 +215,7 @@ func (r remote) explainSilence(ctx context.Context, err error) error {
 // A refusal is an answer that is no success.
 type refusal struct {
 	status  int
+	code    string // the app's word for it; "" if it was somebody else
 	message string
 	after   time.Duration // when to come back …
 	told    bool          // … if the app has said so
@@ -214,25 +225,25 @@ func (r *refusal) Error() string { return r.message }
 
 // explainRefusal says what it means. The app explains itself in JSON; the host
 // in front of it often says nothing.
-func (r remote) explainRefusal(resp *http.Response, body []byte) string {
+func (r remote) explainRefusal(resp *http.Response, body []byte) (code, message string) {
 	var own struct {
 		Error struct{ Code, Message string }
 	}
 	if json.Unmarshal(body, &own) == nil && own.Error.Message != "" {
-		return fmt.Sprintf("the app answered %d %s: %s", resp.StatusCode, own.Error.Code, own.Error.Message)
+		return own.Error.Code, fmt.Sprintf("the app answered %d %s: %s", resp.StatusCode, own.Error.Code, own.Error.Message)
 	}
 	switch {
 	case resp.StatusCode == http.StatusUnauthorized && r.key == "":
-		return fmt.Sprintf("the app at %s wants a function key (401): put it into KENNEL_KEY, or give --key", r.base)
+		return "", fmt.Sprintf("the app at %s wants a function key (401): put it into KENNEL_KEY, or give --key", r.base)
 	case resp.StatusCode == http.StatusUnauthorized:
-		return fmt.Sprintf("the app at %s does not accept this function key (401)", r.base)
+		return "", fmt.Sprintf("the app at %s does not accept this function key (401)", r.base)
 	case resp.StatusCode == http.StatusNotFound:
-		return fmt.Sprintf("%s answers, but has no %s (404): is it the app's address, without /api?", r.base, r.has)
+		return "", fmt.Sprintf("%s answers, but has no %s (404): is it the app's address, without /api?", r.base, r.has)
 	case resp.Header.Get("Location") != "":
-		return fmt.Sprintf("%s points elsewhere (%d), to %s: give the address it points to with --url",
+		return "", fmt.Sprintf("%s points elsewhere (%d), to %s: give the address it points to with --url",
 			r.base, resp.StatusCode, resp.Header.Get("Location"))
 	}
-	return fmt.Sprintf("the app at %s answered %s", r.base, resp.Status)
+	return "", fmt.Sprintf("the app at %s answered %s", r.base, resp.Status)
 }
 
 // isLocal reports whether host is this machine.

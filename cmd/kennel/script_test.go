@@ -52,6 +52,12 @@ func TestMain(m *testing.M) {
 //	crowd CLIENTS KILLS STORAGE
 //	                           draw with many clients, and kill a second
 //	                           handler on the storage, amid work, that often
+//	fill CHANNEL N             put that many blogs into the channel's table
+//	rows CHANNEL N             expect that many rows of all blogs and fences that
+//	                           there ever were under this name
+//	storm CHANNEL BLOGS [SUCCESSOR]
+//	                           delete the channel by a handler that is killed
+//	                           every 200 ms; meanwhile the successor takes its name
 func TestScripts(t *testing.T) {
 	handler := sync.OnceValues(func() (string, error) { return buildHandler(t.TempDir()) })
 	testscript.Run(t, testscript.Params{
@@ -90,6 +96,9 @@ func TestScripts(t *testing.T) {
 			"waiting": scriptWaiting,
 			"bus":     scriptBus,
 			"hears":   scriptHears,
+			"fill":    scriptFill,
+			"rows":    scriptRows,
+			"storm":   scriptStorm,
 		},
 		RequireExplicitExec: true,
 	})

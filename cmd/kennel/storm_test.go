@@ -1,0 +1,279 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"kennel/channels"
+	"kennel/internal/azure"
+	"kennel/internal/customhandler"
+)
+
+// blogsTable is Azurite's table of blogs, without the app.
+func blogsTable(ts *testscript.TestScript) *azure.Table {
+	tables, err := azure.Account{ConnectionString: ts.Getenv("STORAGE")}.OpenTables(nil)
+	ts.Check(err)
+	return azure.NewTable(tables, "Blogs")
+}
+
+// scriptFill inserts blogs straight into the table, as package channels lays
+// them out: by HTTP it would take minutes.
+func scriptFill(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: fill CHANNEL N")
+	}
+	n, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	var channel channels.Channel
+	ts.Check(getInto(context.Background(), ts.Getenv("URL")+"/api/channels/"+args[0], &channel))
+	table, partition := blogsTable(ts), args[0]+"@"+channel.Incarnation
+	for first, begun := 0, time.Now().UTC(); first < n; first += channels.MaxTransaction - 1 {
+		writes := []channels.Write{{Verb: channels.Merge, If: channels.AnyVersion,
+			Row: channels.Row{Partition: partition, Key: "!fence", Values: map[string]string{"channelSeen": "yes"}}}}
+		for i := first; i < min(first+channels.MaxTransaction-1, n); i++ {
+			at := begun.Add(time.Duration(i) * time.Microsecond)
+			writes = append(writes, channels.Write{Verb: channels.Insert, Row: channels.Row{
+				Partition: partition,
+				Key:       at.Format("20060102T150405.000000000Z") + fmt.Sprintf("-%08x", i),
+				Values:    map[string]string{"v": "1", "title": "filled", "userId": "script", "operation": "o", "text0": "text"},
+			}})
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		_, err := table.Submit(ctx, writes)
+		cancel()
+		ts.Check(err)
+	}
+}
+
+// scriptRows counts the rows of all blogs and fences that there ever were
+// under a name.
+func scriptRows(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: rows CHANNEL N")
+	}
+	table, found := blogsTable(ts), 0
+	for q := (channels.Query{KeysOnly: true, Top: channels.MaxPage}); ; {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		page, err := table.Query(ctx, q)
+		cancel()
+		ts.Check(err)
+		for _, row := range page.Rows {
+			if strings.HasPrefix(row.Partition, args[0]+"@") {
+				found++
+			}
+		}
+		if q.After = page.Next; q.After == "" {
+			break
+		}
+	}
+	if strconv.Itoa(found) != args[1] {
+		ts.Fatalf("%d rows of %s, want %s", found, args[0], args[1])
+	}
+}
+
+// scriptStorm deletes a channel by way of a handler that is killed -9 every
+// 200 ms, and started again, until the deletion is done. What the host does
+// with the queue the script does itself: the local host would stop after three
+// kills, and leave the message to a sweep after five.
+//
+// On a machine so slow that nothing gets done within 200 ms, the handler lives
+// twice as long the next time.
+func scriptStorm(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 && len(args) != 3 {
+		ts.Fatalf("usage: storm CHANNEL BLOGS [SUCCESSOR]")
+	}
+	blogs, err := strconv.ParseInt(args[1], 10, 64)
+	ts.Check(err)
+	queues, err := azure.Account{ConnectionString: ts.Getenv("STORAGE")}.OpenQueues(nil)
+	ts.Check(err)
+	s := &storm{
+		victim:  &victim{handler: ts.Getenv("HANDLER"), storage: ts.Getenv("STORAGE")},
+		queues:  queues,
+		blogs:   blogsTable(ts),
+		channel: ts.Getenv("URL") + "/api/channels/" + args[0],
+	}
+	var channel channelAnswer
+	ts.Check(getInto(context.Background(), s.channel, &channel))
+	s.partition, s.record = args[0]+"@"+channel.Incarnation, s.channel+"/deletion?incarnation="+channel.Incarnation
+
+	ctx, stop := context.WithCancel(context.Background())
+	var killing sync.WaitGroup
+	ts.Check(s.victim.start())
+	defer func() { s.victim.kill() }()
+	defer killing.Wait()
+	defer stop()
+	killing.Go(func() { s.kill(ctx, stop) })
+
+	for s.deletion(ctx) == nil && ctx.Err() == nil { // asked again and again, as an impatient caller does
+		s.busy.Store(true)
+		s.askToDelete(ctx, channel.ETag)
+		s.busy.Store(false)
+	}
+	if len(args) == 3 && ctx.Err() == nil {
+		// The name is free, and somebody uses it at once.
+		app := channelsRemote{remote: remote{client: http.DefaultClient, base: parseURL(ts, ts.Getenv("URL")), say: ts.Logf}, name: args[0]}
+		_, created, err := app.create(ctx, args[2])
+		ts.Check(err)
+		if !created {
+			ts.Fatalf("the name is not free while its channel is deleted")
+		}
+		_, err = app.post(ctx, channels.Draft{Title: "mine", UserID: args[2]})
+		ts.Check(err)
+	}
+	for ctx.Err() == nil {
+		if d := s.deletion(ctx); d != nil && d.State == channels.Done {
+			if d.Deleted != blogs {
+				ts.Fatalf("the record says %d blogs, want %d", d.Deleted, blogs)
+			}
+			break
+		}
+		if err := s.deliver(ctx); err != nil {
+			ts.Fatalf("%v", err)
+		}
+	}
+	stop()
+	killing.Wait()
+	ts.Check(s.wrong)
+	ts.Logf("deleted %d blogs over %d kills, %d of them amid work", blogs, s.kills, s.hits)
+	if s.hits == 0 {
+		ts.Fatalf("nobody was killed amid work: nothing was shown")
+	}
+}
+
+type storm struct {
+	victim                     *victim
+	queues                     *azure.Queues
+	blogs                      *azure.Table
+	partition, channel, record string
+	busy                       atomic.Bool // the victim works
+
+	kills, hits int   // written by kill alone, and read after it has ended
+	wrong       error // likewise
+}
+
+// kill kills the victim and starts it again, until ctx ends.
+func (s *storm) kill(ctx context.Context, giveUp func()) {
+	const usual = 200 * time.Millisecond
+	life, before := usual, ""
+	for pause(ctx, life) == nil {
+		busy := s.busy.Load()
+		s.victim.kill()
+		if err := s.victim.start(); err != nil {
+			s.wrong = err
+			giveUp()
+			return
+		}
+		s.kills++
+		if !busy {
+			continue
+		}
+		s.hits++
+		if now := s.progress(ctx); now == before {
+			life *= 2
+		} else {
+			life, before = usual, now
+		}
+	}
+}
+
+// progress changes when the deletion comes on.
+func (s *storm) progress(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	first, err := s.blogs.Query(ctx, channels.Query{Partition: s.partition, KeysOnly: true, Top: 1})
+	return fmt.Sprint(s.deletion(ctx), first, err)
+}
+
+// deletion reads the record through a handler that nobody kills; nil if there
+// is none yet.
+func (s *storm) deletion(ctx context.Context) *channels.Deletion {
+	var d channels.Deletion
+	if getInto(ctx, s.record, &d) != nil {
+		return nil
+	}
+	return &d
+}
+
+func (s *storm) askToDelete(ctx context.Context, etag string) {
+	address := s.victim.url() + s.channel[strings.Index(s.channel, "/api/"):]
+	r, err := http.NewRequestWithContext(ctx, http.MethodDelete, address, nil)
+	if err != nil {
+		return
+	}
+	r.Header.Set("If-Match", etag)
+	if resp, err := http.DefaultClient.Do(r); err == nil {
+		resp.Body.Close()
+	}
+}
+
+// deliver takes messages to the victim, as the host does.
+func (s *storm) deliver(ctx context.Context) error {
+	client := customhandler.NewClient(s.victim.url(), nil)
+	const queue = "delete-channel-and-blogs"
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	messages, err := s.queues.Receive(limited, queue, 1, 10*time.Minute)
+	if err != nil {
+		return err
+	}
+	if len(messages) == 0 {
+		return ignoreEnd(pause(ctx, 100*time.Millisecond)) // between two looks, as the host does
+	}
+	m := messages[0]
+	text, err := base64.StdEncoding.DecodeString(m.Body)
+	if err != nil {
+		return err
+	}
+	s.busy.Store(true)
+	_, err = client.Invoke(limited, "ChannelCleanup", customhandler.Trigger{Function: "ChannelCleanup", Binding: "message"}.Queue(
+		customhandler.QueueMessage{Text: string(text), ID: m.ID, PopReceipt: m.Receipt, DequeueCount: m.DequeueCount,
+			Inserted: m.Inserted, Expires: m.Expires, NextVisible: m.NextVisible}))
+	s.busy.Store(false)
+	if err == nil {
+		return s.queues.Delete(limited, queue, m)
+	}
+	_, err = s.queues.Update(limited, queue, m, 0)
+	return err
+}
+
+func ignoreEnd(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+func parseURL(ts *testscript.TestScript, text string) *url.URL {
+	address, err := url.Parse(text)
+	ts.Check(err)
+	return address
+}
+
+// getInto asks for JSON, and expects a success.
+func getInto(ctx context.Context, address string, into any) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answered %s", r.URL.Path, resp.Status)
+	}
+	return json.NewDecoder(resp.Body).Decode(into)
+}
