@@ -311,3 +311,58 @@ func TestDeleteIsIdempotent(t *testing.T) {
 }
 
 func errorOf[T any](_ T, err error) error { return err }
+
+// TestListOfLongBlogs: a page is short where blogs are long, and takes two
+// requests where they are not; all are listed.
+func TestListOfLongBlogs(t *testing.T) {
+	for _, test := range []struct {
+		name             string
+		blogs, text, top int
+		pages, requests  int // and the first page's requests
+	}{
+		{"short", 400, 10, 1000, 1, 2},
+		{"as many as usual", 100, 10, 100, 1, 1},
+		{"long", 250, 200 << 10, 1000, 3, 1},
+		{"longer than usual", 250, 30 << 10, 1000, 2, 2},
+	} {
+		w := newWorld()
+		p := w.start(nil, nil)
+		if _, _, err := p.Create(t.Context(), "news", "ann"); err != nil {
+			t.Fatal(err)
+		}
+		for i := range test.blogs {
+			if _, err := p.Post(t.Context(), "news", channels.Draft{Title: fmt.Sprint(i), Text: strings.Repeat("a", test.text), UserID: "ann"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var got []string
+		pages, next := 0, ""
+		for {
+			before := w.requests.Load()
+			page, err := p.Blogs(t.Context(), "news", test.top, next)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// One request more asks which incarnation it is.
+			if asked := int(w.requests.Load() - before - 1); pages == 0 && asked != test.requests {
+				t.Errorf("%s: %d requests for the first page, want %d", test.name, asked, test.requests)
+			}
+			for _, blog := range page.Items {
+				got = append(got, blog.Title)
+			}
+			pages++
+			if next = page.Continuation; next == "" {
+				break
+			}
+		}
+		if len(got) != test.blogs || pages != test.pages {
+			t.Errorf("%s: %d blogs on %d pages, want %d on %d", test.name, len(got), pages, test.blogs, test.pages)
+		}
+		for i, title := range got {
+			if title != fmt.Sprint(i) {
+				t.Errorf("%s: blog %s at place %d", test.name, title, i)
+				break
+			}
+		}
+	}
+}

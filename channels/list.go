@@ -13,6 +13,14 @@ import (
 // store may answer with short and empty ones.
 const mostPages = 10
 
+// A page holds no more than about enoughBytes of texts, or what firstRows hold:
+// a thousand of the longest blogs would be a quarter of a gigabyte. How many
+// rows are asked for after the first ones depends on how long those were.
+const (
+	firstRows   = 100
+	enoughBytes = 4 << 20
+)
+
 // list fills one page. The scope names the list, and its continuations work
 // for no other.
 func list[T any](ctx context.Context, table patient, scope string, q Query, continuation string, read func(Row) (T, error)) (List[T], error) {
@@ -25,9 +33,9 @@ func list[T any](ctx context.Context, table patient, scope string, q Query, cont
 	}
 	q.After = after
 	items := make([]T, 0) // an empty list is [] in JSON
-	top := q.Top
+	top, size := q.Top, 0
 	for range mostPages {
-		q.Top = top - len(items)
+		q.Top = min(top-len(items), rowsFor(len(items), size))
 		page, err := table.Query(ctx, q)
 		switch {
 		case errors.Is(err, ErrToken):
@@ -41,13 +49,25 @@ func list[T any](ctx context.Context, table patient, scope string, q Query, cont
 				return List[T]{}, fmt.Errorf("list %s: %w", scope, err)
 			}
 			items = append(items, item)
+			for _, value := range row.Values {
+				size += len(value)
+			}
 		}
 		q.After = page.Next
-		if q.After == "" || len(items) >= top {
+		if q.After == "" || len(items) >= top || size >= enoughBytes {
 			break
 		}
 	}
 	return List[T]{Items: items, Continuation: sealContinuation(scope, q.After)}, nil
+}
+
+// rowsFor returns how many more rows a page should have that holds some already.
+func rowsFor(rows, size int) int {
+	if rows == 0 {
+		return firstRows
+	}
+	each := max(size/rows, 1)
+	return (enoughBytes-size)/each + 1
 }
 
 // A continuation is a version, a digest of the scope, a digest of all the
