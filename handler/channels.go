@@ -108,6 +108,9 @@ func (c channelFunctions) serve(noun string, do func(*http.Request) (reply, erro
 // what callers are not told, too: the store's own words.
 func refuseChannel(w http.ResponseWriter, r *http.Request, noun string, err error) {
 	answer := func(status int, code, message string) {
+		if status == http.StatusServiceUnavailable {
+			w.Header().Set("Retry-After", "5")
+		}
 		customhandler.WriteError(w, r, fmt.Errorf("%w: %w", err, &customhandler.Error{Status: status, Code: code, Message: message}))
 	}
 	input, isInput := errors.AsType[*channels.InputError](err)
@@ -132,14 +135,14 @@ func refuseChannel(w http.ResponseWriter, r *http.Request, noun string, err erro
 		answer(http.StatusInternalServerError, "channel_corrupt",
 			"what is stored here is nothing that this app has written, so it is left as it is until an operator has looked at it; the log says which row it is")
 	case r.Method == http.MethodGet:
-		w.Header().Set("Retry-After", "5")
 		answer(http.StatusServiceUnavailable, "storage_unavailable", "storage does not answer; send the request again later")
+	case r.Method == http.MethodDelete && noun == "channel":
+		answer(http.StatusServiceUnavailable, "change_unclear",
+			"storage has not confirmed this: the deletion may have begun, or not; ask again, with the channel's ETag in If-Match if somebody else may use its name by then")
 	case r.Method == http.MethodPost:
-		w.Header().Set("Retry-After", "5")
 		answer(http.StatusServiceUnavailable, "change_unclear",
 			"storage has not confirmed the blog: it may be there, or not; look at the end of the channel's list before you send it again")
 	default:
-		w.Header().Set("Retry-After", "5")
 		answer(http.StatusServiceUnavailable, "change_unclear",
 			"storage has not confirmed this: it may be done, or not; asking again does no harm")
 	}
