@@ -42,6 +42,7 @@ func TestMain(m *testing.M) {
 //	                           code; -1 is an end by a signal
 //	gone NAME…                 wait until everything it had started when it was
 //	                           sent a signal is gone; each NAME was among that
+//	strike                     kill -9 the handler that it runs
 //	handler NAME [SETTING…] start one more handler on $STORAGE; sets $NAME to its
 //	                           address
 //	bus start|cut|mend         start a bus of the script's own and set $BUS to its
@@ -91,6 +92,7 @@ func TestScripts(t *testing.T) {
 			"signal":  scriptSignal,
 			"end":     scriptEnd,
 			"gone":    scriptGone,
+			"strike":  scriptStrike,
 			"crowd":   scriptCrowd,
 			"handler": scriptHandler,
 			"waiting": scriptWaiting,

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"io"
 	"net/url"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -145,6 +147,19 @@ func scriptSignal(ts *testscript.TestScript, _ bool, args []string) {
 	default:
 		ts.Fatalf("usage: signal INT|TERM|KILL")
 	}
+}
+
+// scriptStrike kills the handler that kennel up runs, without notice.
+func scriptStrike(ts *testscript.TestScript, _ bool, _ []string) {
+	for _, r := range descendants(upOf(ts).cmd.Process.Pid) {
+		if path, _, _ := strings.Cut(r.command, " "); filepath.Base(path) == handlerName {
+			handler, err := os.FindProcess(r.pid)
+			ts.Check(err)
+			ts.Check(handler.Kill())
+			return
+		}
+	}
+	ts.Fatalf("kennel up runs no handler")
 }
 
 func scriptEnd(ts *testscript.TestScript, _ bool, args []string) {
