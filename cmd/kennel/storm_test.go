@@ -163,11 +163,14 @@ type storm struct {
 	wrong       error // likewise
 }
 
-// kill kills the victim and starts it again, until ctx ends.
+// kill kills the victim and starts it again, until ctx ends: for the first time
+// as soon as the deletion has begun, so that a fast machine is not done by then.
 func (s *storm) kill(ctx context.Context, giveUp func()) {
 	const usual = 200 * time.Millisecond
 	life, before := usual, ""
-	for pause(ctx, life) == nil {
+	for s.deletion(ctx) == nil && pause(ctx, time.Millisecond) == nil {
+	}
+	for first := true; first && ctx.Err() == nil || pause(ctx, life) == nil; first = false {
 		busy := s.busy.Load()
 		s.victim.kill()
 		if err := s.victim.start(); err != nil {
