@@ -28,6 +28,7 @@
 //   - internal/storetest: what every store must do, as tests. Memory and
 //     Azure both run them, the latter on a real Azurite.
 //   - internal/devbus: a Service Bus-compatible broker for tests and laptops.
+//   - internal/plant: puts bugs into the source, which tests have to catch.
 //   - internal/customhandler: the wire between the Functions host and a custom
 //     handler, in both directions.
 //   - internal/config: the environment, turned into one checked struct.

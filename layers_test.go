@@ -33,6 +33,7 @@ var layers = map[string][]string{
 	"internal/devbus":        {},
 	"internal/localhost":     {"kennel/internal/customhandler"}, // it is the host's side of the wire
 	"internal/memory":        {"kennel/channels", "kennel/gate", "kennel/ids"},
+	"internal/plant":         {"testing"},
 	"internal/storetest":     {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/internal/azurite", "testing", "github.com/google/go-cmp"},
 
 	"cmd/kennel":                 {"kennel/channels", "kennel/gate", "kennel/internal"},

@@ -1,13 +1,9 @@
 package channels_test
 
 import (
-	"bytes"
-	"encoding/json"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
 	"testing"
+
+	"kennel/internal/plant"
 )
 
 // planted are the classic bugs of deletions that span two tables, each put
@@ -129,64 +125,7 @@ var planted = []struct {
 }
 
 func TestPlantedBugs(t *testing.T) {
-	gotool, err := exec.LookPath("go")
-	if err != nil {
-		t.Fatalf("planting bugs needs the go command: %v", err)
-	}
-	slots := make(chan struct{}, 2)
 	for _, p := range planted {
-		t.Run(p.bug, func(t *testing.T) {
-			t.Parallel()
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			cmd := exec.CommandContext(t.Context(), gotool, "test", "-count=1", "-vet=off", "-timeout=1m", "-overlay="+plant(t, p.file, p.edits),
-				"-run="+p.caughtBy, "kennel/channels", "-simulations=500")
-			out, err := cmd.CombinedOutput()
-			switch {
-			case bytes.Contains(out, []byte("no tests to run")):
-				t.Errorf("there is no %s", p.caughtBy)
-			case err == nil:
-				t.Errorf("%s stayed green", p.caughtBy)
-			case bytes.Contains(out, []byte("build failed")) || !bytes.Contains(out, []byte("FAIL")):
-				t.Errorf("the tests did not run: %v\n%s", err, out)
-			case bytes.Contains(out, []byte("test timed out")):
-				t.Errorf("%s hung instead of failing:\n%.2000s", p.caughtBy, out)
-			}
-		})
+		t.Run(p.bug, func(t *testing.T) { plant.Bug(t, p.file, p.edits, p.caughtBy, "-simulations=500") })
 	}
-}
-
-// plant writes the source file with its edits and an overlay that puts it in
-// the place of the real one.
-func plant(t *testing.T, file string, edits []string) (overlay string) {
-	t.Helper()
-	source, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := string(source)
-	for i := 0; i < len(edits); i += 2 {
-		if n := strings.Count(text, edits[i]); n != 1 {
-			t.Fatalf("%s holds %d times, and must hold once:\n%s", file, n, edits[i])
-		}
-		text = strings.Replace(text, edits[i], edits[i+1], 1)
-	}
-	dir := t.TempDir()
-	planted := filepath.Join(dir, file)
-	if err := os.WriteFile(planted, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	real, err := filepath.Abs(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	replace, err := json.Marshal(map[string]map[string]string{"Replace": {real: planted}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	overlay = filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(overlay, replace, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return overlay
 }
