@@ -2,6 +2,7 @@ package devbus
 
 import (
 	"bufio"
+	"errors"
 	"net"
 	"sync"
 	"time"
@@ -26,8 +27,16 @@ func fork(l net.Listener) (amqp, other net.Listener) {
 		defer hang()
 		for {
 			conn, err := l.Accept()
-			if err != nil {
+			if errors.Is(err, net.ErrClosed) {
 				return
+			}
+			if err != nil { // too many open files, say: that passes
+				select {
+				case <-time.After(10 * time.Millisecond):
+					continue
+				case <-gone:
+					return
+				}
 			}
 			go handOn(conn, a, b) // ends after the first bytes
 		}
@@ -39,7 +48,16 @@ func fork(l net.Listener) (amqp, other net.Listener) {
 func handOn(conn net.Conn, amqp, other *branch) {
 	conn.SetReadDeadline(time.Now().Add(firstWords))
 	reader := bufio.NewReader(conn)
+	heard := make(chan struct{})
+	go func() { // ends with the first bytes, or ends the wait for them
+		select {
+		case <-heard:
+		case <-other.gone:
+			conn.Close()
+		}
+	}()
 	begin, err := reader.Peek(4)
+	close(heard)
 	conn.SetReadDeadline(time.Time{})
 	to := other
 	if string(begin) == "AMQP" {

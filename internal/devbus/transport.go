@@ -24,6 +24,9 @@ func (t *AdminTransport) Do(r *http.Request) (*http.Response, error) {
 		r.Body = http.NoBody
 	}
 	defer r.Body.Close()
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
 	a, err := t.b.administer(r)
 	if err != nil {
 		return nil, err
