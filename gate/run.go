@@ -71,11 +71,11 @@ func (g *Gates) listen(ctx context.Context) {
 	told := false
 	for {
 		err := g.opt.Signals.Listen(ctx, listener{g})
-		listener{g}.listens(false)
+		news := listener{g}.listens(false)
 		if ctx.Err() != nil {
 			return
 		}
-		if err != nil && !told {
+		if err != nil && (news || !told) {
 			told = true
 			g.opt.Log.WarnContext(ctx, "signals cannot be heard: gates are polled, and a release may take as long as that to be seen",
 				"every", g.opt.PollOften.String(), "error", err.Error())

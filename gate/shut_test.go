@@ -177,9 +177,12 @@ func TestTroubleIsSaidOnce(t *testing.T) {
 		time.Sleep(time.Minute)
 		store.Delete("start")
 		time.Sleep(time.Minute)
+		h.ear().Up() // somebody gave it the right, and takes it away
+		h.end <- errors.New("unauthorized")
+		time.Sleep(time.Second)
 		for text, want := range map[string]int{
-			"signals cannot be heard":   1,
-			"unauthorized":              1,
+			"signals cannot be heard":   2,
+			"unauthorized":              2,
 			"cannot be read: it counts": 2, // the store is busy, then the text is nonsense
 			"can be read again":         1,
 		} {

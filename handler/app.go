@@ -56,7 +56,8 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 	if err != nil {
 		return nil, err
 	}
-	signals, err := openSignals(cfg.ServiceBus)
+	flags := azure.NewGates(blobs, gatesContainer)
+	signals, err := openSignals(cfg.ServiceBus, flags)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +65,7 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 	if signals != nil {
 		gateOptions.Signals = signals
 	}
-	gates, err := gate.New(azure.NewGates(blobs, gatesContainer), gateOptions)
+	gates, err := gate.New(flags, gateOptions)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +123,7 @@ func (a *app) close(ctx context.Context) error {
 }
 
 // openSignals returns nil if no Service Bus is given: then gates are polled.
-func openSignals(b config.ServiceBus) (*azure.Signals, error) {
+func openSignals(b config.ServiceBus, about *azure.Gates) (*azure.Signals, error) {
 	if !b.Given() {
 		return nil, nil
 	}
@@ -132,5 +133,5 @@ func openSignals(b config.ServiceBus) (*azure.Signals, error) {
 		ManagedIdentity:  b.ManagedIdentity,
 		ClientID:         b.ClientID,
 	}
-	return bus.OpenSignals(signalsTopic, nil)
+	return bus.OpenSignals(signalsTopic, about.Store(), nil)
 }

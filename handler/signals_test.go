@@ -66,6 +66,9 @@ func TestUnleashBySignal(t *testing.T) {
 			if a.By != "ann" || a.Reason != "all are warm" || a.ChangedAt.IsZero() {
 				t.Errorf("the waiter was answered %s, want the whole state", a.body)
 			}
+			if len(a.History) != 0 {
+				t.Errorf("the waiter was answered %s: its history shows that it polled", a.body)
+			}
 		})
 	}
 	waiters.holds(t, name, 10)

@@ -2,12 +2,14 @@ package azure
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
+	"strconv"
 	"strings"
-	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -18,7 +20,7 @@ import (
 // Bus says which Service Bus namespace to use and how to sign in: by
 // connection string, or by its host name and an identity.
 type Bus struct {
-	ConnectionString string // with UseDevelopmentEmulator=true, a devbus on one address of this machine
+	ConnectionString string // with UseDevelopmentEmulator=true, an emulator without TLS
 
 	Namespace string // without a connection string: NAME.servicebus.windows.net
 
@@ -30,7 +32,8 @@ type Bus struct {
 // BusOptions are the optional parts of a bus's clients; nil means the
 // defaults.
 type BusOptions struct {
-	// Dial connects to the namespace. Default: over TCP, with TLS.
+	// Dial connects to the namespace. Default: over TCP, with TLS unless it is
+	// an emulator.
 	Dial func(ctx context.Context) (net.Conn, error)
 
 	// Admin sends the requests that administer the namespace. Default: the
@@ -40,39 +43,37 @@ type BusOptions struct {
 
 // busClients makes clients of one namespace.
 type busClients struct {
-	bus      Bus
-	identity azcore.TokenCredential // nil with a connection string
-	options  azservicebus.ClientOptions
-	admin    *admin.Client
+	connection string // "": by namespace and identity
+	namespace  string
+	identity   azcore.TokenCredential
+	dial       func(ctx context.Context) (net.Conn, error)
+	admin      *admin.Client
 }
-
-// quickly makes the SDK reconnect at all, and soon: it does so only before a
-// retry, and by default waits for four seconds before the first, which is
-// longer than most of our deadlines.
-var quickly = azservicebus.RetryOptions{MaxRetries: 1, RetryDelay: 50 * time.Millisecond}
 
 // open checks the bus. It makes no request.
 func (b Bus) open(o *BusOptions) (*busClients, error) {
 	if o == nil {
 		o = &BusOptions{}
 	}
-	c := &busClients{bus: b, options: azservicebus.ClientOptions{ApplicationID: "kennel", RetryOptions: quickly}}
-	if o.Dial != nil {
-		c.options.NewWebSocketConn = func(ctx context.Context, _ azservicebus.NewWebSocketConnArgs) (net.Conn, error) {
-			return o.Dial(ctx) // the SDK speaks plain AMQP on it
-		}
+	connection, host, emulated := tidy(b.ConnectionString)
+	c := &busClients{connection: connection, namespace: b.Namespace, dial: o.Dial}
+	if connection == "" {
+		host = b.Namespace
+	}
+	if c.dial == nil {
+		c.dial = dialer(host, emulated)
 	}
 	common, _ := clientOptions(nil)
-	adminOptions := &admin.ClientOptions{ClientOptions: common}
+	options := &admin.ClientOptions{ClientOptions: common}
 	switch {
 	case o.Admin != nil:
-		adminOptions.Transport = o.Admin
-	case isEmulator(b.ConnectionString):
-		adminOptions.Transport = plainly{}
+		options.Transport = o.Admin
+	case emulated:
+		options.Transport = plainly{}
 	}
 	var err error
-	if b.ConnectionString != "" {
-		if c.admin, err = admin.NewClientFromConnectionString(b.ConnectionString, adminOptions); err != nil {
+	if connection != "" {
+		if c.admin, err = admin.NewClientFromConnectionString(connection, options); err != nil {
 			// The SDK's text may repeat parts of the connection string.
 			return nil, errors.New("open Service Bus: the connection string is malformed")
 		}
@@ -80,46 +81,68 @@ func (b Bus) open(o *BusOptions) (*busClients, error) {
 		if c.identity, err = identity(b.ManagedIdentity, b.ClientID); err != nil {
 			return nil, fmt.Errorf("open Service Bus: %w", err)
 		}
-		if c.admin, err = admin.NewClient(b.Namespace, c.identity, adminOptions); err != nil {
+		if c.admin, err = admin.NewClient(b.Namespace, c.identity, options); err != nil {
 			return nil, fmt.Errorf("open Service Bus: %w", err)
 		}
 	}
-	if _, err := c.connect(); err != nil {
+	if _, err := c.connect(azservicebus.RetryOptions{}); err != nil {
 		return nil, errors.New("open Service Bus: the connection string or the name of the namespace is malformed")
 	}
 	return c, nil
 }
 
-// connect returns a new client, which has a connection of its own. It connects
-// when it is first used.
-func (c *busClients) connect() (*azservicebus.Client, error) {
-	options := c.options // a copy, because the SDK keeps it
-	if c.identity == nil {
-		return azservicebus.NewClientFromConnectionString(c.bus.ConnectionString, &options)
-	}
-	return azservicebus.NewClient(c.bus.Namespace, c.identity, &options)
-}
-
-// closeWithin bounds a client's goodbye, which a broken connection would
-// otherwise hold up.
-const closeWithin = time.Second
-
-func (*busClients) close(client *azservicebus.Client) {
-	ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
-	defer cancel()
-	_ = client.Close(ctx) // whatever is wrong with it, it is of no use any more
-}
-
-// isEmulator says that a connection string is for this machine, where nothing
-// is encrypted.
-func isEmulator(connection string) bool {
-	for setting := range strings.SplitSeq(connection, ";") {
-		name, value, _ := strings.Cut(setting, "=")
-		if strings.EqualFold(strings.TrimSpace(name), "UseDevelopmentEmulator") {
-			return strings.EqualFold(strings.TrimSpace(value), "true")
+// tidy writes a connection string in the one form that the SDK's parser and
+// ours agree on: without blanks around, and with a scheme in lower case. It
+// returns where the string leads, too.
+func tidy(connection string) (tidied, host string, emulated bool) {
+	var parts []string
+	for part := range strings.SplitSeq(connection, ";") {
+		name, value, _ := strings.Cut(part, "=")
+		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+		switch {
+		case name == "" && value == "":
+			continue
+		case strings.EqualFold(name, "Endpoint"):
+			if u, err := url.Parse(value); err == nil {
+				u.Scheme, host = strings.ToLower(u.Scheme), u.Host
+				value = u.String()
+			}
+		case strings.EqualFold(name, "UseDevelopmentEmulator"):
+			if emulated = strings.EqualFold(value, "true"); !emulated {
+				continue
+			}
+			name, value = "UseDevelopmentEmulator", "true"
 		}
+		parts = append(parts, name+"="+value)
 	}
-	return false
+	return strings.Join(parts, ";"), host, emulated
+}
+
+// Where emulators listen that do not say so: one port for messages, another
+// for administration.
+const (
+	emulatorPort      = 5672
+	emulatorAdminPort = 5300
+)
+
+// dialer connects to where the SDK would.
+func dialer(host string, emulated bool) func(ctx context.Context) (net.Conn, error) {
+	if emulated {
+		address := withPort(host, emulatorPort)
+		return func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "tcp", address) }
+	}
+	const port = 5671 // AMQP over TLS
+	address := withPort(host, port)
+	return func(ctx context.Context) (net.Conn, error) {
+		return (&tls.Dialer{Config: &tls.Config{MinVersion: tls.VersionTLS12}}).DialContext(ctx, "tcp", address)
+	}
+}
+
+func withPort(host string, otherwise int) string {
+	if _, _, err := net.SplitHostPort(host); err == nil {
+		return host
+	}
+	return net.JoinHostPort(strings.Trim(host, "[]"), strconv.Itoa(otherwise))
 }
 
 // plainly sends requests without TLS. The SDK's client for administration
@@ -131,6 +154,6 @@ var local = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
 func (plainly) Do(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
-	r.URL.Scheme = "http"
+	r.URL.Scheme, r.URL.Host = "http", withPort(r.URL.Host, emulatorAdminPort)
 	return local.Do(r)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
@@ -14,34 +15,44 @@ import (
 
 // ErrDenied says that this process may not do with Service Bus what it has to,
 // or that what it needs is not there. Asking again soon does not help.
-var ErrDenied = errors.New("Service Bus cannot be used like that")
+var ErrDenied = errors.New("denied by Service Bus")
 
-// busFailed turns what the SDK returned into what this package returns: a
-// line, without bodies and addresses.
+// busFailed turns what the SDK returned into what this package returns: one
+// line, without addresses and without secrets.
 func busFailed(err error) error {
 	if err == nil {
 		return nil
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return errors.New("Service Bus gave no answer in time")
+		return errors.New("no answer from Service Bus in time")
 	}
 	if refusal, ok := errors.AsType[*azcore.ResponseError](err); ok {
-		text := fmt.Sprintf("the administration of Service Bus answers %d %s", refusal.StatusCode, http.StatusText(refusal.StatusCode))
-		switch refusal.StatusCode {
-		case http.StatusUnauthorized, http.StatusForbidden:
-			return fmt.Errorf("%w: %s: this app needs the right to manage (the role Azure Service Bus Data Owner, or a shared access policy with Manage), or the topic has as many subscriptions as it may", ErrDenied, text)
-		case http.StatusBadRequest, http.StatusNotFound:
-			return fmt.Errorf("%w: %s: there is no such topic, or the namespace is of the Basic tier, which has none", ErrDenied, text)
-		}
-		return errors.New(text)
+		return adminFailed(refusal.StatusCode)
 	}
 	if failed, ok := errors.AsType[*azidentity.AuthenticationFailedError](err); ok {
 		return errors.New("sign in to Service Bus: " + oneLine(failed))
 	}
-	if coded, ok := errors.AsType[*azservicebus.Error](err); ok && coded.Code == azservicebus.CodeUnauthorizedAccess {
-		return fmt.Errorf("%w: this app is not known there, or has no right to listen or send", ErrDenied)
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		return fmt.Errorf("reach the administration of Service Bus: %w", failed.Err)
 	}
-	return errors.New("Service Bus: " + oneLine(err))
+	if coded, ok := errors.AsType[*azservicebus.Error](err); ok && coded.Code == azservicebus.CodeUnauthorizedAccess {
+		return fmt.Errorf("%w: this app is not known there or has no right to listen or send, or the clock of this machine is wrong", ErrDenied)
+	}
+	return errors.New("talk to Service Bus: " + oneLine(err))
+}
+
+// adminFailed says what a refusal by the administration of the namespace means.
+func adminFailed(status int) error {
+	said := fmt.Sprintf("its administration answers %d %s", status, http.StatusText(status))
+	switch status {
+	case http.StatusUnauthorized:
+		return fmt.Errorf("%w: %s: this app needs the right to manage (the role Azure Service Bus Data Owner, or a shared access policy with Manage, whose key has not been renewed), and a clock that is right", ErrDenied, said)
+	case http.StatusForbidden:
+		return fmt.Errorf("%w: %s: the topic has as many subscriptions as it may, or this app has no right to manage", ErrDenied, said)
+	case http.StatusBadRequest, http.StatusNotFound:
+		return fmt.Errorf("%w: %s: there is no such topic, or the namespace is of the Basic tier, which has none", ErrDenied, said)
+	}
+	return fmt.Errorf("make a subscription in Service Bus: %s", said)
 }
 
 // isGone says that an entity does not exist, or no longer.

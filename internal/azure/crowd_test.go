@@ -138,7 +138,7 @@ func (c *bareCrowd) signal() time.Duration {
 	sleeping.Wait()
 	runtime.GC() // of what the rounds before have left
 	began := time.Now()
-	if err := c.sender.SendMessage(c.b.Context(), &azservicebus.Message{Body: encodeSignal(release)}, nil); err != nil {
+	if err := c.sender.SendMessage(c.b.Context(), &azservicebus.Message{Body: encodeSignal(release, ourStore)}, nil); err != nil {
 		c.b.Fatal(err)
 	}
 	for range processes * (1 + c.behind) {
@@ -181,7 +181,7 @@ func newCrowd(b *testing.B, bus *devbus.Local) *crowd {
 	var running sync.WaitGroup
 	var opened []*Signals
 	open := func() *gate.Gates {
-		s, err := Bus{ConnectionString: bus.ConnectionString()}.OpenSignals(topic, nil)
+		s, err := Bus{ConnectionString: bus.ConnectionString()}.OpenSignals(topic, ourStore, nil)
 		if err != nil {
 			b.Fatal(err)
 		}

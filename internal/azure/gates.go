@@ -33,6 +33,10 @@ func NewGates(blobs *Blobs, containerName string) *Gates {
 	return &Gates{blobs.client.NewContainerClient(containerName), blobs.once}
 }
 
+// Store tells this container from those of other accounts and other apps. It
+// holds no secret.
+func (g *Gates) Store() string { return storeOf(g.container.URL()) }
+
 // Load implements [gate.Store] with one request. One for a version that is
 // still there is answered without a body (304).
 func (g *Gates) Load(ctx context.Context, name, seen string) (gate.Flag, error) {

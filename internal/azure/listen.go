@@ -27,8 +27,8 @@ const (
 	subscriptionLives = "PT5M"
 	signalLivesISO    = "PT1M"
 
-	busTimeout = 5 * time.Second // for each request
-	farewell   = 2 * time.Second // for the last one
+	farewell = 2 * time.Second // for the last request
+	glance   = time.Millisecond
 
 	// After a failure a random time up to these is waited; longer when it
 	// fails again and again.
@@ -36,6 +36,23 @@ const (
 	longestPause = 30 * time.Second
 	steady       = time.Minute // as long as that, and a failure counts as the first
 )
+
+// patiently has the SDK repeat more and more rarely what it repeats for ever,
+// renewing its tokens; for everything else we have deadlines.
+var patiently = azservicebus.RetryOptions{MaxRetries: 5, RetryDelay: 500 * time.Millisecond}
+
+// mostCredit is how many signals the bus may send before it is asked for more.
+// To ask is a frame each time, which a crowd of instances would all send in
+// the very moment of a release; so we go on with what the bus still has.
+const mostCredit = 64
+
+// atOnce has the SDK hand over a message as it comes, instead of waiting for
+// more to go with it.
+var atOnce = &azservicebus.ReceiveMessagesOptions{TimeAfterFirstMessage: 1}
+
+// fromTheFirst has the SDK peek at the first message each time, not at the one
+// after that.
+var fromTheFirst = &azservicebus.PeekMessagesOptions{FromSequenceNumber: to.Ptr[int64](1)}
 
 // Listen implements [gate.Signals].
 func (s *Signals) Listen(ctx context.Context, l gate.Listener) error {
@@ -45,14 +62,12 @@ func (s *Signals) Listen(ctx context.Context, l gate.Listener) error {
 	for {
 		began := time.Now()
 		err := e.hear(ctx)
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			return nil
-		}
-		if errors.Is(err, ErrDenied) {
+		case errors.Is(err, ErrDenied):
 			return fmt.Errorf("listen to topic %s: %w", s.topic, err)
-		}
-		l.Down(err)
-		if time.Since(began) > steady || errors.Is(err, errGone) && !e.fresh {
+		case time.Since(began) > steady || errors.Is(err, errGone) && !e.fresh:
 			pause = firstPause
 		}
 		select {
@@ -64,19 +79,6 @@ func (s *Signals) Listen(ctx context.Context, l gate.Listener) error {
 	}
 }
 
-// mostCredit is how many signals the bus may send before it is asked for more.
-// To ask is a frame each time, which a crowd of instances would all send in
-// the very moment of a release; so we go on with what the bus still has.
-const mostCredit = 64
-
-// atOnce has the SDK hand over a message as it comes, instead of waiting for
-// more to go with it.
-var atOnce = &azservicebus.ReceiveMessagesOptions{TimeAfterFirstMessage: 1}
-
-// errGone says that the subscription was removed: by hand, or by Service Bus
-// while we could not use it.
-var errGone = errors.New("the subscription of this process is gone")
-
 // ear is one call of Listen. Only its goroutine uses it.
 type ear struct {
 	s  *Signals
@@ -86,61 +88,124 @@ type ear struct {
 	fresh      bool // … and was made for what is heard now
 	tried      bool // it may be there
 
-	credit int // how many signals the bus may still send before it is asked for more
+	credit int  // how many signals the bus may still send before it is asked for more
+	due    bool // there is one that the bus should have sent
 }
+
+// What ends hearing, beside what the SDK says.
+var (
+	errGone = errors.New("the subscription of this process is gone")
+	errDeaf = errors.New("the bus holds back the signals of this process")
+	errCut  = errors.New("the connection broke") // the SDK says so by saying nothing
+)
 
 // hear listens until something is wrong, and then returns what. It uses a
 // client of its own, so that nothing of what was wrong stays.
 func (e *ear) hear(ctx context.Context) error {
 	if e.fresh = !e.subscribed; e.fresh {
 		if err := e.subscribe(ctx); err != nil {
-			return busFailed(err)
+			return e.down(ctx, busFailed(err))
 		}
 		e.subscribed = true
 	}
-	client, err := e.s.clients.connect()
+	client, err := e.s.clients.connect(patiently)
 	if err != nil {
-		return busFailed(err)
+		return e.down(ctx, busFailed(err))
 	}
-	defer e.s.clients.close(client)
+	defer client.close()
+	return e.down(ctx, e.attend(ctx, client))
+}
+
+// down passes on why nothing is heard any more, before anything else takes
+// time. What has ended for good its caller hears from Listen.
+func (e *ear) down(ctx context.Context, why error) error {
+	if ctx.Err() == nil && !errors.Is(why, ErrDenied) {
+		e.to.Down(why)
+	}
+	return why
+}
+
+// attend listens by a client until something is wrong, and then returns what.
+func (e *ear) attend(ctx context.Context, client *busClient) error {
+	const longest = heartbeat + 2*busTimeout
+	// The SDK may wait on a dead connection for longer than it was told to.
+	watchdog := time.AfterFunc(longest, client.cut)
+	defer watchdog.Stop()
+	defer context.AfterFunc(ctx, func() { watchdog.Reset(closeWithin) })()
+
 	r, err := client.NewReceiverForSubscription(e.s.topic, e.s.subscription, &azservicebus.ReceiverOptions{
 		ReceiveMode: azservicebus.ReceiveModeReceiveAndDelete,
 	})
 	if err != nil {
 		return busFailed(err)
 	}
-	e.credit = 0
-	if err = e.knock(ctx, r); err == nil {
+	e.credit, e.due = 0, false
+	// The first knock connects; what the bus thinks of being asked for signals
+	// is known after the second.
+	for range 2 {
+		if err == nil {
+			err = e.knock(ctx, r)
+		}
+		if err == nil {
+			_, err = e.receive(ctx, r, glance)
+		}
+	}
+	up := err == nil
+	if up {
 		e.to.Up()
 	}
 	for err == nil {
+		if watchdog.Reset(longest); ctx.Err() != nil {
+			return ctx.Err()
+		}
 		err = e.next(ctx, r)
 	}
 	if isGone(err) {
 		e.subscribed = false
 		return errGone
 	}
-	return busFailed(err)
+	if err = busFailed(err); up && errors.Is(err, ErrDenied) {
+		return errors.New(err.Error()) // it was not before, so a new client has to say it, too
+	}
+	return err
 }
 
-// knock makes sure that the connection works and the subscription is there.
+// next waits for a signal. After a while without one it knocks.
+func (e *ear) next(ctx context.Context, r *azservicebus.Receiver) error {
+	patience := heartbeat
+	if e.due {
+		patience = busTimeout
+	}
+	switch heard, err := e.receive(ctx, r, patience); {
+	case heard || err != nil:
+		return err
+	case e.due:
+		return errDeaf
+	}
+	return e.knock(ctx, r)
+}
+
+// knock makes sure that the connection works and the subscription is there,
+// and looks whether there is a signal that we should have.
 func (e *ear) knock(ctx context.Context, r *azservicebus.Receiver) error {
 	ctx, cancel := context.WithTimeout(ctx, busTimeout)
 	defer cancel()
 	err := surviving(func() error {
-		_, err := r.PeekMessages(ctx, 1, nil)
+		waiting, err := r.PeekMessages(ctx, 1, fromTheFirst)
+		e.due = e.credit > 0 && len(waiting) > 0
 		return err
 	})
 	if errors.Is(err, errPoison) {
+		e.due = e.credit > 0
 		return nil // there is a message that cannot be read, so the rest works
 	}
 	return err
 }
 
-// next waits for a signal, and hands it over. After a while without one it
-// knocks.
-func (e *ear) next(ctx context.Context, r *azservicebus.Receiver) error {
-	waiting, cancel := context.WithTimeout(ctx, heartbeat)
+// receive waits for signals, hands over those that have come, and says whether
+// there were any.
+func (e *ear) receive(ctx context.Context, r *azservicebus.Receiver, patience time.Duration) (heard bool, _ error) {
+	waiting, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if e.credit == 0 {
 		e.credit = mostCredit
@@ -150,24 +215,27 @@ func (e *ear) next(ctx context.Context, r *azservicebus.Receiver) error {
 		messages, err = r.ReceiveMessages(waiting, e.credit, atOnce)
 		return err
 	})
-	e.credit = max(0, e.credit-len(messages))
 	for _, m := range messages {
-		e.to.Heard(decodeSignal(m.Body))
+		if signal, ours := decodeSignal(m.Body, e.s.store); ours {
+			e.to.Heard(signal)
+		}
 	}
 	switch {
 	case len(messages) > 0:
-		return nil
+		e.credit, e.due = max(0, e.credit-len(messages)), false
+		return true, nil
 	case errors.Is(err, errPoison):
+		e.credit, e.due = e.credit-1, false
 		e.to.Heard(gate.Signal{}) // it was one of ours, perhaps
-		return nil
+		return true, nil
 	case ctx.Err() != nil:
-		return ctx.Err()
+		return false, ctx.Err()
 	case waiting.Err() != nil:
-		return e.knock(ctx, r)
+		return false, nil
 	case err == nil:
-		return errors.New("the connection broke") // this is how the SDK says so
+		return false, errCut
 	}
-	return err
+	return false, err
 }
 
 // subscribe makes our subscription, unless it is there.

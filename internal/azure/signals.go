@@ -21,19 +21,35 @@ const (
 	// Later the gate's own blob has long been read.
 	signalLives = time.Minute
 
-	// publishTries and publishTimeout are for each of Publish: a second try
-	// has a connection of its own, because the first one's may be dead without
-	// anybody knowing.
-	publishTries   = 2
-	publishTimeout = 2 * time.Second
+	// staleTimeout is how long a signal may take on a connection that has been
+	// used before: it may be dead without anybody knowing. A new one has all
+	// the time that the caller has.
+	staleTimeout = 2 * time.Second
+
+	// freshTries is how many new connections are tried for one signal.
+	freshTries = 2
+
+	// outletLives is how long a connection is kept for the next signal. It
+	// ends before the SDK first renews its tokens: that, when it fails, is
+	// repeated for ever, and hardly with a pause.
+	outletLives = time.Minute
 )
+
+// promptly makes the SDK reconnect at all, and soon: it does so only before a
+// retry, and by default waits for four seconds before the first, which is
+// longer than most of our deadlines.
+var promptly = azservicebus.RetryOptions{MaxRetries: 1, RetryDelay: 50 * time.Millisecond}
 
 // Signals is a [gate.Signals] over a topic. Each process that listens has a
 // subscription of its own, which Service Bus removes by itself when the
 // process is gone without a goodbye.
+//
+// Publish cannot know of a message that the bus answers "released": the SDK
+// takes that for success. It is a lost signal then.
 type Signals struct {
 	clients      *busClients
 	topic        string
+	store        string
 	subscription string
 
 	mu      sync.Mutex
@@ -44,83 +60,96 @@ type Signals struct {
 
 // outlet is a connection to publish by.
 type outlet struct {
-	client *azservicebus.Client
+	client *busClient
 	sender *azservicebus.Sender
+	idle   *time.Timer // ends it
 }
 
-// OpenSignals checks the bus, and returns the signals of its topic. It makes
-// no request.
-func (b Bus) OpenSignals(topic string, o *BusOptions) (*Signals, error) {
+// OpenSignals checks the bus, and returns the signals of its topic that are
+// about the gates of one store, as [Gates.Store] names it: others may share the
+// topic. It makes no request.
+func (b Bus) OpenSignals(topic, store string, o *BusOptions) (*Signals, error) {
 	clients, err := b.open(o)
 	if err != nil {
 		return nil, err
 	}
 	// At most 50 characters may name a subscription; these are 33.
-	return &Signals{clients: clients, topic: topic, subscription: "kennel-" + strings.ToLower(rand.Text())}, nil
+	return &Signals{clients: clients, topic: topic, store: store, subscription: "kennel-" + strings.ToLower(rand.Text())}, nil
 }
 
 // Publish implements [gate.Signals].
 func (s *Signals) Publish(ctx context.Context, signal gate.Signal) error {
-	var err error
-	for range publishTries {
-		if err = s.send(ctx, signal); err == nil {
+	for tries := 0; ; {
+		out, fresh, err := s.takeOutlet()
+		if err == nil {
+			err = s.send(ctx, out, fresh, signal)
+		}
+		if err == nil {
 			return nil
 		}
-		if ctx.Err() != nil || errors.Is(err, ErrDenied) {
-			break
+		// Only a new connection is believed that something is not allowed or not
+		// there: what an old one says may be long over.
+		if fresh {
+			tries++
+		}
+		if ctx.Err() != nil || tries == freshTries || fresh && errors.Is(err, ErrDenied) || errors.Is(err, errClosed) {
+			return fmt.Errorf("send a signal of gate %q: %w", signal.Gate, err)
 		}
 	}
-	return fmt.Errorf("send a signal of gate %q: %w", signal.Gate, err)
 }
 
-func (s *Signals) send(ctx context.Context, signal gate.Signal) error {
-	out, err := s.takeOutlet()
-	if err != nil {
-		return err
+var errClosed = errors.New("signals are closed")
+
+func (s *Signals) send(ctx context.Context, out *outlet, fresh bool, signal gate.Signal) error {
+	if !fresh {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, staleTimeout)
+		defer cancel()
 	}
-	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
-	defer cancel()
-	err = out.sender.SendMessage(ctx, &azservicebus.Message{
-		Body:        encodeSignal(signal),
+	err := out.sender.SendMessage(ctx, &azservicebus.Message{
+		Body:        encodeSignal(signal, s.store),
 		ContentType: to.Ptr("application/json"),
 		MessageID:   to.Ptr(rand.Text()),
 		TimeToLive:  to.Ptr(signalLives),
 	}, nil)
 	switch {
+	case err == nil:
+		out.idle.Reset(outletLives)
+		return nil
 	case isGone(err):
 		err = fmt.Errorf("%w: there is no topic %s", ErrDenied, s.topic)
-	case err != nil:
+	default:
 		err = busFailed(err)
 	}
-	if err != nil {
-		// A sender that has failed may never work again, and neither may the
-		// others of its client.
-		s.dropOutlet(out)
-	}
+	// A sender that has failed may never work again, and neither may the others
+	// of its client.
+	s.dropOutlet(out)
 	return err
 }
 
 // takeOutlet returns the connection to publish by, which is made if there is
 // none.
-func (s *Signals) takeOutlet() (*outlet, error) {
+func (s *Signals) takeOutlet() (out *outlet, fresh bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return nil, errors.New("signals are closed")
+		return nil, false, errClosed
 	}
 	if s.outlet != nil {
-		return s.outlet, nil
+		return s.outlet, false, nil
 	}
-	client, err := s.clients.connect()
+	client, err := s.clients.connect(promptly)
 	if err != nil {
-		return nil, busFailed(err)
+		return nil, true, busFailed(err)
 	}
 	sender, err := client.NewSender(s.topic, nil)
 	if err != nil {
-		return nil, busFailed(err)
+		return nil, true, busFailed(err)
 	}
-	s.outlet = &outlet{client, sender}
-	return s.outlet, nil
+	out = &outlet{client: client, sender: sender}
+	out.idle = time.AfterFunc(outletLives, func() { s.dropOutlet(out) })
+	s.outlet = out
+	return out, true, nil
 }
 
 // dropOutlet has the next signal make a new connection, and ends this one
@@ -130,11 +159,13 @@ func (s *Signals) dropOutlet(out *outlet) {
 	defer s.mu.Unlock()
 	if s.outlet == out {
 		s.outlet = nil
-		s.closing.Go(func() { s.clients.close(out.client) })
+		out.idle.Stop()
+		s.closing.Go(out.client.close)
 	}
 }
 
-// Close ends publishing; listening ends with its context.
+// Close ends publishing, within a second also when the bus is away; listening
+// ends with its context.
 func (s *Signals) Close() {
 	s.mu.Lock()
 	s.closed = true

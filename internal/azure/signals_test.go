@@ -21,6 +21,8 @@ import (
 const (
 	contoso = "Endpoint=sb://contoso.servicebus.windows.net/;SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey=c2VjcmV0"
 	topic   = "signals"
+
+	ourStore = "ours"
 )
 
 // release is what the tests publish.
@@ -52,7 +54,7 @@ func inProcess(b *devbus.Broker) *BusOptions {
 
 func openSignals(t *testing.T, o *BusOptions) *Signals {
 	t.Helper()
-	s, err := Bus{ConnectionString: contoso}.OpenSignals(topic, o)
+	s, err := Bus{ConnectionString: contoso}.OpenSignals(topic, ourStore, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,13 +92,13 @@ func (d *diary) Heard(s gate.Signal) {
 	d.heard = append(d.heard, s)
 }
 
-func (d *diary) read() (up bool, ups int, why error, heard []gate.Signal) {
+func (d *diary) read() (up bool, ups int, heard []gate.Signal, why error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.whys) > 0 {
 		why = d.whys[len(d.whys)-1]
 	}
-	return d.up, d.ups, why, slices.Clone(d.heard)
+	return d.up, d.ups, slices.Clone(d.heard), why
 }
 
 // listen starts listening. When stop returns, it has ended, and done with its
@@ -136,7 +138,7 @@ func (d *diary) isUp() bool {
 
 func (d *diary) hasHeard(n int) func() bool {
 	return func() bool {
-		_, _, _, heard := d.read()
+		_, _, heard, _ := d.read()
 		return len(heard) >= n
 	}
 }
@@ -176,7 +178,7 @@ func TestSignalsReachEverybody(t *testing.T) {
 		}
 		for _, d := range []*diary{first, second} {
 			within(t, time.Second, "heard", d.hasHeard(2))
-			if _, _, _, heard := d.read(); !cmp.Equal(heard, []gate.Signal{release, release}) {
+			if _, _, heard, _ := d.read(); !cmp.Equal(heard, []gate.Signal{release, release}) {
 				t.Errorf("heard %s", cmp.Diff([]gate.Signal{release, release}, heard))
 			}
 		}
@@ -277,7 +279,7 @@ func TestOpenSignals(t *testing.T) {
 		{Bus{Namespace: "contoso.servicebus.windows.net", ManagedIdentity: true}, ""},
 		{Bus{ConnectionString: contoso}, ""},
 	} {
-		_, err := test.bus.OpenSignals(topic, nil)
+		_, err := test.bus.OpenSignals(topic, ourStore, nil)
 		if got := fmt.Sprint(err); (err != nil) != (test.says != "") || !strings.Contains(got, test.says) && test.says != "" || strings.Contains(got, "c2VjcmV0") {
 			t.Errorf("got %v, want an error that says %q and repeats nothing", err, test.says)
 		}
@@ -285,12 +287,12 @@ func TestOpenSignals(t *testing.T) {
 }
 
 func FuzzSignal(f *testing.F) {
-	f.Add(encodeSignal(release))
+	f.Add(encodeSignal(release, ourStore))
 	f.Add([]byte(`{"version":1,"gate":"hounds"}`))
 	f.Add([]byte(`{"version":1,"gate":"hounds","at":"x"}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		s := decodeSignal(text)
-		if s.Gate == "" {
+		s, ours := decodeSignal(text, ourStore)
+		if !ours || s.Gate == "" {
 			if s != (gate.Signal{}) {
 				t.Errorf("%q became %+v", text, s)
 			}
@@ -299,7 +301,7 @@ func FuzzSignal(f *testing.F) {
 		if err := gate.CheckName(s.Gate); err != nil {
 			t.Error(err)
 		}
-		if again := decodeSignal(encodeSignal(s)); !cmp.Equal(again, s) {
+		if again, _ := decodeSignal(encodeSignal(s, ourStore), ourStore); !cmp.Equal(again, s) {
 			t.Errorf("became %s", cmp.Diff(s, again))
 		}
 	})

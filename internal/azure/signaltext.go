@@ -1,7 +1,11 @@
 package azure
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"net/url"
+	"strings"
 	"time"
 
 	"kennel/gate"
@@ -10,6 +14,7 @@ import (
 // signalText is a signal on its way.
 type signalText struct {
 	Version    int       `json:"version"`
+	Store      string    `json:"store"` // whose gate it is
 	Gate       string    `json:"gate"`
 	Generation int64     `json:"generation"`
 	Released   bool      `json:"released"`
@@ -25,9 +30,9 @@ const signalVersion = 1
 // with room for escapes.
 const maxSignal = 16 << 10
 
-func encodeSignal(s gate.Signal) []byte {
+func encodeSignal(s gate.Signal, store string) []byte {
 	text, err := json.Marshal(signalText{
-		signalVersion, s.Gate, s.Generation, s.Released, s.Life, s.At.UTC(), s.By, s.Reason,
+		signalVersion, store, s.Gate, s.Generation, s.Released, s.Life, s.At.UTC(), s.By, s.Reason,
 	})
 	if err != nil {
 		return nil // a time that no calendar has: others hear that something has happened
@@ -35,15 +40,30 @@ func encodeSignal(s gate.Signal) []byte {
 	return text
 }
 
-// decodeSignal reads a signal. What makes no sense is a signal that something
-// has happened, and nothing more: whoever hears that, asks the store.
-func decodeSignal(text []byte) gate.Signal {
+// decodeSignal reads a signal, and says whether it is about that store, as far
+// as can be told. What makes no sense is a signal that something has happened,
+// and nothing more: whoever hears that, asks the store.
+func decodeSignal(text []byte, store string) (s gate.Signal, ours bool) {
 	var t signalText
-	if len(text) > maxSignal || json.Unmarshal(text, &t) != nil || t.Version != signalVersion || gate.CheckName(t.Gate) != nil {
-		return gate.Signal{}
+	switch {
+	case len(text) > maxSignal || json.Unmarshal(text, &t) != nil || t.Version != signalVersion:
+		return gate.Signal{}, true
+	case t.Store != store:
+		return gate.Signal{}, false
+	case gate.CheckName(t.Gate) != nil:
+		return gate.Signal{}, true
 	}
 	return gate.Signal{
 		Gate: t.Gate, Generation: t.Generation, Released: t.Released, Life: t.Life,
 		At: t.At, By: t.By, Reason: t.Reason,
+	}, true
+}
+
+// storeOf names a container to whoever knows it, and to nobody else.
+func storeOf(address string) string {
+	if u, err := url.Parse(address); err == nil {
+		address = strings.ToLower(u.Host) + u.EscapedPath() // without a signature
 	}
+	sum := sha256.Sum256([]byte(address))
+	return hex.EncodeToString(sum[:16])
 }

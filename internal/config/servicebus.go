@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 )
@@ -24,11 +25,22 @@ func (s ServiceBus) Given() bool { return s.ConnectionString != "" || s.Namespac
 func (s ServiceBus) String() string {
 	switch {
 	case s.ConnectionString != "":
-		return "Service Bus by connection string"
+		return "Service Bus at " + hostOf(s.ConnectionString) + " by connection string"
 	case s.Namespace != "":
 		return "Service Bus at " + s.Namespace
 	}
 	return "no Service Bus"
+}
+
+// hostOf is where a connection string leads to.
+func hostOf(connection string) string {
+	for part := range strings.SplitSeq(connection, ";") {
+		name, value, _ := strings.Cut(part, "=")
+		if u, err := url.Parse(strings.TrimSpace(value)); strings.EqualFold(strings.TrimSpace(name), "Endpoint") && err == nil {
+			return u.Host
+		}
+	}
+	return "an unknown place"
 }
 
 // GoString keeps the connection string out of %#v.
@@ -120,6 +132,9 @@ func checkServiceBusString(text string) (problems []string) {
 	case parts["SharedAccessSignature"] != "":
 	case parts["SharedAccessKeyName"] == "" || parts["SharedAccessKey"] == "":
 		wrong("has neither SharedAccessKeyName with SharedAccessKey nor SharedAccessSignature: copy the whole connection string from the namespace's shared access policies")
+	}
+	if emulator := parts["UseDevelopmentEmulator"]; emulator != "" && !strings.EqualFold(emulator, "true") && !strings.EqualFold(emulator, "false") {
+		wrong("has a UseDevelopmentEmulator that is neither true nor false")
 	}
 	if parts["EntityPath"] != "" {
 		wrong("has an EntityPath, so that it is good for one queue or topic only: copy the connection string of the namespace")

@@ -36,6 +36,7 @@ func TestServiceBus(t *testing.T) {
 		{"no key", map[string]string{"ServiceBus": "Endpoint=sb://kennel.servicebus.windows.net/;SharedAccessKeyName=Root"}, ServiceBus{}, []string{"has neither SharedAccessKeyName with"}},
 		{"not sb", map[string]string{"ServiceBus": strings.Replace(bus, "sb:", "https:", 1)}, ServiceBus{}, []string{"Endpoint that is not of the form sb://"}},
 		{"one entity's", map[string]string{"ServiceBus": bus + ";EntityPath=orders"}, ServiceBus{}, []string{"has an EntityPath"}},
+		{"half an emulator's", map[string]string{"ServiceBus": bus + ";UseDevelopmentEmulator=1"}, ServiceBus{}, []string{"UseDevelopmentEmulator that is neither true nor false"}},
 		{"part twice", map[string]string{"ServiceBus": bus + ";endpoint=sb://x/"}, ServiceBus{}, []string{"has Endpoint twice"}},
 		{"both forms", map[string]string{"ServiceBus": bus, "ServiceBus__fullyQualifiedNamespace": name}, ServiceBus{},
 			[]string{"ServiceBus is set beside ServiceBus__fullyQualifiedNamespace"}},
