@@ -63,8 +63,8 @@ func (c *Channels) post(ctx context.Context, ch record, d Draft) (Blog, error) {
 		row.Version = versions[1]
 		return readBlog(row)
 	}
-	if errors.Is(err, ErrNotFound) {
-		return Blog{}, err // the fence is gone, and soon all that ever was behind it
+	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrRefused) {
+		return Blog{}, err // the fence is gone, and soon all that ever was behind it; or nothing was done
 	}
 	// The key is new: if the row is there, then it is ours.
 	stored, found := c.blogs.Get(ctx, partition, row.Key)
@@ -155,7 +155,7 @@ func (c *Channels) update(ctx context.Context, row Row, etag string) (Blog, erro
 		row.Version = versions[0]
 		return readBlog(row)
 	}
-	if errors.Is(err, ErrNotFound) {
+	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrRefused) {
 		return Blog{}, err
 	}
 	stored, found := c.blogs.Get(ctx, row.Partition, row.Key)

@@ -75,13 +75,14 @@ func (c *Channels) accept(ctx context.Context, name record) (record, error) {
 	}
 	c.opt.Step(StepMessagePut)
 
+	// From here on no refusal says that nothing will come of it.
 	rec, err := c.mark(ctx, name)
 	if err != nil || rec.state == done {
-		return rec, err
+		return rec, unproven(err)
 	}
 	d := &deletion{c: c, rec: rec}
 	if err := d.removeFence(ctx); err != nil {
-		return record{}, err
+		return record{}, unproven(err)
 	}
 
 	// It is accepted. What fails from here on is repeated by Handle, which
@@ -123,6 +124,9 @@ func (c *Channels) mark(ctx context.Context, name record) (record, error) {
 		c.opt.Step(StepMarked)
 		return next, nil
 	}
+	if errors.Is(err, ErrRefused) {
+		return record{}, err
+	}
 	stored, found := c.record(ctx, name.channel, name.incarnation)
 	switch {
 	case found != nil:
@@ -140,7 +144,7 @@ func (c *Channels) deleteAgain(ctx context.Context, name, incarnation string) (D
 		// The first call may have died right before this, and its caller must
 		// not hear of success from this one.
 		d := &deletion{c: c, rec: rec}
-		err = d.removeFence(ctx)
+		err = unproven(d.removeFence(ctx))
 	}
 	if err != nil {
 		return Deletion{}, fmt.Errorf("delete channel %q: %w", name, err)

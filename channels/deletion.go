@@ -233,6 +233,9 @@ func (d *deletion) swap(ctx context.Context, change func(*record) bool) error {
 			d.rec = next
 			return nil
 		}
+		if errors.Is(err, ErrRefused) {
+			return err
+		}
 		stored, found := d.c.record(ctx, d.rec.channel, d.rec.incarnation)
 		if found != nil {
 			return unclear(err, found)

@@ -45,6 +45,10 @@ func try[T any](ctx context.Context, request func(context.Context) (T, error)) (
 		one, cancel := context.WithTimeout(ctx, tryTime)
 		answer, err := request(one)
 		cancel()
+		if err != nil && n > 1 {
+			// The tries before may have done it, or may do it yet.
+			err = fmt.Errorf("%w: %w", errRepeated, unproven(err))
+		}
 		if n == maxTries || !passing(err) || ctx.Err() != nil {
 			return answer, err
 		}
@@ -54,13 +58,26 @@ func try[T any](ctx context.Context, request func(context.Context) (T, error)) (
 	}
 }
 
+// errRepeated says that an error is the answer to a repeated request, and may
+// be the echo of a try before.
+var errRepeated = errors.New("sent again")
+
+// unproven hides that a request was refused, where another one before may have
+// done something.
+func unproven(err error) error {
+	if errors.Is(err, ErrRefused) {
+		return errors.New(err.Error())
+	}
+	return err
+}
+
 // passing says that trying again may help: the store gave no answer that its
 // contract names.
 func passing(err error) bool {
 	if err == nil {
 		return false
 	}
-	for _, final := range []error{ErrNotFound, ErrExists, ErrChanged, ErrLimit, ErrToken} {
+	for _, final := range []error{ErrNotFound, ErrExists, ErrChanged, ErrLimit, ErrToken, ErrRefused} {
 		if errors.Is(err, final) {
 			return false
 		}
@@ -71,7 +88,7 @@ func passing(err error) bool {
 // unclear is the error of a write that failed, or did not, and could not be
 // read back. What the write was told decides nothing then.
 func unclear(write, readBack error) error {
-	return fmt.Errorf("%v; read it back: %w", write, readBack)
+	return fmt.Errorf("%v; read it back: %w", write, unproven(readBack))
 }
 
 func pause(ctx context.Context, d time.Duration) error {

@@ -118,6 +118,21 @@ var planted = []struct {
 		"TestWritesThatFail",
 	},
 	{
+		"a refusal of the second try counts for the first", "patience.go",
+		[]string{`err = fmt.Errorf("%w: %w", errRepeated, unproven(err))`, `err = fmt.Errorf("%w: %w", errRepeated, err)`},
+		"TestRefused",
+	},
+	{
+		"a refusal after the message says that nothing comes of it", "delete.go",
+		[]string{"		return rec, unproven(err)\n", "		return rec, err\n"},
+		"TestRefused",
+	},
+	{
+		"what was refused is asked for again", "patience.go",
+		[]string{"ErrLimit, ErrToken, ErrRefused}", "ErrLimit, ErrToken}"},
+		"TestRefused",
+	},
+	{
 		"an update forgets its condition", "blogs.go",
 		[]string{"Write{Verb: Replace, Row: row, If: etag}", "Write{Verb: Replace, Row: row, If: AnyVersion}"},
 		"TestWritersOfOneBlog",

@@ -73,8 +73,9 @@ type Table interface {
 	// in the order of the writes, "" for a deleted one. What [CheckWrites] refuses it
 	// does not send. ErrNotFound, ErrExists and ErrChanged say that a row was
 	// not as it had to be, be it because another was faster or because an
-	// earlier try of this very transaction had arrived. Any other error leaves
-	// open whether the writes were done.
+	// earlier try of this very transaction had arrived; ErrRefused, that the
+	// store will not do it. After all of these nothing was done by this very
+	// request, and nothing will be. Any other error leaves that open.
 	Submit(ctx context.Context, writes []Write) (versions []string, err error)
 }
 
@@ -83,7 +84,7 @@ type Table interface {
 // called concurrently; the store does not retry.
 type Outbox interface {
 	// Put adds a message that nobody receives before delay is over. After an
-	// error the message may be there all the same.
+	// error other than ErrRefused the message may be there all the same.
 	Put(ctx context.Context, text string, delay time.Duration) (receipt string, err error)
 
 	// Delete removes a message that nobody has received since it was put, and
@@ -92,10 +93,15 @@ type Outbox interface {
 }
 
 // What a Table answers, and what callers branch on.
+//
+// ErrRefused is for what asking again does not change: no right to it, an
+// account that is disabled. To callers of [Channels] it says that nothing was
+// changed; it is never passed on where a step before may have changed something.
 var (
 	ErrNotFound = errors.New("not found")
 	ErrExists   = errors.New("exists already")
 	ErrChanged  = errors.New("was changed meanwhile")
 	ErrLimit    = errors.New("beyond what a table takes")
 	ErrToken    = errors.New("no such page")
+	ErrRefused  = errors.New("refused by the store")
 )

@@ -40,6 +40,13 @@ func (e *Error) Busy() bool {
 	return e.Status == http.StatusTooManyRequests || e.Status == http.StatusServiceUnavailable
 }
 
+// Refused says that the service has declined the request and would do so again:
+// nothing was done. What it says of timeouts or of haste is no such word, and
+// what goes wrong within it leaves open what was done.
+func (e *Error) Refused() bool {
+	return e.Status >= 400 && e.Status < 500 && e.Status != http.StatusRequestTimeout && e.Status != http.StatusTooManyRequests
+}
+
 // answered turns what the SDK returned for a request of ctx into what this
 // package returns.
 func answered(ctx context.Context, err error) error {

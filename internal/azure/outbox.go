@@ -27,7 +27,7 @@ func (o *Outbox) Put(ctx context.Context, text string, delay time.Duration) (rec
 		err = fmt.Errorf("the answer is about %d messages", len(answer.Messages))
 	}
 	if err != nil {
-		return "", fmt.Errorf("put message into queue %.80q: %w", o.queue, err)
+		return "", fmt.Errorf("put message into queue %.80q: %w", o.queue, declined(err))
 	}
 	m := answer.Messages[0]
 	return value(m.MessageID) + " " + value(m.PopReceipt), nil

@@ -128,7 +128,7 @@ func (t *Table) query(ctx context.Context, q channels.Query) (channels.Page, err
 	case q.After != "" && hasStatus(err, http.StatusBadRequest):
 		return channels.Page{}, fmt.Errorf("%w: %w", channels.ErrToken, err)
 	case err != nil:
-		return channels.Page{}, err
+		return channels.Page{}, declined(err)
 	}
 	page := channels.Page{Rows: make([]channels.Row, len(answer.Entities))}
 	parse := parseEntity
@@ -248,9 +248,18 @@ func refused(err error) error {
 	case hasStatus(err, http.StatusPreconditionFailed):
 		name = channels.ErrChanged
 	default:
-		return err
+		return declined(err)
 	}
 	return fmt.Errorf("%w: %w", name, err)
+}
+
+// declined names the refusals that the contracts of tables and outboxes do not
+// tell apart.
+func declined(err error) error {
+	if refusal, ok := errors.AsType[*Error](err); ok && refusal.Refused() {
+		return fmt.Errorf("%w: %w", channels.ErrRefused, err)
+	}
+	return err
 }
 
 // entity is a row as the service takes it. Values that are texts need no word
