@@ -38,6 +38,12 @@ func (d Draft) check() error {
 // Post adds a blog to a channel, in one transaction with a touch of the fence:
 // if that is gone, nothing is added. ErrNotFound says that there is no such
 // channel, or none any more.
+//
+// The transaction is sent once. If it is not answered it may arrive at any time
+// later: after a second try with the same key it would bring back a blog that
+// was removed meanwhile, and after one with another key it would be there
+// twice. So the caller hears of an error, unless the blog is there; it may
+// still come, which only the caller can wait for or put up with.
 func (c *Channels) Post(ctx context.Context, channel string, d Draft) (Blog, error) {
 	if err := d.check(); err != nil {
 		return Blog{}, err
@@ -56,7 +62,7 @@ func (c *Channels) Post(ctx context.Context, channel string, d Draft) (Blog, err
 func (c *Channels) post(ctx context.Context, ch record, d Draft) (Blog, error) {
 	partition := ch.partition()
 	row := blogRow(partition, newBlogKey(c.now()), d, randomHex(8))
-	versions, err := c.blogs.Submit(ctx,
+	versions, err := c.blogs.SubmitOnce(ctx,
 		touchFence(partition),
 		Write{Verb: Insert, Row: row})
 	if err == nil {
@@ -71,7 +77,7 @@ func (c *Channels) post(ctx context.Context, ch record, d Draft) (Blog, error) {
 	switch {
 	case found == nil:
 		return readBlog(stored)
-	case errors.Is(found, ErrNotFound) && !errors.Is(err, ErrExists):
+	case errors.Is(found, ErrNotFound):
 		return Blog{}, err // it is not there, though it may still come
 	}
 	return Blog{}, unclear(err, found)
@@ -169,18 +175,22 @@ func (c *Channels) update(ctx context.Context, row Row, etag string) (Blog, erro
 }
 
 // Remove deletes a blog, with an ETag only if it is still as the caller read
-// it. A blog that is not there is as good as removed: it may have been by an
-// earlier try of this very call.
+// it, or with * if it is there at all; ErrChanged says that it is not. Without
+// a condition, a blog that is not there is as good as removed. So it is with
+// one if an earlier try of this very call may have removed it.
 func (c *Channels) Remove(ctx context.Context, channel, id, etag string) error {
 	partition, err := c.locate(ctx, channel, id)
 	if err != nil {
 		return err
 	}
-	if etag == "" {
-		etag = AnyVersion
+	_, err = c.blogs.Submit(ctx, Write{Verb: Delete, Row: Row{Partition: partition, Key: id}, If: cmp.Or(etag, AnyVersion)})
+	if errors.Is(err, ErrNotFound) {
+		if etag == "" || errors.Is(err, errRepeated) {
+			return nil
+		}
+		err = fmt.Errorf("it is not there: %w", ErrChanged)
 	}
-	_, err = c.blogs.Submit(ctx, Write{Verb: Delete, Row: Row{Partition: partition, Key: id}, If: etag})
-	if err != nil && !errors.Is(err, ErrNotFound) {
+	if err != nil {
 		return fmt.Errorf("remove blog %s of channel %q: %w", id, channel, err)
 	}
 	return nil

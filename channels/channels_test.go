@@ -242,6 +242,11 @@ func TestConditions(t *testing.T) {
 	if err := p.Remove(t.Context(), "news", first.ID, second.ETag); err != nil {
 		t.Error(err)
 	}
+	for etag, want := range map[string]error{"": nil, "*": channels.ErrChanged, "x": channels.ErrChanged, second.ETag: channels.ErrChanged} {
+		if err := p.Remove(t.Context(), "news", first.ID, etag); !errors.Is(err, want) {
+			t.Errorf("remove what is not there, if it is %q: %v, want %v", etag, err, want)
+		}
+	}
 }
 
 // TestDeleteIsIdempotent follows a name through two lives.

@@ -18,8 +18,8 @@ var planted = []struct {
 		"the message is put after the tables are touched", "delete.go",
 		[]string{
 			"	receipt, err := c.put(ctx, name, c.opt.MessageDelay)\n	if err != nil {\n		return record{}, err\n	}\n	c.opt.Step(StepMessagePut)\n", "",
-			"	d := &deletion{c: c, rec: rec}\n	if err := d.removeFence(ctx); err != nil {\n		return record{}, err\n	}\n",
-			"	receipt, err := c.put(ctx, name, c.opt.MessageDelay)\n	if err != nil {\n		return record{}, err\n	}\n	d := &deletion{c: c, rec: rec}\n	if err := d.removeFence(ctx); err != nil {\n		return record{}, err\n	}\n",
+			"	d := &deletion{c: c, rec: rec}\n	if err := d.removeFence(ctx); err != nil {\n		return record{}, unproven(err)\n	}\n",
+			"	receipt, err := c.put(ctx, name, c.opt.MessageDelay)\n	if err != nil {\n		return record{}, err\n	}\n	d := &deletion{c: c, rec: rec}\n	if err := d.removeFence(ctx); err != nil {\n		return record{}, unproven(err)\n	}\n",
 		}, "TestKilledAtEachRequest/^1_",
 	},
 	{
@@ -114,7 +114,7 @@ var planted = []struct {
 	},
 	{
 		"an echo of the own insert is an error", "blogs.go",
-		[]string{"	case found == nil:\n		return readBlog(stored)\n	case errors.Is(found, ErrNotFound) &&", "	case found == nil:\n		return readBlog(Row{Values: stored.Values})\n	case errors.Is(found, ErrNotFound) &&"},
+		[]string{"	case found == nil:\n		return readBlog(stored)\n	case errors.Is(found, ErrNotFound):", "	case found == nil:\n		return readBlog(Row{Values: stored.Values})\n	case errors.Is(found, ErrNotFound):"},
 		"TestWritesThatFail",
 	},
 	{
@@ -131,6 +131,43 @@ var planted = []struct {
 		"what was refused is asked for again", "patience.go",
 		[]string{"ErrLimit, ErrToken, ErrRefused}", "ErrLimit, ErrToken}"},
 		"TestRefused",
+	},
+	{
+		"a blog that is not there counts as posted", "blogs.go",
+		[]string{"		return Blog{}, err // it is not there, though it may still come\n", "		row.Version = `W/\"1\"`\n		return readBlog(row)\n"},
+		"TestNoWriteArrives",
+	},
+	{
+		"the simulation does not miss lost blogs", "blogs.go",
+		[]string{"		return Blog{}, err // it is not there, though it may still come\n", "		row.Version = `W/\"1\"`\n		return readBlog(row)\n"},
+		"TestSimulations",
+	},
+	{
+		"a blog is inserted twice under the same key", "blogs.go",
+		[]string{"	versions, err := c.blogs.SubmitOnce(ctx,\n		touchFence(partition),", "	versions, err := c.blogs.Submit(ctx,\n		touchFence(partition),"},
+		"TestLateBlog",
+	},
+	{
+		"the simulation does not miss removed blogs that come back", "blogs.go",
+		[]string{"	versions, err := c.blogs.SubmitOnce(ctx,\n		touchFence(partition),", "	versions, err := c.blogs.Submit(ctx,\n		touchFence(partition),"},
+		"TestSimulations",
+	},
+	{
+		"a blog is inserted under another key after the first", "blogs.go",
+		[]string{
+			"	versions, err := c.blogs.SubmitOnce(ctx,\n		touchFence(partition),\n		Write{Verb: Insert, Row: row})\n",
+			"	versions, err := try(ctx, func(ctx context.Context) ([]string, error) {\n		row = blogRow(partition, newBlogKey(c.now()), d, randomHex(8))\n		return c.blogs.SubmitOnce(ctx, touchFence(partition), Write{Verb: Insert, Row: row})\n	})\n",
+		}, "TestLateBlog",
+	},
+	{
+		"a removal under a condition takes a missing blog for removed", "blogs.go",
+		[]string{`etag == "" || errors.Is(err, errRepeated)`, "true"},
+		"TestConditions",
+	},
+	{
+		"a removal takes its own echo for somebody else", "blogs.go",
+		[]string{`etag == "" || errors.Is(err, errRepeated)`, `etag == ""`},
+		"TestWritesThatFail",
 	},
 	{
 		"an update forgets its condition", "blogs.go",

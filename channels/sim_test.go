@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -58,19 +59,33 @@ type simulation struct {
 	mu      sync.Mutex
 	rng     *rand.Rand
 	calm    bool // nothing goes wrong any more
-	posted  map[string]channels.Blog
-	touched map[string]bool // blogs that somebody updated or removed, or tried to
+	blogs   map[string]*blogLife
 	deleted int
 	failed  int
 }
 
+// blogLife is what a simulation knows of a blog.
+type blogLife struct {
+	channels.Blog        // as it was posted, if its writer has heard of that
+	updated, doomed bool // somebody tried to update it, or to remove it
+	removed         bool // and heard that it is
+}
+
+// life is for holders of s.mu.
+func (s *simulation) life(blog string) *blogLife {
+	if s.blogs[blog] == nil {
+		s.blogs[blog] = &blogLife{}
+	}
+	return s.blogs[blog]
+}
+
 func simulate(t *testing.T, seed uint64) *simulation {
-	s := &simulation{t: t, rng: rand.New(rand.NewPCG(seed, 0)), posted: map[string]channels.Blog{}, touched: map[string]bool{}}
+	s := &simulation{t: t, rng: rand.New(rand.NewPCG(seed, 0)), blogs: map[string]*blogLife{}}
 	o := &memory.TableOptions{
 		Options: memory.Options{Fate: s.fate, Police: func(problem string) { t.Error(problem) }, ShuffleSeed: seed},
 		Scan:    s.scan,
 	}
-	s.world = &world{channels: memory.NewTable(o), blogs: memory.NewTable(o), queues: memory.NewQueues(&o.Options)}
+	s.world = &world{channels: memory.NewTable(o), blogs: memory.NewTable(o), queues: memory.NewQueues(&o.Options), witness: &witness{}}
 	var clients sync.WaitGroup
 	for range 5 {
 		clients.Go(s.client)
@@ -170,7 +185,7 @@ func (s *simulation) call(p *process) {
 			blog, err = p.Post(ctx, name, channels.Draft{Title: "t", Text: fmt.Sprint(s.below(1000)), UserID: "u"})
 			if err == nil {
 				s.mu.Lock()
-				s.posted[blog.ID] = blog
+				s.life(blog.ID).Blog = blog
 				s.mu.Unlock()
 			}
 		}
@@ -194,13 +209,20 @@ func (s *simulation) change(ctx context.Context, p *process, name string) error 
 		return err
 	}
 	blog := list.Items[len(list.Items)-1]
+	remove := s.below(2) == 0
 	s.mu.Lock()
-	s.touched[blog.ID] = true
+	life := s.life(blog.ID)
+	life.updated, life.doomed = life.updated || !remove, life.doomed || remove
 	s.mu.Unlock()
-	if s.below(2) == 0 {
-		return p.Remove(ctx, name, blog.ID, "")
+	if !remove {
+		_, err = p.Update(ctx, name, blog.ID, []string{blog.ETag, "*"}[s.below(2)], channels.Draft{Title: "u", UserID: "u"})
+		return err
 	}
-	_, err = p.Update(ctx, name, blog.ID, []string{blog.ETag, "*"}[s.below(2)], channels.Draft{Title: "u", UserID: "u"})
+	if err = p.Remove(ctx, name, blog.ID, []string{"", blog.ETag}[s.below(2)]); err == nil {
+		s.mu.Lock()
+		life.removed = true
+		s.mu.Unlock()
+	}
 	return err
 }
 
@@ -285,35 +307,50 @@ func (s *simulation) check() {
 			s.t.Errorf("incarnation %s of %s never was deleted", row.Key, row.Partition)
 		}
 	}
-	// A blog of which its writer heard is there, unless its channel was
-	// deleted: then all that were posted before the channel now of that name
-	// are gone as well.
+	s.checkBlogs(live, blogs)
+}
+
+// checkBlogs that each has become what its writers were told: what was posted
+// is in its incarnation, if that is there, and else in the count of its
+// deletion; what was removed has not come back.
+func (s *simulation) checkBlogs(live map[string]bool, rows []channels.Row) {
 	there := make(map[string]channels.Row)
-	for _, row := range blogs {
+	for _, row := range rows {
 		there[row.Key] = row
 	}
-	for id, blog := range s.posted {
+	kept := make(map[string]int64) // blogs of a partition that nobody but its deletion can have removed
+	for id, blog := range s.blogs {
+		partition := s.world.witness.partitionOf(id)
 		row, ok := there[id]
-		if s.touched[id] || !ok {
-			continue
+		posted := blog.ID != ""
+		if posted && !blog.doomed {
+			kept[partition]++
 		}
-		if row.Values["text0"] != blog.Text || row.Version != blog.ETag {
+		switch {
+		case ok && row.Partition != partition:
+			s.t.Errorf("blog %s of %s is in %s", id, partition, row.Partition)
+		case blog.removed && ok:
+			s.t.Errorf("blog %s was removed and has come back", id)
+		case live[partition] && posted && !blog.doomed && !ok:
+			s.t.Errorf("blog %s was posted into %s and is gone", id, partition)
+		case ok && posted && !blog.updated && (row.Values["text0"] != blog.Text || row.Version != blog.ETag):
 			s.t.Errorf("blog %s is %+v, posted was %+v", id, row, blog)
 		}
 	}
+	counted := make(map[string]int64)
 	for _, row := range s.rows(s.world.channels) {
-		if row.Key != "name" {
-			continue
-		}
-		created, err := time.Parse(time.RFC3339Nano, row.Values["createdAt"])
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		fence := row.Partition + "@" + row.Values["incarnation"]
-		for id, blog := range s.posted {
-			if got, ok := there[id]; ok && got.Partition == fence && blog.CreatedAt.Before(created) {
-				s.t.Errorf("blog %s is older than its channel", id)
+		if row.Values["state"] == "done" {
+			n, err := strconv.ParseInt(row.Values["counted"], 10, 64)
+			if err != nil {
+				s.t.Fatal(err)
 			}
+			counted[row.Partition+"@"+row.Key] = n
+		}
+	}
+	for partition, n := range kept {
+		got, ok := counted[partition]
+		if most := s.world.witness.inserts(partition); !live[partition] && (!ok || got < n || got > most) {
+			s.t.Errorf("the deletion of %s (%v) counts %d blogs, want %d to %d", partition, ok, got, n, most)
 		}
 	}
 }

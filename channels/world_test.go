@@ -25,6 +25,7 @@ type world struct {
 	channels, blogs *memory.Table
 	queues          *memory.Queues
 	requests        atomic.Int64 // by processes and by the host
+	witness         *witness     // sees what is sent to blogs; nil: nobody looks
 }
 
 func newWorld() *world {
@@ -47,7 +48,11 @@ func (w *world) start(o *channels.Options, kill *storetest.Killer) *process {
 	p := storetest.NewProcess(kill)
 	p.Requests = &w.requests
 	outbox := p.Outbox(memory.NewOutbox(w.queues, cleanupQueue))
-	return &process{channels.New(p.Table(w.channels), p.Table(w.blogs), outbox, o), p}
+	blogs := channels.Table(w.blogs)
+	if w.witness != nil {
+		blogs = witnessed{blogs, w.witness}
+	}
+	return &process{channels.New(p.Table(w.channels), p.Table(blogs), outbox, o), p}
 }
 
 // host does what the Functions host does with the queue, until it is empty:
