@@ -1,7 +1,6 @@
 package channels
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,7 +45,7 @@ type Options struct {
 	Parallel int // transactions of one deletion under way at once; default 4
 
 	StalledAfter time.Duration // without progress for so long, Sweep restarts a deletion; default 15 min
-	OrphanAfter  time.Duration // a fence so old without a channel is removed by Sweep; default 1 h
+	OrphanAfter  time.Duration // a creation that has not come to its end for so long is given up by Sweep; default 1 h
 	KeepRecords  time.Duration // how long a deletion's record is kept; default 30 days, at least 8
 
 	// Step, if set, is called with each of [Steps] when that step is done and
@@ -97,79 +96,6 @@ type Channels struct {
 // New makes no request. The tables must not be the same.
 func New(channels, blogs Table, outbox Outbox, o *Options) *Channels {
 	return &Channels{channels: patient{channels}, blogs: patient{blogs}, outbox: outbox, opt: o.filled()}
-}
-
-// Create makes a channel, or says that it was there already with the same
-// owner. ErrOwned says that somebody else has one of that name.
-//
-// The fence of the blogs comes first. The other way round a slow creator could
-// put it up in a channel that is deleted already, and let blogs in.
-func (c *Channels) Create(ctx context.Context, name, owner string) (ch Channel, created bool, err error) {
-	if err := cmp.Or(checkName(name), checkText("owner", owner, 1, maxOwner)); err != nil {
-		return Channel{}, false, err
-	}
-	ch, created, err = c.create(ctx, name, owner)
-	if err != nil {
-		return Channel{}, false, fmt.Errorf("create channel %q: %w", name, err)
-	}
-	return ch, created, nil
-}
-
-func (c *Channels) create(ctx context.Context, name, owner string) (Channel, bool, error) {
-	ch, err := c.named(ctx, name)
-	if !errors.Is(err, ErrNotFound) {
-		return sameOwner(ch, owner, err)
-	}
-	next, err := c.putFence(ctx, name, owner)
-	if err != nil {
-		return Channel{}, false, err
-	}
-	c.opt.Step(StepFencePut)
-
-	_, err = c.channels.Submit(ctx,
-		Write{Verb: Insert, Row: next.nameRow()},
-		Write{Verb: Insert, Row: next.row()})
-	if err == nil {
-		c.opt.Step(StepChannelPut)
-		return next.public(), true, nil
-	}
-	// Somebody was faster, or the answer got lost. A fence that nobody needs
-	// now is left to the sweep, which can rule out that the request arrives
-	// late.
-	ch, found := c.named(ctx, name)
-	switch {
-	case errors.Is(found, ErrNotFound) && errors.Is(err, ErrExists):
-		return Channel{}, false, fmt.Errorf("it came and went at once, or came too late: %w", ErrChanged)
-	case errors.Is(found, ErrNotFound):
-		return Channel{}, false, err
-	case found != nil:
-		return Channel{}, false, unclear(err, found)
-	case ch.incarnation == next.incarnation:
-		return next.public(), true, nil
-	}
-	return sameOwner(ch, owner, nil)
-}
-
-// putFence puts up the fence of a new incarnation. Each try is for another
-// one: a fence whose request arrived late, for the second time, could let
-// blogs in when channel and fence are long gone.
-func (c *Channels) putFence(ctx context.Context, name, owner string) (record, error) {
-	return try(ctx, func(ctx context.Context) (record, error) {
-		now := time.Now().UTC()
-		next := record{channel: name, incarnation: newIncarnation(now), owner: owner, state: live, createdAt: now}
-		_, err := c.blogs.SubmitOnce(ctx, Write{Verb: Insert, Row: next.fenceRow()})
-		return next, err
-	})
-}
-
-func sameOwner(ch record, owner string, err error) (Channel, bool, error) {
-	switch {
-	case err != nil:
-		return Channel{}, false, err
-	case ch.owner != owner:
-		return Channel{}, false, ErrOwned
-	}
-	return ch.public(), false, nil
 }
 
 // Read returns a channel, or ErrNotFound, also for one whose deletion has

@@ -50,10 +50,8 @@ func (d *deletion) progress() any {
 
 // removeFence keeps blogs from being added: from here on there are only fewer.
 func (d *deletion) removeFence(ctx context.Context) error {
-	_, err := d.c.blogs.Submit(ctx,
-		Write{Verb: Delete, Row: Row{Partition: d.rec.partition(), Key: fenceKey}, If: AnyVersion})
-	if err != nil && !errors.Is(err, ErrNotFound) {
-		return fmt.Errorf("remove the fence: %w", err)
+	if err := d.c.dropFence(ctx, d.rec); err != nil {
+		return err
 	}
 	d.c.opt.Step(StepFenceGone)
 	return nil

@@ -7,7 +7,9 @@
 // one incarnation share a partition. The name's row says which incarnation a
 // name stands for. In the blogs' partition there is a row more, the fence: a
 // blog is inserted in one transaction with a touch of it, so that without the
-// fence nothing gets in. It is put up before the channel's rows.
+// fence nothing gets in. It is put up before the channel's rows, and before it
+// the incarnation is announced by a row of its own, so that [Channels.Sweep]
+// finds what never became a channel.
 //
 // # Deletion
 //

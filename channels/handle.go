@@ -66,7 +66,7 @@ func (c *Channels) markNamed(ctx context.Context, m message) (rec record, fresh 
 		return record{}, false, fmt.Errorf("there is no such incarnation, or no record of it any more: %w", ErrMessage)
 	case err != nil:
 		return record{}, false, err
-	case rec.state == abandoned:
+	case rec.state == creating, rec.state == abandoned: // who deletes has seen the channel
 		return record{}, false, fmt.Errorf("this incarnation never came to be: %w", ErrMessage)
 	case rec.state != live:
 		return rec, false, nil

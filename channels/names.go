@@ -66,7 +66,7 @@ func checkTop(top int) error {
 // Rows of the two tables.
 //
 //	Channels  partition: the name     key: nameKey        the name row: which incarnation the name stands for
-//	                                  key: incarnation    its state, and in the end the record of its deletion
+//	                                  key: incarnation    announced first, its state then, in the end the record of its deletion
 //	Blogs     partition: name@incarnation   key: fenceKey the fence, there as long as blogs may be added
 //	                                        key: blog     one blog
 //
@@ -93,11 +93,6 @@ func blogPartition(name, incarnation string) string {
 // first in a table.
 func newIncarnation(now time.Time) string {
 	return fmt.Sprintf("%016x-%s", math.MaxInt64-now.UnixNano(), randomHex(8))
-}
-
-// incarnationOf is the other way round of blogPartition.
-func incarnationOf(partition string) string {
-	return partition[strings.LastIndexByte(partition, '@')+1:]
 }
 
 func checkIncarnation(incarnation string) error {

@@ -25,7 +25,7 @@ var planted = []struct {
 	{
 		"the fence stays until the blogs are deleted", "deletion.go",
 		[]string{
-			"	_, err := d.c.blogs.Submit(ctx,\n		Write{Verb: Delete, Row: Row{Partition: d.rec.partition(), Key: fenceKey}, If: AnyVersion})\n", "	err := error(nil)\n",
+			"	if err := d.c.dropFence(ctx, d.rec); err != nil {\n", "	if err := error(nil); err != nil {\n",
 			"page.Rows[0].Key == fenceKey", "page.Rows[0].Key == fenceKey && false",
 		}, "TestKilledAtEachRequest/^101_",
 	},
@@ -92,25 +92,50 @@ var planted = []struct {
 		"TestLateMark",
 	},
 	{
-		"the fence of a slow creator is removed and nothing else", "sweep.go",
-		[]string{"_, err = c.channels.Submit(ctx, Write{Verb: Insert, Row: rec.row()})", "err = nil"},
+		"the channel comes whatever became of its announcement", "create.go",
+		[]string{"Write{Verb: Replace, Row: made.row(), If: next.version}", "Write{Verb: Replace, Row: made.row(), If: AnyVersion}"},
 		"TestSlowCreator",
 	},
 	{
-		"the channel comes before its fence", "channels.go",
-		[]string{
-			"		_, err := c.blogs.SubmitOnce(ctx, Write{Verb: Insert, Row: next.fenceRow()})\n		return next, err\n", "		return next, nil\n",
-			"	if err == nil {\n		c.opt.Step(StepChannelPut)\n",
-			"	if err == nil {\n		c.opt.Step(StepChannelPut)\n		c.blogs.Submit(ctx, Write{Verb: Insert, Row: next.fenceRow()})\n",
-		}, "TestKilledCreator",
+		"the fence of a slow creator goes before its channel is ruled out", "sweep.go",
+		[]string{"		if rec, err = c.ruleOut(ctx, rec); err == nil {\n", "		c.dropFence(ctx, rec)\n		if rec, err = c.ruleOut(ctx, rec); err == nil {\n"},
+		"TestSlowCreator",
 	},
 	{
-		"a second try puts up the fence of the same incarnation", "channels.go",
+		"the fence of a creation that was given up is looked for only once", "sweep.go",
+		[]string{"	if rec.state == abandoned {\n", "	if false {\n"},
+		"TestVeryLateFence",
+	},
+	{
+		"nobody clears up after a lost race", "create.go",
+		[]string{"	case found == nil:\n		c.withdraw(ctx, next)\n", "	case found == nil:\n"},
+		"TestCreateTogether",
+	},
+	{
+		"a creation is given up when another channel came and went", "create.go",
+		[]string{"mostCreations = 3", "mostCreations = 1"},
+		"TestCreateAmidOthers",
+	},
+	{
+		"deletions that stand still wait for all the rest", "sweep.go",
 		[]string{
-			"	return try(ctx, func(ctx context.Context) (record, error) {\n		now := time.Now().UTC()\n",
-			"	now := time.Now().UTC()\n	once := newIncarnation(now)\n	return try(ctx, func(ctx context.Context) (record, error) {\n",
-			"incarnation: newIncarnation(now)", "incarnation: once",
-		}, "TestLateFence",
+			"		{\"deletions\", Query{Column: stateColumn, Value: string(deleting)}, c.stalled, c.restart, half},\n", "",
+			"c.overdue, c.clear, end},\n", "c.overdue, c.clear, end},\n		{\"deletions\", Query{Column: stateColumn, Value: string(deleting)}, c.stalled, c.restart, half},\n",
+			"		if !all {\n			next.Set(chore.name, after)\n		}\n", "		if !all {\n			next.Set(chore.name, after)\n			break\n		}\n",
+		}, "TestSweepDeletionsFirst",
+	},
+	{
+		"the channel comes before its fence", "create.go",
+		[]string{
+			"		if _, err = c.blogs.SubmitOnce(ctx, Write{Verb: Insert, Row: next.fenceRow()}); err != nil {\n", "		if err != nil {\n",
+			"	if err == nil {\n		c.opt.Step(StepChannelPut)\n",
+			"	if err == nil {\n		c.opt.Step(StepChannelPut)\n		c.blogs.Submit(ctx, Write{Verb: Insert, Row: next.fenceRow()})\n",
+		}, "TestCreatorMeetsEveryFault",
+	},
+	{
+		"a fence is put up twice", "create.go",
+		[]string{"c.blogs.SubmitOnce(ctx, Write{Verb: Insert, Row: next.fenceRow()})", "c.blogs.Submit(ctx, Write{Verb: Insert, Row: next.fenceRow()})"},
+		"TestLateFence",
 	},
 	{
 		"an echo of the own insert is an error", "blogs.go",

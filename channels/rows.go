@@ -22,10 +22,19 @@ const (
 type state string
 
 const (
+	creating  state = "creating" // announced; not yet a channel, and perhaps never
 	live      state = "live"
 	deleting  state = "deleting"
 	done      state = "done"
-	abandoned state = "abandoned" // never was a channel: a sweep has ruled that out
+	abandoned state = "abandoned" // never was a channel and cannot become one
+)
+
+// Rows that the sweep takes away one day say so in a column of their own, so
+// that one query finds them and none of the channels that are there.
+const (
+	stateColumn = "state"
+	sweepColumn = "sweep"
+	sweepYes    = "yes"
 )
 
 // record is an incarnation's row in Channels.
@@ -50,10 +59,13 @@ func (r record) row() Row {
 		formatColumn: format,
 		"channel":    r.channel,
 		"owner":      r.owner,
-		"state":      string(r.state),
+		stateColumn:  string(r.state),
 		"createdAt":  timeText(r.createdAt),
 	}
-	if r.state != live {
+	if r.state == creating || r.state == abandoned || r.state == done {
+		values[sweepColumn] = sweepYes
+	}
+	if r.state != live && r.state != creating {
 		values["startedAt"] = timeText(r.startedAt)
 		values["touchedAt"] = timeText(r.touchedAt)
 		values["finishedAt"] = timeText(r.finishedAt)
@@ -69,12 +81,12 @@ func readRecord(row Row) (record, error) {
 		channel:     c.text("channel"),
 		incarnation: row.Key,
 		owner:       c.text("owner"),
-		state:       state(c.text("state")),
+		state:       state(c.text(stateColumn)),
 		createdAt:   c.time("createdAt"),
 		version:     row.Version,
 	}
 	switch r.state {
-	case live:
+	case creating, live:
 	case deleting, done, abandoned:
 		r.startedAt = c.time("startedAt")
 		r.touchedAt = c.time("touchedAt")
@@ -82,7 +94,7 @@ func readRecord(row Row) (record, error) {
 		r.counted = c.number("counted")
 		r.through = c.text("through")
 	default:
-		c.fail("state")
+		c.fail(stateColumn)
 	}
 	if c.err == nil && row.Partition != channelPartition(r.channel) {
 		c.fail("channel")
@@ -116,41 +128,14 @@ func readName(row Row) (record, error) {
 	}, c.err
 }
 
-// The fence is put up before its channel is there, and says until somebody
-// has seen the channel that it may be left over. Whoever posts a blog has.
-const (
-	seenColumn = "channelSeen"
-	seenNot    = "no"
-	seen       = "yes"
-)
-
 // fenceRow lets blogs in.
 func (r record) fenceRow() Row {
-	return Row{Partition: r.partition(), Key: fenceKey, Values: map[string]string{
-		formatColumn: format,
-		"channel":    r.channel,
-		"createdAt":  timeText(r.createdAt),
-		seenColumn:   seenNot,
-	}}
+	return Row{Partition: r.partition(), Key: fenceKey, Values: map[string]string{formatColumn: format}}
 }
 
 // touchFence succeeds if the fence is there.
 func touchFence(partition string) Write {
-	return Write{Verb: Merge, Row: Row{Partition: partition, Key: fenceKey, Values: map[string]string{seenColumn: seen}}, If: AnyVersion}
-}
-
-// readFence returns the incarnation that a fence was put up for.
-func readFence(row Row) (record, error) {
-	c := columns{row: row}
-	r := record{
-		channel:     c.text("channel"),
-		incarnation: incarnationOf(row.Partition),
-		createdAt:   c.time("createdAt"),
-	}
-	if c.err == nil && row.Partition != r.partition() {
-		c.fail("channel")
-	}
-	return r, c.err
+	return Write{Verb: Merge, Row: Row{Partition: partition, Key: fenceKey, Values: map[string]string{formatColumn: format}}, If: AnyVersion}
 }
 
 // textPart is how much of a text goes into one column: below the 32 Ki that

@@ -5,6 +5,7 @@ import "slices"
 // The steps between which a process may die. Each is done when its name is
 // reported to [Options.Step].
 const (
+	StepAnnounced   = "create-announced"    // whatever becomes of the creation, the sweep will find it
 	StepFencePut    = "create-fence-put"    // blogs may be added to what is no channel yet
 	StepChannelPut  = "create-channel-put"  // the channel is there
 	StepMessagePut  = "delete-message-put"  // the deletion will happen, whoever does it
@@ -16,11 +17,11 @@ const (
 	StepMessageGone = "delete-message-gone" // and nobody need be told
 	StepContinued   = "delete-continued"    // out of time: a message is put to go on
 	StepRestarted   = "sweep-restarted"     // a message is put for a deletion that stood still
-	StepRuledOut    = "sweep-ruled-out"     // an abandoned fence's channel can never come to be
+	StepRuledOut    = "sweep-ruled-out"     // an announced channel can never come to be
 )
 
 var steps = []string{
-	StepFencePut, StepChannelPut,
+	StepAnnounced, StepFencePut, StepChannelPut,
 	StepMessagePut, StepMarked, StepFenceGone, StepCounted, StepErased, StepDone, StepMessageGone, StepContinued,
 	StepRestarted, StepRuledOut,
 }

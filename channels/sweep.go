@@ -4,20 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
+	"net/url"
 	"time"
 )
 
-// sweepPage is small because each of its rows may cost some requests, and the
-// clock is looked at after each page.
-const sweepPage = 100
+// A sweep reads whole pages, of which few rows need anything. keepAbandoned is
+// how long after it was given up a creation can still be on its way: storage
+// takes no request that was signed much longer ago.
+const (
+	sweepPage     = MaxPage
+	keepAbandoned = 24 * time.Hour
+)
 
 // Swept says what a [Channels.Sweep] did.
 type Swept struct {
 	Restarted int `json:"restarted"` // deletions that stood still: a message was put for each
-	Fences    int `json:"fences"`    // fences removed because their channel never came to be
-	Records   int `json:"records"`   // records of deletions removed because of their age
+	Fences    int `json:"fences"`    // creations that never came to their end: their fences were removed
+	Records   int `json:"records"`   // records of deletions, and of such creations, removed because of their age
 
 	// Next is where the next sweep should begin, because time was up here; ""
 	// if everything was seen.
@@ -26,60 +29,97 @@ type Swept struct {
 
 // Sweep finds what fell between two requests and never was taken up again:
 // deletions whose message was lost or died in the dead-letter queue, and
-// fences whose channel never came to be. It also removes old records. It is
+// creations that never came to their end. It also removes old records. It is
 // meant to be called every few minutes, with the Next of the call before.
+//
+// Deletions come first in each call, and take half of its time at most: they
+// are what somebody waits for. All it reads is Channels, twice: a request for
+// each thousand rows that it looks for, at least.
 //
 // What it cannot do it reports and goes on; it stops early enough to answer
 // before its ctx ends. Several may sweep at once.
 func (c *Channels) Sweep(ctx context.Context, from string) (Swept, error) {
-	var swept Swept
-	until := c.until(ctx)
 	now := time.Now().UTC()
-	scans := []struct {
-		table patient
-		q     Query
-		visit func(context.Context, Row, time.Time, *Swept) error
-	}{
-		{c.channels, Query{Column: "state", Value: string(deleting)}, c.restart},
-		{c.blogs, Query{Key: fenceKey, Column: seenColumn, Value: seenNot}, c.clearFence},
-		{c.channels, Query{Column: "state", Value: string(done)}, c.expire},
-		{c.channels, Query{Column: "state", Value: string(abandoned)}, c.expire},
+	end := c.until(ctx)
+	half := now.Add(end.Sub(now) / 2)
+	at, err := url.ParseQuery(from)
+	if err != nil { // nonsense begins at the beginning: sweeping twice is harmless
+		at = nil
 	}
+	var swept Swept
 	var errs []error
-	first, after := parseCursor(from)
-	for i := first; i < len(scans); i++ {
-		q := scans[i].q
-		q.Top, q.After = sweepPage, after
-		after = ""
-		for {
-			page, err := scans[i].table.Query(ctx, q)
-			if err != nil {
-				return swept, fmt.Errorf("sweep channels: %w", errors.Join(append(errs, err)...))
-			}
-			for _, row := range page.Rows {
-				if err := scans[i].visit(ctx, row, now, &swept); err != nil {
-					errs = append(errs, err)
-				}
-			}
-			if q.After = page.Next; q.After == "" {
-				break
-			}
-			if ctx.Err() != nil || !time.Now().Before(until) {
-				swept.Next = formatCursor(i, q.After)
-				return swept, errors.Join(errs...)
-			}
+	next := url.Values{}
+	for _, chore := range []chore{
+		{"deletions", Query{Column: stateColumn, Value: string(deleting)}, c.stalled, c.restart, half},
+		{"rest", Query{Column: sweepColumn, Value: sweepYes}, c.overdue, c.clear, end},
+	} {
+		after, all, err := c.do(ctx, chore, at.Get(chore.name), now, &swept)
+		if !all {
+			next.Set(chore.name, after)
+		}
+		if err != nil {
+			errs = append(errs, err)
 		}
 	}
+	swept.Next = next.Encode()
 	return swept, errors.Join(errs...)
 }
 
-// restart puts a message for a deletion that has not come on for long. If the
-// old one is still about, two will work on it: that is harmless.
-func (c *Channels) restart(ctx context.Context, row Row, now time.Time, swept *Swept) error {
-	rec, err := readRecord(row)
-	if err != nil || rec.state != deleting || now.Sub(rec.touchedAt) < c.opt.StalledAfter {
-		return err
+// chore is one of the things that a sweep looks for.
+type chore struct {
+	name  string
+	q     Query
+	due   func(record, time.Time) bool
+	do    func(context.Context, record, time.Time, *Swept) error
+	until time.Time
+}
+
+// do does a chore, and says whether that is all, or else on which page to go
+// on. That may be the page where time was up: what is done of it is not due any
+// more.
+func (c *Channels) do(ctx context.Context, chore chore, after string, now time.Time, swept *Swept) (next string, all bool, err error) {
+	late := func() bool { return ctx.Err() != nil || !time.Now().Before(chore.until) }
+	var errs []error
+	q := chore.q
+	q.Top, q.After = sweepPage, after
+	for {
+		page, err := c.channels.Query(ctx, q)
+		switch {
+		case errors.Is(err, ErrToken):
+			return "", false, fmt.Errorf("sweep channels: %w", err)
+		case err != nil:
+			return q.After, false, fmt.Errorf("sweep channels: %w", errors.Join(append(errs, err)...))
+		}
+		for _, row := range page.Rows {
+			rec, err := readRecord(row)
+			if err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			if !chore.due(rec, now) {
+				continue
+			}
+			if err := chore.do(ctx, rec, now, swept); err != nil {
+				errs = append(errs, err)
+			}
+			if late() {
+				return q.After, false, errors.Join(errs...)
+			}
+		}
+		if q.After = page.Next; q.After == "" || late() {
+			return q.After, q.After == "", errors.Join(errs...)
+		}
 	}
+}
+
+// stalled says that a deletion has not come on for long.
+func (c *Channels) stalled(rec record, now time.Time) bool {
+	return rec.state == deleting && now.Sub(rec.touchedAt) >= c.opt.StalledAfter
+}
+
+// restart puts a message for a deletion. If the old one is still about, two
+// will work on it: that is harmless.
+func (c *Channels) restart(ctx context.Context, rec record, now time.Time, swept *Swept) error {
 	if _, err := c.put(ctx, rec, 0); err != nil {
 		return fmt.Errorf("restart the deletion of channel %q: %w", rec.channel, err)
 	}
@@ -89,79 +129,69 @@ func (c *Channels) restart(ctx context.Context, row Row, now time.Time, swept *S
 	// The next sweep shall wait as long as this one did. If somebody works on
 	// the row after all, the better.
 	rec.touchedAt = now
-	_, err = c.channels.Submit(ctx, Write{Verb: Replace, Row: rec.row(), If: rec.version})
-	if err != nil && !errors.Is(err, ErrChanged) && !errors.Is(err, ErrNotFound) {
+	_, err := c.channels.Submit(ctx, Write{Verb: Replace, Row: rec.row(), If: rec.version})
+	if err != nil && !moved(err) {
 		return fmt.Errorf("note the restart of the deletion of channel %q: %w", rec.channel, err)
 	}
 	return nil
 }
 
-// clearFence removes a fence whose channel never came to be. Before that it
-// puts a row where the channel's own would have to go, so that a creator that
-// was only slow, or its request, comes too late for good.
-func (c *Channels) clearFence(ctx context.Context, row Row, now time.Time, swept *Swept) error {
-	fence, err := readFence(row)
-	if err != nil || now.Sub(fence.createdAt) < c.opt.OrphanAfter {
-		return err
+// overdue says that something is to be cleared away.
+func (c *Channels) overdue(rec record, now time.Time) bool {
+	switch rec.state {
+	case creating:
+		return now.Sub(rec.createdAt) >= c.opt.OrphanAfter
+	case abandoned:
+		return now.Sub(rec.finishedAt) >= keepAbandoned // none: its fence was not removed yet
+	case done:
+		return now.Sub(rec.finishedAt) >= c.opt.KeepRecords
 	}
-	failed := func(err error) error {
-		return fmt.Errorf("clear the fence of channel %q, incarnation %s: %w", fence.channel, fence.incarnation, err)
-	}
-	rec, err := c.record(ctx, fence.channel, fence.incarnation)
+	return false
+}
+
+func (c *Channels) clear(ctx context.Context, rec record, now time.Time, swept *Swept) (err error) {
 	switch {
-	case errors.Is(err, ErrNotFound):
-		rec = fence
-		rec.state, rec.startedAt, rec.touchedAt, rec.finishedAt = abandoned, now, now, now
-		_, err = c.channels.Submit(ctx, Write{Verb: Insert, Row: rec.row()})
-		if errors.Is(err, ErrExists) {
-			return nil // the next sweep sees what it is
+	case rec.state == creating:
+		if rec, err = c.ruleOut(ctx, rec); err == nil {
+			err = c.clearFence(ctx, rec, now, swept)
 		}
-		if err != nil {
-			return failed(err)
-		}
-		c.opt.Step(StepRuledOut)
-	case err != nil:
-		return failed(err)
-	case rec.state == live:
-		_, err = c.blogs.Submit(ctx, touchFence(row.Partition))
-		if err != nil && !errors.Is(err, ErrNotFound) {
-			return failed(err)
-		}
-		return nil
-	case rec.state == deleting:
-		return nil // the deletion takes its fence with it
+	case rec.state == abandoned && rec.finishedAt.IsZero():
+		err = c.clearFence(ctx, rec, now, swept)
+	default:
+		err = c.forget(ctx, rec, swept)
 	}
-	d := &deletion{c: c, rec: rec}
-	if err := d.removeFence(ctx); err != nil {
-		return failed(err)
+	if err != nil && !moved(err) {
+		return fmt.Errorf("clear channel %q, incarnation %s: %w", rec.channel, rec.incarnation, err)
+	}
+	return nil
+}
+
+// clearFence removes the fence of a creation that was ruled out. The request
+// for it may still be on its way, so that the row stays for a while.
+func (c *Channels) clearFence(ctx context.Context, rec record, now time.Time, swept *Swept) error {
+	if err := c.dropFence(ctx, rec); err != nil {
+		return err
 	}
 	swept.Fences++
-	return nil
+	rec.finishedAt = now
+	_, err := c.channels.Submit(ctx, Write{Verb: Replace, Row: rec.row(), If: rec.version})
+	return err
 }
 
-// expire removes a record when nobody can ask for it any more.
-func (c *Channels) expire(ctx context.Context, row Row, now time.Time, swept *Swept) error {
-	rec, err := readRecord(row)
-	if err != nil || now.Sub(rec.finishedAt) < c.opt.KeepRecords {
-		return err
+// forget removes a record when nobody can ask for it any more, or when nothing
+// can come of what it stands for.
+func (c *Channels) forget(ctx context.Context, rec record, swept *Swept) error {
+	if rec.state == abandoned {
+		if err := c.dropFence(ctx, rec); err != nil {
+			return err
+		}
 	}
-	_, err = c.channels.Submit(ctx, Write{Verb: Delete, Row: row, If: rec.version})
-	if err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrChanged) {
-		return fmt.Errorf("remove the record of channel %q, incarnation %s: %w", rec.channel, rec.incarnation, err)
+	_, err := c.channels.Submit(ctx, Write{Verb: Delete, Row: rec.row(), If: rec.version})
+	if err == nil || errors.Is(err, ErrNotFound) {
+		swept.Records++
 	}
-	swept.Records++
-	return nil
+	return err
 }
 
-// A cursor is the number of a scan and the store's token within it. One that
-// makes no sense begins at the beginning: sweeping twice is harmless.
-func formatCursor(scan int, after string) string { return strconv.Itoa(scan) + ":" + after }
-
-func parseCursor(cursor string) (scan int, after string) {
-	number, after, ok := strings.Cut(cursor, ":")
-	scan, err := strconv.Atoi(number)
-	if !ok || err != nil || scan < 0 {
-		return 0, ""
-	}
-	return scan, after
-}
+// moved says that somebody else has changed the row, or removed it.
+func moved(err error) bool { return errors.Is(err, ErrChanged) || errors.Is(err, ErrNotFound) }

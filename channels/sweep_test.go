@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"kennel/channels"
 	"kennel/internal/memory"
-	"kennel/internal/storetest"
 )
 
 // sweepAll sweeps from beginning to end.
@@ -81,121 +79,6 @@ func (w *world) dieAt(step string, do func(*process)) (died bool) {
 	return died
 }
 
-func TestSweepClearsFences(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld().clone(nil)
-		w.dieAt(channels.StepFencePut, func(p *process) { p.Create(p.Context(), "news", "ann") })
-		w.fill(t, "quiet", 0)
-		w.fill(t, "busy", 2)
-		p := w.start(nil, nil)
-		if _, err := p.Post(t.Context(), "busy", channels.Draft{Title: "t", UserID: "u"}); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(59 * time.Minute)
-		if swept := w.sweepAll(t); swept != (channels.Swept{}) || w.blogs.Rows("") != 1+1+4 {
-			t.Errorf("after 59 minutes: swept %+v, %d rows", swept, w.blogs.Rows(""))
-		}
-		time.Sleep(2 * time.Minute)
-		w.requests.Store(0)
-		if swept := w.sweepAll(t); swept != (channels.Swept{Fences: 1}) || w.blogs.Rows("") != 1+4 {
-			t.Errorf("after an hour: swept %+v, %d rows; want the one fence gone", swept, w.blogs.Rows(""))
-		}
-		first := w.requests.Load()
-		w.requests.Store(0)
-		if swept := w.sweepAll(t); swept != (channels.Swept{}) {
-			t.Errorf("again: swept %+v, want nothing", swept)
-		}
-		if again := w.requests.Load(); again != 4 || first <= again {
-			t.Errorf("%d requests for looking at what was seen before, want one for each of four lists; %d before", again, first)
-		}
-		for _, name := range []string{"quiet", "busy", "news"} {
-			if _, _, err := p.Create(t.Context(), name, "ann"); err != nil {
-				t.Error(err)
-			}
-			if _, err := p.Post(t.Context(), name, channels.Draft{Title: "t", UserID: "u"}); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-}
-
-// TestSlowCreator: a creator that wakes up after the sweep has cleared its
-// fence must not get a channel without one.
-func TestSlowCreator(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld().clone(nil)
-		p := w.start(&channels.Options{Step: func(name string) {
-			if name == channels.StepFencePut {
-				time.Sleep(3 * time.Hour) // the machine was asleep
-			}
-		}}, nil)
-		created := make(chan error)
-		go func() {
-			_, _, err := p.Create(p.Context(), "news", "ann")
-			created <- err
-		}()
-		time.Sleep(2 * time.Hour)
-		if swept := w.sweepAll(t); swept.Fences != 1 {
-			t.Errorf("swept %+v, want one fence", swept)
-		}
-		if err := <-created; err == nil {
-			t.Error("the channel was created without a fence")
-		}
-		q := w.start(nil, nil)
-		if _, err := q.Read(t.Context(), "news"); !errors.Is(err, channels.ErrNotFound) {
-			t.Errorf("read: %v, want %v", err, channels.ErrNotFound)
-		}
-		if d, err := q.Deletion(t.Context(), "news", ""); !errors.Is(err, channels.ErrNotFound) {
-			t.Errorf("deletion: %+v, %v; nothing was deleted", d, err)
-		}
-		if _, created, err := q.Create(t.Context(), "news", "ann"); err != nil || !created {
-			t.Errorf("create again: %v, %v", created, err)
-		}
-		time.Sleep(31 * 24 * time.Hour)
-		w.sweepAll(t)
-		if rows := w.channels.Rows(""); rows != 2 {
-			t.Errorf("%d rows among the channels, want the new channel's two", rows)
-		}
-	})
-}
-
-// TestLateFence: the request that puts up a fence may arrive when channel and
-// fence are gone, and so may that of a blog. Together they must not bring
-// anything back.
-func TestLateFence(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var submits atomic.Int64
-		late := map[int64]time.Duration{1: 40 * time.Minute, 3: 50 * time.Minute} // the first tries of both
-		w := newWorld()
-		w.blogs = memory.NewTable(&memory.TableOptions{Options: memory.Options{Fate: func(c memory.Call) memory.Fate {
-			if c.Op != "Submit" {
-				return memory.Fate{}
-			}
-			if after, ok := late[submits.Add(1)]; ok {
-				return memory.Fate{Err: errReset, After: after}
-			}
-			return memory.Fate{}
-		}}})
-		p := w.start(nil, nil)
-		if _, _, err := p.Create(p.Context(), "news", "ann"); err != nil {
-			t.Fatal(err)
-		}
-		if blog, err := p.Post(p.Context(), "news", channels.Draft{Title: "t", UserID: "u"}); !errors.Is(err, errReset) {
-			t.Fatalf("post: %+v, %v, want %v", blog, err, errReset)
-		}
-		d, err := p.Delete(p.Context(), "news", "")
-		if err != nil || d.State != channels.Done || d.Deleted != 0 {
-			t.Fatalf("delete: %+v, %v", d, err)
-		}
-		w.wait()
-		time.Sleep(2 * time.Hour)
-		w.sweepAll(t)
-		if rows := w.blogs.Rows(""); rows != 0 {
-			t.Errorf("%d rows came back", rows)
-		}
-	})
-}
-
 func TestSweepForgetsRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld().clone(nil)
@@ -250,6 +133,71 @@ func TestSweepInParts(t *testing.T) {
 		}
 		if _, err := p.Sweep(t.Context(), "nonsense"); err != nil {
 			t.Errorf("sweep from nonsense: %v", err)
+		}
+	})
+}
+
+// TestSweepDeletionsFirst: a deletion that stands still does not wait until
+// all the rest was seen.
+func TestSweepDeletionsFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld().clone(nil)
+		for i := range 20 {
+			w.dieAt(channels.StepAnnounced, func(p *process) { p.Create(p.Context(), fmt.Sprint("never", i), "ann") })
+		}
+		time.Sleep(2 * time.Hour)
+		p := w.start(nil, nil)
+		sweep := func(from string) channels.Swept {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second) // less than Sweep keeps in reserve
+			defer cancel()
+			swept, err := p.Sweep(ctx, from)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return swept
+		}
+		first := sweep("")
+		if first.Fences == 0 || first.Next == "" {
+			t.Fatalf("swept %+v, want some, and more to come", first)
+		}
+		w.dieAt(channels.StepMarked, func(p *process) {
+			p.Create(p.Context(), "stuck", "ann")
+			p.Delete(p.Context(), "stuck", "")
+		})
+		time.Sleep(time.Hour)
+		for _, from := range []string{first.Next, ""} { // the same process, or a new one
+			if swept := sweep(from); swept.Restarted != 1 || swept.Fences == 0 {
+				t.Errorf("swept %+v from %q, want the deletion and some of the rest", swept, from)
+			}
+			time.Sleep(time.Hour)
+		}
+	})
+}
+
+// TestSweepRequests: what a sweep costs does not depend on the blogs, nor on
+// the channels that are there.
+func TestSweepRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld().clone(nil)
+		p := w.start(nil, nil)
+		for i := range 1_200 {
+			name := fmt.Sprint("news", i)
+			p.Create(p.Context(), name, "ann")
+			if i < 200 {
+				w.fill(t, fmt.Sprint("large", i), 50)
+			} else {
+				p.Delete(p.Context(), name, "")
+			}
+		}
+		time.Sleep(24 * time.Hour)
+		w.requests.Store(0)
+		if swept := w.sweepAll(t); swept != (channels.Swept{}) {
+			t.Errorf("swept %+v, want nothing", swept)
+		}
+		got := w.requests.Load()
+		t.Logf("figure: requests of a sweep over 400 channels, 10,000 blogs and 1,000 records of deletions | %d | 2", got)
+		if got != 2 {
+			t.Errorf("%d requests, want one for each of two lists", got)
 		}
 	})
 }
@@ -332,39 +280,6 @@ func TestSteps(t *testing.T) {
 	}
 	if !slices.Equal(reached, channels.Steps()) {
 		t.Errorf("reached the steps %v, want all of %v", reached, channels.Steps())
-	}
-}
-
-// TestKilledCreator: wherever a creation is cut off, there is a channel that
-// takes blogs, or none, and in the end nothing that belongs to nobody.
-func TestKilledCreator(t *testing.T) {
-	for k := int64(1); k <= 5; k++ {
-		for _, after := range []bool{false, true} {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld()
-				kill := &storetest.Killer{N: k, After: after}
-				p := w.start(nil, kill)
-				p.Create(p.Context(), "news", "ann")
-				q := w.start(nil, nil)
-				_, err := q.Read(q.Context(), "news")
-				_, posted := q.Post(q.Context(), "news", channels.Draft{Title: "t", UserID: "u"})
-				if (err == nil) != (posted == nil) {
-					t.Errorf("%v: read: %v, post: %v", kill, err, posted)
-				}
-				time.Sleep(2 * time.Hour)
-				w.sweepAll(t)
-				rows := w.blogs.Rows("")
-				if err == nil && rows != 2 || err != nil && rows != 0 {
-					t.Errorf("%v: read: %v, %d rows are left", kill, err, rows)
-				}
-				if _, _, err := q.Create(q.Context(), "news", "ann"); err != nil {
-					t.Errorf("%v: create: %v", kill, err)
-				}
-				if _, err := q.Post(q.Context(), "news", channels.Draft{Title: "t", UserID: "u"}); err != nil {
-					t.Errorf("%v: post: %v", kill, err)
-				}
-			})
-		}
 	}
 }
 

@@ -329,6 +329,7 @@ func TestKilledAtEachStep(t *testing.T) {
 
 	// In a creation: the next try succeeds.
 	orphan, made := storetest.Name(), storetest.Name()
+	k.dies(t, channels.StepAnnounced, ask(t, "PUT", orphan, `{"owner":"ann"}`))
 	k.dies(t, channels.StepFencePut, ask(t, "PUT", orphan, `{"owner":"ann"}`))
 	k.fresh.channels(t, "GET", "/"+orphan, "").expect(t, "killed before the channel was there", 404, "channel_not_found")
 	k.dies(t, channels.StepChannelPut, ask(t, "PUT", made, `{"owner":"ann"}`))
@@ -349,7 +350,7 @@ func TestKilledAtEachStep(t *testing.T) {
 	if len(left) != 1 {
 		t.Fatalf("rows %q are left of a creation that was killed, want a fence", left)
 	}
-	age(t, k.blogs, left[0], "!fence", "createdAt", 2*time.Hour)
+	age(t, k.channels, orphan, strings.TrimPrefix(left[0], orphan+"@"), "createdAt", 2*time.Hour)
 	k.dies(t, channels.StepRuledOut, func(p *process) error { return p.invoke(t, "ChannelSweep", sweepNow()) })
 	if err := k.fresh.invoke(t, "ChannelSweep", sweepNow()); err != nil {
 		t.Error(err)
