@@ -28,14 +28,15 @@ type List[T any] struct {
 
 // Options are the optional parts of [Channels]; nil and zero mean the defaults.
 type Options struct {
-	// MessageDelay is how long after an accepted deletion its message is
-	// delivered, unless the deletion is done by then; default 15 s. It should
-	// be above AcceptFor, or two work at the same.
-	MessageDelay time.Duration
-
-	// AcceptFor is how long Delete itself may spend on the first 6,000 blogs;
-	// default 5 s, none if negative. What is left is done by Handle.
+	// AcceptFor is how long Delete itself may spend on the blogs; default 5 s,
+	// none if negative. What is left is done by Handle.
 	AcceptFor time.Duration
+
+	// MessageDelay is how long after an accepted deletion its message is
+	// delivered, unless the deletion is done by then; default 2 s above
+	// AcceptFor. Much above, and a deletion that Delete does not end stands
+	// still for so long; below, and two work at the same.
+	MessageDelay time.Duration
 
 	// HandleFor is how long one Handle works before it puts a message to go
 	// on; default 4 min, below the five that a function has at least. It stops
@@ -58,10 +59,10 @@ func (o *Options) filled() Options {
 	if o != nil {
 		f = *o
 	}
-	f.MessageDelay = orDefault(f.MessageDelay, 15*time.Second)
 	if f.AcceptFor == 0 {
 		f.AcceptFor = 5 * time.Second
 	}
+	f.MessageDelay = orDefault(f.MessageDelay, max(f.AcceptFor, 0)+2*time.Second)
 	f.HandleFor = orDefault(f.HandleFor, 4*time.Minute)
 	f.Parallel = orDefault(f.Parallel, 4)
 	f.StalledAfter = orDefault(f.StalledAfter, 15*time.Minute)

@@ -93,11 +93,15 @@ func (c *Channels) accept(ctx context.Context, name record) (record, error) {
 	return d.rec, nil
 }
 
-// begin deletes what there is time for, and says whether that was all.
+// begin deletes what there is time for, and says whether that was all. It does
+// not begin a round that time would cut: half of that would have to be done
+// again.
 func (d *deletion) begin(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, d.c.opt.AcceptFor)
+	until := time.Now().Add(d.c.opt.AcceptFor)
+	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	for _, limit := range acceptPortions {
+	for n := 0; ; n++ {
+		begun, limit := time.Now(), acceptPortion(n)
 		found, err := d.round(ctx, limit)
 		if err == nil && found == last {
 			found, err = d.round(ctx, portion)
@@ -105,8 +109,11 @@ func (d *deletion) begin(ctx context.Context) bool {
 		if err != nil || found == finished {
 			return err == nil
 		}
+		each := time.Since(begun) / time.Duration(limit)
+		if time.Until(until) < each*time.Duration(acceptPortion(n+1)) {
+			return false
+		}
 	}
-	return false
 }
 
 // mark frees the name and marks its incarnation for deletion, in one

@@ -17,14 +17,20 @@ var ErrNoProgress = errors.New("the deletion makes no progress")
 // A round counts a portion of the blogs with one request and then deletes
 // them. A crash costs reading that portion again, so it is one page.
 //
-// Delete takes three such portions, and then a larger one before it hands over
-// to Handle: the requests for counting that this saves pay for the delivery of
-// the message and for the look at the record. So N blogs never cost more than
-// 2⌈N/1000⌉ + ⌈N/100⌉ + 7 requests with everything, whether Delete ends it or
-// Handle; each further Handle for want of time costs another four.
+// In Delete the fourth portion is larger: the requests for counting that this
+// saves pay for the delivery of the message and for the look at the record, if
+// Handle has to go on. So N blogs never cost more than 2⌈N/1000⌉ + ⌈N/100⌉ + 7
+// requests with everything, whether Delete ends it or Handle; another two if
+// Delete's time is over before it, and each further Handle for want of time
+// costs another four.
 const portion = MaxPage
 
-var acceptPortions = [...]int{portion, portion, portion, 3 * portion}
+func acceptPortion(n int) int {
+	if n == 3 {
+		return 3 * portion
+	}
+	return portion
+}
 
 const (
 	maxIdleRounds = 5 // without any progress, one after the other

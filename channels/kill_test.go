@@ -131,7 +131,7 @@ func (s situation) run(t *testing.T, full *world, incarnation string, n int, kil
 			message = text(t, m.Body)
 			for range s.workers - 1 {
 				others.Go(func() {
-					time.Sleep(15*time.Second + time.Millisecond)
+					time.Sleep(2*time.Second + time.Millisecond)
 					p := w.start(s.options(), nil)
 					if _, err := p.Handle(p.Context(), message); err != nil {
 						t.Errorf("the other worker: %v", err)

@@ -195,6 +195,16 @@ var planted = []struct {
 		"TestWritesThatFail",
 	},
 	{
+		"Delete stops early, and its message comes late", "delete.go",
+		[]string{"	for n := 0; ; n++ {\n", "	for n := 0; n < 4; n++ {\n", "			return false\n		}\n	}\n}\n", "			return false\n		}\n	}\n	return false\n}\n"},
+		"TestHandOver",
+	},
+	{
+		"a round is begun that time will cut", "delete.go",
+		[]string{"if time.Until(until) < each*time.Duration(acceptPortion(n+1)) {", "if each < 0 {"},
+		"TestHandOver",
+	},
+	{
 		"an update forgets its condition", "blogs.go",
 		[]string{"Write{Verb: Replace, Row: row, If: etag}", "Write{Verb: Replace, Row: row, If: AnyVersion}"},
 		"TestWritersOfOneBlog",

@@ -234,7 +234,7 @@ func TestSteps(t *testing.T) {
 			w := full.clone(&memory.TableOptions{Options: memory.Options{Fate: (&memory.Line{RoundTrip: time.Millisecond}).Fate}})
 			var died bool
 			start := func() (p *process) {
-				p = w.start(&channels.Options{HandleFor: time.Millisecond, Step: func(name string) {
+				p = w.start(&channels.Options{AcceptFor: 20 * time.Millisecond, HandleFor: time.Millisecond, Step: func(name string) {
 					if name == step && !died {
 						died = true
 						p.Die()
