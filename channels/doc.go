@@ -44,7 +44,8 @@
 //
 // # Faults
 //
-// The package repeats requests that fail in passing, and reads back what
-// became of a write whose answer got lost; the stores do not retry. It starts
-// nothing and does not log.
+// The package repeats requests that fail in passing, but for the few writes
+// that could spoil something if they arrived twice, and reads back what became
+// of a write whose answer got lost; the stores do not retry. What storage has
+// refused ([ErrRefused]) it does not repeat. It starts nothing and does not log.
 package channels

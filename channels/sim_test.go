@@ -120,6 +120,8 @@ func (s *simulation) fate(memory.Call) memory.Fate {
 		fate.Err = errReset
 	case 2:
 		fate.Err, fate.After = errReset, time.Duration(s.rng.IntN(60))*time.Second
+	case 3:
+		fate.Err, fate.Lost = channels.ErrRefused, true
 	}
 	return fate
 }
@@ -165,6 +167,9 @@ func (s *simulation) call(p *process) {
 	switch s.below(12) {
 	case 0, 1:
 		_, _, err = p.Create(ctx, name, fmt.Sprint("owner", s.below(2)))
+		if errors.Is(err, channels.ErrChanged) {
+			s.t.Errorf("%v, and nobody stated a condition", err)
+		}
 	case 2:
 		var d channels.Deletion
 		d, err = p.Delete(ctx, name, "")
@@ -303,6 +308,8 @@ func (s *simulation) check() {
 			s.t.Errorf("the name %s stands for nothing", row.Partition)
 		case state == "live" && !live[row.Partition+"@"+row.Key]:
 			s.t.Errorf("incarnation %s of %s has no name", row.Key, row.Partition)
+		case state == "creating":
+			s.t.Errorf("incarnation %s of %s is neither created nor given up", row.Key, row.Partition)
 		case state == "deleting":
 			s.t.Errorf("incarnation %s of %s never was deleted", row.Key, row.Partition)
 		}
