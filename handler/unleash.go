@@ -226,6 +226,7 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 // thousands of them, and nothing is wrong: the log hears nothing.
 func sendAway(w http.ResponseWriter) {
 	w.Header()["Content-Type"] = jsonType
+	w.Header()["Cache-Control"] = noStore
 	w.Header().Set("Retry-After", "1")
 	w.WriteHeader(http.StatusServiceUnavailable)
 	io.WriteString(w, `{"error":{"code":"stopping","message":"this instance is stopping; come back with the generation that you have seen"}}`+"\n")

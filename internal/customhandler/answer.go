@@ -12,11 +12,15 @@ import (
 func writeAnswer(w http.ResponseWriter, a Answer) { write(w, http.StatusOK, encode(a)) }
 
 func writeError(w http.ResponseWriter, e *Error) {
-	for _, name := range []string{"Cache-Control", "Content-Encoding", "Etag", "Last-Modified"} {
+	for _, name := range []string{"Content-Encoding", "Etag", "Last-Modified"} {
 		w.Header().Del(name) // meant for the answer that the function did not finish
 	}
+	w.Header()["Cache-Control"] = noStore
 	write(w, statusOf(e), errorBody(e))
 }
+
+// noStore goes with every error: without it a cache may keep a 404 and hide what is there by now.
+var noStore = []string{"no-store"}
 
 func write(w http.ResponseWriter, status int, object []byte) {
 	h := w.Header()

@@ -112,8 +112,8 @@ func TestForwarded(t *testing.T) {
 			if resp.StatusCode != tt.status || !strings.HasPrefix(got, tt.want) {
 				t.Errorf("answer = %d %q, want %d %q", resp.StatusCode, got, tt.status, tt.want)
 			}
-			if tt.status >= 400 && (resp.Header.Get("Content-Type") != "application/json" || resp.Header.Get("Content-Encoding") != "") {
-				t.Errorf("headers of an error = %v, want plain JSON", resp.Header)
+			if tt.status >= 400 && (resp.Header.Get("Content-Type") != "application/json" || resp.Header.Get("Content-Encoding") != "" || resp.Header.Get("Cache-Control") != "no-store") {
+				t.Errorf("headers of an error = %v, want plain JSON that nobody keeps", resp.Header)
 			}
 			if got := len(resp.Header.Values("Set-Cookie")); tt.status == 200 && got != 2 {
 				t.Errorf("%d cookies, want both", got)

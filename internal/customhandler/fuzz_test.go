@@ -174,6 +174,31 @@ func FuzzQueueText(f *testing.F) {
 	})
 }
 
+// FuzzReadJSON: what is accepted is what was sent. U+FFFD, which encoding/json puts where it found no text, is there
+// no more often than the caller wrote it.
+func FuzzReadJSON(f *testing.F) {
+	for _, seed := range []string{`{"text":"a"}`, `{"text":"\ud83d\ude00"}`, `{"text":"\ud83d"}`, `{"text":"\\ud83d\uFFFD"}`, "{\"text\":\"\xed\xa0\x80\"}",
+		"{\"text\":\"\ufffd\"}", `{"Text":"a"}`, `{"text":"a","text":"b"}`, `{"\u0074ext":"\udc00\ud800"}`, `null`, `[]`, `{"text":{}}`} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		var v, loose struct {
+			Text string `json:"text"`
+		}
+		err := ReadJSON(r, 1<<20, &v)
+		changed := json.Unmarshal([]byte(body), &loose) == nil &&
+			strings.Count(loose.Text, "\ufffd") > strings.Count(body, "\ufffd")+strings.Count(strings.ToLower(body), `\ufffd`)
+		switch {
+		case err == nil && (changed || v != loose):
+			t.Errorf("%q was accepted as %q", body, v.Text)
+		case err == nil && !utf8.ValidString(body):
+			t.Errorf("%q is no UTF-8, and was accepted", body)
+		}
+	})
+}
+
 func FuzzAnswer(f *testing.F) {
 	for _, seed := range []string{`{}`, `null`, ` `, `{"Outputs":{"res":{"statusCode":1}},"Logs":["a"],"ReturnValue":null}`, `{"Logs":[{}]}`, `[]`, `{"outputs":[]}`, `{"Outputs":`} {
 		f.Add(200, "application/json", seed)

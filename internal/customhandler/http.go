@@ -200,7 +200,7 @@ func (r response) answer() Answer {
 }
 
 func errorAnswer(e *Error) Answer {
-	return response{statusOf(e), map[string]string{"Content-Type": "application/json"}, string(errorBody(e))}.answer()
+	return response{statusOf(e), map[string]string{"Cache-Control": noStore[0], "Content-Type": "application/json"}, string(errorBody(e))}.answer()
 }
 
 // capture is the ResponseWriter of a call that came in an envelope.

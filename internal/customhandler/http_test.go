@@ -140,7 +140,7 @@ func TestHTTPInEnvelope(t *testing.T) {
 	})
 	app.HTTP("Other", "req", http.NotFoundHandler(), "GET /api/other")
 
-	json500 := map[string]string{"Content-Type": "application/json"}
+	json500 := map[string]string{"Cache-Control": "no-store", "Content-Type": "application/json"}
 	tests := []struct {
 		name, req string
 		want      response
@@ -170,7 +170,7 @@ func TestHTTPInEnvelope(t *testing.T) {
 		{"route of another function", `"Method":"GET","Url":"http://h/api/other"`,
 			response{404, json500, `{"error":{"code":"not_found","message":"there is nothing at this address"}}`}},
 		{"wrong method", `"Method":"DELETE","Url":"http://h/api/echo"`,
-			response{405, map[string]string{"Content-Type": "application/json", "Allow": "POST"},
+			response{405, map[string]string{"Cache-Control": "no-store", "Content-Type": "application/json", "Allow": "POST"},
 				`{"error":{"code":"method_not_allowed","message":"\"DELETE\" is not a method of this address; the Allow header has those that are"}}`}},
 	}
 	for _, tt := range tests {
@@ -187,6 +187,8 @@ func TestHTTPInEnvelope(t *testing.T) {
 		})
 	}
 }
+
+const badJSON = "400 bad_json: the body is not the JSON expected here: "
 
 func TestRequestHelpers(t *testing.T) {
 	type order struct {
@@ -205,10 +207,26 @@ func TestRequestHelpers(t *testing.T) {
 		{"too large", "application/json", `{"id":"` + strings.Repeat("x", 100) + `"}`, "413 body_too_large"},
 		{"too large after the value", "application/json", `{"id":"a"}` + strings.Repeat(" ", 100), "413 body_too_large"},
 		{"not JSON", "application/json", `{"id":a}`, "400 bad_json: the body is not the JSON expected here: invalid character 'a' looking for beginning of value (near byte 7)"},
-		{"wrong type", "application/json", `{"qty":"3"}`, `400 bad_json: the body is not the JSON expected here: field "qty" cannot be a string (near byte 10)`},
+		{"wrong type", "application/json", `{"qty":"3"}`, `400 bad_json: the body is not the JSON expected here: field "qty" is of the wrong kind: string (near byte 10)`},
+		{"no object", "application/json", `[]`, `400 bad_json: the body is not the JSON expected here: it is of the wrong kind: array (near byte 1)`},
 		{"misspelt", "application/json", `{"quantity":3}`, `400 bad_json: the body is not the JSON expected here: unknown field "quantity"`},
 		{"two values", "application/json", `{"id":"a"} {}`, "400 bad_json: the body is not the JSON expected here: there is more after the first JSON value"},
 		{"cut off", "application/json", `{"id":`, "400 bad_json: the body is not the JSON expected here: unexpected EOF"},
+		{"charset in another spelling", "application/json;charset=\"UTF-8\"", `{"id":"a","qty":3}`, ""},
+		{"latin1", "application/json;charset=latin1", `{"id":"a"}`, `415 unsupported_media_type: the body's charset is "latin1"; JSON is sent as UTF-8 alone`},
+		{"UTF-16", "application/json; charset=utf-16", `{"id":"a"}`, "415 unsupported_media_type"},
+		{"no UTF-8", "application/json", "{\"id\":\"a\xff\"}", badJSON + "it is not valid UTF-8 (at byte 8)"},
+		{"a surrogate in UTF-8", "application/json", "{\"id\":\"\xed\xa0\x80\"}", badJSON + "it is not valid UTF-8 (at byte 7)"},
+		{"cut off in a character", "application/json", "{\"id\":\"\xc3\"}", badJSON + "it is not valid UTF-8 (at byte 7)"},
+		{"half a pair", "application/json", `{"id":"\ud83d"}`, badJSON + `the escape \ud83d is half a character, and its other half is missing (at byte 7)`},
+		{"the other half", "application/json", `{"id":"\uDE00\ud83d"}`, badJSON + `the escape \uDE00 is half a character`},
+		{"a half twice", "application/json", `{"id":"\ud83d\ud83d\ude00"}`, badJSON + `the escape \ud83d is half a character`},
+		{"half a pair before its other half in UTF-8", "application/json", `{"id":"\ud83d😀"}`, badJSON + `the escape \ud83d is half a character`},
+		{"half a pair as a name", "application/json", `{"id":"a","\udc00":1}`, badJSON + "unknown field"},
+		{"a member twice", "application/json", `{"id":"b","id":"a","qty":3}`, badJSON + `field "id" is there twice`},
+		{"a member in another case", "application/json", `{"ID":"a","qty":3}`, badJSON + `unknown field "ID": names count in this very case`},
+		{"a member in two cases", "application/json", `{"qty":3,"id":"a","Id":"b"}`, badJSON + `unknown field "Id"`},
+		{"a long s", "application/json", `{"id":"a","qty":3,"ſ":1}`, badJSON + "unknown field"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -227,6 +245,23 @@ func TestRequestHelpers(t *testing.T) {
 				t.Errorf("ReadJSON = %q, want %q", text, tt.want)
 			}
 		})
+	}
+
+	// What looks like half a pair and is none arrives as it is.
+	for body, want := range map[string]string{
+		`"\ud83d\ude00"`:       "😀",
+		`"\\ud83d"`:            `\ud83d`,
+		`"\\\ud83d\uDE00"`:     `\😀`,
+		`"\u00fc\ufffd\uffff"`: "ü\ufffd\uffff",
+		"\"\ufffd\"":           "\ufffd",
+		`"ud83d"`:              "ud83d",
+	} {
+		r := httptest.NewRequest("POST", "/", strings.NewReader(`{"id":`+body+`}`))
+		r.Header.Set("Content-Type", "application/json")
+		var got order
+		if err := ReadJSON(r, 60, &got); err != nil || got.ID != want {
+			t.Errorf("ReadJSON of %s = %q, %v, want %q", body, got.ID, err, want)
+		}
 	}
 
 	r := httptest.NewRequest("GET", "/?Timeout=30s&timeout=&a=1&a=2", nil)

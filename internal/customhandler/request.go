@@ -35,7 +35,8 @@ func RequireContentType(r *http.Request, types ...string) error {
 }
 
 // ReadJSON reads the body, one JSON value of at most limit bytes, into v. It returns 411, 413, 415, or 400 with the
-// place of the mistake. Names that v has no field for are a mistake too: most often a misspelt one.
+// place of the mistake. Names that v has no field for are a mistake too, most often a misspelt one; and so is whatever
+// could not be passed on exactly as it was sent.
 func ReadJSON(r *http.Request, limit int64, v any) error {
 	if err := RequireBody(r); err != nil {
 		return err
@@ -43,26 +44,40 @@ func ReadJSON(r *http.Request, limit int64, v any) error {
 	if err := RequireContentType(r, "application/json"); err != nil {
 		return err
 	}
-	dec := json.NewDecoder(http.MaxBytesReader(nil, r.Body, limit))
-	dec.DisallowUnknownFields()
-	err := dec.Decode(v)
+	if err := requireUTF8(r); err != nil {
+		return err
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, limit))
 	if err == nil {
-		if _, more := dec.Token(); more == io.EOF {
-			return nil
-		} else if err = more; err == nil {
-			err = errors.New("there is more after the first JSON value")
-		}
+		err = decodeJSON(body, v)
+	}
+	if err == nil {
+		return nil
 	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return errTooLarge(limit)
 	}
 	message := strings.TrimPrefix(err.Error(), "json: ")
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		message = fmt.Sprintf("field %q cannot be a %s (near byte %d)", e.Field, e.Value, e.Offset)
+		what := "it"
+		if e.Field != "" {
+			what = fmt.Sprintf("field %q", e.Field)
+		}
+		message = fmt.Sprintf("%s is of the wrong kind: %s (near byte %d)", what, e.Value, e.Offset)
 	} else if e, ok := errors.AsType[*json.SyntaxError](err); ok {
 		message = fmt.Sprintf("%s (near byte %d)", e, e.Offset)
 	}
 	return &Error{http.StatusBadRequest, "bad_json", "the body is not the JSON expected here: " + message}
+}
+
+// requireUTF8 returns 415 for a body that says it is text of another encoding: read as UTF-8 it would be another text.
+func requireUTF8(r *http.Request) error {
+	_, params, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if charset, given := params["charset"]; given && !strings.EqualFold(charset, "utf-8") {
+		return &Error{http.StatusUnsupportedMediaType, "unsupported_media_type",
+			fmt.Sprintf("the body's charset is %.128q; JSON is sent as UTF-8 alone", charset)}
+	}
+	return nil
 }
 
 // Query returns the first value of a query parameter, whose name is found without regard to case, as it is in the host.
