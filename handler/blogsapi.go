@@ -46,6 +46,9 @@ func (c channelFunctions) updateBlog(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
+	if len(r.Header.Values("If-None-Match")) > 0 {
+		return reply{}, badRequest("bad_if_none_match", "a blog is not created by PUT but by POST, so that If-None-Match has no use here: leave it out")
+	}
 	if condition == "" {
 		return reply{}, channels.ErrNoCondition // before what is wrong with the body
 	}

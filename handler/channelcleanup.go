@@ -28,6 +28,7 @@ func (c channelFunctions) cleanUp(ctx context.Context, m customhandler.QueueMess
 	if c.off != nil {
 		return fmt.Errorf("channels are not served: %w", c.off)
 	}
+	began := time.Now()
 	deletion, err := c.channels.Handle(ctx, m.Text)
 	switch {
 	case errors.Is(err, channels.ErrMessage):
@@ -35,11 +36,19 @@ func (c channelFunctions) cleanUp(ctx context.Context, m customhandler.QueueMess
 	case err != nil:
 		return err
 	case deletion.State == channels.Done:
-		c.log.InfoContext(ctx, "channel deleted", "channel", deletion.Channel, "incarnation", deletion.Incarnation, "blogs", deletion.Deleted)
+		c.logFinished(ctx, began, deletion)
 	default:
 		c.log.InfoContext(ctx, "channel deletion goes on with another message", "channel", deletion.Channel, "incarnation", deletion.Incarnation, "blogs", deletion.Deleted)
 	}
 	return nil
+}
+
+// logFinished says that a channel is deleted, if that came to pass since work
+// on it began. Who comes later, as most messages do, has nothing to tell.
+func (c channelFunctions) logFinished(ctx context.Context, began time.Time, d channels.Deletion) {
+	if d.State == channels.Done && !d.FinishedAt.Before(began) {
+		c.log.InfoContext(ctx, "channel deleted", "channel", d.Channel, "incarnation", d.Incarnation, "blogs", d.Deleted)
+	}
 }
 
 // deadLetter is a message that can never be carried out, whole, with the reason.

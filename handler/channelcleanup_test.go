@@ -93,6 +93,33 @@ func TestCleanupMessages(t *testing.T) {
 	if said := p.output.String(); strings.Count(said, "message put among the dead letters") != len(dead) {
 		t.Errorf("the log does not say each dead letter: %s", said)
 	}
+	if said := p.output.String(); strings.Count(said, `"channel deleted"`) != 1 {
+		t.Errorf("the log does not say once that the channel was deleted, when it was asked for: %s", said)
+	}
+}
+
+// That a channel is deleted is said once, by the message that has done it.
+func TestDeletedOnceInTheLog(t *testing.T) {
+	log := &bytes.Buffer{}
+	c := inMemory(log)
+	queues := memory.NewQueues(nil)
+	c.channels = channels.New(memory.NewTable(nil), memory.NewTable(nil), memory.NewOutbox(queues, cleanupQueue), &channels.Options{AcceptFor: -1})
+	channel, _, err := c.channels.Create(t.Context(), "news", "ann")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d, err := c.channels.Delete(t.Context(), "news", ""); err != nil || d.State != channels.Running {
+		t.Fatalf("deletion: %+v, %v, want it running", d, err)
+	}
+	for i := range 3 {
+		message := `{"v":1,"channel":"news","incarnation":"` + channel.Incarnation + `"}`
+		if err := c.cleanUp(t.Context(), customhandler.QueueMessage{Text: message}); err != nil {
+			t.Fatal(err)
+		}
+		if said := log.String(); strings.Count(said, "channel deleted") != 1 {
+			t.Errorf("after message %d the log says %s", i+1, said)
+		}
+	}
 }
 
 // deadLetters takes all there are, by the message's id.

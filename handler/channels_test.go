@@ -91,7 +91,14 @@ func TestChannels(t *testing.T) {
 	}
 	p.channels(t, "PUT", path, `{"owner":"bob"}`).expect(t, "created by somebody else", 409, "channel_owned")
 	p.channels(t, "DELETE", path, "", "If-Match", `"0123456789abcdef-0123456789abcdef"`).expect(t, "deleting another incarnation", 412, "channel_changed")
-	p.channels(t, "GET", path, "").expect(t, "after a refused deletion", 200, "")
+	// Only a bare * stands for any channel; with quotes it is an ETag, which no channel has.
+	for _, etag := range []string{`"*"`, `"**"`, `W/"*"`, `"nonsense"`, `W/"datetime'2026-01-02T03%3A04%3A05Z'"`} {
+		p.channels(t, "DELETE", path, "", "If-Match", etag).expect(t, "deleting "+etag, 412, "channel_changed")
+	}
+	p.channels(t, "DELETE", path, "", "If-Match", "").expect(t, "deleting on an empty condition", 400, "bad_if_match")
+	p.channels(t, "PUT", path, `{"owner":"ann"}`, "If-None-Match", "*").expect(t, "created by its owner, if there is none", 412, "channel_exists")
+	p.channels(t, "PUT", path, `{"owner":"bob"}`, "If-None-Match", "*").expect(t, "created by somebody else, if there is none", 412, "channel_exists")
+	p.channels(t, "GET", path, "").expect(t, "after refused deletions", 200, "")
 
 	deleted := p.channels(t, "DELETE", path, "", "If-Match", created.ETag)
 	deleted.expect(t, "delete", 202, "")
@@ -109,7 +116,7 @@ func TestChannels(t *testing.T) {
 	}
 
 	// The name is free at once, and the record of the one before stays.
-	successor := p.channels(t, "PUT", path, `{"owner":"bob"}`)
+	successor := p.channels(t, "PUT", path, `{"owner":"bob"}`, "If-None-Match", "*")
 	successor.expect(t, "create again", 201, "")
 	if successor.Incarnation == created.Incarnation {
 		t.Errorf("two channels with incarnation %s", successor.Incarnation)
@@ -153,6 +160,10 @@ func TestBlogs(t *testing.T) {
 	}
 	p.channels(t, "PUT", blog, draft, "If-Match", posted.ETag).expect(t, "update of what was so once", 412, "blog_changed")
 	p.channels(t, "DELETE", blog, "", "If-Match", posted.ETag).expect(t, "removal of what was so once", 412, "blog_changed")
+	for _, etag := range []string{`"*"`, `"**"`, `W/"*"`, `"nonsense"`} { // a bare * alone is any
+		p.channels(t, "PUT", blog, draft, "If-Match", etag).expect(t, "update of "+etag, 412, "blog_changed")
+		p.channels(t, "DELETE", blog, "", "If-Match", etag).expect(t, "removal of "+etag, 412, "blog_changed")
+	}
 	if read := p.channels(t, "GET", blog, ""); read.body != updated.body {
 		t.Errorf("after refusals: %s, want %s", read.body, updated.body)
 	}
@@ -310,7 +321,17 @@ func TestBadRequestsForChannels(t *testing.T) {
 		{"PUT", blog, draft, `"a`, 400, "bad_if_match", ""},
 		{"DELETE", blog, "", `""`, 400, "bad_if_match", ""},
 		{"DELETE", path, "", "nonsense", 400, "bad_if_match", ""},
-		{"DELETE", "/never-there", "", `"nonsense"`, 400, "bad_incarnation", ""},
+		{"DELETE", path, "", `""`, 400, "bad_if_match", ""},
+		{"DELETE", path, "", `*, *`, 400, "bad_if_match", "one"},
+		{"DELETE", "/never-there", "", `"nonsense"`, 412, "channel_changed", ""},
+		{"PUT", path, owner, "*", 400, "bad_if_match", "leave it out"},
+
+		{"PUT", path, "{\"owner\":\"\xff\"}", "", 400, "bad_json", "UTF-8"},
+		{"POST", path + "/blogs", "{\"title\":\"t\",\"text\":\"\xed\xa0\x80\",\"userId\":\"ann\"}", "", 400, "bad_json", "UTF-8"},
+		{"POST", path + "/blogs", `{"title":"t","text":"\ud83d","userId":"ann"}`, "", 400, "bad_json", `\ud83d`},
+		{"PUT", blog, `{"title":"\udc00","text":"t","userId":"ann"}`, "*", 400, "bad_json", `\udc00`},
+		{"PUT", path, `{"owner":"ann","OWNER":"bob"}`, "", 400, "bad_json", "OWNER"},
+		{"PUT", path, `{"owner":"ann","owner":"bob"}`, "", 400, "bad_json", "twice"},
 
 		{"GET", "?top=0", "", "", 400, "bad_top", "1 to 1000"},
 		{"GET", "?top=1001", "", "", 400, "bad_top", "1 to 1000"},
@@ -325,6 +346,8 @@ func TestBadRequestsForChannels(t *testing.T) {
 		{"POST", path, owner, "", 405, "method_not_allowed", ""},
 		{"PUT", path + "/blogs", draft, "", 405, "method_not_allowed", ""},
 		{"DELETE", path + "/deletion", "", "", 405, "method_not_allowed", ""},
+		{"OPTIONS", path, "", "", 405, "method_not_allowed", ""},
+		{"PATCH", path, owner, "", 405, "method_not_allowed", ""},
 		{"GET", path + "/nonsense", "", "", 404, "not_found", ""},
 		{"GET", blog + "/more", "", "", 404, "not_found", ""},
 	} {
@@ -338,9 +361,24 @@ func TestBadRequestsForChannels(t *testing.T) {
 		if !strings.Contains(a.Error.Message, tt.says) {
 			t.Errorf("%s: %q does not say %q", what, a.Error.Message, tt.says)
 		}
+		if (tt.status == 405) != (a.header.Get("Allow") != "") || a.header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%s: headers %v", what, a.header)
+		}
 	}
 	a := p.channels(t, "PUT", path, owner, "Content-Type", "text/plain")
 	a.expect(t, "a body of another type", 415, "unsupported_media_type")
+	for _, charset := range []string{"latin1", "utf-16"} {
+		p.channels(t, "PUT", path, owner, "Content-Type", "application/json;charset="+charset).expect(t, charset, 415, "unsupported_media_type")
+	}
+	for _, etag := range []string{`"a"`, "", "*, *"} {
+		p.channels(t, "PUT", path, owner, "If-None-Match", etag).expect(t, "If-None-Match: "+etag, 400, "bad_if_none_match")
+	}
+	p.channels(t, "PUT", blog, draft, "If-Match", "*", "If-None-Match", "*").expect(t, "a blog, if there is none", 400, "bad_if_none_match")
+	for _, address := range []string{"", path, blog, path + "/blogs"} {
+		if status, header, body := p.call(t, "HEAD", "/api/channels"+address, nil); status != 200 || body != "" || header.Get("Content-Type") != "application/json" {
+			t.Errorf("HEAD %s: %d %v %q", address, status, header, body)
+		}
+	}
 
 	// Nothing of that has touched anything.
 	if after := p.channels(t, "GET", blog, ""); after.body != posted.body {

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"kennel/channels"
 	"kennel/internal/customhandler"
@@ -25,8 +27,16 @@ func answerChannel(c channels.Channel) channelAnswer {
 }
 
 // createChannel serves PUT /api/channels/{channel} with a body {"owner":"…"}:
-// 201, or 200 where it was there with the same owner.
+// 201, or 200 where it was there with the same owner. With If-None-Match: * it
+// is 412 wherever there is a channel already, whoever owns it.
 func (c channelFunctions) createChannel(r *http.Request) (reply, error) {
+	absent, err := absenceOf(r)
+	if err != nil {
+		return reply{}, err
+	}
+	if len(r.Header.Values("If-Match")) > 0 {
+		return reply{}, badRequest("bad_if_match", "a channel that is there is not changed by PUT, so that If-Match has no use here: leave it out")
+	}
 	var body struct {
 		Owner string `json:"owner"`
 	}
@@ -34,6 +44,10 @@ func (c channelFunctions) createChannel(r *http.Request) (reply, error) {
 		return reply{}, err
 	}
 	channel, created, err := c.channels.Create(r.Context(), r.PathValue("channel"), body.Owner)
+	if absent && (err == nil && !created || errors.Is(err, channels.ErrOwned)) {
+		return reply{}, &customhandler.Error{Status: http.StatusPreconditionFailed, Code: "channel_exists",
+			Message: "a channel of this name is there already, and the request has said If-None-Match: *"}
+	}
 	if err != nil {
 		return reply{}, err
 	}
@@ -62,11 +76,19 @@ func (c channelFunctions) deleteChannel(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	incarnation := strings.Trim(strings.TrimPrefix(condition, "W/"), `"*`)
+	incarnation := "" // whichever it is
+	if condition != channels.AnyVersion {
+		incarnation = strings.Trim(strings.TrimPrefix(condition, "W/"), `"`)
+	}
+	began := time.Now()
 	deletion, err := c.channels.Delete(r.Context(), r.PathValue("channel"), incarnation)
+	if wrong, ok := errors.AsType[*channels.InputError](err); ok && wrong.Field == "incarnation" {
+		return reply{}, channels.ErrChanged // an ETag, but of no channel that there ever was
+	}
 	if err != nil {
 		return reply{}, err
 	}
+	c.logFinished(r.Context(), began, deletion)
 	location := channelAddress(deletion.Channel) + "/deletion?incarnation=" + deletion.Incarnation
 	return reply{status: http.StatusAccepted, location: location, body: deletion}, nil
 }
@@ -108,14 +130,25 @@ func pageOf(r *http.Request) (top int, continuation string, err error) {
 	return top, customhandler.Query(r, "continuation"), nil
 }
 
-// conditionOf reads If-Match: "", one ETag, or *. Several at once are refused,
-// because storage compares with one.
+// conditionOf reads If-Match: "" if there is none, one ETag, or *. Several at
+// once are refused, because storage compares with one.
 func conditionOf(r *http.Request) (string, error) {
-	condition := strings.TrimSpace(strings.Join(r.Header.Values("If-Match"), ", "))
+	values := r.Header.Values("If-Match")
+	condition := strings.TrimSpace(strings.Join(values, ", "))
 	quoted := strings.TrimPrefix(condition, "W/")
-	if condition == "" || condition == channels.AnyVersion ||
+	if len(values) == 0 || condition == channels.AnyVersion ||
 		len(quoted) > 2 && quoted[0] == '"' && strings.IndexByte(quoted[1:], '"') == len(quoted)-2 {
 		return condition, nil
 	}
 	return "", badRequest("bad_if_match", "If-Match must be one ETag as an answer shows it, with its quotes, or *")
+}
+
+// absenceOf reads If-None-Match: whether the caller wants to write only where
+// nothing is.
+func absenceOf(r *http.Request) (bool, error) {
+	values := r.Header.Values("If-None-Match")
+	if len(values) > 0 && (len(values) > 1 || strings.TrimSpace(values[0]) != channels.AnyVersion) {
+		return false, badRequest("bad_if_none_match", "If-None-Match must be * here: create it only if there is none")
+	}
+	return len(values) > 0, nil
 }
