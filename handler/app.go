@@ -86,9 +86,10 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 	a.host.HTTP("Unleash", "req", u.release(), "POST /api/gates/{gate}/release")
 	a.host.HTTP("Unleash", "req", u.shut(), "POST /api/gates/{gate}/close")
 	a.host.HTTP("Unleash", "req", u.wait(), "GET /api/gates/{gate}/wait")
-	openChannels(account, log).register(a.host)
+	c := openChannels(account, log)
+	c.register(a.host)
 	a.host.HTTP("Health", "req", health(), "GET /api/health")
-	a.host.HTTP("Status", "req", status(cfg, numbers, sequences, gates, time.Now()), "GET /api/status")
+	a.host.HTTP("Status", "req", status(cfg, probes{probeBlobs(numbers), c.tables, c.queues}, sequences, gates, time.Now()), "GET /api/status")
 	return a, nil
 }
 

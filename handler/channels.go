@@ -27,6 +27,8 @@ type channelFunctions struct {
 	dead     channels.Outbox // where messages go that can never be carried out
 	log      *slog.Logger
 	off      error // why there are none; nil where they are served
+
+	tables, queues probe // for the status; nil where channels are not served
 }
 
 // openChannels asks nothing of storage. An account may be given for blobs
@@ -42,10 +44,13 @@ func openChannels(account azure.Account, log *slog.Logger) channelFunctions {
 		return channelFunctions{off: err, log: log}
 	}
 	outbox := azure.NewOutbox(queues, cleanupQueue)
+	table := azure.NewTable(tables, channelsTable)
 	return channelFunctions{
-		channels: channels.New(azure.NewTable(tables, channelsTable), azure.NewTable(tables, blogsTable), outbox, nil),
+		channels: channels.New(table, azure.NewTable(tables, blogsTable), outbox, nil),
 		dead:     azure.NewOutbox(queues, cleanupQueue+poisonSuffix),
 		log:      log,
+		tables:   probeTables(table),
+		queues:   probeQueues(queues),
 	}
 }
 
