@@ -16,6 +16,7 @@ import (
 // channelOptions are the flags of "kennel channels" and "kennel blogs".
 type channelOptions struct {
 	owner       string
+	incarnation string
 	yes, watch  bool
 	title, text string
 	file, user  string
@@ -34,7 +35,7 @@ type channelVerb struct {
 var channelVerbs = []channelVerb{
 	{"create", true, []string{"owner"}, createChannel},
 	{"list", false, nil, listChannels},
-	{"show", true, []string{"watch"}, showChannel},
+	{"show", true, []string{"watch", "incarnation"}, showChannel},
 	{"delete", true, []string{"yes", "watch"}, deleteChannel},
 }
 
@@ -44,6 +45,7 @@ func channelsCommand() *command {
 	flags.StringVar(&o.owner, "owner", "", "create the channel for `WHO` (default: your login name)")
 	flags.BoolVar(&o.yes, "yes", false, "delete without being asked")
 	flags.BoolVar(&o.watch, "watch", false, "stay until the deletion is done, and tell how far it is")
+	flags.StringVar(&o.incarnation, "incarnation", "", "show the channel, or the record of its deletion, that had the name as `INCARNATION`:\nothers may have had it since")
 	o.reach(flags)
 	return &command{
 		name:     "channels",
@@ -58,9 +60,10 @@ func channelsCommand() *command {
 
 Deleting cannot be undone, so kennel asks before it does; --yes answers beforehand.
 Once it is accepted, the channel is gone for its readers and its name is free; its
-blogs are deleted whatever happens to the app. With --watch kennel counts them first,
-and then tells how many are deleted, how fast, and how long it will take; show --watch
-does the same for a deletion that is under way, as far as it can know.`,
+blogs are deleted whatever happens to the app. With --watch kennel counts them first, as
+far as it comes in a few seconds, and then tells how many are deleted, how fast, and how
+long it will take; show --watch does the same for a deletion that is under way, as far as
+it can know.`,
 		example: "kennel channels create news --owner ann\nkennel channels delete news --watch",
 		exits:   "0 done (delete: accepted, or with --watch done), 1 the app was not reached or refused,\n  2 usage",
 		flags:   flags,
@@ -149,14 +152,14 @@ func listChannels(ctx context.Context, con *console, app channelsRemote, o chann
 // showChannel falls back to the deletion of a channel that is not there.
 func showChannel(ctx context.Context, con *console, app channelsRemote, o channelOptions) error {
 	channel, err := app.read(ctx)
-	if err == nil {
+	if err == nil && (o.incarnation == "" || o.incarnation == channel.Incarnation) {
 		return con.print(channel.line, describeChannel(channel.Channel), o.asJSON)
 	}
-	if !saidCode(err, "channel_not_found") {
+	if err != nil && !saidCode(err, "channel_not_found") {
 		return err
 	}
-	deletion, notDeleted := app.deletion(ctx, "")
-	if saidCode(notDeleted, "deletion_not_found") {
+	deletion, notDeleted := app.deletion(ctx, o.incarnation)
+	if o.incarnation == "" && saidCode(notDeleted, "deletion_not_found") {
 		return err
 	}
 	if notDeleted != nil {
@@ -192,10 +195,15 @@ func deleteChannel(ctx context.Context, con *console, app channelsRemote, o chan
 	w := watching{total: unknown}
 	if o.watch {
 		done := con.step("counting the blogs")
-		w.total, err = app.countBlogs(ctx)
+		n, all, err := app.countBlogs(ctx)
 		done()
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
+		case all:
+			w.total = n
+		default:
+			con.say("there are more than %s: too many to count them all beforehand", blogCount(n))
 		}
 	}
 	w.began = time.Now()
@@ -215,7 +223,7 @@ func finishDeletion(ctx context.Context, con *console, app channelsRemote, o cha
 			return err
 		}
 	} else if d.State == channels.Running {
-		con.say("it goes on by itself; to watch it: %s channels show --watch %s", con.program, printable(app.name))
+		con.say("it goes on by itself; to watch it: %s channels show --watch --incarnation %s %s", con.program, printable(d.Incarnation), printable(app.name))
 	}
 	return con.print(d.line, describeDeletion(d.Deletion), o.asJSON)
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 
 	"kennel/channels"
 )
@@ -25,9 +26,13 @@ const (
 	listPage = 100
 	maxPage  = 256 << 20
 
-	countPage  = channels.MaxPage
-	mostCounts = 100 // pages that are counted: no deletion should wait for long
-	unknown    = int64(-1)
+	// A deletion should not wait for long until its blogs are counted, nor cost
+	// more than it is worth: blogs come with their texts.
+	countPage = channels.MaxPage
+	countFor  = 5 * time.Second
+	countSize = 16 << 20 // bytes of blogs
+
+	unknown = int64(-1)
 )
 
 // What the app answers, and how it wrote it.
@@ -154,19 +159,23 @@ func (c channelsRemote) each(ctx context.Context, path string, top int, do func(
 
 var errEnough = errors.New("enough")
 
-// countBlogs counts the channel's blogs, or gives up: unknown.
-func (c channelsRemote) countBlogs(ctx context.Context) (int64, error) {
-	n := int64(0)
-	err := c.each(ctx, c.address()+"/blogs", countPage, func(json.RawMessage) error {
-		if n++; n > mostCounts*countPage {
+// countBlogs counts the channel's blogs; all says whether it came to the end
+// in time.
+func (c channelsRemote) countBlogs(ctx context.Context) (n int64, all bool, err error) {
+	limited, cancel := context.WithTimeout(ctx, countFor)
+	defer cancel()
+	size := 0
+	err = c.each(limited, c.address()+"/blogs", countPage, func(item json.RawMessage) error {
+		if size += len(item); size > countSize {
 			return errEnough
 		}
+		n++
 		return nil
 	})
-	if errors.Is(err, errEnough) {
-		return unknown, nil
+	if errors.Is(err, errEnough) || err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return n, false, nil
 	}
-	return n, err
+	return n, err == nil, err
 }
 
 // expect makes sure that the answer is about the channel that was asked for.

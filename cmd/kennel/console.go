@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -126,20 +127,26 @@ func (con *console) paint(w io.Writer, c colour, text string) string {
 // isTerminal reports whether somebody watches a stream, or types into it.
 func isTerminal(stream any) bool {
 	file, ok := stream.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0 && file.Name() != os.DevNull
+	return ok && isTerminalFile(file)
 }
 
 // printable keeps what others wrote (a server, a file) from steering the
 // terminal: of the control characters only the line break and the tab stay.
+// Characters without a shape of their own are spelt out, because some of them
+// turn the text behind them around and the others make two names look alike.
 func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' || !unicode.IsControl(r) {
-			return r
+	var out strings.Builder
+	for _, r := range text {
+		switch {
+		case r == '\n' || r == '\t':
+			out.WriteRune(r)
+		case unicode.IsControl(r):
+			out.WriteRune(unicode.ReplacementChar)
+		case unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp):
+			out.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		default:
+			out.WriteRune(r)
 		}
-		return unicode.ReplacementChar
-	}, text)
+	}
+	return out.String()
 }

@@ -199,7 +199,7 @@ func (con *console) confirm(ctx context.Context, question, otherwise string) err
 	fmt.Fprintf(con.stderr, "%s [y/N] ", question)
 	answers := make(chan string, 1)
 	go func() { // ends with the program, if nobody answers
-		line, _ := bufio.NewReader(con.stdin).ReadString('\n')
+		line, _ := bufio.NewReader(io.LimitReader(con.stdin, 1<<10)).ReadString('\n')
 		answers <- strings.ToLower(strings.TrimSpace(line))
 	}()
 	select {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"os"
 	"runtime/debug"
 	"strings"
 	"testing"
@@ -70,10 +71,42 @@ func TestProgramName(t *testing.T) {
 }
 
 func TestPrintable(t *testing.T) {
-	got := printable("a\x1b[31mb\r\nc\td\u009be ü")
-	want := "a\ufffd[31mb\ufffd\nc\td\ufffde ü"
-	if got != want {
-		t.Errorf("got %q, want %q", got, want)
+	for text, want := range map[string]string{
+		"a\x1b[31mb\r\nc\td\u009be ü":            "a\ufffd[31mb\ufffd\nc\td\ufffde ü",
+		"swen\u202e?lla eteled\u2066":            `swen\u202e?lla eteled\u2066`,
+		"ne\u200bws\ufeff\u00ad\u2028\U000e0041": `ne\u200bws\ufeff\u00ad\u2028\U000e0041`,
+		"日本語 👍 'a' \\ e\u0301":                   "日本語 👍 'a' \\ e\u0301",
+		"\xff":                                   "\ufffd",
+	} {
+		if got := printable(text); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}
+
+// Nobody can be asked at what is no terminal; the null device is none, though
+// it is a device as terminals are.
+func TestIsTerminal(t *testing.T) {
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	file, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	for _, stream := range []any{null, file, r, w, new(bytes.Buffer), nil} {
+		if isTerminal(stream) {
+			t.Errorf("%v counts as a terminal", stream)
+		}
 	}
 }
 

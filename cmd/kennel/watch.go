@@ -14,6 +14,7 @@ import (
 const (
 	watchEvery = time.Second
 	linesEvery = 5 * time.Second // where lines stay
+	stillAfter = 5 * time.Second // without another blog deleted nobody can say how long it will take
 )
 
 // watching is what is known of a deletion before it is watched.
@@ -32,9 +33,9 @@ func (c channelsRemote) watch(ctx context.Context, con *console, d deletionAnswe
 	out := con.progress()
 	defer out.end()
 	c.say = out.say
-	trouble := ""
+	trouble, moved := "", time.Now()
 	for d.State == channels.Running {
-		out.show(w.describe(d.Deletion, time.Since(w.began)))
+		out.show(w.describe(d.Deletion, time.Since(w.began), time.Since(moved)))
 		if err := pause(ctx, watchEvery); err != nil {
 			return d, err
 		}
@@ -48,8 +49,10 @@ func (c channelsRemote) watch(ctx context.Context, con *console, d deletionAnswe
 			trouble = err.Error()
 			out.say("%s; waiting on", printable(trouble))
 		case err == nil:
-			trouble = ""
-			d = newer
+			if newer.Deleted > d.Deleted {
+				moved = time.Now()
+			}
+			trouble, d = "", newer
 		}
 	}
 	return d, nil
@@ -61,11 +64,15 @@ func isFinal(err error) bool {
 	return ok && refused.status < 500 && refused.status != http.StatusTooManyRequests && refused.status != http.StatusRequestTimeout
 }
 
-// describe says how far a deletion is, so long after it began.
-func (w watching) describe(d channels.Deletion, elapsed time.Duration) string {
+// describe says how far a deletion is, so long after it began and after it was
+// seen to come on.
+func (w watching) describe(d channels.Deletion, elapsed, still time.Duration) string {
 	text := fmt.Sprintf("%s: %s deleted", d.Channel, blogCount(d.Deleted))
 	if w.total >= d.Deleted {
 		text = fmt.Sprintf("%s: %d of %s deleted", d.Channel, d.Deleted, blogCount(w.total))
+	}
+	if still >= stillAfter {
+		return oneLine(text + ", standing still for now")
 	}
 	if elapsed < watchEvery || d.Deleted <= w.from {
 		return oneLine(text) // no rate worth the name

@@ -20,20 +20,23 @@ func TestDescribeWatching(t *testing.T) {
 		total, from int64
 		deleted     int64
 		elapsed     time.Duration
+		still       time.Duration
 		want        string
 	}{
-		{"just begun", 3000, 0, 1000, 500 * time.Millisecond, "news: 1000 of 3000 blogs deleted"},
-		{"under way", 3000, 0, 1000, 2 * time.Second, "news: 1000 of 3000 blogs deleted, 500/s, 4s left"},
-		{"nothing yet", 3000, 0, 0, 10 * time.Second, "news: 0 of 3000 blogs deleted"},
-		{"all counted", 3000, 0, 3000, 10 * time.Second, "news: 3000 of 3000 blogs deleted, 300/s, 1s left"},
-		{"more than were counted", 3000, 0, 3001, 10 * time.Second, "news: 3001 blogs deleted, 300/s"},
-		{"never counted", unknown, 0, 1, 10 * time.Second, "news: 1 blog deleted, 0/s"},
-		{"begun before", unknown, 5000, 7000, 10 * time.Second, "news: 7000 blogs deleted, 200/s"},
-		{"begun before, and still", unknown, 5000, 5000, 10 * time.Second, "news: 5000 blogs deleted"},
-		{"for long", 1_000_000, 0, 10_000, 10 * time.Second, "news: 10000 of 1000000 blogs deleted, 1000/s, 16m30s left"},
+		{"just begun", 3000, 0, 1000, 500 * time.Millisecond, time.Second, "news: 1000 of 3000 blogs deleted"},
+		{"under way", 3000, 0, 1000, 2 * time.Second, time.Second, "news: 1000 of 3000 blogs deleted, 500/s, 4s left"},
+		{"nothing yet", 3000, 0, 0, 10 * time.Second, time.Second, "news: 0 of 3000 blogs deleted"},
+		{"all counted", 3000, 0, 3000, 10 * time.Second, time.Second, "news: 3000 of 3000 blogs deleted, 300/s, 1s left"},
+		{"more than were counted", 3000, 0, 3001, 10 * time.Second, time.Second, "news: 3001 blogs deleted, 300/s"},
+		{"never counted", unknown, 0, 1, 10 * time.Second, time.Second, "news: 1 blog deleted, 0/s"},
+		{"begun before", unknown, 5000, 7000, 10 * time.Second, time.Second, "news: 7000 blogs deleted, 200/s"},
+		{"begun before, and still", unknown, 5000, 5000, 10 * time.Second, time.Second, "news: 5000 blogs deleted"},
+		{"for long", 1_000_000, 0, 10_000, 10 * time.Second, time.Second, "news: 10000 of 1000000 blogs deleted, 1000/s, 16m30s left"},
+		{"stuck", 3000, 0, 1000, 100 * time.Second, stillAfter, "news: 1000 of 3000 blogs deleted, standing still for now"},
+		{"never begun", unknown, 0, 0, 100 * time.Second, 100 * time.Second, "news: 0 blogs deleted, standing still for now"},
 	} {
 		w := watching{total: test.total, from: test.from}
-		if got := w.describe(channels.Deletion{Channel: "news", Deleted: test.deleted}, test.elapsed); got != test.want {
+		if got := w.describe(channels.Deletion{Channel: "news", Deleted: test.deleted}, test.elapsed, test.still); got != test.want {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)
 		}
 	}
@@ -72,6 +75,13 @@ func TestWatch(t *testing.T) {
 		{
 			"outages", []any{lost, lost, appError(503, "storage_unavailable", nil), deletionIs("running", 2000), deletionIs("running", 2500), deletionIs("done", 3000)},
 			[]string{"1000 of 3000", "reset by peer; waiting on", "503 storage_unavailable: so it is; waiting on", "of 3000 blogs deleted"}, "",
+		},
+		{
+			"stuck for a while", []any{
+				deletionIs("running", 2000), deletionIs("running", 2000), deletionIs("running", 2000), deletionIs("running", 2000), deletionIs("running", 2000),
+				deletionIs("running", 2000), deletionIs("running", 2000), deletionIs("running", 2000), deletionIs("running", 2000), deletionIs("running", 2000),
+				deletionIs("running", 2500), deletionIs("done", 3000),
+			}, []string{"1000 of 3000", "2000 of 3000 blogs deleted, 400/s", "2000 of 3000 blogs deleted, standing still for now"}, "",
 		},
 		{"the record is gone", []any{deletionIs("running", 2000), appError(404, "deletion_not_found", nil)}, nil, "404 deletion_not_found"},
 		{"the key is wrong", []any{answer{401, "", "", nil}}, nil, "wants a function key"},
@@ -122,24 +132,44 @@ func TestProgressOnTerminal(t *testing.T) {
 	}
 }
 
-// A channel is counted page by page, but not for ever.
+// A channel is counted page by page, but neither for long nor at any price.
 func TestCountBlogs(t *testing.T) {
-	page := func(n int, continuation string) answer {
-		return answer{200, "application/json", `{"items":[` + strings.Join(slices.Repeat([]string{"{}"}, n), ",") + `],"continuation":"` + continuation + `"}`, nil}
+	page := func(n int, blog, continuation string) answer {
+		return answer{200, "application/json", `{"items":[` + strings.Join(slices.Repeat([]string{blog}, n), ",") + `],"continuation":"` + continuation + `"}`, nil}
 	}
+	long := `{"text":"` + strings.Repeat("a", 256<<10-11) + `"}`
+	busy := appError(503, "storage_unavailable", map[string]string{"Retry-After": "20"})
 	for _, test := range []struct {
 		name    string
-		answers []any
+		answers []any // each after 1.2 s
 		want    int64
+		all     bool
+		asked   int
 	}{
-		{"none", []any{page(0, "")}, 0},
-		{"short and empty pages", []any{page(3, "a"), page(0, "b"), page(4, "")}, 7},
-		{"without end", []any{page(1000, "again")}, unknown},
+		{"none", []any{page(0, "{}", "")}, 0, true, 1},
+		{"short and empty pages", []any{page(3, "{}", "a"), page(0, "{}", "b"), page(4, "{}", "")}, 7, true, 3},
+		{"without end", []any{page(1000, "{}", "again")}, 4000, false, 5},
+		{"long ones", []any{page(16, long, "again")}, 64, false, 5},
+		{"an app that is busy", []any{page(5, "{}", "again"), busy}, 5, false, 2},
 	} {
-		got, err := news(new([]string), test.answers...).countBlogs(t.Context())
-		if err != nil || got != test.want {
-			t.Errorf("%s: %d, %v, want %d", test.name, got, err, test.want)
-		}
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				asked := 0
+				app := news(new([]string), test.answers...)
+				answers := app.client.Transport.(tripper)
+				app.client.Transport = tripper(func(r *http.Request) (answer, error) {
+					asked++
+					if err := pause(r.Context(), 1200*time.Millisecond); err != nil {
+						return answer{}, err
+					}
+					return answers(r)
+				})
+				n, all, err := app.countBlogs(t.Context())
+				if err != nil || n != test.want || all != test.all || asked != test.asked {
+					t.Errorf("%d, %v, %v after %d requests, want %d, %v after %d", n, all, err, asked, test.want, test.all, test.asked)
+				}
+			})
+		})
 	}
 }
 
@@ -160,5 +190,34 @@ func TestDeleteIsConditional(t *testing.T) {
 	}
 	if want := []string{"GET /api/channels/a%20b ", `DELETE /api/channels/a%20b "1"`}; !slices.Equal(conditions, want) {
 		t.Errorf("asked %q, want %q", conditions, want)
+	}
+}
+
+// The channel that has the name now is not the one whose deletion is asked for.
+func TestShowIncarnation(t *testing.T) {
+	for _, test := range []struct {
+		incarnation string
+		want, err   string
+	}{
+		{"", "news belongs to bob", ""},
+		{"2", "news belongs to bob", ""},
+		{"1", "news was deleted with 7 blogs", ""},
+		{"0", "", "404 deletion_not_found"},
+	} {
+		app := channelsRemote{remoteOf(func(r *http.Request) (answer, error) {
+			switch r.URL.RequestURI() {
+			case "/api/channels/news":
+				return answer{200, "application/json", `{"channel":"news","owner":"bob","incarnation":"2","etag":"\"2\""}`, nil}, nil
+			case "/api/channels/news/deletion?incarnation=1":
+				return deletionIs("done", 7), nil
+			}
+			return appError(404, "deletion_not_found", nil), nil
+		}, new([]string)), "news"}
+		var out bytes.Buffer
+		con := &console{stdout: &out, stderr: new(bytes.Buffer), env: map[string]string{}}
+		err := showChannel(t.Context(), con, app, channelOptions{incarnation: test.incarnation, watch: test.incarnation == "1"})
+		if !strings.HasPrefix(out.String(), test.want) || (test.err == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), test.err) {
+			t.Errorf("incarnation %q: %q, %v, want %q, %q", test.incarnation, out.String(), err, test.want, test.err)
+		}
 	}
 }
