@@ -103,7 +103,7 @@ func TestDeletedOnceInTheLog(t *testing.T) {
 	log := &bytes.Buffer{}
 	c := inMemory(log)
 	queues := memory.NewQueues(nil)
-	c.channels = channels.New(memory.NewTable(nil), memory.NewTable(nil), memory.NewOutbox(queues, cleanupQueue), &channels.Options{AcceptFor: -1})
+	c.channels = newChannels(memory.NewTable(nil), memory.NewTable(nil), memory.NewOutbox(queues, cleanupQueue), &channels.Options{AcceptFor: -1})
 	channel, _, err := c.channels.Create(t.Context(), "news", "ann")
 	if err != nil {
 		t.Fatal(err)
@@ -217,8 +217,8 @@ func TestChannelsWithoutStorage(t *testing.T) {
 	const draft = `{"title":"t","text":"t","userId":"ann"}`
 	for _, call := range [][4]string{
 		{"GET", path, "", "storage_unavailable"}, {"GET", "", "", "storage_unavailable"},
-		{"PUT", path, `{"owner":"ann"}`, "change_unclear"}, {"DELETE", path, "", "change_unclear"},
-		{"POST", path + "/blogs", draft, "change_unclear"},
+		{"PUT", path, `{"owner":"ann"}`, "storage_unavailable"}, {"DELETE", path, "", "storage_unavailable"},
+		{"POST", path + "/blogs", draft, "storage_unavailable"},
 	} {
 		a := p.channels(t, call[0], call[1], call[2])
 		a.expect(t, call[0]+" "+call[1], 503, call[3])
@@ -268,7 +268,7 @@ func TestCorruptChannel(t *testing.T) {
 func inMemory(log *bytes.Buffer) channelFunctions {
 	queues := memory.NewQueues(nil)
 	return channelFunctions{
-		channels: channels.New(memory.NewTable(nil), memory.NewTable(nil), memory.NewOutbox(queues, cleanupQueue), nil),
+		channels: newChannels(memory.NewTable(nil), memory.NewTable(nil), memory.NewOutbox(queues, cleanupQueue), nil),
 		dead:     memory.NewOutbox(queues, cleanupQueue+poisonSuffix),
 		log:      slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}

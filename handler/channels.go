@@ -43,15 +43,19 @@ func openChannels(account azure.Account, log *slog.Logger) channelFunctions {
 		log.Warn("channels are not served: they need tables and queues", "error", err)
 		return channelFunctions{off: err, log: log}
 	}
-	outbox := azure.NewOutbox(queues, cleanupQueue)
 	table := azure.NewTable(tables, channelsTable)
+	outbox := azure.NewOutbox(queues, cleanupQueue)
 	return channelFunctions{
-		channels: channels.New(table, azure.NewTable(tables, blogsTable), outbox, nil),
+		channels: newChannels(table, azure.NewTable(tables, blogsTable), outbox, nil),
 		dead:     azure.NewOutbox(queues, cleanupQueue+poisonSuffix),
 		log:      log,
 		tables:   probeTables(table),
 		queues:   probeQueues(queues),
 	}
+}
+
+func newChannels(table, blogs channels.Table, outbox channels.Outbox, o *channels.Options) *channels.Channels {
+	return channels.New(notedTable{table}, notedTable{blogs}, notedOutbox{outbox}, o)
 }
 
 func (c channelFunctions) register(host *customhandler.App) {
@@ -84,6 +88,7 @@ func (c channelFunctions) serve(noun string, do func(*http.Request) (reply, erro
 				Message: "this app was given no tables or queues to keep channels in: name them in AzureWebJobsStorage; its log says what is missing"})
 			return
 		}
+		r = r.WithContext(noteWrites(r.Context()))
 		answer, err := do(r)
 		if err != nil {
 			refuseChannel(w, r, noun, err)
@@ -114,7 +119,11 @@ func (c channelFunctions) serve(noun string, do func(*http.Request) (reply, erro
 func refuseChannel(w http.ResponseWriter, r *http.Request, noun string, err error) {
 	answer := func(status int, code, message string) {
 		if status == http.StatusServiceUnavailable {
-			w.Header().Set("Retry-After", "5")
+			after := "5"
+			if errors.Is(err, channels.ErrRefused) {
+				after = "60" // somebody has to act first
+			}
+			w.Header().Set("Retry-After", after)
 		}
 		customhandler.WriteError(w, r, fmt.Errorf("%w: %w", err, &customhandler.Error{Status: status, Code: code, Message: message}))
 	}
@@ -139,8 +148,11 @@ func refuseChannel(w http.ResponseWriter, r *http.Request, noun string, err erro
 	case errors.Is(err, channels.ErrCorrupt):
 		answer(http.StatusInternalServerError, "channel_corrupt",
 			"what is stored here is nothing that this app has written, so it is left as it is until an operator has looked at it; the log says which row it is")
-	case r.Method == http.MethodGet:
-		answer(http.StatusServiceUnavailable, "storage_unavailable", "storage does not answer; send the request again later")
+	case errors.Is(err, channels.ErrRefused):
+		answer(http.StatusServiceUnavailable, "storage_unavailable",
+			"storage has declined this, and nothing was changed; it will be no different until somebody has put that right: the log has storage's own words")
+	case !mayHaveWritten(r.Context()):
+		answer(http.StatusServiceUnavailable, "storage_unavailable", "storage does not answer, and nothing was changed; send the request again later")
 	case r.Method == http.MethodDelete && noun == "channel":
 		answer(http.StatusServiceUnavailable, "change_unclear",
 			"storage has not confirmed this: the deletion may have begun, or not; ask again, with the channel's ETag in If-Match if somebody else may use its name by then")
