@@ -7,7 +7,7 @@ BUILD = CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags="-s -w"
 # Tests that measure something, beside all benchmarks.
 FIGURES = Claim|ColdStart|SteadyDemand|Restarts|Simulations|$\
 	EveryOrder|NoFalseStart|AdministratorsRace|Crowd|Turnovers|SubscribingFromAfar|ListeningRecovers|$\
-	KilledAtEachRequest|Memory|Requests$$|RequestsAfterCrash|WritersOfOneBlog
+	KilledAtEachRequest|Memory|Requests$$|StorageRequests|RequestsAfterCrash|WritersOfOneBlog
 
 help: ## Show what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 18

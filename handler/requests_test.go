@@ -1,0 +1,107 @@
+package main
+
+import (
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"kennel/internal/azure"
+	"kennel/internal/customhandler"
+	"kennel/internal/storetest"
+)
+
+// counted counts requests as storage does: a transaction is one.
+type counted struct {
+	next http.RoundTripper
+	sent atomic.Int64
+}
+
+func (c *counted) RoundTrip(r *http.Request) (*http.Response, error) {
+	c.sent.Add(1)
+	return c.next.RoundTrip(r)
+}
+
+// TestStorageRequestsOfCalls: no call costs more than docs/operations.md says.
+func TestStorageRequestsOfCalls(t *testing.T) {
+	t.Parallel()
+	account := azure.Account{ConnectionString: storetest.Azurite(t).ConnectionString()}
+	counted := &counted{next: http.DefaultTransport}
+	options := &azure.Options{HTTP: &http.Client{Transport: counted}}
+	tables, err := account.OpenTables(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	queues, err := account.OpenQueues(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	host := customhandler.New(&customhandler.Options{Log: log})
+	channelFunctions{
+		channels: newChannels(azure.NewTable(tables, channelsTable), azure.NewTable(tables, blogsTable), azure.NewOutbox(queues, cleanupQueue), nil),
+		log:      log,
+	}.register(host)
+	call := func(method, path, body string) (answer channelsAnswer, cost int64) {
+		t.Helper()
+		r := httptest.NewRequestWithContext(t.Context(), method, "/api/channels"+path, strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		if strings.Contains(path, "/blogs/") {
+			r.Header.Set("If-Match", "*")
+		}
+		before := counted.sent.Load()
+		w := httptest.NewRecorder()
+		host.ServeHTTP(w, r)
+		if w.Code/100 != 2 {
+			t.Fatalf("%s %s: %d %s", method, path, w.Code, w.Body)
+		}
+		if w.Body.Len() > 0 {
+			if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return answer, counted.sent.Load() - before
+	}
+
+	const draft = `{"title":"t","text":"t","userId":"ann"}`
+	for round := range 2 {
+		path, blog := "/"+storetest.Name(), ""
+		for _, step := range []struct {
+			what, method, path, body string
+			most                     int64
+		}{
+			{"PUT a new channel", "PUT", path, `{"owner":"ann"}`, 4},
+			{"PUT a channel that is there", "PUT", path, `{"owner":"ann"}`, 1},
+			{"GET a channel", "GET", path, "", 1},
+			{"GET a short list of channels", "GET", "?top=1", "", 1},
+			{"POST a blog", "POST", path + "/blogs", draft, 2},
+			{"GET a blog", "GET", path + "/blogs/", "", 2},
+			{"PUT a blog", "PUT", path + "/blogs/", draft, 2},
+			{"GET a short list of blogs", "GET", path + "/blogs?top=1", "", 2},
+			{"DELETE a blog", "DELETE", path + "/blogs/", "", 2},
+			{"POST another blog", "POST", path + "/blogs", draft, 2},
+			{"DELETE a channel with one blog", "DELETE", path, "", 10},
+			{"DELETE it again", "DELETE", path, "", 2},
+			{"GET the record of a deletion", "GET", path + "/deletion", "", 1},
+		} {
+			address := step.path
+			if strings.HasSuffix(address, "/blogs/") {
+				address += blog
+			}
+			answer, cost := call(step.method, address, step.body)
+			if answer.Blog != "" {
+				blog = answer.Blog
+			}
+			if round == 0 {
+				continue // it creates tables and queue, too
+			}
+			if cost > step.most {
+				t.Errorf("%s: %d storage requests, want at most %d", step.what, cost, step.most)
+			}
+			t.Logf("figure: storage requests: %s | %d | ≤ %d", step.what, cost, step.most)
+		}
+	}
+}
