@@ -165,14 +165,17 @@ func TestSweepGoesOn(t *testing.T) {
 	log := &bytes.Buffer{}
 	c := inMemory(log)
 	sweep := c.sweep()
-	for i := range 250 {
+	for i := range 2500 {
 		name := fmt.Sprintf("channel-%d", i)
 		if _, _, err := c.channels.Create(t.Context(), name, "ann"); err != nil {
 			t.Fatal(err)
 		}
+		if _, err := c.channels.Delete(t.Context(), name, ""); err != nil {
+			t.Fatal(err)
+		}
 	}
-	// All their fences wait for a first blog. Without time, each sweep looks at
-	// a hundred of them.
+	// All their records wait to grow old. Without time, each sweep looks at a
+	// thousand of them.
 	for range 4 {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		if err := sweep(ctx, customhandler.Tick{}); err != nil {
@@ -182,7 +185,7 @@ func TestSweepGoesOn(t *testing.T) {
 	}
 	got := strings.Count(log.String(), `"all":false`)
 	if got < 2 || !strings.Contains(log.String(), `"all":true`) {
-		t.Errorf("four sweeps of 250 fences said %s, want the first ones to leave some, and a later one to end", log)
+		t.Errorf("four sweeps of 2,500 records said %s, want the first ones to leave some, and a later one to end", log)
 	}
 }
 

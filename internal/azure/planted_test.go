@@ -6,7 +6,7 @@ import (
 	"kennel/internal/plant"
 )
 
-// planted are bugs of whoever listens and publishes by this SDK, each put into
+// planted are bugs of whoever relies on these SDKs, each put into
 // the real source by replacements, and the tests that must then fail.
 var planted = []struct {
 	bug, file string
@@ -117,6 +117,16 @@ var planted = []struct {
 		"nobody is told that nothing is heard", "listen.go",
 		[]string{"		e.to.Down(why)\n", ""},
 		"TestListeningRecovers",
+	},
+	{
+		"what went wrong within storage counts as not done", "errors.go",
+		[]string{"e.Status >= 400 && e.Status < 500 &&", "e.Status >= 400 &&"},
+		"TestRefused",
+	},
+	{
+		"haste counts as a refusal", "errors.go",
+		[]string{" && e.Status != http.StatusTooManyRequests\n}\n\n// answered", "\n}\n\n// answered"},
+		"TestRefused",
 	},
 	{
 		"keys of an emulator's address go out in the open", "bus.go",
