@@ -87,7 +87,7 @@ func TestHandOver(t *testing.T) {
 
 // TestRequestsAfterCrash: to the most that a deletion may cost, a crash adds
 // one delivery, one look at the record and one page; or three pages, while
-// Delete is at its last and largest portion.
+// Delete is at its fourth portion, the largest.
 func TestRequestsAfterCrash(t *testing.T) {
 	t.Parallel()
 	added := map[int64]int64{} // in the worst case, by the pages of Delete's portion
@@ -126,7 +126,7 @@ func TestRequestsAfterCrash(t *testing.T) {
 		}
 	}
 	t.Logf("figure: pages that a crash adds, killed at each request of the deletion | %d | ≤ 1", added[1])
-	t.Logf("figure: … in the last portion of Delete, which is of three | %d | ≤ 3", added[3])
+	t.Logf("figure: … in the fourth portion of Delete, which is of three | %d | ≤ 3", added[3])
 }
 
 // TestContinues: what is too much for one call goes on in the next.

@@ -9,8 +9,8 @@ import (
 )
 
 // A sweep reads whole pages, of which few rows need anything. keepAbandoned is
-// how long after it was given up a creation can still be on its way: storage
-// takes no request that was signed much longer ago.
+// how long after it was given up a request of a creation can still arrive:
+// storage takes none that was signed much earlier.
 const (
 	sweepPage     = MaxPage
 	keepAbandoned = 24 * time.Hour
