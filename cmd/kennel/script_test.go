@@ -43,6 +43,8 @@ func TestMain(m *testing.M) {
 //	gone NAME…                 wait until everything it had started when it was
 //	                           sent a signal is gone; each NAME was among that
 //	strike                     kill -9 the handler that it runs
+//	begin CHANNEL              begin to delete a channel, and leave the rest to
+//	                           the queue
 //	handler NAME [SETTING…] start one more handler on $STORAGE; sets $NAME to its
 //	                           address
 //	bus start|cut|mend         start a bus of the script's own and set $BUS to its
@@ -93,6 +95,7 @@ func TestScripts(t *testing.T) {
 			"end":     scriptEnd,
 			"gone":    scriptGone,
 			"strike":  scriptStrike,
+			"begin":   scriptBegin,
 			"crowd":   scriptCrowd,
 			"handler": scriptHandler,
 			"waiting": scriptWaiting,

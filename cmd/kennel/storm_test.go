@@ -57,6 +57,27 @@ func scriptFill(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
+// scriptBegin deletes a channel as a call does that has no time for its blogs.
+func scriptBegin(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: begin CHANNEL")
+	}
+	account := azure.Account{ConnectionString: ts.Getenv("STORAGE")}
+	tables, err := account.OpenTables(nil)
+	ts.Check(err)
+	queues, err := account.OpenQueues(nil)
+	ts.Check(err)
+	c := channels.New(azure.NewTable(tables, "Channels"), azure.NewTable(tables, "Blogs"),
+		azure.NewOutbox(queues, "delete-channel-and-blogs"), &channels.Options{AcceptFor: -1})
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	d, err := c.Delete(ctx, args[0], "")
+	ts.Check(err)
+	if d.State != channels.Running {
+		ts.Fatalf("the deletion is %s, and was only to begin", d.State)
+	}
+}
+
 // scriptRows counts the rows of all blogs and fences that there ever were
 // under a name.
 func scriptRows(ts *testscript.TestScript, _ bool, args []string) {
