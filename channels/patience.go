@@ -45,11 +45,12 @@ func try[T any](ctx context.Context, request func(context.Context) (T, error)) (
 		one, cancel := context.WithTimeout(ctx, tryTime)
 		answer, err := request(one)
 		cancel()
+		again := passing(err) && n < maxTries
 		if err != nil && n > 1 {
 			// The tries before may have done it, or may do it yet.
 			err = fmt.Errorf("%w: %w", errRepeated, unproven(err))
 		}
-		if n == maxTries || !passing(err) || ctx.Err() != nil {
+		if !again || ctx.Err() != nil {
 			return answer, err
 		}
 		if pause(ctx, rand.N(firstWait<<n)) != nil {

@@ -148,6 +148,11 @@ var planted = []struct {
 		"TestRefused",
 	},
 	{
+		"a refusal of the second try is asked for again", "patience.go",
+		[]string{"		again := passing(err) && n < maxTries\n", "", "		if !again || ctx.Err()", "		if again := passing(err) && n < maxTries; !again || ctx.Err()"},
+		"TestRefused",
+	},
+	{
 		"a refusal after the message says that nothing comes of it", "delete.go",
 		[]string{"		return rec, unproven(err)\n", "		return rec, err\n"},
 		"TestRefused",
