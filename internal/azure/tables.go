@@ -196,7 +196,8 @@ func (t *Table) send(ctx context.Context, writes []channels.Write) ([]string, er
 	return t.sendAll(ctx, writes)
 }
 
-var version = regexp.MustCompile(`^W/"[!#-~]+"$`)
+// version matches what the service writes: W/"datetime'2026-01-02T03%3A04%3A05.678Z'".
+var version = regexp.MustCompile(`^W/"datetime'[^'"\x00-\x20\x7f]+'"$`)
 
 func (t *Table) sendOne(ctx context.Context, w channels.Write) (version string, err error) {
 	entity, err := json.Marshal(entity(w))
