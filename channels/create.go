@@ -30,8 +30,11 @@ func (c *Channels) Create(ctx context.Context, name, owner string) (ch Channel, 
 	if err := cmp.Or(checkName(name), checkText("owner", owner, 1, maxOwner)); err != nil {
 		return Channel{}, false, err
 	}
-	for range mostCreations {
+	for n := range mostCreations {
 		ch, created, err = c.create(ctx, name, owner)
+		if n > 0 {
+			err = unproven(err) // the channel of a time before may have come and gone
+		}
 		if !errors.Is(err, errPassed) {
 			break
 		}
@@ -68,15 +71,18 @@ func (c *Channels) create(ctx context.Context, name, owner string) (Channel, boo
 	switch {
 	case found == nil && ch.incarnation == made.incarnation:
 		return made.public(), true, nil
-	case found == nil:
-		c.withdraw(ctx, next)
-		return sameOwner(ch, owner, nil)
-	case !errors.Is(found, ErrNotFound):
+	case found != nil && !errors.Is(found, ErrNotFound):
 		return Channel{}, false, unclear(err, found)
-	case passing(err):
+	case found != nil && passing(err):
 		return Channel{}, false, err // it may still come; if not, the sweep clears up
 	}
-	c.withdraw(ctx, next)
+	mayCome := passing(err) || errors.Is(err, errRepeated)
+	if left := c.withdraw(ctx, next); left != nil && mayCome {
+		return Channel{}, false, unclear(err, left) // the other's channel may go, and ours come then
+	}
+	if found == nil {
+		return sameOwner(ch, owner, nil)
+	}
 	return Channel{}, false, fmt.Errorf("%w (%v)", errPassed, err)
 }
 
@@ -101,19 +107,28 @@ func (c *Channels) prepare(ctx context.Context, name, owner string) (record, err
 	})
 }
 
-// withdraw leaves nothing of a creation that has lost its race. What it cannot
-// do is left to the sweep.
-func (c *Channels) withdraw(ctx context.Context, announced record) {
+// withdraw leaves nothing of a creation that has lost its race. An error says
+// that it is not ruled out yet; that, and what else it could not do, is left to
+// the sweep.
+func (c *Channels) withdraw(ctx context.Context, announced record) error {
 	ctx, cancel := context.WithTimeout(ctx, tryTime)
 	defer cancel()
 	rec, err := c.ruleOut(ctx, announced)
-	if err != nil {
-		return
+	switch {
+	case errors.Is(err, ErrNotFound):
+		// Ruled out so long ago that it is forgotten: this machine has slept for
+		// a day, and nobody else looks for the fence that it has put up since.
+		_ = c.dropFence(ctx, announced)
+		return nil
+	case errors.Is(err, ErrChanged):
+		return nil // by somebody else, who clears up
+	case err != nil:
+		return err
 	}
-	if err := c.dropFence(ctx, rec); err != nil {
-		return
+	if c.dropFence(ctx, rec) == nil {
+		_, _ = c.channels.SubmitOnce(ctx, Write{Verb: Delete, Row: rec.row(), If: rec.version})
 	}
-	c.channels.SubmitOnce(ctx, Write{Verb: Delete, Row: rec.row(), If: rec.version})
+	return nil
 }
 
 // ruleOut keeps an announced incarnation from becoming a channel. Only then may

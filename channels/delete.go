@@ -1,6 +1,7 @@
 package channels
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -146,12 +147,12 @@ func (c *Channels) mark(ctx context.Context, name record) (record, error) {
 
 // deleteAgain answers for a name that stands for nothing.
 func (c *Channels) deleteAgain(ctx context.Context, name, incarnation string) (Deletion, error) {
-	rec, err := c.deleted(ctx, name, incarnation)
-	if err == nil && rec.state == deleting {
+	rec, running, err := c.deleted(ctx, name, incarnation)
+	for _, r := range running {
 		// The first call may have died right before this, and its caller must
 		// not hear of success from this one.
-		d := &deletion{c: c, rec: rec}
-		err = unproven(d.removeFence(ctx))
+		d := &deletion{c: c, rec: r}
+		err = cmp.Or(err, unproven(d.removeFence(ctx)))
 	}
 	if err != nil {
 		return Deletion{}, fmt.Errorf("delete channel %q: %w", name, err)
@@ -172,57 +173,71 @@ func (c *Channels) deleteAnother(ctx context.Context, name, incarnation string) 
 // is "", of the latest one under this name. ErrNotFound says that there is
 // none.
 func (c *Channels) Deletion(ctx context.Context, name, incarnation string) (Deletion, error) {
-	rec, err := c.deleted(ctx, name, incarnation)
+	rec, _, err := c.deleted(ctx, name, incarnation)
 	if err != nil {
 		return Deletion{}, fmt.Errorf("deletion of channel %q: %w", name, err)
 	}
 	return rec.deletion(), nil
 }
 
-// deleted finds the record behind Deletion.
-func (c *Channels) deleted(ctx context.Context, name, incarnation string) (record, error) {
+// deleted finds the record behind Deletion, and the deletions that are under
+// way among those it has looked at.
+func (c *Channels) deleted(ctx context.Context, name, incarnation string) (rec record, running []record, err error) {
 	if err := checkName(name); err != nil {
-		return record{}, err
+		return record{}, nil, err
 	}
-	if incarnation != "" {
-		if err := checkIncarnation(incarnation); err != nil {
-			return record{}, err
-		}
-		rec, err := c.record(ctx, name, incarnation)
-		if err == nil && rec.state != deleting && rec.state != done {
-			err = ErrNotFound
-		}
-		return rec, err
+	if incarnation == "" {
+		return c.latestDeleted(ctx, name)
 	}
-	return c.latestDeleted(ctx, name)
+	if err := checkIncarnation(incarnation); err != nil {
+		return record{}, nil, err
+	}
+	rec, err = c.record(ctx, name, incarnation)
+	switch {
+	case err != nil:
+		return record{}, nil, err
+	case rec.state == deleting:
+		return rec, []record{rec}, nil
+	case rec.state != done:
+		return record{}, nil, ErrNotFound
+	}
+	return rec, nil, nil
 }
 
-// latestDeleted finds the deletion that began last. The newest incarnations
-// come first, give or take what the clocks of their creators differ.
-func (c *Channels) latestDeleted(ctx context.Context, name string) (latest record, err error) {
+// latestDeleted finds the deletion that began last, or one that is under way:
+// the clocks of those who begin deletions differ. The newest incarnations come
+// first, give or take what the clocks of their creators do.
+func (c *Channels) latestDeleted(ctx context.Context, name string) (latest record, running []record, err error) {
 	q := Query{Partition: channelPartition(name), Top: 100}
 	for {
 		page, err := c.channels.Query(ctx, q)
 		if err != nil {
-			return record{}, err
+			return record{}, nil, err
 		}
 		for _, row := range page.Rows {
 			if row.Key == nameKey {
 				continue
 			}
 			rec, err := readRecord(row)
-			if err != nil {
-				return record{}, err
+			switch {
+			case err != nil:
+				return record{}, nil, err
+			case rec.state == deleting:
+				running = append(running, rec)
+			case rec.state == done && rec.startedAt.After(latest.startedAt):
+				latest = rec
 			}
-			if (rec.state == deleting || rec.state == done) && rec.startedAt.After(latest.startedAt) {
+		}
+		for i, rec := range running {
+			if i == 0 || rec.startedAt.After(latest.startedAt) {
 				latest = rec
 			}
 		}
 		if latest.channel != "" {
-			return latest, nil
+			return latest, running, nil
 		}
 		if page.Next == "" {
-			return record{}, ErrNotFound
+			return record{}, nil, ErrNotFound
 		}
 		q.After = page.Next
 	}

@@ -98,7 +98,7 @@ var planted = []struct {
 	},
 	{
 		"the fence of a slow creator goes before its channel is ruled out", "sweep.go",
-		[]string{"		if rec, err = c.ruleOut(ctx, rec); err == nil {\n", "		c.dropFence(ctx, rec)\n		if rec, err = c.ruleOut(ctx, rec); err == nil {\n"},
+		[]string{"		if out, err = c.ruleOut(ctx, rec); err == nil {\n", "		c.dropFence(ctx, rec)\n		if out, err = c.ruleOut(ctx, rec); err == nil {\n"},
 		"TestSlowCreator",
 	},
 	{
@@ -108,7 +108,7 @@ var planted = []struct {
 	},
 	{
 		"nobody clears up after a lost race", "create.go",
-		[]string{"	case found == nil:\n		c.withdraw(ctx, next)\n", "	case found == nil:\n"},
+		[]string{"if left := c.withdraw(ctx, next); left != nil && mayCome {", "if left := error(nil); left != nil && mayCome {"},
 		"TestCreateTogether",
 	},
 	{
@@ -151,6 +151,36 @@ var planted = []struct {
 		"a refusal of the second try is asked for again", "patience.go",
 		[]string{"		again := passing(err) && n < maxTries\n", "", "		if !again || ctx.Err()", "		if again := passing(err) && n < maxTries; !again || ctx.Err()"},
 		"TestRefused",
+	},
+	{
+		"a creation is ruled out whatever became of it", "create.go",
+		[]string{"Row: rec.row(), If: announced.version})", "Row: rec.row(), If: AnyVersion})"},
+		"TestSweepComesTooLate",
+	},
+	{
+		"who lost a race takes the fence of what may still come", "create.go",
+		[]string{"	case err != nil:\n		return err\n	}\n	if c.dropFence(ctx, rec)", "	case err != nil:\n		c.dropFence(ctx, announced)\n		return err\n	}\n	if c.dropFence(ctx, rec)"},
+		"TestCreateThatMayStillCome",
+	},
+	{
+		"all is well although a channel may still come", "create.go",
+		[]string{"left != nil && mayCome {", "left != nil && mayCome && false {"},
+		"TestCreateThatMayStillCome",
+	},
+	{
+		"a refusal speaks for the creations before", "create.go",
+		[]string{"		if n > 0 {\n			err = unproven(err)", "		if n > 99 {\n			err = unproven(err)"},
+		"TestRefusedAfterOneThatCame",
+	},
+	{
+		"the latest deletion is the one whose clock was ahead", "delete.go",
+		[]string{"			if i == 0 || rec.startedAt", "			if i < 0 || rec.startedAt"},
+		"TestDeleteAgainWithClocksApart",
+	},
+	{
+		"a living channel has a record of its deletion", "delete.go",
+		[]string{"	case rec.state != done:\n		return record{}, nil, ErrNotFound\n", ""},
+		"TestNoDeletionOfTheLiving",
 	},
 	{
 		"a refusal after the message says that nothing comes of it", "delete.go",

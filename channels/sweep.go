@@ -152,8 +152,9 @@ func (c *Channels) overdue(rec record, now time.Time) bool {
 func (c *Channels) clear(ctx context.Context, rec record, now time.Time, swept *Swept) (err error) {
 	switch {
 	case rec.state == creating:
-		if rec, err = c.ruleOut(ctx, rec); err == nil {
-			err = c.clearFence(ctx, rec, now, swept)
+		var out record // not rec, of which the error speaks
+		if out, err = c.ruleOut(ctx, rec); err == nil {
+			err = c.clearFence(ctx, out, now, swept)
 		}
 	case rec.state == abandoned && rec.finishedAt.IsZero():
 		err = c.clearFence(ctx, rec, now, swept)
