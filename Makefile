@@ -23,6 +23,7 @@ test: ## Run all tests, with everything they need
 	go test -race -timeout 20m ./...
 	go test -timeout 10m -run '^Test(Simulations|SeedsReproduce)$$' ./ids -simulations 20000
 	go test -timeout 10m -run '^Test(Simulations|SeedsReproduce|EveryOrder)$$' ./gate -simulations 20000
+	go test -timeout 10m -run '^TestSimulations$$' ./channels -simulations 3000
 
 bench: ## Print every promised figure beside its bar
 	@mkdir -p bin

@@ -25,7 +25,8 @@ var (
 
 // TestSimulations lets clients do everything at once that the API offers, on
 // few names and stores that fail in every way, kills processes at random, and
-// then checks that every row has its place.
+// then checks that every row has its place. In every other simulation all
+// goes slowly.
 func TestSimulations(t *testing.T) {
 	t.Parallel()
 	if *simulateOne != 0 {
@@ -58,6 +59,7 @@ type simulation struct {
 
 	mu      sync.Mutex
 	rng     *rand.Rand
+	slow    bool // requests are late by hours, machines asleep, and sweeps do not wait for either
 	calm    bool // nothing goes wrong any more
 	blogs   map[string]*blogLife
 	deleted int
@@ -80,7 +82,7 @@ func (s *simulation) life(blog string) *blogLife {
 }
 
 func simulate(t *testing.T, seed uint64) *simulation {
-	s := &simulation{t: t, rng: rand.New(rand.NewPCG(seed, 0)), blogs: map[string]*blogLife{}}
+	s := &simulation{t: t, rng: rand.New(rand.NewPCG(seed, 0)), slow: seed%2 == 0, blogs: map[string]*blogLife{}}
 	o := &memory.TableOptions{
 		Options: memory.Options{Fate: s.fate, Police: func(problem string) { t.Error(problem) }, ShuffleSeed: seed},
 		Scan:    s.scan,
@@ -120,6 +122,9 @@ func (s *simulation) fate(memory.Call) memory.Fate {
 		fate.Err = errReset
 	case 2:
 		fate.Err, fate.After = errReset, time.Duration(s.rng.IntN(60))*time.Second
+		if s.slow {
+			fate.After *= 180
+		}
 	case 3:
 		fate.Err, fate.Lost = channels.ErrRefused, true
 	}
@@ -144,6 +149,11 @@ func (s *simulation) client() {
 		if s.below(2) == 0 {
 			o.AcceptFor = -1
 		}
+		if s.slow {
+			o.OrphanAfter = time.Duration(1+s.below(5000)) * time.Millisecond
+			o.StalledAfter = time.Duration(1+s.below(30)) * time.Second
+			o.Step = func(string) { s.doze() }
+		}
 		var kill *storetest.Killer
 		if s.below(2) == 0 {
 			kill = &storetest.Killer{N: 1 + int64(s.below(60)), After: s.below(2) == 0}
@@ -159,8 +169,22 @@ func (s *simulation) client() {
 	}
 }
 
+// doze is what a machine does now and then that is busy, or is put to sleep.
+func (s *simulation) doze() {
+	switch {
+	case s.below(100) == 0:
+		time.Sleep(time.Duration(s.below(10)) * time.Hour)
+	case s.below(10) == 0:
+		time.Sleep(time.Duration(s.below(40)) * time.Second)
+	}
+}
+
 func (s *simulation) call(p *process) {
-	ctx, cancel := context.WithTimeout(p.Context(), time.Duration(1+s.below(60))*time.Second)
+	patience := time.Duration(1+s.below(60)) * time.Second
+	if s.slow {
+		patience *= 720
+	}
+	ctx, cancel := context.WithTimeout(p.Context(), patience)
 	defer cancel()
 	name := fmt.Sprint("news", s.below(3))
 	var err error
@@ -269,9 +293,9 @@ func (s *simulation) settle() {
 	s.calm = true
 	s.mu.Unlock()
 	s.world.wait()
-	for range 2 {
+	for range 4 {
 		s.world.host(s.t, func() *process { return s.world.start(nil, nil) })
-		time.Sleep(2 * time.Hour)
+		time.Sleep(26 * time.Hour) // after which no late request is reckoned with any more
 		s.world.sweepAll(s.t)
 	}
 	s.world.host(s.t, func() *process { return s.world.start(nil, nil) })
@@ -310,6 +334,8 @@ func (s *simulation) check() {
 			s.t.Errorf("incarnation %s of %s has no name", row.Key, row.Partition)
 		case state == "creating":
 			s.t.Errorf("incarnation %s of %s is neither created nor given up", row.Key, row.Partition)
+		case state == "abandoned":
+			s.t.Errorf("incarnation %s of %s was given up, and is remembered for ever", row.Key, row.Partition)
 		case state == "deleting":
 			s.t.Errorf("incarnation %s of %s never was deleted", row.Key, row.Partition)
 		}

@@ -96,7 +96,8 @@ type Outbox interface {
 //
 // ErrRefused is for what asking again does not change: no right to it, an
 // account that is disabled. To callers of [Channels] it says that nothing was
-// changed; it is never passed on where a step before may have changed something.
+// changed that anybody can see; it is never passed on where a step before may
+// have changed such a thing.
 var (
 	ErrNotFound = errors.New("not found")
 	ErrExists   = errors.New("exists already")
