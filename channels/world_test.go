@@ -114,7 +114,9 @@ func (w *world) fill(t testing.TB, name string, n int) string {
 	if err != nil || !created {
 		t.Fatalf("create: %v, %v", created, err)
 	}
-	storetest.FillPartition(t, w.blogs, name+"@"+ch.Incarnation, n)
+	if _, err := storetest.FillPartition(t.Context(), w.blogs, name+"@"+ch.Incarnation, n); err != nil {
+		t.Fatal(err)
+	}
 	return ch.Incarnation
 }
 

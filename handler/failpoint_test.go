@@ -150,30 +150,10 @@ func (k *killing) create(t *testing.T, blogs int) *doomed {
 	a := k.fresh.channels(t, "PUT", "/"+d.name, `{"owner":"ann"}`)
 	a.expect(t, "create", 201, "")
 	d.incarnation, d.etag = a.Incarnation, a.ETag
-	fillChannel(t, k.blogs, d.name+"@"+d.incarnation, blogs)
-	return d
-}
-
-// fillChannel inserts blogs as package channels lays them out, in transactions
-// with a touch of the fence.
-func fillChannel(t *testing.T, table *azure.Table, partition string, blogs int) {
-	t.Helper()
-	begun := time.Now().UTC()
-	for first := 0; first < blogs; first += channels.MaxTransaction - 1 {
-		writes := []channels.Write{{Verb: channels.Merge, If: channels.AnyVersion,
-			Row: channels.Row{Partition: partition, Key: "!fence", Values: map[string]string{"channelSeen": "yes"}}}}
-		for i := first; i < min(first+channels.MaxTransaction-1, blogs); i++ {
-			at := begun.Add(time.Duration(i) * time.Microsecond)
-			writes = append(writes, channels.Write{Verb: channels.Insert, Row: channels.Row{
-				Partition: partition,
-				Key:       at.Format("20060102T150405.000000000Z") + fmt.Sprintf("-%08x", i),
-				Values:    map[string]string{"v": "1", "title": "t", "userId": "u", "operation": "o", "text0": "text"},
-			}})
-		}
-		if _, err := table.Submit(t.Context(), writes); err != nil {
-			t.Fatal(err)
-		}
+	if _, err := storetest.FillPartition(t.Context(), k.blogs, d.name+"@"+d.incarnation, blogs); err != nil {
+		t.Fatal(err)
 	}
+	return d
 }
 
 // succeed lets bob use the name again as soon as it is free.

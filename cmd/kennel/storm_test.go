@@ -19,6 +19,7 @@ import (
 	"kennel/channels"
 	"kennel/internal/azure"
 	"kennel/internal/customhandler"
+	"kennel/internal/storetest"
 )
 
 // blogsTable is Azurite's table of blogs, without the app.
@@ -38,23 +39,10 @@ func scriptFill(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	var channel channels.Channel
 	ts.Check(getInto(context.Background(), ts.Getenv("URL")+"/api/channels/"+args[0], &channel))
-	table, partition := blogsTable(ts), args[0]+"@"+channel.Incarnation
-	for first, begun := 0, time.Now().UTC(); first < n; first += channels.MaxTransaction - 1 {
-		writes := []channels.Write{{Verb: channels.Merge, If: channels.AnyVersion,
-			Row: channels.Row{Partition: partition, Key: "!fence", Values: map[string]string{"channelSeen": "yes"}}}}
-		for i := first; i < min(first+channels.MaxTransaction-1, n); i++ {
-			at := begun.Add(time.Duration(i) * time.Microsecond)
-			writes = append(writes, channels.Write{Verb: channels.Insert, Row: channels.Row{
-				Partition: partition,
-				Key:       at.Format("20060102T150405.000000000Z") + fmt.Sprintf("-%08x", i),
-				Values:    map[string]string{"v": "1", "title": "filled", "userId": "script", "operation": "o", "text0": "text"},
-			}})
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		_, err := table.Submit(ctx, writes)
-		cancel()
-		ts.Check(err)
-	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	_, err = storetest.FillPartition(ctx, blogsTable(ts), args[0]+"@"+channel.Incarnation, n)
+	ts.Check(err)
 }
 
 // scriptBegin deletes a channel as a call does that has no time for its blogs.

@@ -62,7 +62,10 @@ func (s *channelStores) deleteChannel(b *testing.B, name string, blogs int, o *c
 func (s *channelStores) deleteBare(b *testing.B, rows, parallel int) time.Duration {
 	table := s.start(b, nil, nil).blogs
 	partition := storetest.Name()
-	keys := storetest.FillPartition(b, table, partition, rows)
+	keys, err := storetest.FillPartition(b.Context(), table, partition, rows)
+	if err != nil {
+		b.Fatal(err)
+	}
 	group, ctx := errgroup.WithContext(b.Context())
 	group.SetLimit(parallel)
 	begun := time.Now()

@@ -78,7 +78,9 @@ func (s *channelStores) create(t testing.TB, name string, n int) string {
 	if err != nil || !created {
 		t.Fatalf("create: %v, %v", created, err)
 	}
-	storetest.FillPartition(t, p.blogs, name+"@"+ch.Incarnation, n)
+	if _, err := storetest.FillPartition(t.Context(), p.blogs, name+"@"+ch.Incarnation, n); err != nil {
+		t.Fatal(err)
+	}
 	return ch.Incarnation
 }
 

@@ -10,8 +10,7 @@ import (
 
 // FillPartition puts n blogs into a partition of blogs, past the API and fast.
 // It returns their keys.
-func FillPartition(t testing.TB, blogs channels.Table, partition string, n int) (keys []string) {
-	t.Helper()
+func FillPartition(ctx context.Context, blogs channels.Table, partition string, n int) (keys []string, err error) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for len(keys) < n {
 		var writes []channels.Write
@@ -20,11 +19,11 @@ func FillPartition(t testing.TB, blogs channels.Table, partition string, n int) 
 			keys = append(keys, key)
 			writes = append(writes, insert(partition, key, values{"v": "1", "title": "t", "text0": "x", "userId": "bob", "operation": "0"}))
 		}
-		if _, err := blogs.Submit(t.Context(), writes); err != nil {
-			t.Fatal(err)
+		if _, err := blogs.Submit(ctx, writes); err != nil {
+			return nil, err
 		}
 	}
-	return keys
+	return keys, nil
 }
 
 // CheckDeleted checks that of an incarnation, of which so many rows are left
