@@ -23,7 +23,7 @@ func blogsCommand() *command {
 	flags.StringVar(&o.text, "text", "", "add a blog with the text `TEXT`")
 	flags.StringVar(&o.file, "file", "", "add a blog with the text in `FILE`, up to 256 KiB; - is standard input")
 	flags.StringVar(&o.user, "user", "", "add a blog of `WHO` (default: your login name)")
-	o.reach(flags)
+	o.shared(flags)
 	return &command{
 		name:     "blogs",
 		synopsis: "add|list CHANNEL [flags]",

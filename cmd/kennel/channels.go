@@ -21,7 +21,7 @@ type channelOptions struct {
 	title, text string
 	file, user  string
 	asJSON      bool
-	base, key   string
+	reach
 }
 
 // A channelVerb is something to do with channels or blogs.
@@ -46,7 +46,7 @@ func channelsCommand() *command {
 	flags.BoolVar(&o.yes, "yes", false, "delete without being asked")
 	flags.BoolVar(&o.watch, "watch", false, "stay until the deletion is done, and tell how far it is")
 	flags.StringVar(&o.incarnation, "incarnation", "", "show the channel, or the record of its deletion, that had the name as `INCARNATION`:\nothers may have had it since")
-	o.reach(flags)
+	o.shared(flags)
 	return &command{
 		name:     "channels",
 		synopsis: "create|list|show|delete [NAME] [flags]",
@@ -75,10 +75,9 @@ it can know.`,
 	}
 }
 
-// reach adds the flags that all verbs have.
-func (o *channelOptions) reach(flags *flag.FlagSet) {
-	flags.StringVar(&o.base, "url", defaultURL, "ask the app at `URL`, without /api")
-	flags.StringVar(&o.key, "key", "", "open the app with the function key `K`; better put it into the environment\nas KENNEL_KEY, for others can see command lines")
+// shared adds the flags that all verbs have.
+func (o *channelOptions) shared(flags *flag.FlagSet) {
+	o.addTo(flags)
 	flags.BoolVar(&o.asJSON, "json", false, "print what the app answers as JSON, an object a line")
 }
 
@@ -96,21 +95,16 @@ func runChannelVerb(ctx context.Context, con *console, flags *flag.FlagSet, verb
 		return usagef("%q is nothing to do with %s: say %s", printable(args[0]), command, strings.Join(names, ", "))
 	}
 	verb := verbs[at]
-	var strange []string
-	flags.Visit(func(f *flag.Flag) {
-		if !slices.Contains(verb.flags, f.Name) && !slices.Contains([]string{"url", "key", "json"}, f.Name) {
-			strange = append(strange, "--"+f.Name)
-		}
-	})
+	if err := onlyFlags(flags, verb.name, verb.flags); err != nil {
+		return err
+	}
 	switch {
-	case len(strange) > 0:
-		return usagef("%s: it has no use for %s; see `kennel help %s`", verb.name, strings.Join(strange, ", "), command)
 	case verb.named && (len(args) < 2 || args[1] == ""):
 		return usagef("%s: name the channel, for instance kennel %s %s news", verb.name, command, verb.name)
 	case !verb.named && len(args) > 1:
 		return usagef("%s: unexpected %q; see `kennel help %s`", verb.name, args[1], command)
 	}
-	base, err := openRemote(con, o.base, o.key)
+	base, err := openRemote(con, o.reach)
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ type gateOptions struct {
 	by, reason         string
 	timeout            time.Duration
 	generation         int64
-	base, key          string
+	reach
 }
 
 // A gateVerb is something to do with a gate.
@@ -50,8 +50,7 @@ func gateCommand() *command {
 	flags.BoolVar(&o.force, "force", false, "release or close although what is stored cannot be used: replace it")
 	flags.DurationVar(&o.timeout, "timeout", 0, "wait for at most `TIME`, such as 30s or 2h (default: as long as it takes)")
 	flags.Int64Var(&o.generation, "generation", gate.Now, "wait for a release after generation `G`")
-	flags.StringVar(&o.base, "url", defaultURL, "ask the app at `URL`, without /api")
-	flags.StringVar(&o.key, "key", "", "open the app with the function key `K`; better put it into the environment\nas KENNEL_KEY, for others can see command lines")
+	o.addTo(flags)
 	flags.BoolVar(&o.asJSON, "json", false, "print the gate's state as JSON, an object a line")
 	return &command{
 		name:     "gate",
@@ -91,17 +90,12 @@ func runGate(ctx context.Context, con *console, flags *flag.FlagSet, o gateOptio
 		return usagef("%q is nothing to do with a gate: say status, release, close, wait or watch", printable(args[0]))
 	}
 	verb := gateVerbs[at]
-	var strange []string
+	if err := onlyFlags(flags, verb.name, verb.flags); err != nil {
+		return err
+	}
 	given := make(map[string]bool)
-	flags.Visit(func(f *flag.Flag) {
-		given[f.Name] = true
-		if !slices.Contains(verb.flags, f.Name) && !slices.Contains([]string{"url", "key", "json"}, f.Name) {
-			strange = append(strange, "--"+f.Name)
-		}
-	})
+	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
 	switch {
-	case len(strange) > 0:
-		return usagef("%s: it has no use for %s; see `kennel help gate`", verb.name, strings.Join(strange, ", "))
 	case gate.CheckName(args[1]) != nil:
 		return usagef("%s", printable(strings.TrimPrefix(gate.CheckName(args[1]).Error(), "invalid: ")))
 	case given["timeout"] && o.timeout <= 0:
@@ -112,7 +106,7 @@ func runGate(ctx context.Context, con *console, flags *flag.FlagSet, o gateOptio
 	if o.by == "" {
 		o.by = loginName(con.env)
 	}
-	app, err := openRemote(con, o.base, o.key)
+	app, err := openRemote(con, o.reach)
 	if err != nil {
 		return err
 	}

@@ -9,15 +9,13 @@ func nextCommand() *command {
 	var (
 		count    int
 		sequence string
-		base     string
-		key      string
+		app      reach
 		asJSON   bool
 	)
 	flags := flag.NewFlagSet("next", flag.ContinueOnError)
 	flags.IntVar(&count, "count", 1, "draw `N` numbers in a row")
 	flags.StringVar(&sequence, "sequence", "orders", "draw from the sequence `NAME`")
-	flags.StringVar(&base, "url", defaultURL, "ask the app at `URL`, without /api")
-	flags.StringVar(&key, "key", "", "open the app with the function key `K`; better put it into the environment\nas KENNEL_KEY, for others can see command lines")
+	app.addTo(flags)
 	flags.BoolVar(&asJSON, "json", false, "print the app's answer as one JSON object")
 	return &command{
 		name:     "next",
@@ -38,11 +36,11 @@ and standard error says so. Nothing else is repeated.`,
 			if sequence == "" {
 				return usagef("--sequence is empty: name the sequence, for instance orders")
 			}
-			app, err := openRemote(con, base, key)
+			reached, err := openRemote(con, app)
 			if err != nil {
 				return err
 			}
-			d := newDraw(app, sequence, count)
+			d := newDraw(reached, sequence, count)
 			if asJSON {
 				return d.printJSON(ctx, con.stdout)
 			}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,18 +39,15 @@ type remote struct {
 }
 
 // openRemote checks the address of an app.
-func openRemote(con *console, base, key string) (remote, error) {
+func openRemote(con *console, to reach) (remote, error) {
 	// What is wrong with an address is said without repeating it: people paste
 	// them with a key inside.
-	address, err := url.Parse(base)
+	address, err := url.Parse(to.base)
 	if err != nil || address.Host == "" || (address.Scheme != "http" && address.Scheme != "https") {
 		return remote{}, usagef("--url is no such thing: give the app's address, for instance http://127.0.0.1:7071")
 	}
 	if address.User != nil || address.RawQuery != "" || address.Fragment != "" {
 		return remote{}, usagef("--url must be the app's address alone, such as http://127.0.0.1:7071: put a function key into KENNEL_KEY")
-	}
-	if key == "" {
-		key = con.env[keyVariable]
 	}
 	return remote{
 		client: &http.Client{
@@ -57,7 +55,7 @@ func openRemote(con *console, base, key string) (remote, error) {
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		base: address,
-		key:  key,
+		key:  cmp.Or(to.key, con.env[keyVariable]),
 		say:  con.say,
 	}, nil
 }
