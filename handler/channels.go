@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -106,11 +105,7 @@ func (c channelFunctions) serve(noun string, do func(*http.Request) (reply, erro
 			w.WriteHeader(answer.status)
 			return
 		}
-		header["Content-Type"] = jsonType
-		w.WriteHeader(answer.status)
-		encoder := json.NewEncoder(w)
-		encoder.SetEscapeHTML(false)
-		encoder.Encode(answer.body)
+		writeJSON(w, answer.status, answer.body)
 	})
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"runtime"
@@ -84,10 +83,7 @@ func status(cfg config.Config, storage probes, sequences *ids.Set, gates *gate.G
 		if !answer.Storage.healthy() {
 			answer.Status = "degraded"
 		}
-		w.Header()["Content-Type"] = jsonType
-		encoder := json.NewEncoder(w)
-		encoder.SetEscapeHTML(false)
-		encoder.Encode(answer)
+		writeJSON(w, http.StatusOK, answer)
 	})
 }
 

@@ -109,17 +109,22 @@ func handle(serve func(r *http.Request, name string) (status int, answer any, er
 			refuse(w, r, err)
 			return
 		}
-		w.Header()["Content-Type"] = jsonType
 		w.Header()["Cache-Control"] = noStore // a state that somebody has kept is worse than none
-		w.WriteHeader(status)
-		encoder := json.NewEncoder(w)
-		encoder.SetEscapeHTML(false)
-		encoder.Encode(answer)
+		writeJSON(w, status, answer)
 	})
 }
 
 // noStore is a value of a header that every answer shares.
 var noStore = []string{"no-store"}
+
+// writeJSON writes an answer.
+func writeJSON(w http.ResponseWriter, status int, answer any) {
+	w.Header()["Content-Type"] = jsonType
+	w.WriteHeader(status)
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	encoder.Encode(answer)
+}
 
 // readChange reads the body, and who sends it.
 func (u unleash) readChange(r *http.Request) (gate.Change, error) {
