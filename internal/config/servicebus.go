@@ -34,13 +34,12 @@ func (s ServiceBus) String() string {
 
 // hostOf is where a connection string leads to.
 func hostOf(connection string) string {
-	for part := range strings.SplitSeq(connection, ";") {
-		name, value, _ := strings.Cut(part, "=")
-		if u, err := url.Parse(strings.TrimSpace(value)); strings.EqualFold(strings.TrimSpace(name), "Endpoint") && err == nil {
-			return u.Host
-		}
+	parts, _ := partsOf(connection)
+	u, err := url.Parse(parts["Endpoint"])
+	if err != nil || u.Host == "" {
+		return "an unknown place"
 	}
-	return "an unknown place"
+	return u.Host
 }
 
 // GoString keeps the connection string out of %#v.
@@ -102,23 +101,34 @@ var serviceBusParts = []string{
 	"Endpoint", "SharedAccessKeyName", "SharedAccessKey", "SharedAccessSignature", "EntityPath", "UseDevelopmentEmulator",
 }
 
-// checkServiceBusString returns what is wrong with a connection string, as
-// ends of sentences that repeat nothing of it.
-func checkServiceBusString(text string) (problems []string) {
-	wrong := func(format string, args ...any) {
-		problems = append(problems, fmt.Sprintf(format, args...))
-	}
-	parts := make(map[string]string)
+// partsOf takes a connection string apart, and tells which parts are there
+// twice.
+func partsOf(text string) (parts map[string]string, twice []string) {
+	parts = make(map[string]string)
 	for part := range strings.SplitSeq(strings.TrimRight(text, ";"), ";") {
 		name, value, _ := strings.Cut(part, "=")
 		known := slices.IndexFunc(serviceBusParts, func(p string) bool { return strings.EqualFold(p, strings.TrimSpace(name)) })
 		if known < 0 {
 			continue // a part that clients of Service Bus may ignore
 		}
-		if _, twice := parts[serviceBusParts[known]]; twice {
-			wrong("has %s twice", serviceBusParts[known])
+		name = serviceBusParts[known]
+		if _, there := parts[name]; there {
+			twice = append(twice, name)
 		}
-		parts[serviceBusParts[known]] = strings.TrimSpace(value)
+		parts[name] = strings.TrimSpace(value)
+	}
+	return parts, twice
+}
+
+// checkServiceBusString returns what is wrong with a connection string, as
+// ends of sentences that repeat nothing of it.
+func checkServiceBusString(text string) (problems []string) {
+	wrong := func(format string, args ...any) {
+		problems = append(problems, fmt.Sprintf(format, args...))
+	}
+	parts, twice := partsOf(text)
+	for _, name := range twice {
+		wrong("has %s twice", name)
 	}
 	endpoint, given := parts["Endpoint"]
 	switch {
