@@ -265,19 +265,7 @@ func TestStrangeMessages(t *testing.T) {
 		d, _ := listen(t, s)
 		within(t, 2*time.Second, "subscribed", d.isUp)
 
-		clients, err := Bus{ConnectionString: contoso}.open(inProcess(b))
-		if err != nil {
-			t.Fatal(err)
-		}
-		client, err := clients.connect(promptly)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer client.close()
-		sender, err := client.NewSender(topic, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, sender := stranger(t, b)
 		poison := map[string]any{"DeadLetterReason": int64(5)} // the SDK panics on that
 		for i, m := range []*azservicebus.Message{
 			{},

@@ -172,19 +172,7 @@ func TestDeafReceiver(t *testing.T) {
 		within(t, time.Second, "noticed", func() bool { return !d.isUp() })
 		b.Heal()
 
-		clients, err := Bus{ConnectionString: contoso}.open(inProcess(b))
-		if err != nil {
-			t.Fatal(err)
-		}
-		client, err := clients.connect(promptly)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer client.close()
-		sender, err := client.NewSender(topic, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		client, sender := stranger(t, b)
 		if err := sender.SendMessage(t.Context(), &azservicebus.Message{Body: encodeSignal(release, ourStore)}, nil); err != nil {
 			t.Fatal(err)
 		}

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/google/go-cmp/cmp"
 
 	"kennel/gate"
@@ -60,6 +61,25 @@ func openSignals(t *testing.T, o *BusOptions) *Signals {
 	}
 	t.Cleanup(s.Close)
 	return s
+}
+
+// stranger is somebody else on the bus, who may send to the topic.
+func stranger(t *testing.T, b *devbus.Broker) (*busClient, *azservicebus.Sender) {
+	t.Helper()
+	clients, err := Bus{ConnectionString: contoso}.open(inProcess(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := clients.connect(promptly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.close)
+	sender, err := client.NewSender(topic, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client, sender
 }
 
 // diary is a listener that writes everything down.

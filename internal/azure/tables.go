@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
@@ -185,7 +186,7 @@ func (t *Table) Submit(ctx context.Context, writes []channels.Write) ([]string, 
 
 func (t *Table) send(ctx context.Context, writes []channels.Write) ([]string, error) {
 	for _, w := range writes {
-		if w.Verb != channels.Insert && w.If != channels.AnyVersion && !version.MatchString(w.If) {
+		if w.Verb != channels.Insert && w.If != channels.AnyVersion && !version().MatchString(w.If) {
 			return nil, channels.ErrChanged // no row ever had such a version, and the service calls it malformed
 		}
 	}
@@ -197,7 +198,9 @@ func (t *Table) send(ctx context.Context, writes []channels.Write) ([]string, er
 }
 
 // version matches what the service writes: W/"datetime'2026-01-02T03%3A04%3A05.678Z'".
-var version = regexp.MustCompile(`^W/"datetime'[^'"\x00-\x20\x7f]+'"$`)
+var version = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^W/"datetime'[^'"\x00-\x20\x7f]+'"$`)
+})
 
 func (t *Table) sendOne(ctx context.Context, w channels.Write) (version string, err error) {
 	entity, err := json.Marshal(entity(w))
