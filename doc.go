@@ -29,6 +29,7 @@
 //     Azure both run them, the latter on a real Azurite.
 //   - internal/devbus: a Service Bus-compatible broker for tests and laptops.
 //   - internal/plant: puts bugs into the source, which tests have to catch.
+//   - internal/chance: the random numbers of simulations, from a seed.
 //   - internal/customhandler: the wire between the Functions host and a custom
 //     handler, in both directions.
 //   - internal/config: the environment, turned into one checked struct.

@@ -28,6 +28,7 @@ var layers = map[string][]string{
 
 	"internal/azure":         {"kennel/channels", "kennel/gate", "kennel/ids", azureSDK, "github.com/Azure/go-amqp"}, // whose errors the SDK hands through
 	"internal/azurite":       {},
+	"internal/chance":        {},
 	"internal/config":        {},
 	"internal/customhandler": {},
 	"internal/devbus":        {},

@@ -4,36 +4,34 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/fnv"
-	"math/rand/v2"
-	"sync"
 	"time"
 
 	"kennel/gate"
+	"kennel/internal/chance"
 	"kennel/internal/memory"
 )
 
 // fate makes one request in three go wrong, while things do.
 func (s *simulation) fate(c memory.Call) memory.Fate {
 	chance := s.chance("request", int(c.N))
-	f := memory.Fate{Delay: chance.upTo(roundTrip / 2), Back: chance.upTo(roundTrip / 2)}
+	f := memory.Fate{Delay: chance.UpTo(roundTrip / 2), Back: chance.UpTo(roundTrip / 2)}
 	if !s.faulty || !time.Now().Before(s.calm) {
 		return f
 	}
 	lost := errors.New("connection reset")
-	switch chance.below(24) {
+	switch chance.Below(24) {
 	case 0:
 		f.Err = lost // carried out, answer lost
 	case 1:
 		f.Err, f.Lost = lost, true // never arrived
 	case 2:
-		f.Err, f.After = lost, chance.upTo(3*time.Second) // arrives when nobody expects it
+		f.Err, f.After = lost, chance.UpTo(3*time.Second) // arrives when nobody expects it
 	case 3:
 		f.Lost = true // a black hole
 	case 4:
 		f.Err, f.Lost = memory.ErrBusy, true
 	case 5:
-		f.Delay = chance.upTo(2 * callTimeout) // slower than the caller's patience
+		f.Delay = chance.UpTo(2 * callTimeout) // slower than the caller's patience
 	case 6:
 		f.Err, f.Lost = errors.New("forbidden"), true
 	case 7:
@@ -51,27 +49,27 @@ func (s *simulation) signalFate(listener int, _ gate.Signal) memory.SignalFate {
 	c := s.chance(fmt.Sprint("signal to ", listener), s.posted[listener])
 	s.mu.Unlock()
 	return memory.SignalFate{
-		Lost:  s.ways == silent || c.below(8) == 0,
-		Twice: c.below(8) == 0,
-		Delay: c.upTo([]time.Duration{50 * time.Millisecond, 50 * time.Millisecond, longestSignal}[c.below(3)]),
+		Lost:  s.ways == silent || c.Below(8) == 0,
+		Twice: c.Below(8) == 0,
+		Delay: c.UpTo([]time.Duration{50 * time.Millisecond, 50 * time.Millisecond, longestSignal}[c.Below(3)]),
 	}
 }
 
 // vandal does what people do, and puts it right again while faults last.
 func (s *simulation) vandal() {
 	c := s.chance("vandal", 0)
-	time.Sleep(c.upTo(time.Until(s.calm) / 2))
-	switch c.below(4) {
+	time.Sleep(c.UpTo(time.Until(s.calm) / 2))
+	switch c.Below(4) {
 	case 0, 1:
 		good, ok := s.store.Get("start")
 		if !ok {
 			return
 		}
-		s.store.Set("start", nonsense[c.below(len(nonsense))])
-		if c.below(2) == 0 {
-			s.change(s.procs[0], c.below(2) == 0, gate.Change{By: "vandal", Reason: "repair", Force: true})
+		s.store.Set("start", nonsense[c.Below(len(nonsense))])
+		if c.Below(2) == 0 {
+			s.change(s.procs[0], c.Below(2) == 0, gate.Change{By: "vandal", Reason: "repair", Force: true})
 		}
-		if time.Sleep(c.upTo(time.Until(s.calm))); s.broken() {
+		if time.Sleep(c.UpTo(time.Until(s.calm))); s.broken() {
 			s.store.Set("start", good.Text) // the same as before again
 		}
 	case 2:
@@ -101,10 +99,10 @@ var nonsense = []string{
 // noise sends signals that say nothing, or nothing that is so.
 func (s *simulation) noise() {
 	c := s.chance("noise", 0)
-	for range c.below(6) {
-		time.Sleep(c.upTo(4 * time.Second))
+	for range c.Below(6) {
+		time.Sleep(c.UpTo(4 * time.Second))
 		signal := gate.Signal{Gate: "start", Generation: 9, Released: true, At: time.Now(), By: "nobody"}
-		switch c.below(5) {
+		switch c.Below(5) {
 		case 0:
 			signal = gate.Signal{}
 		case 1:
@@ -122,7 +120,7 @@ func (s *simulation) noise() {
 
 // sever cuts everybody off from signals, for good.
 func (s *simulation) sever() {
-	time.Sleep(s.chance("sever", 0).upTo(calmBy))
+	time.Sleep(s.chance("sever", 0).UpTo(calmBy))
 	s.cut = time.Now()
 	s.signals.Break()
 }
@@ -131,35 +129,12 @@ func (s *simulation) sever() {
 func (s *simulation) flap() {
 	c := s.chance("flap", 0)
 	for time.Now().Before(s.calm) {
-		time.Sleep(c.upTo(4 * time.Second))
+		time.Sleep(c.UpTo(4 * time.Second))
 		s.signals.Break()
-		time.Sleep(c.upTo(4 * time.Second))
+		time.Sleep(c.UpTo(4 * time.Second))
 		s.signals.Mend()
 	}
 }
 
-// chance is one source of random numbers.
-type chance struct {
-	mu  sync.Mutex
-	rng *rand.Rand
-}
-
-func (s *simulation) chance(of string, i int) *chance {
-	h := fnv.New64a()
-	fmt.Fprintf(h, "%s/%d", of, i)
-	return &chance{rng: rand.New(rand.NewPCG(s.seed, h.Sum64()))}
-}
-
-// below and upTo draw a number, the latter a little above zero: no two events
-// of a simulation are to fall into the same instant.
-func (c *chance) below(n int) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.rng.IntN(n)
-}
-
-func (c *chance) upTo(d time.Duration) time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return 1 + time.Duration(c.rng.Int64N(max(1, int64(d))))
-}
+// chance returns the source of random numbers of one who takes part.
+func (s *simulation) chance(of string, i int) *chance.Source { return chance.New(s.seed, of, i) }

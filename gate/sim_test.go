@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"kennel/gate"
+	"kennel/internal/chance"
 	"kennel/internal/memory"
 )
 
@@ -121,15 +122,15 @@ type vigil struct {
 func simulate(t *testing.T, seed uint64) verdict {
 	s := &simulation{t: t, seed: seed, posted: make(map[int]int), changes: make(map[string]error)}
 	c := s.chance("world", 0)
-	s.ways = ways(c.below(int(allWays)))
-	s.faulty = c.below(2) == 0
-	s.calm = time.Now().Add(c.upTo(calmBy))
+	s.ways = ways(c.Below(int(allWays)))
+	s.faulty = c.Below(2) == 0
+	s.calm = time.Now().Add(c.UpTo(calmBy))
 	s.store = memory.NewGates(&memory.Options{Fate: s.fate, Police: func(problem string) { t.Error(problem) }})
-	s.signals = memory.NewSignals(&memory.SignalOptions{Fate: s.signalFate, Connect: c.upTo(2 * time.Second)})
+	s.signals = memory.NewSignals(&memory.SignalOptions{Fate: s.signalFate, Connect: c.UpTo(2 * time.Second)})
 
 	ctx, stop := context.WithCancel(t.Context())
 	var running, acting sync.WaitGroup
-	for i := range 1 + c.below(3) {
+	for i := range 1 + c.Below(3) {
 		g := s.newGates(fmt.Sprintf("%d-process-%d", seed, i))
 		s.procs = append(s.procs, g)
 		running.Go(func() {
@@ -139,7 +140,7 @@ func simulate(t *testing.T, seed uint64) verdict {
 			}
 		})
 	}
-	for i := range 1 + c.below(3) {
+	for i := range 1 + c.Below(3) {
 		running.Go(func() { s.waiter(ctx, s.chance("waiter", i)) })
 	}
 	switch s.ways {
@@ -154,7 +155,7 @@ func simulate(t *testing.T, seed uint64) verdict {
 		acting.Go(s.vandal)
 	}
 	acting.Go(s.noise)
-	for i := range 1 + c.below(2) {
+	for i := range 1 + c.Below(2) {
 		acting.Go(func() { s.administrator(fmt.Sprint("admin ", i), s.chance("admin", i)) })
 	}
 	acting.Wait()
@@ -174,7 +175,7 @@ func (s *simulation) newGates(instance string) *gate.Gates {
 	if err != nil {
 		s.t.Error(err)
 	}
-	g.SetJitter(s.chance("waits of "+instance, 0).upTo)
+	g.SetJitter(s.chance("waits of "+instance, 0).UpTo)
 	return g
 }
 
@@ -182,16 +183,16 @@ func (s *simulation) newGates(instance string) *gate.Gates {
 // over to whichever process answers, as behind a load balancer. It stays with
 // one where a gate may be deleted: a generation does not say of which life it
 // is.
-func (s *simulation) waiter(ctx context.Context, c *chance) {
-	time.Sleep(c.upTo(5 * time.Second))
+func (s *simulation) waiter(ctx context.Context, c *chance.Source) {
+	time.Sleep(c.UpTo(5 * time.Second))
 	v := vigil{from: time.Now(), after: gate.Now}
-	proc := s.procs[c.below(len(s.procs))]
+	proc := s.procs[c.Below(len(s.procs))]
 	for ctx.Err() == nil {
-		wait, cancel := context.WithTimeout(ctx, c.upTo(30*time.Second))
+		wait, cancel := context.WithTimeout(ctx, c.UpTo(30*time.Second))
 		if !s.faulty {
-			proc = s.procs[c.below(len(s.procs))]
+			proc = s.procs[c.Below(len(s.procs))]
 		}
-		w, err := proc.Wait(wait, "start", v.after, c.upTo(20*time.Second))
+		w, err := proc.Wait(wait, "start", v.after, c.UpTo(20*time.Second))
 		cancel()
 		v.until, v.passed, v.shut = time.Now(), w.Passed, !w.State.Released
 		s.mu.Lock()
@@ -212,10 +213,10 @@ func (s *simulation) waiter(ctx context.Context, c *chance) {
 		}
 		s.note(v)
 		v = vigil{from: time.Now(), after: w.Generation}
-		if w.Passed && c.below(3) == 0 {
-			time.Sleep(c.upTo(5 * time.Second))
+		if w.Passed && c.Below(3) == 0 {
+			time.Sleep(c.UpTo(5 * time.Second))
 			v.from = time.Now()
-			if c.below(2) == 0 {
+			if c.Below(2) == 0 {
 				v.after = gate.Now
 			}
 		}
@@ -232,11 +233,11 @@ func (s *simulation) note(v vigil) {
 
 // administrator changes the gate a few times, from a process of its own that
 // does not watch.
-func (s *simulation) administrator(name string, c *chance) {
+func (s *simulation) administrator(name string, c *chance.Source) {
 	g := s.newGates(name)
-	for i := range 1 + c.below(4) {
-		time.Sleep(c.upTo(4 * time.Second))
-		s.change(g, c.below(3) > 0, gate.Change{By: name, Reason: fmt.Sprint(name, ", change ", i)})
+	for i := range 1 + c.Below(4) {
+		time.Sleep(c.UpTo(4 * time.Second))
+		s.change(g, c.Below(3) > 0, gate.Change{By: name, Reason: fmt.Sprint(name, ", change ", i)})
 	}
 }
 
@@ -258,10 +259,10 @@ func (s *simulation) change(g *gate.Gates, release bool, c gate.Change) {
 // the time they may take.
 func (s *simulation) finish() {
 	c := s.chance("last", 0)
-	time.Sleep(max(0, time.Until(s.calm)) + c.upTo(3*time.Second))
+	time.Sleep(max(0, time.Until(s.calm)) + c.UpTo(3*time.Second))
 	g := s.newGates("last")
 	s.change(g, false, gate.Change{By: "last", Reason: "close"})
-	time.Sleep(c.upTo(2 * time.Second))
+	time.Sleep(c.UpTo(2 * time.Second))
 	s.change(g, true, gate.Change{By: "last", Reason: "release"})
 	time.Sleep(s.bound(time.Now()) + time.Second)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"hash/fnv"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"kennel/ids"
+	"kennel/internal/chance"
 	"kennel/internal/memory"
 )
 
@@ -74,11 +74,11 @@ func simulate(t *testing.T, seed uint64) *simulation {
 	s := &simulation{t: t, seed: seed, issued: make(map[int64]int)}
 	chance := s.chance("world", 0)
 	s.store = memory.NewSequences(&memory.Options{Fate: s.fate, Police: func(problem string) { t.Error(problem) }})
-	if chance.below(3) == 0 {
-		s.store.Set("orders", strconv.Itoa(1+chance.below(1000))+[]string{"", "\n", "\r\n"}[chance.below(3)])
+	if chance.Below(3) == 0 {
+		s.store.Set("orders", strconv.Itoa(1+chance.Below(1000))+[]string{"", "\n", "\r\n"}[chance.Below(3)])
 	}
 	var nodes sync.WaitGroup
-	for i := range 3 + chance.below(6) {
+	for i := range 3 + chance.Below(6) {
 		nodes.Go(func() { s.node(i) })
 	}
 	nodes.Go(s.vandal)
@@ -90,11 +90,11 @@ func simulate(t *testing.T, seed uint64) *simulation {
 // node draws numbers in one or more lives.
 func (s *simulation) node(i int) {
 	chance := s.chance("node", i)
-	for life := range 1 + chance.below(3) {
-		time.Sleep(chance.upTo(2 * time.Second))
-		size := int64(1 + chance.below(20))
+	for life := range 1 + chance.Below(3) {
+		time.Sleep(chance.UpTo(2 * time.Second))
+		size := int64(1 + chance.Below(20))
 		g, err := ids.New(s.store, "orders", &ids.Options{
-			RangeSize: size, MaxRangeSize: size * int64(1+chance.below(8)), Last: 2000,
+			RangeSize: size, MaxRangeSize: size * int64(1+chance.Below(8)), Last: 2000,
 			RangeLasts: 4 * time.Second, CallTimeout: 300 * time.Millisecond,
 		})
 		if err != nil {
@@ -102,14 +102,14 @@ func (s *simulation) node(i int) {
 			return
 		}
 		waits := s.chance("waits of node", 10*i+life)
-		g.SetJitter(waits.upTo)
+		g.SetJitter(waits.UpTo)
 		var callers sync.WaitGroup
-		for caller := range 1 + chance.below(2) {
+		for caller := range 1 + chance.Below(2) {
 			callers.Go(func() { s.draw(i, s.chance("caller of node", 100*i+10*life+caller), g) })
 		}
 		callers.Wait()
 		ctx, cancel := context.WithTimeout(s.t.Context(), time.Second)
-		if chance.below(2) == 0 {
+		if chance.Below(2) == 0 {
 			cancel() // the nearest thing to a kill: no request more, nothing given back
 		}
 		g.Close(ctx)
@@ -120,21 +120,21 @@ func (s *simulation) node(i int) {
 	}
 }
 
-func (s *simulation) draw(i int, chance *chance, g *ids.Generator) {
-	for range 1 + chance.below(10) {
-		ctx, cancel := context.WithTimeout(s.t.Context(), chance.upTo(4*time.Second))
+func (s *simulation) draw(i int, chance *chance.Source, g *ids.Generator) {
+	for range 1 + chance.Below(10) {
+		ctx, cancel := context.WithTimeout(s.t.Context(), chance.UpTo(4*time.Second))
 		var r ids.Range
 		var err error
-		if chance.below(4) == 0 {
-			r, err = g.Lease(ctx, 1+chance.below(40))
+		if chance.Below(4) == 0 {
+			r, err = g.Lease(ctx, 1+chance.Below(40))
 		} else {
 			r.First, err = g.Next(ctx)
 			r.Last = r.First
 		}
 		cancel()
 		s.record(i, r, err)
-		if chance.below(3) == 0 {
-			time.Sleep(chance.upTo(time.Second))
+		if chance.Below(3) == 0 {
+			time.Sleep(chance.UpTo(time.Second))
 		}
 	}
 }
@@ -162,69 +162,46 @@ func (s *simulation) record(i int, r ids.Range, err error) {
 // it right again.
 func (s *simulation) vandal() {
 	chance := s.chance("vandal", 0)
-	if chance.below(2) == 0 {
+	if chance.Below(2) == 0 {
 		return
 	}
-	time.Sleep(chance.upTo(4 * time.Second))
+	time.Sleep(chance.UpTo(4 * time.Second))
 	good, ok := s.store.Get("orders")
 	if !ok {
 		return
 	}
 	bad := []string{"12x", "", "-5", "0x10", "9223372036854775808", " 7", "1e3", "７"}
-	s.store.Set("orders", bad[chance.below(len(bad))])
-	time.Sleep(chance.upTo(2 * time.Second))
+	s.store.Set("orders", bad[chance.Below(len(bad))])
+	time.Sleep(chance.UpTo(2 * time.Second))
 	s.store.Set("orders", good.Text)
 }
 
 // fate makes one request in four go wrong.
 func (s *simulation) fate(call memory.Call) memory.Fate {
 	chance := s.chance("request", int(call.N))
-	f := memory.Fate{Delay: chance.upTo(50 * time.Millisecond), Back: chance.upTo(50 * time.Millisecond)}
+	f := memory.Fate{Delay: chance.UpTo(50 * time.Millisecond), Back: chance.UpTo(50 * time.Millisecond)}
 	lost := errors.New("connection reset")
-	switch chance.below(28) {
+	switch chance.Below(28) {
 	case 0:
 		f.Err = lost // carried out, answer lost
 	case 1:
 		f.Err, f.Lost = lost, true // never arrived
 	case 2:
-		f.Err, f.After = lost, chance.upTo(3*time.Second) // arrives when nobody expects it
+		f.Err, f.After = lost, chance.UpTo(3*time.Second) // arrives when nobody expects it
 	case 3:
 		f.Lost = true // a black hole
 	case 4:
 		f.Err, f.Lost = memory.ErrBusy, true
 	case 5:
-		f.Delay = chance.upTo(2 * time.Second) // slower than the caller's patience
+		f.Delay = chance.UpTo(2 * time.Second) // slower than the caller's patience
 	case 6:
 		f.Err, f.Lost = ids.ErrChanged, true // a conflict that was none
 	}
 	return f
 }
 
-// chance is one source of random numbers.
-type chance struct {
-	mu  sync.Mutex
-	rng *rand.Rand
-}
-
-func (s *simulation) chance(of string, i int) *chance {
-	h := fnv.New64a()
-	fmt.Fprint(h, of, i)
-	return &chance{rng: rand.New(rand.NewPCG(s.seed, h.Sum64()))}
-}
-
-// below and upTo draw a number, the latter a little above zero: no two events
-// of a simulation are to fall into the same instant.
-func (c *chance) below(n int) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.rng.IntN(n)
-}
-
-func (c *chance) upTo(d time.Duration) time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return 1 + time.Duration(c.rng.Int64N(int64(d)))
-}
+// chance returns the source of random numbers of one who takes part.
+func (s *simulation) chance(of string, i int) *chance.Source { return chance.New(s.seed, of, i) }
 
 func TestMain(m *testing.M) {
 	flag.Parse()
