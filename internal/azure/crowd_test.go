@@ -1,11 +1,15 @@
 package azure
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
-	"runtime"
+	"io"
+	"net/http/httptest"
+	"os"
+	"os/exec"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,142 +22,44 @@ import (
 )
 
 const (
-	processes = 50
-	waiters   = 20 // of each process
+	members = 50
+	waiters = 20 // of each member
 )
 
-// BenchmarkRelease releases a thousand who wait behind fifty processes, each
-// with a connection of its own to a bus over TCP, and compares that with what
-// the bus takes to reach fifty bare subscribers: alone, and each with as many
-// goroutines to wake.
+// BenchmarkRelease releases a thousand who wait in fifty processes, each with
+// a connection of its own to a bus over TCP, and compares that with what the
+// bus takes to reach fifty processes that do nothing but subscribe.
 func BenchmarkRelease(b *testing.B) {
 	for b.Loop() {
 		const rounds = 41
-		bus, err := devbus.Listen(nil)
-		if err != nil {
-			b.Fatal(err)
-		}
-		alone, waking := newBareCrowd(b, bus, "alone", 0), newBareCrowd(b, bus, "waking", waiters)
-		crowd := newCrowd(b, bus)
-		alone.signal()
-		waking.signal()
-		crowd.release(b)
-		var fanOut, wakeUp, ours []float64
+		c := newCrowd(b)
+		c.signal(b)
+		c.release(b)
+		var fanOut, ours, ratio []float64
 		for range rounds {
-			base, woken, took := alone.signal(), waking.signal(), crowd.release(b)
-			fanOut = append(fanOut, float64(took)/float64(base))
-			wakeUp = append(wakeUp, float64(took)/float64(woken))
+			base, took := c.signal(b), c.release(b)
+			fanOut = append(fanOut, base.Seconds()*1000)
 			ours = append(ours, took.Seconds()*1000)
+			ratio = append(ratio, float64(took)/float64(base))
 		}
-		for _, of := range [][]float64{fanOut, wakeUp, ours} {
+		for _, of := range [][]float64{fanOut, ours, ratio} {
 			slices.Sort(of)
 		}
-		b.Logf("figure: from a release to the last of 1,000 waiters behind 50 processes (%.1f ms) | %.2f × the bus's own fan-out | ≤ 1.5 ×",
-			ours[rounds/2], fanOut[rounds/2])
-		b.Logf("figure: … if its 50 subscribers have 1,000 goroutines to wake, too | %.2f × that | none", wakeUp[rounds/2])
-		crowd.stop()
-		alone.stop()
-		waking.stop()
-		bus.Close()
+		b.Logf("figure: from a release to the last of 1,000 waiters in 50 processes (%.1f ms) | %.2f × the bus's own fan-out to 50 processes (%.1f ms) | ≤ 1.5 ×",
+			ours[rounds/2], ratio[rounds/2], fanOut[rounds/2])
+		c.stop(b)
 	}
 }
 
-// bareCrowd is fifty subscribers that do nothing but wake those behind them.
-type bareCrowd struct {
-	b      *testing.B
-	sender *azservicebus.Sender
-	behind int
-	heard  chan struct{} // gets one from each subscriber, and from each behind it
-	wake   [processes]chan struct{}
-	stop   func()
-}
-
-func newBareCrowd(b *testing.B, bus *devbus.Local, topic string, behind int) *bareCrowd {
-	b.Helper()
-	if err := bus.CreateTopic(topic, nil); err != nil {
-		b.Fatal(err)
-	}
-	c := &bareCrowd{b: b, behind: behind, heard: make(chan struct{}, processes*(1+behind))}
-	var clients []*azservicebus.Client
-	dial := func() *azservicebus.Client {
-		client, err := azservicebus.NewClientFromConnectionString(bus.ConnectionString(), nil)
-		if err != nil {
-			b.Fatal(err)
-		}
-		clients = append(clients, client)
-		return client
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var listening sync.WaitGroup
-	for i := range processes {
-		name := fmt.Sprint("s", i)
-		if err := bus.CreateSubscription(topic, name, nil); err != nil {
-			b.Fatal(err)
-		}
-		r, err := dial().NewReceiverForSubscription(topic, name, &azservicebus.ReceiverOptions{ReceiveMode: azservicebus.ReceiveModeReceiveAndDelete})
-		if err != nil {
-			b.Fatal(err)
-		}
-		listening.Go(func() {
-			for ctx.Err() == nil {
-				messages, _ := r.ReceiveMessages(ctx, 1, nil)
-				for range messages {
-					close(c.wake[i])
-					c.heard <- struct{}{}
-				}
-			}
-		})
-	}
-	sender, err := dial().NewSender(topic, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	c.sender = sender
-	c.stop = func() {
-		cancel()
-		listening.Wait()
-		for _, client := range clients {
-			client.Close(context.Background())
-		}
-	}
-	return c
-}
-
-// signal returns how long it takes until all have heard one message.
-func (c *bareCrowd) signal() time.Duration {
-	c.b.Helper()
-	var sleeping sync.WaitGroup
-	for i := range c.wake {
-		wake := make(chan struct{})
-		c.wake[i] = wake
-		for range c.behind {
-			sleeping.Add(1)
-			go func() {
-				sleeping.Done()
-				<-wake
-				c.heard <- struct{}{}
-			}()
-		}
-	}
-	sleeping.Wait()
-	runtime.GC() // of what the rounds before have left
-	began := time.Now()
-	if err := c.sender.SendMessage(c.b.Context(), &azservicebus.Message{Body: encodeSignal(release, ourStore)}, nil); err != nil {
-		c.b.Fatal(err)
-	}
-	for range processes * (1 + c.behind) {
-		<-c.heard
-	}
-	return time.Since(began)
-}
-
-// crowd is fifty processes with twenty waiters each, and an administrator
-// beside them.
+// crowd is fifty members, each a process, and beside them the bus, one who
+// sends to their bare subscriptions, and an administrator of their gate.
 type crowd struct {
-	processes     []*gate.Gates
+	members       []*exec.Cmd
+	commands      []io.WriteCloser
+	said          chan memberSays
+	sender        *azservicebus.Sender
 	administrator *gate.Gates
 	store         *committed
-	stop          func()
 }
 
 // committed notes when the store last said yes to a change.
@@ -171,76 +77,150 @@ func (c *committed) Replace(ctx context.Context, name string, old, next gate.Fla
 	return f, err
 }
 
-func newCrowd(b *testing.B, bus *devbus.Local) *crowd {
+const bareTopic = "bare"
+
+func newCrowd(b *testing.B) *crowd {
 	b.Helper()
-	if err := bus.CreateTopic(topic, nil); err != nil {
+	bus, err := devbus.Listen(nil)
+	if err != nil {
 		b.Fatal(err)
 	}
-	c := &crowd{store: &committed{Store: memory.NewGates(nil)}}
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	var opened []*Signals
-	open := func() *gate.Gates {
-		s, err := Bus{ConnectionString: bus.ConnectionString()}.OpenSignals(topic, ourStore, nil)
-		if err != nil {
+	b.Cleanup(bus.Close)
+	for _, name := range []string{topic, bareTopic} {
+		if err := bus.CreateTopic(name, nil); err != nil {
 			b.Fatal(err)
 		}
-		opened = append(opened, s)
-		g, err := gate.New(c.store, &gate.Options{Signals: s})
-		if err != nil {
+	}
+	store := memory.NewGates(nil)
+	web := httptest.NewServer(serveGate(store))
+	b.Cleanup(web.Close)
+	c := &crowd{said: make(chan memberSays, members), store: &committed{Store: store}}
+
+	client, err := azservicebus.NewClientFromConnectionString(bus.ConnectionString(), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { client.Close(context.Background()) })
+	if c.sender, err = client.NewSender(bareTopic, nil); err != nil {
+		b.Fatal(err)
+	}
+	signals, err := Bus{ConnectionString: bus.ConnectionString()}.OpenSignals(topic, ourStore, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(signals.Close)
+	if c.administrator, err = gate.New(c.store, &gate.Options{Signals: signals}); err != nil {
+		b.Fatal(err)
+	}
+	for i := range members {
+		subscription := fmt.Sprint("member-", i)
+		asOurs := &devbus.Settings{AutoDeleteOnIdle: 5 * time.Minute, TimeToLive: time.Minute}
+		if err := bus.CreateSubscription(bareTopic, subscription, asOurs); err != nil {
 			b.Fatal(err)
 		}
-		return g
+		c.start(b, member{Bus: bus.ConnectionString(), Store: web.URL, Subscription: subscription})
 	}
-	for range processes {
-		g := open()
-		running.Go(func() { g.Run(ctx) })
-		c.processes = append(c.processes, g)
-	}
-	c.administrator = open()
-	for _, g := range c.processes {
-		for !g.Hears() {
-			time.Sleep(time.Millisecond)
-		}
-	}
-	c.stop = func() {
-		cancel()
-		running.Wait()
-		for _, s := range opened {
-			s.Close()
-		}
-	}
+	c.hear(b, "ready")
 	return c
+}
+
+// start makes a member of this very program; TestMain sees to it.
+func (c *crowd) start(b *testing.B, m member) {
+	b.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		b.Fatal(err)
+	}
+	text, err := json.Marshal(m)
+	if err != nil {
+		b.Fatal(err)
+	}
+	p := exec.CommandContext(b.Context(), self)
+	p.Env = append(os.Environ(), memberEnv+"="+string(text))
+	p.Stderr = os.Stderr
+	commands, err := p.StdinPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	says, err := p.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := p.Start(); err != nil {
+		b.Fatal(err)
+	}
+	c.members, c.commands = append(c.members, p), append(c.commands, commands)
+	go func() {
+		defer func() { c.said <- memberSays{What: "goodbye"} }()
+		for lines := bufio.NewScanner(says); lines.Scan(); {
+			var said memberSays
+			if err := json.Unmarshal(lines.Bytes(), &said); err != nil {
+				said.What = "nonsense: " + lines.Text()
+			}
+			c.said <- said
+		}
+	}()
+}
+
+// hear waits until all members have said the same, and returns the latest time
+// that they have told.
+func (c *crowd) hear(b *testing.B, what string) (latest time.Time) {
+	b.Helper()
+	for range c.members {
+		said := <-c.said
+		if said.What != what {
+			b.Fatalf("a member of the crowd says %q, want %q", said.What, what)
+		}
+		if said.At.After(latest) {
+			latest = said.At
+		}
+	}
+	return latest
+}
+
+// signal returns how long it takes until all bare subscribers have heard one
+// message, which is a signal as we send it.
+func (c *crowd) signal(b *testing.B) time.Duration {
+	b.Helper()
+	time.Sleep(calm)
+	began := time.Now()
+	if err := c.sender.SendMessage(b.Context(), newSignalMessage(release, ourStore), nil); err != nil {
+		b.Fatal(err)
+	}
+	return c.hear(b, "heard").Sub(began.Round(0))
 }
 
 // release shuts the gate, has a thousand wait, releases it, and returns how
 // long after the store's yes the last has passed.
 func (c *crowd) release(b *testing.B) time.Duration {
 	b.Helper()
-	shut, err := c.administrator.Close(b.Context(), "hounds", gate.Change{By: "bench"})
+	shut, err := c.administrator.Close(b.Context(), crowdGate, gate.Change{By: "bench"})
 	if err != nil {
 		b.Fatal(err)
 	}
-	var waiting sync.WaitGroup
-	last := make([]time.Time, processes*waiters)
-	for i := range last {
-		waiting.Go(func() {
-			waited, err := c.processes[i/waiters].Wait(b.Context(), "hounds", shut.State.Generation, gate.MaxWait)
-			if err != nil || !waited.Passed {
-				b.Errorf("waiter %d: %+v, %v", i, waited, err)
-			}
-			last[i] = time.Now()
-		})
-	}
-	for _, g := range c.processes {
-		for w := g.Watched()["hounds"]; w.Waiting < waiters || !w.Signals; w = g.Watched()["hounds"] {
-			time.Sleep(time.Millisecond)
+	for _, to := range c.commands {
+		if _, err := fmt.Fprintln(to, shut.State.Generation); err != nil {
+			b.Fatal(err)
 		}
 	}
-	runtime.GC()
-	if _, err := c.administrator.Release(b.Context(), "hounds", gate.Change{By: "bench", Reason: "go"}); err != nil {
+	c.hear(b, "waiting")
+	time.Sleep(calm)
+	if _, err := c.administrator.Release(b.Context(), crowdGate, gate.Change{By: "bench", Reason: "go"}); err != nil {
 		b.Fatal(err)
 	}
-	waiting.Wait()
-	return slices.MaxFunc(last, time.Time.Compare).Sub(*c.store.at.Load())
+	return c.hear(b, "passed").Sub(c.store.at.Load().Round(0))
+}
+
+// stop has all members end, and waits for them.
+func (c *crowd) stop(b *testing.B) {
+	b.Helper()
+	for _, to := range c.commands {
+		to.Close()
+	}
+	c.hear(b, "goodbye")
+	for _, p := range c.members {
+		if err := p.Wait(); err != nil {
+			b.Errorf("a member of the crowd: %v", err)
+		}
+	}
 }

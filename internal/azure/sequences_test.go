@@ -1,6 +1,7 @@
 package azure
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -10,7 +11,16 @@ import (
 	"kennel/internal/storetest"
 )
 
-func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
+func TestMain(m *testing.M) {
+	if as := os.Getenv(memberEnv); as != "" {
+		if err := beMember(as); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(storetest.Main(m))
+}
 
 func openBlobs(t *testing.T, o *Options) *Blobs {
 	t.Helper()

@@ -106,12 +106,7 @@ func (s *Signals) send(ctx context.Context, out *outlet, fresh bool, signal gate
 		ctx, cancel = context.WithTimeout(ctx, staleTimeout)
 		defer cancel()
 	}
-	err := out.sender.SendMessage(ctx, &azservicebus.Message{
-		Body:        encodeSignal(signal, s.store),
-		ContentType: to.Ptr("application/json"),
-		MessageID:   to.Ptr(rand.Text()),
-		TimeToLive:  to.Ptr(signalLives),
-	}, nil)
+	err := out.sender.SendMessage(ctx, newSignalMessage(signal, s.store), nil)
 	switch {
 	case err == nil:
 		out.idle.Reset(outletLives)
@@ -125,6 +120,15 @@ func (s *Signals) send(ctx context.Context, out *outlet, fresh bool, signal gate
 	// of its client.
 	s.dropOutlet(out)
 	return err
+}
+
+func newSignalMessage(signal gate.Signal, store string) *azservicebus.Message {
+	return &azservicebus.Message{
+		Body:        encodeSignal(signal, store),
+		ContentType: to.Ptr("application/json"),
+		MessageID:   to.Ptr(rand.Text()),
+		TimeToLive:  to.Ptr(signalLives),
+	}
 }
 
 // takeOutlet returns the connection to publish by, which is made if there is
