@@ -40,11 +40,14 @@ type left struct {
 	at  time.Time
 }
 
-// wait waits at the gate start, and delivers how that ends.
+// wait waits at the gate start, and delivers how that ends: in the end by
+// itself, even if it should have ended before.
 func wait(t testing.TB, g *gate.Gates, after int64, limit time.Duration) <-chan left {
 	c := make(chan left, 1)
 	go func() {
-		w, err := g.Wait(t.Context(), "start", after, limit)
+		ctx, cancel := context.WithTimeout(t.Context(), limit+time.Minute)
+		defer cancel()
+		w, err := g.Wait(ctx, "start", after, limit)
 		c <- left{w, err, time.Now()}
 	}()
 	return c

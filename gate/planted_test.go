@@ -229,7 +229,7 @@ var inWatching = []plantedBug{
 	},
 	{
 		"each signal puts the next look off", "watcher.go",
-		[]string{"w.turned || at.Before(w.at)", "true", "w.turned || wish != w.wished", "true"},
+		[]string{"anew := w.at.IsZero()", "anew := true"},
 		"TestSignalsDoNotPutLooksOff",
 	},
 	{
@@ -249,8 +249,23 @@ var inWatching = []plantedBug{
 	},
 	{
 		"the watcher stays when nobody waits", "watcher.go",
-		[]string{"		if left <= 0 {\n", "		if left <= 0 && false {\n"},
+		[]string{"len(w.waiting) == 0 && now.Sub(w.used)", "false && now.Sub(w.used)", "	if len(w.waiting) == 0 {\n", "	if false {\n"},
 		"TestOneWatcher",
+	},
+	{
+		"only the wait that ends first ends", "watcher.go",
+		[]string{"	if !w.ends.IsZero() {\n		w.end.Reset(w.ends.Sub(now))\n	}\n", ""},
+		"TestWaitsEnd",
+	},
+	{
+		"a short wait ends with a longer one that began before", "watcher.go",
+		[]string{"	if w.ends.IsZero() || p.until.Before(w.ends) {\n", "	if w.ends.IsZero() {\n"},
+		"TestWaitsEnd",
+	},
+	{
+		"after waits have ended, all others are waited for by the last", "watcher.go",
+		[]string{"		case w.ends.IsZero() || p.until.Before(w.ends):\n", "		default:\n"},
+		"TestWaitsEnd",
 	},
 }
 

@@ -113,9 +113,10 @@ func (l listener) listens(up bool) (news bool) {
 	defer l.g.mu.Unlock()
 	news = l.g.up != up || !l.g.listened
 	l.g.up, l.g.listened = up, true
+	now := time.Now()
 	for _, w := range l.g.watchers {
 		w.listens(up)
-		w.rouse()
+		w.plan(now)
 	}
 	return news
 }
@@ -123,11 +124,12 @@ func (l listener) listens(up bool) (news bool) {
 func (l listener) Heard(s Signal) {
 	l.g.mu.Lock()
 	defer l.g.mu.Unlock()
+	now := time.Now()
 	for _, w := range l.g.watchers {
 		if s.Gate == "" || s.Gate == w.gate {
 			w.heard(s)
-			w.letPass()
-			w.rouse()
+			w.letPass(now)
+			w.plan(now)
 		}
 	}
 }

@@ -54,21 +54,18 @@ func (g *Gates) Wait(ctx context.Context, gate string, after int64, limit time.D
 		return Waited{}, fmt.Errorf("%w: a wait of %v: give more than 0, up to %v, and come back", ErrInvalid, limit, MaxWait)
 	}
 	p := &waiter{after: after, done: make(chan struct{})}
-	w, err := g.arrive(gate, p)
+	w, err := g.arrive(gate, p, limit)
 	if err != nil {
 		return Waited{}, fmt.Errorf("wait at gate %q: %w", gate, err)
 	}
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
 	var ended error
 	select {
 	case <-p.done:
 		// Whoever closes it has written the rest before. A crowd that is
 		// released passes here without waiting for a lock.
-		if p.passed {
-			return Waited{Passed: true, Generation: p.saw.Generation, State: p.saw}, nil
+		if p.saw != nil {
+			return Waited{Passed: true, Generation: p.saw.Generation, State: *p.saw}, nil
 		}
-	case <-timer.C:
 	case <-ctx.Done():
 		ended = context.Cause(ctx)
 	}
@@ -81,7 +78,7 @@ func (g *Gates) Wait(ctx context.Context, gate string, after int64, limit time.D
 
 // arrive takes a waiter to the watcher of its gate, which is made if there is
 // none.
-func (g *Gates) arrive(gate string, p *waiter) (*watcher, error) {
+func (g *Gates) arrive(gate string, p *waiter, limit time.Duration) (*watcher, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.stopped {
@@ -100,11 +97,14 @@ func (g *Gates) arrive(gate string, p *waiter) (*watcher, error) {
 		default:
 		}
 	}
+	now := time.Now()
 	if w.came(p) {
-		w.admit(p)
-	} else {
-		w.rouse()
+		w.admit(now, p)
+		return w, nil
 	}
+	p.until = now.Add(limit)
+	w.bound(now, p)
+	w.plan(now)
 	return w, nil
 }
 
@@ -113,10 +113,12 @@ func (g *Gates) arrive(gate string, p *waiter) (*watcher, error) {
 func (g *Gates) leave(w *watcher, p *waiter, ended error) (Waited, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if p.passed {
-		return Waited{Passed: true, Generation: p.saw.Generation, State: p.saw}, nil
+	if p.saw != nil {
+		return Waited{Passed: true, Generation: p.saw.Generation, State: *p.saw}, nil
 	}
-	w.left(p)
+	if ended != nil {
+		w.left(p) // else it was sent away
+	}
 	w.used = time.Now()
 	waited := Waited{Generation: p.after, State: w.state}
 	switch {

@@ -93,6 +93,45 @@ func TestResumedWait(t *testing.T) {
 	})
 }
 
+// Each wait ends when its own time is over, in whatever order they have begun,
+// and also while a look hangs.
+func TestWaitsEnd(t *testing.T) {
+	for _, hangs := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			store := memory.NewGates(&memory.Options{Fate: func(memory.Call) memory.Fate {
+				if hangs {
+					return memory.Fate{Delay: time.Hour}
+				}
+				return memory.Fate{}
+			}})
+			g := running(t, store, &gate.Options{CallTimeout: 100 * time.Second})
+			began := time.Now()
+			waits := make(map[time.Duration]<-chan left)
+			for _, limit := range []time.Duration{50, 10, 11, 190, 30, 200, 60} {
+				limit *= time.Second
+				waits[limit] = wait(t, g, 0, limit)
+				synctest.Wait()
+			}
+			gone, leave := context.WithTimeout(t.Context(), 20*time.Second)
+			defer leave()
+			if _, err := g.Wait(gone, "start", 0, 40*time.Second); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("who has gone before its time: %v, want %v", err, context.DeadlineExceeded)
+			}
+			for limit, c := range waits {
+				l := <-c
+				if took := l.at.Sub(began); took != limit || l.Passed || errors.Is(l.err, gate.ErrUnknown) != hangs {
+					t.Errorf("hangs %t: a wait of %v ended after %v: %+v, %v", hangs, limit, took, l.Waited, l.err)
+				}
+			}
+			again := time.Now()
+			if l := <-wait(t, g, 0, 7*time.Second); l.at.Sub(again) != 7*time.Second {
+				t.Errorf("the wait after all others took %v, want 7 s", l.at.Sub(again))
+			}
+			store.Wait()
+		})
+	}
+}
+
 func TestInvalidWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := running(t, memory.NewGates(nil), nil)

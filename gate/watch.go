@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"time"
 )
 
 // Now, as the generation that a waiter has seen, says that it has seen none:
@@ -58,9 +59,9 @@ type waiter struct {
 	after int64 // passes with a later generation; Now until a look has shown which
 	fresh bool  // a look has begun since it came
 
-	passed bool
-	saw    State         // when it passed
-	done   chan struct{} // closed when it has passed, or when nobody will let it pass any more
+	until time.Time     // its time is over then
+	saw   *State        // when it passed; nil until then, and for ever if it does not
+	done  chan struct{} // closed when it has passed, and when nobody will let it pass any more
 }
 
 // wish is how soon a watch wants to look.
@@ -219,6 +220,9 @@ func (w *watch) pass() (passing []*waiter) {
 	w.waiting = slices.DeleteFunc(w.waiting, func(p *waiter) bool {
 		passes := w.admits(p)
 		if passes {
+			if passing == nil {
+				passing = make([]*waiter, 0, len(w.waiting))
+			}
 			passing = append(passing, p)
 		}
 		return passes

@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -11,70 +12,85 @@ import (
 type watcher struct {
 	watch
 	gates *Gates
-	wake  chan struct{} // the watch has news; size 1
+	timer *time.Timer // wakes run
 
 	pace   pace
-	at     time.Time // of the next look
-	wished wish      // what that was set for
-	turned bool      // a look has ended since, or there was none yet
+	at     time.Time // of the next look; zero until it is planned
+	wished wish      // what that was planned for
 	used   time.Time // when somebody last passed, left or asked
+
+	end  *time.Timer // of the wait that ends first
+	ends time.Time   // when that is; zero if nobody waits
 }
 
 func newWatcher(g *Gates, gate string) *watcher {
-	return &watcher{
-		watch:  watch{gate: gate, state: State{Gate: gate}, stored: State{Gate: gate}, up: g.up},
-		gates:  g,
-		wake:   make(chan struct{}, 1),
-		pace:   newPace(g.opt.Instance, gate, g.opt.PollOften, g.opt.PollRarely),
-		turned: true,
+	w := &watcher{
+		watch: watch{gate: gate, state: State{Gate: gate}, stored: State{Gate: gate}, up: g.up},
+		gates: g,
+		timer: time.NewTimer(MaxWait),
+		pace:  newPace(g.opt.Instance, gate, g.opt.PollOften, g.opt.PollRarely),
 	}
+	w.end = time.AfterFunc(MaxWait, w.endWaits)
+	return w
 }
 
 // run looks whenever it is time to, until nobody has waited for a while.
 func (w *watcher) run(ctx context.Context) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for ctx.Err() == nil {
-		wait, more := w.plan(time.Now())
-		switch {
-		case !more:
+	defer w.timer.Stop()
+	defer w.end.Stop()
+	for {
+		select {
+		case <-w.timer.C:
+		case <-ctx.Done():
 			return
-		case wait <= 0:
+		}
+		due, more := w.due(time.Now())
+		if !more {
+			return
+		}
+		if due {
 			w.look(ctx)
-		default:
-			timer.Reset(wait)
-			select {
-			case <-timer.C:
-			case <-w.wake:
-			case <-ctx.Done():
-			}
 		}
 	}
 }
 
-// plan says how long to sleep; zero is for a look. It reports false when the
+// due says whether it is time to look. It reports false for more when the
 // watcher is no longer needed, and is then none any more.
-func (w *watcher) plan(now time.Time) (wait time.Duration, more bool) {
+func (w *watcher) due(now time.Time) (due, more bool) {
 	w.gates.mu.Lock()
 	defer w.gates.mu.Unlock()
-	if wish := w.wish(); w.turned || wish != w.wished {
+	switch {
+	case len(w.waiting) == 0 && now.Sub(w.used) >= w.gates.opt.Linger:
+		delete(w.gates.watchers, w.gate)
+		return false, false
+	case w.at.After(now):
+		w.plan(now)
+		return false, true
+	}
+	return true, true
+}
+
+// plan sets the timer to when run has something to do. Whoever brings news to
+// the watcher calls it, holding Gates.mu: that wakes no goroutine, which counts
+// when a crowd is released.
+func (w *watcher) plan(now time.Time) {
+	if w.looking {
+		return // whoever looks plans afterwards
+	}
+	anew := w.at.IsZero()
+	if wish := w.wish(); anew || wish != w.wished {
 		// Between two looks news can bring the next one forward, never put it
 		// off.
-		if at := now.Add(w.pace.next(now, wish, w.failed)); w.turned || at.Before(w.at) {
+		if at := now.Add(w.pace.next(now, wish, w.failed)); anew || at.Before(w.at) {
 			w.at = at
 		}
-		w.wished, w.turned = wish, false
+		w.wished = wish
 	}
-	wait = max(0, w.at.Sub(now))
+	wait := w.at.Sub(now)
 	if len(w.waiting) == 0 {
-		left := w.used.Add(w.gates.opt.Linger).Sub(now)
-		if left <= 0 {
-			delete(w.gates.watchers, w.gate)
-			return 0, false
-		}
-		wait = min(wait, left)
+		wait = min(wait, w.used.Add(w.gates.opt.Linger).Sub(now))
 	}
-	return wait, true
+	w.timer.Reset(wait)
 }
 
 // look asks the store and lets those pass who may.
@@ -94,8 +110,10 @@ func (w *watcher) look(ctx context.Context) {
 	before := w.trouble
 	back := w.looked(f, err)
 	after, generation := w.trouble, w.state.Generation
-	w.turned = true
-	w.letPass()
+	now := time.Now()
+	w.letPass(now)
+	w.at = time.Time{}
+	w.plan(now)
 	w.gates.mu.Unlock()
 
 	log := w.gates.opt.Log.With("gate", w.gate)
@@ -111,23 +129,50 @@ func (w *watcher) look(ctx context.Context) {
 }
 
 // letPass lets those pass who may. Its caller holds Gates.mu.
-func (w *watcher) letPass() {
-	for _, p := range w.pass() {
-		w.admit(p)
+func (w *watcher) letPass(now time.Time) {
+	if passing := w.pass(); len(passing) > 0 {
+		w.admit(now, passing...)
 	}
 }
 
-// admit lets one pass. Its caller holds Gates.mu.
-func (w *watcher) admit(p *waiter) {
-	p.passed, p.saw = true, w.state
-	close(p.done)
-	w.used = time.Now()
+// admit lets some pass. Its caller holds Gates.mu.
+func (w *watcher) admit(now time.Time, passing ...*waiter) {
+	saw := w.state
+	for _, p := range passing {
+		p.saw = &saw
+		close(p.done)
+	}
+	w.used = now
 }
 
-// rouse makes run look at its plan again.
-func (w *watcher) rouse() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
+// bound sees to it that a wait ends when its time is over. One timer does it
+// for all who wait: a thousand of them take as long to stop as to pass. Its
+// caller holds Gates.mu.
+func (w *watcher) bound(now time.Time, p *waiter) {
+	if w.ends.IsZero() || p.until.Before(w.ends) {
+		w.ends = p.until
+		w.end.Reset(p.until.Sub(now))
+	}
+}
+
+// endWaits sends those away whose time is over.
+func (w *watcher) endWaits() {
+	w.gates.mu.Lock()
+	defer w.gates.mu.Unlock()
+	now := time.Now()
+	w.ends = time.Time{}
+	w.waiting = slices.DeleteFunc(w.waiting, func(p *waiter) bool {
+		over := !p.until.After(now)
+		switch {
+		case over:
+			close(p.done)
+			w.used = now
+		case w.ends.IsZero() || p.until.Before(w.ends):
+			w.ends = p.until
+		}
+		return over
+	})
+	if !w.ends.IsZero() {
+		w.end.Reset(w.ends.Sub(now))
 	}
 }
