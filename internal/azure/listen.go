@@ -207,12 +207,13 @@ func (e *ear) knock(ctx context.Context, r *azservicebus.Receiver) error {
 func (e *ear) receive(ctx context.Context, r *azservicebus.Receiver, patience time.Duration) (heard bool, _ error) {
 	waiting, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	ask := 1 // the SDK hands a single one over at once, and asks for no more than the bus may send
 	if e.credit == 0 {
-		e.credit = mostCredit
+		e.credit, ask = mostCredit, mostCredit
 	}
 	var messages []*azservicebus.ReceivedMessage
 	err := surviving(func() (err error) {
-		messages, err = r.ReceiveMessages(waiting, e.credit, atOnce)
+		messages, err = r.ReceiveMessages(waiting, ask, atOnce)
 		return err
 	})
 	for _, m := range messages {

@@ -84,23 +84,18 @@ var planted = []struct {
 		"TestStrangeMessages",
 	},
 	{
-		"credit runs dry", "listen.go",
-		[]string{"	if e.credit == 0 {\n", "	if e.credit == 0 && !e.tried {\n"},
-		"TestSignalsReachEverybody",
-	},
-	{
 		"a deaf receiver is believed", "listen.go",
 		[]string{"		return errDeaf\n", "		return nil\n"},
 		"TestDeafReceiver",
 	},
 	{
 		"signals of others are heard", "signaltext.go",
-		[]string{"	case t.Store != store:\n", "	case t.Store != store && false:\n"},
+		[]string{"	if lines[1] != store {\n", "	if false {\n"},
 		"TestOthersSignals",
 	},
 	{
 		"texts of later versions are read like ours", "signaltext.go",
-		[]string{" || t.Version != signalVersion", ""},
+		[]string{" || lines[0] != signalVersion", ""},
 		"TestStrangeMessages",
 	},
 	{

@@ -125,7 +125,7 @@ func (s *Signals) send(ctx context.Context, out *outlet, fresh bool, signal gate
 func newSignalMessage(signal gate.Signal, store string) *azservicebus.Message {
 	return &azservicebus.Message{
 		Body:        encodeSignal(signal, store),
-		ContentType: to.Ptr("application/json"),
+		ContentType: to.Ptr("text/plain; charset=utf-8"),
 		MessageID:   to.Ptr(rand.Text()),
 		TimeToLive:  to.Ptr(signalLives),
 	}

@@ -306,10 +306,19 @@ func TestOpenSignals(t *testing.T) {
 	}
 }
 
+// altered is a signal with one of its lines replaced.
+func altered(line int, by string) []byte {
+	lines := strings.SplitN(string(encodeSignal(release, ourStore)), "\n", signalLines)
+	lines[line] = by
+	return []byte(strings.Join(lines, "\n"))
+}
+
 func FuzzSignal(f *testing.F) {
 	f.Add(encodeSignal(release, ourStore))
-	f.Add([]byte(`{"version":1,"gate":"hounds"}`))
-	f.Add([]byte(`{"version":1,"gate":"hounds","at":"x"}`))
+	for line := range signalLines {
+		f.Add(altered(line, ""))
+	}
+	f.Add(altered(8, "one\ntwo\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		s, ours := decodeSignal(text, ourStore)
 		if !ours || s.Gate == "" {
