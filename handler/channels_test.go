@@ -309,6 +309,7 @@ func TestBadRequestsForChannels(t *testing.T) {
 		{"PUT", path, `{"owner":"` + strings.Repeat("a", 257) + `"}`, "", 400, "bad_owner", "256"},
 		{"PUT", path, `{"owner":"a\u0000"}`, "", 400, "bad_owner", ""},
 		{"POST", path + "/blogs", `{"text":"t","userId":"ann"}`, "", 400, "bad_title", ""},
+		{"POST", path + "/blogs", `{"title":"t","text":null,"userId":"ann"}`, "", 400, "bad_json", "null"},
 		{"POST", path + "/blogs", `{"title":"t","text":"t"}`, "", 400, "bad_userId", ""},
 		{"POST", path + "/blogs", `{"title":"t","text":"` + strings.Repeat("a", 256<<10+1) + `","userId":"ann"}`, "", 400, "bad_text", "262144"},
 		{"POST", path + "/blogs", `{"title":"t","text":"` + strings.Repeat("a", 2<<20) + `","userId":"ann"}`, "", 413, "body_too_large", "1048576"},

@@ -226,6 +226,8 @@ func TestRequestHelpers(t *testing.T) {
 		{"a member twice", "application/json", `{"id":"b","id":"a","qty":3}`, badJSON + `field "id" is there twice`},
 		{"a member in another case", "application/json", `{"ID":"a","qty":3}`, badJSON + `unknown field "ID": names count in this very case`},
 		{"a member in two cases", "application/json", `{"qty":3,"id":"a","Id":"b"}`, badJSON + `unknown field "Id"`},
+		{"a null member", "application/json", `{"id":null,"qty":3}`, badJSON + `field "id" is null: give it a value, or leave it out`},
+		{"null", "application/json", ` null `, badJSON + "it is null, and not an object"},
 		{"a long s", "application/json", `{"id":"a","qty":3,"ſ":1}`, badJSON + "unknown field"},
 	}
 	for _, tt := range tests {

@@ -15,7 +15,8 @@ import (
 )
 
 // What encoding/json lets pass changes what the caller has written without a word: it puts U+FFFD where a text is no
-// text, takes the last of several members with one name, and takes OWNER for owner. Here these are mistakes.
+// text, takes the last of several members with one name, takes OWNER for owner, and null for whatever was there before.
+// Here these are mistakes.
 
 // decodeJSON reads one JSON value into v and refuses what would not be in v as it is in the text.
 func decodeJSON(text []byte, v any) error {
@@ -35,7 +36,12 @@ func decodeJSON(text []byte, v any) error {
 	if at := loneSurrogate(text); at >= 0 {
 		return fmt.Errorf("the escape %s is half a character, and its other half is missing (at byte %d)", text[at:at+6], at)
 	}
-	return checkMembers(json.NewDecoder(bytes.NewReader(text)), membersOf(v))
+	known := membersOf(v)
+	null, err := checkMembers(json.NewDecoder(bytes.NewReader(text)), known)
+	if null && known != nil {
+		return errors.New("it is null, and not an object")
+	}
+	return err
 }
 
 // invalidUTF8 returns where the first byte is that belongs to no character, -1 for nowhere.
@@ -101,36 +107,40 @@ func membersOf(v any) []string {
 	return names
 }
 
-// checkMembers reads one value that is JSON, and refuses objects with several members of one name. The names of the
-// outermost object's members must be among those given, unless that is nil.
-func checkMembers(dec *json.Decoder, known []string) error {
+// checkMembers reads one value that is JSON, says whether it is null, and refuses objects with several members of one
+// name. The outermost object's members must be among those known, unless that is nil, and must not be null.
+func checkMembers(dec *json.Decoder, known []string) (null bool, _ error) {
 	open, err := dec.Token()
 	if err != nil {
-		return err
+		return false, err
 	}
 	if open != json.Delim('{') && open != json.Delim('[') {
-		return nil
+		return open == nil, nil
 	}
 	seen := make(map[string]bool)
 	for dec.More() {
+		name := ""
 		if open == json.Delim('{') {
-			name, err := dec.Token()
+			token, err := dec.Token()
 			if err != nil {
-				return err
+				return false, err
 			}
-			text := name.(string)
+			name = token.(string)
 			switch {
-			case known != nil && !slices.Contains(known, text):
-				return fmt.Errorf("unknown field %q: names count in this very case", text)
-			case seen[text]:
-				return fmt.Errorf("field %q is there twice", text)
+			case known != nil && !slices.Contains(known, name):
+				return false, fmt.Errorf("unknown field %q: names count in this very case", name)
+			case seen[name]:
+				return false, fmt.Errorf("field %q is there twice", name)
 			}
-			seen[text] = true
+			seen[name] = true
 		}
-		if err := checkMembers(dec, nil); err != nil {
-			return err
+		switch null, err := checkMembers(dec, nil); {
+		case err != nil:
+			return false, err
+		case null && known != nil:
+			return false, fmt.Errorf("field %q is null: give it a value, or leave it out", name)
 		}
 	}
 	_, err = dec.Token()
-	return err
+	return false, err
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"slices"
 	"strings"
 )
 
@@ -23,17 +22,6 @@ func RequireBody(r *http.Request) error {
 		"this needs a body, sent with a Content-Length; a chunked one is lost on the way through the Functions host"}
 }
 
-// RequireContentType returns 415 for a body that is of none of the media types, which are in lower case.
-func RequireContentType(r *http.Request, types ...string) error {
-	got := r.Header.Get("Content-Type")
-	media, _, err := mime.ParseMediaType(got)
-	if err == nil && slices.Contains(types, media) {
-		return nil
-	}
-	return &Error{http.StatusUnsupportedMediaType, "unsupported_media_type",
-		fmt.Sprintf("the body's content type is %.128q; this takes %s", got, strings.Join(types, " or "))}
-}
-
 // ReadJSON reads the body, one JSON value of at most limit bytes, into v. It returns 411, 413, 415, or 400 with the
 // place of the mistake. Names that v has no field for are a mistake too, most often a misspelt one; and so is whatever
 // could not be passed on exactly as it was sent.
@@ -41,10 +29,7 @@ func ReadJSON(r *http.Request, limit int64, v any) error {
 	if err := RequireBody(r); err != nil {
 		return err
 	}
-	if err := RequireContentType(r, "application/json"); err != nil {
-		return err
-	}
-	if err := requireUTF8(r); err != nil {
+	if err := requireJSON(r); err != nil {
 		return err
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, limit))
@@ -70,12 +55,19 @@ func ReadJSON(r *http.Request, limit int64, v any) error {
 	return &Error{http.StatusBadRequest, "bad_json", "the body is not the JSON expected here: " + message}
 }
 
-// requireUTF8 returns 415 for a body that says it is text of another encoding: read as UTF-8 it would be another text.
-func requireUTF8(r *http.Request) error {
-	_, params, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if charset, given := params["charset"]; given && !strings.EqualFold(charset, "utf-8") {
-		return &Error{http.StatusUnsupportedMediaType, "unsupported_media_type",
-			fmt.Sprintf("the body's charset is %.128q; JSON is sent as UTF-8 alone", charset)}
+// requireJSON returns 415 for a body that says it is something else than JSON, or text of another encoding: read as
+// UTF-8 it would be another text.
+func requireJSON(r *http.Request) error {
+	got := r.Header.Get("Content-Type")
+	media, params, err := mime.ParseMediaType(got)
+	wrong := ""
+	if err != nil || media != "application/json" {
+		wrong = fmt.Sprintf("the body's content type is %.128q; this takes application/json", got)
+	} else if charset, given := params["charset"]; given && !strings.EqualFold(charset, "utf-8") {
+		wrong = fmt.Sprintf("the body's charset is %.128q; JSON is sent as UTF-8 alone", charset)
+	}
+	if wrong != "" {
+		return &Error{http.StatusUnsupportedMediaType, "unsupported_media_type", wrong}
 	}
 	return nil
 }
