@@ -117,11 +117,16 @@ var planted = []struct {
 		"TestCreateAmidOthers",
 	},
 	{
+		"what cannot be done is all that is tried", "sweep.go",
+		[]string{"return place{q.After, row.Partition, row.Key}, false,", "return place{page: q.After}, false,"},
+		"TestSweepPastWhatFails",
+	},
+	{
 		"deletions that stand still wait for all the rest", "sweep.go",
 		[]string{
 			"		{\"deletions\", Query{Column: stateColumn, Value: string(deleting)}, c.stalled, c.restart, half},\n", "",
 			"c.overdue, c.clear, end},\n", "c.overdue, c.clear, end},\n		{\"deletions\", Query{Column: stateColumn, Value: string(deleting)}, c.stalled, c.restart, half},\n",
-			"		if !all {\n			next.Set(chore.name, after)\n		}\n", "		if !all {\n			next.Set(chore.name, after)\n			break\n		}\n",
+			"		if !all {\n			next[chore.name] = place.values()\n		}\n", "		if !all {\n			next[chore.name] = place.values()\n			break\n		}\n",
 		}, "TestSweepDeletionsFirst",
 	},
 	{

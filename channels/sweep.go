@@ -1,6 +1,7 @@
 package channels
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,9 +54,9 @@ func (c *Channels) Sweep(ctx context.Context, from string) (Swept, error) {
 		{"deletions", Query{Column: stateColumn, Value: string(deleting)}, c.stalled, c.restart, half},
 		{"rest", Query{Column: sweepColumn, Value: sweepYes}, c.overdue, c.clear, end},
 	} {
-		after, all, err := c.do(ctx, chore, at.Get(chore.name), now, &swept)
+		place, all, err := c.do(ctx, chore, placeOf(at[chore.name]), now, &swept)
 		if !all {
-			next.Set(chore.name, after)
+			next[chore.name] = place.values()
 		}
 		if err != nil {
 			errs = append(errs, err)
@@ -74,23 +75,43 @@ type chore struct {
 	until time.Time
 }
 
-// do does a chore, and says whether that is all, or else on which page to go
-// on. That may be the page where time was up: what is done of it is not due any
-// more.
-func (c *Channels) do(ctx context.Context, chore chore, after string, now time.Time, swept *Swept) (next string, all bool, err error) {
+// place is where a chore goes on: on which page, and after which of its rows.
+// Without the row, a few that cannot be dealt with, and take the whole time,
+// would be all that is ever tried.
+type place struct{ page, partition, key string }
+
+func placeOf(values []string) place {
+	if len(values) != 3 {
+		return place{}
+	}
+	return place{values[0], values[1], values[2]}
+}
+
+func (p place) values() []string { return []string{p.page, p.partition, p.key} }
+
+// passed says that a row is up to that place, in the order of a table.
+func (p place) passed(row Row) bool {
+	return cmp.Or(cmp.Compare(row.Partition, p.partition), cmp.Compare(row.Key, p.key)) <= 0
+}
+
+// do does a chore, and says whether that is all, or else where to go on.
+func (c *Channels) do(ctx context.Context, chore chore, from place, now time.Time, swept *Swept) (next place, all bool, err error) {
 	late := func() bool { return ctx.Err() != nil || !time.Now().Before(chore.until) }
 	var errs []error
 	q := chore.q
-	q.Top, q.After = sweepPage, after
+	q.Top, q.After = sweepPage, from.page
 	for {
 		page, err := c.channels.Query(ctx, q)
 		switch {
 		case errors.Is(err, ErrToken):
-			return "", false, fmt.Errorf("sweep channels: %w", err)
+			return place{}, false, fmt.Errorf("sweep channels: %w", err)
 		case err != nil:
-			return q.After, false, fmt.Errorf("sweep channels: %w", errors.Join(append(errs, err)...))
+			return from, false, fmt.Errorf("sweep channels: %w", errors.Join(append(errs, err)...))
 		}
 		for _, row := range page.Rows {
+			if from.passed(row) {
+				continue
+			}
 			rec, err := readRecord(row)
 			if err != nil {
 				errs = append(errs, err)
@@ -103,11 +124,12 @@ func (c *Channels) do(ctx context.Context, chore chore, after string, now time.T
 				errs = append(errs, err)
 			}
 			if late() {
-				return q.After, false, errors.Join(errs...)
+				return place{q.After, row.Partition, row.Key}, false, errors.Join(errs...)
 			}
 		}
-		if q.After = page.Next; q.After == "" || late() {
-			return q.After, q.After == "", errors.Join(errs...)
+		q.After = page.Next
+		if from = (place{page: page.Next}); page.Next == "" || late() {
+			return from, page.Next == "", errors.Join(errs...)
 		}
 	}
 }

@@ -137,6 +137,54 @@ func TestSweepInParts(t *testing.T) {
 	})
 }
 
+// TestSweepPastWhatFails: deletions whose rows cannot be written, and which
+// take all the time there is, do not keep the others from going on.
+func TestSweepPastWhatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld().clone(nil)
+		for i := range 5 {
+			w.dieAt(channels.StepMarked, func(p *process) {
+				p.Create(p.Context(), fmt.Sprint("news", i), "ann")
+				p.Delete(p.Context(), fmt.Sprint("news", i), "")
+			})
+		}
+		time.Sleep(time.Hour)
+		p := channels.New(hanging{w.channels, []string{"news0", "news1"}}, w.blogs, memory.NewOutbox(w.queues, cleanupQueue), nil)
+		failed := 0
+		for from, calls := "", 0; calls == 0 || from != ""; calls++ {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			swept, err := p.Sweep(ctx, from)
+			cancel()
+			if err != nil {
+				failed++
+			}
+			if from = swept.Next; calls == 5 {
+				t.Fatal("the sweep comes to no end")
+			}
+		}
+		if failed != 2 {
+			t.Errorf("%d sweeps have failed, want 2", failed)
+		}
+		if swept := w.sweepAll(t); swept.Restarted != 2 {
+			t.Errorf("swept %+v afterwards, want the two that could not be noted", swept)
+		}
+	})
+}
+
+// hanging is a table in which the rows of some partitions are never written.
+type hanging struct {
+	channels.Table
+	partitions []string
+}
+
+func (h hanging) Submit(ctx context.Context, writes []channels.Write) ([]string, error) {
+	if slices.Contains(h.partitions, writes[0].Row.Partition) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return h.Table.Submit(ctx, writes)
+}
+
 // TestSweepDeletionsFirst: a deletion that stands still does not wait until
 // all the rest was seen.
 func TestSweepDeletionsFirst(t *testing.T) {
