@@ -147,3 +147,28 @@ func TestForcedCloseOpensNothing(t *testing.T) {
 		})
 	}
 }
+
+// A forged signal of the last generation that can be counted does not make a
+// forced gate one that can never be released again.
+func TestForceAfterForgedSignal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := broken(t, func(string) string { return "open the gates!" })
+		signals := memory.NewSignals(nil)
+		g := running(t, store, &gate.Options{Signals: signals})
+		wait(t, g, 2, gate.MaxWait)
+		time.Sleep(time.Minute)
+		forged := gate.Signal{Gate: "start", Generation: gate.MaxGeneration, At: time.Now(), By: "mallory"}
+		if err := signals.Publish(t.Context(), forged); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Millisecond)
+		for _, by := range []gate.Change{{By: "bob", Force: true}, ann} {
+			if got, err := g.Close(t.Context(), "start", by); err != nil {
+				t.Fatalf("close: %+v, %v", got, err)
+			}
+			if got, err := g.Release(t.Context(), "start", ann); err != nil || !got.Changed {
+				t.Fatalf("release: %+v, %v", got, err)
+			}
+		}
+	})
+}

@@ -272,6 +272,11 @@ var inWatching = []plantedBug{
 // inChanging are bugs of those who release and close.
 var inChanging = []plantedBug{
 	{
+		"a forged signal uses up all generations", "admin.go",
+		[]string{"min(w.state.Generation, w.stored.Generation+plausible)", "w.state.Generation"},
+		"TestForceAfterForgedSignal",
+	},
+	{
 		"the write is conditional on a version fetched at write time", "admin.go",
 		[]string{
 			"f, said = g.replace(ctx, c.gate, old, next)", "live, _ := g.load(ctx, c.gate)\nold.Version = live.Version\nf, said = g.replace(ctx, c.gate, old, next)",
