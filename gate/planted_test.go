@@ -239,8 +239,13 @@ var inWatching = []plantedBug{
 	},
 	{
 		"a stop leaves waiters behind", "run.go",
-		[]string{"			close(p.done)\n", "			_ = p\n"},
+		[]string{"			w.sendAway(now, p)\n", "			_, _ = now, p\n"},
 		"TestEndOfWaiting",
+	},
+	{
+		"who is sent away hears of what came afterwards", "wait.go",
+		[]string{"waited, err = *p.waited, p.err\n", "g.mu.Lock()\n		waited, err = *p.waited, p.err\n		waited.State = w.state\n		g.mu.Unlock()\n"},
+		"TestSentAwayDuringRelease",
 	},
 	{
 		"who comes after the stop waits for nobody", "wait.go",
@@ -271,6 +276,11 @@ var inWatching = []plantedBug{
 
 // inChanging are bugs of those who release and close.
 var inChanging = []plantedBug{
+	{
+		"a life of two lines is told", "signal.go",
+		[]string{" && !strings.ContainsFunc(s.Life, unicode.IsControl)", "", "	\"strings\"\n", "", "	\"unicode\"\n", ""},
+		"TestSignalOfLifeByHand",
+	},
 	{
 		"a forged signal uses up all generations", "admin.go",
 		[]string{"min(w.state.Generation, w.stored.Generation+plausible)", "w.state.Generation"},

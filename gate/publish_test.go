@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -125,4 +127,31 @@ func TestOwnWaitersPassAtOnce(t *testing.T) {
 			t.Errorf("%+v, %v, %v after the release, want to pass with it", l.Waited, l.err, l.at.Sub(released))
 		}
 	})
+}
+
+// Of a gate whose life was written by hand, in two lines, a signal tells only
+// that something has happened: it travels as lines of text.
+func TestSignalOfLifeByHand(t *testing.T) {
+	store := broken(t, func(text string) string { return strings.Replace(text, `"life": "`, `"life": "a\n`, 1) })
+	signals := &heard{}
+	got, err := newGates(t, store, &gate.Options{Signals: signals}).Release(t.Context(), "start", ann)
+	if err != nil || !got.Changed {
+		t.Fatalf("release: %+v, %v", got, err)
+	}
+	if want := []gate.Signal{{Gate: "start"}}; !slices.Equal(signals.all, want) {
+		t.Errorf("signals: %+v, want %+v", signals.all, want)
+	}
+}
+
+// heard is a Signals that keeps what is published.
+type heard struct{ all []gate.Signal }
+
+func (h *heard) Publish(_ context.Context, s gate.Signal) error {
+	h.all = append(h.all, s)
+	return nil
+}
+
+func (h *heard) Listen(ctx context.Context, _ gate.Listener) error {
+	<-ctx.Done()
+	return nil
 }

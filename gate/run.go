@@ -58,9 +58,11 @@ func (g *Gates) stop() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.running, g.stopped, g.starting = false, true, nil
+	now := time.Now()
 	for _, w := range g.watchers {
+		w.end.Stop()
 		for _, p := range w.waiting {
-			close(p.done)
+			w.sendAway(now, p)
 		}
 		w.waiting = nil
 	}

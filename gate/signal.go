@@ -2,7 +2,9 @@ package gate
 
 import (
 	"context"
+	"strings"
 	"time"
+	"unicode"
 )
 
 // Signal tells that a gate has been changed: after the store has confirmed it,
@@ -21,14 +23,14 @@ type Signal struct {
 }
 
 // maxLife bounds what a signal makes this process keep; ours have 26
-// characters.
+// characters, all of them letters and digits.
 const maxLife = 64
 
 // whole says that a signal tells everything there is to know of a change, and
 // nothing that no change could have been.
 func (s Signal) whole() bool {
 	year := s.At.UTC().Year()
-	return s.Generation > 0 && s.Generation <= MaxGeneration && len(s.Life) <= maxLife &&
+	return s.Generation > 0 && s.Generation <= MaxGeneration && len(s.Life) <= maxLife && !strings.ContainsFunc(s.Life, unicode.IsControl) &&
 		!s.At.IsZero() && year >= 1 && year <= 9999 &&
 		Change{By: s.By, Reason: s.Reason}.check() == nil
 }

@@ -205,6 +205,9 @@ func (s *simulation) waiter(ctx context.Context, c *chance.Source) {
 		if err != nil && w.Passed {
 			s.t.Errorf("passed with an error: %v", err)
 		}
+		if err == nil && !w.Passed && !s.faulty && w.State.Generation > w.Generation {
+			s.t.Errorf("sent away after %d from a gate that is known to have been released since: %+v", w.Generation, w.State)
+		}
 		if !w.Passed && w.Generation == v.after {
 			if v.after == gate.Now {
 				v.from = time.Now() // it has learned nothing, and comes anew

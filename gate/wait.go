@@ -2,7 +2,6 @@ package gate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 )
@@ -58,22 +57,17 @@ func (g *Gates) Wait(ctx context.Context, gate string, after int64, limit time.D
 	if err != nil {
 		return Waited{}, fmt.Errorf("wait at gate %q: %w", gate, err)
 	}
-	var ended error
+	var waited Waited
 	select {
-	case <-p.done:
-		// Whoever closes it has written the rest before. A crowd that is
-		// released passes here without waiting for a lock.
-		if p.saw != nil {
-			return Waited{Passed: true, Generation: p.saw.Generation, State: *p.saw}, nil
-		}
+	case <-p.done: // a crowd that is released passes here without waiting for a lock
+		waited, err = *p.waited, p.err
 	case <-ctx.Done():
-		ended = context.Cause(ctx)
+		waited, err = g.leave(w, p, context.Cause(ctx))
 	}
-	waited, err := g.leave(w, p, ended)
 	if err != nil {
-		return waited, fmt.Errorf("wait at gate %q: %w", gate, err)
+		err = fmt.Errorf("wait at gate %q: %w", gate, err)
 	}
-	return waited, nil
+	return waited, err
 }
 
 // arrive takes a waiter to the watcher of its gate, which is made if there is
@@ -108,36 +102,20 @@ func (g *Gates) arrive(gate string, p *waiter, limit time.Duration) (*watcher, e
 	return w, nil
 }
 
-// leave ends a wait. Passing has precedence over everything that has ended it
-// at the same time.
-func (g *Gates) leave(w *watcher, p *waiter, ended error) (Waited, error) {
+// leave ends a wait whose caller has gone. How it has ended before has
+// precedence.
+func (g *Gates) leave(w *watcher, p *waiter, why error) (Waited, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if p.saw != nil {
-		return Waited{Passed: true, Generation: p.saw.Generation, State: *p.saw}, nil
+	if p.waited != nil {
+		return *p.waited, p.err
 	}
-	if ended != nil {
-		w.left(p) // else it was sent away
-	}
+	w.left(p)
 	w.used = time.Now()
-	waited := Waited{Generation: p.after, State: w.state}
-	switch {
-	case ended != nil && w.trouble != nil:
-		return waited, fmt.Errorf("%w; the last look at the gate: %w", ended, w.trouble)
-	case ended != nil:
-		return waited, ended
-	case g.stopped:
-		return waited, ErrStopped
-	case errors.Is(w.trouble, ErrCorrupt):
-		return waited, w.trouble
-	case w.trouble != nil:
-		return waited, fmt.Errorf("%w: %w", ErrUnknown, w.trouble)
-	case !g.running:
-		return waited, fmt.Errorf("%w: nobody looks, because the gates are not running yet", ErrUnknown)
-	case !w.known || p.after == Now:
-		return waited, fmt.Errorf("%w: the wait was over before the first look", ErrUnknown)
+	if w.trouble != nil {
+		why = fmt.Errorf("%w; the last look at the gate: %w", why, w.trouble)
 	}
-	return waited, nil
+	return w.unpassed(p), why
 }
 
 // Known returns what the watcher of a gate knows, without asking anybody, and

@@ -132,6 +132,32 @@ func TestWaitsEnd(t *testing.T) {
 	}
 }
 
+// Whoever is sent away in the very moment of a release has either passed, or
+// hears what was known before: with the generation of a release that it has
+// not passed it would come back and miss it.
+func TestSentAwayDuringRelease(t *testing.T) {
+	for range 100 {
+		synctest.Test(t, func(t *testing.T) {
+			s := newScene(t)
+			var waits []<-chan left
+			wait(t, s.gates, 2, time.Second) // the watcher is there
+			synctest.Wait()
+			go func() {
+				time.Sleep(time.Second)
+				s.ear().Heard(whole)
+			}()
+			for range 20 {
+				waits = append(waits, wait(t, s.gates, 2, time.Second))
+			}
+			for _, c := range waits {
+				if l := <-c; l.err != nil || l.Passed != (l.State.Generation == 3) || l.Generation != l.State.Generation {
+					t.Errorf("%+v, %v, want to have passed with generation 3, or to know only 2", l.Waited, l.err)
+				}
+			}
+		})
+	}
+}
+
 func TestInvalidWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := running(t, memory.NewGates(nil), nil)

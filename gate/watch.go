@@ -60,8 +60,10 @@ type waiter struct {
 	fresh bool  // a look has begun since it came
 
 	until time.Time     // its time is over then
-	saw   *State        // when it passed; nil until then, and for ever if it does not
-	done  chan struct{} // closed when it has passed, and when nobody will let it pass any more
+	done  chan struct{} // closed when the wait has ended, with what is below
+
+	waited *Waited // nil until then; shared by those who pass together
+	err    error   // why it was sent away from a gate that is not known to be shut
 }
 
 // wish is how soon a watch wants to look.

@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -137,13 +138,44 @@ func (w *watcher) letPass(now time.Time) {
 
 // admit lets some pass. Its caller holds Gates.mu.
 func (w *watcher) admit(now time.Time, passing ...*waiter) {
-	saw := w.state
+	waited := &Waited{Passed: true, Generation: w.state.Generation, State: w.state}
 	for _, p := range passing {
-		p.saw = &saw
+		p.waited = waited
 		close(p.done)
 	}
 	w.used = now
 }
+
+// sendAway ends the wait of one who does not pass, and is not among the
+// waiting any more. What is known now is the answer, even if more becomes known
+// until the waiter runs: that is for when it comes back. Its caller holds
+// Gates.mu.
+func (w *watcher) sendAway(now time.Time, p *waiter) {
+	waited := w.unpassed(p)
+	p.waited, p.err = &waited, w.whySentAway(p)
+	close(p.done)
+	w.used = now
+}
+
+// whySentAway is nil when the gate is known to be shut. Its caller holds
+// Gates.mu.
+func (w *watcher) whySentAway(p *waiter) error {
+	switch {
+	case w.gates.stopped:
+		return ErrStopped
+	case errors.Is(w.trouble, ErrCorrupt):
+		return w.trouble
+	case w.trouble != nil:
+		return fmt.Errorf("%w: %w", ErrUnknown, w.trouble)
+	case !w.gates.running:
+		return fmt.Errorf("%w: nobody looks, because the gates are not running yet", ErrUnknown)
+	case !w.known || p.after == Now:
+		return fmt.Errorf("%w: the wait was over before the first look", ErrUnknown)
+	}
+	return nil
+}
+
+func (w *watcher) unpassed(p *waiter) Waited { return Waited{Generation: p.after, State: w.state} }
 
 // bound sees to it that a wait ends when its time is over. One timer does it
 // for all who wait: a thousand of them take as long to stop as to pass. Its
@@ -165,8 +197,7 @@ func (w *watcher) endWaits() {
 		over := !p.until.After(now)
 		switch {
 		case over:
-			close(p.done)
-			w.used = now
+			w.sendAway(now, p)
 		case w.ends.IsZero() || p.until.Before(w.ends):
 			w.ends = p.until
 		}
