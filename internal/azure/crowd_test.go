@@ -166,8 +166,14 @@ func (c *crowd) start(b *testing.B, m member) {
 // that they have told.
 func (c *crowd) hear(b *testing.B, what string) (latest time.Time) {
 	b.Helper()
+	late := time.After(time.Minute)
 	for range c.members {
-		said := <-c.said
+		var said memberSays
+		select {
+		case said = <-c.said:
+		case <-late:
+			b.Fatalf("not all members of the crowd say %q within a minute", what)
+		}
 		if said.What != what {
 			b.Fatalf("a member of the crowd says %q, want %q", said.What, what)
 		}

@@ -49,18 +49,27 @@ func beMember(text string) error {
 	if err := json.Unmarshal([]byte(text), &m); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(context.Background())
 	var running sync.WaitGroup
 	defer running.Wait()
-	defer cancel()
-	failed := make(chan error, 2)
+	defer cancel(nil)
+	lines := make(chan string)
+	go func() {
+		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+			lines <- in.Text()
+		}
+		cancel(errDismissed) // or whoever has started us is dead
+	}()
 
 	bare, err := azservicebus.NewClientFromConnectionString(m.Bus, nil)
 	if err != nil {
 		return err
 	}
-	defer bare.Close(context.Background())
+	defer func() {
+		goodbye, cancel := context.WithTimeout(context.Background(), closeWithin)
+		defer cancel()
+		bare.Close(goodbye)
+	}()
 	receiver, err := bare.NewReceiverForSubscription(bareTopic, m.Subscription, &azservicebus.ReceiverOptions{ReceiveMode: azservicebus.ReceiveModeReceiveAndDelete})
 	if err != nil {
 		return err
@@ -68,8 +77,8 @@ func beMember(text string) error {
 	running.Go(func() {
 		for ctx.Err() == nil {
 			messages, err := receiver.ReceiveMessages(ctx, 1, nil)
-			if err != nil && ctx.Err() == nil {
-				failed <- err
+			if err != nil {
+				cancel(err)
 				return
 			}
 			for range messages {
@@ -89,26 +98,15 @@ func beMember(text string) error {
 		return err
 	}
 	running.Go(func() { gates.Run(ctx) })
-	for !gates.Hears() {
-		time.Sleep(time.Millisecond)
+	if err := until(ctx, gates.Hears); err != nil {
+		return err
 	}
 	say("ready", time.Time{})
-
-	lines := make(chan string)
-	go func() {
-		defer close(lines)
-		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-			lines <- in.Text()
-		}
-	}()
 	for {
 		select {
-		case err := <-failed:
-			return err
-		case line, more := <-lines:
-			if !more {
-				return nil
-			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case line := <-lines:
 			after, err := strconv.ParseInt(line, 10, 64)
 			if err != nil {
 				return err
@@ -118,6 +116,21 @@ func beMember(text string) error {
 			}
 		}
 	}
+}
+
+// errDismissed is how a member ends that is not needed any more.
+var errDismissed = errors.New("there is nothing more to do")
+
+// until waits until something is so.
+func until(ctx context.Context, so func() bool) error {
+	for !so() {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(time.Millisecond):
+		}
+	}
+	return nil
 }
 
 // waitTogether waits at the gate with all waiters of this member, and tells
@@ -136,8 +149,11 @@ func waitTogether(ctx context.Context, gates *gate.Gates, after int64) error {
 			errs[i] = err
 		})
 	}
-	for w := gates.Watched()[crowdGate]; w.Waiting < waiters || !w.Signals; w = gates.Watched()[crowdGate] {
-		time.Sleep(time.Millisecond)
+	if err := until(ctx, func() bool {
+		w := gates.Watched()[crowdGate]
+		return w.Waiting == waiters && w.Signals
+	}); err != nil {
+		return err
 	}
 	say("waiting", time.Time{})
 	waiting.Wait()
