@@ -142,7 +142,7 @@ var inWatching = []plantedBug{
 	},
 	{
 		"who comes passes for what was known before", "watch.go",
-		[]string{"	if p.after == Now {\n", "	if p.after == Now && w.state.Released {\n		return true\n	}\n	if p.after == Now {\n"},
+		[]string{"	if p.after == Now || p.ahead {\n", "	if p.after == Now && w.state.Released {\n		return true\n	}\n	if p.after == Now || p.ahead {\n"},
 		"TestLookBeforeTheWaiter",
 	},
 	{
@@ -241,6 +241,21 @@ var inWatching = []plantedBug{
 		"a stop leaves waiters behind", "run.go",
 		[]string{"			w.sendAway(now, p)\n", "			_, _ = now, p\n"},
 		"TestEndOfWaiting",
+	},
+	{
+		"who has seen more waits for the next poll", "watch.go",
+		[]string{"	p.ahead = p.after > w.state.Generation\n", ""},
+		"TestComingFromElsewhere",
+	},
+	{
+		"who has seen more is told of less while no look ends", "watcher.go",
+		[]string{" || p.ahead && p.after > w.state.Generation", ""},
+		"TestComingFromElsewhere",
+	},
+	{
+		"a look that was under way counts for who comes", "watch.go",
+		[]string{"p.ahead = p.ahead && !p.fresh", "p.ahead = false"},
+		"TestLookUnderWay",
 	},
 	{
 		"who is sent away hears of what came afterwards", "wait.go",

@@ -91,3 +91,25 @@ func TestLastGeneration(t *testing.T) {
 		t.Errorf("a release beyond the last is written: %t, %v, want %v", write, err, ErrCorrupt)
 	}
 }
+
+// What a look shows that was under way when a waiter came may be older than
+// what the waiter has seen.
+func TestLookUnderWay(t *testing.T) {
+	w := &watch{gate: "start"}
+	flag := chain(State{Gate: "start", life: "A"}, 2).stored("1")
+	for _, began := range []bool{true, false} { // before the waiter came, after it
+		p := &waiter{after: 5}
+		if began {
+			w.begin()
+		}
+		w.came(p)
+		if !began {
+			w.begin()
+		}
+		w.looked(flag, nil)
+		if p.ahead != began || w.asked != began {
+			t.Errorf("the look began before the waiter came: %t; it is ahead: %t, another look is asked for: %t", began, p.ahead, w.asked)
+		}
+		w.left(p)
+	}
+}

@@ -186,6 +186,8 @@ func (s *simulation) newGates(instance string) *gate.Gates {
 func (s *simulation) waiter(ctx context.Context, c *chance.Source) {
 	time.Sleep(c.UpTo(5 * time.Second))
 	v := vigil{from: time.Now(), after: gate.Now}
+	// Who waits by HTTP comes back with the generation in the state.
+	byHTTP, passed := !s.faulty && c.Below(2) == 0, int64(0)
 	proc := s.procs[c.Below(len(s.procs))]
 	for ctx.Err() == nil {
 		wait, cancel := context.WithTimeout(ctx, c.UpTo(30*time.Second))
@@ -207,6 +209,15 @@ func (s *simulation) waiter(ctx context.Context, c *chance.Source) {
 		}
 		if err == nil && !w.Passed && !s.faulty && w.State.Generation > w.Generation {
 			s.t.Errorf("sent away after %d from a gate that is known to have been released since: %+v", w.Generation, w.State)
+		}
+		if byHTTP && err == nil {
+			w.Generation = w.State.Generation
+		}
+		if w.Passed && !s.faulty {
+			if v.after != gate.Now && w.Generation <= passed {
+				s.t.Errorf("passed generation %d after %d", w.Generation, passed)
+			}
+			passed = w.Generation
 		}
 		if !w.Passed && w.Generation == v.after {
 			if v.after == gate.Now {

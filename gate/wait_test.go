@@ -158,6 +158,39 @@ func TestSentAwayDuringRelease(t *testing.T) {
 	}
 }
 
+// A node passes a release at one process, and waits for the next at another,
+// which has not seen the first yet: with the state that this one answers it
+// comes back, and must not pass the same release again.
+func TestComingFromElsewhere(t *testing.T) {
+	for _, slow := range []time.Duration{0, 700 * time.Millisecond, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			delay := time.Duration(0)
+			store := memory.NewGates(&memory.Options{Fate: func(memory.Call) memory.Fate { return memory.Fate{Delay: delay} }})
+			change(t, store, nil, true)
+			change(t, store, nil, false)
+			g := running(t, store, nil)
+			wait(t, g, 1, gate.MaxWait) // somebody else, so that g looks now and then
+			time.Sleep(gate.MaxWait / 2)
+			for off := time.Duration(0); off < 2500*time.Millisecond; off += 250 * time.Millisecond {
+				passed := int64(0)
+				for s, ok := g.Known("start"); ok && passed == 0; s, ok = g.Known("start") {
+					passed = s.Generation + 1
+				}
+				change(t, store, nil, true)
+				change(t, store, nil, false)
+				delay = slow
+				l := <-wait(t, g, passed, time.Second)
+				if !errors.Is(l.err, gate.ErrUnknown) && (l.err != nil || l.Passed || l.State.Generation != passed || slow > time.Second) {
+					t.Errorf("looks take %v: who has passed %d is answered %+v, %v", slow, passed, l.Waited, l.err)
+				}
+				delay = 0
+				time.Sleep(10*time.Second + off) // polls come in intervals
+			}
+			store.Wait()
+		})
+	}
+}
+
 func TestInvalidWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := running(t, memory.NewGates(nil), nil)

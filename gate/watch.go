@@ -58,6 +58,7 @@ type watch struct {
 type waiter struct {
 	after int64 // passes with a later generation; Now until a look has shown which
 	fresh bool  // a look has begun since it came
+	ahead bool  // it came having seen more than is known here, and no look has shown since whether it can have
 
 	until time.Time     // its time is over then
 	done  chan struct{} // closed when the wait has ended, with what is below
@@ -100,7 +101,11 @@ func (w *watch) came(p *waiter) (passes bool) {
 	if w.admits(p) {
 		return true
 	}
-	if p.after == Now {
+	// Whoever has seen more than we have is the news, unless the gate has gone
+	// back: without a look it would be told of a generation that it has passed
+	// long ago.
+	p.ahead = p.after > w.state.Generation
+	if p.after == Now || p.ahead {
 		w.asked = true
 	}
 	w.waiting = append(w.waiting, p)
@@ -174,6 +179,7 @@ func (w *watch) looked(f Flag, err error) (back bool) {
 		w.life, w.peak, w.shown = w.stored.life, max(w.peak, w.stored.Generation), w.stored.Generation
 	}
 	for _, p := range w.waiting {
+		p.ahead = p.ahead && !p.fresh
 		// Those who have seen nothing begin with what this look has seen,
 		// unless they came when it was under way. A gate that is gone may be
 		// put back as it was.

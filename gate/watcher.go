@@ -169,8 +169,8 @@ func (w *watcher) whySentAway(p *waiter) error {
 		return fmt.Errorf("%w: %w", ErrUnknown, w.trouble)
 	case !w.gates.running:
 		return fmt.Errorf("%w: nobody looks, because the gates are not running yet", ErrUnknown)
-	case !w.known || p.after == Now:
-		return fmt.Errorf("%w: the wait was over before the first look", ErrUnknown)
+	case !w.known || p.after == Now || p.ahead && p.after > w.state.Generation:
+		return fmt.Errorf("%w: the wait was over before any look that began after it", ErrUnknown)
 	}
 	return nil
 }

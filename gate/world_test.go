@@ -132,7 +132,7 @@ func (p *proc) key() string {
 	}
 	b := make([]byte, 0, 128)
 	b = appendInts(b, p.waiter.after, p.state.age(), p.stored.age(), p.peak, p.shown, p.came, int64(p.poll), bits(
-		p.waiter.fresh, p.open, p.former, p.nonsense != nil, p.trouble != nil, p.failed > 0, p.begun, p.known, p.asked, p.hearsay,
+		p.waiter.fresh, p.waiter.ahead, p.open, p.former, p.nonsense != nil, p.trouble != nil, p.failed > 0, p.begun, p.known, p.asked, p.hearsay,
 		p.up, p.covered, p.looking, p.coverer, p.doubted, p.deaf, p.read && p.looking, p.err != nil))
 	for _, text := range []string{p.seen, p.answer.Version, p.life, p.stored.life} {
 		b = append(append(b, text...), ' ')
