@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -115,6 +116,20 @@ func TestGateWait(t *testing.T) {
 			},
 			passed: true, next: 4,
 		},
+		{
+			name: "killed before its first answer", seen: gate.Now, answers: []any{io.EOF, &net.OpError{Op: "dial", Err: lost}, gateIs(200, true, 1)},
+			asked: []string{"GET /wait?timeout=55s", "GET /wait?timeout=55s", "GET /wait?timeout=55s"},
+			said: []string{
+				"no answer from http://app.example: EOF; waiting on", "nothing answers at http://app.example: check --url, and that the app runs (reset by peer); waiting on", "the app answers again",
+			},
+			passed: true, next: gate.Now,
+		},
+		{
+			name: "reset before its first answer", seen: gate.Now, answers: []any{&net.OpError{Op: "read", Err: lost}, gateIs(200, true, 1)},
+			asked: []string{"GET /wait?timeout=55s", "GET /wait?timeout=55s"},
+			said:  []string{"no answer from http://app.example: read: reset by peer; waiting on", "the app answers again"}, passed: true, next: gate.Now,
+		},
+		{name: "wrong address", seen: gate.Now, answers: []any{&net.OpError{Op: "dial", Err: lost}}, asked: []string{"GET /wait?timeout=55s"}, next: gate.Now, err: "nothing answers"},
 		{name: "no app", seen: gate.Now, answers: []any{lost}, asked: []string{"GET /wait?timeout=55s"}, next: gate.Now, err: "no answer from"},
 		{name: "asked wrongly", seen: gate.Now, answers: []any{appError(400, "bad_gate", nil)}, asked: []string{"GET /wait?timeout=55s"}, next: gate.Now, err: "400 bad_gate"},
 		{name: "no key", seen: gate.Now, answers: []any{answer{401, "", "", nil}}, asked: []string{"GET /wait?timeout=55s"}, next: gate.Now, err: "wants a function key"},

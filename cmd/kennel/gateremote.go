@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"time"
@@ -89,8 +91,8 @@ type waited struct {
 }
 
 // wait waits until the gate is released after generation seen, for at most
-// limit; 0 is no limit. Once the app has answered, it goes on asking whatever
-// becomes of the app.
+// limit; 0 is no limit. Once the app has taken a request, it goes on asking
+// whatever becomes of the app.
 func (g gateRemote) wait(ctx context.Context, seen int64, limit time.Duration) (waited, error) {
 	w := waited{seen: seen, state: gate.State{Gate: g.gate}}
 	began := time.Now()
@@ -160,6 +162,8 @@ func (g gateRemote) bear(ctx context.Context, w *waited, most time.Duration, err
 		if refused.told {
 			again = min(refused.after, maxBusyWait)
 		}
+	case brokeOff(err):
+		w.answers++ // somebody was there
 	case w.answers == 0:
 		return err // most likely it is the wrong address
 	}
@@ -168,6 +172,13 @@ func (g gateRemote) bear(ctx context.Context, w *waited, most time.Duration, err
 		g.say("%s; waiting on", printable(w.trouble))
 	}
 	return pause(ctx, min(again, most))
+}
+
+// brokeOff says that there was somebody to connect to, who then hung up
+// without an answer, as an app does that is killed while one waits.
+func brokeOff(err error) bool {
+	broken, ok := errors.AsType[*net.OpError](err)
+	return ok && broken.Op != "dial" || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // watch tells how the gate is, and then each change, until ctx ends. It sees
