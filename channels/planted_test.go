@@ -122,6 +122,11 @@ var planted = []struct {
 		"TestSweepPastWhatFails",
 	},
 	{
+		"a sweep goes on after the row by the order of bytes", "sweep.go",
+		[]string{"func(r Row) bool { return r.Partition == p.partition && r.Key == p.key }", "func(r Row) bool { return r.Partition > p.partition }", "rows[i+1:]", "rows[max(i, 0):]"},
+		"TestSweepPastWhatFails",
+	},
+	{
 		"deletions that stand still wait for all the rest", "sweep.go",
 		[]string{
 			"		{\"deletions\", Query{Column: stateColumn, Value: string(deleting)}, c.stalled, c.restart, half},\n", "",

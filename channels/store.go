@@ -35,7 +35,8 @@ type Write struct {
 	If   string // the version to be found there, or AnyVersion; "" for Insert, which must find nothing
 }
 
-// Query asks for a page of rows, in the order of their partitions and keys.
+// Query asks for a page of rows, in the order of their partitions and keys:
+// that of their bytes where they are ASCII, and the store's own beyond.
 type Query struct {
 	Partition string // "": of all partitions
 	Key       string // only rows with this key; "": all

@@ -1,11 +1,11 @@
 package channels
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"time"
 )
 
@@ -33,8 +33,8 @@ type Swept struct {
 // creations that never came to their end. It also removes old records. It is
 // meant to be called every few minutes, with the Next of the call before.
 //
-// Deletions come first in each call, and take half of its time at most: they
-// are what somebody waits for. All it reads is Channels, twice: a request for
+// Deletions come first in each call, because they are what somebody waits for,
+// and no more of them are begun when half of its time is over. All it reads is Channels, twice: a request for
 // each thousand rows that it looks for, at least.
 //
 // What it cannot do it reports and goes on; it stops early enough to answer
@@ -89,9 +89,12 @@ func placeOf(values []string) place {
 
 func (p place) values() []string { return []string{p.page, p.partition, p.key} }
 
-// passed says that a row is up to that place, in the order of a table.
-func (p place) passed(row Row) bool {
-	return cmp.Or(cmp.Compare(row.Partition, p.partition), cmp.Compare(row.Key, p.key)) <= 0
+// on returns the rows of the page that come after that place: all of them if
+// that row is no longer there. Which of two rows comes first only the store
+// knows.
+func (p place) on(rows []Row) []Row {
+	i := slices.IndexFunc(rows, func(r Row) bool { return r.Partition == p.partition && r.Key == p.key })
+	return rows[i+1:]
 }
 
 // do does a chore, and says whether that is all, or else where to go on.
@@ -104,14 +107,11 @@ func (c *Channels) do(ctx context.Context, chore chore, from place, now time.Tim
 		page, err := c.channels.Query(ctx, q)
 		switch {
 		case errors.Is(err, ErrToken):
-			return place{}, false, fmt.Errorf("sweep channels: %w", err)
+			return place{}, false, fmt.Errorf("sweep channels: %w", errors.Join(append(errs, err)...))
 		case err != nil:
 			return from, false, fmt.Errorf("sweep channels: %w", errors.Join(append(errs, err)...))
 		}
-		for _, row := range page.Rows {
-			if from.passed(row) {
-				continue
-			}
+		for _, row := range from.on(page.Rows) {
 			rec, err := readRecord(row)
 			if err != nil {
 				errs = append(errs, err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf16"
 
 	"kennel/channels"
 	"kennel/internal/memory"
@@ -142,14 +143,16 @@ func TestSweepInParts(t *testing.T) {
 func TestSweepPastWhatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld().clone(nil)
-		for i := range 5 {
+		// In storage, which compares UTF-16, the last comes before the one before
+		// it.
+		for _, name := range []string{"news0", "news1", "news2", "ｎｅｗｓ", "🐕"} {
 			w.dieAt(channels.StepMarked, func(p *process) {
-				p.Create(p.Context(), fmt.Sprint("news", i), "ann")
-				p.Delete(p.Context(), fmt.Sprint("news", i), "")
+				p.Create(p.Context(), name, "ann")
+				p.Delete(p.Context(), name, "")
 			})
 		}
 		time.Sleep(time.Hour)
-		p := channels.New(hanging{w.channels, []string{"news0", "news1"}}, w.blogs, memory.NewOutbox(w.queues, cleanupQueue), nil)
+		p := channels.New(hanging{asInStorage{w.channels}, []string{"news1", "🐕"}}, w.blogs, memory.NewOutbox(w.queues, cleanupQueue), nil)
 		failed := 0
 		for from, calls := "", 0; calls == 0 || from != ""; calls++ {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -169,6 +172,17 @@ func TestSweepPastWhatFails(t *testing.T) {
 			t.Errorf("swept %+v afterwards, want the two that could not be noted", swept)
 		}
 	})
+}
+
+// asInStorage is a table in the order of storage.
+type asInStorage struct{ channels.Table }
+
+func (a asInStorage) Query(ctx context.Context, q channels.Query) (channels.Page, error) {
+	page, err := a.Table.Query(ctx, q)
+	slices.SortStableFunc(page.Rows, func(a, b channels.Row) int {
+		return slices.Compare(utf16.Encode([]rune(a.Partition)), utf16.Encode([]rune(b.Partition)))
+	})
+	return page, err
 }
 
 // hanging is a table in which the rows of some partitions are never written.
