@@ -29,8 +29,8 @@ var (
 	// more.
 	ErrStopped = errors.New("the gates are not watched any more")
 
-	// ErrTooMany says that waiters of this process watch as many gates as may
-	// be.
+	// ErrTooMany says that there are waiters of this process at as many gates
+	// as may be.
 	ErrTooMany = errors.New("too many gates are being watched")
 )
 

@@ -258,6 +258,21 @@ var inWatching = []plantedBug{
 		"TestLookUnderWay",
 	},
 	{
+		"gates at which nobody waits are in the way of others", "wait.go",
+		[]string{" && !g.forgetOne() {", " && (true || !g.forgetOne()) {"},
+		"TestTooManyGates",
+	},
+	{
+		"a gate at which somebody waits makes room for others", "wait.go",
+		[]string{"len(w.waiting) == 0 && (idle == nil", "(idle == nil"},
+		"TestTooManyGates",
+	},
+	{
+		"a forgotten watcher goes on", "watcher.go",
+		[]string{"return w.gates.watchers[w.gate] != w", "return false"},
+		"TestTooManyGates",
+	},
+	{
 		"who is sent away hears of what came afterwards", "wait.go",
 		[]string{"waited, err = *p.waited, p.err\n", "g.mu.Lock()\n		waited, err = *p.waited, p.err\n		waited.State = w.state\n		g.mu.Unlock()\n"},
 		"TestSentAwayDuringRelease",

@@ -80,8 +80,8 @@ func (g *Gates) arrive(gate string, p *waiter, limit time.Duration) (*watcher, e
 	}
 	w := g.watchers[gate]
 	if w == nil {
-		if len(g.watchers) >= maxWatched {
-			return nil, fmt.Errorf("%w: this process watches %d", ErrTooMany, len(g.watchers))
+		if len(g.watchers) >= maxWatched && !g.forgetOne() {
+			return nil, fmt.Errorf("%w: there are waiters at %d", ErrTooMany, len(g.watchers))
 		}
 		w = newWatcher(g, gate)
 		g.watchers[gate] = w
@@ -100,6 +100,23 @@ func (g *Gates) arrive(gate string, p *waiter, limit time.Duration) (*watcher, e
 	w.bound(now, p)
 	w.plan(now)
 	return w, nil
+}
+
+// forgetOne ends the watcher of the gate at which nobody has waited for
+// longest, if there is one. Its caller holds mu.
+func (g *Gates) forgetOne() bool {
+	var idle *watcher
+	for _, w := range g.watchers {
+		if len(w.waiting) == 0 && (idle == nil || w.used.Before(idle.used)) {
+			idle = w
+		}
+	}
+	if idle == nil {
+		return false
+	}
+	delete(g.watchers, idle.gate)
+	idle.plan(time.Now())
+	return true
 }
 
 // leave ends a wait whose caller has gone. How it has ended before has

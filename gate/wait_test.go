@@ -213,18 +213,62 @@ func TestInvalidWaits(t *testing.T) {
 		for i := range 1001 {
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
-			_, err := g.Wait(ctx, fmt.Sprint("gate-", i), gate.Now, time.Second)
-			if want := context.Canceled; i == 1000 {
-				if !errors.Is(err, gate.ErrTooMany) {
-					t.Errorf("wait at one gate more: %v, want %v", err, gate.ErrTooMany)
-				}
-			} else if !errors.Is(err, want) {
-				t.Errorf("wait at gate %d: %v, want %v", i, err, want)
+			if _, err := g.Wait(ctx, fmt.Sprint("gate-", i), gate.Now, time.Second); !errors.Is(err, context.Canceled) {
+				t.Errorf("wait at gate %d: %v, want %v", i, err, context.Canceled)
 			}
 		}
 		time.Sleep(2 * time.Minute) // nobody waits there any more
 		if n := len(g.Watched()); n != 0 {
 			t.Errorf("%d gates are watched at which nobody waits", n)
+		}
+	})
+}
+
+// As many gates are watched as there may be only if there are waiters at all of
+// them. Those at which nobody waits any more make room, the longest unused
+// first.
+func TestTooManyGates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewGates(&memory.Options{Fate: (&memory.Line{RoundTrip: 10 * time.Millisecond}).Fate})
+		g := running(t, store, nil)
+		waitAt := func(name string, limit time.Duration) <-chan error {
+			c := make(chan error, 1)
+			go func() {
+				_, err := g.Wait(t.Context(), name, 0, limit)
+				c <- err
+			}()
+			synctest.Wait()
+			return c
+		}
+		known := func(name string) bool { _, ok := g.Known(name); return ok }
+		for i := range 1000 {
+			waitAt(fmt.Sprint("gate-", i), time.Minute-time.Duration(i)*time.Millisecond)
+		}
+		if err := <-waitAt("one-more", time.Second); !errors.Is(err, gate.ErrTooMany) {
+			t.Errorf("wait at one gate more: %v, want %v", err, gate.ErrTooMany)
+		}
+		time.Sleep(time.Minute)
+		for i := range 3 {
+			if err := <-waitAt(fmt.Sprint("new-", i), time.Second); err != nil {
+				t.Errorf("wait when nobody else does: %v", err)
+			}
+		}
+		if len(g.Watched()) != 1000 || !known("gate-996") || known("gate-997") || known("gate-999") || !known("new-0") {
+			t.Errorf("of %d gates watched, the last that were waited at are not those", len(g.Watched()))
+		}
+		again := waitAt("gate-999", 100*time.Second)
+		time.Sleep(90 * time.Second)
+		if n := g.Watched()["gate-999"].Waiting; n != 1 {
+			t.Errorf("%d waiters at a gate that was forgotten and waited at again, want 1", n)
+		}
+		if err := <-again; err != nil {
+			t.Errorf("wait at a gate that was forgotten: %v", err)
+		}
+		time.Sleep(2 * time.Minute)
+		calls := store.Calls()
+		time.Sleep(time.Hour)
+		if store.Calls() != calls || len(g.Watched()) != 0 {
+			t.Errorf("%d requests, %d gates watched, in an hour in which nobody waited", store.Calls()-calls, len(g.Watched()))
 		}
 	})
 }

@@ -61,6 +61,8 @@ func (w *watcher) due(now time.Time) (due, more bool) {
 	w.gates.mu.Lock()
 	defer w.gates.mu.Unlock()
 	switch {
+	case w.forgotten():
+		return false, false
 	case len(w.waiting) == 0 && now.Sub(w.used) >= w.gates.opt.Linger:
 		delete(w.gates.watchers, w.gate)
 		return false, false
@@ -75,8 +77,12 @@ func (w *watcher) due(now time.Time) (due, more bool) {
 // the watcher calls it, holding Gates.mu: that wakes no goroutine, which counts
 // when a crowd is released.
 func (w *watcher) plan(now time.Time) {
-	if w.looking {
+	switch {
+	case w.looking:
 		return // whoever looks plans afterwards
+	case w.forgotten():
+		w.timer.Reset(0)
+		return
 	}
 	anew := w.at.IsZero()
 	if wish := w.wish(); anew || wish != w.wished {
@@ -93,6 +99,9 @@ func (w *watcher) plan(now time.Time) {
 	}
 	w.timer.Reset(wait)
 }
+
+// forgotten says that others took its place. Its caller holds Gates.mu.
+func (w *watcher) forgotten() bool { return w.gates.watchers[w.gate] != w }
 
 // look asks the store and lets those pass who may.
 func (w *watcher) look(ctx context.Context) {
