@@ -124,6 +124,8 @@ func TestUnleashBadRequests(t *testing.T) {
 		{"GET", name + "/wait?generation=1.5", "", 400, "bad_generation", ""},
 		{"GET", name + "/wait?generation=one", "", 400, "bad_generation", ""},
 		{"GET", name + "/wait?generation=9007199254740992", "", 400, "bad_generation", "9007199254740991"},
+		{"GET", name + "/wait?generation=1%", "", 400, "bad_query", "%25"},
+		{"GET", name + "/wait?generation=1;", "", 400, "bad_query", "%3B"},
 		{"GET", name + "/wait?timeout=10h", "", 400, "bad_timeout", "200s"},
 		{"GET", name + "/wait?timeout=201s", "", 400, "bad_timeout", "200s"},
 		{"GET", name + "/wait?timeout=0s", "", 400, "bad_timeout", ""},
@@ -159,6 +161,12 @@ func TestUnleashBadRequests(t *testing.T) {
 			t.Errorf("got %d %s, want 415", a.status, a.body)
 		}
 	})
+	t.Run("body that was lost on the way", func(t *testing.T) {
+		if a := p.gate(t, "POST", name+"/release", "", "Content-Type", "Application/JSON; charset=utf-8"); a.status != 411 || a.Error.Code != "length_required" {
+			t.Errorf("got %d %s, want 411", a.status, a.body)
+		}
+	})
+	p.gate(t, "POST", name+"/close", "", "Content-Type", "application/x-www-form-urlencoded").expect(t, "what curl -d '' sends", 200, false, 0)
 	p.gate(t, "GET", name, "").expect(t, "after all that", 200, false, 0)
 
 	longest := `{"by":"` + strings.Repeat("a", 200) + `","reason":"` + strings.Repeat("ü", 1000) + `"}`

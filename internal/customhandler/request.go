@@ -7,6 +7,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"reflect"
 	"strings"
 )
 
@@ -48,11 +49,28 @@ func ReadJSON(r *http.Request, limit int64, v any) error {
 		if e.Field != "" {
 			what = fmt.Sprintf("field %q", e.Field)
 		}
-		message = fmt.Sprintf("%s is of the wrong kind: %s (near byte %d)", what, e.Value, e.Offset)
+		message = fmt.Sprintf("%s is of the wrong kind: %s instead of %s (near byte %d)", what, e.Value, kindOf(e.Type), e.Offset)
+	} else if errors.Is(err, io.EOF) {
+		message = "it is blank"
+	} else if errors.Is(err, io.ErrUnexpectedEOF) {
+		message = "it ends in the middle"
 	} else if e, ok := errors.AsType[*json.SyntaxError](err); ok {
 		message = fmt.Sprintf("%s (near byte %d)", e, e.Offset)
 	}
 	return &Error{http.StatusBadRequest, "bad_json", "the body is not the JSON expected here: " + message}
+}
+
+// kindOf says what JSON calls a type.
+func kindOf(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String, reflect.Bool:
+		return t.Kind().String()
+	case reflect.Struct, reflect.Map:
+		return "object"
+	case reflect.Slice, reflect.Array:
+		return "array"
+	}
+	return "number"
 }
 
 // requireJSON returns 415 for a body that says it is something else than JSON, or text of another encoding: read as

@@ -55,6 +55,12 @@ func (rt *router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeError(w, errNoRoute())
 		return
 	}
+	if strings.ContainsAny(r.URL.RawQuery, "%;") { // where net/http drops parameters that it cannot read
+		if _, err := url.ParseQuery(r.URL.RawQuery); err != nil {
+			writeError(w, &Error{http.StatusBadRequest, "bad_query", fmt.Sprintf("the query cannot be read: %v; write %%25 for %% and %%3B for ;", err)})
+			return
+		}
+	}
 	rt.fast.ServeHTTP(w, r)
 }
 
