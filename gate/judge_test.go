@@ -189,6 +189,12 @@ func (s *simulation) deadline(events []event, w vigil) (at, release time.Time) {
 		if !e.released || e.life < life || e.life == life && e.state.Generation <= w.after {
 			continue
 		}
+		// A late echo of the write that has made the gate makes it again after
+		// it was deleted: the same release, which this one has seen.
+		echo := func(before event) bool { return before.released && before.reason == e.reason }
+		if e.state.Generation <= w.after && slices.ContainsFunc(events[:i], echo) {
+			continue
+		}
 		begin := later(e.at, w.from)
 		if s.faulty {
 			begin = later(begin, s.calm)

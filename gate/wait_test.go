@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -164,8 +165,8 @@ func TestSentAwayDuringRelease(t *testing.T) {
 func TestComingFromElsewhere(t *testing.T) {
 	for _, slow := range []time.Duration{0, 700 * time.Millisecond, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
-			delay := time.Duration(0)
-			store := memory.NewGates(&memory.Options{Fate: func(memory.Call) memory.Fate { return memory.Fate{Delay: delay} }})
+			var delay atomic.Int64
+			store := memory.NewGates(&memory.Options{Fate: func(memory.Call) memory.Fate { return memory.Fate{Delay: time.Duration(delay.Load())} }})
 			change(t, store, nil, true)
 			change(t, store, nil, false)
 			g := running(t, store, nil)
@@ -178,12 +179,12 @@ func TestComingFromElsewhere(t *testing.T) {
 				}
 				change(t, store, nil, true)
 				change(t, store, nil, false)
-				delay = slow
+				delay.Store(int64(slow))
 				l := <-wait(t, g, passed, time.Second)
 				if !errors.Is(l.err, gate.ErrUnknown) && (l.err != nil || l.Passed || l.State.Generation != passed || slow > time.Second) {
 					t.Errorf("looks take %v: who has passed %d is answered %+v, %v", slow, passed, l.Waited, l.err)
 				}
-				delay = 0
+				delay.Store(0)
 				time.Sleep(10*time.Second + off) // polls come in intervals
 			}
 			store.Wait()
