@@ -103,7 +103,8 @@ func (d document) check() error {
 	if err := checkHistory(d.History); err != nil {
 		return err
 	}
-	if d.Life == "" || d.Base < 0 || d.Base > d.Generation {
+	// A life begins shut: its base proves no release.
+	if d.Life == "" || d.Base < 0 || d.Base > d.Generation || d.Released && d.Base == d.Generation {
 		return fmt.Errorf("its life %q has begun with generation %d, and it is at %d", d.Life, d.Base, d.Generation)
 	}
 	last := d.History[len(d.History)-1]

@@ -99,6 +99,7 @@ func TestNonsense(t *testing.T) {
 		"no format":                 replace(`  "version": 1,`, ""),
 		"no life":                   replace(`"life": "A1"`, `"life": ""`),
 		"base above":                replace(`"life": "A1"`, `"life": "A1", "base": 3`),
+		"base of the release":       replace(`"life": "A1"`, `"life": "A1", "base": 2`),
 		"shut without history":      replace(`"released": true`, `"released": false`),
 		"released as text":          replace(`"released": true`, `"released": "true"`),
 		"released as number":        replace(`"released": true`, `"released": 1`),

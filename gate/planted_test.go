@@ -416,6 +416,11 @@ var inChanging = []plantedBug{
 		"TestNonsense",
 	},
 	{
+		"a released gate may have begun with its release", "document.go",
+		[]string{" || d.Released && d.Base == d.Generation", ""},
+		"TestNonsense",
+	},
+	{
 		"a document may contradict its history", "document.go",
 		[]string{"	if d.Generation != last.Generation || d.Released != (last.Change == released) {\n", "	if false {\n"},
 		"TestNonsense",
