@@ -78,12 +78,12 @@ func TestGateWait(t *testing.T) {
 	}{
 		{
 			name: "released already", seen: gate.Now, answers: []any{gateIs(200, true, 4)},
-			asked: []string{"GET /wait?timeout=55s"}, passed: true, next: gate.Now,
+			asked: []string{"GET /wait?timeout=2s"}, passed: true, next: gate.Now,
 		},
 		{
 			name: "again and again, with what was seen", seen: gate.Now,
 			answers: []any{gateIs(202, false, 4), gateIs(202, false, 4), gateIs(200, true, 5)},
-			asked:   []string{"GET /wait?timeout=55s", "GET /wait?timeout=55s&generation=4", "GET /wait?timeout=55s&generation=4"},
+			asked:   []string{"GET /wait?timeout=2s", "GET /wait?timeout=55s&generation=4", "GET /wait?timeout=55s&generation=4"},
 			passed:  true, next: 4,
 		},
 		{
@@ -94,12 +94,13 @@ func TestGateWait(t *testing.T) {
 		{
 			name: "a generation that is still to come", seen: 9, answers: []any{gateIs(202, true, 7), gateIs(202, false, 8), gateIs(200, true, 10)},
 			asked:  []string{"GET /wait?timeout=55s&generation=9", "GET /wait?timeout=55s&generation=9", "GET /wait?timeout=55s&generation=9"},
+			said:   []string{"the gate is at generation 7, and the wait is for one after 9: if it was deleted or put back since, begin anew without --generation"},
 			passed: true, next: 9,
 		},
 		{
 			name: "the gate begins anew", seen: gate.Now,
 			answers: []any{gateIs(202, false, 4), gateIs(202, false, 0), gateIs(202, false, 0), gateIs(200, true, 1)},
-			asked:   []string{"GET /wait?timeout=55s", "GET /wait?timeout=55s&generation=4", "GET /wait?timeout=55s", "GET /wait?timeout=55s&generation=0"},
+			asked:   []string{"GET /wait?timeout=2s", "GET /wait?timeout=55s&generation=4", "GET /wait?timeout=2s", "GET /wait?timeout=55s&generation=0"},
 			passed:  true, next: 0,
 		},
 		{
@@ -108,7 +109,7 @@ func TestGateWait(t *testing.T) {
 				gateIs(202, false, 4), appError(503, "stopping", map[string]string{"Retry-After": "1"}), lost, lost, answer{502, "text/html", "<p>", nil},
 				appError(500, "gate_corrupt", nil), gateIs(202, false, 4), gateIs(200, true, 5),
 			},
-			asked: []string{"GET /wait?timeout=55s", "GET /wait?timeout=55s&generation=4", "GET /wait?timeout=55s&generation=4", "GET /wait?timeout=55s&generation=4",
+			asked: []string{"GET /wait?timeout=2s", "GET /wait?timeout=55s&generation=4", "GET /wait?timeout=55s&generation=4", "GET /wait?timeout=55s&generation=4",
 				"GET /wait?timeout=55s&generation=4", "GET /wait?timeout=55s&generation=4", "GET /wait?timeout=55s&generation=4", "GET /wait?timeout=55s&generation=4"},
 			said: []string{
 				"the app answered 503 stopping: so it is; waiting on", "no answer from http://app.example: reset by peer; waiting on",
@@ -118,7 +119,7 @@ func TestGateWait(t *testing.T) {
 		},
 		{
 			name: "killed before its first answer", seen: gate.Now, answers: []any{io.EOF, &net.OpError{Op: "dial", Err: lost}, gateIs(200, true, 1)},
-			asked: []string{"GET /wait?timeout=55s", "GET /wait?timeout=55s", "GET /wait?timeout=55s"},
+			asked: []string{"GET /wait?timeout=2s", "GET /wait?timeout=2s", "GET /wait?timeout=2s"},
 			said: []string{
 				"no answer from http://app.example: EOF; waiting on", "nothing answers at http://app.example: check --url, and that the app runs (reset by peer); waiting on", "the app answers again",
 			},
@@ -126,15 +127,15 @@ func TestGateWait(t *testing.T) {
 		},
 		{
 			name: "reset before its first answer", seen: gate.Now, answers: []any{&net.OpError{Op: "read", Err: lost}, gateIs(200, true, 1)},
-			asked: []string{"GET /wait?timeout=55s", "GET /wait?timeout=55s"},
+			asked: []string{"GET /wait?timeout=2s", "GET /wait?timeout=2s"},
 			said:  []string{"no answer from http://app.example: read: reset by peer; waiting on", "the app answers again"}, passed: true, next: gate.Now,
 		},
-		{name: "wrong address", seen: gate.Now, answers: []any{&net.OpError{Op: "dial", Err: lost}}, asked: []string{"GET /wait?timeout=55s"}, next: gate.Now, err: "nothing answers"},
-		{name: "no app", seen: gate.Now, answers: []any{lost}, asked: []string{"GET /wait?timeout=55s"}, next: gate.Now, err: "no answer from"},
-		{name: "asked wrongly", seen: gate.Now, answers: []any{appError(400, "bad_gate", nil)}, asked: []string{"GET /wait?timeout=55s"}, next: gate.Now, err: "400 bad_gate"},
-		{name: "no key", seen: gate.Now, answers: []any{answer{401, "", "", nil}}, asked: []string{"GET /wait?timeout=55s"}, next: gate.Now, err: "wants a function key"},
+		{name: "wrong address", seen: gate.Now, answers: []any{&net.OpError{Op: "dial", Err: lost}}, asked: []string{"GET /wait?timeout=2s"}, next: gate.Now, err: "nothing answers"},
+		{name: "no app", seen: gate.Now, answers: []any{lost}, asked: []string{"GET /wait?timeout=2s"}, next: gate.Now, err: "no answer from"},
+		{name: "asked wrongly", seen: gate.Now, answers: []any{appError(400, "bad_gate", nil)}, asked: []string{"GET /wait?timeout=2s"}, next: gate.Now, err: "400 bad_gate"},
+		{name: "no key", seen: gate.Now, answers: []any{answer{401, "", "", nil}}, asked: []string{"GET /wait?timeout=2s"}, next: gate.Now, err: "wants a function key"},
 		{name: "another gate's state", seen: gate.Now, answers: []any{answer{200, "application/json", `{"gate":"cats","released":true}`, nil}},
-			asked: []string{"GET /wait?timeout=55s"}, next: gate.Now, err: "something else"},
+			asked: []string{"GET /wait?timeout=2s"}, next: gate.Now, err: "something else"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

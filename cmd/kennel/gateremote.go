@@ -26,6 +26,11 @@ const (
 	longestAsk  = 55 * time.Second
 	shortestAsk = time.Second
 
+	// firstAsk is how long the first request waits. Until there is an answer,
+	// there is no generation with which to come back, and a release could be
+	// missed while the app is away.
+	firstAsk = 2 * time.Second
+
 	// betweenLooks is how often a released gate is looked at for its closing,
 	// and how long to wait before asking again what has failed.
 	betweenLooks = 2 * time.Second
@@ -87,6 +92,7 @@ type waited struct {
 
 	highest int64 // generation that the gate was seen at
 	answers int
+	warned  bool   // that the gate has not reached what is waited after
 	trouble string // what was said last about why there is no answer
 }
 
@@ -104,6 +110,9 @@ func (g gateRemote) wait(ctx context.Context, seen int64, limit time.Duration) (
 				return w, nil
 			}
 			most = max(min(left, most), shortestAsk)
+		}
+		if w.seen == gate.Now {
+			most = min(most, firstAsk)
 		}
 		if err := g.waitOnce(ctx, &w, most); err != nil || w.passed {
 			return w, err
@@ -142,6 +151,9 @@ func (g gateRemote) waitOnce(ctx context.Context, w *waited, most time.Duration)
 		w.seen = s.Generation // it was shut, or it would have been passed
 	case s.Generation < w.highest:
 		w.seen = gate.Now // it was deleted, and has begun anew
+	case s.Generation < w.seen && !w.warned:
+		w.warned = true
+		g.say("the gate is at generation %d, and the wait is for one after %d: if it was deleted or put back since, begin anew without --generation", s.Generation, w.seen)
 	}
 	w.highest = s.Generation
 	return nil
