@@ -289,7 +289,7 @@ var inWatching = []plantedBug{
 	},
 	{
 		"only the wait that ends first ends", "watcher.go",
-		[]string{"	if !w.ends.IsZero() {\n		w.end.Reset(w.ends.Sub(now))\n	}\n", ""},
+		[]string{"			w.bound(now, p)\n", ""},
 		"TestWaitsEnd",
 	},
 	{
@@ -298,8 +298,8 @@ var inWatching = []plantedBug{
 		"TestWaitsEnd",
 	},
 	{
-		"after waits have ended, all others are waited for by the last", "watcher.go",
-		[]string{"		case w.ends.IsZero() || p.until.Before(w.ends):\n", "		default:\n"},
+		"all waits end with the one that has begun last", "watcher.go",
+		[]string{"	if w.ends.IsZero() || p.until.Before(w.ends) {\n", "	{\n"},
 		"TestWaitsEnd",
 	},
 }

@@ -133,25 +133,12 @@ func TestOwnWaitersPassAtOnce(t *testing.T) {
 // that something has happened: it travels as lines of text.
 func TestSignalOfLifeByHand(t *testing.T) {
 	store := broken(t, func(text string) string { return strings.Replace(text, `"life": "`, `"life": "a\n`, 1) })
-	signals := &heard{}
+	signals := &hand{}
 	got, err := newGates(t, store, &gate.Options{Signals: signals}).Release(t.Context(), "start", ann)
 	if err != nil || !got.Changed {
 		t.Fatalf("release: %+v, %v", got, err)
 	}
-	if want := []gate.Signal{{Gate: "start"}}; !slices.Equal(signals.all, want) {
-		t.Errorf("signals: %+v, want %+v", signals.all, want)
+	if want := []gate.Signal{{Gate: "start"}}; !slices.Equal(signals.published, want) {
+		t.Errorf("signals: %+v, want %+v", signals.published, want)
 	}
-}
-
-// heard is a Signals that keeps what is published.
-type heard struct{ all []gate.Signal }
-
-func (h *heard) Publish(_ context.Context, s gate.Signal) error {
-	h.all = append(h.all, s)
-	return nil
-}
-
-func (h *heard) Listen(ctx context.Context, _ gate.Listener) error {
-	<-ctx.Done()
-	return nil
 }

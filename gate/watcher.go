@@ -203,16 +203,11 @@ func (w *watcher) endWaits() {
 	now := time.Now()
 	w.ends = time.Time{}
 	w.waiting = slices.DeleteFunc(w.waiting, func(p *waiter) bool {
-		over := !p.until.After(now)
-		switch {
-		case over:
-			w.sendAway(now, p)
-		case w.ends.IsZero() || p.until.Before(w.ends):
-			w.ends = p.until
+		if p.until.After(now) {
+			w.bound(now, p)
+			return false
 		}
-		return over
+		w.sendAway(now, p)
+		return true
 	})
-	if !w.ends.IsZero() {
-		w.end.Reset(w.ends.Sub(now))
-	}
 }
