@@ -61,18 +61,8 @@ func TestSlowCreator(t *testing.T) {
 		for _, after := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld().clone(nil)
-				asleep := true
-				p := w.start(&channels.Options{Step: func(name string) {
-					if name == channels.StepFencePut && asleep {
-						asleep = false
-						time.Sleep(3 * time.Hour) // the machine was asleep
-					}
-				}}, nil)
-				created := make(chan error)
-				go func() {
-					_, _, err := p.Create(p.Context(), "news", "ann")
-					created <- err
-				}()
+				p := w.start(at(channels.StepFencePut, func() { time.Sleep(3 * time.Hour) }), nil) // the machine was asleep
+				created := p.creating()
 				time.Sleep(2 * time.Hour)
 				kill := &storetest.Killer{N: k, After: after}
 				sweeper := w.start(nil, kill)

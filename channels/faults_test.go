@@ -102,13 +102,7 @@ func TestFaultAtEachRequest(t *testing.T) {
 // it is not and the caller knows that it may not be.
 func TestWritesThatFail(t *testing.T) {
 	draft := channels.Draft{Title: "new", Text: "text", UserID: "bob"}
-	full := newWorld()
-	full.fill(t, "news", 2)
-	blogs, err := full.start(nil, nil).Blogs(t.Context(), "news", 2, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	old := blogs.Items[0]
+	full, old := withBlogs(t)
 	for _, write := range []struct {
 		name string
 		do   func(*process) error
@@ -324,13 +318,7 @@ func TestSlowWorker(t *testing.T) {
 				t.Fatal(err)
 			}
 			message := text(t, w.queues.All(cleanupQueue)[0].Body)
-			asleep := false
-			slow := w.start(&channels.Options{Step: func(name string) {
-				if name == step && !asleep {
-					asleep = true
-					time.Sleep(3 * time.Minute)
-				}
-			}}, nil)
+			slow := w.start(at(step, func() { time.Sleep(3 * time.Minute) }), nil)
 			var wg sync.WaitGroup
 			wg.Go(func() {
 				if d, err := slow.Handle(slow.Context(), message); err != nil || d.Deleted != 2_500 {

@@ -42,16 +42,9 @@ func (m meddling) Query(ctx context.Context, q channels.Query) (channels.Page, e
 func TestSweepComesTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld().clone(nil)
-		wake, created := make(chan struct{}), make(chan error)
-		slow := w.start(&channels.Options{Step: func(name string) {
-			if name == channels.StepFencePut {
-				<-wake
-			}
-		}}, nil)
-		go func() {
-			_, _, err := slow.Create(slow.Context(), "news", "ann")
-			created <- err
-		}()
+		wake := make(chan struct{})
+		slow := w.start(at(channels.StepFencePut, func() { <-wake }), nil)
+		created := slow.creating()
 		time.Sleep(2 * time.Hour)
 		table := meddling{Table: w.channels, queried: func(page channels.Page) {
 			if len(page.Rows) > 0 {
@@ -230,18 +223,8 @@ func TestCreatorSleepsForDays(t *testing.T) {
 		t.Run(step, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld().clone(nil)
-				asleep := true
-				p := w.start(&channels.Options{Step: func(name string) {
-					if name == step && asleep {
-						asleep = false
-						time.Sleep(72 * time.Hour)
-					}
-				}}, nil)
-				created := make(chan error)
-				go func() {
-					_, _, err := p.Create(p.Context(), "news", "ann")
-					created <- err
-				}()
+				p := w.start(at(step, func() { time.Sleep(72 * time.Hour) }), nil)
+				created := p.creating()
 				for range 80 {
 					time.Sleep(time.Hour)
 					w.sweepAll(t)

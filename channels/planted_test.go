@@ -118,7 +118,7 @@ var planted = []struct {
 	},
 	{
 		"what cannot be done is all that is tried", "sweep.go",
-		[]string{"return place{q.After, row.Partition, row.Key}, false,", "return place{page: q.After}, false,"},
+		[]string{"return place{from.page, row.Partition, row.Key}, false,", "return place{page: from.page}, false,"},
 		"TestSweepPastWhatFails",
 	},
 	{

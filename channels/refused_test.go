@@ -15,13 +15,7 @@ import (
 // the store is asked once. All requests from one on are refused; the one before
 // is done, but its answer lost.
 func TestRefused(t *testing.T) {
-	full := newWorld()
-	full.fill(t, "news", 2)
-	blogs, err := full.start(nil, nil).Blogs(t.Context(), "news", 2, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	old := blogs.Items[0]
+	full, old := withBlogs(t)
 	draft := channels.Draft{Title: "new", UserID: "bob"}
 	for name, do := range map[string]func(*process) error{
 		"create":    func(p *process) error { return last(p.Create(p.Context(), "other", "ann")) },

@@ -34,8 +34,8 @@ type Swept struct {
 // meant to be called every few minutes, with the Next of the call before.
 //
 // Deletions come first in each call, because they are what somebody waits for,
-// and no more of them are begun when half of its time is over. All it reads is Channels, twice: a request for
-// each thousand rows that it looks for, at least.
+// and no more of them are begun when half of its time is over. All it reads is
+// Channels, twice: a request for each thousand rows that it looks for, at least.
 //
 // What it cannot do it reports and goes on; it stops early enough to answer
 // before its ctx ends. Several may sweep at once.
@@ -102,8 +102,9 @@ func (c *Channels) do(ctx context.Context, chore chore, from place, now time.Tim
 	late := func() bool { return ctx.Err() != nil || !time.Now().Before(chore.until) }
 	var errs []error
 	q := chore.q
-	q.Top, q.After = sweepPage, from.page
+	q.Top = sweepPage
 	for {
+		q.After = from.page
 		page, err := c.channels.Query(ctx, q)
 		switch {
 		case errors.Is(err, ErrToken):
@@ -124,11 +125,11 @@ func (c *Channels) do(ctx context.Context, chore chore, from place, now time.Tim
 				errs = append(errs, err)
 			}
 			if late() {
-				return place{q.After, row.Partition, row.Key}, false, errors.Join(errs...)
+				return place{from.page, row.Partition, row.Key}, false, errors.Join(errs...)
 			}
 		}
-		q.After = page.Next
-		if from = (place{page: page.Next}); page.Next == "" || late() {
+		from = place{page: page.Next}
+		if page.Next == "" || late() {
 			return from, page.Next == "", errors.Join(errs...)
 		}
 	}

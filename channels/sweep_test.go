@@ -152,7 +152,12 @@ func TestSweepPastWhatFails(t *testing.T) {
 			})
 		}
 		time.Sleep(time.Hour)
-		p := channels.New(hanging{asInStorage{w.channels}, []string{"news1", "🐕"}}, w.blogs, memory.NewOutbox(w.queues, cleanupQueue), nil)
+		asInStorage := meddling{Table: w.channels, queried: func(page channels.Page) {
+			slices.SortStableFunc(page.Rows, func(a, b channels.Row) int {
+				return slices.Compare(utf16.Encode([]rune(a.Partition)), utf16.Encode([]rune(b.Partition)))
+			})
+		}}
+		p := channels.New(hanging{asInStorage, []string{"news1", "🐕"}}, w.blogs, memory.NewOutbox(w.queues, cleanupQueue), nil)
 		failed := 0
 		for from, calls := "", 0; calls == 0 || from != ""; calls++ {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -172,17 +177,6 @@ func TestSweepPastWhatFails(t *testing.T) {
 			t.Errorf("swept %+v afterwards, want the two that could not be noted", swept)
 		}
 	})
-}
-
-// asInStorage is a table in the order of storage.
-type asInStorage struct{ channels.Table }
-
-func (a asInStorage) Query(ctx context.Context, q channels.Query) (channels.Page, error) {
-	page, err := a.Table.Query(ctx, q)
-	slices.SortStableFunc(page.Rows, func(a, b channels.Row) int {
-		return slices.Compare(utf16.Encode([]rune(a.Partition)), utf16.Encode([]rune(b.Partition)))
-	})
-	return page, err
 }
 
 // hanging is a table in which the rows of some partitions are never written.

@@ -55,6 +55,26 @@ func (w *world) start(o *channels.Options, kill *storetest.Killer) *process {
 	return &process{channels.New(p.Table(w.channels), p.Table(blogs), outbox, o), p}
 }
 
+// at has a process do something when it first comes to a step.
+func at(step string, do func()) *channels.Options {
+	var done atomic.Bool
+	return &channels.Options{Step: func(name string) {
+		if name == step && !done.Swap(true) {
+			do()
+		}
+	}}
+}
+
+// creating has the process create the channel news, and delivers how that ends.
+func (p *process) creating() <-chan error {
+	created := make(chan error)
+	go func() {
+		_, _, err := p.Create(p.Context(), "news", "ann")
+		created <- err
+	}()
+	return created
+}
+
 // host does what the Functions host does with the queue, until it is empty:
 // each message starts a process. It returns what belonged into the
 // dead-letter queue.
@@ -118,6 +138,18 @@ func (w *world) fill(t testing.TB, name string, n int) string {
 		t.Fatal(err)
 	}
 	return ch.Incarnation
+}
+
+// withBlogs returns a world with a channel of two blogs, and one of them.
+func withBlogs(t *testing.T) (*world, channels.Blog) {
+	t.Helper()
+	w := newWorld()
+	w.fill(t, "news", 2)
+	blogs, err := w.start(nil, nil).Blogs(t.Context(), "news", 2, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w, blogs.Items[0]
 }
 
 // gone checks that nothing is left of an incarnation but its record.
