@@ -133,8 +133,7 @@ func (u unleash) readChange(r *http.Request) (gate.Change, error) {
 		Reason string `json:"reason"`
 		Force  bool   `json:"force"`
 	}
-	// Who says JSON and has no body has sent it in chunks, which the host drops.
-	if r.ContentLength != 0 || strings.HasPrefix(strings.ToLower(r.Header.Get("Content-Type")), "application/json") {
+	if customhandler.HasBody(r) {
 		if err := customhandler.ReadJSON(r, maxBody, &body); err != nil {
 			return gate.Change{}, err
 		}

@@ -23,6 +23,12 @@ func RequireBody(r *http.Request) error {
 		"this needs a body, sent with a Content-Length; a chunked one is lost on the way through the Functions host"}
 }
 
+// HasBody reports whether a call that may come without a body has one. Who says JSON has sent some: if nothing has come,
+// it came in chunks, and RequireBody is right to say so.
+func HasBody(r *http.Request) bool {
+	return r.ContentLength != 0 || strings.HasPrefix(strings.ToLower(r.Header.Get("Content-Type")), "application/json")
+}
+
 // ReadJSON reads the body, one JSON value of at most limit bytes, into v. It returns 411, 413, 415, or 400 with the
 // place of the mistake. Names that v has no field for are a mistake too, most often a misspelt one; and so is whatever
 // could not be passed on exactly as it was sent.
@@ -43,21 +49,28 @@ func ReadJSON(r *http.Request, limit int64, v any) error {
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return errTooLarge(limit)
 	}
-	message := strings.TrimPrefix(err.Error(), "json: ")
+	return &Error{http.StatusBadRequest, "bad_json", "the body is not the JSON expected here: " + explainJSON(err)}
+}
+
+// explainJSON says what is wrong with a body that decodeJSON has refused.
+func explainJSON(err error) string {
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		what := "it"
 		if e.Field != "" {
 			what = fmt.Sprintf("field %q", e.Field)
 		}
-		message = fmt.Sprintf("%s is of the wrong kind: %s instead of %s (near byte %d)", what, e.Value, kindOf(e.Type), e.Offset)
-	} else if errors.Is(err, io.EOF) {
-		message = "it is blank"
-	} else if errors.Is(err, io.ErrUnexpectedEOF) {
-		message = "it ends in the middle"
-	} else if e, ok := errors.AsType[*json.SyntaxError](err); ok {
-		message = fmt.Sprintf("%s (near byte %d)", e, e.Offset)
+		return fmt.Sprintf("%s is of the wrong kind: %s instead of %s (near byte %d)", what, e.Value, kindOf(e.Type), e.Offset)
 	}
-	return &Error{http.StatusBadRequest, "bad_json", "the body is not the JSON expected here: " + message}
+	if e, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return fmt.Sprintf("%s (near byte %d)", e, e.Offset)
+	}
+	switch {
+	case errors.Is(err, io.EOF):
+		return "it is blank"
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return "it ends in the middle"
+	}
+	return strings.TrimPrefix(err.Error(), "json: ")
 }
 
 // kindOf says what JSON calls a type.
