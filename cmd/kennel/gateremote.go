@@ -90,8 +90,8 @@ type waited struct {
 	seen   int64 // the generation to go on with; gate.Now while none was seen
 	state  gate.State
 
-	highest int64 // generation that the gate was seen at
-	answers int
+	highest int64  // generation that the gate was seen at
+	there   bool   // somebody is, who has answered or hung up
 	warned  bool   // that the gate has not reached what is waited after
 	trouble string // what was said last about why there is no answer
 }
@@ -137,7 +137,8 @@ func (g gateRemote) waitOnce(ctx context.Context, w *waited, most time.Duration)
 	if err != nil {
 		return g.bear(ctx, w, most, err)
 	}
-	if w.answers++; w.trouble != "" {
+	w.there = true
+	if w.trouble != "" {
 		w.trouble = ""
 		g.say("the app answers again")
 	}
@@ -170,13 +171,13 @@ func (g gateRemote) bear(ctx context.Context, w *waited, most time.Duration, err
 	case ok && refused.status < 500 && refused.status != http.StatusTooManyRequests && refused.status != http.StatusRequestTimeout:
 		return err // asked wrongly: it will not be right the next time
 	case ok:
-		w.answers++
+		w.there = true
 		if refused.told {
 			again = min(refused.after, maxBusyWait)
 		}
 	case brokeOff(err):
-		w.answers++ // somebody was there
-	case w.answers == 0:
+		w.there = true
+	case !w.there:
 		return err // most likely it is the wrong address
 	}
 	if w.trouble != err.Error() {
@@ -205,7 +206,7 @@ func (g gateRemote) watch(ctx context.Context, tell func(gate.State) error) erro
 	if err := tell(now); err != nil {
 		return err
 	}
-	w := waited{answers: 1}
+	w := waited{there: true}
 	for {
 		// The next change of a shut gate is a release, for which one can wait;
 		// a released one has to be looked at.
