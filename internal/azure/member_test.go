@@ -157,10 +157,8 @@ func waitTogether(ctx context.Context, gates *gate.Gates, after int64) error {
 	}
 	say("waiting", time.Time{})
 	waiting.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
+	if err := errors.Join(errs...); err != nil {
+		return err
 	}
 	say("passed", slices.MaxFunc(passed, time.Time.Compare))
 	return nil
