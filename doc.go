@@ -20,14 +20,14 @@
 //
 // # How the jobs reach the world
 //
-//   - internal/azure: everything that imports the Azure SDK, among it the
-//     stores of ids and gates over blobs, those of channels over tables, and
-//     the gates' signals.
+//   - internal/azure: the stores of ids and gates over blobs, and those of
+//     channels over tables and queues. internal/azure/servicebus: the gates'
+//     signals. Nothing else imports the Azure SDK.
 //   - internal/memory: the same stores in memory, as strict as Azure, with a
 //     hook that decides what goes wrong.
 //   - internal/storetest: what every store must do, as tests. Memory and
 //     Azure both run them, the latter on a real Azurite.
-//   - internal/devbus: a Service Bus-compatible broker for tests and laptops.
+//   - internal/dev/devbus: a Service Bus-compatible broker for tests and laptops.
 //   - internal/plant: puts bugs into the source, which tests have to catch.
 //   - internal/chance: the random numbers of simulations, from a seed.
 //   - internal/customhandler: the wire between the Functions host and a custom
@@ -40,8 +40,8 @@
 //     and one thin file per function.
 //   - functions: one folder with a function.json per function.
 //   - cmd/kennel: the command line.
-//   - internal/localhost: a local Functions host, for machines without func.
-//   - internal/azurite: Azurite from npm, installed once and never orphaned.
+//   - internal/dev/localhost: a local Functions host, for machines without func.
+//   - internal/dev/azurite: Azurite from npm, installed once and never orphaned.
 //
 // # How it is tested
 //

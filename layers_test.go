@@ -26,16 +26,18 @@ var layers = map[string][]string{
 	"gate":     {"golang.org/x/sync"},
 	"ids":      {"golang.org/x/sync"},
 
-	"internal/azure":         {"kennel/channels", "kennel/gate", "kennel/ids", azureSDK, "github.com/Azure/go-amqp"}, // whose errors the SDK hands through
-	"internal/azurite":       {},
-	"internal/chance":        {},
-	"internal/config":        {},
-	"internal/customhandler": {},
-	"internal/devbus":        {},
-	"internal/localhost":     {"kennel/internal/customhandler"}, // it is the host's side of the wire
-	"internal/memory":        {"kennel/channels", "kennel/gate", "kennel/ids"},
-	"internal/plant":         {"testing"},
-	"internal/storetest":     {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/internal/azurite", "testing", "github.com/google/go-cmp"},
+	"internal/azure":            {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/internal/azure/identity", azureSDK},
+	"internal/azure/identity":   {azureSDK},
+	"internal/azure/servicebus": {"kennel/gate", "kennel/internal/azure/identity", azureSDK, "github.com/Azure/go-amqp"}, // whose errors the SDK hands through
+	"internal/dev/azurite":      {},
+	"internal/chance":           {},
+	"internal/config":           {},
+	"internal/customhandler":    {},
+	"internal/dev/devbus":       {},
+	"internal/dev/localhost":    {"kennel/internal/customhandler"}, // it is the host's side of the wire
+	"internal/memory":           {"kennel/channels", "kennel/gate", "kennel/ids"},
+	"internal/plant":            {"testing"},
+	"internal/storetest":        {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/internal/dev/azurite", "testing", "github.com/google/go-cmp"},
 
 	"cmd/kennel":                 {"kennel/channels", "kennel/gate", "kennel/internal"},
 	"handler":                    {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/internal"},

@@ -11,6 +11,7 @@ import (
 	"kennel/gate"
 	"kennel/ids"
 	"kennel/internal/azure"
+	"kennel/internal/azure/servicebus"
 	"kennel/internal/config"
 	"kennel/internal/customhandler"
 )
@@ -30,7 +31,7 @@ type app struct {
 	host      *customhandler.App
 	sequences *ids.Set
 	gates     *gate.Gates
-	signals   *azure.Signals // nil without a Service Bus
+	signals   *servicebus.Signals // nil without a Service Bus
 }
 
 // newApp wires everything and asks nothing of storage.
@@ -124,13 +125,13 @@ func (a *app) close(ctx context.Context) error {
 }
 
 // openSignals returns nil if no Service Bus is given: then gates are polled.
-func openSignals(b config.ServiceBus, about *azure.Gates) (*azure.Signals, error) {
+func openSignals(b config.ServiceBus, about *azure.Gates) (*servicebus.Signals, error) {
 	if !b.Given() {
 		return nil, nil
 	}
-	bus := azure.Bus{
+	bus := servicebus.Namespace{
 		ConnectionString: b.ConnectionString,
-		Namespace:        b.Namespace,
+		Host:             b.Namespace,
 		ManagedIdentity:  b.ManagedIdentity,
 		ClientID:         b.ClientID,
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"kennel/internal/devbus"
+	"kennel/internal/dev/devbus"
 	"kennel/internal/storetest"
 )
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"kennel/internal/azure"
-	"kennel/internal/localhost"
+	"kennel/internal/dev/localhost"
 )
 
 // runBuiltin runs the app in the local host of this project until ctx ends. It

@@ -1,6 +1,6 @@
 package main
 
-import "kennel/internal/devbus"
+import "kennel/internal/dev/devbus"
 
 // signalsTopic carries the signals of gates. In Azure the infrastructure has
 // it; here nobody else would make it.

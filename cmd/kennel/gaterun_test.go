@@ -12,7 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"kennel/gate"
-	"kennel/internal/devbus"
+	"kennel/internal/dev/devbus"
 )
 
 // scriptHandler starts a handler of its own beside the one behind the local

@@ -12,8 +12,8 @@ import (
 	"runtime"
 	"sync"
 
-	"kennel/internal/azurite"
 	"kennel/internal/config"
+	"kennel/internal/dev/azurite"
 )
 
 // defaultURL is where the app answers unless told otherwise.

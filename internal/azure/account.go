@@ -2,7 +2,6 @@ package azure
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -12,9 +11,10 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+
+	"kennel/internal/azure/identity"
 )
 
 // Account says which storage account to use and how to sign in: by connection
@@ -55,8 +55,8 @@ func (a Account) OpenBlobs(o *Options) (*Blobs, error) {
 		func(connection string) (*service.Client, error) {
 			return service.NewClientFromConnectionString(connection, &service.ClientOptions{ClientOptions: options})
 		},
-		func(address string, identity azcore.TokenCredential) (*service.Client, error) {
-			return service.NewClient(address, identity, &service.ClientOptions{ClientOptions: options})
+		func(address string, credential azcore.TokenCredential) (*service.Client, error) {
+			return service.NewClient(address, credential, &service.ClientOptions{ClientOptions: options})
 		})
 	if err != nil {
 		return nil, err
@@ -72,8 +72,8 @@ func (a Account) OpenQueues(o *Options) (*Queues, error) {
 		func(connection string) (*azqueue.ServiceClient, error) {
 			return azqueue.NewServiceClientFromConnectionString(connection, &azqueue.ClientOptions{ClientOptions: options})
 		},
-		func(address string, identity azcore.TokenCredential) (*azqueue.ServiceClient, error) {
-			return azqueue.NewServiceClient(address, identity, &azqueue.ClientOptions{ClientOptions: options})
+		func(address string, credential azcore.TokenCredential) (*azqueue.ServiceClient, error) {
+			return azqueue.NewServiceClient(address, credential, &azqueue.ClientOptions{ClientOptions: options})
 		})
 	if err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func (a Account) OpenQueues(o *Options) (*Queues, error) {
 // open makes one service's client, by connection string or by identity.
 func open[Client any](a Account, name, address string,
 	byConnection func(connection string) (*Client, error),
-	byIdentity func(address string, identity azcore.TokenCredential) (*Client, error),
+	byIdentity func(address string, credential azcore.TokenCredential) (*Client, error),
 ) (*Client, error) {
 	if a.ConnectionString != "" {
 		client, err := byConnection(expand(a.ConnectionString))
@@ -104,7 +104,7 @@ func open[Client any](a Account, name, address string,
 	if u.Scheme != "https" {
 		return nil, fmt.Errorf("open %s storage: the %s address %s is not https, and signing in by identity needs that", name, name, u)
 	}
-	as, err := identity(a.ManagedIdentity, a.ClientID)
+	as, err := identity.New(a.ManagedIdentity, a.ClientID)
 	if err != nil {
 		return nil, fmt.Errorf("open %s storage: %w", name, err)
 	}
@@ -113,26 +113,6 @@ func open[Client any](a Account, name, address string,
 		return nil, fmt.Errorf("open %s storage: %w", name, safe(err))
 	}
 	return client, nil
-}
-
-// identity is what this process signs in as.
-func identity(managed bool, clientID string) (azcore.TokenCredential, error) {
-	if !managed {
-		identity, err := azidentity.NewDefaultAzureCredential(nil)
-		if err != nil {
-			return nil, errors.New("find an identity: " + oneLine(err))
-		}
-		return identity, nil
-	}
-	options := &azidentity.ManagedIdentityCredentialOptions{}
-	if clientID != "" {
-		options.ID = azidentity.ClientID(clientID)
-	}
-	identity, err := azidentity.NewManagedIdentityCredential(options)
-	if err != nil {
-		return nil, errors.New("find the managed identity: " + oneLine(err))
-	}
-	return identity, nil
 }
 
 // once marks requests that are tried one time only.

@@ -7,10 +7,11 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
+
+	"kennel/internal/azure/identity"
 )
 
 // ErrTimeout says that one try of a request was not answered in time, though
@@ -73,19 +74,12 @@ func safe(err error) error {
 		return e
 	}
 	if failed, ok := errors.AsType[*azidentity.AuthenticationFailedError](err); ok {
-		return errors.New("sign in to storage: " + oneLine(failed))
+		return errors.New("sign in to storage: " + identity.OneLine(failed))
 	}
 	if failed, ok := errors.AsType[*url.Error](err); ok {
 		return fmt.Errorf("reach storage: %w", failed.Err)
 	}
 	return err
-}
-
-// oneLine shortens the SDK's reports about identities, which fill a screen.
-func oneLine(err error) string {
-	const most = 600
-	text := strings.Join(strings.Fields(err.Error()), " ")
-	return text[:min(len(text), most)]
 }
 
 // hasCode says that err is a refusal for one of these reasons.

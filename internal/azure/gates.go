@@ -2,8 +2,12 @@ package azure
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"net/url"
+	"strings"
 	"unicode/utf8"
 
 	"kennel/gate"
@@ -66,4 +70,13 @@ func checkFlag(name string, next gate.Flag) error {
 		return errors.New("the text is not UTF-8, as JSON has to be")
 	}
 	return nil
+}
+
+// storeOf names a container to whoever knows it, and to nobody else.
+func storeOf(address string) string {
+	if u, err := url.Parse(address); err == nil {
+		address = strings.ToLower(u.Host) + u.EscapedPath() // without a signature
+	}
+	sum := sha256.Sum256([]byte(address))
+	return hex.EncodeToString(sum[:16])
 }

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"kennel/internal/azurite"
+	"kennel/internal/dev/azurite"
 )
 
 // shared is the one Azurite of this test process.

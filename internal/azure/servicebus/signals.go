@@ -1,4 +1,4 @@
-package azure
+package servicebus
 
 import (
 	"context"
@@ -68,7 +68,7 @@ type outlet struct {
 // OpenSignals checks the bus, and returns the signals of its topic that are
 // about the gates of one store, as [Gates.Store] names it: others may share the
 // topic. It makes no request.
-func (b Bus) OpenSignals(topic, store string, o *BusOptions) (*Signals, error) {
+func (b Namespace) OpenSignals(topic, store string, o *Options) (*Signals, error) {
 	clients, err := b.open(o)
 	if err != nil {
 		return nil, err

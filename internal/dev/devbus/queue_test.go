@@ -13,7 +13,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 	"github.com/Azure/go-amqp"
 
-	"kennel/internal/devbus"
+	"kennel/internal/dev/devbus"
 )
 
 // onQueue has the test on a queue with settings.

@@ -1,4 +1,4 @@
-package azure
+package servicebus
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"kennel/gate"
-	"kennel/internal/devbus"
+	"kennel/internal/dev/devbus"
 )
 
 const (
@@ -46,16 +46,16 @@ func withBus(t *testing.T, test func(t *testing.T, b *devbus.Broker)) {
 	})
 }
 
-func inProcess(b *devbus.Broker) *BusOptions {
-	return &BusOptions{
+func inProcess(b *devbus.Broker) *Options {
+	return &Options{
 		Dial:  func(context.Context) (net.Conn, error) { return b.Dial(), nil },
 		Admin: b.AdminTransport(),
 	}
 }
 
-func openSignals(t *testing.T, o *BusOptions) *Signals {
+func openSignals(t *testing.T, o *Options) *Signals {
 	t.Helper()
-	s, err := Bus{ConnectionString: contoso}.OpenSignals(topic, ourStore, o)
+	s, err := Namespace{ConnectionString: contoso}.OpenSignals(topic, ourStore, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func openSignals(t *testing.T, o *BusOptions) *Signals {
 // stranger is somebody else on the bus, who may send to the topic.
 func stranger(t *testing.T, b *devbus.Broker) (*busClient, *azservicebus.Sender) {
 	t.Helper()
-	clients, err := Bus{ConnectionString: contoso}.open(inProcess(b))
+	clients, err := Namespace{ConnectionString: contoso}.open(inProcess(b))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -290,14 +290,14 @@ func TestPublishingFails(t *testing.T) {
 
 func TestOpenSignals(t *testing.T) {
 	for _, test := range []struct {
-		bus  Bus
+		bus  Namespace
 		says string
 	}{
-		{Bus{ConnectionString: "Endpoint=sb://;SharedAccessKey=c2VjcmV0"}, "malformed"},
-		{Bus{ConnectionString: "secret"}, "malformed"},
-		{Bus{Namespace: "contoso.servicebus.windows.net", ManagedIdentity: true, ClientID: "an id"}, ""},
-		{Bus{Namespace: "contoso.servicebus.windows.net", ManagedIdentity: true}, ""},
-		{Bus{ConnectionString: contoso}, ""},
+		{Namespace{ConnectionString: "Endpoint=sb://;SharedAccessKey=c2VjcmV0"}, "malformed"},
+		{Namespace{ConnectionString: "secret"}, "malformed"},
+		{Namespace{Host: "contoso.servicebus.windows.net", ManagedIdentity: true, ClientID: "an id"}, ""},
+		{Namespace{Host: "contoso.servicebus.windows.net", ManagedIdentity: true}, ""},
+		{Namespace{ConnectionString: contoso}, ""},
 	} {
 		_, err := test.bus.OpenSignals(topic, ourStore, nil)
 		if got := fmt.Sprint(err); (err != nil) != (test.says != "") || !strings.Contains(got, test.says) && test.says != "" || strings.Contains(got, "c2VjcmV0") {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"kennel/internal/devbus"
+	"kennel/internal/dev/devbus"
 )
 
 // One address is both used and administered.

@@ -1,9 +1,6 @@
-package azure
+package servicebus
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -61,13 +58,4 @@ func decodeSignal(text []byte, store string) (s gate.Signal, ours bool) {
 		return gate.Signal{}, true
 	}
 	return s, true
-}
-
-// storeOf names a container to whoever knows it, and to nobody else.
-func storeOf(address string) string {
-	if u, err := url.Parse(address); err == nil {
-		address = strings.ToLower(u.Host) + u.EscapedPath() // without a signature
-	}
-	sum := sha256.Sum256([]byte(address))
-	return hex.EncodeToString(sum[:16])
 }

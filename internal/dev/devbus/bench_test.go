@@ -11,7 +11,7 @@ import (
 
 	sb "github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 
-	"kennel/internal/devbus"
+	"kennel/internal/dev/devbus"
 )
 
 // The benchmarks print figures, each beside its bar: what a throw-away

@@ -1,4 +1,4 @@
-package azure
+package servicebus
 
 import (
 	"context"
@@ -17,15 +17,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"kennel/gate"
-	"kennel/internal/devbus"
+	"kennel/internal/dev/devbus"
 )
 
 // far makes a bus as far away as one in the same region, and farther: there and
 // back takes that long, and so do the handshakes of TCP and TLS.
-func far(t *testing.T, b *devbus.Broker, roundTrip time.Duration) *BusOptions {
+func far(t *testing.T, b *devbus.Broker, roundTrip time.Duration) *Options {
 	var carrying sync.WaitGroup
 	t.Cleanup(carrying.Wait)
-	return &BusOptions{
+	return &Options{
 		Dial: func(context.Context) (net.Conn, error) {
 			time.Sleep(3 * roundTrip)
 			near, distant := net.Pipe()
@@ -216,13 +216,13 @@ func TestStopWithoutTheBus(t *testing.T) {
 func TestListeningIsDenied(t *testing.T) {
 	for _, test := range []struct {
 		name  string
-		wrong func(b *devbus.Broker, o *BusOptions)
+		wrong func(b *devbus.Broker, o *Options)
 		says  string
 	}{
-		{"no right to manage", func(_ *devbus.Broker, o *BusOptions) { o.Admin = refusing(http.StatusUnauthorized) }, "Data Owner"},
-		{"too many subscriptions", func(_ *devbus.Broker, o *BusOptions) { o.Admin = refusing(http.StatusForbidden) }, "as many subscriptions as it may"},
-		{"no topic", func(b *devbus.Broker, _ *BusOptions) { b.Delete(topic) }, "there is no such topic"},
-		{"no right to listen", func(b *devbus.Broker, _ *BusOptions) { b.Fail(devbus.Fault{Kind: devbus.CBS, Status: 401}) }, "no right to listen"},
+		{"no right to manage", func(_ *devbus.Broker, o *Options) { o.Admin = refusing(http.StatusUnauthorized) }, "Data Owner"},
+		{"too many subscriptions", func(_ *devbus.Broker, o *Options) { o.Admin = refusing(http.StatusForbidden) }, "as many subscriptions as it may"},
+		{"no topic", func(b *devbus.Broker, _ *Options) { b.Delete(topic) }, "there is no such topic"},
+		{"no right to listen", func(b *devbus.Broker, _ *Options) { b.Fail(devbus.Fault{Kind: devbus.CBS, Status: 401}) }, "no right to listen"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			withBus(t, func(t *testing.T, b *devbus.Broker) {

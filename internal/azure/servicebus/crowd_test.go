@@ -1,4 +1,4 @@
-package azure
+package servicebus
 
 import (
 	"bufio"
@@ -17,7 +17,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 
 	"kennel/gate"
-	"kennel/internal/devbus"
+	"kennel/internal/dev/devbus"
 	"kennel/internal/memory"
 )
 
@@ -104,7 +104,7 @@ func newCrowd(b *testing.B) *crowd {
 	if c.sender, err = client.NewSender(bareTopic, nil); err != nil {
 		b.Fatal(err)
 	}
-	signals, err := Bus{ConnectionString: bus.ConnectionString()}.OpenSignals(topic, ourStore, nil)
+	signals, err := Namespace{ConnectionString: bus.ConnectionString()}.OpenSignals(topic, ourStore, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

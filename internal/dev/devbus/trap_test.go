@@ -13,7 +13,7 @@ import (
 	sb "github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/Azure/go-amqp"
 
-	"kennel/internal/devbus"
+	"kennel/internal/dev/devbus"
 )
 
 // These tests pin what the Go SDK does when things go wrong, because whatever

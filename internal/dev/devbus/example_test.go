@@ -8,7 +8,7 @@ import (
 
 	sb "github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 
-	"kennel/internal/devbus"
+	"kennel/internal/dev/devbus"
 )
 
 // The SDK is used as in production; only its connections lead to the broker.

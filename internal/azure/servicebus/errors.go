@@ -1,4 +1,10 @@
-package azure
+// Package servicebus reaches Azure Service Bus: the signals of gates over a
+// topic.
+//
+// # Errors
+//
+// No error holds an address with its query, a key, a signature or a body.
+package servicebus
 
 import (
 	"context"
@@ -11,6 +17,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/Azure/go-amqp"
+
+	"kennel/internal/azure/identity"
 )
 
 // ErrDenied says that this process may not do with Service Bus what it has to,
@@ -30,7 +38,7 @@ func busFailed(err error) error {
 		return adminFailed(refusal.StatusCode)
 	}
 	if failed, ok := errors.AsType[*azidentity.AuthenticationFailedError](err); ok {
-		return errors.New("sign in to Service Bus: " + oneLine(failed))
+		return errors.New("sign in to Service Bus: " + identity.OneLine(failed))
 	}
 	if failed, ok := errors.AsType[*url.Error](err); ok {
 		return fmt.Errorf("reach the administration of Service Bus: %w", failed.Err)
@@ -38,7 +46,7 @@ func busFailed(err error) error {
 	if coded, ok := errors.AsType[*azservicebus.Error](err); ok && coded.Code == azservicebus.CodeUnauthorizedAccess {
 		return fmt.Errorf("%w: this app is not known there or has no right to listen or send, or the clock of this machine is wrong", ErrDenied)
 	}
-	return errors.New("talk to Service Bus: " + oneLine(err))
+	return errors.New("talk to Service Bus: " + identity.OneLine(err))
 }
 
 // adminFailed says what a refusal by the administration of the namespace means.

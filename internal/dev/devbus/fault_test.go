@@ -12,7 +12,7 @@ import (
 	sb "github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/Azure/go-amqp"
 
-	"kennel/internal/devbus"
+	"kennel/internal/dev/devbus"
 )
 
 // isCode expects the SDK's own error.

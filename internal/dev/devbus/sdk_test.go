@@ -14,7 +14,7 @@ import (
 	sb "github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 
-	"kennel/internal/devbus"
+	"kennel/internal/dev/devbus"
 )
 
 // This file holds what the tests with the Go SDK share.

@@ -8,7 +8,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	sb "github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 
-	"kennel/internal/devbus"
+	"kennel/internal/dev/devbus"
 )
 
 // onTopic has the test on a topic with two subscriptions.

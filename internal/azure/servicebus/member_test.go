@@ -1,4 +1,4 @@
-package azure
+package servicebus
 
 import (
 	"bufio"
@@ -88,7 +88,7 @@ func beMember(text string) error {
 		}
 	})
 
-	signals, err := Bus{ConnectionString: m.Bus}.OpenSignals(topic, ourStore, nil)
+	signals, err := Namespace{ConnectionString: m.Bus}.OpenSignals(topic, ourStore, nil)
 	if err != nil {
 		return err
 	}

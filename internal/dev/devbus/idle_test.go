@@ -12,7 +12,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 	"github.com/Azure/go-amqp"
 
-	"kennel/internal/devbus"
+	"kennel/internal/dev/devbus"
 )
 
 // A subscription that is to be deleted after 5 idle minutes, on a topic that

@@ -13,7 +13,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"kennel/internal/devbus"
+	"kennel/internal/dev/devbus"
 )
 
 // The official JavaScript SDK is the second judge: it was written by others

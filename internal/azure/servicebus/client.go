@@ -1,4 +1,4 @@
-package azure
+package servicebus
 
 import (
 	"context"
@@ -46,7 +46,7 @@ func (c *busClients) connect(retry azservicebus.RetryOptions) (*busClient, error
 	if c.connection != "" {
 		client, err = azservicebus.NewClientFromConnectionString(c.connection, options)
 	} else {
-		client, err = azservicebus.NewClient(c.namespace, mortal{c.identity, life}, options)
+		client, err = azservicebus.NewClient(c.namespace, mortal{c.credential, life}, options)
 	}
 	if err != nil {
 		cut()

@@ -1,4 +1,4 @@
-package azure
+package servicebus
 
 import (
 	"context"
@@ -10,28 +10,31 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
+
+	"kennel/internal/azure/identity"
 )
 
-// Bus says which Service Bus namespace to use and how to sign in: by
+// Namespace says which Service Bus namespace to use and how to sign in: by
 // connection string, or by its host name and an identity.
-type Bus struct {
+type Namespace struct {
 	ConnectionString string // with UseDevelopmentEmulator=true, an emulator without TLS
 
-	Namespace string // without a connection string: NAME.servicebus.windows.net
+	Host string // without a connection string: NAME.servicebus.windows.net
 
-	// As in [Account].
+	// As in [identity.New].
 	ManagedIdentity bool
 	ClientID        string
 }
 
-// BusOptions are the optional parts of a bus's clients; nil means the
+// Options are the optional parts of a bus's clients; nil means the
 // defaults.
-type BusOptions struct {
+type Options struct {
 	// Dial connects to the namespace. Default: over TCP, with TLS unless it is
 	// an emulator.
 	Dial func(ctx context.Context) (net.Conn, error)
@@ -45,26 +48,30 @@ type BusOptions struct {
 type busClients struct {
 	connection string // "": by namespace and identity
 	namespace  string
-	identity   azcore.TokenCredential
+	credential azcore.TokenCredential
 	dial       func(ctx context.Context) (net.Conn, error)
 	admin      *admin.Client
 }
 
+// adminTimeout bounds a request that administers the namespace.
+const adminTimeout = 10 * time.Second
+
 // open checks the bus. It makes no request.
-func (b Bus) open(o *BusOptions) (*busClients, error) {
+func (b Namespace) open(o *Options) (*busClients, error) {
 	if o == nil {
-		o = &BusOptions{}
+		o = &Options{}
 	}
 	connection, host, emulated := tidy(b.ConnectionString)
-	c := &busClients{connection: connection, namespace: b.Namespace, dial: o.Dial}
+	c := &busClients{connection: connection, namespace: b.Host, dial: o.Dial}
 	if connection == "" {
-		host = b.Namespace
+		host = b.Host
 	}
 	if c.dial == nil {
 		c.dial = dialer(host, emulated)
 	}
-	common, _ := clientOptions(nil)
-	options := &admin.ClientOptions{ClientOptions: common}
+	options := &admin.ClientOptions{}
+	options.Telemetry.ApplicationID = "kennel"
+	options.Retry = policy.RetryOptions{MaxRetries: -1, TryTimeout: adminTimeout} // 0 would be the default of three
 	switch {
 	case o.Admin != nil:
 		options.Transport = o.Admin
@@ -78,10 +85,10 @@ func (b Bus) open(o *BusOptions) (*busClients, error) {
 			return nil, errors.New("open Service Bus: the connection string is malformed")
 		}
 	} else {
-		if c.identity, err = identity(b.ManagedIdentity, b.ClientID); err != nil {
+		if c.credential, err = identity.New(b.ManagedIdentity, b.ClientID); err != nil {
 			return nil, fmt.Errorf("open Service Bus: %w", err)
 		}
-		if c.admin, err = admin.NewClient(b.Namespace, c.identity, options); err != nil {
+		if c.admin, err = admin.NewClient(b.Host, c.credential, options); err != nil {
 			return nil, fmt.Errorf("open Service Bus: %w", err)
 		}
 	}

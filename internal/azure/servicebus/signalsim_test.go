@@ -1,4 +1,4 @@
-package azure
+package servicebus
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"kennel/internal/devbus"
+	"kennel/internal/dev/devbus"
 )
 
 // TestSignalsThroughFaults lets a bus go wrong at random, one thing after the

@@ -15,7 +15,7 @@ import (
 	sb "github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 
-	"kennel/internal/devbus"
+	"kennel/internal/dev/devbus"
 )
 
 // The probe goes once through everything an application does with the SDK, in

@@ -1,4 +1,4 @@
-package azure
+package servicebus
 
 import (
 	"testing"
@@ -39,7 +39,7 @@ var planted = []struct {
 		"TestStopAmidSilence",
 	},
 	{
-		"a client that is closed is waited for", "busclient.go",
+		"a client that is closed is waited for", "client.go",
 		[]string{"time.AfterFunc(closeWithin, c.cut)", "time.AfterFunc(time.Hour, c.cut)"},
 		"TestStopWithoutTheBus|TestStopAmidSilence",
 	},
@@ -124,7 +124,7 @@ var planted = []struct {
 		"TestRefused",
 	},
 	{
-		"keys of an emulator's address go out in the open", "bus.go",
+		"keys of an emulator's address go out in the open", "namespace.go",
 		[]string{"emulated = strings.EqualFold(value, \"true\")", "emulated = value != \"\""},
 		"TestTidy",
 	},

@@ -1,4 +1,4 @@
-package azure
+package servicebus
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 
 	"kennel/gate"
-	"kennel/internal/devbus"
+	"kennel/internal/dev/devbus"
 )
 
 // While the bus is away, nobody asks it more than now and then: thousands of
@@ -200,7 +200,7 @@ func TestDeafReceiver(t *testing.T) {
 // the same name may be open that is shut here.
 func TestOthersSignals(t *testing.T) {
 	withBus(t, func(t *testing.T, b *devbus.Broker) {
-		theirs, err := Bus{ConnectionString: contoso}.OpenSignals(topic, "theirs", inProcess(b))
+		theirs, err := Namespace{ConnectionString: contoso}.OpenSignals(topic, "theirs", inProcess(b))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -256,7 +256,7 @@ func TestTidy(t *testing.T) {
 		if got := strings.Contains(tidied, "UseDevelopmentEmulator=true"); got != emulated {
 			t.Errorf("%q: the SDK would think %v of the emulator, we %v", test.connection, got, emulated)
 		}
-		if _, err := (Bus{ConnectionString: test.connection}).OpenSignals(topic, ourStore, nil); err != nil {
+		if _, err := (Namespace{ConnectionString: test.connection}).OpenSignals(topic, ourStore, nil); err != nil {
 			t.Errorf("%q: %v", test.connection, err)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	sb "github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/Azure/go-amqp"
 
-	"kennel/internal/devbus"
+	"kennel/internal/dev/devbus"
 )
 
 func inSession(id, body string) *sb.Message {
