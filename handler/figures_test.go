@@ -27,7 +27,7 @@ func BenchmarkFigures(b *testing.B) {
 }
 
 func size(b *testing.B) {
-	path, err := built.handler()
+	path, err := built.shippedHandler()
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -50,12 +50,12 @@ func coldStart(b *testing.B) {
 		p.cmd.Wait()
 		return took
 	}
-	measure(built.handler) // builds, and warms the page cache
-	measure(built.bare)
+	measure(built.shippedHandler) // builds, and warms the page cache
+	measure(built.shippedBare)
 	var ratios []float64
 	var ours []time.Duration
 	for range rounds {
-		bare, handler := measure(built.bare), measure(built.handler)
+		bare, handler := measure(built.shippedBare), measure(built.shippedHandler)
 		ratios = append(ratios, float64(handler)/float64(bare))
 		ours = append(ours, handler)
 	}
@@ -64,8 +64,8 @@ func coldStart(b *testing.B) {
 
 func rate(b *testing.B) {
 	const rounds = 21
-	handler := start(b, built.handler, withAzurite(b), "KENNEL_RANGE_SIZE=1000000")
-	bare := start(b, built.bare)
+	handler := start(b, built.shippedHandler, withAzurite(b), "KENNEL_RANGE_SIZE=1000000")
+	bare := start(b, built.shippedBare)
 	handler.ready(b)
 	bare.ready(b)
 	b.Logf("figure: resident memory when idle | %.1f MB | ≤ 30 MB", float64(resident(b, handler.cmd.Process.Pid))/1e6)
@@ -97,7 +97,7 @@ func subscribed(b *testing.B) {
 	var took []time.Duration
 	for range rounds {
 		began := time.Now()
-		p := start(b, built.handler, storage, bus)
+		p := start(b, built.shippedHandler, storage, bus)
 		p.ready(b)
 		p.hears(b, true)
 		took = append(took, time.Since(began))

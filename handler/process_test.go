@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,8 +22,9 @@ import (
 
 // built holds the real programs, built once per test process.
 var built struct {
-	dir                      string
-	handler, bare, failpoint func() (string, error)
+	handler, bare               func() (string, error)
+	shippedHandler, shippedBare func() (string, error) // as `make build` makes them, for figures
+	failpoint                   func() (string, error)
 }
 
 func TestMain(m *testing.M) {
@@ -33,25 +33,14 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	built.handler = builder(dir, "handler", ".")
-	built.bare = builder(dir, "bare", "./testdata/bare")
+	built.handler = func() (string, error) { return storetest.Build("kennel/handler") }
+	built.bare = func() (string, error) { return storetest.Build("kennel/handler/testdata/bare") }
+	built.shippedHandler = func() (string, error) { return storetest.BuildShipped("kennel/handler") }
+	built.shippedBare = func() (string, error) { return storetest.BuildShipped("kennel/handler/testdata/bare") }
 	built.failpoint = sync.OnceValues(func() (string, error) { return failpointBuilder(dir) })
 	code := storetest.Main(m)
 	os.RemoveAll(dir)
 	os.Exit(code)
-}
-
-// builder builds a program as `kennel package` does.
-func builder(dir, name, source string) func() (string, error) {
-	return sync.OnceValues(func() (string, error) {
-		path := filepath.Join(dir, name)
-		cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", path, source)
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return "", fmt.Errorf("build %s: %w\n%s", name, err, out)
-		}
-		return path, nil
-	})
 }
 
 // process is a running program that listens where the host told it to.
@@ -89,7 +78,10 @@ func start(t testing.TB, program func() (string, error), env ...string) *process
 	p := &process{port: freePort(t), output: &lockedBuffer{}}
 	p.url = "http://127.0.0.1:" + strconv.Itoa(p.port)
 	p.cmd = exec.Command(path)
-	p.cmd.Env = append([]string{"FUNCTIONS_CUSTOMHANDLER_PORT=" + strconv.Itoa(p.port)}, env...)
+	p.cmd.Env = append([]string{
+		"FUNCTIONS_CUSTOMHANDLER_PORT=" + strconv.Itoa(p.port),
+		"GORACE=atexit_sleep_ms=0", // under the race detector it would sleep for a second before it ends
+	}, env...)
 	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -21,15 +21,17 @@ var shared struct {
 	err    error           // why it could not be started: tried once
 }
 
-// Main runs a package's tests and then stops the Azurite they may have used:
+// Main runs a package's tests, then stops the Azurite they may have used and
+// removes the programs they may have built:
 //
 //	func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
-func Main(m *testing.M) (code int) {
+func Main(m interface{ Run() int }) (code int) {
 	shared.mu.Lock()
 	shared.main = true
 	shared.mu.Unlock()
 
 	code = m.Run()
+	removePrograms()
 
 	shared.mu.Lock()
 	defer shared.mu.Unlock()

@@ -1,0 +1,77 @@
+package storetest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+)
+
+// programs are what this test process has built.
+var programs struct {
+	mu    sync.Mutex
+	dir   string // "" until the first one is built; Main removes it
+	built map[string]func() (string, error)
+}
+
+// Build builds the program in package pkg, once per test process, and returns
+// its path. The flags are those of the test binary itself, so that the go
+// command compiles the packages that both of them import only once.
+func Build(pkg string) (string, error) {
+	if raceDetector {
+		return build(pkg, nil, "-race")
+	}
+	return build(pkg, nil)
+}
+
+// BuildShipped is [Build] with the flags of `make build`. They compile the
+// standard library and the SDKs again: use it in `make prove` and benchmarks.
+func BuildShipped(pkg string) (string, error) {
+	return build(pkg, []string{"CGO_ENABLED=0"}, "-trimpath", "-buildvcs=false", "-ldflags=-s -w")
+}
+
+func build(pkg string, env []string, flags ...string) (string, error) {
+	programs.mu.Lock()
+	key := fmt.Sprint(pkg, flags)
+	once := programs.built[key]
+	if once == nil {
+		if programs.built == nil {
+			programs.built = make(map[string]func() (string, error))
+		}
+		path := filepath.Join(fmt.Sprint(len(programs.built)), filepath.Base(pkg))
+		once = sync.OnceValues(func() (string, error) { return goBuild(path, pkg, env, flags) })
+		programs.built[key] = once
+	}
+	programs.mu.Unlock()
+	return once()
+}
+
+func goBuild(path, pkg string, env, flags []string) (string, error) {
+	programs.mu.Lock()
+	var err error
+	if programs.dir == "" {
+		programs.dir, err = os.MkdirTemp("", "kennel-test")
+	}
+	path = filepath.Join(programs.dir, path)
+	programs.mu.Unlock()
+	if err != nil {
+		return "", err
+	}
+	args := append([]string{"build", "-o", path}, flags...)
+	cmd := exec.Command("go", append(args, pkg)...)
+	cmd.Env = append(os.Environ(), env...)
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build %s: %w\n%s", pkg, err, output)
+	}
+	return path, nil
+}
+
+// removePrograms ends what Build began.
+func removePrograms() {
+	programs.mu.Lock()
+	defer programs.mu.Unlock()
+	if programs.dir != "" {
+		os.RemoveAll(programs.dir)
+	}
+}
