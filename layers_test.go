@@ -31,12 +31,13 @@ var layers = map[string][]string{
 	"internal/azure/servicebus": {"kennel/gate", "kennel/internal/azure/identity", azureSDK, "github.com/Azure/go-amqp"}, // whose errors the SDK hands through
 	"internal/dev/azurite":      {},
 	"internal/chance":           {},
-	"internal/config":           {},
+	"internal/config":           {"kennel/internal/suggest"},
 	"internal/customhandler":    {},
 	"internal/dev/devbus":       {},
 	"internal/dev/localhost":    {"kennel/internal/customhandler"}, // it is the host's side of the wire
 	"internal/memory":           {"kennel/channels", "kennel/gate", "kennel/ids"},
 	"internal/plant":            {"testing"},
+	"internal/suggest":          {},
 	"internal/storetest":        {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/internal/dev/azurite", "testing", "github.com/google/go-cmp"},
 
 	"cmd/kennel":                 {"kennel/channels", "kennel/gate", "kennel/internal"},

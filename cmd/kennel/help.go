@@ -5,8 +5,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
+
+	"kennel/internal/suggest"
 )
 
 func helpCommand() *command {
@@ -112,10 +113,10 @@ func unknownCommand(name string) error {
 	return usagef("there is no command %q: %s", printable(name), hint)
 }
 
-// nearest is the command that name begins, or that is at most two slips of
-// the finger away; "" when none is.
+// nearest is the command that name begins, or that is at most two letters
+// away; "" if none is.
 func nearest(name string) string {
-	best, bestSlips := "", 3
+	var names []string
 	for _, cmd := range commands() {
 		if cmd.hidden {
 			continue
@@ -123,30 +124,7 @@ func nearest(name string) string {
 		if len(name) > 1 && strings.HasPrefix(cmd.name, name) {
 			return cmd.name
 		}
-		// Two slips turn any word of two letters into any other.
-		if n := slips(name, cmd.name); n < bestSlips && n < len(cmd.name) {
-			best, bestSlips = cmd.name, n
-		}
+		names = append(names, cmd.name)
 	}
-	return best
-}
-
-// slips counts the letters to add, drop or change to get from a to b.
-func slips(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		above := slices.Clone(row)
-		row[0] = i + 1
-		for j := range len(b) {
-			change := above[j]
-			if a[i] != b[j] {
-				change++
-			}
-			row[j+1] = min(change, above[j+1]+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
+	return suggest.Nearest(name, names, 2)
 }

