@@ -14,7 +14,6 @@ import (
 // calls ready once the handler answers.
 func runBuiltin(ctx context.Context, con *console, app hosted, ready func()) error {
 	options := &localhost.Options{
-		Listener:   app.listener,
 		Env:        app.settings,
 		Executable: app.executable,
 		Console:    con.stderr,
@@ -34,7 +33,7 @@ func runBuiltin(ctx context.Context, con *console, app hosted, ready func()) err
 	if app.data != "" {
 		options.StatusDir = filepath.Join(app.data, "timers")
 	}
-	host, err := localhost.New(app.dist, options)
+	host, err := localhost.New(app.dist, app.listener, options)
 	if err != nil {
 		return err
 	}

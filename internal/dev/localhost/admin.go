@@ -59,7 +59,8 @@ func (h *Host) function(name string) *function {
 	return nil
 }
 
-// runByHand starts a queue, Service Bus or timer function and answers at once; the run's end is only logged.
+// runByHand starts a queue or timer function and answers at once; the end of the
+// run is only logged.
 func (h *Host) runByHand(work context.Context, w http.ResponseWriter, r *http.Request, f *function) {
 	var request *struct {
 		Input string `json:"input"`

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -52,7 +53,11 @@ func childHost() int {
 	if err != nil {
 		return 1
 	}
-	h, err := New(".", &Options{Addr: "127.0.0.1:0", Executable: self, Env: map[string]string{childMode: "handler"}})
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 1
+	}
+	h, err := New(".", listener, &Options{Executable: self, Env: map[string]string{childMode: "handler"}})
 	if err != nil {
 		fmt.Println(err)
 		return 1
@@ -114,16 +119,14 @@ func childServe(w http.ResponseWriter, r *http.Request) {
 		"headers":    map[string]string{"X-Function": r.URL.Path},
 		"body":       cmp.Or(answer, string(body)),
 	}}
-	if text, found := strings.CutPrefix(command, "put:"); found {
-		outputs["out"] = []string{text}
-	}
 	w.Header().Set("Content-Type", "application/json")
 	if err := json.NewEncoder(w).Encode(map[string]any{"Outputs": outputs, "Logs": []string{"a log of " + r.URL.Path}}); err != nil {
 		panic(err)
 	}
 }
 
-// childDo obeys one command. ok: the caller shall answer, with the text unless it is empty.
+// childDo obeys one command. If ok, the caller answers, with the text unless it
+// is empty.
 func childDo(w http.ResponseWriter, r *http.Request, command string) (answer string, ok bool) {
 	name, argument, _ := strings.Cut(command, ":")
 	switch name {
@@ -131,38 +134,34 @@ func childDo(w http.ResponseWriter, r *http.Request, command string) (answer str
 		for i := range 5 {
 			fmt.Fprintln(os.Stderr, "last words", i+1)
 		}
-		code, err := strconv.Atoi(argument)
-		if err != nil {
-			panic(err)
-		}
-		os.Exit(code)
+		os.Exit(number(argument))
 	case "empty":
 		w.WriteHeader(http.StatusOK)
 		return "", false
 	case "status":
-		code, err := strconv.Atoi(argument)
-		if err != nil {
-			panic(err)
-		}
-		w.WriteHeader(code)
+		w.WriteHeader(number(argument))
 		fmt.Fprint(w, "details")
 		return "", false
 	case "hang":
 		fmt.Println("hanging", argument)
 		<-r.Context().Done()
 		return "", false
+	case "note":
+		fmt.Println("noted", argument)
 	case "pid":
 		return strconv.Itoa(os.Getpid()), true
-	case "port":
-		return os.Getenv("FUNCTIONS_CUSTOMHANDLER_PORT"), true
 	case "env":
 		return os.Getenv(argument), true
 	case "long":
-		n, err := strconv.Atoi(argument)
-		if err != nil {
-			panic(err)
-		}
-		fmt.Println("<" + strings.Repeat("x", n) + ">")
+		fmt.Println("<" + strings.Repeat("x", number(argument)) + ">")
 	}
 	return "", true
+}
+
+func number(text string) int {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		panic(err)
+	}
+	return n
 }

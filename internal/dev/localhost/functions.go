@@ -12,19 +12,21 @@ import (
 	"strings"
 )
 
-// A function is one direct sub-folder of the script root with a function.json. Its name is the folder's
-// name, in its exact case. A function with a problem is kept, so that its status can tell the problem, but
-// nothing triggers it.
+// A function is one direct sub-folder of the script root with a function.json.
+// Its name is the folder's name, in its exact case. A function with a problem
+// is kept, so that its status can report the problem, but nothing triggers it.
 type function struct {
-	name     string
-	bindings []binding
-	disabled bool
-	retries  bool             // it has a retry policy
-	problem  error            // nil: it can run
-	shown    []map[string]any // the bindings as written
+	name        string
+	bindings    []binding
+	disabled    bool
+	retries     bool             // it has a retry policy
+	problem     error            // it cannot run in any host; nil: it can
+	unsupported error            // it cannot run in this one; nil: it can
+	shown       []map[string]any // the bindings as written
 }
 
-// A binding is one entry of function.json. Only the fields of its type are meaningful.
+// A binding is one entry of function.json. Only the fields of its type are
+// meaningful.
 type binding struct {
 	name, kind, direction string
 
@@ -32,8 +34,8 @@ type binding struct {
 	methods   []string // httpTrigger; empty: all
 	authLevel string   // httpTrigger
 
-	queue      string // queueTrigger, queue
-	connection string // queueTrigger, queue
+	queue      string // queueTrigger
+	connection string // queueTrigger
 
 	schedule     string // timerTrigger
 	useMonitor   bool   // timerTrigger
@@ -42,13 +44,13 @@ type binding struct {
 	dataType string
 }
 
-// defaultConnection is the connection of a queue binding that names none.
+// defaultConnection is the connection of a queue trigger that names none.
 const defaultConnection = "AzureWebJobsStorage"
 
 func (b binding) is(kind string) bool { return strings.EqualFold(b.kind, kind) }
 
 func (b binding) isTrigger() bool {
-	return len(b.kind) > len("Trigger") && strings.EqualFold(b.kind[len(b.kind)-len("Trigger"):], "Trigger")
+	return strings.HasSuffix(strings.ToLower(b.kind), "trigger")
 }
 
 // trigger is the one trigger of a function without a problem.
@@ -61,17 +63,20 @@ func (f *function) trigger() binding {
 	return binding{}
 }
 
-// outputs are the function's output bindings of one kind.
-func (f *function) outputs(kind string) []binding {
-	return slices.DeleteFunc(slices.Clone(f.bindings), func(b binding) bool {
-		return b.direction != "out" || !b.is(kind)
-	})
+// output returns the function's http output, if it has one.
+func (f *function) output() (binding, bool) {
+	i := slices.IndexFunc(f.bindings, func(b binding) bool { return b.is("http") })
+	if i < 0 {
+		return binding{}, false
+	}
+	return f.bindings[i], true
 }
 
-// forwards reports whether a request reaches the handler as it is: only for a function whose bindings are
-// exactly an httpTrigger and an http output.
+// forwards reports whether a request reaches the handler as it is: only for a
+// function whose bindings are exactly an httpTrigger and an http output.
 func (f *function) forwards() bool {
-	return len(f.bindings) == 2 && f.trigger().is("httpTrigger") && len(f.outputs("http")) == 1
+	_, ok := f.output()
+	return len(f.bindings) == 2 && f.trigger().is("httpTrigger") && ok
 }
 
 var (
@@ -80,8 +85,17 @@ var (
 	bindingName  = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9]{0,127}$`)
 )
 
-// discover finds the functions below root, sorted by name. A function that cannot be read does not stop the
-// others. The error is for a root that cannot be read at all.
+// CheckFunction reads the function.json in a folder and returns what is wrong
+// with it in any Functions host, each problem on a line. It does not look up
+// settings, so it accepts any %NAME%.
+func CheckFunction(folder string) error {
+	f, _ := readFunction(folder, nil)
+	return f.problem
+}
+
+// discover finds the functions below root, sorted by name. A function that
+// cannot be read does not stop the others. The error is for a root that cannot
+// be read at all.
 func discover(root string, only []string, env settings) ([]*function, error) {
 	folders, err := os.ReadDir(root)
 	if err != nil {
@@ -93,96 +107,105 @@ func discover(root string, only []string, env settings) ([]*function, error) {
 		if len(only) > 0 && !slices.ContainsFunc(only, func(o string) bool { return strings.EqualFold(o, name) }) {
 			continue
 		}
-		if info, err := os.Stat(filepath.Join(root, name)); err != nil || !info.IsDir() {
-			continue
-		}
-		text, err := os.ReadFile(filepath.Join(root, name, "function.json"))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		f := &function{name: name}
-		excluded := false
-		if err == nil {
-			excluded, err = f.read(text, filepath.Join(root, name), env)
-		}
+		f, excluded := readFunction(filepath.Join(root, name), env)
 		if excluded {
 			continue
 		}
 		for _, other := range functions {
 			if strings.EqualFold(other.name, name) {
-				err = cmp.Or(err, fmt.Errorf("the name differs from function %q by case only", other.name))
+				f.problem = cmp.Or(f.problem, fmt.Errorf("the name differs from function %q by case only", other.name))
 			}
 		}
-		f.problem = err
 		functions = append(functions, f)
 	}
 	return functions, nil
 }
 
-// read fills a function from the text of its function.json.
-func (f *function) read(text []byte, folder string, env settings) (excluded bool, err error) {
-	if !functionName.MatchString(f.name) || strings.EqualFold(f.name, "host") {
-		return false, fmt.Errorf("%q is no function name: a letter, then up to 127 letters, digits, - and _, and not \"host\"", f.name)
+// readFunction reads a folder. A folder without a function.json counts as
+// excluded. Without env, names of settings are not resolved.
+func readFunction(folder string, env settings) (f *function, excluded bool) {
+	f = &function{name: filepath.Base(folder)}
+	info, err := os.Stat(folder)
+	if err != nil || !info.IsDir() {
+		return f, true
+	}
+	text, err := os.ReadFile(filepath.Join(folder, "function.json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return f, true
 	}
 	var problems []error
-	file, err := newSection(text, &problems)
-	if err != nil {
-		return false, fmt.Errorf("read function.json: %w", err)
+	file, parseErr := newSection(text, &problems)
+	if err = cmp.Or(err, parseErr); err != nil {
+		f.problem = fmt.Errorf("read function.json: %w", err)
+		return f, false
 	}
-	f.disabled = isDisabled(f.name, file, env)
+	if !functionName.MatchString(f.name) || strings.EqualFold(f.name, "host") {
+		problems = append(problems, fmt.Errorf("%q is no function name: a letter, then up to 127 letters, digits, - and _, and not \"host\"", f.name))
+	}
+	if _, ok := file.get("scriptFile"); ok {
+		problems = append(problems, errors.New("scriptFile is set, but a custom handler has no scripts: leave it out"))
+	}
+	f.disabled = isDisabled(f.name, env)
 	_, f.retries = file.get("retry")
+	f.readBindings(file, env)
+	wrong, unsupported := f.check()
+	f.problem = errors.Join(append(problems, wrong...)...)
+	f.unsupported = errors.Join(unsupported...)
+	return f, file.flag("excluded", false)
+}
 
+func (f *function) readBindings(file section, env settings) {
 	list, _ := file.get("bindings")
 	entries, isList := list.([]any)
 	if !isList || len(entries) == 0 {
-		problems = append(problems, errors.New("bindings must be a list of at least one binding"))
+		file.problem("bindings", "a list of at least one binding")
 	}
 	for i, entry := range entries {
 		values, _ := entry.(map[string]any)
 		f.shown = append(f.shown, values)
-		b := readBinding(section{path: fmt.Sprintf("bindings[%d]", i), values: values, problems: &problems})
+		s := section{path: fmt.Sprintf("bindings[%d]", i), values: values, problems: file.problems}
+		b := binding{
+			name:         s.text("name", ""),
+			kind:         s.text("type", ""),
+			direction:    strings.ToLower(s.text("direction", "in")),
+			route:        s.text("route", ""),
+			methods:      s.texts("methods"),
+			authLevel:    strings.ToLower(s.text("authLevel", "function")),
+			queue:        s.text("queueName", ""),
+			connection:   s.text("connection", defaultConnection),
+			schedule:     s.text("schedule", ""),
+			useMonitor:   s.flag("useMonitor", true),
+			runOnStartup: s.flag("runOnStartup", false),
+			dataType:     s.text("dataType", ""),
+		}
 		for _, text := range []*string{&b.queue, &b.schedule} {
+			if env == nil && percentName.MatchString(*text) {
+				continue // check accepts it
+			}
 			resolved, err := env.resolve(*text)
 			if err != nil {
-				problems = append(problems, fmt.Errorf("bindings[%d]: %w", i, err))
+				*file.problems = append(*file.problems, fmt.Errorf("bindings[%d]: %w", i, err))
 			}
 			*text = resolved
 		}
 		f.bindings = append(f.bindings, b)
 	}
-	if script := file.text("scriptFile", ""); script != "" {
-		if _, err := os.Stat(filepath.Join(folder, script)); err != nil {
-			problems = append(problems, fmt.Errorf("scriptFile %q does not exist; a custom handler needs none", script))
-		}
-	}
-	problems = append(problems, f.check()...)
-	return file.flag("excluded", false), errors.Join(problems...)
 }
 
-func readBinding(s section) binding {
-	return binding{
-		name:         s.text("name", ""),
-		kind:         s.text("type", ""),
-		direction:    strings.ToLower(s.text("direction", "in")),
-		route:        s.text("route", ""),
-		methods:      s.texts("methods"),
-		authLevel:    strings.ToLower(s.text("authLevel", "function")),
-		queue:        s.text("queueName", ""),
-		connection:   s.text("connection", defaultConnection),
-		schedule:     s.text("schedule", ""),
-		useMonitor:   s.flag("useMonitor", true),
-		runOnStartup: s.flag("runOnStartup", false),
-		dataType:     s.text("dataType", ""),
-	}
-}
-
-// check says what is wrong with the bindings, each problem by the binding's place in the file.
-func (f *function) check() (problems []error) {
+// check returns what is wrong with the bindings in any host, and what only
+// this one does not have, each problem by the binding's place in the file.
+func (f *function) check() (wrong, unsupported []error) {
 	triggers := 0
 	for i, b := range f.bindings {
-		bad := func(format string, args ...any) {
-			problems = append(problems, fmt.Errorf("bindings[%d]: "+format, append([]any{i}, args...)...))
+		report := func(err error) {
+			err = fmt.Errorf("bindings[%d]: %w", i, err)
+			if _, ok := errors.AsType[unsupportedError](err); ok {
+				unsupported = append(unsupported, err)
+			} else {
+				wrong = append(wrong, err)
+			}
 		}
+		bad := func(format string, args ...any) { report(fmt.Errorf(format, args...)) }
 		if !bindingName.MatchString(b.name) && !(b.name == "$return" && b.direction == "out") {
 			bad("%q is no binding name: a letter, then up to 127 letters and digits", b.name)
 		}
@@ -191,64 +214,61 @@ func (f *function) check() (problems []error) {
 				bad("a second binding is named %q", b.name)
 			}
 		}
-		if b.direction != "in" && b.direction != "out" {
-			bad(`direction %q must be "in" or "out"`, b.direction)
+		if b.direction != "in" && b.direction != "out" || b.isTrigger() && b.direction == "out" || b.is("http") && b.direction == "in" {
+			bad("a %s cannot have the direction %q", b.kind, b.direction)
 		}
 		if b.isTrigger() {
 			triggers++
 		}
-		switch strings.ToLower(b.kind) {
-		case "httptrigger":
-			if !slices.Contains([]string{"anonymous", "function", "admin"}, b.authLevel) {
-				bad("authLevel %q must be anonymous, function or admin", b.authLevel)
-			}
-			if _, err := parseRoute(b.route); err != nil {
-				bad("%w", err)
-			}
-		case "queuetrigger", "queue":
-			if !queueName.MatchString(b.queue) || len(b.queue) < 3 || len(b.queue) > 63 {
-				bad("queueName %q must be 3 to 63 lower case letters, digits and single hyphens", b.queue)
-			}
-		case "timertrigger":
-			if _, err := parseSchedule(b.schedule); err != nil {
-				bad("%w", err)
-			}
-		case "http", "servicebustrigger", "servicebus":
-		default:
-			bad("the binding type %q is not one this local host has", b.kind)
-		}
-		if b.isTrigger() != (b.direction == "in") {
-			bad("a %s cannot have the direction %q", b.kind, b.direction)
+		if err := b.check(); err != nil {
+			report(err)
 		}
 	}
 	if len(f.bindings) > 0 && triggers != 1 {
-		problems = append(problems, fmt.Errorf("there must be exactly one trigger, not %d", triggers))
+		wrong = append(wrong, fmt.Errorf("there must be exactly one trigger, not %d", triggers))
 	}
-	return problems
+	return wrong, unsupported
 }
 
-// isDisabled reads the ways to switch a function off: "disabled" in its file (true, or the name of a
-// setting), and the setting AzureWebJobs.<Name>.Disabled, also written with underscores.
-func isDisabled(name string, file section, env settings) bool {
-	if value, ok := file.get("disabled"); ok {
-		if setting, isText := value.(string); isText && !isTrue(setting) {
-			if env.truth(strings.Trim(setting, "%")) {
-				return true
-			}
-		} else if file.flag("disabled", false) {
-			return true
+// check returns what is wrong with the fields of the binding's type.
+func (b binding) check() (err error) {
+	switch strings.ToLower(b.kind) {
+	case "http":
+	case "httptrigger":
+		if !slices.Contains([]string{"anonymous", "function", "admin"}, b.authLevel) {
+			return fmt.Errorf("authLevel %q must be anonymous, function or admin", b.authLevel)
 		}
+		_, err = parseRoute(b.route)
+	case "queuetrigger":
+		if !percentName.MatchString(b.queue) && (!queueName.MatchString(b.queue) || len(b.queue) < 3 || len(b.queue) > 63) {
+			return fmt.Errorf("queueName %q must be 3 to 63 lower case letters, digits and single hyphens", b.queue)
+		}
+	case "timertrigger":
+		if !percentName.MatchString(b.schedule) {
+			_, err = parseSchedule(b.schedule)
+		}
+	case "":
+		return errors.New("type is missing")
+	default:
+		return unsupportedError(fmt.Sprintf("this local host does not support the binding type %q", b.kind))
 	}
+	return err
+}
+
+// isDisabled reports whether a setting switches a function off. "disabled" in
+// function.json has no effect in the real host.
+func isDisabled(name string, env settings) bool {
 	return env.truth("AzureWebJobs."+name+".Disabled") ||
 		env.truth("AzureWebJobs__"+name+"__Disabled") ||
 		env.truth("AzureWebJobs_"+name+"_Disabled")
 }
 
-// invisible finds the function.json files that the host cannot see, because they are not in a direct
-// sub-folder of the root. The real host says nothing about them. It looks four folders deep.
+// invisible finds the function.json files that the host cannot see, because
+// they are not in a direct sub-folder of the root. The real host does not
+// report them. It searches four folders deep.
 func invisible(root string) []string {
 	var found []string
-	// Problems of reading are ignored: this only looks for something to warn about.
+	// Problems of reading are ignored: this only finds something to warn about.
 	_ = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		relative, relErr := filepath.Rel(root, path)
 		if err != nil || relErr != nil {

@@ -1,6 +1,7 @@
 package localhost
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -8,7 +9,7 @@ import (
 )
 
 const (
-	timerBinding = `{"type":"timerTrigger","direction":"in","name":"t","schedule":"0 0 0 * * *"}`
+	timerBinding = `{"type":"timerTrigger","direction":"in","name":"t","schedule":"0 0 0 1 1 *"}`
 	httpBinding  = `{"type":"httpTrigger","direction":"in","name":"req"}`
 	httpOutput   = `{"type":"http","direction":"out","name":"res"}`
 )
@@ -52,7 +53,7 @@ func TestFunctionProblems(t *testing.T) {
 		{"no bindings", "F", `{}`, "bindings must be a list"},
 		{"no trigger", "F", `{"bindings":[` + httpOutput + `]}`, "exactly one trigger, not 0"},
 		{"two triggers", "F", `{"bindings":[` + timerBinding + `,` + httpBinding + `]}`, "exactly one trigger, not 2"},
-		{"unknown type", "F", `{"bindings":[` + timerBinding + `,{"type":"blob","direction":"out","name":"b"}]}`, `bindings[1]: the binding type "blob" is not one`},
+		{"no type", "F", `{"bindings":[` + timerBinding + `,{"direction":"out","name":"b"}]}`, "bindings[1]: type is missing"},
 		{"binding name with a hyphen", "F", `{"bindings":[{"type":"httpTrigger","name":"my-req"}]}`, `"my-req" is no binding name`},
 		{"binding name twice", "F", `{"bindings":[` + httpBinding + `,{"type":"http","direction":"out","name":"REQ"}]}`, `a second binding is named "REQ"`},
 		{"return value", "F", `{"bindings":[` + httpBinding + `,{"type":"http","direction":"out","name":"$return"}]}`, ""},
@@ -62,7 +63,7 @@ func TestFunctionProblems(t *testing.T) {
 		{"direction", "F", `{"bindings":[{"type":"httpTrigger","direction":"inout","name":"req"}]}`, "direction"},
 		{"auth level", "F", `{"bindings":[{"type":"httpTrigger","authLevel":"user","name":"req"}]}`, "authLevel"},
 		{"methods of the wrong type", "F", `{"bindings":[{"type":"httpTrigger","methods":[1],"name":"req"}]}`, "bindings[0].methods must be a list of texts"},
-		{"bad route", "F", `{"bindings":[{"type":"httpTrigger","route":"a/{id","name":"req"}]}`, "a { without its }"},
+		{"bad route", "F", `{"bindings":[{"type":"httpTrigger","route":"a//b","name":"req"}]}`, "an empty segment"},
 		{"bad schedule", "F", `{"bindings":[{"type":"timerTrigger","schedule":"* * *","name":"t"}]}`, "has 3 fields"},
 		{"schedule from a setting", "F", `{"bindings":[{"type":"timerTrigger","schedule":"%PLAN%","name":"t"}]}`, ""},
 		{"schedule from no setting", "F", `{"bindings":[{"type":"timerTrigger","schedule":"%GONE%","name":"t"}]}`, "the setting GONE, which is not set"},
@@ -70,23 +71,42 @@ func TestFunctionProblems(t *testing.T) {
 		{"queue with capitals", "F", `{"bindings":[{"type":"queueTrigger","queueName":"Jobs","name":"m"}]}`, `queueName "Jobs" must be`},
 		{"queue with two hyphens", "F", `{"bindings":[{"type":"queueTrigger","queueName":"a--b","name":"m"}]}`, "queueName"},
 		{"queue name too short", "F", `{"bindings":[{"type":"queueTrigger","queueName":"ab","name":"m"}]}`, "queueName"},
-		{"script that exists", "F", `{"scriptFile":"function.json","bindings":[` + timerBinding + `]}`, ""},
-		{"script that does not", "F", `{"scriptFile":"run.csx","bindings":[` + timerBinding + `]}`, "does not exist"},
+		{"script", "F", `{"scriptFile":"run.csx","bindings":[` + timerBinding + `]}`, "scriptFile is set"},
 	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			root := write(t, files{test.folder + "/function.json": test.file})
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			root := write(t, files{tt.folder + "/function.json": tt.file})
 			functions, err := discover(root, nil, settings{"PLAN": "0 0 0 * * *", "QUEUE": "a-b"})
 			if err != nil || len(functions) != 1 {
 				t.Fatalf("got %d functions, %v; want one", len(functions), err)
 			}
-			switch problem := functions[0].problem; {
-			case test.want == "" && problem != nil:
-				t.Errorf("got problem %v, want none", problem)
-			case test.want != "" && (problem == nil || !strings.Contains(problem.Error(), test.want)):
-				t.Errorf("got problem %v, want one with %q", problem, test.want)
+			for _, problem := range []error{functions[0].problem, CheckFunction(filepath.Join(root, tt.folder))} {
+				if strings.Contains(tt.file, "%GONE%") && problem == nil {
+					continue // CheckFunction knows no settings
+				}
+				if tt.want == "" && problem != nil || tt.want != "" && (problem == nil || !strings.Contains(problem.Error(), tt.want)) {
+					t.Errorf("got problem %v, want one with %q", problem, tt.want)
+				}
 			}
 		})
+	}
+}
+
+// What only the real host has stops the start of this one, but CheckFunction
+// accepts it.
+func TestUnsupported(t *testing.T) {
+	for bindings, want := range map[string]string{
+		`{"type":"httpTrigger","name":"req","route":"orders/{id:int}"}`:                   `function 'F': bindings[0]: route "orders/{id:int}": this local host does not support the constraint "int" of {id}`,
+		`{"type":"serviceBusTrigger","name":"m"}`:                                         `function 'F': bindings[0]: this local host does not support the binding type "serviceBusTrigger"`,
+		timerBinding + `,{"type":"queue","direction":"out","name":"q","queueName":"q-q"}`: `function 'F': bindings[1]: this local host does not support the binding type "queue"`,
+	} {
+		root := write(t, files{"host.json": handlerHostJSON, "F/function.json": `{"bindings":[` + bindings + `]}`})
+		if _, err := New(root, nil, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("New with %s: got %v, want an error with %q", bindings, err, want)
+		}
+		if err := CheckFunction(filepath.Join(root, "F")); err != nil {
+			t.Errorf("CheckFunction with %s: %v", bindings, err)
+		}
 	}
 }
 
@@ -107,38 +127,28 @@ func TestFunctionNamesByCase(t *testing.T) {
 	}
 }
 
+// Only settings switch a function off: "disabled" in its file does not.
 func TestDisabled(t *testing.T) {
-	tests := []struct {
-		name, file string
-		env        settings
-		want       bool
-	}{
-		{"no", ``, nil, false},
-		{"in the file", `"disabled":true,`, nil, true},
-		{"not in the file", `"disabled":false,`, nil, false},
-		{"by a setting the file names", `"disabled":"OFF",`, settings{"OFF": "1"}, true},
-		{"by a setting that is not set", `"disabled":"%OFF%",`, nil, false},
-		{"by the setting of its name", ``, settings{"AzureWebJobs.F.Disabled": "True"}, true},
-		{"by that setting with underscores", ``, settings{"AzureWebJobs__F__Disabled": "true"}, true},
-		{"the setting says no", ``, settings{"AzureWebJobs.F.Disabled": "false"}, false},
-		{"another function", ``, settings{"AzureWebJobs.G.Disabled": "true"}, false},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			root := write(t, files{"F/function.json": `{` + test.file + `"bindings":[` + timerBinding + `]}`})
-			functions, err := discover(root, nil, test.env)
-			if err != nil || len(functions) != 1 || functions[0].problem != nil {
-				t.Fatalf("got %v, %v; want one sound function", functions, err)
-			}
-			if got := functions[0].disabled; got != test.want {
-				t.Errorf("disabled: got %v, want %v", got, test.want)
-			}
-		})
+	for setting, want := range map[string]bool{
+		"AzureWebJobs.F.Disabled=True":   true,
+		"AzureWebJobs__F__Disabled=true": true,
+		"AzureWebJobs.F.Disabled=false":  false,
+		"AzureWebJobs.G.Disabled=true":   false,
+	} {
+		name, value, _ := strings.Cut(setting, "=")
+		root := write(t, files{"F/function.json": `{"disabled":true,"bindings":[` + timerBinding + `]}`})
+		functions, err := discover(root, nil, settings{name: value})
+		if err != nil || len(functions) != 1 || functions[0].problem != nil {
+			t.Fatalf("got %v, %v; want one sound function", functions, err)
+		}
+		if got := functions[0].disabled; got != want {
+			t.Errorf("disabled by %s: got %v, want %v", setting, got, want)
+		}
 	}
 }
 
 func TestForwards(t *testing.T) {
-	queue := `{"type":"queue","direction":"out","name":"q","queueName":"jobs"}`
+	queue := `{"type":"queue","direction":"out","name":"q"}`
 	for bindings, want := range map[string]bool{
 		httpBinding + "," + httpOutput:               true,
 		httpOutput + "," + httpBinding:               true,

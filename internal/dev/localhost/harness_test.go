@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -22,13 +23,29 @@ const handlerHostJSON = `{"version":"2.0","functionTimeout":"00:00:01","customHa
 func plainApp() files {
 	return files{
 		"host.json":           handlerHostJSON,
-		"Raw/function.json":   `{"bindings":[{"type":"httpTrigger","direction":"in","name":"req","route":"raw/{*rest}"},{"type":"http","direction":"out","name":"res"}]}`,
-		"Wrap/function.json":  `{"bindings":[{"type":"httpTrigger","direction":"in","name":"req","route":"wrap/{id:int?}","methods":["get","post"]},{"type":"http","direction":"out","name":"res"},{"type":"queue","direction":"out","name":"out","queueName":"jobs"}]}`,
-		"Still/function.json": `{"bindings":[{"type":"httpTrigger","direction":"in","name":"req"}]}`,
-		"Work/function.json":  `{"bindings":[{"type":"queueTrigger","direction":"in","name":"msg","queueName":"%JOBS%"},{"type":"queue","direction":"out","name":"out","queueName":"results"}]}`,
-		"Tick/function.json":  `{"bindings":[{"type":"timerTrigger","direction":"in","name":"tick","schedule":"0 0 0 1 1 *"}]}`,
-		"local.settings.json": `{"IsEncrypted":false,"Values":{"FUNCTIONS_WORKER_RUNTIME":"custom","JOBS":"jobs","FROM_FILE":"file","FROM_BOTH":"file"}}`,
+		"Raw/function.json":   `{"bindings":[{"type":"httpTrigger","direction":"in","name":"req","route":"raw/{*rest}"},` + httpOutput + `]}`,
+		"Still/function.json": `{"bindings":[` + httpBinding + `]}`,
+		"Work/function.json":  `{"bindings":[{"type":"queueTrigger","direction":"in","name":"msg","queueName":"%JOBS%"}]}`,
+		"Tick/function.json":  `{"bindings":[` + timerBinding + `]}`,
 	}
+}
+
+// rawApp is one forwarded function; nothing else starts.
+func rawApp() files {
+	app := plainApp()
+	return files{"host.json": app["host.json"], "Raw/function.json": app["Raw/function.json"]}
+}
+
+// patient gives an app a functionTimeout that no test reaches.
+func patient(app files) files {
+	app["host.json"] = strings.Replace(app["host.json"], `"00:00:01"`, `"00:10:00"`, 1)
+	return app
+}
+
+// enveloped switches forwarding off.
+func enveloped(app files) files {
+	app["host.json"] = strings.Replace(app["host.json"], "true", "false", 1)
+	return app
 }
 
 func write(t *testing.T, app files) (root string) {
@@ -63,7 +80,8 @@ func (c *transcript) Write(p []byte) (int, error) {
 	return c.text.Write(p)
 }
 
-// read returns what has been written, and a channel that is closed when there is more.
+// read returns what was written, and a channel that is closed when there is
+// more.
 func (c *transcript) read() (text string, changed <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,23 +102,18 @@ type running struct {
 	done    chan struct{} // closed when Run has returned
 }
 
-// await returns when the console has said something, however long that takes; a host that has stopped says
-// nothing more.
-func (r *running) await(t *testing.T, want string) {
+// await returns when the console has a text so many times, 1 by default. It
+// fails if the host stops without writing it.
+func (r *running) await(t *testing.T, want string, times ...int) {
 	t.Helper()
-	r.awaitTimes(t, want, 1)
-}
-
-// awaitTimes is await for something that is said several times.
-func (r *running) awaitTimes(t *testing.T, want string, times int) {
-	t.Helper()
+	n := append(times, 1)[0]
 	for stopped := false; ; {
 		text, changed := r.console.read()
-		if strings.Count(text, want) >= times {
+		if strings.Count(text, want) >= n {
 			return
 		}
 		if stopped {
-			t.Fatalf("the host stopped without saying %q %d times; it said:\n%s", want, times, text)
+			t.Fatalf("the host stopped without writing %q %d times; it wrote:\n%s", want, n, text)
 		}
 		select {
 		case <-changed:
@@ -110,10 +123,20 @@ func (r *running) awaitTimes(t *testing.T, want string, times int) {
 	}
 }
 
-// start runs a host over an app, with this binary as its handler, and stops it at the end of the test.
-func start(t *testing.T, root string, opt Options) *running {
+// end stops the host and expects that Run returns nil.
+func (r *running) end(t *testing.T) {
 	t.Helper()
-	r := newHost(t, root, opt)
+	r.stop()
+	if err := <-r.err; err != nil {
+		t.Errorf("Run after a stop: got %v, want nil", err)
+	}
+}
+
+// start runs a host over an app, with this binary as its handler, and stops it
+// at the end of the test.
+func start(t *testing.T, app files, opt Options) *running {
+	t.Helper()
+	r := newHost(t, write(t, app), opt)
 	select {
 	case <-r.Ready():
 	case err := <-r.err:
@@ -125,14 +148,10 @@ func start(t *testing.T, root string, opt Options) *running {
 // newHost is start without waiting for the handler.
 func newHost(t *testing.T, root string, opt Options) *running {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	r := &running{console: newTranscript(), err: make(chan error, 1), done: make(chan struct{})}
 	env := map[string]string{
-		childMode:   "handler",
-		"FROM_BOTH": "environment",
+		childMode: "handler",
+		"JOBS":    "jobs",
 		// What the test binary would do at its exit is no business of a handler.
 		"GORACE":     "atexit_sleep_ms=0",
 		"GOCOVERDIR": t.TempDir(),
@@ -140,11 +159,12 @@ func newHost(t *testing.T, root string, opt Options) *running {
 	for name, value := range opt.Env {
 		env[name] = value
 	}
-	opt.Env, opt.Console, opt.Addr = env, r.console, "127.0.0.1:0"
+	opt.Env, opt.Console = env, r.console
 	if opt.Executable == "" {
-		opt.Executable = self
+		opt.Executable = self(t)
 	}
-	if r.Host, err = New(root, &opt); err != nil {
+	var err error
+	if r.Host, err = New(root, listener(t), &opt); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -160,7 +180,27 @@ func newHost(t *testing.T, root string, opt Options) *running {
 	return r
 }
 
-// call sends a request to the host and returns the status and the body.
+func self(t *testing.T) string {
+	t.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// listener listens on a free port until the end of the test.
+func listener(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// call sends a request to the host and returns the answer and its body.
 func (r *running) call(t *testing.T, method, path string, body io.Reader, edit ...func(*http.Request)) (*http.Response, string) {
 	t.Helper()
 	req, err := http.NewRequest(method, r.URL()+path, body)
@@ -182,9 +222,44 @@ func (r *running) call(t *testing.T, method, path string, body io.Reader, edit .
 	return resp, string(text)
 }
 
+// status sends a GET request and returns the status.
+func (r *running) status(t *testing.T, path string) int {
+	t.Helper()
+	resp, _ := r.call(t, http.MethodGet, path, nil)
+	return resp.StatusCode
+}
+
 // do has the handler obey a command.
 func (r *running) do(t *testing.T, command string) (status int, answer string) {
 	t.Helper()
 	resp, text := r.call(t, http.MethodGet, "/api/raw/x?do="+command, nil)
 	return resp.StatusCode, text
+}
+
+// fails expects that a command ends with 500 and an empty body.
+func (r *running) fails(t *testing.T, command string) {
+	t.Helper()
+	if status, answer := r.do(t, command); status != 500 || answer != "" {
+		t.Errorf("%s: got %d %q, want 500 without a body", command, status, answer)
+	}
+}
+
+// mustDo is do for a command that must succeed.
+func (r *running) mustDo(t *testing.T, command string) string {
+	t.Helper()
+	status, answer := r.do(t, command)
+	if status != http.StatusOK {
+		t.Fatalf("%s: got status %d\n%s", command, status, r.console)
+	}
+	return answer
+}
+
+// replace has the handler killed and started again, as after a timeout.
+func (r *running) replace(t *testing.T) {
+	t.Helper()
+	p, err := r.handler.acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.replace()
 }

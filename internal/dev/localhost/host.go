@@ -12,14 +12,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"kennel/internal/customhandler"
 )
-
-// DefaultAddr is where a host listens when nothing else is said, the same as `func start`.
-const DefaultAddr = "127.0.0.1:7071"
 
 // stopGrace is how long the invocations in flight may go on when the host stops.
 const stopGrace = 10 * time.Second
@@ -29,14 +25,10 @@ const flushTime = time.Second
 
 // Options are the choices of a Host; nil and zero fields mean the defaults.
 type Options struct {
-	Addr     string       // default DefaultAddr; port 0 is any free one
-	Listener net.Listener // listen here instead of Addr; Run closes it
-
-	Env        map[string]string // the environment of the host and the handler; wins over local.settings.json
+	Env        map[string]string // the environment of the host and the handler, with all settings of the app
 	Executable string            // start this instead of defaultExecutablePath
 
-	Queues QueueStore // for queue triggers and outputs; nil: functions with one are reported as errors
-	Timers TimerStore // default: files in StatusDir
+	Queues QueueStore // for queue triggers; nil: functions with one are reported as errors
 
 	// StatusDir holds the status of timers, one file per function; use one folder per app.
 	// Default: timers are forgotten when the host stops, and missed runs are not caught up.
@@ -52,7 +44,6 @@ type Options struct {
 
 // A Host runs one function app. Make it with New and run it once.
 type Host struct {
-	addr       string
 	listener   net.Listener
 	file       hostFile
 	env        settings
@@ -69,14 +60,13 @@ type Host struct {
 	log        *slog.Logger
 	visits     visits
 	ready      chan struct{}
-
-	mu  sync.Mutex
-	url string // guarded by mu
 }
 
-// New reads the function app in the folder root, which holds host.json. It starts nothing and opens nothing. A
-// function with a problem is reported on the console and left out; an app that cannot run at all is an error.
-func New(root string, options *Options) (*Host, error) {
+// New reads the function app in the folder root, which holds host.json, to serve
+// it at the listener. It starts nothing. A function with a problem is reported on
+// the console and left out, as in the real host. An app that cannot run at all is
+// an error, and so is a function that needs what only the real host has.
+func New(root string, listener net.Listener, options *Options) (*Host, error) {
 	opt := Options{}
 	if options != nil {
 		opt = *options
@@ -86,8 +76,8 @@ func New(root string, options *Options) (*Host, error) {
 		return nil, fmt.Errorf("open function app: %w", err)
 	}
 	h := &Host{
-		addr:       cmp.Or(opt.Addr, DefaultAddr),
-		listener:   opt.Listener,
+		env:        opt.Env,
+		listener:   listener,
 		queues:     opt.Queues,
 		keys:       opt.Keys,
 		strictHang: opt.StrictHang,
@@ -99,30 +89,32 @@ func New(root string, options *Options) (*Host, error) {
 		h.log = slog.New(slog.NewTextHandler(h.out, nil))
 	}
 
-	env, warnings, err := loadSettings(root, opt.Env)
-	if err != nil {
-		return nil, fmt.Errorf("open function app %s: %w", root, err)
+	if h.env == nil {
+		h.env = settings{}
 	}
-	h.env = env
-	if h.file, err = readHostFile(root, env); err != nil {
+	if h.file, err = readHostFile(root, h.env); err != nil {
 		return nil, fmt.Errorf("open function app %s: %w", root, err)
 	}
 	if !h.file.described {
 		return nil, fmt.Errorf("open function app %s: host.json has no customHandler.description, and this host runs custom handlers only", root)
 	}
-	if h.bodyLimit, err = bodyLimit(env); err != nil {
+	if h.bodyLimit, err = bodyLimit(h.env); err != nil {
 		return nil, err
 	}
 	if opt.Executable != "" {
 		h.file.handler.executable = opt.Executable
 	}
-	if h.functions, err = discover(root, h.file.only, env); err != nil {
+	if h.functions, err = discover(root, h.file.only, h.env); err != nil {
 		return nil, fmt.Errorf("open function app %s: %w", root, err)
 	}
-	h.connect(cmp.Or(opt.Timers, defaultTimers(opt.StatusDir)))
+	if err := unsupported(h.functions); err != nil {
+		return nil, fmt.Errorf("open function app %s: %w", root, err)
+	}
+	h.connect(timerStore(opt.StatusDir))
 
 	if slices.ContainsFunc(h.functions, func(f *function) bool { return f.problem == nil }) {
-		childEnv := maps.Clone(map[string]string(env))
+		childEnv := maps.Clone(map[string]string(h.env))
+		childEnv["WEBSITE_HOSTNAME"] = listener.Addr().String()
 		childEnv["AzureWebJobsScriptRoot"] = root
 		childEnv["AZURE_FUNCTIONS_ENVIRONMENT"] = "Development"
 		launch, err := newLauncher(h.file.handler, root, childEnv, h.out)
@@ -131,11 +123,23 @@ func New(root string, options *Options) (*Host, error) {
 		}
 		h.handler = newSupervisor(launch, h.file.startUp, opt.GracefulStop)
 	}
-	h.report(root, warnings)
+	h.report(root)
 	return h, nil
 }
 
-func defaultTimers(dir string) TimerStore {
+// unsupported joins what the functions need and this host does not have. A
+// function that cannot run anyway does not count.
+func unsupported(functions []*function) error {
+	var all []error
+	for _, f := range functions {
+		if f.problem == nil && f.unsupported != nil {
+			all = append(all, fmt.Errorf("function '%s': %w", f.name, f.unsupported))
+		}
+	}
+	return errors.Join(all...)
+}
+
+func timerStore(dir string) TimerStore {
 	if dir == "" {
 		return &memoryTimers{}
 	}
@@ -154,7 +158,7 @@ func (h *Host) connect(timers TimerStore) {
 
 func (h *Host) connectOne(f *function, timers TimerStore) error {
 	trigger := f.trigger()
-	if h.queues == nil && (trigger.is("queueTrigger") || len(f.outputs("queue")) > 0) {
+	if h.queues == nil && trigger.is("queueTrigger") {
 		return errors.New("there is no queue storage: set AzureWebJobsStorage")
 	}
 	switch {
@@ -173,7 +177,6 @@ func (h *Host) connectOne(f *function, timers TimerStore) error {
 	case trigger.is("queueTrigger"):
 		h.listeners = append(h.listeners, &queueListener{
 			queue: trigger.queue, store: h.queues, settings: h.file.queues, out: h.out, log: h.log,
-			wake: make(chan struct{}, 1),
 			invoke: func(ctx context.Context, m customhandler.QueueMessage) error {
 				from := customhandler.Trigger{Function: f.name, Binding: trigger.name, DataType: trigger.dataType}
 				return h.invoke(ctx, f, fmt.Sprintf("New queue message detected on '%s'.", trigger.queue), from.Queue(m), nil)
@@ -197,15 +200,6 @@ func (h *Host) connectOne(f *function, timers TimerStore) error {
 		h.timers = append(h.timers, listener)
 	}
 	return nil
-}
-
-// wake wakes the functions that listen to a queue.
-func (h *Host) wake(queue string) {
-	for _, l := range h.listeners {
-		if l.queue == queue {
-			l.notify()
-		}
-	}
 }
 
 func bodyLimit(env settings) (int64, error) {

@@ -1,7 +1,6 @@
 package localhost
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -28,12 +27,8 @@ type hostFile struct {
 
 // handlerCommand is customHandler.description: how the handler is started.
 type handlerCommand struct {
-	executable      string
-	arguments       []string
-	workerPath      string
-	workerArguments []string
-	workingDir      string // absolute
-	workerDir       string // absolute; the base of relative paths
+	executable string
+	arguments  []string
 }
 
 // queueSettings is extensions.queues.
@@ -75,8 +70,12 @@ func readHostFile(root string, env settings) (hostFile, error) {
 	custom := top.section("customHandler")
 	_, described := custom.get("description")
 	queues := top.section("extensions").section("queues")
+	command := custom.section("description")
+	// An unset %NAME% in a path or argument is replaced by nothing, as the real
+	// host does.
+	expand := func(text string) string { text, _ = env.expand(text); return text }
 	file := hostFile{
-		handler:   readHandlerCommand(custom.section("description"), root, env),
+		handler:   handlerCommand{executable: expand(command.text("defaultExecutablePath", ""))},
 		forward:   custom.flag("enableForwardingHttpRequest", false),
 		startUp:   custom.duration("initializationTimeout", 30*time.Second, time.Millisecond, 24*time.Hour),
 		timeout:   30 * time.Minute,
@@ -84,6 +83,9 @@ func readHostFile(root string, env settings) (hostFile, error) {
 		queues:    readQueueSettings(queues),
 		only:      top.texts("functions"),
 		described: described,
+	}
+	for _, argument := range command.texts("arguments") {
+		file.handler.arguments = append(file.handler.arguments, expand(argument))
 	}
 	if version := top.text("version", ""); version != "2.0" {
 		problems = append(problems, fmt.Errorf(`version must be "2.0", not %q`, version))
@@ -99,7 +101,12 @@ func readHostFile(root string, env settings) (hostFile, error) {
 	if described && file.handler.executable == "" {
 		problems = append(problems, errors.New("customHandler.description.defaultExecutablePath is missing: it names the handler to start"))
 	}
-	for _, key := range []string{"customHandler.enableProxyingHttpRequest", "customHandler.http", "customHandler.port", "httpWorker", "configurationProfile"} {
+	for _, key := range []string{
+		"customHandler.description.defaultWorkerPath", "customHandler.description.workerArguments",
+		"customHandler.description.workingDirectory", "customHandler.description.workerDirectory",
+		"customHandler.enableProxyingHttpRequest", "customHandler.http", "customHandler.port",
+		"httpWorker", "configurationProfile",
+	} {
 		if top.mentions(key) {
 			file.unknown = append(file.unknown, key)
 		}
@@ -108,31 +115,6 @@ func readHostFile(root string, env settings) (hostFile, error) {
 		return hostFile{}, fmt.Errorf("read host.json: %w", errors.Join(problems...))
 	}
 	return file, nil
-}
-
-func readHandlerCommand(description section, root string, env settings) handlerCommand {
-	// An unset %NAME% in a path or argument is replaced by nothing, as the host does.
-	expand := func(text string) string { text, _ = env.expand(text); return text }
-	expandAll := func(texts []string) []string {
-		for i := range texts {
-			texts[i] = expand(texts[i])
-		}
-		return texts
-	}
-	under := func(base, path string) string {
-		if path == "" || filepath.IsAbs(path) {
-			return cmp.Or(path, base)
-		}
-		return filepath.Join(base, path)
-	}
-	return handlerCommand{
-		executable:      expand(description.text("defaultExecutablePath", "")),
-		arguments:       expandAll(description.texts("arguments")),
-		workerPath:      expand(description.text("defaultWorkerPath", "")),
-		workerArguments: expandAll(description.texts("workerArguments")),
-		workingDir:      under(root, expand(description.text("workingDirectory", ""))),
-		workerDir:       under(root, expand(description.text("workerDirectory", ""))),
-	}
 }
 
 func readQueueSettings(queues section) queueSettings {

@@ -1,7 +1,6 @@
 package localhost
 
 import (
-	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -14,8 +13,7 @@ func TestReadHostFile(t *testing.T) {
 	root := write(t, files{"host.json": `{
 		"VERSION":"2.0", "logging":{"anything":[1,2]}, "functionTimeout":"00:07:00", "functions":["A","B"],
 		"customHandler":{
-			"description":{"defaultExecutablePath":"%DIR%/handler","defaultWorkerPath":"w%NOTHING%.bin","arguments":["-a","%ARG%"],
-				"workerArguments":["-w"],"workingDirectory":"work","workerDirectory":"/abs","unheardOf":1},
+			"description":{"defaultExecutablePath":"%DIR%/hand%NOTHING%ler","arguments":["-a","%ARG%"],"workerArguments":["-w"],"unheardOf":1},
 			"EnableForwardingHttpRequest":"True", "initializationTimeout":"00:00:05", "port":7, "http":{"routes":[]}},
 		"extensions":{"http":{"routePrefix":"/v1/"},"queues":{"batchSize":"4","maxDequeueCount":3,"visibilityTimeout":"00:00:30",
 			"maxPollingInterval":"00:00:09","messageEncoding":"None"}}}`})
@@ -27,14 +25,11 @@ func TestReadHostFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := hostFile{
-		handler: handlerCommand{
-			executable: "bin/handler", arguments: []string{"-a", "value"}, workerPath: "w.bin", workerArguments: []string{"-w"},
-			workingDir: filepath.Join(root, "work"), workerDir: "/abs",
-		},
+		handler: handlerCommand{executable: "bin/handler", arguments: []string{"-a", "value"}},
 		forward: true, described: true, startUp: 5 * time.Second, timeout: 8 * time.Minute, prefix: "v1", only: []string{"A", "B"},
 		queues: queueSettings{batchSize: 4, newBatchThreshold: 1, maxPollingDelay: 9 * time.Second, maxDequeueCount: 3,
 			visibility: 30 * time.Second, plainText: true},
-		unknown: []string{"customHandler.http", "customHandler.port"},
+		unknown: []string{"customHandler.description.workerArguments", "customHandler.http", "customHandler.port"},
 	}
 	allow := cmp.AllowUnexported(hostFile{}, handlerCommand{}, queueSettings{})
 	if diff := cmp.Diff(got, want, allow); diff != "" {
@@ -49,7 +44,7 @@ func TestReadHostFileDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := hostFile{
-		handler:   handlerCommand{executable: "/elsewhere", workingDir: root, workerDir: root},
+		handler:   handlerCommand{executable: "/elsewhere"},
 		described: true, startUp: 30 * time.Second, timeout: 30 * time.Minute, prefix: "api",
 		queues: queueSettings{batchSize: 16, newBatchThreshold: 8 * runtime.NumCPU(), maxPollingDelay: 2 * time.Second, maxDequeueCount: 5},
 	}
@@ -59,13 +54,11 @@ func TestReadHostFileDefaults(t *testing.T) {
 	}
 }
 
-// Settings can give a whole list, or its elements.
+// A setting can give a whole list.
 func TestReadHostFileOverridesLists(t *testing.T) {
 	root := write(t, files{"host.json": `{"version":"2.0","customHandler":{"description":{"defaultExecutablePath":"h","arguments":["x"]}}}`})
 	got, err := readHostFile(root, settings{
 		"AzureFunctionsJobHost__customHandler__description__arguments": `["a","b"]`,
-		"AzureFunctionsJobHost__functions__0":                          "A",
-		"AzureFunctionsJobHost__functions__1":                          "B",
 		"AzureFunctionsJobHost__functionTimeout":                       "-1",
 	})
 	if err != nil {
@@ -73,9 +66,6 @@ func TestReadHostFileOverridesLists(t *testing.T) {
 	}
 	if diff := cmp.Diff(got.handler.arguments, []string{"a", "b"}); diff != "" {
 		t.Errorf("arguments (got -, want +):\n%s", diff)
-	}
-	if diff := cmp.Diff(got.only, []string{"A", "B"}); diff != "" {
-		t.Errorf("functions (got -, want +):\n%s", diff)
 	}
 	if got.timeout != 0 {
 		t.Errorf("functionTimeout -1: got %v, want no limit", got.timeout)
@@ -103,13 +93,13 @@ func TestHostFileProblems(t *testing.T) {
 		{"prefix", `{"version":"2.0","extensions":{"http":{"routePrefix":{}}}}`, "extensions.http.routePrefix must be a text"},
 		{"all at once", `{"functionTimeout":"soon","extensions":{"queues":{"batchSize":0}}}`, "version must be"},
 	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			_, err := readHostFile(write(t, files{"host.json": test.file}), nil)
-			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Fatalf("got error %v, want one with %q", err, test.want)
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := readHostFile(write(t, files{"host.json": tt.file}), nil)
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Fatalf("got error %v, want one with %q", err, tt.want)
 			}
-			if test.name == "all at once" && (!strings.Contains(err.Error(), "functionTimeout") || !strings.Contains(err.Error(), "batchSize")) {
+			if tt.name == "all at once" && (!strings.Contains(err.Error(), "functionTimeout") || !strings.Contains(err.Error(), "batchSize")) {
 				t.Errorf("got error %v, want all three problems", err)
 			}
 		})

@@ -159,8 +159,8 @@ func (h *Host) answer(work context.Context, f *function, w http.ResponseWriter, 
 	// Without an http output there is nothing to say, which the host says with 204.
 	reply := customhandler.HTTPAnswer{Status: http.StatusNoContent}
 	err = h.invoke(work, f, httpReason(r), envelope, func(answer customhandler.Answer) (err error) {
-		if outputs := f.outputs("http"); len(outputs) > 0 {
-			reply, err = answer.HTTP(outputs[0].name)
+		if output, ok := f.output(); ok {
+			reply, err = answer.HTTP(output.name)
 		}
 		return err
 	})

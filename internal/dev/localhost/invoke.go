@@ -2,7 +2,6 @@ package localhost
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"time"
@@ -13,8 +12,8 @@ import (
 // errTimedOut fails an invocation that took longer than functionTimeout.
 var errTimedOut = errors.New("timeout value of functionTimeout exceeded; the host kills the handler and everything it has in flight")
 
-// invoke runs one function with an envelope and delivers its outputs; finish, which may be nil, is the part
-// of the delivery that only the caller can do. nil means that the invocation succeeded as a whole.
+// invoke runs one function with an envelope and has finish, unless it is nil,
+// use the answer. nil means that the invocation succeeded as a whole.
 func (h *Host) invoke(ctx context.Context, f *function, reason string, envelope customhandler.Envelope, finish func(customhandler.Answer) error) error {
 	envelope.ID = customhandler.NewInvocationID()
 	return h.execute(ctx, f, reason, envelope.ID, func(ctx context.Context, client *customhandler.Client) error {
@@ -25,8 +24,8 @@ func (h *Host) invoke(ctx context.Context, f *function, reason string, envelope 
 		for _, line := range answer.Logs {
 			h.out.say("%s: %s", f.name, line)
 		}
-		if err := h.deliver(ctx, f, answer); err != nil || finish == nil {
-			return err
+		if finish == nil {
+			return nil
 		}
 		return finish(answer)
 	})
@@ -83,39 +82,4 @@ func (h *Host) attempt(ctx context.Context, f *function, do func(context.Context
 		return fmt.Errorf("the handler has exited with %s: %w", exitText(p), err)
 	}
 	return err
-}
-
-// deliver writes the messages of a function's output bindings, in no order a function may rely on and
-// without any transaction: some may be written though a later one fails.
-func (h *Host) deliver(ctx context.Context, f *function, answer customhandler.Answer) error {
-	for _, b := range f.outputs("queue") {
-		messages, err := answer.Messages(customhandler.Output{Name: b.name, Type: "queue", DataType: b.dataType})
-		if err != nil {
-			return fmt.Errorf("output binding %s: %w", b.name, err)
-		}
-		for _, message := range messages {
-			if err := h.queues.Put(ctx, b.queue, h.file.queues.encode(message)); err != nil {
-				return fmt.Errorf("output binding %s: put into queue %q: %w", b.name, b.queue, err)
-			}
-			h.wake(b.queue)
-		}
-	}
-	for _, b := range f.outputs("serviceBus") {
-		messages, err := answer.Messages(customhandler.Output{Name: b.name, Type: "serviceBus", DataType: b.dataType})
-		if err != nil {
-			return fmt.Errorf("output binding %s: %w", b.name, err)
-		}
-		if len(messages) > 0 {
-			return fmt.Errorf("output binding %s: this local host has no Service Bus to send to", b.name)
-		}
-	}
-	return nil
-}
-
-// encode is the form in which a message is stored.
-func (s queueSettings) encode(message []byte) string {
-	if s.plainText {
-		return string(message)
-	}
-	return base64.StdEncoding.EncodeToString(message)
 }

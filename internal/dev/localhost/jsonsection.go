@@ -142,8 +142,8 @@ func (s section) duration(name string, fallback, low, high time.Duration) time.D
 	return d
 }
 
-// texts reads a list of texts. Settings can give it as one text holding a JSON list, or element by element
-// under the keys 0, 1, …
+// texts reads a list of texts. A setting can give it as one text that holds a
+// JSON list.
 func (s section) texts(name string) []string {
 	value, ok := s.get(name)
 	if !ok {
@@ -156,14 +156,6 @@ func (s section) texts(name string) []string {
 	case string:
 		if json.Unmarshal([]byte(value), &list) != nil {
 			s.problem(name, "a list of texts")
-		}
-	case map[string]any:
-		for i := range len(value) {
-			element, ok := value[strconv.Itoa(i)]
-			if !ok {
-				break
-			}
-			list = append(list, element)
 		}
 	default:
 		s.problem(name, "a list of texts")

@@ -22,10 +22,9 @@ import (
 
 // A launcher starts handler processes. It is immutable.
 type launcher struct {
-	path string   // of the executable
-	args []string // after it
-	dir  string
-	root string            // the script root
+	path string            // of the executable
+	args []string          // after it
+	root string            // the script root, in which it runs
 	env  map[string]string // all but what differs from process to process
 	out  *console
 }
@@ -43,45 +42,28 @@ type process struct {
 	doom   sync.Once
 }
 
-// newLauncher resolves the command line. A relative executable that exists below the worker directory is
-// taken from there, else it is looked up in PATH.
+// newLauncher resolves the command line. A relative executable that exists below
+// the root is taken from there, otherwise it is looked up in PATH.
 func newLauncher(command handlerCommand, root string, env map[string]string, out *console) (launcher, error) {
-	l := launcher{dir: command.workingDir, root: root, env: env, out: out}
-	inside := command.executable
-	if !filepath.IsAbs(inside) {
-		inside = filepath.Join(command.workerDir, inside)
+	l := launcher{path: command.executable, root: root, env: env, out: out}
+	if !filepath.IsAbs(l.path) {
+		l.path = filepath.Join(root, l.path)
 	}
-	switch _, err := os.Stat(inside); {
-	case err == nil:
-		l.path = inside
-	case filepath.IsAbs(command.executable):
-		return launcher{}, fmt.Errorf("find handler %q: it does not exist; build it first", command.executable)
-	default:
+	if _, err := os.Stat(l.path); err != nil {
+		if filepath.IsAbs(command.executable) {
+			return launcher{}, fmt.Errorf("find handler %q: it does not exist; build it first", command.executable)
+		}
 		if l.path, err = exec.LookPath(command.executable); err != nil {
 			return launcher{}, fmt.Errorf("find handler %q (customHandler.description.defaultExecutablePath): it is neither in %s nor in PATH; build it first",
-				command.executable, command.workerDir)
+				command.executable, root)
 		}
 	}
-
-	// The host joins arguments with blanks, unquoted, so an argument with a blank arrives in pieces.
+	// The host joins arguments with blanks, unquoted, so an argument with a blank
+	// arrives in pieces.
 	for _, argument := range command.arguments {
 		l.args = append(l.args, strings.Fields(argument)...)
 	}
-	if worker := command.workerPath; worker != "" {
-		if below := filepath.Join(command.workerDir, worker); !filepath.IsAbs(worker) && exists(below) {
-			worker = below
-		}
-		l.args = append(l.args, worker)
-	}
-	for _, argument := range command.workerArguments {
-		l.args = append(l.args, strings.Fields(argument)...)
-	}
 	return l, nil
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }
 
 // start runs the handler on a free port. The process is only started, not ready.
@@ -107,7 +89,7 @@ func (l launcher) start() (*process, error) {
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		p.cmd.Env = append(p.cmd.Env, name+"="+env[name])
 	}
-	p.cmd.Dir = l.dir
+	p.cmd.Dir = l.root
 	stdout := &lineWriter{emit: l.out.line}
 	stderr := &lineWriter{emit: func(line string) { p.stderr.add(line); l.out.line(line) }}
 	p.cmd.Stdout, p.cmd.Stderr = stdout, stderr

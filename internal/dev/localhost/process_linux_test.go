@@ -10,8 +10,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -20,11 +20,7 @@ import (
 // When the host itself is killed, its handler dies with it.
 func TestKilledHostLeavesNoHandler(t *testing.T) {
 	t.Parallel()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	host := exec.Command(self)
+	host := exec.Command(self(t))
 	host.Dir = write(t, rawApp())
 	host.Env = append(os.Environ(), childMode+"=host")
 	output, err := host.StdoutPipe()
@@ -34,19 +30,16 @@ func TestKilledHostLeavesNoHandler(t *testing.T) {
 	if err := host.Start(); err != nil {
 		t.Fatal(err)
 	}
-	killed := false
-	defer func() {
-		if !killed {
-			_ = host.Process.Kill()
-			_ = host.Wait()
-		}
-	}()
+	end := sync.OnceFunc(func() {
+		host.Process.Kill()
+		host.Wait()
+	})
+	defer end()
 	url, err := bufio.NewReader(output).ReadString('\n')
 	if err != nil || !strings.HasPrefix(url, "http://") {
-		t.Fatalf("the host said %q, %v; want its URL", url, err)
+		t.Fatalf("the host wrote %q, %v; want its URL", url, err)
 	}
-	ask := func(what string) int {
-		t.Helper()
+	ask := func(what string) string {
 		resp, err := http.Get(strings.TrimSpace(url) + "/api/raw/x?do=" + what)
 		if err != nil {
 			t.Fatal(err)
@@ -56,25 +49,17 @@ func TestKilledHostLeavesNoHandler(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		number, err := strconv.Atoi(string(text))
-		if err != nil {
-			t.Fatalf("ask for the handler's %s: %v", what, err)
-		}
-		return number
+		return string(text)
 	}
-	port, pid := ask("port"), ask("pid")
+	port, pid := ask("env:FUNCTIONS_CUSTOMHANDLER_PORT"), number(ask("pid"))
 
 	// An idle connection to the handler ends when the handler does.
-	connection, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(port))
+	connection, err := net.Dial("tcp", "127.0.0.1:"+port)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer connection.Close()
-	if err := host.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	killed = true
-	_ = host.Wait()
+	end()
 	if err := connection.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
@@ -84,40 +69,32 @@ func TestKilledHostLeavesNoHandler(t *testing.T) {
 	}
 }
 
-// The kernel ties a child's life to the thread that started it. The handler must outlive that of its starter.
+// The kernel ties a child's life to the thread that started it. The handler must
+// outlive that of its starter.
 func TestHandlerOutlivesStartingThread(t *testing.T) {
 	t.Parallel()
-	self, err := os.Executable()
+	l, err := newLauncher(handlerCommand{executable: self(t)}, t.TempDir(), map[string]string{childMode: "handler"}, &console{out: io.Discard})
 	if err != nil {
 		t.Fatal(err)
 	}
-	root := write(t, rawApp())
-	l, err := newLauncher(handlerCommand{executable: self, workingDir: root, workerDir: filepath.Dir(self)}, root,
-		map[string]string{childMode: "handler"}, &console{out: io.Discard})
-	if err != nil {
-		t.Fatal(err)
-	}
-	type result struct {
-		p   *process
-		err error
-	}
-	started := make(chan result)
+	var p *process
+	started := make(chan error)
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-		p, err := l.start()
-		started <- result{p, err}
+		var err error
+		p, err = l.start()
+		started <- err
 	}()
-	r := <-started
-	if r.err != nil {
-		t.Fatal(r.err)
+	if err := <-started; err != nil {
+		t.Fatal(err)
 	}
-	defer r.p.stop(0)
-	if err := r.p.client.Ready(t.Context()); err != nil {
+	defer p.stop(0)
+	if err := p.client.Ready(t.Context()); err != nil {
 		t.Error(err)
 	}
 	select {
-	case <-r.p.done:
-		t.Errorf("the handler ended with its starter's thread: %s", exitText(r.p))
+	case <-p.done:
+		t.Errorf("the handler ended with its starter's thread: %s", exitText(p))
 	default:
 	}
 }
@@ -125,7 +102,7 @@ func TestHandlerOutlivesStartingThread(t *testing.T) {
 // A handler killed from outside has crashed.
 func TestHandlerKilledFromOutside(t *testing.T) {
 	t.Parallel()
-	r := start(t, write(t, rawApp()), Options{})
+	r := start(t, rawApp(), Options{})
 	first := r.mustDo(t, "pid")
 	if err := exec.Command("kill", "-9", first).Run(); err != nil {
 		t.Fatal(err)
@@ -157,13 +134,10 @@ func TestRestartsForever(t *testing.T) {
 func TestHandlerEndsWhileStopping(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{"0", "1", "200"} {
-		r := start(t, write(t, patient(rawApp())), Options{})
-		port := r.mustDo(t, "port")
-		answered := make(chan int, 1)
-		go func() {
-			status, _ := r.do(t, "hang:on")
-			answered <- status
-		}()
+		r := start(t, patient(rawApp()), Options{})
+		port := r.mustDo(t, "env:FUNCTIONS_CUSTOMHANDLER_PORT")
+		var call sync.WaitGroup
+		call.Go(func() { r.fails(t, "hang:on") })
 		r.await(t, "hanging on")
 		r.stop()
 		if resp, err := http.Post("http://127.0.0.1:"+port+"/api/raw/x?do=exit:"+code, "", nil); err == nil {
@@ -172,11 +146,9 @@ func TestHandlerEndsWhileStopping(t *testing.T) {
 		if err := <-r.err; err != nil {
 			t.Errorf("exit code %s: Run: got %v, want nil", code, err)
 		}
-		if status := <-answered; status != 500 {
-			t.Errorf("exit code %s: call in flight: got %d, want 500", code, status)
-		}
+		call.Wait()
 		if text := strings.ToLower(r.console.String()); strings.Contains(text, "handler exited") {
-			t.Errorf("exit code %s: the wanted end of the handler was told:\n%s", code, text)
+			t.Errorf("exit code %s: the wanted end of the handler was reported:\n%s", code, text)
 		}
 	}
 }

@@ -30,7 +30,7 @@ type QueueMessage struct {
 	Inserted, Expires, NextVisible time.Time
 }
 
-// QueueStore is what queue triggers and queue outputs need of a queue service. It must be safe for concurrent
+// QueueStore is what queue triggers need of a queue service. It must be safe for concurrent
 // use. Whether it retries is its own affair: the listener takes each error as final for this time, and a
 // message comes back by itself when its visibility ends. A write whose error hides that it was done is harmless.
 type QueueStore interface {
@@ -56,7 +56,6 @@ type queueListener struct {
 	invoke   func(context.Context, customhandler.QueueMessage) error
 	out      *console
 	log      *slog.Logger
-	wake     chan struct{} // of size 1: a message has been put by this very host
 }
 
 // run polls the queue until ctx ends, then waits for the functions still running. They run under work, so the
@@ -101,21 +100,12 @@ func (l *queueListener) run(ctx, work context.Context) {
 			case <-finished:
 				active--
 				continue
-			case <-l.wake:
 			case <-pause.C:
 			case <-ctx.Done():
 			}
 			waiting = false
 		}
 		pause.Stop()
-	}
-}
-
-// notify wakes the listener. It never blocks; several calls may count as one.
-func (l *queueListener) notify() {
-	select {
-	case l.wake <- struct{}{}:
-	default:
 	}
 }
 

@@ -34,14 +34,14 @@ func newListener(store QueueStore, queue string, invoke func(context.Context, cu
 	return &queueListener{
 		queue: queue, store: store, invoke: invoke,
 		settings: queueSettings{batchSize: 16, newBatchThreshold: 8, maxPollingDelay: developmentPolling, maxDequeueCount: 5},
-		out:      &console{out: io.Discard}, log: slog.New(slog.DiscardHandler), wake: make(chan struct{}, 1),
+		out:      &console{out: io.Discard}, log: slog.New(slog.DiscardHandler),
 	}
 }
 
 func base(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 
-// What becomes of a message, by what its function does and what is wrong with it.
-func TestMessageFates(t *testing.T) {
+// What happens to a message, by what its function does and what is wrong with it.
+func TestMessageOutcomes(t *testing.T) {
 	tests := []struct {
 		name     string
 		queue    string // default "jobs"
@@ -73,20 +73,18 @@ func TestMessageFates(t *testing.T) {
 			poison: []string{base("x")}},
 		{name: "a failed release waits for the lease", body: base("x"), fails: true, refuse: "Hide jobs", calls: 5, poison: []string{base("x")}},
 	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := newFakeQueues()
-				queue := test.queue
+				queue := tt.queue
 				if queue == "" {
 					queue = "jobs"
 				}
-				if err := store.Put(t.Context(), queue, test.body); err != nil {
-					t.Fatal(err)
-				}
-				store.queues[queue][0].DequeueCount = test.dequeued
+				store.put(t, queue, tt.body)
+				store.queues[queue][0].DequeueCount = tt.dequeued
 				store.fail = func(op, queue string) error {
-					if op+" "+queue == test.refuse {
+					if op+" "+queue == tt.refuse {
 						return errors.New("refused")
 					}
 					return nil
@@ -94,22 +92,22 @@ func TestMessageFates(t *testing.T) {
 				var calls atomic.Int64
 				l := newListener(store, queue, func(context.Context, customhandler.QueueMessage) error {
 					calls.Add(1)
-					if test.fails {
+					if tt.fails {
 						return errFunction
 					}
 					return nil
 				})
-				l.settings.plainText = test.plain
+				l.settings.plainText = tt.plain
 				stop := listen(l)
 				time.Sleep(59 * time.Minute) // six leases of ten minutes
 				stop()
-				if got := int(calls.Load()); got != test.calls {
-					t.Errorf("calls of the function: got %d, want %d", got, test.calls)
+				if got := int(calls.Load()); got != tt.calls {
+					t.Errorf("calls of the function: got %d, want %d", got, tt.calls)
 				}
-				if diff := cmp.Diff(store.bodies(queue), test.kept); diff != "" {
+				if diff := cmp.Diff(store.bodies(queue), tt.kept); diff != "" {
 					t.Errorf("queue (got -, want +):\n%s", diff)
 				}
-				if diff := cmp.Diff(store.bodies(queue+"-poison"), test.poison); diff != "" {
+				if diff := cmp.Diff(store.bodies(queue+"-poison"), tt.poison); diff != "" {
 					t.Errorf("poison queue (got -, want +):\n%s", diff)
 				}
 			})
@@ -120,9 +118,7 @@ func TestMessageFates(t *testing.T) {
 func TestMessageContents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFakeQueues()
-		if err := store.Put(t.Context(), "jobs", base(`{"a":"ä"}`)); err != nil {
-			t.Fatal(err)
-		}
+		store.put(t, "jobs", base(`{"a":"ä"}`))
 		put := time.Now()
 		var got customhandler.QueueMessage
 		stop := listen(newListener(store, "jobs", func(_ context.Context, m customhandler.QueueMessage) error {
@@ -144,9 +140,7 @@ func TestRetryDelay(t *testing.T) {
 	for _, visibility := range []time.Duration{0, 30 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			store := newFakeQueues()
-			if err := store.Put(t.Context(), "jobs", base("x")); err != nil {
-				t.Fatal(err)
-			}
+			store.put(t, "jobs", base("x"))
 			var tries []time.Time
 			var poisoned time.Time
 			store.fail = func(op, _ string) error {
@@ -179,61 +173,45 @@ func TestRetryDelay(t *testing.T) {
 	}
 }
 
-// A function that runs for long keeps its message, and the message is deleted with the newest receipt.
+// A function that runs for long keeps its message by renewals, which come sooner
+// after an error, and the message is deleted with the newest receipt.
 func TestLongRunKeepsMessage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newFakeQueues()
-		if err := store.Put(t.Context(), "jobs", base("x")); err != nil {
-			t.Fatal(err)
-		}
-		calls := 0
-		stop := listen(newListener(store, "jobs", func(context.Context, customhandler.QueueMessage) error {
-			calls++
-			time.Sleep(27 * time.Minute)
-			return nil
-		}))
-		time.Sleep(time.Hour)
-		stop()
-		if calls != 1 || len(store.bodies("jobs")) != 0 {
-			t.Errorf("got %d calls and %d messages left, want 1 and 0", calls, len(store.bodies("jobs")))
-		}
-		if want := 5; len(store.hides) != want {
-			t.Errorf("renewals in 27 minutes: got %d, want %d", len(store.hides), want)
-		}
-	})
-}
-
-// After an error the next renewal comes sooner, and back at the usual time once one has worked.
-func TestRenewalHurriesAfterError(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newFakeQueues()
-		if err := store.Put(t.Context(), "jobs", base("x")); err != nil {
-			t.Fatal(err)
-		}
-		begin := time.Now()
-		var tries []time.Duration
-		store.fail = func(op, _ string) error {
-			if op == "Hide" {
-				if tries = append(tries, time.Since(begin)); len(tries) <= 3 {
-					return errors.New("busy")
+	for _, tt := range []struct {
+		fails int // renewals, from the first one on
+		takes time.Duration
+		want  []float64 // minutes at which it is renewed
+	}{
+		{0, 27 * time.Minute, []float64{5, 10, 15, 20, 25}},
+		{3, 16 * time.Minute, []float64{5, 7.5, 8.75, 9.75, 14.75}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			store := newFakeQueues()
+			store.put(t, "jobs", base("x"))
+			begin, calls := time.Now(), 0
+			var renewed []float64
+			store.fail = func(op, _ string) error {
+				if op == "Hide" {
+					if renewed = append(renewed, time.Since(begin).Minutes()); len(renewed) <= tt.fails {
+						return errors.New("busy")
+					}
 				}
+				return nil
 			}
-			return nil
-		}
-		stop := listen(newListener(store, "jobs", func(context.Context, customhandler.QueueMessage) error {
-			time.Sleep(16 * time.Minute)
-			return nil
-		}))
-		time.Sleep(time.Hour)
-		stop()
-		minutes := func(m float64) time.Duration { return time.Duration(m * float64(time.Minute)) }
-		if diff := cmp.Diff(tries, []time.Duration{minutes(5), minutes(7.5), minutes(8.75), minutes(9.75), minutes(14.75)}); diff != "" {
-			t.Errorf("renewals (got -, want +):\n%s", diff)
-		}
-		if left := store.bodies("jobs"); len(left) != 0 {
-			t.Errorf("messages left: got %v, want none", left)
-		}
-	})
+			stop := listen(newListener(store, "jobs", func(context.Context, customhandler.QueueMessage) error {
+				calls++
+				time.Sleep(tt.takes)
+				return nil
+			}))
+			time.Sleep(time.Hour)
+			stop()
+			if diff := cmp.Diff(renewed, tt.want); diff != "" {
+				t.Errorf("renewals (got -, want +):\n%s", diff)
+			}
+			if calls != 1 || len(store.bodies("jobs")) != 0 {
+				t.Errorf("got %d calls and %d messages left, want 1 and 0", calls, len(store.bodies("jobs")))
+			}
+		})
+	}
 }
 
 // Polls of an empty (or missing) queue get rarer up to the cap, and a message resets them.
@@ -242,9 +220,7 @@ func TestPollBackoff(t *testing.T) {
 		store := newFakeQueues()
 		stop := listen(newListener(store, "missing", func(context.Context, customhandler.QueueMessage) error { return nil }))
 		time.Sleep(20 * time.Second)
-		if err := store.Put(t.Context(), "missing", base("x")); err != nil {
-			t.Fatal(err)
-		}
+		store.put(t, "missing", base("x"))
 		time.Sleep(10 * time.Second)
 		stop()
 
@@ -273,41 +249,14 @@ func TestPollBackoff(t *testing.T) {
 	})
 }
 
-// A message put by this host is found at once, not at the next poll.
-func TestNotifyWakesListener(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newFakeQueues()
-		called := make(chan time.Time, 1)
-		l := newListener(store, "jobs", func(context.Context, customhandler.QueueMessage) error {
-			called <- time.Now()
-			return nil
-		})
-		stop := listen(l)
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		begin := time.Now()
-		if err := store.Put(t.Context(), "jobs", base("x")); err != nil {
-			t.Fatal(err)
-		}
-		l.notify()
-		l.notify() // many may count as one, none blocks
-		if took := (<-called).Sub(begin); took != 0 {
-			t.Errorf("the message was found after %v, want at once", took)
-		}
-		stop()
-	})
-}
-
 // At most batchSize + newBatchThreshold functions run at a time, and just so many when there is work.
 func TestConcurrency(t *testing.T) {
-	for _, test := range []struct{ batch, threshold, want int }{{16, 8, 24}, {1, 0, 1}, {4, 0, 4}, {2, 3, 5}} {
+	for _, tt := range []struct{ batch, threshold, want int }{{16, 8, 24}, {1, 0, 1}, {4, 0, 4}, {2, 3, 5}} {
 		synctest.Test(t, func(t *testing.T) {
 			store := newFakeQueues()
 			const messages = 60
 			for range messages {
-				if err := store.Put(t.Context(), "jobs", base("x")); err != nil {
-					t.Fatal(err)
-				}
+				store.put(t, "jobs", base("x"))
 			}
 			var active, most, done atomic.Int64
 			var serial atomic.Int64
@@ -321,15 +270,15 @@ func TestConcurrency(t *testing.T) {
 				done.Add(1)
 				return nil
 			})
-			l.settings.batchSize, l.settings.newBatchThreshold = test.batch, test.threshold
+			l.settings.batchSize, l.settings.newBatchThreshold = tt.batch, tt.threshold
 			stop := listen(l)
 			time.Sleep(9 * time.Minute)
 			stop()
-			if got := int(most.Load()); got != test.want {
-				t.Errorf("batchSize %d, newBatchThreshold %d: got %d at a time, want %d", test.batch, test.threshold, got, test.want)
+			if got := int(most.Load()); got != tt.want {
+				t.Errorf("batchSize %d, newBatchThreshold %d: got %d at a time, want %d", tt.batch, tt.threshold, got, tt.want)
 			}
 			if got := int(done.Load()); got != messages {
-				t.Errorf("batchSize %d, newBatchThreshold %d: got %d done, want %d", test.batch, test.threshold, got, messages)
+				t.Errorf("batchSize %d, newBatchThreshold %d: got %d done, want %d", tt.batch, tt.threshold, got, messages)
 			}
 		})
 	}
@@ -339,17 +288,13 @@ func TestConcurrency(t *testing.T) {
 func TestStopFinishesRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFakeQueues()
-		if err := store.Put(t.Context(), "jobs", base("x")); err != nil {
-			t.Fatal(err)
-		}
+		store.put(t, "jobs", base("x"))
 		stop := listen(newListener(store, "jobs", func(context.Context, customhandler.QueueMessage) error {
 			time.Sleep(5 * time.Second)
 			return nil
 		}))
 		time.Sleep(time.Second)
-		if err := store.Put(t.Context(), "jobs", base("late")); err != nil {
-			t.Fatal(err)
-		}
+		store.put(t, "jobs", base("late"))
 		begin := time.Now()
 		stop()
 		if took := time.Since(begin); took != 4*time.Second {
@@ -365,9 +310,7 @@ func TestStopFinishesRunning(t *testing.T) {
 func TestWorkCutShort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFakeQueues()
-		if err := store.Put(t.Context(), "jobs", base("x")); err != nil {
-			t.Fatal(err)
-		}
+		store.put(t, "jobs", base("x"))
 		ctx, cancel := context.WithCancel(t.Context())
 		l := newListener(store, "jobs", func(ctx context.Context, _ customhandler.QueueMessage) error {
 			<-ctx.Done()
@@ -391,7 +334,7 @@ func TestWorkCutShort(t *testing.T) {
 	})
 }
 
-// A queue that cannot be read is told once, and tried again at growing intervals.
+// A queue that cannot be read is reported once, and tried again at growing intervals.
 func TestUnreadableQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFakeQueues()
@@ -409,16 +352,14 @@ func TestUnreadableQueue(t *testing.T) {
 		stop := listen(l)
 		time.Sleep(time.Minute)
 		works.Store(true)
-		if err := store.Put(t.Context(), "jobs", base("x")); err != nil {
-			t.Fatal(err)
-		}
+		store.put(t, "jobs", base("x"))
 		time.Sleep(time.Minute)
 		stop()
 		if called != 1 {
 			t.Errorf("calls after the queue came back: got %d, want 1", called)
 		}
 		if n := strings.Count(log.String(), "server busy"); n != 1 {
-			t.Errorf("the error was told %d times, want once:\n%s", n, log)
+			t.Errorf("the error was reported %d times, want once:\n%s", n, log)
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 	"sync"
+	"testing"
 	"time"
 )
 
@@ -83,7 +84,7 @@ func (q *fakeQueues) Delete(_ context.Context, queue string, m QueueMessage) err
 	for i, stored := range q.queues[queue] {
 		if stored.ID == m.ID && stored.Receipt == m.Receipt {
 			q.queues[queue] = append(q.queues[queue][:i:i], q.queues[queue][i+1:]...)
-			q.tell()
+			q.change()
 			return nil
 		}
 	}
@@ -98,11 +99,11 @@ func (q *fakeQueues) Put(_ context.Context, queue, body string) error {
 	}
 	now := time.Now()
 	q.queues[queue] = append(q.queues[queue], &QueueMessage{ID: "m" + q.next(), Body: body, Inserted: now, Expires: now.Add(7 * 24 * time.Hour), NextVisible: now})
-	q.tell()
+	q.change()
 	return nil
 }
 
-func (q *fakeQueues) tell() {
+func (q *fakeQueues) change() {
 	close(q.changed)
 	q.changed = make(chan struct{})
 }
@@ -118,19 +119,28 @@ func (q *fakeQueues) bodies(queue string) []string {
 	return bodies
 }
 
-// awaitLength returns when a queue has so many messages, however long that takes.
-func (q *fakeQueues) awaitLength(ctx context.Context, queue string, want int) error {
+// put appends a message, which must not fail.
+func (q *fakeQueues) put(t *testing.T, queue, body string) {
+	t.Helper()
+	if err := q.Put(t.Context(), queue, body); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// await returns when a queue has so many messages, however long that takes.
+func (q *fakeQueues) await(t *testing.T, queue string, want int) {
+	t.Helper()
 	for {
 		q.mu.Lock()
 		length, changed := len(q.queues[queue]), q.changed
 		q.mu.Unlock()
 		if length == want {
-			return nil
+			return
 		}
 		select {
 		case <-changed:
-		case <-ctx.Done():
-			return ctx.Err()
+		case <-t.Context().Done():
+			t.Fatal(t.Context().Err())
 		}
 	}
 }

@@ -30,10 +30,7 @@ func (h *Host) announce(ctx context.Context) {
 }
 
 // report says what is wrong or unusual about the app before it starts.
-func (h *Host) report(root string, warnings []string) {
-	for _, warning := range warnings {
-		h.out.say("WARNING: %s", warning)
-	}
+func (h *Host) report(root string) {
 	for _, key := range h.file.unknown {
 		h.out.say("WARNING: this local host does not have %s of host.json and ignores it.", key)
 	}
@@ -50,7 +47,7 @@ func (h *Host) report(root string, warnings []string) {
 	}
 	for _, f := range h.functions {
 		for _, b := range f.bindings {
-			if (b.is("queueTrigger") || b.is("queue")) && b.connection != defaultConnection {
+			if b.is("queueTrigger") && b.connection != defaultConnection {
 				h.out.say("WARNING: function '%s' names the connection %s, but this local host has one storage for all queues.", f.name, b.connection)
 			}
 		}
@@ -64,8 +61,6 @@ func (h *Host) report(root string, warnings []string) {
 			}
 		case f.disabled:
 			h.out.say("Function '%s' is disabled.", f.name)
-		case f.trigger().is("serviceBusTrigger"):
-			h.out.say("WARNING: this local host has no Service Bus: run '%s' with POST /admin/functions/%s.", f.name, f.name)
 		}
 	}
 	if h.handler == nil {

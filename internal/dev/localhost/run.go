@@ -3,23 +3,15 @@ package localhost
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 )
 
 // Run serves the app until the context ends, which is no error, or until something stops the host: ErrCrashed,
-// ErrNeverReady, a handler that cannot be started, an address that cannot be listened on. At the end the listeners
-// stop, the invocations in flight get ten seconds, and the handler is killed; nothing is left running.
+// ErrNeverReady, a handler that cannot be started. It closes the listener. At the end the listeners stop, the invocations in flight get ten seconds, and the handler is killed; nothing is left running.
 func (h *Host) Run(ctx context.Context) error {
-	listener, err := h.open()
-	if err != nil {
-		return err
-	}
 	// The host has two contexts: taking ends when it stops taking work, work when the work in flight must end.
 	taking, stopTaking := context.WithCancel(ctx)
 	defer stopTaking()
@@ -39,7 +31,7 @@ func (h *Host) Run(ctx context.Context) error {
 		ErrorLog:          slog.NewLogLogger(h.log.Handler(), slog.LevelWarn),
 	}
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
+	go func() { served <- server.Serve(h.listener) }()
 
 	var listeners sync.WaitGroup
 	listeners.Go(func() { h.announce(taking) })
@@ -98,35 +90,8 @@ func (h *Host) Run(ctx context.Context) error {
 // wait for.
 func (h *Host) Ready() <-chan struct{} { return h.ready }
 
-// URL is where the host listens, such as http://127.0.0.1:7071. Before Run it is what was asked for.
-func (h *Host) URL() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.url != "" {
-		return h.url
-	}
-	if h.listener != nil {
-		return "http://" + h.listener.Addr().String()
-	}
-	return "http://" + h.addr
-}
-
-// Addr is the host and port of URL.
-func (h *Host) Addr() string { return strings.TrimPrefix(h.URL(), "http://") }
-
-func (h *Host) open() (net.Listener, error) {
-	listener := h.listener
-	if listener == nil {
-		var err error
-		if listener, err = net.Listen("tcp", h.addr); err != nil {
-			return nil, fmt.Errorf("%w: is another host running? stop it, or choose another address", err)
-		}
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.url = "http://" + listener.Addr().String()
-	return listener, nil
-}
+// URL is where the host listens, such as http://127.0.0.1:7071.
+func (h *Host) URL() string { return "http://" + h.listener.Addr().String() }
 
 // supervise keeps the handler running; an app without functions has none.
 func (h *Host) supervise(taking, work context.Context) error {
@@ -134,6 +99,5 @@ func (h *Host) supervise(taking, work context.Context) error {
 		<-work.Done()
 		return nil
 	}
-	h.handler.launcher.env["WEBSITE_HOSTNAME"] = h.Addr()
 	return h.handler.run(taking, work)
 }

@@ -69,26 +69,25 @@ func (test *timerTest) during(d time.Duration) {
 	<-done
 }
 
-func TestTimerFiresBySchedule(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		test := newTimerTest(t, "0 */5 * * * *", &memoryTimers{})
-		test.during(12 * time.Minute)
-		m := time.Minute
-		if diff := cmp.Diff(test.fired, []firing{{At: 5 * m, Last: -1, Next: 5 * m}, {At: 10 * m, Last: 5 * m, Next: 10 * m}}); diff != "" {
-			t.Errorf("runs (got -, want +):\n%s", diff)
-		}
-	})
-}
-
-func TestTimerWithInterval(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		test := newTimerTest(t, "00:00:20", nil)
-		test.during(time.Minute - time.Second)
-		s := time.Second
-		if diff := cmp.Diff(test.fired, []firing{{At: 20 * s, Last: -1, Next: -1}, {At: 40 * s, Last: -1, Next: -1}}); diff != "" {
-			t.Errorf("runs (got -, want +):\n%s", diff)
-		}
-	})
+func TestTimerFires(t *testing.T) {
+	m, s := time.Minute, time.Second
+	for _, tt := range []struct {
+		schedule string
+		store    TimerStore
+		during   time.Duration
+		want     []firing
+	}{
+		{"0 */5 * * * *", &memoryTimers{}, 12 * m, []firing{{At: 5 * m, Last: -1, Next: 5 * m}, {At: 10 * m, Last: 5 * m, Next: 10 * m}}},
+		{"00:00:20", nil, 59 * s, []firing{{At: 20 * s, Last: -1, Next: -1}, {At: 40 * s, Last: -1, Next: -1}}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			timer := newTimerTest(t, tt.schedule, tt.store)
+			timer.during(tt.during)
+			if diff := cmp.Diff(timer.fired, tt.want); diff != "" {
+				t.Errorf("%s: runs (got -, want +):\n%s", tt.schedule, diff)
+			}
+		})
+	}
 }
 
 // However many runs were missed while the host was down, one catches up.
@@ -111,21 +110,7 @@ func TestTimerCatchesUpOnce(t *testing.T) {
 	})
 }
 
-// A timer that has never run catches up too, since its first Next is stored at the first start.
-func TestTimerCatchesUpFirstRun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := &memoryTimers{}
-		newTimerTest(t, "0 0 * * * *", store).during(10 * time.Minute)
-		time.Sleep(2 * time.Hour)
-		test := newTimerTest(t, "0 0 * * * *", store)
-		test.during(time.Minute)
-		if len(test.fired) != 1 || !test.fired[0].PastDue {
-			t.Errorf("got %+v, want one run that is past due", test.fired)
-		}
-	})
-}
-
-func TestTimerCatchesUpNothing(t *testing.T) {
+func TestTimerAfterBreak(t *testing.T) {
 	tests := []struct {
 		name         string
 		first, then  string // the schedules before and after the break
@@ -134,6 +119,8 @@ func TestTimerCatchesUpNothing(t *testing.T) {
 		unmonitored  bool
 		want         []firing
 	}{
+		{name: "missed before it ever ran", first: "0 0 * * * *", then: "0 0 * * * *", pause: 2 * time.Hour,
+			want: []firing{{At: 0, PastDue: true, Last: -1, Next: -70 * time.Minute}}},
 		{name: "nothing missed", first: "0 0 * * * *", then: "0 0 * * * *", pause: 5 * time.Minute},
 		{name: "the schedule has changed", first: "0 0 * * * *", then: "0 30 12 * * *", pause: 5 * time.Hour},
 		{name: "not monitored", first: "0 0 * * * *", then: "0 0 * * * *", pause: 5 * time.Hour, unmonitored: true},
