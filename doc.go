@@ -47,9 +47,9 @@
 //
 // Domain packages are simulated in virtual time (testing/synctest) with seeds,
 // against stores that refuse, lose replies and let writes arrive late. The
-// protocol of ids is driven through every order of events. Known bugs are
-// planted into the real source, one at a time, and a test must find each. The
-// real handler process runs on a real Azurite, and is killed.
+// protocol of ids is driven through every order of events. The diffs of
+// testdata/bugs put known bugs into the real source, one at a time, and a test
+// must find each. The real handler process runs on a real Azurite, and is killed.
 //
 // layers_test.go says who may import whom, and fails when that is not so.
 // docs/design.md says why things are as they are.

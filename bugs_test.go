@@ -1,0 +1,279 @@
+package kennel
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"kennel/internal/storetest"
+)
+
+// plantedBug is one file of testdata/bugs: a diff that puts a bug into the
+// source, and the tests of which at least one must then fail. A test that
+// passes with the bug that it exists for proves nothing.
+type plantedBug struct {
+	name  string
+	title string
+	pkg   string   // as the go command takes it, such as ./ids
+	tests []string // Test or Test/subtest
+	args  []string // for the test binary
+	hunks []hunk
+}
+
+// hunk is one place of a diff.
+type hunk struct {
+	file     string // from the root of the module
+	old, new string // whole lines
+}
+
+// TestPlantedBugsApply checks that each diff still fits the source and names
+// tests that exist, so that a refactoring is noticed without `make prove`.
+func TestPlantedBugsApply(t *testing.T) {
+	for _, bug := range plantedBugs(t) {
+		t.Run(bug.name, func(t *testing.T) {
+			if _, err := bug.apply(); err != nil {
+				t.Error(err)
+			}
+			functions := testFunctions(t, bug.pkg)
+			for _, test := range bug.tests {
+				if name, _, _ := strings.Cut(test, "/"); !slices.Contains(functions, name) {
+					t.Errorf("package %s has no %s", bug.pkg, name)
+				}
+			}
+		})
+	}
+}
+
+// TestPlantedBugs builds each package with its bug and requires that a test
+// fails. Two run at a time.
+func TestPlantedBugs(t *testing.T) {
+	storetest.OnlyInProve(t)
+	slots := make(chan struct{}, 2)
+	for _, bug := range plantedBugs(t) {
+		t.Run(bug.name, func(t *testing.T) {
+			t.Parallel()
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			start := time.Now()
+			by, err := bug.caught(t)
+			if err != nil {
+				t.Fatalf("%s: %v", bug.title, err)
+			}
+			t.Logf("%.1f s: %s: caught by %s", time.Since(start).Seconds(), bug.title, by)
+		})
+	}
+}
+
+// caught runs the tests on the source with the bug, and returns what failed.
+// The tests run as in `make test`: a bug has to be found by the sample.
+func (b *plantedBug) caught(t *testing.T) (by string, err error) {
+	changed, err := b.apply()
+	if err != nil {
+		return "", err
+	}
+	const limit = 2 * time.Minute
+	ctx, cancel := context.WithTimeout(t.Context(), 2*limit) // building takes time too
+	defer cancel()
+	var run []string
+	for _, test := range b.tests {
+		name, sub, nested := strings.Cut(test, "/")
+		if name = "^" + name + "$"; nested {
+			name += "/" + sub
+		}
+		run = append(run, name)
+	}
+	args := []string{"test", "-v", "-count=1", "-vet=off", "-failfast", "-ldflags=-s -w", "-timeout=" + limit.String(),
+		"-overlay=" + overlay(t, changed), "-run=" + strings.Join(run, "|"), b.pkg}
+	cmd := exec.CommandContext(ctx, "go", append(args, b.args...)...)
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "KENNEL_PROVE=") })
+	cmd.WaitDelay = 5 * time.Second
+	out, err := cmd.CombinedOutput()
+	return verdict(out, err)
+}
+
+var failed = regexp.MustCompile(`(?m)^ *--- FAIL: (\S+)`)
+
+// verdict reads the output of go test: what failed, or why that is no answer.
+func verdict(out []byte, err error) (by string, _ error) {
+	has := func(text string) bool { return bytes.Contains(out, []byte(text)) }
+	switch {
+	case err == nil && has("no tests to run"):
+		return "", errors.New("there is no such test")
+	case err == nil && has("--- SKIP") && !has("--- PASS"):
+		return "", errors.New("the test was skipped")
+	case err == nil:
+		return "", errors.New("the tests passed with the bug")
+	case has("[build failed]") || has("[setup failed]"):
+		return "", fmt.Errorf("the source with the bug does not build:\n%.4000s", out)
+	case has("panic: test timed out") || errors.Is(err, context.DeadlineExceeded):
+		return "", fmt.Errorf("the tests hung instead of failing:\n%.4000s", out)
+	}
+	if m := failed.FindSubmatch(out); m != nil {
+		return string(m[1]), nil
+	}
+	if has("panic: ") || has("fatal error: ") {
+		return "a crash", nil
+	}
+	return "", fmt.Errorf("the tests did not run: %w\n%.4000s", err, out)
+}
+
+// overlay writes the changed files, and the description that makes the go
+// command read them in place of the real ones.
+func overlay(t *testing.T, changed map[string]string) (path string) {
+	t.Helper()
+	dir, replace := t.TempDir(), make(map[string]string)
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for file, text := range changed {
+		real, err := filepath.Abs(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		replace[real] = write(strings.ReplaceAll(file, "/", "-"), text)
+	}
+	description, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return write("overlay.json", string(description))
+}
+
+// apply returns the text of each file that the diff changes. The old lines of
+// a hunk must be in the file exactly once; at which line does not matter, so
+// that changes elsewhere in the file leave the diff alone.
+func (b *plantedBug) apply() (map[string]string, error) {
+	changed := make(map[string]string)
+	for _, h := range b.hunks {
+		text, ok := changed[h.file]
+		if !ok {
+			source, err := os.ReadFile(h.file)
+			if err != nil {
+				return nil, err
+			}
+			text = string(source)
+		}
+		if n := strings.Count("\n"+text, "\n"+h.old); n != 1 {
+			return nil, fmt.Errorf("%s holds these lines %d times, and must hold them once; make the diff again:\n%s", h.file, n, h.old)
+		}
+		changed[h.file] = strings.Replace("\n"+text, "\n"+h.old, "\n"+h.new, 1)[1:]
+	}
+	return changed, nil
+}
+
+// plantedBugs reads testdata/bugs.
+func plantedBugs(t *testing.T) []plantedBug {
+	t.Helper()
+	paths, err := filepath.Glob("testdata/bugs/*.diff")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("testdata/bugs holds no diff: %v", err)
+	}
+	var bugs []plantedBug
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bug, err := parseBug(string(text))
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		bug.name = strings.TrimSuffix(filepath.Base(path), ".diff")
+		bugs = append(bugs, bug)
+	}
+	return bugs
+}
+
+func parseBug(text string) (plantedBug, error) {
+	var b plantedBug
+	header, diff, _ := strings.Cut(text, "\n\n")
+	for line := range strings.Lines(header) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		switch key {
+		case "bug":
+			b.title = value
+		case "package":
+			b.pkg = value
+		case "test":
+			b.tests = strings.Split(value, "|")
+		case "args":
+			b.args = strings.Fields(value)
+		default:
+			return b, fmt.Errorf("the header line %q is not one of bug, package, test, args", line)
+		}
+	}
+	if b.title == "" || b.pkg == "" || len(b.tests) == 0 {
+		return b, errors.New("the header needs bug, package and test")
+	}
+	b.hunks = parseDiff(diff)
+	if len(b.hunks) == 0 {
+		return b, errors.New("there is no diff after the header and an empty line")
+	}
+	return b, nil
+}
+
+// parseDiff reads a unified diff as git writes it.
+func parseDiff(diff string) (hunks []hunk) {
+	file := ""
+	for line := range strings.Lines(strings.TrimRight(diff, "\n") + "\n") {
+		switch name, isFile := strings.CutPrefix(line, "+++ b/"); {
+		case isFile:
+			file = strings.TrimSpace(name)
+		case strings.HasPrefix(line, "@@ "):
+			hunks = append(hunks, hunk{file: file})
+		case len(hunks) == 0 || strings.HasPrefix(line, "--- a/"):
+		default:
+			if line == "\n" {
+				line = " \n" // some editors drop the space
+			}
+			h := &hunks[len(hunks)-1]
+			if line[0] != '+' {
+				h.old += line[1:]
+			}
+			if line[0] != '-' {
+				h.new += line[1:]
+			}
+		}
+	}
+	return hunks
+}
+
+// testFunctions returns the names of a package's tests.
+func testFunctions(t *testing.T, dir string) []string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := make(map[string]bool)
+	for _, path := range paths {
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil {
+				names[fn.Name.Name] = true
+			}
+		}
+	}
+	return slices.Collect(maps.Keys(names))
+}
