@@ -1,6 +1,7 @@
 package ids
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -28,8 +29,8 @@ const MaxLease = 1_000_000
 // and the default end of a sequence.
 const MaxExact = 1<<53 - 1
 
-// mostRange bounds the size of a range, far from where sums overflow.
-const mostRange = 1 << 40
+// maxRange bounds the size of a range, far from where sums overflow.
+const maxRange = 1 << 40
 
 // Options adjusts a Generator. Nil and zero fields mean the defaults.
 type Options struct {
@@ -65,21 +66,21 @@ func (o *Options) withDefaults() (Options, error) {
 	if o != nil {
 		opt = *o
 	}
-	opt.First = orDefault(opt.First, 1)
-	opt.Last = orDefault(opt.Last, MaxExact)
-	opt.RangeSize = orDefault(opt.RangeSize, 1000)
-	opt.MaxRangeSize = orDefault(opt.MaxRangeSize, max(1_000_000, opt.RangeSize))
-	opt.RangeLasts = orDefault(opt.RangeLasts, time.Minute)
-	opt.CallTimeout = orDefault(opt.CallTimeout, 5*time.Second)
+	opt.First = cmp.Or(opt.First, 1)
+	opt.Last = cmp.Or(opt.Last, MaxExact)
+	opt.RangeSize = cmp.Or(opt.RangeSize, 1000)
+	opt.MaxRangeSize = cmp.Or(opt.MaxRangeSize, max(1_000_000, opt.RangeSize))
+	opt.RangeLasts = cmp.Or(opt.RangeLasts, time.Minute)
+	opt.CallTimeout = cmp.Or(opt.CallTimeout, 5*time.Second)
 	switch {
 	case opt.First < 0:
 		return opt, fmt.Errorf("ids.Options.First is %d: order numbers are not negative", opt.First)
 	case opt.Last < opt.First || opt.Last >= maxNext:
 		return opt, fmt.Errorf("ids.Options.Last is %d: give a number from First (%d) to %d", opt.Last, opt.First, int64(maxNext-1))
-	case opt.RangeSize < 0 || opt.RangeSize > mostRange:
-		return opt, fmt.Errorf("ids.Options.RangeSize is %d: give 1 to %d", opt.RangeSize, int64(mostRange))
-	case opt.MaxRangeSize < opt.RangeSize || opt.MaxRangeSize > mostRange:
-		return opt, fmt.Errorf("ids.Options.MaxRangeSize is %d: give RangeSize (%d) to %d", opt.MaxRangeSize, opt.RangeSize, int64(mostRange))
+	case opt.RangeSize < 0 || opt.RangeSize > maxRange:
+		return opt, fmt.Errorf("ids.Options.RangeSize is %d: give 1 to %d", opt.RangeSize, int64(maxRange))
+	case opt.MaxRangeSize < opt.RangeSize || opt.MaxRangeSize > maxRange:
+		return opt, fmt.Errorf("ids.Options.MaxRangeSize is %d: give RangeSize (%d) to %d", opt.MaxRangeSize, opt.RangeSize, int64(maxRange))
 	case opt.RangeLasts < 0:
 		return opt, fmt.Errorf("ids.Options.RangeLasts is %v: give a positive duration", opt.RangeLasts)
 	case opt.CallTimeout < 0:
@@ -88,14 +89,6 @@ func (o *Options) withDefaults() (Options, error) {
 		return opt, fmt.Errorf("ids.Options.MaxWait is %v: give a positive duration", opt.MaxWait)
 	}
 	return opt, nil
-}
-
-func orDefault[T comparable](value, other T) T {
-	var zero T
-	if value == zero {
-		return other
-	}
-	return value
 }
 
 // Generator issues the numbers of one sequence. Its methods may be called

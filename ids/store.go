@@ -3,6 +3,8 @@ package ids
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 )
 
 // Mark is what a store holds for one sequence.
@@ -16,6 +18,29 @@ type Mark struct {
 	Writer  string // names the very write that stored this mark; "" if unknown
 	Floor   string // numbers below it are not to be issued any more; "" if never raised
 	Version string // the store's own token for this state; opaque to this package
+}
+
+// Limits of a Mark, in bytes, which every store enforces with CheckMark.
+const (
+	MaxText     = 64  // the longest number has 19
+	maxMetadata = 256 // far below the 8 KiB that a blob's headers share
+)
+
+// CheckMark reports why a store does not accept a mark. A store calls it
+// before each write.
+func CheckMark(m Mark) error {
+	if len(m.Text) > MaxText {
+		return fmt.Errorf("text of %d bytes is longer than %d", len(m.Text), MaxText)
+	}
+	for _, value := range []string{m.Writer, m.Floor} {
+		if len(value) > maxMetadata {
+			return fmt.Errorf("metadata of %d bytes is longer than %d", len(value), maxMetadata)
+		}
+		if strings.TrimSpace(value) != value || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }) {
+			return fmt.Errorf("metadata %q does not survive as an HTTP header", value)
+		}
+	}
+	return nil
 }
 
 // Store keeps one Mark per sequence and replaces it by compare-and-swap.

@@ -9,12 +9,6 @@ import (
 	"kennel/ids"
 )
 
-// What one sequence may hold.
-const (
-	maxText     = 64  // bytes; the longest number has 20
-	maxMetadata = 256 // bytes; far below the 8 KiB that a blob's headers share
-)
-
 // The metadata of a sequence's blob.
 const (
 	writerKey = "writer"
@@ -36,7 +30,7 @@ func NewSequences(blobs *Blobs, containerName string) *Sequences {
 // metadata and version come together. A text longer than any number comes back
 // cut, with its size, and is no number then.
 func (s *Sequences) Load(ctx context.Context, sequence string) (ids.Mark, error) {
-	n, err := s.notes.read(ctx, sequence, "", maxText+1)
+	n, err := s.notes.read(ctx, sequence, "", ids.MaxText+1)
 	if errors.Is(err, errNoNote) {
 		err = ids.ErrNotFound
 	}
@@ -50,11 +44,11 @@ func (s *Sequences) Load(ctx context.Context, sequence string) (ids.Mark, error)
 		Version: n.version,
 	}
 	switch {
-	case len(n.text) <= maxText:
+	case len(n.text) <= ids.MaxText:
 	case n.size < 0:
-		mark.Text = n.text[:maxText] + "… (more than a number)"
+		mark.Text = n.text[:ids.MaxText] + "… (more than a number)"
 	default:
-		mark.Text = fmt.Sprintf("%s… (%d bytes)", n.text[:maxText], n.size)
+		mark.Text = fmt.Sprintf("%s… (%d bytes)", n.text[:ids.MaxText], n.size)
 	}
 	return mark, nil
 }
@@ -62,7 +56,7 @@ func (s *Sequences) Load(ctx context.Context, sequence string) (ids.Mark, error)
 // Replace implements [ids.Store] with one request, or with three if the
 // container has to be created first.
 func (s *Sequences) Replace(ctx context.Context, sequence string, old, next ids.Mark) (ids.Mark, error) {
-	err := checkMark(sequence, next)
+	err := errors.Join(checkBlobName(sequence), ids.CheckMark(next))
 	if err == nil {
 		beside := make(map[string]*string)
 		for key, value := range map[string]string{writerKey: next.Writer, floorKey: next.Floor} {
@@ -91,23 +85,3 @@ func metadata(values map[string]*string, key string) string {
 	}
 	return ""
 }
-
-func checkMark(sequence string, next ids.Mark) error {
-	if err := checkBlobName(sequence); err != nil {
-		return err
-	}
-	if len(next.Text) > maxText {
-		return fmt.Errorf("text of %d bytes is longer than %d", len(next.Text), maxText)
-	}
-	for _, value := range []string{next.Writer, next.Floor} {
-		if len(value) > maxMetadata {
-			return fmt.Errorf("metadata of %d bytes is longer than %d", len(value), maxMetadata)
-		}
-		if strings.TrimSpace(value) != value || strings.ContainsFunc(value, notPrintable) {
-			return fmt.Errorf("metadata %q does not survive as an HTTP header", value)
-		}
-	}
-	return nil
-}
-
-func notPrintable(r rune) bool { return r < ' ' || r > '~' }

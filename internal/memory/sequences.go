@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -10,12 +11,8 @@ import (
 	"kennel/ids"
 )
 
-// What one sequence may hold, here and in the blob it stands for.
-const (
-	maxName     = 1024 // characters of a blob's name
-	maxText     = 64   // bytes; the longest number has 20
-	maxMetadata = 256  // bytes; far below the 8 KiB that a blob's headers share
-)
+// maxName is the limit of a blob's name in characters.
+const maxName = 1024
 
 // Sequences is an [ids.Store] that keeps its marks in memory.
 //
@@ -55,15 +52,15 @@ func (s *Sequences) Load(ctx context.Context, sequence string) (ids.Mark, error)
 	if err != nil {
 		return ids.Mark{}, fmt.Errorf("load sequence %q: %w", sequence, err)
 	}
-	if size := len(mark.Text); size > maxText {
-		mark.Text = fmt.Sprintf("%s… (%d bytes)", mark.Text[:maxText], size)
+	if size := len(mark.Text); size > ids.MaxText {
+		mark.Text = fmt.Sprintf("%s… (%d bytes)", mark.Text[:ids.MaxText], size)
 	}
 	return mark, nil
 }
 
 // Replace implements [ids.Store].
 func (s *Sequences) Replace(ctx context.Context, sequence string, old, next ids.Mark) (ids.Mark, error) {
-	if err := checkMark(sequence, next); err != nil {
+	if err := errors.Join(checkSequence(sequence), ids.CheckMark(next)); err != nil {
 		return ids.Mark{}, fmt.Errorf("replace sequence %.80q: %w", sequence, err)
 	}
 	mark, err := send(ctx, &s.wire, "Replace", sequence, func() (ids.Mark, error) {
@@ -127,26 +124,6 @@ func (s *Sequences) Delete(sequence string) {
 	defer s.mu.Unlock()
 	delete(s.marks, sequence)
 }
-
-func checkMark(sequence string, next ids.Mark) error {
-	if err := checkSequence(sequence); err != nil {
-		return err
-	}
-	if len(next.Text) > maxText {
-		return fmt.Errorf("text of %d bytes is longer than %d", len(next.Text), maxText)
-	}
-	for _, value := range []string{next.Writer, next.Floor} {
-		if len(value) > maxMetadata {
-			return fmt.Errorf("metadata of %d bytes is longer than %d", len(value), maxMetadata)
-		}
-		if strings.TrimSpace(value) != value || strings.ContainsFunc(value, notPrintable) {
-			return fmt.Errorf("metadata %q does not survive as an HTTP header", value)
-		}
-	}
-	return nil
-}
-
-func notPrintable(r rune) bool { return r < ' ' || r > '~' }
 
 // checkSequence applies the rules for a blob's name.
 func checkSequence(name string) error {
