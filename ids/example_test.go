@@ -37,13 +37,3 @@ func Example() {
 	// 1 2–501
 	// next free: 502
 }
-
-func ExampleRaise() {
-	ctx := context.Background()
-	store := memory.NewSequences(nil)
-	fmt.Println(ids.Raise(ctx, store, "orders", 50_000))
-	fmt.Println(ids.Raise(ctx, store, "orders", 10))
-	// Output:
-	// <nil>
-	// raise sequence "orders" to 10: a sequence cannot be lowered: it stands at 50000
-}

@@ -1,0 +1,245 @@
+package ids_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"testing/synctest"
+
+	"kennel/ids"
+	"kennel/internal/memory"
+	"kennel/internal/storetest"
+)
+
+// bothWays are the two faults of a write: refused, and applied but reported as
+// failed.
+var bothWays = map[string]func(n int64, err error) func(memory.Call) memory.Fate{
+	"refused":                        memory.RefuseNth,
+	"applied but reported as failed": memory.LoseReplyNth,
+}
+
+func stored(t testing.TB, store *memory.Sequences) int64 {
+	t.Helper()
+	mark, _ := store.Get("orders")
+	n, err := strconv.ParseInt(mark.Text, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestLostReply lets each request of a node fail in turn, both ways. A node
+// that is alone loses no number by either.
+func TestLostReply(t *testing.T) {
+	for n := int64(1); n <= 6; n++ {
+		for name, nth := range bothWays {
+			t.Run(fmt.Sprintf("request %d %s", n, name), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { loseReply(t, nth(n, errLost)) })
+			})
+		}
+	}
+}
+
+func loseReply(t *testing.T, fate func(memory.Call) memory.Fate) {
+	store := memory.NewSequences(&memory.Options{Fate: fate})
+	want := int64(1)
+	for range 2 { // two lives, so that the giving back is hit too
+		g := newGenerator(t, store, &ids.Options{RangeSize: 10, MaxRangeSize: 10})
+		for range 17 {
+			if got := next(t, g); got != want {
+				t.Fatalf("Next = %d, want %d", got, want)
+			}
+			want++
+		}
+		synctest.Wait()
+		err := g.Close(t.Context())
+		if err == nil {
+			if s := g.Stats(); s.Burnt > 0 {
+				t.Errorf("lost %d numbers", s.Burnt)
+			}
+			continue
+		}
+		at := stored(t, store)
+		if !errors.Is(err, errLost) || at != want && at != 31 {
+			t.Errorf("Close: %v, and the store has %d, want %d or 31", err, at, want)
+		}
+		want = at
+	}
+}
+
+// Clean restarts of a single node lose no number. A kill loses two ranges at
+// most, at any moment.
+func TestRestarts(t *testing.T) {
+	store := memory.NewSequences(nil)
+	restarts := storetest.Scale(100, 1000)
+	want := int64(1)
+	for range restarts {
+		g := newGenerator(t, store, nil)
+		for range rand.IntN(2500) {
+			if n := next(t, g); n != want {
+				t.Fatalf("Next = %d, want %d", n, want)
+			}
+			want++
+		}
+		closeCleanly(t, g)
+	}
+	t.Logf("figure: numbers lost in %d clean stops and starts, of %d | %d | 0", restarts, want-1, stored(t, store)-want)
+	worst, kills := int64(0), storetest.Scale(50, 200)
+	for range kills {
+		g := newGenerator(t, store, &ids.Options{MaxRangeSize: 1000})
+		last := int64(0)
+		for range 1 + rand.IntN(5000) {
+			last = next(t, g)
+		}
+		closeNow(g)
+		worst = max(worst, stored(t, store)-1-last)
+	}
+	t.Logf("figure: most numbers that one of %d kills lost, ranges of 1000 | %d | ≤ 2000", kills, worst)
+	if worst > 2000 {
+		t.Errorf("a kill lost %d numbers, want at most two ranges of 1000", worst)
+	}
+}
+
+// One write a range, and one read at the start.
+func TestRequests(t *testing.T) {
+	const numbers = 1_000_000
+	// Two ranges more than were used are reserved at most.
+	if got, want := requestsFor(t, numbers), int64(1+numbers/1000+1); got > want {
+		t.Errorf("%d requests for %d numbers, want at most %d", got, numbers, want)
+	}
+}
+
+// requestsFor returns how many requests are made for so many numbers in ranges
+// of 1,000, which Stats has to report too.
+func requestsFor(t testing.TB, numbers int) int64 {
+	store := memory.NewSequences(nil)
+	g := newGenerator(t, store, &ids.Options{MaxRangeSize: 1000})
+	ctx := t.Context()
+	for range numbers {
+		if _, err := g.Next(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	requests := store.Calls()
+	closeCleanly(t, g)
+	if got := g.Stats().Requests; got != store.Calls() {
+		t.Errorf("the store received %d requests, Stats report %d", store.Calls(), got)
+	}
+	return requests
+}
+
+// Every node honours a raised sequence within one range, although it may have
+// two in hand.
+func TestRaiseWhileNodesRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewSequences(nil)
+		nodes := make([]*ids.Generator, 20)
+		draw := func(g *ids.Generator) int64 {
+			n := next(t, g)
+			synctest.Wait() // a reservation that this began ends before the next
+			return n
+		}
+		for i := range nodes {
+			nodes[i] = newGenerator(t, store, &ids.Options{RangeSize: 100, MaxRangeSize: 100})
+			for range 30 + 7*i {
+				draw(nodes[i])
+			}
+		}
+		const floor = 1_000_000
+		if err := ids.Raise(t.Context(), store, "orders", floor); err != nil {
+			t.Fatal(err)
+		}
+		for i, g := range nodes {
+			below := 0
+			for range 300 {
+				if draw(g) < floor {
+					below++
+				}
+			}
+			if below > 100 {
+				t.Errorf("node %d issued %d more numbers below the floor, want at most a range of 100", i, below)
+			}
+			checkAccount(t, g.Stats())
+		}
+	})
+}
+
+func TestRaise(t *testing.T) {
+	store := memory.NewSequences(nil)
+	store.Set("broken", "12x")
+	for _, tt := range []struct {
+		name, sequence string
+		to             int64
+		want           error
+	}{
+		{"a new sequence", "orders", 500, nil},
+		{"to where it stands", "orders", 500, nil},
+		{"to a lower number", "orders", 499, ids.ErrLower},
+		{"to a higher number", "orders", 600, nil},
+		{"a corrupt sequence", "broken", 5, ids.ErrCorrupt},
+	} {
+		if err := ids.Raise(t.Context(), store, tt.sequence, tt.to); !errors.Is(err, tt.want) {
+			t.Errorf("Raise of %s: %v, want %v", tt.name, err, tt.want)
+		}
+	}
+	if ids.Raise(t.Context(), store, "orders", -1) == nil || ids.Raise(t.Context(), store, "no/such", 1) == nil {
+		t.Error("Raise to a negative number or of a bad name succeeded")
+	}
+	if n := next(t, newGenerator(t, store, nil)); n != 600 {
+		t.Errorf("Next = %d, want 600", n)
+	}
+	if err := ids.Raise(t.Context(), store, "orders", 600); err != nil {
+		t.Errorf("Raise to where it was raised before: %v", err)
+	}
+}
+
+// A Raise whose reply is lost was applied or not: repeating it is right in both
+// cases.
+func TestRaiseWithLostReply(t *testing.T) {
+	for name, nth := range bothWays {
+		t.Run(name, func(t *testing.T) {
+			store := memory.NewSequences(&memory.Options{Fate: nth(2, errLost)})
+			if err := ids.Raise(t.Context(), store, "orders", 500); !errors.Is(err, errLost) {
+				t.Fatalf("Raise: %v, want the store's error", err)
+			}
+			if err := ids.Raise(t.Context(), store, "orders", 500); err != nil {
+				t.Errorf("Raise again: %v", err)
+			}
+			if m, _ := store.Get("orders"); m.Text != "500" || m.Floor != "500" {
+				t.Errorf("stored %q with floor %q, want 500", m.Text, m.Floor)
+			}
+		})
+	}
+}
+
+// A number that went back, or a blob that was deleted, under a running node is
+// an error: other nodes may hold the numbers between.
+func TestSequenceMustNotGoBack(t *testing.T) {
+	for name, spoil := range map[string]func(*memory.Sequences){
+		"lowered by hand": func(s *memory.Sequences) { s.Set("orders", "5") },
+		"deleted":         func(s *memory.Sequences) { s.Delete("orders") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := memory.NewSequences(nil)
+			g := newGenerator(t, store, &ids.Options{RangeSize: 10, MaxRangeSize: 10})
+			for want := int64(1); ; want++ {
+				n, err := g.Next(t.Context())
+				if want > 10 && errors.Is(err, ids.ErrCorrupt) {
+					break
+				}
+				if err != nil || n != want || n > 20 {
+					t.Fatalf("Next = %d, %v, want the rest of what was reserved, then ErrCorrupt", n, err)
+				}
+				if want == 1 {
+					spoil(store)
+				}
+			}
+			store.Set("orders", "1000") // an operator repairs it
+			if n := next(t, g); n != 1000 {
+				t.Errorf("Next after the repair = %d, want 1000", n)
+			}
+		})
+	}
+}
