@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"errors"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,95 +14,54 @@ import (
 
 var errWire = errors.New("connection reset")
 
+// What the caller of a write learns, and what the store does.
 func TestFates(t *testing.T) {
-	for _, test := range []struct {
-		name    string
-		fate    Fate
-		timeout time.Duration
-		err     error
-		heard   time.Duration // when the caller hears
-		early   bool          // stored when the caller hears
-		late    bool          // stored in the end
-		end     time.Duration // when nothing is under way any more
+	const s, m, h = time.Second, time.Minute, time.Hour
+	gone := context.DeadlineExceeded // of the caller, after a minute
+	for _, tt := range []struct {
+		name   string
+		fate   Fate
+		err    error
+		answer time.Duration // when the call returns
+		early  bool          // stored by then
+		late   bool          // stored in the end
+		end    time.Duration // when nothing is in flight any more
 	}{
-		{name: "undisturbed", timeout: time.Minute, early: true, late: true},
-		{name: "slow", fate: Fate{Delay: 2 * time.Second, Back: time.Second}, timeout: time.Minute,
-			heard: 3 * time.Second, early: true, late: true, end: 3 * time.Second},
-		{name: "refused", fate: Fate{Delay: time.Second, Err: errWire, Lost: true}, timeout: time.Minute,
-			err: errWire, heard: time.Second, end: time.Second},
-		{name: "lost reply", fate: Fate{Back: time.Second, Err: errWire}, timeout: time.Minute,
-			err: errWire, heard: time.Second, early: true, late: true, end: time.Second},
-		{name: "straggler", fate: Fate{Back: time.Second, Err: errWire, After: time.Hour}, timeout: time.Minute,
-			err: errWire, heard: time.Second, late: true, end: time.Hour + time.Second},
-		{name: "caller leaves before the request arrives", fate: Fate{Delay: time.Hour}, timeout: time.Minute,
-			err: context.DeadlineExceeded, heard: time.Minute, late: true, end: time.Hour},
-		{name: "caller leaves before the reply arrives", fate: Fate{Back: time.Hour}, timeout: time.Minute,
-			err: context.DeadlineExceeded, heard: time.Minute, early: true, late: true, end: time.Minute},
-		{name: "caller leaves a lost request", fate: Fate{Delay: time.Hour, Err: errWire, Lost: true}, timeout: time.Minute,
-			err: context.DeadlineExceeded, heard: time.Minute, end: time.Minute},
-		{name: "silence", fate: Fate{Lost: true}, timeout: time.Minute,
-			err: context.DeadlineExceeded, heard: time.Minute, end: time.Minute},
+		{"undisturbed", Fate{}, nil, 0, true, true, 0},
+		{"slow", Fate{Delay: 2 * s, Back: s}, nil, 3 * s, true, true, 3 * s},
+		{"refused", Fate{Delay: s, Err: errWire, Lost: true}, errWire, s, false, false, s},
+		{"lost reply", Fate{Back: s, Err: errWire}, errWire, s, true, true, s},
+		{"applied later", Fate{Back: s, Err: errWire, After: h}, errWire, s, false, true, h + s},
+		{"caller gone before the request arrives", Fate{Delay: h}, gone, m, false, true, h},
+		{"caller gone before the reply arrives", Fate{Back: h}, gone, m, true, true, m},
+		{"caller of a lost request gone", Fate{Delay: h, Err: errWire, Lost: true}, gone, m, false, false, m},
+		{"no answer", Fate{Lost: true}, gone, m, false, false, m},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := NewSequences(&Options{Fate: func(Call) Fate { return test.fate }})
-				ctx, cancel := context.WithTimeout(t.Context(), test.timeout)
+				store := NewSequences(&Options{Fate: func(Call) Fate { return tt.fate }})
+				ctx, cancel := context.WithTimeout(t.Context(), m)
 				defer cancel()
 				start := time.Now()
 				_, err := store.Replace(ctx, "orders", ids.Mark{}, ids.Mark{Text: "1001"})
-				if !errors.Is(err, test.err) {
-					t.Errorf("caller hears %v, want %v", err, test.err)
-				}
-				if got := time.Since(start); got != test.heard {
-					t.Errorf("caller hears after %v, want %v", got, test.heard)
-				}
-				if _, got := store.Get("orders"); got != test.early {
-					t.Errorf("stored when the caller hears: %v, want %v", got, test.early)
+				answer := time.Since(start)
+				_, early := store.Get("orders")
+				if !errors.Is(err, tt.err) || answer != tt.answer || early != tt.early {
+					t.Errorf("after %v: %v, stored: %v; want after %v: %v, stored: %v", answer, err, early, tt.answer, tt.err, tt.early)
 				}
 				store.Wait()
-				if _, got := store.Get("orders"); got != test.late {
-					t.Errorf("stored in the end: %v, want %v", got, test.late)
-				}
-				if got := time.Since(start); got != test.end {
-					t.Errorf("under way for %v, want %v", got, test.end)
+				end := time.Since(start)
+				if _, late := store.Get("orders"); late != tt.late || end != tt.end {
+					t.Errorf("in the end, after %v, stored: %v; want after %v: %v", end, late, tt.end, tt.late)
 				}
 			})
 		})
 	}
 }
 
-func TestNth(t *testing.T) {
-	for _, test := range []struct {
-		name string
-		fate func(Call) Fate
-		want string // left by three writes of which the second fails
-	}{
-		{"refused", RefuseNth(2, errWire), "1"},
-		{"done but reported as failed", LoseReplyNth(2, errWire), "2"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			store := NewSequences(&Options{Fate: test.fate})
-			first, err := store.Replace(t.Context(), "orders", ids.Mark{}, ids.Mark{Text: "1"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err = store.Replace(t.Context(), "orders", first, ids.Mark{Text: "2"}); !errors.Is(err, errWire) {
-				t.Errorf("second write: %v, want %v", err, errWire)
-			}
-			mark, err := store.Load(t.Context(), "orders")
-			if err != nil || mark.Text != test.want {
-				t.Errorf("left %q, %v, want %q", mark.Text, err, test.want)
-			}
-			if got := [...]int64{store.Calls(), store.CallsOf("Load"), store.CallsOf("Replace")}; got != [...]int64{3, 1, 2} {
-				t.Errorf("calls, loads and replaces are %v, want 3, 1, 2", got)
-			}
-		})
-	}
-}
-
-// The version is judged when the request arrives, not when it is sent: a
-// straggler whose state is gone changes nothing.
-func TestStragglerIsJudgedLate(t *testing.T) {
+// The version of a write is compared when it arrives, not when it is sent, so
+// a late one changes nothing.
+func TestLateWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := NewSequences(&Options{Fate: func(c Call) Fate {
 			if c.N == 2 {
@@ -109,59 +69,50 @@ func TestStragglerIsJudgedLate(t *testing.T) {
 			}
 			return Fate{}
 		}})
-		first, err := store.Replace(t.Context(), "orders", ids.Mark{}, ids.Mark{Text: "1"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := store.Replace(t.Context(), "orders", first, ids.Mark{Text: "2"}); !errors.Is(err, errWire) {
-			t.Errorf("straggler: %v, want %v", err, errWire)
-		}
-		if _, err := store.Replace(t.Context(), "orders", first, ids.Mark{Text: "3"}); err != nil {
-			t.Error(err)
+		var first ids.Mark
+		for i, want := range []error{nil, errWire, nil} {
+			mark, err := store.Replace(t.Context(), "orders", first, ids.Mark{Text: strconv.Itoa(i + 1)})
+			if !errors.Is(err, want) {
+				t.Errorf("write %d: %v, want %v", i+1, err, want)
+			}
+			if i == 0 {
+				first = mark
+			}
 		}
 		store.Wait()
-		if mark, _ := store.Get("orders"); mark.Text != "3" {
-			t.Errorf("left %q, want 3", mark.Text)
+		if mark, _ := store.Get("orders"); mark.Text != "3" || store.Calls() != 3 || store.CallsOf("Load") != 0 {
+			t.Errorf("stored %q after %d calls, want 3 after 3", mark.Text, store.Calls())
 		}
 	})
 }
 
 func TestPolice(t *testing.T) {
-	for _, test := range []struct {
+	var problems []string
+	store := NewSequences(&Options{Police: func(p string) { problems = append(problems, p) }})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var held ids.Mark
+	replace := func(ctx context.Context, old ids.Mark, writer string) {
+		if mark, err := store.Replace(ctx, "orders", old, ids.Mark{Text: "1", Writer: writer}); err == nil {
+			held = mark
+		}
+	}
+	for _, tt := range []struct {
 		name string
-		do   func(ctx context.Context, store *Sequences, held ids.Mark)
+		do   func()
 		want int
 	}{
-		{"correct", func(ctx context.Context, store *Sequences, held ids.Mark) {
-			store.Load(ctx, "orders")
-			store.Replace(ctx, "orders", held, ids.Mark{Text: "2", Writer: "b"})
-			store.Replace(ctx, "orders", held, ids.Mark{Text: "2", Writer: "b"}) // the same once more
-		}, 0},
-		{"no deadline", func(_ context.Context, store *Sequences, _ ids.Mark) {
-			store.Load(context.Background(), "orders")
-		}, 1},
-		{"version made up", func(ctx context.Context, store *Sequences, _ ids.Mark) {
-			store.Replace(ctx, "orders", ids.Mark{Version: "77"}, ids.Mark{Text: "2", Writer: "b"})
-			store.Replace(ctx, "orders", ids.Mark{Version: "abc"}, ids.Mark{Text: "2", Writer: "b"})
-		}, 2},
-		{"writer's name twice", func(ctx context.Context, store *Sequences, held ids.Mark) {
-			store.Replace(ctx, "orders", held, ids.Mark{Text: "2", Writer: "a"})
-		}, 1},
+		{"create", func() { replace(ctx, ids.Mark{}, "a") }, 0},
+		{"replace, and the same again", func() { old := held; replace(ctx, old, "b"); replace(ctx, old, "b") }, 0},
+		{"no deadline", func() { store.Load(context.Background(), "orders") }, 1},
+		{"a version of the future", func() { replace(ctx, ids.Mark{Version: "77"}, "c") }, 1},
+		{"a version that is no number", func() { replace(ctx, ids.Mark{Version: "abc"}, "c") }, 1},
+		{"a writer's name twice", func() { replace(ctx, held, "a") }, 1},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			var problems []string
-			store := NewSequences(&Options{Police: func(p string) { problems = append(problems, p) }})
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			held, err := store.Replace(ctx, "orders", ids.Mark{}, ids.Mark{Text: "1", Writer: "a"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			test.do(ctx, store, held)
-			if len(problems) != test.want {
-				t.Errorf("reported %q, want %d problems", problems, test.want)
-			}
-		})
+		problems = nil
+		if tt.do(); len(problems) != tt.want {
+			t.Errorf("%s: reported %q, want %d problems", tt.name, problems, tt.want)
+		}
 	}
 }
 
