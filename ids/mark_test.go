@@ -79,12 +79,10 @@ func TestClosedStaysClosed(t *testing.T) {
 	if err := g.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for range 3 {
-		g.word.Store(windowShut + (1<<23-3)*windowStep) // as after so many calls
-		for range 10 {
-			if n, err := g.Next(t.Context()); !errors.Is(err, ErrClosed) {
-				t.Fatalf("Next of a closed generator = %d, %v, want ErrClosed", n, err)
-			}
+	g.word.Store(windowShut + (1<<23-3)*windowStep) // as after so many calls
+	for range 10 {
+		if n, err := g.Next(t.Context()); !errors.Is(err, ErrClosed) {
+			t.Fatalf("Next of a closed generator = %d, %v, want ErrClosed", n, err)
 		}
 	}
 }

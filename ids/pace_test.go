@@ -18,41 +18,27 @@ func TestPace(t *testing.T) {
 		p.sample(at, p.issued+int64(perSecond*d.Seconds()))
 	}
 
-	if got := reserve(0); got != 1000 {
-		t.Errorf("first range: %d, want the least", got)
+	check := func(when string, got, want int64) {
+		t.Helper()
+		if got != want {
+			t.Errorf("%s: %d, want %d", when, got, want)
+		}
 	}
-	if got := p.enough(); got != 500 {
-		t.Errorf("enough without known demand: %d, want half a range", got)
-	}
+	check("the first range is the least", reserve(0), 1000)
+	check("half a range is enough without known demand", p.enough(), 500)
 	demand(200, time.Second)
-	if got := reserve(0); got != 4000 {
-		t.Errorf("range after 200/s: %d, want 4 × the last", got)
-	}
-	if got := reserve(0); got != 12_000 {
-		t.Errorf("next range after 200/s: %d, want a minute's worth", got)
-	}
-	if got := p.enough(); got != 6000 {
-		t.Errorf("enough at 200/s: %d, want half a minute's worth", got)
-	}
-	if got := reserve(3); got != 48_000 {
-		t.Errorf("range after three lost races: %d, want 4 × a minute's worth", got)
-	}
+	check("a range is at most 4 × the last", reserve(0), 4000)
+	check("at 200/s a range is for a minute", reserve(0), 12_000)
+	check("at 200/s enough is for half a minute", p.enough(), 6000)
+	check("three lost races make the range 4 × as large", reserve(3), 48_000)
 	demand(1e9, time.Microsecond)
-	if got := p.rate; got != 200 {
-		t.Errorf("a microsecond was believed: rate %v", got)
-	}
+	check("a microsecond is too short to measure", int64(p.rate), 200)
 	demand(1e9, time.Second)
 	for range 5 {
 		reserve(1000)
 	}
-	if got := p.size; got != 100_000 {
-		t.Errorf("range at any demand: %d, want the most", got)
-	}
-	if got := p.enough(); got != 100_000 {
-		t.Errorf("enough at any demand: %d, want no more than a range", got)
-	}
+	check("a range is at most the maximum", p.size, 100_000)
+	check("enough is at most a range", p.enough(), 100_000)
 	demand(1, time.Hour)
-	if got := reserve(0); got != 1000 {
-		t.Errorf("range after an idle hour: %d, want the least", got)
-	}
+	check("after an idle hour the range is the least", reserve(0), 1000)
 }
