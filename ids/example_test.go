@@ -27,7 +27,7 @@ func Example() {
 	}
 	fmt.Println(n, r)
 
-	// Closing gives the unused numbers back, because nobody reserved since.
+	// Closing gives the unused numbers back, if no other node reserved since.
 	if err := g.Close(ctx); err != nil {
 		log.Fatal(err)
 	}

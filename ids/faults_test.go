@@ -13,8 +13,7 @@ import (
 	"kennel/internal/storetest"
 )
 
-// bothWays are the two faults of a write: refused, and applied but reported as
-// failed.
+// bothWays are the two faults of a write.
 var bothWays = map[string]func(n int64, err error) func(memory.Call) memory.Fate{
 	"refused":                        memory.RefuseNth,
 	"applied but reported as failed": memory.LoseReplyNth,
@@ -137,9 +136,8 @@ func TestRaiseWhileNodesRun(t *testing.T) {
 		store := memory.NewSequences(nil)
 		nodes := make([]*ids.Generator, 20)
 		draw := func(g *ids.Generator) int64 {
-			n := next(t, g)
-			synctest.Wait() // a reservation that this began ends before the next
-			return n
+			defer synctest.Wait() // a reservation that this begins ends before the next
+			return next(t, g)
 		}
 		for i := range nodes {
 			nodes[i] = newGenerator(t, store, &ids.Options{RangeSize: 100, MaxRangeSize: 100})
@@ -190,8 +188,8 @@ func TestRaise(t *testing.T) {
 	if n := next(t, newGenerator(t, store, nil)); n != 600 {
 		t.Errorf("Next = %d, want 600", n)
 	}
-	if err := ids.Raise(t.Context(), store, "orders", 600); err != nil {
-		t.Errorf("Raise to where it was raised before: %v", err)
+	if err := ids.Raise(t.Context(), store, "orders", 600); err != nil { // where its floor is
+		t.Errorf("Raise again: %v", err)
 	}
 }
 
