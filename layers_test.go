@@ -26,8 +26,9 @@ var layers = map[string][]string{
 	"gate":     {"golang.org/x/sync"},
 	"ids":      {"golang.org/x/sync"},
 
-	"internal/azure":            {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/internal/azure/identity", azureSDK},
+	"internal/azure":            {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/internal/azure/identity", "kennel/internal/azure/requests", azureSDK},
 	"internal/azure/identity":   {azureSDK},
+	"internal/azure/requests":   {},
 	"internal/azure/servicebus": {"kennel/gate", "kennel/internal/azure/identity", azureSDK, "github.com/Azure/go-amqp"}, // whose errors the SDK hands through
 	"internal/dev/azurite":      {},
 	"internal/chance":           {},
@@ -35,6 +36,7 @@ var layers = map[string][]string{
 	"internal/customhandler":    {},
 	"internal/dev/devbus":       {},
 	"internal/dev/localhost":    {"kennel/internal/customhandler"}, // it is the host's side of the wire
+	"internal/faultproxy":       {"kennel/internal/azure/requests"},
 	"internal/memory":           {"kennel/channels", "kennel/gate", "kennel/ids"},
 	"internal/plant":            {"testing"},
 	"internal/suggest":          {},

@@ -11,6 +11,7 @@ import (
 	"kennel/gate"
 	"kennel/ids"
 	"kennel/internal/azure"
+	"kennel/internal/azure/requests"
 	"kennel/internal/azure/servicebus"
 	"kennel/internal/config"
 	"kennel/internal/customhandler"
@@ -44,7 +45,8 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 		ManagedIdentity:  cfg.Storage.ManagedIdentity,
 		ClientID:         cfg.Storage.ClientID,
 	}
-	blobs, err := account.OpenBlobs(nil)
+	counter := &requests.Counter{}
+	blobs, err := account.OpenBlobs(&azure.Options{Requests: counter})
 	if err != nil {
 		return nil, err
 	}
@@ -87,10 +89,10 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 	a.host.HTTP("Unleash", "req", u.release(), "POST /api/gates/{gate}/release")
 	a.host.HTTP("Unleash", "req", u.shut(), "POST /api/gates/{gate}/close")
 	a.host.HTTP("Unleash", "req", u.wait(), "GET /api/gates/{gate}/wait")
-	c := openChannels(account, log)
+	c := openChannels(account, counter, log)
 	c.register(a.host)
 	a.host.HTTP("Health", "req", health(), "GET /api/health")
-	a.host.HTTP("Status", "req", status(cfg, probes{probeBlobs(numbers), c.tables, c.queues}, sequences, gates, time.Now()), "GET /api/status")
+	a.host.HTTP("Status", "req", status(cfg, probes{probeBlobs(numbers), c.tables, c.queues}, sequences, gates, counter, time.Now()), "GET /api/status")
 	return a, nil
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"kennel/channels"
 	"kennel/internal/azure"
+	"kennel/internal/azure/requests"
 	"kennel/internal/customhandler"
 )
 
@@ -32,11 +33,12 @@ type channelFunctions struct {
 
 // openChannels asks nothing of storage. An account may be given for blobs
 // alone: the other jobs go on then, and this one says what it lacks.
-func openChannels(account azure.Account, log *slog.Logger) channelFunctions {
-	tables, err := account.OpenTables(nil)
+func openChannels(account azure.Account, counter *requests.Counter, log *slog.Logger) channelFunctions {
+	o := &azure.Options{Requests: counter, Job: "channels"}
+	tables, err := account.OpenTables(o)
 	var queues *azure.Queues
 	if err == nil {
-		queues, err = account.OpenQueues(nil)
+		queues, err = account.OpenQueues(o)
 	}
 	if err != nil {
 		log.Warn("channels are not served: they need tables and queues", "error", err)

@@ -12,6 +12,7 @@ import (
 	"kennel/gate"
 	"kennel/ids"
 	"kennel/internal/azure"
+	"kennel/internal/azure/requests"
 	"kennel/internal/config"
 )
 
@@ -43,6 +44,9 @@ type statusAnswer struct {
 	Signals   signalsStatus           `json:"signals"`
 	Sequences map[string]ids.Stats    `json:"sequences"`
 	Gates     map[string]gate.Watched `json:"gates"` // those that are waited at here
+
+	// Requests counts what this process has sent, by service and operation.
+	Requests map[string]map[string]int64 `json:"requests"`
 }
 
 type storageStatus struct {
@@ -64,7 +68,7 @@ type signalsStatus struct {
 
 // status serves GET /api/status. It is 200 also when degraded: the answer is
 // the message.
-func status(cfg config.Config, storage probes, sequences *ids.Set, gates *gate.Gates, started time.Time) http.Handler {
+func status(cfg config.Config, storage probes, sequences *ids.Set, gates *gate.Gates, counter *requests.Counter, started time.Time) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer := statusAnswer{
 			Status:    "ok",
@@ -83,6 +87,7 @@ func status(cfg config.Config, storage probes, sequences *ids.Set, gates *gate.G
 		if !answer.Storage.healthy() {
 			answer.Status = "degraded"
 		}
+		answer.Requests = counter.Operations() // those of this answer included
 		writeJSON(w, http.StatusOK, answer)
 	})
 }

@@ -1,6 +1,7 @@
 package azure
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
 	"kennel/internal/azure/identity"
+	"kennel/internal/azure/requests"
 )
 
 // Account says which storage account to use and how to sign in: by connection
@@ -35,8 +37,10 @@ type Account struct {
 
 // Options are the optional parts of a client; nil and zero mean the defaults.
 type Options struct {
-	TryTimeout time.Duration // how long one request may take; default 10 s
-	HTTP       *http.Client  // default: the SDK's own
+	TryTimeout time.Duration     // how long one request may take; default 10 s
+	HTTP       *http.Client      // default: the SDK's own
+	Requests   *requests.Counter // counts the requests; default: none
+	Job        string            // the job that requests are counted for, unless the adapter belongs to one; default ""
 }
 
 const defaultTryTimeout = 10 * time.Second
@@ -50,8 +54,8 @@ type Blobs struct {
 // OpenBlobs checks the account and returns a client for its blobs. It makes no
 // request.
 func (a Account) OpenBlobs(o *Options) (*Blobs, error) {
-	options, once := clientOptions(o)
-	client, err := open(a, "blob", a.BlobURL,
+	options, once := clientOptions(requests.Blob, o)
+	client, err := open(a, requests.Blob, a.BlobURL,
 		func(connection string) (*service.Client, error) {
 			return service.NewClientFromConnectionString(connection, &service.ClientOptions{ClientOptions: options})
 		},
@@ -67,8 +71,8 @@ func (a Account) OpenBlobs(o *Options) (*Blobs, error) {
 // OpenQueues checks the account and returns a client for its queues. It makes
 // no request.
 func (a Account) OpenQueues(o *Options) (*Queues, error) {
-	options, once := clientOptions(o)
-	client, err := open(a, "queue", a.QueueURL,
+	options, once := clientOptions(requests.Queue, o)
+	client, err := open(a, requests.Queue, a.QueueURL,
 		func(connection string) (*azqueue.ServiceClient, error) {
 			return azqueue.NewServiceClientFromConnectionString(connection, &azqueue.ClientOptions{ClientOptions: options})
 		},
@@ -115,31 +119,55 @@ func open[Client any](a Account, name, address string,
 	return client, nil
 }
 
-// once marks requests that are tried one time only.
-type once struct{ timeout time.Duration }
+// once marks requests that are tried one time only, and the job that needs
+// them.
+type once struct {
+	timeout time.Duration
+	job     string
+}
+
+// of returns the same for an adapter that belongs to a job.
+func (o once) of(job string) once { return once{o.timeout, job} }
 
 func (o once) context(ctx context.Context) context.Context {
-	return policy.WithRetryOptions(ctx, o.options())
+	return policy.WithRetryOptions(requests.WithJob(ctx, o.job), o.options())
 }
 
 func (o once) options() policy.RetryOptions {
 	return policy.RetryOptions{MaxRetries: -1, TryTimeout: o.timeout} // 0 would be the default of three
 }
 
-func clientOptions(o *Options) (azcore.ClientOptions, once) {
+func clientOptions(service string, o *Options) (azcore.ClientOptions, once) {
 	if o == nil {
 		o = &Options{}
 	}
-	once := once{defaultTryTimeout}
-	if o.TryTimeout > 0 {
-		once.timeout = o.TryTimeout
-	}
+	once := once{cmp.Or(max(o.TryTimeout, 0), defaultTryTimeout), o.Job}
 	options := azcore.ClientOptions{Retry: once.options()}
 	options.Telemetry.ApplicationID = "kennel"
 	if o.HTTP != nil {
 		options.Transport = o.HTTP
 	}
+	if o.Requests != nil {
+		options.PerRetryPolicies = []policy.Policy{counting{o.Requests, service}}
+	}
 	return options, once
+}
+
+// counting is the step of the SDK's pipeline that counts requests. It comes
+// after the retries and after the sign-in, so it sees what is really sent.
+type counting struct {
+	counter *requests.Counter
+	service string
+}
+
+func (c counting) Do(r *policy.Request) (*http.Response, error) {
+	raw := r.Raw()
+	c.counter.Add(requests.Label{
+		Service:   c.service,
+		Operation: requests.Operation(c.service, raw.Method, raw.URL),
+		Job:       requests.Job(raw.Context()),
+	})
+	return r.Next()
 }
 
 // expand writes the shorthand for a local emulator in full, which the SDK does

@@ -1,22 +1,22 @@
-// Package azure reaches Azure Storage. It is the only package that imports
-// the Azure SDK.
+// Package azure connects the jobs to Azure Storage. It and its subpackages are
+// the only packages that import the Azure SDK.
 //
 // # Requests
 //
-// Each method states how many requests it makes, and it makes each of them
-// once: the SDK's own retries are off, because a retried write cannot tell its
-// own echo from somebody else's success. A try ends after
-// [Options.TryTimeout]; what to do then is the caller's decision.
+// Each method documents how many requests it makes, and sends each of them
+// once: the SDK's retries are off, because a retried write cannot distinguish
+// its own first attempt from another writer's success. A try ends after
+// [Options.TryTimeout]; the caller decides what to do then.
+// [Options.Requests] counts what is sent.
 //
 // # Consistency
 //
-// Blobs and queues are strongly consistent and writes are durable when a
-// method returns nil. A method that returns an error other than a sentinel
-// of its contract leaves open whether its write was done.
+// Blobs and queues are strongly consistent, and a write is durable when its
+// method returns nil. After an error that is no sentinel of the contract, the
+// write may or may not have been applied.
 //
 // # Errors
 //
-// Refusals are [Error] values: a status, a code and the request's id, by which
-// Microsoft finds it. No error holds an address with its query, a key, a
-// signature or a body.
+// Error responses are [Error] values: a status, a code and the request's id.
+// No error contains an address with its query, a key, a signature or a body.
 package azure

@@ -14,15 +14,15 @@ import (
 	"kennel/internal/azure/identity"
 )
 
-// ErrTimeout says that one try of a request was not answered in time, though
-// its caller still had some.
-var ErrTimeout = errors.New("storage gave no answer in time")
+// ErrTimeout reports that one try of a request got no answer in time, before
+// its caller's own deadline.
+var ErrTimeout = errors.New("storage did not answer in time")
 
-// Error is a refusal by the storage service.
+// Error is an error response of the storage service.
 type Error struct {
 	Status    int    // of HTTP
 	Code      string // the service's name for the reason; "" if it gave none
-	RequestID string // by which the service's owner finds the request
+	RequestID string // Microsoft's support finds the request by it
 }
 
 func (e *Error) Error() string {
@@ -36,20 +36,15 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Busy says that the service asks to be left alone for a moment.
-func (e *Error) Busy() bool {
-	return e.Status == http.StatusTooManyRequests || e.Status == http.StatusServiceUnavailable
-}
-
-// Refused says that the service has declined the request and would do so again:
-// nothing was done. What it says of timeouts or of haste is no such word, and
-// what goes wrong within it leaves open what was done.
+// Refused reports whether the request was rejected permanently: it had no
+// effect and a retry will fail. 408 and 429 are retryable; after a 5xx the
+// outcome is unknown.
 func (e *Error) Refused() bool {
 	return e.Status >= 400 && e.Status < 500 && e.Status != http.StatusRequestTimeout && e.Status != http.StatusTooManyRequests
 }
 
-// answered turns what the SDK returned for a request of ctx into what this
-// package returns.
+// answered maps the SDK's error for a request of ctx to the errors of this
+// package.
 func answered(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -58,13 +53,13 @@ func answered(ctx context.Context, err error) error {
 		return ctx.Err()
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return ErrTimeout // of the try: the caller's own deadline is still to come
+		return ErrTimeout // the try's deadline passed, and the caller's did not
 	}
 	return safe(err)
 }
 
-// safe strips an error of addresses, which may carry a signature or a receipt,
-// and of bodies.
+// safe removes addresses, which may contain a signature or a receipt, and
+// bodies from an error.
 func safe(err error) error {
 	if refusal, ok := errors.AsType[*azcore.ResponseError](err); ok {
 		e := &Error{Status: refusal.StatusCode, Code: refusal.ErrorCode}
@@ -82,7 +77,7 @@ func safe(err error) error {
 	return err
 }
 
-// hasCode says that err is a refusal for one of these reasons.
+// hasCode reports whether err is an [Error] with one of these codes.
 func hasCode[Code ~string](err error, codes ...Code) bool {
 	refusal, ok := errors.AsType[*Error](err)
 	return ok && slices.Contains(codes, Code(refusal.Code))

@@ -103,9 +103,6 @@ func TestRefusals(t *testing.T) {
 			if want := (Error{Status: test.status, Code: test.code, RequestID: "4f2a"}); *refusal != want {
 				t.Errorf("error %+v, want %+v", *refusal, want)
 			}
-			if got, want := refusal.Busy(), test.status == 429 || test.status == 503; got != want {
-				t.Errorf("busy: %v, want %v", got, want)
-			}
 			if !strings.Contains(err.Error(), fmt.Sprint(test.status)) || !strings.Contains(err.Error(), "4f2a") {
 				t.Errorf("error does not name status and request: %v", err)
 			}

@@ -15,32 +15,32 @@ import (
 
 // Gates is a [gate.Store] with one block blob per gate: the blob's name is the
 // gate's, its text is the gate's document, its ETag is the version.
-type Gates struct{ notes notes }
+type Gates struct{ blobs casBlobs }
 
 // NewGates keeps gates in the container of that name, which is created with
 // the first of them.
 func NewGates(blobs *Blobs, containerName string) *Gates {
-	return &Gates{newNotes(blobs, containerName, "application/json")}
+	return &Gates{newCASBlobs(blobs, containerName, "application/json", "gates")}
 }
 
 // Store tells this container from those of other accounts and other apps. It
 // holds no secret.
-func (g *Gates) Store() string { return storeOf(g.notes.container.URL()) }
+func (g *Gates) Store() string { return storeOf(g.blobs.container.URL()) }
 
 // Load implements [gate.Store] with one request. One for a version that is
 // still there is answered without a body (304).
 func (g *Gates) Load(ctx context.Context, name, seen string) (gate.Flag, error) {
-	n, err := g.notes.read(ctx, name, seen, gate.MaxText)
+	b, err := g.blobs.read(ctx, name, seen, gate.MaxText)
 	switch {
-	case errors.Is(err, errNoNote):
+	case errors.Is(err, errNoBlob):
 		err = gate.ErrNotFound
-	case errors.Is(err, errSameNote):
+	case errors.Is(err, errBlobUnchanged):
 		err = gate.ErrUnchanged
 	}
 	if err != nil {
 		return gate.Flag{}, fmt.Errorf("load gate %.80q: %w", name, err)
 	}
-	return gate.Flag{Text: n.text, Version: n.version}, nil
+	return gate.Flag{Text: b.text, Version: b.version}, nil
 }
 
 // Replace implements [gate.Store] with one request, or with three if the
@@ -48,9 +48,9 @@ func (g *Gates) Load(ctx context.Context, name, seen string) (gate.Flag, error) 
 func (g *Gates) Replace(ctx context.Context, name string, old, next gate.Flag) (gate.Flag, error) {
 	err := checkFlag(name, next)
 	if err == nil {
-		next.Version, err = g.notes.replace(ctx, name, old.Version, next.Text, nil)
+		next.Version, err = g.blobs.replace(ctx, name, old.Version, next.Text, nil)
 	}
-	if errors.Is(err, errNoteNotAsSeen) {
+	if errors.Is(err, errBlobChanged) {
 		err = gate.ErrChanged
 	}
 	if err != nil {

@@ -23,17 +23,17 @@ func TestGates(t *testing.T) {
 			Store: store,
 			Set: func(t *testing.T, name, text string) {
 				t.Helper()
-				if err := store.notes.create(t.Context()); err != nil {
+				if err := store.blobs.create(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				body := streaming.NopCloser(strings.NewReader(text))
-				if _, err := store.notes.container.NewBlockBlobClient(name).Upload(t.Context(), body, nil); err != nil {
+				if _, err := store.blobs.container.NewBlockBlobClient(name).Upload(t.Context(), body, nil); err != nil {
 					t.Fatal(err)
 				}
 			},
 			Delete: func(t *testing.T, name string) {
 				t.Helper()
-				if _, err := store.notes.container.NewBlobClient(name).Delete(t.Context(), nil); err != nil {
+				if _, err := store.blobs.container.NewBlobClient(name).Delete(t.Context(), nil); err != nil {
 					t.Fatal(err)
 				}
 			},
@@ -94,7 +94,7 @@ func TestReleaseThroughFailures(t *testing.T) {
 				return !done, done
 			}}
 			store := NewGates(openBlobs(t, &Options{HTTP: w.client()}), storetest.Name())
-			if err := store.notes.create(t.Context()); err != nil {
+			if err := store.blobs.create(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			gates, err := gate.New(store, nil)

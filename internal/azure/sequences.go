@@ -18,37 +18,37 @@ const (
 // Sequences is an [ids.Store] with one block blob per sequence: the blob's
 // name is the sequence's, its text is the mark's text and nothing else, its
 // ETag is the version.
-type Sequences struct{ notes notes }
+type Sequences struct{ blobs casBlobs }
 
 // NewSequences keeps sequences in the container of that name, which is created
 // with the first of them.
 func NewSequences(blobs *Blobs, containerName string) *Sequences {
-	return &Sequences{newNotes(blobs, containerName, "text/plain")}
+	return &Sequences{newCASBlobs(blobs, containerName, "text/plain", "numbers")}
 }
 
 // Load implements [ids.Store] with one request, from whose answer text,
 // metadata and version come together. A text longer than any number comes back
 // cut, with its size, and is no number then.
 func (s *Sequences) Load(ctx context.Context, sequence string) (ids.Mark, error) {
-	n, err := s.notes.read(ctx, sequence, "", ids.MaxText+1)
-	if errors.Is(err, errNoNote) {
+	b, err := s.blobs.read(ctx, sequence, "", ids.MaxText+1)
+	if errors.Is(err, errNoBlob) {
 		err = ids.ErrNotFound
 	}
 	if err != nil {
 		return ids.Mark{}, fmt.Errorf("load sequence %.80q: %w", sequence, err)
 	}
 	mark := ids.Mark{
-		Text:    n.text,
-		Writer:  metadata(n.metadata, writerKey),
-		Floor:   metadata(n.metadata, floorKey),
-		Version: n.version,
+		Text:    b.text,
+		Writer:  metadata(b.metadata, writerKey),
+		Floor:   metadata(b.metadata, floorKey),
+		Version: b.version,
 	}
 	switch {
-	case len(n.text) <= ids.MaxText:
-	case n.size < 0:
-		mark.Text = n.text[:ids.MaxText] + "… (more than a number)"
+	case len(b.text) <= ids.MaxText:
+	case b.size < 0:
+		mark.Text = b.text[:ids.MaxText] + "… (more than a number)"
 	default:
-		mark.Text = fmt.Sprintf("%s… (%d bytes)", n.text[:ids.MaxText], n.size)
+		mark.Text = fmt.Sprintf("%s… (%d bytes)", b.text[:ids.MaxText], b.size)
 	}
 	return mark, nil
 }
@@ -64,9 +64,9 @@ func (s *Sequences) Replace(ctx context.Context, sequence string, old, next ids.
 				beside[key] = &value
 			}
 		}
-		next.Version, err = s.notes.replace(ctx, sequence, old.Version, next.Text, beside)
+		next.Version, err = s.blobs.replace(ctx, sequence, old.Version, next.Text, beside)
 	}
-	if errors.Is(err, errNoteNotAsSeen) {
+	if errors.Is(err, errBlobChanged) {
 		err = ids.ErrChanged
 	}
 	if err != nil {

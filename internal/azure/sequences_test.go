@@ -31,17 +31,17 @@ func TestSequences(t *testing.T) {
 			Store: store,
 			Set: func(t *testing.T, sequence, text string) {
 				t.Helper()
-				if err := store.notes.create(t.Context()); err != nil {
+				if err := store.blobs.create(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				body := streaming.NopCloser(strings.NewReader(text))
-				if _, err := store.notes.container.NewBlockBlobClient(sequence).Upload(t.Context(), body, nil); err != nil {
+				if _, err := store.blobs.container.NewBlockBlobClient(sequence).Upload(t.Context(), body, nil); err != nil {
 					t.Fatal(err)
 				}
 			},
 			Delete: func(t *testing.T, sequence string) {
 				t.Helper()
-				if _, err := store.notes.container.NewBlobClient(sequence).Delete(t.Context(), nil); err != nil {
+				if _, err := store.blobs.container.NewBlobClient(sequence).Delete(t.Context(), nil); err != nil {
 					t.Fatal(err)
 				}
 			},

@@ -16,6 +16,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
 	"kennel/channels"
+	"kennel/internal/azure/requests"
 )
 
 // Tables is a client for the account's tables. It is safe for concurrent use.
@@ -27,8 +28,8 @@ type Tables struct {
 // OpenTables checks the account and returns a client for its tables. It makes
 // no request.
 func (a Account) OpenTables(o *Options) (*Tables, error) {
-	options, once := clientOptions(o)
-	client, err := open(a, "table", a.TableURL,
+	options, once := clientOptions(requests.Table, o)
+	client, err := open(a, requests.Table, a.TableURL,
 		func(connection string) (*aztables.ServiceClient, error) {
 			if address := signedTableAddress(connection); address != "" {
 				return aztables.NewServiceClientWithNoCredential(address, &aztables.ClientOptions{ClientOptions: options})

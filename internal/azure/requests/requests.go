@@ -1,0 +1,79 @@
+// Package requests counts the requests that a process sends to Azure, by
+// service, operation and job, so that status, metrics and bills agree on them.
+//
+// It counts at the client: a request counts once for each time that the SDK
+// sends it, whatever the outcome. A read that net/http repeats on its own,
+// because the server closed an idle connection, counts once.
+package requests
+
+import (
+	"context"
+	"iter"
+	"sync"
+	"sync/atomic"
+)
+
+// Label is what a request is counted by.
+type Label struct {
+	Service   string // one of the services below
+	Operation string // such as "get"; see [Operation]
+	Job       string // the job that needs it: "numbers", "gates", "channels"; "" if none is known
+}
+
+// The services whose requests are counted.
+const (
+	Blob  = "blob"
+	Table = "table"
+	Queue = "queue"
+)
+
+// Counter counts requests. The zero value is ready, and all methods may be
+// called concurrently.
+type Counter struct {
+	counts sync.Map // of Label to *atomic.Int64
+}
+
+// Add counts one request. It takes no lock if the label was counted before.
+func (c *Counter) Add(l Label) {
+	count, ok := c.counts.Load(l)
+	if !ok {
+		count, _ = c.counts.LoadOrStore(l, new(atomic.Int64))
+	}
+	count.(*atomic.Int64).Add(1)
+}
+
+// All returns the labels that were counted, in no particular order, and how
+// often each was.
+func (c *Counter) All() iter.Seq2[Label, int64] {
+	return func(yield func(Label, int64) bool) {
+		c.counts.Range(func(label, count any) bool {
+			return yield(label.(Label), count.(*atomic.Int64).Load())
+		})
+	}
+}
+
+// Operations returns the counts by service and operation, for all jobs
+// together.
+func (c *Counter) Operations() map[string]map[string]int64 {
+	services := make(map[string]map[string]int64)
+	for label, count := range c.All() {
+		if services[label.Service] == nil {
+			services[label.Service] = make(map[string]int64)
+		}
+		services[label.Service][label.Operation] += count
+	}
+	return services
+}
+
+type jobKey struct{}
+
+// WithJob returns a context whose requests are counted for the job.
+func WithJob(ctx context.Context, job string) context.Context {
+	return context.WithValue(ctx, jobKey{}, job)
+}
+
+// Job returns the job that the requests of a context are counted for, or "".
+func Job(ctx context.Context) string {
+	job, _ := ctx.Value(jobKey{}).(string)
+	return job
+}
