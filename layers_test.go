@@ -42,10 +42,9 @@ var layers = map[string][]string{
 	"internal/suggest":          {},
 	"internal/storetest":        {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/internal/dev/azurite", "testing", "github.com/google/go-cmp"},
 
-	"cmd/kennel":                 {"kennel/channels", "kennel/gate", "kennel/internal"},
-	"handler":                    {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/internal"},
-	"handler/testdata/bare":      {},
-	"handler/testdata/failpoint": {},
+	"cmd/kennel":            {"kennel/channels", "kennel/gate", "kennel/internal"},
+	"handler":               {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/internal"},
+	"handler/testdata/bare": {},
 }
 
 const azureSDK = "github.com/Azure/azure-sdk-for-go"

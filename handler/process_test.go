@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -17,31 +16,25 @@ import (
 	"testing"
 	"time"
 
+	"kennel/channels"
+	"kennel/internal/azure"
+	"kennel/internal/customhandler"
+	"kennel/internal/faultproxy"
 	"kennel/internal/storetest"
 )
 
-// built holds the real programs, built once per test process.
-var built struct {
+// built holds the real programs, each built once, when a test first needs it.
+var built = struct {
 	handler, bare               func() (string, error)
 	shippedHandler, shippedBare func() (string, error) // as `make build` makes them, for figures
-	failpoint                   func() (string, error)
+}{
+	handler:        func() (string, error) { return storetest.Build("kennel/handler") },
+	bare:           func() (string, error) { return storetest.Build("kennel/handler/testdata/bare") },
+	shippedHandler: func() (string, error) { return storetest.BuildShipped("kennel/handler") },
+	shippedBare:    func() (string, error) { return storetest.BuildShipped("kennel/handler/testdata/bare") },
 }
 
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "kennel-handler")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	built.handler = func() (string, error) { return storetest.Build("kennel/handler") }
-	built.bare = func() (string, error) { return storetest.Build("kennel/handler/testdata/bare") }
-	built.shippedHandler = func() (string, error) { return storetest.BuildShipped("kennel/handler") }
-	built.shippedBare = func() (string, error) { return storetest.BuildShipped("kennel/handler/testdata/bare") }
-	built.failpoint = sync.OnceValues(func() (string, error) { return failpointBuilder(dir) })
-	code := storetest.Main(m)
-	os.RemoveAll(dir)
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
 
 // process is a running program that listens where the host told it to.
 type process struct {
@@ -150,8 +143,74 @@ func (p *process) call(t testing.TB, method, path string, body io.Reader, header
 	return answer.StatusCode, answer.Header, string(text)
 }
 
+// invoke calls a function as the host does.
+func (p *process) invoke(t testing.TB, function string, e customhandler.Envelope) error {
+	_, err := customhandler.NewClient(p.url, nil).Invoke(t.Context(), function, e)
+	return err
+}
+
+func cleanupOf(m customhandler.QueueMessage) customhandler.Envelope {
+	return customhandler.Trigger{Function: "ChannelCleanup", Binding: "message"}.Queue(m)
+}
+
+func sweepNow() customhandler.Envelope {
+	return customhandler.Trigger{Function: "ChannelSweep", Binding: "tick"}.Timer(customhandler.Tick{})
+}
+
 func withAzurite(t testing.TB) string {
 	return "AzureWebJobsStorage=" + storetest.Azurite(t).ConnectionString()
+}
+
+// openAzurite opens the tables and queues of the tests' Azurite.
+func openAzurite(t testing.TB) (*azure.Tables, *azure.Queues) {
+	t.Helper()
+	account := azure.Account{ConnectionString: storetest.Azurite(t).ConnectionString()}
+	tables, err := account.OpenTables(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	queues, err := account.OpenQueues(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tables, queues
+}
+
+// rows returns the keys of the rows of a partition, or of all for "".
+func rows(t *testing.T, table *azure.Table, partition string) (all []channels.Row) {
+	t.Helper()
+	for q := (channels.Query{Partition: partition, KeysOnly: true, Top: channels.MaxPage}); ; {
+		page, err := table.Query(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, page.Rows...)
+		if q.After = page.Next; q.After == "" {
+			return all
+		}
+	}
+}
+
+// age merges a time that is long ago into a row.
+func age(t *testing.T, table *azure.Table, partition, key, column string, by time.Duration) {
+	t.Helper()
+	_, err := table.Submit(t.Context(), []channels.Write{{Verb: channels.Merge, If: channels.AnyVersion, Row: channels.Row{
+		Partition: partition, Key: key, Values: map[string]string{column: time.Now().UTC().Add(-by).Format(time.RFC3339Nano)},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// newProxy starts a fault proxy before the tests' Azurite.
+func newProxy(t testing.TB) *faultproxy.Proxy {
+	t.Helper()
+	proxy, err := faultproxy.Start(storetest.Azurite(t).ConnectionString())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proxy.Close)
+	return proxy
 }
 
 // exitCode waits for the process to end by itself.
