@@ -5,18 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"sync"
 	"testing"
 
 	"kennel/ids"
+	"kennel/internal/faultproxy"
 	"kennel/internal/storetest"
 )
 
 var errWire = errors.New("connection reset by peer")
 
-// wire is a transport that counts what passes and on which a request or its
-// answer can get lost.
+// wire is a transport that records what passes, and that can lose a request or
+// its answer.
 type wire struct {
 	mu   sync.Mutex
 	seen []string // method and status of each request, 0 if lost
@@ -50,7 +50,7 @@ func (w *wire) note(method string, status int) {
 	w.seen = append(w.seen, fmt.Sprint(method, " ", status))
 }
 
-// passed returns what was seen since the last call.
+// passed returns what passed since the last call.
 func (w *wire) passed() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -61,103 +61,86 @@ func (w *wire) passed() []string {
 
 func (w *wire) client() *http.Client { return &http.Client{Transport: w} }
 
-func TestSequenceRequests(t *testing.T) {
-	w := &wire{}
-	store := NewSequences(openBlobs(t, &Options{HTTP: w.client()}), storetest.Name())
-	var mark ids.Mark
-	for _, step := range []struct {
-		name string
-		do   func() error
-		err  error
-		want []string
-	}{
-		{"load without container", func() error { _, err := store.Load(t.Context(), "orders"); return err },
-			ids.ErrNotFound, []string{"GET 404"}},
-		{"create with container", func() (err error) {
-			mark, err = store.Replace(t.Context(), "orders", ids.Mark{}, ids.Mark{Text: "1"})
-			return err
-		}, nil, []string{"PUT 404", "PUT 201", "PUT 201"}},
-		{"load", func() error { _, err := store.Load(t.Context(), "orders"); return err },
-			nil, []string{"GET 200"}},
-		{"replace", func() error {
-			_, err := store.Replace(t.Context(), "orders", mark, ids.Mark{Text: "2"})
-			return err
-		}, nil, []string{"PUT 201"}},
-		{"replace a stale one", func() error {
-			_, err := store.Replace(t.Context(), "orders", mark, ids.Mark{Text: "2"})
-			return err
-		}, ids.ErrChanged, []string{"PUT 412"}},
-		{"create what is there", func() error {
-			_, err := store.Replace(t.Context(), "orders", ids.Mark{}, ids.Mark{Text: "2"})
-			return err
-		}, ids.ErrChanged, []string{"PUT 409"}},
-		{"create another", func() error {
-			_, err := store.Replace(t.Context(), "others", ids.Mark{}, ids.Mark{Text: "1"})
-			return err
-		}, nil, []string{"PUT 201"}},
-	} {
-		if err := step.do(); !errors.Is(err, step.err) {
-			t.Errorf("%s: %v, want %v", step.name, err, step.err)
-		}
-		if got := w.passed(); !slices.Equal(got, step.want) {
-			t.Errorf("%s makes the requests %v, want %v", step.name, got, step.want)
-		}
+// throughProxy returns a fault proxy and the account that is behind it.
+func throughProxy(t *testing.T) (*faultproxy.Proxy, Account) {
+	t.Helper()
+	proxy, err := faultproxy.Start(storetest.Azurite(t).ConnectionString())
+	if err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(proxy.Close)
+	return proxy, Account{ConnectionString: proxy.ConnectionString()}
 }
 
-// Each write, once refused and once done but reported as failed: its caller
-// hears the same, and reading back tells which it was.
+// opened opens a client that must open.
+func opened[Client any](t *testing.T, open func(*Options) (Client, error), o *Options) Client {
+	t.Helper()
+	client, err := open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// failures are the two ways in which a write fails: it was refused, and it was
+// applied but reported as failed.
+var failures = map[string]faultproxy.Fault{"refused": {Cut: true}, "applied": {Lose: true}}
+
+// TestSequenceWritesThatFail checks that the caller gets the same error for
+// both failures of a write, and learns by reading back which one it was.
 func TestSequenceWritesThatFail(t *testing.T) {
-	for _, write := range []string{"create", "create with container", "replace"} {
-		for _, done := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s done=%v", write, done), func(t *testing.T) {
-				w := &wire{}
-				store := NewSequences(openBlobs(t, &Options{HTTP: w.client()}), storetest.Name())
-				var old ids.Mark
-				var err error
-				if write != "create with container" {
-					if _, err = store.Replace(t.Context(), "others", ids.Mark{}, ids.Mark{Text: "1"}); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if write == "replace" {
-					old, err = store.Replace(t.Context(), "orders", ids.Mark{}, ids.Mark{Text: "1", Writer: "before"})
+	for _, tt := range []struct {
+		name     string
+		old      ids.Mark // without its version
+		missing  bool     // the container does not exist
+		requests int
+	}{
+		{name: "create", requests: 1},
+		{name: "create with container", missing: true, requests: 3},
+		{name: "replace", old: ids.Mark{Text: "1", Writer: "before"}, requests: 1},
+	} {
+		for name, fault := range failures {
+			t.Run(tt.name+" "+name, func(t *testing.T) {
+				proxy, account := throughProxy(t)
+				store := NewSequences(opened(t, account.OpenBlobs, nil), storetest.Name())
+				replace := func(sequence string, old, next ids.Mark) ids.Mark {
+					mark, err := store.Replace(t.Context(), sequence, old, next)
 					if err != nil {
 						t.Fatal(err)
 					}
+					return mark
 				}
-				w.passed()
-				w.lose = func(r *http.Request) (request, answer bool) {
-					isWrite := r.Method == http.MethodPut && r.URL.Query().Get("restype") == ""
-					if write == "create with container" && len(w.seen) == 0 {
-						isWrite = false // the first one only finds the container missing
-					}
-					return isWrite && !done, isWrite && done
+				if !tt.missing {
+					replace("others", ids.Mark{}, ids.Mark{Text: "1"})
 				}
+				old := tt.old
+				if old.Text != "" {
+					old = replace("orders", ids.Mark{}, old)
+				}
+				proxy.Passed()
+				fault.Operation, fault.Nth = "put", 1
+				if tt.missing {
+					fault.Nth = 2 // the first finds that the container is missing
+				}
+				heal := proxy.Add(fault)
 				next := ids.Mark{Text: "2", Writer: "ours"}
-				_, err = store.Replace(t.Context(), "orders", old, next)
-				if !errors.Is(err, errWire) || errors.Is(err, ids.ErrChanged) {
-					t.Errorf("replace: %v, want %v", err, errWire)
+				if mark, err := store.Replace(t.Context(), "orders", old, next); err == nil || errors.Is(err, ids.ErrChanged) {
+					t.Errorf("replace: %+v, %v, want another error than %v", mark, err, ids.ErrChanged)
 				}
-				if got := w.passed(); len(got) != 1 && write != "create with container" {
-					t.Errorf("requests %v, want one: nobody but the caller may try again", got)
+				if got := proxy.Passed(); len(got) != tt.requests {
+					t.Errorf("requests %q, want %d: only the caller may try again", got, tt.requests)
 				}
-				w.lose = nil
+				heal()
 				mark, err := store.Load(t.Context(), "orders")
+				mark.Version = ""
 				switch {
-				case done && (err != nil || mark.Writer != "ours" || mark.Text != "2"):
-					t.Errorf("read back %+v, %v, want our write", mark, err)
-				case !done && write == "replace" && mark != old:
-					t.Errorf("read back %+v, %v, want %+v", mark, err, old)
-				case !done && write != "replace" && !errors.Is(err, ids.ErrNotFound):
-					t.Errorf("read back %+v, %v, want %v", mark, err, ids.ErrNotFound)
+				case fault.Lose && (err != nil || mark != next):
+					t.Errorf("read back %+v, %v, want %+v", mark, err, next)
+				case fault.Cut && (mark != tt.old || errors.Is(err, ids.ErrNotFound) != (tt.old.Text == "")):
+					t.Errorf("read back %+v, %v, want %+v", mark, err, tt.old)
 				}
-				if !done {
-					return
-				}
-				// A caller that tries again all the same is told of the change.
-				if _, err = store.Replace(t.Context(), "orders", old, next); !errors.Is(err, ids.ErrChanged) {
-					t.Errorf("replace again: %v, want %v", err, ids.ErrChanged)
+				if _, err = store.Replace(t.Context(), "orders", old, next); errors.Is(err, ids.ErrChanged) != fault.Lose {
+					t.Errorf("replace again: %v; reported as changed, want %v", err, fault.Lose)
 				}
 			})
 		}
@@ -165,35 +148,34 @@ func TestSequenceWritesThatFail(t *testing.T) {
 }
 
 func TestQueueRequestsThatFail(t *testing.T) {
-	for _, test := range []struct {
-		op            string
-		refused, done int // messages to be received afterwards
+	for _, tt := range []struct {
+		operation        string
+		refused, applied int // messages that are received afterwards
 	}{
 		{"put", 1, 2},
 		{"receive", 1, 0},
 		{"update", 0, 1},
 		{"delete", 0, 0},
 	} {
-		for _, done := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s done=%v", test.op, done), func(t *testing.T) {
-				w := &wire{}
-				q := openQueues(t, &Options{HTTP: w.client()})
-				queue := storetest.Name()
+		for name, fault := range failures {
+			t.Run(tt.operation+" "+name, func(t *testing.T) {
+				proxy, account := throughProxy(t)
+				q, queue := opened(t, account.OpenQueues, nil), storetest.Name()
 				if err := q.Put(t.Context(), queue, "a", 0); err != nil {
 					t.Fatal(err)
 				}
 				var m QueueMessage
-				if test.op == "update" || test.op == "delete" {
+				if tt.operation == "update" || tt.operation == "delete" {
 					messages, err := q.Receive(t.Context(), queue, 1, maxVisibility)
 					if err != nil {
 						t.Fatal(err)
 					}
 					m = messages[0]
 				}
-				w.passed()
-				w.lose = func(*http.Request) (request, answer bool) { return !done, done }
+				proxy.Passed()
+				heal := proxy.Add(fault)
 				var err error
-				switch test.op {
+				switch tt.operation {
 				case "put":
 					err = q.Put(t.Context(), queue, "b", 0)
 				case "receive":
@@ -203,28 +185,20 @@ func TestQueueRequestsThatFail(t *testing.T) {
 				case "delete":
 					err = q.Delete(t.Context(), queue, m)
 				}
-				if !errors.Is(err, errWire) {
-					t.Errorf("%s: %v, want %v", test.op, err, errWire)
+				if got := proxy.Passed(); err == nil || errors.Is(err, ErrLeaseLost) || len(got) != 1 {
+					t.Errorf("%v with the requests %q, want an error of the connection after one: only the caller may try again", err, got)
 				}
-				if got := w.passed(); len(got) != 1 {
-					t.Errorf("requests %v, want one: nobody but the caller may try again", got)
+				heal()
+				want := tt.refused
+				if fault.Lose {
+					want = tt.applied
 				}
-				w.lose = nil
-				want := test.refused
-				if done {
-					want = test.done
-				}
-				messages, err := q.Receive(t.Context(), queue, 32, maxVisibility)
-				if err != nil || len(messages) != want {
+				if messages, err := q.Receive(t.Context(), queue, 32, maxVisibility); err != nil || len(messages) != want {
 					t.Errorf("received %v, %v, want %d messages", messages, err, want)
 				}
-				if test.op == "delete" { // tried again, it is the echo that answers
-					want := error(nil)
-					if done {
-						want = ErrLeaseLost
-					}
-					if err := q.Delete(t.Context(), queue, m); !errors.Is(err, want) {
-						t.Errorf("delete again: %v, want %v", err, want)
+				if tt.operation == "delete" {
+					if err := q.Delete(t.Context(), queue, m); errors.Is(err, ErrLeaseLost) != fault.Lose {
+						t.Errorf("delete again: %v; reported as lost, want %v", err, fault.Lose)
 					}
 				}
 			})
@@ -232,11 +206,13 @@ func TestQueueRequestsThatFail(t *testing.T) {
 	}
 }
 
-// A caller that goes away hears so, while the request may be under way.
+// A caller whose context ends gets its error, while the request may be under
+// way.
 func TestCallerGoesAway(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	w := &wire{lose: func(*http.Request) (bool, bool) { cancel(); return false, true }}
-	store := NewSequences(openBlobs(t, &Options{HTTP: w.client()}), storetest.Name())
+	proxy, account := throughProxy(t)
+	proxy.Add(faultproxy.Fault{After: func(faultproxy.Request) { cancel() }, Lose: true})
+	store := NewSequences(opened(t, account.OpenBlobs, nil), storetest.Name())
 	if _, err := store.Load(ctx, "orders"); !errors.Is(err, context.Canceled) {
 		t.Errorf("load: %v, want %v", err, context.Canceled)
 	}

@@ -1,0 +1,119 @@
+package azure
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"kennel/channels"
+	"kennel/gate"
+	"kennel/ids"
+	"kennel/internal/azure/requests"
+	"kennel/internal/storetest"
+)
+
+// TestRequests drives every request that the adapters make through the proxy.
+// Each call makes the requests that it documents, each request has a name, and
+// the counter counts what the proxy received.
+func TestRequests(t *testing.T) {
+	proxy, account := throughProxy(t)
+	counter := &requests.Counter{}
+	o := &Options{Requests: counter, Job: "channels"}
+	blobs, tables, queues := opened(t, account.OpenBlobs, o), opened(t, account.OpenTables, o), opened(t, account.OpenQueues, o)
+	sequences, gates := NewSequences(blobs, storetest.Name()), NewGates(blobs, storetest.Name())
+	table, outbox, queue := NewTable(tables, tableName()), NewOutbox(queues, storetest.Name()), storetest.Name()
+
+	var mark ids.Mark
+	var flag gate.Flag
+	var message QueueMessage
+	var receipt string
+	ctx := t.Context()
+	load := func() error { _, err := sequences.Load(ctx, "orders"); return err }
+	replace := func(old ids.Mark) func() error {
+		return func() error {
+			next, err := sequences.Replace(ctx, "orders", old, ids.Mark{Text: "1"})
+			if err == nil {
+				mark = next
+			}
+			return err
+		}
+	}
+	write := func(verbs ...channels.Verb) func() error {
+		var writes []channels.Write
+		for i, verb := range verbs {
+			writes = append(writes, channels.Write{Verb: verb, Row: channels.Row{Partition: "p", Key: "ab"[i : i+1]}})
+			if verb != channels.Insert {
+				writes[i].If = channels.AnyVersion
+			}
+		}
+		return func() error { _, err := table.Submit(ctx, writes); return err }
+	}
+	put := func() error { return queues.Put(ctx, queue, "a", 0) }
+	post := func() (err error) { receipt, err = outbox.Put(ctx, "a", 0); return err }
+
+	for _, step := range []struct {
+		name string
+		do   func() error
+		err  error
+		want []string
+	}{
+		{"load without container", load, ids.ErrNotFound, []string{"blob get 404"}},
+		{"create with container", replace(mark), nil, []string{"blob put 404", "blob create 201", "blob put 201"}},
+		{"load", load, nil, []string{"blob get 200"}},
+		{"replace", func() error { return replace(mark)() }, nil, []string{"blob put 201"}},
+		{"replace a stale one", replace(ids.Mark{Version: `"0x1"`}), ids.ErrChanged, []string{"blob put 412"}},
+		{"create what exists", replace(ids.Mark{}), ids.ErrChanged, []string{"blob put 409"}},
+		{"create a gate", func() (err error) {
+			flag, err = gates.Replace(ctx, "start", gate.Flag{}, gate.Flag{Text: "{}"})
+			return err
+		},
+			nil, []string{"blob put 404", "blob create 201", "blob put 201"}},
+		{"load an unchanged gate", func() error { _, err := gates.Load(ctx, "start", flag.Version); return err },
+			gate.ErrUnchanged, []string{"blob get 304"}},
+
+		{"get without table", func() error { _, err := table.Get(ctx, "p", "a"); return err }, channels.ErrNotFound, []string{"table get 404"}},
+		{"insert with table", write(channels.Insert), nil, []string{"table insert 404", "table create 201", "table insert 201"}},
+		{"replace a row", write(channels.Replace), nil, []string{"table update 204"}},
+		{"merge a row", write(channels.Merge), nil, []string{"table merge 204"}},
+		{"get", func() error { _, err := table.Get(ctx, "p", "a"); return err }, nil, []string{"table get 200"}},
+		{"query", func() error { _, err := table.Query(ctx, channels.Query{Top: 1}); return err }, nil, []string{"table query 200"}},
+		{"transaction", write(channels.Merge, channels.Insert), nil, []string{"table transaction 202"}},
+		{"delete a row", write(channels.Delete), nil, []string{"table delete 204"}},
+
+		{"put with queue", put, nil, []string{"queue put 404", "queue create 201", "queue put 201"}},
+		{"receive", func() error {
+			messages, err := queues.Receive(ctx, queue, 1, time.Minute)
+			if err == nil {
+				message = messages[0]
+			}
+			return err
+		}, nil, []string{"queue receive 200"}},
+		{"update", func() (err error) { message, err = queues.Update(ctx, queue, message, time.Minute); return err }, nil, []string{"queue update 204"}},
+		{"delete", func() error { return queues.Delete(ctx, queue, message) }, nil, []string{"queue delete 204"}},
+		{"put into an outbox", post, nil, []string{"queue put 404", "queue create 201", "queue put 201"}},
+		{"take back", func() error { return outbox.Delete(ctx, receipt) }, nil, []string{"queue delete 204"}},
+	} {
+		if err := step.do(); !errors.Is(err, step.err) {
+			t.Errorf("%s: %v, want %v", step.name, err, step.err)
+		}
+		if got := proxy.Passed(); !slices.Equal(got, step.want) {
+			t.Errorf("%s: requests %q, want %q", step.name, got, step.want)
+		}
+	}
+
+	got, want := counter.Operations(), proxy.Requests.Operations()
+	for service := range want {
+		if !maps.Equal(got[service], want[service]) {
+			t.Errorf("%s: counted %v, and the proxy received %v", service, got[service], want[service])
+		}
+	}
+	jobs := make(map[string]int64)
+	for label, count := range counter.All() {
+		jobs[label.Service+" "+label.Job] += count
+	}
+	if want := map[string]int64{"blob numbers": 8, "blob gates": 4, "table channels": 10, "queue channels": 10}; !maps.Equal(jobs, want) {
+		t.Errorf("counted by service and job: %v, want %v", jobs, want)
+	}
+}
