@@ -15,6 +15,7 @@ import (
 	"kennel/channels"
 	"kennel/internal/azure"
 	"kennel/internal/customhandler"
+	"kennel/internal/faultproxy"
 	"kennel/internal/memory"
 	"kennel/internal/storetest"
 )
@@ -212,9 +213,9 @@ func TestChannelsWithoutTables(t *testing.T) {
 // While storage is away callers are told so, and afterwards all goes on.
 func TestChannelsWithoutStorage(t *testing.T) {
 	t.Parallel()
-	azurite := storetest.Azurite(t)
-	outage := newOutage(t, azurite.TableURL())
-	p := start(t, built.handler, "AzureWebJobsStorage="+outage.connectionString(azurite.ConnectionString(), azurite.TableURL()))
+	proxy := newProxy(t)
+	heal := proxy.Add(faultproxy.Fault{Service: "table", Cut: true})
+	p := start(t, built.handler, "AzureWebJobsStorage="+proxy.ConnectionString())
 	p.ready(t)
 	path := "/" + storetest.Name()
 	const draft = `{"title":"t","text":"t","userId":"ann"}`
@@ -236,7 +237,7 @@ func TestChannelsWithoutStorage(t *testing.T) {
 	if err := p.invoke(t, "ChannelSweep", sweepNow()); err == nil {
 		t.Error("a sweep succeeded while storage was away")
 	}
-	outage.end()
+	heal()
 	p.channels(t, "PUT", path, `{"owner":"ann"}`).expect(t, "afterwards", 201, "")
 	if strings.Contains(p.output.String(), "Eby8vdM02xNOcqFlqUwJPLlm") {
 		t.Error("a key is in the log")

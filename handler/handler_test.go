@@ -17,6 +17,7 @@ import (
 	"kennel/ids"
 	"kennel/internal/azure"
 	"kennel/internal/config"
+	"kennel/internal/faultproxy"
 	"kennel/internal/storetest"
 )
 
@@ -170,9 +171,9 @@ func TestCorruptSequence(t *testing.T) {
 
 // The handler starts while storage is down, says so, and recovers by itself.
 func TestStorageDownAtStart(t *testing.T) {
-	azurite := storetest.Azurite(t)
-	outage := newOutage(t, azurite.BlobURL())
-	p := start(t, built.handler, "AzureWebJobsStorage="+outage.connectionString(azurite.ConnectionString(), azurite.BlobURL()),
+	proxy := newProxy(t)
+	heal := proxy.Add(faultproxy.Fault{Service: "blob", Cut: true})
+	p := start(t, built.handler, "AzureWebJobsStorage="+proxy.ConnectionString(),
 		"KENNEL_RESERVE_TIMEOUT=1s")
 	p.ready(t)
 	next := "/api/sequences/" + storetest.Name() + "/next"
@@ -187,7 +188,7 @@ func TestStorageDownAtStart(t *testing.T) {
 	if status, _, body := p.call(t, "GET", "/api/status", nil); status != 200 || !strings.Contains(body, `"degraded"`) {
 		t.Errorf("status: %d %s", status, body)
 	}
-	outage.end()
+	heal()
 	deadline := time.Now().Add(30 * time.Second)
 	for {
 		status, _, body := p.call(t, "POST", next, nil)

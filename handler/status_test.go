@@ -4,58 +4,89 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"kennel/internal/faultproxy"
 	"kennel/internal/storetest"
 )
 
-// Each service is asked on its own, and one that refuses is told of.
+// TestStatusOfServices checks that the status has each service by itself, and
+// the reason of one that refuses.
 func TestStatusOfServices(t *testing.T) {
 	t.Parallel()
-	azurite := storetest.Azurite(t)
+	proxy := newProxy(t)
+	p := start(t, built.handler, "AzureWebJobsStorage="+proxy.ConnectionString())
+	p.ready(t)
 	for _, tt := range []struct {
-		name           string
-		refused        string // which service's address refuses everything
-		status         string
-		tables, queues bool
+		refused, status       string
+		blobs, tables, queues bool
 	}{
-		{name: "all answer", status: "ok", tables: true, queues: true},
-		{name: "tables refuse", refused: "TableEndpoint", status: "degraded", queues: true},
-		{name: "queues refuse", refused: "QueueEndpoint", status: "degraded", tables: true},
+		{"none", "ok", true, true, true},
+		{"blob", "degraded", false, true, true},
+		{"table", "degraded", true, false, true},
+		{"queue", "degraded", true, true, false},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				w.Header().Set("x-ms-error-code", "AuthorizationPermissionMismatch")
-				w.WriteHeader(http.StatusForbidden)
-			}))
-			defer refusing.Close()
-			settings := strings.Split(azurite.ConnectionString(), ";")
-			for i, setting := range settings {
-				if name, _, _ := strings.Cut(setting, "="); name == tt.refused && name != "" {
-					settings[i] = name + "=" + refusing.URL + "/devstoreaccount1"
-				}
-			}
-			p := start(t, built.handler, "AzureWebJobsStorage="+strings.Join(settings, ";"))
-			p.ready(t)
-			_, _, body := p.call(t, "GET", "/api/status", nil)
-			var answer statusAnswer
-			if err := json.Unmarshal([]byte(body), &answer); err != nil {
-				t.Fatal(err)
-			}
-			s := answer.Storage
-			if answer.Status != tt.status || !s.Reachable || s.Tables == nil || s.Tables.Reachable != tt.tables || s.Queues == nil || s.Queues.Reachable != tt.queues {
-				t.Errorf("status: %s", body)
-			}
-			if refused := strings.Contains(body, "403"); refused != (tt.refused != "") {
-				t.Errorf("status: %s, want what storage has said", body)
-			}
-		})
+		heal := proxy.Add(faultproxy.Fault{Service: tt.refused, Status: http.StatusForbidden})
+		answer, body := p.status(t)
+		heal()
+		s := answer.Storage
+		if answer.Status != tt.status || s.Reachable != tt.blobs || s.Tables == nil || s.Tables.Reachable != tt.tables || s.Queues == nil || s.Queues.Reachable != tt.queues {
+			t.Errorf("%s refused: status %s", tt.refused, body)
+		}
+		if got := strings.Contains(body, "403 AuthorizationFailure"); got != (tt.refused != "none") {
+			t.Errorf("%s refused: status %s, want the reason", tt.refused, body)
+		}
 	}
+}
+
+// TestRequestsInStatus checks that the status counts the requests of all jobs
+// as storage received them, also those that failed.
+func TestRequestsInStatus(t *testing.T) {
+	t.Parallel()
+	proxy := newProxy(t)
+	p := start(t, built.handler, "AzureWebJobsStorage="+proxy.ConnectionString())
+	p.ready(t)
+	name := storetest.Name()
+	proxy.Add(faultproxy.Fault{Service: "table", Operation: "get", Nth: 1, Status: http.StatusServiceUnavailable})
+	proxy.Add(faultproxy.Fault{Service: "table", Operation: "query", Nth: 1, Lose: true})
+	p.call(t, "POST", "/api/sequences/"+name+"/next", nil)
+	p.call(t, "POST", "/api/gates/"+name+"/release", nil)
+	for _, call := range [][3]string{
+		{"PUT", "", `{"owner":"ann"}`},
+		{"POST", "/blogs", `{"title":"t","text":"t","userId":"ann"}`},
+		{"GET", "/blogs", ""},
+		{"DELETE", "", ""},
+	} {
+		if a := p.channels(t, call[0], "/"+name+call[1], call[2]); a.status/100 != 2 {
+			t.Errorf("%s %s: %d %s", call[0], call[1], a.status, a.body)
+		}
+	}
+	// The next numbers are reserved in the background, perhaps at this moment.
+	for deadline := time.Now().Add(30 * time.Second); ; {
+		answer, body := p.status(t)
+		want := proxy.Requests.Operations()
+		if maps.EqualFunc(answer.Requests, want, maps.Equal[map[string]int64]) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("status %s, want the requests %v", body, want)
+		}
+	}
+}
+
+// status returns the status, parsed and as it came.
+func (p *process) status(t testing.TB) (answer statusAnswer, body string) {
+	t.Helper()
+	_, _, body = p.call(t, "GET", "/api/status", nil)
+	if err := json.Unmarshal([]byte(body), &answer); err != nil {
+		t.Fatal(err)
+	}
+	return answer, body
 }
 
 // Services that say nothing keep a status from being answered for one timeout,

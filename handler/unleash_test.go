@@ -11,6 +11,7 @@ import (
 
 	"kennel/gate"
 	"kennel/internal/azure"
+	"kennel/internal/faultproxy"
 	"kennel/internal/storetest"
 )
 
@@ -293,9 +294,9 @@ func TestCorruptGate(t *testing.T) {
 // goes on by itself.
 func TestGateWithoutStorage(t *testing.T) {
 	t.Parallel()
-	azurite := storetest.Azurite(t)
-	outage := newOutage(t, azurite.BlobURL())
-	p := start(t, built.handler, "AzureWebJobsStorage="+outage.connectionString(azurite.ConnectionString(), azurite.BlobURL()))
+	proxy := newProxy(t)
+	heal := proxy.Add(faultproxy.Fault{Service: "blob", Cut: true})
+	p := start(t, built.handler, "AzureWebJobsStorage="+proxy.ConnectionString())
 	p.ready(t)
 	name := storetest.Name()
 	for _, call := range [][2]string{{"GET", name}, {"GET", name + "/wait?timeout=2s"}, {"POST", name + "/release"}} {
@@ -306,7 +307,7 @@ func TestGateWithoutStorage(t *testing.T) {
 	waited := make(chan gateAnswer)
 	go func() { waited <- p.gate(t, "GET", name+"/wait?timeout=200s", "") }()
 	p.holds(t, name, 1)
-	outage.end()
+	heal()
 	p.gate(t, "POST", name+"/release", "").expect(t, "release", 200, true, 1)
 	(<-waited).expect(t, "waiter", 200, true, 1)
 }
