@@ -36,22 +36,8 @@ type channelsAnswer struct {
 // channels calls an address below /api/channels; body "" sends none.
 func (p *process) channels(t testing.TB, method, path, body string, header ...string) channelsAnswer {
 	t.Helper()
-	if body != "" {
-		header = append([]string{"Content-Type", "application/json"}, header...)
-	}
 	var a channelsAnswer
-	a.status, a.header, a.body = p.call(t, method, "/api/channels"+path, strings.NewReader(body), header...)
-	if a.status == http.StatusNoContent {
-		if a.body != "" {
-			t.Errorf("%s %s: 204 with %q", method, path, a.body)
-		}
-		return a
-	}
-	decoder := json.NewDecoder(strings.NewReader(a.body))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&a); err != nil || a.header.Get("Content-Type") != "application/json" {
-		t.Errorf("%s %s: answer %.300q of type %q: %v", method, path, a.body, a.header.Get("Content-Type"), err)
-	}
+	a.status, a.header, a.body = p.request(t, method, "/api/channels"+path, body, &a, header...)
 	return a
 }
 

@@ -82,13 +82,10 @@ func TestBadRequests(t *testing.T) {
 		{"GET", "/NextOrderId", "", 405, "", "Allow"},
 	} {
 		t.Run(tt.method+" "+tt.path+" "+tt.body, func(t *testing.T) {
-			status, header, body := p.call(t, tt.method, tt.path, strings.NewReader(tt.body))
 			var answer struct {
 				Error struct{ Code, Message string }
 			}
-			if err := json.Unmarshal([]byte(body), &answer); err != nil || header.Get("Content-Type") != "application/json" {
-				t.Fatalf("answer %q of type %q: %v", body, header.Get("Content-Type"), err)
-			}
+			status, _, body := p.request(t, tt.method, tt.path, tt.body, &answer)
 			if status != tt.status || answer.Error.Message == "" || answer.Error.Code == "" ||
 				tt.code != "" && answer.Error.Code != tt.code || !strings.Contains(answer.Error.Message, tt.says) {
 				t.Errorf("got %d %s, want %d %s with %q", status, body, tt.status, tt.code, tt.says)

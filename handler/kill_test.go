@@ -98,7 +98,11 @@ func (k *killing) each(t *testing.T, what string, scenario func(*testing.T, faul
 	for _, at := range []faultproxy.Fault{{Cut: true}, {Lose: true}} {
 		for _, n := range k.rng.Perm(requests)[:storetest.Scale(1, requests)] {
 			at.Nth = n + 1
-			run(fmt.Sprintf("killed at request %d of %d, which is applied: %v", at.Nth, requests, at.Lose), at)
+			when := "before"
+			if at.Lose {
+				when = "after"
+			}
+			run(fmt.Sprintf("killed %s request %d of %d", when, at.Nth, requests), at)
 		}
 	}
 }
@@ -210,7 +214,7 @@ func (k *killing) succeed(t *testing.T, d *doomed) {
 // deletion kills a call that deletes. If its message was put, nothing more is
 // needed; otherwise nothing has changed, and the caller repeats the call.
 func (k *killing) deletion(t *testing.T, at faultproxy.Fault) {
-	d := k.create(t, 150)
+	d := k.create(t, 101)
 	died := k.dies(t, at, ask(t, "DELETE", d.name, ""))
 	if !died.applied(at, "queue put") {
 		k.fresh.channels(t, "GET", "/"+d.name, "").expect(t, "killed before the message was put", 200, "")
@@ -264,7 +268,7 @@ func (k *killing) post(t *testing.T, at faultproxy.Fault) {
 // delivery finishes.
 func (k *killing) cleanup(service, operation string) func(*testing.T, faultproxy.Fault) {
 	return func(t *testing.T, at faultproxy.Fault) {
-		d := k.create(t, 150)
+		d := k.create(t, 101)
 		k.dies(t, faultproxy.Fault{Service: service, Operation: operation, Nth: 1, Lose: true}, ask(t, "DELETE", d.name, ""))
 		k.dies(t, at, d.cleanUp(t))
 		k.succeed(t, d)
@@ -296,7 +300,7 @@ func (k *killing) continued(t *testing.T) {
 // sweep kills a sweep that restarts a deletion and removes what a creation
 // left. The next sweep does both.
 func (k *killing) sweep(t *testing.T, at faultproxy.Fault) {
-	d := k.create(t, 150)
+	d := k.create(t, 101)
 	k.dies(t, faultproxy.Fault{Service: "table", Operation: "transaction", Nth: 1, Lose: true}, ask(t, "DELETE", d.name, ""))
 	k.succeed(t, d)
 	age(t, k.channels, d.name, d.incarnation, "touchedAt", time.Hour)

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -141,6 +142,28 @@ func (p *process) call(t testing.TB, method, path string, body io.Reader, header
 		t.Fatal(err)
 	}
 	return answer.StatusCode, answer.Header, string(text)
+}
+
+// request makes a call, with a JSON body unless that is "", and decodes the
+// JSON answer. Its members must all be known.
+func (p *process) request(t testing.TB, method, path, body string, answer any, header ...string) (int, http.Header, string) {
+	t.Helper()
+	if body != "" {
+		header = append([]string{"Content-Type", "application/json"}, header...)
+	}
+	status, got, text := p.call(t, method, path, strings.NewReader(body), header...)
+	if status == http.StatusNoContent {
+		if text != "" {
+			t.Errorf("%s %s: 204 with %q", method, path, text)
+		}
+		return status, got, text
+	}
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(answer); err != nil || got.Get("Content-Type") != "application/json" {
+		t.Errorf("%s %s: answer %.300q of type %q: %v", method, path, text, got.Get("Content-Type"), err)
+	}
+	return status, got, text
 }
 
 // invoke calls a function as the host does.

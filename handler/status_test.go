@@ -82,10 +82,7 @@ func TestRequestsInStatus(t *testing.T) {
 // status returns the status, parsed and as it came.
 func (p *process) status(t testing.TB) (answer statusAnswer, body string) {
 	t.Helper()
-	_, _, body = p.call(t, "GET", "/api/status", nil)
-	if err := json.Unmarshal([]byte(body), &answer); err != nil {
-		t.Fatal(err)
-	}
+	_, _, body = p.request(t, "GET", "/api/status", "", &answer)
 	return answer, body
 }
 
