@@ -91,10 +91,10 @@ func Start(connectionString string) (*Proxy, error) {
 			continue
 		}
 		u, err := url.Parse(address)
-		if err != nil {
-			return nil, fmt.Errorf("start the fault proxy: %s: %w", name, err)
+		var listener net.Listener
+		if err == nil {
+			listener, err = net.Listen("tcp4", "127.0.0.1:0")
 		}
-		listener, err := net.Listen("tcp4", "127.0.0.1:0")
 		if err != nil {
 			p.Close()
 			return nil, fmt.Errorf("start the fault proxy: %w", err)
@@ -169,12 +169,11 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, service, storage s
 		p.note(request, f.Status)
 		refuse(w, service, f.Status, f.Code)
 		return
-	}
-	if f.Cut {
+	} else if f.Cut {
 		p.cut(w, request)
 		return
 	}
-	status, header, answer, err := p.forward(r, storage, body)
+	answer, text, err := p.forward(r, storage, body)
 	if err == nil && f.After != nil {
 		f.After(request)
 	}
@@ -182,10 +181,10 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, service, storage s
 		p.cut(w, request)
 		return
 	}
-	p.note(request, status)
-	maps.Copy(w.Header(), header)
-	w.WriteHeader(status)
-	w.Write(answer)
+	p.note(request, answer.StatusCode)
+	maps.Copy(w.Header(), answer.Header)
+	w.WriteHeader(answer.StatusCode)
+	w.Write(text)
 }
 
 // match returns the fault that applies to a request, or one that does nothing.
@@ -206,22 +205,20 @@ func (p *Proxy) match(r *Request) Fault {
 	return first
 }
 
-// forward sends a request to storage and returns the whole answer. It does so
-// even if the program was killed in the meantime, as a network would.
-func (p *Proxy) forward(r *http.Request, storage string, body []byte) (status int, header http.Header, answer []byte, err error) {
+// forward sends a request to storage and returns the answer and its body. It
+// does so even if the program was killed in the meantime, as a network would.
+func (p *Proxy) forward(r *http.Request, storage string, body []byte) (answer *http.Response, text []byte, err error) {
 	out := r.Clone(context.WithoutCancel(r.Context()))
 	out.URL.Scheme, out.URL.Host, out.RequestURI = "http", storage, ""
 	out.Body, out.ContentLength, out.TransferEncoding = http.NoBody, int64(len(body)), nil
 	if len(body) > 0 {
 		out.Body = io.NopCloser(bytes.NewReader(body))
 	}
-	response, err := p.network.RoundTrip(out)
-	if err != nil {
-		return 0, nil, nil, err
+	if answer, err = p.network.RoundTrip(out); err == nil {
+		defer answer.Body.Close()
+		text, err = io.ReadAll(answer.Body)
 	}
-	defer response.Body.Close()
-	answer, err = io.ReadAll(response.Body)
-	return response.StatusCode, response.Header, answer, err
+	return answer, text, err
 }
 
 // cut closes the connection in the middle of an answer. If it ended without
@@ -243,12 +240,7 @@ func (p *Proxy) note(r Request, status int) {
 }
 
 // codes are what Azure usually gives as the reason of a status.
-var codes = map[int]string{
-	http.StatusForbidden:           "AuthorizationFailure",
-	http.StatusTooManyRequests:     "TooManyRequests",
-	http.StatusInternalServerError: "InternalError",
-	http.StatusServiceUnavailable:  "ServerBusy",
-}
+var codes = map[int]string{403: "AuthorizationFailure", 429: "TooManyRequests", 500: "InternalError", 503: "ServerBusy"}
 
 // refuse answers as the service in Azure does: tables in JSON, the others in
 // XML and with the code in a header.
