@@ -33,6 +33,7 @@
 //   - internal/customhandler: the wire between the Functions host and a custom
 //     handler, in both directions.
 //   - internal/config: the environment, turned into one checked struct.
+//   - internal/suggest: the word that a misspelt one was meant to be.
 //
 // # How it runs
 //
@@ -40,6 +41,8 @@
 //     and one thin file per function.
 //   - functions: one folder with a function.json per function.
 //   - cmd/kennel: the command line.
+//   - internal/dev/project: reads, checks, stages and packs a project.
+//   - internal/dev/run: runs a project on this machine, for `kennel up`.
 //   - internal/dev/localhost: a local Functions host, for machines without func.
 //   - internal/dev/azurite: Azurite from npm, installed once and never orphaned.
 //

@@ -37,6 +37,8 @@ var layers = map[string][]string{
 	"internal/dev/devbus":       {},
 	"internal/dev/localhost":    {"kennel/internal/customhandler"}, // it is the host's side of the wire
 	"internal/faultproxy":       {"kennel/internal/azure/requests"},
+	"internal/dev/project":      {},
+	"internal/dev/run":          {"kennel/internal/azure", "kennel/internal/config", "kennel/internal/dev"}, // it starts everything
 	"internal/memory":           {"kennel/channels", "kennel/gate", "kennel/ids"},
 	"internal/plant":            {"testing"},
 	"internal/suggest":          {},

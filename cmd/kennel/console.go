@@ -56,8 +56,7 @@ func (con *console) complain(err error) {
 
 // step says that something slow begins. On a terminal it goes on counting the
 // seconds until done is called; elsewhere it writes one plain line.
-func (con *console) step(format string, args ...any) (done func()) {
-	text := fmt.Sprintf(format, args...)
+func (con *console) step(text string) (done func()) {
 	if con.env["TERM"] == "dumb" || !isTerminal(con.stderr) {
 		con.say("%s", text)
 		return func() {}
@@ -85,25 +84,6 @@ func (con *console) step(format string, args ...any) (done func()) {
 		close(stop)
 		counting.Wait()
 	})
-}
-
-// steps turns what a package reports on its progress into steps: each write
-// ends the step before it and begins another one.
-type steps struct {
-	con  *console
-	done func() // ends the current step; nil before the first one
-}
-
-func (s *steps) Write(p []byte) (int, error) {
-	s.end()
-	s.done = s.con.step("%s", strings.TrimRight(string(p), "…\n"))
-	return len(p), nil
-}
-
-func (s *steps) end() {
-	if s.done != nil {
-		s.done()
-	}
 }
 
 type colour string

@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -49,7 +51,7 @@ func coreToolsServe(port string, stubborn bool) error {
 	address := handlerPort.Addr().String()
 	handlerPort.Close()
 
-	handler := exec.Command("./" + os.Getenv(executableSetting))
+	handler := exec.Command("./" + os.Getenv("AzureFunctionsJobHost__customHandler__description__defaultExecutablePath"))
 	_, number, _ := net.SplitHostPort(address)
 	handler.Env = append(os.Environ(), "FUNCTIONS_CUSTOMHANDLER_PORT="+number)
 	handler.Stdout, handler.Stderr = os.Stdout, os.Stderr

@@ -3,40 +3,13 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+
+	devrun "kennel/internal/dev/run"
 )
-
-// An event is a line of "kennel up --json"; names stay, more may come.
-type event struct {
-	Event string `json:"event"` // starting, ready, stopped
-
-	// starting
-	Host    string `json:"host,omitempty"`    // func, builtin
-	Storage string `json:"storage,omitempty"` // azurite, given
-	Bus     string `json:"bus,omitempty"`     // devbus, given
-
-	// ready
-	URL       string   `json:"url,omitempty"`
-	Key       string   `json:"key,omitempty"` // to call functions with; as given
-	Functions []string `json:"functions,omitempty"`
-
-	// ready, with an Azurite; its key is the same everywhere, and no secret
-	Data       string `json:"data,omitempty"` // the folder that keeps its data; absent: in memory
-	Connection string `json:"connection,omitempty"`
-	BlobURL    string `json:"blobUrl,omitempty"`
-	QueueURL   string `json:"queueUrl,omitempty"`
-	TableURL   string `json:"tableUrl,omitempty"`
-
-	// ready, with development buses; their keys open nothing
-	ServiceBus          string `json:"serviceBus,omitempty"`
-	ServiceBusSecondary string `json:"serviceBusSecondary,omitempty"`
-
-	// stopped
-	Error string `json:"error,omitempty"` // why, unless it was asked for
-}
 
 // report tells the caller of "kennel up" what has happened: on standard
 // output, as a line of JSON or in words.
-func (con *console) report(asJSON bool, e event) error {
+func (con *console) report(asJSON bool, e devrun.Event) error {
 	if asJSON {
 		return json.NewEncoder(con.stdout).Encode(e)
 	}
@@ -53,7 +26,7 @@ func (con *console) report(asJSON bool, e event) error {
 }
 
 // reportReady shows the way to a first order number.
-func (con *console) reportReady(e event) error {
+func (con *console) reportReady(e devrun.Event) error {
 	next, curl := con.program+" next", "curl -X POST"
 	if e.URL != defaultURL {
 		next += " --url " + e.URL

@@ -4,18 +4,20 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	devrun "kennel/internal/dev/run"
 )
 
 func TestReadySaysHowToDrawANumber(t *testing.T) {
 	const elsewhere = "http://127.0.0.1:7080"
 	tests := []struct {
 		name  string
-		event event
+		event devrun.Event
 		want  []string // lines
 	}{
 		{
 			name:  "as it comes",
-			event: event{URL: defaultURL, BlobURL: "http://127.0.0.1:1/a"},
+			event: devrun.Event{URL: defaultURL, BlobURL: "http://127.0.0.1:1/a"},
 			want: []string{
 				"The app is ready at http://127.0.0.1:7071",
 				"  curl -X POST http://127.0.0.1:7071/api/sequences/orders/next",
@@ -26,7 +28,7 @@ func TestReadySaysHowToDrawANumber(t *testing.T) {
 		},
 		{
 			name:  "another port, a key, kept data",
-			event: event{URL: elsewhere, Key: "k", BlobURL: "http://127.0.0.1:1/a", Data: "kept"},
+			event: devrun.Event{URL: elsewhere, Key: "k", BlobURL: "http://127.0.0.1:1/a", Data: "kept"},
 			want: []string{
 				"  curl -X POST -H 'x-functions-key: k' http://127.0.0.1:7080/api/sequences/orders/next",
 				"  bin/kennel next --url http://127.0.0.1:7080 --key k",
@@ -35,19 +37,19 @@ func TestReadySaysHowToDrawANumber(t *testing.T) {
 		},
 		{
 			name:  "an account of one's own",
-			event: event{URL: elsewhere},
+			event: devrun.Event{URL: elsewhere},
 			want:  []string{"data    in the storage account that the settings name"},
 		},
 	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
 			var out bytes.Buffer
 			con := newConsole([]string{"bin/kennel"}, nil, nil, &out, nil)
-			test.event.Event = "ready"
-			if err := con.report(false, test.event); err != nil {
+			tt.event.Event = "ready"
+			if err := con.report(false, tt.event); err != nil {
 				t.Fatal(err)
 			}
-			for _, want := range test.want {
+			for _, want := range tt.want {
 				if !strings.Contains(out.String(), "\n"+want+"\n") {
 					t.Errorf("got\n%s\nwant the line %q", out.String(), want)
 				}

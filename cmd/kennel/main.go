@@ -183,12 +183,3 @@ func environment(pairs []string) map[string]string {
 	}
 	return env
 }
-
-// environ is the way back, for a child process.
-func environ(env map[string]string) []string {
-	pairs := make([]string, 0, len(env))
-	for name, value := range env {
-		pairs = append(pairs, name+"="+value)
-	}
-	return pairs
-}

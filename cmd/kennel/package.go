@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"kennel/internal/dev/project"
 )
 
 func packageCommand() *command {
@@ -36,22 +38,18 @@ The same source gives the same bytes.`,
 }
 
 func makePackage(ctx context.Context, con *console, out, handler string, asJSON bool) error {
-	here, err := os.Getwd()
+	p, err := openProject()
 	if err != nil {
 		return err
 	}
-	p, err := openProject(here)
-	if err != nil {
-		return err
-	}
-	dist, err := p.stage(ctx, con, azureTarget, handler)
+	dist, err := p.Stage(ctx, project.Azure, &project.StageOptions{Prebuilt: handler, Env: con.env, Step: con.step})
 	if err != nil {
 		return err
 	}
 	if out == "" {
 		out = filepath.Join(dist, "kennel.zip")
 	}
-	made, err := pack(dist, out, p.entries())
+	made, err := p.Pack(dist, out)
 	if err != nil {
 		return err
 	}
@@ -62,12 +60,14 @@ func makePackage(ctx context.Context, con *console, out, handler string, asJSON 
 	if asJSON {
 		return json.NewEncoder(con.stdout).Encode(made)
 	}
-	if short, err := filepath.Rel(here, made.Path); err == nil {
-		made.Path = short
+	if here, err := os.Getwd(); err == nil {
+		if short, err := filepath.Rel(here, made.Path); err == nil {
+			made.Path = short
+		}
 	}
 	_, err = fmt.Fprintf(con.stdout, "%s  %.1f MB  sha256 %s\n", made.Path, float64(made.Size)/1e6, made.SHA256)
-	for _, e := range p.entries() {
-		con.say("  %s  %s", e.mode, e.name)
+	for _, file := range made.Files {
+		con.say("  %s", file)
 	}
 	return err
 }

@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -14,7 +16,6 @@ import (
 type relative struct {
 	pid     int
 	parent  int
-	group   int
 	begin   string // when it started; tells it from a later process with its id
 	command string
 }
@@ -29,7 +30,7 @@ func readRelative(pid int) (relative, bool) {
 	}
 	// The name, in parentheses, may hold anything; what follows is numbers.
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	const state, parent, group, begin = 0, 1, 2, 19
+	const state, parent, begin = 0, 1, 19
 	if fields[state] == "Z" || fields[state] == "X" {
 		return relative{}, false
 	}
@@ -38,9 +39,7 @@ func readRelative(pid int) (relative, bool) {
 		return relative{}, false
 	}
 	r := relative{pid: pid, begin: fields[begin], command: string(bytes.ReplaceAll(command, []byte{0}, []byte{' '}))}
-	if r.parent, err = strconv.Atoi(fields[parent]); err == nil {
-		r.group, err = strconv.Atoi(fields[group])
-	}
+	r.parent, err = strconv.Atoi(fields[parent])
 	return r, err == nil
 }
 

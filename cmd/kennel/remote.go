@@ -27,6 +27,9 @@ const (
 	patienceOfClient = 100 * time.Second
 )
 
+// keyVariable holds the function key that commands send to the app.
+const keyVariable = "KENNEL_KEY"
+
 // A remote is an app that commands ask for something.
 type remote struct {
 	client *http.Client

@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -6,29 +8,36 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"kennel/internal/storetest"
 )
 
 // TestMain makes this test binary answer to the names of the programs that the
 // scripts start.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){
+	testscript.Main(suite{m}, map[string]func(){
 		"kennel":    main,
 		"coretools": coreTools,
 	})
 }
 
+// suite runs the tests with what package storetest lends them.
+type suite struct{ m *testing.M }
+
+func (s suite) Run() int { return storetest.Main(s.m) }
+
 // TestScripts runs testdata/script. Beside the usual commands a script has:
 //
 //	project                    make the folder a project: this repository's
 //	                           host.json and functions; $HANDLER is its handler
+//	storage                    let "up" and the handlers of the script use the
+//	                           Azurite of all scripts; sets $STORAGE
 //	answer STATUS TYPE TEXT    let an app at $URL answer like this from now on
 //	get PATH STATUS            ask the app at $URL, and expect the status
 //	archive FILE LIST          check the modes and names in a zip against a list
@@ -58,11 +67,12 @@ func TestMain(m *testing.M) {
 //	fill CHANNEL N             put that many blogs into the channel's table
 //	rows CHANNEL N             expect that many rows of all blogs and fences that
 //	                           there ever were under this name
+//	                           $BLOGS, $MANY and $KILLS are few in `make test`, and
+//	                           many in `make prove`, where [prove] holds
 //	storm CHANNEL BLOGS [SUCCESSOR]
 //	                           delete the channel by a handler that is killed
 //	                           every 200 ms; meanwhile the successor takes its name
 func TestScripts(t *testing.T) {
-	handler := sync.OnceValues(func() (string, error) { return buildHandler(t.TempDir()) })
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "script"),
 		Setup: func(env *testscript.Env) error {
@@ -72,6 +82,13 @@ func TestScripts(t *testing.T) {
 			}
 			// A program under the race detector sleeps for a second before it ends.
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
+			for name, n := range map[string]int{
+				"BLOGS": storetest.Scale(300, 3000),
+				"MANY":  storetest.Scale(3000, 12_000),
+				"KILLS": storetest.Scale(3, 15),
+			} {
+				env.Setenv(name, strconv.Itoa(n))
+			}
 			env.Values[upKey{}] = new(upRun)
 			env.Values[busKey{}] = new(busRun)
 			return nil
@@ -82,9 +99,14 @@ func TestScripts(t *testing.T) {
 				text, err := os.ReadFile(filepath.Join("..", "..", "host.json"))
 				ts.Check(err)
 				ts.Check(os.WriteFile(ts.MkAbs("host.json"), text, 0o644))
-				path, err := handler()
+				path, err := storetest.Build("kennel/handler")
 				ts.Check(err)
 				ts.Setenv("HANDLER", path)
+			},
+			"storage": func(ts *testscript.TestScript, _ bool, _ []string) {
+				connection := storetest.Azurite(t).ConnectionString()
+				ts.Setenv("STORAGE", connection)
+				ts.Setenv("AzureWebJobsStorage", connection)
 			},
 			"answer":  answerFrom,
 			"get":     getFrom,
@@ -105,19 +127,14 @@ func TestScripts(t *testing.T) {
 			"rows":    scriptRows,
 			"storm":   scriptStorm,
 		},
+		Condition: func(name string) (bool, error) {
+			if name == "prove" {
+				return storetest.Proving(), nil
+			}
+			return false, fmt.Errorf("unknown condition %q", name)
+		},
 		RequireExplicitExec: true,
 	})
-}
-
-// buildHandler builds the app for this machine.
-func buildHandler(dir string) (string, error) {
-	path := filepath.Join(dir, "handler")
-	cmd := exec.Command("go", "build", "-o", path, "./handler")
-	cmd.Dir = filepath.Join("..", "..")
-	if output, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the handler: %w\n%s", err, output)
-	}
-	return path, nil
 }
 
 func answerFrom(ts *testscript.TestScript, _ bool, args []string) {

@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -16,6 +18,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	devrun "kennel/internal/dev/run"
 )
 
 // patience bounds every wait of a script: long enough to install Azurite once.
@@ -94,7 +98,7 @@ func scriptUp(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	stderr, err := u.cmd.StderrPipe()
 	ts.Check(err)
-	inOwnGroup(u.cmd)
+	u.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // to be signalled as a whole
 	u.done, u.changed, u.lines = make(chan struct{}), make(chan struct{}), nil
 	ts.Check(u.cmd.Start())
 	go func() {
@@ -111,11 +115,13 @@ func scriptUp(ts *testscript.TestScript, _ bool, args []string) {
 		<-done
 	})
 
-	var ready event
+	var ready devrun.Event
 	ts.Check(json.Unmarshal([]byte(u.await(ts, regexp.MustCompile(`"event":"ready"`))), &ready))
 	address, err := url.Parse(ready.URL)
 	ts.Check(err)
-	ts.Setenv("STORAGE", ready.Connection)
+	if ready.Connection != "" {
+		ts.Setenv("STORAGE", ready.Connection)
+	}
 	ts.Setenv("URL", ready.URL)
 	ts.Setenv("PORT", address.Port())
 }
@@ -139,7 +145,7 @@ func scriptSignal(ts *testscript.TestScript, _ bool, args []string) {
 	u.family = append(u.family, descendants(u.cmd.Process.Pid)...)
 	switch strings.Join(args, " ") {
 	case "INT": // as a terminal does it
-		interruptGroup(u.cmd)
+		ts.Check(syscall.Kill(-u.cmd.Process.Pid, syscall.SIGINT))
 	case "TERM":
 		ts.Check(u.cmd.Process.Signal(syscall.SIGTERM))
 	case "KILL":
@@ -152,7 +158,7 @@ func scriptSignal(ts *testscript.TestScript, _ bool, args []string) {
 // scriptStrike kills the handler that kennel up runs, without notice.
 func scriptStrike(ts *testscript.TestScript, _ bool, _ []string) {
 	for _, r := range descendants(upOf(ts).cmd.Process.Pid) {
-		if path, _, _ := strings.Cut(r.command, " "); filepath.Base(path) == handlerName {
+		if path, _, _ := strings.Cut(r.command, " "); filepath.Base(path) == "handler" {
 			handler, err := os.FindProcess(r.pid)
 			ts.Check(err)
 			ts.Check(handler.Kill())

@@ -1,4 +1,4 @@
-package main
+package run
 
 import (
 	"context"
@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 )
 
@@ -17,25 +17,20 @@ import (
 //
 // The tools start further processes, and end neither with whoever started them
 // nor, always, with one another. So they run on a tether.
-func runFunc(ctx context.Context, con *console, app hosted, ready func()) error {
-	url := app.url()
-	_, port, err := net.SplitHostPort(app.listener.Addr().String())
+func (a *App) runFunc(ctx context.Context, h hosted, ready func()) error {
+	_, port, err := net.SplitHostPort(h.listener.Addr().String())
 	if err != nil {
 		return err
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("find this program, to start it again: %w", err)
-	}
-	if err := app.listener.Close(); err != nil { // the tools open the port themselves
+	if err := h.listener.Close(); err != nil { // the tools open the port themselves
 		return err
 	}
-	cmd := exec.Command(self, "tether", "func", "start", "--port", port)
-	cmd.Dir = app.dist
-	cmd.Env = append(environ(app.settings), executableSetting+"="+filepath.Base(app.executable))
-	cmd.Stdout = con.stderr // the app's log; standard output is for events
-	cmd.Stderr = con.stderr
-	inOwnGroup(cmd) // Ctrl+C is for kennel, who passes it on by the tether
+	args := append(slices.Clone(a.opt.Tether), "func", "start", "--port", port)
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Dir = h.dist
+	cmd.Env = append(environ(a.settings), executableSetting+"="+filepath.Base(h.executable))
+	cmd.Stdout, cmd.Stderr = a.opt.Log, a.opt.Log
+	inOwnGroup(cmd) // Ctrl+C is for this program, which passes it on by the tether
 	tether, err := cmd.StdinPipe()
 	if err != nil {
 		return err
@@ -46,7 +41,7 @@ func runFunc(ctx context.Context, con *console, app hosted, ready func()) error 
 	running, ended := context.WithCancel(ctx)
 	var greeting sync.WaitGroup
 	greeting.Go(func() {
-		if awaitHost(running, url) == nil {
+		if awaitHost(running, "http://127.0.0.1:"+port) == nil {
 			ready()
 		}
 	})
@@ -58,7 +53,7 @@ func runFunc(ctx context.Context, con *console, app hosted, ready func()) error 
 	ended()
 	greeting.Wait()
 	if ctx.Err() != nil {
-		return nil // ended because it was asked to; how is of no interest
+		return nil // it was asked to end, so its exit code does not matter
 	}
 	if err == nil {
 		err = errors.New("exit status 0")

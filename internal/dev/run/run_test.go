@@ -1,4 +1,4 @@
-package main
+package run
 
 import (
 	"context"
@@ -54,44 +54,44 @@ func TestServe(t *testing.T) {
 			storageEnds: true,
 			wantErr:     "azurite ended by itself, and with it the app's storage\nbroken",
 		},
-		{name: "nobody to greet", host: untilStopped, greet: broken, wantErr: "broken", wantGreeting: true},
+		{name: "greeting fails", host: untilStopped, greet: broken, wantErr: "broken", wantGreeting: true},
 	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, stop := context.WithCancel(t.Context())
 				defer stop()
-				running, greeted, farewells := false, false, 0
+				running, greeted, stoppings := false, false, 0
 				host := func(ctx context.Context, ready func()) error {
 					running = true
 					defer func() { running = false }()
-					return test.host(ctx, ready)
+					return tt.host(ctx, ready)
 				}
 				storageEnded := make(chan struct{})
 				result := make(chan error, 1)
 				go func() {
-					greet := func() error { greeted = true; return test.greet }
-					result <- serve(ctx, host, greet, func() { farewells++ }, storageEnded)
+					greet := func() error { greeted = true; return tt.greet }
+					result <- serve(ctx, host, greet, func() { stoppings++ }, storageEnded)
 				}()
 				synctest.Wait()
-				if test.storageEnds {
+				if tt.storageEnds {
 					close(storageEnded)
 				}
-				if test.stop {
+				if tt.stop {
 					stop()
 				}
 				err := <-result
 				if running {
 					t.Error("the host is still running")
 				}
-				if test.wantErr == "" && err != nil || test.wantErr != "" && (err == nil || !strings.Contains(err.Error(), test.wantErr)) {
-					t.Errorf("got error %v, want %q", err, test.wantErr)
+				if tt.wantErr == "" && err != nil || tt.wantErr != "" && (err == nil || !strings.Contains(err.Error(), tt.wantErr)) {
+					t.Errorf("got error %v, want %q", err, tt.wantErr)
 				}
-				if test.wantGreeting && !greeted {
+				if tt.wantGreeting && !greeted {
 					t.Error("it did not greet")
 				}
-				if test.stop != (farewells == 1) {
-					t.Errorf("stopped as asked: %v, but %d farewells", test.stop, farewells)
+				if tt.stop != (stoppings == 1) {
+					t.Errorf("stopped as asked: %v, but stopping was called %d times", tt.stop, stoppings)
 				}
 			})
 		})

@@ -1,4 +1,11 @@
-package main
+// Package project reads and checks the source of a function app with a custom
+// handler, lays it out as the Functions host wants to see it, and packs it for
+// Azure.
+//
+// A project is a folder with host.json, the source of the handler in handler/,
+// and one folder with a function.json per function in functions/. The host
+// finds functions only directly below its root, so it runs in dist/, not here.
+package project
 
 import (
 	"bytes"
@@ -17,28 +24,29 @@ import (
 // so host.json must say it exactly like this, without "./".
 const handlerName = "handler"
 
-// A project is a source tree whose host.json and functions have been checked.
-type project struct {
-	root      string   // the folder that holds host.json
-	functions []string // the folder names below functions/, sorted
+// A Project is a source tree whose host.json and functions were checked.
+type Project struct {
+	Root      string   // the folder that holds host.json
+	Functions []string // the folder names below functions/, sorted
 }
 
-// openProject finds the project that dir is a part of and checks it. Its
-// error names every problem at once.
-func openProject(dir string) (project, error) {
-	root, err := projectRoot(dir)
+// Open finds the project that the absolute path dir is in, and checks it. Its
+// error names every problem at once. checkFunction returns what is wrong with
+// the function.json in a folder.
+func Open(dir string, checkFunction func(folder string) error) (*Project, error) {
+	root, err := findRoot(dir)
 	if err != nil {
-		return project{}, err
+		return nil, err
 	}
-	functions, err := checkFunctions(filepath.Join(root, "functions"))
+	functions, err := checkFunctions(filepath.Join(root, "functions"), checkFunction)
 	if err = errors.Join(checkHostFile(filepath.Join(root, "host.json")), err); err != nil {
-		return project{}, err
+		return nil, err
 	}
-	return project{root: root, functions: functions}, nil
+	return &Project{Root: root, Functions: functions}, nil
 }
 
-// projectRoot is the nearest folder, from dir upwards, with a host.json.
-func projectRoot(dir string) (string, error) {
+// findRoot returns the nearest folder, from dir upwards, with a host.json.
+func findRoot(dir string) (string, error) {
 	for at := dir; ; at = filepath.Dir(at) {
 		if _, err := os.Stat(filepath.Join(at, "host.json")); err == nil {
 			return at, nil
@@ -73,7 +81,7 @@ func checkHostFile(path string) error {
 }
 
 // checkFunctions checks the folder of functions and returns their names.
-func checkFunctions(dir string) ([]string, error) {
+func checkFunctions(dir string, check func(folder string) error) ([]string, error) {
 	var names []string
 	var problems []error
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -87,16 +95,18 @@ func checkFunctions(dir string) ([]string, error) {
 		if err != nil {
 			return err
 		}
+		problem := func(err error) {
+			if err != nil {
+				problems = append(problems, fmt.Errorf("functions/%s: %w", filepath.ToSlash(relative), err))
+			}
+		}
 		name := filepath.Dir(relative)
 		if name == "." || strings.ContainsRune(name, filepath.Separator) {
-			problems = append(problems, fmt.Errorf(
-				"functions/%s is at the wrong depth: the host looks for functions/<Name>/function.json only",
-				filepath.ToSlash(relative)))
+			problem(errors.New("wrong depth: the host looks for functions/<Name>/function.json only"))
 			return nil
 		}
-		for _, problem := range append(checkName(name, names), checkBindings(path)...) {
-			problems = append(problems, fmt.Errorf("functions/%s: %w", filepath.ToSlash(relative), problem))
-		}
+		problem(check(filepath.Dir(path)))
+		problem(checkName(name, names))
 		names = append(names, name)
 		return nil
 	})
@@ -112,7 +122,21 @@ func checkFunctions(dir string) ([]string, error) {
 	return names, errors.Join(problems...)
 }
 
-// readJSON decodes one JSON file; a byte order mark, which Windows editors
+// checkName refuses a folder name that collides with another one in dist/,
+// where case may not matter.
+func checkName(name string, before []string) error {
+	if strings.EqualFold(name, handlerName) {
+		return fmt.Errorf("the name %q is taken: choose another one for the function", name)
+	}
+	for _, other := range before {
+		if strings.EqualFold(name, other) {
+			return fmt.Errorf("differs from the function %q in case only, which the host does not tell apart", other)
+		}
+	}
+	return nil
+}
+
+// readJSON decodes one JSON file. A byte order mark, which Windows editors
 // like to add, does no harm to the host and none here.
 func readJSON(path string, into any) error {
 	text, err := os.ReadFile(path)

@@ -1,4 +1,4 @@
-package main
+package project
 
 import (
 	"context"
@@ -15,63 +15,75 @@ import (
 	"time"
 )
 
-// A target is the kind of machine that a handler is for.
-type target struct{ os, arch string }
+// A Target is the kind of machine that a handler is for.
+type Target struct{ OS, Arch string }
 
-// azureTarget is what Azure Functions runs: Linux on x64, on every plan that
-// takes custom handlers.
-var azureTarget = target{os: "linux", arch: "amd64"}
+// Azure is what Azure Functions runs: Linux on x64, on every plan that takes
+// custom handlers.
+var Azure = Target{OS: "linux", Arch: "amd64"}
 
-// executable is what the handler is called on the target.
-func (t target) executable() string {
-	if t.os == "windows" {
+// Executable is what the handler is called on the target.
+func (t Target) Executable() string {
+	if t.OS == "windows" {
 		return handlerName + ".exe"
 	}
 	return handlerName
 }
 
-// stage fills dist/ with what the host wants to see and returns its path:
+// StageOptions are the choices of [Project.Stage]; nil and zero fields mean the
+// defaults.
+type StageOptions struct {
+	Prebuilt string            // stage a copy of this handler; default: build ./handler
+	Env      map[string]string // the environment of the compiler
+
+	// Step is called when something slow begins, and what it returns when that
+	// ends. Default: nothing.
+	Step func(text string) (done func())
+}
+
+// Stage fills dist/ with what the host wants to see and returns its path:
 // host.json, the handler, and one folder with a function.json per function.
-// The handler is built from source, or is a copy of the file prebuilt.
 //
 // Files are put in place whole, one by one, so that staging does no harm to
-// an app that runs out of the folder. What stage did not put there it leaves
-// alone, except for functions that are gone from the source.
-func (p project) stage(ctx context.Context, con *console, t target, prebuilt string) (string, error) {
-	dist := filepath.Join(p.root, "dist")
+// an app that runs out of the folder. What Stage did not put there it leaves
+// alone, except for functions that the source no longer has.
+func (p *Project) Stage(ctx context.Context, t Target, options *StageOptions) (string, error) {
+	opt := StageOptions{}
+	if options != nil {
+		opt = *options
+	}
+	dist := filepath.Join(p.Root, "dist")
 	if err := os.MkdirAll(dist, 0o755); err != nil {
 		return "", err
 	}
-	handler := filepath.Join(dist, t.executable())
+	handler := filepath.Join(dist, t.Executable())
 	var err error
-	if prebuilt != "" {
-		err = copyFile(handler, prebuilt, 0o755)
+	if opt.Prebuilt != "" {
+		err = copyFile(handler, opt.Prebuilt, 0o755)
 	} else {
-		err = p.build(ctx, con, t, handler)
+		err = p.build(ctx, t, handler, opt)
+	}
+	if err == nil && t == Azure {
+		err = checkForAzure(handler)
 	}
 	if err != nil {
 		return "", err
 	}
-	if t == azureTarget {
-		if err := checkForAzure(handler); err != nil {
-			return "", err
-		}
-	}
-	if err := copyFile(filepath.Join(dist, "host.json"), filepath.Join(p.root, "host.json"), 0o644); err != nil {
+	if err := copyFile(filepath.Join(dist, "host.json"), filepath.Join(p.Root, "host.json"), 0o644); err != nil {
 		return "", err
 	}
-	for _, name := range p.functions {
+	for _, name := range p.Functions {
 		if err := os.MkdirAll(filepath.Join(dist, name), 0o755); err != nil {
 			return "", err
 		}
-		from := filepath.Join(p.root, "functions", name, "function.json")
+		from := filepath.Join(p.Root, "functions", name, "function.json")
 		if err := copyFile(filepath.Join(dist, name, "function.json"), from, 0o644); err != nil {
 			return "", err
 		}
 	}
-	// Publishing from dist/ with other tools heeds it: it leaves the zip behind.
+	// Publishing from dist/ with other tools reads it: it leaves the zip behind.
 	const ignore = ".funcignore"
-	err = copyFile(filepath.Join(dist, ignore), filepath.Join(p.root, ignore), 0o644)
+	err = copyFile(filepath.Join(dist, ignore), filepath.Join(p.Root, ignore), 0o644)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
@@ -80,14 +92,14 @@ func (p project) stage(ctx context.Context, con *console, t target, prebuilt str
 
 // unstage removes the functions from dist that the source no longer has: the
 // host would go on running them.
-func (p project) unstage(dist string) error {
+func (p *Project) unstage(dist string) error {
 	stale, err := filepath.Glob(filepath.Join(dist, "*", "function.json"))
 	if err != nil {
 		return err
 	}
 	for _, file := range stale {
 		folder := filepath.Dir(file)
-		if slices.Contains(p.functions, filepath.Base(folder)) {
+		if slices.Contains(p.Functions, filepath.Base(folder)) {
 			continue
 		}
 		if err := os.RemoveAll(folder); err != nil {
@@ -99,20 +111,24 @@ func (p project) unstage(dist string) error {
 
 // build compiles ./handler into the file to, in a way that two builds of the
 // same source are the same bytes: no paths, no commit, no symbols.
-func (p project) build(ctx context.Context, con *console, t target, to string) error {
-	if _, err := os.Stat(filepath.Join(p.root, "handler")); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no handler to build in %s: give a built one with --handler FILE", p.root)
+func (p *Project) build(ctx context.Context, t Target, to string, opt StageOptions) error {
+	if _, err := os.Stat(filepath.Join(p.Root, "handler")); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no handler to build in %s: give a built one with --handler FILE", p.Root)
 	}
 	half := to + ".new"
 	defer os.Remove(half)
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", half, "./handler")
-	cmd.Dir = p.root
-	cmd.Env = append(environ(con.env), "GOOS="+t.os, "GOARCH="+t.arch, "CGO_ENABLED=0",
-		"GOAMD64=v1") // nobody knows which processor it will run on
+	cmd.Dir = p.Root
+	for name, value := range opt.Env {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	cmd.Env = append(cmd.Env, "GOOS="+t.OS, "GOARCH="+t.Arch, "CGO_ENABLED=0",
+		"GOAMD64=v1") // the processor that it will run on is not known
 	cmd.WaitDelay = 5 * time.Second // the compilers it has started may hold its output
-	done := con.step("building the handler for %s/%s", t.os, t.arch)
+	if opt.Step != nil {
+		defer opt.Step(fmt.Sprintf("building the handler for %s/%s", t.OS, t.Arch))()
+	}
 	output, err := cmd.CombinedOutput()
-	done()
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()

@@ -1,4 +1,4 @@
-package main
+package project
 
 import (
 	"bytes"
@@ -6,12 +6,11 @@ import (
 	"encoding/binary"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 )
 
 // program is the start of a Linux program for the machine, which is all of it
-// that anybody looks at.
+// that Stage reads.
 func program(t *testing.T, machine elf.Machine) string {
 	t.Helper()
 	header := elf.Header64{
@@ -29,57 +28,39 @@ func program(t *testing.T, machine elf.Machine) string {
 }
 
 func TestStageForAzureTakesOnlyWhatRunsThere(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		name    string
 		handler string
-		wantErr string // "" for none
+		want    string // in the error; "" for none
 	}{
 		{"x64", program(t, elf.EM_X86_64), ""},
 		{"arm64", program(t, elf.EM_AARCH64), "a Linux program for EM_AARCH64: Azure runs Linux on x64"},
 		{"Windows", "MZ\x90\x00", "the handler is no Linux program"},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			root := writeTree(t, map[string]string{
-				"host.json":                   goodHost,
-				"functions/One/function.json": goodFunction,
-				"built":                       test.handler,
-			})
-			p, err := openProject(root)
-			if err != nil {
-				t.Fatal(err)
-			}
-			con := newConsole(nil, nil, nil, new(bytes.Buffer), new(bytes.Buffer))
-			_, err = p.stage(t.Context(), con, azureTarget, filepath.Join(root, "built"))
-			if test.wantErr == "" && err != nil || test.wantErr != "" && (err == nil || !strings.Contains(err.Error(), test.wantErr)) {
-				t.Errorf("got %v, want %q", err, test.wantErr)
-			}
-		})
+	} {
+		p := &Project{Root: writeTree(t, map[string]string{"host.json": goodHost, "built": tt.handler})}
+		_, err := p.Stage(t.Context(), Azure, &StageOptions{Prebuilt: filepath.Join(p.Root, "built")})
+		expectError(t, tt.name, err, tt.want)
 	}
 }
 
 func TestStageReplacesTheHandlerThatRuns(t *testing.T) {
 	root := writeTree(t, map[string]string{
 		"host.json":                   goodHost,
-		"functions/One/function.json": goodFunction,
+		"functions/One/function.json": "one",
 		".funcignore":                 "*.zip\n",
 		"built":                       "new",
 		"dist/handler":                "old",
 		"dist/kennel.zip":             "package",
 		"dist/Gone/function.json":     "{}",
 	})
-	p, err := openProject(root)
-	if err != nil {
-		t.Fatal(err)
-	}
 	running, err := os.Open(filepath.Join(root, "dist", "handler"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer running.Close()
 
-	con := newConsole(nil, nil, nil, new(bytes.Buffer), new(bytes.Buffer))
-	dist, err := p.stage(t.Context(), con, target{os: "linux", arch: "arm64"}, filepath.Join(root, "built"))
+	p := &Project{Root: root, Functions: []string{"One"}}
+	dist, err := p.Stage(t.Context(), Target{OS: "linux", Arch: "arm64"}, &StageOptions{Prebuilt: filepath.Join(root, "built")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,16 +71,32 @@ func TestStageReplacesTheHandlerThatRuns(t *testing.T) {
 	for name, want := range map[string]string{
 		"handler":           "new",
 		"host.json":         goodHost,
-		"One/function.json": goodFunction,
+		"One/function.json": "one",
 		".funcignore":       "*.zip\n",
 		"kennel.zip":        "package",
 	} {
-		text, err := os.ReadFile(filepath.Join(dist, name))
-		if err != nil || string(text) != want {
-			t.Errorf("%s: got %q, %v; want %q", name, text, err, want)
+		if got := string(readFile(t, filepath.Join(dist, name))); got != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(dist, "Gone")); err == nil {
-		t.Error("a function that is gone from the source is still in dist")
+		t.Error("a function that the source no longer has is still in dist")
+	}
+}
+
+func TestStageWithoutSource(t *testing.T) {
+	p := &Project{Root: t.TempDir()}
+	_, err := p.Stage(t.Context(), Azure, nil)
+	expectError(t, "no handler", err, "give a built one with --handler FILE")
+
+	steps := ""
+	p.Root = writeTree(t, map[string]string{"go.mod": "module kennel\n", "handler/main.go": "package broken {"})
+	_, err = p.Stage(t.Context(), Azure, &StageOptions{
+		Env:  map[string]string{"PATH": os.Getenv("PATH"), "HOME": os.Getenv("HOME"), "GOFLAGS": ""},
+		Step: func(text string) func() { steps += text; return func() { steps += ", done" } },
+	})
+	expectError(t, "no Go", err, "the handler does not build")
+	if want := "building the handler for linux/amd64, done"; steps != want {
+		t.Errorf("steps: got %q, want %q", steps, want)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package run
 
 import (
 	"context"
@@ -12,28 +12,24 @@ import (
 
 // runBuiltin runs the app in the local host of this project until ctx ends. It
 // calls ready once the handler answers.
-func runBuiltin(ctx context.Context, con *console, app hosted, ready func()) error {
-	options := &localhost.Options{
-		Env:        app.settings,
-		Executable: app.executable,
-		Console:    con.stderr,
-	}
+func (a *App) runBuiltin(ctx context.Context, h hosted, ready func()) error {
+	options := &localhost.Options{Env: a.settings, Executable: h.executable, Console: a.opt.Log}
 	// An account may be given for blobs alone; functions with queues are then
 	// reported by the host.
-	if account := azure.Account(app.storage); account.ConnectionString != "" || account.QueueURL != "" {
+	if account := azure.Account(a.storage); account.ConnectionString != "" || account.QueueURL != "" {
 		client, err := account.OpenQueues(nil)
 		if err != nil {
 			return err
 		}
 		options.Queues = queues{client}
 	}
-	if app.key != "" {
-		options.Keys = &localhost.Keys{Host: app.key}
+	if a.opt.Key != "" {
+		options.Keys = &localhost.Keys{Host: a.opt.Key}
 	}
-	if app.data != "" {
-		options.StatusDir = filepath.Join(app.data, "timers")
+	if a.opt.Data != "" {
+		options.StatusDir = filepath.Join(a.opt.Data, "timers")
 	}
-	host, err := localhost.New(app.dist, app.listener, options)
+	host, err := localhost.New(h.dist, h.listener, options)
 	if err != nil {
 		return err
 	}

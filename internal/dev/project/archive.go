@@ -1,4 +1,4 @@
-package main
+package project
 
 import (
 	"archive/zip"
@@ -22,49 +22,56 @@ type entry struct {
 }
 
 // entries lists what belongs into the package, in the order of the archive.
-func (p project) entries() []entry {
+func (p *Project) entries() []entry {
 	list := []entry{{"host.json", 0o644}, {handlerName, 0o755}}
-	for _, name := range p.functions {
+	for _, name := range p.Functions {
 		list = append(list, entry{path.Join(name, "function.json"), 0o644})
 	}
 	slices.SortFunc(list, func(a, b entry) int { return cmp.Compare(a.name, b.name) })
 	return list
 }
 
-// packageEpoch is when every file of a package was last changed, so to speak:
-// the earliest time that the format knows.
+// packageEpoch is the modification time of every file of a package: the
+// earliest one that the format knows.
 var packageEpoch = time.Date(1980, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// A parcel is a written package.
-type parcel struct {
-	Path   string `json:"path"`
-	Size   int64  `json:"size"`
-	SHA256 string `json:"sha256"`
+// A Package is what was written for Azure.
+type Package struct {
+	Path   string   `json:"path"`
+	Size   int64    `json:"size"`
+	SHA256 string   `json:"sha256"`
+	Files  []string `json:"-"` // modes and names
 }
 
-// pack writes the entries, read from dist, into a zip at out. The same files
-// give the same bytes: time stamps are fixed, and modes come from the list,
-// not from the disk, so that the handler stays executable when the package is
-// made on Windows.
-func pack(dist, out string, entries []entry) (parcel, error) {
+// Pack writes what was staged in dist into a zip at out. The same files give
+// the same bytes: time stamps are fixed, and modes come from a list, not from
+// the disk, so that the handler stays executable when the package is made on
+// Windows.
+func (p *Project) Pack(dist, out string) (Package, error) {
 	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil {
-		return parcel{}, err
+		return Package{}, err
 	}
+	made := Package{Path: out}
 	hash := sha256.New()
-	size := new(counter)
 	err := replaceFile(out, 0o644, func(w io.Writer) error {
-		archive := zip.NewWriter(io.MultiWriter(w, hash, size))
-		for _, e := range entries {
+		archive := zip.NewWriter(io.MultiWriter(w, hash))
+		for _, e := range p.entries() {
 			if err := addEntry(archive, dist, e); err != nil {
 				return fmt.Errorf("add %s: %w", e.name, err)
 			}
+			made.Files = append(made.Files, fmt.Sprintf("%s  %s", e.mode, e.name))
 		}
 		return archive.Close()
 	})
 	if err != nil {
-		return parcel{}, err
+		return Package{}, err
 	}
-	return parcel{Path: out, Size: int64(*size), SHA256: hex.EncodeToString(hash.Sum(nil))}, nil
+	info, err := os.Stat(out)
+	if err != nil {
+		return Package{}, err
+	}
+	made.Size, made.SHA256 = info.Size(), hex.EncodeToString(hash.Sum(nil))
+	return made, nil
 }
 
 func addEntry(archive *zip.Writer, dist string, e entry) error {
@@ -81,12 +88,4 @@ func addEntry(archive *zip.Writer, dist string, e entry) error {
 	}
 	_, err = io.Copy(w, file)
 	return err
-}
-
-// counter counts the bytes written to it.
-type counter int64
-
-func (c *counter) Write(p []byte) (int, error) {
-	*c += counter(len(p))
-	return len(p), nil
 }

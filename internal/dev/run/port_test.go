@@ -1,4 +1,4 @@
-package main
+package run
 
 import (
 	"fmt"
@@ -47,11 +47,11 @@ func TestClaimPortSaysByWhatItIsTaken(t *testing.T) {
 		{"a web server", web.Listener.Addr(), "by a web server that is no Functions host"},
 		{"something else", other.Addr(), "by another program"},
 	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			port := test.addr.(*net.TCPAddr).Port
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			port := tt.addr.(*net.TCPAddr).Port
 			_, err := claimPort(t.Context(), port)
-			for _, want := range []string{"port " + strconv.Itoa(port) + " is taken", test.want, "--port " + strconv.Itoa(port+1)} {
+			for _, want := range []string{"port " + strconv.Itoa(port) + " is taken", tt.want, "--port " + strconv.Itoa(port+1)} {
 				if err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("got %v, want an error with %q", err, want)
 				}

@@ -1,0 +1,165 @@
+package project
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"kennel/internal/config"
+	"kennel/internal/dev/localhost"
+)
+
+// TestThisProjectIsFit checks the files at the root of this repository.
+func TestThisProjectIsFit(t *testing.T) {
+	here, err := os.Getwd() // from inside, as a caller may be anywhere below the root
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Open(here, localhost.CheckFunction)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"Health", "NextOrderId", "Status"} {
+		if !slices.Contains(p.Functions, name) {
+			t.Errorf("functions %q lack %s", p.Functions, name)
+		}
+	}
+	var host struct{ FunctionTimeout string }
+	if err := readJSON(filepath.Join(p.Root, "host.json"), &host); err != nil {
+		t.Fatal(err)
+	}
+	// The handler has to give up before the host does, which would kill it.
+	defaults, err := config.Load(map[string]string{"AzureWebJobsStorage": "UseDevelopmentStorage=true"})
+	if err != nil || host.FunctionTimeout != "00:05:00" || defaults.InvocationTimeout >= 5*time.Minute {
+		t.Errorf("host.json gives a function %s, and the handler %s (%v); want 00:05:00 and less",
+			host.FunctionTimeout, defaults.InvocationTimeout, err)
+	}
+	if _, err := readLocalSettings(filepath.Join(p.Root, "local.settings.json.sample")); err != nil {
+		t.Errorf("the sample of local.settings.json: %v", err)
+	}
+}
+
+const goodHost = `{"version":"2.0","customHandler":{"description":{"defaultExecutablePath":"handler"}}}`
+
+func TestOpen(t *testing.T) {
+	check := func(folder string) error {
+		if text, _ := os.ReadFile(filepath.Join(folder, "function.json")); string(text) != "" {
+			return errors.New(string(text))
+		}
+		return nil
+	}
+	for _, tt := range []struct {
+		name  string
+		host  string
+		files []string // below functions/
+		text  string   // of the files; what check reports
+		want  []string // in the error; none: no error
+	}{
+		{name: "good", host: goodHost, files: []string{"One/function.json"}},
+		{name: "byte order mark", host: "\ufeff" + goodHost, files: []string{"One/function.json"}},
+		{name: "outside", want: []string{"run this inside the project"}},
+		{name: "no functions folder", host: goodHost, want: []string{"there is no folder", "without functions does nothing"}},
+		{name: "empty functions folder", host: goodHost, files: []string{"README"}, want: []string{"holds no function.json"}},
+		{
+			name:  "another executable",
+			host:  strings.Replace(goodHost, `"handler"`, `"./handler"`, 1),
+			files: []string{"One/function.json"},
+			want:  []string{`defaultExecutablePath is "./handler", but the package holds "handler"`},
+		},
+		{
+			name: "everything at once", host: strings.Replace(goodHost, "2.0", "1.0", 1), text: "broken",
+			files: []string{"function.json", "group/One/function.json", "Handler/function.json", "Same/function.json", "same/function.json"},
+			want: []string{
+				`version is "1.0"`,
+				"functions/function.json: wrong depth",
+				"functions/group/One/function.json: wrong depth: the host looks for functions/<Name>/function.json only",
+				`the name "Handler" is taken`,
+				`differs from the function "Same" in case only`,
+				"functions/Same/function.json: broken",
+			},
+		},
+	} {
+		files := map[string]string{}
+		if tt.host != "" {
+			files["host.json"] = tt.host
+		}
+		for _, name := range tt.files {
+			files["functions/"+name] = tt.text
+		}
+		_, err := Open(writeTree(t, files), check)
+		if len(tt.want) == 0 {
+			expectError(t, tt.name, err, "")
+		}
+		for _, want := range tt.want {
+			expectError(t, tt.name, err, want)
+		}
+	}
+}
+
+func TestLocalSettings(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		file string // "" for none
+		want map[string]string
+		err  string
+	}{
+		{name: "no file"},
+		{
+			name: "values", file: "\ufeff" + `{"IsEncrypted":false,"Values":{"A":"text","N":7,"F":1.50,"T":true,"Z":null}}`,
+			want: map[string]string{"A": "text", "N": "7", "F": "1.50", "T": "true"},
+		},
+		{name: "counts as encrypted", file: `{"Values":{"A":"1"}}`, err: `write "IsEncrypted": false`},
+		{name: "encrypted", file: `{"IsEncrypted":true,"Values":{"A":"1"}}`, err: `write "IsEncrypted": false`},
+		{name: "an object", file: `{"IsEncrypted":false,"Values":{"A":{"B":"1"}}}`, err: "A is an object or a list"},
+		{name: "not JSON", file: `IsEncrypted=false`, err: "read local.settings.json"},
+	} {
+		files := map[string]string{}
+		if tt.file != "" {
+			files["local.settings.json"] = tt.file
+		}
+		got, err := (&Project{Root: writeTree(t, files)}).LocalSettings()
+		expectError(t, tt.name, err, tt.err)
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%s: settings (-want +got):\n%s", tt.name, diff)
+		}
+	}
+}
+
+// expectError expects no error, or one that contains a text.
+func expectError(t *testing.T, name string, err error, want string) {
+	t.Helper()
+	if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		t.Errorf("%s: got %v, want an error with %q", name, err, want)
+	}
+}
+
+// writeTree writes the files, named with slashes, into a new folder.
+func writeTree(t *testing.T, files map[string]string) string {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(root, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+func readFile(t *testing.T, path string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
