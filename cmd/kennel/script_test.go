@@ -4,6 +4,7 @@ package main
 
 import (
 	"archive/zip"
+	"flag"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -30,7 +31,10 @@ func TestMain(m *testing.M) {
 // suite runs the tests with what package storetest lends them.
 type suite struct{ m *testing.M }
 
-func (s suite) Run() int { return storetest.Main(s.m) }
+func (s suite) Run() int {
+	flag.Set("test.parallel", "4") // scripts wait for programs most of the time
+	return storetest.Main(s.m)
+}
 
 // TestScripts runs testdata/script. Beside the usual commands a script has:
 //
@@ -84,7 +88,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			for name, n := range map[string]int{
 				"BLOGS": storetest.Scale(300, 3000),
-				"MANY":  storetest.Scale(3000, 12_000),
+				"MANY":  storetest.Scale(2000, 12_000),
 				"KILLS": storetest.Scale(3, 15),
 			} {
 				env.Setenv(name, strconv.Itoa(n))

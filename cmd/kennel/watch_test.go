@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"kennel/channels"
+	"kennel/internal/storetest"
 )
 
 func TestDescribeWatching(t *testing.T) {
@@ -153,6 +154,9 @@ func TestCountBlogs(t *testing.T) {
 		{"an app that is busy", []any{page(5, "{}", "again"), busy}, 5, false, 2},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			if test.name == "long ones" {
+				storetest.OnlyInProve(t) // 16 MB of JSON
+			}
 			synctest.Test(t, func(t *testing.T) {
 				asked := 0
 				app := news(new([]string), test.answers...)
