@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -38,161 +39,82 @@ func TestNextAnswers(t *testing.T) {
 	tests := []struct {
 		name   string
 		args   []string
-		env    map[string]string
 		answer answer
 
-		wantCode   int
-		wantStdout string
-		wantStderr string // a part of it
+		code   int
+		stdout string
+		stderr string // a part of it
 	}{
+		{"one number a line", []string{"--count", "2"}, answer{200, "text/plain; charset=utf-8", "1001\n1002\n", nil}, exitDone, "1001\n1002\n", ""},
 		{
-			name:       "one number a line",
-			args:       []string{"--count", "2"},
-			answer:     answer{200, "text/plain; charset=utf-8", "1001\n1002\n", nil},
-			wantStdout: "1001\n1002\n",
+			"JSON on one line", []string{"--json"}, answer{200, "application/json", "{\"sequence\": \"orders\",\n \"first\": 9007199254740991}", nil},
+			exitDone, "{\"sequence\":\"orders\",\"first\":9007199254740991}\n", "",
 		},
+		{"fewer numbers than requested", []string{"--count", "3"}, answer{200, "text/plain", "1\n2\n", nil}, exitFailed, "1\n2\n", "gave 2 numbers where 3 were asked for"},
 		{
-			name:       "JSON on one line",
-			args:       []string{"--json"},
-			answer:     answer{200, "application/json", "{\"sequence\": \"orders\",\n \"first\": 9007199254740991}", nil},
-			wantStdout: "{\"sequence\":\"orders\",\"first\":9007199254740991}\n",
+			"broken connection", []string{"--count", "3"}, answer{200, "text/plain", "7\n8\n", map[string]string{"Content-Length": "100"}},
+			exitFailed, "7\n8\n", "after 2 of 3",
 		},
+		{"no number", nil, answer{200, "text/plain", "hello\n", nil}, exitFailed, "", `answered "hello" where a number belongs`},
+		{"another site", nil, answer{200, "text/html", "<h1>hello</h1>", nil}, exitFailed, "", "is it the app's address?"},
 		{
-			name:       "fewer numbers than asked for",
-			args:       []string{"--count", "3"},
-			answer:     answer{200, "text/plain", "1\n2\n", nil},
-			wantCode:   exitFailed,
-			wantStdout: "1\n2\n",
-			wantStderr: "gave 2 numbers where 3 were asked for",
+			"the app's own explanation", nil, answer{400, "application/json", `{"error":{"code":"count","message":"count is above \u001b[1m10000"}}`, nil},
+			exitFailed, "", "the app answered 400 count: count is above \ufffd[1m10000",
 		},
+		{"no key", nil, answer{401, "", "", nil}, exitFailed, "", "wants a function key (401): put it into KENNEL_KEY"},
+		{"wrong key", []string{"--key", "secret"}, answer{401, "", "", nil}, exitFailed, "", "does not accept this function key"},
+		{"no such function", nil, answer{404, "", "", nil}, exitFailed, "", "is it the app's address, without /api?"},
 		{
-			name:       "no number",
-			answer:     answer{200, "text/plain", "hello\n", nil},
-			wantCode:   exitFailed,
-			wantStderr: `answered "hello" where a number belongs`,
+			"redirect", nil, answer{301, "", "", map[string]string{"Location": "https://example.com/"}},
+			exitFailed, "", "to https://example.com/: give the address it points to",
 		},
+		{"busy without a time to come back", nil, answer{503, "", "", nil}, exitFailed, "", "answered 503 Service Unavailable"},
 		{
-			name:       "somebody else's page",
-			answer:     answer{200, "text/html", "<h1>hello</h1>", nil},
-			wantCode:   exitFailed,
-			wantStderr: "is it the app's address?",
-		},
-		{
-			name:       "the app's own explanation",
-			args:       []string{"--count", "99999999"},
-			answer:     answer{400, "application/json", `{"error":{"code":"count","message":"count is above \u001b[1m10000"}}`, nil},
-			wantCode:   exitFailed,
-			wantStderr: "the app answered 400 count: count is above \ufffd[1m10000",
-		},
-		{
-			name:       "no key",
-			answer:     answer{401, "", "", nil},
-			wantCode:   exitFailed,
-			wantStderr: "wants a function key (401): put it into KENNEL_KEY",
-		},
-		{
-			name:       "wrong key",
-			env:        map[string]string{"KENNEL_KEY": "secret"},
-			answer:     answer{401, "", "", nil},
-			wantCode:   exitFailed,
-			wantStderr: "does not accept this function key",
-		},
-		{
-			name:       "no such function",
-			answer:     answer{404, "", "", nil},
-			wantCode:   exitFailed,
-			wantStderr: "is it the app's address, without /api?",
-		},
-		{
-			name:       "redirect",
-			answer:     answer{301, "", "", map[string]string{"Location": "https://example.com/"}},
-			wantCode:   exitFailed,
-			wantStderr: "to https://example.com/: give the address it points to",
-		},
-		{
-			name:       "busy without a time to come back",
-			answer:     answer{503, "", "", nil},
-			wantCode:   exitFailed,
-			wantStderr: "answered 503 Service Unavailable",
-		},
-		{
-			name:       "too far away a time to come back",
-			answer:     answer{503, "", "", map[string]string{"Retry-After": "3600"}},
-			wantCode:   exitFailed,
-			wantStderr: "come back in 1h0m0s, which is longer than kennel waits",
+			"too far away a time to come back", nil, answer{503, "", "", map[string]string{"Retry-After": "3600"}},
+			exitFailed, "", "come back in 1h0m0s, which is longer than kennel waits",
 		},
 	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { test.answer.write(w) }))
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { tt.answer.write(w) }))
 			defer server.Close()
-			code, stdout, stderr := call(t, test.env, append([]string{"next", "--url", server.URL}, test.args...)...)
-			if code != test.wantCode || stdout != test.wantStdout || !strings.Contains(stderr, test.wantStderr) {
-				t.Errorf("code %d, stdout %q, stderr %q\nwant code %d, stdout %q, stderr with %q",
-					code, stdout, stderr, test.wantCode, test.wantStdout, test.wantStderr)
-			}
-			if strings.Contains(stderr, "secret") {
-				t.Errorf("the key is in the message: %q", stderr)
+			code, stdout, stderr := call(t, nil, append([]string{"next", "--url", server.URL}, tt.args...)...)
+			if code != tt.code || stdout != tt.stdout || !strings.Contains(stderr, tt.stderr) || strings.Contains(stderr, "secret") {
+				t.Errorf("code %d, stdout %q, stderr %q\nwant code %d, stdout %q, stderr with %q, without the key",
+					code, stdout, stderr, tt.code, tt.stdout, tt.stderr)
 			}
 		})
 	}
 }
 
 func TestNextRequest(t *testing.T) {
-	type request struct{ Method, URI, Accept, Key string }
-	var got request
+	var got []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		got = request{r.Method, r.RequestURI, r.Header.Get("Accept"), r.Header.Get("X-Functions-Key")}
+		got = []string{r.Method, r.RequestURI, r.Header.Get("Accept"), r.Header.Get("X-Functions-Key")}
 		answer{status: 200, contentType: r.Header.Get("Accept"), body: "1"}.write(w)
 	}))
 	defer server.Close()
-
-	tests := []struct {
+	env := map[string]string{"KENNEL_KEY": "from env"}
+	for _, tt := range []struct {
 		name string
 		env  map[string]string
 		args []string
-		want request
+		want []string
 	}{
+		{"defaults", nil, []string{server.URL + "/"}, []string{"POST", "/api/sequences/orders/next?count=1", "text/plain", ""}},
 		{
-			name: "as it comes",
-			args: []string{"--url", server.URL + "/"},
-			want: request{"POST", "/api/sequences/orders/next?count=1", "text/plain", ""},
+			"a name that needs escaping, JSON, a key from the environment", env, []string{server.URL, "--sequence", "a/b c?", "--json"},
+			[]string{"POST", "/api/sequences/a%2Fb%20c%3F/next?count=1", "application/json", "from env"},
 		},
 		{
-			name: "a name that needs escaping, JSON, a key from the environment",
-			env:  map[string]string{"KENNEL_KEY": "from env"},
-			args: []string{"--url", server.URL, "--sequence", "a/b c?", "--json"},
-			want: request{"POST", "/api/sequences/a%2Fb%20c%3F/next?count=1", "application/json", "from env"},
+			"the flag wins over the environment", env, []string{server.URL + "/behind/proxy", "--key", "from flag"},
+			[]string{"POST", "/behind/proxy/api/sequences/orders/next?count=1", "text/plain", "from flag"},
 		},
-		{
-			name: "the flag wins over the environment",
-			env:  map[string]string{"KENNEL_KEY": "from env"},
-			args: []string{"--url", server.URL + "/behind/proxy", "--key", "from flag"},
-			want: request{"POST", "/behind/proxy/api/sequences/orders/next?count=1", "text/plain", "from flag"},
-		},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			code, _, stderr := call(t, test.env, append([]string{"next"}, test.args...)...)
-			if code != exitDone {
-				t.Fatalf("code %d, stderr %q", code, stderr)
-			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("request (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
-func TestNextPrintsWhatArrivedBeforeTheConnectionBroke(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Length", "100")
-		answer{status: 200, contentType: "text/plain", body: "7\n8\n"}.write(w)
-	}))
-	defer server.Close()
-	code, stdout, stderr := call(t, nil, "next", "--url", server.URL, "--count", "3")
-	if code != exitFailed || stdout != "7\n8\n" || !strings.Contains(stderr, "after 2 of 3") {
-		t.Errorf("code %d, stdout %q, stderr %q; want 1, the two numbers, and how many are missing", code, stdout, stderr)
+	} {
+		code, _, stderr := call(t, tt.env, append([]string{"next", "--url"}, tt.args...)...)
+		if diff := cmp.Diff(tt.want, got); code != exitDone || diff != "" {
+			t.Errorf("%s: code %d, stderr %q, request (-want +got):\n%s", tt.name, code, stderr, diff)
+		}
 	}
 }
 
@@ -253,55 +175,44 @@ func TestBusyAppIsAskedAgain(t *testing.T) {
 	})
 }
 
+// An app that stays busy is given up after 6 tries, or when the caller stops.
 func TestBusyAppIsGivenUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		calls := 0
-		var said []string
-		d := drawing(func(*http.Request) (answer, error) {
-			calls++
-			return answer{503, "", "", map[string]string{"Retry-After": "1"}}, nil
-		}, &said)
-		err := d.printLines(t.Context(), io.Discard)
-		if err == nil || !strings.Contains(err.Error(), "gave up after 6 tries") || calls != 6 {
-			t.Errorf("after %d calls: %v; want 6 calls and an error that says so", calls, err)
-		}
-	})
-}
-
-func TestWaitForABusyAppCanBeInterrupted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var said []string
-		d := drawing(func(*http.Request) (answer, error) {
-			return answer{503, "", "", map[string]string{"Retry-After": "30"}}, nil
-		}, &said)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if err := d.printLines(ctx, io.Discard); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got %v, want the context's error", err)
-		}
-	})
+	for _, tt := range []struct {
+		retryAfter string
+		calls      int
+		err        string
+	}{
+		{"1", 6, "gave up after 6 tries"},
+		{"30", 1, context.DeadlineExceeded.Error()},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			calls := 0
+			d := drawing(func(*http.Request) (answer, error) {
+				calls++
+				return answer{503, "", "", map[string]string{"Retry-After": tt.retryAfter}}, nil
+			}, new([]string))
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			if err := d.printLines(ctx, io.Discard); err == nil || !strings.Contains(err.Error(), tt.err) || calls != tt.calls {
+				t.Errorf("after %d calls: %v; want %d calls and %q", calls, err, tt.calls, tt.err)
+			}
+		})
+	}
 }
 
 func TestNothingElseIsRepeated(t *testing.T) {
-	for _, status := range []int{400, 401, 404, 408, 409, 429, 500, 502, 504} {
-		calls := 0
-		var said []string
+	for _, status := range []int{0, 400, 401, 404, 408, 409, 429, 500, 502, 504} { // 0 is no answer
+		calls, want := 0, strconv.Itoa(status)
 		d := drawing(func(*http.Request) (answer, error) {
 			calls++
+			if status == 0 {
+				want = "numbers may have been drawn"
+				return answer{}, errors.New("reset by peer")
+			}
 			return answer{status, "", "", map[string]string{"Retry-After": "0"}}, nil
-		}, &said)
-		if err := d.printLines(t.Context(), io.Discard); err == nil || calls != 1 {
-			t.Errorf("%d: %d calls, error %v; want one call and an error", status, calls, err)
+		}, new([]string))
+		if err := d.printLines(t.Context(), io.Discard); err == nil || calls != 1 || !strings.Contains(err.Error(), want) {
+			t.Errorf("%d: %d calls, error %v; want one call and an error with %q", status, calls, err, want)
 		}
-	}
-	calls := 0
-	var said []string
-	d := drawing(func(*http.Request) (answer, error) {
-		calls++
-		return answer{}, errors.New("reset by peer")
-	}, &said)
-	err := d.printLines(t.Context(), io.Discard)
-	if err == nil || calls != 1 || !strings.Contains(err.Error(), "numbers may have been drawn") {
-		t.Errorf("lost answer: %d calls, error %v; want one call and a word on the gap", calls, err)
 	}
 }

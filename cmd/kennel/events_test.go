@@ -10,50 +10,35 @@ import (
 
 func TestReadySaysHowToDrawANumber(t *testing.T) {
 	const elsewhere = "http://127.0.0.1:7080"
-	tests := []struct {
+	for _, tt := range []struct {
 		name  string
 		event devrun.Event
 		want  []string // lines
 	}{
-		{
-			name:  "as it comes",
-			event: devrun.Event{URL: defaultURL, BlobURL: "http://127.0.0.1:1/a"},
-			want: []string{
-				"The app is ready at http://127.0.0.1:7071",
-				"  curl -X POST http://127.0.0.1:7071/api/sequences/orders/next",
-				"  bin/kennel next",
-				"data    in memory, gone at the end; --data DIR keeps it",
-				"blobs   http://127.0.0.1:1/a",
-			},
-		},
-		{
-			name:  "another port, a key, kept data",
-			event: devrun.Event{URL: elsewhere, Key: "k", BlobURL: "http://127.0.0.1:1/a", Data: "kept"},
-			want: []string{
-				"  curl -X POST -H 'x-functions-key: k' http://127.0.0.1:7080/api/sequences/orders/next",
-				"  bin/kennel next --url http://127.0.0.1:7080 --key k",
-				"data    in kept",
-			},
-		},
-		{
-			name:  "an account of one's own",
-			event: devrun.Event{URL: elsewhere},
-			want:  []string{"data    in the storage account that the settings name"},
-		},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			var out bytes.Buffer
-			con := newConsole([]string{"bin/kennel"}, nil, nil, &out, nil)
-			tt.event.Event = "ready"
-			if err := con.report(false, tt.event); err != nil {
-				t.Fatal(err)
+		{"defaults", devrun.Event{URL: defaultURL, BlobURL: "http://127.0.0.1:1/a"}, []string{
+			"The app is ready at http://127.0.0.1:7071",
+			"  curl -X POST http://127.0.0.1:7071/api/sequences/orders/next",
+			"  bin/kennel next",
+			"data    in memory, gone at the end; --data DIR keeps it",
+			"blobs   http://127.0.0.1:1/a",
+		}},
+		{"another port, a key, kept data", devrun.Event{URL: elsewhere, Key: "k", BlobURL: "http://127.0.0.1:1/a", Data: "kept"}, []string{
+			"  curl -X POST -H 'x-functions-key: k' http://127.0.0.1:7080/api/sequences/orders/next",
+			"  bin/kennel next --url http://127.0.0.1:7080 --key k",
+			"data    in kept",
+		}},
+		{"a given account", devrun.Event{URL: elsewhere}, []string{"data    in the storage account that the settings name"}},
+	} {
+		var out bytes.Buffer
+		con := newConsole([]string{"bin/kennel"}, nil, nil, &out, nil)
+		tt.event.Event = "ready"
+		if err := con.report(false, tt.event); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range tt.want {
+			if !strings.Contains(out.String(), "\n"+want+"\n") {
+				t.Errorf("%s: got\n%s\nwant the line %q", tt.name, out.String(), want)
 			}
-			for _, want := range tt.want {
-				if !strings.Contains(out.String(), "\n"+want+"\n") {
-					t.Errorf("got\n%s\nwant the line %q", out.String(), want)
-				}
-			}
-		})
+		}
 	}
 }
