@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -53,7 +54,7 @@ func scriptCrowd(ts *testscript.TestScript, _ bool, args []string) {
 	for range kills {
 		// Killed after some answers, not after some time: always amid work.
 		for until := victim.answers.Load() + 20 + rand.Int64N(60); victim.answers.Load() < until && c.problem() == ""; {
-			<-c.next()
+			ts.Check(pause(ctx, time.Millisecond))
 		}
 		victim.kill()
 		ts.Check(victim.start())
@@ -76,22 +77,6 @@ type crowd struct {
 	mu     sync.Mutex
 	issued map[int64]string // number → who issued it
 	wrong  string           // the first thing that must not be
-	news   chan struct{}    // closed with each answer
-}
-
-// next returns a channel that is closed with the next answer.
-func (c *crowd) next() <-chan struct{} {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.news == nil {
-		c.news = make(chan struct{})
-	}
-	if c.wrong != "" {
-		closed := make(chan struct{})
-		close(closed)
-		return closed
-	}
-	return c.news
 }
 
 func (c *crowd) problem() string {
@@ -100,8 +85,8 @@ func (c *crowd) problem() string {
 	return c.wrong
 }
 
-// draw asks once. A handler that dies may break its answer off; whatever was
-// in it is lost, and nobody else may get it.
+// draw makes one request. A handler that dies may break its answer off; the
+// numbers in it are lost, and must not be issued again.
 func (c *crowd) draw(ctx context.Context, who, base string, mayDie bool) {
 	count := 1 + rand.IntN(3)*rand.IntN(40)
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, fmt.Sprintf("%s/api/sequences/crowd/next?count=%d", base, count), nil)
@@ -145,10 +130,6 @@ func (c *crowd) answered(who string, first, last int64, problem string) {
 	}
 	if c.wrong == "" {
 		c.wrong = problem
-	}
-	if c.news != nil {
-		close(c.news)
-		c.news = nil
 	}
 }
 

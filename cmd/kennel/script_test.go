@@ -75,7 +75,8 @@ func (s suite) Run() int {
 //	                           many in `make prove`, where [prove] holds
 //	storm CHANNEL BLOGS [SUCCESSOR]
 //	                           delete the channel by a handler that is killed
-//	                           every 200 ms; meanwhile the successor takes its name
+//	                           after 200 ms, again and again; meanwhile the
+//	                           successor takes its name
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "script"),

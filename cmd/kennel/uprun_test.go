@@ -4,10 +4,11 @@ package main
 
 import (
 	"bufio"
+	"crypto/rand"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/url"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -28,8 +29,9 @@ const patience = 3 * time.Minute
 // upRun is the "kennel up" of one script.
 type upRun struct {
 	cmd    *exec.Cmd
-	done   chan struct{} // closed when it has ended and its output is read
-	family []relative    // what it had started when it was sent a signal
+	mark   string         // a setting of it, and so of all that it starts
+	done   chan struct{}  // closed when it has ended and its output is read
+	family map[int]string // what it had started when it was sent a signal
 
 	mu      sync.Mutex
 	lines   []string      // of both its outputs; guarded by mu
@@ -94,6 +96,8 @@ func scriptUp(ts *testscript.TestScript, _ bool, args []string) {
 			u.cmd.Env = append(u.cmd.Env, name+"="+value)
 		}
 	}
+	u.mark = "KENNELS_TEST_RUN=" + rand.Text()
+	u.cmd.Env = append(u.cmd.Env, u.mark)
 	stdout, err := u.cmd.StdoutPipe()
 	ts.Check(err)
 	stderr, err := u.cmd.StderrPipe()
@@ -142,7 +146,7 @@ func scriptAwait(ts *testscript.TestScript, neg bool, args []string) {
 
 func scriptSignal(ts *testscript.TestScript, _ bool, args []string) {
 	u := upOf(ts)
-	u.family = append(u.family, descendants(u.cmd.Process.Pid)...)
+	u.family = relatives(u.mark)
 	switch strings.Join(args, " ") {
 	case "INT": // as a terminal does it
 		ts.Check(syscall.Kill(-u.cmd.Process.Pid, syscall.SIGINT))
@@ -157,11 +161,9 @@ func scriptSignal(ts *testscript.TestScript, _ bool, args []string) {
 
 // scriptStrike kills the handler that kennel up runs, without notice.
 func scriptStrike(ts *testscript.TestScript, _ bool, _ []string) {
-	for _, r := range descendants(upOf(ts).cmd.Process.Pid) {
-		if path, _, _ := strings.Cut(r.command, " "); filepath.Base(path) == "handler" {
-			handler, err := os.FindProcess(r.pid)
-			ts.Check(err)
-			ts.Check(handler.Kill())
+	for pid, command := range relatives(upOf(ts).mark) {
+		if path, _, _ := strings.Cut(command, " "); filepath.Base(path) == "handler" {
+			ts.Check(syscall.Kill(pid, syscall.SIGKILL))
 			return
 		}
 	}
@@ -186,25 +188,11 @@ func scriptEnd(ts *testscript.TestScript, _ bool, args []string) {
 
 func scriptGone(ts *testscript.TestScript, _ bool, args []string) {
 	u := upOf(ts)
+	family := fmt.Sprint(u.family)
 	for _, name := range args {
-		found := false
-		for _, r := range u.family {
-			found = found || strings.Contains(r.command, name)
-		}
-		if !found {
-			ts.Fatalf("kennel up had not started %q: %v", name, u.family)
+		if !strings.Contains(family, name) {
+			ts.Fatalf("kennel up had not started %q: %s", name, family)
 		}
 	}
-	deadline := time.After(patience)
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
-	for _, r := range u.family {
-		for r.lives() {
-			select {
-			case <-ticker.C:
-			case <-deadline:
-				ts.Fatalf("%s (%d) is still there", r.command, r.pid)
-			}
-		}
-	}
+	eventually(ts, "kennel up has left something behind", func() bool { return len(relatives(u.mark)) == 0 })
 }
