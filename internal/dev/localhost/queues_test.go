@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -30,12 +31,31 @@ func listen(l *queueListener) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-func newListener(store QueueStore, queue string, invoke func(context.Context, customhandler.QueueMessage) error) *queueListener {
+type queueFunction func(context.Context, customhandler.QueueMessage) error
+
+func newListener(store QueueStore, queue string, invoke queueFunction) *queueListener {
 	return &queueListener{
 		queue: queue, store: store, invoke: invoke,
 		settings: queueSettings{batchSize: 16, newBatchThreshold: 8, maxPollingDelay: developmentPolling, maxDequeueCount: 5},
 		out:      &console{out: io.Discard}, log: slog.New(slog.DiscardHandler),
 	}
+}
+
+// withQueue runs a test in a bubble: with a store, whose queue "jobs" holds the
+// message "x", and a listener for it that does not run yet.
+func withQueue(t *testing.T, invoke queueFunction, test func(t *testing.T, store *fakeQueues, l *queueListener)) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFakeQueues()
+		store.put(t, "jobs", base("x"))
+		test(t, store, newListener(store, "jobs", invoke))
+	})
+}
+
+// listenFor runs a listener for a time.
+func listenFor(l *queueListener, d time.Duration) {
+	stop := listen(l)
+	time.Sleep(d)
+	stop()
 }
 
 func base(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
@@ -98,9 +118,7 @@ func TestMessageOutcomes(t *testing.T) {
 					return nil
 				})
 				l.settings.plainText = tt.plain
-				stop := listen(l)
-				time.Sleep(59 * time.Minute) // six leases of ten minutes
-				stop()
+				listenFor(l, 59*time.Minute) // six leases of ten minutes
 				if got := int(calls.Load()); got != tt.calls {
 					t.Errorf("calls of the function: got %d, want %d", got, tt.calls)
 				}
@@ -115,33 +133,15 @@ func TestMessageOutcomes(t *testing.T) {
 	}
 }
 
-func TestMessageContents(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newFakeQueues()
-		store.put(t, "jobs", base(`{"a":"ä"}`))
-		put := time.Now()
-		var got customhandler.QueueMessage
-		stop := listen(newListener(store, "jobs", func(_ context.Context, m customhandler.QueueMessage) error {
-			got = m
-			return nil
-		}))
-		synctest.Wait()
-		stop()
-		want := customhandler.QueueMessage{Text: `{"a":"ä"}`, ID: "m1", PopReceipt: "2", DequeueCount: 1,
-			Inserted: put, Expires: put.Add(7 * 24 * time.Hour), NextVisible: put.Add(10 * time.Minute)}
-		if diff := cmp.Diff(got, want); diff != "" {
-			t.Errorf("message (got -, want +):\n%s", diff)
-		}
-	})
-}
-
 // A failed message is visible again at once, or after visibilityTimeout.
 func TestRetryDelay(t *testing.T) {
 	for _, visibility := range []time.Duration{0, 30 * time.Second} {
-		synctest.Test(t, func(t *testing.T) {
-			store := newFakeQueues()
-			store.put(t, "jobs", base("x"))
-			var tries []time.Time
+		var tries []time.Time
+		fails := func(context.Context, customhandler.QueueMessage) error {
+			tries = append(tries, time.Now())
+			return errFunction
+		}
+		withQueue(t, fails, func(t *testing.T, store *fakeQueues, l *queueListener) {
 			var poisoned time.Time
 			store.fail = func(op, _ string) error {
 				if op == "Put" {
@@ -149,19 +149,10 @@ func TestRetryDelay(t *testing.T) {
 				}
 				return nil
 			}
-			l := newListener(store, "jobs", func(context.Context, customhandler.QueueMessage) error {
-				tries = append(tries, time.Now())
-				return errFunction
-			})
 			l.settings.visibility = visibility
-			stop := listen(l)
-			time.Sleep(10 * time.Minute)
-			stop()
-			if len(tries) != 5 {
-				t.Fatalf("visibilityTimeout %v: got %d tries, want 5", visibility, len(tries))
-			}
-			if !poisoned.Equal(tries[4]) {
-				t.Errorf("visibilityTimeout %v: poisoned %v after the last try, want at once", visibility, poisoned.Sub(tries[4]))
+			listenFor(l, 10*time.Minute)
+			if len(tries) != 5 || !poisoned.Equal(tries[4]) {
+				t.Fatalf("visibilityTimeout %v: got %d tries, poisoned at %v, want 5 and then at once", visibility, len(tries), poisoned)
 			}
 			for i, try := range tries[1:] {
 				// A poll is at most the longest polling delay late.
@@ -184,10 +175,14 @@ func TestLongRunKeepsMessage(t *testing.T) {
 		{0, 27 * time.Minute, []float64{5, 10, 15, 20, 25}},
 		{3, 16 * time.Minute, []float64{5, 7.5, 8.75, 9.75, 14.75}},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			store := newFakeQueues()
-			store.put(t, "jobs", base("x"))
-			begin, calls := time.Now(), 0
+		calls := 0
+		long := func(context.Context, customhandler.QueueMessage) error {
+			calls++
+			time.Sleep(tt.takes)
+			return nil
+		}
+		withQueue(t, long, func(t *testing.T, store *fakeQueues, l *queueListener) {
+			begin := time.Now()
 			var renewed []float64
 			store.fail = func(op, _ string) error {
 				if op == "Hide" {
@@ -197,18 +192,9 @@ func TestLongRunKeepsMessage(t *testing.T) {
 				}
 				return nil
 			}
-			stop := listen(newListener(store, "jobs", func(context.Context, customhandler.QueueMessage) error {
-				calls++
-				time.Sleep(tt.takes)
-				return nil
-			}))
-			time.Sleep(time.Hour)
-			stop()
-			if diff := cmp.Diff(renewed, tt.want); diff != "" {
-				t.Errorf("renewals (got -, want +):\n%s", diff)
-			}
-			if calls != 1 || len(store.bodies("jobs")) != 0 {
-				t.Errorf("got %d calls and %d messages left, want 1 and 0", calls, len(store.bodies("jobs")))
+			listenFor(l, time.Hour)
+			if diff := cmp.Diff(renewed, tt.want); diff != "" || calls != 1 || len(store.bodies("jobs")) != 0 {
+				t.Errorf("%d calls, %v left, renewals (got -, want +):\n%s", calls, store.bodies("jobs"), diff)
 			}
 		})
 	}
@@ -249,117 +235,109 @@ func TestPollBackoff(t *testing.T) {
 	})
 }
 
-// At most batchSize + newBatchThreshold functions run at a time, and just so many when there is work.
+// At most batchSize + newBatchThreshold functions run at a time, and exactly
+// that many when there is work.
 func TestConcurrency(t *testing.T) {
 	for _, tt := range []struct{ batch, threshold, want int }{{16, 8, 24}, {1, 0, 1}, {4, 0, 4}, {2, 3, 5}} {
-		synctest.Test(t, func(t *testing.T) {
-			store := newFakeQueues()
-			const messages = 60
-			for range messages {
+		const messages = 60
+		var mu sync.Mutex
+		active, peak, begun := 0, 0, 0
+		work := func(context.Context, customhandler.QueueMessage) error {
+			mu.Lock()
+			active, begun = active+1, begun+1
+			peak = max(peak, active)
+			takes := time.Second + time.Duration(begun)*time.Millisecond // no two end at the same moment
+			mu.Unlock()
+			time.Sleep(takes)
+			mu.Lock()
+			active--
+			mu.Unlock()
+			return nil
+		}
+		withQueue(t, work, func(t *testing.T, store *fakeQueues, l *queueListener) {
+			for range messages - 1 {
 				store.put(t, "jobs", base("x"))
 			}
-			var active, most, done atomic.Int64
-			var serial atomic.Int64
-			l := newListener(store, "jobs", func(context.Context, customhandler.QueueMessage) error {
-				now := active.Add(1)
-				for m := most.Load(); now > m && !most.CompareAndSwap(m, now); m = most.Load() {
-				}
-				// No two end at the same moment.
-				time.Sleep(time.Second + time.Duration(serial.Add(1))*time.Millisecond)
-				active.Add(-1)
-				done.Add(1)
-				return nil
-			})
 			l.settings.batchSize, l.settings.newBatchThreshold = tt.batch, tt.threshold
-			stop := listen(l)
-			time.Sleep(9 * time.Minute)
-			stop()
-			if got := int(most.Load()); got != tt.want {
-				t.Errorf("batchSize %d, newBatchThreshold %d: got %d at a time, want %d", tt.batch, tt.threshold, got, tt.want)
-			}
-			if got := int(done.Load()); got != messages {
-				t.Errorf("batchSize %d, newBatchThreshold %d: got %d done, want %d", tt.batch, tt.threshold, got, messages)
+			listenFor(l, 9*time.Minute)
+			if peak != tt.want || begun != messages {
+				t.Errorf("batchSize %d, newBatchThreshold %d: got %d at a time and %d done, want %d and %d",
+					tt.batch, tt.threshold, peak, begun, tt.want, messages)
 			}
 		})
 	}
 }
 
-// A stop takes no more messages and waits for the function that runs, whose message is then deleted.
+// A stop takes no more messages and waits for the function that runs, whose
+// message is then deleted.
 func TestStopFinishesRunning(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newFakeQueues()
-		store.put(t, "jobs", base("x"))
-		stop := listen(newListener(store, "jobs", func(context.Context, customhandler.QueueMessage) error {
-			time.Sleep(5 * time.Second)
-			return nil
-		}))
+	var got customhandler.QueueMessage
+	work := func(_ context.Context, m customhandler.QueueMessage) error {
+		got = m
+		time.Sleep(5 * time.Second)
+		return nil
+	}
+	withQueue(t, work, func(t *testing.T, store *fakeQueues, l *queueListener) {
+		begin := time.Now()
+		stop := listen(l)
 		time.Sleep(time.Second)
 		store.put(t, "jobs", base("late"))
-		begin := time.Now()
 		stop()
-		if took := time.Since(begin); took != 4*time.Second {
-			t.Errorf("stop took %v, want 4s", took)
+		if took := time.Since(begin); took != 5*time.Second {
+			t.Errorf("stopped after %v, want 5s", took)
 		}
 		if diff := cmp.Diff(store.bodies("jobs"), []string{base("late")}); diff != "" {
 			t.Errorf("queue (got -, want +):\n%s", diff)
 		}
+		want := customhandler.QueueMessage{Text: "x", ID: "m1", PopReceipt: "2", DequeueCount: 1,
+			Inserted: begin, Expires: begin.Add(7 * 24 * time.Hour), NextVisible: begin.Add(10 * time.Minute)}
+		if diff := cmp.Diff(got, want); diff != "" {
+			t.Errorf("message (got -, want +):\n%s", diff)
+		}
 	})
 }
 
-// Work that the stopping host cuts short is no failed try: the message is left as a crash would leave it.
+// Work that the stopping host cuts short is no failed try: the message is left
+// as a crash would leave it.
 func TestWorkCutShort(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newFakeQueues()
-		store.put(t, "jobs", base("x"))
-		ctx, cancel := context.WithCancel(t.Context())
-		l := newListener(store, "jobs", func(ctx context.Context, _ customhandler.QueueMessage) error {
-			<-ctx.Done()
-			return ctx.Err()
-		})
+	work := func(ctx context.Context, _ customhandler.QueueMessage) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	withQueue(t, work, func(t *testing.T, store *fakeQueues, l *queueListener) {
+		store.fail = func(op, _ string) error {
+			if op != "Receive" {
+				t.Errorf("the listener sent %s", op)
+			}
+			return nil
+		}
 		l.settings.maxDequeueCount = 1
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			l.run(ctx, ctx)
-		}()
-		synctest.Wait()
-		cancel()
-		<-done
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		l.run(ctx, ctx)
 		if diff := cmp.Diff(store.bodies("jobs"), []string{base("x")}); diff != "" {
 			t.Errorf("queue (got -, want +):\n%s", diff)
 		}
-		if len(store.hides) != 0 || len(store.bodies("jobs-poison")) != 0 {
-			t.Errorf("got %v hidden and %v poisoned, want neither", store.hides, store.bodies("jobs-poison"))
-		}
 	})
 }
 
-// A queue that cannot be read is reported once, and tried again at growing intervals.
+// A queue that cannot be read is reported once, and tried again.
 func TestUnreadableQueue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newFakeQueues()
-		var works atomic.Bool
+	calls := 0
+	work := func(context.Context, customhandler.QueueMessage) error { calls++; return nil }
+	withQueue(t, work, func(t *testing.T, store *fakeQueues, l *queueListener) {
+		back := time.Now().Add(time.Minute)
 		store.fail = func(op, _ string) error {
-			if op == "Receive" && !works.Load() {
+			if op == "Receive" && time.Now().Before(back) {
 				return errors.New("server busy")
 			}
 			return nil
 		}
-		called := 0
-		l := newListener(store, "jobs", func(context.Context, customhandler.QueueMessage) error { called++; return nil })
 		log := newTranscript()
 		l.log = slog.New(slog.NewTextHandler(log, nil))
-		stop := listen(l)
-		time.Sleep(time.Minute)
-		works.Store(true)
-		store.put(t, "jobs", base("x"))
-		time.Sleep(time.Minute)
-		stop()
-		if called != 1 {
-			t.Errorf("calls after the queue came back: got %d, want 1", called)
-		}
-		if n := strings.Count(log.String(), "server busy"); n != 1 {
-			t.Errorf("the error was reported %d times, want once:\n%s", n, log)
+		listenFor(l, 2*time.Minute)
+		if n := strings.Count(log.String(), "server busy"); calls != 1 || n != 1 {
+			t.Errorf("got %d calls and %d reports, want 1 of each:\n%s", calls, n, log)
 		}
 	})
 }

@@ -17,7 +17,6 @@ type fakeQueues struct {
 	mu       sync.Mutex
 	queues   map[string][]*QueueMessage // guarded by mu
 	receives []time.Time                // of every Receive; guarded by mu
-	hides    []time.Duration            // visibilities given to Hide; guarded by mu
 	serial   int                        // guarded by mu
 	changed  chan struct{}              // closed and replaced at each change; guarded by mu
 }
@@ -68,7 +67,6 @@ func (q *fakeQueues) Hide(_ context.Context, queue string, m QueueMessage, visib
 	for _, stored := range q.queues[queue] {
 		if stored.ID == m.ID && stored.Receipt == m.Receipt {
 			stored.Receipt, stored.NextVisible = q.next(), time.Now().Add(visibility)
-			q.hides = append(q.hides, visibility)
 			return *stored, nil
 		}
 	}

@@ -69,143 +69,109 @@ func (test *timerTest) during(d time.Duration) {
 	<-done
 }
 
-func TestTimerFires(t *testing.T) {
-	m, s := time.Minute, time.Second
-	for _, tt := range []struct {
-		schedule string
-		store    TimerStore
-		during   time.Duration
-		want     []firing
-	}{
-		{"0 */5 * * * *", &memoryTimers{}, 12 * m, []firing{{At: 5 * m, Last: -1, Next: 5 * m}, {At: 10 * m, Last: 5 * m, Next: 10 * m}}},
-		{"00:00:20", nil, 59 * s, []firing{{At: 20 * s, Last: -1, Next: -1}, {At: 40 * s, Last: -1, Next: -1}}},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			timer := newTimerTest(t, tt.schedule, tt.store)
-			timer.during(tt.during)
-			if diff := cmp.Diff(timer.fired, tt.want); diff != "" {
-				t.Errorf("%s: runs (got -, want +):\n%s", tt.schedule, diff)
-			}
-		})
+const hourly, m = "0 0 * * * *", time.Minute
+
+func (test *timerTest) expect(t *testing.T, what string, want ...firing) {
+	t.Helper()
+	if diff := cmp.Diff(test.fired, want); diff != "" {
+		t.Errorf("%s: runs (got -, want +):\n%s", what, diff)
 	}
+}
+
+func TestTimerFires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimerTest(t, "0 */5 * * * *", &memoryTimers{})
+		timer.during(12 * m)
+		timer.expect(t, "NCRONTAB", firing{At: 5 * m, Last: -1, Next: 5 * m}, firing{At: 10 * m, Last: 5 * m, Next: 10 * m})
+		timer = newTimerTest(t, "00:00:20", nil)
+		timer.during(59 * time.Second)
+		timer.expect(t, "interval", firing{At: m / 3, Last: -1, Next: -1}, firing{At: 2 * m / 3, Last: -1, Next: -1})
+	})
 }
 
 // However many runs were missed while the host was down, one catches up.
 func TestTimerCatchesUpOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := fileTimers{dir: filepath.Join(t.TempDir(), "status")}
-		newTimerTest(t, "0 0 * * * *", store).during(90 * time.Minute)
-		time.Sleep(5*time.Hour + 10*time.Minute) // now 06:40
-
-		test := newTimerTest(t, "0 0 * * * *", store)
-		test.during(30 * time.Minute)
-		m := time.Minute
-		want := []firing{
-			{At: 0, PastDue: true, Last: -340 * m, Next: -280 * m}, // 01:00 and 02:00
-			{At: 20 * m, Last: 0, Next: 20 * m},
-		}
-		if diff := cmp.Diff(test.fired, want); diff != "" {
-			t.Errorf("runs after the break (got -, want +):\n%s", diff)
-		}
+		newTimerTest(t, hourly, store).during(90 * m)
+		time.Sleep(310 * m) // now 06:40
+		timer := newTimerTest(t, hourly, store)
+		timer.during(30 * m)
+		timer.expect(t, "after the break",
+			firing{At: 0, PastDue: true, Last: -340 * m, Next: -280 * m}, // 01:00 and 02:00
+			firing{At: 20 * m, Last: 0, Next: 20 * m})
 	})
 }
 
 func TestTimerAfterBreak(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		name         string
-		first, then  string // the schedules before and after the break
+		then         string // the schedule after the break, hourly before
 		pause        time.Duration
 		runOnStartup bool
 		unmonitored  bool
 		want         []firing
 	}{
-		{name: "missed before it ever ran", first: "0 0 * * * *", then: "0 0 * * * *", pause: 2 * time.Hour,
-			want: []firing{{At: 0, PastDue: true, Last: -1, Next: -70 * time.Minute}}},
-		{name: "nothing missed", first: "0 0 * * * *", then: "0 0 * * * *", pause: 5 * time.Minute},
-		{name: "the schedule has changed", first: "0 0 * * * *", then: "0 30 12 * * *", pause: 5 * time.Hour},
-		{name: "not monitored", first: "0 0 * * * *", then: "0 0 * * * *", pause: 5 * time.Hour, unmonitored: true},
-		{name: "run on start-up is not past due", first: "0 0 * * * *", then: "0 0 * * * *", pause: 5 * time.Minute, runOnStartup: true,
-			want: []firing{{At: 0, Last: -1, Next: 45 * time.Minute}}},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				store := &memoryTimers{}
-				newTimerTest(t, test.first, store).during(10 * time.Minute)
-				time.Sleep(test.pause)
-				second := newTimerTest(t, test.then, store)
-				second.listener.runOnStartup = test.runOnStartup
-				if test.unmonitored {
-					second.listener.statuses = nil
-				}
-				second.during(time.Minute)
-				if diff := cmp.Diff(second.fired, test.want); diff != "" {
-					t.Errorf("runs (got -, want +):\n%s", diff)
-				}
-			})
+		{"missed before it ever ran", hourly, 120 * m, false, false, []firing{{At: 0, PastDue: true, Last: -1, Next: -70 * m}}},
+		{"nothing missed", hourly, 5 * m, false, false, nil},
+		{"the schedule has changed", "0 30 12 * * *", 300 * m, false, false, nil},
+		{"not monitored", hourly, 300 * m, false, true, nil},
+		{"run on start-up is not past due", hourly, 5 * m, true, false, []firing{{At: 0, Last: -1, Next: 45 * m}}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			store := &memoryTimers{}
+			newTimerTest(t, hourly, store).during(10 * m)
+			time.Sleep(tt.pause)
+			second := newTimerTest(t, tt.then, store)
+			second.listener.runOnStartup = tt.runOnStartup
+			if tt.unmonitored {
+				second.listener.statuses = nil
+			}
+			second.during(m)
+			second.expect(t, tt.name, tt.want...)
 		})
 	}
 }
 
-// Runs of one timer never overlap. Of the occurrences that fall into a long run, one follows at once and the
-// rest are skipped.
+// Runs of one timer never overlap. Of the occurrences that fall into a long run,
+// one follows at once and the rest are skipped.
 func TestTimerLongRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		test := newTimerTest(t, "0 */5 * * * *", &memoryTimers{})
+		timer := newTimerTest(t, "0 */5 * * * *", &memoryTimers{})
 		active := 0
-		test.run = func() error {
-			active++
-			if active > 1 {
+		timer.run = func() error {
+			if active++; active > 1 {
 				t.Error("two runs at a time")
 			}
-			if len(test.fired) == 1 {
-				time.Sleep(17 * time.Minute) // over 10, 15 and 20
+			if len(timer.fired) == 1 {
+				time.Sleep(17 * m) // over 10, 15 and 20
 			}
 			active--
 			return nil
 		}
-		test.during(31 * time.Minute)
-		var at []time.Duration
-		for _, f := range test.fired {
-			at = append(at, f.At)
-			if f.PastDue {
-				t.Errorf("run at %v is past due", f.At)
-			}
-		}
-		m := time.Minute
-		if diff := cmp.Diff(at, []time.Duration{5 * m, 22 * m, 25 * m, 30 * m}); diff != "" {
-			t.Errorf("runs (got -, want +):\n%s", diff)
-		}
+		timer.during(31 * m)
+		timer.expect(t, "long run", firing{At: 5 * m, Last: -1, Next: 5 * m}, firing{At: 22 * m, Last: 5 * m, Next: 10 * m},
+			firing{At: 25 * m, Last: 22 * m, Next: 25 * m}, firing{At: 30 * m, Last: 25 * m, Next: 30 * m})
 	})
 }
 
-func TestTimerFailureIsNotRepeated(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := &memoryTimers{}
-		test := newTimerTest(t, "0 0 * * * *", store)
-		test.run = func() error { return errors.New("no luck") }
-		test.during(65 * time.Minute)
-		again := newTimerTest(t, "0 0 * * * *", store)
-		again.during(time.Minute)
-		if len(test.fired) != 1 || len(again.fired) != 0 {
-			t.Errorf("got %d runs and %d after a restart, want 1 and 0", len(test.fired), len(again.fired))
-		}
-	})
-}
-
-// A stop waits for the run, and what the run did is remembered.
+// A stop waits for the run, and what the run did is remembered. A run that fails
+// is not repeated.
 func TestTimerStopWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &memoryTimers{}
-		test := newTimerTest(t, "0 0 * * * *", store)
-		test.run = func() error { time.Sleep(5 * time.Second); return nil }
-		test.during(time.Hour + time.Second)
-		if took := time.Since(test.begin); took != time.Hour+5*time.Second {
+		timer := newTimerTest(t, hourly, store)
+		timer.run = func() error { time.Sleep(5 * time.Second); return errors.New("no luck") }
+		timer.during(time.Hour + time.Second)
+		if took := time.Since(timer.begin); took != time.Hour+5*time.Second {
 			t.Errorf("stopped after %v, want 1h0m5s", took)
 		}
-		if status, _ := store.Load(t.Context(), "Tick"); !status.Next.Equal(test.begin.Add(2 * time.Hour)) {
+		if status, _ := store.Load(t.Context(), "Tick"); !status.Next.Equal(timer.begin.Add(2 * time.Hour)) {
 			t.Errorf("stored next: got %v, want 02:00", status.Next)
 		}
+		again := newTimerTest(t, hourly, store)
+		again.during(m)
+		again.expect(t, "after a failure")
 	})
 }
 
