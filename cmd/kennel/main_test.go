@@ -47,6 +47,14 @@ func TestNearest(t *testing.T) {
 	}
 }
 
+// JSON would alter texts that are not UTF-8.
+func TestTextsAreUTF8(t *testing.T) {
+	code, _, stderr := call(t, nil, "gate", "close", "hounds", "--by", "J\xfcrgen")
+	if code != exitUsage || !strings.Contains(stderr, "--by says is not UTF-8") {
+		t.Errorf("code %d, stderr %q, want %d and the flag", code, stderr, exitUsage)
+	}
+}
+
 func TestProgramName(t *testing.T) {
 	for first, want := range map[string]string{
 		"bin/kennel":                      "bin/kennel",

@@ -38,25 +38,18 @@ func TestClaimPortSaysByWhatItIsTaken(t *testing.T) {
 		}
 	}()
 
-	tests := []struct {
-		name string
-		addr net.Addr
-		want string
-	}{
-		{"a host", host.Listener.Addr(), "by another Functions host"},
-		{"a web server", web.Listener.Addr(), "by a web server that is no Functions host"},
-		{"something else", other.Addr(), "by another program"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			port := tt.addr.(*net.TCPAddr).Port
-			_, err := claimPort(t.Context(), port)
-			for _, want := range []string{"port " + strconv.Itoa(port) + " is taken", tt.want, "--port " + strconv.Itoa(port+1)} {
-				if err == nil || !strings.Contains(err.Error(), want) {
-					t.Errorf("got %v, want an error with %q", err, want)
-				}
+	for addr, want := range map[net.Addr]string{
+		host.Listener.Addr(): "by another Functions host",
+		web.Listener.Addr():  "by a web server that is no Functions host",
+		other.Addr():         "by another program",
+	} {
+		port := addr.(*net.TCPAddr).Port
+		_, err := claimPort(t.Context(), port)
+		for _, want := range []string{"port " + strconv.Itoa(port) + " is taken", want, "--port " + strconv.Itoa(port+1)} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want an error with %q", err, want)
 			}
-		})
+		}
 	}
 }
 

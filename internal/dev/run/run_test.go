@@ -16,45 +16,28 @@ func TestServe(t *testing.T) {
 		<-ctx.Done()
 		return nil
 	}
+	type host = func(context.Context, func()) error
+	fails := func(context.Context, func()) error { return broken }
+	silent := func(ctx context.Context, _ func()) error { <-ctx.Done(); return nil }
+	failsToStop := func(ctx context.Context, _ func()) error { <-ctx.Done(); return broken }
+	ends := func(_ context.Context, ready func()) error { ready(); ready(); return nil }
 	tests := []struct {
 		name         string
-		host         func(context.Context, func()) error
+		host         host
 		greet        error
 		storageEnds  bool
 		stop         bool
 		wantErr      string // "" for none
 		wantGreeting bool
 	}{
-		{name: "stopped as asked", host: untilStopped, stop: true, wantGreeting: true},
-		{
-			name: "stopped before it was ready",
-			host: func(ctx context.Context, _ func()) error { <-ctx.Done(); return nil },
-			stop: true,
-		},
-		{
-			name:    "stopping fails",
-			host:    func(ctx context.Context, _ func()) error { <-ctx.Done(); return broken },
-			stop:    true,
-			wantErr: "broken",
-		},
-		{
-			name:    "does not start",
-			host:    func(context.Context, func()) error { return broken },
-			wantErr: "broken",
-		},
-		{
-			name:    "ends by itself",
-			host:    func(_ context.Context, ready func()) error { ready(); ready(); return nil },
-			wantErr: "the Functions host ended by itself",
-		},
-		{name: "storage ends", host: untilStopped, storageEnds: true, wantErr: "azurite ended by itself"},
-		{
-			name:        "storage ends, and the host with an error",
-			host:        func(ctx context.Context, _ func()) error { <-ctx.Done(); return broken },
-			storageEnds: true,
-			wantErr:     "azurite ended by itself, and with it the app's storage\nbroken",
-		},
-		{name: "greeting fails", host: untilStopped, greet: broken, wantErr: "broken", wantGreeting: true},
+		{"stopped as asked", untilStopped, nil, false, true, "", true},
+		{"stopped before it was ready", silent, nil, false, true, "", false},
+		{"stopping fails", failsToStop, nil, false, true, "broken", false},
+		{"does not start", fails, nil, false, false, "broken", false},
+		{"ends by itself", ends, nil, false, false, "the Functions host ended by itself", false},
+		{"storage ends", untilStopped, nil, true, false, "azurite ended by itself", false},
+		{"storage ends, and the host with an error", failsToStop, nil, true, false, "azurite ended by itself, and with it the app's storage\nbroken", false},
+		{"greeting fails", untilStopped, broken, false, false, "broken", true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
