@@ -2,11 +2,9 @@ package localhost
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -16,7 +14,7 @@ import (
 	"testing"
 )
 
-// childMode makes this test binary the handler under the host's supervision, or a whole host of its own.
+// childMode makes this test binary the handler under the host's supervision.
 const childMode = "LOCALHOST_TEST_CHILD"
 
 func TestMain(m *testing.M) {
@@ -42,34 +40,7 @@ func TestMain(m *testing.M) {
 		<-never
 	case "quit":
 		os.Exit(0)
-	case "host":
-		os.Exit(childHost())
 	}
-}
-
-// childHost runs a host over the app in the working directory until it is killed.
-func childHost() int {
-	self, err := os.Executable()
-	if err != nil {
-		return 1
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 1
-	}
-	h, err := New(".", listener, &Options{Executable: self, Env: map[string]string{childMode: "handler"}})
-	if err != nil {
-		fmt.Println(err)
-		return 1
-	}
-	go func() {
-		<-h.Ready()
-		fmt.Println(h.URL())
-	}()
-	if err := h.Run(context.Background()); err != nil {
-		fmt.Println(err)
-	}
-	return 1
 }
 
 // childServe is a handler that does what the caller says: in the query's do for a forwarded request, in the

@@ -13,20 +13,21 @@ func TestReadHostFile(t *testing.T) {
 	root := write(t, files{"host.json": `{
 		"VERSION":"2.0", "logging":{"anything":[1,2]}, "functionTimeout":"00:07:00", "functions":["A","B"],
 		"customHandler":{
-			"description":{"defaultExecutablePath":"%DIR%/hand%NOTHING%ler","arguments":["-a","%ARG%"],"workerArguments":["-w"],"unheardOf":1},
+			"description":{"defaultExecutablePath":"%DIR%/hand%NOTHING%ler","arguments":["x"],"workerArguments":["-w"],"unheardOf":1},
 			"EnableForwardingHttpRequest":"True", "initializationTimeout":"00:00:05", "port":7, "http":{"routes":[]}},
 		"extensions":{"http":{"routePrefix":"/v1/"},"queues":{"batchSize":"4","maxDequeueCount":3,"visibilityTimeout":"00:00:30",
 			"maxPollingInterval":"00:00:09","messageEncoding":"None"}}}`})
 	got, err := readHostFile(root, settings{"DIR": "bin", "ARG": "value",
 		"azurefunctionsjobhost__extensions__queues__newBatchThreshold": "1",
-		"AzureFunctionsJobHost__functionTimeout":                       "00:08:00",
+		"AzureFunctionsJobHost__functionTimeout":                       "-1",             // no limit
+		"AzureFunctionsJobHost__customHandler__description__arguments": `["-a","%ARG%"]`, // a whole list
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := hostFile{
 		handler: handlerCommand{executable: "bin/handler", arguments: []string{"-a", "value"}},
-		forward: true, described: true, startUp: 5 * time.Second, timeout: 8 * time.Minute, prefix: "v1", only: []string{"A", "B"},
+		forward: true, described: true, startUp: 5 * time.Second, prefix: "v1", only: []string{"A", "B"},
 		queues: queueSettings{batchSize: 4, newBatchThreshold: 1, maxPollingDelay: 9 * time.Second, maxDequeueCount: 3,
 			visibility: 30 * time.Second, plainText: true},
 		unknown: []string{"customHandler.description.workerArguments", "customHandler.http", "customHandler.port"},
@@ -39,7 +40,9 @@ func TestReadHostFile(t *testing.T) {
 
 func TestReadHostFileDefaults(t *testing.T) {
 	root := write(t, files{"host.json": `{"version":"2.0","customHandler":{"description":{"defaultExecutablePath":"handler"}}}`})
-	got, err := readHostFile(root, settings{"AzureFunctionsJobHost__customHandler__description__defaultExecutablePath": "/elsewhere"})
+	got, err := readHostFile(root, settings{
+		"AzureFunctionsJobHost__customHandler__description__defaultExecutablePath": "/elsewhere",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,24 +54,6 @@ func TestReadHostFileDefaults(t *testing.T) {
 	allow := cmp.AllowUnexported(hostFile{}, handlerCommand{}, queueSettings{})
 	if diff := cmp.Diff(got, want, allow); diff != "" {
 		t.Errorf("host.json (got -, want +):\n%s", diff)
-	}
-}
-
-// A setting can give a whole list.
-func TestReadHostFileOverridesLists(t *testing.T) {
-	root := write(t, files{"host.json": `{"version":"2.0","customHandler":{"description":{"defaultExecutablePath":"h","arguments":["x"]}}}`})
-	got, err := readHostFile(root, settings{
-		"AzureFunctionsJobHost__customHandler__description__arguments": `["a","b"]`,
-		"AzureFunctionsJobHost__functionTimeout":                       "-1",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(got.handler.arguments, []string{"a", "b"}); diff != "" {
-		t.Errorf("arguments (got -, want +):\n%s", diff)
-	}
-	if got.timeout != 0 {
-		t.Errorf("functionTimeout -1: got %v, want no limit", got.timeout)
 	}
 }
 

@@ -102,23 +102,6 @@ func TestUnderAMinute(t *testing.T) {
 	}
 }
 
-func FuzzParseSchedule(f *testing.F) {
-	for _, seed := range []string{"0 */5 * * * *", "30 2 * * Mon-Fri", "1.02:03:04.5", "*/9223372036854775807 1/60 5-2 31 2 0", ", / - *", "0 0 0 29 2 Mon"} {
-		f.Add(seed)
-	}
-	after := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
-	f.Fuzz(func(t *testing.T, text string) {
-		s, err := parseSchedule(text)
-		if err != nil {
-			return
-		}
-		next, ok := s.next(after)
-		if !ok || !next.After(after) {
-			t.Errorf("next of %q after %s = %s, %v", text, after, next, ok)
-		}
-	})
-}
-
 func TestTimeSpan(t *testing.T) {
 	tests := []struct {
 		text string

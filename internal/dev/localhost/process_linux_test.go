@@ -1,10 +1,8 @@
 package localhost
 
 import (
-	"bufio"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -12,62 +10,8 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
-	"time"
 )
-
-// When the host itself is killed, its handler dies with it.
-func TestKilledHostLeavesNoHandler(t *testing.T) {
-	t.Parallel()
-	host := exec.Command(self(t))
-	host.Dir = write(t, rawApp())
-	host.Env = append(os.Environ(), childMode+"=host")
-	output, err := host.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := host.Start(); err != nil {
-		t.Fatal(err)
-	}
-	end := sync.OnceFunc(func() {
-		host.Process.Kill()
-		host.Wait()
-	})
-	defer end()
-	url, err := bufio.NewReader(output).ReadString('\n')
-	if err != nil || !strings.HasPrefix(url, "http://") {
-		t.Fatalf("the host wrote %q, %v; want its URL", url, err)
-	}
-	ask := func(what string) string {
-		resp, err := http.Get(strings.TrimSpace(url) + "/api/raw/x?do=" + what)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		text, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
-	}
-	port, pid := ask("env:FUNCTIONS_CUSTOMHANDLER_PORT"), number(ask("pid"))
-
-	// An idle connection to the handler ends when the handler does.
-	connection, err := net.Dial("tcp", "127.0.0.1:"+port)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer connection.Close()
-	end()
-	if err := connection.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
-	if n, err := connection.Read(make([]byte, 1)); n != 0 || err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("read from the handler: got %d bytes, %v; want the end of the connection", n, err)
-		_ = syscall.Kill(pid, syscall.SIGKILL)
-	}
-}
 
 // The kernel ties a child's life to the thread that started it. The handler must
 // outlive that of its starter.

@@ -112,23 +112,3 @@ func TestRoutePrecedence(t *testing.T) {
 		t.Errorf("order (got -, want +):\n%s", diff)
 	}
 }
-
-func FuzzRoute(f *testing.F) {
-	for _, seed := range [][2]string{{"a/{id?}", "/a/5"}, {"{*x}", "/%2f/%"}, {"{{}}", "/{}"}} {
-		f.Add(seed[0], seed[1])
-	}
-	f.Fuzz(func(t *testing.T, template, escaped string) {
-		r, err := parseRoute(template)
-		if err != nil {
-			return
-		}
-		path, err := splitPath(escaped)
-		if err != nil {
-			return
-		}
-		r.match(path)
-		if r.compare(r) != 0 {
-			t.Errorf("route %q does not equal itself", template)
-		}
-	})
-}
