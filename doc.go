@@ -27,7 +27,8 @@
 //     hook that decides what goes wrong.
 //   - internal/storetest: what every store must do, as tests. Memory and
 //     Azure both run them, the latter on a real Azurite.
-//   - internal/dev/devbus: a Service Bus-compatible broker for tests and laptops.
+//   - internal/dev/devbus: a Service Bus-compatible broker for tests and laptops,
+//     over the AMQP codec internal/dev/devbus/amqp.
 //   - internal/plant: puts bugs into the source, which tests have to catch.
 //   - internal/chance: the random numbers of simulations, from a seed.
 //   - internal/customhandler: the wire between the Functions host and a custom

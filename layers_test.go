@@ -34,7 +34,8 @@ var layers = map[string][]string{
 	"internal/chance":           {},
 	"internal/config":           {"kennel/internal/suggest"},
 	"internal/customhandler":    {},
-	"internal/dev/devbus":       {},
+	"internal/dev/devbus":       {"kennel/internal/dev/devbus/amqp"},
+	"internal/dev/devbus/amqp":  {},
 	"internal/dev/localhost":    {"kennel/internal/customhandler"}, // it is the host's side of the wire
 	"internal/faultproxy":       {"kennel/internal/azure/requests"},
 	"internal/dev/project":      {},

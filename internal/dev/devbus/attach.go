@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"kennel/internal/dev/devbus/amqp"
 )
 
 // This file decides what a link that a client asks for is attached to, and
@@ -11,41 +13,55 @@ import (
 
 // attach answers an attach frame: with the link, with a refusal, or later. An
 // error is one of the session.
-func (s *session) attach(p attachFrame) error {
-	if s.links[p.handle] != nil {
-		return refusal(condHandleInUse, "attach: handle %d is in use", p.handle)
+func (s *session) attach(p amqp.Attach) error {
+	if s.links[p.Handle] != nil {
+		return amqp.Errorf(amqp.CondHandleInUse, "attach: handle %d is in use", p.Handle)
 	}
 	s.c.b.stats.Attached++
-	l := endpoint{s: s, name: p.name, handle: p.handle, pending: &p}
-	if p.receives {
-		out := &outlink{endpoint: l, settled: p.sendMode != nil && *p.sendMode == 1}
+	l := endpoint{s: s, name: p.Name, handle: p.Handle, pending: &p}
+	if p.Receiver {
+		out := &outlink{endpoint: l, settled: p.SendMode != nil && *p.SendMode == 1}
 		out.out = out
-		s.links[p.handle] = &out.endpoint
+		s.links[p.Handle] = &out.endpoint
 		s.attachReceiver(out, p)
 	} else {
 		in := &inlink{endpoint: l}
 		in.in = in
-		s.links[p.handle] = &in.endpoint
+		s.links[p.Handle] = &in.endpoint
 		s.attachSender(in, p)
 	}
 	return nil
 }
 
-// answer is the broker's attach frame for the client's: the same name, handle
-// and settle modes (SDKs insist on theirs), the other role.
-func (p *attachFrame) answer() attachFrame {
-	return attachFrame{
-		name: p.name, handle: p.handle, receives: !p.receives,
-		sendMode: p.sendMode, settleMode: p.settleMode,
-		source: p.source, target: p.target,
-		maxSize: maxMessage,
+// answerTo returns the broker's answer to an attach: the same name, handle and
+// settle modes (the SDKs insist on theirs), the other role.
+func answerTo(p *amqp.Attach) amqp.Attach {
+	return amqp.Attach{
+		Name: p.Name, Handle: p.Handle, Receiver: !p.Receiver,
+		SendMode: p.SendMode, SettleMode: p.SettleMode,
+		Source: &amqp.Source{Address: sourceOf(p)}, Target: &amqp.Target{Address: targetOf(p)},
+		MaxSize: maxMessage,
 		// Without it the Go SDK takes the batch size for that of a message.
-		properties: mapping{{symbol(nameMaxBatchSize), uint64(maxMessage)}},
+		Properties: amqp.Map{amqp.Symbol(nameMaxBatchSize), uint64(maxMessage)},
 	}
 }
 
+func sourceOf(p *amqp.Attach) string {
+	if p.Source == nil {
+		return ""
+	}
+	return p.Source.Address
+}
+
+func targetOf(p *amqp.Attach) string {
+	if p.Target == nil {
+		return ""
+	}
+	return p.Target.Address
+}
+
 // attached tells the client that its link is.
-func (l *endpoint) attached(answer attachFrame) {
+func (l *endpoint) attached(answer amqp.Attach) {
 	l.pending = nil
 	send(l.s, answer)
 }
@@ -56,20 +72,20 @@ func (l *endpoint) bind(e *entity) {
 	e.links = append(e.links, l)
 }
 
-func (s *session) attachSender(l *inlink, p attachFrame) {
-	if p.coordinates {
-		l.detach(refusal(condNotImplemented, "devbus has no transactions."))
+func (s *session) attachSender(l *inlink, p amqp.Attach) {
+	if p.Target != nil && p.Target.Coordinator {
+		l.detach(amqp.Errorf(amqp.CondNotImplemented, "devbus has no transactions."))
 		return
 	}
-	if err := s.attachSenderTo(l, p.target.address); err != nil {
+	if err := s.attachSenderTo(l, targetOf(&p)); err != nil {
 		l.detach(err)
 		return
 	}
-	l.attached(p.answer())
+	l.attached(answerTo(&p))
 	l.grant()
 }
 
-func (s *session) attachSenderTo(l *inlink, address string) *amqpError {
+func (s *session) attachSenderTo(l *inlink, address string) *amqp.Error {
 	b := s.c.b
 	if a := key(address); a == addressCBS || strings.HasSuffix(a, suffixManagement) {
 		return s.attachRequests(&l.endpoint, a)
@@ -90,7 +106,7 @@ func (s *session) attachSenderTo(l *inlink, address string) *amqpError {
 	case q == nil:
 		return b.unknown(address)
 	case q.topic != nil || q.owner != nil:
-		return refusal(condNotAllowed, "Messages cannot be sent to '%s': send to its topic or queue.", q.path)
+		return amqp.Errorf(amqp.CondNotAllowed, "Messages cannot be sent to '%s': send to its topic or queue.", q.path)
 	case !q.settings.sends():
 		return q.disabled()
 	}
@@ -99,32 +115,32 @@ func (s *session) attachSenderTo(l *inlink, address string) *amqpError {
 	return nil
 }
 
-func (s *session) attachReceiver(l *outlink, p attachFrame) {
+func (s *session) attachReceiver(l *outlink, p amqp.Attach) {
 	b := s.c.b
-	address := p.source.address
+	address := sourceOf(&p)
 	if a := key(address); a == addressCBS || strings.HasSuffix(a, suffixManagement) {
 		if err := s.attachRequests(&l.endpoint, a); err != nil {
 			l.detach(err)
 			return
 		}
-		l.settled, l.replyTo = true, p.target.address
-		l.attached(p.answer())
+		l.settled, l.replyTo = true, targetOf(&p)
+		l.attached(answerTo(&p))
 		return
 	}
-	q := b.queues[key(address)]
+	q, filter := b.queues[key(address)], sessionFilterOf(&p)
 	err := s.admit(address)
 	switch {
 	case err != nil:
 	case q == nil && b.topics[key(address)] != nil:
-		err = refusal(condNotAllowed, "Messages cannot be received from topic '%s': receive from a subscription.", address)
+		err = amqp.Errorf(amqp.CondNotAllowed, "Messages cannot be received from topic '%s': receive from a subscription.", address)
 	case q == nil:
 		err = b.unknown(address)
 	case !q.settings.receives():
 		err = q.disabled()
-	case q.groups != nil && !p.sessions.present:
-		err = refusal(condNotAllowed, "It is not possible for the entity '%s', which requires sessions, to create a receiver without one.", q.path)
-	case q.groups == nil && p.sessions.present:
-		err = refusal(condNotAllowed, "The entity '%s' does not have sessions.", q.path)
+	case q.groups != nil && filter == nil:
+		err = amqp.Errorf(amqp.CondNotAllowed, "It is not possible for the entity '%s', which requires sessions, to create a receiver without one.", q.path)
+	case q.groups == nil && filter != nil:
+		err = amqp.Errorf(amqp.CondNotAllowed, "The entity '%s' does not have sessions.", q.path)
 	}
 	if err != nil {
 		l.detach(err)
@@ -134,29 +150,28 @@ func (s *session) attachReceiver(l *outlink, p attachFrame) {
 	l.bind(&q.entity)
 	q.touch()
 	if q.groups != nil {
-		q.attachToGroup(l, p)
+		q.attachToGroup(l, p, filter)
 		return
 	}
 	q.consumers = append(q.consumers, l)
-	l.attached(p.answer())
+	l.attached(answerTo(&p))
 }
 
 // attachToGroup gives the link the session it asks for, or the next that has
 // messages, now or when there is one.
-func (q *queue) attachToGroup(l *outlink, p attachFrame) {
+func (q *queue) attachToGroup(l *outlink, p amqp.Attach, filter *sessionFilter) {
 	give := func(g *group) {
 		g.hold(l)
 		q.consumers = append(q.consumers, l)
-		answer := p.answer()
-		answer.sessions = p.sessions
-		answer.sessions.id = g.id
-		answer.properties = append(answer.properties, pair{symbol(nameSessionLockedTill), ticks(g.lockedUntil)})
+		answer := answerTo(&p)
+		answer.Source.Filter = filter.answer(g.id)
+		answer.Properties = append(answer.Properties, amqp.Symbol(nameSessionLockedTill), ticks(g.lockedUntil))
 		l.attached(answer)
 	}
-	if !p.sessions.any {
-		g := q.groupOf(p.sessions.id)
+	if !filter.any {
+		g := q.groupOf(filter.id)
 		if g.holder != nil {
-			l.detach(refusal(condSessionLocked, "The requested session '%s' cannot be accepted. It may be locked by another receiver.", g.id))
+			l.detach(amqp.Errorf(condSessionLocked, "The requested session '%s' cannot be accepted. It may be locked by another receiver.", g.id))
 			return
 		}
 		give(g)
@@ -164,7 +179,7 @@ func (q *queue) attachToGroup(l *outlink, p attachFrame) {
 	}
 	a := &acceptor{q: q, give: give, fails: l.detach}
 	wait := time.Minute
-	if ms, ok := integer(p.properties.get(nameTimeout)); ok {
+	if ms, ok := amqp.Int(p.Properties.Get(nameTimeout)); ok {
 		wait = time.Duration(ms) * time.Millisecond
 	}
 	q.acceptors = append(q.acceptors, a)
@@ -173,16 +188,48 @@ func (q *queue) attachToGroup(l *outlink, p attachFrame) {
 	q.pump()
 }
 
+// sessionFilter is the filter of a source that requests a session.
+type sessionFilter struct {
+	plain bool // not a described value: the SDKs want back the form they sent
+	any   bool // the next session that has messages
+	id    string
+}
+
+// sessionFilterOf returns nil if the client requests no session.
+func sessionFilterOf(p *amqp.Attach) *sessionFilter {
+	if p.Source == nil {
+		return nil
+	}
+	for name, v := range p.Source.Filter.All() {
+		if amqp.Text(name) == nameSessionFilter {
+			d, described := v.(amqp.Described)
+			if described {
+				v = d.Value
+			}
+			return &sessionFilter{plain: !described, any: v == nil, id: amqp.Text(v)}
+		}
+	}
+	return nil
+}
+
+// answer returns the filter that names the session that was accepted.
+func (s *sessionFilter) answer(id string) amqp.Map {
+	if s.plain {
+		return amqp.Map{amqp.Symbol(nameSessionFilter), id}
+	}
+	return amqp.Map{amqp.Symbol(nameSessionFilter), amqp.Described{Descriptor: codeSessionFilter, Value: id}}
+}
+
 // ticks is how .NET counts time: in units of 100 ns since year 1.
 func ticks(t time.Time) int64 { return t.Unix()*1e7 + int64(t.Nanosecond())/100 + 621355968000000000 }
 
 // attachRequests attaches one of the two links of a request-response pair.
-func (s *session) attachRequests(l *endpoint, address string) *amqpError {
+func (s *session) attachRequests(l *endpoint, address string) *amqp.Error {
 	b := s.c.b
 	if address == addressCBS {
 		for _, o := range s.c.cbs {
 			if (o.in == nil) == (l.in == nil) {
-				return refusal(condNotAllowed, "Only one link to $cbs is allowed per connection.")
+				return amqp.Errorf(amqp.CondNotAllowed, "Only one link to $cbs is allowed per connection.")
 			}
 		}
 		s.c.cbs = append(s.c.cbs, l)
@@ -212,21 +259,9 @@ func (s *session) attachRequests(l *endpoint, address string) *amqpError {
 }
 
 // admit checks the connection's claims, and whether a fault refuses the link.
-func (s *session) admit(address string) *amqpError {
+func (s *session) admit(address string) *amqp.Error {
 	if !s.c.claims(address) {
-		return refusal(condUnauthorized, "Unauthorized access: no token was put for '%s'.", address)
+		return amqp.Errorf(amqp.CondUnauthorized, "Unauthorized access: no token was put for '%s'.", address)
 	}
 	return s.c.b.judge(onAttach, strings.TrimSuffix(key(address), suffixManagement)).refuse
-}
-
-func (b *Broker) unknown(address string) *amqpError {
-	return refusal(condNotFound, "The messaging entity '%s' could not be found.", address)
-}
-
-func (e *entity) full() *amqpError {
-	return refusal(condResourceLimit, "The maximum entity size has been reached or exceeded for '%s'.", e.path)
-}
-
-func (e *entity) disabled() *amqpError {
-	return refusal(condEntityDisabled, "The messaging entity '%s' is disabled.", e.path)
 }

@@ -2,6 +2,8 @@ package devbus
 
 import (
 	"strings"
+
+	"kennel/internal/dev/devbus/amqp"
 )
 
 // $cbs is where clients put tokens: claims to entities, per connection. Any
@@ -14,10 +16,10 @@ func (c *conn) takeClaim(l *inlink, d incoming) {
 	l.answer(d, accepted)
 	r, err := parseRequest(d.payload)
 	if err != nil {
-		l.detach(refusal(condDecodeError, "%v", err))
+		l.detach(amqp.Errorf(amqp.CondDecodeError, "%v", err))
 		return
 	}
-	path := audience(text(r.properties.get("name")))
+	path := audience(amqp.Text(r.properties.Get("name")))
 	if f := c.b.pick(CBS, strings.TrimSuffix(path, suffixManagement)); f != nil {
 		c.reply(r, response{status: int32(f.status()), description: "injected by a fault"})
 		return

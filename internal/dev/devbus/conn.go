@@ -7,6 +7,8 @@ import (
 	"net"
 	"slices"
 	"time"
+
+	"kennel/internal/dev/devbus/amqp"
 )
 
 // conn is a client's connection. Its goroutines move bytes; all else happens
@@ -55,7 +57,7 @@ func (b *Broker) serve(ctx context.Context, nc net.Conn) {
 	err = c.read()
 
 	b.mu.Lock()
-	broken, ok := errors.AsType[*amqpError](err)
+	broken, ok := errors.AsType[*amqp.Error](err)
 	switch {
 	case errors.Is(err, errNotAMQP):
 		c.forget()
@@ -82,7 +84,7 @@ func (b *Broker) join(nc net.Conn) (*conn, error) {
 		return nil, net.ErrClosed
 	}
 	c := &conn{
-		b: b, w: newWire(nc), peerMax: minMaxFrame, every: longestBeat,
+		b: b, w: newWire(nc), peerMax: amqp.MinMaxFrame, every: longestBeat,
 		sessions: map[uint16]*session{}, claimed: map[string]bool{},
 	}
 	if b.pick(BlackHole, "") != nil {
@@ -96,16 +98,16 @@ func (b *Broker) join(nc net.Conn) (*conn, error) {
 
 // read handles what the client sends until one of the two has had enough.
 func (c *conn) read() error {
-	r := newFrameReader(c.w)
+	r := amqp.NewReader(c.w)
 	if err := c.negotiate(r); err != nil {
 		return err
 	}
 	for {
-		f, err := r.next()
+		f, err := r.Next()
 		if err != nil {
 			return err
 		}
-		if f.code == 0 {
+		if f.Code == 0 {
 			continue // a sign of life
 		}
 		c.b.mu.Lock()
@@ -121,99 +123,103 @@ func (c *conn) read() error {
 
 var errNotAMQP = errors.New("the client does not speak AMQP 1.0")
 
+// mechanisms are those of the SDKs: ANONYMOUS, and MSSBCBS for .NET. All of
+// them succeed; tokens follow by $cbs.
+var mechanisms = amqp.SASLMechanisms{"MSSBCBS", "ANONYMOUS", "EXTERNAL"}
+
 // negotiate agrees on AMQP 1.0, after SASL if the client wants that.
-func (c *conn) negotiate(r *frameReader) error {
+func (c *conn) negotiate(r *amqp.Reader) error {
 	for {
-		header, err := r.header()
+		header, err := r.Header()
 		if err != nil {
 			return err
 		}
-		if header != headerSASL {
-			c.w.send(func(b []byte) []byte { return append(b, headerAMQP[:]...) })
-			if header != headerAMQP {
+		if header != amqp.HeaderSASL {
+			c.w.send(func(b []byte) []byte { return append(b, amqp.HeaderAMQP...) })
+			if header != amqp.HeaderAMQP {
 				return errNotAMQP // it has been told what would be
 			}
 			return nil
 		}
 		c.w.send(func(b []byte) []byte {
-			return appendFrame(append(b, headerSASL[:]...), frameSASL, 0, saslMechanisms{}, nil)
+			return amqp.AppendFrame(append(b, amqp.HeaderSASL...), amqp.KindSASL, 0, mechanisms, nil)
 		})
-		f, err := r.next()
+		f, err := r.Next()
 		if err != nil {
 			return err
 		}
-		if f.code != codeSASLInit {
-			return refusal(condNotAllowed, "expected sasl-init, found performative %#02x", f.code)
+		if f.Code != amqp.CodeSASLInit {
+			return amqp.Errorf(amqp.CondNotAllowed, "expected sasl-init, found performative %#02x", f.Code)
 		}
-		c.w.send(func(b []byte) []byte { return appendFrame(b, frameSASL, 0, saslOutcome{}, nil) })
+		c.w.send(func(b []byte) []byte { return amqp.AppendFrame(b, amqp.KindSASL, 0, amqp.SASLOutcome{}, nil) })
 	}
 }
 
 // handle does what a frame says. An error ends the connection.
-func (c *conn) handle(f *frame) error {
-	if f.kind != frameAMQP || !c.opened && f.code != codeOpen {
-		return refusal(condNotAllowed, "performative %#02x has no place here", f.code)
+func (c *conn) handle(f *amqp.Frame) error {
+	if f.Kind != amqp.KindAMQP || !c.opened && f.Code != amqp.CodeOpen {
+		return amqp.Errorf(amqp.CondNotAllowed, "performative %#02x has no place here", f.Code)
 	}
-	switch f.code {
-	case codeOpen:
+	switch f.Code {
+	case amqp.CodeOpen:
 		return c.open(f)
-	case codeBegin:
+	case amqp.CodeBegin:
 		return c.begin(f)
-	case codeEnd:
-		c.endSession(f.channel)
+	case amqp.CodeEnd:
+		c.endSession(f.Channel)
 		return nil
-	case codeClose:
+	case amqp.CodeClose:
 		c.close(nil)
 		return nil
 	}
-	s, known := c.sessions[f.channel]
+	s, known := c.sessions[f.Channel]
 	if !known {
-		return refusal(condNotAllowed, "performative %#02x came on channel %d, which has no session", f.code, f.channel)
+		return amqp.Errorf(amqp.CondNotAllowed, "performative %#02x came on channel %d, which has no session", f.Code, f.Channel)
 	}
 	if s == nil {
 		return nil // sent before the client heard of the end
 	}
-	if err, ok := errors.AsType[*amqpError](s.handle(f)); ok && !c.gone {
+	if err, ok := errors.AsType[*amqp.Error](s.handle(f)); ok && !c.gone {
 		c.b.log.Warn("a client broke the protocol", "error", err)
 		s.end()
-		c.sessions[f.channel] = nil
-		send(s, endFrame{err})
+		c.sessions[f.Channel] = nil
+		send(s, amqp.End{Err: err})
 	}
 	return nil
 }
 
-func (c *conn) open(f *frame) error {
-	var p openFrame
-	if err := readBody(f, &p, "open"); err != nil {
+func (c *conn) open(f *amqp.Frame) error {
+	var p amqp.Open
+	if err := f.Read(&p); err != nil {
 		return err
 	}
 	if c.opened {
-		return refusal(condNotAllowed, "open came twice")
+		return amqp.Errorf(amqp.CondNotAllowed, "open came twice")
 	}
 	c.opened = true
-	c.peerMax = maxFrame
-	if p.maxFrame != 0 {
-		c.peerMax = int(min(max(p.maxFrame, minMaxFrame), maxFrame))
+	c.peerMax = amqp.MaxFrame
+	if p.MaxFrame != 0 {
+		c.peerMax = int(min(max(p.MaxFrame, amqp.MinMaxFrame), amqp.MaxFrame))
 	}
-	if p.idle > 0 {
-		c.every = min(longestBeat, max(p.idle/2, time.Millisecond))
+	if p.Idle > 0 {
+		c.every = min(longestBeat, max(p.Idle/2, time.Millisecond))
 	}
-	c.send(openFrame{container: c.b.namespace, maxFrame: maxFrame, channelMax: 4999, idle: announcedIdle})
+	c.send(amqp.Open{Container: c.b.namespace, MaxFrame: amqp.MaxFrame, ChannelMax: 4999, Idle: announcedIdle})
 	c.beat()
 	return nil
 }
 
-func (c *conn) begin(f *frame) error {
-	var p beginFrame
-	if err := readBody(f, &p, "begin"); err != nil {
+func (c *conn) begin(f *amqp.Frame) error {
+	var p amqp.Begin
+	if err := f.Read(&p); err != nil {
 		return err
 	}
-	if _, taken := c.sessions[f.channel]; taken {
-		return refusal(condNotAllowed, "begin came on channel %d, which has a session", f.channel)
+	if _, taken := c.sessions[f.Channel]; taken {
+		return amqp.Errorf(amqp.CondNotAllowed, "begin came on channel %d, which has a session", f.Channel)
 	}
-	s := newSession(c, f.channel, &p)
-	c.sessions[f.channel] = s
-	send(s, beginFrame{remoteChannel: f.channel, incomingWindow: broad, outgoingWindow: broad, handleMax: 4999})
+	s := newSession(c, f.Channel, &p)
+	c.sessions[f.Channel] = s
+	send(s, amqp.Begin{RemoteChannel: &f.Channel, IncomingWindow: broad, OutgoingWindow: broad, HandleMax: 4999})
 	return nil
 }
 
@@ -225,18 +231,18 @@ func (c *conn) endSession(channel uint16) {
 	delete(c.sessions, channel)
 	if s != nil {
 		s.end()
-		send(s, endFrame{})
+		send(s, amqp.End{})
 	}
 }
 
-func (c *conn) send(p body) {
-	c.w.send(func(b []byte) []byte { return appendFrame(b, frameAMQP, 0, p, nil) })
+func (c *conn) send(p amqp.Performative) {
+	c.w.send(func(b []byte) []byte { return amqp.AppendFrame(b, amqp.KindAMQP, 0, p, nil) })
 }
 
 // close ends the connection politely.
-func (c *conn) close(err *amqpError) {
+func (c *conn) close(err *amqp.Error) {
 	c.forget()
-	c.send(closeFrame{err})
+	c.send(amqp.Close{Err: err})
 	c.w.finish()
 }
 
@@ -264,7 +270,7 @@ func (c *conn) forget() {
 // beat shows a sign of life, now and then.
 func (c *conn) beat() {
 	if c.b.pick(DropHeartbeats, "") == nil {
-		c.w.send(func(b []byte) []byte { return append(b, emptyFrame...) })
+		c.w.send(amqp.AppendHeartbeat)
 	}
 	c.b.alarms.set(&c.beats, time.Now().Add(c.every), ringFunc(c.beat))
 }

@@ -32,8 +32,8 @@
 //
 // # How it is built
 //
-// From the bottom up: decode.go and encode.go know AMQP's types, frame.go and
-// performative.go its frames, message.go its messages. A connection (wire.go,
+// From the bottom up: package amqp is the codec, message.go knows Service Bus's
+// messages. A connection (wire.go,
 // conn.go) carries sessions (session.go), which carry links: inlink.go for
 // those on which the client sends, outlink.go for those on which it receives,
 // attach.go for how they come to be. Links end in entities: queue.go, lock.go,

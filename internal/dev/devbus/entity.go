@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"kennel/internal/dev/devbus/amqp"
 )
 
 // What the functions that create, find and delete entities answer.
@@ -224,7 +226,7 @@ func (e *entity) depart() {
 	e.gone = true
 	e.b.alarms.cancel(&e.idle)
 	for _, l := range slices.Clone(e.links) {
-		l.detach(refusal(condNotFound, "The messaging entity '%s' has been deleted.", e.path))
+		l.detach(amqp.Errorf(amqp.CondNotFound, "The messaging entity '%s' has been deleted.", e.path))
 	}
 }
 

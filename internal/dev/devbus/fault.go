@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"kennel/internal/dev/devbus/amqp"
 )
 
 // Fault is something that is to go wrong, from Fail until Heal.
@@ -84,7 +86,7 @@ func (b *Broker) Fail(f Fault) {
 		return
 	case Detach:
 		for _, l := range b.attached(f.Entity) {
-			l.detach(f.refusal())
+			l.detach(f.error())
 		}
 	}
 	if f.On == 0 {
@@ -119,10 +121,10 @@ func (b *Broker) attached(path string) []*endpoint {
 	return links
 }
 
-func (f *Fault) refusal() *amqpError {
-	e := &amqpError{f.Condition, f.Description}
+func (f *Fault) error() *amqp.Error {
+	e := &amqp.Error{Condition: f.Condition, Description: f.Description}
 	if e.Condition == "" {
-		e.Condition = condInternal
+		e.Condition = amqp.CondInternal
 	}
 	if e.Description == "" {
 		e.Description = "injected by a fault"
@@ -177,12 +179,12 @@ func (b *Broker) skew() time.Duration {
 // verdict is what faults make of an operation. The zero verdict is to do it
 // and to answer.
 type verdict struct {
-	skip    bool       // do not do it
-	refuse  *amqpError // answer with that error
-	release bool       // answer that the message was released
-	silent  bool       // do not answer
-	hangUp  bool       // end the connection instead of answering
-	detach  *amqpError // end the link instead of answering
+	skip    bool        // do not do it
+	refuse  *amqp.Error // answer with that error
+	release bool        // answer that the message was released
+	silent  bool        // do not answer
+	hangUp  bool        // end the connection instead of answering
+	detach  *amqp.Error // end the link instead of answering
 	delay   time.Duration
 }
 
@@ -203,11 +205,11 @@ func (b *Broker) judge(op Op, path string) verdict {
 func (f *Fault) verdict(op Op) (v verdict, fits bool) {
 	switch f.Kind {
 	case RefuseAttach:
-		return verdict{refuse: f.refusal()}, op == onAttach
+		return verdict{refuse: f.error()}, op == onAttach
 	case Full:
-		return verdict{skip: true, refuse: refusal(condResourceLimit, "The maximum entity size has been reached or exceeded.")}, op == OnSend
+		return verdict{skip: true, refuse: amqp.Errorf(amqp.CondResourceLimit, "The maximum entity size has been reached or exceeded.")}, op == OnSend
 	case Detach:
-		return verdict{skip: true, detach: f.refusal()}, f.On&op != 0 || op == onReceive
+		return verdict{skip: true, detach: f.error()}, f.On&op != 0 || op == onReceive
 	case CloseBefore:
 		v = verdict{skip: true, hangUp: true}
 	case CloseAfter:
@@ -219,7 +221,7 @@ func (f *Fault) verdict(op Op) (v verdict, fits bool) {
 	case Slow:
 		v = verdict{delay: f.Delay}
 	case Reject:
-		v = verdict{skip: true, refuse: f.refusal()}
+		v = verdict{skip: true, refuse: f.error()}
 	case Release:
 		v = verdict{skip: true, release: true}
 	default:

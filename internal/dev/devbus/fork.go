@@ -15,7 +15,7 @@ const firstWords = 10 * time.Second
 // speak AMQP, and all others. So one address serves a bus and its
 // administration, as that of a namespace does. Closing either branch closes
 // the listener.
-func fork(l net.Listener) (amqp, other net.Listener) {
+func fork(l net.Listener) (messages, other net.Listener) {
 	gone := make(chan struct{})
 	hang := sync.OnceFunc(func() {
 		l.Close()
@@ -45,7 +45,7 @@ func fork(l net.Listener) (amqp, other net.Listener) {
 }
 
 // handOn reads how a connection begins, and gives it to its branch.
-func handOn(conn net.Conn, amqp, other *branch) {
+func handOn(conn net.Conn, messages, other *branch) {
 	conn.SetReadDeadline(time.Now().Add(firstWords))
 	reader := bufio.NewReader(conn)
 	heard := make(chan struct{})
@@ -61,7 +61,7 @@ func handOn(conn net.Conn, amqp, other *branch) {
 	conn.SetReadDeadline(time.Time{})
 	to := other
 	if string(begin) == "AMQP" {
-		to = amqp
+		to = messages
 	}
 	if err != nil {
 		conn.Close()

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"kennel/internal/dev/devbus/amqp"
 )
 
 // Service Bus sessions: messages with the same session id form a group that
@@ -40,14 +42,14 @@ type acceptor struct {
 
 	q     *queue
 	give  func(*group)
-	fails func(*amqpError)
+	fails func(*amqp.Error)
 }
 
 func (a *acceptor) ring() {
-	a.refuse(refusal(condTimeout, "The operation did not complete within the allotted timeout: no session has messages."))
+	a.refuse(amqp.Errorf(condTimeout, "The operation did not complete within the allotted timeout: no session has messages."))
 }
 
-func (a *acceptor) refuse(err *amqpError) {
+func (a *acceptor) refuse(err *amqp.Error) {
 	a.withdraw()
 	a.fails(err)
 }
@@ -91,7 +93,7 @@ func (g *group) out() []*message {
 func (g *group) ring() {
 	l := g.holder
 	g.release(true)
-	l.detach(refusal(condSessionLockLost, "The session lock has expired on the session '%s'. Accept the session again.", g.id))
+	l.detach(amqp.Errorf(condSessionLockLost, "The session lock has expired on the session '%s'. Accept the session again.", g.id))
 	g.q.pump()
 }
 
@@ -139,10 +141,10 @@ func (q *queue) nextGroup() *group {
 }
 
 // held returns a group whose lock somebody holds.
-func (q *queue) held(id string) (*group, *amqpError) {
+func (q *queue) held(id string) (*group, *amqp.Error) {
 	g := q.groups[id]
 	if g == nil || g.holder == nil {
-		return nil, refusal(condSessionLockLost, "The lock of session '%s' is not held.", id)
+		return nil, amqp.Errorf(condSessionLockLost, "The lock of session '%s' is not held.", id)
 	}
 	return g, nil
 }

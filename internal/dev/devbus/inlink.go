@@ -1,5 +1,7 @@
 package devbus
 
+import "kennel/internal/dev/devbus/amqp"
+
 // inlink is a link on which the client sends: messages to an entity, or
 // requests.
 type inlink struct {
@@ -28,29 +30,29 @@ func (l *inlink) grant() {
 		return
 	}
 	l.credit = fullCredit
-	l.s.sendFlow(flowFrame{hasHandle: true, handle: l.handle, deliveryCount: l.count, credit: l.credit})
+	l.s.sendFlow(amqp.Flow{HasHandle: true, Handle: l.handle, DeliveryCount: l.count, Credit: l.credit})
 }
 
-func (l *inlink) transfer(t transferFrame, payload []byte) {
+func (l *inlink) transfer(t amqp.Transfer, payload []byte) {
 	d := l.partial
 	l.partial = nil
 	if d == nil {
-		if !t.hasID {
-			l.detach(refusal(condNotAllowed, "the first transfer of a delivery has no delivery-id"))
+		if !t.HasID {
+			l.detach(amqp.Errorf(amqp.CondNotAllowed, "the first transfer of a delivery has no delivery-id"))
 			return
 		}
-		d = &incoming{id: t.deliveryID, format: t.format}
+		d = &incoming{id: t.DeliveryID, format: t.Format}
 	}
-	if t.aborted {
+	if t.Aborted {
 		return
 	}
 	if len(d.payload)+len(payload) > maxMessage {
-		l.detach(refusal(condMessageSize, "The received message exceeds the limit of %d bytes on the link.", maxMessage))
+		l.detach(amqp.Errorf(amqp.CondMessageSize, "The received message exceeds the limit of %d bytes on the link.", maxMessage))
 		return
 	}
-	d.settled = d.settled || t.settled
+	d.settled = d.settled || t.Settled
 	d.payload = append(d.payload, payload...)
-	if t.more {
+	if t.More {
 		l.partial = d
 		return
 	}
@@ -62,17 +64,22 @@ func (l *inlink) transfer(t transferFrame, payload []byte) {
 	}
 }
 
-// answer says what became of a message.
-func (l *inlink) answer(d incoming, o outcome) {
+var (
+	accepted = amqp.Outcome{Code: amqp.CodeAccepted}
+	released = amqp.Outcome{Code: amqp.CodeReleased}
+)
+
+// answer reports what became of a message.
+func (l *inlink) answer(d incoming, o amqp.Outcome) {
 	if !d.settled {
-		send(l.s, dispositionFrame{receives: true, first: d.id, last: d.id, settled: true, state: o})
+		send(l.s, amqp.Disposition{Receiver: true, First: d.id, Last: d.id, Settled: true, State: o})
 	}
 }
 
 // destination is an entity that can be sent to.
 type destination interface {
 	// accept takes in all messages or none, and returns their numbers.
-	accept([]*content) ([]int64, *amqpError)
+	accept([]*content) ([]int64, *amqp.Error)
 }
 
 // sendTo has the link's messages go to an entity.
@@ -83,18 +90,18 @@ func (l *inlink) sendTo(to destination) {
 		o := accepted
 		switch {
 		case v.refuse != nil:
-			o = rejected(v.refuse)
+			o = amqp.Rejected(v.refuse)
 		case v.release:
 			o = released
 		case !v.skip:
 			batch, err := parseTransfer(d.format, d.payload)
 			if err != nil {
-				o = rejected(refusal(condDecodeError, "%v", err))
+				o = amqp.Rejected(amqp.Errorf(amqp.CondDecodeError, "%v", err))
 			} else if _, err := to.accept(batch); err != nil {
-				o = rejected(err)
+				o = amqp.Rejected(err)
 			}
 		}
-		if o.code == codeRejected {
+		if o.Code == amqp.CodeRejected {
 			b.stats.Rejected++
 		}
 		l.conclude(v, func() { l.answer(d, o) })

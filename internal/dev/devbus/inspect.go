@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"kennel/internal/dev/devbus/amqp"
 )
 
 // This file is how a test, or a curious developer, looks into the broker
@@ -154,20 +156,20 @@ func (m *message) show() Message {
 		Deferred:       m.state == stateDeferred,
 		Scheduled:      m.state == stateScheduled,
 	}
-	if u, ok := c.id.(uuid); ok {
+	if u, ok := c.id.(amqp.UUID); ok {
 		shown.MessageID = [16]byte(u)
 	}
 	// parseMessage has checked both sections.
 	if c.app != nil {
-		_, value, _ := descriptor(c.app)
-		eachPair(value, func(key string, value []byte) error {
-			shown.Properties[key], _, _ = decode(value)
+		_, value, _ := amqp.DecodeDescriptor(c.app)
+		amqp.Pairs(value, func(key string, value []byte) error {
+			shown.Properties[key], _, _ = amqp.Decode(value)
 			return nil
 		})
 	}
-	sections(c.body, func(code uint64, value, _ []byte) error {
-		if code == sectionData && shown.Body == nil {
-			shown.Body, _ = binaryOf(value)
+	amqp.Sections(c.body, func(code uint64, value, _ []byte) error {
+		if code == amqp.SectionData && shown.Body == nil {
+			shown.Body, _ = amqp.DecodeBinary(value)
 			shown.Body = slices.Clone(shown.Body)
 		}
 		return nil

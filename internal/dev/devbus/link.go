@@ -2,6 +2,8 @@ package devbus
 
 import (
 	"slices"
+
+	"kennel/internal/dev/devbus/amqp"
 )
 
 // endpoint is the broker's end of a link: what links of both directions have
@@ -15,24 +17,28 @@ type endpoint struct {
 
 	entity  *entity      // nil for links to $cbs and $management
 	leave   func()       // undoes what attaching did
-	pending *attachFrame // the client's, if it was not answered yet
+	pending *amqp.Attach // the client's, if it was not answered yet
 	ended   bool         // nothing is sent on it any more
 }
 
 // detach ends the link, with an error unless the client wanted it so. The
 // client's own detach is still to come, or was the reason.
-func (l *endpoint) detach(err *amqpError) {
+func (l *endpoint) detach(err *amqp.Error) {
 	if l.ended {
 		return
 	}
 	if l.pending != nil {
 		// A link must be attached to be detached, if only to nothing.
-		refused := l.pending.answer()
-		refused.refused = true
+		refused := answerTo(l.pending)
+		if refused.Receiver {
+			refused.Target = nil
+		} else {
+			refused.Source = nil
+		}
 		send(l.s, refused)
 	}
 	l.end()
-	send(l.s, detachFrame{l.handle, err})
+	send(l.s, amqp.Detach{Handle: l.handle, Err: err})
 }
 
 // end forgets the link without a word to the client. Messages that are out on

@@ -2,6 +2,8 @@ package devbus
 
 import (
 	"time"
+
+	"kennel/internal/dev/devbus/amqp"
 )
 
 // This file is about messages that are out with a receiver: each is locked
@@ -50,33 +52,37 @@ func (q *queue) unlock(m *message, failed bool) {
 	}
 }
 
-var errLockLost = refusal(condLockLost, "The lock supplied is invalid. Either the lock expired, or the message has already been removed from the queue.")
+var errLockLost = amqp.Errorf(condLockLost, "The lock supplied is invalid. Either the lock expired, or the message has already been removed from the queue.")
 
 // settle does with a locked message what its receiver says. The caller pumps.
-func (q *queue) settle(token uuid, o outcome) *amqpError {
+func (q *queue) settle(token amqp.UUID, o amqp.Outcome) *amqp.Error {
 	m := q.locked[token]
 	if m == nil {
 		return errLockLost
 	}
 	q.touch()
-	switch o.code {
-	case codeAccepted:
+	switch o.Code {
+	case amqp.CodeAccepted:
 		q.b.stats.Completed++
 		q.remove(m)
-	case codeRejected:
-		q.deadLetterWith(m, o.properties)
-	case codeReleased:
+	case amqp.CodeRejected:
+		var set []property
+		if o.Err != nil {
+			set = properties(o.Err.Info)
+		}
+		q.deadLetterWith(m, set)
+	case amqp.CodeReleased:
 		q.unlock(m, false) // its receiver never looked at it
-	case codeModified:
-		q.change(m, o.properties)
-		if o.undeliverableHere {
+	case amqp.CodeModified:
+		q.change(m, properties(o.Annotations))
+		if o.UndeliverableHere {
 			q.putAside(m)
 		} else {
 			q.b.stats.Abandoned++
-			q.unlock(m, true)
+			q.unlock(m, true) // an abandoned message counts, whatever delivery-failed says
 		}
 	default:
-		return refusal(condNotImplemented, "outcome %#02x is not understood", o.code)
+		return amqp.Errorf(amqp.CondNotImplemented, "outcome %#02x is not supported", o.Code)
 	}
 	return nil
 }
@@ -89,13 +95,13 @@ func (q *queue) change(m *message, set []property) {
 }
 
 // renew extends a message's lock and returns its new end.
-func (q *queue) renew(token uuid) (time.Time, *amqpError) {
+func (q *queue) renew(token amqp.UUID) (time.Time, *amqp.Error) {
 	m := q.locked[token]
 	if m == nil {
 		return time.Time{}, errLockLost
 	}
 	if m.group != nil {
-		return time.Time{}, refusal(condNotAllowed, "A message of a session has no lock of its own: renew the session's.")
+		return time.Time{}, amqp.Errorf(amqp.CondNotAllowed, "A message of a session has no lock of its own: renew the session's.")
 	}
 	q.touch()
 	q.extend(m)

@@ -2,6 +2,8 @@ package devbus
 
 import (
 	"slices"
+
+	"kennel/internal/dev/devbus/amqp"
 )
 
 // Each entity has a $management, which answers requests: a message with an
@@ -12,7 +14,7 @@ import (
 type request struct {
 	id         any
 	replyTo    string
-	properties mapping
+	properties amqp.Map
 	body       any
 }
 
@@ -26,23 +28,21 @@ type response struct {
 
 func parseRequest(b []byte) (*request, error) {
 	r := &request{}
-	err := sections(b, func(code uint64, value, _ []byte) error {
+	err := amqp.Sections(b, func(code uint64, value, _ []byte) error {
 		switch code {
-		case sectionProperties:
-			f, _, err := readFields(value)
+		case amqp.SectionProperties:
+			f, _, err := amqp.ReadFields(value)
 			if err != nil {
 				return err
 			}
-			r.id = f.value()
-			for range 3 { // user-id, to, subject
-				f.next()
-			}
-			r.replyTo = f.text()
-			return f.err
-		case sectionApplication, sectionValue:
-			v, _, err := decode(value)
-			if code == sectionApplication {
-				r.properties, _ = v.(mapping)
+			r.id = f.Value()
+			f.Skip(3) // user-id, to, subject
+			r.replyTo = f.Text()
+			return f.Err()
+		case amqp.SectionApplication, amqp.SectionValue:
+			v, _, err := amqp.Decode(value)
+			if code == amqp.SectionApplication {
+				r.properties, _ = v.(amqp.Map)
 			} else {
 				r.body = v
 			}
@@ -53,40 +53,38 @@ func parseRequest(b []byte) (*request, error) {
 	return r, err
 }
 
-func (r *request) operation() string { return text(r.properties.get("operation")) }
+func (r *request) operation() string { return amqp.Text(r.properties.Get("operation")) }
 
 // argument is a value of the request's map, or nil.
 func (r *request) argument(name string) any {
-	m, _ := r.body.(mapping)
-	return m.get(name)
+	m, _ := r.body.(amqp.Map)
+	return m.Get(name)
 }
 
 func (r *response) encode(id any) []byte {
 	if r.status == 0 {
 		r.status, r.description = 200, "OK"
 	}
-	p := open(appendDescriptor(nil, sectionProperties), ctorList32)
-	for range 5 { // message-id … reply-to
-		p.null()
-	}
-	p.value(id) // correlation-id
-	a := open(appendDescriptor(p.close(), sectionApplication), ctorMap32)
+	p := amqp.OpenList(nil, amqp.SectionProperties)
+	p.Nulls(5)  // message-id … reply-to
+	p.Value(id) // correlation-id
+	a := amqp.OpenMap(p.Close(), amqp.SectionApplication)
 	// Both spellings are in use: one by $cbs, the other by $management.
 	for _, name := range []string{"status-code", "statusCode"} {
-		a.string(name)
-		a.int(r.status)
+		a.String(name)
+		a.Int(r.status)
 	}
 	for _, name := range []string{"status-description", "statusDescription"} {
-		a.string(name)
-		a.string(r.description)
+		a.String(name)
+		a.String(r.description)
 	}
 	if r.condition != "" {
 		for _, name := range []string{"error-condition", "errorCondition"} {
-			a.string(name)
-			a.symbol(r.condition)
+			a.String(name)
+			a.Symbol(r.condition)
 		}
 	}
-	return appendValue(appendDescriptor(a.close(), sectionValue), r.body)
+	return amqp.AppendValue(amqp.AppendDescriptor(a.Close(), amqp.SectionValue), r.body)
 }
 
 // listen has replies to the link's address, or name, go out on it.
@@ -117,7 +115,7 @@ func (c *conn) takeRequest(l *inlink, path string, d incoming) {
 	l.answer(d, accepted)
 	r, err := parseRequest(d.payload)
 	if err != nil {
-		l.detach(refusal(condDecodeError, "%v", err))
+		l.detach(amqp.Errorf(amqp.CondDecodeError, "%v", err))
 		return
 	}
 	c.b.stats.Requests++
@@ -127,7 +125,7 @@ func (c *conn) takeRequest(l *inlink, path string, d incoming) {
 	case v.refuse != nil:
 		answer = failed(v.refuse)
 	case v.release:
-		answer = failed(refusal(condServerBusy, "released by a fault"))
+		answer = failed(amqp.Errorf(condServerBusy, "released by a fault"))
 	case !v.skip:
 		answer = c.b.operate(path, r)
 	}
@@ -135,20 +133,20 @@ func (c *conn) takeRequest(l *inlink, path string, d incoming) {
 }
 
 // failed is the response for an error.
-func failed(err *amqpError) response {
+func failed(err *amqp.Error) response {
 	status := map[string]int32{
-		condNotFound:        404,
-		condMessageNotFound: 404,
-		condUnauthorized:    401,
-		condLockLost:        410,
-		condSessionLockLost: 410,
-		condTimeout:         408,
-		condServerBusy:      503,
-		condResourceLimit:   403,
-		condNotAllowed:      400,
-		condArgument:        400,
-		condDecodeError:     400,
-		condNotImplemented:  501,
+		amqp.CondNotFound:       404,
+		condMessageNotFound:     404,
+		amqp.CondUnauthorized:   401,
+		condLockLost:            410,
+		condSessionLockLost:     410,
+		condTimeout:             408,
+		condServerBusy:          503,
+		amqp.CondResourceLimit:  403,
+		amqp.CondNotAllowed:     400,
+		condArgument:            400,
+		amqp.CondDecodeError:    400,
+		amqp.CondNotImplemented: 501,
 	}[err.Condition]
 	if status == 0 {
 		status = 500

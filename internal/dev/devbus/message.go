@@ -1,6 +1,7 @@
 package devbus
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"kennel/internal/dev/devbus/amqp"
 )
 
 // This file takes messages apart into sections and puts them together again.
@@ -15,16 +18,6 @@ import (
 // in, so that no type, order or body kind is lost on the way through.
 
 const (
-	sectionHeader      = 0x70
-	sectionDelivery    = 0x71 // delivery-annotations
-	sectionAnnotations = 0x72 // message-annotations
-	sectionProperties  = 0x73
-	sectionApplication = 0x74
-	sectionData        = 0x75
-	sectionSequence    = 0x76
-	sectionValue       = 0x77
-	sectionFooter      = 0x78
-
 	// formatBatch marks a transfer whose data sections are messages.
 	formatBatch = 0x80013700
 
@@ -55,7 +48,7 @@ type content struct {
 	app        []byte // the application-properties section; nil if there is none
 	body       []byte // the body's sections and the footer
 
-	id         any // the message-id: a string, uint64, uuid or []byte
+	id         any // the message-id: a string, uint64, amqp.UUID or []byte
 	session    string
 	hasSession bool
 	scheduled  time.Time // zero: at once
@@ -75,44 +68,21 @@ func (c *content) size() int64 {
 	return int64(size)
 }
 
-// sections calls visit for each section of an encoded message: its code, its
-// value, and the whole section.
-func sections(b []byte, visit func(code uint64, value, whole []byte) error) error {
-	for len(b) > 0 {
-		code, value, err := descriptor(b)
-		if err != nil {
-			return err
-		}
-		rest, err := skip(value)
-		if err != nil {
-			return err
-		}
-		if code < sectionHeader || code > sectionFooter {
-			return fmt.Errorf("no message section has code %#02x", code)
-		}
-		if err := visit(code, value[:len(value)-len(rest)], b[:len(b)-len(rest)]); err != nil {
-			return err
-		}
-		b = rest
-	}
-	return nil
-}
-
 // parseMessage takes one message apart. It keeps b.
 func parseMessage(b []byte) (*content, error) {
 	c := &content{priority: 4}
-	err := sections(b, func(code uint64, value, whole []byte) (err error) {
+	err := amqp.Sections(b, func(code uint64, value, whole []byte) (err error) {
 		switch code {
-		case sectionHeader:
+		case amqp.SectionHeader:
 			return c.readHeader(value)
-		case sectionDelivery: // concerns only the hop it came over
-		case sectionAnnotations:
+		case amqp.SectionDelivery: // concerns only the hop it came over
+		case amqp.SectionAnnotations:
 			return c.readNotes(value)
-		case sectionProperties:
+		case amqp.SectionProperties:
 			c.properties = whole
-		case sectionApplication:
+		case amqp.SectionApplication:
 			c.app = whole
-			return eachPair(value, nil) // so that no receiver chokes on it
+			return amqp.Pairs(value, nil) // so that no receiver chokes on it
 		default:
 			if c.body == nil {
 				c.body = whole[:len(whole):len(whole)] // nearly always the only one
@@ -138,11 +108,11 @@ func parseTransfer(format uint32, b []byte) ([]*content, error) {
 		return []*content{c}, err
 	}
 	var batch []*content
-	err := sections(b, func(code uint64, value, _ []byte) error {
-		if code != sectionData {
+	err := amqp.Sections(b, func(code uint64, value, _ []byte) error {
+		if code != amqp.SectionData {
 			return nil // the envelope repeats what its first message says
 		}
-		message, err := binaryOf(value)
+		message, err := amqp.DecodeBinary(value)
 		if err != nil {
 			return err
 		}
@@ -153,35 +123,23 @@ func parseTransfer(format uint32, b []byte) ([]*content, error) {
 	return batch, err
 }
 
-// binaryOf is the content of an encoded binary.
-func binaryOf(value []byte) ([]byte, error) {
-	ctor, b, _, err := cut(value)
-	if err != nil {
-		return nil, err
-	}
-	if ctor != ctorBinary8 && ctor != ctorBinary32 {
-		return nil, fmt.Errorf("expected a binary, found constructor %#02x", ctor)
-	}
-	return b, nil
-}
-
 func (c *content) readHeader(value []byte) error {
-	f, _, err := readFields(value)
+	f, _, err := amqp.ReadFields(value)
 	if err != nil {
 		return err
 	}
-	c.durable = f.boolean()
-	if p := f.maybeUbyte(); p != nil {
+	c.durable = f.Bool()
+	if p := f.Ubyte(); p != nil {
 		c.priority = *p
 	}
-	c.ttl, _ = f.duration()
-	return f.err // first-acquirer and delivery-count are the broker's to say
+	c.ttl = f.Duration()
+	return f.Err() // first-acquirer and delivery-count are the broker's to say
 }
 
 func (c *content) readNotes(value []byte) error {
-	return eachPair(value, func(key string, value []byte) error {
+	return amqp.Pairs(value, func(key string, value []byte) error {
 		if key == noteScheduled {
-			if v, _, err := decode(value); err == nil {
+			if v, _, err := amqp.Decode(value); err == nil {
 				c.scheduled, _ = v.(time.Time)
 			}
 		}
@@ -190,83 +148,62 @@ func (c *content) readNotes(value []byte) error {
 	})
 }
 
-// eachPair visits the pairs of an encoded map whose keys are texts; other keys
-// are reserved by AMQP and belong to nobody. A nil visit only checks the map.
-func eachPair(m []byte, visit func(key string, value []byte) error) error {
-	ctor, b, _, err := cut(m)
-	if err != nil || ctor == ctorNull {
-		return err
-	}
-	if ctor != ctorMap8 && ctor != ctorMap32 {
-		return fmt.Errorf("expected a map, found constructor %#02x", ctor)
-	}
-	count, b, err := elements(ctor, b)
-	if err != nil {
-		return err
-	}
-	if count%2 != 0 {
-		return errors.New("a map has a key without a value")
-	}
-	f := fields{b: b, left: count}
-	for f.left > 0 && f.err == nil {
-		key, value := f.next(), f.next()
-		if f.err != nil || visit == nil {
-			continue
-		}
-		switch ctor, name, _, _ := cut(key); ctor {
-		case ctorString8, ctorString32, ctorSymbol8, ctorSymbol32:
-			if err := visit(string(name), value); err != nil {
-				return err
-			}
-		}
-	}
-	return f.err
-}
-
-// readProperties finds the message-id and the session, and gives a message
-// without an id one of its own, as the service does.
+// readProperties finds the message-id and the session. A message without an id
+// is given one, as the service does.
 func (c *content) readProperties() error {
-	var f fields
+	var f amqp.Fields
 	if c.properties != nil {
-		_, value, err := descriptor(c.properties)
+		_, value, err := amqp.DecodeDescriptor(c.properties)
 		if err == nil {
-			f, _, err = readFields(value)
+			f, _, err = amqp.ReadFields(value)
 		}
 		if err != nil {
 			return fmt.Errorf("properties: %w", err)
 		}
 	}
 	all := f
-	id := f.value()
-	for range 9 { // user-id … creation-time
-		f.next()
+	id := f.Value()
+	f.Skip(9) // user-id … creation-time
+	group := f.Value()
+	if f.Err() != nil {
+		return fmt.Errorf("properties: %w", f.Err())
 	}
-	if group := f.next(); group[0] != ctorNull {
-		v, _, err := decode(group)
-		s, ok := v.(string)
-		if err != nil || !ok {
-			return errors.New("properties: the group-id is not a string")
-		}
-		c.session, c.hasSession = s, true
-	}
-	if f.err != nil {
-		return fmt.Errorf("properties: %w", f.err)
+	if c.session, c.hasSession = group.(string); group != nil && !c.hasSession {
+		return errors.New("properties: the group-id is not a string")
 	}
 	switch id.(type) {
-	case string, uint64, uuid, []byte:
+	case string, uint64, amqp.UUID, []byte:
 	case nil:
-		id = newUUID().String()
-		w := open(appendDescriptor(nil, sectionProperties), ctorList32)
-		w.value(id)
-		for all.next(); all.left > 0; {
-			w.encoded(all.next())
+		token := newUUID()
+		id = hex.EncodeToString(token[:])
+		w := amqp.OpenList(nil, amqp.SectionProperties)
+		w.Value(id)
+		for all.Skip(1); all.Len() > 0; {
+			w.Encoded(all.Next())
 		}
-		c.properties = w.close()
+		c.properties = w.Close()
 	default:
 		return fmt.Errorf("properties: a message-id cannot be a %T", id)
 	}
 	c.id = id
 	return nil
+}
+
+// property is an application property.
+type property struct {
+	name  string
+	value any
+}
+
+// properties returns those of a map, without keys that are not texts.
+func properties(m amqp.Map) []property {
+	var out []property
+	for key, value := range m.All() {
+		if name := amqp.Text(key); name != "" {
+			out = append(out, property{name, value})
+		}
+	}
+	return out
 }
 
 // with returns c with application properties set.
@@ -278,73 +215,73 @@ func (c *content) with(set []property) *content {
 	for _, p := range set {
 		replaced[p.name] = true
 	}
-	w := open(appendDescriptor(nil, sectionApplication), ctorMap32)
+	w := amqp.OpenMap(nil, amqp.SectionApplication)
 	if c.app != nil {
-		_, value, _ := descriptor(c.app) // parseMessage has seen it
-		eachPair(value, func(key string, value []byte) error {
+		_, value, _ := amqp.DecodeDescriptor(c.app) // parseMessage has checked it
+		amqp.Pairs(value, func(key string, value []byte) error {
 			if !replaced[key] {
-				w.string(key)
-				w.encoded(value)
+				w.String(key)
+				w.Encoded(value)
 			}
 			return nil
 		})
 	}
 	for i, p := range set {
 		if !slices.ContainsFunc(set[i+1:], func(o property) bool { return o.name == p.name }) {
-			w.string(p.name)
-			w.value(p.value)
+			w.String(p.name)
+			w.Value(p.value)
 		}
 	}
 	changed := *c
-	changed.app = w.close()
+	changed.app = w.Close()
 	return &changed
 }
 
 // render appends m as it goes to a client. The token is given where there is
 // no delivery to carry it.
-func (m *message) render(b []byte, token *uuid) []byte {
+func (m *message) render(b []byte, token *amqp.UUID) []byte {
 	c := m.content
-	h := open(appendDescriptor(b, sectionHeader), ctorList32)
-	h.boolean(c.durable)
-	h.ubyte(c.priority)
-	h.orNull(m.ttl > 0, func() { h.uint(uint32(min(m.ttl.Milliseconds(), math.MaxUint32))) })
-	h.boolean(false)
+	h := amqp.OpenList(b, amqp.SectionHeader)
+	h.Bool(c.durable)
+	h.Ubyte(c.priority)
+	h.OrNull(m.ttl > 0, func() { h.Uint(uint32(min(m.ttl.Milliseconds(), math.MaxUint32))) })
+	h.Bool(false)
 	// Always said, zero too: some SDKs show "undefined" otherwise.
-	h.uint(m.failures)
-	b = h.close()
+	h.Uint(m.failures)
+	b = h.Close()
 
 	if token != nil {
-		d := open(appendDescriptor(b, sectionDelivery), ctorMap32)
-		d.symbol(noteLockToken)
-		d.value(*token)
-		b = d.close()
+		d := amqp.OpenMap(b, amqp.SectionDelivery)
+		d.Symbol(noteLockToken)
+		d.Value(*token)
+		b = d.Close()
 	}
 
 	// The exact types matter: the Go SDK panics over any other.
-	n := open(appendDescriptor(b, sectionAnnotations), ctorMap32)
-	n.symbol(noteSequence)
-	n.long(m.sequence)
-	n.symbol(noteEnqueued)
-	n.time(m.enqueued)
-	n.symbol(noteEnqueuedSequence)
-	n.long(m.topicSequence)
-	n.symbol(noteState)
-	n.int(m.shownState())
+	n := amqp.OpenMap(b, amqp.SectionAnnotations)
+	n.Symbol(noteSequence)
+	n.Long(m.sequence)
+	n.Symbol(noteEnqueued)
+	n.Time(m.enqueued)
+	n.Symbol(noteEnqueuedSequence)
+	n.Long(m.topicSequence)
+	n.Symbol(noteState)
+	n.Int(m.shownState())
 	if m.state == stateLocked {
-		n.symbol(noteLockedUntil)
-		n.time(m.lockedUntil)
+		n.Symbol(noteLockedUntil)
+		n.Time(m.lockedUntil)
 	}
 	if m.deadLetterSource != "" {
-		n.symbol(noteDeadLetterSource)
-		n.string(m.deadLetterSource)
+		n.Symbol(noteDeadLetterSource)
+		n.String(m.deadLetterSource)
 	}
 	for _, note := range c.notes {
 		if !m.overrules(note.key) {
-			n.symbol(note.key)
-			n.encoded(note.value)
+			n.Symbol(note.key)
+			n.Encoded(note.value)
 		}
 	}
-	b = n.close()
+	b = n.Close()
 	return append(append(append(b, c.properties...), c.app...), c.body...)
 }
 
@@ -363,18 +300,17 @@ func (m *message) overrules(key string) bool {
 }
 
 // newUUID makes tokens and ids: unique, not secret.
-func newUUID() (u uuid) {
-	be.PutUint64(u[:8], rand.Uint64())
-	be.PutUint64(u[8:], rand.Uint64())
+func newUUID() (u amqp.UUID) {
+	binary.BigEndian.PutUint64(u[:8], rand.Uint64())
+	binary.BigEndian.PutUint64(u[8:], rand.Uint64())
 	u[6] = u[6]&0x0f | 0x40
 	u[8] = u[8]&0x3f | 0x80
 	return u
 }
 
-func (u uuid) String() string { return hex.EncodeToString(u[:]) }
-
-// guid is u as a delivery tag: .NET writes the first three groups little-endian.
-func (u uuid) guid() []byte {
+// deliveryTag returns a lock token as a delivery tag. The first three groups
+// are little-endian, as .NET writes them.
+func deliveryTag(u amqp.UUID) []byte {
 	return []byte{u[3], u[2], u[1], u[0], u[5], u[4], u[7], u[6], u[8], u[9], u[10], u[11], u[12], u[13], u[14], u[15]}
 }
 

@@ -3,6 +3,8 @@ package devbus
 import (
 	"cmp"
 	"time"
+
+	"kennel/internal/dev/devbus/amqp"
 )
 
 // The operations of $management.
@@ -53,7 +55,7 @@ func (b *Broker) operate(path string, r *request) response {
 // none is the body of a response that has found nothing.
 var none any = new(struct{ _ byte })
 
-func (q *queue) operate(r *request) (any, *amqpError) {
+func (q *queue) operate(r *request) (any, *amqp.Error) {
 	switch r.operation() {
 	case opRenewLock:
 		return q.renewAll(tokens(r))
@@ -71,7 +73,7 @@ func (q *queue) operate(r *request) (any, *amqpError) {
 	return operateSchedule(r, &q.entity, q)
 }
 
-func (t *topic) operate(r *request) (any, *amqpError) {
+func (t *topic) operate(r *request) (any, *amqp.Error) {
 	return operateSchedule(r, &t.entity, t)
 }
 
@@ -81,34 +83,34 @@ type scheduler interface {
 	cancelScheduled(sequence int64) bool
 }
 
-func operateSchedule(r *request, e *entity, s scheduler) (any, *amqpError) {
+func operateSchedule(r *request, e *entity, s scheduler) (any, *amqp.Error) {
 	switch r.operation() {
 	case opSchedule:
 		return schedule(r, e, s)
 	case opCancelScheduled:
-		for _, n := range integers(r.argument("sequence-numbers")) {
+		for _, n := range amqp.Ints(r.argument("sequence-numbers")) {
 			if !s.cancelScheduled(n) {
-				return nil, refusal(condMessageNotFound, "There is no scheduled message %d.", n)
+				return nil, amqp.Errorf(condMessageNotFound, "There is no scheduled message %d.", n)
 			}
 		}
 		return nil, nil
 	}
-	return nil, refusal(condNotImplemented, "devbus does not know the operation %q", r.operation())
+	return nil, amqp.Errorf(amqp.CondNotImplemented, "devbus does not know the operation %q", r.operation())
 }
 
 // schedule stores messages, which carry the time they are scheduled for.
-func schedule(r *request, e *entity, s scheduler) (any, *amqpError) {
+func schedule(r *request, e *entity, s scheduler) (any, *amqp.Error) {
 	if !e.settings.sends() {
 		return nil, e.disabled()
 	}
 	list, _ := r.argument("messages").([]any)
 	var batch []*content
 	for _, item := range list {
-		m, _ := item.(mapping)
-		encoded, _ := m.get("message").([]byte)
+		m, _ := item.(amqp.Map)
+		encoded, _ := m.Get("message").([]byte)
 		c, err := parseMessage(encoded)
 		if err != nil {
-			return nil, refusal(condDecodeError, "%v", err)
+			return nil, amqp.Errorf(amqp.CondDecodeError, "%v", err)
 		}
 		batch = append(batch, c)
 	}
@@ -116,22 +118,22 @@ func schedule(r *request, e *entity, s scheduler) (any, *amqpError) {
 	if err != nil {
 		return nil, err
 	}
-	return mapping{{"sequence-numbers", numbers}}, nil
+	return amqp.Map{"sequence-numbers", numbers}, nil
 }
 
 // tokens are the lock tokens of a request.
-func tokens(r *request) []uuid {
-	a, _ := r.argument("lock-tokens").(array)
-	var out []uuid
-	for _, item := range a.items {
-		if u, ok := item.(uuid); ok {
+func tokens(r *request) []amqp.UUID {
+	a, _ := r.argument("lock-tokens").(amqp.Array)
+	var out []amqp.UUID
+	for _, item := range a.Items {
+		if u, ok := item.(amqp.UUID); ok {
 			out = append(out, u)
 		}
 	}
 	return out
 }
 
-func (q *queue) renewAll(tokens []uuid) (any, *amqpError) {
+func (q *queue) renewAll(tokens []amqp.UUID) (any, *amqp.Error) {
 	var ends []time.Time
 	for _, token := range tokens {
 		until, err := q.renew(token)
@@ -140,29 +142,29 @@ func (q *queue) renewAll(tokens []uuid) (any, *amqpError) {
 		}
 		ends = append(ends, until)
 	}
-	return mapping{{"expirations", ends}}, nil
+	return amqp.Map{"expirations", ends}, nil
 }
 
-func (q *queue) settleAll(r *request) (any, *amqpError) {
-	changes, _ := r.argument("properties-to-modify").(mapping)
-	o := outcome{properties: properties(changes)}
-	switch status := text(r.argument("disposition-status")); status {
+func (q *queue) settleAll(r *request) (any, *amqp.Error) {
+	changes, _ := r.argument("properties-to-modify").(amqp.Map)
+	var o amqp.Outcome
+	switch status := amqp.Text(r.argument("disposition-status")); status {
 	case "completed":
-		o.code = codeAccepted
+		o.Code = amqp.CodeAccepted
 	case "abandoned":
-		o.code = codeModified
+		o = amqp.Outcome{Code: amqp.CodeModified, Annotations: changes}
 	case "defered": // the wire's own spelling
-		o.code, o.undeliverableHere = codeModified, true
+		o = amqp.Outcome{Code: amqp.CodeModified, Annotations: changes, UndeliverableHere: true}
 	case "suspended":
-		o.code = codeRejected
 		if reason := r.argument("deadletter-reason"); reason != nil {
-			o.properties = append(o.properties, property{deadLetterReason, reason})
+			changes = append(changes, deadLetterReason, reason)
 		}
 		if d := r.argument("deadletter-description"); d != nil {
-			o.properties = append(o.properties, property{deadLetterDescription, d})
+			changes = append(changes, deadLetterDescription, d)
 		}
+		o = amqp.Rejected(&amqp.Error{Info: changes})
 	default:
-		return nil, refusal(condArgument, "disposition-status %q is not known", status)
+		return nil, amqp.Errorf(condArgument, "disposition-status %q is not known", status)
 	}
 	defer q.pump()
 	for _, token := range tokens(r) {
@@ -176,9 +178,9 @@ func (q *queue) settleAll(r *request) (any, *amqpError) {
 // maxPeek is where a peek ends, whatever the client asks for.
 const maxPeek = 1 << 20
 
-func (q *queue) peekFor(r *request) (any, *amqpError) {
-	from, _ := integer(r.argument("from-sequence-number"))
-	count, _ := integer(r.argument("message-count"))
+func (q *queue) peekFor(r *request) (any, *amqp.Error) {
+	from, _ := amqp.Int(r.argument("from-sequence-number"))
+	count, _ := amqp.Int(r.argument("message-count"))
 	session, bySession := r.argument("session-id").(string)
 	q.touch()
 	at, _ := q.all.find(from)
@@ -191,27 +193,27 @@ func (q *queue) peekFor(r *request) (any, *amqpError) {
 		if !bySession || m.content.session == session {
 			encoded := m.render(nil, nil)
 			size += len(encoded)
-			found = append(found, mapping{{"message", encoded}})
+			found = append(found, amqp.Map{"message", encoded})
 		}
 	}
 	if len(found) == 0 {
 		return none, nil
 	}
-	return mapping{{"messages", found}}, nil
+	return amqp.Map{"messages", found}, nil
 }
 
-func (q *queue) receiveDeferred(r *request) (any, *amqpError) {
-	mode, _ := integer(r.argument("receiver-settle-mode"))
-	numbers := integers(r.argument("sequence-numbers"))
+func (q *queue) receiveDeferred(r *request) (any, *amqp.Error) {
+	mode, _ := amqp.Int(r.argument("receiver-settle-mode"))
+	numbers := amqp.Ints(r.argument("sequence-numbers"))
 	taken, err := q.takeDeferred(numbers, q.sessionOf(r), mode == 0)
 	if err != nil {
 		return nil, err
 	}
 	list := make([]any, len(taken))
 	for i, m := range taken {
-		list[i] = mapping{{"message", m.render(nil, &m.token)}, {"lock-token", m.token}}
+		list[i] = amqp.Map{"message", m.render(nil, &m.token), "lock-token", m.token}
 	}
-	return mapping{{"messages", list}}, nil
+	return amqp.Map{"messages", list}, nil
 }
 
 // sessionOf is the session a request is about: the one it names, or that of
@@ -220,7 +222,7 @@ func (q *queue) sessionOf(r *request) string {
 	if id, ok := r.argument("session-id").(string); ok {
 		return id
 	}
-	name := text(r.properties.get("associated-link-name"))
+	name := amqp.Text(r.properties.Get("associated-link-name"))
 	for _, l := range q.consumers {
 		if l.name == name && l.group != nil {
 			return l.group.id
@@ -229,7 +231,7 @@ func (q *queue) sessionOf(r *request) string {
 	return ""
 }
 
-func (q *queue) operateGroup(r *request) (any, *amqpError) {
+func (q *queue) operateGroup(r *request) (any, *amqp.Error) {
 	g, err := q.held(q.sessionOf(r))
 	if err != nil {
 		return nil, err
@@ -238,7 +240,7 @@ func (q *queue) operateGroup(r *request) (any, *amqpError) {
 	switch r.operation() {
 	case opRenewSession:
 		g.extend()
-		return mapping{{"expiration", g.lockedUntil}}, nil
+		return amqp.Map{"expiration", g.lockedUntil}, nil
 	case opSetState:
 		g.state, g.stateSet = nil, time.Now()
 		if state, _ := r.argument("session-state").([]byte); len(state) > 0 {
@@ -247,31 +249,31 @@ func (q *queue) operateGroup(r *request) (any, *amqpError) {
 		return nil, nil
 	}
 	if g.state == nil {
-		return mapping{{"session-state", nil}}, nil
+		return amqp.Map{"session-state", nil}, nil
 	}
-	return mapping{{"session-state", g.state}}, nil
+	return amqp.Map{"session-state", g.state}, nil
 }
 
 // endOfTime is what clients give as last-updated-time if they do not mean one.
 var endOfTime = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
-func (q *queue) listSessions(r *request) (any, *amqpError) {
+func (q *queue) listSessions(r *request) (any, *amqp.Error) {
 	if q.groups == nil {
-		return nil, refusal(condNotAllowed, "The entity '%s' does not have sessions.", q.path)
+		return nil, amqp.Errorf(amqp.CondNotAllowed, "The entity '%s' does not have sessions.", q.path)
 	}
 	since, _ := r.argument("last-updated-time").(time.Time)
 	if since.After(endOfTime) {
 		since = time.Time{}
 	}
-	skip, _ := integer(r.argument("skip"))
-	top, _ := integer(r.argument("top"))
+	skip, _ := amqp.Int(r.argument("skip"))
+	top, _ := amqp.Int(r.argument("top"))
 	ids := q.sessionIDs(since)
 	ids = ids[clamp(skip, len(ids)):]
 	ids = ids[:clamp(cmp.Or(top, 100), len(ids))]
 	if len(ids) == 0 {
 		return none, nil
 	}
-	return mapping{{"skip", int32(skip) + int32(len(ids))}, {"sessions-ids", ids}}, nil
+	return amqp.Map{"skip", int32(skip) + int32(len(ids)), "sessions-ids", ids}, nil
 }
 
 // clamp makes n a valid length of a list of that many.

@@ -3,6 +3,8 @@ package devbus
 import (
 	"maps"
 	"slices"
+
+	"kennel/internal/dev/devbus/amqp"
 )
 
 // outlink is a link on which the client receives: messages of a queue, or
@@ -25,8 +27,8 @@ func (l *outlink) open() bool {
 }
 
 // flow is the client granting credit, or wanting it back.
-func (l *outlink) flow(p flowFrame) {
-	l.credit = p.deliveryCount + p.credit - l.count
+func (l *outlink) flow(p amqp.Flow) {
+	l.credit = p.DeliveryCount + p.Credit - l.count
 	if int32(l.credit) < 0 {
 		l.credit = 0
 	}
@@ -41,12 +43,12 @@ func (l *outlink) flow(p flowFrame) {
 	if l.ended {
 		return
 	}
-	if p.drain {
+	if p.Drain {
 		l.count += l.credit
 		l.credit = 0
 	}
-	if p.drain || p.echo {
-		l.s.sendFlow(flowFrame{hasHandle: true, handle: l.handle, deliveryCount: l.count, credit: l.credit, drain: p.drain})
+	if p.Drain || p.Echo {
+		l.s.sendFlow(amqp.Flow{HasHandle: true, Handle: l.handle, DeliveryCount: l.count, Credit: l.credit, Drain: p.Drain})
 	}
 }
 
@@ -59,7 +61,7 @@ func (l *outlink) pump() {
 	for len(l.replies) > 0 && l.open() {
 		reply := l.replies[0]
 		l.replies = l.replies[1:]
-		l.send(newUUID().guid(), reply)
+		l.send(deliveryTag(newUUID()), reply)
 	}
 }
 
@@ -75,22 +77,22 @@ func (l *outlink) deliver(m *message, payload []byte) {
 	if !l.settled {
 		l.s.unsettled[l.s.nextDelivery] = delivery{l, m.q, m.token}
 	}
-	l.send(m.token.guid(), payload)
+	l.send(deliveryTag(m.token), payload)
 }
 
 // send sends a message in as many frames as it takes.
 func (l *outlink) send(tag, payload []byte) {
 	const head = 64 // more than a transfer ever takes
-	t := transferFrame{handle: l.handle, deliveryID: l.s.nextDelivery, hasID: true, tag: tag, settled: l.settled}
+	t := amqp.Transfer{Handle: l.handle, DeliveryID: l.s.nextDelivery, HasID: true, Tag: tag, Settled: l.settled}
 	l.s.nextDelivery++
 	l.count++
 	l.credit--
-	for room := l.s.c.peerMax - head; ; t.hasID = false {
+	for room := l.s.c.peerMax - head; ; t.HasID = false {
 		n := min(room, len(payload))
-		t.more = n < len(payload)
+		t.More = n < len(payload)
 		l.s.sendTransfer(l, t, payload[:n])
 		payload = payload[n:]
-		if !t.more {
+		if !t.More {
 			return
 		}
 	}

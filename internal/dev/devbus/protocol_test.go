@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"kennel/internal/dev/devbus/amqp"
 )
 
 // Clients that break the rules of the protocol are told so, and nobody else
@@ -18,66 +20,65 @@ func TestProtocolViolations(t *testing.T) {
 		ends      uint64 // the performative that ends whatever was broken
 		condition string
 	}{
-		{"a frame too large", func(c *rawClient) { c.write([]byte{0, 2, 0, 0, 2, 0, 0, 0}) }, codeClose, condFraming},
-		{"a frame smaller than its header", func(c *rawClient) { c.write([]byte{0, 0, 0, 7, 2, 0, 0, 0}) }, codeClose, condFraming},
-		{"a body that begins behind the end", func(c *rawClient) { c.write([]byte{0, 0, 0, 8, 9, 0, 0, 0}) }, codeClose, condFraming},
-		{"a body of nonsense", func(c *rawClient) { c.write([]byte{0, 0, 0, 10, 2, 0, 0, 0, 0xff, 0xff}) }, codeClose, condDecodeError},
-		{"a field of the wrong type", func(c *rawClient) { c.send(rawBody(codeFlow, "x")) }, codeEnd, condDecodeError},
-		{"an unknown performative", func(c *rawClient) { c.send(rawBody(0x33)) }, codeEnd, condNotAllowed},
-		{"SASL after the handshake", func(c *rawClient) { c.write(appendFrame(nil, frameSASL, 0, rawBody(codeSASLInit), nil)) }, codeClose, condNotAllowed},
-		{"open twice", func(c *rawClient) { c.send(openFrame{}) }, codeClose, condNotAllowed},
-		{"begin twice", func(c *rawClient) { c.send(rawBegin{}) }, codeClose, condNotAllowed},
-		{"a channel without a session", func(c *rawClient) { c.write(appendFrame(nil, frameAMQP, 5, rawFlow{}, nil)) }, codeClose, condNotAllowed},
-		{"a flow of no link", func(c *rawClient) { c.send(rawFlow{handle: 3}) }, codeEnd, condUnattached},
-		{"a transfer of no link", func(c *rawClient) { c.transfer(3, 0, dataMessage(1)) }, codeEnd, condUnattached},
-		{"a detach of no link", func(c *rawClient) { c.send(detachFrame{handle: 3}) }, codeEnd, condUnattached},
+		{"a frame too large", func(c *rawClient) { c.write([]byte{0, 2, 0, 0, 2, 0, 0, 0}) }, amqp.CodeClose, amqp.CondFraming},
+		{"a body of an unknown type", func(c *rawClient) { c.write([]byte{0, 0, 0, 10, 2, 0, 0, 0, 0xff, 0xff}) }, amqp.CodeClose, amqp.CondDecodeError},
+		{"a field of the wrong type", func(c *rawClient) { c.send(anyBody{amqp.CodeFlow, []any{"x"}}) }, amqp.CodeEnd, amqp.CondDecodeError},
+		{"an unknown performative", func(c *rawClient) { c.send(anyBody{code: 0x33}) }, amqp.CodeEnd, amqp.CondNotAllowed},
+		{"SASL after the handshake", func(c *rawClient) {
+			c.write(amqp.AppendFrame(nil, amqp.KindSASL, 0, anyBody{code: amqp.CodeSASLInit}, nil))
+		}, amqp.CodeClose, amqp.CondNotAllowed},
+		{"open twice", func(c *rawClient) { c.send(amqp.Open{}) }, amqp.CodeClose, amqp.CondNotAllowed},
+		{"begin twice", func(c *rawClient) { c.send(amqp.Begin{}) }, amqp.CodeClose, amqp.CondNotAllowed},
+		{"a channel without a session", func(c *rawClient) { c.write(amqp.AppendFrame(nil, amqp.KindAMQP, 5, amqp.Flow{}, nil)) }, amqp.CodeClose, amqp.CondNotAllowed},
+		{"a flow of no link", func(c *rawClient) { c.send(credit(3, 1)) }, amqp.CodeEnd, amqp.CondUnattached},
+		{"a transfer of no link", func(c *rawClient) { c.transfer(3, 0, dataMessage(1)) }, amqp.CodeEnd, amqp.CondUnattached},
+		{"a detach of no link", func(c *rawClient) { c.send(amqp.Detach{Handle: 3}) }, amqp.CodeEnd, amqp.CondUnattached},
 		{"a handle in use", func(c *rawClient) {
 			c.claim("q")
 			c.attach("a", 1, false, "", "q")
 			c.attach("b", 1, false, "", "q")
-		}, codeEnd, condHandleInUse},
+		}, amqp.CodeEnd, amqp.CondHandleInUse},
 		{"a transfer on a link for receiving", func(c *rawClient) {
 			c.claim("q")
 			c.attach("a", 1, true, "q", "")
 			c.transfer(1, 0, dataMessage(1))
-		}, codeEnd, condNotAllowed},
-		{"no token", func(c *rawClient) { c.attach("a", 1, false, "", "q") }, codeDetach, condUnauthorized},
+		}, amqp.CodeEnd, amqp.CondNotAllowed},
+		{"no token", func(c *rawClient) { c.attach("a", 1, false, "", "q") }, amqp.CodeDetach, amqp.CondUnauthorized},
 		{"a token for something else", func(c *rawClient) {
 			c.claim("qq")
 			c.attach("a", 1, false, "", "q")
-		}, codeDetach, condUnauthorized},
+		}, amqp.CodeDetach, amqp.CondUnauthorized},
 		{"a second link to $cbs", func(c *rawClient) {
 			c.claim("q")
 			c.attach("cbs-too", 1, false, "", addressCBS)
-		}, codeDetach, condNotAllowed},
+		}, amqp.CodeDetach, amqp.CondNotAllowed},
 		{"sending to dead letters", func(c *rawClient) {
 			c.claim("q")
 			c.attach("a", 1, false, "", "q/$DeadLetterQueue")
-		}, codeDetach, condNotAllowed},
+		}, amqp.CodeDetach, amqp.CondNotAllowed},
 		{"transactions", func(c *rawClient) {
-			coordinator := described{uint64(codeCoordinator), []any{[]symbol{"amqp:local-transactions"}}}
-			c.send(rawBody(codeAttach, "tx", uint32(1), false, nil, nil, described{uint64(codeSource), []any{}}, coordinator))
-		}, codeDetach, condNotImplemented},
+			c.send(amqp.Attach{Name: "tx", Handle: 1, Source: &amqp.Source{}, Target: &amqp.Target{Coordinator: true}})
+		}, amqp.CodeDetach, amqp.CondNotImplemented},
 		{"no delivery-id", func(c *rawClient) {
 			c.sender()
-			c.sendWith(transferFrame{handle: 1}, dataMessage(1))
-		}, codeDetach, condNotAllowed},
+			c.sendWith(amqp.Transfer{Handle: 1}, dataMessage(1))
+		}, amqp.CodeDetach, amqp.CondNotAllowed},
 		{"a message too large", func(c *rawClient) {
 			c.sender()
 			part := dataMessage(60_000)
 			for range 5 {
-				c.sendWith(transferFrame{handle: 1, hasID: true, more: true}, part)
+				c.sendWith(amqp.Transfer{Handle: 1, HasID: true, More: true}, part)
 			}
-		}, codeDetach, condMessageSize},
+		}, amqp.CodeDetach, amqp.CondMessageSize},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inBubbleRaw(t, func(t *testing.T, b *Broker, c *rawClient) {
 				tt.do(c)
 				c.wantError(tt.ends, tt.condition)
-				if tt.ends == codeClose {
+				if tt.ends == amqp.CodeClose {
 					c.wantEnd()
 				}
-				want := map[bool]int{true: 0, false: 1}[tt.ends == codeClose]
+				want := map[bool]int{true: 0, false: 1}[tt.ends == amqp.CodeClose]
 				if got := b.Connections(); got != want {
 					t.Errorf("%d connections are left, want %d", got, want)
 				}
@@ -86,44 +87,29 @@ func TestProtocolViolations(t *testing.T) {
 	}
 }
 
-func TestMessagesThatCannotBeUnderstoodAreRejected(t *testing.T) {
-	id := func(v any) []byte { return appendValue(nil, described{uint64(sectionProperties), []any{v}}) }
+func TestUnreadableMessagesAreRejected(t *testing.T) {
 	for name, payload := range map[string][]byte{
 		"no section":              {1, 2, 3},
 		"cut short":               dataMessage(10)[:8],
-		"unknown section":         appendValue(nil, described{uint64(0x99), "x"}),
-		"message-id of no type":   id([]any{"x"}),
-		"properties not a list":   appendValue(nil, described{uint64(sectionProperties), "x"}),
-		"annotations not a map":   appendValue(nil, described{uint64(sectionAnnotations), "x"}),
-		"app properties: odd map": append(appendDescriptor(nil, sectionApplication), ctorMap8, 2, 1, ctorNull),
+		"unknown section":         section(nil, 0x99, "x"),
+		"message-id of no type":   section(nil, amqp.SectionProperties, []any{[]any{"x"}}),
+		"group-id of no type":     section(nil, amqp.SectionProperties, []any{"id", nil, nil, nil, nil, nil, nil, nil, nil, nil, uint8(1)}),
+		"properties not a list":   section(nil, amqp.SectionProperties, "x"),
+		"header not a list":       section(nil, amqp.SectionHeader, "x"),
+		"annotations not a map":   section(nil, amqp.SectionAnnotations, "x"),
+		"app properties: odd map": []byte("\x00\x53\x74\xc1\x02\x01\x40"),
 	} {
 		inBubbleRaw(t, func(t *testing.T, b *Broker, c *rawClient) {
 			c.sender()
 			c.transfer(1, 0, payload)
-			f := c.want(codeDisposition)
-			var d dispositionFrame
-			d.read(&f.fields)
-			if d.state.code != codeRejected || d.state.err == nil || d.state.err.Condition != condDecodeError {
-				t.Errorf("%s: got outcome %+v, want it rejected", name, d.state)
+			f := c.want(amqp.CodeDisposition)
+			var d amqp.Disposition
+			err := f.Read(&d)
+			if err != nil || d.State.Code != amqp.CodeRejected || d.State.Err == nil || d.State.Err.Condition != amqp.CondDecodeError {
+				t.Errorf("%s: got outcome %+v, error %v, want it rejected", name, d.State, err)
 			}
 		})
 	}
-}
-
-// sender attaches handle 1 to q, with a token.
-func (c *rawClient) sender() {
-	c.t.Helper()
-	c.claim("q")
-	c.attach("sender", 1, false, "", "q")
-	c.want(codeAttach)
-	c.want(codeFlow)
-}
-
-// receiver attaches handle 2 to q for peek-lock, with a token already put.
-func (c *rawClient) receiver() {
-	c.t.Helper()
-	c.attach("receiver", 2, true, "q", "")
-	c.want(codeAttach)
 }
 
 func TestHandshakeWithSomethingElse(t *testing.T) {
@@ -131,10 +117,10 @@ func TestHandshakeWithSomethingElse(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := New(nil)
 			defer b.Close()
-			c := dialRaw(t, b)
+			c := newRawClient(t, b.Dial())
 			defer c.nc.Close()
 			go c.nc.Write([]byte(hello))
-			if h, err := c.r.header(); h != headerAMQP || err != nil {
+			if h, err := c.r.Header(); h != amqp.HeaderAMQP || err != nil {
 				t.Errorf("after %q got header %q, error %v, want to hear what is spoken here", hello, h, err)
 			}
 			c.wantEnd()
@@ -142,32 +128,23 @@ func TestHandshakeWithSomethingElse(t *testing.T) {
 	}
 }
 
-// The answer to an attach repeats what the client asked for, in its other role.
+// The answer to an attach repeats what the client requested, in the other role.
 func TestAttachIsAnswered(t *testing.T) {
 	inBubbleRaw(t, func(t *testing.T, _ *Broker, c *rawClient) {
 		c.claim("q")
 		for _, receives := range []bool{false, true} {
-			settleSecond := uint8(1)
-			c.send(attachFrame{
-				name: "a link", handle: 7, receives: receives, settleMode: &settleSecond,
-				source: terminus{true, "Q"}, target: terminus{true, "Q"},
+			c.send(amqp.Attach{
+				Name: "a link", Handle: 7, Receiver: receives, SettleMode: new(uint8(1)),
+				Source: &amqp.Source{Address: "Q"}, Target: &amqp.Target{Address: "Q"},
 			})
-			f := c.want(codeAttach)
-			var p attachFrame
-			count := f.fields
-			p.read(&f.fields)
-			for range 9 { // name … incomplete-unsettled
-				count.next()
+			f := c.want(amqp.CodeAttach)
+			var p amqp.Attach
+			if err := f.Read(&p); err != nil || p.Name != "a link" || p.Handle != 7 || p.Receiver == receives || p.SendMode != nil || *p.SettleMode != 1 ||
+				p.Source.Address != "Q" || p.Target.Address != "Q" || p.MaxSize != maxMessage {
+				t.Errorf("got %+v, error %v", p, err)
 			}
-			if _, present := count.maybeUint(); present != receives {
-				t.Errorf("initial-delivery-count is there %v, want it from who sends", present)
-			}
-			if p.name != "a link" || p.handle != 7 || p.receives == receives || p.sendMode != nil || *p.settleMode != 1 ||
-				p.source.address != "Q" || p.target.address != "Q" {
-				t.Errorf("got %+v", p)
-			}
-			c.send(detachFrame{handle: 7})
-			for f.code != codeDetach {
+			c.send(amqp.Detach{Handle: 7})
+			for f.Code != amqp.CodeDetach {
 				f = c.next()
 			}
 		}
@@ -181,22 +158,22 @@ func TestLateAnswerToALinkThatIsGone(t *testing.T) {
 		c.sender()
 		b.Fail(Fault{Kind: Slow, Delay: time.Minute})
 		c.transfer(1, 1, dataMessage(1))
-		c.send(detachFrame{handle: 1})
-		c.want(codeDetach)
+		c.send(amqp.Detach{Handle: 1})
+		c.want(amqp.CodeDetach)
 		time.Sleep(2 * time.Minute)
-		c.send(closeFrame{})
-		c.want(codeClose) // and nothing before it
+		c.send(amqp.Close{})
+		c.want(amqp.CodeClose) // and nothing before it
 	})
 }
 
 // An end without a session is passed over in silence.
 func TestEndWithoutSession(t *testing.T) {
 	inBubbleRaw(t, func(t *testing.T, _ *Broker, c *rawClient) {
-		c.write(appendFrame(nil, frameAMQP, 5, endFrame{}, nil))
-		c.send(endFrame{})
-		c.want(codeEnd)
-		c.send(closeFrame{})
-		c.want(codeClose)
+		c.write(amqp.AppendFrame(nil, amqp.KindAMQP, 5, amqp.End{}, nil))
+		c.send(amqp.End{})
+		c.want(amqp.CodeEnd)
+		c.send(amqp.Close{})
+		c.want(amqp.CodeClose)
 		c.wantEnd()
 	})
 }
@@ -211,25 +188,27 @@ func TestSessionWindow(t *testing.T) {
 		for id := uint32(1); id < 3; id++ {
 			for rest := large; ; {
 				n := min(len(rest), 60_000)
-				c.sendWith(transferFrame{handle: 1, deliveryID: id, hasID: true, more: n < len(rest)}, rest[:n])
+				c.sendWith(amqp.Transfer{Handle: 1, DeliveryID: id, HasID: true, More: n < len(rest)}, rest[:n])
 				if rest = rest[n:]; len(rest) == 0 {
 					break
 				}
 			}
-			c.want(codeDisposition)
+			c.want(amqp.CodeDisposition)
 		}
 		// The reply to put-token was transfer 0.
 		var got []byte
 		frames := 0
 		for next := uint32(1); frames < 6; next += 2 {
-			c.send(rawFlow{next: next, window: 2, handle: 2, credit: 2})
+			flow := credit(2, 2)
+			flow.NextIncoming, flow.IncomingWindow = next, 2
+			c.send(flow)
 			for range 2 {
-				got = append(got, c.want(codeTransfer).payload...)
+				got = append(got, c.want(amqp.CodeTransfer).Payload...)
 				frames++
 			}
 			synctest.Wait()
 			c.nc.SetReadDeadline(time.Now().Add(time.Second))
-			if f, err := c.r.next(); err == nil && f.code == codeTransfer {
+			if f, err := c.r.Next(); err == nil && f.Code == amqp.CodeTransfer {
 				t.Fatal("a transfer came although the window was shut")
 			}
 			c.nc.SetReadDeadline(time.Time{})
@@ -244,25 +223,32 @@ func TestDrainAndEcho(t *testing.T) {
 	inBubbleRaw(t, func(t *testing.T, b *Broker, c *rawClient) {
 		c.claim("q")
 		c.receiver()
-		flow := func() (p flowFrame) {
-			f := c.want(codeFlow)
-			p.read(&f.fields)
-			return p
-		}
-		c.send(rawFlow{next: 1, window: 100, handle: 2, credit: 10, echo: true})
-		if p := flow(); p.credit != 10 || p.deliveryCount != 0 {
-			t.Errorf("echoed credit %d, count %d, want 10 and 0", p.credit, p.deliveryCount)
-		}
 		c.attach("sender", 1, false, "", "q")
-		c.want(codeAttach)
-		flow()
-		c.send(rawFlow{next: 1, window: 100, handle: 1, echo: true})
-		if p := flow(); p.credit != fullCredit {
-			t.Errorf("a sender that asks is told of credit %d, want %d", p.credit, fullCredit)
+		c.want(amqp.CodeAttach)
+		c.want(amqp.CodeFlow)
+		for _, tt := range []struct {
+			name                  string
+			handle, credit        uint32
+			drain                 bool
+			wantCredit, wantCount uint32
+		}{
+			{"a receiver's credit", 2, 10, false, 10, 0},
+			{"a sender's credit", 1, 0, false, fullCredit, 0},
+			{"a receiver's credit, drained", 2, 10, true, 0, 10},
+		} {
+			p := credit(tt.handle, tt.credit)
+			p.Drain, p.Echo = tt.drain, !tt.drain
+			c.send(p)
+			f := c.want(amqp.CodeFlow)
+			if err := f.Read(&p); err != nil || p.Credit != tt.wantCredit || p.DeliveryCount != tt.wantCount || p.Drain != tt.drain {
+				t.Errorf("%s: got %+v, error %v, want credit %d, count %d", tt.name, p, err, tt.wantCredit, tt.wantCount)
+			}
 		}
-		c.send(rawFlow{next: 1, window: 100, handle: 2, credit: 10, drain: true})
-		if p := flow(); p.credit != 0 || p.deliveryCount != 10 || !p.drain {
-			t.Errorf("drained to credit %d, count %d, want 0 and 10", p.credit, p.deliveryCount)
+		c.send(amqp.Flow{IncomingWindow: 100, Echo: true}) // of the session
+		f := c.want(amqp.CodeFlow)
+		var p amqp.Flow
+		if err := f.Read(&p); err != nil || p.HasHandle || p.IncomingWindow != broad {
+			t.Errorf("got %+v, error %v, want the session's window", p, err)
 		}
 	})
 }
@@ -274,15 +260,15 @@ func TestDispositionOfEverything(t *testing.T) {
 		c.receiver()
 		for id := range uint32(3) {
 			c.transfer(1, id+1, dataMessage(1))
-			c.want(codeDisposition)
+			c.want(amqp.CodeDisposition)
 		}
-		c.send(rawFlow{next: 1, window: 100, handle: 2, credit: 3})
+		c.send(credit(2, 3))
 		for range 3 {
-			c.want(codeTransfer)
+			c.want(amqp.CodeTransfer)
 		}
-		c.send(dispositionFrame{receives: true, first: 0, last: 1<<32 - 1, state: accepted})
+		c.send(amqp.Disposition{Receiver: true, Last: 1<<32 - 1, State: accepted})
 		for range 3 {
-			c.want(codeDisposition)
+			c.want(amqp.CodeDisposition)
 		}
 		if n, _ := b.Counts("q"); n != (Counts{}) {
 			t.Errorf("left are %+v", n)
@@ -319,7 +305,7 @@ func TestServeEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	c := &rawClient{t: t, nc: nc, r: newFrameReader(nc)}
+	c := newRawClient(t, nc)
 	c.handshake()
 	b.Fail(Fault{Kind: Freeze})
 	cancel()

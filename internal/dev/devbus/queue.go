@@ -2,6 +2,8 @@ package devbus
 
 import (
 	"time"
+
+	"kennel/internal/dev/devbus/amqp"
 )
 
 // queue holds messages for receivers: a queue, a subscription, or a
@@ -17,7 +19,7 @@ type queue struct {
 	bytes     int64
 	all       shelf
 	ready     shelf // those to be delivered, unless the queue has sessions
-	locked    map[uuid]*message
+	locked    map[amqp.UUID]*message
 	consumers []*outlink
 	turn      int // of consumers: who is asked first
 	history   history
@@ -51,26 +53,26 @@ type message struct {
 	deadLetterSource string
 
 	state       state
-	deferred    bool // stays deferred until it is settled, also while locked
-	token       uuid // of the lock
+	deferred    bool      // stays deferred until it is settled, also while locked
+	token       amqp.UUID // of the lock
 	lockedUntil time.Time
 }
 
 func (b *Broker) newQueue(path, name string, s *Settings) *queue {
-	q := &queue{entity: b.newEntity(path, name, s), locked: map[uuid]*message{}}
+	q := &queue{entity: b.newEntity(path, name, s), locked: map[amqp.UUID]*message{}}
 	if q.settings.RequiresSession {
 		q.groups = map[string]*group{}
 	}
 	return q
 }
 
-func (q *queue) accept(batch []*content) ([]int64, *amqpError) {
+func (q *queue) accept(batch []*content) ([]int64, *amqp.Error) {
 	q.touch()
 	size := int64(0)
 	for _, c := range batch {
 		size += c.size()
 		if q.settings.RequiresSession && !c.hasSession {
-			return nil, refusal(condNotAllowed, "The SessionId was not set on a message, and it cannot be sent to the entity '%s', which requires sessions.", q.path)
+			return nil, amqp.Errorf(amqp.CondNotAllowed, "The SessionId was not set on a message, and it cannot be sent to the entity '%s', which requires sessions.", q.path)
 		}
 	}
 	if q.bytes+size > q.settings.MaxBytes {
@@ -244,7 +246,7 @@ func (q *queue) clear() {
 		q.b.alarms.cancel(&g.alarm)
 	}
 	for _, a := range q.acceptors {
-		a.refuse(refusal(condNotFound, "The messaging entity '%s' has been deleted.", q.path))
+		a.refuse(amqp.Errorf(amqp.CondNotFound, "The messaging entity '%s' has been deleted.", q.path))
 	}
 	q.all, q.ready, q.acceptors, q.bytes = nil, nil, nil, 0
 	clear(q.locked)

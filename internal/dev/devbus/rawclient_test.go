@@ -6,13 +6,15 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"kennel/internal/dev/devbus/amqp"
 )
 
 // rawClient is a client without an SDK, for what no SDK would do.
 type rawClient struct {
 	t  *testing.T
 	nc net.Conn
-	r  *frameReader
+	r  *amqp.Reader
 }
 
 // inBubbleRaw runs a test in virtual time with a broker that has the queue
@@ -25,20 +27,19 @@ func inBubbleRaw(t *testing.T, test func(*testing.T, *Broker, *rawClient)) {
 		if err := b.CreateQueue("q", nil); err != nil {
 			t.Fatal(err)
 		}
-		c := dialRaw(t, b)
+		c := newRawClient(t, b.Dial())
 		defer c.nc.Close()
 		c.handshake()
-		c.send(openFrame{container: "raw", maxFrame: maxFrame, idle: time.Minute})
-		c.want(codeOpen)
-		c.send(rawBegin{window: 100})
-		c.want(codeBegin)
+		c.send(amqp.Open{Container: "raw", MaxFrame: amqp.MaxFrame, Idle: time.Minute})
+		c.want(amqp.CodeOpen)
+		c.send(amqp.Begin{IncomingWindow: 100, OutgoingWindow: 100, HandleMax: 255})
+		c.want(amqp.CodeBegin)
 		test(t, b, c)
 	})
 }
 
-func dialRaw(t *testing.T, b *Broker) *rawClient {
-	nc := b.Dial()
-	return &rawClient{t: t, nc: nc, r: newFrameReader(nc)}
+func newRawClient(t *testing.T, nc net.Conn) *rawClient {
+	return &rawClient{t, nc, amqp.NewReader(nc)}
 }
 
 func (c *rawClient) write(b []byte) {
@@ -48,75 +49,88 @@ func (c *rawClient) write(b []byte) {
 	}
 }
 
+// header sends a protocol header, which the broker must answer with the same.
+func (c *rawClient) header(header amqp.ProtocolHeader) {
+	c.t.Helper()
+	c.write([]byte(header))
+	if h, err := c.r.Header(); h != header || err != nil {
+		c.t.Fatalf("got header %q, error %v", h, err)
+	}
+}
+
 func (c *rawClient) handshake() {
 	c.t.Helper()
-	c.write(headerSASL[:])
-	if h, err := c.r.header(); h != headerSASL || err != nil {
-		c.t.Fatalf("got header %q, error %v", h, err)
-	}
-	c.want(codeSASLMechanisms)
-	c.write(appendFrame(nil, frameSASL, 0, rawBody(codeSASLInit, symbol("ANONYMOUS")), nil))
-	c.want(codeSASLOutcome)
-	c.write(headerAMQP[:])
-	if h, err := c.r.header(); h != headerAMQP || err != nil {
-		c.t.Fatalf("got header %q, error %v", h, err)
-	}
+	c.header(amqp.HeaderSASL)
+	c.want(amqp.CodeSASLMechanisms)
+	c.write(amqp.AppendFrame(nil, amqp.KindSASL, 0, anyBody{amqp.CodeSASLInit, []any{amqp.Symbol("ANONYMOUS")}}, nil))
+	c.want(amqp.CodeSASLOutcome)
+	c.header(amqp.HeaderAMQP)
 }
 
-func (c *rawClient) send(p body) { c.sendWith(p, nil) }
+func (c *rawClient) send(p amqp.Performative) { c.sendWith(p, nil) }
 
-func (c *rawClient) sendWith(p body, payload []byte) {
+func (c *rawClient) sendWith(p amqp.Performative, payload []byte) {
 	c.t.Helper()
-	c.write(appendFrame(nil, frameAMQP, 0, p, payload))
+	c.write(amqp.AppendFrame(nil, amqp.KindAMQP, 0, p, payload))
 }
 
-// want reads the next frame that is more than a sign of life.
-func (c *rawClient) want(code uint64) frame {
+// credit is a flow that grants credit on a link, with room for 100 frames in
+// the session.
+func credit(handle, n uint32) amqp.Flow {
+	return amqp.Flow{NextIncoming: 1, HasNextIncoming: true, IncomingWindow: 100, OutgoingWindow: 100, HasHandle: true, Handle: handle, Credit: n}
+}
+
+// want reads the next frame that is no heartbeat.
+func (c *rawClient) want(code uint64) amqp.Frame {
 	c.t.Helper()
 	f := c.next()
-	if f.code != code {
-		c.t.Fatalf("got performative %#02x, want %#02x", f.code, code)
+	if f.Code != code {
+		c.t.Fatalf("got performative %#02x, want %#02x", f.Code, code)
 	}
 	return f
 }
 
-func (c *rawClient) next() frame {
+func (c *rawClient) next() amqp.Frame {
 	c.t.Helper()
 	for {
-		f, err := c.r.next()
+		f, err := c.r.Next()
 		if err != nil {
 			c.t.Fatalf("read: %v", err)
 		}
-		if f.code != 0 {
+		if f.Code != 0 {
 			return f
 		}
 	}
 }
 
 // wantError reads frames until one of the code comes, which must carry the
-// condition. Errors are the first field of close and end, the third of detach.
+// condition.
 func (c *rawClient) wantError(code uint64, condition string) {
 	c.t.Helper()
 	f := c.next()
-	for f.code != code {
+	for f.Code != code {
 		f = c.next()
 	}
-	if code == codeDetach {
-		f.fields.next()
-		f.fields.next()
+	var p amqp.Detach // its error is the third field; that of End and Close the first
+	var err error
+	if code == amqp.CodeDetach {
+		err = f.Read(&p)
+	} else {
+		var end amqp.End
+		err = f.Read(&end)
+		p.Err = end.Err
 	}
-	_, e, _ := f.fields.composite()
-	if got := e.text(); got != condition {
-		c.t.Errorf("performative %#02x has condition %q, want %q", code, got, condition)
+	if err != nil || p.Err == nil || p.Err.Condition != condition {
+		c.t.Errorf("performative %#02x has error %v, want %s (%v)", code, p.Err, condition, err)
 	}
 }
 
-// wantEnd reads until the broker hangs up.
+// wantEnd reads until the broker closes the connection.
 func (c *rawClient) wantEnd() {
 	c.t.Helper()
 	for {
-		if _, err := c.r.next(); err != nil {
-			if _, broken := errors.AsType[*amqpError](err); broken {
+		if _, err := c.r.Next(); err != nil {
+			if _, broken := errors.AsType[*amqp.Error](err); broken {
 				c.t.Errorf("the broker sent a broken frame: %v", err)
 			}
 			return
@@ -128,74 +142,74 @@ func (c *rawClient) wantEnd() {
 func (c *rawClient) claim(path string) {
 	c.t.Helper()
 	c.attach("cbs-out", 8, false, "", addressCBS)
-	c.want(codeAttach)
-	c.want(codeFlow)
+	c.want(amqp.CodeAttach)
+	c.want(amqp.CodeFlow)
 	c.attach("cbs-in", 9, true, addressCBS, "my-replies")
-	c.want(codeAttach)
-	c.send(rawFlow{handle: 9, credit: 1, window: 100})
-	c.transfer(8, 0, c.request("my-replies", "put-token", pair{"name", "sb://host/" + path}))
-	c.want(codeDisposition)
-	c.want(codeTransfer)
+	c.want(amqp.CodeAttach)
+	flow := credit(9, 1)
+	flow.NextIncoming = 0
+	c.send(flow)
+	c.transfer(8, 0, requestMessage("my-replies", "put-token", "name", "sb://host/"+path))
+	c.want(amqp.CodeDisposition)
+	c.want(amqp.CodeTransfer)
 }
 
-func (c *rawClient) attach(name string, handle uint32, receives bool, source, target string, properties ...pair) {
+// sender attaches handle 1 to q, with a token.
+func (c *rawClient) sender() {
 	c.t.Helper()
-	mode := uint8(2 * map[bool]uint8{false: 1}[receives])
-	c.send(attachFrame{
-		name: name, handle: handle, receives: receives, sendMode: &mode,
-		source: terminus{true, source}, target: terminus{true, target}, properties: properties,
+	c.claim("q")
+	c.attach("sender", 1, false, "", "q")
+	c.want(amqp.CodeAttach)
+	c.want(amqp.CodeFlow)
+}
+
+// receiver attaches handle 2 to q for peek-lock, with a token already put.
+func (c *rawClient) receiver() {
+	c.t.Helper()
+	c.attach("receiver", 2, true, "q", "")
+	c.want(amqp.CodeAttach)
+}
+
+func (c *rawClient) attach(name string, handle uint32, receives bool, source, target string) {
+	c.t.Helper()
+	mode := uint8(0) // unsettled
+	if !receives {
+		mode = 2 // mixed
+	}
+	c.send(amqp.Attach{
+		Name: name, Handle: handle, Receiver: receives, SendMode: &mode,
+		Source: &amqp.Source{Address: source}, Target: &amqp.Target{Address: target},
 	})
 }
 
 func (c *rawClient) transfer(handle, id uint32, payload []byte) {
 	c.t.Helper()
-	c.sendWith(transferFrame{handle: handle, deliveryID: id, hasID: true, tag: []byte{byte(id)}}, payload)
+	c.sendWith(amqp.Transfer{Handle: handle, DeliveryID: id, HasID: true, Tag: []byte{byte(id)}}, payload)
 }
 
-// request is an encoded message with an operation.
-func (c *rawClient) request(replyTo, operation string, properties ...pair) []byte {
-	p := open(appendDescriptor(nil, sectionProperties), ctorList32)
-	p.string("request-1")
-	for range 3 {
-		p.null()
-	}
-	p.string(replyTo)
-	b := appendDescriptor(p.close(), sectionApplication)
-	b = appendValue(b, append(mapping{{"operation", operation}}, properties...))
-	return appendValue(appendDescriptor(b, sectionValue), nil)
+// requestMessage is an encoded message with an operation and other properties.
+func requestMessage(replyTo, operation string, properties ...any) []byte {
+	p := amqp.OpenList(nil, amqp.SectionProperties)
+	p.String("request-1")
+	p.Nulls(3)
+	p.String(replyTo)
+	b := amqp.AppendDescriptor(p.Close(), amqp.SectionApplication)
+	b = amqp.AppendValue(b, append(amqp.Map{"operation", operation}, properties...))
+	return amqp.AppendValue(amqp.AppendDescriptor(b, amqp.SectionValue), nil)
 }
 
-// rawBody is any performative.
-func rawBody(code uint64, fields ...any) body { return anyBody{code, fields} }
-
+// anyBody is any performative.
 type anyBody struct {
 	code   uint64
 	fields []any
 }
 
-func (p anyBody) appendTo(b []byte) []byte {
-	return appendValue(b, described{p.code, p.fields})
-}
+func (p anyBody) AppendTo(b []byte) []byte { return section(b, p.code, p.fields) }
 
-// rawBegin and rawFlow are as clients write them; the broker's own have other
-// fields.
-type rawBegin struct{ window uint32 }
-
-func (p rawBegin) appendTo(b []byte) []byte {
-	return rawBody(codeBegin, nil, uint32(0), p.window, uint32(100), uint32(255)).appendTo(b)
-}
-
-type rawFlow struct {
-	next, window          uint32
-	handle, count, credit uint32
-	drain, echo           bool
-}
-
-func (p rawFlow) appendTo(b []byte) []byte {
-	return rawBody(codeFlow, p.next, p.window, uint32(0), uint32(100), p.handle, p.count, p.credit, nil, p.drain, p.echo).appendTo(b)
+// section appends a described value, such as the section of a message.
+func section(b []byte, code uint64, value any) []byte {
+	return amqp.AppendValue(amqp.AppendDescriptor(b, code), value)
 }
 
 // dataMessage is an encoded message with a body of that size.
-func dataMessage(size int) []byte {
-	return appendBinary(appendDescriptor(nil, sectionData), make([]byte, size))
-}
+func dataMessage(size int) []byte { return section(nil, amqp.SectionData, make([]byte, size)) }

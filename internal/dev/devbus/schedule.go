@@ -3,6 +3,8 @@ package devbus
 import (
 	"slices"
 	"time"
+
+	"kennel/internal/dev/devbus/amqp"
 )
 
 // This file is about messages that are not to be delivered now: scheduled
@@ -60,18 +62,18 @@ func (q *queue) putAside(m *message) {
 
 // takeDeferred locks deferred messages by their numbers: all or none. In
 // receive-and-delete mode they are removed.
-func (q *queue) takeDeferred(numbers []int64, session string, remove bool) ([]*message, *amqpError) {
+func (q *queue) takeDeferred(numbers []int64, session string, remove bool) ([]*message, *amqp.Error) {
 	q.touch()
 	taken := make([]*message, len(numbers))
 	for i, n := range numbers {
 		m := q.all.get(n)
 		if m == nil || m.state != stateDeferred || slices.Contains(taken, m) {
-			return nil, refusal(condMessageNotFound, "Failed to lock one or more specified messages. The message does not exist: %d.", n)
+			return nil, amqp.Errorf(condMessageNotFound, "Failed to lock one or more specified messages. The message does not exist: %d.", n)
 		}
 		if q.groups != nil {
 			g := q.groups[m.content.session]
 			if m.content.session != session || g == nil || g.holder == nil {
-				return nil, refusal(condSessionLockLost, "The lock of session '%s' is not held.", m.content.session)
+				return nil, amqp.Errorf(condSessionLockLost, "The lock of session '%s' is not held.", m.content.session)
 			}
 			m.group = g
 		}

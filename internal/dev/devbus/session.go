@@ -3,6 +3,8 @@ package devbus
 import (
 	"maps"
 	"slices"
+
+	"kennel/internal/dev/devbus/amqp"
 )
 
 // session is an AMQP session: links that share a channel of a connection, and
@@ -23,7 +25,7 @@ type session struct {
 // heldFrame is a part of a message that did not fit into the window.
 type heldFrame struct {
 	l       *outlink
-	t       transferFrame
+	t       amqp.Transfer
 	payload []byte
 }
 
@@ -31,55 +33,55 @@ type heldFrame struct {
 type delivery struct {
 	l     *outlink
 	q     *queue
-	token uuid
+	token amqp.UUID
 }
 
 // broad is the window the broker offers: clients are held back by credit.
 const broad = 1 << 30
 
-func newSession(c *conn, channel uint16, p *beginFrame) *session {
+func newSession(c *conn, channel uint16, p *amqp.Begin) *session {
 	return &session{
 		c: c, channel: channel, links: map[uint32]*endpoint{}, unsettled: map[uint32]delivery{},
-		nextIncoming: p.nextOutgoing, window: int64(p.incomingWindow),
+		nextIncoming: p.NextOutgoing, window: int64(p.IncomingWindow),
 	}
 }
 
 // handle does what a frame says. An error ends the session.
-func (s *session) handle(f *frame) error {
-	switch f.code {
-	case codeAttach:
-		var p attachFrame
-		if err := readBody(f, &p, "attach"); err != nil {
+func (s *session) handle(f *amqp.Frame) error {
+	switch f.Code {
+	case amqp.CodeAttach:
+		var p amqp.Attach
+		if err := f.Read(&p); err != nil {
 			return err
 		}
 		return s.attach(p)
-	case codeFlow:
-		var p flowFrame
-		if err := readBody(f, &p, "flow"); err != nil {
+	case amqp.CodeFlow:
+		var p amqp.Flow
+		if err := f.Read(&p); err != nil {
 			return err
 		}
 		return s.flow(p)
-	case codeTransfer:
-		var p transferFrame
-		if err := readBody(f, &p, "transfer"); err != nil {
+	case amqp.CodeTransfer:
+		var p amqp.Transfer
+		if err := f.Read(&p); err != nil {
 			return err
 		}
-		return s.transfer(p, f.payload)
-	case codeDisposition:
-		var p dispositionFrame
-		if err := readBody(f, &p, "disposition"); err != nil {
+		return s.transfer(p, f.Payload)
+	case amqp.CodeDisposition:
+		var p amqp.Disposition
+		if err := f.Read(&p); err != nil {
 			return err
 		}
 		s.disposition(p)
 		return nil
-	case codeDetach:
-		var p detachFrame
-		if err := readBody(f, &p, "detach"); err != nil {
+	case amqp.CodeDetach:
+		var p amqp.Detach
+		if err := f.Read(&p); err != nil {
 			return err
 		}
-		return s.detach(p.handle)
+		return s.detach(p.Handle)
 	}
-	return refusal(condNotAllowed, "performative %#02x has no place in a session", f.code)
+	return amqp.Errorf(amqp.CondNotAllowed, "performative %#02x has no place in a session", f.Code)
 }
 
 // end forgets the session and all that hangs on it.
@@ -90,27 +92,27 @@ func (s *session) end() {
 	clear(s.links)
 }
 
-func (s *session) flow(p flowFrame) error {
+func (s *session) flow(p amqp.Flow) error {
 	wasShut := s.window <= 0
-	if p.hasNextIncoming {
-		s.window = int64(int32(p.nextIncoming + p.incomingWindow - s.nextOutgoing))
+	if p.HasNextIncoming {
+		s.window = int64(int32(p.NextIncoming + p.IncomingWindow - s.nextOutgoing))
 	}
 	s.flush()
-	if p.hasHandle {
-		l := s.links[p.handle]
+	if p.HasHandle {
+		l := s.links[p.Handle]
 		if l == nil {
-			return refusal(condUnattached, "flow: handle %d is not attached", p.handle)
+			return amqp.Errorf(amqp.CondUnattached, "flow: handle %d is not attached", p.Handle)
 		}
 		switch {
 		case l.ended:
 		case l.out != nil:
 			l.out.flow(p)
-		case p.echo:
+		case p.Echo:
 			l.in.credit = 0 // so that it is granted, and told, again
 			l.in.grant()
 		}
-	} else if p.echo {
-		s.sendFlow(flowFrame{})
+	} else if p.Echo {
+		s.sendFlow(amqp.Flow{})
 	}
 	if wasShut && s.window > 0 {
 		s.pump()
@@ -127,14 +129,14 @@ func (s *session) pump() {
 	}
 }
 
-func (s *session) transfer(p transferFrame, payload []byte) error {
+func (s *session) transfer(p amqp.Transfer, payload []byte) error {
 	s.nextIncoming++
-	l := s.links[p.handle]
+	l := s.links[p.Handle]
 	if l == nil {
-		return refusal(condUnattached, "transfer: handle %d is not attached", p.handle)
+		return amqp.Errorf(amqp.CondUnattached, "transfer: handle %d is not attached", p.Handle)
 	}
 	if l.in == nil {
-		return refusal(condNotAllowed, "transfer: the client receives on link %q", l.name)
+		return amqp.Errorf(amqp.CondNotAllowed, "transfer: the client receives on link %q", l.name)
 	}
 	if !l.ended { // else it was sent before the client heard of the end
 		l.in.transfer(p, payload)
@@ -145,7 +147,7 @@ func (s *session) transfer(p transferFrame, payload []byte) error {
 func (s *session) detach(handle uint32) error {
 	l := s.links[handle]
 	if l == nil {
-		return refusal(condUnattached, "detach: handle %d is not attached", handle)
+		return amqp.Errorf(amqp.CondUnattached, "detach: handle %d is not attached", handle)
 	}
 	l.detach(nil)
 	delete(s.links, handle)
@@ -154,14 +156,14 @@ func (s *session) detach(handle uint32) error {
 
 // sendTransfer sends a part of a message, or holds it back until the client's
 // window has room.
-func (s *session) sendTransfer(l *outlink, t transferFrame, payload []byte) {
+func (s *session) sendTransfer(l *outlink, t amqp.Transfer, payload []byte) {
 	if s.window <= 0 || len(s.held) > 0 {
 		s.held = append(s.held, heldFrame{l, t, slices.Clone(payload)})
 		return
 	}
 	s.window--
 	s.nextOutgoing++
-	s.c.w.send(func(b []byte) []byte { return appendFrame(b, frameAMQP, s.channel, t, payload) })
+	s.c.w.send(func(b []byte) []byte { return amqp.AppendFrame(b, amqp.KindAMQP, s.channel, t, payload) })
 }
 
 func (s *session) flush() {
@@ -173,23 +175,23 @@ func (s *session) flush() {
 }
 
 // disposition is the client saying what became of deliveries.
-func (s *session) disposition(p dispositionFrame) {
-	if !p.receives {
+func (s *session) disposition(p amqp.Disposition) {
+	if !p.Receiver {
 		return // about what it sent: the broker has settled all that already
 	}
 	// The range is the client's word, and may span four billion.
 	var ids []uint32
-	if span := p.last - p.first; uint64(span) < uint64(len(s.unsettled)) {
+	if span := p.Last - p.First; uint64(span) < uint64(len(s.unsettled)) {
 		for i := uint32(0); i <= span; i++ {
-			ids = append(ids, p.first+i)
+			ids = append(ids, p.First+i)
 		}
 	} else {
 		for id := range s.unsettled {
-			if id-p.first <= span {
+			if id-p.First <= span {
 				ids = append(ids, id)
 			}
 		}
-		slices.SortFunc(ids, func(a, b uint32) int { return int(int64(a-p.first) - int64(b-p.first)) })
+		slices.SortFunc(ids, func(a, b uint32) int { return int(int64(a-p.First) - int64(b-p.First)) })
 	}
 	for _, id := range ids {
 		if d, ok := s.unsettled[id]; ok {
@@ -200,44 +202,44 @@ func (s *session) disposition(p dispositionFrame) {
 
 // settle applies an outcome, and confirms it if the client asked for that by
 // not settling itself.
-func (s *session) settle(id uint32, d delivery, p dispositionFrame) {
-	if p.state.code == 0 && !p.settled || p.state.code == codeReceived {
+func (s *session) settle(id uint32, d delivery, p amqp.Disposition) {
+	if p.State.Code == 0 && !p.Settled || p.State.Code == amqp.CodeReceived {
 		return // an interim state
 	}
-	o := p.state
-	if o.code == 0 {
+	o := p.State
+	if o.Code == 0 {
 		o = released // settled without an outcome
 	}
 	v := s.c.b.judge(OnSettle, d.q.path)
-	confirmed := outcome{code: o.code}
+	confirmed := amqp.Outcome{Code: o.Code}
 	switch {
 	case v.refuse != nil:
-		confirmed = rejected(v.refuse)
+		confirmed = amqp.Rejected(v.refuse)
 	case v.release:
 		confirmed = released
 	}
 	if !v.skip {
 		if err := d.q.settle(d.token, o); err != nil {
-			confirmed = rejected(err)
+			confirmed = amqp.Rejected(err)
 		}
 		d.q.pump()
 	}
 	delete(s.unsettled, id)
 	d.l.conclude(v, func() {
-		if !p.settled {
-			send(s, dispositionFrame{first: id, last: id, settled: true, state: confirmed})
+		if !p.Settled {
+			send(s, amqp.Disposition{First: id, Last: id, Settled: true, State: confirmed})
 		}
 	})
 }
 
 // send sends a performative on the session.
-func send[B body](s *session, p B) {
-	s.c.w.send(func(b []byte) []byte { return appendFrame(b, frameAMQP, s.channel, p, nil) })
+func send[B amqp.Performative](s *session, p B) {
+	s.c.w.send(func(b []byte) []byte { return amqp.AppendFrame(b, amqp.KindAMQP, s.channel, p, nil) })
 }
 
 // sendFlow completes a flow with what the session knows.
-func (s *session) sendFlow(p flowFrame) {
-	p.nextIncoming, p.incomingWindow = s.nextIncoming, broad
-	p.nextOutgoing, p.outgoingWindow = s.nextOutgoing, broad
+func (s *session) sendFlow(p amqp.Flow) {
+	p.NextIncoming, p.HasNextIncoming, p.IncomingWindow = s.nextIncoming, true, broad
+	p.NextOutgoing, p.OutgoingWindow = s.nextOutgoing, broad
 	send(s, p)
 }

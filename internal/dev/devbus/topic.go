@@ -2,6 +2,8 @@ package devbus
 
 import (
 	"time"
+
+	"kennel/internal/dev/devbus/amqp"
 )
 
 // topic copies what is sent to it into all its subscriptions. It keeps nothing
@@ -21,7 +23,7 @@ type scheduledMessage struct {
 	content  *content
 }
 
-func (t *topic) accept(batch []*content) ([]int64, *amqpError) {
+func (t *topic) accept(batch []*content) ([]int64, *amqp.Error) {
 	t.touch()
 	held := int64(0) // in all subscriptions: the limit is the topic's
 	for _, q := range t.subscriptions {

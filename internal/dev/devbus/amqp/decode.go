@@ -1,4 +1,4 @@
-package devbus
+package amqp
 
 import (
 	"errors"
@@ -7,26 +7,8 @@ import (
 	"time"
 )
 
-// This file takes AMQP values apart. Its input comes from clients, so every
-// length is checked against what is there, nesting is bounded, and the memory
-// a value takes is bounded by the bytes it came in.
-
-// AMQP types that Go has no type of its own for.
-type (
-	symbol    string
-	char      rune
-	uuid      [16]byte
-	decimal   string // the bytes of any of the three widths: carried, not understood
-	described struct{ descriptor, value any }
-	pair      struct{ key, value any }
-	mapping   []pair // in the order of the wire; keys need not be comparable in Go
-	array     struct {
-		of    byte // the constructor all items share, in its longest form
-		items []any
-	}
-)
-
-// Constructors that are named elsewhere in the package.
+// Constructors begin an encoded value: they tell its type and the width of its
+// size.
 const (
 	ctorDescribed  = 0x00
 	ctorNull       = 0x40
@@ -36,14 +18,25 @@ const (
 	ctorUlong0     = 0x44
 	ctorList0      = 0x45
 	ctorUbyte      = 0x50
+	ctorByte       = 0x51
 	ctorSmallUint  = 0x52
 	ctorSmallUlong = 0x53
+	ctorSmallInt   = 0x54
+	ctorSmallLong  = 0x55
 	ctorBool       = 0x56
+	ctorUshort     = 0x60
+	ctorShort      = 0x61
 	ctorUint       = 0x70
 	ctorInt        = 0x71
+	ctorFloat      = 0x72
+	ctorChar       = 0x73
+	ctorDecimal32  = 0x74
 	ctorUlong      = 0x80
 	ctorLong       = 0x81
+	ctorDouble     = 0x82
 	ctorTimestamp  = 0x83
+	ctorDecimal64  = 0x84
+	ctorDecimal128 = 0x94
 	ctorUUID       = 0x98
 	ctorBinary8    = 0xa0
 	ctorString8    = 0xa1
@@ -59,15 +52,17 @@ const (
 	ctorArray32    = 0xf0
 )
 
-var errShort = errors.New("value is cut short")
+var (
+	errShort  = errors.New("value is cut short")
+	errNested = errors.New("value is nested too deeply")
+)
 
-// maxNesting is deeper than any message a person would write, and shallow
-// enough for the stack.
+// maxNesting bounds the recursion. No SDK comes near it.
 const maxNesting = 32
 
-// cut takes the first value off b: its constructor, and its content without
-// the size in front. A described value is not cut but an error: skip and
-// decoder.value look for those first.
+// cut splits off the first value in b: its constructor, and its content
+// without the size. It does not accept described values: the callers remove
+// the descriptor first.
 func cut(b []byte) (ctor byte, content, rest []byte, err error) {
 	if len(b) == 0 {
 		return 0, nil, nil, errShort
@@ -76,7 +71,7 @@ func cut(b []byte) (ctor byte, content, rest []byte, err error) {
 	return b[0], content, rest, err
 }
 
-// cutContent is cut for items of an array, which share one constructor.
+// cutContent is cut for the items of an array, which share one constructor.
 func cutContent(ctor byte, b []byte) (content, rest []byte, err error) {
 	size := 0
 	switch ctor >> 4 {
@@ -125,28 +120,42 @@ func skip(b []byte) (rest []byte, err error) {
 	return rest, err
 }
 
-// descriptor takes a numeric descriptor off b, the only kind that clients use.
-func descriptor(b []byte) (code uint64, rest []byte, err error) {
+// DecodeDescriptor splits off the descriptor of a described value. It must be
+// a number, as those of all clients are.
+func DecodeDescriptor(b []byte) (code uint64, value []byte, err error) {
 	if len(b) == 0 || b[0] != ctorDescribed {
 		return 0, nil, errors.New("expected a described value")
 	}
-	ctor, content, rest, err := cut(b[1:])
+	ctor, content, value, err := cut(b[1:])
 	if err != nil {
 		return 0, nil, err
 	}
 	switch ctor {
 	case ctorUlong0:
-		return 0, rest, nil
+		return 0, value, nil
 	case ctorSmallUlong:
-		return uint64(content[0]), rest, nil
+		return uint64(content[0]), value, nil
 	case ctorUlong:
-		return be.Uint64(content), rest, nil
+		return be.Uint64(content), value, nil
 	}
-	return 0, nil, fmt.Errorf("descriptor has constructor %#02x: only numbers are understood", ctor)
+	return 0, nil, fmt.Errorf("descriptor has constructor %#02x: only numbers are supported", ctor)
 }
 
-// elements returns the number of elements of a list, map or array, and where
-// they begin.
+// DecodeBinary returns the content of an encoded binary, which it does not
+// copy.
+func DecodeBinary(b []byte) ([]byte, error) {
+	ctor, content, _, err := cut(b)
+	if err != nil {
+		return nil, err
+	}
+	if ctor != ctorBinary8 && ctor != ctorBinary32 {
+		return nil, fmt.Errorf("expected a binary, found constructor %#02x", ctor)
+	}
+	return content, nil
+}
+
+// elements returns the number of elements of a list, map or array, and their
+// encodings.
 func elements(ctor byte, content []byte) (count int, rest []byte, err error) {
 	switch ctor {
 	case ctorList0:
@@ -169,22 +178,24 @@ func elements(ctor byte, content []byte) (count int, rest []byte, err error) {
 	return 0, nil, fmt.Errorf("constructor %#02x holds no elements", ctor)
 }
 
-// decode turns the first value in b into Go's types and those above.
-func decode(b []byte) (v any, rest []byte, err error) {
-	// An element takes a byte at least, except in arrays of nulls and the
-	// like, which could claim billions in ten bytes.
+// Decode returns the first value in b, and what follows it. The value shares
+// no memory with b.
+func Decode(b []byte) (v any, rest []byte, err error) {
+	// An element takes at least one byte, except in arrays of nulls and other
+	// empty values, which could claim billions of elements in ten bytes.
 	d := decoder{budget: len(b) + 1024}
 	return d.value(b, 0)
 }
 
+// decoder counts the elements that one call of Decode may still create.
 type decoder struct{ budget int }
 
 func (d *decoder) value(b []byte, depth int) (any, []byte, error) {
 	if depth > maxNesting {
-		return nil, nil, errors.New("value is nested too deeply")
+		return nil, nil, errNested
 	}
 	if len(b) > 0 && b[0] == ctorDescribed {
-		ctor, content, b, err := cut(b[1:]) // a descriptor is not described itself
+		ctor, content, b, err := cut(b[1:]) // a descriptor is not described
 		if err != nil {
 			return nil, nil, err
 		}
@@ -193,7 +204,7 @@ func (d *decoder) value(b []byte, depth int) (any, []byte, error) {
 			return nil, nil, err
 		}
 		v, b, err := d.value(b, depth+1)
-		return described{descriptor, v}, b, err
+		return Described{descriptor, v}, b, err
 	}
 	ctor, content, rest, err := cut(b)
 	if err != nil {
@@ -219,154 +230,104 @@ func (d *decoder) content(ctor byte, b []byte, depth int) (any, error) {
 		return b[0] != 0, nil
 	case ctorUbyte:
 		return b[0], nil
-	case 0x51:
+	case ctorByte:
 		return int8(b[0]), nil
 	case ctorSmallUint:
 		return uint32(b[0]), nil
 	case ctorSmallUlong:
 		return uint64(b[0]), nil
-	case 0x54:
+	case ctorSmallInt:
 		return int32(int8(b[0])), nil
-	case 0x55:
+	case ctorSmallLong:
 		return int64(int8(b[0])), nil
-	case 0x60:
+	case ctorUshort:
 		return be.Uint16(b), nil
-	case 0x61:
+	case ctorShort:
 		return int16(be.Uint16(b)), nil
 	case ctorUint:
 		return be.Uint32(b), nil
 	case ctorInt:
 		return int32(be.Uint32(b)), nil
-	case 0x72:
+	case ctorFloat:
 		return math.Float32frombits(be.Uint32(b)), nil
-	case 0x73:
-		return char(be.Uint32(b)), nil
+	case ctorChar:
+		return Char(be.Uint32(b)), nil
 	case ctorUlong:
 		return be.Uint64(b), nil
 	case ctorLong:
 		return int64(be.Uint64(b)), nil
-	case 0x82:
+	case ctorDouble:
 		return math.Float64frombits(be.Uint64(b)), nil
 	case ctorTimestamp:
 		return time.UnixMilli(int64(be.Uint64(b))).UTC(), nil
-	case 0x74, 0x84, 0x94:
-		return decimal(b), nil
+	case ctorDecimal32, ctorDecimal64, ctorDecimal128:
+		return Decimal(b), nil
 	case ctorUUID:
-		return uuid(b), nil
+		return UUID(b), nil
 	case ctorBinary8, ctorBinary32:
 		return append([]byte{}, b...), nil
 	case ctorString8, ctorString32:
 		return string(b), nil
 	case ctorSymbol8, ctorSymbol32:
-		return symbol(b), nil
+		return Symbol(b), nil
+	case ctorArray8, ctorArray32:
+		return d.array(ctor, b, depth)
 	}
-	return d.compound(ctor, b, depth)
+	items, err := d.items(ctor, b, depth)
+	if err == nil && (ctor == ctorMap8 || ctor == ctorMap32) {
+		if len(items)%2 != 0 {
+			return nil, errOddMap
+		}
+		return Map(items), nil
+	}
+	return items, err
 }
 
-func (d *decoder) compound(ctor byte, b []byte, depth int) (any, error) {
-	count, b, err := elements(ctor, b)
+var errOddMap = errors.New("a map has a key without a value")
+
+// items decodes the elements of a list or a map.
+func (d *decoder) items(ctor byte, b []byte, depth int) ([]any, error) {
+	count, b, err := d.elements(ctor, b)
 	if err != nil {
 		return nil, err
 	}
-	if d.budget -= count; d.budget < 0 {
-		return nil, errShort
-	}
-	isArray := ctor == ctorArray8 || ctor == ctorArray32
-	var of byte
-	if isArray {
-		if len(b) < 1 {
-			return nil, errShort
-		}
-		of, b = b[0], b[1:]
-	}
 	items := make([]any, count)
 	for i := range items {
-		if isArray {
-			var content []byte
-			if content, b, err = cutContent(of, b); err == nil {
-				if depth >= maxNesting {
-					return nil, errors.New("value is nested too deeply")
-				}
-				items[i], err = d.content(of, content, depth+1)
-			}
-		} else {
-			items[i], b, err = d.value(b, depth+1)
-		}
-		if err != nil {
+		if items[i], b, err = d.value(b, depth+1); err != nil {
 			return nil, err
 		}
-	}
-	switch {
-	case isArray:
-		return array{longest(of), items}, nil
-	case ctor == ctorMap8 || ctor == ctorMap32:
-		if count%2 != 0 {
-			return nil, errors.New("a map has a key without a value")
-		}
-		m := make(mapping, count/2)
-		for i := range m {
-			m[i] = pair{items[2*i], items[2*i+1]}
-		}
-		return m, nil
 	}
 	return items, nil
 }
 
-// get returns the value of a key, whether the client made it a string or a
-// symbol, and nil if there is none.
-func (m mapping) get(key string) any {
-	for _, p := range m {
-		if text(p.key) == key {
-			return p.value
+func (d *decoder) array(ctor byte, b []byte, depth int) (any, error) {
+	count, b, err := d.elements(ctor, b)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(b) < 1:
+		return nil, errShort
+	case depth >= maxNesting:
+		return nil, errNested
+	}
+	of, b := b[0], b[1:]
+	items := make([]any, count)
+	for i := range items {
+		var content []byte
+		if content, b, err = cutContent(of, b); err != nil {
+			return nil, err
+		}
+		if items[i], err = d.content(of, content, depth+1); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	return Array{longest(of), items}, nil
 }
 
-// text is the text of a string or symbol, else "".
-func text(v any) string {
-	switch v := v.(type) {
-	case string:
-		return v
-	case symbol:
-		return string(v)
+func (d *decoder) elements(ctor byte, b []byte) (count int, rest []byte, err error) {
+	count, rest, err = elements(ctor, b)
+	if d.budget -= count; err == nil && d.budget < 0 {
+		err = errShort
 	}
-	return ""
-}
-
-// integers returns the whole numbers in a list or array.
-func integers(v any) []int64 {
-	items, _ := v.([]any)
-	if a, ok := v.(array); ok {
-		items = a.items
-	}
-	var out []int64
-	for _, item := range items {
-		if n, ok := integer(item); ok {
-			out = append(out, n)
-		}
-	}
-	return out
-}
-
-func integer(v any) (int64, bool) {
-	switch n := v.(type) {
-	case uint8:
-		return int64(n), true
-	case uint16:
-		return int64(n), true
-	case uint32:
-		return int64(n), true
-	case uint64:
-		return int64(n), n <= math.MaxInt64
-	case int8:
-		return int64(n), true
-	case int16:
-		return int64(n), true
-	case int32:
-		return int64(n), true
-	case int64:
-		return n, true
-	}
-	return 0, false
+	return count, rest, err
 }

@@ -1,0 +1,163 @@
+package amqp
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// readable is a pointer to a performative.
+type readable interface {
+	Performative
+	read(*Fields)
+}
+
+// empty returns a performative to read a frame into, or nil.
+func empty(code uint64) readable {
+	switch code {
+	case CodeOpen:
+		return &Open{}
+	case CodeBegin:
+		return &Begin{}
+	case CodeAttach:
+		return &Attach{}
+	case CodeFlow:
+		return &Flow{}
+	case CodeTransfer:
+		return &Transfer{}
+	case CodeDisposition:
+		return &Disposition{}
+	case CodeDetach:
+		return &Detach{}
+	case CodeEnd:
+		return &End{}
+	case CodeClose:
+		return &Close{}
+	}
+	return nil
+}
+
+// performatives use every field.
+var performatives = []readable{
+	&Open{Container: "c", MaxFrame: 512, ChannelMax: 7, Idle: time.Minute},
+	&Begin{RemoteChannel: new(uint16(3)), NextOutgoing: 1, IncomingWindow: 2, OutgoingWindow: 3, HandleMax: 4},
+	&Attach{
+		Name: "l", Handle: 1, Receiver: true, SendMode: new(uint8(2)), SettleMode: new(uint8(1)),
+		Source: &Source{Address: "q", Filter: Map{Symbol("f"), Described{uint64(1 << 40), "s"}}}, Target: &Target{Address: "t"},
+		MaxSize: 1 << 33, Properties: Map{Symbol("k"), uint32(1)},
+	},
+	&Attach{Name: "to a coordinator", Source: &Source{}, Target: &Target{Coordinator: true}},
+	&Attach{Name: "refused"},
+	&Flow{IncomingWindow: 1, NextOutgoing: 2, OutgoingWindow: 3},
+	&Flow{NextIncoming: 9, HasNextIncoming: true, Handle: 1, HasHandle: true, DeliveryCount: 4, Credit: 2, Drain: true, Echo: true},
+	&Transfer{Handle: 1, DeliveryID: 2, HasID: true, Tag: []byte{1}, Format: 300, Settled: true},
+	&Transfer{Handle: 1, More: true, Aborted: true},
+	&Disposition{Receiver: true, First: 1, Last: 3, Settled: true, State: Rejected(&Error{"c", "d", Map{"DeadLetterReason", "r"}})},
+	&Disposition{First: 1, Last: 1, State: Outcome{Code: CodeModified, UndeliverableHere: true, Annotations: Map{"a", int64(1)}}},
+	&Disposition{State: Outcome{Code: CodeAccepted}},
+	&Disposition{First: 1, Last: 1},
+	&Detach{Handle: 1, Err: Errorf(CondNotFound, "x")},
+	&End{},
+	&Close{Errorf(CondInternal, "%d", 5)},
+}
+
+func TestPerformatives(t *testing.T) {
+	var b []byte
+	for _, p := range performatives {
+		b = AppendFrame(b, KindAMQP, 1, p, []byte("payload"))
+		b = AppendHeartbeat(b)
+	}
+	r := NewReader(bytes.NewReader(b))
+	for _, want := range performatives {
+		f, err := r.Next()
+		if err != nil || f.Channel != 1 || string(f.Payload) != "payload" {
+			t.Fatalf("got frame %+v, error %v", f, err)
+		}
+		got := empty(f.Code)
+		if err := f.Read(got); err != nil {
+			t.Errorf("%T: %v", got, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if beat, err := r.Next(); beat.Code != 0 || err != nil {
+			t.Errorf("got performative %#02x, error %v, want a heartbeat", beat.Code, err)
+		}
+	}
+	if _, err := r.Next(); err != io.EOF {
+		t.Errorf("got error %v at the end, want EOF", err)
+	}
+}
+
+// Only the sender of a link announces a delivery count.
+func TestAttachHasInitialDeliveryCountOfSender(t *testing.T) {
+	for _, receiver := range []bool{false, true} {
+		v, _, err := Decode(Attach{Receiver: receiver}.AppendTo(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if count := v.(Described).Value.([]any)[9]; (count == nil) != receiver {
+			t.Errorf("receiver %v: initial-delivery-count is %v", receiver, count)
+		}
+	}
+}
+
+func TestBadFrames(t *testing.T) {
+	for _, tt := range []struct{ name, bytes, condition string }{
+		{"larger than the limit", "0002000002000000", CondFraming},
+		{"smaller than its header", "0000000702000000", CondFraming},
+		{"body begins behind the end", "0000000809000000", CondFraming},
+		{"unknown type", "0000000802020000", CondFraming},
+		{"body of an unknown type", "0000000a02000000ffff", CondDecodeError},
+		{"body without a descriptor", "000000090200000045", CondDecodeError},
+		{"descriptor that is not a number", "0000000e02000000" + "00a3016145" + "40", CondDecodeError},
+		{"body that is not a list", "0000000c02000000" + "00531841", CondDecodeError},
+		{"field of the wrong type", "0000001002000000" + "005310" + "c0030141" + "40", CondDecodeError},
+	} {
+		f, err := NewReader(bytes.NewReader(unhex(t, tt.bytes))).Next()
+		if p := empty(f.Code); err == nil && p != nil {
+			err = f.Read(p)
+		}
+		if e, ok := errors.AsType[*Error](err); !ok || e.Condition != tt.condition {
+			t.Errorf("%s: got %v, want %s", tt.name, err, tt.condition)
+		}
+	}
+}
+
+// FuzzFrames checks that what was read of a frame is written, and read again,
+// as the same.
+func FuzzFrames(f *testing.F) {
+	for _, p := range performatives {
+		f.Add(AppendFrame(nil, KindAMQP, 1, p, []byte("payload")))
+	}
+	f.Add(AppendHeartbeat(AppendHeartbeat(nil)))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r := NewReader(bytes.NewReader(b))
+		for {
+			fr, err := r.Next()
+			if err != nil {
+				return
+			}
+			p := empty(fr.Code)
+			if p == nil || fr.Read(p) != nil {
+				continue
+			}
+			first := AppendFrame(nil, KindAMQP, 0, p, nil)
+			if len(first) > MaxFrame {
+				continue // the longest forms of its values take more space
+			}
+			again, err := NewReader(bytes.NewReader(first)).Next()
+			if err == nil {
+				p = empty(again.Code)
+				err = again.Read(p)
+			}
+			if second := AppendFrame(nil, KindAMQP, 0, p, nil); err != nil || !bytes.Equal(first, second) {
+				t.Errorf("written as %x, read and written as %x, error %v", first, second, err)
+			}
+		}
+	})
+}
