@@ -1,6 +1,7 @@
 package devbus
 
 import (
+	"bytes"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -12,21 +13,50 @@ import (
 	"strings"
 )
 
-// This file is the administration endpoint: Atom feeds and entries over HTTP,
-// as the administration clients of the SDKs expect them.
+// This file is the administration endpoint: Atom feeds and entries over HTTP.
+// It requires a token and accepts any.
 
-// Admin returns the administration endpoint. It wants to see a token, but does
-// not look into it.
-func (b *Broker) Admin() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		a, err := b.administer(r)
-		if err != nil {
-			panic(http.ErrAbortHandler) // as if there were no server
-		}
-		w.Header().Set("Content-Type", contentType)
-		w.WriteHeader(a.status)
-		w.Write(a.encode())
-	})
+// AdminTransport brings requests to the administration endpoint without a
+// network. It is for the SDKs' administration clients, as their Transport.
+type AdminTransport struct{ b *Broker }
+
+// AdminTransport returns a transport to the broker's administration endpoint.
+func (b *Broker) AdminTransport() *AdminTransport { return &AdminTransport{b} }
+
+// Do answers a request, or fails as a network would.
+func (t *AdminTransport) Do(r *http.Request) (*http.Response, error) {
+	if r.Body == nil {
+		r.Body = http.NoBody
+	}
+	defer r.Body.Close()
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	a, err := t.b.administer(r)
+	if err != nil {
+		return nil, err
+	}
+	body := a.encode()
+	return &http.Response{
+		Status:     fmt.Sprintf("%d %s", a.status, http.StatusText(a.status)),
+		StatusCode: a.status,
+		Proto:      "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header:        http.Header{"Content-Type": {contentType}},
+		Body:          io.NopCloser(bytes.NewReader(body)),
+		ContentLength: int64(len(body)),
+		Request:       r,
+	}, nil
+}
+
+// serveHTTP is the same over a network.
+func (b *Broker) serveHTTP(w http.ResponseWriter, r *http.Request) {
+	a, err := b.administer(r)
+	if err != nil {
+		panic(http.ErrAbortHandler) // closes the connection
+	}
+	w.Header().Set("Content-Type", contentType)
+	w.WriteHeader(a.status)
+	w.Write(a.encode())
 }
 
 const contentType = "application/atom+xml;type=entry;charset=utf-8"

@@ -3,7 +3,6 @@ package devbus_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"slices"
 	"sync"
 	"testing"
@@ -22,27 +21,23 @@ const (
 	perRound = 5000 // in each
 )
 
-// endpoint serves a bus over TCP on this machine, which is what local runs
-// use, and returns its connection string.
-func endpoint(b *testing.B, bus *devbus.Broker) string {
+// listen starts a bus with the queue "q" on this machine, as local runs do.
+func listen(b *testing.B) *devbus.Local {
 	b.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	bus, err := devbus.Listen(nil)
 	if err != nil {
 		b.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	served := make(chan error, 1)
-	go func() { served <- bus.Serve(ctx, ln) }()
-	b.Cleanup(func() {
-		cancel()
-		<-served
-	})
-	return fmt.Sprintf("Endpoint=sb://%s;SharedAccessKeyName=k;SharedAccessKey=c2VjcmV0;UseDevelopmentEmulator=true", ln.Addr())
+	b.Cleanup(bus.Close)
+	if err := bus.CreateQueue("q", &devbus.Settings{MaxBytes: 1 << 40}); err != nil {
+		b.Fatal(err)
+	}
+	return bus
 }
 
-func client(b *testing.B, endpoint string) *sb.Client {
+func client(b *testing.B, bus *devbus.Local) *sb.Client {
 	b.Helper()
-	c, err := sb.NewClientFromConnectionString(endpoint, nil)
+	c, err := sb.NewClientFromConnectionString(bus.ConnectionString(), nil)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -61,10 +56,7 @@ func BenchmarkSend(b *testing.B) {
 	bars := map[int]int{1: 13_600, 16: 31_000}
 	for _, senders := range []int{1, 16} {
 		b.Run(fmt.Sprintf("senders=%d", senders), func(b *testing.B) {
-			bus := devbus.New(nil)
-			defer bus.Close()
-			bus.CreateQueue("q", &devbus.Settings{MaxBytes: 1 << 40})
-			s, err := client(b, endpoint(b, bus)).NewSender("q", nil)
+			s, err := client(b, listen(b)).NewSender("q", nil)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -97,10 +89,7 @@ func BenchmarkSend(b *testing.B) {
 }
 
 func BenchmarkReceiveComplete(b *testing.B) {
-	bus := devbus.New(nil)
-	defer bus.Close()
-	bus.CreateQueue("q", &devbus.Settings{MaxBytes: 1 << 40})
-	c := client(b, endpoint(b, bus))
+	c := client(b, listen(b))
 	r, err := c.NewReceiverForQueue("q", nil)
 	if err != nil {
 		b.Fatal(err)
@@ -166,17 +155,15 @@ func fill(b *testing.B, c *sb.Client, queue string, n int) {
 // has the message. Each has a connection of its own, as an instance has.
 func BenchmarkFanOut(b *testing.B) {
 	const subscribers, signals = 50, 200
-	bus := devbus.New(nil)
-	defer bus.Close()
+	bus := listen(b)
 	bus.CreateTopic("t", nil)
-	at := endpoint(b, bus)
 	ctx, cancel := context.WithCancel(context.Background())
 	heard := make(chan int, subscribers)
 	var group sync.WaitGroup
 	for i := range subscribers {
 		name := fmt.Sprint("s", i)
 		bus.CreateSubscription("t", name, nil)
-		r, err := client(b, at).NewReceiverForSubscription("t", name, &sb.ReceiverOptions{ReceiveMode: sb.ReceiveModeReceiveAndDelete})
+		r, err := client(b, bus).NewReceiverForSubscription("t", name, &sb.ReceiverOptions{ReceiveMode: sb.ReceiveModeReceiveAndDelete})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -187,7 +174,7 @@ func BenchmarkFanOut(b *testing.B) {
 			}
 		})
 	}
-	s, err := client(b, at).NewSender("t", nil)
+	s, err := client(b, bus).NewSender("t", nil)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -1,8 +1,7 @@
 package devbus
 
 import (
-	"context"
-	"fmt"
+	"cmp"
 	"log/slog"
 	"net"
 	"sync"
@@ -17,7 +16,6 @@ type Broker struct {
 
 	mu      sync.Mutex // guards all that follows, and what hangs on it
 	closed  bool
-	stops   []context.CancelFunc // of Serve
 	conns   []*conn
 	queues  map[string]*queue // by key of their paths; subscriptions and dead letters, too
 	topics  map[string]*topic
@@ -30,32 +28,26 @@ type Broker struct {
 	serving sync.WaitGroup // goroutines of connections
 }
 
-// Options change what New makes. The zero value of each field is its default.
+// Options are optional settings of a broker.
 type Options struct {
-	Namespace string       // what clients and administrators are told; default "devbus"
-	Log       *slog.Logger // hears of clients that break the protocol; default: nobody
+	Namespace string       // the name that clients and administrators see; default "devbus"
+	Log       *slog.Logger // for clients that break the protocol; default: no log
 }
 
-// New makes an empty broker. Nothing runs before the first Dial, Serve or
-// entity that can expire; Close ends it all.
+// New makes an empty broker. It starts nothing before the first Dial or the
+// first entity that can expire; Close ends it all.
 func New(o *Options) *Broker {
 	if o == nil {
 		o = &Options{}
 	}
 	b := &Broker{
-		namespace: o.Namespace,
-		log:       o.Log,
+		namespace: cmp.Or(o.Namespace, "devbus"),
+		log:       cmp.Or(o.Log, slog.New(slog.DiscardHandler)),
 		queues:    map[string]*queue{},
 		topics:    map[string]*topic{},
 		created:   time.Now(),
 	}
 	b.alarms.mu = &b.mu
-	if b.namespace == "" {
-		b.namespace = "devbus"
-	}
-	if b.log == nil {
-		b.log = slog.New(slog.DiscardHandler)
-	}
 	return b
 }
 
@@ -68,7 +60,7 @@ func (b *Broker) Dial() net.Conn {
 		return refusedConn{}
 	}
 	client, server := net.Pipe()
-	b.serving.Go(func() { b.serve(context.Background(), server) })
+	b.serving.Go(func() { b.serve(server) })
 	return client
 }
 
@@ -84,47 +76,12 @@ func (refusedConn) SetDeadline(time.Time) error      { return nil }
 func (refusedConn) SetReadDeadline(time.Time) error  { return nil }
 func (refusedConn) SetWriteDeadline(time.Time) error { return nil }
 
-// Serve accepts connections until ctx ends or the broker is closed, which is
-// no error. It closes the listener and the connections it accepted, and
-// returns when these have ended.
-func (b *Broker) Serve(ctx context.Context, ln net.Listener) error {
-	ctx, cancel := context.WithCancel(ctx)
-	b.mu.Lock()
-	if b.closed {
-		cancel()
-	} else {
-		b.stops = append(b.stops, cancel)
-	}
-	b.mu.Unlock()
-	defer context.AfterFunc(ctx, func() { ln.Close() })()
-
-	var serving sync.WaitGroup
-	defer serving.Wait()
-	defer cancel()
-	for {
-		nc, err := ln.Accept()
-		switch {
-		case err == nil:
-			serving.Go(func() { b.serve(ctx, nc) })
-		case ctx.Err() != nil:
-			return nil
-		default:
-			ln.Close()
-			return fmt.Errorf("accept on %v: %w", ln.Addr(), err)
-		}
-	}
-}
-
-// Close ends all connections, and everything that was to happen later. When it
-// returns, no goroutine is left of those that Dial made; Serve returns by
-// itself.
+// Close ends all connections and cancels all that is due later. When it
+// returns, the goroutines that Dial started have ended.
 func (b *Broker) Close() {
 	b.mu.Lock()
 	b.closed = true
 	b.alarms.stop()
-	for _, stop := range b.stops {
-		stop()
-	}
 	for _, c := range b.conns {
 		c.w.kill()
 	}

@@ -1,7 +1,6 @@
 package devbus
 
 import (
-	"context"
 	"errors"
 	"maps"
 	"net"
@@ -38,17 +37,13 @@ const (
 	longestBeat = 15 * time.Second
 )
 
-// serve looks after a client's connection until it ends, or ctx does.
-func (b *Broker) serve(ctx context.Context, nc net.Conn) {
+// serve serves a client's connection until it ends.
+func (b *Broker) serve(nc net.Conn) {
 	c, err := b.join(nc)
 	if err != nil {
-		if tcp, ok := nc.(*net.TCPConn); ok {
-			tcp.SetLinger(0) // a reset is as near as a listener comes to refusing
-		}
 		nc.Close()
 		return
 	}
-	defer context.AfterFunc(ctx, c.w.kill)()
 	pumped := make(chan struct{})
 	go func() {
 		defer close(pumped)

@@ -1,6 +1,7 @@
 package devbus
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -44,18 +45,10 @@ const (
 )
 
 func (s *Settings) fillIn() {
-	if s.LockDuration == 0 {
-		s.LockDuration = time.Minute
-	}
-	if s.MaxDeliveryCount == 0 {
-		s.MaxDeliveryCount = 10
-	}
-	if s.MaxBytes == 0 {
-		s.MaxBytes = 1 << 30
-	}
-	if s.Status == "" {
-		s.Status = Active
-	}
+	s.LockDuration = cmp.Or(s.LockDuration, time.Minute)
+	s.MaxDeliveryCount = cmp.Or(s.MaxDeliveryCount, 10)
+	s.MaxBytes = cmp.Or(s.MaxBytes, 1<<30)
+	s.Status = cmp.Or(s.Status, Active)
 }
 
 func (s *Settings) sends() bool    { return s.Status == Active || s.Status == ReceiveDisabled }

@@ -1,6 +1,7 @@
 package devbus
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -122,21 +123,10 @@ func (b *Broker) attached(path string) []*endpoint {
 }
 
 func (f *Fault) error() *amqp.Error {
-	e := &amqp.Error{Condition: f.Condition, Description: f.Description}
-	if e.Condition == "" {
-		e.Condition = amqp.CondInternal
+	return &amqp.Error{
+		Condition:   cmp.Or(f.Condition, amqp.CondInternal),
+		Description: cmp.Or(f.Description, "injected by a fault"),
 	}
-	if e.Description == "" {
-		e.Description = "injected by a fault"
-	}
-	return e
-}
-
-func (f *Fault) status() int {
-	if f.Status == 0 {
-		return 503
-	}
-	return f.Status
 }
 
 func (f *Fault) concerns(path string) bool {

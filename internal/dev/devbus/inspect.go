@@ -4,9 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
-
-	"kennel/internal/dev/devbus/amqp"
 )
 
 // This file is how a test, or a curious developer, looks into the broker
@@ -110,69 +107,4 @@ func (b *Broker) Connections() int {
 		}
 	}
 	return n
-}
-
-// Message is a message in a queue, as Peek shows it.
-type Message struct {
-	SequenceNumber int64
-	MessageID      any    // as it was sent: a string, uint64, [16]byte or []byte
-	SessionID      string // "" also if there is none
-	Body           []byte // of the first data section; nil if there is none
-	Properties     map[string]any
-	Failures       int       // deliveries that did not end well
-	Enqueued       time.Time // on the broker's clock
-	Locked         bool
-	Deferred       bool
-	Scheduled      bool
-}
-
-// Peek shows up to max messages of the queue, subscription or dead-letter
-// queue at a path, in order, whatever their state. Nothing takes note of it:
-// it is no use of the entity.
-func (b *Broker) Peek(path string, max int) ([]Message, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	q := b.queues[key(path)]
-	if q == nil {
-		return nil, fmt.Errorf("peek %q: %w", path, ErrNotFound)
-	}
-	var out []Message
-	for _, m := range q.all[:min(max, len(q.all))] {
-		out = append(out, m.show())
-	}
-	return out, nil
-}
-
-func (m *message) show() Message {
-	c := m.content
-	shown := Message{
-		SequenceNumber: m.sequence,
-		MessageID:      c.id,
-		SessionID:      c.session,
-		Properties:     map[string]any{},
-		Failures:       int(m.failures),
-		Enqueued:       m.enqueued,
-		Locked:         m.state == stateLocked,
-		Deferred:       m.state == stateDeferred,
-		Scheduled:      m.state == stateScheduled,
-	}
-	if u, ok := c.id.(amqp.UUID); ok {
-		shown.MessageID = [16]byte(u)
-	}
-	// parseMessage has checked both sections.
-	if c.app != nil {
-		_, value, _ := amqp.DecodeDescriptor(c.app)
-		amqp.Pairs(value, func(key string, value []byte) error {
-			shown.Properties[key], _, _ = amqp.Decode(value)
-			return nil
-		})
-	}
-	amqp.Sections(c.body, func(code uint64, value, _ []byte) error {
-		if code == amqp.SectionData && shown.Body == nil {
-			shown.Body, _ = amqp.DecodeBinary(value)
-			shown.Body = slices.Clone(shown.Body)
-		}
-		return nil
-	})
-	return shown
 }

@@ -1,20 +1,26 @@
 package devbus
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"sync"
+	"time"
 )
 
-// Local is a broker on an address of this machine, where it is both used and
-// administered, as a namespace is at its own.
+// Local is a broker on an address of this machine. Like a namespace, it serves
+// messages and administrators at the same address.
 type Local struct {
 	*Broker
 
 	listener net.Listener
 	web      *http.Server
+	requests chan net.Conn // for web
+	done     <-chan struct{}
+	stop     context.CancelFunc
 	serving  sync.WaitGroup
 }
 
@@ -24,26 +30,96 @@ func Listen(o *Options) (*Local, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open a port for the development bus: %w", err)
 	}
-	l := &Local{Broker: New(o), listener: listener}
-	l.web = &http.Server{Handler: l.Admin()}
-	messages, requests := fork(listener)
-	// Neither ends before Close, which takes their listener away.
-	l.serving.Go(func() { l.Serve(context.Background(), messages) })
-	l.serving.Go(func() { l.web.Serve(requests) })
+	ctx, stop := context.WithCancel(context.Background()) // ends with Close
+	l := &Local{Broker: New(o), listener: listener, requests: make(chan net.Conn), done: ctx.Done(), stop: stop}
+	l.web = &http.Server{Handler: http.HandlerFunc(l.serveHTTP)}
+	l.serving.Go(func() { l.accept(ctx) })
+	l.serving.Go(func() { l.web.Serve((*webListener)(l)) })
 	return l, nil
 }
 
-// ConnectionString is for the SDKs' clients of the broker. Any key would do:
-// it opens nothing.
+// ConnectionString returns the connection string for the SDKs' clients. Any
+// key is accepted.
 func (l *Local) ConnectionString() string {
 	return fmt.Sprintf("Endpoint=sb://%s;SharedAccessKeyName=%s;SharedAccessKey=none;UseDevelopmentEmulator=true;",
 		l.listener.Addr(), l.namespace)
 }
 
-// Close ends the broker and gives the port back.
+// Close ends the broker and all connections, and frees the port.
 func (l *Local) Close() {
+	l.stop()
+	l.listener.Close()
 	l.Broker.Close()
 	l.web.Close()
-	l.listener.Close()
 	l.serving.Wait()
 }
+
+func (l *Local) accept(ctx context.Context) {
+	for {
+		nc, err := l.listener.Accept()
+		switch {
+		case err == nil:
+			l.serving.Go(func() { l.dispatch(ctx, nc) })
+		case errors.Is(err, net.ErrClosed):
+			return
+		default: // transient, such as too many open files
+			select {
+			case <-time.After(10 * time.Millisecond):
+			case <-ctx.Done():
+			}
+		}
+	}
+}
+
+// firstBytes is how long a client may take to send the first four bytes.
+const firstBytes = 10 * time.Second
+
+// dispatch reads how a connection begins: with AMQP, or else with HTTP.
+func (l *Local) dispatch(ctx context.Context, nc net.Conn) {
+	nc.SetReadDeadline(time.Now().Add(firstBytes))
+	reader := bufio.NewReader(nc)
+	closes := context.AfterFunc(ctx, func() { nc.Close() })
+	begin, err := reader.Peek(4)
+	if err != nil || !closes() {
+		nc.Close()
+		return
+	}
+	nc.SetReadDeadline(time.Time{})
+	c := begunConn{nc, reader}
+	if string(begin) == "AMQP" {
+		l.serve(c)
+		return
+	}
+	select {
+	case l.requests <- c:
+	case <-ctx.Done():
+		nc.Close()
+	}
+}
+
+// begunConn is a connection whose first bytes are in a buffer.
+type begunConn struct {
+	net.Conn
+	reader *bufio.Reader
+}
+
+func (c begunConn) Read(p []byte) (int, error) { return c.reader.Read(p) }
+
+// webListener accepts the connections that do not begin with AMQP.
+type webListener Local
+
+func (l *webListener) Accept() (net.Conn, error) {
+	select {
+	case nc := <-l.requests:
+		return nc, nil
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *webListener) Close() error {
+	l.stop()
+	return nil
+}
+
+func (l *webListener) Addr() net.Addr { return l.listener.Addr() }

@@ -1,46 +1,62 @@
-package devbus_test
+package devbus
 
 import (
 	"io"
 	"net"
 	"net/http"
-	"strings"
 	"testing"
-
-	"kennel/internal/dev/devbus"
+	"time"
 )
 
-// One address is both used and administered.
-func TestLocalSpeaksBoth(t *testing.T) {
-	b, err := devbus.Listen(nil)
+// A local broker serves messages and administrators at one address. Close ends
+// all connections, even frozen ones and those that have sent nothing yet.
+func TestLocal(t *testing.T) {
+	b, err := Listen(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	address, _, _ := strings.Cut(strings.TrimPrefix(b.ConnectionString(), "Endpoint=sb://"), ";")
+	address := b.listener.Addr().String()
+	connect := func() *rawClient {
+		nc, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { nc.Close() })
+		nc.SetDeadline(time.Now().Add(time.Minute))
+		return newRawClient(t, nc)
+	}
+	get := func() (int, error) {
+		resp, err := http.Get("http://" + address + "/$Resources/queues?api-version=2021-05")
+		if err != nil {
+			return 0, err
+		}
+		return resp.StatusCode, resp.Body.Close()
+	}
 
-	resp, err := http.Get("http://" + address + "/$Resources/queues?api-version=2021-05")
-	if err != nil {
-		t.Fatal(err)
+	if status, err := get(); status != http.StatusUnauthorized || err != nil {
+		t.Errorf("administration without a token: got %d and error %v, want 401", status, err)
 	}
-	resp.Body.Close()
-	if resp.StatusCode != http.StatusUnauthorized {
-		t.Errorf("administration without a token: %s, want 401", resp.Status)
+	b.Fail(Fault{Kind: RefuseDial})
+	if status, err := get(); err == nil {
+		t.Errorf("administration while connections are refused: got %d", status)
 	}
+	refused := connect()
+	refused.nc.Write([]byte("AMQP"))
+	if n, err := refused.nc.Read(make([]byte, 1)); err == nil {
+		t.Errorf("got %d bytes although connections are refused", n)
+	}
+	b.Heal()
 
-	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp4", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	const sasl = "AMQP\x03\x01\x00\x00"
-	io.WriteString(conn, sasl)
-	answer := make([]byte, len(sasl))
-	if _, err := io.ReadFull(conn, answer); err != nil || string(answer) != sasl {
-		t.Errorf("AMQP: answer %q, %v, want %q", answer, err, sasl)
-	}
+	silent, frozen := connect(), connect()
+	frozen.handshake()
+	b.Fail(Fault{Kind: Freeze})
 	b.Close()
-	if _, err := new(net.Dialer).DialContext(t.Context(), "tcp4", address); err == nil {
-		t.Error("it still listens after it was closed")
+	frozen.wantEnd()
+	if _, err := silent.nc.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the connection that sent nothing ended with %v, want EOF", err)
+	}
+	if _, err := net.Dial("tcp", address); err == nil {
+		t.Error("the port is still open after Close")
 	}
 }

@@ -6,14 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"kennel/internal/dev/devbus"
+	"kennel/internal/storetest"
 )
 
 // The official JavaScript SDK is the second judge: it was written by others
@@ -21,39 +21,25 @@ import (
 // look at. It is installed from testdata/oracle, once per version.
 
 func TestOracle(t *testing.T) {
+	storetest.OnlyInProve(t) // it installs packages from npm
 	modules := installOracle(t)
-	b := devbus.New(nil)
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	served := make(chan error, 1)
-	go func() { served <- b.Serve(ctx, ln) }()
-	web := httptest.NewServer(b.Admin())
-	defer func() {
-		web.Close()
-		cancel()
-		<-served
-		b.Close()
-	}()
+	b, err := devbus.Listen(nil)
+	must(t, err, "listen")
+	defer b.Close()
 
 	script := filepath.Join("testdata", "oracle", "oracle.js")
 	if _, err := os.ReadFile(script); err != nil { // so that go test notices when it changes
 		t.Fatal(err)
 	}
-	node := exec.CommandContext(t.Context(), "node", script, port(ln.Addr()), port(web.Listener.Addr()))
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	node := exec.CommandContext(ctx, "node", script, b.ConnectionString())
 	node.Env = append(node.Environ(), "NODE_PATH="+modules)
 	out, err := node.CombinedOutput()
 	t.Logf("%s", out)
 	if err != nil {
 		t.Errorf("the JavaScript SDK disagrees: %v", err)
 	}
-}
-
-func port(a net.Addr) string {
-	_, port, _ := net.SplitHostPort(a.String())
-	return port
 }
 
 // installOracle returns the directory with the SDK. It is complete or not
@@ -94,7 +80,7 @@ func installOracle(t *testing.T) string {
 	if err := os.CopyFS(fresh, files); err != nil {
 		t.Fatal(err)
 	}
-	npm := exec.CommandContext(t.Context(), "npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts")
+	npm := exec.CommandContext(t.Context(), "npm", "ci", "--prefer-offline", "--no-audit", "--no-fund", "--ignore-scripts")
 	npm.Dir = fresh
 	if out, err := npm.CombinedOutput(); err != nil {
 		t.Fatalf("npm ci, which installs the JavaScript SDK, failed: %v\n%s", err, out)

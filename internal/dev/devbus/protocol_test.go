@@ -2,8 +2,6 @@ package devbus
 
 import (
 	"bytes"
-	"context"
-	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -287,58 +285,6 @@ func TestSilentClientIsDropped(t *testing.T) {
 			t.Errorf("it was dropped after %v, want %v", took, 2*announcedIdle)
 		}
 	})
-}
-
-// Serve ends with its context even if its connections are frozen.
-func TestServeEnds(t *testing.T) {
-	b := New(nil)
-	defer b.Close()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	served := make(chan error)
-	go func() { served <- b.Serve(ctx, ln) }()
-	nc, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	c := newRawClient(t, nc)
-	c.handshake()
-	b.Fail(Fault{Kind: Freeze})
-	cancel()
-	if err := <-served; err != nil {
-		t.Errorf("Serve returned %v", err)
-	}
-	c.wantEnd()
-
-	// While dialling is refused, a listener resets at once; and a closed
-	// broker does not begin to serve.
-	b.Fail(Fault{Kind: RefuseDial})
-	if ln, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
-	go func() { served <- b.Serve(context.Background(), ln) }()
-	refused, err := net.Dial("tcp", ln.Addr().String())
-	if err == nil {
-		_, err = refused.Read(make([]byte, 1))
-		refused.Close()
-	}
-	if err == nil {
-		t.Error("a connection works although dialling is refused")
-	}
-	b.Close()
-	if err := <-served; err != nil {
-		t.Errorf("Serve returned %v when the broker was closed", err)
-	}
-	if ln, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Serve(t.Context(), ln); err != nil {
-		t.Errorf("Serve of a closed broker returned %v", err)
-	}
 }
 
 // After Close, nothing is left, and nobody gets in.

@@ -81,15 +81,13 @@ func TestBacklogIsBounded(t *testing.T) {
 		client, server := net.Pipe()
 		defer client.Close()
 		w := newWire(server)
-		chunk := make([]byte, 1<<20)
-		for range 2 * maxBacklog / len(chunk) {
-			w.send(func(b []byte) []byte { return append(b, chunk...) })
-		}
-		if len(w.out) > maxBacklog {
+		w.send(func([]byte) []byte { return make([]byte, maxBacklog+1) })
+		w.send(func(b []byte) []byte { return append(b, "more"...) })
+		if len(w.out) > 0 {
 			t.Errorf("%d bytes wait for a client that does not read", len(w.out))
 		}
 		w.pump() // ends by itself
-		if _, err := client.Read(chunk); err != io.EOF {
+		if _, err := client.Read(make([]byte, 1)); err != io.EOF {
 			t.Errorf("reading ended with %v, want EOF", err)
 		}
 	})

@@ -70,58 +70,11 @@ func AppendValue(b []byte, v any) []byte {
 		return appendSized(b, ctorSymbol8, v)
 	case []byte:
 		return AppendBinary(b, v)
-	case []time.Time:
-		return appendArray(append(b, ctorArray32), ctorTimestamp, v)
-	case []int64:
-		return appendArray(append(b, ctorArray32), ctorLong, v)
-	case []string:
-		return appendArray(append(b, ctorArray32), ctorString32, v)
-	case []Symbol:
-		return appendArray(append(b, ctorArray32), ctorSymbol32, v)
 	}
-	return appendContent(append(b, constructor(v)), v)
-}
-
-// constructor returns the constructor whose content appendContent writes: the
-// longest of the type.
-func constructor(v any) byte {
-	switch v := v.(type) {
-	case nil:
-		return ctorNull
-	case uint8:
-		return ctorUbyte
-	case int8:
-		return ctorByte
-	case uint16:
-		return ctorUshort
-	case int16:
-		return ctorShort
-	case int32:
-		return ctorInt
-	case uint64:
-		return ctorUlong
-	case int64:
-		return ctorLong
-	case float32:
-		return ctorFloat
-	case float64:
-		return ctorDouble
-	case Char:
-		return ctorChar
-	case time.Time:
-		return ctorTimestamp
-	case UUID:
-		return ctorUUID
-	case Decimal:
-		return map[int]byte{4: ctorDecimal32, 8: ctorDecimal64, 16: ctorDecimal128}[len(v)]
-	case []any:
-		return ctorList32
-	case Map:
-		return ctorMap32
-	case Array:
-		return ctorArray32
-	}
-	panic(fmt.Sprintf("amqp: no AMQP type for %T", v))
+	start := len(b)
+	constructor, b := appendContent(append(b, ctorNull), v)
+	b[start] = constructor
+	return b
 }
 
 // longest returns the constructor of the same type with the widest content.
@@ -145,57 +98,69 @@ func longest(c byte) byte {
 	return c
 }
 
-// appendContent appends what follows the longest constructor of v's type. All
-// items of an array share one constructor, so none can have a short form.
-func appendContent(b []byte, v any) []byte {
+// appendContent returns the longest constructor of v's type, and appends what
+// follows it. All items of an array share one constructor, so none can have a
+// short form.
+func appendContent(b []byte, v any) (constructor byte, content []byte) {
 	switch v := v.(type) {
 	case nil:
-		return b
+		return ctorNull, b
 	case bool:
 		if v {
-			return append(b, 1)
+			return ctorBool, append(b, 1)
 		}
-		return append(b, 0)
+		return ctorBool, append(b, 0)
 	case uint8:
-		return append(b, v)
+		return ctorUbyte, append(b, v)
 	case int8:
-		return append(b, byte(v))
+		return ctorByte, append(b, byte(v))
 	case uint16:
-		return be.AppendUint16(b, v)
+		return ctorUshort, be.AppendUint16(b, v)
 	case int16:
-		return be.AppendUint16(b, uint16(v))
+		return ctorShort, be.AppendUint16(b, uint16(v))
 	case uint32:
-		return be.AppendUint32(b, v)
+		return ctorUint, be.AppendUint32(b, v)
 	case int32:
-		return be.AppendUint32(b, uint32(v))
+		return ctorInt, be.AppendUint32(b, uint32(v))
 	case uint64:
-		return be.AppendUint64(b, v)
+		return ctorUlong, be.AppendUint64(b, v)
 	case int64:
-		return be.AppendUint64(b, uint64(v))
+		return ctorLong, be.AppendUint64(b, uint64(v))
 	case float32:
-		return be.AppendUint32(b, math.Float32bits(v))
+		return ctorFloat, be.AppendUint32(b, math.Float32bits(v))
 	case float64:
-		return be.AppendUint64(b, math.Float64bits(v))
+		return ctorDouble, be.AppendUint64(b, math.Float64bits(v))
 	case Char:
-		return be.AppendUint32(b, uint32(v))
+		return ctorChar, be.AppendUint32(b, uint32(v))
 	case time.Time:
-		return be.AppendUint64(b, uint64(v.UnixMilli()))
+		return ctorTimestamp, be.AppendUint64(b, uint64(v.UnixMilli()))
 	case UUID:
-		return append(b, v[:]...)
+		return ctorUUID, append(b, v[:]...)
 	case Decimal:
-		return append(b, v...)
+		of := map[int]byte{4: ctorDecimal32, 8: ctorDecimal64, 16: ctorDecimal128}
+		return of[len(v)], append(b, v...)
 	case string:
-		return append(be.AppendUint32(b, uint32(len(v))), v...)
+		return ctorString32, append(be.AppendUint32(b, uint32(len(v))), v...)
 	case Symbol:
-		return append(be.AppendUint32(b, uint32(len(v))), v...)
+		return ctorSymbol32, append(be.AppendUint32(b, uint32(len(v))), v...)
 	case []byte:
-		return append(be.AppendUint32(b, uint32(len(v))), v...)
-	case Array:
-		return appendArray(b, v.Constructor, v.Items)
+		return ctorBinary32, append(be.AppendUint32(b, uint32(len(v))), v...)
+	case []any:
+		return ctorList32, appendList(b, v)
 	case Map:
-		return appendList(b, v)
+		return ctorMap32, appendList(b, v)
+	case Array:
+		return ctorArray32, appendArray(b, v.Constructor, v.Items)
+	case []time.Time:
+		return ctorArray32, appendArray(b, ctorTimestamp, v)
+	case []int64:
+		return ctorArray32, appendArray(b, ctorLong, v)
+	case []string:
+		return ctorArray32, appendArray(b, ctorString32, v)
+	case []Symbol:
+		return ctorArray32, appendArray(b, ctorSymbol32, v)
 	}
-	return appendList(b, v.([]any))
+	panic(fmt.Sprintf("amqp: no AMQP type for %T", v))
 }
 
 func appendList(b []byte, items []any) []byte {
@@ -210,7 +175,7 @@ func appendArray[T any](b []byte, constructor byte, items []T) []byte {
 	w := openContent(b)
 	w.b = append(w.b, constructor)
 	for _, item := range items {
-		w.b = appendContent(w.b, item)
+		_, w.b = appendContent(w.b, item)
 	}
 	w.count = len(items)
 	return w.Close()
