@@ -156,10 +156,15 @@ func (c *conn) handle(f *amqp.Frame) error {
 		return amqp.Errorf(amqp.CondNotAllowed, "performative %#02x has no place here", f.Code)
 	}
 	switch f.Code {
-	case amqp.CodeOpen:
-		return c.open(f)
-	case amqp.CodeBegin:
-		return c.begin(f)
+	case amqp.CodeOpen, amqp.CodeBegin:
+		body, err := f.Body()
+		if err != nil {
+			return err
+		}
+		if p, ok := body.(*amqp.Open); ok {
+			return c.open(p)
+		}
+		return c.begin(f.Channel, body.(*amqp.Begin))
 	case amqp.CodeEnd:
 		c.endSession(f.Channel)
 		return nil
@@ -183,11 +188,7 @@ func (c *conn) handle(f *amqp.Frame) error {
 	return nil
 }
 
-func (c *conn) open(f *amqp.Frame) error {
-	var p amqp.Open
-	if err := f.Read(&p); err != nil {
-		return err
-	}
+func (c *conn) open(p *amqp.Open) error {
 	if c.opened {
 		return amqp.Errorf(amqp.CondNotAllowed, "open came twice")
 	}
@@ -204,17 +205,13 @@ func (c *conn) open(f *amqp.Frame) error {
 	return nil
 }
 
-func (c *conn) begin(f *amqp.Frame) error {
-	var p amqp.Begin
-	if err := f.Read(&p); err != nil {
-		return err
+func (c *conn) begin(channel uint16, p *amqp.Begin) error {
+	if _, taken := c.sessions[channel]; taken {
+		return amqp.Errorf(amqp.CondNotAllowed, "begin came on channel %d, which has a session", channel)
 	}
-	if _, taken := c.sessions[f.Channel]; taken {
-		return amqp.Errorf(amqp.CondNotAllowed, "begin came on channel %d, which has a session", f.Channel)
-	}
-	s := newSession(c, f.Channel, &p)
-	c.sessions[f.Channel] = s
-	send(s, amqp.Begin{RemoteChannel: &f.Channel, IncomingWindow: broad, OutgoingWindow: broad, HandleMax: 4999})
+	s := newSession(c, channel, p)
+	c.sessions[channel] = s
+	send(s, amqp.Begin{RemoteChannel: &channel, IncomingWindow: broad, OutgoingWindow: broad, HandleMax: 4999})
 	return nil
 }
 

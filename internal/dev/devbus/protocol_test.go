@@ -100,11 +100,9 @@ func TestUnreadableMessagesAreRejected(t *testing.T) {
 		inBubbleRaw(t, func(t *testing.T, b *Broker, c *rawClient) {
 			c.sender()
 			c.transfer(1, 0, payload)
-			f := c.want(amqp.CodeDisposition)
-			var d amqp.Disposition
-			err := f.Read(&d)
-			if err != nil || d.State.Code != amqp.CodeRejected || d.State.Err == nil || d.State.Err.Condition != amqp.CondDecodeError {
-				t.Errorf("%s: got outcome %+v, error %v, want it rejected", name, d.State, err)
+			d := wantBody[*amqp.Disposition](c, amqp.CodeDisposition)
+			if d.State.Code != amqp.CodeRejected || d.State.Err == nil || d.State.Err.Condition != amqp.CondDecodeError {
+				t.Errorf("%s: got outcome %+v, want it rejected", name, d.State)
 			}
 		})
 	}
@@ -135,15 +133,13 @@ func TestAttachIsAnswered(t *testing.T) {
 				Name: "a link", Handle: 7, Receiver: receives, SettleMode: new(uint8(1)),
 				Source: &amqp.Source{Address: "Q"}, Target: &amqp.Target{Address: "Q"},
 			})
-			f := c.want(amqp.CodeAttach)
-			var p amqp.Attach
-			if err := f.Read(&p); err != nil || p.Name != "a link" || p.Handle != 7 || p.Receiver == receives || p.SendMode != nil || *p.SettleMode != 1 ||
+			p := wantBody[*amqp.Attach](c, amqp.CodeAttach)
+			if p.Name != "a link" || p.Handle != 7 || p.Receiver == receives || p.SendMode != nil || *p.SettleMode != 1 ||
 				p.Source.Address != "Q" || p.Target.Address != "Q" || p.MaxSize != maxMessage {
-				t.Errorf("got %+v, error %v", p, err)
+				t.Errorf("got %+v", p)
 			}
 			c.send(amqp.Detach{Handle: 7})
-			for f.Code != amqp.CodeDetach {
-				f = c.next()
+			for c.next().Code != amqp.CodeDetach {
 			}
 		}
 	})
@@ -237,16 +233,14 @@ func TestDrainAndEcho(t *testing.T) {
 			p := credit(tt.handle, tt.credit)
 			p.Drain, p.Echo = tt.drain, !tt.drain
 			c.send(p)
-			f := c.want(amqp.CodeFlow)
-			if err := f.Read(&p); err != nil || p.Credit != tt.wantCredit || p.DeliveryCount != tt.wantCount || p.Drain != tt.drain {
-				t.Errorf("%s: got %+v, error %v, want credit %d, count %d", tt.name, p, err, tt.wantCredit, tt.wantCount)
+			got := wantBody[*amqp.Flow](c, amqp.CodeFlow)
+			if got.Credit != tt.wantCredit || got.DeliveryCount != tt.wantCount || got.Drain != tt.drain {
+				t.Errorf("%s: got %+v, want credit %d, count %d", tt.name, got, tt.wantCredit, tt.wantCount)
 			}
 		}
 		c.send(amqp.Flow{IncomingWindow: 100, Echo: true}) // of the session
-		f := c.want(amqp.CodeFlow)
-		var p amqp.Flow
-		if err := f.Read(&p); err != nil || p.HasHandle || p.IncomingWindow != broad {
-			t.Errorf("got %+v, error %v, want the session's window", p, err)
+		if p := wantBody[*amqp.Flow](c, amqp.CodeFlow); p.HasHandle || p.IncomingWindow != broad {
+			t.Errorf("got %+v, want the session's window", p)
 		}
 	})
 }

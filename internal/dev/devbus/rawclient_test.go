@@ -90,6 +90,17 @@ func (c *rawClient) want(code uint64) amqp.Frame {
 	return f
 }
 
+// wantBody is want for frames whose body is of interest.
+func wantBody[P amqp.Performative](c *rawClient, code uint64) P {
+	c.t.Helper()
+	f := c.want(code)
+	body, err := f.Body()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return body.(P)
+}
+
 func (c *rawClient) next() amqp.Frame {
 	c.t.Helper()
 	for {
@@ -111,17 +122,18 @@ func (c *rawClient) wantError(code uint64, condition string) {
 	for f.Code != code {
 		f = c.next()
 	}
-	var p amqp.Detach // its error is the third field; that of End and Close the first
-	var err error
-	if code == amqp.CodeDetach {
-		err = f.Read(&p)
-	} else {
-		var end amqp.End
-		err = f.Read(&end)
-		p.Err = end.Err
+	body, err := f.Body()
+	var got *amqp.Error
+	switch p := body.(type) {
+	case *amqp.Detach:
+		got = p.Err
+	case *amqp.End:
+		got = p.Err
+	case *amqp.Close:
+		got = p.Err
 	}
-	if err != nil || p.Err == nil || p.Err.Condition != condition {
-		c.t.Errorf("performative %#02x has error %v, want %s (%v)", code, p.Err, condition, err)
+	if err != nil || got == nil || got.Condition != condition {
+		c.t.Errorf("performative %#02x has error %v, want %s (%v)", code, got, condition, err)
 	}
 }
 

@@ -48,40 +48,23 @@ func newSession(c *conn, channel uint16, p *amqp.Begin) *session {
 
 // handle does what a frame says. An error ends the session.
 func (s *session) handle(f *amqp.Frame) error {
-	switch f.Code {
-	case amqp.CodeAttach:
-		var p amqp.Attach
-		if err := f.Read(&p); err != nil {
-			return err
-		}
-		return s.attach(p)
-	case amqp.CodeFlow:
-		var p amqp.Flow
-		if err := f.Read(&p); err != nil {
-			return err
-		}
-		return s.flow(p)
-	case amqp.CodeTransfer:
-		var p amqp.Transfer
-		if err := f.Read(&p); err != nil {
-			return err
-		}
-		return s.transfer(p, f.Payload)
-	case amqp.CodeDisposition:
-		var p amqp.Disposition
-		if err := f.Read(&p); err != nil {
-			return err
-		}
-		s.disposition(p)
-		return nil
-	case amqp.CodeDetach:
-		var p amqp.Detach
-		if err := f.Read(&p); err != nil {
-			return err
-		}
+	body, err := f.Body()
+	if err != nil {
+		return err
+	}
+	switch p := body.(type) {
+	case *amqp.Attach:
+		return s.attach(*p)
+	case *amqp.Flow:
+		return s.flow(*p)
+	case *amqp.Transfer:
+		return s.transfer(*p, f.Payload)
+	case *amqp.Disposition:
+		s.disposition(*p)
+	case *amqp.Detach:
 		return s.detach(p.Handle)
 	}
-	return amqp.Errorf(amqp.CondNotAllowed, "performative %#02x has no place in a session", f.Code)
+	return nil // Open, Begin, End and Close are the connection's
 }
 
 // end forgets the session and all that hangs on it.

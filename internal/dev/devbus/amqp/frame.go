@@ -22,7 +22,7 @@ const (
 )
 
 // Frame is a frame that was read. Its payload shares the memory of the Reader
-// and is valid until the next read, as are binaries that Read returns.
+// and is valid until the next read, as are binaries in its body.
 type Frame struct {
 	Kind    byte
 	Channel uint16
@@ -98,14 +98,40 @@ func (r *Reader) Next() (Frame, error) {
 	return f, nil
 }
 
-// Read decodes the frame's body into a pointer to the performative that Code
-// names. It can be called once. An error is an *Error.
-func (f *Frame) Read(p interface{ read(*Fields) }) error {
+// Body decodes the performative into a pointer to its type. It can be called
+// once. An error is an *Error.
+func (f *Frame) Body() (Performative, error) {
+	var p interface {
+		Performative
+		read(*Fields)
+	}
+	switch f.Code {
+	case CodeOpen:
+		p = &Open{}
+	case CodeBegin:
+		p = &Begin{}
+	case CodeAttach:
+		p = &Attach{}
+	case CodeFlow:
+		p = &Flow{}
+	case CodeTransfer:
+		p = &Transfer{}
+	case CodeDisposition:
+		p = &Disposition{}
+	case CodeDetach:
+		p = &Detach{}
+	case CodeEnd:
+		p = &End{}
+	case CodeClose:
+		p = &Close{}
+	default:
+		return nil, Errorf(CondNotAllowed, "performative %#02x is not supported", f.Code)
+	}
 	p.read(&f.fields)
 	if f.fields.err != nil {
-		return Errorf(CondDecodeError, "%T: %v", p, f.fields.err)
+		return nil, Errorf(CondDecodeError, "%T: %v", p, f.fields.err)
 	}
-	return nil
+	return p, nil
 }
 
 // AppendFrame appends a frame with a body and a payload.

@@ -10,39 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// readable is a pointer to a performative.
-type readable interface {
-	Performative
-	read(*Fields)
-}
-
-// empty returns a performative to read a frame into, or nil.
-func empty(code uint64) readable {
-	switch code {
-	case CodeOpen:
-		return &Open{}
-	case CodeBegin:
-		return &Begin{}
-	case CodeAttach:
-		return &Attach{}
-	case CodeFlow:
-		return &Flow{}
-	case CodeTransfer:
-		return &Transfer{}
-	case CodeDisposition:
-		return &Disposition{}
-	case CodeDetach:
-		return &Detach{}
-	case CodeEnd:
-		return &End{}
-	case CodeClose:
-		return &Close{}
-	}
-	return nil
-}
-
 // performatives use every field.
-var performatives = []readable{
+var performatives = []Performative{
 	&Open{Container: "c", MaxFrame: 512, ChannelMax: 7, Idle: time.Minute},
 	&Begin{RemoteChannel: new(uint16(3)), NextOutgoing: 1, IncomingWindow: 2, OutgoingWindow: 3, HandleMax: 4},
 	&Attach{
@@ -77,12 +46,9 @@ func TestPerformatives(t *testing.T) {
 		if err != nil || f.Channel != 1 || string(f.Payload) != "payload" {
 			t.Fatalf("got frame %+v, error %v", f, err)
 		}
-		got := empty(f.Code)
-		if err := f.Read(got); err != nil {
-			t.Errorf("%T: %v", got, err)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
+		got, err := f.Body()
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("error %v (-want +got):\n%s", err, diff)
 		}
 		if beat, err := r.Next(); beat.Code != 0 || err != nil {
 			t.Errorf("got performative %#02x, error %v, want a heartbeat", beat.Code, err)
@@ -116,11 +82,12 @@ func TestBadFrames(t *testing.T) {
 		{"body without a descriptor", "000000090200000045", CondDecodeError},
 		{"descriptor that is not a number", "0000000e02000000" + "00a3016145" + "40", CondDecodeError},
 		{"body that is not a list", "0000000c02000000" + "00531841", CondDecodeError},
+		{"unknown performative", "0000000c02000000" + "00533345", CondNotAllowed},
 		{"field of the wrong type", "0000001002000000" + "005310" + "c0030141" + "40", CondDecodeError},
 	} {
 		f, err := NewReader(bytes.NewReader(unhex(t, tt.bytes))).Next()
-		if p := empty(f.Code); err == nil && p != nil {
-			err = f.Read(p)
+		if err == nil {
+			_, err = f.Body()
 		}
 		if e, ok := errors.AsType[*Error](err); !ok || e.Condition != tt.condition {
 			t.Errorf("%s: got %v, want %s", tt.name, err, tt.condition)
@@ -142,8 +109,8 @@ func FuzzFrames(f *testing.F) {
 			if err != nil {
 				return
 			}
-			p := empty(fr.Code)
-			if p == nil || fr.Read(p) != nil {
+			p, err := fr.Body()
+			if err != nil {
 				continue
 			}
 			first := AppendFrame(nil, KindAMQP, 0, p, nil)
@@ -152,8 +119,7 @@ func FuzzFrames(f *testing.F) {
 			}
 			again, err := NewReader(bytes.NewReader(first)).Next()
 			if err == nil {
-				p = empty(again.Code)
-				err = again.Read(p)
+				p, err = again.Body()
 			}
 			if second := AppendFrame(nil, KindAMQP, 0, p, nil); err != nil || !bytes.Equal(first, second) {
 				t.Errorf("written as %x, read and written as %x, error %v", first, second, err)
