@@ -14,11 +14,33 @@ import (
 	"kennel/internal/dev/devbus"
 )
 
+// accept accepts a session of the queue "q", or the next one if id is "".
+func accept(t *testing.T, client *sb.Client, id string) *sb.SessionReceiver {
+	t.Helper()
+	var r *sb.SessionReceiver
+	var err error
+	if id == "" {
+		r, err = client.AcceptNextSessionForQueue(t.Context(), "q", nil)
+	} else {
+		r, err = client.AcceptSessionForQueue(t.Context(), "q", id, nil)
+	}
+	must(t, err, "accept session %q", id)
+	return r
+}
+
+// conditionOf is the condition of an error that the SDK does not wrap.
+func conditionOf(err error) amqp.ErrCond {
+	if e, ok := errors.AsType[*amqp.Error](err); ok {
+		return e.Condition
+	}
+	return ""
+}
+
 func inSession(id, body string) *sb.Message {
 	return &sb.Message{Body: []byte(body), SessionID: to.Ptr(id)}
 }
 
-// grouped has the test on a queue with sessions that already holds messages.
+// grouped runs a test on a queue with sessions that already holds messages.
 func grouped(t *testing.T, test func(*testing.T, *devbus.Broker, *sb.Client, *sb.Sender), messages ...*sb.Message) {
 	t.Helper()
 	inBubble(t, nil, func(t *testing.T, b *devbus.Broker) {
@@ -34,20 +56,19 @@ func grouped(t *testing.T, test func(*testing.T, *devbus.Broker, *sb.Client, *sb
 
 func TestSessionIsReceivedInOrderByOne(t *testing.T) {
 	grouped(t, func(t *testing.T, b *devbus.Broker, client *sb.Client, _ *sb.Sender) {
-		a, err := client.AcceptSessionForQueue(t.Context(), "q", "a", nil)
-		must(t, err, "accept")
+		a := accept(t, client, "a")
 		if got := a.LockedUntil(); !got.Equal(time.Now().Add(time.Minute)) {
 			t.Errorf("locked until %v, want a minute from now", got)
 		}
-		_, err = client.AcceptSessionForQueue(t.Context(), "q", "a", nil)
-		if e, ok := errors.AsType[*amqp.Error](err); !ok || e.Condition != "com.microsoft:session-cannot-be-locked" {
+		_, err := client.AcceptSessionForQueue(t.Context(), "q", "a", nil)
+		if conditionOf(err) != "com.microsoft:session-cannot-be-locked" {
 			t.Errorf("accepting it again: got %v, want session-cannot-be-locked", err)
 		}
 		ms := receive(t, a, 2)
 		if got, want := fmt.Sprint(bodies(ms)), "[a1 a2]"; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
-		receiveNone(t, a, time.Second) // those of b are not its
+		receiveNone(t, a, time.Second) // b1 is of another session
 		for _, m := range ms {
 			must(t, a.CompleteMessage(t.Context(), m, nil), "complete")
 		}
@@ -55,79 +76,47 @@ func TestSessionIsReceivedInOrderByOne(t *testing.T) {
 	}, inSession("a", "a1"), inSession("b", "b1"), inSession("a", "a2"))
 }
 
-func TestNextSessionIsTheOneThatWaitedLongest(t *testing.T) {
+// The next session is the one whose messages wait longest. Without one, the
+// client waits for the next message.
+func TestNextSession(t *testing.T) {
 	grouped(t, func(t *testing.T, _ *devbus.Broker, client *sb.Client, s *sb.Sender) {
 		for _, want := range []string{"z", "a"} {
-			next, err := client.AcceptNextSessionForQueue(t.Context(), "q", nil)
-			must(t, err, "accept")
-			if next.SessionID() != want {
-				t.Errorf("got session %q, want %q", next.SessionID(), want)
+			if got := accept(t, client, "").SessionID(); got != want {
+				t.Errorf("got session %q, want %q", got, want)
 			}
 		}
-		// Nothing is left; who asks waits for the next message.
-		go func() {
-			time.Sleep(20 * time.Second)
-			s.SendMessage(context.Background(), inSession("late", "l1"), nil)
-		}()
 		start := time.Now()
-		next, err := client.AcceptNextSessionForQueue(t.Context(), "q", nil)
-		must(t, err, "accept")
-		if next.SessionID() != "late" || time.Since(start) != 20*time.Second {
-			t.Errorf("got session %q after %v, want late after 20s", next.SessionID(), time.Since(start))
+		_, err := client.AcceptNextSessionForQueue(within(t, 10*time.Second), "q", nil)
+		if waited := time.Since(start); codeOf(err) != sb.CodeTimeout || waited < 9*time.Second || waited >= 10*time.Second {
+			t.Errorf("got %v after %v, want code %s a little before the client's 10s", err, waited, sb.CodeTimeout)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		if _, err := client.AcceptNextSessionForQueue(ctx, "q", nil); err == nil {
+			t.Error("accepted a session of an empty queue")
+		}
+		// The session goes to the client that waits, not to those that gave up.
+		start = time.Now()
+		time.AfterFunc(20*time.Second, func() { s.SendMessage(context.Background(), inSession("late", "l1"), nil) })
+		if got := accept(t, client, "").SessionID(); got != "late" || time.Since(start) != 20*time.Second {
+			t.Errorf("got session %q after %v, want late after 20s", got, time.Since(start))
 		}
 	}, inSession("z", "z1"), inSession("a", "a1"))
 }
 
-func TestNextSessionTimesOut(t *testing.T) {
+func TestSessionLockExpires(t *testing.T) {
 	grouped(t, func(t *testing.T, _ *devbus.Broker, client *sb.Client, _ *sb.Sender) {
-		start := time.Now()
-		_, err := client.AcceptNextSessionForQueue(within(t, 10*time.Second), "q", nil)
-		if codeOf(err) != sb.CodeTimeout {
-			t.Errorf("got %v, want code %s", err, sb.CodeTimeout)
-		}
-		if waited := time.Since(start); waited < 9*time.Second || waited >= 10*time.Second {
-			t.Errorf("the broker gave up after %v, want a little before the client's 10s", waited)
-		}
-	})
-}
-
-// A client that gives up waiting must not be handed a session later.
-func TestAbandonedAcceptTakesNoSession(t *testing.T) {
-	grouped(t, func(t *testing.T, _ *devbus.Broker, client *sb.Client, s *sb.Sender) {
-		ctx, cancel := context.WithCancel(t.Context())
-		go func() {
-			time.Sleep(time.Second)
-			cancel()
-		}()
-		if _, err := client.AcceptNextSessionForQueue(ctx, "q", nil); err == nil {
-			t.Fatal("accepted a session of an empty queue")
-		}
-		must(t, s.SendMessage(t.Context(), inSession("a", "a1"), nil), "send")
-		start := time.Now()
-		next, err := client.AcceptNextSessionForQueue(t.Context(), "q", nil)
-		must(t, err, "accept")
-		if got := bodies(receive(t, next, 1)); got[0] != "a1" || time.Since(start) > time.Second {
-			t.Errorf("got %q after %v, want a1 at once", got, time.Since(start))
-		}
-	})
-}
-
-func TestSessionLockRunsOut(t *testing.T) {
-	grouped(t, func(t *testing.T, _ *devbus.Broker, client *sb.Client, _ *sb.Sender) {
-		first, err := client.AcceptSessionForQueue(t.Context(), "q", "a", nil)
-		must(t, err, "accept")
+		first := accept(t, client, "a")
 		m := receive(t, first, 1)[0]
-		time.Sleep(50 * time.Second)
-		must(t, first.RenewSessionLock(t.Context(), nil), "renew")
-		if got := first.LockedUntil(); !got.Equal(time.Now().Add(time.Minute)) {
-			t.Errorf("renewed until %v, want a minute from now", got)
+		for range 2 {
+			time.Sleep(50 * time.Second)
+			must(t, first.RenewSessionLock(t.Context(), nil), "renew")
+			if got := first.LockedUntil(); !got.Equal(time.Now().Add(time.Minute)) {
+				t.Errorf("renewed until %v, want a minute from now", got)
+			}
 		}
-		time.Sleep(50 * time.Second)
-		must(t, first.RenewSessionLock(t.Context(), nil), "renew again")
 		time.Sleep(61 * time.Second)
-
-		second, err := client.AcceptSessionForQueue(t.Context(), "q", "a", nil)
-		must(t, err, "accept after the lock has run out")
+		second := accept(t, client, "a")
 		again := receive(t, second, 1)[0]
 		if again.DeliveryCount != 2 {
 			t.Errorf("got delivery %d, want 2: the first was not settled in time", again.DeliveryCount)
@@ -139,51 +128,30 @@ func TestSessionLockRunsOut(t *testing.T) {
 	}, inSession("a", "a1"))
 }
 
-func TestClosingASessionReleasesIt(t *testing.T) {
+// A session that is closed is free at once, with its messages and its state.
+func TestClosedSession(t *testing.T) {
 	grouped(t, func(t *testing.T, _ *devbus.Broker, client *sb.Client, _ *sb.Sender) {
-		first, err := client.AcceptSessionForQueue(t.Context(), "q", "a", nil)
-		must(t, err, "accept")
+		first := accept(t, client, "a")
+		wantState := func(s *sb.SessionReceiver, want string) {
+			t.Helper()
+			if got, err := s.GetSessionState(t.Context(), nil); string(got) != want || err != nil {
+				t.Errorf("got state %q and error %v, want %q", got, err, want)
+			}
+		}
+		wantState(first, "")
+		must(t, first.SetSessionState(t.Context(), []byte("step 1"), nil), "set state")
 		receive(t, first, 2)
 		must(t, first.Close(t.Context()), "close")
-		second, err := client.AcceptSessionForQueue(t.Context(), "q", "a", nil)
-		must(t, err, "accept")
-		ms := receive(t, second, 2)
-		if got, want := fmt.Sprint(bodies(ms)), "[a1 a2]"; got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-		if ms[0].DeliveryCount != 1 {
-			t.Errorf("got delivery %d, want 1: giving a session up is no failure", ms[0].DeliveryCount)
-		}
-	}, inSession("a", "a1"), inSession("a", "a2"))
-}
 
-func TestSessionState(t *testing.T) {
-	grouped(t, func(t *testing.T, _ *devbus.Broker, client *sb.Client, _ *sb.Sender) {
-		s, err := client.AcceptSessionForQueue(t.Context(), "q", "a", nil)
-		must(t, err, "accept")
-		for _, want := range []string{"", "step 1", "step 2"} {
-			if want != "" {
-				must(t, s.SetSessionState(t.Context(), []byte(want), nil), "set")
-			}
-			got, err := s.GetSessionState(t.Context(), nil)
-			must(t, err, "get")
-			if string(got) != want {
-				t.Errorf("got state %q, want %q", got, want)
-			}
+		second := accept(t, client, "a")
+		ms := receive(t, second, 2)
+		if got, want := fmt.Sprint(bodies(ms)), "[a1 a2]"; got != want || ms[0].DeliveryCount != 1 {
+			t.Errorf("got %s, delivery %d, want %s, delivery 1: closing is no failure", got, ms[0].DeliveryCount, want)
 		}
-		must(t, s.Close(t.Context()), "close")
-		s, err = client.AcceptSessionForQueue(t.Context(), "q", "a", nil)
-		must(t, err, "accept")
-		got, err := s.GetSessionState(t.Context(), nil)
-		must(t, err, "get")
-		if string(got) != "step 2" {
-			t.Errorf("the next receiver got state %q, want step 2", got)
-		}
-		must(t, s.SetSessionState(t.Context(), nil, nil), "clear")
-		if got, err := s.GetSessionState(t.Context(), nil); got != nil || err != nil {
-			t.Errorf("got state %q and error %v after it was cleared", got, err)
-		}
-	})
+		wantState(second, "step 1")
+		must(t, second.SetSessionState(t.Context(), nil, nil), "clear state")
+		wantState(second, "")
+	}, inSession("a", "a1"), inSession("a", "a2"))
 }
 
 func TestSessionsAreListed(t *testing.T) {
@@ -203,8 +171,7 @@ func TestSessionsAreListed(t *testing.T) {
 		for i := range 150 { // more than a page
 			must(t, s.SendMessage(t.Context(), inSession(fmt.Sprintf("s%03d", i), "x"), nil), "send")
 		}
-		r, err := client.AcceptSessionForQueue(t.Context(), "q", "stateful", nil)
-		must(t, err, "accept")
+		r := accept(t, client, "stateful")
 		time.Sleep(time.Hour)
 		must(t, r.SetSessionState(t.Context(), []byte("x"), nil), "set state")
 		if got := list(nil); len(got) != len("[]")+150*5+len("stateful") {
@@ -218,12 +185,6 @@ func TestSessionsAreListed(t *testing.T) {
 
 func TestSessionsAreInsistedOn(t *testing.T) {
 	grouped(t, func(t *testing.T, b *devbus.Broker, client *sb.Client, s *sb.Sender) {
-		conditionOf := func(err error) amqp.ErrCond {
-			if e, ok := errors.AsType[*amqp.Error](err); ok {
-				return e.Condition
-			}
-			return ""
-		}
 		if err := s.SendMessage(t.Context(), text("no session"), nil); conditionOf(err) != amqp.ErrCondNotAllowed {
 			t.Errorf("sending without a session: got %v, want not-allowed", err)
 		}
@@ -241,13 +202,10 @@ func TestSessionsAreInsistedOn(t *testing.T) {
 
 func TestDeferredMessagesOfASession(t *testing.T) {
 	grouped(t, func(t *testing.T, b *devbus.Broker, client *sb.Client, _ *sb.Sender) {
-		a, err := client.AcceptSessionForQueue(t.Context(), "q", "a", nil)
-		must(t, err, "accept")
+		a := accept(t, client, "a")
 		m := receive(t, a, 1)[0]
 		must(t, a.DeferMessage(t.Context(), m, nil), "defer")
-		other, err := client.AcceptSessionForQueue(t.Context(), "q", "b", nil)
-		must(t, err, "accept")
-		if ms, err := other.ReceiveDeferredMessages(t.Context(), []int64{*m.SequenceNumber}, nil); err == nil {
+		if ms, err := accept(t, client, "b").ReceiveDeferredMessages(t.Context(), []int64{*m.SequenceNumber}, nil); err == nil {
 			t.Errorf("another session's holder got %q", bodies(ms))
 		}
 		ms, err := a.ReceiveDeferredMessages(t.Context(), []int64{*m.SequenceNumber}, nil)

@@ -97,6 +97,14 @@ func TestInspection(t *testing.T) {
 				t.Errorf("counting %s: got %v, want ErrNotFound", path, err)
 			}
 		}
+		rt, err := administer(t, b).GetQueueRuntimeProperties(t.Context(), "q", nil)
+		if err != nil || rt.ActiveMessageCount != 1 || rt.TotalMessageCount != 1 || rt.SizeInBytes == 0 {
+			t.Errorf("got runtime properties %+v, error %v", rt, err)
+		}
+		must(t, b.Delete("q"), "delete")
+		if err := b.Delete("q"); !errors.Is(err, devbus.ErrNotFound) {
+			t.Errorf("deleting it again: got %v, want ErrNotFound", err)
+		}
 		s := b.Stats()
 		if s.Connections != 1 || s.Stored != 1 || s.Attached == 0 || b.Connections() != 1 {
 			t.Errorf("the stats are %+v", s)
