@@ -11,35 +11,26 @@ import (
 )
 
 func TestISODurations(t *testing.T) {
-	for _, tt := range []struct {
-		text string
-		want time.Duration
-	}{
-		{"PT0S", 0},
-		{"PT1M", time.Minute},
-		{"PT1H30M5S", time.Hour + 30*time.Minute + 5*time.Second},
-		{"P14D", 14 * 24 * time.Hour},
-		{"P1DT0.25S", 24*time.Hour + 250*time.Millisecond},
-		{"PT1.5S", 1500 * time.Millisecond},
-		{endlessText, forever},
+	for text, want := range map[string]time.Duration{
+		"PT0S":      0,
+		"PT1M":      time.Minute,
+		"PT1H30M5S": time.Hour + 30*time.Minute + 5*time.Second,
+		"P14D":      14 * 24 * time.Hour,
+		"P1DT0.25S": 24*time.Hour + 250*time.Millisecond,
+		"PT1.5S":    1500 * time.Millisecond,
+		endlessText: forever,
 	} {
 		var d isoDuration
-		if err := d.UnmarshalText([]byte(tt.text)); err != nil || time.Duration(d) != tt.want {
-			t.Errorf("%s: got %v, error %v, want %v", tt.text, time.Duration(d), err, tt.want)
-		}
-		again, err := isoDuration(tt.want).MarshalText()
-		var back isoDuration
-		if err == nil {
-			err = back.UnmarshalText(again)
-		}
-		if err != nil || back != d {
-			t.Errorf("%v is written %s and read %v, error %v", tt.want, again, time.Duration(back), err)
+		err := d.UnmarshalText([]byte(text))
+		again, _ := d.MarshalText()
+		if err != nil || time.Duration(d) != want || string(again) != text {
+			t.Errorf("%s is read as %v, error %v, want %v, and written as %s", text, time.Duration(d), err, want, again)
 		}
 	}
 	for _, text := range []string{"", "P", "1M", "PT", "PTM", "P1M", "PT1M1H", "PT-1S", "PT1Mx", "P1D1D", "PT1S1S"} {
 		var d isoDuration
 		if err := d.UnmarshalText([]byte(text)); err == nil {
-			t.Errorf("%q was taken for %v", text, time.Duration(d))
+			t.Errorf("%q is read as %v", text, time.Duration(d))
 		}
 	}
 }
@@ -74,11 +65,9 @@ func TestAdminRefuses(t *testing.T) {
 		says                     string
 	}{
 		{"no token", "GET", "/q", "", []string{"Authorization", ""}, 401, "token"},
-		{"not XML", "PUT", "/new", "nonsense", nil, 400, "Atom entry"},
+		{"not XML", "PUT", "/new", "no XML", nil, 400, "Atom entry"},
 		{"no description", "PUT", "/new", "<entry/>", nil, 400, "no QueueDescription"},
 		{"a lock too short", "PUT", "/new", describing(kindQueue, "<LockDuration>PT1S</LockDuration>"), nil, 400, "LockDuration is 1s"},
-		{"a lock too long", "PUT", "/new", describing(kindQueue, "<LockDuration>PT6M</LockDuration>"), nil, 400, "LockDuration is 6m"},
-		{"idle too short", "PUT", "/t/subscriptions/s", describing(kindSub, "<AutoDeleteOnIdle>PT1M</AutoDeleteOnIdle>"), nil, 400, "AutoDeleteOnIdle is 1m"},
 		{"no deliveries", "PUT", "/new", describing(kindQueue, "<MaxDeliveryCount>0</MaxDeliveryCount>"), nil, 400, "MaxDeliveryCount"},
 		{"an odd duration", "PUT", "/new", describing(kindQueue, "<LockDuration>soon</LockDuration>"), nil, 400, "not a duration"},
 		{"an odd status", "PUT", "/new", describing(kindQueue, "<Status>Sleepy</Status>"), nil, 400, "Sleepy"},
@@ -97,19 +86,17 @@ func TestAdminRefuses(t *testing.T) {
 		{"an odd method", "PATCH", "/q", "", nil, 405, "PATCH"},
 		{"an odd method for a subscription", "POST", "/t/subscriptions/s", "", nil, 405, "POST"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			status, body := ask(t, b, tt.method, tt.path, tt.body, tt.header...)
-			if status != tt.status || !strings.Contains(body, tt.says) {
-				t.Errorf("got %d %s, want %d with %q", status, body, tt.status, tt.says)
-			}
-			var problem struct {
-				XMLName xml.Name `xml:"Error"`
-				Code    int
-			}
-			if err := xml.Unmarshal([]byte(body), &problem); err != nil || problem.Code != tt.status {
-				t.Errorf("got code %d, error %v in the body", problem.Code, err)
-			}
-		})
+		status, body := ask(t, b, tt.method, tt.path, tt.body, tt.header...)
+		if status != tt.status || !strings.Contains(body, tt.says) {
+			t.Errorf("%s: got %d %s, want %d with %q", tt.name, status, body, tt.status, tt.says)
+		}
+		var problem struct {
+			XMLName xml.Name `xml:"Error"`
+			Code    int
+		}
+		if err := xml.Unmarshal([]byte(body), &problem); err != nil || problem.Code != tt.status {
+			t.Errorf("%s: got code %d, error %v in the body", tt.name, problem.Code, err)
+		}
 	}
 	if got := fmt.Sprint(b.Entities()); got != "[q t]" {
 		t.Errorf("left are %s, want what was there", got)

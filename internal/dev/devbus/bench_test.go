@@ -14,140 +14,116 @@ import (
 )
 
 // The benchmarks print figures, each beside its bar: what a throw-away
-// prototype did on two cores. Each is the median of a few rounds, so that a
-// noisy machine counts for less.
-const (
-	rounds   = 5
-	perRound = 5000 // in each
-)
+// prototype did on two cores.
+const rounds, perRound = 5, 5000
 
-// listen starts a bus with the queue "q" on this machine, as local runs do.
-func listen(b *testing.B) *devbus.Local {
-	b.Helper()
-	bus, err := devbus.Listen(nil)
-	if err != nil {
-		b.Fatal(err)
+// median runs a round several times and returns the median of its rates, so
+// that a noisy machine counts for less.
+func median(round func()) float64 {
+	var rates []float64
+	for range rounds {
+		began := time.Now()
+		round()
+		rates = append(rates, perRound/time.Since(began).Seconds())
 	}
-	b.Cleanup(bus.Close)
-	if err := bus.CreateQueue("q", &devbus.Settings{MaxBytes: 1 << 40}); err != nil {
-		b.Fatal(err)
-	}
-	return bus
-}
-
-func client(b *testing.B, bus *devbus.Local) *sb.Client {
-	b.Helper()
-	c, err := sb.NewClientFromConnectionString(bus.ConnectionString(), nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { c.Close(context.Background()) })
-	return c
-}
-
-func rate(took time.Duration) float64 { return perRound / took.Seconds() }
-
-func median(rates []float64) float64 {
 	slices.Sort(rates)
-	return rates[len(rates)/2]
+	return rates[rounds/2]
 }
 
-func BenchmarkSend(b *testing.B) {
-	bars := map[int]int{1: 13_600, 16: 31_000}
-	for _, senders := range []int{1, 16} {
-		b.Run(fmt.Sprintf("senders=%d", senders), func(b *testing.B) {
-			s, err := client(b, listen(b)).NewSender("q", nil)
-			if err != nil {
-				b.Fatal(err)
-			}
-			m := &sb.Message{Body: make([]byte, 100)}
-			if err := s.SendMessage(b.Context(), m, nil); err != nil {
-				b.Fatal(err)
-			}
-			for b.Loop() {
-				var rates []float64
-				for range rounds {
-					began := time.Now()
-					var group sync.WaitGroup
-					for i := range senders {
-						group.Go(func() {
-							for range (perRound + i) / senders {
-								if err := s.SendMessage(b.Context(), m, nil); err != nil {
-									b.Error(err)
-									return
-								}
-							}
-						})
-					}
-					group.Wait()
-					rates = append(rates, rate(time.Since(began)))
-				}
-				b.Logf("figure: development bus, messages sent by %d at a time | %.0f/s | %d/s (prototype)", senders, median(rates), bars[senders])
-			}
-		})
-	}
-}
-
-func BenchmarkReceiveComplete(b *testing.B) {
-	c := client(b, listen(b))
-	r, err := c.NewReceiverForQueue("q", nil)
+func check(b *testing.B, err error) {
+	b.Helper()
 	if err != nil {
 		b.Fatal(err)
 	}
-	for b.Loop() {
-		var rates []float64
-		for range rounds {
-			fill(b, c, "q", perRound)
-			began := time.Now()
-			for done := 0; done < perRound; {
-				ms, err := r.ReceiveMessages(b.Context(), min(200, perRound-done), nil)
-				if err != nil {
-					b.Fatal(err)
-				}
-				complete(b, r, ms)
-				done += len(ms)
-			}
-			rates = append(rates, rate(time.Since(began)))
-		}
-		b.Logf("figure: … messages received and completed | %.0f/s | 17200/s (prototype)", median(rates))
-	}
 }
 
-// complete completes four messages at a time.
-func complete(b *testing.B, r *sb.Receiver, ms []*sb.ReceivedMessage) {
+// inParallel calls do n times at once.
+func inParallel(b *testing.B, n int, do func(i int) error) {
 	var group sync.WaitGroup
-	for part := range 4 {
+	for i := range n {
 		group.Go(func() {
-			for i := part; i < len(ms); i += 4 {
-				if err := r.CompleteMessage(b.Context(), ms[i], nil); err != nil {
-					b.Error(err)
-					return
-				}
+			if err := do(i); err != nil {
+				b.Error(err)
 			}
 		})
 	}
 	group.Wait()
 }
 
-// fill puts n messages into a queue.
-func fill(b *testing.B, c *sb.Client, queue string, n int) {
-	b.Helper()
-	s, err := c.NewSender(queue, nil)
-	if err != nil {
-		b.Fatal(err)
+// listen starts a bus with the queue "q" and the topic "t" on this machine, as
+// local runs do. It returns a function that connects a client.
+func listen(b *testing.B) (*devbus.Local, func() *sb.Client) {
+	bus, err := devbus.Listen(nil)
+	check(b, err)
+	b.Cleanup(bus.Close)
+	bus.CreateQueue("q", &devbus.Settings{MaxBytes: 1 << 40})
+	bus.CreateTopic("t", nil)
+	return bus, func() *sb.Client {
+		c, err := sb.NewClientFromConnectionString(bus.ConnectionString(), nil)
+		check(b, err)
+		b.Cleanup(func() { c.Close(context.Background()) })
+		return c
 	}
-	defer s.Close(b.Context())
-	for sent := 0; sent < n; {
+}
+
+func BenchmarkSend(b *testing.B) {
+	for _, tt := range []struct{ senders, bar int }{{1, 13_600}, {16, 31_000}} {
+		b.Run(fmt.Sprintf("senders=%d", tt.senders), func(b *testing.B) {
+			_, connect := listen(b)
+			s, err := connect().NewSender("q", nil)
+			check(b, err)
+			m := &sb.Message{Body: make([]byte, 100)}
+			check(b, s.SendMessage(b.Context(), m, nil))
+			for b.Loop() {
+				rate := median(func() {
+					inParallel(b, tt.senders, func(i int) (err error) {
+						for n := (perRound + i) / tt.senders; n > 0 && err == nil; n-- {
+							err = s.SendMessage(b.Context(), m, nil)
+						}
+						return err
+					})
+				})
+				b.Logf("figure: development bus, messages sent by %d at a time | %.0f/s | %d/s (prototype)", tt.senders, rate, tt.bar)
+			}
+		})
+	}
+}
+
+func BenchmarkReceiveComplete(b *testing.B) {
+	_, connect := listen(b)
+	c := connect()
+	r, err := c.NewReceiverForQueue("q", nil)
+	check(b, err)
+	for b.Loop() {
+		fill(b, c, rounds*perRound)
+		rate := median(func() {
+			for done := 0; done < perRound; {
+				ms, err := r.ReceiveMessages(b.Context(), min(200, perRound-done), nil)
+				check(b, err)
+				inParallel(b, 4, func(part int) (err error) {
+					for i := part; i < len(ms) && err == nil; i += 4 {
+						err = r.CompleteMessage(b.Context(), ms[i], nil)
+					}
+					return err
+				})
+				done += len(ms)
+			}
+		})
+		b.Logf("figure: … messages received and completed | %.0f/s | 17200/s (prototype)", rate)
+	}
+}
+
+// fill puts n messages into the queue.
+func fill(b *testing.B, c *sb.Client, n int) {
+	s, err := c.NewSender("q", nil)
+	check(b, err)
+	for range n / 1000 {
 		batch, err := s.NewMessageBatch(b.Context(), nil)
-		if err != nil {
-			b.Fatal(err)
+		check(b, err)
+		for range 1000 {
+			check(b, batch.AddMessage(&sb.Message{Body: make([]byte, 100)}, nil))
 		}
-		for sent < n && batch.AddMessage(&sb.Message{Body: make([]byte, 100)}, nil) == nil {
-			sent++
-		}
-		if err := s.SendMessageBatch(b.Context(), batch, nil); err != nil {
-			b.Fatal(err)
-		}
+		check(b, s.SendMessageBatch(b.Context(), batch, nil))
 	}
 }
 
@@ -155,40 +131,33 @@ func fill(b *testing.B, c *sb.Client, queue string, n int) {
 // has the message. Each has a connection of its own, as an instance has.
 func BenchmarkFanOut(b *testing.B) {
 	const subscribers, signals = 50, 200
-	bus := listen(b)
-	bus.CreateTopic("t", nil)
+	bus, connect := listen(b)
 	ctx, cancel := context.WithCancel(context.Background())
-	heard := make(chan int, subscribers)
+	received := make(chan int, subscribers)
 	var group sync.WaitGroup
 	for i := range subscribers {
 		name := fmt.Sprint("s", i)
 		bus.CreateSubscription("t", name, nil)
-		r, err := client(b, bus).NewReceiverForSubscription("t", name, &sb.ReceiverOptions{ReceiveMode: sb.ReceiveModeReceiveAndDelete})
-		if err != nil {
-			b.Fatal(err)
-		}
+		r, err := connect().NewReceiverForSubscription("t", name, deletes)
+		check(b, err)
 		group.Go(func() {
 			for ctx.Err() == nil {
 				ms, _ := r.ReceiveMessages(ctx, 1, nil)
-				heard <- len(ms)
+				received <- len(ms)
 			}
 		})
 	}
-	s, err := client(b, bus).NewSender("t", nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	s, err := connect().NewSender("t", nil)
+	check(b, err)
 	signal := func() (slowest time.Duration) {
 		began := time.Now()
-		if err := s.SendMessage(b.Context(), &sb.Message{Body: []byte("look")}, nil); err != nil {
-			b.Fatal(err)
-		}
+		check(b, s.SendMessage(b.Context(), &sb.Message{Body: []byte("look")}, nil))
 		for left := subscribers; left > 0; {
-			left -= <-heard
+			left -= <-received
 		}
 		return time.Since(began)
 	}
-	signal() // everybody is connected now
+	signal() // all are connected now
 	for b.Loop() {
 		began := time.Now()
 		var took []time.Duration
@@ -198,15 +167,13 @@ func BenchmarkFanOut(b *testing.B) {
 		perSecond := signals * subscribers / time.Since(began).Seconds()
 		slices.Sort(took)
 		b.Logf("figure: … a signal to all of 50 subscribers | %.0f deliveries/s, p50 %.1f ms, p99 %.1f ms | p50 3.9 ms, p99 33 ms (prototype)",
-			perSecond, ms(took[signals/2]), ms(took[signals*99/100]))
+			perSecond, took[signals/2].Seconds()*1000, took[signals*99/100].Seconds()*1000)
 	}
 	cancel()
 	go func() {
 		group.Wait()
-		close(heard)
+		close(received)
 	}()
-	for range heard {
+	for range received {
 	}
 }
-
-func ms(d time.Duration) float64 { return d.Seconds() * 1000 }

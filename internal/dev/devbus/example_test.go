@@ -18,22 +18,18 @@ func Example() {
 	defer b.Close()
 	b.CreateQueue("orders", nil)
 
-	client, err := sb.NewClientFromConnectionString(
+	client, _ := sb.NewClientFromConnectionString(
 		"Endpoint=sb://contoso.servicebus.windows.net/;SharedAccessKeyName=k;SharedAccessKey=s",
 		&sb.ClientOptions{NewWebSocketConn: func(context.Context, sb.NewWebSocketConnArgs) (net.Conn, error) {
 			return b.Dial(), nil
 		}})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
 	defer client.Close(ctx)
 
 	sender, _ := client.NewSender("orders", nil)
 	fmt.Println("sent:", sender.SendMessage(ctx, &sb.Message{Body: []byte("one order")}, nil))
 
 	b.Fail(devbus.Fault{Kind: devbus.Reject, Entity: "orders", Condition: "amqp:unauthorized-access"})
-	err = sender.SendMessage(ctx, &sb.Message{Body: []byte("another")}, nil)
+	err := sender.SendMessage(ctx, &sb.Message{Body: []byte("another")}, nil)
 	e, _ := errors.AsType[*sb.Error](err)
 	fmt.Println("under a fault:", e.Code)
 	b.Heal()

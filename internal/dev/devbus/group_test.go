@@ -2,7 +2,6 @@ package devbus_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -14,217 +13,171 @@ import (
 	"kennel/internal/dev/devbus"
 )
 
-// accept accepts a session of the queue "q", or the next one if id is "".
-func accept(t *testing.T, client *sb.Client, id string) *sb.SessionReceiver {
-	t.Helper()
-	var r *sb.SessionReceiver
-	var err error
-	if id == "" {
-		r, err = client.AcceptNextSessionForQueue(t.Context(), "q", nil)
-	} else {
-		r, err = client.AcceptSessionForQueue(t.Context(), "q", id, nil)
-	}
-	must(t, err, "accept session %q", id)
-	return r
-}
-
-// conditionOf is the condition of an error that the SDK does not wrap.
-func conditionOf(err error) amqp.ErrCond {
-	if e, ok := errors.AsType[*amqp.Error](err); ok {
-		return e.Condition
-	}
-	return ""
-}
-
 func inSession(id, body string) *sb.Message {
 	return &sb.Message{Body: []byte(body), SessionID: to.Ptr(id)}
 }
 
-// grouped runs a test on a queue with sessions that already holds messages.
-func grouped(t *testing.T, test func(*testing.T, *devbus.Broker, *sb.Client, *sb.Sender), messages ...*sb.Message) {
+// onGroups runs a test on the queue "q", with sessions and some messages.
+func onGroups(t *testing.T, test func(*fixture), messages ...*sb.Message) {
 	t.Helper()
-	inBubble(t, nil, func(t *testing.T, b *devbus.Broker) {
-		must(t, b.CreateQueue("q", &devbus.Settings{RequiresSession: true}), "create")
-		client := dial(t, b, quick)
-		s := sender(t, client, "q")
-		for _, m := range messages {
-			must(t, s.SendMessage(t.Context(), m, nil), "send")
-		}
-		test(t, b, client, s)
+	onQueue(t, &devbus.Settings{RequiresSession: true}, func(f *fixture) {
+		f.send("q", messages...)
+		test(f)
 	})
 }
 
+// accept accepts a session, or the next one if id is "".
+func (f *fixture) accept(id string) *sb.SessionReceiver {
+	f.Helper()
+	var r *sb.SessionReceiver
+	var err error
+	if id == "" {
+		r, err = f.client.AcceptNextSessionForQueue(f.Context(), "q", nil)
+	} else {
+		r, err = f.client.AcceptSessionForQueue(f.Context(), "q", id, nil)
+	}
+	f.must(err, "accept session "+id)
+	return r
+}
+
 func TestSessionIsReceivedInOrderByOne(t *testing.T) {
-	grouped(t, func(t *testing.T, b *devbus.Broker, client *sb.Client, _ *sb.Sender) {
-		a := accept(t, client, "a")
-		if got := a.LockedUntil(); !got.Equal(time.Now().Add(time.Minute)) {
-			t.Errorf("locked until %v, want a minute from now", got)
-		}
-		_, err := client.AcceptSessionForQueue(t.Context(), "q", "a", nil)
-		if conditionOf(err) != "com.microsoft:session-cannot-be-locked" {
-			t.Errorf("accepting it again: got %v, want session-cannot-be-locked", err)
-		}
-		ms := receive(t, a, 2)
-		if got, want := fmt.Sprint(bodies(ms)), "[a1 a2]"; got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-		receiveNone(t, a, time.Second) // b1 is of another session
-		for _, m := range ms {
-			must(t, a.CompleteMessage(t.Context(), m, nil), "complete")
-		}
-		wantCounts(t, b, "q", devbus.Counts{Ready: 1})
+	onGroups(t, func(f *fixture) {
+		a := f.accept("a")
+		equal(f, "locked for", time.Until(a.LockedUntil()), time.Minute)
+		_, err := f.client.AcceptSessionForQueue(f.Context(), "q", "a", nil)
+		equal(f, "accepting it again", conditionOf(err), "com.microsoft:session-cannot-be-locked")
+		ms := f.receive(a, 2)
+		equal(f, "messages", bodies(ms), "[a1 a2]")
+		f.receiveNone(a, time.Second) // b1 is of another session
+		f.complete(a, ms...)
+		f.counts("q", devbus.Counts{Ready: 1})
 	}, inSession("a", "a1"), inSession("b", "b1"), inSession("a", "a2"))
 }
 
 // The next session is the one whose messages wait longest. Without one, the
 // client waits for the next message.
 func TestNextSession(t *testing.T) {
-	grouped(t, func(t *testing.T, _ *devbus.Broker, client *sb.Client, s *sb.Sender) {
-		for _, want := range []string{"z", "a"} {
-			if got := accept(t, client, "").SessionID(); got != want {
-				t.Errorf("got session %q, want %q", got, want)
-			}
-		}
+	onGroups(t, func(f *fixture) {
+		equal(f, "first", f.accept("").SessionID(), "z")
+		equal(f, "second", f.accept("").SessionID(), "a")
 		start := time.Now()
-		_, err := client.AcceptNextSessionForQueue(within(t, 10*time.Second), "q", nil)
-		if waited := time.Since(start); codeOf(err) != sb.CodeTimeout || waited < 9*time.Second || waited >= 10*time.Second {
-			t.Errorf("got %v after %v, want code %s a little before the client's 10s", err, waited, sb.CodeTimeout)
+		_, err := f.client.AcceptNextSessionForQueue(f.within(10*time.Second), "q", nil)
+		f.fails("without messages", err, sb.CodeTimeout)
+		if waited := time.Since(start); waited < 9*time.Second || waited >= 10*time.Second {
+			t.Errorf("the broker gave up after %v, want a little less than the client's 10s", waited)
 		}
-		ctx, cancel := context.WithCancel(t.Context())
+		ctx, cancel := context.WithCancel(f.Context())
 		time.AfterFunc(time.Second, cancel)
-		if _, err := client.AcceptNextSessionForQueue(ctx, "q", nil); err == nil {
+		if _, err := f.client.AcceptNextSessionForQueue(ctx, "q", nil); err == nil {
 			t.Error("accepted a session of an empty queue")
 		}
 		// The session goes to the client that waits, not to those that gave up.
 		start = time.Now()
-		time.AfterFunc(20*time.Second, func() { s.SendMessage(context.Background(), inSession("late", "l1"), nil) })
-		if got := accept(t, client, "").SessionID(); got != "late" || time.Since(start) != 20*time.Second {
-			t.Errorf("got session %q after %v, want late after 20s", got, time.Since(start))
-		}
+		time.AfterFunc(20*time.Second, func() { f.send("q", inSession("late", "l1")) })
+		equal(f, "third", f.accept("").SessionID(), "late")
+		equal(f, "accepted after", time.Since(start), 20*time.Second)
 	}, inSession("z", "z1"), inSession("a", "a1"))
 }
 
 func TestSessionLockExpires(t *testing.T) {
-	grouped(t, func(t *testing.T, _ *devbus.Broker, client *sb.Client, _ *sb.Sender) {
-		first := accept(t, client, "a")
-		m := receive(t, first, 1)[0]
+	onGroups(t, func(f *fixture) {
+		first := f.accept("a")
+		m := f.receiveOne(first)
 		for range 2 {
 			time.Sleep(50 * time.Second)
-			must(t, first.RenewSessionLock(t.Context(), nil), "renew")
-			if got := first.LockedUntil(); !got.Equal(time.Now().Add(time.Minute)) {
-				t.Errorf("renewed until %v, want a minute from now", got)
-			}
+			f.must(first.RenewSessionLock(f.Context(), nil), "renew")
+			equal(f, "renewed for", time.Until(first.LockedUntil()), time.Minute)
 		}
 		time.Sleep(61 * time.Second)
-		second := accept(t, client, "a")
-		again := receive(t, second, 1)[0]
-		if again.DeliveryCount != 2 {
-			t.Errorf("got delivery %d, want 2: the first was not settled in time", again.DeliveryCount)
-		}
-		if err := first.CompleteMessage(t.Context(), m, nil); err == nil {
+		second := f.accept("a")
+		again := f.receiveOne(second)
+		equal(f, "delivery after the first was not settled", again.DeliveryCount, 2)
+		if err := first.CompleteMessage(f.Context(), m, nil); err == nil {
 			t.Error("completed a message of a session whose lock was lost")
 		}
-		must(t, second.CompleteMessage(t.Context(), again, nil), "complete")
+		f.complete(second, again)
 	}, inSession("a", "a1"))
 }
 
 // A session that is closed is free at once, with its messages and its state.
 func TestClosedSession(t *testing.T) {
-	grouped(t, func(t *testing.T, _ *devbus.Broker, client *sb.Client, _ *sb.Sender) {
-		first := accept(t, client, "a")
+	onGroups(t, func(f *fixture) {
 		wantState := func(s *sb.SessionReceiver, want string) {
 			t.Helper()
-			if got, err := s.GetSessionState(t.Context(), nil); string(got) != want || err != nil {
-				t.Errorf("got state %q and error %v, want %q", got, err, want)
-			}
+			got, err := s.GetSessionState(f.Context(), nil)
+			f.must(err, "get state")
+			equal(f, "state", string(got), want)
 		}
+		first := f.accept("a")
 		wantState(first, "")
-		must(t, first.SetSessionState(t.Context(), []byte("step 1"), nil), "set state")
-		receive(t, first, 2)
-		must(t, first.Close(t.Context()), "close")
+		f.must(first.SetSessionState(f.Context(), []byte("step 1"), nil), "set state")
+		f.receive(first, 2)
+		f.must(first.Close(f.Context()), "close")
 
-		second := accept(t, client, "a")
-		ms := receive(t, second, 2)
-		if got, want := fmt.Sprint(bodies(ms)), "[a1 a2]"; got != want || ms[0].DeliveryCount != 1 {
-			t.Errorf("got %s, delivery %d, want %s, delivery 1: closing is no failure", got, ms[0].DeliveryCount, want)
-		}
+		second := f.accept("a")
+		ms := f.receive(second, 2)
+		equal(f, "messages", bodies(ms), "[a1 a2]")
+		equal(f, "delivery after the session was closed", ms[0].DeliveryCount, 1)
 		wantState(second, "step 1")
-		must(t, second.SetSessionState(t.Context(), nil, nil), "clear state")
+		f.must(second.SetSessionState(f.Context(), nil, nil), "clear state")
 		wantState(second, "")
 	}, inSession("a", "a1"), inSession("a", "a2"))
 }
 
 func TestSessionsAreListed(t *testing.T) {
-	grouped(t, func(t *testing.T, _ *devbus.Broker, client *sb.Client, s *sb.Sender) {
-		list := func(o *sb.ListSessionsOptions) string {
-			var ids []string
-			for pager := client.NewListSessionsForQueuePager("q", o); pager.More(); {
-				page, err := pager.NextPage(t.Context())
-				must(t, err, "next page")
+	onGroups(t, func(f *fixture) {
+		list := func(o *sb.ListSessionsOptions) (ids []string) {
+			for pager := f.client.NewListSessionsForQueuePager("q", o); pager.More(); {
+				page, err := pager.NextPage(f.Context())
+				f.must(err, "next page")
 				ids = append(ids, page.Sessions...)
 			}
-			return fmt.Sprint(ids)
+			return ids
 		}
-		if got := list(nil); got != "[]" {
-			t.Errorf("an empty queue lists %s", got)
+		equal(f, "sessions of an empty queue", len(list(nil)), 0)
+		many := make([]*sb.Message, 150) // more than a page
+		for i := range many {
+			many[i] = inSession(fmt.Sprint(i), "x")
 		}
-		for i := range 150 { // more than a page
-			must(t, s.SendMessage(t.Context(), inSession(fmt.Sprintf("s%03d", i), "x"), nil), "send")
-		}
-		r := accept(t, client, "stateful")
+		f.send("q", many...)
+		r := f.accept("stateful")
 		time.Sleep(time.Hour)
-		must(t, r.SetSessionState(t.Context(), []byte("x"), nil), "set state")
-		if got := list(nil); len(got) != len("[]")+150*5+len("stateful") {
-			t.Errorf("listed %s", got)
-		}
-		if got := list(&sb.ListSessionsOptions{SessionStateUpdatedAfter: to.Ptr(time.Now().Add(-time.Minute))}); got != "[stateful]" {
-			t.Errorf("listed %s as updated in the last minute, want [stateful]", got)
-		}
+		f.must(r.SetSessionState(f.Context(), []byte("x"), nil), "set state")
+		equal(f, "sessions", len(list(nil)), 151)
+		updated := list(&sb.ListSessionsOptions{SessionStateUpdatedAfter: to.Ptr(time.Now().Add(-time.Minute))})
+		equal(f, "updated in the last minute", fmt.Sprint(updated), "[stateful]")
 	})
 }
 
-func TestSessionsAreInsistedOn(t *testing.T) {
-	grouped(t, func(t *testing.T, b *devbus.Broker, client *sb.Client, s *sb.Sender) {
-		if err := s.SendMessage(t.Context(), text("no session"), nil); conditionOf(err) != amqp.ErrCondNotAllowed {
-			t.Errorf("sending without a session: got %v, want not-allowed", err)
-		}
-		_, err := receiver(t, client, "q", nil).ReceiveMessages(within(t, time.Second), 1, nil)
-		if conditionOf(err) != amqp.ErrCondNotAllowed {
-			t.Errorf("receiving without a session: got %v, want not-allowed", err)
-		}
-		must(t, b.CreateQueue("plain", nil), "create")
-		_, err = client.AcceptSessionForQueue(t.Context(), "plain", "a", nil)
-		if conditionOf(err) != amqp.ErrCondNotAllowed {
-			t.Errorf("a session of a queue without: got %v, want not-allowed", err)
-		}
+func TestSessionsAreRequired(t *testing.T) {
+	onGroups(t, func(f *fixture) {
+		err := f.sender("q").SendMessage(f.Context(), text("x"), nil)
+		equal(f, "sending without a session", conditionOf(err), amqp.ErrCondNotAllowed)
+		_, err = f.receiver(nil).ReceiveMessages(f.within(time.Second), 1, nil)
+		equal(f, "receiving without a session", conditionOf(err), amqp.ErrCondNotAllowed)
+		f.must(f.b.CreateQueue("plain", nil), "create")
+		_, err = f.client.AcceptSessionForQueue(f.Context(), "plain", "a", nil)
+		equal(f, "a session of a queue without sessions", conditionOf(err), amqp.ErrCondNotAllowed)
+	})
+	// A subscription with sessions cannot refuse what its topic accepted.
+	onTopic(t, nil, &devbus.Settings{RequiresSession: true}, func(f *fixture) {
+		f.send("t", text("x"))
+		equal(f, "reason", *f.receiveOne(f.subscriber("one", deadLetters)).DeadLetterReason, "Session ID is null")
 	})
 }
 
 func TestDeferredMessagesOfASession(t *testing.T) {
-	grouped(t, func(t *testing.T, b *devbus.Broker, client *sb.Client, _ *sb.Sender) {
-		a := accept(t, client, "a")
-		m := receive(t, a, 1)[0]
-		must(t, a.DeferMessage(t.Context(), m, nil), "defer")
-		if ms, err := accept(t, client, "b").ReceiveDeferredMessages(t.Context(), []int64{*m.SequenceNumber}, nil); err == nil {
-			t.Errorf("another session's holder got %q", bodies(ms))
+	onGroups(t, func(f *fixture) {
+		a := f.accept("a")
+		m := f.receiveOne(a)
+		f.must(a.DeferMessage(f.Context(), m, nil), "defer")
+		number := []int64{*m.SequenceNumber}
+		if ms, err := f.accept("b").ReceiveDeferredMessages(f.Context(), number, nil); err == nil {
+			t.Errorf("the receiver of another session got %s", bodies(ms))
 		}
-		ms, err := a.ReceiveDeferredMessages(t.Context(), []int64{*m.SequenceNumber}, nil)
-		must(t, err, "receive deferred")
-		must(t, a.CompleteMessage(t.Context(), ms[0], nil), "complete")
-		wantCounts(t, b, "q", devbus.Counts{})
+		ms, err := a.ReceiveDeferredMessages(f.Context(), number, nil)
+		f.must(err, "receive deferred")
+		f.complete(a, ms...)
+		f.counts("q", devbus.Counts{})
 	}, inSession("a", "a1"))
-}
-
-// A subscription with sessions cannot refuse what its topic took.
-func TestMessageWithoutSessionIsDeadLetteredBySubscription(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *devbus.Broker) {
-		must(t, b.CreateTopic("t", nil), "create")
-		must(t, b.CreateSubscription("t", "s", &devbus.Settings{RequiresSession: true}), "create")
-		client := dial(t, b, quick)
-		must(t, sender(t, client, "t").SendMessage(t.Context(), text("x"), nil), "send")
-		dead := subscriber(t, client, "t", "s", &sb.ReceiverOptions{SubQueue: sb.SubQueueDeadLetter})
-		if m := receive(t, dead, 1)[0]; *m.DeadLetterReason != "Session ID is null" {
-			t.Errorf("dead-lettered because of %q", *m.DeadLetterReason)
-		}
-	})
 }

@@ -2,7 +2,6 @@ package devbus_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -19,169 +18,125 @@ import (
 	"kennel/internal/dev/devbus"
 )
 
-// The probe is what an application does with the SDK. It runs in virtual time
-// over a pipe, and in real time over TCP.
+// TestOverTCP does in real time, over TCP, what an application does first.
+func TestOverTCP(t *testing.T) {
+	b, err := devbus.Listen(nil)
+	f := &fixture{T: t, b: b.Broker}
+	f.must(err, "listen")
+	defer b.Close()
+	f.client, err = sb.NewClientFromConnectionString(b.ConnectionString(), &sb.ClientOptions{RetryOptions: quick})
+	f.must(err, "connect")
+	adm, ctx := f.administer(), f.Context()
+	probeAdministration(f, adm)
+	probeMessage(f, f.sender("orders"), f.queueReceiver("orders", nil))
+	probeBatches(f, f.sender("orders"), f.queueReceiver("orders", deletes))
+	f.counts("orders", devbus.Counts{})
+	f.must(f.client.Close(ctx), "close")
 
-func TestProbeInVirtualTime(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *devbus.Broker) {
-		probe(t, b, dial(t, b, quick), administer(t, b))
-	})
-}
-
-func TestProbeOverTCP(t *testing.T) {
-	b, client, adm := overTCP(t)
-	probe(t, b, client, adm)
-}
-
-func probe(t *testing.T, b *devbus.Broker, client *sb.Client, adm *admin.Client) {
-	ctx := within(t, time.Minute)
-	probeAdministration(t, ctx, adm)
-	s, r := sender(t, client, "orders"), receiver(t, client, "orders", nil)
-	probeMessage(t, ctx, s, r)
-	probeBatch(t, ctx, s, receiver(t, client, "orders", &sb.ReceiverOptions{ReceiveMode: sb.ReceiveModeReceiveAndDelete}))
-
-	large := bytes.Repeat([]byte("0123456789"), 20<<10) // several frames
-	must(t, s.SendMessage(ctx, &sb.Message{Body: large}, nil), "send a large message")
-	m := receive(t, r, 1)[0]
-	if !bytes.Equal(m.Body, large) {
-		t.Errorf("got %d bytes that are not those sent", len(m.Body))
-	}
-	must(t, r.CompleteMessage(ctx, m, nil), "complete")
-	receiveNone(t, r, 100*time.Millisecond)
-
-	at := time.Now().Add(300 * time.Millisecond).Truncate(time.Millisecond) // as precise as AMQP is
-	numbers, err := s.ScheduleMessages(ctx, []*sb.Message{text("cancelled"), text("scheduled")}, at, nil)
-	must(t, err, "schedule")
-	must(t, s.CancelScheduledMessages(ctx, numbers[:1], nil), "cancel")
-	m = receive(t, r, 1)[0]
-	if string(m.Body) != "scheduled" || time.Now().Before(at) {
-		t.Errorf("got %q, %v early", m.Body, time.Until(at))
-	}
-	must(t, r.CompleteMessage(ctx, m, nil), "complete")
-	wantCounts(t, b, "orders", devbus.Counts{})
-
-	news := sender(t, client, "signals")
-	must(t, news.SendMessage(ctx, text("to all"), nil), "publish")
-	for _, name := range []string{"node1", "node2"} {
-		r := subscriber(t, client, "signals", name, nil)
-		m := receive(t, r, 1)[0]
-		if string(m.Body) != "to all" || *m.EnqueuedSequenceNumber != 1 {
-			t.Errorf("%s got %q, number %d of the topic", name, m.Body, *m.EnqueuedSequenceNumber)
-		}
-		must(t, r.CompleteMessage(ctx, m, nil), "complete")
-	}
-	must(t, client.Close(ctx), "close")
-
-	_, err = adm.DeleteSubscription(ctx, "signals", "node2", nil)
-	must(t, err, "delete a subscription")
-	_, err = adm.DeleteTopic(ctx, "signals", nil)
-	must(t, err, "delete a topic")
+	_, err = adm.DeleteSubscription(ctx, "t", "two", nil)
+	f.must(err, "delete a subscription")
+	_, err = adm.DeleteTopic(ctx, "t", nil)
+	f.must(err, "delete a topic")
 	_, err = adm.DeleteQueue(ctx, slashed, nil)
-	must(t, err, "delete a queue")
-	if got, want := fmt.Sprint(b.Entities()), "[orders]"; got != want {
-		t.Errorf("left are %s, want %s", got, want)
-	}
+	f.must(err, "delete a queue")
+	equal(f, "entities left", fmt.Sprint(f.b.Entities()), "[orders]")
 }
 
 // slashed is the name of a queue with a path.
 const slashed = "contoso/x-servicebus-transfer/0"
 
-func probeAdministration(t *testing.T, ctx context.Context, adm *admin.Client) {
-	t.Helper()
+func probeAdministration(f *fixture, adm *admin.Client) {
+	ctx := f.Context()
 	created, err := adm.CreateQueue(ctx, "orders", &admin.CreateQueueOptions{Properties: &admin.QueueProperties{
 		LockDuration: to.Ptr("PT30S"), MaxDeliveryCount: to.Ptr[int32](3), UserMetadata: to.Ptr("a <note> & more"),
 	}})
-	must(t, err, "create a queue")
+	f.must(err, "create a queue")
 	if q := created.QueueProperties; *q.LockDuration != "PT30S" || *q.MaxDeliveryCount != 3 || *q.UserMetadata != "a <note> & more" || *q.Status != admin.EntityStatusActive {
-		t.Errorf("the created queue has %+v", q)
+		f.Errorf("the created queue has %+v", q)
 	}
 	_, err = adm.CreateQueue(ctx, "Orders", nil)
 	if e, ok := errors.AsType[*azcore.ResponseError](err); !ok || e.StatusCode != http.StatusConflict {
-		t.Errorf("creating it again: got %v, want a conflict", err)
+		f.Errorf("creating it again: got %v, want a conflict", err)
 	}
 	_, err = adm.CreateQueue(ctx, slashed, &admin.CreateQueueOptions{Properties: &admin.QueueProperties{MaxDeliveryCount: to.Ptr[int32](1<<31 - 1)}})
-	must(t, err, "create a queue with slashes in its name")
+	f.must(err, "create a queue with slashes in its name")
 	q, err := adm.GetQueue(ctx, slashed, nil)
-	must(t, err, "get a queue")
-	if q == nil || q.QueueName != slashed || *q.MaxDeliveryCount != 1<<31-1 {
-		t.Errorf("got queue %+v", q)
+	if err != nil || q == nil || q.QueueName != slashed || *q.MaxDeliveryCount != 1<<31-1 {
+		f.Errorf("got queue %+v, error %v", q, err)
 	}
-	if q, err := adm.GetQueue(ctx, "nowhere", nil); q != nil || err != nil {
-		t.Errorf("a queue that does not exist: got %v and error %v, want neither", q, err)
-	}
-	if s, err := adm.GetSubscription(ctx, "nowhere", "none", nil); s != nil || err != nil {
-		t.Errorf("a subscription that does not exist: got %v and error %v, want neither", s, err)
+	q, err = adm.GetQueue(ctx, "nowhere", nil)
+	s, err2 := adm.GetSubscription(ctx, "nowhere", "none", nil)
+	if q != nil || s != nil || err != nil || err2 != nil {
+		f.Errorf("entities that do not exist: got %v, %v and errors %v, %v, want none", q, s, err, err2)
 	}
 
-	_, err = adm.CreateTopic(ctx, "signals", nil)
-	must(t, err, "create a topic")
-	for _, name := range []string{"node1", "node2"} {
-		s, err := adm.CreateSubscription(ctx, "signals", name, &admin.CreateSubscriptionOptions{Properties: &admin.SubscriptionProperties{
+	_, err = adm.CreateTopic(ctx, "t", nil)
+	f.must(err, "create a topic")
+	for _, name := range []string{"one", "two"} {
+		s, err := adm.CreateSubscription(ctx, "t", name, &admin.CreateSubscriptionOptions{Properties: &admin.SubscriptionProperties{
 			AutoDeleteOnIdle: to.Ptr("PT5M"), LockDuration: to.Ptr("PT5S"),
 		}})
-		must(t, err, "create a subscription")
-		if *s.AutoDeleteOnIdle != "PT5M" || *s.LockDuration != "PT5S" {
-			t.Errorf("the created subscription has %+v", s.SubscriptionProperties)
+		if err != nil || *s.AutoDeleteOnIdle != "PT5M" || *s.LockDuration != "PT5S" {
+			f.Errorf("the created subscription is %+v, error %v", s, err)
 		}
 	}
 	var names []string
 	for pager := adm.NewListQueuesPager(&admin.ListQueuesOptions{MaxPageSize: 1}); pager.More(); {
 		page, err := pager.NextPage(ctx)
-		must(t, err, "list queues")
+		f.must(err, "list queues")
 		for _, q := range page.Queues {
 			names = append(names, q.QueueName)
 		}
 	}
 	topics, err := adm.NewListTopicsPager(nil).NextPage(ctx)
-	must(t, err, "list topics")
+	f.must(err, "list topics")
 	for _, topic := range topics.Topics {
 		names = append(names, topic.TopicName)
 	}
-	subscriptions, err := adm.NewListSubscriptionsPager("signals", nil).NextPage(ctx)
-	must(t, err, "list subscriptions")
+	subscriptions, err := adm.NewListSubscriptionsPager("t", nil).NextPage(ctx)
+	f.must(err, "list subscriptions")
 	for _, s := range subscriptions.Subscriptions {
 		names = append(names, s.SubscriptionName)
 	}
-	if got, want := fmt.Sprint(names), "["+slashed+" orders signals node1 node2]"; got != want {
-		t.Errorf("listed %s, want %s", got, want)
-	}
-	rt, err := adm.GetTopicRuntimeProperties(ctx, "signals", nil)
-	if err != nil || rt.SubscriptionCount != 2 {
-		t.Errorf("got runtime properties %+v, error %v, want 2 subscriptions", rt, err)
-	}
+	equal(f, "listed", fmt.Sprint(names), "["+slashed+" orders t one two]")
+	rt, err := adm.GetTopicRuntimeProperties(ctx, "t", nil)
+	f.must(err, "get runtime properties")
+	equal(f, "subscriptions", rt.SubscriptionCount, 2)
 }
 
-var moment = time.Date(2024, 2, 29, 12, 30, 15, 250e6, time.UTC)
-
-func probeMessage(t *testing.T, ctx context.Context, s *sb.Sender, r *sb.Receiver) {
-	t.Helper()
+func probeMessage(f *fixture, s *sb.Sender, r *sb.Receiver) {
+	body := bytes.Repeat([]byte("0123456789"), 20<<10) // several frames
 	properties := map[string]any{"n": int64(7), "s": "x", "b": true, "f": 1.5}
-	must(t, s.SendMessage(ctx, &sb.Message{
-		Body: []byte("hello"), MessageID: to.Ptr("m1"), Subject: to.Ptr("greeting"),
-		ContentType: to.Ptr("text/plain"), CorrelationID: to.Ptr("c1"), TimeToLive: to.Ptr(time.Minute),
+	f.must(s.SendMessage(f.Context(), &sb.Message{
+		Body: body, MessageID: to.Ptr("m1"), Subject: to.Ptr("greeting"), TimeToLive: to.Ptr(time.Minute),
 		PartitionKey: to.Ptr("p1"), ApplicationProperties: properties,
 	}, nil), "send")
-	m := receive(t, r, 1)[0]
-	if string(m.Body) != "hello" || m.MessageID != "m1" || *m.Subject != "greeting" || *m.ContentType != "text/plain" ||
-		*m.CorrelationID != "c1" || *m.TimeToLive != time.Minute || *m.PartitionKey != "p1" ||
+	m := f.receiveOne(r)
+	if !bytes.Equal(m.Body, body) || m.MessageID != "m1" || *m.Subject != "greeting" || *m.TimeToLive != time.Minute || *m.PartitionKey != "p1" ||
 		m.DeliveryCount != 1 || *m.SequenceNumber != 1 || m.State != sb.MessageStateActive || m.LockToken == [16]byte{} ||
 		m.LockedUntil == nil || m.EnqueuedTime == nil || !maps.Equal(m.ApplicationProperties, properties) {
-		t.Errorf("got message %+v", m)
+		f.Errorf("got %d bytes in message %+v", len(m.Body), m.RawAMQPMessage.Properties)
 	}
-	must(t, r.CompleteMessage(ctx, m, nil), "complete")
+	f.complete(r, m)
+	f.receiveNone(r, 100*time.Millisecond)
 }
 
-func probeBatch(t *testing.T, ctx context.Context, s *sb.Sender, r *sb.Receiver) {
-	t.Helper()
-	batch, err := s.NewMessageBatch(ctx, nil)
-	must(t, err, "new batch")
-	for i := range 500 {
-		must(t, batch.AddMessage(text(strconv.Itoa(i)), nil), "add %d", i)
+// probeBatches sends more messages than two windows of the SDK hold.
+func probeBatches(f *fixture, s *sb.Sender, r *sb.Receiver) {
+	const n = 12_000
+	for i := 0; i < n; {
+		batch, err := s.NewMessageBatch(f.Context(), nil)
+		f.must(err, "new batch")
+		for ; i < n && batch.AddMessage(text(strconv.Itoa(i)), nil) == nil; i++ {
+		}
+		f.must(s.SendMessageBatch(f.Context(), batch, nil), "send a batch")
 	}
-	must(t, s.SendMessageBatch(ctx, batch, nil), "send a batch")
-	for i, m := range receive(t, r, 500) {
-		if string(m.Body) != strconv.Itoa(i) {
-			t.Fatalf("message %d is %q", i, m.Body)
+	for got := 0; got < n; {
+		for _, m := range f.receive(r, min(5000, n-got)) {
+			if string(m.Body) != strconv.Itoa(got) {
+				f.Fatalf("message %d is %q", got, m.Body)
+			}
+			got++
 		}
 	}
 }

@@ -2,6 +2,10 @@ package devbus
 
 import (
 	"bytes"
+	"io"
+	"net"
+	"net/http"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,76 +13,60 @@ import (
 	"kennel/internal/dev/devbus/amqp"
 )
 
-// Clients that break the rules of the protocol are told so, and nobody else
-// notices.
+// A client that breaks the rules of the protocol receives the error that ends
+// its link, session or connection. Other clients do not notice.
 func TestProtocolViolations(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
+		claim     string // the path to put a token for, if any
 		do        func(*rawClient)
-		ends      uint64 // the performative that ends whatever was broken
+		ends      uint64 // the performative that carries the error
 		condition string
 	}{
-		{"a frame too large", func(c *rawClient) { c.write([]byte{0, 2, 0, 0, 2, 0, 0, 0}) }, amqp.CodeClose, amqp.CondFraming},
-		{"a body of an unknown type", func(c *rawClient) { c.write([]byte{0, 0, 0, 10, 2, 0, 0, 0, 0xff, 0xff}) }, amqp.CodeClose, amqp.CondDecodeError},
-		{"a field of the wrong type", func(c *rawClient) { c.send(anyBody{amqp.CodeFlow, []any{"x"}}) }, amqp.CodeEnd, amqp.CondDecodeError},
-		{"an unknown performative", func(c *rawClient) { c.send(anyBody{code: 0x33}) }, amqp.CodeEnd, amqp.CondNotAllowed},
-		{"SASL after the handshake", func(c *rawClient) {
+		{"a frame too large", "", func(c *rawClient) { c.write([]byte{0, 2, 0, 0, 2, 0, 0, 0}) }, amqp.CodeClose, amqp.CondFraming},
+		{"a body of an unknown type", "", func(c *rawClient) { c.write([]byte{0, 0, 0, 10, 2, 0, 0, 0, 0xff, 0xff}) }, amqp.CodeClose, amqp.CondDecodeError},
+		{"an open with a field of the wrong type", "", func(c *rawClient) { c.send(anyBody{amqp.CodeOpen, []any{true}}) }, amqp.CodeClose, amqp.CondDecodeError},
+		{"a flow with a field of the wrong type", "", func(c *rawClient) { c.send(anyBody{amqp.CodeFlow, []any{"x"}}) }, amqp.CodeEnd, amqp.CondDecodeError},
+		{"an unknown performative", "", func(c *rawClient) { c.send(anyBody{code: 0x33}) }, amqp.CodeEnd, amqp.CondNotAllowed},
+		{"SASL after the handshake", "", func(c *rawClient) {
 			c.write(amqp.AppendFrame(nil, amqp.KindSASL, 0, anyBody{code: amqp.CodeSASLInit}, nil))
 		}, amqp.CodeClose, amqp.CondNotAllowed},
-		{"open twice", func(c *rawClient) { c.send(amqp.Open{}) }, amqp.CodeClose, amqp.CondNotAllowed},
-		{"begin twice", func(c *rawClient) { c.send(amqp.Begin{}) }, amqp.CodeClose, amqp.CondNotAllowed},
-		{"a channel without a session", func(c *rawClient) { c.write(amqp.AppendFrame(nil, amqp.KindAMQP, 5, amqp.Flow{}, nil)) }, amqp.CodeClose, amqp.CondNotAllowed},
-		{"a flow of no link", func(c *rawClient) { c.send(credit(3, 1)) }, amqp.CodeEnd, amqp.CondUnattached},
-		{"a transfer of no link", func(c *rawClient) { c.transfer(3, 0, dataMessage(1)) }, amqp.CodeEnd, amqp.CondUnattached},
-		{"a detach of no link", func(c *rawClient) { c.send(amqp.Detach{Handle: 3}) }, amqp.CodeEnd, amqp.CondUnattached},
-		{"a handle in use", func(c *rawClient) {
-			c.claim("q")
-			c.attach("a", 1, false, "", "q")
-			c.attach("b", 1, false, "", "q")
-		}, amqp.CodeEnd, amqp.CondHandleInUse},
-		{"a transfer on a link for receiving", func(c *rawClient) {
-			c.claim("q")
-			c.attach("a", 1, true, "q", "")
-			c.transfer(1, 0, dataMessage(1))
-		}, amqp.CodeEnd, amqp.CondNotAllowed},
-		{"no token", func(c *rawClient) { c.attach("a", 1, false, "", "q") }, amqp.CodeDetach, amqp.CondUnauthorized},
-		{"a token for something else", func(c *rawClient) {
-			c.claim("qq")
-			c.attach("a", 1, false, "", "q")
-		}, amqp.CodeDetach, amqp.CondUnauthorized},
-		{"a second link to $cbs", func(c *rawClient) {
-			c.claim("q")
-			c.attach("cbs-too", 1, false, "", addressCBS)
-		}, amqp.CodeDetach, amqp.CondNotAllowed},
-		{"sending to dead letters", func(c *rawClient) {
-			c.claim("q")
-			c.attach("a", 1, false, "", "q/$DeadLetterQueue")
-		}, amqp.CodeDetach, amqp.CondNotAllowed},
-		{"transactions", func(c *rawClient) {
-			c.send(amqp.Attach{Name: "tx", Handle: 1, Source: &amqp.Source{}, Target: &amqp.Target{Coordinator: true}})
+		{"open twice", "", func(c *rawClient) { c.send(amqp.Open{}) }, amqp.CodeClose, amqp.CondNotAllowed},
+		{"begin twice", "", func(c *rawClient) { c.send(amqp.Begin{}) }, amqp.CodeClose, amqp.CondNotAllowed},
+		{"a channel without a session", "", func(c *rawClient) { c.write(amqp.AppendFrame(nil, amqp.KindAMQP, 5, amqp.Flow{}, nil)) }, amqp.CodeClose, amqp.CondNotAllowed},
+		{"a flow of no link", "", func(c *rawClient) { c.send(credit(3, 1)) }, amqp.CodeEnd, amqp.CondUnattached},
+		{"a transfer of no link", "", func(c *rawClient) { c.transfer(3, 0, dataMessage(1)) }, amqp.CodeEnd, amqp.CondUnattached},
+		{"a detach of no link", "", func(c *rawClient) { c.send(amqp.Detach{Handle: 3}) }, amqp.CodeEnd, amqp.CondUnattached},
+		{"a handle in use", "q", func(c *rawClient) { c.attach("a", 8, false, "", "q") }, amqp.CodeEnd, amqp.CondHandleInUse},
+		{"a transfer on a link for receiving", "q", func(c *rawClient) { c.transfer(9, 0, dataMessage(1)) }, amqp.CodeEnd, amqp.CondNotAllowed},
+		{"no token", "", func(c *rawClient) { c.attach("a", 1, false, "", "q") }, amqp.CodeDetach, amqp.CondUnauthorized},
+		{"a token for another path", "qq", func(c *rawClient) { c.attach("a", 1, false, "", "q") }, amqp.CodeDetach, amqp.CondUnauthorized},
+		{"a second link to $cbs", "q", func(c *rawClient) { c.attach("cbs-too", 1, false, "", addressCBS) }, amqp.CodeDetach, amqp.CondNotAllowed},
+		{"sending to dead letters", "q", func(c *rawClient) { c.attach("a", 1, false, "", "q/$DeadLetterQueue") }, amqp.CodeDetach, amqp.CondNotAllowed},
+		{"transactions", "", func(c *rawClient) {
+			c.send(amqp.Attach{Name: "tx", Source: &amqp.Source{}, Target: &amqp.Target{Coordinator: true}})
 		}, amqp.CodeDetach, amqp.CondNotImplemented},
-		{"no delivery-id", func(c *rawClient) {
-			c.sender()
-			c.sendWith(amqp.Transfer{Handle: 1}, dataMessage(1))
-		}, amqp.CodeDetach, amqp.CondNotAllowed},
-		{"a message too large", func(c *rawClient) {
-			c.sender()
-			part := dataMessage(60_000)
+		{"no delivery-id", "q", func(c *rawClient) { c.sendWith(amqp.Transfer{Handle: 8}, dataMessage(1)) }, amqp.CodeDetach, amqp.CondNotAllowed},
+		{"a message too large", "q", func(c *rawClient) {
 			for range 5 {
-				c.sendWith(amqp.Transfer{Handle: 1, HasID: true, More: true}, part)
+				c.sendWith(amqp.Transfer{Handle: 8, HasID: true, More: true}, dataMessage(60_000))
 			}
 		}, amqp.CodeDetach, amqp.CondMessageSize},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inBubbleRaw(t, func(t *testing.T, b *Broker, c *rawClient) {
+				if tt.claim != "" {
+					c.claim(tt.claim)
+				}
 				tt.do(c)
 				c.wantError(tt.ends, tt.condition)
+				left := 1
 				if tt.ends == amqp.CodeClose {
 					c.wantEnd()
+					left = 0
 				}
-				want := map[bool]int{true: 0, false: 1}[tt.ends == amqp.CodeClose]
-				if got := b.Connections(); got != want {
-					t.Errorf("%d connections are left, want %d", got, want)
+				if got := b.Connections(); got != left {
+					t.Errorf("%d connections are left, want %d", got, left)
 				}
 			})
 		})
@@ -117,32 +105,11 @@ func TestHandshakeWithSomethingElse(t *testing.T) {
 			defer c.nc.Close()
 			go c.nc.Write([]byte(hello))
 			if h, err := c.r.Header(); h != amqp.HeaderAMQP || err != nil {
-				t.Errorf("after %q got header %q, error %v, want to hear what is spoken here", hello, h, err)
+				t.Errorf("after %q got header %q, error %v, want that of AMQP", hello, h, err)
 			}
 			c.wantEnd()
 		})
 	}
-}
-
-// The answer to an attach repeats what the client requested, in the other role.
-func TestAttachIsAnswered(t *testing.T) {
-	inBubbleRaw(t, func(t *testing.T, _ *Broker, c *rawClient) {
-		c.claim("q")
-		for _, receives := range []bool{false, true} {
-			c.send(amqp.Attach{
-				Name: "a link", Handle: 7, Receiver: receives, SettleMode: new(uint8(1)),
-				Source: &amqp.Source{Address: "Q"}, Target: &amqp.Target{Address: "Q"},
-			})
-			p := wantBody[*amqp.Attach](c, amqp.CodeAttach)
-			if p.Name != "a link" || p.Handle != 7 || p.Receiver == receives || p.SendMode != nil || *p.SettleMode != 1 ||
-				p.Source.Address != "Q" || p.Target.Address != "Q" || p.MaxSize != maxMessage {
-				t.Errorf("got %+v", p)
-			}
-			c.send(amqp.Detach{Handle: 7})
-			for c.next().Code != amqp.CodeDetach {
-			}
-		}
-	})
 }
 
 // An answer that is late is not given when its link is gone: SDKs end their
@@ -180,12 +147,8 @@ func TestSessionWindow(t *testing.T) {
 		c.receiver()
 		large := dataMessage(150_000)
 		for id := uint32(1); id < 3; id++ {
-			for rest := large; ; {
-				n := min(len(rest), 60_000)
-				c.sendWith(amqp.Transfer{Handle: 1, DeliveryID: id, HasID: true, More: n < len(rest)}, rest[:n])
-				if rest = rest[n:]; len(rest) == 0 {
-					break
-				}
+			for part := range slices.Chunk(large, 60_000) {
+				c.sendWith(amqp.Transfer{Handle: 1, DeliveryID: id, HasID: true, More: len(part) == 60_000}, part)
 			}
 			c.want(amqp.CodeDisposition)
 		}
@@ -218,29 +181,19 @@ func TestDrainAndEcho(t *testing.T) {
 		c.claim("q")
 		c.receiver()
 		c.attach("sender", 1, false, "", "q")
-		c.want(amqp.CodeAttach)
-		c.want(amqp.CodeFlow)
+		c.want(amqp.CodeAttach, amqp.CodeFlow)
 		for _, tt := range []struct {
-			name                  string
 			handle, credit        uint32
 			drain                 bool
 			wantCredit, wantCount uint32
-		}{
-			{"a receiver's credit", 2, 10, false, 10, 0},
-			{"a sender's credit", 1, 0, false, fullCredit, 0},
-			{"a receiver's credit, drained", 2, 10, true, 0, 10},
-		} {
+		}{{2, 10, false, 10, 0}, {1, 0, false, fullCredit, 0}, {2, 10, true, 0, 10}} {
 			p := credit(tt.handle, tt.credit)
 			p.Drain, p.Echo = tt.drain, !tt.drain
 			c.send(p)
 			got := wantBody[*amqp.Flow](c, amqp.CodeFlow)
 			if got.Credit != tt.wantCredit || got.DeliveryCount != tt.wantCount || got.Drain != tt.drain {
-				t.Errorf("%s: got %+v, want credit %d, count %d", tt.name, got, tt.wantCredit, tt.wantCount)
+				t.Errorf("after %+v got %+v", tt, got)
 			}
-		}
-		c.send(amqp.Flow{IncomingWindow: 100, Echo: true}) // of the session
-		if p := wantBody[*amqp.Flow](c, amqp.CodeFlow); p.HasHandle || p.IncomingWindow != broad {
-			t.Errorf("got %+v, want the session's window", p)
 		}
 	})
 }
@@ -255,43 +208,60 @@ func TestDispositionOfEverything(t *testing.T) {
 			c.want(amqp.CodeDisposition)
 		}
 		c.send(credit(2, 3))
-		for range 3 {
-			c.want(amqp.CodeTransfer)
-		}
+		c.want(amqp.CodeTransfer, amqp.CodeTransfer, amqp.CodeTransfer)
 		c.send(amqp.Disposition{Receiver: true, Last: 1<<32 - 1, State: accepted})
-		for range 3 {
-			c.want(amqp.CodeDisposition)
-		}
+		c.want(amqp.CodeDisposition, amqp.CodeDisposition, amqp.CodeDisposition)
 		if n, _ := b.Counts("q"); n != (Counts{}) {
 			t.Errorf("left are %+v", n)
 		}
 	})
 }
 
-// A client of which nothing is heard is dropped.
-func TestSilentClientIsDropped(t *testing.T) {
-	inBubbleRaw(t, func(t *testing.T, b *Broker, c *rawClient) {
-		done := make(chan struct{})
-		go func() { c.wantEnd(); close(done) }()
-		start := time.Now()
-		<-done
-		if took := time.Since(start); took != 2*announcedIdle {
-			t.Errorf("it was dropped after %v, want %v", took, 2*announcedIdle)
+// A local broker serves messages and administrators at one address. Close ends
+// all connections, even frozen ones and those that have sent nothing yet.
+func TestLocal(t *testing.T) {
+	b, err := Listen(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	address := b.listener.Addr().String()
+	connect := func() *rawClient {
+		nc, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
 		}
-	})
-}
+		t.Cleanup(func() { nc.Close() })
+		nc.SetDeadline(time.Now().Add(time.Minute))
+		return newRawClient(t, nc)
+	}
+	resources := "http://" + address + "/$Resources/queues?api-version=2021-05"
+	if resp, err := http.Get(resources); err != nil || resp.StatusCode != http.StatusUnauthorized {
+		t.Errorf("administration without a token: got %+v and error %v, want 401", resp, err)
+	}
+	b.Fail(Fault{Kind: RefuseDial})
+	if resp, err := http.Get(resources); err == nil {
+		t.Errorf("administration while connections are refused: got %s", resp.Status)
+	}
+	refused := connect()
+	refused.nc.Write([]byte("AMQP"))
+	if n, err := refused.nc.Read(make([]byte, 1)); err == nil {
+		t.Errorf("got %d bytes although connections are refused", n)
+	}
+	b.Heal()
 
-// After Close, nothing is left, and nobody gets in.
-func TestClose(t *testing.T) {
-	inBubbleRaw(t, func(t *testing.T, b *Broker, c *rawClient) {
-		b.Fail(Fault{Kind: Freeze}) // even a frozen connection ends
-		b.Close()
-		if _, err := c.nc.Read(make([]byte, 1)); err == nil {
-			t.Error("the connection is still open")
-		}
-		if _, err := b.Dial().Write([]byte{0}); err == nil {
-			t.Error("a new connection works")
-		}
-		b.Close() // again does no harm
-	})
+	silent, frozen := connect(), connect()
+	frozen.handshake()
+	b.Fail(Fault{Kind: Freeze})
+	b.Close()
+	frozen.wantEnd()
+	if _, err := silent.nc.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the connection that sent nothing ended with %v, want EOF", err)
+	}
+	if _, err := net.Dial("tcp", address); err == nil {
+		t.Error("the port is still open after Close")
+	}
+	if _, err := b.Dial().Write([]byte{0}); err == nil {
+		t.Error("a new connection works after Close")
+	}
 }

@@ -49,22 +49,21 @@ func (c *rawClient) write(b []byte) {
 	}
 }
 
-// header sends a protocol header, which the broker must answer with the same.
-func (c *rawClient) header(header amqp.ProtocolHeader) {
-	c.t.Helper()
-	c.write([]byte(header))
-	if h, err := c.r.Header(); h != header || err != nil {
-		c.t.Fatalf("got header %q, error %v", h, err)
-	}
-}
-
+// handshake exchanges the protocol headers, which the broker answers with the
+// same, and authenticates in between.
 func (c *rawClient) handshake() {
 	c.t.Helper()
-	c.header(amqp.HeaderSASL)
-	c.want(amqp.CodeSASLMechanisms)
-	c.write(amqp.AppendFrame(nil, amqp.KindSASL, 0, anyBody{amqp.CodeSASLInit, []any{amqp.Symbol("ANONYMOUS")}}, nil))
-	c.want(amqp.CodeSASLOutcome)
-	c.header(amqp.HeaderAMQP)
+	for _, header := range []amqp.ProtocolHeader{amqp.HeaderSASL, amqp.HeaderAMQP} {
+		c.write([]byte(header))
+		if h, err := c.r.Header(); h != header || err != nil {
+			c.t.Fatalf("got header %q, error %v", h, err)
+		}
+		if header == amqp.HeaderSASL {
+			c.want(amqp.CodeSASLMechanisms)
+			c.write(amqp.AppendFrame(nil, amqp.KindSASL, 0, anyBody{amqp.CodeSASLInit, []any{amqp.Symbol("ANONYMOUS")}}, nil))
+			c.want(amqp.CodeSASLOutcome)
+		}
+	}
 }
 
 func (c *rawClient) send(p amqp.Performative) { c.sendWith(p, nil) }
@@ -80,12 +79,13 @@ func credit(handle, n uint32) amqp.Flow {
 	return amqp.Flow{NextIncoming: 1, HasNextIncoming: true, IncomingWindow: 100, OutgoingWindow: 100, HasHandle: true, Handle: handle, Credit: n}
 }
 
-// want reads the next frame that is no heartbeat.
-func (c *rawClient) want(code uint64) amqp.Frame {
+// want reads frames that must have these codes, and returns the last.
+func (c *rawClient) want(codes ...uint64) (f amqp.Frame) {
 	c.t.Helper()
-	f := c.next()
-	if f.Code != code {
-		c.t.Fatalf("got performative %#02x, want %#02x", f.Code, code)
+	for _, code := range codes {
+		if f = c.next(); f.Code != code {
+			c.t.Fatalf("got performative %#02x, want %#02x", f.Code, code)
+		}
 	}
 	return f
 }
@@ -101,6 +101,7 @@ func wantBody[P amqp.Performative](c *rawClient, code uint64) P {
 	return body.(P)
 }
 
+// next reads the next frame that is no heartbeat.
 func (c *rawClient) next() amqp.Frame {
 	c.t.Helper()
 	for {
@@ -154,16 +155,12 @@ func (c *rawClient) wantEnd() {
 func (c *rawClient) claim(path string) {
 	c.t.Helper()
 	c.attach("cbs-out", 8, false, "", addressCBS)
-	c.want(amqp.CodeAttach)
-	c.want(amqp.CodeFlow)
+	c.want(amqp.CodeAttach, amqp.CodeFlow)
 	c.attach("cbs-in", 9, true, addressCBS, "my-replies")
 	c.want(amqp.CodeAttach)
-	flow := credit(9, 1)
-	flow.NextIncoming = 0
-	c.send(flow)
+	c.send(credit(9, 1))
 	c.transfer(8, 0, requestMessage("my-replies", "put-token", "name", "sb://host/"+path))
-	c.want(amqp.CodeDisposition)
-	c.want(amqp.CodeTransfer)
+	c.want(amqp.CodeDisposition, amqp.CodeTransfer)
 }
 
 // sender attaches handle 1 to q, with a token.
@@ -171,8 +168,7 @@ func (c *rawClient) sender() {
 	c.t.Helper()
 	c.claim("q")
 	c.attach("sender", 1, false, "", "q")
-	c.want(amqp.CodeAttach)
-	c.want(amqp.CodeFlow)
+	c.want(amqp.CodeAttach, amqp.CodeFlow)
 }
 
 // receiver attaches handle 2 to q for peek-lock, with a token already put.
@@ -184,14 +180,7 @@ func (c *rawClient) receiver() {
 
 func (c *rawClient) attach(name string, handle uint32, receives bool, source, target string) {
 	c.t.Helper()
-	mode := uint8(0) // unsettled
-	if !receives {
-		mode = 2 // mixed
-	}
-	c.send(amqp.Attach{
-		Name: name, Handle: handle, Receiver: receives, SendMode: &mode,
-		Source: &amqp.Source{Address: source}, Target: &amqp.Target{Address: target},
-	})
+	c.send(amqp.Attach{Name: name, Handle: handle, Receiver: receives, Source: &amqp.Source{Address: source}, Target: &amqp.Target{Address: target}})
 }
 
 func (c *rawClient) transfer(handle, id uint32, payload []byte) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,173 +12,235 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	sb "github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
+	"github.com/Azure/go-amqp"
 
 	"kennel/internal/dev/devbus"
 )
 
-// This file holds what the tests with the Go SDK share.
-
-// anyNamespace looks like production: nothing in it says where the broker is.
+// anyNamespace looks like production: nothing in it leads to the broker.
 const anyNamespace = "Endpoint=sb://contoso.servicebus.windows.net/;SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey=c2VjcmV0"
 
-// quick makes the SDK try again soon, and once only.
-var quick = sb.RetryOptions{MaxRetries: 1, RetryDelay: 50 * time.Millisecond}
+// Retry policies of clients: quick retries soon, and once only.
+var (
+	quick     = sb.RetryOptions{MaxRetries: 1, RetryDelay: 50 * time.Millisecond}
+	noRetries = sb.RetryOptions{MaxRetries: -1}
+)
+
+// Kinds of receivers.
+var (
+	deletes     = &sb.ReceiverOptions{ReceiveMode: sb.ReceiveModeReceiveAndDelete}
+	deadLetters = &sb.ReceiverOptions{SubQueue: sb.SubQueueDeadLetter}
+)
+
+// fixture is a test with the Go SDK on a broker.
+type fixture struct {
+	*testing.T
+	b      *devbus.Broker
+	client *sb.Client
+}
 
 // inBubble runs a test in virtual time, on a broker of its own. It fails if a
 // goroutine outlives the test.
-func inBubble(t *testing.T, o *devbus.Options, test func(t *testing.T, b *devbus.Broker)) {
+func inBubble(t *testing.T, test func(*fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b := devbus.New(o)
+		b := devbus.New(nil)
 		t.Cleanup(b.Close)
-		test(t, b)
+		f := &fixture{T: t, b: b}
+		f.client = f.dial(quick)
+		test(f)
 	})
 }
 
-// dial connects a new SDK client to the broker, in-process. It is closed when
-// the test ends, before the broker.
-func dial(t *testing.T, b *devbus.Broker, retry sb.RetryOptions) *sb.Client {
+// onQueue runs a test on the queue "q" with settings. It is created as "Q":
+// paths ignore case.
+func onQueue(t *testing.T, s *devbus.Settings, test func(*fixture)) {
 	t.Helper()
+	inBubble(t, func(f *fixture) {
+		f.must(f.b.CreateQueue("Q", s), "create a queue")
+		test(f)
+	})
+}
+
+// onTopic runs a test on the topic "t" with the subscriptions "one" and "two".
+func onTopic(t *testing.T, topic, subscription *devbus.Settings, test func(*fixture)) {
+	t.Helper()
+	inBubble(t, func(f *fixture) {
+		f.must(f.b.CreateTopic("t", topic), "create a topic")
+		f.must(f.b.CreateSubscription("t", "one", subscription), "create a subscription")
+		f.must(f.b.CreateSubscription("t", "two", subscription), "create a subscription")
+		test(f)
+	})
+}
+
+// dial connects a new client to the broker, in-process.
+func (f *fixture) dial(retry sb.RetryOptions) *sb.Client {
+	f.Helper()
 	client, err := sb.NewClientFromConnectionString(anyNamespace, &sb.ClientOptions{
 		RetryOptions: retry,
 		NewWebSocketConn: func(context.Context, sb.NewWebSocketConnArgs) (net.Conn, error) {
-			return b.Dial(), nil
+			return f.b.Dial(), nil
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { client.Close(context.Background()) })
+	f.must(err, "connect")
+	f.Cleanup(func() { client.Close(context.Background()) })
 	return client
 }
 
-func administer(t *testing.T, b *devbus.Broker) *admin.Client {
-	t.Helper()
+func (f *fixture) administer() *admin.Client {
+	f.Helper()
 	client, err := admin.NewClientFromConnectionString(anyNamespace, &admin.ClientOptions{
-		ClientOptions: azcore.ClientOptions{Transport: b.AdminTransport()},
+		ClientOptions: azcore.ClientOptions{Transport: f.b.AdminTransport()},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f.must(err, "connect the administrator")
 	return client
 }
 
-// overTCP serves a broker on this machine, and returns clients of it.
-func overTCP(t *testing.T) (*devbus.Broker, *sb.Client, *admin.Client) {
-	t.Helper()
-	b, err := devbus.Listen(nil)
-	must(t, err, "listen")
-	client, err := sb.NewClientFromConnectionString(b.ConnectionString(), &sb.ClientOptions{RetryOptions: quick})
-	must(t, err, "connect")
-	adm, err := admin.NewClientFromConnectionString(b.ConnectionString(), &admin.ClientOptions{
-		ClientOptions: azcore.ClientOptions{Transport: plainHTTP{}},
-	})
-	must(t, err, "connect the administrator")
-	t.Cleanup(func() {
-		client.Close(context.Background())
-		b.Close()
-	})
-	return b.Broker, client, adm
-}
-
-// plainHTTP sends requests by HTTP. The SDK makes all of them HTTPS.
-type plainHTTP struct{}
-
-func (plainHTTP) Do(r *http.Request) (*http.Response, error) {
-	plain := r.Clone(r.Context())
-	plain.URL.Scheme = "http"
-	return http.DefaultClient.Do(plain)
-}
-
-// within is a context for one operation.
-func within(t *testing.T, d time.Duration) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), d)
-	t.Cleanup(cancel)
+// within returns a context for one operation.
+func (f *fixture) within(d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(f.Context(), d)
+	f.Cleanup(cancel)
 	return ctx
 }
 
-// must fails the test unless an operation, described for the message, worked.
-func must(t *testing.T, err error, format string, args ...any) {
-	t.Helper()
+// must ends the test if an operation, described for the message, failed.
+func (f *fixture) must(err error, operation string) {
+	f.Helper()
 	if err != nil {
-		t.Fatalf("%s: %v", fmt.Sprintf(format, args...), err)
+		f.Fatalf("%s: %v", operation, err)
 	}
+}
+
+// equal reports a value that is not the one expected.
+func equal[V comparable](f *fixture, what string, got, want V) {
+	f.Helper()
+	if got != want {
+		f.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+func (f *fixture) counts(path string, want devbus.Counts) {
+	f.Helper()
+	got, err := f.b.Counts(path)
+	f.must(err, "count "+path)
+	equal(f, path, got, want)
+}
+
+// fails expects an error with the SDK's code.
+func (f *fixture) fails(operation string, err error, code sb.Code) {
+	f.Helper()
+	if codeOf(err) != code {
+		f.Errorf("%s: got %v, want code %s", operation, err, code)
+	}
+}
+
+// codeOf returns the SDK's code of an error, or "".
+func codeOf(err error) sb.Code {
+	if e, ok := errors.AsType[*sb.Error](err); ok {
+		return e.Code
+	}
+	return ""
+}
+
+// conditionOf returns the AMQP condition of an error that the SDK does not
+// wrap, or "".
+func conditionOf(err error) amqp.ErrCond {
+	if e, ok := errors.AsType[*amqp.LinkError](err); ok && e.RemoteErr != nil {
+		return e.RemoteErr.Condition
+	}
+	if e, ok := errors.AsType[*amqp.Error](err); ok {
+		return e.Condition
+	}
+	return ""
 }
 
 func text(body string) *sb.Message { return &sb.Message{Body: []byte(body)} }
 
-// sender and receiver cannot fail for a client that is open.
-
-func sender(t *testing.T, c *sb.Client, entity string) *sb.Sender {
-	t.Helper()
-	s, err := c.NewSender(entity, nil)
-	must(t, err, "sender for %s", entity)
+func (f *fixture) sender(entity string) *sb.Sender {
+	f.Helper()
+	s, err := f.client.NewSender(entity, nil)
+	f.must(err, "sender for "+entity)
 	return s
 }
 
-func receiver(t *testing.T, c *sb.Client, queue string, o *sb.ReceiverOptions) *sb.Receiver {
-	t.Helper()
-	r, err := c.NewReceiverForQueue(queue, o)
-	must(t, err, "receiver for %s", queue)
+// connected returns a sender for the queue "q" that has sent a message.
+func (f *fixture) connected() *sb.Sender {
+	f.Helper()
+	s := f.sender("q")
+	f.must(s.SendMessage(f.Context(), text("before"), nil), "connect a sender")
+	return s
+}
+
+// send sends messages to an entity, one at a time.
+func (f *fixture) send(entity string, messages ...*sb.Message) {
+	f.Helper()
+	s := f.sender(entity)
+	for _, m := range messages {
+		f.must(s.SendMessage(f.Context(), m, nil), "send to "+entity)
+	}
+}
+
+func (f *fixture) queueReceiver(queue string, o *sb.ReceiverOptions) *sb.Receiver {
+	f.Helper()
+	r, err := f.client.NewReceiverForQueue(queue, o)
+	f.must(err, "receiver for "+queue)
 	return r
 }
 
-func subscriber(t *testing.T, c *sb.Client, topic, subscription string, o *sb.ReceiverOptions) *sb.Receiver {
-	t.Helper()
-	r, err := c.NewReceiverForSubscription(topic, subscription, o)
-	must(t, err, "receiver for %s of %s", subscription, topic)
+// receiver returns a receiver for the queue "q".
+func (f *fixture) receiver(o *sb.ReceiverOptions) *sb.Receiver { return f.queueReceiver("q", o) }
+
+// subscriber returns a receiver for a subscription of the topic "t".
+func (f *fixture) subscriber(subscription string, o *sb.ReceiverOptions) *sb.Receiver {
+	f.Helper()
+	r, err := f.client.NewReceiverForSubscription("t", subscription, o)
+	f.must(err, "receiver")
 	return r
 }
 
-// messages is what receivers and session receivers have in common.
-type messages interface {
+// receiving is what receivers and session receivers have in common.
+type receiving interface {
 	ReceiveMessages(context.Context, int, *sb.ReceiveMessagesOptions) ([]*sb.ReceivedMessage, error)
+	CompleteMessage(context.Context, *sb.ReceivedMessage, *sb.CompleteMessageOptions) error
 }
 
 // receive waits for exactly n messages.
-func receive(t *testing.T, r messages, n int) []*sb.ReceivedMessage {
-	t.Helper()
+func (f *fixture) receive(r receiving, n int) []*sb.ReceivedMessage {
+	f.Helper()
 	var got []*sb.ReceivedMessage
 	for len(got) < n {
-		ms, err := r.ReceiveMessages(within(t, 2*time.Hour), n-len(got), nil)
+		ms, err := r.ReceiveMessages(f.within(2*time.Hour), n-len(got), nil)
 		if err != nil {
-			t.Fatalf("received %d of %d messages: %v", len(got), n, err)
+			f.Fatalf("received %d of %d messages: %v", len(got), n, err)
 		}
 		got = append(got, ms...)
 	}
 	return got
 }
 
+func (f *fixture) receiveOne(r receiving) *sb.ReceivedMessage { f.Helper(); return f.receive(r, 1)[0] }
+
 // receiveNone waits for messages that must not come.
-func receiveNone(t *testing.T, r messages, wait time.Duration) {
-	t.Helper()
-	ms, err := r.ReceiveMessages(within(t, wait), 1, nil)
+func (f *fixture) receiveNone(r receiving, wait time.Duration) {
+	f.Helper()
+	ms, err := r.ReceiveMessages(f.within(wait), 1, nil)
 	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("got %d messages and error %v, want none before the deadline", len(ms), err)
+		f.Fatalf("got %d messages and error %v, want none before the deadline", len(ms), err)
 	}
 }
 
-func bodies(ms []*sb.ReceivedMessage) []string {
+func (f *fixture) complete(r receiving, messages ...*sb.ReceivedMessage) {
+	f.Helper()
+	for _, m := range messages {
+		f.must(r.CompleteMessage(f.Context(), m, nil), "complete")
+	}
+}
+
+// bodies returns the bodies of messages as "[a b]".
+func bodies(ms []*sb.ReceivedMessage) string {
 	var out []string
 	for _, m := range ms {
 		out = append(out, string(m.Body))
 	}
-	return out
-}
-
-func wantCounts(t *testing.T, b *devbus.Broker, path string, want devbus.Counts) {
-	t.Helper()
-	got, err := b.Counts(path)
-	must(t, err, "count %s", path)
-	if got != want {
-		t.Errorf("%s holds %+v, want %+v", path, got, want)
-	}
-}
-
-// codeOf is the SDK's code for an error, or "".
-func codeOf(err error) sb.Code {
-	if e, ok := errors.AsType[*sb.Error](err); ok {
-		return e.Code
-	}
-	return ""
+	return fmt.Sprint(out)
 }

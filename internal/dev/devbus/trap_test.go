@@ -1,8 +1,7 @@
 package devbus_test
 
 import (
-	"context"
-	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -16,22 +15,20 @@ import (
 	"kennel/internal/dev/devbus"
 )
 
-// These tests pin what the Go SDK does when things go wrong, because whatever
-// is built on it is built around that. One that fails after an update of the
-// SDK says that a workaround may go, or that another is needed.
+// These tests pin what the Go SDK does when things go wrong, because its
+// callers are built around that. If one fails after an update of the SDK, a
+// workaround can go, or another is needed.
 
-// sendEvery tries to send n times, and returns which tries worked.
-func sendEvery(t *testing.T, s *sb.Sender, n int, deadline time.Duration) string {
-	t.Helper()
+// sendEvery tries to send n times, and returns which tries succeeded.
+func (f *fixture) sendEvery(s *sb.Sender, n int, deadline time.Duration) string {
+	f.Helper()
 	got := ""
 	for range n {
-		ctx, cancel := context.WithTimeout(t.Context(), deadline)
-		if s.SendMessage(ctx, text("x"), nil) == nil {
+		if s.SendMessage(f.within(deadline), text("x"), nil) == nil {
 			got += "+"
 		} else {
 			got += "-"
 		}
-		cancel()
 	}
 	return got
 }
@@ -40,112 +37,85 @@ func sendEvery(t *testing.T, s *sb.Sender, n int, deadline time.Duration) string
 // with a deadline shorter than the delay before one, it never does.
 func TestTrapSenderReconnectsOnlyBeforeARetry(t *testing.T) {
 	for _, tt := range []struct {
-		name  string
 		retry sb.RetryOptions
 		want  string
-	}{
-		{"no retries", sb.RetryOptions{MaxRetries: -1}, "-----"},
-		{"default delay, longer than the deadline", sb.RetryOptions{}, "-----"},
-		{"short delay", quick, "+++++"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			inBubble(t, nil, func(t *testing.T, b *devbus.Broker) {
-				must(t, b.CreateQueue("q", nil), "create")
-				s := sender(t, dial(t, b, tt.retry), "q")
-				must(t, s.SendMessage(t.Context(), text("warm"), nil), "send")
-				b.DropConnections()
-				time.Sleep(time.Second)
-				if got := sendEvery(t, s, 5, 2*time.Second); got != tt.want {
-					t.Errorf("after the connection broke, sends went %s, want %s", got, tt.want)
-				}
-			})
+	}{{noRetries, "-----"}, {sb.RetryOptions{}, "-----"}, {quick, "+++++"}} {
+		onQueue(t, nil, func(f *fixture) {
+			f.client = f.dial(tt.retry)
+			s := f.connected()
+			f.b.DropConnections()
+			time.Sleep(time.Second)
+			equal(f, fmt.Sprintf("with %+v", tt.retry), f.sendEvery(s, 5, 2*time.Second), tt.want)
 		})
 	}
 }
 
 // With default options, a broker that refuses connections is reported only
-// after the better part of a minute.
+// after 30 s to a minute.
 func TestTrapDefaultRetriesTakeLong(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *devbus.Broker) {
-		b.Fail(devbus.Fault{Kind: devbus.RefuseDial})
+	inBubble(t, func(f *fixture) {
+		f.b.Fail(devbus.Fault{Kind: devbus.RefuseDial})
+		f.client = f.dial(sb.RetryOptions{})
 		start := time.Now()
-		err := sender(t, dial(t, b, sb.RetryOptions{}), "q").SendMessage(t.Context(), text("x"), nil)
-		if took := time.Since(start); codeOf(err) != sb.CodeConnectionLost || took < 30*time.Second || took > time.Minute {
-			t.Errorf("got %v after %v, want code %s after 30 s to 1 min", err, took, sb.CodeConnectionLost)
+		f.fails("send", f.sender("q").SendMessage(f.Context(), text("x"), nil), sb.CodeConnectionLost)
+		if took := time.Since(start); took < 30*time.Second || took > time.Minute {
+			t.Errorf("it took %v, want 30 s to 1 min", took)
 		}
 	})
 }
 
 // Trap 3: after a silent loss of the network, everything of a client fails
-// until its idle timer has run out; a new client works at once.
+// until its idle timer has expired; a new client works at once. The broker
+// gives up the old connection by itself.
 func TestTrapClientStaysDeadAfterSilentLoss(t *testing.T) {
-	onQueue(t, nil, func(t *testing.T, b *devbus.Broker, client *sb.Client) {
-		s := sender(t, client, "q")
-		must(t, s.SendMessage(t.Context(), text("warm"), nil), "send")
-		b.Fail(devbus.Fault{Kind: devbus.Freeze})
-		if got := sendEvery(t, s, 5, 5*time.Second); got != "-----" {
-			t.Errorf("sends on the frozen connection went %s", got)
-		}
-		if got := sendEvery(t, sender(t, client, "q"), 1, 5*time.Second); got != "-" {
-			t.Errorf("a new sender of the same client went %s", got)
-		}
-		if got := sendEvery(t, sender(t, dial(t, b, quick), "q"), 1, 5*time.Second); got != "+" {
-			t.Errorf("a new client went %s", got)
-		}
+	onQueue(t, nil, func(f *fixture) {
+		s := f.connected()
+		f.b.Fail(devbus.Fault{Kind: devbus.Freeze})
+		equal(f, "the sender", f.sendEvery(s, 5, 5*time.Second), "-----")
+		equal(f, "a new sender of the same client", f.sendEvery(f.sender("q"), 1, 5*time.Second), "-")
+		f.client = f.dial(quick)
+		equal(f, "a new client", f.sendEvery(f.sender("q"), 1, 5*time.Second), "+")
 		time.Sleep(time.Minute)
-		if got := sendEvery(t, s, 2, 5*time.Second); got != "++" {
-			t.Errorf("after a minute, sends went %s", got)
-		}
-		if got := b.Connections(); got != 3 {
-			t.Errorf("the broker knows %d connections, want the frozen and two new ones", got)
-		}
+		equal(f, "the sender after a minute", f.sendEvery(s, 2, 5*time.Second), "++")
+		equal(f, "connections, with the frozen one", f.b.Connections(), 3)
 		time.Sleep(4 * time.Minute)
-		if got := b.Connections(); got != 2 {
-			t.Errorf("the broker knows %d connections, want it to give up the frozen one", got)
-		}
-		b.Heal()
+		equal(f, "connections", f.b.Connections(), 2)
+		f.b.Heal()
 	})
 }
 
 // Trap 4: a lost connection looks like an empty receive, and a deleted entity
 // like a bare link error.
 func TestTrapReceiveReturnsNothingWhenTheConnectionBreaks(t *testing.T) {
-	onQueue(t, nil, func(t *testing.T, b *devbus.Broker, client *sb.Client) {
-		r := receiver(t, client, "q", nil)
-		go func() {
-			time.Sleep(10 * time.Second)
-			b.DropConnections()
-			time.Sleep(10 * time.Second)
-			b.Delete("q")
-		}()
-		if ms, err := r.ReceiveMessages(t.Context(), 1, nil); ms != nil || err != nil {
+	onQueue(t, nil, func(f *fixture) {
+		r := f.receiver(nil)
+		time.AfterFunc(10*time.Second, f.b.DropConnections)
+		time.AfterFunc(20*time.Second, func() { f.b.Delete("Q") })
+		if ms, err := r.ReceiveMessages(f.Context(), 1, nil); ms != nil || err != nil {
 			t.Errorf("connection lost: got %v and %v, want neither messages nor error", ms, err)
 		}
-		_, err := r.ReceiveMessages(t.Context(), 1, nil)
-		if e, ok := errors.AsType[*amqp.LinkError](err); !ok || codeOf(err) != "" || e.RemoteErr.Condition != amqp.ErrCondNotFound {
-			t.Errorf("entity deleted: got %T %[1]v, want a bare LinkError with not-found", err)
-		}
+		_, err := r.ReceiveMessages(f.Context(), 1, nil)
+		equal(f, "bare not-found when the entity is deleted", isBare(amqp.ErrCondNotFound)(err), true)
 	})
 }
 
 // Trap 5: a message whose DeadLetterReason is not a string makes the SDK
 // panic, on receiving and on peeking, again and again.
 func TestTrapPoisonPanicsInTheSDK(t *testing.T) {
-	onQueue(t, nil, func(t *testing.T, _ *devbus.Broker, client *sb.Client) {
-		must(t, sender(t, client, "q").SendMessage(t.Context(), &sb.Message{
-			ApplicationProperties: map[string]any{"DeadLetterReason": int64(5)},
-		}, nil), "send")
-		panics := func(do func(*sb.Receiver)) (value any) {
-			r := receiver(t, client, "q", nil)
-			defer func() { value = recover() }()
-			do(r)
-			return nil
-		}
-		if panics(func(r *sb.Receiver) { r.PeekMessages(t.Context(), 1, nil) }) == nil {
-			t.Error("peeking did not panic")
-		}
-		if panics(func(r *sb.Receiver) { r.ReceiveMessages(t.Context(), 1, nil) }) == nil {
-			t.Error("receiving did not panic")
+	onQueue(t, nil, func(f *fixture) {
+		f.send("q", &sb.Message{ApplicationProperties: map[string]any{"DeadLetterReason": int64(5)}})
+		for name, do := range map[string]func(*sb.Receiver){
+			"peeking":   func(r *sb.Receiver) { r.PeekMessages(f.Context(), 1, nil) },
+			"receiving": func(r *sb.Receiver) { r.ReceiveMessages(f.Context(), 1, nil) },
+		} {
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Errorf("%s did not panic", name)
+					}
+				}()
+				do(f.receiver(nil))
+			}()
 		}
 	})
 }
@@ -153,52 +123,44 @@ func TestTrapPoisonPanicsInTheSDK(t *testing.T) {
 // A sender whose link was ended for a reason the SDK holds to be fatal never
 // works again, although a new sender of the same client does.
 func TestTrapSenderStaysDeadAfterFatalDetach(t *testing.T) {
-	onQueue(t, nil, func(t *testing.T, b *devbus.Broker, client *sb.Client) {
-		s := sender(t, client, "q")
-		must(t, s.SendMessage(t.Context(), text("warm"), nil), "send")
-		must(t, b.Delete("q"), "delete")
-		must(t, b.CreateQueue("q", nil), "create again")
+	onQueue(t, nil, func(f *fixture) {
+		s := f.connected()
+		f.must(f.b.Delete("q"), "delete")
+		f.must(f.b.CreateQueue("q", nil), "create again")
 		time.Sleep(time.Second)
-		if got := sendEvery(t, s, 5, time.Minute); got != "-----" {
-			t.Errorf("sends went %s, want all to fail", got)
-		}
-		if got := sendEvery(t, sender(t, client, "q"), 1, time.Minute); got != "+" {
-			t.Errorf("a new sender went %s", got)
-		}
+		equal(f, "the sender", f.sendEvery(s, 5, time.Minute), "-----")
+		equal(f, "a new sender", f.sendEvery(f.sender("q"), 1, time.Minute), "+")
 	})
 }
 
-// Without credit, a send that runs into its deadline shows another error.
+// Without credit, a send that reaches its deadline shows another error.
 func TestTrapSendWithoutCredit(t *testing.T) {
-	onQueue(t, nil, func(t *testing.T, b *devbus.Broker, _ *sb.Client) {
-		s := sender(t, dial(t, b, sb.RetryOptions{MaxRetries: -1}), "q")
-		must(t, s.SendMessage(t.Context(), text("warm"), nil), "send")
-		b.Fail(devbus.Fault{Kind: devbus.Freeze}) // so that no new credit comes
-		var last error
-		for range 1001 {
-			last = s.SendMessage(within(t, time.Millisecond), text("x"), nil)
+	onQueue(t, nil, func(f *fixture) {
+		f.client = f.dial(noRetries)
+		s := f.connected()
+		f.b.Fail(devbus.Fault{Kind: devbus.Freeze}) // so that no new credit comes
+		f.sendEvery(s, 1000, time.Millisecond)
+		err := s.SendMessage(f.within(time.Millisecond), text("x"), nil)
+		if codeOf(err) != sb.CodeConnectionLost || !strings.Contains(err.Error(), "amqp:link:transfer-limit-exceeded") {
+			t.Errorf("got %v, want transfer-limit-exceeded as a lost connection", err)
 		}
-		if codeOf(last) != sb.CodeConnectionLost || !strings.Contains(last.Error(), "amqp:link:transfer-limit-exceeded") {
-			t.Errorf("got %v, want transfer-limit-exceeded as a lost connection", last)
-		}
-		b.Heal()
+		f.b.Heal()
 	})
 }
 
 // One SendMessage can store a message twice: its retry repeats what may have
 // arrived. Without a message-id the duplicate cannot be detected.
 func TestTrapRetryStoresTwice(t *testing.T) {
-	for _, tt := range []struct {
-		id   *string
-		want int
-	}{{nil, 2}, {to.Ptr("m1"), 1}} {
-		onQueue(t, &devbus.Settings{DuplicateWindow: time.Minute}, func(t *testing.T, b *devbus.Broker, client *sb.Client) {
-			b.Fail(devbus.Fault{Kind: devbus.CloseAfter, Times: 1})
-			must(t, sender(t, client, "q").SendMessage(t.Context(), &sb.Message{MessageID: tt.id}, nil), "send")
-			wantCounts(t, b, "q", devbus.Counts{Ready: tt.want})
+	for want, id := range map[int]*string{2: nil, 1: to.Ptr("m1")} {
+		onQueue(t, &devbus.Settings{DuplicateWindow: time.Minute}, func(f *fixture) {
+			f.b.Fail(devbus.Fault{Kind: devbus.CloseAfter, Times: 1})
+			f.send("q", &sb.Message{MessageID: id})
+			f.counts("q", devbus.Counts{Ready: want})
 		})
 	}
 }
+
+var moment = time.Date(2024, 2, 29, 12, 30, 15, 250e6, time.UTC)
 
 // everything is a message that uses all that AMQP has.
 func everything() *sb.AMQPAnnotatedMessage {
@@ -221,14 +183,14 @@ func everything() *sb.AMQPAnnotatedMessage {
 
 // Forwarding with Message() loses what the raw message keeps.
 func TestTrapMessageLosesWhatTheRawMessageKeeps(t *testing.T) {
-	onQueue(t, nil, func(t *testing.T, _ *devbus.Broker, client *sb.Client) {
-		must(t, sender(t, client, "q").SendAMQPAnnotatedMessage(t.Context(), everything(), nil), "send")
-		got := receive(t, receiver(t, client, "q", nil), 1)[0]
+	onQueue(t, nil, func(f *fixture) {
+		f.must(f.sender("q").SendAMQPAnnotatedMessage(f.Context(), everything(), nil), "send")
+		got := f.receiveOne(f.receiver(nil))
 		if m := got.Message(); *m.MessageID != "" || m.Body != nil {
 			t.Errorf("Message() has id %q and body %q: the trap is gone", *m.MessageID, m.Body)
 		}
-		raw, want := got.RawAMQPMessage, everything()
-		diff := cmp.Diff(want, raw, cmpopts.IgnoreUnexported(*raw), cmpopts.IgnoreFields(*raw, "Header.DeliveryCount", "DeliveryTag", "MessageAnnotations"))
+		raw := got.RawAMQPMessage
+		diff := cmp.Diff(everything(), raw, cmpopts.IgnoreUnexported(*raw), cmpopts.IgnoreFields(*raw, "Header.DeliveryCount", "DeliveryTag", "MessageAnnotations"))
 		if diff != "" || raw.MessageAnnotations["mine"] != "note" {
 			t.Errorf("the raw message has annotations %v (-want +got):\n%s", raw.MessageAnnotations, diff)
 		}

@@ -62,10 +62,7 @@ func TestPerformatives(t *testing.T) {
 // Only the sender of a link announces a delivery count.
 func TestAttachHasInitialDeliveryCountOfSender(t *testing.T) {
 	for _, receiver := range []bool{false, true} {
-		v, _, err := Decode(Attach{Receiver: receiver}.AppendTo(nil))
-		if err != nil {
-			t.Fatal(err)
-		}
+		v, _, _ := Decode(Attach{Receiver: receiver}.AppendTo(nil))
 		if count := v.(Described).Value.([]any)[9]; (count == nil) != receiver {
 			t.Errorf("receiver %v: initial-delivery-count is %v", receiver, count)
 		}
@@ -124,6 +121,36 @@ func FuzzFrames(f *testing.F) {
 			if second := AppendFrame(nil, KindAMQP, 0, p, nil); err != nil || !bytes.Equal(first, second) {
 				t.Errorf("written as %x, read and written as %x, error %v", first, second, err)
 			}
+		}
+	})
+}
+
+// FuzzSections checks that the sections are the whole message.
+func FuzzSections(f *testing.F) {
+	data := AppendBinary(AppendDescriptor(nil, SectionData), []byte("body"))
+	f.Add(AppendValue(data, Described{uint64(SectionFooter), Map{Symbol("f"), "x", uint8(1), "reserved"}}))
+	f.Add(AppendValue(nil, Described{uint64(SectionAnnotations), []any{"no map"}}))
+	f.Add(AppendValue(nil, Described{uint64(SectionFooter + 1), nil}))
+	f.Add([]byte("\x00\x53\x74\xc1\x02\x01\x40")) // a key without a value
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var all []byte
+		err := Sections(b, func(code uint64, value, whole []byte) error {
+			all = append(all, whole...)
+			content, err := DecodeBinary(value)
+			if !bytes.HasSuffix(whole, value) || err == nil && !bytes.HasSuffix(value, content) {
+				t.Errorf("section %x does not end with its value %x", whole, value)
+			}
+			err = Pairs(value, func(_ string, v []byte) error {
+				_, err := skip(v)
+				return err
+			})
+			if checked := Pairs(value, nil); (checked == nil) != (err == nil) {
+				t.Errorf("checking the map: %v; visiting it: %v", checked, err)
+			}
+			return nil
+		})
+		if err == nil && !bytes.Equal(all, b) {
+			t.Errorf("the sections are %x, want %x", all, b)
 		}
 	})
 }
