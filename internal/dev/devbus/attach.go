@@ -17,6 +17,12 @@ func (s *session) attach(p amqp.Attach) error {
 	if s.links[p.Handle] != nil {
 		return amqp.Errorf(amqp.CondHandleInUse, "attach: handle %d is in use", p.Handle)
 	}
+	if p.Source == nil {
+		p.Source = &amqp.Source{}
+	}
+	if p.Target == nil {
+		p.Target = &amqp.Target{}
+	}
 	s.c.b.stats.Attached++
 	l := endpoint{s: s, name: p.Name, handle: p.Handle, pending: &p}
 	if p.Receiver {
@@ -39,25 +45,11 @@ func answerTo(p *amqp.Attach) amqp.Attach {
 	return amqp.Attach{
 		Name: p.Name, Handle: p.Handle, Receiver: !p.Receiver,
 		SendMode: p.SendMode, SettleMode: p.SettleMode,
-		Source: &amqp.Source{Address: sourceOf(p)}, Target: &amqp.Target{Address: targetOf(p)},
+		Source: &amqp.Source{Address: p.Source.Address}, Target: &amqp.Target{Address: p.Target.Address},
 		MaxSize: maxMessage,
 		// Without it the Go SDK takes the batch size for that of a message.
 		Properties: amqp.Map{amqp.Symbol(nameMaxBatchSize), uint64(maxMessage)},
 	}
-}
-
-func sourceOf(p *amqp.Attach) string {
-	if p.Source == nil {
-		return ""
-	}
-	return p.Source.Address
-}
-
-func targetOf(p *amqp.Attach) string {
-	if p.Target == nil {
-		return ""
-	}
-	return p.Target.Address
 }
 
 // attached tells the client that its link is.
@@ -73,11 +65,11 @@ func (l *endpoint) bind(e *entity) {
 }
 
 func (s *session) attachSender(l *inlink, p amqp.Attach) {
-	if p.Target != nil && p.Target.Coordinator {
+	if p.Target.Coordinator {
 		l.detach(amqp.Errorf(amqp.CondNotImplemented, "devbus has no transactions."))
 		return
 	}
-	if err := s.attachSenderTo(l, targetOf(&p)); err != nil {
+	if err := s.attachSenderTo(l, p.Target.Address); err != nil {
 		l.detach(err)
 		return
 	}
@@ -117,13 +109,13 @@ func (s *session) attachSenderTo(l *inlink, address string) *amqp.Error {
 
 func (s *session) attachReceiver(l *outlink, p amqp.Attach) {
 	b := s.c.b
-	address := sourceOf(&p)
+	address := p.Source.Address
 	if a := key(address); a == addressCBS || strings.HasSuffix(a, suffixManagement) {
 		if err := s.attachRequests(&l.endpoint, a); err != nil {
 			l.detach(err)
 			return
 		}
-		l.settled, l.replyTo = true, targetOf(&p)
+		l.settled, l.replyTo = true, p.Target.Address
 		l.attached(answerTo(&p))
 		return
 	}
@@ -197,9 +189,6 @@ type sessionFilter struct {
 
 // sessionFilterOf returns nil if the client requests no session.
 func sessionFilterOf(p *amqp.Attach) *sessionFilter {
-	if p.Source == nil {
-		return nil
-	}
 	for name, v := range p.Source.Filter.All() {
 		if amqp.Text(name) == nameSessionFilter {
 			d, described := v.(amqp.Described)

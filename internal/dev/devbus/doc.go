@@ -1,9 +1,8 @@
-// Package devbus is a Service Bus-compatible broker for tests and laptops: it
-// speaks AMQP 1.0 to the unmodified SDKs and ATOM to their administration
-// clients, keeps everything in memory, and can be told to fail.
+// Package devbus is a small Service Bus-compatible broker for tests and
+// laptops. It is not for production.
 //
-// A test gives the SDK one end of an in-process pipe, so that the whole of it,
-// SDK included, runs in the virtual time of testing/synctest:
+// A test gives the SDK one end of an in-process pipe, so that all of it, SDK
+// included, runs in the virtual time of testing/synctest:
 //
 //	b := devbus.New(nil)
 //	defer b.Close()
@@ -15,33 +14,35 @@
 //	})
 //
 // The administration client takes b.AdminTransport() as its Transport. Local
-// runs use Listen instead, which has a connection string of its own.
+// runs use Listen instead, which has its own connection string.
 //
-// # What it does
+// # Goals
 //
-// Queues, topics, subscriptions; locks and their renewal; dead-letter queues;
-// scheduled and deferred messages; peeking; batches; duplicate detection;
-// sessions with state; time to live; quotas; deletion of idle entities. The
-// faults it injects are the kinds of Fault.
+//   - Serve the unmodified SDKs: AMQP 1.0 for messages, ATOM for administrators.
+//   - Behave as the service does in queues, topics, subscriptions, locks,
+//     sessions, dead letters, scheduled and deferred messages, duplicate
+//     detection, time to live, quotas and the deletion of idle entities.
+//   - Fail on request, in the ways that Kind lists.
 //
-// # What it refuses
+// # Limitations
 //
-// Rules and filters, forwarding, and transactions are answered with "not
-// implemented", never ignored. Tokens are asked for, as by the service, but
-// any token will do. Nothing survives Close.
+//   - Rules and filters, forwarding and transactions are answered with "not
+//     implemented", never ignored.
+//   - Clients must put tokens, but every token is valid for everything.
+//   - TLS, WebSockets, peeking on topics, the detachment of idle links, and the
+//     service's limits of properties are missing.
+//   - Everything is kept in memory until Close.
 //
-// # How it is built
+// # Implementation
 //
-// From the bottom up: package amqp is the codec, message.go knows Service Bus's
-// messages. A connection (wire.go,
-// conn.go) carries sessions (session.go), which carry links: inlink.go for
-// those on which the client sends, outlink.go for those on which it receives,
-// attach.go for how they come to be. Links end in entities: queue.go, lock.go,
-// topic.go and their neighbours. cbs.go and management.go answer requests,
-// atom.go administrators.
+// From the bottom up: package amqp is the codec; message.go knows Service Bus's
+// messages. A connection (wire.go, conn.go) carries sessions (session.go),
+// which carry links (link.go); attach.go decides what a link is attached to:
+// an entity (queue.go, lock.go, topic.go and their neighbours) or requests
+// (management.go). atom.go answers administrators.
 //
 // One mutex, Broker.mu, guards everything except the bytes on their way out.
-// Frames are taken apart before it is locked; whatever they cause happens
-// while it is held, and never waits for a client. What happens later (locks
-// that run out, scheduled messages, idle entities) hangs in one heap of alarms.
+// Frames are decoded before it is locked; their effects happen while it is
+// held, and never wait for a client. Later events (locks that expire, scheduled
+// messages, idle entities) are kept in one heap of alarms.
 package devbus

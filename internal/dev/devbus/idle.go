@@ -61,24 +61,11 @@ func (q *queue) discard() { q.b.removeQueue(q) }
 func (t *topic) discard() { t.b.removeTopic(t) }
 
 func (q *queue) inUse() bool {
-	for _, l := range slices.Concat(q.links, q.deadLetters.links) {
-		if l.waits() {
-			return true
-		}
-	}
-	for _, m := range q.all {
-		if m.state == stateScheduled {
-			return true
-		}
-	}
-	return len(q.acceptors) > 0
+	return len(q.acceptors) > 0 ||
+		slices.ContainsFunc(slices.Concat(q.links, q.deadLetters.links), (*endpoint).waits) ||
+		slices.ContainsFunc(q.all, func(m *message) bool { return m.state == stateScheduled })
 }
 
 func (t *topic) inUse() bool {
-	for _, q := range t.subscriptions {
-		if q.inUse() {
-			return true
-		}
-	}
-	return len(t.scheduled) > 0
+	return len(t.scheduled) > 0 || slices.ContainsFunc(t.subscriptions, (*queue).inUse)
 }

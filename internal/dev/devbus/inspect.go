@@ -11,21 +11,13 @@ import (
 
 // Stats counts what the broker has done since New.
 type Stats struct {
-	Connections  int64 // accepted, black holes included
-	Attached     int64 // links asked for
-	Stored       int64 // messages, once for each queue or subscription
-	Rejected     int64 // transfers that were not taken in
-	Duplicates   int64 // messages dropped by duplicate detection
-	Scheduled    int64
-	Delivered    int64 // also again
-	Completed    int64
-	Abandoned    int64
-	Deferred     int64
-	DeadLettered int64
-	Expired      int64 // dropped, not dead-lettered
-	Requests     int64 // to $management
-	AutoDeleted  int64 // entities nobody used
-	Faults       int64 // times that one happened
+	Connections int64 // accepted, black holes included
+	Attached    int64 // links requested
+	Stored      int64 // messages, once for each queue or subscription
+	Duplicates  int64 // messages dropped by duplicate detection
+	Requests    int64 // to $management
+	AutoDeleted int64 // idle entities
+	Faults      int64 // times that one happened
 }
 
 // Stats returns the counts of this moment.

@@ -63,7 +63,6 @@ func (q *queue) settle(token amqp.UUID, o amqp.Outcome) *amqp.Error {
 	q.touch()
 	switch o.Code {
 	case amqp.CodeAccepted:
-		q.b.stats.Completed++
 		q.remove(m)
 	case amqp.CodeRejected:
 		var set []property
@@ -78,7 +77,6 @@ func (q *queue) settle(token amqp.UUID, o amqp.Outcome) *amqp.Error {
 		if o.UndeliverableHere {
 			q.putAside(m)
 		} else {
-			q.b.stats.Abandoned++
 			q.unlock(m, true) // an abandoned message counts, whatever delivery-failed says
 		}
 	default:
@@ -139,7 +137,6 @@ func (q *queue) deadLetterWith(m *message, set []property) {
 		q.unlock(m, false) // it stays where it is
 		return
 	}
-	q.b.stats.DeadLettered++
 	q.remove(m)
 	m.content = m.content.with(set)
 	m.deadLetterSource = q.path

@@ -192,7 +192,6 @@ func (q *queue) expire(m *message) {
 		q.deadLetter(m, "TTLExpiredException", "The message expired and was dead lettered.")
 		return
 	}
-	q.b.stats.Expired++
 	q.remove(m)
 }
 
@@ -225,7 +224,6 @@ func (q *queue) nextConsumer() *outlink {
 
 // deliver sends a ready message to a link that may receive.
 func (q *queue) deliver(l *outlink, m *message) {
-	q.b.stats.Delivered++
 	q.touch()
 	if l.settled {
 		q.remove(m)

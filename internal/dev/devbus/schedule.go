@@ -26,7 +26,6 @@ func (b *Broker) due(c *content) time.Duration {
 func (q *queue) schedule(m *message, due time.Duration) {
 	m.state = stateScheduled
 	m.enqueued = q.b.stamp(time.Now())
-	q.b.stats.Scheduled++
 	q.add(m)
 	q.b.alarms.set(&m.alarm, time.Now().Add(due), m)
 }
@@ -55,7 +54,6 @@ func (q *queue) cancelScheduled(sequence int64) bool {
 
 // putAside defers a locked message.
 func (q *queue) putAside(m *message) {
-	q.b.stats.Deferred++
 	m.deferred = true
 	q.unlock(m, false)
 }
@@ -80,7 +78,6 @@ func (q *queue) takeDeferred(numbers []int64, session string, remove bool) ([]*m
 		taken[i] = m
 	}
 	for _, m := range taken {
-		q.b.stats.Delivered++
 		if remove {
 			q.remove(m)
 		} else {

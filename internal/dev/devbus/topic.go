@@ -58,7 +58,6 @@ func (t *topic) put(c *content) int64 {
 	t.sequence++
 	t.history.remember(c.id, t.sequence, t.settings.DuplicateWindow)
 	if due := t.b.due(c); due > 0 {
-		t.b.stats.Scheduled++
 		s := &scheduledMessage{t: t, sequence: t.sequence, content: c}
 		t.scheduled[s.sequence] = s
 		t.b.alarms.set(&s.alarm, time.Now().Add(due), s)

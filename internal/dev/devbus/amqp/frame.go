@@ -98,35 +98,32 @@ func (r *Reader) Next() (Frame, error) {
 	return f, nil
 }
 
+// bodies creates the performatives that frames can be decoded into.
+var bodies = map[uint64]func() readable{
+	CodeOpen:        func() readable { return &Open{} },
+	CodeBegin:       func() readable { return &Begin{} },
+	CodeAttach:      func() readable { return &Attach{} },
+	CodeFlow:        func() readable { return &Flow{} },
+	CodeTransfer:    func() readable { return &Transfer{} },
+	CodeDisposition: func() readable { return &Disposition{} },
+	CodeDetach:      func() readable { return &Detach{} },
+	CodeEnd:         func() readable { return &End{} },
+	CodeClose:       func() readable { return &Close{} },
+}
+
+type readable interface {
+	Performative
+	read(*Fields)
+}
+
 // Body decodes the performative into a pointer to its type. It can be called
 // once. An error is an *Error.
 func (f *Frame) Body() (Performative, error) {
-	var p interface {
-		Performative
-		read(*Fields)
-	}
-	switch f.Code {
-	case CodeOpen:
-		p = &Open{}
-	case CodeBegin:
-		p = &Begin{}
-	case CodeAttach:
-		p = &Attach{}
-	case CodeFlow:
-		p = &Flow{}
-	case CodeTransfer:
-		p = &Transfer{}
-	case CodeDisposition:
-		p = &Disposition{}
-	case CodeDetach:
-		p = &Detach{}
-	case CodeEnd:
-		p = &End{}
-	case CodeClose:
-		p = &Close{}
-	default:
+	create := bodies[f.Code]
+	if create == nil {
 		return nil, Errorf(CondNotAllowed, "performative %#02x is not supported", f.Code)
 	}
+	p := create()
 	p.read(&f.fields)
 	if f.fields.err != nil {
 		return nil, Errorf(CondDecodeError, "%T: %v", p, f.fields.err)
