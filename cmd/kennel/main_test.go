@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"strings"
 	"testing"
@@ -114,5 +116,33 @@ func TestVersionOf(t *testing.T) {
 	}
 	if got := versionOf(nil); got.Version != "(devel)" || got.Commit != "" {
 		t.Errorf("without build info: got %+v, want version (devel), no commit", got)
+	}
+}
+
+func TestPackage(t *testing.T) {
+	root, out := t.TempDir(), filepath.Join("dist", "kennel.zip")
+	handler := append([]byte("\x7fELF\x02\x01\x01"), make([]byte, 57)...) // of a Linux program for x64
+	handler[16], handler[18], handler[20], handler[52] = 2, 62, 1, 64
+	for name, text := range map[string]string{
+		"host.json":                   `{"version":"2.0","customHandler":{"description":{"defaultExecutablePath":"handler"}}}`,
+		"functions/One/function.json": `{"bindings":[{"type":"timerTrigger","name":"tick","schedule":"0 0 0 * * *"}]}`,
+		"built":                       string(handler),
+	} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755), os.WriteFile(filepath.Join(root, name), []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(root)
+	code, stdout, stderr := call(t, nil, "package", "--handler", "built")
+	want := "  -rw-r--r--  One/function.json\n  -rwxr-xr-x  handler\n  -rw-r--r--  host.json\n"
+	if code != exitDone || !strings.HasPrefix(stdout, out+"  0.0 MB  sha256 ") || stderr != want {
+		t.Errorf("code %d, stdout %q, stderr %q, want %d, %q and %q", code, stdout, stderr, exitDone, out, want)
+	}
+	if _, stdout, _ = call(t, nil, "package", "--handler", "built", "--json"); !strings.Contains(stdout, `kennel.zip","size":`) {
+		t.Errorf("with --json: %q", stdout)
+	}
+	code, _, stderr = call(t, nil, "package", "--handler", "host.json")
+	if code != exitFailed || !strings.Contains(stderr, "the handler is no Linux program") {
+		t.Errorf("with another file: code %d, stderr %q, want %d and why", code, stderr, exitFailed)
 	}
 }
