@@ -61,7 +61,12 @@ func coreToolsServe(port string, stubborn bool) error {
 
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /admin/host/status", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprint(w, `{"state":"Running"}`)
+		state := "Starting" // until the handler listens
+		if conn, err := net.Dial("tcp", address); err == nil {
+			conn.Close()
+			state = "Running"
+		}
+		fmt.Fprintf(w, `{"state":%q}`, state)
 	})
 	mux.Handle("/api/", httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: address}))
 	go http.Serve(listener, mux)
