@@ -17,16 +17,20 @@ import (
 // standard library. A package without a row fails the test, and so does a row
 // without a package.
 //
-// The jobs know nothing but themselves. Adapters know the job they serve, and
-// never each other. Only executables import sideways.
+// Foundations import nothing of this module. Jobs import foundations, and never
+// each other. Adapters import the jobs and foundations they serve, and never
+// each other. Only executables import sideways.
 var layers = map[string][]string{
 	".": {},
 
-	"channels": {"golang.org/x/sync"},
+	"queue": {},
+	"table": {},
+
+	"channels": {"kennel/table", "golang.org/x/sync"},
 	"gate":     {"golang.org/x/sync"},
 	"ids":      {"golang.org/x/sync"},
 
-	"internal/azure":            {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/internal/azure/identity", "kennel/internal/azure/requests", azureSDK},
+	"internal/azure":            {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/queue", "kennel/table", "kennel/internal/azure/identity", "kennel/internal/azure/requests", azureSDK},
 	"internal/azure/identity":   {azureSDK},
 	"internal/azure/requests":   {},
 	"internal/azure/servicebus": {"kennel/gate", "kennel/internal/azure/identity", azureSDK, "github.com/Azure/go-amqp"}, // whose errors the SDK hands through
@@ -37,16 +41,16 @@ var layers = map[string][]string{
 	"internal/dev/devbus":       {"kennel/internal/dev/devbus/amqp"},
 	"internal/dev/devbus/amqp":  {},
 	"internal/dev/localhost":    {"kennel/internal/customhandler"}, // it is the host's side of the wire
+	"internal/memory":           {"kennel/gate", "kennel/ids", "kennel/queue", "kennel/table"},
 	"internal/faultproxy":       {"kennel/internal/azure/requests"},
 	"internal/dev/project":      {},
-	"internal/dev/run":          {"kennel/internal/azure", "kennel/internal/config", "kennel/internal/dev"}, // it starts everything
-	"internal/memory":           {"kennel/channels", "kennel/gate", "kennel/ids"},
+	"internal/dev/run":          {"kennel/queue", "kennel/internal/azure", "kennel/internal/config", "kennel/internal/dev"}, // it starts everything
 	"internal/plant":            {"testing"},
 	"internal/suggest":          {},
-	"internal/storetest":        {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/internal/dev/azurite", "testing", "github.com/google/go-cmp"},
+	"internal/storetest":        {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/queue", "kennel/table", "kennel/internal/dev/azurite", "testing", "github.com/google/go-cmp"},
 
-	"cmd/kennel":            {"kennel/channels", "kennel/gate", "kennel/internal"},
-	"handler":               {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/internal"},
+	"cmd/kennel":            {"kennel/channels", "kennel/gate", "kennel/table", "kennel/internal"},
+	"handler":               {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/table", "kennel/internal"},
 	"handler/testdata/bare": {},
 }
 

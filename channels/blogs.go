@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"kennel/table"
 )
 
-// ErrNoCondition says that an update did not say what it was made from.
-var ErrNoCondition = errors.New("an update needs the blog's ETag, or * to overwrite whatever is there")
+// ErrNoCondition reports that an update did not state which version of the
+// blog it replaces.
+var ErrNoCondition = errors.New("an update needs the blog's ETag, or * to overwrite any version")
 
 // Draft is what a writer may write.
 type Draft struct {
@@ -36,14 +39,13 @@ func (d Draft) check() error {
 }
 
 // Post adds a blog to a channel, in one transaction with a touch of the fence:
-// if that is gone, nothing is added. ErrNotFound says that there is no such
-// channel, or none any more.
+// if that is gone, nothing is added. ErrNotFound reports that the channel does
+// not exist or was deleted.
 //
 // The transaction is sent once. If it is not answered it may arrive at any time
 // later: after a second try with the same key it would bring back a blog that
-// was removed meanwhile, and after one with another key it would be there
-// twice. So the caller hears of an error, unless the blog is there; it may
-// still come, which only the caller can wait for or put up with.
+// was removed since, and after one with another key there would be two. So Post
+// returns ErrUnclear unless it finds the blog; the blog may still come.
 func (c *Channels) Post(ctx context.Context, channel string, d Draft) (Blog, error) {
 	if err := d.check(); err != nil {
 		return Blog{}, err
@@ -64,27 +66,27 @@ func (c *Channels) post(ctx context.Context, ch record, d Draft) (Blog, error) {
 	row := blogRow(partition, newBlogKey(c.now()), d, randomHex(8))
 	versions, err := c.blogs.SubmitOnce(ctx,
 		touchFence(partition),
-		Write{Verb: Insert, Row: row})
+		table.Write{Verb: table.Insert, Row: row})
 	if err == nil {
 		row.Version = versions[1]
 		return readBlog(row)
 	}
-	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrRefused) {
-		return Blog{}, err // the fence is gone, and soon all that ever was behind it; or nothing was done
+	if !errors.Is(err, ErrUnclear) {
+		return Blog{}, err
 	}
-	// The key is new: if the row is there, then it is ours.
-	stored, found := c.blogs.Get(ctx, partition, row.Key)
+	// The key is new: if the row exists, then it is ours.
+	stored, found, readErr := c.blogs.ReadBack(ctx, err, partition, row.Key)
 	switch {
-	case found == nil:
-		return readBlog(stored)
-	case errors.Is(found, ErrNotFound):
-		return Blog{}, err // it is not there, though it may still come
+	case readErr != nil:
+		return Blog{}, readErr
+	case !found:
+		return Blog{}, err // it may still come
 	}
-	return Blog{}, unclear(err, found)
+	return readBlog(stored)
 }
 
-// now is the time of creation of a blog. It never comes twice in a process, so
-// that blogs posted one after the other are listed in that order.
+// now is the time of creation of a blog. It is different for each blog of a
+// process, so that blogs posted one after the other are listed in that order.
 func (c *Channels) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,8 +114,8 @@ func (c *Channels) Blog(ctx context.Context, channel, id string) (Blog, error) {
 	return Blog{}, fmt.Errorf("blog %s of channel %q: %w", id, channel, err)
 }
 
-// Blogs returns up to top blogs in the order of their creation, starting where
-// continuation says; "" is the beginning.
+// Blogs returns up to top blogs in the order of their creation, from the place
+// that continuation names; "" is the beginning.
 func (c *Channels) Blogs(ctx context.Context, channel string, top int, continuation string) (List[Blog], error) {
 	if err := checkTop(top); err != nil {
 		return List[Blog]{}, err
@@ -123,15 +125,15 @@ func (c *Channels) Blogs(ctx context.Context, channel string, top int, continuat
 		return List[Blog]{}, err
 	}
 	partition := ch.partition()
-	return list(ctx, c.blogs, "blogs of "+partition, Query{Partition: partition, Above: fenceKey, Top: top}, continuation, readBlog)
+	return list(ctx, c.blogs, "blogs of "+partition, table.Query{Partition: partition, Above: fenceKey, Top: top}, continuation, readBlog)
 }
 
-// Update replaces a blog if it is still as the caller read it, which the
-// blog's ETag says; with * it overwrites whatever is there. ErrChanged says
-// that it is not: read again and decide.
+// Update replaces a blog if it still has the ETag that the caller read; with *
+// it overwrites any version. ErrChanged reports that it has not: read again and
+// decide.
 //
-// An update whose answer got lost and that was then overwritten by somebody
-// who had read it answers ErrChanged too. Nothing is lost by that.
+// Update also returns ErrChanged if its answer got lost and another writer, who
+// had read the update, then overwrote it. No text is lost by that.
 func (c *Channels) Update(ctx context.Context, channel, id, etag string, d Draft) (Blog, error) {
 	if etag == "" {
 		return Blog{}, ErrNoCondition
@@ -150,45 +152,53 @@ func (c *Channels) Update(ctx context.Context, channel, id, etag string, d Draft
 	return blog, nil
 }
 
-func (c *Channels) update(ctx context.Context, row Row, etag string) (Blog, error) {
-	write := Write{Verb: Replace, Row: row, If: etag}
+func (c *Channels) update(ctx context.Context, row table.Row, etag string) (Blog, error) {
+	write := table.Write{Verb: table.Replace, Row: row, If: etag}
 	submit := c.blogs.Submit
-	if etag == AnyVersion {
+	if etag == table.AnyVersion {
 		submit = c.blogs.SubmitOnce
 	}
 	versions, err := submit(ctx, write)
-	if err == nil {
+	switch {
+	case err == nil:
 		row.Version = versions[0]
 		return readBlog(row)
-	}
-	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrRefused) {
+	case errors.Is(err, ErrNotFound):
+		return Blog{}, ErrNotFound // removed, whatever became of earlier tries
+	case !errors.Is(err, ErrUnclear):
 		return Blog{}, err
 	}
-	stored, found := c.blogs.Get(ctx, row.Partition, row.Key)
+	stored, found, readErr := c.blogs.ReadBack(ctx, err, row.Partition, row.Key)
 	switch {
-	case found != nil:
-		return Blog{}, unclear(err, found)
+	case readErr != nil:
+		return Blog{}, readErr
+	case !found:
+		return Blog{}, ErrNotFound
 	case stored.Values["operation"] == row.Values["operation"]:
 		return readBlog(stored)
+	case errors.Is(err, ErrChanged):
+		return Blog{}, ErrChanged // no try can succeed any more: versions do not come back
 	}
 	return Blog{}, err
 }
 
-// Remove deletes a blog, with an ETag only if it is still as the caller read
-// it, or with * if it is there at all; ErrChanged says that it is not. Without
-// a condition, a blog that is not there is as good as removed. So it is with
-// one if an earlier try of this very call may have removed it.
+// Remove deletes a blog: with an ETag only if it still has that ETag, with *
+// only if it exists, and otherwise returns ErrChanged. Removing a missing blog
+// without a condition succeeds. With one it succeeds if an earlier try of the
+// same call may have removed it.
 func (c *Channels) Remove(ctx context.Context, channel, id, etag string) error {
 	partition, err := c.locate(ctx, channel, id)
 	if err != nil {
 		return err
 	}
-	_, err = c.blogs.Submit(ctx, Write{Verb: Delete, Row: Row{Partition: partition, Key: id}, If: cmp.Or(etag, AnyVersion)})
-	if errors.Is(err, ErrNotFound) {
-		if etag == "" || errors.Is(err, errRepeated) {
-			return nil
-		}
-		err = fmt.Errorf("it is not there: %w", ErrChanged)
+	_, err = c.blogs.Submit(ctx, table.Write{Verb: table.Delete, Row: table.Row{Partition: partition, Key: id}, If: cmp.Or(etag, table.AnyVersion)})
+	switch {
+	case errors.Is(err, ErrNotFound) && (etag == "" || errors.Is(err, ErrUnclear)):
+		return nil
+	case errors.Is(err, ErrNotFound):
+		err = fmt.Errorf("it does not exist: %w", ErrChanged)
+	case errors.Is(err, ErrChanged):
+		err = ErrChanged // it exists, so no try removed it, and none can any more
 	}
 	if err != nil {
 		return fmt.Errorf("remove blog %s of channel %q: %w", id, channel, err)

@@ -13,7 +13,10 @@ import (
 func Example() {
 	ctx := context.Background()
 	outbox := memory.NewOutbox(memory.NewQueues(nil), "delete-channel-and-blogs")
-	c := channels.New(memory.NewTable(nil), memory.NewTable(nil), outbox, nil)
+	c, err := channels.New(memory.NewTable(nil), memory.NewTable(nil), outbox, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 
 	ch, created, err := c.Create(ctx, "news", "ann")
 	if err != nil {
@@ -26,7 +29,7 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	// Two write from the same state: the second is told.
+	// Two writers read the same version: the second gets ErrChanged.
 	draft := channels.Draft{Title: "Kennel", Text: "Better words.", UserID: "ann"}
 	if _, err := c.Update(ctx, "news", blog.ID, blog.ETag, draft); err != nil {
 		log.Fatal(err)
@@ -52,18 +55,4 @@ func Example() {
 	// changed meanwhile: true
 	// done 1
 	// news of bob true true
-}
-
-func ExampleChannels_Handle() {
-	ctx := context.Background()
-	outbox := memory.NewOutbox(memory.NewQueues(nil), "delete-channel-and-blogs")
-	c := channels.New(memory.NewTable(nil), memory.NewTable(nil), outbox, nil)
-
-	_, err := c.Handle(ctx, `{"v":1,"channel":"news"}`)
-	fmt.Println(err)
-	fmt.Println("to the dead letters:", errors.Is(err, channels.ErrMessage))
-
-	// Output:
-	// read the message: incarnation: is not of the form that a channel's answers show: not a message that deletes a channel
-	// to the dead letters: true
 }

@@ -13,12 +13,13 @@ import (
 	"kennel/channels"
 	"kennel/internal/memory"
 	"kennel/internal/storetest"
+	"kennel/table"
 )
 
 var errReset = errors.New("connection reset by peer")
 
 // faults are what can become of one request. In none of them does its sender
-// learn the truth.
+// get the real answer.
 var faults = []struct {
 	name string
 	fate memory.Fate
@@ -31,229 +32,182 @@ var faults = []struct {
 }
 
 // strike gives the n-th request to any of a world's stores this fate.
-func strike(n int64, fate memory.Fate) (*memory.TableOptions, *atomic.Int64) {
+func strike(n int64, fate memory.Fate) (func(memory.Call) memory.Fate, *atomic.Int64) {
 	var sent atomic.Int64
-	return &memory.TableOptions{Options: memory.Options{Fate: func(memory.Call) memory.Fate {
+	return func(memory.Call) memory.Fate {
 		if sent.Add(1) == n {
 			return fate
 		}
 		return memory.Fate{}
-	}}}, &sent
+	}, &sent
 }
 
-// hit returns a copy of the world in which requests meet fates.
-func (w *world) hit(o *memory.TableOptions) *world {
-	hit := w.clone(o)
-	hit.queues = memory.NewQueues(&o.Options)
-	return hit
-}
-
-func (w *world) wait() {
-	w.channels.Wait()
-	w.blogs.Wait()
-	w.queues.Wait()
+// eachRequest runs a test in a bubble for the first request, the second and so
+// on, until one reports that there were not so many, or fails.
+func eachRequest(t *testing.T, run func(t *testing.T, n int64) (struck bool)) {
+	t.Helper()
+	for n, struck := int64(1), true; struck && !t.Failed(); n++ {
+		synctest.Test(t, func(t *testing.T) {
+			if struck = run(t, n); t.Failed() {
+				t.Fatalf("request %d", n)
+			}
+		})
+	}
 }
 
 // TestFaultAtEachRequest lets one request of a deletion go wrong in every way.
 func TestFaultAtEachRequest(t *testing.T) {
-	for _, n := range []int{0, 1, 101, 1_001} {
-		full := newWorld()
-		incarnation := full.fill(t, "news", n)
+	for _, n := range []int{0, 1, 101, 1_001}[:storetest.Scale(3, 4)] {
+		full, incarnation := filled(t, n)
 		for _, fault := range faults {
 			for _, accept := range []time.Duration{0, -1} {
-				for k := int64(1); ; k++ {
-					struck := false
-					synctest.Test(t, func(t *testing.T) {
-						o, sent := strike(k, fault.fate)
-						w := full.hit(o)
-						defer w.wait()
-						start := func() *process { return w.start(&channels.Options{AcceptFor: accept}, nil) }
-						for tries := 1; ; tries++ {
-							p := start()
-							_, err := p.Delete(p.Context(), "news", incarnation)
-							if err == nil {
-								break
-							}
-							if tries == 3 {
-								t.Fatalf("delete: %v", err)
-							}
-						}
-						if dead := w.host(t, start); len(dead) > 0 {
-							t.Errorf("dead letters: %v", dead)
-						}
-						w.wait()
-						w.host(t, start) // a message that came late
-						struck = sent.Load() >= k
-						w.gone(t, "news", incarnation, int64(n))
-						if t.Failed() {
-							t.Fatalf("%d blogs, request %d %s", n, k, fault.name)
-						}
-					})
-					if !struck || t.Failed() {
-						break
+				eachRequest(t, func(t *testing.T, k int64) bool {
+					fate, sent := strike(k, fault.fate)
+					w := full.hit(fate)
+					defer w.wait()
+					start := func() *process { return w.start(&channels.Options{AcceptFor: accept}, nil) }
+					err := errReset
+					for tries := 0; err != nil && tries < 3; tries++ {
+						p := start()
+						_, err = p.Delete(p.Context(), "news", incarnation)
 					}
-				}
+					if dead := w.host(t, start); err != nil || len(dead) > 0 {
+						t.Errorf("%d blogs, %s: delete: %v, dead letters: %v", n, fault.name, err, dead)
+					}
+					w.wait()
+					w.host(t, start) // a message that came late
+					w.gone(t, "news", incarnation, int64(n))
+					return sent.Load() >= k
+				})
 			}
 		}
 	}
 }
 
-// TestWritesThatFail: whatever is said about a write, either it is there, or
-// it is not and the caller knows that it may not be.
-func TestWritesThatFail(t *testing.T) {
+// writes are all calls that change something, by name.
+func writes(old channels.Blog) map[string]func(*process) error {
 	draft := channels.Draft{Title: "new", Text: "text", UserID: "bob"}
-	full, old := withBlogs(t)
-	for _, write := range []struct {
-		name string
-		do   func(*process) error
-		is   func(*process) bool // in effect
-	}{
-		{"create", func(p *process) error {
-			ch, _, err := p.Create(p.Context(), "other", "ann")
-			if err == nil && (ch.Name != "other" || ch.Owner != "ann") {
-				t.Errorf("created %+v", ch)
-			}
+	// stored checks that the blog, if it can be read, is as it was returned.
+	stored := func(p *process, blog channels.Blog, err error) error {
+		if err != nil {
 			return err
-		}, func(p *process) bool {
-			_, err := p.Post(p.Context(), "other", draft)
-			return err == nil
-		}},
-		{"post", func(p *process) error {
+		}
+		if got, err := p.Blog(p.Context(), "news", blog.ID); err == nil && (got != blog || got.Title != "new") {
+			return fmt.Errorf("returned %+v, stored is %+v", blog, got)
+		}
+		return nil
+	}
+	update := func(etag string) func(*process) error {
+		return func(p *process) error {
+			blog, err := p.Update(p.Context(), "news", old.ID, etag, draft)
+			return stored(p, blog, err)
+		}
+	}
+	return map[string]func(*process) error{
+		"create": func(p *process) error { return last(p.Create(p.Context(), "other", "ann")) },
+		"post": func(p *process) error {
 			blog, err := p.Post(p.Context(), "news", draft)
-			if err == nil {
-				if got, err := p.Blog(p.Context(), "news", blog.ID); err != nil || got != blog {
-					t.Errorf("posted %+v, stored is %+v, %v", blog, got, err)
-				}
-			}
-			return err
-		}, func(p *process) bool {
+			return stored(p, blog, err)
+		},
+		"update":    update(old.ETag),
+		"overwrite": update("*"),
+		"remove":    func(p *process) error { return p.Remove(p.Context(), "news", old.ID, old.ETag) },
+		"delete":    func(p *process) error { return errorOf(p.Delete(p.Context(), "news", "")) },
+	}
+}
+
+// TestWritesThatFail: after success a write is in effect, and otherwise the
+// caller knows that it may not be. One fault makes no write fail but those that
+// are sent only once and have not arrived yet.
+func TestWritesThatFail(t *testing.T) {
+	full, old := withBlogs(t)
+	blog := func(p *process) (channels.Blog, error) { return p.Blog(p.Context(), "news", old.ID) }
+	updated := func(p *process) bool {
+		got, err := blog(p)
+		return err == nil && got.Title == "new" && got.CreatedAt.Equal(old.CreatedAt)
+	}
+	inEffect := map[string]func(*process) bool{
+		"create": func(p *process) bool {
+			ch, err := p.Read(p.Context(), "other")
+			return err == nil && ch.Owner == "ann"
+		},
+		"post": func(p *process) bool {
 			list, err := p.Blogs(p.Context(), "news", 1000, "")
 			return err == nil && len(list.Items) == 3
-		}},
-		{"update", func(p *process) error {
-			blog, err := p.Update(p.Context(), "news", old.ID, old.ETag, draft)
-			if err == nil {
-				if got, err := p.Blog(p.Context(), "news", old.ID); err != nil || got != blog {
-					t.Errorf("updated to %+v, stored is %+v, %v", blog, got, err)
-				}
-			}
-			return err
-		}, func(p *process) bool {
-			got, err := p.Blog(p.Context(), "news", old.ID)
-			return err == nil && got.Title == "new" && got.CreatedAt.Equal(old.CreatedAt)
-		}},
-		{"overwrite", func(p *process) error {
-			_, err := p.Update(p.Context(), "news", old.ID, "*", draft)
-			return err
-		}, func(p *process) bool {
-			got, err := p.Blog(p.Context(), "news", old.ID)
-			return err == nil && got.Title == "new"
-		}},
-		{"remove", func(p *process) error {
-			return p.Remove(p.Context(), "news", old.ID, old.ETag)
-		}, func(p *process) bool {
-			_, err := p.Blog(p.Context(), "news", old.ID)
-			return errors.Is(err, channels.ErrNotFound)
-		}},
-	} {
+		},
+		"update":    updated,
+		"overwrite": updated,
+		"remove":    func(p *process) bool { return errors.Is(errorOf(blog(p)), channels.ErrNotFound) },
+	}
+	for name, do := range writes(old) {
+		is := inEffect[name]
+		if is == nil {
+			continue // delete: TestFaultAtEachRequest
+		}
 		for _, fault := range faults {
-			for k := int64(1); ; k++ {
-				struck := false
-				synctest.Test(t, func(t *testing.T) {
-					o, sent := strike(k, fault.fate)
-					w := full.hit(o)
-					defer w.wait()
-					p := w.start(nil, nil)
-					err := write.do(p)
-					struck = sent.Load() >= k
-					once := write.name == "overwrite" || write.name == "post"
-					unclear := err != nil && once && !write.is(p)
-					w.wait()
-					where := fmt.Sprintf("%s, request %d %s: %v", write.name, k, fault.name, err)
-					if errors.Is(err, channels.ErrChanged) || errors.Is(err, channels.ErrExists) {
-						t.Errorf("%s: it took its own echo for somebody else", where)
-					}
-					if is := write.is(p); err == nil && !is {
-						t.Errorf("%s: it is not there", where)
-					}
-					// One fault is got over, but for the writes that are sent
-					// only once and have not arrived by then.
-					if err != nil && !unclear {
-						t.Errorf("%s", where)
-					}
-					// Again, for a caller that could not tell.
-					if err != nil {
-						if err := write.do(p); err != nil && !errors.Is(err, channels.ErrChanged) {
-							t.Errorf("%s; again: %v", where, err)
-						}
-						if write.name != "post" && !write.is(p) {
-							t.Errorf("%s: it is not there after the second try", where)
-						}
-					}
-				})
-				if !struck || t.Failed() {
-					break
+			eachRequest(t, func(t *testing.T, k int64) bool {
+				fate, sent := strike(k, fault.fate)
+				w := full.hit(fate)
+				defer w.wait()
+				p := w.start(nil, nil)
+				err := do(p)
+				struck := sent.Load() >= k
+				once := name == "overwrite" || name == "post"
+				unclear := errors.Is(err, channels.ErrUnclear) && once && !is(p)
+				w.wait()
+				if err != nil && !unclear || err == nil && !is(p) {
+					t.Errorf("%s, %s: %v; in effect: %v", name, fault.name, err, is(p))
 				}
-			}
+				if err == nil {
+					return struck
+				}
+				if again := do(p); again != nil && !errors.Is(again, channels.ErrChanged) || name != "post" && !is(p) {
+					t.Errorf("%s, %s: %v; again: %v; in effect: %v", name, fault.name, err, again, is(p))
+				}
+				return struck
+			})
 		}
 	}
 }
 
-// TestNoWriteArrives: where every write is lost and reads are answered, nobody
-// hears of success.
+// TestNoWriteArrives: where every write is lost and reads are answered, no call
+// succeeds, and all are unclear.
 func TestNoWriteArrives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		full := newWorld()
-		full.fill(t, "news", 1)
-		list, err := full.start(nil, nil).Blogs(t.Context(), "news", 1, "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		id := list.Items[0].ID
-		w := full.hit(&memory.TableOptions{Options: memory.Options{Fate: func(c memory.Call) memory.Fate {
+		full, blog := withBlogs(t)
+		w := full.hit(func(c memory.Call) memory.Fate {
 			if c.Op == "Submit" || c.Op == "Put" {
 				return memory.Fate{Err: errReset, Lost: true}
 			}
 			return memory.Fate{}
-		}}})
-		p := w.start(nil, nil)
-		draft := channels.Draft{Title: "t", UserID: "u"}
-		for name, err := range map[string]error{
-			"create": last(p.Create(p.Context(), "other", "ann")),
-			"post":   errorOf(p.Post(p.Context(), "news", draft)),
-			"update": errorOf(p.Update(p.Context(), "news", id, "*", draft)),
-			"remove": p.Remove(p.Context(), "news", id, ""),
-			"delete": errorOf(p.Delete(p.Context(), "news", "")),
-		} {
-			if !errors.Is(err, errReset) {
-				t.Errorf("%s: %v, want %v", name, err, errReset)
+		})
+		for name, do := range writes(blog) {
+			if err := do(w.start(nil, nil)); !errors.Is(err, errReset) || !errors.Is(err, channels.ErrUnclear) {
+				t.Errorf("%s: %v, want %v and %v", name, err, errReset, channels.ErrUnclear)
 			}
 		}
 	})
 }
 
 // TestLateBlog: a blog that was removed does not come back, and one that was
-// posted is there once, however late its requests arrive.
+// posted exists once, however late its requests arrive.
 func TestLateBlog(t *testing.T) {
 	for _, fault := range faults {
 		synctest.Test(t, func(t *testing.T) {
-			full := newWorld()
-			full.fill(t, "news", 0)
-			o, _ := strike(2, fault.fate) // the insert
-			w := full.hit(o)
+			full, _ := filled(t, 0)
+			fate, _ := strike(2, fault.fate) // the insert
+			w := full.hit(fate)
 			p := w.start(nil, nil)
 			blog, err := p.Post(p.Context(), "news", channels.Draft{Title: "t", UserID: "u"})
-			most := 1 // that may still come
+			limit := 1 // it may still come
 			if err == nil {
-				most = 0
-				if err := p.Remove(p.Context(), "news", blog.ID, blog.ETag); err != nil {
-					t.Fatal(err)
-				}
+				limit = 0
+				must(t, p.Remove(p.Context(), "news", blog.ID, blog.ETag))
 			}
 			time.Sleep(time.Hour)
 			w.wait()
-			if list, err := p.Blogs(p.Context(), "news", 10, ""); err != nil || len(list.Items) > most {
-				t.Errorf("%s: %d blogs, %v, want at most %d", fault.name, len(list.Items), err, most)
+			if list, err := p.Blogs(p.Context(), "news", 10, ""); err != nil || len(list.Items) > limit {
+				t.Errorf("%s: %d blogs, %v, want at most %d", fault.name, len(list.Items), err, limit)
 			}
 		})
 	}
@@ -264,8 +218,7 @@ func TestLateBlog(t *testing.T) {
 func TestWritersOfOneBlog(t *testing.T) {
 	for where, lost := range map[string]error{"in memory": nil, "some answers lost": errReset} {
 		synctest.Test(t, func(t *testing.T) {
-			full := newWorld()
-			full.fill(t, "news", 1)
+			full, _ := filled(t, 1)
 			var n atomic.Int64
 			network := slow(1)
 			w := full.clone(&memory.TableOptions{Options: memory.Options{Fate: func(c memory.Call) memory.Fate {
@@ -281,51 +234,23 @@ func TestWritersOfOneBlog(t *testing.T) {
 	}
 }
 
-// TestOneDeleter: many delete the same channel at once.
-func TestOneDeleter(t *testing.T) {
-	full := newWorld()
-	incarnation := full.fill(t, "news", 1_234)
-	for seed := range uint64(20) {
-		synctest.Test(t, func(t *testing.T) {
-			w := full.clone(&memory.TableOptions{Options: memory.Options{Fate: slow(seed)}})
-			var wg sync.WaitGroup
-			for range 5 {
-				wg.Go(func() {
-					p := w.start(nil, nil)
-					d, err := p.Delete(p.Context(), "news", "")
-					if err != nil || d.Incarnation != incarnation {
-						t.Errorf("delete: %+v, %v", d, err)
-					}
-				})
-			}
-			wg.Wait()
-			w.host(t, func() *process { return w.start(nil, nil) })
-			w.gone(t, "news", incarnation, 1_234)
-		})
-	}
-}
-
-// TestSlowWorker: one that was asleep while another did it all must not spoil
-// the record.
+// TestSlowWorker: one that was asleep while another finished the deletion must
+// not spoil the record.
 func TestSlowWorker(t *testing.T) {
-	full := newWorld()
-	incarnation := full.fill(t, "news", 2_500)
-	for _, step := range []string{channels.StepCounted, channels.StepErased} {
+	full, incarnation := filled(t, 2_500)
+	for _, name := range []string{"deleting", "erased"} { // counted, or deleted
 		synctest.Test(t, func(t *testing.T) {
 			w := full.clone(nil)
-			p := w.start(&channels.Options{AcceptFor: -1}, nil)
-			if _, err := p.Delete(p.Context(), "news", ""); err != nil {
-				t.Fatal(err)
-			}
-			message := text(t, w.queues.All(cleanupQueue)[0].Body)
-			slow := w.start(at(step, func() { time.Sleep(3 * time.Minute) }), nil)
+			message := w.handedOver(t)
+			slow := w.startAt(name, func(*process) { time.Sleep(3 * time.Minute) })
 			var wg sync.WaitGroup
 			wg.Go(func() {
 				if d, err := slow.Handle(slow.Context(), message); err != nil || d.Deleted != 2_500 {
 					t.Errorf("the slow worker: %+v, %v", d, err)
 				}
 			})
-			w.host(t, func() *process { return w.start(nil, nil) })
+			w.plain(t)
+			p := w.start(nil, nil)
 			before, err := p.Deletion(p.Context(), "news", "")
 			if err != nil || before.State != channels.Done {
 				t.Errorf("record: %+v, %v", before, err)
@@ -339,79 +264,43 @@ func TestSlowWorker(t *testing.T) {
 	}
 }
 
-// TestNoProgress: a store that does not do what it says is an error in the
-// end, not a message that goes round for ever.
+// TestNoProgress: a store that does not delete is an error in the end, and the
+// message goes back as failed instead of a fresh one that continues with
+// nothing for ever.
 func TestNoProgress(t *testing.T) {
-	for name, lie := range map[string]error{
-		"says that rows are gone": fmt.Errorf("row 0: %w", channels.ErrNotFound),
-		"says that all is well":   nil,
-		"is broken":               errReset,
+	full, _ := filled(t, 150)
+	for _, tt := range []struct {
+		name string
+		lie  func(context.Context) error
+		want []error
+	}{
+		{"claims that rows are gone", func(context.Context) error { return fmt.Errorf("row 0: %w", table.ErrNotFound) },
+			[]error{channels.ErrNoProgress, table.ErrNotFound}},
+		{"claims success", func(context.Context) error { return nil }, []error{channels.ErrNoProgress}},
+		{"is broken", func(context.Context) error { return errReset }, []error{channels.ErrNoProgress, errReset}},
+		{"never answers", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, []error{context.DeadlineExceeded}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			full := newWorld()
-			full.fill(t, "news", 150)
-			synctest.Test(t, func(t *testing.T) {
-				w := full.clone(nil)
-				p := w.start(&channels.Options{AcceptFor: -1}, nil)
-				if _, err := p.Delete(p.Context(), "news", ""); err != nil {
-					t.Fatal(err)
+		synctest.Test(t, func(t *testing.T) {
+			w := full.clone(nil)
+			message := w.handedOver(t)
+			c := w.with(w.channels, hooked{Store: w.blogs, instead: func(ctx context.Context, writes []table.Write) (bool, error) {
+				if step(writes) != "erased" {
+					return false, nil
 				}
-				message := text(t, w.queues.All(cleanupQueue)[0].Body)
-				c := channels.New(w.channels, liar{w.blogs, lie}, memory.NewOutbox(w.queues, cleanupQueue), nil)
-				_, err := c.Handle(t.Context(), message)
-				if !errors.Is(err, channels.ErrNoProgress) || lie != nil && !errors.Is(err, lie) {
-					t.Errorf("handle: %v, want %v with its reason", err, channels.ErrNoProgress)
+				return true, tt.lie(ctx)
+			}}, &channels.Options{HandleFor: time.Minute})
+			_, err := c.Handle(t.Context(), message)
+			for _, want := range tt.want {
+				if !errors.Is(err, want) {
+					t.Errorf("a store that %s: %v, want %v", tt.name, err, want)
 				}
-				if d, err := p.Deletion(p.Context(), "news", ""); err != nil || d.State != channels.Running {
-					t.Errorf("record: %+v, %v", d, err)
-				}
-			})
+			}
+			if d, err := c.Deletion(t.Context(), "news", ""); err != nil || d.State != channels.Running {
+				t.Errorf("record: %+v, %v", d, err)
+			}
+			if messages := w.queues.All(cleanupQueue); len(messages) != 1 {
+				t.Errorf("%d messages, want only the first", len(messages))
+			}
 		})
 	}
-}
-
-// TestNothingWorks: when time is up and nothing was done, the message goes back
-// as failed, instead of a fresh one to go on with nothing for ever.
-func TestNothingWorks(t *testing.T) {
-	full := newWorld()
-	full.fill(t, "news", 150)
-	synctest.Test(t, func(t *testing.T) {
-		w := full.clone(nil)
-		p := w.start(&channels.Options{AcceptFor: -1}, nil)
-		if _, err := p.Delete(p.Context(), "news", ""); err != nil {
-			t.Fatal(err)
-		}
-		message := text(t, w.queues.All(cleanupQueue)[0].Body)
-		c := channels.New(w.channels, mute{w.blogs}, memory.NewOutbox(w.queues, cleanupQueue), &channels.Options{HandleFor: time.Minute})
-		if _, err := c.Handle(t.Context(), message); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("handle: %v, want %v", err, context.DeadlineExceeded)
-		}
-		if messages := w.queues.All(cleanupQueue); len(messages) != 1 {
-			t.Errorf("%d messages, want only the first", len(messages))
-		}
-	})
-}
-
-// mute never answers who deletes.
-type mute struct{ channels.Table }
-
-func (m mute) Submit(ctx context.Context, writes []channels.Write) ([]string, error) {
-	if len(writes) > 1 && writes[0].Verb == channels.Delete {
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}
-	return m.Table.Submit(ctx, writes)
-}
-
-// liar deletes nothing.
-type liar struct {
-	channels.Table
-	says error
-}
-
-func (l liar) Submit(ctx context.Context, writes []channels.Write) ([]string, error) {
-	if len(writes) > 1 && writes[0].Verb == channels.Delete {
-		return make([]string, len(writes)), l.says
-	}
-	return l.Table.Submit(ctx, writes)
 }

@@ -1,7 +1,6 @@
 package channels_test
 
 import (
-	"context"
 	"errors"
 	"sync/atomic"
 	"testing"
@@ -10,106 +9,111 @@ import (
 
 	"kennel/channels"
 	"kennel/internal/memory"
+	"kennel/internal/storetest"
+	"kennel/table"
 )
-
-// meddling is a table at which others do something between an answer and
-// whoever gets it.
-type meddling struct {
-	channels.Table
-	submitted func(err error)
-	queried   func(channels.Page)
-}
-
-func (m meddling) Submit(ctx context.Context, writes []channels.Write) ([]string, error) {
-	versions, err := m.Table.Submit(ctx, writes)
-	if m.submitted != nil {
-		m.submitted(err)
-	}
-	return versions, err
-}
-
-func (m meddling) Query(ctx context.Context, q channels.Query) (channels.Page, error) {
-	page, err := m.Table.Query(ctx, q)
-	if m.queried != nil {
-		m.queried(page)
-	}
-	return page, err
-}
 
 // A creator that was slow finishes after the sweep has read its announcement,
 // and before the sweep rules it out: that must come too late, and the channel
-// keep its fence.
+// keeps its fence.
 func TestSweepComesTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld().clone(nil)
+		w := newWorld()
 		wake := make(chan struct{})
-		slow := w.start(at(channels.StepFencePut, func() { <-wake }), nil)
+		slow := w.startAt("fence put", func(*process) { <-wake })
 		created := slow.creating()
 		time.Sleep(2 * time.Hour)
-		table := meddling{Table: w.channels, queried: func(page channels.Page) {
+		c := w.with(hooked{Store: w.channels, queried: func(page table.Page) {
 			if len(page.Rows) > 0 {
 				close(wake)
-				if err := <-created; err != nil {
-					t.Error(err)
-				}
+				must(t, <-created)
 			}
-		}}
-		c := channels.New(table, w.blogs, memory.NewOutbox(w.queues, cleanupQueue), nil)
-		if _, err := c.Sweep(t.Context(), ""); err != nil {
-			t.Error(err)
-		}
-		if _, err := slow.Post(slow.Context(), "news", channels.Draft{Title: "t", UserID: "u"}); err != nil {
-			t.Errorf("the channel was created, and takes no blogs: %v", err)
-		}
+		}}, w.blogs, nil)
+		must(t, errorOf(c.Sweep(t.Context(), "")))
+		slow.open(t, "news")
 		w.settled(t, 1, 1)
 	})
 }
 
+// TestSlowCreator: a creator that wakes up after the sweep gave its creation
+// up, or died over that at any request, does not get a channel without a fence.
+func TestSlowCreator(t *testing.T) {
+	for k, struck := int64(1), true; struck; k++ {
+		for _, after := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld()
+				p := w.startAt("fence put", func(*process) { time.Sleep(3 * time.Hour) }) // the machine was asleep
+				created := p.creating()
+				time.Sleep(2 * time.Hour)
+				kill := &storetest.Killer{N: k, After: after}
+				sweeper := w.start(nil, kill)
+				sweeper.Sweep(sweeper.Context(), "")
+				struck = kill.Struck()
+				if err := <-created; err != nil {
+					t.Errorf("%v: create: %v", kill, err)
+				}
+				p.open(t, "news")
+				if d, err := p.Deletion(t.Context(), "news", ""); !errors.Is(err, channels.ErrNotFound) {
+					t.Errorf("%v: deletion: %+v, %v; nothing was deleted", kill, d, err)
+				}
+				w.settled(t, 1, 1)
+			})
+		}
+	}
+}
+
+// A creator that sleeps for three days, anywhere, makes a whole channel, or
+// leaves nothing that is not cleaned up.
+func TestCreatorSleepsForDays(t *testing.T) {
+	for _, name := range []string{"creating", "fence put"} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld()
+			created := w.startAt(name, func(*process) { time.Sleep(72 * time.Hour) }).creating()
+			for range 80 {
+				time.Sleep(time.Hour)
+				w.sweepAll(t)
+			}
+			if err := <-created; err != nil {
+				t.Errorf("asleep at %q: %v", name, err)
+			}
+			w.settled(t, 1, 0)
+		})
+	}
+}
+
 // The machine that deleted the first channel of a name was ahead of the others.
-// Who deletes the second one again, because the first call has died, must not be
-// answered with the record of the first.
+// A repeated deletion of the second one, whose first call died, must not return
+// the record of the first.
 func TestDeleteAgainWithClocksApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld().clone(nil)
+		w := newWorld()
 		first := w.fill(t, "news", 3)
 		p := w.start(nil, nil)
-		if _, err := p.Delete(t.Context(), "news", ""); err != nil {
-			t.Fatal(err)
-		}
-		row, err := w.channels.Get(t.Context(), "news", first)
-		if err != nil {
-			t.Fatal(err)
-		}
-		began, err := time.Parse(time.RFC3339Nano, row.Values["startedAt"])
-		if err != nil {
-			t.Fatal(err)
-		}
-		row.Values["startedAt"] = began.Add(3 * time.Minute).Format(time.RFC3339Nano)
-		if _, err := w.channels.Submit(t.Context(), []channels.Write{{Verb: channels.Replace, Row: row, If: channels.AnyVersion}}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errorOf(p.Delete(t.Context(), "news", "")))
+		ahead := table.Row{Partition: "news", Key: first, Values: map[string]string{"startedAt": time.Now().Add(3 * time.Minute).Format(time.RFC3339Nano)}}
+		must(t, errorOf(w.channels.Submit(t.Context(), []table.Write{{Verb: table.Merge, Row: ahead, If: table.AnyVersion}})))
 		second := w.fill(t, "news", 2)
-		w.dieAt(channels.StepMarked, func(p *process) { p.Delete(p.Context(), "news", "") })
+		w.dieAt("marked", func(p *process) { p.Delete(p.Context(), "news", "") })
 
 		d, err := p.Delete(p.Context(), "news", "")
 		if err != nil || d.Incarnation != second {
 			t.Errorf("answered with %+v, %v, want the deletion of %s", d, err, second)
 		}
 		if rows := w.blogs.Rows("news@" + second); rows > 2 {
-			t.Errorf("%d rows are left: the fence still stands, and Delete has returned", rows)
+			t.Errorf("%d rows are left: the fence is still there, and Delete has returned", rows)
 		}
 	})
 }
 
-// straggling is a world in which the first try to make a channel hears nothing
-// but an error and arrives that much later, and whose creator tells of each
-// answer to its writes. Once calm, nothing more goes wrong.
-func straggling(late time.Duration, fate func(submit int64) memory.Fate) (w *world, creator func(submitted func(error)) *channels.Channels, calm func()) {
+// straggler is a creation whose first try to make the channel fails without an
+// answer and arrives later. The fate decides about its further writes, and
+// react is called after each answer to them, in time in which nothing fails.
+func straggler(late time.Duration, fate func(submit int64) memory.Fate, react func(other *process, err error)) (w *world, err error) {
 	w = newWorld()
-	var counting atomic.Bool
+	var armed atomic.Bool
 	var submits atomic.Int64
 	w.channels = memory.NewTable(&memory.TableOptions{Options: memory.Options{Fate: func(c memory.Call) memory.Fate {
-		if c.Op != "Submit" || !counting.Load() {
+		if c.Op != "Submit" || !armed.Load() {
 			return memory.Fate{}
 		}
 		n := submits.Add(1)
@@ -118,134 +122,158 @@ func straggling(late time.Duration, fate func(submit int64) memory.Fate) (w *wor
 		}
 		return fate(n)
 	}}})
-	return w, func(submitted func(error)) *channels.Channels {
-		counting.Store(true)
-		return channels.New(meddling{Table: w.channels, submitted: func(err error) {
-			counting.Store(false)
-			submitted(err)
-			counting.Store(true)
-		}}, w.blogs, memory.NewOutbox(w.queues, cleanupQueue), nil)
-	}, func() { counting.Store(false) }
+	other := w.start(nil, nil)
+	armed.Store(true)
+	defer armed.Store(false)
+	_, _, err = w.with(hooked{Store: w.channels, submitted: func(_ []table.Write, err error) {
+		armed.Store(false)
+		react(other, err)
+		armed.Store(true)
+	}}, w.blogs, nil).Create(other.Context(), "news", "ann")
+	return w, err
 }
 
-// Somebody else's channel is in the way, and our own request still under way
-// without being ruled out: it may come when that channel is gone, so the answer
-// cannot be that all is well. When it comes it is a channel like any other.
+// Another channel has the name, and our own request is under way without being
+// ruled out: it may come when that channel is deleted, so the answer cannot be
+// success. When it comes it is a channel like any other.
 func TestCreateThatMayStillCome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, creator, calm := straggling(30*time.Minute, func(submit int64) memory.Fate {
+		w, err := straggler(30*time.Minute, func(submit int64) memory.Fate {
 			if submit >= 4 { // all that would rule it out
 				return memory.Fate{Err: errReset, Lost: true}
 			}
 			return memory.Fate{}
-		})
-		other := w.start(nil, nil)
-		c := creator(func(err error) {
+		}, func(other *process, err error) {
 			if errors.Is(err, errReset) {
 				other.Create(t.Context(), "news", "ann")
 			}
 		})
-		if ch, _, err := c.Create(t.Context(), "news", "ann"); err == nil || errors.Is(err, channels.ErrRefused) {
-			t.Errorf("answered %+v, %v, though a request is under way", ch, err)
+		if !errors.Is(err, channels.ErrUnclear) {
+			t.Errorf("answered %v, though a request is under way", err)
 		}
-		calm()
-		if _, err := other.Delete(t.Context(), "news", ""); err != nil {
-			t.Fatal(err)
-		}
+		other := w.start(nil, nil)
+		must(t, errorOf(other.Delete(t.Context(), "news", "")))
 		w.wait()
 		if _, err := other.Read(t.Context(), "news"); err != nil {
 			t.Fatalf("the late request did not come: %v", err)
 		}
-		if _, err := other.Post(t.Context(), "news", channels.Draft{Title: "t", UserID: "u"}); err != nil {
-			t.Errorf("the channel that came late takes no blogs: %v", err)
-		}
+		other.open(t, "news")
 	})
 }
 
-// A refusal says that nothing was changed. Not so after a request that may
-// still come.
+// ErrRefused alone means that nothing was changed: not after a request that may
+// still come, nor after a channel that existed and was deleted since.
 func TestRefusedAfterAStraggler(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var refuse atomic.Bool
-		w, creator, _ := straggling(30*time.Minute, func(int64) memory.Fate {
-			if refuse.Load() {
-				return memory.Fate{Err: channels.ErrRefused, Lost: true}
+	for _, came := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var refuse atomic.Bool
+			delay := 30 * time.Minute
+			if came {
+				delay = 0
 			}
-			return memory.Fate{}
-		})
-		other := w.start(nil, nil)
-		c := creator(func(err error) {
-			switch {
-			case errors.Is(err, errReset):
-				other.Create(t.Context(), "news", "bob")
-			case errors.Is(err, channels.ErrExists):
-				other.Delete(t.Context(), "news", "")
-				refuse.Store(true)
-			}
-		})
-		if _, _, err := c.Create(t.Context(), "news", "ann"); err == nil || errors.Is(err, channels.ErrRefused) {
-			t.Errorf("answered %v, though a request is under way", err)
-		}
-		w.wait()
-	})
-}
-
-// Nor after a channel that had come, and that somebody has deleted meanwhile.
-func TestRefusedAfterOneThatCame(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		late := 0 // how often the creator has heard that it came too late
-		w, creator, _ := straggling(0, func(int64) memory.Fate {
-			if late == 2 {
-				return memory.Fate{Err: channels.ErrRefused, Lost: true}
-			}
-			return memory.Fate{}
-		})
-		other := w.start(nil, nil)
-		c := creator(func(err error) {
-			switch {
-			case errors.Is(err, errReset):
-				other.Delete(t.Context(), "news", "")
-			case errors.Is(err, channels.ErrChanged):
-				late++
-			}
-		})
-		_, _, err := c.Create(t.Context(), "news", "ann")
-		if err == nil || errors.Is(err, channels.ErrRefused) || late != 2 {
-			t.Errorf("answered %v after %d times, though there was a channel for a moment", err, late)
-		}
-	})
-}
-
-// A creator that slept for three days, anywhere, either makes a channel that is
-// whole, or leaves nothing that is not cleared up.
-func TestCreatorSleepsForDays(t *testing.T) {
-	for _, step := range []string{channels.StepAnnounced, channels.StepFencePut} {
-		t.Run(step, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld().clone(nil)
-				p := w.start(at(step, func() { time.Sleep(72 * time.Hour) }), nil)
-				created := p.creating()
-				for range 80 {
-					time.Sleep(time.Hour)
-					w.sweepAll(t)
+			late := 0 // how often the creator was told that it came too late
+			w, err := straggler(delay, func(int64) memory.Fate {
+				if refuse.Load() {
+					return memory.Fate{Err: channels.ErrRefused, Lost: true}
 				}
-				if err := <-created; err != nil {
-					t.Error(err)
+				return memory.Fate{}
+			}, func(other *process, err error) {
+				switch {
+				case errors.Is(err, errReset) && came:
+					other.Delete(t.Context(), "news", "")
+				case errors.Is(err, errReset):
+					other.Create(t.Context(), "news", "bob")
+				case errors.Is(err, table.ErrExists):
+					other.Delete(t.Context(), "news", "")
+					refuse.Store(true)
+				case errors.Is(err, channels.ErrChanged):
+					late++
+					refuse.Store(late == 2)
 				}
-				w.settled(t, 1, 0)
 			})
+			if !errors.Is(err, channels.ErrUnclear) || !refuse.Load() {
+				t.Errorf("it came first: %v; answered %v, want %v", came, err, channels.ErrUnclear)
+			}
+			w.wait()
 		})
 	}
 }
 
-// The record of a deletion is not that of a channel that lives.
-func TestNoDeletionOfTheLiving(t *testing.T) {
+// TestLateMark: the request that marks a channel may arrive when another
+// channel has its name.
+func TestLateMark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld().clone(nil)
-		incarnation := w.fill(t, "news", 1)
+		full := newWorld()
+		first := full.fill(t, "news", 3)
+		late := false
+		w := full.hit(func(c memory.Call) memory.Fate {
+			if c.Op == "Submit" && !late {
+				late = true
+				return memory.Fate{Err: errReset, After: time.Hour}
+			}
+			return memory.Fate{}
+		})
 		p := w.start(nil, nil)
-		if d, err := p.Deletion(t.Context(), "news", incarnation); !errors.Is(err, channels.ErrNotFound) {
-			t.Errorf("got %+v, %v, want ErrNotFound", d, err)
+		if d, err := p.Delete(p.Context(), "news", first); err != nil || d.State != channels.Done {
+			t.Fatalf("delete: %+v, %v", d, err)
 		}
+		second := w.fill(t, "news", 2)
+		w.wait()
+		if ch, err := p.Read(p.Context(), "news"); err != nil || ch.Incarnation != second {
+			t.Errorf("the new channel: %+v, %v, want %s", ch, err, second)
+		}
+		w.gone(t, "news", first, 3)
+	})
+}
+
+// lateBlogs makes the n-th transaction of blogs fail and arrive later.
+func lateBlogs(late map[int64]time.Duration) *world {
+	w := newWorld()
+	var submits atomic.Int64
+	w.blogs = memory.NewTable(&memory.TableOptions{Options: memory.Options{Fate: func(c memory.Call) memory.Fate {
+		if c.Op != "Submit" {
+			return memory.Fate{}
+		}
+		if after, ok := late[submits.Add(1)]; ok {
+			return memory.Fate{Err: errReset, After: after}
+		}
+		return memory.Fate{}
+	}}})
+	return w
+}
+
+// TestLateFence: the request that puts up a fence may arrive when channel and
+// fence are gone, and so may that of a blog. Together they must not bring
+// anything back.
+func TestLateFence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := lateBlogs(map[int64]time.Duration{1: 40 * time.Minute, 3: 50 * time.Minute}) // the first tries of both
+		p := w.start(nil, nil)
+		must(t, last(p.Create(p.Context(), "news", "ann")))
+		if blog, err := p.Post(p.Context(), "news", channels.Draft{Title: "t", UserID: "u"}); !errors.Is(err, channels.ErrUnclear) {
+			t.Fatalf("post: %+v, %v, want %v", blog, err, channels.ErrUnclear)
+		}
+		d, err := p.Delete(p.Context(), "news", "")
+		if err != nil || d.State != channels.Done || d.Deleted != 0 {
+			t.Fatalf("delete: %+v, %v", d, err)
+		}
+		w.wait()
+		time.Sleep(2 * time.Hour)
+		w.sweepAll(t)
+		if rows := w.blogs.Rows(""); rows != 0 {
+			t.Errorf("%d rows came back", rows)
+		}
+	})
+}
+
+// TestVeryLateFence: a fence that arrives when its creation was given up is
+// removed, too.
+func TestVeryLateFence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := lateBlogs(map[int64]time.Duration{1: 4 * time.Hour})
+		must(t, <-w.start(nil, nil).creating())
+		time.Sleep(2 * time.Hour)
+		w.sweeps(t, "two hours later", channels.Swept{Fences: 1})
+		w.settled(t, 1, 0)
 	})
 }

@@ -7,11 +7,13 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+
+	"kennel/table"
 )
 
-// mostPages bounds the requests that one list makes to fill its page: the
-// store may answer with short and empty ones.
-const mostPages = 10
+// maxPages bounds the requests that one list makes to fill its page: the store
+// may answer with short and empty ones.
+const maxPages = 10
 
 // A page holds no more than about enoughBytes of texts, or what firstRows hold:
 // a thousand of the longest blogs would be a quarter of a gigabyte. How many
@@ -23,7 +25,7 @@ const (
 
 // list fills one page. The scope names the list, and its continuations work
 // for no other.
-func list[T any](ctx context.Context, table patient, scope string, q Query, continuation string, read func(Row) (T, error)) (List[T], error) {
+func list[T any](ctx context.Context, rows *table.Table, scope string, q table.Query, continuation string, read func(table.Row) (T, error)) (List[T], error) {
 	if err := checkTop(q.Top); err != nil {
 		return List[T]{}, err
 	}
@@ -34,11 +36,11 @@ func list[T any](ctx context.Context, table patient, scope string, q Query, cont
 	q.After = after
 	items := make([]T, 0) // an empty list is [] in JSON
 	top, size := q.Top, 0
-	for range mostPages {
+	for range maxPages {
 		q.Top = min(top-len(items), rowsFor(len(items), size))
-		page, err := table.Query(ctx, q)
+		page, err := rows.Query(ctx, q)
 		switch {
-		case errors.Is(err, ErrToken):
+		case errors.Is(err, table.ErrToken):
 			return List[T]{}, &InputError{"continuation", "is not one that this list gave"}
 		case err != nil:
 			return List[T]{}, fmt.Errorf("list %s: %w", scope, err)

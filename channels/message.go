@@ -9,9 +9,11 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"kennel/table"
 )
 
-// ErrMessage says that a message can never be carried out and belongs into the
+// ErrMessage reports that a message can never be carried out and belongs in the
 // dead-letter queue, with the error as its reason.
 var ErrMessage = errors.New("not a message that deletes a channel")
 
@@ -20,8 +22,8 @@ const (
 	maxMessage     = 4 << 10 // bytes; a name of 200 bytes may take six times as much in JSON
 )
 
-// message says which channel to delete. It names the incarnation, so that it
-// can never mean a later channel of the same name.
+// message names the channel to delete and its incarnation, so that it can never
+// mean a later channel of the same name.
 type message struct {
 	Version     int    `json:"v"`
 	Channel     string `json:"channel"`
@@ -69,16 +71,18 @@ func parseMessage(text string) (message, error) {
 	return m, nil
 }
 
-// put puts the message that names this incarnation, twice perhaps: that is
-// harmless.
+// put puts the message that names this incarnation. It may put it twice, which
+// is harmless.
 func (c *Channels) put(ctx context.Context, r record, delay time.Duration) (receipt string, err error) {
-	return try(ctx, func(ctx context.Context) (string, error) { return c.outbox.Put(ctx, r.message(), delay) })
+	return table.RetryWrite(ctx, func(ctx context.Context) (string, error) {
+		return c.outbox.Put(ctx, r.message(), delay)
+	})
 }
 
-// takeBack deletes a message that nobody needs any more. Who receives it after
-// all finds that there is nothing to do.
-func (c *Channels) takeBack(ctx context.Context, receipt string) error {
-	ctx, cancel := context.WithTimeout(ctx, tryTime)
+// takeBack deletes a message that is not needed any more. If that fails, its
+// receiver finds the deletion done.
+func (c *Channels) takeBack(ctx context.Context, receipt string) {
+	ctx, cancel := context.WithTimeout(ctx, table.TryTimeout)
 	defer cancel()
-	return c.outbox.Delete(ctx, receipt)
+	_ = c.outbox.Delete(ctx, receipt)
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"kennel/table"
 )
 
 const someIncarnation = "678f0a1b2c3d4e5f-0123456789abcdef"
@@ -24,7 +26,7 @@ func TestMessage(t *testing.T) {
 }
 
 func TestBadMessages(t *testing.T) {
-	for _, test := range []struct{ name, text, reason string }{
+	for _, tt := range []struct{ name, text, reason string }{
 		{"empty", "", "decode"},
 		{"not JSON", "delete news", "decode"},
 		{"not an object", `["news"]`, "decode"},
@@ -40,9 +42,9 @@ func TestBadMessages(t *testing.T) {
 		{"something behind it", `{"v":1,"channel":"news","incarnation":"` + someIncarnation + `"}{}`, "after"},
 		{"long", strings.Repeat(" ", 5000), "5000 bytes"},
 	} {
-		m, err := parseMessage(test.text)
-		if !errors.Is(err, ErrMessage) || !strings.Contains(err.Error(), test.reason) {
-			t.Errorf("%s: %+v, %v, want %v because of %q", test.name, m, err, ErrMessage, test.reason)
+		m, err := parseMessage(tt.text)
+		if !errors.Is(err, ErrMessage) || !strings.Contains(err.Error(), tt.reason) {
+			t.Errorf("%s: %+v, %v, want %v because of %q", tt.name, m, err, ErrMessage, tt.reason)
 		}
 	}
 }
@@ -101,7 +103,7 @@ func FuzzBlogRow(f *testing.F) {
 			return
 		}
 		row := blogRow("p", "20260102T030405.000000000Z-00000000", d, "op")
-		if err := CheckWrites([]Write{{Verb: Insert, Row: row}}); err != nil {
+		if err := table.CheckWrites([]table.Write{{Verb: table.Insert, Row: row}}); err != nil {
 			t.Errorf("a good draft cannot be stored: %v", err)
 		}
 		got, err := readBlog(row)
@@ -117,13 +119,13 @@ func TestStoredRows(t *testing.T) {
 	if got, err := readRecord(row); err != nil || got != good {
 		t.Errorf("read %+v, %v, want %+v", got, err, good)
 	}
-	for _, test := range []struct{ column, value string }{
+	for _, tt := range []struct{ column, value string }{
 		{"v", "2"}, {"v", ""}, {"state", "dead"}, {"counted", "-1"}, {"counted", "x"}, {"createdAt", "yesterday"}, {"channel", "other"},
 	} {
 		row := good.row()
-		row.Values[test.column] = test.value
+		row.Values[tt.column] = tt.value
 		if got, err := readRecord(row); !errors.Is(err, ErrCorrupt) {
-			t.Errorf("%s %q: %+v, %v, want %v", test.column, test.value, got, err, ErrCorrupt)
+			t.Errorf("%s %q: %+v, %v, want %v", tt.column, tt.value, got, err, ErrCorrupt)
 		}
 	}
 	for column := range good.row().Values {

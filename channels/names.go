@@ -9,6 +9,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"kennel/table"
 )
 
 // Sizes of what callers name and write, in bytes.
@@ -57,8 +59,8 @@ func checkText(field, text string, min, max int) error {
 }
 
 func checkTop(top int) error {
-	if top < 1 || top > MaxPage {
-		return &InputError{"top", fmt.Sprintf("must be 1 to %d, not %d", MaxPage, top)}
+	if top < 1 || top > table.MaxPage {
+		return &InputError{"top", fmt.Sprintf("must be 1 to %d, not %d", table.MaxPage, top)}
 	}
 	return nil
 }

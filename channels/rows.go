@@ -6,9 +6,11 @@ import (
 	"strconv"
 	"time"
 	"unicode/utf16"
+
+	"kennel/table"
 )
 
-// ErrCorrupt says that a stored row is not one that this program wrote.
+// ErrCorrupt reports a stored row that this program did not write.
 var ErrCorrupt = errors.New("the stored row makes no sense")
 
 // Every row says which format it has; an unknown one is an error, not a guess.
@@ -54,7 +56,7 @@ type record struct {
 
 func (r record) partition() string { return blogPartition(r.channel, r.incarnation) }
 
-func (r record) row() Row {
+func (r record) row() table.Row {
 	values := map[string]string{
 		formatColumn: format,
 		"channel":    r.channel,
@@ -72,10 +74,10 @@ func (r record) row() Row {
 		values["counted"] = strconv.FormatInt(r.counted, 10)
 		values["through"] = r.through
 	}
-	return Row{Partition: channelPartition(r.channel), Key: r.incarnation, Values: values}
+	return table.Row{Partition: channelPartition(r.channel), Key: r.incarnation, Values: values}
 }
 
-func readRecord(row Row) (record, error) {
+func readRecord(row table.Row) (record, error) {
 	c := columns{row: row}
 	r := record{
 		channel:     c.text("channel"),
@@ -104,8 +106,8 @@ func readRecord(row Row) (record, error) {
 
 // nameRow says that the name stands for this incarnation. It is never changed,
 // only deleted.
-func (r record) nameRow() Row {
-	return Row{Partition: channelPartition(r.channel), Key: nameKey, Values: map[string]string{
+func (r record) nameRow() table.Row {
+	return table.Row{Partition: channelPartition(r.channel), Key: nameKey, Values: map[string]string{
 		formatColumn:  format,
 		"channel":     r.channel,
 		"incarnation": r.incarnation,
@@ -116,7 +118,7 @@ func (r record) nameRow() Row {
 
 // readName returns the live incarnation that a name row stands for; its
 // version is the name row's.
-func readName(row Row) (record, error) {
+func readName(row table.Row) (record, error) {
 	c := columns{row: row}
 	return record{
 		channel:     c.text("channel"),
@@ -129,13 +131,13 @@ func readName(row Row) (record, error) {
 }
 
 // fenceRow lets blogs in.
-func (r record) fenceRow() Row {
-	return Row{Partition: r.partition(), Key: fenceKey, Values: map[string]string{formatColumn: format}}
+func (r record) fenceRow() table.Row {
+	return table.Row{Partition: r.partition(), Key: fenceKey, Values: map[string]string{formatColumn: format}}
 }
 
 // touchFence succeeds if the fence is there.
-func touchFence(partition string) Write {
-	return Write{Verb: Merge, Row: Row{Partition: partition, Key: fenceKey, Values: map[string]string{formatColumn: format}}, If: AnyVersion}
+func touchFence(partition string) table.Write {
+	return table.Write{Verb: table.Merge, Row: table.Row{Partition: partition, Key: fenceKey, Values: map[string]string{formatColumn: format}}, If: table.AnyVersion}
 }
 
 // textPart is how much of a text goes into one column: below the 32 Ki that
@@ -144,7 +146,7 @@ const textPart = 32_000
 
 // blogRow is a blog as it is stored. The operation names the very write, so
 // that a writer recognises its own.
-func blogRow(partition, key string, d Draft, operation string) Row {
+func blogRow(partition, key string, d Draft, operation string) table.Row {
 	values := map[string]string{
 		formatColumn: format,
 		"title":      d.Title,
@@ -154,10 +156,10 @@ func blogRow(partition, key string, d Draft, operation string) Row {
 	for i, part := range textParts(d.Text) {
 		values[textColumn(i)] = part
 	}
-	return Row{Partition: partition, Key: key, Values: values}
+	return table.Row{Partition: partition, Key: key, Values: values}
 }
 
-func readBlog(row Row) (Blog, error) {
+func readBlog(row table.Row) (Blog, error) {
 	c := columns{row: row}
 	b := Blog{ID: row.Key, Title: c.text("title"), UserID: c.text("userId"), ETag: row.Version}
 	b.Text = c.text(textColumn(0))
@@ -195,7 +197,7 @@ func textParts(text string) []string {
 
 // columns reads a row's values and keeps the first thing that is wrong.
 type columns struct {
-	row Row
+	row table.Row
 	err error
 }
 

@@ -7,56 +7,58 @@ import (
 	"net/url"
 	"slices"
 	"time"
+
+	"kennel/table"
 )
 
 // A sweep reads whole pages, of which few rows need anything. keepAbandoned is
 // how long after it was given up a request of a creation can still arrive:
 // storage takes none that was signed much earlier.
 const (
-	sweepPage     = MaxPage
+	sweepPage     = table.MaxPage
 	keepAbandoned = 24 * time.Hour
 )
 
-// Swept says what a [Channels.Sweep] did.
+// Swept is what a [Channels.Sweep] did.
 type Swept struct {
-	Restarted int `json:"restarted"` // deletions that stood still: a message was put for each
-	Fences    int `json:"fences"`    // creations that never came to their end: their fences were removed
+	Restarted int `json:"restarted"` // stalled deletions: a message was put for each
+	Fences    int `json:"fences"`    // unfinished creations: their fences were removed
 	Records   int `json:"records"`   // records of deletions, and of such creations, removed because of their age
 
-	// Next is where the next sweep should begin, because time was up here; ""
-	// if everything was seen.
+	// Next is where the next sweep should begin because time was up; "" if this
+	// one saw everything.
 	Next string `json:"next,omitempty"`
 }
 
-// Sweep finds what fell between two requests and never was taken up again:
-// deletions whose message was lost or died in the dead-letter queue, and
-// creations that never came to their end. It also removes old records. It is
-// meant to be called every few minutes, with the Next of the call before.
+// Sweep finds work that no process continues: deletions whose message was lost
+// or ended in the dead-letter queue, and creations that were never finished. It
+// also removes old records. Call it every few minutes, with the Next of the
+// call before.
 //
-// Deletions come first in each call, because they are what somebody waits for,
-// and no more of them are begun when half of its time is over. All it reads is
-// Channels, twice: a request for each thousand rows that it looks for, at least.
+// Deletions come first in each call, because callers wait for them, and no more
+// of them are begun when half of its time is over. Sweep reads Channels only,
+// twice: at least a request for each thousand rows that it looks for.
 //
-// What it cannot do it reports and goes on; it stops early enough to answer
-// before its ctx ends. Several may sweep at once.
+// Sweep continues after an error and returns all errors joined. It returns
+// before ctx expires. Several may sweep at once.
 func (c *Channels) Sweep(ctx context.Context, from string) (Swept, error) {
 	now := time.Now().UTC()
 	end := c.until(ctx)
 	half := now.Add(end.Sub(now) / 2)
 	at, err := url.ParseQuery(from)
-	if err != nil { // nonsense begins at the beginning: sweeping twice is harmless
+	if err != nil { // start at the beginning: sweeping twice is harmless
 		at = nil
 	}
 	var swept Swept
 	var errs []error
 	next := url.Values{}
-	for _, chore := range []chore{
-		{"deletions", Query{Column: stateColumn, Value: string(deleting)}, c.stalled, c.restart, half},
-		{"rest", Query{Column: sweepColumn, Value: sweepYes}, c.overdue, c.clear, end},
+	for _, task := range []task{
+		{"deletions", table.Query{Column: stateColumn, Value: string(deleting)}, c.stalled, c.restart, half},
+		{"rest", table.Query{Column: sweepColumn, Value: sweepYes}, c.overdue, c.clear, end},
 	} {
-		place, all, err := c.do(ctx, chore, placeOf(at[chore.name]), now, &swept)
+		cursor, all, err := c.do(ctx, task, cursorOf(at[task.name]), now, &swept)
 		if !all {
-			next[chore.name] = place.values()
+			next[task.name] = cursor.values()
 		}
 		if err != nil {
 			errs = append(errs, err)
@@ -66,106 +68,106 @@ func (c *Channels) Sweep(ctx context.Context, from string) (Swept, error) {
 	return swept, errors.Join(errs...)
 }
 
-// chore is one of the things that a sweep looks for.
-type chore struct {
+// task is one of the things that a sweep looks for.
+type task struct {
 	name  string
-	q     Query
+	q     table.Query
 	due   func(record, time.Time) bool
 	do    func(context.Context, record, time.Time, *Swept) error
 	until time.Time
 }
 
-// place is where a chore goes on: on which page, and after which of its rows.
+// cursor is where a task continues: on which page, and after which of its rows.
 // Without the row, a few that cannot be dealt with, and take the whole time,
 // would be all that is ever tried.
-type place struct{ page, partition, key string }
+type cursor struct{ page, partition, key string }
 
-func placeOf(values []string) place {
+func cursorOf(values []string) cursor {
 	if len(values) != 3 {
-		return place{}
+		return cursor{}
 	}
-	return place{values[0], values[1], values[2]}
+	return cursor{values[0], values[1], values[2]}
 }
 
-func (p place) values() []string { return []string{p.page, p.partition, p.key} }
+func (c cursor) values() []string { return []string{c.page, c.partition, c.key} }
 
-// on returns the rows of the page that come after that place: all of them if
-// that row is no longer there. Which of two rows comes first only the store
-// knows.
-func (p place) on(rows []Row) []Row {
-	i := slices.IndexFunc(rows, func(r Row) bool { return r.Partition == p.partition && r.Key == p.key })
+// after returns the rows of the page that follow the cursor's row: all of them
+// if that row was removed. Only the store knows the order of two rows.
+func (c cursor) after(rows []table.Row) []table.Row {
+	i := slices.IndexFunc(rows, func(r table.Row) bool { return r.Partition == c.partition && r.Key == c.key })
 	return rows[i+1:]
 }
 
-// do does a chore, and says whether that is all, or else where to go on.
-func (c *Channels) do(ctx context.Context, chore chore, from place, now time.Time, swept *Swept) (next place, all bool, err error) {
-	late := func() bool { return ctx.Err() != nil || !time.Now().Before(chore.until) }
+// do carries out a task. It returns whether that is all, or else where to
+// continue.
+func (c *Channels) do(ctx context.Context, task task, from cursor, now time.Time, swept *Swept) (next cursor, all bool, err error) {
+	late := func() bool { return ctx.Err() != nil || !time.Now().Before(task.until) }
 	var errs []error
-	q := chore.q
+	q := task.q
 	q.Top = sweepPage
 	for {
 		q.After = from.page
 		page, err := c.channels.Query(ctx, q)
 		switch {
-		case errors.Is(err, ErrToken):
-			return place{}, false, fmt.Errorf("sweep channels: %w", errors.Join(append(errs, err)...))
+		case errors.Is(err, table.ErrToken):
+			return cursor{}, false, fmt.Errorf("sweep channels: %w", errors.Join(append(errs, err)...))
 		case err != nil:
 			return from, false, fmt.Errorf("sweep channels: %w", errors.Join(append(errs, err)...))
 		}
-		for _, row := range from.on(page.Rows) {
+		for _, row := range from.after(page.Rows) {
 			rec, err := readRecord(row)
 			if err != nil {
 				errs = append(errs, err)
 				continue
 			}
-			if !chore.due(rec, now) {
+			if !task.due(rec, now) {
 				continue
 			}
-			if err := chore.do(ctx, rec, now, swept); err != nil {
+			if err := task.do(ctx, rec, now, swept); err != nil {
 				errs = append(errs, err)
 			}
 			if late() {
-				return place{from.page, row.Partition, row.Key}, false, errors.Join(errs...)
+				return cursor{from.page, row.Partition, row.Key}, false, errors.Join(errs...)
 			}
 		}
-		from = place{page: page.Next}
+		from = cursor{page: page.Next}
 		if page.Next == "" || late() {
 			return from, page.Next == "", errors.Join(errs...)
 		}
 	}
 }
 
-// stalled says that a deletion has not come on for long.
+// stalled reports whether a deletion made no progress for long.
 func (c *Channels) stalled(rec record, now time.Time) bool {
 	return rec.state == deleting && now.Sub(rec.touchedAt) >= c.opt.StalledAfter
 }
 
-// restart puts a message for a deletion. If the old one is still about, two
-// will work on it: that is harmless.
+// restart puts a message for a deletion. If the old message still exists, two
+// processes will work on the deletion, which is harmless.
 func (c *Channels) restart(ctx context.Context, rec record, now time.Time, swept *Swept) error {
 	if _, err := c.put(ctx, rec, 0); err != nil {
 		return fmt.Errorf("restart the deletion of channel %q: %w", rec.channel, err)
 	}
 	swept.Restarted++
-	c.opt.Step(StepRestarted)
 
-	// The next sweep shall wait as long as this one did. If somebody works on
-	// the row after all, the better.
+	// Update touchedAt so that the next sweep waits StalledAfter again. If the
+	// row changed since, another process is making progress and no update is
+	// needed.
 	rec.touchedAt = now
-	_, err := c.channels.Submit(ctx, Write{Verb: Replace, Row: rec.row(), If: rec.version})
-	if err != nil && !moved(err) {
-		return fmt.Errorf("note the restart of the deletion of channel %q: %w", rec.channel, err)
+	_, err := c.channels.Submit(ctx, table.Write{Verb: table.Replace, Row: rec.row(), If: rec.version})
+	if err != nil && !raced(err) {
+		return fmt.Errorf("record the restart of the deletion of channel %q: %w", rec.channel, err)
 	}
 	return nil
 }
 
-// overdue says that something is to be cleared away.
+// overdue reports whether a record is to be cleared away.
 func (c *Channels) overdue(rec record, now time.Time) bool {
 	switch rec.state {
 	case creating:
 		return now.Sub(rec.createdAt) >= c.opt.OrphanAfter
 	case abandoned:
-		return now.Sub(rec.finishedAt) >= keepAbandoned // none: its fence was not removed yet
+		return now.Sub(rec.finishedAt) >= keepAbandoned // zero: its fence was not removed yet
 	case done:
 		return now.Sub(rec.finishedAt) >= c.opt.KeepRecords
 	}
@@ -175,7 +177,7 @@ func (c *Channels) overdue(rec record, now time.Time) bool {
 func (c *Channels) clear(ctx context.Context, rec record, now time.Time, swept *Swept) (err error) {
 	switch {
 	case rec.state == creating:
-		var out record // not rec, of which the error speaks
+		var out record // not rec, which the error names
 		if out, err = c.ruleOut(ctx, rec); err == nil {
 			err = c.clearFence(ctx, out, now, swept)
 		}
@@ -184,38 +186,35 @@ func (c *Channels) clear(ctx context.Context, rec record, now time.Time, swept *
 	default:
 		err = c.forget(ctx, rec, swept)
 	}
-	if err != nil && !moved(err) {
+	if err != nil && !raced(err) {
 		return fmt.Errorf("clear channel %q, incarnation %s: %w", rec.channel, rec.incarnation, err)
 	}
 	return nil
 }
 
 // clearFence removes the fence of a creation that was ruled out. The request
-// for it may still be on its way, so that the row stays for a while.
+// that puts it up may still be on its way, so the row stays for a while.
 func (c *Channels) clearFence(ctx context.Context, rec record, now time.Time, swept *Swept) error {
 	if err := c.dropFence(ctx, rec); err != nil {
 		return err
 	}
 	swept.Fences++
 	rec.finishedAt = now
-	_, err := c.channels.Submit(ctx, Write{Verb: Replace, Row: rec.row(), If: rec.version})
+	_, err := c.channels.Submit(ctx, table.Write{Verb: table.Replace, Row: rec.row(), If: rec.version})
 	return err
 }
 
-// forget removes a record when nobody can ask for it any more, or when nothing
-// can come of what it stands for.
+// forget removes a deletion's record that is old enough, or that of a creation
+// whose requests cannot arrive any more.
 func (c *Channels) forget(ctx context.Context, rec record, swept *Swept) error {
 	if rec.state == abandoned {
 		if err := c.dropFence(ctx, rec); err != nil {
 			return err
 		}
 	}
-	_, err := c.channels.Submit(ctx, Write{Verb: Delete, Row: rec.row(), If: rec.version})
+	_, err := c.channels.Submit(ctx, table.Write{Verb: table.Delete, Row: rec.row(), If: rec.version})
 	if err == nil || errors.Is(err, ErrNotFound) {
 		swept.Records++
 	}
 	return err
 }
-
-// moved says that somebody else has changed the row, or removed it.
-func moved(err error) bool { return errors.Is(err, ErrChanged) || errors.Is(err, ErrNotFound) }

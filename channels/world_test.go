@@ -12,12 +12,14 @@ import (
 	"kennel/channels"
 	"kennel/internal/memory"
 	"kennel/internal/storetest"
+	"kennel/queue"
+	"kennel/table"
 )
 
 const (
 	cleanupQueue = "delete-channel-and-blogs"
 	lease        = 10 * time.Minute // for which the Functions host takes a message
-	retryAfter   = 30 * time.Second // what it waits after a failure
+	retryAfter   = 30 * time.Second // for which the host waits after a failure
 )
 
 // world is what outlives all processes: two tables and a queue.
@@ -25,16 +27,31 @@ type world struct {
 	channels, blogs *memory.Table
 	queues          *memory.Queues
 	requests        atomic.Int64 // by processes and by the host
-	witness         *witness     // sees what is sent to blogs; nil: nobody looks
 }
 
 func newWorld() *world {
 	return &world{channels: memory.NewTable(nil), blogs: memory.NewTable(nil), queues: memory.NewQueues(nil)}
 }
 
-// clone returns a world of its own in which everything is as it is here.
+// clone returns another world with the same rows and no messages. In a
+// synctest bubble, use a clone of a world from outside.
 func (w *world) clone(o *memory.TableOptions) *world {
 	return &world{channels: w.channels.Clone(o), blogs: w.blogs.Clone(o), queues: memory.NewQueues(nil)}
+}
+
+// hit returns a clone in which requests meet fates.
+func (w *world) hit(fate func(memory.Call) memory.Fate) *world {
+	o := &memory.TableOptions{Options: memory.Options{Fate: fate}}
+	hit := w.clone(o)
+	hit.queues = memory.NewQueues(&o.Options)
+	return hit
+}
+
+// wait returns when no late request is on its way any more.
+func (w *world) wait() {
+	w.channels.Wait()
+	w.blogs.Wait()
+	w.queues.Wait()
 }
 
 // process is the channels as one process sees them.
@@ -45,39 +62,117 @@ type process struct {
 
 // start returns a new process, which may be killed.
 func (w *world) start(o *channels.Options, kill *storetest.Killer) *process {
-	p := storetest.NewProcess(kill)
-	p.Requests = &w.requests
-	outbox := p.Outbox(memory.NewOutbox(w.queues, cleanupQueue))
-	blogs := channels.Table(w.blogs)
-	if w.witness != nil {
-		blogs = witnessed{blogs, w.witness}
-	}
-	return &process{channels.New(p.Table(w.channels), p.Table(blogs), outbox, o), p}
+	return w.watch(o, kill, nil)
 }
 
-// at has a process do something when it first comes to a step.
-func at(step string, do func()) *channels.Options {
-	var done atomic.Bool
-	return &channels.Options{Step: func(name string) {
-		if name == step && !done.Swap(true) {
-			do()
+// watch is start with a function that is called after each write, before the
+// process gets the answer.
+func (w *world) watch(o *channels.Options, kill *storetest.Killer, did func(p *process, writes []table.Write, err error)) *process {
+	p := &process{Process: storetest.NewProcess(kill)}
+	p.Requests = &w.requests
+	watched := func(store table.Store) table.Store {
+		if did == nil {
+			return p.Table(store)
 		}
-	}}
+		return p.Table(hooked{Store: store, submitted: func(writes []table.Write, err error) { did(p, writes, err) }})
+	}
+	p.Channels = open(watched(w.channels), watched(w.blogs), p.Outbox(memory.NewOutbox(w.queues, cleanupQueue)), o)
+	return p
+}
+
+func open(channelTable, blogs table.Store, outbox channels.Outbox, o *channels.Options) *channels.Channels {
+	c, err := channels.New(channelTable, blogs, outbox, o)
+	if err != nil {
+		panic(err)
+	}
+	return c
+}
+
+// with returns channels on other tables than the world's own.
+func (w *world) with(channelTable, blogs table.Store, o *channels.Options) *channels.Channels {
+	return open(channelTable, blogs, memory.NewOutbox(w.queues, cleanupQueue), o)
+}
+
+// step names what writes do: the state that they give an incarnation, or which
+// other row they put or remove.
+func step(writes []table.Write) string {
+	switch w := writes[0]; {
+	case w.Row.Key == "!fence" && w.Verb == table.Insert:
+		return "fence put"
+	case w.Row.Key == "!fence" && w.Verb == table.Delete:
+		return "fence gone"
+	case w.Row.Key == "name" && w.Verb == table.Insert:
+		return "live"
+	case w.Row.Key == "name":
+		return "marked"
+	case w.Verb == table.Delete:
+		return "erased"
+	default:
+		return w.Row.Values["state"]
+	}
+}
+
+// startAt returns a process that does something after its first write of that
+// step.
+func (w *world) startAt(name string, do func(*process)) *process {
+	var done atomic.Bool
+	return w.watch(nil, nil, func(p *process, writes []table.Write, err error) {
+		if err == nil && step(writes) == name && !done.Swap(true) {
+			do(p)
+		}
+	})
+}
+
+// dieAt runs a process that is killed after its first write of that step.
+func (w *world) dieAt(name string, do func(*process)) { do(w.startAt(name, (*process).Die)) }
+
+// stall leaves a deletion that no process continues.
+func (w *world) stall(name string) {
+	w.dieAt("marked", func(p *process) {
+		p.Create(p.Context(), name, "ann")
+		p.Delete(p.Context(), name, "")
+	})
 }
 
 // creating has the process create the channel news, and delivers how that ends.
 func (p *process) creating() <-chan error {
 	created := make(chan error)
-	go func() {
-		_, _, err := p.Create(p.Context(), "news", "ann")
-		created <- err
-	}()
+	go func() { created <- last(p.Create(p.Context(), "news", "ann")) }()
 	return created
 }
 
+// hooked is a table where tests act around requests.
+type hooked struct {
+	table.Store
+	instead   func(ctx context.Context, writes []table.Write) (handled bool, err error) // of a Submit
+	submitted func(writes []table.Write, err error)
+	queried   func(table.Page)
+}
+
+func (h hooked) Submit(ctx context.Context, writes []table.Write) ([]string, error) {
+	if h.instead != nil {
+		if handled, err := h.instead(ctx, writes); handled {
+			return make([]string, len(writes)), err
+		}
+	}
+	versions, err := h.Store.Submit(ctx, writes)
+	if h.submitted != nil {
+		h.submitted(writes, err)
+	}
+	return versions, err
+}
+
+func (h hooked) Query(ctx context.Context, q table.Query) (table.Page, error) {
+	page, err := h.Store.Query(ctx, q)
+	if h.queried != nil {
+		h.queried(page)
+	}
+	return page, err
+}
+
 // host does what the Functions host does with the queue, until it is empty:
-// each message starts a process. It returns what belonged into the
-// dead-letter queue.
+// each message starts a process. It returns the errors of messages that belong
+// in the dead-letter queue.
 func (w *world) host(t *testing.T, start func() *process) (dead []error) {
 	t.Helper()
 	begun := time.Now()
@@ -89,12 +184,12 @@ func (w *world) host(t *testing.T, start func() *process) (dead []error) {
 		if time.Since(begun) > 8*24*time.Hour {
 			t.Fatalf("the queue never gets empty: %+v", waiting)
 		}
-		// The host's own requests may go wrong as well: then it tries again.
+		// The host's own requests may fail as well: then it tries again.
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		messages, _ := w.queues.Receive(ctx, cleanupQueue, 1, lease)
-		if len(messages) == 0 { // polling costs what it costs without us
-			next := slices.MinFunc(waiting, func(a, b memory.QueueMessage) int { return a.NextVisible.Compare(b.NextVisible) })
-			time.Sleep(max(0, time.Until(next.NextVisible)) + time.Second) // it is told in whole seconds
+		if len(messages) == 0 { // polling costs the same without us
+			next := slices.MinFunc(waiting, func(a, b queue.Message) int { return a.NextVisible.Compare(b.NextVisible) })
+			time.Sleep(max(0, time.Until(next.NextVisible)) + time.Second) // the queue returns whole seconds
 			cancel()
 			continue
 		}
@@ -103,7 +198,7 @@ func (w *world) host(t *testing.T, start func() *process) (dead []error) {
 		p := start()
 		_, err := p.Handle(p.Context(), text(t, m.Body))
 		switch {
-		case p.Dead(): // nobody is left to answer
+		case p.Dead(): // cannot answer
 		case err == nil, errors.Is(err, channels.ErrMessage):
 			if err != nil {
 				dead = append(dead, err)
@@ -115,6 +210,12 @@ func (w *world) host(t *testing.T, start func() *process) (dead []error) {
 		}
 		cancel()
 	}
+}
+
+// plain hosts with processes that nothing happens to.
+func (w *world) plain(t *testing.T) {
+	t.Helper()
+	w.host(t, func() *process { return w.start(nil, nil) })
 }
 
 func text(t *testing.T, body string) string {
@@ -134,17 +235,21 @@ func (w *world) fill(t testing.TB, name string, n int) string {
 	if err != nil || !created {
 		t.Fatalf("create: %v, %v", created, err)
 	}
-	if _, err := storetest.FillPartition(t.Context(), w.blogs, name+"@"+ch.Incarnation, n); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(storetest.FillPartition(t.Context(), w.blogs, name+"@"+ch.Incarnation, n)))
 	return ch.Incarnation
+}
+
+// filled returns a world with the channel news of n blogs, and its incarnation.
+func filled(t testing.TB, n int) (*world, string) {
+	t.Helper()
+	w := newWorld()
+	return w, w.fill(t, "news", n)
 }
 
 // withBlogs returns a world with a channel of two blogs, and one of them.
 func withBlogs(t *testing.T) (*world, channels.Blog) {
 	t.Helper()
-	w := newWorld()
-	w.fill(t, "news", 2)
+	w, _ := filled(t, 2)
 	blogs, err := w.start(nil, nil).Blogs(t.Context(), "news", 2, "")
 	if err != nil {
 		t.Fatal(err)
@@ -152,8 +257,89 @@ func withBlogs(t *testing.T) (*world, channels.Blog) {
 	return w, blogs.Items[0]
 }
 
+// handedOver begins the deletion of the channel news and leaves all blogs to
+// Handle. It returns the message.
+func (w *world) handedOver(t *testing.T) (message string) {
+	t.Helper()
+	p := w.start(&channels.Options{AcceptFor: -1}, nil)
+	if d, err := p.Delete(p.Context(), "news", ""); err != nil || d.State != channels.Running {
+		t.Fatalf("delete: %+v, %v", d, err)
+	}
+	return text(t, w.queues.All(cleanupQueue)[0].Body)
+}
+
 // gone checks that nothing is left of an incarnation but its record.
 func (w *world) gone(t *testing.T, name, incarnation string, deleted int64) {
 	t.Helper()
 	storetest.CheckDeleted(t, w.start(nil, nil).Channels, w.blogs.Rows(name+"@"+incarnation), name, incarnation, deleted)
+}
+
+// open posts into a channel, which must take blogs.
+func (p *process) open(t *testing.T, name string) channels.Blog {
+	t.Helper()
+	blog, err := p.Post(p.Context(), name, channels.Draft{Title: "t", UserID: "u"})
+	if err != nil {
+		t.Errorf("post into %s: %v", name, err)
+	}
+	return blog
+}
+
+// settled checks that nothing is left but this many channels and blogs, after
+// all that is late and a sweep now and then.
+func (w *world) settled(t *testing.T, channels, blogs int) {
+	t.Helper()
+	w.wait()
+	for range 3 {
+		time.Sleep(26 * time.Hour)
+		w.sweepAll(t)
+	}
+	if got, want := w.channels.Rows(""), 2*channels; got != want {
+		t.Errorf("%d rows are left in Channels, want %d", got, want)
+	}
+	if got, want := w.blogs.Rows(""), channels+blogs; got != want {
+		t.Errorf("%d rows are left in Blogs, want %d", got, want)
+	}
+}
+
+// sweepAll sweeps from beginning to end.
+func (w *world) sweepAll(t *testing.T) (total channels.Swept) {
+	t.Helper()
+	p := w.start(nil, nil)
+	for from := ""; ; {
+		swept, err := p.Sweep(p.Context(), from)
+		if err != nil {
+			t.Errorf("sweep: %v", err)
+		}
+		total.Restarted += swept.Restarted
+		total.Fences += swept.Fences
+		total.Records += swept.Records
+		if from = swept.Next; from == "" {
+			return total
+		}
+	}
+}
+
+func (w *world) sweeps(t *testing.T, when string, want channels.Swept) {
+	t.Helper()
+	if swept := w.sweepAll(t); swept != want {
+		t.Errorf("%s: swept %+v, want %+v", when, swept, want)
+	}
+}
+
+func errorOf[T any](_ T, err error) error { return err }
+
+func last[A, B any](_ A, _ B, err error) error { return err }
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func fails(t testing.TB, what string, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%s: %v, want %v", what, err, want)
+	}
 }

@@ -18,6 +18,7 @@ import (
 	"kennel/internal/faultproxy"
 	"kennel/internal/memory"
 	"kennel/internal/storetest"
+	"kennel/table"
 )
 
 // A message that can never be carried out goes among the dead letters, whole
@@ -50,8 +51,8 @@ func TestCleanupMessages(t *testing.T) {
 		"no channel":              {`{"v":1,"incarnation":"` + other + `"}`, "a channel needs a name"},
 		"bad channel":             {`{"v":1,"channel":"a/b","incarnation":"` + other + `"}`, "a name holds no /"},
 		"no incarnation":          {`{"v":1,"channel":"` + name + `"}`, "incarnation"},
-		"incarnation never there": {`{"v":1,"channel":"` + name + `","incarnation":"` + other + `"}`, "no such incarnation"},
-		"channel never there":     {`{"v":1,"channel":"never-` + name + `","incarnation":"` + other + `"}`, "no such incarnation"},
+		"incarnation never there": {`{"v":1,"channel":"` + name + `","incarnation":"` + other + `"}`, "the incarnation does not exist"},
+		"channel never there":     {`{"v":1,"channel":"never-` + name + `","incarnation":"` + other + `"}`, "the incarnation does not exist"},
 		"names of metadata":       {`{"Id":"x","DequeueCount":99,"sys":{}}`, "no version"},
 		"too long to be one":      {long, "bytes are more than"},
 	}
@@ -102,9 +103,9 @@ func TestCleanupMessages(t *testing.T) {
 // That a channel is deleted is said once, by the message that has done it.
 func TestDeletedOnceInTheLog(t *testing.T) {
 	log := &bytes.Buffer{}
-	c := inMemory(log)
+	c := inMemory(t, log)
 	queues := memory.NewQueues(nil)
-	c.channels = newChannels(memory.NewTable(nil), memory.NewTable(nil), memory.NewOutbox(queues, cleanupQueue), &channels.Options{AcceptFor: -1})
+	c.channels = channelsIn(t, memory.NewTable(nil), memory.NewTable(nil), memory.NewOutbox(queues, cleanupQueue), &channels.Options{AcceptFor: -1})
 	channel, _, err := c.channels.Create(t.Context(), "news", "ann")
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +154,7 @@ func deadLetters(t *testing.T) map[string]deadLetter {
 // A dead letter that cannot be put keeps its message in the queue.
 func TestDeadLetterRefused(t *testing.T) {
 	log := &bytes.Buffer{}
-	c := inMemory(log)
+	c := inMemory(t, log)
 	c.dead = refusing{}
 	err := c.cleanUp(t.Context(), customhandler.QueueMessage{Text: "nonsense", ID: "1"})
 	if !errors.Is(err, errRefused) || !strings.Contains(err.Error(), "not a message that deletes a channel") {
@@ -164,7 +165,7 @@ func TestDeadLetterRefused(t *testing.T) {
 // A sweep that runs out of time is continued by the next one, not begun anew.
 func TestSweepGoesOn(t *testing.T) {
 	log := &bytes.Buffer{}
-	c := inMemory(log)
+	c := inMemory(t, log)
 	sweep := c.sweep()
 	for i := range 2500 {
 		name := fmt.Sprintf("channel-%d", i)
@@ -254,12 +255,15 @@ func TestCorruptChannel(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := storetest.Name()
-	row := channels.Row{Partition: name, Key: "name", Values: map[string]string{"v": "7", "channel": name}}
-	table := azure.NewTable(tables, channelsTable)
-	if _, err := table.Submit(t.Context(), []channels.Write{{Verb: channels.Insert, Row: row}}); err != nil {
+	row := table.Row{Partition: name, Key: "name", Values: map[string]string{"v": "7", "channel": name}}
+	store, err := azure.NewTable(tables, channelsTable)
+	if err != nil {
 		t.Fatal(err)
 	}
-	defer table.Submit(context.WithoutCancel(t.Context()), []channels.Write{{Verb: channels.Delete, Row: row, If: channels.AnyVersion}})
+	if _, err := store.Submit(t.Context(), []table.Write{{Verb: table.Insert, Row: row}}); err != nil {
+		t.Fatal(err)
+	}
+	defer store.Submit(context.WithoutCancel(t.Context()), []table.Write{{Verb: table.Delete, Row: row, If: table.AnyVersion}})
 	for _, call := range [][3]string{{"GET", "/" + name, ""}, {"PUT", "/" + name, `{"owner":"ann"}`}, {"DELETE", "/" + name, ""}, {"GET", "/" + name + "/blogs", ""}} {
 		p.channels(t, call[0], call[1], call[2]).expect(t, call[0]+" "+call[1], 500, "channel_corrupt")
 	}
@@ -268,11 +272,20 @@ func TestCorruptChannel(t *testing.T) {
 	}
 }
 
+func channelsIn(t *testing.T, channelTable, blogs table.Store, outbox channels.Outbox, o *channels.Options) *channels.Channels {
+	t.Helper()
+	c, err := channels.New(channelTable, blogs, outbox, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 // inMemory is what serves channels, without a process around it.
-func inMemory(log *bytes.Buffer) channelFunctions {
+func inMemory(t *testing.T, log *bytes.Buffer) channelFunctions {
 	queues := memory.NewQueues(nil)
 	return channelFunctions{
-		channels: newChannels(memory.NewTable(nil), memory.NewTable(nil), memory.NewOutbox(queues, cleanupQueue), nil),
+		channels: channelsIn(t, memory.NewTable(nil), memory.NewTable(nil), memory.NewOutbox(queues, cleanupQueue), nil),
 		dead:     memory.NewOutbox(queues, cleanupQueue+poisonSuffix),
 		log:      slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}

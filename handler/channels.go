@@ -31,32 +31,37 @@ type channelFunctions struct {
 	tables, queues probe // for the status; nil where channels are not served
 }
 
-// openChannels asks nothing of storage. An account may be given for blobs
-// alone: the other jobs go on then, and this one says what it lacks.
+// openChannels makes no request. An account may be given for blobs alone: the
+// other jobs are served then, and this one logs what it lacks.
 func openChannels(account azure.Account, counter *requests.Counter, log *slog.Logger) channelFunctions {
-	o := &azure.Options{Requests: counter, Job: "channels"}
-	tables, err := account.OpenTables(o)
-	var queues *azure.Queues
-	if err == nil {
-		queues, err = account.OpenQueues(o)
-	}
+	c, err := newChannels(account, &azure.Options{Requests: counter, Job: "channels"})
 	if err != nil {
 		log.Warn("channels are not served: they need tables and queues", "error", err)
 		return channelFunctions{off: err, log: log}
 	}
-	table := azure.NewTable(tables, channelsTable)
-	outbox := azure.NewOutbox(queues, cleanupQueue)
-	return channelFunctions{
-		channels: newChannels(table, azure.NewTable(tables, blogsTable), outbox, nil),
-		dead:     azure.NewOutbox(queues, cleanupQueue+poisonSuffix),
-		log:      log,
-		tables:   probeTables(table),
-		queues:   probeQueues(queues),
-	}
+	c.log = log
+	return c
 }
 
-func newChannels(table, blogs channels.Table, outbox channels.Outbox, o *channels.Options) *channels.Channels {
-	return channels.New(notedTable{table}, notedTable{blogs}, notedOutbox{outbox}, o)
+func newChannels(account azure.Account, o *azure.Options) (c channelFunctions, err error) {
+	tables, err := account.OpenTables(o)
+	if err != nil {
+		return c, err
+	}
+	queues, err := account.OpenQueues(o)
+	if err != nil {
+		return c, err
+	}
+	channelTable, err1 := azure.NewTable(tables, channelsTable)
+	blogTable, err2 := azure.NewTable(tables, blogsTable)
+	outbox, err3 := azure.NewOutbox(queues, cleanupQueue)
+	dead, err4 := azure.NewOutbox(queues, cleanupQueue+poisonSuffix)
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
+		return c, err
+	}
+	c = channelFunctions{dead: dead, tables: probeTables(channelTable), queues: probeQueues(queues)}
+	c.channels, err = channels.New(channelTable, blogTable, outbox, nil)
+	return c, err
 }
 
 func (c channelFunctions) register(host *customhandler.App) {
@@ -89,7 +94,6 @@ func (c channelFunctions) serve(noun string, do func(*http.Request) (reply, erro
 				Message: "this app was given no tables or queues to keep channels in: name them in AzureWebJobsStorage; its log says what is missing"})
 			return
 		}
-		r = r.WithContext(noteWrites(r.Context()))
 		answer, err := do(r)
 		if err != nil {
 			refuseChannel(w, r, noun, err)
@@ -133,6 +137,8 @@ func refuseChannel(w http.ResponseWriter, r *http.Request, noun string, err erro
 		answer(http.StatusBadRequest, "bad_"+input.Field, input.Error())
 	case r.Context().Err() == context.Canceled:
 		answer(http.StatusRequestTimeout, "gone", "the caller has gone away")
+	case errors.Is(err, channels.ErrUnclear):
+		answer(http.StatusServiceUnavailable, "change_unclear", unclear(r.Method, noun))
 	case errors.Is(err, channels.ErrNotFound):
 		answer(http.StatusNotFound, noun+"_not_found", notFound[noun])
 	case errors.Is(err, channels.ErrOwned):
@@ -148,18 +154,20 @@ func refuseChannel(w http.ResponseWriter, r *http.Request, noun string, err erro
 	case errors.Is(err, channels.ErrRefused):
 		answer(http.StatusServiceUnavailable, "storage_unavailable",
 			"storage has declined this, and nothing was changed; it will be no different until somebody has put that right: the log has storage's own words")
-	case !mayHaveWritten(r.Context()):
-		answer(http.StatusServiceUnavailable, "storage_unavailable", "storage does not answer, and nothing was changed; send the request again later")
-	case r.Method == http.MethodDelete && noun == "channel":
-		answer(http.StatusServiceUnavailable, "change_unclear",
-			"storage has not confirmed this: the deletion may have begun, or not; ask again, with the channel's ETag in If-Match if somebody else may use its name by then")
-	case r.Method == http.MethodPost:
-		answer(http.StatusServiceUnavailable, "change_unclear",
-			"storage has not confirmed the blog: it may be there, or not; look at the end of the channel's list before you send it again")
 	default:
-		answer(http.StatusServiceUnavailable, "change_unclear",
-			"storage has not confirmed this: it may be done, or not; asking again does no harm")
+		answer(http.StatusServiceUnavailable, "storage_unavailable", "storage does not answer, and nothing was changed; send the request again later")
 	}
+}
+
+// unclear says what a caller can do whose change may have been made.
+func unclear(method, noun string) string {
+	switch {
+	case method == http.MethodDelete && noun == "channel":
+		return "storage has not confirmed this: the deletion may have begun, or not; ask again, with the channel's ETag in If-Match if somebody else may use its name by then"
+	case method == http.MethodPost:
+		return "storage has not confirmed the blog: it may be there, or not; look at the end of the channel's list before you send it again"
+	}
+	return "storage has not confirmed this: it may be done, or not; asking again does no harm"
 }
 
 // notFound says what is missing, by what the address names.

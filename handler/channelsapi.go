@@ -10,6 +10,7 @@ import (
 
 	"kennel/channels"
 	"kennel/internal/customhandler"
+	"kennel/table"
 )
 
 // defaultTop is how many items a list has that was not told.
@@ -77,7 +78,7 @@ func (c channelFunctions) deleteChannel(r *http.Request) (reply, error) {
 		return reply{}, err
 	}
 	incarnation := "" // whichever it is
-	if condition != channels.AnyVersion {
+	if condition != table.AnyVersion {
 		incarnation = strings.Trim(strings.TrimPrefix(condition, "W/"), `"`)
 	}
 	began := time.Now()
@@ -124,7 +125,7 @@ func pageOf(r *http.Request) (top int, continuation string, err error) {
 	top = defaultTop
 	if hasQuery(r, "top") {
 		if top, err = strconv.Atoi(customhandler.Query(r, "top")); err != nil {
-			return 0, "", badRequest("bad_top", "top must be a whole number from 1 to "+strconv.Itoa(channels.MaxPage))
+			return 0, "", badRequest("bad_top", "top must be a whole number from 1 to "+strconv.Itoa(table.MaxPage))
 		}
 	}
 	return top, customhandler.Query(r, "continuation"), nil
@@ -136,7 +137,7 @@ func conditionOf(r *http.Request) (string, error) {
 	values := r.Header.Values("If-Match")
 	condition := strings.TrimSpace(strings.Join(values, ", "))
 	quoted := strings.TrimPrefix(condition, "W/")
-	if len(values) == 0 || condition == channels.AnyVersion ||
+	if len(values) == 0 || condition == table.AnyVersion ||
 		len(quoted) > 2 && quoted[0] == '"' && strings.IndexByte(quoted[1:], '"') == len(quoted)-2 {
 		return condition, nil
 	}
@@ -147,7 +148,7 @@ func conditionOf(r *http.Request) (string, error) {
 // nothing is.
 func absenceOf(r *http.Request) (bool, error) {
 	values := r.Header.Values("If-None-Match")
-	if len(values) > 0 && (len(values) > 1 || strings.TrimSpace(values[0]) != channels.AnyVersion) {
+	if len(values) > 0 && (len(values) > 1 || strings.TrimSpace(values[0]) != table.AnyVersion) {
 		return false, badRequest("bad_if_none_match", "If-None-Match must be * here: create it only if there is none")
 	}
 	return len(values) > 0, nil

@@ -13,11 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"kennel/channels"
 	"kennel/internal/azure"
 	"kennel/internal/customhandler"
 	"kennel/internal/faultproxy"
 	"kennel/internal/storetest"
+	"kennel/table"
 )
 
 var seed = flag.Uint64("seed", rand.Uint64(), "of the requests at which TestKilledAtEachRequest kills")
@@ -66,8 +66,8 @@ func newKilling(t *testing.T) *killing {
 	tables, queues := openAzurite(t)
 	k := &killing{
 		proxy:    newProxy(t),
-		channels: azure.NewTable(tables, channelsTable),
-		blogs:    azure.NewTable(tables, blogsTable),
+		channels: openTable(t, tables, channelsTable),
+		blogs:    openTable(t, tables, blogsTable),
 		queues:   queues,
 		fresh:    start(t, built.handler, withAzurite(t)),
 		rng:      rand.New(rand.NewPCG(*seed, 0)),
@@ -288,7 +288,7 @@ func (d *doomed) cleanUp(t *testing.T) func(p *process) error {
 // go on with: once that is put, it alone finishes.
 func (k *killing) continued(t *testing.T) {
 	for _, at := range []faultproxy.Fault{{Cut: true}, {Lose: true}}[:storetest.Scale(0, 2)] {
-		d := k.create(t, channels.MaxPage+1)
+		d := k.create(t, table.MaxPage+1)
 		k.dies(t, faultproxy.Fault{Service: "table", Operation: "transaction", Nth: 1, Lose: true}, ask(t, "DELETE", d.name, ""))
 		at.Service, at.Operation, at.Nth = "queue", "put", 1
 		k.dies(t, at, d.cleanUp(t), "KENNEL_INVOCATION_TIMEOUT=15s") // time for one page of blogs

@@ -17,11 +17,11 @@ import (
 	"testing"
 	"time"
 
-	"kennel/channels"
 	"kennel/internal/azure"
 	"kennel/internal/customhandler"
 	"kennel/internal/faultproxy"
 	"kennel/internal/storetest"
+	"kennel/table"
 )
 
 // built holds the real programs, each built once, when a test first needs it.
@@ -166,6 +166,16 @@ func (p *process) request(t testing.TB, method, path, body string, answer any, h
 	return status, got, text
 }
 
+// openTable opens one of the tables of the tests' Azurite.
+func openTable(t testing.TB, tables *azure.Tables, name string) *azure.Table {
+	t.Helper()
+	store, err := azure.NewTable(tables, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
 // invoke calls a function as the host does.
 func (p *process) invoke(t testing.TB, function string, e customhandler.Envelope) error {
 	_, err := customhandler.NewClient(p.url, nil).Invoke(t.Context(), function, e)
@@ -200,10 +210,10 @@ func openAzurite(t testing.TB) (*azure.Tables, *azure.Queues) {
 }
 
 // rows returns the keys of the rows of a partition, or of all for "".
-func rows(t *testing.T, table *azure.Table, partition string) (all []channels.Row) {
+func rows(t *testing.T, store *azure.Table, partition string) (all []table.Row) {
 	t.Helper()
-	for q := (channels.Query{Partition: partition, KeysOnly: true, Top: channels.MaxPage}); ; {
-		page, err := table.Query(t.Context(), q)
+	for q := (table.Query{Partition: partition, KeysOnly: true, Top: table.MaxPage}); ; {
+		page, err := store.Query(t.Context(), q)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -215,9 +225,9 @@ func rows(t *testing.T, table *azure.Table, partition string) (all []channels.Ro
 }
 
 // age merges a time that is long ago into a row.
-func age(t *testing.T, table *azure.Table, partition, key, column string, by time.Duration) {
+func age(t *testing.T, store *azure.Table, partition, key, column string, by time.Duration) {
 	t.Helper()
-	_, err := table.Submit(t.Context(), []channels.Write{{Verb: channels.Merge, If: channels.AnyVersion, Row: channels.Row{
+	_, err := store.Submit(t.Context(), []table.Write{{Verb: table.Merge, If: table.AnyVersion, Row: table.Row{
 		Partition: partition, Key: key, Values: map[string]string{column: time.Now().UTC().Add(-by).Format(time.RFC3339Nano)},
 	}}})
 	if err != nil {

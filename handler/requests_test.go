@@ -31,20 +31,14 @@ func TestStorageRequestsOfCalls(t *testing.T) {
 	account := azure.Account{ConnectionString: storetest.Azurite(t).ConnectionString()}
 	counted := &counted{next: http.DefaultTransport}
 	options := &azure.Options{HTTP: &http.Client{Transport: counted}}
-	tables, err := account.OpenTables(options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	queues, err := account.OpenQueues(options)
+	c, err := newChannels(account, options)
 	if err != nil {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
 	host := customhandler.New(&customhandler.Options{Log: log})
-	channelFunctions{
-		channels: newChannels(azure.NewTable(tables, channelsTable), azure.NewTable(tables, blogsTable), azure.NewOutbox(queues, cleanupQueue), nil),
-		log:      log,
-	}.register(host)
+	c.log = log
+	c.register(host)
 	call := func(method, path, body string) (answer channelsAnswer, cost int64) {
 		t.Helper()
 		r := httptest.NewRequestWithContext(t.Context(), method, "/api/channels"+path, strings.NewReader(body))

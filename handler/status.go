@@ -8,12 +8,12 @@ import (
 	"sync"
 	"time"
 
-	"kennel/channels"
 	"kennel/gate"
 	"kennel/ids"
 	"kennel/internal/azure"
 	"kennel/internal/azure/requests"
 	"kennel/internal/config"
+	"kennel/table"
 )
 
 // probeTimeout bounds the requests to storage that a status makes, one to each
@@ -136,10 +136,10 @@ func probeBlobs(store ids.Store) probe {
 }
 
 // probeTables asks for a row that need not exist, and its table neither.
-func probeTables(table channels.Table) probe {
+func probeTables(store table.Store) probe {
 	return func(ctx context.Context) error {
-		_, err := table.Get(ctx, "status", "status")
-		if errors.Is(err, channels.ErrNotFound) {
+		_, err := store.Get(ctx, "status", "status")
+		if errors.Is(err, table.ErrNotFound) {
 			return nil
 		}
 		return err

@@ -40,9 +40,9 @@ func TestUnclearOrNot(t *testing.T) {
 					}
 					return memory.Fate{}
 				}}
-				table, blogs := memory.NewTable(&memory.TableOptions{Options: o}), memory.NewTable(&memory.TableOptions{Options: o})
+				newTable := func() *memory.Table { return memory.NewTable(&memory.TableOptions{Options: o}) }
 				c := channelFunctions{log: slog.New(slog.DiscardHandler),
-					channels: newChannels(table, blogs, memory.NewOutbox(memory.NewQueues(&o), cleanupQueue), nil)}
+					channels: channelsIn(t, newTable(), newTable(), memory.NewOutbox(memory.NewQueues(&o), cleanupQueue), nil)}
 				if _, _, err := c.channels.Create(t.Context(), "news", "ann"); err != nil {
 					t.Fatal(err)
 				}

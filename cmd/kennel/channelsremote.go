@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"kennel/channels"
+	"kennel/table"
 )
 
 // channelsRemote are the channels of an app, and one of them.
@@ -28,7 +29,7 @@ const (
 
 	// A deletion should not wait for long until its blogs are counted, nor cost
 	// more than it is worth: blogs come with their texts.
-	countPage = channels.MaxPage
+	countPage = table.MaxPage
 	countFor  = 5 * time.Second
 	countSize = 16 << 20 // bytes of blogs
 

@@ -22,13 +22,16 @@ import (
 	"kennel/internal/azure"
 	"kennel/internal/customhandler"
 	"kennel/internal/storetest"
+	"kennel/table"
 )
 
 // blogsTable is Azurite's table of blogs, without the app.
 func blogsTable(ts *testscript.TestScript) *azure.Table {
 	tables, err := azure.Account{ConnectionString: ts.Getenv("STORAGE")}.OpenTables(nil)
 	ts.Check(err)
-	return azure.NewTable(tables, "Blogs")
+	blogs, err := azure.NewTable(tables, "Blogs")
+	ts.Check(err)
+	return blogs
 }
 
 // scriptFill inserts blogs straight into the table, as package channels lays
@@ -57,8 +60,12 @@ func scriptBegin(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	queues, err := account.OpenQueues(nil)
 	ts.Check(err)
-	c := channels.New(azure.NewTable(tables, "Channels"), azure.NewTable(tables, "Blogs"),
-		azure.NewOutbox(queues, "delete-channel-and-blogs"), &channels.Options{AcceptFor: -1})
+	table, err := azure.NewTable(tables, "Channels")
+	ts.Check(err)
+	outbox, err := azure.NewOutbox(queues, "delete-channel-and-blogs")
+	ts.Check(err)
+	c, err := channels.New(table, blogsTable(ts), outbox, &channels.Options{AcceptFor: -1})
+	ts.Check(err)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	d, err := c.Delete(ctx, args[0], "")
@@ -74,10 +81,10 @@ func scriptRows(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 2 {
 		ts.Fatalf("usage: rows CHANNEL N")
 	}
-	table, found := blogsTable(ts), 0
-	for q := (channels.Query{KeysOnly: true, Top: channels.MaxPage}); ; {
+	blogs, found := blogsTable(ts), 0
+	for q := (table.Query{KeysOnly: true, Top: table.MaxPage}); ; {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		page, err := table.Query(ctx, q)
+		page, err := blogs.Query(ctx, q)
 		cancel()
 		ts.Check(err)
 		for _, row := range page.Rows {

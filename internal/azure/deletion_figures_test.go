@@ -13,6 +13,7 @@ import (
 
 	"kennel/channels"
 	"kennel/internal/storetest"
+	"kennel/table"
 )
 
 // BenchmarkDeletion compares deletions with bare loops of the same
@@ -60,16 +61,16 @@ func (s *channelStores) deleteChannel(b *testing.B, name string, blogs int, o *c
 // deleteBare returns how long it takes to delete rows with nothing but the
 // SDK, with so many transactions under way at once.
 func (s *channelStores) deleteBare(b *testing.B, rows, parallel int) time.Duration {
-	table := s.start(b, nil, nil).blogs
+	store := s.start(b, nil, nil).blogs
 	partition := storetest.Name()
-	keys, err := storetest.FillPartition(b.Context(), table, partition, rows)
+	keys, err := storetest.FillPartition(b.Context(), store, partition, rows)
 	if err != nil {
 		b.Fatal(err)
 	}
 	group, ctx := errgroup.WithContext(b.Context())
 	group.SetLimit(parallel)
 	begun := time.Now()
-	for some := range slices.Chunk(keys, channels.MaxTransaction) {
+	for some := range slices.Chunk(keys, table.MaxTransaction) {
 		group.Go(func() error {
 			actions := make([]aztables.TransactionAction, len(some))
 			for i, key := range some {
@@ -80,7 +81,7 @@ func (s *channelStores) deleteBare(b *testing.B, rows, parallel int) time.Durati
 				whatever := azcore.ETagAny
 				actions[i] = aztables.TransactionAction{ActionType: aztables.TransactionTypeDelete, Entity: entity, IfMatch: &whatever}
 			}
-			_, err := table.client.SubmitTransaction(ctx, actions, nil)
+			_, err := store.client.SubmitTransaction(ctx, actions, nil)
 			return err
 		})
 	}

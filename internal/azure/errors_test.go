@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"kennel/ids"
+	"kennel/queue"
 )
 
 // secrets must not appear in any error.
@@ -113,15 +114,15 @@ func TestQueueRefusals(t *testing.T) {
 	} {
 		t.Run(tt.code, func(t *testing.T) {
 			q := opened(t, scripted(t, refuse(tt.status, tt.code)).OpenQueues, nil)
-			m := QueueMessage{ID: "m1", Receipt: "AgAAreceipt", Body: "a"}
+			m := queue.Message{ID: "m1", Receipt: "AgAAreceipt", Body: "a"}
 			_, updated := q.Update(t.Context(), "work", m, 0)
 			for op, err := range map[string]error{"delete": q.Delete(t.Context(), "work", m), "update": updated} {
 				leakless(t, err)
-				if got := errors.Is(err, ErrLeaseLost); err == nil || got != tt.lost {
+				if got := errors.Is(err, queue.ErrLeaseLost); err == nil || got != tt.lost {
 					t.Errorf("%s: %v; the lease is lost: %v, want %v", op, err, got, tt.lost)
 				}
 			}
-			if err := q.Put(t.Context(), "work", "a", 0); err == nil || errors.Is(err, ErrLeaseLost) {
+			if _, err := q.Put(t.Context(), "work", "a", 0); err == nil || errors.Is(err, queue.ErrLeaseLost) {
 				t.Errorf("put: %v, want a refusal", err)
 			}
 		})
@@ -176,7 +177,7 @@ func TestUnreachable(t *testing.T) {
 	server.Close()
 	account := Account{ConnectionString: "BlobEndpoint=" + server.URL + ";QueueEndpoint=" + server.URL + ";SharedAccessSignature=sig=s3cr3tsignature"}
 	_, loaded := NewSequences(opened(t, account.OpenBlobs, nil), "uniqueids").Load(t.Context(), "orders")
-	deleted := opened(t, account.OpenQueues, nil).Delete(t.Context(), "work", QueueMessage{ID: "m1", Receipt: "AgAAreceipt"})
+	deleted := opened(t, account.OpenQueues, nil).Delete(t.Context(), "work", queue.Message{ID: "m1", Receipt: "AgAAreceipt"})
 	for _, err := range []error{loaded, deleted} {
 		if err == nil || !strings.Contains(err.Error(), "refused") {
 			t.Errorf("error does not say that the connection was refused: %v", err)

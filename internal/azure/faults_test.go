@@ -11,6 +11,7 @@ import (
 	"kennel/ids"
 	"kennel/internal/faultproxy"
 	"kennel/internal/storetest"
+	"kennel/queue"
 )
 
 var errWire = errors.New("connection reset by peer")
@@ -160,13 +161,13 @@ func TestQueueRequestsThatFail(t *testing.T) {
 		for name, fault := range failures {
 			t.Run(tt.operation+" "+name, func(t *testing.T) {
 				proxy, account := throughProxy(t)
-				q, queue := opened(t, account.OpenQueues, nil), storetest.Name()
-				if err := q.Put(t.Context(), queue, "a", 0); err != nil {
+				q, name := opened(t, account.OpenQueues, nil), storetest.Name()
+				if _, err := q.Put(t.Context(), name, "a", 0); err != nil {
 					t.Fatal(err)
 				}
-				var m QueueMessage
+				var m queue.Message
 				if tt.operation == "update" || tt.operation == "delete" {
-					messages, err := q.Receive(t.Context(), queue, 1, maxVisibility)
+					messages, err := q.Receive(t.Context(), name, 1, queue.MaxVisibility)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -177,15 +178,15 @@ func TestQueueRequestsThatFail(t *testing.T) {
 				var err error
 				switch tt.operation {
 				case "put":
-					err = q.Put(t.Context(), queue, "b", 0)
+					_, err = q.Put(t.Context(), name, "b", 0)
 				case "receive":
-					_, err = q.Receive(t.Context(), queue, 1, maxVisibility)
+					_, err = q.Receive(t.Context(), name, 1, queue.MaxVisibility)
 				case "update":
-					_, err = q.Update(t.Context(), queue, m, 0)
+					_, err = q.Update(t.Context(), name, m, 0)
 				case "delete":
-					err = q.Delete(t.Context(), queue, m)
+					err = q.Delete(t.Context(), name, m)
 				}
-				if got := proxy.Passed(); err == nil || errors.Is(err, ErrLeaseLost) || len(got) != 1 {
+				if got := proxy.Passed(); err == nil || errors.Is(err, queue.ErrLeaseLost) || len(got) != 1 {
 					t.Errorf("%v with the requests %q, want an error of the connection after one: only the caller may try again", err, got)
 				}
 				heal()
@@ -193,11 +194,11 @@ func TestQueueRequestsThatFail(t *testing.T) {
 				if fault.Lose {
 					want = tt.applied
 				}
-				if messages, err := q.Receive(t.Context(), queue, 32, maxVisibility); err != nil || len(messages) != want {
+				if messages, err := q.Receive(t.Context(), name, 32, queue.MaxVisibility); err != nil || len(messages) != want {
 					t.Errorf("received %v, %v, want %d messages", messages, err, want)
 				}
 				if tt.operation == "delete" {
-					if err := q.Delete(t.Context(), queue, m); errors.Is(err, ErrLeaseLost) != fault.Lose {
+					if err := q.Delete(t.Context(), name, m); errors.Is(err, queue.ErrLeaseLost) != fault.Lose {
 						t.Errorf("delete again: %v; reported as lost, want %v", err, fault.Lose)
 					}
 				}

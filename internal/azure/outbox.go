@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"kennel/channels"
+	"kennel/queue"
 )
 
 // Outbox puts messages into one of the [Queues], encoded as the Functions host
@@ -16,29 +19,33 @@ type Outbox struct {
 	queue  string
 }
 
-// NewOutbox makes no request.
-func NewOutbox(queues *Queues, queue string) *Outbox { return &Outbox{queues, queue} }
+// NewOutbox checks the queue's name and makes no request.
+func NewOutbox(queues *Queues, name string) (*Outbox, error) {
+	if err := queue.CheckName(name); err != nil {
+		return nil, fmt.Errorf("new outbox: %w", err)
+	}
+	return &Outbox{queues, name}, nil
+}
 
 // Put implements [channels.Outbox] with one request, or with three if the
 // queue has to be created first. Messages are kept for seven days.
 func (o *Outbox) Put(ctx context.Context, text string, delay time.Duration) (receipt string, err error) {
-	answer, err := o.queues.put(ctx, o.queue, base64.StdEncoding.EncodeToString([]byte(text)), delay)
-	if err == nil && len(answer.Messages) != 1 {
-		err = fmt.Errorf("the answer is about %d messages", len(answer.Messages))
+	m, err := o.queues.Put(ctx, o.queue, base64.StdEncoding.EncodeToString([]byte(text)), delay)
+	if errors.Is(err, queue.ErrRefused) {
+		err = fmt.Errorf("%w: %w", channels.ErrRefused, err)
 	}
 	if err != nil {
-		return "", fmt.Errorf("put message into queue %.80q: %w", o.queue, declined(err))
+		return "", err
 	}
-	m := answer.Messages[0]
-	return value(m.MessageID) + " " + value(m.PopReceipt), nil
+	return m.ID + " " + m.Receipt, nil
 }
 
-// Delete implements [channels.Outbox] with one request. A message that
-// somebody has received meanwhile is ErrLeaseLost.
+// Delete implements [channels.Outbox] with one request. A message that was
+// received is [queue.ErrLeaseLost].
 func (o *Outbox) Delete(ctx context.Context, receipt string) error {
 	id, pop, ok := strings.Cut(receipt, " ")
 	if !ok {
 		return errors.New("delete message: the receipt is not one of this outbox")
 	}
-	return o.queues.Delete(ctx, o.queue, QueueMessage{ID: id, Receipt: pop})
+	return o.queues.Delete(ctx, o.queue, queue.Message{ID: id, Receipt: pop})
 }

@@ -1,10 +1,9 @@
 package azure
 
 import (
-	"context"
 	"testing"
-	"time"
 
+	"kennel/channels"
 	"kennel/internal/storetest"
 )
 
@@ -17,29 +16,30 @@ func openQueues(t testing.TB, o *Options) *Queues {
 	return queues
 }
 
-// conformant gives Queues the types of package storetest.
-type conformant struct{ *Queues }
-
-func (c conformant) Receive(ctx context.Context, queue string, max int, visibility time.Duration) ([]storetest.Message, error) {
-	messages, err := c.Queues.Receive(ctx, queue, max, visibility)
-	var converted []storetest.Message
-	for _, m := range messages {
-		converted = append(converted, storetest.Message(m))
+func openOutbox(t testing.TB, queues *Queues, name string) *Outbox {
+	t.Helper()
+	outbox, err := NewOutbox(queues, name)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return converted, err
-}
-
-func (c conformant) Update(ctx context.Context, queue string, m storetest.Message, visibility time.Duration) (storetest.Message, error) {
-	next, err := c.Queues.Update(ctx, queue, QueueMessage(m), visibility)
-	return storetest.Message(next), err
-}
-
-func (c conformant) Delete(ctx context.Context, queue string, m storetest.Message) error {
-	return c.Queues.Delete(ctx, queue, QueueMessage(m))
+	return outbox
 }
 
 func TestQueues(t *testing.T) {
-	queues := storetest.Queues{QueueStore: conformant{openQueues(t, nil)}, LeaseLost: ErrLeaseLost}
+	queues := openQueues(t, nil)
 	t.Run("Messages", func(t *testing.T) { storetest.TestQueues(t, queues) })
-	t.Run("Leases", func(t *testing.T) { storetest.TestLeases(t, queues) })
+	t.Run("Outbox", func(t *testing.T) {
+		storetest.TestOutbox(t, queues, func(name string) channels.Outbox { return openOutbox(t, queues, name) })
+	})
+}
+
+func TestNames(t *testing.T) {
+	if outbox, err := NewOutbox(openQueues(t, nil), "No_Queue"); err == nil {
+		t.Errorf("opened %+v", outbox)
+	}
+	for _, name := range []string{"", "ab", "1abc", "a-b-c", "a_bc"} {
+		if table, err := NewTable(openTables(t, nil), name); err == nil {
+			t.Errorf("opened %+v", table)
+		}
+	}
 }

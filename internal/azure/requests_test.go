@@ -7,11 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"kennel/channels"
 	"kennel/gate"
 	"kennel/ids"
 	"kennel/internal/azure/requests"
 	"kennel/internal/storetest"
+	"kennel/queue"
+	"kennel/table"
 )
 
 // TestRequests drives every request that the adapters make through the proxy.
@@ -23,11 +24,11 @@ func TestRequests(t *testing.T) {
 	o := &Options{Requests: counter, Job: "channels"}
 	blobs, tables, queues := opened(t, account.OpenBlobs, o), opened(t, account.OpenTables, o), opened(t, account.OpenQueues, o)
 	sequences, gates := NewSequences(blobs, storetest.Name()), NewGates(blobs, storetest.Name())
-	table, outbox, queue := NewTable(tables, tableName()), NewOutbox(queues, storetest.Name()), storetest.Name()
+	store, outbox, name := openTable(t, tables, uniqueTable()), openOutbox(t, queues, storetest.Name()), storetest.Name()
 
 	var mark ids.Mark
 	var flag gate.Flag
-	var message QueueMessage
+	var message queue.Message
 	var receipt string
 	ctx := t.Context()
 	load := func() error { _, err := sequences.Load(ctx, "orders"); return err }
@@ -40,17 +41,17 @@ func TestRequests(t *testing.T) {
 			return err
 		}
 	}
-	write := func(verbs ...channels.Verb) func() error {
-		var writes []channels.Write
+	write := func(verbs ...table.Verb) func() error {
+		var writes []table.Write
 		for i, verb := range verbs {
-			writes = append(writes, channels.Write{Verb: verb, Row: channels.Row{Partition: "p", Key: "ab"[i : i+1]}})
-			if verb != channels.Insert {
-				writes[i].If = channels.AnyVersion
+			writes = append(writes, table.Write{Verb: verb, Row: table.Row{Partition: "p", Key: "ab"[i : i+1]}})
+			if verb != table.Insert {
+				writes[i].If = table.AnyVersion
 			}
 		}
-		return func() error { _, err := table.Submit(ctx, writes); return err }
+		return func() error { _, err := store.Submit(ctx, writes); return err }
 	}
-	put := func() error { return queues.Put(ctx, queue, "a", 0) }
+	put := func() error { _, err := queues.Put(ctx, name, "a", 0); return err }
 	post := func() (err error) { receipt, err = outbox.Put(ctx, "a", 0); return err }
 
 	for _, step := range []struct {
@@ -73,25 +74,26 @@ func TestRequests(t *testing.T) {
 		{"load an unchanged gate", func() error { _, err := gates.Load(ctx, "start", flag.Version); return err },
 			gate.ErrUnchanged, []string{"blob get 304"}},
 
-		{"get without table", func() error { _, err := table.Get(ctx, "p", "a"); return err }, channels.ErrNotFound, []string{"table get 404"}},
-		{"insert with table", write(channels.Insert), nil, []string{"table insert 404", "table create 201", "table insert 201"}},
-		{"replace a row", write(channels.Replace), nil, []string{"table update 204"}},
-		{"merge a row", write(channels.Merge), nil, []string{"table merge 204"}},
-		{"get", func() error { _, err := table.Get(ctx, "p", "a"); return err }, nil, []string{"table get 200"}},
-		{"query", func() error { _, err := table.Query(ctx, channels.Query{Top: 1}); return err }, nil, []string{"table query 200"}},
-		{"transaction", write(channels.Merge, channels.Insert), nil, []string{"table transaction 202"}},
-		{"delete a row", write(channels.Delete), nil, []string{"table delete 204"}},
+		{"get without table", func() error { _, err := store.Get(ctx, "p", "a"); return err }, table.ErrNotFound, []string{"table get 404"}},
+		{"insert with table", write(table.Insert), nil, []string{"table insert 404", "table create 201", "table insert 201"}},
+		{"replace a row", write(table.Replace), nil, []string{"table update 204"}},
+		{"merge a row", write(table.Merge), nil, []string{"table merge 204"}},
+		{"get", func() error { _, err := store.Get(ctx, "p", "a"); return err }, nil, []string{"table get 200"}},
+		{"query", func() error { _, err := store.Query(ctx, table.Query{Top: 1}); return err }, nil, []string{"table query 200"}},
+		{"transaction", write(table.Merge, table.Insert), nil, []string{"table transaction 202"}},
+		{"delete a row", write(table.Delete), nil, []string{"table delete 204"}},
 
 		{"put with queue", put, nil, []string{"queue put 404", "queue create 201", "queue put 201"}},
 		{"receive", func() error {
-			messages, err := queues.Receive(ctx, queue, 1, time.Minute)
+			messages, err := queues.Receive(ctx, name, 1, time.Minute)
 			if err == nil {
 				message = messages[0]
 			}
 			return err
 		}, nil, []string{"queue receive 200"}},
-		{"update", func() (err error) { message, err = queues.Update(ctx, queue, message, time.Minute); return err }, nil, []string{"queue update 204"}},
-		{"delete", func() error { return queues.Delete(ctx, queue, message) }, nil, []string{"queue delete 204"}},
+		{"count", func() error { _, err := queues.Count(ctx, name); return err }, nil, []string{"queue head 200"}},
+		{"update", func() (err error) { message, err = queues.Update(ctx, name, message, time.Minute); return err }, nil, []string{"queue update 204"}},
+		{"delete", func() error { return queues.Delete(ctx, name, message) }, nil, []string{"queue delete 204"}},
 		{"put into an outbox", post, nil, []string{"queue put 404", "queue create 201", "queue put 201"}},
 		{"take back", func() error { return outbox.Delete(ctx, receipt) }, nil, []string{"queue delete 204"}},
 	} {
@@ -113,7 +115,7 @@ func TestRequests(t *testing.T) {
 	for label, count := range counter.All() {
 		jobs[label.Service+" "+label.Job] += count
 	}
-	if want := map[string]int64{"blob numbers": 8, "blob gates": 4, "table channels": 10, "queue channels": 10}; !maps.Equal(jobs, want) {
+	if want := map[string]int64{"blob numbers": 8, "blob gates": 4, "table channels": 10, "queue channels": 11}; !maps.Equal(jobs, want) {
 		t.Errorf("counted by service and job: %v, want %v", jobs, want)
 	}
 }

@@ -10,13 +10,12 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
-	"sync"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
-	"kennel/channels"
 	"kennel/internal/azure/requests"
+	"kennel/table"
 )
 
 // Tables is a client for the account's tables. It is safe for concurrent use.
@@ -64,43 +63,54 @@ func signedTableAddress(connection string) string {
 	return strings.TrimRight(endpoint, "/") + "/?" + strings.TrimPrefix(signature, "?")
 }
 
-// Table is a [channels.Table] in Azure. It is created with its first row, and
+// Table is a [table.Store] in Azure. It is created with its first row, and
 // is empty until then.
 type Table struct {
 	client *aztables.Client
 	once   once
 }
 
-// NewTable makes no request.
-func NewTable(tables *Tables, name string) *Table {
-	return &Table{tables.client.NewClient(name), tables.once}
+// NewTable checks the table's name and makes no request.
+func NewTable(tables *Tables, name string) (*Table, error) {
+	if !tableName.MatchString(name) {
+		return nil, fmt.Errorf("new table: the name %.80q is not a letter followed by 2 to 62 letters and digits", name)
+	}
+	return &Table{tables.client.NewClient(name), tables.once}, nil
 }
 
-// Get implements [channels.Table] with one request.
-func (t *Table) Get(ctx context.Context, partition, key string) (channels.Row, error) {
+var (
+	tableName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]{2,62}$`)
+
+	// version matches what the service writes:
+	// W/"datetime'2026-01-02T03%3A04%3A05.678Z'".
+	version = regexp.MustCompile(`^W/"datetime'[^'"\x00-\x20\x7f]+'"$`)
+)
+
+// Get implements [table.Store] with one request.
+func (t *Table) Get(ctx context.Context, partition, key string) (table.Row, error) {
 	answer, err := t.client.GetEntity(t.once.context(ctx), partition, key, nil)
-	var row channels.Row
+	var row table.Row
 	if err = refused(answered(ctx, err)); err == nil {
 		row, err = parseEntity(answer.Value)
 	}
 	if err != nil {
-		return channels.Row{}, fmt.Errorf("get row %.80q of %.80q: %w", key, partition, err)
+		return table.Row{}, fmt.Errorf("get row %.80q of %.80q: %w", key, partition, err)
 	}
 	return row, nil
 }
 
-// Query implements [channels.Table] with one request.
-func (t *Table) Query(ctx context.Context, q channels.Query) (channels.Page, error) {
+// Query implements [table.Store] with one request.
+func (t *Table) Query(ctx context.Context, q table.Query) (table.Page, error) {
 	page, err := t.query(ctx, q)
 	if err != nil {
-		return channels.Page{}, fmt.Errorf("query rows of %.80q: %w", q.Partition, err)
+		return table.Page{}, fmt.Errorf("query rows of %.80q: %w", q.Partition, err)
 	}
 	return page, nil
 }
 
-func (t *Table) query(ctx context.Context, q channels.Query) (channels.Page, error) {
-	if err := channels.CheckQuery(q); err != nil {
-		return channels.Page{}, err
+func (t *Table) query(ctx context.Context, q table.Query) (table.Page, error) {
+	if err := table.CheckQuery(q); err != nil {
+		return table.Page{}, err
 	}
 	top := int32(q.Top)
 	options := &aztables.ListEntitiesOptions{Top: &top}
@@ -118,7 +128,7 @@ func (t *Table) query(ctx context.Context, q channels.Query) (channels.Page, err
 		values, err := url.ParseQuery(q.After)
 		partition, row := values.Get("p"), values.Get("r")
 		if err != nil || partition == "" {
-			return channels.Page{}, channels.ErrToken
+			return table.Page{}, table.ErrToken
 		}
 		options.NextPartitionKey, options.NextRowKey = &partition, &row
 	}
@@ -126,20 +136,20 @@ func (t *Table) query(ctx context.Context, q channels.Query) (channels.Page, err
 	err = answered(ctx, err)
 	switch {
 	case hasCode(err, aztables.TableNotFound):
-		return channels.Page{}, nil
+		return table.Page{}, nil
 	case q.After != "" && hasStatus(err, http.StatusBadRequest):
-		return channels.Page{}, fmt.Errorf("%w: %w", channels.ErrToken, err)
+		return table.Page{}, fmt.Errorf("%w: %w", table.ErrToken, err)
 	case err != nil:
-		return channels.Page{}, declined(err)
+		return table.Page{}, declined(err, table.ErrRefused)
 	}
-	page := channels.Page{Rows: make([]channels.Row, len(answer.Entities))}
+	page := table.Page{Rows: make([]table.Row, len(answer.Entities))}
 	parse := parseEntity
 	if q.KeysOnly {
-		parse = func(data []byte) (channels.Row, error) { return parseKeys(data, q.Partition) }
+		parse = func(data []byte) (table.Row, error) { return parseKeys(data, q.Partition) }
 	}
 	for i, entity := range answer.Entities {
 		if page.Rows[i], err = parse(entity); err != nil {
-			return channels.Page{}, err
+			return table.Page{}, err
 		}
 	}
 	if answer.NextPartitionKey != nil {
@@ -149,7 +159,7 @@ func (t *Table) query(ctx context.Context, q channels.Query) (channels.Page, err
 	return page, nil
 }
 
-func filter(q channels.Query) string {
+func filter(q table.Query) string {
 	var terms []string
 	add := func(column, operator, value string) {
 		if value != "" {
@@ -165,16 +175,16 @@ func filter(q channels.Query) string {
 	return strings.Join(terms, " and ")
 }
 
-// Submit implements [channels.Table] with one request, or with three if the
+// Submit implements [table.Store] with one request, or with three if the
 // table has to be created first.
-func (t *Table) Submit(ctx context.Context, writes []channels.Write) ([]string, error) {
-	err := channels.CheckWrites(writes)
+func (t *Table) Submit(ctx context.Context, writes []table.Write) ([]string, error) {
+	err := table.CheckWrites(writes)
 	if err != nil {
 		return nil, fmt.Errorf("submit: %w", err)
 	}
 	versions, err := t.send(ctx, writes)
 	if hasCode(err, aztables.TableNotFound) {
-		// The refusal is certain, so that sending again is no second try.
+		// This answer is certain, so sending again is not a second try.
 		if err = t.create(ctx); err == nil {
 			versions, err = t.send(ctx, writes)
 		}
@@ -185,10 +195,10 @@ func (t *Table) Submit(ctx context.Context, writes []channels.Write) ([]string, 
 	return versions, nil
 }
 
-func (t *Table) send(ctx context.Context, writes []channels.Write) ([]string, error) {
+func (t *Table) send(ctx context.Context, writes []table.Write) ([]string, error) {
 	for _, w := range writes {
-		if w.Verb != channels.Insert && w.If != channels.AnyVersion && !version().MatchString(w.If) {
-			return nil, channels.ErrChanged // no row ever had such a version, and the service calls it malformed
+		if w.Verb != table.Insert && w.If != table.AnyVersion && !version.MatchString(w.If) {
+			return nil, table.ErrChanged // no row ever had such a version, and the service calls it malformed
 		}
 	}
 	if len(writes) == 1 {
@@ -198,12 +208,7 @@ func (t *Table) send(ctx context.Context, writes []channels.Write) ([]string, er
 	return t.sendAll(ctx, writes)
 }
 
-// version matches what the service writes: W/"datetime'2026-01-02T03%3A04%3A05.678Z'".
-var version = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^W/"datetime'[^'"\x00-\x20\x7f]+'"$`)
-})
-
-func (t *Table) sendOne(ctx context.Context, w channels.Write) (version string, err error) {
+func (t *Table) sendOne(ctx context.Context, w table.Write) (version string, err error) {
 	entity, err := json.Marshal(entity(w))
 	if err != nil {
 		return "", err
@@ -211,16 +216,16 @@ func (t *Table) sendOne(ctx context.Context, w channels.Write) (version string, 
 	condition := azcore.ETag(w.If)
 	var etag azcore.ETag
 	switch w.Verb {
-	case channels.Insert:
+	case table.Insert:
 		var answer aztables.AddEntityResponse
 		answer, err = t.client.AddEntity(t.once.context(ctx), entity, nil)
 		etag = answer.ETag
-	case channels.Delete:
+	case table.Delete:
 		_, err = t.client.DeleteEntity(t.once.context(ctx), w.Row.Partition, w.Row.Key, &aztables.DeleteEntityOptions{IfMatch: &condition})
 		return "", answered(ctx, err)
 	default:
 		mode := aztables.UpdateModeReplace
-		if w.Verb == channels.Merge {
+		if w.Verb == table.Merge {
 			mode = aztables.UpdateModeMerge
 		}
 		var answer aztables.UpdateEntityResponse
@@ -242,36 +247,35 @@ func (t *Table) create(ctx context.Context) error {
 	return nil
 }
 
-// refused gives the refusals that the contract names their names.
+// refused maps error codes of the service to the errors of [table.Store].
 func refused(err error) error {
 	name := error(nil)
 	switch {
 	case hasCode(err, aztables.EntityAlreadyExists):
-		name = channels.ErrExists
+		name = table.ErrExists
 	case hasCode(err, aztables.ResourceNotFound, aztables.EntityNotFound, aztables.TableNotFound):
-		name = channels.ErrNotFound
+		name = table.ErrNotFound
 	case hasStatus(err, http.StatusPreconditionFailed):
-		name = channels.ErrChanged
+		name = table.ErrChanged
 	default:
-		return declined(err)
+		return declined(err, table.ErrRefused)
 	}
 	return fmt.Errorf("%w: %w", name, err)
 }
 
-// declined names the refusals that the contracts of tables and outboxes do not
-// tell apart.
-func declined(err error) error {
+// declined wraps in sentinel an error that a retry does not change.
+func declined(err, sentinel error) error {
 	if refusal, ok := errors.AsType[*Error](err); ok && refusal.Refused() {
-		return fmt.Errorf("%w: %w", channels.ErrRefused, err)
+		return fmt.Errorf("%w: %w", sentinel, err)
 	}
 	return err
 }
 
 // entity is a row as the service takes it. Values that are texts need no word
 // about their type.
-func entity(w channels.Write) map[string]string {
+func entity(w table.Write) map[string]string {
 	e := map[string]string{"PartitionKey": w.Row.Partition, "RowKey": w.Row.Key}
-	if w.Verb != channels.Delete {
+	if w.Verb != table.Delete {
 		for column, value := range w.Row.Values {
 			e[column] = value
 		}
@@ -281,24 +285,24 @@ func entity(w channels.Write) map[string]string {
 
 // parseKeys reads a row of which only the keys were asked for, or the one key
 // that the query leaves open.
-func parseKeys(data []byte, partition string) (channels.Row, error) {
+func parseKeys(data []byte, partition string) (table.Row, error) {
 	keys := struct{ PartitionKey, RowKey string }{PartitionKey: partition}
 	if err := json.Unmarshal(data, &keys); err != nil || keys.PartitionKey == "" || keys.RowKey == "" {
-		return channels.Row{}, errors.New("the answer is not a row's keys")
+		return table.Row{}, errors.New("the answer is not a row's keys")
 	}
-	return channels.Row{Partition: keys.PartitionKey, Key: keys.RowKey}, nil
+	return table.Row{Partition: keys.PartitionKey, Key: keys.RowKey}, nil
 }
 
 // parseEntity is the other way round. Values that somebody else has stored as
 // numbers or truth values are read as their texts.
-func parseEntity(data []byte) (channels.Row, error) {
+func parseEntity(data []byte) (table.Row, error) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()
 	var fields map[string]any
 	if err := decoder.Decode(&fields); err != nil {
-		return channels.Row{}, errors.New("the answer is not a row")
+		return table.Row{}, errors.New("the answer is not a row")
 	}
-	row := channels.Row{Values: make(map[string]string)}
+	row := table.Row{Values: make(map[string]string)}
 	for name, field := range fields {
 		text := fmt.Sprint(field)
 		switch {
@@ -314,7 +318,7 @@ func parseEntity(data []byte) (channels.Row, error) {
 		}
 	}
 	if row.Partition == "" || row.Key == "" || row.Version == "" {
-		return channels.Row{}, errors.New("the answer is not a row with keys and version")
+		return table.Row{}, errors.New("the answer is not a row with keys and version")
 	}
 	return row, nil
 }

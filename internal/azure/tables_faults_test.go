@@ -7,21 +7,21 @@ import (
 	"slices"
 	"testing"
 
-	"kennel/channels"
+	"kennel/table"
 )
 
 func TestTableRequests(t *testing.T) {
 	w := &wire{}
-	table := NewTable(openTables(t, &Options{HTTP: w.client()}), tableName())
+	store := openTable(t, openTables(t, &Options{HTTP: w.client()}), uniqueTable())
 	ctx := t.Context()
-	insert := func(key string) channels.Write {
-		return channels.Write{Verb: channels.Insert, Row: channels.Row{Partition: "p", Key: key}}
+	insert := func(key string) table.Write {
+		return table.Write{Verb: table.Insert, Row: table.Row{Partition: "p", Key: key}}
 	}
-	remove := func(key string) channels.Write {
-		return channels.Write{Verb: channels.Delete, Row: channels.Row{Partition: "p", Key: key}, If: channels.AnyVersion}
+	remove := func(key string) table.Write {
+		return table.Write{Verb: table.Delete, Row: table.Row{Partition: "p", Key: key}, If: table.AnyVersion}
 	}
-	submit := func(writes ...channels.Write) func() error {
-		return func() error { _, err := table.Submit(ctx, writes); return err }
+	submit := func(writes ...table.Write) func() error {
+		return func() error { _, err := store.Submit(ctx, writes); return err }
 	}
 	for _, step := range []struct {
 		name string
@@ -29,17 +29,17 @@ func TestTableRequests(t *testing.T) {
 		err  error
 		want []string
 	}{
-		{"get without table", func() error { _, err := table.Get(ctx, "p", "a"); return err }, channels.ErrNotFound, []string{"GET 404"}},
-		{"query without table", func() error { _, err := table.Query(ctx, channels.Query{Top: 1}); return err }, nil, []string{"GET 404"}},
+		{"get without table", func() error { _, err := store.Get(ctx, "p", "a"); return err }, table.ErrNotFound, []string{"GET 404"}},
+		{"query without table", func() error { _, err := store.Query(ctx, table.Query{Top: 1}); return err }, nil, []string{"GET 404"}},
 		{"insert with table", submit(insert("a")), nil, []string{"POST 404", "POST 201", "POST 201"}},
 		{"insert", submit(insert("b")), nil, []string{"POST 201"}},
-		{"insert again", submit(insert("b")), channels.ErrExists, []string{"POST 409"}},
-		{"get", func() error { _, err := table.Get(ctx, "p", "a"); return err }, nil, []string{"GET 200"}},
-		{"query", func() error { _, err := table.Query(ctx, channels.Query{Top: 1}); return err }, nil, []string{"GET 200"}},
+		{"insert again", submit(insert("b")), table.ErrExists, []string{"POST 409"}},
+		{"get", func() error { _, err := store.Get(ctx, "p", "a"); return err }, nil, []string{"GET 200"}},
+		{"query", func() error { _, err := store.Query(ctx, table.Query{Top: 1}); return err }, nil, []string{"GET 200"}},
 		{"transaction", submit(insert("c"), remove("a")), nil, []string{"POST 202"}},
-		{"transaction that fails", submit(insert("d"), remove("a")), channels.ErrNotFound, []string{"POST 202"}},
+		{"transaction that fails", submit(insert("d"), remove("a")), table.ErrNotFound, []string{"POST 202"}},
 		{"delete", submit(remove("c")), nil, []string{"DELETE 204"}},
-		{"beyond the limits", submit(insert("e/f")), channels.ErrLimit, nil},
+		{"beyond the limits", submit(insert("e/f")), table.ErrLimit, nil},
 	} {
 		if err := step.do(); !errors.Is(err, step.err) {
 			t.Errorf("%s: %v, want %v", step.name, err, step.err)
@@ -53,29 +53,29 @@ func TestTableRequests(t *testing.T) {
 // Each kind of write, once refused and once done but reported as failed: its
 // caller hears the same, and nobody but the caller tries again.
 func TestTableWritesThatFail(t *testing.T) {
-	row := func(key string) channels.Row { return channels.Row{Partition: "p", Key: key} }
+	row := func(key string) table.Row { return table.Row{Partition: "p", Key: key} }
 	for _, write := range []struct {
 		name   string
-		writes []channels.Write
+		writes []table.Write
 		left   int // rows if it is done; two are there before
 	}{
-		{"insert", []channels.Write{{Verb: channels.Insert, Row: row("c")}}, 3},
-		{"delete", []channels.Write{{Verb: channels.Delete, Row: row("a"), If: channels.AnyVersion}}, 1},
-		{"transaction of inserts", []channels.Write{{Verb: channels.Insert, Row: row("c")}, {Verb: channels.Insert, Row: row("d")}}, 4},
-		{"transaction of deletes", []channels.Write{{Verb: channels.Delete, Row: row("a"), If: channels.AnyVersion}, {Verb: channels.Delete, Row: row("b"), If: channels.AnyVersion}}, 0},
+		{"insert", []table.Write{{Verb: table.Insert, Row: row("c")}}, 3},
+		{"delete", []table.Write{{Verb: table.Delete, Row: row("a"), If: table.AnyVersion}}, 1},
+		{"transaction of inserts", []table.Write{{Verb: table.Insert, Row: row("c")}, {Verb: table.Insert, Row: row("d")}}, 4},
+		{"transaction of deletes", []table.Write{{Verb: table.Delete, Row: row("a"), If: table.AnyVersion}, {Verb: table.Delete, Row: row("b"), If: table.AnyVersion}}, 0},
 	} {
 		for _, done := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s done=%v", write.name, done), func(t *testing.T) {
 				w := &wire{}
-				table := NewTable(openTables(t, &Options{HTTP: w.client()}), tableName())
+				store := openTable(t, openTables(t, &Options{HTTP: w.client()}), uniqueTable())
 				for _, key := range []string{"a", "b"} {
-					if _, err := table.Submit(t.Context(), []channels.Write{{Verb: channels.Insert, Row: row(key)}}); err != nil {
+					if _, err := store.Submit(t.Context(), []table.Write{{Verb: table.Insert, Row: row(key)}}); err != nil {
 						t.Fatal(err)
 					}
 				}
 				w.passed()
 				w.lose = func(*http.Request) (request, answer bool) { return !done, done }
-				_, err := table.Submit(t.Context(), write.writes)
+				_, err := store.Submit(t.Context(), write.writes)
 				if !errors.Is(err, errWire) {
 					t.Errorf("submit: %v, want %v", err, errWire)
 				}
@@ -88,7 +88,7 @@ func TestTableWritesThatFail(t *testing.T) {
 				if done {
 					want = write.left
 				}
-				page, err := table.Query(t.Context(), channels.Query{Top: 1000})
+				page, err := store.Query(t.Context(), table.Query{Top: 1000})
 				if err != nil || len(page.Rows) != want {
 					t.Errorf("%d rows, %v, want %d", len(page.Rows), err, want)
 				}
@@ -99,7 +99,7 @@ func TestTableWritesThatFail(t *testing.T) {
 
 func TestOpenTables(t *testing.T) {
 	const key = ";AccountKey=c2VjcmV0a2V5"
-	for _, test := range []struct {
+	for _, tt := range []struct {
 		name    string
 		account Account
 		good    bool
@@ -116,9 +116,9 @@ func TestOpenTables(t *testing.T) {
 		{"not https", Account{TableURL: "http://t.example/"}, false},
 		{"address with a signature", Account{TableURL: "https://t.example/?sig=s3cr3tsignature"}, false},
 	} {
-		_, err := test.account.OpenTables(nil)
-		if leakless(t, err); (err == nil) != test.good {
-			t.Errorf("%s: %v", test.name, err)
+		_, err := tt.account.OpenTables(nil)
+		if leakless(t, err); (err == nil) != tt.good {
+			t.Errorf("%s: %v", tt.name, err)
 		}
 	}
 }

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"kennel/channels"
 	"kennel/internal/storetest"
+	"kennel/table"
 )
 
 func openTables(t testing.TB, o *Options) *Tables {
@@ -17,19 +17,21 @@ func openTables(t testing.TB, o *Options) *Tables {
 	return tables
 }
 
-// tableName is as unique as storetest.Name, without the hyphen that tables
+// uniqueTable is a name like storetest.Name's, without the hyphen that tables
 // cannot have.
-func tableName() string { return strings.ReplaceAll(storetest.Name(), "-", "") }
+func uniqueTable() string { return strings.ReplaceAll(storetest.Name(), "-", "") }
+
+func openTable(t testing.TB, tables *Tables, name string) *Table {
+	t.Helper()
+	table, err := NewTable(tables, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
 
 func TestTables(t *testing.T) {
 	tables := openTables(t, nil)
-	newTable := func(t *testing.T) channels.Table { return NewTable(tables, tableName()) }
+	newTable := func(t *testing.T) table.Store { return openTable(t, tables, uniqueTable()) }
 	storetest.TestTables(t, newTable)
-	storetest.TestTableLimits(t, newTable)
-}
-
-func TestOutbox(t *testing.T) {
-	queues := openQueues(t, nil)
-	storetest.TestOutbox(t, storetest.Queues{QueueStore: conformant{queues}, LeaseLost: ErrLeaseLost},
-		func(queue string) channels.Outbox { return NewOutbox(queues, queue) })
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
-	"kennel/channels"
+	"kennel/table"
 )
 
 // sendAll submits a transaction and reads the answer itself. The service
@@ -26,7 +26,7 @@ import (
 // aztables 1.4 returns a 202 without a reason then; for a body that ends too
 // early it reports success, and one without a line end makes it panic. It also
 // drops the new versions.
-func (t *Table) sendAll(ctx context.Context, writes []channels.Write) ([]string, error) {
+func (t *Table) sendAll(ctx context.Context, writes []table.Write) ([]string, error) {
 	actions := make([]aztables.TransactionAction, len(writes))
 	for i, w := range writes {
 		data, err := json.Marshal(entity(w))
@@ -34,7 +34,7 @@ func (t *Table) sendAll(ctx context.Context, writes []channels.Write) ([]string,
 			return nil, err
 		}
 		actions[i] = aztables.TransactionAction{ActionType: verbs[w.Verb], Entity: data}
-		if w.Verb != channels.Insert {
+		if w.Verb != table.Insert {
 			condition := azcore.ETag(w.If)
 			actions[i].IfMatch = &condition
 		}
@@ -53,7 +53,7 @@ func (t *Table) sendAll(ctx context.Context, writes []channels.Write) ([]string,
 	}
 	versions, err := readAnswers(answer.Header.Get("Content-Type"), body, len(writes))
 	for i, version := range versions {
-		if version == "" && writes[i].Verb != channels.Delete {
+		if version == "" && writes[i].Verb != table.Delete {
 			return nil, fmt.Errorf("the answer about row %d has no ETag", i)
 		}
 	}
@@ -63,11 +63,11 @@ func (t *Table) sendAll(ctx context.Context, writes []channels.Write) ([]string,
 	return versions, err
 }
 
-var verbs = map[channels.Verb]aztables.TransactionType{
-	channels.Insert:  aztables.TransactionTypeAdd,
-	channels.Merge:   aztables.TransactionTypeUpdateMerge,
-	channels.Replace: aztables.TransactionTypeUpdateReplace,
-	channels.Delete:  aztables.TransactionTypeDelete,
+var verbs = map[table.Verb]aztables.TransactionType{
+	table.Insert:  aztables.TransactionTypeAdd,
+	table.Merge:   aztables.TransactionTypeUpdateMerge,
+	table.Replace: aztables.TransactionTypeUpdateReplace,
+	table.Delete:  aztables.TransactionTypeDelete,
 }
 
 // submit survives what aztables makes of answers that it cannot read.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"kennel/channels"
+	"kennel/table"
 )
 
 // openScripted returns a table of a server that answers all the same.
@@ -21,7 +21,7 @@ func openScripted(t *testing.T, handler http.HandlerFunc) *Table {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return NewTable(tables, "blogs")
+	return openTable(t, tables, "blogs")
 }
 
 // crlf writes a multipart body as it is on the wire.
@@ -45,26 +45,26 @@ func changeset(parts ...string) string {
 		strings.Join(parts, "") + crlf("--changesetresponse_c--", "--batchresponse_b--")
 }
 
-var twoRows = []channels.Write{
-	{Verb: channels.Merge, Row: channels.Row{Partition: "p", Key: "!fence"}, If: channels.AnyVersion},
-	{Verb: channels.Insert, Row: channels.Row{Partition: "p", Key: "a"}},
+var twoRows = []table.Write{
+	{Verb: table.Merge, Row: table.Row{Partition: "p", Key: "!fence"}, If: table.AnyVersion},
+	{Verb: table.Insert, Row: table.Row{Partition: "p", Key: "a"}},
 }
 
 func TestTransactionAnswers(t *testing.T) {
 	good := changeset(created(`W/"1"`), created(`W/"2"`))
-	for _, test := range []struct {
+	for _, tt := range []struct {
 		name, contentType, body string
 		want                    error  // of the contract
 		says                    string // what the error says
 	}{
 		{"all is well", multipart202, good, nil, ""},
-		{"row is there", multipart202, changeset(refusedPart("409 Conflict", "EntityAlreadyExists", "1:The specified entity already exists.")), channels.ErrExists, "row 1"},
-		{"row is not there", multipart202, changeset(refusedPart("404 Not Found", "ResourceNotFound", "0:The specified resource does not exist.")), channels.ErrNotFound, "row 0"},
-		{"row has changed", multipart202, changeset(refusedPart("412 Precondition Failed", "UpdateConditionNotSatisfied", "99:…")), channels.ErrChanged, "row 99"},
+		{"row is there", multipart202, changeset(refusedPart("409 Conflict", "EntityAlreadyExists", "1:The specified entity already exists.")), table.ErrExists, "row 1"},
+		{"row is not there", multipart202, changeset(refusedPart("404 Not Found", "ResourceNotFound", "0:The specified resource does not exist.")), table.ErrNotFound, "row 0"},
+		{"row has changed", multipart202, changeset(refusedPart("412 Precondition Failed", "UpdateConditionNotSatisfied", "99:…")), table.ErrChanged, "row 99"},
 		{"refused without its set", multipart202, "--batchresponse_b\r\nContent-Type: application/http\r\n\r\nHTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\n\r\n" +
-			`{"odata.error":{"code":"ResourceNotFound","message":{"value":"0:no"}}}` + "\r\n--batchresponse_b--\r\n", channels.ErrNotFound, "row 0"},
-		{"table is going", multipart202, changeset(refusedPart("409 Conflict", "TableBeingDeleted", "0:…")), errOther, "TableBeingDeleted"},
-		{"input is wrong", multipart202, changeset(refusedPart("400 Bad Request", "InvalidInput", "0:…")), errOther, "400"},
+			`{"odata.error":{"code":"ResourceNotFound","message":{"value":"0:no"}}}` + "\r\n--batchresponse_b--\r\n", table.ErrNotFound, "row 0"},
+		{"table is going", multipart202, changeset(refusedPart("409 Conflict", "TableBeingDeleted", "0:…")), table.ErrRefused, "TableBeingDeleted"},
+		{"input is wrong", multipart202, changeset(refusedPart("400 Bad Request", "InvalidInput", "0:…")), table.ErrRefused, "400"},
 		{"server is busy", multipart202, changeset(refusedPart("503 Service Unavailable", "ServerBusy", "…")), errOther, "ServerBusy"},
 		{"refusal is no JSON", multipart202, changeset(strings.Replace(refusedPart("500 Internal Server Error", "x", "y"), "{", "<", 1)), errOther, "500"},
 		{"one answer for two", multipart202, changeset(created(`W/"1"`)), errOther, "2 rows"},
@@ -81,20 +81,20 @@ func TestTransactionAnswers(t *testing.T) {
 		{"an error as a whole", "application/json", `{"odata.error":{"code":"InvalidInput"}}`, errOther, "multipart"},
 		{"garbage inside", multipart202, changeset(strings.Replace(created(`W/"1"`), "HTTP/1.1 204", "nonsense", 1), created(`W/"2"`)), errOther, "answer"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			table := openScripted(t, func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Content-Type", test.contentType)
+		t.Run(tt.name, func(t *testing.T) {
+			store := openScripted(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", tt.contentType)
 				w.Header().Set("x-ms-request-id", "4f2a")
 				w.WriteHeader(http.StatusAccepted)
-				fmt.Fprint(w, test.body)
+				fmt.Fprint(w, tt.body)
 			})
-			versions, err := table.Submit(t.Context(), twoRows)
-			checkRefusal(t, err, test.want)
-			if test.want == nil && (len(versions) != 2 || versions[0] != `W/"1"` || versions[1] != `W/"2"`) {
+			versions, err := store.Submit(t.Context(), twoRows)
+			checkRefusal(t, err, tt.want)
+			if tt.want == nil && (len(versions) != 2 || versions[0] != `W/"1"` || versions[1] != `W/"2"`) {
 				t.Errorf("versions %q", versions)
 			}
-			if err != nil && !strings.Contains(err.Error(), test.says) {
-				t.Errorf("error does not say %q: %v", test.says, err)
+			if err != nil && !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("error does not say %q: %v", tt.says, err)
 			}
 		})
 	}
@@ -115,49 +115,66 @@ func checkRefusal(t *testing.T, err, want error) {
 	if err == nil {
 		t.Error("no error")
 	}
-	for _, sentinel := range []error{channels.ErrExists, channels.ErrNotFound, channels.ErrChanged, channels.ErrLimit, channels.ErrToken} {
+	for _, sentinel := range []error{table.ErrExists, table.ErrNotFound, table.ErrChanged, table.ErrLimit, table.ErrToken, table.ErrRefused} {
 		if errors.Is(err, sentinel) {
 			t.Errorf("error %v says more than the service did", err)
 		}
 	}
 }
 
-// TestTableRefusals is about refusals that are answers of their own.
+// TestTableRefusals: an answer that says what was wrong with a row is one error
+// of the contract; any other that a retry does not change is ErrRefused; and all
+// that may be transient, or went wrong within the service, is neither.
 func TestTableRefusals(t *testing.T) {
-	one := twoRows[1:]
-	change := []channels.Write{{Verb: channels.Replace, Row: channels.Row{Partition: "p", Key: "a"}, If: oldETag}}
-	for _, test := range []struct {
-		name, code string
-		status     int
-		writes     []channels.Write
-		want       error
+	row := table.Row{Partition: "p", Key: "a"}
+	insert := []table.Write{{Verb: table.Insert, Row: row}}
+	change := []table.Write{{Verb: table.Replace, Row: row, If: oldETag}}
+	for _, tt := range []struct {
+		status int
+		code   string
+		writes []table.Write
+		want   error
 	}{
-		{"insert existing", "EntityAlreadyExists", 409, one, channels.ErrExists},
-		{"insert while the table goes", "TableBeingDeleted", 409, one, errOther},
-		{"insert forbidden", "AuthorizationPermissionMismatch", 403, one, errOther},
-		{"insert too large", "RequestBodyTooLarge", 413, one, errOther},
-		{"insert busy", "ServerBusy", 503, one, errOther},
-		{"replace missing", "ResourceNotFound", 404, change, channels.ErrNotFound},
-		{"replace missing, as older ones say", "EntityNotFound", 404, change, channels.ErrNotFound},
-		{"replace changed", "UpdateConditionNotSatisfied", 412, change, channels.ErrChanged},
-		{"replace in another account", "AccountNotFound", 404, change, errOther},
-		{"transaction forbidden", "AuthorizationFailure", 403, twoRows, errOther},
-		{"transaction throttled", "", 429, twoRows, errOther},
-		{"transaction too large", "ContentLengthExceeded", 400, twoRows, errOther},
-		{"transaction not accepted", "", 204, twoRows, errOther},
+		{409, "EntityAlreadyExists", insert, table.ErrExists},
+		{404, "ResourceNotFound", change, table.ErrNotFound},
+		{404, "EntityNotFound", change, table.ErrNotFound},
+		{412, "UpdateConditionNotSatisfied", change, table.ErrChanged},
+		{404, "AccountNotFound", change, table.ErrRefused},
+		{400, "InvalidInput", insert, table.ErrRefused},
+		{403, "AuthorizationPermissionMismatch", insert, table.ErrRefused},
+		{403, "AccountIsDisabled", twoRows, table.ErrRefused},
+		{409, "TableBeingDeleted", insert, table.ErrRefused},
+		{413, "RequestBodyTooLarge", twoRows, table.ErrRefused},
+		{408, "RequestTimeout", insert, errOther},
+		{429, "TooManyRequests", twoRows, errOther},
+		{500, "OperationTimedOut", insert, errOther},
+		{503, "ServerBusy", twoRows, errOther},
+		{204, "", twoRows, errOther}, // a transaction is answered by 202
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			table := openScripted(t, func(w http.ResponseWriter, r *http.Request) {
-				w.Header().Set("x-ms-error-code", test.code)
-				w.Header().Set("Content-Type", "application/json")
-				w.WriteHeader(test.status)
-				if test.status != http.StatusNoContent {
-					fmt.Fprintf(w, `{"odata.error":{"code":%q,"message":{"value":"No, %s"}}}`, test.code, r.URL)
-				}
-			})
-			_, err := table.Submit(t.Context(), test.writes)
-			checkRefusal(t, err, test.want)
+		account := scripted(t, refuse(tt.status, tt.code))
+		queues, err := account.OpenQueues(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		store := openScripted(t, refuse(tt.status, tt.code))
+		_, err = store.Submit(t.Context(), tt.writes)
+		checkRefusal(t, err, tt.want)
+		if tt.want != table.ErrRefused && tt.want != errOther || tt.status == 404 || tt.status == 204 {
+			continue
+		}
+		// The same within the answer to a transaction, to reads and to puts.
+		inside := openScripted(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", multipart202)
+			w.WriteHeader(http.StatusAccepted)
+			fmt.Fprint(w, changeset(refusedPart(fmt.Sprint(tt.status, " ", http.StatusText(tt.status)), tt.code, "1:No")))
 		})
+		_, submitted := inside.Submit(t.Context(), twoRows)
+		_, got := store.Get(t.Context(), "p", "a")
+		_, queried := store.Query(t.Context(), table.Query{Top: 1})
+		_, put := openOutbox(t, queues, "cleanup").Put(t.Context(), "x", 0)
+		for _, err := range []error{submitted, got, queried, put} {
+			checkRefusal(t, err, tt.want)
+		}
 	}
 }
 
@@ -166,15 +183,15 @@ const oldETag = `W/"datetime'2020-01-01T00%3A00%3A00.0000000Z'"`
 // TestTableNonsense is about answers to reads that are none.
 func TestTableNonsense(t *testing.T) {
 	for _, body := range []string{"", "{}", "[]", "null", `{"value":[{}]}`, `{"value":[{"PartitionKey":"p"}]}`, `{"value":[1]}`, `{"PartitionKey":"p","RowKey":"a"}`} {
-		table := openScripted(t, func(w http.ResponseWriter, _ *http.Request) {
+		store := openScripted(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			fmt.Fprint(w, body)
 		})
-		if row, err := table.Get(t.Context(), "p", "a"); err == nil {
+		if row, err := store.Get(t.Context(), "p", "a"); err == nil {
 			t.Errorf("got %+v out of %q", row, body)
 		}
 		for _, keysOnly := range []bool{false, true} {
-			page, err := table.Query(t.Context(), channels.Query{Partition: "p", Top: 1, KeysOnly: keysOnly})
+			page, err := store.Query(t.Context(), table.Query{Partition: "p", Top: 1, KeysOnly: keysOnly})
 			if err == nil && len(page.Rows) > 0 {
 				t.Errorf("got %+v out of %q", page, body)
 			}

@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,40 +8,18 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kennel/channels"
 	"kennel/internal/storetest"
+	"kennel/queue"
 )
-
-// conformant gives Queues the types of package storetest.
-type conformant struct{ *Queues }
-
-func (c conformant) Receive(ctx context.Context, queue string, max int, visibility time.Duration) ([]storetest.Message, error) {
-	messages, err := c.Queues.Receive(ctx, queue, max, visibility)
-	var converted []storetest.Message
-	for _, m := range messages {
-		converted = append(converted, storetest.Message(m))
-	}
-	return converted, err
-}
-
-func (c conformant) Update(ctx context.Context, queue string, m storetest.Message, visibility time.Duration) (storetest.Message, error) {
-	next, err := c.Queues.Update(ctx, queue, QueueMessage(m), visibility)
-	return storetest.Message(next), err
-}
-
-func (c conformant) Delete(ctx context.Context, queue string, m storetest.Message) error {
-	return c.Queues.Delete(ctx, queue, QueueMessage(m))
-}
 
 func TestQueues(t *testing.T) {
 	for _, seed := range []uint64{0, 1} {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel()
-			queues := storetest.Queues{
-				QueueStore: conformant{NewQueues(&Options{ShuffleSeed: seed})},
-				LeaseLost:  ErrLeaseLost,
-			}
-			t.Run("Messages", func(t *testing.T) { t.Parallel(); storetest.TestQueues(t, queues) })
-			t.Run("Leases", func(t *testing.T) { t.Parallel(); storetest.TestLeases(t, queues) })
+			queues := NewQueues(&Options{ShuffleSeed: seed})
+			storetest.TestQueues(t, queues)
+			storetest.TestOutbox(t, queues, func(name string) channels.Outbox { return NewOutbox(queues, name) })
 		})
 	}
 }
@@ -51,7 +28,7 @@ func TestQueuesInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := NewQueues(nil)
 		put := func(body string, delay time.Duration) {
-			if err := q.Put(t.Context(), "work", body, delay); err != nil {
+			if _, err := q.Put(t.Context(), "work", body, delay); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -98,7 +75,7 @@ func sinceBubble() time.Duration {
 func TestReceiptAfterLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := NewQueues(nil)
-		if err := q.Put(t.Context(), "work", "a", 0); err != nil {
+		if _, err := q.Put(t.Context(), "work", "a", 0); err != nil {
 			t.Fatal(err)
 		}
 		messages, err := q.Receive(t.Context(), "work", 1, time.Second)
@@ -119,7 +96,7 @@ func TestShuffle(t *testing.T) {
 	order := func(seed uint64) (bodies []string) {
 		q := NewQueues(&Options{ShuffleSeed: seed})
 		for i := range 20 {
-			if err := q.Put(t.Context(), "work", fmt.Sprint(i), 0); err != nil {
+			if _, err := q.Put(t.Context(), "work", fmt.Sprint(i), 0); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -162,10 +139,10 @@ func TestQueueFaults(t *testing.T) {
 					}
 					return Fate{}
 				}})
-				if err := q.Put(t.Context(), "work", "a", 0); err != nil {
+				if _, err := q.Put(t.Context(), "work", "a", 0); err != nil {
 					t.Fatal(err)
 				}
-				var m QueueMessage
+				var m queue.Message
 				if test.op != "Receive" {
 					messages, err := q.Receive(t.Context(), "work", 1, time.Hour)
 					if err != nil {
@@ -177,7 +154,7 @@ func TestQueueFaults(t *testing.T) {
 				var err error
 				switch test.op {
 				case "Put":
-					err = q.Put(t.Context(), "work", "b", 0)
+					_, err = q.Put(t.Context(), "work", "b", 0)
 				case "Receive":
 					_, err = q.Receive(t.Context(), "work", 1, time.Hour)
 				case "Update":

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"kennel/channels"
+	"kennel/table"
 )
 
 // TableOptions are the optional parts of a [Table]; nil and zero mean none.
@@ -24,7 +24,7 @@ type TableOptions struct {
 	Scan func(top int) int
 }
 
-// Table is a [channels.Table] in memory. The police look for requests without
+// Table is a [table.Store] in memory. The police look for requests without
 // a deadline.
 type Table struct {
 	wire
@@ -78,34 +78,34 @@ func (t *Table) Rows(partition string) (n int) {
 	return n
 }
 
-// Get implements [channels.Table].
-func (t *Table) Get(ctx context.Context, partition, key string) (channels.Row, error) {
-	row, err := send(ctx, &t.wire, "Get", partition, func() (channels.Row, error) {
+// Get implements [table.Store].
+func (t *Table) Get(ctx context.Context, partition, key string) (table.Row, error) {
+	row, err := send(ctx, &t.wire, "Get", partition, func() (table.Row, error) {
 		if p := t.partitions[partition]; p != nil {
 			if i, ok := p.find(key); ok {
 				return p.rows[i].row(partition, false), nil
 			}
 		}
-		return channels.Row{}, channels.ErrNotFound
+		return table.Row{}, table.ErrNotFound
 	})
 	if err != nil {
-		return channels.Row{}, fmt.Errorf("get row %.80q of %.80q: %w", key, partition, err)
+		return table.Row{}, fmt.Errorf("get row %.80q of %.80q: %w", key, partition, err)
 	}
 	return row, nil
 }
 
-// Query implements [channels.Table].
-func (t *Table) Query(ctx context.Context, q channels.Query) (channels.Page, error) {
+// Query implements [table.Store].
+func (t *Table) Query(ctx context.Context, q table.Query) (table.Page, error) {
 	from, err := parseToken(q.After)
-	err = cmp.Or(channels.CheckQuery(q), err)
-	var page channels.Page
+	err = cmp.Or(table.CheckQuery(q), err)
+	var page table.Page
 	if err == nil {
-		page, err = send(ctx, &t.wire, "Query", q.Partition, func() (channels.Page, error) {
+		page, err = send(ctx, &t.wire, "Query", q.Partition, func() (table.Page, error) {
 			return t.page(q, from), nil
 		})
 	}
 	if err != nil {
-		return channels.Page{}, fmt.Errorf("query rows of %.80q: %w", q.Partition, err)
+		return table.Page{}, fmt.Errorf("query rows of %.80q: %w", q.Partition, err)
 	}
 	return page, nil
 }
@@ -113,12 +113,12 @@ func (t *Table) Query(ctx context.Context, q channels.Query) (channels.Page, err
 // position is the last row that a page looked at.
 type position struct{ partition, key string }
 
-func (t *Table) page(q channels.Query, from position) channels.Page {
+func (t *Table) page(q table.Query, from position) table.Page {
 	left := -1
 	if t.scan != nil {
 		left = t.scan(q.Top)
 	}
-	var page channels.Page
+	var page table.Page
 	names := t.names
 	if q.Partition != "" {
 		names = []string{q.Partition}
@@ -156,9 +156,9 @@ func (t *Table) page(q channels.Query, from position) channels.Page {
 	return page
 }
 
-// Submit implements [channels.Table].
-func (t *Table) Submit(ctx context.Context, writes []channels.Write) ([]string, error) {
-	err := channels.CheckWrites(writes)
+// Submit implements [table.Store].
+func (t *Table) Submit(ctx context.Context, writes []table.Write) ([]string, error) {
+	err := table.CheckWrites(writes)
 	if err != nil {
 		return nil, fmt.Errorf("submit: %w", err)
 	}
@@ -171,7 +171,7 @@ func (t *Table) Submit(ctx context.Context, writes []channels.Write) ([]string, 
 }
 
 // apply does all writes or none.
-func (t *Table) apply(name string, writes []channels.Write) ([]string, error) {
+func (t *Table) apply(name string, writes []table.Write) ([]string, error) {
 	p := t.partitions[name]
 	if p == nil {
 		p = &partition{}
@@ -180,12 +180,12 @@ func (t *Table) apply(name string, writes []channels.Write) ([]string, error) {
 		at, ok := p.find(w.Row.Key)
 		var err error
 		switch {
-		case w.Verb == channels.Insert && ok:
-			err = channels.ErrExists
-		case w.Verb != channels.Insert && !ok:
-			err = channels.ErrNotFound
-		case w.Verb != channels.Insert && w.If != channels.AnyVersion && w.If != p.rows[at].version:
-			err = channels.ErrChanged
+		case w.Verb == table.Insert && ok:
+			err = table.ErrExists
+		case w.Verb != table.Insert && !ok:
+			err = table.ErrNotFound
+		case w.Verb != table.Insert && w.If != table.AnyVersion && w.If != p.rows[at].version:
+			err = table.ErrChanged
 		}
 		if err != nil {
 			return nil, fmt.Errorf("row %d, %.80q: %w", i, w.Row.Key, err)
@@ -195,7 +195,7 @@ func (t *Table) apply(name string, writes []channels.Write) ([]string, error) {
 	gone := false
 	for i, w := range writes {
 		at, _ := p.find(w.Row.Key)
-		if w.Verb == channels.Delete {
+		if w.Verb == table.Delete {
 			p.rows[at].version = "" // no row has that: removed below
 			gone = true
 			continue
@@ -204,10 +204,10 @@ func (t *Table) apply(name string, writes []channels.Write) ([]string, error) {
 		versions[i] = fmt.Sprintf(`W/"%d"`, t.last)
 		next := storedRow{w.Row.Key, maps.Clone(w.Row.Values), versions[i]}
 		switch w.Verb {
-		case channels.Insert:
+		case table.Insert:
 			p.rows = slices.Insert(p.rows, at, next)
 			continue
-		case channels.Merge:
+		case table.Merge:
 			next.values = make(map[string]string)
 			maps.Copy(next.values, p.rows[at].values)
 			maps.Copy(next.values, w.Row.Values)
@@ -239,8 +239,8 @@ func (p *partition) find(key string) (int, bool) {
 	return slices.BinarySearchFunc(p.rows, key, func(r storedRow, key string) int { return cmp.Compare(r.key, key) })
 }
 
-func (r storedRow) row(partition string, keysOnly bool) channels.Row {
-	row := channels.Row{Partition: partition, Key: r.key}
+func (r storedRow) row(partition string, keysOnly bool) table.Row {
+	row := table.Row{Partition: partition, Key: r.key}
 	if keysOnly {
 		return row
 	}
@@ -263,7 +263,7 @@ func parseToken(token string) (position, error) {
 	text, err := base64.RawURLEncoding.DecodeString(token)
 	partition, key, ok := strings.Cut(string(text), "\n")
 	if err != nil || !ok {
-		return position{}, errors.Join(channels.ErrToken, err)
+		return position{}, errors.Join(table.ErrToken, err)
 	}
 	return position{partition, key}, nil
 }

@@ -6,13 +6,12 @@ import (
 	"sync"
 	"testing"
 
-	"kennel/channels"
 	"kennel/internal/storetest"
+	"kennel/table"
 )
 
 func TestTables(t *testing.T) {
-	storetest.TestTables(t, func(t *testing.T) channels.Table { return NewTable(nil) })
-	storetest.TestTableLimits(t, func(t *testing.T) channels.Table { return NewTable(nil) })
+	storetest.TestTables(t, func(t *testing.T) table.Store { return NewTable(nil) })
 }
 
 // Short and empty pages are pages as well.
@@ -21,7 +20,7 @@ func TestTablesInShortPages(t *testing.T) {
 	t.Logf("seed %d", seed)
 	var mu sync.Mutex
 	rng := rand.New(rand.NewPCG(seed, 0))
-	storetest.TestTables(t, func(t *testing.T) channels.Table {
+	storetest.TestTables(t, func(t *testing.T) table.Store {
 		return NewTable(&TableOptions{Scan: func(top int) int {
 			mu.Lock()
 			defer mu.Unlock()
@@ -30,31 +29,25 @@ func TestTablesInShortPages(t *testing.T) {
 	})
 }
 
-func TestOutbox(t *testing.T) {
-	queues := NewQueues(nil)
-	storetest.TestOutbox(t, storetest.Queues{QueueStore: conformant{queues}, LeaseLost: ErrLeaseLost},
-		func(queue string) channels.Outbox { return NewOutbox(queues, queue) })
-}
-
 func TestTableClone(t *testing.T) {
-	table := NewTable(nil)
-	write := channels.Write{Verb: channels.Insert, Row: channels.Row{Partition: "p", Key: "a", Values: map[string]string{"x": "1"}}}
-	if _, err := table.Submit(t.Context(), []channels.Write{write}); err != nil {
+	store := NewTable(nil)
+	write := table.Write{Verb: table.Insert, Row: table.Row{Partition: "p", Key: "a", Values: map[string]string{"x": "1"}}}
+	if _, err := store.Submit(t.Context(), []table.Write{write}); err != nil {
 		t.Fatal(err)
 	}
-	clone := table.Clone(nil)
-	write = channels.Write{Verb: channels.Delete, Row: channels.Row{Partition: "p", Key: "a"}, If: channels.AnyVersion}
-	if _, err := clone.Submit(t.Context(), []channels.Write{write}); err != nil {
+	clone := store.Clone(nil)
+	write = table.Write{Verb: table.Delete, Row: table.Row{Partition: "p", Key: "a"}, If: table.AnyVersion}
+	if _, err := clone.Submit(t.Context(), []table.Write{write}); err != nil {
 		t.Fatal(err)
 	}
-	if got, cloned := table.Rows(""), clone.Rows(""); got != 1 || cloned != 0 {
+	if got, cloned := store.Rows(""), clone.Rows(""); got != 1 || cloned != 0 {
 		t.Errorf("%d rows and %d in the clone, want 1 and 0", got, cloned)
 	}
 }
 
 func TestTableFaults(t *testing.T) {
 	errLost := errors.New("connection reset")
-	write := []channels.Write{{Verb: channels.Insert, Row: channels.Row{Partition: "p", Key: "a"}}}
+	write := []table.Write{{Verb: table.Insert, Row: table.Row{Partition: "p", Key: "a"}}}
 	for _, test := range []struct {
 		name string
 		fate func(Call) Fate
@@ -64,11 +57,11 @@ func TestTableFaults(t *testing.T) {
 		{"reply lost", LoseReplyNth(1, errLost), 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			table := NewTable(&TableOptions{Options: Options{Fate: test.fate}})
-			if _, err := table.Submit(t.Context(), write); !errors.Is(err, errLost) {
+			store := NewTable(&TableOptions{Options: Options{Fate: test.fate}})
+			if _, err := store.Submit(t.Context(), write); !errors.Is(err, errLost) {
 				t.Errorf("submit: %v, want %v", err, errLost)
 			}
-			if got := table.Rows("p"); got != test.rows {
+			if got := store.Rows("p"); got != test.rows {
 				t.Errorf("%d rows, want %d", got, test.rows)
 			}
 		})

@@ -6,15 +6,16 @@ import (
 	"time"
 
 	"kennel/channels"
+	"kennel/table"
 )
 
 // FillPartition puts n blogs into a partition of blogs, past the API and fast.
 // It returns their keys.
-func FillPartition(ctx context.Context, blogs channels.Table, partition string, n int) (keys []string, err error) {
+func FillPartition(ctx context.Context, blogs table.Store, partition string, n int) (keys []string, err error) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for len(keys) < n {
-		var writes []channels.Write
-		for ; len(keys) < n && len(writes) < channels.MaxTransaction; at = at.Add(time.Second) {
+		var writes []table.Write
+		for ; len(keys) < n && len(writes) < table.MaxTransaction; at = at.Add(time.Second) {
 			key := at.Format("20060102T150405.000000000Z-00000000")
 			keys = append(keys, key)
 			writes = append(writes, insert(partition, key, values{"v": "1", "title": "t", "text0": "x", "userId": "bob", "operation": "0"}))

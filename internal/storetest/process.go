@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kennel/channels"
+	"kennel/table"
 )
 
 // Process stands for one that can be killed: what it uses is passed through
@@ -68,7 +69,7 @@ func (p *Process) Die() {
 func (p *Process) Dead() bool { return p.dead.Load() }
 
 // Table is a table as the process uses it.
-func (p *Process) Table(table channels.Table) channels.Table { return mortalTable{p, table} }
+func (p *Process) Table(table table.Store) table.Store { return mortalTable{p, table} }
 
 // Outbox is an outbox as the process uses it.
 func (p *Process) Outbox(outbox channels.Outbox) channels.Outbox { return mortalOutbox{p, outbox} }
@@ -107,18 +108,18 @@ func request[T any](p *Process, do func() (T, error)) (T, error) {
 
 type mortalTable struct {
 	p     *Process
-	table channels.Table
+	table table.Store
 }
 
-func (t mortalTable) Get(ctx context.Context, partition, key string) (channels.Row, error) {
-	return request(t.p, func() (channels.Row, error) { return t.table.Get(ctx, partition, key) })
+func (t mortalTable) Get(ctx context.Context, partition, key string) (table.Row, error) {
+	return request(t.p, func() (table.Row, error) { return t.table.Get(ctx, partition, key) })
 }
 
-func (t mortalTable) Query(ctx context.Context, q channels.Query) (channels.Page, error) {
-	return request(t.p, func() (channels.Page, error) { return t.table.Query(ctx, q) })
+func (t mortalTable) Query(ctx context.Context, q table.Query) (table.Page, error) {
+	return request(t.p, func() (table.Page, error) { return t.table.Query(ctx, q) })
 }
 
-func (t mortalTable) Submit(ctx context.Context, writes []channels.Write) ([]string, error) {
+func (t mortalTable) Submit(ctx context.Context, writes []table.Write) ([]string, error) {
 	return request(t.p, func() ([]string, error) { return t.table.Submit(ctx, writes) })
 }
 

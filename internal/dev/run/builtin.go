@@ -8,6 +8,7 @@ import (
 
 	"kennel/internal/azure"
 	"kennel/internal/dev/localhost"
+	"kennel/queue"
 )
 
 // runBuiltin runs the app in the local host of this project until ctx ends. It
@@ -60,15 +61,16 @@ func (q queues) Receive(ctx context.Context, queue string, max int, visibility t
 	return messages, err
 }
 
-func (q queues) Hide(ctx context.Context, queue string, m localhost.QueueMessage, visibility time.Duration) (localhost.QueueMessage, error) {
-	hidden, err := q.Queues.Update(ctx, queue, azure.QueueMessage(m), visibility)
+func (q queues) Hide(ctx context.Context, name string, m localhost.QueueMessage, visibility time.Duration) (localhost.QueueMessage, error) {
+	hidden, err := q.Queues.Update(ctx, name, queue.Message(m), visibility)
 	return localhost.QueueMessage(hidden), err
 }
 
-func (q queues) Delete(ctx context.Context, queue string, m localhost.QueueMessage) error {
-	return q.Queues.Delete(ctx, queue, azure.QueueMessage(m))
+func (q queues) Delete(ctx context.Context, name string, m localhost.QueueMessage) error {
+	return q.Queues.Delete(ctx, name, queue.Message(m))
 }
 
 func (q queues) Put(ctx context.Context, queue, body string) error {
-	return q.Queues.Put(ctx, queue, body, 0)
+	_, err := q.Queues.Put(ctx, queue, body, 0)
+	return err
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"kennel/table"
 )
 
 // Deletion is the record of a channel's deletion.
@@ -13,12 +15,12 @@ type Deletion struct {
 	Channel     string    `json:"channel"`
 	Incarnation string    `json:"incarnation"`
 	State       string    `json:"state"`   // Running or Done
-	Deleted     int64     `json:"deleted"` // blogs found so far, the last of which may still be on their way out
+	Deleted     int64     `json:"deleted"` // blogs counted so far; the last of them may not be deleted yet
 	StartedAt   time.Time `json:"startedAt"`
 	FinishedAt  time.Time `json:"finishedAt,omitzero"`
 }
 
-// What [Deletion.State] says.
+// The values of [Deletion.State].
 const (
 	Running = "running"
 	Done    = "done"
@@ -38,15 +40,16 @@ func (r record) deletion() Deletion {
 	return d
 }
 
-// Delete accepts the deletion of a channel and begins with it. When it returns
-// without an error, the name is free, no blog can be added any more and all
-// that are left will go, whoever dies; a small channel is gone by then.
+// Delete accepts the deletion of a channel and begins it. When it returns
+// without an error, the name is free, no blog can be added any more and the
+// remaining ones will be deleted, whichever process dies; a small channel is
+// deleted by then.
 //
-// After an error the deletion may come all the same. Calling again is right in
-// any case: what is being deleted, or was, answers with its record.
+// After ErrUnclear the deletion may happen all the same. Calling again is safe
+// in any case: a deletion that is running or done answers with its record.
 //
 // The incarnation, if not "", keeps a caller from deleting a channel that it
-// has not seen: ErrChanged says that the name stands for another one.
+// has not seen: ErrChanged reports that another one has the name.
 func (c *Channels) Delete(ctx context.Context, name, incarnation string) (Deletion, error) {
 	ch, err := c.find(ctx, name)
 	switch {
@@ -65,53 +68,45 @@ func (c *Channels) Delete(ctx context.Context, name, incarnation string) (Deleti
 }
 
 // accept takes the steps after which nothing can stop the deletion, and then
-// as many more as there is time for. Their order is what makes it safe: first
-// the message, so that somebody is in charge whoever dies; then the name, so
-// that nobody finds the channel any more; then the fence, so that blogs can
-// only become fewer; only then the blogs.
+// as many more as there is time for. Their order makes it safe: first the
+// message, so that Handle does it all if this process dies; then the name, so
+// that no reader finds the channel; then the fence, so that blogs can only
+// become fewer; only then the blogs.
 func (c *Channels) accept(ctx context.Context, name record) (record, error) {
 	receipt, err := c.put(ctx, name, c.opt.MessageDelay)
 	if err != nil {
 		return record{}, err
 	}
-	c.opt.Step(StepMessagePut)
-
-	// From here on no refusal says that nothing will come of it.
+	// From here on the message may delete the channel, whatever fails.
 	rec, err := c.mark(ctx, name)
 	if err != nil || rec.state == done {
-		return rec, unproven(err)
+		return rec, table.Unclear(err)
 	}
+	if err := c.dropFence(ctx, rec); err != nil {
+		return record{}, table.Unclear(err)
+	}
+	// It is accepted. Handle repeats what fails from here on, and reports it.
 	d := &deletion{c: c, rec: rec}
-	if err := d.removeFence(ctx); err != nil {
-		return record{}, unproven(err)
-	}
-
-	// It is accepted. What fails from here on is repeated by Handle, which
-	// will also say what is wrong.
-	if c.opt.AcceptFor > 0 && d.begin(ctx) && c.takeBack(ctx, receipt) == nil {
-		c.opt.Step(StepMessageGone)
+	if c.opt.AcceptFor > 0 && d.begin(ctx) {
+		c.takeBack(ctx, receipt)
 	}
 	return d.rec, nil
 }
 
-// begin deletes what there is time for, and says whether that was all. It does
-// not begin a round that time would cut: half of that would have to be done
-// again.
+// begin deletes what there is time for, and reports whether that was all. It
+// does not begin a round that time would cut: half of that would have to be
+// done again.
 func (d *deletion) begin(ctx context.Context) bool {
 	until := time.Now().Add(d.c.opt.AcceptFor)
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	for n := 0; ; n++ {
-		begun, limit := time.Now(), acceptPortion(n)
-		found, err := d.round(ctx, limit)
-		if err == nil && found == last {
-			found, err = d.round(ctx, portion)
-		}
-		if err != nil || found == finished {
+	for {
+		begun := time.Now()
+		found, err := d.round(ctx)
+		switch {
+		case err != nil || found == finished:
 			return err == nil
-		}
-		each := time.Since(begun) / time.Duration(limit)
-		if time.Until(until) < each*time.Duration(acceptPortion(n+1)) {
+		case found == more && time.Until(until) < time.Since(begun):
 			return false
 		}
 	}
@@ -119,40 +114,35 @@ func (d *deletion) begin(ctx context.Context) bool {
 
 // mark frees the name and marks its incarnation for deletion, in one
 // transaction. The name's version guards both: only one such transaction can
-// succeed, and none once the name stands for something else.
+// succeed, and none once another incarnation has the name.
 func (c *Channels) mark(ctx context.Context, name record) (record, error) {
 	now := time.Now().UTC()
 	next := name
 	next.state, next.startedAt, next.touchedAt = deleting, now, now
 	versions, err := c.channels.Submit(ctx,
-		Write{Verb: Delete, Row: name.nameRow(), If: name.version},
-		Write{Verb: Replace, Row: next.row(), If: AnyVersion})
+		table.Write{Verb: table.Delete, Row: name.nameRow(), If: name.version},
+		table.Write{Verb: table.Replace, Row: next.row(), If: table.AnyVersion})
 	if err == nil {
 		next.version = versions[1]
-		c.opt.Step(StepMarked)
 		return next, nil
 	}
-	if errors.Is(err, ErrRefused) {
-		return record{}, err
-	}
-	stored, found := c.record(ctx, name.channel, name.incarnation)
+	stored, readErr := c.recordAfter(ctx, err, name.channel, name.incarnation)
 	switch {
-	case found != nil:
-		return record{}, unclear(err, found)
+	case readErr != nil:
+		return record{}, readErr
 	case stored.state == live:
 		return record{}, err
 	}
-	return stored, nil // somebody else marked it, or we did and did not hear of it
+	return stored, nil // marked by another process, or by us and the answer got lost
 }
 
-// deleteAgain answers for a name that stands for nothing.
+// deleteAgain answers for a name that no channel has.
 func (c *Channels) deleteAgain(ctx context.Context, name, incarnation string) (Deletion, error) {
 	rec, running, err := c.deleted(ctx, name, incarnation)
 	for _, r := range running {
-		// The first call may have died right before this, and its caller must
-		// not hear of success from this one.
-		d := &deletion{c: c, rec: r}
-		err = cmp.Or(err, unproven(d.removeFence(ctx)))
+		// The first call may have died before this step, and no call may
+		// return success without it.
+		err = cmp.Or(err, table.Unclear(c.dropFence(ctx, r)))
 	}
 	if err != nil {
 		return Deletion{}, fmt.Errorf("delete channel %q: %w", name, err)
@@ -160,7 +150,7 @@ func (c *Channels) deleteAgain(ctx context.Context, name, incarnation string) (D
 	return rec.deletion(), nil
 }
 
-// deleteAnother answers for an incarnation that the name does not stand for.
+// deleteAnother answers for an incarnation that does not have the name.
 func (c *Channels) deleteAnother(ctx context.Context, name, incarnation string) (Deletion, error) {
 	d, err := c.deleteAgain(ctx, name, incarnation)
 	if errors.Is(err, ErrNotFound) {
@@ -170,8 +160,8 @@ func (c *Channels) deleteAnother(ctx context.Context, name, incarnation string) 
 }
 
 // Deletion returns the record of a deletion: of that incarnation or, if that
-// is "", of the latest one under this name. ErrNotFound says that there is
-// none.
+// is "", of the latest one under this name. ErrNotFound reports that none
+// exists.
 func (c *Channels) Deletion(ctx context.Context, name, incarnation string) (Deletion, error) {
 	rec, _, err := c.deleted(ctx, name, incarnation)
 	if err != nil {
@@ -180,8 +170,8 @@ func (c *Channels) Deletion(ctx context.Context, name, incarnation string) (Dele
 	return rec.deletion(), nil
 }
 
-// deleted finds the record behind Deletion, and the deletions that are under
-// way among those it has looked at.
+// deleted finds the record behind Deletion, and those of the records that it
+// read whose deletions are running.
 func (c *Channels) deleted(ctx context.Context, name, incarnation string) (rec record, running []record, err error) {
 	if err := checkName(name); err != nil {
 		return record{}, nil, err
@@ -204,11 +194,11 @@ func (c *Channels) deleted(ctx context.Context, name, incarnation string) (rec r
 	return rec, nil, nil
 }
 
-// latestDeleted finds the deletion that began last, or one that is under way:
-// the clocks of those who begin deletions differ. The newest incarnations come
-// first, give or take what the clocks of their creators do.
+// latestDeleted finds the deletion that began last, or one that is running:
+// the clocks of the processes that begin deletions differ. The newest
+// incarnations come first, as far as the clocks of their creators agree.
 func (c *Channels) latestDeleted(ctx context.Context, name string) (latest record, running []record, err error) {
-	q := Query{Partition: channelPartition(name), Top: 100}
+	q := table.Query{Partition: channelPartition(name), Top: 100}
 	for {
 		page, err := c.channels.Query(ctx, q)
 		if err != nil {

@@ -12,13 +12,13 @@ import (
 // put a message and to answer.
 const stopEarly = 15 * time.Second
 
-// errStays is the reason of a round that went well and changed nothing.
-var errStays = errors.New("what was deleted is still there")
+// errStays is the reason of a round that succeeded and changed nothing.
+var errStays = errors.New("the deleted blogs are still there")
 
 // Handle carries out a message from the [Outbox]: it deletes the channel's
-// blogs until none is left or time is up, and puts another message in that
-// case. The message is to be deleted if the error is nil, and to be delivered
-// again otherwise; but one with ErrMessage belongs into the dead-letter queue.
+// blogs until none is left, or until time is up; then it puts another message.
+// The caller deletes the message if the error is nil, and has it delivered
+// again otherwise; a message with ErrMessage belongs in the dead-letter queue.
 //
 // Handle may be called with the same message any number of times, also at
 // once, and never touches another incarnation than the message names.
@@ -40,34 +40,33 @@ func (c *Channels) work(ctx context.Context, m message) (record, error) {
 	if err != nil || rec.state == done {
 		return rec, err
 	}
-	d := &deletion{c: c, rec: rec}
-	if fresh { // otherwise the first look at the blogs shows whether the fence is still there
-		if err := d.removeFence(ctx); err != nil {
+	if fresh { // otherwise the first read of the blogs shows whether the fence is still there
+		if err := c.dropFence(ctx, rec); err != nil {
 			return record{}, err
 		}
 	}
+	d := &deletion{c: c, rec: rec}
 	if err := d.rounds(ctx, until); err != nil || d.rec.state == done {
 		return d.rec, err
 	}
 	if _, err := c.put(ctx, rec, 0); err != nil {
-		return record{}, fmt.Errorf("put a message to go on: %w", err)
+		return record{}, fmt.Errorf("put a message to continue: %w", err)
 	}
-	c.opt.Step(StepContinued)
 	return d.rec, nil
 }
 
 // markNamed returns the incarnation that a message names, marked for deletion.
-// It usually is already; if whoever put the message died right after, it is
-// done now.
+// It usually is already, unless the process that put the message died right
+// after.
 func (c *Channels) markNamed(ctx context.Context, m message) (rec record, fresh bool, err error) {
 	rec, err = c.record(ctx, m.Channel, m.Incarnation)
 	switch {
 	case errors.Is(err, ErrNotFound):
-		return record{}, false, fmt.Errorf("there is no such incarnation, or no record of it any more: %w", ErrMessage)
+		return record{}, false, fmt.Errorf("the incarnation does not exist, or its record was removed: %w", ErrMessage)
 	case err != nil:
 		return record{}, false, err
-	case rec.state == creating, rec.state == abandoned: // who deletes has seen the channel
-		return record{}, false, fmt.Errorf("this incarnation never came to be: %w", ErrMessage)
+	case rec.state == creating, rec.state == abandoned: // only a live channel can be deleted
+		return record{}, false, fmt.Errorf("this incarnation never became a channel: %w", ErrMessage)
 	case rec.state != live:
 		return rec, false, nil
 	}
@@ -79,20 +78,20 @@ func (c *Channels) markNamed(ctx context.Context, m message) (rec record, fresh 
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return record{}, false, err
 	}
-	// Between our two reads somebody else has marked it.
+	// Between our two reads another process marked it.
 	rec, err = c.record(ctx, m.Channel, m.Incarnation)
 	if err == nil && rec.state == live {
-		err = fmt.Errorf("no name stands for it: %w", ErrCorrupt)
+		err = fmt.Errorf("its name row is missing: %w", ErrCorrupt)
 	}
 	return rec, false, err
 }
 
-// rounds works until the deletion is done or time is up. Rounds that fail are
-// repeated as long as the deletion comes on, through others perhaps.
+// rounds works until the deletion is done or time is up. It repeats rounds that
+// fail as long as the deletion makes progress, also through other processes.
 func (d *deletion) rounds(ctx context.Context, until time.Time) error {
 	for idle := 0; ; {
 		before := d.progress()
-		found, err := d.round(ctx, portion)
+		found, err := d.round(ctx)
 		if idle++; d.progress() != before {
 			idle = 0
 		}
@@ -103,9 +102,9 @@ func (d *deletion) rounds(ctx context.Context, until time.Time) error {
 			return cmp.Or(err, ctx.Err())
 		case idle == maxIdleRounds:
 			return fmt.Errorf("%w: %d rounds in a row, the last one: %w", ErrNoProgress, idle, cmp.Or(err, errStays))
-		case found == last || time.Now().Before(until): // a last look is cheaper than another delivery
+		case found == last || time.Now().Before(until): // a last read is cheaper than another delivery
 		case d.erased.Load() == 0:
-			return err // going on with another message would hide that nothing works
+			return err // another message would hide that nothing works
 		default:
 			return nil
 		}

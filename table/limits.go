@@ -1,4 +1,4 @@
-package channels
+package table
 
 import (
 	"fmt"
@@ -8,29 +8,29 @@ import (
 	"unicode/utf8"
 )
 
-// Azure's limits for tables, some of which Azurite does not know.
+// Azure's limits for tables, some of which the Azurite emulator does not check.
 const (
-	MaxPage        = 1000    // rows of one page
-	MaxTransaction = 100     // rows of one transaction
-	maxPayload     = 4 << 20 // bytes of one transaction as it is sent
-	maxRow         = 1 << 20 // bytes of one row as it is stored: texts are UTF-16 there
-	maxKey         = 1 << 10 // bytes of a key as it is stored
-	maxValue       = 64 << 10
-	maxColumns     = 252
-	maxColumn      = 255 // characters of a column's name
+	MaxPage        = 1000 // rows of one page
+	MaxTransaction = 100  // rows of one transaction
+
+	maxPayload = 4 << 20 // bytes of one transaction as it is sent
+	maxRow     = 1 << 20 // bytes of one row as it is stored: texts are UTF-16 there
+	maxKey     = 1 << 10 // bytes of a key as it is stored
+	maxValue   = 64 << 10
+	maxColumns = 252
+	maxColumn  = 255 // characters of a column's name
 )
 
 // partOverhead bounds what the multipart format puts around each row, without
 // the keys in its address.
 const partOverhead = 1 << 10
 
-// CheckWrites refuses with ErrLimit what Azure would refuse, so that a [Table] need
-// not send it: more than 100 rows, more than 4 MiB, several partitions, a row
-// twice, a row above 1 MiB, and keys, columns or values that are too long or
-// hold what they must not.
+// CheckWrites rejects with ErrLimit what Azure would reject: more than 100 rows,
+// more than 4 MiB, several partitions, a row twice, a row above 1 MiB, and keys,
+// columns or values that are too long or hold characters they must not.
 //
-// Keys hold no quotes either: Azure takes them, but they have to be doubled in
-// addresses, and not every client does that inside of transactions.
+// Keys hold no single quotes either: Azure accepts them, but they must be
+// doubled in addresses, and not every client does that within transactions.
 func CheckWrites(writes []Write) error {
 	if len(writes) == 0 || len(writes) > MaxTransaction {
 		return fmt.Errorf("transaction of %d rows is not of 1 to %d: %w", len(writes), MaxTransaction, ErrLimit)
@@ -65,7 +65,7 @@ func CheckWrites(writes []Write) error {
 	return nil
 }
 
-// CheckQuery refuses with ErrLimit what no query may ask for.
+// CheckQuery rejects with ErrLimit a query that Azure would reject.
 func CheckQuery(q Query) error {
 	if q.Top < 1 || q.Top > MaxPage {
 		return fmt.Errorf("page of %d rows is not of 1 to %d: %w", q.Top, MaxPage, ErrLimit)
@@ -83,16 +83,16 @@ func CheckQuery(q Query) error {
 	return nil
 }
 
-// size is what something takes in bytes.
+// size is a length in bytes.
 type size struct {
-	stored int // texts are UTF-16 there
-	sent   int // at most: in JSON, and keys in the address too
+	stored int // texts are stored as UTF-16
+	sent   int // upper bound: texts are sent as JSON, keys in the address too
 }
 
-// measure checks a write, without its partition.
+// measure checks a write and returns its size without its partition.
 func measure(w Write) (size, error) {
 	if w.Verb < Insert || w.Verb > Delete || (w.Verb == Insert) != (w.If == "") {
-		return size{}, fmt.Errorf("verb %d with condition %.80q makes no sense: %w", w.Verb, w.If, ErrLimit)
+		return size{}, fmt.Errorf("verb %d does not go with condition %.80q: %w", w.Verb, w.If, ErrLimit)
 	}
 	total, err := measureKey(w.Row.Key)
 	if err != nil {
@@ -108,7 +108,7 @@ func measure(w Write) (size, error) {
 	}
 	for column, value := range w.Row.Values {
 		if !isColumn(column) {
-			return size{}, fmt.Errorf("column name %.80q is not a letter followed by up to %d letters, digits and underscores, or is the store's own: %w",
+			return size{}, fmt.Errorf("column name %.80q is not a letter followed by up to %d letters, digits and underscores, or belongs to the store: %w",
 				column, maxColumn-1, ErrLimit)
 		}
 		text := measureText(value)
@@ -144,8 +144,7 @@ func notInKeys(r rune) bool {
 	return unicode.IsControl(r)
 }
 
-// measureText counts some characters as the six bytes that JSON may take for
-// them.
+// measureText counts six bytes for each character that JSON may escape.
 func measureText(text string) size {
 	s := size{sent: 2}
 	for _, r := range text {
@@ -160,7 +159,7 @@ func measureText(text string) size {
 	return s
 }
 
-// isColumn keeps names to what every part of the service takes for one.
+// isColumn reports whether every part of the service accepts the name.
 func isColumn(name string) bool {
 	switch name {
 	case "PartitionKey", "RowKey", "Timestamp":

@@ -1,0 +1,100 @@
+package channels_test
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"kennel/channels"
+	"kennel/internal/memory"
+	"kennel/table"
+)
+
+// check that every row belongs to a channel that is there.
+func (s *simulation) check() {
+	p := s.world.start(nil, nil)
+	live := make(map[string]bool)
+	for _, ch := range pages(s.t, func(continuation string) (channels.List[channels.Channel], error) {
+		return p.List(p.Context(), 1000, continuation)
+	}) {
+		live[ch.Name+"@"+ch.Incarnation] = true
+		p.open(s.t, ch.Name)
+	}
+	blogs := s.rows(s.world.blogs)
+	for _, row := range blogs {
+		if !live[row.Partition] {
+			s.t.Errorf("row %s of %s has no channel", row.Key, row.Partition)
+		}
+	}
+	for _, row := range s.rows(s.world.channels) {
+		switch state := row.Values["state"]; {
+		case row.Key == "name" && !live[row.Partition+"@"+row.Values["incarnation"]]:
+			s.t.Errorf("the name %s has no channel", row.Partition)
+		case state == "live" && !live[row.Partition+"@"+row.Key]:
+			s.t.Errorf("incarnation %s of %s has no name", row.Key, row.Partition)
+		case state == "creating", state == "abandoned", state == "deleting":
+			s.t.Errorf("incarnation %s of %s is %s for ever", row.Key, row.Partition, state)
+		}
+	}
+	s.checkBlogs(live, blogs)
+}
+
+// checkBlogs checks that each became what its writers were told: a posted blog
+// is in its incarnation, if that exists, and otherwise in the count of its
+// deletion; a removed one has not come back.
+func (s *simulation) checkBlogs(live map[string]bool, rows []table.Row) {
+	there := make(map[string]table.Row)
+	for _, row := range rows {
+		there[row.Key] = row
+	}
+	kept := make(map[string]int) // blogs of a partition that only its deletion can have removed
+	for id, blog := range s.blogs {
+		partition := s.sent[id]
+		row, ok := there[id]
+		posted := blog.ID != ""
+		if posted && !blog.doomed {
+			kept[partition]++
+		}
+		switch {
+		case ok && row.Partition != partition:
+			s.t.Errorf("blog %s of %s is in %s", id, partition, row.Partition)
+		case blog.removed && ok:
+			s.t.Errorf("blog %s was removed and has come back", id)
+		case live[partition] && posted && !blog.doomed && !ok:
+			s.t.Errorf("blog %s was posted into %s and is gone", id, partition)
+		case ok && posted && !blog.updated && (row.Values["text0"] != blog.Text || row.Version != blog.ETag):
+			s.t.Errorf("blog %s is %+v, posted was %+v", id, row, blog)
+		}
+	}
+	counted, inserts := make(map[string]string), make(map[string]int)
+	for _, partition := range s.sent {
+		inserts[partition]++
+	}
+	for _, row := range s.rows(s.world.channels) {
+		if row.Values["state"] == "done" {
+			counted[row.Partition+"@"+row.Key] = row.Values["counted"]
+		}
+	}
+	for partition, n := range kept {
+		got, err := strconv.Atoi(counted[partition])
+		if limit := inserts[partition]; !live[partition] && (err != nil || got < n || got > limit) {
+			s.t.Errorf("the deletion of %s counts %d blogs, %v, want %d to %d", partition, got, err, n, limit)
+		}
+	}
+}
+
+func (s *simulation) rows(store *memory.Table) (rows []table.Row) {
+	q := table.Query{Top: 1000}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for {
+		page, err := store.Query(ctx, q)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		rows = append(rows, page.Rows...)
+		if q.After = page.Next; q.After == "" {
+			return rows
+		}
+	}
+}

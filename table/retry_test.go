@@ -1,0 +1,127 @@
+package table_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"kennel/internal/memory"
+	"kennel/table"
+)
+
+var errReset = errors.New("connection reset by peer")
+
+// TestRetry: a read is repeated until it is answered; a write, too, and its
+// error is unclear unless the first try was answered.
+func TestRetry(t *testing.T) {
+	lost, replyLost := memory.Fate{Err: errReset, Lost: true}, memory.Fate{Err: errReset}
+	refused, silent := memory.Fate{Err: table.ErrRefused, Lost: true}, memory.Fate{Lost: true}
+	insert := func(ctx context.Context, t *table.Table) error {
+		_, err := t.Submit(ctx, table.Write{Verb: table.Insert, Row: table.Row{Partition: "p", Key: "a"}})
+		return err
+	}
+	once := func(ctx context.Context, t *table.Table) error {
+		_, err := t.SubmitOnce(ctx, table.Write{Verb: table.Insert, Row: table.Row{Partition: "p", Key: "a"}})
+		return err
+	}
+	get := func(ctx context.Context, t *table.Table) error { _, err := t.Get(ctx, "p", "a"); return err }
+	query := func(ctx context.Context, t *table.Table) error {
+		_, err := t.Query(ctx, table.Query{Partition: "p", Top: 1})
+		return err
+	}
+	for _, tt := range []struct {
+		name    string
+		do      func(context.Context, *table.Table) error
+		fates   []memory.Fate // of the first requests
+		tries   int64
+		want    error
+		unclear bool
+	}{
+		{"insert", insert, nil, 1, nil, false},
+		{"insert, refused", insert, []memory.Fate{refused}, 1, table.ErrRefused, false},
+		{"insert, lost", insert, []memory.Fate{lost}, 2, nil, false},
+		{"insert, no answer", insert, []memory.Fate{silent}, 2, nil, false},
+		{"insert, reply lost", insert, []memory.Fate{replyLost}, 2, table.ErrExists, true},
+		{"insert, lost and refused", insert, []memory.Fate{lost, refused}, 2, table.ErrRefused, true},
+		{"insert, always lost", insert, []memory.Fate{lost, lost, lost, lost, lost}, 4, errReset, true},
+		{"insert once, refused", once, []memory.Fate{refused}, 1, table.ErrRefused, false},
+		{"insert once, lost", once, []memory.Fate{lost}, 1, errReset, true},
+		{"get", get, nil, 1, table.ErrNotFound, false},
+		{"get, lost", get, []memory.Fate{lost}, 2, table.ErrNotFound, false},
+		{"get, lost and refused", get, []memory.Fate{lost, refused}, 2, table.ErrRefused, false},
+		{"get, always lost", get, []memory.Fate{lost, lost, lost, lost, lost}, 4, errReset, false},
+		{"query, lost", query, []memory.Fate{lost}, 2, nil, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			store := memory.NewTable(&memory.TableOptions{Options: memory.Options{Fate: func(c memory.Call) memory.Fate {
+				if int(c.N) <= len(tt.fates) {
+					return tt.fates[c.N-1]
+				}
+				return memory.Fate{}
+			}, Police: func(problem string) { t.Error(problem) }}})
+			err := tt.do(t.Context(), open(t, store))
+			if !errors.Is(err, tt.want) || errors.Is(err, table.ErrUnclear) != tt.unclear || store.Calls() != tt.tries {
+				t.Errorf("%s: %v after %d tries, want %v after %d; unclear: %v", tt.name, err, store.Calls(), tt.want, tt.tries, tt.unclear)
+			}
+			ended, cancel := context.WithCancel(t.Context())
+			cancel()
+			if err := tt.do(ended, open(t, store)); !errors.Is(err, context.Canceled) || errors.Is(err, table.ErrUnclear) {
+				t.Errorf("%s after the end of its context: %v, want %v alone", tt.name, err, context.Canceled)
+			}
+		})
+	}
+	if _, err := table.New(nil); err == nil {
+		t.Error("a table without a store")
+	}
+}
+
+// TestReadBack: what is certain is not read back, and a failed read is unclear
+// only if the write is.
+func TestReadBack(t *testing.T) {
+	exists := fmt.Errorf("insert: %w", table.ErrExists)
+	for _, tt := range []struct {
+		name    string
+		write   error
+		read    error // instead of the row; nil: the row
+		found   bool
+		want    error
+		unclear bool
+	}{
+		{"refused", table.ErrRefused, errReset, false, table.ErrRefused, false},
+		{"beyond the limits", table.ErrLimit, errReset, false, table.ErrLimit, false},
+		{"perhaps refused", table.Unclear(table.ErrRefused), nil, true, nil, false},
+		{"lost, and there", table.Unclear(errReset), nil, true, nil, false},
+		{"lost, and not there", table.Unclear(errReset), table.ErrNotFound, false, nil, false},
+		{"lost, and not readable", table.Unclear(exists), table.ErrRefused, false, table.ErrRefused, true},
+		{"answered, and not readable", exists, table.ErrRefused, false, table.ErrRefused, false},
+	} {
+		store := memory.NewTable(&memory.TableOptions{Options: memory.Options{Fate: func(c memory.Call) memory.Fate {
+			if c.Op == "Get" && tt.read != nil {
+				return memory.Fate{Err: tt.read, Lost: true}
+			}
+			return memory.Fate{}
+		}}})
+		rows := open(t, store)
+		if _, err := rows.Submit(t.Context(), table.Write{Verb: table.Insert, Row: table.Row{Partition: "p", Key: "a"}}); err != nil {
+			t.Fatal(err)
+		}
+		row, found, err := rows.ReadBack(t.Context(), tt.write, "p", "a")
+		if found != tt.found || found != (row.Key == "a") || !errors.Is(err, tt.want) || errors.Is(err, table.ErrUnclear) != tt.unclear {
+			t.Errorf("%s: %+v, %v, %v, want %v, %v; unclear: %v", tt.name, row, found, err, tt.found, tt.want, tt.unclear)
+		}
+		if errors.Is(err, table.ErrExists) {
+			t.Errorf("%s: the answer to the write is taken for the outcome", tt.name)
+		}
+	}
+}
+
+func open(t *testing.T, store table.Store) *table.Table {
+	t.Helper()
+	rows, err := table.New(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
