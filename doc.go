@@ -4,19 +4,25 @@
 // # The jobs
 //
 // Each job that many nodes do together is a package in the root. It owns the
-// storage interface it needs, imports nothing but the standard library and
-// golang.org/x/sync, and knows neither Azure nor the Functions host.
+// storage interface it needs, or takes it from a foundation, imports nothing
+// else but the standard library and golang.org/x/sync, and knows neither Azure
+// nor the Functions host.
 //
 //   - ids: order numbers that never repeat, reserved a range at a time.
 //   - gate: is it released yet? Signalled, and polled to be sure.
 //   - channels: channels and their blogs over two tables, and a deletion that
 //     always finishes.
 //
+// The foundations are:
+//
+//   - table: the contract of a table, its limits, and repeated requests.
+//   - queue: the contract of a queue and its limits.
+//
 // Begin with ids/store.go (the contract), then ids/claim.go (the protocol, as
 // pure state), ids/window.go (the hot path), ids/fill.go (what keeps it fed).
 // Likewise gate/store.go, gate/watch.go (what a process knows of a gate, as pure
 // state), gate/change.go (how one is released); and channels/doc.go (the steps of
-// a deletion), channels/delete.go, channels/deletion.go.
+// a deletion), channels/accept.go, channels/rounds.go, channels/worker.go.
 //
 // # How the jobs reach the world
 //

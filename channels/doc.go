@@ -3,38 +3,38 @@
 //
 // # Fence and incarnation
 //
-// Each creation of a channel is an incarnation of its own, and the blogs of
-// one incarnation share a partition. The name's row says which incarnation a
-// name stands for. In the blogs' partition there is a row more, the fence: a
-// blog is inserted in one transaction with a touch of it, so that without the
-// fence nothing gets in. It is put up before the channel's rows, and before it
-// the incarnation is announced by a row of its own, so that [Channels.Sweep]
-// finds what never became a channel.
+// Each creation of a channel is an incarnation, and the blogs of one incarnation
+// share a partition. The name's row names the incarnation that has the name. The
+// blogs' partition has one more row, the fence: a blog is inserted in one
+// transaction with a touch of the fence, so that without it nothing gets in. The
+// fence is put up before the channel's rows. Before the fence, the incarnation is
+// announced by a row, so that [Channels.Sweep] finds creations that never became
+// a channel.
 //
 // # Deletion
 //
 // [Channels.Delete] and [Channels.Handle] take these steps, in this order:
 //
-//  1. A message is put that names channel and incarnation. Nobody sees it for
-//     a while; if everything else dies here, it does it all.
+//  1. A message is put that names channel and incarnation. It is delivered
+//     after a delay; if the process dies here, Handle does all the rest.
 //  2. One transaction deletes the name's row and marks the incarnation's. The
-//     name is free, and the channel is gone for its readers.
+//     name is free, and readers do not find the channel any more.
 //  3. The fence is removed. From here on there can only be fewer blogs.
 //  4. The first blogs of the partition are read, counted and deleted, by the
-//     hundred, over and over, until a read finds none. It begins at the first
-//     row each time: what is in front is what is left, so no place to go on
-//     from has to be kept, and none can be wrong.
+//     hundred, until a read finds none. Each read begins at the first row: what
+//     is in front is what is left, so no position has to be kept, and none can
+//     be wrong.
 //  5. The incarnation's row becomes the record of the deletion.
-//  6. The message goes.
+//  6. The message is deleted.
 //
 // Delete answers after the third step at the earliest, and has done them all
 // for a channel that is small. Every step may be repeated, by any number of
-// processes at once and at any time later; [Channels.Sweep] finds what nobody
-// repeats.
+// processes at once and at any time later; [Channels.Sweep] finds deletions that
+// no process continues.
 //
 // What holds, whatever is killed, lost, delayed or delivered twice:
 //
-//   - A deletion once begun ends, with no row left but its record.
+//   - A deletion that has begun ends, with no row left but its record.
 //   - After Delete has returned without an error, no blog of the channel
 //     survives and none is added.
 //   - The name can be used at once. No late message or request harms the
@@ -44,8 +44,9 @@
 //
 // # Faults
 //
-// The package repeats requests that fail in passing, but for the few writes
-// that could spoil something if they arrived twice, and reads back what became
-// of a write whose answer got lost; the stores do not retry. What storage has
-// refused ([ErrRefused]) it does not repeat. It starts nothing and does not log.
+// Requests are repeated by package table, except for the few writes that are
+// unsafe to repeat. After a write with an unknown outcome the row is read back.
+// [ErrUnclear] reports that a call may have changed something; after any other
+// error it has not. Refused requests ([ErrRefused]) are not repeated. The package
+// starts no goroutine that outlives a call, and does not log.
 package channels
