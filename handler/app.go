@@ -24,7 +24,7 @@ const (
 	gatesContainer   = "globalflags"
 )
 
-// signalsTopic carries what happens to gates to all instances.
+// signalsTopic carries the signals of gates to all instances.
 const signalsTopic = "signals"
 
 // app is the wired program.
@@ -60,7 +60,7 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 		return nil, err
 	}
 	flags := azure.NewGates(blobs, gatesContainer)
-	signals, err := openSignals(cfg.ServiceBus, flags)
+	signals, err := openSignals(cfg.ServiceBus)
 	if err != nil {
 		return nil, err
 	}
@@ -126,8 +126,8 @@ func (a *app) close(ctx context.Context) error {
 	return err
 }
 
-// openSignals returns nil if no Service Bus is given: then gates are polled.
-func openSignals(b config.ServiceBus, about *azure.Gates) (*servicebus.Signals, error) {
+// openSignals returns nil without a Service Bus: gates are polled then.
+func openSignals(b config.ServiceBus) (*servicebus.Signals, error) {
 	if !b.Given() {
 		return nil, nil
 	}
@@ -137,5 +137,5 @@ func openSignals(b config.ServiceBus, about *azure.Gates) (*servicebus.Signals, 
 		ManagedIdentity:  b.ManagedIdentity,
 		ClientID:         b.ClientID,
 	}
-	return bus.OpenSignals(signalsTopic, about.Store(), nil)
+	return bus.OpenSignals(signalsTopic, nil)
 }

@@ -1,9 +1,15 @@
-// Package servicebus reaches Azure Service Bus: the signals of gates over a
-// topic.
+// Package servicebus carries the signals of gates over a topic of Azure
+// Service Bus.
+//
+// # Delivery
+//
+// A topic delivers a signal at least once to every subscription that exists
+// when the signal is published, and drops it after a minute. Signals may be
+// lost, repeated or reordered.
 //
 // # Errors
 //
-// No error holds an address with its query, a key, a signature or a body.
+// No error contains a query string, a key, a signature or a message body.
 package servicebus
 
 import (
@@ -21,50 +27,47 @@ import (
 	"kennel/internal/azure/identity"
 )
 
-// ErrDenied says that this process may not do with Service Bus what it has to,
-// or that what it needs is not there. Asking again soon does not help.
+// ErrDenied reports that this process lacks a right, or that the topic does
+// not exist. Retrying soon does not help.
 var ErrDenied = errors.New("denied by Service Bus")
 
-// busFailed turns what the SDK returned into what this package returns: one
-// line, without addresses and without secrets.
-func busFailed(err error) error {
-	if err == nil {
-		return nil
-	}
+// cleanError converts an error of the SDK to one line without addresses and
+// secrets.
+func cleanError(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return errors.New("no answer from Service Bus in time")
 	}
-	if refusal, ok := errors.AsType[*azcore.ResponseError](err); ok {
-		return adminFailed(refusal.StatusCode)
+	if response, ok := errors.AsType[*azcore.ResponseError](err); ok {
+		return adminError(response.StatusCode)
 	}
 	if failed, ok := errors.AsType[*azidentity.AuthenticationFailedError](err); ok {
 		return errors.New("sign in to Service Bus: " + identity.OneLine(failed))
 	}
 	if failed, ok := errors.AsType[*url.Error](err); ok {
-		return fmt.Errorf("reach the administration of Service Bus: %w", failed.Err)
+		return fmt.Errorf("connect to the administration of Service Bus: %w", failed.Err)
 	}
 	if coded, ok := errors.AsType[*azservicebus.Error](err); ok && coded.Code == azservicebus.CodeUnauthorizedAccess {
-		return fmt.Errorf("%w: this app is not known there or has no right to listen or send, or the clock of this machine is wrong", ErrDenied)
+		return fmt.Errorf("%w: this app is unknown there or has no right to listen or send, or the clock of this machine is wrong", ErrDenied)
 	}
-	return errors.New("talk to Service Bus: " + identity.OneLine(err))
+	return errors.New("call Service Bus: " + identity.OneLine(err))
 }
 
-// adminFailed says what a refusal by the administration of the namespace means.
-func adminFailed(status int) error {
-	said := fmt.Sprintf("its administration answers %d %s", status, http.StatusText(status))
+// adminError explains an HTTP status of the administration.
+func adminError(status int) error {
+	answer := fmt.Sprintf("the administration answered %d %s", status, http.StatusText(status))
 	switch status {
 	case http.StatusUnauthorized:
-		return fmt.Errorf("%w: %s: this app needs the right to manage (the role Azure Service Bus Data Owner, or a shared access policy with Manage, whose key has not been renewed), and a clock that is right", ErrDenied, said)
+		return fmt.Errorf("%w: %s: this app needs the role Azure Service Bus Data Owner, or a valid key of a shared access policy with Manage, and a correct clock", ErrDenied, answer)
 	case http.StatusForbidden:
-		return fmt.Errorf("%w: %s: the topic has as many subscriptions as it may, or this app has no right to manage", ErrDenied, said)
+		return fmt.Errorf("%w: %s: the topic has reached its limit of subscriptions, or this app has no right to manage", ErrDenied, answer)
 	case http.StatusBadRequest, http.StatusNotFound:
-		return fmt.Errorf("%w: %s: there is no such topic, or the namespace is of the Basic tier, which has none", ErrDenied, said)
+		return fmt.Errorf("%w: %s: there is no such topic, or the namespace has the Basic tier, which has no topics", ErrDenied, answer)
 	}
-	return fmt.Errorf("make a subscription in Service Bus: %s", said)
+	return fmt.Errorf("create a subscription in Service Bus: %s", answer)
 }
 
-// isGone says that an entity does not exist, or no longer.
-func isGone(err error) bool {
+// isNotFound reports whether an entity does not exist or was deleted.
+func isNotFound(err error) bool {
 	if coded, ok := errors.AsType[*azservicebus.Error](err); ok {
 		return coded.Code == azservicebus.CodeNotFound
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -17,267 +18,275 @@ import (
 )
 
 const (
-	// heartbeat is how long nothing may happen until we look whether the
-	// connection is still good and the subscription still there. Looking also
-	// counts as its use.
-	heartbeat = 30 * time.Second
+	// probeInterval is how long the connection may be silent before a probe
+	// checks it and the subscription. A probe also counts as use of the
+	// subscription.
+	probeInterval = 30 * time.Second
 
-	// subscriptionLives is how long Service Bus keeps a subscription that
-	// nobody uses: the least it allows.
-	subscriptionLives = "PT5M"
-	signalLivesISO    = "PT1M"
+	// maxSilence is how long the SDK may take for one receive and one probe.
+	// Then the client is cut off: on a dead connection the SDK may wait longer
+	// than its context allows.
+	maxSilence = probeInterval + 2*requestTimeout
 
-	farewell = 2 * time.Second // for the last request
-	glance   = time.Millisecond
+	// After a failure Listen waits for a random time up to a backoff, which
+	// doubles with each failure. A connection that lasted for stableAfter
+	// resets it.
+	minBackoff  = time.Second
+	maxBackoff  = 30 * time.Second
+	stableAfter = time.Minute
 
-	// After a failure a random time up to these is waited; longer when it
-	// fails again and again.
-	firstPause   = time.Second
-	longestPause = 30 * time.Second
-	steady       = time.Minute // as long as that, and a failure counts as the first
+	// Service Bus deletes a subscription that is unused for so long: the
+	// minimum.
+	subscriptionLifetimeISO = "PT5M"
+	unsubscribeTimeout      = 2 * time.Second
 )
 
-// patiently has the SDK repeat more and more rarely what it repeats for ever,
-// renewing its tokens; for everything else we have deadlines.
-var patiently = azservicebus.RetryOptions{MaxRetries: 5, RetryDelay: 500 * time.Millisecond}
+// listenRetry slows down the token renewals that the SDK repeats without end.
+// All other calls have deadlines of ours.
+var listenRetry = azservicebus.RetryOptions{MaxRetries: 5, RetryDelay: 500 * time.Millisecond}
 
-// mostCredit is how many signals the bus may send before it is asked for more.
-// To ask is a frame each time, which a crowd of instances would all send in
-// the very moment of a release; so we go on with what the bus still has.
-const mostCredit = 64
+// maxCredit is how many signals Service Bus may send before the receiver has to
+// grant more. A grant costs a frame. After a release all instances would send
+// one at the same moment, so a grant covers many signals.
+const maxCredit = 64
 
-// atOnce has the SDK hand over a message as it comes, instead of waiting for
-// more to go with it.
-var atOnce = &azservicebus.ReceiveMessagesOptions{TimeAfterFirstMessage: 1}
+var (
+	// deliverAtOnce has the SDK return a message without waiting for more.
+	deliverAtOnce = &azservicebus.ReceiveMessagesOptions{TimeAfterFirstMessage: 1}
 
-// fromTheFirst has the SDK peek at the first message each time, not at the one
-// after that.
-var fromTheFirst = &azservicebus.PeekMessagesOptions{FromSequenceNumber: to.Ptr[int64](1)}
+	// peekOldest has the SDK peek at the oldest message each time, not at the
+	// next.
+	peekOldest = &azservicebus.PeekMessagesOptions{FromSequenceNumber: to.Ptr[int64](1)}
+)
 
 // Listen implements [gate.Signals].
-func (s *Signals) Listen(ctx context.Context, l gate.Listener) error {
-	e := &ear{s: s, to: l}
-	defer func() { e.unsubscribe(context.WithoutCancel(ctx)) }()
-	pause := firstPause
+func (s *Signals) Listen(ctx context.Context, to gate.Listener) error {
+	l := &listener{Signals: s, to: to}
+	defer func() { l.unsubscribe(context.WithoutCancel(ctx)) }()
+	backoff := minBackoff
 	for {
 		began := time.Now()
-		err := e.hear(ctx)
+		err := l.listen(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, ErrDenied):
 			return fmt.Errorf("listen to topic %s: %w", s.topic, err)
-		case time.Since(began) > steady || errors.Is(err, errGone) && !e.fresh:
-			pause = firstPause
+		case time.Since(began) > stableAfter || errors.Is(err, errNoSubscription) && !l.created:
+			backoff = minBackoff
 		}
 		select {
-		case <-time.After(rand.N(pause)):
+		case <-time.After(rand.N(backoff)):
 		case <-ctx.Done():
 			return nil
 		}
-		pause = min(2*pause, longestPause)
+		backoff = min(2*backoff, maxBackoff)
 	}
 }
 
-// ear is one call of Listen. Only its goroutine uses it.
-type ear struct {
-	s  *Signals
+// listener is one call of Listen. Only the goroutine of that call uses it.
+type listener struct {
+	*Signals
 	to gate.Listener
 
-	subscribed bool // our subscription is there, as far as we know
-	fresh      bool // … and was made for what is heard now
-	tried      bool // it may be there
+	subscribed bool // the subscription exists, as far as this process knows
+	created    bool // … since the current connection began
+	mayExist   bool // a request to create it was sent
 
-	credit int  // how many signals the bus may still send before it is asked for more
-	due    bool // there is one that the bus should have sent
+	credit  int  // signals that Service Bus may send before it needs more credit
+	overdue bool // the subscription holds a signal that was not delivered in spite of credit
 }
 
-// What ends hearing, beside what the SDK says.
+// Reasons to reconnect, beside the errors of the SDK.
 var (
-	errGone = errors.New("the subscription of this process is gone")
-	errDeaf = errors.New("the bus holds back the signals of this process")
-	errCut  = errors.New("the connection broke") // the SDK says so by saying nothing
+	errNoSubscription = errors.New("the subscription of this process was deleted")
+	errNotDelivered   = errors.New("the subscription of this process holds signals that are not delivered")
+	errDisconnected   = errors.New("the connection to Service Bus broke") // the SDK returns neither messages nor an error
 )
 
-// hear listens until something is wrong, and then returns what. It uses a
-// client of its own, so that nothing of what was wrong stays.
-func (e *ear) hear(ctx context.Context) error {
-	if e.fresh = !e.subscribed; e.fresh {
-		if err := e.subscribe(ctx); err != nil {
-			return e.down(ctx, busFailed(err))
+// listen subscribes, connects, receives until something fails, and returns the
+// reason. Each call uses a new client, so that no fault of an earlier
+// connection remains.
+func (l *listener) listen(ctx context.Context) error {
+	if l.created = !l.subscribed; l.created {
+		if err := l.subscribe(ctx); err != nil {
+			return l.down(ctx, cleanError(err))
 		}
-		e.subscribed = true
+		l.subscribed = true
 	}
-	client, err := e.s.clients.connect(patiently)
+	c, err := l.connector.newClient(listenRetry)
 	if err != nil {
-		return e.down(ctx, busFailed(err))
+		return l.down(ctx, cleanError(err))
 	}
-	defer client.close()
-	return e.down(ctx, e.attend(ctx, client))
+	defer c.close()
+	return l.down(ctx, l.receiveAll(ctx, c)) // before the client is closed, which takes time
 }
 
-// down passes on why nothing is heard any more, before anything else takes
-// time. What has ended for good its caller hears from Listen.
-func (e *ear) down(ctx context.Context, why error) error {
-	if ctx.Err() == nil && !errors.Is(why, ErrDenied) {
-		e.to.Down(why)
+// down reports that signals may be missed, unless Listen returns the reason.
+func (l *listener) down(ctx context.Context, reason error) error {
+	if ctx.Err() == nil && !errors.Is(reason, ErrDenied) {
+		l.to.Down(reason)
 	}
-	return why
+	return reason
 }
 
-// attend listens by a client until something is wrong, and then returns what.
-func (e *ear) attend(ctx context.Context, client *busClient) error {
-	const longest = heartbeat + 2*busTimeout
-	// The SDK may wait on a dead connection for longer than it was told to.
-	watchdog := time.AfterFunc(longest, client.cut)
+// receiveAll receives until something fails, and returns the reason.
+func (l *listener) receiveAll(ctx context.Context, c *client) error {
+	watchdog := time.AfterFunc(maxSilence, c.cut)
 	defer watchdog.Stop()
-	defer context.AfterFunc(ctx, func() { watchdog.Reset(closeWithin) })()
+	defer context.AfterFunc(ctx, func() { watchdog.Reset(closeTimeout) })()
 
-	r, err := client.NewReceiverForSubscription(e.s.topic, e.s.subscription, &azservicebus.ReceiverOptions{
+	r, err := c.NewReceiverForSubscription(l.topic, l.subscription, &azservicebus.ReceiverOptions{
 		ReceiveMode: azservicebus.ReceiveModeReceiveAndDelete,
 	})
 	if err != nil {
-		return busFailed(err)
+		return cleanError(err)
 	}
-	e.credit, e.due = 0, false
-	// The first knock connects; what the bus thinks of being asked for signals
-	// is known after the second.
-	for range 2 {
-		if err == nil {
-			err = e.knock(ctx, r)
-		}
-		if err == nil {
-			_, err = e.receive(ctx, r, glance)
-		}
-	}
+	err = l.start(ctx, r)
 	up := err == nil
 	if up {
-		e.to.Up()
+		l.to.Up()
 	}
 	for err == nil {
-		if watchdog.Reset(longest); ctx.Err() != nil {
+		if watchdog.Reset(maxSilence); ctx.Err() != nil {
 			return ctx.Err()
 		}
-		err = e.next(ctx, r)
+		err = l.receiveOrProbe(ctx, r)
 	}
-	if isGone(err) {
-		e.subscribed = false
-		return errGone
+	if isNotFound(err) {
+		l.subscribed = false
+		return errNoSubscription
 	}
-	if err = busFailed(err); up && errors.Is(err, ErrDenied) {
-		return errors.New(err.Error()) // it was not before, so a new client has to say it, too
+	if err = cleanError(err); up && errors.Is(err, ErrDenied) {
+		return errors.New(err.Error()) // it may be out of date; a new connection has to confirm it
 	}
 	return err
 }
 
-// next waits for a signal. After a while without one it knocks.
-func (e *ear) next(ctx context.Context, r *azservicebus.Receiver) error {
-	patience := heartbeat
-	if e.due {
-		patience = busTimeout
+// start grants the first credit and returns once Service Bus has accepted it.
+// The first probe connects. The second comes after the grant and shows whether
+// Service Bus detached the receiver in reply.
+func (l *listener) start(ctx context.Context, r *azservicebus.Receiver) error {
+	l.credit, l.overdue = 0, false
+	for range 2 {
+		if err := l.probe(ctx, r); err != nil {
+			return err
+		}
+		if _, err := l.receive(ctx, r, time.Millisecond); err != nil {
+			return err
+		}
 	}
-	switch heard, err := e.receive(ctx, r, patience); {
-	case heard || err != nil:
-		return err
-	case e.due:
-		return errDeaf
-	}
-	return e.knock(ctx, r)
+	return nil
 }
 
-// knock makes sure that the connection works and the subscription is there,
-// and looks whether there is a signal that we should have.
-func (e *ear) knock(ctx context.Context, r *azservicebus.Receiver) error {
-	ctx, cancel := context.WithTimeout(ctx, busTimeout)
+// receiveOrProbe waits for a signal, and probes if none arrives.
+func (l *listener) receiveOrProbe(ctx context.Context, r *azservicebus.Receiver) error {
+	timeout := probeInterval
+	if l.overdue {
+		timeout = requestTimeout
+	}
+	switch received, err := l.receive(ctx, r, timeout); {
+	case received || err != nil:
+		return err
+	case l.overdue:
+		return errNotDelivered
+	}
+	return l.probe(ctx, r)
+}
+
+// probe checks that the connection works and that the subscription exists. It
+// sets overdue.
+func (l *listener) probe(ctx context.Context, r *azservicebus.Receiver) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	err := surviving(func() error {
-		waiting, err := r.PeekMessages(ctx, 1, fromTheFirst)
-		e.due = e.credit > 0 && len(waiting) > 0
+	waiting := 0
+	err := withoutPanic(func() error {
+		messages, err := r.PeekMessages(ctx, 1, peekOldest)
+		waiting = len(messages)
 		return err
 	})
-	if errors.Is(err, errPoison) {
-		e.due = e.credit > 0
-		return nil // there is a message that cannot be read, so the rest works
+	if errors.Is(err, errUnreadable) {
+		waiting, err = 1, nil // the connection and the subscription have delivered it
 	}
+	l.overdue = l.credit > 0 && waiting > 0
 	return err
 }
 
-// receive waits for signals, hands over those that have come, and says whether
-// there were any.
-func (e *ear) receive(ctx context.Context, r *azservicebus.Receiver, patience time.Duration) (heard bool, _ error) {
-	waiting, cancel := context.WithTimeout(ctx, patience)
+// receive passes on the signals that arrive within a timeout, and reports
+// whether any did.
+func (l *listener) receive(ctx context.Context, r *azservicebus.Receiver, timeout time.Duration) (received bool, _ error) {
+	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	ask := 1 // the SDK hands a single one over at once, and asks for no more than the bus may send
-	if e.credit == 0 {
-		e.credit, ask = mostCredit, mostCredit
+	count := 1 // the SDK grants credit for one message only if none is left
+	if l.credit == 0 {
+		l.credit, count = maxCredit, maxCredit
 	}
 	var messages []*azservicebus.ReceivedMessage
-	err := surviving(func() (err error) {
-		messages, err = r.ReceiveMessages(waiting, ask, atOnce)
+	err := withoutPanic(func() (err error) {
+		messages, err = r.ReceiveMessages(waiting, count, deliverAtOnce)
 		return err
 	})
 	for _, m := range messages {
-		if signal, ours := decodeSignal(m.Body, e.s.store); ours {
-			e.to.Heard(signal)
-		}
+		l.to.Heard(decode(m.Body))
 	}
 	switch {
 	case len(messages) > 0:
-		e.credit, e.due = max(0, e.credit-len(messages)), false
+		l.credit, l.overdue = max(0, l.credit-len(messages)), false
 		return true, nil
-	case errors.Is(err, errPoison):
-		e.credit, e.due = e.credit-1, false
-		e.to.Heard(gate.Signal{}) // it was one of ours, perhaps
+	case errors.Is(err, errUnreadable):
+		l.credit, l.overdue = l.credit-1, false
+		l.to.Heard(gate.Signal{}) // it may have been a signal
 		return true, nil
 	case ctx.Err() != nil:
 		return false, ctx.Err()
 	case waiting.Err() != nil:
 		return false, nil
 	case err == nil:
-		return false, errCut
+		return false, errDisconnected
 	}
 	return false, err
 }
 
-// subscribe makes our subscription, unless it is there.
-func (e *ear) subscribe(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, busTimeout)
+// subscribe creates the subscription of this process if it does not exist.
+func (l *listener) subscribe(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	e.tried = true
-	_, err := e.s.clients.admin.CreateSubscription(ctx, e.s.topic, e.s.subscription, &admin.CreateSubscriptionOptions{
+	l.mayExist = true
+	host, _ := os.Hostname() // for operators who look at subscriptions
+	_, err := l.connector.admin.CreateSubscription(ctx, l.topic, l.subscription, &admin.CreateSubscriptionOptions{
 		Properties: &admin.SubscriptionProperties{
-			AutoDeleteOnIdle:         to.Ptr(subscriptionLives),
-			DefaultMessageTimeToLive: to.Ptr(signalLivesISO),
-			UserMetadata:             to.Ptr(origin()),
+			AutoDeleteOnIdle:         to.Ptr(subscriptionLifetimeISO),
+			DefaultMessageTimeToLive: to.Ptr(messageLifetimeISO),
+			UserMetadata:             to.Ptr(fmt.Sprintf("process %d on %.200s", os.Getpid(), host)),
 		},
 	})
-	if refusal, ok := errors.AsType[*azcore.ResponseError](err); ok && refusal.StatusCode == http.StatusConflict {
+	if response, ok := errors.AsType[*azcore.ResponseError](err); ok && response.StatusCode == http.StatusConflict {
 		return nil
 	}
 	return err
 }
 
-// unsubscribe removes our subscription. If that fails, Service Bus does so
-// later.
-func (e *ear) unsubscribe(ctx context.Context) {
-	if !e.tried {
+// unsubscribe deletes the subscription. If that fails, Service Bus deletes it
+// after its lifetime.
+func (l *listener) unsubscribe(ctx context.Context) {
+	if !l.mayExist {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, farewell)
+	ctx, cancel := context.WithTimeout(ctx, unsubscribeTimeout)
 	defer cancel()
-	_, _ = e.s.clients.admin.DeleteSubscription(ctx, e.s.topic, e.s.subscription, nil)
+	_, _ = l.connector.admin.DeleteSubscription(ctx, l.topic, l.subscription, nil)
 }
 
-var errPoison = errors.New("a message that the SDK cannot read")
+var errUnreadable = errors.New("a message that the SDK cannot read")
 
-// surviving calls do, and turns a panic into errPoison: the SDK panics on
-// messages with properties of unexpected types, which whoever may send can
-// put there.
-func surviving(do func() error) (err error) {
+// withoutPanic returns a panic of call as errUnreadable. The SDK panics on a
+// message that has properties of unexpected types, and every sender can set
+// them.
+func withoutPanic(call func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("%w: %v", errPoison, p)
+			err = fmt.Errorf("%w: %v", errUnreadable, p)
 		}
 	}()
-	return do()
+	return call()
 }

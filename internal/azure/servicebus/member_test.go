@@ -1,17 +1,18 @@
 package servicebus
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log"
 	"net/http"
 	"net/url"
 	"os"
 	"slices"
-	"strconv"
+	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
@@ -19,197 +20,140 @@ import (
 	"kennel/gate"
 )
 
-// memberEnv makes this test binary a member of a crowd, and says of which.
+// memberEnv makes this binary a member of a crowd. Its lines are the connection
+// string of the bus, the address of the store and the bare subscription.
 const memberEnv = "KENNEL_TEST_MEMBER"
 
-const crowdGate = "hounds"
+// quiet passes before each measurement, and before its result is reported, so
+// that nothing else disturbs it.
+const quiet = 30 * time.Millisecond
 
-// calm is left before each measurement, and before what was measured is told,
-// so that nothing else is going on meanwhile.
-const calm = 30 * time.Millisecond
-
-// member is one process of a crowd: a bare subscriber of one topic, and
-// beside it waiters at a gate.
-type member struct {
-	Bus          string
-	Store        string
-	Subscription string // its bare one
-}
-
-// memberSays is a line from a member.
-type memberSays struct {
-	What string
-	At   time.Time
-}
-
-// beMember does what is asked for by the lines that come in, until there are
-// no more: each is the generation after which the waiters wait.
-func beMember(text string) error {
-	var m member
-	if err := json.Unmarshal([]byte(text), &m); err != nil {
-		return err
+// TestMain makes this binary a member of the crowd of BenchmarkRelease if the
+// environment asks for it.
+func TestMain(m *testing.M) {
+	if config := os.Getenv(memberEnv); config != "" {
+		runMember(config)
 	}
-	ctx, cancel := context.WithCancelCause(context.Background())
-	var running sync.WaitGroup
-	defer running.Wait()
-	defer cancel(nil)
-	lines := make(chan string)
+	os.Exit(m.Run())
+}
+
+// runMember is one process of a crowd: a bare subscriber and, beside it,
+// waiters at a gate. Each number that it reads from its standard input is a
+// generation after which the waiters wait. It exits when the input ends.
+func runMember(config string) {
+	lines := strings.Split(config, "\n")
+	store := remoteStore{address: lines[1]}
+	signals, err := Namespace{ConnectionString: lines[0]}.OpenSignals(topic, nil)
+	check(err)
+	client, err := signals.connector.newClient(listenRetry)
+	check(err)
+	bare, err := client.NewReceiverForSubscription(bareTopic, lines[2], &azservicebus.ReceiverOptions{ReceiveMode: azservicebus.ReceiveModeReceiveAndDelete})
+	check(err)
+	gates, err := gate.New(store, &gate.Options{Signals: signals})
+	check(err)
+	go subscribe(bare, store)
+	go gates.Run(context.Background())
+	until(gates.Hears)
+	report("ready", time.Now())
+
+	commands := make(chan int64)
 	go func() {
-		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-			lines <- in.Text()
+		for after := range commands {
+			waitTogether(gates, after)
 		}
-		cancel(errDismissed) // or whoever has started us is dead
 	}()
-
-	bare, err := azservicebus.NewClientFromConnectionString(m.Bus, nil)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		goodbye, cancel := context.WithTimeout(context.Background(), closeWithin)
-		defer cancel()
-		bare.Close(goodbye)
-	}()
-	receiver, err := bare.NewReceiverForSubscription(bareTopic, m.Subscription, &azservicebus.ReceiverOptions{ReceiveMode: azservicebus.ReceiveModeReceiveAndDelete})
-	if err != nil {
-		return err
-	}
-	running.Go(func() {
-		for ctx.Err() == nil {
-			messages, err := receiver.ReceiveMessages(ctx, 1, nil)
-			if err != nil {
-				cancel(err)
-				return
-			}
-			for range messages {
-				at := time.Now()
-				running.Go(func() { say("heard", at) })
-			}
-		}
-	})
-
-	signals, err := Namespace{ConnectionString: m.Bus}.OpenSignals(topic, ourStore, nil)
-	if err != nil {
-		return err
-	}
-	defer signals.Close()
-	gates, err := gate.New(servedGate(m.Store), &gate.Options{Signals: signals})
-	if err != nil {
-		return err
-	}
-	running.Go(func() { gates.Run(ctx) })
-	if err := until(ctx, gates.Hears); err != nil {
-		return err
-	}
-	say("ready", time.Time{})
 	for {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case line := <-lines:
-			after, err := strconv.ParseInt(line, 10, 64)
-			if err != nil {
-				return err
-			}
-			if err := waitTogether(ctx, gates, after); err != nil {
-				return err
-			}
+		var after int64
+		if _, err := fmt.Scan(&after); err != nil {
+			os.Exit(0) // also while it waits, if the benchmark was killed
 		}
+		commands <- after
 	}
 }
 
-// errDismissed is how a member ends that is not needed any more.
-var errDismissed = errors.New("there is nothing more to do")
-
-// until waits until something is so.
-func until(ctx context.Context, so func() bool) error {
-	for !so() {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(time.Millisecond):
+// subscribe is the bare subscriber. It makes one conditional read for each
+// message, as a process with waiters must.
+func subscribe(bare *azservicebus.Receiver, store gate.Store) {
+	for seen := ""; ; {
+		_, err := bare.ReceiveMessages(context.Background(), 1, nil)
+		check(err)
+		flag, err := store.Load(context.Background(), crowdGate, seen)
+		if !errors.Is(err, gate.ErrUnchanged) {
+			check(err)
+			seen = flag.Version
 		}
+		at := time.Now()
+		go report("read", at)
 	}
-	return nil
 }
 
-// waitTogether waits at the gate with all waiters of this member, and tells
+// waitTogether waits at the gate with all waiters of this member and reports
 // when the last has passed.
-func waitTogether(ctx context.Context, gates *gate.Gates, after int64) error {
+func waitTogether(gates *gate.Gates, after int64) {
 	var waiting sync.WaitGroup
 	passed := make([]time.Time, waiters)
-	errs := make([]error, waiters)
-	for i := range passed {
+	for i := range waiters {
 		waiting.Go(func() {
-			waited, err := gates.Wait(ctx, crowdGate, after, gate.MaxWait)
+			waited, err := gates.Wait(context.Background(), crowdGate, after, gate.MaxWait)
 			passed[i] = time.Now()
-			if err == nil && !waited.Passed {
-				err = fmt.Errorf("a waiter has not passed: %+v", waited)
+			if check(err); !waited.Passed {
+				log.Fatalf("not passed: %+v", waited)
 			}
-			errs[i] = err
 		})
 	}
-	if err := until(ctx, func() bool {
+	until(func() bool {
 		w := gates.Watched()[crowdGate]
 		return w.Waiting == waiters && w.Signals
-	}); err != nil {
-		return err
-	}
-	say("waiting", time.Time{})
+	})
+	report("waiting", time.Now())
 	waiting.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	say("passed", slices.MaxFunc(passed, time.Time.Compare))
-	return nil
+	report("passed", slices.MaxFunc(passed, time.Time.Compare))
 }
 
-func say(what string, at time.Time) {
-	time.Sleep(calm)
-	text, err := json.Marshal(memberSays{What: what, At: at})
+func report(what string, at time.Time) {
+	time.Sleep(quiet)
+	fmt.Println(what, at.UnixNano())
+}
+
+func until(condition func() bool) {
+	for !condition() {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func check(err error) {
 	if err != nil {
-		panic(err)
+		log.Fatal(err)
 	}
-	fmt.Println(string(text))
 }
 
-// serveGate lets members look at gates, as servedGate does.
-func serveGate(store gate.Store) http.HandlerFunc {
+// serveStore serves reads of the gate to members.
+func serveStore(store gate.Store) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		f, err := store.Load(r.Context(), crowdGate, r.FormValue("seen"))
-		switch {
-		case errors.Is(err, gate.ErrUnchanged):
+		if errors.Is(err, gate.ErrUnchanged) {
 			w.WriteHeader(http.StatusNotModified)
-		case err != nil:
-			http.Error(w, err.Error(), http.StatusNotFound)
-		default:
-			json.NewEncoder(w).Encode(f)
+			return
 		}
+		check(err)
+		json.NewEncoder(w).Encode(f)
 	}
 }
 
-// servedGate is the address of a store with one gate, for looking only.
-type servedGate string
+// remoteStore reads a store that serveStore serves. Members change no gate.
+type remoteStore struct {
+	gate.Store // nil
+	address    string
+}
 
-func (s servedGate) Load(ctx context.Context, _, seen string) (f gate.Flag, _ error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, string(s)+"?seen="+url.QueryEscape(seen), nil)
-	if err != nil {
-		return f, err
-	}
-	response, err := http.DefaultClient.Do(r)
+func (s remoteStore) Load(_ context.Context, _, seen string) (f gate.Flag, _ error) {
+	response, err := http.Get(s.address + "?seen=" + url.QueryEscape(seen))
 	if err != nil {
 		return f, err
 	}
 	defer response.Body.Close()
-	switch response.StatusCode {
-	case http.StatusOK:
-		return f, json.NewDecoder(response.Body).Decode(&f)
-	case http.StatusNotModified:
+	if response.StatusCode == http.StatusNotModified {
 		return f, gate.ErrUnchanged
 	}
-	return f, gate.ErrNotFound
-}
-
-func (s servedGate) Replace(context.Context, string, gate.Flag, gate.Flag) (gate.Flag, error) {
-	return gate.Flag{}, errors.New("a member of a crowd changes no gate")
+	return f, json.NewDecoder(response.Body).Decode(&f)
 }

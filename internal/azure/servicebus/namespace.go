@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -20,8 +21,8 @@ import (
 	"kennel/internal/azure/identity"
 )
 
-// Namespace says which Service Bus namespace to use and how to sign in: by
-// connection string, or by its host name and an identity.
+// Namespace identifies a Service Bus namespace and how to sign in to it: by
+// connection string, or by host name and identity.
 type Namespace struct {
 	ConnectionString string // with UseDevelopmentEmulator=true, an emulator without TLS
 
@@ -32,135 +33,195 @@ type Namespace struct {
 	ClientID        string
 }
 
-// Options are the optional parts of a bus's clients; nil means the
-// defaults.
+// Options are the optional parts of a client; nil and zero mean the defaults.
 type Options struct {
-	// Dial connects to the namespace. Default: over TCP, with TLS unless it is
-	// an emulator.
+	// Dial connects to the namespace. Default: over TCP, with TLS unless the
+	// namespace is an emulator.
 	Dial func(ctx context.Context) (net.Conn, error)
 
-	// Admin sends the requests that administer the namespace. Default: the
-	// SDK's own client.
+	// Admin sends administrative requests. Default: the SDK's own client.
 	Admin policy.Transporter
 }
 
-// busClients makes clients of one namespace.
-type busClients struct {
-	connection string // "": by namespace and identity
-	namespace  string
+// connector creates clients of one namespace.
+type connector struct {
+	connection string // connection string; "": by host and credential
+	host       string
 	credential azcore.TokenCredential
 	dial       func(ctx context.Context) (net.Conn, error)
 	admin      *admin.Client
 }
 
-// adminTimeout bounds a request that administers the namespace.
-const adminTimeout = 10 * time.Second
+const (
+	adminTimeout   = 10 * time.Second // for each administrative request
+	requestTimeout = 5 * time.Second  // for each other request
+	closeTimeout   = time.Second      // to close a client in order
+)
 
-// open checks the bus. It makes no request.
-func (b Namespace) open(o *Options) (*busClients, error) {
+// open checks the namespace. It makes no request.
+func (n Namespace) open(o *Options) (*connector, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	connection, host, emulated := tidy(b.ConnectionString)
-	c := &busClients{connection: connection, namespace: b.Host, dial: o.Dial}
+	connection := blanks.ReplaceAllString(strings.TrimSpace(n.ConnectionString), "$1")
+	host, emulator := endpoint(connection)
 	if connection == "" {
-		host = b.Host
+		host = n.Host
 	}
+	c := &connector{connection: connection, host: host, dial: o.Dial}
 	if c.dial == nil {
-		c.dial = dialer(host, emulated)
+		c.dial = dialer(host, emulator)
 	}
 	options := &admin.ClientOptions{}
 	options.Telemetry.ApplicationID = "kennel"
-	options.Retry = policy.RetryOptions{MaxRetries: -1, TryTimeout: adminTimeout} // 0 would be the default of three
+	options.Retry = policy.RetryOptions{MaxRetries: -1, TryTimeout: adminTimeout} // 0 means the default of three
 	switch {
 	case o.Admin != nil:
 		options.Transport = o.Admin
-	case emulated:
-		options.Transport = plainly{}
+	case emulator:
+		options.Transport = plainHTTP{}
 	}
 	var err error
 	if connection != "" {
-		if c.admin, err = admin.NewClientFromConnectionString(connection, options); err != nil {
-			// The SDK's text may repeat parts of the connection string.
-			return nil, errors.New("open Service Bus: the connection string is malformed")
-		}
+		c.admin, err = admin.NewClientFromConnectionString(connection, options)
 	} else {
-		if c.credential, err = identity.New(b.ManagedIdentity, b.ClientID); err != nil {
+		if c.credential, err = identity.New(n.ManagedIdentity, n.ClientID); err != nil {
 			return nil, fmt.Errorf("open Service Bus: %w", err)
 		}
-		if c.admin, err = admin.NewClient(b.Host, c.credential, options); err != nil {
-			return nil, fmt.Errorf("open Service Bus: %w", err)
-		}
+		c.admin, err = admin.NewClient(host, c.credential, options)
 	}
-	if _, err := c.connect(azservicebus.RetryOptions{}); err != nil {
-		return nil, errors.New("open Service Bus: the connection string or the name of the namespace is malformed")
+	if err != nil || host == "" {
+		// The SDK's text may repeat parts of the connection string.
+		return nil, errors.New("open Service Bus: the connection string or the host name of the namespace is malformed")
 	}
 	return c, nil
 }
 
-// tidy writes a connection string in the one form that the SDK's parser and
-// ours agree on: without blanks around, and with a scheme in lower case. It
-// returns where the string leads, too.
-func tidy(connection string) (tidied, host string, emulated bool) {
-	var parts []string
-	for part := range strings.SplitSeq(connection, ";") {
-		name, value, _ := strings.Cut(part, "=")
-		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
-		switch {
-		case name == "" && value == "":
-			continue
-		case strings.EqualFold(name, "Endpoint"):
-			if u, err := url.Parse(value); err == nil {
-				u.Scheme, host = strings.ToLower(u.Scheme), u.Host
-				value = u.String()
-			}
-		case strings.EqualFold(name, "UseDevelopmentEmulator"):
-			if emulated = strings.EqualFold(value, "true"); !emulated {
-				continue
-			}
-			name, value = "UseDevelopmentEmulator", "true"
-		}
-		parts = append(parts, name+"="+value)
-	}
-	return strings.Join(parts, ";"), host, emulated
+// client is a client of the SDK that can be cut off. On a connection that fell
+// silent the SDK may wait up to a minute, whatever its context says.
+type client struct {
+	*azservicebus.Client
+	cut context.CancelFunc // closes all connections and fails all later attempts to connect or to sign in
 }
 
-// Where emulators listen that do not say so: one port for messages, another
-// for administration.
+// newClient returns a client that connects when it is first used.
+func (c *connector) newClient(retry azservicebus.RetryOptions) (*client, error) {
+	life, cut := context.WithCancel(context.Background())
+	options := &azservicebus.ClientOptions{
+		ApplicationID: "kennel",
+		RetryOptions:  retry,
+		// The SDK speaks plain AMQP on the connection that this returns.
+		NewWebSocketConn: func(ctx context.Context, _ azservicebus.NewWebSocketConnArgs) (net.Conn, error) {
+			ctx, cancel := requestContext(ctx, life)
+			defer cancel()
+			conn, err := c.dial(ctx)
+			if err != nil {
+				return nil, err
+			}
+			context.AfterFunc(life, func() { conn.Close() })
+			return conn, nil
+		},
+	}
+	var sdk *azservicebus.Client
+	var err error
+	if c.connection != "" {
+		sdk, err = azservicebus.NewClientFromConnectionString(c.connection, options)
+	} else {
+		sdk, err = azservicebus.NewClient(c.host, boundCredential{c.credential, life}, options)
+	}
+	if err != nil {
+		cut()
+		return nil, err
+	}
+	return &client{sdk, cut}, nil
+}
+
+// close closes the client in order, or cuts it off after closeTimeout.
+func (c *client) close() {
+	timer := time.AfterFunc(closeTimeout, c.cut)
+	defer timer.Stop()
+	_ = c.Client.Close(context.Background()) // the client is discarded in any case
+	c.cut()
+}
+
+// boundCredential cancels token requests when its client is cut off. The SDK
+// calls GetToken without a deadline.
+type boundCredential struct {
+	azcore.TokenCredential
+	life context.Context
+}
+
+func (b boundCredential) GetToken(ctx context.Context, o policy.TokenRequestOptions) (azcore.AccessToken, error) {
+	ctx, cancel := requestContext(ctx, b.life)
+	defer cancel()
+	return b.TokenCredential.GetToken(ctx, o)
+}
+
+// requestContext returns a context for one request, which also ends with life.
+func requestContext(ctx, life context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	stop := context.AfterFunc(life, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}
+
+// blanks match white space around separators. The SDK does not ignore it.
+var blanks = regexp.MustCompile(`\s*([;=])\s*`)
+
+// endpoint returns where a connection string leads. It follows the rules of the
+// SDK, so that both agree on what is an emulator.
+func endpoint(connection string) (host string, emulator bool) {
+	for part := range strings.SplitSeq(connection, ";") {
+		switch name, value, _ := strings.Cut(part, "="); {
+		case strings.EqualFold(name, "Endpoint"):
+			if u, err := url.Parse(value); err == nil {
+				host = u.Host
+			}
+		case strings.EqualFold(name, "UseDevelopmentEmulator"):
+			emulator, _ = strconv.ParseBool(value)
+		}
+	}
+	return host, emulator
+}
+
+// Default ports. An emulator has one for messages and one for administration.
 const (
+	amqpsPort         = 5671
 	emulatorPort      = 5672
 	emulatorAdminPort = 5300
 )
 
-// dialer connects to where the SDK would.
-func dialer(host string, emulated bool) func(ctx context.Context) (net.Conn, error) {
-	if emulated {
+// dialer connects to the address that the SDK would use.
+func dialer(host string, emulator bool) func(ctx context.Context) (net.Conn, error) {
+	if emulator {
 		address := withPort(host, emulatorPort)
 		return func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "tcp", address) }
 	}
-	const port = 5671 // AMQP over TLS
-	address := withPort(host, port)
+	address := withPort(host, amqpsPort)
 	return func(ctx context.Context) (net.Conn, error) {
 		return (&tls.Dialer{Config: &tls.Config{MinVersion: tls.VersionTLS12}}).DialContext(ctx, "tcp", address)
 	}
 }
 
-func withPort(host string, otherwise int) string {
+func withPort(host string, defaultPort int) string {
 	if _, _, err := net.SplitHostPort(host); err == nil {
 		return host
 	}
-	return net.JoinHostPort(strings.Trim(host, "[]"), strconv.Itoa(otherwise))
+	return net.JoinHostPort(strings.Trim(host, "[]"), strconv.Itoa(defaultPort))
 }
 
-// plainly sends requests without TLS. The SDK's client for administration
-// always wants it, even for an emulator.
-type plainly struct{}
+// plainHTTP sends administrative requests without TLS. The SDK always uses
+// TLS, even for an emulator.
+type plainHTTP struct{}
 
-// local keeps no connection open: there are minutes between two requests.
-var local = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+// plainClient closes each connection after its request: the next request is
+// minutes away.
+var plainClient = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
-func (plainly) Do(r *http.Request) (*http.Response, error) {
+func (plainHTTP) Do(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.URL.Scheme, r.URL.Host = "http", withPort(r.URL.Host, emulatorAdminPort)
-	return local.Do(r)
+	return plainClient.Do(r)
 }

@@ -3,9 +3,9 @@ package servicebus
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -17,82 +17,80 @@ import (
 )
 
 const (
-	// signalLives is how long the topic keeps a signal for who is not there.
-	// Later the gate's own blob has long been read.
-	signalLives = time.Minute
+	// cachedTimeout bounds a send on a cached connection, which may be dead
+	// without notice. On a new connection only the caller's ctx bounds it.
+	cachedTimeout = 2 * time.Second
 
-	// staleTimeout is how long a signal may take on a connection that has been
-	// used before: it may be dead without anybody knowing. A new one has all
-	// the time that the caller has.
-	staleTimeout = 2 * time.Second
+	// maxNewSenders is how many new connections one signal may use.
+	maxNewSenders = 2
 
-	// freshTries is how many new connections are tried for one signal.
-	freshTries = 2
+	// senderLifetime is how long an idle connection is kept for the next
+	// signal. The SDK first renews tokens after about five minutes, and repeats
+	// a renewal that fails without end and almost without a pause; the
+	// connection is closed long before.
+	senderLifetime = time.Minute
 
-	// outletLives is how long a connection is kept for the next signal. It
-	// ends before the SDK first renews its tokens: that, when it fails, is
-	// repeated for ever, and hardly with a pause.
-	outletLives = time.Minute
+	// messageLifetime is how long the topic keeps a message that is not
+	// received. Polling has found the change by then.
+	messageLifetime    = time.Minute
+	messageLifetimeISO = "PT1M"
 )
 
-// promptly makes the SDK reconnect at all, and soon: it does so only before a
-// retry, and by default waits for four seconds before the first, which is
-// longer than most of our deadlines.
-var promptly = azservicebus.RetryOptions{MaxRetries: 1, RetryDelay: 50 * time.Millisecond}
+// sendRetry allows one retry, because the SDK reconnects only before a retry.
+// Its default delay of four seconds is longer than most of our deadlines.
+var sendRetry = azservicebus.RetryOptions{MaxRetries: 1, RetryDelay: 50 * time.Millisecond}
 
-// Signals is a [gate.Signals] over a topic. Each process that listens has a
-// subscription of its own, which Service Bus removes by itself when the
-// process is gone without a goodbye.
+// Signals implements [gate.Signals] with a topic. Each process that listens has
+// its own subscription, which Service Bus deletes when the process dies.
 //
-// Publish cannot know of a message that the bus answers "released": the SDK
-// takes that for success. It is a lost signal then.
+// Publish does not notice if Service Bus answers a message with the outcome
+// "released", because the SDK returns nil then. Such a signal is lost.
 type Signals struct {
-	clients      *busClients
+	connector    *connector
 	topic        string
-	store        string
 	subscription string
 
 	mu      sync.Mutex
-	outlet  *outlet // what is published goes there; nil until something is; guarded by mu
-	closed  bool    // guarded by mu
-	closing sync.WaitGroup
+	cached  *sender        // for the next signal, or nil; guarded by mu
+	closed  bool           // guarded by mu
+	closing sync.WaitGroup // senders that are being closed
 }
 
-// outlet is a connection to publish by.
-type outlet struct {
-	client *busClient
-	sender *azservicebus.Sender
-	idle   *time.Timer // ends it
+// sender is a connection for publishing.
+type sender struct {
+	*azservicebus.Sender
+	client *client
+	idle   *time.Timer // discards this sender
 }
 
-// OpenSignals checks the bus, and returns the signals of its topic that are
-// about the gates of one store, as [Gates.Store] names it: others may share the
-// topic. It makes no request.
-func (b Namespace) OpenSignals(topic, store string, o *Options) (*Signals, error) {
-	clients, err := b.open(o)
+// OpenSignals checks the namespace and returns the signals of a topic. It makes
+// no request. Several apps may share a topic: a signal of another app's gate
+// costs at most one read of the gate that has the same name here.
+func (n Namespace) OpenSignals(topic string, o *Options) (*Signals, error) {
+	c, err := n.open(o)
 	if err != nil {
 		return nil, err
 	}
-	// At most 50 characters may name a subscription; these are 33.
-	return &Signals{clients: clients, topic: topic, store: store, subscription: "kennel-" + strings.ToLower(rand.Text())}, nil
+	// These are 33 of the 50 characters that Service Bus allows.
+	return &Signals{connector: c, topic: topic, subscription: "kennel-" + strings.ToLower(rand.Text())}, nil
 }
 
 // Publish implements [gate.Signals].
 func (s *Signals) Publish(ctx context.Context, signal gate.Signal) error {
-	for tries := 0; ; {
-		out, fresh, err := s.takeOutlet()
+	for newSenders := 0; ; {
+		sender, cached, err := s.takeSender()
 		if err == nil {
-			err = s.send(ctx, out, fresh, signal)
+			err = s.send(ctx, sender, cached, signal)
 		}
 		if err == nil {
 			return nil
 		}
-		// Only a new connection is believed that something is not allowed or not
-		// there: what an old one says may be long over.
-		if fresh {
-			tries++
+		if !cached {
+			newSenders++
 		}
-		if ctx.Err() != nil || tries == freshTries || fresh && errors.Is(err, ErrDenied) || errors.Is(err, errClosed) {
+		// A denial on a cached connection may be out of date, so only a new
+		// connection can confirm it.
+		if ctx.Err() != nil || newSenders == maxNewSenders || !cached && errors.Is(err, ErrDenied) || errors.Is(err, errClosed) {
 			return fmt.Errorf("send a signal of gate %q: %w", signal.Gate, err)
 		}
 	}
@@ -100,92 +98,105 @@ func (s *Signals) Publish(ctx context.Context, signal gate.Signal) error {
 
 var errClosed = errors.New("signals are closed")
 
-func (s *Signals) send(ctx context.Context, out *outlet, fresh bool, signal gate.Signal) error {
-	if !fresh {
+func (s *Signals) send(ctx context.Context, out *sender, cached bool, signal gate.Signal) error {
+	if cached {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, staleTimeout)
+		ctx, cancel = context.WithTimeout(ctx, cachedTimeout)
 		defer cancel()
 	}
-	err := out.sender.SendMessage(ctx, newSignalMessage(signal, s.store), nil)
+	err := out.SendMessage(ctx, newMessage(signal), nil)
 	switch {
 	case err == nil:
-		out.idle.Reset(outletLives)
+		out.idle.Reset(senderLifetime)
 		return nil
-	case isGone(err):
+	case isNotFound(err):
 		err = fmt.Errorf("%w: there is no topic %s", ErrDenied, s.topic)
 	default:
-		err = busFailed(err)
+		err = cleanError(err)
 	}
-	// A sender that has failed may never work again, and neither may the others
-	// of its client.
-	s.dropOutlet(out)
+	// After an error a sender may never work again, nor any other sender of its
+	// client.
+	s.discard(out)
 	return err
 }
 
-func newSignalMessage(signal gate.Signal, store string) *azservicebus.Message {
-	return &azservicebus.Message{
-		Body:        encodeSignal(signal, store),
-		ContentType: to.Ptr("text/plain; charset=utf-8"),
-		MessageID:   to.Ptr(rand.Text()),
-		TimeToLive:  to.Ptr(signalLives),
-	}
-}
-
-// takeOutlet returns the connection to publish by, which is made if there is
-// none.
-func (s *Signals) takeOutlet() (out *outlet, fresh bool, err error) {
+// takeSender returns the cached sender, or caches and returns a new one.
+func (s *Signals) takeSender() (_ *sender, cached bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return nil, false, errClosed
 	}
-	if s.outlet != nil {
-		return s.outlet, false, nil
+	if s.cached != nil {
+		return s.cached, true, nil
 	}
-	client, err := s.clients.connect(promptly)
+	c, err := s.connector.newClient(sendRetry)
 	if err != nil {
-		return nil, true, busFailed(err)
+		return nil, false, cleanError(err)
 	}
-	sender, err := client.NewSender(s.topic, nil)
-	if err != nil {
-		return nil, true, busFailed(err)
+	out := &sender{client: c}
+	if out.Sender, err = c.NewSender(s.topic, nil); err != nil {
+		return nil, false, cleanError(err)
 	}
-	out = &outlet{client: client, sender: sender}
-	out.idle = time.AfterFunc(outletLives, func() { s.dropOutlet(out) })
-	s.outlet = out
-	return out, true, nil
+	out.idle = time.AfterFunc(senderLifetime, func() { s.discard(out) })
+	s.cached = out
+	return out, false, nil
 }
 
-// dropOutlet has the next signal make a new connection, and ends this one
-// meanwhile.
-func (s *Signals) dropOutlet(out *outlet) {
+// discard removes a sender from the cache and closes it in the background.
+func (s *Signals) discard(old *sender) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.outlet == out {
-		s.outlet = nil
-		out.idle.Stop()
-		s.closing.Go(out.client.close)
+	if s.cached == old {
+		s.cached = nil
+		old.idle.Stop()
+		s.closing.Go(old.client.close)
 	}
 }
 
-// Close ends publishing, within a second also when the bus is away; listening
-// ends with its context.
+// Close ends publishing. It returns within [closeTimeout], even if Service Bus
+// is unreachable. Listen ends with its own ctx.
 func (s *Signals) Close() {
 	s.mu.Lock()
 	s.closed = true
-	out := s.outlet
+	cached := s.cached
 	s.mu.Unlock()
-	if out != nil {
-		s.dropOutlet(out)
+	if cached != nil {
+		s.discard(cached)
 	}
 	s.closing.Wait()
 }
 
-// origin tells whoever looks at the subscriptions whose this one is.
-func origin() string {
-	name, err := os.Hostname()
-	if err != nil {
-		name = "a host without a name"
+// message is the body of a signal. A later version may add fields; it counts
+// Version up only if this one must not read the rest.
+type message struct {
+	Version    int    `json:"v"`
+	Gate       string `json:"gate"`
+	Generation int64  `json:"generation"`
+}
+
+const (
+	messageVersion = 1
+	maxMessage     = 1 << 10 // bytes; the longest of this version has about 130
+)
+
+func newMessage(s gate.Signal) *azservicebus.Message {
+	body, _ := json.Marshal(message{messageVersion, s.Gate, s.Generation}) // no error is possible
+	return &azservicebus.Message{
+		Body:        body,
+		ContentType: to.Ptr("application/json"),
+		MessageID:   to.Ptr(rand.Text()),
+		TimeToLive:  to.Ptr(messageLifetime),
 	}
-	return fmt.Sprintf("process %d on %.200s", os.Getpid(), name)
+}
+
+// decode returns the signal in a body, or the signal of any gate if the body
+// is unreadable or has another version: a change may have happened.
+func decode(body []byte) gate.Signal {
+	var m message
+	if len(body) > maxMessage || json.Unmarshal(body, &m) != nil ||
+		m.Version != messageVersion || m.Generation < 0 || m.Generation > gate.MaxGeneration || gate.CheckName(m.Gate) != nil {
+		return gate.Signal{}
+	}
+	return gate.Signal{Gate: m.Gate, Generation: m.Generation}
 }

@@ -4,259 +4,80 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/google/go-cmp/cmp"
 
 	"kennel/gate"
 	"kennel/internal/dev/devbus"
 )
 
-const (
-	contoso = "Endpoint=sb://contoso.servicebus.windows.net/;SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey=c2VjcmV0"
-	topic   = "signals"
-
-	ourStore = "ours"
-)
-
-// release is what the tests publish.
-var release = gate.Signal{
-	Gate: "hounds", Generation: 7, Released: true, Life: "LIFE",
-	At: time.Date(2026, 11, 21, 9, 0, 0, 123e6, time.UTC), By: "ann", Reason: "all are \"warm\"\nand ready",
-}
-
-// withBus runs a test in virtual time on a bus that has the topic. It fails if
-// a goroutine outlives the test.
-func withBus(t *testing.T, test func(t *testing.T, b *devbus.Broker)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		b := devbus.New(nil)
-		t.Cleanup(b.Close)
-		if err := b.CreateTopic(topic, nil); err != nil {
-			t.Fatal(err)
-		}
-		test(t, b)
-	})
-}
-
-func inProcess(b *devbus.Broker) *Options {
-	return &Options{
-		Dial:  func(context.Context) (net.Conn, error) { return b.Dial(), nil },
-		Admin: b.AdminTransport(),
-	}
-}
-
-func openSignals(t *testing.T, o *Options) *Signals {
-	t.Helper()
-	s, err := Namespace{ConnectionString: contoso}.OpenSignals(topic, ourStore, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	return s
-}
-
-// stranger is somebody else on the bus, who may send to the topic.
-func stranger(t *testing.T, b *devbus.Broker) (*busClient, *azservicebus.Sender) {
-	t.Helper()
-	clients, err := Namespace{ConnectionString: contoso}.open(inProcess(b))
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := clients.connect(promptly)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.close)
-	sender, err := client.NewSender(topic, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client, sender
-}
-
-// diary is a listener that writes everything down.
-type diary struct {
-	mu     sync.Mutex
-	up     bool
-	ups    int
-	whys   []error
-	heard  []gate.Signal
-	upFrom time.Time
-}
-
-func (d *diary) Up() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.up, d.upFrom = true, time.Now()
-	d.ups++
-}
-
-func (d *diary) Down(why error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.up = false
-	d.whys = append(d.whys, why)
-}
-
-func (d *diary) Heard(s gate.Signal) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.heard = append(d.heard, s)
-}
-
-func (d *diary) read() (up bool, ups int, heard []gate.Signal, why error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(d.whys) > 0 {
-		why = d.whys[len(d.whys)-1]
-	}
-	return d.up, d.ups, slices.Clone(d.heard), why
-}
-
-// listen starts listening. When stop returns, it has ended, and done with its
-// error.
-func listen(t *testing.T, s *Signals) (d *diary, stop func() error) {
-	t.Helper()
-	d = &diary{}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Listen(ctx, d) }()
-	stop = sync.OnceValue(func() error {
-		cancel()
-		return <-ended
-	})
-	t.Cleanup(func() { stop() })
-	return d, stop
-}
-
-// within waits until it is so, at most as long in virtual time, and returns
-// how long that was.
-func within(t *testing.T, most time.Duration, what string, so func() bool) time.Duration {
-	t.Helper()
-	began := time.Now()
-	for !so() {
-		if time.Since(began) > most {
-			t.Fatalf("%s: not within %v", what, most)
-		}
-		time.Sleep(time.Millisecond)
-	}
-	return time.Since(began)
-}
-
-func (d *diary) isUp() bool {
-	up, _, _, _ := d.read()
-	return up
-}
-
-func (d *diary) hasHeard(n int) func() bool {
-	return func() bool {
-		_, _, heard, _ := d.read()
-		return len(heard) >= n
-	}
-}
-
-func publish(t *testing.T, s *Signals, signal gate.Signal) error {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
-	return s.Publish(ctx, signal)
-}
-
-func subscriptions(b *devbus.Broker) (names []string) {
-	for _, path := range b.Entities() {
-		if _, name, ok := strings.Cut(path, "/Subscriptions/"); ok {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-func TestSignalsReachEverybody(t *testing.T) {
+func TestEveryProcessReceivesEverySignal(t *testing.T) {
 	withBus(t, func(t *testing.T, b *devbus.Broker) {
 		one, two := openSignals(t, inProcess(b)), openSignals(t, inProcess(b))
-		first, stopFirst := listen(t, one)
-		second, stopSecond := listen(t, two)
-		for _, d := range []*diary{first, second} {
-			within(t, 2*time.Second, "subscribed", d.isUp)
-		}
+		first, stopFirst := listenUp(t, one)
+		second, stopSecond := listenUp(t, two)
 		names := subscriptions(b)
 		if len(names) != 2 || len(names[0]) > 50 || names[0] == names[1] {
-			t.Errorf("the subscriptions are %q, want two of up to 50 characters", names)
+			t.Errorf("subscriptions %q, want two of at most 50 characters", names)
 		}
-		for range 2 {
-			if err := publish(t, one, release); err != nil {
-				t.Fatal(err)
+		mustPublish(t, one)
+		mustPublish(t, one)
+		for _, r := range []*recorder{first, second} {
+			await(t, time.Second, "received", r.hasHeard(2))
+			if diff := cmp.Diff([]gate.Signal{release, release}, r.read().heard); diff != "" {
+				t.Errorf("received signals (-want +got):\n%s", diff)
 			}
 		}
-		for _, d := range []*diary{first, second} {
-			within(t, time.Second, "heard", d.hasHeard(2))
-			if _, _, heard, _ := d.read(); !cmp.Equal(heard, []gate.Signal{release, release}) {
-				t.Errorf("heard %s", cmp.Diff([]gate.Signal{release, release}, heard))
-			}
-		}
-		for _, stop := range []func() error{stopFirst, stopSecond} {
-			if err := stop(); err != nil {
-				t.Errorf("listening ended with %v", err)
-			}
-		}
+		stopFirst()
+		stopSecond()
 		if names := subscriptions(b); len(names) != 0 {
-			t.Errorf("after the stop there are still the subscriptions %q", names)
+			t.Errorf("subscriptions %q remain after the stop", names)
 		}
 	})
 }
 
-// Publishing gets over whatever its connection has met since it was last used.
+// Publish recovers from any fault that its cached connection met.
 func TestPublishingRecovers(t *testing.T) {
-	for _, test := range []struct {
+	for _, tt := range []struct {
 		name  string
-		fault devbus.Fault
-		drop  bool
+		fault devbus.Fault // none: the connection is dropped
 	}{
-		{"connection lost", devbus.Fault{}, true},
-		{"frozen", devbus.Fault{Kind: devbus.Freeze}, false},
-		{"detached", devbus.Fault{Kind: devbus.Detach, Times: 1}, false},
-		{"detached for good", devbus.Fault{Kind: devbus.Detach, Condition: "amqp:resource-limit-exceeded", Times: 1}, false},
-		{"closed before", devbus.Fault{Kind: devbus.CloseBefore, Times: 1}, false},
-		{"closed after", devbus.Fault{Kind: devbus.CloseAfter, Times: 1}, false},
-		{"no answer", devbus.Fault{Kind: devbus.Silent, Times: 1}, false},
-		{"rejected", devbus.Fault{Kind: devbus.Reject, Times: 1}, false},
-		{"busy", devbus.Fault{Kind: devbus.Reject, Condition: "com.microsoft:server-busy", Times: 1}, false},
+		{"connection lost", devbus.Fault{}},
+		{"frozen", devbus.Fault{Kind: devbus.Freeze}},
+		{"detached", devbus.Fault{Kind: devbus.Detach, Times: 1}},
+		{"detached for good", devbus.Fault{Kind: devbus.Detach, Condition: "amqp:resource-limit-exceeded", Times: 1}},
+		{"closed before", devbus.Fault{Kind: devbus.CloseBefore, Times: 1}},
+		{"closed after", devbus.Fault{Kind: devbus.CloseAfter, Times: 1}},
+		{"no answer", devbus.Fault{Kind: devbus.Silent, Times: 1}},
+		{"rejected", devbus.Fault{Kind: devbus.Reject, Times: 1}},
+		{"busy", devbus.Fault{Kind: devbus.Reject, Condition: "com.microsoft:server-busy", Times: 1}},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		t.Run(tt.name, func(t *testing.T) {
 			withBus(t, func(t *testing.T, b *devbus.Broker) {
 				s, other := openSignals(t, inProcess(b)), openSignals(t, inProcess(b))
-				if err := publish(t, s, release); err != nil {
-					t.Fatal(err)
-				}
-				if test.fault.Kind != 0 {
-					b.Fail(test.fault)
-				}
-				if test.drop {
+				mustPublish(t, s)
+				if tt.fault.Kind == 0 {
 					b.DropConnections()
+				} else {
+					b.Fail(tt.fault)
 				}
 				time.Sleep(time.Second)
-				d, _ := listen(t, other)
-				within(t, 2*time.Second, "subscribed", d.isUp)
-				if err := publish(t, s, release); err != nil {
-					t.Fatal(err)
-				}
-				within(t, time.Second, "heard", d.hasHeard(1))
+				r, _ := listenUp(t, other)
+				mustPublish(t, s)
+				await(t, time.Second, "received", r.hasHeard(1))
 			})
 		})
 	}
 }
 
-// An outage of the bus is the publisher's error, in time and without secrets.
+// Publish reports an outage in time and without secrets.
 func TestPublishingFails(t *testing.T) {
-	for _, test := range []struct {
+	for _, tt := range []struct {
 		name   string
 		fault  devbus.Fault
 		denied bool
@@ -267,71 +88,189 @@ func TestPublishingFails(t *testing.T) {
 		{"no right", devbus.Fault{Kind: devbus.CBS, Status: 401}, true},
 		{"no topic", devbus.Fault{Kind: devbus.DeleteEntity, Entity: topic}, true},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		t.Run(tt.name, func(t *testing.T) {
 			withBus(t, func(t *testing.T, b *devbus.Broker) {
 				s := openSignals(t, inProcess(b))
-				b.Fail(test.fault)
+				b.Fail(tt.fault)
 				began := time.Now()
-				err := publish(t, s, release)
-				if err == nil || errors.Is(err, ErrDenied) != test.denied {
-					t.Errorf("got %v, want an error; denied: %v", err, test.denied)
+				err := publish(t, s)
+				if err == nil || errors.Is(err, ErrDenied) != tt.denied {
+					t.Errorf("got %v, want an error; denied: %v", err, tt.denied)
 				}
 				if took := time.Since(began); took > 5*time.Second {
 					t.Errorf("it took %v", took)
 				}
-				if text := fmt.Sprint(err); strings.Contains(text, "c2VjcmV0") || strings.Contains(text, "\n") {
+				if text := fmt.Sprint(err); strings.Contains(text, key) || strings.Contains(text, "\n") {
 					t.Errorf("the error is %q", text)
 				}
-				b.Heal()
+				s.Close()
+				if err := publish(t, s); !errors.Is(err, errClosed) {
+					t.Errorf("after Close: got %v, want errClosed", err)
+				}
 			})
 		})
 	}
 }
 
-func TestOpenSignals(t *testing.T) {
-	for _, test := range []struct {
-		bus  Namespace
-		says string
-	}{
-		{Namespace{ConnectionString: "Endpoint=sb://;SharedAccessKey=c2VjcmV0"}, "malformed"},
-		{Namespace{ConnectionString: "secret"}, "malformed"},
-		{Namespace{Host: "contoso.servicebus.windows.net", ManagedIdentity: true, ClientID: "an id"}, ""},
-		{Namespace{Host: "contoso.servicebus.windows.net", ManagedIdentity: true}, ""},
-		{Namespace{ConnectionString: contoso}, ""},
-	} {
-		_, err := test.bus.OpenSignals(topic, ourStore, nil)
-		if got := fmt.Sprint(err); (err != nil) != (test.says != "") || !strings.Contains(got, test.says) && test.says != "" || strings.Contains(got, "c2VjcmV0") {
-			t.Errorf("got %v, want an error that says %q and repeats nothing", err, test.says)
+// A sender is kept for the next signal, but closed when it is idle.
+func TestIdleSenderIsClosed(t *testing.T) {
+	withBus(t, func(t *testing.T, b *devbus.Broker) {
+		s := openSignals(t, inProcess(b))
+		for range 5 {
+			mustPublish(t, s)
+			time.Sleep(senderLifetime / 2)
 		}
-	}
-}
-
-// altered is a signal with one of its lines replaced.
-func altered(line int, by string) []byte {
-	lines := strings.SplitN(string(encodeSignal(release, ourStore)), "\n", signalLines)
-	lines[line] = by
-	return []byte(strings.Join(lines, "\n"))
-}
-
-func FuzzSignal(f *testing.F) {
-	f.Add(encodeSignal(release, ourStore))
-	for line := range signalLines {
-		f.Add(altered(line, ""))
-	}
-	f.Add(altered(8, "one\ntwo\n"))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		s, ours := decodeSignal(text, ourStore)
-		if !ours || s.Gate == "" {
-			if s != (gate.Signal{}) {
-				t.Errorf("%q became %+v", text, s)
-			}
-			return
+		if made := b.Stats().Connections; made != 1 {
+			t.Errorf("%d connections for five signals, one every half minute", made)
 		}
-		if err := gate.CheckName(s.Gate); err != nil {
-			t.Error(err)
-		}
-		if again, _ := decodeSignal(encodeSignal(s, ourStore), ourStore); !cmp.Equal(again, s) {
-			t.Errorf("became %s", cmp.Diff(s, again))
+		time.Sleep(senderLifetime)
+		if left := b.Connections(); left != 0 {
+			t.Errorf("%d connections remain", left)
 		}
 	})
+}
+
+// The SDK takes the outcome "released" for success. If a later version does
+// not, the comment on Signals is out of date.
+func TestReleasedLooksLikeSuccess(t *testing.T) {
+	withBus(t, func(t *testing.T, b *devbus.Broker) {
+		s := openSignals(t, inProcess(b))
+		b.Fail(devbus.Fault{Kind: devbus.Release})
+		if err := publish(t, s); err != nil || b.Stats().Stored != 0 {
+			t.Errorf("got %v with %d messages stored, want nil and none", err, b.Stats().Stored)
+		}
+	})
+}
+
+// unreadable are bodies that wake all gates.
+var unreadable = []string{
+	"", "wake up", "null", "[]", `"hounds"`, `{"v":1}`,
+	`{"gate":"hounds","generation":7}`,
+	`{"v":2,"gate":"hounds","generation":7}`,
+	`{"v":1,"gate":"../hounds","generation":7}`,
+	`{"v":1,"gate":7,"generation":7}`,
+	`{"v":1,"gate":"hounds","generation":-1}`,
+	`{"v":1,"gate":"hounds","generation":7.5}`,
+	`{"v":1,"gate":"hounds","generation":9007199254740992}`,
+	`{"v":1,"gate":"hounds","generation":7} and more`,
+	`{"v":1,"gate":"hounds","generation":7,"padding":"` + strings.Repeat("x", maxMessage) + `"}`,
+	"kennel 1\nhttps://contoso.blob.core.windows.net\nhounds\n7\nreleased\nLIFE\n2026-11-21T09:00:00Z\nann\nready",
+}
+
+func TestMessage(t *testing.T) {
+	longest := gate.Signal{Gate: strings.Repeat("h", 63), Generation: gate.MaxGeneration}
+	for _, s := range []gate.Signal{release, longest, {Gate: "closed-before-any-release"}} {
+		if got := decode(newMessage(s).Body); got != s {
+			t.Errorf("got %+v, want %+v", got, s)
+		}
+	}
+	if body := string(newMessage(release).Body); body != `{"v":1,"gate":"hounds","generation":1763715600123}` {
+		t.Errorf("the format has changed: %s", body)
+	}
+	if got := decode([]byte(`{"v":1,"gate":"hounds","generation":7,"new":[1]}`)); got != (gate.Signal{Gate: "hounds", Generation: 7}) {
+		t.Errorf("with a field that is unknown: got %+v", got)
+	}
+	for _, body := range unreadable {
+		if got := decode([]byte(body)); got != (gate.Signal{}) {
+			t.Errorf("%q: got %+v, want a signal of any gate", body, got)
+		}
+	}
+}
+
+func FuzzMessage(f *testing.F) {
+	f.Add(newMessage(release).Body)
+	for _, body := range unreadable {
+		f.Add([]byte(body))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		s := decode(body)
+		if s == (gate.Signal{}) {
+			return
+		}
+		if err := gate.CheckName(s.Gate); err != nil || s.Generation < 0 {
+			t.Errorf("%q became %+v: %v", body, s, err)
+		}
+		if again := decode(newMessage(s).Body); again != s {
+			t.Errorf("%+v became %+v", s, again)
+		}
+	})
+}
+
+// Connection strings have many forms. The SDK and this package must agree on
+// the host and on whether it is an emulator, which has no TLS.
+func TestOpenSignals(t *testing.T) {
+	const (
+		host = "contoso.servicebus.windows.net"
+		keys = ";SharedAccessKeyName=k;SharedAccessKey=" + key
+	)
+	for _, tt := range []struct {
+		namespace Namespace
+		host      string // "": malformed
+		emulator  bool
+	}{
+		{Namespace{ConnectionString: contoso}, host, false},
+		{Namespace{ConnectionString: " Endpoint = SB://" + host + "/ " + keys + ";;"}, host, false},
+		{Namespace{ConnectionString: "Endpoint=sb://127.0.0.1:5001" + keys + ";UseDevelopmentEmulator=true"}, "127.0.0.1:5001", true},
+		{Namespace{ConnectionString: "Endpoint=sb://localhost" + keys + "; usedevelopmentemulator = TRUE ;"}, "localhost", true},
+		{Namespace{ConnectionString: "Endpoint=sb://" + host + keys + ";UseDevelopmentEmulator=false"}, host, false},
+		{Namespace{ConnectionString: "Endpoint=sb://" + host + keys + ";UseDevelopmentEmulator=yes"}, "", false},
+		{Namespace{ConnectionString: "Endpoint=sb://" + keys}, "", false},
+		{Namespace{ConnectionString: "Endpoint=sb://" + host + ";SharedAccessKey=" + key}, "", false},
+		{Namespace{ConnectionString: key}, "", false},
+		{Namespace{}, "", false},
+		{Namespace{Host: host}, host, false},
+		{Namespace{Host: host, ManagedIdentity: true}, host, false},
+		{Namespace{Host: host, ManagedIdentity: true, ClientID: "an id"}, host, false},
+	} {
+		s, err := tt.namespace.OpenSignals(topic, nil)
+		if tt.host == "" {
+			if text := fmt.Sprint(err); !strings.Contains(text, "malformed") || strings.Contains(text, key) {
+				t.Errorf("%+v: got %v, want an error without the key", tt.namespace, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%+v: %v", tt.namespace, err)
+			continue
+		}
+		if _, emulator := endpoint(s.connector.connection); s.connector.host != tt.host || emulator != tt.emulator {
+			t.Errorf("%+v: host %q, emulator %v, want %q, %v", tt.namespace, s.connector.host, emulator, tt.host, tt.emulator)
+		}
+		if _, err := s.connector.newClient(sendRetry); err != nil {
+			t.Errorf("%+v: the SDK returned %v", tt.namespace, err)
+		}
+	}
+	for host, want := range map[string]string{"localhost": "localhost:5300", "[::1]": "[::1]:5300", "localhost:1": "localhost:1"} {
+		if got := withPort(host, emulatorAdminPort); got != want {
+			t.Errorf("%s: got %s, want %s", host, got, want)
+		}
+	}
+}
+
+// stuckCredential answers no token request before its context ends.
+type stuckCredential struct{}
+
+func (stuckCredential) GetToken(ctx context.Context, _ policy.TokenRequestOptions) (azcore.AccessToken, error) {
+	<-ctx.Done()
+	return azcore.AccessToken{}, ctx.Err()
+}
+
+// A token request ends in time, and at once when its client is cut off.
+func TestStuckTokenRequests(t *testing.T) {
+	for _, cutAfter := range []time.Duration{time.Second, time.Hour} {
+		withBus(t, func(t *testing.T, b *devbus.Broker) {
+			signals := openSignals(t, inProcess(b))
+			signals.connector = &connector{host: "contoso.servicebus.windows.net", credential: stuckCredential{}, dial: signals.connector.dial}
+			s, _, err := signals.takeSender()
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.AfterFunc(cutAfter, s.client.cut)
+			began := time.Now()
+			err = s.SendMessage(context.Background(), newMessage(release), nil)
+			if took := time.Since(began); err == nil || took > min(cutAfter, 3*requestTimeout) {
+				t.Errorf("cut after %v: got %v after %v", cutAfter, err, took)
+			}
+		})
+	}
 }
