@@ -52,12 +52,12 @@ func inProcess(b *devbus.Broker) *Options {
 	}
 }
 
-// counted also counts the connections.
-func counted(b *devbus.Broker, dials *atomic.Int64) *Options {
-	o := inProcess(b)
-	o.Dial = func(context.Context) (net.Conn, error) {
+// counted counts the connections of a client with these options.
+func counted(o *Options, dials *atomic.Int64) *Options {
+	dial := o.Dial
+	o.Dial = func(ctx context.Context) (net.Conn, error) {
 		dials.Add(1)
-		return b.Dial(), nil
+		return dial(ctx)
 	}
 	return o
 }

@@ -64,7 +64,7 @@ type simulation struct {
 
 func (s *simulation) run(t *testing.T, stopEarly bool) {
 	var dials atomic.Int64
-	r, _ := listen(t, openSignals(t, counted(s.Broker, &dials)))
+	r, _ := listen(t, openSignals(t, counted(inProcess(s.Broker), &dials)))
 	publisher := openSignals(t, inProcess(s.Broker))
 	for began := time.Now(); time.Since(began) < s.lasts; {
 		time.Sleep(time.Duration(s.random.Int64N(int64(20 * time.Second))))

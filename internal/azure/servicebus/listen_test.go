@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/google/go-cmp/cmp"
 
@@ -39,6 +39,18 @@ func TestSubscribingFromAfar(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A listener is up only once Service Bus has accepted its credit.
+func TestUpAfterCredit(t *testing.T) {
+	withBus(t, func(t *testing.T, b *devbus.Broker) {
+		b.Fail(devbus.Fault{Kind: devbus.Detach, Condition: "com.microsoft:server-busy"})
+		r, _ := listen(t, openSignals(t, distant(t, b, 50*time.Millisecond)))
+		time.Sleep(time.Minute)
+		if got := r.read(); got.ups != 0 || len(got.reasons) == 0 {
+			t.Errorf("up %d times, down because of %v", got.ups, got.reasons)
+		}
+	})
 }
 
 // Service Bus deletes a subscription after five minutes without use, and a
@@ -195,13 +207,9 @@ func TestStrangeMessages(t *testing.T) {
 		s := openSignals(t, inProcess(b))
 		r, _ := listenUp(t, s)
 		_, sender := openRaw(t, b)
-		panics := map[string]any{"DeadLetterReason": int64(5)} // the SDK panics on this
-		messages := []*azservicebus.Message{
-			{},
-			{Body: []byte(strings.Repeat("x", 200<<10))},
-			{ApplicationProperties: panics, SessionID: to.Ptr("s")},
-			{ApplicationProperties: panics},
-		}
+		panics := map[string]any{"DeadLetterReason": int64(5)}                                           // the SDK panics on this
+		messages := slices.Repeat([]*azservicebus.Message{{ApplicationProperties: panics}}, maxCredit+1) // each uses credit
+		messages = append(messages, &azservicebus.Message{}, &azservicebus.Message{Body: []byte(strings.Repeat("x", 200<<10))})
 		for _, body := range unreadable {
 			messages = append(messages, &azservicebus.Message{Body: []byte(body)})
 		}
