@@ -132,19 +132,19 @@ func openSignals(t *testing.T, o *Options) *Signals {
 	return s
 }
 
-// openRaw returns a client that is not ours, and its sender to the topic.
-func openRaw(t *testing.T, b *devbus.Broker) (*client, *azservicebus.Sender) {
+// openRaw returns a client that is not ours, and sends to the topic by it.
+func openRaw(t *testing.T, b *devbus.Broker) (c *client, send func(m *azservicebus.Message)) {
 	t.Helper()
-	c, err := openSignals(t, inProcess(b)).connector.newClient(sendRetry)
+	out, _, err := openSignals(t, inProcess(b)).takeSender()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(c.close)
-	s, err := c.NewSender(topic, nil)
-	if err != nil {
-		t.Fatal(err)
+	return out.client, func(m *azservicebus.Message) {
+		t.Helper()
+		if err := out.SendMessage(t.Context(), m, nil); err != nil {
+			t.Fatal(err)
+		}
 	}
-	return c, s
 }
 
 // recorder is a listener that records its calls.

@@ -206,17 +206,12 @@ func TestStrangeMessages(t *testing.T) {
 	withBus(t, func(t *testing.T, b *devbus.Broker) {
 		s := openSignals(t, inProcess(b))
 		r, _ := listenUp(t, s)
-		_, sender := openRaw(t, b)
+		_, send := openRaw(t, b)
 		panics := map[string]any{"DeadLetterReason": int64(5)}                                           // the SDK panics on this
 		messages := slices.Repeat([]*azservicebus.Message{{ApplicationProperties: panics}}, maxCredit+1) // each uses credit
 		messages = append(messages, &azservicebus.Message{}, &azservicebus.Message{Body: []byte(strings.Repeat("x", 200<<10))})
 		for _, body := range unreadable {
 			messages = append(messages, &azservicebus.Message{Body: []byte(body)})
-		}
-		send := func(m *azservicebus.Message) {
-			if err := sender.SendMessage(t.Context(), m, nil); err != nil {
-				t.Fatal(err)
-			}
 		}
 		for i, m := range messages {
 			send(m)
@@ -260,10 +255,8 @@ func TestUndeliveredSignals(t *testing.T) {
 		await(t, time.Second, "down", r.isDown)
 		b.Heal()
 
-		c, sender := openRaw(t, b)
-		if err := sender.SendMessage(t.Context(), newMessage(release), nil); err != nil {
-			t.Fatal(err)
-		}
+		c, send := openRaw(t, b)
+		send(newMessage(release))
 		other, err := c.NewReceiverForSubscription(topic, subscriptions(b)[0], nil)
 		if err != nil {
 			t.Fatal(err)

@@ -145,12 +145,9 @@ func TestReleasedLooksLikeSuccess(t *testing.T) {
 // unreadable are bodies that wake all gates.
 var unreadable = []string{
 	"", "wake up", "null", "[]", `"hounds"`, `{"v":1}`,
-	`{"gate":"hounds","generation":7}`,
-	`{"v":2,"gate":"hounds","generation":7}`,
-	`{"v":1,"gate":"../hounds","generation":7}`,
-	`{"v":1,"gate":7,"generation":7}`,
-	`{"v":1,"gate":"hounds","generation":-1}`,
-	`{"v":1,"gate":"hounds","generation":7.5}`,
+	`{"gate":"hounds","generation":7}`, `{"v":2,"gate":"hounds","generation":7}`,
+	`{"v":1,"gate":"../hounds","generation":7}`, `{"v":1,"gate":7,"generation":7}`,
+	`{"v":1,"gate":"hounds","generation":-1}`, `{"v":1,"gate":"hounds","generation":7.5}`,
 	`{"v":1,"gate":"hounds","generation":9007199254740992}`,
 	`{"v":1,"gate":"hounds","generation":7} and more`,
 	`{"v":1,"gate":"hounds","generation":7,"padding":"` + strings.Repeat("x", maxMessage) + `"}`,
@@ -199,10 +196,7 @@ func FuzzMessage(f *testing.F) {
 // Connection strings have many forms. The SDK and this package must agree on
 // the host and on whether it is an emulator, which has no TLS.
 func TestOpenSignals(t *testing.T) {
-	const (
-		host = "contoso.servicebus.windows.net"
-		keys = ";SharedAccessKeyName=k;SharedAccessKey=" + key
-	)
+	const host, keys = "contoso.servicebus.windows.net", ";SharedAccessKeyName=k;SharedAccessKey=" + key
 	for _, tt := range []struct {
 		namespace Namespace
 		host      string // "": malformed
