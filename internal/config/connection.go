@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // The parts of a storage connection string. The SDK compares them exactly.
@@ -16,10 +15,10 @@ var connectionParts = []string{
 	"UseDevelopmentStorage", "DevelopmentStorageProxyUri",
 }
 
-var domain = pattern(`^[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+$`)
+var domain = regexp.MustCompile(`^[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+$`)
 
 // proxyAddress is an emulator's, whose ports are fixed.
-var proxyAddress = pattern(`^https?://[A-Za-z0-9.-]+/?$`)
+var proxyAddress = regexp.MustCompile(`^https?://[A-Za-z0-9.-]+/?$`)
 
 // checkConnectionString returns what is wrong with a storage connection
 // string, as ends of sentences. It repeats nothing of it but the names of
@@ -68,7 +67,7 @@ func checkConnectionString(text string) (problems []string) {
 		if value != "true" {
 			wrong("must say UseDevelopmentStorage=true, exactly so, or leave it out")
 		}
-		if proxy, given := parts["DevelopmentStorageProxyUri"]; given && !proxyAddress().MatchString(proxy) {
+		if proxy, given := parts["DevelopmentStorageProxyUri"]; given && !proxyAddress.MatchString(proxy) {
 			wrong("has a DevelopmentStorageProxyUri that is not an address such as http://azurite")
 		}
 		return problems
@@ -76,11 +75,11 @@ func checkConnectionString(text string) (problems []string) {
 	if p, given := parts["DefaultEndpointsProtocol"]; given && p != "http" && p != "https" {
 		wrong("must say DefaultEndpointsProtocol=https")
 	}
-	if suffix, given := parts["EndpointSuffix"]; given && !domain().MatchString(suffix) {
+	if suffix, given := parts["EndpointSuffix"]; given && !domain.MatchString(suffix) {
 		wrong("has an EndpointSuffix that is not a domain such as core.windows.net")
 	}
 	name, named := parts["AccountName"]
-	if named && !accountName().MatchString(name) {
+	if named && !accountName.MatchString(name) {
 		wrong("has an AccountName that is not 3 to 24 lower-case letters and digits")
 	}
 	if _, given := parts["BlobEndpoint"]; !given && !named {
@@ -104,10 +103,4 @@ func checkConnectionString(text string) (problems []string) {
 		wrong("has neither AccountKey nor SharedAccessSignature: copy the whole connection string from the storage account's access keys")
 	}
 	return problems
-}
-
-// pattern compiles an expression when it is first needed: package variables
-// would do it at every start of the process, where it can be measured.
-func pattern(expr string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }

@@ -48,50 +48,25 @@ func (s ServiceBus) GoString() string { return s.String() }
 // MarshalText keeps the connection string out of logs.
 func (s ServiceBus) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// serviceBus reads a connection that may be missing, in the host's two forms.
-// As with storage, both at once are a problem: one of them is a leftover.
+// serviceBus reads a connection to a namespace, in the same two forms. It may
+// be missing.
 func (r *reader) serviceBus(name string) ServiceBus {
-	const (
-		namespaceKey = "fullyQualifiedNamespace"
-		credential   = "credential"
-		clientIDKey  = "clientId"
-	)
-	plain := r.connection(name)
-	section := make(map[string]string)
-	var set []string
-	for _, key := range []string{namespaceKey, credential, clientIDKey} {
-		if section[key] = r.connection(name + "__" + key); section[key] != "" {
-			set = append(set, name+"__"+key)
-		}
-	}
+	const namespaceKey = "fullyQualifiedNamespace"
+	plain, section := r.section(name, namespaceKey)
 	switch {
 	case plain != "":
-		if len(set) > 0 {
-			r.problem("%s is set beside %s: the host would ignore the latter. Remove %[1]s to sign in by identity, or all %[1]s__ settings to use the connection string", name, strings.Join(set, ", "))
-		}
 		for _, p := range checkServiceBusString(plain) {
 			r.problem("%s %s", name, p)
 		}
 		return ServiceBus{ConnectionString: plain}
-	case len(set) == 0:
+	case len(section) == 0:
 		return ServiceBus{}
 	}
-
-	s := ServiceBus{Namespace: section[namespaceKey], ClientID: section[clientIDKey]}
-	if !domain().MatchString(s.Namespace) {
+	s := ServiceBus{Namespace: section[namespaceKey]}
+	if !domain.MatchString(s.Namespace) {
 		r.problem("%s__%s must be the namespace's host name, such as NAME.servicebus.windows.net", name, namespaceKey)
 	}
-	switch {
-	case strings.EqualFold(section[credential], "managedidentity"):
-		s.ManagedIdentity = true
-		if s.ClientID == "" {
-			s.ClientID = r.get("AZURE_CLIENT_ID")
-		}
-	case section[credential] != "":
-		r.problem("%s__%s must be managedidentity or absent", name, credential)
-	case s.ClientID != "":
-		r.problem("%[1]s__%[2]s has no effect alone: set %[1]s__%[3]s=managedidentity too", name, clientIDKey, credential)
-	}
+	s.ManagedIdentity, s.ClientID = r.identity(name, section)
 	return s
 }
 

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -9,11 +8,11 @@ import (
 
 func TestServiceBus(t *testing.T) {
 	const (
-		bus      = "Endpoint=sb://kennel.servicebus.windows.net/;SharedAccessKeyName=Root;SharedAccessKey=c2VjcmV0"
+		bus      = busWithKey
 		emulator = "Endpoint=sb://127.0.0.1:5673;SharedAccessKeyName=Root;SharedAccessKey=none;UseDevelopmentEmulator=true;"
 		name     = "kennel.servicebus.windows.net"
 	)
-	for _, test := range []struct {
+	for _, tt := range []struct {
 		name     string
 		env      map[string]string
 		want     ServiceBus
@@ -29,8 +28,6 @@ func TestServiceBus(t *testing.T) {
 		{"identity", map[string]string{"ServiceBus__fullyQualifiedNamespace": name}, ServiceBus{Namespace: name}, nil},
 		{"managed identity", map[string]string{"ServiceBus:fullyQualifiedNamespace": name, "ServiceBus__credential": "ManagedIdentity", "ServiceBus__clientId": "1f0c"},
 			ServiceBus{Namespace: name, ManagedIdentity: true, ClientID: "1f0c"}, nil},
-		{"client from the environment", map[string]string{"ServiceBus__fullyQualifiedNamespace": name, "ServiceBus__credential": "managedidentity", "AZURE_CLIENT_ID": "2e1d"},
-			ServiceBus{Namespace: name, ManagedIdentity: true, ClientID: "2e1d"}, nil},
 
 		{"storage's", map[string]string{"ServiceBus": withKey}, ServiceBus{}, []string{"ServiceBus is no connection string of Service Bus"}},
 		{"no key", map[string]string{"ServiceBus": "Endpoint=sb://kennel.servicebus.windows.net/;SharedAccessKeyName=Root"}, ServiceBus{}, []string{"has neither SharedAccessKeyName with"}},
@@ -38,29 +35,17 @@ func TestServiceBus(t *testing.T) {
 		{"one entity's", map[string]string{"ServiceBus": bus + ";EntityPath=orders"}, ServiceBus{}, []string{"has an EntityPath"}},
 		{"half an emulator's", map[string]string{"ServiceBus": bus + ";UseDevelopmentEmulator=1"}, ServiceBus{}, []string{"UseDevelopmentEmulator that is neither true nor false"}},
 		{"part twice", map[string]string{"ServiceBus": bus + ";endpoint=sb://x/"}, ServiceBus{}, []string{"has Endpoint twice"}},
-		{"both forms", map[string]string{"ServiceBus": bus, "ServiceBus__fullyQualifiedNamespace": name}, ServiceBus{},
-			[]string{"ServiceBus is set beside ServiceBus__fullyQualifiedNamespace"}},
 		{"no namespace", map[string]string{"ServiceBus__credential": "managedidentity"}, ServiceBus{}, []string{"ServiceBus__fullyQualifiedNamespace must be"}},
 		{"bare name", map[string]string{"ServiceBus__fullyQualifiedNamespace": "kennel"}, ServiceBus{}, []string{"NAME.servicebus.windows.net"}},
 		{"address", map[string]string{"ServiceBus__fullyQualifiedNamespace": "sb://" + name}, ServiceBus{}, []string{"NAME.servicebus.windows.net"}},
-		{"other credential", map[string]string{"ServiceBus__fullyQualifiedNamespace": name, "ServiceBus__credential": "cli"}, ServiceBus{}, []string{"must be managedidentity or absent"}},
-		{"client alone", map[string]string{"ServiceBus__fullyQualifiedNamespace": name, "ServiceBus__clientId": "1f0c"}, ServiceBus{}, []string{"has no effect alone"}},
 		{"secondary alone", map[string]string{"ServiceBusSecondary": bus}, ServiceBus{}, []string{"ServiceBusSecondary is set without ServiceBus"}},
 		{"secondary the same", map[string]string{"ServiceBus": bus, "ServiceBusSecondary": bus}, ServiceBus{}, []string{"a namespace cannot stand in for itself"}},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		t.Run(tt.name, func(t *testing.T) {
 			env := map[string]string{"AzureWebJobsStorage": "UseDevelopmentStorage=true"}
-			maps.Copy(env, test.env)
-			expectProblems(t, env, test.problems)
-			if len(test.problems) > 0 {
-				return
-			}
-			c, err := Load(env)
-			if err != nil || c.ServiceBus != test.want {
-				t.Errorf("loaded %#v, %v, want %#v", c.ServiceBus, err, test.want)
-			}
-			if text := fmt.Sprintf("%v %+v %#v", c, c, c); strings.Contains(text, "c2VjcmV0") || strings.Contains(text, "sig=y") {
-				t.Errorf("a secret is printed: %s", text)
+			maps.Copy(env, tt.env)
+			if c, ok := expectProblems(t, env, tt.problems); ok && c.ServiceBus != tt.want {
+				t.Errorf("loaded %#v, want %#v", c.ServiceBus, tt.want)
 			}
 		})
 	}

@@ -1,7 +1,9 @@
 package config
 
 import (
+	"cmp"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -33,48 +35,33 @@ func (s Storage) GoString() string { return s.String() }
 // MarshalText keeps the connection string out of logs.
 func (s Storage) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-var accountName = pattern(`^[a-z0-9]{3,24}$`)
+var accountName = regexp.MustCompile(`^[a-z0-9]{3,24}$`)
 
-// storage reads a connection as the Functions host does: a plain value is a
-// connection string, else there is a section with an account or addresses. The
-// host lets the plain value win where both are set; here that is a problem,
-// because one of them is a leftover and means another account.
+// storage reads the connection to storage, in the two forms of the Functions
+// host: a connection string, or a section with an account or addresses.
 func (r *reader) storage(name string) Storage {
 	const (
-		accountKey  = "accountName"
-		blobKey     = "blobServiceUri"
-		queueKey    = "queueServiceUri"
-		tableKey    = "tableServiceUri"
-		credential  = "credential"
-		clientIDKey = "clientId"
+		accountKey = "accountName"
+		blobKey    = "blobServiceUri"
+		queueKey   = "queueServiceUri"
+		tableKey   = "tableServiceUri"
 	)
-	plain := r.connection(name)
-	section := make(map[string]string)
-	var set []string
-	for _, key := range []string{accountKey, blobKey, queueKey, tableKey, credential, clientIDKey,
-		"managedIdentityResourceId", "managedIdentityObjectId", "tenantId", "clientSecret"} {
-		if section[key] = r.connection(name + "__" + key); section[key] != "" {
-			set = append(set, name+"__"+key)
-		}
-	}
-
-	if plain != "" {
-		if len(set) > 0 {
-			r.problem("%s is set beside %s: the host would ignore the latter. Remove %[1]s to sign in by identity, or all %[1]s__ settings to use the connection string", name, strings.Join(set, ", "))
-		}
+	unsupported := []string{"managedIdentityResourceId", "managedIdentityObjectId", "tenantId", "clientSecret"}
+	plain, section := r.section(name, append([]string{accountKey, blobKey, queueKey, tableKey}, unsupported...)...)
+	switch {
+	case plain != "":
 		for _, p := range checkConnectionString(plain) {
 			r.problem("%s %s", name, p)
 		}
 		return Storage{ConnectionString: plain}
-	}
-	if len(set) == 0 {
+	case len(section) == 0:
 		r.problem("%s is not set: give it the storage account's connection string, or UseDevelopmentStorage=true for an emulator on this machine, or set %[1]s__blobServiceUri and %[1]s__credential=managedidentity", name)
 		return Storage{}
 	}
 
-	s := Storage{BlobURL: section[blobKey], QueueURL: section[queueKey], TableURL: section[tableKey], ClientID: section[clientIDKey]}
+	s := Storage{BlobURL: section[blobKey], QueueURL: section[queueKey], TableURL: section[tableKey]}
 	if account := section[accountKey]; account != "" { // wins over addresses, as in the host
-		if !accountName().MatchString(account) {
+		if !accountName.MatchString(account) {
 			r.problem("%s__%s must be the account's bare name, 3 to 24 lower-case letters and digits", name, accountKey)
 		}
 		s.BlobURL = "https://" + account + ".blob.core.windows.net"
@@ -91,23 +78,52 @@ func (r *reader) storage(name string) Storage {
 		}
 	}
 
-	switch {
-	case strings.EqualFold(section[credential], "managedidentity"):
-		s.ManagedIdentity = true
-		if s.ClientID == "" {
-			s.ClientID = r.get("AZURE_CLIENT_ID")
-		}
-	case section[credential] != "":
-		r.problem("%s__%s must be managedidentity or absent", name, credential)
-	case s.ClientID != "":
-		r.problem("%[1]s__%[2]s has no effect alone: set %[1]s__%[3]s=managedidentity too", name, clientIDKey, credential)
-	}
-	for _, key := range []string{"managedIdentityResourceId", "managedIdentityObjectId", "tenantId", "clientSecret"} {
+	s.ManagedIdentity, s.ClientID = r.identity(name, section)
+	for _, key := range unsupported {
 		if section[key] != "" {
 			r.problem("%[1]s__%[2]s is not supported: name the identity by %[1]s__%[3]s", name, key, clientIDKey)
 		}
 	}
 	return s
+}
+
+// Settings of every section that sign in by identity.
+const (
+	credentialKey = "credential"
+	clientIDKey   = "clientId"
+)
+
+// section reads a connection: a connection string, or a section with these keys
+// and those of an identity. The host ignores a section beside a connection
+// string; here that is a problem, because one of them is a leftover.
+func (r *reader) section(name string, keys ...string) (connectionString string, section map[string]string) {
+	connectionString, section = r.connection(name), make(map[string]string)
+	var set []string
+	for _, key := range append(keys, credentialKey, clientIDKey) {
+		if value := r.connection(name + "__" + key); value != "" {
+			section[key] = value
+			set = append(set, name+"__"+key)
+		}
+	}
+	if connectionString != "" && len(set) > 0 {
+		r.problem("%s is set beside %s: the host would ignore the latter. Remove %[1]s to sign in by identity, or all %[1]s__ settings to use the connection string", name, strings.Join(set, ", "))
+	}
+	return connectionString, section
+}
+
+// identity reads the identity of a section: whether it is managed, and which
+// one if it is not the system's.
+func (r *reader) identity(name string, section map[string]string) (managed bool, clientID string) {
+	credential, clientID := section[credentialKey], section[clientIDKey]
+	switch {
+	case strings.EqualFold(credential, "managedidentity"):
+		return true, cmp.Or(clientID, r.get("AZURE_CLIENT_ID"))
+	case credential != "":
+		r.problem("%s__%s must be managedidentity or absent", name, credentialKey)
+	case clientID != "":
+		r.problem("%[1]s__%[2]s has no effect alone: set %[1]s__%[3]s=managedidentity too", name, clientIDKey, credentialKey)
+	}
+	return false, clientID
 }
 
 // connection reads a setting of a connection. The host does not care for the
