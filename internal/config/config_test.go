@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	emulator   = "UseDevelopmentStorage=true"
-	busWithKey = "Endpoint=sb://kennel.servicebus.windows.net/;SharedAccessKeyName=Root;SharedAccessKey=c2VjcmV0"
-	withKey    = "DefaultEndpointsProtocol=https;AccountName=kennelstore;AccountKey=c2VjcmV0c2VjcmV0;EndpointSuffix=core.windows.net"
+	emulator = "UseDevelopmentStorage=true"
+	bus      = "Endpoint=sb://kennel.servicebus.windows.net/;SharedAccessKeyName=Root;SharedAccessKey=c2VjcmV0"
+	withKey  = "DefaultEndpointsProtocol=https;AccountName=kennelstore;AccountKey=c2VjcmV0c2VjcmV0;EndpointSuffix=core.windows.net"
 )
 
 // defaults is what comes of an environment with storage alone.
@@ -195,7 +195,7 @@ func TestStorage(t *testing.T) {
 }
 
 func TestNoSecretIsPrinted(t *testing.T) {
-	c := Config{Storage: Storage{ConnectionString: withKey}, ServiceBus: ServiceBus{ConnectionString: busWithKey}}
+	c := Config{Storage: Storage{ConnectionString: withKey}, ServiceBus: ServiceBus{ConnectionString: bus}}
 	var log strings.Builder
 	for _, handler := range []slog.Handler{slog.NewTextHandler(&log, nil), slog.NewJSONHandler(&log, nil)} {
 		slog.New(handler).Info("starting", "config", c, "storage", c.Storage, "bus", c.ServiceBus)

@@ -8,7 +8,6 @@ import (
 
 func TestServiceBus(t *testing.T) {
 	const (
-		bus      = busWithKey
 		emulator = "Endpoint=sb://127.0.0.1:5673;SharedAccessKeyName=Root;SharedAccessKey=none;UseDevelopmentEmulator=true;"
 		name     = "kennel.servicebus.windows.net"
 	)
@@ -18,7 +17,6 @@ func TestServiceBus(t *testing.T) {
 		want     ServiceBus
 		problems []string
 	}{
-		{"none", nil, ServiceBus{}, nil},
 		{"blank", map[string]string{"ServiceBus": " "}, ServiceBus{}, nil},
 		{"connection string", map[string]string{"ServiceBus": bus}, ServiceBus{ConnectionString: bus}, nil},
 		{"emulator", map[string]string{"ServiceBus": emulator}, ServiceBus{ConnectionString: emulator}, nil},

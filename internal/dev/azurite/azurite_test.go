@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/url"
 	"os"
@@ -30,13 +31,11 @@ func TestMain(m *testing.M) {
 	}
 	in, err := Install(context.Background(), cacheDir(), nil)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		log.Fatal(err)
 	}
 	server, err := Start(context.Background(), in, nil)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		log.Fatal(err)
 	}
 	fmt.Println(server.BlobURL())
 	<-server.Done()
@@ -50,45 +49,44 @@ func cacheDir() string {
 	return filepath.Join(dir, "kennel")
 }
 
-func installed(t *testing.T) Installed {
+func must(t *testing.T, err error) {
 	t.Helper()
-	in, err := Install(t.Context(), cacheDir(), os.Stderr)
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func installed(t *testing.T) Installed {
+	t.Helper()
+	in, err := Install(t.Context(), cacheDir(), os.Stderr)
+	must(t, err)
 	return in
 }
 
 func dial(t *testing.T, address string) net.Conn {
 	t.Helper()
 	u, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	conn, err := net.Dial("tcp", u.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { conn.Close() })
 	return conn
 }
 
-// untilClosed returns when the other side is gone.
+// untilClosed waits until the server has closed the connection.
 func untilClosed(t *testing.T, conn net.Conn) {
 	t.Helper()
 	conn.SetReadDeadline(time.Now().Add(time.Minute))
 	if _, err := io.Copy(io.Discard, conn); err != nil && errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Fatalf("the server is still there: %v", err)
+		t.Fatalf("the server still runs: %v", err)
 	}
 }
 
 func TestStartAndStop(t *testing.T) {
 	in := installed(t)
-	var log bytes.Buffer // read after Stop only
-	server, err := Start(t.Context(), in, &Options{Log: &log})
-	if err != nil {
-		t.Fatal(err)
-	}
+	var output bytes.Buffer // read after Stop only
+	server, err := Start(t.Context(), in, &Options{Log: &output})
+	must(t, err)
 	t.Cleanup(func() { server.Stop() })
 	conns := []net.Conn{}
 	for _, address := range []string{server.BlobURL(), server.QueueURL(), server.TableURL()} {
@@ -100,9 +98,7 @@ func TestStartAndStop(t *testing.T) {
 		}
 		conns = append(conns, dial(t, address))
 	}
-	if err := server.Stop(); err != nil {
-		t.Error(err)
-	}
+	must(t, server.Stop())
 	<-server.Done()
 	for _, conn := range conns {
 		untilClosed(t, conn)
@@ -110,46 +106,29 @@ func TestStartAndStop(t *testing.T) {
 	if err := server.Stop(); err != nil {
 		t.Errorf("stop again: %v", err)
 	}
-	if !strings.Contains(log.String(), "Azurite Table service successfully closed") {
-		t.Errorf("no orderly end in the log:\n%s", log.String())
+	if !strings.Contains(output.String(), "Azurite Table service successfully closed") {
+		t.Errorf("the log does not report an orderly end:\n%s", output.String())
 	}
 }
 
-// What is kept in a folder is there again after an orderly end.
+// Data in a folder survives a restart.
 func TestKeepsData(t *testing.T) {
 	in := installed(t)
 	t.Chdir(t.TempDir())
 	var mark ids.Mark
-	for _, run := range []struct {
-		name string
-		use  func(store *azure.Sequences) error
-	}{
-		{"write", func(store *azure.Sequences) (err error) {
-			mark, err = store.Replace(t.Context(), "orders", ids.Mark{}, ids.Mark{Text: "1001"})
-			return err
-		}},
-		{"read", func(store *azure.Sequences) error {
-			got, err := store.Load(t.Context(), "orders")
-			if err == nil && got != mark {
-				err = fmt.Errorf("loaded %+v, want %+v", got, mark)
-			}
-			return err
-		}},
-	} {
+	for run := range 2 {
 		server, err := Start(t.Context(), in, &Options{Dir: "data"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		blobs, err := azure.Account{ConnectionString: server.ConnectionString()}.OpenBlobs(nil)
-		if err == nil {
-			err = run.use(azure.NewSequences(blobs, "uniqueids"))
+		must(t, err)
+		store := azure.NewSequences(blobs, "uniqueids")
+		if run == 0 {
+			mark, err = store.Replace(t.Context(), "orders", ids.Mark{}, ids.Mark{Text: "1001"})
+			must(t, err)
+		} else if got, err := store.Load(t.Context(), "orders"); err != nil || got != mark {
+			t.Errorf("loaded %+v, %v, want %+v", got, err, mark)
 		}
-		if err != nil {
-			t.Errorf("%s: %v", run.name, err)
-		}
-		if err := server.Stop(); err != nil {
-			t.Error(err)
-		}
+		must(t, server.Stop())
 	}
 }
 
@@ -157,19 +136,13 @@ func TestKeepsData(t *testing.T) {
 func TestNeverOrphaned(t *testing.T) {
 	installed(t)
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	owner := exec.Command(self)
 	owner.Env = append(os.Environ(), asOwner+"=1")
 	owner.Stderr = os.Stderr
 	stdout, err := owner.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := owner.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, owner.Start())
 	address, err := bufio.NewReader(stdout).ReadString('\n')
 	if err != nil {
 		owner.Process.Kill()
@@ -181,18 +154,16 @@ func TestNeverOrphaned(t *testing.T) {
 	untilClosed(t, conn)
 }
 
-func TestStartSaysWhy(t *testing.T) {
+func TestStartFails(t *testing.T) {
 	in := installed(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer listener.Close()
 	taken := listener.Addr().(*net.TCPAddr).Port
 
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, test := range []struct {
+	for _, tt := range []struct {
 		name string
 		ctx  context.Context
 		in   Installed
@@ -202,16 +173,16 @@ func TestStartSaysWhy(t *testing.T) {
 		{"port taken", t.Context(), in, Options{QueuePort: taken}, "EADDRINUSE"},
 		{"script missing", t.Context(), Installed{Dir: t.TempDir(), Node: in.Node}, Options{}, "serve.cjs"},
 		{"node missing", t.Context(), Installed{Dir: in.Dir, Node: filepath.Join(t.TempDir(), "node")}, Options{}, "no such file"},
-		{"given up", ended, in, Options{}, context.Canceled.Error()},
+		{"cancelled", ended, in, Options{}, context.Canceled.Error()},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			server, err := Start(test.ctx, test.in, &test.o)
+		t.Run(tt.name, func(t *testing.T) {
+			server, err := Start(tt.ctx, tt.in, &tt.o)
 			if err == nil {
 				server.Stop()
-				t.Fatal("it started")
+				t.Fatal("started in spite of it")
 			}
-			if !strings.Contains(err.Error(), test.want) {
-				t.Errorf("error does not say %q: %v", test.want, err)
+			if !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("the error does not contain %q: %v", tt.want, err)
 			}
 		})
 	}

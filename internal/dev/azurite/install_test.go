@@ -7,19 +7,18 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 )
 
-// The lock file pins contents, not places: whoever installs uses the registry
-// that npm is configured for.
+// The lock file pins contents by digest, not addresses: npm uses the registry
+// that it is configured for.
 func TestLockFile(t *testing.T) {
 	text, err := files.ReadFile("npm/package-lock.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, unwanted := range []string{`"resolved"`, "://"} {
 		if bytes.Contains(text, []byte(unwanted)) {
 			t.Errorf("the lock file contains %s", unwanted)
@@ -31,14 +30,10 @@ func TestLockFile(t *testing.T) {
 			Dependencies       map[string]string
 		}
 	}
-	if err := json.Unmarshal(text, &lock); err != nil {
-		t.Fatal(err)
-	}
-	if got := lock.Packages[""].Dependencies["azurite"]; got != Version {
-		t.Errorf("the lock file wants Azurite %q, want %q", got, Version)
-	}
-	if got := lock.Packages["node_modules/azurite"].Version; got != Version {
-		t.Errorf("the lock file has Azurite %q, want %q", got, Version)
+	must(t, json.Unmarshal(text, &lock))
+	required, locked := lock.Packages[""].Dependencies["azurite"], lock.Packages["node_modules/azurite"].Version
+	if required != Version || locked != Version {
+		t.Errorf("the lock file requires Azurite %q and has %q, want %q", required, locked, Version)
 	}
 	for name, p := range lock.Packages {
 		if name != "" && !strings.HasPrefix(p.Integrity, "sha512-") {
@@ -47,16 +42,13 @@ func TestLockFile(t *testing.T) {
 	}
 }
 
-// fakeTools puts a node and an npm on the PATH that only pretend.
+// fakeTools puts scripts for node and npm on the PATH.
 func fakeTools(t *testing.T, node, npm string) {
 	t.Helper()
 	bin := t.TempDir()
 	for name, script := range map[string]string{"node": node, "npm": npm} {
-		if script == "" {
-			continue
-		}
-		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script), 0o755); err != nil {
-			t.Fatal(err)
+		if script != "" {
+			must(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script), 0o755))
 		}
 	}
 	t.Setenv("PATH", bin)
@@ -73,29 +65,20 @@ echo once >>../installs
 func TestInstallOnce(t *testing.T) {
 	fakeTools(t, node20, npm10)
 	cache := filepath.Join(t.TempDir(), "not", "there", "yet")
-	var mu sync.Mutex
-	var dirs []string
+	dirs := make([]string, 5)
 	var wg sync.WaitGroup
-	for range 5 { // each opens the lock for itself, as a process does
+	for i := range dirs { // each opens the lock by itself, as a process does
 		wg.Go(func() {
 			in, err := Install(t.Context(), cache, nil)
-			if err != nil {
-				t.Error(err)
-				return
+			if err != nil || !exists(filepath.Join(in.Dir, "node_modules", "arguments")) {
+				t.Errorf("installed %+v, %v before it was complete", in, err)
 			}
-			if _, err := os.Stat(filepath.Join(in.Dir, "node_modules", "arguments")); err != nil {
-				t.Errorf("returned before all was there: %v", err)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			dirs = append(dirs, in.Dir)
+			dirs[i] = in.Dir
 		})
 	}
 	wg.Wait()
-	for _, dir := range dirs {
-		if dir != dirs[0] {
-			t.Errorf("installed in %s and in %s", dir, dirs[0])
-		}
+	if len(slices.Compact(slices.Clone(dirs))) != 1 {
+		t.Errorf("installed in %q, want one folder", dirs)
 	}
 	installs, err := os.ReadFile(filepath.Join(cache, "installs"))
 	if err != nil || string(installs) != "once\n" {
@@ -111,7 +94,7 @@ func TestInstallOnce(t *testing.T) {
 }
 
 func TestInstallFails(t *testing.T) {
-	for _, test := range []struct{ name, node, npm, want string }{
+	for _, tt := range []struct{ name, node, npm, want string }{
 		{"no node", "", npm10, "node is not on the PATH"},
 		{"old node", "echo v18.19.0", npm10, "node v18.19.0"},
 		{"odd node", "echo hello", npm10, "no version"},
@@ -119,15 +102,15 @@ func TestInstallFails(t *testing.T) {
 		{"old npm", node20, "echo 6.14.18", "npm 6.14.18"},
 		{"npm fails", node20, `if [ "$1" = --version ]; then echo 10.2.3; exit; fi; echo no network; exit 1`, "no network"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			fakeTools(t, test.node, test.npm)
+		t.Run(tt.name, func(t *testing.T) {
+			fakeTools(t, tt.node, tt.npm)
 			cache := t.TempDir()
 			_, err := Install(t.Context(), cache, nil)
-			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Fatalf("error %v does not say %q", err, test.want)
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Fatalf("error %v does not contain %q", err, tt.want)
 			}
-			if strings.Contains(test.want, "PATH") && !strings.Contains(err.Error(), "install it from") {
-				t.Errorf("error does not say what to do: %v", err)
+			if strings.Contains(tt.want, "PATH") && !strings.Contains(err.Error(), "install it from") {
+				t.Errorf("the error does not state what to do: %v", err)
 			}
 			if left, _ := filepath.Glob(filepath.Join(cache, "azurite-*[0-9a-f]")); len(left) > 0 {
 				t.Errorf("a failed installation left %v", left)
@@ -140,18 +123,16 @@ func TestInstallWaitsForAnother(t *testing.T) {
 	fakeTools(t, node20, npm10)
 	cache := t.TempDir()
 	held, err := lock(t.Context(), filepath.Join(cache, folderName())+".lock", func() {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer held.Close()
 	ctx, cancel := context.WithCancel(t.Context())
-	told := writerFunc(func(p []byte) {
+	log := writerFunc(func(p []byte) {
 		if strings.Contains(string(p), "waiting") {
-			cancel() // nobody will unlock
+			cancel() // the lock is never released
 		}
 	})
-	if _, err := Install(ctx, cache, told); !errors.Is(err, context.Canceled) {
-		t.Errorf("install while another does: %v, want %v", err, context.Canceled)
+	if _, err := Install(ctx, cache, log); !errors.Is(err, context.Canceled) {
+		t.Errorf("during another installation: got %v, want %v", err, context.Canceled)
 	}
 }
 
@@ -159,20 +140,15 @@ func TestSweep(t *testing.T) {
 	final := filepath.Join(t.TempDir(), "azurite")
 	fresh, old := final+tempMark+"fresh", final+tempMark+"old"
 	for _, dir := range []string{fresh, old, final} {
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Mkdir(dir, 0o755))
 	}
 	past := time.Now().Add(-2 * tempAge)
-	for _, dir := range []string{old, final} {
-		if err := os.Chtimes(dir, past, past); err != nil {
-			t.Fatal(err)
-		}
-	}
+	must(t, os.Chtimes(old, past, past))
+	must(t, os.Chtimes(final, past, past))
 	sweep(final)
 	for dir, want := range map[string]bool{fresh: true, old: false, final: true} {
 		if exists(dir) != want {
-			t.Errorf("%s is there: %v, want %v", filepath.Base(dir), !want, want)
+			t.Errorf("%s exists: %v, want %v", filepath.Base(dir), !want, want)
 		}
 	}
 }
