@@ -3,7 +3,6 @@ package gate
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -18,40 +17,42 @@ const (
 )
 
 const (
-	triesToRead  = 4 // until a store that answers nothing is reported
-	shortestWait = 50 * time.Millisecond
-	longestWait  = 2 * time.Second
+	maxReadTries = 4                     // until a store that does not answer is reported
+	minPause     = 50 * time.Millisecond // bound of the first random wait between two tries, which doubles …
+	maxPause     = 2 * time.Second       // … up to this
 )
 
-// Change says who changes a gate and why.
+// Change names who changes a gate and why.
 type Change struct {
 	By     string // required; up to MaxBy characters
 	Reason string // up to MaxReason characters
 
-	// Force puts an end to a stored text that cannot be used. The beginning of
-	// that text is kept in the history, and its generation and history are,
-	// too, as far as they can be read. Where the text can be used, Force
-	// changes nothing.
+	// Force replaces a document that cannot be used. The gate starts over with
+	// one entry in its history, which keeps the beginning of the old text; its
+	// next release is greater than every one before. If the document can be
+	// used, Force has no effect.
 	Force bool
 }
 
-// Changed is what became of a gate.
+// Changed is the result of a change.
 type Changed struct {
-	// Changed is false if the gate was already as it should be: nothing was
+	// Changed is false if the gate was already as requested: nothing was
 	// written then.
 	Changed bool
 
-	// State is how the gate is now. If others have changed it since, it is not
-	// what it was changed to.
+	// State is the gate as the store had it last. It differs from what was
+	// requested if another administrator has changed the gate since.
 	State State
 
-	// Unsignalled is why others may hear of the change only when they poll,
-	// nil if they were told.
-	Unsignalled error
+	// Signalled reports whether the change was announced. SignalErr is why
+	// that failed: other processes then see the change when they poll. Both
+	// are zero if there was nothing to announce, or no Signals.
+	Signalled bool
+	SignalErr error
 }
 
-// Release releases a gate, and with it everybody who waits there. Releasing a
-// released gate changes nothing, but sends its signal again.
+// Release releases a gate, and admits all its waiters. Releasing a released
+// gate changes nothing, but sends its signal again.
 //
 // It fails with ErrInvalid, ErrCorrupt, with ErrUnknown if the store could not
 // be read, so that nothing was changed, or with ErrUnclear. The end of ctx is
@@ -60,12 +61,13 @@ func (g *Gates) Release(ctx context.Context, gate string, c Change) (Changed, er
 	return g.change(ctx, gate, released, c)
 }
 
-// Close shuts a gate. Who has passed has passed. It fails like Release.
+// Close closes a gate. It does not call back waiters that have passed. It
+// fails like Release.
 func (g *Gates) Close(ctx context.Context, gate string, c Change) (Changed, error) {
 	return g.change(ctx, gate, closed, c)
 }
 
-// State asks the store for the state of a gate, with its history. It fails
+// State reads the state of a gate from the store, with its history. It fails
 // with ErrInvalid, ErrCorrupt, or with ErrUnknown and, if that is why, the end
 // of ctx.
 func (g *Gates) State(ctx context.Context, gate string) (State, error) {
@@ -74,24 +76,22 @@ func (g *Gates) State(ctx context.Context, gate string) (State, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.opt.ChangeTimeout)
 	defer cancel()
-	var said error
-	for try := range triesToRead {
-		if try > 0 && g.pause(ctx, shortestWait<<try) != nil {
+	var lastErr error
+	for try := range maxReadTries {
+		if try > 0 && g.pause(ctx, minPause<<try) != nil {
 			break
 		}
 		var f Flag
-		switch f, said = g.load(ctx, gate); {
-		case said == nil:
-			s, err := parse(gate, f.Text)
-			if err != nil {
-				return State{}, fmt.Errorf("read gate %q: %w", gate, err)
-			}
-			return s, nil
-		case errors.Is(said, ErrNotFound):
-			return State{Gate: gate}, nil
+		if f, lastErr = g.load(ctx, gate, ""); lastErr != nil {
+			continue
 		}
+		s, err := stateOf(gate, f)
+		if err != nil {
+			return State{}, fmt.Errorf("read gate %q: %w", gate, err)
+		}
+		return s, nil
 	}
-	return State{}, fmt.Errorf("read gate %q: %w: %w", gate, ErrUnknown, said)
+	return State{}, fmt.Errorf("read gate %q: %w: %w", gate, ErrUnknown, lastErr)
 }
 
 func (g *Gates) change(ctx context.Context, gate, to string, by Change) (Changed, error) {
@@ -101,26 +101,27 @@ func (g *Gates) change(ctx context.Context, gate, to string, by Change) (Changed
 	if err := by.check(); err != nil {
 		return Changed{}, err
 	}
-	c := &change{
-		gate: gate, to: to, by: by.By, reason: by.Reason, force: by.Force,
-		op: rand.Text(), at: time.Now().UTC().Truncate(time.Millisecond), atLeast: g.highest(gate),
-	}
+	c := &change{gate: gate, to: to, by: by.By, reason: by.Reason, force: by.Force, op: rand.Text()}
 	limited, cancel := context.WithTimeout(ctx, g.opt.ChangeTimeout)
 	defer cancel()
 	did, err := g.drive(limited, c)
 	if err != nil {
 		return Changed{}, fmt.Errorf("%s gate %q: %w", to, gate, err)
 	}
+	g.learn(gate, c.held.Version, c.state)
 	done := Changed{Changed: did == changed, State: c.state}
-	if s, ok := c.signal(did); ok {
-		done.Unsignalled = g.signal(ctx, s)
+	// A release that changed nothing is announced again: the process that made
+	// it may have been killed before it sent the signal.
+	if g.opt.Signals != nil && (did == changed || to == released) {
+		done.SignalErr = g.publish(ctx, Signal{Gate: gate, Generation: c.state.Generation})
+		done.Signalled = done.SignalErr == nil
 	}
 	return done, nil
 }
 
-// drive sends what the change wants to send until it is done.
+// drive sends the requests of a change until it is done.
 func (g *Gates) drive(ctx context.Context, c *change) (verdict, error) {
-	tries, wait := 0, shortestWait
+	tries, bound := 0, minPause
 	for {
 		old, next, write, err := c.request()
 		if err != nil {
@@ -128,13 +129,13 @@ func (g *Gates) drive(ctx context.Context, c *change) (verdict, error) {
 		}
 		var did verdict
 		var f Flag
-		var said error
+		var answer error
 		if write {
-			f, said = g.replace(ctx, c.gate, old, next)
-			did = c.replaced(f, said)
+			f, answer = g.replace(ctx, c.gate, old, next)
+			did = c.replaced(f, answer)
 		} else {
-			f, said = g.load(ctx, c.gate)
-			if did, err = c.loaded(f, said); err != nil {
+			f, answer = g.load(ctx, c.gate, "")
+			if did, err = c.loaded(f, answer); err != nil {
 				return again, err
 			}
 		}
@@ -144,24 +145,24 @@ func (g *Gates) drive(ctx context.Context, c *change) (verdict, error) {
 		case again:
 			continue
 		case unclear:
-			if tries++; tries == triesToRead && c.pending == nil {
-				return again, fmt.Errorf("%w, and it was not changed: %w", ErrUnknown, said)
+			if tries++; tries == maxReadTries && c.pending == nil {
+				return again, fmt.Errorf("%w, and it was not changed: %w", ErrUnknown, answer)
 			}
 		}
-		if err := g.pause(ctx, wait); err != nil {
+		if err := g.pause(ctx, bound); err != nil {
 			if c.pending != nil {
-				return again, fmt.Errorf("%w: %w; the store said last: %w", ErrUnclear, err, said)
+				return again, fmt.Errorf("%w: %w; the store's last answer: %w", ErrUnclear, err, answer)
 			}
-			return again, fmt.Errorf("%w, and it was not changed: %w; the store said last: %w", ErrUnknown, err, said)
+			return again, fmt.Errorf("%w, and it was not changed: %w; the store's last answer: %w", ErrUnknown, err, answer)
 		}
-		wait = min(2*wait, longestWait)
+		bound = min(2*bound, maxPause)
 	}
 }
 
-func (g *Gates) load(ctx context.Context, gate string) (Flag, error) {
+func (g *Gates) load(ctx context.Context, gate, seen string) (Flag, error) {
 	ctx, cancel := context.WithTimeout(ctx, g.opt.CallTimeout)
 	defer cancel()
-	return g.store.Load(ctx, gate, "")
+	return g.store.Load(ctx, gate, seen)
 }
 
 func (g *Gates) replace(ctx context.Context, gate string, old, next Flag) (Flag, error) {
@@ -170,49 +171,41 @@ func (g *Gates) replace(ctx context.Context, gate string, old, next Flag) (Flag,
 	return g.store.Replace(ctx, gate, old, next)
 }
 
-// signal tells everybody of a change, this process first. It does so even if
-// the caller has gone away, because the change is made.
-func (g *Gates) signal(ctx context.Context, s Signal) error {
-	listener{g}.Heard(s)
-	if g.opt.Signals == nil {
-		return nil
+// learn passes on to the waiters of this process what the store has answered.
+func (g *Gates) learn(gate, version string, s State) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if w := g.watches[gate]; w != nil {
+		g.admit(w, w.learn(version, s))
+		w.plan(time.Now())
 	}
+}
+
+// publish announces a change. It does so even if the caller has gone away,
+// because the change is made.
+func (g *Gates) publish(ctx context.Context, s Signal) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.opt.CallTimeout)
 	defer cancel()
 	err := g.opt.Signals.Publish(ctx, s)
 	if err != nil {
-		g.opt.Log.WarnContext(ctx, "a gate was changed, and the signal could not be sent: others see it when they poll",
+		g.opt.Log.WarnContext(ctx, "cannot send the signal of a gate; others see the change when they poll",
 			"gate", s.Gate, "generation", s.Generation, "within", g.opt.PollRarely.String(), "error", err.Error())
 	}
 	return err
 }
 
-// plausible is how often a gate may have been released since the last look.
-// Whoever sends a signal that tells of more shall not use up all generations.
-const plausible = 1_000_000
-
-// highest returns the highest generation that this process has seen.
-func (g *Gates) highest(gate string) int64 {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if w := g.watchers[gate]; w != nil {
-		return min(w.state.Generation, w.stored.Generation+plausible)
-	}
-	return 0
-}
-
 func (c Change) check() error {
 	switch by, reason := utf8.RuneCountInString(c.By), utf8.RuneCountInString(c.Reason); {
 	case by == 0 || by > MaxBy:
-		return fmt.Errorf("%w: the name of who changes the gate has %d characters: give 1 to %d", ErrInvalid, by, MaxBy)
+		return fmt.Errorf("%w: the name of who changes the gate has %d characters: use 1 to %d", ErrInvalid, by, MaxBy)
 	case reason > MaxReason:
-		return fmt.Errorf("%w: the reason has %d characters: give up to %d", ErrInvalid, reason, MaxReason)
+		return fmt.Errorf("%w: the reason has %d characters: use up to %d", ErrInvalid, reason, MaxReason)
 	case !utf8.ValidString(c.By) || !utf8.ValidString(c.Reason):
-		return fmt.Errorf("%w: who changes the gate and why has to be UTF-8", ErrInvalid)
+		return fmt.Errorf("%w: the name of who changes the gate and the reason must be UTF-8", ErrInvalid)
 	case strings.ContainsFunc(c.By, unicode.IsControl):
-		return fmt.Errorf("%w: the name of who changes the gate holds control characters", ErrInvalid)
+		return fmt.Errorf("%w: the name of who changes the gate has control characters", ErrInvalid)
 	case strings.ContainsFunc(c.Reason, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }):
-		return fmt.Errorf("%w: the reason holds control characters other than new lines and tabs", ErrInvalid)
+		return fmt.Errorf("%w: the reason has control characters other than new lines and tabs", ErrInvalid)
 	}
 	return nil
 }

@@ -4,56 +4,52 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 )
 
 // change is the protocol by which an administrator changes a gate. It is pure
-// state: it says which request to send next and learns from the answer, so
-// that a test can drive several of them through every order of events.
+// state: it returns the request to send next and takes the answer, so that a
+// test can drive several of them through every order of events.
 //
-// The rules that make one winner per generation:
+// The rules that make one winner per release:
 //
 //   - A write is conditional on the version that came with the very document
-//     it is computed from.
-//   - After a write whose outcome is unknown the store is read: when the
-//     history names our operation, it was done; when the version is the old
-//     one, the same write is sent again, and it does not matter which of them
-//     arrives; when it is another, ours is void for good, since versions never
+//     from which it is computed.
+//   - After a write with an unknown outcome the store is read. If the history
+//     names our operation, it was done. If the version is the old one, the same
+//     write is sent again, and it does not matter which of the two arrives. If
+//     the version is another, ours can never be done, since versions do not
 //     come back.
 type change struct {
-	gate    string
-	to      string // released or closed
-	by      string
-	reason  string
-	op      string // unique to this change among all, for ever
-	at      time.Time
-	force   bool
-	atLeast int64 // the highest generation that this process has seen
+	gate   string
+	to     string // released or closed
+	by     string
+	reason string
+	op     string // unique to this change among all, for ever
+	force  bool
 
-	held    Flag  // what the store holds, valid while known
+	known   bool  // held is what the store holds, as far as we know
+	held    Flag  // the last answer of the store
 	state   State // held, parsed
-	corrupt error // why held cannot be used, nil if it can
-	known   bool
+	corrupt error // why held cannot be used; nil if it can
 
-	pending *Flag      // a write whose outcome is not known yet
-	planned State      // what pending makes of the gate
-	base    Flag       // what pending is to replace
-	made    Transition // the entry that pending adds
+	pending *Flag // a write whose outcome is not known
+	base    Flag  // what pending is to replace
+	planned State // the gate after pending
 }
 
-// verdict is what an answer meant to a change.
+// verdict is what an answer means to a change.
 type verdict int
 
 const (
-	again    verdict = iota // send what request says now
-	lostRace                // somebody else was faster although we had just looked: wait, then try again
-	unclear                 // the store failed, a write may have happened: wait, then try again
-	changed                 // done: the change is made says what
+	again    verdict = iota // send what request returns now
+	lostRace                // another writer was faster: wait, then try again
+	unclear                 // the store failed, a write may have been done: wait, then try again
+	changed                 // done: the change was made
 	asItWas                 // done: there was nothing to change
 )
 
-// request returns what to put in the place of old; without ok the gate is to
-// be loaded. It fails when the gate cannot be changed.
+// request returns a write of new in the place of old; if ok is false, the gate
+// is to be read. It fails if the gate cannot be changed.
 func (c *change) request() (old, new Flag, ok bool, err error) {
 	if !c.known {
 		return Flag{}, Flag{}, false, nil
@@ -66,7 +62,7 @@ func (c *change) request() (old, new Flag, ok bool, err error) {
 	return c.base, *c.pending, true, nil
 }
 
-// decide computes the write from what is held.
+// decide computes the write from what the store holds.
 func (c *change) decide() error {
 	from, replaced := c.state, ""
 	switch {
@@ -74,41 +70,35 @@ func (c *change) decide() error {
 	case !c.force:
 		return c.corrupt
 	case newer(c.held.Text):
-		return fmt.Errorf("%w; a newer program has written it, so not even force replaces it", c.corrupt)
+		return fmt.Errorf("%w; a newer version of this program wrote it, so it is not replaced by force: update this program", c.corrupt)
 	default:
-		from, replaced = salvage(c.gate, c.held.Text), quote(c.held.Text)
-		from.Generation = max(from.Generation, c.atLeast)
+		// Generation 0 admits nobody, and the clock makes the next release
+		// greater than every one before.
+		from, replaced = State{Gate: c.gate}, quote(c.held.Text)
 	}
 	generation := from.Generation
 	if c.to == released {
-		generation++
+		generation = max(generation+1, c.held.ReadAt.UnixMilli())
 	}
 	if generation > MaxGeneration {
-		return fmt.Errorf("%w: it has been released as often as can be counted", ErrCorrupt)
+		return fmt.Errorf("%w: its generation cannot be counted further", ErrCorrupt)
 	}
-	c.made = Transition{
-		Change: c.to, Generation: generation, At: c.at, By: c.by, Reason: c.reason, Operation: c.op, Replaced: replaced,
-	}
-	document := next(from, c.made)
+	document := next(from, Transition{
+		Change: c.to, Generation: generation, At: c.held.ReadAt.UTC(), By: c.by, Reason: c.reason, Operation: c.op, Replaced: replaced,
+	})
 	c.base, c.pending, c.planned = c.held, &Flag{Text: document.encode()}, document.state(c.gate)
 	return nil
 }
 
-// loaded learns from the answer to a Load.
+// loaded takes the answer to a Load.
 func (c *change) loaded(f Flag, err error) (verdict, error) {
-	switch {
-	case errors.Is(err, ErrNotFound):
-		c.held, c.state, c.corrupt = Flag{}, State{Gate: c.gate}, nil
-	case err != nil:
+	if err != nil {
 		return unclear, nil
-	default:
-		c.held = f
-		c.state, c.corrupt = parse(c.gate, f.Text)
 	}
-	c.known = true
+	c.known, c.held = true, f
+	c.state, c.corrupt = stateOf(c.gate, f)
 	if c.pending != nil {
-		if i := slices.IndexFunc(c.state.History, func(t Transition) bool { return t.Operation == c.op }); i >= 0 {
-			c.made = c.state.History[i]
+		if slices.ContainsFunc(c.state.History, func(t Transition) bool { return t.Operation == c.op }) {
 			return changed, nil
 		}
 		if c.held.Version == c.base.Version {
@@ -118,9 +108,9 @@ func (c *change) loaded(f Flag, err error) (verdict, error) {
 		case c.corrupt != nil && !c.force:
 			return again, fmt.Errorf("%w: %w", ErrUnclear, c.corrupt)
 		case c.forgotten():
-			return again, fmt.Errorf("%w: so much has happened since that its history no longer tells", ErrUnclear)
+			return again, fmt.Errorf("%w: its history no longer goes back to that change", ErrUnclear)
 		}
-		c.pending = nil // the version it was conditional on is gone: it can never be done
+		c.pending = nil // the version on which it was conditional is gone: it can never be done
 	}
 	if c.corrupt == nil && c.state.Released == (c.to == released) {
 		return asItWas, nil
@@ -128,8 +118,8 @@ func (c *change) loaded(f Flag, err error) (verdict, error) {
 	return again, nil
 }
 
-// forgotten says that our entry, had it been made, could have left the history
-// since, because everything from before it has.
+// forgotten reports whether our entry may have been made and pushed out of the
+// history since: everything from before it was.
 func (c *change) forgotten() bool {
 	if c.corrupt != nil || len(c.state.History) < maxHistory {
 		return false
@@ -142,38 +132,18 @@ func (c *change) forgotten() bool {
 	return !slices.ContainsFunc(c.state.History, func(t Transition) bool { return t.Operation == last })
 }
 
-// replaced learns from the answer to the pending write.
+// replaced takes the answer to the pending write.
 func (c *change) replaced(f Flag, err error) verdict {
 	switch {
 	case err == nil:
 		c.held, c.state, c.corrupt = f, c.planned, nil
 		return changed
 	case errors.Is(err, ErrChanged):
-		// Somebody else's write, or the echo of our own: only a Load can tell.
+		// Another writer's change, or the echo of our own: a Load decides.
 		c.known = false
 		return lostRace
 	default:
 		c.known = false
 		return unclear
 	}
-}
-
-// signal returns what is to be told when the change is done.
-func (c *change) signal(did verdict) (s Signal, ok bool) {
-	s = Signal{Gate: c.gate, Released: c.to == released, Life: c.state.life}
-	switch {
-	case did == changed && c.made.Generation == c.state.base:
-		return Signal{Gate: c.gate}, true // it proves no release
-	case did == changed:
-		s.Generation, s.At, s.By, s.Reason = c.made.Generation, c.made.At, c.made.By, c.made.Reason
-	case c.to == released:
-		// Whoever released it may have been killed before telling.
-		s.Generation, s.At, s.By, s.Reason = c.state.Generation, c.state.ChangedAt, c.state.By, c.state.Reason
-	default:
-		return Signal{}, false
-	}
-	if !s.whole() { // a person has written more into the document than a signal carries
-		s = Signal{Gate: c.gate}
-	}
-	return s, true
 }

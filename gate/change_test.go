@@ -1,262 +1,135 @@
-package gate_test
+package gate
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"slices"
-	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
-
-	"kennel/gate"
-	"kennel/internal/memory"
 )
 
-var ann = gate.Change{By: "ann", Reason: "stock is counted"}
-
-func TestReleaseAndClose(t *testing.T) {
-	store := memory.NewGates(nil)
-	g := newGates(t, store, nil)
-	if s, err := g.State(t.Context(), "start"); err != nil || s.Released || s.Generation != 0 || s.Gate != "start" || s.By != "" {
-		t.Errorf("a gate that nobody has changed: %+v, %v, want it shut", s, err)
+// chain is a gate after so many changes, by turns releases and closes.
+func chain(from State, changes int) State {
+	for range changes {
+		t := Transition{Change: closed, Generation: from.Generation, By: "ann", At: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)}
+		if !from.Released {
+			t.Change, t.Generation = released, from.Generation+1
+		}
+		t.Operation = fmt.Sprint(t.Change, t.Generation)
+		from = next(from, t).state("start")
 	}
-	for i, step := range []struct {
-		release    bool
-		by         string
-		changed    bool
-		generation int64
+	return from
+}
+
+// flag returns what a store holds for a gate after so many changes.
+func (s State) flag(version string) Flag {
+	if len(s.History) == 0 {
+		return Flag{}
+	}
+	d := document{Version: format, Released: s.Released, Generation: s.Generation, Releases: s.Releases}
+	for _, t := range s.History {
+		d.History = append(d.History, transition(t))
+	}
+	return Flag{Text: d.encode(), Version: version}
+}
+
+// A write got no answer, and when the store can be read again, others have
+// changed the gate: it was done if the history names it, it was not if the
+// history would name it, and else that is not known.
+func TestForgottenOperation(t *testing.T) {
+	for _, tt := range []struct {
+		name          string
+		before, since int
+		done          bool
+		want          verdict
+		err           error
 	}{
-		{false, "ann", false, 0}, // shut already, and nothing is written for that
-		{true, "ann", true, 1},
-		{true, "bob", false, 1},
-		{false, "bob", true, 1},
-		{false, "ann", false, 1},
-		{true, "bob", true, 2},
+		{"done", 10, 20, true, changed, nil},
+		{"not done", 10, 20, false, again, nil},
+		{"done, the oldest in the history", 10, maxHistory - 1, true, changed, nil},
+		{"not done, the history goes back far enough", 10, maxHistory - 1, false, again, nil},
+		{"done, and forgotten", 10, maxHistory, true, again, ErrUnclear},
+		{"not done, and the history is too short", 10, maxHistory, false, again, ErrUnclear},
+		{"the first, done", 0, 20, true, changed, nil},
+		{"the first, not done", 0, 20, false, again, nil},
+		{"the first, done and forgotten", 0, maxHistory, true, again, ErrUnclear},
 	} {
-		do := g.Close
-		if step.release {
-			do = g.Release
+		c := &change{gate: "start", to: released, by: "bob", op: "OURS"}
+		before := chain(State{Gate: "start"}, tt.before)
+		if did, err := c.loaded(before.flag("1"), nil); did != again || err != nil {
+			t.Fatalf("%s: %v, %v", tt.name, did, err)
 		}
-		writes := store.CallsOf("Replace")
-		got, err := do(t.Context(), "start", gate.Change{By: step.by, Reason: fmt.Sprint("step ", i)})
-		if err != nil || got.Changed != step.changed || got.State.Generation != step.generation || got.State.Released != step.release {
-			t.Errorf("step %d: %+v, %v, want changed %t, generation %d", i, got, err, step.changed, step.generation)
+		_, ours, write, err := c.request()
+		if !write || err != nil {
+			t.Fatalf("%s: nothing to write: %v", tt.name, err)
 		}
-		if wrote := store.CallsOf("Replace") > writes; wrote != step.changed {
-			t.Errorf("step %d: written %t, changed %t", i, wrote, step.changed)
+		if did := c.replaced(Flag{}, errors.New("connection reset")); did != unclear {
+			t.Fatalf("%s: a lost answer is %v", tt.name, did)
 		}
-		if step.changed && (got.State.By != step.by || got.State.Reason != fmt.Sprint("step ", i) || time.Since(got.State.ChangedAt) > time.Minute) {
-			t.Errorf("step %d: %+v does not say who, why and when", i, got.State)
-		}
-		if !step.changed && got.State.Generation > 0 && got.State.By == step.by {
-			t.Errorf("step %d: %+v gives the credit to who changed nothing", i, got.State)
-		}
-	}
-	s, err := g.State(t.Context(), "start")
-	if err != nil || !s.Released || s.Generation != 2 {
-		t.Errorf("in the end: %+v, %v", s, err)
-	}
-	var history []string
-	for _, entry := range s.History {
-		history = append(history, fmt.Sprint(entry.Change, " ", entry.Generation, " ", entry.By, " ", entry.Reason))
-	}
-	if want := []string{"release 1 ann step 1", "close 1 bob step 3", "release 2 bob step 5"}; !slices.Equal(history, want) {
-		t.Errorf("history %q, want %q", history, want)
-	}
-}
-
-// Each request of a release fails in turn: once without having arrived, once
-// with only its reply lost, once arriving when nobody expects it any more.
-func TestReleaseThroughLostReplies(t *testing.T) {
-	lost := errors.New("connection reset")
-	for n := int64(1); n <= 4; n++ {
-		for name, fate := range map[string]memory.Fate{
-			"refused":          {Err: lost, Lost: true},
-			"done, unheard":    {Err: lost},
-			"late":             {Err: lost, After: 300 * time.Millisecond},
-			"later":            {Err: lost, After: 30 * time.Second},
-			"silence":          {Lost: true},
-			"conflict, untrue": {Err: gate.ErrChanged, Lost: true},
-		} {
-			t.Run(fmt.Sprintf("request %d %s", n, name), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					store := memory.NewGates(&memory.Options{Fate: func(c memory.Call) memory.Fate {
-						if c.N == n {
-							return fate
-						}
-						return memory.Fate{Back: time.Millisecond}
-					}})
-					for i, do := range []func(context.Context, string, gate.Change) (gate.Changed, error){
-						newGates(t, store, nil).Release, newGates(t, store, nil).Close,
-					} {
-						got, err := do(t.Context(), "start", ann)
-						if err != nil || !got.Changed || len(got.State.History) != i+1 || got.State.Generation != 1 {
-							t.Errorf("change %d: %+v, %v, want it made, and once", i, got, err)
-						}
-					}
-					store.Wait()
-					if past := store.Past("start"); len(past) != 2 {
-						t.Errorf("the store has held %d states, want 2", len(past))
-					}
-				})
-			})
-		}
-	}
-}
-
-// A store that stays down: the error says whether something may have happened.
-func TestReleaseWhileTheStoreIsDown(t *testing.T) {
-	lost := errors.New("connection reset")
-	for _, test := range []struct {
-		name    string
-		op      string
-		fate    memory.Fate
-		want    error
-		longest time.Duration
-	}{
-		{"cannot be read", "Load", memory.Fate{Err: lost, Lost: true}, gate.ErrUnknown, 2 * time.Second},
-		{"is silent when read", "Load", memory.Fate{Lost: true}, gate.ErrUnknown, 21 * time.Second},
-		{"cannot be written", "Replace", memory.Fate{Err: lost, Lost: true}, gate.ErrUnclear, 20 * time.Second},
-		{"is silent when written", "Replace", memory.Fate{Lost: true}, gate.ErrUnclear, 20 * time.Second},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				store := memory.NewGates(&memory.Options{Fate: func(c memory.Call) memory.Fate {
-					if c.Op == test.op {
-						return test.fate
-					}
-					return memory.Fate{}
-				}})
-				began := time.Now()
-				got, err := newGates(t, store, nil).Release(t.Context(), "start", ann)
-				if !errors.Is(err, test.want) || got.Changed {
-					t.Errorf("release: %+v, %v, want %v", got, err, test.want)
-				}
-				if test.fate.Err != nil && !errors.Is(err, lost) {
-					t.Errorf("release: %v does not say what the store said", err)
-				}
-				if took := time.Since(began); took > test.longest {
-					t.Errorf("it took %v to say so, want at most %v", took, test.longest)
-				}
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				defer cancel()
-				began = time.Now()
-				if _, err := newGates(t, store, nil).Release(ctx, "start", ann); !errors.Is(err, test.want) {
-					t.Errorf("release with a short time: %v, want %v", err, test.want)
-				}
-				if took := time.Since(began); took > time.Second {
-					t.Errorf("it took %v, where there was a second", took)
-				}
-			})
-		})
-	}
-}
-
-// Two administrators race again and again: one winner for each generation,
-// and the account is complete.
-func TestAdministratorsRace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		rng := rand.New(rand.NewPCG(5, 6))
-		store := memory.NewGates(&memory.Options{Fate: func(memory.Call) memory.Fate {
-			mu.Lock()
-			defer mu.Unlock()
-			return memory.Fate{Delay: time.Duration(rng.Int64N(int64(20 * time.Millisecond))), Back: 5 * time.Millisecond}
-		}})
-		var entries []gate.Transition
-		for race := range int64(gate.Races) {
-			for _, release := range []bool{true, false} {
-				var winners []string
-				var states []gate.State
-				var wg sync.WaitGroup
-				for _, by := range []string{"ann", "bob"} {
-					g := newGates(t, store, nil)
-					do := g.Close
-					if release {
-						do = g.Release
-					}
-					wg.Go(func() {
-						got, err := do(t.Context(), "start", gate.Change{By: by, Reason: fmt.Sprintf("%s in race %d", by, race)})
-						mu.Lock()
-						defer mu.Unlock()
-						if err != nil || got.State.Generation != race+1 {
-							t.Errorf("race %d: %+v, %v", race, got, err)
-						}
-						if got.Changed {
-							winners = append(winners, by)
-						}
-						states = append(states, got.State)
-					})
-				}
-				wg.Wait()
-				if len(winners) != 1 || states[0].By != winners[0] || states[1].By != winners[0] {
-					t.Fatalf("race %d: %q have won, and both were told that %q and %q had", race, winners, states[0].By, states[1].By)
-				}
-				entries = append(entries, states[0].History[len(states[0].History)-1])
+		now := before
+		if tt.done {
+			if now, err = parse("start", ours.Text); err != nil {
+				t.Fatal(err)
 			}
 		}
-		for i, e := range entries {
-			if e.Generation != int64(i/2)+1 || e.Reason != fmt.Sprintf("%s in race %d", e.By, i/2) || e.At.IsZero() {
-				t.Errorf("entry %d: %+v", i, e)
+		now = chain(now, tt.since)
+		did, err := c.loaded(now.flag("2"), nil)
+		if !errors.Is(err, tt.err) || tt.err == nil && did != tt.want && !(tt.want == again && did == asItWas) {
+			t.Errorf("%s: verdict %v, %v, want %v, %v", tt.name, did, err, tt.want, tt.err)
+		}
+	}
+}
+
+// A release sets the larger of the store's clock and the next number. A close
+// keeps the generation. Beyond the last generation there is none.
+func TestGeneration(t *testing.T) {
+	at := func(ms int64) time.Time { return time.UnixMilli(ms) }
+	for _, tt := range []struct {
+		before int64
+		to     string
+		clock  time.Time
+		want   int64
+		err    error
+	}{
+		{0, released, at(5000), 5000, nil},
+		{1000, released, at(5000), 5000, nil},
+		{5000, released, at(5000), 5001, nil},
+		{5001, released, at(5000), 5002, nil}, // in the same second
+		{9000, released, at(5000), 9001, nil}, // the clock went back
+		{9000, released, at(-5000), 9001, nil},
+		{9000, closed, at(50000), 9000, nil},
+		{MaxGeneration - 1, released, at(5000), MaxGeneration, nil},
+		{MaxGeneration, closed, at(5000), MaxGeneration, nil},
+		{MaxGeneration, released, at(5000), 0, ErrCorrupt},
+	} {
+		c := &change{gate: "start", to: tt.to, by: "bob", op: "B"}
+		from := State{}
+		if tt.before > 0 {
+			from = chain(State{Gate: "start", Generation: tt.before - 1}, 1)
+			if tt.to == released {
+				from = chain(from, 1)
 			}
 		}
-		t.Logf("figure: releases with other than one winner in %d races of two administrators | 0 | 0", gate.Races)
-	})
-}
-
-func TestInvalidChanges(t *testing.T) {
-	g := newGates(t, memory.NewGates(nil), nil)
-	for _, test := range []struct {
-		name   string
-		gate   string
-		change gate.Change
-		ok     bool
-	}{
-		{"fine", "start-order-processing", ann, true},
-		{"no reason", "start", gate.Change{By: "ann"}, true},
-		{"longest", strings.Repeat("g", 63), gate.Change{By: strings.Repeat("ü", 200), Reason: strings.Repeat("日", 1000)}, true},
-		{"lines", "start", gate.Change{By: "ann", Reason: "one\n\ttwo"}, true},
-		{"no gate", "", ann, false},
-		{"long gate", strings.Repeat("g", 64), ann, false},
-		{"capitals", "Start", ann, false},
-		{"hyphen at the end", "start-", ann, false},
-		{"a path", "a/b", ann, false},
-		{"nobody", "start", gate.Change{Reason: "x"}, false},
-		{"long name", "start", gate.Change{By: strings.Repeat("ü", 201)}, false},
-		{"name with lines", "start", gate.Change{By: "a\nb"}, false},
-		{"long reason", "start", gate.Change{By: "ann", Reason: strings.Repeat("日", 1001)}, false},
-		{"control characters", "start", gate.Change{By: "ann", Reason: "a\x00b"}, false},
-		{"not UTF-8", "start", gate.Change{By: "ann", Reason: "a\xffb"}, false},
-	} {
-		_, err := g.Release(t.Context(), test.gate, test.change)
-		if ok := err == nil; ok != test.ok || err != nil && !errors.Is(err, gate.ErrInvalid) {
-			t.Errorf("%s: %v, want fine: %t, or else %v", test.name, err, test.ok, gate.ErrInvalid)
+		f := from.flag("1")
+		f.ReadAt = tt.clock
+		if did, err := c.loaded(f, nil); did != again || err != nil {
+			t.Fatal(did, err)
 		}
-	}
-	if _, err := g.State(t.Context(), "a/b"); !errors.Is(err, gate.ErrInvalid) {
-		t.Errorf("state: %v, want %v", err, gate.ErrInvalid)
+		_, _, write, err := c.request()
+		if write != (tt.err == nil) || !errors.Is(err, tt.err) || write && (c.planned.Generation != tt.want || !c.planned.ChangedAt.Equal(tt.clock)) {
+			t.Errorf("a %s at %d, the store's clock at %d: %+v, %v, want generation %d", tt.to, tt.before, tt.clock.UnixMilli(), c.planned, err, tt.want)
+		}
 	}
 }
 
-// Whoever releases a released gate sends its signal again: perhaps it was never
-// sent.
-func TestReleaseAgainSignalsAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		signals := memory.NewSignals(nil)
-		signals.Break()
-		g := newGates(t, memory.NewGates(nil), &gate.Options{Signals: signals})
-		got, err := g.Release(t.Context(), "start", ann)
-		if err != nil || !got.Changed || !errors.Is(got.Unsignalled, memory.ErrCutOff) {
-			t.Errorf("release without signals: %+v, %v, want it made, and said that nobody was told", got, err)
+func TestOptions(t *testing.T) {
+	for _, o := range []*Options{nil, {}, {PollOften: time.Minute}, {PollOften: 10 * time.Millisecond, PollRarely: 10 * time.Millisecond}} {
+		if g, err := New(nil, o); err != nil || g.opt.PollRarely < g.opt.PollOften || g.opt.CallTimeout <= 0 {
+			t.Errorf("%+v: %+v, %v", o, g, err)
 		}
-		signals.Mend()
-		got, err = g.Release(t.Context(), "start", ann)
-		if err != nil || got.Changed || got.Unsignalled != nil || signals.Published() != 1 {
-			t.Errorf("release again: %+v, %v, %d signals, want one", got, err, signals.Published())
+	}
+	for _, o := range []Options{{PollOften: time.Millisecond}, {PollRarely: time.Second}, {CallTimeout: -1}, {ChangeTimeout: -1}} {
+		if _, err := New(nil, &o); err == nil {
+			t.Errorf("%+v is accepted", o)
 		}
-	})
+	}
 }

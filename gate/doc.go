@@ -1,31 +1,41 @@
-// Package gate holds any number of waiting nodes back and lets them all go at
-// once: is it released yet?
+// Package gate holds any number of waiting nodes back and releases them all at
+// once.
 //
 // A gate is one small document in a store. It says whether the gate is
-// released, counts the releases (that count is its generation), and remembers
-// who changed it last, when and why. A gate without a document is shut and has
-// never been released. Documents change by compare-and-swap only.
+// released, which generation its last release has, and who changed it, when
+// and why. A gate without a document is closed and was never released.
+// Documents change by compare-and-swap only.
+//
+// One rule carries the package. A release sets
+//
+//	generation = max(previous generation + 1, the store's clock in Unix ms)
+//
+// and a close keeps the generation. The store's clock is the time in the
+// store's own answer to the read before the write, so the clocks of instances
+// do not matter. It counts whole seconds. A generation is therefore not used
+// twice, even if the document is deleted, restored from an old copy or
+// replaced by force, provided that the next release begins a second later. A
+// waiter that has seen generation g passes exactly when the store holds a
+// greater one.
 //
 // What holds, whatever is killed, delayed or answered wrongly:
 //
-//   - Nobody stays behind. A release is heard by signal, and seen by polling
-//     where the signal was lost: rarely while signals are heard, often while
-//     they are not. Signals count as heard only once the store has been read
-//     after they began to be.
-//   - There is no false start. A store that refuses, fails, answers nothing or
-//     holds nonsense opens no gate, nor does a signal that goes away or says
-//     nothing new. The gate stays shut, and says why.
-//   - A waiter who has seen generation g passes when a release after g has
-//     happened, even if the gate has been shut again since.
-//   - Releasing what is released changes nothing and says so. Of two
-//     administrators at once, one releases each generation. A write whose
-//     reply was lost is recognised by the operation's name in the history.
+//   - No waiter is left behind. A signal announces a release, and polling finds
+//     it if the signal is lost: every 30 s while signals are received, every
+//     2.5 s while they are not.
+//   - There is no false start. A signal only causes a read. A store that
+//     refuses, fails, does not answer or holds invalid data opens no gate.
+//   - A release is not missed if the gate closes again before a waiter returns.
+//   - Of two administrators at once, one makes each release. A write whose reply
+//     was lost is recognized by the operation's name in the history.
 //
-// A signal is sent only after the store has confirmed the release, and names
-// its generation, so a waiter may go by it without reading: a thousand nodes
-// that all read at that moment would keep a blob busy for two seconds. They
-// read afterwards, each in its turn, and the store has the last word. A signal
-// can hurry what has happened; nothing can make it happen but the store.
+// The life of a release:
 //
-// Gates watches: one watcher per gate, as long as somebody waits there.
+//  1. Release reads the document (admin.go, change.go) and replaces it,
+//     conditional on the version that it read.
+//  2. The waiters of this process pass (learn in watch.go), and a signal is
+//     published.
+//  3. Each other process that receives the signal makes one conditional read
+//     of the gate, if anyone waits there (Heard in run.go, read in read.go).
+//  4. afterRead in watch.go decides who passes.
 package gate

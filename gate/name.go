@@ -4,7 +4,7 @@ import "fmt"
 
 const maxNameLen = 63
 
-// CheckName says whether a gate may have this name: 1 to 63 lower-case
+// CheckName reports whether a gate may have this name: 1 to 63 lower-case
 // letters, digits and inner hyphens. The rule is narrower than that of blob
 // names, so that a name needs no escaping in a URL, a blob path or a log.
 func CheckName(gate string) error {

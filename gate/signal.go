@@ -1,64 +1,40 @@
 package gate
 
-import (
-	"context"
-	"strings"
-	"time"
-	"unicode"
-)
+import "context"
 
-// Signal tells that a gate has been changed: after the store has confirmed it,
-// never before. One that is not whole says only that something has happened.
+// Signal announces that a gate was changed. It is sent after the store has
+// confirmed the change. A process that receives it reads the store, and
+// nothing in it is believed.
 type Signal struct {
 	Gate       string // "": any
-	Generation int64
-	Released   bool   // false: it has been shut since that generation's release
-	Life       string // tells the gate from one of the same name that was deleted; "" if unknown
-
-	// The change that has led there: when it was made, by whom and why. By and
-	// Reason are as long as in a Change at most.
-	At     time.Time
-	By     string
-	Reason string
+	Generation int64  // for people who look at the topic
 }
 
-// maxLife bounds what a signal makes this process keep; ours have 26
-// characters, all of them letters and digits.
-const maxLife = 64
-
-// whole says that a signal tells everything there is to know of a change, and
-// nothing that no change could have been.
-func (s Signal) whole() bool {
-	year := s.At.UTC().Year()
-	return s.Generation > 0 && s.Generation <= MaxGeneration && len(s.Life) <= maxLife && !strings.ContainsFunc(s.Life, unicode.IsControl) &&
-		!s.At.IsZero() && year >= 1 && year <= 9999 &&
-		Change{By: s.By, Reason: s.Reason}.check() == nil
-}
-
-// Signals carries signals from process to process, and all that is in them.
-// They may get lost, arrive twice or in another order: waiting costs more time
-// then, and nothing else. One that cannot be read is handed over empty.
+// Signals carries signals from process to process. They may be lost, arrive
+// twice, out of order or from anyone: waiting takes longer then, or a gate is
+// read once more. A message that cannot be decoded is delivered as the zero
+// Signal.
 type Signals interface {
-	// Publish sends a signal to everybody who listens, this process included.
+	// Publish sends a signal to every process that listens, this one included.
 	// It is called concurrently, and not again after an error.
 	Publish(ctx context.Context, s Signal) error
 
-	// Listen hands every signal to the listener, one call at a time, until ctx
-	// ends, and then returns nil. It reconnects by itself. An error says that
-	// this process cannot listen at all, as for lack of rights; Listen may be
-	// called again later.
+	// Listen passes every signal to the listener, one call at a time, until ctx
+	// ends, and then returns nil. It reconnects by itself. An error means that
+	// this process cannot listen at all, for instance for lack of rights;
+	// Listen may be called again later.
 	Listen(ctx context.Context, l Listener) error
 }
 
-// Listener is what a Signals tells of signals. Its methods do not block.
+// Listener receives what a Signals delivers. Its methods do not block.
 type Listener interface {
-	// Up says that signals published from now on will be heard.
+	// Up reports that signals published from now on will be received.
 	Up()
 
-	// Down says that signals may be missed from now on. Listening begins like
-	// that.
+	// Down reports that signals may be missed from now on. Listening begins
+	// like that.
 	Down(why error)
 
-	// Heard hands over a signal.
+	// Heard delivers a signal.
 	Heard(s Signal)
 }

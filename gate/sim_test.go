@@ -15,10 +15,11 @@ import (
 	"kennel/gate"
 	"kennel/internal/chance"
 	"kennel/internal/memory"
+	"kennel/internal/storetest"
 )
 
 var (
-	simulations = flag.Int("simulations", gate.DefaultSimulations, "seeded simulations to run")
+	simulations = flag.Int("simulations", storetest.Scale(300, 20_000), "seeded simulations to run")
 	simulateOne = flag.Uint64("seed", 0, "run the one simulation with this seed")
 )
 
@@ -31,20 +32,21 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestSimulations runs processes whose waiters come, go and come back to
-// others, and administrators who release and close, against a store that fails
-// in every way it can, a person who breaks or deletes the document, and signals
-// that get lost, arrive twice or late, or are not there at all. It looks for
-// waiters who start falsely or stay behind.
+// TestSimulations runs processes whose waiters come, leave and come back to
+// other processes, and administrators, against a store that fails in every way
+// it can, an operator who breaks, deletes and restores the document, and
+// signals that get lost, arrive twice or late, are forged, or are not there at
+// all. It looks for waiters that start falsely or are left behind.
 func TestSimulations(t *testing.T) {
+	t.Parallel()
+	var all verdict
+	defer func() { all.figures(t) }() // also when a simulation has failed
 	if *simulateOne != 0 {
-		synctest.Test(t, func(t *testing.T) { simulate(t, *simulateOne) })
+		synctest.Test(t, func(t *testing.T) { all.add(simulate(t, *simulateOne)) })
 		return
 	}
 	base := rand.Uint64()
 	t.Logf("seeds %d to %d", base, base+uint64(*simulations))
-	var all verdict
-	defer func() { all.figures(t) }() // also when a simulation has failed
 	for i := range *simulations {
 		seed := base + uint64(i)
 		synctest.Test(t, func(t *testing.T) {
@@ -54,23 +56,18 @@ func TestSimulations(t *testing.T) {
 			}
 		})
 	}
-	t.Logf("%d releases, %d waiters passed, %d of them at a gate that was shut again; %d calls failed, as they should",
-		all.releases, all.passed, all.rearmed, all.failed)
-	if all.passed < *simulations || all.failed == 0 || all.releases < *simulations || all.rearmed == 0 {
-		t.Errorf("%d releases, %d passes, %d of them late, and %d failures are too few to have tried anything", all.releases, all.passed, all.rearmed, all.failed)
+	if all.passed < *simulations || all.failed == 0 || all.releases < *simulations || all.closed == 0 {
+		t.Errorf("%+v is too little to have tried anything", all)
 	}
 }
 
 // What holds in every simulation.
 const (
-	roundTrip     = 100 * time.Millisecond // of a request that nothing happens to, at most
+	roundTrip     = 100 * time.Millisecond // of a request to which nothing happens, at most
 	callTimeout   = time.Second
 	changeTimeout = 4 * time.Second
-	often         = 2500 * time.Millisecond
-	rarely        = 30 * time.Second
-	calmBy        = 12 * time.Second // when faults end, at the latest
-
-	longestSignal = 5 * time.Second // under way; one that arrives twice takes twice as long
+	maxCalm       = 12 * time.Second // when faults end, at the latest
+	maxDelay      = 5 * time.Second  // of a signal
 )
 
 // ways are how signals travel in a simulation.
@@ -81,57 +78,61 @@ const (
 	dead                 // they never connect
 	severed              // they do, until all are cut off for good
 	lossy                // some get lost, come twice, late or in another order
-	flapping             // the same, and now and then everybody is cut off
-	silent               // all get lost, and nobody says so
+	flapping             // the same, and now and then all are cut off
+	silent               // all get lost, and no process is told
 	allWays
 )
 
-// simulation is one gate and everybody who has to do with it. Everybody draws
-// from a source of its own, made from the seed, so that who runs first within
-// an instant changes nothing for the others.
+// simulation is one gate and all who use it. Each draws from a random source of
+// its own, made from the seed, so that who runs first within an instant changes
+// nothing for the others.
 type simulation struct {
 	t       *testing.T
 	seed    uint64
 	store   *memory.Gates
 	signals *memory.Signals
 	ways    ways
-	faulty  bool      // requests fail until calm
-	calm    time.Time // from then on nothing is broken any more
+	faulty  bool      // requests fail and the operator acts until calm
+	calm    time.Time // from then on nothing is broken
 	cut     time.Time // when signals were severed
 	procs   []*gate.Gates
 
 	mu      sync.Mutex
 	posted  map[int]int // signals to each listener
 	vigils  []vigil
-	told    []gate.State     // what those who waited were told
-	changes map[string]error // by reason: what its administrator was told; errNothing if there was nothing to change
+	states  []gate.State     // that waiters got
+	changes map[string]error // by reason: what its administrator got; errNothing if there was nothing to change
 	failed  int
 }
 
 var errNothing = errors.New("it was so already")
 
-// vigil is a waiter from when it has come, or has seen a generation, until it
-// passes or has enough.
+// vigil is a waiter, from when it came, or has seen a generation, until it
+// passes or leaves.
 type vigil struct {
 	from, until time.Time
 	after       int64 // gate.Now if it has seen none
 	passed      bool
-	shut        bool // the gate was shut again by then
+	closed      bool // the gate was closed again by then
 }
+
+// chance returns the source of random numbers of one participant.
+func (s *simulation) chance(of string, i int) *chance.Source { return chance.New(s.seed, of, i) }
 
 func simulate(t *testing.T, seed uint64) verdict {
 	s := &simulation{t: t, seed: seed, posted: make(map[int]int), changes: make(map[string]error)}
 	c := s.chance("world", 0)
 	s.ways = ways(c.Below(int(allWays)))
 	s.faulty = c.Below(2) == 0
-	s.calm = time.Now().Add(c.UpTo(calmBy))
+	s.calm = time.Now().Add(c.UpTo(maxCalm))
 	s.store = memory.NewGates(&memory.Options{Fate: s.fate, Police: func(problem string) { t.Error(problem) }})
+	s.store.SetClock(time.Duration(c.Below(3)-1) * time.Hour)
 	s.signals = memory.NewSignals(&memory.SignalOptions{Fate: s.signalFate, Connect: c.UpTo(2 * time.Second)})
 
 	ctx, stop := context.WithCancel(t.Context())
 	var running, acting sync.WaitGroup
 	for i := range 1 + c.Below(3) {
-		g := s.newGates(fmt.Sprintf("%d-process-%d", seed, i))
+		g := s.newGates(fmt.Sprint("process ", i))
 		s.procs = append(s.procs, g)
 		running.Go(func() {
 			time.Sleep(time.Duration(1+i) * time.Microsecond)
@@ -152,9 +153,9 @@ func simulate(t *testing.T, seed uint64) verdict {
 		acting.Go(s.flap)
 	}
 	if s.faulty {
-		acting.Go(s.vandal)
+		acting.Go(s.operator)
 	}
-	acting.Go(s.noise)
+	acting.Go(s.forger)
 	for i := range 1 + c.Below(2) {
 		acting.Go(func() { s.administrator(fmt.Sprint("admin ", i), s.chance("admin", i)) })
 	}
@@ -166,62 +167,49 @@ func simulate(t *testing.T, seed uint64) verdict {
 	return s.judge()
 }
 
-func (s *simulation) newGates(instance string) *gate.Gates {
-	o := &gate.Options{Instance: instance, PollOften: often, PollRarely: rarely, CallTimeout: callTimeout, ChangeTimeout: changeTimeout}
+func (s *simulation) newGates(name string) *gate.Gates {
+	o := &gate.Options{PollOften: often, PollRarely: rarely, CallTimeout: callTimeout, ChangeTimeout: changeTimeout}
 	if s.ways != absent {
 		o.Signals = s.signals
 	}
-	g, err := gate.New(s.store, o)
-	if err != nil {
-		s.t.Error(err)
-	}
-	g.SetJitter(s.chance("waits of "+instance, 0).UpTo)
+	g := newGates(s.t, s.store, o)
+	g.SetJitter(s.chance("jitter of "+name, 0).UpTo)
 	return g
 }
 
-// waiter waits for one release after the other, coming back after each time
-// over to whichever process answers, as behind a load balancer. It stays with
-// one where a gate may be deleted: a generation does not say of which life it
-// is.
+// waiter waits for one release after the other. After each wait it comes back
+// to any process, as behind a load balancer.
 func (s *simulation) waiter(ctx context.Context, c *chance.Source) {
 	time.Sleep(c.UpTo(5 * time.Second))
 	v := vigil{from: time.Now(), after: gate.Now}
-	// Who waits by HTTP comes back with the generation in the state.
-	byHTTP, passed := !s.faulty && c.Below(2) == 0, int64(0)
-	proc := s.procs[c.Below(len(s.procs))]
+	byHTTP, passed := !s.faulty && c.Below(2) == 0, int64(0) // comes back with the generation in the state
 	for ctx.Err() == nil {
 		wait, cancel := context.WithTimeout(ctx, c.UpTo(30*time.Second))
-		if !s.faulty {
-			proc = s.procs[c.Below(len(s.procs))]
-		}
-		w, err := proc.Wait(wait, "start", v.after, c.UpTo(20*time.Second))
+		w, err := s.procs[c.Below(len(s.procs))].Wait(wait, "start", v.after, c.UpTo(20*time.Second))
 		cancel()
-		v.until, v.passed, v.shut = time.Now(), w.Passed, !w.State.Released
+		v.until, v.passed, v.closed = time.Now(), w.Passed, !w.State.Released
 		s.mu.Lock()
 		if err != nil {
 			s.failed++
 		} else {
-			s.told = append(s.told, w.State)
+			s.states = append(s.states, w.State)
 		}
 		s.mu.Unlock()
-		if err != nil && w.Passed {
-			s.t.Errorf("passed with an error: %v", err)
-		}
-		if err == nil && !w.Passed && !s.faulty && w.State.Generation > w.Generation {
-			s.t.Errorf("sent away after %d from a gate that is known to have been released since: %+v", w.Generation, w.State)
+		if err != nil && w.Passed || err == nil && !w.Passed && w.State.Generation > w.Generation {
+			s.t.Errorf("the wait after %d ended with %+v, %v", v.after, w, err)
 		}
 		if byHTTP && err == nil {
 			w.Generation = w.State.Generation
 		}
-		if w.Passed && !s.faulty {
-			if v.after != gate.Now && w.Generation <= passed {
-				s.t.Errorf("passed generation %d after %d", w.Generation, passed)
-			}
+		if w.Passed && v.after != gate.Now && w.Generation <= passed {
+			s.t.Errorf("passed generation %d after %d", w.Generation, passed)
+		}
+		if w.Passed {
 			passed = w.Generation
 		}
 		if !w.Passed && w.Generation == v.after {
 			if v.after == gate.Now {
-				v.from = time.Now() // it has learned nothing, and comes anew
+				v.from = time.Now() // it has learned nothing, and comes as if for the first time
 			}
 			continue
 		}
@@ -231,7 +219,7 @@ func (s *simulation) waiter(ctx context.Context, c *chance.Source) {
 			time.Sleep(c.UpTo(5 * time.Second))
 			v.from = time.Now()
 			if c.Below(2) == 0 {
-				v.after = gate.Now
+				v.after, passed = gate.Now, 0
 			}
 		}
 	}
@@ -245,13 +233,17 @@ func (s *simulation) note(v vigil) {
 	s.vigils = append(s.vigils, v)
 }
 
-// administrator changes the gate a few times, from a process of its own that
-// does not watch.
+// administrator changes the gate a few times, from a process that has waiters
+// or from one that has none.
 func (s *simulation) administrator(name string, c *chance.Source) {
 	g := s.newGates(name)
 	for i := range 1 + c.Below(4) {
 		time.Sleep(c.UpTo(4 * time.Second))
-		s.change(g, c.Below(3) > 0, gate.Change{By: name, Reason: fmt.Sprint(name, ", change ", i)})
+		by := g
+		if c.Below(3) == 0 {
+			by = s.procs[0]
+		}
+		s.change(by, c.Below(3) > 0, gate.Change{By: name, Reason: fmt.Sprint(name, ", change ", i)})
 	}
 }
 
@@ -269,14 +261,114 @@ func (s *simulation) change(g *gate.Gates, release bool, c gate.Change) {
 	s.changes[c.Reason] = err
 }
 
-// finish releases the gate a last time, when all is calm, and gives everybody
-// the time they may take.
+// finish releases the gate a last time, a second after all is calm, and gives
+// all waiters the time they may take.
 func (s *simulation) finish() {
 	c := s.chance("last", 0)
-	time.Sleep(max(0, time.Until(s.calm)) + c.UpTo(3*time.Second))
+	time.Sleep(max(0, time.Until(s.calm)) + time.Second + c.UpTo(3*time.Second))
 	g := s.newGates("last")
-	s.change(g, false, gate.Change{By: "last", Reason: "close"})
+	s.change(g, false, gate.Change{By: "last", Reason: "close", Force: true})
 	time.Sleep(c.UpTo(2 * time.Second))
 	s.change(g, true, gate.Change{By: "last", Reason: "release"})
 	time.Sleep(s.bound(time.Now()) + time.Second)
+}
+
+// fate makes one request in three go wrong, while things do.
+func (s *simulation) fate(c memory.Call) memory.Fate {
+	chance := s.chance("request", int(c.N))
+	f := memory.Fate{Delay: chance.UpTo(roundTrip / 2), Back: chance.UpTo(roundTrip / 2)}
+	if !s.faulty || !time.Now().Before(s.calm) {
+		return f
+	}
+	switch chance.Below(24) {
+	case 0:
+		f.Err = errLost // carried out, answer lost
+	case 1:
+		f.Err, f.Lost = errLost, true // never arrived
+	case 2:
+		f.Err, f.After = errLost, chance.UpTo(3*time.Second) // arrives late
+	case 3:
+		f.Lost = true // a black hole
+	case 4:
+		f.Err, f.Lost = memory.ErrBusy, true
+	case 5:
+		f.Delay = chance.UpTo(2 * callTimeout) // its caller may leave before
+	case 6:
+		f.Err, f.Lost = errors.New("forbidden"), true
+	case 7:
+		if c.Op == "Replace" {
+			f.Err, f.Lost = gate.ErrChanged, true // a false conflict
+		}
+	}
+	return f
+}
+
+// signalFate loses one signal in eight, or all.
+func (s *simulation) signalFate(listener int, _ gate.Signal) memory.SignalFate {
+	s.mu.Lock()
+	s.posted[listener]++
+	c := s.chance(fmt.Sprint("signal to ", listener), s.posted[listener])
+	s.mu.Unlock()
+	return memory.SignalFate{
+		Lost:  s.ways == silent || c.Below(8) == 0,
+		Twice: c.Below(8) == 0,
+		Delay: c.UpTo([]time.Duration{50 * time.Millisecond, 50 * time.Millisecond, maxDelay}[c.Below(3)]),
+	}
+}
+
+// operator breaks, deletes and restores the document while faults last.
+func (s *simulation) operator() {
+	c := s.chance("operator", 0)
+	for range c.Below(4) {
+		time.Sleep(c.UpTo(time.Until(s.calm) / 2))
+		past := s.store.Past("start")
+		if len(past) == 0 {
+			continue
+		}
+		switch c.Below(4) {
+		case 0:
+			s.store.Set("start", corrupt[c.Below(len(corrupt))])
+		case 1:
+			s.change(s.procs[0], c.Below(2) == 0, gate.Change{By: "operator", Reason: fmt.Sprint("force ", c.Below(1e9)), Force: true})
+		case 2:
+			s.store.Delete("start")
+		case 3:
+			if copied := past[c.Below(len(past))]; copied.Version != "" {
+				s.store.Set("start", copied.Text)
+			}
+		}
+	}
+}
+
+// corrupt is what is found where a gate should be.
+var corrupt = []string{"", "true", "released", `{"version":2,"released":true,"generation":1}`, "\x00\x00\x00\x00"}
+
+// forger sends signals that nothing has caused.
+func (s *simulation) forger() {
+	c := s.chance("forger", 0)
+	for range c.Below(6) {
+		time.Sleep(c.UpTo(4 * time.Second))
+		s.signals.Publish(s.t.Context(), gate.Signal{
+			Gate:       []string{"start", "start", "", "other"}[c.Below(4)],
+			Generation: []int64{0, -1, time.Now().UnixMilli(), gate.MaxGeneration}[c.Below(4)],
+		})
+	}
+}
+
+// sever cuts all listeners off from signals, for good.
+func (s *simulation) sever() {
+	time.Sleep(s.chance("sever", 0).UpTo(maxCalm))
+	s.cut = time.Now()
+	s.signals.Break()
+}
+
+// flap cuts all listeners off from signals, and not for long.
+func (s *simulation) flap() {
+	c := s.chance("flap", 0)
+	for time.Now().Before(s.calm) {
+		time.Sleep(c.UpTo(4 * time.Second))
+		s.signals.Break()
+		time.Sleep(c.UpTo(4 * time.Second))
+		s.signals.Mend()
+	}
 }

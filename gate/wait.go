@@ -2,179 +2,180 @@ package gate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
 
-// MaxWait is the longest that one Wait lasts, because nothing that is called
-// by HTTP may last longer. Whoever waits longer comes back.
+// MaxWait is the longest that one Wait lasts, because an HTTP request cannot
+// last longer. To wait longer, call Wait again.
 const MaxWait = 200 * time.Second
 
-// Waited is how a wait has ended.
+// Now, as the generation that a waiter has seen, means that it has seen none.
+const Now = -1
+
+// Waited is the result of a wait.
 type Waited struct {
-	// Passed says that the waiter may go on. Otherwise its time was over.
+	// Passed reports that the waiter may go on. Otherwise its time was over.
 	Passed bool
 
-	// Generation is what this waiter has seen. To wait on, or for the next
-	// release, come back with it: no release can happen unseen in between.
+	// Generation is what this waiter has seen. Wait with it again, to go on
+	// waiting or for the next release: no release is missed in between.
 	Generation int64
 
-	// State is the newest that is known of the gate. It may be shut for one
-	// who has passed: a release has happened, and the closing after it.
+	// State is the newest known state of the gate. It may be closed for a
+	// waiter that passed: a release has happened, and a close after it.
 	State State
 }
 
 // Wait waits at a gate until it may be passed, at most for limit, which is at
 // most MaxWait, and at most until ctx ends.
 //
-// A waiter who has seen generation after passes when a later one has been
-// released, now or before, even if the gate has been shut since. A generation
-// that the gate has not reached is waited for like any other. (If a gate was
-// deleted and begun anew, or put back to what it once was, its generation is
-// lower than one from before: whoever gets back a State.Generation lower than
-// its own starts over with Now.)
+// A waiter that has seen generation after passes when the generation in the
+// store is greater, even if the gate has been closed since. If it is lower,
+// because the gate was deleted, restored or replaced by force, the waiter
+// passes with the next release.
 //
-// A waiter who has seen none gives Now, and passes when the gate is found
-// released by a look that began after it came, or else with the next release.
+// A waiter that has seen no generation passes Now. It is admitted when a read
+// that begins after the call finds the gate released, or else with the next
+// release.
 //
-// The error is nil when the waiter has passed, and when its time was over at a
-// gate known to be shut. Else nobody passed: ErrUnknown and ErrCorrupt say that
-// the last look at the gate has failed, and wrap why; ErrInvalid, ErrTooMany
-// and ErrStopped that there was no waiting (any more); the end of ctx is its
-// cause.
+// The error is nil if the waiter passed, and if its time was over at a gate
+// that is known to be closed. Otherwise it did not pass: ErrUnknown and
+// ErrCorrupt report that the last read of the gate failed, and wrap why;
+// ErrInvalid, ErrTooMany and ErrStopped that there was no waiting, or that it
+// ended; the end of ctx is its cause.
 func (g *Gates) Wait(ctx context.Context, gate string, after int64, limit time.Duration) (Waited, error) {
 	if err := CheckName(gate); err != nil {
 		return Waited{}, err
 	}
 	if after < Now || after > MaxGeneration {
-		return Waited{}, fmt.Errorf("%w: generation %d: give 0 to %d, or none", ErrInvalid, after, int64(MaxGeneration))
+		return Waited{}, fmt.Errorf("%w: generation %d: use 0 to %d, or none", ErrInvalid, after, int64(MaxGeneration))
 	}
 	if limit <= 0 || limit > MaxWait {
-		return Waited{}, fmt.Errorf("%w: a wait of %v: give more than 0, up to %v, and come back", ErrInvalid, limit, MaxWait)
+		return Waited{}, fmt.Errorf("%w: a wait of %v: use more than 0, up to %v, and wait again", ErrInvalid, limit, MaxWait)
 	}
 	p := &waiter{after: after, done: make(chan struct{})}
-	w, err := g.arrive(gate, p, limit)
+	w, err := g.arrive(gate, p)
 	if err != nil {
 		return Waited{}, fmt.Errorf("wait at gate %q: %w", gate, err)
 	}
-	var waited Waited
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
 	select {
-	case <-p.done: // a crowd that is released passes here without waiting for a lock
-		waited, err = *p.waited, p.err
+	case <-p.done: // a released crowd passes here without waiting for a lock
+	case <-timer.C:
+		g.leave(w, p, nil)
 	case <-ctx.Done():
-		waited, err = g.leave(w, p, context.Cause(ctx))
+		g.leave(w, p, context.Cause(ctx))
 	}
-	if err != nil {
-		err = fmt.Errorf("wait at gate %q: %w", gate, err)
+	if p.err != nil {
+		return *p.waited, fmt.Errorf("wait at gate %q: %w", gate, p.err)
 	}
-	return waited, err
+	return *p.waited, nil
 }
 
-// arrive takes a waiter to the watcher of its gate, which is made if there is
+// arrive adds a waiter to the watch of its gate, which is made if there is
 // none.
-func (g *Gates) arrive(gate string, p *waiter, limit time.Duration) (*watcher, error) {
+func (g *Gates) arrive(gate string, p *waiter) (*watch, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.stopped {
 		return nil, ErrStopped
 	}
-	w := g.watchers[gate]
+	w := g.watches[gate]
 	if w == nil {
-		if len(g.watchers) >= maxWatched && !g.forgetOne() {
-			return nil, fmt.Errorf("%w: there are waiters at %d", ErrTooMany, len(g.watchers))
+		if len(g.watches) >= maxWatched {
+			g.evictIdle()
 		}
-		w = newWatcher(g, gate)
-		g.watchers[gate] = w
-		g.starting = append(g.starting, w)
-		select {
-		case g.fresh <- struct{}{}:
-		default:
+		if len(g.watches) >= maxWatched {
+			return nil, fmt.Errorf("%w: there are waiters at %d", ErrTooMany, len(g.watches))
 		}
+		w = g.newWatch(gate)
 	}
-	now := time.Now()
-	if w.came(p) {
-		w.admit(now, p)
-		return w, nil
+	if w.arrive(p) {
+		g.admit(w, []*waiter{p})
 	}
-	p.until = now.Add(limit)
-	w.bound(now, p)
-	w.plan(now)
+	w.plan(time.Now())
 	return w, nil
 }
 
-// forgetOne ends the watcher of the gate at which nobody has waited for
-// longest, if there is one. Its caller holds mu.
-func (g *Gates) forgetOne() bool {
-	var idle *watcher
-	for _, w := range g.watchers {
-		if len(w.waiting) == 0 && (idle == nil || w.used.Before(idle.used)) {
-			idle = w
-		}
+// admit lets waiters pass. Its caller holds mu.
+func (g *Gates) admit(w *watch, passing []*waiter) {
+	if len(passing) == 0 {
+		return // the usual case
 	}
-	if idle == nil {
-		return false
+	waited := &Waited{Passed: true, Generation: w.state.Generation, State: w.state}
+	for _, p := range passing {
+		p.waited = waited
+		close(p.done)
 	}
-	delete(g.watchers, idle.gate)
-	idle.plan(time.Now())
-	return true
 }
 
-// leave ends a wait whose caller has gone. How it has ended before has
-// precedence.
-func (g *Gates) leave(w *watcher, p *waiter, why error) (Waited, error) {
+// leave ends a wait that is over without a pass. If it has ended already, the
+// former result stands. The result is decided here, under the lock: a release
+// that becomes known later is for when the waiter comes back.
+func (g *Gates) leave(w *watch, p *waiter, why error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if p.waited != nil {
-		return *p.waited, p.err
+		return
 	}
-	w.left(p)
-	w.used = time.Now()
-	if w.trouble != nil {
-		why = fmt.Errorf("%w; the last look at the gate: %w", why, w.trouble)
+	delete(w.waiting, p)
+	switch {
+	case why == nil:
+		why = g.whyUnknown(w, p)
+	case w.lastErr != nil:
+		why = fmt.Errorf("%w; the last read of the gate: %w", why, w.lastErr)
 	}
-	return w.unpassed(p), why
+	p.waited, p.err = &Waited{Generation: p.after, State: w.state}, why
 }
 
-// Known returns what the watcher of a gate knows, without asking anybody, and
-// whether it knows anything: only gates that are or lately were waited at are
-// watched. It is for those who come by all the time. Closing becomes known
-// with its signal, or with the next poll.
-func (g *Gates) Known(gate string) (State, bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	w := g.watchers[gate]
-	if w == nil || g.stopped || !w.known || w.trouble != nil {
-		return State{}, false
+// whyUnknown is nil if the gate is known to be closed for this waiter. Its
+// caller holds mu.
+func (g *Gates) whyUnknown(w *watch, p *waiter) error {
+	switch {
+	case errors.Is(w.lastErr, ErrCorrupt):
+		return w.lastErr
+	case w.lastErr != nil:
+		return fmt.Errorf("%w: %w", ErrUnknown, w.lastErr)
+	case !g.running:
+		return fmt.Errorf("%w: the gates are not running yet", ErrUnknown)
+	case !w.known || p.unread:
+		return fmt.Errorf("%w: the wait was over before a read that began after it", ErrUnknown)
 	}
-	w.used = time.Now()
-	return w.state, true
+	return nil
 }
 
-// Watched is what this process knows of a gate that it watches.
+// Watched is what this process knows of a gate at which it has waiters.
 type Watched struct {
 	State   State  `json:"state"`
-	Waiting int    `json:"waiting"`           // waiters
-	Signals bool   `json:"signals"`           // are heard, so that it polls rarely
-	Trouble string `json:"trouble,omitempty"` // what the last look has met
+	Waiting int    `json:"waiting"`         // waiters
+	Signals bool   `json:"signals"`         // can be relied on, so that the gate is polled rarely
+	Error   string `json:"error,omitempty"` // of the last read
 }
 
-// Hears says whether signals are heard now, so that gates are polled rarely.
+// Hears reports whether signals are received, so that gates are polled rarely.
 func (g *Gates) Hears() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.up
+	return g.receiving
 }
 
-// Watched returns the gates that are watched now, without their histories.
+// Watched returns the gates at which this process has waiters, without their
+// histories.
 func (g *Gates) Watched() map[string]Watched {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	all := make(map[string]Watched)
-	for name, w := range g.watchers {
+	for name, w := range g.watches {
+		if len(w.waiting) == 0 {
+			continue
+		}
 		of := Watched{State: w.state, Waiting: len(w.waiting), Signals: w.covered}
 		of.State.History = nil
-		if w.trouble != nil {
-			of.Trouble = w.trouble.Error()
+		if w.lastErr != nil {
+			of.Error = w.lastErr.Error()
 		}
 		all[name] = of
 	}

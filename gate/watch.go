@@ -1,239 +1,161 @@
 package gate
 
 import (
-	"cmp"
 	"errors"
-	"slices"
 	"time"
 )
 
-// Now, as the generation that a waiter has seen, says that it has seen none:
-// it passes when the gate is found released, or else with the next release.
-const Now = -1
-
-// watch is what one process knows of one gate, and who waits for more. It is
-// pure state: it learns from looks at the store and from signals, and says how
-// soon it wants to look again, so that a test can drive it through every order
-// of events.
+// watch is what this process knows of one gate at which it has waiters, or had
+// until its next poll, and who they are. Gates.mu guards it.
 //
-// The rules:
+// The methods in this file are pure state, so that a test can drive them
+// through every order of events. The rules:
 //
-//   - Only the answer of a look and a signal of a newer state change what is
-//     known. An error changes nothing.
-//   - A look has the last word over signals heard before it began.
-//   - Signals are relied on only after a look that began while they were
-//     heard: whatever was published before is in what it saw.
-//   - A gate that was deleted and begun anew, or forced, has another life. Its
-//     releases come after everything that waiters have seen.
-//   - A gate that was put back to what it once was has no other life. Its next
-//     release comes after everything that waiters have seen, and no former one.
+//   - Only what the store answers changes what is known: to a read, or to a
+//     change by this process. An error changes nothing.
+//   - A signal causes a read that begins after it.
+//   - Signals are relied on only after a read that began while they were
+//     received: what was published before is in what it saw.
 type watch struct {
 	gate    string
-	state   State     // the newest that the store has shown or a signal has told
-	waiting []*waiter // in no order
+	waiting map[*waiter]struct{}
 
-	stored   State  // what the last look that showed a state has shown
-	shown    int64  // the generation when a look last found the gate
-	life     string // of the gate that a look or signal last told of
-	peak     int64  // the highest generation that was told of it
-	seen     string // its version
-	nonsense error  // what was wrong with it; then stored is older
-	trouble  error  // why the last look has shown no state; nil if it has
-	failed   int    // looks in a row that got no answer
-	begun    bool   // a look has ever begun
-	known    bool   // a look has ever shown a state
+	known    bool   // the store has answered once
+	state    State  // the newest that it has shown
+	version  string // of the last document that it has shown; "" for none
+	parseErr error  // why that document cannot be used; state is older then
+	lastErr  error  // why the last read showed no state; nil if it did
 
-	asked   bool // somebody waits for a look that has not begun yet
-	hearsay bool // there was a signal that no look has confirmed yet
+	reads     int  // begun so far
+	reading   bool // one is under way …
+	overtaken bool // … and a change by this process was confirmed since it began
 
-	up      bool // signals are heard
-	covered bool // and have been since before the last look began
+	wanted    bool // a waiter needs a read that has not begun
+	signalled bool // a signal arrived after the last read began
 
-	looking bool // a look is under way …
-	coverer bool // … which began while signals were heard, without a break since
-	doubted bool // … and was overtaken by a signal
+	receiving bool // signals
+	since     bool // … without a break since before the last read began
+	covered   bool // … and that read was answered: a release would be signalled
+
+	reader
 }
 
-// waiter is one who waits at the gate.
+// waiter is one call of Wait.
 type waiter struct {
-	after int64 // passes with a later generation; Now until a look has shown which
-	fresh bool  // a look has begun since it came
-	ahead bool  // it came having seen more than is known here, and no look has shown since whether it can have
+	after  int64 // passes with a greater generation; Now until a read has shown which
+	reads  int   // that had begun when it came
+	unread bool  // it needs the answer to a read that begins after it came
 
-	until time.Time     // its time is over then
-	done  chan struct{} // closed when the wait has ended, with what is below
-
-	waited *Waited // nil until then; shared by those who pass together
-	err    error   // why it was sent away from a gate that is not known to be shut
+	done   chan struct{} // closed when the waiter is admitted or rejected
+	waited *Waited       // nil until the wait has ended; shared by those who pass together
+	err    error
 }
 
-// wish is how soon a watch wants to look.
-type wish int
-
-const (
-	lookRarely wish = iota // signals are heard: poll to be sure
-	lookOften              // they are not: poll
-	lookLater              // the last look got no answer: back off
-	lookSoon               // a signal wants to be confirmed: in our turn
-	lookSooner             // the same while signals are not relied on: no later than a poll
-	lookNow                // somebody has come
-)
-
-func (w *watch) wish() wish {
-	switch {
-	case w.failed > 0:
-		return lookLater // whoever comes: many come
-	case !w.begun || w.asked:
-		return lookNow
-	case w.hearsay && w.covered:
-		return lookSoon
-	case w.hearsay:
-		return lookSooner
-	case w.covered:
-		return lookRarely
-	default:
-		return lookOften
-	}
-}
-
-// came takes up a waiter, who may pass at once.
-func (w *watch) came(p *waiter) (passes bool) {
+// arrive adds a waiter, unless it passes at once.
+func (w *watch) arrive(p *waiter) (passes bool) {
 	if w.admits(p) {
 		return true
 	}
-	// Whoever has seen more than we have is the news, unless the gate has gone
-	// back: without a look it would be told of a generation that it has passed
-	// long ago.
-	p.ahead = p.after > w.state.Generation
-	if p.after == Now || p.ahead {
-		w.asked = true
-	}
-	w.waiting = append(w.waiting, p)
+	// A waiter that has seen more than is known here may have passed a newer
+	// release elsewhere. Answering it with our state would let it pass that
+	// release again.
+	p.reads, p.unread = w.reads, p.after == Now || p.after > w.state.Generation || w.reads == 0
+	w.wanted = w.wanted || p.unread
+	w.waiting[p] = struct{}{}
 	return false
 }
 
-func (w *watch) left(p *waiter) {
-	w.waiting = slices.DeleteFunc(w.waiting, func(other *waiter) bool { return other == p })
+// admits reports whether a waiter may pass.
+func (w *watch) admits(p *waiter) bool {
+	return p.after != Now && w.state.Generation > p.after
 }
 
-// begin starts a look and returns the version that need not be sent again.
+// begin starts a read and returns the version that need not be sent again.
 func (w *watch) begin() (seen string) {
-	w.begun, w.looking, w.asked = true, true, false
-	w.coverer, w.doubted = w.up, false
-	for _, p := range w.waiting {
-		p.fresh = true
-	}
-	return w.seen
+	w.reads++
+	w.reading, w.overtaken, w.wanted, w.signalled = true, false, false, false
+	w.since = w.receiving
+	return w.version
 }
 
-// looked learns from the answer of the look. It reports whether the gate has
-// gone back: it was deleted, and perhaps begun anew, or a signal has told what
-// was not so.
-func (w *watch) looked(f Flag, err error) (back bool) {
-	w.looking = false
+// afterRead takes the answer to the read and returns the waiters that pass.
+func (w *watch) afterRead(f Flag, err error) (passing []*waiter) {
+	w.reading = false
+	if w.overtaken {
+		w.wanted = true // the answer may be older than our own change: read again
+		return nil
+	}
 	switch {
 	case err == nil:
-		w.seen = f.Version
 		var s State
-		if s, w.nonsense = parse(w.gate, f.Text); w.nonsense == nil {
-			w.stored = s
+		if s, w.parseErr = stateOf(w.gate, f); w.parseErr == nil {
+			w.known, w.state = true, s
 		}
-	case errors.Is(err, ErrNotFound):
-		w.seen, w.stored, w.nonsense = "", State{Gate: w.gate}, nil
-	case errors.Is(err, ErrUnchanged) && w.seen != "":
+		w.version = f.Version
+	case errors.Is(err, ErrUnchanged) && w.version != "":
 	default:
-		w.trouble, w.failed = err, w.failed+1
-		return false
+		w.lastErr = err
+		return nil
 	}
-	w.failed, w.trouble = 0, w.nonsense
-	w.covered = w.up && w.coverer
-	if !w.doubted {
-		w.hearsay = false
+	w.lastErr = w.parseErr
+	w.covered = w.receiving && w.since
+	if w.parseErr != nil {
+		return nil
 	}
-	if w.nonsense != nil {
-		return false
-	}
-	w.known = true
-	if w.stored.age() >= w.state.age() {
-		w.state = w.stored
-	} else if !w.doubted {
-		w.state, back = w.stored, true
-	}
-	if w.stored.life != "" {
-		anew := w.life != "" && w.life != w.stored.life
-		putBack := !anew && !w.doubted && w.stored.Generation < w.peak
-		for _, p := range w.waiting {
-			switch {
-			case p.after == Now || p.after > w.peak:
-				// Whoever waits for more than we have seen of what was has
-				// perhaps seen what is, through another process.
-			case anew:
-				p.after = w.stored.base
-			case putBack:
-				p.after = min(p.after, w.stored.Generation)
+	for p := range w.waiting {
+		if p.reads == w.reads {
+			continue // it came when the read was under way
+		}
+		if p.after == Now {
+			if p.after = w.state.Generation; w.state.Released {
+				p.after--
 			}
 		}
-		if anew || putBack {
-			w.peak = 0
+		p.unread = false
+	}
+	return w.pass()
+}
+
+// learn takes what the store answered to a change by this process, and returns
+// the waiters that pass.
+func (w *watch) learn(version string, s State) (passing []*waiter) {
+	if version == w.version && w.known {
+		return nil
+	}
+	if s.age() <= w.state.age() {
+		w.signalled = true // the gate was changed further, deleted or replaced: read it
+		return nil
+	}
+	w.known, w.state, w.version, w.parseErr, w.lastErr = true, s, version, nil, nil
+	w.overtaken = w.reading
+	return w.pass()
+}
+
+// pass removes the waiters that may pass.
+func (w *watch) pass() (passing []*waiter) {
+	for p := range w.waiting {
+		if w.admits(p) {
+			passing = append(passing, p)
+			delete(w.waiting, p)
 		}
-		w.life, w.peak, w.shown = w.stored.life, max(w.peak, w.stored.Generation), w.stored.Generation
 	}
-	for _, p := range w.waiting {
-		p.ahead = p.ahead && !p.fresh
-		// Those who have seen nothing begin with what this look has seen,
-		// unless they came when it was under way. A gate that is gone may be
-		// put back as it was.
-		switch {
-		case p.after != Now || !p.fresh:
-		case w.stored.Released:
-			p.after = w.stored.Generation - 1
-		default:
-			p.after = w.shown
-		}
-	}
-	return back
+	return passing
 }
 
-// admits says whether a waiter may pass.
-func (w *watch) admits(p *waiter) bool {
-	return p.after != Now && w.state.Generation > max(p.after, w.stored.base)
-}
-
-// heard learns from a signal. One that is no news, is not whole, is from
-// another life or has no gate says only that something has happened.
-func (w *watch) heard(s Signal) {
-	told := State{
-		Gate: w.gate, Released: s.Released, Generation: s.Generation,
-		ChangedAt: s.At.UTC(), By: s.By, Reason: s.Reason,
-	}
-	if s.Gate != "" && s.Gate != w.gate {
-		return
-	}
-	w.hearsay, w.doubted = true, true
-	ours := s.Life == "" || w.life == "" || s.Life == w.life
-	if ours && s.Gate == w.gate && s.whole() && told.age() > w.state.age() {
-		w.state = told
-		w.life, w.peak = cmp.Or(w.life, s.Life), max(w.peak, s.Generation)
-	}
-}
-
-// listens learns whether signals are heard from now on. Either way some may
+// listens takes whether signals are received from now on. Either way some may
 // have been missed until now.
 func (w *watch) listens(up bool) {
-	w.up, w.covered, w.coverer = up, false, false
+	w.receiving, w.since, w.covered = up, false, false
 }
 
-// pass takes those out who may pass.
-func (w *watch) pass() (passing []*waiter) {
-	w.waiting = slices.DeleteFunc(w.waiting, func(p *waiter) bool {
-		passes := w.admits(p)
-		if passes {
-			if passing == nil {
-				passing = make([]*waiter, 0, len(w.waiting))
-			}
-			passing = append(passing, p)
-		}
-		return passes
-	})
-	return passing
+// reader decides when the gate is read next.
+type reader struct {
+	gates *Gates
+	timer *time.Timer // wakes run
+
+	interval time.Duration // between polls; 0 after a failure
+	pollAt   time.Time     // the next poll
+	calmAt   time.Time     // after a failure: neither waiters nor signals cause a read before
+	wokenAt  time.Time     // when the last read for a signal began
+	failures int           // in a row
 }

@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -11,50 +10,53 @@ import (
 	"time"
 )
 
-// world is everything there is: one stored gate, two processes with a waiter
-// each, two administrators, and what is on its way between them. Every choice
-// is taken from a copy.
+// world is one stored gate, processes with a waiter each, two administrators,
+// and what is on its way between them. Every choice is taken from a copy. The
+// store's clock stands still, but for a deletion, a second after which it goes
+// on: generations are 1, 2, 3 before it, and 1000, 1001 after it.
 type world struct {
-	stored   Flag // no version: absent
+	stored   Flag
 	version  int
-	life     string       // of what is stored
-	releases int64        // how many there ever were
-	deleted  bool         // by a person: once is enough
-	ops      []string     // all changes ever made
-	made     []Transition // the same, also of a gate that was deleted since
+	clock    time.Time
+	deleted  bool         // once is enough
+	releases int          // ever made
+	highest  int64        // generation ever released
+	made     []Transition // all changes ever made
+	known    int          // those before were made to the gate that was deleted
 	late     []lateWrite
 
 	procs  []proc
 	admins [2]admin
 
-	faults int // how many more may happen
-	polls  int // how many more polls each process may make while signals are heard
+	faults int // that may still happen
+	polls  int // that each process may still make while it relies on signals
 }
 
 // proc is a process with one waiter.
 type proc struct {
 	watch
 	waiter *waiter
-	came   int64 // how many releases the waiter has seen
-	open   bool  // the gate was released then
+	seen   int64 // the generation that the waiter came with
+	came   int   // releases before it came
+	open   bool  // the gate was released when it came
 	passed bool
 
-	read    bool // the look under way has been answered …
-	answer  Flag // … with this
-	err     error
-	signals []Signal // on their way here
-	deaf    bool     // has been cut off: once is enough
-	former  bool     // waits for what comes after a generation of the gate that was deleted
-	poll    int      // polls made while signals are heard
+	answered bool // the read under way has been answered, with this
+	answer   Flag
+	err      error
+	signals  int  // on their way here
+	cut      bool // it was cut off: once is enough
+	poll     int  // polls made while it relies on signals
 }
 
-// admin makes changes one after the other.
+// admin makes changes one after the other. The first administrator uses the
+// first process, the second a process without waiters.
 type admin struct {
 	name    string
 	todo    []string // "release" or "close", the first under way
 	count   int
 	change  change
-	publish *Signal // to be sent before the next change
+	publish bool // its signal is to be sent before the next change
 }
 
 type lateWrite struct {
@@ -62,85 +64,88 @@ type lateWrite struct {
 	op       string
 }
 
-var errLost = errors.New("connection reset")
+// violation is thrown where a promise is broken.
+type violation string
 
-func (a *admin) begin() {
-	a.count++
-	a.change = change{
-		gate: "start", to: a.todo[0], by: a.name, reason: strconv.Itoa(a.count), op: a.name + strconv.Itoa(a.count),
-		at: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC),
+var errReset = errors.New("connection reset")
+
+// newWorld returns a world in which nothing but the changes in start happened.
+func newWorld(start string, after []int64, scripts [2]string, faults int) world {
+	w := world{clock: time.UnixMilli(0), faults: faults, polls: faults}
+	before := admin{name: "before", todo: strings.Fields(start)}
+	for before.begin() {
+		for w.step(&before, "") == false {
+		}
 	}
+	s, _ := stateOf("start", w.stored)
+	w.procs = make([]proc, len(after))
+	for i := range w.procs {
+		p := &w.procs[i]
+		p.watch = watch{gate: "start", waiting: make(map[*waiter]struct{}), state: State{Gate: "start"}}
+		p.waiter, p.seen, p.came, p.open = &waiter{after: after[i]}, after[i], w.releases, s.Released
+		p.arrive(p.waiter)
+	}
+	for i := range w.admins {
+		w.admins[i] = admin{name: string(rune('a' + i)), todo: strings.Fields(scripts[i])}
+		w.admins[i].begin()
+	}
+	return w
+}
+
+// begin starts the next change, if there is one.
+func (a *admin) begin() bool {
+	if len(a.todo) == 0 {
+		return false
+	}
+	a.count++
+	a.change = change{gate: "start", to: a.todo[0], by: a.name, reason: strconv.Itoa(a.count), op: a.name + strconv.Itoa(a.count)}
+	return true
 }
 
 func (w world) clone() world {
-	w.ops = slices.Clone(w.ops)
 	w.made = slices.Clone(w.made)
 	w.late = slices.Clone(w.late)
 	w.procs = slices.Clone(w.procs)
 	for i := range w.procs {
 		p := &w.procs[i]
-		p.signals = slices.Clone(p.signals)
 		own := *p.waiter
-		if len(p.waiting) > 0 {
-			p.waiting = []*waiter{&own}
-		}
-		p.waiter = &own
-	}
-	for i := range w.admins {
-		if p := w.admins[i].change.pending; p != nil {
-			own := *p
-			w.admins[i].change.pending = &own
+		p.waiter, p.waiting = &own, make(map[*waiter]struct{})
+		if !p.passed {
+			p.waiting[p.waiter] = struct{}{}
 		}
 	}
-	return w
+	return w // a pending write of an administrator is replaced, never changed
 }
 
-// key tells worlds apart by what can change what happens next: not by how it
-// came about, nor by which of two processes that are alike is called first.
+// key tells worlds apart by what can change what happens next, not by how it
+// came about.
 func (w *world) key() [sha256.Size224]byte {
-	parts := make([]string, len(w.procs))
-	for i := range w.procs {
-		parts[i] = w.procs[i].key()
-	}
-	slices.Sort(parts)
 	b := make([]byte, 0, 512)
-	b = appendInts(b, int64(w.version), w.releases, bits(w.deleted, w.stored.Version != ""), int64(w.faults), int64(len(w.late)))
-	b = append(b, w.life...)
+	b = appendInts(b, int64(w.version), w.highest, bits(w.deleted, w.stored.Version != ""), int64(w.faults))
 	for _, l := range w.late {
 		b = append(append(b, l.old.Version...), l.op...)
 	}
 	for i := range w.admins {
 		a := &w.admins[i]
 		c := &a.change
-		b = append(appendInts(b, int64(len(a.todo)), bits(a.publish != nil, c.known, c.corrupt != nil, c.pending != nil, slices.Contains(w.ops, c.op))), c.held.Version...)
+		b = appendInts(b, int64(len(a.todo)), bits(a.publish, c.known, c.pending != nil, w.did(c.op)), c.held.ReadAt.UnixMilli())
+		b = append(append(b, c.held.Version...), ' ')
 		if c.pending != nil {
-			b = append(append(b, ' '), c.base.Version...)
-		}
-		if a.publish != nil {
-			b = append(appendInts(b, a.publish.Generation), a.publish.Life...)
+			b = append(appendInts(b, c.base.ReadAt.UnixMilli()), c.base.Version...)
 		}
 	}
-	for _, part := range parts {
-		b = append(append(b, '|'), part...)
+	for i := range w.procs {
+		p := &w.procs[i]
+		b = append(b, '|')
+		if p.passed {
+			continue
+		}
+		b = appendInts(b, p.waiter.after, p.state.age(), int64(p.poll), int64(p.signals), bits(
+			p.waiter.unread, p.waiter.reads == p.reads, p.known, p.parseErr != nil, p.lastErr != nil, p.reads > 0, p.reading, p.overtaken,
+			p.wanted, p.signalled, p.receiving, p.since, p.covered, p.cut, p.answered, p.err != nil))
+		b = append(append(append(b, p.watch.version...), ' '), p.answer.Version...)
 	}
 	return sha256.Sum224(b)
-}
-
-func (p *proc) key() string {
-	if p.passed {
-		return "passed"
-	}
-	b := make([]byte, 0, 128)
-	b = appendInts(b, p.waiter.after, p.state.age(), p.stored.age(), p.peak, p.shown, p.came, int64(p.poll), bits(
-		p.waiter.fresh, p.waiter.ahead, p.open, p.former, p.nonsense != nil, p.trouble != nil, p.failed > 0, p.begun, p.known, p.asked, p.hearsay,
-		p.up, p.covered, p.looking, p.coverer, p.doubted, p.deaf, p.read && p.looking, p.err != nil))
-	for _, text := range []string{p.seen, p.answer.Version, p.life, p.stored.life} {
-		b = append(append(b, text...), ' ')
-	}
-	for _, s := range sorted(p.signals) {
-		b = append(appendInts(b, State{Generation: s.Generation, Released: s.Released}.age()), s.Life...)
-	}
-	return string(b)
 }
 
 func bits(flags ...bool) (n int64) {
@@ -160,27 +165,31 @@ func appendInts(b []byte, values ...int64) []byte {
 	return b
 }
 
-func sorted(signals []Signal) []Signal {
-	signals = slices.Clone(signals)
-	slices.SortFunc(signals, func(a, b Signal) int {
-		return cmp.Or(cmp.Compare(a.Generation, b.Generation), cmp.Compare(bits(a.Released), bits(b.Released)), cmp.Compare(a.Life, b.Life))
-	})
-	return signals
+// did reports whether an operation was done, as far as can be known.
+func (w *world) did(op string) bool {
+	return slices.ContainsFunc(w.made[w.known:], func(t Transition) bool { return t.Operation == op })
 }
 
-// replace is the store: it compares and swaps, and keeps the books.
+func (w *world) load(seen string) (Flag, error) {
+	if seen != "" && w.stored.Version == seen {
+		return Flag{}, ErrUnchanged
+	}
+	f := w.stored
+	f.ReadAt = w.clock
+	return f, nil
+}
+
+// replace compares and swaps, and checks what is written.
 func (w *world) replace(old, new Flag) (Flag, error) {
 	if w.stored.Version != old.Version {
 		return Flag{}, ErrChanged
 	}
-	before, after := State{}, State{}
-	var err error
-	if old.Version != "" {
-		if before, err = parse("start", w.stored.Text); err != nil {
-			panic(violation("a document that was unreadable is replaced without force"))
-		}
+	before, err := stateOf("start", w.stored)
+	if err != nil {
+		panic(violation("an unreadable document is replaced without force"))
 	}
-	if after, err = parse("start", new.Text); err != nil {
+	after, err := parse("start", new.Text)
+	if err != nil {
 		panic(violation("an unreadable document is written: " + err.Error()))
 	}
 	entry := after.History[len(after.History)-1]
@@ -189,82 +198,80 @@ func (w *world) replace(old, new Flag) (Flag, error) {
 		panic(violation("the history is not continued"))
 	case after.Released == before.Released:
 		panic(violation("a change is made that changes nothing"))
-	case slices.Contains(w.ops, entry.Operation):
+	case w.did(entry.Operation):
 		panic(violation("operation " + entry.Operation + " is done twice"))
+	case after.Released && after.Generation <= w.highest && old.ReadAt.Equal(w.clock):
+		panic(violation(fmt.Sprintf("generation %d is released after %d", after.Generation, w.highest)))
 	}
-	w.ops = append(w.ops, entry.Operation)
 	w.made = append(w.made, entry)
-	w.life = after.life
 	if after.Released {
 		w.releases++
+		w.highest = max(w.highest, after.Generation)
 	}
 	w.version++
 	w.stored = Flag{Text: new.Text, Version: strconv.Itoa(w.version)}
 	return w.stored, nil
 }
 
-// violation is thrown where a promise is broken.
-type violation string
-
-func (w *world) load(seen string) (Flag, error) {
-	switch {
-	case w.stored.Version == "":
-		return Flag{}, ErrNotFound
-	case w.stored.Version == seen:
-		return Flag{}, ErrUnchanged
+// settle notes whether the waiter of process i passes, and checks whether it
+// may.
+func (w *world) settle(i int, passing []*waiter) {
+	if len(passing) == 0 {
+		return
 	}
-	return w.stored, nil
-}
-
-// settle notes who passes, and whether they may.
-func (w *world) settle(i int) {
 	p := &w.procs[i]
-	for range p.pass() {
-		p.passed = true
-		if !slices.ContainsFunc(w.made, func(t Transition) bool {
-			return t.By == p.state.By && t.Reason == p.state.Reason && t.At.Equal(p.state.ChangedAt) &&
-				t.Generation == p.state.Generation && (t.Change == released) == p.state.Released
-		}) {
-			panic(violation(fmt.Sprintf("process %d passes with a state that never was: %+v", i, p.state)))
-		}
-		if w.releases <= p.came && !p.open {
-			panic(violation(fmt.Sprintf("process %d starts falsely: has seen %d releases, and there were no more", i, p.came)))
-		}
+	p.passed = true
+	if !slices.ContainsFunc(w.made, func(t Transition) bool {
+		return t.By == p.state.By && t.Reason == p.state.Reason && t.Generation == p.state.Generation && (t.Change == released) == p.state.Released
+	}) {
+		panic(violation(fmt.Sprintf("process %d passes with a state that never was: %+v", i, p.state)))
+	}
+	if p.seen != Now && w.highest <= p.seen || p.seen == Now && w.releases <= p.came && !p.open {
+		panic(violation(fmt.Sprintf("process %d starts falsely: it came with generation %d, and %d was the highest", i, p.seen, w.highest)))
 	}
 }
 
-// begun returns a world in which nothing has happened yet.
-func begun(start string, after []int64, scripts [2][]string, faults, polls int) world {
-	w := world{faults: faults, polls: polls}
-	var s State
-	for i, c := range strings.Fields(start) {
-		t := Transition{Change: c, Generation: s.Generation, By: "before", Operation: "BEFORE" + strconv.Itoa(i), At: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
-		if c == released {
-			t.Generation++
-		}
-		d := next(s, t)
-		s = d.state("start")
-		w.version++
-		w.stored = Flag{Text: d.encode(), Version: strconv.Itoa(w.version)}
-		w.releases = s.Generation
-		w.made = append(w.made, t)
+// step makes the next request of an administrator, and reports whether its
+// change is done.
+func (w *world) step(a *admin, way string) (done bool) {
+	old, new, write, err := a.change.request()
+	if err != nil {
+		panic(violation("the change fails: " + err.Error()))
 	}
-	w.procs = make([]proc, len(after))
-	for i := range w.procs {
-		p := &w.procs[i]
-		p.watch = watch{gate: "start", state: State{Gate: "start"}, stored: State{Gate: "start"}}
-		p.waiter = &waiter{after: after[i]}
-		p.came, p.open = w.releases, s.Released
-		if after[i] != Now {
-			p.came, p.open = after[i], false
+	var did verdict
+	if !write {
+		f, err := w.load("")
+		if way != "" {
+			f, err = Flag{}, errReset
 		}
-		p.watch.came(p.waiter)
-	}
-	for i := range w.admins {
-		w.admins[i] = admin{name: string(rune('a' + i)), todo: scripts[i]}
-		if len(scripts[i]) > 0 {
-			w.admins[i].begin()
+		if did, err = a.change.loaded(f, err); err != nil {
+			panic(violation("the change fails: " + err.Error()))
 		}
+	} else {
+		f, err := Flag{}, errReset
+		switch way {
+		case "":
+			f, err = w.replace(old, new)
+		case "reply lost":
+			w.replace(old, new)
+		case "delayed":
+			w.late = append(w.late, lateWrite{old, new, a.change.op})
+		case "false conflict":
+			err = ErrChanged
+		}
+		did = a.change.replaced(f, err)
 	}
-	return w
+	if did != changed && did != asItWas {
+		return false
+	}
+	if done := w.did(a.change.op); done != (did == changed) {
+		panic(violation(fmt.Sprintf("%s is told that %s was made: %t, and it was: %t", a.name, a.change.op, did == changed, done)))
+	}
+	if a == &w.admins[0] {
+		w.settle(0, w.procs[0].learn(a.change.held.Version, a.change.state))
+	}
+	a.publish = did == changed || a.todo[0] == released
+	a.todo = a.todo[1:]
+	a.begin()
+	return true
 }

@@ -34,6 +34,10 @@ const (
 type changeAnswer struct {
 	gate.State
 	Changed bool `json:"changed"` // false: it was like that already
+
+	// Signalled reports whether other instances were sent a signal. It is
+	// absent if there was nothing to announce, or no Service Bus.
+	Signalled *bool `json:"signalled,omitempty"`
 }
 
 // state serves GET /api/gates/{gate}: its state and history.
@@ -60,8 +64,12 @@ func (u unleash) change(do func(*gate.Gates, context.Context, string, gate.Chang
 		if err != nil {
 			return 0, nil, err
 		}
-		done.State.History = nil
-		return http.StatusOK, changeAnswer{done.State, done.Changed}, nil
+		answer := changeAnswer{State: done.State, Changed: done.Changed}
+		answer.History = nil
+		if done.Signalled || done.SignalErr != nil {
+			answer.Signalled = &done.Signalled
+		}
+		return http.StatusOK, answer, nil
 	})
 }
 
@@ -148,10 +156,7 @@ func (u unleash) caller(r *http.Request, says string) string {
 	if !u.signedIn {
 		return says
 	}
-	signed := cmp.Or(r.Header.Get("X-MS-CLIENT-PRINCIPAL-NAME"), r.Header.Get("X-MS-CLIENT-PRINCIPAL-ID"))
-	if signed == "" {
-		return "not signed in: " + says
-	}
+	signed := cmp.Or(r.Header.Get("X-MS-CLIENT-PRINCIPAL-NAME"), r.Header.Get("X-MS-CLIENT-PRINCIPAL-ID"), "not signed in: "+says)
 	runes := []rune(strings.ToValidUTF8(signed, "?"))
 	return string(runes[:min(len(runes), gate.MaxBy)])
 }

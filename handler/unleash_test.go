@@ -20,9 +20,11 @@ type gateAnswer struct {
 	Gate       string
 	Released   bool
 	Generation int64
+	Releases   int64
 	ChangedAt  time.Time
 	By, Reason string
 	Changed    *bool
+	Signalled  *bool
 	History    []gate.Transition
 	Error      struct{ Code, Message string }
 	status     int
@@ -38,11 +40,15 @@ func (p *process) gate(t testing.TB, method, path, body string, header ...string
 	return a
 }
 
-// expect compares an answer with a state and a status.
-func (a gateAnswer) expect(t testing.TB, what string, status int, released bool, generation int64) {
+// expect compares an answer with a state and a status. The generation of a
+// gate with a release is the time of the last one, by the store's clock.
+func (a gateAnswer) expect(t testing.TB, what string, status int, released bool, releases int64) {
 	t.Helper()
-	if a.status != status || a.Released != released || a.Generation != generation {
-		t.Errorf("%s: %d %s, want %d with released %t, generation %d", what, a.status, a.body, status, released, generation)
+	if a.status != status || a.Released != released || a.Releases != releases {
+		t.Errorf("%s: %d %s, want %d with released %t, releases %d", what, a.status, a.body, status, released, releases)
+	}
+	if off := time.Since(time.UnixMilli(a.Generation)).Abs(); releases > 0 && off > time.Minute || releases == 0 && a.Generation != 0 {
+		t.Errorf("%s: generation %d, want about %d", what, a.Generation, time.Now().UnixMilli())
 	}
 }
 
@@ -64,7 +70,7 @@ func TestUnleash(t *testing.T) {
 
 	first := p.gate(t, "POST", name+"/release", `{"by":"ann","reason":"all are warm"}`)
 	first.expect(t, "first release", 200, true, 1)
-	if first.Changed == nil || !*first.Changed || first.By != "ann" || first.Reason != "all are warm" || first.ChangedAt.IsZero() || first.History != nil {
+	if first.Changed == nil || !*first.Changed || first.Signalled != nil || first.By != "ann" || first.Reason != "all are warm" || first.ChangedAt.IsZero() || first.History != nil {
 		t.Errorf("first release: %s", first.body)
 	}
 	again := p.gate(t, "POST", name+"/release", `{"by":"bob","reason":"me too"}`)
@@ -74,19 +80,19 @@ func TestUnleash(t *testing.T) {
 	}
 	p.gate(t, "GET", name+"/wait", "").expect(t, "wait at a released gate", 200, true, 1)
 	p.gate(t, "GET", name+"/wait?generation=0", "").expect(t, "wait for what was released", 200, true, 1)
-	p.gate(t, "GET", name+"/wait?generation=1&timeout=2s", "").expect(t, "wait for the next release", 202, true, 1)
+	p.gate(t, "GET", fmt.Sprintf("%s/wait?generation=%d&timeout=2s", name, first.Generation), "").expect(t, "wait for the next release", 202, true, 1)
 
-	shut := p.gate(t, "POST", name+"/close", "")
-	shut.expect(t, "close", 200, false, 1)
-	if shut.By != unnamed || shut.Reason != "" {
-		t.Errorf("closed without a name: %s", shut.body)
+	closed := p.gate(t, "POST", name+"/close", "")
+	closed.expect(t, "close", 200, false, 1)
+	if closed.By != unnamed || closed.Reason != "" || closed.Generation != first.Generation {
+		t.Errorf("closed without a name: %s", closed.body)
 	}
 	p.gate(t, "GET", name+"/wait?timeout=2s", "").expect(t, "wait at a gate that is shut again", 202, false, 1)
 	if again := p.gate(t, "POST", name+"/close", ""); again.Changed == nil || *again.Changed {
 		t.Errorf("closing what is shut: %s", again.body)
 	}
 	p.gate(t, "GET", name+"/wait?generation=0", "").expect(t, "the release before the closing", 200, false, 1)
-	p.gate(t, "GET", name+"/wait?GENERATION=1&Timeout=2s", "").expect(t, "names in any case", 202, false, 1)
+	p.gate(t, "GET", fmt.Sprintf("%s/wait?GENERATION=%d&Timeout=2s", name, first.Generation), "").expect(t, "names in any case", 202, false, 1)
 
 	whole := p.gate(t, "GET", name, "")
 	whole.expect(t, "state", 200, false, 1)
@@ -219,7 +225,7 @@ func TestUnleashElsewhere(t *testing.T) {
 	administrator.gate(t, "POST", name+"/release", "").expect(t, "release", 200, true, 1)
 	waiting.Wait()
 	if !strings.Contains(waiters.output.String(), "no signals are set up") {
-		t.Error("it does not say that gates are polled")
+		t.Error("it does not log that gates are polled")
 	}
 }
 
@@ -270,14 +276,14 @@ func TestCorruptGate(t *testing.T) {
 	if f, err := store.Load(t.Context(), name, ""); err != nil || f.Text != nonsense {
 		t.Errorf("the blob is now %q, %v, want it as it was", f.Text, err)
 	}
-	if !strings.Contains(p.output.String(), "its format has the version 0") {
+	if !strings.Contains(p.output.String(), "its format has version 0") {
 		t.Error("the log does not say what is wrong with the blob")
 	}
-	p.gate(t, "POST", name+"/release", `{"by":"ann","reason":"I looked","force":true}`).expect(t, "release by force", 200, true, 42)
+	p.gate(t, "POST", name+"/release", `{"by":"ann","reason":"I looked","force":true}`).expect(t, "release by force", 200, true, 1)
 	if a := p.gate(t, "GET", name, ""); len(a.History) != 1 || a.History[0].Replaced == "" || a.History[0].By != "ann" {
 		t.Errorf("after force: %s, want a history that tells what was replaced", a.body)
 	}
-	p.gate(t, "GET", name+"/wait?generation=41", "").expect(t, "after force", 200, true, 42)
+	p.gate(t, "GET", name+"/wait?generation=41", "").expect(t, "after force", 200, true, 1)
 }
 
 // While storage is away nobody passes and nothing is changed; afterwards all
@@ -357,6 +363,7 @@ func TestWhoChangesTheGate(t *testing.T) {
 		{"signed in without a name", signed, "", []string{id, "1f0c"}, "1f0c"},
 		{"a name that is too long", signed, "", []string{header, strings.Repeat("a", 300)}, strings.Repeat("a", 200)},
 		{"not signed in", signed, `{"by":"ann"}`, nil, "not signed in: ann"},
+		{"not signed in, with a long name", signed, `{"by":"` + strings.Repeat("a", 200) + `"}`, nil, "not signed in: " + strings.Repeat("a", 185)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if a := tt.p.gate(t, "POST", storetest.Name()+"/release", tt.body, tt.header...); a.status != 200 || a.By != tt.want {

@@ -47,7 +47,7 @@ func gateCommand() *command {
 	flags.BoolVar(&o.yes, "yes", false, "release without being asked")
 	flags.StringVar(&o.by, "by", "", "release or close in the name of `WHO` (default: your login name)")
 	flags.StringVar(&o.reason, "reason", "", "release or close for the reason `WHY`, up to 1000 characters")
-	flags.BoolVar(&o.force, "force", false, "release or close although what is stored cannot be used: replace it")
+	flags.BoolVar(&o.force, "force", false, "release or close although the stored document cannot be used: replace it")
 	flags.DurationVar(&o.timeout, "timeout", 0, "wait for at most `TIME`, such as 30s or 2h (default: as long as it takes)")
 	flags.Int64Var(&o.generation, "generation", gate.Now, "wait for a release after generation `G`")
 	o.addTo(flags)
@@ -56,20 +56,21 @@ func gateCommand() *command {
 		name:     "gate",
 		synopsis: "status|release|close|wait|watch NAME [flags]",
 		summary:  "hold nodes back at a gate, and let them all go at once",
-		about: `A gate is shut until somebody releases it. Each release is a generation.
+		about: `A gate is shut until it is released. Each release has a generation, which is greater
+than all before, also if the gate was deleted or restored since.
 
   status    print the gate's state
-  release   let everybody go who waits there, and whoever comes until it is closed
-  close     shut it again; whoever has gone has gone
+  release   admit all nodes that wait there, and those that come until it is closed
+  close     shut it again; nodes that have passed are not called back
   wait      end as soon as the gate is released, at once if it is released now
   watch     print the gate's state and then each change, until Ctrl+C
 
-Releasing cannot be undone, so kennel asks before it does; --yes answers beforehand.
+A release cannot be undone, so kennel asks for confirmation; --yes confirms it.
 Releasing a released gate, and closing a shut one, changes nothing and is no error.
 
-A wait goes on through restarts and outages of the app and of its storage. After its
-time is over it says with which --generation to go on: so no release is missed
-between two waits.`,
+A wait goes on through restarts and outages of the app and of its storage. When its
+time is over, it prints the --generation to go on with: no release is missed between
+two waits.`,
 		example: "kennel gate release start-orders --reason \"all nodes are warm\"\nkennel gate wait start-orders --timeout 10m && ./work",
 		exits:   "0 done (wait: it was released), 1 the app was not reached or refused, 2 usage,\n  3 wait: its time was over, and the gate is shut",
 		flags:   flags,
@@ -154,14 +155,17 @@ func closeGate(ctx context.Context, con *console, g gateRemote, o gateOptions) e
 }
 
 func changeGate(ctx context.Context, con *console, g gateRemote, o gateOptions, change string) error {
-	s, changed, err := g.change(ctx, change, o)
+	c, err := g.change(ctx, change, o)
 	if err != nil {
 		return err
 	}
-	if !changed {
+	if !c.Changed {
 		con.say("nothing to %s: the gate was like that already", change)
 	}
-	return con.printGate(s, o.asJSON)
+	if c.Signalled != nil && !*c.Signalled {
+		con.say("the signal could not be sent: other instances see the change when they poll, within 33 s; %s again to send it again", change)
+	}
+	return con.printGate(c.State, o.asJSON)
 }
 
 func waitAtGate(ctx context.Context, con *console, g gateRemote, o gateOptions) error {
@@ -228,9 +232,9 @@ func describeGate(s gate.State) string {
 	if s.Generation == 0 && s.ChangedAt.IsZero() {
 		return text + ", and has never been released"
 	}
-	text += fmt.Sprintf(", generation %d", s.Generation)
+	text += fmt.Sprintf(" (release %d, generation %d)", s.Releases, s.Generation)
 	if !s.ChangedAt.IsZero() {
-		text += fmt.Sprintf(", since %s by %s", s.ChangedAt.UTC().Format(time.RFC3339), s.By)
+		text += fmt.Sprintf(" since %s by %s", s.ChangedAt.UTC().Format(time.RFC3339), s.By)
 	}
 	if s.Reason != "" {
 		text += ": " + strings.Join(strings.Fields(s.Reason), " ")

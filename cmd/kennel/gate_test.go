@@ -19,7 +19,7 @@ import (
 
 // gateIs is the app's answer on a gate.
 func gateIs(status int, released bool, generation int64, more ...string) answer {
-	body := fmt.Sprintf(`{"gate":"hounds","released":%t,"generation":%d%s}`, released, generation, strings.Join(more, ""))
+	body := fmt.Sprintf(`{"gate":"hounds","released":%t,"generation":%d,"releases":%[2]d%s}`, released, generation, strings.Join(more, ""))
 	return answer{status, "application/json", body, nil}
 }
 
@@ -94,14 +94,13 @@ func TestGateWait(t *testing.T) {
 		{
 			name: "a generation that is still to come", seen: 9, answers: []any{gateIs(202, true, 7), gateIs(202, false, 8), gateIs(200, true, 10)},
 			asked:  []string{"GET /wait?timeout=55s&generation=9", "GET /wait?timeout=55s&generation=9", "GET /wait?timeout=55s&generation=9"},
-			said:   []string{"the gate is at generation 7, and the wait is for one after 9: if it was deleted or put back since, begin anew without --generation"},
 			passed: true, next: 9,
 		},
 		{
-			name: "the gate begins anew", seen: gate.Now,
-			answers: []any{gateIs(202, false, 4), gateIs(202, false, 0), gateIs(202, false, 0), gateIs(200, true, 1)},
-			asked:   []string{"GET /wait?timeout=2s", "GET /wait?timeout=55s&generation=4", "GET /wait?timeout=2s", "GET /wait?timeout=55s&generation=0"},
-			passed:  true, next: 0,
+			name: "the gate is deleted", seen: gate.Now,
+			answers: []any{gateIs(202, false, 4), gateIs(202, false, 0), gateIs(200, true, 5)},
+			asked:   []string{"GET /wait?timeout=2s", "GET /wait?timeout=55s&generation=4", "GET /wait?timeout=55s&generation=4"},
+			passed:  true, next: 4,
 		},
 		{
 			name: "through trouble", seen: gate.Now,
@@ -204,9 +203,9 @@ func TestGateWatch(t *testing.T) {
 		}
 		want := []string{
 			"hounds is shut, and has never been released",
-			"hounds is released, generation 1, since 2026-01-01T00:00:00Z by ann",
-			"hounds is shut, generation 1, since 2026-01-02T00:00:00Z by bob: lunch",
-			"hounds is released, generation 2, since 2026-01-03T00:00:00Z by ann",
+			"hounds is released (release 1, generation 1) since 2026-01-01T00:00:00Z by ann",
+			"hounds is shut (release 1, generation 1) since 2026-01-02T00:00:00Z by bob: lunch",
+			"hounds is released (release 2, generation 2) since 2026-01-03T00:00:00Z by ann",
 		}
 		if diff := cmp.Diff(want, told); diff != "" {
 			t.Errorf("told (-want +got):\n%s", diff)
@@ -222,11 +221,11 @@ func TestGateChange(t *testing.T) {
 	app := remoteOf(func(r *http.Request) (answer, error) {
 		body, err := io.ReadAll(r.Body)
 		sent = r.Method + " " + r.URL.Path + " " + r.Header.Get("Content-Type") + " " + string(body)
-		return gateIs(200, true, 3, `,"changed":true`), err
+		return gateIs(200, true, 3, `,"changed":true,"signalled":false`), err
 	}, nil)
-	s, changed, err := gateRemote{app, "hounds"}.change(t.Context(), "release", gateOptions{by: "ann", reason: "warm", force: true})
-	if err != nil || !changed || !s.Released || s.Generation != 3 {
-		t.Errorf("got %+v, %t, %v", s, changed, err)
+	c, err := gateRemote{app, "hounds"}.change(t.Context(), "release", gateOptions{by: "ann", reason: "warm", force: true})
+	if err != nil || !c.Changed || !c.Released || c.Generation != 3 || c.Signalled == nil || *c.Signalled {
+		t.Errorf("got %+v, %v", c, err)
 	}
 	if want := `POST /api/gates/hounds/release application/json {"by":"ann","force":true,"reason":"warm"}`; sent != want {
 		t.Errorf("sent %s, want %s", sent, want)
@@ -249,10 +248,10 @@ func TestDescribeGate(t *testing.T) {
 		want  string
 	}{
 		{gate.State{Gate: "a"}, "a is shut, and has never been released"},
-		{gate.State{Gate: "a", ChangedAt: at, By: "ann"}, "a is shut, generation 0, since 2026-01-02T02:04:05Z by ann"},
-		{gate.State{Gate: "a", Released: true, Generation: 2}, "a is released, generation 2"},
-		{gate.State{Gate: "a", Released: true, Generation: 2, ChangedAt: at, By: "\x1b[31mann", Reason: "one\n two"},
-			"a is released, generation 2, since 2026-01-02T02:04:05Z by \ufffd[31mann: one two"},
+		{gate.State{Gate: "a", ChangedAt: at, By: "ann"}, "a is shut (release 0, generation 0) since 2026-01-02T02:04:05Z by ann"},
+		{gate.State{Gate: "a", Released: true, Generation: 7, Releases: 2}, "a is released (release 2, generation 7)"},
+		{gate.State{Gate: "a", Released: true, Generation: 7, Releases: 2, ChangedAt: at, By: "\x1b[31mann", Reason: "one\n two"},
+			"a is released (release 2, generation 7) since 2026-01-02T02:04:05Z by \ufffd[31mann: one two"},
 	} {
 		if got := describeGate(test.state); got != test.want {
 			t.Errorf("%q, want %q", got, test.want)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -59,29 +60,30 @@ func (g gateRemote) read(answer *answered) (gate.State, error) {
 	return s, err
 }
 
+// changedGate is the answer to a change.
+type changedGate struct {
+	gate.State
+	Changed   bool
+	Signalled *bool // nil: there was nothing to announce, or no Service Bus
+}
+
 // change releases or closes the gate. It may be sent again: what is done is
 // not done twice.
-func (g gateRemote) change(ctx context.Context, change string, o gateOptions) (s gate.State, changed bool, err error) {
+func (g gateRemote) change(ctx context.Context, change string, o gateOptions) (c changedGate, err error) {
 	g.unsure = "the gate may have been changed; see `kennel gate status " + g.gate + "`"
 	body, err := json.Marshal(map[string]any{"by": o.by, "reason": o.reason, "force": o.force})
 	if err != nil {
-		return gate.State{}, false, err
+		return c, err
 	}
 	a := g.ask(http.MethodPost, "/"+change)
 	a.body = string(body)
 	answer, err := g.send(ctx, a)
 	if err != nil {
-		return gate.State{}, false, err
+		return c, err
 	}
 	defer answer.close()
-	var told struct {
-		gate.State
-		Changed bool
-	}
-	if _, err := g.readJSON(answer, &told); err != nil {
-		return gate.State{}, false, err
-	}
-	return told.State, told.Changed, nil
+	_, err = g.readJSON(answer, &c)
+	return c, err
 }
 
 // waited is how far a wait has come.
@@ -90,14 +92,12 @@ type waited struct {
 	seen   int64 // the generation to go on with; gate.Now while none was seen
 	state  gate.State
 
-	highest int64  // generation that the gate was seen at
-	there   bool   // somebody is, who has answered or hung up
-	warned  bool   // that the gate has not reached what is waited after
-	trouble string // what was said last about why there is no answer
+	there   bool   // the app has answered or closed the connection
+	lastErr string // printed last, about why there is no answer
 }
 
 // wait waits until the gate is released after generation seen, for at most
-// limit; 0 is no limit. Once the app has taken a request, it goes on asking
+// limit; 0 is no limit. Once the app has taken a request, wait repeats it
 // whatever becomes of the app.
 func (g gateRemote) wait(ctx context.Context, seen int64, limit time.Duration) (waited, error) {
 	w := waited{seen: seen, state: gate.State{Gate: g.gate}}
@@ -138,25 +138,15 @@ func (g gateRemote) waitOnce(ctx context.Context, w *waited, most time.Duration)
 		return g.bear(ctx, w, most, err)
 	}
 	w.there = true
-	if w.trouble != "" {
-		w.trouble = ""
+	if w.lastErr != "" {
+		w.lastErr = ""
 		g.say("the app answers again")
 	}
 	w.state = s
-	if answer.StatusCode == http.StatusOK {
-		w.passed = true
-		return nil
+	w.passed = answer.StatusCode == http.StatusOK
+	if w.seen == gate.Now && !w.passed {
+		w.seen = s.Generation // no greater one was released before this answer
 	}
-	switch {
-	case w.seen == gate.Now:
-		w.seen = s.Generation // it was shut, or it would have been passed
-	case s.Generation < w.highest:
-		w.seen = gate.Now // it was deleted, and has begun anew
-	case s.Generation < w.seen && !w.warned:
-		w.warned = true
-		g.say("the gate is at generation %d, and the wait is for one after %d: if it was deleted or put back since, begin anew without --generation", s.Generation, w.seen)
-	}
-	w.highest = s.Generation
 	return nil
 }
 
@@ -180,9 +170,9 @@ func (g gateRemote) bear(ctx context.Context, w *waited, most time.Duration, err
 	case !w.there:
 		return err // most likely it is the wrong address
 	}
-	if w.trouble != err.Error() {
-		w.trouble = err.Error()
-		g.say("%s; waiting on", printable(w.trouble))
+	if w.lastErr != err.Error() {
+		w.lastErr = err.Error()
+		g.say("%s; waiting on", printable(w.lastErr))
 	}
 	return pause(ctx, min(again, most))
 }
@@ -226,11 +216,7 @@ func (g gateRemote) watch(ctx context.Context, tell func(gate.State) error) erro
 			}
 			continue
 		}
-		for _, t := range changesSince(s.History, newer.History) {
-			changed := gate.State{
-				Gate: g.gate, Released: t.Change == "release", Generation: t.Generation,
-				ChangedAt: t.At, By: t.By, Reason: t.Reason,
-			}
+		for _, changed := range changesSince(s, newer) {
 			if err := tell(changed); err != nil {
 				return err
 			}
@@ -239,16 +225,22 @@ func (g gateRemote) watch(ctx context.Context, tell func(gate.State) error) erro
 	}
 }
 
-// changesSince returns the changes that were not there before.
-func changesSince(before, now []gate.Transition) []gate.Transition {
-	if len(before) == 0 {
-		return now
-	}
-	last := before[len(before)-1].Operation
-	for i, t := range now {
-		if t.Operation == last {
-			return now[i+1:]
+// changesSince returns the states after the changes that were not there
+// before.
+func changesSince(before, now gate.State) (states []gate.State) {
+	releases := now.Releases
+	for _, t := range slices.Backward(now.History) {
+		if len(before.History) > 0 && t.Operation == before.History[len(before.History)-1].Operation {
+			break
+		}
+		states = append(states, gate.State{
+			Gate: now.Gate, Released: t.Change == "release", Generation: t.Generation, Releases: releases,
+			ChangedAt: t.At, By: t.By, Reason: t.Reason,
+		})
+		if t.Change == "release" {
+			releases--
 		}
 	}
-	return now // all of them are newer, or the gate has begun anew
+	slices.Reverse(states)
+	return states
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -32,6 +33,7 @@ type casBlob struct {
 	size     int64  // of the whole blob in bytes; -1 if unknown
 	metadata map[string]*string
 	version  string
+	readAt   time.Time // by the service's clock, in whole seconds; zero if the answer had no Date
 }
 
 // The owners of casBlobs map these to the errors of their own contracts.
@@ -49,7 +51,7 @@ func newCASBlobs(blobs *Blobs, containerName, contentType, job string) casBlobs 
 // read makes one request, whose answer holds text, metadata and version. It
 // reads at most limit bytes, because the blob may be a large file by mistake.
 // If seen is not "" and still is the version, the answer has no body and the
-// error is errBlobUnchanged.
+// error is errBlobUnchanged. With errNoBlob it returns readAt alone.
 func (c casBlobs) read(ctx context.Context, name, seen string, limit int64) (casBlob, error) {
 	if err := checkBlobName(name); err != nil {
 		return casBlob{}, err
@@ -66,7 +68,7 @@ func (c casBlobs) read(ctx context.Context, name, seen string, limit int64) (cas
 	answer, err := c.container.NewBlobClient(name).DownloadStream(policy.WithCaptureResponse(c.once.context(ctx), &raw), options)
 	if err := answered(ctx, err); err != nil {
 		if hasCode(err, bloberror.BlobNotFound, bloberror.ContainerNotFound) {
-			return casBlob{}, errNoBlob
+			return casBlob{readAt: dateOf(raw)}, errNoBlob
 		}
 		return casBlob{}, err
 	}
@@ -89,7 +91,16 @@ func (c casBlobs) read(ctx context.Context, name, seen string, limit int64) (cas
 	if answer.ContentLength != nil {
 		size = *answer.ContentLength
 	}
-	return casBlob{string(text), size, answer.Metadata, string(*answer.ETag)}, nil
+	return casBlob{string(text), size, answer.Metadata, string(*answer.ETag), dateOf(raw)}, nil
+}
+
+// dateOf returns the time on the service's clock when it answered.
+func dateOf(raw *http.Response) time.Time {
+	at, err := http.ParseTime(raw.Header.Get("Date"))
+	if err != nil {
+		return time.Time{}
+	}
+	return at.UTC()
 }
 
 // replace writes a blob if it still has the old version, or does not exist if

@@ -2,12 +2,8 @@ package azure
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"net/url"
-	"strings"
 	"unicode/utf8"
 
 	"kennel/gate"
@@ -23,24 +19,24 @@ func NewGates(blobs *Blobs, containerName string) *Gates {
 	return &Gates{newCASBlobs(blobs, containerName, "application/json", "gates")}
 }
 
-// Store tells this container from those of other accounts and other apps. It
-// holds no secret.
-func (g *Gates) Store() string { return storeOf(g.blobs.container.URL()) }
-
-// Load implements [gate.Store] with one request. One for a version that is
-// still there is answered without a body (304).
+// Load implements [gate.Store] with one request. A request for a version that
+// is still there is answered without a body (304). The store's clock is the
+// Date of the answer.
 func (g *Gates) Load(ctx context.Context, name, seen string) (gate.Flag, error) {
 	b, err := g.blobs.read(ctx, name, seen, gate.MaxText)
 	switch {
 	case errors.Is(err, errNoBlob):
-		err = gate.ErrNotFound
+		err = nil
 	case errors.Is(err, errBlobUnchanged):
 		err = gate.ErrUnchanged
+	}
+	if err == nil && b.readAt.IsZero() {
+		err = errors.New("the answer has no Date") // a release could not tell whether its generation was used before
 	}
 	if err != nil {
 		return gate.Flag{}, fmt.Errorf("load gate %.80q: %w", name, err)
 	}
-	return gate.Flag{Text: b.text, Version: b.version}, nil
+	return gate.Flag{Text: b.text, Version: b.version, ReadAt: b.readAt}, nil
 }
 
 // Replace implements [gate.Store] with one request, or with three if the
@@ -70,13 +66,4 @@ func checkFlag(name string, next gate.Flag) error {
 		return errors.New("the text is not UTF-8, as JSON has to be")
 	}
 	return nil
-}
-
-// storeOf names a container to whoever knows it, and to nobody else.
-func storeOf(address string) string {
-	if u, err := url.Parse(address); err == nil {
-		address = strings.ToLower(u.Host) + u.EscapedPath() // without a signature
-	}
-	sum := sha256.Sum256([]byte(address))
-	return hex.EncodeToString(sum[:16])
 }

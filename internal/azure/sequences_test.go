@@ -27,24 +27,28 @@ func TestSequences(t *testing.T) {
 	blobs := openBlobs(t, nil)
 	storetest.TestSequences(t, func(t *testing.T) storetest.Sequences {
 		store := NewSequences(blobs, storetest.Name())
-		return storetest.Sequences{
-			Store: store,
-			Set: func(t *testing.T, sequence, text string) {
-				t.Helper()
-				if err := store.blobs.create(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				body := streaming.NopCloser(strings.NewReader(text))
-				if _, err := store.blobs.container.NewBlockBlobClient(sequence).Upload(t.Context(), body, nil); err != nil {
-					t.Fatal(err)
-				}
-			},
-			Delete: func(t *testing.T, sequence string) {
-				t.Helper()
-				if _, err := store.blobs.container.NewBlobClient(sequence).Delete(t.Context(), nil); err != nil {
-					t.Fatal(err)
-				}
-			},
-		}
+		set, remove := outsider(&store.blobs)
+		return storetest.Sequences{Store: store, Set: set, Delete: remove}
 	})
+}
+
+// outsider returns an outsider's hands on the blobs of a container.
+func outsider(c *casBlobs) (set func(t *testing.T, name, text string), remove func(t *testing.T, name string)) {
+	set = func(t *testing.T, name, text string) {
+		t.Helper()
+		if err := c.create(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		body := streaming.NopCloser(strings.NewReader(text))
+		if _, err := c.container.NewBlockBlobClient(name).Upload(t.Context(), body, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remove = func(t *testing.T, name string) {
+		t.Helper()
+		if _, err := c.container.NewBlobClient(name).Delete(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return set, remove
 }

@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -12,16 +13,17 @@ import (
 
 // Gates is a [gate.Store] that keeps its flags in memory.
 //
-// It is safe for concurrent use, linearizable, and gives every state it ever
-// holds a version of its own, also across deletion and creation. The police
-// look for versions that the store never gave out and for requests without a
-// deadline.
+// It is safe for concurrent use, linearizable, and gives every state a version
+// that it never used before, also across deletion and creation. Its clock
+// counts whole seconds. The police report versions that the store never gave
+// out and requests without a deadline.
 type Gates struct {
 	wire
 	flags     map[string]gate.Flag     // guarded by mu
 	past      map[string][]WrittenFlag // guarded by mu
 	version   int64                    // the last one given out; guarded by mu
 	unchanged int64                    // guarded by mu
+	ahead     time.Duration            // guarded by mu
 }
 
 // WrittenFlag is a flag that was stored at some time; one without a version is
@@ -43,14 +45,12 @@ func (g *Gates) Load(ctx context.Context, name, seen string) (gate.Flag, error) 
 	}
 	flag, err := send(ctx, &g.wire, "Load", name, func() (gate.Flag, error) {
 		g.watch(name, seen)
-		flag, ok := g.flags[name]
-		switch {
-		case !ok:
-			return gate.Flag{}, gate.ErrNotFound
-		case flag.Version == seen:
+		flag := g.flags[name]
+		if seen != "" && flag.Version == seen {
 			g.unchanged++
 			return gate.Flag{}, gate.ErrUnchanged
 		}
+		flag.ReadAt = time.Now().Add(g.ahead).UTC().Truncate(time.Second)
 		return flag, nil
 	})
 	if err != nil {
@@ -67,7 +67,7 @@ func (g *Gates) Replace(ctx context.Context, name string, old, next gate.Flag) (
 	}
 	flag, err := send(ctx, &g.wire, "Replace", name, func() (gate.Flag, error) {
 		g.watch(name, old.Version)
-		if g.flags[name].Version != old.Version { // both "" if there is none and none is expected
+		if g.flags[name].Version != old.Version { // both "" if there is no document and none is expected
 			return gate.Flag{}, gate.ErrChanged
 		}
 		return g.put(name, next.Text), nil
@@ -98,24 +98,17 @@ func (g *Gates) put(name, text string) gate.Flag {
 	return flag
 }
 
-// Set stores a text without condition, as a person does it. It is no request
-// and meets no fate.
+// The methods below are an operator's hands and a test's eyes. They are no
+// requests and meet no fate.
+
+// Set stores a text without condition.
 func (g *Gates) Set(name, text string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.put(name, text)
 }
 
-// Get returns what is stored. It is no request and meets no fate.
-func (g *Gates) Get(name string) (gate.Flag, bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	flag, ok := g.flags[name]
-	return flag, ok
-}
-
-// Delete removes a gate as a person does it, under everybody's hands. It is no
-// request and meets no fate.
+// Delete removes a gate.
 func (g *Gates) Delete(name string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -123,12 +116,26 @@ func (g *Gates) Delete(name string) {
 	g.past[name] = append(g.past[name], WrittenFlag{At: time.Now()})
 }
 
-// Past returns everything that was ever stored for a gate, in order. It is no
-// request and meets no fate.
+// SetClock sets how far the store's clock is ahead of this machine's.
+func (g *Gates) SetClock(ahead time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.ahead = ahead
+}
+
+// Get returns what is stored.
+func (g *Gates) Get(name string) (gate.Flag, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	flag, ok := g.flags[name]
+	return flag, ok
+}
+
+// Past returns everything that was ever stored for a gate, in order.
 func (g *Gates) Past(name string) []WrittenFlag {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return append([]WrittenFlag(nil), g.past[name]...)
+	return slices.Clone(g.past[name])
 }
 
 // Unchanged returns how many loads found what their caller had seen.

@@ -1,0 +1,139 @@
+package gate_test
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kennel/gate"
+	"kennel/internal/memory"
+)
+
+// Nothing but a release opens a gate, least of all a signal that anyone may
+// have sent.
+func TestNoFalseStart(t *testing.T) {
+	refuse := func(err error) func(*scene) {
+		return func(s *scene) { s.fate.Store(&memory.Fate{Err: err, Lost: true}) }
+	}
+	text := func(text string) func(*scene) {
+		return func(s *scene) { s.store.Set("start", text) }
+	}
+	signal := func(signals ...gate.Signal) func(*scene) {
+		return func(s *scene) {
+			for _, forged := range signals {
+				s.listener().Heard(forged)
+			}
+		}
+	}
+	openings := 0
+	for _, tt := range []struct {
+		name string
+		does func(*scene)
+		err  error // with which a wait ends then; nil: its time is over at a closed gate
+	}{
+		{"404", func(s *scene) { s.store.Delete("start") }, nil},
+		{"404 for another reason", refuse(errors.New("storage answers 404 ResourceNotFound")), gate.ErrUnknown},
+		{"403", refuse(errors.New("storage answers 403 AuthorizationFailure")), gate.ErrUnknown},
+		{"500", refuse(errors.New("storage answers 500 InternalError")), gate.ErrUnknown},
+		{"503", refuse(memory.ErrBusy), gate.ErrUnknown},
+		{"timeout", func(s *scene) { s.fate.Store(&memory.Fate{Lost: true}) }, gate.ErrUnknown},
+		{"empty text", text(""), gate.ErrCorrupt},
+		{"corrupt text", text(`{"version":2,"released":true,"generation":9000000000000000}`), gate.ErrCorrupt},
+		{"older format", text(`{"version":1,"released":true,"generation":9000000000000000}`), gate.ErrCorrupt},
+		{"newer format", text(`{"version":3,"released":true}`), gate.ErrCorrupt},
+		{"closed connection", func(s *scene) { s.listener().Down(errors.New("EOF")) }, nil},
+		{"end of listening", func(s *scene) { s.end <- nil }, nil},
+		{"failure of listening", func(s *scene) { s.end <- errors.New("unauthorized") }, nil},
+		{"connections that open and close", func(s *scene) {
+			for range 100 {
+				s.listener().Up()
+				s.listener().Down(nil)
+			}
+		}, nil},
+		{"empty signal", signal(gate.Signal{}), nil},
+		{"signal of no gate", signal(gate.Signal{Generation: gate.MaxGeneration}), nil},
+		{"forged signals", signal(
+			gate.Signal{Gate: "start", Generation: 1}, gate.Signal{Gate: "start", Generation: time.Now().UnixMilli()},
+			gate.Signal{Gate: "start", Generation: gate.MaxGeneration}, gate.Signal{Gate: "start", Generation: -1},
+		), nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScene(t)
+				waits := []<-chan left{wait(t, s.gates, s.seen, gate.MaxWait), wait(t, s.gates, gate.Now, gate.MaxWait)}
+				time.Sleep(10 * time.Second)
+				tt.does(s)
+				waits = append(waits, wait(t, s.gates, gate.Now, gate.MaxWait), wait(t, s.gates, s.seen, gate.MaxWait))
+				for i, c := range waits {
+					l := <-c
+					if l.Passed || !errors.Is(l.err, tt.err) {
+						openings++
+						t.Errorf("waiter %d: %+v, %v, want %v", i, l.Waited, l.err, tt.err)
+					}
+				}
+			})
+		})
+	}
+	t.Logf("figure: openings under 404, 403, 5xx, timeouts, corrupt text, closed connections, forged signals | %d | 0", openings)
+}
+
+// What is wrong with a gate or with signals is logged once, and so is that it
+// is over.
+func TestTroubleIsLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var down atomic.Bool
+		store := memory.NewGates(&memory.Options{Fate: func(memory.Call) memory.Fate {
+			if down.Load() {
+				return memory.Fate{Err: memory.ErrBusy, Lost: true}
+			}
+			return memory.Fate{}
+		}})
+		var log lines
+		h := newHand()
+		g := running(t, store, &gate.Options{Signals: h, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		change(t, store, nil, true)
+		for range 3 {
+			time.Sleep(time.Second)
+			h.end <- errors.New("unauthorized")
+			time.Sleep(5*time.Minute + time.Second) // then it tries again
+		}
+		for range 2 {
+			for range 3 {
+				h.listener().Down(errors.New("no connection"))
+			}
+			h.listener().Up()
+		}
+		wait(t, g, gate.MaxGeneration, gate.MaxWait)
+		time.Sleep(40 * time.Second)
+		down.Store(true)
+		time.Sleep(40 * time.Second)
+		if got := g.Watched()["start"].Error; !strings.Contains(got, "busy") {
+			t.Errorf("watched: error %q, want the store's", got)
+		}
+		down.Store(false)
+		store.Set("start", "{")
+		time.Sleep(40 * time.Second)
+		store.Delete("start")
+		time.Sleep(40 * time.Second)
+		h.end <- errors.New("unauthorized")
+		time.Sleep(time.Second)
+		for text, want := range map[string]int{
+			"cannot receive gate signals":  2, // once more after they were received
+			"unauthorized":                 2,
+			"gate signals are interrupted": 1,
+			"no connection":                1,
+			"receiving gate signals":       2,
+			"cannot read a gate":           2, // the store is busy, then the text is corrupt
+			"gate can be read again":       1,
+			"gate generation went down":    1,
+		} {
+			if got := log.count(text); got != want {
+				t.Errorf("%q is logged %d times, want %d:\n%s", text, got, want, log.b.String())
+			}
+		}
+	})
+}

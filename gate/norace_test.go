@@ -1,9 +1,0 @@
-//go:build !race
-
-package gate
-
-const (
-	RaceDetector       = false
-	DefaultSimulations = 20_000
-	Races              = 1000
-)
