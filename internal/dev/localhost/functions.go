@@ -234,6 +234,9 @@ func (f *function) check() (wrong, unsupported []error) {
 func (b binding) check() (err error) {
 	switch strings.ToLower(b.kind) {
 	case "http":
+		if b.name == "$return" {
+			return unsupportedError("this local host does not support the binding name $return")
+		}
 	case "httptrigger":
 		if !slices.Contains([]string{"anonymous", "function", "admin"}, b.authLevel) {
 			return fmt.Errorf("authLevel %q must be anonymous, function or admin", b.authLevel)

@@ -62,7 +62,6 @@ func TestFunctionProblems(t *testing.T) {
 		{"no type", "F", `{"bindings":[` + timerBinding + `,{"direction":"out","name":"b"}]}`, "bindings[1]: type is missing"},
 		{"binding name with a hyphen", "F", `{"bindings":[{"type":"httpTrigger","name":"my-req"}]}`, `"my-req" is no binding name`},
 		{"binding name twice", "F", `{"bindings":[` + httpBinding + `,{"type":"http","direction":"out","name":"REQ"}]}`, `a second binding is named "REQ"`},
-		{"return value", "F", `{"bindings":[` + httpBinding + `,{"type":"http","direction":"out","name":"$return"}]}`, ""},
 		{"return value as input", "F", `{"bindings":[{"type":"httpTrigger","name":"$return"}]}`, "is no binding name"},
 		{"trigger as output", "F", `{"bindings":[{"type":"httpTrigger","direction":"out","name":"req"}]}`, "cannot have the direction"},
 		{"output as input", "F", `{"bindings":[` + httpBinding + `,{"type":"http","name":"res"}]}`, "cannot have the direction"},
@@ -105,6 +104,7 @@ func TestUnsupported(t *testing.T) {
 		`{"type":"httpTrigger","name":"req","route":"orders/{id:int}"}`:                   `function 'F': bindings[0]: route "orders/{id:int}": this local host does not support the constraint "int" of {id}`,
 		`{"type":"serviceBusTrigger","name":"m"}`:                                         `function 'F': bindings[0]: this local host does not support the binding type "serviceBusTrigger"`,
 		timerBinding + `,{"type":"queue","direction":"out","name":"q","queueName":"q-q"}`: `function 'F': bindings[1]: this local host does not support the binding type "queue"`,
+		httpBinding + `,{"type":"http","direction":"out","name":"$return"}`:               `function 'F': bindings[1]: this local host does not support the binding name $return`,
 	} {
 		root := write(t, files{"host.json": handlerHostJSON, "F/function.json": `{"bindings":[` + bindings + `]}`})
 		if _, err := New(root, nil, nil); err == nil || !strings.Contains(err.Error(), want) {
