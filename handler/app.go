@@ -72,13 +72,17 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 	if err != nil {
 		return nil, err
 	}
+	host, err := customhandler.New(&customhandler.Options{
+		Log:     log,
+		Timeout: cfg.InvocationTimeout,
+		MaxBody: maxBody,
+		Drain:   cfg.Drain,
+	})
+	if err != nil {
+		return nil, err
+	}
 	a := &app{
-		host: customhandler.New(&customhandler.Options{
-			Log:     log,
-			Timeout: cfg.InvocationTimeout,
-			MaxBody: maxBody,
-			Drain:   cfg.Drain,
-		}),
+		host:      host,
 		sequences: sequences,
 		gates:     gates,
 		signals:   signals,

@@ -318,7 +318,7 @@ func TestBadRequestsForChannels(t *testing.T) {
 		{"POST", path + "/blogs", `{"title":"t","text":"\ud83d","userId":"ann"}`, "", 400, "bad_json", `\ud83d`},
 		{"PUT", blog, `{"title":"\udc00","text":"t","userId":"ann"}`, "*", 400, "bad_json", `\udc00`},
 		{"PUT", path, `{"owner":"ann","OWNER":"bob"}`, "", 400, "bad_json", "OWNER"},
-		{"PUT", path, `{"owner":"ann","owner":"bob"}`, "", 400, "bad_json", "twice"},
+		{"PUT", path, `{"owner":"ann","owner":"bob"}`, "", 400, "bad_json", "duplicate"},
 
 		{"GET", "?top=0", "", "", 400, "bad_top", "1 to 1000"},
 		{"GET", "?top=1001", "", "", 400, "bad_top", "1 to 1000"},

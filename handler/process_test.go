@@ -178,7 +178,7 @@ func openTable(t testing.TB, tables *azure.Tables, name string) *azure.Table {
 
 // invoke calls a function as the host does.
 func (p *process) invoke(t testing.TB, function string, e customhandler.Envelope) error {
-	_, err := customhandler.NewClient(p.url, nil).Invoke(t.Context(), function, e)
+	_, err := customhandler.NewClient(p.url).Invoke(t.Context(), function, e)
 	return err
 }
 

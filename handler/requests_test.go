@@ -36,7 +36,10 @@ func TestStorageRequestsOfCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	host := customhandler.New(&customhandler.Options{Log: log})
+	host, err := customhandler.New(&customhandler.Options{Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
 	c.log = log
 	c.register(host)
 	call := func(method, path, body string) (answer channelsAnswer, cost int64) {

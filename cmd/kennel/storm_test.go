@@ -225,7 +225,7 @@ func (s *storm) askToDelete(ctx context.Context, etag string) {
 
 // deliver takes messages to the victim, as the host does.
 func (s *storm) deliver(ctx context.Context) error {
-	client := customhandler.NewClient(s.victim.url(), nil)
+	client := customhandler.NewClient(s.victim.url())
 	const queue = "delete-channel-and-blogs"
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()

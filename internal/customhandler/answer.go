@@ -6,20 +6,22 @@ import (
 	"strconv"
 )
 
-// An answer the host waits for ever for is worse than any failure. So everything this package says to the host itself
-// goes through write: one JSON object, its content type set before the status, one write.
+// An empty answer hangs the host, which is worse than any failure. So every
+// answer of this package goes through write: one JSON object, with its content
+// type.
 
 func writeAnswer(w http.ResponseWriter, a Answer) { write(w, http.StatusOK, encode(a)) }
 
 func writeError(w http.ResponseWriter, e *Error) {
 	for _, name := range []string{"Content-Encoding", "Etag", "Last-Modified"} {
-		w.Header().Del(name) // meant for the answer that the function did not finish
+		w.Header().Del(name) // the function set it for the answer that it did not finish
 	}
 	w.Header()["Cache-Control"] = noStore
 	write(w, statusOf(e), errorBody(e))
 }
 
-// noStore goes with every error: without it a cache may keep a 404 and hide what is there by now.
+// noStore is the Cache-Control of every error: a cache that keeps a 404 would
+// hide what is created later.
 var noStore = []string{"no-store"}
 
 func write(w http.ResponseWriter, status int, object []byte) {
@@ -27,7 +29,7 @@ func write(w http.ResponseWriter, status int, object []byte) {
 	h["Content-Type"] = []string{"application/json"}
 	h["Content-Length"] = []string{strconv.Itoa(len(object))}
 	w.WriteHeader(status)
-	_, _ = w.Write(object) // the host is gone: nobody left to tell
+	_, _ = w.Write(object) // fails only when the host has gone
 }
 
 func errorBody(e *Error) []byte {
@@ -40,7 +42,8 @@ func errorBody(e *Error) []byte {
 	}{detail{cmp.Or(e.Code, "internal"), cmp.Or(e.Message, http.StatusText(statusOf(e)))}})
 }
 
-// statusOf never lets an Error without a proper status pass for a success.
+// statusOf returns the status of an error, 500 if it has none or one that is
+// not an error's.
 func statusOf(e *Error) int {
 	if e.Status < 400 || e.Status > 599 {
 		return http.StatusInternalServerError

@@ -1,6 +1,7 @@
 package customhandler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,26 +12,30 @@ import (
 	"time"
 )
 
-// Options are the choices of an App; nil and zero fields mean the defaults.
+// Options are the settings of an App. Nil and zero fields mean the defaults.
 type Options struct {
-	// Log gets one line for each invocation that fails, and one for each that succeeds at level debug. Query strings,
-	// headers, keys and bodies are never in it. Default: slog.Default().
+	// Log receives one record for each failed invocation, and at level debug
+	// one for each successful invocation. Query strings, headers, keys and
+	// bodies are never in it. Default: slog.Default().
 	Log *slog.Logger
 
-	// Timeout is when the host has its answer to a queue, Service Bus or timer invocation at the latest. The
-	// invocation's context ends a twentieth earlier, so that a function which honours it can still clean up. It must
-	// be shorter than functionTimeout in host.json, at which the host kills the whole process. Default: 4m30s, for
-	// the default functionTimeout of five minutes.
+	// Timeout limits a queue or timer invocation: after it, the host has an
+	// answer. The invocation's context ends a twentieth earlier, so that a
+	// function can still clean up. It must be shorter than functionTimeout in
+	// host.json, after which the host kills the whole process. Default: 4m30s,
+	// for the default functionTimeout of five minutes.
 	Timeout time.Duration
 
-	// HTTPTimeout is the same for an HTTP invocation, where Azure's front end gives up after 230 s.
-	// Default: Timeout, but at most 220 s.
+	// HTTPTimeout limits an HTTP invocation in the same way. Azure's front end
+	// gives up after 230 s. Default: Timeout, but at most 220 s.
 	HTTPTimeout time.Duration
 
-	// MaxBody is the largest body of an HTTP call, in bytes. Default: 100 MiB, the host's own limit.
+	// MaxBody is the largest body of an HTTP call, in bytes.
+	// Default: 100 MiB, the host's own limit.
 	MaxBody int64
 
-	// Drain is how long Serve lets running invocations finish when it is told to stop. Default: 5s.
+	// Drain is how long Serve waits for running invocations after its context
+	// ends. Default: 5s.
 	Drain time.Duration
 }
 
@@ -42,16 +47,19 @@ const (
 	defaultDrain       = 5 * time.Second
 )
 
-// App answers the Functions host for all functions of one process. Register the functions first, then serve: the
-// registering methods must not run beside ServeHTTP. They panic on a mistake in the program, as http.ServeMux does.
+// App answers the Functions host for all functions of a process. Register all
+// functions before the first call of ServeHTTP. Like http.ServeMux, the
+// registering methods panic on a name, binding or pattern that cannot work: it
+// is a constant of the program, so only a change of the program can correct it,
+// and the first start shows it.
 type App struct {
 	log         *slog.Logger
 	timeout     time.Duration
 	httpTimeout time.Duration
 	maxBody     int64
 	drain       time.Duration
-	functions   map[string]*function // by name, exact case: that is how the host writes it
-	routes      *router              // all HTTP functions' patterns, for forwarded calls
+	functions   map[string]*function // by name, in the exact case that the host sends
+	routes      *router              // the patterns of all HTTP functions, for forwarded calls
 }
 
 // function is what POST /<name> runs.
@@ -60,54 +68,38 @@ type function struct {
 	binding string
 	limit   time.Duration
 	invoke  func(context.Context, Envelope) (Answer, error)
-
-	// Of an HTTP function alone: its routes, and what finds them in an envelope,
-	// made when the first one comes. Nil for the others.
-	routes []route
-	router func() *router
+	routes  *router // of an HTTP function, for calls in envelopes; nil for the others
 }
 
-// New returns an App without functions. It panics on options that cannot work.
-func New(opt *Options) *App {
+// New returns an App without functions.
+func New(opt *Options) (*App, error) {
 	o := Options{}
 	if opt != nil {
 		o = *opt
 	}
 	if o.Timeout < 0 || o.HTTPTimeout < 0 || o.MaxBody < 0 || o.Drain < 0 {
-		panic(fmt.Sprintf("customhandler: Timeout %v, HTTPTimeout %v, MaxBody %d and Drain %v must not be negative",
-			o.Timeout, o.HTTPTimeout, o.MaxBody, o.Drain))
+		return nil, fmt.Errorf("customhandler.Options: Timeout %v, HTTPTimeout %v, MaxBody %d and Drain %v must not be negative",
+			o.Timeout, o.HTTPTimeout, o.MaxBody, o.Drain)
 	}
 	if o.HTTPTimeout >= frontEndLimit {
-		panic(fmt.Sprintf("customhandler: HTTPTimeout %v must be shorter than %v, when Azure's front end gives up", o.HTTPTimeout, frontEndLimit))
+		return nil, fmt.Errorf("customhandler.Options: HTTPTimeout %v must be shorter than %v, the limit of Azure's front end", o.HTTPTimeout, frontEndLimit)
 	}
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
-	if o.Timeout == 0 {
-		o.Timeout = defaultTimeout
-	}
-	if o.HTTPTimeout == 0 {
-		o.HTTPTimeout = min(o.Timeout, defaultHTTPTimeout)
-	}
-	if o.MaxBody == 0 {
-		o.MaxBody = defaultMaxBody
-	}
-	if o.Drain == 0 {
-		o.Drain = defaultDrain
-	}
+	timeout := cmp.Or(o.Timeout, defaultTimeout)
 	return &App{
-		log:         slog.New(NewLogHandler(o.Log.Handler())),
-		timeout:     o.Timeout,
-		httpTimeout: o.HTTPTimeout,
-		maxBody:     o.MaxBody,
-		drain:       o.Drain,
+		log:         slog.New(NewLogHandler(cmp.Or(o.Log, slog.Default()).Handler())),
+		timeout:     timeout,
+		httpTimeout: cmp.Or(o.HTTPTimeout, min(timeout, defaultHTTPTimeout)),
+		maxBody:     cmp.Or(o.MaxBody, defaultMaxBody),
+		drain:       cmp.Or(o.Drain, defaultDrain),
 		functions:   make(map[string]*function),
 		routes:      newRouter(),
-	}
+	}, nil
 }
 
-// Queue registers a function with a queueTrigger binding. An error makes the host offer the message again, and after
-// maxDequeueCount attempts move it to the poison queue; nil deletes it. Messages come at least once.
+// Queue registers a function with a queueTrigger binding. After an error the
+// host delivers the message again, up to maxDequeueCount times, and then moves
+// it to the poison queue; after nil it deletes the message. Messages come at
+// least once.
 func (a *App) Queue(name, binding string, f func(context.Context, QueueMessage) error) {
 	a.trigger(name, binding, func(ctx context.Context, e Envelope) error {
 		m, err := decodeQueue(e, binding)
@@ -118,32 +110,8 @@ func (a *App) Queue(name, binding string, f func(context.Context, QueueMessage) 
 	})
 }
 
-// ServiceBus registers a function with a serviceBusTrigger binding, one message at a time. An error abandons the
-// message, which comes back at once, and after the entity's MaxDeliveryCount goes to its dead-letter queue.
-func (a *App) ServiceBus(name, binding string, f func(context.Context, ServiceBusMessage) error) {
-	a.trigger(name, binding, func(ctx context.Context, e Envelope) error {
-		m, err := decodeServiceBus(e, binding)
-		if err != nil {
-			return err
-		}
-		return f(ctx, m)
-	})
-}
-
-// ServiceBusBatch registers a function with a serviceBusTrigger binding of cardinality "many". The host completes all
-// messages of the batch or, after an error, abandons all. Write "dataType": "string" into function.json: only then are
-// texts exact and do bodies that are not JSON get through.
-func (a *App) ServiceBusBatch(name, binding string, f func(context.Context, []ServiceBusMessage) error) {
-	a.trigger(name, binding, func(ctx context.Context, e Envelope) error {
-		ms, err := decodeServiceBusBatch(e, binding)
-		if err != nil {
-			return err
-		}
-		return f(ctx, ms)
-	})
-}
-
-// Timer registers a function with a timerTrigger binding. After an error the host does nothing until the next tick.
+// Timer registers a function with a timerTrigger binding. After an error the
+// host does nothing until the next tick.
 func (a *App) Timer(name, binding string, f func(context.Context, Tick) error) {
 	a.trigger(name, binding, func(ctx context.Context, e Envelope) error {
 		return f(ctx, decodeTimer(e, binding))
@@ -157,7 +125,7 @@ func (a *App) trigger(name, binding string, f func(context.Context, Envelope) er
 
 func (a *App) register(f *function) {
 	if f.name == "" || strings.Contains(f.name, "/") || f.binding == "" {
-		panic(fmt.Sprintf("customhandler: function %q with binding %q: both need the names of function.json", f.name, f.binding))
+		panic(fmt.Sprintf("customhandler: function %q with binding %q: use the folder of function.json and the trigger's name in it", f.name, f.binding))
 	}
 	if a.functions[f.name] != nil {
 		panic(fmt.Sprintf("customhandler: function %q is registered twice", f.name))
@@ -165,8 +133,9 @@ func (a *App) register(f *function) {
 	a.functions[f.name] = f
 }
 
-// ServeHTTP tells the three kinds of request apart by their paths: nothing, a function's name, or a route, which
-// always has at least two segments because of its prefix.
+// ServeHTTP distinguishes the three kinds of requests by their paths: empty, a
+// function's name, or a route, which has at least two segments because of its
+// prefix.
 func (a *App) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(r.URL.Path, "/")
 	switch {
@@ -179,7 +148,8 @@ func (a *App) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveReadiness answers the host's question each 25 ms at the start, and its latency measurements later on.
+// serveReadiness answers the host's check, which comes every 25 ms at the start
+// and later to measure the latency.
 func (a *App) serveReadiness(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
@@ -193,7 +163,7 @@ func (a *App) serveEnvelope(w http.ResponseWriter, r *http.Request, name string)
 	f := a.functions[name]
 	if f == nil {
 		writeError(w, &Error{http.StatusNotFound, "unknown_function",
-			fmt.Sprintf("there is no function %.128q here: the folder of function.json and the registered name must be equal, in case too", name)})
+			fmt.Sprintf("This handler has no function %.128q. The folder of function.json and the registered name must be equal, including case.", name)})
 		return
 	}
 	if r.Method != http.MethodPost {
@@ -201,47 +171,42 @@ func (a *App) serveEnvelope(w http.ResponseWriter, r *http.Request, name string)
 		writeError(w, errMethod(r.Method))
 		return
 	}
-	inv := &invocation{id: invocationID(r.Header), function: name, log: a.log}
-	ctx := context.WithValue(r.Context(), invocationKey{}, inv)
-	answer, err := a.invoke(ctx, inv, f, w, r)
+	ctx := withInvocation(r.Context(), &invocation{invocationID(r.Header), name, a.log})
+	answer, err := a.invoke(ctx, f, w, r)
 	if err == nil {
 		a.log.DebugContext(ctx, "invocation succeeded")
 		writeAnswer(w, answer)
 		return
 	}
 	logFailure(ctx, a.log, "invocation failed", err)
-	if f.router != nil && errors.Is(err, context.DeadlineExceeded) {
-		// The caller of an HTTP function should read what happened; a failed invocation would tell it nothing.
+	if f.routes != nil && errors.Is(err, context.DeadlineExceeded) {
+		// The caller of an HTTP function can read this answer. After a failed
+		// invocation the host would send it an empty 500.
 		writeAnswer(w, errorAnswer(explain(err)))
 		return
 	}
 	writeError(w, failure(err))
 }
 
-func (a *App) invoke(ctx context.Context, inv *invocation, f *function, w http.ResponseWriter, r *http.Request) (Answer, error) {
+func (a *App) invoke(ctx context.Context, f *function, w http.ResponseWriter, r *http.Request) (Answer, error) {
 	e, err := a.readEnvelope(w, r, f.limit)
 	if err != nil {
 		return Answer{}, err
 	}
-	answer, err := inv.run(ctx, f.limit, func(ctx context.Context) (Answer, error) { return f.invoke(ctx, e) })
-	outputs := inv.close(answer.Outputs)
-	if err != nil {
-		return Answer{}, err
-	}
-	answer.Outputs = outputs
-	return answer, nil
+	return runLimited(ctx, f.limit, func(ctx context.Context) (Answer, error) { return f.invoke(ctx, e) })
 }
 
-// readEnvelope reads the request within the invocation's time. A body of an HTTP call is in the envelope up to twice,
-// the second time as metadata, and grows by its escapes: hence the factor.
+// readEnvelope reads the request within the invocation's time. An envelope can
+// hold the body of an HTTP call twice, the second time as metadata, and escapes
+// make it longer: hence the factor.
 func (a *App) readEnvelope(w http.ResponseWriter, r *http.Request, limit time.Duration) (Envelope, error) {
-	most := 3*a.maxBody + 1<<20
-	if r.ContentLength > most { // by its announced length, before it is read
-		return Envelope{}, fmt.Errorf("read the envelope: %w", errTooLarge(most))
+	maxEnvelope := 3*a.maxBody + 1<<20
+	if r.ContentLength > maxEnvelope {
+		return Envelope{}, fmt.Errorf("read the envelope: %w", errTooLarge(maxEnvelope))
 	}
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(limit)) // not every writer can; the host itself never dawdles
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+	_ = control.SetReadDeadline(time.Now().Add(limit)) // fails on a writer without deadlines, as in tests
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxEnvelope))
 	_ = control.SetReadDeadline(time.Time{})
 	if err != nil {
 		return Envelope{}, fmt.Errorf("read the envelope: %w", err)

@@ -14,65 +14,53 @@ import (
 	"time"
 )
 
-// DefaultHostVersion is the host version that this package's idea of the host was read from.
+// DefaultHostVersion is the version of the host that this package imitates.
 const DefaultHostVersion = "4.1052.200"
 
-// Client does to a handler what the Functions host does. It is safe for concurrent use.
+// Client calls a handler as the Functions host does. It is safe for concurrent
+// use.
 type Client struct {
 	base    string
 	version string
 	http    *http.Client
 }
 
-// ClientOptions are the choices of a Client; nil and zero fields mean the defaults.
-type ClientOptions struct {
-	HostVersion string            // sent in the headers; default DefaultHostVersion
-	Transport   http.RoundTripper // default: one of its own, without proxy and with unlimited connections
-}
-
 // NewClient returns a client of the handler at base, http://127.0.0.1:<port>.
-func NewClient(base string, opt *ClientOptions) *Client {
-	o := ClientOptions{}
-	if opt != nil {
-		o = *opt
-	}
-	if o.HostVersion == "" {
-		o.HostVersion = DefaultHostVersion
-	}
-	if o.Transport == nil {
-		o.Transport = &http.Transport{
-			MaxIdleConnsPerHost: 1024,
-			IdleConnTimeout:     time.Minute,
-			DisableCompression:  true, // the host does not ask for it
-		}
-	}
+// It uses no proxy and any number of connections.
+func NewClient(base string) *Client {
 	return &Client{
 		base:    strings.TrimRight(base, "/"),
-		version: o.HostVersion,
+		version: DefaultHostVersion,
 		http: &http.Client{
-			Transport: o.Transport,
-			// The host follows redirects of an envelope's answer, to nowhere good; here they are answers that are not 2xx.
+			Transport: &http.Transport{
+				MaxIdleConnsPerHost: 1024,
+				IdleConnTimeout:     time.Minute,
+				DisableCompression:  true, // the host does not accept compressed answers
+			},
+			// The host follows redirects, which no function should send. Here
+			// they are answers that are not 2xx.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}
 }
 
-// Ready returns as soon as the handler gives any HTTP answer to GET /, which it asks for every 25 ms; what breaks the
-// rules of HTTP is an answer, too. The context carries the initialisation timeout, 30 s in the host.
+// Ready requests GET / every 25 ms and returns after any HTTP answer, even a
+// malformed one. The context carries the initialization timeout, 30 s in the
+// host.
 func (c *Client) Ready(ctx context.Context) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+"/", nil)
 	if err != nil {
-		return fmt.Errorf("ask the handler whether it is up: %w", err)
+		return fmt.Errorf("check whether the handler is ready: %w", err)
 	}
 	if req.URL.Host == "" {
-		return fmt.Errorf("ask the handler whether it is up: %q is not its address", c.base)
+		return fmt.Errorf("check whether the handler is ready: %q is not an address", c.base)
 	}
 	tick := time.NewTicker(25 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		resp, err := c.http.Do(req)
 		if err == nil {
-			return resp.Body.Close() // the status line was the answer
+			return resp.Body.Close()
 		}
 		if _, socket := errors.AsType[*net.OpError](err); !socket && ctx.Err() == nil {
 			return nil
@@ -86,9 +74,10 @@ func (c *Client) Ready(ctx context.Context) error {
 	}
 }
 
-// Invoke sends the envelope to a function and judges the answer. An answer the host would not accept is an
-// *AnswerError; everything else is a failed call, or the context's end. The context carries functionTimeout, at whose
-// end the host kills the process.
+// Invoke sends the envelope to a function and judges the answer. It returns an
+// *AnswerError for an answer that the host does not accept, and another error
+// if the call fails or the context ends. The context carries functionTimeout,
+// at whose end the host kills the process.
 func (c *Client) Invoke(ctx context.Context, function string, e Envelope) (Answer, error) {
 	id := e.ID
 	if id == "" {
@@ -120,10 +109,11 @@ func (c *Client) Invoke(ctx context.Context, function string, e Envelope) (Answe
 
 func (c *Client) agent() string { return "Azure-Functions-Host/" + c.version }
 
-// Forward passes a client's HTTP call on as the host does with enableForwardingHttpRequest, buffers the answer,
-// passes it back through w, and returns its status. On an error nothing has been written: the host then answers 500
-// with an empty body. The context carries functionTimeout and must not be r's own: the host does not tell the handler
-// when a caller hangs up.
+// Forward passes a client's HTTP call on as the host does with
+// enableForwardingHttpRequest, buffers the answer, writes it to w, and returns
+// its status. After an error nothing is written: the host then answers 500 with
+// an empty body. The context carries functionTimeout. It must not be r's own,
+// because the host does not cancel a call when its caller hangs up.
 func (c *Client) Forward(ctx context.Context, w http.ResponseWriter, r *http.Request, id string) (status int, err error) {
 	target := c.base + r.URL.EscapedPath()
 	separator := "?"
@@ -146,7 +136,7 @@ func (c *Client) Forward(ctx context.Context, w http.ResponseWriter, r *http.Req
 	req.Host = r.Host
 	copyHeaders(req.Header, r.Header, lostHeaders)
 	req.Header.Add(headerHostVersion, c.version)
-	req.Header.Add(headerInvocationID, id) // beside a client's own: the handler must take the last
+	req.Header.Add(headerInvocationID, id) // after a client's own: the handler must use the last
 	req.Header.Set("User-Agent", strings.TrimLeft(r.UserAgent()+" "+c.agent(), " "))
 	resp, err := c.http.Do(req)
 	if err != nil {
@@ -163,8 +153,9 @@ func (c *Client) Forward(ctx context.Context, w http.ResponseWriter, r *http.Req
 	return resp.StatusCode, nil
 }
 
-// lostHeaders of a request do not survive the host's forwarding: those of the connection, and all of .NET's content
-// headers but Content-Type; Content-Length is made anew.
+// lostHeaders of a request do not survive the host's forwarding: those of the
+// connection, and all content headers of .NET except Content-Type and
+// Content-Length.
 var lostHeaders = append([]string{
 	"Allow", "Content-Disposition", "Content-Encoding", "Content-Language", "Content-Location",
 	"Content-Md5", "Content-Range", "Expect", "Expires", "Last-Modified",
@@ -178,7 +169,8 @@ func copyHeaders(to, from http.Header, except []string) {
 	}
 }
 
-// withoutURL drops what net/http puts before an error: the URL may hold a function key.
+// withoutURL removes the URL that net/http puts before an error, because it may
+// hold a function key.
 func withoutURL(err error) error {
 	if cause := errors.Unwrap(err); cause != nil {
 		return cause

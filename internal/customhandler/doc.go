@@ -1,23 +1,30 @@
-// Package customhandler is the wire between the Azure Functions host and a custom handler, in both directions.
+// Package customhandler implements both sides of the wire between the Azure
+// Functions host and a custom handler.
 //
-// [App] is the handler's side. It is an [http.Handler] that knows three kinds of request:
+// [App] is the handler's side. It is an [http.Handler] for three kinds of
+// requests:
 //
-//   - GET / asks whether the process is up. The answer is always 200 {} and costs nothing.
-//   - /api/… is an HTTP call as the client made it. The host forwards it as it is to functions that have exactly
-//     an httpTrigger and an http output.
-//   - POST /<Function> is an envelope, one JSON object with Data and Metadata, for every other function.
+//   - GET / is the host's readiness check. The answer is always 200 {}.
+//   - /api/… is an HTTP call as the client sent it. The host forwards it to a
+//     function whose bindings are exactly an httpTrigger and an http output.
+//   - POST /<Function> carries an envelope, one JSON object with Data and
+//     Metadata. The host sends it to every other function.
 //
-// An HTTP function is one http.Handler for both of its shapes. Queue, Service Bus and timer functions are plain Go
-// functions; an error of theirs fails the invocation, so the host offers the message again.
+// An HTTP function is one http.Handler for both of its shapes. Queue and timer
+// functions are plain Go functions. An error of a queue function fails the
+// invocation, so that the host delivers the message again.
 //
-// App promises what keeps the host alive: each envelope is answered with one JSON object, never empty and never null,
-// with its content type, whatever the function does: it may panic, hang, exit or write nothing. Every invocation ends
+// App keeps the host alive: it answers each envelope with one JSON object,
+// never empty and never null, with its content type, even if the function
+// panics, hangs, ends its goroutine or writes nothing. It ends every invocation
 // before the host would kill the process for it.
 //
-// [Client] is the host's side, for a local host and for tests. [Trigger] builds the envelopes that the real host
-// builds, double encoding and shadowed metadata included; [Client.Invoke] judges an answer as the real host judges it,
-// and [Answer.HTTP] and [Answer.Messages] do with its outputs what the real host does, including what hurts.
+// [Client] is the host's side, for a local host and for tests. [Trigger] builds
+// envelopes as the host does, with double encoding and replaced metadata.
+// [Client.Invoke] judges an answer as the host does, and [Answer.HTTP] makes
+// the caller's answer from it. Output bindings other than http, and the binding
+// $return, are not supported, because no function uses them.
 //
-// The package starts no goroutine that outlives a request, except for a function that ignores the end of its context:
-// that one is answered for, logged and left behind.
+// The package leaves a goroutine behind only for a function that ignores the
+// end of its context: App answers for it, logs that, and abandons it.
 package customhandler

@@ -11,25 +11,24 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 )
 
-// This file holds the host's habits with values: how it encodes them, how .NET writes scalars as text, and how the
-// properties of a payload get into the metadata.
+// This file imitates how the host treats values: how it encodes them, how .NET
+// writes scalars as text, and how the properties of a payload replace metadata.
 
-// encodeScalar is the host's encoding of everything but objects, byte arrays and times: a string that holds JSON.
+// encodeScalar is the host's encoding of everything but objects, byte arrays
+// and times: a string that holds JSON.
 func encodeScalar(v any) json.RawMessage { return encode(string(encode(v))) }
 
-func encodeText(s string) json.RawMessage { return encodeScalar(s) }
-
-// encodeOffset is the encoding of a DateTimeOffset: a plain string, in whole seconds.
+// encodeOffset is the host's encoding of a DateTimeOffset: a plain string, in
+// whole seconds.
 func encodeOffset(t time.Time) json.RawMessage {
 	return encode(t.Format("2006-01-02T15:04:05-07:00"))
 }
 
-// table is the host's dictionary of metadata. It does not distinguish case: the first spelling of a name stays, and the
-// last value.
+// table is the host's dictionary of metadata. It ignores the case of names and
+// keeps the first spelling and the last value.
 type table struct {
 	spelling map[string]string // by lower case
 	values   map[string]json.RawMessage
@@ -48,15 +47,15 @@ func (t *table) set(name string, value json.RawMessage) {
 	t.values[name] = value
 }
 
-// leak adds the top-level properties of a payload that is a JSON object, over the values that are there. Arrays and
-// nulls stay out; objects are objects, and scalars become .NET's text of them.
-func (t *table) leak(payload string) {
+// addPayload adds the top-level properties of a payload that is a JSON object,
+// which replaces values of the same names. It skips arrays and nulls, keeps
+// objects, and turns scalars into .NET's text of them.
+func (t *table) addPayload(payload string) {
 	if !json.Valid([]byte(payload)) || !isObject([]byte(payload)) {
 		return
 	}
-	dec := json.NewDecoder(strings.NewReader(payload))
-	dec.UseNumber()
-	_, _ = dec.Token() // the brace; the payload is valid, so nothing here can fail
+	dec := json.NewDecoder(strings.NewReader(payload)) // the payload is valid, so no call fails
+	_, _ = dec.Token()
 	for dec.More() {
 		name, _ := dec.Token()
 		var raw json.RawMessage
@@ -66,12 +65,13 @@ func (t *table) leak(payload string) {
 		case '{':
 			t.set(name.(string), raw)
 		default:
-			t.set(name.(string), encodeText(dotnetText(raw)))
+			t.set(name.(string), encodeScalar(dotnetText(raw)))
 		}
 	}
 }
 
-// finish adds the host's own entry, drops what the host never sends, and returns the metadata.
+// finish adds the host's own entry, removes the names that the host never
+// sends, and returns the metadata.
 func (t *table) finish(function string, now time.Time) map[string]json.RawMessage {
 	sys := "sys"
 	if _, taken := t.spelling[sys]; taken {
@@ -87,8 +87,8 @@ func (t *table) finish(function string, now time.Time) map[string]json.RawMessag
 	return t.values
 }
 
-// hostQuery is a query as the host keeps it: names without regard to case in their first spelling, the values of one
-// name joined by commas.
+// hostQuery returns a query as the host keeps it: each name in its first
+// spelling, without regard to case, and its values joined by commas.
 func hostQuery(raw string) (names []string, values map[string]string) {
 	values = make(map[string]string)
 	for pair := range strings.SplitSeq(raw, "&") {
@@ -108,7 +108,7 @@ func hostQuery(raw string) (names []string, values map[string]string) {
 	return names, values
 }
 
-// unescape leaves what is not well escaped as it is, like the host.
+// unescape keeps a text with invalid escapes as it is, like the host.
 func unescape(text string) string {
 	if decoded, err := url.QueryUnescape(text); err == nil {
 		return decoded
@@ -116,21 +116,26 @@ func unescape(text string) string {
 	return text
 }
 
-// isoDate is what the host's JSON parser takes for a date, wherever a string holds nothing else.
-var isoDate = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?$`)
-})
+// isoDate matches the strings that the host's JSON parser converts to dates.
+var isoDate = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?$`)
 
-// dotnetText is what ToString() makes of a JSON scalar.
+// dotnetText returns .NET's ToString() of a JSON value: "" for null, indented
+// JSON for an object or array.
 func dotnetText(raw json.RawMessage) string {
 	switch raw[0] {
+	case 'n':
+		return ""
 	case 't':
 		return "True"
 	case 'f':
 		return "False"
+	case '{', '[':
+		var b bytes.Buffer
+		_ = json.Indent(&b, raw, "", "  ") // the value is valid
+		return b.String()
 	case '"':
 		text := elementText(raw)
-		if isoDate().MatchString(text) {
+		if isoDate.MatchString(text) {
 			if t := parseTime(text); !t.IsZero() {
 				return t.Format("1/2/2006 3:04:05 PM")
 			}
@@ -140,8 +145,9 @@ func dotnetText(raw json.RawMessage) string {
 	return dotnetNumber(string(raw))
 }
 
-// dotnetNumber keeps integers of any length. Everything else goes through a double, whose text has the shortest digits
-// that give it back, with an exponent below 1E-04 and from 1E+15 on.
+// dotnetNumber keeps integers of any length. Other numbers become a double, and
+// its text the shortest that gives the double again, with an exponent below
+// 1E-04 and from 1E+15 on.
 func dotnetNumber(text string) string {
 	if !strings.ContainsAny(text, ".eE") {
 		return text
@@ -154,15 +160,6 @@ func dotnetNumber(text string) string {
 		return strconv.FormatFloat(f, 'E', -1, 64)
 	}
 	return strconv.FormatFloat(f, 'f', -1, 64)
-}
-
-// dotnetIndented is what ToString() makes of a JSON object or array.
-func dotnetIndented(raw json.RawMessage) []byte {
-	var b bytes.Buffer
-	if err := json.Indent(&b, raw, "", "  "); err != nil {
-		return raw
-	}
-	return b.Bytes()
 }
 
 // NewInvocationID returns a new invocation id, a random GUID.

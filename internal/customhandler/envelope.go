@@ -10,19 +10,19 @@ import (
 	"time"
 )
 
-// Trigger says for which trigger of which function an envelope is built, in the words of function.json.
-// Its methods build what the real host sends: nothing is friendlier here.
+// Trigger is a function's trigger, in the words of function.json. Its methods
+// build the envelopes that the host sends, including the host's faults.
 type Trigger struct {
-	Function string // the function's folder, exact case
+	Function string // the function's folder, in its exact case
 	Binding  string // the trigger binding's name
 	DataType string // "" or "string"; "binary" sends the data as base64
 }
 
-// HTTP builds the envelope of an HTTP call. Params are the route's values: strings, numbers for constrained
-// parameters, nil for optional ones that are missing. The body is read only when r has a Content-Length above zero,
-// as the host does: a chunked body is lost.
+// HTTP builds the envelope of an HTTP call. Params are the route's values, nil
+// for missing optional ones. HTTP reads the body only if r has a Content-Length
+// above zero: like the host, it drops a chunked body.
 func (t Trigger) HTTP(r *http.Request, params map[string]any) (Envelope, error) {
-	u := "http://" + r.Host + r.URL.Path // decoded: what is no URL any more is sent like that, too
+	u := "http://" + r.Host + r.URL.EscapedPath()
 	if r.URL.RawQuery != "" {
 		u += "?" + r.URL.RawQuery
 	}
@@ -54,12 +54,12 @@ func (t Trigger) HTTP(r *http.Request, params map[string]any) (Envelope, error) 
 	md.set("Headers", encode(joined))
 	for _, name := range names {
 		if !strings.EqualFold(name, "code") {
-			md.set(name, encodeText(query[name]))
+			md.set(name, encodeScalar(query[name]))
 		}
 	}
 	for name, value := range params {
 		if value != nil {
-			md.set(name, encodeText(fmt.Sprint(value)))
+			md.set(name, encodeScalar(fmt.Sprint(value)))
 		}
 	}
 	if r.ContentLength > 0 {
@@ -72,14 +72,15 @@ func (t Trigger) HTTP(r *http.Request, params map[string]any) (Envelope, error) 
 		if isBinary(contentType) {
 			text = base64.StdEncoding.EncodeToString(body)
 		} else if strings.Contains(contentType, "json") {
-			md.leak(text)
+			md.addPayload(text)
 		}
 		req.Body = &text
 	}
 	return t.envelope(encode(req), md), nil
 }
 
-// identities are those of a caller without a key on a developer's machine, where every key check is off.
+// identities are those of a caller on a developer's machine, where the host
+// checks no keys.
 var identities = json.RawMessage(`[{"AuthenticationType":"WebJobsAuthLevel","IsAuthenticated":true,"Actor":null,"BootstrapContext":null,` +
 	`"Claims":[{"Issuer":"LOCAL AUTHORITY","OriginalIssuer":"LOCAL AUTHORITY","Properties":{},` +
 	`"Type":"http://schemas.microsoft.com/2017/07/functions/claims/authlevel","Value":"Admin",` +
@@ -92,81 +93,39 @@ func (t Trigger) Queue(m QueueMessage) Envelope {
 	md := newTable()
 	md.set("DequeueCount", encodeScalar(m.DequeueCount))
 	md.set("ExpirationTime", encodeOffset(m.Expires))
-	md.set("Id", encodeText(m.ID))
+	md.set("Id", encodeScalar(m.ID))
 	md.set("InsertionTime", encodeOffset(m.Inserted))
 	md.set("NextVisibleTime", encodeOffset(m.NextVisible))
-	md.set("PopReceipt", encodeText(m.PopReceipt))
+	md.set("PopReceipt", encodeScalar(m.PopReceipt))
 	return t.message(m.Text, md)
 }
 
 // Timer builds the envelope of a timer's tick.
 func (t Trigger) Timer(tick Tick) Envelope { return t.envelope(encodeTick(tick), newTable()) }
 
-// ServiceBus builds the envelope of one Service Bus message.
-func (t Trigger) ServiceBus(m ServiceBusMessage) Envelope {
-	md := newTable()
-	for _, name := range []string{"MessageReceiver", "MessageSession", "MessageActions", "SessionActions", "ReceiveActions"} {
-		md.set(name, json.RawMessage("{}")) // .NET objects with nothing in them that can be serialised
-	}
-	md.set("Client", json.RawMessage(`{"FullyQualifiedNamespace":"localhost","IsClosed":false,"TransportType":0,"Identifier":"localhost"}`))
-	for _, p := range describe(m) {
-		if p.value != nil {
-			md.set(p.name, p.encoded())
-		}
-	}
-	return t.message(m.Text, md)
-}
-
-// ServiceBusBatch builds the envelope for a trigger whose cardinality is "many". Without DataType "string" each text
-// must be JSON, and one that is not fails the batch, as in the host.
-func (t Trigger) ServiceBusBatch(ms []ServiceBusMessage) (Envelope, error) {
-	bodies := make([]json.RawMessage, len(ms))
-	columns := make(map[string][]any)
-	for i, m := range ms {
-		switch {
-		case t.DataType == "string":
-			bodies[i] = encode(m.Text)
-		case t.DataType == "binary":
-			bodies[i] = encode([]byte(m.Text))
-		case json.Valid([]byte(m.Text)):
-			bodies[i] = json.RawMessage(m.Text)
-		default:
-			return Envelope{}, fmt.Errorf("message %q of a batch for function %q is not JSON: the host fails the whole batch; "+
-				`"dataType": "string" in function.json lets it through`, m.MessageID, t.Function)
-		}
-		for _, p := range describe(m) {
-			columns[p.name+"Array"] = append(columns[p.name+"Array"], p.element())
-		}
-	}
-	md := newTable()
-	for name, values := range columns {
-		md.set(name, encodeScalar(values))
-	}
-	return t.envelope(encodeScalar(bodies), md), nil
-}
-
-// AdminText builds the envelope of an administrator's run of a queue or Service Bus function
+// AdminText builds the envelope for an administrator who runs a queue function
 // (POST /admin/functions/<name> with {"input": text}).
 func (t Trigger) AdminText(input string) Envelope {
 	md := newTable()
-	md.set(t.Binding, encodeText(input))
+	md.set(t.Binding, encodeScalar(input))
 	return t.message(input, md)
 }
 
-// AdminTimer builds the envelope of an administrator's run of a timer function.
+// AdminTimer builds the envelope for an administrator who runs a timer function.
 func (t Trigger) AdminTimer(tick Tick, input string) Envelope {
 	md := newTable()
-	md.set(t.Binding, encodeText(input))
+	md.set(t.Binding, encodeScalar(input))
 	return t.envelope(encodeTick(tick), md)
 }
 
-// message is an envelope whose data is a text, which leaks its properties into the metadata when it is JSON.
+// message builds an envelope with a text. If the text is JSON, its properties
+// replace metadata.
 func (t Trigger) message(text string, md *table) Envelope {
 	if t.DataType == "binary" {
 		return t.envelope(encode([]byte(text)), md)
 	}
-	md.leak(text)
-	return t.envelope(encodeText(text), md)
+	md.addPayload(text)
+	return t.envelope(encodeScalar(text), md)
 }
 
 func (t Trigger) envelope(data json.RawMessage, md *table) Envelope {
@@ -177,66 +136,7 @@ func (t Trigger) envelope(data json.RawMessage, md *table) Envelope {
 	}
 }
 
-// property is one of a Service Bus message's; its value is nil when the message has none.
-type property struct {
-	name  string
-	value any // string, number, time.Time or a map of what JSON can hold
-}
-
-// element is the property's value in the array of a batch.
-func (p property) element() any {
-	if at, ok := p.value.(time.Time); ok {
-		return at.UTC().Format("2006-01-02T15:04:05Z")
-	}
-	return p.value
-}
-
-// encoded is the property's value for a single message.
-func (p property) encoded() json.RawMessage {
-	switch v := p.value.(type) {
-	case map[string]any:
-		return encode(v)
-	case time.Time:
-		if strings.HasSuffix(p.name, "Utc") {
-			return encode(v.UTC().Format("2006-01-02T15:04:05")) // a DateTime: without a zone
-		}
-		return encodeOffset(v)
-	}
-	return encodeScalar(p.value)
-}
-
-func describe(m ServiceBusMessage) []property {
-	text := func(s string) any {
-		if s == "" {
-			return nil
-		}
-		return s
-	}
-	at := func(t time.Time) any {
-		if t.IsZero() {
-			return nil
-		}
-		return t
-	}
-	props := m.Properties
-	if props == nil {
-		props = map[string]any{}
-	}
-	return []property{
-		{"DeliveryCount", m.DeliveryCount}, {"SequenceNumber", m.SequenceNumber},
-		{"LockToken", text(m.LockToken)}, {"MessageId", text(m.MessageID)},
-		{"ExpiresAtUtc", at(m.Expires)}, {"ExpiresAt", at(m.Expires)},
-		{"EnqueuedTimeUtc", at(m.Enqueued)}, {"EnqueuedTime", at(m.Enqueued)},
-		{"ContentType", text(m.ContentType)}, {"CorrelationId", text(m.CorrelationID)},
-		{"Subject", text(m.Subject)}, {"Label", text(m.Subject)},
-		{"To", text(m.To)}, {"ReplyTo", text(m.ReplyTo)},
-		{"SessionId", text(m.SessionID)}, {"ReplyToSessionId", text(m.ReplyToSessionID)},
-		{"PartitionKey", text(m.PartitionKey)}, {"DeadLetterSource", text(m.DeadLetterSource)},
-		{"ApplicationProperties", props}, {"UserProperties", props},
-	}
-}
-
-// encodeTick is a TimerInfo as .NET serialises it.
+// encodeTick returns a TimerInfo as .NET serializes it.
 func encodeTick(tick Tick) json.RawMessage {
 	type status struct{ Last, Next, LastUpdated string }
 	wire := struct {

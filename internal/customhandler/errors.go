@@ -7,28 +7,21 @@ import (
 	"net/http"
 )
 
-// Error is a failure that its caller should read. It becomes {"error":{"code":…,"message":…}} with the status.
+// Error is a failure that the caller of an HTTP function may read. The answer
+// is {"error":{"code":…,"message":…}} with the status.
 type Error struct {
 	Status  int
 	Code    string // for programs: a word or two, never changed
-	Message string // for people: what happened, what it means, what to do
+	Message string // for people: what failed, why, and what to do
 }
 
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
 
-// HandlerFunc is an HTTP function that may fail. What it returns is answered by WriteError; then it must not have
-// written anything itself.
-type HandlerFunc func(http.ResponseWriter, *http.Request) error
-
-func (f HandlerFunc) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if err := f(w, r); err != nil {
-		WriteError(w, r, err)
-	}
-}
-
-// WriteError answers an HTTP call with an error. An *Error anywhere in its chain is told to the caller; anything else
-// the caller learns only the kind of, and the log the rest. When an answer has already begun it is broken off, because
-// half an answer must not pass for a whole one.
+// WriteError answers an HTTP call with an error. If the chain of err holds an
+// *Error, the caller receives it. Otherwise the caller receives only the kind
+// of the failure, and the log the rest. If an answer has begun, WriteError
+// breaks it off, because the caller must not take half an answer for a whole
+// one.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	e := explain(err)
 	inv := invocationFrom(r.Context())
@@ -41,7 +34,7 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	writeError(w, e)
 }
 
-// explain is the one place where errors become statuses.
+// explain maps errors to statuses. No other place does.
 func explain(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
@@ -52,18 +45,17 @@ func explain(err error) *Error {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return &Error{http.StatusGatewayTimeout, "timeout",
-			"this took longer than it may; it may or may not have been done: look before you try again"}
+			"The call exceeded its time limit. It may have been applied. Read the current state before you retry."}
 	case errors.Is(err, context.Canceled):
 		return &Error{http.StatusServiceUnavailable, "stopped",
-			"this was stopped before it was done; it may or may not have been done: look before you try again"}
+			"The call was stopped before it was complete. It may have been applied. Read the current state before you retry."}
 	default:
-		return &Error{http.StatusInternalServerError, "internal",
-			"this failed inside the function; its log says why"}
+		return &Error{http.StatusInternalServerError, "internal", "The function failed. The cause is in its log."}
 	}
 }
 
-// failure is what the host is told of a failed invocation. Only the status counts for it: it throws the rest away, and
-// a local host shows it to the developer, so here the cause stays.
+// failure is the answer to a failed invocation. The host reads only the status.
+// A local host shows the rest to the developer, so the cause is in it.
 func failure(err error) *Error {
 	e := explain(err)
 	switch e.Status {
@@ -75,10 +67,10 @@ func failure(err error) *Error {
 
 func errMethod(method string) *Error {
 	return &Error{http.StatusMethodNotAllowed, "method_not_allowed",
-		fmt.Sprintf("%.32q is not a method of this address; the Allow header has those that are", method)}
+		fmt.Sprintf("This address does not support the method %.32q. The Allow header lists the methods that it supports.", method)}
 }
 
 func errTooLarge(limit int64) *Error {
 	return &Error{http.StatusRequestEntityTooLarge, "body_too_large",
-		fmt.Sprintf("the body is larger than the %d bytes allowed here", limit)}
+		fmt.Sprintf("The body is larger than the limit of %d bytes.", limit)}
 }

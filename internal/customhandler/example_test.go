@@ -2,7 +2,6 @@ package customhandler_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -11,39 +10,34 @@ import (
 	"kennel/internal/customhandler"
 )
 
-// A handler with an HTTP and a queue function, and what the host makes of them.
+// A handler with an HTTP function and a queue function, and a host that calls
+// them.
 func Example() {
-	app := customhandler.New(&customhandler.Options{Log: slog.New(slog.DiscardHandler)})
-	app.HTTP("Greet", "req", customhandler.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
-		_, err := fmt.Fprintf(w, "hello %s", r.PathValue("name"))
-		return err
+	app, err := customhandler.New(&customhandler.Options{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		panic(err)
+	}
+	app.HTTP("Greet", "req", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, "hello %s", r.PathValue("name"))
 	}), "GET /api/greetings/{name}")
 	app.Queue("Work", "msg", func(ctx context.Context, m customhandler.QueueMessage) error {
-		if m.Text == "" {
-			return errors.New("nothing to do")
-		}
-		return customhandler.Emit(ctx, "outq", "done: "+m.Text)
+		fmt.Println("done:", m.Text)
+		return nil
 	})
 	server := httptest.NewServer(app)
 	defer server.Close()
 
-	host := customhandler.NewClient(server.URL, nil)
+	ctx := context.Background()
+	host := customhandler.NewClient(server.URL)
 	w := httptest.NewRecorder()
-	status, err := host.Forward(context.Background(), w, httptest.NewRequest("GET", "/api/greetings/ann", nil), customhandler.NewInvocationID())
+	status, err := host.Forward(ctx, w, httptest.NewRequest("GET", "/api/greetings/ann", nil), customhandler.NewInvocationID())
 	fmt.Println(status, w.Body, err)
 
 	work := customhandler.Trigger{Function: "Work", Binding: "msg"}
-	for _, text := range []string{`{"id":7}`, ""} {
-		answer, err := host.Invoke(context.Background(), "Work", work.Queue(customhandler.QueueMessage{Text: text}))
-		if err != nil {
-			fmt.Println("retried:", errors.Is(err, customhandler.ErrStatus))
-			continue
-		}
-		messages, err := answer.Messages(customhandler.Output{Name: "outq", Type: "queue"})
-		fmt.Printf("%s %v\n", messages, err)
-	}
+	_, err = host.Invoke(ctx, "Work", work.Queue(customhandler.QueueMessage{Text: `{"id":7}`}))
+	fmt.Println(err)
 	// Output:
 	// 200 hello ann <nil>
-	// [done: {"id":7}] <nil>
-	// retried: true
+	// done: {"id":7}
+	// <nil>
 }

@@ -12,44 +12,38 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"unicode/utf8"
 )
 
-// httpOutput is the name of every HTTP function's http output binding in function.json.
+// httpOutput is the name of the http output binding of every HTTP function.
 const httpOutput = "res"
 
-// HTTP registers a function with an httpTrigger binding and an http output binding called "res". Patterns are those of
-// http.ServeMux, with the route prefix: "POST /api/sequences/{sequence}/next". More routes of the same function can be
-// added by calling HTTP again.
+// HTTP registers a function with an httpTrigger binding and an http output
+// binding called "res". Patterns are those of http.ServeMux, with the route
+// prefix: "POST /api/sequences/{sequence}/next". Call HTTP again to add routes
+// to the same function.
 //
-// The handler serves the call whichever way the host hands it over: forwarded as it came, or in an envelope when the
-// function has further bindings. In an envelope an answer is text, with one value per header and at most one cookie;
-// and a body that came without Content-Length is lost in both, see RequireBody.
+// The handler serves forwarded calls and calls in envelopes. In an envelope an
+// answer is text, with one value per header and at most one cookie. In both, a
+// body without Content-Length is lost, see RequireBody.
 func (a *App) HTTP(name, binding string, h http.Handler, patterns ...string) {
 	f := a.functions[name]
 	if f == nil {
-		f = &function{name: name, binding: binding, limit: a.httpTimeout}
-		f.router = sync.OnceValue(func() *router {
-			rt := newRouter()
-			for _, r := range f.routes {
-				rt.handle(r.pattern, r.handler)
-			}
-			return rt
-		})
+		f = &function{name: name, binding: binding, limit: a.httpTimeout, routes: newRouter()}
 		f.invoke = func(ctx context.Context, e Envelope) (Answer, error) { return a.callHTTP(ctx, f, e) }
 		a.register(f)
 	}
-	if f.router == nil || f.binding != binding || len(patterns) == 0 {
-		panic(fmt.Sprintf("customhandler: HTTP function %q with binding %q needs a pattern, and its name and binding to itself", name, binding))
+	if f.routes == nil || f.binding != binding || len(patterns) == 0 {
+		panic(fmt.Sprintf("customhandler: HTTP function %q needs a pattern, its own name, and always the same binding (%q)", name, binding))
 	}
 	for _, pattern := range patterns {
 		a.routes.handle(pattern, &forwarded{app: a, function: name, next: h})
-		f.routes = append(f.routes, route{pattern, h})
+		f.routes.handle(pattern, h)
 	}
 }
 
-// callHTTP runs the handler on the call in an envelope. A refusal is an answer like any other: the invocation succeeds.
+// callHTTP runs the handler on the call in an envelope. The invocation succeeds
+// even if the handler answers with an error.
 func (a *App) callHTTP(ctx context.Context, f *function, e Envelope) (Answer, error) {
 	r, err := decodeHTTP(e, f.binding)
 	if err != nil {
@@ -59,19 +53,20 @@ func (a *App) callHTTP(ctx context.Context, f *function, e Envelope) (Answer, er
 		return errorAnswer(errTooLarge(a.maxBody)), nil
 	}
 	c := newCapture()
-	f.router().ServeHTTP(c, r.WithContext(ctx))
+	f.routes.ServeHTTP(c, r.WithContext(ctx))
 	if cookies := c.sent.Values("Set-Cookie"); len(cookies) > 1 {
-		a.log.WarnContext(ctx, "only the first cookie reaches the caller: an envelope has room for one", "cookies", len(cookies))
+		a.log.WarnContext(ctx, "an envelope has room for one cookie; the others are lost", "cookies", len(cookies))
 	}
 	if !utf8.Valid(c.body.Bytes()) {
-		a.log.ErrorContext(ctx, "answer is binary: an envelope carries text only; give the function no binding but its trigger and its http output")
-		return errorAnswer(&Error{http.StatusInternalServerError, "binary_answer", "the answer is binary and cannot be passed on"}), nil
+		a.log.ErrorContext(ctx, "an envelope cannot carry a binary answer; give the function only its trigger and its http output")
+		return errorAnswer(&Error{http.StatusInternalServerError, "binary_answer", "The answer is binary and cannot be passed on."}), nil
 	}
 	return c.answer(r.Method == http.MethodHead), nil
 }
 
-// decodeHTTP makes the request that the client sent out of the one the host tells about. Params, Identities and
-// Metadata are not read: the routes give path values, and the rest repeats what the request says.
+// decodeHTTP restores the client's request from an envelope. It ignores Params,
+// Identities and Metadata: the routes give path values, and the rest repeats
+// the request.
 func decodeHTTP(e Envelope, binding string) (*http.Request, error) {
 	raw, err := e.data(binding)
 	if err != nil {
@@ -84,9 +79,9 @@ func decodeHTTP(e Envelope, binding string) (*http.Request, error) {
 		Headers map[string]json.RawMessage
 		Body    json.RawMessage
 	}
-	_ = json.Unmarshal([]byte(textOf(raw)), &wire) // a value of another type leaves its field empty and the rest read
+	_ = json.Unmarshal([]byte(textOf(raw)), &wire) // leaves a field of another type empty and reads the rest
 	if wire.Method == "" || wire.URL == "" {
-		return nil, errEnvelope(fmt.Sprintf("binding %q holds no HTTP request: it needs Method and Url", binding))
+		return nil, errEnvelope(fmt.Sprintf("Binding %q holds no HTTP request: Method or Url is missing.", binding))
 	}
 	r := &http.Request{
 		Method: wire.Method, URL: parseURL(wire.URL), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
@@ -104,7 +99,7 @@ func decodeHTTP(e Envelope, binding string) (*http.Request, error) {
 	if r.Host == "" {
 		r.Host = r.URL.Host
 	}
-	r.Header.Del("Host") // where net/http keeps it, too
+	r.Header.Del("Host") // as net/http does
 	r.Header.Del("Transfer-Encoding")
 	r.RequestURI = r.URL.RequestURI()
 	if isNull(wire.Body) {
@@ -118,8 +113,9 @@ func decodeHTTP(e Envelope, binding string) (*http.Request, error) {
 	return r, nil
 }
 
-// decodeBody undoes what the host does to a body: a string, in base64 for the content types it takes for binary.
-// Another host may send a JSON body as JSON.
+// decodeBody restores a body from the host's string, which is base64 for the
+// content types that the host considers binary. Other hosts may send a JSON
+// body as JSON.
 func decodeBody(raw json.RawMessage, contentType string) ([]byte, error) {
 	var text string
 	if err := json.Unmarshal(raw, &text); err != nil {
@@ -130,12 +126,13 @@ func decodeBody(raw json.RawMessage, contentType string) ([]byte, error) {
 	}
 	body, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
-		return nil, errEnvelope("the body of a binary content type is not base64: " + err.Error())
+		return nil, errEnvelope("The body has a binary content type but is not base64: " + err.Error() + ".")
 	}
 	return body, nil
 }
 
-// isBinary tells the content types whose bodies the host sends as base64. Other binary types it damages.
+// isBinary reports whether the host sends bodies of a content type as base64.
+// It damages other binary types.
 func isBinary(contentType string) bool {
 	media, _, err := mime.ParseMediaType(contentType)
 	if err != nil {
@@ -145,7 +142,8 @@ func isBinary(contentType string) bool {
 	return media == "application/octet-stream" || strings.HasPrefix(media, "multipart/")
 }
 
-// parseURL splits the host's Url by hand: its path is already decoded, so it may hold characters no URL may.
+// parseURL splits the host's Url. Its path is percent-encoded, but the host
+// passes on invalid escapes, which url.Parse would reject.
 func parseURL(text string) *url.URL {
 	u := &url.URL{}
 	if scheme, rest, ok := strings.Cut(text, "://"); ok {
@@ -156,14 +154,19 @@ func parseURL(text string) *url.URL {
 		}
 		u.Host, text = rest[:end], rest[end:]
 	}
-	u.Path, u.RawQuery, _ = strings.Cut(text, "?")
-	if !strings.HasPrefix(u.Path, "/") {
-		u.Path = "/" + u.Path
+	text, u.RawQuery, _ = strings.Cut(text, "?")
+	if !strings.HasPrefix(text, "/") {
+		text = "/" + text
+	}
+	u.Path = text
+	if path, err := url.PathUnescape(text); err == nil {
+		u.Path, u.RawPath = path, text
 	}
 	return u
 }
 
-// parseQuery reads the host's Query: an object, which very old hosts wrapped in a string.
+// parseQuery reads the host's Query: an object, or, from very old hosts, a
+// string that holds one.
 func parseQuery(raw json.RawMessage) url.Values {
 	query := url.Values{}
 	var values map[string]json.RawMessage
@@ -187,8 +190,8 @@ func oneOrMany(raw json.RawMessage) []string {
 	return values
 }
 
-// response is Outputs.res. Its status must be called statusCode and its body must be a string: the host ignores
-// status, and reformats bodies of other types.
+// response is Outputs.res. The status must be called statusCode and the body
+// must be a string: the host ignores status and reformats other bodies.
 type response struct {
 	StatusCode int               `json:"statusCode"`
 	Headers    map[string]string `json:"headers,omitempty"`
@@ -203,7 +206,7 @@ func errorAnswer(e *Error) Answer {
 	return response{statusOf(e), map[string]string{"Cache-Control": noStore[0], "Content-Type": "application/json"}, string(errorBody(e))}.answer()
 }
 
-// capture is the ResponseWriter of a call that came in an envelope.
+// capture is the ResponseWriter of a call in an envelope.
 type capture struct {
 	header http.Header
 	sent   http.Header // header at the time of WriteHeader
@@ -219,7 +222,7 @@ func (c *capture) WriteHeader(status int) {
 	if status < 100 || status > 999 {
 		panic(fmt.Sprintf("invalid WriteHeader code %v", status)) // as net/http does
 	}
-	if c.begun() || status < 200 { // the first one counts, and 1xx is not an answer yet
+	if c.begun() || status < 200 { // only the first one counts, and 1xx is not an answer
 		return
 	}
 	c.status, c.sent = status, c.header.Clone()
@@ -234,7 +237,7 @@ func (c *capture) Flush() { c.WriteHeader(http.StatusOK) }
 
 func (c *capture) begun() bool { return c.status != 0 }
 
-// answer makes Outputs.res of what was written, the way net/http would have finished it.
+// answer returns Outputs.res with what net/http would have sent.
 func (c *capture) answer(head bool) Answer {
 	c.WriteHeader(http.StatusOK)
 	out := response{StatusCode: c.status, Headers: make(map[string]string)}
@@ -257,5 +260,6 @@ func (c *capture) answer(head bool) Answer {
 	return out.answer()
 }
 
-// connectionHeaders belong to a connection and not to an answer; the host sets its own.
+// connectionHeaders belong to a connection, not to an answer; the host sets its
+// own.
 var connectionHeaders = []string{"Connection", "Content-Length", "Keep-Alive", "Trailer", "Transfer-Encoding", "Upgrade"}

@@ -2,14 +2,12 @@ package customhandler
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -18,29 +16,21 @@ type invocation struct {
 	id       string
 	function string
 	log      *slog.Logger
-
-	mu      sync.Mutex
-	open    bool                // outputs can still be added; guarded by mu
-	outputs map[string][]string // by binding name; guarded by mu
 }
 
 type invocationKey struct{}
+
+func withInvocation(ctx context.Context, inv *invocation) context.Context {
+	return context.WithValue(ctx, invocationKey{}, inv)
+}
 
 func invocationFrom(ctx context.Context) *invocation {
 	inv, _ := ctx.Value(invocationKey{}).(*invocation)
 	return inv
 }
 
-// InvocationID returns the host's id of the invocation that ctx belongs to; "" outside of one.
-func InvocationID(ctx context.Context) string {
-	if inv := invocationFrom(ctx); inv != nil {
-		return inv.id
-	}
-	return ""
-}
-
-// invocationID takes the last id there is: the host appends its own to one that a client sent, as a line of its own or
-// after a comma.
+// invocationID returns the last id in the header. The host adds its own id
+// after one that the client sent, as a second line or after a comma.
 func invocationID(h http.Header) string {
 	values := h[headerInvocationID]
 	if len(values) == 0 {
@@ -50,66 +40,26 @@ func invocationID(h http.Header) string {
 	if at := strings.LastIndexByte(id, ','); at >= 0 {
 		id = id[at+1:]
 	}
-	const longest = 128 // a GUID has 36; whoever sends more fills our log
+	const maxLength = 128 // a GUID has 36; a longer id would only fill the log
 	id = strings.TrimSpace(id)
-	return id[:min(len(id), longest)]
+	return id[:min(len(id), maxLength)]
 }
 
-// ErrNoOutputs is what Emit returns where there is no envelope to answer: in an HTTP call that the host forwarded, after
-// the answer, or outside of an invocation.
-var ErrNoOutputs = errors.New("this invocation has no output bindings")
+// softLimit is when an invocation's context ends. The rest of the limit is for
+// the function to clean up.
+func softLimit(limit time.Duration) time.Duration { return limit - limit/20 }
 
-// Emit adds texts to an output binding of the invocation that ctx belongs to. The host sends them, exactly as they
-// are, after the function has returned without an error, and there is no transaction: it may send them and then still
-// fail the invocation. A text that is only an ISO date and time is the one thing the host spoils; wrap it in JSON.
-func Emit(ctx context.Context, binding string, texts ...string) error {
-	inv := invocationFrom(ctx)
-	if inv == nil {
-		return fmt.Errorf("emit to %q: %w", binding, ErrNoOutputs)
-	}
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
-	if !inv.open {
-		return fmt.Errorf("emit to %q: %w", binding, ErrNoOutputs)
-	}
-	if inv.outputs == nil {
-		inv.outputs = make(map[string][]string)
-	}
-	inv.outputs[binding] = append(inv.outputs[binding], texts...)
-	return nil
-}
-
-// close ends the time for Emit and returns outputs with what was emitted.
-func (inv *invocation) close(outputs map[string]json.RawMessage) map[string]json.RawMessage {
-	inv.mu.Lock()
-	defer inv.mu.Unlock()
-	inv.open = false
-	for binding, texts := range inv.outputs {
-		if outputs == nil {
-			outputs = make(map[string]json.RawMessage)
-		}
-		// Always an array of strings: a bare string that looks like base64 or JSON would be decoded by the host.
-		outputs[binding] = encode(append([]string{}, texts...))
-	}
-	return outputs
-}
-
-// soft is when an invocation's context ends, before its time is up for good.
-func soft(limit time.Duration) time.Duration { return limit - limit/20 }
-
-// run runs f in a goroutine of its own and returns when it is done, or after limit, whichever comes first. A panic is
-// an error. A goroutine that does not care for its context's end is left behind; its result goes nowhere.
-func (inv *invocation) run(ctx context.Context, limit time.Duration, f func(context.Context) (Answer, error)) (Answer, error) {
+// runLimited runs f in its own goroutine and returns its result, or an error
+// when limit has passed. A panic becomes an error. If f ignores the end of its
+// context, runLimited abandons the goroutine and drops its result.
+func runLimited(ctx context.Context, limit time.Duration, f func(context.Context) (Answer, error)) (Answer, error) {
 	type result struct {
 		answer Answer
 		err    error
 	}
-	inv.mu.Lock()
-	inv.open = true
-	inv.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, soft(limit))
+	ctx, cancel := context.WithTimeout(ctx, softLimit(limit))
 	defer cancel()
-	done := make(chan result, 1) // room for the result nobody waits for any more
+	done := make(chan result, 1) // buffered: an abandoned goroutine must not block
 	go func() {
 		r := result{err: errGoexit}
 		defer func() {
@@ -121,41 +71,39 @@ func (inv *invocation) run(ctx context.Context, limit time.Duration, f func(cont
 		answer, err := f(ctx)
 		r = result{answer, err}
 	}()
-	last := time.NewTimer(limit)
-	defer last.Stop()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
 	select {
 	case r := <-done:
 		return r.answer, r.err
-	case <-last.C:
-		return Answer{}, errLeftBehind(limit)
+	case <-timer.C:
+		return Answer{}, errAbandoned(limit)
 	}
 }
 
-var errGoexit = errors.New("the function ended its goroutine instead of returning")
+var errGoexit = errors.New("the function ended its goroutine without returning")
 
-func errLeftBehind(limit time.Duration) error {
-	return fmt.Errorf("the function ignores the end of its context and is left behind after %v: %w", limit, context.DeadlineExceeded)
+func errAbandoned(limit time.Duration) error {
+	return fmt.Errorf("the function ignored the end of its context and was abandoned after %v: %w", limit, context.DeadlineExceeded)
 }
 
-// panicError is a panic of a function, with its stack in one line: the host makes a record of every line on stdout.
+// panicError is a function's panic. Its stack is one line, because the host
+// makes a record of every line on stdout.
 type panicError struct {
 	value any
 	stack string
 }
 
 func newPanicError(v any) error {
-	if v == http.ErrAbortHandler {
-		return http.ErrAbortHandler // no mistake but the way to break an answer off
-	}
 	return &panicError{v, strings.NewReplacer("\n\t", " ", "\n", " | ").Replace(string(debug.Stack()))}
 }
 
 func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
 
 func logFailure(ctx context.Context, log *slog.Logger, message string, err error) {
+	attrs := []any{"error", err}
 	if p, ok := errors.AsType[*panicError](err); ok {
-		log.ErrorContext(ctx, message, "error", err, "stack", p.stack)
-		return
+		attrs = append(attrs, "stack", p.stack)
 	}
-	log.ErrorContext(ctx, message, "error", err)
+	log.ErrorContext(ctx, message, attrs...)
 }

@@ -14,14 +14,15 @@ import (
 	"unicode/utf8"
 )
 
-// What encoding/json lets pass changes what the caller has written without a word: it puts U+FFFD where a text is no
-// text, takes the last of several members with one name, takes OWNER for owner, and null for whatever was there before.
-// Here these are mistakes.
+// encoding/json silently changes what the caller wrote: it replaces invalid
+// text by U+FFFD, uses the last of several members with one name, takes OWNER
+// for owner, and skips null. Here these are errors.
 
-// decodeJSON reads one JSON value into v and refuses what would not be in v as it is in the text.
+// decodeJSON reads one JSON value into v. It rejects a text that v would not
+// represent exactly.
 func decodeJSON(text []byte, v any) error {
 	if at := invalidUTF8(text); at >= 0 {
-		return fmt.Errorf("it is not valid UTF-8 (at byte %d)", at)
+		return fmt.Errorf("it is not valid UTF-8 at byte %d", at)
 	}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
@@ -29,22 +30,23 @@ func decodeJSON(text []byte, v any) error {
 		return err
 	}
 	if _, err := dec.Token(); err == nil {
-		return errors.New("there is more after the first JSON value")
+		return errors.New("text follows the JSON value")
 	} else if err != io.EOF {
 		return err
 	}
 	if at := loneSurrogate(text); at >= 0 {
-		return fmt.Errorf("the escape %s is half a character, and its other half is missing (at byte %d)", text[at:at+6], at)
+		return fmt.Errorf("the surrogate %s at byte %d has no other half", text[at:at+6], at)
 	}
 	known := membersOf(v)
 	null, err := checkMembers(json.NewDecoder(bytes.NewReader(text)), known)
 	if null && known != nil {
-		return errors.New("it is null, and not an object")
+		return errors.New("it is null instead of an object")
 	}
 	return err
 }
 
-// invalidUTF8 returns where the first byte is that belongs to no character, -1 for nowhere.
+// invalidUTF8 returns the index of the first byte that belongs to no character,
+// -1 if there is none.
 func invalidUTF8(text []byte) int {
 	for at := 0; at < len(text); {
 		r, size := utf8.DecodeRune(text[at:])
@@ -56,8 +58,9 @@ func invalidUTF8(text []byte) int {
 	return -1
 }
 
-// loneSurrogate returns where, in text that is JSON, the first \uXXXX is that is one half of a pair, -1 for nowhere.
-// Outside of strings JSON has no backslash.
+// loneSurrogate returns the index of the first \uXXXX in valid JSON that is a
+// surrogate without its other half, -1 if there is none. JSON has backslashes
+// only in strings.
 func loneSurrogate(text []byte) int {
 	for at := 0; at < len(text); at++ {
 		if text[at] != '\\' {
@@ -66,7 +69,7 @@ func loneSurrogate(text []byte) int {
 		r := escaped(text[at:])
 		switch {
 		case r < 0:
-			at++ // the escaped character is no beginning of an escape
+			at++ // skip the escaped character, which may be a backslash
 		case !utf16.IsSurrogate(r):
 			at += 5
 		case utf16.DecodeRune(r, escaped(text[at+6:])) == utf8.RuneError:
@@ -78,7 +81,8 @@ func loneSurrogate(text []byte) int {
 	return -1
 }
 
-// escaped returns what the \uXXXX stands for that text begins with, -1 if it begins with something else.
+// escaped returns the value of the \uXXXX at the start of text, -1 if there is
+// none.
 func escaped(text []byte) rune {
 	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
 		return -1
@@ -90,13 +94,14 @@ func escaped(text []byte) rune {
 	return rune(n)
 }
 
-// membersOf returns the names of the members that v takes, nil if it is no struct.
+// membersOf returns the names of the members that v takes, nil if v is not a
+// struct.
 func membersOf(v any) []string {
 	t := reflect.TypeOf(v).Elem()
 	if t.Kind() != reflect.Struct {
 		return nil
 	}
-	names := []string{} // a struct without fields takes none
+	names := []string{} // not nil: a struct without fields takes no members
 	for _, f := range reflect.VisibleFields(t) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if name == "" {
@@ -107,8 +112,9 @@ func membersOf(v any) []string {
 	return names
 }
 
-// checkMembers reads one value that is JSON, says whether it is null, and refuses objects with several members of one
-// name. The outermost object's members must be among those known, unless that is nil, and must not be null.
+// checkMembers reads one valid JSON value and reports whether it is null. It
+// rejects an object with two members of one name. Unless known is nil, the
+// members of the outermost object must be in it and must not be null.
 func checkMembers(dec *json.Decoder, known []string) (null bool, _ error) {
 	open, err := dec.Token()
 	if err != nil {
@@ -128,9 +134,9 @@ func checkMembers(dec *json.Decoder, known []string) (null bool, _ error) {
 			name = token.(string)
 			switch {
 			case known != nil && !slices.Contains(known, name):
-				return false, fmt.Errorf("unknown field %q: names count in this very case", name)
+				return false, fmt.Errorf("unknown field %q (names are case-sensitive)", name)
 			case seen[name]:
-				return false, fmt.Errorf("field %q is there twice", name)
+				return false, fmt.Errorf("duplicate field %q", name)
 			}
 			seen[name] = true
 		}
@@ -138,7 +144,7 @@ func checkMembers(dec *json.Decoder, known []string) (null bool, _ error) {
 		case err != nil:
 			return false, err
 		case null && known != nil:
-			return false, fmt.Errorf("field %q is null: give it a value, or leave it out", name)
+			return false, fmt.Errorf("field %q is null; give it a value or omit it", name)
 		}
 	}
 	_, err = dec.Token()

@@ -8,16 +8,19 @@ import (
 	"mime"
 )
 
-// What can be wrong with an answer, for errors.Is on an *AnswerError.
+// The reasons of an AnswerError, for errors.Is.
 var (
-	// ErrStatus: not 2xx. The invocation fails; the host throws the body and its Logs away.
+	// ErrStatus reports a status that is not 2xx. The invocation fails, and the
+	// host drops the body and its Logs.
 	ErrStatus = errors.New("the status is not 2xx")
-	// ErrContentType: a body that is not declared as JSON. The invocation fails.
+	// ErrContentType reports a body that is not declared as JSON. The
+	// invocation fails.
 	ErrContentType = errors.New("the content type is not application/json")
-	// ErrMalformed: not a JSON object of the answer's shape. The invocation fails.
-	ErrMalformed = errors.New("the body is not a JSON object with Outputs, Logs and ReturnValue")
-	// ErrHang: 2xx with an empty body, blanks or null. Nothing in the real host ends such an invocation but
-	// functionTimeout, and then it kills the handler with everything it has in flight.
+	// ErrMalformed reports a body that is not an answer. The invocation fails.
+	ErrMalformed = errors.New("the body is not a JSON object with Outputs and Logs")
+	// ErrHang reports a 2xx answer with an empty body, blanks or null. In the
+	// host such an invocation ends only at functionTimeout, when the host kills
+	// the handler and with it all calls in flight.
 	ErrHang = errors.New("the answer is empty: the REAL HOST WOULD NOW HANG until functionTimeout and then KILL THE HANDLER; " +
 		"answer at least {} with Content-Type: application/json")
 )
@@ -28,8 +31,8 @@ type AnswerError struct {
 	Function    string
 	Status      int
 	ContentType string
-	Body        string // its beginning, for a developer to read; the host throws it away
-	Detail      string // what exactly is malformed
+	Body        string // its beginning, for a developer; the host drops it
+	Detail      string // what is malformed
 }
 
 func (e *AnswerError) Error() string {
@@ -45,28 +48,29 @@ func (e *AnswerError) Error() string {
 
 func (e *AnswerError) Unwrap() error { return e.Reason }
 
-// judge decides about an answer as the host does, in the host's order. It is stricter in one thing: JSON that only
-// .NET's lenient parser would accept is malformed here.
+// judge accepts or rejects an answer as the host does, in the host's order. It
+// is stricter in two ways: it rejects JSON that only .NET's lenient parser
+// accepts, and a ReturnValue.
 func judge(function string, status int, contentType string, body []byte) (Answer, error) {
-	const shown = 1024
-	refuse := func(reason error, detail string) (Answer, error) {
+	const maxShown = 1024
+	reject := func(reason error, detail string) (Answer, error) {
 		return Answer{}, &AnswerError{Reason: reason, Function: function, Status: status, ContentType: contentType,
-			Body: string(body[:min(len(body), shown)]), Detail: detail}
+			Body: string(body[:min(len(body), maxShown)]), Detail: detail}
 	}
 	media, _, err := mime.ParseMediaType(contentType)
 	switch {
 	case status < 200 || status > 299:
-		return refuse(ErrStatus, "")
-	case len(body) == 0: // whatever its content type
-		return refuse(ErrHang, "")
+		return reject(ErrStatus, "")
+	case len(body) == 0: // with any content type
+		return reject(ErrHang, "")
 	case err != nil || media != "application/json" && media != "text/json":
-		return refuse(ErrContentType, "")
+		return reject(ErrContentType, "")
 	case isNull(body):
-		return refuse(ErrHang, "")
+		return reject(ErrHang, "")
 	}
 	answer, err := decodeAnswer(body)
 	if err != nil {
-		return refuse(ErrMalformed, err.Error())
+		return reject(ErrMalformed, err.Error())
 	}
 	return answer, nil
 }
@@ -77,16 +81,13 @@ func decodeAnswer(body []byte) (Answer, error) {
 		Logs        []json.RawMessage
 		ReturnValue json.RawMessage
 	}
-	if !isObject(body) && json.Valid(body) {
-		return Answer{}, errors.New("it is no object")
-	}
 	if err := json.Unmarshal(body, &wire); err != nil {
 		return Answer{}, err
 	}
-	answer := Answer{Outputs: wire.Outputs}
 	if !isNull(wire.ReturnValue) {
-		answer.ReturnValue = wire.ReturnValue
+		return Answer{}, errors.New("ReturnValue is not supported; use Outputs")
 	}
+	answer := Answer{Outputs: wire.Outputs}
 	for i, line := range wire.Logs {
 		if bytes.ContainsAny(line[:1], "{[") {
 			return Answer{}, fmt.Errorf("entry %d of Logs is not a string", i)

@@ -5,9 +5,10 @@ import (
 	"log/slog"
 )
 
-// NewLogHandler returns a handler that adds the invocation's id and function to every record whose context belongs to
-// an invocation, and passes it on to next. The host does not tie lines on stdout to invocations, so these attributes
-// are the only link. Wrapping twice is wrapping once.
+// NewLogHandler returns a handler that adds the invocation's id and function to
+// each record whose context belongs to an invocation, and passes all records on
+// to next. The host does not connect lines on stdout to invocations, so these
+// attributes are the only link. Wrapping a handler again has no effect.
 func NewLogHandler(next slog.Handler) slog.Handler {
 	if h, ok := next.(*logHandler); ok {
 		return h
@@ -15,11 +16,11 @@ func NewLogHandler(next slog.Handler) slog.Handler {
 	return &logHandler{root: next, next: next}
 }
 
-// logHandler keeps the handler without groups, and how to get to the one with them, because the attributes belong
-// beside the groups and not inside of the last one.
+// logHandler keeps the handler without groups, and the steps from it to the one
+// with groups, because the attributes belong beside the groups and not in them.
 type logHandler struct {
 	root, next slog.Handler
-	replay     []func(slog.Handler) slog.Handler // from root to next; empty as long as no group is open
+	replay     []func(slog.Handler) slog.Handler // from root to next; empty while no group is open
 }
 
 func (h *logHandler) Enabled(ctx context.Context, level slog.Level) bool {
@@ -33,7 +34,7 @@ func (h *logHandler) Handle(ctx context.Context, record slog.Record) error {
 	}
 	attrs := []slog.Attr{slog.String("invocation", inv.id), slog.String("function", inv.function)}
 	if len(h.replay) == 0 {
-		record = record.Clone() // the caller's record may share its attributes with other handlers
+		record = record.Clone() // other handlers may share the record's attributes
 		record.AddAttrs(attrs...)
 		return h.next.Handle(ctx, record)
 	}

@@ -7,12 +7,13 @@ import (
 	"time"
 )
 
-// Metadata is what the host tells about an invocation beside its data. Treat it as advice: a payload property of the
-// same name, in any case, has replaced the host's own value.
+// Metadata is what the host sends beside an invocation's data. Do not rely on
+// it: a property of the payload replaces the host's value of the same name, in
+// any case.
 type Metadata map[string]json.RawMessage
 
-// Text returns the value called name as text, without the quotes the host wraps around it; "" when there is none.
-// Names are found without regard to case.
+// Text returns a value as text, without the quotes that the host adds; "" if it
+// is missing. It ignores the case of the name.
 func (m Metadata) Text(name string) string {
 	raw, ok := lookup(m, name)
 	if !ok || isNull(raw) {
@@ -21,8 +22,8 @@ func (m Metadata) Text(name string) string {
 	return textOf(raw)
 }
 
-// Int returns the value called name as a number; 0 when there is none or it is no integer.
-// Hosts send numbers as 1, "1" and "\"1\"".
+// Int returns a value as a number; 0 if it is missing or not an integer. Hosts
+// send numbers as 1, "1" and "\"1\"".
 func (m Metadata) Int(name string) int64 {
 	n, err := strconv.ParseInt(strings.TrimSpace(m.Text(name)), 10, 64)
 	if err != nil {
@@ -31,11 +32,13 @@ func (m Metadata) Int(name string) int64 {
 	return n
 }
 
-// Time returns the value called name as a time, in UTC; the zero time when there is none.
+// Time returns a value as a time in UTC; the zero time if it is missing or not
+// a time.
 func (m Metadata) Time(name string) time.Time { return parseTime(m.Text(name)) }
 
-// parseTime reads the two forms .NET writes: with an offset, and without any, which then means UTC. Year 1 is .NET's
-// word for never, whatever the offset; like text that is no time, it gives the zero time.
+// parseTime reads the two forms that .NET writes: with an offset, and without
+// one, which means UTC. Year 1 means never in .NET, at any offset, and gives the
+// zero time.
 func parseTime(text string) time.Time {
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999"} {
 		if t, err := time.Parse(layout, text); err == nil {

@@ -2,17 +2,18 @@ package customhandler
 
 import "time"
 
-// QueueMessage is a storage queue message on its way through a queue trigger.
-// All but Text is advisory: a payload may have replaced it (see Metadata), and an administrator's run leaves it zero.
+// QueueMessage is a storage queue message of a queue trigger. Rely on Text
+// only: a payload may have replaced the other fields (see Metadata), and they
+// are zero if an administrator runs the function.
 type QueueMessage struct {
-	Text         string // exactly what the sender sent, the queue's base64 removed; base64 if dataType is "binary"
+	Text         string // as the sender sent it, the queue's base64 removed; base64 if dataType is "binary"
 	ID           string
 	PopReceipt   string // stale after five minutes; never delete the message with it
 	DequeueCount int64
 	Inserted     time.Time
 	Expires      time.Time
 	NextVisible  time.Time
-	Metadata     Metadata // as received; ignored when an envelope is built
+	Metadata     Metadata // as received; Trigger ignores it
 }
 
 func decodeQueue(e Envelope, binding string) (QueueMessage, error) {

@@ -6,40 +6,35 @@ import (
 	"time"
 )
 
-// Tick is one firing of a timer. Make the work idempotent per slot, and compute the slot from the clock: a tick may
-// come late, twice or not at all around a restart of the host.
+// Tick is one firing of a timer. Make the work idempotent per time slot, and
+// compute the slot from the clock: around a restart of the host a tick may come
+// late, twice or not at all.
 type Tick struct {
-	PastDue      bool            // the one catch-up run at the start of a host that was down
+	PastDue      bool            // the one run at the start of a host that missed firings
 	AdjustForDST bool            // true for a CRON schedule, false for an interval
-	Schedule     *ScheduleStatus // nil when the host does not monitor the schedule
-	Metadata     Metadata        // as received; ignored when an envelope is built
+	Schedule     *ScheduleStatus // nil if the host does not monitor the schedule
+	Metadata     Metadata        // as received; Trigger ignores it
 }
 
-// ScheduleStatus is the host's memory of a schedule.
+// ScheduleStatus is what the host stores about a schedule.
 type ScheduleStatus struct {
 	Last        time.Time // zero: never
 	Next        time.Time
 	LastUpdated time.Time
 }
 
-// wireTick is a tick as the host writes it. The values stay raw: nothing in a tick is worth failing it for.
-type wireTick struct {
-	Schedule struct {
-		AdjustForDST json.RawMessage
-	}
-	ScheduleStatus map[string]json.RawMessage
-	IsPastDue      json.RawMessage
-}
-
-// decodeTimer never fails: what it cannot read is as if the host had not said it. The firing itself is the message.
+// decodeTimer never fails: a value that it cannot read counts as missing,
+// because the firing matters, and not what the host sends with it.
 func decodeTimer(e Envelope, binding string) Tick {
-	tick := Tick{Metadata: e.Metadata}
 	raw, _ := lookup(e.Data, binding)
-	var wire wireTick
-	_ = json.Unmarshal([]byte(textOf(raw)), &wire) // a value of another type leaves its field empty and the rest read
-	tick.PastDue = isTrue(wire.IsPastDue)
-	tick.AdjustForDST = isTrue(wire.Schedule.AdjustForDST)
-	if s := Metadata(wire.ScheduleStatus); s != nil {
+	var wire struct {
+		Schedule       struct{ AdjustForDST json.RawMessage }
+		ScheduleStatus Metadata
+		IsPastDue      json.RawMessage
+	}
+	_ = json.Unmarshal([]byte(textOf(raw)), &wire) // leaves a field of another type empty and reads the rest
+	tick := Tick{PastDue: isTrue(wire.IsPastDue), AdjustForDST: isTrue(wire.Schedule.AdjustForDST), Metadata: e.Metadata}
+	if s := wire.ScheduleStatus; s != nil {
 		tick.Schedule = &ScheduleStatus{Last: s.Time("Last"), Next: s.Time("Next"), LastUpdated: s.Time("LastUpdated")}
 	}
 	return tick

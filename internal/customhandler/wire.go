@@ -10,37 +10,40 @@ import (
 	"strings"
 )
 
-// Headers of the host, in the canonical form that http.Header wants as a key.
+// Headers of the host, in the canonical form of http.Header's keys.
 const (
 	headerInvocationID = "X-Azure-Functions-Invocationid"
 	headerHostVersion  = "X-Azure-Functions-Hostversion"
 )
 
-// Envelope is the body of POST /<Function>: what set the function off, and what the host knows about it.
-// Its values are raw, because their encoding depends on who wrote them.
+// Envelope is the body of POST /<Function>: the trigger's data and the host's
+// metadata. The values are raw, because their encoding depends on the sender.
 type Envelope struct {
-	// ID is the invocation's id. It travels in a header; Client.Invoke makes one when it is empty.
+	// ID is the invocation's id, which travels in a header. Client.Invoke makes
+	// one if it is empty.
 	ID string `json:"-"`
 
 	Data     map[string]json.RawMessage // by binding name
 	Metadata map[string]json.RawMessage
 }
 
-// Answer is the body of a handler's 2xx answer to an envelope.
+// Answer is the body of a handler's 2xx answer to an envelope. It has no
+// ReturnValue: no function uses the binding $return, because the host decodes
+// its texts.
 type Answer struct {
-	Outputs     map[string]json.RawMessage `json:",omitempty"` // by binding name, exact case; nil when the answer has none
-	Logs        []string                   `json:",omitempty"`
-	ReturnValue json.RawMessage            `json:",omitempty"`
+	Outputs map[string]json.RawMessage `json:",omitempty"` // by binding name, in its exact case
+	Logs    []string                   `json:",omitempty"`
 }
 
-// decodeEnvelope ignores what it does not know. Data must be there; metadata of any other shape is as good as none.
+// decodeEnvelope ignores unknown members. It requires Data, and reads Metadata
+// of another type as empty.
 func decodeEnvelope(body []byte) (Envelope, error) {
 	var wire struct {
 		Data     map[string]json.RawMessage
 		Metadata json.RawMessage
 	}
 	if err := json.Unmarshal(body, &wire); err != nil {
-		return Envelope{}, errEnvelope("the body is not an envelope of the Functions host: " + err.Error())
+		return Envelope{}, errEnvelope("The body is not an envelope of the Functions host: " + err.Error() + ".")
 	}
 	e := Envelope{Data: wire.Data}
 	_ = json.Unmarshal(wire.Metadata, &e.Metadata)
@@ -51,16 +54,17 @@ func errEnvelope(message string) *Error {
 	return &Error{http.StatusBadRequest, "bad_envelope", message}
 }
 
-// data returns what the envelope holds for a binding.
+// data returns the envelope's value for a binding.
 func (e Envelope) data(binding string) (json.RawMessage, error) {
 	if raw, ok := lookup(e.Data, binding); ok {
 		return raw, nil
 	}
-	return nil, errEnvelope(fmt.Sprintf("the envelope has no data for binding %q but for %q: function.json and the code must use one name",
+	return nil, errEnvelope(fmt.Sprintf("The envelope has no data for binding %q, only for %q. Use one name in function.json and in the code.",
 		binding, slices.Sorted(maps.Keys(e.Data))))
 }
 
-// lookup finds a key exactly, or else without regard to case: the host's tables ignore case, ours do not.
+// lookup finds a key exactly, or else without regard to case, as the host's
+// tables do.
 func lookup(m map[string]json.RawMessage, name string) (json.RawMessage, bool) {
 	if raw, ok := m[name]; ok {
 		return raw, true
@@ -73,25 +77,29 @@ func lookup(m map[string]json.RawMessage, name string) (json.RawMessage, bool) {
 	return nil, false
 }
 
-// textOf takes the host's encoding off a value. A string holds JSON and is decoded once more if that gives a string
-// again; other JSON in it is the text itself, and so is a string that was encoded only once, as some hosts do. An
-// object that came unwrapped is returned as JSON text. Only one level is undone, so a message with quotes keeps them.
+// textOf removes the host's encoding from a value: a JSON string that holds a
+// JSON string gives the inner one. Other hosts encode only once, or not at all:
+// any other string gives its text, and any other value its JSON. Only one level
+// is removed, so that a message with quotes keeps them.
 func textOf(raw json.RawMessage) string {
-	var outer string
-	if err := json.Unmarshal(raw, &outer); err != nil {
-		return string(raw)
-	}
+	outer := elementText(raw)
 	if len(outer) < 2 || outer[0] != '"' || outer[len(outer)-1] != '"' {
 		return outer
 	}
-	var inner string
-	if err := json.Unmarshal([]byte(outer), &inner); err != nil {
-		return outer
-	}
-	return inner
+	return elementText([]byte(outer))
 }
 
-// marshal is compact JSON that leaves <, > and & as they are, like .NET's.
+// elementText returns a JSON string's text, an empty one for null, and the JSON
+// of any other value.
+func elementText(raw json.RawMessage) string {
+	var s string
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return string(raw)
+	}
+	return s
+}
+
+// marshal returns compact JSON in which <, > and & are not escaped, like .NET's.
 func marshal(v any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -102,7 +110,7 @@ func marshal(v any) (json.RawMessage, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// encode is marshal for values that always have a JSON form; one that has not is a mistake in the program.
+// encode is marshal for values that always have a JSON form.
 func encode(v any) json.RawMessage {
 	raw, err := marshal(v)
 	if err != nil {
@@ -111,13 +119,13 @@ func encode(v any) json.RawMessage {
 	return raw
 }
 
-// isObject tells whether valid JSON is an object.
+// isObject reports whether valid JSON is an object.
 func isObject(raw []byte) bool {
 	raw = bytes.TrimLeft(raw, " \t\r\n")
 	return len(raw) > 0 && raw[0] == '{'
 }
 
-// isNull tells whether a value is missing or JSON's null.
+// isNull reports whether a value is missing or null.
 func isNull(raw []byte) bool {
 	raw = bytes.TrimSpace(raw)
 	return len(raw) == 0 || string(raw) == "null"

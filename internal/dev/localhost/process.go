@@ -73,7 +73,7 @@ func (l launcher) start() (*process, error) {
 		return nil, fmt.Errorf("find a free port for the handler: %w", err)
 	}
 	p := &process{
-		client: customhandler.NewClient("http://127.0.0.1:"+strconv.Itoa(port), nil),
+		client: customhandler.NewClient("http://127.0.0.1:" + strconv.Itoa(port)),
 		cmd:    exec.Command(l.path, l.args...),
 		done:   make(chan struct{}),
 		doomed: make(chan struct{}),

@@ -1,0 +1,89 @@
+package customhandler
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+func TestReadJSON(t *testing.T) {
+	type order struct {
+		ID  string `json:"id"`
+		Qty int    `json:"qty"`
+	}
+	const badJSON = "400 bad_json: The body is not the expected JSON: "
+	tests := []struct {
+		name, contentType, body string
+		want                    string // the id, or the beginning of the error
+	}{
+		{"valid", "Application/JSON; charset=utf-8", `{"id":"a","qty":3} `, "a"},
+		{"charset in quotes", "application/json;charset=\"UTF-8\"", `{"id":"a","qty":3}`, "a"},
+		{"surrogates", "", `{"id":"\ud83d\ude00","qty":3}`, "😀"},
+		{"an escaped backslash", "", `{"id":"\\ud83d","qty":3}`, `\ud83d`},
+		{"both", "", `{"id":"\\\ud83d\uDE00","qty":3}`, `\😀`},
+		{"escapes that are not surrogates", "", `{"id":"\u00fc\ufffd\uffff","qty":3}`, "ü\ufffd\uffff"},
+		{"U+FFFD in UTF-8", "", "{\"id\":\"\ufffd\",\"qty\":3}", "\ufffd"},
+		{"no body", "", ``, "411 length_required"},
+		{"another type", "text/plain", `{"id":"a"}`, "415 unsupported_media_type"},
+		{"no type", " ", `{"id":"a"}`, "415 unsupported_media_type"},
+		{"Latin-1", "application/json;charset=latin1", `{"id":"a"}`, `415 unsupported_media_type: The charset of the body is "latin1" instead of utf-8.`},
+		{"too large", "", `{"id":"` + strings.Repeat("x", 100) + `"}`, "413 body_too_large"},
+		{"too large after the value", "", `{"id":"a"}` + strings.Repeat(" ", 100), "413 body_too_large"},
+		{"not JSON", "", `{"id":a}`, badJSON + "invalid character 'a' looking for beginning of value (near byte 7)."},
+		{"text instead of a number", "", `{"qty":"3"}`, badJSON + `field "qty" has the wrong type: string instead of number (near byte 10).`},
+		{"array instead of an object", "", `[]`, badJSON + `it has the wrong type: array instead of object (near byte 1).`},
+		{"misspelt name", "", `{"quantity":3}`, badJSON + `unknown field "quantity"`},
+		{"name in another case", "", `{"ID":"a","qty":3}`, badJSON + `unknown field "ID" (names are case-sensitive).`},
+		{"duplicate name", "", `{"id":"b","id":"a","qty":3}`, badJSON + `duplicate field "id".`},
+		{"null member", "", `{"id":null,"qty":3}`, badJSON + `field "id" is null; give it a value or omit it.`},
+		{"null", "", ` null `, badJSON + "it is null instead of an object."},
+		{"two values", "", `{"id":"a"} {}`, badJSON + "text follows the JSON value."},
+		{"cut off", "", `{"id":`, badJSON + "it is incomplete."},
+		{"blank", "", " ", badJSON + "it is blank."},
+		{"not UTF-8", "", "{\"id\":\"a\xff\"}", badJSON + "it is not valid UTF-8 at byte 8."},
+		{"a surrogate in UTF-8", "", "{\"id\":\"\xed\xa0\x80\"}", badJSON + "it is not valid UTF-8 at byte 7."},
+		{"half a pair", "", `{"id":"\ud83d"}`, badJSON + `the surrogate \ud83d at byte 7 has no other half.`},
+		{"the first half twice", "", `{"id":"\ud83d\ud83d\ude00"}`, badJSON + `the surrogate \ud83d at byte 7`},
+		{"half a pair before UTF-8", "", `{"id":"\ud83d😀"}`, badJSON + `the surrogate \ud83d at byte 7`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := httptest.NewRequest("POST", "/", strings.NewReader(tt.body))
+			r.Header.Set("Content-Type", tt.contentType)
+			if tt.contentType == "" {
+				r.Header.Set("Content-Type", "application/json")
+			}
+			var got order
+			err := ReadJSON(r, 60, &got)
+			if err == nil {
+				if got != (order{tt.want, 3}) {
+					t.Errorf("ReadJSON = %+v, want %q", got, tt.want)
+				}
+				return
+			}
+			e := explain(err)
+			if text := fmt.Sprintf("%d %s: %s", e.Status, e.Code, e.Message); !strings.HasPrefix(text, tt.want) {
+				t.Errorf("ReadJSON = %q, want %q", text, tt.want)
+			}
+		})
+	}
+}
+
+func TestHasBody(t *testing.T) {
+	r := httptest.NewRequest("POST", "/", nil)
+	without := HasBody(r)
+	r.Header.Set("Content-Type", "Application/JSON; charset=utf-8")
+	if lost := HasBody(r); without || !lost {
+		t.Errorf("HasBody without a body = %t, want false; without one of type JSON = %t, want true", without, lost)
+	}
+}
+
+func TestQuery(t *testing.T) {
+	r := httptest.NewRequest("GET", "/?Timeout=30s&timeout=&a=1&a=2", nil)
+	for name, want := range map[string]string{"Timeout": "30s", "timeout": "", "A": "1", "none": ""} {
+		if got := Query(r, name); got != want {
+			t.Errorf("Query(%q) = %q, want %q", name, got, want)
+		}
+	}
+}
