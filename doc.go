@@ -35,7 +35,7 @@
 //     Azure both run them, the latter on a real Azurite.
 //   - internal/dev/devbus: a Service Bus-compatible broker for tests and laptops,
 //     over the AMQP codec internal/dev/devbus/amqp.
-//   - internal/plant: puts bugs into the source, which tests have to catch.
+//   - internal/faultproxy: an HTTP proxy before Azurite at which requests fail.
 //   - internal/chance: the random numbers of simulations, from a seed.
 //   - internal/customhandler: the wire between the Functions host and a custom
 //     handler, in both directions.

@@ -45,7 +45,6 @@ var layers = map[string][]string{
 	"internal/faultproxy":       {"kennel/internal/azure/requests"},
 	"internal/dev/project":      {},
 	"internal/dev/run":          {"kennel/queue", "kennel/internal/azure", "kennel/internal/config", "kennel/internal/dev"}, // it starts everything
-	"internal/plant":            {"testing"},
 	"internal/suggest":          {},
 	"internal/storetest":        {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/queue", "kennel/table", "kennel/internal/dev/azurite", "testing", "github.com/google/go-cmp"},
 
