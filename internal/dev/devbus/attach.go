@@ -52,7 +52,7 @@ func answerTo(p *amqp.Attach) amqp.Attach {
 	}
 }
 
-// attached tells the client that its link is.
+// attached confirms the link to the client.
 func (l *endpoint) attached(answer amqp.Attach) {
 	l.pending = nil
 	send(l.s, answer)

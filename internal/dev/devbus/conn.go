@@ -118,8 +118,7 @@ func (c *conn) read() error {
 
 var errNotAMQP = errors.New("the client does not speak AMQP 1.0")
 
-// mechanisms are those of the SDKs: ANONYMOUS, and MSSBCBS for .NET. All of
-// them succeed; tokens follow by $cbs.
+// mechanisms are those of the SDKs. Each succeeds: tokens follow by $cbs.
 var mechanisms = amqp.SASLMechanisms{"MSSBCBS", "ANONYMOUS", "EXTERNAL"}
 
 // negotiate agrees on AMQP 1.0, after SASL if the client wants that.

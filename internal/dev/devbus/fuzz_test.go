@@ -11,8 +11,8 @@ import (
 	"kennel/internal/dev/devbus/amqp"
 )
 
-// FuzzConnection sends any bytes after a proper beginning. They must harm
-// nobody else: the broker does not panic, ends the connection, and serves the
+// FuzzConnection sends any bytes after a proper beginning. They must not
+// harm other clients: the broker does not panic, ends the connection, and serves the
 // next client.
 func FuzzConnection(f *testing.F) {
 	frame := func(p amqp.Performative, payload []byte) []byte {

@@ -16,6 +16,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 
 	"kennel/internal/dev/devbus"
+	"kennel/internal/storetest"
 )
 
 // TestOverTCP does in real time, over TCP, what an application does first.
@@ -121,9 +122,9 @@ func probeMessage(f *fixture, s *sb.Sender, r *sb.Receiver) {
 	f.receiveNone(r, 100*time.Millisecond)
 }
 
-// probeBatches sends more messages than two windows of the SDK hold.
+// probeBatches sends more messages than a window of the SDK holds.
 func probeBatches(f *fixture, s *sb.Sender, r *sb.Receiver) {
-	const n = 12_000
+	n := storetest.Scale(6_000, 12_000)
 	for i := 0; i < n; {
 		batch, err := s.NewMessageBatch(f.Context(), nil)
 		f.must(err, "new batch")

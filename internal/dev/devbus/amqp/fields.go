@@ -73,7 +73,7 @@ func (f *Fields) wrong(ctor byte, want string) {
 	f.err = fmt.Errorf("expected %s, found constructor %#02x", want, ctor)
 }
 
-// maybeUint tells null from zero.
+// maybeUint distinguishes null from zero.
 func (f *Fields) maybeUint() (v uint32, present bool) {
 	switch ctor, content := f.primitive(); ctor {
 	case ctorNull:

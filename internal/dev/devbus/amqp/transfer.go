@@ -1,6 +1,6 @@
 package amqp
 
-// Flow tells the peer how much it may send: frames in a session and, if it
+// Flow announces how much the peer may send: frames in a session and, if it
 // names a handle, messages on a link.
 type Flow struct {
 	NextIncoming    uint32
