@@ -11,9 +11,9 @@ import (
 	"kennel/internal/dev/devbus/amqp"
 )
 
-// FuzzConnection sends any bytes after a proper beginning. They must not
-// harm other clients: the broker does not panic, ends the connection, and serves the
-// next client.
+// FuzzConnection sends any bytes after a proper beginning. They must not harm
+// other clients: the broker does not panic, ends the connection, and serves
+// the next client.
 func FuzzConnection(f *testing.F) {
 	frame := func(p amqp.Performative, payload []byte) []byte {
 		return amqp.AppendFrame(nil, amqp.KindAMQP, 0, p, payload)
