@@ -19,11 +19,10 @@ import (
 // out and requests without a deadline.
 type Gates struct {
 	wire
-	flags     map[string]gate.Flag     // guarded by mu
-	past      map[string][]WrittenFlag // guarded by mu
-	version   int64                    // the last one given out; guarded by mu
-	unchanged int64                    // guarded by mu
-	ahead     time.Duration            // guarded by mu
+	flags   map[string]gate.Flag     // guarded by mu
+	past    map[string][]WrittenFlag // guarded by mu
+	version int64                    // the last one given out; guarded by mu
+	ahead   time.Duration            // guarded by mu
 }
 
 // WrittenFlag is a flag that was stored at some time; one without a version is
@@ -47,7 +46,6 @@ func (g *Gates) Load(ctx context.Context, name, seen string) (gate.Flag, error) 
 		g.watch(name, seen)
 		flag := g.flags[name]
 		if seen != "" && flag.Version == seen {
-			g.unchanged++
 			return gate.Flag{}, gate.ErrUnchanged
 		}
 		flag.ReadAt = time.Now().Add(g.ahead).UTC().Truncate(time.Second)
@@ -136,13 +134,6 @@ func (g *Gates) Past(name string) []WrittenFlag {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Clone(g.past[name])
-}
-
-// Unchanged returns how many loads found what their caller had seen.
-func (g *Gates) Unchanged() int64 {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.unchanged
 }
 
 func checkFlag(name string, next gate.Flag) error {

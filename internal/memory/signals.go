@@ -31,33 +31,33 @@ type SignalOptions struct {
 var ErrCutOff = errors.New("signals are cut off")
 
 // Signals is a [gate.Signals] within one process: a topic with a subscription
-// for each who listens. It is safe for concurrent use.
+// for each listener. It is safe for concurrent use.
 type Signals struct {
 	opt SignalOptions
 
 	mu        sync.Mutex
-	ears      []*ear // who listens
-	count     int    // of all that ever listened
+	open      []*subscription
+	count     int // of all subscriptions that ever were
 	broken    error
 	published int64
 }
 
-// ear is one who listens, and what is on its way there. All of it is guarded
-// by Signals.mu.
-type ear struct {
-	n       int
-	up      bool
-	cut     error // it has been cut off since it last looked
-	parcels []parcel
-	wake    chan struct{} // something of this has changed; size 1
+// subscription is one call of Listen, and what is on its way to it. Signals.mu
+// guards it.
+type subscription struct {
+	n        int
+	up       bool
+	cut      error // it was cut off since Listen last checked
+	messages []sentSignal
+	wake     chan struct{} // one of these has changed; size 1
 }
 
-type parcel struct {
-	at time.Time
+type sentSignal struct {
+	at time.Time // of arrival
 	gate.Signal
 }
 
-// NewSignals returns signals to which nobody listens.
+// NewSignals returns signals without listeners.
 func NewSignals(o *SignalOptions) *Signals {
 	if o == nil {
 		o = &SignalOptions{}
@@ -76,7 +76,7 @@ func (s *Signals) Publish(ctx context.Context, signal gate.Signal) error {
 		return s.broken
 	}
 	s.published++
-	for _, e := range s.ears {
+	for _, e := range s.open {
 		if e.up {
 			s.post(e, signal)
 		}
@@ -85,7 +85,7 @@ func (s *Signals) Publish(ctx context.Context, signal gate.Signal) error {
 }
 
 // post sends a signal on its way to one listener. Its caller holds mu.
-func (s *Signals) post(e *ear, signal gate.Signal) {
+func (s *Signals) post(e *subscription, signal gate.Signal) {
 	var fate SignalFate
 	if s.opt.Fate != nil {
 		fate = s.opt.Fate(e.n, signal)
@@ -93,26 +93,26 @@ func (s *Signals) post(e *ear, signal gate.Signal) {
 	if fate.Lost {
 		return
 	}
-	p := parcel{time.Now().Add(fate.Delay), signal}
-	e.parcels = append(e.parcels, p)
+	p := sentSignal{time.Now().Add(fate.Delay), signal}
+	e.messages = append(e.messages, p)
 	if fate.Twice {
 		p.at = p.at.Add(fate.Delay)
-		e.parcels = append(e.parcels, p)
+		e.messages = append(e.messages, p)
 	}
-	e.rouse()
+	e.notify()
 }
 
 // Listen implements [gate.Signals].
 func (s *Signals) Listen(ctx context.Context, l gate.Listener) error {
 	s.mu.Lock()
 	s.count++
-	e := &ear{n: s.count, wake: make(chan struct{}, 1)}
-	s.ears = append(s.ears, e)
+	e := &subscription{n: s.count, wake: make(chan struct{}, 1)}
+	s.open = append(s.open, e)
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.ears = slices.DeleteFunc(s.ears, func(other *ear) bool { return other == e })
+		s.open = slices.DeleteFunc(s.open, func(other *subscription) bool { return other == e })
 	}()
 
 	up := false
@@ -158,9 +158,9 @@ func (s *Signals) Listen(ctx context.Context, l gate.Listener) error {
 
 // take returns the signals that have arrived, and how long to wait for the
 // next. Its caller holds Signals.mu.
-func (e *ear) take(now time.Time) (due []gate.Signal, wait time.Duration) {
+func (e *subscription) take(now time.Time) (due []gate.Signal, wait time.Duration) {
 	wait = time.Hour
-	e.parcels = slices.DeleteFunc(e.parcels, func(p parcel) bool {
+	e.messages = slices.DeleteFunc(e.messages, func(p sentSignal) bool {
 		if p.at.After(now) {
 			wait = min(wait, p.at.Sub(now))
 			return false
@@ -171,37 +171,37 @@ func (e *ear) take(now time.Time) (due []gate.Signal, wait time.Duration) {
 	return due, wait
 }
 
-func (e *ear) rouse() {
+func (e *subscription) notify() {
 	select {
 	case e.wake <- struct{}{}:
 	default:
 	}
 }
 
-// Break cuts everybody off, with what is on its way, until Mend.
+// Break cuts all listeners off, and loses what is on its way, until Mend.
 func (s *Signals) Break() { s.setBroken(ErrCutOff) }
 
-// Mend ends what Break has begun.
+// Mend ends what Break began.
 func (s *Signals) Mend() { s.setBroken(nil) }
 
 func (s *Signals) setBroken(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.broken = err
-	for _, e := range s.ears {
+	for _, e := range s.open {
 		if err != nil {
-			e.up, e.cut, e.parcels = false, err, nil
+			e.up, e.cut, e.messages = false, err, nil
 		}
-		e.rouse()
+		e.notify()
 	}
 }
 
-// Listening returns how many listen and would hear a signal.
+// Listening returns how many listeners would receive a signal.
 func (s *Signals) Listening() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := 0
-	for _, e := range s.ears {
+	for _, e := range s.open {
 		if e.up {
 			n++
 		}
