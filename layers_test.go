@@ -59,7 +59,7 @@ const azureSDK = "github.com/Azure/azure-sdk-for-go"
 var forbiddenNames = []string{"util", "utils", "common", "helper", "helpers", "types", "model", "models", "service", "services", "manager", "impl"}
 
 // maxLines is where a file should be asked whether it holds one idea.
-const maxLines = 500
+const maxLines = 400
 
 func TestLayers(t *testing.T) {
 	comments := make(map[string]int)
