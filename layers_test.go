@@ -40,11 +40,11 @@ var layers = map[string][]string{
 	"internal/customhandler":    {},
 	"internal/dev/devbus":       {"kennel/internal/dev/devbus/amqp"},
 	"internal/dev/devbus/amqp":  {},
-	"internal/dev/localhost":    {"kennel/internal/customhandler"}, // it is the host's side of the wire
+	"internal/dev/localhost":    {"kennel/queue", "kennel/internal/customhandler"}, // it is the host's side of the wire
 	"internal/memory":           {"kennel/gate", "kennel/ids", "kennel/queue", "kennel/table"},
 	"internal/faultproxy":       {"kennel/internal/azure/requests"},
 	"internal/dev/project":      {},
-	"internal/dev/run":          {"kennel/queue", "kennel/internal/azure", "kennel/internal/config", "kennel/internal/dev"}, // it starts everything
+	"internal/dev/run":          {"kennel/internal/azure", "kennel/internal/config", "kennel/internal/dev"}, // it starts everything
 	"internal/suggest":          {},
 	"internal/storetest":        {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/queue", "kennel/table", "kennel/internal/dev/azurite", "testing", "github.com/google/go-cmp"},
 

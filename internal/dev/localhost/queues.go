@@ -11,41 +11,24 @@ import (
 	"time"
 
 	"kennel/internal/customhandler"
+	"kennel/queue"
 )
 
 const (
 	lease     = 10 * time.Minute // visibility of a received message
 	renewal   = lease / 2        // and how often it is renewed while its function runs
 	hurry     = time.Minute      // the shortest time between two renewals, after errors
+	deadline  = hurry            // of one request to the store
 	firstWait = 100 * time.Millisecond
 )
 
-// QueueMessage is a message as the store has it.
-type QueueMessage struct {
-	ID           string
-	Receipt      string // proves the right to renew and delete; a new one after each renewal
-	Body         string // as stored, normally base64
-	DequeueCount int64  // 1 for the first receive
-
-	Inserted, Expires, NextVisible time.Time
-}
-
-// QueueStore is what queue triggers need of a queue service. It must be safe for concurrent
-// use. Whether it retries is its own affair: the listener takes each error as final for this time, and a
-// message comes back by itself when its visibility ends. A write whose error hides that it was done is harmless.
+// QueueStore is the queue service of the queue triggers. Each request has a
+// deadline and is final for its attempt: after an error the message comes back
+// when its visibility ends. A write that is applied but reported as failed is
+// harmless.
 type QueueStore interface {
-	// Receive takes up to max messages and hides them for the given time. A queue that does not exist is empty.
-	Receive(ctx context.Context, queue string, max int, visibility time.Duration) ([]QueueMessage, error)
-
-	// Hide sets anew for how long a received message stays hidden, from now on (zero: it is visible at once),
-	// without changing its body. It returns the message with its new receipt.
-	Hide(ctx context.Context, queue string, m QueueMessage, visibility time.Duration) (QueueMessage, error)
-
-	// Delete removes a received message for good.
-	Delete(ctx context.Context, queue string, m QueueMessage) error
-
-	// Put appends a message, which is durable on return. It creates a missing queue.
-	Put(ctx context.Context, queue, body string) error
+	queue.Receiver
+	queue.Putter
 }
 
 // A queueListener feeds one queue to one function, by the rules of the host's queue trigger.
@@ -77,7 +60,9 @@ func (l *queueListener) run(ctx, work context.Context) {
 		}
 
 		// Not ctx: a receive that is cut off may have taken messages, which nobody sees again for ten minutes.
-		messages, err := l.store.Receive(work, l.queue, l.settings.batchSize, lease)
+		request, cancel := context.WithTimeout(work, deadline)
+		messages, err := l.store.Receive(request, l.queue, l.settings.batchSize, lease)
+		cancel()
 		if err != nil && !failing && ctx.Err() == nil {
 			l.log.Warn("queue cannot be read; the host goes on trying", "queue", l.queue, "error", err)
 		}
@@ -135,7 +120,7 @@ func (b *pollBackoff) next() time.Duration {
 }
 
 // process takes one message through its function and settles it.
-func (l *queueListener) process(ctx context.Context, m QueueMessage) {
+func (l *queueListener) process(ctx context.Context, m queue.Message) {
 	poison, hasPoison := poisonQueue(l.queue)
 	if hasPoison && m.DequeueCount > l.settings.maxDequeueCount {
 		// Its function had its last try, but the host died before it could move the message.
@@ -168,7 +153,7 @@ func (l *queueListener) process(ctx context.Context, m QueueMessage) {
 
 	switch {
 	case err == nil:
-		if err := l.store.Delete(ctx, l.queue, m); err != nil {
+		if err := l.delete(ctx, m); err != nil {
 			l.log.Warn("message is done but not deleted, and will come again", "queue", l.queue, "message", m.ID, "error", err)
 		}
 	case ctx.Err() != nil:
@@ -178,7 +163,7 @@ func (l *queueListener) process(ctx context.Context, m QueueMessage) {
 	case m.DequeueCount >= l.settings.maxDequeueCount:
 		l.moveToPoison(ctx, poison, m)
 	default:
-		if _, err := l.store.Hide(ctx, l.queue, m, l.settings.visibility); err != nil {
+		if _, err := l.hide(ctx, m, l.settings.visibility); err != nil {
 			l.log.Warn("message failed, and stays hidden for up to ten minutes", "queue", l.queue, "message", m.ID, "error", err)
 		}
 	}
@@ -186,7 +171,7 @@ func (l *queueListener) process(ctx context.Context, m QueueMessage) {
 
 // keep renews a message's visibility until the context ends, sooner after a renewal that failed, and returns
 // the message with its newest receipt.
-func (l *queueListener) keep(ctx context.Context, m QueueMessage) QueueMessage {
+func (l *queueListener) keep(ctx context.Context, m queue.Message) queue.Message {
 	pause := renewal
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -197,9 +182,7 @@ func (l *queueListener) keep(ctx context.Context, m QueueMessage) QueueMessage {
 		case <-timer.C:
 		}
 		// A renewal under way is finished even when the function ends meanwhile: it changes the receipt.
-		update, cancel := context.WithTimeout(context.WithoutCancel(ctx), hurry)
-		renewed, err := l.store.Hide(update, l.queue, m, lease)
-		cancel()
+		renewed, err := l.hide(context.WithoutCancel(ctx), m, lease)
 		if err != nil {
 			l.log.Warn("message could not be renewed, and may be delivered twice", "queue", l.queue, "message", m.ID, "error", err)
 			pause = max(pause/2, hurry)
@@ -211,15 +194,31 @@ func (l *queueListener) keep(ctx context.Context, m QueueMessage) QueueMessage {
 }
 
 // moveToPoison copies a message, then deletes it: a crash in between leaves two, never none.
-func (l *queueListener) moveToPoison(ctx context.Context, poison string, m QueueMessage) {
-	if err := l.store.Put(ctx, poison, m.Body); err != nil {
+func (l *queueListener) moveToPoison(ctx context.Context, poison string, m queue.Message) {
+	request, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	if _, err := l.store.Put(request, poison, m.Body, 0); err != nil {
 		l.log.Warn("message could not be copied to its poison queue, and will come again", "queue", l.queue, "message", m.ID, "error", err)
 		return
 	}
 	l.out.say("Message %s of queue '%s' has been moved to '%s' (delivery %d, limit %d)", m.ID, l.queue, poison, m.DequeueCount, l.settings.maxDequeueCount)
-	if err := l.store.Delete(ctx, l.queue, m); err != nil {
+	if err := l.delete(ctx, m); err != nil {
 		l.log.Warn("message is in its poison queue but not deleted, and will come again", "queue", l.queue, "message", m.ID, "error", err)
 	}
+}
+
+// hide sets for how long a received message stays hidden, from now on; zero
+// makes it visible at once. It returns the message with its new receipt.
+func (l *queueListener) hide(ctx context.Context, m queue.Message, visibility time.Duration) (queue.Message, error) {
+	request, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	return l.store.Update(request, l.queue, m, visibility)
+}
+
+func (l *queueListener) delete(ctx context.Context, m queue.Message) error {
+	request, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	return l.store.Delete(request, l.queue, m)
 }
 
 // poisonQueue names the queue for messages that cannot be processed. A poison queue has none itself, nor has a

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"kennel/internal/customhandler"
+	"kennel/internal/memory"
 )
 
 var errFunction = errors.New("the function failed")
@@ -43,9 +44,9 @@ func newListener(store QueueStore, queue string, invoke queueFunction) *queueLis
 
 // withQueue runs a test in a bubble: with a store, whose queue "jobs" holds the
 // message "x", and a listener for it that does not run yet.
-func withQueue(t *testing.T, invoke queueFunction, test func(t *testing.T, store *fakeQueues, l *queueListener)) {
+func withQueue(t *testing.T, invoke queueFunction, test func(t *testing.T, store *testQueues, l *queueListener)) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newFakeQueues()
+		store := newQueues(t)
 		store.put(t, "jobs", base("x"))
 		test(t, store, newListener(store, "jobs", invoke))
 	})
@@ -67,7 +68,7 @@ func TestMessageOutcomes(t *testing.T) {
 		queue    string // default "jobs"
 		body     string
 		plain    bool
-		dequeued int64 // earlier receives
+		dequeued int // earlier receives
 		fails    bool
 		refuse   string // the store operation that fails, and on which queue
 
@@ -91,20 +92,25 @@ func TestMessageOutcomes(t *testing.T) {
 		{name: "a failed delete delivers again", body: base("x"), refuse: "Delete jobs", calls: 5, kept: []string{base("x")},
 			// The sixth delivery, 50 minutes later, is over the limit.
 			poison: []string{base("x")}},
-		{name: "a failed release waits for the lease", body: base("x"), fails: true, refuse: "Hide jobs", calls: 5, poison: []string{base("x")}},
+		{name: "a failed release waits for the lease", body: base("x"), fails: true, refuse: "Update jobs", calls: 5, poison: []string{base("x")}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := newFakeQueues()
+				store := newQueues(t)
 				queue := tt.queue
 				if queue == "" {
 					queue = "jobs"
 				}
 				store.put(t, queue, tt.body)
-				store.queues[queue][0].DequeueCount = tt.dequeued
-				store.fail = func(op, queue string) error {
-					if op+" "+queue == tt.refuse {
+				for range tt.dequeued {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+					store.Receive(ctx, queue, 1, time.Second)
+					cancel()
+					time.Sleep(time.Second)
+				}
+				store.refuse = func(c memory.Call) error {
+					if c.Op+" "+c.Key == tt.refuse {
 						return errors.New("refused")
 					}
 					return nil
@@ -141,10 +147,10 @@ func TestRetryDelay(t *testing.T) {
 			tries = append(tries, time.Now())
 			return errFunction
 		}
-		withQueue(t, fails, func(t *testing.T, store *fakeQueues, l *queueListener) {
+		withQueue(t, fails, func(t *testing.T, store *testQueues, l *queueListener) {
 			var poisoned time.Time
-			store.fail = func(op, _ string) error {
-				if op == "Put" {
+			store.refuse = func(c memory.Call) error {
+				if c.Op == "Put" {
 					poisoned = time.Now()
 				}
 				return nil
@@ -181,11 +187,11 @@ func TestLongRunKeepsMessage(t *testing.T) {
 			time.Sleep(tt.takes)
 			return nil
 		}
-		withQueue(t, long, func(t *testing.T, store *fakeQueues, l *queueListener) {
+		withQueue(t, long, func(t *testing.T, store *testQueues, l *queueListener) {
 			begin := time.Now()
 			var renewed []float64
-			store.fail = func(op, _ string) error {
-				if op == "Hide" {
+			store.refuse = func(c memory.Call) error {
+				if c.Op == "Update" {
 					if renewed = append(renewed, time.Since(begin).Minutes()); len(renewed) <= tt.fails {
 						return errors.New("busy")
 					}
@@ -203,7 +209,14 @@ func TestLongRunKeepsMessage(t *testing.T) {
 // Polls of an empty (or missing) queue get rarer up to the cap, and a message resets them.
 func TestPollBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newFakeQueues()
+		store := newQueues(t)
+		var receives []time.Time
+		store.refuse = func(c memory.Call) error {
+			if c.Op == "Receive" {
+				receives = append(receives, time.Now())
+			}
+			return nil
+		}
 		stop := listen(newListener(store, "missing", func(context.Context, customhandler.QueueMessage) error { return nil }))
 		time.Sleep(20 * time.Second)
 		store.put(t, "missing", base("x"))
@@ -211,8 +224,8 @@ func TestPollBackoff(t *testing.T) {
 		stop()
 
 		var got []time.Duration
-		for i, at := range store.receives[1:] {
-			got = append(got, at.Sub(store.receives[i]))
+		for i, at := range receives[1:] {
+			got = append(got, at.Sub(receives[i]))
 		}
 		ms := time.Millisecond
 		type bounds struct{ low, high time.Duration }
@@ -254,7 +267,7 @@ func TestConcurrency(t *testing.T) {
 			mu.Unlock()
 			return nil
 		}
-		withQueue(t, work, func(t *testing.T, store *fakeQueues, l *queueListener) {
+		withQueue(t, work, func(t *testing.T, store *testQueues, l *queueListener) {
 			for range messages - 1 {
 				store.put(t, "jobs", base("x"))
 			}
@@ -277,7 +290,7 @@ func TestStopFinishesRunning(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		return nil
 	}
-	withQueue(t, work, func(t *testing.T, store *fakeQueues, l *queueListener) {
+	withQueue(t, work, func(t *testing.T, store *testQueues, l *queueListener) {
 		begin := time.Now()
 		stop := listen(l)
 		time.Sleep(time.Second)
@@ -289,7 +302,7 @@ func TestStopFinishesRunning(t *testing.T) {
 		if diff := cmp.Diff(store.bodies("jobs"), []string{base("late")}); diff != "" {
 			t.Errorf("queue (got -, want +):\n%s", diff)
 		}
-		want := customhandler.QueueMessage{Text: "x", ID: "m1", PopReceipt: "2", DequeueCount: 1,
+		want := customhandler.QueueMessage{Text: "x", ID: "00000000-0000-4000-8000-000000000001", PopReceipt: "receipt-2", DequeueCount: 1,
 			Inserted: begin, Expires: begin.Add(7 * 24 * time.Hour), NextVisible: begin.Add(10 * time.Minute)}
 		if diff := cmp.Diff(got, want); diff != "" {
 			t.Errorf("message (got -, want +):\n%s", diff)
@@ -304,10 +317,10 @@ func TestWorkCutShort(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	withQueue(t, work, func(t *testing.T, store *fakeQueues, l *queueListener) {
-		store.fail = func(op, _ string) error {
-			if op != "Receive" {
-				t.Errorf("the listener sent %s", op)
+	withQueue(t, work, func(t *testing.T, store *testQueues, l *queueListener) {
+		store.refuse = func(c memory.Call) error {
+			if c.Op != "Receive" {
+				t.Errorf("the listener sent %s", c.Op)
 			}
 			return nil
 		}
@@ -325,10 +338,10 @@ func TestWorkCutShort(t *testing.T) {
 func TestUnreadableQueue(t *testing.T) {
 	calls := 0
 	work := func(context.Context, customhandler.QueueMessage) error { calls++; return nil }
-	withQueue(t, work, func(t *testing.T, store *fakeQueues, l *queueListener) {
+	withQueue(t, work, func(t *testing.T, store *testQueues, l *queueListener) {
 		back := time.Now().Add(time.Minute)
-		store.fail = func(op, _ string) error {
-			if op == "Receive" && time.Now().Before(back) {
+		store.refuse = func(c memory.Call) error {
+			if c.Op == "Receive" && time.Now().Before(back) {
 				return errors.New("server busy")
 			}
 			return nil

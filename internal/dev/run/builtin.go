@@ -4,11 +4,9 @@ import (
 	"context"
 	"path/filepath"
 	"sync"
-	"time"
 
 	"kennel/internal/azure"
 	"kennel/internal/dev/localhost"
-	"kennel/queue"
 )
 
 // runBuiltin runs the app in the local host of this project until ctx ends. It
@@ -22,7 +20,7 @@ func (a *App) runBuiltin(ctx context.Context, h hosted, ready func()) error {
 		if err != nil {
 			return err
 		}
-		options.Queues = queues{client}
+		options.Queues = client
 	}
 	if a.opt.Key != "" {
 		options.Keys = &localhost.Keys{Host: a.opt.Key}
@@ -47,30 +45,4 @@ func (a *App) runBuiltin(ctx context.Context, h hosted, ready func()) error {
 		}
 	})
 	return host.Run(ctx)
-}
-
-// queues are Azure's queues in the shape in which the local host wants them.
-type queues struct{ *azure.Queues }
-
-func (q queues) Receive(ctx context.Context, queue string, max int, visibility time.Duration) ([]localhost.QueueMessage, error) {
-	received, err := q.Queues.Receive(ctx, queue, max, visibility)
-	messages := make([]localhost.QueueMessage, len(received))
-	for i, m := range received {
-		messages[i] = localhost.QueueMessage(m)
-	}
-	return messages, err
-}
-
-func (q queues) Hide(ctx context.Context, name string, m localhost.QueueMessage, visibility time.Duration) (localhost.QueueMessage, error) {
-	hidden, err := q.Queues.Update(ctx, name, queue.Message(m), visibility)
-	return localhost.QueueMessage(hidden), err
-}
-
-func (q queues) Delete(ctx context.Context, name string, m localhost.QueueMessage) error {
-	return q.Queues.Delete(ctx, name, queue.Message(m))
-}
-
-func (q queues) Put(ctx context.Context, queue, body string) error {
-	_, err := q.Queues.Put(ctx, queue, body, 0)
-	return err
 }
