@@ -1,12 +1,11 @@
 package localhost
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 const (
@@ -27,10 +26,7 @@ func TestDiscover(t *testing.T) {
 		".git/x/function.json":         `{}`,
 		"node_modules/a/function.json": `{}`,
 	})
-	functions, err := discover(root, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	functions := must(discover(root, nil, nil))
 	got := map[string]bool{} // name → can run
 	for _, f := range functions {
 		got[f.name] = f.problem == nil
@@ -39,12 +35,8 @@ func TestDiscover(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(root, "GOOD")); err == nil {
 		delete(want, "good") // this file system does not tell them apart either
 	}
-	if diff := cmp.Diff(got, want); diff != "" {
-		t.Errorf("functions (got -, want +):\n%s", diff)
-	}
-	if diff := cmp.Diff(invisible(root), []string{"function.json", "functions/Deep/function.json"}); diff != "" {
-		t.Errorf("files the host does not see (got -, want +):\n%s", diff)
-	}
+	same(t, "functions", got, want)
+	same(t, "files the host does not see", invisible(root), []string{"function.json", "functions/Deep/function.json"})
 	if only, err := discover(root, []string{"BROKEN"}, nil); err != nil || len(only) != 1 {
 		t.Errorf("allow-list: got %d functions, %v; want one", len(only), err)
 	}
@@ -79,21 +71,11 @@ func TestFunctionProblems(t *testing.T) {
 		{"script", "F", `{"scriptFile":"run.csx","bindings":[` + timerBinding + `]}`, "scriptFile is set"},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			root := write(t, files{tt.folder + "/function.json": tt.file})
-			functions, err := discover(root, nil, settings{"PLAN": "0 0 0 * * *", "QUEUE": "a-b"})
-			if err != nil || len(functions) != 1 {
-				t.Fatalf("got %d functions, %v; want one", len(functions), err)
-			}
-			for _, problem := range []error{functions[0].problem, CheckFunction(filepath.Join(root, tt.folder))} {
-				if strings.Contains(tt.file, "%GONE%") && problem == nil {
-					continue // CheckFunction knows no settings
-				}
-				if tt.want == "" && problem != nil || tt.want != "" && (problem == nil || !strings.Contains(problem.Error(), tt.want)) {
-					t.Errorf("got problem %v, want one with %q", problem, tt.want)
-				}
-			}
-		})
+		root := write(t, files{tt.folder + "/function.json": tt.file})
+		expectError(t, tt.name, only(root, settings{"PLAN": "0 0 0 * * *", "QUEUE": "a-b"}).problem, tt.want)
+		if !strings.Contains(tt.file, "%GONE%") { // CheckFunction has no settings
+			expectError(t, tt.name+", CheckFunction", CheckFunction(filepath.Join(root, tt.folder)), tt.want)
+		}
 	}
 }
 
@@ -107,12 +89,9 @@ func TestUnsupported(t *testing.T) {
 		httpBinding + `,{"type":"http","direction":"out","name":"$return"}`:               `function 'F': bindings[1]: this local host does not support the binding name $return`,
 	} {
 		root := write(t, files{"host.json": handlerHostJSON, "F/function.json": `{"bindings":[` + bindings + `]}`})
-		if _, err := New(root, nil, nil); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("New with %s: got %v, want an error with %q", bindings, err, want)
-		}
-		if err := CheckFunction(filepath.Join(root, "F")); err != nil {
-			t.Errorf("CheckFunction with %s: %v", bindings, err)
-		}
+		_, err := New(root, nil, nil)
+		expectError(t, "New", err, want)
+		expectError(t, "CheckFunction with "+bindings, CheckFunction(filepath.Join(root, "F")), "")
 	}
 }
 
@@ -126,12 +105,9 @@ func TestDisabled(t *testing.T) {
 	} {
 		name, value, _ := strings.Cut(setting, "=")
 		root := write(t, files{"F/function.json": `{"disabled":true,"bindings":[` + timerBinding + `]}`})
-		functions, err := discover(root, nil, settings{name: value})
-		if err != nil || len(functions) != 1 || functions[0].problem != nil {
-			t.Fatalf("got %v, %v; want one sound function", functions, err)
-		}
-		if got := functions[0].disabled; got != want {
-			t.Errorf("disabled by %s: got %v, want %v", setting, got, want)
+		f := only(root, settings{name: value})
+		if f.problem != nil || f.disabled != want {
+			t.Errorf("%s: got disabled %v, problem %v, want %v and none", setting, f.disabled, f.problem, want)
 		}
 	}
 }
@@ -146,13 +122,18 @@ func TestForwards(t *testing.T) {
 		httpBinding + "," + httpOutput + "," + queue: false,
 		timerBinding:                                 false,
 	} {
-		root := write(t, files{"F/function.json": `{"bindings":[` + bindings + `]}`})
-		functions, err := discover(root, nil, nil)
-		if err != nil || functions[0].problem != nil {
-			t.Fatalf("%s: %v, %v", bindings, err, functions[0].problem)
-		}
-		if got := functions[0].forwards(); got != want {
-			t.Errorf("forwards with %s: got %v, want %v", bindings, got, want)
+		f := only(write(t, files{"F/function.json": `{"bindings":[` + bindings + `]}`}), nil)
+		if f.problem != nil || f.forwards() != want {
+			t.Errorf("%s: got forwards %v, problem %v, want %v and none", bindings, f.forwards(), f.problem, want)
 		}
 	}
+}
+
+// only returns the function of an app that has one.
+func only(root string, env settings) *function {
+	functions := must(discover(root, nil, env))
+	if len(functions) != 1 {
+		panic(fmt.Sprintf("got %d functions, want one", len(functions)))
+	}
+	return functions[0]
 }

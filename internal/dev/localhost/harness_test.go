@@ -7,10 +7,12 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // files of an app for tests: by path below the root.
@@ -50,17 +52,39 @@ func enveloped(app files) files {
 
 func write(t *testing.T, app files) (root string) {
 	t.Helper()
-	root = t.TempDir()
+	root, tree := t.TempDir(), fstest.MapFS{}
 	for name, text := range app {
-		path := filepath.Join(root, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		tree[name] = &fstest.MapFile{Data: []byte(text), Mode: 0o644}
+	}
+	if err := os.CopyFS(root, tree); err != nil {
+		t.Fatal(err)
 	}
 	return root
+}
+
+// must returns the result of a call that is not under test. It panics on an
+// error.
+func must[T any](result T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return result
+}
+
+// same expects equal values.
+func same(t *testing.T, what string, got, want any, options ...cmp.Option) {
+	t.Helper()
+	if diff := cmp.Diff(got, want, options...); diff != "" {
+		t.Errorf("%s (got -, want +):\n%s", what, diff)
+	}
+}
+
+// expectError expects an error with a text, or none if the text is empty.
+func expectError(t *testing.T, what string, err error, text string) {
+	t.Helper()
+	if (err == nil) != (text == "") || err != nil && !strings.Contains(err.Error(), text) {
+		t.Errorf("%s: got error %v, want %q", what, err, text)
+	}
 }
 
 // transcript is a console that tests can wait on.
@@ -161,12 +185,9 @@ func newHost(t *testing.T, root string, opt Options) *running {
 	}
 	opt.Env, opt.Console = env, r.console
 	if opt.Executable == "" {
-		opt.Executable = self(t)
+		opt.Executable = must(os.Executable())
 	}
-	var err error
-	if r.Host, err = New(root, listener(t), &opt); err != nil {
-		t.Fatal(err)
-	}
+	r.Host = must(New(root, listener(t), &opt))
 	ctx, cancel := context.WithCancel(context.Background())
 	r.stop = cancel
 	go func() {
@@ -180,22 +201,9 @@ func newHost(t *testing.T, root string, opt Options) *running {
 	return r
 }
 
-func self(t *testing.T) string {
-	t.Helper()
-	path, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 // listener listens on a free port until the end of the test.
 func listener(t *testing.T) net.Listener {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must(net.Listen("tcp", "127.0.0.1:0"))
 	t.Cleanup(func() { l.Close() })
 	return l
 }
@@ -203,10 +211,7 @@ func listener(t *testing.T) net.Listener {
 // call sends a request to the host and returns the answer and its body.
 func (r *running) call(t *testing.T, method, path string, body io.Reader, edit ...func(*http.Request)) (*http.Response, string) {
 	t.Helper()
-	req, err := http.NewRequest(method, r.URL()+path, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must(http.NewRequest(method, r.URL()+path, body))
 	for _, e := range edit {
 		e(req)
 	}
@@ -215,11 +220,7 @@ func (r *running) call(t *testing.T, method, path string, body io.Reader, edit .
 		t.Fatalf("%s %s: %v\n%s", method, path, err, r.console)
 	}
 	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp, string(text)
+	return resp, string(must(io.ReadAll(resp.Body)))
 }
 
 // status sends a GET request and returns the status.
@@ -256,10 +257,5 @@ func (r *running) mustDo(t *testing.T, command string) string {
 
 // replace has the handler killed and started again, as after a timeout.
 func (r *running) replace(t *testing.T) {
-	t.Helper()
-	p, err := r.handler.acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.replace()
+	must(r.handler.acquire(t.Context())).replace()
 }

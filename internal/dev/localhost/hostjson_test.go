@@ -2,7 +2,6 @@ package localhost
 
 import (
 	"runtime"
-	"strings"
 	"testing"
 	"time"
 
@@ -10,50 +9,44 @@ import (
 )
 
 func TestReadHostFile(t *testing.T) {
-	root := write(t, files{"host.json": `{
+	for _, tt := range []struct {
+		name, file string
+		env        settings
+		want       hostFile
+	}{
+		{
+			name: "everything", file: `{
 		"VERSION":"2.0", "logging":{"anything":[1,2]}, "functionTimeout":"00:07:00", "functions":["A","B"],
 		"customHandler":{
 			"description":{"defaultExecutablePath":"%DIR%/hand%NOTHING%ler","arguments":["x"],"workerArguments":["-w"],"unheardOf":1},
 			"EnableForwardingHttpRequest":"True", "initializationTimeout":"00:00:05", "port":7, "http":{"routes":[]}},
 		"extensions":{"http":{"routePrefix":"/v1/"},"queues":{"batchSize":"4","maxDequeueCount":3,"visibilityTimeout":"00:00:30",
-			"maxPollingInterval":"00:00:09","messageEncoding":"None"}}}`})
-	got, err := readHostFile(root, settings{"DIR": "bin", "ARG": "value",
-		"azurefunctionsjobhost__extensions__queues__newBatchThreshold": "1",
-		"AzureFunctionsJobHost__functionTimeout":                       "-1",             // no limit
-		"AzureFunctionsJobHost__customHandler__description__arguments": `["-a","%ARG%"]`, // a whole list
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := hostFile{
-		handler: handlerCommand{executable: "bin/handler", arguments: []string{"-a", "value"}},
-		forward: true, described: true, startUp: 5 * time.Second, prefix: "v1", only: []string{"A", "B"},
-		queues: queueSettings{batchSize: 4, newBatchThreshold: 1, maxPollingDelay: 9 * time.Second, maxDequeueCount: 3,
-			visibility: 30 * time.Second, plainText: true},
-		unknown: []string{"customHandler.description.workerArguments", "customHandler.http", "customHandler.port"},
-	}
-	allow := cmp.AllowUnexported(hostFile{}, handlerCommand{}, queueSettings{})
-	if diff := cmp.Diff(got, want, allow); diff != "" {
-		t.Errorf("host.json (got -, want +):\n%s", diff)
-	}
-}
-
-func TestReadHostFileDefaults(t *testing.T) {
-	root := write(t, files{"host.json": `{"version":"2.0","customHandler":{"description":{"defaultExecutablePath":"handler"}}}`})
-	got, err := readHostFile(root, settings{
-		"AzureFunctionsJobHost__customHandler__description__defaultExecutablePath": "/elsewhere",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := hostFile{
-		handler:   handlerCommand{executable: "/elsewhere"},
-		described: true, startUp: 30 * time.Second, timeout: 30 * time.Minute, prefix: "api",
-		queues: queueSettings{batchSize: 16, newBatchThreshold: 8 * runtime.NumCPU(), maxPollingDelay: 2 * time.Second, maxDequeueCount: 5},
-	}
-	allow := cmp.AllowUnexported(hostFile{}, handlerCommand{}, queueSettings{})
-	if diff := cmp.Diff(got, want, allow); diff != "" {
-		t.Errorf("host.json (got -, want +):\n%s", diff)
+			"maxPollingInterval":"00:00:09","messageEncoding":"None"}}}`,
+			env: settings{"DIR": "bin", "ARG": "value",
+				"azurefunctionsjobhost__extensions__queues__newBatchThreshold": "1",
+				"AzureFunctionsJobHost__functionTimeout":                       "-1",             // no limit
+				"AzureFunctionsJobHost__customHandler__description__arguments": `["-a","%ARG%"]`, // a whole list
+			},
+			want: hostFile{
+				handler: handlerCommand{executable: "bin/handler", arguments: []string{"-a", "value"}},
+				forward: true, described: true, startUp: 5 * time.Second, prefix: "v1", only: []string{"A", "B"},
+				queues: queueSettings{batchSize: 4, newBatchThreshold: 1, maxPollingDelay: 9 * time.Second, maxDequeueCount: 3,
+					visibility: 30 * time.Second, plainText: true},
+				unknown: []string{"customHandler.description.workerArguments", "customHandler.http", "customHandler.port"},
+			},
+		},
+		{
+			name: "defaults", file: `{"version":"2.0","customHandler":{"description":{"defaultExecutablePath":"handler"}}}`,
+			env: settings{"AzureFunctionsJobHost__customHandler__description__defaultExecutablePath": "/elsewhere"},
+			want: hostFile{
+				handler:   handlerCommand{executable: "/elsewhere"},
+				described: true, startUp: 30 * time.Second, timeout: 30 * time.Minute, prefix: "api",
+				queues: queueSettings{batchSize: 16, newBatchThreshold: 8 * runtime.NumCPU(), maxPollingDelay: 2 * time.Second, maxDequeueCount: 5},
+			},
+		},
+	} {
+		got := must(readHostFile(write(t, files{"host.json": tt.file}), tt.env))
+		same(t, tt.name, got, tt.want, cmp.AllowUnexported(hostFile{}, handlerCommand{}, queueSettings{}))
 	}
 }
 
@@ -79,17 +72,32 @@ func TestHostFileProblems(t *testing.T) {
 		{"all at once", `{"functionTimeout":"soon","extensions":{"queues":{"batchSize":0}}}`, "version must be"},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			_, err := readHostFile(write(t, files{"host.json": tt.file}), nil)
-			if err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Fatalf("got error %v, want one with %q", err, tt.want)
-			}
-			if tt.name == "all at once" && (!strings.Contains(err.Error(), "functionTimeout") || !strings.Contains(err.Error(), "batchSize")) {
-				t.Errorf("got error %v, want all three problems", err)
-			}
-		})
+		_, err := readHostFile(write(t, files{"host.json": tt.file}), nil)
+		expectError(t, tt.name, err, tt.want)
+		if tt.name == "all at once" {
+			expectError(t, tt.name, err, "functionTimeout")
+			expectError(t, tt.name, err, "batchSize")
+		}
 	}
-	if _, err := readHostFile(t.TempDir(), nil); err == nil || !strings.Contains(err.Error(), "host.json") {
-		t.Errorf("without host.json: got error %v, want one that names it", err)
+	_, err := readHostFile(t.TempDir(), nil)
+	expectError(t, "without host.json", err, "host.json")
+}
+
+func TestExpand(t *testing.T) {
+	env := settings{"Name": "x", "EMPTY": ""}
+	for text, want := range map[string]string{
+		"a%NAME%b%name%": "axbx",
+		"%EMPTY%":        "",
+		"100%":           "100%",
+		"%%":             "%%",
+	} {
+		if got, err := env.resolve(text); err != nil || got != want {
+			t.Errorf("resolve %q: got %q, %v; want %q", text, got, err, want)
+		}
 	}
+	if got, missing := env.expand("<%GONE%>"); got != "<>" || len(missing) != 1 {
+		t.Errorf("expand an unset name: got %q, %v; want nothing in its place", got, missing)
+	}
+	_, err := env.resolve("%GONE%")
+	expectError(t, "resolve an unset name", err, "GONE")
 }

@@ -2,7 +2,6 @@ package localhost
 
 import (
 	"errors"
-	"strings"
 	"testing"
 	"time"
 )
@@ -36,16 +35,10 @@ func TestScheduleNext(t *testing.T) {
 		{"interval of days", "1.12:00:00", "2026-01-02T00:00:00Z", "2026-01-03T12:00:00Z"},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			s, err := parseSchedule(tt.schedule)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, ok := s.next(instant(t, tt.after))
-			if !ok || got.Format(time.RFC3339Nano) != tt.want {
-				t.Errorf("next of %q after %s = %s, %v; want %s", tt.schedule, tt.after, got.Format(time.RFC3339Nano), ok, tt.want)
-			}
-		})
+		got, ok := must(parseSchedule(tt.schedule)).next(instant(tt.after))
+		if !ok || got.Format(time.RFC3339Nano) != tt.want {
+			t.Errorf("%s: next of %q after %s = %s, %v; want %s", tt.name, tt.schedule, tt.after, got.Format(time.RFC3339Nano), ok, tt.want)
+		}
 	}
 }
 
@@ -71,12 +64,8 @@ func TestScheduleProblems(t *testing.T) {
 		{"never in short months", "0 0 0 31 2,4,6,9,11 *", "never occurs"},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			_, err := parseSchedule(tt.schedule)
-			if err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("parse %q: got error %v, want one with %q", tt.schedule, err, tt.want)
-			}
-		})
+		_, err := parseSchedule(tt.schedule)
+		expectError(t, tt.name, err, tt.want)
 	}
 	if _, err := parseSchedule("0 0 0 30 2 *"); !errors.Is(err, errNever) {
 		t.Errorf("parse a schedule for 30 February: got %v, want errNever", err)
@@ -84,7 +73,7 @@ func TestScheduleProblems(t *testing.T) {
 }
 
 func TestUnderAMinute(t *testing.T) {
-	now := instant(t, "2026-01-02T03:04:05Z")
+	now := instant("2026-01-02T03:04:05Z")
 	for text, want := range map[string]bool{
 		"*/20 * * * * *": true,
 		"0 * * * * *":    false,
@@ -92,11 +81,7 @@ func TestUnderAMinute(t *testing.T) {
 		"00:00:59":       true,
 		"00:01:00":       false,
 	} {
-		s, err := parseSchedule(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := s.underAMinute(now); got != want {
+		if got := must(parseSchedule(text)).underAMinute(now); got != want {
 			t.Errorf("%q more often than each minute: got %v, want %v", text, got, want)
 		}
 	}
@@ -131,11 +116,4 @@ func TestTimeSpan(t *testing.T) {
 	}
 }
 
-func instant(t *testing.T, text string) time.Time {
-	t.Helper()
-	at, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return at
-}
+func instant(text string) time.Time { return must(time.Parse(time.RFC3339Nano, text)) }

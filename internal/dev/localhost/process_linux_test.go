@@ -17,10 +17,7 @@ import (
 // outlive that of its starter.
 func TestHandlerOutlivesStartingThread(t *testing.T) {
 	t.Parallel()
-	l, err := newLauncher(handlerCommand{executable: self(t)}, t.TempDir(), map[string]string{childMode: "handler"}, &console{out: io.Discard})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must(newLauncher(handlerCommand{executable: must(os.Executable())}, t.TempDir(), map[string]string{childMode: "handler"}, &console{out: io.Discard}))
 	var p *process
 	started := make(chan error)
 	go func() {

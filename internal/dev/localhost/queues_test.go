@@ -128,12 +128,8 @@ func TestMessageOutcomes(t *testing.T) {
 				if got := int(calls.Load()); got != tt.calls {
 					t.Errorf("calls of the function: got %d, want %d", got, tt.calls)
 				}
-				if diff := cmp.Diff(store.bodies(queue), tt.kept); diff != "" {
-					t.Errorf("queue (got -, want +):\n%s", diff)
-				}
-				if diff := cmp.Diff(store.bodies(queue+"-poison"), tt.poison); diff != "" {
-					t.Errorf("poison queue (got -, want +):\n%s", diff)
-				}
+				same(t, "queue", store.bodies(queue), tt.kept)
+				same(t, "poison queue", store.bodies(queue+"-poison"), tt.poison)
 			})
 		})
 	}
@@ -299,14 +295,10 @@ func TestStopFinishesRunning(t *testing.T) {
 		if took := time.Since(begin); took != 5*time.Second {
 			t.Errorf("stopped after %v, want 5s", took)
 		}
-		if diff := cmp.Diff(store.bodies("jobs"), []string{base("late")}); diff != "" {
-			t.Errorf("queue (got -, want +):\n%s", diff)
-		}
+		same(t, "queue", store.bodies("jobs"), []string{base("late")})
 		want := customhandler.QueueMessage{Text: "x", ID: "00000000-0000-4000-8000-000000000001", PopReceipt: "receipt-2", DequeueCount: 1,
 			Inserted: begin, Expires: begin.Add(7 * 24 * time.Hour), NextVisible: begin.Add(10 * time.Minute)}
-		if diff := cmp.Diff(got, want); diff != "" {
-			t.Errorf("message (got -, want +):\n%s", diff)
-		}
+		same(t, "message", got, want)
 	})
 }
 
@@ -328,9 +320,7 @@ func TestWorkCutShort(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		l.run(ctx, ctx)
-		if diff := cmp.Diff(store.bodies("jobs"), []string{base("x")}); diff != "" {
-			t.Errorf("queue (got -, want +):\n%s", diff)
-		}
+		same(t, "queue", store.bodies("jobs"), []string{base("x")})
 	})
 }
 

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 func TestRouteMatch(t *testing.T) {
@@ -33,23 +31,12 @@ func TestRouteMatch(t *testing.T) {
 		{"whole path", "{*path}", "/", values{"path": nil}},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			r, err := parseRoute(tt.template)
-			if err != nil {
-				t.Fatal(err)
-			}
-			path, err := splitPath(tt.path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, ok := r.match(path)
-			if ok != (tt.want != nil) {
-				t.Fatalf("match %q with %q: got %v, want %v", tt.path, tt.template, ok, tt.want)
-			}
-			if diff := cmp.Diff(got, tt.want); ok && diff != "" {
-				t.Errorf("values of %q in %q (got -, want +):\n%s", tt.path, tt.template, diff)
-			}
-		})
+		got, ok := must(parseRoute(tt.template)).match(must(splitPath(tt.path)))
+		if ok != (tt.want != nil) {
+			t.Errorf("%s: match %q with %q: got %v, want %v", tt.name, tt.path, tt.template, ok, tt.want)
+		} else if ok {
+			same(t, tt.name, got, tt.want)
+		}
 	}
 }
 
@@ -75,9 +62,7 @@ func TestRouteProblems(t *testing.T) {
 		"{*rest:alpha}/a": unsupported + `the constraint "alpha" of {*rest}`,
 	} {
 		_, err := parseRoute(template)
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("parse %q: got error %v, want one with %q", template, err, want)
-		}
+		expectError(t, template, err, want)
 		if _, ok := errors.AsType[unsupportedError](err); ok != strings.HasPrefix(want, unsupported) {
 			t.Errorf("parse %q: unsupported: got %v", template, ok)
 		}
@@ -97,18 +82,12 @@ func TestRoutePrecedence(t *testing.T) {
 	}
 	var routes []route
 	for _, template := range slices.Backward(want) {
-		r, err := parseRoute(template)
-		if err != nil {
-			t.Fatal(err)
-		}
-		routes = append(routes, r)
+		routes = append(routes, must(parseRoute(template)))
 	}
 	slices.SortStableFunc(routes, route.compare)
 	var got []string
 	for _, r := range routes {
 		got = append(got, r.template)
 	}
-	if diff := cmp.Diff(got, want); diff != "" {
-		t.Errorf("order (got -, want +):\n%s", diff)
-	}
+	same(t, "order", got, want)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -12,19 +11,6 @@ import (
 	"testing"
 	"time"
 )
-
-func TestCrashRestartsHandler(t *testing.T) {
-	t.Parallel()
-	r := start(t, rawApp(), Options{})
-	first := r.mustDo(t, "pid")
-	r.fails(t, "exit:1")
-	// Until the host has seen the end, calls fail.
-	r.await(t, "error 1 of 3")
-	r.await(t, "last words 5")
-	if second := r.mustDo(t, "pid"); second == first {
-		t.Error("the same process answers after a crash")
-	}
-}
 
 // A third crash stops the host, with the real host's words and the last three
 // lines of stderr.
@@ -187,17 +173,10 @@ func TestStopWaitsForInvocations(t *testing.T) {
 
 func TestUnstartableHandler(t *testing.T) {
 	t.Parallel()
-	root := write(t, rawApp())
-	if err := os.WriteFile(filepath.Join(root, "handler"), []byte("#!/bin/true\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	h, err := New(root, listener(t), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := h.Run(context.Background()); err == nil || !strings.Contains(err.Error(), "exec bit") {
-		t.Errorf("Run without the exec bit: got %v, want an error that names it", err)
-	}
+	app := rawApp()
+	app["handler"] = "#!/bin/true\n"
+	h := must(New(write(t, app), listener(t), nil))
+	expectError(t, "Run without the exec bit", h.Run(context.Background()), "exec bit")
 }
 
 func TestCrashRecord(t *testing.T) {

@@ -33,10 +33,7 @@ type timerTest struct {
 
 func newTimerTest(t *testing.T, plan string, store TimerStore) *timerTest {
 	t.Helper()
-	s, err := parseSchedule(plan)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must(parseSchedule(plan))
 	test := &timerTest{begin: time.Now()}
 	test.listener = &timerListener{name: "Tick", schedule: s, statuses: store, log: slog.New(slog.DiscardHandler),
 		invoke: func(_ context.Context, tick customhandler.Tick) error {
@@ -181,7 +178,7 @@ func TestFileTimers(t *testing.T) {
 	if err != nil || got != (TimerStatus{}) {
 		t.Errorf("load of an unknown timer: got %+v, %v; want nothing", got, err)
 	}
-	want := TimerStatus{Last: instant(t, "2026-01-02T03:04:05.123456789Z"), Next: instant(t, "2026-01-02T04:00:00Z"), LastUpdated: instant(t, "2026-01-02T03:04:06Z")}
+	want := TimerStatus{Last: instant("2026-01-02T03:04:05.123456789Z"), Next: instant("2026-01-02T04:00:00Z"), LastUpdated: instant("2026-01-02T03:04:06Z")}
 	for range 2 {
 		if err := store.Save(t.Context(), "Tick", want); err != nil {
 			t.Fatal(err)
