@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // childMode makes this test binary the handler under the host's supervision.
@@ -21,10 +22,6 @@ func TestMain(m *testing.M) {
 	switch os.Getenv(childMode) {
 	case "":
 		os.Exit(m.Run())
-	case "handler":
-		err := http.ListenAndServe("127.0.0.1:"+os.Getenv("FUNCTIONS_CUSTOMHANDLER_PORT"), http.HandlerFunc(childServe))
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(3)
 	case "polite":
 		terminate := make(chan os.Signal, 1)
 		signal.Notify(terminate, syscall.SIGTERM)
@@ -33,11 +30,11 @@ func TestMain(m *testing.M) {
 			fmt.Println("got SIGTERM")
 			os.Exit(0)
 		}()
+		fallthrough
+	case "handler":
 		panic(http.ListenAndServe("127.0.0.1:"+os.Getenv("FUNCTIONS_CUSTOMHANDLER_PORT"), http.HandlerFunc(childServe)))
 	case "mute":
-		never := make(chan os.Signal, 1)
-		signal.Notify(never, syscall.SIGTERM)
-		<-never
+		time.Sleep(time.Hour) // until it is killed
 	case "quit":
 		os.Exit(0)
 	}
@@ -123,8 +120,6 @@ func childDo(w http.ResponseWriter, r *http.Request, command string) (answer str
 		return strconv.Itoa(os.Getpid()), true
 	case "env":
 		return os.Getenv(argument), true
-	case "long":
-		fmt.Println("<" + strings.Repeat("x", number(argument)) + ">")
 	}
 	return "", true
 }

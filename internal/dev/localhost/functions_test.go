@@ -79,22 +79,6 @@ func TestFunctionProblems(t *testing.T) {
 	}
 }
 
-// What only the real host has stops the start of this one, but CheckFunction
-// accepts it.
-func TestUnsupported(t *testing.T) {
-	for bindings, want := range map[string]string{
-		`{"type":"httpTrigger","name":"req","route":"orders/{id:int}"}`:                   `function 'F': bindings[0]: route "orders/{id:int}": this local host does not support the constraint "int" of {id}`,
-		`{"type":"serviceBusTrigger","name":"m"}`:                                         `function 'F': bindings[0]: this local host does not support the binding type "serviceBusTrigger"`,
-		timerBinding + `,{"type":"queue","direction":"out","name":"q","queueName":"q-q"}`: `function 'F': bindings[1]: this local host does not support the binding type "queue"`,
-		httpBinding + `,{"type":"http","direction":"out","name":"$return"}`:               `function 'F': bindings[1]: this local host does not support the binding name $return`,
-	} {
-		root := write(t, files{"host.json": handlerHostJSON, "F/function.json": `{"bindings":[` + bindings + `]}`})
-		_, err := New(root, nil, nil)
-		expectError(t, "New", err, want)
-		expectError(t, "CheckFunction with "+bindings, CheckFunction(filepath.Join(root, "F")), "")
-	}
-}
-
 // Only settings switch a function off: "disabled" in its file does not.
 func TestDisabled(t *testing.T) {
 	for setting, want := range map[string]bool{

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -223,13 +224,6 @@ func (r *running) call(t *testing.T, method, path string, body io.Reader, edit .
 	return resp, string(must(io.ReadAll(resp.Body)))
 }
 
-// status sends a GET request and returns the status.
-func (r *running) status(t *testing.T, path string) int {
-	t.Helper()
-	resp, _ := r.call(t, http.MethodGet, path, nil)
-	return resp.StatusCode
-}
-
 // do has the handler obey a command.
 func (r *running) do(t *testing.T, command string) (status int, answer string) {
 	t.Helper()
@@ -253,6 +247,25 @@ func (r *running) mustDo(t *testing.T, command string) string {
 		t.Fatalf("%s: got status %d\n%s", command, status, r.console)
 	}
 	return answer
+}
+
+// listen runs a listener of a queue or timer until stop is called. stop returns
+// when the listener has returned.
+func listen(run func(ctx, work context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		run(ctx, context.WithoutCancel(ctx))
+	}()
+	return func() { cancel(); <-done }
+}
+
+// listenFor runs a listener for a time.
+func listenFor(run func(ctx, work context.Context), d time.Duration) {
+	stop := listen(run)
+	time.Sleep(d)
+	stop()
 }
 
 // replace has the handler killed and started again, as after a timeout.

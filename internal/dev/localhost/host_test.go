@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -274,19 +275,22 @@ func TestNoFunction(t *testing.T) {
 	t.Parallel()
 	app := files{"host.json": handlerHostJSON, "functions/Deep/function.json": plainApp()["Raw/function.json"]}
 	r := start(t, app, Options{Executable: "/does/not/exist", Env: map[string]string{"AzureWebJobsDisableHomepage": "true"}})
-	if got := r.status(t, "/"); got != 204 {
-		t.Errorf("homepage switched off: got %d, want 204", got)
+	for path, want := range map[string]int{"/": 204, "/api/raw/x": 404} { // the homepage is switched off
+		if resp, _ := r.call(t, "GET", path, nil); resp.StatusCode != want {
+			t.Errorf("%s: got %d, want %d", path, resp.StatusCode, want)
+		}
 	}
 	if !strings.Contains(r.console.String(), "NO FUNCTION WAS FOUND") {
 		t.Errorf("the console does not say that there is no function:\n%s", r.console)
-	}
-	if got := r.status(t, "/api/raw/x"); got != 404 {
-		t.Errorf("call: got %d, want 404", got)
 	}
 	r.end(t)
 }
 
 func TestNewProblems(t *testing.T) {
+	const lacks = "this local host does not support "
+	with := func(bindings string) files {
+		return files{"host.json": handlerHostJSON, "F/function.json": `{"bindings":[` + bindings + `]}`}
+	}
 	for _, tt := range []struct {
 		name, want string
 		app        files
@@ -295,13 +299,24 @@ func TestNewProblems(t *testing.T) {
 		{"no custom handler", "customHandler.description", files{"host.json": `{"version":"2.0"}`}},
 		{"body limit", "FUNCTIONS_REQUEST_BODY_SIZE_LIMIT", files{"host.json": handlerHostJSON}},
 		{"no handler", "build it first", rawApp()},
+		// What only the real host has stops the start of this one.
+		{"constraint", `function 'F': bindings[0]: route "orders/{id:int}": ` + lacks + `the constraint "int" of {id}`,
+			with(`{"type":"httpTrigger","name":"req","route":"orders/{id:int}"}`)},
+		{"trigger", `function 'F': bindings[0]: ` + lacks + `the binding type "serviceBusTrigger"`, with(`{"type":"serviceBusTrigger","name":"m"}`)},
+		{"output", `function 'F': bindings[1]: ` + lacks + `the binding type "queue"`,
+			with(timerBinding + `,{"type":"queue","direction":"out","name":"q","queueName":"q-q"}`)},
+		{"return value", `function 'F': bindings[1]: ` + lacks + `the binding name $return`,
+			with(httpBinding + `,{"type":"http","direction":"out","name":"$return"}`)},
 	} {
 		env := map[string]string{}
 		if tt.name == "body limit" {
 			env[tt.want] = "much"
 		}
-		if _, err := New(write(t, tt.app), listener(t), &Options{Env: env}); err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: got %v, want an error with %q", tt.name, err, tt.want)
+		root := write(t, tt.app)
+		_, err := New(root, listener(t), &Options{Env: env})
+		expectError(t, tt.name, err, tt.want)
+		if strings.Contains(tt.want, lacks) { // CheckFunction checks for the real host
+			expectError(t, tt.name, CheckFunction(filepath.Join(root, "F")), "")
 		}
 	}
 }

@@ -21,17 +21,6 @@ import (
 
 var errFunction = errors.New("the function failed")
 
-// listen runs a listener in a bubble until stop is called; stop returns when the listener has returned.
-func listen(l *queueListener) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		l.run(ctx, context.WithoutCancel(ctx))
-	}()
-	return func() { cancel(); <-done }
-}
-
 type queueFunction func(context.Context, customhandler.QueueMessage) error
 
 func newListener(store QueueStore, queue string, invoke queueFunction) *queueListener {
@@ -50,13 +39,6 @@ func withQueue(t *testing.T, invoke queueFunction, test func(t *testing.T, store
 		store.put(t, "jobs", base("x"))
 		test(t, store, newListener(store, "jobs", invoke))
 	})
-}
-
-// listenFor runs a listener for a time.
-func listenFor(l *queueListener, d time.Duration) {
-	stop := listen(l)
-	time.Sleep(d)
-	stop()
 }
 
 func base(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
@@ -124,7 +106,7 @@ func TestMessageOutcomes(t *testing.T) {
 					return nil
 				})
 				l.settings.plainText = tt.plain
-				listenFor(l, 59*time.Minute) // six leases of ten minutes
+				listenFor(l.run, 59*time.Minute) // six leases of ten minutes
 				if got := int(calls.Load()); got != tt.calls {
 					t.Errorf("calls of the function: got %d, want %d", got, tt.calls)
 				}
@@ -152,7 +134,7 @@ func TestRetryDelay(t *testing.T) {
 				return nil
 			}
 			l.settings.visibility = visibility
-			listenFor(l, 10*time.Minute)
+			listenFor(l.run, 10*time.Minute)
 			if len(tries) != 5 || !poisoned.Equal(tries[4]) {
 				t.Fatalf("visibilityTimeout %v: got %d tries, poisoned at %v, want 5 and then at once", visibility, len(tries), poisoned)
 			}
@@ -194,7 +176,7 @@ func TestLongRunKeepsMessage(t *testing.T) {
 				}
 				return nil
 			}
-			listenFor(l, time.Hour)
+			listenFor(l.run, time.Hour)
 			if diff := cmp.Diff(renewed, tt.want); diff != "" || calls != 1 || len(store.bodies("jobs")) != 0 {
 				t.Errorf("%d calls, %v left, renewals (got -, want +):\n%s", calls, store.bodies("jobs"), diff)
 			}
@@ -213,7 +195,7 @@ func TestPollBackoff(t *testing.T) {
 			}
 			return nil
 		}
-		stop := listen(newListener(store, "missing", func(context.Context, customhandler.QueueMessage) error { return nil }))
+		stop := listen(newListener(store, "missing", func(context.Context, customhandler.QueueMessage) error { return nil }).run)
 		time.Sleep(20 * time.Second)
 		store.put(t, "missing", base("x"))
 		time.Sleep(10 * time.Second)
@@ -268,7 +250,7 @@ func TestConcurrency(t *testing.T) {
 				store.put(t, "jobs", base("x"))
 			}
 			l.settings.batchSize, l.settings.newBatchThreshold = tt.batch, tt.threshold
-			listenFor(l, 9*time.Minute)
+			listenFor(l.run, 9*time.Minute)
 			if peak != tt.want || begun != messages {
 				t.Errorf("batchSize %d, newBatchThreshold %d: got %d at a time and %d done, want %d and %d",
 					tt.batch, tt.threshold, peak, begun, tt.want, messages)
@@ -288,7 +270,7 @@ func TestStopFinishesRunning(t *testing.T) {
 	}
 	withQueue(t, work, func(t *testing.T, store *testQueues, l *queueListener) {
 		begin := time.Now()
-		stop := listen(l)
+		stop := listen(l.run)
 		time.Sleep(time.Second)
 		store.put(t, "jobs", base("late"))
 		stop()
@@ -338,7 +320,7 @@ func TestUnreadableQueue(t *testing.T) {
 		}
 		log := newTranscript()
 		l.log = slog.New(slog.NewTextHandler(log, nil))
-		listenFor(l, 2*time.Minute)
+		listenFor(l.run, 2*time.Minute)
 		if n := strings.Count(log.String(), "server busy"); calls != 1 || n != 1 {
 			t.Errorf("got %d calls and %d reports, want 1 of each:\n%s", calls, n, log)
 		}

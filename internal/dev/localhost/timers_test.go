@@ -54,17 +54,7 @@ func newTimerTest(t *testing.T, plan string, store TimerStore) *timerTest {
 }
 
 // during runs the timer for a while.
-func (test *timerTest) during(d time.Duration) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		test.listener.run(ctx, context.WithoutCancel(ctx))
-	}()
-	time.Sleep(d)
-	cancel()
-	<-done
-}
+func (test *timerTest) during(d time.Duration) { listenFor(test.listener.run, d) }
 
 const hourly, m = "0 0 * * * *", time.Minute
 
@@ -86,45 +76,34 @@ func TestTimerFires(t *testing.T) {
 	})
 }
 
-// However many runs were missed while the host was down, one catches up.
-func TestTimerCatchesUpOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := fileTimers{dir: filepath.Join(t.TempDir(), "status")}
-		newTimerTest(t, hourly, store).during(90 * m)
-		time.Sleep(310 * m) // now 06:40
-		timer := newTimerTest(t, hourly, store)
-		timer.during(30 * m)
-		timer.expect(t, "after the break",
-			firing{At: 0, PastDue: true, Last: -340 * m, Next: -280 * m}, // 01:00 and 02:00
-			firing{At: 20 * m, Last: 0, Next: 20 * m})
-	})
-}
-
 func TestTimerAfterBreak(t *testing.T) {
 	for _, tt := range []struct {
-		name         string
-		then         string // the schedule after the break, hourly before
-		pause        time.Duration
-		runOnStartup bool
-		unmonitored  bool
-		want         []firing
+		name          string
+		then          string        // the schedule after the break, hourly before
+		before, pause time.Duration // of the first run, and between the runs
+		runOnStartup  bool
+		unmonitored   bool
+		want          []firing
 	}{
-		{"missed before it ever ran", hourly, 120 * m, false, false, []firing{{At: 0, PastDue: true, Last: -1, Next: -70 * m}}},
-		{"nothing missed", hourly, 5 * m, false, false, nil},
-		{"the schedule has changed", "0 30 12 * * *", 300 * m, false, false, nil},
-		{"not monitored", hourly, 300 * m, false, true, nil},
-		{"run on start-up is not past due", hourly, 5 * m, true, false, []firing{{At: 0, Last: -1, Next: 45 * m}}},
+		{"of many missed runs, one catches up", hourly, 90 * m, 310 * m, false, false, []firing{
+			{At: 0, PastDue: true, Last: -340 * m, Next: -280 * m}, // 01:00 and 02:00; now it is 06:40
+			{At: 20 * m, Last: 0, Next: 20 * m}}},
+		{"missed before it ever ran", hourly, 10 * m, 120 * m, false, false, []firing{{At: 0, PastDue: true, Last: -1, Next: -70 * m}}},
+		{"nothing missed", hourly, 10 * m, 5 * m, false, false, nil},
+		{"the schedule has changed", "0 30 12 * * *", 10 * m, 300 * m, false, false, nil},
+		{"not monitored", hourly, 10 * m, 300 * m, false, true, nil},
+		{"run on start-up is not past due", hourly, 10 * m, 5 * m, true, false, []firing{{At: 0, Last: -1, Next: 45 * m}}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			store := &memoryTimers{}
-			newTimerTest(t, hourly, store).during(10 * m)
+			store := fileTimers{dir: filepath.Join(t.TempDir(), "status")}
+			newTimerTest(t, hourly, store).during(tt.before)
 			time.Sleep(tt.pause)
 			second := newTimerTest(t, tt.then, store)
 			second.listener.runOnStartup = tt.runOnStartup
 			if tt.unmonitored {
 				second.listener.statuses = nil
 			}
-			second.during(m)
+			second.during(30 * m)
 			second.expect(t, tt.name, tt.want...)
 		})
 	}
