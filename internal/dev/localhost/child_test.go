@@ -35,8 +35,8 @@ func TestMain(m *testing.M) {
 		panic(http.ListenAndServe("127.0.0.1:"+os.Getenv("FUNCTIONS_CUSTOMHANDLER_PORT"), http.HandlerFunc(childServe)))
 	case "mute":
 		time.Sleep(time.Hour) // until it is killed
-	case "quit":
-		os.Exit(0)
+	default:
+		os.Exit(number(os.Getenv(childMode)))
 	}
 }
 
@@ -64,16 +64,9 @@ func childServe(w http.ResponseWriter, r *http.Request) {
 	if err := json.Unmarshal(body, &envelope); err != nil {
 		panic(err)
 	}
-	command := ""
-	if raw, ok := envelope.Data["msg"]; ok {
-		var twice string
-		if err := json.Unmarshal(raw, &twice); err != nil {
-			panic(err)
-		}
-		if err := json.Unmarshal([]byte(twice), &command); err != nil {
-			panic(err)
-		}
-	}
+	var twice, command string
+	_ = json.Unmarshal(envelope.Data["msg"], &twice)
+	_ = json.Unmarshal([]byte(twice), &command)
 	var req struct{ Query map[string]string }
 	_ = json.Unmarshal(envelope.Data["req"], &req)
 	command = cmp.Or(command, req.Query["do"])

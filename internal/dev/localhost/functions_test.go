@@ -96,23 +96,6 @@ func TestDisabled(t *testing.T) {
 	}
 }
 
-func TestForwards(t *testing.T) {
-	queue := `{"type":"queue","direction":"out","name":"q"}`
-	for bindings, want := range map[string]bool{
-		httpBinding + "," + httpOutput:               true,
-		httpOutput + "," + httpBinding:               true,
-		httpBinding:                                  false,
-		httpBinding + "," + queue:                    false,
-		httpBinding + "," + httpOutput + "," + queue: false,
-		timerBinding:                                 false,
-	} {
-		f := only(write(t, files{"F/function.json": `{"bindings":[` + bindings + `]}`}), nil)
-		if f.problem != nil || f.forwards() != want {
-			t.Errorf("%s: got forwards %v, problem %v, want %v and none", bindings, f.forwards(), f.problem, want)
-		}
-	}
-}
-
 // only returns the function of an app that has one.
 func only(root string, env settings) *function {
 	functions := must(discover(root, nil, env))

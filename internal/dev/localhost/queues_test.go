@@ -31,6 +31,44 @@ func newListener(store QueueStore, queue string, invoke queueFunction) *queueLis
 	}
 }
 
+// testQueues are queues in memory, in which every request has a deadline.
+type testQueues struct {
+	*memory.Queues
+	refuse func(memory.Call) error // the error of a request that is not carried out; nil: all are
+}
+
+func newQueues(t *testing.T) *testQueues {
+	q := &testQueues{}
+	q.Queues = memory.NewQueues(&memory.Options{
+		Police: func(problem string) { t.Error(problem) },
+		Fate: func(c memory.Call) (fate memory.Fate) {
+			if q.refuse != nil {
+				fate.Err = q.refuse(c)
+				fate.Lost = fate.Err != nil
+			}
+			return fate
+		},
+	})
+	return q
+}
+
+func (q *testQueues) put(t *testing.T, queue, body string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, err := q.Put(ctx, queue, body, 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// bodies are those of all messages of a queue, visible or not.
+func (q *testQueues) bodies(queue string) (bodies []string) {
+	for _, m := range q.All(queue) {
+		bodies = append(bodies, m.Body)
+	}
+	return bodies
+}
+
 // withQueue runs a test in a bubble: with a store, whose queue "jobs" holds the
 // message "x", and a listener for it that does not run yet.
 func withQueue(t *testing.T, invoke queueFunction, test func(t *testing.T, store *testQueues, l *queueListener)) {
@@ -77,42 +115,40 @@ func TestMessageOutcomes(t *testing.T) {
 		{name: "a failed release waits for the lease", body: base("x"), fails: true, refuse: "Update jobs", calls: 5, poison: []string{base("x")}},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				store := newQueues(t)
-				queue := tt.queue
-				if queue == "" {
-					queue = "jobs"
+		synctest.Test(t, func(t *testing.T) {
+			store := newQueues(t)
+			queue := tt.queue
+			if queue == "" {
+				queue = "jobs"
+			}
+			store.put(t, queue, tt.body)
+			for range tt.dequeued {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				store.Receive(ctx, queue, 1, time.Second)
+				cancel()
+				time.Sleep(time.Second)
+			}
+			store.refuse = func(c memory.Call) error {
+				if c.Op+" "+c.Key == tt.refuse {
+					return errors.New("refused")
 				}
-				store.put(t, queue, tt.body)
-				for range tt.dequeued {
-					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-					store.Receive(ctx, queue, 1, time.Second)
-					cancel()
-					time.Sleep(time.Second)
+				return nil
+			}
+			var calls atomic.Int64
+			l := newListener(store, queue, func(context.Context, customhandler.QueueMessage) error {
+				calls.Add(1)
+				if tt.fails {
+					return errFunction
 				}
-				store.refuse = func(c memory.Call) error {
-					if c.Op+" "+c.Key == tt.refuse {
-						return errors.New("refused")
-					}
-					return nil
-				}
-				var calls atomic.Int64
-				l := newListener(store, queue, func(context.Context, customhandler.QueueMessage) error {
-					calls.Add(1)
-					if tt.fails {
-						return errFunction
-					}
-					return nil
-				})
-				l.settings.plainText = tt.plain
-				listenFor(l.run, 59*time.Minute) // six leases of ten minutes
-				if got := int(calls.Load()); got != tt.calls {
-					t.Errorf("calls of the function: got %d, want %d", got, tt.calls)
-				}
-				same(t, "queue", store.bodies(queue), tt.kept)
-				same(t, "poison queue", store.bodies(queue+"-poison"), tt.poison)
+				return nil
 			})
+			l.settings.plainText = tt.plain
+			listenFor(l.run, 59*time.Minute) // six leases of ten minutes
+			if got := int(calls.Load()); got != tt.calls {
+				t.Errorf("%s: calls of the function: got %d, want %d", tt.name, got, tt.calls)
+			}
+			same(t, tt.name+": queue", store.bodies(queue), tt.kept)
+			same(t, tt.name+": poison queue", store.bodies(queue+"-poison"), tt.poison)
 		})
 	}
 }
@@ -206,8 +242,7 @@ func TestPollBackoff(t *testing.T) {
 			got = append(got, at.Sub(receives[i]))
 		}
 		ms := time.Millisecond
-		type bounds struct{ low, high time.Duration }
-		want := []bounds{{100 * ms, 100 * ms}, {180 * ms, 220 * ms}, {260 * ms, 340 * ms}, {420 * ms, 580 * ms}, {740 * ms, 1060 * ms}, {1380 * ms, 2000 * ms}, {2000 * ms, 2000 * ms}, {2000 * ms, 2000 * ms}}
+		want := []struct{ low, high time.Duration }{{100 * ms, 100 * ms}, {180 * ms, 220 * ms}, {260 * ms, 340 * ms}, {420 * ms, 580 * ms}, {740 * ms, 1060 * ms}, {1380 * ms, 2000 * ms}, {2000 * ms, 2000 * ms}, {2000 * ms, 2000 * ms}}
 		for i, w := range want {
 			if got[i] < w.low || got[i] > w.high {
 				t.Errorf("pause %d: got %v, want %v to %v", i+1, got[i], w.low, w.high)

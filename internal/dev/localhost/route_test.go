@@ -16,8 +16,6 @@ func TestRouteMatch(t *testing.T) {
 		{"literal", "api/status", "/api/status", values{}},
 		{"literal in another case", "api/Status", "/API/sTATUS", values{}},
 		{"slash at the end", "api/status", "/api/status/", values{}},
-		{"two slashes", "api/status", "/api//status", nil},
-		{"too short", "api/status", "/api", nil},
 		{"too long", "api/status", "/api/status/x", nil},
 		{"parameter", "a/{id}", "/a/x%20y", values{"id": "x y"}},
 		{"parameter keeps its case", "a/{id}", "/a/XyZ", values{"id": "XyZ"}},

@@ -134,7 +134,7 @@ func TestNeverReady(t *testing.T) {
 // Exit code 0 before the handler is ready: the host says so and goes on asking.
 func TestQuitsBeforeReady(t *testing.T) {
 	t.Parallel()
-	r := newHost(t, write(t, rawApp()), Options{Env: map[string]string{childMode: "quit"}})
+	r := newHost(t, write(t, rawApp()), Options{Env: map[string]string{childMode: "0"}})
 	r.await(t, "exited with code 0 before it was ready")
 	r.end(t)
 }
