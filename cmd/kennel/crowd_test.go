@@ -3,15 +3,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net"
-	"net/http"
-	"os/exec"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,16 +19,9 @@ import (
 // storage: the one behind the running "kennel up", and another one that is
 // killed -9 in the middle of its work, again and again.
 func scriptCrowd(ts *testscript.TestScript, _ bool, args []string) {
-	if len(args) != 3 {
-		ts.Fatalf("usage: crowd CLIENTS KILLS STORAGE")
-	}
-	clients, err := strconv.Atoi(args[0])
-	ts.Check(err)
-	kills, err := strconv.Atoi(args[1])
-	ts.Check(err)
-
-	victim := &victim{handler: ts.Getenv("HANDLER"), storage: args[2]}
-	c := crowd{issued: make(map[int64]string), victim: victim}
+	clients, kills := number(ts, args[0]), number(ts, args[1])
+	c := crowd{issued: make(map[int64]string)}
+	steady, victim := remoteAt(ts.Getenv("URL")), newInstance(ts, "KENNEL_RANGE_SIZE=200")
 	ctx, stop := context.WithCancel(context.Background())
 	var drawing sync.WaitGroup
 	defer drawing.Wait()
@@ -44,16 +33,16 @@ func scriptCrowd(ts *testscript.TestScript, _ bool, args []string) {
 		drawing.Go(func() {
 			for ctx.Err() == nil {
 				if i%2 == 0 {
-					c.draw(ctx, "the steady handler", ts.Getenv("URL"), false)
+					c.draw(ctx, "the steady handler", steady, false)
 				} else {
-					c.draw(ctx, "the killed handler", victim.url(), true)
+					c.draw(ctx, "the killed handler", remoteAt(victim.url()), true)
 				}
 			}
 		})
 	}
 	for range kills {
 		// Killed after some answers, not after some time: always amid work.
-		for until := victim.answers.Load() + 20 + rand.Int64N(60); victim.answers.Load() < until && c.problem() == ""; {
+		for until := c.answers.Load() + 20 + rand.Int64N(60); c.answers.Load() < until && c.problem() == ""; {
 			ts.Check(pause(ctx, time.Millisecond))
 		}
 		victim.kill()
@@ -72,7 +61,7 @@ func scriptCrowd(ts *testscript.TestScript, _ bool, args []string) {
 
 // crowd is what the clients were given.
 type crowd struct {
-	victim *victim
+	answers atomic.Int64 // of the handler that is killed
 
 	mu     sync.Mutex
 	issued map[int64]string // number → who issued it
@@ -87,34 +76,21 @@ func (c *crowd) problem() string {
 
 // draw makes one request. A handler that dies may break its answer off; the
 // numbers in it are lost, and must not be issued again.
-func (c *crowd) draw(ctx context.Context, who, base string, mayDie bool) {
+func (c *crowd) draw(ctx context.Context, who string, app remote, mayDie bool) {
 	count := 1 + rand.IntN(3)*rand.IntN(40)
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, fmt.Sprintf("%s/api/sequences/crowd/next?count=%d", base, count), nil)
-	if err != nil {
-		c.answered(who, 0, 0, err.Error())
-		return
-	}
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		if !mayDie && ctx.Err() == nil {
-			c.answered(who, 0, 0, err.Error())
-		}
-		return
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil && mayDie || ctx.Err() != nil {
-		return
-	}
+	var text bytes.Buffer
 	var numbers struct{ First, Last, Count int64 }
-	switch err := json.Unmarshal(text, &numbers); {
-	case resp.StatusCode == http.StatusServiceUnavailable:
-	case resp.StatusCode != http.StatusOK || err != nil || numbers.Count != int64(count) || numbers.Last-numbers.First+1 != numbers.Count:
-		c.answered(who, 0, 0, fmt.Sprintf("%s answered %d %s to count=%d", who, resp.StatusCode, text, count))
+	err := newDraw(app, "crowd", count).printJSON(ctx, &text)
+	switch {
+	case err != nil && (mayDie || ctx.Err() != nil):
+	case err != nil:
+		c.answered(who, 0, 0, err.Error())
+	case json.Unmarshal(text.Bytes(), &numbers) != nil || numbers.Count != int64(count) || numbers.Last-numbers.First+1 != numbers.Count:
+		c.answered(who, 0, 0, fmt.Sprintf("%s answered %s to count=%d", who, text.String(), count))
 	default:
 		c.answered(who, numbers.First, numbers.Last, "")
 		if mayDie {
-			c.victim.answers.Add(1)
+			c.answers.Add(1)
 		}
 	}
 }
@@ -131,33 +107,4 @@ func (c *crowd) answered(who string, first, last int64, problem string) {
 	if c.wrong == "" {
 		c.wrong = problem
 	}
-}
-
-// victim is a handler process that is killed and started again.
-type victim struct {
-	handler, storage string
-	answers          atomic.Int64
-	address          atomic.Value // string
-	cmd              *exec.Cmd
-}
-
-func (v *victim) url() string { return v.address.Load().(string) }
-
-func (v *victim) start() error {
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	port := strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
-	listener.Close()
-	v.cmd = exec.Command(v.handler)
-	v.cmd.Env = []string{"FUNCTIONS_CUSTOMHANDLER_PORT=" + port, "AzureWebJobsStorage=" + v.storage, "KENNEL_RANGE_SIZE=200"}
-	v.address.Store("http://127.0.0.1:" + port)
-	return v.cmd.Start()
-}
-
-// kill ends the process without notice, and waits until it is gone.
-func (v *victim) kill() {
-	v.cmd.Process.Kill()
-	v.cmd.Wait()
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"kennel/internal/dev/devbus"
 	"kennel/internal/storetest"
 )
 
@@ -36,48 +37,84 @@ func (s suite) Run() int {
 	return storetest.Main(s.m)
 }
 
-// TestScripts runs testdata/script. Beside the usual commands a script has:
-//
-//	project                    make the folder a project: this repository's
-//	                           host.json and functions; $HANDLER is its handler
-//	storage                    let "up" and the handlers of the script use the
-//	                           Azurite of all scripts; sets $STORAGE
-//	answer STATUS TYPE TEXT    let an app at $URL answer like this from now on
-//	get PATH STATUS            ask the app at $URL, and expect the status
-//	archive FILE LIST          check the modes and names in a zip against a list
-//	up [flag…]                 start "kennel up --json" and wait until it is
-//	                           ready; sets $URL, $PORT and, with an Azurite, $STORAGE
-//	await REGEXP               wait for a line of what it writes; with ! it has
-//	                           not written any such line
-//	signal NAME                send it a signal: TERM, KILL, or INT, which its
-//	                           whole process group gets, as by Ctrl+C
-//	end NAME CODE              send it a signal, and wait for it to end with that
-//	                           code; -1 is an end by a signal
-//	gone NAME…                 wait until everything it had started when it was
-//	                           sent a signal is gone; each NAME was among that
-//	strike                     kill -9 the handler that it runs
-//	begin CHANNEL              begin to delete a channel, and leave the rest to
-//	                           the queue
-//	handler NAME [SETTING…] start one more handler on $STORAGE; sets $NAME to its
-//	                           address
-//	bus start|cut|mend         start a bus of the script's own and set $BUS to its
-//	                           connection string; cut it off; mend it
-//	hears URL                  wait until the app there hears signals; with ! until
-//	                           it does not
-//	waiting URL GATE N         wait until N wait at the gate in the process there
-//	crowd CLIENTS KILLS STORAGE
-//	                           draw with many clients, and kill a second
-//	                           handler on the storage, amid work, that often
-//	fill CHANNEL N             put that many blogs into the channel's table
-//	rows CHANNEL N             expect that many rows of all blogs and fences that
-//	                           there ever were under this name
-//	                           $BLOGS, $MANY and $KILLS are few in `make test`, and
-//	                           many in `make prove`, where [prove] holds
-//	storm CHANNEL BLOGS [SUCCESSOR]
-//	                           delete the channel by a handler that is killed
-//	                           after 200 ms, again and again; meanwhile the
-//	                           successor takes its name
+// A verb is a command that scripts have beside the usual ones. Its usage gives
+// its arguments: those in brackets are optional, and … allows more.
+type verb struct {
+	usage string
+	run   func(ts *testscript.TestScript, neg bool, args []string)
+}
+
+var verbs = []verb{
+	// Make the folder a project: this repository's host.json and functions.
+	// $HANDLER is its handler.
+	{"project", makeProject},
+	// Let "up" and the handlers of the script use the Azurite of all scripts;
+	// sets $STORAGE.
+	{"storage", useAzurite},
+	// Let an app at $URL answer like this from now on.
+	{"answer STATUS TYPE TEXT", answerFrom},
+	// Send a request to the app at $URL, and expect the status.
+	{"get PATH STATUS", getFrom},
+	// Compare the modes and names in a zip with a list.
+	{"archive FILE LIST", checkArchive},
+
+	// Start "kennel up --json" and wait until it is ready; sets $URL, $PORT and,
+	// with an Azurite, $STORAGE.
+	{"up [flag…]", scriptUp},
+	// Wait for a line of what it writes; with ! it has not written any such line.
+	{"await REGEXP", scriptAwait},
+	// Send it a signal. Its whole process group gets INT, as by Ctrl+C.
+	{"signal INT|TERM|KILL", scriptSignal},
+	// Send it a signal, and wait for it to end with that code; -1 is an end by a
+	// signal.
+	{"end SIGNAL CODE", scriptEnd},
+	// Wait until everything is gone that it had started when it was sent a signal;
+	// each NAME was among that.
+	{"gone NAME…", scriptGone},
+	// Kill -9 the handler that it runs.
+	{"strike", scriptStrike},
+
+	// Start one more handler on $STORAGE; sets $NAME to its address.
+	{"handler NAME [SETTING…]", scriptHandler},
+	// Start a bus of the script's own and set $BUS to its connection string; cut
+	// it off; mend it.
+	{"bus start|cut|mend", scriptBus},
+	// Wait until the app there receives signals; with ! until it does not.
+	{"hears URL", scriptHears},
+	// Wait until N wait at the gate in the process there.
+	{"waiting URL GATE N", scriptWaiting},
+	// Draw with many clients, and kill a second handler, amid work, that often.
+	{"crowd CLIENTS KILLS", scriptCrowd},
+
+	// Put that many blogs into the channel's table.
+	{"fill CHANNEL N", scriptFill},
+	// Begin to delete a channel, and leave the rest to the queue.
+	{"begin CHANNEL", scriptBegin},
+	// Expect that many rows of all blogs and fences that there ever were under
+	// this name.
+	{"rows CHANNEL N", scriptRows},
+	// Delete the channel by a handler that is killed after 200 ms, again and
+	// again; meanwhile the successor takes its name.
+	{"storm CHANNEL BLOGS [SUCCESSOR]", scriptStorm},
+}
+
+// call runs the verb if the number of its arguments is right.
+func (v verb) call(ts *testscript.TestScript, neg bool, args []string) {
+	most := strings.Count(v.usage, " ")
+	if len(args) < most-strings.Count(v.usage, "[") || len(args) > most && !strings.Contains(v.usage, "…") {
+		ts.Fatalf("usage: %s", v.usage)
+	}
+	v.run(ts, neg, args)
+}
+
+// TestScripts runs testdata/script, with the verbs. $BLOGS, $MANY and $KILLS are
+// few in `make test`, and many in `make prove`, where [prove] holds.
 func TestScripts(t *testing.T) {
+	commands := make(map[string]func(ts *testscript.TestScript, neg bool, args []string))
+	for _, v := range verbs {
+		name, _, _ := strings.Cut(v.usage, " ")
+		commands[name] = v.call
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "script"),
 		Setup: func(env *testscript.Env) error {
@@ -94,44 +131,10 @@ func TestScripts(t *testing.T) {
 			} {
 				env.Setenv(name, strconv.Itoa(n))
 			}
-			env.Values[upKey{}] = new(upRun)
-			env.Values[busKey{}] = new(busRun)
+			env.Values[stateKey{}] = &state{t: t}
 			return nil
 		},
-		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"project": func(ts *testscript.TestScript, _ bool, _ []string) {
-				ts.Check(os.CopyFS(ts.MkAbs("functions"), os.DirFS(filepath.Join("..", "..", "functions"))))
-				text, err := os.ReadFile(filepath.Join("..", "..", "host.json"))
-				ts.Check(err)
-				ts.Check(os.WriteFile(ts.MkAbs("host.json"), text, 0o644))
-				path, err := storetest.Build("kennel/handler")
-				ts.Check(err)
-				ts.Setenv("HANDLER", path)
-			},
-			"storage": func(ts *testscript.TestScript, _ bool, _ []string) {
-				connection := storetest.Azurite(t).ConnectionString()
-				ts.Setenv("STORAGE", connection)
-				ts.Setenv("AzureWebJobsStorage", connection)
-			},
-			"answer":  answerFrom,
-			"get":     getFrom,
-			"archive": checkArchive,
-			"up":      scriptUp,
-			"await":   scriptAwait,
-			"signal":  scriptSignal,
-			"end":     scriptEnd,
-			"gone":    scriptGone,
-			"strike":  scriptStrike,
-			"begin":   scriptBegin,
-			"crowd":   scriptCrowd,
-			"handler": scriptHandler,
-			"waiting": scriptWaiting,
-			"bus":     scriptBus,
-			"hears":   scriptHears,
-			"fill":    scriptFill,
-			"rows":    scriptRows,
-			"storm":   scriptStorm,
-		},
+		Cmds: commands,
 		Condition: func(name string) (bool, error) {
 			if name == "prove" {
 				return storetest.Proving(), nil
@@ -142,12 +145,43 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-func answerFrom(ts *testscript.TestScript, _ bool, args []string) {
-	if len(args) != 3 {
-		ts.Fatalf("usage: answer STATUS TYPE TEXT")
-	}
-	status, err := strconv.Atoi(args[0])
+// state is what the verbs of one script share.
+type state struct {
+	t   *testing.T
+	up  upRun
+	bus *devbus.Local
+}
+
+// stateKey finds the state among the values of a script.
+type stateKey struct{}
+
+func stateOf(ts *testscript.TestScript) *state { return ts.Value(stateKey{}).(*state) }
+
+// number reads an argument.
+func number(ts *testscript.TestScript, text string) int {
+	n, err := strconv.Atoi(text)
 	ts.Check(err)
+	return n
+}
+
+func makeProject(ts *testscript.TestScript, _ bool, _ []string) {
+	ts.Check(os.CopyFS(ts.MkAbs("functions"), os.DirFS(filepath.Join("..", "..", "functions"))))
+	text, err := os.ReadFile(filepath.Join("..", "..", "host.json"))
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs("host.json"), text, 0o644))
+	path, err := storetest.Build("kennel/handler")
+	ts.Check(err)
+	ts.Setenv("HANDLER", path)
+}
+
+func useAzurite(ts *testscript.TestScript, _ bool, _ []string) {
+	connection := storetest.Azurite(stateOf(ts).t).ConnectionString()
+	ts.Setenv("STORAGE", connection)
+	ts.Setenv("AzureWebJobsStorage", connection)
+}
+
+func answerFrom(ts *testscript.TestScript, _ bool, args []string) {
+	status := number(ts, args[0])
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer{status, args[1], strings.ReplaceAll(args[2], `\n`, "\n"), nil}.write(w)
 	}))
@@ -156,9 +190,6 @@ func answerFrom(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 func getFrom(ts *testscript.TestScript, _ bool, args []string) {
-	if len(args) != 2 {
-		ts.Fatalf("usage: get PATH STATUS")
-	}
 	resp, err := http.Get(ts.Getenv("URL") + args[0])
 	ts.Check(err)
 	resp.Body.Close()
@@ -168,9 +199,6 @@ func getFrom(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 func checkArchive(ts *testscript.TestScript, _ bool, args []string) {
-	if len(args) != 2 {
-		ts.Fatalf("usage: archive FILE LIST")
-	}
 	archive, err := zip.OpenReader(ts.MkAbs(args[0]))
 	ts.Check(err)
 	defer archive.Close()

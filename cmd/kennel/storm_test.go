@@ -5,11 +5,6 @@ package main
 import (
 	"context"
 	"encoding/base64"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -37,24 +32,16 @@ func blogsTable(ts *testscript.TestScript) *azure.Table {
 // scriptFill inserts blogs straight into the table, as package channels lays
 // them out: by HTTP it would take minutes.
 func scriptFill(ts *testscript.TestScript, _ bool, args []string) {
-	if len(args) != 2 {
-		ts.Fatalf("usage: fill CHANNEL N")
-	}
-	n, err := strconv.Atoi(args[1])
-	ts.Check(err)
-	var channel channels.Channel
-	ts.Check(getInto(context.Background(), ts.Getenv("URL")+"/api/channels/"+args[0], &channel))
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	_, err = storetest.FillPartition(ctx, blogsTable(ts), args[0]+"@"+channel.Incarnation, n)
+	channel, err := channelsRemote{remoteAt(ts.Getenv("URL")), args[0]}.read(ctx)
+	ts.Check(err)
+	_, err = storetest.FillPartition(ctx, blogsTable(ts), args[0]+"@"+channel.Incarnation, number(ts, args[1]))
 	ts.Check(err)
 }
 
 // scriptBegin deletes a channel as a call does that has no time for its blogs.
 func scriptBegin(ts *testscript.TestScript, _ bool, args []string) {
-	if len(args) != 1 {
-		ts.Fatalf("usage: begin CHANNEL")
-	}
 	account := azure.Account{ConnectionString: ts.Getenv("STORAGE")}
 	tables, err := account.OpenTables(nil)
 	ts.Check(err)
@@ -78,9 +65,6 @@ func scriptBegin(ts *testscript.TestScript, _ bool, args []string) {
 // scriptRows counts the rows of all blogs and fences that there ever were
 // under a name.
 func scriptRows(ts *testscript.TestScript, _ bool, args []string) {
-	if len(args) != 2 {
-		ts.Fatalf("usage: rows CHANNEL N")
-	}
 	blogs, found := blogsTable(ts), 0
 	for q := (table.Query{KeysOnly: true, Top: table.MaxPage}); ; {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -109,21 +93,16 @@ func scriptRows(ts *testscript.TestScript, _ bool, args []string) {
 // The handler lives 50 ms longer after each kill, or a slow machine would get
 // nothing done.
 func scriptStorm(ts *testscript.TestScript, _ bool, args []string) {
-	if len(args) != 2 && len(args) != 3 {
-		ts.Fatalf("usage: storm CHANNEL BLOGS [SUCCESSOR]")
-	}
-	blogs, err := strconv.ParseInt(args[1], 10, 64)
-	ts.Check(err)
+	blogs := int64(number(ts, args[1]))
 	queues, err := azure.Account{ConnectionString: ts.Getenv("STORAGE")}.OpenQueues(nil)
 	ts.Check(err)
 	s := &storm{
-		victim:  &victim{handler: ts.Getenv("HANDLER"), storage: ts.Getenv("STORAGE")},
-		queues:  queues,
-		channel: ts.Getenv("URL") + "/api/channels/" + args[0],
+		victim: newInstance(ts),
+		queues: queues,
+		app:    channelsRemote{remoteAt(ts.Getenv("URL")), args[0]},
 	}
-	var channel channelAnswer
-	ts.Check(getInto(context.Background(), s.channel, &channel))
-	s.record = s.channel + "/deletion?incarnation=" + channel.Incarnation
+	s.channel, err = s.app.read(context.Background())
+	ts.Check(err)
 
 	ctx, stop := context.WithCancel(context.Background())
 	var killing sync.WaitGroup
@@ -135,18 +114,17 @@ func scriptStorm(ts *testscript.TestScript, _ bool, args []string) {
 
 	for s.deletion(ctx) == nil && ctx.Err() == nil { // asked again and again, as an impatient caller does
 		s.busy.Store(true)
-		s.askToDelete(ctx, channel.ETag)
+		channelsRemote{remoteAt(s.victim.url()), args[0]}.delete(ctx, s.channel) // which may be killed
 		s.busy.Store(false)
 	}
 	if len(args) == 3 && ctx.Err() == nil {
 		// The name is free, and somebody uses it at once.
-		app := channelsRemote{remote: remote{client: http.DefaultClient, base: parseURL(ts, ts.Getenv("URL")), say: ts.Logf}, name: args[0]}
-		_, created, err := app.create(ctx, args[2])
+		_, created, err := s.app.create(ctx, args[2])
 		ts.Check(err)
 		if !created {
 			ts.Fatalf("the name is not free while its channel is deleted")
 		}
-		_, err = app.post(ctx, channels.Draft{Title: "mine", UserID: args[2]})
+		_, err = s.app.post(ctx, channels.Draft{Title: "mine", UserID: args[2]})
 		ts.Check(err)
 	}
 	for ctx.Err() == nil {
@@ -170,10 +148,11 @@ func scriptStorm(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 type storm struct {
-	victim          *victim
-	queues          *azure.Queues
-	channel, record string
-	busy            atomic.Bool // the victim works
+	victim  *instance
+	queues  *azure.Queues
+	app     channelsRemote // by way of a handler that nobody kills
+	channel channelAnswer
+	busy    atomic.Bool // the victim works
 
 	kills, hits int   // written by kill alone, and read after it has ended
 	wrong       error // likewise
@@ -201,26 +180,13 @@ func (s *storm) kill(ctx context.Context, giveUp func()) {
 	}
 }
 
-// deletion reads the record through a handler that nobody kills; nil if there
-// is none yet.
+// deletion reads the record; nil if there is none yet.
 func (s *storm) deletion(ctx context.Context) *channels.Deletion {
-	var d channels.Deletion
-	if getInto(ctx, s.record, &d) != nil {
+	d, err := s.app.deletion(ctx, s.channel.Incarnation)
+	if err != nil {
 		return nil
 	}
-	return &d
-}
-
-func (s *storm) askToDelete(ctx context.Context, etag string) {
-	address := s.victim.url() + s.channel[strings.Index(s.channel, "/api/"):]
-	r, err := http.NewRequestWithContext(ctx, http.MethodDelete, address, nil)
-	if err != nil {
-		return
-	}
-	r.Header.Set("If-Match", etag)
-	if resp, err := http.DefaultClient.Do(r); err == nil {
-		resp.Body.Close()
-	}
+	return &d.Deletion
 }
 
 // deliver takes messages to the victim, as the host does.
@@ -234,7 +200,8 @@ func (s *storm) deliver(ctx context.Context) error {
 		return err
 	}
 	if len(messages) == 0 {
-		return ignoreEnd(pause(ctx, 100*time.Millisecond)) // between two looks, as the host does
+		pause(ctx, 100*time.Millisecond) // between two looks, as the host does
+		return nil
 	}
 	m := messages[0]
 	text, err := base64.StdEncoding.DecodeString(m.Body)
@@ -251,34 +218,4 @@ func (s *storm) deliver(ctx context.Context) error {
 	}
 	_, err = s.queues.Update(limited, queue, m, 0)
 	return err
-}
-
-func ignoreEnd(err error) error {
-	if errors.Is(err, context.Canceled) {
-		return nil
-	}
-	return err
-}
-
-func parseURL(ts *testscript.TestScript, text string) *url.URL {
-	address, err := url.Parse(text)
-	ts.Check(err)
-	return address
-}
-
-// getInto asks for JSON, and expects a success.
-func getInto(ctx context.Context, address string, into any) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return err
-	}
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answered %s", r.URL.Path, resp.Status)
-	}
-	return json.NewDecoder(resp.Body).Decode(into)
 }

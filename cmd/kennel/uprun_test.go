@@ -4,11 +4,13 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/url"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -38,10 +40,7 @@ type upRun struct {
 	changed chan struct{} // closed and replaced with each line; guarded by mu
 }
 
-// upKey finds the upRun among the values of a script.
-type upKey struct{}
-
-func upOf(ts *testscript.TestScript) *upRun { return ts.Value(upKey{}).(*upRun) }
+func upOf(ts *testscript.TestScript) *upRun { return &stateOf(ts).up }
 
 // read collects the lines of one output.
 func (u *upRun) read(r io.Reader) {
@@ -131,9 +130,6 @@ func scriptUp(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 func scriptAwait(ts *testscript.TestScript, neg bool, args []string) {
-	if len(args) != 1 {
-		ts.Fatalf("usage: await REGEXP")
-	}
 	pattern, err := regexp.Compile(args[0])
 	ts.Check(err)
 	u := upOf(ts)
@@ -171,9 +167,6 @@ func scriptStrike(ts *testscript.TestScript, _ bool, _ []string) {
 }
 
 func scriptEnd(ts *testscript.TestScript, _ bool, args []string) {
-	if len(args) != 2 {
-		ts.Fatalf("usage: end SIGNAL CODE")
-	}
 	scriptSignal(ts, false, args[:1])
 	u := upOf(ts)
 	select {
@@ -195,4 +188,24 @@ func scriptGone(ts *testscript.TestScript, _ bool, args []string) {
 		}
 	}
 	eventually(ts, "kennel up has left something behind", func() bool { return len(relatives(u.mark)) == 0 })
+}
+
+// relatives returns the commands of the processes that have a setting in the
+// environment they were started with, by process id. A "kennel up" hands its
+// environment on to everything that it starts. A process that has ended but was
+// not waited for is gone. There are none where there is no /proc.
+func relatives(setting string) map[int]string {
+	found := make(map[int]string)
+	files, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, file := range files {
+		env, err := os.ReadFile(file)
+		if err != nil || !bytes.Contains(env, []byte(setting+"\x00")) {
+			continue // gone, or another user's
+		}
+		command, err := os.ReadFile(filepath.Join(filepath.Dir(file), "cmdline"))
+		if pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file))); err == nil && len(command) > 0 {
+			found[pid] = strings.ReplaceAll(string(command), "\x00", " ")
+		}
+	}
+	return found
 }

@@ -3,12 +3,14 @@
 package main
 
 import (
-	"encoding/json"
+	"context"
 	"net"
 	"net/http"
+	"net/url"
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -17,29 +19,53 @@ import (
 	"kennel/internal/dev/devbus"
 )
 
-// scriptHandler starts a handler of its own beside the one behind the local
-// host: a second instance of the app.
-func scriptHandler(ts *testscript.TestScript, _ bool, args []string) {
-	if len(args) == 0 {
-		ts.Fatalf("usage: handler NAME [SETTING…]")
-	}
+// An instance is a handler beside the one behind the local host. It may be
+// killed and started again.
+type instance struct {
+	handler string
+	env     []string
+	log     strings.Builder
+	address atomic.Value // string
+	cmd     *exec.Cmd
+}
+
+func newInstance(ts *testscript.TestScript, settings ...string) *instance {
+	return &instance{handler: ts.Getenv("HANDLER"), env: append([]string{"AzureWebJobsStorage=" + ts.Getenv("STORAGE")}, settings...)}
+}
+
+func (i *instance) url() string { return i.address.Load().(string) }
+
+func (i *instance) start() error {
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
-	ts.Check(err)
-	port := strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
-	ts.Check(listener.Close())
-	cmd := exec.Command(ts.Getenv("HANDLER"))
-	cmd.Env = append([]string{"FUNCTIONS_CUSTOMHANDLER_PORT=" + port, "AzureWebJobsStorage=" + ts.Getenv("STORAGE")}, args[1:]...)
-	var log strings.Builder
-	cmd.Stdout = &log
-	ts.Check(cmd.Start())
+	if err != nil {
+		return err
+	}
+	address := listener.Addr().String()
+	listener.Close()
+	i.cmd = exec.Command(i.handler)
+	_, port, _ := net.SplitHostPort(address)
+	i.cmd.Env = append(i.env, "FUNCTIONS_CUSTOMHANDLER_PORT="+port)
+	i.cmd.Stdout = &i.log
+	i.address.Store("http://" + address)
+	return i.cmd.Start()
+}
+
+// kill ends the process without notice, and waits until it is gone.
+func (i *instance) kill() {
+	i.cmd.Process.Kill()
+	i.cmd.Wait()
+}
+
+func scriptHandler(ts *testscript.TestScript, _ bool, args []string) {
+	i := newInstance(ts, args[1:]...)
+	ts.Check(i.start())
 	ts.Defer(func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-		ts.Logf("handler %s wrote\n%s", args[0], log.String())
+		i.kill()
+		ts.Logf("handler %s wrote\n%s", args[0], i.log.String())
 	})
-	ts.Setenv(args[0], "http://127.0.0.1:"+port)
+	ts.Setenv(args[0], i.url())
 	eventually(ts, "handler "+args[0]+" does not answer", func() bool {
-		resp, err := http.Get(ts.Getenv(args[0]) + "/api/health")
+		resp, err := http.Get(i.url() + "/api/health")
 		if err == nil {
 			resp.Body.Close()
 		}
@@ -47,38 +73,39 @@ func scriptHandler(ts *testscript.TestScript, _ bool, args []string) {
 	})
 }
 
+// remoteAt is the app at an address.
+func remoteAt(address string) remote {
+	base, err := url.Parse(address)
+	if err != nil {
+		panic(err)
+	}
+	return remote{client: http.DefaultClient, base: base, say: func(string, ...any) {}}
+}
+
 // scriptBus starts a bus of the script's own, to which no "kennel up" has a
 // hand, cuts it off, and mends it.
 func scriptBus(ts *testscript.TestScript, _ bool, args []string) {
-	run := ts.Value(busKey{}).(*busRun)
+	s := stateOf(ts)
 	switch strings.Join(args, " ") {
 	case "start":
 		bus, err := devbus.Listen(nil)
 		ts.Check(err)
 		ts.Defer(bus.Close)
 		ts.Check(bus.CreateTopic("signals", nil))
-		run.bus = bus
+		s.bus = bus
 		ts.Setenv("BUS", bus.ConnectionString())
 	case "cut":
-		run.bus.Fail(devbus.Fault{Kind: devbus.RefuseDial})
-		run.bus.DropConnections()
+		s.bus.Fail(devbus.Fault{Kind: devbus.RefuseDial})
+		s.bus.DropConnections()
 	case "mend":
-		run.bus.Heal()
+		s.bus.Heal()
 	default:
 		ts.Fatalf("usage: bus start|cut|mend")
 	}
 }
 
-// busKey finds the bus among the values of a script.
-type busKey struct{}
-
-type busRun struct{ bus *devbus.Local }
-
 // scriptHears waits until an app hears signals, or with ! until it does not.
 func scriptHears(ts *testscript.TestScript, neg bool, args []string) {
-	if len(args) != 1 {
-		ts.Fatalf("usage: [!] hears URL")
-	}
 	eventually(ts, "signals heard: still "+strconv.FormatBool(neg), func() bool {
 		var status struct{ Signals struct{ Heard bool } }
 		readStatus(ts, args[0], &status)
@@ -88,11 +115,7 @@ func scriptHears(ts *testscript.TestScript, neg bool, args []string) {
 
 // scriptWaiting waits for others to wait.
 func scriptWaiting(ts *testscript.TestScript, _ bool, args []string) {
-	if len(args) != 3 {
-		ts.Fatalf("usage: waiting URL GATE N")
-	}
-	want, err := strconv.Atoi(args[2])
-	ts.Check(err)
+	want := number(ts, args[2])
 	eventually(ts, "nobody waits at "+args[1], func() bool {
 		var status struct{ Gates map[string]gate.Watched }
 		readStatus(ts, args[0], &status)
@@ -101,10 +124,8 @@ func scriptWaiting(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 func readStatus(ts *testscript.TestScript, address string, status any) {
-	resp, err := http.Get(address + "/api/status")
+	_, err := channelsRemote{remote: remoteAt(address)}.get(context.Background(), "/api/status", status)
 	ts.Check(err)
-	defer resp.Body.Close()
-	ts.Check(json.NewDecoder(resp.Body).Decode(status))
 }
 
 // eventually looks until something is so.
