@@ -45,7 +45,6 @@ func TestNextAnswers(t *testing.T) {
 		stdout string
 		stderr string // a part of it
 	}{
-		{"one number a line", []string{"--count", "2"}, answer{200, "text/plain; charset=utf-8", "1001\n1002\n", nil}, exitDone, "1001\n1002\n", ""},
 		{
 			"JSON on one line", []string{"--json"}, answer{200, "application/json", "{\"sequence\": \"orders\",\n \"first\": 9007199254740991}", nil},
 			exitDone, "{\"sequence\":\"orders\",\"first\":9007199254740991}\n", "",
@@ -63,7 +62,6 @@ func TestNextAnswers(t *testing.T) {
 		},
 		{"no key", nil, answer{401, "", "", nil}, exitFailed, "", "wants a function key (401): put it into KENNEL_KEY"},
 		{"wrong key", []string{"--key", "secret"}, answer{401, "", "", nil}, exitFailed, "", "does not accept this function key"},
-		{"no such function", nil, answer{404, "", "", nil}, exitFailed, "", "is it the app's address, without /api?"},
 		{
 			"redirect", nil, answer{301, "", "", map[string]string{"Location": "https://example.com/"}},
 			exitFailed, "", "to https://example.com/: give the address it points to",
@@ -131,12 +129,7 @@ func (f tripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-// drawing is a draw of one number by way of the tripper; said collects what it
-// told the caller.
-func drawing(f tripper, said *[]string) draw {
-	return newDraw(remoteOf(f, said), "orders", 1)
-}
-
+// remoteOf is an app behind a tripper; said collects what the caller is told.
 func remoteOf(f tripper, said *[]string) remote {
 	return remote{
 		client: &http.Client{Transport: f},
@@ -145,74 +138,64 @@ func remoteOf(f tripper, said *[]string) remote {
 	}
 }
 
-func TestBusyAppIsAskedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		begin, calls := time.Now(), 0
-		var said []string
-		d := drawing(func(*http.Request) (answer, error) {
-			calls++
-			switch calls {
-			case 1:
-				return answer{503, "", "", map[string]string{"Retry-After": "2"}}, nil
-			case 2:
-				at := time.Now().Add(10 * time.Second).UTC().Format(http.TimeFormat)
-				return answer{503, "", "", map[string]string{"Retry-After": at}}, nil
-			}
-			return answer{200, "text/plain", "5\n", nil}, nil
-		}, &said)
-
-		var out bytes.Buffer
-		if err := d.printLines(t.Context(), &out); err != nil || out.String() != "5\n" {
-			t.Fatalf("got %q, %v; want 5", out.String(), err)
+// answering answers with one answer or error after another, and with the last
+// one from then on. A 202 takes as long as the wait that is asked for. asked
+// collects the requests, without the path of the gate hounds.
+func answering(asked *[]string, answers ...any) tripper {
+	return func(r *http.Request) (a answer, err error) {
+		*asked = append(*asked, r.Method+" "+strings.TrimPrefix(r.URL.RequestURI(), "/api/gates/hounds"))
+		next := answers[0]
+		if len(answers) > 1 {
+			answers = answers[1:]
 		}
-		if got, want := time.Since(begin), 12*time.Second; got != want {
-			t.Errorf("waited %s, want %s", got, want)
+		if err, ok := next.(error); ok {
+			return a, err
 		}
-		want := []string{"the app is busy; trying again in 2s (1 of 5)", "the app is busy; trying again in 10s (2 of 5)"}
-		if diff := cmp.Diff(want, said); diff != "" {
-			t.Errorf("said (-want +got):\n%s", diff)
+		if a = next.(answer); a.status == http.StatusAccepted {
+			d, _ := time.ParseDuration(r.URL.Query().Get("timeout"))
+			time.Sleep(d)
 		}
-	})
-}
-
-// An app that stays busy is given up after 6 tries, or when the caller stops.
-func TestBusyAppIsGivenUp(t *testing.T) {
-	for _, tt := range []struct {
-		retryAfter string
-		calls      int
-		err        string
-	}{
-		{"1", 6, "gave up after 6 tries"},
-		{"30", 1, context.DeadlineExceeded.Error()},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			calls := 0
-			d := drawing(func(*http.Request) (answer, error) {
-				calls++
-				return answer{503, "", "", map[string]string{"Retry-After": tt.retryAfter}}, nil
-			}, new([]string))
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-			defer cancel()
-			if err := d.printLines(ctx, io.Discard); err == nil || !strings.Contains(err.Error(), tt.err) || calls != tt.calls {
-				t.Errorf("after %d calls: %v; want %d calls and %q", calls, err, tt.calls, tt.err)
-			}
-		})
+		return a, nil
 	}
 }
 
-func TestNothingElseIsRepeated(t *testing.T) {
-	for _, status := range []int{0, 400, 401, 404, 408, 409, 429, 500, 502, 504} { // 0 is no answer
-		calls, want := 0, strconv.Itoa(status)
-		d := drawing(func(*http.Request) (answer, error) {
-			calls++
-			if status == 0 {
-				want = "numbers may have been drawn"
-				return answer{}, errors.New("reset by peer")
+// Only an app that is busy and names a time is asked again, up to five times
+// and while the caller waits.
+func TestDrawAgain(t *testing.T) {
+	after := func(status int, retry string) answer {
+		return answer{status, "", "", map[string]string{"Retry-After": retry}}
+	}
+	type test struct {
+		name    string
+		answers []any
+		calls   int
+		takes   time.Duration
+		err     string
+	}
+	tests := []test{
+		{"busy twice", []any{after(503, "2"), after(503, "Sat, 01 Jan 2000 00:00:12 GMT"), answer{200, "text/plain", "5\n", nil}}, 3, 12 * time.Second, ""},
+		{"always busy", []any{after(503, "1")}, 6, 5 * time.Second, "gave up after 6 tries"},
+		{"busy for longer than the caller waits", []any{after(503, "30")}, 1, 20 * time.Second, context.DeadlineExceeded.Error()},
+		{"no answer", []any{errors.New("reset by peer")}, 1, 0, "numbers may have been drawn"},
+	}
+	for _, status := range []int{400, 401, 404, 408, 409, 429, 500, 502, 504} {
+		tests = append(tests, test{strconv.Itoa(status), []any{after(status, "0")}, 1, 0, strconv.Itoa(status)})
+	}
+	for _, tt := range tests {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			var asked, said []string
+			var out bytes.Buffer
+			begin := time.Now()
+			err := newDraw(remoteOf(answering(&asked, tt.answers...), &said), "orders", 1).printLines(ctx, &out)
+			expectError(t, tt.name, err, tt.err)
+			if takes := time.Since(begin); len(asked) != tt.calls || takes != tt.takes || (err == nil) != (out.String() == "5\n") {
+				t.Errorf("%s: %d calls in %v, output %q, want %d in %v", tt.name, len(asked), takes, out.String(), tt.calls, tt.takes)
 			}
-			return answer{status, "", "", map[string]string{"Retry-After": "0"}}, nil
-		}, new([]string))
-		if err := d.printLines(t.Context(), io.Discard); err == nil || calls != 1 || !strings.Contains(err.Error(), want) {
-			t.Errorf("%d: %d calls, error %v; want one call and an error with %q", status, calls, err, want)
-		}
+			if tt.err == "" {
+				same(t, "said", []string{"the app is busy; trying again in 2s (1 of 5)", "the app is busy; trying again in 10s (2 of 5)"}, said)
+			}
+		})
 	}
 }

@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"os"
-	"path/filepath"
 	"runtime/debug"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	devrun "kennel/internal/dev/run"
 )
 
 // call runs kennel in this process.
@@ -86,14 +87,11 @@ func TestPrintable(t *testing.T) {
 // The null device is no terminal, though it is a device as terminals are.
 func TestIsTerminal(t *testing.T) {
 	null, err := os.Open(os.DevNull)
-	if err != nil {
+	r, w, err2 := os.Pipe()
+	if err := errors.Join(err, err2); err != nil {
 		t.Fatal(err)
 	}
 	defer null.Close()
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
 	defer r.Close()
 	defer w.Close()
 	for _, stream := range []any{null, r, w, new(bytes.Buffer), nil} {
@@ -119,30 +117,53 @@ func TestVersionOf(t *testing.T) {
 	}
 }
 
-func TestPackage(t *testing.T) {
-	root, out := t.TempDir(), filepath.Join("dist", "kennel.zip")
-	handler := append([]byte("\x7fELF\x02\x01\x01"), make([]byte, 57)...) // of a Linux program for x64
-	handler[16], handler[18], handler[20], handler[52] = 2, 62, 1, 64
-	for name, text := range map[string]string{
-		"host.json":                   `{"version":"2.0","customHandler":{"description":{"defaultExecutablePath":"handler"}}}`,
-		"functions/One/function.json": `{"bindings":[{"type":"timerTrigger","name":"tick","schedule":"0 0 0 * * *"}]}`,
-		"built":                       string(handler),
+func TestReadySaysHowToDrawANumber(t *testing.T) {
+	const elsewhere = "http://127.0.0.1:7080"
+	for _, tt := range []struct {
+		name  string
+		event devrun.Event
+		want  []string // lines
+	}{
+		{"defaults", devrun.Event{URL: defaultURL, BlobURL: "http://127.0.0.1:1/a"}, []string{
+			"The app is ready at http://127.0.0.1:7071",
+			"  curl -X POST http://127.0.0.1:7071/api/sequences/orders/next",
+			"  bin/kennel next",
+			"data    in memory, gone at the end; --data DIR keeps it",
+			"blobs   http://127.0.0.1:1/a",
+		}},
+		{"another port, a key, kept data", devrun.Event{URL: elsewhere, Key: "k", BlobURL: "http://127.0.0.1:1/a", Data: "kept"}, []string{
+			"  curl -X POST -H 'x-functions-key: k' http://127.0.0.1:7080/api/sequences/orders/next",
+			"  bin/kennel next --url http://127.0.0.1:7080 --key k",
+			"data    in kept",
+		}},
+		{"a given account", devrun.Event{URL: elsewhere}, []string{"data    in the storage account that the settings name"}},
 	} {
-		if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755), os.WriteFile(filepath.Join(root, name), []byte(text), 0o644)); err != nil {
+		var out bytes.Buffer
+		con := newConsole([]string{"bin/kennel"}, nil, nil, &out, nil)
+		tt.event.Event = "ready"
+		if err := con.report(false, tt.event); err != nil {
 			t.Fatal(err)
 		}
+		for _, want := range tt.want {
+			if !strings.Contains(out.String(), "\n"+want+"\n") {
+				t.Errorf("%s: got\n%s\nwant the line %q", tt.name, out.String(), want)
+			}
+		}
 	}
-	t.Chdir(root)
-	code, stdout, stderr := call(t, nil, "package", "--handler", "built")
-	want := "  -rw-r--r--  One/function.json\n  -rwxr-xr-x  handler\n  -rw-r--r--  host.json\n"
-	if code != exitDone || !strings.HasPrefix(stdout, out+"  0.0 MB  sha256 ") || stderr != want {
-		t.Errorf("code %d, stdout %q, stderr %q, want %d, %q and %q", code, stdout, stderr, exitDone, out, want)
+}
+
+// same expects equal values.
+func same(t *testing.T, what string, want, got any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
 	}
-	if _, stdout, _ = call(t, nil, "package", "--handler", "built", "--json"); !strings.Contains(stdout, `kennel.zip","size":`) {
-		t.Errorf("with --json: %q", stdout)
-	}
-	code, _, stderr = call(t, nil, "package", "--handler", "host.json")
-	if code != exitFailed || !strings.Contains(stderr, "the handler is no Linux program") {
-		t.Errorf("with another file: code %d, stderr %q, want %d and why", code, stderr, exitFailed)
+}
+
+// expectError expects an error with a text, or none if the text is empty.
+func expectError(t *testing.T, what string, err error, text string) {
+	t.Helper()
+	if (err == nil) != (text == "") || err != nil && !strings.Contains(err.Error(), text) {
+		t.Errorf("%s: got error %v, want %q", what, err, text)
 	}
 }

@@ -43,19 +43,9 @@ func TestDescribeWatching(t *testing.T) {
 	}
 }
 
-// news is a channel behind an app that answers one after the other, and with
-// the last one from then on.
-func news(said *[]string, answers ...any) channelsRemote {
-	return channelsRemote{remoteOf(func(*http.Request) (answer, error) {
-		next := answers[0]
-		if len(answers) > 1 {
-			answers = answers[1:]
-		}
-		if err, ok := next.(error); ok {
-			return answer{}, err
-		}
-		return next.(answer), nil
-	}, said), "news"}
+// news is a channel behind an app that is answering.
+func news(answers ...any) channelsRemote {
+	return channelsRemote{remoteOf(answering(new([]string), answers...), new([]string)), "news"}
 }
 
 func deletionIs(state string, deleted int) answer {
@@ -78,11 +68,8 @@ func TestWatch(t *testing.T) {
 			[]string{"1000 of 3000", "reset by peer; waiting on", "503 storage_unavailable: so it is; waiting on", "of 3000 blogs deleted"}, "",
 		},
 		{
-			"stuck for a while", []any{
-				deletionIs("running", 2000), deletionIs("running", 2000), deletionIs("running", 2000), deletionIs("running", 2000), deletionIs("running", 2000),
-				deletionIs("running", 2000), deletionIs("running", 2000), deletionIs("running", 2000), deletionIs("running", 2000), deletionIs("running", 2000),
-				deletionIs("running", 2500), deletionIs("done", 3000),
-			}, []string{"1000 of 3000", "2000 of 3000 blogs deleted, 400/s", "2000 of 3000 blogs deleted, standing still for now"}, "",
+			"stuck for a while", append(slices.Repeat([]any{deletionIs("running", 2000)}, 10), deletionIs("running", 2500), deletionIs("done", 3000)),
+			[]string{"1000 of 3000", "2000 of 3000 blogs deleted, 400/s", "2000 of 3000 blogs deleted, standing still for now"}, "",
 		},
 		{"the record is gone", []any{deletionIs("running", 2000), appError(404, "deletion_not_found", nil)}, nil, "404 deletion_not_found"},
 		{"the key is wrong", []any{answer{401, "", "", nil}}, nil, "wants a function key"},
@@ -91,13 +78,11 @@ func TestWatch(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var errs bytes.Buffer
 				con := &console{stderr: &errs, env: map[string]string{}}
-				app := news(new([]string), test.answers...)
+				app := news(test.answers...)
 				d, err := app.watch(t.Context(), con, running, watching{total: 3000, began: time.Now()})
-				if test.err == "" && (err != nil || d.Deleted != 3000 || d.State != channels.Done) {
-					t.Errorf("got %+v, %v, want it done", d.Deletion, err)
-				}
-				if test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)) {
-					t.Errorf("got %v, want an error with %q", err, test.err)
+				expectError(t, "watch", err, test.err)
+				if err == nil && (d.Deleted != 3000 || d.State != channels.Done) {
+					t.Errorf("got %+v, want it done", d.Deletion)
 				}
 				rest := errs.String()
 				for _, line := range test.lines {
@@ -159,7 +144,7 @@ func TestCountBlogs(t *testing.T) {
 			}
 			synctest.Test(t, func(t *testing.T) {
 				asked := 0
-				app := news(new([]string), test.answers...)
+				app := news(test.answers...)
 				answers := app.client.Transport.(tripper)
 				app.client.Transport = tripper(func(r *http.Request) (answer, error) {
 					asked++
@@ -220,8 +205,9 @@ func TestShowIncarnation(t *testing.T) {
 		var out bytes.Buffer
 		con := &console{stdout: &out, stderr: new(bytes.Buffer), env: map[string]string{}}
 		err := showChannel(t.Context(), con, app, channelOptions{incarnation: test.incarnation, watch: test.incarnation == "1"})
-		if !strings.HasPrefix(out.String(), test.want) || (test.err == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), test.err) {
-			t.Errorf("incarnation %q: %q, %v, want %q, %q", test.incarnation, out.String(), err, test.want, test.err)
+		expectError(t, "incarnation "+test.incarnation, err, test.err)
+		if !strings.HasPrefix(out.String(), test.want) {
+			t.Errorf("incarnation %q: %q, want %q", test.incarnation, out.String(), test.want)
 		}
 	}
 }
