@@ -1,9 +1,7 @@
 package memory
 
 import (
-	"context"
 	"errors"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -74,29 +72,4 @@ func ms(values ...int) (durations []time.Duration) {
 		durations = append(durations, time.Duration(v)*time.Millisecond)
 	}
 	return durations
-}
-
-// A thousand nodes at one partition: what it serves is what its rate allows,
-// and nobody is refused without a limit.
-func TestLineUnderLoad(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		line := &Line{PerSecond: 500, RoundTrip: 2 * time.Millisecond}
-		store := NewSequences(&Options{Fate: line.Fate})
-		store.Set("orders", "1")
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		begin := time.Now()
-		var wg sync.WaitGroup
-		for range 1000 {
-			wg.Go(func() {
-				if _, err := store.Load(ctx, "orders"); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		wg.Wait()
-		if got, want := time.Since(begin), 2*time.Second+2*time.Millisecond; got != want {
-			t.Errorf("1000 requests took %v, want %v", got, want)
-		}
-	})
 }

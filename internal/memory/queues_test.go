@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -10,7 +9,6 @@ import (
 
 	"kennel/channels"
 	"kennel/internal/storetest"
-	"kennel/queue"
 )
 
 func TestQueues(t *testing.T) {
@@ -114,70 +112,5 @@ func TestShuffle(t *testing.T) {
 	}
 	if one, two := order(7), order(8); slices.Equal(one, two) {
 		t.Errorf("seeds 7 and 8 both gave %v", one)
-	}
-}
-
-// Each write, once refused and once done but reported as failed.
-func TestQueueFaults(t *testing.T) {
-	for _, test := range []struct {
-		op             string
-		refused, done  int // messages in the queue afterwards
-		visibleRefused int
-		visibleDone    int
-	}{
-		{"Put", 1, 2, 0, 1},
-		{"Receive", 1, 1, 1, 0},
-		{"Update", 1, 1, 0, 1},
-		{"Delete", 1, 0, 0, 0},
-	} {
-		for _, lost := range []bool{true, false} {
-			t.Run(fmt.Sprintf("%s refused=%v", test.op, lost), func(t *testing.T) {
-				armed := false
-				q := NewQueues(&Options{Fate: func(c Call) Fate {
-					if armed && c.Op == test.op {
-						return Fate{Err: errWire, Lost: lost}
-					}
-					return Fate{}
-				}})
-				if _, err := q.Put(t.Context(), "work", "a", 0); err != nil {
-					t.Fatal(err)
-				}
-				var m queue.Message
-				if test.op != "Receive" {
-					messages, err := q.Receive(t.Context(), "work", 1, time.Hour)
-					if err != nil {
-						t.Fatal(err)
-					}
-					m = messages[0]
-				}
-				armed = true
-				var err error
-				switch test.op {
-				case "Put":
-					_, err = q.Put(t.Context(), "work", "b", 0)
-				case "Receive":
-					_, err = q.Receive(t.Context(), "work", 1, time.Hour)
-				case "Update":
-					_, err = q.Update(t.Context(), "work", m, 0)
-				case "Delete":
-					err = q.Delete(t.Context(), "work", m)
-				}
-				if !errors.Is(err, errWire) {
-					t.Errorf("%s: %v, want %v", test.op, err, errWire)
-				}
-				armed = false
-				want, visible := test.done, test.visibleDone
-				if lost {
-					want, visible = test.refused, test.visibleRefused
-				}
-				if got := len(q.All("work")); got != want {
-					t.Errorf("%d messages are there, want %d", got, want)
-				}
-				messages, err := q.Receive(t.Context(), "work", 32, time.Hour)
-				if err != nil || len(messages) != visible {
-					t.Errorf("received %v, %v, want %d", messages, err, visible)
-				}
-			})
-		}
 	}
 }

@@ -37,12 +37,9 @@ func TestPack(t *testing.T) {
 		if err := os.Chtimes(filepath.Join(dist, "handler"), changed, changed); err != nil {
 			t.Fatal(err)
 		}
-		var err error
 		out = filepath.Join(t.TempDir(), "new", "folder", "out.zip")
-		if made, err = p.Pack(dist, out); err != nil {
-			t.Fatal(err)
-		}
-		packages[i] = readFile(t, out)
+		made = must(p.Pack(dist, out))
+		packages[i] = must(os.ReadFile(out))
 	}
 	if !bytes.Equal(packages[0], packages[1]) {
 		t.Error("two packages of the same files differ")
@@ -59,21 +56,10 @@ func TestPack(t *testing.T) {
 		Name, Text string
 		Mode       fs.FileMode
 	}
-	archive, err := zip.NewReader(bytes.NewReader(packages[0]), int64(len(packages[0])))
-	if err != nil {
-		t.Fatal(err)
-	}
+	archive := must(zip.NewReader(bytes.NewReader(packages[0]), int64(len(packages[0]))))
 	var got []file
 	for _, f := range archive.File {
-		r, err := f.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got = append(got, file{f.Name, string(text), f.Mode()})
+		got = append(got, file{f.Name, string(must(io.ReadAll(must(f.Open())))), f.Mode()})
 		const unix = 3 // the modes count only with it
 		if creator := f.CreatorVersion >> 8; creator != unix || !f.Modified.Equal(packageEpoch) {
 			t.Errorf("%s was made by system %d at %s, want %d and %s", f.Name, creator, f.Modified, unix, packageEpoch)
@@ -95,7 +81,7 @@ func TestPackThatFailsLeavesTheOldOne(t *testing.T) {
 	if _, err := new(Project).Pack(dist, out); err == nil {
 		t.Fatal("packed without a handler")
 	}
-	if got := string(readFile(t, out)); got != "older package" {
+	if got := readFile(out); got != "older package" {
 		t.Errorf("got %q, want the older package, untouched", got)
 	}
 	if left, err := filepath.Glob(filepath.Join(dist, ".*")); err != nil || len(left) > 0 {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,14 +18,8 @@ import (
 
 // TestThisProjectIsFit checks the files at the root of this repository.
 func TestThisProjectIsFit(t *testing.T) {
-	here, err := os.Getwd() // from inside, as a caller may be anywhere below the root
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := Open(here, localhost.CheckFunction)
-	if err != nil {
-		t.Fatal(err)
-	}
+	here := must(os.Getwd()) // from inside, as a caller may be anywhere below the root
+	p := must(Open(here, localhost.CheckFunction))
 	for _, name := range []string{"Health", "NextOrderId", "Status"} {
 		if !slices.Contains(p.Functions, name) {
 			t.Errorf("functions %q lack %s", p.Functions, name)
@@ -93,12 +88,7 @@ func TestOpen(t *testing.T) {
 			files["functions/"+name] = tt.text
 		}
 		_, err := Open(writeTree(t, files), check)
-		if len(tt.want) == 0 {
-			expectError(t, tt.name, err, "")
-		}
-		for _, want := range tt.want {
-			expectError(t, tt.name, err, want)
-		}
+		expectError(t, tt.name, err, tt.want...)
 	}
 }
 
@@ -131,35 +121,39 @@ func TestLocalSettings(t *testing.T) {
 	}
 }
 
-// expectError expects no error, or one that contains a text.
-func expectError(t *testing.T, name string, err error, want string) {
+// expectError expects an error with all texts, or none without a text.
+func expectError(t *testing.T, name string, err error, texts ...string) {
 	t.Helper()
-	if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-		t.Errorf("%s: got %v, want an error with %q", name, err, want)
+	if (err == nil) != (strings.Join(texts, "") == "") {
+		t.Errorf("%s: got error %v, want %q", name, err, texts)
+	}
+	for _, text := range texts {
+		if err != nil && !strings.Contains(err.Error(), text) {
+			t.Errorf("%s: got error %v, want %q", name, err, text)
+		}
 	}
 }
 
 // writeTree writes the files, named with slashes, into a new folder.
 func writeTree(t *testing.T, files map[string]string) string {
 	t.Helper()
-	root := t.TempDir()
+	root, tree := t.TempDir(), fstest.MapFS{}
 	for name, text := range files {
-		path := filepath.Join(root, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		tree[name] = &fstest.MapFile{Data: []byte(text), Mode: 0o644}
+	}
+	if err := os.CopyFS(root, tree); err != nil {
+		t.Fatal(err)
 	}
 	return root
 }
 
-func readFile(t *testing.T, path string) []byte {
-	t.Helper()
-	text, err := os.ReadFile(path)
+// must returns the result of a call that is not under test. It panics on an
+// error.
+func must[T any](result T, err error) T {
 	if err != nil {
-		t.Fatal(err)
+		panic(err)
 	}
-	return text
+	return result
 }
+
+func readFile(path string) string { return string(must(os.ReadFile(path))) }

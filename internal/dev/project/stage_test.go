@@ -41,17 +41,11 @@ func TestStageReplacesTheHandlerThatRuns(t *testing.T) {
 		"dist/kennel.zip":             "package",
 		"dist/Gone/function.json":     "{}",
 	})
-	running, err := os.Open(filepath.Join(root, "dist", "handler"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	running := must(os.Open(filepath.Join(root, "dist", "handler")))
 	defer running.Close()
 
 	p := &Project{Root: root, Functions: []string{"One"}}
-	dist, err := p.Stage(t.Context(), Target{OS: "linux", Arch: "arm64"}, &StageOptions{Prebuilt: filepath.Join(root, "built")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	dist := must(p.Stage(t.Context(), Target{OS: "linux", Arch: "arm64"}, &StageOptions{Prebuilt: filepath.Join(root, "built")}))
 	old := make([]byte, 10)
 	if n, _ := running.Read(old); string(old[:n]) != "old" {
 		t.Errorf("the handler that runs was changed to %q", old[:n])
@@ -63,7 +57,7 @@ func TestStageReplacesTheHandlerThatRuns(t *testing.T) {
 		".funcignore":       "*.zip\n",
 		"kennel.zip":        "package",
 	} {
-		if got := string(readFile(t, filepath.Join(dist, name))); got != want {
+		if got := readFile(filepath.Join(dist, name)); got != want {
 			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}

@@ -1,26 +1,21 @@
 package run
 
 import (
-	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 )
 
 func TestClaimPortSaysByWhatItIsTaken(t *testing.T) {
-	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprint(w, `{"id":"1","state":"Running"}`)
-	}))
-	defer host.Close()
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprint(w, `{"status":"up"}`)
-	}))
-	defer web.Close()
+	server := func(text string) net.Addr {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, text) }))
+		t.Cleanup(s.Close)
+		return s.Listener.Addr()
+	}
 	other, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -39,9 +34,9 @@ func TestClaimPortSaysByWhatItIsTaken(t *testing.T) {
 	}()
 
 	for addr, want := range map[net.Addr]string{
-		host.Listener.Addr(): "by another Functions host",
-		web.Listener.Addr():  "by a web server that is no Functions host",
-		other.Addr():         "by another program",
+		server(`{"id":"1","state":"Running"}`): "by another Functions host",
+		server(`{"status":"up"}`):              "by a web server that is no Functions host",
+		other.Addr():                           "by another program",
 	} {
 		port := addr.(*net.TCPAddr).Port
 		_, err := claimPort(t.Context(), port)
@@ -61,23 +56,5 @@ func TestClaimPortTakesAnyFreeOne(t *testing.T) {
 	defer listener.Close()
 	if addr := listener.Addr().(*net.TCPAddr); !addr.IP.IsLoopback() || addr.Port == 0 {
 		t.Errorf("listens on %s, want a port of 127.0.0.1", addr)
-	}
-}
-
-func TestAwaitHostWaitsForRunning(t *testing.T) {
-	var asked atomic.Int32
-	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		switch asked.Add(1) {
-		case 1:
-			w.WriteHeader(http.StatusServiceUnavailable)
-		case 2:
-			fmt.Fprint(w, `{"state":"Initializing"}`)
-		default:
-			fmt.Fprint(w, `{"state":"Running"}`)
-		}
-	}))
-	defer host.Close()
-	if err := awaitHost(t.Context(), host.URL); err != nil || asked.Load() != 3 {
-		t.Errorf("asked %d times, error %v; want 3 and none", asked.Load(), err)
 	}
 }
