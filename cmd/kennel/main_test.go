@@ -37,19 +37,6 @@ func TestEveryCommandHasAWholeHelpPage(t *testing.T) {
 	}
 }
 
-func TestNearest(t *testing.T) {
-	tests := []struct{ name, want string }{
-		{"nxt", "next"},
-		{"pack", "package"},
-		{"tethr", ""}, // hidden
-	}
-	for _, tt := range tests {
-		if got := nearest(tt.name); got != tt.want {
-			t.Errorf("nearest(%q) = %q, want %q", tt.name, got, tt.want)
-		}
-	}
-}
-
 // JSON would alter texts that are not UTF-8.
 func TestTextsAreUTF8(t *testing.T) {
 	code, _, stderr := call(t, nil, "gate", "close", "hounds", "--by", "J\xfcrgen")

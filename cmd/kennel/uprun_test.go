@@ -3,12 +3,10 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/url"
 	"os"
 	"os/exec"
@@ -36,50 +34,49 @@ type upRun struct {
 	family map[int]string // what it had started when it was sent a signal
 
 	mu      sync.Mutex
-	lines   []string      // of both its outputs; guarded by mu
-	changed chan struct{} // closed and replaced with each line; guarded by mu
+	output  strings.Builder // of both its streams; guarded by mu
+	changed chan struct{}   // closed and replaced with each write; guarded by mu
 }
 
 func upOf(ts *testscript.TestScript) *upRun { return &stateOf(ts).up }
 
-// read collects the lines of one output.
-func (u *upRun) read(r io.Reader) {
-	for lines := bufio.NewScanner(r); lines.Scan(); {
-		u.mu.Lock()
-		u.lines = append(u.lines, lines.Text())
-		close(u.changed)
-		u.changed = make(chan struct{})
-		u.mu.Unlock()
-	}
-}
-
-func (u *upRun) text() string {
+// Write collects output.
+func (u *upRun) Write(p []byte) (int, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return strings.Join(u.lines, "\n")
+	close(u.changed)
+	u.changed = make(chan struct{})
+	return u.output.Write(p)
+}
+
+// text returns the whole lines of the output, and a channel that is closed when
+// there is more.
+func (u *upRun) text() (string, <-chan struct{}) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	text := u.output.String()
+	return text[:strings.LastIndex(text, "\n")+1], u.changed
 }
 
 // await returns the first line that matches.
 func (u *upRun) await(ts *testscript.TestScript, pattern *regexp.Regexp) string {
 	deadline := time.After(patience)
 	for ended := false; ; {
-		u.mu.Lock()
-		lines, changed := u.lines, u.changed
-		u.mu.Unlock()
-		for _, line := range lines {
+		text, changed := u.text()
+		for line := range strings.SplitSeq(text, "\n") {
 			if pattern.MatchString(line) {
 				return line
 			}
 		}
 		if ended {
-			ts.Fatalf("kennel up ended without a line like %q; it wrote\n%s", pattern, u.text())
+			ts.Fatalf("kennel up ended without a line like %q; it wrote\n%s", pattern, text)
 		}
 		select {
 		case <-changed:
 		case <-u.done:
 			ended = true // but look at its last lines first
 		case <-deadline:
-			ts.Fatalf("no line like %q; kennel up wrote\n%s", pattern, u.text())
+			ts.Fatalf("no line like %q; kennel up wrote\n%s", pattern, text)
 		}
 	}
 }
@@ -97,18 +94,12 @@ func scriptUp(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	u.mark = "KENNELS_TEST_RUN=" + rand.Text()
 	u.cmd.Env = append(u.cmd.Env, u.mark)
-	stdout, err := u.cmd.StdoutPipe()
-	ts.Check(err)
-	stderr, err := u.cmd.StderrPipe()
-	ts.Check(err)
+	u.cmd.Stdout, u.cmd.Stderr = u, u
 	u.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // to be signalled as a whole
-	u.done, u.changed, u.lines = make(chan struct{}), make(chan struct{}), nil
+	u.done, u.changed = make(chan struct{}), make(chan struct{})
+	u.output.Reset()
 	ts.Check(u.cmd.Start())
 	go func() {
-		var reading sync.WaitGroup
-		reading.Go(func() { u.read(stdout) })
-		reading.Go(func() { u.read(stderr) })
-		reading.Wait()
 		u.cmd.Wait() // its exit code is asked for where it matters
 		close(u.done)
 	}()
@@ -135,23 +126,24 @@ func scriptAwait(ts *testscript.TestScript, neg bool, args []string) {
 	u := upOf(ts)
 	if !neg {
 		u.await(ts, pattern)
-	} else if found := pattern.FindString(u.text()); found != "" {
-		ts.Fatalf("kennel up wrote %q, in\n%s", found, u.text())
+	} else if text, _ := u.text(); pattern.MatchString(text) {
+		ts.Fatalf("kennel up wrote %q, in\n%s", pattern, text)
 	}
 }
 
 func scriptSignal(ts *testscript.TestScript, _ bool, args []string) {
 	u := upOf(ts)
 	u.family = relatives(u.mark)
-	switch strings.Join(args, " ") {
+	pid := u.cmd.Process.Pid
+	switch args[0] {
 	case "INT": // as a terminal does it
-		ts.Check(syscall.Kill(-u.cmd.Process.Pid, syscall.SIGINT))
+		ts.Check(syscall.Kill(-pid, syscall.SIGINT))
 	case "TERM":
-		ts.Check(u.cmd.Process.Signal(syscall.SIGTERM))
+		ts.Check(syscall.Kill(pid, syscall.SIGTERM))
 	case "KILL":
-		ts.Check(u.cmd.Process.Kill())
+		ts.Check(syscall.Kill(pid, syscall.SIGKILL))
 	default:
-		ts.Fatalf("usage: signal INT|TERM|KILL")
+		ts.Fatalf("%s is not INT, TERM or KILL", args[0])
 	}
 }
 
@@ -172,10 +164,13 @@ func scriptEnd(ts *testscript.TestScript, _ bool, args []string) {
 	select {
 	case <-u.done:
 	case <-time.After(patience):
-		ts.Fatalf("kennel up does not end; it wrote\n%s", u.text())
 	}
-	if got := strconv.Itoa(u.cmd.ProcessState.ExitCode()); got != args[1] {
-		ts.Fatalf("kennel up ended with code %s, want %s; it wrote\n%s", got, args[1], u.text())
+	text, _ := u.text()
+	if u.cmd.ProcessState == nil {
+		ts.Fatalf("kennel up does not end; it wrote\n%s", text)
+	}
+	if got := u.cmd.ProcessState.ExitCode(); got != number(ts, args[1]) {
+		ts.Fatalf("kennel up ended with code %d, want %s; it wrote\n%s", got, args[1], text)
 	}
 }
 
