@@ -5,70 +5,50 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"net/http"
 	"sync"
 	"time"
 
-	"kennel/gate"
-	"kennel/ids"
 	"kennel/internal/azure"
 	"kennel/internal/azure/requests"
-	"kennel/internal/azure/servicebus"
 	"kennel/internal/config"
 	"kennel/internal/customhandler"
 )
 
-// The containers hold one blob per sequence, and one per gate. The first is
-// named as in the article, so that its stores can be taken over as they are.
-const (
-	numbersContainer = "uniqueids"
-	gatesContainer   = "globalflags"
-)
-
-// signalsTopic carries the signals of gates to all instances.
-const signalsTopic = "signals"
+// maxBody limits the body of a call to any function of this app, in bytes.
+const maxBody = 1 << 20
 
 // app is the wired program.
 type app struct {
-	host      *customhandler.App
-	sequences *ids.Set
-	gates     *gate.Gates
-	signals   *servicebus.Signals // nil without a Service Bus
+	host *customhandler.App
+	jobs []job
 }
 
-// newApp wires everything and asks nothing of storage.
+// job is one part of the app: what it adds to the host, to the life of the
+// process and to the status. A nil field means that the job does nothing there.
+// It is a struct of functions so that a job has no empty methods and a misspelt
+// one does not compile.
+type job struct {
+	register func(host *customhandler.App)
+	run      func(context.Context) error // beside the server, until its context ends
+	close    func(context.Context) error // after the last invocation
+	probes   map[string]probe            // by service; one of each service is enough for all jobs
+	report   func(*statusAnswer)         // fills in the job's part of the status
+}
+
+// newApp wires everything and sends no request.
 func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
-	account := azure.Account{
-		ConnectionString: cfg.Storage.ConnectionString,
-		BlobURL:          cfg.Storage.BlobURL,
-		QueueURL:         cfg.Storage.QueueURL,
-		TableURL:         cfg.Storage.TableURL,
-		ManagedIdentity:  cfg.Storage.ManagedIdentity,
-		ClientID:         cfg.Storage.ClientID,
-	}
+	account := azure.Account(cfg.Storage)
 	counter := &requests.Counter{}
 	blobs, err := account.OpenBlobs(&azure.Options{Requests: counter})
 	if err != nil {
 		return nil, err
 	}
-	numbers := azure.NewSequences(blobs, numbersContainer)
-	sequences, err := ids.NewSet(numbers, &ids.Options{
-		RangeSize:  int64(cfg.RangeSize),
-		RangeLasts: cfg.RangeLasts,
-		MaxWait:    cfg.ReserveTimeout,
-	})
+	sequences, err := newSequences(cfg, blobs)
 	if err != nil {
 		return nil, err
 	}
-	flags := azure.NewGates(blobs, gatesContainer)
-	signals, err := openSignals(cfg.ServiceBus)
-	if err != nil {
-		return nil, err
-	}
-	gateOptions := &gate.Options{Log: log}
-	if signals != nil {
-		gateOptions.Signals = signals
-	}
-	gates, err := gate.New(flags, gateOptions)
+	gates, err := newGates(cfg, blobs, log)
 	if err != nil {
 		return nil, err
 	}
@@ -82,64 +62,48 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 		return nil, err
 	}
 	a := &app{
-		host:      host,
-		sequences: sequences,
-		gates:     gates,
-		signals:   signals,
+		host: host,
+		jobs: []job{sequences, gates, newChannels(account, counter, log)},
 	}
-	u := unleash{gates: gates, signedIn: cfg.SignedIn}
-	a.host.HTTP("NextOrderId", "req", nextOrderID(sequences), "POST /api/sequences/{sequence}/next")
-	a.host.HTTP("Unleash", "req", u.state(), "GET /api/gates/{gate}")
-	a.host.HTTP("Unleash", "req", u.release(), "POST /api/gates/{gate}/release")
-	a.host.HTTP("Unleash", "req", u.shut(), "POST /api/gates/{gate}/close")
-	a.host.HTTP("Unleash", "req", u.wait(), "GET /api/gates/{gate}/wait")
-	c := openChannels(account, counter, log)
-	c.register(a.host)
-	a.host.HTTP("Health", "req", health(), "GET /api/health")
-	a.host.HTTP("Status", "req", status(cfg, probes{probeBlobs(numbers), c.tables, c.queues}, sequences, gates, counter, time.Now()), "GET /api/status")
+	for _, j := range a.jobs {
+		j.register(a.host)
+	}
+	a.host.HTTP("Health", "req", http.HandlerFunc(health), "GET /api/health")
+	a.host.HTTP("Status", "req", status(cfg, a.jobs, counter, time.Now()), "GET /api/status")
 	return a, nil
 }
 
-// maxBody bounds what a caller may send to any function of this app.
-const maxBody = 1 << 20
-
-// run serves until ctx ends, or until serving ends by itself. Whoever waits at
-// a gate is sent away as soon as ctx ends, so that nobody is cut off.
+// run serves until ctx ends or a part of the app fails. Jobs learn at the same
+// time as the server that ctx ends, so waiters at gates get an answer before
+// the server closes their connections.
 func (a *app) run(ctx context.Context, listener net.Listener) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	var watching sync.WaitGroup
-	var watched error
-	watching.Go(func() {
-		if watched = a.gates.Run(ctx); watched != nil {
-			stop()
+	errs := make([]error, len(a.jobs)+1)
+	var running sync.WaitGroup
+	for i, j := range a.jobs {
+		if j.run == nil {
+			continue
 		}
-	})
-	err := a.host.Serve(ctx, listener)
+		running.Go(func() {
+			if errs[i] = j.run(ctx); errs[i] != nil {
+				stop()
+			}
+		})
+	}
+	errs[len(a.jobs)] = a.host.Serve(ctx, listener)
 	stop()
-	watching.Wait()
-	return errors.Join(err, watched)
+	running.Wait()
+	return errors.Join(errs...)
 }
 
-// close gives back what this process holds.
+// close releases what this process holds.
 func (a *app) close(ctx context.Context) error {
-	err := a.sequences.Close(ctx)
-	if a.signals != nil {
-		a.signals.Close()
+	var errs []error
+	for _, j := range a.jobs {
+		if j.close != nil {
+			errs = append(errs, j.close(ctx))
+		}
 	}
-	return err
-}
-
-// openSignals returns nil without a Service Bus: gates are polled then.
-func openSignals(b config.ServiceBus) (*servicebus.Signals, error) {
-	if !b.Given() {
-		return nil, nil
-	}
-	bus := servicebus.Namespace{
-		ConnectionString: b.ConnectionString,
-		Host:             b.Namespace,
-		ManagedIdentity:  b.ManagedIdentity,
-		ClientID:         b.ClientID,
-	}
-	return bus.OpenSignals(signalsTopic, nil)
+	return errors.Join(errs...)
 }

@@ -125,13 +125,13 @@ func TestDeletedOnceInTheLog(t *testing.T) {
 }
 
 // deadLetters takes all there are, by the message's id.
-func deadLetters(t *testing.T) map[string]deadLetter {
+func deadLetters(t *testing.T) map[string]letter {
 	t.Helper()
 	queues, err := azure.Account{ConnectionString: storetest.Azurite(t).ConnectionString()}.OpenQueues(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	letters := make(map[string]deadLetter)
+	letters := make(map[string]letter)
 	for {
 		messages, err := queues.Receive(t.Context(), cleanupQueue+poisonSuffix, 32, time.Hour)
 		if err != nil {
@@ -142,11 +142,11 @@ func deadLetters(t *testing.T) map[string]deadLetter {
 		}
 		for _, m := range messages {
 			text, err := base64.StdEncoding.DecodeString(m.Body)
-			var letter deadLetter
-			if err := errors.Join(err, json.Unmarshal(text, &letter)); err != nil {
+			var l letter
+			if err := errors.Join(err, json.Unmarshal(text, &l)); err != nil {
 				t.Fatalf("dead letter %s: %v", m.Body, err)
 			}
-			letters[letter.Message] = letter
+			letters[l.Message] = l
 		}
 	}
 }

@@ -1,178 +1,193 @@
 package main
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
+	"strings"
+	"time"
 
 	"kennel/channels"
 	"kennel/internal/azure"
 	"kennel/internal/azure/requests"
 	"kennel/internal/customhandler"
+	"kennel/table"
 )
 
-// The tables are named as in the lecture, and the queue is the one in
-// functions/ChannelCleanup. All are created with their first row or message.
+// The tables are named as in the lecture, and the queue as in
+// functions/ChannelCleanup. Each is created with its first row or message.
 const (
 	channelsTable = "Channels"
 	blogsTable    = "Blogs"
 	cleanupQueue  = "delete-channel-and-blogs"
 )
 
-// channelFunctions are the functions that serve channels and their blogs.
+// channelFunctions serve channels and their blogs.
 type channelFunctions struct {
 	channels *channels.Channels
-	dead     channels.Outbox // where messages go that can never be carried out
+	dead     channels.Outbox // receives messages that can never be carried out
 	log      *slog.Logger
-	off      error // why there are none; nil where they are served
-
-	tables, queues probe // for the status; nil where channels are not served
+	off      error // why channels are not served; nil if they are
 }
 
-// openChannels makes no request. An account may be given for blobs alone: the
-// other jobs are served then, and this one logs what it lacks.
-func openChannels(account azure.Account, counter *requests.Counter, log *slog.Logger) channelFunctions {
-	c, err := newChannels(account, &azure.Options{Requests: counter, Job: "channels"})
+// newChannels serves channels if the account has tables and queues. Without
+// them it logs what is missing, and the other jobs are served.
+func newChannels(account azure.Account, counter *requests.Counter, log *slog.Logger) job {
+	c, probes, err := openChannels(account, &azure.Options{Requests: counter, Job: "channels"}, log)
 	if err != nil {
 		log.Warn("channels are not served: they need tables and queues", "error", err)
-		return channelFunctions{off: err, log: log}
+		c = channelFunctions{log: log, off: err}
 	}
-	c.log = log
-	return c
+	return job{register: c.register, probes: probes}
 }
 
-func newChannels(account azure.Account, o *azure.Options) (c channelFunctions, err error) {
+func openChannels(account azure.Account, o *azure.Options, log *slog.Logger) (c channelFunctions, probes map[string]probe, err error) {
 	tables, err := account.OpenTables(o)
 	if err != nil {
-		return c, err
+		return c, nil, err
 	}
 	queues, err := account.OpenQueues(o)
 	if err != nil {
-		return c, err
+		return c, nil, err
 	}
 	channelTable, err1 := azure.NewTable(tables, channelsTable)
 	blogTable, err2 := azure.NewTable(tables, blogsTable)
 	outbox, err3 := azure.NewOutbox(queues, cleanupQueue)
 	dead, err4 := azure.NewOutbox(queues, cleanupQueue+poisonSuffix)
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
-		return c, err
+		return c, nil, err
 	}
-	c = channelFunctions{dead: dead, tables: probeTables(channelTable), queues: probeQueues(queues)}
+	c = channelFunctions{dead: dead, log: log}
 	c.channels, err = channels.New(channelTable, blogTable, outbox, nil)
-	return c, err
+	return c, map[string]probe{"tables": probeTables(channelTable), "queues": probeQueues(queues)}, err
 }
 
 func (c channelFunctions) register(host *customhandler.App) {
-	host.HTTP("Channels", "req", c.serve("channel", c.createChannel), "PUT /api/channels/{channel}")
-	host.HTTP("Channels", "req", c.serve("channel", c.readChannel), "GET /api/channels/{channel}")
-	host.HTTP("Channels", "req", c.serve("channel", c.deleteChannel), "DELETE /api/channels/{channel}")
-	host.HTTP("Channels", "req", c.serve("channel", c.listChannels), "GET /api/channels")
-	host.HTTP("Channels", "req", c.serve("deletion", c.readDeletion), "GET /api/channels/{channel}/deletion")
-	host.HTTP("Channels", "req", c.serve("channel", c.postBlog), "POST /api/channels/{channel}/blogs")
-	host.HTTP("Channels", "req", c.serve("channel", c.listBlogs), "GET /api/channels/{channel}/blogs")
-	host.HTTP("Channels", "req", c.serve("blog", c.readBlog), "GET /api/channels/{channel}/blogs/{blog}")
-	host.HTTP("Channels", "req", c.serve("blog", c.updateBlog), "PUT /api/channels/{channel}/blogs/{blog}")
-	host.HTTP("Channels", "req", c.serve("blog", c.removeBlog), "DELETE /api/channels/{channel}/blogs/{blog}")
+	host.HTTP("Channels", "req", c.serve(channelFailures, c.createChannel), "PUT /api/channels/{channel}")
+	host.HTTP("Channels", "req", c.serve(channelFailures, c.readChannel), "GET /api/channels/{channel}")
+	host.HTTP("Channels", "req", c.serve(channelDeleteFailures, c.deleteChannel), "DELETE /api/channels/{channel}")
+	host.HTTP("Channels", "req", c.serve(channelFailures, c.listChannels), "GET /api/channels")
+	host.HTTP("Channels", "req", c.serve(deletionFailures, c.readDeletion), "GET /api/channels/{channel}/deletion")
+	host.HTTP("Channels", "req", c.serve(blogPostFailures, c.postBlog), "POST /api/channels/{channel}/blogs")
+	host.HTTP("Channels", "req", c.serve(channelFailures, c.listBlogs), "GET /api/channels/{channel}/blogs")
+	host.HTTP("Channels", "req", c.serve(blogFailures, c.readBlog), "GET /api/channels/{channel}/blogs/{blog}")
+	host.HTTP("Channels", "req", c.serve(blogFailures, c.updateBlog), "PUT /api/channels/{channel}/blogs/{blog}")
+	host.HTTP("Channels", "req", c.serve(blogFailures, c.removeBlog), "DELETE /api/channels/{channel}/blogs/{blog}")
 	host.Queue("ChannelCleanup", "message", c.cleanUp)
 	host.Timer("ChannelSweep", "tick", c.sweep())
 }
 
-// A reply is what a channel has to say to a caller.
-type reply struct {
-	status         int
-	location, etag string // "" sends none
-	body           any    // nil sends none
-}
-
-// serve turns replies into answers. The noun is what the address names.
-func (c channelFunctions) serve(noun string, do func(*http.Request) (reply, error)) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if c.off != nil {
-			customhandler.WriteError(w, r, &customhandler.Error{Status: http.StatusNotImplemented, Code: "channels_off",
-				Message: "this app was given no tables or queues to keep channels in: name them in AzureWebJobsStorage; its log says what is missing"})
-			return
+func (c channelFunctions) serve(failures []failure, do func(*http.Request) (reply, error)) http.Handler {
+	if c.off != nil {
+		do = func(*http.Request) (reply, error) {
+			return reply{}, &customhandler.Error{Status: http.StatusNotImplemented, Code: "channels_off",
+				Message: "This app has no tables or queues for channels. Name them in AzureWebJobsStorage; the app's log says what is missing."}
 		}
-		answer, err := do(r)
-		if err != nil {
-			refuseChannel(w, r, noun, err)
-			return
-		}
-		header := w.Header()
-		header["Cache-Control"] = noStore // what somebody has kept may be deleted by now
-		if answer.location != "" {
-			header.Set("Location", answer.location)
-		}
-		if answer.etag != "" {
-			header.Set("ETag", answer.etag)
-		}
-		if answer.body == nil {
-			w.WriteHeader(answer.status)
-			return
-		}
-		writeJSON(w, answer.status, answer.body)
-	})
-}
-
-// refuseChannel is where the errors of channels become answers. The log gets
-// what callers are not told, too: the store's own words.
-func refuseChannel(w http.ResponseWriter, r *http.Request, noun string, err error) {
-	answer := func(status int, code, message string) {
-		if status == http.StatusServiceUnavailable {
-			after := "5"
-			if errors.Is(err, channels.ErrRefused) {
-				after = "60" // somebody has to act first
-			}
-			w.Header().Set("Retry-After", after)
-		}
-		customhandler.WriteError(w, r, fmt.Errorf("%w: %w", err, &customhandler.Error{Status: status, Code: code, Message: message}))
 	}
-	input, isInput := errors.AsType[*channels.InputError](err)
-	told, isTold := errors.AsType[*customhandler.Error](err)
-	switch {
-	case isTold:
-		customhandler.WriteError(w, r, told)
-	case isInput:
-		answer(http.StatusBadRequest, "bad_"+input.Field, input.Error())
-	case r.Context().Err() == context.Canceled:
-		answer(http.StatusRequestTimeout, "gone", "the caller has gone away")
-	case errors.Is(err, channels.ErrUnclear):
-		answer(http.StatusServiceUnavailable, "change_unclear", unclear(r.Method, noun))
-	case errors.Is(err, channels.ErrNotFound):
-		answer(http.StatusNotFound, noun+"_not_found", notFound[noun])
-	case errors.Is(err, channels.ErrOwned):
-		answer(http.StatusConflict, "channel_owned", "a channel of this name belongs to somebody else: choose another name")
-	case errors.Is(err, channels.ErrChanged):
-		answer(http.StatusPreconditionFailed, noun+"_changed", "the "+noun+" is not as it was any more: read it again, and decide")
-	case errors.Is(err, channels.ErrNoCondition):
-		answer(http.StatusPreconditionRequired, "no_condition",
-			"an update needs If-Match with the ETag of the blog that it was made from, so that nobody's work is lost; * overwrites whatever is there")
-	case errors.Is(err, channels.ErrCorrupt):
-		answer(http.StatusInternalServerError, "channel_corrupt",
-			"what is stored here is nothing that this app has written, so it is left as it is until an operator has looked at it; the log says which row it is")
-	case errors.Is(err, channels.ErrRefused):
-		answer(http.StatusServiceUnavailable, "storage_unavailable",
-			"storage has declined this, and nothing was changed; it will be no different until somebody has put that right: the log has storage's own words")
-	default:
-		answer(http.StatusServiceUnavailable, "storage_unavailable", "storage does not answer, and nothing was changed; send the request again later")
-	}
+	return serve(failures, do)
 }
 
-// unclear says what a caller can do whose change may have been made.
-func unclear(method, noun string) string {
-	switch {
-	case method == http.MethodDelete && noun == "channel":
-		return "storage has not confirmed this: the deletion may have begun, or not; ask again, with the channel's ETag in If-Match if somebody else may use its name by then"
-	case method == http.MethodPost:
-		return "storage has not confirmed the blog: it may be there, or not; look at the end of the channel's list before you send it again"
-	}
-	return "storage has not confirmed this: it may be done, or not; asking again does no harm"
+// channelAnswer is a channel as callers see it. Its ETag distinguishes it from a
+// later channel of the same name.
+type channelAnswer struct {
+	channels.Channel
+	ETag string `json:"etag"`
 }
 
-// notFound says what is missing, by what the address names.
-var notFound = map[string]string{
-	"channel":  "there is no such channel, or it was deleted",
-	"blog":     "there is no such blog in this channel, or no such channel",
-	"deletion": "no channel of this name was deleted, or so long ago that there is no record of it any more",
+func answerChannel(c channels.Channel) channelAnswer {
+	return channelAnswer{c, `"` + c.Incarnation + `"`}
 }
+
+// createChannel serves PUT /api/channels/{channel} with a body {"owner":"…"}:
+// 201, or 200 if it exists with the same owner. With If-None-Match: * the
+// answer is 412 if a channel of that name exists, with any owner.
+func (c channelFunctions) createChannel(r *http.Request) (reply, error) {
+	absent, err := absenceOf(r)
+	if err != nil {
+		return reply{}, err
+	}
+	if len(r.Header.Values("If-Match")) > 0 {
+		return reply{}, badRequest("bad_if_match", "PUT does not change a channel that exists. Omit If-Match.")
+	}
+	var body struct {
+		Owner string `json:"owner"`
+	}
+	if err := customhandler.ReadJSON(r, maxBody, &body); err != nil {
+		return reply{}, err
+	}
+	channel, created, err := c.channels.Create(r.Context(), r.PathValue("channel"), body.Owner)
+	if absent && (err == nil && !created || errors.Is(err, channels.ErrOwned)) {
+		return reply{}, &customhandler.Error{Status: http.StatusPreconditionFailed, Code: "channel_exists",
+			Message: "A channel of this name exists, and the request has If-None-Match: *."}
+	}
+	if err != nil {
+		return reply{}, err
+	}
+	answer := answerChannel(channel)
+	if !created {
+		return reply{status: http.StatusOK, etag: answer.ETag, body: answer}, nil
+	}
+	return reply{http.StatusCreated, channelAddress(channel.Name), answer.ETag, answer}, nil
+}
+
+// readChannel serves GET /api/channels/{channel}.
+func (c channelFunctions) readChannel(r *http.Request) (reply, error) {
+	channel, err := c.channels.Read(r.Context(), r.PathValue("channel"))
+	if err != nil {
+		return reply{}, err
+	}
+	answer := answerChannel(channel)
+	return reply{status: http.StatusOK, etag: answer.ETag, body: answer}, nil
+}
+
+// deleteChannel serves DELETE /api/channels/{channel}: 202 with the record of
+// the deletion, whose state becomes "done". With If-Match a caller deletes only
+// the channel that it read.
+func (c channelFunctions) deleteChannel(r *http.Request) (reply, error) {
+	condition, err := conditionOf(r)
+	if err != nil {
+		return reply{}, err
+	}
+	incarnation := "" // any
+	if condition != table.AnyVersion {
+		incarnation = strings.Trim(strings.TrimPrefix(condition, "W/"), `"`)
+	}
+	began := time.Now()
+	deletion, err := c.channels.Delete(r.Context(), r.PathValue("channel"), incarnation)
+	if wrong, ok := errors.AsType[*channels.InputError](err); ok && wrong.Field == "incarnation" {
+		return reply{}, channels.ErrChanged // an ETag that no channel ever had
+	}
+	if err != nil {
+		return reply{}, err
+	}
+	c.logFinished(r.Context(), began, deletion)
+	location := channelAddress(deletion.Channel) + "/deletion?incarnation=" + deletion.Incarnation
+	return reply{status: http.StatusAccepted, location: location, body: deletion}, nil
+}
+
+// listChannels serves GET /api/channels?top=N&continuation=….
+func (c channelFunctions) listChannels(r *http.Request) (reply, error) {
+	top, continuation, err := pageOf(r)
+	if err != nil {
+		return reply{}, err
+	}
+	list, err := c.channels.List(r.Context(), top, continuation)
+	if err != nil {
+		return reply{}, err
+	}
+	answer := channels.List[channelAnswer]{Items: make([]channelAnswer, len(list.Items)), Continuation: list.Continuation}
+	for i, channel := range list.Items {
+		answer.Items[i] = answerChannel(channel)
+	}
+	return reply{status: http.StatusOK, body: answer}, nil
+}
+
+// readDeletion serves GET /api/channels/{channel}/deletion: the record of the
+// latest channel of that name, or with ?incarnation=… of that incarnation.
+func (c channelFunctions) readDeletion(r *http.Request) (reply, error) {
+	deletion, err := c.channels.Deletion(r.Context(), r.PathValue("channel"), customhandler.Query(r, "incarnation"))
+	return reply{status: http.StatusOK, body: deletion}, err
+}
+
+func channelAddress(name string) string { return "/api/channels/" + url.PathEscape(name) }

@@ -311,7 +311,7 @@ func TestBadRequestsForChannels(t *testing.T) {
 		{"DELETE", path, "", `""`, 400, "bad_if_match", ""},
 		{"DELETE", path, "", `*, *`, 400, "bad_if_match", "one"},
 		{"DELETE", "/never-there", "", `"nonsense"`, 412, "channel_changed", ""},
-		{"PUT", path, owner, "*", 400, "bad_if_match", "leave it out"},
+		{"PUT", path, owner, "*", 400, "bad_if_match", "Omit"},
 
 		{"PUT", path, "{\"owner\":\"\xff\"}", "", 400, "bad_json", "UTF-8"},
 		{"POST", path + "/blogs", "{\"title\":\"t\",\"text\":\"\xed\xa0\x80\",\"userId\":\"ann\"}", "", 400, "bad_json", "UTF-8"},

@@ -137,7 +137,7 @@ func TestCorruptSequence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := azure.NewSequences(blobs, numbersContainer)
+	store := azure.NewSequences(blobs, sequencesContainer)
 	for text, want := range map[string]string{
 		"12x": "", "": "", "-5": "", "9223372036854775808": "", "\ufeff7": `"first":7`, "8\n": `"first":8`,
 		strconv.FormatInt(ids.MaxExact, 10): `"first":9007199254740991`,

@@ -1,14 +1,14 @@
 // Handler is the Kennel app: the custom handler that the Azure Functions host
-// starts, one process per instance. It joins the packages that do the jobs to
-// the host on one side and to storage on the other, and holds no logic of its
-// own: one thin file per function.
+// starts, one process per instance. It connects the packages that do the jobs
+// to the host on one side and to storage on the other. It has one thin file per
+// resource; app.go wires them, and errors.go maps their errors to answers.
 //
-// It answers the host as soon as the port is open and asks nothing of storage
-// before the first invocation, so it starts while storage is down and recovers
-// by itself.
+// It answers the host as soon as the port is open and sends no request to
+// storage before the first invocation. So it starts while storage is down and
+// recovers without a restart.
 //
-// Exit codes: 0 after SIGINT or SIGTERM, 1 when it could not start or serving
-// ended by itself. The host starts it again after 1, and never after 0.
+// Exit codes: 0 after SIGINT or SIGTERM, 1 if it could not start or a part of
+// it failed. The host restarts it after 1, and never after 0.
 package main
 
 import (
@@ -16,7 +16,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"os/signal"
 	"strings"
@@ -43,19 +42,15 @@ func run(ctx context.Context, environ []string, stdout io.Writer) error {
 	}
 	log := slog.New(customhandler.NewLogHandler(slog.NewJSONHandler(stdout, &slog.HandlerOptions{Level: cfg.LogLevel})))
 
-	// The port first: everything after it happens while the host already knows
-	// that this process is alive.
+	// Open the port first: the host then knows that this process is alive while
+	// the rest starts.
 	listener, err := customhandler.Listen(cfg.Port)
 	if err != nil {
 		return err
 	}
 	if cfg.PortFromDefault {
-		log.Warn("no Functions host has said which port to use: this is the development port; run `kennel up` for the whole app", "port", cfg.Port)
+		log.Warn("FUNCTIONS_CUSTOMHANDLER_PORT is not set; using the development port. Use `kennel up` to run the whole app", "port", cfg.Port)
 	}
-	return serve(ctx, cfg, log, listener)
-}
-
-func serve(ctx context.Context, cfg config.Config, log *slog.Logger, listener net.Listener) error {
 	a, err := newApp(cfg, log)
 	if err != nil {
 		listener.Close()
@@ -64,11 +59,11 @@ func serve(ctx context.Context, cfg config.Config, log *slog.Logger, listener ne
 	log.Info("ready", "address", listener.Addr().String())
 	err = a.run(ctx, listener)
 
-	// No invocation runs any more, so what was reserved can be given back.
+	// No invocation is running now, so the jobs can release what they hold.
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.Drain)
 	defer cancel()
 	if closeErr := a.close(closing); closeErr != nil {
-		log.Warn("numbers that were reserved and not issued are lost, which leaves a gap and does no harm", "error", closeErr)
+		log.Warn("cannot close cleanly", "error", closeErr)
 	}
 	log.Info("stopped")
 	return err

@@ -31,16 +31,15 @@ func TestStorageRequestsOfCalls(t *testing.T) {
 	account := azure.Account{ConnectionString: storetest.Azurite(t).ConnectionString()}
 	counted := &counted{next: http.DefaultTransport}
 	options := &azure.Options{HTTP: &http.Client{Transport: counted}}
-	c, err := newChannels(account, options)
+	log := slog.New(slog.DiscardHandler)
+	c, _, err := openChannels(account, options, log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := slog.New(slog.DiscardHandler)
 	host, err := customhandler.New(&customhandler.Options{Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.log = log
 	c.register(host)
 	call := func(method, path, body string) (answer channelsAnswer, cost int64) {
 		t.Helper()

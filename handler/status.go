@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"runtime"
 	"sync"
@@ -16,43 +17,34 @@ import (
 	"kennel/table"
 )
 
-// probeTimeout bounds the requests to storage that a status makes, one to each
+// probeTimeout limits the requests to storage that a status makes, one to each
 // service, all at once.
 const probeTimeout = 2 * time.Second
 
-// A probe makes one cheap request, and says why it was not answered.
+// A probe makes one cheap request to a service. It returns nil if the service
+// responded.
 type probe func(context.Context) error
 
-// probes are what storage is asked by a status; nil is not asked.
-type probes struct{ blobs, tables, queues probe }
-
-// health serves GET /api/health: the process is up. It asks nobody, so that a
-// storage outage does not make a platform restart healthy processes.
-func health() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header()["Content-Type"] = jsonType
-		w.Write([]byte("{\"status\":\"ok\"}\n"))
-	})
-}
-
-// statusAnswer is what GET /api/status tells an operator about one instance.
+// statusAnswer is what GET /api/status reports about one instance.
 type statusAnswer struct {
-	Status    string                  `json:"status"` // "ok", or "degraded" while storage does not answer or a sequence has a problem
+	Status    string                  `json:"status"` // "ok", or "degraded" if storage does not respond or a sequence has a problem
 	StartedAt time.Time               `json:"startedAt"`
 	Go        string                  `json:"go"`
 	Storage   storageStatus           `json:"storage"`
 	Signals   signalsStatus           `json:"signals"`
 	Sequences map[string]ids.Stats    `json:"sequences"`
-	Gates     map[string]gate.Watched `json:"gates"` // those that are waited at here
+	Gates     map[string]gate.Watched `json:"gates"` // those with waiters in this instance
 
-	// Requests counts what this process has sent, by service and operation.
+	// Requests counts the requests of this process, by service and operation.
 	Requests map[string]map[string]int64 `json:"requests"`
 }
 
+const degraded = "degraded"
+
 type storageStatus struct {
 	Account       string         `json:"account"`
-	serviceStatus                // of blobs, which everything needs
-	Tables        *serviceStatus `json:"tables,omitempty"` // nil where channels are not served, which alone need them
+	serviceStatus                // of blobs, which every job needs
+	Tables        *serviceStatus `json:"tables,omitempty"` // nil without a job that uses tables
 	Queues        *serviceStatus `json:"queues,omitempty"`
 }
 
@@ -66,53 +58,61 @@ type signalsStatus struct {
 	Heard bool   `json:"heard"` // otherwise gates are polled
 }
 
-// status serves GET /api/status. It is 200 also when degraded: the answer is
-// the message.
-func status(cfg config.Config, storage probes, sequences *ids.Set, gates *gate.Gates, counter *requests.Counter, started time.Time) http.Handler {
+// health serves GET /api/health: the process is up. It makes no request, so
+// that a platform does not restart healthy processes while storage is down.
+func health(w http.ResponseWriter, r *http.Request) {
+	w.Header()["Content-Type"] = jsonType
+	w.Write([]byte("{\"status\":\"ok\"}\n"))
+}
+
+// status serves GET /api/status. The answer is 200 also if the instance is
+// degraded: callers read the body.
+func status(cfg config.Config, jobs []job, counter *requests.Counter, started time.Time) http.Handler {
+	probes := make(map[string]probe)
+	for _, j := range jobs {
+		maps.Copy(probes, j.probes)
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer := statusAnswer{
 			Status:    "ok",
 			StartedAt: started.UTC(),
 			Go:        runtime.Version(),
-			Storage:   storage.ask(r.Context(), cfg.Storage.String()),
-			Signals:   signalsStatus{Bus: cfg.ServiceBus.String(), Heard: gates.Hears()},
-			Sequences: sequences.Stats(),
-			Gates:     gates.Watched(),
+			Storage:   storageStatusOf(r.Context(), cfg.Storage.String(), probes),
 		}
-		for _, s := range answer.Sequences {
-			if s.Problem != "" {
-				answer.Status = "degraded"
+		for _, j := range jobs {
+			if j.report != nil {
+				j.report(&answer)
 			}
 		}
 		if !answer.Storage.healthy() {
-			answer.Status = "degraded"
+			answer.Status = degraded
 		}
-		answer.Requests = counter.Operations() // those of this answer included
+		answer.Requests = counter.Operations() // including the probes of this call
 		writeJSON(w, http.StatusOK, answer)
 	})
 }
 
-// ask asks all services at once, so that none waits for another.
-func (p probes) ask(ctx context.Context, account string) storageStatus {
+// storageStatusOf probes all services at once, so that a silent service does
+// not delay the others.
+func storageStatusOf(ctx context.Context, account string, probes map[string]probe) storageStatus {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	answer := storageStatus{Account: account}
-	var asking sync.WaitGroup
-	asking.Go(func() { answer.serviceStatus = *p.blobs.ask(ctx) })
-	asking.Go(func() { answer.Tables = p.tables.ask(ctx) })
-	asking.Go(func() { answer.Queues = p.queues.ask(ctx) })
-	asking.Wait()
-	return answer
-}
-
-func (p probe) ask(ctx context.Context) *serviceStatus {
-	if p == nil {
-		return nil
+	var mu sync.Mutex
+	services := make(map[string]*serviceStatus) // guarded by mu
+	var probing sync.WaitGroup
+	for service, probe := range probes {
+		probing.Go(func() {
+			s := &serviceStatus{Reachable: true}
+			if err := probe(ctx); err != nil {
+				s = &serviceStatus{Error: err.Error()}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			services[service] = s
+		})
 	}
-	if err := p(ctx); err != nil {
-		return &serviceStatus{Error: err.Error()}
-	}
-	return &serviceStatus{Reachable: true}
+	probing.Wait()
+	return storageStatus{account, *services["blobs"], services["tables"], services["queues"]}
 }
 
 func (s storageStatus) healthy() bool {
@@ -124,18 +124,7 @@ func (s storageStatus) healthy() bool {
 	return true
 }
 
-// probeBlobs asks for a sequence that need not exist.
-func probeBlobs(store ids.Store) probe {
-	return func(ctx context.Context) error {
-		_, err := store.Load(ctx, "status")
-		if errors.Is(err, ids.ErrNotFound) {
-			return nil
-		}
-		return err
-	}
-}
-
-// probeTables asks for a row that need not exist, and its table neither.
+// probeTables reads a row. Neither the row nor its table need exist.
 func probeTables(store table.Store) probe {
 	return func(ctx context.Context) error {
 		_, err := store.Get(ctx, "status", "status")
@@ -146,8 +135,8 @@ func probeTables(store table.Store) probe {
 	}
 }
 
-// probeQueues asks for a message of a queue that need not exist and that nobody
-// uses: a message of another one would be out of sight for a while.
+// probeQueues receives from a queue that need not exist and that has no other
+// use: from another queue it would hide a message for a while.
 func probeQueues(queues *azure.Queues) probe {
 	return func(ctx context.Context) error {
 		_, err := queues.Receive(ctx, "kennel-status", 1, time.Second)

@@ -95,22 +95,24 @@ func TestStatusOfSilence(t *testing.T) {
 			return ctx.Err()
 		}
 		began := time.Now()
-		s := probes{silent, silent, silent}.ask(t.Context(), "x")
+		s := storageStatusOf(t.Context(), "x", map[string]probe{"blobs": silent, "tables": silent, "queues": silent})
 		if took := time.Since(began); took != probeTimeout || s.Reachable || s.Tables.Reachable || s.Queues.Reachable || s.healthy() {
 			t.Errorf("%+v, %+v, %+v after %v, want none reachable after %v", s, s.Tables, s.Queues, took, probeTimeout)
 		}
 	})
 	good := func(context.Context) error { return nil }
 	bad := func(context.Context) error { return errors.New("refused") }
-	if s := (probes{blobs: good}).ask(t.Context(), "x"); !s.healthy() || s.Tables != nil || s.Queues != nil {
+	if s := storageStatusOf(t.Context(), "x", map[string]probe{"blobs": good}); !s.healthy() || s.Tables != nil || s.Queues != nil {
 		t.Errorf("without channels: %+v", s)
 	}
-	for i, p := range []probes{{bad, good, good}, {good, bad, good}, {good, good, bad}} {
-		if s := p.ask(t.Context(), "x"); s.healthy() {
-			t.Errorf("with service %d refusing: %+v", i, s)
+	for _, p := range []string{"blobs", "tables", "queues"} {
+		probes := map[string]probe{"blobs": good, "tables": good, "queues": good}
+		probes[p] = bad
+		if s := storageStatusOf(t.Context(), "x", probes); s.healthy() {
+			t.Errorf("with %s refusing: %+v", p, s)
 		}
 	}
-	text, _ := json.Marshal(probes{blobs: bad}.ask(t.Context(), "x"))
+	text, _ := json.Marshal(storageStatusOf(t.Context(), "x", map[string]probe{"blobs": bad}))
 	if want := `{"account":"x","reachable":false,"error":"refused"}`; string(text) != want {
 		t.Errorf("got %s, want %s", text, want)
 	}

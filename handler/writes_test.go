@@ -52,14 +52,15 @@ func TestUnclearOrNot(t *testing.T) {
 				}
 				failing = true
 				for _, call := range []struct {
-					what, noun, method, channel, body string
-					do                                func(*http.Request) (reply, error)
+					what, method, channel, body string
+					failures                    []failure
+					do                          func(*http.Request) (reply, error)
 				}{
-					{"create", "channel", "PUT", "other", `{"owner":"ann"}`, c.createChannel},
-					{"delete", "channel", "DELETE", "news", "", c.deleteChannel},
-					{"post", "channel", "POST", "news", draft, c.postBlog},
-					{"update", "blog", "PUT", "news", draft, c.updateBlog},
-					{"remove", "blog", "DELETE", "news", "", c.removeBlog},
+					{"create", "PUT", "other", `{"owner":"ann"}`, channelFailures, c.createChannel},
+					{"delete", "DELETE", "news", "", channelDeleteFailures, c.deleteChannel},
+					{"post", "POST", "news", draft, blogPostFailures, c.postBlog},
+					{"update", "PUT", "news", draft, blogFailures, c.updateBlog},
+					{"remove", "DELETE", "news", "", blogFailures, c.removeBlog},
 				} {
 					r := httptest.NewRequestWithContext(t.Context(), call.method, "/", strings.NewReader(call.body))
 					r.Header.Set("Content-Type", "application/json")
@@ -69,7 +70,7 @@ func TestUnclearOrNot(t *testing.T) {
 					r.SetPathValue("channel", call.channel)
 					r.SetPathValue("blog", blog.ID)
 					w := httptest.NewRecorder()
-					c.serve(call.noun, call.do).ServeHTTP(w, r)
+					c.serve(call.failures, call.do).ServeHTTP(w, r)
 					if w.Code != 503 || !strings.Contains(w.Body.String(), `"`+tt.code+`"`) || w.Header().Get("Retry-After") != tt.after {
 						t.Errorf("%s: %d %v %s, want 503 %s after %s s", call.what, w.Code, w.Header(), w.Body, tt.code, tt.after)
 					}

@@ -47,10 +47,10 @@ func (c channelFunctions) updateBlog(r *http.Request) (reply, error) {
 		return reply{}, err
 	}
 	if len(r.Header.Values("If-None-Match")) > 0 {
-		return reply{}, badRequest("bad_if_none_match", "a blog is not created by PUT but by POST, so that If-None-Match has no use here: leave it out")
+		return reply{}, badRequest("bad_if_none_match", "POST creates a blog, PUT only updates one. Omit If-None-Match.")
 	}
 	if condition == "" {
-		return reply{}, channels.ErrNoCondition // before what is wrong with the body
+		return reply{}, channels.ErrNoCondition // reported before a mistake in the body
 	}
 	var draft channels.Draft
 	if err := customhandler.ReadJSON(r, maxBody, &draft); err != nil {
@@ -60,8 +60,9 @@ func (c channelFunctions) updateBlog(r *http.Request) (reply, error) {
 	return reply{status: http.StatusOK, etag: blog.ETag, body: blog}, err
 }
 
-// removeBlog serves DELETE /api/channels/{channel}/blogs/{blog}, with If-Match
-// only if it is still as the caller has read it: 204, also where it is gone.
+// removeBlog serves DELETE /api/channels/{channel}/blogs/{blog}: 204, also if
+// the blog does not exist. With If-Match it removes only the version that the
+// caller read.
 func (c channelFunctions) removeBlog(r *http.Request) (reply, error) {
 	condition, err := conditionOf(r)
 	if err != nil {

@@ -14,16 +14,16 @@ import (
 	"kennel/internal/customhandler"
 )
 
-// poisonSuffix makes a queue's name that of its dead letters: the queue into
-// which the host moves what has failed too often, too.
+// poisonSuffix turns a queue's name into that of its dead-letter queue. The host
+// moves messages there, too, after too many failed deliveries.
 const poisonSuffix = "-poison"
 
-// mostLetter is how long a dead letter can be: 64 KiB in base64.
-const mostLetter = 48 << 10
+// maxLetter is the longest dead letter, in bytes: 64 KiB in base64.
+const maxLetter = 48 << 10
 
-// cleanUp carries out a message that deletes a channel. Done, it is deleted by
-// the host, or by an error offered again; what can never be done is put aside
-// with the reason.
+// cleanUp carries out a message that deletes a channel. After nil the host
+// deletes the message, after an error it delivers the message again. A message
+// that can never be carried out goes to the dead-letter queue.
 func (c channelFunctions) cleanUp(ctx context.Context, m customhandler.QueueMessage) error {
 	if c.off != nil {
 		return fmt.Errorf("channels are not served: %w", c.off)
@@ -32,7 +32,7 @@ func (c channelFunctions) cleanUp(ctx context.Context, m customhandler.QueueMess
 	deletion, err := c.channels.Handle(ctx, m.Text)
 	switch {
 	case errors.Is(err, channels.ErrMessage):
-		return c.bury(ctx, m, err)
+		return c.deadLetter(ctx, m, err)
 	case err != nil:
 		return err
 	case deletion.State == channels.Done:
@@ -43,16 +43,16 @@ func (c channelFunctions) cleanUp(ctx context.Context, m customhandler.QueueMess
 	return nil
 }
 
-// logFinished says that a channel is deleted, if that came to pass since work
-// on it began. Who comes later, as most messages do, has nothing to tell.
+// logFinished logs a deletion that completed during this invocation. Most
+// messages arrive after that and log nothing.
 func (c channelFunctions) logFinished(ctx context.Context, began time.Time, d channels.Deletion) {
 	if d.State == channels.Done && !d.FinishedAt.Before(began) {
 		c.log.InfoContext(ctx, "channel deleted", "channel", d.Channel, "incarnation", d.Incarnation, "blogs", d.Deleted)
 	}
 }
 
-// deadLetter is a message that can never be carried out, whole, with the reason.
-type deadLetter struct {
+// letter is a message in the dead-letter queue, whole, with the reason.
+type letter struct {
 	Version int       `json:"v"`
 	Queue   string    `json:"queue"` // where it came from
 	Message string    `json:"message"`
@@ -61,34 +61,35 @@ type deadLetter struct {
 	Text    string    `json:"text"`
 }
 
-// bury puts a message among the dead letters and returns nil, whereupon the
-// host deletes it from its queue; should that fail, it is there twice.
-func (c channelFunctions) bury(ctx context.Context, m customhandler.QueueMessage, reason error) error {
-	letter, err := json.Marshal(deadLetter{1, cleanupQueue, m.ID, reason.Error(), time.Now().UTC(), m.Text})
+// deadLetter moves a message to the dead-letter queue and returns nil, so that
+// the host deletes it from its queue. If that fails, the message is in both.
+func (c channelFunctions) deadLetter(ctx context.Context, m customhandler.QueueMessage, reason error) error {
+	text, err := json.Marshal(letter{1, cleanupQueue, m.ID, reason.Error(), time.Now().UTC(), m.Text})
 	if err != nil {
 		return fmt.Errorf("write a dead letter: %w", err)
 	}
-	// What does not fit with its reason, or may have lost bytes that are no text
-	// on its way here, is left to the host: it moves the very message, in the end.
-	if len(letter) > mostLetter || strings.ContainsRune(m.Text, utf8.RuneError) {
+	// The host moves a message that does not fit with its reason, or that may
+	// have lost bytes on its way here because they are not text: it moves the
+	// original, after the last delivery.
+	if len(text) > maxLetter || strings.ContainsRune(m.Text, utf8.RuneError) {
 		return reason
 	}
-	if _, err := c.dead.Put(ctx, string(letter), 0); err != nil {
-		return fmt.Errorf("put aside a message that cannot be carried out (%v): %w", reason, err)
+	if _, err := c.dead.Put(ctx, string(text), 0); err != nil {
+		return fmt.Errorf("move a message to the dead-letter queue (%v): %w", reason, err)
 	}
 	c.log.WarnContext(ctx, "message put among the dead letters", "queue", cleanupQueue+poisonSuffix, "message", m.ID, "reason", reason)
 	return nil
 }
 
-// sweep returns the function that finds what fell between two requests. It
-// goes on where the run before it ran out of time; a new process begins anew,
-// which is harmless.
+// sweep returns the function that finds work which a crash between two requests
+// left. It continues where the previous run ran out of time; a new process
+// starts over, which is harmless.
 func (c channelFunctions) sweep() func(context.Context, customhandler.Tick) error {
 	var mu sync.Mutex
 	var next string // guarded by mu
 	return func(ctx context.Context, _ customhandler.Tick) error {
 		if c.off != nil {
-			return nil // the start has said so
+			return nil // newChannels logged it
 		}
 		mu.Lock()
 		from := next

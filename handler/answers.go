@@ -1,0 +1,108 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"kennel/internal/customhandler"
+	"kennel/table"
+)
+
+// Values of headers that all answers share. They are never changed.
+var (
+	jsonType = []string{"application/json"}
+	textType = []string{"text/plain; charset=utf-8"}
+	noStore  = []string{"no-store"}
+)
+
+// reply is the answer to a call that succeeded.
+type reply struct {
+	status         int
+	location, etag string // "" sends none
+	body           any    // nil sends none
+}
+
+// serve turns the replies and errors of a call into answers. No cache may keep
+// them: a state that has changed since would mislead a caller.
+func serve(failures []failure, do func(*http.Request) (reply, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer, err := do(r)
+		if err != nil {
+			writeFailure(w, r, failures, err)
+			return
+		}
+		header := w.Header()
+		header["Cache-Control"] = noStore
+		if answer.location != "" {
+			header.Set("Location", answer.location)
+		}
+		if answer.etag != "" {
+			header.Set("ETag", answer.etag)
+		}
+		if answer.body == nil {
+			w.WriteHeader(answer.status)
+			return
+		}
+		writeJSON(w, answer.status, answer.body)
+	})
+}
+
+func writeJSON(w http.ResponseWriter, status int, answer any) {
+	w.Header()["Content-Type"] = jsonType
+	w.WriteHeader(status)
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	encoder.Encode(answer)
+}
+
+// hasQuery reports whether a query has a parameter, even an empty one.
+func hasQuery(r *http.Request, name string) bool {
+	if r.URL.RawQuery == "" {
+		return false
+	}
+	for key := range r.URL.Query() {
+		if strings.EqualFold(key, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// defaultTop is the length of a list if the request does not limit it.
+const defaultTop = 100
+
+// pageOf reads which part of a list is requested.
+func pageOf(r *http.Request) (top int, continuation string, err error) {
+	top = defaultTop
+	if hasQuery(r, "top") {
+		if top, err = strconv.Atoi(customhandler.Query(r, "top")); err != nil {
+			return 0, "", badRequest("bad_top", "top must be a whole number from 1 to "+strconv.Itoa(table.MaxPage)+".")
+		}
+	}
+	return top, customhandler.Query(r, "continuation"), nil
+}
+
+// conditionOf reads If-Match: "" if there is none, one ETag, or *. It rejects
+// several ETags, because storage compares with one.
+func conditionOf(r *http.Request) (string, error) {
+	values := r.Header.Values("If-Match")
+	condition := strings.TrimSpace(strings.Join(values, ", "))
+	quoted := strings.TrimPrefix(condition, "W/")
+	if len(values) == 0 || condition == table.AnyVersion ||
+		len(quoted) > 2 && quoted[0] == '"' && strings.IndexByte(quoted[1:], '"') == len(quoted)-2 {
+		return condition, nil
+	}
+	return "", badRequest("bad_if_match", "If-Match must be one ETag as in an earlier answer, with its quotes, or *.")
+}
+
+// absenceOf reads If-None-Match: whether the caller wants to create something
+// only if it does not exist.
+func absenceOf(r *http.Request) (bool, error) {
+	values := r.Header.Values("If-None-Match")
+	if len(values) > 0 && (len(values) > 1 || strings.TrimSpace(values[0]) != table.AnyVersion) {
+		return false, badRequest("bad_if_none_match", "If-None-Match must be * here: create it only if it does not exist.")
+	}
+	return len(values) > 0, nil
+}

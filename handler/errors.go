@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"kennel/channels"
+	"kennel/gate"
+	"kennel/ids"
+	"kennel/internal/customhandler"
+	"kennel/table"
+)
+
+// failure is a row of a table from errors to answers. The first row that
+// matches counts.
+type failure struct {
+	is         error // nil matches every error
+	status     int
+	code       string
+	message    string // "" sends the text of the error
+	retryAfter string // in seconds; "" sends none
+}
+
+var sequenceFailures = []failure{
+	{ids.ErrExhausted, http.StatusConflict, "sequence_exhausted",
+		"The sequence has fewer numbers left than requested. Use a new sequence name.", ""},
+	{ids.ErrCorrupt, http.StatusInternalServerError, "sequence_corrupt",
+		"The stored number of the sequence is invalid. No number is issued until an operator repairs it; see the log.", ""},
+	{ids.ErrTooMany, http.StatusServiceUnavailable, "too_many_sequences",
+		"This instance already serves the maximum of different sequences. Use fewer sequences.", ""},
+	{ids.ErrClosed, http.StatusServiceUnavailable, codeStopping,
+		"This instance is stopping. Send the request again.", "1"},
+	{nil, http.StatusServiceUnavailable, "storage_unavailable",
+		"No numbers were issued: storage did not respond in time, or too many instances are reserving at once. Retry later.", "5"},
+}
+
+var gateFailures = []failure{
+	{gate.ErrStopped, http.StatusServiceUnavailable, codeStopping,
+		"This instance is stopping. Repeat the request with the same generation.", "1"},
+	{gate.ErrInvalid, http.StatusBadRequest, "bad_change", "", ""},
+	{gate.ErrCorrupt, http.StatusInternalServerError, "gate_corrupt",
+		`The stored state of the gate is invalid, so the gate stays closed until an operator repairs it; see the log. A release or close with "force":true replaces it.`, ""},
+	{gate.ErrTooMany, http.StatusServiceUnavailable, "too_many_gates",
+		"This instance already watches the maximum of different gates.", "60"},
+	{gate.ErrUnclear, http.StatusServiceUnavailable, "change_unclear", unconfirmed, "5"},
+	{gate.ErrUnknown, http.StatusServiceUnavailable, "storage_unavailable",
+		"The gate's state could not be read from storage. Nothing was changed. Retry later.", "5"},
+}
+
+// The calls that concern channels share channelsFailures. Before it they have
+// rows for what their address names.
+var (
+	channelFailures = concat(unclear(unconfirmed), channelNotFound, channelChanged)
+
+	channelDeleteFailures = concat(unclear("Storage did not confirm the deletion, which may have begun. Repeat the request, with the channel's ETag in If-Match if the name may be in use again by then."),
+		channelNotFound, channelChanged)
+	deletionFailures = concat(failure{channels.ErrNotFound, http.StatusNotFound, "deletion_not_found",
+		"No deletion is recorded under this name: no such channel was deleted, or its record has expired.", ""})
+	blogPostFailures = concat(unclear("Storage did not confirm the blog, which may exist. Look for it at the end of the channel's list before you send it again."),
+		channelNotFound, channelChanged)
+	blogFailures = concat(unclear(unconfirmed),
+		failure{channels.ErrNotFound, http.StatusNotFound, "blog_not_found",
+			"The channel or the blog does not exist or was deleted.", ""},
+		failure{channels.ErrChanged, http.StatusPreconditionFailed, "blog_changed",
+			"The blog has changed since you read it. Read it again before retrying.", ""})
+
+	channelNotFound = failure{channels.ErrNotFound, http.StatusNotFound, "channel_not_found",
+		"The channel does not exist or was deleted.", ""}
+	channelChanged = failure{channels.ErrChanged, http.StatusPreconditionFailed, "channel_changed",
+		"The channel has changed since you read it. Read it again before retrying.", ""}
+
+	channelsFailures = []failure{
+		{channels.ErrOwned, http.StatusConflict, "channel_owned",
+			"A channel of this name belongs to another owner. Choose another name.", ""},
+		{channels.ErrNoCondition, http.StatusPreconditionRequired, "no_condition",
+			"An update needs If-Match with the ETag of the blog that you read, so that it does not overwrite the work of others. If-Match: * overwrites any version.", ""},
+		{channels.ErrCorrupt, http.StatusInternalServerError, "channel_corrupt",
+			"A stored row was not written by this app. It is left unchanged until an operator repairs it; the log names the row.", ""},
+		{channels.ErrRefused, http.StatusServiceUnavailable, "storage_unavailable",
+			"Storage rejected the request and nothing was changed. Retrying will not help until an operator fixes the cause; see the log.", "60"},
+		{nil, http.StatusServiceUnavailable, "storage_unavailable",
+			"Storage did not respond. Nothing was changed. Retry later.", "5"},
+	}
+)
+
+const unconfirmed = "Storage did not confirm the change, which may have been made. It is safe to repeat the request."
+
+func unclear(message string) failure {
+	return failure{channels.ErrUnclear, http.StatusServiceUnavailable, "change_unclear", message, "5"}
+}
+
+func concat(rows ...failure) []failure { return slices.Concat(rows, channelsFailures) }
+
+// codeStopping is the code of answers that are not logged: a stopping instance
+// sends one to each of thousands of waiters, and nothing is wrong.
+const codeStopping = "stopping"
+
+// writeFailure turns an error into an answer. The caller gets the meaning and
+// what to do; the log gets the cause as well. An error without a row is left to
+// customhandler.
+func writeFailure(w http.ResponseWriter, r *http.Request, failures []failure, err error) {
+	known, isKnown := errors.AsType[*customhandler.Error](err)
+	input, isInput := errors.AsType[*channels.InputError](err)
+	switch {
+	case isInput:
+		known = badRequest("bad_"+input.Field, input.Error())
+	case !isKnown && r.Context().Err() == context.Canceled:
+		known = &customhandler.Error{Status: http.StatusRequestTimeout, Code: "gone", Message: "The client closed the connection."}
+	}
+	if known != nil {
+		customhandler.WriteError(w, r, known)
+		return
+	}
+	i := slices.IndexFunc(failures, func(f failure) bool { return f.is == nil || errors.Is(err, f.is) })
+	if i < 0 {
+		customhandler.WriteError(w, r, err)
+		return
+	}
+	f := failures[i]
+	answer := &customhandler.Error{Status: f.status, Code: f.code, Message: f.message}
+	if f.message == "" {
+		answer.Message = err.Error()
+	}
+	if f.retryAfter != "" && errors.Is(err, table.ErrRefused) {
+		f.retryAfter = "60" // an operator has to act first
+	}
+	if f.retryAfter != "" {
+		w.Header().Set("Retry-After", f.retryAfter)
+	}
+	if f.code == codeStopping {
+		w.Header()["Cache-Control"] = noStore
+		writeJSON(w, f.status, map[string]any{"error": map[string]string{"code": f.code, "message": f.message}})
+		return
+	}
+	customhandler.WriteError(w, r, fmt.Errorf("%w: %w", err, answer))
+}
+
+func badRequest(code, message string) *customhandler.Error {
+	return &customhandler.Error{Status: http.StatusBadRequest, Code: code, Message: message}
+}

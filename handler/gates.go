@@ -1,0 +1,207 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"kennel/gate"
+	"kennel/internal/azure"
+	"kennel/internal/azure/servicebus"
+	"kennel/internal/config"
+	"kennel/internal/customhandler"
+)
+
+const (
+	gatesContainer = "globalflags" // one blob per gate, named as in the article
+	signalsTopic   = "signals"     // carries signals to all instances
+
+	defaultWait = 30 * time.Second
+	minWait     = time.Second // a shorter wait would end before storage responds
+
+	// unnamed is recorded for a change whose caller gave no name.
+	unnamed = "unknown"
+)
+
+// gateFunctions serve gates.
+type gateFunctions struct {
+	gates    *gate.Gates
+	bus      string // for the status
+	signedIn bool   // the platform reports who calls
+}
+
+func newGates(cfg config.Config, blobs *azure.Blobs, log *slog.Logger) (job, error) {
+	o := &gate.Options{Log: log}
+	var closeSignals func(context.Context) error
+	if cfg.ServiceBus.Given() { // otherwise gates are polled
+		signals, err := openSignals(cfg.ServiceBus)
+		if err != nil {
+			return job{}, err
+		}
+		o.Signals = signals
+		closeSignals = func(context.Context) error { signals.Close(); return nil }
+	}
+	gates, err := gate.New(azure.NewGates(blobs, gatesContainer), o)
+	if err != nil {
+		return job{}, err
+	}
+	g := gateFunctions{gates, cfg.ServiceBus.String(), cfg.SignedIn}
+	return job{register: g.register, run: gates.Run, close: closeSignals, report: g.report}, nil
+}
+
+func openSignals(b config.ServiceBus) (*servicebus.Signals, error) {
+	bus := servicebus.Namespace{
+		ConnectionString: b.ConnectionString,
+		Host:             b.Namespace,
+		ManagedIdentity:  b.ManagedIdentity,
+		ClientID:         b.ClientID,
+	}
+	return bus.OpenSignals(signalsTopic, nil)
+}
+
+func (g gateFunctions) register(host *customhandler.App) {
+	host.HTTP("Unleash", "req", g.serve(g.state), "GET /api/gates/{gate}")
+	host.HTTP("Unleash", "req", g.serve(g.change((*gate.Gates).Release)), "POST /api/gates/{gate}/release")
+	host.HTTP("Unleash", "req", g.serve(g.change((*gate.Gates).Close)), "POST /api/gates/{gate}/close")
+	host.HTTP("Unleash", "req", g.serve(g.wait), "GET /api/gates/{gate}/wait")
+}
+
+func (g gateFunctions) report(status *statusAnswer) {
+	status.Signals = signalsStatus{Bus: g.bus, Heard: g.gates.Hears()}
+	status.Gates = g.gates.Watched()
+}
+
+// gateCall serves a call for the gate that its address names.
+type gateCall func(r *http.Request, name string) (reply, error)
+
+func (g gateFunctions) serve(do gateCall) http.Handler {
+	return serve(gateFailures, func(r *http.Request) (reply, error) {
+		name := r.PathValue("gate")
+		if err := gate.CheckName(name); err != nil {
+			return reply{}, badRequest("bad_gate", err.Error())
+		}
+		return do(r, name)
+	})
+}
+
+// state serves GET /api/gates/{gate}: its state and history.
+func (g gateFunctions) state(r *http.Request, name string) (reply, error) {
+	state, err := g.gates.State(r.Context(), name)
+	return reply{status: http.StatusOK, body: state}, err
+}
+
+// changeAnswer is the state of a gate after a release or close.
+type changeAnswer struct {
+	gate.State
+	Changed bool `json:"changed"` // false: the gate was in this state before
+
+	// Signalled reports whether other instances were sent a signal. It is
+	// absent if there was nothing to announce, or no Service Bus.
+	Signalled *bool `json:"signalled,omitempty"`
+}
+
+// change serves POST /api/gates/{gate}/release and …/close, with an optional
+// body {"reason":"…","by":"…","force":false}.
+func (g gateFunctions) change(do func(*gate.Gates, context.Context, string, gate.Change) (gate.Changed, error)) gateCall {
+	return func(r *http.Request, name string) (reply, error) {
+		c, err := g.readChange(r)
+		if err != nil {
+			return reply{}, err
+		}
+		done, err := do(g.gates, r.Context(), name, c)
+		if err != nil {
+			return reply{}, err
+		}
+		answer := changeAnswer{State: done.State, Changed: done.Changed}
+		answer.History = nil
+		if done.Signalled || done.SignalErr != nil {
+			answer.Signalled = &done.Signalled
+		}
+		return reply{status: http.StatusOK, body: answer}, nil
+	}
+}
+
+// wait serves GET /api/gates/{gate}/wait?generation=G&timeout=30s: 200 once the
+// gate was released after generation G, or without G once it is released; 202
+// after the timeout, with the generation for the next request.
+func (g gateFunctions) wait(r *http.Request, name string) (reply, error) {
+	after, err := generationOf(r)
+	if err != nil {
+		return reply{}, err
+	}
+	limit, err := timeoutOf(r)
+	if err != nil {
+		return reply{}, err
+	}
+	if deadline, ok := r.Context().Deadline(); ok {
+		// A wait that the invocation's time limit would cut short ends before it,
+		// so that its caller gets 202 instead of an error.
+		limit = max(min(limit, time.Until(deadline)*9/10), time.Millisecond)
+	}
+	waited, err := g.gates.Wait(r.Context(), name, after, limit)
+	if err != nil {
+		return reply{}, err
+	}
+	waited.State.History = nil
+	status := http.StatusAccepted
+	if waited.Passed {
+		status = http.StatusOK
+	}
+	return reply{status: status, body: waited.State}, nil
+}
+
+// readChange reads the body and the caller of a change.
+func (g gateFunctions) readChange(r *http.Request) (gate.Change, error) {
+	var body struct {
+		By     string `json:"by"`
+		Reason string `json:"reason"`
+		Force  bool   `json:"force"`
+	}
+	if customhandler.HasBody(r) {
+		if err := customhandler.ReadJSON(r, maxBody, &body); err != nil {
+			return gate.Change{}, err
+		}
+	}
+	return gate.Change{By: g.caller(r, body.By), Reason: body.Reason, Force: body.Force}, nil
+}
+
+// caller returns the name to record for a change. Where the platform signs
+// callers in, its headers count, so that no caller can use the name of another.
+func (g gateFunctions) caller(r *http.Request, given string) string {
+	given = cmp.Or(strings.TrimSpace(given), unnamed)
+	if !g.signedIn {
+		return given
+	}
+	signed := cmp.Or(r.Header.Get("X-MS-CLIENT-PRINCIPAL-NAME"), r.Header.Get("X-MS-CLIENT-PRINCIPAL-ID"), "not signed in: "+given)
+	runes := []rune(strings.ToValidUTF8(signed, "?"))
+	return string(runes[:min(len(runes), gate.MaxBy)])
+}
+
+func generationOf(r *http.Request) (int64, error) {
+	if !hasQuery(r, "generation") {
+		return gate.Now, nil
+	}
+	n, err := strconv.ParseInt(customhandler.Query(r, "generation"), 10, 64)
+	if err != nil || n < 0 || n > gate.MaxGeneration {
+		return 0, badRequest("bad_generation",
+			fmt.Sprintf("generation must be a whole number from 0 to %d, as in an earlier answer. Omit it to pass a gate that is released now.", int64(gate.MaxGeneration)))
+	}
+	return n, nil
+}
+
+func timeoutOf(r *http.Request) (time.Duration, error) {
+	if !hasQuery(r, "timeout") {
+		return defaultWait, nil
+	}
+	d, err := time.ParseDuration(customhandler.Query(r, "timeout"))
+	if err != nil || d < minWait || d > gate.MaxWait {
+		return 0, badRequest("bad_timeout",
+			fmt.Sprintf("timeout must be a time with its unit from %v to %.0fs, such as %v. To wait longer, repeat the request.", minWait, gate.MaxWait.Seconds(), defaultWait))
+	}
+	return d, nil
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"kennel/ids"
+	"kennel/internal/azure"
+	"kennel/internal/config"
+	"kennel/internal/customhandler"
+)
+
+// sequencesContainer holds one blob per sequence. It is named as in the
+// article, so that existing stores can be taken over.
+const sequencesContainer = "uniqueids"
+
+// maxCount is the most numbers that one request gets.
+const maxCount = 10_000
+
+// sequenceFunctions serve order numbers.
+type sequenceFunctions struct {
+	store     ids.Store
+	sequences *ids.Set
+}
+
+func newSequences(cfg config.Config, blobs *azure.Blobs) (job, error) {
+	store := azure.NewSequences(blobs, sequencesContainer)
+	sequences, err := ids.NewSet(store, &ids.Options{
+		RangeSize:  int64(cfg.RangeSize),
+		RangeLasts: cfg.RangeLasts,
+		MaxWait:    cfg.ReserveTimeout,
+	})
+	if err != nil {
+		return job{}, err
+	}
+	s := sequenceFunctions{store, sequences}
+	return job{register: s.register, close: s.close, probes: map[string]probe{"blobs": s.probe}, report: s.report}, nil
+}
+
+func (s sequenceFunctions) register(host *customhandler.App) {
+	host.HTTP("NextOrderId", "req", http.HandlerFunc(s.next), "POST /api/sequences/{sequence}/next")
+}
+
+// close gives back the numbers that were reserved and not issued.
+func (s sequenceFunctions) close(ctx context.Context) error {
+	if err := s.sequences.Close(ctx); err != nil {
+		return fmt.Errorf("numbers that were reserved and not issued are lost, which leaves a harmless gap: %w", err)
+	}
+	return nil
+}
+
+// probe reads a sequence that need not exist.
+func (s sequenceFunctions) probe(ctx context.Context) error {
+	_, err := s.store.Load(ctx, "status")
+	if errors.Is(err, ids.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+func (s sequenceFunctions) report(status *statusAnswer) {
+	status.Sequences = s.sequences.Stats()
+	for _, sequence := range status.Sequences {
+		if sequence.Problem != "" {
+			status.Status = degraded
+		}
+	}
+}
+
+// next serves POST /api/sequences/{sequence}/next?count=N: N consecutive
+// numbers of the sequence, which begins with its first request.
+func (s sequenceFunctions) next(w http.ResponseWriter, r *http.Request) {
+	sequence := r.PathValue("sequence")
+	numbers, err := s.draw(r, sequence)
+	if err != nil {
+		writeFailure(w, r, sequenceFailures, fmt.Errorf("sequence %.80q: %w", sequence, err))
+		return
+	}
+	if strings.HasPrefix(r.Header.Get("Accept"), "text/plain") {
+		writeNumbersText(w, numbers)
+		return
+	}
+	writeNumbersJSON(w, sequence, numbers)
+}
+
+func (s sequenceFunctions) draw(r *http.Request, sequence string) (ids.Range, error) {
+	count, err := countOf(r)
+	if err != nil {
+		return ids.Range{}, err
+	}
+	generator, err := s.sequences.Get(sequence)
+	if err != nil {
+		if wrong := ids.CheckName(sequence); wrong != nil {
+			err = badRequest("bad_sequence", wrong.Error())
+		}
+		return ids.Range{}, err
+	}
+	if count > 1 {
+		return generator.Lease(r.Context(), count)
+	}
+	n, err := generator.Next(r.Context())
+	return ids.Range{First: n, Last: n}, err
+}
+
+func countOf(r *http.Request) (int, error) {
+	if !hasQuery(r, "count") {
+		return 1, nil
+	}
+	n, err := strconv.Atoi(customhandler.Query(r, "count"))
+	if err != nil || n < 1 || n > maxCount {
+		return 0, badRequest("bad_count", "count must be a whole number from 1 to "+strconv.Itoa(maxCount)+".")
+	}
+	return n, nil
+}
+
+// writeNumbersJSON builds the answer by hand, because it is the hot path and no
+// value needs escaping: the name was checked, the rest are numbers.
+func writeNumbersJSON(w http.ResponseWriter, sequence string, numbers ids.Range) {
+	b := make([]byte, 0, 128)
+	b = append(b, `{"sequence":"`...)
+	b = append(b, sequence...)
+	b = append(b, `","first":`...)
+	b = strconv.AppendInt(b, numbers.First, 10)
+	b = append(b, `,"last":`...)
+	b = strconv.AppendInt(b, numbers.Last, 10)
+	b = append(b, `,"count":`...)
+	b = strconv.AppendInt(b, numbers.Count(), 10)
+	b = append(b, "}\n"...)
+	w.Header()["Content-Type"] = jsonType
+	w.Write(b)
+}
+
+func writeNumbersText(w http.ResponseWriter, numbers ids.Range) {
+	b := make([]byte, 0, 20*numbers.Count())
+	for n := numbers.First; n <= numbers.Last; n++ {
+		b = strconv.AppendInt(b, n, 10)
+		b = append(b, '\n')
+	}
+	w.Header()["Content-Type"] = textType
+	w.Write(b)
+}
