@@ -4,55 +4,18 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"kennel/channels"
 	"kennel/internal/storetest"
 )
 
-// channelsAnswer is what a caller may read in an answer about channels.
-type channelsAnswer struct {
-	Channel, Owner, Incarnation, ETag string
-	CreatedAt                         time.Time
-
-	Blog, Title, Text, UserID string
-
-	State                 string
-	Deleted               int64
-	StartedAt, FinishedAt time.Time
-
-	Items        []channelsAnswer
-	Continuation string
-
-	Error  struct{ Code, Message string }
-	status int
-	header http.Header
-	body   string
-}
-
-// channels calls an address below /api/channels; body "" sends none.
-func (p *process) channels(t testing.TB, method, path, body string, header ...string) channelsAnswer {
-	t.Helper()
-	var a channelsAnswer
-	a.status, a.header, a.body = p.request(t, method, "/api/channels"+path, body, &a, header...)
-	return a
-}
-
-// expect checks status and, for an error, code.
-func (a channelsAnswer) expect(t testing.TB, what string, status int, code string) {
-	t.Helper()
-	if a.status != status || a.Error.Code != code || code != "" && a.Error.Message == "" {
-		t.Errorf("%s: %d %.300s, want %d %s", what, a.status, a.body, status, code)
-	}
-}
-
 func TestChannels(t *testing.T) {
 	t.Parallel()
-	p := start(t, built.handler, withAzurite(t))
-	p.ready(t)
+	p := shared(t)
 	name := "Neues & Altes äöü 'quoted' " + storetest.Name()
 	path := "/" + strings.NewReplacer(" ", "%20", "&", "%26", "ä", "%C3%A4", "ö", "%C3%B6", "ü", "%C3%BC").Replace(name)
 
@@ -78,7 +41,7 @@ func TestChannels(t *testing.T) {
 	p.channels(t, "PUT", path, `{"owner":"bob"}`).expect(t, "created by somebody else", 409, "channel_owned")
 	p.channels(t, "DELETE", path, "", "If-Match", `"0123456789abcdef-0123456789abcdef"`).expect(t, "deleting another incarnation", 412, "channel_changed")
 	// Only a bare * stands for any channel; with quotes it is an ETag, which no channel has.
-	for _, etag := range []string{`"*"`, `"**"`, `W/"*"`, `"nonsense"`, `W/"datetime'2026-01-02T03%3A04%3A05Z'"`} {
+	for _, etag := range []string{`"*"`, `W/"*"`, `"invalid"`} {
 		p.channels(t, "DELETE", path, "", "If-Match", etag).expect(t, "deleting "+etag, 412, "channel_changed")
 	}
 	p.channels(t, "DELETE", path, "", "If-Match", "").expect(t, "deleting on an empty condition", 400, "bad_if_match")
@@ -119,13 +82,12 @@ func TestChannels(t *testing.T) {
 
 func TestBlogs(t *testing.T) {
 	t.Parallel()
-	p := start(t, built.handler, withAzurite(t))
-	p.ready(t)
+	p := shared(t)
 	path := "/" + storetest.Name()
 	p.channels(t, "PUT", path, `{"owner":"ann"}`).expect(t, "create", 201, "")
 
-	const draft = `{"title":"<b>&\u2028","text":"line\nüöä","userId":"ann"}`
-	posted := p.channels(t, "POST", path+"/blogs", draft)
+	const special = `{"title":"<b>&\u2028","text":"line\nüöä","userId":"ann"}`
+	posted := p.channels(t, "POST", path+"/blogs", special)
 	posted.expect(t, "post", 201, "")
 	if posted.Blog == "" || posted.Title != "<b>&\u2028" || posted.Text != "line\nüöä" || posted.UserID != "ann" || posted.CreatedAt.IsZero() ||
 		posted.ETag == "" || posted.header.Get("ETag") != posted.ETag || posted.header.Get("Location") != "/api/channels"+path+"/blogs/"+posted.Blog {
@@ -146,7 +108,7 @@ func TestBlogs(t *testing.T) {
 	}
 	p.channels(t, "PUT", blog, draft, "If-Match", posted.ETag).expect(t, "update of what was so once", 412, "blog_changed")
 	p.channels(t, "DELETE", blog, "", "If-Match", posted.ETag).expect(t, "removal of what was so once", 412, "blog_changed")
-	for _, etag := range []string{`"*"`, `"**"`, `W/"*"`, `"nonsense"`} { // a bare * alone is any
+	for _, etag := range []string{`"*"`, `W/"*"`} { // only a bare * matches any version
 		p.channels(t, "PUT", blog, draft, "If-Match", etag).expect(t, "update of "+etag, 412, "blog_changed")
 		p.channels(t, "DELETE", blog, "", "If-Match", etag).expect(t, "removal of "+etag, 412, "blog_changed")
 	}
@@ -167,216 +129,56 @@ func TestBlogs(t *testing.T) {
 	}
 }
 
-// Pages go through a list without leaving anything out, whatever their size,
-// and belong to that list.
-func TestListsOfChannels(t *testing.T) {
+// TestLists checks that pages hold all items of a list in order, and that a
+// continuation belongs to its list. Package channels proves the rest.
+func TestLists(t *testing.T) {
 	t.Parallel()
-	p := start(t, built.handler, withAzurite(t))
-	p.ready(t)
+	p := shared(t)
 	path := "/" + storetest.Name()
 	p.channels(t, "PUT", path, `{"owner":"ann"}`).expect(t, "create", 201, "")
 	if a := p.channels(t, "GET", path+"/blogs", ""); a.body != `{"items":[]}`+"\n" {
 		t.Errorf("no blogs: %s", a.body)
 	}
 	var want []string
-	for i := range 7 {
-		a := p.channels(t, "POST", path+"/blogs", fmt.Sprintf(`{"title":"%d","text":"t","userId":"ann"}`, i))
-		a.expect(t, "post", 201, "")
-		want = append(want, a.Blog)
+	for range 3 {
+		want = append(want, p.channels(t, "POST", path+"/blogs", draft).Blog)
 	}
-	for _, top := range []int{1, 3, 7, 1000} {
-		var got []string
+	list := func(address string, top int) (items []answer) {
+		t.Helper()
 		for next := ""; ; {
-			page := p.channels(t, "GET", fmt.Sprintf("%s/blogs?top=%d%s", path, top, next), "")
+			page := p.channels(t, "GET", fmt.Sprintf("%s?top=%d%s", address, top, next), "")
 			page.expect(t, "page", 200, "")
-			if len(page.Items) > top {
+			if items = append(items, page.Items...); len(page.Items) > top {
 				t.Errorf("%d items on a page of %d", len(page.Items), top)
 			}
-			for _, item := range page.Items {
-				got = append(got, item.Blog)
-				if item.ETag == "" || item.UserID != "ann" {
-					t.Errorf("item %+v", item)
-				}
-			}
 			if page.Continuation == "" {
-				break
+				return items
 			}
 			next = "&continuation=" + page.Continuation
 		}
-		if fmt.Sprint(got) != fmt.Sprint(want) {
+	}
+	for _, top := range []int{1, 2, 1000} {
+		var got []string
+		for _, item := range list(path+"/blogs", top) {
+			got = append(got, item.Blog)
+			if item.ETag == "" || item.UserID != "ann" {
+				t.Errorf("item %+v", item)
+			}
+		}
+		if !slices.Equal(got, want) {
 			t.Errorf("pages of %d: %v, want %v", top, got, want)
 		}
 	}
-
+	found := false
+	for _, item := range list("", 1000) {
+		found = found || "/"+item.Channel == path && item.Owner == "ann" && item.ETag == `"`+item.Incarnation+`"`
+	}
+	if !found {
+		t.Errorf("the list of channels lacks %s", path)
+	}
 	first := p.channels(t, "GET", path+"/blogs?top=2", "").Continuation
-	other := "/" + storetest.Name()
-	p.channels(t, "PUT", other, `{"owner":"ann"}`).expect(t, "create another", 201, "")
-	forged := "AQ" + strings.Repeat("A", 60)
-	for what, address := range map[string]string{
-		"truncated":            path + "/blogs?continuation=" + first[:len(first)-3],
-		"of another channel":   other + "/blogs?continuation=" + first,
-		"of the other list":    "?continuation=" + first,
-		"forged":               path + "/blogs?continuation=" + forged,
-		"no base64":            path + "/blogs?continuation=%21",
-		"longer than they are": path + "/blogs?continuation=" + strings.Repeat("A", 9000),
-	} {
-		p.channels(t, "GET", address, "").expect(t, "continuation "+what, 400, "bad_continuation")
-	}
-
-	// The list of channels holds those that are there, with what reading them says.
-	found := 0
-	for next := ""; ; {
-		page := p.channels(t, "GET", "?top=1000"+next, "")
-		page.expect(t, "channels", 200, "")
-		for _, item := range page.Items {
-			if item.ETag != `"`+item.Incarnation+`"` || item.Owner == "" {
-				t.Errorf("item %+v", item)
-			}
-			if "/"+item.Channel == path || "/"+item.Channel == other {
-				found++
-			}
-		}
-		if page.Continuation == "" {
-			break
-		}
-		next = "&continuation=" + page.Continuation
-	}
-	if found != 2 {
-		t.Errorf("the list of channels has %d of the two that were created", found)
-	}
-}
-
-func TestBadRequestsForChannels(t *testing.T) {
-	t.Parallel()
-	p := start(t, built.handler, withAzurite(t))
-	p.ready(t)
-	path := "/" + storetest.Name()
-	p.channels(t, "PUT", path, `{"owner":"ann"}`).expect(t, "create", 201, "")
-	posted := p.channels(t, "POST", path+"/blogs", `{"title":"t","text":"t","userId":"ann"}`)
-	posted.expect(t, "post", 201, "")
-	blog := path + "/blogs/" + posted.Blog
-	before := p.channels(t, "GET", "?top=1000", "").body
-
-	const owner, draft = `{"owner":"ann"}`, `{"title":"t","text":"t","userId":"ann"}`
-	long := strings.Repeat("a", 2<<10)
-	for _, tt := range []struct {
-		method, path, body string
-		header             string // If-Match
-		status             int
-		code, says         string
-	}{
-		{"PUT", "/a%2Fb", owner, "", 400, "bad_channel", "no /"},
-		{"PUT", "/a%5Cb", owner, "", 400, "bad_channel", `\`},
-		{"PUT", "/a%23b", owner, "", 400, "bad_channel", "#"},
-		{"PUT", "/a%3Fb", owner, "", 400, "bad_channel", "?"},
-		{"PUT", "/a%00b", owner, "", 400, "bad_channel", "control"},
-		{"PUT", "/a%7Fb", owner, "", 400, "bad_channel", "control"},
-		{"PUT", "/a%C2%85b", owner, "", 400, "bad_channel", "control"},
-		{"PUT", "/a%FFb", owner, "", 400, "bad_channel", "UTF-8"},
-		{"PUT", "/%20a", owner, "", 400, "bad_channel", "space"},
-		{"PUT", "/" + long, owner, "", 400, "bad_channel", "2048"},
-		{"GET", "/" + long, "", "", 400, "bad_channel", "2048"},
-		{"GET", "/a%2Fb/blogs", "", "", 400, "bad_channel", ""},
-		{"GET", "/a%2Fb/deletion", "", "", 400, "bad_channel", ""},
-		{"DELETE", "/a%5Cb", "", "", 400, "bad_channel", ""},
-		{"POST", "/a%0Ab/blogs", draft, "", 400, "bad_channel", ""},
-		{"GET", path + "/blogs/a%2Fb", "", "", 400, "bad_blog", "form"},
-		{"GET", path + "/blogs/%00", "", "", 400, "bad_blog", ""},
-		{"GET", path + "/blogs/" + long, "", "", 400, "bad_blog", ""},
-		{"GET", path + "/blogs/!fence", "", "", 400, "bad_blog", ""},
-		{"DELETE", path + "/blogs/!fence", "", "", 400, "bad_blog", ""},
-		{"PUT", path + "/blogs/%23", draft, "*", 400, "bad_blog", ""},
-		{"GET", path + "/deletion?incarnation=name", "", "", 400, "bad_incarnation", ""},
-
-		{"PUT", path, "", "", 411, "length_required", ""},
-		{"PUT", path, "owner", "", 400, "bad_json", ""},
-		{"PUT", path, `{"ownr":"ann"}`, "", 400, "bad_json", "ownr"},
-		{"PUT", path, `{}`, "", 400, "bad_owner", "missing"},
-		{"PUT", path, `{"owner":"` + strings.Repeat("a", 257) + `"}`, "", 400, "bad_owner", "256"},
-		{"PUT", path, `{"owner":"a\u0000"}`, "", 400, "bad_owner", ""},
-		{"POST", path + "/blogs", `{"text":"t","userId":"ann"}`, "", 400, "bad_title", ""},
-		{"POST", path + "/blogs", `{"title":"t","text":null,"userId":"ann"}`, "", 400, "bad_json", "null"},
-		{"POST", path + "/blogs", `{"title":"t","text":"t"}`, "", 400, "bad_userId", ""},
-		{"POST", path + "/blogs", `{"title":"t","text":"` + strings.Repeat("a", 256<<10+1) + `","userId":"ann"}`, "", 400, "bad_text", "262144"},
-		{"POST", path + "/blogs", `{"title":"t","text":"` + strings.Repeat("a", 2<<20) + `","userId":"ann"}`, "", 413, "body_too_large", "1048576"},
-		{"POST", path + "/blogs", draft + draft, "", 400, "bad_json", ""},
-		{"PUT", blog, draft, "", 428, "no_condition", "If-Match"},
-		{"PUT", blog, "nonsense", "", 428, "no_condition", ""},
-		{"PUT", blog, `{}`, "*", 400, "bad_title", ""},
-		{"PUT", blog, draft, "unquoted", 400, "bad_if_match", "quotes"},
-		{"PUT", blog, draft, `"a", "b"`, 400, "bad_if_match", "one"},
-		{"PUT", blog, draft, `"a`, 400, "bad_if_match", ""},
-		{"DELETE", blog, "", `""`, 400, "bad_if_match", ""},
-		{"DELETE", path, "", "nonsense", 400, "bad_if_match", ""},
-		{"DELETE", path, "", `""`, 400, "bad_if_match", ""},
-		{"DELETE", path, "", `*, *`, 400, "bad_if_match", "one"},
-		{"DELETE", "/never-there", "", `"nonsense"`, 412, "channel_changed", ""},
-		{"PUT", path, owner, "*", 400, "bad_if_match", "Omit"},
-
-		{"PUT", path, "{\"owner\":\"\xff\"}", "", 400, "bad_json", "UTF-8"},
-		{"POST", path + "/blogs", "{\"title\":\"t\",\"text\":\"\xed\xa0\x80\",\"userId\":\"ann\"}", "", 400, "bad_json", "UTF-8"},
-		{"POST", path + "/blogs", `{"title":"t","text":"\ud83d","userId":"ann"}`, "", 400, "bad_json", `\ud83d`},
-		{"PUT", blog, `{"title":"\udc00","text":"t","userId":"ann"}`, "*", 400, "bad_json", `\udc00`},
-		{"PUT", path, `{"owner":"ann","OWNER":"bob"}`, "", 400, "bad_json", "OWNER"},
-		{"PUT", path, `{"owner":"ann","owner":"bob"}`, "", 400, "bad_json", "duplicate"},
-
-		{"GET", "?top=0", "", "", 400, "bad_top", "1 to 1000"},
-		{"GET", "?top=1001", "", "", 400, "bad_top", "1 to 1000"},
-		{"GET", "?top=-1", "", "", 400, "bad_top", ""},
-		{"GET", "?top=", "", "", 400, "bad_top", ""},
-		{"GET", "?top=many", "", "", 400, "bad_top", ""},
-		{"GET", "?top=1,2", "", "", 400, "bad_top", ""},
-		{"GET", path + "/blogs?top=0", "", "", 400, "bad_top", ""},
-		{"GET", path + "/blogs?TOP=1001", "", "", 400, "bad_top", ""},
-
-		{"POST", "", owner, "", 405, "method_not_allowed", "POST"},
-		{"POST", path, owner, "", 405, "method_not_allowed", ""},
-		{"PUT", path + "/blogs", draft, "", 405, "method_not_allowed", ""},
-		{"DELETE", path + "/deletion", "", "", 405, "method_not_allowed", ""},
-		{"OPTIONS", path, "", "", 405, "method_not_allowed", ""},
-		{"PATCH", path, owner, "", 405, "method_not_allowed", ""},
-		{"GET", path + "/nonsense", "", "", 404, "not_found", ""},
-		{"GET", blog + "/more", "", "", 404, "not_found", ""},
-	} {
-		var header []string
-		if tt.header != "" {
-			header = []string{"If-Match", tt.header}
-		}
-		what := fmt.Sprintf("%s %.60s %.60s", tt.method, tt.path, tt.body)
-		a := p.channels(t, tt.method, tt.path, tt.body, header...)
-		a.expect(t, what, tt.status, tt.code)
-		if !strings.Contains(a.Error.Message, tt.says) {
-			t.Errorf("%s: %q does not say %q", what, a.Error.Message, tt.says)
-		}
-		if (tt.status == 405) != (a.header.Get("Allow") != "") || a.header.Get("Cache-Control") != "no-store" {
-			t.Errorf("%s: headers %v", what, a.header)
-		}
-	}
-	a := p.channels(t, "PUT", path, owner, "Content-Type", "text/plain")
-	a.expect(t, "a body of another type", 415, "unsupported_media_type")
-	for _, charset := range []string{"latin1", "utf-16"} {
-		p.channels(t, "PUT", path, owner, "Content-Type", "application/json;charset="+charset).expect(t, charset, 415, "unsupported_media_type")
-	}
-	for _, etag := range []string{`"a"`, "", "*, *"} {
-		p.channels(t, "PUT", path, owner, "If-None-Match", etag).expect(t, "If-None-Match: "+etag, 400, "bad_if_none_match")
-	}
-	p.channels(t, "PUT", blog, draft, "If-Match", "*", "If-None-Match", "*").expect(t, "a blog, if there is none", 400, "bad_if_none_match")
-	for _, address := range []string{"", path, blog, path + "/blogs"} {
-		if status, header, body := p.call(t, "HEAD", "/api/channels"+address, nil); status != 200 || body != "" || header.Get("Content-Type") != "application/json" {
-			t.Errorf("HEAD %s: %d %v %q", address, status, header, body)
-		}
-	}
-
-	// Nothing of that has touched anything.
-	if after := p.channels(t, "GET", blog, ""); after.body != posted.body {
-		t.Errorf("the blog is now %s", after.body)
-	}
-	if after := p.channels(t, "GET", path+"/blogs", ""); len(after.Items) != 1 {
-		t.Errorf("the blogs are now %s", after.body)
-	}
-	if strings.Contains(before, "never-there") {
-		t.Error("a channel was made by asking for it")
-	}
+	p.channels(t, "GET", "?continuation="+first, "").expect(t, "continuation of another list", 400, "bad_continuation")
+	p.channels(t, "GET", path+"/blogs?continuation=%21", "").expect(t, "invalid continuation", 400, "bad_continuation")
 }
 
 // Sixteen writers add a line each, many times, to one blog, through two
@@ -385,9 +187,6 @@ func TestNoLostUpdate(t *testing.T) {
 	t.Parallel()
 	env := withAzurite(t)
 	both := []*process{start(t, built.handler, env), start(t, built.handler, env)}
-	for _, p := range both {
-		p.ready(t)
-	}
 	path := "/" + storetest.Name()
 	both[0].channels(t, "PUT", path, `{"owner":"ann"}`).expect(t, "create", 201, "")
 	posted := both[0].channels(t, "POST", path+"/blogs", `{"title":"all","text":"","userId":"ann"}`)

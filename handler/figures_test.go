@@ -44,10 +44,8 @@ func coldStart(b *testing.B) {
 	measure := func(program func() (string, error)) time.Duration {
 		began := time.Now()
 		p := start(b, program, storage)
-		p.ready(b)
 		took := time.Since(began)
-		p.cmd.Process.Kill()
-		p.cmd.Wait()
+		p.kill()
 		return took
 	}
 	measure(built.shippedHandler) // builds, and warms the page cache
@@ -66,8 +64,6 @@ func rate(b *testing.B) {
 	const rounds = 21
 	handler := start(b, built.shippedHandler, withAzurite(b), "KENNEL_RANGE_SIZE=1000000")
 	bare := start(b, built.shippedBare)
-	handler.ready(b)
-	bare.ready(b)
 	b.Logf("figure: resident memory when idle | %.1f MB | ≤ 30 MB", float64(resident(b, handler.cmd.Process.Pid))/1e6)
 
 	// Numbers as long as those of the bare program.
@@ -98,7 +94,6 @@ func subscribed(b *testing.B) {
 	for range rounds {
 		began := time.Now()
 		p := start(b, built.shippedHandler, storage, bus)
-		p.ready(b)
 		p.hears(b, true)
 		took = append(took, time.Since(began))
 		p.terminate()

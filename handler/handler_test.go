@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"kennel/internal/customhandler"
 	"net"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,8 +24,7 @@ import (
 )
 
 func TestNextOrderID(t *testing.T) {
-	p := start(t, built.handler, withAzurite(t))
-	p.ready(t)
+	p := shared(t)
 	s := "/api/sequences/" + storetest.Name() + "/next"
 	name := strings.Split(s, "/")[3]
 
@@ -49,55 +50,9 @@ func TestNextOrderID(t *testing.T) {
 	}
 }
 
-func TestBadRequests(t *testing.T) {
-	p := start(t, built.handler, withAzurite(t))
-	p.ready(t)
-	for _, tt := range []struct {
-		method, path string
-		body         string
-		status       int
-		code, says   string
-	}{
-		{"POST", "/api/sequences/orders/next?count=0", "", 400, "bad_count", "1 to 10000"},
-		{"POST", "/api/sequences/orders/next?count=-1", "", 400, "bad_count", ""},
-		{"POST", "/api/sequences/orders/next?count=10001", "", 400, "bad_count", ""},
-		{"POST", "/api/sequences/orders/next?count=abc", "", 400, "bad_count", ""},
-		{"POST", "/api/sequences/orders/next?count=", "", 400, "bad_count", ""},
-		{"POST", "/api/sequences/orders/next?count=1,2", "", 400, "bad_count", ""},
-		{"POST", "/api/sequences/orders/next?count=1.5", "", 400, "bad_count", ""},
-		{"POST", "/api/sequences/orders/next?count=99999999999999999999", "", 400, "bad_count", ""},
-		{"POST", "/api/sequences/Orders/next", "", 400, "bad_sequence", "lower-case"},
-		{"POST", "/api/sequences/-a/next", "", 400, "bad_sequence", ""},
-		{"POST", "/api/sequences/a-/next", "", 400, "bad_sequence", ""},
-		{"POST", "/api/sequences/a%2Fb/next", "", 400, "bad_sequence", ""},
-		{"POST", "/api/sequences/%00/next", "", 400, "bad_sequence", ""},
-		{"POST", "/api/sequences/" + strings.Repeat("a", 64) + "/next", "", 400, "bad_sequence", "63"},
-		{"GET", "/api/sequences/orders/next", "", 405, "", "Allow"},
-		{"POST", "/api/sequences/orders", "", 404, "", ""},
-		{"POST", "/api/sequences//next", "", 404, "", ""},
-		{"POST", "/NoSuchFunction", "{}", 404, "", "NoSuchFunction"},
-		{"POST", "/NextOrderId", "{", 400, "", ""},
-		{"POST", "/NextOrderId", "", 400, "", ""},
-		{"POST", "/NextOrderId", `{"Data":{}}`, 400, "", "req"},
-		{"GET", "/NextOrderId", "", 405, "", "Allow"},
-	} {
-		t.Run(tt.method+" "+tt.path+" "+tt.body, func(t *testing.T) {
-			var answer struct {
-				Error struct{ Code, Message string }
-			}
-			status, _, body := p.request(t, tt.method, tt.path, tt.body, &answer)
-			if status != tt.status || answer.Error.Message == "" || answer.Error.Code == "" ||
-				tt.code != "" && answer.Error.Code != tt.code || !strings.Contains(answer.Error.Message, tt.says) {
-				t.Errorf("got %d %s, want %d %s with %q", status, body, tt.status, tt.code, tt.says)
-			}
-		})
-	}
-}
-
 // A body of 200 MB is refused by its announced length, before it is read.
 func TestHugeBody(t *testing.T) {
-	p := start(t, built.handler, withAzurite(t))
-	p.ready(t)
+	p := shared(t)
 	for _, path := range []string{"/api/sequences/orders/next", "/NextOrderId"} {
 		conn, err := net.Dial("tcp4", strings.TrimPrefix(p.url, "http://"))
 		if err != nil {
@@ -115,79 +70,91 @@ func TestHugeBody(t *testing.T) {
 
 // The host wraps calls into an envelope when a function has more bindings.
 func TestNextOrderIDInEnvelope(t *testing.T) {
-	p := start(t, built.handler, withAzurite(t))
-	p.ready(t)
+	p := shared(t)
 	name := storetest.Name()
-	for _, tt := range []struct{ query, want string }{
-		{"", `"statusCode":200`},
-		{"?count=0", `"statusCode":400`},
-	} {
+	for query, want := range map[string]string{"": `"statusCode":200`, "?count=0": `"statusCode":400`} {
 		status, _, body := p.call(t, "POST", "/NextOrderId", strings.NewReader(
-			`{"Data":{"req":{"Url":"http://localhost:7071/api/sequences/`+name+`/next`+tt.query+`","Method":"POST","Query":{},"Headers":{},"Params":{"sequence":"`+name+`"}}},"Metadata":{}}`))
-		if status != 200 || !strings.Contains(body, tt.want) || !strings.Contains(body, `"res"`) {
-			t.Errorf("%q: %d %s, want 200 with %s", tt.query, status, body, tt.want)
+			`{"Data":{"req":{"Url":"http://localhost:7071/api/sequences/`+name+`/next`+query+`","Method":"POST","Query":{},"Headers":{},"Params":{"sequence":"`+name+`"}}},"Metadata":{}}`))
+		if status != 200 || !strings.Contains(body, want) || !strings.Contains(body, `"res"`) {
+			t.Errorf("%q: %d %s, want 200 with %s", query, status, body, want)
 		}
 	}
 }
 
 func TestCorruptSequence(t *testing.T) {
-	p := start(t, built.handler, withAzurite(t))
-	p.ready(t)
-	blobs, err := azure.Account{ConnectionString: storetest.Azurite(t).ConnectionString()}.OpenBlobs(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	store := azure.NewSequences(blobs, sequencesContainer)
-	for text, want := range map[string]string{
-		"12x": "", "": "", "-5": "", "9223372036854775808": "", "\ufeff7": `"first":7`, "8\n": `"first":8`,
-		strconv.FormatInt(ids.MaxExact, 10): `"first":9007199254740991`,
-	} {
+	p := shared(t)
+	store := azure.NewSequences(openBlobs(t), sequencesContainer)
+	put := func(text string) (path string) {
+		t.Helper()
 		name := storetest.Name()
 		if _, err := store.Replace(t.Context(), name, ids.Mark{}, ids.Mark{Text: text}); err != nil {
 			t.Fatal(err)
 		}
-		for range 2 {
-			status, _, body := p.call(t, "POST", "/api/sequences/"+name+"/next", nil)
-			if want == "" && (status != 500 || !strings.Contains(body, "sequence_corrupt")) || !strings.Contains(body, want) {
-				t.Errorf("blob %q: %d %s", text, status, body)
-			}
-			if want != "" {
-				break
-			}
+		return "/api/sequences/" + name + "/next"
+	}
+	path := put("12x")
+	for range 2 {
+		if status, _, body := p.call(t, "POST", path, nil); status != 500 || !strings.Contains(body, `"sequence_corrupt"`) {
+			t.Errorf("corrupt blob: %d %s", status, body)
 		}
-		if _, _, body := p.call(t, "GET", "/api/status", nil); want == "" && (!strings.Contains(body, `"degraded"`) || !strings.Contains(body, `"problem"`)) {
-			t.Errorf("blob %q: the status says %s", text, body)
-		}
-		if text == strconv.FormatInt(ids.MaxExact, 10) {
-			if status, _, body := p.call(t, "POST", "/api/sequences/"+name+"/next", nil); status != 409 || !strings.Contains(body, "sequence_exhausted") {
-				t.Errorf("after the last number: %d %s", status, body)
-			}
-		}
+	}
+	if s, body := p.status(t); s.Status != degraded || !strings.Contains(body, `"problem"`) {
+		t.Errorf("status %s, want it degraded by the sequence", body)
+	}
+	path = put(strconv.FormatInt(ids.MaxExact, 10))
+	if _, _, body := p.call(t, "POST", path, nil); !strings.Contains(body, `"first":9007199254740991`) {
+		t.Errorf("last number: %s", body)
+	}
+	if status, _, body := p.call(t, "POST", path, nil); status != 409 || !strings.Contains(body, `"sequence_exhausted"`) {
+		t.Errorf("after the last number: %d %s", status, body)
 	}
 }
 
-// The handler starts while storage is down, says so, and recovers by itself.
-func TestStorageDownAtStart(t *testing.T) {
+// The handler starts while storage is down, reports it, changes nothing, and
+// recovers without a restart.
+func TestStorageDown(t *testing.T) {
+	t.Parallel()
 	proxy := newProxy(t)
-	heal := proxy.Add(faultproxy.Fault{Service: "blob", Cut: true})
-	p := start(t, built.handler, "AzureWebJobsStorage="+proxy.ConnectionString(),
-		"KENNEL_RESERVE_TIMEOUT=1s")
-	p.ready(t)
-	next := "/api/sequences/" + storetest.Name() + "/next"
-	refused := 1
-	status, header, body := p.call(t, "POST", next, nil)
-	if status != 503 || header.Get("Retry-After") == "" || !strings.Contains(body, "storage_unavailable") {
-		t.Errorf("while storage is down: %d, Retry-After %q, %s", status, header.Get("Retry-After"), body)
+	heal := proxy.Add(faultproxy.Fault{Cut: true})
+	p := start(t, built.handler, "AzureWebJobsStorage="+proxy.ConnectionString(), "KENNEL_RESERVE_TIMEOUT=1s")
+	name := storetest.Name()
+	next, gate, channel := "/api/sequences/"+name+"/next", "/api/gates/"+name, "/api/channels/"+name
+	calls := [][3]string{
+		{"POST", next, ""},
+		{"GET", gate, ""}, {"GET", gate + "/wait?timeout=2s", ""}, {"POST", gate + "/release", ""},
+		{"GET", channel, ""}, {"GET", "/api/channels", ""}, {"PUT", channel, `{"owner":"ann"}`}, {"DELETE", channel, ""},
+		{"POST", channel + "/blogs", draft},
+	}
+	for _, call := range calls {
+		var a answer
+		status, header, body := p.request(t, call[0], call[1], call[2], &a)
+		if status != 503 || header.Get("Retry-After") == "" || a.Error.Code != "storage_unavailable" {
+			t.Errorf("%s %s: %d %v %s, want 503 storage_unavailable", call[0], call[1], status, header, body)
+		}
+	}
+	message := `{"v":1,"channel":"` + name + `","incarnation":"0123456789abcdef-0123456789abcdef"}`
+	if err := p.invoke(t, "ChannelCleanup", cleanupOf(customhandler.QueueMessage{Text: message})); err == nil {
+		t.Error("a message was accepted without storage")
+	}
+	if err := p.invoke(t, "ChannelSweep", sweepNow()); err == nil {
+		t.Error("a sweep succeeded without storage")
 	}
 	if status, _, body := p.call(t, "GET", "/api/health", nil); status != 200 || body != "{\"status\":\"ok\"}\n" {
 		t.Errorf("health: %d %s", status, body)
 	}
-	if status, _, body := p.call(t, "GET", "/api/status", nil); status != 200 || !strings.Contains(body, `"degraded"`) {
-		t.Errorf("status: %d %s", status, body)
+	if s, body := p.status(t); s.Status != degraded {
+		t.Errorf("status %s, want it degraded", body)
 	}
+	waited := make(chan answer)
+	go func() { waited <- p.gate(t, "GET", name+"/wait?timeout=200s", "") }()
+	p.holds(t, name, 1)
+
 	heal()
-	deadline := time.Now().Add(30 * time.Second)
-	for {
+	p.gate(t, "POST", name+"/release", "").expectGate(t, "release", 200, true, 1)
+	(<-waited).expectGate(t, "waiter", 200, true, 1)
+	p.channels(t, "PUT", "/"+name, `{"owner":"ann"}`).expect(t, "afterwards", 201, "")
+	rejected := len(calls)
+	for deadline := time.Now().Add(30 * time.Second); ; rejected++ {
 		status, _, body := p.call(t, "POST", next, nil)
 		if status == 200 {
 			break
@@ -195,39 +162,47 @@ func TestStorageDownAtStart(t *testing.T) {
 		if status != 503 || time.Now().After(deadline) {
 			t.Fatalf("after storage came back: %d %s", status, body)
 		}
-		refused++
 	}
-	if _, _, body := p.call(t, "GET", "/api/status", nil); !strings.Contains(body, `"status":"ok"`) || !strings.Contains(body, `"issued":1`) {
-		t.Errorf("status after recovery: %s", body)
-	}
+	p.statusUntil(t, "ok, and one number issued", func(s statusAnswer) bool { return s.Status == "ok" && s.Sequences[name].Issued == 1 })
 	p.terminate()
 	p.exitCode(t)
-	if got := strings.Count(p.output.String(), "storage_unavailable"); got != refused {
-		t.Errorf("%d refused requests left %d lines in the log", refused, got)
+	if got := strings.Count(p.output.String(), "storage_unavailable"); got != rejected {
+		t.Errorf("%d rejected requests left %d lines in the log", rejected, got)
 	}
 	if strings.Contains(p.output.String(), "AccountKey") || strings.Contains(p.output.String(), "Eby8vdM02xNOcqFlqUwJPLlm") {
 		t.Error("a key is in the log")
 	}
 }
 
-// Stopped in peace the handler gives its numbers back, and exits with 0, which
-// the host does not restart.
+// A handler that is stopped answers its waiters, returns its numbers and exits
+// with 0, after which the host does not restart it. None of that is an error.
 func TestStop(t *testing.T) {
-	env := withAzurite(t)
-	next := "/api/sequences/" + storetest.Name() + "/next"
-	for i := range 3 {
-		p := start(t, built.handler, env)
-		p.ready(t)
-		if _, _, body := p.call(t, "POST", next, nil); !strings.Contains(body, `"first":`+strconv.Itoa(i+1)+`,`) {
-			t.Errorf("life %d: %s", i, body)
+	t.Parallel()
+	name := storetest.Name()
+	for i := range 2 {
+		p := start(t, built.handler, withAzurite(t), "KENNEL_DRAIN=1m")
+		if _, _, body := p.call(t, "POST", "/api/sequences/"+name+"/next", nil); !strings.Contains(body, fmt.Sprintf(`"first":%d,`, i+1)) {
+			t.Errorf("process %d: %s", i, body)
 		}
+		var waiting sync.WaitGroup
+		for range 20 {
+			waiting.Go(func() {
+				a := p.gate(t, "GET", name+"/wait?timeout=200s", "")
+				a.expect(t, "waiter", 503, "stopping")
+				if a.header.Get("Retry-After") != "1" || a.header.Get("Cache-Control") != "no-store" {
+					t.Errorf("waiter: headers %v", a.header)
+				}
+			})
+		}
+		p.holds(t, name, 20)
 		p.terminate()
+		waiting.Wait()
 		if code := p.exitCode(t); code != 0 {
 			t.Errorf("exit code %d, want 0", code)
 		}
-		for _, line := range lines(p.output.String()) {
-			if !json.Valid([]byte(line)) {
-				t.Errorf("a log line that is no JSON: %s", line)
+		for line := range strings.Lines(p.output.String()) {
+			if !json.Valid([]byte(line)) || strings.Contains(line, "ERROR") || strings.Contains(line, "stopping") {
+				t.Errorf("log line %s, want JSON, no error, and none for a waiter", line)
 			}
 		}
 	}
@@ -251,7 +226,8 @@ func TestCannotStart(t *testing.T) {
 			[]string{"KENNEL_RANGE_SIZE", "KENNEL_DRAIN"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p := start(t, built.handler, tt.env...)
+			p := launch(t, built.handler, tt.env...)
+			p.stopAfter(t)
 			if code := p.exitCode(t); code != 1 {
 				t.Errorf("exit code %d, want 1", code)
 			}
@@ -270,8 +246,7 @@ func TestFunctionFolders(t *testing.T) {
 	if err != nil || len(folders) == 0 {
 		t.Fatal("no function folders found", err)
 	}
-	p := start(t, built.handler, withAzurite(t))
-	p.ready(t)
+	p := shared(t)
 	named := regexp.MustCompile(`\{\*?[a-z]+\??(:[^}]*)?\}`)
 	for _, folder := range folders {
 		name := filepath.Base(filepath.Dir(folder))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"kennel/gate"
 	"kennel/internal/azure"
 	"kennel/internal/customhandler"
 	"kennel/internal/faultproxy"
@@ -24,20 +26,45 @@ import (
 	"kennel/table"
 )
 
-// built holds the real programs, each built once, when a test first needs it.
-var built = struct {
-	handler, bare               func() (string, error)
-	shippedHandler, shippedBare func() (string, error) // as `make build` makes them, for figures
-}{
+// built holds the real programs, each built when a test first needs it.
+var built = struct{ handler, shippedHandler, shippedBare func() (string, error) }{
 	handler:        func() (string, error) { return storetest.Build("kennel/handler") },
-	bare:           func() (string, error) { return storetest.Build("kennel/handler/testdata/bare") },
-	shippedHandler: func() (string, error) { return storetest.BuildShipped("kennel/handler") },
+	shippedHandler: func() (string, error) { return storetest.BuildShipped("kennel/handler") }, // as `make build`
 	shippedBare:    func() (string, error) { return storetest.BuildShipped("kennel/handler/testdata/bare") },
 }
 
-func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(storetest.Main(suite{m})) }
 
-// process is a running program that listens where the host told it to.
+// suite stops the shared process after the tests.
+type suite struct{ *testing.M }
+
+func (s suite) Run() int {
+	defer func() {
+		if common.p != nil {
+			common.p.kill()
+		}
+	}()
+	return s.M.Run()
+}
+
+var common struct {
+	once sync.Once
+	p    *process
+}
+
+// shared returns a handler on Azurite that all tests share which need nothing
+// special of it.
+func shared(t testing.TB) *process {
+	t.Helper()
+	common.once.Do(func() { common.p = launch(t, built.handler, withAzurite(t)) })
+	if common.p == nil {
+		t.Fatal("the shared handler did not start")
+	}
+	common.p.ready(t)
+	return common.p
+}
+
+// process is a running program that listens on the port that it was given.
 type process struct {
 	url    string
 	port   int
@@ -62,32 +89,47 @@ func (b *lockedBuffer) String() string {
 	return b.buf.String()
 }
 
-// start runs a program on a free port, and does not wait until it answers.
+// start runs a program until the test ends, and waits for its first answer.
 func start(t testing.TB, program func() (string, error), env ...string) *process {
+	t.Helper()
+	p := launch(t, program, env...)
+	p.stopAfter(t)
+	p.ready(t)
+	return p
+}
+
+// launch runs a program on a free port.
+func launch(t testing.TB, program func() (string, error), env ...string) *process {
 	t.Helper()
 	path, err := program()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{port: freePort(t), output: &lockedBuffer{}}
+	p := &process{port: freePort(t), output: &lockedBuffer{}, cmd: exec.Command(path)}
 	p.url = "http://127.0.0.1:" + strconv.Itoa(p.port)
-	p.cmd = exec.Command(path)
 	p.cmd.Env = append([]string{
 		"FUNCTIONS_CUSTOMHANDLER_PORT=" + strconv.Itoa(p.port),
-		"GORACE=atexit_sleep_ms=0", // under the race detector it would sleep for a second before it ends
+		"GORACE=atexit_sleep_ms=0", // the race detector sleeps for a second before it ends
 	}, env...)
 	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	return p
+}
+
+func (p *process) kill() {
+	p.cmd.Process.Kill()
+	p.cmd.Wait()
+}
+
+func (p *process) stopAfter(t testing.TB) {
 	t.Cleanup(func() {
-		p.cmd.Process.Kill()
-		p.cmd.Wait()
+		p.kill()
 		if t.Failed() {
-			t.Logf("the process said:\n%s", p.output)
+			t.Logf("output of the process:\n%s", p.output)
 		}
 	})
-	return p
 }
 
 // ready waits until the process gives its first answer.
@@ -108,7 +150,7 @@ func (p *process) ready(t testing.TB) {
 		if ctx.Err() != nil {
 			t.Fatalf("the process never answered: %v\n%s", err, p.output)
 		}
-		time.Sleep(200 * time.Microsecond) // between two looks, as the host does
+		time.Sleep(200 * time.Microsecond) // as the host does
 	}
 }
 
@@ -144,8 +186,68 @@ func (p *process) call(t testing.TB, method, path string, body io.Reader, header
 	return answer.StatusCode, answer.Header, string(text)
 }
 
+// answer is what a caller may read in an answer of any function.
+type answer struct {
+	// Of gates.
+	Gate               string
+	Released           bool
+	Generation         int64
+	Releases           int64
+	ChangedAt          time.Time
+	By, Reason         string
+	Changed, Signalled *bool
+	History            []gate.Transition
+
+	// Of channels, blogs and deletions.
+	Channel, Owner, Incarnation, ETag string
+	Blog, Title, Text, UserID, State  string
+	Deleted                           int64
+	CreatedAt, StartedAt, FinishedAt  time.Time
+	Items                             []answer
+	Continuation                      string
+
+	Error  struct{ Code, Message string }
+	status int
+	header http.Header
+	body   string
+}
+
+// gate calls an address below a gate's; body "" sends none.
+func (p *process) gate(t testing.TB, method, path, body string, header ...string) (a answer) {
+	t.Helper()
+	a.status, a.header, a.body = p.request(t, method, "/api/gates/"+path, body, &a, header...)
+	return a
+}
+
+// channels calls an address below /api/channels; body "" sends none.
+func (p *process) channels(t testing.TB, method, path, body string, header ...string) (a answer) {
+	t.Helper()
+	a.status, a.header, a.body = p.request(t, method, "/api/channels"+path, body, &a, header...)
+	return a
+}
+
+// expect checks status and, for an error, code.
+func (a answer) expect(t testing.TB, what string, status int, code string) {
+	t.Helper()
+	if a.status != status || a.Error.Code != code || code != "" && a.Error.Message == "" {
+		t.Errorf("%s: %d %.300s, want %d %s", what, a.status, a.body, status, code)
+	}
+}
+
+// expectGate checks status and state. The generation of a gate with a release
+// is the time of the last one, by the store's clock.
+func (a answer) expectGate(t testing.TB, what string, status int, released bool, releases int64) {
+	t.Helper()
+	if a.status != status || a.Released != released || a.Releases != releases {
+		t.Errorf("%s: %d %s, want %d with released %t, releases %d", what, a.status, a.body, status, released, releases)
+	}
+	if off := time.Since(time.UnixMilli(a.Generation)).Abs(); releases > 0 && off > time.Minute || releases == 0 && a.Generation != 0 {
+		t.Errorf("%s: generation %d, want about %d", what, a.Generation, time.Now().UnixMilli())
+	}
+}
+
 // request makes a call, with a JSON body unless that is "", and decodes the
-// JSON answer. Its members must all be known.
+// JSON answer, which must have no unknown members.
 func (p *process) request(t testing.TB, method, path, body string, answer any, header ...string) (int, http.Header, string) {
 	t.Helper()
 	if body != "" {
@@ -164,6 +266,39 @@ func (p *process) request(t testing.TB, method, path, body string, answer any, h
 		t.Errorf("%s %s: answer %.300q of type %q: %v", method, path, text, got.Get("Content-Type"), err)
 	}
 	return status, got, text
+}
+
+// status returns the status, decoded and as text.
+func (p *process) status(t testing.TB) (answer statusAnswer, body string) {
+	t.Helper()
+	_, _, body = p.request(t, "GET", "/api/status", "", &answer)
+	return answer, body
+}
+
+// statusUntil waits until the status is as wanted.
+func (p *process) statusUntil(t testing.TB, what string, wanted func(statusAnswer) bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		answer, body := p.status(t)
+		if wanted(answer) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("status %s, want %s", body, what)
+		}
+	}
+}
+
+// holds waits until a gate of this process has a number of waiters.
+func (p *process) holds(t testing.TB, name string, waiters int) {
+	t.Helper()
+	p.statusUntil(t, fmt.Sprintf("%d waiters at %s", waiters, name), func(s statusAnswer) bool { return s.Gates[name].Waiting == waiters })
+}
+
+// hears waits until the process receives signals, or until it does not.
+func (p *process) hears(t testing.TB, want bool) {
+	t.Helper()
+	p.statusUntil(t, fmt.Sprint("signals heard: ", want), func(s statusAnswer) bool { return s.Signals.Heard == want })
 }
 
 // openTable opens one of the tables of the tests' Azurite.
@@ -207,6 +342,15 @@ func openAzurite(t testing.TB) (*azure.Tables, *azure.Queues) {
 		t.Fatal(err)
 	}
 	return tables, queues
+}
+
+func openBlobs(t testing.TB) *azure.Blobs {
+	t.Helper()
+	blobs, err := azure.Account{ConnectionString: storetest.Azurite(t).ConnectionString()}.OpenBlobs(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return blobs
 }
 
 // rows returns the keys of the rows of a partition, or of all for "".
@@ -265,5 +409,3 @@ func (p *process) exitCode(t testing.TB) int {
 }
 
 func (p *process) terminate() { p.cmd.Process.Signal(syscall.SIGTERM) }
-
-func lines(s string) []string { return strings.Split(strings.TrimSpace(s), "\n") }

@@ -41,7 +41,7 @@ func TestStorageRequestsOfCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.register(host)
-	call := func(method, path, body string) (answer channelsAnswer, cost int64) {
+	call := func(method, path, body string) (answer answer, cost int64) {
 		t.Helper()
 		r := httptest.NewRequestWithContext(t.Context(), method, "/api/channels"+path, strings.NewReader(body))
 		r.Header.Set("Content-Type", "application/json")
@@ -62,7 +62,6 @@ func TestStorageRequestsOfCalls(t *testing.T) {
 		return answer, counted.sent.Load() - before
 	}
 
-	const draft = `{"title":"t","text":"t","userId":"ann"}`
 	for round := range 2 {
 		path, blog := "/"+storetest.Name(), ""
 		for _, step := range []struct {

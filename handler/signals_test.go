@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"strings"
 	"sync"
 	"testing"
@@ -25,24 +24,6 @@ func withBus(t testing.TB) (*devbus.Local, string) {
 	return bus, "ServiceBus=" + bus.ConnectionString()
 }
 
-// hears waits until the process hears signals, or does not.
-func (p *process) hears(t testing.TB, want bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; {
-		var status struct{ Signals signalsStatus }
-		_, _, body := p.call(t, "GET", "/api/status", nil)
-		if err := json.Unmarshal([]byte(body), &status); err != nil {
-			t.Fatal(err)
-		}
-		if status.Signals.Heard == want {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("status %s, want signals heard: %v", body, want)
-		}
-	}
-}
-
 // A release on one instance reaches waiters on another by signal, with all
 // that they are answered; and a stop leaves no subscription.
 func TestUnleashBySignal(t *testing.T) {
@@ -51,8 +32,6 @@ func TestUnleashBySignal(t *testing.T) {
 	env := withAzurite(t)
 	waiters, administrator := start(t, built.handler, env, setting), start(t, built.handler, env, setting)
 	name := storetest.Name()
-	waiters.ready(t)
-	administrator.ready(t)
 	waiters.hears(t, true)
 	administrator.hears(t, true)
 	if got := len(bus.Entities()); got != 3 {
@@ -62,7 +41,7 @@ func TestUnleashBySignal(t *testing.T) {
 	for range 10 {
 		waiting.Go(func() {
 			a := waiters.gate(t, "GET", name+"/wait?timeout=200s", "")
-			a.expect(t, "waiter", 200, true, 1)
+			a.expectGate(t, "waiter", 200, true, 1)
 			if a.By != "ann" || a.Reason != "all are warm" || a.ChangedAt.IsZero() {
 				t.Errorf("the waiter was answered %s, want the whole state", a.body)
 			}
@@ -70,7 +49,7 @@ func TestUnleashBySignal(t *testing.T) {
 	}
 	waiters.holds(t, name, 10)
 	release := administrator.gate(t, "POST", name+"/release", `{"by":"ann","reason":"all are warm"}`)
-	release.expect(t, "release", 200, true, 1)
+	release.expectGate(t, "release", 200, true, 1)
 	if release.Signalled == nil || !*release.Signalled {
 		t.Errorf("release: %s, want it signalled", release.body)
 	}
@@ -92,11 +71,9 @@ func TestUnleashWithoutTheBus(t *testing.T) {
 	bus, setting := withBus(t)
 	env := withAzurite(t)
 	waiters, administrator := start(t, built.handler, env, setting), start(t, built.handler, env, setting)
-	waiters.ready(t)
-	administrator.ready(t)
 	waiters.hears(t, true)
 	name := storetest.Name()
-	passed := make(chan gateAnswer)
+	passed := make(chan answer)
 	go func() { passed <- waiters.gate(t, "GET", name+"/wait?timeout=200s", "") }()
 	waiters.holds(t, name, 1)
 
@@ -104,11 +81,11 @@ func TestUnleashWithoutTheBus(t *testing.T) {
 	bus.DropConnections()
 	waiters.hears(t, false)
 	release := administrator.gate(t, "POST", name+"/release", "")
-	release.expect(t, "release", 200, true, 1)
+	release.expectGate(t, "release", 200, true, 1)
 	if release.Signalled == nil || *release.Signalled {
 		t.Errorf("release: %s, want signalled false", release.body)
 	}
-	(<-passed).expect(t, "waiter", 200, true, 1)
+	(<-passed).expectGate(t, "waiter", 200, true, 1)
 
 	bus.Heal()
 	waiters.hears(t, true)
@@ -126,12 +103,11 @@ func TestNoTopic(t *testing.T) {
 	bus, setting := withBus(t)
 	bus.Delete(signalsTopic)
 	p := start(t, built.handler, withAzurite(t), setting)
-	p.ready(t)
 	for deadline := time.Now().Add(time.Minute); !strings.Contains(p.output.String(), "there is no such topic"); {
 		if time.Now().After(deadline) {
 			t.Fatalf("it does not say that there is no topic:\n%s", p.output)
 		}
 		p.hears(t, false)
 	}
-	p.gate(t, "POST", storetest.Name()+"/release", "").expect(t, "release", 200, true, 1)
+	p.gate(t, "POST", storetest.Name()+"/release", "").expectGate(t, "release", 200, true, 1)
 }

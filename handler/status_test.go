@@ -21,7 +21,6 @@ func TestStatusOfServices(t *testing.T) {
 	t.Parallel()
 	proxy := newProxy(t)
 	p := start(t, built.handler, "AzureWebJobsStorage="+proxy.ConnectionString())
-	p.ready(t)
 	for _, tt := range []struct {
 		refused, status       string
 		blobs, tables, queues bool
@@ -50,7 +49,6 @@ func TestRequestsInStatus(t *testing.T) {
 	t.Parallel()
 	proxy := newProxy(t)
 	p := start(t, built.handler, "AzureWebJobsStorage="+proxy.ConnectionString())
-	p.ready(t)
 	name := storetest.Name()
 	proxy.Add(faultproxy.Fault{Service: "table", Operation: "get", Nth: 1, Status: http.StatusServiceUnavailable})
 	proxy.Add(faultproxy.Fault{Service: "table", Operation: "query", Nth: 1, Lose: true})
@@ -77,13 +75,6 @@ func TestRequestsInStatus(t *testing.T) {
 			t.Fatalf("status %s, want the requests %v", body, want)
 		}
 	}
-}
-
-// status returns the status, parsed and as it came.
-func (p *process) status(t testing.TB) (answer statusAnswer, body string) {
-	t.Helper()
-	_, _, body = p.request(t, "GET", "/api/status", "", &answer)
-	return answer, body
 }
 
 // Services that say nothing keep a status from being answered for one timeout,

@@ -17,7 +17,6 @@ import (
 // have made it; and what storage has declined is none.
 func TestUnclearOrNot(t *testing.T) {
 	reset := errors.New("reset by peer")
-	const draft = `{"title":"t","text":"t","userId":"ann"}`
 	for _, tt := range []struct {
 		name  string
 		fails string // which requests of a table or queue, from then on

@@ -13,9 +13,7 @@ import (
 	"time"
 
 	"kennel/channels"
-	"kennel/internal/azure"
 	"kennel/internal/customhandler"
-	"kennel/internal/faultproxy"
 	"kennel/internal/memory"
 	"kennel/internal/storetest"
 	"kennel/table"
@@ -25,8 +23,7 @@ import (
 // and with the reason, and touches nothing.
 func TestCleanupMessages(t *testing.T) {
 	t.Parallel()
-	p := start(t, built.handler, withAzurite(t))
-	p.ready(t)
+	p := shared(t)
 	path := "/" + storetest.Name()
 	older := p.channels(t, "PUT", path, `{"owner":"ann"}`)
 	older.expect(t, "create", 201, "")
@@ -127,10 +124,7 @@ func TestDeletedOnceInTheLog(t *testing.T) {
 // deadLetters takes all there are, by the message's id.
 func deadLetters(t *testing.T) map[string]letter {
 	t.Helper()
-	queues, err := azure.Account{ConnectionString: storetest.Azurite(t).ConnectionString()}.OpenQueues(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, queues := openAzurite(t)
 	letters := make(map[string]letter)
 	for {
 		messages, err := queues.Receive(t.Context(), cleanupQueue+poisonSuffix, 32, time.Hour)
@@ -195,7 +189,6 @@ func TestSweepGoesOn(t *testing.T) {
 func TestChannelsWithoutTables(t *testing.T) {
 	t.Parallel()
 	p := start(t, built.handler, "AzureWebJobsStorage__blobServiceUri=https://kennel.blob.core.windows.net", "AzureWebJobsStorage__credential=managedidentity")
-	p.ready(t)
 	p.channels(t, "GET", "/news", "").expect(t, "read", 501, "channels_off")
 	if err := p.invoke(t, "ChannelCleanup", cleanupOf(customhandler.QueueMessage{Text: "{}"})); err == nil {
 		t.Error("a message was taken that nobody carries out")
@@ -211,55 +204,14 @@ func TestChannelsWithoutTables(t *testing.T) {
 	}
 }
 
-// While storage is away callers are told so, and afterwards all goes on.
-func TestChannelsWithoutStorage(t *testing.T) {
-	t.Parallel()
-	proxy := newProxy(t)
-	heal := proxy.Add(faultproxy.Fault{Service: "table", Cut: true})
-	p := start(t, built.handler, "AzureWebJobsStorage="+proxy.ConnectionString())
-	p.ready(t)
-	path := "/" + storetest.Name()
-	const draft = `{"title":"t","text":"t","userId":"ann"}`
-	for _, call := range [][4]string{
-		{"GET", path, "", "storage_unavailable"}, {"GET", "", "", "storage_unavailable"},
-		{"PUT", path, `{"owner":"ann"}`, "storage_unavailable"}, {"DELETE", path, "", "storage_unavailable"},
-		{"POST", path + "/blogs", draft, "storage_unavailable"},
-	} {
-		a := p.channels(t, call[0], call[1], call[2])
-		a.expect(t, call[0]+" "+call[1], 503, call[3])
-		if a.header.Get("Retry-After") == "" {
-			t.Errorf("%s %s: no Retry-After", call[0], call[1])
-		}
-	}
-	message := `{"v":1,"channel":"` + path[1:] + `","incarnation":"0123456789abcdef-0123456789abcdef"}`
-	if err := p.invoke(t, "ChannelCleanup", cleanupOf(customhandler.QueueMessage{Text: message})); err == nil {
-		t.Error("a message was taken while storage was away")
-	}
-	if err := p.invoke(t, "ChannelSweep", sweepNow()); err == nil {
-		t.Error("a sweep succeeded while storage was away")
-	}
-	heal()
-	p.channels(t, "PUT", path, `{"owner":"ann"}`).expect(t, "afterwards", 201, "")
-	if strings.Contains(p.output.String(), "Eby8vdM02xNOcqFlqUwJPLlm") {
-		t.Error("a key is in the log")
-	}
-}
-
 // What somebody has written into a row by hand is left as it is.
 func TestCorruptChannel(t *testing.T) {
 	t.Parallel()
-	p := start(t, built.handler, withAzurite(t))
-	p.ready(t)
-	tables, err := azure.Account{ConnectionString: storetest.Azurite(t).ConnectionString()}.OpenTables(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := shared(t)
+	tables, _ := openAzurite(t)
+	store := openTable(t, tables, channelsTable)
 	name := storetest.Name()
 	row := table.Row{Partition: name, Key: "name", Values: map[string]string{"v": "7", "channel": name}}
-	store, err := azure.NewTable(tables, channelsTable)
-	if err != nil {
-		t.Fatal(err)
-	}
 	if _, err := store.Submit(t.Context(), []table.Write{{Verb: table.Insert, Row: row}}); err != nil {
 		t.Fatal(err)
 	}

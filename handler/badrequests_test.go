@@ -1,0 +1,154 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"kennel/internal/storetest"
+)
+
+// draft is the body of a blog.
+const draft = `{"title":"t","text":"t","userId":"ann"}`
+
+// TestBadRequests checks each code of a request that cannot be served, with a
+// few requests of each kind. The packages of the jobs prove all forms of names,
+// texts and continuations, and customhandler those of bodies and envelopes.
+func TestBadRequests(t *testing.T) {
+	t.Parallel()
+	p := shared(t)
+	name := storetest.Name()
+	sequence, gate := "/api/sequences/orders/next", "/api/gates/"+name
+	list, path := "/api/channels", "/api/channels/"+name
+	p.channels(t, "PUT", "/"+name, `{"owner":"ann"}`).expect(t, "create", 201, "")
+	posted := p.channels(t, "POST", "/"+name+"/blogs", draft)
+	posted.expect(t, "post", 201, "")
+	blog := path + "/blogs/" + posted.Blog
+
+	const owner = `{"owner":"ann"}`
+	long := strings.Repeat("a", 2<<10)
+	for _, tt := range []struct {
+		method, path, body string
+		ifMatch            string
+		status             int
+		code, text         string
+	}{
+		{"POST", sequence + "?count=0", "", "", 400, "bad_count", "1 to 10000"},
+		{"POST", sequence + "?count=10001", "", "", 400, "bad_count", ""},
+		{"POST", sequence + "?count=", "", "", 400, "bad_count", ""},
+		{"POST", sequence + "?count=1.5", "", "", 400, "bad_count", ""},
+		{"POST", sequence + "?count=99999999999999999999", "", "", 400, "bad_count", ""},
+		{"POST", "/api/sequences/Orders/next", "", "", 400, "bad_sequence", "lower-case"},
+		{"POST", "/api/sequences/a%2Fb/next", "", "", 400, "bad_sequence", ""},
+		{"POST", "/api/sequences/" + long[:64] + "/next", "", "", 400, "bad_sequence", "63"},
+		{"GET", sequence, "", "", 405, "method_not_allowed", "Allow"},
+		{"POST", "/api/sequences/orders", "", "", 404, "not_found", ""},
+		{"POST", "/NoSuchFunction", "{}", "", 404, "", "NoSuchFunction"},
+		{"POST", "/NextOrderId", "{", "", 400, "", ""},
+		{"POST", "/NextOrderId", `{"Data":{}}`, "", 400, "", "req"},
+
+		{"GET", "/api/gates/Orders", "", "", 400, "bad_gate", "lower-case"},
+		{"POST", "/api/gates/a%2Fb/close", "", "", 400, "bad_gate", ""},
+		{"GET", gate + "/wait?generation=-1", "", "", 400, "bad_generation", "whole number"},
+		{"GET", gate + "/wait?generation=", "", "", 400, "bad_generation", ""},
+		{"GET", gate + "/wait?generation=one", "", "", 400, "bad_generation", ""},
+		{"GET", gate + "/wait?generation=9007199254740992", "", "", 400, "bad_generation", "9007199254740991"},
+		{"GET", gate + "/wait?generation=1%", "", "", 400, "bad_query", "%25"},
+		{"GET", gate + "/wait?timeout=201s", "", "", 400, "bad_timeout", "200s"},
+		{"GET", gate + "/wait?timeout=0s", "", "", 400, "bad_timeout", ""},
+		{"GET", gate + "/wait?timeout=30", "", "", 400, "bad_timeout", "unit"},
+		{"GET", gate + "/wait?timeout=", "", "", 400, "bad_timeout", ""},
+		{"POST", gate + "/release", "{", "", 400, "bad_json", ""},
+		{"POST", gate + "/release", `{"reson":"x"}`, "", 400, "bad_json", "reson"},
+		{"POST", gate + "/release", `{"reason":"` + strings.Repeat("ü", 1001) + `"}`, "", 400, "bad_change", "1000"},
+		{"POST", gate + "/release", `{"by":"a\u001bb"}`, "", 400, "bad_change", "control"},
+		{"POST", gate + "/close", `{"reason":"` + strings.Repeat("a", 1<<20) + `"}`, "", 413, "body_too_large", ""},
+		{"GET", gate + "/release", "", "", 405, "method_not_allowed", "Allow"},
+		{"POST", gate, "", "", 405, "method_not_allowed", "Allow"},
+		{"GET", gate + "/open", "", "", 404, "not_found", ""},
+
+		{"PUT", list + "/a%2Fb", owner, "", 400, "bad_channel", "no /"},
+		{"PUT", list + "/" + long, owner, "", 400, "bad_channel", "2048"},
+		{"GET", list + "/a%2Fb", "", "", 400, "bad_channel", ""},
+		{"GET", list + "/a%2Fb/blogs", "", "", 400, "bad_channel", ""},
+		{"GET", list + "/a%2Fb/deletion", "", "", 400, "bad_channel", ""},
+		{"DELETE", list + "/a%5Cb", "", "", 400, "bad_channel", ""},
+		{"POST", list + "/a%0Ab/blogs", draft, "", 400, "bad_channel", ""},
+		{"GET", path + "/blogs/a%2Fb", "", "", 400, "bad_blog", "form"},
+		{"DELETE", path + "/blogs/!fence", "", "", 400, "bad_blog", ""},
+		{"PUT", path + "/blogs/%23", draft, "*", 400, "bad_blog", ""},
+		{"GET", path + "/deletion?incarnation=name", "", "", 400, "bad_incarnation", ""},
+
+		{"PUT", path, "", "", 411, "length_required", ""},
+		{"PUT", path, `{"ownr":"ann"}`, "", 400, "bad_json", "ownr"},
+		{"PUT", path, "{\"owner\":\"\xff\"}", "", 400, "bad_json", "UTF-8"},
+		{"PUT", path, `{}`, "", 400, "bad_owner", "missing"},
+		{"POST", path + "/blogs", `{"text":"t","userId":"ann"}`, "", 400, "bad_title", ""},
+		{"POST", path + "/blogs", `{"title":"t","text":"t"}`, "", 400, "bad_userId", ""},
+		{"POST", path + "/blogs", `{"title":"t","text":"` + strings.Repeat("a", 256<<10+1) + `","userId":"ann"}`, "", 400, "bad_text", "262144"},
+		{"PUT", blog, draft, "", 428, "no_condition", "If-Match"},
+		{"PUT", blog, "invalid", "", 428, "no_condition", ""},
+		{"PUT", blog, `{}`, "*", 400, "bad_title", ""},
+		{"PUT", blog, draft, "unquoted", 400, "bad_if_match", "quotes"},
+		{"PUT", blog, draft, `"a", "b"`, 400, "bad_if_match", "one"},
+		{"DELETE", blog, "", `""`, 400, "bad_if_match", ""},
+		{"DELETE", path, "", "unquoted", 400, "bad_if_match", ""},
+		{"DELETE", path, "", `*, *`, 400, "bad_if_match", "one"},
+		{"DELETE", list + "/never-there", "", `"invalid"`, 412, "channel_changed", ""},
+		{"PUT", path, owner, "*", 400, "bad_if_match", "Omit"},
+
+		{"GET", list + "?top=0", "", "", 400, "bad_top", "1 to 1000"},
+		{"GET", list + "?top=", "", "", 400, "bad_top", ""},
+		{"GET", list + "?top=many", "", "", 400, "bad_top", ""},
+		{"GET", path + "/blogs?TOP=1001", "", "", 400, "bad_top", ""},
+
+		{"POST", list, owner, "", 405, "method_not_allowed", "POST"},
+		{"PUT", path + "/blogs", draft, "", 405, "method_not_allowed", ""},
+		{"DELETE", path + "/deletion", "", "", 405, "method_not_allowed", ""},
+		{"GET", blog + "/more", "", "", 404, "not_found", ""},
+	} {
+		t.Run(fmt.Sprintf("%s %.60s %.40q", tt.method, tt.path, tt.body), func(t *testing.T) {
+			var header []string
+			if tt.ifMatch != "" {
+				header = []string{"If-Match", tt.ifMatch}
+			}
+			var a answer
+			status, got, body := p.request(t, tt.method, tt.path, tt.body, &a, header...)
+			if status != tt.status || a.Error.Code == "" || tt.code != "" && a.Error.Code != tt.code || a.Error.Message == "" || !strings.Contains(a.Error.Message, tt.text) {
+				t.Errorf("got %d %.300s, want %d %s with %q", status, body, tt.status, tt.code, tt.text)
+			}
+			if (status == 405) != (got.Get("Allow") != "") || got.Get("Cache-Control") != "no-store" {
+				t.Errorf("headers %v", got)
+			}
+		})
+	}
+	for _, tt := range []struct {
+		method, path, body string
+		header             []string
+		status             int
+		code               string
+	}{
+		{"PUT", path, owner, []string{"Content-Type", "text/plain"}, 415, "unsupported_media_type"},
+		{"PUT", path, owner, []string{"Content-Type", "application/json;charset=latin1"}, 415, "unsupported_media_type"},
+		{"PUT", path, owner, []string{"If-None-Match", `"a"`}, 400, "bad_if_none_match"},
+		{"PUT", path, owner, []string{"If-None-Match", ""}, 400, "bad_if_none_match"},
+		{"PUT", blog, draft, []string{"If-Match", "*", "If-None-Match", "*"}, 400, "bad_if_none_match"},
+		{"POST", gate + "/release", "", []string{"Content-Type", "Application/JSON; charset=utf-8"}, 411, "length_required"},
+	} {
+		var a answer
+		a.status, _, a.body = p.request(t, tt.method, tt.path, tt.body, &a, tt.header...)
+		a.expect(t, fmt.Sprint(tt.method, tt.path, tt.header), tt.status, tt.code)
+	}
+
+	// None of that changed anything.
+	p.gate(t, "GET", name, "").expectGate(t, "the gate", 200, false, 0)
+	p.gate(t, "POST", name+"/close", "", "Content-Type", "application/x-www-form-urlencoded").expectGate(t, "what curl -d '' sends", 200, false, 0)
+	if after := p.channels(t, "GET", "/"+name+"/blogs", ""); len(after.Items) != 1 || after.Items[0].ETag != posted.ETag {
+		t.Errorf("the blogs are now %s", after.body)
+	}
+	for _, address := range []string{list, path, blog, path + "/blogs", gate} {
+		if status, header, body := p.call(t, "HEAD", address, nil); status != 200 || body != "" || header.Get("Content-Type") != "application/json" {
+			t.Errorf("HEAD %s: %d %v %q", address, status, header, body)
+		}
+	}
+}
