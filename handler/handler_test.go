@@ -50,24 +50,6 @@ func TestNextOrderID(t *testing.T) {
 	}
 }
 
-// A body of 200 MB is refused by its announced length, before it is read.
-func TestHugeBody(t *testing.T) {
-	p := shared(t)
-	for _, path := range []string{"/api/sequences/orders/next", "/NextOrderId"} {
-		conn, err := net.Dial("tcp4", strings.TrimPrefix(p.url, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		io.WriteString(conn, "POST "+path+" HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: 200000000\r\n\r\n{")
-		conn.SetReadDeadline(time.Now().Add(30 * time.Second))
-		answer := make([]byte, 12)
-		if _, err := io.ReadFull(conn, answer); err != nil || string(answer) != "HTTP/1.1 413" {
-			t.Errorf("%s: %q, %v, want 413", path, answer, err)
-		}
-	}
-}
-
 // The host wraps calls into an envelope when a function has more bindings.
 func TestNextOrderIDInEnvelope(t *testing.T) {
 	p := shared(t)

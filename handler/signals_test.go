@@ -4,7 +4,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"kennel/internal/dev/devbus"
 	"kennel/internal/storetest"
@@ -24,37 +23,55 @@ func withBus(t testing.TB) (*devbus.Local, string) {
 	return bus, "ServiceBus=" + bus.ConnectionString()
 }
 
-// A release on one instance reaches waiters on another by signal, with all
-// that they are answered; and a stop leaves no subscription.
-func TestUnleashBySignal(t *testing.T) {
+// TestSignals: a release on one instance reaches waiters on another by signal.
+// Without the bus they pass by polling, and signals are received again when it
+// is back. A stop deletes the subscription.
+func TestSignals(t *testing.T) {
 	t.Parallel()
 	bus, setting := withBus(t)
 	env := withAzurite(t)
 	waiters, administrator := start(t, built.handler, env, setting), start(t, built.handler, env, setting)
-	name := storetest.Name()
 	waiters.hears(t, true)
 	administrator.hears(t, true)
 	if got := len(bus.Entities()); got != 3 {
 		t.Errorf("the bus holds %q, want the topic and a subscription each", bus.Entities())
 	}
-	var waiting sync.WaitGroup
-	for range 10 {
-		waiting.Go(func() {
-			a := waiters.gate(t, "GET", name+"/wait?timeout=200s", "")
-			a.expectGate(t, "waiter", 200, true, 1)
-			if a.By != "ann" || a.Reason != "all are warm" || a.ChangedAt.IsZero() {
-				t.Errorf("the waiter was answered %s, want the whole state", a.body)
-			}
-		})
+	release := func(name string, signalled bool, meanwhile func()) {
+		t.Helper()
+		var waiting sync.WaitGroup
+		for range 10 {
+			waiting.Go(func() {
+				a := waiters.gate(t, "GET", name+"/wait?timeout=200s", "")
+				a.expectGate(t, "waiter", 200, true, 1)
+				if a.By != "ann" || a.Reason != "all are warm" || a.ChangedAt.IsZero() {
+					t.Errorf("the waiter received %s, want the whole state", a.body)
+				}
+			})
+		}
+		waiters.holds(t, name, 10)
+		meanwhile()
+		a := administrator.gate(t, "POST", name+"/release", `{"by":"ann","reason":"all are warm"}`)
+		a.expectGate(t, "release", 200, true, 1)
+		if a.Signalled == nil || *a.Signalled != signalled {
+			t.Errorf("release: %s, want signalled %t", a.body, signalled)
+		}
+		waiting.Wait()
 	}
-	waiters.holds(t, name, 10)
-	release := administrator.gate(t, "POST", name+"/release", `{"by":"ann","reason":"all are warm"}`)
-	release.expectGate(t, "release", 200, true, 1)
-	if release.Signalled == nil || !*release.Signalled {
-		t.Errorf("release: %s, want it signalled", release.body)
+	release(storetest.Name(), true, func() {})
+	release(storetest.Name(), false, func() {
+		bus.Fail(devbus.Fault{Kind: devbus.RefuseDial})
+		bus.DropConnections()
+		waiters.hears(t, false)
+	})
+	bus.Heal()
+	waiters.hears(t, true)
+	if log := waiters.output.String(); strings.Count(log, "gate signals are interrupted") != 1 {
+		t.Errorf("log:\n%s\nwant once that signals are interrupted", log)
 	}
-	waiting.Wait()
-
+	if !strings.Contains(administrator.output.String(), "cannot send the signal of a gate") {
+		t.Error("the log does not report that the signal could not be sent")
+	}
+	administrator.hears(t, true)
 	waiters.terminate()
 	if code := waiters.exitCode(t); code != 0 {
 		t.Errorf("exit code %d, want 0", code)
@@ -64,50 +81,14 @@ func TestUnleashBySignal(t *testing.T) {
 	}
 }
 
-// With the bus cut off, waiters pass all the same, by polling; and signals are
-// heard again when it is back.
-func TestUnleashWithoutTheBus(t *testing.T) {
-	t.Parallel()
-	bus, setting := withBus(t)
-	env := withAzurite(t)
-	waiters, administrator := start(t, built.handler, env, setting), start(t, built.handler, env, setting)
-	waiters.hears(t, true)
-	name := storetest.Name()
-	passed := make(chan answer)
-	go func() { passed <- waiters.gate(t, "GET", name+"/wait?timeout=200s", "") }()
-	waiters.holds(t, name, 1)
-
-	bus.Fail(devbus.Fault{Kind: devbus.RefuseDial})
-	bus.DropConnections()
-	waiters.hears(t, false)
-	release := administrator.gate(t, "POST", name+"/release", "")
-	release.expectGate(t, "release", 200, true, 1)
-	if release.Signalled == nil || *release.Signalled {
-		t.Errorf("release: %s, want signalled false", release.body)
-	}
-	(<-passed).expectGate(t, "waiter", 200, true, 1)
-
-	bus.Heal()
-	waiters.hears(t, true)
-	if said := waiters.output.String(); strings.Count(said, "gate signals are interrupted") != 1 {
-		t.Errorf("it said:\n%s\nwant once that signals are interrupted", said)
-	}
-	if !strings.Contains(administrator.output.String(), "cannot send the signal of a gate") {
-		t.Error("the administrator's log does not say that the signal could not be sent")
-	}
-}
-
-// A bus without the topic is no reason not to start: gates are polled.
+// A bus without the topic does not keep the handler from starting.
 func TestNoTopic(t *testing.T) {
 	t.Parallel()
 	bus, setting := withBus(t)
 	bus.Delete(signalsTopic)
 	p := start(t, built.handler, withAzurite(t), setting)
-	for deadline := time.Now().Add(time.Minute); !strings.Contains(p.output.String(), "there is no such topic"); {
-		if time.Now().After(deadline) {
-			t.Fatalf("it does not say that there is no topic:\n%s", p.output)
-		}
-		p.hears(t, false)
-	}
+	p.statusUntil(t, "signals not heard, and a log line that there is no topic", func(s statusAnswer) bool {
+		return !s.Signals.Heard && strings.Contains(p.output.String(), "there is no such topic")
+	})
 	p.gate(t, "POST", storetest.Name()+"/release", "").expectGate(t, "release", 200, true, 1)
 }

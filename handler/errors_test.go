@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"kennel/channels"
+	"kennel/gate"
+	"kennel/ids"
+	"kennel/internal/customhandler"
+)
+
+// TestFailures checks every row of the tables of errors, with errors wrapped as
+// the packages of the jobs wrap them.
+func TestFailures(t *testing.T) {
+	reset := errors.New("reset by peer")
+	for _, tt := range []struct {
+		failures    []failure
+		err         error
+		status      int
+		code, after string
+	}{
+		{sequenceFailures, ids.ErrExhausted, 409, "sequence_exhausted", ""},
+		{sequenceFailures, ids.ErrCorrupt, 500, "sequence_corrupt", ""},
+		{sequenceFailures, ids.ErrTooMany, 503, "too_many_sequences", ""},
+		{sequenceFailures, ids.ErrClosed, 503, "stopping", "1"},
+		{sequenceFailures, ids.ErrUnavailable, 503, "storage_unavailable", "5"},
+		{gateFailures, gate.ErrStopped, 503, "stopping", "1"},
+		{gateFailures, gate.ErrInvalid, 400, "bad_change", ""},
+		{gateFailures, gate.ErrCorrupt, 500, "gate_corrupt", ""},
+		{gateFailures, gate.ErrTooMany, 503, "too_many_gates", "60"},
+		{gateFailures, gate.ErrUnclear, 503, "change_unclear", "5"},
+		{gateFailures, gate.ErrUnknown, 503, "storage_unavailable", "5"},
+		{gateFailures, context.DeadlineExceeded, 504, "timeout", ""},
+		{gateFailures, reset, 500, "internal", ""},
+		{channelFailures, &channels.InputError{Field: "owner", Reason: "reason"}, 400, "bad_owner", ""},
+		{channelFailures, &customhandler.Error{Status: 411, Code: "length_required"}, 411, "length_required", ""},
+		{channelFailures, channels.ErrNotFound, 404, "channel_not_found", ""},
+		{channelFailures, channels.ErrChanged, 412, "channel_changed", ""},
+		{channelFailures, channels.ErrOwned, 409, "channel_owned", ""},
+		{channelFailures, channels.ErrCorrupt, 500, "channel_corrupt", ""},
+		{channelFailures, channels.ErrRefused, 503, "storage_unavailable", "60"},
+		{channelFailures, reset, 503, "storage_unavailable", "5"},
+		{channelFailures, channels.ErrUnclear, 503, "change_unclear", "5"},
+		{channelDeleteFailures, fmt.Errorf("%w: %w", channels.ErrUnclear, channels.ErrRefused), 503, "change_unclear", "60"},
+		{blogPostFailures, fmt.Errorf("%w: %w", channels.ErrUnclear, channels.ErrNotFound), 503, "change_unclear", "5"},
+		{deletionFailures, channels.ErrNotFound, 404, "deletion_not_found", ""},
+		{blogFailures, channels.ErrUnclear, 503, "change_unclear", "5"},
+		{blogFailures, channels.ErrNotFound, 404, "blog_not_found", ""},
+		{blogFailures, channels.ErrChanged, 412, "blog_changed", ""},
+		{blogFailures, channels.ErrNoCondition, 428, "no_condition", ""},
+	} {
+		cause := fmt.Errorf("text of storage: %w", tt.err)
+		handler := serve(tt.failures, func(*http.Request) (reply, error) { return reply{}, cause })
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+		if w.Code != tt.status || !strings.Contains(w.Body.String(), `{"code":"`+tt.code+`","message":"`) || w.Header().Get("Retry-After") != tt.after {
+			t.Errorf("%v: %d %v %s, want %d %s, Retry-After %q", tt.err, w.Code, w.Header(), w.Body, tt.status, tt.code, tt.after)
+		}
+		if tt.status == 503 && strings.Contains(w.Body.String(), "text of storage") {
+			t.Errorf("%v: the answer contains the text of storage: %s", tt.err, w.Body)
+		}
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		w = httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequestWithContext(gone, "GET", "/", nil))
+		if input := tt.code == "bad_owner" || tt.code == "length_required"; !input && w.Code != 408 {
+			t.Errorf("%v after the client closed the connection: %d %s, want 408", tt.err, w.Code, w.Body)
+		}
+	}
+}
