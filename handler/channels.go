@@ -43,12 +43,9 @@ func newChannels(account azure.Account, counter *requests.Counter, log *slog.Log
 }
 
 func openChannels(account azure.Account, o *azure.Options, log *slog.Logger) (c channelFunctions, probes map[string]probe, err error) {
-	tables, err := account.OpenTables(o)
-	if err != nil {
-		return c, nil, err
-	}
-	queues, err := account.OpenQueues(o)
-	if err != nil {
+	tables, err1 := account.OpenTables(o)
+	queues, err2 := account.OpenQueues(o)
+	if err := errors.Join(err1, err2); err != nil {
 		return c, nil, err
 	}
 	channelTable, err1 := azure.NewTable(tables, channelsTable)

@@ -88,12 +88,11 @@ func TestCleanupMessages(t *testing.T) {
 	}
 }
 
-// That a channel is deleted is said once, by the message that has done it.
+// A deletion is logged once, by the message that completes it.
 func TestDeletedOnceInTheLog(t *testing.T) {
 	log := &bytes.Buffer{}
 	c := inMemory(t, log)
-	queues := memory.NewQueues(nil)
-	c.channels = channelsIn(t, memory.NewTable(nil), memory.NewTable(nil), memory.NewOutbox(queues, cleanupQueue), &channels.Options{AcceptFor: -1})
+	c.channels = channelsIn(t, &channels.Options{AcceptFor: -1})
 	channel, _, err := c.channels.Create(t.Context(), "news", "ann")
 	if err != nil {
 		t.Fatal(err)
@@ -101,13 +100,10 @@ func TestDeletedOnceInTheLog(t *testing.T) {
 	if d, err := c.channels.Delete(t.Context(), "news", ""); err != nil || d.State != channels.Running {
 		t.Fatalf("deletion: %+v, %v, want it running", d, err)
 	}
-	for i := range 3 {
-		message := `{"v":1,"channel":"news","incarnation":"` + channel.Incarnation + `"}`
-		if err := c.cleanUp(t.Context(), customhandler.QueueMessage{Text: message}); err != nil {
-			t.Fatal(err)
-		}
-		if said := log.String(); strings.Count(said, "channel deleted") != 1 {
-			t.Errorf("after message %d the log says %s", i+1, said)
+	message := customhandler.QueueMessage{Text: `{"v":1,"channel":"news","incarnation":"` + channel.Incarnation + `"}`}
+	for range 3 {
+		if err := c.cleanUp(t.Context(), message); err != nil || strings.Count(log.String(), "channel deleted") != 1 {
+			t.Errorf("%v, log %s, want the deletion in it once", err, log)
 		}
 	}
 }
@@ -138,12 +134,11 @@ func deadLetters(t *testing.T) map[string]letter {
 
 // A dead letter that cannot be put keeps its message in the queue.
 func TestDeadLetterRefused(t *testing.T) {
-	log := &bytes.Buffer{}
-	c := inMemory(t, log)
+	c := inMemory(t, &bytes.Buffer{})
 	c.dead = refusing{}
 	err := c.cleanUp(t.Context(), customhandler.QueueMessage{Text: "nonsense", ID: "1"})
 	if !errors.Is(err, errRefused) || !strings.Contains(err.Error(), "not a message that deletes a channel") {
-		t.Errorf("got %v, want both what is wrong with the message and why it is not put aside", err)
+		t.Errorf("got %v, want both what is wrong with the message and why it is not moved", err)
 	}
 }
 
@@ -215,21 +210,20 @@ func TestCorruptChannel(t *testing.T) {
 	}
 }
 
-func channelsIn(t *testing.T, channelTable, blogs table.Store, outbox channels.Outbox, o *channels.Options) *channels.Channels {
+func channelsIn(t *testing.T, o *channels.Options) *channels.Channels {
 	t.Helper()
-	c, err := channels.New(channelTable, blogs, outbox, o)
+	c, err := channels.New(memory.NewTable(nil), memory.NewTable(nil), memory.NewOutbox(memory.NewQueues(nil), cleanupQueue), o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
-// inMemory is what serves channels, without a process around it.
+// inMemory serves channels without a process.
 func inMemory(t *testing.T, log *bytes.Buffer) channelFunctions {
-	queues := memory.NewQueues(nil)
 	return channelFunctions{
-		channels: channelsIn(t, memory.NewTable(nil), memory.NewTable(nil), memory.NewOutbox(queues, cleanupQueue), nil),
-		dead:     memory.NewOutbox(queues, cleanupQueue+poisonSuffix),
+		channels: channelsIn(t, nil),
+		dead:     memory.NewOutbox(memory.NewQueues(nil), cleanupQueue+poisonSuffix),
 		log:      slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 }

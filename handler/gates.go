@@ -38,8 +38,10 @@ type gateFunctions struct {
 func newGates(cfg config.Config, blobs *azure.Blobs, log *slog.Logger) (job, error) {
 	o := &gate.Options{Log: log}
 	var closeSignals func(context.Context) error
-	if cfg.ServiceBus.Given() { // otherwise gates are polled
-		signals, err := openSignals(cfg.ServiceBus)
+	if bus := cfg.ServiceBus; bus.Given() { // otherwise gates are polled
+		namespace := servicebus.Namespace{ConnectionString: bus.ConnectionString, Host: bus.Namespace,
+			ManagedIdentity: bus.ManagedIdentity, ClientID: bus.ClientID}
+		signals, err := namespace.OpenSignals(signalsTopic, nil)
 		if err != nil {
 			return job{}, err
 		}
@@ -52,16 +54,6 @@ func newGates(cfg config.Config, blobs *azure.Blobs, log *slog.Logger) (job, err
 	}
 	g := gateFunctions{gates, cfg.ServiceBus.String(), cfg.SignedIn}
 	return job{register: g.register, run: gates.Run, close: closeSignals, report: g.report}, nil
-}
-
-func openSignals(b config.ServiceBus) (*servicebus.Signals, error) {
-	bus := servicebus.Namespace{
-		ConnectionString: b.ConnectionString,
-		Host:             b.Namespace,
-		ManagedIdentity:  b.ManagedIdentity,
-		ClientID:         b.ClientID,
-	}
-	return bus.OpenSignals(signalsTopic, nil)
 }
 
 func (g gateFunctions) register(host *customhandler.App) {

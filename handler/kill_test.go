@@ -20,15 +20,15 @@ import (
 	"kennel/table"
 )
 
-var seed = flag.Uint64("seed", rand.Uint64(), "of the requests at which TestKilledAtEachRequest kills")
+var seed = flag.Uint64("seed", rand.Uint64(), "of the requests at which TestKilledAtRequests kills")
 
-// TestKilledAtEachRequest kills the real process, as by kill -9, before and
+// TestKilledAtRequests kills the real process, as by kill -9, before and
 // after its storage requests: while it creates, fills and deletes a channel,
 // cleans up and sweeps. It picks the requests at random, a few of each kind of
 // work; packages channels and azure try all requests. A new process, and nothing else, then finishes
 // the work: no row is left, the record is right, and a new channel of the same
 // name is not touched.
-func TestKilledAtEachRequest(t *testing.T) {
+func TestKilledAtRequests(t *testing.T) {
 	k := newKilling(t)
 
 	k.each(t, "delete", k.deletion)
