@@ -94,7 +94,7 @@ func (k *killing) each(t *testing.T, what string, scenario func(*testing.T, faul
 	}
 	run("not killed", never)
 	requests := k.sent
-	for _, place := range k.rng.Perm(2 * requests)[:min(2*requests, storetest.Scale(1, 8))] {
+	for _, place := range k.rng.Perm(2 * requests)[:min(2*requests, storetest.Scale(1, 6))] {
 		at, when := faultproxy.Fault{Nth: place/2 + 1, Cut: true}, "before"
 		if place%2 == 1 {
 			at, when = faultproxy.Fault{Nth: place/2 + 1, Lose: true}, "after"
