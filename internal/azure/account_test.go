@@ -18,13 +18,13 @@ func TestOpen(t *testing.T) {
 			blobs: "http://azurite:10000/devstoreaccount1/", queues: "http://azurite:10001/devstoreaccount1/"},
 		{name: "key", account: Account{ConnectionString: "DefaultEndpointsProtocol=https;AccountName=kennel" + key + ";EndpointSuffix=core.windows.net"},
 			blobs: "https://kennel.blob.core.windows.net/", queues: "https://kennel.queue.core.windows.net/"},
-		{name: "endpoints", account: Account{ConnectionString: "AccountName=a" + key + ";BlobEndpoint=https://b.example/;QueueEndpoint=https://q.example/"},
+		{name: "endpoints", account: Account{ConnectionString: "AccountName=a" + key + ";BlobEndpoint=https://b.example/;QueueEndpoint=https://q.example/;TableEndpoint=https://t.example/"},
 			blobs: "https://b.example/", queues: "https://q.example/"},
 		{name: "signature", account: Account{ConnectionString: "BlobEndpoint=https://b.example/;SharedAccessSignature=sv=1&sig=s3cr3tsignature"},
 			blobs: "https://b.example/?sv=1&sig=s3cr3tsignature", queues: "names no queue endpoint"},
-		{name: "addresses", account: Account{BlobURL: "https://b.example/", QueueURL: "https://q.example/"},
+		{name: "addresses", account: Account{BlobURL: "https://b.example/", QueueURL: "https://q.example/", TableURL: "https://t.example/"},
 			blobs: "https://b.example/", queues: "https://q.example/"},
-		{name: "managed identity", account: Account{BlobURL: "https://b.example/", QueueURL: "https://q.example/", ManagedIdentity: true, ClientID: "1f0c"},
+		{name: "managed identity", account: Account{BlobURL: "https://b.example/", QueueURL: "https://q.example/", TableURL: "https://t.example/", ManagedIdentity: true, ClientID: "1f0c"},
 			blobs: "https://b.example/", queues: "https://q.example/"},
 		{name: "emulator, the other way round", account: Account{ConnectionString: "DevelopmentStorageProxyUri=http://azurite;UseDevelopmentStorage=true"},
 			blobs: "http://azurite:10000/devstoreaccount1/", queues: "http://azurite:10001/devstoreaccount1/"},
@@ -33,11 +33,11 @@ func TestOpen(t *testing.T) {
 			blobs: "malformed", queues: "malformed"},
 		{name: "key is not base64", account: Account{ConnectionString: "AccountName=a;AccountKey=c2VjcmV0a2V5!"},
 			blobs: "malformed", queues: "malformed"},
-		{name: "not https", account: Account{BlobURL: "http://b.example/", QueueURL: "http://q.example/"},
+		{name: "not https", account: Account{BlobURL: "http://b.example/", QueueURL: "http://q.example/", TableURL: "http://t.example/"},
 			blobs: "not https", queues: "not https"},
-		{name: "address with a signature", account: Account{BlobURL: "https://b.example/?sig=s3cr3tsignature", QueueURL: "https://u:c2VjcmV0a2V5@q.example/"},
+		{name: "address with a signature", account: Account{BlobURL: "https://b.example/?sig=s3cr3tsignature", QueueURL: "https://u:c2VjcmV0a2V5@q.example/", TableURL: "https://t.example/?sig=s3cr3tsignature"},
 			blobs: "not of the form", queues: "not of the form"},
-		{name: "no address", account: Account{BlobURL: "b.example", QueueURL: "%"},
+		{name: "no address", account: Account{BlobURL: "b.example", QueueURL: "%", TableURL: "t.example"},
 			blobs: "not of the form", queues: "not of the form"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -55,6 +55,10 @@ func TestOpen(t *testing.T) {
 			check(err, func() string { return blobs.client.URL() }, tt.blobs)
 			queues, err := tt.account.OpenQueues(nil)
 			check(err, func() string { return queues.client.URL() }, tt.queues)
+			_, err = tt.account.OpenTables(nil)
+			if leakless(t, err); (err == nil) != strings.HasPrefix(tt.queues, "http") {
+				t.Errorf("open tables: %v, want the same as for queues", err)
+			}
 		})
 	}
 }

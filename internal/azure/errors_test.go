@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"kennel/gate"
 	"kennel/ids"
 	"kennel/queue"
 )
@@ -45,39 +46,58 @@ func refuse(status int, code string) http.HandlerFunc {
 	}
 }
 
-func TestRefusals(t *testing.T) {
-	load := func(ctx context.Context, s *Sequences) error { _, err := s.Load(ctx, "orders"); return err }
-	write := func(old ids.Mark) func(context.Context, *Sequences) error {
-		return func(ctx context.Context, s *Sequences) error {
-			_, err := s.Replace(ctx, "orders", old, ids.Mark{Text: "2"})
+func TestBlobRefusals(t *testing.T) {
+	type call func(context.Context, *Blobs) error
+	const held = `"0x1"`
+	load := func(ctx context.Context, b *Blobs) error {
+		_, err := NewSequences(b, "uniqueids").Load(ctx, "orders")
+		return err
+	}
+	write := func(version string) call {
+		return func(ctx context.Context, b *Blobs) error {
+			_, err := NewSequences(b, "uniqueids").Replace(ctx, "orders", ids.Mark{Version: version}, ids.Mark{Text: "2"})
 			return err
 		}
 	}
-	create, replace := write(ids.Mark{}), write(ids.Mark{Version: `"0x1"`})
+	loadGate := func(seen string) call {
+		return func(ctx context.Context, b *Blobs) error {
+			_, err := NewGates(b, "globalflags").Load(ctx, "start", seen)
+			return err
+		}
+	}
+	replaceGate := func(ctx context.Context, b *Blobs) error {
+		_, err := NewGates(b, "globalflags").Replace(ctx, "start", gate.Flag{Version: held}, gate.Flag{Text: "{}"})
+		return err
+	}
 	for _, tt := range []struct {
 		name   string
 		status int
 		code   string
-		do     func(context.Context, *Sequences) error
+		do     call
 		want   error // nil: an Error with the status
 	}{
 		{"load busy", 503, "ServerBusy", load, nil},
 		{"load throttled", 429, "", load, nil},
 		{"load forbidden", 403, "AuthorizationFailure", load, nil},
 		{"load of a missing account", 404, "ResourceNotFound", load, nil},
-		{"replace timed out in storage", 500, "OperationTimedOut", replace, nil},
-		{"replace changed", 412, "ConditionNotMet", replace, ids.ErrChanged},
-		{"replace leased", 412, "LeaseIdMissing", replace, nil},
-		{"replace immutable", 409, "BlobImmutableDueToPolicy", replace, nil},
-		{"replace deleted", 404, "BlobNotFound", replace, ids.ErrChanged},
-		{"replace without container", 404, "ContainerNotFound", replace, ids.ErrChanged},
-		{"create existing", 409, "BlobAlreadyExists", create, ids.ErrChanged},
-		{"create during deletion", 409, "ContainerBeingDeleted", create, nil},
-		{"create where no container can be created", 404, "ContainerNotFound", create, nil},
+		{"replace timed out in storage", 500, "OperationTimedOut", write(held), nil},
+		{"replace changed", 412, "ConditionNotMet", write(held), ids.ErrChanged},
+		{"replace leased", 412, "LeaseIdMissing", write(held), nil},
+		{"replace immutable", 409, "BlobImmutableDueToPolicy", write(held), nil},
+		{"replace deleted", 404, "BlobNotFound", write(held), ids.ErrChanged},
+		{"replace without container", 404, "ContainerNotFound", write(held), ids.ErrChanged},
+		{"create existing", 409, "BlobAlreadyExists", write(""), ids.ErrChanged},
+		{"create during deletion", 409, "ContainerBeingDeleted", write(""), nil},
+		{"create where no container can be created", 404, "ContainerNotFound", write(""), nil},
+		{"load a gate of a missing account", 404, "ResourceNotFound", loadGate(""), nil},
+		{"load a gate unchanged", 304, "ConditionNotMet", loadGate(held), gate.ErrUnchanged},
+		{"load a gate unchanged without a condition", 304, "ConditionNotMet", loadGate(""), nil},
+		{"replace a gate that changed", 412, "ConditionNotMet", replaceGate, gate.ErrChanged},
+		{"replace a gate that was deleted", 404, "BlobNotFound", replaceGate, gate.ErrChanged},
+		{"replace a gate of a missing account", 404, "ResourceNotFound", replaceGate, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			blobs := opened(t, scripted(t, refuse(tt.status, tt.code)).OpenBlobs, nil)
-			err := tt.do(t.Context(), NewSequences(blobs, "uniqueids"))
+			err := tt.do(t.Context(), opened(t, scripted(t, refuse(tt.status, tt.code)).OpenBlobs, nil))
 			leakless(t, err)
 			if tt.want != nil {
 				if !errors.Is(err, tt.want) {
@@ -85,8 +105,10 @@ func TestRefusals(t *testing.T) {
 				}
 				return
 			}
-			if errors.Is(err, ids.ErrChanged) || errors.Is(err, ids.ErrNotFound) {
-				t.Errorf("error %v says more than the service did", err)
+			for _, sentinel := range []error{ids.ErrChanged, ids.ErrNotFound, gate.ErrChanged, gate.ErrUnchanged} {
+				if errors.Is(err, sentinel) {
+					t.Errorf("error %v says more than the service did", err)
+				}
 			}
 			refusal, ok := errors.AsType[*Error](err)
 			if want := (Error{Status: tt.status, Code: tt.code, RequestID: "4f2a"}); !ok || *refusal != want {

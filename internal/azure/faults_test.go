@@ -3,9 +3,6 @@ package azure
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net/http"
-	"sync"
 	"testing"
 
 	"kennel/ids"
@@ -13,54 +10,6 @@ import (
 	"kennel/internal/storetest"
 	"kennel/queue"
 )
-
-var errWire = errors.New("connection reset by peer")
-
-// wire is a transport that records what passes, and that can lose a request or
-// its answer.
-type wire struct {
-	mu   sync.Mutex
-	seen []string // method and status of each request, 0 if lost
-	lose func(r *http.Request) (request, answer bool)
-}
-
-func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
-	var request, answer bool
-	if w.lose != nil {
-		request, answer = w.lose(r)
-	}
-	if request {
-		w.note(r.Method, 0)
-		return nil, errWire
-	}
-	response, err := http.DefaultTransport.RoundTrip(r)
-	if err != nil {
-		return nil, err
-	}
-	w.note(r.Method, response.StatusCode)
-	if answer {
-		response.Body.Close()
-		return nil, errWire
-	}
-	return response, nil
-}
-
-func (w *wire) note(method string, status int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.seen = append(w.seen, fmt.Sprint(method, " ", status))
-}
-
-// passed returns what passed since the last call.
-func (w *wire) passed() []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	seen := w.seen
-	w.seen = nil
-	return seen
-}
-
-func (w *wire) client() *http.Client { return &http.Client{Transport: w} }
 
 // throughProxy returns a fault proxy and the account that is behind it.
 func throughProxy(t *testing.T) (*faultproxy.Proxy, Account) {

@@ -51,6 +51,7 @@ func TestRequests(t *testing.T) {
 		}
 		return func() error { _, err := store.Submit(ctx, writes); return err }
 	}
+	query := func() error { _, err := store.Query(ctx, table.Query{Top: 1}); return err }
 	put := func() error { _, err := queues.Put(ctx, name, "a", 0); return err }
 	post := func() (err error) { receipt, err = outbox.Put(ctx, "a", 0); return err }
 
@@ -71,17 +72,22 @@ func TestRequests(t *testing.T) {
 			return err
 		},
 			nil, []string{"blob put 404", "blob create 201", "blob put 201"}},
+		{"replace a stale gate", func() error { _, err := gates.Replace(ctx, "start", gate.Flag{Version: `"0x1"`}, flag); return err },
+			gate.ErrChanged, []string{"blob put 412"}},
 		{"load an unchanged gate", func() error { _, err := gates.Load(ctx, "start", flag.Version); return err },
 			gate.ErrUnchanged, []string{"blob get 304"}},
 
 		{"get without table", func() error { _, err := store.Get(ctx, "p", "a"); return err }, table.ErrNotFound, []string{"table get 404"}},
+		{"query without table", query, nil, []string{"table query 404"}},
 		{"insert with table", write(table.Insert), nil, []string{"table insert 404", "table create 201", "table insert 201"}},
 		{"replace a row", write(table.Replace), nil, []string{"table update 204"}},
 		{"merge a row", write(table.Merge), nil, []string{"table merge 204"}},
 		{"get", func() error { _, err := store.Get(ctx, "p", "a"); return err }, nil, []string{"table get 200"}},
-		{"query", func() error { _, err := store.Query(ctx, table.Query{Top: 1}); return err }, nil, []string{"table query 200"}},
+		{"query", query, nil, []string{"table query 200"}},
 		{"transaction", write(table.Merge, table.Insert), nil, []string{"table transaction 202"}},
+		{"transaction that fails", write(table.Delete, table.Insert), table.ErrExists, []string{"table transaction 202"}},
 		{"delete a row", write(table.Delete), nil, []string{"table delete 204"}},
+		{"beyond the limits", write(), table.ErrLimit, nil},
 
 		{"put with queue", put, nil, []string{"queue put 404", "queue create 201", "queue put 201"}},
 		{"receive", func() error {
@@ -115,7 +121,7 @@ func TestRequests(t *testing.T) {
 	for label, count := range counter.All() {
 		jobs[label.Service+" "+label.Job] += count
 	}
-	if want := map[string]int64{"blob numbers": 8, "blob gates": 4, "table channels": 10, "queue channels": 11}; !maps.Equal(jobs, want) {
+	if want := map[string]int64{"blob numbers": 8, "blob gates": 5, "table channels": 12, "queue channels": 11}; !maps.Equal(jobs, want) {
 		t.Errorf("counted by service and job: %v, want %v", jobs, want)
 	}
 }
