@@ -3,9 +3,7 @@ package storetest
 import (
 	"context"
 	"errors"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,7 +21,7 @@ type Gates struct {
 // newStore returns an empty store for which not even a container exists.
 func TestGates(t *testing.T, newStore func(t *testing.T) Gates) {
 	testCells(t, newStore, Gates.cells, map[string]func(*cellTest, Gates){
-		"SeenBefore": seenBefore, "Clock": clock, "LongText": longText, "Administrators": administrators,
+		"SeenBefore": seenBefore, "Clock": clock, "LongText": longText,
 	})
 }
 
@@ -98,54 +96,4 @@ func longText(t *cellTest, _ Gates) {
 		t.Errorf("loaded %d bytes, want at most %d", len(c.text), gate.MaxText)
 	}
 	t.put("start", c, "{}") // it can be repaired
-}
-
-// Two administrators at once: each release has one winner, and no change is
-// lost from the history.
-func administrators(t *cellTest, g Gates) {
-	const rounds = 10
-	gates := func() *gate.Gates {
-		gates, err := gate.New(g, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return gates
-	}
-	for round := range int64(rounds) {
-		for _, release := range []bool{true, false} {
-			var mu sync.Mutex
-			var winners int
-			var wg sync.WaitGroup
-			for _, by := range []string{"ann", "bob"} {
-				do := gates().Close
-				if release {
-					do = gates().Release
-				}
-				wg.Go(func() {
-					done, err := do(t.ctx, "start", gate.Change{By: by, Reason: "round " + strconv.FormatInt(round, 10)})
-					if err != nil || done.State.Releases != round+1 || done.State.Released != release {
-						t.Errorf("round %d: %+v, %v", round, done, err)
-					}
-					mu.Lock()
-					defer mu.Unlock()
-					if done.Changed {
-						winners++
-					}
-				})
-			}
-			wg.Wait()
-			if winners != 1 {
-				t.Errorf("round %d, release %t: %d winners, want 1", round, release, winners)
-			}
-		}
-	}
-	s, err := gates().State(t.ctx, "start")
-	if err != nil || s.Releases != rounds || s.Released || len(s.History) != 2*rounds {
-		t.Errorf("in the end: %+v, %v, want %d releases and closes in the history", s, err, rounds)
-	}
-	for i, entry := range s.History {
-		if want := "round " + strconv.Itoa(i/2); entry.Reason != want {
-			t.Errorf("entry %d is for %q, want %q", i, entry.Reason, want)
-		}
-	}
 }

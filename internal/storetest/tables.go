@@ -29,10 +29,8 @@ func TestTables(t *testing.T, newTable func(t *testing.T) table.Store) {
 		{"MergeAndReplace", mergeAndReplace},
 		{"Conditions", tableConditions},
 		{"AllOrNothing", allOrNothing},
-		{"HundredRows", hundredRows},
 		{"Fence", fence},
 		{"Keys", tableKeys},
-		{"Contention", tableContention},
 		{"Cancelled", cancelledTable},
 		{"Order", queryOrder},
 		{"Pages", queryPages},
@@ -302,25 +300,6 @@ func allOrNothing(t *tableTest) {
 	t.holds("p", "d", values{"x": "4"}, after[3])
 }
 
-func hundredRows(t *tableTest) {
-	var inserts, removes []table.Write
-	for i := range table.MaxTransaction {
-		inserts = append(inserts, insert("p", fmt.Sprintf("%03d", i), values{"x": fmt.Sprint(i)}))
-		removes = append(removes, remove("p", fmt.Sprintf("%03d", i), table.AnyVersion))
-	}
-	versions := t.submit(inserts...)
-	for _, i := range []int{0, 1, 50, 99} {
-		t.holds("p", fmt.Sprintf("%03d", i), values{"x": fmt.Sprint(i)}, versions[i])
-	}
-	t.submit(remove("p", "050", table.AnyVersion))
-	t.refused(table.ErrNotFound, removes...) // one is gone, so all stay
-	t.holds("p", "099", values{"x": "99"}, versions[99])
-	t.submit(append(removes[:50:50], removes[51:]...)...)
-	if rows, _ := t.all(table.Query{Partition: "p", Top: 10}); len(rows) != 0 {
-		t.Errorf("%v are left", rows)
-	}
-}
-
 // A row that must exist for others to be added: when it is gone, no transaction
 // is half done.
 func fence(t *tableTest) {
@@ -350,40 +329,4 @@ func fence(t *tableTest) {
 		t.Errorf("%d rows; %d inserts of %d succeeded", len(rows), n, writers*each)
 	}
 	t.missing("p", "!fence")
-}
-
-// Many nodes add one by compare-and-swap: each success is one addition, and no
-// addition overwrites another.
-func tableContention(t *tableTest) {
-	const nodes, each = 16, 4
-	t.submit(insert("p", "n", values{"n": "0"}))
-	var wg sync.WaitGroup
-	for node := range nodes {
-		wg.Go(func() {
-			for done := 0; done < each; {
-				row, err := t.table.Get(t.ctx, "p", "n")
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				next := change(table.Replace, "p", "n", values{"n": row.Values["n"] + "+"}, row.Version)
-				writes := []table.Write{next}
-				if node%2 == 0 {
-					writes = append(writes, insert("p", fmt.Sprint(node, "-", done), nil))
-				}
-				switch _, err = t.table.Submit(t.ctx, writes); {
-				case err == nil:
-					done++
-				case !errors.Is(err, table.ErrChanged):
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-	row, err := t.table.Get(t.ctx, "p", "n")
-	if got, want := len(row.Values["n"])-1, nodes*each; err != nil || got != want {
-		t.Errorf("%d additions are left of %d, %v", got, want, err)
-	}
 }

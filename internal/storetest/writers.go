@@ -18,7 +18,8 @@ import (
 // this happens is for the figure.
 func TestWriters(t *testing.T, where string, start func() *channels.Channels, lost error) {
 	t.Helper()
-	const writers, words = 16, 5
+	const writers = 16
+	words := Scale(3, 5)
 	list, err := start().Blogs(t.Context(), "news", 1, "")
 	if err != nil || len(list.Items) != 1 {
 		t.Fatalf("no blog to write: %v", err)
@@ -53,7 +54,7 @@ func TestWriters(t *testing.T, where string, start func() *channels.Channels, lo
 	parts := strings.SplitAfter(strings.TrimPrefix(blog.Text, list.Items[0].Text), ">")
 	slices.Sort(parts)
 	different := len(slices.Compact(parts)) - 1 // one is what is behind the last >
-	const want = writers * words
+	want := writers * words
 	if got != want || different != want {
 		t.Errorf("%d words, %d different, want %d", got, different, want)
 	}
