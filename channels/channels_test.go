@@ -111,7 +111,7 @@ func TestBlogs(t *testing.T) {
 func TestConditions(t *testing.T) {
 	p := newWorld().start(nil, nil)
 	p.Create(t.Context(), "news", "ann")
-	d := channels.Draft{Title: "t", UserID: "u"}
+	d := someDraft
 	first, err := p.Post(t.Context(), "news", d)
 	if err != nil {
 		t.Fatal(err)
@@ -167,10 +167,10 @@ func TestDeleteIsIdempotent(t *testing.T) {
 		}
 		fails(t, "read", errorOf(p.Read(ctx, "news")), channels.ErrNotFound)
 		for name, err := range map[string]error{
-			"post":  errorOf(p.Post(ctx, "news", channels.Draft{Title: "t", UserID: "u"})),
+			"post":  errorOf(p.Post(ctx, "news", someDraft)),
 			"list":  errorOf(p.Blogs(ctx, "news", 1, "")),
 			"read":  errorOf(p.Blog(ctx, "news", "20260102T030405.000000000Z-00000000")),
-			"write": errorOf(p.Update(ctx, "news", "20260102T030405.000000000Z-00000000", "*", channels.Draft{Title: "t", UserID: "u"})),
+			"write": errorOf(p.Update(ctx, "news", "20260102T030405.000000000Z-00000000", "*", someDraft)),
 		} {
 			if !errors.Is(err, channels.ErrNotFound) {
 				t.Errorf("%s: %v, want %v", name, err, channels.ErrNotFound)

@@ -72,11 +72,7 @@ func TestSweepClearsFences(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		w.sweeps(t, "after an hour", channels.Swept{Fences: 1})
 		rows("after an hour", 5, 1+4)
-		w.requests.Store(0)
 		w.sweeps(t, "again", channels.Swept{})
-		if again := w.requests.Load(); again != 2 {
-			t.Errorf("%d requests to read what was read before, want one for each of two lists", again)
-		}
 		time.Sleep(24 * time.Hour)
 		w.sweeps(t, "a day later", channels.Swept{Records: 1})
 		rows("a day later", 4, 1+4)
@@ -112,7 +108,7 @@ func TestCreatorMeetsEveryFault(t *testing.T) {
 			struck := sent.Load() >= k // before it was over
 			q := w.start(nil, nil)
 			_, read := q.Read(q.Context(), "news")
-			_, posted := q.Post(q.Context(), "news", channels.Draft{Title: "t", UserID: "u"})
+			_, posted := q.Post(q.Context(), "news", someDraft)
 			if (read == nil) != (posted == nil) {
 				t.Errorf("read: %v, post: %v", read, posted)
 			}

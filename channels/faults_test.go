@@ -198,7 +198,7 @@ func TestLateBlog(t *testing.T) {
 			fate, _ := strike(2, fault.fate) // the insert
 			w := full.hit(fate)
 			p := w.start(nil, nil)
-			blog, err := p.Post(p.Context(), "news", channels.Draft{Title: "t", UserID: "u"})
+			blog, err := p.Post(p.Context(), "news", someDraft)
 			limit := 1 // it may still come
 			if err == nil {
 				limit = 0

@@ -15,7 +15,7 @@ import (
 // names the field.
 func TestBadInput(t *testing.T) {
 	const good = "20260102T030405.000000000Z-00000000"
-	draft := channels.Draft{Title: "t", UserID: "u"}
+	draft := someDraft
 	w := newWorld()
 	p := w.start(nil, nil)
 	// calls are all that take a channel's name and a blog's id.

@@ -36,48 +36,37 @@ func TestSweepComesTooLate(t *testing.T) {
 }
 
 // TestSlowCreator: a creator that wakes up after the sweep gave its creation
-// up, or died over that at any request, does not get a channel without a fence.
+// up, or died over that at any request, makes a whole channel.
 func TestSlowCreator(t *testing.T) {
-	for k, struck := int64(1), true; struck; k++ {
+	for _, tt := range []struct {
+		step  string
+		hours time.Duration // for which the machine sleeps
+	}{{"fence put", 3}, {"fence put", 72}, {"creating", 72}} {
 		for _, after := range []bool{false, true} {
-			synctest.Test(t, func(t *testing.T) {
+			eachRequest(t, func(t *testing.T, k int64) bool {
 				w := newWorld()
-				p := w.startAt("fence put", func(*process) { time.Sleep(3 * time.Hour) }) // the machine was asleep
+				p := w.startAt(tt.step, func(*process) { time.Sleep(tt.hours * time.Hour) })
 				created := p.creating()
 				time.Sleep(2 * time.Hour)
 				kill := &storetest.Killer{N: k, After: after}
 				sweeper := w.start(nil, kill)
 				sweeper.Sweep(sweeper.Context(), "")
-				struck = kill.Struck()
+				struck := kill.Struck()
+				for range tt.hours - 3 {
+					time.Sleep(time.Hour)
+					w.sweepAll(t)
+				}
 				if err := <-created; err != nil {
-					t.Errorf("%v: create: %v", kill, err)
+					t.Errorf("asleep at %q, %v: create: %v", tt.step, kill, err)
 				}
 				p.open(t, "news")
 				if d, err := p.Deletion(t.Context(), "news", ""); !errors.Is(err, channels.ErrNotFound) {
-					t.Errorf("%v: deletion: %+v, %v; nothing was deleted", kill, d, err)
+					t.Errorf("asleep at %q, %v: deletion: %+v, %v; nothing was deleted", tt.step, kill, d, err)
 				}
 				w.settled(t, 1, 1)
+				return struck
 			})
 		}
-	}
-}
-
-// A creator that sleeps for three days, anywhere, makes a whole channel, or
-// leaves nothing that is not cleaned up.
-func TestCreatorSleepsForDays(t *testing.T) {
-	for _, name := range []string{"creating", "fence put"} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld()
-			created := w.startAt(name, func(*process) { time.Sleep(72 * time.Hour) }).creating()
-			for range 80 {
-				time.Sleep(time.Hour)
-				w.sweepAll(t)
-			}
-			if err := <-created; err != nil {
-				t.Errorf("asleep at %q: %v", name, err)
-			}
-			w.settled(t, 1, 0)
-		})
 	}
 }
 
@@ -199,20 +188,25 @@ func TestRefusedAfterAStraggler(t *testing.T) {
 	}
 }
 
+// lateSubmits lets transactions, by their numbers, fail and arrive later.
+func lateSubmits(late map[int64]time.Duration) func(memory.Call) memory.Fate {
+	var submits atomic.Int64
+	return func(c memory.Call) memory.Fate {
+		if c.Op == "Submit" {
+			if after := late[submits.Add(1)]; after > 0 {
+				return memory.Fate{Err: errReset, After: after}
+			}
+		}
+		return memory.Fate{}
+	}
+}
+
 // TestLateMark: the request that marks a channel may arrive when another
 // channel has its name.
 func TestLateMark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		full := newWorld()
-		first := full.fill(t, "news", 3)
-		late := false
-		w := full.hit(func(c memory.Call) memory.Fate {
-			if c.Op == "Submit" && !late {
-				late = true
-				return memory.Fate{Err: errReset, After: time.Hour}
-			}
-			return memory.Fate{}
-		})
+		full, first := filled(t, 3)
+		w := full.hit(lateSubmits(map[int64]time.Duration{1: time.Hour}))
 		p := w.start(nil, nil)
 		if d, err := p.Delete(p.Context(), "news", first); err != nil || d.State != channels.Done {
 			t.Fatalf("delete: %+v, %v", d, err)
@@ -226,33 +220,17 @@ func TestLateMark(t *testing.T) {
 	})
 }
 
-// lateBlogs makes the n-th transaction of blogs fail and arrive later.
-func lateBlogs(late map[int64]time.Duration) *world {
-	w := newWorld()
-	var submits atomic.Int64
-	w.blogs = memory.NewTable(&memory.TableOptions{Options: memory.Options{Fate: func(c memory.Call) memory.Fate {
-		if c.Op != "Submit" {
-			return memory.Fate{}
-		}
-		if after, ok := late[submits.Add(1)]; ok {
-			return memory.Fate{Err: errReset, After: after}
-		}
-		return memory.Fate{}
-	}}})
-	return w
-}
-
 // TestLateFence: the request that puts up a fence may arrive when channel and
 // fence are gone, and so may that of a blog. Together they must not bring
 // anything back.
 func TestLateFence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := lateBlogs(map[int64]time.Duration{1: 40 * time.Minute, 3: 50 * time.Minute}) // the first tries of both
+		w := newWorld()
+		late := lateSubmits(map[int64]time.Duration{1: 40 * time.Minute, 3: 50 * time.Minute}) // the first tries of both
+		w.blogs = memory.NewTable(&memory.TableOptions{Options: memory.Options{Fate: late}})
 		p := w.start(nil, nil)
 		must(t, last(p.Create(p.Context(), "news", "ann")))
-		if blog, err := p.Post(p.Context(), "news", channels.Draft{Title: "t", UserID: "u"}); !errors.Is(err, channels.ErrUnclear) {
-			t.Fatalf("post: %+v, %v, want %v", blog, err, channels.ErrUnclear)
-		}
+		fails(t, "post", errorOf(p.Post(p.Context(), "news", someDraft)), channels.ErrUnclear)
 		d, err := p.Delete(p.Context(), "news", "")
 		if err != nil || d.State != channels.Done || d.Deleted != 0 {
 			t.Fatalf("delete: %+v, %v", d, err)
@@ -263,17 +241,5 @@ func TestLateFence(t *testing.T) {
 		if rows := w.blogs.Rows(""); rows != 0 {
 			t.Errorf("%d rows came back", rows)
 		}
-	})
-}
-
-// TestVeryLateFence: a fence that arrives when its creation was given up is
-// removed, too.
-func TestVeryLateFence(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := lateBlogs(map[int64]time.Duration{1: 4 * time.Hour})
-		must(t, <-w.start(nil, nil).creating())
-		time.Sleep(2 * time.Hour)
-		w.sweeps(t, "two hours later", channels.Swept{Fences: 1})
-		w.settled(t, 1, 0)
 	})
 }

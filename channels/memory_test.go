@@ -8,12 +8,10 @@ import (
 	"os"
 	"os/exec"
 	"runtime/debug"
-	"strconv"
-	"strings"
-	"sync"
 	"testing"
 
 	"kennel/channels"
+	"kennel/internal/memory"
 	"kennel/internal/storetest"
 	"kennel/table"
 )
@@ -22,8 +20,8 @@ var alone = flag.Bool("alone", false, "the process is TestMemory's own")
 
 // TestMemory deletes a million blogs in a process of its own, which has no
 // memory left over from other tests, and measures how much that takes. The
-// blogs are made up by a table that takes almost no memory itself, so that all
-// growth is the deletion's.
+// table makes up the blogs page by page, so that almost all growth is the
+// deletion's.
 func TestMemory(t *testing.T) {
 	if !*alone {
 		self, err := os.Executable()
@@ -41,17 +39,17 @@ func TestMemory(t *testing.T) {
 	blogs := storetest.Scale(100_000, 1_000_000)
 	w, incarnation := filled(t, 0)
 	message := w.handedOver(t)
-	rows := &endless{Store: w.blogs, gone: make([]bool, blogs)}
-	c := w.with(w.channels, rows, nil)
 	debug.FreeOSMemory()
 	before := resident(t)
-	rows.look = func() { rows.peak = max(rows.peak, resident(t)) }
+	peak := before
+	rows := &endless{Table: w.blogs, rows: blogs, before: func() { peak = max(peak, resident(t)) }}
+	c := w.with(w.channels, rows, nil)
 
 	d, err := c.Handle(t.Context(), message)
 	if err != nil || d.State != channels.Done || d.Deleted != int64(blogs) || d.Incarnation != incarnation {
 		t.Fatalf("handle: %+v, %v, want %d deleted", d, err, blogs)
 	}
-	grown := rows.peak - before
+	grown := peak - before
 	t.Logf("figure: resident growth as %d blogs are deleted (from %.1f MiB) | %.1f MiB | ≤ 64 MiB", blogs, float64(before)/(1<<20), float64(grown)/(1<<20))
 	if grown > limit {
 		t.Errorf("deleting took %d MiB, want at most %d", grown>>20, limit>>20)
@@ -71,44 +69,24 @@ func resident(t *testing.T) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// endless has a bit for each of its rows, and makes up the rest.
+// endless makes up its rows as they are read.
 type endless struct {
-	table.Store
-	look func()
-
-	mu    sync.Mutex
-	first int // all rows before are gone
-	gone  []bool
-	peak  int64
+	*memory.Table
+	rows, made int // in all, and so far
+	before     func()
 }
 
-func (e *endless) Query(_ context.Context, q table.Query) (table.Page, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.look()
-	page := table.Page{Rows: make([]table.Row, 0, q.Top)}
-	for ; e.first < len(e.gone) && e.gone[e.first]; e.first++ {
-	}
-	for i := e.first; i < len(e.gone) && page.Next == ""; i++ {
-		if len(page.Rows) == q.Top {
-			page.Next = "more"
-		} else if !e.gone[i] {
-			page.Rows = append(page.Rows, table.Row{Partition: q.Partition, Key: fmt.Sprintf("2026%08d", i), Version: "1"})
+func (e *endless) Query(ctx context.Context, q table.Query) (table.Page, error) {
+	for e.made < e.rows && e.Rows(q.Partition) <= q.Top {
+		var writes []table.Write
+		for range table.MaxTransaction {
+			e.made++
+			writes = append(writes, table.Write{Verb: table.Insert, Row: table.Row{Partition: q.Partition, Key: fmt.Sprintf("2026%08d", e.made)}})
+		}
+		if _, err := e.Submit(ctx, writes); err != nil {
+			return table.Page{}, err
 		}
 	}
-	return page, nil
-}
-
-func (e *endless) Submit(_ context.Context, writes []table.Write) ([]string, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.look()
-	for _, w := range writes {
-		i, err := strconv.Atoi(strings.TrimPrefix(w.Row.Key, "2026"))
-		if err != nil || w.Verb != table.Delete || e.gone[i] {
-			return nil, fmt.Errorf("write %+v: %w", w, table.ErrNotFound)
-		}
-		e.gone[i] = true
-	}
-	return make([]string, len(writes)), nil
+	e.before()
+	return e.Table.Query(ctx, q)
 }

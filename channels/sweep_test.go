@@ -16,6 +16,8 @@ import (
 	"kennel/table"
 )
 
+// TestSweepRestartsDeletions: a deletion whose message was lost is restarted
+// once, and its record is kept for 30 days.
 func TestSweepRestartsDeletions(t *testing.T) {
 	full, incarnation := filled(t, 1_500)
 	full.fill(t, "other", 3)
@@ -31,61 +33,21 @@ func TestSweepRestartsDeletions(t *testing.T) {
 			w.sweeps(t, "after 16 minutes", channels.Swept{Restarted: 1})
 			w.sweeps(t, "again at once", channels.Swept{})
 			w.plain(t)
+			time.Sleep(29 * 24 * time.Hour)
+			w.sweeps(t, "after 29 days", channels.Swept{})
 			w.gone(t, "news", incarnation, 1_500)
-			time.Sleep(24 * time.Hour)
-			w.sweeps(t, "a day later", channels.Swept{})
-			if _, err := w.start(nil, nil).Read(t.Context(), "other"); err != nil {
-				t.Errorf("another channel: %v", err)
+			time.Sleep(2 * 24 * time.Hour)
+			w.sweeps(t, "after 31 days", channels.Swept{Records: 1})
+			if n := w.channels.Rows("news"); n != 0 {
+				t.Errorf("%d rows are left of news", n)
+			}
+			p := w.start(nil, nil)
+			fails(t, "delete", errorOf(p.Delete(t.Context(), "news", "")), channels.ErrNotFound)
+			if d, err := p.Delete(t.Context(), "other", ""); err != nil || d.Deleted != 3 {
+				t.Errorf("delete another channel: %+v, %v", d, err)
 			}
 		})
 	}
-}
-
-func TestSweepForgetsRecords(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		incarnation := w.fill(t, "news", 3)
-		p := w.start(nil, nil)
-		must(t, errorOf(p.Delete(t.Context(), "news", "")))
-		time.Sleep(29 * 24 * time.Hour)
-		w.sweeps(t, "after 29 days", channels.Swept{})
-		w.gone(t, "news", incarnation, 3)
-		time.Sleep(2 * 24 * time.Hour)
-		w.sweeps(t, "after 31 days", channels.Swept{Records: 1})
-		if n := w.channels.Rows("") + w.blogs.Rows(""); n != 0 {
-			t.Errorf("%d rows are left", n)
-		}
-		fails(t, "delete", errorOf(p.Delete(t.Context(), "news", "")), channels.ErrNotFound)
-	})
-}
-
-// TestSweepInParts: a sweep that runs out of time continues where it stopped.
-func TestSweepInParts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		for i := range 250 {
-			w.stall(fmt.Sprint("news", i))
-		}
-		time.Sleep(time.Hour)
-		p := w.start(nil, nil)
-		total, calls := 0, 0
-		for from := ""; calls == 0 || from != ""; calls++ {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second) // less than Sweep keeps in reserve
-			swept, err := p.Sweep(ctx, from)
-			cancel()
-			if err != nil {
-				t.Fatal(err)
-			}
-			total += swept.Restarted
-			from = swept.Next
-		}
-		if total != 250 || calls < 3 {
-			t.Errorf("restarted %d in %d calls, want 250 in some", total, calls)
-		}
-		if _, err := p.Sweep(t.Context(), "nonsense"); err != nil {
-			t.Errorf("sweep from nonsense: %v", err)
-		}
-	})
 }
 
 // TestSweepPastWhatFails: a corrupt row, and deletions whose rows cannot be
@@ -138,9 +100,9 @@ func TestSweepPastWhatFails(t *testing.T) {
 	})
 }
 
-// TestSweepDeletionsFirst: a stalled deletion does not wait until the sweep has
-// read all the rest.
-func TestSweepDeletionsFirst(t *testing.T) {
+// TestSweepInParts: a sweep that runs out of time continues where it stopped,
+// and a deletion that stalls meanwhile does not wait until all else is read.
+func TestSweepInParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		for i := range 20 {
@@ -148,16 +110,16 @@ func TestSweepDeletionsFirst(t *testing.T) {
 		}
 		time.Sleep(2 * time.Hour)
 		p := w.start(nil, nil)
+		fences := 0
 		sweep := func(from string) channels.Swept {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second) // less than Sweep keeps in reserve
 			defer cancel()
 			swept, err := p.Sweep(ctx, from)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
+			fences += swept.Fences
 			return swept
 		}
-		first := sweep("")
+		first := sweep("nonsense") // from the beginning
 		if first.Fences == 0 || first.Next == "" {
 			t.Fatalf("swept %+v, want some, and more to come", first)
 		}
@@ -168,6 +130,18 @@ func TestSweepDeletionsFirst(t *testing.T) {
 				t.Errorf("swept %+v from %q, want the deletion and some of the rest", swept, from)
 			}
 			time.Sleep(time.Hour)
+		}
+		for i := range 250 {
+			w.stall(fmt.Sprint("news", i))
+		}
+		time.Sleep(time.Hour)
+		restarted, calls := 0, 0
+		for from := ""; calls == 0 || from != ""; calls++ {
+			swept := sweep(from)
+			restarted, from = restarted+swept.Restarted, swept.Next
+		}
+		if restarted != 251 || fences != 20 || calls < 3 {
+			t.Errorf("restarted %d in %d calls, %d fences; want 251 in some, and 20", restarted, calls, fences)
 		}
 	})
 }

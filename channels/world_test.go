@@ -274,10 +274,13 @@ func (w *world) gone(t *testing.T, name, incarnation string, deleted int64) {
 	storetest.CheckDeleted(t, w.start(nil, nil).Channels, w.blogs.Rows(name+"@"+incarnation), name, incarnation, deleted)
 }
 
+// someDraft is what tests post that do not care.
+var someDraft = channels.Draft{Title: "t", UserID: "u"}
+
 // open posts into a channel, which must take blogs.
 func (p *process) open(t *testing.T, name string) channels.Blog {
 	t.Helper()
-	blog, err := p.Post(p.Context(), name, channels.Draft{Title: "t", UserID: "u"})
+	blog, err := p.Post(p.Context(), name, someDraft)
 	if err != nil {
 		t.Errorf("post into %s: %v", name, err)
 	}
