@@ -3,7 +3,6 @@ package channels_test
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -17,35 +16,23 @@ import (
 func TestList(t *testing.T) {
 	p := newWorld().start(nil, nil)
 	list, err := p.List(t.Context(), 10, "")
-	if err != nil || len(list.Items) != 0 || list.Items == nil || list.Continuation != "" {
+	if err != nil || list.Items == nil || len(list.Items) != 0 || list.Continuation != "" {
 		t.Errorf("list of nothing: %+v, %v", list, err)
 	}
-	names := []string{"a", "Ä", "b's", "50%", "a~b", "a b", "日本", "x@y", strings.Repeat("n", 200)}
 	var want []channels.Channel
-	for _, name := range names {
+	for _, name := range []string{"50%", "a", "a b", "a~b", "b's", strings.Repeat("n", 200), "x@y", "Ä", "日本"} {
 		ch, _, err := p.Create(t.Context(), name, "ann")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		want = append(want, ch)
+		must(t, last(p.Create(t.Context(), "gone", "ann")))
+		must(t, errorOf(p.Delete(t.Context(), "gone", "")))
 	}
-	// Deleted ones are not listed.
-	for i := range 5 {
-		name := fmt.Sprint("gone", i)
-		must(t, last(p.Create(t.Context(), name, "ann")))
-		must(t, errorOf(p.Delete(t.Context(), name, "")))
-	}
-	for _, top := range []int{1, 2, 9, 1000} {
+	for _, top := range []int{1, 2, 1000} {
 		got := pages(t, func(continuation string) (channels.List[channels.Channel], error) {
 			return p.List(t.Context(), top, continuation)
 		})
-		if len(got) != len(want) {
-			t.Errorf("in pages of %d: %d channels, want %d", top, len(got), len(want))
-		}
-		for _, ch := range want {
-			if !slices.Contains(got, ch) {
-				t.Errorf("in pages of %d: %+v is missing", top, ch)
-			}
+		if diff := cmp.Diff(got, want); diff != "" {
+			t.Errorf("listed in pages of %d (-), created (+):\n%.500s", top, diff)
 		}
 	}
 }
@@ -66,141 +53,117 @@ func pages[T any](t *testing.T, list func(continuation string) (channels.List[T]
 }
 
 func TestBlogs(t *testing.T) {
-	w := newWorld()
-	p := w.start(nil, nil)
-	p.Create(t.Context(), "b's 50%~", "ann")
-	p.Create(t.Context(), "other", "ann")
+	const name = "b's 50%~"
+	p := newWorld().start(nil, nil)
+	for _, name := range []string{name, "other"} {
+		must(t, last(p.Create(t.Context(), name, "ann")))
+	}
 	p.open(t, "other")
-
 	var want []channels.Blog
-	for i, text := range []string{"", "x", "ümlaut 日本 🐕", strings.Repeat("🐕x", 50_000), strings.Repeat("y", 256<<10)} {
+	for i, text := range []string{"", "ümlaut 日本 🐕", strings.Repeat("🐕x", 50_000), strings.Repeat("y", 256<<10)} {
 		d := channels.Draft{Title: fmt.Sprint("title ", i), Text: text, UserID: "bob"}
-		blog, err := p.Post(t.Context(), "b's 50%~", d)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if blog.Title != d.Title || blog.Text != d.Text || blog.UserID != "bob" || blog.ETag == "" || blog.ID == "" || blog.CreatedAt.IsZero() {
-			t.Errorf("posted %.200v", blog)
+		blog, err := p.Post(t.Context(), name, d)
+		if err != nil || blog.Title != d.Title || blog.Text != text || blog.UserID != "bob" || blog.ETag == "" || blog.ID == "" || blog.CreatedAt.IsZero() {
+			t.Errorf("posted %.200v, %v", blog, err)
 		}
 		want = append(want, blog)
 	}
 	got := pages(t, func(continuation string) (channels.List[channels.Blog], error) {
-		return p.Blogs(t.Context(), "b's 50%~", 2, continuation)
+		return p.Blogs(t.Context(), name, 2, continuation)
 	})
 	if diff := cmp.Diff(got, want); diff != "" { // in the order of posting
 		t.Errorf("listed (-), posted (+):\n%.500s", diff)
 	}
-
 	// Shorter than before: nothing of the old text stays.
-	d := channels.Draft{Title: "new", Text: "short", UserID: "eve"}
-	updated, err := p.Update(t.Context(), "b's 50%~", want[4].ID, want[4].ETag, d)
-	if err != nil || updated.Text != "short" || updated.ETag == want[4].ETag || !updated.CreatedAt.Equal(want[4].CreatedAt) {
+	updated, err := p.Update(t.Context(), name, want[3].ID, want[3].ETag, channels.Draft{Title: "new", Text: "short", UserID: "eve"})
+	if err != nil || updated.Text != "short" || updated.ETag == want[3].ETag || !updated.CreatedAt.Equal(want[3].CreatedAt) {
 		t.Errorf("updated to %.200v, %v", updated, err)
 	}
-	if got, err := p.Blog(t.Context(), "b's 50%~", updated.ID); err != nil || got != updated {
+	if got, err := p.Blog(t.Context(), name, updated.ID); err != nil || got != updated {
 		t.Errorf("read %.200v, %v, want %.200v", got, err, updated)
-	}
-
-	must(t, p.Remove(t.Context(), "b's 50%~", want[0].ID, ""))
-	fails(t, "removed blog", errorOf(p.Blog(t.Context(), "b's 50%~", want[0].ID)), channels.ErrNotFound)
-	if err := p.Remove(t.Context(), "b's 50%~", want[0].ID, ""); err != nil {
-		t.Errorf("remove again: %v", err)
 	}
 }
 
 func TestConditions(t *testing.T) {
-	p := newWorld().start(nil, nil)
-	p.Create(t.Context(), "news", "ann")
-	d := someDraft
-	first, err := p.Post(t.Context(), "news", d)
-	if err != nil {
-		t.Fatal(err)
-	}
-	second, err := p.Update(t.Context(), "news", first.ID, "*", d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w, first := withBlogs(t)
+	p := w.start(nil, nil)
+	second, err := p.Update(t.Context(), "news", first.ID, "*", someDraft)
+	must(t, err)
 	missing := strings.Replace(first.ID, "20", "19", 1)
-	for _, test := range []struct {
+	for _, tt := range []struct {
 		name, id, etag string
-		want           error
+		update, remove error
 	}{
-		{"no condition", first.ID, "", channels.ErrNoCondition},
-		{"old version", first.ID, first.ETag, channels.ErrChanged},
-		{"nonsense", first.ID, "nonsense", channels.ErrChanged},
-		{"missing", missing, second.ETag, channels.ErrNotFound},
-		{"missing, whatever", missing, "*", channels.ErrNotFound},
+		{"an old version", first.ID, first.ETag, channels.ErrChanged, channels.ErrChanged},
+		{"an invalid version", first.ID, "invalid", channels.ErrChanged, channels.ErrChanged},
+		{"a missing blog", missing, second.ETag, channels.ErrNotFound, channels.ErrChanged},
+		{"a missing blog, if it exists", missing, "*", channels.ErrNotFound, channels.ErrChanged},
+		{"a missing blog without a condition", missing, "", channels.ErrNoCondition, nil},
 	} {
-		if blog, err := p.Update(t.Context(), "news", test.id, test.etag, d); !errors.Is(err, test.want) {
-			t.Errorf("update with %s: %+v, %v, want %v", test.name, blog, err, test.want)
-		}
+		fails(t, "update "+tt.name, errorOf(p.Update(t.Context(), "news", tt.id, tt.etag, someDraft)), tt.update)
+		fails(t, "remove "+tt.name, p.Remove(t.Context(), "news", tt.id, tt.etag), tt.remove)
 	}
-	fails(t, "remove an old version", p.Remove(t.Context(), "news", first.ID, first.ETag), channels.ErrChanged)
+	fails(t, "update without a condition", errorOf(p.Update(t.Context(), "news", first.ID, "", someDraft)), channels.ErrNoCondition)
 	if blog, err := p.Blog(t.Context(), "news", first.ID); err != nil || blog != second {
 		t.Errorf("blog is %+v, %v, want %+v", blog, err, second)
 	}
 	must(t, p.Remove(t.Context(), "news", first.ID, second.ETag))
-	for etag, want := range map[string]error{"": nil, "*": channels.ErrChanged, "x": channels.ErrChanged, second.ETag: channels.ErrChanged} {
-		if err := p.Remove(t.Context(), "news", first.ID, etag); !errors.Is(err, want) {
-			t.Errorf("remove what is not there, if it is %q: %v, want %v", etag, err, want)
-		}
-	}
+	fails(t, "read a removed blog", errorOf(p.Blog(t.Context(), "news", first.ID)), channels.ErrNotFound)
 }
 
-// TestDeleteIsIdempotent follows a name through two lives.
-func TestDeleteIsIdempotent(t *testing.T) {
+// TestTwoLives creates and deletes a channel twice, and repeats each call.
+func TestTwoLives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		first := w.fill(t, "news", 7)
 		p := w.start(&channels.Options{AcceptFor: -1}, nil)
 		ctx := t.Context()
+		fails(t, "read a missing channel", errorOf(p.Read(ctx, "news")), channels.ErrNotFound)
+		first := w.fill(t, "news", 7)
+		ch, created, err := p.Create(ctx, "news", "ann")
+		if err != nil || created || ch.Name != "news" || ch.Owner != "ann" || ch.Incarnation != first || ch.CreatedAt.IsZero() {
+			t.Errorf("create again: %+v, %v, %v", ch, created, err)
+		}
+		fails(t, "create for another", last(p.Create(ctx, "news", "bob")), channels.ErrOwned)
 		for _, incarnation := range []string{"", first} {
 			fails(t, "deletion of a live channel", errorOf(p.Deletion(ctx, "news", incarnation)), channels.ErrNotFound)
 		}
-		fails(t, "delete what never was", errorOf(p.Delete(ctx, "never", "")), channels.ErrNotFound)
+		fails(t, "delete a missing channel", errorOf(p.Delete(ctx, "never", "")), channels.ErrNotFound)
 		running, err := p.Delete(ctx, "news", "")
 		if err != nil || running.State != channels.Running || running.Incarnation != first {
 			t.Errorf("delete: %+v, %v", running, err)
 		}
-		if again, err := p.Delete(ctx, "news", ""); err != nil || again != running {
-			t.Errorf("delete again: %+v, %v, want %+v", again, err, running)
-		}
-		fails(t, "read", errorOf(p.Read(ctx, "news")), channels.ErrNotFound)
-		for name, err := range map[string]error{
-			"post":  errorOf(p.Post(ctx, "news", someDraft)),
-			"list":  errorOf(p.Blogs(ctx, "news", 1, "")),
-			"read":  errorOf(p.Blog(ctx, "news", "20260102T030405.000000000Z-00000000")),
-			"write": errorOf(p.Update(ctx, "news", "20260102T030405.000000000Z-00000000", "*", someDraft)),
-		} {
-			if !errors.Is(err, channels.ErrNotFound) {
-				t.Errorf("%s: %v, want %v", name, err, channels.ErrNotFound)
+		deletes := func(p *process, incarnation string, want channels.Deletion) {
+			t.Helper()
+			if again, err := p.Delete(ctx, "news", incarnation); err != nil || again != want {
+				t.Errorf("delete %q again: %+v, %v, want %+v", incarnation, again, err, want)
 			}
 		}
+		deletes(p, "", running)
+		const blog = "20260102T030405.000000000Z-00000000"
+		fails(t, "read", errorOf(p.Read(ctx, "news")), channels.ErrNotFound)
+		fails(t, "post", errorOf(p.Post(ctx, "news", someDraft)), channels.ErrNotFound)
+		fails(t, "list", errorOf(p.Blogs(ctx, "news", 1, "")), channels.ErrNotFound)
+		fails(t, "read blog", errorOf(p.Blog(ctx, "news", blog)), channels.ErrNotFound)
+		fails(t, "update", errorOf(p.Update(ctx, "news", blog, "*", someDraft)), channels.ErrNotFound)
+
 		second := w.fill(t, "news", 3) // the name is free at once
-		if d, err := p.Delete(ctx, "news", first); err != nil || d != running {
-			t.Errorf("delete the first incarnation: %+v, %v, want %+v", d, err, running)
-		}
-		fails(t, "delete an incarnation that never was", errorOf(p.Delete(ctx, "news", strings.Replace(second, "-", "-0", 1)[:33])), channels.ErrChanged)
+		deletes(p, first, running)
+		fails(t, "delete an unknown incarnation", errorOf(p.Delete(ctx, "news", strings.Replace(second, "-", "-0", 1)[:33])), channels.ErrChanged)
 		w.plain(t)
 		w.gone(t, "news", first, 7)
 		if rows := w.blogs.Rows("news@" + second); rows != 4 {
 			t.Errorf("the second channel has %d rows, want a fence and 3 blogs", rows)
 		}
-
 		q := w.start(nil, nil)
 		done, err := q.Delete(ctx, "news", second)
 		if err != nil || done.State != channels.Done || done.Deleted != 3 {
 			t.Errorf("delete: %+v, %v", done, err)
 		}
-		if again, err := q.Delete(ctx, "news", ""); err != nil || again != done {
-			t.Errorf("delete again: %+v, %v, want %+v", again, err, done)
-		}
+		deletes(q, "", done)
 		if latest, err := q.Deletion(ctx, "news", ""); err != nil || latest != done {
 			t.Errorf("latest deletion: %+v, %v, want %+v", latest, err, done)
 		}
-		if d, err := q.Deletion(ctx, "news", first); err != nil || d.Deleted != 7 {
-			t.Errorf("first deletion: %+v, %v, want 7 deleted", d, err)
-		}
+		w.gone(t, "news", first, 7)
 		if rows := w.channels.Rows(""); rows != 2 {
 			t.Errorf("%d rows among the channels, want two records", rows)
 		}
@@ -223,7 +186,8 @@ func TestListOfLongBlogs(t *testing.T) {
 		w, _ := filled(t, 0)
 		p := w.start(nil, nil)
 		for i := range tt.blogs {
-			must(t, errorOf(p.Post(t.Context(), "news", channels.Draft{Title: fmt.Sprint(i), Text: strings.Repeat("a", tt.text), UserID: "ann"})))
+			d := channels.Draft{Title: fmt.Sprint(i), Text: strings.Repeat("a", tt.text), UserID: "ann"}
+			must(t, errorOf(p.Post(t.Context(), "news", d)))
 		}
 		var requests []int64
 		got := pages(t, func(continuation string) (channels.List[channels.Blog], error) {

@@ -12,29 +12,6 @@ import (
 	"kennel/table"
 )
 
-func TestCreate(t *testing.T) {
-	w := newWorld()
-	p := w.start(nil, nil)
-	fails(t, "read", errorOf(p.Read(t.Context(), "news")), channels.ErrNotFound)
-	first, created, err := p.Create(t.Context(), "news", "ann")
-	if err != nil || !created || first.Name != "news" || first.Owner != "ann" || first.Incarnation == "" || first.CreatedAt.IsZero() {
-		t.Fatalf("create: %+v, %v, %v", first, created, err)
-	}
-	again, created, err := p.Create(t.Context(), "news", "ann")
-	if err != nil || created || again != first {
-		t.Errorf("create again: %+v, %v, %v, want %+v, which exists", again, created, err, first)
-	}
-	if ch, created, err := p.Create(t.Context(), "news", "bob"); !errors.Is(err, channels.ErrOwned) || created {
-		t.Errorf("create for another: %+v, %v, want %v", ch, err, channels.ErrOwned)
-	}
-	if ch, err := p.Read(t.Context(), "news"); err != nil || ch != first {
-		t.Errorf("read: %+v, %v, want %+v", ch, err, first)
-	}
-	if rows := w.blogs.Rows(""); rows != 1 {
-		t.Errorf("%d rows in Blogs, want one fence", rows)
-	}
-}
-
 // TestNew: a missing store or a bad option stops the start.
 func TestNew(t *testing.T) {
 	store, outbox := memory.NewTable(nil), memory.NewOutbox(memory.NewQueues(nil), cleanupQueue)

@@ -13,28 +13,6 @@ import (
 	"kennel/table"
 )
 
-// A creator that was slow finishes after the sweep has read its announcement,
-// and before the sweep rules it out: that must come too late, and the channel
-// keeps its fence.
-func TestSweepComesTooLate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		wake := make(chan struct{})
-		slow := w.startAt("fence put", func(*process) { <-wake })
-		created := slow.creating()
-		time.Sleep(2 * time.Hour)
-		c := w.with(hooked{Store: w.channels, queried: func(page table.Page) {
-			if len(page.Rows) > 0 {
-				close(wake)
-				must(t, <-created)
-			}
-		}}, w.blogs, nil)
-		must(t, errorOf(c.Sweep(t.Context(), "")))
-		slow.open(t, "news")
-		w.settled(t, 1, 1)
-	})
-}
-
 // TestSlowCreator: a creator that wakes up after the sweep gave its creation
 // up, or died over that at any request, makes a whole channel.
 func TestSlowCreator(t *testing.T) {
@@ -94,95 +72,60 @@ func TestDeleteAgainWithClocksApart(t *testing.T) {
 	})
 }
 
-// straggler is a creation whose first try to make the channel fails without an
-// answer and arrives later. The fate decides about its further writes, and
-// react is called after each answer to them, in time in which nothing fails.
-func straggler(late time.Duration, fate func(submit int64) memory.Fate, react func(other *process, err error)) (w *world, err error) {
-	w = newWorld()
-	var armed atomic.Bool
-	var submits atomic.Int64
-	w.channels = memory.NewTable(&memory.TableOptions{Options: memory.Options{Fate: func(c memory.Call) memory.Fate {
-		if c.Op != "Submit" || !armed.Load() {
-			return memory.Fate{}
-		}
-		n := submits.Add(1)
-		if n == 2 { // after the announcement
-			return memory.Fate{Err: errReset, After: late}
-		}
-		return fate(n)
-	}}})
-	other := w.start(nil, nil)
-	armed.Store(true)
-	defer armed.Store(false)
-	_, _, err = w.with(hooked{Store: w.channels, submitted: func(_ []table.Write, err error) {
-		armed.Store(false)
-		react(other, err)
-		armed.Store(true)
-	}}, w.blogs, nil).Create(other.Context(), "news", "ann")
-	return w, err
-}
-
-// Another channel has the name, and our own request is under way without being
-// ruled out: it may come when that channel is deleted, so the answer cannot be
-// success. When it comes it is a channel like any other.
+// TestCreateThatMayStillCome: the first request that makes the channel fails
+// and arrives later. Another channel takes the name meanwhile, or ours exists
+// and is deleted, and further requests fail. In each case our channel may have
+// existed or may still come, so the error is ErrUnclear, and not ErrRefused or
+// success.
 func TestCreateThatMayStillCome(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, err := straggler(30*time.Minute, func(submit int64) memory.Fate {
-			if submit >= 4 { // all that would rule it out
-				return memory.Fate{Err: errReset, Lost: true}
-			}
-			return memory.Fate{}
-		}, func(other *process, err error) {
-			if errors.Is(err, errReset) {
-				other.Create(t.Context(), "news", "ann")
-			}
-		})
-		if !errors.Is(err, channels.ErrUnclear) {
-			t.Errorf("answered %v, though a request is under way", err)
-		}
-		other := w.start(nil, nil)
-		must(t, errorOf(other.Delete(t.Context(), "news", "")))
-		w.wait()
-		if _, err := other.Read(t.Context(), "news"); err != nil {
-			t.Fatalf("the late request did not come: %v", err)
-		}
-		other.open(t, "news")
-	})
-}
-
-// ErrRefused alone means that nothing was changed: not after a request that may
-// still come, nor after a channel that existed and was deleted since.
-func TestRefusedAfterAStraggler(t *testing.T) {
-	for _, came := range []bool{false, true} {
+	for _, tt := range []struct {
+		name  string
+		late  time.Duration
+		owner string // of the other channel; "": ours is deleted
+		fate  memory.Fate
+		from  error // requests meet the fate after this answer
+		times int   // came so often
+	}{
+		{"not ruled out", 30 * time.Minute, "ann", memory.Fate{Err: errReset, Lost: true}, table.ErrExists, 1},
+		{"refused after the other is deleted", 30 * time.Minute, "bob", memory.Fate{Err: channels.ErrRefused, Lost: true}, table.ErrExists, 1},
+		{"refused after ours is deleted", 0, "", memory.Fate{Err: channels.ErrRefused, Lost: true}, channels.ErrChanged, 2},
+	} {
 		synctest.Test(t, func(t *testing.T) {
-			var refuse atomic.Bool
-			delay := 30 * time.Minute
-			if came {
-				delay = 0
-			}
-			late := 0 // how often the creator was told that it came too late
-			w, err := straggler(delay, func(int64) memory.Fate {
-				if refuse.Load() {
-					return memory.Fate{Err: channels.ErrRefused, Lost: true}
+			w := newWorld()
+			armed := false // no two requests are under way at once
+			submits, seen := 0, 0
+			w.channels = memory.NewTable(&memory.TableOptions{Options: memory.Options{Fate: func(c memory.Call) memory.Fate {
+				if c.Op != "Submit" || !armed {
+					return memory.Fate{}
+				}
+				if submits++; submits == 2 { // after the announcement
+					return memory.Fate{Err: errReset, After: tt.late}
+				}
+				if seen >= tt.times {
+					return tt.fate
 				}
 				return memory.Fate{}
-			}, func(other *process, err error) {
+			}}})
+			other := w.start(nil, nil)
+			c := w.with(hooked{Store: w.channels, submitted: func(_ []table.Write, err error) {
+				armed = false
 				switch {
-				case errors.Is(err, errReset) && came:
+				case errors.Is(err, errReset) && tt.owner != "":
+					other.Create(t.Context(), "news", tt.owner)
+				case errors.Is(err, errReset), errors.Is(err, table.ErrExists) && tt.owner == "bob":
 					other.Delete(t.Context(), "news", "")
-				case errors.Is(err, errReset):
-					other.Create(t.Context(), "news", "bob")
-				case errors.Is(err, table.ErrExists):
-					other.Delete(t.Context(), "news", "")
-					refuse.Store(true)
-				case errors.Is(err, channels.ErrChanged):
-					late++
-					refuse.Store(late == 2)
 				}
-			})
-			if !errors.Is(err, channels.ErrUnclear) || !refuse.Load() {
-				t.Errorf("it came first: %v; answered %v, want %v", came, err, channels.ErrUnclear)
+				if errors.Is(err, tt.from) {
+					seen++
+				}
+				armed = true
+			}}, w.blogs, nil)
+			armed = true
+			_, _, err := c.Create(t.Context(), "news", "ann")
+			if armed = false; seen < tt.times {
+				t.Errorf("%s: no request failed", tt.name)
 			}
+			fails(t, tt.name, err, channels.ErrUnclear)
 			w.wait()
 		})
 	}

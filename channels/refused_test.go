@@ -17,7 +17,7 @@ import (
 // one before is done, but its answer may be lost.
 func TestRefused(t *testing.T) {
 	full, old := withBlogs(t)
-	for name, do := range writes(old) {
+	for _, call := range calls(old) {
 		refused, done := 0, false
 		for k := int64(1); !done && k <= 20; k++ {
 			for _, lost := range []bool{false, true} {
@@ -33,11 +33,11 @@ func TestRefused(t *testing.T) {
 						return memory.Fate{}
 					})
 					before := w.effects(t)
-					err := do(w.start(nil, nil))
+					err := call.do(w.start(nil, nil))
 					if done = err == nil; done {
 						return
 					}
-					where := fmt.Sprintf("%s, refused from request %d on (answer before lost: %v): %v", name, k, lost, err)
+					where := fmt.Sprintf("%s, refused from request %d on (answer before lost: %v): %v", call.name, k, lost, err)
 					if n := sent.Load(); n > k && !lost || n > k+1 { // one to read back
 						t.Errorf("%s: %d requests", where, n)
 					}
@@ -51,7 +51,7 @@ func TestRefused(t *testing.T) {
 				})
 			}
 			if k == 1 && refused != 2 {
-				t.Errorf("%s: the first request is refused, and the error is not %v", name, channels.ErrRefused)
+				t.Errorf("%s: the first request is refused, and the error is not %v", call.name, channels.ErrRefused)
 			}
 		}
 	}
