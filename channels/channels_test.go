@@ -1,7 +1,6 @@
 package channels_test
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -206,37 +205,27 @@ func TestListOfLongBlogs(t *testing.T) {
 	}
 }
 
-// TestMessagesAboutNothing: a message that names no channel belongs in the
+// TestMessagesAboutNothing: a message that names no deletion belongs in the
 // dead-letter queue, one that names an older channel does nothing, and the
 // channel that has the name now is not touched.
 func TestMessagesAboutNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		first := w.fill(t, "news", 3)
+		w, first := filled(t, 3)
 		p := w.start(nil, nil)
 		done, err := p.Delete(t.Context(), "news", "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		second := w.fill(t, "news", 5)
 		w.dieAt("fence put", func(p *process) { p.Create(p.Context(), "unfinished", "ann") })
 		page, err := w.channels.Query(t.Context(), table.Query{Partition: "unfinished", Top: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		before := w.effects(t)
-		for _, target := range [][2]string{
-			{"olds", second},
-			{"news", strings.Repeat("0", 16) + "-" + strings.Repeat("0", 16)},
-			{"news@" + second, first},
-			{"unfinished", page.Rows[0].Key},
-		} {
-			text := fmt.Sprintf(`{"v":1,"channel":%q,"incarnation":%q}`, target[0], target[1])
-			if d, err := p.Handle(t.Context(), text); !errors.Is(err, channels.ErrMessage) || d != (channels.Deletion{}) {
-				t.Errorf("%s: %+v, %v, want %v", text, d, err, channels.ErrMessage)
-			}
+		message := func(channel, incarnation string) (channels.Deletion, error) {
+			return p.Handle(t.Context(), fmt.Sprintf(`{"v":1,"channel":%q,"incarnation":%q}`, channel, incarnation))
 		}
-		if d, err := p.Handle(t.Context(), `{"v":1,"channel":"news","incarnation":"`+first+`"}`); err != nil || d != done {
+		for channel, incarnation := range map[string]string{"olds": second, "news": strings.Repeat("0", 16) + "-" + strings.Repeat("0", 16), "news@" + second: first, "unfinished": page.Rows[0].Key} {
+			fails(t, "message about "+channel, errorOf(message(channel, incarnation)), channels.ErrMessage)
+		}
+		if d, err := message("news", first); err != nil || d != done {
 			t.Errorf("older channel: %+v, %v, want the record %+v", d, err, done)
 		}
 		if now := w.effects(t); now != before {

@@ -34,19 +34,18 @@ func TestSimulations(t *testing.T) {
 		return
 	}
 	base := rand.Uint64()
-	shards := runtime.GOMAXPROCS(0)
-	var deleted, failed atomic.Int64
+	var deleted, failed, next atomic.Int64
 	t.Run("shards", func(t *testing.T) {
-		for shard := range shards {
-			t.Run(fmt.Sprint(shard), func(t *testing.T) {
+		for range runtime.GOMAXPROCS(0) {
+			t.Run("", func(t *testing.T) {
 				t.Parallel()
-				for i := shard; i < *simulations; i += shards {
+				for i := next.Add(1); i <= int64(*simulations) && !t.Failed(); i = next.Add(1) {
 					seed := base + uint64(i)
 					synctest.Test(t, func(t *testing.T) {
 						s := simulate(t, seed)
 						deleted.Add(int64(s.deleted))
 						failed.Add(int64(s.failed))
-						if t.Failed() { // which ends the shard
+						if t.Failed() {
 							t.Logf("run it alone with -run TestSimulations -seed %d", seed)
 						}
 					})
@@ -80,6 +79,13 @@ type blogLife struct {
 	channels.Blog        // as it was posted, if Post returned it
 	updated, doomed bool // a client tried to update it, or to remove it
 	removed         bool // and Remove succeeded
+}
+
+// locked lets do use what s.mu guards.
+func (s *simulation) locked(do func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	do()
 }
 
 // life is for holders of s.mu.
@@ -151,6 +157,14 @@ func (s *simulation) scan(top int) int {
 	return 1 + s.below(2*top)
 }
 
+// killer strikes one process in some, at one of its first requests.
+func (s *simulation) killer(in, first int) *storetest.Killer {
+	if s.below(in) > 0 {
+		return nil
+	}
+	return &storetest.Killer{N: 1 + int64(s.below(first)), After: s.below(2) == 0}
+}
+
 // client lives some lives.
 func (s *simulation) client() {
 	for range 1 + s.below(3) {
@@ -162,11 +176,7 @@ func (s *simulation) client() {
 			o.OrphanAfter = time.Duration(1+s.below(5000)) * time.Millisecond
 			o.StalledAfter = time.Duration(1+s.below(30)) * time.Second
 		}
-		var kill *storetest.Killer
-		if s.below(2) == 0 {
-			kill = &storetest.Killer{N: 1 + int64(s.below(60)), After: s.below(2) == 0}
-		}
-		p := s.world.watch(o, kill, s.wrote)
+		p := s.world.watch(o, s.killer(2, 60), s.wrote)
 		for range 5 + s.below(20) {
 			if p.Dead() {
 				break
@@ -221,9 +231,7 @@ func (s *simulation) call(p *process) {
 		var d channels.Deletion
 		d, err = p.Delete(ctx, name, "")
 		if err == nil && d.State == channels.Done {
-			s.mu.Lock()
-			s.deleted++
-			s.mu.Unlock()
+			s.locked(func() { s.deleted++ })
 		}
 	case 3:
 		_, err = p.Sweep(ctx, "")
@@ -236,16 +244,12 @@ func (s *simulation) call(p *process) {
 			var blog channels.Blog
 			blog, err = p.Post(ctx, name, channels.Draft{Title: "t", Text: fmt.Sprint(s.below(1000)), UserID: "u"})
 			if err == nil {
-				s.mu.Lock()
-				s.life(blog.ID).Blog = blog
-				s.mu.Unlock()
+				s.locked(func() { s.life(blog.ID).Blog = blog })
 			}
 		}
 	}
 	if err != nil {
-		s.mu.Lock()
-		s.failed++
-		s.mu.Unlock()
+		s.locked(func() { s.failed++ })
 	}
 	for _, never := range []error{channels.ErrCorrupt, table.ErrExists, table.ErrLimit, table.ErrToken, channels.ErrMessage} {
 		if errors.Is(err, never) && !errors.Is(err, storetest.ErrKilled) {
@@ -271,9 +275,7 @@ func (s *simulation) change(ctx context.Context, p *process, name string) error 
 		return err
 	}
 	if err = p.Remove(ctx, name, blog.ID, []string{"", blog.ETag}[s.below(2)]); err == nil {
-		s.mu.Lock()
-		life.removed = true
-		s.mu.Unlock()
+		s.locked(func() { life.removed = true })
 	}
 	return err
 }
@@ -287,11 +289,7 @@ func (s *simulation) host() {
 		for _, m := range messages {
 			for range 1 + s.below(2) {
 				invocations.Go(func() {
-					var kill *storetest.Killer
-					if s.below(3) == 0 {
-						kill = &storetest.Killer{N: 1 + int64(s.below(10)), After: s.below(2) == 0}
-					}
-					p := s.world.start(nil, kill)
+					p := s.world.start(nil, s.killer(3, 10))
 					ctx, cancel := context.WithTimeout(p.Context(), 5*time.Minute)
 					defer cancel()
 					_, err := p.Handle(ctx, text(s.t, m.Body))
@@ -312,9 +310,7 @@ func (s *simulation) host() {
 
 // settle ends all faults and lets what was begun finish.
 func (s *simulation) settle() {
-	s.mu.Lock()
-	s.calm = true
-	s.mu.Unlock()
+	s.locked(func() { s.calm = true })
 	s.world.wait()
 	for range 4 {
 		s.world.plain(s.t)

@@ -84,17 +84,10 @@ func (s *simulation) checkBlogs(live map[string]bool, rows []table.Row) {
 }
 
 func (s *simulation) rows(store *memory.Table) (rows []table.Row) {
-	q := table.Query{Top: 1000}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	for {
-		page, err := store.Query(ctx, q)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		rows = append(rows, page.Rows...)
-		if q.After = page.Next; q.After == "" {
-			return rows
-		}
-	}
+	return pages(s.t, func(after string) (channels.List[table.Row], error) {
+		page, err := store.Query(ctx, table.Query{Top: 1000, After: after})
+		return channels.List[table.Row]{Items: page.Rows, Continuation: page.Next}, err
+	})
 }

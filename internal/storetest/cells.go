@@ -217,7 +217,8 @@ func deletedUnderHolder(t *cellTest) {
 // Many nodes add one by compare-and-swap: each success is one addition, and no
 // addition overwrites another.
 func contention(t *cellTest) {
-	const nodes, each = 8, 4
+	const nodes = 8
+	each := Scale(2, 4)
 	t.put("start", cell{}, "0")
 	var wg sync.WaitGroup
 	for range nodes {

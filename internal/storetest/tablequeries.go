@@ -199,7 +199,7 @@ func queryFilters(t *tableTest) {
 		{"no such column", table.Query{Column: "none", Value: "x"}, nil},
 		{"all together", table.Query{Partition: "p", Key: "2", Above: "1", Column: "state", Value: "deleting"}, []string{"p/2"}},
 	} {
-		for _, top := range []int{1, 2, 1000} {
+		for _, top := range []int{1, 1000} {
 			q := tt.q
 			q.Top = top
 			if diff := cmp.Diff(t.keys(q), tt.want); diff != "" {
