@@ -1,7 +1,6 @@
 package channels_test
 
 import (
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,7 +8,6 @@ import (
 	"kennel/channels"
 	"kennel/internal/memory"
 	"kennel/internal/storetest"
-	"kennel/table"
 )
 
 // TestNew: a missing store or a bad option stops the start.
@@ -29,30 +27,23 @@ func TestNew(t *testing.T) {
 	}
 }
 
+// TestSweepClearsFences: a creation that was never finished is given up after
+// an hour, and forgotten a day later. Other channels stay.
 func TestSweepClearsFences(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		w.dieAt("fence put", func(p *process) { p.Create(p.Context(), "news", "ann") })
 		w.fill(t, "quiet", 0)
-		w.fill(t, "busy", 2)
-		p := w.start(nil, nil)
-		p.open(t, "busy")
-		rows := func(when string, inChannels, inBlogs int) {
-			t.Helper()
-			if c, b := w.channels.Rows(""), w.blogs.Rows(""); c != inChannels || b != inBlogs {
-				t.Errorf("%s: %d and %d rows, want %d and %d", when, c, b, inChannels, inBlogs)
-			}
-		}
+		w.fill(t, "busy", 3)
 		time.Sleep(59 * time.Minute)
 		w.sweeps(t, "after 59 minutes", channels.Swept{})
-		rows("after 59 minutes", 5, 1+1+4)
 		time.Sleep(2 * time.Minute)
 		w.sweeps(t, "after an hour", channels.Swept{Fences: 1})
-		rows("after an hour", 5, 1+4)
 		w.sweeps(t, "again", channels.Swept{})
 		time.Sleep(24 * time.Hour)
 		w.sweeps(t, "a day later", channels.Swept{Records: 1})
-		rows("a day later", 4, 1+4)
+		w.settled(t, 2, 3)
+		p := w.start(nil, nil)
 		for _, name := range []string{"quiet", "busy", "news"} {
 			must(t, last(p.Create(t.Context(), name, "ann")))
 			p.open(t, name)
@@ -105,38 +96,5 @@ func TestCreatorMeetsEveryFault(t *testing.T) {
 			}
 			return struck
 		})
-	}
-}
-
-// TestCreateAmidOthers: another channel has the name at one moment, and is
-// deleted at the next. The caller stated no condition, so it is not told that
-// one failed.
-func TestCreateAmidOthers(t *testing.T) {
-	for times, want := range []bool{0: true, 1: true, 2: true, 3: false} {
-		w := newWorld()
-		other := w.start(nil, nil)
-		left := times
-		blogs := hooked{Store: w.blogs, submitted: func(writes []table.Write, err error) {
-			if step(writes) == "fence put" && left > 0 {
-				left--
-				other.Create(t.Context(), "news", "bob")
-			}
-		}}
-		c := w.with(hooked{Store: w.channels, submitted: func(_ []table.Write, err error) {
-			if errors.Is(err, table.ErrExists) {
-				other.Delete(t.Context(), "news", "")
-			}
-		}}, blogs, nil)
-		ch, created, err := c.Create(t.Context(), "news", "ann")
-		if created != want || (err == nil) != want || errors.Is(err, channels.ErrChanged) || errors.Is(err, table.ErrExists) {
-			t.Errorf("with %d others: %+v, %v, %v, want it to be created: %v", times, ch, created, err, want)
-		}
-		there := 0
-		if want {
-			there = 1
-		}
-		if inChannels, inBlogs := w.channels.Rows(""), w.blogs.Rows(""); inChannels != 2*there+times || inBlogs != there {
-			t.Errorf("with %d others: %d and %d rows are left, want their records and the channel", times, inChannels, inBlogs)
-		}
 	}
 }

@@ -176,30 +176,33 @@ func (ks *kills) count(t *testing.T, requests int64, n int) {
 	}
 }
 
-// slow makes requests overtake each other, some of them by far.
-func slow(seed uint64) func(memory.Call) memory.Fate {
+// draws returns random numbers below n to several goroutines.
+func draws(seed uint64) func(n int64) int64 {
 	var mu sync.Mutex
 	rng := rand.New(rand.NewPCG(seed, 0))
-	return func(memory.Call) memory.Fate {
+	return func(n int64) int64 {
 		mu.Lock()
 		defer mu.Unlock()
-		most := 3 * time.Millisecond
-		if rng.IntN(8) == 0 {
-			most = time.Second
+		return rng.Int64N(n)
+	}
+}
+
+// slow makes requests overtake each other, some of them by far.
+func slow(seed uint64) func(memory.Call) memory.Fate {
+	below := draws(seed)
+	return func(memory.Call) memory.Fate {
+		maxDelay := 3 * time.Millisecond
+		if below(8) == 0 {
+			maxDelay = time.Second
 		}
-		return memory.Fate{Delay: time.Duration(rng.Int64N(int64(most))), Back: time.Duration(rng.Int64N(int64(most)))}
+		return memory.Fate{Delay: time.Duration(below(int64(maxDelay))), Back: time.Duration(below(int64(maxDelay)))}
 	}
 }
 
 // short makes one page in three empty.
 func short(seed uint64) func(top int) int {
-	var mu sync.Mutex
-	rng := rand.New(rand.NewPCG(seed, 0))
-	return func(top int) int {
-		mu.Lock()
-		defer mu.Unlock()
-		return max(0, rng.IntN(top*3/2+2)-top/2)
-	}
+	below := draws(seed)
+	return func(top int) int { return max(0, int(below(int64(top*3/2+2)))-top/2) }
 }
 
 // racers are other clients and workers that are busy at the same time.

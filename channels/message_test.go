@@ -119,20 +119,20 @@ func TestStoredRows(t *testing.T) {
 	if got, err := readRecord(row); err != nil || got != good {
 		t.Errorf("read %+v, %v, want %+v", got, err, good)
 	}
-	for _, tt := range []struct{ column, value string }{
-		{"v", "2"}, {"v", ""}, {"state", "dead"}, {"counted", "-1"}, {"counted", "x"}, {"createdAt", "yesterday"}, {"channel", "other"},
-	} {
+	refused := func(column string, change func(values map[string]string)) {
+		t.Helper()
 		row := good.row()
-		row.Values[tt.column] = tt.value
+		change(row.Values)
 		if got, err := readRecord(row); !errors.Is(err, ErrCorrupt) {
-			t.Errorf("%s %q: %+v, %v, want %v", tt.column, tt.value, got, err, ErrCorrupt)
+			t.Errorf("%s %q: %+v, %v, want %v", column, row.Values[column], got, err, ErrCorrupt)
 		}
 	}
-	for column := range good.row().Values {
-		row := good.row()
-		delete(row.Values, column)
-		if got, err := readRecord(row); !errors.Is(err, ErrCorrupt) {
-			t.Errorf("without %s: %+v, %v, want %v", column, got, err, ErrCorrupt)
-		}
+	for _, tt := range [][2]string{
+		{"v", "2"}, {"v", ""}, {"state", "dead"}, {"counted", "-1"}, {"counted", "x"}, {"createdAt", "yesterday"}, {"channel", "other"},
+	} {
+		refused(tt[0], func(values map[string]string) { values[tt[0]] = tt[1] })
+	}
+	for column := range row.Values {
+		refused(column, func(values map[string]string) { delete(values, column) })
 	}
 }
