@@ -1,12 +1,9 @@
 package channels_test
 
 import (
-	"bytes"
 	"context"
-	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"runtime/debug"
 	"testing"
 
@@ -16,25 +13,10 @@ import (
 	"kennel/table"
 )
 
-var alone = flag.Bool("alone", false, "the process is TestMemory's own")
-
-// TestMemory deletes a million blogs in a process of its own, which has no
-// memory left over from other tests, and measures how much that takes. The
-// table makes up the blogs page by page, so that almost all growth is the
-// deletion's.
+// TestMemory measures how much memory the deletion of a million blogs takes. It
+// is not parallel, so no other test allocates meanwhile. The table makes up the
+// blogs page by page, so that almost all growth is the deletion's.
 func TestMemory(t *testing.T) {
-	if !*alone {
-		self, err := os.Executable()
-		if err != nil {
-			t.Fatal(err)
-		}
-		out, err := exec.CommandContext(t.Context(), self, "-test.run=^TestMemory$", "-test.v", "-alone").CombinedOutput()
-		if err != nil || !bytes.Contains(out, []byte("figure: ")) {
-			t.Errorf("%v", err)
-		}
-		t.Logf("%s", out)
-		return
-	}
 	const limit = 64 << 20
 	blogs := storetest.Scale(100_000, 1_000_000)
 	w, incarnation := filled(t, 0)

@@ -132,7 +132,7 @@ func replace(t *cellTest) {
 }
 
 func createTogether(t *cellTest) {
-	const nodes = 16
+	const nodes = 8
 	var mu sync.Mutex
 	var winners []cell
 	var wg sync.WaitGroup

@@ -181,7 +181,7 @@ func tableIsolation(t *tableTest) {
 }
 
 func insertTogether(t *tableTest) {
-	const nodes = 16
+	const nodes = 8
 	var winners atomic.Int64
 	var wg sync.WaitGroup
 	for i := range nodes { // all of them find the table missing

@@ -19,7 +19,7 @@ import (
 func TestWriters(t *testing.T, where string, start func() *channels.Channels, lost error) {
 	t.Helper()
 	const writers = 16
-	words := Scale(3, 5)
+	words := Scale(2, 5)
 	list, err := start().Blogs(t.Context(), "news", 1, "")
 	if err != nil || len(list.Items) != 1 {
 		t.Fatalf("no blog to write: %v", err)
