@@ -9,6 +9,16 @@ import (
 	"kennel/channels"
 )
 
+// refusals checks that calls refuse an input, and name its field.
+func refusals(t *testing.T, field, input string, errs ...error) {
+	t.Helper()
+	for i, err := range errs {
+		if refusal, ok := errors.AsType[*channels.InputError](err); !ok || refusal.Field != field || refusal.Reason == "" {
+			t.Errorf("%.40q, call %d: %v, want a refusal that names %s", input, i, err, field)
+		}
+	}
+}
+
 // TestBadInput: bad input is refused before any request, with an error that
 // names the field.
 func TestBadInput(t *testing.T) {
@@ -16,36 +26,28 @@ func TestBadInput(t *testing.T) {
 	w := newWorld()
 	p := w.start(nil, nil)
 	ctx := t.Context()
-	refused := func(field, input string, errs ...error) {
-		t.Helper()
-		for i, err := range errs {
-			if refusal, ok := errors.AsType[*channels.InputError](err); !ok || refusal.Field != field || refusal.Reason == "" {
-				t.Errorf("%.40q, call %d: %v, want a refusal that names %s", input, i, err, field)
-			}
-		}
-	}
 	ofBlog := func(name, id string) []error {
 		return []error{errorOf(p.Blog(ctx, name, id)), errorOf(p.Update(ctx, name, id, "*", someDraft)), p.Remove(ctx, name, id, "")}
 	}
 	for _, name := range []string{"", "a/b", `a\b`, "a#b", "a?b", "a\x00b", "a\nb", "\x7f", "\u0085", "\xff", " a", "a ", ".", "..", strings.Repeat("n", 201), strings.Repeat("n", 2<<10)} {
-		refused("channel", name, ofBlog(name, good)...)
-		refused("channel", name,
+		refusals(t, "channel", name, ofBlog(name, good)...)
+		refusals(t, "channel", name,
 			last(p.Create(ctx, name, "ann")), errorOf(p.Read(ctx, name)), errorOf(p.Delete(ctx, name, "")),
 			errorOf(p.Deletion(ctx, name, "")), errorOf(p.Post(ctx, name, someDraft)), errorOf(p.Blogs(ctx, name, 1, "")))
 	}
 	for _, id := range []string{"", "x", "a/b", `a\b`, "a#b", "a?b", "a\x00", "!fence", "name", strings.Repeat("k", 2<<10),
 		"20260102T030405.000000000Z", "20260102T030405.000000000Z-", "20260102T030405.000000000Z-0000000", "20260102T030405.000000000Z-0000000G",
 		"20260132T030405.000000000Z-00000000", "20260102T030405Z-00000000", good + "-1"} {
-		refused("blog", id, ofBlog("news", id)...)
+		refusals(t, "blog", id, ofBlog("news", id)...)
 	}
 	for _, top := range []int{-1, 0, 1001, 1 << 40} {
-		refused("top", fmt.Sprint(top), errorOf(p.List(ctx, top, "")), errorOf(p.Blogs(ctx, "news", top, "")))
+		refusals(t, "top", fmt.Sprint(top), errorOf(p.List(ctx, top, "")), errorOf(p.Blogs(ctx, "news", top, "")))
 	}
 	for _, owner := range []string{"", strings.Repeat("o", 257), "\xff", "a\x00"} {
-		refused("owner", owner, last(p.Create(ctx, "news", owner)))
+		refusals(t, "owner", owner, last(p.Create(ctx, "news", owner)))
 	}
 	for _, incarnation := range []string{"x", "name", strings.Repeat("0", 33), "0000000000000000-000000000000000G", "../x"} {
-		refused("incarnation", incarnation, errorOf(p.Deletion(ctx, "news", incarnation)))
+		refusals(t, "incarnation", incarnation, errorOf(p.Deletion(ctx, "news", incarnation)))
 	}
 	for _, tt := range []struct {
 		field string
@@ -58,7 +60,7 @@ func TestBadInput(t *testing.T) {
 		{"title", channels.Draft{Title: "\xff", UserID: "u"}},
 		{"title", channels.Draft{Title: "t\x00", UserID: "u"}},
 	} {
-		refused(tt.field, "draft", errorOf(p.Post(ctx, "news", tt.draft)), errorOf(p.Update(ctx, "news", good, "*", tt.draft)))
+		refusals(t, tt.field, "draft", errorOf(p.Post(ctx, "news", tt.draft)), errorOf(p.Update(ctx, "news", good, "*", tt.draft)))
 	}
 	if n := w.requests.Load(); n != 0 {
 		t.Errorf("%d requests were made", n)
@@ -81,18 +83,12 @@ func TestContinuations(t *testing.T) {
 	}
 	names, err := p.List(t.Context(), 1, "")
 	must(t, err)
-	refused := func(what string, err error) {
-		t.Helper()
-		if refusal, ok := errors.AsType[*channels.InputError](err); !ok || refusal.Field != "continuation" {
-			t.Errorf("%s: %v, want a refusal", what, err)
-		}
-	}
 	for _, bad := range []string{"invalid", "!!!", names.Continuation, good + "AAAA", strings.Repeat("A", 10_000), "Ag" + good[2:], good[:8], good + "==", good + " "} {
-		refused(bad, errorOf(p.Blogs(t.Context(), "news", 2, bad)))
+		refusals(t, "continuation", bad, errorOf(p.Blogs(t.Context(), "news", 2, bad)))
 	}
-	refused("a list of channels", errorOf(p.List(t.Context(), 1, good)))
-	refused("another channel", errorOf(p.Blogs(t.Context(), "other", 2, good)))
+	refusals(t, "continuation", "a list of channels", errorOf(p.List(t.Context(), 1, good)))
+	refusals(t, "continuation", "another channel", errorOf(p.Blogs(t.Context(), "other", 2, good)))
 	must(t, errorOf(p.Delete(t.Context(), "news", "")))
 	w.fill(t, "news", 5)
-	refused("another channel of the same name", errorOf(p.Blogs(t.Context(), "news", 2, good)))
+	refusals(t, "continuation", "another channel of the same name", errorOf(p.Blogs(t.Context(), "news", 2, good)))
 }
