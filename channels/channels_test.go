@@ -180,7 +180,7 @@ func TestListOfLongBlogs(t *testing.T) {
 		{400, 10, 1000, 1, 2},        // short
 		{100, 10, 100, 1, 1},         // as many as usual
 		{130, 200 << 10, 1000, 2, 1}, // long
-		{170, 30 << 10, 1000, 2, 2},  // longer than usual
+		{150, 30 << 10, 1000, 2, 2},  // longer than usual
 	} {
 		w, _ := filled(t, 0)
 		p := w.start(nil, nil)

@@ -18,7 +18,7 @@ import (
 // blogs page by page, so that almost all growth is the deletion's.
 func TestMemory(t *testing.T) {
 	const limit = 64 << 20
-	blogs := storetest.Scale(100_000, 1_000_000)
+	blogs := storetest.Scale(10_000, 1_000_000)
 	w, incarnation := filled(t, 0)
 	message := w.handedOver(t)
 	debug.FreeOSMemory()
