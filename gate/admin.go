@@ -78,8 +78,11 @@ func (g *Gates) State(ctx context.Context, gate string) (State, error) {
 	defer cancel()
 	var lastErr error
 	for try := range maxReadTries {
-		if try > 0 && g.pause(ctx, minPause<<try) != nil {
-			break
+		if try > 0 {
+			if err := g.pause(ctx, minPause<<try); err != nil {
+				lastErr = fmt.Errorf("%w; the store's last answer: %w", err, lastErr)
+				break
+			}
 		}
 		var f Flag
 		if f, lastErr = g.load(ctx, gate, ""); lastErr != nil {

@@ -27,7 +27,7 @@ func (s State) flag(version string) Flag {
 	}
 	d := document{Version: format, Released: s.Released, Generation: s.Generation, Releases: s.Releases}
 	for _, t := range s.History {
-		d.History = append(d.History, transition(t))
+		d.History = append(d.History, t)
 	}
 	return Flag{Text: d.encode(), Version: version}
 }

@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 )
 
@@ -26,23 +26,14 @@ const (
 )
 
 // document is a gate as it is stored: JSON, in the blob with the gate's name.
-// A member that is added, renamed or removed needs a new format.
+// A member that is added, renamed or removed, also of Transition, needs a new
+// format.
 type document struct {
 	Version    int          `json:"version"`
 	Released   bool         `json:"released"`
 	Generation int64        `json:"generation"`
 	Releases   int64        `json:"releases"`
-	History    []transition `json:"history"` // the newest last, never empty
-}
-
-type transition struct {
-	Change     string    `json:"change"`
-	Generation int64     `json:"generation"`
-	At         time.Time `json:"at"`
-	By         string    `json:"by"`
-	Reason     string    `json:"reason"`
-	Operation  string    `json:"operation"`
-	Replaced   string    `json:"replaced,omitempty"`
+	History    []Transition `json:"history"` // the newest last, never empty
 }
 
 // encode indents the document for people who open the blob in the portal.
@@ -126,8 +117,8 @@ func (d document) check() error {
 }
 
 // problem reports why t cannot follow on the entries before it, "" if it can.
-func (t transition) problem(before []transition) string {
-	last := transition{Generation: t.Generation - 1} // anything goes for the first entry
+func (t Transition) problem(before []Transition) string {
+	last := Transition{Generation: t.Generation - 1} // anything goes for the first entry
 	if len(before) > 0 {
 		last = before[len(before)-1]
 	}
@@ -149,14 +140,10 @@ func (t transition) problem(before []transition) string {
 
 func (d document) state(gate string) State {
 	last := d.History[len(d.History)-1]
-	s := State{
+	return State{
 		Gate: gate, Released: d.Released, Generation: d.Generation, Releases: d.Releases,
-		ChangedAt: last.At, By: last.By, Reason: last.Reason,
+		ChangedAt: last.At, By: last.By, Reason: last.Reason, History: d.History,
 	}
-	for _, t := range d.History {
-		s.History = append(s.History, Transition(t))
-	}
-	return s
 }
 
 // next returns the document after one more change.
@@ -165,10 +152,8 @@ func next(s State, t Transition) document {
 	if d.Released {
 		d.Releases++
 	}
-	for _, old := range s.History[max(0, len(s.History)+1-maxHistory):] {
-		d.History = append(d.History, transition(old))
-	}
-	d.History = append(d.History, transition(t))
+	kept := s.History[max(0, len(s.History)+1-maxHistory):]
+	d.History = append(slices.Clone(kept), t)
 	return d
 }
 

@@ -67,16 +67,19 @@ func wait(t testing.TB, g *gate.Gates, after int64, limit time.Duration) <-chan 
 	return c
 }
 
+// changeTo returns Release or Close.
+func changeTo(g *gate.Gates, release bool) func(context.Context, string, gate.Change) (gate.Changed, error) {
+	if release {
+		return g.Release
+	}
+	return g.Close
+}
+
 // change changes the gate start from a process of its own, and returns the
 // generation then.
 func change(t testing.TB, store gate.Store, o *gate.Options, release bool) int64 {
 	t.Helper()
-	g := newGates(t, store, o)
-	do := g.Close
-	if release {
-		do = g.Release
-	}
-	got, err := do(t.Context(), "start", ann)
+	got, err := changeTo(newGates(t, store, o), release)(t.Context(), "start", ann)
 	if err != nil || !got.Changed {
 		t.Fatalf("change to released %t: %+v, %v", release, got, err)
 	}

@@ -77,12 +77,10 @@ type Gates struct {
 	opt   Options
 
 	jitter func(bound time.Duration) time.Duration // a random time below bound
-	wake   chan struct{}                           // Run has a watch to start; size 1
 
 	mu        sync.Mutex
 	watches   map[string]*watch // guarded by mu, and so are their fields
-	starting  []*watch          // made, and not yet started by Run
-	running   bool
+	start     func(*watch)      // starts one; nil unless Run is running
 	stopped   bool
 	receiving bool // signals
 	listened  bool // Signals has reported whether they are received
@@ -98,7 +96,6 @@ func New(store Store, options *Options) (*Gates, error) {
 		store:   store,
 		opt:     opt,
 		jitter:  rand.N[time.Duration],
-		wake:    make(chan struct{}, 1),
 		watches: make(map[string]*watch),
 	}, nil
 }

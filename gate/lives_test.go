@@ -24,11 +24,7 @@ func TestGateStartsOver(t *testing.T) {
 	force := func(release bool) func(*scene, *testing.T, string) {
 		return func(s *scene, t *testing.T, _ string) {
 			s.store.Set("start", `{"version":2,"generation":`+fmt.Sprint(s.seen+5000)+`}`)
-			do := newGates(t, s.store, nil).Close
-			if release {
-				do = newGates(t, s.store, nil).Release
-			}
-			if got, err := do(t.Context(), "start", gate.Change{By: "bob", Force: true}); err != nil || !got.Changed {
+			if got, err := changeTo(newGates(t, s.store, nil), release)(t.Context(), "start", gate.Change{By: "bob", Force: true}); err != nil || !got.Changed {
 				t.Errorf("by force: %+v, %v", got, err)
 			}
 		}
@@ -104,10 +100,7 @@ func TestForce(t *testing.T) {
 			store.Set("start", tt.text)
 			before, _ := store.Get("start")
 			g := newGates(t, store, nil)
-			do := g.Close
-			if release {
-				do = g.Release
-			}
+			do := changeTo(g, release)
 			if s, err := g.State(t.Context(), "start"); !errors.Is(err, gate.ErrCorrupt) || s.Released {
 				t.Errorf("%s: state %+v, %v, want %v", tt.name, s, err, gate.ErrCorrupt)
 			}

@@ -10,17 +10,16 @@ import (
 // flood of signals is no flood of reads.
 const betweenSignals = 250 * time.Millisecond
 
-// newWatch makes the watch of a gate, for Run to start. Its caller holds mu.
+// newWatch makes the watch of a gate, which Run starts if it is not running
+// yet. Its caller holds mu.
 func (g *Gates) newWatch(gate string) *watch {
 	w := &watch{
 		gate: gate, waiting: make(map[*waiter]struct{}), state: State{Gate: gate}, receiving: g.receiving,
 		reader: reader{gates: g, timer: time.NewTimer(MaxWait), pollAt: time.Now()},
 	}
 	g.watches[gate] = w
-	g.starting = append(g.starting, w)
-	select {
-	case g.wake <- struct{}{}:
-	default:
+	if g.start != nil {
+		g.start(w)
 	}
 	return w
 }

@@ -81,7 +81,7 @@ func TestLateWaiters(t *testing.T) {
 	})
 }
 
-// Where signals were received and no longer are, polls are frequent again.
+// All waiters of a process share its reads. Where signals were received and no longer are, polls are frequent again.
 // They are not while a signal is lost silently: then it takes the rare poll.
 func TestPolls(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -98,11 +98,15 @@ func TestPolls(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newScene(t)
 				c := wait(t, s.gates, s.seen, gate.MaxWait)
+				for range 99 {
+					wait(t, s.gates, gate.Now, gate.MaxWait)
+				}
 				time.Sleep(4 * time.Second)
 				calls := s.store.Calls()
 				time.Sleep(40 * time.Second)
-				if n := s.store.Calls() - calls; !s.gates.Watched()["start"].Signals || n < 1 || n > 2 {
-					t.Errorf("%d reads in 40 s while signals are received", n)
+				w := s.gates.Watched()["start"]
+				if n := s.store.Calls() - calls; !w.Signals || w.Waiting != 100 || w.Error != "" || n < 1 || n > 2 {
+					t.Errorf("%d reads in 40 s while signals are received: %+v", n, w)
 				}
 				tt.cut(s)
 				synctest.Wait()

@@ -16,48 +16,41 @@ const listenAgain = 5 * time.Minute
 // ends. Remaining waiters get ErrStopped. It returns nil when all of that has
 // ended, and an error only if it was called before.
 func (g *Gates) Run(ctx context.Context) error {
-	g.mu.Lock()
-	if g.running || g.stopped {
-		g.mu.Unlock()
+	var running sync.WaitGroup
+	if !g.begin(func(w *watch) { running.Go(func() { w.run(ctx) }) }) {
 		return errors.New("gate.Gates.Run was called twice")
 	}
-	g.running = true
-	g.mu.Unlock()
-
-	var running sync.WaitGroup
 	if g.opt.Signals == nil {
 		g.opt.Log.InfoContext(ctx, "no signals are set up; polling gates", "every", g.opt.PollOften.String())
 	} else {
 		running.Go(func() { g.listen(ctx) })
 	}
-	for ctx.Err() == nil {
-		for _, w := range g.takeStarting() {
-			running.Go(func() { w.run(ctx) })
-		}
-		select {
-		case <-g.wake:
-		case <-ctx.Done():
-		}
-	}
-	g.stop()
+	<-ctx.Done()
+	g.stop() // no watch starts after this
 	running.Wait()
 	return nil
 }
 
-// takeStarting returns the watches that were made since the last call.
-func (g *Gates) takeStarting() []*watch {
+// begin starts the watches that were made before Run. It reports false if Run
+// was called before.
+func (g *Gates) begin(start func(*watch)) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	starting := g.starting
-	g.starting = nil
-	return starting
+	if g.start != nil || g.stopped {
+		return false
+	}
+	g.start = start
+	for _, w := range g.watches {
+		start(w)
+	}
+	return true
 }
 
 // stop rejects all waiters.
 func (g *Gates) stop() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.running, g.stopped, g.starting = false, true, nil
+	g.start, g.stopped = nil, true
 	for _, w := range g.watches {
 		for p := range w.waiting {
 			p.waited, p.err = &Waited{Generation: p.after, State: w.state}, ErrStopped

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -19,18 +18,9 @@ import (
 )
 
 var (
-	simulations = flag.Int("simulations", storetest.Scale(300, 20_000), "seeded simulations to run")
+	simulations = flag.Int("simulations", storetest.Scale(150, 20_000), "seeded simulations to run")
 	simulateOne = flag.Uint64("seed", 0, "run the one simulation with this seed")
 )
-
-func TestMain(m *testing.M) {
-	flag.Parse()
-	if *simulations < 1 {
-		fmt.Fprintln(os.Stderr, "-simulations must be at least 1")
-		os.Exit(2)
-	}
-	os.Exit(m.Run())
-}
 
 // TestSimulations runs processes whose waiters come, leave and come back to
 // other processes, and administrators, against a store that fails in every way
@@ -42,7 +32,7 @@ func TestSimulations(t *testing.T) {
 	var all verdict
 	defer func() { all.figures(t) }() // also when a simulation has failed
 	if *simulateOne != 0 {
-		synctest.Test(t, func(t *testing.T) { all.add(simulate(t, *simulateOne)) })
+		synctest.Test(t, func(t *testing.T) { simulate(t, *simulateOne, &all) })
 		return
 	}
 	base := rand.Uint64()
@@ -50,7 +40,7 @@ func TestSimulations(t *testing.T) {
 	for i := range *simulations {
 		seed := base + uint64(i)
 		synctest.Test(t, func(t *testing.T) {
-			all.add(simulate(t, seed))
+			simulate(t, seed, &all)
 			if t.Failed() {
 				t.Logf("seed %d: run it alone with -run TestSimulations -seed %d", seed, seed)
 			}
@@ -100,7 +90,6 @@ type simulation struct {
 	mu      sync.Mutex
 	posted  map[int]int // signals to each listener
 	vigils  []vigil
-	states  []gate.State     // that waiters got
 	changes map[string]error // by reason: what its administrator got; errNothing if there was nothing to change
 	failed  int
 }
@@ -119,7 +108,7 @@ type vigil struct {
 // chance returns the source of random numbers of one participant.
 func (s *simulation) chance(of string, i int) *chance.Source { return chance.New(s.seed, of, i) }
 
-func simulate(t *testing.T, seed uint64) verdict {
+func simulate(t *testing.T, seed uint64, all *verdict) {
 	s := &simulation{t: t, seed: seed, posted: make(map[int]int), changes: make(map[string]error)}
 	c := s.chance("world", 0)
 	s.ways = ways(c.Below(int(allWays)))
@@ -164,7 +153,7 @@ func simulate(t *testing.T, seed uint64) verdict {
 	stop()
 	running.Wait()
 	s.store.Wait()
-	return s.judge()
+	s.judge(all)
 }
 
 func (s *simulation) newGates(name string) *gate.Gates {
@@ -191,8 +180,6 @@ func (s *simulation) waiter(ctx context.Context, c *chance.Source) {
 		s.mu.Lock()
 		if err != nil {
 			s.failed++
-		} else {
-			s.states = append(s.states, w.State)
 		}
 		s.mu.Unlock()
 		if err != nil && w.Passed || err == nil && !w.Passed && w.State.Generation > w.Generation {
@@ -248,11 +235,7 @@ func (s *simulation) administrator(name string, c *chance.Source) {
 }
 
 func (s *simulation) change(g *gate.Gates, release bool, c gate.Change) {
-	do := g.Close
-	if release {
-		do = g.Release
-	}
-	done, err := do(s.t.Context(), "start", c)
+	done, err := changeTo(g, release)(s.t.Context(), "start", c)
 	if err == nil && !done.Changed {
 		err = errNothing
 	}

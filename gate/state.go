@@ -22,7 +22,7 @@ type State struct {
 	History []Transition `json:"history,omitempty"`
 }
 
-// Transition is one change of a gate.
+// Transition is one change of a gate, also as it is stored.
 type Transition struct {
 	Change     string    `json:"change"`     // "release" or "close"
 	Generation int64     `json:"generation"` // after the change

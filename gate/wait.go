@@ -139,7 +139,7 @@ func (g *Gates) whyUnknown(w *watch, p *waiter) error {
 		return w.lastErr
 	case w.lastErr != nil:
 		return fmt.Errorf("%w: %w", ErrUnknown, w.lastErr)
-	case !g.running:
+	case g.start == nil:
 		return fmt.Errorf("%w: the gates are not running yet", ErrUnknown)
 	case !w.known || p.unread:
 		return fmt.Errorf("%w: the wait was over before a read that began after it", ErrUnknown)
