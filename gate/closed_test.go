@@ -2,9 +2,7 @@ package gate_test
 
 import (
 	"errors"
-	"log/slog"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -85,54 +83,43 @@ func TestNoFalseStart(t *testing.T) {
 // is over.
 func TestTroubleIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var down atomic.Bool
-		store := memory.NewGates(&memory.Options{Fate: func(memory.Call) memory.Fate {
-			if down.Load() {
-				return memory.Fate{Err: memory.ErrBusy, Lost: true}
-			}
-			return memory.Fate{}
-		}})
-		var log lines
-		h := newHand()
-		g := running(t, store, &gate.Options{Signals: h, Log: slog.New(slog.NewTextHandler(&log, nil))})
-		change(t, store, nil, true)
+		s := newScene(t)
 		for range 3 {
-			time.Sleep(time.Second)
-			h.end <- errors.New("unauthorized")
+			s.end <- errors.New("unauthorized")
 			time.Sleep(5*time.Minute + time.Second) // then it tries again
 		}
 		for range 2 {
 			for range 3 {
-				h.listener().Down(errors.New("no connection"))
+				s.listener().Down(errors.New("no connection"))
 			}
-			h.listener().Up()
+			s.listener().Up()
 		}
-		wait(t, g, gate.MaxGeneration, gate.MaxWait)
+		wait(t, s.gates, gate.MaxGeneration, gate.MaxWait)
 		time.Sleep(40 * time.Second)
-		down.Store(true)
+		s.fate.Store(&memory.Fate{Err: memory.ErrBusy, Lost: true})
 		time.Sleep(40 * time.Second)
-		if got := g.Watched()["start"].Error; !strings.Contains(got, "busy") {
+		if got := s.gates.Watched()["start"].Error; !strings.Contains(got, "busy") {
 			t.Errorf("watched: error %q, want the store's", got)
 		}
-		down.Store(false)
-		store.Set("start", "{")
+		s.fate.Store(&memory.Fate{})
+		s.store.Set("start", "{")
 		time.Sleep(40 * time.Second)
-		store.Delete("start")
+		s.store.Delete("start")
 		time.Sleep(40 * time.Second)
-		h.end <- errors.New("unauthorized")
-		time.Sleep(time.Second)
+		s.end <- errors.New("unauthorized")
+		synctest.Wait()
 		for text, want := range map[string]int{
 			"cannot receive gate signals":  2, // once more after they were received
 			"unauthorized":                 2,
 			"gate signals are interrupted": 1,
 			"no connection":                1,
-			"receiving gate signals":       2,
+			"receiving gate signals":       3,
 			"cannot read a gate":           2, // the store is busy, then the text is corrupt
 			"gate can be read again":       1,
 			"gate generation went down":    1,
 		} {
-			if got := log.count(text); got != want {
-				t.Errorf("%q is logged %d times, want %d:\n%s", text, got, want, log.b.String())
+			if got := strings.Count(s.log.String(), text); got != want {
+				t.Errorf("%q is logged %d times, want %d:\n%s", text, got, want, s.log.String())
 			}
 		}
 	})

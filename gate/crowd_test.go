@@ -2,7 +2,6 @@ package gate_test
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -166,25 +165,4 @@ func TestCrowdThatPolls(t *testing.T) {
 		c.figure("… passing after a release, p50 in seconds", "%.2f", passed[crowdSize/2].Seconds(), 1.5)
 		c.figure("… the last, in seconds", "%.2f", passed[crowdSize-1].Seconds(), (often + often/10 + 50*time.Millisecond).Seconds())
 	})
-}
-
-// BenchmarkManyWaiters measures how long 60,000 waiters of one process hold up
-// others when all of them leave at once.
-func BenchmarkManyWaiters(b *testing.B) {
-	const many = 60_000
-	for range b.N {
-		g := running(b, memory.NewGates(nil), nil)
-		ctx, leave := context.WithCancel(b.Context())
-		var waiting sync.WaitGroup
-		for range many {
-			waiting.Go(func() { g.Wait(ctx, "start", 0, gate.MaxWait-rand.N(time.Minute)) })
-		}
-		for g.Watched()["start"].Waiting < many {
-			time.Sleep(time.Millisecond)
-		}
-		began := time.Now()
-		leave()
-		waiting.Wait()
-		fmt.Printf("figure: until 60,000 waiters of one process that leave at once have left | %v | none\n", time.Since(began).Round(time.Millisecond))
-	}
 }

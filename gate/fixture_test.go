@@ -3,6 +3,7 @@ package gate_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -93,7 +94,8 @@ type scene struct {
 	store *memory.Gates
 	fate  atomic.Pointer[memory.Fate]
 	gates *gate.Gates
-	seen  int64 // the gate's generation
+	log   strings.Builder // read it when all goroutines wait
+	seen  int64           // the gate's generation
 }
 
 func newScene(t *testing.T) *scene { return newSceneAt(t, 0) }
@@ -107,18 +109,19 @@ func newSceneAt(t *testing.T, ahead time.Duration) *scene {
 	for _, release := range []bool{true, false, true, false} {
 		s.seen = change(t, s.store, nil, release)
 	}
-	s.gates = running(t, s.store, &gate.Options{Signals: s})
+	s.gates = running(t, s.store, &gate.Options{Signals: s, Log: slog.New(slog.NewTextHandler(&s.log, nil))})
 	time.Sleep(time.Second)
 	s.listener().Up()
 	return s
 }
 
 // atOnce changes the gate in no time, whatever the fate of other requests.
-func (s *scene) atOnce(t *testing.T, release bool) int64 {
+func (s *scene) atOnce(t *testing.T, by *gate.Gates, release bool) {
 	t.Helper()
-	fate := s.fate.Swap(&memory.Fate{})
-	defer s.fate.Store(fate)
-	return change(t, s.store, nil, release)
+	defer s.fate.Store(s.fate.Swap(&memory.Fate{}))
+	if got, err := changeTo(by, release)(t.Context(), "start", ann); err != nil || !got.Changed {
+		t.Fatalf("change to released %t: %+v, %v", release, got, err)
+	}
 }
 
 // slow makes each request take 50 ms each way.
@@ -160,22 +163,4 @@ func (h *hand) listener() gate.Listener {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.to
-}
-
-// lines is a log that can be read while it is written.
-type lines struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lines) count(text string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.b.String(), text)
 }

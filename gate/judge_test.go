@@ -54,12 +54,12 @@ func (s *simulation) events() (events []event, byHand bool) {
 	return events, byHand
 }
 
-// bound is how long after a release at that time every waiter has passed.
-func (s *simulation) bound(from time.Time) time.Duration {
+// bound is how long after a release every waiter has passed.
+func (s *simulation) bound() time.Duration {
 	switch {
 	case s.faulty: // a read just before the calm may have failed
 		return rarely + rarely/10 + roundTrip + callTimeout
-	case s.ways == absent || s.ways == dead || s.ways == severed && !s.cut.IsZero() && from.After(s.cut):
+	case s.ways == absent || s.ways == dead:
 		return often + often/10 + roundTrip
 	}
 	return rarely + rarely/10 + roundTrip
@@ -145,7 +145,7 @@ func (s *simulation) mustPass(events []event, w vigil) (begin time.Time, bound t
 		if s.faulty && begin.Before(s.calm) {
 			begin = s.calm
 		}
-		bound := s.bound(begin)
+		bound := s.bound()
 		lower := func(next event) bool { return !next.at.After(begin.Add(bound)) && next.state.Generation <= after }
 		if e.state.Generation > after && !slices.ContainsFunc(events[i+1:], lower) {
 			return begin, bound

@@ -66,7 +66,6 @@ type ways int
 const (
 	absent   ways = iota // none are set up
 	dead                 // they never connect
-	severed              // they do, until all are cut off for good
 	lossy                // some get lost, come twice, late or in another order
 	flapping             // the same, and now and then all are cut off
 	silent               // all get lost, and no process is told
@@ -84,7 +83,6 @@ type simulation struct {
 	ways    ways
 	faulty  bool      // requests fail and the operator acts until calm
 	calm    time.Time // from then on nothing is broken
-	cut     time.Time // when signals were severed
 	procs   []*gate.Gates
 
 	mu      sync.Mutex
@@ -136,8 +134,6 @@ func simulate(t *testing.T, seed uint64, all *verdict) {
 	switch s.ways {
 	case dead:
 		s.signals.Break()
-	case severed:
-		acting.Go(s.sever)
 	case flapping:
 		acting.Go(s.flap)
 	}
@@ -253,7 +249,7 @@ func (s *simulation) finish() {
 	s.change(g, false, gate.Change{By: "last", Reason: "close", Force: true})
 	time.Sleep(c.UpTo(2 * time.Second))
 	s.change(g, true, gate.Change{By: "last", Reason: "release"})
-	time.Sleep(s.bound(time.Now()) + time.Second)
+	time.Sleep(s.bound() + time.Second)
 }
 
 // fate makes one request in three go wrong, while things do.
@@ -336,13 +332,6 @@ func (s *simulation) forger() {
 			Generation: []int64{0, -1, time.Now().UnixMilli(), gate.MaxGeneration}[c.Below(4)],
 		})
 	}
-}
-
-// sever cuts all listeners off from signals, for good.
-func (s *simulation) sever() {
-	time.Sleep(s.chance("sever", 0).UpTo(maxCalm))
-	s.cut = time.Now()
-	s.signals.Break()
 }
 
 // flap cuts all listeners off from signals, and not for long.
