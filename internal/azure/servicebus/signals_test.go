@@ -21,10 +21,6 @@ func TestEveryProcessReceivesEverySignal(t *testing.T) {
 		one, two := openSignals(t, inProcess(b)), openSignals(t, inProcess(b))
 		first, stopFirst := listenUp(t, one)
 		second, stopSecond := listenUp(t, two)
-		names := subscriptions(b)
-		if len(names) != 2 || len(names[0]) > 50 || names[0] == names[1] {
-			t.Errorf("subscriptions %q, want two of at most 50 characters", names)
-		}
 		mustPublish(t, one)
 		mustPublish(t, one)
 		for _, r := range []*recorder{first, second} {
@@ -126,18 +122,6 @@ func TestIdleSenderIsClosed(t *testing.T) {
 		time.Sleep(senderLifetime)
 		if left := b.Connections(); left != 0 {
 			t.Errorf("%d connections remain", left)
-		}
-	})
-}
-
-// The SDK takes the outcome "released" for success. If a later version does
-// not, the comment on Signals is out of date.
-func TestReleasedLooksLikeSuccess(t *testing.T) {
-	withBus(t, func(t *testing.T, b *devbus.Broker) {
-		s := openSignals(t, inProcess(b))
-		b.Fail(devbus.Fault{Kind: devbus.Release})
-		if err := publish(t, s); err != nil || b.Stats().Stored != 0 {
-			t.Errorf("got %v with %d messages stored, want nil and none", err, b.Stats().Stored)
 		}
 	})
 }
