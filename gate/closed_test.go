@@ -34,9 +34,7 @@ func TestNoFalseStart(t *testing.T) {
 		err  error // with which a wait ends then; nil: its time is over at a closed gate
 	}{
 		{"404", func(s *scene) { s.store.Delete("start") }, nil},
-		{"404 for another reason", refuse(errors.New("storage answers 404 ResourceNotFound")), gate.ErrUnknown},
 		{"403", refuse(errors.New("storage answers 403 AuthorizationFailure")), gate.ErrUnknown},
-		{"500", refuse(errors.New("storage answers 500 InternalError")), gate.ErrUnknown},
 		{"503", refuse(memory.ErrBusy), gate.ErrUnknown},
 		{"timeout", func(s *scene) { s.fate.Store(&memory.Fate{Lost: true}) }, gate.ErrUnknown},
 		{"empty text", text(""), gate.ErrCorrupt},
@@ -46,12 +44,6 @@ func TestNoFalseStart(t *testing.T) {
 		{"closed connection", func(s *scene) { s.listener().Down(errors.New("EOF")) }, nil},
 		{"end of listening", func(s *scene) { s.end <- nil }, nil},
 		{"failure of listening", func(s *scene) { s.end <- errors.New("unauthorized") }, nil},
-		{"connections that open and close", func(s *scene) {
-			for range 100 {
-				s.listener().Up()
-				s.listener().Down(nil)
-			}
-		}, nil},
 		{"empty signal", signal(gate.Signal{}), nil},
 		{"signal of no gate", signal(gate.Signal{Generation: gate.MaxGeneration}), nil},
 		{"forged signals", signal(

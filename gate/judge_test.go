@@ -72,9 +72,6 @@ func (s *simulation) judge(v *verdict) {
 		if e.op != "" && e.state.Released {
 			v.releases++
 		}
-		if *simulateOne != 0 {
-			s.t.Logf("%v: %s, generation %d, released %t: %q", e.at, e.op, e.state.Generation, e.state.Released, e.state.Reason)
-		}
 	}
 	s.judgeChanges(v, events, byHand)
 	for _, w := range s.vigils {

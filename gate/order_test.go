@@ -204,7 +204,7 @@ func TestEveryOrder(t *testing.T) {
 		{"", []int64{0}, [2]string{"release close", "release close"}, 0, false},
 		{"", []int64{Now}, [2]string{"", "release close"}, 0, false},
 		{"", []int64{Now}, [2]string{"release", "release"}, 2, true},
-		{"", []int64{Now}, [2]string{"", "release"}, 2, false},
+		{"", []int64{Now}, [2]string{"", "release"}, 2, true},
 		{"release", []int64{1}, [2]string{"close", "release"}, 1, true},
 		{"release", []int64{Now}, [2]string{"close", "release"}, 1, true},
 		{"release close", []int64{0}, [2]string{"", "release close"}, 2, true},

@@ -50,30 +50,6 @@ func TestReadBeforeOwnChange(t *testing.T) {
 	})
 }
 
-// A waiter at a released gate passes within two round trips, whatever read is
-// under way. One that has seen less than is known passes at once.
-func TestLateWaiters(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t)
-		s.atOnce(t, newGates(t, s.store, nil), true)
-		s.slow()
-		wait(t, s.gates, gate.MaxGeneration, gate.MaxWait)
-		time.Sleep(time.Second)
-		for i := range 100 {
-			began := time.Now()
-			now, again := wait(t, s.gates, gate.Now, time.Second), wait(t, s.gates, s.seen, time.Second)
-			if l := <-now; !l.Passed || l.at.Sub(began) > 200*time.Millisecond {
-				t.Errorf("waiter %d: %+v, %v after %v, want to pass within two round trips", i, l.Waited, l.err, l.at.Sub(began))
-			}
-			if l := <-again; !l.Passed || l.at != began {
-				t.Errorf("waiter %d, with an old generation: %+v, %v after %v, want to pass at once", i, l.Waited, l.err, l.at.Sub(began))
-			}
-			wait(t, s.gates, gate.Now, time.Second) // a read is under way when the next comes
-			time.Sleep(time.Duration(i) * time.Millisecond)
-		}
-	})
-}
-
 // All waiters of a process share its reads. Where signals were received and no longer are, polls are frequent again.
 // They are not while a signal is lost silently: then it takes the rare poll.
 func TestPolls(t *testing.T) {

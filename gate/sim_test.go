@@ -166,6 +166,7 @@ func (s *simulation) newGates(name string) *gate.Gates {
 // to any process, as behind a load balancer.
 func (s *simulation) waiter(ctx context.Context, c *chance.Source) {
 	time.Sleep(c.UpTo(5 * time.Second))
+	var vigils []vigil
 	v := vigil{from: time.Now(), after: gate.Now}
 	byHTTP, passed := !s.faulty && c.Below(2) == 0, int64(0) // comes back with the generation in the state
 	for ctx.Err() == nil {
@@ -196,7 +197,7 @@ func (s *simulation) waiter(ctx context.Context, c *chance.Source) {
 			}
 			continue
 		}
-		s.note(v)
+		vigils = append(vigils, v)
 		v = vigil{from: time.Now(), after: w.Generation}
 		if w.Passed && c.Below(3) == 0 {
 			time.Sleep(c.UpTo(5 * time.Second))
@@ -207,13 +208,9 @@ func (s *simulation) waiter(ctx context.Context, c *chance.Source) {
 		}
 	}
 	v.until = time.Now()
-	s.note(v)
-}
-
-func (s *simulation) note(v vigil) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.vigils = append(s.vigils, v)
+	s.vigils = append(append(s.vigils, vigils...), v)
 }
 
 // administrator changes the gate a few times, from a process that has waiters
