@@ -40,25 +40,21 @@ func TestChangeWhileTheStoreIsDown(t *testing.T) {
 				g := newGates(t, store, nil)
 				g.SetJitter(func(bound time.Duration) time.Duration { return bound })
 				for _, limit := range []time.Duration{time.Hour, 120 * time.Millisecond} { // the latter ends in a pause, or while a request hangs
-					for _, release := range []bool{true, false} {
-						if !release && tt.op == "Replace" {
-							continue // State only reads
+					for name, call := range map[string]func(ctx context.Context) error{
+						"Release": func(ctx context.Context) error { _, err := g.Release(ctx, "start", ann); return err },
+						"State":   func(ctx context.Context) error { _, err := g.State(ctx, "start"); return err },
+					} {
+						if name == "State" && tt.op == "Replace" {
+							continue
 						}
 						ctx, cancel := context.WithTimeout(t.Context(), limit)
 						began := time.Now()
-						var err error
-						if release {
-							_, err = g.Release(ctx, "start", ann)
-						} else {
-							_, err = g.State(ctx, "start")
-						}
-						if took := time.Since(began); !errors.Is(err, tt.want) || took > min(tt.bound, limit) || errors.Is(err, errLost) != (tt.fate.Err != nil) {
-							t.Errorf("release %t: %v after %v, want %v within %v", release, err, took, tt.want, tt.bound)
-						}
-						if limit < tt.bound && !errors.Is(err, context.DeadlineExceeded) {
-							t.Errorf("release %t: %v does not wrap the end of ctx", release, err)
-						}
+						err := call(ctx)
 						cancel()
+						if took := time.Since(began); !errors.Is(err, tt.want) || took > min(tt.bound, limit) || errors.Is(err, errLost) != (tt.fate.Err != nil) ||
+							errors.Is(err, context.DeadlineExceeded) != (limit < tt.bound || tt.fate.Err == nil || tt.op == "Replace") {
+							t.Errorf("%s for %v: %v after %v, want %v within %v", name, limit, err, took, tt.want, tt.bound)
+						}
 					}
 				}
 			})

@@ -22,9 +22,6 @@ func TestReadBeforeTheWaiter(t *testing.T) {
 		s.atOnce(t, newGates(t, s.store, nil), false)
 		during := wait(t, s.gates, gate.Now, gate.MaxWait)
 		time.Sleep(60 * time.Millisecond)
-		if known := s.gates.Watched()["start"].State; !known.Released {
-			t.Fatalf("known is %+v, want what was before the close", known)
-		}
 		after := wait(t, s.gates, gate.Now, gate.MaxWait)
 		time.Sleep(time.Minute)
 		if len(before) != 1 || len(during) != 0 || len(after) != 0 || len(other) != 0 {

@@ -171,8 +171,11 @@ func (s *simulation) waiter(ctx context.Context, c *chance.Source) {
 	byHTTP, passed := !s.faulty && c.Below(2) == 0, int64(0) // comes back with the generation in the state
 	for ctx.Err() == nil {
 		wait, cancel := context.WithTimeout(ctx, c.UpTo(30*time.Second))
-		w, err := s.procs[c.Below(len(s.procs))].Wait(wait, "start", v.after, c.UpTo(20*time.Second))
-		cancel()
+		limit, began := c.UpTo(20*time.Second), time.Now()
+		w, err := s.procs[c.Below(len(s.procs))].Wait(wait, "start", v.after, limit)
+		if cancel(); time.Since(began) > limit {
+			s.t.Errorf("a wait of %v lasted %v", limit, time.Since(began))
+		}
 		v.until, v.passed, v.closed = time.Now(), w.Passed, !w.State.Released
 		s.mu.Lock()
 		if err != nil {

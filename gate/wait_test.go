@@ -85,28 +85,6 @@ func TestWhoPasses(t *testing.T) {
 	}
 }
 
-// Each wait ends when its own time is over, in whatever order they began, and
-// also while a read hangs.
-func TestWaitsEnd(t *testing.T) {
-	for _, delay := range []time.Duration{0, time.Hour} {
-		synctest.Test(t, func(t *testing.T) {
-			store := memory.NewGates(&memory.Options{Fate: func(memory.Call) memory.Fate { return memory.Fate{Delay: delay} }})
-			g := running(t, store, &gate.Options{CallTimeout: 100 * time.Second})
-			began := time.Now()
-			waits := make(map[time.Duration]<-chan left)
-			for _, limit := range []time.Duration{50, 10, 11, 190, 30, 200, 60} {
-				waits[limit*time.Second] = wait(t, g, 0, limit*time.Second)
-			}
-			for limit, c := range waits {
-				l := <-c
-				if took := l.at.Sub(began); took != limit || l.Passed || errors.Is(l.err, gate.ErrUnknown) != (delay > 0) {
-					t.Errorf("reads take %v: a wait of %v ended after %v: %+v, %v", delay, limit, took, l.Waited, l.err)
-				}
-			}
-		})
-	}
-}
-
 // A node passes a release at one process, and waits for the next at another
 // that has not seen the first yet. It comes back with the generation of that
 // answer, and must not pass the same release again.

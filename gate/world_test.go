@@ -265,7 +265,7 @@ func (w *world) step(a *admin, way string) (done bool) {
 		return false
 	}
 	if done := w.did(a.change.op); done != (did == changed) {
-		panic(violation(fmt.Sprintf("%s is told that %s was made: %t, and it was: %t", a.name, a.change.op, did == changed, done)))
+		panic(violation(fmt.Sprintf("the change of %s, %s, is reported as made: %t, and it was: %t", a.name, a.change.op, did == changed, done)))
 	}
 	if a == &w.admins[0] {
 		w.settle(0, w.procs[0].learn(a.change.held.Version, a.change.state))
