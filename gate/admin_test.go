@@ -2,7 +2,6 @@ package gate_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"strings"
 	"sync/atomic"
@@ -106,23 +105,6 @@ func TestInvalidArguments(t *testing.T) {
 	}
 }
 
-// witness is a Signals that compares each signal with what is stored when it
-// is sent.
-type witness struct {
-	hand
-	t     *testing.T
-	store *memory.Gates
-}
-
-func (w *witness) Publish(ctx context.Context, s gate.Signal) error {
-	flag, _ := w.store.Get(s.Gate)
-	var stored gate.State
-	if err := json.Unmarshal([]byte(flag.Text), &stored); err != nil || stored.Generation != s.Generation || s.Gate != "start" {
-		w.t.Errorf("signal %+v is sent while the store holds %q", s, flag.Text)
-	}
-	return w.hand.Publish(ctx, s)
-}
-
 // Whatever happens to a request of a release, the release is made once. It is
 // announced, and waiters of the same process pass, only after the store has
 // confirmed it: then at once, without a read.
@@ -147,15 +129,15 @@ func TestSignalAfterConfirmation(t *testing.T) {
 						}
 						return memory.Fate{}
 					}})
-					w := &witness{hand: hand{end: make(chan error)}, t: t, store: store}
-					g := running(t, store, &gate.Options{Signals: w})
+					h := newHand()
+					g := running(t, store, &gate.Options{Signals: h})
 					c := wait(t, g, 0, gate.MaxWait)
 					time.Sleep(time.Second)
 					releasing.Store(true)
 					got, err := g.Release(t.Context(), "start", ann)
 					released := time.Now()
-					if !got.Changed && (!errors.Is(err, gate.ErrUnclear) || which != "each write") || got.Changed != (len(w.published) == 1) || got.Signalled != got.Changed {
-						t.Errorf("release: %+v, %v, %d signals", got, err, len(w.published))
+					if !got.Changed && (!errors.Is(err, gate.ErrUnclear) || which != "each write") || got.Changed != (len(h.published) == 1) || got.Signalled != got.Changed {
+						t.Errorf("release: %+v, %v, %d signals", got, err, len(h.published))
 					}
 					time.Sleep(time.Minute)
 					store.Wait()
@@ -163,6 +145,9 @@ func TestSignalAfterConfirmation(t *testing.T) {
 						t.Fatalf("passed: %t, the store has held %d states", len(c) == 1, len(past))
 					}
 					if got.Changed {
+						if sent := h.published[0]; sent.at.Before(store.Past("start")[0].At) || sent.Signal != (gate.Signal{Gate: "start", Generation: got.State.Generation}) {
+							t.Errorf("signal %+v after a release at %v: %+v", sent, store.Past("start")[0].At, got.State)
+						}
 						if l := <-c; l.at.After(released) || l.State.By != ann.By || l.State.Releases != 1 {
 							t.Errorf("passed %v after the release of its own process: %+v", l.at.Sub(released), l.State)
 						}
@@ -193,19 +178,19 @@ func TestSignalResult(t *testing.T) {
 		signals, store := memory.NewSignals(nil), memory.NewGates(nil)
 		signals.Break()
 		for i, tt := range []struct {
-			do      func(*gate.Gates, context.Context, string, gate.Change) (gate.Changed, error)
+			release bool
 			signals gate.Signals
 			changed bool
 			sent    bool
 			err     error
 		}{
-			{(*gate.Gates).Release, signals, true, false, memory.ErrCutOff},
-			{(*gate.Gates).Release, nil, false, false, nil},
-			{(*gate.Gates).Release, signals, false, true, nil},
-			{(*gate.Gates).Close, signals, true, true, nil},
-			{(*gate.Gates).Close, signals, false, false, nil},
+			{true, signals, true, false, memory.ErrCutOff},
+			{true, nil, false, false, nil},
+			{true, signals, false, true, nil},
+			{false, signals, true, true, nil},
+			{false, signals, false, false, nil},
 		} {
-			got, err := tt.do(newGates(t, hasty{store, cancel}, &gate.Options{Signals: tt.signals}), ctx, "start", ann)
+			got, err := changeTo(newGates(t, hasty{store, cancel}, &gate.Options{Signals: tt.signals}), tt.release)(ctx, "start", ann)
 			if err != nil || got.Changed != tt.changed || got.Signalled != tt.sent || !errors.Is(got.SignalErr, tt.err) || i == 0 && ctx.Err() == nil {
 				t.Errorf("change %d: %+v, %v, want changed %t, signalled %t, %v", i, got, err, tt.changed, tt.sent, tt.err)
 			}

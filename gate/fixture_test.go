@@ -135,7 +135,12 @@ type hand struct {
 
 	mu        sync.Mutex
 	to        gate.Listener
-	published []gate.Signal
+	published []sent
+}
+
+type sent struct {
+	gate.Signal
+	at time.Time
 }
 
 func newHand() *hand { return &hand{end: make(chan error)} }
@@ -143,7 +148,7 @@ func newHand() *hand { return &hand{end: make(chan error)} }
 func (h *hand) Publish(_ context.Context, s gate.Signal) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.published = append(h.published, s)
+	h.published = append(h.published, sent{s, time.Now()})
 	return nil
 }
 
