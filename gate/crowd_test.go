@@ -156,7 +156,7 @@ func TestCrowdWithSignals(t *testing.T) {
 func TestCrowdThatPolls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t, nil)
-		polls := time.Duration(storetest.Scale(35, 70)) * time.Second
+		polls := time.Duration(storetest.Scale(25, 70)) * time.Second
 		time.Sleep(polls)
 		busiest, mean := c.busiest(10*time.Second, polls, 100*time.Millisecond)
 		c.figure("1,000 processes, started within 10 ms, that poll: the busiest 100 ms, of the mean", "%.2f", float64(busiest)/mean, 2)
