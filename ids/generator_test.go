@@ -63,7 +63,6 @@ func TestNewRefuses(t *testing.T) {
 		options  ids.Options
 		want     string
 	}{
-		{"", ids.Options{}, "1 to 63"},
 		{strings.Repeat("a", 64), ids.Options{}, "64 characters"},
 		{"Orders", ids.Options{}, "lower-case"},
 		{"a/b", ids.Options{}, "lower-case"},
