@@ -13,6 +13,28 @@ import (
 	"kennel/table"
 )
 
+// TestSweepComesTooLate: a creator that was slow finishes after the sweep has read its announcement,
+// and before the sweep rules it out: that must come too late, and the channel
+// keeps its fence.
+func TestSweepComesTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		wake := make(chan struct{})
+		slow := w.startAt("fence put", func(*process) { <-wake })
+		created := slow.creating()
+		time.Sleep(2 * time.Hour)
+		c := w.with(hooked{Store: w.channels, queried: func(page table.Page) {
+			if len(page.Rows) > 0 {
+				close(wake)
+				must(t, <-created)
+			}
+		}}, w.blogs, nil)
+		must(t, errorOf(c.Sweep(t.Context(), "")))
+		slow.open(t, "news")
+		w.settled(t, 1, 1)
+	})
+}
+
 // TestSlowCreator: a creator that wakes up after the sweep gave its creation
 // up, or died over that at any request, makes a whole channel.
 func TestSlowCreator(t *testing.T) {
