@@ -24,7 +24,7 @@ test: ## Run the tests that every change needs, with the race detector
 
 prove: ## Run all tests at full width: every simulation, order of events, kill and planted bug
 	@mkdir -p bin
-	KENNEL_PROVE=1 go test -vet=off -p 2 -timeout 20m -v ./... >bin/prove.txt || { grep -E '^(---|\s+---) FAIL|^FAIL|_test.go|panic' bin/prove.txt; exit 1; }
+	KENNEL_PROVE=1 go test -count=1 -vet=off -p 2 -timeout 20m -v ./... >bin/prove.txt || { grep -E '^(---|\s+---) FAIL|^FAIL|_test.go|panic' bin/prove.txt; exit 1; }
 	@$(call FIGURES,bin/prove.txt)
 
 bench: ## Run every benchmark once and print its figures
