@@ -34,7 +34,7 @@ type Installed struct {
 }
 
 // Install makes sure that Azurite is in a folder of its own below cacheDir and
-// returns where. It downloads once, about a minute, with a line to progress
+// returns where. It downloads once, about 60 MB, with a line to progress
 // (nil: none); afterwards it returns at once. An installation that is
 // interrupted leaves nothing that could be mistaken for a complete one.
 func Install(ctx context.Context, cacheDir string, progress io.Writer) (Installed, error) {
@@ -70,7 +70,7 @@ func Install(ctx context.Context, cacheDir string, progress io.Writer) (Installe
 	if exists(final) {
 		return in, nil
 	}
-	fmt.Fprintf(progress, "installing Azurite %s (once, about a minute)…\n", Version)
+	fmt.Fprintf(progress, "installing Azurite %s (once, 60 MB)…\n", Version)
 	if err := install(ctx, npm, final); err != nil {
 		return Installed{}, fmt.Errorf("install Azurite: %w", err)
 	}
