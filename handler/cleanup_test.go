@@ -23,7 +23,7 @@ import (
 // and with the reason, and touches nothing.
 func TestCleanupMessages(t *testing.T) {
 	t.Parallel()
-	p := shared(t)
+	p := start(t, built.handler, withAzurite(t)) // its log is read below
 	path := "/" + storetest.Name()
 	older := p.channels(t, "PUT", path, `{"owner":"ann"}`)
 	older.expect(t, "create", 201, "")
