@@ -18,13 +18,15 @@ build: ## Build bin/handler and bin/kennel
 	$(BUILD) -o bin/ ./handler ./cmd/kennel
 
 # The package of Azurite comes first, because its tests install Azurite while
-# the others compile. Vet has its place in lint: here it would cost 10 s.
+# the others compile. Many tests wait for a process or for Azurite, so more of
+# them run side by side than there are processors. Vet has its place in lint:
+# here it would cost 10 s.
 test: ## Run the tests that every change needs, with the race detector
-	go test -race -vet=off -p 3 -timeout 10m ./internal/dev/azurite ./...
+	go test -race -vet=off -p 3 -parallel 8 -timeout 10m ./internal/dev/azurite ./...
 
 prove: ## Run all tests at full width: every simulation, order of events, kill and planted bug
 	@mkdir -p bin
-	KENNEL_PROVE=1 go test -count=1 -vet=off -p 2 -timeout 20m -v ./... >bin/prove.txt || { grep -E '^(---|\s+---) FAIL|^FAIL|_test.go|panic' bin/prove.txt; exit 1; }
+	KENNEL_PROVE=1 go test -count=1 -vet=off -p 2 -parallel 8 -timeout 20m -v ./... >bin/prove.txt || { grep -E '^(---|\s+---) FAIL|^FAIL|_test.go|panic' bin/prove.txt; exit 1; }
 	@$(call FIGURES,bin/prove.txt)
 
 bench: ## Run every benchmark once and print its figures
