@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -91,7 +92,8 @@ func TestHTTPCalls(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		w.Code, w.HeaderMap = res.Status, res.Header
+		w.Code = res.Status
+		maps.Copy(w.Header(), res.Header)
 		w.Body.Write(res.Body)
 		return w
 	}
