@@ -1,57 +1,76 @@
-// Package kennel is a tour of the code, from the bottom up. It holds none
+// Package kennel is a tour of the code, from the bottom up. It contains no code
 // itself.
 //
 // # The jobs
 //
 // Each job that many nodes do together is a package in the root. It owns the
-// storage interface it needs, or takes it from a foundation, imports nothing
-// else but the standard library and golang.org/x/sync, and knows neither Azure
-// nor the Functions host.
+// storage interface that it needs, or takes it from a foundation. Otherwise it
+// imports the standard library and golang.org/x/sync only, and knows neither
+// Azure nor the Functions host.
 //
 //   - ids: order numbers that never repeat, reserved a range at a time.
-//   - gate: is it released yet? Signalled, and polled to be sure.
+//   - gate: holds waiting nodes back and releases them all at once.
 //   - channels: channels and their blogs over two tables, and a deletion that
 //     always finishes.
 //
 // The foundations are:
 //
-//   - table: the contract of a table, its limits, and repeated requests.
+//   - table: the contract of a table, its limits, and the retries of requests.
 //   - queue: the contract of a queue and its limits.
 //
 // Begin with ids/store.go (the contract), then ids/claim.go (the protocol, as
-// pure state), ids/window.go (the hot path), ids/fill.go (what keeps it fed).
-// Likewise gate/store.go, gate/watch.go (what a process knows of a gate, as pure
-// state), gate/change.go (how one is released); and channels/doc.go (the steps of
-// a deletion), channels/accept.go, channels/rounds.go, channels/worker.go.
+// pure state), ids/window.go (the hot path), ids/fill.go (the reservations).
+// Then gate/store.go, gate/watch.go (what a process knows of a gate, as pure
+// state), gate/change.go (how a gate is released). Then channels/doc.go (the
+// steps of a deletion), channels/accept.go, channels/rounds.go,
+// channels/worker.go.
 //
-// # How the jobs reach the world
+// # Four walks
+//
+//   - One order number: internal/customhandler/forward.go,
+//     handler/sequences.go, ids/set.go, ids/ids.go. If a range must be
+//     reserved: ids/fill.go, ids/claim.go, internal/azure/sequences.go.
+//   - One wait at a gate: handler/gates.go, gate/wait.go, gate/read.go,
+//     gate/watch.go, internal/azure/gates.go.
+//   - One deletion of a channel: handler/channels.go, channels/accept.go,
+//     channels/rounds.go; later handler/cleanup.go, channels/worker.go.
+//   - One queue message on a laptop: internal/dev/localhost/queues.go,
+//     internal/customhandler/client.go, internal/customhandler/app.go,
+//     handler/cleanup.go.
+//
+// docs/design.md describes the life of a number, of a release and of a deletion
+// in numbered steps.
+//
+// # How the jobs are connected
 //
 //   - internal/azure: the stores of ids and gates over blobs, and those of
 //     channels over tables and queues. internal/azure/servicebus: the gates'
 //     signals. Nothing else imports the Azure SDK.
 //   - internal/memory: the same stores in memory, as strict as Azure, with a
 //     hook that decides what goes wrong.
-//   - internal/storetest: what every store must do, as tests. Memory and
-//     Azure both run them, the latter on a real Azurite.
-//   - internal/dev/devbus: a Service Bus-compatible broker for tests and laptops,
-//     over the AMQP codec internal/dev/devbus/amqp.
-//   - internal/faultproxy: an HTTP proxy before Azurite at which requests fail.
+//   - internal/storetest: what every store must do, as tests. Both memory and
+//     Azure run them, the latter on a real Azurite.
+//   - internal/dev/devbus: a broker compatible with Service Bus, for tests and
+//     laptops, over the AMQP codec internal/dev/devbus/amqp.
+//   - internal/faultproxy: an HTTP proxy in front of Azurite that makes requests
+//     fail.
 //   - internal/chance: the random numbers of simulations, from a seed.
 //   - internal/customhandler: the wire between the Functions host and a custom
 //     handler, in both directions.
 //   - internal/config: the environment, turned into one checked struct.
-//   - internal/suggest: the word that a misspelt one was meant to be.
+//   - internal/suggest: finds the word that is nearest to a misspelt one.
 //
 // # How it runs
 //
-//   - handler: the app itself. The only place that knows everything: wiring,
-//     and one thin file per function.
+//   - handler: the app itself. It connects all packages, with one thin file per
+//     resource.
 //   - functions: one folder with a function.json per function.
 //   - cmd/kennel: the command line.
 //   - internal/dev/project: reads, checks, stages and packs a project.
 //   - internal/dev/run: runs a project on this machine, for `kennel up`.
 //   - internal/dev/localhost: a local Functions host, for machines without func.
-//   - internal/dev/azurite: Azurite from npm, installed once and never orphaned.
+//   - internal/dev/azurite: installs Azurite from npm once, and stops it with
+//     this process.
 //
 // # How it is tested
 //
@@ -61,6 +80,6 @@
 // testdata/bugs put known bugs into the real source, one at a time, and a test
 // must find each. The real handler process runs on a real Azurite, and is killed.
 //
-// layers_test.go says who may import whom, and fails when that is not so.
-// docs/design.md says why things are as they are.
+// layers_test.go lists which package may import which, and fails on any other
+// import. docs/design.md explains why things are as they are.
 package kennel
