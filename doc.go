@@ -52,8 +52,7 @@
 //     Azure run them, the latter on a real Azurite.
 //   - internal/dev/devbus: a broker compatible with Service Bus, for tests and
 //     laptops, over the AMQP codec internal/dev/devbus/amqp.
-//   - internal/faultproxy: an HTTP proxy in front of Azurite that makes requests
-//     fail.
+//   - internal/faultproxy: an HTTP proxy in front of Azurite that injects faults.
 //   - internal/chance: the random numbers of simulations, from a seed.
 //   - internal/customhandler: the wire between the Functions host and a custom
 //     handler, in both directions.
@@ -75,10 +74,11 @@
 // # How it is tested
 //
 // Domain packages are simulated in virtual time (testing/synctest) with seeds,
-// against stores that refuse, lose replies and let writes arrive late. The
+// against stores that refuse requests, lose replies and apply writes late. The
 // protocol of ids is driven through every order of events. The diffs of
 // testdata/bugs put known bugs into the real source, one at a time, and a test
-// must find each. The real handler process runs on a real Azurite, and is killed.
+// must find each. The real handler process runs on a real Azurite, and is
+// killed.
 //
 // layers_test.go lists which package may import which, and fails on any other
 // import. docs/design.md explains why things are as they are.
