@@ -1,8 +1,8 @@
 package amqp
 
-// Attach begins a link, or answers the peer's Attach. An answer without the
-// Source or Target that was requested refuses the link; a Detach with the
-// reason follows it.
+// Attach begins a link, or answers the peer's Attach. An answer that omits the
+// requested Source or Target refuses the link. A Detach with the reason follows
+// it.
 type Attach struct {
 	Name       string
 	Handle     uint32
@@ -15,13 +15,13 @@ type Attach struct {
 	Properties Map
 }
 
-// Source is where the messages of a link come from.
+// Source is the origin of the messages of a link.
 type Source struct {
 	Address string
 	Filter  Map
 }
 
-// Target is where the messages of a link go.
+// Target is the destination of the messages of a link.
 type Target struct {
 	Address     string
 	Coordinator bool // of transactions; it has no address
@@ -60,7 +60,7 @@ func (p Attach) AppendTo(b []byte) []byte {
 	w.OrNull(p.Source != nil, func() { w.Encoded(p.Source.append(nil)) })
 	w.OrNull(p.Target != nil, func() { w.Encoded(p.Target.append(nil)) })
 	w.Nulls(2)                                  // unsettled, incomplete-unsettled
-	w.OrNull(!p.Receiver, func() { w.Uint(0) }) // initial-delivery-count: senders must have one
+	w.OrNull(!p.Receiver, func() { w.Uint(0) }) // initial-delivery-count: senders must set it
 	w.Ulong(p.MaxSize)
 	w.Nulls(2) // offered-capabilities, desired-capabilities
 	w.OrNull(p.Properties != nil, func() { w.Value(p.Properties) })

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Constructors begin an encoded value: they tell its type and the width of its
-// size.
+// A constructor is the first byte of an encoded value. It defines the type and
+// the width of the size.
 const (
 	ctorDescribed  = 0x00
 	ctorNull       = 0x40
@@ -53,16 +53,16 @@ const (
 )
 
 var (
-	errShort  = errors.New("value is cut short")
+	errShort  = errors.New("value is truncated")
 	errNested = errors.New("value is nested too deeply")
 )
 
-// maxNesting bounds the recursion. No SDK comes near it.
+// maxNesting bounds the recursion. The SDKs nest values far less deeply.
 const maxNesting = 32
 
 // cut splits off the first value in b: its constructor, and its content
-// without the size. It does not accept described values: the callers remove
-// the descriptor first.
+// without the size. It does not accept described values: the caller removes the
+// descriptor first.
 func cut(b []byte) (ctor byte, content, rest []byte, err error) {
 	if len(b) == 0 {
 		return 0, nil, nil, errShort
@@ -71,7 +71,8 @@ func cut(b []byte) (ctor byte, content, rest []byte, err error) {
 	return b[0], content, rest, err
 }
 
-// cutContent is cut for the items of an array, which share one constructor.
+// cutContent does the same as cut for an item of an array. The items share one
+// constructor, ctor.
 func cutContent(ctor byte, b []byte) (content, rest []byte, err error) {
 	size := 0
 	switch ctor >> 4 {
@@ -109,7 +110,7 @@ func cutContent(ctor byte, b []byte) (content, rest []byte, err error) {
 	return b[:size], b[size:], nil
 }
 
-// skip returns what follows the first value in b.
+// skip returns the bytes after the first value in b.
 func skip(b []byte) (rest []byte, err error) {
 	for len(b) > 0 && b[0] == ctorDescribed {
 		if _, _, b, err = cut(b[1:]); err != nil { // the descriptor
@@ -120,8 +121,8 @@ func skip(b []byte) (rest []byte, err error) {
 	return rest, err
 }
 
-// DecodeDescriptor splits off the descriptor of a described value. It must be
-// a number, as those of all clients are.
+// DecodeDescriptor splits off the descriptor of a described value. The
+// descriptor must be a number. All known clients use numbers.
 func DecodeDescriptor(b []byte) (code uint64, value []byte, err error) {
 	if len(b) == 0 || b[0] != ctorDescribed {
 		return 0, nil, errors.New("expected a described value")
@@ -141,8 +142,7 @@ func DecodeDescriptor(b []byte) (code uint64, value []byte, err error) {
 	return 0, nil, fmt.Errorf("descriptor has constructor %#02x: only numbers are supported", ctor)
 }
 
-// DecodeBinary returns the content of an encoded binary, which it does not
-// copy.
+// DecodeBinary returns the content of an encoded binary without copying it.
 func DecodeBinary(b []byte) ([]byte, error) {
 	ctor, content, _, err := cut(b)
 	if err != nil {
@@ -175,14 +175,14 @@ func elements(ctor byte, content []byte) (count int, rest []byte, err error) {
 		}
 		return int(long), content[4:], nil
 	}
-	return 0, nil, fmt.Errorf("constructor %#02x holds no elements", ctor)
+	return 0, nil, fmt.Errorf("constructor %#02x is not a list, map or array", ctor)
 }
 
-// Decode returns the first value in b, and what follows it. The value shares
+// Decode returns the first value in b, and the bytes after it. The value shares
 // no memory with b.
 func Decode(b []byte) (v any, rest []byte, err error) {
-	// An element takes at least one byte, except in arrays of nulls and other
-	// empty values, which could claim billions of elements in ten bytes.
+	// An element takes at least one byte, except in an array of nulls or other
+	// empty values, which can announce billions of elements in ten bytes.
 	d := decoder{budget: len(b) + 1024}
 	return d.value(b, 0)
 }
@@ -195,7 +195,7 @@ func (d *decoder) value(b []byte, depth int) (any, []byte, error) {
 		return nil, nil, errNested
 	}
 	if len(b) > 0 && b[0] == ctorDescribed {
-		ctor, content, b, err := cut(b[1:]) // a descriptor is not described
+		ctor, content, b, err := cut(b[1:]) // a descriptor has no descriptor
 		if err != nil {
 			return nil, nil, err
 		}
@@ -321,7 +321,7 @@ func (d *decoder) array(ctor byte, b []byte, depth int) (any, error) {
 			return nil, err
 		}
 	}
-	return Array{longest(of), items}, nil
+	return Array{widest(of), items}, nil
 }
 
 func (d *decoder) elements(ctor byte, b []byte) (count int, rest []byte, err error) {

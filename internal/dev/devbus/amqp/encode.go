@@ -32,8 +32,8 @@ func appendTime(b []byte, t time.Time) []byte {
 	return be.AppendUint64(append(b, ctorTimestamp), uint64(t.UnixMilli()))
 }
 
-// appendSized takes the constructor of the short form; that of the long form
-// is 0x10 above it.
+// appendSized appends a value with its size. short is the constructor of the
+// 8-bit form. The constructor of the 32-bit form is greater by 0x10.
 func appendSized[T ~string | ~[]byte](b []byte, short byte, v T) []byte {
 	if len(v) < 256 {
 		b = append(b, short, byte(len(v)))
@@ -43,7 +43,7 @@ func appendSized[T ~string | ~[]byte](b []byte, short byte, v T) []byte {
 	return append(b, v...)
 }
 
-// AppendDescriptor begins a described value. The caller appends its value.
+// AppendDescriptor begins a described value. The caller appends the value.
 func AppendDescriptor(b []byte, code uint64) []byte {
 	if code < 256 {
 		return append(b, ctorDescribed, ctorSmallUlong, byte(code))
@@ -77,8 +77,8 @@ func AppendValue(b []byte, v any) []byte {
 	return b
 }
 
-// longest returns the constructor of the same type with the widest content.
-func longest(c byte) byte {
+// widest returns the constructor of the same type with the widest content.
+func widest(c byte) byte {
 	switch c {
 	case ctorTrue, ctorFalse:
 		return ctorBool
@@ -98,9 +98,9 @@ func longest(c byte) byte {
 	return c
 }
 
-// appendContent returns the longest constructor of v's type, and appends what
-// follows it. All items of an array share one constructor, so none can have a
-// short form.
+// appendContent returns the widest constructor of v's type, and appends the
+// content. The items of an array share one constructor, so none can use a
+// shorter form.
 func appendContent(b []byte, v any) (constructor byte, content []byte) {
 	switch v := v.(type) {
 	case nil:

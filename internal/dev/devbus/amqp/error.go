@@ -2,7 +2,7 @@ package amqp
 
 import "fmt"
 
-// Error is an error as AMQP transmits it: a condition, and a description for
+// Error is an AMQP error: a condition for programs and a description for
 // people.
 type Error struct {
 	Condition   string

@@ -17,7 +17,7 @@ type Fields struct {
 
 var encodedNull = []byte{ctorNull}
 
-// ReadFields opens the list at the start of b and returns what follows it.
+// ReadFields opens the list at the start of b, and returns the bytes after it.
 func ReadFields(b []byte) (f Fields, rest []byte, err error) {
 	ctor, content, rest, err := cut(b)
 	if err != nil {
@@ -33,7 +33,7 @@ func ReadFields(b []byte) (f Fields, rest []byte, err error) {
 // Err returns the first error.
 func (f *Fields) Err() error { return f.err }
 
-// Len returns the number of elements that are left.
+// Len returns the number of elements that have not been read.
 func (f *Fields) Len() int { return f.left }
 
 // Skip skips n elements.
@@ -119,7 +119,7 @@ func (f *Fields) ulong() uint64 {
 	return 0
 }
 
-// Ubyte returns the next element, and nil if it is null.
+// Ubyte returns the next element, or nil if it is null.
 func (f *Fields) Ubyte() *uint8 {
 	switch ctor, content := f.primitive(); ctor {
 	case ctorNull:
@@ -211,7 +211,7 @@ func (f *Fields) composite() (code uint64, inner Fields, present bool) {
 	return code, inner, err == nil
 }
 
-// inherit takes over the error of a list within this one.
+// inherit copies the error of a nested list, unless f has an error already.
 func (f *Fields) inherit(inner *Fields) {
 	if f.err == nil {
 		f.err = inner.err

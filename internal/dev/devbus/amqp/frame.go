@@ -41,7 +41,7 @@ const (
 	HeaderSASL ProtocolHeader = "AMQP\x03\x01\x00\x00"
 )
 
-// Reader reads what one side of a connection sends.
+// Reader reads the frames that one side of a connection sends.
 type Reader struct {
 	r   *bufio.Reader
 	buf []byte // reused from frame to frame
@@ -59,8 +59,8 @@ func (r *Reader) Header() (ProtocolHeader, error) {
 	return ProtocolHeader(h[:]), err
 }
 
-// Next reads a frame. An error is an *Error if the peer broke the rules, and
-// any other if the connection ended.
+// Next reads a frame. The error is an *Error if the peer violated the protocol.
+// Any other error means that the connection ended.
 func (r *Reader) Next() (Frame, error) {
 	var head [frameHeader]byte
 	if _, err := io.ReadFull(r.r, head[:]); err != nil {
@@ -71,7 +71,7 @@ func (r *Reader) Next() (Frame, error) {
 		return Frame{}, Errorf(CondFraming, "a frame of %d bytes is larger than the agreed maximum of %d", size, MaxFrame)
 	}
 	if offset < frameHeader || size < offset {
-		return Frame{}, Errorf(CondFraming, "a frame of %d bytes cannot begin its body at %d", size, offset)
+		return Frame{}, Errorf(CondFraming, "body offset %d is invalid in a frame of %d bytes", offset, size)
 	}
 	if int64(cap(r.buf)) < size {
 		r.buf = make([]byte, MaxFrame)
@@ -116,8 +116,8 @@ type readable interface {
 	read(*Fields)
 }
 
-// Body decodes the performative into a pointer to its type. It can be called
-// once. An error is an *Error.
+// Body decodes the performative into a pointer to its type. Call it at most
+// once. The error is an *Error.
 func (f *Frame) Body() (Performative, error) {
 	create := bodies[f.Code]
 	if create == nil {

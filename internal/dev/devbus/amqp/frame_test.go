@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// performatives use every field.
+// performatives set every field.
 var performatives = []Performative{
 	&Open{Container: "c", MaxFrame: 512, ChannelMax: 7, Idle: time.Minute},
 	&Begin{RemoteChannel: new(uint16(3)), NextOutgoing: 1, IncomingWindow: 2, OutgoingWindow: 3, HandleMax: 4},
@@ -50,8 +50,8 @@ func TestPerformatives(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("error %v (-want +got):\n%s", err, diff)
 		}
-		if beat, err := r.Next(); beat.Code != 0 || err != nil {
-			t.Errorf("got performative %#02x, error %v, want a heartbeat", beat.Code, err)
+		if heartbeat, err := r.Next(); heartbeat.Code != 0 || err != nil {
+			t.Errorf("got performative %#02x, error %v, want a heartbeat", heartbeat.Code, err)
 		}
 	}
 	if _, err := r.Next(); err != io.EOF {
@@ -73,7 +73,7 @@ func TestBadFrames(t *testing.T) {
 	for _, tt := range []struct{ name, bytes, condition string }{
 		{"larger than the limit", "0002000002000000", CondFraming},
 		{"smaller than its header", "0000000702000000", CondFraming},
-		{"body begins behind the end", "0000000809000000", CondFraming},
+		{"body begins after the end", "0000000809000000", CondFraming},
 		{"unknown type", "0000000802020000", CondFraming},
 		{"body of an unknown type", "0000000a02000000ffff", CondDecodeError},
 		{"body without a descriptor", "000000090200000045", CondDecodeError},
@@ -92,8 +92,8 @@ func TestBadFrames(t *testing.T) {
 	}
 }
 
-// FuzzFrames checks that what was read of a frame is written, and read again,
-// as the same.
+// FuzzFrames checks that a decoded frame keeps its encoding when it is written
+// and read again.
 func FuzzFrames(f *testing.F) {
 	for _, p := range performatives {
 		f.Add(AppendFrame(nil, KindAMQP, 1, p, []byte("payload")))
@@ -112,7 +112,7 @@ func FuzzFrames(f *testing.F) {
 			}
 			first := AppendFrame(nil, KindAMQP, 0, p, nil)
 			if len(first) > MaxFrame {
-				continue // the longest forms of its values take more space
+				continue // the widest forms of its values take more space
 			}
 			again, err := NewReader(bytes.NewReader(first)).Next()
 			if err == nil {
@@ -125,7 +125,7 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
-// FuzzSections checks that the sections are the whole message.
+// FuzzSections checks that the sections add up to the whole message.
 func FuzzSections(f *testing.F) {
 	data := AppendBinary(AppendDescriptor(nil, SectionData), []byte("body"))
 	f.Add(AppendValue(data, Described{uint64(SectionFooter), Map{Symbol("f"), "x", uint8(1), "reserved"}}))
@@ -150,7 +150,7 @@ func FuzzSections(f *testing.F) {
 			return nil
 		})
 		if err == nil && !bytes.Equal(all, b) {
-			t.Errorf("the sections are %x, want %x", all, b)
+			t.Errorf("the sections add up to %x, want %x", all, b)
 		}
 	})
 }

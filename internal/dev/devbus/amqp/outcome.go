@@ -1,6 +1,6 @@
 package amqp
 
-// Outcome is what became of a delivery.
+// Outcome reports how a delivery ended.
 type Outcome struct {
 	Code uint64 // CodeReceived to CodeModified; 0: none yet
 

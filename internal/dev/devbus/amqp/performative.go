@@ -83,9 +83,9 @@ func (p Begin) AppendTo(b []byte) []byte {
 	return w.Close()
 }
 
-// Detach, End and Close end a link, a session and a connection. Err is nil
-// unless something went wrong. A link is always closed for good: none is
-// resumed.
+// Detach, End and Close end a link, a session and a connection. Err is nil if
+// there was no error. A Detach always closes the link; resuming links is not
+// supported.
 type (
 	Detach struct {
 		Handle uint32
@@ -127,8 +127,9 @@ func (p Close) AppendTo(b []byte) []byte {
 	return w.Close()
 }
 
-// SASLMechanisms offers mechanisms to a client, and SASLOutcome answers its
-// choice; 0 means success. They are written only.
+// SASLMechanisms offers mechanisms to a client. SASLOutcome reports the result
+// of its choice; 0 means success. The package writes them but does not read
+// them.
 type (
 	SASLMechanisms []Symbol
 	SASLOutcome    struct{ Code uint8 }

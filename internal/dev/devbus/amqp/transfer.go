@@ -13,7 +13,7 @@ type Flow struct {
 	HasHandle     bool // the following fields are those of a link
 	DeliveryCount uint32
 	Credit        uint32
-	Drain         bool // use the credit up, with or without messages
+	Drain         bool // use up the credit, even without messages
 	Echo          bool // answer with a Flow
 }
 

@@ -5,9 +5,9 @@ import (
 	"math"
 )
 
-// AMQP types that Go has no type of its own for. All others decode to the Go
-// type of the same meaning; binaries are []byte, timestamps time.Time, lists
-// []any.
+// These AMQP types have no counterpart in Go. Every other type decodes to the
+// Go type with the same meaning: a binary to []byte, a timestamp to time.Time,
+// a list to []any.
 type (
 	// Symbol is a name that a protocol defines.
 	Symbol string
@@ -24,14 +24,14 @@ type (
 	// Described is a value with a descriptor, which names its type.
 	Described struct{ Descriptor, Value any }
 
-	// Array is a list whose items share one constructor, in its longest form.
+	// Array is a list whose items share one constructor, in its widest form.
 	Array struct {
 		Constructor byte
 		Items       []any
 	}
 
-	// Map has keys and values in turn, in the order of the wire. It is not a
-	// Go map because any value can be a key.
+	// Map holds keys and values alternately, in wire order. It is not a Go map
+	// because any value can be a key.
 	Map []any
 )
 

@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// sameValues compares what Decode returns. NaN equals itself, and empty lists
-// are equal however they were written.
+// sameValues are options to compare decoded values. NaN equals itself, and nil
+// and empty lists are equal.
 var sameValues = cmp.Options{cmpopts.EquateNaNs(), cmpopts.EquateEmpty()}
 
 func unhex(t *testing.T, text string) []byte {
@@ -25,7 +25,7 @@ func unhex(t *testing.T, text string) []byte {
 	return b
 }
 
-// The encodings are written by hand, from the tables of the specification.
+// The encodings are written by hand from the tables of the specification.
 func TestDecode(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -64,7 +64,7 @@ func TestDecode(t *testing.T) {
 		{"list", "c00302" + "4142", []any{true, false}},
 		{"long list", "d000000006" + "00000002" + "4142", []any{true, false}},
 		{"map", "c10502" + "a10161" + "41", Map{"a", true}},
-		{"map whose key Go could not hash", "c10502" + "a00161" + "41", Map{[]byte("a"), true}},
+		{"map with a key that Go cannot hash", "c10502" + "a00161" + "41", Map{[]byte("a"), true}},
 		{"array of longs", "e00402" + "55" + "01ff", Array{ctorLong, []any{int64(1), int64(-1)}}},
 		{"array of nulls", "e00203" + "40", Array{ctorNull, []any{nil, nil, nil}}},
 		{"described", "00" + "5328" + "41", Described{uint64(0x28), true}},
@@ -79,12 +79,12 @@ func TestDecode(t *testing.T) {
 			}
 			again, _, err := Decode(AppendValue(nil, got))
 			if diff := cmp.Diff(got, again, sameValues); diff != "" || err != nil {
-				t.Errorf("encoded and decoded again, error %v (-first +second):\n%s", err, diff)
+				t.Errorf("after encoding and decoding, error %v (-first +second):\n%s", err, diff)
 			}
 			for short := unhex(t, tt.bytes); len(short) > 0; {
 				short = short[:len(short)-1]
 				if v, _, err := Decode(short); err == nil {
-					t.Errorf("cut short to %x: decoded to %v", short, v)
+					t.Errorf("truncated to %x: decoded to %v", short, v)
 				}
 			}
 		})
@@ -93,16 +93,16 @@ func TestDecode(t *testing.T) {
 
 func TestDecodeBounds(t *testing.T) {
 	for name, text := range map[string]string{
-		"a length of 4 GB":        "b1ffffffff",
-		"a list of 4 billion":     "d0000000" + "04ffffffff",
-		"an array of 2 billion":   "f0000000057fffffff40",
-		"a map with half a pair":  "c10401a10161",
-		"an unknown type":         "3f",
-		"an array of described":   "e00501005328" + "41",
-		"a descriptor and no end": "005328",
-		"lists nested too deep":   strings.Repeat("c0ff01", 40) + "40",
-		"described too deep":      strings.Repeat("00", 100) + "40",
-		"arrays nested too deep":  strings.Repeat("f0000000ff00000001", 40) + "40",
+		"a length of 4 GB":             "b1ffffffff",
+		"a list of 4 billion":          "d0000000" + "04ffffffff",
+		"an array of 2 billion":        "f0000000057fffffff40",
+		"a map with half a pair":       "c10401a10161",
+		"an unknown type":              "3f",
+		"an array of described values": "e00501005328" + "41",
+		"a descriptor and no value":    "005328",
+		"lists nested too deeply":      strings.Repeat("c0ff01", 40) + "40",
+		"described too deeply":         strings.Repeat("00", 100) + "40",
+		"arrays nested too deeply":     strings.Repeat("f0000000ff00000001", 40) + "40",
 	} {
 		if v, _, err := Decode(unhex(t, text)); err == nil {
 			t.Errorf("%s: decoded to %v", name, v)
@@ -110,7 +110,7 @@ func TestDecodeBounds(t *testing.T) {
 	}
 }
 
-// Slices become arrays of exactly the type that the SDKs insist on.
+// Slices become arrays of exactly the type that the SDKs require.
 func TestAppendArrays(t *testing.T) {
 	at := time.UnixMilli(1).UTC()
 	for _, pair := range [][2]any{
@@ -136,7 +136,7 @@ func FuzzDecode(f *testing.F) {
 	} {
 		f.Add(AppendValue(nil, v))
 	}
-	f.Add([]byte("\x00\x00AAA")) // a descriptor that is described
+	f.Add([]byte("\x00\x00AAA")) // a descriptor with a descriptor
 	f.Fuzz(func(t *testing.T, b []byte) {
 		v, rest, err := Decode(b)
 		if err != nil {

@@ -2,8 +2,8 @@ package amqp
 
 import "time"
 
-// Writer appends a list, map or array, whose size and count are known only at
-// its end. Elements of maps are keys and values in turn.
+// Writer appends a list, map or array. Close fills in its size and count. The
+// elements of a map are keys and values alternately.
 type Writer struct {
 	b     []byte
 	start int // of size and count
@@ -31,7 +31,7 @@ func (w *Writer) Close() []byte {
 	return w.b
 }
 
-// The following methods append one element of the type they are named for.
+// Each of the following methods appends one element of the type in its name.
 
 func (w *Writer) Null()            { w.b = append(w.b, ctorNull); w.count++ }
 func (w *Writer) Bool(v bool)      { w.b = appendBool(w.b, v); w.count++ }
@@ -49,7 +49,7 @@ func (w *Writer) Symbol(s string)  { w.b = appendSized(w.b, ctorSymbol8, s); w.c
 // Value appends an element as AppendValue does.
 func (w *Writer) Value(v any) { w.b = AppendValue(w.b, v); w.count++ }
 
-// Encoded appends an element that is encoded already.
+// Encoded appends an element that is already encoded.
 func (w *Writer) Encoded(v []byte) { w.b = append(w.b, v...); w.count++ }
 
 // Nulls appends n nulls.
@@ -59,7 +59,7 @@ func (w *Writer) Nulls(n int) {
 	}
 }
 
-// OrNull calls field, which appends one element, or appends null.
+// OrNull calls field, which must append one element, or appends null.
 func (w *Writer) OrNull(present bool, field func()) {
 	if present {
 		field()
