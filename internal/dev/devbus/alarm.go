@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// alarms is all the broker is to do later: one heap, one timer. Guarded by
-// Broker.mu; whatever rings does so while it is held.
+// alarms holds all future events of the broker in one heap with one timer.
+// Broker.mu guards it, and is held while an alarm rings.
 type alarms struct {
 	mu      *sync.Mutex
 	queue   alarmHeap
@@ -18,7 +18,7 @@ type alarms struct {
 	stopped bool
 }
 
-// alarm is embedded in what it wakes.
+// alarm is a future event. It is embedded in the value that it concerns.
 type alarm struct {
 	at     time.Time
 	serial int64
@@ -28,7 +28,8 @@ type alarm struct {
 
 type ringer interface{ ring() }
 
-// set has r rung at a time, instead of whatever a was set to.
+// set schedules a call of r.ring at a time. It replaces an earlier setting of
+// a.
 func (s *alarms) set(a *alarm, at time.Time, r ringer) {
 	s.cancel(a)
 	if s.stopped {
@@ -46,7 +47,7 @@ func (s *alarms) cancel(a *alarm) {
 	}
 }
 
-// after rings f once, unless the broker is closed first.
+// after calls f once after d, unless the broker is closed first.
 func (s *alarms) after(d time.Duration, f func()) {
 	s.set(new(alarm), time.Now().Add(d), ringFunc(f))
 }
@@ -55,8 +56,8 @@ type ringFunc func()
 
 func (f ringFunc) ring() { f() }
 
-// arm makes the timer fire in time for the first alarm. One that fires too
-// early costs nothing but a look, so that it is never moved back.
+// arm sets the timer for the first alarm. It never delays a timer that is set,
+// because firing too early costs only one comparison.
 func (s *alarms) arm() {
 	if len(s.queue) == 0 || s.stopped {
 		return
@@ -71,7 +72,7 @@ func (s *alarms) arm() {
 		}
 		s.timer = time.AfterFunc(time.Until(at), s.fire)
 		s.next = at
-	} // else fire waits for mu already, and arms again
+	} // else fire already waits for mu, and arms the timer again
 }
 
 func (s *alarms) fire() {
@@ -86,7 +87,7 @@ func (s *alarms) fire() {
 	s.arm()
 }
 
-// stop cancels everything. The caller waits for running after it let mu go.
+// stop cancels all alarms. The caller must unlock mu and then wait for running.
 func (s *alarms) stop() {
 	s.stopped = true
 	s.queue = nil

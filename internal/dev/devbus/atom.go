@@ -16,14 +16,14 @@ import (
 // This file is the administration endpoint: Atom feeds and entries over HTTP.
 // It requires a token and accepts any.
 
-// AdminTransport brings requests to the administration endpoint without a
-// network. It is for the SDKs' administration clients, as their Transport.
+// AdminTransport carries requests to the administration endpoint without a
+// network. Use it as the Transport of the SDKs' administration clients.
 type AdminTransport struct{ b *Broker }
 
 // AdminTransport returns a transport to the broker's administration endpoint.
 func (b *Broker) AdminTransport() *AdminTransport { return &AdminTransport{b} }
 
-// Do answers a request, or fails as a network would.
+// Do answers a request, or returns an error if a fault prevents an answer.
 func (t *AdminTransport) Do(r *http.Request) (*http.Response, error) {
 	if r.Body == nil {
 		r.Body = http.NoBody
@@ -48,7 +48,7 @@ func (t *AdminTransport) Do(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// serveHTTP is the same over a network.
+// serveHTTP answers a request that arrived over a network.
 func (b *Broker) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	a, err := b.administer(r)
 	if err != nil {
@@ -61,7 +61,8 @@ func (b *Broker) serveHTTP(w http.ResponseWriter, r *http.Request) {
 
 const contentType = "application/atom+xml;type=entry;charset=utf-8"
 
-// administer answers a request, or fails as a network would.
+// administer answers a request, or returns an error if a fault prevents an
+// answer.
 func (b *Broker) administer(r *http.Request) (answer, error) {
 	if err := b.reachable(r); err != nil {
 		return answer{}, err
@@ -71,8 +72,8 @@ func (b *Broker) administer(r *http.Request) (answer, error) {
 	return b.route(r), nil
 }
 
-// reachable says whether faults let a request through; a black hole has it
-// wait until its sender gives up.
+// reachable returns an error if a fault prevents an answer. Under BlackHole it
+// waits until the client cancels the request.
 func (b *Broker) reachable(r *http.Request) error {
 	b.mu.Lock()
 	refused, lost := b.closed || b.pick(RefuseDial, "") != nil, b.pick(BlackHole, "") != nil
@@ -99,7 +100,7 @@ func (a answer) encode() []byte {
 	}
 	b, err := xml.Marshal(a.document)
 	if err != nil {
-		panic("devbus: " + err.Error()) // a mistake in the types of this file
+		panic("devbus: " + err.Error()) // a bug in the types of this file
 	}
 	return append([]byte(xml.Header), b...)
 }
@@ -169,11 +170,11 @@ func (b *Broker) route(r *http.Request) answer {
 	case http.MethodDelete:
 		return b.deleteEntity(path)
 	}
-	return problem(http.StatusMethodNotAllowed, "%s is not a method of entities.", r.Method)
+	return problem(http.StatusMethodNotAllowed, "The method %s is not allowed for entities.", r.Method)
 }
 
-// cutFold is strings.Cut for paths, whose case does not matter. The separator
-// must end a part of the path.
+// cutFold is strings.Cut without regard to the case of path. separator must be
+// lower case, and must end at the end of a path segment.
 func cutFold(path, separator string) (before, after string, found bool) {
 	i := strings.Index(strings.ToLower(path), separator)
 	if i < 0 || len(path) > i+len(separator) && path[i+len(separator)] != '/' {
@@ -188,7 +189,7 @@ func (b *Broker) administerSubscriptions(r *http.Request, topicPath, name string
 		return problem(http.StatusNotFound, "The messaging entity '%s' could not be found.", topicPath)
 	}
 	if strings.Contains(name, "/") {
-		return problem(http.StatusNotImplemented, "devbus has no rules: every subscription receives everything.")
+		return problem(http.StatusNotImplemented, "devbus does not support rules: every subscription receives all messages.")
 	}
 	q := b.queues[key(topicPath+infixSubscriptions+name)]
 	switch {
@@ -208,7 +209,7 @@ func (b *Broker) administerSubscriptions(r *http.Request, topicPath, name string
 	case r.Method == http.MethodDelete:
 		return b.deleteEntity(t.path + infixSubscriptions + name)
 	}
-	return problem(http.StatusMethodNotAllowed, "%s is not a method of subscriptions.", r.Method)
+	return problem(http.StatusMethodNotAllowed, "The method %s is not allowed for subscriptions.", r.Method)
 }
 
 // readDescription returns the description in a request's body.
@@ -231,8 +232,8 @@ func readDescription(r *http.Request) (*description, error) {
 	return nil, errors.New("the entry has no QueueDescription, TopicDescription or SubscriptionDescription")
 }
 
-// readSettings reads and checks a PUT. exists is the settings of what is there
-// already, and nil if nothing is.
+// readSettings reads and checks the body of a PUT. exists are the settings of
+// the existing entity, or nil.
 func readSettings(r *http.Request, path string, exists *Settings) (*description, Settings, *answer) {
 	fail := func(status int, format string, args ...any) (*description, Settings, *answer) {
 		a := problem(status, format, args...)
@@ -244,7 +245,7 @@ func readSettings(r *http.Request, path string, exists *Settings) (*description,
 	update := r.Header.Get("If-Match") != ""
 	switch {
 	case exists != nil && !update:
-		return fail(http.StatusConflict, "SubCode=40900. Conflict. The entity '%s' exists already.", path)
+		return fail(http.StatusConflict, "SubCode=40900. Conflict. The entity '%s' already exists.", path)
 	case exists == nil && update:
 		return fail(http.StatusNotFound, "The messaging entity '%s' could not be found.", path)
 	}
@@ -253,7 +254,7 @@ func readSettings(r *http.Request, path string, exists *Settings) (*description,
 		return fail(http.StatusBadRequest, "%v", err)
 	}
 	if what := d.refused(); what != "" {
-		return fail(http.StatusNotImplemented, "devbus does not do %s.", what)
+		return fail(http.StatusNotImplemented, "devbus does not support %s.", what)
 	}
 	s, err := d.settings(exists)
 	if err != nil {
@@ -277,7 +278,7 @@ func (b *Broker) putEntity(r *http.Request, path string) answer {
 	}
 	isTopic := d.XMLName.Local == kindTopic
 	if exists != nil && isTopic != (t != nil) {
-		return problem(http.StatusConflict, "SubCode=40900. Conflict. The entity '%s' is of another kind.", path)
+		return problem(http.StatusConflict, "SubCode=40900. Conflict. The entity '%s' has another kind.", path)
 	}
 	status := http.StatusOK
 	var err error
@@ -321,9 +322,9 @@ func (b *Broker) putSubscription(r *http.Request, t *topic, q *queue, name strin
 	status := http.StatusOK
 	if q == nil {
 		if len(t.subscriptions) >= 2000 {
-			return problem(http.StatusForbidden, "SubCode=40301. The topic '%s' has 2000 subscriptions already.", t.path)
+			return problem(http.StatusForbidden, "SubCode=40301. The topic '%s' already has 2000 subscriptions.", t.path)
 		}
-		q, _ = b.createSubscription(t.path, name, &s) // nothing is in its way
+		q, _ = b.createSubscription(t.path, name, &s) // cannot fail: the topic exists, the subscription does not
 		status = http.StatusCreated
 	} else {
 		q.update(s)
@@ -340,7 +341,7 @@ func (b *Broker) deleteEntity(path string) answer {
 	return answer{status: http.StatusOK}
 }
 
-// entry wraps what is at a path. SDKs take its name from the id, a URL.
+// entry returns the entry of an entity. SDKs read the name from the id, a URL.
 func (b *Broker) entry(r *http.Request, path, title string, of any) entry {
 	now := showTime(b.created)
 	id := url.URL{Scheme: "https", Host: r.Host, Path: "/" + path, RawQuery: r.URL.RawQuery}
@@ -365,7 +366,7 @@ func (b *Broker) topicEntries(r *http.Request) []entry {
 	return out
 }
 
-// page is the part of the entries that a request asks for.
+// page returns the entries that $skip and $top select.
 func page(r *http.Request, title string, entries []entry) answer {
 	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.Title, b.Title) })
 	skip, _ := strconv.ParseInt(r.URL.Query().Get("$skip"), 10, 64)
@@ -377,7 +378,8 @@ func page(r *http.Request, title string, entries []entry) answer {
 	return answer{http.StatusOK, feed{Title: title, ID: title, Entries: entries[:clamp(top, len(entries))]}}
 }
 
-// nothing is what the service answers to a GET of an entity that is not there.
+// nothing is the answer of the service to a GET of an entity that does not
+// exist.
 func nothing() answer {
 	return answer{http.StatusOK, feed{Title: "Publicly Listed Services", ID: "nothing"}}
 }

@@ -24,20 +24,20 @@ func TestISODurations(t *testing.T) {
 		err := d.UnmarshalText([]byte(text))
 		again, _ := d.MarshalText()
 		if err != nil || time.Duration(d) != want || string(again) != text {
-			t.Errorf("%s is read as %v, error %v, want %v, and written as %s", text, time.Duration(d), err, want, again)
+			t.Errorf("%s: decoded to %v, error %v, want %v; encoded as %s", text, time.Duration(d), err, want, again)
 		}
 	}
 	for _, text := range []string{"", "P", "1M", "PT", "PTM", "P1M", "PT1M1H", "PT-1S", "PT1Mx", "P1D1D", "PT1S1S"} {
 		var d isoDuration
 		if err := d.UnmarshalText([]byte(text)); err == nil {
-			t.Errorf("%q is read as %v", text, time.Duration(d))
+			t.Errorf("%q: decoded to %v, want an error", text, time.Duration(d))
 		}
 	}
 }
 
-// ask sends a request to the administration endpoint, and returns the status
-// and the body of the answer.
-func ask(t *testing.T, b *Broker, method, path, body string, header ...string) (int, string) {
+// adminRequest sends a request to the administration endpoint, and returns the
+// status and the body of the answer.
+func adminRequest(t *testing.T, b *Broker, method, path, body string, header ...string) (int, string) {
 	t.Helper()
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	r.Header.Set("Authorization", "SharedAccessSignature sr=x")
@@ -53,7 +53,7 @@ func describing(kind, inner string) string {
 	return fmt.Sprintf(`<entry xmlns="%s"><content type="application/xml"><%s xmlns="%s" xmlns:i="%s">%s</%[2]s></content></entry>`, nsAtom, kind, nsBus, nsSchema, inner)
 }
 
-func TestAdminRefuses(t *testing.T) {
+func TestAdminErrors(t *testing.T) {
 	b := New(nil)
 	defer b.Close()
 	b.CreateQueue("q", &Settings{RequiresSession: true})
@@ -62,33 +62,33 @@ func TestAdminRefuses(t *testing.T) {
 		name, method, path, body string
 		header                   []string
 		status                   int
-		says                     string
+		contains                 string
 	}{
 		{"no token", "GET", "/q", "", []string{"Authorization", ""}, 401, "token"},
 		{"not XML", "PUT", "/new", "no XML", nil, 400, "Atom entry"},
 		{"no description", "PUT", "/new", "<entry/>", nil, 400, "no QueueDescription"},
-		{"a lock too short", "PUT", "/new", describing(kindQueue, "<LockDuration>PT1S</LockDuration>"), nil, 400, "LockDuration is 1s"},
+		{"a lock that is too short", "PUT", "/new", describing(kindQueue, "<LockDuration>PT1S</LockDuration>"), nil, 400, "LockDuration is 1s"},
 		{"no deliveries", "PUT", "/new", describing(kindQueue, "<MaxDeliveryCount>0</MaxDeliveryCount>"), nil, 400, "MaxDeliveryCount"},
-		{"an odd duration", "PUT", "/new", describing(kindQueue, "<LockDuration>soon</LockDuration>"), nil, 400, "not a duration"},
-		{"an odd status", "PUT", "/new", describing(kindQueue, "<Status>Sleepy</Status>"), nil, 400, "Sleepy"},
-		{"exists", "PUT", "/Q", describing(kindQueue, ""), nil, 409, "exists already"},
+		{"an invalid duration", "PUT", "/new", describing(kindQueue, "<LockDuration>soon</LockDuration>"), nil, 400, "not a duration"},
+		{"an invalid status", "PUT", "/new", describing(kindQueue, "<Status>Sleepy</Status>"), nil, 400, "Sleepy"},
+		{"exists", "PUT", "/Q", describing(kindQueue, ""), nil, 409, "already exists"},
 		{"exists as a queue", "PUT", "/q", describing(kindTopic, ""), []string{"If-Match", "*"}, 409, "another kind"},
 		{"nothing to update", "PUT", "/new", describing(kindQueue, ""), []string{"If-Match", "*"}, 404, "could not be found"},
-		{"sessions cannot be taken away", "PUT", "/q", describing(kindQueue, "<RequiresSession>false</RequiresSession>"), []string{"If-Match", "*"}, 400, "cannot be changed"},
+		{"sessions cannot be disabled", "PUT", "/q", describing(kindQueue, "<RequiresSession>false</RequiresSession>"), []string{"If-Match", "*"}, 400, "cannot be changed"},
 		{"forwarding", "PUT", "/new", describing(kindQueue, "<ForwardTo>sb://x/y</ForwardTo>"), nil, 501, "forwarding"},
 		{"a filter", "PUT", "/t/subscriptions/s", describing(kindSub, `<DefaultRuleDescription><Filter i:type="SqlFilter"/></DefaultRuleDescription>`), nil, 501, "rules"},
 		{"rules", "GET", "/t/subscriptions/s/rules", "", nil, 501, "rules"},
-		{"a long name", "PUT", "/t/subscriptions/" + strings.Repeat("s", 51), describing(kindSub, ""), nil, 400, "50"},
-		{"a long path", "PUT", "/" + strings.Repeat("s", 261), describing(kindQueue, ""), nil, 400, "260"},
+		{"a name that is too long", "PUT", "/t/subscriptions/" + strings.Repeat("s", 51), describing(kindSub, ""), nil, 400, "50"},
+		{"a path that is too long", "PUT", "/" + strings.Repeat("s", 261), describing(kindQueue, ""), nil, 400, "260"},
 		{"no topic", "PUT", "/u/subscriptions/s", describing(kindSub, ""), nil, 404, "could not be found"},
 		{"nothing to delete", "DELETE", "/new", "", nil, 404, "could not be found"},
-		{"dead letters are not deleted", "DELETE", "/q/$DeadLetterQueue", "", nil, 404, "could not be found"},
-		{"an odd method", "PATCH", "/q", "", nil, 405, "PATCH"},
-		{"an odd method for a subscription", "POST", "/t/subscriptions/s", "", nil, 405, "POST"},
+		{"a dead-letter queue cannot be deleted", "DELETE", "/q/$DeadLetterQueue", "", nil, 404, "could not be found"},
+		{"an invalid method", "PATCH", "/q", "", nil, 405, "PATCH"},
+		{"an invalid method for a subscription", "POST", "/t/subscriptions/s", "", nil, 405, "POST"},
 	} {
-		status, body := ask(t, b, tt.method, tt.path, tt.body, tt.header...)
-		if status != tt.status || !strings.Contains(body, tt.says) {
-			t.Errorf("%s: got %d %s, want %d with %q", tt.name, status, body, tt.status, tt.says)
+		status, body := adminRequest(t, b, tt.method, tt.path, tt.body, tt.header...)
+		if status != tt.status || !strings.Contains(body, tt.contains) {
+			t.Errorf("%s: got %d %s, want %d with %q", tt.name, status, body, tt.status, tt.contains)
 		}
 		var problem struct {
 			XMLName xml.Name `xml:"Error"`
@@ -99,7 +99,7 @@ func TestAdminRefuses(t *testing.T) {
 		}
 	}
 	if got := fmt.Sprint(b.Entities()); got != "[q t]" {
-		t.Errorf("left are %s, want what was there", got)
+		t.Errorf("got entities %s, want [q t]", got)
 	}
 }
 
@@ -107,12 +107,12 @@ func TestAdminUpdate(t *testing.T) {
 	b := New(nil)
 	defer b.Close()
 	b.CreateQueue("q", &Settings{LockDuration: 30 * time.Second, TimeToLive: time.Hour, DuplicateWindow: time.Minute})
-	status, body := ask(t, b, "PUT", "/q", describing(kindQueue, `<MaxDeliveryCount>4</MaxDeliveryCount><UserMetadata>&lt;x&gt;</UserMetadata>`), "If-Match", "*")
+	status, body := adminRequest(t, b, "PUT", "/q", describing(kindQueue, `<MaxDeliveryCount>4</MaxDeliveryCount><UserMetadata>&lt;x&gt;</UserMetadata>`), "If-Match", "*")
 	if status != http.StatusOK {
 		t.Fatalf("got %d %s", status, body)
 	}
-	// What is not described returns to its default, but what cannot be
-	// changed stays.
+	// An element that is not described returns to its default, except one that
+	// cannot be changed.
 	for _, want := range []string{
 		"<MaxDeliveryCount>4<", "<UserMetadata>&lt;x&gt;<", "<LockDuration>PT1M<",
 		"<DefaultMessageTimeToLive>" + endlessText, "<RequiresDuplicateDetection>true<", "<DuplicateDetectionHistoryTimeWindow>PT1M<",

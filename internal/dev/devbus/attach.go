@@ -8,11 +8,11 @@ import (
 	"kennel/internal/dev/devbus/amqp"
 )
 
-// This file decides what a link that a client asks for is attached to, and
-// whether it may be.
+// This file attaches links. It finds the entity or request node that a client
+// requests, and checks that the client may attach to it.
 
-// attach answers an attach frame: with the link, with a refusal, or later. An
-// error is one of the session.
+// attach answers an Attach with the link or a refusal, immediately or later. An
+// error ends the session.
 func (s *session) attach(p amqp.Attach) error {
 	if s.links[p.Handle] != nil {
 		return amqp.Errorf(amqp.CondHandleInUse, "attach: handle %d is in use", p.Handle)
@@ -39,15 +39,16 @@ func (s *session) attach(p amqp.Attach) error {
 	return nil
 }
 
-// answerTo returns the broker's answer to an attach: the same name, handle and
-// settle modes (the SDKs insist on theirs), the other role.
+// answerTo returns the broker's answer to an Attach. It has the same name,
+// handle and settle modes, which the SDKs require, and the opposite role.
 func answerTo(p *amqp.Attach) amqp.Attach {
 	return amqp.Attach{
 		Name: p.Name, Handle: p.Handle, Receiver: !p.Receiver,
 		SendMode: p.SendMode, SettleMode: p.SettleMode,
 		Source: &amqp.Source{Address: p.Source.Address}, Target: &amqp.Target{Address: p.Target.Address},
 		MaxSize: maxMessage,
-		// Without it the Go SDK takes the batch size for that of a message.
+		// Without this property, the Go SDK uses MaxSize as the limit of a
+		// batch.
 		Properties: amqp.Map{amqp.Symbol(nameMaxBatchSize), uint64(maxMessage)},
 	}
 }
@@ -58,7 +59,7 @@ func (l *endpoint) attached(answer amqp.Attach) {
 	send(l.s, answer)
 }
 
-// bind makes the link one of an entity's, which ends it when it goes.
+// bind adds the link to an entity, whose deletion ends the link.
 func (l *endpoint) bind(e *entity) {
 	l.entity = e
 	e.links = append(e.links, l)
@@ -66,7 +67,7 @@ func (l *endpoint) bind(e *entity) {
 
 func (s *session) attachSender(l *inlink, p amqp.Attach) {
 	if p.Target.Coordinator {
-		l.detach(amqp.Errorf(amqp.CondNotImplemented, "devbus has no transactions."))
+		l.detach(amqp.Errorf(amqp.CondNotImplemented, "devbus does not support transactions."))
 		return
 	}
 	if err := s.attachSenderTo(l, p.Target.Address); err != nil {
@@ -149,8 +150,9 @@ func (s *session) attachReceiver(l *outlink, p amqp.Attach) {
 	l.attached(answerTo(&p))
 }
 
-// attachToGroup gives the link the session it asks for, or the next that has
-// messages, now or when there is one.
+// attachToGroup attaches the link to the session that the client requests, or
+// to the next session that has messages. If no session has messages, the link
+// waits for one.
 func (q *queue) attachToGroup(l *outlink, p amqp.Attach, filter *sessionFilter) {
 	give := func(g *group) {
 		g.hold(l)
@@ -182,7 +184,7 @@ func (q *queue) attachToGroup(l *outlink, p amqp.Attach, filter *sessionFilter) 
 
 // sessionFilter is the filter of a source that requests a session.
 type sessionFilter struct {
-	plain bool // not a described value: the SDKs want back the form they sent
+	plain bool // not a described value; the answer must use the same form
 	any   bool // the next session that has messages
 	id    string
 }
@@ -209,7 +211,7 @@ func (s *sessionFilter) answer(id string) amqp.Map {
 	return amqp.Map{amqp.Symbol(nameSessionFilter), amqp.Described{Descriptor: codeSessionFilter, Value: id}}
 }
 
-// ticks is how .NET counts time: in units of 100 ns since year 1.
+// ticks returns t in the unit of .NET: 100 ns since year 1.
 func ticks(t time.Time) int64 { return t.Unix()*1e7 + int64(t.Nanosecond())/100 + 621355968000000000 }
 
 // attachRequests attaches one of the two links of a request-response pair.
@@ -247,7 +249,7 @@ func (s *session) attachRequests(l *endpoint, address string) *amqp.Error {
 	return nil
 }
 
-// admit checks the connection's claims, and whether a fault refuses the link.
+// admit checks the connection's claims and the faults that refuse links.
 func (s *session) admit(address string) *amqp.Error {
 	if !s.c.claims(address) {
 		return amqp.Errorf(amqp.CondUnauthorized, "Unauthorized access: no token was put for '%s'.", address)

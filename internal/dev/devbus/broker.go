@@ -14,10 +14,10 @@ type Broker struct {
 	namespace string
 	log       *slog.Logger
 
-	mu      sync.Mutex // guards all that follows, and what hangs on it
+	mu      sync.Mutex // guards the following fields and all they refer to
 	closed  bool
 	conns   []*conn
-	queues  map[string]*queue // by key of their paths; subscriptions and dead letters, too
+	queues  map[string]*queue // by key(path); includes subscriptions and dead-letter queues
 	topics  map[string]*topic
 	alarms  alarms
 	faults  []*Fault
@@ -31,11 +31,11 @@ type Broker struct {
 // Options are optional settings of a broker.
 type Options struct {
 	Namespace string       // the name that clients and administrators see; default "devbus"
-	Log       *slog.Logger // for clients that break the protocol; default: no log
+	Log       *slog.Logger // for protocol violations by clients; default: no log
 }
 
-// New makes an empty broker. It starts nothing before the first Dial or the
-// first entity that can expire; Close ends it all.
+// New returns an empty broker. It starts no goroutine and no timer before the
+// first Dial or the first entity that can expire. Close stops them.
 func New(o *Options) *Broker {
 	if o == nil {
 		o = &Options{}
@@ -51,8 +51,8 @@ func New(o *Options) *Broker {
 	return b
 }
 
-// Dial connects to the broker without a network. While dialling is refused, or
-// after Close, every use of the connection is an error.
+// Dial connects to the broker without a network. While a fault refuses
+// connections, and after Close, every use of the connection returns an error.
 func (b *Broker) Dial() net.Conn {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -64,7 +64,7 @@ func (b *Broker) Dial() net.Conn {
 	return client
 }
 
-// refusedConn is what a dialer gets that cannot return an error.
+// refusedConn is the result of a refused Dial, which cannot return an error.
 type refusedConn struct{ net.Conn }
 
 var errRefused = &net.OpError{Op: "dial", Net: "pipe", Err: syscall.ECONNREFUSED}
@@ -76,8 +76,8 @@ func (refusedConn) SetDeadline(time.Time) error      { return nil }
 func (refusedConn) SetReadDeadline(time.Time) error  { return nil }
 func (refusedConn) SetWriteDeadline(time.Time) error { return nil }
 
-// Close ends all connections and cancels all that is due later. When it
-// returns, the goroutines that Dial started have ended.
+// Close ends all connections and cancels all future events. It returns after
+// the goroutines that Dial started have ended.
 func (b *Broker) Close() {
 	b.mu.Lock()
 	b.closed = true
@@ -90,8 +90,8 @@ func (b *Broker) Close() {
 	b.serving.Wait()
 }
 
-// DropConnections ends every connection without a word, as a restart of the
-// service or a broken network would.
+// DropConnections ends every connection without an AMQP close, as a restart of
+// the service or a network failure does.
 func (b *Broker) DropConnections() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -10,31 +10,31 @@ import (
 	"kennel/internal/dev/devbus/amqp"
 )
 
-// conn is a client's connection. Its goroutines move bytes; all else happens
-// under Broker.mu.
+// conn is a client's connection. Its goroutines move bytes. Everything else
+// happens under Broker.mu.
 type conn struct {
 	b       *Broker
 	w       *wire
-	watch   alarm // rings when the client may have been silent for too long
-	beats   alarm // rings when it is time for a sign of life
-	every   time.Duration
+	watch   alarm         // rings when the client may have been silent for too long
+	beats   alarm         // rings when the next heartbeat is due
+	every   time.Duration // between heartbeats
 	opened  bool
-	gone    bool
-	peerMax int // the largest frame the client takes
+	closed  bool
+	peerMax int // the largest frame that the client accepts
 
 	sessions  map[uint16]*session // nil: ended by the broker, but not yet by the client
 	claimed   map[string]bool
-	cbs       []*endpoint // links to $cbs: one of each direction at most
+	cbs       []*endpoint // links to $cbs, at most one in each direction
 	listeners []*outlink  // links for replies
 }
 
 const (
-	// announcedIdle is how long a client may be silent, as it is told. It is
-	// given twice that.
+	// announcedIdle is the idle timeout that the broker announces to clients.
+	// It closes a connection after twice that time.
 	announcedIdle = 2 * time.Minute
-	// longestBeat is the most the broker waits between signs of life. SDKs
-	// give up after 60 s of silence.
-	longestBeat = 15 * time.Second
+	// maxBeat is the longest interval between heartbeats. SDKs close a
+	// connection after 60 s of silence.
+	maxBeat = 15 * time.Second
 )
 
 // serve serves a client's connection until it ends.
@@ -57,8 +57,8 @@ func (b *Broker) serve(nc net.Conn) {
 	case errors.Is(err, errNotAMQP):
 		c.forget()
 		c.w.finish()
-	case ok && !c.gone:
-		b.log.Warn("a client broke the protocol", "error", broken)
+	case ok && !c.closed:
+		b.log.Warn("client violated the AMQP protocol", "error", broken)
 		c.close(broken)
 	default:
 		c.cut()
@@ -71,7 +71,7 @@ func (b *Broker) serve(nc net.Conn) {
 	b.conns = slices.DeleteFunc(b.conns, func(o *conn) bool { return o == c })
 }
 
-// join makes a connection known.
+// join registers a connection.
 func (b *Broker) join(nc net.Conn) (*conn, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -79,7 +79,7 @@ func (b *Broker) join(nc net.Conn) (*conn, error) {
 		return nil, net.ErrClosed
 	}
 	c := &conn{
-		b: b, w: newWire(nc), peerMax: amqp.MinMaxFrame, every: longestBeat,
+		b: b, w: newWire(nc), peerMax: amqp.MinMaxFrame, every: maxBeat,
 		sessions: map[uint16]*session{}, claimed: map[string]bool{},
 	}
 	if b.pick(BlackHole, "") != nil {
@@ -91,7 +91,7 @@ func (b *Broker) join(nc net.Conn) (*conn, error) {
 	return c, nil
 }
 
-// read handles what the client sends until one of the two has had enough.
+// read handles the client's frames until either side ends the connection.
 func (c *conn) read() error {
 	r := amqp.NewReader(c.w)
 	if err := c.negotiate(r); err != nil {
@@ -103,10 +103,10 @@ func (c *conn) read() error {
 			return err
 		}
 		if f.Code == 0 {
-			continue // a sign of life
+			continue // a heartbeat
 		}
 		c.b.mu.Lock()
-		if !c.gone {
+		if !c.closed {
 			err = c.handle(&f)
 		}
 		c.b.mu.Unlock()
@@ -116,12 +116,13 @@ func (c *conn) read() error {
 	}
 }
 
-var errNotAMQP = errors.New("the client does not speak AMQP 1.0")
+var errNotAMQP = errors.New("the client does not use AMQP 1.0")
 
-// mechanisms are those of the SDKs. Each succeeds: tokens follow by $cbs.
+// mechanisms are those that the SDKs use. Each succeeds, because clients
+// authenticate later, by putting tokens to $cbs.
 var mechanisms = amqp.SASLMechanisms{"MSSBCBS", "ANONYMOUS", "EXTERNAL"}
 
-// negotiate agrees on AMQP 1.0, after SASL if the client wants that.
+// negotiate agrees on AMQP 1.0, after SASL if the client begins with it.
 func (c *conn) negotiate(r *amqp.Reader) error {
 	for {
 		header, err := r.Header()
@@ -131,7 +132,7 @@ func (c *conn) negotiate(r *amqp.Reader) error {
 		if header != amqp.HeaderSASL {
 			c.w.send(func(b []byte) []byte { return append(b, amqp.HeaderAMQP...) })
 			if header != amqp.HeaderAMQP {
-				return errNotAMQP // it has been told what would be
+				return errNotAMQP // the header above names the supported version
 			}
 			return nil
 		}
@@ -149,10 +150,10 @@ func (c *conn) negotiate(r *amqp.Reader) error {
 	}
 }
 
-// handle does what a frame says. An error ends the connection.
+// handle processes a frame. An error ends the connection.
 func (c *conn) handle(f *amqp.Frame) error {
 	if f.Kind != amqp.KindAMQP || !c.opened && f.Code != amqp.CodeOpen {
-		return amqp.Errorf(amqp.CondNotAllowed, "performative %#02x has no place here", f.Code)
+		return amqp.Errorf(amqp.CondNotAllowed, "performative %#02x is not allowed here", f.Code)
 	}
 	switch f.Code {
 	case amqp.CodeOpen, amqp.CodeBegin:
@@ -173,13 +174,13 @@ func (c *conn) handle(f *amqp.Frame) error {
 	}
 	s, known := c.sessions[f.Channel]
 	if !known {
-		return amqp.Errorf(amqp.CondNotAllowed, "performative %#02x came on channel %d, which has no session", f.Code, f.Channel)
+		return amqp.Errorf(amqp.CondNotAllowed, "performative %#02x arrived on channel %d, which has no session", f.Code, f.Channel)
 	}
 	if s == nil {
-		return nil // sent before the client heard of the end
+		return nil // the client sent it before it received the End
 	}
-	if err, ok := errors.AsType[*amqp.Error](s.handle(f)); ok && !c.gone {
-		c.b.log.Warn("a client broke the protocol", "error", err)
+	if err, ok := errors.AsType[*amqp.Error](s.handle(f)); ok && !c.closed {
+		c.b.log.Warn("client violated the AMQP protocol", "error", err)
 		s.end()
 		c.sessions[f.Channel] = nil
 		send(s, amqp.End{Err: err})
@@ -189,7 +190,7 @@ func (c *conn) handle(f *amqp.Frame) error {
 
 func (c *conn) open(p *amqp.Open) error {
 	if c.opened {
-		return amqp.Errorf(amqp.CondNotAllowed, "open came twice")
+		return amqp.Errorf(amqp.CondNotAllowed, "a second Open arrived")
 	}
 	c.opened = true
 	c.peerMax = amqp.MaxFrame
@@ -197,7 +198,7 @@ func (c *conn) open(p *amqp.Open) error {
 		c.peerMax = int(min(max(p.MaxFrame, amqp.MinMaxFrame), amqp.MaxFrame))
 	}
 	if p.Idle > 0 {
-		c.every = min(longestBeat, max(p.Idle/2, time.Millisecond))
+		c.every = min(maxBeat, max(p.Idle/2, time.Millisecond))
 	}
 	c.send(amqp.Open{Container: c.b.namespace, MaxFrame: amqp.MaxFrame, ChannelMax: 4999, Idle: announcedIdle})
 	c.beat()
@@ -206,17 +207,17 @@ func (c *conn) open(p *amqp.Open) error {
 
 func (c *conn) begin(channel uint16, p *amqp.Begin) error {
 	if _, taken := c.sessions[channel]; taken {
-		return amqp.Errorf(amqp.CondNotAllowed, "begin came on channel %d, which has a session", channel)
+		return amqp.Errorf(amqp.CondNotAllowed, "Begin arrived on channel %d, which already has a session", channel)
 	}
 	s := newSession(c, channel, p)
 	c.sessions[channel] = s
-	send(s, amqp.Begin{RemoteChannel: &channel, IncomingWindow: broad, OutgoingWindow: broad, HandleMax: 4999})
+	send(s, amqp.Begin{RemoteChannel: &channel, IncomingWindow: sessionWindow, OutgoingWindow: sessionWindow, HandleMax: 4999})
 	return nil
 }
 
-// endSession answers an end, but not one without a session: go-amqp ends
-// sessions whose begin it never wrote, because the caller had given up, and
-// would take an answer for an error.
+// endSession answers an End, unless the channel has no session. If its caller
+// gives up early, go-amqp ends a session without having written its Begin, and
+// treats an answer as an error.
 func (c *conn) endSession(channel uint16) {
 	s := c.sessions[channel]
 	delete(c.sessions, channel)
@@ -230,25 +231,25 @@ func (c *conn) send(p amqp.Performative) {
 	c.w.send(func(b []byte) []byte { return amqp.AppendFrame(b, amqp.KindAMQP, 0, p, nil) })
 }
 
-// close ends the connection politely.
+// close ends the connection after a Close frame.
 func (c *conn) close(err *amqp.Error) {
 	c.forget()
 	c.send(amqp.Close{Err: err})
 	c.w.finish()
 }
 
-// cut ends the connection without a word.
+// cut ends the connection without a Close frame.
 func (c *conn) cut() {
 	c.forget()
 	c.w.cut()
 }
 
-// forget ends all that the connection carries.
+// forget ends all sessions and alarms of the connection.
 func (c *conn) forget() {
-	if c.gone {
+	if c.closed {
 		return
 	}
-	c.gone = true
+	c.closed = true
 	c.b.alarms.cancel(&c.watch)
 	c.b.alarms.cancel(&c.beats)
 	for _, channel := range slices.Sorted(maps.Keys(c.sessions)) {
@@ -258,7 +259,7 @@ func (c *conn) forget() {
 	}
 }
 
-// beat shows a sign of life, now and then.
+// beat sends a heartbeat and schedules the next one.
 func (c *conn) beat() {
 	if c.b.pick(DropHeartbeats, "") == nil {
 		c.w.send(amqp.AppendHeartbeat)
@@ -266,7 +267,7 @@ func (c *conn) beat() {
 	c.b.alarms.set(&c.beats, time.Now().Add(c.every), ringFunc(c.beat))
 }
 
-// checkSilence drops a client that nothing was heard of.
+// checkSilence cuts the connection if the client was silent for too long.
 func (c *conn) checkSilence() {
 	left := 2*announcedIdle - c.w.silence()
 	if left <= 0 {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// This file turns settings into the XML of the administration endpoint and
-// back, and holds administrators to the service's limits.
+// This file converts settings to the XML of the administration endpoint and
+// back, and enforces the service's limits.
 
 const (
 	nsAtom    = "http://www.w3.org/2005/Atom"
@@ -24,8 +24,8 @@ const (
 )
 
 // description is a QueueDescription, a TopicDescription or a
-// SubscriptionDescription. Fields are nil where the kind has no such element,
-// or the administrator did not name it.
+// SubscriptionDescription. A field is nil if the kind has no such element, or
+// if the administrator did not set it.
 type description struct {
 	XMLName  xml.Name
 	Instance string `xml:"xmlns:i,attr,omitempty"`
@@ -46,7 +46,7 @@ type description struct {
 	runtimeDescription
 }
 
-// ineffective is kept and shown, but makes no difference here.
+// ineffective holds elements that are stored and shown, but have no effect.
 type ineffective struct {
 	EnableBatchedOperations                   *bool
 	EnablePartitioning                        *bool
@@ -58,7 +58,7 @@ type ineffective struct {
 	AuthorizationRules                        *rawXML
 }
 
-// unsupported is refused.
+// unsupported holds elements that the broker rejects.
 type unsupported struct {
 	ForwardTo                     string `xml:",omitempty"`
 	ForwardDeadLetteredMessagesTo string `xml:",omitempty"`
@@ -135,8 +135,8 @@ func (e *entity) describe(kind string) *description {
 	return d
 }
 
-// show gives an element that nobody described its default. Some SDKs insist
-// on seeing it.
+// show sets an element to its default if the administrator did not set it. Some
+// SDKs require the element.
 func show(element **bool, value bool) {
 	if *element == nil {
 		*element = &value
@@ -174,8 +174,8 @@ func (t *topic) describe() *description {
 	return d
 }
 
-// settings checks what an administrator described. old are the settings of an
-// entity to be updated, nil for a new one.
+// settings returns the described settings, or an error if they are invalid. old
+// are the settings of the entity that is updated, or nil for a new one.
 func (d *description) settings(old *Settings) (Settings, error) {
 	var s Settings
 	if old != nil {
@@ -213,7 +213,7 @@ func set[T any](to *T, from *T) {
 	}
 }
 
-// check holds the described settings to the limits of the service.
+// check checks the described settings against the limits of the service.
 func (d *description) check(s Settings) error {
 	limits := []struct {
 		name             string
@@ -227,7 +227,7 @@ func (d *description) check(s Settings) error {
 	}
 	for _, l := range limits {
 		if l.described != nil && l.value != 0 && (l.value < l.low || l.value > l.high) {
-			return fmt.Errorf("%s is %v: it must lie between %v and %v", l.name, l.value, l.low, l.high)
+			return fmt.Errorf("%s is %v: it must be between %v and %v", l.name, l.value, l.low, l.high)
 		}
 	}
 	if d.MaxDeliveryCount != nil && s.MaxDeliveryCount < 1 {
@@ -240,10 +240,10 @@ func (d *description) check(s Settings) error {
 	case "", Active, Disabled, SendDisabled, ReceiveDisabled:
 		return nil
 	}
-	return fmt.Errorf("Status %q is not known", s.Status)
+	return fmt.Errorf("unknown Status %q", s.Status)
 }
 
-// refused names an element that asks for what devbus does not do.
+// refused names an unsupported feature that the description requests, or "".
 func (d *description) refused() string {
 	rule := d.DefaultRuleDescription
 	switch {
@@ -261,15 +261,15 @@ type isoDuration time.Duration
 var isoUnits = []struct {
 	letter byte
 	unit   time.Duration
-	inTime bool // comes after the T
+	inTime bool // after the T
 }{
 	{'D', 24 * time.Hour, false}, {'H', time.Hour, true}, {'M', time.Minute, true}, {'S', time.Second, true},
 }
 
-// forever is what more than Go's durations can hold is taken for.
+// forever stands for durations that are too long for time.Duration.
 const forever = time.Duration(math.MaxInt64)
 
-// endlessText is how the service writes the longest duration of .NET.
+// endlessText is the longest duration of .NET as the service encodes it.
 const endlessText = "P10675199DT2H48M5.4775807S"
 
 func endless(d time.Duration) isoDuration {

@@ -11,30 +11,31 @@ import (
 	"kennel/internal/dev/devbus/amqp"
 )
 
-// What the functions that create, find and delete entities answer.
+// Errors of the functions that create, find and delete entities.
 var (
-	ErrExists   = errors.New("the entity exists already")
-	ErrNotFound = errors.New("no such entity")
+	ErrExists   = errors.New("entity already exists")
+	ErrNotFound = errors.New("entity not found")
 )
 
-// Settings are what an entity is created with. Zero fields mean the service's
-// default. Topics and subscriptions use those that make sense for them.
+// Settings are the settings of a queue, topic or subscription. A zero field
+// means the service's default. Topics and subscriptions ignore the fields that
+// do not apply to them.
 //
-// The administration endpoint holds durations to the service's limits; these
-// do not, so that a test in real time need not wait for them.
+// The administration endpoint enforces the service's limits of durations.
+// Settings have no limits, so that a test in real time can use short durations.
 type Settings struct {
 	LockDuration       time.Duration // default 1 minute
 	MaxDeliveryCount   int32         // default 10
-	TimeToLive         time.Duration // upper limit and default of the messages'; 0: none
+	TimeToLive         time.Duration // upper limit and default for messages; 0: none
 	DeadLetterOnExpiry bool          // expired messages are dead-lettered, not dropped
 	DuplicateWindow    time.Duration // how long message-ids are remembered; 0: not at all
 	RequiresSession    bool
 	AutoDeleteOnIdle   time.Duration // 0: never
-	MaxBytes           int64         // what the entity may hold; default 1 GB
+	MaxBytes           int64         // of all messages in the entity; default 1 GB
 	Status             Status        // default Active
 }
 
-// Status says what an entity may be used for.
+// Status selects the operations that an entity allows.
 type Status string
 
 const (
@@ -54,7 +55,7 @@ func (s *Settings) fillIn() {
 func (s *Settings) sends() bool    { return s.Status == Active || s.Status == ReceiveDisabled }
 func (s *Settings) receives() bool { return s.Status == Active || s.Status == SendDisabled }
 
-// entity is what queues, topics and subscriptions have in common.
+// entity holds the fields that queues, topics and subscriptions share.
 type entity struct {
 	b           *Broker
 	path        string // as its creator spelled it; lookups ignore case
@@ -65,7 +66,7 @@ type entity struct {
 	created, updated, accessed time.Time
 	idle                       alarm
 	links                      []*endpoint
-	gone                       bool
+	deleted                    bool
 }
 
 func (b *Broker) newEntity(path, name string, s *Settings) entity {
@@ -79,7 +80,7 @@ func (b *Broker) newEntity(path, name string, s *Settings) entity {
 	return e
 }
 
-// key is the form in which paths are compared.
+// key returns the form of a path that lookups use.
 func key(path string) string { return strings.ToLower(strings.Trim(path, "/")) }
 
 const (
@@ -89,7 +90,7 @@ const (
 	infixSubscriptions       = "/Subscriptions/"
 )
 
-// CreateQueue makes a queue, or answers ErrExists.
+// CreateQueue creates a queue, or returns ErrExists.
 func (b *Broker) CreateQueue(name string, s *Settings) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -97,7 +98,7 @@ func (b *Broker) CreateQueue(name string, s *Settings) error {
 	return err
 }
 
-// CreateTopic makes a topic, or answers ErrExists.
+// CreateTopic creates a topic, or returns ErrExists.
 func (b *Broker) CreateTopic(name string, s *Settings) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -105,8 +106,9 @@ func (b *Broker) CreateTopic(name string, s *Settings) error {
 	return err
 }
 
-// CreateSubscription makes a subscription that receives everything sent to
-// its topic, or answers ErrExists, or ErrNotFound if there is no such topic.
+// CreateSubscription creates a subscription that receives all messages of its
+// topic. It returns ErrExists if the subscription exists, and ErrNotFound if
+// the topic does not.
 func (b *Broker) CreateSubscription(topic, name string, s *Settings) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -115,8 +117,8 @@ func (b *Broker) CreateSubscription(topic, name string, s *Settings) error {
 }
 
 // Delete removes the entity at a path, such as "orders" or
-// "signals/Subscriptions/node1", with all it holds. Whoever is attached to it
-// is detached with amqp:not-found.
+// "signals/Subscriptions/node1", with all its messages. Its links are detached
+// with amqp:not-found.
 func (b *Broker) Delete(path string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -158,10 +160,10 @@ func (b *Broker) createSubscription(topicName, name string, s *Settings) (*queue
 	return q, nil
 }
 
-// free reports whether a queue or topic could have the name.
+// free returns an error unless a new queue or topic can have the name.
 func (b *Broker) free(name string) error {
 	if key(name) == "" {
-		return errors.New("an entity needs a name")
+		return errors.New("entity name is empty")
 	}
 	if b.queues[key(name)] != nil || b.topics[key(name)] != nil {
 		return fmt.Errorf("entity %q: %w", name, ErrExists)
@@ -169,8 +171,8 @@ func (b *Broker) free(name string) error {
 	return nil
 }
 
-// addQueue makes a queue known with its dead-letter queues, each a queue under
-// a path of its own.
+// addQueue registers a queue and its dead-letter queues, each under its own
+// path.
 func (b *Broker) addQueue(q *queue) {
 	q.deadLetters = b.newDeadLetterQueue(q, suffixDeadLetter)
 	transfer := b.newDeadLetterQueue(q, suffixTransferDeadLetter)
@@ -214,22 +216,23 @@ func (b *Broker) removeTopic(t *topic) {
 	t.clear()
 }
 
-// depart ends every link to an entity that is being deleted, and forgets it.
+// depart ends every link to an entity that is being deleted, and cancels its
+// idle alarm.
 func (e *entity) depart() {
-	e.gone = true
+	e.deleted = true
 	e.b.alarms.cancel(&e.idle)
 	for _, l := range slices.Clone(e.links) {
 		l.detach(amqp.Errorf(amqp.CondNotFound, "The messaging entity '%s' has been deleted.", e.path))
 	}
 }
 
-// update changes an entity's settings, and detaches those who may no longer
-// do what they do.
+// update replaces an entity's settings, and detaches the links that the new
+// status does not allow. The caller must call touch.
 func (e *entity) update(s Settings) {
 	s.fillIn()
 	e.settings = s
 	e.updated = time.Now()
-	e.b.alarms.cancel(&e.idle) // which whoever updates sets anew, by a touch
+	e.b.alarms.cancel(&e.idle) // touch sets it again
 	for _, l := range slices.Clone(e.links) {
 		if l.out != nil && !s.receives() || l.in != nil && !s.sends() {
 			l.detach(e.disabled())

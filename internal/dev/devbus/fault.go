@@ -9,52 +9,52 @@ import (
 	"kennel/internal/dev/devbus/amqp"
 )
 
-// Fault is something that is to go wrong, from Fail until Heal.
+// Fault is an injected failure, from Fail until Heal.
 //
-// Faults that answer an operation wrongly are asked about every message sent
-// (scheduled ones, too), or about the operations that On names. The oldest
-// fault that fits has its way.
+// A fault in the answers to operations applies to every message sent, including
+// scheduled messages, or to the operations in On. If several faults apply, the
+// oldest takes effect.
 type Fault struct {
 	Kind   Kind
-	Entity string // which queue, topic or subscription; "" is every one; for connections of no meaning
-	On     Op     // the operations concerned; 0 is OnSend
-	Times  int    // how often it happens before it heals by itself; 0 is always
+	Entity string // path of a queue, topic or subscription; "" means all; must be "" for connections
+	On     Op     // the operations that fail; 0 means OnSend
+	Times  int    // how often it happens before it ends; 0 means always
 
 	Condition   string        // of Reject, Detach, RefuseAttach: default amqp:internal-error
-	Description string        // the text that goes with it
+	Description string        // of the same Kinds
 	Status      int           // of CBS: default 503
-	Delay       time.Duration // of Slow: how late; of ClockSkew: how far the broker's clock is ahead
+	Delay       time.Duration // of Slow: until the answer; of ClockSkew: how far the broker's clock is ahead
 }
 
-// Kind is what goes wrong.
+// Kind is the kind of a fault.
 type Kind int
 
 const (
 	// Connections.
 
-	RefuseDial     Kind = iota + 1 // new ones are refused; Broker.DropConnections ends those there are
-	BlackHole                      // new ones are accepted, and nothing is ever said on them
-	Freeze                         // those there are now fall silent, as if unplugged; Heal lets what was sent meanwhile arrive
-	DropHeartbeats                 // no signs of life are sent, so that idle clients give up
+	RefuseDial     Kind = iota + 1 // new connections are refused; Broker.DropConnections ends existing ones
+	BlackHole                      // new connections are accepted, but the broker never sends anything
+	Freeze                         // existing connections stall, as if unplugged; Heal delivers the bytes sent in between
+	DropHeartbeats                 // the broker sends no heartbeats, so that idle clients give up
 
 	// Answers to operations.
 
 	CloseBefore  // the connection ends instead of the operation
-	CloseAfter   // it ends after the operation, before the answer
+	CloseAfter   // the connection ends after the operation, before the answer
 	Silent       // no operation, no answer
-	SilentAfter  // the operation, but no answer
-	Slow         // the operation, and the answer late
+	SilentAfter  // the operation, no answer
+	Slow         // the operation, and a late answer
 	Reject       // no operation; the answer is Condition
 	Full         // messages are rejected as if the entity were full
-	Release      // messages are answered "released", which some SDKs take for success
-	Detach       // links end with Condition: at once, and whenever they are used
+	Release      // the outcome is "released", which some SDKs report as success
+	Detach       // links end with Condition: immediately, and on each use
 	RefuseAttach // links are refused with Condition
 
-	// The rest.
+	// Others.
 
 	CBS          // put-token is answered with Status
-	DeleteEntity // the entity is deleted now, under whoever is attached
-	ClockSkew    // times shown to clients are wrong, and scheduled messages come early
+	DeleteEntity // the entity is deleted immediately, although links are attached
+	ClockSkew    // times shown to clients are ahead, and scheduled messages arrive early
 )
 
 // Op is a set of operations.
@@ -69,8 +69,8 @@ const (
 	onReceive // not for callers: Detach, when credit is granted
 )
 
-// Fail has a fault happen from now on. A fault without a Kind is a mistake in
-// the test, and panics.
+// Fail injects a fault. It panics if the fault has no Kind, which is a bug in
+// the test.
 func (b *Broker) Fail(f Fault) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -78,7 +78,7 @@ func (b *Broker) Fail(f Fault) {
 	case 0:
 		panic("devbus: a Fault needs a Kind")
 	case DeleteEntity:
-		b.remove(f.Entity) // one that is gone already is as good as deleted
+		b.remove(f.Entity) // a missing entity counts as deleted
 		return
 	case Freeze:
 		for _, c := range b.conns {
@@ -133,7 +133,8 @@ func (f *Fault) concerns(path string) bool {
 	return f.Entity == "" || key(f.Entity) == key(path)
 }
 
-// pick returns a fault of the kind, if one concerns the path now.
+// pick returns the oldest fault of the kind that concerns the path, or nil. It
+// counts the fault.
 func (b *Broker) pick(kind Kind, path string) *Fault {
 	for _, f := range b.faults {
 		if f.Kind == kind && f.concerns(path) {
@@ -144,7 +145,7 @@ func (b *Broker) pick(kind Kind, path string) *Fault {
 	return nil
 }
 
-// happened counts, and heals a fault that has happened often enough.
+// happened counts a fault, and ends it when it has happened Times times.
 func (b *Broker) happened(f *Fault) {
 	b.stats.Faults++
 	if f.Times == 0 {
@@ -155,7 +156,7 @@ func (b *Broker) happened(f *Fault) {
 	}
 }
 
-// skew is how far the broker's clock is ahead.
+// skew returns how far the broker's clock is ahead.
 func (b *Broker) skew() time.Duration {
 	var skew time.Duration
 	for _, f := range b.faults {
@@ -166,10 +167,10 @@ func (b *Broker) skew() time.Duration {
 	return skew
 }
 
-// verdict is what faults make of an operation. The zero verdict is to do it
-// and to answer.
+// verdict is the effect of the faults on an operation. The zero verdict
+// performs the operation and answers it.
 type verdict struct {
-	skip    bool        // do not do it
+	skip    bool        // do not perform the operation
 	refuse  *amqp.Error // answer with that error
 	release bool        // answer that the message was released
 	silent  bool        // do not answer
@@ -178,7 +179,7 @@ type verdict struct {
 	delay   time.Duration
 }
 
-// judge asks the faults about an operation on an entity.
+// judge returns the effect of the faults on an operation on an entity.
 func (b *Broker) judge(op Op, path string) verdict {
 	for _, f := range b.faults {
 		if !f.concerns(path) {

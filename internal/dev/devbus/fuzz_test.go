@@ -11,9 +11,8 @@ import (
 	"kennel/internal/dev/devbus/amqp"
 )
 
-// FuzzConnection sends any bytes after a proper beginning. They must not harm
-// other clients: the broker does not panic, ends the connection, and serves
-// the next client.
+// FuzzConnection sends arbitrary bytes after a valid start of a connection. The
+// broker must not panic, and must serve the next client.
 func FuzzConnection(f *testing.F) {
 	frame := func(p amqp.Performative, payload []byte) []byte {
 		return amqp.AppendFrame(nil, amqp.KindAMQP, 0, p, payload)
@@ -65,14 +64,14 @@ func FuzzConnection(f *testing.F) {
 	})
 }
 
-// FuzzMessage checks that a message leaves the broker as it came in, but for
-// the properties that the broker sets.
+// FuzzMessage checks that a message leaves the broker unchanged, except for the
+// properties that the broker sets.
 func FuzzMessage(f *testing.F) {
 	f.Add(uint32(0), dataMessage(3))
 	f.Add(uint32(0), section(dataMessage(3), amqp.SectionFooter, amqp.Map{amqp.Symbol("f"), "x"}))
 	f.Add(uint32(0), section(nil, amqp.SectionApplication, amqp.Map{"a", int64(1), "a", "twice"}))
 	f.Add(uint32(0), section(nil, amqp.SectionProperties, []any{"id", nil, nil, nil, nil, nil, nil, nil, nil, nil, "group"}))
-	f.Add(uint32(0), section(nil, amqp.SectionAnnotations, amqp.Map{amqp.Symbol(noteScheduled), time.Unix(1, 0), amqp.Symbol(noteState), "odd"}))
+	f.Add(uint32(0), section(nil, amqp.SectionAnnotations, amqp.Map{amqp.Symbol(annotationScheduled), time.Unix(1, 0), amqp.Symbol(annotationState), "odd"}))
 	f.Add(uint32(formatBatch), section(nil, amqp.SectionData, dataMessage(3)))
 	f.Fuzz(func(t *testing.T, format uint32, b []byte) {
 		batch, err := parseTransfer(format, b)
@@ -83,7 +82,7 @@ func FuzzMessage(f *testing.F) {
 			m := &message{content: c.with([]property{{"added", int32(1)}, {"a", "changed"}}), state: stateLocked}
 			again, err := parseMessage(m.render(nil, &m.token))
 			if err != nil {
-				t.Fatalf("a rendered message cannot be parsed: %v", err)
+				t.Fatalf("cannot parse a rendered message: %v", err)
 			}
 			if !bytes.Equal(again.properties, c.properties) || !bytes.Equal(again.body, c.body) || !cmp.Equal(again.id, c.id) {
 				t.Errorf("the message changed: got %+v, want %+v", again, c)
@@ -91,7 +90,7 @@ func FuzzMessage(f *testing.F) {
 			_, value, _ := amqp.DecodeDescriptor(again.app)
 			v, _, err := amqp.Decode(value)
 			if got, _ := v.(amqp.Map); err == nil && (got.Get("added") != int32(1) || got.Get("a") != "changed") {
-				t.Errorf("the properties are %v, want the added and the changed one in them", got)
+				t.Errorf("got properties %v, want the added one and the changed one", got)
 			}
 		}
 	})

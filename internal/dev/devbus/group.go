@@ -9,12 +9,12 @@ import (
 	"kennel/internal/dev/devbus/amqp"
 )
 
-// Service Bus sessions: messages with the same session id form a group that
-// one receiver at a time holds the lock of, and receives in order. (They are
-// called groups here because AMQP has sessions of its own, and calls these
-// groups, too.)
+// Messages with the same session id form a Service Bus session. One receiver at
+// a time holds the session's lock and receives its messages in order. This
+// package calls Service Bus sessions groups, as AMQP does, because AMQP has
+// other sessions.
 
-// group is a session of a queue: what waits in it, who holds it, its state.
+// group is a Service Bus session of a queue: its messages, lock and state.
 type group struct {
 	alarm // rings when the lock ends
 
@@ -36,7 +36,7 @@ func (q *queue) groupOf(id string) *group {
 	return g
 }
 
-// acceptor is a receiver that waits for whatever session has messages.
+// acceptor is a receiver that waits for the next session that has messages.
 type acceptor struct {
 	alarm // rings when it has waited long enough
 
@@ -59,15 +59,15 @@ func (a *acceptor) withdraw() {
 	a.q.acceptors = slices.DeleteFunc(a.q.acceptors, func(o *acceptor) bool { return o == a })
 }
 
-// hold gives a group to a link.
+// hold gives the lock of a group to a link.
 func (g *group) hold(l *outlink) {
 	g.holder = l
 	l.group = g
 	g.extend()
 }
 
-// extend sets the time the lock has left to that of a new one. The messages
-// that are out with the holder share it.
+// extend restarts the lock's duration. Messages that were delivered to the
+// holder share the lock.
 func (g *group) extend() {
 	until := time.Now().Add(g.q.settings.LockDuration)
 	g.lockedUntil = g.q.b.stamp(until)
@@ -97,8 +97,8 @@ func (g *group) ring() {
 	g.q.pump()
 }
 
-// release ends the lock. Messages that were out come back; their delivery has
-// failed if the lock expired, but not if the holder gave it up.
+// release ends the lock. Delivered messages become ready again. Their delivery
+// counts as failed if the lock expired, but not if the holder ended its link.
 func (g *group) release(expired bool) {
 	g.q.b.alarms.cancel(&g.alarm)
 	g.holder.group, g.holder = nil, nil
@@ -110,8 +110,9 @@ func (g *group) release(expired bool) {
 	}
 }
 
-// pumpGroups is pump for a queue with sessions: waiting receivers get the
-// sessions that have waited longest, holders get their messages.
+// pumpGroups does the work of pump for a queue with sessions. It gives the
+// sessions that have waited longest to waiting receivers, and delivers messages
+// to the holders of locks.
 func (q *queue) pumpGroups() {
 	for len(q.acceptors) > 0 {
 		g := q.nextGroup()
@@ -129,7 +130,7 @@ func (q *queue) pumpGroups() {
 	}
 }
 
-// nextGroup is the free group whose first message is the oldest, or nil.
+// nextGroup returns the unlocked group with the oldest first message, or nil.
 func (q *queue) nextGroup() *group {
 	var next *group
 	for _, g := range q.groups {
@@ -140,7 +141,7 @@ func (q *queue) nextGroup() *group {
 	return next
 }
 
-// held returns a group whose lock somebody holds.
+// held returns a group that is locked, or an error.
 func (q *queue) held(id string) (*group, *amqp.Error) {
 	g := q.groups[id]
 	if g == nil || g.holder == nil {
@@ -149,8 +150,8 @@ func (q *queue) held(id string) (*group, *amqp.Error) {
 	return g, nil
 }
 
-// sessionIDs lists the sessions that have messages or state, or those whose
-// state was set since a time.
+// sessionIDs lists the sessions that have messages or state. If since is not
+// zero, it lists the sessions whose state was set after since.
 func (q *queue) sessionIDs(since time.Time) []string {
 	listed := map[string]bool{}
 	for id, g := range q.groups {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// history remembers the message-ids an entity has taken in, for as long as its
-// duplicate detection looks back.
+// history holds the message-ids that an entity accepted within the window of
+// its duplicate detection.
 type history struct {
 	sequence map[string]int64
 	order    []sighting // oldest first
@@ -17,7 +17,7 @@ type sighting struct {
 	at time.Time
 }
 
-// seen returns the number of the message that came with the id before.
+// seen returns the sequence number of an earlier message with the same id.
 func (h *history) seen(id any, window time.Duration) (sequence int64, seen bool) {
 	if window == 0 {
 		return 0, false
@@ -41,5 +41,5 @@ func (h *history) remember(id any, sequence int64, window time.Duration) {
 	h.order = append(h.order, sighting{idKey(id), time.Now()})
 }
 
-// idKey tells ids apart by type, too: 1 is not "1".
+// idKey includes the type of an id, so that 1 and "1" differ.
 func idKey(id any) string { return fmt.Sprintf("%T %v", id, id) }

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// An entity that nobody uses for AutoDeleteOnIdle is deleted. For a queue,
-// sending, receiving, peeking, updates and scheduled messages are use. For a
-// subscription, sending to its topic is not: a subscription whose receiver is
-// gone must not live on because the topic is busy. A receiver that waits with
-// credit uses the entity as long as it waits; one without credit does not.
+// An entity that is unused for AutoDeleteOnIdle is deleted. Sending, receiving,
+// peeking, updates and scheduled messages use a queue. Sending to a topic does
+// not use its subscriptions, so that a busy topic does not keep a subscription
+// without a receiver. A receiver uses the entity while it waits with credit,
+// but not while it has no credit.
 
-// idler is a queue or topic as its idle alarm sees it.
+// idler is the part of a queue or topic that its idle alarm needs.
 type idler interface {
 	inUse() bool
 	discard()
@@ -35,16 +35,17 @@ func (i idleAlarm) ring() {
 	i.discard()
 }
 
-// used notes a use of the entity.
+// used records a use of the entity.
 func (e *entity) used(i idler) {
 	e.accessed = time.Now()
-	if e.settings.AutoDeleteOnIdle == 0 || e.gone || e.idle.index > 0 {
-		return // an alarm that is set sees by itself that it rings too early
+	if e.settings.AutoDeleteOnIdle == 0 || e.deleted || e.idle.index > 0 {
+		return // an alarm that is set checks the last use when it rings
 	}
 	e.b.alarms.set(&e.idle, e.accessed.Add(e.settings.AutoDeleteOnIdle), idleAlarm{e, i})
 }
 
-// touch notes a use of the queue, and so of the topic it may belong to.
+// touch records a use of the queue and, if it is a subscription, of its topic.
+// A use of a dead-letter queue is a use of its owner.
 func (q *queue) touch() {
 	if q.owner != nil {
 		q = q.owner

@@ -6,38 +6,37 @@ import (
 	"slices"
 )
 
-// This file is how a test, or a curious developer, looks into the broker
-// without being a client of it.
+// This file lets tests and developers inspect the broker without a client.
 
-// Stats counts what the broker has done since New.
+// Stats counts the events in the broker since New.
 type Stats struct {
-	Connections int64 // accepted, black holes included
+	Connections int64 // accepted, including those under BlackHole
 	Attached    int64 // links requested
 	Stored      int64 // messages, once for each queue or subscription
 	Duplicates  int64 // messages dropped by duplicate detection
 	Requests    int64 // to $management
 	AutoDeleted int64 // idle entities
-	Faults      int64 // times that one happened
+	Faults      int64 // how often faults happened
 }
 
-// Stats returns the counts of this moment.
+// Stats returns the current counts.
 func (b *Broker) Stats() Stats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.stats
 }
 
-// Counts says how many messages of each state a queue or subscription holds.
+// Counts are the numbers of messages in a queue or subscription, by state.
 type Counts struct {
-	Ready       int // to be delivered
-	Locked      int // out with a receiver
+	Ready       int // for delivery
+	Locked      int // delivered, but not settled
 	Deferred    int
 	Scheduled   int
 	DeadLetters int // in its dead-letter queue
 }
 
-// Counts counts the messages of the queue, subscription or dead-letter queue
-// at a path. Of topics, it counts the scheduled ones.
+// Counts counts the messages of the queue, subscription or dead-letter queue at
+// a path. For a topic, it counts the scheduled messages.
 func (b *Broker) Counts(path string) (Counts, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -88,13 +87,13 @@ func (b *Broker) Entities() []string {
 	return paths
 }
 
-// Connections counts the clients that are connected.
+// Connections returns the number of connected clients.
 func (b *Broker) Connections() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := 0
 	for _, c := range b.conns {
-		if !c.gone {
+		if !c.closed {
 			n++
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"kennel/internal/dev/devbus/amqp"
 )
 
-// endpoint is the broker's end of a link: what links of both directions have
-// in common. Exactly one of in and out is set.
+// endpoint is the broker's end of a link. It holds the fields that links of
+// both directions share. Exactly one of in and out is set.
 type endpoint struct {
 	s      *session
 	name   string
@@ -17,19 +17,20 @@ type endpoint struct {
 	out    *outlink // the client receives
 
 	entity  *entity      // nil for links to $cbs and $management
-	leave   func()       // undoes what attaching did
-	pending *amqp.Attach // the client's, if it was not answered yet
-	ended   bool         // nothing is sent on it any more
+	leave   func()       // undoes the attach; may be nil
+	pending *amqp.Attach // the client's Attach, until it is answered
+	ended   bool         // nothing more is sent on it
 }
 
-// detach ends the link, with an error unless the client wanted it so. The
-// client's own detach is still to come, or was the reason.
+// detach ends the link. err is nil if the client requested that. Otherwise the
+// client's own Detach will follow.
 func (l *endpoint) detach(err *amqp.Error) {
 	if l.ended {
 		return
 	}
 	if l.pending != nil {
-		// A link must be attached to be detached, if only to nothing.
+		// AMQP requires an Attach before the Detach. Without a source or
+		// target it refuses the link.
 		refused := answerTo(l.pending)
 		if refused.Receiver {
 			refused.Target = nil
@@ -42,8 +43,8 @@ func (l *endpoint) detach(err *amqp.Error) {
 	send(l.s, amqp.Detach{Handle: l.handle, Err: err})
 }
 
-// end forgets the link without a word to the client. Messages that are out on
-// it stay locked until their locks run out, unless they belong to a session.
+// end ends the link without a Detach. Messages that were delivered on it stay
+// locked until their locks expire, unless they belong to a Service Bus session.
 func (l *endpoint) end() {
 	if l.ended {
 		return
@@ -60,10 +61,10 @@ func (l *endpoint) end() {
 	}
 }
 
-// waits reports whether a receiver is asking for messages.
+// waits reports whether the client is a receiver with credit.
 func (l *endpoint) waits() bool { return l.out != nil && l.out.credit > 0 }
 
-// conclude ends an operation the way a verdict wants it: normally with its
+// conclude ends an operation as its verdict requires. Without a fault it calls
 // answer.
 func (l *endpoint) conclude(v verdict, answer func()) {
 	switch {
@@ -87,14 +88,14 @@ func (l *endpoint) conclude(v verdict, answer func()) {
 // requests.
 type inlink struct {
 	endpoint
-	take func(incoming) // is handed each message when it is complete
+	take func(incoming) // receives each complete message
 
-	credit  uint32 // never 0: it is granted as it is used
+	credit  uint32 // left to the client; topped up before it reaches 0
 	count   uint32
-	partial *incoming // begun, and to be continued
+	partial *incoming // a message whose last part has not arrived
 }
 
-// incoming is a message on its way in.
+// incoming is a message that the client sends.
 type incoming struct {
 	id      uint32
 	format  uint32
@@ -102,7 +103,7 @@ type incoming struct {
 	payload []byte
 }
 
-// fullCredit is what the client may send before more is granted.
+// fullCredit is how many messages the client may send before more is granted.
 const fullCredit = 1000
 
 // grant tops up the client's credit when half of it is used.
@@ -150,20 +151,20 @@ var (
 	released = amqp.Outcome{Code: amqp.CodeReleased}
 )
 
-// answer reports what became of a message.
+// answer reports the outcome of a message, unless the client settled it.
 func (l *inlink) answer(d incoming, o amqp.Outcome) {
 	if !d.settled {
 		send(l.s, amqp.Disposition{Receiver: true, First: d.id, Last: d.id, Settled: true, State: o})
 	}
 }
 
-// destination is an entity that can be sent to.
+// destination is an entity that accepts messages.
 type destination interface {
-	// accept takes in all messages or none, and returns their numbers.
+	// accept stores all messages or none, and returns their sequence numbers.
 	accept([]*content) ([]int64, *amqp.Error)
 }
 
-// sendTo has the link's messages go to an entity.
+// sendTo directs the link's messages to an entity.
 func (l *inlink) sendTo(to destination) {
 	b := l.s.c.b
 	l.take = func(d incoming) {
@@ -190,22 +191,22 @@ func (l *inlink) sendTo(to destination) {
 // replies.
 type outlink struct {
 	endpoint
-	settled bool // what is sent is gone: receive-and-delete, and replies
+	settled bool // sent messages are settled: receive-and-delete, and replies
 	credit  uint32
 	count   uint32
 
-	q       *queue // nil if it is for replies
-	group   *group // the session whose lock the client holds
-	replyTo string // the address clients ask replies to be sent to
+	q       *queue // nil for replies
+	group   *group // the Service Bus session whose lock the client holds
+	replyTo string // the address that requests name for their replies
 	replies [][]byte
 }
 
-// open reports whether a message may be sent.
+// open reports whether a message may be sent now.
 func (l *outlink) open() bool {
 	return !l.ended && l.credit > 0 && l.s.window > 0
 }
 
-// flow is the client granting credit, or wanting it back.
+// flow applies the credit that the client grants or withdraws.
 func (l *outlink) flow(p amqp.Flow) {
 	l.credit = p.DeliveryCount + p.Credit - l.count
 	if int32(l.credit) < 0 {
@@ -231,7 +232,7 @@ func (l *outlink) flow(p amqp.Flow) {
 	}
 }
 
-// pump sends what waits for the link.
+// pump sends the messages or replies that wait for the link.
 func (l *outlink) pump() {
 	if l.q != nil {
 		l.q.pump()
@@ -244,8 +245,8 @@ func (l *outlink) pump() {
 	}
 }
 
-// reply sends a reply as soon as there is credit for it, which the client may
-// grant after its request.
+// reply sends a reply when the link has credit for it. The client may grant the
+// credit after its request.
 func (l *outlink) reply(payload []byte) {
 	l.replies = append(l.replies, payload)
 	l.pump()
@@ -259,9 +260,9 @@ func (l *outlink) deliver(m *message, payload []byte) {
 	l.send(deliveryTag(m.token), payload)
 }
 
-// send sends a message in as many frames as it takes.
+// send sends a message in as many frames as necessary.
 func (l *outlink) send(tag, payload []byte) {
-	const head = 64 // more than a transfer ever takes
+	const head = 64 // bytes; no encoded transfer is larger
 	t := amqp.Transfer{Handle: l.handle, DeliveryID: l.s.nextDelivery, HasID: true, Tag: tag, Settled: l.settled}
 	l.s.nextDelivery++
 	l.count++
@@ -277,7 +278,7 @@ func (l *outlink) send(tag, payload []byte) {
 	}
 }
 
-// forget drops what the session keeps for the link, and what the queue does.
+// forget removes the link from its session and its queue.
 func (l *outlink) forget() {
 	l.s.held = slices.DeleteFunc(l.s.held, func(h heldFrame) bool { return h.l == l })
 	maps.DeleteFunc(l.s.unsettled, func(_ uint32, d delivery) bool { return d.l == l })
@@ -286,7 +287,7 @@ func (l *outlink) forget() {
 	}
 	l.q.consumers = slices.DeleteFunc(l.q.consumers, func(o *outlink) bool { return o == l })
 	if l.credit > 0 {
-		l.q.touch() // it used the queue until now
+		l.q.touch() // a receiver with credit uses the queue until it ends
 	}
 	if l.group != nil {
 		l.group.release(false)

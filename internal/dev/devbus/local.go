@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Local is a broker on an address of this machine. Like a namespace, it serves
-// messages and administrators at the same address.
+// Local is a broker on a local address. Like a namespace, it serves messages
+// and administration at the same address.
 type Local struct {
 	*Broker
 
@@ -24,7 +24,7 @@ type Local struct {
 	serving  sync.WaitGroup
 }
 
-// Listen makes an empty broker on a free port of 127.0.0.1.
+// Listen starts an empty broker on a free port of 127.0.0.1.
 func Listen(o *Options) (*Local, error) {
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -38,14 +38,14 @@ func Listen(o *Options) (*Local, error) {
 	return l, nil
 }
 
-// ConnectionString returns the connection string for the SDKs' clients. Any
-// key is accepted.
+// ConnectionString returns the connection string for the SDKs' clients. The
+// broker accepts any key.
 func (l *Local) ConnectionString() string {
 	return fmt.Sprintf("Endpoint=sb://%s;SharedAccessKeyName=%s;SharedAccessKey=none;UseDevelopmentEmulator=true;",
 		l.listener.Addr(), l.namespace)
 }
 
-// Close ends the broker and all connections, and frees the port.
+// Close closes the broker, all connections and the port.
 func (l *Local) Close() {
 	l.stop()
 	l.listener.Close()
@@ -74,7 +74,8 @@ func (l *Local) accept(ctx context.Context) {
 // firstBytes is how long a client may take to send the first four bytes.
 const firstBytes = 10 * time.Second
 
-// dispatch reads how a connection begins: with AMQP, or else with HTTP.
+// dispatch serves AMQP on a connection whose first four bytes are "AMQP", and
+// HTTP on any other.
 func (l *Local) dispatch(ctx context.Context, nc net.Conn) {
 	nc.SetReadDeadline(time.Now().Add(firstBytes))
 	reader := bufio.NewReader(nc)
@@ -97,7 +98,7 @@ func (l *Local) dispatch(ctx context.Context, nc net.Conn) {
 	}
 }
 
-// begunConn is a connection whose first bytes are in a buffer.
+// begunConn is a connection whose first bytes are buffered in reader.
 type begunConn struct {
 	net.Conn
 	reader *bufio.Reader
@@ -105,7 +106,7 @@ type begunConn struct {
 
 func (c begunConn) Read(p []byte) (int, error) { return c.reader.Read(p) }
 
-// webListener accepts the connections that do not begin with AMQP.
+// webListener accepts the connections that do not begin with "AMQP".
 type webListener Local
 
 func (l *webListener) Accept() (net.Conn, error) {

@@ -6,11 +6,11 @@ import (
 	"kennel/internal/dev/devbus/amqp"
 )
 
-// This file is about messages that are out with a receiver: each is locked
-// until the receiver says what became of it, or the lock runs out. A message
-// of a session has no lock of its own, but that of the session.
+// This file handles delivered messages. A message is locked until its receiver
+// settles it or the lock expires. A message of a Service Bus session has no
+// lock of its own, but shares the session's.
 
-// lock hands a ready or deferred message out.
+// lock locks a ready or deferred message for a receiver.
 func (q *queue) lock(m *message) {
 	q.leaveState(m)
 	m.state = stateLocked
@@ -19,7 +19,7 @@ func (q *queue) lock(m *message) {
 	q.extend(m)
 }
 
-// extend sets the time a lock has left to that of a new one.
+// extend restarts the duration of a message's lock.
 func (q *queue) extend(m *message) {
 	if m.group != nil {
 		m.lockedUntil = m.group.lockedUntil
@@ -30,8 +30,9 @@ func (q *queue) extend(m *message) {
 	q.b.alarms.set(&m.alarm, until, m)
 }
 
-// unlock takes a locked message back. One that has failed too often goes to
-// the dead letters.
+// unlock returns a locked message to the queue. failed reports that the
+// delivery counts as a failure. A message that failed too often becomes a dead
+// letter.
 func (q *queue) unlock(m *message, failed bool) {
 	q.leaveState(m)
 	if failed {
@@ -54,7 +55,8 @@ func (q *queue) unlock(m *message, failed bool) {
 
 var errLockLost = amqp.Errorf(condLockLost, "The lock supplied is invalid. Either the lock expired, or the message has already been removed from the queue.")
 
-// settle does with a locked message what its receiver says. The caller pumps.
+// settle applies a receiver's outcome to a locked message. The caller must call
+// pump.
 func (q *queue) settle(token amqp.UUID, o amqp.Outcome) *amqp.Error {
 	m := q.locked[token]
 	if m == nil {
@@ -71,13 +73,13 @@ func (q *queue) settle(token amqp.UUID, o amqp.Outcome) *amqp.Error {
 		}
 		q.deadLetterWith(m, set)
 	case amqp.CodeReleased:
-		q.unlock(m, false) // its receiver never looked at it
+		q.unlock(m, false) // the receiver did not process it
 	case amqp.CodeModified:
 		q.change(m, properties(o.Annotations))
 		if o.UndeliverableHere {
-			q.putAside(m)
+			q.deferLocked(m)
 		} else {
-			q.unlock(m, true) // an abandoned message counts, whatever delivery-failed says
+			q.unlock(m, true) // abandoning is a failure, regardless of delivery-failed
 		}
 	default:
 		return amqp.Errorf(amqp.CondNotImplemented, "outcome %#02x is not supported", o.Code)
@@ -99,23 +101,24 @@ func (q *queue) renew(token amqp.UUID) (time.Time, *amqp.Error) {
 		return time.Time{}, errLockLost
 	}
 	if m.group != nil {
-		return time.Time{}, amqp.Errorf(amqp.CondNotAllowed, "A message of a session has no lock of its own: renew the session's.")
+		return time.Time{}, amqp.Errorf(amqp.CondNotAllowed, "A message of a session has no lock of its own. Renew the lock of the session.")
 	}
 	q.touch()
 	q.extend(m)
 	return m.lockedUntil, nil
 }
 
-// Dead letters are messages that nobody could or wanted to process. They wait
-// in a queue of their own, with the reason, until someone takes them out.
+// Dead letters are messages that failed too often, expired, or were rejected by
+// a receiver. They wait in a separate queue, with the reason, until a receiver
+// completes them.
 
 const (
 	deadLetterReason      = "DeadLetterReason"
 	deadLetterDescription = "DeadLetterErrorDescription"
 )
 
-// newDeadLetterQueue makes one of q's dead-letter queues: without sessions,
-// without limits, without dead letters of its own.
+// newDeadLetterQueue creates one of q's dead-letter queues. It has no sessions,
+// no size limit and no dead-letter queue.
 func (b *Broker) newDeadLetterQueue(q *queue, suffix string) *queue {
 	d := b.newQueue(q.path+suffix, q.name+suffix, &Settings{
 		LockDuration: q.settings.LockDuration,
@@ -129,12 +132,13 @@ func (q *queue) deadLetter(m *message, reason, description string) {
 	q.deadLetterWith(m, []property{{deadLetterReason, reason}, {deadLetterDescription, description}})
 }
 
-// deadLetterWith moves a message, with properties set on it, to the dead
-// letters. It keeps its number and its failures, but lives for ever.
+// deadLetterWith sets properties of a message and moves it to the dead-letter
+// queue. The message keeps its sequence number and its failures, and does not
+// expire.
 func (q *queue) deadLetterWith(m *message, set []property) {
 	if q.deadLetters == nil {
 		q.change(m, set)
-		q.unlock(m, false) // it stays where it is
+		q.unlock(m, false) // a dead letter stays in its queue
 		return
 	}
 	q.remove(m)

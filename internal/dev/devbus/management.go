@@ -8,11 +8,11 @@ import (
 	"kennel/internal/dev/devbus/amqp"
 )
 
-// Each entity has a $management, which answers requests: a message with an
-// operation, to which a message with a status is the reply. This file is how
-// they come in and go out; operations.go is what they do.
+// Each entity has a $management node. A request to it is a message with an
+// operation. The reply is a message with a status. This file receives requests
+// and sends replies; operations.go performs the operations.
 
-// request is a request as it came in.
+// request is a decoded request.
 type request struct {
 	id         any
 	replyTo    string
@@ -20,7 +20,7 @@ type request struct {
 	body       any
 }
 
-// response is a reply before it is one. Zero means that all went well.
+// response is a reply before it is encoded. The zero response reports success.
 type response struct {
 	status      int32
 	description string
@@ -57,7 +57,7 @@ func parseRequest(b []byte) (*request, error) {
 
 func (r *request) operation() string { return amqp.Text(r.properties.Get("operation")) }
 
-// argument is a value of the request's map, or nil.
+// argument returns a value of the map in the request's body, or nil.
 func (r *request) argument(name string) any {
 	m, _ := r.body.(amqp.Map)
 	return m.Get(name)
@@ -89,7 +89,7 @@ func (r *response) encode(id any) []byte {
 	return amqp.AppendValue(amqp.AppendDescriptor(a.Close(), amqp.SectionValue), r.body)
 }
 
-// listen has replies to the link's address, or name, go out on it.
+// listen sends replies to the link's address or name on the link.
 func (c *conn) listen(l *outlink) {
 	c.listeners = append(c.listeners, l)
 	before := l.leave
@@ -103,8 +103,8 @@ func (c *conn) listen(l *outlink) {
 
 func (c *conn) reply(r *request, answer response) {
 	for _, l := range c.listeners {
-		// The address is compared as it is: the Go SDK's looks mangled, and
-		// the JavaScript SDK gives the link's name instead.
+		// Compare the address without parsing it: that of the Go SDK seems
+		// malformed, and the JavaScript SDK uses the name of the link.
 		if r.replyTo == l.replyTo || r.replyTo == l.name {
 			l.reply(answer.encode(r.id))
 			return
@@ -134,7 +134,7 @@ func (c *conn) takeRequest(l *inlink, path string, d incoming) {
 	l.conclude(v, func() { c.reply(r, answer) })
 }
 
-// failed is the response for an error.
+// failed returns the response for an error.
 func failed(err *amqp.Error) response {
 	status := map[string]int32{
 		amqp.CondNotFound:       404,
@@ -156,8 +156,8 @@ func failed(err *amqp.Error) response {
 	return response{status: status, description: err.Description, condition: err.Condition}
 }
 
-// $cbs is where clients put tokens: claims to entities, per connection. Any
-// token will do, but without one for an entity nothing is attached to it.
+// Clients put tokens to $cbs. A token lets its connection attach links to an
+// entity. The broker requires a token, but does not check its content.
 
 const addressCBS = "$cbs"
 
@@ -176,16 +176,16 @@ func (c *conn) takeClaim(l *inlink, d incoming) {
 	}
 	switch {
 	case r.operation() != "put-token":
-		c.reply(r, response{status: 501, description: "$cbs knows put-token only"})
+		c.reply(r, response{status: 501, description: "$cbs supports only put-token"})
 	case path == "":
-		c.reply(r, response{status: 400, description: "the property 'name' is to be the audience"})
+		c.reply(r, response{status: 400, description: "the property 'name' must be the audience"})
 	default:
 		c.claimed[path] = true
 		c.reply(r, response{status: 202, description: "Accepted"})
 	}
 }
 
-// audience is the path of a URL such as sb://host/orders.
+// audience returns the path of a URL such as sb://host/orders.
 func audience(url string) string {
 	if _, rest, ok := strings.Cut(url, "://"); ok {
 		_, url, _ = strings.Cut(rest, "/")
@@ -193,8 +193,8 @@ func audience(url string) string {
 	return key(url)
 }
 
-// claims reports whether a token was put for the entity, or for what it is a
-// part of: a queue's token is good for its dead letters.
+// claims reports whether a token was put for the entity or for a parent of its
+// path. A queue's token therefore also covers its dead-letter queues.
 func (c *conn) claims(address string) bool {
 	for path := key(address); ; {
 		if c.claimed[path] {

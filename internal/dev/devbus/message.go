@@ -13,76 +13,76 @@ import (
 	"kennel/internal/dev/devbus/amqp"
 )
 
-// This file takes messages apart into sections and puts them together again.
-// A section that the broker has no business in is kept as the bytes it came
-// in, so that no type, order or body kind is lost on the way through.
+// This file splits messages into sections and joins them again. A section that
+// the broker does not use keeps its bytes, so that types, order and the kind of
+// the body are preserved.
 
 const (
 	// formatBatch marks a transfer whose data sections are messages.
 	formatBatch = 0x80013700
 
-	// maxMessage is the limit of the standard tier.
+	// maxMessage is the largest message of the standard tier, in bytes.
 	maxMessage = 256 << 10
 )
 
-// Annotations the broker writes, and those it reads.
+// Annotations that the broker reads or writes.
 const (
-	noteSequence         = "x-opt-sequence-number"
-	noteEnqueued         = "x-opt-enqueued-time"
-	noteLockedUntil      = "x-opt-locked-until"
-	noteEnqueuedSequence = "x-opt-enqueue-sequence-number"
-	noteState            = "x-opt-message-state"
-	noteDeadLetterSource = "x-opt-deadletter-source"
-	noteLockToken        = "x-opt-lock-token"
-	noteScheduled        = "x-opt-scheduled-enqueue-time"
+	annotationSequence         = "x-opt-sequence-number"
+	annotationEnqueued         = "x-opt-enqueued-time"
+	annotationLockedUntil      = "x-opt-locked-until"
+	annotationEnqueuedSequence = "x-opt-enqueue-sequence-number"
+	annotationState            = "x-opt-message-state"
+	annotationDeadLetterSource = "x-opt-deadletter-source"
+	annotationLockToken        = "x-opt-lock-token"
+	annotationScheduled        = "x-opt-scheduled-enqueue-time"
 )
 
-// content is a message as its sender wrote it. It never changes: subscriptions
-// share it, and a change of properties makes a new one.
+// content is a message as its sender wrote it. It is immutable: subscriptions
+// share it, and a change of properties creates a new one.
 type content struct {
-	durable    bool
-	priority   uint8
-	ttl        time.Duration // 0: the entity's
-	notes      []note
-	properties []byte // the section, with a message-id in any case
-	app        []byte // the application-properties section; nil if there is none
-	body       []byte // the body's sections and the footer
+	durable     bool
+	priority    uint8
+	ttl         time.Duration // 0: that of the entity
+	annotations []annotation
+	properties  []byte // the section; it always has a message-id
+	app         []byte // the application-properties section; nil if there is none
+	body        []byte // the body's sections and the footer
 
 	id         any // the message-id: a string, uint64, amqp.UUID or []byte
 	session    string
 	hasSession bool
-	scheduled  time.Time // zero: at once
+	scheduled  time.Time // zero: immediately
 }
 
-// note is a message annotation, its value still encoded.
-type note struct {
+// annotation is a message annotation. Its value is encoded.
+type annotation struct {
 	key   string
 	value []byte
 }
 
 func (c *content) size() int64 {
 	size := len(c.properties) + len(c.app) + len(c.body)
-	for _, n := range c.notes {
+	for _, n := range c.annotations {
 		size += len(n.key) + len(n.value)
 	}
 	return int64(size)
 }
 
-// parseMessage takes one message apart. It keeps b.
+// parseMessage splits one message into sections. The content refers to b.
 func parseMessage(b []byte) (*content, error) {
 	c := &content{priority: 4}
 	err := amqp.Sections(b, func(code uint64, value, whole []byte) (err error) {
 		switch code {
 		case amqp.SectionHeader:
 			return c.readHeader(value)
-		case amqp.SectionDelivery: // concerns only the hop it came over
+		case amqp.SectionDelivery: // applies only to the previous hop
 		case amqp.SectionAnnotations:
-			return c.readNotes(value)
+			return c.readAnnotations(value)
 		case amqp.SectionProperties:
 			c.properties = whole
 		case amqp.SectionApplication:
 			c.app = whole
-			return amqp.Pairs(value, nil) // so that no receiver chokes on it
+			return amqp.Pairs(value, nil) // rejects a map that receivers cannot read
 		default:
 			if c.body == nil {
 				c.body = whole[:len(whole):len(whole)] // nearly always the only one
@@ -110,7 +110,7 @@ func parseTransfer(format uint32, b []byte) ([]*content, error) {
 	var batch []*content
 	err := amqp.Sections(b, func(code uint64, value, _ []byte) error {
 		if code != amqp.SectionData {
-			return nil // the envelope repeats what its first message says
+			return nil // the envelope repeats sections of its first message
 		}
 		message, err := amqp.DecodeBinary(value)
 		if err != nil {
@@ -133,23 +133,23 @@ func (c *content) readHeader(value []byte) error {
 		c.priority = *p
 	}
 	c.ttl = f.Duration()
-	return f.Err() // first-acquirer and delivery-count are the broker's to say
+	return f.Err() // the broker sets first-acquirer and delivery-count
 }
 
-func (c *content) readNotes(value []byte) error {
+func (c *content) readAnnotations(value []byte) error {
 	return amqp.Pairs(value, func(key string, value []byte) error {
-		if key == noteScheduled {
+		if key == annotationScheduled {
 			if v, _, err := amqp.Decode(value); err == nil {
 				c.scheduled, _ = v.(time.Time)
 			}
 		}
-		c.notes = append(c.notes, note{key, value})
+		c.annotations = append(c.annotations, annotation{key, value})
 		return nil
 	})
 }
 
-// readProperties finds the message-id and the session. A message without an id
-// is given one, as the service does.
+// readProperties reads the message-id and the session. As the service does, it
+// adds a random message-id if there is none.
 func (c *content) readProperties() error {
 	var f amqp.Fields
 	if c.properties != nil {
@@ -195,7 +195,8 @@ type property struct {
 	value any
 }
 
-// properties returns those of a map, without keys that are not texts.
+// properties returns the properties in a map. It skips keys that are not
+// strings or symbols.
 func properties(m amqp.Map) []property {
 	var out []property
 	for key, value := range m.All() {
@@ -237,8 +238,8 @@ func (c *content) with(set []property) *content {
 	return &changed
 }
 
-// render appends m as it goes to a client. The token is given where there is
-// no delivery to carry it.
+// render appends m in the encoding for clients. token, if not nil, is the lock
+// token of a message that no delivery carries.
 func (m *message) render(b []byte, token *amqp.UUID) []byte {
 	c := m.content
 	h := amqp.OpenList(b, amqp.SectionHeader)
@@ -246,60 +247,61 @@ func (m *message) render(b []byte, token *amqp.UUID) []byte {
 	h.Ubyte(c.priority)
 	h.OrNull(m.ttl > 0, func() { h.Uint(uint32(min(m.ttl.Milliseconds(), math.MaxUint32))) })
 	h.Bool(false)
-	// Always said, zero too: some SDKs show "undefined" otherwise.
+	// Write zero, too: without it, some SDKs show "undefined".
 	h.Uint(m.failures)
 	b = h.Close()
 
 	if token != nil {
 		d := amqp.OpenMap(b, amqp.SectionDelivery)
-		d.Symbol(noteLockToken)
+		d.Symbol(annotationLockToken)
 		d.Value(*token)
 		b = d.Close()
 	}
 
-	// The exact types matter: the Go SDK panics over any other.
+	// The exact types matter: the Go SDK panics on any other.
 	n := amqp.OpenMap(b, amqp.SectionAnnotations)
-	n.Symbol(noteSequence)
+	n.Symbol(annotationSequence)
 	n.Long(m.sequence)
-	n.Symbol(noteEnqueued)
+	n.Symbol(annotationEnqueued)
 	n.Time(m.enqueued)
-	n.Symbol(noteEnqueuedSequence)
+	n.Symbol(annotationEnqueuedSequence)
 	n.Long(m.topicSequence)
-	n.Symbol(noteState)
+	n.Symbol(annotationState)
 	n.Int(m.shownState())
 	if m.state == stateLocked {
-		n.Symbol(noteLockedUntil)
+		n.Symbol(annotationLockedUntil)
 		n.Time(m.lockedUntil)
 	}
 	if m.deadLetterSource != "" {
-		n.Symbol(noteDeadLetterSource)
+		n.Symbol(annotationDeadLetterSource)
 		n.String(m.deadLetterSource)
 	}
-	for _, note := range c.notes {
-		if !m.overrules(note.key) {
-			n.Symbol(note.key)
-			n.Encoded(note.value)
+	for _, a := range c.annotations {
+		if !m.overrides(a.key) {
+			n.Symbol(a.key)
+			n.Encoded(a.value)
 		}
 	}
 	b = n.Close()
 	return append(append(append(b, c.properties...), c.app...), c.body...)
 }
 
-// overrules reports whether the broker's own annotation takes the place of the
-// sender's. Any other travels on, stale ones of another broker too.
-func (m *message) overrules(key string) bool {
+// overrides reports whether the broker's annotation replaces the sender's.
+// Other annotations are kept, including stale ones of another broker.
+func (m *message) overrides(key string) bool {
 	switch key {
-	case noteSequence, noteEnqueued, noteEnqueuedSequence, noteState:
+	case annotationSequence, annotationEnqueued, annotationEnqueuedSequence, annotationState:
 		return true
-	case noteLockedUntil:
+	case annotationLockedUntil:
 		return m.state == stateLocked
-	case noteDeadLetterSource:
+	case annotationDeadLetterSource:
 		return m.deadLetterSource != ""
 	}
 	return false
 }
 
-// newUUID makes tokens and ids: unique, not secret.
+// newUUID returns a random UUID for tokens and ids. It is unique, but not
+// secret.
 func newUUID() (u amqp.UUID) {
 	binary.BigEndian.PutUint64(u[:8], rand.Uint64())
 	binary.BigEndian.PutUint64(u[8:], rand.Uint64())
@@ -314,7 +316,7 @@ func deliveryTag(u amqp.UUID) []byte {
 	return []byte{u[3], u[2], u[1], u[0], u[5], u[4], u[7], u[6], u[8], u[9], u[10], u[11], u[12], u[13], u[14], u[15]}
 }
 
-// shownState is the state as clients know it.
+// shownState returns the state in the encoding for clients.
 func (m *message) shownState() int32 {
 	switch {
 	case m.state == stateScheduled:

@@ -21,7 +21,7 @@ const (
 	opListSessions    = "com.microsoft:get-message-sessions"
 )
 
-// kindOf says which faults an operation is subject to.
+// kindOf returns the kind of an operation, which selects the faults that apply.
 func kindOf(operation string) Op {
 	switch operation {
 	case opSchedule:
@@ -32,7 +32,7 @@ func kindOf(operation string) Op {
 	return OnRequest
 }
 
-// operate does what a request to the entity's $management wants.
+// operate performs a request to an entity's $management.
 func (b *Broker) operate(path string, r *request) response {
 	q, t := b.queues[path], b.topics[path]
 	var body any
@@ -52,7 +52,7 @@ func (b *Broker) operate(path string, r *request) response {
 	return response{body: body}
 }
 
-// none is the body of a response that has found nothing.
+// none is the body of a response without results.
 var none any = new(struct{ _ byte })
 
 func (q *queue) operate(r *request) (any, *amqp.Error) {
@@ -77,7 +77,7 @@ func (t *topic) operate(r *request) (any, *amqp.Error) {
 	return operateSchedule(r, &t.entity, t)
 }
 
-// scheduler is what messages can be scheduled on: a queue or a topic.
+// scheduler is an entity that accepts scheduled messages: a queue or a topic.
 type scheduler interface {
 	destination
 	cancelScheduled(sequence int64) bool
@@ -95,10 +95,10 @@ func operateSchedule(r *request, e *entity, s scheduler) (any, *amqp.Error) {
 		}
 		return nil, nil
 	}
-	return nil, amqp.Errorf(amqp.CondNotImplemented, "devbus does not know the operation %q", r.operation())
+	return nil, amqp.Errorf(amqp.CondNotImplemented, "devbus does not support the operation %q", r.operation())
 }
 
-// schedule stores messages, which carry the time they are scheduled for.
+// schedule stores messages. Each carries its scheduled time.
 func schedule(r *request, e *entity, s scheduler) (any, *amqp.Error) {
 	if !e.settings.sends() {
 		return nil, e.disabled()
@@ -121,7 +121,7 @@ func schedule(r *request, e *entity, s scheduler) (any, *amqp.Error) {
 	return amqp.Map{"sequence-numbers", numbers}, nil
 }
 
-// tokens are the lock tokens of a request.
+// tokens returns the lock tokens of a request.
 func tokens(r *request) []amqp.UUID {
 	a, _ := r.argument("lock-tokens").(amqp.Array)
 	var out []amqp.UUID
@@ -153,7 +153,7 @@ func (q *queue) settleAll(r *request) (any, *amqp.Error) {
 		o.Code = amqp.CodeAccepted
 	case "abandoned":
 		o = amqp.Outcome{Code: amqp.CodeModified, Annotations: changes}
-	case "defered": // the wire's own spelling
+	case "defered": // the spelling of the protocol
 		o = amqp.Outcome{Code: amqp.CodeModified, Annotations: changes, UndeliverableHere: true}
 	case "suspended":
 		if reason := r.argument("deadletter-reason"); reason != nil {
@@ -164,7 +164,7 @@ func (q *queue) settleAll(r *request) (any, *amqp.Error) {
 		}
 		o = amqp.Rejected(&amqp.Error{Info: changes})
 	default:
-		return nil, amqp.Errorf(condArgument, "disposition-status %q is not known", status)
+		return nil, amqp.Errorf(condArgument, "unknown disposition-status %q", status)
 	}
 	defer q.pump()
 	for _, token := range tokens(r) {
@@ -175,7 +175,8 @@ func (q *queue) settleAll(r *request) (any, *amqp.Error) {
 	return nil, nil
 }
 
-// maxPeek is where a peek ends, whatever the client asks for.
+// maxPeek is the number of bytes after which a peek adds no message, whatever
+// count the client requests.
 const maxPeek = 1 << 20
 
 func (q *queue) peekFor(r *request) (any, *amqp.Error) {
@@ -216,8 +217,8 @@ func (q *queue) receiveDeferred(r *request) (any, *amqp.Error) {
 	return amqp.Map{"messages", list}, nil
 }
 
-// sessionOf is the session a request is about: the one it names, or that of
-// the link it names.
+// sessionOf returns the session that a request names, or the session of the
+// link that it names.
 func (q *queue) sessionOf(r *request) string {
 	if id, ok := r.argument("session-id").(string); ok {
 		return id
@@ -244,7 +245,7 @@ func (q *queue) operateGroup(r *request) (any, *amqp.Error) {
 	case opSetState:
 		g.state, g.stateSet = nil, time.Now()
 		if state, _ := r.argument("session-state").([]byte); len(state) > 0 {
-			g.state = state // an empty one is as good as none
+			g.state = state // an empty state clears it
 		}
 		return nil, nil
 	}
@@ -254,7 +255,8 @@ func (q *queue) operateGroup(r *request) (any, *amqp.Error) {
 	return amqp.Map{"session-state", g.state}, nil
 }
 
-// endOfTime is what clients give as last-updated-time if they do not mean one.
+// endOfTime bounds last-updated-time. Clients send a later time if they want
+// all sessions.
 var endOfTime = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
 func (q *queue) listSessions(r *request) (any, *amqp.Error) {
@@ -276,7 +278,7 @@ func (q *queue) listSessions(r *request) (any, *amqp.Error) {
 	return amqp.Map{"skip", int32(skip) + int32(len(ids)), "sessions-ids", ids}, nil
 }
 
-// clamp makes n a valid length of a list of that many.
+// clamp limits n to the range from 0 to length.
 func clamp(n int64, length int) int {
 	return int(min(max(n, 0), int64(length)))
 }

@@ -6,22 +6,22 @@ import (
 	"kennel/internal/dev/devbus/amqp"
 )
 
-// queue holds messages for receivers: a queue, a subscription, or a
-// dead-letter queue of either. This file is about how messages come in and go
-// out; lock.go about those that are out.
+// queue holds messages for receivers. It is a queue, a subscription, or a
+// dead-letter queue of either. This file stores and delivers messages; lock.go
+// handles delivered messages.
 type queue struct {
 	entity
 	topic       *topic // of a subscription
 	owner       *queue // of a dead-letter queue
 	deadLetters *queue // nil for dead-letter queues
 
-	sequence  int64 // the last given
+	sequence  int64 // the last one assigned
 	bytes     int64
 	all       shelf
-	ready     shelf // those to be delivered, unless the queue has sessions
+	ready     shelf // to be delivered; unused if the queue has sessions
 	locked    map[amqp.UUID]*message
 	consumers []*outlink
-	turn      int // of consumers: who is asked first
+	turn      int // index of the consumer to try first
 	history   history
 
 	groups    map[string]*group // by session id
@@ -39,21 +39,21 @@ const (
 
 // message is a message in a queue.
 type message struct {
-	alarm // rings when the state ends by itself
+	alarm // rings when the state expires
 
 	content          *content
 	q                *queue
 	group            *group // its session, if the queue has sessions
 	sequence         int64
-	topicSequence    int64 // of a subscription's message: the topic's number for it
+	topicSequence    int64 // of a subscription's message: its number in the topic
 	enqueued         time.Time
 	ttl              time.Duration
 	expires          time.Time // zero: never
-	failures         uint32    // deliveries that did not end well
+	failures         uint32    // failed deliveries
 	deadLetterSource string
 
 	state       state
-	deferred    bool      // stays deferred until it is settled, also while locked
+	deferred    bool      // until it is settled, also while it is locked
 	token       amqp.UUID // of the lock
 	lockedUntil time.Time
 }
@@ -86,8 +86,9 @@ func (q *queue) accept(batch []*content) ([]int64, *amqp.Error) {
 	return numbers, nil
 }
 
-// put stores a message, now or for later, and returns its sequence number: of
-// a duplicate, the first one's. The caller pumps.
+// put stores or schedules a message, and returns its sequence number. For a
+// duplicate, it returns the number of the first message. The caller must call
+// pump.
 func (q *queue) put(c *content) int64 {
 	if sequence, seen := q.history.seen(c.id, q.settings.DuplicateWindow); seen {
 		q.b.stats.Duplicates++
@@ -130,14 +131,14 @@ func (q *queue) add(m *message) {
 	q.bytes += m.content.size()
 }
 
-// remove forgets a message, whatever its state.
+// remove removes a message in any state.
 func (q *queue) remove(m *message) {
 	q.leaveState(m)
 	q.all.remove(m)
 	q.bytes -= m.content.size()
 }
 
-// leaveState takes a message out of where its state keeps it.
+// leaveState removes a message from the structures of its state.
 func (q *queue) leaveState(m *message) {
 	q.b.alarms.cancel(&m.alarm)
 	switch m.state {
@@ -148,7 +149,7 @@ func (q *queue) leaveState(m *message) {
 	}
 }
 
-// line is where a message waits for its delivery.
+// line returns the shelf in which a message waits for its delivery.
 func (q *queue) line(m *message) *shelf {
 	if m.group != nil {
 		return &m.group.ready
@@ -156,8 +157,8 @@ func (q *queue) line(m *message) *shelf {
 	return &q.ready
 }
 
-// makeReady queues a message that is in no state yet, in its old place if it
-// had one.
+// makeReady queues a message that is in no state. A message that was queued
+// before returns to its old place.
 func (q *queue) makeReady(m *message) {
 	if q.groups != nil {
 		m.group = q.groupOf(m.content.session)
@@ -173,7 +174,8 @@ func (q *queue) watchExpiry(m *message) {
 	}
 }
 
-// ring ends a message's state: its lock, its wait or its life.
+// ring ends a message's state: the lock expires, the scheduled time arrives, or
+// the time to live is over.
 func (m *message) ring() {
 	q := m.q
 	switch m.state {
@@ -195,7 +197,7 @@ func (q *queue) expire(m *message) {
 	q.remove(m)
 }
 
-// pump delivers what can be delivered.
+// pump delivers ready messages to consumers with credit.
 func (q *queue) pump() {
 	if q.groups != nil {
 		q.pumpGroups()
@@ -210,7 +212,7 @@ func (q *queue) pump() {
 	}
 }
 
-// nextConsumer is the one that may receive and has waited longest, or nil.
+// nextConsumer returns the next consumer in turn that may receive, or nil.
 func (q *queue) nextConsumer() *outlink {
 	for i := range q.consumers {
 		at := (q.turn + i) % len(q.consumers)
@@ -235,7 +237,7 @@ func (q *queue) deliver(l *outlink, m *message) {
 	l.deliver(m, q.b.scratch)
 }
 
-// clear drops everything: the queue is being deleted.
+// clear drops all messages of a queue that is being deleted.
 func (q *queue) clear() {
 	for _, m := range q.all {
 		q.b.alarms.cancel(&m.alarm)

@@ -7,15 +7,15 @@ import (
 	"kennel/internal/dev/devbus/amqp"
 )
 
-// This file is about messages that are not to be delivered now: scheduled
-// ones, whose time has not come, and deferred ones, which are handed out only
-// to who asks for them by number.
+// This file handles messages that are not ready for delivery: scheduled
+// messages before their time, and deferred messages, which a receiver must
+// request by sequence number.
 
-// stamp is a time on the broker's clock, which a fault can set wrong. Only
-// what clients get to see is stamped; the broker itself keeps real time.
+// stamp returns t on the broker's clock, which ClockSkew sets ahead. Only times
+// that clients see are stamped; the broker itself uses real time.
 func (b *Broker) stamp(t time.Time) time.Time { return t.Add(b.skew()).UTC() }
 
-// due is how long a message is to wait before it is enqueued.
+// due returns how long a message must wait before it is enqueued.
 func (b *Broker) due(c *content) time.Duration {
 	if c.scheduled.IsZero() {
 		return 0
@@ -30,10 +30,10 @@ func (q *queue) schedule(m *message, due time.Duration) {
 	q.b.alarms.set(&m.alarm, time.Now().Add(due), m)
 }
 
-// activate enqueues a scheduled message as if it had been sent now. The number
-// it had is not valid any more, as with the service.
+// activate enqueues a scheduled message as if it was sent now. As in the
+// service, it receives a new sequence number, and the old one becomes invalid.
 func (q *queue) activate(m *message) {
-	q.touch() // it was in use until now
+	q.touch() // a scheduled message uses the queue until now
 	q.remove(m)
 	q.sequence++
 	m.sequence = q.sequence
@@ -41,7 +41,8 @@ func (q *queue) activate(m *message) {
 	q.enqueue(m)
 }
 
-// cancelScheduled reports whether there was such a scheduled message.
+// cancelScheduled removes a scheduled message. It reports whether the message
+// existed.
 func (q *queue) cancelScheduled(sequence int64) bool {
 	m := q.all.get(sequence)
 	if m == nil || m.state != stateScheduled {
@@ -52,14 +53,14 @@ func (q *queue) cancelScheduled(sequence int64) bool {
 	return true
 }
 
-// putAside defers a locked message.
-func (q *queue) putAside(m *message) {
+// deferLocked defers a locked message.
+func (q *queue) deferLocked(m *message) {
 	m.deferred = true
 	q.unlock(m, false)
 }
 
-// takeDeferred locks deferred messages by their numbers: all or none. In
-// receive-and-delete mode they are removed.
+// takeDeferred locks all deferred messages with these sequence numbers, or
+// none. In receive-and-delete mode it removes them instead.
 func (q *queue) takeDeferred(numbers []int64, session string, remove bool) ([]*message, *amqp.Error) {
 	q.touch()
 	taken := make([]*message, len(numbers))

@@ -7,17 +7,17 @@ import (
 	"kennel/internal/dev/devbus/amqp"
 )
 
-// session is an AMQP session: links that share a channel of a connection, and
-// a window of frames in each direction. (Service Bus sessions are groups.)
+// session is an AMQP session: links that share a channel of a connection, and a
+// window of frames in each direction. Service Bus sessions are called groups.
 type session struct {
 	c       *conn
-	channel uint16               // the client's number, and ours
-	links   map[uint32]*endpoint // by the client's handle, which is ours, too
+	channel uint16               // chosen by the client, and used by both sides
+	links   map[uint32]*endpoint // by handle, which the client chooses and both sides use
 
 	nextIncoming uint32
 	nextOutgoing uint32 // of transfer frames
 	nextDelivery uint32
-	window       int64 // how many more transfer frames the client takes
+	window       int64 // how many more transfer frames the client accepts
 	held         []heldFrame
 	unsettled    map[uint32]delivery // sent to the client, by delivery-id
 }
@@ -29,15 +29,16 @@ type heldFrame struct {
 	payload []byte
 }
 
-// delivery is a message out with a client, which is to say what became of it.
+// delivery is a message that was sent to a client and is not settled yet.
 type delivery struct {
 	l     *outlink
 	q     *queue
 	token amqp.UUID
 }
 
-// broad is the window the broker offers: clients are held back by credit.
-const broad = 1 << 30
+// sessionWindow is the window that the broker announces. It is so large that
+// only link credit limits the client.
+const sessionWindow = 1 << 30
 
 func newSession(c *conn, channel uint16, p *amqp.Begin) *session {
 	return &session{
@@ -46,7 +47,7 @@ func newSession(c *conn, channel uint16, p *amqp.Begin) *session {
 	}
 }
 
-// handle does what a frame says. An error ends the session.
+// handle processes a frame. An error ends the session.
 func (s *session) handle(f *amqp.Frame) error {
 	body, err := f.Body()
 	if err != nil {
@@ -64,10 +65,10 @@ func (s *session) handle(f *amqp.Frame) error {
 	case *amqp.Detach:
 		return s.detach(p.Handle)
 	}
-	return nil // Open, Begin, End and Close are the connection's
+	return nil // the connection handles Open, Begin, End and Close
 }
 
-// end forgets the session and all that hangs on it.
+// end ends all links of the session.
 func (s *session) end() {
 	for _, handle := range slices.Sorted(maps.Keys(s.links)) {
 		s.links[handle].end()
@@ -91,7 +92,7 @@ func (s *session) flow(p amqp.Flow) error {
 		case l.out != nil:
 			l.out.flow(p)
 		case p.Echo:
-			l.in.credit = 0 // so that it is granted, and told, again
+			l.in.credit = 0 // so that grant announces it again
 			l.in.grant()
 		}
 	} else if p.Echo {
@@ -103,7 +104,7 @@ func (s *session) flow(p amqp.Flow) error {
 	return nil
 }
 
-// pump has every link of the session send what it could not before.
+// pump resumes sending on every link of the session.
 func (s *session) pump() {
 	for _, handle := range slices.Sorted(maps.Keys(s.links)) {
 		if l := s.links[handle]; l != nil && l.out != nil {
@@ -119,9 +120,9 @@ func (s *session) transfer(p amqp.Transfer, payload []byte) error {
 		return amqp.Errorf(amqp.CondUnattached, "transfer: handle %d is not attached", p.Handle)
 	}
 	if l.in == nil {
-		return amqp.Errorf(amqp.CondNotAllowed, "transfer: the client receives on link %q", l.name)
+		return amqp.Errorf(amqp.CondNotAllowed, "transfer: the client is the receiver of link %q", l.name)
 	}
-	if !l.ended { // else it was sent before the client heard of the end
+	if !l.ended { // else the client sent it before it received the Detach
 		l.in.transfer(p, payload)
 	}
 	return nil
@@ -157,12 +158,12 @@ func (s *session) flush() {
 	}
 }
 
-// disposition is the client saying what became of deliveries.
+// disposition applies the outcomes of deliveries that the client reports.
 func (s *session) disposition(p amqp.Disposition) {
 	if !p.Receiver {
-		return // about what it sent: the broker has settled all that already
+		return // for what the client sent, which the broker settled already
 	}
-	// The range is the client's word, and may span four billion.
+	// The client chooses the range, which may span four billion ids.
 	var ids []uint32
 	if span := p.Last - p.First; uint64(span) < uint64(len(s.unsettled)) {
 		for i := uint32(0); i <= span; i++ {
@@ -183,8 +184,8 @@ func (s *session) disposition(p amqp.Disposition) {
 	}
 }
 
-// settle applies an outcome, and confirms it if the client asked for that by
-// not settling itself.
+// settle applies an outcome. It confirms the outcome if the client did not
+// settle the delivery itself.
 func (s *session) settle(id uint32, d delivery, p amqp.Disposition) {
 	if p.State.Code == 0 && !p.Settled || p.State.Code == amqp.CodeReceived {
 		return // an interim state
@@ -220,9 +221,9 @@ func send[B amqp.Performative](s *session, p B) {
 	s.c.w.send(func(b []byte) []byte { return amqp.AppendFrame(b, amqp.KindAMQP, s.channel, p, nil) })
 }
 
-// sendFlow completes a flow with what the session knows.
+// sendFlow sends a flow after it sets the fields of the session.
 func (s *session) sendFlow(p amqp.Flow) {
-	p.NextIncoming, p.HasNextIncoming, p.IncomingWindow = s.nextIncoming, true, broad
-	p.NextOutgoing, p.OutgoingWindow = s.nextOutgoing, broad
+	p.NextIncoming, p.HasNextIncoming, p.IncomingWindow = s.nextIncoming, true, sessionWindow
+	p.NextOutgoing, p.OutgoingWindow = s.nextOutgoing, sessionWindow
 	send(s, p)
 }

@@ -4,8 +4,8 @@ import (
 	"slices"
 )
 
-// shelf holds messages in the order of their sequence numbers. It is made for
-// queues: quick at both ends, and near them.
+// shelf holds messages in the order of their sequence numbers. As queues need,
+// it is fast at and near both ends.
 type shelf []*message
 
 func (s shelf) find(sequence int64) (int, bool) {
@@ -20,7 +20,7 @@ func (s shelf) find(sequence int64) (int, bool) {
 	})
 }
 
-// get returns the message of a sequence number, or nil.
+// get returns the message with a sequence number, or nil.
 func (s shelf) get(sequence int64) *message {
 	if i, found := s.find(sequence); found {
 		return s[i]
@@ -46,7 +46,7 @@ func (s *shelf) remove(m *message) {
 		*s = slices.Delete(*s, i, i+1)
 		return
 	}
-	copy((*s)[1:i+1], (*s)[:i]) // fewer to move than behind it
+	copy((*s)[1:i+1], (*s)[:i]) // moves fewer messages than Delete
 	(*s)[0] = nil
 	*s = (*s)[1:]
 }

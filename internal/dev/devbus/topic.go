@@ -6,8 +6,8 @@ import (
 	"kennel/internal/dev/devbus/amqp"
 )
 
-// topic copies what is sent to it into all its subscriptions. It keeps nothing
-// but what is scheduled.
+// topic copies each message into all its subscriptions. It stores only
+// scheduled messages.
 type topic struct {
 	entity
 	subscriptions []*queue
@@ -25,7 +25,7 @@ type scheduledMessage struct {
 
 func (t *topic) accept(batch []*content) ([]int64, *amqp.Error) {
 	t.touch()
-	held := int64(0) // in all subscriptions: the limit is the topic's
+	held := int64(0) // bytes in all subscriptions, which MaxBytes of the topic limits
 	for _, q := range t.subscriptions {
 		held += q.bytes
 	}
@@ -49,7 +49,7 @@ func (t *topic) pump() {
 	}
 }
 
-// put is as for queues. The caller pumps the subscriptions.
+// put does the same as queue.put. The caller must call pump.
 func (t *topic) put(c *content) int64 {
 	if sequence, seen := t.history.seen(c.id, t.settings.DuplicateWindow); seen {
 		t.b.stats.Duplicates++
@@ -81,7 +81,7 @@ func (t *topic) fanOut(c *content, sequence int64) {
 
 func (s *scheduledMessage) ring() {
 	t := s.t
-	t.touch() // it was in use until now
+	t.touch() // a scheduled message uses the topic until now
 	delete(t.scheduled, s.sequence)
 	t.sequence++
 	t.fanOut(s.content, t.sequence)

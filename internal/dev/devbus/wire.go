@@ -8,45 +8,45 @@ import (
 	"time"
 )
 
-// wire is one connection's bytes: those that came in, and those that wait to
-// go out.
+// wire carries the bytes of one connection.
 //
-// It never makes the broker wait: what is to be sent goes into a buffer that
-// pump empties. It can be frozen, as if a cable were pulled out. Then the
-// client's bytes are still taken, since its own system would buffer them, but
-// held back, and so is what the broker sends; neither side learns anything.
-// When the wire thaws, all of it arrives after all, late.
+// Sending never blocks the broker: send appends to a buffer, which pump writes.
+//
+// A wire can be frozen, which simulates an unplugged cable. The client's bytes
+// are still read, because its operating system would buffer them, but they are
+// held back, and so are the broker's. Neither side sees an error. When the wire
+// thaws, all held bytes arrive, late.
 type wire struct {
 	nc   net.Conn
 	done chan struct{} // closed with nc
-	wake chan struct{} // of size 1: something changed for pump
+	wake chan struct{} // capacity 1: wakes pump after a change
 
-	// mu guards what follows. It may be taken while Broker.mu is held, not
-	// the other way round.
-	mu     sync.Mutex
-	out    []byte // waits to be written
-	spare  []byte // what was written before, for reuse
-	last   bool   // nothing comes after out
-	heard  time.Time
-	frozen bool
-	thawed chan struct{} // closed when the wire thaws
-	held   []byte        // what came in while it was frozen
-	ended  error         // how reading ended while it was frozen
-	dead   bool          // cut while it was frozen
+	// mu guards the following fields. It may be locked while Broker.mu is
+	// held, but not the reverse.
+	mu       sync.Mutex
+	out      []byte // bytes to be written
+	spare    []byte // a written buffer, for reuse
+	last     bool   // close the connection after out is written
+	lastRead time.Time
+	frozen   bool
+	thawed   chan struct{} // closed when the wire thaws
+	held     []byte        // bytes read while frozen
+	ended    error         // the error that ended reading while frozen
+	dead     bool          // cut while frozen
 }
 
 func newWire(nc net.Conn) *wire {
 	return &wire{
 		nc: nc, done: make(chan struct{}), wake: make(chan struct{}, 1),
-		heard: time.Now(), thawed: make(chan struct{}),
+		lastRead: time.Now(), thawed: make(chan struct{}),
 	}
 }
 
-// maxBacklog bounds what may wait for a client that does not read. Credit and
-// windows keep honest clients far below.
+// maxBacklog bounds the bytes that wait for a client that does not read. Credit
+// and windows keep a correct client far below it.
 const maxBacklog = 64 << 20
 
-// send appends to what is to be written. A frame is appended as a whole.
+// send appends to the bytes to be written. appendTo must append whole frames.
 func (w *wire) send(appendTo func(b []byte) []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -57,26 +57,26 @@ func (w *wire) send(appendTo func(b []byte) []byte) {
 	if len(w.out) > maxBacklog {
 		w.out, w.last = nil, true
 	}
-	w.nudge()
+	w.wakePump()
 }
 
-func (w *wire) nudge() {
+func (w *wire) wakePump() {
 	select {
 	case w.wake <- struct{}{}:
-	default: // pump has yet to see the nudge before
+	default: // pump has not seen the previous wake-up yet
 	}
 }
 
-// finish has the connection end when all that waits is written.
+// finish ends the connection after all waiting bytes are written.
 func (w *wire) finish() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.last = true
-	w.nudge()
+	w.wakePump()
 }
 
-// cut ends the connection at once, and what waits is lost. Behind a frozen
-// wire the client does not notice until it thaws.
+// cut ends the connection immediately and drops the waiting bytes. If the wire
+// is frozen, the client does not notice until it thaws.
 func (w *wire) cut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -118,19 +118,19 @@ func (w *wire) thaw() {
 	w.frozen = false
 	close(w.thawed)
 	w.thawed = make(chan struct{})
-	w.heard = time.Now()
+	w.lastRead = time.Now()
 	if w.dead {
 		w.closeLocked()
 		return
 	}
-	w.nc.SetReadDeadline(time.Unix(1, 0)) // Read is to look at what was held
+	w.nc.SetReadDeadline(time.Unix(1, 0)) // makes Read return the held bytes
 }
 
-// silence is how long nothing has come in.
+// silence returns the time since bytes last arrived.
 func (w *wire) silence() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return time.Since(w.heard)
+	return time.Since(w.lastRead)
 }
 
 // pump writes until the connection ends.
@@ -174,7 +174,7 @@ func (w *wire) pump() {
 	}
 }
 
-// Read is for one goroutine. It blocks through a frozen wire.
+// Read is for one goroutine. It blocks while the wire is frozen.
 func (w *wire) Read(p []byte) (int, error) {
 	for {
 		w.mu.Lock()
@@ -204,7 +204,8 @@ func (w *wire) Read(p []byte) (int, error) {
 	}
 }
 
-// readMore returns nothing if what it read is not to arrive yet.
+// readMore reads from the connection. If the bytes must not arrive yet, it
+// holds them back and returns 0 and no error.
 func (w *wire) readMore(p []byte) (int, error) {
 	n, err := w.nc.Read(p)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -214,7 +215,7 @@ func (w *wire) readMore(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.frozen && len(w.held) == 0 {
-		w.heard = time.Now()
+		w.lastRead = time.Now()
 		return n, err
 	}
 	if !w.dead {
