@@ -13,12 +13,12 @@ import (
 	"kennel/internal/dev/devbus"
 )
 
-// The benchmarks print figures, each beside its bar: what a throw-away
-// prototype did on two cores.
+// The benchmarks print each figure with its bar: the result of an earlier
+// prototype on two cores.
 const rounds, perRound = 5, 5000
 
-// median runs a round several times and returns the median of its rates, so
-// that a noisy machine counts for less.
+// median runs a round several times and returns the median rate, which reduces
+// the effect of other load on the machine.
 func median(round func()) float64 {
 	var rates []float64
 	for range rounds {
@@ -37,7 +37,7 @@ func check(b *testing.B, err error) {
 	}
 }
 
-// inParallel calls do n times at once.
+// inParallel calls do n times in parallel.
 func inParallel(b *testing.B, n int, do func(i int) error) {
 	var group sync.WaitGroup
 	for i := range n {
@@ -128,7 +128,7 @@ func fill(b *testing.B, c *sb.Client, n int) {
 }
 
 // BenchmarkFanOut sends to a topic, and waits until each of its 50 subscribers
-// has the message. Each has a connection of its own, as an instance has.
+// has the message. Each subscriber has its own connection, as an instance has.
 func BenchmarkFanOut(b *testing.B) {
 	const subscribers, signals = 50, 200
 	bus, connect := listen(b)
@@ -151,13 +151,13 @@ func BenchmarkFanOut(b *testing.B) {
 	check(b, err)
 	signal := func() (slowest time.Duration) {
 		began := time.Now()
-		check(b, s.SendMessage(b.Context(), &sb.Message{Body: []byte("look")}, nil))
+		check(b, s.SendMessage(b.Context(), &sb.Message{Body: []byte("signal")}, nil))
 		for left := subscribers; left > 0; {
 			left -= <-received
 		}
 		return time.Since(began)
 	}
-	signal() // all are connected now
+	signal() // connects all subscribers
 	for b.Loop() {
 		began := time.Now()
 		var took []time.Duration

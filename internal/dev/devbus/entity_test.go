@@ -14,7 +14,8 @@ import (
 	"kennel/internal/dev/devbus"
 )
 
-// Each subscription has its own copy, which it changes alone.
+// TestSubscriptionsAreIndependent checks that each subscription has its own
+// copy of a message.
 func TestSubscriptionsAreIndependent(t *testing.T) {
 	onTopic(t, nil, nil, func(f *fixture) {
 		f.send("t", &sb.Message{Body: []byte("x"), ApplicationProperties: map[string]any{"n": int64(1)}})
@@ -22,7 +23,7 @@ func TestSubscriptionsAreIndependent(t *testing.T) {
 		f.must(one.AbandonMessage(f.Context(), f.receiveOne(one), &sb.AbandonMessageOptions{PropertiesToModify: map[string]any{"n": int64(2)}}), "abandon")
 		f.must(one.DeadLetterMessage(f.Context(), f.receiveOne(one), nil), "dead-letter")
 		m := f.receiveOne(two)
-		equal(f, "number of the topic", *m.EnqueuedSequenceNumber, 1)
+		equal(f, "sequence number in the topic", *m.EnqueuedSequenceNumber, 1)
 		equal(f, "delivery", m.DeliveryCount, 1)
 		equal(f, "property", m.ApplicationProperties["n"], any(int64(1)))
 		f.counts("t/Subscriptions/one", devbus.Counts{DeadLetters: 1})
@@ -38,7 +39,7 @@ func TestTopicSchedulesCancelsAndDetectsDuplicates(t *testing.T) {
 		f.must(err, "schedule")
 		f.counts("t", devbus.Counts{Scheduled: 2})
 		f.must(s.CancelScheduledMessages(f.Context(), numbers[:1], nil), "cancel")
-		f.fails("cancelling twice", s.CancelScheduledMessages(f.Context(), numbers[:1], nil), sb.CodeNotFound)
+		f.fails("cancel twice", s.CancelScheduledMessages(f.Context(), numbers[:1], nil), sb.CodeNotFound)
 		once := &sb.Message{Body: []byte("once"), MessageID: to.Ptr("m1")}
 		f.send("t", once, once)
 		equal(f, "messages", bodies(f.receive(f.subscriber("two", deletes), 2)), "[once scheduled]")
@@ -50,7 +51,7 @@ func TestTopicSchedulesCancelsAndDetectsDuplicates(t *testing.T) {
 func TestTopicLimitsTimeToLiveAndSize(t *testing.T) {
 	onTopic(t, &devbus.Settings{TimeToLive: time.Minute, MaxBytes: 10 << 10}, nil, func(f *fixture) {
 		s, m := f.sender("t"), &sb.Message{Body: make([]byte, 1<<10), TimeToLive: to.Ptr(time.Hour)}
-		for range 4 { // of a little more than 1 KB, in two copies
+		for range 4 { // messages of a little more than 1 KB, in two copies
 			f.must(s.SendMessage(f.Context(), m, nil), "send")
 		}
 		if s.SendMessage(f.Context(), m, nil) == nil {
@@ -58,7 +59,7 @@ func TestTopicLimitsTimeToLiveAndSize(t *testing.T) {
 		}
 		time.Sleep(61 * time.Second)
 		f.counts("t/Subscriptions/one", devbus.Counts{})
-		f.must(s.SendMessage(f.Context(), m, nil), "send when there is room again")
+		f.must(s.SendMessage(f.Context(), m, nil), "send after the messages expired")
 	})
 }
 
@@ -78,8 +79,8 @@ func TestInspection(t *testing.T) {
 	})
 }
 
-// A subscription to be deleted after 5 idle minutes, on a topic that is always
-// busy, lives only as long as it is used itself.
+// TestSubscriptionIsDeletedWhenIdle checks that a subscription that is idle for
+// 5 minutes is deleted, although its topic is busy.
 func TestSubscriptionIsDeletedWhenIdle(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -160,7 +161,8 @@ func TestQueueIsDeletedWhenIdle(t *testing.T) {
 	}
 }
 
-// A topic lives as long as one of its subscriptions is used.
+// TestTopicIsDeletedWhenIdle checks that a use of a subscription is a use of
+// its topic.
 func TestTopicIsDeletedWhenIdle(t *testing.T) {
 	onTopic(t, &devbus.Settings{AutoDeleteOnIdle: 5 * time.Minute}, nil, func(f *fixture) {
 		r := f.subscriber("one", nil)

@@ -11,7 +11,8 @@ import (
 	"kennel/internal/dev/devbus"
 )
 
-// The SDK is used as in production; only its connections lead to the broker.
+// The SDK is used as in production, except that NewWebSocketConn connects it to
+// the broker.
 func Example() {
 	ctx := context.Background()
 	b := devbus.New(nil)

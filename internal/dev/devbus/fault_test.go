@@ -25,7 +25,7 @@ func isBare(want amqp.ErrCond) func(error) bool {
 	return func(err error) bool { return codeOf(err) == "" && conditionOf(err) == want }
 }
 
-// isOther expects an error of an unexported type of the SDK.
+// isOther expects an error of an unexported type of the SDK, with this text.
 func isOther(text string) func(error) bool {
 	return func(err error) bool {
 		return codeOf(err) == "" && conditionOf(err) == "" && strings.Contains(err.Error(), text)
@@ -35,13 +35,13 @@ func isOther(text string) func(error) bool {
 func isDeadline(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
 func isNil(err error) bool      { return err == nil }
 
-// isDeadlineOrLost is for a connection that is not established in time: the
-// SDK gives the connection its context's deadline as well, and either may be
-// noticed first.
+// isDeadlineOrLost expects the error of a connection that is not established in
+// time. The SDK also sets the deadline of the context on the connection, so
+// either can expire first.
 func isDeadlineOrLost(err error) bool { return isDeadline(err) || codeOf(err) == sb.CodeConnectionLost }
 
-// The result of a send under each fault, with retries off and a deadline of
-// 4 s. Unless it is cold, the sender has sent before the fault.
+// TestSendUnderFaults checks the result of a send under each fault, without
+// retries and with a deadline of 4 s. A cold sender has sent nothing before.
 func TestSendUnderFaults(t *testing.T) {
 	const deadline = 4 * time.Second
 	for _, tt := range []struct {
@@ -81,7 +81,7 @@ func TestSendUnderFaults(t *testing.T) {
 		{"no such entity", devbus.Fault{Kind: devbus.DeleteEntity, Entity: "q"}, true, isBare("amqp:not-found"), 0, 0},
 
 		{"token not accepted", devbus.Fault{Kind: devbus.CBS, Status: 401}, true, isCode(sb.CodeUnauthorizedAccess), 0, 0},
-		{"token for nothing", devbus.Fault{Kind: devbus.CBS, Status: 404}, true, isCode(sb.CodeNotFound), 0, 0},
+		{"token for an unknown entity", devbus.Fault{Kind: devbus.CBS, Status: 404}, true, isCode(sb.CodeNotFound), 0, 0},
 		{"tokens unavailable", devbus.Fault{Kind: devbus.CBS}, true, isOther("status code 503"), 0, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -101,16 +101,16 @@ func TestSendUnderFaults(t *testing.T) {
 					t.Errorf("got %T %[1]v", err)
 				}
 				equal(f, "time taken", time.Since(start), tt.after)
-				n, _ := f.b.Counts("q") // it may be deleted
+				n, _ := f.b.Counts("q") // the queue may be deleted
 				equal(f, "stored", n.Ready, tt.stored)
-				f.b.Heal() // or closing would take as long as the fault
+				f.b.Heal() // otherwise closing would take as long as the fault
 			})
 		})
 	}
 }
 
-// A fault happens to its entity only, as often as Times says, and needs a
-// Kind.
+// TestFaultsAreLimited checks that a fault affects only its entity, that it
+// happens as often as Times, and that it must have a Kind.
 func TestFaultsAreLimited(t *testing.T) {
 	for _, kind := range []devbus.Kind{devbus.Reject, devbus.Detach, devbus.RefuseAttach, devbus.CBS, devbus.Full, devbus.Silent, devbus.CloseBefore} {
 		onQueue(t, nil, func(f *fixture) {
@@ -138,7 +138,7 @@ func TestFaultsAreLimited(t *testing.T) {
 	})
 }
 
-// The answers to settling and to requests can be wrong as well.
+// TestSettlingUnderFaults checks faults of settlements and requests.
 func TestSettlingUnderFaults(t *testing.T) {
 	for name, tt := range map[string]struct {
 		fault devbus.Fault
@@ -170,8 +170,8 @@ func TestSettlingUnderFaults(t *testing.T) {
 	})
 }
 
-// Messages sent over a frozen connection arrive when it thaws, although the
-// client has given up long before.
+// TestThawDeliversWhatWasFrozen checks that messages sent over a frozen
+// connection arrive when it thaws, although the client's deadline is over.
 func TestThawDeliversWhatWasFrozen(t *testing.T) {
 	onQueue(t, nil, func(f *fixture) {
 		s := f.connected()
@@ -186,7 +186,8 @@ func TestThawDeliversWhatWasFrozen(t *testing.T) {
 	})
 }
 
-// Without heartbeats a client gives up an idle connection after 60 s.
+// TestHeartbeats checks that a client closes an idle connection only without
+// heartbeats. Its timeout is 60 s.
 func TestHeartbeats(t *testing.T) {
 	onQueue(t, nil, func(f *fixture) {
 		r := f.receiver(nil)
@@ -208,18 +209,19 @@ func TestClockSkew(t *testing.T) {
 		m := f.receiveOne(r)
 		equal(f, "locked for", time.Until(*m.LockedUntil), 11*time.Minute)
 		equal(f, "enqueued in", time.Until(*m.EnqueuedTime), 10*time.Minute)
-		time.Sleep(61 * time.Second) // the real length of the lock
+		time.Sleep(61 * time.Second) // the lock lasts one minute of real time
 		f.counts("q", devbus.Counts{Ready: 1})
 		f.complete(r, f.receiveOne(r))
 		start := time.Now()
 		_, err := s.ScheduleMessages(f.Context(), []*sb.Message{text("y")}, start.Add(time.Hour), nil)
 		f.must(err, "schedule")
 		f.receiveOne(r)
-		equal(f, "a message scheduled in an hour came after", time.Since(start), 50*time.Minute)
+		equal(f, "delay of a message that was scheduled in an hour", time.Since(start), 50*time.Minute)
 	})
 }
 
-// The faults of connections concern the administration endpoint, too.
+// TestAdministrationUnderFaults checks that faults of connections also affect
+// the administration endpoint.
 func TestAdministrationUnderFaults(t *testing.T) {
 	for kind, want := range map[devbus.Kind]func(error) bool{devbus.RefuseDial: isOther("refused"), devbus.BlackHole: isDeadline} {
 		inBubble(t, func(f *fixture) {

@@ -17,7 +17,7 @@ func inSession(id, body string) *sb.Message {
 	return &sb.Message{Body: []byte(body), SessionID: to.Ptr(id)}
 }
 
-// onGroups runs a test on the queue "q", with sessions and some messages.
+// onGroups runs a test on the queue "q", which has sessions and these messages.
 func onGroups(t *testing.T, test func(*fixture), messages ...*sb.Message) {
 	t.Helper()
 	onQueue(t, &devbus.Settings{RequiresSession: true}, func(f *fixture) {
@@ -45,17 +45,17 @@ func TestSessionIsReceivedInOrderByOne(t *testing.T) {
 		a := f.accept("a")
 		equal(f, "locked for", time.Until(a.LockedUntil()), time.Minute)
 		_, err := f.client.AcceptSessionForQueue(f.Context(), "q", "a", nil)
-		equal(f, "accepting it again", conditionOf(err), "com.microsoft:session-cannot-be-locked")
+		equal(f, "accept it again", conditionOf(err), "com.microsoft:session-cannot-be-locked")
 		ms := f.receive(a, 2)
 		equal(f, "messages", bodies(ms), "[a1 a2]")
-		f.receiveNone(a, time.Second) // b1 is of another session
+		f.receiveNone(a, time.Second) // b1 belongs to another session
 		f.complete(a, ms...)
 		f.counts("q", devbus.Counts{Ready: 1})
 	}, inSession("a", "a1"), inSession("b", "b1"), inSession("a", "a2"))
 }
 
-// The next session is the one whose messages wait longest. Without one, the
-// client waits for the next message.
+// TestNextSession checks that the next session is the one whose messages have
+// waited longest. If there is none, the client waits for the next message.
 func TestNextSession(t *testing.T) {
 	onGroups(t, func(f *fixture) {
 		equal(f, "first", f.accept("").SessionID(), "z")
@@ -64,14 +64,14 @@ func TestNextSession(t *testing.T) {
 		_, err := f.client.AcceptNextSessionForQueue(f.within(10*time.Second), "q", nil)
 		f.fails("without messages", err, sb.CodeTimeout)
 		if waited := time.Since(start); waited < 9*time.Second || waited >= 10*time.Second {
-			t.Errorf("the broker gave up after %v, want a little less than the client's 10s", waited)
+			t.Errorf("the broker timed out after %v, want a little less than the client's 10s", waited)
 		}
 		ctx, cancel := context.WithCancel(f.Context())
 		time.AfterFunc(time.Second, cancel)
 		if _, err := f.client.AcceptNextSessionForQueue(ctx, "q", nil); err == nil {
 			t.Error("accepted a session of an empty queue")
 		}
-		// The session goes to the client that waits, not to those that gave up.
+		// The client that still waits gets the session.
 		start = time.Now()
 		time.AfterFunc(20*time.Second, func() { f.send("q", inSession("late", "l1")) })
 		equal(f, "third", f.accept("").SessionID(), "late")
@@ -99,7 +99,8 @@ func TestSessionLockExpires(t *testing.T) {
 	}, inSession("a", "a1"))
 }
 
-// A session that is closed is free at once, with its messages and its state.
+// TestClosedSession checks that a closed session can be accepted immediately,
+// and keeps its messages and its state.
 func TestClosedSession(t *testing.T) {
 	onGroups(t, func(f *fixture) {
 		wantState := func(s *sb.SessionReceiver, want string) {

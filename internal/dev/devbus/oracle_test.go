@@ -12,9 +12,9 @@ import (
 	"kennel/internal/storetest"
 )
 
-// The official JavaScript SDK is the second judge: it was written by others
-// than the Go SDK, and expects things of the wire that the Go SDK ignores. It
-// is installed from npm, which keeps what it downloads in its own cache.
+// TestOracle runs the official JavaScript SDK against the broker. It has other
+// authors than the Go SDK, and checks parts of the protocol that the Go SDK
+// ignores. npm installs it, and caches the downloads.
 func TestOracle(t *testing.T) {
 	storetest.OnlyInProve(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -25,7 +25,7 @@ func TestOracle(t *testing.T) {
 	}
 	run := func(name string, args ...string) {
 		if _, err := exec.LookPath(name); err != nil {
-			t.Fatalf("%s is not on the PATH: install Node.js 20 or later for the JavaScript SDK, which judges the broker", name)
+			t.Fatalf("%s is not on the PATH: install Node.js 20 or later, which runs the JavaScript SDK", name)
 		}
 		command := exec.CommandContext(ctx, name, args...)
 		command.Dir, command.WaitDelay = dir, 5*time.Second

@@ -19,7 +19,8 @@ import (
 	"kennel/internal/storetest"
 )
 
-// TestOverTCP does in real time, over TCP, what an application does first.
+// TestOverTCP performs the basic operations of an application in real time,
+// over TCP.
 func TestOverTCP(t *testing.T) {
 	b, err := devbus.Listen(nil)
 	f := &fixture{T: t, b: b.Broker}
@@ -49,15 +50,15 @@ const slashed = "contoso/x-servicebus-transfer/0"
 func probeAdministration(f *fixture, adm *admin.Client) {
 	ctx := f.Context()
 	created, err := adm.CreateQueue(ctx, "orders", &admin.CreateQueueOptions{Properties: &admin.QueueProperties{
-		LockDuration: to.Ptr("PT30S"), MaxDeliveryCount: to.Ptr[int32](3), UserMetadata: to.Ptr("a <note> & more"),
+		LockDuration: to.Ptr("PT30S"), MaxDeliveryCount: to.Ptr[int32](3), UserMetadata: to.Ptr("a <text> & more"),
 	}})
 	f.must(err, "create a queue")
-	if q := created.QueueProperties; *q.LockDuration != "PT30S" || *q.MaxDeliveryCount != 3 || *q.UserMetadata != "a <note> & more" || *q.Status != admin.EntityStatusActive {
+	if q := created.QueueProperties; *q.LockDuration != "PT30S" || *q.MaxDeliveryCount != 3 || *q.UserMetadata != "a <text> & more" || *q.Status != admin.EntityStatusActive {
 		f.Errorf("the created queue has %+v", q)
 	}
 	_, err = adm.CreateQueue(ctx, "Orders", nil)
 	if e, ok := errors.AsType[*azcore.ResponseError](err); !ok || e.StatusCode != http.StatusConflict {
-		f.Errorf("creating it again: got %v, want a conflict", err)
+		f.Errorf("create a queue twice: got %v, want a conflict", err)
 	}
 	_, err = adm.CreateQueue(ctx, slashed, &admin.CreateQueueOptions{Properties: &admin.QueueProperties{MaxDeliveryCount: to.Ptr[int32](1<<31 - 1)}})
 	f.must(err, "create a queue with slashes in its name")
@@ -65,8 +66,8 @@ func probeAdministration(f *fixture, adm *admin.Client) {
 	if err != nil || q == nil || q.QueueName != slashed || *q.MaxDeliveryCount != 1<<31-1 {
 		f.Errorf("got queue %+v, error %v", q, err)
 	}
-	q, err = adm.GetQueue(ctx, "nowhere", nil)
-	s, err2 := adm.GetSubscription(ctx, "nowhere", "none", nil)
+	q, err = adm.GetQueue(ctx, "missing", nil)
+	s, err2 := adm.GetSubscription(ctx, "missing", "missing", nil)
 	if q != nil || s != nil || err != nil || err2 != nil {
 		f.Errorf("entities that do not exist: got %v, %v and errors %v, %v, want none", q, s, err, err2)
 	}
@@ -122,7 +123,7 @@ func probeMessage(f *fixture, s *sb.Sender, r *sb.Receiver) {
 	f.receiveNone(r, 100*time.Millisecond)
 }
 
-// probeBatches sends more messages than a window of the SDK holds.
+// probeBatches sends more messages than fit into a window of the SDK.
 func probeBatches(f *fixture, s *sb.Sender, r *sb.Receiver) {
 	n := storetest.Scale(6_000, 12_000)
 	for i := 0; i < n; {

@@ -13,8 +13,8 @@ import (
 	"kennel/internal/dev/devbus/amqp"
 )
 
-// A client that breaks the rules of the protocol receives the error that ends
-// its link, session or connection. Other clients do not notice.
+// TestProtocolViolations checks that a client that violates the protocol
+// receives the error that ends its link, session or connection.
 func TestProtocolViolations(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
@@ -23,7 +23,7 @@ func TestProtocolViolations(t *testing.T) {
 		ends      uint64 // the performative that carries the error
 		condition string
 	}{
-		{"a frame too large", "", func(c *rawClient) { c.write([]byte{0, 2, 0, 0, 2, 0, 0, 0}) }, amqp.CodeClose, amqp.CondFraming},
+		{"a frame that is too large", "", func(c *rawClient) { c.write([]byte{0, 2, 0, 0, 2, 0, 0, 0}) }, amqp.CodeClose, amqp.CondFraming},
 		{"a body of an unknown type", "", func(c *rawClient) { c.write([]byte{0, 0, 0, 10, 2, 0, 0, 0, 0xff, 0xff}) }, amqp.CodeClose, amqp.CondDecodeError},
 		{"an open with a field of the wrong type", "", func(c *rawClient) { c.send(anyBody{amqp.CodeOpen, []any{true}}) }, amqp.CodeClose, amqp.CondDecodeError},
 		{"a flow with a field of the wrong type", "", func(c *rawClient) { c.send(anyBody{amqp.CodeFlow, []any{"x"}}) }, amqp.CodeEnd, amqp.CondDecodeError},
@@ -34,20 +34,20 @@ func TestProtocolViolations(t *testing.T) {
 		{"open twice", "", func(c *rawClient) { c.send(amqp.Open{}) }, amqp.CodeClose, amqp.CondNotAllowed},
 		{"begin twice", "", func(c *rawClient) { c.send(amqp.Begin{}) }, amqp.CodeClose, amqp.CondNotAllowed},
 		{"a channel without a session", "", func(c *rawClient) { c.write(amqp.AppendFrame(nil, amqp.KindAMQP, 5, amqp.Flow{}, nil)) }, amqp.CodeClose, amqp.CondNotAllowed},
-		{"a flow of no link", "", func(c *rawClient) { c.send(credit(3, 1)) }, amqp.CodeEnd, amqp.CondUnattached},
-		{"a transfer of no link", "", func(c *rawClient) { c.transfer(3, 0, dataMessage(1)) }, amqp.CodeEnd, amqp.CondUnattached},
-		{"a detach of no link", "", func(c *rawClient) { c.send(amqp.Detach{Handle: 3}) }, amqp.CodeEnd, amqp.CondUnattached},
+		{"a flow for an unknown link", "", func(c *rawClient) { c.send(credit(3, 1)) }, amqp.CodeEnd, amqp.CondUnattached},
+		{"a transfer for an unknown link", "", func(c *rawClient) { c.transfer(3, 0, dataMessage(1)) }, amqp.CodeEnd, amqp.CondUnattached},
+		{"a detach for an unknown link", "", func(c *rawClient) { c.send(amqp.Detach{Handle: 3}) }, amqp.CodeEnd, amqp.CondUnattached},
 		{"a handle in use", "q", func(c *rawClient) { c.attach("a", 8, false, "", "q") }, amqp.CodeEnd, amqp.CondHandleInUse},
-		{"a transfer on a link for receiving", "q", func(c *rawClient) { c.transfer(9, 0, dataMessage(1)) }, amqp.CodeEnd, amqp.CondNotAllowed},
+		{"a transfer on a receiver's link", "q", func(c *rawClient) { c.transfer(9, 0, dataMessage(1)) }, amqp.CodeEnd, amqp.CondNotAllowed},
 		{"no token", "", func(c *rawClient) { c.attach("a", 1, false, "", "q") }, amqp.CodeDetach, amqp.CondUnauthorized},
 		{"a token for another path", "qq", func(c *rawClient) { c.attach("a", 1, false, "", "q") }, amqp.CodeDetach, amqp.CondUnauthorized},
-		{"a second link to $cbs", "q", func(c *rawClient) { c.attach("cbs-too", 1, false, "", addressCBS) }, amqp.CodeDetach, amqp.CondNotAllowed},
+		{"a second link to $cbs", "q", func(c *rawClient) { c.attach("cbs-second", 1, false, "", addressCBS) }, amqp.CodeDetach, amqp.CondNotAllowed},
 		{"sending to dead letters", "q", func(c *rawClient) { c.attach("a", 1, false, "", "q/$DeadLetterQueue") }, amqp.CodeDetach, amqp.CondNotAllowed},
 		{"transactions", "", func(c *rawClient) {
 			c.send(amqp.Attach{Name: "tx", Source: &amqp.Source{}, Target: &amqp.Target{Coordinator: true}})
 		}, amqp.CodeDetach, amqp.CondNotImplemented},
 		{"no delivery-id", "q", func(c *rawClient) { c.sendWith(amqp.Transfer{Handle: 8}, dataMessage(1)) }, amqp.CodeDetach, amqp.CondNotAllowed},
-		{"a message too large", "q", func(c *rawClient) {
+		{"a message that is too large", "q", func(c *rawClient) {
 			for range 5 {
 				c.sendWith(amqp.Transfer{Handle: 8, HasID: true, More: true}, dataMessage(60_000))
 			}
@@ -76,10 +76,10 @@ func TestProtocolViolations(t *testing.T) {
 func TestUnreadableMessagesAreRejected(t *testing.T) {
 	for name, payload := range map[string][]byte{
 		"no section":              {1, 2, 3},
-		"cut short":               dataMessage(10)[:8],
+		"truncated":               dataMessage(10)[:8],
 		"unknown section":         section(nil, 0x99, "x"),
-		"message-id of no type":   section(nil, amqp.SectionProperties, []any{[]any{"x"}}),
-		"group-id of no type":     section(nil, amqp.SectionProperties, []any{"id", nil, nil, nil, nil, nil, nil, nil, nil, nil, uint8(1)}),
+		"message-id: a list":      section(nil, amqp.SectionProperties, []any{[]any{"x"}}),
+		"group-id: a number":      section(nil, amqp.SectionProperties, []any{"id", nil, nil, nil, nil, nil, nil, nil, nil, nil, uint8(1)}),
 		"properties not a list":   section(nil, amqp.SectionProperties, "x"),
 		"header not a list":       section(nil, amqp.SectionHeader, "x"),
 		"annotations not a map":   section(nil, amqp.SectionAnnotations, "x"),
@@ -96,7 +96,7 @@ func TestUnreadableMessagesAreRejected(t *testing.T) {
 	}
 }
 
-func TestHandshakeWithSomethingElse(t *testing.T) {
+func TestHandshakeWithAnotherProtocol(t *testing.T) {
 	for _, hello := range []string{"GET / HTTP/1.1\r\n\r\n", "AMQP\x02\x01\x00\x00", "AMQP\x00\x00\x09\x01"} {
 		synctest.Test(t, func(t *testing.T) {
 			b := New(nil)
@@ -112,9 +112,9 @@ func TestHandshakeWithSomethingElse(t *testing.T) {
 	}
 }
 
-// An answer that is late is not given when its link is gone: SDKs end their
-// session over it.
-func TestLateAnswerToALinkThatIsGone(t *testing.T) {
+// TestLateAnswerToDetachedLink checks that the broker drops a late answer if
+// its link was detached. SDKs end their session if they receive such an answer.
+func TestLateAnswerToDetachedLink(t *testing.T) {
 	inBubbleRaw(t, func(t *testing.T, b *Broker, c *rawClient) {
 		c.sender()
 		b.Fail(Fault{Kind: Slow, Delay: time.Minute})
@@ -123,11 +123,12 @@ func TestLateAnswerToALinkThatIsGone(t *testing.T) {
 		c.want(amqp.CodeDetach)
 		time.Sleep(2 * time.Minute)
 		c.send(amqp.Close{})
-		c.want(amqp.CodeClose) // and nothing before it
+		c.want(amqp.CodeClose) // and no other frame before it
 	})
 }
 
-// An end without a session is passed over in silence.
+// TestEndWithoutSession checks that the broker ignores an End without a
+// session.
 func TestEndWithoutSession(t *testing.T) {
 	inBubbleRaw(t, func(t *testing.T, _ *Broker, c *rawClient) {
 		c.write(amqp.AppendFrame(nil, amqp.KindAMQP, 5, amqp.End{}, nil))
@@ -139,8 +140,8 @@ func TestEndWithoutSession(t *testing.T) {
 	})
 }
 
-// The window of a session bounds the frames on their way to the client, also
-// in the middle of a message.
+// TestSessionWindow checks that the window of a session limits the frames to
+// the client, also in the middle of a message.
 func TestSessionWindow(t *testing.T) {
 	inBubbleRaw(t, func(t *testing.T, b *Broker, c *rawClient) {
 		c.sender()
@@ -166,12 +167,12 @@ func TestSessionWindow(t *testing.T) {
 			synctest.Wait()
 			c.nc.SetReadDeadline(time.Now().Add(time.Second))
 			if f, err := c.r.Next(); err == nil && f.Code == amqp.CodeTransfer {
-				t.Fatal("a transfer came although the window was shut")
+				t.Fatal("a transfer arrived although the window was closed")
 			}
 			c.nc.SetReadDeadline(time.Time{})
 		}
 		if n := bytes.Count(got, large[:8]); n != 2 {
-			t.Errorf("%d messages arrived whole, want 2", n)
+			t.Errorf("%d messages arrived completely, want 2", n)
 		}
 	})
 }
@@ -198,7 +199,7 @@ func TestDrainAndEcho(t *testing.T) {
 	})
 }
 
-// A disposition may name four billion deliveries.
+// TestDispositionOfEverything sends a disposition of four billion deliveries.
 func TestDispositionOfEverything(t *testing.T) {
 	inBubbleRaw(t, func(t *testing.T, b *Broker, c *rawClient) {
 		c.sender()
@@ -212,13 +213,14 @@ func TestDispositionOfEverything(t *testing.T) {
 		c.send(amqp.Disposition{Receiver: true, Last: 1<<32 - 1, State: accepted})
 		c.want(amqp.CodeDisposition, amqp.CodeDisposition, amqp.CodeDisposition)
 		if n, _ := b.Counts("q"); n != (Counts{}) {
-			t.Errorf("left are %+v", n)
+			t.Errorf("messages left: %+v", n)
 		}
 	})
 }
 
-// A local broker serves messages and administrators at one address. Close ends
-// all connections, even frozen ones and those that have sent nothing yet.
+// TestLocal checks that a local broker serves messages and administration at
+// one address, and that Close ends all connections, including frozen ones and
+// those that have sent nothing yet.
 func TestLocal(t *testing.T) {
 	b, err := Listen(nil)
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 	"kennel/internal/dev/devbus"
 )
 
-// A lock lasts until it ends or is renewed, whatever becomes of the receiver.
+// TestLocks checks that a lock lasts until it expires, even if its receiver is
+// closed.
 func TestLocks(t *testing.T) {
 	onQueue(t, nil, func(f *fixture) {
 		f.send("q", text("x"))
@@ -40,8 +41,8 @@ func TestLocks(t *testing.T) {
 	})
 }
 
-// Messages that fail too often go to the dead letters, where they stay until
-// they are completed.
+// TestMaxDeliveryCount checks that a message that fails too often becomes a
+// dead letter, and stays one until it is completed.
 func TestMaxDeliveryCount(t *testing.T) {
 	onQueue(t, &devbus.Settings{MaxDeliveryCount: 3}, func(f *fixture) {
 		f.send("q", text("poison"))
@@ -52,7 +53,7 @@ func TestMaxDeliveryCount(t *testing.T) {
 			f.must(r.AbandonMessage(f.Context(), m, nil), "abandon")
 		}
 		f.receiveOne(r)
-		time.Sleep(61 * time.Second) // the lock expires: a failure, too
+		time.Sleep(61 * time.Second) // the expiry of the lock is a failure, too
 		for range 4 {
 			f.must(dead.AbandonMessage(f.Context(), f.receiveOne(dead), nil), "abandon a dead letter")
 		}
@@ -64,8 +65,8 @@ func TestMaxDeliveryCount(t *testing.T) {
 	})
 }
 
-// A message is settled over the link it came on or, by its lock token alone,
-// over the management link.
+// TestSettlement settles messages over the link that delivered them, and by
+// lock token over the management link.
 func TestSettlement(t *testing.T) {
 	for _, byToken := range []bool{false, true} {
 		onQueue(t, nil, func(f *fixture) {
@@ -102,11 +103,11 @@ func TestSettlement(t *testing.T) {
 	}
 }
 
-// Between calls the SDK releases what still arrives. That is no failure, and
-// the message keeps its place.
+// Between calls, the SDK releases messages that still arrive. A release is not
+// a failure, and the message keeps its place.
 func TestReleasedMessagesHaveNotFailed(t *testing.T) {
 	onQueue(t, nil, func(f *fixture) {
-		f.receiveNone(f.receiver(nil), time.Second) // leaves credit behind
+		f.receiveNone(f.receiver(nil), time.Second) // leaves credit on the link
 		f.send("q", text("1"), text("2"))
 		time.Sleep(time.Second)
 		ms := f.receive(f.receiver(nil), 2)
@@ -115,7 +116,7 @@ func TestReleasedMessagesHaveNotFailed(t *testing.T) {
 	})
 }
 
-// Messages that come back in any order keep their places.
+// TestAbandonedMessagesKeepTheirPlaces abandons messages in random order.
 func TestAbandonedMessagesKeepTheirPlaces(t *testing.T) {
 	onQueue(t, &devbus.Settings{MaxDeliveryCount: 1000}, func(f *fixture) {
 		random := rand.New(rand.NewPCG(1, 2)) // the same in every run
@@ -137,16 +138,17 @@ func TestAbandonedMessagesKeepTheirPlaces(t *testing.T) {
 	})
 }
 
-// A message expires unless it is locked; then it does so when its lock ends.
+// TestTimeToLive checks that a message expires, if necessary after its lock
+// ends.
 func TestTimeToLive(t *testing.T) {
 	for name, tt := range map[string]struct {
 		entity     time.Duration
 		message    *time.Duration
 		deadLetter bool
 	}{
-		"the message's": {0, to.Ptr(time.Minute), false},
-		"the queue's, for messages that have none":      {time.Minute, nil, false},
-		"the queue's, for messages that have more":      {time.Minute, to.Ptr(time.Hour), true},
+		"the message's":                                 {0, to.Ptr(time.Minute), false},
+		"the queue's, for messages without one":         {time.Minute, nil, false},
+		"the queue's, which is less than the message's": {time.Minute, to.Ptr(time.Hour), true},
 		"the message's, which is less than the queue's": {time.Hour, to.Ptr(time.Minute), true},
 	} {
 		onQueue(t, &devbus.Settings{TimeToLive: tt.entity, DeadLetterOnExpiry: tt.deadLetter, LockDuration: 5 * time.Minute}, func(f *fixture) {
@@ -183,9 +185,9 @@ func TestDeferredMessages(t *testing.T) {
 		ms, err := r.ReceiveDeferredMessages(f.Context(), number, nil)
 		f.must(err, "receive deferred")
 		_, err = r.ReceiveDeferredMessages(f.Context(), number, nil)
-		f.fails("receiving it twice", err, sb.CodeNotFound)
+		f.fails("receive it twice", err, sb.CodeNotFound)
 		f.must(r.AbandonMessage(f.Context(), ms[0], nil), "abandon")
-		f.counts("q", devbus.Counts{Deferred: 1}) // it stays deferred
+		f.counts("q", devbus.Counts{Deferred: 1}) // an abandoned message stays deferred
 
 		_, err = f.receiver(deletes).ReceiveDeferredMessages(f.Context(), number, nil)
 		f.must(err, "receive deferred and delete")
@@ -214,7 +216,7 @@ func TestScheduledMessages(t *testing.T) {
 		if *ms[0].SequenceNumber <= numbers[0] || !ms[0].EnqueuedTime.Equal(at) {
 			f.Errorf("enqueued as number %d at %v, want a new number at %v", *ms[0].SequenceNumber, ms[0].EnqueuedTime, at)
 		}
-		f.fails("cancelling a delivered message", s.CancelScheduledMessages(f.Context(), numbers, nil), sb.CodeNotFound)
+		f.fails("cancel a delivered message", s.CancelScheduledMessages(f.Context(), numbers, nil), sb.CodeNotFound)
 	})
 }
 
@@ -229,13 +231,13 @@ func TestDuplicateDetection(t *testing.T) {
 		equal(f, "number", numbers[0], 2)
 		f.must(s.SendAMQPAnnotatedMessage(f.Context(), &sb.AMQPAnnotatedMessage{
 			Properties: &sb.AMQPAnnotatedMessageProperties{MessageID: uint64(1)},
-		}, nil), "send the number 1")
-		f.send("q", id("1")) // a text
+		}, nil), "send the id 1, a number")
+		f.send("q", id("1")) // a string
 		f.counts("q", devbus.Counts{Ready: 4})
 
 		f.receive(f.receiver(deletes), 4)
 		time.Sleep(30 * time.Second)
-		f.send("q", id("a")) // also after the first was delivered
+		f.send("q", id("a")) // a duplicate, although the first was delivered
 		f.counts("q", devbus.Counts{})
 		time.Sleep(31 * time.Second)
 		f.send("q", id("a"))
@@ -247,13 +249,13 @@ func TestDuplicateDetection(t *testing.T) {
 func TestQuota(t *testing.T) {
 	onQueue(t, &devbus.Settings{MaxBytes: 10 << 10}, func(f *fixture) {
 		s, m := f.sender("q"), &sb.Message{Body: make([]byte, 1<<10)}
-		for range 9 { // of a little more than 1 KB each
+		for range 9 { // messages of a little more than 1 KB
 			f.must(s.SendMessage(f.Context(), m, nil), "send")
 		}
 		equal(f, "condition", conditionOf(s.SendMessage(f.Context(), m, nil)), amqp.ErrCondResourceLimitExceeded)
 		r := f.receiver(nil)
 		f.complete(r, f.receiveOne(r))
-		f.must(s.SendMessage(f.Context(), m, nil), "send when there is room again")
+		f.must(s.SendMessage(f.Context(), m, nil), "send after a message was completed")
 	})
 }
 
@@ -273,9 +275,10 @@ func TestDisabledEntities(t *testing.T) {
 			_, err := adm.UpdateQueue(f.Context(), "q", q.QueueProperties, nil)
 			f.must(err, "set "+tt.status)
 			if tt.status == "SendDisabled" && old.SendMessage(f.Context(), text("x"), nil) == nil {
-				f.Errorf("a sender from before can still send while %s", tt.status)
+				f.Errorf("an old sender can still send while %s", tt.status)
 			}
-			// New ones each time: the SDK does not revive one that was detached for this.
+			// The SDK does not reattach a link that was detached because its
+			// entity is disabled, so use new senders and receivers.
 			err = f.sender("q").SendMessage(f.Context(), text("x"), nil)
 			equal(f, "sends while "+tt.status, err == nil, tt.sends)
 			_, err = f.receiver(nil).ReceiveMessages(f.within(time.Second), 1, nil)
@@ -284,7 +287,7 @@ func TestDisabledEntities(t *testing.T) {
 	})
 }
 
-// Receivers that have credit take turns.
+// TestReceiversShare checks that receivers with credit take turns.
 func TestReceiversShare(t *testing.T) {
 	onQueue(t, nil, func(f *fixture) {
 		got := make(chan int, 2)

@@ -10,7 +10,7 @@ import (
 	"kennel/internal/dev/devbus/amqp"
 )
 
-// rawClient is a client without an SDK, for what no SDK would do.
+// rawClient is a client without an SDK. It can send what no SDK sends.
 type rawClient struct {
 	t  *testing.T
 	nc net.Conn
@@ -49,8 +49,8 @@ func (c *rawClient) write(b []byte) {
 	}
 }
 
-// handshake exchanges the protocol headers, which the broker answers with the
-// same, and authenticates in between.
+// handshake exchanges the headers of SASL and AMQP, and authenticates in
+// between. The broker answers each header with the same header.
 func (c *rawClient) handshake() {
 	c.t.Helper()
 	for _, header := range []amqp.ProtocolHeader{amqp.HeaderSASL, amqp.HeaderAMQP} {
@@ -79,7 +79,7 @@ func credit(handle, n uint32) amqp.Flow {
 	return amqp.Flow{NextIncoming: 1, HasNextIncoming: true, IncomingWindow: 100, OutgoingWindow: 100, HasHandle: true, Handle: handle, Credit: n}
 }
 
-// want reads frames that must have these codes, and returns the last.
+// want reads frames, which must have these codes, and returns the last.
 func (c *rawClient) want(codes ...uint64) (f amqp.Frame) {
 	c.t.Helper()
 	for _, code := range codes {
@@ -90,7 +90,7 @@ func (c *rawClient) want(codes ...uint64) (f amqp.Frame) {
 	return f
 }
 
-// wantBody is want for frames whose body is of interest.
+// wantBody reads a frame, which must have this code, and returns its body.
 func wantBody[P amqp.Performative](c *rawClient, code uint64) P {
 	c.t.Helper()
 	f := c.want(code)
@@ -101,7 +101,7 @@ func wantBody[P amqp.Performative](c *rawClient, code uint64) P {
 	return body.(P)
 }
 
-// next reads the next frame that is no heartbeat.
+// next reads the next frame that is not a heartbeat.
 func (c *rawClient) next() amqp.Frame {
 	c.t.Helper()
 	for {
@@ -115,7 +115,7 @@ func (c *rawClient) next() amqp.Frame {
 	}
 }
 
-// wantError reads frames until one of the code comes, which must carry the
+// wantError reads frames up to the first with this code, which must carry the
 // condition.
 func (c *rawClient) wantError(code uint64, condition string) {
 	c.t.Helper()
@@ -143,15 +143,15 @@ func (c *rawClient) wantEnd() {
 	c.t.Helper()
 	for {
 		if _, err := c.r.Next(); err != nil {
-			if _, broken := errors.AsType[*amqp.Error](err); broken {
-				c.t.Errorf("the broker sent a broken frame: %v", err)
+			if _, invalid := errors.AsType[*amqp.Error](err); invalid {
+				c.t.Errorf("the broker sent an invalid frame: %v", err)
 			}
 			return
 		}
 	}
 }
 
-// claim puts a token for everything below a path, on handles 8 and 9.
+// claim puts a token for a path and all paths below it, on handles 8 and 9.
 func (c *rawClient) claim(path string) {
 	c.t.Helper()
 	c.attach("cbs-out", 8, false, "", addressCBS)
@@ -171,7 +171,7 @@ func (c *rawClient) sender() {
 	c.want(amqp.CodeAttach, amqp.CodeFlow)
 }
 
-// receiver attaches handle 2 to q for peek-lock, with a token already put.
+// receiver attaches handle 2 to q for peek-lock. The token must be put already.
 func (c *rawClient) receiver() {
 	c.t.Helper()
 	c.attach("receiver", 2, true, "q", "")
@@ -212,5 +212,5 @@ func section(b []byte, code uint64, value any) []byte {
 	return amqp.AppendValue(amqp.AppendDescriptor(b, code), value)
 }
 
-// dataMessage is an encoded message with a body of that size.
+// dataMessage is an encoded message with a body of size bytes.
 func dataMessage(size int) []byte { return section(nil, amqp.SectionData, make([]byte, size)) }

@@ -17,10 +17,10 @@ import (
 	"kennel/internal/dev/devbus"
 )
 
-// anyNamespace looks like production: nothing in it leads to the broker.
+// anyNamespace has the form of a production connection string.
 const anyNamespace = "Endpoint=sb://contoso.servicebus.windows.net/;SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey=c2VjcmV0"
 
-// Retry policies of clients: quick retries soon, and once only.
+// Retry policies of clients. quick retries once, after 50 ms.
 var (
 	quick     = sb.RetryOptions{MaxRetries: 1, RetryDelay: 50 * time.Millisecond}
 	noRetries = sb.RetryOptions{MaxRetries: -1}
@@ -32,14 +32,14 @@ var (
 	deadLetters = &sb.ReceiverOptions{SubQueue: sb.SubQueueDeadLetter}
 )
 
-// fixture is a test with the Go SDK on a broker.
+// fixture is a test of a broker with the Go SDK.
 type fixture struct {
 	*testing.T
 	b      *devbus.Broker
 	client *sb.Client
 }
 
-// inBubble runs a test in virtual time, on a broker of its own. It fails if a
+// inBubble runs a test in virtual time, on a new broker. It fails if a
 // goroutine outlives the test.
 func inBubble(t *testing.T, test func(*fixture)) {
 	t.Helper()
@@ -52,8 +52,8 @@ func inBubble(t *testing.T, test func(*fixture)) {
 	})
 }
 
-// onQueue runs a test on the queue "q" with settings. It is created as "Q":
-// paths ignore case.
+// onQueue runs a test on the queue "q" with settings. It creates the queue as
+// "Q", because paths ignore case.
 func onQueue(t *testing.T, s *devbus.Settings, test func(*fixture)) {
 	t.Helper()
 	inBubble(t, func(f *fixture) {
@@ -103,7 +103,7 @@ func (f *fixture) within(d time.Duration) context.Context {
 	return ctx
 }
 
-// must ends the test if an operation, described for the message, failed.
+// must ends the test if the operation failed.
 func (f *fixture) must(err error, operation string) {
 	f.Helper()
 	if err != nil {
@@ -111,7 +111,7 @@ func (f *fixture) must(err error, operation string) {
 	}
 }
 
-// equal reports a value that is not the one expected.
+// equal checks a value.
 func equal[V comparable](f *fixture, what string, got, want V) {
 	f.Helper()
 	if got != want {
@@ -198,7 +198,7 @@ func (f *fixture) subscriber(subscription string, o *sb.ReceiverOptions) *sb.Rec
 	return r
 }
 
-// receiving is what receivers and session receivers have in common.
+// receiving is the interface that receivers and session receivers share.
 type receiving interface {
 	ReceiveMessages(context.Context, int, *sb.ReceiveMessagesOptions) ([]*sb.ReceivedMessage, error)
 	CompleteMessage(context.Context, *sb.ReceivedMessage, *sb.CompleteMessageOptions) error
@@ -220,7 +220,7 @@ func (f *fixture) receive(r receiving, n int) []*sb.ReceivedMessage {
 
 func (f *fixture) receiveOne(r receiving) *sb.ReceivedMessage { f.Helper(); return f.receive(r, 1)[0] }
 
-// receiveNone waits for messages that must not come.
+// receiveNone waits, and fails the test if a message arrives.
 func (f *fixture) receiveNone(r receiving, wait time.Duration) {
 	f.Helper()
 	ms, err := r.ReceiveMessages(f.within(wait), 1, nil)

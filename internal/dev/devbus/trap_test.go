@@ -15,11 +15,12 @@ import (
 	"kennel/internal/dev/devbus"
 )
 
-// These tests pin what the Go SDK does when things go wrong, because its
-// callers are built around that. If one fails after an update of the SDK, a
-// workaround can go, or another is needed.
+// These tests record the behaviour of the Go SDK after failures, because its
+// callers depend on it. If a test fails after an update of the SDK, a
+// workaround can be removed, or a new one is needed.
 
-// sendEvery tries to send n times, and returns which tries succeeded.
+// sendEvery sends n times. It returns + for each success and - for each
+// failure.
 func (f *fixture) sendEvery(s *sb.Sender, n int, deadline time.Duration) string {
 	f.Helper()
 	got := ""
@@ -33,8 +34,8 @@ func (f *fixture) sendEvery(s *sb.Sender, n int, deadline time.Duration) string 
 	return got
 }
 
-// Trap 1 and 2: a sender reconnects only before a retry. With retries off, or
-// with a deadline shorter than the delay before one, it never does.
+// Traps 1 and 2: a sender reconnects only before a retry. Without retries, or
+// with a deadline shorter than the delay before a retry, it never reconnects.
 func TestTrapSenderReconnectsOnlyBeforeARetry(t *testing.T) {
 	for _, tt := range []struct {
 		retry sb.RetryOptions
@@ -50,7 +51,7 @@ func TestTrapSenderReconnectsOnlyBeforeARetry(t *testing.T) {
 	}
 }
 
-// With default options, a broker that refuses connections is reported only
+// With default options, the SDK reports a broker that refuses connections only
 // after 30 s to a minute.
 func TestTrapDefaultRetriesTakeLong(t *testing.T) {
 	inBubble(t, func(f *fixture) {
@@ -64,10 +65,10 @@ func TestTrapDefaultRetriesTakeLong(t *testing.T) {
 	})
 }
 
-// Trap 3: after a silent loss of the network, everything of a client fails
-// until its idle timer has expired; a new client works at once. The broker
-// gives up the old connection by itself.
-func TestTrapClientStaysDeadAfterSilentLoss(t *testing.T) {
+// Trap 3: after a silent loss of the network, all operations of a client fail
+// until its idle timer expires. A new client works immediately. The broker
+// closes the old connection after its own idle timeout.
+func TestTrapClientFailsAfterSilentLoss(t *testing.T) {
 	onQueue(t, nil, func(f *fixture) {
 		s := f.connected()
 		f.b.Fail(devbus.Fault{Kind: devbus.Freeze})
@@ -84,8 +85,8 @@ func TestTrapClientStaysDeadAfterSilentLoss(t *testing.T) {
 	})
 }
 
-// Trap 4: a lost connection looks like an empty receive, and a deleted entity
-// like a bare link error.
+// Trap 4: if the connection is lost, a receive returns no messages and no
+// error. If the entity is deleted, it returns a bare link error.
 func TestTrapReceiveReturnsNothingWhenTheConnectionBreaks(t *testing.T) {
 	onQueue(t, nil, func(f *fixture) {
 		r := f.receiver(nil)
@@ -100,8 +101,8 @@ func TestTrapReceiveReturnsNothingWhenTheConnectionBreaks(t *testing.T) {
 }
 
 // Trap 5: a message whose DeadLetterReason is not a string makes the SDK
-// panic, on receiving and on peeking, again and again.
-func TestTrapPoisonPanicsInTheSDK(t *testing.T) {
+// panic on each receive and each peek.
+func TestTrapSDKPanicsOnMessage(t *testing.T) {
 	onQueue(t, nil, func(f *fixture) {
 		f.send("q", &sb.Message{ApplicationProperties: map[string]any{"DeadLetterReason": int64(5)}})
 		for name, do := range map[string]func(*sb.Receiver){
@@ -120,9 +121,9 @@ func TestTrapPoisonPanicsInTheSDK(t *testing.T) {
 	})
 }
 
-// A sender whose link was ended for a reason the SDK holds to be fatal never
-// works again, although a new sender of the same client does.
-func TestTrapSenderStaysDeadAfterFatalDetach(t *testing.T) {
+// After the broker ends its link for a reason that the SDK treats as fatal, a
+// sender never works again, although a new sender of the same client does.
+func TestTrapSenderFailsAfterFatalDetach(t *testing.T) {
 	onQueue(t, nil, func(f *fixture) {
 		s := f.connected()
 		f.must(f.b.Delete("q"), "delete")
@@ -133,12 +134,12 @@ func TestTrapSenderStaysDeadAfterFatalDetach(t *testing.T) {
 	})
 }
 
-// Without credit, a send that reaches its deadline shows another error.
+// Without credit, a send that reaches its deadline returns another error.
 func TestTrapSendWithoutCredit(t *testing.T) {
 	onQueue(t, nil, func(f *fixture) {
 		f.client = f.dial(noRetries)
 		s := f.connected()
-		f.b.Fail(devbus.Fault{Kind: devbus.Freeze}) // so that no new credit comes
+		f.b.Fail(devbus.Fault{Kind: devbus.Freeze}) // so that no new credit arrives
 		f.sendEvery(s, 1000, time.Millisecond)
 		err := s.SendMessage(f.within(time.Millisecond), text("x"), nil)
 		if codeOf(err) != sb.CodeConnectionLost || !strings.Contains(err.Error(), "amqp:link:transfer-limit-exceeded") {
@@ -148,8 +149,9 @@ func TestTrapSendWithoutCredit(t *testing.T) {
 	})
 }
 
-// One SendMessage can store a message twice: its retry repeats what may have
-// arrived. Without a message-id the duplicate cannot be detected.
+// One SendMessage can store a message twice, because its retry repeats a send
+// that may have arrived. Without a message-id the broker cannot detect the
+// duplicate.
 func TestTrapRetryStoresTwice(t *testing.T) {
 	for want, id := range map[int]*string{2: nil, 1: to.Ptr("m1")} {
 		onQueue(t, &devbus.Settings{DuplicateWindow: time.Minute}, func(f *fixture) {
@@ -162,8 +164,8 @@ func TestTrapRetryStoresTwice(t *testing.T) {
 
 var moment = time.Date(2024, 2, 29, 12, 30, 15, 250e6, time.UTC)
 
-// everything is a message that uses all that AMQP has.
-func everything() *sb.AMQPAnnotatedMessage {
+// fullMessage is a message with every section and every type that AMQP has.
+func fullMessage() *sb.AMQPAnnotatedMessage {
 	return &sb.AMQPAnnotatedMessage{
 		Header: &sb.AMQPAnnotatedMessageHeader{Durable: true, Priority: 7, TTL: time.Hour},
 		Properties: &sb.AMQPAnnotatedMessageProperties{
@@ -175,23 +177,23 @@ func everything() *sb.AMQPAnnotatedMessage {
 			"bool": true, "byte": uint8(1), "short": int16(-2), "int": int32(-3), "long": int64(-4), "ubyte": int8(-5), "ushort": uint16(6),
 			"uint": uint32(7), "ulong": uint64(1 << 63), "float": float32(1.5), "double": 2.5, "text": "x", "none": nil,
 		},
-		MessageAnnotations: map[any]any{"x-opt-partition-key": "g", "mine": "note"},
+		MessageAnnotations: map[any]any{"x-opt-partition-key": "g", "mine": "text"},
 		Body:               sb.AMQPAnnotatedMessageBody{Value: map[string]any{"k": []any{int64(1), "two"}}},
 		Footer:             map[any]any{"f": "x"},
 	}
 }
 
-// Forwarding with Message() loses what the raw message keeps.
+// Forwarding with Message() loses sections that the raw message keeps.
 func TestTrapMessageLosesWhatTheRawMessageKeeps(t *testing.T) {
 	onQueue(t, nil, func(f *fixture) {
-		f.must(f.sender("q").SendAMQPAnnotatedMessage(f.Context(), everything(), nil), "send")
+		f.must(f.sender("q").SendAMQPAnnotatedMessage(f.Context(), fullMessage(), nil), "send")
 		got := f.receiveOne(f.receiver(nil))
 		if m := got.Message(); *m.MessageID != "" || m.Body != nil {
-			t.Errorf("Message() has id %q and body %q: the trap is gone", *m.MessageID, m.Body)
+			t.Errorf("Message() has id %q and body %q, want neither; the workaround can be removed", *m.MessageID, m.Body)
 		}
 		raw := got.RawAMQPMessage
-		diff := cmp.Diff(everything(), raw, cmpopts.IgnoreUnexported(*raw), cmpopts.IgnoreFields(*raw, "Header.DeliveryCount", "DeliveryTag", "MessageAnnotations"))
-		if diff != "" || raw.MessageAnnotations["mine"] != "note" {
+		diff := cmp.Diff(fullMessage(), raw, cmpopts.IgnoreUnexported(*raw), cmpopts.IgnoreFields(*raw, "Header.DeliveryCount", "DeliveryTag", "MessageAnnotations"))
+		if diff != "" || raw.MessageAnnotations["mine"] != "text" {
 			t.Errorf("the raw message has annotations %v (-want +got):\n%s", raw.MessageAnnotations, diff)
 		}
 	})

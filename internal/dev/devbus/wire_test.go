@@ -10,7 +10,8 @@ import (
 	"testing/synctest"
 )
 
-// Bytes keep their order through any number of freezes, in both directions.
+// TestWireKeepsBytesInOrder checks both directions of a wire that freezes and
+// thaws many times.
 func TestWireKeepsBytesInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, 2)) // the same in every run
@@ -22,7 +23,7 @@ func TestWireKeepsBytesInOrder(t *testing.T) {
 		}
 		var group sync.WaitGroup
 		group.Go(w.pump)
-		group.Go(func() { // what comes in goes out again
+		group.Go(func() { // sends back all that it reads
 			if _, err := io.CopyBuffer(wireWriter{w}, w, make([]byte, 700)); err != nil {
 				t.Errorf("reading ended with %v, want EOF", err)
 			}
@@ -49,7 +50,7 @@ func TestWireKeepsBytesInOrder(t *testing.T) {
 		w.thaw()
 		group.Wait()
 		if !bytes.Equal(got, sent) {
-			t.Errorf("got %d bytes that are not those sent", len(got))
+			t.Errorf("got %d bytes that differ from those sent", len(got))
 		}
 	})
 }
@@ -61,7 +62,7 @@ func (w wireWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A client that does not read cannot fill the broker's memory.
+// TestBacklogIsBounded sends to a client that does not read.
 func TestBacklogIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, server := net.Pipe()
@@ -72,7 +73,7 @@ func TestBacklogIsBounded(t *testing.T) {
 		if len(w.out) > 0 {
 			t.Errorf("%d bytes wait for a client that does not read", len(w.out))
 		}
-		w.pump() // ends by itself
+		w.pump() // returns
 		if _, err := client.Read(make([]byte, 1)); err != io.EOF {
 			t.Errorf("reading ended with %v, want EOF", err)
 		}

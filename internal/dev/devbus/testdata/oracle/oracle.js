@@ -1,6 +1,6 @@
-// The official JavaScript SDK judges the broker: what it makes of the answers
-// was written by others, so that this broker and the tests in Go cannot agree
-// on a mistake. Usage: node oracle.js <connection string>
+// Tests the broker with the official JavaScript SDK. Because the SDK has other
+// authors, the broker and its tests in Go cannot agree on a mistake unnoticed.
+// Usage: node oracle.js <connection string>
 
 const assert = require("node:assert/strict");
 const { ServiceBusClient, ServiceBusAdministrationClient } = require("@azure/service-bus");
@@ -8,7 +8,7 @@ const { ServiceBusClient, ServiceBusAdministrationClient } = require("@azure/ser
 const [connectionString] = process.argv.slice(2);
 
 const admin = new ServiceBusAdministrationClient(connectionString, { retryOptions: { maxRetries: 0 } });
-// By itself, it always speaks HTTPS to the endpoint's host.
+// Without this policy, the client always uses HTTPS.
 admin.pipeline.addPolicy({
   name: "plainHTTP",
   sendRequest(request, next) {
@@ -37,14 +37,14 @@ async function receive(receiver, n) {
 
 const steps = {
   async "administer queues"() {
-    const made = await admin.createQueue("jobs", { lockDuration: "PT30S", maxDeliveryCount: 3, userMetadata: "<note>" });
+    const made = await admin.createQueue("jobs", { lockDuration: "PT30S", maxDeliveryCount: 3, userMetadata: "<text>" });
     assert.equal(made.lockDuration, "PT30S");
     assert.equal(made.maxDeliveryCount, 3);
-    assert.equal(made.userMetadata, "<note>");
+    assert.equal(made.userMetadata, "<text>");
     assert.equal(made.requiresSession, false);
     await assert.rejects(admin.createQueue("jobs"), { statusCode: 409 });
     assert.equal(await admin.queueExists("jobs"), true);
-    assert.equal(await admin.queueExists("nothing"), false);
+    assert.equal(await admin.queueExists("missing"), false);
     const updated = await admin.updateQueue({ ...made, maxDeliveryCount: 5 });
     assert.equal(updated.maxDeliveryCount, 5);
     await assert.rejects(admin.createQueue("brief", { lockDuration: "PT1S" }), { statusCode: 400 });
@@ -60,7 +60,7 @@ const steps = {
     const sub = await admin.createSubscription("news", "reader", { autoDeleteOnIdle: "PT5M" });
     assert.equal(sub.autoDeleteOnIdle, "PT5M");
     assert.equal(await admin.subscriptionExists("news", "reader"), true);
-    assert.equal(await admin.subscriptionExists("news", "nobody"), false);
+    assert.equal(await admin.subscriptionExists("news", "missing"), false);
     assert.equal((await admin.getTopicRuntimeProperties("news")).subscriptionCount, 1);
     await assert.rejects(admin.createSubscription("news", "picky", { defaultRuleOptions: { name: "r", filter: { sqlExpression: "a = 1" } } }), { statusCode: 501 });
   },
@@ -76,7 +76,7 @@ const steps = {
     assert.equal(m.deliveryCount, 0);
     assert.equal(m.sequenceNumber.toString(), "1");
     assert.equal(m.state, "active");
-    assert.deepEqual(m.applicationProperties, { n: 5, s: "x", b: true, d: 0 }); // the SDK makes numbers of dates
+    assert.deepEqual(m.applicationProperties, { n: 5, s: "x", b: true, d: 0 }); // the SDK converts dates to numbers
     assert.ok(m.lockedUntilUtc > new Date());
     assert.ok((await receiver.renewMessageLock(m)) >= m.lockedUntilUtc);
     await receiver.abandonMessage(m, { tried: "once" });
@@ -157,19 +157,19 @@ const steps = {
   async "publish and subscribe"() {
     const sender = client.createSender("news");
     const receiver = client.createReceiver("news", "reader");
-    const heard = new Promise((resolve, reject) => {
+    const received = new Promise((resolve, reject) => {
       receiver.subscribe({
         processMessage: async (m) => resolve(m.body),
         processError: async (e) => reject(e.error),
       });
     });
     await sender.sendMessages({ body: "extra" });
-    assert.equal(await heard, "extra");
+    assert.equal(await received, "extra");
     await Promise.all([sender.close(), receiver.close()]);
   },
 
-  async "entities that are not there"() {
-    const sender = client.createSender("nowhere");
+  async "entities that do not exist"() {
+    const sender = client.createSender("missing");
     await assert.rejects(sender.sendMessages({ body: "x" }), { code: "MessagingEntityNotFound" });
     await admin.deleteQueue("jobs");
     await assert.rejects(admin.getQueue("jobs"), { code: "MessageEntityNotFoundError" });
