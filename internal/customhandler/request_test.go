@@ -1,7 +1,11 @@
 package customhandler
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -84,6 +88,96 @@ func TestQuery(t *testing.T) {
 	for name, want := range map[string]string{"Timeout": "30s", "timeout": "", "A": "1", "none": ""} {
 		if got := Query(r, name); got != want {
 			t.Errorf("Query(%q) = %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestInvocationID(t *testing.T) {
+	for _, tt := range []struct {
+		lines []string
+		want  string
+	}{
+		{nil, ""},
+		{[]string{"host"}, "host"},
+		{[]string{"client", "host"}, "host"},
+		{[]string{"client,proxy,host"}, "host"},
+		{[]string{"client", "client, host "}, "host"},
+		{[]string{strings.Repeat("x", 1<<20)}, strings.Repeat("x", 128)},
+	} {
+		if got := invocationID(http.Header{headerInvocationID: tt.lines}); got != tt.want {
+			t.Errorf("invocationID of %.80q = %q, want %q", tt.lines, got, tt.want)
+		}
+	}
+}
+
+func TestLogHandler(t *testing.T) {
+	ctx := withInvocation(t.Context(), &invocation{id: "inv-1", function: "Work"})
+	tests := []struct {
+		name string
+		log  func(*slog.Logger)
+		want string
+	}{
+		{"outside of an invocation", func(l *slog.Logger) { l.Info("m", "a", 1) }, "a=1"},
+		{"inside", func(l *slog.Logger) { l.InfoContext(ctx, "m", "a", 1) }, "a=1 invocation=inv-1 function=Work"},
+		{"with attributes", func(l *slog.Logger) { l.With("a", 1).InfoContext(ctx, "m") }, "a=1 invocation=inv-1 function=Work"},
+		{"beside groups, not in them", func(l *slog.Logger) {
+			l.With("a", 1).WithGroup("g").With("b", 2).WithGroup("h").InfoContext(ctx, "m", "c", 3)
+		}, "a=1 invocation=inv-1 function=Work g.b=2 g.h.c=3"},
+		{"group outside of an invocation", func(l *slog.Logger) { l.WithGroup("g").Info("m", "c", 3) }, "g.c=3"},
+		{"empty group", func(l *slog.Logger) { l.WithGroup("").InfoContext(ctx, "m") }, "invocation=inv-1 function=Work"},
+		{"level of the next handler", func(l *slog.Logger) { l.DebugContext(ctx, "m") }, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var b bytes.Buffer
+			h := NewLogHandler(NewLogHandler(slog.NewTextHandler(&b, nil))) // the second call has no effect
+			tt.log(slog.New(h))
+			_, got, _ := strings.Cut(strings.TrimSpace(b.String()), "msg=m ")
+			if got != tt.want {
+				t.Errorf("log = %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// http.ServeMux would redirect a path with empty or dot segments, and not in
+// JSON. The router answers 404 instead.
+func TestUncleanPaths(t *testing.T) {
+	app := newApp(t, Options{})
+	app.HTTP("F", "req", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), "POST /api/things/{thing}/next")
+	for path, want := range map[string]int{
+		"/api/things/a/next": 200, "/api/things/.a/next": 200,
+		"/api/things/../next": 404, "/api//things/a/next": 404, "/api/./things/a/next": 404, "/api/things//next": 404,
+	} {
+		w := httptest.NewRecorder()
+		app.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "http://h"+path, nil))
+		if w.Code != want || want != 200 && !json.Valid(w.Body.Bytes()) {
+			t.Errorf("%s: %d %s, want %d in JSON", path, w.Code, w.Body, want)
+		}
+	}
+}
+
+func TestCanonicalPath(t *testing.T) {
+	rt := newRouter()
+	for _, pattern := range []string{"GET /api/batches/status", "GET /api/batches/{batch}", "GET /api/console/{path...}", "/api/files/", "/api/only/{$}"} {
+		rt.handle(pattern, http.NotFoundHandler())
+	}
+	for path, want := range map[string]string{
+		"/API/Batches/B1":           "/api/batches/B1",
+		"/api/batches/B1/":          "/api/batches/B1",
+		"/api/batches/STATUS":       "/api/batches/status", // the more specific one
+		"/api/batches/a%2FB":        "/api/batches/a%2FB",
+		"/API/Console/Css/Site.css": "/api/console/Css/Site.css",
+		"/api/CONSOLE":              "/api/console/",
+		"/api/Files/A/b/":           "/api/files/A/b/",
+		"/api/ONLY":                 "/api/only/",
+		"/api/only/this":            "",
+		"/api/batches":              "",
+		"/api/batches/":             "",
+		"/api/batches/b/c":          "",
+	} {
+		if got, ok := rt.canonical(path); got != want || ok != (want != "") {
+			t.Errorf("canonical(%q) = %q, %v, want %q", path, got, ok, want)
 		}
 	}
 }
