@@ -6,39 +6,40 @@ import (
 	"strconv"
 )
 
-// ErrExhausted says that a sequence has no number left, or not as many in a
-// row as were asked for.
+// ErrExhausted reports that a sequence has fewer consecutive numbers left than
+// requested.
 var ErrExhausted = errors.New("the sequence is used up")
 
-// claim is the protocol by which one node reserves numbers. It is pure state:
-// it says which request to send next and learns from the answer, so that a
-// test can drive any number of nodes through every order of events.
+// claim is the protocol by which one node reserves numbers. It does no I/O: it
+// returns the request to send next and takes the answer. A test can therefore
+// drive any number of nodes through every order of events.
 //
 // The rules that make a duplicate impossible:
 //
-//   - A write is conditional on the version that came with the very value it
-//     is computed from, never on a version fetched later.
+//   - A write is conditional on the version that was read together with the
+//     value that it is computed from, never on a version read later.
 //   - A write whose outcome is unknown is repeated unchanged (same version,
 //     same value, same writer), so it does not matter which try arrives.
-//   - When the store then holds something else, the writer's name beside it
-//     tells whether that was us. If it was not, the try is void for good: its
-//     version is gone, and versions never come back.
+//   - If the store then holds another mark, the writer's name in it shows
+//     whether the write was ours. If not, no try of our write can be applied
+//     any more: the version it depends on was replaced, and versions are never
+//     reused.
 type claim struct {
-	owner string // unique to this claim among all nodes, for ever
-	first int64  // where a new sequence begins
+	owner string // unique among the claims of all nodes, past and future
+	first int64  // the first number of a new sequence
 	last  int64  // the last number that may be reserved
 
-	held  Mark  // the newest mark we know of, valid while known
-	next  int64 // held, parsed
+	held  Mark  // the newest known mark; valid if known is set
+	next  int64 // the number in held
 	floor int64 // the highest floor seen
 	known bool
-	fresh bool // held came from a Load in this reservation
+	fresh bool // held was loaded during this reservation
 
 	pending *write // a write whose outcome is not known yet
 	end     int64  // one past the last number this claim has reserved; 0 before the first
-	kept    string // the version our last write left behind
-	shared  bool   // others had reserved between our last two writes: look before writing
-	writes  uint64 // names our writes
+	kept    string // the version that our last write created
+	shared  bool   // another node reserved between our last two writes: read before writing
+	writes  uint64 // number of writes; part of their names
 }
 
 // write is one conditional write and the range it reserves if it is applied.
@@ -50,22 +51,22 @@ type write struct {
 // request is what to send to the store: a write, or a Load if there is none.
 type request struct{ write *write }
 
-// verdict is what an answer meant.
+// verdict is the meaning of an answer.
 type verdict int
 
 const (
-	again    verdict = iota // send what next says now
+	again    verdict = iota // send the next request at once
 	reserved                // the range is ours
-	lostRace                // another node was faster although we had just looked: wait, then try again
-	unclear                 // the store failed, the write may have happened: wait, then try again
+	lostRace                // another node was faster although we had just read: wait, then try again
+	unclear                 // the store failed and may have applied the write: wait, then try again
 )
 
-// begin starts a reservation. A write left over from the last one, which ended
-// without an answer, is taken up again.
+// begin starts a reservation. If the last one ended with a write of unknown
+// outcome, this one continues with that write.
 func (c *claim) begin() { c.fresh = false }
 
-// request returns what to send to reserve want numbers, of which at least need
-// in a row must be left in the sequence. It fails when they are not.
+// request returns the request that reserves want numbers. It fails if fewer
+// than need consecutive numbers are left in the sequence.
 func (c *claim) request(want, need int64) (request, error) {
 	if c.pending != nil && c.known {
 		return request{c.pending}, nil
@@ -75,9 +76,9 @@ func (c *claim) request(want, need int64) (request, error) {
 	}
 	if left := c.last - c.next + 1; c.next > c.last || left < need {
 		if !c.fresh {
-			return request{}, nil // others may have given numbers back since we looked
+			return request{}, nil // another node may have returned numbers since we read
 		}
-		return request{}, fmt.Errorf("%w: %d asked for, %d left up to %d", ErrExhausted, need, max(left, 0), c.last)
+		return request{}, fmt.Errorf("%w: %d requested, %d left up to %d", ErrExhausted, need, max(left, 0), c.last)
 	}
 	size := min(want, c.last-c.next+1)
 	c.writes++
@@ -93,7 +94,7 @@ func (c *claim) request(want, need int64) (request, error) {
 	return request{c.pending}, nil
 }
 
-// loaded learns from the answer to a Load.
+// loaded takes the answer to a Load.
 func (c *claim) loaded(m Mark, err error) (verdict, Range, error) {
 	switch {
 	case errors.Is(err, ErrNotFound):
@@ -110,43 +111,46 @@ func (c *claim) loaded(m Mark, err error) (verdict, Range, error) {
 		return again, Range{}, err
 	}
 	if p := c.pending; p != nil && m.Writer == p.next.Writer && next > p.reserves.Last {
-		// Ours arrived. It need not be the last: some programs carry our name
-		// on when they move the number, so what was read counts from here on.
+		// Our write was applied. Another write may have followed it: some
+		// programs keep our name when they move the number. So continue from
+		// the number that was read.
 		return c.applied(m, next)
 	}
 	if next < c.end {
-		return again, Range{}, fmt.Errorf("%w: it went back to %d, and this node had reserved up to %d", ErrCorrupt, next, c.end-1)
+		return again, Range{}, fmt.Errorf("%w: it went down to %d after this node reserved up to %d", ErrCorrupt, next, c.end-1)
 	}
 	if next < floor {
-		return again, Range{}, fmt.Errorf("%w: it went back to %d after it had been raised to %d", ErrCorrupt, next, floor)
+		return again, Range{}, fmt.Errorf("%w: it went down to %d after it was raised to %d", ErrCorrupt, next, floor)
 	}
 	if p := c.pending; p != nil && m.Version != p.old.Version {
-		c.pending = nil // the version it was conditional on is gone: it can never be applied
+		c.pending = nil // the version it depends on was replaced: it can never be applied
 	}
 	c.shared = c.kept != "" && m.Version != c.kept
 	c.held, c.next, c.floor, c.known, c.fresh = m, next, max(c.floor, floor), true, true
 	return again, Range{}, nil
 }
 
-// absent is a Load that found nothing: a new sequence, unless we know better.
+// absent takes a Load that found no mark. The sequence is new, unless this node
+// reserved numbers before.
 func (c *claim) absent() (verdict, Range, error) {
 	if c.end > 0 {
-		return again, Range{}, fmt.Errorf("%w: it has vanished, and this node had reserved up to %d", ErrCorrupt, c.end-1)
+		return again, Range{}, fmt.Errorf("%w: it was deleted after this node reserved up to %d", ErrCorrupt, c.end-1)
 	}
 	if p := c.pending; p != nil && p.old.Version != "" {
-		return again, Range{}, fmt.Errorf("%w: it has vanished while numbers from %d were being reserved", ErrCorrupt, p.reserves.First)
+		return again, Range{}, fmt.Errorf("%w: it was deleted while this node was reserving numbers from %d", ErrCorrupt, p.reserves.First)
 	}
 	c.held, c.next, c.known, c.fresh = Mark{}, c.first, true, true
 	return again, Range{}, nil
 }
 
-// replaced learns from the answer to the pending write.
+// replaced takes the answer to the pending write.
 func (c *claim) replaced(m Mark, err error) (verdict, Range, error) {
 	switch {
 	case err == nil:
 		return c.applied(m, c.pending.reserves.Last+1)
 	case errors.Is(err, ErrChanged):
-		// Another node's write, or the echo of our own: only a Load can tell.
+		// Another node was faster, or an earlier try of our own write arrived.
+		// Only a Load can distinguish them.
 		raced := c.fresh
 		c.known, c.fresh = false, false
 		if raced {
@@ -158,17 +162,17 @@ func (c *claim) replaced(m Mark, err error) (verdict, Range, error) {
 	}
 }
 
-// applied takes the pending write's range, with m and its number next as what
-// the store holds now.
+// applied takes the pending write's range. The store now holds m with the
+// number next.
 func (c *claim) applied(m Mark, next int64) (verdict, Range, error) {
 	r := c.pending.reserves
 	if m.Version == c.held.Version && c.held.Version != "" {
-		// A store that does not change the version with the value cannot
-		// tell two writers apart.
-		return again, Range{}, fmt.Errorf("%w: the store kept version %s over a write", ErrCorrupt, quote(m.Version))
+		// A store that does not change the version with each write cannot
+		// detect a second writer.
+		return again, Range{}, fmt.Errorf("%w: the store did not change version %s with a write", ErrCorrupt, quote(m.Version))
 	}
 	if !c.fresh {
-		c.shared = false // the version kept from last time was still good: we are alone
+		c.shared = false // the version of our last write was still current: no other node reserves
 	}
 	c.pending = nil
 	c.held, c.next, c.known, c.fresh = m, next, true, false
@@ -176,12 +180,12 @@ func (c *claim) applied(m Mark, next int64) (verdict, Range, error) {
 	return reserved, r, nil
 }
 
-// giveBack returns the write that gives up what was reserved last, from first
-// on. It is for the end of a claim's life.
+// giveBack returns the write that returns the numbers from first to the end of
+// the last reservation. The claim must not be used afterwards.
 func (c *claim) giveBack(first int64) write {
 	c.writes++
 	return write{old: c.held, next: Mark{Text: formatNext(first), Writer: c.name(), Floor: c.held.Floor}}
 }
 
-// name names the write that is being made.
+// name returns the name of the current write, unique among all nodes.
 func (c *claim) name() string { return c.owner + "/" + strconv.FormatUint(c.writes, 36) }

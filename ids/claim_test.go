@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// world is one stored mark, the nodes that reserve from it, writes still on the
-// network, and the numbers reserved so far. It is a plain value, so that every
+// world is one stored mark, the nodes that reserve from it, the writes in
+// flight and the numbers reserved so far. It is a plain value, so that every
 // choice can be made from the same state.
 type world struct {
 	mark     Mark // no version: absent
@@ -20,7 +20,7 @@ type world struct {
 	nodes    [3]node
 	late     [2]write // writes reported as failed that have not arrived yet
 	nLate    int
-	faults   int    // how many more may happen
+	faults   int    // left to inject
 	reserved uint64 // a bit for each number that a node owns
 }
 
@@ -29,7 +29,7 @@ type node struct {
 	left  int // reservations to make
 }
 
-// What can become of a request.
+// The outcomes of a request.
 const (
 	served    = iota // applied, and its answer arrives
 	refused          // not applied, reported as failed
@@ -38,7 +38,7 @@ const (
 	denied           // not applied, reported as a lost race
 	garbled          // a Load that returns an invalid text
 	crashed          // applied, and the node ends before the answer
-	replaced         // a new node takes the place of this one before it sends
+	replaced         // not sent: a new node replaces this one
 	outcomes
 )
 
@@ -46,8 +46,8 @@ var errLost = errors.New("connection reset")
 
 const rangeSize = 2
 
-// explorer makes every choice from every state, once. It keeps the history of
-// choices for the message.
+// explorer makes every choice from every state once. It keeps the choices for
+// the failure message.
 type explorer struct {
 	seen  map[key]bool
 	steps []string
@@ -91,32 +91,32 @@ func (e *explorer) explore(w world) {
 				}
 				v.faults--
 			}
-			said, ok := v.move(i, outcome)
+			event, ok := v.move(i, outcome)
 			if !ok {
 				continue
 			}
-			if said == "DUPLICATE" {
+			if event == "DUPLICATE" {
 				e.fail(strings.Join(append(e.steps, fmt.Sprintf("node %d reserves numbers that are taken", i)), "\n"))
 				return
 			}
-			e.step(said, v)
+			e.step(event, v)
 		}
 	}
 }
 
-func (e *explorer) step(said string, w world) {
-	e.steps = append(e.steps, said)
+func (e *explorer) step(event string, w world) {
+	e.steps = append(e.steps, event)
 	e.explore(w)
 	e.steps = e.steps[:len(e.steps)-1]
 }
 
-// key describes a world regardless of the order of its nodes: they differ by
-// name only, so one of the orders that differ only in names is enough.
+// key is equal for worlds that differ only in the order of their nodes. Nodes
+// differ only by name, so exploring one order is enough.
 func (w *world) key() key {
 	parts := make([]string, 0, len(w.nodes))
 	for _, n := range w.nodes {
 		c := n.claim
-		mine := func(writer string) string { // which of the node's writes it was
+		mine := func(writer string) string { // the number of the node's write
 			if number, ok := strings.CutPrefix(writer, c.owner+"/"); ok {
 				return number
 			}
@@ -136,8 +136,8 @@ func (w *world) key() key {
 	return sha256.Sum224(fmt.Appendf(nil, "%d %d %d %d %s %s %q", w.version, w.faults, w.reserved, w.nLate, w.mark.Text, w.mark.Version, parts))
 }
 
-// move lets node i make its next request, with the given outcome. It reports
-// false when that outcome cannot happen to it.
+// move makes node i send its next request, with the given outcome. It returns
+// false if the request cannot have that outcome.
 func (w *world) move(i, outcome int) (string, bool) {
 	n := &w.nodes[i]
 	if outcome == replaced {
@@ -163,11 +163,11 @@ func (w *world) move(i, outcome int) (string, bool) {
 		case garbled:
 			m, err = Mark{Text: "12x", Version: m.Version}, nil
 		default:
-			return "", false // a read changes nothing: only its answer matters
+			return "", false // a read changes nothing, so only its answer matters
 		}
 		did, r, err = n.claim.loaded(m, err)
 		if err != nil {
-			n.claim.begin() // this reservation has failed; the next caller tries again
+			n.claim.begin() // this reservation failed; the next caller tries again
 		}
 	} else {
 		m, err := Mark{}, errLost
@@ -194,7 +194,7 @@ func (w *world) move(i, outcome int) (string, bool) {
 		}
 		did, r, err = n.claim.replaced(m, err)
 		if err != nil {
-			panic(err) // no answer of a store that changes its versions is an error of the sequence
+			panic(err) // a store that changes its versions causes no error of the sequence
 		}
 	}
 	if did == reserved {
@@ -207,7 +207,8 @@ func (w *world) move(i, outcome int) (string, bool) {
 	return fmt.Sprintf("node %d: outcome %d, verdict %d", i, outcome, did), true
 }
 
-// take gives numbers to a node that reserved them, unless they are taken.
+// take records the numbers that a node reserved. It returns false if another
+// node owns one of them.
 func (w *world) take(r Range) bool {
 	for number := r.First; number <= r.Last; number++ {
 		if w.reserved&(1<<number) != 0 {
@@ -218,8 +219,8 @@ func (w *world) take(r Range) bool {
 	return true
 }
 
-// foreign is a reservation by another program that knows the format, and that
-// writes back the metadata it has read.
+// foreign is a reservation by another program that knows the format and writes
+// the metadata that it read.
 func (w *world) foreign() bool {
 	next, err := parseNext(w.mark.Text)
 	if err != nil {
@@ -230,7 +231,7 @@ func (w *world) foreign() bool {
 	return w.take(Range{First: next, Last: next + rangeSize - 1})
 }
 
-// replace is the store: it compares and swaps.
+// replace is the compare-and-swap of the store.
 func (w *world) replace(write write) (Mark, error) {
 	if w.mark.Version != write.old.Version {
 		return Mark{}, ErrChanged
@@ -244,7 +245,7 @@ func (w *world) replace(write write) (Mark, error) {
 func fresh(owner string) claim { return claim{owner: owner, first: 1, last: 60} }
 
 // TestClaimEveryOrder drives three nodes through two reservations each, in
-// every order of their requests, with every kind of fault at every place.
+// every order of their requests, with every kind of fault at every request.
 func TestClaimEveryOrder(t *testing.T) {
 	type size struct{ nodes, reservations, faults int }
 	sizes := []size{{3, 2, 0}, {3, 1, 1}, {2, 2, 1}, {1, 2, 2}}
@@ -266,7 +267,7 @@ func TestClaimEveryOrder(t *testing.T) {
 				e.explore(w)
 				worlds += len(e.seen)
 				if len(e.seen) < 100 {
-					t.Errorf("saw %d states: too few to have been everywhere", len(e.seen))
+					t.Errorf("explored %d states, want all", len(e.seen))
 				}
 			})
 		}
@@ -274,8 +275,8 @@ func TestClaimEveryOrder(t *testing.T) {
 	t.Logf("figure: numbers reserved twice in every order of 3 nodes (%d states) | %d | 0", worlds, duplicates)
 }
 
-// A node that has reserved the last number reads the store again before it
-// reports that none is left: others may have given numbers back.
+// A node that reserved the last number reads the store again before it reports
+// ErrExhausted: another node may have returned numbers.
 func TestClaimReadsAgainAtTheEnd(t *testing.T) {
 	w := world{mark: Mark{Text: "59", Version: "0"}}
 	w.nodes[0] = node{claim: fresh("a"), left: 1}

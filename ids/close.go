@@ -6,12 +6,12 @@ import (
 	"fmt"
 )
 
-// Close ends the generator and gives the numbers that it reserved and did not
-// issue back to the store, as far as nobody has reserved since. It waits for a
-// request in flight until ctx ends. Numbers that cannot be given back are
-// burnt, which is not an error; that the store could not be asked is.
+// Close closes the generator and returns its unissued numbers to the store,
+// unless another node reserved since. It waits for a request in flight until
+// ctx ends. Numbers that cannot be returned are lost, which is not an error. A
+// store that fails is one.
 //
-// Next and Lease fail with ErrClosed from here on. Closing again does nothing.
+// Afterwards Next and Lease fail with ErrClosed. Closing again does nothing.
 func (g *Generator) Close(ctx context.Context) error {
 	g.mu.Lock()
 	if g.closed {
@@ -35,7 +35,7 @@ func (g *Generator) Close(ctx context.Context) error {
 		done()
 	}
 
-	// Nobody else touches the claim from here on.
+	// No filler runs any more, so the claim is ours.
 	var back int64
 	err := g.settle(ctx)
 	if err == nil {
@@ -44,19 +44,19 @@ func (g *Generator) Close(ctx context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, r := range g.ready {
-		g.burnt += r.Count()
+		g.lost += r.Count()
 	}
 	g.ready = nil
-	g.burnt -= back
+	g.lost -= back
 	g.returned += back
 	if err != nil {
-		return fmt.Errorf("give unused numbers of sequence %q back: %w", g.sequence, err)
+		return fmt.Errorf("return unused numbers of sequence %q: %w", g.sequence, err)
 	}
 	return nil
 }
 
-// settle finds out whether a write arrived whose reply was lost, so that its
-// numbers can be given back too.
+// settle reads whether a write with a lost reply was applied, so that its
+// numbers can be returned too.
 func (g *Generator) settle(ctx context.Context) error {
 	if g.claim.pending == nil {
 		return nil
@@ -75,15 +75,16 @@ func (g *Generator) settle(ctx context.Context) error {
 		g.reserved += r.Count()
 		g.ready = append(g.ready, r)
 	}
-	// If it is still on its way, it and the giving back are conditional on the
-	// same version: one of them will be refused, and we issue nothing of it.
+	// A write that is still in flight and giveBack are conditional on the same
+	// version, so the store refuses one of them. None of its numbers is issued.
 	g.claim.pending = nil
 	return nil
 }
 
-// giveBack moves the stored number back to the first of the numbers in hand
-// that end exactly there, and returns how many those are. It is conditional on
-// our own last write: when somebody has reserved since, the store refuses.
+// giveBack lowers the stored number to the first of the available numbers that
+// end directly before it, and returns how many they are. The write is
+// conditional on our own last write, so the store refuses it if another node
+// reserved since.
 func (g *Generator) giveBack(ctx context.Context) (int64, error) {
 	if !g.claim.known || g.claim.held.Version == "" {
 		return 0, nil
@@ -104,10 +105,10 @@ func (g *Generator) giveBack(ctx context.Context) (int64, error) {
 	switch {
 	case errors.Is(err, ErrChanged):
 		g.counts.conflicts.Add(1)
-		return 0, nil // others have reserved since: our numbers lie in the middle and are lost
+		return 0, nil // another node reserved since: our numbers are lost
 	case err != nil:
 		g.counts.failures.Add(1)
-		return 0, err // perhaps given back, perhaps not: we issue none of them either way
+		return 0, err // they may have been returned; we issue none of them in either case
 	}
 	return end - first, nil
 }

@@ -14,9 +14,9 @@ import (
 	"kennel/internal/storetest"
 )
 
-// A thousand nodes start in one instant on one blob that serves 500 requests a
-// second, 50 ms away. It is the cold start that the article's retry policy
-// does not survive: 950 of 1,000 nodes give up.
+// TestColdStartOfThousand starts 1,000 nodes at once on one blob that serves
+// 500 requests per second with a round trip of 50 ms. With the retry policy of
+// the article, 950 of them give up.
 func TestColdStartOfThousand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const nodes = 1000
@@ -49,10 +49,10 @@ func TestColdStartOfThousand(t *testing.T) {
 	})
 }
 
-// outage is a store 50 ms away that fails while down.
+// outage is a store with a round trip of 50 ms that fails while it is down.
 type outage struct{ down atomic.Bool }
 
-func (o *outage) fate(memory.Call) memory.Fate {
+func (o *outage) fault(memory.Call) memory.Fate {
 	f := memory.Fate{Delay: 25 * time.Millisecond, Back: 25 * time.Millisecond}
 	if o.down.Load() {
 		f.Err, f.Lost = errLost, true
@@ -60,14 +60,15 @@ func (o *outage) fate(memory.Call) memory.Fate {
 	return f
 }
 
-// 64 goroutines draw 10,000 numbers a second, in a sample half as many.
+// 64 goroutines draw 10,000 numbers per second in make prove, and 5,000
+// otherwise.
 func TestSteadyDemandNeverWaits(t *testing.T) {
 	const goroutines, burst = 64, 10
 	perSecond := storetest.Scale(5_000, 10_000)
 	every := time.Second * goroutines * burst / time.Duration(perSecond)
 	synctest.Test(t, func(t *testing.T) {
 		var o outage
-		g := newGenerator(t, memory.NewSequences(&memory.Options{Fate: o.fate}), nil)
+		g := newGenerator(t, memory.NewSequences(&memory.Options{Fate: o.fault}), nil)
 		done := make(chan struct{})
 		var drawing sync.WaitGroup
 		for i := range goroutines {
@@ -90,7 +91,7 @@ func TestSteadyDemandNeverWaits(t *testing.T) {
 		warm := g.Stats()
 		time.Sleep(40 * time.Second)
 		calm := g.Stats()
-		// An outage as long as the reserve promises, wherever it falls.
+		// Outages that the available numbers must cover, at various moments.
 		for i := 0; i < 4 && (storetest.Proving() || g.Stats().Failures == 0); i++ {
 			o.down.Store(true)
 			time.Sleep(10 * time.Second)
@@ -104,7 +105,7 @@ func TestSteadyDemandNeverWaits(t *testing.T) {
 			t.Errorf("%d calls waited for storage after the first second, and %d of them in outages of 10 s, want 0", s.Waits-warm.Waits, s.Waits-calm.Waits)
 		}
 		if s.Failures == 0 || s.Issued < int64(60*perSecond) {
-			t.Errorf("%d numbers were issued and %d requests failed: too few to have tried anything", s.Issued, s.Failures)
+			t.Errorf("%d numbers were issued and %d requests failed: too few for a meaningful test", s.Issued, s.Failures)
 		}
 		close(done)
 		drawing.Wait()
@@ -112,12 +113,13 @@ func TestSteadyDemandNeverWaits(t *testing.T) {
 	})
 }
 
-// An outage longer than the reserve lasts is an error at the caller's deadline,
-// which wraps the store's error. Afterwards the generator recovers by itself.
+// In an outage that outlasts the available numbers, a call fails at its
+// deadline and its error wraps the store's error. The generator recovers
+// afterwards without help.
 func TestLongOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var o outage
-		store := memory.NewSequences(&memory.Options{Fate: o.fate})
+		store := memory.NewSequences(&memory.Options{Fate: o.fault})
 		o.down.Store(true)
 		why := errors.New("the client closed the connection")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), 3*time.Second, why)

@@ -21,13 +21,13 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	r, err := g.Lease(ctx, 500) // 500 in a row
+	r, err := g.Lease(ctx, 500) // 500 consecutive numbers
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(n, r)
 
-	// Closing gives the unused numbers back, if no other node reserved since.
+	// Close returns the unused numbers if no other node reserved since.
 	if err := g.Close(ctx); err != nil {
 		log.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"kennel/internal/storetest"
 )
 
-// bothWays are the two faults of a write.
+// bothWays are the two ways in which a write fails.
 var bothWays = map[string]func(n int64, err error) func(memory.Call) memory.Fate{
 	"refused":                        memory.RefuseNth,
 	"applied but reported as failed": memory.LoseReplyNth,
@@ -29,8 +29,8 @@ func stored(t testing.TB, store *memory.Sequences) int64 {
 	return n
 }
 
-// TestLostReply lets each request of a node fail in turn, both ways. A node
-// that is alone loses no number by either.
+// TestLostReply makes each request of a node fail in turn, in both ways. A
+// single node loses no number.
 func TestLostReply(t *testing.T) {
 	for n := int64(1); n <= 6; n++ {
 		for name, nth := range bothWays {
@@ -41,10 +41,10 @@ func TestLostReply(t *testing.T) {
 	}
 }
 
-func loseReply(t *testing.T, fate func(memory.Call) memory.Fate) {
-	store := memory.NewSequences(&memory.Options{Fate: fate})
+func loseReply(t *testing.T, fault func(memory.Call) memory.Fate) {
+	store := memory.NewSequences(&memory.Options{Fate: fault})
 	want := int64(1)
-	for range 2 { // two lives, so that the giving back is hit too
+	for range 2 { // two generators, so that the write of Close fails too
 		g := newGenerator(t, store, &ids.Options{RangeSize: 10, MaxRangeSize: 10})
 		for range 17 {
 			if got := next(t, g); got != want {
@@ -55,21 +55,21 @@ func loseReply(t *testing.T, fate func(memory.Call) memory.Fate) {
 		synctest.Wait()
 		err := g.Close(t.Context())
 		if err == nil {
-			if s := g.Stats(); s.Burnt > 0 {
-				t.Errorf("lost %d numbers", s.Burnt)
+			if s := g.Stats(); s.Lost > 0 {
+				t.Errorf("lost %d numbers", s.Lost)
 			}
 			continue
 		}
 		at := stored(t, store)
 		if !errors.Is(err, errLost) || at != want && at != 31 {
-			t.Errorf("Close: %v, and the store has %d, want %d or 31", err, at, want)
+			t.Errorf("Close: %v; the store has %d, want %d or 31", err, at, want)
 		}
 		want = at
 	}
 }
 
-// Clean restarts of a single node lose no number. A kill loses two ranges at
-// most, at any moment.
+// Clean restarts of a single node lose no number. A kill at any moment loses at
+// most two ranges.
 func TestRestarts(t *testing.T) {
 	store := memory.NewSequences(nil)
 	restarts := storetest.Scale(100, 1000)
@@ -101,17 +101,17 @@ func TestRestarts(t *testing.T) {
 	}
 }
 
-// One write a range, and one read at the start.
+// A node makes one write per range, and one read at the start.
 func TestRequests(t *testing.T) {
 	const numbers = 1_000_000
-	// Two ranges more than were used are reserved at most.
+	// At most two ranges are reserved beyond those that are used.
 	if got, want := requestsFor(t, numbers), int64(1+numbers/1000+1); got > want {
 		t.Errorf("%d requests for %d numbers, want at most %d", got, numbers, want)
 	}
 }
 
-// requestsFor returns how many requests are made for so many numbers in ranges
-// of 1,000, which Stats has to report too.
+// requestsFor returns how many requests a node makes for this many numbers in
+// ranges of 1,000. Stats must report the same.
 func requestsFor(t testing.TB, numbers int) int64 {
 	store := memory.NewSequences(nil)
 	g := newGenerator(t, store, &ids.Options{MaxRangeSize: 1000})
@@ -129,14 +129,14 @@ func requestsFor(t testing.TB, numbers int) int64 {
 	return requests
 }
 
-// Every node honours a raised sequence within one range, although it may have
-// two in hand.
+// After Raise, every node issues at most one range more below the floor,
+// although it may have two ranges available.
 func TestRaiseWhileNodesRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.NewSequences(nil)
 		nodes := make([]*ids.Generator, 20)
 		draw := func(g *ids.Generator) int64 {
-			defer synctest.Wait() // a reservation that this begins ends before the next
+			defer synctest.Wait() // a reservation that this call starts ends before the next call
 			return next(t, g)
 		}
 		for i := range nodes {
@@ -173,7 +173,7 @@ func TestRaise(t *testing.T) {
 		want           error
 	}{
 		{"a new sequence", "orders", 500, nil},
-		{"to where it stands", "orders", 500, nil},
+		{"to its next number", "orders", 500, nil},
 		{"to a lower number", "orders", 499, ids.ErrLower},
 		{"to a higher number", "orders", 600, nil},
 		{"a corrupt sequence", "broken", 5, ids.ErrCorrupt},
@@ -183,17 +183,17 @@ func TestRaise(t *testing.T) {
 		}
 	}
 	if ids.Raise(t.Context(), store, "orders", -1) == nil || ids.Raise(t.Context(), store, "no/such", 1) == nil {
-		t.Error("Raise to a negative number or of a bad name succeeded")
+		t.Error("Raise to a negative number or with an invalid name succeeded")
 	}
 	if n := next(t, newGenerator(t, store, nil)); n != 600 {
 		t.Errorf("Next = %d, want 600", n)
 	}
-	if err := ids.Raise(t.Context(), store, "orders", 600); err != nil { // where its floor is
+	if err := ids.Raise(t.Context(), store, "orders", 600); err != nil { // its floor
 		t.Errorf("Raise again: %v", err)
 	}
 }
 
-// A Raise whose reply is lost was applied or not: repeating it is right in both
+// A Raise that failed may have been applied. Repeating it succeeds in both
 // cases.
 func TestRaiseWithLostReply(t *testing.T) {
 	for name, nth := range bothWays {
@@ -209,12 +209,12 @@ func TestRaiseWithLostReply(t *testing.T) {
 	}
 }
 
-// A number that went back, or a blob that was deleted, under a running node is
-// an error: other nodes may hold the numbers between.
+// It is an error if the blob's number goes down or the blob is deleted while a
+// node runs: other nodes may hold the numbers in between.
 func TestSequenceMustNotGoBack(t *testing.T) {
 	for name, spoil := range map[string]func(*memory.Sequences){
-		"lowered by hand": func(s *memory.Sequences) { s.Set("orders", "5") },
-		"deleted":         func(s *memory.Sequences) { s.Delete("orders") },
+		"lowered by an operator": func(s *memory.Sequences) { s.Set("orders", "5") },
+		"deleted":                func(s *memory.Sequences) { s.Delete("orders") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := memory.NewSequences(nil)
@@ -225,7 +225,7 @@ func TestSequenceMustNotGoBack(t *testing.T) {
 					break
 				}
 				if err != nil || n != want || n > 20 {
-					t.Fatalf("Next = %d, %v, want the rest of what was reserved, then ErrCorrupt", n, err)
+					t.Fatalf("Next = %d, %v, want the rest of the reserved numbers, then ErrCorrupt", n, err)
 				}
 				if want == 1 {
 					spoil(store)

@@ -12,9 +12,9 @@ import (
 	"kennel/internal/memory"
 )
 
-// BenchmarkFigures prints the figures that the README promises, each beside
-// its bar. Rates are ratios to a bare atomic add in the same run, the median
-// of many short rounds taken in turn, so that a noisy machine hits both sides.
+// BenchmarkFigures prints the figures that the README promises, each with its
+// limit. Rates are ratios to a bare atomic add in the same run: the median of
+// many short rounds that alternate, so that a noisy machine slows both down.
 func BenchmarkFigures(b *testing.B) {
 	for b.Loop() {
 		hotPath(b)
@@ -25,7 +25,7 @@ func BenchmarkFigures(b *testing.B) {
 func hotPath(b *testing.B) {
 	const rounds, calls, run = 41, 2_000_000, 64
 	store := memory.NewSequences(nil)
-	// One range for the whole benchmark: this is about what is in hand.
+	// One range for the whole benchmark: it measures available numbers only.
 	g := newGenerator(b, store, &ids.Options{RangeSize: 1 << 36, MaxRangeSize: 1 << 36})
 	ctx := context.Background()
 	if _, err := g.Next(ctx); err != nil {
@@ -37,7 +37,7 @@ func hotPath(b *testing.B) {
 	for range rounds {
 		start := time.Now()
 		for range calls {
-			if bare.Add(1) < 0 { // without a look at the result it is no number
+			if bare.Add(1) < 0 { // a fair comparison has to read the number
 				b.Fatal("the counter overflowed")
 			}
 		}

@@ -8,25 +8,26 @@ import (
 	"time"
 )
 
-// How long to wait before another try; each wait is drawn from zero up to the
-// bound (full jitter).
+// Waits before another try. Each wait is random, from zero to a bound that
+// grows (full jitter).
 //
-// A lost race is one among many, and only spreading out ends it. How many they
-// are shows in how long the store takes to answer, so that is the measure, and
-// the bound grows fast: of 1,000 nodes that start at once, the unluckiest then
-// makes 26 requests instead of 36. A failing store is asked again soon.
+// A node that lost a race competes with many others, and they have to spread
+// out. The more they are, the longer the store takes to answer. The first bound
+// is therefore a multiple of the answer time. It grows fast: of 1,000 nodes
+// that start at once, the unluckiest then makes 26 requests instead of 36. A
+// failing store is tried again soon.
 const (
 	raceFactor    = 2 // times the answer time, for the first lost race
 	raceGrowth    = 4
-	longestRace   = 30 * time.Second
+	maxRaceWait   = 30 * time.Second
 	outageGrowth  = 2
-	longestOutage = 5 * time.Second
-	shortestWait  = 50 * time.Millisecond
+	maxOutageWait = 5 * time.Second
+	minWait       = 50 * time.Millisecond
 )
 
 var errStopping = errors.New("the generator is closing")
 
-// startFilling starts the filler, unless one runs. Called under mu.
+// startFilling starts the filler, unless one runs. The caller holds mu.
 func (g *Generator) startFilling() {
 	if g.filling || g.closed {
 		return
@@ -40,8 +41,8 @@ func (g *Generator) startFilling() {
 	})
 }
 
-// fill reserves until nobody wants anything. One filler runs at a time, so
-// ranges arrive in order and a node never competes with itself.
+// fill reserves until no range is missing. One filler runs at a time, so ranges
+// arrive in order and a node never competes with itself.
 func (g *Generator) fill(ctx context.Context) {
 	for {
 		r, err := g.reserve(ctx)
@@ -60,10 +61,11 @@ func (g *Generator) fill(ctx context.Context) {
 	}
 }
 
-// wanted reports whether a range is missing. Called under mu.
+// wanted reports whether a range is missing. The caller holds mu.
 func (g *Generator) wanted() bool { return g.low || len(g.leases) > 0 }
 
-// arrived hands a reserved range to who waits for it. Called under mu.
+// arrived gives a reserved range to the waiting leases first, then to all
+// callers. The caller holds mu.
 func (g *Generator) arrived(r Range) {
 	g.lastError, g.problem = nil, nil
 	g.reserved += r.Count()
@@ -82,11 +84,12 @@ func (g *Generator) arrived(r Range) {
 	g.wake(nil)
 }
 
-// refused ends the waiting when the sequence itself says no. Called under mu.
+// refused ends the waits with an error of the sequence itself. The caller holds
+// mu.
 func (g *Generator) refused(err error) {
 	err = fmt.Errorf("reserve numbers of sequence %q: %w", g.sequence, err)
 	if len(g.leases) > 0 && errors.Is(err, ErrExhausted) {
-		// Too few for this lease may still be enough for others.
+		// Too few numbers for this lease may be enough for others.
 		l := g.leases[0]
 		l.err, l.done = err, true
 		g.leases = g.leases[1:]
@@ -98,7 +101,7 @@ func (g *Generator) refused(err error) {
 		l.err, l.done = err, true
 	}
 	g.leases = nil
-	g.low = false // the next caller who finds nothing asks again
+	g.low = false // the next caller that finds no number starts a filler again
 	g.wake(err)
 }
 
@@ -106,8 +109,8 @@ func (g *Generator) dropLease(l *lease) {
 	g.leases = slices.DeleteFunc(g.leases, func(other *lease) bool { return other == l })
 }
 
-// dropBelowFloor gives up the numbers in hand that lie under a floor which the
-// store has shown. Called under mu by the filler.
+// dropBelowFloor gives up the available ranges that end below the stored floor.
+// The filler calls it and holds mu.
 func (g *Generator) dropBelowFloor() {
 	if g.claim.floor == 0 {
 		return
@@ -117,17 +120,18 @@ func (g *Generator) dropBelowFloor() {
 		if r.Last >= g.claim.floor {
 			return false
 		}
-		g.burnt += r.Count()
+		g.lost += r.Count()
 		return true
 	})
 }
 
-// reserve gets one range from the store, however long it takes.
+// reserve reserves one range. It tries until it succeeds, no range is missing
+// or the generator closes.
 func (g *Generator) reserve(ctx context.Context) (Range, error) {
 	g.claim.begin()
 	racesLost := 0
-	race := backoff{growth: raceGrowth, longest: longestRace}
-	outage := backoff{growth: outageGrowth, longest: longestOutage}
+	race := backoff{growth: raceGrowth, max: maxRaceWait}
+	outage := backoff{growth: outageGrowth, max: maxOutageWait}
 	for {
 		want, need, ok := g.sizes(racesLost)
 		if !ok {
@@ -148,7 +152,7 @@ func (g *Generator) reserve(ctx context.Context) (Range, error) {
 			racesLost++
 			err = g.pause(ctx, race.next(raceFactor*time.Since(sent)))
 		case outcome == unclear:
-			err = g.pause(ctx, outage.next(shortestWait))
+			err = g.pause(ctx, outage.next(minWait))
 		}
 		if err != nil {
 			return Range{}, err
@@ -156,8 +160,9 @@ func (g *Generator) reserve(ctx context.Context) (Range, error) {
 	}
 }
 
-// sizes says how many numbers to reserve and how many of them must be in one
-// piece. It reports false when nobody wants any, or the generator is closing.
+// sizes returns how many numbers to reserve, and how many of them must be
+// consecutive. It returns false if no range is missing or the generator is
+// closing.
 func (g *Generator) sizes(racesLost int) (want, need int64, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -175,7 +180,7 @@ func (g *Generator) sizes(racesLost int) (want, need int64, ok bool) {
 	return want, need, true
 }
 
-// send makes one request to the store and lets the claim learn from it.
+// send makes one request to the store and passes the answer to the claim.
 func (g *Generator) send(ctx context.Context, req request) (verdict, Range, error) {
 	ctx, cancel := context.WithTimeout(ctx, g.opt.CallTimeout)
 	defer cancel()
@@ -205,18 +210,18 @@ func (g *Generator) send(ctx context.Context, req request) (verdict, Range, erro
 
 // backoff is a bound that grows with each wait.
 type backoff struct {
-	growth  time.Duration
-	longest time.Duration
-	bound   time.Duration
+	growth time.Duration // a factor
+	max    time.Duration
+	bound  time.Duration
 }
 
 func (b *backoff) next(first time.Duration) time.Duration {
 	if b.bound == 0 {
-		b.bound = max(first, shortestWait)
+		b.bound = max(first, minWait)
 	} else {
 		b.bound *= b.growth
 	}
-	b.bound = min(b.bound, b.longest)
+	b.bound = min(b.bound, b.max)
 	return b.bound
 }
 

@@ -41,19 +41,19 @@ func closeCleanly(t testing.TB, g *ids.Generator) {
 	}
 }
 
-// closeNow ends a generator as a kill does: without a further request. It
-// waits for the request in flight.
+// closeNow ends a generator like a kill, without a further request. It waits
+// for the request in flight.
 func closeNow(g *ids.Generator) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	g.Close(ctx)
 }
 
-// checkAccount requires that each reserved number is in exactly one column.
+// checkAccount requires that each reserved number is counted exactly once.
 func checkAccount(t testing.TB, s ids.Stats) {
 	t.Helper()
-	if s.Reserved != s.Issued+s.Burnt+s.Returned+s.InHand {
-		t.Errorf("the account does not add up: %+v", s)
+	if s.Reserved != s.Issued+s.Lost+s.Returned+s.Available {
+		t.Errorf("Reserved is not the sum of Issued, Lost, Returned and Available: %+v", s)
 	}
 }
 
@@ -87,7 +87,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// What other programs and people may have left in the blob.
+// TestStoredTexts reads texts that other programs or operators may have stored.
 func TestStoredTexts(t *testing.T) {
 	for _, tt := range []struct {
 		text string
@@ -122,8 +122,8 @@ func TestStoredTexts(t *testing.T) {
 	}
 }
 
-// A sequence ends with its very last number, however ranges fall, and stays
-// ended.
+// A sequence issues every number up to its last, whatever the ranges, and none
+// afterwards.
 func TestExhaustedExactly(t *testing.T) {
 	for _, last := range []int64{1, 2, 9, 10, 11, 25, ids.MaxExact, 1<<63 - 2, 1<<40 - 1<<24} {
 		t.Run(fmt.Sprint(last), func(t *testing.T) {
@@ -168,7 +168,7 @@ func TestLeaseIsInOnePiece(t *testing.T) {
 			t.Errorf("Lease(%d) succeeded", n)
 		}
 	}
-	// Too many for what is left is an error; what is left can still be had.
+	// A lease larger than the rest fails; the rest can still be leased.
 	g = newGenerator(t, memory.NewSequences(nil), &ids.Options{Last: 50})
 	if _, err := g.Lease(t.Context(), 51); !errors.Is(err, ids.ErrExhausted) {
 		t.Errorf("Lease(51) of 50: %v, want ErrExhausted", err)
@@ -178,8 +178,8 @@ func TestLeaseIsInOnePiece(t *testing.T) {
 	}
 }
 
-// Four callers of each of four nodes in real parallelism, for the race
-// detector.
+// TestParallel runs four callers on each of four nodes in parallel, for the
+// race detector.
 func TestParallel(t *testing.T) {
 	store := memory.NewSequences(nil)
 	issued := newTally(t)
@@ -203,8 +203,8 @@ func TestParallel(t *testing.T) {
 			callers.Wait()
 			closeCleanly(t, g)
 			s := g.Stats()
-			if checkAccount(t, s); s.Issued != 12_000 || s.InHand != 0 {
-				t.Errorf("issued %d numbers and kept %d, want 12,000 and 0", s.Issued, s.InHand)
+			if checkAccount(t, s); s.Issued != 12_000 || s.Available != 0 {
+				t.Errorf("issued %d numbers and has %d available, want 12,000 and 0", s.Issued, s.Available)
 			}
 		})
 	}
@@ -214,11 +214,11 @@ func TestParallel(t *testing.T) {
 	}
 }
 
-// Sets share nothing, although their sequences have the same name, and make no
-// request before the first number.
+// Sets share no generators, although their sequences have the same name. They
+// make no request before the first number.
 func TestSets(t *testing.T) {
 	if _, err := ids.NewSet(nil, &ids.Options{First: -1}); err == nil {
-		t.Error("NewSet with bad options succeeded")
+		t.Error("NewSet with invalid options succeeded")
 	}
 	for range 2 {
 		store := memory.NewSequences(nil)
@@ -243,7 +243,7 @@ func TestSets(t *testing.T) {
 			t.Errorf("Stats = %+v, want one number of orders", got)
 		}
 		if _, err := set.Get("no/such"); err == nil {
-			t.Error("a bad name got a generator")
+			t.Error("Get with an invalid name succeeded")
 		}
 		if err := set.Close(t.Context()); err != nil {
 			t.Error(err)
@@ -254,8 +254,8 @@ func TestSets(t *testing.T) {
 	}
 }
 
-// While a request to the store is in flight, the numbers in hand are issued and
-// the account can be read: no lock is held over I/O.
+// While a request to the store is in flight, available numbers are issued and
+// Stats returns: no lock is held during I/O.
 func TestNumbersFlowDuringARequest(t *testing.T) {
 	arrived, release := make(chan bool), make(chan bool)
 	store := memory.NewSequences(&memory.Options{Fate: func(c memory.Call) memory.Fate {
@@ -283,7 +283,7 @@ func TestNumbersFlowDuringARequest(t *testing.T) {
 	select {
 	case <-flowed:
 	case <-time.After(5 * time.Second): // reached only when the test fails
-		t.Error("callers waited for a request in flight")
+		t.Error("a caller waited for a request in flight")
 	}
 	close(release)
 	closeCleanly(t, g)

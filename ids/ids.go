@@ -12,17 +12,17 @@ import (
 	"time"
 )
 
-// What callers branch on, beside ErrCorrupt and ErrExhausted.
+// Errors of a Generator, besides ErrCorrupt and ErrExhausted.
 var (
-	// ErrClosed says that the generator has been closed.
+	// ErrClosed reports that the generator is closed.
 	ErrClosed = errors.New("the generator is closed")
 
-	// ErrUnavailable says that the store has not reserved numbers within
-	// Options.MaxWait. Later it may.
-	ErrUnavailable = errors.New("the store has reserved no numbers in time")
+	// ErrUnavailable reports that the store reserved no numbers within
+	// Options.MaxWait. A later call may succeed.
+	ErrUnavailable = errors.New("the store did not reserve numbers in time")
 )
 
-// MaxLease is the most numbers that one Lease hands out.
+// MaxLease is the largest number of numbers that one Lease returns.
 const MaxLease = 1_000_000
 
 // MaxExact is the largest whole number that every JSON reader keeps exactly,
@@ -34,30 +34,31 @@ const maxRange = 1 << 40
 
 // Options adjusts a Generator. Nil and zero fields mean the defaults.
 type Options struct {
-	// First is where a sequence begins that does not exist yet. Default 1.
+	// First is the first number of a sequence that does not exist yet. Default
+	// 1.
 	First int64
 
 	// Last is the last number of the sequence. Default MaxExact.
 	Last int64
 
-	// RangeSize is the least that is reserved at once. Default 1000.
+	// RangeSize is the smallest range that is reserved. Default 1000.
 	RangeSize int64
 
-	// MaxRangeSize is the most that is reserved at once, whatever the demand,
-	// and with it the most that a kill can lose twice over. Default
-	// 1,000,000, or RangeSize if that is larger.
+	// MaxRangeSize is the largest range that is reserved for Next, whatever the
+	// demand. A kill loses at most two ranges. Default 1,000,000, or RangeSize
+	// if that is larger.
 	MaxRangeSize int64
 
-	// RangeLasts is how long a range should serve the measured demand. The
-	// next one is reserved when half of that time is left, so half of it is
-	// also the storage outage that nobody notices. Default 60 s.
+	// RangeLasts is how long a range should serve the measured demand. The next
+	// range is reserved when half of that time is left. Callers therefore do
+	// not notice a storage outage of up to half of it. Default 60 s.
 	RangeLasts time.Duration
 
 	// CallTimeout bounds each request to the store. Default 5 s.
 	CallTimeout time.Duration
 
-	// MaxWait is the longest that a call waits for the store, even if its
-	// context lasts longer. Default: as long as the context.
+	// MaxWait bounds the time that a call waits for the store, even if its
+	// context lasts longer. By default only the context bounds it.
 	MaxWait time.Duration
 }
 
@@ -74,19 +75,19 @@ func (o *Options) withDefaults() (Options, error) {
 	opt.CallTimeout = cmp.Or(opt.CallTimeout, 5*time.Second)
 	switch {
 	case opt.First < 0:
-		return opt, fmt.Errorf("ids.Options.First is %d: order numbers are not negative", opt.First)
+		return opt, fmt.Errorf("ids.Options.First is %d: use a number that is not negative", opt.First)
 	case opt.Last < opt.First || opt.Last >= maxNext:
-		return opt, fmt.Errorf("ids.Options.Last is %d: give a number from First (%d) to %d", opt.Last, opt.First, int64(maxNext-1))
+		return opt, fmt.Errorf("ids.Options.Last is %d: use a number from First (%d) to %d", opt.Last, opt.First, int64(maxNext-1))
 	case opt.RangeSize < 0 || opt.RangeSize > maxRange:
-		return opt, fmt.Errorf("ids.Options.RangeSize is %d: give 1 to %d", opt.RangeSize, int64(maxRange))
+		return opt, fmt.Errorf("ids.Options.RangeSize is %d: use 1 to %d", opt.RangeSize, int64(maxRange))
 	case opt.MaxRangeSize < opt.RangeSize || opt.MaxRangeSize > maxRange:
-		return opt, fmt.Errorf("ids.Options.MaxRangeSize is %d: give RangeSize (%d) to %d", opt.MaxRangeSize, opt.RangeSize, int64(maxRange))
+		return opt, fmt.Errorf("ids.Options.MaxRangeSize is %d: use RangeSize (%d) to %d", opt.MaxRangeSize, opt.RangeSize, int64(maxRange))
 	case opt.RangeLasts < 0:
-		return opt, fmt.Errorf("ids.Options.RangeLasts is %v: give a positive duration", opt.RangeLasts)
+		return opt, fmt.Errorf("ids.Options.RangeLasts is %v: use a positive duration", opt.RangeLasts)
 	case opt.CallTimeout < 0:
-		return opt, fmt.Errorf("ids.Options.CallTimeout is %v: give a positive duration", opt.CallTimeout)
+		return opt, fmt.Errorf("ids.Options.CallTimeout is %v: use a positive duration", opt.CallTimeout)
 	case opt.MaxWait < 0:
-		return opt, fmt.Errorf("ids.Options.MaxWait is %v: give a positive duration", opt.MaxWait)
+		return opt, fmt.Errorf("ids.Options.MaxWait is %v: use a positive duration", opt.MaxWait)
 	}
 	return opt, nil
 }
@@ -94,7 +95,7 @@ func (o *Options) withDefaults() (Options, error) {
 // Generator issues the numbers of one sequence. Its methods may be called
 // concurrently.
 type Generator struct {
-	word atomic.Int64 // the open window; opened and shut under mu
+	word atomic.Int64 // the open window; mu is held to open or shut it
 
 	store    Store
 	sequence string
@@ -111,28 +112,28 @@ type Generator struct {
 	mu        sync.Mutex
 	closed    bool
 	filling   bool
-	low       bool     // fewer numbers in hand than there should be
-	opened    int64    // numbers the open window began with
-	ready     []Range  // reserved, in order, behind the open window
+	low       bool     // too few numbers are available
+	opened    int64    // size of the open window when it was opened
+	ready     []Range  // reserved, in order, after the open window
 	leases    []*lease // waiting for a range of their own
-	round     *round   // what those who wait are waiting for
+	round     *round   // ends the current waits
 	pace      pace
-	issued    int64 // but for those out of the open window
+	issued    int64 // without those from the open window
 	reserved  int64
-	burnt     int64
+	lost      int64
 	returned  int64
 	waits     int64
 	lastError error // of the store, since the last success
-	problem   error // why no numbers can be reserved, until some were
+	problem   error // why no numbers can be reserved; nil after a reservation
 }
 
-// round is one filling of the buffer, waited for by any number of callers.
+// round is one reservation that any number of callers wait for.
 type round struct {
 	done chan struct{}
-	err  error // set before done is closed: why no filling will help
+	err  error // set before done is closed: why the callers fail
 }
 
-// lease is a caller waiting for n numbers in a row.
+// lease is a caller that waits for n consecutive numbers.
 type lease struct {
 	n    int64
 	got  Range
@@ -140,7 +141,7 @@ type lease struct {
 	done bool
 }
 
-// New returns a generator for a sequence. It does no I/O: the first Next does.
+// New returns a generator for a sequence. It does no I/O; the first Next does.
 func New(store Store, sequence string, options *Options) (*Generator, error) {
 	if err := CheckName(sequence); err != nil {
 		return nil, err
@@ -161,17 +162,17 @@ func newGenerator(store Store, sequence string, opt Options) *Generator {
 		stop:     make(chan struct{}),
 		claim:    claim{owner: rand.Text(), first: opt.First, last: opt.Last},
 		round:    &round{done: make(chan struct{})},
-		pace:     pace{least: opt.RangeSize, most: opt.MaxRangeSize, lasts: opt.RangeLasts},
+		pace:     pace{minSize: opt.RangeSize, maxSize: opt.MaxRangeSize, lasts: opt.RangeLasts},
 	}
 	g.word.Store(windowShut)
 	return g
 }
 
-// Next returns one number. While numbers are in hand it takes no lock, does no
-// I/O and does not look at ctx; else it waits for the store until ctx ends.
+// Next returns one number. While numbers are available it takes no lock, does
+// no I/O and ignores ctx. Otherwise it waits for the store until ctx ends.
 //
-// It fails with ErrExhausted, ErrCorrupt, ErrClosed, or with ErrUnavailable or
-// the end of ctx, which then wrap what the store said last.
+// It fails with ErrExhausted, ErrCorrupt, ErrClosed, ErrUnavailable or the
+// cause of ctx. The last two also wrap the store's last error.
 func (g *Generator) Next(ctx context.Context) (n int64, err error) {
 	if n = g.word.Add(windowStep) & windowMask; n < 0 {
 		n, err = g.nextSlow(ctx)
@@ -179,10 +180,10 @@ func (g *Generator) Next(ctx context.Context) (n int64, err error) {
 	return
 }
 
-// Lease returns n numbers in a row, 1 to MaxLease.
+// Lease returns n consecutive numbers. n is 1 to MaxLease.
 func (g *Generator) Lease(ctx context.Context, n int) (Range, error) {
 	if n < 1 || n > MaxLease {
-		return Range{}, fmt.Errorf("lease of %d numbers: ask for 1 to %d", n, MaxLease)
+		return Range{}, fmt.Errorf("lease of %d numbers: request 1 to %d", n, MaxLease)
 	}
 	if r, ok := g.takeOpen(int64(n)); ok {
 		return r, nil
@@ -195,10 +196,10 @@ func (g *Generator) nextSlow(ctx context.Context) (int64, error) {
 	defer g.mu.Unlock()
 	for waits := false; ; {
 		if g.closed {
-			g.word.Store(windowShut) // or else calls enough would count it round
+			g.word.Store(windowShut) // so that very many calls do not make it overflow
 			return 0, ErrClosed
 		}
-		if r, ok := g.takeInHand(1); ok {
+		if r, ok := g.takeAvailable(1); ok {
 			return r.First, nil
 		}
 		if !waits {
@@ -219,7 +220,7 @@ func (g *Generator) leaseSlow(ctx context.Context, n int64) (Range, error) {
 	if g.closed {
 		return Range{}, ErrClosed
 	}
-	if r, ok := g.takeInHand(n); ok {
+	if r, ok := g.takeAvailable(n); ok {
 		return r, nil
 	}
 	l := &lease{n: n}
@@ -235,7 +236,7 @@ func (g *Generator) leaseSlow(ctx context.Context, n int64) (Range, error) {
 	return l.got, l.err
 }
 
-// beginWait counts a call that has to wait and bounds its waiting.
+// beginWait counts a call that has to wait and limits its context to MaxWait.
 func (g *Generator) beginWait(ctx context.Context) (context.Context, context.CancelFunc) {
 	g.waits++
 	if g.opt.MaxWait == 0 {
@@ -244,8 +245,9 @@ func (g *Generator) beginWait(ctx context.Context) (context.Context, context.Can
 	return context.WithTimeoutCause(ctx, g.opt.MaxWait, ErrUnavailable)
 }
 
-// await waits, with mu released, until the filler has news. The caller looks
-// again by itself: what the news was about may be gone by then.
+// await waits, with mu released, until the filler wakes the callers. The caller
+// then tries again, because other callers may already have taken the new
+// numbers.
 func (g *Generator) await(ctx context.Context) error {
 	g.startFilling()
 	r := g.round
@@ -261,13 +263,13 @@ func (g *Generator) await(ctx context.Context) error {
 	case ended == nil:
 		return r.err
 	case g.lastError != nil:
-		return fmt.Errorf("wait for numbers of sequence %q: %w; the store said: %w", g.sequence, ended, g.lastError)
+		return fmt.Errorf("wait for numbers of sequence %q: %w; last error of the store: %w", g.sequence, ended, g.lastError)
 	default:
 		return fmt.Errorf("wait for numbers of sequence %q: %w", g.sequence, ended)
 	}
 }
 
-// wake tells everyone who waits to look again, or why looking is no use.
+// wake makes all waiting callers try again, or fail with err.
 func (g *Generator) wake(err error) {
 	g.round.err = err
 	close(g.round.done)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Whatever the text, it is the canonical number, or an error that says so.
+// parseNext returns a canonical number or ErrCorrupt, whatever the text.
 func FuzzParseNext(f *testing.F) {
 	for _, s := range []string{"1", "0", "12x", "", "-1", "\ufeff7\n", "9223372036854775807", "9223372036854775808", "007", "+1", "1_0"} {
 		f.Add(s)
@@ -27,8 +27,8 @@ func FuzzParseNext(f *testing.F) {
 	})
 }
 
-// A window issues exactly its numbers. Used up or shut, it issues none for as
-// many calls as memory can hold callers.
+// A window issues exactly its numbers. When it is used up or shut, it issues
+// none for as many calls as memory can hold callers.
 func FuzzWindow(f *testing.F) {
 	f.Add(int64(1), int64(1), uint16(3))
 	f.Add(int64(windowTop-10), int64(5), uint16(2))
@@ -62,15 +62,15 @@ func FuzzWindow(f *testing.F) {
 		for _, end := range []int64{word + count*windowStep, windowShut} {
 			for _, late := range []int64{1, 1000, 1<<23 - 1} {
 				if n := (end + late*windowStep) & windowMask; n >= 0 {
-					t.Errorf("issued %d after %d calls too many", n, late)
+					t.Errorf("issued %d after %d calls beyond its end", n, late)
 				}
 			}
 		}
 	})
 }
 
-// Callers of a closed generator who do not give up must not count its window
-// round.
+// Calls to a closed generator must not make its window overflow, however many
+// they are.
 func TestClosedStaysClosed(t *testing.T) {
 	g, err := New(nil, "orders", nil)
 	if err != nil {

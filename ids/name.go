@@ -4,8 +4,8 @@ import "fmt"
 
 const maxNameLen = 63
 
-// CheckName says whether a sequence may have this name: 1 to 63 lower-case
-// letters, digits and inner hyphens. The rule is narrower than that of blob
+// CheckName returns an error unless the name is valid: 1 to 63 lower-case
+// letters, digits and inner hyphens. The rule is stricter than that of blob
 // names, so that a name needs no escaping in a URL, a blob path or a log.
 func CheckName(sequence string) error {
 	if sequence == "" || len(sequence) > maxNameLen {

@@ -2,24 +2,24 @@ package ids
 
 import "time"
 
-// pace decides how much to reserve and when, from the demand it has seen. It
-// is pure arithmetic, guarded by the generator's mu.
+// pace computes from the measured demand how much to reserve and when. It does
+// no I/O. The generator's mu guards it.
 type pace struct {
-	least, most int64         // bounds of a range
-	lasts       time.Duration // how long a range should last
+	minSize, maxSize int64         // of a range
+	lasts            time.Duration // how long a range should last
 
-	rate   float64 // numbers a second, over the last stretch
+	rate   float64 // numbers per second, in the last period
 	at     time.Time
 	issued int64
 	size   int64 // of the last range reserved
 }
 
-// A burst that empties a range in no time says little about the demand of the
-// next minute: stretches shorter than this are not measured, and a range
-// grows by no more than this factor over the last.
+// A burst that empties a range at once does not predict the demand of the next
+// minute. Therefore shorter periods than minSample are not measured, and a
+// range is at most maxGrowth times as large as the last one.
 const (
-	shortestSample = 200 * time.Millisecond
-	maxGrowth      = 4
+	minSample = 200 * time.Millisecond
+	maxGrowth = 4
 )
 
 // sample measures the demand since the last sample.
@@ -28,32 +28,32 @@ func (p *pace) sample(now time.Time, issued int64) {
 		p.at, p.issued = now, issued
 		return
 	}
-	stretch := now.Sub(p.at)
-	if stretch < shortestSample {
+	period := now.Sub(p.at)
+	if period < minSample {
 		return
 	}
-	p.rate = float64(issued-p.issued) / stretch.Seconds()
+	p.rate = float64(issued-p.issued) / period.Seconds()
 	p.at, p.issued = now, issued
 }
 
-// next returns the size of the next range: as much as the demand uses in the
-// time a range should last, and more for each race that this reservation has
-// lost, because fewer reservations are what a crowd on one blob needs.
+// next returns the size of the next range: the demand during the time that a
+// range should last. Each race that this reservation lost makes it larger,
+// because nodes that compete for one blob have to reserve less often.
 func (p *pace) next(racesLost int) int64 {
-	size := p.least
+	size := p.minSize
 	if byDemand := p.rate * p.lasts.Seconds(); byDemand > float64(size) {
-		size = int64(min(byDemand, float64(p.most)))
+		size = int64(min(byDemand, float64(p.maxSize)))
 	}
 	if p.size > 0 {
-		size = min(size, max(p.size*maxGrowth, p.least))
+		size = min(size, max(p.size*maxGrowth, p.minSize))
 	}
-	return min(size*int64(1+racesLost), p.most)
+	return min(size*int64(1+racesLost), p.maxSize)
 }
 
-// enough returns how many numbers in hand are enough: with fewer, the next
-// range is reserved. That is half the time a range should last, at least half
-// a range (for a sudden rush), and at most one, so that never more than two
-// ranges are in hand.
+// enough returns how many available numbers are enough. With fewer, the next
+// range is reserved. It is the demand during half the time that a range should
+// last, at least half a range (for a sudden burst) and at most one range, so
+// that never more than two ranges are available.
 func (p *pace) enough() int64 {
 	byDemand := p.rate * p.lasts.Seconds() / 2
 	return max(p.size/2, int64(min(byDemand, float64(p.size))))

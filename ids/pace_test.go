@@ -7,7 +7,7 @@ import (
 
 func TestPace(t *testing.T) {
 	at := time.Now()
-	p := pace{least: 1000, most: 100_000, lasts: time.Minute}
+	p := pace{minSize: 1000, maxSize: 100_000, lasts: time.Minute}
 	p.sample(at, 0)
 	reserve := func(racesLost int) int64 {
 		p.size = p.next(racesLost)
@@ -24,12 +24,12 @@ func TestPace(t *testing.T) {
 			t.Errorf("%s: %d, want %d", when, got, want)
 		}
 	}
-	check("the first range is the least", reserve(0), 1000)
-	check("half a range is enough without known demand", p.enough(), 500)
+	check("the first range has the minimum size", reserve(0), 1000)
+	check("half a range is enough before demand is measured", p.enough(), 500)
 	demand(200, time.Second)
 	check("a range is at most 4 × the last", reserve(0), 4000)
-	check("at 200/s a range is for a minute", reserve(0), 12_000)
-	check("at 200/s enough is for half a minute", p.enough(), 6000)
+	check("at 200/s a range lasts a minute", reserve(0), 12_000)
+	check("at 200/s enough lasts half a minute", p.enough(), 6000)
 	check("three lost races make the range 4 × as large", reserve(3), 48_000)
 	demand(1e9, time.Microsecond)
 	check("a microsecond is too short to measure", int64(p.rate), 200)
@@ -37,8 +37,8 @@ func TestPace(t *testing.T) {
 	for range 5 {
 		reserve(1000)
 	}
-	check("a range is at most the maximum", p.size, 100_000)
+	check("a range has at most the maximum size", p.size, 100_000)
 	check("enough is at most a range", p.enough(), 100_000)
 	demand(1, time.Hour)
-	check("after an idle hour the range is the least", reserve(0), 1000)
+	check("after an idle hour the range has the minimum size", reserve(0), 1000)
 }

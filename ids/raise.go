@@ -7,20 +7,20 @@ import (
 	"fmt"
 )
 
-// ErrLower says that a sequence cannot be moved back: the numbers between may
-// have been issued.
+// ErrLower reports that a sequence cannot be lowered, because the numbers in
+// between may have been issued.
 var ErrLower = errors.New("a sequence cannot be lowered")
 
-// Raise makes next the next free number of a sequence, running or new.
-// Generators, also of other nodes, give up the lower numbers they hold when
-// they next reserve, so each issues at most one range more below next. Raising
-// again to the same number changes nothing.
+// Raise makes next the next free number of a sequence, new or in use. A
+// generator on any node gives up its lower numbers when it next reserves. Each
+// one therefore issues at most one range more below next. Raising again to the
+// same number changes nothing.
 func Raise(ctx context.Context, store Store, sequence string, next int64) error {
 	if err := CheckName(sequence); err != nil {
 		return err
 	}
 	if next < 0 {
-		return fmt.Errorf("raise sequence %q to %d: order numbers are not negative", sequence, next)
+		return fmt.Errorf("raise sequence %q to %d: use a number that is not negative", sequence, next)
 	}
 	to := Mark{Text: formatNext(next), Floor: formatNext(next), Writer: rand.Text() + "/raise"}
 	for {
@@ -40,10 +40,10 @@ func Raise(ctx context.Context, store Store, sequence string, next int64) error 
 				return fmt.Errorf("raise sequence %q: %w", sequence, err)
 			}
 			if floor == next {
-				return nil // done before, or by an earlier try whose reply was lost
+				return nil // raised before, perhaps by an earlier try whose reply was lost
 			}
 			if at > next {
-				return fmt.Errorf("raise sequence %q to %d: %w: it stands at %d", sequence, next, ErrLower, at)
+				return fmt.Errorf("raise sequence %q to %d: %w: its next number is %d", sequence, next, ErrLower, at)
 			}
 		}
 		_, err = store.Replace(ctx, sequence, held, to)
@@ -51,7 +51,7 @@ func Raise(ctx context.Context, store Store, sequence string, next int64) error 
 		case err == nil:
 			return nil
 		case !errors.Is(err, ErrChanged):
-			return fmt.Errorf("raise sequence %q to %d, perhaps done: %w", sequence, next, err)
+			return fmt.Errorf("raise sequence %q to %d (it may have been raised; it is safe to repeat): %w", sequence, next, err)
 		}
 	}
 }

@@ -7,16 +7,16 @@ import (
 	"sync"
 )
 
-// ErrTooMany says that a Set holds as many sequences as it may.
+// ErrTooMany reports that a Set holds the maximum of different sequences.
 var ErrTooMany = errors.New("too many sequences in use")
 
-// maxSequences bounds the memory that callers can take with new names; each
+// maxSequences bounds the memory that callers can use with new names. A
 // generator takes about a kilobyte.
 const maxSequences = 10_000
 
-// Set holds the generators of one store by name, each made on first use.
-// Generators are shared by nothing but the Set: two stores with sequences of
-// the same name never share numbers.
+// Set holds the generators of one store by name. It creates each on first use.
+// Sets do not share generators: sequences of the same name in two stores have
+// their own numbers.
 type Set struct {
 	store Store
 	opt   Options
@@ -54,7 +54,7 @@ func (s *Set) Get(sequence string) (*Generator, error) {
 	case s.closed:
 		return nil, ErrClosed
 	case s.count >= maxSequences:
-		return nil, fmt.Errorf("%w: this process holds %d", ErrTooMany, s.count)
+		return nil, fmt.Errorf("%w: this process uses %d", ErrTooMany, s.count)
 	}
 	g := newGenerator(s.store, sequence, s.opt)
 	s.generators.Store(sequence, g)
@@ -62,7 +62,7 @@ func (s *Set) Get(sequence string) (*Generator, error) {
 	return g, nil
 }
 
-// Stats returns the account of each sequence in use.
+// Stats returns the statistics of each sequence in use.
 func (s *Set) Stats() map[string]Stats {
 	all := make(map[string]Stats)
 	for name, g := range s.generators.Range {
@@ -71,8 +71,8 @@ func (s *Set) Stats() map[string]Stats {
 	return all
 }
 
-// Close closes every generator, some at a time. Its error is about the first
-// few that went wrong, and says how many they are.
+// Close closes all generators, up to 32 at a time. It returns the first three
+// errors joined, with the number of further ones.
 func (s *Set) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
@@ -99,7 +99,7 @@ func (s *Set) Close(ctx context.Context) error {
 	}
 	closing.Wait()
 	if failed > len(errs) {
-		errs = append(errs, fmt.Errorf("and %d more sequences", failed-len(errs)))
+		errs = append(errs, fmt.Errorf("and errors of %d more sequences", failed-len(errs)))
 	}
 	return errors.Join(errs...)
 }

@@ -22,8 +22,8 @@ var (
 	seedToRun   = flag.Uint64("seed", 0, "run the one simulation with this seed")
 )
 
-// TestSimulations runs nodes that start, draw, lease, close and die at random
-// against a store that fails in every way it can. No number may be issued
+// TestSimulations runs nodes that start, draw, lease, close and are killed at
+// random, against a store with every kind of fault. No number may be issued
 // twice, and no call may outlast its ctx.
 func TestSimulations(t *testing.T) {
 	t.Parallel()
@@ -39,18 +39,18 @@ func TestSimulations(t *testing.T) {
 			s := simulate(t, seed)
 			issued, failed, twice = issued+len(s.owner), failed+s.failed, twice+s.twice
 			if t.Failed() {
-				t.Logf("seed %d: run it alone with -run TestSimulations -seed %d", seed, seed)
+				t.Logf("seed %d failed; repeat it with -run TestSimulations -seed %d", seed, seed)
 			}
 		})
 	}
 	t.Logf("figure: numbers issued twice in %d seeded simulations | %d | 0", ran, twice)
 	if !t.Failed() && (issued < *simulations*50 || failed == 0) {
-		t.Errorf("%d numbers and %d failed calls are too few to have tried anything", issued, failed)
+		t.Errorf("%d numbers and %d failed calls are too few for a meaningful test", issued, failed)
 	}
 }
 
-// tally records who was given which number, and fails the test if a number is
-// issued twice.
+// tally records which node issued each number, and fails the test if a number
+// is issued twice.
 type tally struct {
 	t testing.TB
 
@@ -73,9 +73,9 @@ func (y *tally) add(node int, r ids.Range) {
 	}
 }
 
-// simulation is one sequence, its nodes and what they were given. Each part of
-// it has its own source of random numbers, made from the seed, so that who runs
-// first within an instant changes nothing for the others.
+// simulation is one sequence, its nodes and the numbers they issued. Each part
+// has its own random source, derived from the seed, so that the order of
+// goroutines within an instant does not change the choices of other parts.
 type simulation struct {
 	*tally
 	t      *testing.T
@@ -87,7 +87,7 @@ type simulation struct {
 func simulate(t *testing.T, seed uint64) *simulation {
 	s := &simulation{tally: newTally(t), t: t, seed: seed}
 	chance := s.chance("world", 0)
-	s.store = memory.NewSequences(&memory.Options{Fate: s.fate, Police: func(problem string) { t.Error(problem) }})
+	s.store = memory.NewSequences(&memory.Options{Fate: s.fault, Police: func(problem string) { t.Error(problem) }})
 	if chance.Below(3) == 0 {
 		s.store.Set("orders", strconv.Itoa(1+chance.Below(1000))+[]string{"", "\n", "\r\n"}[chance.Below(3)])
 	}
@@ -119,7 +119,7 @@ func (s *simulation) node(i int) {
 		callers.Wait()
 		ctx, cancel := context.WithTimeout(s.t.Context(), time.Second)
 		if chance.Below(2) == 0 {
-			cancel() // as a kill: no further request, nothing given back
+			cancel() // like a kill: no further request, no number returned
 		}
 		g.Close(ctx)
 		cancel()
@@ -137,7 +137,7 @@ func (s *simulation) draw(i int, chance *chance.Source, g *ids.Generator) {
 		r, err := draw(ctx, g, max(1, chance.Below(160)-120))
 		cancel()
 		if took := time.Since(began); took > limit {
-			s.t.Errorf("a call for %v took %v", limit, took)
+			s.t.Errorf("a call with a limit of %v took %v", limit, took)
 		}
 		switch {
 		case err != nil:
@@ -165,8 +165,8 @@ func draw(ctx context.Context, g *ids.Generator, n int) (r ids.Range, err error)
 	return r, err
 }
 
-// spoil makes the stored text unreadable for a while, as people do, and
-// repairs it.
+// spoil makes the stored text invalid for a while, like an operator's mistake,
+// and repairs it.
 func (s *simulation) spoil() {
 	chance := s.chance("spoil", 0)
 	if chance.Below(2) == 0 {
@@ -183,28 +183,28 @@ func (s *simulation) spoil() {
 	s.store.Set("orders", good.Text)
 }
 
-// fate makes one request in four fail.
-func (s *simulation) fate(call memory.Call) memory.Fate {
+// fault makes one request in four fail.
+func (s *simulation) fault(call memory.Call) memory.Fate {
 	chance := s.chance("request", int(call.N))
 	f := memory.Fate{Delay: chance.UpTo(50 * time.Millisecond), Back: chance.UpTo(50 * time.Millisecond)}
 	switch chance.Below(28) {
 	case 0:
-		f.Err = errLost // carried out, answer lost
+		f.Err = errLost // applied, reply lost
 	case 1:
 		f.Err, f.Lost = errLost, true // never arrives
 	case 2:
 		f.Err, f.After = errLost, chance.UpTo(3*time.Second) // arrives later
 	case 3:
-		f.Lost = true // never arrives, and no answer
+		f.Lost = true // never arrives; no error before the timeout
 	case 4:
 		f.Err, f.Lost = memory.ErrBusy, true
 	case 5:
 		f.Delay = chance.UpTo(2 * time.Second) // slower than the timeout
 	case 6:
-		f.Err, f.Lost = ids.ErrChanged, true // a conflict without a reason
+		f.Err, f.Lost = ids.ErrChanged, true // an unfounded conflict
 	}
 	return f
 }
 
-// chance returns the source of random numbers of one part.
+// chance returns the random source of one part.
 func (s *simulation) chance(of string, i int) *chance.Source { return chance.New(s.seed, of, i) }

@@ -7,24 +7,25 @@ type counts struct {
 	loads, writes, conflicts, failures atomic.Int64
 }
 
-// Stats is an account of one generator's numbers and requests since it was
-// made. At any time Reserved = Issued + Burnt + Returned + InHand.
+// Stats counts one generator's numbers and requests since it was created. At
+// any time Reserved = Issued + Lost + Returned + Available.
 type Stats struct {
-	Issued   int64 `json:"issued"`   // handed out
-	Reserved int64 `json:"reserved"` // confirmed by the store
-	Burnt    int64 `json:"burnt"`    // given up: will never be issued by anybody
-	Returned int64 `json:"returned"` // given back by Close, for others to issue
-	InHand   int64 `json:"inHand"`   // reserved and not issued yet
+	Issued    int64 `json:"issued"`   // returned by Next and Lease
+	Reserved  int64 `json:"reserved"` // confirmed by the store
+	Lost      int64 `json:"burnt"`    // given up: no node issues them
+	Returned  int64 `json:"returned"` // returned to the store by Close, for any node to issue
+	Available int64 `json:"inHand"`   // reserved and not issued yet
 
 	Requests  int64 `json:"requests"`  // to the store, reads and writes
-	Conflicts int64 `json:"conflicts"` // writes that another node had overtaken
-	Failures  int64 `json:"failures"`  // requests the store failed
+	Conflicts int64 `json:"conflicts"` // writes that the store rejected with ErrChanged
+	Failures  int64 `json:"failures"`  // requests that failed otherwise
 	Waits     int64 `json:"waits"`     // calls that had to wait for the store
 
 	Problem string `json:"problem,omitempty"` // why no numbers can be reserved, such as a corrupt text
 }
 
-// Stats returns the account. Numbers issued meanwhile may or may not be in it.
+// Stats returns the statistics. They may include numbers that are issued during
+// the call.
 func (g *Generator) Stats() Stats {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -32,9 +33,9 @@ func (g *Generator) Stats() Stats {
 	stats := Stats{
 		Issued:    issued,
 		Reserved:  g.reserved,
-		Burnt:     g.burnt,
+		Lost:      g.lost,
 		Returned:  g.returned,
-		InHand:    g.reserved - issued - g.burnt - g.returned,
+		Available: g.reserved - issued - g.lost - g.returned,
 		Requests:  g.counts.loads.Load() + g.counts.writes.Load(),
 		Conflicts: g.counts.conflicts.Load(),
 		Failures:  g.counts.failures.Load(),

@@ -9,25 +9,25 @@ import (
 
 // Mark is what a store holds for one sequence.
 //
-// Text is the next free number in decimal, nothing else: the format of the
-// article this package comes from, which other programs read and write too.
-// Writer and Floor travel beside it (as blob metadata); marks written by other
-// programs have neither.
+// Text is the next free number in decimal and nothing else. Other programs read
+// and write this format of the article that the package comes from. Writer and
+// Floor are stored beside it, as blob metadata. Marks that other programs write
+// have neither.
 type Mark struct {
 	Text    string // the next free number, as stored
-	Writer  string // names the very write that stored this mark; "" if unknown
-	Floor   string // numbers below it are not to be issued any more; "" if never raised
-	Version string // the store's own token for this state; opaque to this package
+	Writer  string // unique name of the write that stored this mark; "" if unknown
+	Floor   string // lower numbers must not be issued any more; "" if never raised
+	Version string // the store's token for this state; opaque to this package
 }
 
-// Limits of a Mark, in bytes, which every store enforces with CheckMark.
+// Limits of a Mark, in bytes. Every store enforces them with CheckMark.
 const (
 	MaxText     = 64  // the longest number has 19
-	maxMetadata = 256 // far below the 8 KiB that a blob's headers share
+	maxMetadata = 256 // far below the 8 KiB for all metadata of a blob
 )
 
-// CheckMark reports why a store does not accept a mark. A store calls it
-// before each write.
+// CheckMark returns an error that states why a store must not accept a mark. A
+// store calls it before each write.
 func CheckMark(m Mark) error {
 	if len(m.Text) > MaxText {
 		return fmt.Errorf("text of %d bytes is longer than %d", len(m.Text), MaxText)
@@ -37,7 +37,7 @@ func CheckMark(m Mark) error {
 			return fmt.Errorf("metadata of %d bytes is longer than %d", len(value), maxMetadata)
 		}
 		if strings.TrimSpace(value) != value || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }) {
-			return fmt.Errorf("metadata %q does not survive as an HTTP header", value)
+			return fmt.Errorf("metadata %q cannot be sent unchanged as an HTTP header", value)
 		}
 	}
 	return nil
@@ -55,14 +55,14 @@ type Store interface {
 
 	// Replace stores next in the place of old and returns next with its new
 	// version. An old without a version means that the sequence must not
-	// exist yet. ErrChanged says that the store no longer holds old, be it
-	// because another node was faster or because an earlier try of this very
-	// write had arrived. Any other error leaves open whether next was stored.
+	// exist yet. ErrChanged reports that the store no longer holds old: another
+	// node was faster, or an earlier try of this very write arrived. Any other
+	// error leaves open whether next was stored.
 	Replace(ctx context.Context, sequence string, old, next Mark) (Mark, error)
 }
 
-// What a Store answers, and what callers branch on.
+// What a Store returns.
 var (
-	ErrNotFound = errors.New("no such sequence")
-	ErrChanged  = errors.New("the sequence was changed meanwhile")
+	ErrNotFound = errors.New("the sequence does not exist")
+	ErrChanged  = errors.New("the sequence has changed")
 )

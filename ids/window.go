@@ -5,29 +5,30 @@ import (
 	"time"
 )
 
-// The numbers being issued are packed in one word, so that a single atomic add
-// takes a number and learns whether it may be used: the low bits hold the
-// number issued last, the high bits how many are left. Adding windowStep moves
-// both. When none is left the word turns negative and stays so: every caller
-// who finds it so goes on to take the lock and to set it anew, so there would
-// have to be 2^23 callers between these two steps to bring it round, more than
-// memory holds.
+// The open window is the run of numbers that are issued without the lock. It is
+// packed in one word, so that a single atomic add takes a number and shows
+// whether it may be used. The low bits hold the number issued last; the high
+// bits hold how many are left. Adding windowStep changes both. When no number
+// is left, the word becomes negative and stays negative: every caller that
+// finds it negative takes the lock and sets it again. To make it overflow, 2^23
+// callers would have to be between these two steps at once, which is more than
+// memory can hold.
 //
-// Nothing else is read on the hot path, and Generator.Next is small enough for
-// the compiler to put into its caller, which is worth a third of its time.
+// The hot path reads nothing else, and Generator.Next is small enough to be
+// inlined, which saves a third of its time.
 const (
 	windowBits = 40
 	windowStep = 1 - 1<<windowBits
 	windowMask = -1<<63 | (1<<windowBits - 1) // the sign and the number
 
-	// windowShut is a word with nothing left.
+	// windowShut is a word without numbers.
 	windowShut = -1 << windowBits
 
-	// maxWindow is how many numbers a word can count.
+	// maxWindow is the largest count that a word can hold.
 	maxWindow = 1<<(63-windowBits) - 1
 
 	// windowTop bounds the numbers that fit, with room for every add to a
-	// shut word. Higher ones are issued under the lock.
+	// shut word. Larger numbers are issued under the lock.
 	windowTop = 1<<windowBits - 1<<24
 )
 
@@ -39,7 +40,7 @@ func pack(r Range) int64 {
 	return r.Count()<<windowBits | (r.First - 1)
 }
 
-// unpack returns what a word has not issued yet.
+// unpack returns the numbers that a word has not issued yet.
 func unpack(word int64) Range {
 	if word < 0 {
 		return Range{First: 0, Last: -1}
@@ -48,7 +49,7 @@ func unpack(word int64) Range {
 	return Range{First: at + 1, Last: at + word>>windowBits}
 }
 
-// takeOpen cuts n numbers in a row out of the open window.
+// takeOpen takes n consecutive numbers from the open window.
 func (g *Generator) takeOpen(n int64) (Range, bool) {
 	for {
 		word := g.word.Load()
@@ -62,10 +63,10 @@ func (g *Generator) takeOpen(n int64) (Range, bool) {
 	}
 }
 
-// takeInHand cuts n numbers in a row out of all that are in hand, opens the
-// window on the next ones, and has more reserved when they are getting few.
-// Called under mu.
-func (g *Generator) takeInHand(n int64) (Range, bool) {
+// takeAvailable takes n consecutive numbers from all that are available and
+// opens the window on the next ones. If few are left, it starts a reservation.
+// The caller holds mu.
+func (g *Generator) takeAvailable(n int64) (Range, bool) {
 	g.shutWindow()
 	g.pace.sample(time.Now(), g.issued)
 	r, ok := g.cut(n)
@@ -87,8 +88,9 @@ func (g *Generator) cut(n int64) (Range, bool) {
 	return Range{}, false
 }
 
-// openWindow lets the first numbers in hand be issued without the lock. The
-// window ends where filling is due, so that the hot path need not watch for it.
+// openWindow makes the first available numbers issuable without the lock. The
+// window ends where the next reservation is due, so that the hot path need not
+// check for it.
 func (g *Generator) openWindow() {
 	total := int64(0)
 	for _, r := range g.ready {
@@ -118,9 +120,8 @@ func (g *Generator) openWindow() {
 	g.word.Store(word)
 }
 
-// shutWindow ends the open window, if any: nobody gets a number from it
-// afterwards. What it did not issue goes back before the others in hand.
-// Called under mu.
+// shutWindow ends the open window, if any: it issues no number afterwards. Its
+// unissued numbers go before the other available ones. The caller holds mu.
 func (g *Generator) shutWindow() {
 	rest := unpack(g.word.Swap(windowShut))
 	g.issued += g.opened - rest.Count()
