@@ -15,7 +15,7 @@ type Deletion struct {
 	Channel     string    `json:"channel"`
 	Incarnation string    `json:"incarnation"`
 	State       string    `json:"state"`   // Running or Done
-	Deleted     int64     `json:"deleted"` // blogs counted so far; the last of them may not be deleted yet
+	Deleted     int64     `json:"deleted"` // blogs counted so far; the last ones may not be deleted yet
 	StartedAt   time.Time `json:"startedAt"`
 	FinishedAt  time.Time `json:"finishedAt,omitzero"`
 }
@@ -42,14 +42,14 @@ func (r record) deletion() Deletion {
 
 // Delete accepts the deletion of a channel and begins it. When it returns
 // without an error, the name is free, no blog can be added any more and the
-// remaining ones will be deleted, whichever process dies; a small channel is
-// deleted by then.
+// remaining ones will be deleted, whichever process dies. A small channel is
+// completely deleted by then.
 //
-// After ErrUnclear the deletion may happen all the same. Calling again is safe
-// in any case: a deletion that is running or done answers with its record.
+// After ErrUnclear the deletion may still happen. Calling Delete again is
+// always safe: it returns the record of a deletion that is running or done.
 //
-// The incarnation, if not "", keeps a caller from deleting a channel that it
-// has not seen: ErrChanged reports that another one has the name.
+// The incarnation, if not "", prevents the deletion of a channel that the
+// caller has not seen: ErrChanged reports that another channel has the name.
 func (c *Channels) Delete(ctx context.Context, name, incarnation string) (Deletion, error) {
 	ch, err := c.find(ctx, name)
 	switch {
@@ -67,11 +67,11 @@ func (c *Channels) Delete(ctx context.Context, name, incarnation string) (Deleti
 	return rec.deletion(), nil
 }
 
-// accept takes the steps after which nothing can stop the deletion, and then
-// as many more as there is time for. Their order makes it safe: first the
-// message, so that Handle does it all if this process dies; then the name, so
-// that no reader finds the channel; then the fence, so that blogs can only
-// become fewer; only then the blogs.
+// accept takes the steps after which nothing can stop the deletion, and then as
+// many more as time allows. Their order makes the deletion safe: first the
+// message, so that Handle does everything if this process dies; then the name,
+// so that no reader finds the channel; then the fence, so that no blog can be
+// added; only then the blogs.
 func (c *Channels) accept(ctx context.Context, name record) (record, error) {
 	receipt, err := c.put(ctx, name, c.opt.MessageDelay)
 	if err != nil {
@@ -85,7 +85,8 @@ func (c *Channels) accept(ctx context.Context, name record) (record, error) {
 	if err := c.dropFence(ctx, rec); err != nil {
 		return record{}, table.Unclear(err)
 	}
-	// It is accepted. Handle repeats what fails from here on, and reports it.
+	// The deletion is accepted. If a later step fails, Handle repeats it and
+	// reports the error.
 	d := &deletion{c: c, rec: rec}
 	if c.opt.AcceptFor > 0 && d.begin(ctx) {
 		c.takeBack(ctx, receipt)
@@ -93,9 +94,9 @@ func (c *Channels) accept(ctx context.Context, name record) (record, error) {
 	return d.rec, nil
 }
 
-// begin deletes what there is time for, and reports whether that was all. It
-// does not begin a round that time would cut: half of that would have to be
-// done again.
+// begin deletes blogs for AcceptFor and reports whether the deletion is done.
+// It does not begin a round that would be cut off, because part of that round
+// would have to be repeated.
 func (d *deletion) begin(ctx context.Context) bool {
 	until := time.Now().Add(d.c.opt.AcceptFor)
 	ctx, cancel := context.WithDeadline(ctx, until)
@@ -133,10 +134,11 @@ func (c *Channels) mark(ctx context.Context, name record) (record, error) {
 	case stored.state == live:
 		return record{}, err
 	}
-	return stored, nil // marked by another process, or by us and the answer got lost
+	return stored, nil // marked by another process, or by us and the answer was lost
 }
 
-// deleteAgain answers for a name that no channel has.
+// deleteAgain is Delete for a channel that does not have the name any more. It
+// returns the record of its deletion.
 func (c *Channels) deleteAgain(ctx context.Context, name, incarnation string) (Deletion, error) {
 	rec, running, err := c.deleted(ctx, name, incarnation)
 	for _, r := range running {
@@ -150,18 +152,19 @@ func (c *Channels) deleteAgain(ctx context.Context, name, incarnation string) (D
 	return rec.deletion(), nil
 }
 
-// deleteAnother answers for an incarnation that does not have the name.
+// deleteAnother is deleteAgain for an incarnation while another one has the
+// name.
 func (c *Channels) deleteAnother(ctx context.Context, name, incarnation string) (Deletion, error) {
 	d, err := c.deleteAgain(ctx, name, incarnation)
 	if errors.Is(err, ErrNotFound) {
-		return Deletion{}, fmt.Errorf("delete channel %q: another one has its name: %w", name, ErrChanged)
+		return Deletion{}, fmt.Errorf("delete channel %q: another channel has its name: %w", name, ErrChanged)
 	}
 	return d, err
 }
 
-// Deletion returns the record of a deletion: of that incarnation or, if that
-// is "", of the latest one under this name. ErrNotFound reports that none
-// exists.
+// Deletion returns the record of a deletion: that of the incarnation or, if the
+// incarnation is "", the latest one under this name. ErrNotFound reports that
+// no record exists.
 func (c *Channels) Deletion(ctx context.Context, name, incarnation string) (Deletion, error) {
 	rec, _, err := c.deleted(ctx, name, incarnation)
 	if err != nil {
@@ -170,8 +173,8 @@ func (c *Channels) Deletion(ctx context.Context, name, incarnation string) (Dele
 	return rec.deletion(), nil
 }
 
-// deleted finds the record behind Deletion, and those of the records that it
-// read whose deletions are running.
+// deleted returns the record that Deletion reports, and the records of running
+// deletions that it read on the way.
 func (c *Channels) deleted(ctx context.Context, name, incarnation string) (rec record, running []record, err error) {
 	if err := checkName(name); err != nil {
 		return record{}, nil, err
@@ -194,9 +197,10 @@ func (c *Channels) deleted(ctx context.Context, name, incarnation string) (rec r
 	return rec, nil, nil
 }
 
-// latestDeleted finds the deletion that began last, or one that is running:
-// the clocks of the processes that begin deletions differ. The newest
-// incarnations come first, as far as the clocks of their creators agree.
+// latestDeleted returns the running deletion that started last or, if none is
+// running, the finished one that started last. A running one comes first
+// because the clocks of the processes that start deletions differ. Newer
+// incarnations are read first, as far as the clocks of their creators agree.
 func (c *Channels) latestDeleted(ctx context.Context, name string) (latest record, running []record, err error) {
 	q := table.Query{Partition: channelPartition(name), Top: 100}
 	for {

@@ -14,7 +14,7 @@ import (
 // blog it replaces.
 var ErrNoCondition = errors.New("an update needs the blog's ETag, or * to overwrite any version")
 
-// Draft is what a writer may write.
+// Draft is the part of a blog that its writer supplies.
 type Draft struct {
 	Title  string `json:"title"`
 	Text   string `json:"text"`
@@ -28,7 +28,7 @@ type Blog struct {
 	Text      string    `json:"text"`
 	UserID    string    `json:"userId"`
 	CreatedAt time.Time `json:"createdAt"`
-	ETag      string    `json:"etag"` // of this state; another one after each update
+	ETag      string    `json:"etag"` // changes with each update
 }
 
 func (d Draft) check() error {
@@ -38,14 +38,15 @@ func (d Draft) check() error {
 		checkText("userId", d.UserID, 1, maxOwner))
 }
 
-// Post adds a blog to a channel, in one transaction with a touch of the fence:
-// if that is gone, nothing is added. ErrNotFound reports that the channel does
-// not exist or was deleted.
+// Post adds a blog to a channel, in one transaction with an update of the
+// fence. If the fence is deleted, nothing is added. ErrNotFound reports that
+// the channel does not exist or was deleted.
 //
-// The transaction is sent once. If it is not answered it may arrive at any time
-// later: after a second try with the same key it would bring back a blog that
-// was removed since, and after one with another key there would be two. So Post
-// returns ErrUnclear unless it finds the blog; the blog may still come.
+// The transaction is sent once. If it is not answered, it may arrive at any
+// time later. After a second try with the same key, it could bring back a blog
+// that was removed since; after a try with another key, there could be two
+// blogs. Post therefore reads the blog, and returns ErrUnclear if it does not
+// find it: the blog may still appear.
 func (c *Channels) Post(ctx context.Context, channel string, d Draft) (Blog, error) {
 	if err := d.check(); err != nil {
 		return Blog{}, err
@@ -74,19 +75,19 @@ func (c *Channels) post(ctx context.Context, ch record, d Draft) (Blog, error) {
 	if !errors.Is(err, ErrUnclear) {
 		return Blog{}, err
 	}
-	// The key is new: if the row exists, then it is ours.
+	// The key is new, so if the row exists it is ours.
 	stored, found, readErr := c.blogs.ReadBack(ctx, err, partition, row.Key)
 	switch {
 	case readErr != nil:
 		return Blog{}, readErr
 	case !found:
-		return Blog{}, err // it may still come
+		return Blog{}, err // the request may still arrive
 	}
 	return readBlog(stored)
 }
 
-// now is the time of creation of a blog. It is different for each blog of a
-// process, so that blogs posted one after the other are listed in that order.
+// now returns the creation time of a new blog. It increases with each blog of a
+// process, so that blogs are listed in the order in which they were posted.
 func (c *Channels) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,8 +115,8 @@ func (c *Channels) Blog(ctx context.Context, channel, id string) (Blog, error) {
 	return Blog{}, fmt.Errorf("blog %s of channel %q: %w", id, channel, err)
 }
 
-// Blogs returns up to top blogs in the order of their creation, from the place
-// that continuation names; "" is the beginning.
+// Blogs returns up to top blogs, ordered by creation. The continuation is that
+// of the page before, or "" for the first page.
 func (c *Channels) Blogs(ctx context.Context, channel string, top int, continuation string) (List[Blog], error) {
 	if err := checkTop(top); err != nil {
 		return List[Blog]{}, err
@@ -128,12 +129,12 @@ func (c *Channels) Blogs(ctx context.Context, channel string, top int, continuat
 	return list(ctx, c.blogs, "blogs of "+partition, table.Query{Partition: partition, Above: fenceKey, Top: top}, continuation, readBlog)
 }
 
-// Update replaces a blog if it still has the ETag that the caller read; with *
-// it overwrites any version. ErrChanged reports that it has not: read again and
-// decide.
+// Update replaces a blog if it still has the ETag that the caller read. With
+// the ETag * it overwrites any version. ErrChanged reports that the blog has
+// another ETag: read it again before retrying.
 //
-// Update also returns ErrChanged if its answer got lost and another writer, who
-// had read the update, then overwrote it. No text is lost by that.
+// Update also returns ErrChanged if its answer was lost and another writer then
+// replaced the update. That writer had read it, so no text is lost.
 func (c *Channels) Update(ctx context.Context, channel, id, etag string, d Draft) (Blog, error) {
 	if etag == "" {
 		return Blog{}, ErrNoCondition
@@ -164,7 +165,7 @@ func (c *Channels) update(ctx context.Context, row table.Row, etag string) (Blog
 		row.Version = versions[0]
 		return readBlog(row)
 	case errors.Is(err, ErrNotFound):
-		return Blog{}, ErrNotFound // removed, whatever became of earlier tries
+		return Blog{}, ErrNotFound // removed, even if an earlier try was applied
 	case !errors.Is(err, ErrUnclear):
 		return Blog{}, err
 	}
@@ -177,15 +178,15 @@ func (c *Channels) update(ctx context.Context, row table.Row, etag string) (Blog
 	case stored.Values["operation"] == row.Values["operation"]:
 		return readBlog(stored)
 	case errors.Is(err, ErrChanged):
-		return Blog{}, ErrChanged // no try can succeed any more: versions do not come back
+		return Blog{}, ErrChanged // no try can succeed any more: versions are not reused
 	}
 	return Blog{}, err
 }
 
-// Remove deletes a blog: with an ETag only if it still has that ETag, with *
-// only if it exists, and otherwise returns ErrChanged. Removing a missing blog
-// without a condition succeeds. With one it succeeds if an earlier try of the
-// same call may have removed it.
+// Remove deletes a blog. With an ETag the blog must still have that ETag, and
+// with * it must exist; otherwise Remove returns ErrChanged. Removing a missing
+// blog without an ETag succeeds. With an ETag it succeeds if an earlier try of
+// the same call may have removed the blog.
 func (c *Channels) Remove(ctx context.Context, channel, id, etag string) error {
 	partition, err := c.locate(ctx, channel, id)
 	if err != nil {
@@ -198,7 +199,7 @@ func (c *Channels) Remove(ctx context.Context, channel, id, etag string) error {
 	case errors.Is(err, ErrNotFound):
 		err = fmt.Errorf("it does not exist: %w", ErrChanged)
 	case errors.Is(err, ErrChanged):
-		err = ErrChanged // it exists, so no try removed it, and none can any more
+		err = ErrChanged // it exists, so no try removed it and none can any more
 	}
 	if err != nil {
 		return fmt.Errorf("remove blog %s of channel %q: %w", id, channel, err)

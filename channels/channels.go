@@ -11,13 +11,13 @@ import (
 	"kennel/table"
 )
 
-// What callers branch on, beside ErrOwned, ErrNoCondition, ErrCorrupt and
-// ErrMessage. Check for ErrUnclear first: the call may have changed something,
-// or may still change it. Without ErrUnclear, an error means that the call
-// changed nothing that a caller can see.
+// Errors of package table that callers check for, besides ErrOwned,
+// ErrNoCondition, ErrCorrupt and ErrMessage. Check for ErrUnclear first: the
+// call may have changed something, or may still change it. Without ErrUnclear,
+// an error means that the call changed nothing that a caller can see.
 //
-// ErrRefused is for what a retry does not change: a missing permission, a
-// disabled account.
+// ErrRefused reports a condition that a retry does not change: a missing
+// permission or a disabled account.
 var (
 	ErrNotFound = table.ErrNotFound
 	ErrChanged  = table.ErrChanged
@@ -28,16 +28,16 @@ var (
 // ErrOwned reports that a channel of this name belongs to another owner.
 var ErrOwned = errors.New("the channel belongs to another owner")
 
-// Outbox puts messages into the queue whose messages come back to
-// [Channels.Handle], at least once each and in any order. Both methods are
-// called concurrently; the store does not retry.
+// Outbox puts messages into the queue that feeds [Channels.Handle]: each
+// message at least once, and in any order. Both methods are called
+// concurrently. The store does not retry.
 type Outbox interface {
-	// Put adds a message that nobody receives before delay is over. After an
-	// error other than ErrRefused the message may exist all the same.
+	// Put adds a message that is not delivered before delay is over. After an
+	// error other than ErrRefused the message may exist.
 	Put(ctx context.Context, text string, delay time.Duration) (receipt string, err error)
 
-	// Delete removes a message that was not received since it was put, and
-	// returns an error if it was.
+	// Delete removes a message that was not delivered yet. It returns an error
+	// if it was.
 	Delete(ctx context.Context, receipt string) error
 }
 
@@ -45,12 +45,12 @@ type Outbox interface {
 type Channel struct {
 	Name        string    `json:"channel"`
 	Owner       string    `json:"owner"`
-	Incarnation string    `json:"incarnation"` // differs between channels that had the same name one after the other
+	Incarnation string    `json:"incarnation"` // differs between successive channels of the same name
 	CreatedAt   time.Time `json:"createdAt"`
 }
 
-// List is a page of a list. Only an empty Continuation is the end: a page may
-// be shorter than requested, even empty.
+// List is a page of a list. A page may be shorter than requested, or even
+// empty; only an empty Continuation marks the end.
 type List[T any] struct {
 	Items        []T    `json:"items"`
 	Continuation string `json:"continuation,omitempty"`
@@ -59,30 +59,31 @@ type List[T any] struct {
 // Options are the optional settings of [Channels]; nil and zero fields mean the
 // defaults.
 type Options struct {
-	// AcceptFor is how long Delete itself may spend on the blogs; default 5 s,
-	// none if negative. Handle deletes the rest.
+	// AcceptFor is how long Delete itself may delete blogs. Handle deletes the
+	// rest. Default 5 s; if negative, Delete deletes none.
 	AcceptFor time.Duration
 
-	// MessageDelay is how long after an accepted deletion its message is
-	// delivered, unless the deletion is done by then; default 2 s above
-	// AcceptFor. Much above, a deletion that Delete does not finish waits that
-	// long; below, Delete and Handle work at the same time.
+	// MessageDelay is the time from accepting a deletion to the delivery of its
+	// message, unless the deletion is done by then. If it is much longer than
+	// AcceptFor, a deletion that Delete does not finish waits that long. If it
+	// is shorter, Delete and Handle work at the same time. Default 2 s more
+	// than AcceptFor.
 	MessageDelay time.Duration
 
 	// HandleFor is how long one Handle works before it puts a message to
-	// continue; default 4 min, below the five that every function plan allows.
-	// It stops before its ctx ends in any case.
+	// continue. Handle always stops before its ctx ends. Default 4 min, because
+	// every function plan allows 5 min.
 	HandleFor time.Duration
 
-	Parallel int // transactions of one deletion in flight at once; default 4
+	Parallel int // maximum of concurrent transactions of one deletion; default 4
 
-	StalledAfter time.Duration // Sweep restarts a deletion without progress for so long; default 15 min
-	OrphanAfter  time.Duration // Sweep gives up a creation that is unfinished for so long; default 1 h
+	StalledAfter time.Duration // Sweep restarts a deletion without progress for this long; default 15 min
+	OrphanAfter  time.Duration // Sweep gives up a creation that is unfinished for this long; default 1 h
 	KeepRecords  time.Duration // how long a deletion's record is kept; default 30 days, at least 8
 }
 
-// minKeepRecords is above the seven days that a message lives: one that
-// outlives its record would look like a message that was never valid.
+// minKeepRecords is longer than the seven days that a message lives. A message
+// that outlives its record would be treated as an invalid one.
 const minKeepRecords = 8 * 24 * time.Hour
 
 func (o *Options) withDefaults() (Options, error) {
@@ -108,8 +109,8 @@ func (o *Options) withDefaults() (Options, error) {
 	return f, nil
 }
 
-// Channels are the channels and blogs in two tables. All methods may be called
-// concurrently, by any number of processes.
+// Channels manages the channels and blogs in two tables. All methods may be
+// called concurrently, by any number of processes.
 type Channels struct {
 	channels, blogs *table.Table
 	outbox          Outbox
@@ -119,8 +120,7 @@ type Channels struct {
 	last time.Time // of the last blog created here; guarded by mu
 }
 
-// New checks its arguments and makes no request. The tables must not be the
-// same.
+// New returns the channels in two different tables. It makes no request.
 func New(channels, blogs table.Store, outbox Outbox, o *Options) (*Channels, error) {
 	opt, err := o.withDefaults()
 	if outbox == nil {
@@ -134,15 +134,15 @@ func New(channels, blogs table.Store, outbox Outbox, o *Options) (*Channels, err
 	return &Channels{channels: channelTable, blogs: blogTable, outbox: outbox, opt: opt}, nil
 }
 
-// Read returns a channel, or ErrNotFound, also for one whose deletion has
-// begun.
+// Read returns a channel. ErrNotFound reports that it does not exist or that
+// its deletion began.
 func (c *Channels) Read(ctx context.Context, name string) (Channel, error) {
 	ch, err := c.find(ctx, name)
 	return ch.public(), err
 }
 
-// List returns up to top channels in the order of their names, from the place
-// that continuation names; "" is the beginning.
+// List returns up to top channels, ordered by name. The continuation is that of
+// the page before, or "" for the first page.
 func (c *Channels) List(ctx context.Context, top int, continuation string) (List[Channel], error) {
 	return list(ctx, c.channels, "channels", table.Query{Key: nameKey, Top: top}, continuation, func(row table.Row) (Channel, error) {
 		ch, err := readName(row)
@@ -150,7 +150,7 @@ func (c *Channels) List(ctx context.Context, top int, continuation string) (List
 	})
 }
 
-// find is for callers that got the name from outside.
+// find is named for an unchecked name.
 func (c *Channels) find(ctx context.Context, name string) (record, error) {
 	if err := checkName(name); err != nil {
 		return record{}, err
@@ -187,7 +187,7 @@ func (c *Channels) recordAfter(ctx context.Context, write error, name, incarnati
 	case err != nil:
 		return record{}, err
 	case !found:
-		return record{}, fmt.Errorf("%v; its row: %w", write, ErrNotFound)
+		return record{}, fmt.Errorf("%v; read the row back: %w", write, ErrNotFound)
 	}
 	return readRecord(row)
 }

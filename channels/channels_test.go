@@ -17,7 +17,7 @@ func TestList(t *testing.T) {
 	p := newWorld().start(nil, nil)
 	list, err := p.List(t.Context(), 10, "")
 	if err != nil || list.Items == nil || len(list.Items) != 0 || list.Continuation != "" {
-		t.Errorf("list of nothing: %+v, %v", list, err)
+		t.Errorf("list without channels: %+v, %v", list, err)
 	}
 	var want []channels.Channel
 	for _, name := range []string{"50%", "a", "a b", "a~b", "b's", strings.Repeat("n", 200), "x@y", "Ä", "日本"} {
@@ -74,7 +74,7 @@ func TestBlogs(t *testing.T) {
 	if diff := cmp.Diff(got, want); diff != "" { // in the order of posting
 		t.Errorf("listed (-), posted (+):\n%.500s", diff)
 	}
-	// Shorter than before: nothing of the old text stays.
+	// A shorter text leaves no part of the old one.
 	updated, err := p.Update(t.Context(), name, want[3].ID, want[3].ETag, channels.Draft{Title: "new", Text: "short", UserID: "eve"})
 	if err != nil || updated.Text != "short" || updated.ETag == want[3].ETag || !updated.CreatedAt.Equal(want[3].CreatedAt) {
 		t.Errorf("updated to %.200v, %v", updated, err)
@@ -111,8 +111,9 @@ func TestConditions(t *testing.T) {
 	fails(t, "read a removed blog", errorOf(p.Blog(t.Context(), "news", first.ID)), channels.ErrNotFound)
 }
 
-// TestTwoLives creates and deletes a channel twice, and repeats each call.
-func TestTwoLives(t *testing.T) {
+// TestTwoIncarnations creates and deletes a channel twice, and repeats each
+// call.
+func TestTwoIncarnations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		p := w.start(&channels.Options{AcceptFor: -1}, nil)
@@ -165,20 +166,20 @@ func TestTwoLives(t *testing.T) {
 		}
 		w.gone(t, "news", first, 7)
 		if rows := w.channels.Rows(""); rows != 2 {
-			t.Errorf("%d rows among the channels, want two records", rows)
+			t.Errorf("Channels has %d rows, want two records", rows)
 		}
 	})
 }
 
-// TestListOfLongBlogs: a page is short where blogs are long, and takes two
-// requests where they are not; all are listed, in order.
+// A page of long blogs is short; a long page of short blogs takes two requests.
+// All blogs are listed in order.
 func TestListOfLongBlogs(t *testing.T) {
 	for _, tt := range []struct {
 		blogs, text, top int
-		pages, requests  int // and the first page's requests
+		pages, requests  int // requests of the first page
 	}{
 		{400, 10, 1000, 1, 2},        // short
-		{100, 10, 100, 1, 1},         // as many as usual
+		{100, 10, 100, 1, 1},         // a page of the default size
 		{130, 200 << 10, 1000, 2, 1}, // long
 		{150, 30 << 10, 1000, 2, 2},  // longer than usual
 	} {
@@ -192,7 +193,7 @@ func TestListOfLongBlogs(t *testing.T) {
 		}
 		var requests []int64
 		got := pages(t, func(continuation string) (channels.List[channels.Blog], error) {
-			w.requests.Store(-1) // one reads the channel's incarnation
+			w.requests.Store(-1) // one request reads the channel's incarnation
 			defer func() { requests = append(requests, w.requests.Load()) }()
 			return p.Blogs(t.Context(), "news", tt.top, continuation)
 		})
@@ -202,17 +203,17 @@ func TestListOfLongBlogs(t *testing.T) {
 	}
 }
 
-// TestMessagesAboutNothing: a message that names no deletion belongs in the
-// dead-letter queue, one that names an older channel does nothing, and the
-// channel that has the name now is not touched.
-func TestMessagesAboutNothing(t *testing.T) {
+// A message that names no deletion belongs in the dead-letter queue. A message
+// that names an older channel does nothing. Neither changes the channel that
+// has the name now.
+func TestUselessMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, first := filled(t, 3)
 		p := w.start(nil, nil)
 		done, err := p.Delete(t.Context(), "news", "")
 		must(t, err)
 		second := w.fill(t, "news", 5)
-		w.dieAt("fence put", func(p *process) { p.Create(p.Context(), "unfinished", "ann") })
+		w.dieAt("fence created", func(p *process) { p.Create(p.Context(), "unfinished", "ann") })
 		page, err := w.channels.Query(t.Context(), table.Query{Partition: "unfinished", Top: 1})
 		must(t, err)
 		before := w.effects(t)
@@ -226,7 +227,7 @@ func TestMessagesAboutNothing(t *testing.T) {
 			t.Errorf("older channel: %+v, %v, want the record %+v", d, err, done)
 		}
 		if now := w.effects(t); now != before {
-			t.Errorf("the store went from %s to %s", before, now)
+			t.Errorf("the store changed from %s to %s", before, now)
 		}
 	})
 }

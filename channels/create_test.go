@@ -10,7 +10,7 @@ import (
 	"kennel/internal/storetest"
 )
 
-// TestNew: a missing store or a bad option stops the start.
+// New returns an error for a missing store or an invalid option.
 func TestNew(t *testing.T) {
 	store, outbox := memory.NewTable(nil), memory.NewOutbox(memory.NewQueues(nil), cleanupQueue)
 	for name, err := range map[string]error{
@@ -27,12 +27,12 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// TestSweepClearsFences: a creation that was never finished is given up after
-// an hour, and forgotten a day later. Other channels stay.
+// A creation that was never finished is given up after an hour, and its row is
+// removed a day later. Other channels are not changed.
 func TestSweepClearsFences(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		w.dieAt("fence put", func(p *process) { p.Create(p.Context(), "news", "ann") })
+		w.dieAt("fence created", func(p *process) { p.Create(p.Context(), "news", "ann") })
 		w.fill(t, "quiet", 0)
 		w.fill(t, "busy", 3)
 		time.Sleep(59 * time.Minute)
@@ -51,12 +51,11 @@ func TestSweepClearsFences(t *testing.T) {
 	})
 }
 
-// TestCreatorMeetsEveryFault: wherever a creation is cut off, or whatever
-// becomes of one of its requests, there is a channel that takes blogs, or none,
-// and in the end no row without a channel.
-func TestCreatorMeetsEveryFault(t *testing.T) {
-	late := memory.Fate{Err: errReset, After: 5 * time.Hour} // when all was given up
-	fates := []memory.Fate{{}, {}, late}                     // the first two are killed
+// Wherever a creation is killed, and whichever fault one of its requests has,
+// there is a complete channel or none, and finally no row without a channel.
+func TestFaultAtEachRequestOfCreate(t *testing.T) {
+	late := memory.Fate{Err: errReset, After: 5 * time.Hour} // after the creation was given up
+	fates := []memory.Fate{{}, {}, late}                     // for the first two the process is killed
 	for _, fault := range faults {
 		fates = append(fates, fault.fate)
 	}
@@ -73,7 +72,7 @@ func TestCreatorMeetsEveryFault(t *testing.T) {
 			if kill == nil && err != nil {
 				t.Errorf("create: %v", err)
 			}
-			struck := sent.Load() >= k // before it was over
+			struck := sent.Load() >= k // before the creation was finished
 			q := w.start(nil, nil)
 			_, read := q.Read(q.Context(), "news")
 			_, posted := q.Post(q.Context(), "news", someDraft)
@@ -92,7 +91,7 @@ func TestCreatorMeetsEveryFault(t *testing.T) {
 			}
 			q.open(t, "news")
 			if t.Failed() {
-				t.Errorf("fate %d", i)
+				t.Errorf("fault %d", i)
 			}
 			return struck
 		})

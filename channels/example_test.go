@@ -35,7 +35,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	_, err = c.Update(ctx, "news", blog.ID, blog.ETag, draft)
-	fmt.Println("changed meanwhile:", errors.Is(err, channels.ErrChanged))
+	fmt.Println("changed since:", errors.Is(err, channels.ErrChanged))
 
 	d, err := c.Delete(ctx, "news", "")
 	if err != nil {
@@ -52,7 +52,7 @@ func Example() {
 
 	// Output:
 	// news of ann true
-	// changed meanwhile: true
+	// changed since: true
 	// done 1
 	// news of bob true true
 }

@@ -18,20 +18,21 @@ import (
 
 var errReset = errors.New("connection reset by peer")
 
-// faults are what can become of one request. In none of them does its sender
-// get the real answer.
+// faults are the ways in which one request can fail. In none of them does its
+// sender get the real answer.
 var faults = []struct {
 	name string
 	fate memory.Fate
 }{
 	{"refused", memory.Fate{Err: errReset, Lost: true}},
-	{"done, but the answer lost", memory.Fate{Err: errReset}},
-	{"done later", memory.Fate{Err: errReset, After: 150 * time.Millisecond}}, // between the next tries
-	{"done much later", memory.Fate{Err: errReset, After: 40 * time.Minute}},
+	{"applied, answer lost", memory.Fate{Err: errReset}},
+	{"applied later", memory.Fate{Err: errReset, After: 150 * time.Millisecond}}, // between the next tries
+	{"applied much later", memory.Fate{Err: errReset, After: 40 * time.Minute}},
 	{"no answer", memory.Fate{Lost: true}},
 }
 
-// strike gives the n-th request to any of a world's stores this fate.
+// strike returns a fault for the n-th request to any of a world's stores, and
+// the number of requests.
 func strike(n int64, fate memory.Fate) (func(memory.Call) memory.Fate, *atomic.Int64) {
 	var sent atomic.Int64
 	return func(memory.Call) memory.Fate {
@@ -43,7 +44,7 @@ func strike(n int64, fate memory.Fate) (func(memory.Call) memory.Fate, *atomic.I
 }
 
 // eachRequest runs a test in a bubble for the first request, the second and so
-// on, until one reports that there were not so many, or fails.
+// on, until the test reports that there were fewer requests, or fails.
 func eachRequest(t *testing.T, run func(t *testing.T, n int64) (struck bool)) {
 	t.Helper()
 	for n, struck := int64(1), true; struck && !t.Failed(); n++ {
@@ -55,7 +56,7 @@ func eachRequest(t *testing.T, run func(t *testing.T, n int64) (struck bool)) {
 	}
 }
 
-// TestFaultAtEachRequest lets one request of a deletion go wrong in every way.
+// TestFaultAtEachRequest makes each request of a deletion fail in every way.
 func TestFaultAtEachRequest(t *testing.T) {
 	for _, n := range []int{0, 1, 101, 1_001}[:storetest.Scale(3, 4)] {
 		full, incarnation := filled(t, n)
@@ -75,7 +76,7 @@ func TestFaultAtEachRequest(t *testing.T) {
 						t.Errorf("%d blogs, %s: delete: %v, dead letters: %v", n, fault.name, err, dead)
 					}
 					w.wait()
-					w.host(t, start) // a message that came late
+					w.host(t, start) // a message that was put late
 					w.gone(t, "news", incarnation, int64(n))
 					return sent.Load() >= k
 				})
@@ -95,13 +96,13 @@ type call struct {
 // calls are all calls that write.
 func calls(old channels.Blog) []call {
 	draft := channels.Draft{Title: "new", Text: "text", UserID: "bob"}
-	// stored checks that the blog, if it can be read, is as it was returned.
+	// stored checks that the blog, if it exists, is as it was returned.
 	stored := func(p *process, blog channels.Blog, err error) error {
 		if err != nil {
 			return err
 		}
 		if got, err := p.Blog(p.Context(), "news", blog.ID); err == nil && (got != blog || got.Title != "new") {
-			return fmt.Errorf("returned %+v, stored is %+v", blog, got)
+			return fmt.Errorf("returned %+v, stored %+v", blog, got)
 		}
 		return nil
 	}
@@ -138,9 +139,9 @@ func calls(old channels.Blog) []call {
 	}
 }
 
-// TestWritesThatFail: after success a write is in effect, and otherwise the
-// caller knows that it may not be. One fault makes no write fail but those that
-// are sent only once and have not arrived yet.
+// A write is in effect after success, and may be in effect after an error. A
+// single fault makes only those writes fail that are sent once and have not
+// arrived yet.
 func TestWritesThatFail(t *testing.T) {
 	full, old := withBlogs(t)
 	for _, call := range calls(old)[:5] { // delete: TestFaultAtEachRequest
@@ -169,8 +170,7 @@ func TestWritesThatFail(t *testing.T) {
 	}
 }
 
-// TestNoWriteArrives: where every write is lost and reads are answered, no call
-// succeeds, and all are unclear.
+// If every write is lost but reads are answered, all calls return ErrUnclear.
 func TestNoWriteArrives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		full, blog := withBlogs(t)
@@ -188,8 +188,8 @@ func TestNoWriteArrives(t *testing.T) {
 	})
 }
 
-// TestLateBlog: a blog that was removed does not come back, and one that was
-// posted exists once, however late its requests arrive.
+// A blog that was removed does not come back, and a posted blog exists once,
+// however late its requests arrive.
 func TestLateBlog(t *testing.T) {
 	for _, fault := range faults {
 		synctest.Test(t, func(t *testing.T) {
@@ -198,7 +198,7 @@ func TestLateBlog(t *testing.T) {
 			w := full.hit(fate)
 			p := w.start(nil, nil)
 			blog, err := p.Post(p.Context(), "news", someDraft)
-			limit := 1 // it may still come
+			limit := 1 // the request may still arrive
 			if err == nil {
 				limit = 0
 				must(t, p.Remove(p.Context(), "news", blog.ID, blog.ETag))
@@ -212,8 +212,8 @@ func TestLateBlog(t *testing.T) {
 	}
 }
 
-// TestWritersOfOneBlog lets many write one blog at once, also where answers
-// get lost.
+// TestWritersOfOneBlog updates one blog by many writers at once, with and
+// without lost answers.
 func TestWritersOfOneBlog(t *testing.T) {
 	for where, lost := range map[string]error{"in memory": nil, "some answers lost": errReset} {
 		synctest.Test(t, func(t *testing.T) {
@@ -233,14 +233,14 @@ func TestWritersOfOneBlog(t *testing.T) {
 	}
 }
 
-// TestSlowWorker: one that was asleep while another finished the deletion must
-// not spoil the record.
+// A worker that was asleep while another one finished the deletion must not
+// change the record.
 func TestSlowWorker(t *testing.T) {
 	full, incarnation := filled(t, 2_500)
 	for _, name := range []string{"deleting", "erased"} { // counted, or deleted
 		synctest.Test(t, func(t *testing.T) {
 			w := full.clone(nil)
-			message := w.handedOver(t)
+			message := w.deferDeletion(t)
 			slow := w.startAt(name, func(*process) { time.Sleep(3 * time.Minute) })
 			var wg sync.WaitGroup
 			wg.Go(func() {
@@ -263,9 +263,9 @@ func TestSlowWorker(t *testing.T) {
 	}
 }
 
-// TestNoProgress: a store that does not delete is an error in the end, and the
-// message goes back as failed instead of a fresh one that continues with
-// nothing for ever.
+// If the store does not delete rows, Handle finally returns an error, so that
+// the message is delivered again. It does not put a new message, which would
+// continue without end.
 func TestNoProgress(t *testing.T) {
 	full, _ := filled(t, 150)
 	for _, tt := range []struct{ answer, want error }{
@@ -277,7 +277,7 @@ func TestNoProgress(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := full.clone(nil)
-			message := w.handedOver(t)
+			message := w.deferDeletion(t)
 			c := w.with(w.channels, hooked{Store: w.blogs, instead: func(ctx context.Context, writes []table.Write) (bool, error) {
 				if tt.answer == context.DeadlineExceeded && step(writes) == "erased" {
 					<-ctx.Done()

@@ -19,24 +19,24 @@ import (
 
 var sizes = []int{0, 1, 99, 100, 101, 1_000, 1_001, 2_500}
 
-// situation is what goes on around a deletion.
+// situation is the setting of a deletion.
 type situation struct {
 	name      string
 	options   channels.Options
-	counted   bool // requests are
+	counted   bool // count the requests
 	slow      bool // requests overtake each other
-	racing    bool // blogs are posted all the time
-	workers   int  // at the same message; 0: one
+	racing    bool // blogs are posted during the deletion
+	workers   int  // for the same message; 0: one
 	recreated bool // the name is used again as soon as it is free
-	pages     bool // of the store are short, and some empty
+	pages     bool // the store's pages are short, and some are empty
 }
 
-// leftToHandle is a Delete that has no time for blogs.
+// leftToHandle makes Delete leave all blogs to Handle.
 var leftToHandle = channels.Options{AcceptFor: -1}
 
 var situations = []situation{
-	// One transaction at a time: otherwise those in flight at the crash differ
-	// from run to run.
+	// One transaction at a time; otherwise the number in flight at the crash
+	// would differ between runs.
 	{name: "alone", options: channels.Options{Parallel: 1}, counted: true},
 	{name: "left to Handle", options: leftToHandle},
 	{name: "racing inserts", slow: true, racing: true},
@@ -50,12 +50,12 @@ var situations = []situation{
 type kills struct {
 	seed  uint64
 	runs  atomic.Int64
-	pages atomic.Int64 // the most that a crash added to the requests of a deletion
+	pages atomic.Int64 // the maximum that a crash added to the requests of a deletion
 }
 
-// TestKilledAtEachRequest kills the process that deletes before and after each
-// request of a deletion, and lets others continue. In a sample, large channels
-// are killed at some of the requests.
+// TestKilledAtEachRequest kills the deleting process before and after each
+// request, and lets other processes continue. Outside make prove, it kills the
+// deletions of large channels only at some requests.
 func TestKilledAtEachRequest(t *testing.T) {
 	t.Parallel()
 	ks := &kills{seed: seedOf(t)}
@@ -72,7 +72,7 @@ func TestKilledAtEachRequest(t *testing.T) {
 			step := int64(storetest.Scale(1+n/100, 1))
 			for _, s := range situations {
 				if s.pages && n > 1_001 {
-					continue // the same, only longer
+					continue // tests nothing more than a smaller channel
 				}
 				killed := true
 				for k := 1 + int64(ks.seed%uint64(step)); killed; k += step {
@@ -131,7 +131,7 @@ func (ks *kills) run(t *testing.T, s situation, full *world, incarnation string,
 					time.Sleep(2*time.Second + time.Millisecond)
 					p := w.start(&s.options, nil)
 					if _, err := p.Handle(p.Context(), message); err != nil {
-						t.Errorf("the other worker: %v", err)
+						t.Errorf("handle by the other worker: %v", err)
 					}
 				})
 			}
@@ -142,8 +142,9 @@ func (ks *kills) run(t *testing.T, s situation, full *world, incarnation string,
 		if s.counted && tries == 0 && kill.Struck() {
 			ks.count(t, w.requests.Load(), n)
 		}
-		// Killed before anything was promised: nothing is changed, and the
-		// caller, whose connection broke, tries again.
+		// If the process was killed before Delete returned, the channel may
+		// still be complete. Then the caller, whose connection broke, tries
+		// again.
 		ch, err := w.start(nil, nil).Read(t.Context(), "news")
 		done = err != nil || ch.Incarnation != incarnation
 		if rows := w.blogs.Rows("news@" + incarnation); !done && rows < n+1 {
@@ -155,7 +156,7 @@ func (ks *kills) run(t *testing.T, s situation, full *world, incarnation string,
 		for range 2 {
 			p := w.start(nil, nil)
 			if d, err := p.Handle(p.Context(), message); err != nil || d.State != channels.Done {
-				t.Errorf("late message: %+v, %v, want it to be done", d, err)
+				t.Errorf("late message: %+v, %v, want a finished deletion", d, err)
 			}
 		}
 		r.check(t, w)
@@ -164,19 +165,19 @@ func (ks *kills) run(t *testing.T, s situation, full *world, incarnation string,
 	w.gone(t, "news", incarnation, int64(n)+r.posted.Load())
 }
 
-// count checks the requests of a deletion that was killed once: that adds one
-// delivery, one read of the record and at most one page.
+// count checks the requests of a deletion that was killed once. The crash adds
+// one delivery, one read of the record and at most one page.
 func (ks *kills) count(t *testing.T, requests int64, n int) {
 	added := requests - bound(n) - 2
 	if added > ks.pages.Load() {
 		ks.pages.Store(added)
 	}
 	if added > 1 {
-		t.Errorf("%d blogs: the crash adds %d pages, want at most one", n, added)
+		t.Errorf("%d blogs: the crash added %d pages, want at most one", n, added)
 	}
 }
 
-// draws returns random numbers below n to several goroutines.
+// draws returns a source of random numbers below n that goroutines can share.
 func draws(seed uint64) func(n int64) int64 {
 	var mu sync.Mutex
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -187,7 +188,7 @@ func draws(seed uint64) func(n int64) int64 {
 	}
 }
 
-// slow makes requests overtake each other, some of them by far.
+// slow makes requests overtake each other; one in eight takes up to a second.
 func slow(seed uint64) func(memory.Call) memory.Fate {
 	below := draws(seed)
 	return func(memory.Call) memory.Fate {
@@ -205,18 +206,18 @@ func short(seed uint64) func(top int) int {
 	return func(top int) int { return max(0, int(below(int64(top*3/2+2)))-top/2) }
 }
 
-// racers are other clients and workers that are busy at the same time.
+// racers are other clients and workers that run at the same time.
 type racers struct {
 	sync.WaitGroup
 	accepted atomic.Bool  // Delete returned without an error
-	posted   atomic.Int64 // blogs, into the channel that is deleted
+	posted   atomic.Int64 // number of blogs posted to the deleted channel
 
-	successor channels.Channel // which took the name
+	successor channels.Channel // the next channel of the name
 	blogs     []channels.Blog  // of the successor
 }
 
-// post adds blogs until the channel is deleted: often around the beginning, and
-// still after a crash.
+// post adds blogs until the channel is deleted: often at first, then less
+// often, and also after a crash.
 func (r *racers) post(t *testing.T, w *world) {
 	for range 3 {
 		r.Go(func() {
@@ -237,7 +238,8 @@ func (r *racers) post(t *testing.T, w *world) {
 	}
 }
 
-// recreate takes the name as soon as it is free, and posts three blogs.
+// recreate creates a channel of the name as soon as it is free, and posts three
+// blogs.
 func (r *racers) recreate(t *testing.T, w *world) {
 	r.Go(func() {
 		p := w.start(nil, nil)
@@ -258,7 +260,7 @@ func (r *racers) recreate(t *testing.T, w *world) {
 	})
 }
 
-// check checks that the deletion did not touch the successor.
+// check checks that the deletion did not change the successor.
 func (r *racers) check(t *testing.T, w *world) {
 	t.Helper()
 	p := w.start(nil, nil)
@@ -278,6 +280,6 @@ func seedOf(t *testing.T) uint64 {
 	if seed == 0 {
 		seed = rand.Uint64()
 	}
-	t.Logf("run it again with -seed %d", seed)
+	t.Logf("repeat with -seed %d", seed)
 	return seed
 }

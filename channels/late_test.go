@@ -13,14 +13,14 @@ import (
 	"kennel/table"
 )
 
-// TestSweepComesTooLate: a creator that was slow finishes after the sweep has read its announcement,
-// and before the sweep rules it out: that must come too late, and the channel
+// A slow creator finishes after a sweep read its announcement, and before the
+// sweep rules it out. The sweep must not rule it out any more, and the channel
 // keeps its fence.
 func TestSweepComesTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		wake := make(chan struct{})
-		slow := w.startAt("fence put", func(*process) { <-wake })
+		slow := w.startAt("fence created", func(*process) { <-wake })
 		created := slow.creating()
 		time.Sleep(2 * time.Hour)
 		c := w.with(hooked{Store: w.channels, queried: func(page table.Page) {
@@ -35,13 +35,13 @@ func TestSweepComesTooLate(t *testing.T) {
 	})
 }
 
-// TestSlowCreator: a creator that wakes up after the sweep gave its creation
-// up, or died over that at any request, makes a whole channel.
+// A creator sleeps until a sweep gave up its creation, or was killed at any
+// request while it did so. When it wakes, it creates a complete channel.
 func TestSlowCreator(t *testing.T) {
 	for _, tt := range []struct {
 		step  string
 		hours time.Duration // for which the machine sleeps
-	}{{"fence put", 3}, {"fence put", 72}, {"creating", 72}} {
+	}{{"fence created", 3}, {"fence created", 72}, {"creating", 72}} {
 		for _, after := range []bool{false, true} {
 			eachRequest(t, func(t *testing.T, k int64) bool {
 				w := newWorld()
@@ -70,9 +70,9 @@ func TestSlowCreator(t *testing.T) {
 	}
 }
 
-// The machine that deleted the first channel of a name was ahead of the others.
-// A repeated deletion of the second one, whose first call died, must not return
-// the record of the first.
+// The clock of the machine that deleted the first channel of a name was ahead
+// of the others. Deleting the second channel again, after the first call died,
+// must not return the record of the first channel.
 func TestDeleteAgainWithClocksApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -86,27 +86,26 @@ func TestDeleteAgainWithClocksApart(t *testing.T) {
 
 		d, err := p.Delete(p.Context(), "news", "")
 		if err != nil || d.Incarnation != second {
-			t.Errorf("answered with %+v, %v, want the deletion of %s", d, err, second)
+			t.Errorf("Delete returned %+v, %v, want the deletion of %s", d, err, second)
 		}
 		if rows := w.blogs.Rows("news@" + second); rows > 2 {
-			t.Errorf("%d rows are left: the fence is still there, and Delete has returned", rows)
+			t.Errorf("%d rows are left: the fence still exists after Delete", rows)
 		}
 	})
 }
 
-// TestCreateThatMayStillCome: the first request that makes the channel fails
-// and arrives later. Another channel takes the name meanwhile, or ours exists
-// and is deleted, and further requests fail. In each case our channel may have
-// existed or may still come, so the error is ErrUnclear, and not ErrRefused or
-// success.
-func TestCreateThatMayStillCome(t *testing.T) {
+// The first request that creates the channel fails and arrives later. In the
+// meantime another channel gets the name, or ours exists and is deleted, and
+// further requests fail. In each case our channel may have existed or may still
+// be created, so Create returns ErrUnclear, and neither ErrRefused nor success.
+func TestCreateMayTakeEffectLater(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		late  time.Duration
 		owner string // of the other channel; "": ours is deleted
-		fate  memory.Fate
-		from  error // requests meet the fate after this answer
-		times int   // came so often
+		fault memory.Fate
+		from  error // requests have the fault after this answer …
+		times int   // … was returned this many times
 	}{
 		{"not ruled out", 30 * time.Minute, "ann", memory.Fate{Err: errReset, Lost: true}, table.ErrExists, 1},
 		{"refused after the other is deleted", 30 * time.Minute, "bob", memory.Fate{Err: channels.ErrRefused, Lost: true}, table.ErrExists, 1},
@@ -114,7 +113,7 @@ func TestCreateThatMayStillCome(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld()
-			armed := false // no two requests are under way at once
+			armed := false // needs no lock: requests do not overlap
 			submits, seen := 0, 0
 			w.channels = memory.NewTable(&memory.TableOptions{Options: memory.Options{Fate: func(c memory.Call) memory.Fate {
 				if c.Op != "Submit" || !armed {
@@ -124,7 +123,7 @@ func TestCreateThatMayStillCome(t *testing.T) {
 					return memory.Fate{Err: errReset, After: tt.late}
 				}
 				if seen >= tt.times {
-					return tt.fate
+					return tt.fault
 				}
 				return memory.Fate{}
 			}}})
@@ -153,7 +152,7 @@ func TestCreateThatMayStillCome(t *testing.T) {
 	}
 }
 
-// lateSubmits lets transactions, by their numbers, fail and arrive later.
+// lateSubmits makes the transactions with these numbers fail and arrive later.
 func lateSubmits(late map[int64]time.Duration) func(memory.Call) memory.Fate {
 	var submits atomic.Int64
 	return func(c memory.Call) memory.Fate {
@@ -166,8 +165,8 @@ func lateSubmits(late map[int64]time.Duration) func(memory.Call) memory.Fate {
 	}
 }
 
-// TestLateMark: the request that marks a channel may arrive when another
-// channel has its name.
+// The request that marks a channel may arrive when another channel has its
+// name.
 func TestLateMark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		full, first := filled(t, 3)
@@ -179,15 +178,14 @@ func TestLateMark(t *testing.T) {
 		second := w.fill(t, "news", 2)
 		w.wait()
 		if ch, err := p.Read(p.Context(), "news"); err != nil || ch.Incarnation != second {
-			t.Errorf("the new channel: %+v, %v, want %s", ch, err, second)
+			t.Errorf("the new channel is %+v, %v, want %s", ch, err, second)
 		}
 		w.gone(t, "news", first, 3)
 	})
 }
 
-// TestLateFence: the request that puts up a fence may arrive when channel and
-// fence are gone, and so may that of a blog. Together they must not bring
-// anything back.
+// The requests that create a fence and a blog may arrive when channel and fence
+// are deleted. Together they must not create any row.
 func TestLateFence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -204,7 +202,7 @@ func TestLateFence(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		w.sweepAll(t)
 		if rows := w.blogs.Rows(""); rows != 0 {
-			t.Errorf("%d rows came back", rows)
+			t.Errorf("late requests created %d rows", rows)
 		}
 	})
 }

@@ -11,20 +11,20 @@ import (
 	"kennel/table"
 )
 
-// maxPages bounds the requests that one list makes to fill its page: the store
-// may answer with short and empty ones.
+// maxPages bounds the requests that one list makes to fill its page, because
+// the store may return short and empty pages.
 const maxPages = 10
 
-// A page holds no more than about enoughBytes of texts, or what firstRows hold:
-// a thousand of the longest blogs would be a quarter of a gigabyte. How many
-// rows are asked for after the first ones depends on how long those were.
+// A page holds about enoughBytes of text at most, or firstRows rows: a thousand
+// of the longest blogs would take a quarter of a gigabyte. The first request is
+// for firstRows rows; their size determines how many the next ones request.
 const (
 	firstRows   = 100
 	enoughBytes = 4 << 20
 )
 
-// list fills one page. The scope names the list, and its continuations work
-// for no other.
+// list fills one page. The scope names the list: a continuation is valid only
+// for the scope that returned it.
 func list[T any](ctx context.Context, rows *table.Table, scope string, q table.Query, continuation string, read func(table.Row) (T, error)) (List[T], error) {
 	if err := checkTop(q.Top); err != nil {
 		return List[T]{}, err
@@ -41,7 +41,7 @@ func list[T any](ctx context.Context, rows *table.Table, scope string, q table.Q
 		page, err := rows.Query(ctx, q)
 		switch {
 		case errors.Is(err, table.ErrToken):
-			return List[T]{}, &InputError{"continuation", "is not one that this list gave"}
+			return List[T]{}, &InputError{"continuation", "was not returned by this list"}
 		case err != nil:
 			return List[T]{}, fmt.Errorf("list %s: %w", scope, err)
 		}
@@ -63,7 +63,8 @@ func list[T any](ctx context.Context, rows *table.Table, scope string, q table.Q
 	return List[T]{Items: items, Continuation: sealContinuation(scope, q.After)}, nil
 }
 
-// rowsFor returns how many more rows a page should have that holds some already.
+// rowsFor returns how many more rows to request for a page that holds this many
+// rows of this size.
 func rowsFor(rows, size int) int {
 	if rows == 0 {
 		return firstRows
@@ -72,13 +73,13 @@ func rowsFor(rows, size int) int {
 	return (enoughBytes-size)/each + 1
 }
 
-// A continuation is a version, a digest of the scope, a digest of all the
-// rest, and the store's own token.
+// A continuation consists of a version, a digest of the scope, a digest of the
+// whole, and the store's token.
 //
-// The digests tell a token that was cut, mistyped or mixed up with another
-// list's. They keep nobody from making one: whoever does chooses where in the
-// same list to go on reading, and could have read that anyway, because what is
-// listed comes from the request and not from the token.
+// The digests detect a token that was cut, mistyped or returned by another
+// list. They do not prevent forgery, which does no harm: a forged token only
+// selects a position within a list that its sender may read anyway, because the
+// request, not the token, selects the list.
 const (
 	continuationVersion = 1
 	digestSize          = 8
@@ -102,27 +103,27 @@ func openContinuation(scope, continuation string) (after string, err error) {
 	}
 	bad := func(reason string) error { return &InputError{"continuation", reason} }
 	if len(continuation) > maxContinuation {
-		return "", bad("is longer than any that is given out")
+		return "", bad("is too long: repeat it exactly as it was returned")
 	}
 	sealed, err := base64.RawURLEncoding.Strict().DecodeString(continuation)
 	const head = 1 + digestSize
 	if err != nil || len(sealed) <= head+digestSize {
-		return "", bad("is damaged: repeat it exactly as it was given")
+		return "", bad("is damaged: repeat it exactly as it was returned")
 	}
 	rest := sealed[head+digestSize:]
 	switch {
 	case sealed[0] != continuationVersion:
-		return "", bad("is of another version: begin the list again")
+		return "", bad("has another version: start the list again")
 	case !bytes.Equal(sealed[head:head+digestSize], digest(sealed[:head], rest)):
-		return "", bad("is damaged: repeat it exactly as it was given")
+		return "", bad("is damaged: repeat it exactly as it was returned")
 	case !bytes.Equal(sealed[1:head], digest([]byte(scope))):
-		return "", bad("belongs to another list, or to a channel that was deleted since: begin the list again")
+		return "", bad("belongs to another list, or to a channel that was deleted since: start the list again")
 	}
 	return string(rest), nil
 }
 
-// digest keeps its parts apart: that none of them contains another's length
-// is all that matters here.
+// digest hashes its parts. It prefixes each with its length, so that different
+// parts never hash the same bytes.
 func digest(parts ...[]byte) []byte {
 	h := sha256.New()
 	for _, part := range parts {

@@ -14,13 +14,14 @@ import (
 )
 
 // TestMemory measures how much memory the deletion of a million blogs takes. It
-// is not parallel, so no other test allocates meanwhile. The table makes up the
-// blogs page by page, so that almost all growth is the deletion's.
+// is not parallel, so that no other test allocates at the same time. The table
+// generates the blogs page by page, so that the deletion causes almost all of
+// the growth.
 func TestMemory(t *testing.T) {
 	const limit = 64 << 20
 	blogs := storetest.Scale(10_000, 1_000_000)
 	w, incarnation := filled(t, 0)
-	message := w.handedOver(t)
+	message := w.deferDeletion(t)
 	debug.FreeOSMemory()
 	before := resident(t)
 	peak := before
@@ -38,7 +39,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// resident is how much memory the process has.
+// resident returns the resident memory of the process in bytes.
 func resident(t *testing.T) int64 {
 	var size, pages int64
 	status, err := os.ReadFile("/proc/self/statm")
@@ -51,7 +52,7 @@ func resident(t *testing.T) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// endless makes up its rows as they are read.
+// endless generates its rows when they are read.
 type endless struct {
 	*memory.Table
 	rows, made int // in all, and so far

@@ -13,17 +13,17 @@ import (
 	"kennel/table"
 )
 
-// ErrMessage reports that a message can never be carried out and belongs in the
-// dead-letter queue, with the error as its reason.
+// ErrMessage reports that a message can never be carried out. The caller moves
+// it to the dead-letter queue with the error as its reason.
 var ErrMessage = errors.New("not a message that deletes a channel")
 
 const (
 	messageVersion = 1
-	maxMessage     = 4 << 10 // bytes; a name of 200 bytes may take six times as much in JSON
+	maxMessage     = 4 << 10 // bytes; in JSON a name of 200 bytes may take six times as many
 )
 
-// message names the channel to delete and its incarnation, so that it can never
-// mean a later channel of the same name.
+// message names the channel to delete and its incarnation, so that it never
+// applies to a later channel of the same name.
 type message struct {
 	Version     int    `json:"v"`
 	Channel     string `json:"channel"`
@@ -44,26 +44,26 @@ func parseMessage(text string) (message, error) {
 	if len(text) > maxMessage {
 		return m, fmt.Errorf("%d bytes are more than %d: %w", len(text), maxMessage, ErrMessage)
 	}
-	// The version comes first: what else there is depends on it.
+	// Decode the version first: it determines the other members.
 	var head struct {
 		Version *int `json:"v"`
 	}
 	if err := json.Unmarshal([]byte(text), &head); err != nil {
-		return m, fmt.Errorf("decode it: %w: %w", err, ErrMessage)
+		return m, fmt.Errorf("decode JSON: %w: %w", err, ErrMessage)
 	}
 	switch {
 	case head.Version == nil:
 		return m, fmt.Errorf("it has no version: %w", ErrMessage)
 	case *head.Version != messageVersion:
-		return m, fmt.Errorf("version %d is unknown, this program knows %d: %w", *head.Version, messageVersion, ErrMessage)
+		return m, fmt.Errorf("version %d is unknown; this program knows %d: %w", *head.Version, messageVersion, ErrMessage)
 	}
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&m); err != nil {
-		return message{}, fmt.Errorf("decode it: %w: %w", err, ErrMessage)
+		return message{}, fmt.Errorf("decode JSON: %w: %w", err, ErrMessage)
 	}
 	if _, err := decoder.Token(); err != io.EOF {
-		return message{}, fmt.Errorf("something follows after its end: %w", ErrMessage)
+		return message{}, fmt.Errorf("more text follows its end: %w", ErrMessage)
 	}
 	if err := cmp.Or(checkName(m.Channel), checkIncarnation(m.Incarnation)); err != nil {
 		return message{}, fmt.Errorf("%w: %w", err, ErrMessage)
@@ -79,8 +79,8 @@ func (c *Channels) put(ctx context.Context, r record, delay time.Duration) (rece
 	})
 }
 
-// takeBack deletes a message that is not needed any more. If that fails, its
-// receiver finds the deletion done.
+// takeBack deletes a message that is not needed any more. If that fails, the
+// receiver of the message finds the deletion done.
 func (c *Channels) takeBack(ctx context.Context, receipt string) {
 	ctx, cancel := context.WithTimeout(ctx, table.TryTimeout)
 	defer cancel()

@@ -18,7 +18,8 @@ func TestMessage(t *testing.T) {
 			t.Errorf("parsed %+v, %v, want %+v", got, err, want)
 		}
 	}
-	// The form must not change: messages of the old one may be under way.
+	// The format must not change: messages in the old format may be in the
+	// queue.
 	const fixed = `{"v":1,"channel":"news","incarnation":"678f0a1b2c3d4e5f-0123456789abcdef"}`
 	if got := (record{channel: "news", incarnation: someIncarnation}).message(); got != fixed {
 		t.Errorf("message is %s, want %s", got, fixed)
@@ -38,8 +39,8 @@ func TestBadMessages(t *testing.T) {
 		{"no incarnation", `{"v":1,"channel":"news"}`, "incarnation"},
 		{"bad channel", `{"v":1,"channel":"a/b","incarnation":"` + someIncarnation + `"}`, "channel"},
 		{"bad incarnation", `{"v":1,"channel":"news","incarnation":"name"}`, "incarnation"},
-		{"more than is known", `{"v":1,"channel":"news","incarnation":"` + someIncarnation + `","all":true}`, "all"},
-		{"something behind it", `{"v":1,"channel":"news","incarnation":"` + someIncarnation + `"}{}`, "after"},
+		{"unknown member", `{"v":1,"channel":"news","incarnation":"` + someIncarnation + `","all":true}`, "all"},
+		{"text after its end", `{"v":1,"channel":"news","incarnation":"` + someIncarnation + `"}{}`, "follows"},
 		{"long", strings.Repeat(" ", 5000), "5000 bytes"},
 	} {
 		m, err := parseMessage(tt.text)
@@ -66,10 +67,10 @@ func FuzzMessage(f *testing.F) {
 		}
 		again, err := parseMessage(record{channel: m.Channel, incarnation: m.Incarnation}.message())
 		if err != nil || again != m {
-			t.Errorf("parsed %+v, and then %+v, %v", m, again, err)
+			t.Errorf("parsed %+v, and its message as %+v, %v", m, again, err)
 		}
 		if checkName(m.Channel) != nil || checkIncarnation(m.Incarnation) != nil {
-			t.Errorf("parsed %+v", m)
+			t.Errorf("parsed an invalid name or incarnation: %+v", m)
 		}
 	})
 }
@@ -81,15 +82,15 @@ func FuzzContinuation(f *testing.F) {
 		after, err := openContinuation(scope, continuation)
 		if err != nil {
 			if _, ok := errors.AsType[*InputError](err); !ok {
-				t.Errorf("open %q: %v, which names no field", continuation, err)
+				t.Errorf("open %q: %v, want an InputError", continuation, err)
 			}
 			return
 		}
 		if sealed := sealContinuation(scope, after); sealed != continuation {
-			t.Errorf("opened %q, which is %q", continuation, sealed)
+			t.Errorf("opened %q, whose contents seal to %q", continuation, sealed)
 		}
 		if _, err := openContinuation(scope+"x", continuation); err == nil && continuation != "" {
-			t.Errorf("%q opens another list too", continuation)
+			t.Errorf("%q is valid for another list too", continuation)
 		}
 	})
 }
@@ -104,7 +105,7 @@ func FuzzBlogRow(f *testing.F) {
 		}
 		row := blogRow("p", "20260102T030405.000000000Z-00000000", d, "op")
 		if err := table.CheckWrites([]table.Write{{Verb: table.Insert, Row: row}}); err != nil {
-			t.Errorf("a good draft cannot be stored: %v", err)
+			t.Errorf("a valid draft cannot be stored: %v", err)
 		}
 		got, err := readBlog(row)
 		if err != nil || got.Title != title || got.Text != text || got.UserID != user {

@@ -13,7 +13,7 @@ import (
 	"kennel/table"
 )
 
-// Sizes of what callers name and write, in bytes.
+// Limits of input, in bytes.
 const (
 	maxName  = 200
 	maxOwner = 256
@@ -21,7 +21,7 @@ const (
 	maxText  = 256 << 10
 )
 
-// InputError says which part of a request cannot be right, and why.
+// InputError reports an invalid part of a request and the reason.
 type InputError struct {
 	Field, Reason string
 }
@@ -53,7 +53,7 @@ func checkText(field, text string, min, max int) error {
 	case len(text) > max:
 		return &InputError{field, fmt.Sprintf("has at most %d bytes, this one has %d", max, len(text))}
 	case !utf8.ValidString(text) || strings.ContainsRune(text, 0):
-		return &InputError{field, "is not text: it holds invalid UTF-8 or a NUL"}
+		return &InputError{field, "holds invalid UTF-8 or a NUL"}
 	}
 	return nil
 }
@@ -67,32 +67,31 @@ func checkTop(top int) error {
 
 // Rows of the two tables.
 //
-//	Channels  partition: the name     key: nameKey        the name row: which incarnation the name stands for
-//	                                  key: incarnation    announced first, its state then, in the end the record of its deletion
-//	Blogs     partition: name@incarnation   key: fenceKey the fence, there as long as blogs may be added
+//	Channels  partition: the name     key: nameKey        the name row: the incarnation that has the name
+//	                                  key: incarnation    its announcement, then its state, finally the record of its deletion
+//	Blogs     partition: name@incarnation   key: fenceKey the fence; exists as long as blogs may be added
 //	                                        key: blog     one blog
 //
-// In Channels the name row comes last and the incarnations newest first; in
+// In Channels the newest incarnation comes first and the name row last. In
 // Blogs the fence comes first.
 const (
 	nameKey  = "name"
 	fenceKey = "!fence"
 )
 
-// keyEscapes are for two characters that not every client handles in keys,
-// and for the one that stands for them.
+// keyEscapes replaces two characters that not every client handles in keys, and
+// the escape character itself.
 var keyEscapes = strings.NewReplacer("~", "~0", "'", "~1", "%", "~2")
 
-// channelPartition is where the rows of a name are in Channels.
+// channelPartition returns the partition of a name's rows in Channels.
 func channelPartition(name string) string { return keyEscapes.Replace(name) }
 
-// blogPartition is where an incarnation's rows are in Blogs.
+// blogPartition returns the partition of an incarnation's rows in Blogs.
 func blogPartition(name, incarnation string) string {
 	return channelPartition(name) + "@" + incarnation
 }
 
-// newIncarnation makes names that never come back and of which newer ones come
-// first in a table.
+// newIncarnation returns a unique name. In a table, newer ones come first.
 func newIncarnation(now time.Time) string {
 	return fmt.Sprintf("%016x-%s", math.MaxInt64-now.UnixNano(), randomHex(8))
 }
@@ -100,24 +99,24 @@ func newIncarnation(now time.Time) string {
 func checkIncarnation(incarnation string) error {
 	inverted, random, _ := strings.Cut(incarnation, "-")
 	if len(inverted) != 16 || len(random) != 16 || !isHex(inverted) || !isHex(random) {
-		return &InputError{"incarnation", "is not of the form that a channel's answers show"}
+		return &InputError{"incarnation", "is invalid: use the one from a channel's answers"}
 	}
 	return nil
 }
 
-// blogTime makes blogs follow each other in the order of their creation.
+// blogTime sorts blogs in the order of their creation.
 const blogTime = "20060102T150405.000000000Z"
 
 func newBlogKey(created time.Time) string {
 	return created.UTC().Format(blogTime) + "-" + randomHex(4)
 }
 
-// parseBlogKey returns when the blog was created.
+// parseBlogKey returns the time when the blog was created.
 func parseBlogKey(key string) (time.Time, error) {
 	at, random, _ := strings.Cut(key, "-")
 	created, err := time.Parse(blogTime, at)
 	if err != nil || created.Format(blogTime) != at || len(random) != 8 || !isHex(random) {
-		return time.Time{}, &InputError{"blog", "is not of the form that a channel's list shows"}
+		return time.Time{}, &InputError{"blog", "is invalid: use the one from the channel's list"}
 	}
 	return created, nil
 }

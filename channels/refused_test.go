@@ -12,9 +12,9 @@ import (
 	"kennel/table"
 )
 
-// TestRefused: a call that fails without ErrUnclear has changed nothing, and a
-// refused request is not repeated. All requests from one on are refused; the
-// one before is done, but its answer may be lost.
+// A call that fails without ErrUnclear changed nothing, and a refused request
+// is not repeated. All requests from one on are refused; the one before it is
+// applied, and its answer may be lost.
 func TestRefused(t *testing.T) {
 	full, old := withBlogs(t)
 	for _, call := range calls(old) {
@@ -46,21 +46,21 @@ func TestRefused(t *testing.T) {
 					}
 					refused++
 					if now := w.effects(t); !errors.Is(err, channels.ErrRefused) || now != before {
-						t.Errorf("%s, but the store went from %s to %s", where, before, now)
+						t.Errorf("%s, but the store changed from %s to %s", where, before, now)
 					}
 				})
 			}
 			if k == 1 && refused != 2 {
-				t.Errorf("%s: the first request is refused, and the error is not %v", call.name, channels.ErrRefused)
+				t.Errorf("%s: the error after a refused first request is not %v", call.name, channels.ErrRefused)
 			}
 		}
 	}
 }
 
-// effects is all that callers can notice.
+// effects returns everything that callers can read.
 func (w *world) effects(t *testing.T) string {
 	t.Helper()
-	quiet := w.clone(nil) // nothing happens to these requests
+	quiet := w.clone(nil) // without faults
 	seen := fmt.Sprint(len(w.queues.All(cleanupQueue)), " messages")
 	for _, store := range []*memory.Table{quiet.channels, quiet.blogs} {
 		page, err := store.Query(t.Context(), table.Query{Top: 1000})

@@ -13,19 +13,19 @@ import (
 	"kennel/table"
 )
 
-// ErrNoProgress reports that a deletion made no progress, round after round.
+// ErrNoProgress reports that a deletion made no progress in several rounds.
 var ErrNoProgress = errors.New("the deletion makes no progress")
 
-// A round counts a portion of the blogs with one request and then deletes
-// them. A crash costs reading that portion again, so it is one page. N blogs
-// cost at most 2⌈N/1000⌉ + ⌈N/100⌉ + 7 requests if Delete finishes them; if
-// Handle does, two more, and each further Handle for lack of time costs
-// another four.
+// A round counts a portion of the blogs with one request and then deletes them.
+// After a crash the portion is read again, so it is one page. The deletion of N
+// blogs makes at most 2⌈N/1000⌉ + ⌈N/100⌉ + 7 requests if Delete finishes it,
+// and two more if Handle does. Each further Handle, for lack of time, makes
+// four more.
 const portion = table.MaxPage
 
 const (
 	maxIdleRounds = 5 // in a row without any progress
-	maxSwaps      = 8 // tries to replace a row that other processes replace too
+	maxSwaps      = 8 // tries to replace a row that other processes also replace
 )
 
 // deletion is the deletion of a marked incarnation. Several processes may work
@@ -34,30 +34,30 @@ type deletion struct {
 	c   *Channels
 	rec record // as last read or written
 
-	first string // key of the first blog last read
-	left  int    // how many blogs that read returned
+	first string // key of the first blog of the last read
+	left  int    // number of blogs of the last read
 
 	erased atomic.Int64 // blogs deleted by this process
 }
 
-// progress changes whenever the deletion makes progress, also through another
+// progress changes whenever the deletion makes progress, also by another
 // process.
 func (d *deletion) progress() any {
 	return [...]any{d.rec.counted, d.rec.state, d.first, d.left}
 }
 
-// outcome is what a round found.
+// outcome is the result of a round.
 type outcome int
 
 const (
-	more     outcome = iota // blogs, and there may be more
-	last                    // the last blogs: they are deleted, which the next round has to confirm
-	finished                // none: the deletion is done
+	more     outcome = iota // it found blogs, and there may be more
+	last                    // it deleted the last blogs; the next round has to confirm that
+	finished                // it found no blogs: the deletion is done
 )
 
-// round deletes a portion of the blogs, or some more if the store's pages are
-// short. Only a round that finds none ends the deletion: whatever became of all
-// the transactions, there is nothing left then, and nothing can be added.
+// round deletes a portion of the blogs, or more than a portion if the store's
+// pages are short. Only a round that finds none ends the deletion: then nothing
+// is left and nothing can be added, whatever the outcome of the transactions.
 func (d *deletion) round(ctx context.Context) (outcome, error) {
 	keys, end, err := d.front(ctx)
 	if err != nil {
@@ -72,8 +72,8 @@ func (d *deletion) round(ctx context.Context) (outcome, error) {
 	}
 	d.first = keys[0]
 	if known := upTo(d.rec.through, keys); known > 0 && known < len(keys) {
-		// Another process counted the first ones and died. They alone are this
-		// round: the next portion then begins where it would have begun.
+		// Another process counted the first blogs and died. This round deletes
+		// only those, so that the portions of later rounds do not change.
 		keys, end = keys[:known], false
 	}
 	if err := d.count(ctx, keys); err != nil {
@@ -91,10 +91,10 @@ func (d *deletion) round(ctx context.Context) (outcome, error) {
 	return more, nil
 }
 
-// front returns the first keys of the partition. It begins at the first row
-// each time, because deleted rows are gone: what is in front is what is left
-// to do. A page may be short or empty and have another behind it; only an empty
-// Next is the end. front returns no keys only there.
+// front returns the first keys of the partition and whether they are the last
+// ones. It always begins at the first row, because deleted rows are gone. A
+// page may be short or empty although more follow; only an empty Next marks the
+// end. If front returns no keys, no blogs are left.
 func (d *deletion) front(ctx context.Context) (keys []string, end bool, err error) {
 	q := table.Query{Partition: d.rec.partition(), KeysOnly: true, Top: table.MaxPage}
 	for {
@@ -103,8 +103,9 @@ func (d *deletion) front(ctx context.Context) (keys []string, end bool, err erro
 			return nil, false, err
 		}
 		if len(page.Rows) > 0 && page.Rows[0].Key == fenceKey {
-			// The process that marked the incarnation died right after. What
-			// was read before the fence is gone may be incomplete.
+			// The process that marked the incarnation died before it removed
+			// the fence. Until the fence is removed, blogs may be added, so
+			// read again afterwards.
 			if err := d.c.dropFence(ctx, d.rec); err != nil {
 				return nil, false, err
 			}
@@ -125,7 +126,7 @@ func (d *deletion) front(ctx context.Context) (keys []string, end bool, err erro
 }
 
 // count records that these blogs were found, before any of them is deleted.
-// Those up to the mark were counted in an earlier round.
+// Those with keys up to r.through were counted in an earlier round.
 func (d *deletion) count(ctx context.Context, keys []string) error {
 	return d.swap(ctx, func(r *record) bool {
 		fresh := keys[upTo(r.through, keys):]
@@ -138,15 +139,15 @@ func (d *deletion) count(ctx context.Context, keys []string) error {
 	})
 }
 
-// upTo returns how many of the keys are not above this one.
+// upTo returns how many of the sorted keys are not greater than key.
 func upTo(key string, keys []string) int {
 	n, _ := slices.BinarySearch(keys, key+"\x00")
 	return n
 }
 
-// erase deletes these blogs in transactions of a hundred, several of them in
-// parallel. If one fails because a row is gone already, its other rows are not
-// tried one by one: the next round reads what is left.
+// erase deletes these blogs in transactions of up to 100 rows, several at once.
+// If a transaction fails because a row is already deleted, its other rows are
+// not tried one by one: the next round reads what is left.
 func (d *deletion) erase(ctx context.Context, keys []string) error {
 	var stale atomic.Pointer[error]
 	group, ctx := errgroup.WithContext(ctx)
@@ -186,10 +187,10 @@ func (d *deletion) finish(ctx context.Context) error {
 	})
 }
 
-// swap replaces the incarnation's row by what change makes of it, unless
-// another process replaces it first; then change gets the new row. It ends when
-// change has nothing to do, which is also how it notices that an answer got
-// lost.
+// swap applies change to the incarnation's row and stores it. If another
+// process replaces the row first, swap applies change to the new row. It
+// returns when change reports that there is nothing to do, which is also the
+// case if its own write was applied and the answer was lost.
 func (d *deletion) swap(ctx context.Context, change func(*record) bool) error {
 	var err error
 	for range maxSwaps {

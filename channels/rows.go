@@ -11,28 +11,28 @@ import (
 )
 
 // ErrCorrupt reports a stored row that this program did not write.
-var ErrCorrupt = errors.New("the stored row makes no sense")
+var ErrCorrupt = errors.New("the stored row is invalid")
 
-// Every row says which format it has; an unknown one is an error, not a guess.
+// Every row holds the version of its format. An unknown version is an error.
 const (
 	formatColumn = "v"
 	format       = "1"
 )
 
-// state is what an incarnation goes through. The row stays when everything
-// else is gone, as the record of the deletion, until a sweep takes it.
+// state is the state of an incarnation. After its deletion only this row is
+// left, as the record, until a sweep removes it.
 type state string
 
 const (
-	creating  state = "creating" // announced; not yet a channel, and perhaps never
+	creating  state = "creating" // announced; not a channel yet, and may never become one
 	live      state = "live"
 	deleting  state = "deleting"
 	done      state = "done"
-	abandoned state = "abandoned" // never was a channel and cannot become one
+	abandoned state = "abandoned" // never became a channel and cannot become one
 )
 
-// Rows that the sweep takes away one day say so in a column of their own, so
-// that one query finds them and none of the channels that are there.
+// Rows that a sweep will remove are marked in a column of their own, so that
+// one query finds them without the existing channels.
 const (
 	stateColumn = "state"
 	sweepColumn = "sweep"
@@ -45,8 +45,8 @@ type record struct {
 	state                                       state
 	createdAt, startedAt, touchedAt, finishedAt time.Time
 
-	// counted rows of Blogs have keys up to through; the deletion found them
-	// there. A row is counted before it is deleted, so that no crash makes
+	// counted is how many rows of Blogs the deletion found with keys up to
+	// through. A row is counted before it is deleted, so that no crash makes
 	// the count wrong.
 	counted int64
 	through string
@@ -104,8 +104,8 @@ func readRecord(row table.Row) (record, error) {
 	return r, c.err
 }
 
-// nameRow says that the name stands for this incarnation. It is never changed,
-// only deleted.
+// nameRow is the row that gives the name to this incarnation. It is never
+// changed, only deleted.
 func (r record) nameRow() table.Row {
 	return table.Row{Partition: channelPartition(r.channel), Key: nameKey, Values: map[string]string{
 		formatColumn:  format,
@@ -116,8 +116,8 @@ func (r record) nameRow() table.Row {
 	}}
 }
 
-// readName returns the live incarnation that a name row stands for; its
-// version is the name row's.
+// readName returns the live incarnation that a name row names. Its version is
+// that of the name row.
 func readName(row table.Row) (record, error) {
 	c := columns{row: row}
 	return record{
@@ -130,22 +130,22 @@ func readName(row table.Row) (record, error) {
 	}, c.err
 }
 
-// fenceRow lets blogs in.
+// fenceRow is the row without which no blog can be added.
 func (r record) fenceRow() table.Row {
 	return table.Row{Partition: r.partition(), Key: fenceKey, Values: map[string]string{formatColumn: format}}
 }
 
-// touchFence succeeds if the fence is there.
+// touchFence returns a write that succeeds only if the fence exists.
 func touchFence(partition string) table.Write {
 	return table.Write{Verb: table.Merge, Row: table.Row{Partition: partition, Key: fenceKey, Values: map[string]string{formatColumn: format}}, If: table.AnyVersion}
 }
 
-// textPart is how much of a text goes into one column: below the 32 Ki that
-// Azure takes.
+// textPart is the maximum of UTF-16 units in one column, below the 32 Ki that
+// Azure accepts.
 const textPart = 32_000
 
-// blogRow is a blog as it is stored. The operation names the very write, so
-// that a writer recognises its own.
+// blogRow is a blog as it is stored. The operation is unique to the write, so
+// that a writer recognizes its own.
 func blogRow(partition, key string, d Draft, operation string) table.Row {
 	values := map[string]string{
 		formatColumn: format,
@@ -180,7 +180,7 @@ func readBlog(row table.Row) (Blog, error) {
 
 func textColumn(i int) string { return "text" + strconv.Itoa(i) }
 
-// textParts cuts a text where no character is cut.
+// textParts splits a text between characters.
 func textParts(text string) []string {
 	var parts []string
 	begin, size := 0, 0
@@ -195,7 +195,7 @@ func textParts(text string) []string {
 	return append(parts, text[begin:])
 }
 
-// columns reads a row's values and keeps the first thing that is wrong.
+// columns reads a row's values and keeps the first error.
 type columns struct {
 	row table.Row
 	err error
@@ -234,13 +234,13 @@ func (c *columns) fail(column string) {
 		return
 	}
 	if v := c.row.Values[formatColumn]; v != format {
-		c.err = fmt.Errorf("row %.80q of %.80q has format %.20q, and this program knows %q: %w", c.row.Key, c.row.Partition, v, format, ErrCorrupt)
+		c.err = fmt.Errorf("row %.80q of %.80q has format %.20q; this program knows %q: %w", c.row.Key, c.row.Partition, v, format, ErrCorrupt)
 		return
 	}
-	c.err = fmt.Errorf("row %.80q of %.80q, %s %.80q: %w", c.row.Key, c.row.Partition, column, c.row.Values[column], ErrCorrupt)
+	c.err = fmt.Errorf("row %.80q of %.80q, column %s, value %.80q: %w", c.row.Key, c.row.Partition, column, c.row.Values[column], ErrCorrupt)
 }
 
-// timeText writes a time in full; the zero time is empty.
+// timeText formats a time with its fraction. The zero time is "".
 func timeText(t time.Time) string {
 	if t.IsZero() {
 		return ""

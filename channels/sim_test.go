@@ -24,9 +24,9 @@ var (
 	simulateOne = flag.Uint64("seed", 0, "the seed of the one simulation to run, or of the other random tests")
 )
 
-// TestSimulations lets clients do everything at once that the API offers, on
-// few names and stores that fail in every way, kills processes at random, and
-// then checks that every row has its place. Every other simulation is slow.
+// TestSimulations runs clients that make all calls of the API concurrently, on
+// few names, with every kind of fault, and kills processes at random. Then it
+// checks that every row belongs to a channel. Every other simulation is slow.
 func TestSimulations(t *testing.T) {
 	t.Parallel()
 	if *simulateOne != 0 {
@@ -46,7 +46,7 @@ func TestSimulations(t *testing.T) {
 						deleted.Add(int64(s.deleted))
 						failed.Add(int64(s.failed))
 						if t.Failed() {
-							t.Logf("run it alone with -run TestSimulations -seed %d", seed)
+							t.Logf("repeat with -run TestSimulations -seed %d", seed)
 						}
 					})
 				}
@@ -55,7 +55,7 @@ func TestSimulations(t *testing.T) {
 	})
 	t.Logf("figure: violations in %d simulations that deleted %d channels amid faults; %d calls failed, as expected | 0 | 0", *simulations, deleted.Load(), failed.Load())
 	if deleted.Load() < int64(*simulations) || failed.Load() == 0 {
-		t.Errorf("%d deleted channels and %d failures are too few to prove anything", deleted.Load(), failed.Load())
+		t.Errorf("%d deleted channels and %d failures are too few for a meaningful test", deleted.Load(), failed.Load())
 	}
 }
 
@@ -65,30 +65,30 @@ type simulation struct {
 
 	mu      sync.Mutex
 	rng     *rand.Rand
-	slow    bool // requests are late by hours, machines asleep, and sweeps do not wait for either
-	calm    bool // nothing goes wrong any more
+	slow    bool // requests arrive hours late, machines sleep, and sweeps do not wait for either
+	calm    bool // no more faults
 	blogs   map[string]*blogLife
 	created map[string]bool   // the incarnations that a call returned as created
-	sent    map[string]string // the partition that each blog was sent to, whatever became of the request
+	sent    map[string]string // the partition that each blog was sent to, even if the request failed
 	deleted int
 	failed  int
 }
 
-// blogLife is what a simulation knows of a blog.
+// blogLife is what the clients of a simulation did to a blog.
 type blogLife struct {
-	channels.Blog        // as it was posted, if Post returned it
-	updated, doomed bool // a client tried to update it, or to remove it
-	removed         bool // and Remove succeeded
+	channels.Blog          // as it was posted, if Post returned it
+	updated, removing bool // a client tried to update it, or to remove it
+	removed           bool // Remove succeeded
 }
 
-// locked lets do use what s.mu guards.
+// locked calls do with s.mu held.
 func (s *simulation) locked(do func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	do()
 }
 
-// life is for holders of s.mu.
+// life returns the entry of a blog. The caller holds s.mu.
 func (s *simulation) life(blog string) *blogLife {
 	if s.blogs[blog] == nil {
 		s.blogs[blog] = &blogLife{}
@@ -99,7 +99,7 @@ func (s *simulation) life(blog string) *blogLife {
 func simulate(t *testing.T, seed uint64) *simulation {
 	s := &simulation{t: t, rng: rand.New(rand.NewPCG(seed, 0)), slow: seed%2 == 0, blogs: map[string]*blogLife{}, sent: map[string]string{}, created: map[string]bool{}}
 	o := &memory.TableOptions{
-		Options: memory.Options{Fate: s.fate, Police: func(problem string) { t.Error(problem) }, ShuffleSeed: seed},
+		Options: memory.Options{Fate: s.fault, Police: func(problem string) { t.Error(problem) }, ShuffleSeed: seed},
 		Scan:    s.scan,
 	}
 	s.world = &world{channels: memory.NewTable(o), blogs: memory.NewTable(o), queues: memory.NewQueues(&o.Options)}
@@ -120,7 +120,7 @@ func (s *simulation) below(n int) int {
 	return s.rng.IntN(n)
 }
 
-func (s *simulation) fate(memory.Call) memory.Fate {
+func (s *simulation) fault(memory.Call) memory.Fate {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.calm {
@@ -157,7 +157,7 @@ func (s *simulation) scan(top int) int {
 	return 1 + s.below(2*top)
 }
 
-// killer strikes one process in some, at one of its first requests.
+// killer kills one process in in, at one of its first requests.
 func (s *simulation) killer(in, first int) *storetest.Killer {
 	if s.below(in) > 0 {
 		return nil
@@ -165,7 +165,7 @@ func (s *simulation) killer(in, first int) *storetest.Killer {
 	return &storetest.Killer{N: 1 + int64(s.below(first)), After: s.below(2) == 0}
 }
 
-// client lives some lives.
+// client runs one to three processes, one after the other.
 func (s *simulation) client() {
 	for range 1 + s.below(3) {
 		o := &channels.Options{Parallel: 1 + s.below(4)}
@@ -187,8 +187,8 @@ func (s *simulation) client() {
 	}
 }
 
-// wrote notes where a blog was sent. Now and then it makes the machine of a slow
-// simulation busy, or puts it to sleep.
+// wrote records the partition that a blog was sent to. In a slow simulation it
+// sometimes delays the machine, or puts it to sleep for hours.
 func (s *simulation) wrote(_ *process, writes []table.Write, err error) {
 	s.mu.Lock()
 	for _, w := range writes {
@@ -253,7 +253,7 @@ func (s *simulation) call(p *process) {
 	}
 	for _, never := range []error{channels.ErrCorrupt, table.ErrExists, table.ErrLimit, table.ErrToken, channels.ErrMessage} {
 		if errors.Is(err, never) && !errors.Is(err, storetest.ErrKilled) {
-			s.t.Errorf("%v: no call may return that", err)
+			s.t.Errorf("a call returned %v, which no call may return", err)
 		}
 	}
 }
@@ -268,7 +268,7 @@ func (s *simulation) change(ctx context.Context, p *process, name string) error 
 	remove := s.below(2) == 0
 	s.mu.Lock()
 	life := s.life(blog.ID)
-	life.updated, life.doomed = life.updated || !remove, life.doomed || remove
+	life.updated, life.removing = life.updated || !remove, life.removing || remove
 	s.mu.Unlock()
 	if !remove {
 		_, err = p.Update(ctx, name, blog.ID, []string{blog.ETag, "*"}[s.below(2)], channels.Draft{Title: "u", UserID: "u"})
@@ -308,13 +308,13 @@ func (s *simulation) host() {
 	}
 }
 
-// settle ends all faults and lets what was begun finish.
+// settle ends all faults and waits until all work is finished.
 func (s *simulation) settle() {
 	s.locked(func() { s.calm = true })
 	s.world.wait()
 	for range 4 {
 		s.world.plain(s.t)
-		time.Sleep(26 * time.Hour) // after which no late request can arrive
+		time.Sleep(26 * time.Hour) // no late request arrives after that
 		s.world.sweepAll(s.t)
 	}
 	s.world.plain(s.t)

@@ -10,7 +10,7 @@ import (
 	"kennel/table"
 )
 
-// check that every row belongs to a channel that is there.
+// check checks that every row belongs to an existing channel.
 func (s *simulation) check() {
 	p := s.world.start(nil, nil)
 	live := make(map[string]bool)
@@ -33,35 +33,35 @@ func (s *simulation) check() {
 		case state == "live" && !live[row.Partition+"@"+row.Key]:
 			s.t.Errorf("incarnation %s of %s has no name", row.Key, row.Partition)
 		case state == "creating", state == "abandoned", state == "deleting":
-			s.t.Errorf("incarnation %s of %s is %s for ever", row.Key, row.Partition, state)
+			s.t.Errorf("incarnation %s of %s is still %s at the end", row.Key, row.Partition, state)
 		}
 	}
 	s.checkBlogs(live, blogs)
 }
 
-// checkBlogs checks that each became what its writers were told: a posted blog
-// is in its incarnation, if that exists, and otherwise in the count of its
-// deletion; a removed one has not come back.
+// checkBlogs checks the results that calls returned. A posted blog exists if
+// its incarnation does, and is otherwise in the count of the deletion. A
+// removed blog does not exist.
 func (s *simulation) checkBlogs(live map[string]bool, rows []table.Row) {
 	there := make(map[string]table.Row)
 	for _, row := range rows {
 		there[row.Key] = row
 	}
-	kept := make(map[string]int) // blogs of a partition that only its deletion can have removed
+	kept := make(map[string]int) // blogs of a partition that only its deletion may have removed
 	for id, blog := range s.blogs {
 		partition := s.sent[id]
 		row, ok := there[id]
 		posted := blog.ID != ""
-		if posted && !blog.doomed {
+		if posted && !blog.removing {
 			kept[partition]++
 		}
 		switch {
 		case ok && row.Partition != partition:
 			s.t.Errorf("blog %s of %s is in %s", id, partition, row.Partition)
 		case blog.removed && ok:
-			s.t.Errorf("blog %s was removed and has come back", id)
-		case live[partition] && posted && !blog.doomed && !ok:
-			s.t.Errorf("blog %s was posted into %s and is gone", id, partition)
+			s.t.Errorf("blog %s was removed but exists", id)
+		case live[partition] && posted && !blog.removing && !ok:
+			s.t.Errorf("blog %s was posted into %s but does not exist", id, partition)
 		case ok && posted && !blog.updated && (row.Values["text0"] != blog.Text || row.Version != blog.ETag):
 			s.t.Errorf("blog %s is %+v, posted was %+v", id, row, blog)
 		}

@@ -11,36 +11,36 @@ import (
 	"kennel/table"
 )
 
-// A sweep reads whole pages, of which few rows need anything. keepAbandoned is
-// how long after it was given up a request of a creation can still arrive:
-// storage takes none that was signed much earlier.
+// A sweep reads whole pages, because few rows need work. keepAbandoned is how
+// long requests of an abandoned creation may still arrive: storage rejects a
+// request that was signed much earlier.
 const (
 	sweepPage     = table.MaxPage
 	keepAbandoned = 24 * time.Hour
 )
 
-// Swept is what a [Channels.Sweep] did.
+// Swept counts what a [Channels.Sweep] did.
 type Swept struct {
 	Restarted int `json:"restarted"` // stalled deletions: a message was put for each
 	Fences    int `json:"fences"`    // unfinished creations: their fences were removed
-	Records   int `json:"records"`   // records of deletions, and of such creations, removed because of their age
+	Records   int `json:"records"`   // records of deletions and of unfinished creations: removed because of their age
 
-	// Next is where the next sweep should begin because time was up; "" if this
-	// one saw everything.
+	// Next is where the next sweep continues because this one ran out of time;
+	// "" if it read everything.
 	Next string `json:"next,omitempty"`
 }
 
 // Sweep finds work that no process continues: deletions whose message was lost
 // or ended in the dead-letter queue, and creations that were never finished. It
 // also removes old records. Call it every few minutes, with the Next of the
-// call before.
+// previous call.
 //
-// Deletions come first in each call, because callers wait for them, and no more
-// of them are begun when half of its time is over. Sweep reads Channels only,
-// twice: at least a request for each thousand rows that it looks for.
+// Each call handles deletions first, because callers wait for them, but starts
+// none after half of its time. Sweep reads only Channels, with two queries.
+// Each takes at least one request per thousand rows that it finds.
 //
 // Sweep continues after an error and returns all errors joined. It returns
-// before ctx expires. Several may sweep at once.
+// before ctx expires. Several processes may sweep at once.
 func (c *Channels) Sweep(ctx context.Context, from string) (Swept, error) {
 	now := time.Now().UTC()
 	end := c.until(ctx)
@@ -68,7 +68,7 @@ func (c *Channels) Sweep(ctx context.Context, from string) (Swept, error) {
 	return swept, errors.Join(errs...)
 }
 
-// task is one of the things that a sweep looks for.
+// task is one kind of row that a sweep handles.
 type task struct {
 	name  string
 	q     table.Query
@@ -77,9 +77,9 @@ type task struct {
 	until time.Time
 }
 
-// cursor is where a task continues: on which page, and after which of its rows.
-// Without the row, a few that cannot be dealt with, and take the whole time,
-// would be all that is ever tried.
+// cursor is where a task continues: the page, and the last row that it handled
+// there. Without that row, each sweep would begin with the same rows. If these
+// fail and take the whole time, no other row would ever be handled.
 type cursor struct{ page, partition, key string }
 
 func cursorOf(values []string) cursor {
@@ -91,15 +91,16 @@ func cursorOf(values []string) cursor {
 
 func (c cursor) values() []string { return []string{c.page, c.partition, c.key} }
 
-// after returns the rows of the page that follow the cursor's row: all of them
-// if that row was removed. Only the store knows the order of two rows.
+// after returns the rows of the page that follow the cursor's row. If that row
+// was removed it returns all of them, because only the store knows the order of
+// two rows.
 func (c cursor) after(rows []table.Row) []table.Row {
 	i := slices.IndexFunc(rows, func(r table.Row) bool { return r.Partition == c.partition && r.Key == c.key })
 	return rows[i+1:]
 }
 
-// do carries out a task. It returns whether that is all, or else where to
-// continue.
+// do carries out a task. It returns whether the task is complete, and otherwise
+// where to continue.
 func (c *Channels) do(ctx context.Context, task task, from cursor, now time.Time, swept *Swept) (next cursor, all bool, err error) {
 	late := func() bool { return ctx.Err() != nil || !time.Now().Before(task.until) }
 	var errs []error
@@ -137,13 +138,13 @@ func (c *Channels) do(ctx context.Context, task task, from cursor, now time.Time
 	}
 }
 
-// stalled reports whether a deletion made no progress for long.
+// stalled reports whether a deletion made no progress for StalledAfter.
 func (c *Channels) stalled(rec record, now time.Time) bool {
 	return rec.state == deleting && now.Sub(rec.touchedAt) >= c.opt.StalledAfter
 }
 
 // restart puts a message for a deletion. If the old message still exists, two
-// processes will work on the deletion, which is harmless.
+// processes work on the deletion, which is harmless.
 func (c *Channels) restart(ctx context.Context, rec record, now time.Time, swept *Swept) error {
 	if _, err := c.put(ctx, rec, 0); err != nil {
 		return fmt.Errorf("restart the deletion of channel %q: %w", rec.channel, err)
@@ -161,13 +162,13 @@ func (c *Channels) restart(ctx context.Context, rec record, now time.Time, swept
 	return nil
 }
 
-// overdue reports whether a record is to be cleared away.
+// overdue reports whether a row must be cleared.
 func (c *Channels) overdue(rec record, now time.Time) bool {
 	switch rec.state {
 	case creating:
 		return now.Sub(rec.createdAt) >= c.opt.OrphanAfter
 	case abandoned:
-		return now.Sub(rec.finishedAt) >= keepAbandoned // zero: its fence was not removed yet
+		return now.Sub(rec.finishedAt) >= keepAbandoned // finishedAt is zero if its fence was not removed yet
 	case done:
 		return now.Sub(rec.finishedAt) >= c.opt.KeepRecords
 	}
@@ -193,7 +194,8 @@ func (c *Channels) clear(ctx context.Context, rec record, now time.Time, swept *
 }
 
 // clearFence removes the fence of a creation that was ruled out. The request
-// that puts it up may still be on its way, so the row stays for a while.
+// that creates the fence may still be in flight, so the announcing row is kept
+// for a while.
 func (c *Channels) clearFence(ctx context.Context, rec record, now time.Time, swept *Swept) error {
 	if err := c.dropFence(ctx, rec); err != nil {
 		return err
@@ -204,8 +206,8 @@ func (c *Channels) clearFence(ctx context.Context, rec record, now time.Time, sw
 	return err
 }
 
-// forget removes a deletion's record that is old enough, or that of a creation
-// whose requests cannot arrive any more.
+// forget removes the old record of a deletion, or the row of a creation whose
+// requests cannot arrive any more.
 func (c *Channels) forget(ctx context.Context, rec record, swept *Swept) error {
 	if rec.state == abandoned {
 		if err := c.dropFence(ctx, rec); err != nil {

@@ -16,12 +16,12 @@ import (
 	"kennel/table"
 )
 
-// TestSweepRestartsDeletions: a deletion whose message was lost is restarted
-// once, and its record is kept for 30 days.
+// A deletion whose message was lost is restarted once, and its record is kept
+// for 30 days.
 func TestSweepRestartsDeletions(t *testing.T) {
 	full, incarnation := filled(t, 1_500)
 	full.fill(t, "other", 3)
-	for _, stopAt := range []string{"marked", "fence gone", "deleting", "erased"} {
+	for _, stopAt := range []string{"marked", "fence removed", "deleting", "erased"} {
 		synctest.Test(t, func(t *testing.T) {
 			w := full.clone(nil)
 			w.dieAt(stopAt, func(p *process) { p.Delete(p.Context(), "news", "") })
@@ -39,7 +39,7 @@ func TestSweepRestartsDeletions(t *testing.T) {
 			time.Sleep(2 * 24 * time.Hour)
 			w.sweeps(t, "after 31 days", channels.Swept{Records: 1})
 			if n := w.channels.Rows("news"); n != 0 {
-				t.Errorf("%d rows are left of news", n)
+				t.Errorf("%d rows of news are left", n)
 			}
 			p := w.start(nil, nil)
 			fails(t, "delete", errorOf(p.Delete(t.Context(), "news", "")), channels.ErrNotFound)
@@ -50,13 +50,13 @@ func TestSweepRestartsDeletions(t *testing.T) {
 	}
 }
 
-// TestSweepPastWhatFails: a corrupt row, and deletions whose rows cannot be
-// written and which take all the time there is, do not hold up the others.
-func TestSweepPastWhatFails(t *testing.T) {
+// Corrupt rows, and deletions whose rows cannot be written and take the whole
+// time of a sweep, do not delay other deletions.
+func TestSweepContinuesAfterFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		// Storage compares UTF-16, so it returns the last before the one before
-		// it.
+		// Storage compares UTF-16, so it returns the last name before the one
+		// before it.
 		for _, name := range []string{"news0", "news1", "news2", "ｎｅｗｓ", "🐕"} {
 			w.stall(name)
 		}
@@ -85,23 +85,23 @@ func TestSweepPastWhatFails(t *testing.T) {
 				failed++
 			}
 			if from = swept.Next; calls == 5 {
-				t.Fatal("the sweep comes to no end")
+				t.Fatal("the sweep does not finish")
 			}
 		}
 		if failed != 2 {
-			t.Errorf("%d sweeps have failed, want 2", failed)
+			t.Errorf("%d sweeps failed, want 2", failed)
 		}
 		bad := table.Row{Partition: "a", Key: "x", Values: map[string]string{"v": "9", "state": "deleting"}}
 		must(t, errorOf(w.channels.Submit(t.Context(), []table.Write{{Verb: table.Insert, Row: bad}})))
 		swept, err := w.start(nil, nil).Sweep(t.Context(), "")
 		if swept.Restarted != 2 || !errors.Is(err, channels.ErrCorrupt) || !strings.Contains(err.Error(), `"9"`) {
-			t.Errorf("swept %+v, %v, want the two that could not be recorded, and %v", swept, err, channels.ErrCorrupt)
+			t.Errorf("swept %+v, %v, want the two deletions that could not be recorded, and %v", swept, err, channels.ErrCorrupt)
 		}
 	})
 }
 
-// TestSweepInParts: a sweep that runs out of time continues where it stopped,
-// and a deletion that stalls meanwhile does not wait until all else is read.
+// A sweep that runs out of time continues where it stopped. A deletion that
+// stalls in the meantime does not wait until all other rows are read.
 func TestSweepInParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -112,20 +112,20 @@ func TestSweepInParts(t *testing.T) {
 		p := w.start(nil, nil)
 		fences := 0
 		sweep := func(from string) channels.Swept {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second) // less than Sweep keeps in reserve
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second) // less than stopEarly
 			defer cancel()
 			swept, err := p.Sweep(ctx, from)
 			must(t, err)
 			fences += swept.Fences
 			return swept
 		}
-		first := sweep("nonsense") // from the beginning
+		first := sweep("invalid") // starts at the beginning
 		if first.Fences == 0 || first.Next == "" {
-			t.Fatalf("swept %+v, want some, and more to come", first)
+			t.Fatalf("swept %+v, want some rows and a Next", first)
 		}
 		w.stall("stuck")
 		time.Sleep(time.Hour)
-		for _, from := range []string{first.Next, ""} { // the same process, or a new one
+		for _, from := range []string{first.Next, ""} { // by the same process, or by a new one
 			if swept := sweep(from); swept.Restarted != 1 || swept.Fences == 0 {
 				t.Errorf("swept %+v from %q, want the deletion and some of the rest", swept, from)
 			}
@@ -146,8 +146,8 @@ func TestSweepInParts(t *testing.T) {
 	})
 }
 
-// TestSweepRequests: what a sweep costs does not depend on the blogs, nor on
-// the channels and records that need nothing.
+// The number of a sweep's requests does not depend on blogs, nor on channels
+// and records that need no work.
 func TestSweepRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -165,7 +165,7 @@ func TestSweepRequests(t *testing.T) {
 		got := w.requests.Load()
 		t.Logf("figure: requests of a sweep over 200 channels, 10,000 blogs and 1,000 records of deletions | %d | 2", got)
 		if got != 2 {
-			t.Errorf("%d requests, want one for each of two lists", got)
+			t.Errorf("%d requests, want one for each of the two queries", got)
 		}
 	})
 }

@@ -8,20 +8,22 @@ import (
 	"time"
 )
 
-// stopEarly is left of the caller's time when Handle stops working: enough to
-// put a message and to answer.
+// stopEarly is how long before the caller's deadline Handle stops working, so
+// that it can put a message and return.
 const stopEarly = 15 * time.Second
 
-// errStays is the reason of a round that succeeded and changed nothing.
-var errStays = errors.New("the deleted blogs are still there")
+// errStays is the error of a round that succeeded and changed nothing.
+var errStays = errors.New("the deleted blogs still exist")
 
 // Handle carries out a message from the [Outbox]: it deletes the channel's
-// blogs until none is left, or until time is up; then it puts another message.
-// The caller deletes the message if the error is nil, and has it delivered
-// again otherwise; a message with ErrMessage belongs in the dead-letter queue.
+// blogs until none is left or its time is over. In the latter case it puts a
+// message to continue. The caller deletes the message if the error is nil,
+// moves it to the dead-letter queue after ErrMessage, and has it delivered
+// again after any other error.
 //
-// Handle may be called with the same message any number of times, also at
-// once, and never touches another incarnation than the message names.
+// Handle may be called with the same message any number of times, also
+// concurrently. It never changes another incarnation than the one in the
+// message.
 func (c *Channels) Handle(ctx context.Context, text string) (Deletion, error) {
 	m, err := parseMessage(text)
 	if err != nil {
@@ -40,7 +42,7 @@ func (c *Channels) work(ctx context.Context, m message) (record, error) {
 	if err != nil || rec.state == done {
 		return rec, err
 	}
-	if fresh { // otherwise the first read of the blogs shows whether the fence is still there
+	if fresh { // otherwise the first read of the blogs shows whether the fence still exists
 		if err := c.dropFence(ctx, rec); err != nil {
 			return record{}, err
 		}
@@ -56,8 +58,8 @@ func (c *Channels) work(ctx context.Context, m message) (record, error) {
 }
 
 // markNamed returns the incarnation that a message names, marked for deletion.
-// It usually is already, unless the process that put the message died right
-// after.
+// Usually it is already marked, unless the process that put the message died
+// directly afterwards.
 func (c *Channels) markNamed(ctx context.Context, m message) (rec record, fresh bool, err error) {
 	rec, err = c.record(ctx, m.Channel, m.Incarnation)
 	switch {
@@ -78,7 +80,7 @@ func (c *Channels) markNamed(ctx context.Context, m message) (rec record, fresh 
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return record{}, false, err
 	}
-	// Between our two reads another process marked it.
+	// Another process marked it between our two reads.
 	rec, err = c.record(ctx, m.Channel, m.Incarnation)
 	if err == nil && rec.state == live {
 		err = fmt.Errorf("its name row is missing: %w", ErrCorrupt)
@@ -86,8 +88,8 @@ func (c *Channels) markNamed(ctx context.Context, m message) (rec record, fresh 
 	return rec, false, err
 }
 
-// rounds works until the deletion is done or time is up. It repeats rounds that
-// fail as long as the deletion makes progress, also through other processes.
+// rounds works until the deletion is done or time is over. It repeats failed
+// rounds as long as the deletion makes progress, also by other processes.
 func (d *deletion) rounds(ctx context.Context, until time.Time) error {
 	for idle := 0; ; {
 		before := d.progress()
@@ -104,14 +106,14 @@ func (d *deletion) rounds(ctx context.Context, until time.Time) error {
 			return fmt.Errorf("%w: %d rounds in a row, the last one: %w", ErrNoProgress, idle, cmp.Or(err, errStays))
 		case found == last || time.Now().Before(until): // a last read is cheaper than another delivery
 		case d.erased.Load() == 0:
-			return err // another message would hide that nothing works
+			return err // a message to continue would hide that nothing succeeds
 		default:
 			return nil
 		}
 	}
 }
 
-// until is when work has to stop.
+// until returns the time at which work must stop.
 func (c *Channels) until(ctx context.Context) time.Time {
 	until := time.Now().Add(c.opt.HandleFor)
 	if deadline, ok := ctx.Deadline(); ok && deadline.Add(-stopEarly).Before(until) {

@@ -18,8 +18,8 @@ import (
 
 const (
 	cleanupQueue = "delete-channel-and-blogs"
-	lease        = 10 * time.Minute // for which the Functions host takes a message
-	retryAfter   = 30 * time.Second // for which the host waits after a failure
+	lease        = 10 * time.Minute // of the Functions host
+	retryAfter   = 30 * time.Second // the host's pause after a failure
 )
 
 // world is what outlives all processes: two tables and a queue.
@@ -39,15 +39,15 @@ func (w *world) clone(o *memory.TableOptions) *world {
 	return &world{channels: w.channels.Clone(o), blogs: w.blogs.Clone(o), queues: memory.NewQueues(nil)}
 }
 
-// hit returns a clone in which requests meet fates.
-func (w *world) hit(fate func(memory.Call) memory.Fate) *world {
-	o := &memory.TableOptions{Options: memory.Options{Fate: fate}}
+// hit returns a clone whose requests fail as fault determines.
+func (w *world) hit(fault func(memory.Call) memory.Fate) *world {
+	o := &memory.TableOptions{Options: memory.Options{Fate: fault}}
 	hit := w.clone(o)
 	hit.queues = memory.NewQueues(&o.Options)
 	return hit
 }
 
-// wait returns when no late request is on its way any more.
+// wait waits until no request is in flight.
 func (w *world) wait() {
 	w.channels.Wait()
 	w.blogs.Wait()
@@ -88,19 +88,19 @@ func open(channelTable, blogs table.Store, outbox channels.Outbox, o *channels.O
 	return c
 }
 
-// with returns channels on other tables than the world's own.
+// with returns channels with other tables than the world's own.
 func (w *world) with(channelTable, blogs table.Store, o *channels.Options) *channels.Channels {
 	return open(channelTable, blogs, memory.NewOutbox(w.queues, cleanupQueue), o)
 }
 
-// step names what writes do: the state that they give an incarnation, or which
-// other row they put or remove.
+// step names the effect of a transaction: the state that it gives an
+// incarnation, or the other row that it inserts or removes.
 func step(writes []table.Write) string {
 	switch w := writes[0]; {
 	case w.Row.Key == "!fence" && w.Verb == table.Insert:
-		return "fence put"
+		return "fence created"
 	case w.Row.Key == "!fence" && w.Verb == table.Delete:
-		return "fence gone"
+		return "fence removed"
 	case w.Row.Key == "name" && w.Verb == table.Insert:
 		return "live"
 	case w.Row.Key == "name":
@@ -112,8 +112,7 @@ func step(writes []table.Write) string {
 	}
 }
 
-// startAt returns a process that does something after its first write of that
-// step.
+// startAt returns a process that calls do after its first write of that step.
 func (w *world) startAt(name string, do func(*process)) *process {
 	var done atomic.Bool
 	return w.watch(nil, nil, func(p *process, writes []table.Write, err error) {
@@ -134,14 +133,15 @@ func (w *world) stall(name string) {
 	})
 }
 
-// creating has the process create the channel news, and delivers how that ends.
+// creating starts to create the channel news, and returns the result when it is
+// read.
 func (p *process) creating() <-chan error {
 	created := make(chan error)
 	go func() { created <- last(p.Create(p.Context(), "news", "ann")) }()
 	return created
 }
 
-// hooked is a table where tests act around requests.
+// hooked is a table that calls functions of a test around requests.
 type hooked struct {
 	table.Store
 	instead   func(ctx context.Context, writes []table.Write) (handled bool, err error) // of a Submit
@@ -170,9 +170,9 @@ func (h hooked) Query(ctx context.Context, q table.Query) (table.Page, error) {
 	return page, err
 }
 
-// host does what the Functions host does with the queue, until it is empty:
-// each message starts a process. It returns the errors of messages that belong
-// in the dead-letter queue.
+// host processes the queue like the Functions host until it is empty. Each
+// message starts a process. It returns the errors of messages that belong in
+// the dead-letter queue.
 func (w *world) host(t *testing.T, start func() *process) (dead []error) {
 	t.Helper()
 	begun := time.Now()
@@ -182,12 +182,12 @@ func (w *world) host(t *testing.T, start func() *process) (dead []error) {
 			return dead
 		}
 		if time.Since(begun) > 8*24*time.Hour {
-			t.Fatalf("the queue never gets empty: %+v", waiting)
+			t.Fatalf("the queue is not empty after 8 days: %+v", waiting)
 		}
-		// The host's own requests may fail as well: then it tries again.
+		// If the host's own requests fail, it tries again.
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		messages, _ := w.queues.Receive(ctx, cleanupQueue, 1, lease)
-		if len(messages) == 0 { // polling costs the same without us
+		if len(messages) == 0 { // polling is not counted: it costs the same without a deletion
 			next := slices.MinFunc(waiting, func(a, b queue.Message) int { return a.NextVisible.Compare(b.NextVisible) })
 			time.Sleep(max(0, time.Until(next.NextVisible)) + time.Second) // the queue returns whole seconds
 			cancel()
@@ -198,7 +198,7 @@ func (w *world) host(t *testing.T, start func() *process) (dead []error) {
 		p := start()
 		_, err := p.Handle(p.Context(), text(t, m.Body))
 		switch {
-		case p.Dead(): // cannot answer
+		case p.Dead(): // it does not answer
 		case err == nil, errors.Is(err, channels.ErrMessage):
 			if err != nil {
 				dead = append(dead, err)
@@ -212,7 +212,7 @@ func (w *world) host(t *testing.T, start func() *process) (dead []error) {
 	}
 }
 
-// plain hosts with processes that nothing happens to.
+// plain is host with processes that are not killed.
 func (w *world) plain(t *testing.T) {
 	t.Helper()
 	w.host(t, func() *process { return w.start(nil, nil) })
@@ -227,8 +227,8 @@ func text(t *testing.T, body string) string {
 	return string(decoded)
 }
 
-// fill creates a channel and puts n blogs into it, past the API and fast. It
-// returns the incarnation.
+// fill creates a channel and writes n blogs directly into the table, which is
+// fast. It returns the incarnation.
 func (w *world) fill(t testing.TB, name string, n int) string {
 	t.Helper()
 	ch, created, err := w.start(nil, nil).Create(t.Context(), name, "ann")
@@ -246,7 +246,7 @@ func filled(t testing.TB, n int) (*world, string) {
 	return w, w.fill(t, "news", n)
 }
 
-// withBlogs returns a world with a channel of two blogs, and one of them.
+// withBlogs returns a world with a channel of two blogs, and the first of them.
 func withBlogs(t *testing.T) (*world, channels.Blog) {
 	t.Helper()
 	w, _ := filled(t, 2)
@@ -257,9 +257,9 @@ func withBlogs(t *testing.T) (*world, channels.Blog) {
 	return w, blogs.Items[0]
 }
 
-// handedOver begins the deletion of the channel news and leaves all blogs to
+// deferDeletion begins the deletion of the channel news and leaves all blogs to
 // Handle. It returns the message.
-func (w *world) handedOver(t *testing.T) (message string) {
+func (w *world) deferDeletion(t *testing.T) (message string) {
 	t.Helper()
 	p := w.start(&channels.Options{AcceptFor: -1}, nil)
 	if d, err := p.Delete(p.Context(), "news", ""); err != nil || d.State != channels.Running {
@@ -268,16 +268,16 @@ func (w *world) handedOver(t *testing.T) (message string) {
 	return text(t, w.queues.All(cleanupQueue)[0].Body)
 }
 
-// gone checks that nothing is left of an incarnation but its record.
+// gone checks that only the record of an incarnation is left.
 func (w *world) gone(t *testing.T, name, incarnation string, deleted int64) {
 	t.Helper()
 	storetest.CheckDeleted(t, w.start(nil, nil).Channels, w.blogs.Rows(name+"@"+incarnation), name, incarnation, deleted)
 }
 
-// someDraft is what tests post that do not care.
+// someDraft is for tests in which the content of a blog does not matter.
 var someDraft = channels.Draft{Title: "t", UserID: "u"}
 
-// open posts into a channel, which must take blogs.
+// open posts into a channel, which must succeed.
 func (p *process) open(t *testing.T, name string) channels.Blog {
 	t.Helper()
 	blog, err := p.Post(p.Context(), name, someDraft)
@@ -287,8 +287,8 @@ func (p *process) open(t *testing.T, name string) channels.Blog {
 	return blog
 }
 
-// settled checks that nothing is left but this many channels and blogs, after
-// all that is late and a sweep now and then.
+// settled checks that only this many channels and blogs are left, after all
+// late requests have arrived and three sweeps, one per day.
 func (w *world) settled(t *testing.T, channels, blogs int) {
 	t.Helper()
 	w.wait()
@@ -297,10 +297,10 @@ func (w *world) settled(t *testing.T, channels, blogs int) {
 		w.sweepAll(t)
 	}
 	if got, want := w.channels.Rows(""), 2*channels; got != want {
-		t.Errorf("%d rows are left in Channels, want %d", got, want)
+		t.Errorf("Channels has %d rows, want %d", got, want)
 	}
 	if got, want := w.blogs.Rows(""), channels+blogs; got != want {
-		t.Errorf("%d rows are left in Blogs, want %d", got, want)
+		t.Errorf("Blogs has %d rows, want %d", got, want)
 	}
 }
 

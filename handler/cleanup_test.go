@@ -36,8 +36,8 @@ func TestCleanupMessages(t *testing.T) {
 	name := path[1:]
 	long := `{"v":1,"channel":"` + strings.Repeat("a", 40_000) + `"}`
 	dead := map[string]struct{ text, reason string }{
-		"empty":                   {"", "decode it"},
-		"not JSON":                {"delete news", "decode it"},
+		"empty":                   {"", "decode JSON"},
+		"not JSON":                {"delete news", "decode JSON"},
 		"unicode":                 {"{\"v\":1,\"channel\":\"<ü&\\u2028\u2028\"}", "neither begins nor ends"},
 		"unknown version":         {`{"v":2,"channel":"` + name + `"}`, "version 2 is unknown"},
 		"bad channel":             {`{"v":1,"channel":"a/b","incarnation":"` + other + `"}`, "a name holds no /"},
