@@ -12,7 +12,7 @@ import (
 )
 
 // A receiver renews its lease while it works and deletes the message when it is
-// done, each time by the newest receipt.
+// done, always with the newest receipt.
 func Example() {
 	ctx := context.Background()
 	queues := memory.NewQueues(nil)
@@ -31,12 +31,12 @@ func Example() {
 		log.Fatal(err)
 	}
 	err = queues.Delete(ctx, "work", m)
-	fmt.Println("by the old receipt:", errors.Is(err, queue.ErrLeaseLost))
+	fmt.Println("with the old receipt:", errors.Is(err, queue.ErrLeaseLost))
 	err = queues.Delete(ctx, "work", renewed)
-	fmt.Println("by the new one:", err)
+	fmt.Println("with the new one:", err)
 
 	// Output:
 	// resize photo 7 1
-	// by the old receipt: true
-	// by the new one: <nil>
+	// with the old receipt: true
+	// with the new one: <nil>
 }

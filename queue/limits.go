@@ -14,64 +14,64 @@ const (
 	MaxBody       = 64 << 10           // bytes of a body
 	MaxReceive    = 32                 // messages of one Receive
 	MaxVisibility = 7 * 24 * time.Hour // of one lease
-	TimeToLive    = 7 * 24 * time.Hour // of a message, which expires then
+	TimeToLive    = 7 * 24 * time.Hour // of a message
 )
 
-// CheckPut rejects with ErrLimit a message that Azure would reject, or that
+// CheckPut returns ErrLimit for a message that Azure would reject, or that
 // would expire before its delay is over.
 func CheckPut(queue, body string, delay time.Duration) error {
 	err := cmp.Or(CheckName(queue), checkBody(body))
 	if err == nil && (delay < 0 || WholeSeconds(delay) >= TimeToLive) {
-		err = fmt.Errorf("delay of %v is not from 0 to less than 7 days, after which the message expires: %w", delay, ErrLimit)
+		err = fmt.Errorf("delay of %v: use 0 to less than 7 days, after which the message expires: %w", delay, ErrLimit)
 	}
 	return err
 }
 
-// CheckReceive rejects with ErrLimit a Receive that Azure would reject.
+// CheckReceive returns ErrLimit for a Receive that Azure would reject.
 func CheckReceive(queue string, max int, visibility time.Duration) error {
 	err := CheckName(queue)
 	switch {
 	case err != nil:
 	case max < 1 || max > MaxReceive:
-		err = fmt.Errorf("%d messages at once are not 1 to %d: %w", max, MaxReceive, ErrLimit)
+		err = fmt.Errorf("%d messages at once: use 1 to %d: %w", max, MaxReceive, ErrLimit)
 	case visibility <= 0 || visibility > MaxVisibility:
-		err = fmt.Errorf("visibility of %v is not above 0 and up to 7 days: %w", visibility, ErrLimit)
+		err = fmt.Errorf("visibility of %v: use more than 0, up to 7 days: %w", visibility, ErrLimit)
 	}
 	return err
 }
 
-// CheckUpdate rejects with ErrLimit an Update that Azure would reject.
+// CheckUpdate returns ErrLimit for an Update that Azure would reject.
 func CheckUpdate(queue, body string, visibility time.Duration) error {
 	err := cmp.Or(CheckName(queue), checkBody(body))
 	if err == nil && (visibility < 0 || visibility > MaxVisibility) {
-		err = fmt.Errorf("visibility of %v is not from 0 to 7 days: %w", visibility, ErrLimit)
+		err = fmt.Errorf("visibility of %v: use 0 to 7 days: %w", visibility, ErrLimit)
 	}
 	return err
 }
 
-// WholeSeconds rounds up to what the service counts in.
+// WholeSeconds rounds up to seconds, the service's unit.
 func WholeSeconds(d time.Duration) time.Duration {
 	return (d + time.Second - 1).Truncate(time.Second)
 }
 
 var validName = regexp.MustCompile(`^[a-z0-9](-?[a-z0-9])*$`)
 
-// CheckName rejects with ErrLimit a name that no queue can have.
+// CheckName returns ErrLimit for a name that no queue can have.
 func CheckName(queue string) error {
 	if len(queue) < 3 || len(queue) > 63 || !validName.MatchString(queue) {
-		return fmt.Errorf("queue name %.80q is not 3 to 63 lower-case letters, digits and single hyphens between them: %w", queue, ErrLimit)
+		return fmt.Errorf("queue name %.80q: use 3 to 63 lower-case letters, digits and single inner hyphens: %w", queue, ErrLimit)
 	}
 	return nil
 }
 
-// checkBody also rejects what XML cannot hold: messages travel in XML, and
-// Azure's client would change such characters silently.
+// checkBody also rejects characters that XML cannot hold. Messages are sent as
+// XML, and Azure's client would silently change such characters.
 func checkBody(body string) error {
 	if len(body) > MaxBody {
 		return fmt.Errorf("body of %d bytes is longer than %d: %w", len(body), MaxBody, ErrLimit)
 	}
 	if !utf8.ValidString(body) || strings.ContainsFunc(body, notXML) {
-		return fmt.Errorf("the body holds characters that cannot be stored, so encode it, for example as base64: %w", ErrLimit)
+		return fmt.Errorf("the body holds characters that cannot be stored; encode it, for example as base64: %w", ErrLimit)
 	}
 	return nil
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestLimits: what Azure would reject is rejected, also where the emulator
-// would accept it, and what is just within is not.
+// The checks reject requests that Azure would reject, even if the emulator
+// would accept them, and accept requests just within the limits.
 func TestLimits(t *testing.T) {
 	const week, hour = 7 * 24 * time.Hour, time.Hour
 	long := strings.Repeat("x", MaxBody)

@@ -11,8 +11,8 @@ import (
 	"kennel/table"
 )
 
-// A ledger counts each result once, although the answer to its first write gets
-// lost: one transaction inserts the result and updates the counter.
+// A ledger counts each result once, although the answer to its first write is
+// lost. One transaction inserts the result and updates the counter.
 func Example() {
 	ctx := context.Background()
 	lost := memory.LoseReplyNth(3, errors.New("connection reset"))

@@ -21,19 +21,20 @@ const (
 	maxColumn  = 255 // characters of a column's name
 )
 
-// partOverhead bounds what the multipart format puts around each row, without
-// the keys in its address.
+// partOverhead bounds the bytes that the multipart format adds to each row,
+// without the keys in its address.
 const partOverhead = 1 << 10
 
-// CheckWrites rejects with ErrLimit what Azure would reject: more than 100 rows,
-// more than 4 MiB, several partitions, a row twice, a row above 1 MiB, and keys,
-// columns or values that are too long or hold characters they must not.
+// CheckWrites returns ErrLimit for a transaction that Azure would reject: more
+// than 100 rows, more than 4 MiB, several partitions, a row twice, a row above
+// 1 MiB, and keys, columns or values that are too long or hold forbidden
+// characters.
 //
-// Keys hold no single quotes either: Azure accepts them, but they must be
-// doubled in addresses, and not every client does that within transactions.
+// It also rejects single quotes in keys. Azure accepts them, but they must be
+// doubled in addresses, which not every client does within transactions.
 func CheckWrites(writes []Write) error {
 	if len(writes) == 0 || len(writes) > MaxTransaction {
-		return fmt.Errorf("transaction of %d rows is not of 1 to %d: %w", len(writes), MaxTransaction, ErrLimit)
+		return fmt.Errorf("transaction of %d rows: use 1 to %d: %w", len(writes), MaxTransaction, ErrLimit)
 	}
 	partition := writes[0].Row.Partition
 	inPartition, err := measureKey(partition)
@@ -44,10 +45,10 @@ func CheckWrites(writes []Write) error {
 	seen := make(map[string]bool, len(writes))
 	for _, w := range writes {
 		if w.Row.Partition != partition {
-			return fmt.Errorf("transaction over partitions %.80q and %.80q: %w", partition, w.Row.Partition, ErrLimit)
+			return fmt.Errorf("transaction with two partitions, %.80q and %.80q: %w", partition, w.Row.Partition, ErrLimit)
 		}
 		if seen[w.Row.Key] {
-			return fmt.Errorf("row %.80q twice in a transaction: %w", w.Row.Key, ErrLimit)
+			return fmt.Errorf("row %.80q occurs twice in a transaction: %w", w.Row.Key, ErrLimit)
 		}
 		seen[w.Row.Key] = true
 		row, err := measure(w)
@@ -55,20 +56,20 @@ func CheckWrites(writes []Write) error {
 			return fmt.Errorf("row %.80q: %w", w.Row.Key, err)
 		}
 		if stored := row.stored + inPartition.stored; stored > maxRow {
-			return fmt.Errorf("row %.80q of %d bytes is above %d: %w", w.Row.Key, stored, maxRow, ErrLimit)
+			return fmt.Errorf("row %.80q of %d bytes is larger than %d: %w", w.Row.Key, stored, maxRow, ErrLimit)
 		}
 		payload += row.sent + inPartition.sent
 	}
 	if payload > maxPayload {
-		return fmt.Errorf("transaction of %d bytes is above %d: %w", payload, maxPayload, ErrLimit)
+		return fmt.Errorf("transaction of %d bytes is larger than %d: %w", payload, maxPayload, ErrLimit)
 	}
 	return nil
 }
 
-// CheckQuery rejects with ErrLimit a query that Azure would reject.
+// CheckQuery returns ErrLimit for a query that Azure would reject.
 func CheckQuery(q Query) error {
 	if q.Top < 1 || q.Top > MaxPage {
-		return fmt.Errorf("page of %d rows is not of 1 to %d: %w", q.Top, MaxPage, ErrLimit)
+		return fmt.Errorf("page of %d rows: use 1 to %d: %w", q.Top, MaxPage, ErrLimit)
 	}
 	for _, key := range []string{q.Partition, q.Key, q.Above} {
 		if key != "" {
@@ -86,13 +87,13 @@ func CheckQuery(q Query) error {
 // size is a length in bytes.
 type size struct {
 	stored int // texts are stored as UTF-16
-	sent   int // upper bound: texts are sent as JSON, keys in the address too
+	sent   int // upper bound; texts are sent as JSON, and keys also in the address
 }
 
 // measure checks a write and returns its size without its partition.
 func measure(w Write) (size, error) {
 	if w.Verb < Insert || w.Verb > Delete || (w.Verb == Insert) != (w.If == "") {
-		return size{}, fmt.Errorf("verb %d does not go with condition %.80q: %w", w.Verb, w.If, ErrLimit)
+		return size{}, fmt.Errorf("verb %d does not allow the condition %.80q: %w", w.Verb, w.If, ErrLimit)
 	}
 	total, err := measureKey(w.Row.Key)
 	if err != nil {
@@ -108,15 +109,15 @@ func measure(w Write) (size, error) {
 	}
 	for column, value := range w.Row.Values {
 		if !isColumn(column) {
-			return size{}, fmt.Errorf("column name %.80q is not a letter followed by up to %d letters, digits and underscores, or belongs to the store: %w",
+			return size{}, fmt.Errorf("column name %.80q: use a letter and up to %d letters, digits and underscores, and no name reserved by the store: %w",
 				column, maxColumn-1, ErrLimit)
 		}
 		text := measureText(value)
 		if text.stored > maxValue {
-			return size{}, fmt.Errorf("value of %d bytes in column %q is above %d: %w", text.stored, column, maxValue, ErrLimit)
+			return size{}, fmt.Errorf("value of %d bytes in column %q is larger than %d: %w", text.stored, column, maxValue, ErrLimit)
 		}
 		if !utf8.ValidString(value) || strings.ContainsRune(value, 0) {
-			return size{}, fmt.Errorf("value in column %q is not text: %w", column, ErrLimit)
+			return size{}, fmt.Errorf("value in column %q holds invalid UTF-8 or a NUL: %w", column, ErrLimit)
 		}
 		total.stored += 8 + 2*len(column) + 4 + text.stored
 		total.sent += len(column) + 4 + text.sent
@@ -127,10 +128,10 @@ func measure(w Write) (size, error) {
 func measureKey(key string) (size, error) {
 	s := measureText(key)
 	if s.stored == 0 || s.stored > maxKey {
-		return size{}, fmt.Errorf("key of %d bytes is not of 1 to %d: %w", s.stored, maxKey, ErrLimit)
+		return size{}, fmt.Errorf("key of %d bytes: use 1 to %d: %w", s.stored, maxKey, ErrLimit)
 	}
 	if !utf8.ValidString(key) || strings.ContainsFunc(key, notInKeys) {
-		return size{}, fmt.Errorf("key %.80q holds characters that no key may hold: %w", key, ErrLimit)
+		return size{}, fmt.Errorf("key %.80q holds forbidden characters: %w", key, ErrLimit)
 	}
 	s.sent += 3 * len(key) // percent-encoded in the address
 	return s, nil

@@ -17,8 +17,8 @@ func remove(partition, key, version string) Write {
 	return Write{Verb: Delete, Row: Row{Partition: partition, Key: key}, If: version}
 }
 
-// TestCheckWrites: what Azure would reject is rejected, also where the emulator
-// would accept it.
+// CheckWrites rejects transactions that Azure would reject, even if the
+// emulator would accept them.
 func TestCheckWrites(t *testing.T) {
 	rows := func(n int, v values) (writes []Write) {
 		for i := range n {
@@ -43,10 +43,10 @@ func TestCheckWrites(t *testing.T) {
 		"row of 1 MiB":         {insert("p", "a", heavy)},
 		"253 columns":          {insert("p", "a", wide)},
 		"value above 64 KiB":   {insert("p", "a", values{"x": strings.Repeat("x", 32<<10+1)})},
-		"the same in UTF-16":   {insert("p", "a", values{"x": strings.Repeat("🐕", 16<<10+1)})},
+		"above it in UTF-16":   {insert("p", "a", values{"x": strings.Repeat("🐕", 16<<10+1)})},
 		"4 MiB at once":        rows(100, values{"x": strings.Repeat("x", 32<<10), "y": strings.Repeat("x", 10<<10)}),
 		"4 MiB when escaped":   rows(100, values{"x": strings.Repeat("<", 8<<10)}),
-		"no text":              {insert("p", "a", values{"x": "\xff"})},
+		"not UTF-8":            {insert("p", "a", values{"x": "\xff"})},
 		"NUL":                  {insert("p", "a", values{"x": "a\x00b"})},
 		"no verb":              {{Row: Row{Partition: "p", Key: "a"}}},
 		"unknown verb":         {{Verb: Delete + 1, Row: Row{Partition: "p", Key: "a"}, If: AnyVersion}},

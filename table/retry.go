@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A request that fails without an answer is sent again: up to maxTries times,
-// after waits with full jitter that double from firstWait.
+// A request without an answer is sent up to maxTries times. The waits in
+// between are random, up to a bound that doubles from firstWait (full jitter).
 const (
 	maxTries  = 4
 	firstWait = 200 * time.Millisecond
@@ -41,23 +41,23 @@ func (t *Table) Query(ctx context.Context, q Query) (Page, error) {
 	return Retry(ctx, func(ctx context.Context) (Page, error) { return t.store.Query(ctx, q) })
 }
 
-// Submit makes all writes or none, and returns the new version of each row. An
-// error that wraps ErrUnclear leaves open whether they are made.
+// Submit makes all writes or none, and returns the new version of each row.
+// After an error that wraps ErrUnclear, they may have been made.
 func (t *Table) Submit(ctx context.Context, writes ...Write) ([]string, error) {
 	return RetryWrite(ctx, func(ctx context.Context) ([]string, error) { return t.store.Submit(ctx, writes) })
 }
 
-// SubmitOnce is Submit for a transaction whose second arrival could undo what
-// happened after the first. It is not repeated.
+// SubmitOnce is Submit without repeats, for a transaction whose second arrival
+// could undo later changes.
 func (t *Table) SubmitOnce(ctx context.Context, writes ...Write) ([]string, error) {
 	return repeat(ctx, 1, true, func(ctx context.Context) ([]string, error) { return t.store.Submit(ctx, writes) })
 }
 
-// ReadBack returns a row by which the caller of a write that failed with the
-// error write decides what became of it, or found false if the row does not
-// exist. It returns write itself, without a read, if that leaves nothing to
-// decide because the store refused the write or a limit forbids it. If the read
-// fails, so does ReadBack, with an error that wraps ErrUnclear if write does.
+// ReadBack reads a row after a write to it failed with the error write, so that
+// the caller can find out whether the write was made. It returns found false if
+// the row does not exist. If the store refused the write or a limit forbids it,
+// ReadBack returns write without a read. If the read fails, the error wraps
+// ErrUnclear if write does.
 func (t *Table) ReadBack(ctx context.Context, write error, partition, key string) (row Row, found bool, err error) {
 	isUnclear := errors.Is(write, ErrUnclear)
 	if !isUnclear && (errors.Is(write, ErrRefused) || errors.Is(write, ErrLimit)) {
@@ -70,8 +70,8 @@ func (t *Table) ReadBack(ctx context.Context, write error, partition, key string
 	case errors.Is(err, ErrNotFound):
 		return Row{}, false, nil
 	}
-	// The read's error counts. That of the write is text only: it may be an
-	// answer that the caller must not take for the outcome.
+	// Wrap only the read's error. The write's error may be the answer to a
+	// repeated write, which the caller must not treat as the outcome.
 	err = fmt.Errorf("%v; read it back: %w", write, err)
 	if isUnclear {
 		err = Unclear(err)
@@ -79,8 +79,8 @@ func (t *Table) ReadBack(ctx context.Context, write error, partition, key string
 	return Row{}, false, err
 }
 
-// Unclear wraps an error in ErrUnclear. It is for callers who know of an
-// earlier write that may have been made. It returns nil for nil.
+// Unclear wraps an error in ErrUnclear. It is for callers whose earlier write
+// may have been made. It returns nil for nil.
 func Unclear(err error) error {
 	if err == nil || errors.Is(err, ErrUnclear) {
 		return err
@@ -88,9 +88,9 @@ func Unclear(err error) error {
 	return fmt.Errorf("%w: %w", ErrUnclear, err)
 }
 
-// Retry repeats a request that changes nothing until it is answered, up to four
-// times. Each try has a time limit. The errors of package table are answers;
-// any other error is none.
+// Retry sends a request that changes nothing until it is answered, up to four
+// times. TryTimeout bounds each try. The errors of package table are answers;
+// any other error means that there was no answer.
 func Retry[T any](ctx context.Context, request func(context.Context) (T, error)) (T, error) {
 	return repeat(ctx, maxTries, false, request)
 }
@@ -111,18 +111,18 @@ func repeat[T any](ctx context.Context, tries int, writes bool, request func(con
 		cancel()
 		unanswered := err != nil && !isAnswer(err)
 		if err != nil && writes && (unanswered || n > 1) {
-			err = Unclear(err) // the tries so far may have been carried out, or may be later
+			err = Unclear(err) // an earlier try may have been applied, or may be applied later
 		}
 		if !unanswered || n == tries || ctx.Err() != nil {
 			return answer, err
 		}
 		if pause(ctx, rand.N(firstWait<<(n-1))) != nil {
-			return answer, err // it says more than the end of the time
+			return answer, err // more useful than the error of ctx
 		}
 	}
 }
 
-// isAnswer reports whether the store's contract names the error, so that
+// isAnswer reports whether the error is one of the store's contract, so that
 // another try does not help.
 func isAnswer(err error) bool {
 	for _, answer := range []error{ErrNotFound, ErrExists, ErrChanged, ErrLimit, ErrToken, ErrRefused} {
@@ -133,7 +133,7 @@ func isAnswer(err error) bool {
 	return false
 }
 
-// pause waits for d or until ctx ends, and then returns its error.
+// pause waits for d. It returns the error of ctx if ctx ends first.
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -13,8 +13,8 @@ import (
 
 var errReset = errors.New("connection reset by peer")
 
-// TestRetry: a read is repeated until it is answered; a write, too, and its
-// error is unclear unless the first try was answered.
+// Reads and writes are repeated until they are answered. A write's error is
+// unclear unless the first try was answered.
 func TestRetry(t *testing.T) {
 	lost, replyLost := memory.Fate{Err: errReset, Lost: true}, memory.Fate{Err: errReset}
 	refused, silent := memory.Fate{Err: table.ErrRefused, Lost: true}, memory.Fate{Lost: true}
@@ -73,12 +73,12 @@ func TestRetry(t *testing.T) {
 		})
 	}
 	if _, err := table.New(nil); err == nil {
-		t.Error("a table without a store")
+		t.Error("New without a store succeeded")
 	}
 }
 
-// TestReadBack: what is certain is not read back, and a failed read is unclear
-// only if the write is.
+// ReadBack makes no read if the outcome is certain. The error of a failed read
+// is unclear only if the write's is.
 func TestReadBack(t *testing.T) {
 	exists := fmt.Errorf("insert: %w", table.ErrExists)
 	for _, tt := range []struct {
@@ -91,11 +91,11 @@ func TestReadBack(t *testing.T) {
 	}{
 		{"refused", table.ErrRefused, errReset, false, table.ErrRefused, false},
 		{"beyond the limits", table.ErrLimit, errReset, false, table.ErrLimit, false},
-		{"perhaps refused", table.Unclear(table.ErrRefused), nil, true, nil, false},
-		{"lost, and there", table.Unclear(errReset), nil, true, nil, false},
-		{"lost, and not there", table.Unclear(errReset), table.ErrNotFound, false, nil, false},
-		{"lost, and not readable", table.Unclear(exists), table.ErrRefused, false, table.ErrRefused, true},
-		{"answered, and not readable", exists, table.ErrRefused, false, table.ErrRefused, false},
+		{"unclear, refused later", table.Unclear(table.ErrRefused), nil, true, nil, false},
+		{"lost, row exists", table.Unclear(errReset), nil, true, nil, false},
+		{"lost, row missing", table.Unclear(errReset), table.ErrNotFound, false, nil, false},
+		{"lost, read fails", table.Unclear(exists), table.ErrRefused, false, table.ErrRefused, true},
+		{"answered, read fails", exists, table.ErrRefused, false, table.ErrRefused, false},
 	} {
 		store := memory.NewTable(&memory.TableOptions{Options: memory.Options{Fate: func(c memory.Call) memory.Fate {
 			if c.Op == "Get" && tt.read != nil {
@@ -112,7 +112,7 @@ func TestReadBack(t *testing.T) {
 			t.Errorf("%s: %+v, %v, %v, want %v, %v; unclear: %v", tt.name, row, found, err, tt.found, tt.want, tt.unclear)
 		}
 		if errors.Is(err, table.ErrExists) {
-			t.Errorf("%s: the answer to the write is taken for the outcome", tt.name)
+			t.Errorf("%s: the error wraps the answer to the write", tt.name)
 		}
 	}
 }

@@ -1,18 +1,17 @@
-// Package table is what jobs know of a table in storage: the contract that
-// stores implement, the limits of Azure's tables, and the one layer that
-// repeats requests.
+// Package table defines a table in storage: the contract that stores implement,
+// the limits of Azure's tables, and the one layer that repeats requests.
 //
 // # Contract
 //
-// A [Store] is one table. Its rows are found by partition and key and hold
-// texts. A transaction changes up to 100 rows of one partition, all or none,
-// each under a condition: it must not exist, it must have a stated [Row]
-// version, or it must exist in whatever state. Versions are opaque and never
-// come back. Reads are strongly consistent, and a query returns pages, each of
-// which may be short or empty although more follow.
+// A [Store] is one table. A row is identified by its partition and key, and
+// holds texts. A transaction changes up to 100 rows of one partition, all or
+// none. Each row has a condition: it must not exist, it must have a given [Row]
+// version, or it must exist in any version. Versions are opaque and are never
+// reused. Reads are strongly consistent. A query returns pages; a page may be
+// short or empty although more follow.
 //
-// A store sends each request once. It reports what storage answered, so its
-// caller can tell an answer from none.
+// A store sends each request once. It returns the error that storage answered
+// with, so that its caller can distinguish an answer from a missing one.
 //
 // # Limits
 //
@@ -23,17 +22,17 @@
 // # Repeats and unknown outcomes
 //
 // A [Table] repeats requests that fail without an answer. A write may then
-// arrive twice, and an answer that a row has changed may be the echo of the
+// arrive twice, and the answer that a row has changed may be caused by the
 // first arrival. Such an error wraps [ErrUnclear]: the write may have been
 // made, or may still be made. Every other error of a write means that nothing
-// was done, and an error of a read never wraps ErrUnclear. [Table.ReadBack]
-// reads a row by which the caller decides what became of the write. To make
-// that possible, write something into a row that no other write has, such as
-// an operation id, or make the row's key unique.
+// was changed. An error of a read never wraps ErrUnclear. [Table.ReadBack]
+// reads a row so that the caller can find out whether the write was made. This
+// requires a value that no other write has, such as an operation id, or a
+// unique key.
 //
 // Use [Table.SubmitOnce] for a transaction whose late second arrival could undo
-// what happened after the first: one that overwrites any version, or inserts a
-// row that may have been deleted since.
+// later changes: one that overwrites any version, or inserts a row that may
+// have been deleted since.
 //
 // The package starts no goroutines and does not log.
 package table
@@ -43,12 +42,12 @@ import (
 	"errors"
 )
 
-// Row is one row of a table. All its values are texts: times and numbers are
-// written out, so that every store keeps them exactly.
+// Row is one row of a table. All its values are texts. Times and numbers are
+// stored as text, so that every store keeps them exactly.
 type Row struct {
 	Partition, Key string
-	Values         map[string]string // nil in the answer to a query for keys only
-	Version        string            // the store's token for this state; "" in the answer to a query for keys only
+	Values         map[string]string // nil in the result of a query for keys only
+	Version        string            // the store's token for this state; "" in the result of a query for keys only
 }
 
 // Verb is what a [Write] does to its row.
@@ -62,7 +61,7 @@ const (
 	Delete
 )
 
-// AnyVersion as [Write.If] requires that the row exists, in whatever state.
+// AnyVersion as [Write.If] requires that the row exists, in any version.
 const AnyVersion = "*"
 
 // Write is one change within a transaction.
@@ -72,10 +71,11 @@ type Write struct {
 	If   string // the version that the row must have, or AnyVersion; "" for Insert, whose row must not exist
 }
 
-// Query selects rows, which are returned in the order of their partitions and
-// keys: that of their bytes where they are ASCII, and the store's own beyond.
+// Query selects rows. They are returned in the order of partition and key.
+// ASCII text is ordered by bytes; for other text the order depends on the
+// store.
 type Query struct {
-	Partition string // "": of all partitions
+	Partition string // "": all partitions
 	Key       string // only rows with this key; "": all
 	Above     string // only rows with a greater key
 	Column    string // only rows that hold Value in this column; "": all
@@ -89,8 +89,8 @@ type Query struct {
 type Page struct {
 	Rows []Row
 
-	// Next is empty at the end of the list only. If it is not, there may be
-	// more rows even if this page is short or empty.
+	// Next is empty only at the end of the list. Otherwise there may be more
+	// rows, even if this page is short or empty.
 	Next string
 }
 
@@ -98,36 +98,38 @@ type Page struct {
 //
 // All methods are called concurrently. Reads are strongly consistent, and a
 // write is durable when Submit returns nil. A store does not retry: its caller
-// does, because it can read back what became of a write.
+// does, because the caller can read back whether a write was made.
 type Store interface {
 	// Get returns one row, or ErrNotFound.
 	Get(ctx context.Context, partition, key string) (Row, error)
 
 	// Query returns one page. ErrToken reports that q.After is not the Next of
-	// such a page.
+	// a page of the same query.
 	Query(ctx context.Context, q Query) (Page, error)
 
 	// Submit makes all writes or none, and returns the new version of each row
-	// in the order of the writes, "" for a deleted one. It does not send what
-	// CheckWrites rejects. ErrNotFound, ErrExists and ErrChanged report that a
-	// row was not as required, because another writer was faster or because an
-	// earlier try of the same transaction had arrived. ErrRefused reports that
-	// the store rejects the request for good. After any of these this request
-	// did nothing and never will. Any other error leaves that open.
+	// in the order of the writes, "" for a deleted row. It does not send writes
+	// that CheckWrites rejects. ErrNotFound, ErrExists and ErrChanged report
+	// that a row did not meet its condition: another writer was faster, or an
+	// earlier try of the same transaction arrived. ErrRefused reports that the
+	// store rejected the request permanently. After any of these errors, this
+	// request changed nothing and never will. After any other error it may
+	// have.
 	Submit(ctx context.Context, writes []Write) (versions []string, err error)
 }
 
 // The errors of a [Store], and ErrUnclear of a [Table].
 //
-// ErrRefused is for what a retry does not change: a missing permission, a
-// disabled account. Check for ErrUnclear first: an error that wraps both is the
-// answer to a repeated write, which the first try may have made.
+// ErrRefused reports a condition that a retry does not change: a missing
+// permission or a disabled account. Check for ErrUnclear first: an error that
+// wraps both means that a repeated write was refused, but its first try may
+// have been made.
 var (
 	ErrNotFound = errors.New("not found")
-	ErrExists   = errors.New("exists already")
-	ErrChanged  = errors.New("was changed meanwhile")
+	ErrExists   = errors.New("already exists")
+	ErrChanged  = errors.New("has changed")
 	ErrLimit    = errors.New("beyond the limits of a table")
-	ErrToken    = errors.New("no such page")
+	ErrToken    = errors.New("the page token is invalid")
 	ErrRefused  = errors.New("refused by the store")
 	ErrUnclear  = errors.New("the outcome of the write is unknown")
 )
