@@ -34,7 +34,7 @@ func TestNoFalseStart(t *testing.T) {
 		err  error // with which a wait ends then; nil: its time is over at a closed gate
 	}{
 		{"404", func(s *scene) { s.store.Delete("start") }, nil},
-		{"403", refuse(errors.New("storage answers 403 AuthorizationFailure")), gate.ErrUnknown},
+		{"403", refuse(errors.New("storage answered 403 AuthorizationFailure")), gate.ErrUnknown},
 		{"503", refuse(memory.ErrBusy), gate.ErrUnknown},
 		{"timeout", func(s *scene) { s.fate.Store(&memory.Fate{Lost: true}) }, gate.ErrUnknown},
 		{"empty text", text(""), gate.ErrCorrupt},

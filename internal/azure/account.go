@@ -19,28 +19,29 @@ import (
 	"kennel/internal/azure/requests"
 )
 
-// Account says which storage account to use and how to sign in: by connection
+// Account identifies a storage account and how to sign in to it: by connection
 // string, or by the addresses of the services and an identity.
 type Account struct {
-	ConnectionString string // "UseDevelopmentStorage=true" is an Azurite on its usual ports
+	ConnectionString string // "UseDevelopmentStorage=true": an Azurite on its default ports
 
 	// Without a connection string: https addresses, such as
 	// https://ACCOUNT.blob.core.windows.net. Only those in use are needed.
 	BlobURL, QueueURL, TableURL string
 
 	// ManagedIdentity signs in as the identity assigned to the app: the one
-	// with the ClientID, or else the system's. If false, the environment
-	// decides, as on a developer's machine after "az login".
+	// with the ClientID, or the system-assigned one if that is "". If false,
+	// the environment selects the identity, for example the developer's after
+	// "az login".
 	ManagedIdentity bool
 	ClientID        string
 }
 
 // Options are the optional parts of a client; nil and zero mean the defaults.
 type Options struct {
-	TryTimeout time.Duration     // how long one request may take; default 10 s
+	TryTimeout time.Duration     // of one request; default 10 s
 	HTTP       *http.Client      // default: the SDK's own
 	Requests   *requests.Counter // counts the requests; default: none
-	Job        string            // the job that requests are counted for, unless the adapter belongs to one; default ""
+	Job        string            // the job to count requests for, unless the adapter belongs to one; default ""
 }
 
 const defaultTryTimeout = 10 * time.Second
@@ -85,7 +86,7 @@ func (a Account) OpenQueues(o *Options) (*Queues, error) {
 	return &Queues{client, once}, nil
 }
 
-// open makes one service's client, by connection string or by identity.
+// open returns a client of one service, by connection string or by identity.
 func open[Client any](a Account, name, address string,
 	byConnection func(connection string) (*Client, error),
 	byIdentity func(address string, credential azcore.TokenCredential) (*Client, error),
@@ -94,7 +95,7 @@ func open[Client any](a Account, name, address string,
 		client, err := byConnection(expand(a.ConnectionString))
 		if err != nil {
 			// The SDK's text may repeat parts of the connection string.
-			return nil, fmt.Errorf("open %s storage: the connection string is malformed or names no %s endpoint", name, name)
+			return nil, fmt.Errorf("open %s storage: the connection string is malformed or has no %s endpoint", name, name)
 		}
 		return client, nil
 	}
@@ -103,10 +104,10 @@ func open[Client any](a Account, name, address string,
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.RawQuery != "" || u.User != nil {
-		return nil, fmt.Errorf("open %s storage: the %s address is not of the form https://ACCOUNT.%s.core.windows.net", name, name, name)
+		return nil, fmt.Errorf("open %s storage: the %s address is invalid; use the form https://ACCOUNT.%s.core.windows.net", name, name, name)
 	}
 	if u.Scheme != "https" {
-		return nil, fmt.Errorf("open %s storage: the %s address %s is not https, and signing in by identity needs that", name, name, u)
+		return nil, fmt.Errorf("open %s storage: the %s address %s is not https, which is required to sign in by identity", name, name, u)
 	}
 	as, err := identity.New(a.ManagedIdentity, a.ClientID)
 	if err != nil {
@@ -119,14 +120,13 @@ func open[Client any](a Account, name, address string,
 	return client, nil
 }
 
-// once marks requests that are tried one time only, and the job that needs
-// them.
+// once sends requests without retries, and counts them for a job.
 type once struct {
 	timeout time.Duration
 	job     string
 }
 
-// of returns the same for an adapter that belongs to a job.
+// of returns a copy for an adapter that belongs to a job.
 func (o once) of(job string) once { return once{o.timeout, job} }
 
 func (o once) context(ctx context.Context) context.Context {
@@ -134,7 +134,7 @@ func (o once) context(ctx context.Context) context.Context {
 }
 
 func (o once) options() policy.RetryOptions {
-	return policy.RetryOptions{MaxRetries: -1, TryTimeout: o.timeout} // 0 would be the default of three
+	return policy.RetryOptions{MaxRetries: -1, TryTimeout: o.timeout} // 0 means the default of three
 }
 
 func clientOptions(service string, o *Options) (azcore.ClientOptions, once) {
@@ -153,8 +153,9 @@ func clientOptions(service string, o *Options) (azcore.ClientOptions, once) {
 	return options, once
 }
 
-// counting is the step of the SDK's pipeline that counts requests. It comes
-// after the retries and after the sign-in, so it sees what is really sent.
+// counting is the policy of the SDK's pipeline that counts requests. It runs
+// after the policies for retries and sign-in, so it counts each request that is
+// sent.
 type counting struct {
 	counter *requests.Counter
 	service string
@@ -170,9 +171,9 @@ func (c counting) Do(r *policy.Request) (*http.Response, error) {
 	return r.Next()
 }
 
-// expand writes the shorthand for a local emulator in full, which the SDK does
-// not know. The key is the same for every Azurite in the world, printed in its
-// documentation, and no secret.
+// expand replaces the shorthand for a local emulator, which the SDK does not
+// support. The key is not a secret: every Azurite has the same, and its
+// documentation shows it.
 func expand(connection string) string {
 	settings := strings.Split(connection, ";")
 	if !slices.Contains(settings, "UseDevelopmentStorage=true") {

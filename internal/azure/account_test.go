@@ -21,7 +21,7 @@ func TestOpen(t *testing.T) {
 		{name: "endpoints", account: Account{ConnectionString: "AccountName=a" + key + ";BlobEndpoint=https://b.example/;QueueEndpoint=https://q.example/;TableEndpoint=https://t.example/"},
 			blobs: "https://b.example/", queues: "https://q.example/"},
 		{name: "signature", account: Account{ConnectionString: "BlobEndpoint=https://b.example/;SharedAccessSignature=sv=1&sig=s3cr3tsignature"},
-			blobs: "https://b.example/?sv=1&sig=s3cr3tsignature", queues: "names no queue endpoint"},
+			blobs: "https://b.example/?sv=1&sig=s3cr3tsignature", queues: "has no queue endpoint"},
 		{name: "addresses", account: Account{BlobURL: "https://b.example/", QueueURL: "https://q.example/", TableURL: "https://t.example/"},
 			blobs: "https://b.example/", queues: "https://q.example/"},
 		{name: "managed identity", account: Account{BlobURL: "https://b.example/", QueueURL: "https://q.example/", TableURL: "https://t.example/", ManagedIdentity: true, ClientID: "1f0c"},
@@ -36,9 +36,9 @@ func TestOpen(t *testing.T) {
 		{name: "not https", account: Account{BlobURL: "http://b.example/", QueueURL: "http://q.example/", TableURL: "http://t.example/"},
 			blobs: "not https", queues: "not https"},
 		{name: "address with a signature", account: Account{BlobURL: "https://b.example/?sig=s3cr3tsignature", QueueURL: "https://u:c2VjcmV0a2V5@q.example/", TableURL: "https://t.example/?sig=s3cr3tsignature"},
-			blobs: "not of the form", queues: "not of the form"},
+			blobs: "use the form", queues: "use the form"},
 		{name: "no address", account: Account{BlobURL: "b.example", QueueURL: "%", TableURL: "t.example"},
-			blobs: "not of the form", queues: "not of the form"},
+			blobs: "use the form", queues: "use the form"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			check := func(err error, url func() string, want string) {
@@ -46,7 +46,7 @@ func TestOpen(t *testing.T) {
 				leakless(t, err)
 				switch {
 				case strings.HasPrefix(want, "http") && (err != nil || url() != want):
-					t.Errorf("error %v, want %s to be opened", err, want)
+					t.Errorf("error %v, want a client for %s", err, want)
 				case !strings.HasPrefix(want, "http") && (err == nil || !strings.Contains(err.Error(), want)):
 					t.Errorf("error %v, want %q", err, want)
 				}

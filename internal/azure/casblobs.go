@@ -24,16 +24,16 @@ import (
 type casBlobs struct {
 	container   *container.Client
 	once        once
-	contentType string // for people who open a blob in the portal
+	contentType string // for operators who open a blob in the portal
 }
 
-// casBlob is one blob as it was read.
+// casBlob is the result of reading one blob.
 type casBlob struct {
 	text     string // up to the limit of the read
 	size     int64  // of the whole blob in bytes; -1 if unknown
 	metadata map[string]*string
 	version  string
-	readAt   time.Time // by the service's clock, in whole seconds; zero if the answer had no Date
+	readAt   time.Time // on the service's clock, in whole seconds; zero if the answer had no Date
 }
 
 // The owners of casBlobs map these to the errors of their own contracts.
@@ -43,15 +43,16 @@ var (
 	errBlobChanged   = errors.New("the blob does not have this version")
 )
 
-// newCASBlobs makes no request. The container is created with its first blob.
+// newCASBlobs returns the blobs of a container. It makes no request. The
+// container is created with its first blob.
 func newCASBlobs(blobs *Blobs, containerName, contentType, job string) casBlobs {
 	return casBlobs{blobs.client.NewContainerClient(containerName), blobs.once.of(job), contentType}
 }
 
 // read makes one request, whose answer holds text, metadata and version. It
 // reads at most limit bytes, because the blob may be a large file by mistake.
-// If seen is not "" and still is the version, the answer has no body and the
-// error is errBlobUnchanged. With errNoBlob it returns readAt alone.
+// If seen is not "" and is still the version, the answer has no body and read
+// returns errBlobUnchanged. With errNoBlob it returns only readAt.
 func (c casBlobs) read(ctx context.Context, name, seen string, limit int64) (casBlob, error) {
 	if err := checkBlobName(name); err != nil {
 		return casBlob{}, err
@@ -87,7 +88,7 @@ func (c casBlobs) read(ctx context.Context, name, seen string, limit int64) (cas
 	if answer.ETag == nil {
 		return casBlob{}, errors.New("read its blob: the answer has no ETag")
 	}
-	size := int64(-1) // the blob says that it is compressed
+	size := int64(-1) // unknown if the blob has a content encoding
 	if answer.ContentLength != nil {
 		size = *answer.ContentLength
 	}
@@ -109,7 +110,7 @@ func dateOf(raw *http.Response) time.Time {
 func (c casBlobs) replace(ctx context.Context, name, old, text string, metadata map[string]*string) (version string, err error) {
 	version, err = c.upload(ctx, name, old, text, metadata)
 	if old == "" && hasCode(err, bloberror.ContainerNotFound) {
-		// The first upload certainly had no effect, so this is not a retry.
+		// The first upload had no effect, so this is not a retry.
 		if err := c.create(ctx); err != nil {
 			return "", err
 		}
@@ -160,8 +161,7 @@ func (c casBlobs) create(ctx context.Context) error {
 // maxName is Azure's limit for a blob's name in characters. Azurite has none.
 const maxName = 1024
 
-// checkBlobName applies Azure's rules for a blob's name, which Azurite does
-// not.
+// checkBlobName applies Azure's rules for blob names. Azurite does not.
 func checkBlobName(name string) error {
 	switch {
 	case name == "":
@@ -169,7 +169,7 @@ func checkBlobName(name string) error {
 	case utf8.RuneCountInString(name) > maxName:
 		return fmt.Errorf("the name is longer than %d characters", maxName)
 	case !utf8.ValidString(name) || strings.ContainsFunc(name, isControl):
-		return errors.New("the name holds control characters or is not UTF-8")
+		return errors.New("the name holds control characters or invalid UTF-8")
 	case strings.HasSuffix(name, ".") || strings.HasSuffix(name, "/") || strings.HasSuffix(name, `\`):
 		return errors.New("the name ends with a dot or a slash")
 	}

@@ -17,13 +17,14 @@ import (
 )
 
 // BenchmarkDeletion compares deletions with bare loops of the same
-// transactions, which know all keys, read and count nothing and give up at the
-// first error. Ratios are medians of rounds taken in turn, so that a noisy
-// machine hits both sides.
+// transactions. These know all keys, read and count nothing, and stop at the
+// first error. Ratios are medians of alternating rounds, so that a noisy
+// machine slows both down.
 //
-// With four at a time there is no bar: one thread of Azurite serves them all,
-// and waits while a page is read and counted. Reading the next page meanwhile
-// would fill the gap, and cost a crash two pages instead of one.
+// The figure with four transactions at a time has no limit. One thread of
+// Azurite serves them all, and is idle while a page is read and counted.
+// Reading the next page at the same time would avoid that, but a crash would
+// then add two pages instead of one.
 func BenchmarkDeletion(b *testing.B) {
 	const blogs, rounds = 5_000, 7
 	s := newChannelStores(b)
@@ -44,9 +45,9 @@ func BenchmarkDeletion(b *testing.B) {
 	}
 }
 
-// deleteChannel makes a channel and returns how long it takes to delete it.
+// deleteChannel creates a channel and returns the time to delete it.
 func (s *channelStores) deleteChannel(b *testing.B, name string, blogs int, o *channels.Options) time.Duration {
-	o.AcceptFor = time.Minute // on a busy machine, too
+	o.AcceptFor = time.Minute // enough on a busy machine
 	p := s.start(b, o, nil)
 	incarnation := s.create(b, name, blogs)
 	begun := time.Now()
@@ -58,8 +59,8 @@ func (s *channelStores) deleteChannel(b *testing.B, name string, blogs int, o *c
 	return took
 }
 
-// deleteBare returns how long it takes to delete rows with nothing but the
-// SDK, with so many transactions under way at once.
+// deleteBare returns the time to delete rows with the SDK alone, with this many
+// concurrent transactions.
 func (s *channelStores) deleteBare(b *testing.B, rows, parallel int) time.Duration {
 	store := s.start(b, nil, nil).blogs
 	partition := storetest.Name()
@@ -78,8 +79,8 @@ func (s *channelStores) deleteBare(b *testing.B, rows, parallel int) time.Durati
 				if err != nil {
 					return err
 				}
-				whatever := azcore.ETagAny
-				actions[i] = aztables.TransactionAction{ActionType: aztables.TransactionTypeDelete, Entity: entity, IfMatch: &whatever}
+				anyVersion := azcore.ETagAny
+				actions[i] = aztables.TransactionAction{ActionType: aztables.TransactionTypeDelete, Entity: entity, IfMatch: &anyVersion}
 			}
 			_, err := store.client.SubmitTransaction(ctx, actions, nil)
 			return err

@@ -22,8 +22,8 @@ type channelStores struct {
 	channels, blogs, queue string
 }
 
-// newChannelStores makes the queue, which takes more requests than a message
-// does later.
+// newChannelStores creates the queue, so that every message later takes the
+// same number of requests.
 func newChannelStores(t testing.TB) *channelStores {
 	t.Helper()
 	s := &channelStores{uniqueTable(), uniqueTable(), storetest.Name()}
@@ -61,14 +61,14 @@ func (s *channelStores) start(t testing.TB, o *channels.Options, kill *storetest
 	return &channelProcess{c, p, blogs, queues}
 }
 
-// undelayed is an outbox of which nobody needs to wait for the messages.
+// undelayed is an outbox that delivers messages without delay.
 type undelayed struct{ *Outbox }
 
 func (o undelayed) Put(ctx context.Context, text string, _ time.Duration) (string, error) {
 	return o.Outbox.Put(ctx, text, 0)
 }
 
-// create makes a channel with n blogs and returns its incarnation.
+// create creates a channel with n blogs and returns its incarnation.
 func (s *channelStores) create(t testing.TB, name string, n int) string {
 	t.Helper()
 	p := s.start(t, nil, nil)
@@ -82,8 +82,8 @@ func (s *channelStores) create(t testing.TB, name string, n int) string {
 	return ch.Incarnation
 }
 
-// host does what the Functions host does with the queue, until it is empty;
-// the lease of who was killed is over at once. It returns the messages.
+// host processes the queue like the Functions host until it is empty. The lease
+// of a killed process ends at once. It returns the messages.
 func (s *channelStores) host(t *testing.T, start func() *channelProcess) (texts []string) {
 	t.Helper()
 	queues := openQueues(t, nil)
@@ -115,9 +115,10 @@ func (s *channelStores) host(t *testing.T, start func() *channelProcess) (texts 
 	}
 }
 
-// TestKilledAtEachRequest kills the process that deletes before and after its
-// HTTP requests, and lets others continue. In memory the same is done in many
-// more situations; here the requests, answers and races are real.
+// TestKilledAtEachRequest kills the deleting process before and after its HTTP
+// requests, and lets other processes continue. The test of package channels
+// does this in many more situations; here the requests, answers and races are
+// real.
 func TestKilledAtEachRequest(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -134,20 +135,20 @@ func TestKilledAtEachRequest(t *testing.T) {
 			t.Parallel()
 			s := newChannelStores(t)
 			rng := rand.New(rand.NewPCG(seed, uint64(size.blogs)))
-			for _, handOver := range []bool{false, true} {
-				o := &channels.Options{AcceptFor: time.Minute} // on a busy machine, too
-				if handOver {
-					o.AcceptFor = -1 // all blogs are left to Handle
+			for _, leftToHandle := range []bool{false, true} {
+				o := &channels.Options{AcceptFor: time.Minute} // enough on a busy machine
+				if leftToHandle {
+					o.AcceptFor = -1
 				}
 				whole := &storetest.Killer{N: 1 << 62}
-				s.kill(t, fmt.Sprint("whole-", handOver), size.blogs, o, whole)
+				s.kill(t, fmt.Sprint("whole-", leftToHandle), size.blogs, o, whole)
 				numbers := rng.Perm(int(whole.Sent()))
 				for _, k := range numbers[:min(storetest.Scale(size.sample, size.prove), len(numbers))] {
 					for _, after := range []bool{false, true} {
 						kill := &storetest.Killer{N: int64(k) + 1, After: after}
 						s.kill(t, fmt.Sprint("news-", runs.Add(1)), size.blogs, o, kill)
 						if !kill.Struck() || t.Failed() {
-							t.Fatalf("left to Handle: %v, %v, struck: %v", handOver, kill, kill.Struck())
+							t.Fatalf("left to Handle: %v, %v, struck: %v", leftToHandle, kill, kill.Struck())
 						}
 					}
 				}
@@ -158,8 +159,8 @@ func TestKilledAtEachRequest(t *testing.T) {
 
 const all = 1 << 30 // more requests than a deletion makes
 
-// kill deletes a channel of n blogs, of which somebody takes the name as soon
-// as it is free.
+// kill deletes a channel of n blogs, whose name another client uses again as
+// soon as it is free.
 func (s *channelStores) kill(t *testing.T, name string, n int, o *channels.Options, kill *storetest.Killer) {
 	t.Helper()
 	incarnation := s.create(t, name, n)
@@ -175,13 +176,13 @@ func (s *channelStores) kill(t *testing.T, name string, n int, o *channels.Optio
 		}
 		next = succeed(t, other, name)
 		messages = append(messages, s.host(t, worker)...)
-		if next == nil { // killed before anything was promised, but perhaps after the message was put
+		if next == nil { // the process was killed before Delete returned; it may have put the message
 			next = succeed(t, other, name)
 		}
 	}
 	for _, text := range messages {
 		if d, err := other.Handle(t.Context(), text); err != nil || d.State != channels.Done || d.Incarnation != incarnation {
-			t.Errorf("late message: %+v, %v, want it to be done", d, err)
+			t.Errorf("late message: %+v, %v, want a finished deletion", d, err)
 		}
 	}
 	left := len(rowsOf(t, other.blogs, name+"@"+incarnation))
@@ -189,13 +190,14 @@ func (s *channelStores) kill(t *testing.T, name string, n int, o *channels.Optio
 	next.check(t, other)
 }
 
-// successor is a channel that took the name of a deleted one.
+// successor is a new channel with the name of a deleted one.
 type successor struct {
 	channels.Channel
 	blogs []channels.Blog
 }
 
-// succeed returns nil if the old channel is still there.
+// succeed creates the successor, or returns nil if the old channel still
+// exists.
 func succeed(t *testing.T, p *channelProcess, name string) *successor {
 	t.Helper()
 	ch, created, err := p.Create(t.Context(), name, "zoe")
@@ -216,7 +218,7 @@ func succeed(t *testing.T, p *channelProcess, name string) *successor {
 	return next
 }
 
-// check that nobody touched the channel.
+// check checks that the channel is unchanged.
 func (n *successor) check(t *testing.T, p *channelProcess) {
 	t.Helper()
 	if ch, err := p.Read(t.Context(), n.Name); err != nil || ch.Incarnation != n.Incarnation || ch.Owner != "zoe" {
@@ -232,7 +234,7 @@ func (n *successor) check(t *testing.T, p *channelProcess) {
 	}
 }
 
-// rowsOf returns the rows of a partition, or of all for "".
+// rowsOf returns the rows of a partition, or of all partitions if it is "".
 func rowsOf(t *testing.T, store *Table, partition string) (rows []table.Row) {
 	t.Helper()
 	q := table.Query{Partition: partition, KeysOnly: true, Top: table.MaxPage}
@@ -248,7 +250,7 @@ func rowsOf(t *testing.T, store *Table, partition string) (rows []table.Row) {
 	}
 }
 
-// TestWritersOfOneBlog lets many write one blog at once.
+// TestWritersOfOneBlog updates one blog by many writers at once.
 func TestWritersOfOneBlog(t *testing.T) {
 	t.Parallel()
 	s := newChannelStores(t)

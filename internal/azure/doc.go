@@ -4,16 +4,16 @@
 // # Requests
 //
 // Each method documents how many requests it makes, and sends each of them
-// once: the SDK's retries are off, because a retried write cannot distinguish
+// once. The SDK's retries are off, because a retried write cannot distinguish
 // its own first attempt from another writer's success. A try ends after
-// [Options.TryTimeout]; the caller decides what to do then.
-// [Options.Requests] counts what is sent.
+// [Options.TryTimeout]; then the caller decides whether to retry.
+// [Options.Requests] counts the requests.
 //
 // # Consistency
 //
-// Blobs and queues are strongly consistent, and a write is durable when its
-// method returns nil. After an error that is no sentinel of the contract, the
-// write may or may not have been applied.
+// Blobs, tables and queues are strongly consistent, and a write is durable when
+// its method returns nil. After an error that the contract does not define, the
+// write may have been applied.
 //
 // # Errors
 //

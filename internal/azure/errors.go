@@ -14,21 +14,21 @@ import (
 	"kennel/internal/azure/identity"
 )
 
-// ErrTimeout reports that one try of a request got no answer in time, before
-// its caller's own deadline.
+// ErrTimeout reports that one try of a request got no answer within its
+// timeout, before the caller's deadline.
 var ErrTimeout = errors.New("storage did not answer in time")
 
 // Error is an error response of the storage service.
 type Error struct {
-	Status    int    // of HTTP
-	Code      string // the service's name for the reason; "" if it gave none
-	RequestID string // Microsoft's support finds the request by it
+	Status    int    // HTTP status
+	Code      string // the service's error code; "" if the response has none
+	RequestID string // identifies the request for Microsoft's support
 }
 
 func (e *Error) Error() string {
-	text := fmt.Sprintf("storage answers %d %s", e.Status, e.Code)
+	text := fmt.Sprintf("storage answered %d %s", e.Status, e.Code)
 	if e.Code == "" {
-		text = fmt.Sprintf("storage answers %d %s", e.Status, http.StatusText(e.Status))
+		text = fmt.Sprintf("storage answered %d %s", e.Status, http.StatusText(e.Status))
 	}
 	if e.RequestID != "" {
 		text += " (request " + e.RequestID + ")"
@@ -53,7 +53,7 @@ func answered(ctx context.Context, err error) error {
 		return ctx.Err()
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return ErrTimeout // the try's deadline passed, and the caller's did not
+		return ErrTimeout // the deadline of the try passed, not the caller's
 	}
 	return safe(err)
 }
@@ -72,7 +72,7 @@ func safe(err error) error {
 		return errors.New("sign in to storage: " + identity.OneLine(failed))
 	}
 	if failed, ok := errors.AsType[*url.Error](err); ok {
-		return fmt.Errorf("reach storage: %w", failed.Err)
+		return fmt.Errorf("connect to storage: %w", failed.Err)
 	}
 	return err
 }

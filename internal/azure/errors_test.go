@@ -27,7 +27,8 @@ func leakless(t *testing.T, err error) {
 	}
 }
 
-// scripted returns an account whose services answer what Azurite never does.
+// scripted returns an account whose services return answers that Azurite never
+// returns.
 func scripted(t *testing.T, handler http.HandlerFunc) Account {
 	t.Helper()
 	server := httptest.NewServer(handler)
@@ -107,7 +108,7 @@ func TestBlobRefusals(t *testing.T) {
 			}
 			for _, sentinel := range []error{ids.ErrChanged, ids.ErrNotFound, gate.ErrChanged, gate.ErrUnchanged} {
 				if errors.Is(err, sentinel) {
-					t.Errorf("error %v says more than the service did", err)
+					t.Errorf("error %v wraps an error of the contract, want none", err)
 				}
 			}
 			refusal, ok := errors.AsType[*Error](err)
@@ -141,7 +142,7 @@ func TestQueueRefusals(t *testing.T) {
 			for op, err := range map[string]error{"delete": q.Delete(t.Context(), "work", m), "update": updated} {
 				leakless(t, err)
 				if got := errors.Is(err, queue.ErrLeaseLost); err == nil || got != tt.lost {
-					t.Errorf("%s: %v; the lease is lost: %v, want %v", op, err, got, tt.lost)
+					t.Errorf("%s: %v; lease lost: %v, want %v", op, err, got, tt.lost)
 				}
 			}
 			if _, err := q.Put(t.Context(), "work", "a", 0); err == nil || errors.Is(err, queue.ErrLeaseLost) {
@@ -151,8 +152,8 @@ func TestQueueRefusals(t *testing.T) {
 	}
 }
 
-// A try without an answer ends with ErrTimeout before the caller's deadline,
-// and with the caller's own error at that deadline.
+// A try without an answer returns ErrTimeout before the caller's deadline, and
+// the error of the caller's context at that deadline.
 func TestSilence(t *testing.T) {
 	const short = 50 * time.Millisecond
 	for _, sent := range []string{"", "10"} { // nothing, or half an answer
@@ -176,12 +177,13 @@ func TestSilence(t *testing.T) {
 		defer cancel()
 		blobs = opened(t, account.OpenBlobs, nil)
 		if _, err = NewSequences(blobs, "uniqueids").Load(ctx, "orders"); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("load after %q with little time: %v, want %v", sent, err, context.DeadlineExceeded)
+			t.Errorf("load after %q with a short deadline: %v, want %v", sent, err, context.DeadlineExceeded)
 		}
 	}
 }
 
-// A number whose last digits are missing would be another number.
+// Half an answer is an error: a number without its last digits would be another
+// number.
 func TestTruncatedAnswer(t *testing.T) {
 	account := scripted(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("ETag", `"0x1"`)
@@ -202,7 +204,7 @@ func TestUnreachable(t *testing.T) {
 	deleted := opened(t, account.OpenQueues, nil).Delete(t.Context(), "work", queue.Message{ID: "m1", Receipt: "AgAAreceipt"})
 	for _, err := range []error{loaded, deleted} {
 		if err == nil || !strings.Contains(err.Error(), "refused") {
-			t.Errorf("error does not say that the connection was refused: %v", err)
+			t.Errorf("error %v, want a refused connection", err)
 		}
 		leakless(t, err)
 	}

@@ -22,7 +22,7 @@ func throughProxy(t *testing.T) (*faultproxy.Proxy, Account) {
 	return proxy, Account{ConnectionString: proxy.ConnectionString()}
 }
 
-// opened opens a client that must open.
+// opened opens a client, which must succeed.
 func opened[Client any](t *testing.T, open func(*Options) (Client, error), o *Options) Client {
 	t.Helper()
 	client, err := open(o)
@@ -32,12 +32,12 @@ func opened[Client any](t *testing.T, open func(*Options) (Client, error), o *Op
 	return client
 }
 
-// failures are the two ways in which a write fails: it was refused, and it was
-// applied but reported as failed.
+// failures are the two ways in which a write fails: refused, and applied but
+// reported as failed.
 var failures = map[string]faultproxy.Fault{"refused": {Cut: true}, "applied": {Lose: true}}
 
-// TestSequenceWritesThatFail checks that the caller gets the same error for
-// both failures of a write, and learns by reading back which one it was.
+// The caller gets the same error for both failures of a write. Reading back
+// shows which one it was.
 func TestSequenceWritesThatFail(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
@@ -75,7 +75,7 @@ func TestSequenceWritesThatFail(t *testing.T) {
 				heal := proxy.Add(fault)
 				next := ids.Mark{Text: "2", Writer: "ours"}
 				if mark, err := store.Replace(t.Context(), "orders", old, next); err == nil || errors.Is(err, ids.ErrChanged) {
-					t.Errorf("replace: %+v, %v, want another error than %v", mark, err, ids.ErrChanged)
+					t.Errorf("replace: %+v, %v, want an error other than %v", mark, err, ids.ErrChanged)
 				}
 				if got := proxy.Passed(); len(got) != tt.requests {
 					t.Errorf("requests %q, want %d: only the caller may try again", got, tt.requests)
@@ -156,9 +156,8 @@ func TestQueueRequestsThatFail(t *testing.T) {
 	}
 }
 
-// A caller whose context ends gets its error, while the request may be under
-// way.
-func TestCallerGoesAway(t *testing.T) {
+// A caller whose context ends during a request gets the error of the context.
+func TestContextEndsDuringRequest(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	proxy, account := throughProxy(t)
 	proxy.Add(faultproxy.Fault{After: func(faultproxy.Request) { cancel() }, Lose: true})

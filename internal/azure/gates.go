@@ -9,19 +9,19 @@ import (
 	"kennel/gate"
 )
 
-// Gates is a [gate.Store] with one block blob per gate: the blob's name is the
-// gate's, its text is the gate's document, its ETag is the version.
+// Gates is a [gate.Store] with one block blob per gate. The blob has the name
+// of the gate, its content is the gate's document, and its ETag is the version.
 type Gates struct{ blobs casBlobs }
 
-// NewGates keeps gates in the container of that name, which is created with
-// the first of them.
+// NewGates returns the gates in a container, which is created with the first
+// gate. It makes no request.
 func NewGates(blobs *Blobs, containerName string) *Gates {
 	return &Gates{newCASBlobs(blobs, containerName, "application/json", "gates")}
 }
 
-// Load implements [gate.Store] with one request. A request for a version that
-// is still there is answered without a body (304). The store's clock is the
-// Date of the answer.
+// Load implements [gate.Store] with one request. If seen is still the version,
+// the answer is a 304 without a body. The store's clock is the Date of the
+// answer.
 func (g *Gates) Load(ctx context.Context, name, seen string) (gate.Flag, error) {
 	b, err := g.blobs.read(ctx, name, seen, gate.MaxText)
 	switch {
@@ -31,7 +31,7 @@ func (g *Gates) Load(ctx context.Context, name, seen string) (gate.Flag, error) 
 		err = gate.ErrUnchanged
 	}
 	if err == nil && b.readAt.IsZero() {
-		err = errors.New("the answer has no Date") // a release could not tell whether its generation was used before
+		err = errors.New("the answer has no Date") // a release needs it for a generation that was not used before
 	}
 	if err != nil {
 		return gate.Flag{}, fmt.Errorf("load gate %.80q: %w", name, err)
@@ -63,7 +63,7 @@ func checkFlag(name string, next gate.Flag) error {
 		return fmt.Errorf("text of %d bytes is longer than %d", len(next.Text), gate.MaxText)
 	}
 	if !utf8.ValidString(next.Text) {
-		return errors.New("the text is not UTF-8, as JSON has to be")
+		return errors.New("the text is not valid UTF-8, which JSON requires")
 	}
 	return nil
 }

@@ -17,8 +17,8 @@ func TestGates(t *testing.T) {
 	})
 }
 
-// A release whose write is refused once, and one whose write is applied but
-// reported as failed: both end in one release, and the administrator knows.
+// If the write of a release is refused once, or is applied but reported as
+// failed, Release still succeeds with exactly one release.
 func TestReleaseThroughFailures(t *testing.T) {
 	for name, fault := range failures {
 		t.Run(name, func(t *testing.T) {
@@ -35,14 +35,14 @@ func TestReleaseThroughFailures(t *testing.T) {
 			}
 			got, err := gates.Release(t.Context(), "start", gate.Change{By: "ann"})
 			if err != nil || !got.Changed || got.State.Releases != 1 || len(got.State.History) != 1 {
-				t.Errorf("release: %+v, %v, want the one release of ann's", got, err)
+				t.Errorf("release: %+v, %v, want one release by ann", got, err)
 			}
 		})
 	}
 }
 
-// Without the service's clock a generation might be used twice, so a gate is
-// not read.
+// Without the service's clock a generation could be used twice, so Load returns
+// an error.
 func TestGateAnswerWithoutDate(t *testing.T) {
 	account := scripted(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header()["Date"] = nil

@@ -12,14 +12,14 @@ import (
 	"kennel/queue"
 )
 
-// Outbox puts messages into one of the [Queues], encoded as the Functions host
-// expects them, and can take them back. It is a [channels.Outbox].
+// Outbox is a [channels.Outbox] for one of the [Queues]. It encodes messages as
+// the Functions host expects them.
 type Outbox struct {
 	queues *Queues
 	queue  string
 }
 
-// NewOutbox checks the queue's name and makes no request.
+// NewOutbox returns the outbox for a queue. It makes no request.
 func NewOutbox(queues *Queues, name string) (*Outbox, error) {
 	if err := queue.CheckName(name); err != nil {
 		return nil, fmt.Errorf("new outbox: %w", err)
@@ -40,12 +40,12 @@ func (o *Outbox) Put(ctx context.Context, text string, delay time.Duration) (rec
 	return m.ID + " " + m.Receipt, nil
 }
 
-// Delete implements [channels.Outbox] with one request. A message that was
-// received is [queue.ErrLeaseLost].
+// Delete implements [channels.Outbox] with one request. It returns
+// [queue.ErrLeaseLost] if the message was received.
 func (o *Outbox) Delete(ctx context.Context, receipt string) error {
 	id, pop, ok := strings.Cut(receipt, " ")
 	if !ok {
-		return errors.New("delete message: the receipt is not one of this outbox")
+		return errors.New("delete message: the receipt was not returned by an outbox")
 	}
 	return o.queues.Delete(ctx, o.queue, queue.Message{ID: id, Receipt: pop})
 }

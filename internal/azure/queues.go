@@ -13,8 +13,9 @@ import (
 )
 
 // Queues is a client for the account's queues: a [queue.Receiver],
-// [queue.Putter] and [queue.Counter]. It is safe for concurrent use. Each method
-// makes one request; Put makes three if the queue has to be created first.
+// [queue.Putter] and [queue.Counter]. It is safe for concurrent use. Each
+// method makes one request; Put makes three if the queue has to be created
+// first.
 type Queues struct {
 	client *azqueue.ServiceClient
 	once   once
@@ -95,7 +96,7 @@ func (q *Queues) Put(ctx context.Context, name, body string, delay time.Duration
 		answer, err = q.put(ctx, name, body, delay)
 	}
 	if err == nil && len(answer.Messages) != 1 {
-		err = fmt.Errorf("the answer is about %d messages", len(answer.Messages))
+		err = fmt.Errorf("the answer holds %d messages, want 1", len(answer.Messages))
 	}
 	if err != nil {
 		return queue.Message{}, fmt.Errorf("put message into queue %.80q: %w", name, declined(err, queue.ErrRefused))
@@ -120,7 +121,7 @@ func (q *Queues) put(ctx context.Context, name, body string, delay time.Duration
 	if !hasCode(err, queueerror.QueueNotFound) {
 		return answer, err
 	}
-	// This answer is certain, so the put below is not a second try.
+	// The first put had no effect, so the put below is not a retry.
 	_, err = client.Create(q.once.context(ctx), nil)
 	if err := answered(ctx, err); err != nil && !hasCode(err, queueerror.QueueAlreadyExists) {
 		return answer, fmt.Errorf("create the queue: %w", err)
@@ -145,8 +146,8 @@ func (q *Queues) Count(ctx context.Context, name string) (int64, error) {
 	return int64(value(answer.ApproximateMessagesCount)), nil
 }
 
-// lease maps to ErrLeaseLost the answers 404, for a deleted message, and 400
-// PopReceiptMismatch, for a receipt that is not the newest.
+// lease returns ErrLeaseLost for the answers 404 (a deleted message) and 400
+// PopReceiptMismatch (a receipt that is not the newest).
 func lease(err error) error {
 	if hasStatus(err, http.StatusNotFound) || hasCode(err, queueerror.PopReceiptMismatch) {
 		return queue.ErrLeaseLost

@@ -15,9 +15,9 @@ import (
 	"kennel/table"
 )
 
-// TestRequests drives every request that the adapters make through the proxy.
-// Each call makes the requests that it documents, each request has a name, and
-// the counter counts what the proxy received.
+// TestRequests sends every request of the adapters through the proxy. Each call
+// makes the requests that it documents, each request has a name, and the
+// counter agrees with the proxy.
 func TestRequests(t *testing.T) {
 	proxy, account := throughProxy(t)
 	counter := &requests.Counter{}
@@ -114,7 +114,7 @@ func TestRequests(t *testing.T) {
 	got, want := counter.Operations(), proxy.Requests.Operations()
 	for service := range want {
 		if !maps.Equal(got[service], want[service]) {
-			t.Errorf("%s: counted %v, and the proxy received %v", service, got[service], want[service])
+			t.Errorf("%s: counted %v, but the proxy received %v", service, got[service], want[service])
 		}
 	}
 	jobs := make(map[string]int64)

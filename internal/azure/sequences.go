@@ -15,20 +15,20 @@ const (
 	floorKey  = "floor"
 )
 
-// Sequences is an [ids.Store] with one block blob per sequence: the blob's
-// name is the sequence's, its text is the mark's text and nothing else, its
-// ETag is the version.
+// Sequences is an [ids.Store] with one block blob per sequence. The blob has
+// the name of the sequence, its content is the mark's text and nothing else,
+// and its ETag is the version.
 type Sequences struct{ blobs casBlobs }
 
-// NewSequences keeps sequences in the container of that name, which is created
-// with the first of them.
+// NewSequences returns the sequences in a container, which is created with the
+// first sequence. It makes no request.
 func NewSequences(blobs *Blobs, containerName string) *Sequences {
 	return &Sequences{newCASBlobs(blobs, containerName, "text/plain", "numbers")}
 }
 
-// Load implements [ids.Store] with one request, from whose answer text,
-// metadata and version come together. A text longer than any number comes back
-// cut, with its size, and is no number then.
+// Load implements [ids.Store] with one request, whose answer holds text,
+// metadata and version. It cuts a text that is longer than any number, and adds
+// its size so that the result is not a number.
 func (s *Sequences) Load(ctx context.Context, sequence string) (ids.Mark, error) {
 	b, err := s.blobs.read(ctx, sequence, "", ids.MaxText+1)
 	if errors.Is(err, errNoBlob) {
@@ -46,7 +46,7 @@ func (s *Sequences) Load(ctx context.Context, sequence string) (ids.Mark, error)
 	switch {
 	case len(b.text) <= ids.MaxText:
 	case b.size < 0:
-		mark.Text = b.text[:ids.MaxText] + "… (more than a number)"
+		mark.Text = b.text[:ids.MaxText] + "… (longer than a number)"
 	default:
 		mark.Text = fmt.Sprintf("%s… (%d bytes)", b.text[:ids.MaxText], b.size)
 	}
@@ -58,13 +58,13 @@ func (s *Sequences) Load(ctx context.Context, sequence string) (ids.Mark, error)
 func (s *Sequences) Replace(ctx context.Context, sequence string, old, next ids.Mark) (ids.Mark, error) {
 	err := errors.Join(checkBlobName(sequence), ids.CheckMark(next))
 	if err == nil {
-		beside := make(map[string]*string)
+		metadata := make(map[string]*string)
 		for key, value := range map[string]string{writerKey: next.Writer, floorKey: next.Floor} {
 			if value != "" {
-				beside[key] = &value
+				metadata[key] = &value
 			}
 		}
-		next.Version, err = s.blobs.replace(ctx, sequence, old.Version, next.Text, beside)
+		next.Version, err = s.blobs.replace(ctx, sequence, old.Version, next.Text, metadata)
 	}
 	if errors.Is(err, errBlobChanged) {
 		err = ids.ErrChanged
@@ -75,8 +75,8 @@ func (s *Sequences) Replace(ctx context.Context, sequence string, old, next ids.
 	return next, nil
 }
 
-// metadata looks a value up whatever the case of its key has become on the
-// way: HTTP headers do not keep it.
+// metadata returns the value of a key. It ignores the case of keys, because
+// HTTP headers do not preserve it.
 func metadata(values map[string]*string, key string) string {
 	for k, value := range values {
 		if value != nil && strings.EqualFold(k, key) {

@@ -32,7 +32,8 @@ func TestSequences(t *testing.T) {
 	})
 }
 
-// outsider returns an outsider's hands on the blobs of a container.
+// outsider returns functions that change the blobs of a container like another
+// program.
 func outsider(c *casBlobs) (set func(t *testing.T, name, text string), remove func(t *testing.T, name string)) {
 	set = func(t *testing.T, name, text string) {
 		t.Helper()

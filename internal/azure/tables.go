@@ -44,8 +44,9 @@ func (a Account) OpenTables(o *Options) (*Tables, error) {
 	return &Tables{client, once}, nil
 }
 
-// signedTableAddress is for connection strings of an endpoint and a shared
-// access signature, which aztables alone of all clients does not read.
+// signedTableAddress returns the address in a connection string that has an
+// endpoint and a shared access signature. Of all clients of the SDK, only
+// aztables does not support these.
 func signedTableAddress(connection string) string {
 	var endpoint, signature string
 	for setting := range strings.SplitSeq(connection, ";") {
@@ -63,17 +64,17 @@ func signedTableAddress(connection string) string {
 	return strings.TrimRight(endpoint, "/") + "/?" + strings.TrimPrefix(signature, "?")
 }
 
-// Table is a [table.Store] in Azure. It is created with its first row, and
-// is empty until then.
+// Table is a [table.Store] in Azure. The table is created with its first row. A
+// table that does not exist is empty.
 type Table struct {
 	client *aztables.Client
 	once   once
 }
 
-// NewTable checks the table's name and makes no request.
+// NewTable returns the table of that name. It makes no request.
 func NewTable(tables *Tables, name string) (*Table, error) {
 	if !tableName.MatchString(name) {
-		return nil, fmt.Errorf("new table: the name %.80q is not a letter followed by 2 to 62 letters and digits", name)
+		return nil, fmt.Errorf("new table: the name %.80q is invalid; use a letter and 2 to 62 letters and digits", name)
 	}
 	return &Table{tables.client.NewClient(name), tables.once}, nil
 }
@@ -81,7 +82,7 @@ func NewTable(tables *Tables, name string) (*Table, error) {
 var (
 	tableName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]{2,62}$`)
 
-	// version matches what the service writes:
+	// version matches the versions of the service:
 	// W/"datetime'2026-01-02T03%3A04%3A05.678Z'".
 	version = regexp.MustCompile(`^W/"datetime'[^'"\x00-\x20\x7f]+'"$`)
 )
@@ -117,7 +118,7 @@ func (t *Table) query(ctx context.Context, q table.Query) (table.Page, error) {
 	if filter := filter(q); filter != "" {
 		options.Filter = &filter
 	}
-	if q.KeysOnly { // an answer of a fifth of the size
+	if q.KeysOnly { // reduces the answer to a fifth
 		keys, none := "PartitionKey,RowKey", aztables.MetadataFormatNone
 		if q.Partition != "" {
 			keys = "RowKey"
@@ -184,7 +185,7 @@ func (t *Table) Submit(ctx context.Context, writes []table.Write) ([]string, err
 	}
 	versions, err := t.send(ctx, writes)
 	if hasCode(err, aztables.TableNotFound) {
-		// This answer is certain, so sending again is not a second try.
+		// The first try had no effect, so this is not a retry.
 		if err = t.create(ctx); err == nil {
 			versions, err = t.send(ctx, writes)
 		}
@@ -198,7 +199,7 @@ func (t *Table) Submit(ctx context.Context, writes []table.Write) ([]string, err
 func (t *Table) send(ctx context.Context, writes []table.Write) ([]string, error) {
 	for _, w := range writes {
 		if w.Verb != table.Insert && w.If != table.AnyVersion && !version.MatchString(w.If) {
-			return nil, table.ErrChanged // no row ever had such a version, and the service calls it malformed
+			return nil, table.ErrChanged // no row has such a version; the service would answer that it is malformed
 		}
 	}
 	if len(writes) == 1 {
@@ -249,21 +250,21 @@ func (t *Table) create(ctx context.Context) error {
 
 // refused maps error codes of the service to the errors of [table.Store].
 func refused(err error) error {
-	name := error(nil)
+	sentinel := error(nil)
 	switch {
 	case hasCode(err, aztables.EntityAlreadyExists):
-		name = table.ErrExists
+		sentinel = table.ErrExists
 	case hasCode(err, aztables.ResourceNotFound, aztables.EntityNotFound, aztables.TableNotFound):
-		name = table.ErrNotFound
+		sentinel = table.ErrNotFound
 	case hasStatus(err, http.StatusPreconditionFailed):
-		name = table.ErrChanged
+		sentinel = table.ErrChanged
 	default:
 		return declined(err, table.ErrRefused)
 	}
-	return fmt.Errorf("%w: %w", name, err)
+	return fmt.Errorf("%w: %w", sentinel, err)
 }
 
-// declined wraps in sentinel an error that a retry does not change.
+// declined wraps an error that a retry does not change in sentinel.
 func declined(err, sentinel error) error {
 	if refusal, ok := errors.AsType[*Error](err); ok && refusal.Refused() {
 		return fmt.Errorf("%w: %w", sentinel, err)
@@ -271,8 +272,8 @@ func declined(err, sentinel error) error {
 	return err
 }
 
-// entity is a row as the service takes it. Values that are texts need no word
-// about their type.
+// entity returns a row in the form that the service accepts. Text values need
+// no type annotation.
 func entity(w table.Write) map[string]string {
 	e := map[string]string{"PartitionKey": w.Row.Partition, "RowKey": w.Row.Key}
 	if w.Verb != table.Delete {
@@ -283,8 +284,8 @@ func entity(w table.Write) map[string]string {
 	return e
 }
 
-// parseKeys reads a row of which only the keys were asked for, or the one key
-// that the query leaves open.
+// parseKeys parses a row of a query for keys only. If the query has a
+// partition, the row holds only the other key.
 func parseKeys(data []byte, partition string) (table.Row, error) {
 	keys := struct{ PartitionKey, RowKey string }{PartitionKey: partition}
 	if err := json.Unmarshal(data, &keys); err != nil || keys.PartitionKey == "" || keys.RowKey == "" {
@@ -293,8 +294,8 @@ func parseKeys(data []byte, partition string) (table.Row, error) {
 	return table.Row{Partition: keys.PartitionKey, Key: keys.RowKey}, nil
 }
 
-// parseEntity is the other way round. Values that somebody else has stored as
-// numbers or truth values are read as their texts.
+// parseEntity parses a row. It returns numbers and booleans, which other
+// programs may have stored, as text.
 func parseEntity(data []byte) (table.Row, error) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()

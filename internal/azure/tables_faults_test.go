@@ -6,8 +6,8 @@ import (
 	"kennel/table"
 )
 
-// TestTableWritesThatFail checks that the caller gets the same error for both
-// failures of each kind of write, and that only the caller tries again.
+// The caller gets the same error for both failures of each kind of write, and
+// only the caller retries.
 func TestTableWritesThatFail(t *testing.T) {
 	insert := func(key string) table.Write {
 		return table.Write{Verb: table.Insert, Row: table.Row{Partition: "p", Key: key}}
@@ -18,7 +18,7 @@ func TestTableWritesThatFail(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		writes []table.Write
-		left   int // rows if it is applied; two exist before
+		left   int // number of rows if the write is applied; two exist before
 	}{
 		{"insert", []table.Write{insert("c")}, 3},
 		{"delete", []table.Write{remove("a")}, 1},

@@ -17,8 +17,8 @@ func openTables(t testing.TB, o *Options) *Tables {
 	return tables
 }
 
-// uniqueTable is a name like storetest.Name's, without the hyphen that tables
-// cannot have.
+// uniqueTable returns a name like storetest.Name, without the hyphen, which
+// table names cannot have.
 func uniqueTable() string { return strings.ReplaceAll(storetest.Name(), "-", "") }
 
 func openTable(t testing.TB, tables *Tables, name string) *Table {

@@ -21,11 +21,11 @@ import (
 	"kennel/table"
 )
 
-// sendAll submits a transaction and reads the answer itself. The service
-// answers 202 also if it refused, and says in a part of the body what and why.
-// aztables 1.4 returns a 202 without a reason then; for a body that ends too
-// early it reports success, and one without a line end makes it panic. It also
-// drops the new versions.
+// sendAll submits a transaction and parses the answer itself. The service
+// answers 202 even if it refuses the transaction; a part of the body then holds
+// the reason. aztables 1.4 does not return that reason, nor the new versions.
+// It reports success for a body that ends too early, and panics for one without
+// a line end.
 func (t *Table) sendAll(ctx context.Context, writes []table.Write) ([]string, error) {
 	actions := make([]aztables.TransactionAction, len(writes))
 	for i, w := range writes {
@@ -43,7 +43,7 @@ func (t *Table) sendAll(ctx context.Context, writes []table.Write) ([]string, er
 	err := t.submit(policy.WithCaptureResponse(t.once.context(ctx), &answer), actions)
 	if answer == nil || answer.StatusCode != http.StatusAccepted {
 		if err = answered(ctx, err); err == nil {
-			err = errors.New("the answer is not that of a transaction")
+			err = errors.New("the answer is not the answer to a transaction")
 		}
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func (t *Table) sendAll(ctx context.Context, writes []table.Write) ([]string, er
 	versions, err := readAnswers(answer.Header.Get("Content-Type"), body, len(writes))
 	for i, version := range versions {
 		if version == "" && writes[i].Verb != table.Delete {
-			return nil, fmt.Errorf("the answer about row %d has no ETag", i)
+			return nil, fmt.Errorf("the answer for row %d has no ETag", i)
 		}
 	}
 	if refusal, ok := errors.AsType[*Error](err); ok && refusal.RequestID == "" {
@@ -70,7 +70,8 @@ var verbs = map[table.Verb]aztables.TransactionType{
 	table.Delete:  aztables.TransactionTypeDelete,
 }
 
-// submit survives what aztables makes of answers that it cannot read.
+// submit returns panics of aztables as errors. It panics on some answers that
+// it cannot parse.
 func (t *Table) submit(ctx context.Context, actions []aztables.TransactionAction) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -81,15 +82,15 @@ func (t *Table) submit(ctx context.Context, actions []aztables.TransactionAction
 	return err
 }
 
-// readAnswers reads a multipart answer to n writes: the new versions of all,
-// or the one refusal of the transaction. Anything else leaves open what became
-// of it.
+// readAnswers parses a multipart answer to n writes. It returns the new
+// versions of all rows, or the refusal of the transaction. After any other
+// error the outcome is unknown.
 func readAnswers(contentType string, body []byte, n int) ([]string, error) {
 	parts, err := splitParts(contentType, body)
 	if err != nil || len(parts) != 1 {
 		return nil, unreadable(err)
 	}
-	if strings.HasPrefix(parts[0].contentType, "multipart/") { // a refusal may come without its set of changes
+	if strings.HasPrefix(parts[0].contentType, "multipart/") { // a refusal may have no change set
 		if parts, err = splitParts(parts[0].contentType, parts[0].body); err != nil {
 			return nil, unreadable(err)
 		}
@@ -109,12 +110,12 @@ func readAnswers(contentType string, body []byte, n int) ([]string, error) {
 		versions = append(versions, answer.Header.Get("ETag"))
 	}
 	if len(versions) != n {
-		return nil, fmt.Errorf("the answer to a transaction of %d rows is about %d", n, len(versions))
+		return nil, fmt.Errorf("the answer to a transaction of %d rows is for %d rows", n, len(versions))
 	}
 	return versions, nil
 }
 
-// readRefusal reads the part about the row that a transaction failed at.
+// readRefusal parses the part for the row that made a transaction fail.
 func readRefusal(answer *http.Response) error {
 	defer answer.Body.Close()
 	refusal := &Error{Status: answer.StatusCode, RequestID: answer.Header.Get("x-ms-request-id")}
@@ -139,7 +140,8 @@ type part struct {
 	body        []byte
 }
 
-// splitParts demands the closing boundary: an answer cut short is none.
+// splitParts splits a multipart body. It requires the closing boundary, so that
+// it rejects a truncated answer.
 func splitParts(contentType string, body []byte) ([]part, error) {
 	kind, parameters, err := mime.ParseMediaType(contentType)
 	if err != nil || !strings.HasPrefix(kind, "multipart/") {
@@ -165,7 +167,7 @@ func splitParts(contentType string, body []byte) ([]part, error) {
 
 func unreadable(err error) error {
 	if err == nil {
-		return errors.New("the answer to a transaction has not one set of changes")
+		return errors.New("the answer to a transaction does not have exactly one change set")
 	}
 	return fmt.Errorf("read the answer to a transaction: %w", err)
 }

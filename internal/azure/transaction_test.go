@@ -11,7 +11,8 @@ import (
 	"kennel/table"
 )
 
-// openScripted returns a table of a server that answers all the same.
+// openScripted returns a table of a server that sends the same answer to every
+// request.
 func openScripted(t *testing.T, handler http.HandlerFunc) *Table {
 	t.Helper()
 	server := httptest.NewServer(handler)
@@ -24,7 +25,7 @@ func openScripted(t *testing.T, handler http.HandlerFunc) *Table {
 	return openTable(t, tables, "blogs")
 }
 
-// crlf writes a multipart body as it is on the wire.
+// crlf returns a multipart body with the line ends that it has on the wire.
 func crlf(lines ...string) string { return strings.Join(lines, "\r\n") + "\r\n" }
 
 const multipart202 = "multipart/mixed; boundary=batchresponse_b"
@@ -55,18 +56,18 @@ func TestTransactionAnswers(t *testing.T) {
 	for _, tt := range []struct {
 		name, contentType, body string
 		want                    error  // of the contract
-		says                    string // what the error says
+		text                    string // part of the error
 	}{
-		{"all is well", multipart202, good, nil, ""},
-		{"row is there", multipart202, changeset(refusedPart("409 Conflict", "EntityAlreadyExists", "1:The specified entity already exists.")), table.ErrExists, "row 1"},
-		{"row is not there", multipart202, changeset(refusedPart("404 Not Found", "ResourceNotFound", "0:The specified resource does not exist.")), table.ErrNotFound, "row 0"},
+		{"success", multipart202, good, nil, ""},
+		{"row exists", multipart202, changeset(refusedPart("409 Conflict", "EntityAlreadyExists", "1:The specified entity already exists.")), table.ErrExists, "row 1"},
+		{"row does not exist", multipart202, changeset(refusedPart("404 Not Found", "ResourceNotFound", "0:The specified resource does not exist.")), table.ErrNotFound, "row 0"},
 		{"row has changed", multipart202, changeset(refusedPart("412 Precondition Failed", "UpdateConditionNotSatisfied", "99:…")), table.ErrChanged, "row 99"},
-		{"refused without its set", multipart202, "--batchresponse_b\r\nContent-Type: application/http\r\n\r\nHTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\n\r\n" +
+		{"refused without a change set", multipart202, "--batchresponse_b\r\nContent-Type: application/http\r\n\r\nHTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\n\r\n" +
 			`{"odata.error":{"code":"ResourceNotFound","message":{"value":"0:no"}}}` + "\r\n--batchresponse_b--\r\n", table.ErrNotFound, "row 0"},
-		{"table is going", multipart202, changeset(refusedPart("409 Conflict", "TableBeingDeleted", "0:…")), table.ErrRefused, "TableBeingDeleted"},
-		{"input is wrong", multipart202, changeset(refusedPart("400 Bad Request", "InvalidInput", "0:…")), table.ErrRefused, "400"},
+		{"table is being deleted", multipart202, changeset(refusedPart("409 Conflict", "TableBeingDeleted", "0:…")), table.ErrRefused, "TableBeingDeleted"},
+		{"invalid input", multipart202, changeset(refusedPart("400 Bad Request", "InvalidInput", "0:…")), table.ErrRefused, "400"},
 		{"server is busy", multipart202, changeset(refusedPart("503 Service Unavailable", "ServerBusy", "…")), errOther, "ServerBusy"},
-		{"refusal is no JSON", multipart202, changeset(strings.Replace(refusedPart("500 Internal Server Error", "x", "y"), "{", "<", 1)), errOther, "500"},
+		{"refusal is not JSON", multipart202, changeset(strings.Replace(refusedPart("500 Internal Server Error", "x", "y"), "{", "<", 1)), errOther, "500"},
 		{"one answer for two", multipart202, changeset(created(`W/"1"`)), errOther, "2 rows"},
 		{"three answers for two", multipart202, changeset(created(`W/"1"`), created(`W/"2"`), created(`W/"3"`)), errOther, "2 rows"},
 		{"no version", multipart202, changeset(created(`W/"1"`), strings.Replace(created("x"), "ETag: x\r\n", "", 1)), errOther, "row 1"},
@@ -78,8 +79,8 @@ func TestTransactionAnswers(t *testing.T) {
 		{"another boundary", "multipart/mixed; boundary=other", good, errOther, "answer"},
 		{"no boundary", "multipart/mixed", good, errOther, "answer"},
 		{"a web page", "text/html", "<html>\n<body>Sign in to this network</body></html>", errOther, "multipart"},
-		{"an error as a whole", "application/json", `{"odata.error":{"code":"InvalidInput"}}`, errOther, "multipart"},
-		{"garbage inside", multipart202, changeset(strings.Replace(created(`W/"1"`), "HTTP/1.1 204", "nonsense", 1), created(`W/"2"`)), errOther, "answer"},
+		{"an error without parts", "application/json", `{"odata.error":{"code":"InvalidInput"}}`, errOther, "multipart"},
+		{"garbage in a part", multipart202, changeset(strings.Replace(created(`W/"1"`), "HTTP/1.1 204", "garbage", 1), created(`W/"2"`)), errOther, "answer"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			store := openScripted(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -93,14 +94,14 @@ func TestTransactionAnswers(t *testing.T) {
 			if tt.want == nil && (len(versions) != 2 || versions[0] != `W/"1"` || versions[1] != `W/"2"`) {
 				t.Errorf("versions %q", versions)
 			}
-			if err != nil && !strings.Contains(err.Error(), tt.says) {
-				t.Errorf("error does not say %q: %v", tt.says, err)
+			if err != nil && !strings.Contains(err.Error(), tt.text) {
+				t.Errorf("error %v, want %q in it", err, tt.text)
 			}
 		})
 	}
 }
 
-// errOther stands for any error that no contract names.
+// errOther represents any error that the contract does not define.
 var errOther = errors.New("other")
 
 func checkRefusal(t *testing.T, err, want error) {
@@ -117,14 +118,14 @@ func checkRefusal(t *testing.T, err, want error) {
 	}
 	for _, sentinel := range []error{table.ErrExists, table.ErrNotFound, table.ErrChanged, table.ErrLimit, table.ErrToken, table.ErrRefused} {
 		if errors.Is(err, sentinel) {
-			t.Errorf("error %v says more than the service did", err)
+			t.Errorf("error %v wraps an error of the contract, want none", err)
 		}
 	}
 }
 
-// TestTableRefusals: an answer that says what was wrong with a row is one error
-// of the contract; any other that a retry does not change is ErrRefused; and all
-// that may be transient, or went wrong within the service, is neither.
+// An answer about the state of a row returns the error of the contract for it.
+// Any other permanent refusal returns ErrRefused. An error that may be
+// transient, or an internal error of the service, returns neither.
 func TestTableRefusals(t *testing.T) {
 	row := table.Row{Partition: "p", Key: "a"}
 	insert := []table.Write{{Verb: table.Insert, Row: row}}
@@ -149,7 +150,7 @@ func TestTableRefusals(t *testing.T) {
 		{429, "TooManyRequests", twoRows, errOther},
 		{500, "OperationTimedOut", insert, errOther},
 		{503, "ServerBusy", twoRows, errOther},
-		{204, "", twoRows, errOther}, // a transaction is answered by 202
+		{204, "", twoRows, errOther}, // the answer to a transaction is 202
 	} {
 		account := scripted(t, refuse(tt.status, tt.code))
 		queues, err := account.OpenQueues(nil)
@@ -162,7 +163,7 @@ func TestTableRefusals(t *testing.T) {
 		if tt.want != table.ErrRefused && tt.want != errOther || tt.status == 404 || tt.status == 204 {
 			continue
 		}
-		// The same within the answer to a transaction, to reads and to puts.
+		// The same in the answers to transactions, reads and puts.
 		inside := openScripted(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", multipart202)
 			w.WriteHeader(http.StatusAccepted)
@@ -180,20 +181,20 @@ func TestTableRefusals(t *testing.T) {
 
 const oldETag = `W/"datetime'2020-01-01T00%3A00%3A00.0000000Z'"`
 
-// TestTableNonsense is about answers to reads that are none.
-func TestTableNonsense(t *testing.T) {
+// Invalid answers to reads are errors.
+func TestInvalidTableAnswers(t *testing.T) {
 	for _, body := range []string{"", "{}", "[]", "null", `{"value":[{}]}`, `{"value":[{"PartitionKey":"p"}]}`, `{"value":[1]}`, `{"PartitionKey":"p","RowKey":"a"}`} {
 		store := openScripted(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			fmt.Fprint(w, body)
 		})
 		if row, err := store.Get(t.Context(), "p", "a"); err == nil {
-			t.Errorf("got %+v out of %q", row, body)
+			t.Errorf("got %+v from the answer %q", row, body)
 		}
 		for _, keysOnly := range []bool{false, true} {
 			page, err := store.Query(t.Context(), table.Query{Partition: "p", Top: 1, KeysOnly: keysOnly})
 			if err == nil && len(page.Rows) > 0 {
-				t.Errorf("got %+v out of %q", page, body)
+				t.Errorf("got %+v from the answer %q", page, body)
 			}
 			if err != nil {
 				checkRefusal(t, err, errOther)

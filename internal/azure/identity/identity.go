@@ -10,10 +10,10 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 )
 
-// New returns a credential: that of the managed identity assigned to the app
-// (the one with the clientID, or else the system's), or, where managed is
-// false, the one that the environment provides, as on a developer's machine
-// after "az login". It makes no request.
+// New returns the credential of the managed identity assigned to the app: the
+// one with the clientID, or the system-assigned one if that is "". If managed
+// is false, it returns the credential that the environment provides, for
+// example the developer's after "az login". It makes no request.
 func New(managed bool, clientID string) (azcore.TokenCredential, error) {
 	if !managed {
 		credential, err := azidentity.NewDefaultAzureCredential(nil)
@@ -33,7 +33,8 @@ func New(managed bool, clientID string) (azcore.TokenCredential, error) {
 	return credential, nil
 }
 
-// OneLine shortens the SDK's reports about credentials, which fill a screen.
+// OneLine returns an error's text on one line, in at most 600 bytes. The SDK's
+// errors about credentials have many lines.
 func OneLine(err error) string {
 	const maxLength = 600
 	text := strings.Join(strings.Fields(err.Error()), " ")

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// other names the operations that have no name below. They count, too.
+// other is the name of all operations that have no name below.
 const other = "other"
 
-// operations names requests by service, method and target. Azure bills by the
-// same distinctions: lists cost more than reads, and a transaction is one
-// request however many rows it has.
+// operations names requests by service, method and target. Azure's prices make
+// the same distinctions: lists cost more than reads, and a transaction is one
+// request, however many rows it has.
 var operations = map[[3]string]string{
 	{Blob, http.MethodGet, "blob"}:              "get",
 	{Blob, http.MethodHead, "blob"}:             "head",
@@ -47,7 +47,8 @@ var operations = map[[3]string]string{
 	{Queue, http.MethodGet, "queue list"}:       "list",
 }
 
-// Operation names what a request does, such as "get", "put" or "transaction".
+// Operation returns the name of a request's operation, such as "get", "put" or
+// "transaction".
 func Operation(service, method string, u *url.URL) string {
 	if name, ok := operations[[3]string{service, method, target(service, u)}]; ok {
 		return name
@@ -55,8 +56,8 @@ func Operation(service, method string, u *url.URL) string {
 	return other
 }
 
-// target names what the address is about, with the value of comp if there is
-// one.
+// target returns the kind of resource in an address, with the value of comp if
+// there is one.
 func target(service string, u *url.URL) string {
 	query := u.Query()
 	path := strings.TrimSuffix(u.EscapedPath(), "/")
@@ -86,8 +87,8 @@ func blobTarget(query url.Values) string {
 	return "blob"
 }
 
-// tableTarget reads the last segment of a path: $batch, Tables, Tables('Name'),
-// Name(), Name or Name(PartitionKey='p',RowKey='r').
+// tableTarget parses the last segment of a path: $batch, Tables,
+// Tables('Name'), Name(), Name or Name(PartitionKey='p',RowKey='r').
 func tableTarget(last string) string {
 	switch name, key, _ := strings.Cut(last, "("); {
 	case last == "$batch":
@@ -100,7 +101,7 @@ func tableTarget(last string) string {
 	return "rows"
 }
 
-// queueTarget reads a path that ends with queue, queue/messages or
+// queueTarget parses a path that ends with queue, queue/messages or
 // queue/messages/id.
 func queueTarget(path string, query url.Values) string {
 	switch {

@@ -1,9 +1,9 @@
-// Package requests counts the requests that a process sends to Azure, by
-// service, operation and job, so that status, metrics and bills agree on them.
+// Package requests counts the requests that a process sends to Azure by
+// service, operation and job, so that status, metrics and bills agree.
 //
-// It counts at the client: a request counts once for each time that the SDK
-// sends it, whatever the outcome. A read that net/http repeats on its own,
-// because the server closed an idle connection, counts once.
+// It counts in the client: a request counts each time that the SDK sends it,
+// whatever the outcome. If net/http repeats a read by itself, because the
+// server closed an idle connection, it counts once.
 package requests
 
 import (
@@ -13,11 +13,11 @@ import (
 	"sync/atomic"
 )
 
-// Label is what a request is counted by.
+// Label identifies a count.
 type Label struct {
 	Service   string // one of the services below
 	Operation string // such as "get"; see [Operation]
-	Job       string // the job that needs it: "numbers", "gates", "channels"; "" if none is known
+	Job       string // the job that needs it: "numbers", "gates" or "channels"; "" if unknown
 }
 
 // The services whose requests are counted.
@@ -27,7 +27,7 @@ const (
 	Queue = "queue"
 )
 
-// Counter counts requests. The zero value is ready, and all methods may be
+// Counter counts requests. The zero value is ready to use. All methods may be
 // called concurrently.
 type Counter struct {
 	counts sync.Map // of Label to *atomic.Int64
@@ -42,8 +42,7 @@ func (c *Counter) Add(l Label) {
 	count.(*atomic.Int64).Add(1)
 }
 
-// All returns the labels that were counted, in no particular order, and how
-// often each was.
+// All returns the labels with their counts, in no particular order.
 func (c *Counter) All() iter.Seq2[Label, int64] {
 	return func(yield func(Label, int64) bool) {
 		c.counts.Range(func(label, count any) bool {
@@ -52,8 +51,7 @@ func (c *Counter) All() iter.Seq2[Label, int64] {
 	}
 }
 
-// Operations returns the counts by service and operation, for all jobs
-// together.
+// Operations returns the counts by service and operation, summed over all jobs.
 func (c *Counter) Operations() map[string]map[string]int64 {
 	services := make(map[string]map[string]int64)
 	for label, count := range c.All() {

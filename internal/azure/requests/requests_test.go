@@ -29,8 +29,9 @@ func TestCounter(t *testing.T) {
 	}
 }
 
-// TestOperation has the requests that the adapters do not make today, and the
-// addresses that are easy to misread. The tests of package azure have the rest.
+// TestOperation covers requests that the adapters do not make today, and
+// addresses that are easy to misinterpret. The tests of package azure cover the
+// rest.
 func TestOperation(t *testing.T) {
 	for _, tt := range []struct{ service, method, address, want string }{
 		{Blob, "GET", "https://a.blob.core.windows.net/c/b?restype=x", other},

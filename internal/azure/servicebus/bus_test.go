@@ -25,7 +25,7 @@ const (
 	topic   = "signals"
 )
 
-// release is what the tests publish.
+// release is the signal that the tests publish.
 var release = gate.Signal{Gate: "hounds", Generation: 1763715600123}
 
 // withBus runs a test in virtual time with a bus that has the topic. It fails
@@ -62,7 +62,7 @@ func counted(o *Options, dials *atomic.Int64) *Options {
 	return o
 }
 
-// distant delays everything as a bus that is a round trip away, including the
+// distant delays everything like a bus with this round trip, including the
 // handshakes of TCP and TLS.
 func distant(t *testing.T, b *devbus.Broker, roundTrip time.Duration) *Options {
 	var carrying sync.WaitGroup
@@ -132,7 +132,7 @@ func openSignals(t *testing.T, o *Options) *Signals {
 	return s
 }
 
-// openRaw returns a client that is not ours, and sends to the topic by it.
+// openRaw returns a client of the SDK and its sender for the topic.
 func openRaw(t *testing.T, b *devbus.Broker) (c *client, send func(m *azservicebus.Message)) {
 	t.Helper()
 	out, _, err := openSignals(t, inProcess(b)).takeSender()
@@ -192,8 +192,8 @@ func (r *recorder) hasHeard(n int) func() bool {
 	return func() bool { return len(r.read().heard) >= n }
 }
 
-// listen starts Listen. The function stop ends it and checks that this is quick
-// and no error.
+// listen starts Listen. The function stop ends it and checks that it returns
+// quickly and without an error.
 func listen(t *testing.T, s *Signals) (r *recorder, stop func()) {
 	r = &recorder{}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -219,7 +219,7 @@ func listenUp(t *testing.T, s *Signals) (r *recorder, stop func()) {
 	return r, stop
 }
 
-// await waits for a condition in virtual time and returns how long that took.
+// await waits for a condition in virtual time and returns the duration.
 func await(t *testing.T, atMost time.Duration, what string, condition func() bool) time.Duration {
 	t.Helper()
 	began := time.Now()

@@ -31,8 +31,8 @@ const (
 )
 
 // BenchmarkRelease releases a thousand waiters in fifty processes that share a
-// bus over TCP and a store over HTTP. It compares that with what is needed at
-// least: fifty processes receive a message and make one conditional read each.
+// bus over TCP and a store over HTTP. It compares that with the minimum: fifty
+// processes receive a message and make one conditional read each.
 func BenchmarkRelease(b *testing.B) {
 	const rounds = 21
 	for b.Loop() {
@@ -149,8 +149,8 @@ func (c *crowd) await(b *testing.B, what string) (latest time.Time) {
 	return latest
 }
 
-// fanOut returns how long it takes until all bare subscribers have received a
-// message and read the store.
+// fanOut returns the time until all bare subscribers have received a message
+// and read the store.
 func (c *crowd) fanOut(b *testing.B) time.Duration {
 	time.Sleep(quiet)
 	began := time.Now()
@@ -158,8 +158,8 @@ func (c *crowd) fanOut(b *testing.B) time.Duration {
 	return c.await(b, "read").Sub(began.Round(0))
 }
 
-// release closes the gate, waits until a thousand wait, releases them, and
-// returns how long it takes until the last has passed.
+// release closes the gate, waits for a thousand waiters, releases them, and
+// returns the time until the last one has passed.
 func (c *crowd) release(b *testing.B) time.Duration {
 	closed, err := c.administrator.Close(b.Context(), crowdGate, gate.Change{By: "bench"})
 	check(err)

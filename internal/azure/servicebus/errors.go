@@ -27,8 +27,8 @@ import (
 	"kennel/internal/azure/identity"
 )
 
-// ErrDenied reports that this process lacks a right, or that the topic does
-// not exist. Retrying soon does not help.
+// ErrDenied reports that this process lacks a right, or that the topic does not
+// exist. Retrying does not help until an operator fixes the cause.
 var ErrDenied = errors.New("denied by Service Bus")
 
 // cleanError converts an error of the SDK to one line without addresses and
@@ -47,7 +47,7 @@ func cleanError(err error) error {
 		return fmt.Errorf("connect to the administration of Service Bus: %w", failed.Err)
 	}
 	if coded, ok := errors.AsType[*azservicebus.Error](err); ok && coded.Code == azservicebus.CodeUnauthorizedAccess {
-		return fmt.Errorf("%w: this app is unknown there or has no right to listen or send, or the clock of this machine is wrong", ErrDenied)
+		return fmt.Errorf("%w: this app has no right to listen or send, its identity or key is unknown, or the clock of this machine is wrong", ErrDenied)
 	}
 	return errors.New("call Service Bus: " + identity.OneLine(err))
 }

@@ -21,7 +21,7 @@ var seedFlag = flag.Uint64("seed", 0, "run only the simulation with this seed")
 //
 // Connections fall silent only in simulations of some minutes, in which nothing
 // is published: the SDK connects and renews tokens under a lock, and virtual
-// time stands still while a goroutine waits for a lock.
+// time does not advance while a goroutine waits for a lock.
 func TestSignalsThroughFaults(t *testing.T) {
 	seeds := []uint64{*seedFlag}
 	if *seedFlag == 0 {
@@ -35,7 +35,7 @@ func TestSignalsThroughFaults(t *testing.T) {
 			s := &simulation{Broker: b, random: rand.New(rand.NewPCG(seed, 0)), kinds: loudFaults, lasts: 30 * time.Minute}
 			t.Cleanup(func() { // after Listen and Close
 				if t.Failed() {
-					t.Logf("to repeat: -seed %d\n%s", seed, strings.Join(s.events, "\n"))
+					t.Logf("repeat with -seed %d\n%s", seed, strings.Join(s.events, "\n"))
 				}
 			})
 			if s.silent = seed%2 == 0; s.silent {
@@ -87,7 +87,7 @@ func (s *simulation) run(t *testing.T, stopEarly bool) {
 	}
 }
 
-// inject starts or ends faults and describes what it did.
+// inject starts or ends faults and returns a description.
 func (s *simulation) inject() string {
 	switch s.random.IntN(4) {
 	case 0:

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// probeInterval is how long the connection may be silent before a probe
+	// probeInterval is how long a connection may be silent before a probe
 	// checks it and the subscription. A probe also counts as use of the
 	// subscription.
 	probeInterval = 30 * time.Second
@@ -35,8 +35,8 @@ const (
 	maxBackoff  = 30 * time.Second
 	stableAfter = time.Minute
 
-	// Service Bus deletes a subscription that is unused for so long: the
-	// minimum.
+	// Service Bus deletes a subscription that is unused for this long, which is
+	// the minimum.
 	subscriptionLifetimeISO = "PT5M"
 	unsubscribeTimeout      = 2 * time.Second
 )
@@ -94,10 +94,10 @@ type listener struct {
 	mayExist   bool // a request to create it was sent
 
 	credit  int  // signals that Service Bus may send before it needs more credit
-	overdue bool // the subscription holds a signal that was not delivered in spite of credit
+	overdue bool // the subscription holds a signal that was not delivered despite credit
 }
 
-// Reasons to reconnect, beside the errors of the SDK.
+// Reasons to reconnect, besides the errors of the SDK.
 var (
 	errNoSubscription = errors.New("the subscription of this process was deleted")
 	errNotDelivered   = errors.New("the subscription of this process holds signals that are not delivered")
@@ -252,7 +252,7 @@ func (l *listener) subscribe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	l.mayExist = true
-	host, _ := os.Hostname() // for operators who look at subscriptions
+	host, _ := os.Hostname() // for operators who inspect subscriptions
 	_, err := l.connector.admin.CreateSubscription(ctx, l.topic, l.subscription, &admin.CreateSubscriptionOptions{
 		Properties: &admin.SubscriptionProperties{
 			AutoDeleteOnIdle:         to.Ptr(subscriptionLifetimeISO),

@@ -18,8 +18,8 @@ import (
 	"kennel/internal/storetest"
 )
 
-// Subscribing takes many round trips, most of them made by the SDK. A slow
-// namespace works, and one in the same region is subscribed to within 2 s.
+// Subscribing takes many round trips, most of them by the SDK. It works with a
+// distant namespace, and takes at most 2 s in the same region.
 func TestSubscribingFromAfar(t *testing.T) {
 	for _, tt := range []struct{ roundTrip, atMost time.Duration }{
 		{50 * time.Millisecond, 2 * time.Second},
@@ -80,11 +80,11 @@ func TestSubscriptionOutlivesSilence(t *testing.T) {
 func TestListeningRecovers(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
-		fault     devbus.Fault // it ends at once if it is of the topic or lacks rights
-		drop      bool         // all connections
+		fault     devbus.Fault // ends at once if it affects the topic or rights
+		drop      bool         // drops all connections
 		lasts     time.Duration
-		downAfter time.Duration // at most; 0: it stays up
-		upAfter   time.Duration // at most, after the fault
+		downAfter time.Duration // maximum; 0: it stays up
+		upAfter   time.Duration // maximum, after the fault
 	}{
 		{"subscription deleted", devbus.Fault{Kind: devbus.DeleteEntity}, false, 0, time.Second, 5 * time.Second},
 		{"topic created again", devbus.Fault{Kind: devbus.DeleteEntity, Entity: topic}, false, 0, time.Second, 5 * time.Second},
@@ -102,7 +102,7 @@ func TestListeningRecovers(t *testing.T) {
 			withBus(t, func(t *testing.T, b *devbus.Broker) {
 				s := openSignals(t, inProcess(b))
 				r, stop := listenUp(t, s)
-				var longest time.Duration
+				var maxRecovery time.Duration
 				for i := range storetest.Scale(2, 8) { // backoffs are random
 					mustPublish(t, s) // so that it has a sender
 					await(t, time.Second, "received", r.hasHeard(2*i+1))
@@ -125,13 +125,13 @@ func TestListeningRecovers(t *testing.T) {
 					}
 					time.Sleep(tt.lasts)
 					b.Heal()
-					longest = max(longest, await(t, tt.upAfter, "up again", r.isUp))
+					maxRecovery = max(maxRecovery, await(t, tt.upAfter, "up again", r.isUp))
 					mustPublish(t, s)
 					await(t, time.Second, "received", r.hasHeard(2*i+2))
-					time.Sleep(2*stableAfter + time.Second) // not just before a probe, which would recover at once
+					time.Sleep(2*stableAfter + time.Second) // not shortly before a probe, which would recover at once
 				}
 				if tt.name == "subscription deleted" {
-					t.Logf("figure: a deleted subscription is back after, at most | %v | ≤ 5 s", longest)
+					t.Logf("figure: a deleted subscription is back after, at most | %v | ≤ 5 s", maxRecovery)
 				}
 				if stop(); len(subscriptions(b)) != 0 {
 					t.Errorf("it left the subscriptions %q", subscriptions(b))
@@ -180,7 +180,8 @@ func (status refusing) Do(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: int(status), Header: http.Header{}, Body: http.NoBody, Request: r}, nil
 }
 
-// Foreign, forged and unreadable messages do no harm: each is a signal.
+// Foreign, forged and unreadable messages are treated as signals, which only
+// cause reads.
 func TestStrangeMessages(t *testing.T) {
 	withBus(t, func(t *testing.T, b *devbus.Broker) {
 		s := openSignals(t, inProcess(b))
@@ -225,7 +226,7 @@ func TestStrangeMessages(t *testing.T) {
 }
 
 // Listen reconnects if the subscription holds a message that its receiver does
-// not get. Here another receiver has locked it.
+// not get, here because another receiver has locked it.
 func TestUndeliveredSignals(t *testing.T) {
 	withBus(t, func(t *testing.T, b *devbus.Broker) {
 		r, _ := listenUp(t, openSignals(t, inProcess(b)))

@@ -24,12 +24,12 @@ import (
 // string of the bus, the address of the store and the bare subscription.
 const memberEnv = "KENNEL_TEST_MEMBER"
 
-// quiet passes before each measurement, and before its result is reported, so
-// that nothing else disturbs it.
+// quiet is the pause before each measurement, and before its report, so that no
+// other work disturbs it.
 const quiet = 30 * time.Millisecond
 
 // TestMain makes this binary a member of the crowd of BenchmarkRelease if the
-// environment asks for it.
+// environment requests it.
 func TestMain(m *testing.M) {
 	if config := os.Getenv(memberEnv); config != "" {
 		runMember(config)
@@ -37,8 +37,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runMember is one process of a crowd: a bare subscriber and, beside it,
-// waiters at a gate. Each number that it reads from its standard input is a
+// runMember is one process of a crowd: a bare subscriber and waiters at a gate.
+// Each number that it reads from its standard input is a
 // generation after which the waiters wait. It exits when the input ends.
 func runMember(config string) {
 	lines := strings.Split(config, "\n")
@@ -71,8 +71,8 @@ func runMember(config string) {
 	}
 }
 
-// subscribe is the bare subscriber. It makes one conditional read for each
-// message, as a process with waiters must.
+// subscribe is the bare subscriber. Like a process with waiters, it makes one
+// conditional read for each message.
 func subscribe(bare *azservicebus.Receiver, store gate.Store) {
 	for seen := ""; ; {
 		_, err := bare.ReceiveMessages(context.Background(), 1, nil)

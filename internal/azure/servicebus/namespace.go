@@ -97,8 +97,8 @@ func (n Namespace) open(o *Options) (*connector, error) {
 	return c, nil
 }
 
-// client is a client of the SDK that can be cut off. On a connection that fell
-// silent the SDK may wait up to a minute, whatever its context says.
+// client is a client of the SDK that can be cut off. On a connection that
+// became silent the SDK may wait up to a minute, even if its context ends.
 type client struct {
 	*azservicebus.Client
 	cut context.CancelFunc // closes all connections and fails all later attempts to connect or to sign in
@@ -167,11 +167,11 @@ func requestContext(ctx, life context.Context) (context.Context, context.CancelF
 	}
 }
 
-// blanks match white space around separators. The SDK does not ignore it.
+// blanks matches white space around separators, which the SDK does not ignore.
 var blanks = regexp.MustCompile(`\s*([;=])\s*`)
 
-// endpoint returns where a connection string leads. It follows the rules of the
-// SDK, so that both agree on what is an emulator.
+// endpoint returns the host of a connection string and whether it is an
+// emulator. It follows the rules of the SDK, so that both agree.
 func endpoint(connection string) (host string, emulator bool) {
 	for part := range strings.SplitSeq(connection, ";") {
 		switch name, value, _ := strings.Cut(part, "="); {

@@ -37,7 +37,7 @@ func TestEveryProcessReceivesEverySignal(t *testing.T) {
 	})
 }
 
-// Publish recovers from any fault that its cached connection met.
+// Publish recovers from every fault of its cached connection.
 func TestPublishingRecovers(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -46,7 +46,7 @@ func TestPublishingRecovers(t *testing.T) {
 		{"connection lost", devbus.Fault{}},
 		{"frozen", devbus.Fault{Kind: devbus.Freeze}},
 		{"detached", devbus.Fault{Kind: devbus.Detach, Times: 1}},
-		{"detached for good", devbus.Fault{Kind: devbus.Detach, Condition: "amqp:resource-limit-exceeded", Times: 1}},
+		{"detached permanently", devbus.Fault{Kind: devbus.Detach, Condition: "amqp:resource-limit-exceeded", Times: 1}},
 		{"closed before", devbus.Fault{Kind: devbus.CloseBefore, Times: 1}},
 		{"closed after", devbus.Fault{Kind: devbus.CloseAfter, Times: 1}},
 		{"no answer", devbus.Fault{Kind: devbus.Silent, Times: 1}},
@@ -71,7 +71,7 @@ func TestPublishingRecovers(t *testing.T) {
 	}
 }
 
-// Publish reports an outage in time and without secrets.
+// Publish returns an error without secrets before its deadline.
 func TestPublishingFails(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -126,7 +126,7 @@ func TestIdleSenderIsClosed(t *testing.T) {
 	})
 }
 
-// unreadable are bodies that wake all gates.
+// unreadable are bodies that count as a signal of any gate.
 var unreadable = []string{
 	"", "wake up", "null", "[]", `"hounds"`, `{"v":1}`,
 	`{"gate":"hounds","generation":7}`, `{"v":2,"gate":"hounds","generation":7}`,
@@ -139,8 +139,8 @@ var unreadable = []string{
 }
 
 func TestMessage(t *testing.T) {
-	longest := gate.Signal{Gate: strings.Repeat("h", 63), Generation: gate.MaxGeneration}
-	for _, s := range []gate.Signal{release, longest, {Gate: "closed-before-any-release"}} {
+	longestSignal := gate.Signal{Gate: strings.Repeat("h", 63), Generation: gate.MaxGeneration}
+	for _, s := range []gate.Signal{release, longestSignal, {Gate: "closed-before-any-release"}} {
 		if got := decode(newMessage(s).Body); got != s {
 			t.Errorf("got %+v, want %+v", got, s)
 		}
@@ -149,7 +149,7 @@ func TestMessage(t *testing.T) {
 		t.Errorf("the format has changed: %s", body)
 	}
 	if got := decode([]byte(`{"v":1,"gate":"hounds","generation":7,"new":[1]}`)); got != (gate.Signal{Gate: "hounds", Generation: 7}) {
-		t.Errorf("with a field that is unknown: got %+v", got)
+		t.Errorf("with an unknown field: got %+v", got)
 	}
 	for _, body := range unreadable {
 		if got := decode([]byte(body)); got != (gate.Signal{}) {
@@ -233,7 +233,8 @@ func (stuckCredential) GetToken(ctx context.Context, _ policy.TokenRequestOption
 	return azcore.AccessToken{}, ctx.Err()
 }
 
-// A token request ends in time, and at once when its client is cut off.
+// A token request ends after requestTimeout, and at once when its client is cut
+// off.
 func TestStuckTokenRequests(t *testing.T) {
 	for _, cutAfter := range []time.Duration{time.Second, time.Hour} {
 		withBus(t, func(t *testing.T, b *devbus.Broker) {
