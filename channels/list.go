@@ -103,21 +103,21 @@ func openContinuation(scope, continuation string) (after string, err error) {
 	}
 	bad := func(reason string) error { return &InputError{"continuation", reason} }
 	if len(continuation) > maxContinuation {
-		return "", bad("is too long: repeat it exactly as it was returned")
+		return "", bad("is too long; repeat it exactly as it was returned")
 	}
 	sealed, err := base64.RawURLEncoding.Strict().DecodeString(continuation)
 	const head = 1 + digestSize
 	if err != nil || len(sealed) <= head+digestSize {
-		return "", bad("is damaged: repeat it exactly as it was returned")
+		return "", bad("is damaged; repeat it exactly as it was returned")
 	}
 	rest := sealed[head+digestSize:]
 	switch {
 	case sealed[0] != continuationVersion:
-		return "", bad("has another version: start the list again")
+		return "", bad("has another version; start the list again")
 	case !bytes.Equal(sealed[head:head+digestSize], digest(sealed[:head], rest)):
-		return "", bad("is damaged: repeat it exactly as it was returned")
+		return "", bad("is damaged; repeat it exactly as it was returned")
 	case !bytes.Equal(sealed[1:head], digest([]byte(scope))):
-		return "", bad("belongs to another list, or to a channel that was deleted since: start the list again")
+		return "", bad("belongs to another list, or to a channel that was deleted since; start the list again")
 	}
 	return string(rest), nil
 }

@@ -40,7 +40,7 @@ func TestBadMessages(t *testing.T) {
 		{"bad channel", `{"v":1,"channel":"a/b","incarnation":"` + someIncarnation + `"}`, "channel"},
 		{"bad incarnation", `{"v":1,"channel":"news","incarnation":"name"}`, "incarnation"},
 		{"unknown member", `{"v":1,"channel":"news","incarnation":"` + someIncarnation + `","all":true}`, "all"},
-		{"text after its end", `{"v":1,"channel":"news","incarnation":"` + someIncarnation + `"}{}`, "follows"},
+		{"text after its end", `{"v":1,"channel":"news","incarnation":"` + someIncarnation + `"}{}`, "after"},
 		{"long", strings.Repeat(" ", 5000), "5000 bytes"},
 	} {
 		m, err := parseMessage(tt.text)

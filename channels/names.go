@@ -99,7 +99,7 @@ func newIncarnation(now time.Time) string {
 func checkIncarnation(incarnation string) error {
 	inverted, random, _ := strings.Cut(incarnation, "-")
 	if len(inverted) != 16 || len(random) != 16 || !isHex(inverted) || !isHex(random) {
-		return &InputError{"incarnation", "is invalid: use the one from a channel's answers"}
+		return &InputError{"incarnation", "is invalid; use the incarnation that the API returned"}
 	}
 	return nil
 }
@@ -116,7 +116,7 @@ func parseBlogKey(key string) (time.Time, error) {
 	at, random, _ := strings.Cut(key, "-")
 	created, err := time.Parse(blogTime, at)
 	if err != nil || created.Format(blogTime) != at || len(random) != 8 || !isHex(random) {
-		return time.Time{}, &InputError{"blog", "is invalid: use the one from the channel's list"}
+		return time.Time{}, &InputError{"blog", "is invalid; use an ID from the list of blogs"}
 	}
 	return created, nil
 }

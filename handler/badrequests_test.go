@@ -74,7 +74,7 @@ func TestBadRequests(t *testing.T) {
 		{"GET", list + "/a%2Fb/deletion", "", "", 400, "bad_channel", ""},
 		{"DELETE", list + "/a%5Cb", "", "", 400, "bad_channel", ""},
 		{"POST", list + "/a%0Ab/blogs", draft, "", 400, "bad_channel", ""},
-		{"GET", path + "/blogs/a%2Fb", "", "", 400, "bad_blog", "form"},
+		{"GET", path + "/blogs/a%2Fb", "", "", 400, "bad_blog", "invalid"},
 		{"DELETE", path + "/blogs/!fence", "", "", 400, "bad_blog", ""},
 		{"PUT", path + "/blogs/%23", draft, "*", 400, "bad_blog", ""},
 		{"GET", path + "/deletion?incarnation=name", "", "", 400, "bad_incarnation", ""},
