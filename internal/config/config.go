@@ -1,10 +1,10 @@
-// Package config turns the environment into one checked struct. It is the only
-// place that knows the names of settings.
+// Package config converts the environment into one validated struct. It is the
+// only package that contains the names of settings.
 //
-// Every setting but the storage account has a default that works. Whatever is
-// wrong is reported at once and together, by the setting's name and with what
-// to write instead. No value is ever repeated, since one of them may be a
-// secret in the wrong place.
+// Every setting except the storage account has a working default. [Load]
+// reports all problems together, each with the name of the setting and a valid
+// value. No error repeats a value, because it may be a secret in the wrong
+// setting.
 package config
 
 import (
@@ -17,67 +17,68 @@ import (
 	"kennel/internal/suggest"
 )
 
-// Config is what the app is told from outside.
+// Config is the configuration of the app.
 type Config struct {
-	// Port is where the Functions host looks for the handler.
+	// Port is the port on which the Functions host expects the handler.
 	// FUNCTIONS_CUSTOMHANDLER_PORT, set by the host.
 	Port int
 
-	// PortFromDefault says that no host has set a port: somebody runs the
-	// handler by hand.
+	// PortFromDefault reports whether no port was set, because the handler was
+	// not started by a host.
 	PortFromDefault bool
 
-	// Storage is the account that everything is kept in. AzureWebJobsStorage
-	// or its __ forms.
+	// Storage is the account that holds all data. AzureWebJobsStorage or its __
+	// forms.
 	Storage Storage
 
-	// ServiceBus is the namespace that carries signals. Without one the app
-	// does without. ServiceBus or its __ forms.
+	// ServiceBus is the namespace that carries signals; optional. ServiceBus or
+	// its __ forms.
 	ServiceBus ServiceBus
 
-	// ServiceBusSecondary is the namespace that stands in for it.
-	// ServiceBusSecondary or its __ forms.
+	// ServiceBusSecondary is the namespace that replaces ServiceBus during an
+	// outage; optional. ServiceBusSecondary or its __ forms.
 	ServiceBusSecondary ServiceBus
 
-	// SignedIn says that the platform signs callers in before they reach the
-	// app, so that what it says about them can be believed; anybody could send
-	// such headers otherwise. WEBSITE_AUTH_ENABLED, set by the platform.
+	// SignedIn reports whether the platform authenticates callers before they
+	// reach the app. Only then are its headers with the caller's identity
+	// trusted; otherwise any caller could send them. WEBSITE_AUTH_ENABLED, set
+	// by the platform.
 	SignedIn bool
 
-	// RangeSize is how many order numbers are reserved at least with one
-	// request. A crash loses two ranges at most. KENNEL_RANGE_SIZE.
+	// RangeSize is the minimum of order numbers that one request reserves. A
+	// crash loses at most two ranges. KENNEL_RANGE_SIZE.
 	RangeSize int
 
-	// RangeLasts is how long a reserved range should last: the higher the
-	// demand, the larger the range. KENNEL_RANGE_LASTS.
+	// RangeLasts is how long a reserved range should last. A range grows with
+	// the demand. KENNEL_RANGE_LASTS.
 	RangeLasts time.Duration
 
 	// ReserveTimeout is how long a request for order numbers waits for
 	// storage. KENNEL_RESERVE_TIMEOUT.
 	ReserveTimeout time.Duration
 
-	// InvocationTimeout ends an invocation before the host does, which would
-	// kill all others with it. KENNEL_INVOCATION_TIMEOUT.
+	// InvocationTimeout ends an invocation before the host does, because the
+	// host would kill all other invocations too. KENNEL_INVOCATION_TIMEOUT.
 	InvocationTimeout time.Duration
 
-	// Drain is how long a stopping handler lets invocations finish.
+	// Drain is how long a handler that stops waits for invocations to finish.
 	// KENNEL_DRAIN.
 	Drain time.Duration
 
-	// LogLevel is the least level that is logged. KENNEL_LOG_LEVEL.
+	// LogLevel is the lowest level that is logged. KENNEL_LOG_LEVEL.
 	LogLevel slog.Level
 }
 
-// keyOfCommands is what the command line shows to the app: none of the app's
-// settings, but often in the same shell.
+// keyOfCommands is the function key that the command line sends. It is not a
+// setting of the app, but is often set in the same shell.
 const keyOfCommands = "KENNEL_KEY"
 
 // The bounds of the settings.
 const (
 	defaultPort = 7072
 
-	// functionTimeout is the one in host.json, at which the host restarts the
-	// handler.
+	// functionTimeout is the timeout in host.json, after which the host
+	// restarts the handler.
 	functionTimeout = 5 * time.Minute
 )
 
@@ -97,17 +98,17 @@ func Load(env map[string]string) (Config, error) {
 		LogLevel:            r.level("KENNEL_LOG_LEVEL"),
 	}
 	if c.ServiceBusSecondary.Given() && !c.ServiceBus.Given() {
-		r.problem("ServiceBusSecondary is set without ServiceBus, for which it is to stand in: set that, too, or remove it")
+		r.problem("ServiceBusSecondary is set without ServiceBus: set both or remove it")
 	}
 	if c.ServiceBusSecondary.Given() && c.ServiceBusSecondary == c.ServiceBus {
-		r.problem("ServiceBusSecondary is the same as ServiceBus: a namespace cannot stand in for itself")
+		r.problem("ServiceBusSecondary is the same as ServiceBus: use another namespace or remove it")
 	}
 	c.Port, c.PortFromDefault = r.port("FUNCTIONS_CUSTOMHANDLER_PORT", "FUNCTIONS_HTTPWORKER_PORT")
 	if c.InvocationTimeout >= functionTimeout {
-		r.problem("KENNEL_INVOCATION_TIMEOUT must be shorter than functionTimeout in host.json, which is %v: the default 4m30s leaves time to answer", functionTimeout)
+		r.problem("KENNEL_INVOCATION_TIMEOUT must be shorter than functionTimeout in host.json, which is %v, for example 4m30s", functionTimeout)
 	}
 	if c.ReserveTimeout > c.InvocationTimeout {
-		r.problem("KENNEL_RESERVE_TIMEOUT must not be longer than KENNEL_INVOCATION_TIMEOUT, within which order numbers have to come")
+		r.problem("KENNEL_RESERVE_TIMEOUT must not be longer than KENNEL_INVOCATION_TIMEOUT")
 	}
 	r.get(keyOfCommands)
 	r.unknown("KENNEL_")
@@ -117,9 +118,9 @@ func Load(env map[string]string) (Config, error) {
 	return c, nil
 }
 
-// Error is everything that is wrong with the settings.
+// Error reports all invalid settings.
 type Error struct {
-	Problems []string // a sentence each, beginning with the setting's name
+	Problems []string // one sentence each, starting with the setting's name
 }
 
 func (e *Error) Error() string {
@@ -129,11 +130,11 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%d invalid settings:\n- %s", len(e.Problems), strings.Join(e.Problems, "\n- "))
 }
 
-// reader reads settings, remembers the names it was asked for, and collects
+// reader reads settings, records the names that were read, and collects
 // problems.
 type reader struct {
 	env      map[string]string
-	asked    []string
+	known    []string // the names that were read
 	problems []string
 }
 
@@ -141,31 +142,31 @@ func (r *reader) problem(format string, args ...any) {
 	r.problems = append(r.problems, fmt.Sprintf(format, args...))
 }
 
-// get returns a setting without the white space around it. A blank one counts
-// as absent.
+// get returns a setting without surrounding white space. A blank value is
+// treated as absent.
 func (r *reader) get(name string) string {
-	r.asked = append(r.asked, name)
+	r.known = append(r.known, name)
 	return strings.TrimSpace(r.env[name])
 }
 
-// maxTypos is how many letters of a misspelt setting may be wrong, missing or
-// too many for a suggestion.
+// maxTypos is the maximum edit distance between a misspelt setting and a
+// suggestion.
 const maxTypos = 3
 
-// unknown reports the names with our prefix that nobody asked for.
+// unknown reports the settings with our prefix that were not read.
 func (r *reader) unknown(prefix string) {
 	var names []string
 	for name := range r.env {
 		ours := len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
-		if ours && !slices.Contains(r.asked, name) {
+		if ours && !slices.Contains(r.known, name) {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
 	for _, name := range names {
 		advice := "remove it"
-		if known := suggest.Nearest(strings.ToUpper(name), r.asked, maxTypos); known != "" {
-			advice = "did you mean " + known + "?"
+		if near := suggest.Nearest(strings.ToUpper(name), r.known, maxTypos); near != "" {
+			advice = "did you mean " + near + "?"
 		}
 		r.problem("%.60s is not a setting of Kennel: %s", name, advice)
 	}

@@ -16,7 +16,7 @@ const (
 	withKey  = "DefaultEndpointsProtocol=https;AccountName=kennelstore;AccountKey=c2VjcmV0c2VjcmV0;EndpointSuffix=core.windows.net"
 )
 
-// defaults is what comes of an environment with storage alone.
+// defaults is the configuration from an environment with only storage.
 func defaults() Config {
 	return Config{
 		Port:              7072,
@@ -34,8 +34,8 @@ func defaults() Config {
 func TestLoad(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		env  map[string]string // beside storage
-		want func(*Config)     // how it differs from the defaults
+		env  map[string]string // besides storage
+		want func(*Config)     // the difference from the defaults
 	}{
 		{"defaults", nil, func(*Config) {}},
 		{"everything", map[string]string{
@@ -87,17 +87,17 @@ func TestLoad(t *testing.T) {
 func TestProblems(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		env  map[string]string // beside storage
-		want []string          // what each problem says
+		env  map[string]string // besides storage
+		want []string          // a part of each problem
 	}{
 		{"not of the type", map[string]string{"FUNCTIONS_CUSTOMHANDLER_PORT": "http", "KENNEL_RANGE_SIZE": "1k", "KENNEL_RANGE_LASTS": "60", "KENNEL_DRAIN": "00:00:05"},
-			[]string{"KENNEL_RANGE_SIZE must be a whole number from 1 to 1000000, such as 1000", "KENNEL_RANGE_LASTS must be a time with its unit from 1s to 24h, such as 1m",
-				"KENNEL_DRAIN must be a time with its unit from 0s to 1m, such as 5s", "FUNCTIONS_CUSTOMHANDLER_PORT must be a port"}},
+			[]string{"KENNEL_RANGE_SIZE must be a whole number from 1 to 1000000, for example 1000", "KENNEL_RANGE_LASTS must be a duration with a unit, from 1s to 24h, for example 1m",
+				"KENNEL_DRAIN must be a duration with a unit, from 0s to 1m, for example 5s", "FUNCTIONS_CUSTOMHANDLER_PORT must be a port"}},
 		{"below the minimum", map[string]string{"FUNCTIONS_HTTPWORKER_PORT": "0", "KENNEL_RANGE_SIZE": "0", "KENNEL_DRAIN": "-5s"},
 			[]string{"KENNEL_RANGE_SIZE", "KENNEL_DRAIN", "FUNCTIONS_HTTPWORKER_PORT must be a port"}},
 		{"above the maximum", map[string]string{"FUNCTIONS_CUSTOMHANDLER_PORT": "65536", "KENNEL_RANGE_SIZE": "1000001", "KENNEL_INVOCATION_TIMEOUT": "2h"},
-			[]string{"KENNEL_RANGE_SIZE", "KENNEL_INVOCATION_TIMEOUT must be a time", "from 1 to 65535"}},
-		{"host is faster", map[string]string{"KENNEL_INVOCATION_TIMEOUT": "5m"}, []string{"KENNEL_INVOCATION_TIMEOUT must be shorter than functionTimeout"}},
+			[]string{"KENNEL_RANGE_SIZE", "KENNEL_INVOCATION_TIMEOUT must be a duration", "from 1 to 65535"}},
+		{"timeout of the host", map[string]string{"KENNEL_INVOCATION_TIMEOUT": "5m"}, []string{"KENNEL_INVOCATION_TIMEOUT must be shorter than functionTimeout"}},
 		{"reserving outlasts the invocation", map[string]string{"KENNEL_INVOCATION_TIMEOUT": "5s"}, []string{"KENNEL_RESERVE_TIMEOUT must not be longer than KENNEL_INVOCATION_TIMEOUT"}},
 		{"level", map[string]string{"KENNEL_LOG_LEVEL": "verbose"}, []string{"KENNEL_LOG_LEVEL must be debug, info, warn or error"}},
 		{"misspelt", map[string]string{"KENNEL_RANGESIZE": "5"}, []string{"KENNEL_RANGESIZE is not a setting of Kennel: did you mean KENNEL_RANGE_SIZE?"}},
@@ -112,8 +112,9 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// expectProblems loads env and finds each of want in a problem of its own, in
-// this order. It reports whether there is a configuration to compare.
+// expectProblems loads env and expects one problem for each of want, in this
+// order, that contains it. It reports whether there is a configuration to
+// compare.
 func expectProblems(t *testing.T, env map[string]string, want []string) (_ Config, ok bool) {
 	t.Helper()
 	c, err := Load(env)
@@ -129,10 +130,10 @@ func expectProblems(t *testing.T, env map[string]string, want []string) (_ Confi
 	}
 	for i, problem := range problems.Problems {
 		if !strings.Contains(problem, want[i]) || strings.Contains(problem, "%!") {
-			t.Errorf("problem %q does not contain %q, or is badly formatted", problem, want[i])
+			t.Errorf("problem %q does not contain %q or is badly formatted", problem, want[i])
 		}
 		if !strings.Contains(err.Error(), problem) {
-			t.Errorf("error %q leaves out %q", err, problem)
+			t.Errorf("error %q does not contain %q", err, problem)
 		}
 	}
 	return c, false
@@ -165,25 +166,25 @@ func TestStorage(t *testing.T) {
 		problems []string
 	}{
 		{"connection string", map[string]string{x: withKey + "\n"}, Storage{ConnectionString: withKey}, nil},
-		{"nothing", nil, Storage{}, []string{"AzureWebJobsStorage is not set: give it"}},
+		{"nothing", nil, Storage{}, []string{"AzureWebJobsStorage is not set: set it"}},
 		{"managed identity", section("blobServiceUri", "https://b.example/", "queueServiceUri", "https://q.example/", "tableServiceUri", "https://t.example/",
 			"credential", "managedidentity", "clientId", "1f0c"), managed, nil},
 		{"blobs alone", section("blobServiceUri", "https://b.example/"), Storage{BlobURL: "https://b.example/"}, nil},
 		{"account", section("accountName", "kennelstore"), account, nil},
-		{"account wins", section("accountName", "kennelstore", "blobServiceUri", "https://b.example/"), account, nil},
+		{"account overrides addresses", section("accountName", "kennelstore", "blobServiceUri", "https://b.example/"), account, nil},
 		{"client from the environment", map[string]string{x + "__accountName": "kennelstore", x + "__credential": "ManagedIdentity", "AZURE_CLIENT_ID": "2e1d"}, fallback, nil},
 		{"case and colons", map[string]string{"AZUREWEBJOBSSTORAGE:accountname": "kennelstore"}, account, nil},
 
 		{"both", map[string]string{x: emulator, x + "__blobServiceUri": "https://b.example/", x + "__credential": "managedidentity"}, Storage{},
-			[]string{"AzureWebJobsStorage is set beside AzureWebJobsStorage__blobServiceUri, AzureWebJobsStorage__credential"}},
+			[]string{"AzureWebJobsStorage and AzureWebJobsStorage__blobServiceUri, AzureWebJobsStorage__credential are both set"}},
 		{"no blobs", section("queueServiceUri", "https://q.example/"), Storage{}, []string{"AzureWebJobsStorage__blobServiceUri is missing"}},
 		{"not an address", section("blobServiceUri", "b.example", "queueServiceUri", "http://q.example", "tableServiceUri", "https://t.example?sig=x"), Storage{},
 			[]string{"__blobServiceUri must be an address", "https://ACCOUNT.queue.core.windows.net", "__tableServiceUri"}},
-		{"account with domain", section("accountName", "kennelstore.blob.core.windows.net"), Storage{}, []string{"__accountName must be the account's bare name"}},
+		{"account with domain", section("accountName", "kennelstore.blob.core.windows.net"), Storage{}, []string{"__accountName must be the account's name without a domain"}},
 		{"other credential", section("accountName", "kennelstore", "credential", "workloadidentity"), Storage{}, []string{"__credential must be managedidentity or absent"}},
 		{"client alone", section("accountName", "kennelstore", "clientId", "1f0c"), Storage{}, []string{"__clientId has no effect alone: set AzureWebJobsStorage__credential=managedidentity"}},
 		{"secret of a client", section("accountName", "kennelstore", "clientSecret", "c2VjcmV0", "tenantId", "9a"), Storage{},
-			[]string{"__tenantId is not supported", "__clientSecret is not supported: name the identity by AzureWebJobsStorage__clientId"}},
+			[]string{"__tenantId is not supported", "__clientSecret is not supported: select the identity with AzureWebJobsStorage__clientId"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			type bare Storage // prints in full

@@ -17,12 +17,12 @@ var connectionParts = []string{
 
 var domain = regexp.MustCompile(`^[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+$`)
 
-// proxyAddress is an emulator's, whose ports are fixed.
+// proxyAddress is the address of an emulator, whose ports are fixed.
 var proxyAddress = regexp.MustCompile(`^https?://[A-Za-z0-9.-]+/?$`)
 
-// checkConnectionString returns what is wrong with a storage connection
-// string, as ends of sentences. It repeats nothing of it but the names of
-// parts it knows: any other text may be a piece of a key.
+// checkConnectionString returns the problems of a storage connection string.
+// Each continues a sentence that starts with the setting's name. They repeat
+// only the names of known parts, because any other text may be part of a key.
 func checkConnectionString(text string) (problems []string) {
 	wrong := func(format string, args ...any) {
 		problems = append(problems, fmt.Sprintf(format, args...))
@@ -33,14 +33,13 @@ func checkConnectionString(text string) (problems []string) {
 		known := slices.IndexFunc(connectionParts, func(p string) bool { return strings.EqualFold(p, strings.TrimSpace(name)) })
 		switch {
 		case !ok && i == 0:
-			wrong("is no connection string: copy the one that begins with DefaultEndpointsProtocol= from the storage account's access keys")
+			wrong("is not a connection string: copy the one that starts with DefaultEndpointsProtocol= from the storage account's access keys")
 			return problems
 		case !ok:
 			wrong("is malformed: its part %d is not of the form Name=Value; parts are separated by single semicolons", i+1)
 			return problems
 		case known < 0:
-			// A part of some other service, or one that a client of storage
-			// may ignore.
+			// A part for another service, or one that storage clients ignore.
 		case name != connectionParts[known]:
 			wrong("must spell its part %d exactly %s", i+1, connectionParts[known])
 		default:
@@ -51,7 +50,7 @@ func checkConnectionString(text string) (problems []string) {
 		}
 	}
 	if len(problems) > 0 {
-		return problems // what is misspelt would be reported as missing too
+		return problems // misspelt parts would also be reported as missing
 	}
 
 	for _, name := range connectionParts {
@@ -65,7 +64,7 @@ func checkConnectionString(text string) (problems []string) {
 	}
 	if value, given := parts["UseDevelopmentStorage"]; given {
 		if value != "true" {
-			wrong("must say UseDevelopmentStorage=true, exactly so, or leave it out")
+			wrong("must contain exactly UseDevelopmentStorage=true or omit it")
 		}
 		if proxy, given := parts["DevelopmentStorageProxyUri"]; given && !proxyAddress.MatchString(proxy) {
 			wrong("has a DevelopmentStorageProxyUri that is not an address such as http://azurite")
@@ -73,7 +72,7 @@ func checkConnectionString(text string) (problems []string) {
 		return problems
 	}
 	if p, given := parts["DefaultEndpointsProtocol"]; given && p != "http" && p != "https" {
-		wrong("must say DefaultEndpointsProtocol=https")
+		wrong("must contain DefaultEndpointsProtocol=https")
 	}
 	if suffix, given := parts["EndpointSuffix"]; given && !domain.MatchString(suffix) {
 		wrong("has an EndpointSuffix that is not a domain such as core.windows.net")
@@ -93,11 +92,11 @@ func checkConnectionString(text string) (problems []string) {
 			wrong("has an AccountKey without an AccountName")
 		}
 		if bytes, err := base64.StdEncoding.DecodeString(key); err != nil || len(bytes) == 0 {
-			wrong("has an AccountKey that is not base64: it may have been cut when it was copied")
+			wrong("has an AccountKey that is not base64: it may have been truncated when it was copied")
 		}
 	case signed:
 		if strings.HasPrefix(signature, "?") || !strings.Contains(signature, "sig=") {
-			wrong("has a SharedAccessSignature that is not of the form sv=…&sig=…, without a question mark before it")
+			wrong("has a SharedAccessSignature that is not of the form sv=…&sig=…, without a leading question mark")
 		}
 	default:
 		wrong("has neither AccountKey nor SharedAccessSignature: copy the whole connection string from the storage account's access keys")

@@ -23,7 +23,7 @@ func TestConnectionString(t *testing.T) {
 		{"signature with account", "AccountName=kennelstore;SharedAccessSignature=sv=2024-11-04&sig=" + secret, nil},
 		{"parts of others", withKey + ";Comment=" + secret, nil},
 
-		{"a key alone", secret, []string{"is no connection string: copy the one"}},
+		{"a key alone", secret, []string{"is not a connection string: copy the one"}},
 		{"a key with padding", secret + "==", []string{"has neither AccountName nor BlobEndpoint", "has neither AccountKey nor SharedAccessSignature"}},
 		{"no name", "AccountKey=" + secret, []string{"has neither AccountName", "has an AccountKey without an AccountName"}},
 		{"no key", "AccountName=kennelstore", []string{"has neither AccountKey nor SharedAccessSignature"}},
@@ -36,9 +36,9 @@ func TestConnectionString(t *testing.T) {
 		{"bad protocol", "DefaultEndpointsProtocol=ftp;AccountName=kennelstore;AccountKey=" + secret, []string{"DefaultEndpointsProtocol=https"}},
 		{"bad suffix", withKey + "/", []string{"an EndpointSuffix that is not a domain"}},
 		{"endpoint with signature", "BlobEndpoint=https://b.example/?sig=" + secret + ";SharedAccessSignature=sig=" + secret, []string{"a BlobEndpoint that is not an address"}},
-		{"signature with question mark", "BlobEndpoint=https://b.example/;SharedAccessSignature=?sv=1&sig=" + secret, []string{"without a question mark"}},
+		{"signature with question mark", "BlobEndpoint=https://b.example/;SharedAccessSignature=?sv=1&sig=" + secret, []string{"without a leading question mark"}},
 		{"signature cut", "BlobEndpoint=https://b.example/;SharedAccessSignature=sv=1", []string{"not of the form sv=…&sig=…"}},
-		{"emulator denied", "UseDevelopmentStorage=false", []string{"must say UseDevelopmentStorage=true"}},
+		{"emulator denied", "UseDevelopmentStorage=false", []string{"must contain exactly UseDevelopmentStorage=true"}},
 		{"emulator with port", emulator + ";DevelopmentStorageProxyUri=http://azurite:10000", []string{"DevelopmentStorageProxyUri that is not"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -47,8 +47,8 @@ func TestConnectionString(t *testing.T) {
 	}
 }
 
-// What passes here, storage's client accepts too: no setting is found wrong
-// only when the first request is made.
+// FuzzConnectionString checks that the storage client accepts every connection
+// string that Load accepts, so that no setting fails at the first request.
 func FuzzConnectionString(f *testing.F) {
 	for _, seed := range []string{
 		withKey, emulator, emulator + ";DevelopmentStorageProxyUri=http://azurite/;",
@@ -72,8 +72,8 @@ func FuzzConnectionString(f *testing.F) {
 	})
 }
 
-// Whatever is set to whatever: no panic, defaults within their bounds, and no
-// error that repeats a value.
+// FuzzLoad checks that Load does not panic, returns settings within their
+// bounds, and repeats no value in an error.
 func FuzzLoad(f *testing.F) {
 	names := []string{
 		"AzureWebJobsStorage", "AzureWebJobsStorage__accountName", "AzureWebJobsStorage__blobServiceUri",
@@ -99,7 +99,7 @@ func FuzzLoad(f *testing.F) {
 			}
 			return
 		}
-		// A short value may also be a word of our messages, a key cannot.
+		// A short value may occur in a message by chance; a key does not.
 		const key = "Zq8vXw3mTn"
 		for _, value := range env {
 			if strings.Contains(value, key) && strings.Contains(err.Error(), key) {

@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// ServiceBus says which Service Bus namespace to use and how to sign in: by
-// connection string, or by its host name and an identity. The zero ServiceBus
-// is none. It prints without its secrets.
+// ServiceBus is a Service Bus namespace and how to sign in: a connection
+// string, or a host name and an identity. The zero ServiceBus is none. It
+// prints without its secrets.
 type ServiceBus struct {
 	ConnectionString string
 
 	Namespace       string // without a connection string: NAME.servicebus.windows.net
-	ManagedIdentity bool   // sign in as the identity assigned to the app
-	ClientID        string // which one, if it is not the system's
+	ManagedIdentity bool   // sign in with the identity assigned to the app
+	ClientID        string // the client ID of a user-assigned identity
 }
 
-// Given says that there is a namespace at all.
+// Given reports whether there is a namespace.
 func (s ServiceBus) Given() bool { return s.ConnectionString != "" || s.Namespace != "" }
 
-// String names the namespace, not its key.
+// String returns the namespace without its key.
 func (s ServiceBus) String() string {
 	switch {
 	case s.ConnectionString != "":
@@ -32,12 +32,12 @@ func (s ServiceBus) String() string {
 	return "no Service Bus"
 }
 
-// hostOf is where a connection string leads to.
+// hostOf returns the host of a connection string.
 func hostOf(connection string) string {
 	parts, _ := partsOf(connection)
 	u, err := url.Parse(parts["Endpoint"])
 	if err != nil || u.Host == "" {
-		return "an unknown place"
+		return "an unknown host"
 	}
 	return u.Host
 }
@@ -48,8 +48,8 @@ func (s ServiceBus) GoString() string { return s.String() }
 // MarshalText keeps the connection string out of logs.
 func (s ServiceBus) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// serviceBus reads a connection to a namespace, in the same two forms. It may
-// be missing.
+// serviceBus reads a connection to a namespace, in the same two forms as
+// storage. It is optional.
 func (r *reader) serviceBus(name string) ServiceBus {
 	const namespaceKey = "fullyQualifiedNamespace"
 	plain, section := r.section(name, namespaceKey)
@@ -70,21 +70,20 @@ func (r *reader) serviceBus(name string) ServiceBus {
 	return s
 }
 
-// The parts of a Service Bus connection string. The SDK does not care for
-// their case.
+// The parts of a Service Bus connection string. The SDK ignores their case.
 var serviceBusParts = []string{
 	"Endpoint", "SharedAccessKeyName", "SharedAccessKey", "SharedAccessSignature", "EntityPath", "UseDevelopmentEmulator",
 }
 
-// partsOf takes a connection string apart, and tells which parts are there
-// twice.
+// partsOf parses a connection string. It also returns the names of parts that
+// occur twice.
 func partsOf(text string) (parts map[string]string, twice []string) {
 	parts = make(map[string]string)
 	for part := range strings.SplitSeq(strings.TrimRight(text, ";"), ";") {
 		name, value, _ := strings.Cut(part, "=")
 		known := slices.IndexFunc(serviceBusParts, func(p string) bool { return strings.EqualFold(p, strings.TrimSpace(name)) })
 		if known < 0 {
-			continue // a part that clients of Service Bus may ignore
+			continue // a part that Service Bus clients ignore
 		}
 		name = serviceBusParts[known]
 		if _, there := parts[name]; there {
@@ -95,8 +94,8 @@ func partsOf(text string) (parts map[string]string, twice []string) {
 	return parts, twice
 }
 
-// checkServiceBusString returns what is wrong with a connection string, as
-// ends of sentences that repeat nothing of it.
+// checkServiceBusString returns the problems of a connection string, in the
+// form of checkConnectionString.
 func checkServiceBusString(text string) (problems []string) {
 	wrong := func(format string, args ...any) {
 		problems = append(problems, fmt.Sprintf(format, args...))
@@ -108,7 +107,7 @@ func checkServiceBusString(text string) (problems []string) {
 	endpoint, given := parts["Endpoint"]
 	switch {
 	case !given:
-		wrong("is no connection string of Service Bus: copy the one that begins with Endpoint=sb:// from the namespace's shared access policies")
+		wrong("is not a Service Bus connection string: copy the one that starts with Endpoint=sb:// from the namespace's shared access policies")
 		return problems
 	case !isAddress(endpoint, "sb"):
 		wrong("has an Endpoint that is not of the form sb://NAME.servicebus.windows.net/")
@@ -122,7 +121,7 @@ func checkServiceBusString(text string) (problems []string) {
 		wrong("has a UseDevelopmentEmulator that is neither true nor false")
 	}
 	if parts["EntityPath"] != "" {
-		wrong("has an EntityPath, so that it is good for one queue or topic only: copy the connection string of the namespace")
+		wrong("has an EntityPath and is valid for one queue or topic only: copy the connection string of the namespace")
 	}
 	return problems
 }

@@ -27,7 +27,7 @@ func TestServiceBus(t *testing.T) {
 		{"managed identity", map[string]string{"ServiceBus:fullyQualifiedNamespace": name, "ServiceBus__credential": "ManagedIdentity", "ServiceBus__clientId": "1f0c"},
 			ServiceBus{Namespace: name, ManagedIdentity: true, ClientID: "1f0c"}, nil},
 
-		{"storage's", map[string]string{"ServiceBus": withKey}, ServiceBus{}, []string{"ServiceBus is no connection string of Service Bus"}},
+		{"storage's", map[string]string{"ServiceBus": withKey}, ServiceBus{}, []string{"ServiceBus is not a Service Bus connection string"}},
 		{"no key", map[string]string{"ServiceBus": "Endpoint=sb://kennel.servicebus.windows.net/;SharedAccessKeyName=Root"}, ServiceBus{}, []string{"has neither SharedAccessKeyName with"}},
 		{"not sb", map[string]string{"ServiceBus": strings.Replace(bus, "sb:", "https:", 1)}, ServiceBus{}, []string{"Endpoint that is not of the form sb://"}},
 		{"one entity's", map[string]string{"ServiceBus": bus + ";EntityPath=orders"}, ServiceBus{}, []string{"has an EntityPath"}},
@@ -37,7 +37,7 @@ func TestServiceBus(t *testing.T) {
 		{"bare name", map[string]string{"ServiceBus__fullyQualifiedNamespace": "kennel"}, ServiceBus{}, []string{"NAME.servicebus.windows.net"}},
 		{"address", map[string]string{"ServiceBus__fullyQualifiedNamespace": "sb://" + name}, ServiceBus{}, []string{"NAME.servicebus.windows.net"}},
 		{"secondary alone", map[string]string{"ServiceBusSecondary": bus}, ServiceBus{}, []string{"ServiceBusSecondary is set without ServiceBus"}},
-		{"secondary the same", map[string]string{"ServiceBus": bus, "ServiceBusSecondary": bus}, ServiceBus{}, []string{"a namespace cannot stand in for itself"}},
+		{"secondary the same", map[string]string{"ServiceBus": bus, "ServiceBusSecondary": bus}, ServiceBus{}, []string{"use another namespace or remove it"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			env := map[string]string{"AzureWebJobsStorage": "UseDevelopmentStorage=true"}

@@ -8,20 +8,20 @@ import (
 	"strings"
 )
 
-// Storage says which storage account to use and how to sign in: by connection
-// string, or by addresses and an identity. It prints without its secrets.
+// Storage is a storage account and how to sign in: a connection string, or
+// addresses and an identity. It prints without its secrets.
 type Storage struct {
 	ConnectionString string
 
-	// Without a connection string: where the services are. The addresses of
-	// queues and tables may be missing.
+	// The addresses of the services, without a connection string. Those of
+	// queues and tables are optional.
 	BlobURL, QueueURL, TableURL string
 
-	ManagedIdentity bool   // sign in as the identity assigned to the app
-	ClientID        string // which one, if it is not the system's
+	ManagedIdentity bool   // sign in with the identity assigned to the app
+	ClientID        string // the client ID of a user-assigned identity
 }
 
-// String names the account, not its key.
+// String returns the account without its key.
 func (s Storage) String() string {
 	if s.ConnectionString != "" {
 		return "storage by connection string"
@@ -55,14 +55,14 @@ func (r *reader) storage(name string) Storage {
 		}
 		return Storage{ConnectionString: plain}
 	case len(section) == 0:
-		r.problem("%s is not set: give it the storage account's connection string, or UseDevelopmentStorage=true for an emulator on this machine, or set %[1]s__blobServiceUri and %[1]s__credential=managedidentity", name)
+		r.problem("%s is not set: set it to the storage account's connection string or, for an emulator on this machine, to UseDevelopmentStorage=true; or set %[1]s__blobServiceUri and %[1]s__credential=managedidentity", name)
 		return Storage{}
 	}
 
 	s := Storage{BlobURL: section[blobKey], QueueURL: section[queueKey], TableURL: section[tableKey]}
-	if account := section[accountKey]; account != "" { // wins over addresses, as in the host
+	if account := section[accountKey]; account != "" { // overrides the addresses, as in the host
 		if !accountName.MatchString(account) {
-			r.problem("%s__%s must be the account's bare name, 3 to 24 lower-case letters and digits", name, accountKey)
+			r.problem("%s__%s must be the account's name without a domain, 3 to 24 lower-case letters and digits", name, accountKey)
 		}
 		s.BlobURL = "https://" + account + ".blob.core.windows.net"
 		s.QueueURL = "https://" + account + ".queue.core.windows.net"
@@ -81,7 +81,7 @@ func (r *reader) storage(name string) Storage {
 	s.ManagedIdentity, s.ClientID = r.identity(name, section)
 	for _, key := range unsupported {
 		if section[key] != "" {
-			r.problem("%[1]s__%[2]s is not supported: name the identity by %[1]s__%[3]s", name, key, clientIDKey)
+			r.problem("%[1]s__%[2]s is not supported: select the identity with %[1]s__%[3]s", name, key, clientIDKey)
 		}
 	}
 	return s
@@ -94,8 +94,8 @@ const (
 )
 
 // section reads a connection: a connection string, or a section with these keys
-// and those of an identity. The host ignores a section beside a connection
-// string; here that is a problem, because one of them is a leftover.
+// and those of an identity. Setting both is a problem, because one of them is
+// probably a leftover; the host would ignore the section.
 func (r *reader) section(name string, keys ...string) (connectionString string, section map[string]string) {
 	connectionString, section = r.connection(name), make(map[string]string)
 	var set []string
@@ -106,13 +106,13 @@ func (r *reader) section(name string, keys ...string) (connectionString string, 
 		}
 	}
 	if connectionString != "" && len(set) > 0 {
-		r.problem("%s is set beside %s: the host would ignore the latter. Remove %[1]s to sign in by identity, or all %[1]s__ settings to use the connection string", name, strings.Join(set, ", "))
+		r.problem("%s and %s are both set, and the host ignores the latter: remove %[1]s to sign in by identity, or all %[1]s__ settings to use the connection string", name, strings.Join(set, ", "))
 	}
 	return connectionString, section
 }
 
-// identity reads the identity of a section: whether it is managed, and which
-// one if it is not the system's.
+// identity reads the identity of a section: whether it is managed, and the
+// client ID of a user-assigned one.
 func (r *reader) identity(name string, section map[string]string) (managed bool, clientID string) {
 	credential, clientID := section[credentialKey], section[clientIDKey]
 	switch {
@@ -126,8 +126,8 @@ func (r *reader) identity(name string, section map[string]string) (managed bool,
 	return false, clientID
 }
 
-// connection reads a setting of a connection. The host does not care for the
-// case of its name, nor whether its parts are joined by __ or by a colon.
+// connection reads a setting of a connection. As in the host, case does not
+// matter, and the parts of the name may be joined by __ or by a colon.
 func (r *reader) connection(name string) string {
 	if value := r.get(name); value != "" {
 		return value
@@ -144,7 +144,8 @@ func (r *reader) connection(name string) string {
 	return r.get(slices.Min(found))
 }
 
-// isAddress says that text is nothing but where a service is.
+// isAddress reports whether text is the URL of a service, without query,
+// fragment and user.
 func isAddress(text string, schemes ...string) bool {
 	u, err := url.Parse(text)
 	return err == nil && slices.Contains(schemes, u.Scheme) && u.Hostname() != "" &&

@@ -7,33 +7,33 @@ import (
 	"time"
 )
 
-func (r *reader) number(name string, byDefault, least, most int) int {
+func (r *reader) number(name string, byDefault, min, max int) int {
 	text := r.get(name)
 	if text == "" {
 		return byDefault
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || n < least || n > most {
-		r.problem("%s must be a whole number from %d to %d, such as %d", name, least, most, byDefault)
+	if err != nil || n < min || n > max {
+		r.problem("%s must be a whole number from %d to %d, for example %d", name, min, max, byDefault)
 		return byDefault
 	}
 	return n
 }
 
-func (r *reader) duration(name string, byDefault, least, most time.Duration) time.Duration {
+func (r *reader) duration(name string, byDefault, min, max time.Duration) time.Duration {
 	text := r.get(name)
 	if text == "" {
 		return byDefault
 	}
 	d, err := time.ParseDuration(text)
-	if err != nil || d < least || d > most {
-		r.problem("%s must be a time with its unit from %s to %s, such as %s", name, short(least), short(most), short(byDefault))
+	if err != nil || d < min || d > max {
+		r.problem("%s must be a duration with a unit, from %s to %s, for example %s", name, short(min), short(max), short(byDefault))
 		return byDefault
 	}
 	return d
 }
 
-// short writes a duration as people do: 5m, not 5m0s.
+// short formats a duration without zero units: 5m instead of 5m0s.
 func short(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
@@ -60,8 +60,8 @@ func (r *reader) level(name string) slog.Level {
 	return slog.LevelInfo
 }
 
-// port reads the port the host wants the handler at, under its name or the one
-// it had in older hosts.
+// port reads the port that the host assigns to the handler, from its name or
+// the name in older hosts.
 func (r *reader) port(name, legacy string) (port int, byDefault bool) {
 	text, legacyText := r.get(name), r.get(legacy)
 	if text == "" {
@@ -72,7 +72,7 @@ func (r *reader) port(name, legacy string) (port int, byDefault bool) {
 	}
 	port, err := strconv.Atoi(text)
 	if err != nil || port < 1 || port > 65535 {
-		r.problem("%s must be a port from 1 to 65535; the Functions host sets it, nobody else needs to", name)
+		r.problem("%s must be a port from 1 to 65535; it is set by the Functions host and is best left unset", name)
 	}
 	return port, false
 }
