@@ -1,6 +1,7 @@
-// Package chance draws the random numbers of simulations. Everybody in one has
-// a source of its own, made from the simulation's seed, so that who runs first
-// within an instant changes nothing for the others.
+// Package chance draws the random numbers of simulations. Each participant has
+// its own source, derived from the simulation's seed, so that the order in
+// which participants run within an instant does not affect the numbers of the
+// others.
 package chance
 
 import (
@@ -17,10 +18,10 @@ type Source struct {
 	rng *rand.Rand
 }
 
-// New returns the source of the i-th who is of that kind.
-func New(seed uint64, of string, i int) *Source {
+// New returns the source of the i-th participant of a kind.
+func New(seed uint64, kind string, i int) *Source {
 	h := fnv.New64a()
-	fmt.Fprintf(h, "%s/%d", of, i)
+	fmt.Fprintf(h, "%s/%d", kind, i)
 	return &Source{rng: rand.New(rand.NewPCG(seed, h.Sum64()))}
 }
 
@@ -31,8 +32,8 @@ func (s *Source) Below(n int) int {
 	return s.rng.IntN(n)
 }
 
-// UpTo draws a time a little above zero: no two events of a simulation are to
-// fall into the same instant.
+// UpTo draws a duration from 1 ns to d. It is never zero, so that few events of
+// a simulation fall into the same instant.
 func (s *Source) UpTo(d time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

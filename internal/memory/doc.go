@@ -1,15 +1,15 @@
-// Package memory keeps what Azure would keep, in memory and as strictly.
+// Package memory implements the stores in memory, with the same rules as Azure.
 //
-// The stores obey the rules of the cloud that code is tempted to forget:
-// versions never come back, names and sizes have limits, a queue delivers in
-// any order and more than once, and a request whose caller has gone away is
-// carried out all the same. An [Options.Fate] decides request by request what
-// goes wrong on the way: delays, refusals, lost requests, lost replies and
-// requests that arrive long after their caller was told that they failed.
+// The stores enforce the rules that code easily violates: a version is never
+// reused, names and sizes are limited, a queue delivers in any order and more
+// than once, and a request takes effect even if its caller has given up. An
+// [Options.Fate] injects faults per request: delays, errors, lost requests,
+// lost replies, and requests that take effect long after their caller received
+// an error.
 //
-// All waiting is done with package time and channels, so inside a
-// testing/synctest bubble hours of faults pass in no time. Without a Fate a
-// request costs one lock and starts nothing.
+// All waiting uses package time and channels, so that hours of faults take no
+// time in a testing/synctest bubble. Without a Fate, a request costs one lock
+// and starts no goroutine.
 //
-// Nothing here is durable: the stores serve tests and simulations.
+// The stores are not durable. They serve tests and simulations.
 package memory

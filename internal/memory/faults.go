@@ -10,46 +10,46 @@ import (
 type Call struct {
 	N   int64  // counts from 1 in each store, in the order of sending
 	Op  string // the method's name, such as "Load" or "Replace"
-	Key string // the sequence or queue concerned
+	Key string // the sequence, gate, partition or queue
 }
 
-// Fate is what becomes of a request. The zero Fate is an undisturbed one that
-// takes no time.
+// Fate is the fault of one request. The zero Fate is none: the request succeeds
+// and takes no time.
 type Fate struct {
-	Delay time.Duration // until the store sees the request
-	Back  time.Duration // from the store's doing until the caller hears of it
+	Delay time.Duration // until the store receives the request
+	Back  time.Duration // from its execution until the caller receives the reply
 
-	// Err is what the caller is told instead of the truth; nil is the truth.
-	// A request with an Err is carried out nevertheless, unless it is Lost.
+	// Err is returned to the caller instead of the result; nil returns the
+	// result. A request with an Err is still executed, unless it is Lost.
 	Err error
 
-	// Lost requests never reach the store. Without an Err nobody tells the
-	// caller, who waits until its ctx ends.
+	// Lost requests never reach the store. Without an Err, the caller waits
+	// until its ctx ends.
 	Lost bool
 
-	// After, with Err and not Lost, makes a straggler: the caller hears Err
-	// first, and the store carries the request out this much later.
+	// After, with Err and without Lost, delays the execution by this time after
+	// the caller has received Err.
 	After time.Duration
 }
 
-// Options are the optional parts of a store; nil and zero mean none.
+// Options are the options of a store; nil and zero mean none.
 type Options struct {
-	// Fate decides what becomes of each request. It is called once per
-	// request, concurrently. Nil: nothing ever goes wrong.
+	// Fate returns the fault of a request. It is called once per request,
+	// concurrently. Nil: no faults.
 	Fate func(Call) Fate
 
-	// Police is told of every request that no correct caller makes, even if
-	// the store could carry it out. It is called concurrently and must not
-	// call the store. Nil: nobody looks.
+	// Police is called for every request that a correct caller never sends,
+	// even if the store can execute it. It is called concurrently and must not
+	// call the store. Nil: no checks.
 	Police func(problem string)
 
-	// ShuffleSeed makes Queues deliver in a random order, the same for the
-	// same seed and requests. 0: in the order of becoming visible.
+	// ShuffleSeed makes Queues deliver in a random order, which depends only on
+	// the seed and the requests. 0: in the order of becoming visible.
 	ShuffleSeed uint64
 }
 
-// RefuseNth loses the n-th request and tells its caller err: the write is not
-// done, and the caller cannot know.
+// RefuseNth loses the n-th request and returns err to its caller: the write has
+// no effect, and the caller cannot know that.
 func RefuseNth(n int64, err error) func(Call) Fate {
 	return func(c Call) Fate {
 		if c.N == n {
@@ -59,8 +59,8 @@ func RefuseNth(n int64, err error) func(Call) Fate {
 	}
 }
 
-// LoseReplyNth carries the n-th request out and tells its caller err: the
-// write is done, and the caller cannot know.
+// LoseReplyNth executes the n-th request and returns err to its caller: the
+// write takes effect, and the caller cannot know that.
 func LoseReplyNth(n int64, err error) func(Call) Fate {
 	return func(c Call) Fate {
 		if c.N == n {
@@ -70,12 +70,13 @@ func LoseReplyNth(n int64, err error) func(Call) Fate {
 	}
 }
 
-// wire is the way from the callers to one store. Its mutex is the store's too.
+// wire is the network between the callers and one store. Its mutex also guards
+// the store.
 type wire struct {
 	fate   func(Call) Fate
-	police func(string)
+	misuse func(string) // nil: no checks
 
-	late sync.WaitGroup // requests that go on without their caller
+	late sync.WaitGroup // requests that continue without their caller
 
 	mu    sync.Mutex
 	calls int64            // guarded by mu
@@ -86,10 +87,10 @@ func newWire(o *Options) wire {
 	if o == nil {
 		o = &Options{}
 	}
-	return wire{fate: o.Fate, police: o.Police, byOp: make(map[string]int64)}
+	return wire{fate: o.Fate, misuse: o.Police, byOp: make(map[string]int64)}
 }
 
-// Calls returns how many requests were sent so far, the lost ones included.
+// Calls returns how many requests were sent so far, including lost ones.
 func (w *wire) Calls() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -103,21 +104,21 @@ func (w *wire) CallsOf(op string) int64 {
 	return w.byOp[op]
 }
 
-// Wait returns when no request is on its way any more without its caller.
-// Call it when nobody sends: in a synctest bubble, before the test returns.
+// Wait waits for the requests that continue without their caller. Call it when
+// no more requests are sent: in a synctest bubble, before the test returns.
 func (w *wire) Wait() { w.late.Wait() }
 
-// send carries one request to the store, runs do there with w.mu held and
-// brings the answer back. A caller whose ctx ends hears so at once; its
-// request is not called back by that.
+// send sends one request to the store, runs do there with w.mu held, and
+// returns the reply. It returns as soon as ctx ends, but the request is not
+// cancelled.
 func send[T any](ctx context.Context, w *wire, op, key string, do func() (T, error)) (T, error) {
 	var none T
 	if err := ctx.Err(); err != nil {
 		return none, err // nothing was sent
 	}
-	if w.police != nil {
+	if w.misuse != nil {
 		if _, ok := ctx.Deadline(); !ok {
-			w.police(op + " of " + key + " has no deadline")
+			w.misuse(op + " of " + key + " has no deadline")
 		}
 	}
 
@@ -148,7 +149,7 @@ func send[T any](ctx context.Context, w *wire, op, key string, do func() (T, err
 	var err error
 	switch {
 	case fate.Lost && fate.Err == nil:
-		<-ctx.Done() // no answer will ever come
+		<-ctx.Done() // there is no reply
 		return none, ctx.Err()
 	case fate.Lost:
 	case fate.Err != nil && fate.After > 0:
@@ -156,8 +157,8 @@ func send[T any](ctx context.Context, w *wire, op, key string, do func() (T, err
 	default:
 		answer, err = serve()
 	}
-	if gone := pause(ctx, fate.Back); gone != nil {
-		return none, gone
+	if err := pause(ctx, fate.Back); err != nil {
+		return none, err
 	}
 	if fate.Err != nil {
 		return none, fate.Err
@@ -165,7 +166,7 @@ func send[T any](ctx context.Context, w *wire, op, key string, do func() (T, err
 	return answer, err
 }
 
-// later runs serve after d without anybody waiting for the answer.
+// later runs serve after d, without a caller that waits for the reply.
 func (w *wire) later(d time.Duration, serve func()) {
 	w.late.Go(func() {
 		time.Sleep(d)
@@ -173,7 +174,7 @@ func (w *wire) later(d time.Duration, serve func()) {
 	})
 }
 
-// pause waits for d or until ctx ends, and then returns its error.
+// pause waits for d. If ctx ends first, pause returns its error.
 func pause(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil

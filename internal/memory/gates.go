@@ -14,19 +14,19 @@ import (
 // Gates is a [gate.Store] that keeps its flags in memory.
 //
 // It is safe for concurrent use, linearizable, and gives every state a version
-// that it never used before, also across deletion and creation. Its clock
-// counts whole seconds. The police report versions that the store never gave
-// out and requests without a deadline.
+// that it never used before, even across deletion and creation. Its clock has a
+// resolution of one second. [Options.Police] is called for versions that the
+// store never returned and for requests without a deadline.
 type Gates struct {
 	wire
 	flags   map[string]gate.Flag     // guarded by mu
 	past    map[string][]WrittenFlag // guarded by mu
-	version int64                    // the last one given out; guarded by mu
+	version int64                    // the last one used; guarded by mu
 	ahead   time.Duration            // guarded by mu
 }
 
-// WrittenFlag is a flag that was stored at some time; one without a version is
-// its deletion.
+// WrittenFlag is a state of a flag and when it was stored. A state without a
+// version is a deletion.
 type WrittenFlag struct {
 	gate.Flag
 	At time.Time
@@ -76,14 +76,14 @@ func (g *Gates) Replace(ctx context.Context, name string, old, next gate.Flag) (
 	return flag, nil
 }
 
-// watch reports a version that cannot come from this store.
+// watch reports a version that this store has not returned.
 func (g *Gates) watch(name, version string) {
-	if g.police == nil || version == "" {
+	if g.misuse == nil || version == "" {
 		return
 	}
 	n, err := strconv.ParseInt(version, 10, 64)
 	if err != nil || n < 1 || n > g.version {
-		g.police(fmt.Sprintf("version %q of %s was never given out", version, name))
+		g.misuse(fmt.Sprintf("version %q of %s was never returned", version, name))
 	}
 }
 
@@ -96,8 +96,8 @@ func (g *Gates) put(name, text string) gate.Flag {
 	return flag
 }
 
-// The methods below are an operator's hands and a test's eyes. They are no
-// requests and meet no fate.
+// The methods below let tests act as an operator and read the state. They are
+// not requests and have no faults.
 
 // Set stores a text without condition.
 func (g *Gates) Set(name, text string) {
@@ -106,7 +106,7 @@ func (g *Gates) Set(name, text string) {
 	g.put(name, text)
 }
 
-// Delete removes a gate.
+// Delete deletes a gate.
 func (g *Gates) Delete(name string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -121,7 +121,7 @@ func (g *Gates) SetClock(ahead time.Duration) {
 	g.ahead = ahead
 }
 
-// Get returns what is stored.
+// Get returns the stored flag.
 func (g *Gates) Get(name string) (gate.Flag, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -129,7 +129,7 @@ func (g *Gates) Get(name string) (gate.Flag, bool) {
 	return flag, ok
 }
 
-// Past returns everything that was ever stored for a gate, in order.
+// Past returns all states of a gate in order.
 func (g *Gates) Past(name string) []WrittenFlag {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -144,7 +144,7 @@ func checkFlag(name string, next gate.Flag) error {
 		return fmt.Errorf("text of %d bytes is longer than %d", len(next.Text), gate.MaxText)
 	}
 	if !utf8.ValidString(next.Text) {
-		return fmt.Errorf("the text is not UTF-8, as JSON has to be")
+		return fmt.Errorf("the text is not UTF-8, which JSON requires")
 	}
 	return nil
 }

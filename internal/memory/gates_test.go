@@ -20,7 +20,7 @@ func TestGates(t *testing.T) {
 	})
 }
 
-func TestGatePolice(t *testing.T) {
+func TestGateMisuse(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		do   func(ctx context.Context, store *Gates, held gate.Flag)
@@ -29,12 +29,12 @@ func TestGatePolice(t *testing.T) {
 		{"correct", func(ctx context.Context, store *Gates, held gate.Flag) {
 			store.Load(ctx, "start", held.Version)
 			store.Replace(ctx, "start", held, gate.Flag{Text: "{}"})
-			store.Replace(ctx, "start", held, gate.Flag{Text: "{}"}) // the same once more
+			store.Replace(ctx, "start", held, gate.Flag{Text: "{}"}) // the same request again
 		}, 0},
 		{"no deadline", func(_ context.Context, store *Gates, _ gate.Flag) {
 			store.Load(context.Background(), "start", "")
 		}, 1},
-		{"version made up", func(ctx context.Context, store *Gates, _ gate.Flag) {
+		{"invented version", func(ctx context.Context, store *Gates, _ gate.Flag) {
 			store.Replace(ctx, "start", gate.Flag{Version: "77"}, gate.Flag{Text: "{}"})
 			store.Load(ctx, "start", "abc")
 		}, 2},
@@ -56,7 +56,8 @@ func TestGatePolice(t *testing.T) {
 	}
 }
 
-// The past knows every state in order, deletions included.
+// TestGatesPast checks that Past returns every state in order, including
+// deletions.
 func TestGatesPast(t *testing.T) {
 	store := NewGates(nil)
 	store.Set("start", "one")

@@ -6,25 +6,25 @@ import (
 	"time"
 )
 
-// ErrBusy is what a 503 looks like: too many requests wait already, and this
-// one was turned away without being carried out.
+// ErrBusy corresponds to a 503: too many requests are waiting, and this one was
+// rejected without effect.
 var ErrBusy = errors.New("server busy")
 
-// Line models one resource that serves one request after the other, such as a
-// storage partition, behind a network. Its Fate method goes into
-// [Options.Fate]; stores that share a Line compete for it.
+// Line models a resource behind a network that serves one request at a time,
+// such as a storage partition. Use its Fate method as [Options.Fate]; stores
+// that share a Line compete for it.
 //
 // Set the fields before the first request.
 type Line struct {
-	PerSecond float64       // requests served in a second; 0 serves at once
-	RoundTrip time.Duration // to the resource and back, without the serving
-	Limit     int           // requests that may wait; one more hears ErrBusy; 0: no limit
+	PerSecond float64       // requests served per second; 0 serves at once
+	RoundTrip time.Duration // to the resource and back, without the service time
+	Limit     int           // waiting requests before ErrBusy; 0: no limit
 
 	mu   sync.Mutex
-	free time.Time // when everything accepted so far is served; guarded by mu
+	free time.Time // when all accepted requests are served; guarded by mu
 }
 
-// Fate gives the request the next place in the line.
+// Fate puts the request at the end of the line.
 func (l *Line) Fate(Call) Fate {
 	half := l.RoundTrip / 2
 	if l.PerSecond <= 0 {
@@ -35,7 +35,7 @@ func (l *Line) Fate(Call) Fate {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	arrival := now.Add(half) // the same for all, so they arrive as they are sent
+	arrival := now.Add(half) // the same delay for all requests keeps their order
 	start := arrival
 	if l.free.After(arrival) {
 		start = l.free

@@ -9,39 +9,39 @@ import (
 
 func TestLine(t *testing.T) {
 	for _, test := range []struct {
-		name   string
-		line   *Line
-		sends  []time.Duration // when requests are sent
-		served []time.Duration // when the store sees them; -1: refused
-		heard  []time.Duration // when their callers hear
+		name    string
+		line    *Line
+		sends   []time.Duration // when requests are sent
+		served  []time.Duration // when the store executes them; -1: rejected
+		replied []time.Duration // when their callers get the reply
 	}{
 		{
-			name:   "alone",
-			line:   &Line{PerSecond: 100, RoundTrip: 4 * time.Millisecond},
-			sends:  ms(0, 50),
-			served: ms(12, 62),
-			heard:  ms(14, 64),
+			name:    "alone",
+			line:    &Line{PerSecond: 100, RoundTrip: 4 * time.Millisecond},
+			sends:   ms(0, 50),
+			served:  ms(12, 62),
+			replied: ms(14, 64),
 		},
 		{
-			name:   "one after the other",
-			line:   &Line{PerSecond: 100, RoundTrip: 4 * time.Millisecond},
-			sends:  ms(0, 0, 5, 100),
-			served: ms(12, 22, 32, 112),
-			heard:  ms(14, 24, 34, 114),
+			name:    "one at a time",
+			line:    &Line{PerSecond: 100, RoundTrip: 4 * time.Millisecond},
+			sends:   ms(0, 0, 5, 100),
+			served:  ms(12, 22, 32, 112),
+			replied: ms(14, 24, 34, 114),
 		},
 		{
-			name:   "two may wait",
-			line:   &Line{PerSecond: 100, RoundTrip: 4 * time.Millisecond, Limit: 2},
-			sends:  ms(0, 0, 0, 0, 11),
-			served: ms(12, 22, 32, -1, 42),
-			heard:  ms(14, 24, 34, 4, 44),
+			name:    "two may wait",
+			line:    &Line{PerSecond: 100, RoundTrip: 4 * time.Millisecond, Limit: 2},
+			sends:   ms(0, 0, 0, 0, 11),
+			served:  ms(12, 22, 32, -1, 42),
+			replied: ms(14, 24, 34, 4, 44),
 		},
 		{
-			name:   "only distance",
-			line:   &Line{RoundTrip: 4 * time.Millisecond},
-			sends:  ms(0, 0),
-			served: ms(2, 2),
-			heard:  ms(4, 4),
+			name:    "only distance",
+			line:    &Line{RoundTrip: 4 * time.Millisecond},
+			sends:   ms(0, 0),
+			served:  ms(2, 2),
+			replied: ms(4, 4),
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -50,16 +50,16 @@ func TestLine(t *testing.T) {
 				for i, at := range test.sends {
 					time.Sleep(at - time.Since(begin))
 					fate := test.line.Fate(Call{N: int64(i + 1)})
-					served, heard := at+fate.Delay, at+fate.Delay+fate.Back
+					served, replied := at+fate.Delay, at+fate.Delay+fate.Back
 					if refused := test.served[i] < 0; refused {
 						if !errors.Is(fate.Err, ErrBusy) || !fate.Lost {
-							t.Errorf("request %d meets %+v, want %v", i, fate, ErrBusy)
+							t.Errorf("request %d has the fault %+v, want %v", i, fate, ErrBusy)
 						}
 					} else if fate.Err != nil || served != test.served[i] {
 						t.Errorf("request %d is served at %v, %v, want %v", i, served, fate.Err, test.served[i])
 					}
-					if heard != test.heard[i] {
-						t.Errorf("caller %d hears at %v, want %v", i, heard, test.heard[i])
+					if replied != test.replied[i] {
+						t.Errorf("caller %d gets its reply at %v, want %v", i, replied, test.replied[i])
 					}
 				}
 			})

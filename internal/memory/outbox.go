@@ -17,7 +17,7 @@ type Outbox struct {
 	queue  string
 }
 
-// NewOutbox makes no request.
+// NewOutbox returns an outbox. It sends no request.
 func NewOutbox(queues *Queues, name string) *Outbox { return &Outbox{queues, name} }
 
 // Put implements [channels.Outbox].
@@ -29,12 +29,12 @@ func (o *Outbox) Put(ctx context.Context, text string, delay time.Duration) (rec
 	return m.ID + " " + m.Receipt, nil
 }
 
-// Delete implements [channels.Outbox]. A message that was received is
-// [queue.ErrLeaseLost].
+// Delete implements [channels.Outbox]. It returns [queue.ErrLeaseLost] if the
+// message was received.
 func (o *Outbox) Delete(ctx context.Context, receipt string) error {
 	id, pop, ok := strings.Cut(receipt, " ")
 	if !ok {
-		return errors.New("delete message: the receipt is not one of this outbox")
+		return errors.New("delete message: the receipt is not from this outbox")
 	}
 	return o.queues.Delete(ctx, o.queue, queue.Message{ID: id, Receipt: pop})
 }

@@ -13,9 +13,9 @@ import (
 
 // Queues are storage queues in memory, safe for concurrent use: a
 // [queue.Receiver], [queue.Putter] and [queue.Counter]. They deliver at least
-// once; in the order of becoming visible, or in a random one if
-// [Options.ShuffleSeed] is set. Times in messages are in whole seconds, as
-// Azure returns them. The police look for requests without a deadline.
+// once, in the order of becoming visible or, with [Options.ShuffleSeed], in a
+// random order. Times in messages are in whole seconds, as Azure returns them.
+// [Options.Police] is called for requests without a deadline.
 type Queues struct {
 	wire
 	random *rand.Rand            // guarded by mu; nil: in order
@@ -23,7 +23,7 @@ type Queues struct {
 	last   int64                 // number of the last message or receipt; guarded by mu
 }
 
-// message keeps exact times; what callers see is rounded.
+// message has exact times; callers get them rounded down.
 type message struct {
 	queue.Message
 	number int64 // in the order of putting
@@ -40,7 +40,7 @@ func NewQueues(o *Options) *Queues {
 
 // Receive implements [queue.Receiver].
 func (q *Queues) Receive(ctx context.Context, name string, max int, visibility time.Duration) ([]queue.Message, error) {
-	return ask(ctx, q, "Receive", name, queue.CheckReceive(name, max, visibility), func() ([]queue.Message, error) {
+	return request(ctx, q, "Receive", name, queue.CheckReceive(name, max, visibility), func() ([]queue.Message, error) {
 		return q.take(name, max, visibility), nil
 	})
 }
@@ -71,7 +71,7 @@ func (q *Queues) take(name string, max int, visibility time.Duration) []queue.Me
 
 // Update implements [queue.Receiver].
 func (q *Queues) Update(ctx context.Context, name string, m queue.Message, visibility time.Duration) (queue.Message, error) {
-	return ask(ctx, q, "Update", name, queue.CheckUpdate(name, m.Body, visibility), func() (queue.Message, error) {
+	return request(ctx, q, "Update", name, queue.CheckUpdate(name, m.Body, visibility), func() (queue.Message, error) {
 		held, err := q.held(name, m)
 		if err != nil {
 			return queue.Message{}, err
@@ -85,7 +85,7 @@ func (q *Queues) Update(ctx context.Context, name string, m queue.Message, visib
 
 // Delete implements [queue.Receiver].
 func (q *Queues) Delete(ctx context.Context, name string, m queue.Message) error {
-	_, err := ask(ctx, q, "Delete", name, queue.CheckName(name), func() (struct{}, error) {
+	_, err := request(ctx, q, "Delete", name, queue.CheckName(name), func() (struct{}, error) {
 		held, err := q.held(name, m)
 		if err == nil {
 			q.queues[name] = slices.DeleteFunc(q.queues[name], func(m *message) bool { return m == held })
@@ -97,7 +97,7 @@ func (q *Queues) Delete(ctx context.Context, name string, m queue.Message) error
 
 // Put implements [queue.Putter].
 func (q *Queues) Put(ctx context.Context, name, body string, delay time.Duration) (queue.Message, error) {
-	return ask(ctx, q, "Put", name, queue.CheckPut(name, body, delay), func() (queue.Message, error) {
+	return request(ctx, q, "Put", name, queue.CheckPut(name, body, delay), func() (queue.Message, error) {
 		now := time.Now()
 		m := &message{Message: queue.Message{
 			Receipt:     q.receipt(),
@@ -114,13 +114,14 @@ func (q *Queues) Put(ctx context.Context, name, body string, delay time.Duration
 
 // Count implements [queue.Counter].
 func (q *Queues) Count(ctx context.Context, name string) (int64, error) {
-	return ask(ctx, q, "Count", name, queue.CheckName(name), func() (int64, error) {
+	return request(ctx, q, "Count", name, queue.CheckName(name), func() (int64, error) {
 		return int64(len(q.live(name, time.Now()))), nil
 	})
 }
 
-// All returns what a queue holds, in the order of putting, invisible messages
-// included and receipts left out. It is no request and meets no fate.
+// All returns all messages of a queue in the order in which they were put,
+// including invisible ones, without receipts. It is not a request and has no
+// faults.
 func (q *Queues) All(name string) []queue.Message {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -133,8 +134,9 @@ func (q *Queues) All(name string) []queue.Message {
 	return all
 }
 
-// ask sends a request that the limits allow and says in its error what failed.
-func ask[T any](ctx context.Context, q *Queues, op, name string, limit error, do func() (T, error)) (answer T, err error) {
+// request sends a request unless it exceeds a limit. Its error names the
+// operation and the queue.
+func request[T any](ctx context.Context, q *Queues, op, name string, limit error, do func() (T, error)) (answer T, err error) {
 	if err = limit; err == nil {
 		answer, err = send(ctx, &q.wire, op, name, do)
 	}
@@ -144,7 +146,7 @@ func ask[T any](ctx context.Context, q *Queues, op, name string, limit error, do
 	return answer, nil
 }
 
-// live drops what has expired and returns the rest. Its caller holds mu.
+// live removes expired messages and returns the others. Its caller holds mu.
 func (q *Queues) live(name string, now time.Time) []*message {
 	messages := q.queues[name]
 	if slices.ContainsFunc(messages, func(m *message) bool { return !m.Expires.After(now) }) {
@@ -154,8 +156,8 @@ func (q *Queues) live(name string, now time.Time) []*message {
 	return messages
 }
 
-// held finds the message whose newest receipt the caller has. It is the
-// caller's even after its lease, until another caller receives it.
+// held returns the message if the caller has its newest receipt. The receipt
+// stays valid after the lease, until another caller receives the message.
 func (q *Queues) held(name string, m queue.Message) (*message, error) {
 	for _, candidate := range q.live(name, time.Now()) {
 		if candidate.ID == m.ID && candidate.Receipt == m.Receipt {

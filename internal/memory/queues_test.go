@@ -41,7 +41,7 @@ func TestQueuesInTime(t *testing.T) {
 			return bodies
 		}
 		put("a", 0)
-		put("b", 1500*time.Millisecond) // in fact two seconds
+		put("b", 1500*time.Millisecond) // rounded up to two seconds
 		put("c", 0)
 		for _, step := range []struct {
 			at   time.Duration
@@ -52,7 +52,7 @@ func TestQueuesInTime(t *testing.T) {
 			{2 * time.Second, []string{"b1"}}, // for 10 s
 			{10*time.Second - 1, nil},
 			{10 * time.Second, []string{"a2", "c2"}},
-			{25 * time.Second, []string{"b2", "a3", "c3"}}, // b came back first
+			{25 * time.Second, []string{"b2", "a3", "c3"}}, // b became visible first
 			{7*24*time.Hour - 1, []string{"a4", "b3", "c4"}},
 			{7*24*time.Hour + time.Minute, nil}, // expired
 		} {
@@ -69,7 +69,8 @@ func sinceBubble() time.Duration {
 	return time.Since(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC))
 }
 
-// A receipt outlives its lease until somebody else receives the message.
+// TestReceiptAfterLease checks that a receipt is valid after its lease until
+// another caller receives the message.
 func TestReceiptAfterLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := NewQueues(nil)

@@ -11,33 +11,33 @@ import (
 	"kennel/ids"
 )
 
-// maxName is the limit of a blob's name in characters.
+// maxName is the maximum length of a blob's name in characters.
 const maxName = 1024
 
 // Sequences is an [ids.Store] that keeps its marks in memory.
 //
-// It is safe for concurrent use, linearizable, and gives every state it ever
-// holds a version of its own, also across deletion and creation. The police
-// look for versions that the store never gave out, for writers' names used
-// twice and for requests without a deadline.
+// It is safe for concurrent use, linearizable, and gives every state a version
+// that it never used before, even across deletion and creation.
+// [Options.Police] is called for versions that the store never returned, for
+// writers' names that are used twice and for requests without a deadline.
 type Sequences struct {
 	wire
 	marks   map[string]ids.Mark // guarded by mu
-	version int64               // the last one given out; guarded by mu
-	writers map[string]bool     // every writer ever stored, if there are police; guarded by mu
+	version int64               // the last one used; guarded by mu
+	writers map[string]bool     // every writer so far; nil without misuse checks; guarded by mu
 }
 
 // NewSequences returns an empty store.
 func NewSequences(o *Options) *Sequences {
 	s := &Sequences{wire: newWire(o), marks: make(map[string]ids.Mark)}
-	if s.police != nil {
+	if s.misuse != nil {
 		s.writers = make(map[string]bool)
 	}
 	return s
 }
 
-// Load implements [ids.Store]. A text longer than any number comes back cut,
-// with its size, and is no number then.
+// Load implements [ids.Store]. It truncates a text that is longer than any
+// number and adds its size, so that the text is not a number.
 func (s *Sequences) Load(ctx context.Context, sequence string) (ids.Mark, error) {
 	if err := checkSequence(sequence); err != nil {
 		return ids.Mark{}, fmt.Errorf("load sequence %.80q: %w", sequence, err)
@@ -70,7 +70,7 @@ func (s *Sequences) Replace(ctx context.Context, sequence string, old, next ids.
 		}
 		if s.writers != nil && next.Writer != "" {
 			if s.writers[next.Writer] {
-				s.police(fmt.Sprintf("two writes to %s bear the name %q", sequence, next.Writer))
+				s.misuse(fmt.Sprintf("two writes to %s have the writer %q", sequence, next.Writer))
 			}
 			s.writers[next.Writer] = true
 		}
@@ -82,14 +82,14 @@ func (s *Sequences) Replace(ctx context.Context, sequence string, old, next ids.
 	return mark, nil
 }
 
-// watch reports a version that cannot come from this store.
+// watch reports a version that this store has not returned.
 func (s *Sequences) watch(sequence string, old ids.Mark) {
-	if s.police == nil || old.Version == "" {
+	if s.misuse == nil || old.Version == "" {
 		return
 	}
 	n, err := strconv.ParseInt(old.Version, 10, 64)
 	if err != nil || n < 1 || n > s.version {
-		s.police(fmt.Sprintf("version %q of %s was never given out", old.Version, sequence))
+		s.misuse(fmt.Sprintf("version %q of %s was never returned", old.Version, sequence))
 	}
 }
 
@@ -101,15 +101,15 @@ func (s *Sequences) put(sequence string, mark ids.Mark) ids.Mark {
 	return mark
 }
 
-// Set stores a text without condition, as another program or a person does
-// it: writer and floor are gone. It is no request and meets no fate.
+// Set stores a text without condition, writer and floor, as an operator or
+// another program does. It is not a request and has no faults.
 func (s *Sequences) Set(sequence, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.put(sequence, ids.Mark{Text: text})
 }
 
-// Get returns what is stored, in full. It is no request and meets no fate.
+// Get returns the stored mark in full. It is not a request and has no faults.
 func (s *Sequences) Get(sequence string) (ids.Mark, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,8 +117,8 @@ func (s *Sequences) Get(sequence string) (ids.Mark, bool) {
 	return mark, ok
 }
 
-// Delete removes a sequence as a person does it, under everybody's hands. It
-// is no request and meets no fate.
+// Delete deletes a sequence, as an operator does. It is not a request and has
+// no faults.
 func (s *Sequences) Delete(sequence string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,7 +133,7 @@ func checkSequence(name string) error {
 	case utf8.RuneCountInString(name) > maxName:
 		return fmt.Errorf("the name is longer than %d characters", maxName)
 	case !utf8.ValidString(name) || strings.ContainsFunc(name, isControl):
-		return fmt.Errorf("the name holds control characters or is not UTF-8")
+		return fmt.Errorf("the name contains control characters or is not UTF-8")
 	case strings.HasSuffix(name, ".") || strings.HasSuffix(name, "/") || strings.HasSuffix(name, `\`):
 		return fmt.Errorf("the name ends with a dot or a slash")
 	}

@@ -14,28 +14,28 @@ import (
 
 var errWire = errors.New("connection reset")
 
-// What the caller of a write learns, and what the store does.
-func TestFates(t *testing.T) {
+// TestFaults checks the result of a write and its effect under each fault.
+func TestFaults(t *testing.T) {
 	const s, m, h = time.Second, time.Minute, time.Hour
-	gone := context.DeadlineExceeded // of the caller, after a minute
+	timedOut := context.DeadlineExceeded // of the caller, after a minute
 	for _, tt := range []struct {
 		name   string
 		fate   Fate
 		err    error
 		answer time.Duration // when the call returns
 		early  bool          // stored by then
-		late   bool          // stored in the end
-		end    time.Duration // when nothing is in flight any more
+		late   bool          // stored at the end
+		end    time.Duration // when no request is in transit
 	}{
 		{"undisturbed", Fate{}, nil, 0, true, true, 0},
 		{"slow", Fate{Delay: 2 * s, Back: s}, nil, 3 * s, true, true, 3 * s},
 		{"refused", Fate{Delay: s, Err: errWire, Lost: true}, errWire, s, false, false, s},
 		{"lost reply", Fate{Back: s, Err: errWire}, errWire, s, true, true, s},
 		{"applied later", Fate{Back: s, Err: errWire, After: h}, errWire, s, false, true, h + s},
-		{"caller gone before the request arrives", Fate{Delay: h}, gone, m, false, true, h},
-		{"caller gone before the reply arrives", Fate{Back: h}, gone, m, true, true, m},
-		{"caller of a lost request gone", Fate{Delay: h, Err: errWire, Lost: true}, gone, m, false, false, m},
-		{"no answer", Fate{Lost: true}, gone, m, false, false, m},
+		{"caller gives up before the request arrives", Fate{Delay: h}, timedOut, m, false, true, h},
+		{"caller gives up before the reply arrives", Fate{Back: h}, timedOut, m, true, true, m},
+		{"caller of a lost request gives up", Fate{Delay: h, Err: errWire, Lost: true}, timedOut, m, false, false, m},
+		{"no reply", Fate{Lost: true}, timedOut, m, false, false, m},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -52,15 +52,15 @@ func TestFates(t *testing.T) {
 				store.Wait()
 				end := time.Since(start)
 				if _, late := store.Get("orders"); late != tt.late || end != tt.end {
-					t.Errorf("in the end, after %v, stored: %v; want after %v: %v", end, late, tt.end, tt.late)
+					t.Errorf("at the end, after %v, stored: %v; want after %v: %v", end, late, tt.end, tt.late)
 				}
 			})
 		})
 	}
 }
 
-// The version of a write is compared when it arrives, not when it is sent, so
-// a late one changes nothing.
+// TestLateWrite checks that the version of a write is compared when it arrives,
+// not when it is sent, so that a late write has no effect.
 func TestLateWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := NewSequences(&Options{Fate: func(c Call) Fate {
@@ -86,7 +86,7 @@ func TestLateWrite(t *testing.T) {
 	})
 }
 
-func TestPolice(t *testing.T) {
+func TestMisuse(t *testing.T) {
 	var problems []string
 	store := NewSequences(&Options{Police: func(p string) { problems = append(problems, p) }})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -105,8 +105,8 @@ func TestPolice(t *testing.T) {
 		{"create", func() { replace(ctx, ids.Mark{}, "a") }, 0},
 		{"replace, and the same again", func() { old := held; replace(ctx, old, "b"); replace(ctx, old, "b") }, 0},
 		{"no deadline", func() { store.Load(context.Background(), "orders") }, 1},
-		{"a version of the future", func() { replace(ctx, ids.Mark{Version: "77"}, "c") }, 1},
-		{"a version that is no number", func() { replace(ctx, ids.Mark{Version: "abc"}, "c") }, 1},
+		{"a future version", func() { replace(ctx, ids.Mark{Version: "77"}, "c") }, 1},
+		{"a version that is not a number", func() { replace(ctx, ids.Mark{Version: "abc"}, "c") }, 1},
 		{"a writer's name twice", func() { replace(ctx, held, "a") }, 1},
 	} {
 		problems = nil

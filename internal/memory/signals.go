@@ -10,46 +10,46 @@ import (
 	"kennel/gate"
 )
 
-// SignalFate is what becomes of one signal on its way to one listener. The
-// zero SignalFate is to arrive at once, and once.
+// SignalFate is the fault of one signal to one listener. With the zero
+// SignalFate the signal arrives immediately and once.
 type SignalFate struct {
 	Lost  bool
-	Delay time.Duration // signals with different delays overtake each other
+	Delay time.Duration // different delays reorder signals
 	Twice bool
 }
 
-// SignalOptions are the optional parts of Signals; nil and zero mean none.
+// SignalOptions are the options of Signals; nil and zero mean none.
 type SignalOptions struct {
-	// Fate decides what becomes of each signal for each listener, which are
-	// counted from 1. It is called concurrently.
+	// Fate returns the fault of a signal to a listener. Listeners are counted
+	// from 1. It is called concurrently.
 	Fate func(listener int, s gate.Signal) SignalFate
 
-	Connect time.Duration // how long it takes until a listener is up
+	Connect time.Duration // how long a listener takes to connect
 }
 
-// ErrCutOff is what publishing and listening meet between Break and Mend.
+// ErrCutOff is the error of Publish and Listen between Break and Mend.
 var ErrCutOff = errors.New("signals are cut off")
 
-// Signals is a [gate.Signals] within one process: a topic with a subscription
-// for each listener. It is safe for concurrent use.
+// Signals is a [gate.Signals] in one process: a topic with a subscription per
+// listener. It is safe for concurrent use.
 type Signals struct {
 	opt SignalOptions
 
 	mu        sync.Mutex
 	open      []*subscription
-	count     int // of all subscriptions that ever were
+	count     int // of all subscriptions so far
 	broken    error
 	published int64
 }
 
-// subscription is one call of Listen, and what is on its way to it. Signals.mu
-// guards it.
+// subscription is one call of Listen and the signals in transit to it.
+// Signals.mu guards it.
 type subscription struct {
 	n        int
 	up       bool
-	cut      error // it was cut off since Listen last checked
+	cut      error // why it was cut off since Listen last checked
 	messages []sentSignal
-	wake     chan struct{} // one of these has changed; size 1
+	wake     chan struct{} // signalled when a field changes; size 1
 }
 
 type sentSignal struct {
@@ -84,7 +84,7 @@ func (s *Signals) Publish(ctx context.Context, signal gate.Signal) error {
 	return nil
 }
 
-// post sends a signal on its way to one listener. Its caller holds mu.
+// post sends a signal to one listener. Its caller holds mu.
 func (s *Signals) post(e *subscription, signal gate.Signal) {
 	var fate SignalFate
 	if s.opt.Fate != nil {
@@ -156,8 +156,8 @@ func (s *Signals) Listen(ctx context.Context, l gate.Listener) error {
 	}
 }
 
-// take returns the signals that have arrived, and how long to wait for the
-// next. Its caller holds Signals.mu.
+// take returns the signals that have arrived and how long to wait for the next
+// one. Its caller holds Signals.mu.
 func (e *subscription) take(now time.Time) (due []gate.Signal, wait time.Duration) {
 	wait = time.Hour
 	e.messages = slices.DeleteFunc(e.messages, func(p sentSignal) bool {
@@ -178,10 +178,10 @@ func (e *subscription) notify() {
 	}
 }
 
-// Break cuts all listeners off, and loses what is on its way, until Mend.
+// Break cuts all listeners off until Mend, and loses the signals in transit.
 func (s *Signals) Break() { s.setBroken(ErrCutOff) }
 
-// Mend ends what Break began.
+// Mend restores the connections after Break.
 func (s *Signals) Mend() { s.setBroken(nil) }
 
 func (s *Signals) setBroken(err error) {

@@ -13,19 +13,19 @@ import (
 	"kennel/table"
 )
 
-// TableOptions are the optional parts of a [Table]; nil and zero mean none.
+// TableOptions are the options of a [Table]; nil and zero mean none.
 type TableOptions struct {
 	Options // Fate and Police
 
-	// Scan says how many rows one query looks at for its page, if it asks for
-	// top rows. Those that do not match count too, so that pages get short or
-	// empty though more follow; and a page that ends there has a Next, even if
-	// nothing follows. It is called concurrently. Nil: as many as it takes.
+	// Scan returns how many rows a query for top rows reads per page. Rows that
+	// do not match count too, so that pages may be short or empty although more
+	// follow. A page that ends at this limit has a Next, even if nothing
+	// follows. It is called concurrently. Nil: no limit.
 	Scan func(top int) int
 }
 
-// Table is a [table.Store] in memory. The police look for requests without
-// a deadline.
+// Table is a [table.Store] in memory. [Options.Police] is called for requests
+// without a deadline.
 type Table struct {
 	wire
 	scan       func(top int) int
@@ -34,8 +34,8 @@ type Table struct {
 	last       int64                 // number of the last version; guarded by mu
 }
 
-// partition holds its rows in the order of their keys. Values and versions of
-// a stored row are never changed, only replaced.
+// partition holds its rows in the order of their keys. Values and versions of a
+// stored row are replaced, never modified.
 type partition struct{ rows []storedRow }
 
 type storedRow struct {
@@ -52,7 +52,7 @@ func NewTable(o *TableOptions) *Table {
 	return &Table{wire: newWire(&o.Options), scan: o.Scan, partitions: make(map[string]*partition)}
 }
 
-// Clone returns a table that holds the same rows now and shares nothing.
+// Clone returns an independent table with the same rows.
 func (t *Table) Clone(o *TableOptions) *Table {
 	clone := NewTable(o)
 	t.mu.Lock()
@@ -65,8 +65,8 @@ func (t *Table) Clone(o *TableOptions) *Table {
 	return clone
 }
 
-// Rows returns how many rows a partition holds, or the whole table for "". It
-// is no request and meets no fate.
+// Rows returns how many rows a partition has, or the whole table for "". It is
+// not a request and has no faults.
 func (t *Table) Rows(partition string) (n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -110,7 +110,7 @@ func (t *Table) Query(ctx context.Context, q table.Query) (table.Page, error) {
 	return page, nil
 }
 
-// position is the last row that a page looked at.
+// position is the last row that a page read.
 type position struct{ partition, key string }
 
 func (t *Table) page(q table.Query, from position) table.Page {
@@ -170,7 +170,7 @@ func (t *Table) Submit(ctx context.Context, writes []table.Write) ([]string, err
 	return versions, nil
 }
 
-// apply does all writes or none.
+// apply applies all writes or none.
 func (t *Table) apply(name string, writes []table.Write) ([]string, error) {
 	p := t.partitions[name]
 	if p == nil {
@@ -192,12 +192,12 @@ func (t *Table) apply(name string, writes []table.Write) ([]string, error) {
 		}
 	}
 	versions := make([]string, len(writes))
-	gone := false
+	deleted := false
 	for i, w := range writes {
 		at, _ := p.find(w.Row.Key)
 		if w.Verb == table.Delete {
-			p.rows[at].version = "" // no row has that: removed below
-			gone = true
+			p.rows[at].version = "" // marks the row for removal below
+			deleted = true
 			continue
 		}
 		t.last++
@@ -214,14 +214,14 @@ func (t *Table) apply(name string, writes []table.Write) ([]string, error) {
 		}
 		p.rows[at] = next
 	}
-	if gone {
+	if deleted {
 		p.rows = slices.DeleteFunc(p.rows, func(r storedRow) bool { return r.version == "" })
 	}
 	t.keep(name, p)
 	return versions, nil
 }
 
-// keep files a partition that may be new or empty.
+// keep adds a new partition and removes an empty one.
 func (t *Table) keep(name string, p *partition) {
 	at, known := slices.BinarySearch(t.names, name)
 	switch {

@@ -14,7 +14,7 @@ func TestTables(t *testing.T) {
 	storetest.TestTables(t, func(t *testing.T) table.Store { return NewTable(nil) })
 }
 
-// Short and empty pages are pages as well.
+// TestTablesInShortPages checks the contract with short and empty pages.
 func TestTablesInShortPages(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -18,11 +18,11 @@ var shared struct {
 	mu     sync.Mutex
 	main   bool            // Main runs and will stop what is started
 	server *azurite.Server // started on first use
-	err    error           // why it could not be started: tried once
+	err    error           // why it could not be started; there is no second attempt
 }
 
-// Main runs a package's tests, then stops the Azurite they may have used and
-// removes the programs they may have built:
+// Main runs a package's tests, then stops the Azurite that they started and
+// removes the programs that they built:
 //
 //	func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
 func Main(m interface{ Run() int }) (code int) {
@@ -44,10 +44,10 @@ func Main(m interface{ Run() int }) (code int) {
 	return code
 }
 
-// Azurite returns a running Azurite that all tests of the process share: use
-// names of your own in it, such as [Name] makes. The first call starts it,
-// and installs it where that has never been done. Without Node.js the test
-// fails and says what to install.
+// Azurite returns a running Azurite that all tests of the process share. Use
+// unique names in it, for example from [Name]. The first call starts Azurite
+// and installs it if necessary. Without Node.js the test fails and reports what
+// to install.
 func Azurite(t testing.TB) *azurite.Server {
 	t.Helper()
 	shared.mu.Lock()
@@ -76,6 +76,5 @@ func start(ctx context.Context) (*azurite.Server, error) {
 	return azurite.Start(ctx, in, nil)
 }
 
-// Name returns a name that no other test uses, fit for containers, queues and
-// blobs.
+// Name returns a unique name that is valid for containers, queues and blobs.
 func Name() string { return "test-" + strings.ToLower(rand.Text()) }

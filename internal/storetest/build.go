@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// programs are what this test process has built.
+// programs are the programs that this test process has built.
 var programs struct {
 	mu    sync.Mutex
 	dir   string // "" until the first one is built; Main removes it
@@ -16,8 +16,8 @@ var programs struct {
 }
 
 // Build builds the program in package pkg, once per test process, and returns
-// its path. The flags are those of the test binary itself, so that the go
-// command compiles the packages that both of them import only once.
+// its path. It uses the flags of the test binary, so that the go command
+// compiles shared packages only once.
 func Build(pkg string) (string, error) {
 	if raceDetector {
 		return build(pkg, nil, "-race")
@@ -25,8 +25,9 @@ func Build(pkg string) (string, error) {
 	return build(pkg, nil)
 }
 
-// BuildShipped is [Build] with the flags of `make build`. They compile the
-// standard library and the SDKs again: use it in `make prove` and benchmarks.
+// BuildShipped is [Build] with the flags of `make build`. With these flags the
+// standard library and the SDKs are compiled again, so use it only in `make
+// prove` and benchmarks.
 func BuildShipped(pkg string) (string, error) {
 	return build(pkg, []string{"CGO_ENABLED=0"}, "-trimpath", "-buildvcs=false", "-ldflags=-s -w")
 }
@@ -67,7 +68,7 @@ func goBuild(path, pkg string, env, flags []string) (string, error) {
 	return path, nil
 }
 
-// removePrograms ends what Build began.
+// removePrograms removes the programs of Build.
 func removePrograms() {
 	programs.mu.Lock()
 	defer programs.mu.Unlock()

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// cell is what a compare-and-swap store holds under one name. One without a
-// version means that nothing is stored.
+// cell is the value of a compare-and-swap store under one name. Without a
+// version, nothing is stored.
 type cell struct{ text, version string }
 
-// cells is a compare-and-swap store under test, whatever its contract is
-// called, and an outsider's hands that reach past it.
+// cells adapts a compare-and-swap store under test, with functions that change
+// it from outside, as other programs do.
 type cells struct {
 	load    func(ctx context.Context, name string) (cell, error)
 	replace func(ctx context.Context, name string, old cell, text string) (cell, error)
@@ -26,7 +26,7 @@ type cells struct {
 
 	texts   []string // that are kept exactly
 	invalid []string // texts that are rejected
-	names   []string // that are told apart
+	names   []string // that are distinct
 }
 
 // cellTest is one test with its store.
@@ -36,9 +36,9 @@ type cellTest struct {
 	cells
 }
 
-// testCells checks what every compare-and-swap store promises, and more of one
-// kind of store. Each call of newStore returns an empty store for which not
-// even a container exists.
+// testCells checks the contract of every compare-and-swap store, and more for
+// one kind of store. Each call of newStore returns an empty store without a
+// container.
 func testCells[Store any](t *testing.T, newStore func(t *testing.T) Store, adapt func(Store) cells, more map[string]func(*cellTest, Store)) {
 	tests := map[string]func(*cellTest, Store){}
 	for name, test := range map[string]func(*cellTest){
@@ -61,7 +61,7 @@ func testCells[Store any](t *testing.T, newStore func(t *testing.T) Store, adapt
 	}
 }
 
-// get returns what is stored.
+// get returns the stored value.
 func (t *cellTest) get(name string) cell {
 	t.Helper()
 	c, err := t.load(t.ctx, name)
@@ -78,7 +78,7 @@ func (t *cellTest) holds(name string, want cell) {
 	}
 }
 
-// put must succeed, and return what was written under a new version.
+// put must succeed and return the written value with a new version.
 func (t *cellTest) put(name string, old cell, text string) cell {
 	t.Helper()
 	got, err := t.replace(t.ctx, name, old, text)
@@ -92,7 +92,7 @@ func (t *cellTest) put(name string, old cell, text string) cell {
 	return got
 }
 
-// loses checks that a write in the place of old fails and changes nothing.
+// loses checks that a write that replaces old fails and has no effect.
 func (t *cellTest) loses(name string, old cell) {
 	t.Helper()
 	before := t.get(name)
@@ -118,7 +118,7 @@ func replace(t *cellTest) {
 	versions := make(map[string]bool)
 	var held []cell
 	last := cell{}
-	for _, text := range []string{"1001", "2001", "1500", "1001", "1001"} { // also back, and the same again
+	for _, text := range []string{"1001", "2001", "1500", "1001", "1001"} { // also lower and equal values
 		last = t.put("start", last, text)
 		if versions[last.version] {
 			t.Errorf("version %q was used twice", last.version)
@@ -178,7 +178,7 @@ func names(t *cellTest) {
 	}
 	for i, name := range t.names {
 		if got := t.get(name).text; got != strconv.Itoa(i) {
-			t.Errorf("%.80q holds %q, want %d: names are mixed up", name, got, i)
+			t.Errorf("%.80q contains %q, want %d: names are confused", name, got, i)
 		}
 	}
 	for _, name := range []string{"", strings.Repeat("n", 1025), "start.", "start/", `start\`, "\x00", "\xff"} {
@@ -197,7 +197,7 @@ func outsider(t *cellTest) {
 	t.loses("start", held)
 	seen := t.get("start")
 	if seen.text != "5001" {
-		t.Errorf("loaded %q, want what the outsider wrote", seen.text)
+		t.Errorf("loaded %q, want the text of the other program", seen.text)
 	}
 	t.put("start", seen, "2")
 }
@@ -214,8 +214,8 @@ func deletedUnderHolder(t *cellTest) {
 	t.loses("start", held)
 }
 
-// Many nodes add one by compare-and-swap: each success is one addition, and no
-// addition overwrites another.
+// contention lets many nodes add one by compare-and-swap. No addition may
+// overwrite another one.
 func contention(t *cellTest) {
 	const nodes = 8
 	each := Scale(2, 4)
@@ -241,7 +241,7 @@ func contention(t *cellTest) {
 	}
 	wg.Wait()
 	if got, want := t.get("start").text, strconv.Itoa(nodes*each); got != want {
-		t.Errorf("%s additions are left of %s", got, want)
+		t.Errorf("%s of %s additions were kept", got, want)
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 	"kennel/table"
 )
 
-// FillPartition puts n blogs into a partition of blogs, past the API and fast.
-// It returns their keys.
+// FillPartition inserts n blogs directly into a partition, without the API,
+// which is faster. It returns their keys.
 func FillPartition(ctx context.Context, blogs table.Store, partition string, n int) (keys []string, err error) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for len(keys) < n {
@@ -27,15 +27,15 @@ func FillPartition(ctx context.Context, blogs table.Store, partition string, n i
 	return keys, nil
 }
 
-// CheckDeleted checks that of an incarnation, of which so many rows are left
-// in the table of blogs, nothing is left but its record, and that this counts
-// each blog once.
+// CheckDeleted checks that only the record of an incarnation is left and that
+// the record counts each blog once. rows is the number of rows of the
+// incarnation in the table of blogs.
 func CheckDeleted(t testing.TB, c *channels.Channels, rows int, name, incarnation string, blogs int64) {
 	t.Helper()
 	if rows != 0 {
 		t.Errorf("%d rows are left of %s", rows, incarnation)
 	}
-	d, err := c.Deletion(context.Background(), name, incarnation) // after the test's own context, perhaps
+	d, err := c.Deletion(context.Background(), name, incarnation) // the test's context may have ended
 	if err != nil {
 		t.Errorf("no record: %v", err)
 		return
@@ -44,6 +44,6 @@ func CheckDeleted(t testing.TB, c *channels.Channels, rows int, name, incarnatio
 		t.Errorf("record %+v, want %d deleted of %s", d, blogs, incarnation)
 	}
 	if d.StartedAt.IsZero() || d.FinishedAt.Before(d.StartedAt) {
-		t.Errorf("record %+v has no sensible times", d)
+		t.Errorf("record %+v has invalid times", d)
 	}
 }

@@ -1,6 +1,6 @@
-// Package storetest holds what every store must do, as tests. The stores in
-// memory and those on Azure run the same ones, so that a simulation on the
-// former says something about the latter.
+// Package storetest tests the contracts of the stores. The stores in memory and
+// on Azure pass the same tests, so that results of simulations in memory also
+// apply to Azure.
 //
-// It also lends tests an Azurite: see [Azurite].
+// It also provides an Azurite for tests: see [Azurite].
 package storetest

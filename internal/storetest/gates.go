@@ -10,15 +10,16 @@ import (
 	"kennel/gate"
 )
 
-// Gates is a store under test, and an outsider's hands that reach past it.
+// Gates is a store under test, with functions that change it from outside, as
+// other programs do.
 type Gates struct {
 	gate.Store
 	Set    func(t *testing.T, name, text string)
 	Delete func(t *testing.T, name string)
 }
 
-// TestGates checks everything that [gate.Store] promises. Each call of
-// newStore returns an empty store for which not even a container exists.
+// TestGates checks the contract of [gate.Store]. Each call of newStore returns
+// an empty store without a container.
 func TestGates(t *testing.T, newStore func(t *testing.T) Gates) {
 	testCells(t, newStore, Gates.cells, map[string]func(*cellTest, Gates){
 		"SeenBefore": seenBefore, "Clock": clock, "LongText": longText,
@@ -48,13 +49,13 @@ func (g Gates) cells() cells {
 func seenBefore(t *cellTest, g Gates) {
 	first := t.put("start", cell{}, "one")
 	if _, err := g.Load(t.ctx, "start", first.version); !errors.Is(err, gate.ErrUnchanged) {
-		t.Errorf("load what was seen: %v, want %v", err, gate.ErrUnchanged)
+		t.Errorf("load the version that was seen: %v, want %v", err, gate.ErrUnchanged)
 	}
 	second := t.put("start", first, "two")
 	t.set(t.T, "start", "two") // the same text under another version
 	for _, seen := range []cell{first, second} {
 		if got, err := g.Load(t.ctx, "start", seen.version); err != nil || got.Text != "two" || got.Version == seen.version {
-			t.Errorf("load with an older version: %+v, %v, want what is stored", got, err)
+			t.Errorf("load with an older version: %+v, %v, want the stored text", got, err)
 		}
 	}
 	t.delete(t.T, "start")
@@ -63,8 +64,8 @@ func seenBefore(t *cellTest, g Gates) {
 	}
 }
 
-// The store's clock is near ours (on one machine), never goes back, and
-// advances; also where there is no document, and no container.
+// clock checks that the store's clock is close to ours (on one machine), never
+// goes back, and advances, even without a document or a container.
 func clock(t *cellTest, g Gates) {
 	var last time.Time
 	read := func(what string) time.Time {

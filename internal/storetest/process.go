@@ -12,11 +12,11 @@ import (
 	"kennel/table"
 )
 
-// Process stands for one that can be killed: what it uses is passed through
-// its methods, and once it is dead nothing is sent any more, and no answer
-// heard.
+// Process simulates a process that can be killed. Its methods wrap the stores
+// and the network that it uses. After its death they send no request and return
+// no response.
 type Process struct {
-	Requests *atomic.Int64 // counts what is sent; may be shared; nil: nobody counts
+	Requests *atomic.Int64 // counts the requests sent; may be shared; nil: not counted
 
 	kill *Killer
 	dead atomic.Bool
@@ -25,17 +25,18 @@ type Process struct {
 }
 
 // Killer kills the process that sends the N-th request of all processes that
-// it is given to: before that is sent, or when it is done and not answered yet.
+// share the Killer: before the request is sent or, with After, after it was
+// executed and before the response arrives.
 type Killer struct {
 	N     int64
 	After bool
 	sent  atomic.Int64
 }
 
-// Struck says that somebody was killed.
+// Struck reports whether a process was killed.
 func (k *Killer) Struck() bool { return k.sent.Load() >= k.N }
 
-// Sent is how many requests there were so far.
+// Sent returns how many requests were sent so far.
 func (k *Killer) Sent() int64 { return k.sent.Load() }
 
 func (k *Killer) String() string {
@@ -46,10 +47,10 @@ func (k *Killer) String() string {
 	return fmt.Sprintf("killed %s request %d", when, k.N)
 }
 
-// ErrKilled is what a dead process hears.
+// ErrKilled is the error of every request of a dead process.
 var ErrKilled = errors.New("the process is dead")
 
-// NewProcess returns a process that lives until kill strikes; nil never does.
+// NewProcess returns a process that runs until kill kills it; nil never does.
 func NewProcess(kill *Killer) *Process {
 	p := &Process{kill: kill}
 	p.life, p.end = context.WithCancel(context.Background())
@@ -59,25 +60,25 @@ func NewProcess(kill *Killer) *Process {
 // Context ends with the process.
 func (p *Process) Context() context.Context { return p.life }
 
-// Die kills the process here and now.
+// Die kills the process now.
 func (p *Process) Die() {
 	p.dead.Store(true)
 	p.end()
 }
 
-// Dead says that the process was killed.
+// Dead reports whether the process was killed.
 func (p *Process) Dead() bool { return p.dead.Load() }
 
-// Table is a table as the process uses it.
-func (p *Process) Table(table table.Store) table.Store { return mortalTable{p, table} }
+// Table wraps a table for the process.
+func (p *Process) Table(table table.Store) table.Store { return processTable{p, table} }
 
-// Outbox is an outbox as the process uses it.
-func (p *Process) Outbox(outbox channels.Outbox) channels.Outbox { return mortalOutbox{p, outbox} }
+// Outbox wraps an outbox for the process.
+func (p *Process) Outbox(outbox channels.Outbox) channels.Outbox { return processOutbox{p, outbox} }
 
-// Transport is the network as the process uses it, for stores that send their
+// Transport wraps the network for the process, for stores that send their
 // requests by HTTP.
 func (p *Process) Transport(network http.RoundTripper) http.RoundTripper {
-	return mortalTransport{p, network}
+	return processTransport{p, network}
 }
 
 func request[T any](p *Process, do func() (T, error)) (T, error) {
@@ -106,50 +107,50 @@ func request[T any](p *Process, do func() (T, error)) (T, error) {
 	return answer, err
 }
 
-type mortalTable struct {
+type processTable struct {
 	p     *Process
 	table table.Store
 }
 
-func (t mortalTable) Get(ctx context.Context, partition, key string) (table.Row, error) {
+func (t processTable) Get(ctx context.Context, partition, key string) (table.Row, error) {
 	return request(t.p, func() (table.Row, error) { return t.table.Get(ctx, partition, key) })
 }
 
-func (t mortalTable) Query(ctx context.Context, q table.Query) (table.Page, error) {
+func (t processTable) Query(ctx context.Context, q table.Query) (table.Page, error) {
 	return request(t.p, func() (table.Page, error) { return t.table.Query(ctx, q) })
 }
 
-func (t mortalTable) Submit(ctx context.Context, writes []table.Write) ([]string, error) {
+func (t processTable) Submit(ctx context.Context, writes []table.Write) ([]string, error) {
 	return request(t.p, func() ([]string, error) { return t.table.Submit(ctx, writes) })
 }
 
-type mortalOutbox struct {
+type processOutbox struct {
 	p      *Process
 	outbox channels.Outbox
 }
 
-func (o mortalOutbox) Put(ctx context.Context, text string, delay time.Duration) (string, error) {
+func (o processOutbox) Put(ctx context.Context, text string, delay time.Duration) (string, error) {
 	return request(o.p, func() (string, error) { return o.outbox.Put(ctx, text, delay) })
 }
 
-func (o mortalOutbox) Delete(ctx context.Context, receipt string) error {
+func (o processOutbox) Delete(ctx context.Context, receipt string) error {
 	_, err := request(o.p, func() (struct{}, error) { return struct{}{}, o.outbox.Delete(ctx, receipt) })
 	return err
 }
 
-type mortalTransport struct {
+type processTransport struct {
 	p       *Process
 	network http.RoundTripper
 }
 
-func (m mortalTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+func (m processTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	var answer *http.Response
-	heard, err := request(m.p, func() (_ *http.Response, err error) {
+	received, err := request(m.p, func() (_ *http.Response, err error) {
 		answer, err = m.network.RoundTrip(r)
 		return answer, err
 	})
-	if heard == nil && answer != nil {
+	if received == nil && answer != nil {
 		answer.Body.Close()
 	}
-	return heard, err
+	return received, err
 }

@@ -5,11 +5,11 @@ import (
 	"testing"
 )
 
-// Proving reports whether `make prove` runs the tests. It takes minutes and
-// covers everything; `make test` runs a sample of the same tests.
+// Proving reports whether the tests run in `make prove`, which takes minutes
+// and covers all cases. `make test` runs a sample of the same cases.
 func Proving() bool { return os.Getenv("KENNEL_PROVE") != "" }
 
-// Scale returns how many cases a test runs: a sample, or all in `make prove`.
+// Scale returns how many cases a test runs: sample, or all in `make prove`.
 func Scale(sample, all int) int {
 	if Proving() {
 		return all
@@ -17,7 +17,7 @@ func Scale(sample, all int) int {
 	return sample
 }
 
-// OnlyInProve leaves a test that takes long to `make prove`.
+// OnlyInProve skips a slow test outside `make prove`.
 func OnlyInProve(t testing.TB) {
 	t.Helper()
 	if !Proving() {

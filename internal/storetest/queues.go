@@ -21,9 +21,9 @@ type Queues interface {
 	queue.Counter
 }
 
-// TestQueues checks what package queue promises about messages and leases. It
-// works on queues of names of its own. It takes seconds: leases are in whole
-// ones.
+// TestQueues checks the contracts of package queue for messages and leases, on
+// queues with unique names. It takes seconds, because leases are in whole
+// seconds.
 func TestQueues(t *testing.T, queues Queues) {
 	for _, tt := range []struct {
 		name string
@@ -50,7 +50,7 @@ func TestQueues(t *testing.T, queues Queues) {
 	}
 }
 
-// queueTest is one test with a queue of its own that does not exist yet.
+// queueTest is one test with its own queue, which does not exist yet.
 type queueTest struct {
 	*testing.T
 	ctx    context.Context
@@ -105,7 +105,7 @@ func (t *queueTest) await(visibility time.Duration) queue.Message {
 		select {
 		case <-time.After(50 * time.Millisecond):
 		case <-t.ctx.Done():
-			t.Fatal("no message came")
+			t.Fatal("no message arrived")
 		}
 	}
 }
@@ -134,7 +134,7 @@ func (t *queueTest) counts(want int64) {
 	}
 }
 
-// same compares what must not change from one receipt to the next.
+// same compares the fields that must not change from one receipt to the next.
 func (t *queueTest) same(got, want queue.Message) {
 	t.Helper()
 	if diff := cmp.Diff(got, want, cmpopts.IgnoreFields(queue.Message{}, "Receipt", "DequeueCount", "NextVisible")); diff != "" {
@@ -145,7 +145,7 @@ func (t *queueTest) same(got, want queue.Message) {
 	}
 }
 
-// lost checks that a message is not held by its receipt.
+// lost checks that the receipt of a message is not valid.
 func (t *queueTest) lost(m queue.Message) {
 	t.Helper()
 	if err := t.queues.Delete(t.ctx, t.queue, m); !errors.Is(err, queue.ErrLeaseLost) {
@@ -203,7 +203,7 @@ func bodies(t *queueTest) {
 	}
 }
 
-// What package queue rejects is not sent, and costs no lease.
+// Requests that package queue rejects are not sent and do not affect a lease.
 func queueLimits(t *queueTest) {
 	t.put("hello", 0)
 	m := t.one(long)
@@ -245,17 +245,17 @@ func batch(t *queueTest) {
 	}
 	for _, m := range append(append(three, full...), t.receive(long)...) {
 		if !want[m.Body] {
-			t.Errorf("received %q twice or never put", m.Body)
+			t.Errorf("received %q twice, or it was never put", m.Body)
 		}
 		delete(want, m.Body)
 	}
 	if len(want) > 0 {
-		t.Errorf("%d messages did not come", len(want))
+		t.Errorf("%d messages did not arrive", len(want))
 	}
 }
 
-// Many put at once, into a queue that is missing, and many receive: each
-// message goes to one receiver.
+// Many nodes put messages into a missing queue and receive them concurrently.
+// Each message is received once.
 func together(t *queueTest) {
 	const nodes, each = 8, 4
 	var puts, receives sync.WaitGroup
@@ -292,7 +292,7 @@ func together(t *queueTest) {
 	receives.Wait()
 	for id, times := range seen {
 		if times != 1 {
-			t.Errorf("message %s was received by %d at once", id, times)
+			t.Errorf("message %s was received by %d nodes", id, times)
 		}
 	}
 	if len(seen) != nodes*each {
@@ -338,11 +338,11 @@ func leaseRenewed(t *queueTest) {
 	if !held.NextVisible.After(first.NextVisible) {
 		t.Errorf("renewed until %v after %v", held.NextVisible, first.NextVisible)
 	}
-	// A message put with a delay longer than the first lease shows that the
-	// time is over.
+	// A message with a delay longer than the first lease marks the time when
+	// that lease has ended.
 	t.put("later", 2*time.Second)
 	if m := t.await(long); m.Body != "later" {
-		t.Errorf("received %q in spite of the renewal", m.Body)
+		t.Errorf("received %q although it was renewed", m.Body)
 	}
 	t.lost(first)
 	wrong := held
@@ -351,7 +351,7 @@ func leaseRenewed(t *queueTest) {
 	t.delete(held)
 }
 
-// A message that was put can be taken back until it is received.
+// The putter of a message can delete it until it is received.
 func delayed(t *queueTest) {
 	m := t.put("taken back", time.Second)
 	t.delete(m)

@@ -10,15 +10,16 @@ import (
 	"kennel/ids"
 )
 
-// Sequences is a store under test, and an outsider's hands that reach past it.
+// Sequences is a store under test, with functions that change it from outside,
+// as other programs do.
 type Sequences struct {
 	ids.Store
 	Set    func(t *testing.T, sequence, text string) // stores a text without metadata, as other programs do
 	Delete func(t *testing.T, sequence string)
 }
 
-// TestSequences checks everything that [ids.Store] promises. Each call of
-// newStore returns an empty store for which not even a container exists.
+// TestSequences checks the contract of [ids.Store]. Each call of newStore
+// returns an empty store without a container.
 func TestSequences(t *testing.T, newStore func(t *testing.T) Sequences) {
 	testCells(t, newStore, Sequences.cells, map[string]func(*cellTest, Sequences){"Metadata": metadata, "LongNumber": longNumber})
 }
@@ -42,7 +43,7 @@ func (s Sequences) cells() cells {
 		changed: ids.ErrChanged, set: s.Set, delete: s.Delete,
 		texts: []string{
 			"1001", "", "\uFEFF1001" /* as editors and .NET write it */, "1001\n", "1001\r\n", "  7\t",
-			"9007199254740992", "9223372036854775808", "18446744073709551616", "nonsense", "\x00\xff\xfe", strings.Repeat("9", 64),
+			"9007199254740992", "9223372036854775808", "18446744073709551616", "invalid", "\x00\xff\xfe", strings.Repeat("9", 64),
 		},
 		invalid: []string{strings.Repeat("1", 65)},
 		names: []string{
@@ -52,8 +53,8 @@ func (s Sequences) cells() cells {
 	}
 }
 
-// Writer and floor are kept beside the text, exactly, and belong to it: an
-// outsider's text has none.
+// Writer and floor are stored unchanged with the text. A text from another
+// program has neither.
 func metadata(t *cellTest, s Sequences) {
 	mark := ids.Mark{}
 	for _, next := range []ids.Mark{
@@ -81,11 +82,11 @@ func metadata(t *cellTest, s Sequences) {
 	}
 	s.Set(t.T, "orders", "6")
 	if got, err := s.Load(t.ctx, "orders"); err != nil || got != (ids.Mark{Text: "6", Version: got.Version}) || got.Version == mark.Version {
-		t.Errorf("loaded %+v, %v, want the outsider's text alone", got, err)
+		t.Errorf("loaded %+v, %v, want only the text of the other program", got, err)
 	}
 }
 
-// A number cut short would be another number.
+// A truncated number must not be read as another number.
 func longNumber(t *cellTest, s Sequences) {
 	for _, text := range []string{strings.Repeat("1", 65), "1001" + strings.Repeat("\n", 100) + "2", strings.Repeat("\x00", 1<<20)} {
 		t.set(t.T, "orders", text)

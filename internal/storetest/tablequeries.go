@@ -36,7 +36,7 @@ func tableKeys(t *tableTest) {
 	}
 }
 
-// What package table rejects is not sent.
+// Requests that package table rejects are not sent.
 func refusedWrites(t *tableTest) {
 	t.refused(table.ErrLimit)
 	t.refused(table.ErrLimit, insert("p", "a", nil), insert("q", "b", nil))
@@ -49,7 +49,7 @@ func refusedWrites(t *tableTest) {
 		}
 	}
 	if rows, _ := t.all(table.Query{Top: 1}); len(rows) != 0 {
-		t.Errorf("%v came in", rows)
+		t.Errorf("%v was stored", rows)
 	}
 }
 
@@ -77,7 +77,7 @@ func largeWrites(t *tableTest) {
 	t.submit(many...)
 }
 
-// all follows the pages of a query and says how many there were.
+// all reads all pages of a query and returns their number.
 func (t *tableTest) all(q table.Query) (rows []table.Row, pages int) {
 	t.Helper()
 	for {
@@ -158,7 +158,8 @@ func queryPages(t *tableTest) {
 		t.Errorf("keys of all partitions: %+v, want those of p and q", rows)
 	}
 
-	// A place in the list stays one when rows before and behind it go and come.
+	// A token stays valid when rows before and after it are deleted and
+	// inserted.
 	var page table.Page
 	for len(page.Rows) == 0 {
 		var err error
@@ -217,7 +218,7 @@ func queryTokens(t *tableTest) {
 			t.Errorf("token %.20q: %v, %v, want %v", token, page, err, table.ErrToken)
 		}
 	}
-	// Another query's token is no way out of one's own.
+	// A token from another query must not return rows outside the query.
 	page, err := t.table.Query(t.ctx, table.Query{Partition: "q", Top: 1})
 	if err != nil || page.Next == "" {
 		t.Fatalf("query: %v, %v", page, err)

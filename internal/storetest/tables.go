@@ -15,8 +15,8 @@ import (
 	"kennel/table"
 )
 
-// TestTables checks everything that [table.Store] promises. Each call of
-// newTable returns an empty table that does not even exist yet.
+// TestTables checks the contract of [table.Store]. Each call of newTable
+// returns a table that does not exist yet.
 func TestTables(t *testing.T, newTable func(t *testing.T) table.Store) {
 	for _, tt := range []struct {
 		name string
@@ -69,7 +69,7 @@ func remove(partition, key, version string) table.Write {
 	return change(table.Delete, partition, key, nil, version)
 }
 
-// submit must succeed, and return a version for each row that is left.
+// submit must succeed and return a version for each row that is not deleted.
 func (t *tableTest) submit(writes ...table.Write) []string {
 	t.Helper()
 	versions, err := t.table.Submit(t.ctx, writes)
@@ -80,14 +80,14 @@ func (t *tableTest) submit(writes ...table.Write) []string {
 		t.Fatalf("%d versions for %d writes", len(versions), len(writes))
 	}
 	for i, w := range writes {
-		if gone := w.Verb == table.Delete; gone != (versions[i] == "") {
+		if deleted := w.Verb == table.Delete; deleted != (versions[i] == "") {
 			t.Errorf("write %d returned version %q", i, versions[i])
 		}
 	}
 	return versions
 }
 
-// refused says that the transaction fails with want.
+// refused checks that the transaction fails with want.
 func (t *tableTest) refused(want error, writes ...table.Write) {
 	t.Helper()
 	if _, err := t.table.Submit(t.ctx, writes); !errors.Is(err, want) {
@@ -139,7 +139,7 @@ func tableValues(t *tableTest) {
 	for i, text := range []string{
 		"", " ", "a", " padded ", "two\r\nlines\ttab", "ümlaut 日本 🐕", `"quoted" 'twice'`, `\/?#%&=+<>;`, "\x01\x1f\x7f\u0085\u2028\ufffe",
 		"{}", "null", "1", "true", "2024-01-01T00:00:00Z", "W/\"x\"", strings.Repeat("x", 32<<10),
-		strings.Repeat("🐕", 500), // not more: Azurite spoils what is on the edge between two packets
+		strings.Repeat("🐕", 500), // not more: Azurite corrupts a character that is split between two packets
 	} {
 		all[fmt.Sprintf("c%d_X", i)] = text
 	}
@@ -159,7 +159,7 @@ func tableValues(t *tableTest) {
 	t.holds("p", "none", values{}, none[0])
 }
 
-// What a caller does to its own maps does not reach the table.
+// Changes to a caller's maps do not affect the table.
 func tableIsolation(t *tableTest) {
 	mine := values{"x": "1"}
 	version := t.submit(insert("p", "a", mine))
@@ -212,7 +212,7 @@ func mergeAndReplace(t *tableTest) {
 		{table.Merge, nil, values{"x": "1", "y": "3"}},
 		{table.Merge, values{"z": ""}, values{"x": "1", "y": "3", "z": ""}},
 		{table.Replace, values{"y": "4"}, values{"y": "4"}},
-		{table.Replace, values{"y": "4"}, values{"y": "4"}}, // the same again is another version
+		{table.Replace, values{"y": "4"}, values{"y": "4"}}, // the same value gets a new version
 		{table.Replace, nil, values{}},
 	} {
 		seen[version] = true
@@ -227,7 +227,7 @@ func mergeAndReplace(t *tableTest) {
 		}
 		t.holds("p", "a", step.now, version)
 		if seen[version] {
-			t.Errorf("version %q came twice", version)
+			t.Errorf("version %q was used twice", version)
 		}
 	}
 }
@@ -242,17 +242,17 @@ func tableConditions(t *tableTest) {
 		}
 	}
 	t.refused(table.ErrExists, insert("p", "a", values{"x": "3"}))
-	t.submit(insert("q", "a", nil)) // the same key elsewhere
+	t.submit(insert("q", "a", nil)) // the same key in another partition
 	t.holds("p", "a", values{"x": "2"}, second)
 	t.missing("p", "b")
 	t.submit(remove("p", "a", second))
 	t.missing("p", "a")
 	third := t.submit(insert("p", "a", nil))[0]
-	t.refused(table.ErrChanged, remove("p", "a", second)) // versions do not come back
+	t.refused(table.ErrChanged, remove("p", "a", second)) // versions are not reused
 	t.holds("p", "a", values{}, third)
 }
 
-// Whichever row is the one that fails, the others are as they were.
+// If any row of a transaction fails, the other rows are unchanged.
 func allOrNothing(t *tableTest) {
 	version := t.submit(insert("p", "a", values{"x": "1"}), insert("p", "b", nil))
 	good := []table.Write{
@@ -300,8 +300,8 @@ func allOrNothing(t *tableTest) {
 	t.holds("p", "d", values{"x": "4"}, after[3])
 }
 
-// A row that must exist for others to be added: when it is gone, no transaction
-// is half done.
+// Rows are inserted together with an update of a fence row. After the fence is
+// deleted, no transaction takes partial effect.
 func fence(t *tableTest) {
 	const writers, each = 8, 10
 	t.submit(insert("p", "!fence", values{"c": "1"}))

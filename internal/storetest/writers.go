@@ -11,11 +11,11 @@ import (
 	"kennel/channels"
 )
 
-// TestWriters lets 16 processes, each made by start, write one blog at once.
-// Each reads, adds its word and updates on condition, many times, and no word
-// may get lost or come twice. Requests may fail with the error lost, if there
-// is one. The channel is "news" and its first blog's text holds no <. Where
-// this happens is for the figure.
+// TestWriters lets 16 processes, each created by start, update one blog
+// concurrently. Each process repeatedly reads the text, adds a word and updates
+// it conditionally. No word may be lost or added twice. Requests may fail with
+// the error lost, if it is not nil. The channel is "news", and the text of its
+// first blog contains no <. where is printed with the figure.
 func TestWriters(t *testing.T, where string, start func() *channels.Channels, lost error) {
 	t.Helper()
 	const writers = 16
@@ -53,7 +53,7 @@ func TestWriters(t *testing.T, where string, start func() *channels.Channels, lo
 	got := strings.Count(blog.Text, "<")
 	parts := strings.SplitAfter(strings.TrimPrefix(blog.Text, list.Items[0].Text), ">")
 	slices.Sort(parts)
-	different := len(slices.Compact(parts)) - 1 // one is what is behind the last >
+	different := len(slices.Compact(parts)) - 1 // the last part is the rest after the last >
 	want := writers * words
 	if got != want || different != want {
 		t.Errorf("%d words, %d different, want %d", got, different, want)
@@ -67,7 +67,7 @@ func addWord(t *testing.T, c *channels.Channels, id, word string) (done bool, er
 		return false, err
 	}
 	if strings.Contains(blog.Text, word) {
-		return true, nil // it was overwritten before we could hear of it, by somebody who had read it
+		return true, nil // stored before the error; another writer has read and extended it
 	}
 	_, err = c.Update(t.Context(), "news", id, blog.ETag, channels.Draft{Title: "t", Text: blog.Text + word, UserID: "bob"})
 	return err == nil, err

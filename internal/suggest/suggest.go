@@ -1,8 +1,8 @@
-// Package suggest finds the word that a misspelt one was meant to be.
+// Package suggest finds the intended word for a misspelt one.
 package suggest
 
-// Nearest returns the candidate that is the fewest letters away from word: to
-// add, drop or change, at most max. It returns "" if there is none.
+// Nearest returns the candidate with the smallest edit distance from word, at
+// most max. It returns "" if there is none.
 func Nearest(word string, candidates []string, max int) string {
 	nearest := ""
 	for _, candidate := range candidates {
@@ -13,7 +13,8 @@ func Nearest(word string, candidates []string, max int) string {
 	return nearest
 }
 
-// distance counts the letters to add, drop or change to get from a to b.
+// distance returns the edit distance: the bytes to add, drop or change to get
+// from a to b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
