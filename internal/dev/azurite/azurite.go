@@ -1,24 +1,22 @@
-// Package azurite installs and runs Azurite, the storage emulator by
-// Microsoft: one fixed version, from npm, by a lock file that is part of this
-// package.
+// Package azurite installs and runs Azurite, Microsoft's storage emulator: one
+// fixed version from npm, pinned by a lock file in this package.
 //
-// [Install] needs Node.js and the npm that comes with it. Several processes
-// may install at once. [Start] serves blobs, queues and tables on this machine
-// alone, and what it started ends with the process that started it, even if
-// that is killed without notice.
+// [Install] needs Node.js with npm. Several processes may install at the same
+// time. [Start] serves blobs, queues and tables on the loopback address.
+// Azurite ends with the process that started it, even if that is killed with
+// SIGKILL.
 //
-// Azurite keeps the promises of conditional writes, not those of durability:
-// killed, it loses the last seconds of what it acknowledged. Stop it in peace.
+// Azurite implements conditional writes correctly but is not durable: if it is
+// killed, it loses the last seconds of acknowledged writes. Use [Server.Stop].
 package azurite
 
 import "embed"
 
-// Version is the one Azurite this package runs.
+// Version is the version of Azurite that this package runs.
 const Version = "3.37.0"
 
-// The account that every Azurite knows. Its key is printed in Microsoft's
-// documentation and is the same on all machines: it protects nothing and is
-// no secret.
+// The default account of every Azurite. Its key is public in Microsoft's
+// documentation and the same on all machines, so it is not a secret.
 const (
 	accountName = "devstoreaccount1"
 	accountKey  = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
@@ -26,12 +24,12 @@ const (
 
 // files are package.json, its lock and the script that runs Azurite.
 //
-// For another version, name it in package.json and above, run
+// To change the version, edit package.json and Version, run
 //
 //	npm install --package-lock-only --omit=optional --ignore-scripts --omit-lockfile-registry-resolved
 //
-// and remove what TestLockFile finds: the lock is to say what is installed, not
-// where from.
+// and remove what TestLockFile reports: the lock file pins contents, not
+// download addresses.
 //
 //go:embed npm
 var files embed.FS

@@ -22,7 +22,7 @@ import (
 )
 
 // asOwner makes this test binary a program that starts Azurite, prints its
-// address and waits to be killed.
+// address and waits until it is killed.
 const asOwner = "KENNEL_TEST_OWN_AZURITE"
 
 func TestMain(m *testing.M) {
@@ -78,7 +78,7 @@ func untilClosed(t *testing.T, conn net.Conn) {
 	t.Helper()
 	conn.SetReadDeadline(time.Now().Add(time.Minute))
 	if _, err := io.Copy(io.Discard, conn); err != nil && errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Fatalf("the server still runs: %v", err)
+		t.Fatalf("the server is still running: %v", err)
 	}
 }
 
@@ -91,7 +91,7 @@ func TestStartAndStop(t *testing.T) {
 	conns := []net.Conn{}
 	for _, address := range []string{server.BlobURL(), server.QueueURL(), server.TableURL()} {
 		if !strings.HasPrefix(address, "http://127.0.0.1:") || !strings.HasSuffix(address, "/"+accountName) {
-			t.Errorf("address %q is not this machine's, with the account", address)
+			t.Errorf("address %q is not a loopback address with the account", address)
 		}
 		if !strings.Contains(server.ConnectionString(), "Endpoint="+address+";") {
 			t.Errorf("connection string lacks %q", address)
@@ -111,7 +111,7 @@ func TestStartAndStop(t *testing.T) {
 	}
 }
 
-// Data in a folder survives a restart.
+// TestKeepsData checks that data in a folder survives a restart.
 func TestKeepsData(t *testing.T) {
 	in := installed(t)
 	t.Chdir(t.TempDir())
@@ -132,7 +132,8 @@ func TestKeepsData(t *testing.T) {
 	}
 }
 
-// A process that is killed without notice leaves no Azurite behind.
+// TestNeverOrphaned checks that Azurite ends if its owner is killed with
+// SIGKILL.
 func TestNeverOrphaned(t *testing.T) {
 	installed(t)
 	self, err := os.Executable()
@@ -179,7 +180,7 @@ func TestStartFails(t *testing.T) {
 			server, err := Start(tt.ctx, tt.in, &tt.o)
 			if err == nil {
 				server.Stop()
-				t.Fatal("started in spite of it")
+				t.Fatal("started, want an error")
 			}
 			if !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("the error does not contain %q: %v", tt.want, err)

@@ -16,15 +16,15 @@ import (
 	"time"
 )
 
-// What installing and running Azurite takes at least.
+// The minimum versions to install and run Azurite.
 const (
 	minNode = 20
-	minNPM  = 7 // the first to read lock files of version 3
+	minNPM  = 7 // the first that supports lock files of version 3
 )
 
 const (
-	tempMark = ".tmp-"   // between a folder's final name and a random suffix
-	tempAge  = time.Hour // after which no installation is still under way
+	tempMark = ".tmp-"   // between the final name of a folder and a random suffix
+	tempAge  = time.Hour // an older temporary folder is abandoned
 )
 
 // Installed is an Azurite on disk, ready to start.
@@ -33,10 +33,9 @@ type Installed struct {
 	Node string // the node executable
 }
 
-// Install makes sure that Azurite is in a folder of its own below cacheDir and
-// returns where. It downloads once, about 60 MB, with a line to progress
-// (nil: none); afterwards it returns at once. An installation that is
-// interrupted leaves nothing that could be mistaken for a complete one.
+// Install installs Azurite into its own folder below cacheDir, unless it is
+// already there. The download, about 60 MB, is reported to progress unless that
+// is nil. An interrupted installation is never treated as complete.
 func Install(ctx context.Context, cacheDir string, progress io.Writer) (Installed, error) {
 	if progress == nil {
 		progress = io.Discard
@@ -58,15 +57,15 @@ func Install(ctx context.Context, cacheDir string, progress io.Writer) (Installe
 	if err := os.MkdirAll(cacheDir, 0o755); err != nil {
 		return Installed{}, fmt.Errorf("install Azurite: %w", err)
 	}
-	// The lock only spares work: the rename at the end is what makes several
-	// installations at once safe.
+	// The lock only avoids duplicate work. The rename at the end makes
+	// concurrent installations safe.
 	held, err := lock(ctx, final+".lock", func() {
 		fmt.Fprintf(progress, "another process is installing Azurite %s, waiting for it\n", Version)
 	})
 	if err != nil {
 		return Installed{}, fmt.Errorf("install Azurite: wait for another installation: %w", err)
 	}
-	defer held.Close() // a nil file closes with an error, which says nothing here
+	defer held.Close() // a nil file returns an error, which does not matter
 	if exists(final) {
 		return in, nil
 	}
@@ -77,8 +76,8 @@ func Install(ctx context.Context, cacheDir string, progress io.Writer) (Installe
 	return in, nil
 }
 
-// install downloads into a neighbour of final and renames it at the end, so
-// that final is complete or absent.
+// install downloads into a temporary folder beside final and renames it at the
+// end, so that final is complete or absent.
 func install(ctx context.Context, npm, final string) error {
 	sweep(final)
 	temp, err := os.MkdirTemp(filepath.Dir(final), filepath.Base(final)+tempMark)
@@ -105,16 +104,16 @@ func install(ctx context.Context, npm, final string) error {
 		return fmt.Errorf("npm ci: %w\n%s", err, bytes.TrimSpace(output))
 	}
 	if err := os.Rename(temp, final); err != nil && !exists(final) {
-		return err // not even another process has put it there
+		return err // no other process has installed it either
 	}
 	return nil
 }
 
-// sweep removes what killed installations left behind.
+// sweep removes the temporary folders of killed installations.
 func sweep(final string) {
 	left, err := filepath.Glob(final + tempMark + "*")
 	if err != nil {
-		return // only garbage stays
+		return // only unused folders remain
 	}
 	for _, path := range left {
 		if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) > tempAge {
@@ -123,39 +122,39 @@ func sweep(final string) {
 	}
 }
 
-// folderName tells installations apart by what they consist of, so that a
-// changed lock file makes a new one.
+// folderName derives the name of an installation from its files, so that a
+// changed lock file leads to a new installation.
 func folderName() string {
 	sum := sha256.New()
 	for _, name := range []string{"package.json", "package-lock.json", "serve.cjs"} {
 		content, err := files.ReadFile("npm/" + name)
 		if err != nil {
-			panic(err) // embedded, so there
+			panic(err) // embedded, so it exists
 		}
 		sum.Write(content)
 	}
 	return fmt.Sprintf("azurite-%s-%.4x", Version, sum.Sum(nil))
 }
 
-// find returns the path of node or npm, or tells what to install.
+// find returns the path of node or npm. Its error names what to install.
 func find(ctx context.Context, name string, minVersion int) (string, error) {
-	const advice = "storage on this machine is served by Azurite, which needs Node.js %d or newer, with npm: install it from https://nodejs.org or with your package manager, then try again"
+	const advice = "the storage emulator Azurite needs Node.js %d or newer with npm; install it from https://nodejs.org or with your package manager"
 	path, err := exec.LookPath(name)
 	if err != nil {
-		return "", fmt.Errorf("%s is not on the PATH: "+advice, name, minNode)
+		return "", fmt.Errorf("%s is not on the PATH; "+advice, name, minNode)
 	}
 	output, err := exec.CommandContext(ctx, path, "--version").Output()
 	if err != nil {
-		return "", fmt.Errorf("ask %s for its version: %w", path, err)
+		return "", fmt.Errorf("get the version of %s: %w", path, err)
 	}
 	version := strings.TrimSpace(string(output))
 	major, _, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
 	n, err := strconv.Atoi(major)
 	if err != nil {
-		return "", fmt.Errorf("%s --version says %.40q, which is no version", path, version)
+		return "", fmt.Errorf("%s --version printed %.40q, which is not a version", path, version)
 	}
 	if n < minVersion {
-		return "", fmt.Errorf("%s %s (%s) is too old: "+advice, name, version, path, minNode)
+		return "", fmt.Errorf("%s %s (%s) is too old; "+advice, name, version, path, minNode)
 	}
 	return path, nil
 }

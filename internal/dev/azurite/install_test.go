@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// The lock file pins contents by digest, not addresses: npm uses the registry
-// that it is configured for.
+// TestLockFile checks that the lock file pins contents by digest and contains
+// no addresses: npm uses its configured registry.
 func TestLockFile(t *testing.T) {
 	text, err := files.ReadFile("npm/package-lock.json")
 	must(t, err)
@@ -67,7 +67,7 @@ func TestInstallOnce(t *testing.T) {
 	cache := filepath.Join(t.TempDir(), "not", "there", "yet")
 	dirs := make([]string, 5)
 	var wg sync.WaitGroup
-	for i := range dirs { // each opens the lock by itself, as a process does
+	for i := range dirs { // each opens the lock, as a separate process does
 		wg.Go(func() {
 			in, err := Install(t.Context(), cache, nil)
 			if err != nil || !exists(filepath.Join(in.Dir, "node_modules", "arguments")) {
@@ -97,7 +97,7 @@ func TestInstallFails(t *testing.T) {
 	for _, tt := range []struct{ name, node, npm, want string }{
 		{"no node", "", npm10, "node is not on the PATH"},
 		{"old node", "echo v18.19.0", npm10, "node v18.19.0"},
-		{"odd node", "echo hello", npm10, "no version"},
+		{"odd node", "echo hello", npm10, "not a version"},
 		{"no npm", node20, "", "npm is not on the PATH"},
 		{"old npm", node20, "echo 6.14.18", "npm 6.14.18"},
 		{"npm fails", node20, `if [ "$1" = --version ]; then echo 10.2.3; exit; fi; echo no network; exit 1`, "no network"},

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// lock waits until no other process holds path. It is held until the file is
-// closed by every process that has it open, or these processes end; where
-// there are no such locks, the file is nil and nothing is held.
+// lock waits until no other process holds the lock on path. The lock is held
+// until every process that has the file open closes it or ends. On a file
+// system without locks, the file is nil and no lock is held.
 func lock(ctx context.Context, path string, waiting func()) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -20,7 +20,7 @@ func lock(ctx context.Context, path string, waiting func()) (*os.File, error) {
 	}
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
-	for told := false; ; {
+	for reported := false; ; {
 		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil {
 			return file, nil
@@ -29,9 +29,9 @@ func lock(ctx context.Context, path string, waiting func()) (*os.File, error) {
 			file.Close()
 			return nil, err
 		}
-		if !told {
+		if !reported {
 			waiting()
-			told = true
+			reported = true
 		}
 		select {
 		case <-tick.C:

@@ -7,6 +7,6 @@ import (
 	"os"
 )
 
-// lock does nothing here: two processes may download the same at once, and the
-// second finds the folder in place when it wants to rename its own.
+// lock does nothing on this system: two processes may download at the same
+// time, and the second finds the folder in place when it renames its own.
 func lock(context.Context, string, func()) (*os.File, error) { return nil, nil }

@@ -7,13 +7,13 @@ import (
 	"sync"
 )
 
-// output takes what Azurite prints: it passes it on, remembers the end for
-// error messages and finds out where the services listen.
+// output receives the output of Azurite. It forwards it, keeps the last lines
+// for error messages and extracts the addresses of the services.
 type output struct {
 	log       io.Writer
 	listening chan map[string]string // receives once: service to address
 
-	// One goroutine of package exec writes; last may be called meanwhile.
+	// A goroutine of package exec writes; last may be called concurrently.
 	mu      sync.Mutex
 	partial []byte            // of a line; guarded by mu
 	lines   []string          // the last few; guarded by mu
@@ -33,8 +33,8 @@ func newOutput(log io.Writer) *output {
 	return &output{log: log, listening: make(chan map[string]string, 1), urls: make(map[string]string)}
 }
 
-// Write implements [io.Writer] and never fails: a log that cannot be written
-// is no reason to stop storage.
+// Write implements [io.Writer]. It never fails: storage keeps running if the
+// log cannot be written.
 func (o *output) Write(p []byte) (int, error) {
 	o.log.Write(p)
 	o.mu.Lock()

@@ -14,23 +14,23 @@ import (
 )
 
 const (
-	startTime = time.Minute      // until all services answer; usually two seconds
-	stopTime  = 10 * time.Second // until the process is killed; usually none
+	startTime = time.Minute      // until all services respond; usually two seconds
+	stopTime  = 10 * time.Second // until the process is killed; usually not needed
 )
 
-// Options are the optional parts of a server; nil and zero mean the defaults.
+// Options are the options of a server; nil and zero mean the defaults.
 type Options struct {
-	Dir string    // keeps the data; "" keeps them in memory
-	Log io.Writer // gets what Azurite prints; nil: nobody
+	Dir string    // the data folder; "" keeps the data in memory
+	Log io.Writer // receives the output of Azurite; nil discards it
 
-	// Where the services listen, on 127.0.0.1 only; 0: any free port.
+	// The ports of the services on 127.0.0.1; 0: any free port.
 	BlobPort, QueuePort, TablePort int
 }
 
 // Server is a running Azurite.
 type Server struct {
 	cmd    *exec.Cmd
-	stdin  io.Closer // closing it asks Azurite to end
+	stdin  io.Closer // closing it stops Azurite
 	output *output
 	done   chan struct{} // closed when the process has ended
 	err    error         // why it ended; set before done is closed
@@ -38,9 +38,8 @@ type Server struct {
 	blobURL, queueURL, tableURL string
 }
 
-// Start runs Azurite and returns when all its services answer. The ctx bounds
-// the starting alone; the server runs until [Server.Stop] or until this
-// process ends.
+// Start runs Azurite and returns when all its services respond. ctx limits only
+// the start; the server runs until [Server.Stop] or until this process ends.
 func Start(ctx context.Context, in Installed, o *Options) (*Server, error) {
 	if o == nil {
 		o = &Options{}
@@ -64,7 +63,7 @@ func Start(ctx context.Context, in Installed, o *Options) (*Server, error) {
 		}
 		if held != nil {
 			defer held.Close()
-			s.cmd.ExtraFiles = []*os.File{held} // held by Azurite itself, until it has written its last
+			s.cmd.ExtraFiles = []*os.File{held} // Azurite holds the lock until it has written its data
 		}
 	}
 	stdin, err := s.cmd.StdinPipe()
@@ -85,20 +84,20 @@ func Start(ctx context.Context, in Installed, o *Options) (*Server, error) {
 		s.blobURL, s.queueURL, s.tableURL = urls["Blob"], urls["Queue"], urls["Table"]
 		err = s.answers(ctx)
 	case <-s.done:
-		return nil, fmt.Errorf("start Azurite: it ended at once and said:\n%s", s.output.last())
+		return nil, fmt.Errorf("start Azurite: it ended at once; its last output:\n%s", s.output.last())
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
 	if err != nil {
-		s.Stop() // its own error would only repeat this one
-		return nil, fmt.Errorf("start Azurite: %w; it said:\n%s", err, s.output.last())
+		s.Stop() // its error would repeat this one
+		return nil, fmt.Errorf("start Azurite: %w; its last output:\n%s", err, s.output.last())
 	}
 	return s, nil
 }
 
-// lockData makes sure that no other Azurite works on the data: each would
-// answer from its own memory, and the last to end would overwrite the rest.
-// One that is just ending is waited for.
+// lockData locks the data folder against other Azurites: each would answer from
+// its own memory, and the last to end would overwrite the data of the others.
+// It waits for an Azurite that is about to end.
 func lockData(ctx context.Context, dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -107,16 +106,16 @@ func lockData(ctx context.Context, dir string) (*os.File, error) {
 	defer cancel()
 	held, err := lock(ctx, filepath.Join(dir, ".lock"), func() {})
 	if errors.Is(err, context.DeadlineExceeded) {
-		return nil, fmt.Errorf("the data in %s is in use by another Azurite: stop that one, or keep the data in another folder", dir)
+		return nil, fmt.Errorf("the data in %s is in use by another Azurite; stop it or use another folder", dir)
 	}
 	return held, err
 }
 
 func arguments(o *Options) ([]string, error) {
 	args := []string{"serve.cjs",
-		"--silent", // no line for each request
+		"--silent", // no log line per request
 		"--disableTelemetry",
-		"--skipApiVersionCheck", // the SDK speaks newer versions than Azurite knows
+		"--skipApiVersionCheck", // the SDK uses newer API versions than Azurite supports
 		"--blobHost", "127.0.0.1", "--blobPort", strconv.Itoa(o.BlobPort),
 		"--queueHost", "127.0.0.1", "--queuePort", strconv.Itoa(o.QueuePort),
 		"--tableHost", "127.0.0.1", "--tablePort", strconv.Itoa(o.TablePort),
@@ -131,7 +130,7 @@ func arguments(o *Options) ([]string, error) {
 	return append(args, "--location", dir), nil
 }
 
-// answers makes sure that each service speaks HTTP.
+// answers checks that each service responds to HTTP.
 func (s *Server) answers(ctx context.Context) error {
 	for _, address := range []string{s.blobURL, s.queueURL, s.tableURL} {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
@@ -142,32 +141,31 @@ func (s *Server) answers(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		answer.Body.Close() // any status will do: nobody signed the request
+		answer.Body.Close() // any status will do: the request is not signed
 	}
 	return nil
 }
 
-// ConnectionString names the server and its account the way storage clients
-// expect it.
+// ConnectionString returns the connection string for storage clients.
 func (s *Server) ConnectionString() string {
 	return "DefaultEndpointsProtocol=http;AccountName=" + accountName + ";AccountKey=" + accountKey +
 		";BlobEndpoint=" + s.blobURL + ";QueueEndpoint=" + s.queueURL + ";TableEndpoint=" + s.tableURL + ";"
 }
 
-// BlobURL is where blobs are served, the account's name included.
+// BlobURL is the address of the blob service, including the account's name.
 func (s *Server) BlobURL() string { return s.blobURL }
 
-// QueueURL is where queues are served, the account's name included.
+// QueueURL is the address of the queue service, including the account's name.
 func (s *Server) QueueURL() string { return s.queueURL }
 
-// TableURL is where tables are served, the account's name included.
+// TableURL is the address of the table service, including the account's name.
 func (s *Server) TableURL() string { return s.tableURL }
 
-// Done is closed when Azurite has ended, asked or not.
+// Done is closed when Azurite has ended for any reason.
 func (s *Server) Done() <-chan struct{} { return s.done }
 
-// Stop ends Azurite, which first writes to disk what it holds, and waits for
-// it. Stopping twice is fine.
+// Stop stops Azurite and waits until it has written its data to disk and ended.
+// A second call has no effect.
 func (s *Server) Stop() error {
 	s.stdin.Close()
 	timer := time.NewTimer(stopTime)
@@ -177,10 +175,10 @@ func (s *Server) Stop() error {
 	case <-timer.C:
 		s.cmd.Process.Kill()
 		<-s.done
-		return errors.New("stop Azurite: it did not end by itself and was killed")
+		return errors.New("stop Azurite: it did not end in time and was killed")
 	}
 	if s.err != nil {
-		return fmt.Errorf("stop Azurite: %w; it said:\n%s", s.err, s.output.last())
+		return fmt.Errorf("stop Azurite: %w; its last output:\n%s", s.err, s.output.last())
 	}
 	return nil
 }
