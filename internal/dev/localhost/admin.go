@@ -10,10 +10,10 @@ import (
 	"kennel/internal/customhandler"
 )
 
-// adminReason is the reason the host logs for a run that an administrator asked for.
+// adminReason is the reason that the host logs for a run through the admin API.
 const adminReason = "This function was programmatically called via the host APIs."
 
-// serveAdmin answers what is below /admin. With Keys it is for the master key only.
+// serveAdmin serves requests below /admin. With Keys they need the master key.
 func (h *Host) serveAdmin(work context.Context, w http.ResponseWriter, r *http.Request, path []string) {
 	if h.keys != nil && !h.isMaster(r) {
 		w.WriteHeader(http.StatusUnauthorized)
@@ -43,7 +43,7 @@ func (h *Host) serveAdmin(work context.Context, w http.ResponseWriter, r *http.R
 	case "GET /admin/functions/name/status":
 		writeJSON(w, http.StatusOK, functionStatus{IsDisabled: f.disabled, Errors: problemLines(f)})
 	case "POST /admin/functions/name":
-		h.runByHand(work, w, r, f)
+		h.runFunction(work, w, r, f)
 	default:
 		w.WriteHeader(http.StatusNotFound)
 	}
@@ -59,9 +59,9 @@ func (h *Host) function(name string) *function {
 	return nil
 }
 
-// runByHand starts a queue or timer function and answers at once; the end of the
-// run is only logged.
-func (h *Host) runByHand(work context.Context, w http.ResponseWriter, r *http.Request, f *function) {
+// runFunction starts a queue or timer function and responds at once. The result
+// of the run is only logged.
+func (h *Host) runFunction(work context.Context, w http.ResponseWriter, r *http.Request, f *function) {
 	var request *struct {
 		Input string `json:"input"`
 	}
@@ -79,7 +79,7 @@ func (h *Host) runByHand(work context.Context, w http.ResponseWriter, r *http.Re
 		w.WriteHeader(http.StatusNotFound)
 		return
 	case trigger.is("httpTrigger"):
-		writeJSON(w, http.StatusBadRequest, message{"this is an HTTP function: call its route"})
+		writeJSON(w, http.StatusBadRequest, message{"this is an HTTP function; call its route"})
 		return
 	case trigger.is("timerTrigger"):
 		plan, _ := parseSchedule(trigger.schedule)
@@ -88,7 +88,7 @@ func (h *Host) runByHand(work context.Context, w http.ResponseWriter, r *http.Re
 		envelope = from.AdminText(request.Input)
 	}
 	h.visits.extend(func() {
-		// The run's outcome has been told on the console, and nobody else waits for it.
+		// The result is logged on the console; no caller waits for it.
 		_ = h.invoke(work, f, adminReason, envelope, nil)
 	})
 	w.WriteHeader(http.StatusAccepted)
@@ -122,13 +122,14 @@ type hostStatus struct {
 	Errors  []string `json:"errors,omitempty"`
 }
 
-// status is Running, and Error once the handler is dead for good. The real host goes on to say Running then,
-// which helps nobody.
+// status returns the state Running, or Error after the handler has exited with
+// code 0. The real host keeps reporting Running in that case, which hides the
+// problem.
 func (h *Host) status() hostStatus {
 	status := hostStatus{ID: "localhost", State: "Running", Version: customhandler.DefaultHostVersion}
 	if h.handler != nil && h.handler.dead() {
 		status.State = "Error"
-		status.Errors = []string{"the handler exited with code 0 and is not started again; restart the host"}
+		status.Errors = []string{"the handler exited with code 0 and is not restarted; restart the host"}
 	}
 	return status
 }
@@ -158,6 +159,6 @@ func writeJSON(w http.ResponseWriter, status int, value any) {
 	}
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(status)
-	// An answer that cannot be written has no reader any more.
+	// A write fails only if the client has disconnected.
 	_, _ = w.Write(body)
 }

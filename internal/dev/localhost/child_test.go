@@ -40,8 +40,9 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// childServe is a handler that does what the caller says: in the query's do for a forwarded request, in the
-// request's query or in the message for an envelope.
+// childServe is a handler that executes the caller's command: the query
+// parameter do of a forwarded request, or the request's query or the message in
+// an envelope.
 func childServe(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -86,14 +87,14 @@ func childServe(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// childDo obeys one command. If ok, the caller answers, with the text unless it
-// is empty.
+// childDo executes one command. If ok, the caller must respond, with the text
+// unless it is empty.
 func childDo(w http.ResponseWriter, r *http.Request, command string) (answer string, ok bool) {
 	name, argument, _ := strings.Cut(command, ":")
 	switch name {
 	case "exit":
 		for i := range 5 {
-			fmt.Fprintln(os.Stderr, "last words", i+1)
+			fmt.Fprintln(os.Stderr, "last line", i+1)
 		}
 		os.Exit(number(argument))
 	case "empty":

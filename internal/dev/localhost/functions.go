@@ -20,8 +20,8 @@ type function struct {
 	bindings    []binding
 	disabled    bool
 	retries     bool             // it has a retry policy
-	problem     error            // it cannot run in any host; nil: it can
-	unsupported error            // it cannot run in this one; nil: it can
+	problem     error            // why it cannot run in any host; nil: it can
+	unsupported error            // why it cannot run in this host; nil: it can
 	shown       []map[string]any // the bindings as written
 }
 
@@ -72,7 +72,7 @@ func (f *function) output() (binding, bool) {
 	return f.bindings[i], true
 }
 
-// forwards reports whether a request reaches the handler as it is: only for a
+// forwards reports whether a request reaches the handler unchanged: only for a
 // function whose bindings are exactly an httpTrigger and an http output.
 func (f *function) forwards() bool {
 	_, ok := f.output()
@@ -85,8 +85,8 @@ var (
 	bindingName  = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9]{0,127}$`)
 )
 
-// CheckFunction reads the function.json in a folder and returns what is wrong
-// with it in any Functions host, each problem on a line. It does not look up
+// CheckFunction reads the function.json in a folder and returns the problems
+// that it has in any Functions host, one per line. It does not resolve
 // settings, so it accepts any %NAME%.
 func CheckFunction(folder string) error {
 	f, _ := readFunction(folder, nil)
@@ -140,10 +140,10 @@ func readFunction(folder string, env settings) (f *function, excluded bool) {
 		return f, false
 	}
 	if !functionName.MatchString(f.name) || strings.EqualFold(f.name, "host") {
-		problems = append(problems, fmt.Errorf("%q is no function name: a letter, then up to 127 letters, digits, - and _, and not \"host\"", f.name))
+		problems = append(problems, fmt.Errorf("%q is not a function name: use a letter, then up to 127 letters, digits, - and _, but not \"host\"", f.name))
 	}
 	if _, ok := file.get("scriptFile"); ok {
-		problems = append(problems, errors.New("scriptFile is set, but a custom handler has no scripts: leave it out"))
+		problems = append(problems, errors.New("scriptFile is set, but a custom handler has no scripts; remove it"))
 	}
 	f.disabled = isDisabled(f.name, env)
 	_, f.retries = file.get("retry")
@@ -192,8 +192,8 @@ func (f *function) readBindings(file section, env settings) {
 	}
 }
 
-// check returns what is wrong with the bindings in any host, and what only
-// this one does not have, each problem by the binding's place in the file.
+// check returns the problems of the bindings in any host, and the features that
+// only this host does not support, each with the index of the binding.
 func (f *function) check() (wrong, unsupported []error) {
 	triggers := 0
 	for i, b := range f.bindings {
@@ -207,7 +207,7 @@ func (f *function) check() (wrong, unsupported []error) {
 		}
 		bad := func(format string, args ...any) { report(fmt.Errorf(format, args...)) }
 		if !bindingName.MatchString(b.name) && !(b.name == "$return" && b.direction == "out") {
-			bad("%q is no binding name: a letter, then up to 127 letters and digits", b.name)
+			bad("%q is not a binding name: use a letter, then up to 127 letters and digits", b.name)
 		}
 		for _, other := range f.bindings[:i] {
 			if strings.EqualFold(other.name, b.name) {
@@ -230,7 +230,7 @@ func (f *function) check() (wrong, unsupported []error) {
 	return wrong, unsupported
 }
 
-// check returns what is wrong with the fields of the binding's type.
+// check returns the problem of the fields of the binding's type.
 func (b binding) check() (err error) {
 	switch strings.ToLower(b.kind) {
 	case "http":
@@ -258,7 +258,7 @@ func (b binding) check() (err error) {
 	return err
 }
 
-// isDisabled reports whether a setting switches a function off. "disabled" in
+// isDisabled reports whether a setting disables a function. "disabled" in
 // function.json has no effect in the real host.
 func isDisabled(name string, env settings) bool {
 	return env.truth("AzureWebJobs."+name+".Disabled") ||
@@ -266,12 +266,12 @@ func isDisabled(name string, env settings) bool {
 		env.truth("AzureWebJobs_"+name+"_Disabled")
 }
 
-// invisible finds the function.json files that the host cannot see, because
-// they are not in a direct sub-folder of the root. The real host does not
-// report them. It searches four folders deep.
+// invisible finds the function.json files that the host ignores, because they
+// are not in a direct sub-folder of the root. The real host does not report
+// them. It searches four folders deep.
 func invisible(root string) []string {
 	var found []string
-	// Problems of reading are ignored: this only finds something to warn about.
+	// Ignore read errors: the result is only used for warnings.
 	_ = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		relative, relErr := filepath.Rel(root, path)
 		if err != nil || relErr != nil {

@@ -18,7 +18,7 @@ func TestDiscover(t *testing.T) {
 	root := write(t, files{
 		"Good/function.json":           `{"bindings":[` + timerBinding + `],"whatever":1}`,
 		"broken/function.json":         `{"bindings":`,
-		"good/function.json":           `{"bindings":[` + timerBinding + `]}`, // differs by case only
+		"good/function.json":           `{"bindings":[` + timerBinding + `]}`, // differs only in case
 		"Excluded/function.json":       `{"excluded":true,"bindings":[` + timerBinding + `]}`,
 		"no-function/readme.txt":       ``,
 		"functions/Deep/function.json": `{"bindings":[` + timerBinding + `]}`,
@@ -33,10 +33,10 @@ func TestDiscover(t *testing.T) {
 	}
 	want := map[string]bool{"Good": true, "broken": false, "good": false}
 	if _, err := os.Stat(filepath.Join(root, "GOOD")); err == nil {
-		delete(want, "good") // this file system does not tell them apart either
+		delete(want, "good") // this file system ignores case
 	}
 	same(t, "functions", got, want)
-	same(t, "files the host does not see", invisible(root), []string{"function.json", "functions/Deep/function.json"})
+	same(t, "files that the host ignores", invisible(root), []string{"function.json", "functions/Deep/function.json"})
 	if only, err := discover(root, []string{"BROKEN"}, nil); err != nil || len(only) != 1 {
 		t.Errorf("allow-list: got %d functions, %v; want one", len(only), err)
 	}
@@ -45,21 +45,21 @@ func TestDiscover(t *testing.T) {
 func TestFunctionProblems(t *testing.T) {
 	tests := []struct{ name, folder, file, want string }{
 		{"none", "F", `{"bindings":[` + timerBinding + `]}`, ""},
-		{"name starts with a digit", "1F", `{"bindings":[` + timerBinding + `]}`, "is no function name"},
-		{"name with a dot", "F.x", `{"bindings":[` + timerBinding + `]}`, "is no function name"},
-		{"reserved name", "Host", `{"bindings":[` + timerBinding + `]}`, "is no function name"},
+		{"name starts with a digit", "1F", `{"bindings":[` + timerBinding + `]}`, "is not a function name"},
+		{"name with a dot", "F.x", `{"bindings":[` + timerBinding + `]}`, "is not a function name"},
+		{"reserved name", "Host", `{"bindings":[` + timerBinding + `]}`, "is not a function name"},
 		{"no bindings", "F", `{}`, "bindings must be a list"},
 		{"no trigger", "F", `{"bindings":[` + httpOutput + `]}`, "exactly one trigger, not 0"},
 		{"two triggers", "F", `{"bindings":[` + timerBinding + `,` + httpBinding + `]}`, "exactly one trigger, not 2"},
 		{"no type", "F", `{"bindings":[` + timerBinding + `,{"direction":"out","name":"b"}]}`, "bindings[1]: type is missing"},
-		{"binding name with a hyphen", "F", `{"bindings":[{"type":"httpTrigger","name":"my-req"}]}`, `"my-req" is no binding name`},
+		{"binding name with a hyphen", "F", `{"bindings":[{"type":"httpTrigger","name":"my-req"}]}`, `"my-req" is not a binding name`},
 		{"binding name twice", "F", `{"bindings":[` + httpBinding + `,{"type":"http","direction":"out","name":"REQ"}]}`, `a second binding is named "REQ"`},
-		{"return value as input", "F", `{"bindings":[{"type":"httpTrigger","name":"$return"}]}`, "is no binding name"},
+		{"return value as input", "F", `{"bindings":[{"type":"httpTrigger","name":"$return"}]}`, "is not a binding name"},
 		{"trigger as output", "F", `{"bindings":[{"type":"httpTrigger","direction":"out","name":"req"}]}`, "cannot have the direction"},
 		{"output as input", "F", `{"bindings":[` + httpBinding + `,{"type":"http","name":"res"}]}`, "cannot have the direction"},
 		{"direction", "F", `{"bindings":[{"type":"httpTrigger","direction":"inout","name":"req"}]}`, "direction"},
 		{"auth level", "F", `{"bindings":[{"type":"httpTrigger","authLevel":"user","name":"req"}]}`, "authLevel"},
-		{"methods of the wrong type", "F", `{"bindings":[{"type":"httpTrigger","methods":[1],"name":"req"}]}`, "bindings[0].methods must be a list of texts"},
+		{"methods of the wrong type", "F", `{"bindings":[{"type":"httpTrigger","methods":[1],"name":"req"}]}`, "bindings[0].methods must be a list of strings"},
 		{"bad route", "F", `{"bindings":[{"type":"httpTrigger","route":"a//b","name":"req"}]}`, "an empty segment"},
 		{"bad schedule", "F", `{"bindings":[{"type":"timerTrigger","schedule":"* * *","name":"t"}]}`, "has 3 fields"},
 		{"schedule from a setting", "F", `{"bindings":[{"type":"timerTrigger","schedule":"%PLAN%","name":"t"}]}`, ""},
@@ -79,7 +79,8 @@ func TestFunctionProblems(t *testing.T) {
 	}
 }
 
-// Only settings switch a function off: "disabled" in its file does not.
+// TestDisabled checks that only settings disable a function, and not "disabled"
+// in its file.
 func TestDisabled(t *testing.T) {
 	for setting, want := range map[string]bool{
 		"AzureWebJobs.F.Disabled=True":   true,

@@ -39,13 +39,13 @@ func rawApp() files {
 	return files{"host.json": app["host.json"], "Raw/function.json": app["Raw/function.json"]}
 }
 
-// patient gives an app a functionTimeout that no test reaches.
+// patient sets a functionTimeout that no test reaches.
 func patient(app files) files {
 	app["host.json"] = strings.Replace(app["host.json"], `"00:00:01"`, `"00:10:00"`, 1)
 	return app
 }
 
-// enveloped switches forwarding off.
+// enveloped disables forwarding.
 func enveloped(app files) files {
 	app["host.json"] = strings.Replace(app["host.json"], "true", "false", 1)
 	return app
@@ -80,7 +80,8 @@ func same(t *testing.T, what string, got, want any, options ...cmp.Option) {
 	}
 }
 
-// expectError expects an error with a text, or none if the text is empty.
+// expectError expects an error that contains text, or no error if text is
+// empty.
 func expectError(t *testing.T, what string, err error, text string) {
 	t.Helper()
 	if (err == nil) != (text == "") || err != nil && !strings.Contains(err.Error(), text) {
@@ -127,8 +128,8 @@ type running struct {
 	done    chan struct{} // closed when Run has returned
 }
 
-// await returns when the console has a text so many times, 1 by default. It
-// fails if the host stops without writing it.
+// await waits until the console contains text n times, by default once. It
+// fails if the host stops before that.
 func (r *running) await(t *testing.T, want string, times ...int) {
 	t.Helper()
 	n := append(times, 1)[0]
@@ -157,7 +158,7 @@ func (r *running) end(t *testing.T) {
 	}
 }
 
-// start runs a host over an app, with this binary as its handler, and stops it
+// start runs a host for an app, with this binary as its handler, and stops it
 // at the end of the test.
 func start(t *testing.T, app files, opt Options) *running {
 	t.Helper()
@@ -170,14 +171,15 @@ func start(t *testing.T, app files, opt Options) *running {
 	return r
 }
 
-// newHost is start without waiting for the handler.
+// newHost is like start, but does not wait for the handler.
 func newHost(t *testing.T, root string, opt Options) *running {
 	t.Helper()
 	r := &running{console: newTranscript(), err: make(chan error, 1), done: make(chan struct{})}
 	env := map[string]string{
 		childMode: "handler",
 		"JOBS":    "jobs",
-		// What the test binary would do at its exit is no business of a handler.
+		// The race detector of the test binary must not delay the handler's
+		// exit.
 		"GORACE":     "atexit_sleep_ms=0",
 		"GOCOVERDIR": t.TempDir(),
 	}
@@ -224,7 +226,7 @@ func (r *running) call(t *testing.T, method, path string, body io.Reader, edit .
 	return resp, string(must(io.ReadAll(resp.Body)))
 }
 
-// do has the handler obey a command.
+// do makes the handler execute a command.
 func (r *running) do(t *testing.T, command string) (status int, answer string) {
 	t.Helper()
 	resp, text := r.call(t, http.MethodGet, "/api/raw/x?do="+command, nil)
@@ -268,7 +270,7 @@ func listenFor(run func(ctx, work context.Context), d time.Duration) {
 	stop()
 }
 
-// replace has the handler killed and started again, as after a timeout.
+// replace makes the host kill and restart the handler, as after a timeout.
 func (r *running) replace(t *testing.T) {
 	must(r.handler.acquire(t.Context())).replace()
 }

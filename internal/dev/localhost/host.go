@@ -17,10 +17,10 @@ import (
 	"kennel/internal/customhandler"
 )
 
-// stopGrace is how long the invocations in flight may go on when the host stops.
+// stopGrace is how long invocations may continue when the host stops.
 const stopGrace = 10 * time.Second
 
-// flushTime is how long the last answers may take to reach their callers.
+// flushTime is how long the last responses may take to reach their callers.
 const flushTime = time.Second
 
 // Options are the choices of a Host; nil and zero fields mean the defaults.
@@ -28,21 +28,22 @@ type Options struct {
 	Env        map[string]string // the environment of the host and the handler, with all settings of the app
 	Executable string            // start this instead of defaultExecutablePath
 
-	Queues QueueStore // for queue triggers; nil: functions with one are reported as errors
+	Queues QueueStore // for queue triggers; nil: functions with one have a problem
 
-	// StatusDir holds the status of timers, one file per function; use one folder per app.
-	// Default: timers are forgotten when the host stops, and missed runs are not caught up.
+	// StatusDir is the folder for the status of timers, one file per function.
+	// Use one folder per app. Default: the status is kept in memory, so a run
+	// that is missed while the host is down is not caught up.
 	StatusDir string
 
 	Keys         *Keys         // default: every function is open to everyone, as under `func start`
-	GracefulStop time.Duration // how long the handler has between SIGTERM and SIGKILL at a stop; default: SIGKILL at once
-	StrictHang   bool          // after an empty answer, really wait for functionTimeout as the real host does
+	GracefulStop time.Duration // between SIGTERM and SIGKILL at a stop; default: SIGKILL at once
+	StrictHang   bool          // after an empty response, wait for functionTimeout as the real host does
 
-	Console io.Writer    // the handler's output and what happens, for people; default: nowhere
-	Log     *slog.Logger // trouble with storage and connections; default: as text on Console
+	Console io.Writer    // the output of the handler and of the host; default: discarded
+	Log     *slog.Logger // errors of storage and connections; default: as text on Console
 }
 
-// A Host runs one function app. Make it with New and run it once.
+// A Host runs one function app. Create it with New and run it once.
 type Host struct {
 	listener   net.Listener
 	file       hostFile
@@ -62,10 +63,10 @@ type Host struct {
 	ready      chan struct{}
 }
 
-// New reads the function app in the folder root, which holds host.json, to serve
-// it at the listener. It starts nothing. A function with a problem is reported on
-// the console and left out, as in the real host. An app that cannot run at all is
-// an error, and so is a function that needs what only the real host has.
+// New reads the function app in the folder root, which contains host.json, to
+// serve it at the listener. It starts nothing. A function with a problem is
+// reported on the console and not loaded, as in the real host. New fails if the
+// app cannot run or if a function needs a feature that only the real host has.
 func New(root string, listener net.Listener, options *Options) (*Host, error) {
 	opt := Options{}
 	if options != nil {
@@ -127,8 +128,8 @@ func New(root string, listener net.Listener, options *Options) (*Host, error) {
 	return h, nil
 }
 
-// unsupported joins what the functions need and this host does not have. A
-// function that cannot run anyway does not count.
+// unsupported joins the unsupported features of the functions. It skips
+// functions with a problem, which cannot run in any host.
 func unsupported(functions []*function) error {
 	var all []error
 	for _, f := range functions {
@@ -146,7 +147,8 @@ func timerStore(dir string) TimerStore {
 	return fileTimers{dir: dir}
 }
 
-// connect gives each function what triggers it. A function for which this cannot be done gets a problem.
+// connect creates the endpoint or listener of each function. If that fails, the
+// function gets a problem.
 func (h *Host) connect(timers TimerStore) {
 	for _, f := range h.functions {
 		if f.problem == nil {
@@ -159,7 +161,7 @@ func (h *Host) connect(timers TimerStore) {
 func (h *Host) connectOne(f *function, timers TimerStore) error {
 	trigger := f.trigger()
 	if h.queues == nil && trigger.is("queueTrigger") {
-		return errors.New("there is no queue storage: set AzureWebJobsStorage")
+		return errors.New("no queue storage; set AzureWebJobsStorage")
 	}
 	switch {
 	case trigger.is("httpTrigger"):

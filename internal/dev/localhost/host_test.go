@@ -87,8 +87,8 @@ func TestEnvelopeCall(t *testing.T) {
 	r.await(t, "Wrap: a log of /Wrap")
 }
 
-// With an empty prefix a function may take the homepage's place, but not that
-// of /admin.
+// TestEmptyPrefix checks that with an empty prefix a function may replace the
+// homepage, but not /admin.
 func TestEmptyPrefix(t *testing.T) {
 	t.Parallel()
 	r := start(t, files{
@@ -124,7 +124,7 @@ func TestKeys(t *testing.T) {
 		{"function with a wrong key", "/api/closed?do=echo", "x", 401},
 		{"function with its key", "/api/closed?do=echo", "c", 200},
 		{"function with its key in the query", "/api/closed?do=echo&code=c", "", 200},
-		{"the header wins over the query", "/api/closed?do=echo&code=c", "x", 401},
+		{"the header overrides the query", "/api/closed?do=echo&code=c", "x", 401},
 		{"function with the host's key", "/api/closed?do=echo", "h", 200},
 		{"function with the master key", "/api/closed?do=echo", "m", 200},
 		{"another function with that key", "/api/raw/x?do=echo", "c", 401},
@@ -150,7 +150,8 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// A message that always fails ends in the poison queue, as it was.
+// TestQueueFunction checks that a message that always fails is moved unchanged
+// to the poison queue.
 func TestQueueFunction(t *testing.T) {
 	t.Parallel()
 	queues := newQueues(t)
@@ -160,7 +161,7 @@ func TestQueueFunction(t *testing.T) {
 	queues.put(t, "jobs", base("status:500"))
 	r.await(t, "moved to 'jobs-poison'")
 	if got := queues.bodies("jobs-poison")[0]; got != base("status:500") {
-		t.Errorf("poison: got %q, want the message as it was", got)
+		t.Errorf("poison: got %q, want the unchanged message", got)
 	}
 	if n := strings.Count(r.console.String(), "Executed 'Work' (Failed"); n != 5 {
 		t.Errorf("failed runs: got %d, want 5", n)
@@ -175,7 +176,7 @@ func TestAdmin(t *testing.T) {
 	for _, tt := range []struct {
 		name, method, path, body string
 		want                     int
-		says                     string
+		text                     string
 	}{
 		{"homepage", "GET", "/", "", 200, "local Functions host"},
 		{"ping", "GET", "/admin/host/ping", "", 200, ""},
@@ -186,11 +187,11 @@ func TestAdmin(t *testing.T) {
 		{"status of a function", "GET", "/admin/functions/Work/status", "", 200, `"errors":[]`},
 		{"status of a broken function", "GET", "/admin/functions/Broken/status", "", 200, "bindings must be a list"},
 		{"status of no function", "GET", "/admin/functions/None/status", "", 404, ""},
-		{"run", "POST", "/admin/functions/Work", `{"input":"note:by hand"}`, 202, ""},
+		{"run", "POST", "/admin/functions/Work", `{"input":"note:via admin"}`, 202, ""},
 		{"run a timer", "POST", "/admin/functions/Tick", `{}`, 202, ""},
 		{"run without a body", "POST", "/admin/functions/Work", "", 400, "JSON object"},
 		{"run with null", "POST", "/admin/functions/Work", "null", 400, "JSON object"},
-		{"run with an input that is no text", "POST", "/admin/functions/Work", `{"input":{}}`, 400, "JSON object"},
+		{"run with an input that is not a string", "POST", "/admin/functions/Work", `{"input":{}}`, 400, "JSON object"},
 		{"run an HTTP function", "POST", "/admin/functions/Raw", `{}`, 400, "call its route"},
 		{"run no function", "POST", "/admin/functions/None", `{}`, 404, ""},
 		{"run a broken function", "POST", "/admin/functions/Broken", `{}`, 404, ""},
@@ -198,14 +199,14 @@ func TestAdmin(t *testing.T) {
 		{"reserved", "GET", "/runtime/webhooks", "", 404, ""},
 	} {
 		resp, body := r.call(t, tt.method, tt.path, strings.NewReader(tt.body))
-		if resp.StatusCode != tt.want || !strings.Contains(body, tt.says) {
-			t.Errorf("%s: got %d %s; want %d and %q", tt.name, resp.StatusCode, body, tt.want, tt.says)
+		if resp.StatusCode != tt.want || !strings.Contains(body, tt.text) {
+			t.Errorf("%s: got %d %s; want %d and %q", tt.name, resp.StatusCode, body, tt.want, tt.text)
 		}
 	}
-	r.await(t, "noted by hand")
+	r.await(t, "noted via admin")
 	r.await(t, "Executed 'Tick' (Succeeded")
 
-	// A run by hand is answered at once, however long it takes.
+	// The response to a run through the admin API does not wait for its end.
 	if resp, body := r.call(t, "POST", "/admin/functions/work", strings.NewReader(`{"input":"hang:on"}`)); resp.StatusCode != 202 || body != "" {
 		t.Errorf("long run: got %d %q, want 202 without a body", resp.StatusCode, body)
 	}
@@ -234,7 +235,8 @@ func TestHandlerEnvironment(t *testing.T) {
 	}
 }
 
-// What is wrong with an app is reported before it starts, function by function.
+// TestReports checks that the problems of each function are reported before the
+// app starts.
 func TestReports(t *testing.T) {
 	app := plainApp()
 	app["deep/down/function.json"] = `{}`
@@ -248,13 +250,13 @@ func TestReports(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"deep/down/function.json IS NOT SEEN",
-		`function 'Raw' is left out: the route "api/raw/{*rest}" conflicts with that of function Other`,
-		`function 'Sly' is left out: route "admin/x" conflicts`,
+		"deep/down/function.json IS IGNORED",
+		`function 'Raw' is not loaded: the route "api/raw/{*rest}" conflicts with that of function Other`,
+		`function 'Sly' is not loaded: route "admin/x" conflicts`,
 		"Function 'Off' is disabled",
 		"function 'Off' has a retry policy",
-		"function 'Far' names the connection Elsewhere",
-		"timers of this local host go by UTC",
+		"function 'Far' uses the connection Elsewhere",
+		"timers of this local host use UTC",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the report lacks %q:\n%s", want, out)
@@ -265,23 +267,23 @@ func TestReports(t *testing.T) {
 	if _, err := New(write(t, plainApp()), listener(t), &Options{Executable: "/bin/sh", Console: out, Env: env}); err != nil {
 		t.Fatal(err)
 	}
-	if want := "function 'Work' is left out: there is no queue storage"; !strings.Contains(out.String(), want) {
+	if want := "function 'Work' is not loaded: no queue storage"; !strings.Contains(out.String(), want) {
 		t.Errorf("the report without queues lacks %q:\n%s", want, out)
 	}
 }
 
-// Without a function, the handler is not even searched for.
+// TestNoFunction checks that the handler is not needed without a function.
 func TestNoFunction(t *testing.T) {
 	t.Parallel()
 	app := files{"host.json": handlerHostJSON, "functions/Deep/function.json": plainApp()["Raw/function.json"]}
 	r := start(t, app, Options{Executable: "/does/not/exist", Env: map[string]string{"AzureWebJobsDisableHomepage": "true"}})
-	for path, want := range map[string]int{"/": 204, "/api/raw/x": 404} { // the homepage is switched off
+	for path, want := range map[string]int{"/": 204, "/api/raw/x": 404} { // the homepage is disabled
 		if resp, _ := r.call(t, "GET", path, nil); resp.StatusCode != want {
 			t.Errorf("%s: got %d, want %d", path, resp.StatusCode, want)
 		}
 	}
 	if !strings.Contains(r.console.String(), "NO FUNCTION WAS FOUND") {
-		t.Errorf("the console does not say that there is no function:\n%s", r.console)
+		t.Errorf("the console does not report that there is no function:\n%s", r.console)
 	}
 	r.end(t)
 }
@@ -299,7 +301,7 @@ func TestNewProblems(t *testing.T) {
 		{"no custom handler", "customHandler.description", files{"host.json": `{"version":"2.0"}`}},
 		{"body limit", "FUNCTIONS_REQUEST_BODY_SIZE_LIMIT", files{"host.json": handlerHostJSON}},
 		{"no handler", "build it first", rawApp()},
-		// What only the real host has stops the start of this one.
+		// A feature that only the real host supports is an error.
 		{"constraint", `function 'F': bindings[0]: route "orders/{id:int}": ` + lacks + `the constraint "int" of {id}`,
 			with(`{"type":"httpTrigger","name":"req","route":"orders/{id:int}"}`)},
 		{"trigger", `function 'F': bindings[0]: ` + lacks + `the binding type "serviceBusTrigger"`, with(`{"type":"serviceBusTrigger","name":"m"}`)},

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// hostFile is host.json, with its defaults, after the overrides from the settings.
+// hostFile is host.json with its defaults and with the overrides from the
+// settings.
 type hostFile struct {
 	handler   handlerCommand
 	forward   bool          // customHandler.enableForwardingHttpRequest
@@ -21,7 +22,7 @@ type hostFile struct {
 	prefix    string        // extensions.http.routePrefix
 	queues    queueSettings
 	only      []string // the functions to load; empty: all
-	unknown   []string // features of the real host which this one does not have
+	unknown   []string // features of the real host that this host does not support
 	described bool     // customHandler.description exists
 }
 
@@ -41,17 +42,20 @@ type queueSettings struct {
 	plainText         bool          // messageEncoding "none"
 }
 
-// developmentPolling is the longest pause between two polls in the Development environment.
+// developmentPolling is the maximum pause between two polls in the Development
+// environment.
 const developmentPolling = 2 * time.Second
 
-// overridePrefix starts the settings that replace keys of host.json: AzureFunctionsJobHost__a__b is a.b.
+// overridePrefix starts the settings that replace keys of host.json:
+// AzureFunctionsJobHost__a__b is a.b.
 const overridePrefix = "AzureFunctionsJobHost__"
 
-// readHostFile reads <root>/host.json. Its error tells every problem of the file, each with its key.
+// readHostFile reads <root>/host.json. Its error contains every problem with
+// its key.
 func readHostFile(root string, env settings) (hostFile, error) {
 	text, err := os.ReadFile(filepath.Join(root, "host.json"))
 	if err != nil {
-		return hostFile{}, fmt.Errorf("read host.json: %w: start the host in the folder which holds it", err)
+		return hostFile{}, fmt.Errorf("read host.json: %w; start the host in the folder that contains it", err)
 	}
 	var problems []error
 	top, err := newSection(text, &problems)
@@ -59,7 +63,7 @@ func readHostFile(root string, env settings) (hostFile, error) {
 		return hostFile{}, fmt.Errorf("read host.json: %w", err)
 	}
 	if top.values == nil {
-		return hostFile{}, errors.New("read host.json: it holds no object")
+		return hostFile{}, errors.New("read host.json: it is not a JSON object")
 	}
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		if len(name) > len(overridePrefix) && strings.EqualFold(name[:len(overridePrefix)], overridePrefix) {
@@ -71,8 +75,7 @@ func readHostFile(root string, env settings) (hostFile, error) {
 	_, described := custom.get("description")
 	queues := top.section("extensions").section("queues")
 	command := custom.section("description")
-	// An unset %NAME% in a path or argument is replaced by nothing, as the real
-	// host does.
+	// As in the real host, an unset %NAME% in a path or argument becomes "".
 	expand := func(text string) string { text, _ = env.expand(text); return text }
 	file := hostFile{
 		handler:   handlerCommand{executable: expand(command.text("defaultExecutablePath", ""))},
@@ -99,7 +102,7 @@ func readHostFile(root string, env settings) (hostFile, error) {
 		problems = append(problems, fmt.Errorf(`customHandler.type must be "http", not %q`, handlerType))
 	}
 	if described && file.handler.executable == "" {
-		problems = append(problems, errors.New("customHandler.description.defaultExecutablePath is missing: it names the handler to start"))
+		problems = append(problems, errors.New("customHandler.description.defaultExecutablePath is missing; set it to the path of the handler"))
 	}
 	for _, key := range []string{
 		"customHandler.description.defaultWorkerPath", "customHandler.description.workerArguments",

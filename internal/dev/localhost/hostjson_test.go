@@ -53,13 +53,13 @@ func TestReadHostFile(t *testing.T) {
 func TestHostFileProblems(t *testing.T) {
 	tests := []struct{ name, file, want string }{
 		{"no JSON", `version: 2`, "read host.json"},
-		{"null", `null`, "holds no object"},
+		{"null", `null`, "it is not a JSON object"},
 		{"version", `{}`, `version must be "2.0"`},
 		{"section of the wrong type", `{"version":"2.0","customHandler":[]}`, "customHandler must be an object"},
 		{"no executable", `{"version":"2.0","customHandler":{"description":{}}}`, "customHandler.description.defaultExecutablePath is missing"},
-		{"executable is a list", `{"version":"2.0","customHandler":{"description":{"defaultExecutablePath":["x"]}}}`, "customHandler.description.defaultExecutablePath must be a text"},
+		{"executable is a list", `{"version":"2.0","customHandler":{"description":{"defaultExecutablePath":["x"]}}}`, "customHandler.description.defaultExecutablePath must be a string"},
 		{"flag", `{"version":"2.0","customHandler":{"enableForwardingHttpRequest":1}}`, "customHandler.enableForwardingHttpRequest must be true or false"},
-		{"arguments", `{"version":"2.0","customHandler":{"description":{"arguments":[1]}}}`, "customHandler.description.arguments must be a list of texts"},
+		{"arguments", `{"version":"2.0","customHandler":{"description":{"arguments":[1]}}}`, "customHandler.description.arguments must be a list of strings"},
 		{"type", `{"version":"2.0","customHandler":{"type":"grpc"}}`, "customHandler.type"},
 		{"timeout under a second", `{"version":"2.0","functionTimeout":"00:00:00.5"}`, "functionTimeout must be a time span"},
 		{"timeout of the wrong type", `{"version":"2.0","functionTimeout":true}`, "functionTimeout must be a time span"},
@@ -68,7 +68,7 @@ func TestHostFileProblems(t *testing.T) {
 		{"batch size true", `{"version":"2.0","extensions":{"queues":{"batchSize":true}}}`, "extensions.queues.batchSize"},
 		{"polling too fast", `{"version":"2.0","extensions":{"queues":{"maxPollingInterval":"00:00:00.05"}}}`, "extensions.queues.maxPollingInterval"},
 		{"encoding", `{"version":"2.0","extensions":{"queues":{"messageEncoding":"utf8"}}}`, "extensions.queues.messageEncoding"},
-		{"prefix", `{"version":"2.0","extensions":{"http":{"routePrefix":{}}}}`, "extensions.http.routePrefix must be a text"},
+		{"prefix", `{"version":"2.0","extensions":{"http":{"routePrefix":{}}}}`, "extensions.http.routePrefix must be a string"},
 		{"all at once", `{"functionTimeout":"soon","extensions":{"queues":{"batchSize":0}}}`, "version must be"},
 	}
 	for _, tt := range tests {

@@ -15,11 +15,12 @@ import (
 // defaultBodyLimit is the largest request body the host accepts.
 const defaultBodyLimit = 104_857_600
 
-// Keys switches the check of access keys on. A key comes in the header x-functions-key or as ?code=.
+// Keys enables the check of access keys. A key is sent in the header
+// x-functions-key or as ?code=.
 type Keys struct {
-	Master    string            // opens everything; the only key to "admin" functions and to /admin
-	Host      string            // opens every function of the level "function"
-	Functions map[string]string // by function: a key of its own
+	Master    string            // valid for everything; required for "admin" functions and /admin
+	Host      string            // valid for every function of the level "function"
+	Functions map[string]string // function to its own key
 }
 
 // An endpoint is an HTTP function with its route.
@@ -30,8 +31,8 @@ type endpoint struct {
 	level    string
 }
 
-// newEndpoint makes the endpoint of an HTTP function; its route is the prefix and the function's own route,
-// or its name.
+// newEndpoint returns the endpoint of an HTTP function. Its route is the prefix
+// and the function's route, which defaults to its name.
 func newEndpoint(f *function, prefix string) (endpoint, error) {
 	trigger := f.trigger()
 	own := strings.Trim(trigger.route, "/")
@@ -57,13 +58,13 @@ func (e endpoint) allows(method string) bool {
 	return len(e.methods) == 0 || slices.Contains(e.methods, method)
 }
 
-// conflicts reports whether two endpoints would answer the same requests.
+// conflicts reports whether two endpoints would serve the same requests.
 func (e endpoint) conflicts(other endpoint) bool {
 	return strings.EqualFold(e.route.template, other.route.template) &&
 		(len(e.methods) == 0 || len(other.methods) == 0 || slices.ContainsFunc(e.methods, other.allows))
 }
 
-// handleHTTP sends requests to the homepage, the admin API or a function.
+// handleHTTP routes requests to the homepage, the admin API or a function.
 func (h *Host) handleHTTP(work context.Context) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !h.visits.enter() {
@@ -87,7 +88,8 @@ func (h *Host) handleHTTP(work context.Context) http.Handler {
 	})
 }
 
-// hasRootRoute reports whether a function wants the path / for itself: only with an empty route prefix.
+// hasRootRoute reports whether a function serves the path /, which needs an
+// empty route prefix.
 func (h *Host) hasRootRoute() bool {
 	for _, e := range h.endpoints {
 		if _, ok := e.route.match(nil); ok {
@@ -103,12 +105,13 @@ func (h *Host) serveHomepage(w http.ResponseWriter) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	// A homepage that cannot be written has no reader any more.
+	// A write fails only if the client has disconnected.
 	_, _ = fmt.Fprintf(w, "The local Functions host is running.\nFunctions: %s/admin/functions\n", h.URL())
 }
 
-// serveFunction answers a request for an HTTP function. As in the host, the function is not told when its
-// caller hangs up: it runs under work. A method no function of the path has is a 404, not a 405.
+// serveFunction serves a request for an HTTP function. As in the real host, the
+// function is not cancelled when its caller disconnects: it runs under work. A
+// method that no function of the path accepts is a 404, not a 405.
 func (h *Host) serveFunction(work context.Context, w http.ResponseWriter, r *http.Request, path []string) {
 	for _, e := range h.endpoints {
 		if !e.allows(r.Method) {
@@ -135,7 +138,7 @@ func (h *Host) serveFunction(work context.Context, w http.ResponseWriter, r *htt
 	w.WriteHeader(http.StatusNotFound)
 }
 
-// forward passes the request on as it is, and the answer back.
+// forward forwards the request unchanged and returns the response.
 func (h *Host) forward(work context.Context, f *function, w http.ResponseWriter, r *http.Request) {
 	id := customhandler.NewInvocationID()
 	err := h.execute(work, f, httpReason(r), id, func(ctx context.Context, client *customhandler.Client) error {
@@ -147,7 +150,8 @@ func (h *Host) forward(work context.Context, f *function, w http.ResponseWriter,
 	}
 }
 
-// answer passes the request on in an envelope, and makes the answer from the function's outputs.
+// answer sends the request in an envelope and creates the response from the
+// function's outputs.
 func (h *Host) answer(work context.Context, f *function, w http.ResponseWriter, r *http.Request, params map[string]any) {
 	trigger := f.trigger()
 	envelope, err := customhandler.Trigger{Function: f.name, Binding: trigger.name, DataType: trigger.dataType}.HTTP(r, params)
@@ -156,7 +160,7 @@ func (h *Host) answer(work context.Context, f *function, w http.ResponseWriter, 
 		w.WriteHeader(http.StatusInternalServerError)
 		return
 	}
-	// Without an http output there is nothing to say, which the host says with 204.
+	// Without an http output the response is 204, as in the real host.
 	reply := customhandler.HTTPAnswer{Status: http.StatusNoContent}
 	err = h.invoke(work, f, httpReason(r), envelope, func(answer customhandler.Answer) (err error) {
 		if output, ok := f.output(); ok {
@@ -172,16 +176,17 @@ func (h *Host) answer(work context.Context, f *function, w http.ResponseWriter, 
 		w.Header()[name] = values
 	}
 	w.WriteHeader(reply.Status)
-	// An answer that cannot be written has no reader any more.
+	// A write fails only if the client has disconnected.
 	_, _ = w.Write(reply.Body)
 }
 
-// httpReason names the request without its query, which may hold a key.
+// httpReason describes the request without its query, which may contain a key.
 func httpReason(r *http.Request) string {
 	return r.Method + " " + strconv.QuoteToASCII(r.URL.Path)
 }
 
-// mayCall checks the key for an endpoint. Without Keys every caller may, as under `func start`.
+// mayCall reports whether the request has a valid key for the endpoint. Without
+// Keys every request is allowed, as under `func start`.
 func (h *Host) mayCall(r *http.Request, e endpoint) bool {
 	if h.keys == nil || e.level == "anonymous" || h.isMaster(r) {
 		return true
@@ -189,13 +194,14 @@ func (h *Host) mayCall(r *http.Request, e endpoint) bool {
 	return e.level == "function" && (isKey(r, h.keys.Host) || isKey(r, h.keys.Functions[e.function.name]))
 }
 
-// isMaster reports whether the request shows the master key. Without Keys nobody has it.
+// isMaster reports whether the request has the master key. Without Keys it is
+// always false.
 func (h *Host) isMaster(r *http.Request) bool { return h.keys != nil && isKey(r, h.keys.Master) }
 
 func isKey(r *http.Request, key string) bool {
-	shown := r.Header.Get("x-functions-key")
-	if shown == "" {
-		shown = r.URL.Query().Get("code")
+	given := r.Header.Get("x-functions-key")
+	if given == "" {
+		given = r.URL.Query().Get("code")
 	}
-	return key != "" && subtle.ConstantTimeCompare([]byte(shown), []byte(key)) == 1
+	return key != "" && subtle.ConstantTimeCompare([]byte(given), []byte(key)) == 1
 }

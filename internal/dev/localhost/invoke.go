@@ -12,8 +12,8 @@ import (
 // errTimedOut fails an invocation that took longer than functionTimeout.
 var errTimedOut = errors.New("timeout value of functionTimeout exceeded; the host kills the handler and everything it has in flight")
 
-// invoke runs one function with an envelope and has finish, unless it is nil,
-// use the answer. nil means that the invocation succeeded as a whole.
+// invoke runs one function with an envelope and passes the response to finish,
+// unless that is nil. It returns nil if the invocation succeeded.
 func (h *Host) invoke(ctx context.Context, f *function, reason string, envelope customhandler.Envelope, finish func(customhandler.Answer) error) error {
 	envelope.ID = customhandler.NewInvocationID()
 	return h.execute(ctx, f, reason, envelope.ID, func(ctx context.Context, client *customhandler.Client) error {
@@ -31,8 +31,9 @@ func (h *Host) invoke(ctx context.Context, f *function, reason string, envelope 
 	})
 }
 
-// execute runs one invocation in the handler: it waits for a handler, keeps functionTimeout, and does what
-// the host does when that is exceeded.
+// execute runs one invocation in the handler. It waits until a handler is
+// ready, enforces functionTimeout, and replaces the handler if that is
+// exceeded, as the real host does.
 func (h *Host) execute(ctx context.Context, f *function, reason, id string, do func(context.Context, *customhandler.Client) error) error {
 	begin := time.Now()
 	h.out.say("Executing '%s' (Reason='%s', Id=%s)", f.name, reason, id)
@@ -48,7 +49,7 @@ func (h *Host) execute(ctx context.Context, f *function, reason, id string, do f
 
 func (h *Host) attempt(ctx context.Context, f *function, do func(context.Context, *customhandler.Client) error) error {
 	if h.handler == nil {
-		return errors.New("there is no handler: no function was found when the host started")
+		return errors.New("no handler is running, because the host found no function when it started")
 	}
 	p, err := h.handler.acquire(ctx)
 	if err != nil {
@@ -61,7 +62,7 @@ func (h *Host) attempt(ctx context.Context, f *function, do func(context.Context
 	}
 	err = do(ctx, p.client)
 	if errors.Is(err, customhandler.ErrHang) {
-		h.out.say("FUNCTION '%s' GAVE AN EMPTY ANSWER. The real host now waits for functionTimeout, then kills the handler with everything it has in flight. Always answer at least {}.", f.name)
+		h.out.say("FUNCTION '%s' RETURNED AN EMPTY RESPONSE. The real host now waits for functionTimeout, then kills the handler with all its invocations. Return at least {}.", f.name)
 		if !h.strictHang {
 			return err
 		}
@@ -74,11 +75,11 @@ func (h *Host) attempt(ctx context.Context, f *function, do func(context.Context
 	case err == nil:
 		return nil
 	case errors.Is(context.Cause(ctx), errTimedOut):
-		h.out.say("Timeout value of %s exceeded by function '%s'. The handler is killed and started again.", formatTimeSpan(h.file.timeout), f.name)
+		h.out.say("Timeout value of %s exceeded by function '%s'. The handler is killed and restarted.", formatTimeSpan(h.file.timeout), f.name)
 		p.replace()
 		return errTimedOut
 	}
-	if _, gone := p.exited(); gone {
+	if _, ended := p.exited(); ended {
 		return fmt.Errorf("the handler has exited with %s: %w", exitText(p), err)
 	}
 	return err

@@ -10,16 +10,17 @@ import (
 	"time"
 )
 
-// A section is one object of a JSON file, read by key without regard to case. Keys nobody asks for are
-// ignored. A value of the wrong type is noted with its full key, and the reading goes on, so that a file's
-// problems are told all at once. As in the host, a number or a boolean may also be written as text.
+// A section is one object of a JSON file. Keys are not case-sensitive. Keys
+// that are not read are ignored. A value of the wrong type is recorded with its
+// full key and reading continues, so that all problems of a file are reported
+// together. As in the real host, a number or a boolean may also be a string.
 type section struct {
 	path     string // "customHandler.description", for messages
 	values   map[string]any
 	problems *[]error
 }
 
-// newSection reads the text of a file whose top is an object.
+// newSection parses the text of a file that contains an object.
 func newSection(text []byte, problems *[]error) (section, error) {
 	var values map[string]any
 	decoder := json.NewDecoder(strings.NewReader(string(withoutBOM(text))))
@@ -41,7 +42,7 @@ func (s section) problem(name, want string) {
 	*s.problems = append(*s.problems, fmt.Errorf("%s must be %s", s.key(name), want))
 }
 
-// get finds a value; null is the same as absent.
+// get returns a value. null is treated as absent.
 func (s section) get(name string) (any, bool) {
 	value, ok := s.values[name]
 	if !ok {
@@ -55,7 +56,7 @@ func (s section) get(name string) (any, bool) {
 	return value, ok && value != nil
 }
 
-// set overlays one value, given by its path. Objects on the way are made as needed.
+// set replaces the value at a path. Missing objects in the path are created.
 func (s section) set(path []string, value any) {
 	for key := range s.values {
 		if strings.EqualFold(key, path[0]) {
@@ -94,7 +95,7 @@ func (s section) text(name, fallback string) string {
 	case json.Number:
 		return value.String()
 	}
-	s.problem(name, "a text")
+	s.problem(name, "a string")
 	return fallback
 }
 
@@ -142,7 +143,7 @@ func (s section) duration(name string, fallback, low, high time.Duration) time.D
 	return d
 }
 
-// texts reads a list of texts. A setting can give it as one text that holds a
+// texts reads a list of strings. In a setting the list is one string with a
 // JSON list.
 func (s section) texts(name string) []string {
 	value, ok := s.get(name)
@@ -155,16 +156,16 @@ func (s section) texts(name string) []string {
 		list = value
 	case string:
 		if json.Unmarshal([]byte(value), &list) != nil {
-			s.problem(name, "a list of texts")
+			s.problem(name, "a list of strings")
 		}
 	default:
-		s.problem(name, "a list of texts")
+		s.problem(name, "a list of strings")
 	}
 	var texts []string
 	for _, element := range list {
 		text, isText := element.(string)
 		if !isText {
-			s.problem(name, "a list of texts")
+			s.problem(name, "a list of strings")
 			return nil
 		}
 		texts = append(texts, text)

@@ -9,11 +9,13 @@ import (
 	"time"
 )
 
-// longestLine is where an endless line is cut, so that a handler cannot fill the host's memory.
-const longestLine = 1 << 20
+// maxLine is the length at which a line is split, so that a handler cannot fill
+// the host's memory.
+const maxLine = 1 << 20
 
-// lineWriter is the receiving end of a child's stdout or stderr. It passes on whole lines, and at the end
-// what is left without a line break. Only one goroutine writes to it.
+// lineWriter receives a child's stdout or stderr. It emits complete lines and,
+// when closed, a last line without a line break. Only one goroutine writes to
+// it.
 type lineWriter struct {
 	emit func(line string)
 	held []byte
@@ -31,9 +33,9 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 		w.flush()
 		p = p[end+1:]
 	}
-	for len(w.held) > longestLine {
-		rest := w.held[longestLine:]
-		w.emit(string(w.held[:longestLine]))
+	for len(w.held) > maxLine {
+		rest := w.held[maxLine:]
+		w.emit(string(w.held[:maxLine]))
 		w.held = slices.Clone(rest)
 	}
 	return n, nil
@@ -51,7 +53,8 @@ func (w *lineWriter) Close() error {
 	return nil
 }
 
-// lastLines keeps the newest three lines of stderr, which the host shows when the handler crashes.
+// lastLines keeps the last three lines of stderr, which the host reports when
+// the handler crashes.
 type lastLines struct {
 	mu    sync.Mutex
 	lines []string // guarded by mu
@@ -72,14 +75,14 @@ func (l *lastLines) all() []string {
 	return slices.Clone(l.lines)
 }
 
-// A console is where people watch the host: the handler's lines as they are, and the host's own with the time
-// in front. Each line is one Write.
+// A console shows the output of the handler unchanged, and the messages of the
+// host with the time in front. Each line is one Write.
 type console struct {
 	mu  sync.Mutex
 	out io.Writer // guarded by mu
 }
 
-// Write makes a console a place for log records.
+// Write implements [io.Writer] for log records.
 func (c *console) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -87,7 +90,7 @@ func (c *console) Write(p []byte) (int, error) {
 }
 
 func (c *console) line(text string) {
-	// A console that cannot be written to is no reason to stop the host.
+	// The host keeps running if the console cannot be written.
 	_, _ = io.WriteString(c, text+"\n")
 }
 

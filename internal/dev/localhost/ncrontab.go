@@ -8,15 +8,17 @@ import (
 	"time"
 )
 
-// errNever is a schedule that can be read but has no occurrence, such as 30 February.
+// errNever reports a valid schedule without an occurrence, such as 30 February.
 var errNever = errors.New("this schedule never occurs")
 
-// A schedule is a timer's plan: NCRONTAB fields, or a fixed interval between runs.
+// A schedule is the schedule of a timer: NCRONTAB fields or a fixed interval
+// between runs.
 //
-// NCRONTAB is not Unix cron. Seconds come first (five fields mean second 0), Sunday is 0 and 7 is an
-// error, and a day must satisfy both the day-of-month and the day-of-week field. Times are UTC.
+// NCRONTAB is not Unix cron. Seconds come first (five fields mean second 0),
+// Sunday is 0 and 7 is an error, and a day must satisfy both the day-of-month
+// and the day-of-week field. Times are UTC.
 type schedule struct {
-	every time.Duration // above zero: an interval, and the fields are unused
+	every time.Duration // the interval; zero: the fields are used
 
 	second, minute, hour, day, month, weekday fieldSet
 }
@@ -26,8 +28,9 @@ type fieldSet uint64
 
 func (s fieldSet) has(value int) bool { return s&(1<<value) != 0 }
 
-// cronField is the range of one field. Names stand for the values from min on and may be shortened to
-// any prefix, the first match winning: "Mon", "m" and "MONDAY" are 1, but "T" is Tuesday.
+// cronField is the range of one field. Names are for the values from min on and
+// may be shortened to any prefix. The first match counts: "Mon", "m" and
+// "MONDAY" are 1, but "T" is Tuesday.
 type cronField struct {
 	name     string
 	min, max int
@@ -48,8 +51,9 @@ func cronFields() []cronField {
 	}
 }
 
-// parseSchedule reads a timer's schedule: five or six NCRONTAB fields, or a TimeSpan such as "00:05:00".
-// A schedule without any occurrence is errNever.
+// parseSchedule reads a timer's schedule: five or six NCRONTAB fields, or a
+// TimeSpan such as "00:05:00". It returns errNever for a schedule without an
+// occurrence.
 func parseSchedule(text string) (schedule, error) {
 	words := strings.FieldsFunc(text, func(r rune) bool { return r == ' ' })
 	switch len(words) {
@@ -87,16 +91,17 @@ func parseSchedule(text string) (schedule, error) {
 	return s, nil
 }
 
-// parse reads one item of a field's list: *, n, n-m, each with an optional /step. "n/step" runs from n to
-// the end of the field; a range written backwards is turned round ("Fri-Mon" is Mon-Fri, never a weekend);
-// a step below one counts as one. All three are what the host's parser does.
+// parse reads one item of a field's list: *, n, n-m, each with an optional
+// /step. "n/step" runs from n to the end of the field; a reversed range is
+// swapped ("Fri-Mon" is Mon-Fri, not a weekend); a step below one is treated as
+// one. All three match the host's parser.
 func (f cronField) parse(item string) (fieldSet, error) {
 	span, stepText, hasStep := strings.Cut(item, "/")
 	step := 1
 	if hasStep {
 		n, err := strconv.Atoi(stepText)
 		if err != nil {
-			return 0, fmt.Errorf("%q is no step", stepText)
+			return 0, fmt.Errorf("%q is not a step", stepText)
 		}
 		step = min(max(n, 1), 60) // beyond any field: only the first value
 	}
@@ -138,11 +143,11 @@ func (f cronField) value(text string) (int, error) {
 			return f.min + i, nil
 		}
 	}
-	return 0, fmt.Errorf("%q is no value", text)
+	return 0, fmt.Errorf("%q is not a value", text)
 }
 
-// next is the first occurrence after the given moment, in UTC, and false when there is none: the calendar
-// repeats every 400 years, so what does not occur in them never does.
+// next returns the first occurrence after the given time, in UTC, and false if
+// there is none. It searches 400 years, after which the calendar repeats.
 func (s schedule) next(after time.Time) (time.Time, bool) {
 	after = after.UTC()
 	if s.every > 0 {
@@ -168,8 +173,8 @@ func (s schedule) next(after time.Time) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// underAMinute reports a schedule with more than one occurrence in the coming minute. The host keeps no
-// status for those.
+// underAMinute reports whether the schedule has more than one occurrence in the
+// next minute. The host keeps no status for such a schedule.
 func (s schedule) underAMinute(now time.Time) bool {
 	if s.every > 0 {
 		return s.every < time.Minute

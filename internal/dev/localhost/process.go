@@ -24,8 +24,8 @@ import (
 type launcher struct {
 	path string            // of the executable
 	args []string          // after it
-	root string            // the script root, in which it runs
-	env  map[string]string // all but what differs from process to process
+	root string            // the script root, which is its working directory
+	env  map[string]string // except the variables that differ between processes
 	out  *console
 }
 
@@ -35,15 +35,15 @@ type process struct {
 	cmd    *exec.Cmd
 	stderr lastLines
 
-	done chan struct{} // closed when the process is gone and its output has been read
-	code int           // its exit code, -1 when a signal ended it; may be read once done is closed
+	done chan struct{} // closed when the process has ended and its output was read
+	code int           // the exit code, -1 if ended by a signal; valid once done is closed
 
-	doomed chan struct{} // closed when the host has decided to replace the process
-	doom   sync.Once
+	replaced    chan struct{} // closed when the host has decided to replace the process
+	replaceOnce sync.Once
 }
 
-// newLauncher resolves the command line. A relative executable that exists below
-// the root is taken from there, otherwise it is looked up in PATH.
+// newLauncher resolves the command line. A relative executable is searched for
+// below the root and then in PATH.
 func newLauncher(command handlerCommand, root string, env map[string]string, out *console) (launcher, error) {
 	l := launcher{path: command.executable, root: root, env: env, out: out}
 	if !filepath.IsAbs(l.path) {
@@ -58,25 +58,25 @@ func newLauncher(command handlerCommand, root string, env map[string]string, out
 				command.executable, root)
 		}
 	}
-	// The host joins arguments with blanks, unquoted, so an argument with a blank
-	// arrives in pieces.
+	// The host joins arguments with unquoted blanks, so an argument that
+	// contains a blank is split.
 	for _, argument := range command.arguments {
 		l.args = append(l.args, strings.Fields(argument)...)
 	}
 	return l, nil
 }
 
-// start runs the handler on a free port. The process is only started, not ready.
+// start starts the handler on a free port. It does not wait until it is ready.
 func (l launcher) start() (*process, error) {
 	port, err := freePort()
 	if err != nil {
 		return nil, fmt.Errorf("find a free port for the handler: %w", err)
 	}
 	p := &process{
-		client: customhandler.NewClient("http://127.0.0.1:" + strconv.Itoa(port)),
-		cmd:    exec.Command(l.path, l.args...),
-		done:   make(chan struct{}),
-		doomed: make(chan struct{}),
+		client:   customhandler.NewClient("http://127.0.0.1:" + strconv.Itoa(port)),
+		cmd:      exec.Command(l.path, l.args...),
+		done:     make(chan struct{}),
+		replaced: make(chan struct{}),
 	}
 	env := maps.Clone(l.env)
 	id := customhandler.NewInvocationID() // any GUID will do
@@ -93,14 +93,16 @@ func (l launcher) start() (*process, error) {
 	stdout := &lineWriter{emit: l.out.line}
 	stderr := &lineWriter{emit: func(line string) { p.stderr.add(line); l.out.line(line) }}
 	p.cmd.Stdout, p.cmd.Stderr = stdout, stderr
-	// A grandchild may hold the pipes open after the handler is gone; its output is not waited for.
+	// A grandchild may hold the pipes open after the handler has ended. Do not
+	// wait for its output.
 	p.cmd.WaitDelay = time.Second
 	dieWithParent(p.cmd)
 
 	started := make(chan error, 1)
 	go func() {
-		// On Linux the kernel kills the child when the thread that started it ends, not the process.
-		// This goroutine keeps its thread until the child is gone.
+		// On Linux the kernel kills the child when the thread that started it
+		// ends, not the process. So this goroutine keeps its thread until the
+		// child has ended.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := p.cmd.Start()
@@ -108,7 +110,7 @@ func (l launcher) start() (*process, error) {
 		if err != nil {
 			return
 		}
-		// The exit code says all there is to know; Wait's error adds nothing to it.
+		// The exit code is sufficient; the error of Wait adds nothing.
 		_ = p.cmd.Wait()
 		_ = stdout.Close()
 		_ = stderr.Close()
@@ -118,20 +120,21 @@ func (l launcher) start() (*process, error) {
 	if err := <-started; err != nil {
 		hint := ""
 		if errors.Is(err, fs.ErrPermission) {
-			hint = ": is its exec bit set?"
+			hint = "; set its exec bit"
 		} else if errors.Is(err, syscall.ENOEXEC) {
-			hint = ": was it built for this system?"
+			hint = "; build it for this system"
 		}
 		return nil, fmt.Errorf("start handler: %w%s", err, hint)
 	}
 	return p, nil
 }
 
-// replace tells the supervisor to kill this process and start another. It may be called often.
-func (p *process) replace() { p.doom.Do(func() { close(p.doomed) }) }
+// replace makes the supervisor kill this process and start another one. It may
+// be called more than once.
+func (p *process) replace() { p.replaceOnce.Do(func() { close(p.replaced) }) }
 
-// exited returns the exit code of a process that is gone.
-func (p *process) exited() (code int, gone bool) {
+// exited returns the exit code of a process that has ended.
+func (p *process) exited() (code int, ended bool) {
 	select {
 	case <-p.done:
 		return p.code, true
@@ -140,23 +143,23 @@ func (p *process) exited() (code int, gone bool) {
 	}
 }
 
-// lost reports whether another process will take this one's place.
+// lost reports whether another process will replace this one.
 func (p *process) lost() bool {
 	select {
-	case <-p.doomed:
+	case <-p.replaced:
 		return true
 	default:
-		code, gone := p.exited()
-		return gone && code != 0
+		code, ended := p.exited()
+		return ended && code != 0
 	}
 }
 
-// stop ends the process and waits until it is gone: at once with SIGKILL, as the host does, or, with a
-// patience above zero, with SIGTERM first.
-func (p *process) stop(patience time.Duration) {
-	// A process that is already gone cannot be signalled, and need not be.
-	if patience > 0 && p.cmd.Process.Signal(syscall.SIGTERM) == nil {
-		timer := time.NewTimer(patience)
+// stop ends the process and waits until it has ended. It sends SIGKILL, as the
+// host does; with a positive grace time it sends SIGTERM first.
+func (p *process) stop(grace time.Duration) {
+	// Signal fails if the process has already ended.
+	if grace > 0 && p.cmd.Process.Signal(syscall.SIGTERM) == nil {
+		timer := time.NewTimer(grace)
 		defer timer.Stop()
 		select {
 		case <-p.done:
@@ -168,8 +171,9 @@ func (p *process) stop(patience time.Duration) {
 	<-p.done
 }
 
-// freePort asks the system for a port on the loopback address. Another process may take it before the
-// handler does; the handler then exits, and its next start gets another port.
+// freePort returns a free port of the loopback address. Another process may
+// take it before the handler does; the handler then exits, and its next start
+// uses another port.
 func freePort() (int, error) {
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {

@@ -5,7 +5,8 @@ import (
 	"syscall"
 )
 
-// dieWithParent has the kernel kill the child when this process dies, even by SIGKILL.
+// dieWithParent makes the kernel kill the child when this process ends, even by
+// SIGKILL.
 func dieWithParent(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }

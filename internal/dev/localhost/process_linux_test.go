@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// The kernel ties a child's life to the thread that started it. The handler must
-// outlive that of its starter.
+// The kernel kills a child when the thread that started it ends. The handler
+// must keep running when its starter's thread ends.
 func TestHandlerOutlivesStartingThread(t *testing.T) {
 	t.Parallel()
 	l := must(newLauncher(handlerCommand{executable: must(os.Executable())}, t.TempDir(), map[string]string{childMode: "handler"}, &console{out: io.Discard}))
@@ -39,7 +39,7 @@ func TestHandlerOutlivesStartingThread(t *testing.T) {
 	}
 }
 
-// A handler killed from outside has crashed.
+// A handler that is killed by another process counts as crashed.
 func TestHandlerKilledFromOutside(t *testing.T) {
 	t.Parallel()
 	r := start(t, rawApp(), Options{})
@@ -53,7 +53,8 @@ func TestHandlerKilledFromOutside(t *testing.T) {
 	}
 }
 
-// Exit code 200 is never counted; what ends an endless loop of it is an invocation that has waited too long.
+// TestRestartsForever checks that exit code 200 is never counted, and that the
+// host stops when an invocation has waited too long.
 func TestRestartsForever(t *testing.T) {
 	t.Parallel()
 	app := rawApp()
@@ -65,7 +66,8 @@ func TestRestartsForever(t *testing.T) {
 	}
 }
 
-// A handler that ends while the host stops, as by Ctrl+C in their terminal, has not crashed and is not replaced.
+// TestHandlerEndsWhileStopping checks that a handler that ends while the host
+// stops, as after Ctrl+C, is not counted as crashed and not restarted.
 func TestHandlerEndsWhileStopping(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{"0", "1", "200"} {
@@ -83,7 +85,7 @@ func TestHandlerEndsWhileStopping(t *testing.T) {
 		}
 		call.Wait()
 		if text := strings.ToLower(r.console.String()); strings.Contains(text, "handler exited") {
-			t.Errorf("exit code %s: the wanted end of the handler was reported:\n%s", code, text)
+			t.Errorf("exit code %s: the intended end of the handler was reported as an error:\n%s", code, text)
 		}
 	}
 }

@@ -4,6 +4,6 @@ package localhost
 
 import "os/exec"
 
-// dieWithParent does nothing: this system has no simple way. A host that is killed without a chance to clean
-// up leaves its handler behind here.
+// dieWithParent does nothing, because this system has no simple equivalent. If
+// the host is killed with SIGKILL, its handler keeps running.
 func dieWithParent(*exec.Cmd) {}

@@ -16,22 +16,23 @@ import (
 
 const (
 	lease     = 10 * time.Minute // visibility of a received message
-	renewal   = lease / 2        // and how often it is renewed while its function runs
-	hurry     = time.Minute      // the shortest time between two renewals, after errors
-	deadline  = hurry            // of one request to the store
+	renewal   = lease / 2        // interval of renewals while its function runs
+	minPause  = time.Minute      // minimum time between two renewals, after errors
+	deadline  = time.Minute      // of one request to the store
 	firstWait = 100 * time.Millisecond
 )
 
 // QueueStore is the queue service of the queue triggers. Each request has a
-// deadline and is final for its attempt: after an error the message comes back
-// when its visibility ends. A write that is applied but reported as failed is
-// harmless.
+// deadline and is not repeated: after an error the message becomes visible
+// again when its visibility timeout ends. A write that is applied but reported
+// as failed is harmless.
 type QueueStore interface {
 	queue.Receiver
 	queue.Putter
 }
 
-// A queueListener feeds one queue to one function, by the rules of the host's queue trigger.
+// A queueListener calls one function for the messages of one queue, by the
+// rules of the host's queue trigger.
 type queueListener struct {
 	queue    string
 	store    QueueStore
@@ -41,8 +42,8 @@ type queueListener struct {
 	log      *slog.Logger
 }
 
-// run polls the queue until ctx ends, then waits for the functions still running. They run under work, so the
-// caller decides how long they may take.
+// run polls the queue until ctx ends, then waits for the running functions.
+// They run under work, so the caller decides how long they may take.
 func (l *queueListener) run(ctx, work context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -59,12 +60,13 @@ func (l *queueListener) run(ctx, work context.Context) {
 			continue
 		}
 
-		// Not ctx: a receive that is cut off may have taken messages, which nobody sees again for ten minutes.
+		// Not ctx: a cancelled receive may have leased messages, which then
+		// stay invisible for ten minutes.
 		request, cancel := context.WithTimeout(work, deadline)
 		messages, err := l.store.Receive(request, l.queue, l.settings.batchSize, lease)
 		cancel()
 		if err != nil && !failing && ctx.Err() == nil {
-			l.log.Warn("queue cannot be read; the host goes on trying", "queue", l.queue, "error", err)
+			l.log.Warn("cannot read queue; retrying", "queue", l.queue, "error", err)
 		}
 		failing = err != nil
 		for _, m := range messages {
@@ -103,8 +105,8 @@ type pollBackoff struct {
 
 func (b *pollBackoff) reset() { b.current, b.empties = 0, 1 }
 
-// next is the pause after an empty poll: 100 ms after the very first, then 100 ms plus about 100, 200, 400 … ms.
-// Once at the cap it stays there.
+// next returns the pause after an empty poll: 100 ms after the first one, then
+// 100 ms plus about 100, 200, 400 … ms, up to the cap.
 func (b *pollBackoff) next() time.Duration {
 	if b.current >= b.cap {
 		return b.cap
@@ -119,11 +121,12 @@ func (b *pollBackoff) next() time.Duration {
 	return b.current
 }
 
-// process takes one message through its function and settles it.
+// process calls the function for one message and settles the message.
 func (l *queueListener) process(ctx context.Context, m queue.Message) {
 	poison, hasPoison := poisonQueue(l.queue)
 	if hasPoison && m.DequeueCount > l.settings.maxDequeueCount {
-		// Its function had its last try, but the host died before it could move the message.
+		// The last attempt failed, and the host ended before it could move the
+		// message.
 		l.moveToPoison(ctx, poison, m)
 		return
 	}
@@ -141,7 +144,7 @@ func (l *queueListener) process(ctx context.Context, m queue.Message) {
 		running, stop := context.WithCancel(ctx)
 		var renewing sync.WaitGroup
 		renewing.Go(func() { renewed = l.keep(running, m) })
-		// The settling below needs the newest receipt.
+		// The code below needs the newest receipt.
 		defer renewing.Wait()
 		defer stop()
 		return l.invoke(ctx, customhandler.QueueMessage{
@@ -154,23 +157,25 @@ func (l *queueListener) process(ctx context.Context, m queue.Message) {
 	switch {
 	case err == nil:
 		if err := l.delete(ctx, m); err != nil {
-			l.log.Warn("message is done but not deleted, and will come again", "queue", l.queue, "message", m.ID, "error", err)
+			l.log.Warn("message was processed but not deleted; it will be delivered again", "queue", l.queue, "message", m.ID, "error", err)
 		}
 	case ctx.Err() != nil:
-		// The host stops: as after a crash, the message comes back when its visibility ends.
+		// The host stops: as after a crash, the message becomes visible again
+		// when its lease ends.
 	case !hasPoison:
-		// There is no poison queue for a poison queue. The message stays hidden, lest it fail in a fast loop.
+		// A poison queue has no poison queue. The message stays hidden, so that
+		// it does not fail in a fast loop.
 	case m.DequeueCount >= l.settings.maxDequeueCount:
 		l.moveToPoison(ctx, poison, m)
 	default:
 		if _, err := l.hide(ctx, m, l.settings.visibility); err != nil {
-			l.log.Warn("message failed, and stays hidden for up to ten minutes", "queue", l.queue, "message", m.ID, "error", err)
+			l.log.Warn("message failed and could not be made visible; it stays hidden for up to ten minutes", "queue", l.queue, "message", m.ID, "error", err)
 		}
 	}
 }
 
-// keep renews a message's visibility until the context ends, sooner after a renewal that failed, and returns
-// the message with its newest receipt.
+// keep renews the lease of a message until ctx ends and returns the message
+// with its newest receipt. After a failed renewal it retries sooner.
 func (l *queueListener) keep(ctx context.Context, m queue.Message) queue.Message {
 	pause := renewal
 	timer := time.NewTimer(pause)
@@ -181,11 +186,12 @@ func (l *queueListener) keep(ctx context.Context, m queue.Message) queue.Message
 			return m
 		case <-timer.C:
 		}
-		// A renewal under way is finished even when the function ends meanwhile: it changes the receipt.
+		// Finish a renewal even if the function ends in the meantime, because
+		// it changes the receipt.
 		renewed, err := l.hide(context.WithoutCancel(ctx), m, lease)
 		if err != nil {
-			l.log.Warn("message could not be renewed, and may be delivered twice", "queue", l.queue, "message", m.ID, "error", err)
-			pause = max(pause/2, hurry)
+			l.log.Warn("message lease could not be renewed; it may be delivered twice", "queue", l.queue, "message", m.ID, "error", err)
+			pause = max(pause/2, minPause)
 		} else {
 			m, pause = renewed, renewal
 		}
@@ -193,22 +199,23 @@ func (l *queueListener) keep(ctx context.Context, m queue.Message) queue.Message
 	}
 }
 
-// moveToPoison copies a message, then deletes it: a crash in between leaves two, never none.
+// moveToPoison copies a message, then deletes it, so that a crash in between
+// leaves two copies and not none.
 func (l *queueListener) moveToPoison(ctx context.Context, poison string, m queue.Message) {
 	request, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
 	if _, err := l.store.Put(request, poison, m.Body, 0); err != nil {
-		l.log.Warn("message could not be copied to its poison queue, and will come again", "queue", l.queue, "message", m.ID, "error", err)
+		l.log.Warn("message could not be copied to its poison queue; it will be delivered again", "queue", l.queue, "message", m.ID, "error", err)
 		return
 	}
 	l.out.say("Message %s of queue '%s' has been moved to '%s' (delivery %d, limit %d)", m.ID, l.queue, poison, m.DequeueCount, l.settings.maxDequeueCount)
 	if err := l.delete(ctx, m); err != nil {
-		l.log.Warn("message is in its poison queue but not deleted, and will come again", "queue", l.queue, "message", m.ID, "error", err)
+		l.log.Warn("message was copied to its poison queue but not deleted; it will be delivered again", "queue", l.queue, "message", m.ID, "error", err)
 	}
 }
 
-// hide sets for how long a received message stays hidden, from now on; zero
-// makes it visible at once. It returns the message with its new receipt.
+// hide sets how long a received message stays hidden; zero makes it visible at
+// once. It returns the message with its new receipt.
 func (l *queueListener) hide(ctx context.Context, m queue.Message, visibility time.Duration) (queue.Message, error) {
 	request, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
@@ -221,15 +228,17 @@ func (l *queueListener) delete(ctx context.Context, m queue.Message) error {
 	return l.store.Delete(request, l.queue, m)
 }
 
-// poisonQueue names the queue for messages that cannot be processed. A poison queue has none itself, nor has a
-// queue whose poison queue's name would be too long.
+// poisonQueue returns the name of the queue for messages that cannot be
+// processed. A poison queue has none, and neither does a queue whose poison
+// queue would have a name that is too long.
 func poisonQueue(queue string) (string, bool) {
-	const suffix, longest = "-poison", 63
+	const suffix, maxName = "-poison", 63
 	name := queue + suffix
-	return name, !strings.HasSuffix(queue, suffix) && len(name) <= longest
+	return name, !strings.HasSuffix(queue, suffix) && len(name) <= maxName
 }
 
-// decode turns a stored body into the text that was sent. As in .NET, blanks inside base64 do not matter.
+// decode decodes a stored body to the text that was sent. As in .NET, white
+// space in base64 is ignored.
 func (s queueSettings) decode(body string) (string, error) {
 	if s.plainText {
 		return body, nil

@@ -31,10 +31,11 @@ func newListener(store QueueStore, queue string, invoke queueFunction) *queueLis
 	}
 }
 
-// testQueues are queues in memory, in which every request has a deadline.
+// testQueues are queues in memory. They check that every request has a
+// deadline.
 type testQueues struct {
 	*memory.Queues
-	refuse func(memory.Call) error // the error of a request that is not carried out; nil: all are
+	refuse func(memory.Call) error // the error of a rejected request; nil: no faults
 }
 
 func newQueues(t *testing.T) *testQueues {
@@ -61,7 +62,7 @@ func (q *testQueues) put(t *testing.T, queue, body string) {
 	}
 }
 
-// bodies are those of all messages of a queue, visible or not.
+// bodies returns the bodies of all messages of a queue, visible or not.
 func (q *testQueues) bodies(queue string) (bodies []string) {
 	for _, m := range q.All(queue) {
 		bodies = append(bodies, m.Body)
@@ -81,7 +82,8 @@ func withQueue(t *testing.T, invoke queueFunction, test func(t *testing.T, store
 
 func base(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 
-// What happens to a message, by what its function does and what is wrong with it.
+// TestMessageOutcomes checks what happens to valid and invalid messages when
+// their function succeeds or fails.
 func TestMessageOutcomes(t *testing.T) {
 	tests := []struct {
 		name     string
@@ -98,16 +100,16 @@ func TestMessageOutcomes(t *testing.T) {
 	}{
 		{name: "success deletes", body: base("x"), calls: 1},
 		{name: "five failures poison", body: base("x"), fails: true, calls: 5, poison: []string{base("x")}},
-		{name: "the last try counts earlier ones", body: base("x"), fails: true, dequeued: 4, calls: 1, poison: []string{base("x")}},
-		{name: "too many tries: poison without a call", body: base("x"), dequeued: 5, poison: []string{base("x")}},
-		{name: "no base64: poison without a call", body: "not base64!", poison: []string{"not base64!"}},
-		{name: "blanks in base64 do not matter", body: "aGVs\n bG8=", calls: 1},
+		{name: "earlier attempts count", body: base("x"), fails: true, dequeued: 4, calls: 1, poison: []string{base("x")}},
+		{name: "too many attempts: poison without a call", body: base("x"), dequeued: 5, poison: []string{base("x")}},
+		{name: "not base64: poison without a call", body: "not base64!", poison: []string{"not base64!"}},
+		{name: "white space in base64 is ignored", body: "aGVs\n bG8=", calls: 1},
 		{name: "plain text needs no base64", body: "not base64!", plain: true, calls: 1},
 		{name: "empty message", body: "", calls: 1},
 		{name: "no poison for a poison queue: retried when its lease ends", queue: "jobs-poison", body: base("x"), fails: true, calls: 6, kept: []string{base("x")}},
 		{name: "no poison for a poison queue, undecodable", queue: "jobs-poison", body: "?", kept: []string{"?"}},
 		{name: "no poison for a long name", queue: strings.Repeat("q", 57), body: base("x"), fails: true, calls: 6, kept: []string{base("x")}},
-		{name: "the longest name with poison", queue: strings.Repeat("q", 56), body: base("x"), fails: true, calls: 5, poison: []string{base("x")}},
+		{name: "maximum name with poison", queue: strings.Repeat("q", 56), body: base("x"), fails: true, calls: 5, poison: []string{base("x")}},
 		{name: "a failed copy keeps the message", body: base("x"), fails: true, dequeued: 5, refuse: "Put jobs-poison", kept: []string{base("x")}},
 		{name: "a failed delete delivers again", body: base("x"), refuse: "Delete jobs", calls: 5, kept: []string{base("x")},
 			// The sixth delivery, 50 minutes later, is over the limit.
@@ -153,7 +155,8 @@ func TestMessageOutcomes(t *testing.T) {
 	}
 }
 
-// A failed message is visible again at once, or after visibilityTimeout.
+// TestRetryDelay checks that a failed message becomes visible again at once, or
+// after visibilityTimeout.
 func TestRetryDelay(t *testing.T) {
 	for _, visibility := range []time.Duration{0, 30 * time.Second} {
 		var tries []time.Time
@@ -172,20 +175,21 @@ func TestRetryDelay(t *testing.T) {
 			l.settings.visibility = visibility
 			listenFor(l.run, 10*time.Minute)
 			if len(tries) != 5 || !poisoned.Equal(tries[4]) {
-				t.Fatalf("visibilityTimeout %v: got %d tries, poisoned at %v, want 5 and then at once", visibility, len(tries), poisoned)
+				t.Fatalf("visibilityTimeout %v: got %d attempts, poisoned at %v, want 5 and then at once", visibility, len(tries), poisoned)
 			}
 			for i, try := range tries[1:] {
-				// A poll is at most the longest polling delay late.
+				// A poll is late by at most the maximum polling delay.
 				if delay := try.Sub(tries[i]); delay < visibility || delay > visibility+developmentPolling {
-					t.Errorf("visibilityTimeout %v: try %d came after %v", visibility, i+2, delay)
+					t.Errorf("visibilityTimeout %v: attempt %d came after %v", visibility, i+2, delay)
 				}
 			}
 		})
 	}
 }
 
-// A function that runs for long keeps its message by renewals, which come sooner
-// after an error, and the message is deleted with the newest receipt.
+// TestLongRunKeepsMessage checks that the lease of a message is renewed during
+// a long run, sooner after an error, and that the message is deleted with the
+// newest receipt.
 func TestLongRunKeepsMessage(t *testing.T) {
 	for _, tt := range []struct {
 		fails int // renewals, from the first one on
@@ -220,7 +224,8 @@ func TestLongRunKeepsMessage(t *testing.T) {
 	}
 }
 
-// Polls of an empty (or missing) queue get rarer up to the cap, and a message resets them.
+// TestPollBackoff checks that polls of an empty or missing queue become less
+// frequent up to the cap, and that a message resets the pause.
 func TestPollBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newQueues(t)
@@ -248,7 +253,8 @@ func TestPollBackoff(t *testing.T) {
 				t.Errorf("pause %d: got %v, want %v to %v", i+1, got[i], w.low, w.high)
 			}
 		}
-		// The poll that finds the message is followed by one at once, then by short pauses again.
+		// The poll that finds the message is followed by one at once, then by
+		// short pauses again.
 		for i, pause := range got {
 			if pause == 0 {
 				if next := got[i+1]; next < 180*ms || next > 220*ms {
@@ -261,8 +267,8 @@ func TestPollBackoff(t *testing.T) {
 	})
 }
 
-// At most batchSize + newBatchThreshold functions run at a time, and exactly
-// that many when there is work.
+// TestConcurrency checks that batchSize + newBatchThreshold functions run at a
+// time while there is enough work, and never more.
 func TestConcurrency(t *testing.T) {
 	for _, tt := range []struct{ batch, threshold, want int }{{16, 8, 24}, {1, 0, 1}, {4, 0, 4}, {2, 3, 5}} {
 		const messages = 60
@@ -294,8 +300,8 @@ func TestConcurrency(t *testing.T) {
 	}
 }
 
-// A stop takes no more messages and waits for the function that runs, whose
-// message is then deleted.
+// TestStopFinishesRunning checks that a stopping listener receives no more
+// messages, waits for the running function, and deletes its message.
 func TestStopFinishesRunning(t *testing.T) {
 	var got customhandler.QueueMessage
 	work := func(_ context.Context, m customhandler.QueueMessage) error {
@@ -319,8 +325,8 @@ func TestStopFinishesRunning(t *testing.T) {
 	})
 }
 
-// Work that the stopping host cuts short is no failed try: the message is left
-// as a crash would leave it.
+// TestWorkCutShort checks that cancelled work at the stop of the host is not
+// treated as a failure: the message is left as after a crash.
 func TestWorkCutShort(t *testing.T) {
 	work := func(ctx context.Context, _ customhandler.QueueMessage) error {
 		<-ctx.Done()
@@ -341,7 +347,8 @@ func TestWorkCutShort(t *testing.T) {
 	})
 }
 
-// A queue that cannot be read is reported once, and tried again.
+// TestUnreadableQueue checks that a queue that cannot be read is reported once
+// and retried.
 func TestUnreadableQueue(t *testing.T) {
 	calls := 0
 	work := func(context.Context, customhandler.QueueMessage) error { calls++; return nil }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// announce says where the functions are once the handler is ready.
+// announce reports the addresses of the functions once the handler is ready.
 func (h *Host) announce(ctx context.Context) {
 	if h.handler != nil {
 		if _, err := h.handler.wait(ctx, nil); err != nil {
@@ -29,26 +29,26 @@ func (h *Host) announce(ctx context.Context) {
 	h.out.say("Host started: %s", h.URL())
 }
 
-// report says what is wrong or unusual about the app before it starts.
+// report reports problems and warnings about the app before it starts.
 func (h *Host) report(root string) {
 	for _, key := range h.file.unknown {
-		h.out.say("WARNING: this local host does not have %s of host.json and ignores it.", key)
+		h.out.say("WARNING: this local host does not support %s of host.json and ignores it.", key)
 	}
 	if runtime, _ := h.env.lookup("FUNCTIONS_WORKER_RUNTIME"); !strings.EqualFold(runtime, "custom") {
-		h.out.say("WARNING: the setting FUNCTIONS_WORKER_RUNTIME is not \"custom\": `func` would ask a question or start another runtime.")
+		h.out.say("WARNING: the setting FUNCTIONS_WORKER_RUNTIME is not \"custom\": `func` would prompt or start another runtime.")
 	}
 	for _, name := range []string{"WEBSITE_TIME_ZONE", "TZ"} {
 		if zone, ok := h.env.lookup(name); ok && len(h.timers) > 0 && zone != "" && !strings.EqualFold(zone, "UTC") && !strings.EqualFold(zone, "Etc/UTC") {
-			h.out.say("WARNING: the setting %s is %q, but the timers of this local host go by UTC.", name, zone)
+			h.out.say("WARNING: the setting %s is %q, but the timers of this local host use UTC.", name, zone)
 		}
 	}
 	for _, path := range invisible(root) {
-		h.out.say("WARNING: %s IS NOT SEEN. The host looks for function.json only in the direct sub-folders of %s, and the real host says nothing about others.", path, root)
+		h.out.say("WARNING: %s IS IGNORED. The host reads function.json only in the direct sub-folders of %s; the real host does not report this.", path, root)
 	}
 	for _, f := range h.functions {
 		for _, b := range f.bindings {
 			if b.is("queueTrigger") && b.connection != defaultConnection {
-				h.out.say("WARNING: function '%s' names the connection %s, but this local host has one storage for all queues.", f.name, b.connection)
+				h.out.say("WARNING: function '%s' uses the connection %s, but this local host has one storage account for all queues.", f.name, b.connection)
 			}
 		}
 		if f.retries {
@@ -57,7 +57,7 @@ func (h *Host) report(root string) {
 		switch {
 		case f.problem != nil:
 			for _, line := range problemLines(f) {
-				h.out.say("ERROR: function '%s' is left out: %s", f.name, line)
+				h.out.say("ERROR: function '%s' is not loaded: %s", f.name, line)
 			}
 		case f.disabled:
 			h.out.say("Function '%s' is disabled.", f.name)

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// A route is a parsed route template: literals, which match without regard to
-// case, {parameters}, and as the last segment {optional?} or {*rest}. Whatever
-// else ASP.NET has in templates is unsupported.
+// A route is a parsed route template: literals, which are not case-sensitive,
+// {parameters}, and as the last segment {optional?} or {*rest}. All other
+// features of ASP.NET templates are unsupported.
 type route struct {
 	template string
 	segments []segment
 }
 
-// A segment is what stands between two slashes: a literal or a parameter.
+// A segment is the part between two slashes: a literal or a parameter.
 type segment struct {
 	literal  string
 	param    string // "" for a literal
@@ -23,8 +23,8 @@ type segment struct {
 	catchAll bool   // {*rest}: the rest of the path, nil if there is none
 }
 
-// unsupportedError is about something that the real host has and this one has
-// not.
+// unsupportedError reports a feature of the real host that this host does not
+// support.
 type unsupportedError string
 
 func (e unsupportedError) Error() string { return string(e) }
@@ -71,19 +71,19 @@ func parseSegment(text string) (segment, error) {
 		return segment{}, unsupportedError(fmt.Sprintf("this local host does not support the constraint %q of {%s}", constraint, name))
 	}
 	if !opened || !closed || strings.ContainsAny(inner, "{}=") {
-		return segment{}, unsupportedError(fmt.Sprintf("this local host does not support %q: it knows text, {name}, {name?} and {*name}", text))
+		return segment{}, unsupportedError(fmt.Sprintf("this local host does not support %q, only text, {name}, {name?} and {*name}", text))
 	}
 	var s segment
 	inner, s.catchAll = strings.CutPrefix(inner, "*")
 	inner, s.optional = strings.CutSuffix(inner, "?")
 	if s.param = inner; inner == "" || strings.ContainsAny(inner, "*?") {
-		return segment{}, fmt.Errorf("%q is no parameter name", inner)
+		return segment{}, fmt.Errorf("%q is not a parameter name", inner)
 	}
 	return s, nil
 }
 
-// splitPath turns an escaped URL path into its segments. An escaped slash stays
-// escaped and so does not separate, as in the real host's server; one slash at
+// splitPath splits an escaped URL path into its segments. As in the real host's
+// server, an escaped slash stays escaped and does not separate. One slash at
 // the end is ignored.
 func splitPath(escaped string) ([]string, error) {
 	trimmed := strings.TrimSuffix(strings.TrimPrefix(escaped, "/"), "/")
@@ -102,8 +102,8 @@ func splitPath(escaped string) ([]string, error) {
 	return segments, nil
 }
 
-// match compares a path, already split, with the template. The values hold the
-// text of each parameter, and nil for one that is absent.
+// match compares a split path with the template. values contains the text of
+// each parameter, or nil if it is absent.
 func (r route) match(path []string) (values map[string]any, ok bool) {
 	values = map[string]any{}
 	for i, s := range r.segments {
@@ -125,8 +125,8 @@ func (r route) match(path []string) (values map[string]any, ok bool) {
 	return values, len(path) <= len(r.segments)
 }
 
-// compare orders routes by how exactly they match, segment by segment: literal,
-// parameter, catch-all. A route that ends earlier comes first.
+// compare orders routes by precedence, segment by segment: literal, parameter,
+// catch-all. A route that ends earlier comes first.
 func (r route) compare(other route) int {
 	return slices.CompareFunc(r.segments, other.segments, func(a, b segment) int { return a.rank() - b.rank() })
 }

@@ -44,8 +44,8 @@ func TestRouteProblems(t *testing.T) {
 		"/a":              "must not start with /",
 		"~/a":             "must not start with /",
 		"a//b":            "an empty segment",
-		"a/{}":            "is no parameter name",
-		"{**rest}":        "is no parameter name",
+		"a/{}":            "is not a parameter name",
+		"{**rest}":        "is not a parameter name",
 		"{a}/{A}":         "occurs twice",
 		"{*rest}/a":       "must be the last segment",
 		"{id?}/a":         "must be the last segment",
@@ -67,7 +67,8 @@ func TestRouteProblems(t *testing.T) {
 	}
 }
 
-// More exact routes come first, whatever order the functions have.
+// TestRoutePrecedence checks that more specific routes come first in any order
+// of the functions.
 func TestRoutePrecedence(t *testing.T) {
 	want := []string{
 		"orders",

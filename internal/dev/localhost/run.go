@@ -9,10 +9,13 @@ import (
 	"time"
 )
 
-// Run serves the app until the context ends, which is no error, or until something stops the host: ErrCrashed,
-// ErrNeverReady, a handler that cannot be started. It closes the listener. At the end the listeners stop, the invocations in flight get ten seconds, and the handler is killed; nothing is left running.
+// Run serves the app until ctx ends, which is not an error, or until the host
+// fails: with ErrCrashed, ErrNeverReady, or because the handler cannot be
+// started. It closes the listener. At the end it stops the listeners, waits up
+// to ten seconds for running invocations, and kills the handler.
 func (h *Host) Run(ctx context.Context) error {
-	// The host has two contexts: taking ends when it stops taking work, work when the work in flight must end.
+	// The host has two contexts: taking ends when it accepts no more work, work
+	// when running invocations must end.
 	taking, stopTaking := context.WithCancel(ctx)
 	defer stopTaking()
 	work, endWork := context.WithCancel(context.WithoutCancel(ctx))
@@ -21,7 +24,7 @@ func (h *Host) Run(ctx context.Context) error {
 	supervised := make(chan error, 1)
 	go func() {
 		err := h.supervise(taking, work)
-		endWork() // without a handler nothing in flight can succeed
+		endWork() // without a handler no invocation can succeed
 		supervised <- err
 	}()
 
@@ -43,13 +46,13 @@ func (h *Host) Run(ctx context.Context) error {
 	}
 
 	var failure error
-	patience := stopGrace
+	wait := stopGrace
 	supervising, serving := true, true
 	select {
 	case <-ctx.Done():
 	case failure = <-supervised:
 		supervising = false
-		patience = flushTime // all that is in flight ends now
+		wait = flushTime // all invocations end now
 	case failure = <-served:
 		serving = false
 	}
@@ -61,22 +64,22 @@ func (h *Host) Run(ctx context.Context) error {
 		listeners.Wait()
 		h.visits.close()
 	}()
-	grace := time.NewTimer(patience)
+	grace := time.NewTimer(wait)
 	defer grace.Stop()
 	select {
 	case <-drained:
-		// The last answers are written but perhaps not sent.
+		// The last responses are written but may not have been sent.
 		flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
 		_ = server.Shutdown(flush)
 		cancel()
 	case <-grace.C:
-		h.out.say("Invocations are still running after %s: they are cut short.", formatTimeSpan(patience))
+		h.out.say("Invocations are still running after %s and are cancelled.", formatTimeSpan(wait))
 	}
 	endWork()
 	if supervising {
 		failure = errors.Join(failure, <-supervised)
 	}
-	_ = server.Close() // ends what still reads a request body
+	_ = server.Close() // ends requests whose body is still being read
 	if serving {
 		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 			failure = errors.Join(failure, err)
@@ -86,11 +89,11 @@ func (h *Host) Run(ctx context.Context) error {
 	return failure
 }
 
-// Ready is closed once the host serves and its handler has answered. Without functions there is no handler to
-// wait for.
+// Ready is closed once the host serves requests and its handler has responded.
+// Without functions there is no handler to wait for.
 func (h *Host) Ready() <-chan struct{} { return h.ready }
 
-// URL is where the host listens, such as http://127.0.0.1:7071.
+// URL returns the address of the host, such as http://127.0.0.1:7071.
 func (h *Host) URL() string { return "http://" + h.listener.Addr().String() }
 
 // supervise keeps the handler running; an app without functions has none.

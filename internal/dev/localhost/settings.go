@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// settings are the app's settings. Names are looked up without regard to case, as
-// the host's configuration does; an exact match wins.
+// settings are the app's settings. As in the host's configuration, names are
+// not case-sensitive; an exact match takes precedence.
 type settings map[string]string
 
 func (s settings) lookup(name string) (string, bool) {
@@ -25,7 +25,8 @@ func (s settings) lookup(name string) (string, bool) {
 	return "", false
 }
 
-// truth reports whether a setting switches something on: the host accepts true in any case, and 1.
+// truth reports whether a setting is true: the host accepts "true" in any case
+// and "1".
 func (s settings) truth(name string) bool {
 	value, _ := s.lookup(name)
 	return isTrue(value)
@@ -37,8 +38,9 @@ func isTrue(text string) bool {
 
 var percentName = regexp.MustCompile(`%[^%]+%`)
 
-// expand replaces each %NAME% by that setting and returns the names which are not set. Those are replaced by
-// nothing, which the host accepts in paths and arguments and refuses everywhere else.
+// expand replaces each %NAME% with the setting and returns the names that are
+// not set. It replaces those with "", which the host accepts only in paths and
+// arguments.
 func (s settings) expand(text string) (string, []string) {
 	var missing []string
 	expanded := percentName.ReplaceAllStringFunc(text, func(quoted string) string {
@@ -52,7 +54,7 @@ func (s settings) expand(text string) (string, []string) {
 	return expanded, missing
 }
 
-// resolve is expand for places where every setting must exist.
+// resolve is expand for values in which every setting must be set.
 func (s settings) resolve(text string) (string, error) {
 	expanded, missing := s.expand(text)
 	if len(missing) > 0 {
@@ -61,5 +63,5 @@ func (s settings) resolve(text string) (string, error) {
 	return expanded, nil
 }
 
-// withoutBOM drops the byte order mark that Windows editors put in front of a file.
+// withoutBOM removes the byte order mark that Windows editors add to a file.
 func withoutBOM(text []byte) []byte { return bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")) }

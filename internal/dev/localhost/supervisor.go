@@ -9,49 +9,54 @@ import (
 )
 
 var (
-	// ErrCrashed ends Run: the handler has crashed for the third time, each within 30 minutes of the one
-	// before. The real host stops then, too.
+	// ErrCrashed is returned by Run after the third crash of the handler, each
+	// within 30 minutes of the previous one. The real host also stops then.
 	ErrCrashed = errors.New("exceeded http worker restart retry count")
 
-	// ErrNeverReady ends Run: an invocation has waited four times the initialization timeout for a handler.
+	// ErrNeverReady is returned by Run if an invocation has waited four times
+	// the initialization timeout for a handler.
 	ErrNeverReady = errors.New("the handler did not become ready")
 )
 
 // A supervisor keeps one handler process running, by the host's rules:
 //
-//   - exit code 0: the handler is left dead, and every invocation fails, until the host itself is restarted;
-//   - exit code 200: it is started again;
-//   - any other exit, or no answer within the initialization timeout: it is started again and the error is
-//     counted; the third stops the host. 30 minutes without an error clear the count.
+//   - exit code 0: the handler is not restarted, and every invocation fails
+//     until the host is restarted;
+//   - exit code 200: it is restarted;
+//   - any other exit, or no response within the initialization timeout: it is
+//     restarted and the error is counted. The third error stops the host. After
+//     30 minutes without an error the count is reset.
 type supervisor struct {
 	launcher launcher
 	startUp  time.Duration // the initialization timeout
-	patience time.Duration // between SIGTERM and SIGKILL; zero: SIGKILL at once
+	grace    time.Duration // between SIGTERM and SIGKILL; zero: SIGKILL at once
 
 	overdue     chan struct{} // closed when an invocation has waited too long for the handler
 	overdueOnce sync.Once
 
 	mu      sync.Mutex
-	current *process      // answers invocations; nil while there is none; guarded by mu
+	current *process      // serves invocations; nil if there is none; guarded by mu
 	changed chan struct{} // closed and replaced when current changes; guarded by mu
 }
 
-func newSupervisor(l launcher, startUp, patience time.Duration) *supervisor {
+func newSupervisor(l launcher, startUp, grace time.Duration) *supervisor {
 	return &supervisor{
 		launcher: l,
 		startUp:  startUp,
-		patience: patience,
+		grace:    grace,
 		overdue:  make(chan struct{}),
 		changed:  make(chan struct{}),
 	}
 }
 
-// farewell is how long after the handler's end a stop of the host still explains it: Ctrl+C in a terminal goes
-// to both, and the handler may be quicker.
-const farewell = 100 * time.Millisecond
+// stopWindow is how soon a stop of the host must follow the end of the handler
+// to explain it: Ctrl+C in a terminal reaches both, and the handler may end
+// first.
+const stopWindow = 100 * time.Millisecond
 
-// run starts the handler and keeps it running until work ends. Once taking has ended, it is not started again. The
-// last process is gone when run returns.
+// run starts the handler and keeps it running until work ends. Once taking has
+// ended, the handler is not restarted. When run returns, the last process has
+// ended.
 func (s *supervisor) run(taking, work context.Context) error {
 	var record crashRecord
 	for {
@@ -69,7 +74,7 @@ func (s *supervisor) run(taking, work context.Context) error {
 		default:
 		}
 		if taking.Err() != nil {
-			p.stop(s.patience)
+			p.stop(s.grace)
 			return nil
 		}
 		p.stop(0)
@@ -77,31 +82,32 @@ func (s *supervisor) run(taking, work context.Context) error {
 			continue
 		}
 
-		words := "" // its last, to follow a sentence
+		lastLines := ""
 		for _, line := range p.stderr.all() {
-			words += "\n    " + line
+			lastLines += "\n    " + line
 		}
 		if record.add(time.Now()) {
-			s.say("Exceeded http worker restart retry count. Shutting down Functions Host. The handler %s.%s", crash, words)
-			return fmt.Errorf("%w, shutting down functions host: the handler %s%s", ErrCrashed, crash, words)
+			s.say("Exceeded http worker restart retry count. Shutting down Functions Host. The handler %s.%s", crash, lastLines)
+			return fmt.Errorf("%w, shutting down functions host: the handler %s%s", ErrCrashed, crash, lastLines)
 		}
-		s.say("The handler %s: error %d of 3 (the third within 30 minutes of the one before stops the host). It is started again.%s",
-			crash, record.count, words)
+		s.say("The handler %s: error %d of 3 (the host stops at the third, each within 30 minutes of the previous one). It is restarted.%s",
+			crash, record.count, lastLines)
 	}
 }
 
-// tend watches one process for as long as it is of use, and says how it crashed. An empty text means that its
-// end is no crash: it asked for a restart, the host wants to replace it, or the host stops.
+// tend supervises one process until it ends or must be replaced, and returns
+// how it crashed. An empty text means that it did not crash: it requested a
+// restart, the host replaces it, or the host stops.
 func (s *supervisor) tend(taking, work context.Context, p *process) (crash string) {
 	if err := s.awaitReady(work, p); err != nil {
-		code, gone := p.exited()
+		code, ended := p.exited()
 		switch {
-		case work.Err() != nil || gone && isStopping(taking):
+		case work.Err() != nil || ended && isStopping(taking):
 			return ""
-		case gone && code == 200:
-			s.say("The handler exited with code 200 before it was ready: it is started again.")
+		case ended && code == 200:
+			s.say("The handler exited with code 200 before it was ready and is restarted.")
 			return ""
-		case gone && code != 0:
+		case ended && code != 0:
 			return fmt.Sprintf("exited with %s before it was ready", exitText(p))
 		default:
 			return fmt.Sprintf("did not answer GET / on its port in %s (initializing HttpWorker timed out); it must listen on 127.0.0.1, port FUNCTIONS_CUSTOMHANDLER_PORT",
@@ -115,7 +121,7 @@ func (s *supervisor) tend(taking, work context.Context, p *process) (crash strin
 		return ""
 	case <-s.overdue:
 		return ""
-	case <-p.doomed:
+	case <-p.replaced:
 		return ""
 	case <-p.done:
 		if isStopping(taking) {
@@ -124,22 +130,22 @@ func (s *supervisor) tend(taking, work context.Context, p *process) (crash strin
 	}
 	switch p.code {
 	case 200:
-		s.say("The handler exited with code 200: it is started again.")
+		s.say("The handler exited with code 200 and is restarted.")
 		return ""
 	case 0:
-		s.say("THE HANDLER EXITED WITH CODE 0. The host takes that for a wanted end and never starts it again: every invocation fails from here on. Exit with another code after an unexpected end, or with 200 to be started again.")
+		s.say("THE HANDLER EXITED WITH CODE 0. The host treats that as intended and does not restart it: every invocation fails from now on. Exit with another code after an error, or with 200 to be restarted.")
 		select {
 		case <-work.Done():
-		case <-p.doomed:
+		case <-p.replaced:
 		}
 		return ""
 	}
 	return "exited with " + exitText(p)
 }
 
-// isStopping reports whether the host stops now or within the farewell.
+// isStopping reports whether the host stops now or within the stopWindow.
 func isStopping(taking context.Context) bool {
-	timer := time.NewTimer(farewell)
+	timer := time.NewTimer(stopWindow)
 	defer timer.Stop()
 	select {
 	case <-taking.Done():
@@ -149,8 +155,9 @@ func isStopping(taking context.Context) bool {
 	}
 }
 
-// awaitReady returns nil when the process answers over HTTP, and an error when that can no longer happen. After
-// exit code 0 the real host goes on asking until the time is over, and so does this one.
+// awaitReady returns nil when the process responds to HTTP, and an error when
+// that can no longer happen. After exit code 0 the host retries until its
+// timeout, as the real host does.
 func (s *supervisor) awaitReady(ctx context.Context, p *process) error {
 	ctx, cancel := context.WithTimeout(ctx, s.startUp)
 	defer cancel()
@@ -183,7 +190,7 @@ func exitText(p *process) string {
 
 func (s *supervisor) say(format string, args ...any) { s.launcher.out.say(format, args...) }
 
-// publish makes a process the one that gets invocations; nil: there is none now.
+// publish sets the process that serves invocations; nil for none.
 func (s *supervisor) publish(p *process) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,9 +199,10 @@ func (s *supervisor) publish(p *process) {
 	s.changed = make(chan struct{})
 }
 
-// acquire returns the process to send an invocation to, and waits for one if need be, but not for longer than
-// the host does: after that, the host stops. A process that exited with code 0 is returned too: the call to it
-// then fails, as in the real host.
+// acquire returns the process to send an invocation to. It waits until there is
+// one, at most four times the initialization timeout; then the host stops. It
+// also returns a process that exited with code 0: the call to it then fails, as
+// in the real host.
 func (s *supervisor) acquire(ctx context.Context) (*process, error) {
 	limit := time.NewTimer(4 * s.startUp)
 	defer limit.Stop()
@@ -205,7 +213,8 @@ func (s *supervisor) acquire(ctx context.Context) (*process, error) {
 	return p, err
 }
 
-// wait returns the process that answers invocations as soon as there is one. A nil limit never ends it.
+// wait waits for a process that serves invocations and returns it. A nil limit
+// means no limit.
 func (s *supervisor) wait(ctx context.Context, limit <-chan time.Time) (*process, error) {
 	for {
 		s.mu.Lock()
@@ -224,15 +233,16 @@ func (s *supervisor) wait(ctx context.Context, limit <-chan time.Time) (*process
 	}
 }
 
-// dead reports whether the handler has exited with code 0, after which it stays dead.
+// dead reports whether the handler has exited with code 0, after which it is
+// not restarted.
 func (s *supervisor) dead() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.current == nil {
 		return false
 	}
-	code, gone := s.current.exited()
-	return gone && code == 0
+	code, ended := s.current.exited()
+	return ended && code == 0
 }
 
 // A crashRecord counts errors that come within 30 minutes of each other.
@@ -241,7 +251,7 @@ type crashRecord struct {
 	count int
 }
 
-// add counts an error, and reports whether it is the one that stops the host.
+// add counts an error and reports whether the host must stop.
 func (c *crashRecord) add(now time.Time) (stop bool) {
 	if now.Sub(c.last) > 30*time.Minute {
 		c.count = 0

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A third crash stops the host, with the real host's words and the last three
-// lines of stderr.
+// TestThirdCrashStopsHost checks that the third crash stops the host with the
+// real host's message and the last three lines of stderr.
 func TestThirdCrashStopsHost(t *testing.T) {
 	t.Parallel()
 	r := start(t, rawApp(), Options{})
@@ -25,8 +25,8 @@ func TestThirdCrashStopsHost(t *testing.T) {
 	if !errors.Is(err, ErrCrashed) {
 		t.Fatalf("Run: got %v, want ErrCrashed", err)
 	}
-	if text := err.Error(); !strings.Contains(text, "code 2") || !strings.Contains(text, "last words 3") ||
-		!strings.Contains(text, "last words 5") || strings.Contains(text, "last words 2") {
+	if text := err.Error(); !strings.Contains(text, "code 2") || !strings.Contains(text, "last line 3") ||
+		!strings.Contains(text, "last line 5") || strings.Contains(text, "last line 2") {
 		t.Errorf("Run: got %q, want the exit code and the last three lines", text)
 	}
 }
@@ -37,7 +37,7 @@ func TestCode200IsNotCounted(t *testing.T) {
 	seen := []string{r.mustDo(t, "pid")}
 	for i := range 4 {
 		r.do(t, "exit:200")
-		r.await(t, "exited with code 200: it is started again", i+1)
+		r.await(t, "exited with code 200 and is restarted", i+1)
 		pid := r.mustDo(t, "pid")
 		if slices.Contains(seen, pid) {
 			t.Errorf("process %s answers again", pid)
@@ -49,7 +49,8 @@ func TestCode200IsNotCounted(t *testing.T) {
 	}
 }
 
-// After exit code 0 the handler stays dead, and everything fails.
+// TestCode0StaysDead checks that the handler is not restarted after exit code 0
+// and that all invocations fail.
 func TestCode0StaysDead(t *testing.T) {
 	t.Parallel()
 	r := start(t, rawApp(), Options{})
@@ -64,16 +65,17 @@ func TestCode0StaysDead(t *testing.T) {
 	r.end(t)
 }
 
-// An invocation that exceeds functionTimeout has the handler killed. That is not
-// counted as a crash. An empty answer is such an invocation under StrictHang;
-// otherwise it fails at once, and the handler goes on.
+// TestTimeoutKillsHandler checks that the handler is killed if an invocation
+// exceeds functionTimeout, and that this is not counted as a crash. With
+// StrictHang an empty response leads to this timeout; otherwise it fails at
+// once and the handler keeps running.
 func TestTimeoutKillsHandler(t *testing.T) {
 	for _, tt := range []struct {
-		name, path, says string
+		name, path, text string
 		strict, killed   bool
 	}{
 		{"hang", "/api/raw/x?do=hang", "Timeout value of 00:00:01 exceeded by function 'Raw'", false, true},
-		{"empty answer", "/api/still?do=empty", "FUNCTION 'Still' GAVE AN EMPTY ANSWER", false, false},
+		{"empty answer", "/api/still?do=empty", "FUNCTION 'Still' RETURNED AN EMPTY RESPONSE", false, false},
 		{"empty answer, strictly", "/api/still?do=empty", "Timeout value of 00:00:01 exceeded by function 'Still'", true, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -85,7 +87,7 @@ func TestTimeoutKillsHandler(t *testing.T) {
 			if resp, answer := r.call(t, "GET", tt.path, nil); resp.StatusCode != 500 || answer != "" {
 				t.Errorf("got %d %q, want 500 without a body", resp.StatusCode, answer)
 			}
-			r.await(t, tt.says)
+			r.await(t, tt.text)
 			if killed := r.mustDo(t, "pid") != first; killed != tt.killed {
 				t.Errorf("another process answers: got %v, want %v", killed, tt.killed)
 			}
@@ -96,7 +98,8 @@ func TestTimeoutKillsHandler(t *testing.T) {
 	}
 }
 
-// When the handler is killed for one invocation, all the others in flight fail.
+// TestReplacementFailsEverything checks that all invocations fail when the
+// handler is killed because of one.
 func TestReplacementFailsEverything(t *testing.T) {
 	t.Parallel()
 	r := start(t, patient(rawApp()), Options{})
@@ -113,8 +116,8 @@ func TestReplacementFailsEverything(t *testing.T) {
 	}
 }
 
-// A handler that never listens is an error each time, until the third stops the
-// host.
+// TestNeverReady checks that each handler that does not listen is counted as an
+// error and that the third one stops the host.
 func TestNeverReady(t *testing.T) {
 	t.Parallel()
 	app := rawApp()
@@ -126,12 +129,13 @@ func TestNeverReady(t *testing.T) {
 	}
 	select {
 	case <-r.Ready():
-		t.Error("the host was ready, though its handler never was")
+		t.Error("the host is ready although its handler is not")
 	default:
 	}
 }
 
-// Exit code 0 before the handler is ready: the host says so and goes on asking.
+// TestQuitsBeforeReady checks that the host reports exit code 0 before the
+// handler is ready and keeps waiting.
 func TestQuitsBeforeReady(t *testing.T) {
 	t.Parallel()
 	r := newHost(t, write(t, rawApp()), Options{Env: map[string]string{childMode: "0"}})
@@ -139,27 +143,28 @@ func TestQuitsBeforeReady(t *testing.T) {
 	r.end(t)
 }
 
-// A stop is SIGKILL without notice, unless asked otherwise.
+// TestStopKills checks that a stop sends SIGKILL, or SIGTERM first if
+// configured.
 func TestStopKills(t *testing.T) {
-	for _, patience := range []time.Duration{0, time.Minute} {
-		t.Run(patience.String(), func(t *testing.T) {
+	for _, grace := range []time.Duration{0, time.Minute} {
+		t.Run(grace.String(), func(t *testing.T) {
 			t.Parallel()
-			r := start(t, rawApp(), Options{GracefulStop: patience, Env: map[string]string{childMode: "polite"}})
+			r := start(t, rawApp(), Options{GracefulStop: grace, Env: map[string]string{childMode: "polite"}})
 			pid := number(r.mustDo(t, "pid"))
 			r.end(t)
-			if polite := strings.Contains(r.console.String(), "got SIGTERM"); polite != (patience > 0) {
-				t.Errorf("the handler got SIGTERM: %v, want %v", polite, patience > 0)
+			if polite := strings.Contains(r.console.String(), "got SIGTERM"); polite != (grace > 0) {
+				t.Errorf("the handler got SIGTERM: %v, want %v", polite, grace > 0)
 			}
 			if process, err := os.FindProcess(pid); err == nil && process.Signal(syscall.Signal(0)) == nil {
-				t.Errorf("process %d is still there", pid)
+				t.Errorf("process %d is still running", pid)
 			}
 		})
 	}
 }
 
-// An invocation in flight gets its time when the host stops. It ends by
-// functionTimeout, well before the ten seconds are over; only then does the host
-// stop.
+// TestStopWaitsForInvocations checks that the host waits for a running
+// invocation before it stops. The invocation ends by functionTimeout, well
+// before the ten seconds are over.
 func TestStopWaitsForInvocations(t *testing.T) {
 	t.Parallel()
 	r := start(t, rawApp(), Options{})
@@ -200,7 +205,7 @@ func TestCrashRecord(t *testing.T) {
 func TestLineWriter(t *testing.T) {
 	var got []string
 	w := &lineWriter{emit: func(line string) { got = append(got, line) }}
-	for _, piece := range []string{"a", "b\ncd", "\r\n\n", "e\nf", strings.Repeat("y", longestLine), "z\n", "end"} {
+	for _, piece := range []string{"a", "b\ncd", "\r\n\n", "e\nf", strings.Repeat("y", maxLine), "z\n", "end"} {
 		if n, err := w.Write([]byte(piece)); n != len(piece) || err != nil {
 			t.Errorf("write: got %d, %v", n, err)
 		}
@@ -208,7 +213,7 @@ func TestLineWriter(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"ab", "cd", "", "e", "f" + strings.Repeat("y", longestLine-1), "yz", "end"}
+	want := []string{"ab", "cd", "", "e", "f" + strings.Repeat("y", maxLine-1), "yz", "end"}
 	if !slices.Equal(got, want) {
 		t.Errorf("lines: got %d, want %d", len(got), len(want))
 	}

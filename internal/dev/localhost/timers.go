@@ -8,8 +8,9 @@ import (
 	"kennel/internal/customhandler"
 )
 
-// A timerListener runs one function by its schedule, by the rules of the host's timer trigger: runs never
-// overlap, a failed run is not repeated, and after a time in which the host was down one run catches up.
+// A timerListener runs one function on its schedule, by the rules of the host's
+// timer trigger: runs never overlap, a failed run is not repeated, and one run
+// catches up on those missed while the host was down.
 type timerListener struct {
 	name         string
 	schedule     schedule
@@ -19,7 +20,8 @@ type timerListener struct {
 	invoke       func(context.Context, customhandler.Tick) error
 }
 
-// recheck is how often a waiting timer looks at the clock, so that it notices a laptop that was asleep.
+// recheck is how often a waiting timer reads the clock, to detect that the
+// machine was suspended.
 const recheck = time.Minute
 
 // run fires the timer until ctx ends. Its function runs under work.
@@ -38,18 +40,20 @@ func (l *timerListener) run(ctx, work context.Context) {
 		}
 		pastDue = false
 		now := wallClock()
-		// The outcome has been told where the function ran. A failed run is not repeated.
+		// The result was logged by invoke. A failed run is not repeated.
 		_ = l.invoke(work, tick)
 
-		// The next occurrence counts from the beginning of this run, as in the real listener. So after a run that
-		// covered several occurrences one more follows at once, not past due, and the rest are skipped.
+		// The next occurrence is computed from the start of this run, as in the
+		// real listener. So after a run that spans several occurrences, one run
+		// follows at once, not past due, and the others are skipped.
 		status = TimerStatus{Last: now, LastUpdated: now}
 		status.Next, _ = l.schedule.next(now)
 		l.save(work, status)
 	}
 }
 
-// begin reads what is known of the timer, and tells whether an occurrence was missed while the host was down.
+// begin reads the status of the timer and reports whether an occurrence was
+// missed while the host was down.
 func (l *timerListener) begin(ctx context.Context) (status TimerStatus, pastDue bool) {
 	now := wallClock()
 	next, _ := l.schedule.next(now)
@@ -59,7 +63,7 @@ func (l *timerListener) begin(ctx context.Context) (status TimerStatus, pastDue 
 	}
 	status, err := l.statuses.Load(ctx, l.name)
 	if err != nil {
-		l.log.Warn("timer starts anew, for its status cannot be read", "timer", l.name, "error", err)
+		l.log.Warn("cannot read timer status; the timer starts without one", "timer", l.name, "error", err)
 	}
 	if err != nil || status.Next.IsZero() {
 		fresh.LastUpdated = now
@@ -67,7 +71,7 @@ func (l *timerListener) begin(ctx context.Context) (status TimerStatus, pastDue 
 		return fresh, false
 	}
 
-	// A stored Next that the schedule would not have given belongs to an older schedule.
+	// A stored Next that does not fit the schedule is from an older schedule.
 	base := status.Last
 	if base.IsZero() {
 		base = status.LastUpdated
@@ -87,11 +91,12 @@ func (l *timerListener) save(ctx context.Context, status TimerStatus) {
 		return
 	}
 	if err := l.statuses.Save(ctx, l.name, status); err != nil {
-		l.log.Warn("timer status is not saved, so a missed run may not be caught up", "timer", l.name, "error", err)
+		l.log.Warn("cannot save timer status; a missed run may not be caught up", "timer", l.name, "error", err)
 	}
 }
 
-// waitUntil returns true at the given time of the clock on the wall, false when the context ends first.
+// waitUntil waits until the given wall-clock time. It returns false if ctx ends
+// first.
 func waitUntil(ctx context.Context, at time.Time) bool {
 	for {
 		left := at.Sub(wallClock())
@@ -108,5 +113,6 @@ func waitUntil(ctx context.Context, at time.Time) bool {
 	}
 }
 
-// wallClock is the time without its monotonic reading: a schedule goes by the clock on the wall.
+// wallClock returns the time without its monotonic reading, because schedules
+// use the wall clock.
 func wallClock() time.Time { return time.Now().UTC().Round(0) }

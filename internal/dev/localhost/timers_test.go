@@ -15,7 +15,8 @@ import (
 	"kennel/internal/customhandler"
 )
 
-// firing is one run of a timer, with the times since the begin of the test (2000-01-01 00:00 UTC).
+// firing is one run of a timer, with times relative to the start of the test
+// (2000-01-01 00:00 UTC).
 type firing struct {
 	At      time.Duration
 	PastDue bool
@@ -82,7 +83,7 @@ func TestTimerAfterBreak(t *testing.T) {
 		unmonitored   bool
 		want          []firing
 	}{
-		{"of many missed runs, one catches up", hourly, 90 * m, 310 * m, false, false, []firing{
+		{"one run catches up on many missed runs", hourly, 90 * m, 310 * m, false, false, []firing{
 			{At: 0, PastDue: true, Last: -340 * m, Next: -280 * m}, // 01:00 and 02:00; now it is 06:40
 			{At: 20 * m, Last: 0, Next: 20 * m}}},
 		{"missed before it ever ran", hourly, 10 * m, 120 * m, false, false, []firing{{At: 0, PastDue: true, Last: -1, Next: -70 * m}}},
@@ -106,8 +107,9 @@ func TestTimerAfterBreak(t *testing.T) {
 	}
 }
 
-// Runs of one timer never overlap. Of the occurrences that fall into a long run,
-// one follows at once and the rest are skipped.
+// TestTimerLongRun checks that runs of one timer never overlap. Of the
+// occurrences during a long run, one follows at once and the others are
+// skipped.
 func TestTimerLongRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimerTest(t, "0 */5 * * * *", &memoryTimers{})
@@ -128,8 +130,8 @@ func TestTimerLongRun(t *testing.T) {
 	})
 }
 
-// A stop waits for the run, and what the run did is remembered. A run that fails
-// is not repeated.
+// TestTimerStopWaits checks that a stop waits for the run and saves its status,
+// and that a failed run is not repeated.
 func TestTimerStopWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &memoryTimers{}

@@ -12,23 +12,27 @@ import (
 	"time"
 )
 
-// TimerStatus is what the host remembers of a timer between two runs of the host.
+// TimerStatus is the status of a timer that is stored between two runs of the
+// host.
 type TimerStatus struct {
-	Last        time.Time // begin of the newest run; zero: never
+	Last        time.Time // start of the latest run; zero: never
 	Next        time.Time
 	LastUpdated time.Time
 }
 
-// TimerStore keeps the status of timers by the name of their function. Only one host may use it at a time.
+// TimerStore stores the status of timers by function name. Only one host may
+// use it at a time.
 type TimerStore interface {
-	// Load returns the zero status for a timer that has none.
+	// Load returns the zero status for an unknown timer.
 	Load(ctx context.Context, timer string) (TimerStatus, error)
 
-	// Save replaces the status. On return it survives the death of this process.
+	// Save replaces the status. After Save returns, the status survives a crash
+	// of this process.
 	Save(ctx context.Context, timer string, status TimerStatus) error
 }
 
-// memoryTimers forgets everything when the host stops, so that no run is ever caught up.
+// memoryTimers keeps the status in memory, so that no missed run is caught up
+// after a restart of the host.
 type memoryTimers struct {
 	mu     sync.Mutex
 	status map[string]TimerStatus // guarded by mu
@@ -50,7 +54,8 @@ func (t *memoryTimers) Save(_ context.Context, timer string, status TimerStatus)
 	return nil
 }
 
-// fileTimers keeps one JSON file per timer, in the form of the real host's status blobs.
+// fileTimers stores one JSON file per timer, in the format of the real host's
+// status blobs.
 type fileTimers struct{ dir string }
 
 func (t fileTimers) path(timer string) string { return filepath.Join(t.dir, timer+".timer.json") }
@@ -78,7 +83,7 @@ func (t fileTimers) Save(_ context.Context, timer string, status TimerStatus) er
 	if err := os.MkdirAll(t.dir, 0o755); err != nil {
 		return err
 	}
-	// Renamed into place, so that a kill at any moment leaves a whole file.
+	// Rename the file into place, so that it is complete even after a kill.
 	temporary, err := os.CreateTemp(t.dir, timer+".*.tmp")
 	if err != nil {
 		return err

@@ -7,10 +7,11 @@ import (
 	"time"
 )
 
-// parseTimeSpan reads a .NET TimeSpan as host.json and timer schedules use it: "hh:mm", "hh:mm:ss",
-// with an optional fraction of a second and optional days in front ("1.00:00:00"); a bare number is days.
+// parseTimeSpan parses a .NET TimeSpan, as in host.json and timer schedules:
+// "hh:mm", "hh:mm:ss", with an optional fraction of a second and optional days
+// in front ("1.00:00:00"); a bare number is days.
 func parseTimeSpan(text string) (time.Duration, error) {
-	bad := fmt.Errorf("%q is no time span: write hh:mm:ss, or d.hh:mm:ss from one day on", text)
+	bad := fmt.Errorf("%q is not a time span: use hh:mm:ss, or d.hh:mm:ss from one day on", text)
 
 	rest := strings.TrimSpace(text)
 	rest, negative := strings.CutPrefix(rest, "-")
@@ -40,9 +41,11 @@ func parseTimeSpan(text string) (time.Duration, error) {
 		limit  uint64
 		worth  time.Duration
 	}{
-		// .NET's own limit is about 10.6 million days; a time.Duration holds 106,751.
+		// .NET's own limit is about 10.6 million days; a time.Duration holds
+		// 106,751.
 		{days, 100_000, 24 * time.Hour},
-		// .NET reads "24:00:00" as 24 days. Nobody means that, so it is refused here.
+		// .NET parses "24:00:00" as 24 days. That is never intended, so reject
+		// it.
 		{parts[0], 23, time.Hour},
 		{parts[1], 59, time.Minute},
 		{seconds, 59, time.Second},
@@ -60,7 +63,8 @@ func parseTimeSpan(text string) (time.Duration, error) {
 	return total, nil
 }
 
-// formatTimeSpan writes a duration the way the host's own messages do: [d.]hh:mm:ss[.fffffff].
+// formatTimeSpan formats a duration as the host's messages do:
+// [d.]hh:mm:ss[.fffffff].
 func formatTimeSpan(d time.Duration) string {
 	sign := ""
 	if d < 0 {

@@ -2,14 +2,14 @@ package localhost
 
 import "sync"
 
-// visits counts what callers from outside have under way, so that the host can wait for it.
+// visits counts the requests of callers, so that the host can wait for them.
 type visits struct {
 	mu     sync.Mutex
 	closed bool // guarded by mu
 	group  sync.WaitGroup
 }
 
-// enter begins a visit; false: the host is closing.
+// enter starts a visit. It returns false if the host is stopping.
 func (v *visits) enter() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -21,10 +21,10 @@ func (v *visits) enter() bool {
 
 func (v *visits) leave() { v.group.Done() }
 
-// extend runs a function that goes on after the visit it is called in.
+// extend runs a function that continues after the current visit.
 func (v *visits) extend(run func()) { v.group.Go(run) }
 
-// close lets nobody in any more and waits until all have left.
+// close rejects new visits and waits until all visits have ended.
 func (v *visits) close() {
 	v.mu.Lock()
 	v.closed = true
