@@ -21,23 +21,23 @@ func blogsCommand() *command {
 	flags := flag.NewFlagSet("blogs", flag.ContinueOnError)
 	flags.StringVar(&o.title, "title", "", "add a blog with the title `T`")
 	flags.StringVar(&o.text, "text", "", "add a blog with the text `TEXT`")
-	flags.StringVar(&o.file, "file", "", "add a blog with the text in `FILE`, up to 256 KiB; - is standard input")
-	flags.StringVar(&o.user, "user", "", "add a blog of `WHO` (default: your login name)")
+	flags.StringVar(&o.file, "file", "", "add a blog with the text from `FILE`, up to 256 KiB; - is standard input")
+	flags.StringVar(&o.user, "user", "", "add a blog by `WHO` (default: your login name)")
 	o.shared(flags)
 	return &command{
 		name:     "blogs",
 		synopsis: "add|list CHANNEL [flags]",
 		summary:  "post blogs into a channel, and list them",
-		about: `Blogs are in a channel; see also "kennel channels".
+		about: `A blog belongs to a channel; see also "kennel channels".
 
   add     post a blog
-  list    print all blogs of the channel in the order of their creation, one a line;
-          with --json also their texts
+  list    print all blogs of the channel in the order of their creation, one per line;
+          with --json including their texts
 
-A blog is posted once. If the answer got lost it may be there all the same: kennel says
-so, and leaves it to you to look before you post it again.`,
+Kennel sends each blog once and does not retry. If the response is lost, the blog may
+exist: kennel reports that, and you should list the blogs before you post it again.`,
 		example: "kennel blogs add news --title \"Hello\" --text \"It works.\"\nkennel blogs list news --json",
-		exits:   "0 done, 1 the app was not reached or refused, 2 usage",
+		exits:   "0 done, 1 the app was not reached or returned an error, 2 usage",
 		flags:   flags,
 		mixed:   true,
 		maxArgs: 2,
@@ -50,9 +50,9 @@ so, and leaves it to you to look before you post it again.`,
 func addBlog(ctx context.Context, con *console, app channelsRemote, o channelOptions) error {
 	switch {
 	case o.title == "":
-		return usagef("a blog needs a title: give --title")
+		return usagef("a blog needs a title; use --title")
 	case o.text != "" && o.file != "":
-		return usagef("the text is either in --text or in --file")
+		return usagef("use either --text or --file, not both")
 	}
 	if o.user == "" {
 		o.user = loginName(con.env)
@@ -71,7 +71,7 @@ func addBlog(ctx context.Context, con *console, app channelsRemote, o channelOpt
 	return con.print(blog.line, describeBlog(blog.Blog), o.asJSON)
 }
 
-// readText reads no more than the app could take.
+// readText reads at most maxResponse bytes, which is more than the app accepts.
 func (con *console) readText(path string) (string, error) {
 	in := con.stdin
 	if path != "-" {
@@ -82,7 +82,7 @@ func (con *console) readText(path string) (string, error) {
 		defer file.Close()
 		in = file
 	}
-	text, err := io.ReadAll(io.LimitReader(in, maxAnswer))
+	text, err := io.ReadAll(io.LimitReader(in, maxResponse))
 	if err != nil {
 		return "", fmt.Errorf("read the text: %w", err)
 	}
@@ -93,7 +93,7 @@ func listBlogs(ctx context.Context, con *console, app channelsRemote, o channelO
 	return app.each(ctx, app.address()+"/blogs", listPage, func(item json.RawMessage) error {
 		var blog channels.Blog
 		if err := json.Unmarshal(item, &blog); err != nil {
-			return app.strange(err)
+			return app.unexpected(err)
 		}
 		return con.print(item, describeBlog(blog), o.asJSON)
 	})

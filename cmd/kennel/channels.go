@@ -21,14 +21,14 @@ type channelOptions struct {
 	title, text string
 	file, user  string
 	asJSON      bool
-	reach
+	target
 }
 
-// A channelVerb is something to do with channels or blogs.
+// A channelVerb is a word after "kennel channels" or "kennel blogs".
 type channelVerb struct {
 	name  string
-	named bool     // it is about the channel that the next word names
-	flags []string // of its own
+	named bool     // the next word is the name of a channel
+	flags []string // besides those of all verbs
 	run   func(ctx context.Context, con *console, app channelsRemote, o channelOptions) error
 }
 
@@ -43,29 +43,28 @@ func channelsCommand() *command {
 	var o channelOptions
 	flags := flag.NewFlagSet("channels", flag.ContinueOnError)
 	flags.StringVar(&o.owner, "owner", "", "create the channel for `WHO` (default: your login name)")
-	flags.BoolVar(&o.yes, "yes", false, "delete without being asked")
-	flags.BoolVar(&o.watch, "watch", false, "stay until the deletion is done, and tell how far it is")
-	flags.StringVar(&o.incarnation, "incarnation", "", "show the channel, or the record of its deletion, that had the name as `INCARNATION`:\nothers may have had it since")
+	flags.BoolVar(&o.yes, "yes", false, "delete without confirmation")
+	flags.BoolVar(&o.watch, "watch", false, "wait until the deletion is done and report its progress")
+	flags.StringVar(&o.incarnation, "incarnation", "", "show the channel with this name and `INCARNATION`, or the record of its deletion;\na deleted channel's name may be in use again")
 	o.shared(flags)
 	return &command{
 		name:     "channels",
 		synopsis: "create|list|show|delete [NAME] [flags]",
-		summary:  "create channels, list them, and delete them with all their blogs",
+		summary:  "create channels, list them and delete them with all their blogs",
 		about: `A channel belongs to an owner and holds blogs; see also "kennel blogs".
 
-  create    create the channel, unless it is there already
-  list      print all channels, one a line
+  create    create the channel if it does not exist
+  list      print all channels, one per line
   show      print the channel, or the record of its deletion
   delete    delete the channel with all its blogs
 
-Deleting cannot be undone, so kennel asks before it does; --yes answers beforehand.
-Once it is accepted, the channel is gone for its readers and its name is free; its
-blogs are deleted whatever happens to the app. With --watch kennel counts them first, as
-far as it comes in a few seconds, and then tells how many are deleted, how fast, and how
-long it will take; show --watch does the same for a deletion that is under way, as far as
-it can know.`,
+A deletion cannot be undone, so kennel asks for confirmation; --yes skips the question.
+Once the app has accepted it, readers no longer see the channel and its name is free. The
+app then deletes the blogs, and continues after restarts. With --watch kennel first
+counts the blogs for a few seconds, and then reports how many are deleted, the rate and
+the remaining time. show --watch reports the progress of a running deletion.`,
 		example: "kennel channels create news --owner ann\nkennel channels delete news --watch",
-		exits:   "0 done (delete: accepted, or with --watch done), 1 the app was not reached or refused,\n  2 usage",
+		exits:   "0 done (delete: accepted, or with --watch done),\n  1 the app was not reached or returned an error, 2 usage",
 		flags:   flags,
 		mixed:   true,
 		maxArgs: 2,
@@ -75,10 +74,10 @@ it can know.`,
 	}
 }
 
-// shared adds the flags that all verbs have.
+// shared adds the flags of all verbs.
 func (o *channelOptions) shared(flags *flag.FlagSet) {
 	o.addTo(flags)
-	flags.BoolVar(&o.asJSON, "json", false, "print what the app answers as JSON, an object a line")
+	flags.BoolVar(&o.asJSON, "json", false, "print the app's response as JSON, one object per line")
 }
 
 func runChannelVerb(ctx context.Context, con *console, flags *flag.FlagSet, verbs []channelVerb, args []string, o channelOptions) error {
@@ -88,11 +87,11 @@ func runChannelVerb(ctx context.Context, con *console, flags *flag.FlagSet, verb
 		names = append(names, v.name)
 	}
 	if len(args) == 0 {
-		return usagef("say what to do: %s; see `kennel help %s`", strings.Join(names, ", "), command)
+		return usagef("no %s command given; use one of %s; see `kennel help %[1]s`", command, strings.Join(names, ", "))
 	}
 	at := slices.Index(names, args[0])
 	if at < 0 {
-		return usagef("%q is nothing to do with %s: say %s", printable(args[0]), command, strings.Join(names, ", "))
+		return usagef("unknown %s command %q; use one of %s", command, printable(args[0]), strings.Join(names, ", "))
 	}
 	verb := verbs[at]
 	if err := onlyFlags(flags, verb.name, verb.flags); err != nil {
@@ -100,11 +99,11 @@ func runChannelVerb(ctx context.Context, con *console, flags *flag.FlagSet, verb
 	}
 	switch {
 	case verb.named && (len(args) < 2 || args[1] == ""):
-		return usagef("%s: name the channel, for instance kennel %s %s news", verb.name, command, verb.name)
+		return usagef("%s: no channel name given; for example kennel %s %s news", verb.name, command, verb.name)
 	case !verb.named && len(args) > 1:
 		return usagef("%s: unexpected %q; see `kennel help %s`", verb.name, args[1], command)
 	}
-	base, err := openRemote(con, o.reach)
+	base, err := openRemote(con, o.target)
 	if err != nil {
 		return err
 	}
@@ -128,7 +127,7 @@ func createChannel(ctx context.Context, con *console, app channelsRemote, o chan
 		return err
 	}
 	if !created {
-		con.say("nothing to create: the channel was there already")
+		con.say("nothing changed: the channel already exists")
 	}
 	return con.print(channel.line, describeChannel(channel.Channel), o.asJSON)
 }
@@ -137,23 +136,24 @@ func listChannels(ctx context.Context, con *console, app channelsRemote, o chann
 	return app.each(ctx, "/api/channels", listPage, func(item json.RawMessage) error {
 		var channel channels.Channel
 		if err := json.Unmarshal(item, &channel); err != nil {
-			return app.strange(err)
+			return app.unexpected(err)
 		}
 		return con.print(item, describeChannel(channel), o.asJSON)
 	})
 }
 
-// showChannel falls back to the deletion of a channel that is not there.
+// showChannel shows a channel, or the record of its deletion if it does not
+// exist.
 func showChannel(ctx context.Context, con *console, app channelsRemote, o channelOptions) error {
 	channel, err := app.read(ctx)
 	if err == nil && (o.incarnation == "" || o.incarnation == channel.Incarnation) {
 		return con.print(channel.line, describeChannel(channel.Channel), o.asJSON)
 	}
-	if err != nil && !saidCode(err, "channel_not_found") {
+	if err != nil && !hasCode(err, "channel_not_found") {
 		return err
 	}
 	deletion, notDeleted := app.deletion(ctx, o.incarnation)
-	if o.incarnation == "" && saidCode(notDeleted, "deletion_not_found") {
+	if o.incarnation == "" && hasCode(notDeleted, "deletion_not_found") {
 		return err
 	}
 	if notDeleted != nil {
@@ -162,16 +162,16 @@ func showChannel(ctx context.Context, con *console, app channelsRemote, o channe
 	return finishDeletion(ctx, con, app, o, deletion, watching{total: unknown})
 }
 
-// deleteChannel deletes the very channel that it has found: a request that is
-// sent twice cannot take away another one, which has the name by then.
+// deleteChannel deletes exactly the channel that it has read. A request that is
+// sent twice cannot delete a newer channel with the same name.
 func deleteChannel(ctx context.Context, con *console, app channelsRemote, o channelOptions) error {
 	channel, err := app.read(ctx)
-	if saidCode(err, "channel_not_found") {
+	if hasCode(err, "channel_not_found") {
 		deletion, notDeleted := app.deletion(ctx, "")
 		if notDeleted != nil {
 			return err
 		}
-		con.say("nothing to delete: the channel was deleted already")
+		con.say("nothing changed: the channel was already deleted")
 		return finishDeletion(ctx, con, app, o, deletion, watching{total: unknown})
 	}
 	if err != nil {
@@ -179,10 +179,10 @@ func deleteChannel(ctx context.Context, con *console, app channelsRemote, o chan
 	}
 	if !o.yes {
 		if !isTerminal(con.stdin) {
-			return usagef("there is no terminal to ask at whether channel %s is to be deleted: give --yes", printable(app.name))
+			return usagef("standard input is not a terminal; use --yes to delete channel %s without confirmation", printable(app.name))
 		}
-		question := fmt.Sprintf("Delete channel %s of %s at %s, with all its blogs? That cannot be undone.", app.name, channel.Owner, app.base)
-		if err := con.confirm(ctx, printable(question), "not deleted, as you wish"); err != nil {
+		question := fmt.Sprintf("Delete channel %s of %s at %s with all its blogs? This cannot be undone.", app.name, channel.Owner, app.base)
+		if err := con.confirm(ctx, printable(question), "not deleted"); err != nil {
 			return err
 		}
 	}
@@ -197,7 +197,7 @@ func deleteChannel(ctx context.Context, con *console, app channelsRemote, o chan
 		case all:
 			w.total = n
 		default:
-			con.say("there are more than %s: too many to count them all beforehand", blogCount(n))
+			con.say("the channel has more than %s; the rest is not counted", blogCount(n))
 		}
 	}
 	w.began = time.Now()
@@ -208,8 +208,8 @@ func deleteChannel(ctx context.Context, con *console, app channelsRemote, o chan
 	return finishDeletion(ctx, con, app, o, deletion, w)
 }
 
-// finishDeletion prints the record of a deletion, which is waited for if that
-// is wanted.
+// finishDeletion prints the record of a deletion. With --watch it first waits
+// until the deletion is done.
 func finishDeletion(ctx context.Context, con *console, app channelsRemote, o channelOptions, d deletionAnswer, w watching) error {
 	if o.watch {
 		var err error
@@ -217,14 +217,14 @@ func finishDeletion(ctx context.Context, con *console, app channelsRemote, o cha
 			return err
 		}
 	} else if d.State == channels.Running {
-		con.say("it goes on by itself; to watch it: %s channels show --watch --incarnation %s %s", con.program, printable(d.Incarnation), printable(app.name))
+		con.say("the app continues the deletion; to watch it: %s channels show --watch --incarnation %s %s", con.program, printable(d.Incarnation), printable(app.name))
 	}
 	return con.print(d.line, describeDeletion(d.Deletion), o.asJSON)
 }
 
-// print writes one line: words, or what the app wrote.
-func (con *console) print(line []byte, words string, asJSON bool) error {
-	text := printable(words)
+// print writes one line: text, or the JSON that the app returned.
+func (con *console) print(line []byte, description string, asJSON bool) error {
+	text := printable(description)
 	if asJSON {
 		text = strings.TrimSuffix(string(line), "\n")
 	}
@@ -238,7 +238,7 @@ func describeChannel(c channels.Channel) string {
 
 func describeDeletion(d channels.Deletion) string {
 	if d.State == channels.Running {
-		return oneLine(fmt.Sprintf("%s is being deleted since %s: %s so far", d.Channel, d.StartedAt.UTC().Format(time.RFC3339), blogCount(d.Deleted)))
+		return oneLine(fmt.Sprintf("%s is being deleted: %s deleted since %s", d.Channel, blogCount(d.Deleted), d.StartedAt.UTC().Format(time.RFC3339)))
 	}
 	return oneLine(fmt.Sprintf("%s was deleted with %s, at %s, in %v", d.Channel, blogCount(d.Deleted),
 		d.FinishedAt.UTC().Format(time.RFC3339), d.FinishedAt.Sub(d.StartedAt).Round(time.Millisecond)))
@@ -251,5 +251,5 @@ func blogCount(n int64) string {
 	return fmt.Sprintf("%d blogs", n)
 }
 
-// oneLine keeps what others wrote from taking more than a line.
+// oneLine joins all lines of a text from the app into one.
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -15,20 +15,20 @@ import (
 	"kennel/table"
 )
 
-// channelsRemote are the channels of an app, and one of them.
+// channelsRemote is the channels of an app, or one channel.
 type channelsRemote struct {
 	remote
-	name string // "" where it is about all of them
+	name string // "" for all channels
 }
 
 const (
-	// listPage is how many blogs or channels are asked for at once: as many
-	// blogs of the longest kind still are an answer that can be held.
+	// listPage is how many blogs or channels one request lists. A page of blogs
+	// of maximum length fits in memory.
 	listPage = 100
 	maxPage  = 256 << 20
 
-	// A deletion should not wait for long until its blogs are counted, nor cost
-	// more than it is worth: blogs come with their texts.
+	// Counting blogs delays a deletion and transfers their texts, so both the
+	// time and the size are limited.
 	countPage = table.MaxPage
 	countFor  = 5 * time.Second
 	countSize = 16 << 20 // bytes of blogs
@@ -36,7 +36,7 @@ const (
 	unknown = int64(-1)
 )
 
-// What the app answers, and how it wrote it.
+// Responses of the app, decoded and as received.
 type (
 	channelAnswer struct {
 		channels.Channel
@@ -55,9 +55,9 @@ type (
 
 func (c channelsRemote) address() string { return "/api/channels/" + url.PathEscape(c.name) }
 
-// get asks for one thing, and returns it as the app wrote it.
+// get reads one resource and returns it as received.
 func (c channelsRemote) get(ctx context.Context, path string, into any) (line []byte, err error) {
-	answer, err := c.send(ctx, ask{method: http.MethodGet, path: path, accept: "application/json"})
+	answer, err := c.send(ctx, request{method: http.MethodGet, path: path, accept: "application/json"})
 	if err != nil {
 		return nil, err
 	}
@@ -70,14 +70,14 @@ func (c channelsRemote) read(ctx context.Context) (a channelAnswer, err error) {
 	return a, c.expect(err, a.Name)
 }
 
-// create may be sent again: who owns the channel already is told so.
+// create may be retried: creating a channel again as its owner succeeds.
 func (c channelsRemote) create(ctx context.Context, owner string) (a channelAnswer, created bool, err error) {
 	c.unsure = "the channel may have been created; see `kennel channels show`"
 	body, err := json.Marshal(map[string]string{"owner": owner})
 	if err != nil {
 		return a, false, err
 	}
-	answer, err := c.send(ctx, ask{method: http.MethodPut, path: c.address(), accept: "application/json", body: string(body)})
+	answer, err := c.send(ctx, request{method: http.MethodPut, path: c.address(), accept: "application/json", body: string(body)})
 	if err != nil {
 		return a, false, err
 	}
@@ -86,10 +86,10 @@ func (c channelsRemote) create(ctx context.Context, owner string) (a channelAnsw
 	return a, answer.StatusCode == http.StatusCreated, c.expect(err, a.Name)
 }
 
-// delete may be sent again: it is about this very channel.
+// delete may be retried: the ETag restricts it to this channel.
 func (c channelsRemote) delete(ctx context.Context, channel channelAnswer) (d deletionAnswer, err error) {
-	c.unsure = "the channel may be on its way out; see `kennel channels show`"
-	answer, err := c.send(ctx, ask{method: http.MethodDelete, path: c.address(), accept: "application/json", ifMatch: channel.ETag})
+	c.unsure = "the deletion may have been accepted; see `kennel channels show`"
+	answer, err := c.send(ctx, request{method: http.MethodDelete, path: c.address(), accept: "application/json", ifMatch: channel.ETag})
 	if err != nil {
 		return d, err
 	}
@@ -98,32 +98,32 @@ func (c channelsRemote) delete(ctx context.Context, channel channelAnswer) (d de
 	return d, c.expect(err, d.Channel)
 }
 
-// deletion asks for the record of one deletion; "" is the latest.
+// deletion reads the record of one deletion; "" is the latest.
 func (c channelsRemote) deletion(ctx context.Context, incarnation string) (d deletionAnswer, err error) {
 	d.line, err = c.get(ctx, c.address()+"/deletion?incarnation="+url.QueryEscape(incarnation), &d)
 	return d, c.expect(err, d.Channel)
 }
 
-// post is sent once: sent again it might be there twice.
+// post does not retry, because a second request could create a second blog.
 func (c channelsRemote) post(ctx context.Context, draft channels.Draft) (b blogAnswer, err error) {
-	c.unsure = "the blog may be there; see `kennel blogs list`"
+	c.unsure = "the blog may have been created; see `kennel blogs list`"
 	body, err := json.Marshal(draft)
 	if err != nil {
 		return b, err
 	}
-	answer, err := c.once(ctx, ask{method: http.MethodPost, path: c.address() + "/blogs", accept: "application/json", body: string(body)})
+	answer, err := c.once(ctx, request{method: http.MethodPost, path: c.address() + "/blogs", accept: "application/json", body: string(body)})
 	if err != nil {
 		return b, err
 	}
 	defer answer.close()
 	b.line, err = c.readJSON(answer, &b)
 	if err == nil && b.ID == "" {
-		err = c.strange(errors.New("it is not a blog"))
+		err = c.unexpected(errors.New("it is not a blog"))
 	}
 	return b, err
 }
 
-// each goes through all pages of a list.
+// each calls do for each item on all pages of a list.
 func (c channelsRemote) each(ctx context.Context, path string, top int, do func(item json.RawMessage) error) error {
 	for continuation := ""; ; {
 		var page struct {
@@ -134,7 +134,7 @@ func (c channelsRemote) each(ctx context.Context, path string, top int, do func(
 		if continuation != "" {
 			query += "&continuation=" + url.QueryEscape(continuation)
 		}
-		answer, err := c.send(ctx, ask{method: http.MethodGet, path: path + query, accept: "application/json"})
+		answer, err := c.send(ctx, request{method: http.MethodGet, path: path + query, accept: "application/json"})
 		if err != nil {
 			return err
 		}
@@ -146,7 +146,7 @@ func (c channelsRemote) each(ctx context.Context, path string, top int, do func(
 		for _, item := range page.Items {
 			var line bytes.Buffer
 			if err := json.Compact(&line, item); err != nil {
-				return c.strange(err)
+				return c.unexpected(err)
 			}
 			if err := do(line.Bytes()); err != nil {
 				return err
@@ -160,8 +160,8 @@ func (c channelsRemote) each(ctx context.Context, path string, top int, do func(
 
 var errEnough = errors.New("enough")
 
-// countBlogs counts the channel's blogs; all says whether it came to the end
-// in time.
+// countBlogs counts the channel's blogs. It reports whether it counted all of
+// them within its limits.
 func (c channelsRemote) countBlogs(ctx context.Context) (n int64, all bool, err error) {
 	limited, cancel := context.WithTimeout(ctx, countFor)
 	defer cancel()
@@ -179,20 +179,20 @@ func (c channelsRemote) countBlogs(ctx context.Context) (n int64, all bool, err 
 	return n, err == nil, err
 }
 
-// expect makes sure that the answer is about the channel that was asked for.
+// expect checks that the response is for the requested channel.
 func (c channelsRemote) expect(err error, name string) error {
 	if err == nil && name != c.name {
-		return c.strange(fmt.Errorf("it is not about channel %q", printable(c.name)))
+		return c.unexpected(fmt.Errorf("it is not for channel %q", printable(c.name)))
 	}
 	return err
 }
 
-func (c channelsRemote) strange(err error) error {
-	return fmt.Errorf("the app at %s answered something else than was asked for: %w", c.base, err)
+func (c channelsRemote) unexpected(err error) error {
+	return fmt.Errorf("the app at %s returned an unexpected response: %w", c.base, err)
 }
 
-// saidCode reports whether the app has refused with this code.
-func saidCode(err error, code string) bool {
+// hasCode reports whether the app returned this error code.
+func hasCode(err error, code string) bool {
 	refused, ok := errors.AsType[*refusal](err)
 	return ok && refused.code == code
 }

@@ -12,10 +12,10 @@ import (
 	"unicode"
 )
 
-// A console is what a command talks to: the three streams, the environment,
-// and how this program was called.
+// A console holds the three streams, the environment, and the name that this
+// program was called by.
 type console struct {
-	program        string // how the caller can call it again
+	program        string // how to call it again
 	env            map[string]string
 	stdin          io.Reader
 	stdout, stderr io.Writer
@@ -31,8 +31,8 @@ func newConsole(args []string, env map[string]string, stdin io.Reader, stdout, s
 	}
 }
 
-// programName is what to type to call this program again. `go run` starts a
-// binary out of a folder that is gone afterwards, so its path is no help.
+// programName returns what to type to call this program again. `go run` starts
+// a binary from a temporary folder, so its path cannot be used again.
 func programName(args []string) string {
 	if len(args) == 0 {
 		return "kennel"
@@ -44,18 +44,18 @@ func programName(args []string) string {
 	return path
 }
 
-// say writes one line about what is going on, beside the result.
+// say writes one line of progress to standard error.
 func (con *console) say(format string, args ...any) {
 	fmt.Fprintf(con.stderr, format+"\n", args...)
 }
 
-// complain reports why the program ends.
+// complain reports the error that ends the program.
 func (con *console) complain(err error) {
 	fmt.Fprintf(con.stderr, "%s %s\n", con.paint(con.stderr, red, "kennel:"), printable(err.Error()))
 }
 
-// step says that something slow begins. On a terminal it goes on counting the
-// seconds until done is called; elsewhere it writes one plain line.
+// step reports that something slow starts. On a terminal it counts the seconds
+// until done is called; elsewhere it writes one plain line.
 func (con *console) step(text string) (done func()) {
 	if con.env["TERM"] == "dumb" || !isTerminal(con.stderr) {
 		con.say("%s", text)
@@ -88,15 +88,15 @@ func (con *console) step(text string) (done func()) {
 
 type colour string
 
-// The few colours in use, as terminals know them.
+// The colours in use, as ANSI codes.
 const (
 	bold  colour = "1"
 	red   colour = "31"
 	green colour = "32"
 )
 
-// paint colours text when w is a terminal and the caller has not asked for
-// plain text (NO_COLOR, see no-color.org, or a terminal that knows none).
+// paint colours text if w is a terminal that supports colours and the caller
+// has not disabled them (NO_COLOR, see no-color.org).
 func (con *console) paint(w io.Writer, c colour, text string) string {
 	if con.env["NO_COLOR"] != "" || con.env["TERM"] == "dumb" || !isTerminal(w) {
 		return text
@@ -104,16 +104,16 @@ func (con *console) paint(w io.Writer, c colour, text string) string {
 	return "\x1b[" + string(c) + "m" + text + "\x1b[0m"
 }
 
-// isTerminal reports whether somebody watches a stream, or types into it.
+// isTerminal reports whether a stream is a terminal.
 func isTerminal(stream any) bool {
 	file, ok := stream.(*os.File)
 	return ok && isTerminalFile(file)
 }
 
-// printable keeps what others wrote (a server, a file) from steering the
-// terminal: of the control characters only the line break and the tab stay.
-// Characters without a shape of their own are spelt out, because some of them
-// turn the text behind them around and the others make two names look alike.
+// printable makes text from a server or a file safe for the terminal. It
+// replaces all control characters except line break and tab. It escapes
+// invisible characters, because some of them reverse the text that follows and
+// others make two different names appear equal.
 func printable(text string) string {
 	var out strings.Builder
 	for _, r := range text {

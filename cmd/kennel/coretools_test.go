@@ -14,10 +14,9 @@ import (
 	"slices"
 )
 
-// coreTools stands in for `func start --port N`: it starts the handler, and on
-// Ctrl+C ends without a thought for it, as the real tools may. With CORETOOLS
-// in the environment it is "stubborn" and does not end on Ctrl+C, or it
-// "fails" right away.
+// coreTools is a fake of `func start --port N`. It starts the handler, and on
+// Ctrl+C ends without stopping it, as the real tools may. CORETOOLS=stubborn
+// makes it ignore Ctrl+C, CORETOOLS=fails makes it fail at its start.
 func coreTools() {
 	mode := os.Getenv("CORETOOLS")
 	switch {

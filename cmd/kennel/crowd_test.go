@@ -15,9 +15,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// scriptCrowd draws numbers with many clients at once from two handlers on one
-// storage: the one behind the running "kennel up", and another one that is
-// killed -9 in the middle of its work, again and again.
+// scriptCrowd draws numbers with many concurrent clients from two handlers on
+// one storage: the one of the running "kennel up", and one that is repeatedly
+// killed with SIGKILL during its work.
 func scriptCrowd(ts *testscript.TestScript, _ bool, args []string) {
 	clients, kills := number(ts, args[0]), number(ts, args[1])
 	c := crowd{issued: make(map[int64]string)}
@@ -41,7 +41,8 @@ func scriptCrowd(ts *testscript.TestScript, _ bool, args []string) {
 		})
 	}
 	for range kills {
-		// Killed after some answers, not after some time: always amid work.
+		// Kill after a number of responses, not after a time, so that the
+		// handler is always working.
 		for until := c.answers.Load() + 20 + rand.Int64N(60); c.answers.Load() < until && c.problem() == ""; {
 			ts.Check(pause(ctx, time.Millisecond))
 		}
@@ -55,17 +56,17 @@ func scriptCrowd(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	ts.Logf("%d clients drew %d numbers over %d kills, all different", clients, len(c.issued), kills)
 	if len(c.issued) < clients*kills {
-		ts.Fatalf("%d numbers are too few to have shown anything", len(c.issued))
+		ts.Fatalf("%d numbers are too few to prove anything", len(c.issued))
 	}
 }
 
-// crowd is what the clients were given.
+// crowd records what the clients received.
 type crowd struct {
-	answers atomic.Int64 // of the handler that is killed
+	answers atomic.Int64 // responses of the handler that is killed
 
 	mu     sync.Mutex
 	issued map[int64]string // number → who issued it
-	wrong  string           // the first thing that must not be
+	wrong  string           // the first violation
 }
 
 func (c *crowd) problem() string {
@@ -74,8 +75,8 @@ func (c *crowd) problem() string {
 	return c.wrong
 }
 
-// draw makes one request. A handler that dies may break its answer off; the
-// numbers in it are lost, and must not be issued again.
+// draw sends one request. If the handler is killed, the response may be cut
+// off; its numbers are lost and must not be issued again.
 func (c *crowd) draw(ctx context.Context, who string, app remote, mayDie bool) {
 	count := 1 + rand.IntN(3)*rand.IntN(40)
 	var text bytes.Buffer
@@ -84,18 +85,18 @@ func (c *crowd) draw(ctx context.Context, who string, app remote, mayDie bool) {
 	switch {
 	case err != nil && (mayDie || ctx.Err() != nil):
 	case err != nil:
-		c.answered(who, 0, 0, err.Error())
+		c.record(who, 0, 0, err.Error())
 	case json.Unmarshal(text.Bytes(), &numbers) != nil || numbers.Count != int64(count) || numbers.Last-numbers.First+1 != numbers.Count:
-		c.answered(who, 0, 0, fmt.Sprintf("%s answered %s to count=%d", who, text.String(), count))
+		c.record(who, 0, 0, fmt.Sprintf("%s returned %s for count=%d", who, text.String(), count))
 	default:
-		c.answered(who, numbers.First, numbers.Last, "")
+		c.record(who, numbers.First, numbers.Last, "")
 		if mayDie {
 			c.answers.Add(1)
 		}
 	}
 }
 
-func (c *crowd) answered(who string, first, last int64, problem string) {
+func (c *crowd) record(who string, first, last int64, problem string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for n := first; problem == "" && n <= last; n++ {

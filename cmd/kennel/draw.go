@@ -11,7 +11,7 @@ import (
 	"strconv"
 )
 
-// A draw asks one app for numbers of one sequence, once.
+// A draw requests numbers of one sequence from one app, once.
 type draw struct {
 	remote
 	sequence string
@@ -19,13 +19,13 @@ type draw struct {
 }
 
 func newDraw(app remote, sequence string, count int) draw {
-	app.has, app.unsure = "sequences", "numbers may have been drawn, and then they are a gap"
+	app.has, app.unsure = "sequences", "numbers may have been drawn and lost"
 	return draw{app, sequence, count}
 }
 
-// printLines prints the numbers, one a line, as they arrive.
+// printLines prints the numbers, one per line, as they arrive.
 func (d draw) printLines(ctx context.Context, w io.Writer) error {
-	resp, err := d.send(ctx, d.ask("text/plain"))
+	resp, err := d.send(ctx, d.request("text/plain"))
 	if err != nil {
 		return err
 	}
@@ -40,25 +40,26 @@ func (d draw) printLines(ctx context.Context, w io.Writer) error {
 	for lines.Scan() {
 		n, err := strconv.ParseInt(lines.Text(), 10, 64)
 		if err != nil || n < 0 {
-			err = fmt.Errorf("the app at %s answered %q where a number belongs", d.base, lines.Text())
+			err = fmt.Errorf("the app at %s returned %q instead of a number", d.base, lines.Text())
 			return errors.Join(err, out.Flush())
 		}
 		fmt.Fprintln(out, n)
 		printed++
 	}
-	// What arrived was drawn for this caller, so it is printed in any case.
+	// Numbers that arrived were drawn for this caller: print them even after an
+	// error.
 	if err := errors.Join(out.Flush(), lines.Err()); err != nil {
-		return fmt.Errorf("read the numbers, after %d of %d: %w", printed, d.count, err)
+		return fmt.Errorf("stopped after %d of %d numbers: %w", printed, d.count, err)
 	}
 	if printed != d.count {
-		return fmt.Errorf("the app at %s gave %d numbers where %d were asked for", d.base, printed, d.count)
+		return fmt.Errorf("the app at %s returned %d numbers instead of %d", d.base, printed, d.count)
 	}
 	return nil
 }
 
-// printJSON prints the answer as one line of JSON, the way the app wrote it.
+// printJSON prints the response as one line of JSON, otherwise unchanged.
 func (d draw) printJSON(ctx context.Context, w io.Writer) error {
-	resp, err := d.send(ctx, d.ask("application/json"))
+	resp, err := d.send(ctx, d.request("application/json"))
 	if err != nil {
 		return err
 	}
@@ -71,8 +72,8 @@ func (d draw) printJSON(ctx context.Context, w io.Writer) error {
 	return err
 }
 
-func (d draw) ask(accept string) ask {
-	return ask{
+func (d draw) request(accept string) request {
+	return request{
 		method: http.MethodPost,
 		path:   "/api/sequences/" + url.PathEscape(d.sequence) + "/next?count=" + strconv.Itoa(d.count),
 		accept: accept,

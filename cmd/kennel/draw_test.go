@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// answer is what a test server says.
+// answer is the response of a test server.
 type answer struct {
 	status      int
 	contentType string
@@ -49,27 +49,27 @@ func TestNextAnswers(t *testing.T) {
 			"JSON on one line", []string{"--json"}, answer{200, "application/json", "{\"sequence\": \"orders\",\n \"first\": 9007199254740991}", nil},
 			exitDone, "{\"sequence\":\"orders\",\"first\":9007199254740991}\n", "",
 		},
-		{"fewer numbers than requested", []string{"--count", "3"}, answer{200, "text/plain", "1\n2\n", nil}, exitFailed, "1\n2\n", "gave 2 numbers where 3 were asked for"},
+		{"fewer numbers than requested", []string{"--count", "3"}, answer{200, "text/plain", "1\n2\n", nil}, exitFailed, "1\n2\n", "returned 2 numbers instead of 3"},
 		{
 			"broken connection", []string{"--count", "3"}, answer{200, "text/plain", "7\n8\n", map[string]string{"Content-Length": "100"}},
 			exitFailed, "7\n8\n", "after 2 of 3",
 		},
-		{"no number", nil, answer{200, "text/plain", "hello\n", nil}, exitFailed, "", `answered "hello" where a number belongs`},
-		{"another site", nil, answer{200, "text/html", "<h1>hello</h1>", nil}, exitFailed, "", "is it the app's address?"},
+		{"no number", nil, answer{200, "text/plain", "hello\n", nil}, exitFailed, "", `returned "hello" instead of a number`},
+		{"another site", nil, answer{200, "text/html", "<h1>hello</h1>", nil}, exitFailed, "", "check that --url is the app's address"},
 		{
-			"the app's own explanation", nil, answer{400, "application/json", `{"error":{"code":"count","message":"count is above \u001b[1m10000"}}`, nil},
-			exitFailed, "", "the app answered 400 count: count is above \ufffd[1m10000",
+			"error of the app", nil, answer{400, "application/json", `{"error":{"code":"count","message":"count is above \u001b[1m10000"}}`, nil},
+			exitFailed, "", "the app returned 400 count: count is above \ufffd[1m10000",
 		},
-		{"no key", nil, answer{401, "", "", nil}, exitFailed, "", "wants a function key (401): put it into KENNEL_KEY"},
-		{"wrong key", []string{"--key", "secret"}, answer{401, "", "", nil}, exitFailed, "", "does not accept this function key"},
+		{"no key", nil, answer{401, "", "", nil}, exitFailed, "", "requires a function key (401); set KENNEL_KEY"},
+		{"wrong key", []string{"--key", "secret"}, answer{401, "", "", nil}, exitFailed, "", "rejected this function key"},
 		{
 			"redirect", nil, answer{301, "", "", map[string]string{"Location": "https://example.com/"}},
-			exitFailed, "", "to https://example.com/: give the address it points to",
+			exitFailed, "", "to https://example.com/; use that address",
 		},
-		{"busy without a time to come back", nil, answer{503, "", "", nil}, exitFailed, "", "answered 503 Service Unavailable"},
+		{"busy without Retry-After", nil, answer{503, "", "", nil}, exitFailed, "", "returned 503 Service Unavailable"},
 		{
-			"too far away a time to come back", nil, answer{503, "", "", map[string]string{"Retry-After": "3600"}},
-			exitFailed, "", "come back in 1h0m0s, which is longer than kennel waits",
+			"Retry-After is too long", nil, answer{503, "", "", map[string]string{"Retry-After": "3600"}},
+			exitFailed, "", "its Retry-After is 1h0m0s, and kennel waits at most 30s",
 		},
 	}
 	for _, tt := range tests {
@@ -105,7 +105,7 @@ func TestNextRequest(t *testing.T) {
 			[]string{"POST", "/api/sequences/a%2Fb%20c%3F/next?count=1", "application/json", "from env"},
 		},
 		{
-			"the flag wins over the environment", env, []string{server.URL + "/behind/proxy", "--key", "from flag"},
+			"the flag overrides the environment", env, []string{server.URL + "/behind/proxy", "--key", "from flag"},
 			[]string{"POST", "/behind/proxy/api/sequences/orders/next?count=1", "text/plain", "from flag"},
 		},
 	} {
@@ -116,7 +116,7 @@ func TestNextRequest(t *testing.T) {
 	}
 }
 
-// tripper answers requests without a network, so that time is virtual.
+// tripper responds without a network, so that time is virtual.
 type tripper func(*http.Request) (answer, error)
 
 func (f tripper) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -129,7 +129,7 @@ func (f tripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-// remoteOf is an app behind a tripper; said collects what the caller is told.
+// remoteOf returns an app behind a tripper. said collects the messages.
 func remoteOf(f tripper, said *[]string) remote {
 	return remote{
 		client: &http.Client{Transport: f},
@@ -138,9 +138,9 @@ func remoteOf(f tripper, said *[]string) remote {
 	}
 }
 
-// answering answers with one answer or error after another, and with the last
-// one from then on. A 202 takes as long as the wait that is asked for. asked
-// collects the requests, without the path of the gate hounds.
+// answering returns the answers and errors in order, and repeats the last one.
+// A 202 takes as long as the requested timeout. asked collects the requests,
+// without the path of the gate hounds.
 func answering(asked *[]string, answers ...any) tripper {
 	return func(r *http.Request) (a answer, err error) {
 		*asked = append(*asked, r.Method+" "+strings.TrimPrefix(r.URL.RequestURI(), "/api/gates/hounds"))
@@ -159,9 +159,9 @@ func answering(asked *[]string, answers ...any) tripper {
 	}
 }
 
-// Only an app that is busy and names a time is asked again, up to five times
-// and while the caller waits.
-func TestDrawAgain(t *testing.T) {
+// TestDrawRetries checks that a request is retried only after 503 with
+// Retry-After, up to five times and while the context lasts.
+func TestDrawRetries(t *testing.T) {
 	after := func(status int, retry string) answer {
 		return answer{status, "", "", map[string]string{"Retry-After": retry}}
 	}
@@ -174,9 +174,9 @@ func TestDrawAgain(t *testing.T) {
 	}
 	tests := []test{
 		{"busy twice", []any{after(503, "2"), after(503, "Sat, 01 Jan 2000 00:00:12 GMT"), answer{200, "text/plain", "5\n", nil}}, 3, 12 * time.Second, ""},
-		{"always busy", []any{after(503, "1")}, 6, 5 * time.Second, "gave up after 6 tries"},
+		{"always busy", []any{after(503, "1")}, 6, 5 * time.Second, "gave up after 6 attempts"},
 		{"busy for longer than the caller waits", []any{after(503, "30")}, 1, 20 * time.Second, context.DeadlineExceeded.Error()},
-		{"no answer", []any{errors.New("reset by peer")}, 1, 0, "numbers may have been drawn"},
+		{"no response", []any{errors.New("reset by peer")}, 1, 0, "numbers may have been drawn"},
 	}
 	for _, status := range []int{400, 401, 404, 408, 409, 429, 500, 502, 504} {
 		tests = append(tests, test{strconv.Itoa(status), []any{after(status, "0")}, 1, 0, strconv.Itoa(status)})
@@ -194,7 +194,7 @@ func TestDrawAgain(t *testing.T) {
 				t.Errorf("%s: %d calls in %v, output %q, want %d in %v", tt.name, len(asked), takes, out.String(), tt.calls, tt.takes)
 			}
 			if tt.err == "" {
-				same(t, "said", []string{"the app is busy; trying again in 2s (1 of 5)", "the app is busy; trying again in 10s (2 of 5)"}, said)
+				same(t, "said", []string{"the app is busy; retrying in 2s (1 of 5)", "the app is busy; retrying in 10s (2 of 5)"}, said)
 			}
 		})
 	}

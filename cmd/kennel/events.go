@@ -7,8 +7,8 @@ import (
 	devrun "kennel/internal/dev/run"
 )
 
-// report tells the caller of "kennel up" what has happened: on standard
-// output, as a line of JSON or in words.
+// report writes an event of "kennel up" to standard output, as a line of JSON
+// or as text.
 func (con *console) report(asJSON bool, e devrun.Event) error {
 	if asJSON {
 		return json.NewEncoder(con.stdout).Encode(e)
@@ -25,7 +25,7 @@ func (con *console) report(asJSON bool, e devrun.Event) error {
 	}
 }
 
-// reportReady shows the way to a first order number.
+// reportReady shows the address and how to draw a first order number.
 func (con *console) reportReady(e devrun.Event) error {
 	next, curl := con.program+" next", "curl -X POST"
 	if e.URL != defaultURL {
@@ -38,16 +38,16 @@ func (con *console) reportReady(e devrun.Event) error {
 	text := fmt.Sprintf(`
 %s at %s
 
-Draw an order number, in a second terminal:
+Draw an order number in a second terminal:
   %s %s/api/sequences/orders/next
   %s
 
 `, con.paint(con.stdout, green, "The app is ready"), con.paint(con.stdout, bold, e.URL), curl, e.URL, next)
 	switch {
 	case e.BlobURL == "":
-		text += "data    in the storage account that the settings name\n"
+		text += "data    in the storage account from the settings\n"
 	case e.Data == "":
-		text += "data    in memory, gone at the end; --data DIR keeps it\n"
+		text += "data    in memory, lost when kennel stops; --data DIR keeps it\n"
 	default:
 		text += "data    in " + e.Data + "\n"
 	}
@@ -55,7 +55,7 @@ Draw an order number, in a second terminal:
 		text += fmt.Sprintf("blobs   %s\nqueues  %s\ntables  %s\n", e.BlobURL, e.QueueURL, e.TableURL)
 	}
 	if e.ServiceBus != "" {
-		text += "buses   in memory, for connection strings see --json\n"
+		text += "buses   in memory; --json prints their connection strings\n"
 	}
 	_, err := fmt.Fprintln(con.stdout, text+"Stop everything with Ctrl+C.")
 	return err

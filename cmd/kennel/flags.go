@@ -7,32 +7,32 @@ import (
 	"unicode/utf8"
 )
 
-// reach is how a command reaches the app.
-type reach struct{ base, key string }
+// target is the address of the app and the key to call it with.
+type target struct{ base, key string }
 
-// addTo adds its flags.
-func (r *reach) addTo(flags *flag.FlagSet) {
-	flags.StringVar(&r.base, "url", defaultURL, "ask the app at `URL`, without /api")
-	flags.StringVar(&r.key, "key", "", "open the app with the function key `K`; better put it into the environment\nas KENNEL_KEY, for others can see command lines")
+// addTo adds the flags.
+func (t *target) addTo(flags *flag.FlagSet) {
+	flags.StringVar(&t.base, "url", defaultURL, "call the app at `URL`, without /api")
+	flags.StringVar(&t.key, "key", "", "send the function key `K`; prefer the environment variable KENNEL_KEY,\nbecause other users can see command lines")
 }
 
-// onlyFlags refuses flags that a verb has no use for, and those whose texts JSON
-// would alter. Its own come beside those that all verbs have.
+// onlyFlags rejects flags that a verb does not accept, and flags whose values
+// JSON would alter. Every verb accepts own, --url, --key and --json.
 func onlyFlags(flags *flag.FlagSet, verb string, own []string) error {
-	var strange, garbled []string
+	var unknown, invalid []string
 	flags.Visit(func(f *flag.Flag) {
 		if !utf8.ValidString(f.Value.String()) {
-			garbled = append(garbled, "--"+f.Name)
+			invalid = append(invalid, "--"+f.Name)
 		}
 		if !slices.Contains(own, f.Name) && !slices.Contains([]string{"url", "key", "json"}, f.Name) {
-			strange = append(strange, "--"+f.Name)
+			unknown = append(unknown, "--"+f.Name)
 		}
 	})
-	if len(strange) > 0 {
-		return usagef("%s: it has no use for %s; see `kennel help %s`", verb, strings.Join(strange, ", "), flags.Name())
+	if len(unknown) > 0 {
+		return usagef("%s does not accept %s; see `kennel help %s`", verb, strings.Join(unknown, ", "), flags.Name())
 	}
-	if len(garbled) > 0 {
-		return usagef("%s: what %s says is not UTF-8, and would not be kept as it is", verb, strings.Join(garbled, ", "))
+	if len(invalid) > 0 {
+		return usagef("%s: the value of %s is not valid UTF-8", verb, strings.Join(invalid, ", "))
 	}
 	return nil
 }

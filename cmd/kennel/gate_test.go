@@ -15,17 +15,17 @@ import (
 	"kennel/gate"
 )
 
-// gateIs is the app's answer on a gate.
+// gateIs is the app's response with the state of a gate.
 func gateIs(status int, released bool, generation int64, more ...string) answer {
 	body := fmt.Sprintf(`{"gate":"hounds","released":%t,"generation":%d,"releases":%[2]d%s}`, released, generation, strings.Join(more, ""))
 	return answer{status, "application/json", body, nil}
 }
 
 func appError(status int, code string, header map[string]string) answer {
-	return answer{status, "application/json", `{"error":{"code":"` + code + `","message":"so it is"}}`, header}
+	return answer{status, "application/json", `{"error":{"code":"` + code + `","message":"broken"}}`, header}
 }
 
-// hounds is a gate behind an app that is answering.
+// hounds returns a gate of an app that returns the answers.
 func hounds(asked, said *[]string, answers ...any) gateRemote {
 	return gateRemote{remoteOf(answering(asked, answers...), said), "hounds"}
 }
@@ -41,26 +41,26 @@ func TestGateWait(t *testing.T) {
 		asked  []string
 		said   []string
 		passed bool
-		next   int64 // the generation to go on with
+		next   int64 // the generation to continue with
 		err    string
 	}{
 		{
-			name: "released already", seen: gate.Now, answers: []any{gateIs(200, true, 4)},
+			name: "already released", seen: gate.Now, answers: []any{gateIs(200, true, 4)},
 			asked: []string{"GET /wait?timeout=2s"}, passed: true, next: gate.Now,
 		},
 		{
-			name: "again and again, with what was seen", seen: gate.Now,
+			name: "repeated with the generation that was seen", seen: gate.Now,
 			answers: []any{gateIs(202, false, 4), gateIs(202, false, 4), gateIs(200, true, 5)},
 			asked:   []string{"GET /wait?timeout=2s", "GET /wait?timeout=55s&generation=4", "GET /wait?timeout=55s&generation=4"},
 			passed:  true, next: 4,
 		},
 		{
-			name: "until its time is over", seen: 7, limit: 70 * time.Second,
+			name: "until its timeout", seen: 7, limit: 70 * time.Second,
 			answers: []any{gateIs(202, true, 7)},
 			asked:   []string{"GET /wait?timeout=55s&generation=7", "GET /wait?timeout=15s&generation=7"}, next: 7,
 		},
 		{
-			name: "a generation that is still to come", seen: 9, answers: []any{gateIs(202, true, 7), gateIs(202, false, 8), gateIs(200, true, 10)},
+			name: "a generation in the future", seen: 9, answers: []any{gateIs(202, true, 7), gateIs(202, false, 8), gateIs(200, true, 10)},
 			asked:  []string{"GET /wait?timeout=55s&generation=9", "GET /wait?timeout=55s&generation=9", "GET /wait?timeout=55s&generation=9"},
 			passed: true, next: 9,
 		},
@@ -71,7 +71,7 @@ func TestGateWait(t *testing.T) {
 			passed:  true, next: 4,
 		},
 		{
-			name: "through trouble", seen: gate.Now,
+			name: "through outages", seen: gate.Now,
 			answers: []any{
 				gateIs(202, false, 4), appError(503, "stopping", map[string]string{"Retry-After": "1"}), lost, lost, answer{502, "text/html", "<p>", nil},
 				appError(500, "gate_corrupt", nil), gateIs(202, false, 4), gateIs(200, true, 5),
@@ -79,8 +79,8 @@ func TestGateWait(t *testing.T) {
 			asked: []string{"GET /wait?timeout=2s", "GET /wait?timeout=55s&generation=4", "GET /wait?timeout=55s&generation=4", "GET /wait?timeout=55s&generation=4",
 				"GET /wait?timeout=55s&generation=4", "GET /wait?timeout=55s&generation=4", "GET /wait?timeout=55s&generation=4", "GET /wait?timeout=55s&generation=4"},
 			said: []string{
-				"the app answered 503 stopping: so it is; waiting on", "no answer from http://app.example: reset by peer; waiting on",
-				"the app at http://app.example answered 502 Bad Gateway; waiting on", "the app answered 500 gate_corrupt: so it is; waiting on", "the app answers again",
+				"the app returned 503 stopping: broken; still waiting", "no response from http://app.example: reset by peer; still waiting",
+				"the app at http://app.example returned 502 Bad Gateway; still waiting", "the app returned 500 gate_corrupt: broken; still waiting", "the app responds again",
 			},
 			passed: true, next: 4,
 		},
@@ -88,20 +88,20 @@ func TestGateWait(t *testing.T) {
 			name: "killed before its first answer", seen: gate.Now, answers: []any{io.EOF, &net.OpError{Op: "dial", Err: lost}, gateIs(200, true, 1)},
 			asked: []string{"GET /wait?timeout=2s", "GET /wait?timeout=2s", "GET /wait?timeout=2s"},
 			said: []string{
-				"no answer from http://app.example: EOF; waiting on", "nothing answers at http://app.example: check --url, and that the app runs (reset by peer); waiting on", "the app answers again",
+				"no response from http://app.example: EOF; still waiting", "cannot connect to http://app.example: reset by peer; check --url and that the app is running; still waiting", "the app responds again",
 			},
 			passed: true, next: gate.Now,
 		},
 		{
 			name: "reset before its first answer", seen: gate.Now, answers: []any{&net.OpError{Op: "read", Err: lost}, gateIs(200, true, 1)},
 			asked: []string{"GET /wait?timeout=2s", "GET /wait?timeout=2s"},
-			said:  []string{"no answer from http://app.example: read: reset by peer; waiting on", "the app answers again"}, passed: true, next: gate.Now,
+			said:  []string{"no response from http://app.example: read: reset by peer; still waiting", "the app responds again"}, passed: true, next: gate.Now,
 		},
-		{name: "wrong address", seen: gate.Now, answers: []any{&net.OpError{Op: "dial", Err: lost}}, asked: []string{"GET /wait?timeout=2s"}, next: gate.Now, err: "nothing answers"},
-		{name: "no app", seen: gate.Now, answers: []any{lost}, asked: []string{"GET /wait?timeout=2s"}, next: gate.Now, err: "no answer from"},
-		{name: "asked wrongly", seen: gate.Now, answers: []any{appError(400, "bad_gate", nil)}, asked: []string{"GET /wait?timeout=2s"}, next: gate.Now, err: "400 bad_gate"},
+		{name: "wrong address", seen: gate.Now, answers: []any{&net.OpError{Op: "dial", Err: lost}}, asked: []string{"GET /wait?timeout=2s"}, next: gate.Now, err: "cannot connect to"},
+		{name: "no app", seen: gate.Now, answers: []any{lost}, asked: []string{"GET /wait?timeout=2s"}, next: gate.Now, err: "no response from"},
+		{name: "invalid request", seen: gate.Now, answers: []any{appError(400, "bad_gate", nil)}, asked: []string{"GET /wait?timeout=2s"}, next: gate.Now, err: "400 bad_gate"},
 		{name: "another gate's state", seen: gate.Now, answers: []any{answer{200, "application/json", `{"gate":"cats","released":true}`, nil}},
-			asked: []string{"GET /wait?timeout=2s"}, next: gate.Now, err: "something else"},
+			asked: []string{"GET /wait?timeout=2s"}, next: gate.Now, err: "did not return the state of gate hounds"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestGateWait(t *testing.T) {
 				w, err := hounds(&asked, &said, test.answers...).wait(t.Context(), test.seen, test.limit)
 				expectError(t, "wait", err, test.err)
 				if w.passed != test.passed || w.seen != test.next {
-					t.Errorf("passed %t, to go on with %d, want %t and %d", w.passed, w.seen, test.passed, test.next)
+					t.Errorf("passed %t, continues with %d, want %t and %d", w.passed, w.seen, test.passed, test.next)
 				}
 				same(t, "asked", test.asked, asked)
 				same(t, "said", test.said, said)
@@ -128,18 +128,18 @@ func TestGateWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		var asked, said, told []string
+		var asked, said, reported []string
 		g := hounds(&asked, &said,
-			gateIs(200, false, 0),                        // as it is
-			gateIs(202, false, 0), gateIs(200, false, 0), // nothing new
-			gateIs(200, true, 1),                                // waited for
-			gateIs(200, true, 1, history(first)),                // and looked at
-			appError(500, "gate_corrupt", nil),                  // looked at, in vain
-			gateIs(200, true, 2, history(first, second, third)), // two at once
-			gateIs(200, true, 2, history(first, second, third))) // from now on
+			gateIs(200, false, 0),                        // first state
+			gateIs(202, false, 0), gateIs(200, false, 0), // no change
+			gateIs(200, true, 1),                                // released during a wait
+			gateIs(200, true, 1, history(first)),                // state after the release
+			appError(500, "gate_corrupt", nil),                  // failed read
+			gateIs(200, true, 2, history(first, second, third)), // two changes at once
+			gateIs(200, true, 2, history(first, second, third))) // no further change
 		err := g.watch(ctx, func(s gate.State) error {
-			told = append(told, describeGate(s))
-			if len(told) == 4 {
+			reported = append(reported, describeGate(s))
+			if len(reported) == 4 {
 				cancel()
 			}
 			return nil
@@ -153,8 +153,8 @@ func TestGateWatch(t *testing.T) {
 			"hounds is shut (release 1, generation 1) since 2026-01-02T00:00:00Z by bob: lunch",
 			"hounds is released (release 2, generation 2) since 2026-01-03T00:00:00Z by ann",
 		}
-		same(t, "told", want, told)
-		same(t, "said", []string{"the app answered 500 gate_corrupt: so it is; waiting on"}, said)
+		same(t, "reported", want, reported)
+		same(t, "said", []string{"the app returned 500 gate_corrupt: broken; still waiting"}, said)
 	})
 }
 

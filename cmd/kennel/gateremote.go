@@ -22,28 +22,28 @@ type gateRemote struct {
 }
 
 const (
-	// longestAsk is how long one request waits: shorter than what lies between
-	// here and the app (balancers, proxies) takes a silent connection for dead.
-	longestAsk  = 55 * time.Second
-	shortestAsk = time.Second
+	// maxWait and minWait limit how long one request waits. maxWait is shorter
+	// than the idle timeout of load balancers and proxies before the app.
+	maxWait = 55 * time.Second
+	minWait = time.Second
 
-	// firstAsk is how long the first request waits. Until there is an answer,
-	// there is no generation with which to come back, and a release could be
-	// missed while the app is away.
-	firstAsk = 2 * time.Second
+	// maxFirstWait limits the first request. Until it is answered, there is no
+	// generation to continue with, and a release could be missed while the app
+	// is down.
+	maxFirstWait = 2 * time.Second
 
-	// betweenLooks is how often a released gate is looked at for its closing,
-	// and how long to wait before asking again what has failed.
-	betweenLooks = 2 * time.Second
+	// pollInterval is how often the state of a released gate is read to detect
+	// that it was closed, and the pause before a failed request is retried.
+	pollInterval = 2 * time.Second
 )
 
-func (g gateRemote) ask(method, rest string) ask {
-	return ask{method: method, path: "/api/gates/" + g.gate + rest, accept: "application/json"}
+func (g gateRemote) request(method, rest string) request {
+	return request{method: method, path: "/api/gates/" + g.gate + rest, accept: "application/json"}
 }
 
-// state asks how the gate is, with its history.
+// state reads the state of the gate with its history.
 func (g gateRemote) state(ctx context.Context) (gate.State, error) {
-	answer, err := g.send(ctx, g.ask(http.MethodGet, ""))
+	answer, err := g.send(ctx, g.request(http.MethodGet, ""))
 	if err != nil {
 		return gate.State{}, err
 	}
@@ -51,33 +51,33 @@ func (g gateRemote) state(ctx context.Context) (gate.State, error) {
 	return g.read(answer)
 }
 
-func (g gateRemote) read(answer *answered) (gate.State, error) {
+func (g gateRemote) read(answer *response) (gate.State, error) {
 	var s gate.State
 	_, err := g.readJSON(answer, &s)
 	if err == nil && s.Gate != g.gate {
-		err = fmt.Errorf("the app at %s answered something else than the state of a gate", g.base)
+		err = fmt.Errorf("the app at %s did not return the state of gate %s", g.base, g.gate)
 	}
 	return s, err
 }
 
-// changedGate is the answer to a change.
+// changedGate is the response to a change.
 type changedGate struct {
 	gate.State
 	Changed   bool
-	Signalled *bool // nil: there was nothing to announce, or no Service Bus
+	Signalled *bool // nil if nothing changed or there is no Service Bus
 }
 
-// change releases or closes the gate. It may be sent again: what is done is
-// not done twice.
+// change releases or closes the gate. It may be retried: repeating a change
+// that was made has no effect.
 func (g gateRemote) change(ctx context.Context, change string, o gateOptions) (c changedGate, err error) {
 	g.unsure = "the gate may have been changed; see `kennel gate status " + g.gate + "`"
 	body, err := json.Marshal(map[string]any{"by": o.by, "reason": o.reason, "force": o.force})
 	if err != nil {
 		return c, err
 	}
-	a := g.ask(http.MethodPost, "/"+change)
-	a.body = string(body)
-	answer, err := g.send(ctx, a)
+	r := g.request(http.MethodPost, "/"+change)
+	r.body = string(body)
+	answer, err := g.send(ctx, r)
 	if err != nil {
 		return c, err
 	}
@@ -86,138 +86,139 @@ func (g gateRemote) change(ctx context.Context, change string, o gateOptions) (c
 	return c, err
 }
 
-// waited is how far a wait has come.
+// waited is the progress of a wait.
 type waited struct {
 	passed bool
-	seen   int64 // the generation to go on with; gate.Now while none was seen
+	seen   int64 // the generation to continue with; gate.Now if still unknown
 	state  gate.State
 
-	there   bool   // the app has answered or closed the connection
-	lastErr string // printed last, about why there is no answer
+	reached bool   // the app has responded or closed the connection
+	lastErr string // the last error that was printed
 }
 
 // wait waits until the gate is released after generation seen, for at most
-// limit; 0 is no limit. Once the app has taken a request, wait repeats it
-// whatever becomes of the app.
+// limit; 0 is no limit. Once the app was reached, wait retries through all
+// outages.
 func (g gateRemote) wait(ctx context.Context, seen int64, limit time.Duration) (waited, error) {
 	w := waited{seen: seen, state: gate.State{Gate: g.gate}}
 	began := time.Now()
 	for {
-		most := longestAsk
+		timeout := maxWait
 		if limit > 0 {
 			left := limit - time.Since(began)
 			if left <= 0 {
 				return w, nil
 			}
-			most = max(min(left, most), shortestAsk)
+			timeout = max(min(left, timeout), minWait)
 		}
 		if w.seen == gate.Now {
-			most = min(most, firstAsk)
+			timeout = min(timeout, maxFirstWait)
 		}
-		if err := g.waitOnce(ctx, &w, most); err != nil || w.passed {
+		if err := g.waitOnce(ctx, &w, timeout); err != nil || w.passed {
 			return w, err
 		}
 	}
 }
 
-// waitOnce makes one request. Its error ends the wait.
-func (g gateRemote) waitOnce(ctx context.Context, w *waited, most time.Duration) error {
-	rest := "/wait?timeout=" + most.Round(time.Millisecond).String()
+// waitOnce sends one request. Its error ends the wait.
+func (g gateRemote) waitOnce(ctx context.Context, w *waited, timeout time.Duration) error {
+	rest := "/wait?timeout=" + timeout.Round(time.Millisecond).String()
 	if w.seen != gate.Now {
 		rest += "&generation=" + strconv.FormatInt(w.seen, 10)
 	}
-	a := g.ask(http.MethodGet, rest)
-	a.takes = most
-	answer, err := g.once(ctx, a)
+	r := g.request(http.MethodGet, rest)
+	r.takes = timeout
+	answer, err := g.once(ctx, r)
 	if err != nil {
-		return g.bear(ctx, w, most, err)
+		return g.retryable(ctx, w, timeout, err)
 	}
 	defer answer.close()
 	s, err := g.read(answer)
 	if err != nil {
-		return g.bear(ctx, w, most, err)
+		return g.retryable(ctx, w, timeout, err)
 	}
-	w.there = true
+	w.reached = true
 	if w.lastErr != "" {
 		w.lastErr = ""
-		g.say("the app answers again")
+		g.say("the app responds again")
 	}
 	w.state = s
 	w.passed = answer.StatusCode == http.StatusOK
 	if w.seen == gate.Now && !w.passed {
-		w.seen = s.Generation // no greater one was released before this answer
+		w.seen = s.Generation // no greater one was released before this response
 	}
 	return nil
 }
 
-// bear gets over what went wrong, or returns it if waiting is of no use.
-func (g gateRemote) bear(ctx context.Context, w *waited, most time.Duration, err error) error {
+// retryable reports a transient error, pauses for at most maxPause and returns
+// nil. It returns any other error unchanged.
+func (g gateRemote) retryable(ctx context.Context, w *waited, maxPause time.Duration, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	again := betweenLooks
+	wait := pollInterval
 	refused, ok := errors.AsType[*refusal](err)
 	switch {
 	case ok && refused.status < 500 && refused.status != http.StatusTooManyRequests && refused.status != http.StatusRequestTimeout:
-		return err // asked wrongly: it will not be right the next time
+		return err // an invalid request stays invalid
 	case ok:
-		w.there = true
-		if refused.told {
-			again = min(refused.after, maxBusyWait)
+		w.reached = true
+		if refused.hasAfter {
+			wait = min(refused.after, maxBusyWait)
 		}
-	case brokeOff(err):
-		w.there = true
-	case !w.there:
-		return err // most likely it is the wrong address
+	case closedEarly(err):
+		w.reached = true
+	case !w.reached:
+		return err // probably a wrong address
 	}
 	if w.lastErr != err.Error() {
 		w.lastErr = err.Error()
-		g.say("%s; waiting on", printable(w.lastErr))
+		g.say("%s; still waiting", printable(w.lastErr))
 	}
-	return pause(ctx, min(again, most))
+	return pause(ctx, min(wait, maxPause))
 }
 
-// brokeOff says that there was somebody to connect to, who then hung up
-// without an answer, as an app does that is killed while one waits.
-func brokeOff(err error) bool {
+// closedEarly reports whether the server accepted the connection and closed it
+// without a response, as an app does that is killed during a wait.
+func closedEarly(err error) bool {
 	broken, ok := errors.AsType[*net.OpError](err)
 	return ok && broken.Op != "dial" || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// watch tells how the gate is, and then each change, until ctx ends. It sees
-// changes in the history, so that none is left out.
-func (g gateRemote) watch(ctx context.Context, tell func(gate.State) error) error {
+// watch reports the state of the gate and then each change, until ctx ends. It
+// takes the changes from the history, so that none is missed.
+func (g gateRemote) watch(ctx context.Context, report func(gate.State) error) error {
 	s, err := g.state(ctx)
 	if err != nil {
 		return err
 	}
 	now := s
 	now.History = nil
-	if err := tell(now); err != nil {
+	if err := report(now); err != nil {
 		return err
 	}
-	w := waited{there: true}
+	w := waited{reached: true}
 	for {
-		// The next change of a shut gate is a release, for which one can wait;
-		// a released one has to be looked at.
+		// The next change of a shut gate is a release, which the app can wait
+		// for. The closing of a released gate is found by polling.
 		w.seen, w.passed = s.Generation, false
 		if s.Released {
-			err = pause(ctx, betweenLooks)
+			err = pause(ctx, pollInterval)
 		} else {
-			err = g.waitOnce(ctx, &w, longestAsk)
+			err = g.waitOnce(ctx, &w, maxWait)
 		}
 		if err != nil {
 			return err
 		}
 		newer, err := g.state(ctx)
 		if err != nil {
-			if err := g.bear(ctx, &w, betweenLooks, err); err != nil {
+			if err := g.retryable(ctx, &w, pollInterval, err); err != nil {
 				return err
 			}
 			continue
 		}
 		for _, changed := range changesSince(s, newer) {
-			if err := tell(changed); err != nil {
+			if err := report(changed); err != nil {
 				return err
 			}
 		}
@@ -225,8 +226,8 @@ func (g gateRemote) watch(ctx context.Context, tell func(gate.State) error) erro
 	}
 }
 
-// changesSince returns the states after the changes that were not there
-// before.
+// changesSince returns the state after each change in the history of now that
+// is not in the history of before.
 func changesSince(before, now gate.State) (states []gate.State) {
 	releases := now.Releases
 	for _, t := range slices.Backward(now.History) {

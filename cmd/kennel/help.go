@@ -14,10 +14,10 @@ func helpCommand() *command {
 	return &command{
 		name:     "help",
 		synopsis: "[command]",
-		summary:  "explain kennel, or one of its commands",
-		about:    "Shows what kennel can do, or what one command does, its flags and an example.",
+		summary:  "explain kennel or one of its commands",
+		about:    "Lists the commands, or explains one command with its flags and an example.",
 		example:  "kennel help up",
-		exits:    "0 shown, 2 there is no such command",
+		exits:    "0 printed, 2 unknown command",
 		flags:    flag.NewFlagSet("help", flag.ContinueOnError),
 		maxArgs:  1,
 		run: func(_ context.Context, con *console, args []string) error {
@@ -35,10 +35,10 @@ func helpCommand() *command {
 	}
 }
 
-// writeOverview writes the page of a newcomer.
+// writeOverview writes the first page for a new user.
 func writeOverview(w io.Writer, con *console) {
-	fmt.Fprintf(w, `Kennel runs an app for what many nodes do together on Azure Functions (order
-numbers, gates, channels): on this machine, in Azure, and from the command line.
+	fmt.Fprintf(w, `Kennel runs an app that coordinates many nodes on Azure Functions (order numbers,
+gates, channels), on this machine or in Azure, and calls it from the command line.
 
 %s
   kennel <command> [flags]
@@ -52,16 +52,16 @@ numbers, gates, channels): on this machine, in Azure, and from the command line.
 	}
 	fmt.Fprintf(w, `
 %s
-  kennel up                start the app, with a storage of its own
-  kennel next --count 3    in a second terminal: draw three order numbers
-  kennel gate wait hounds  hold on until somebody calls kennel gate release hounds
+  kennel up                start the app with its own storage
+  kennel next --count 3    draw three order numbers, in a second terminal
+  kennel gate wait hounds  wait until "kennel gate release hounds" is called
 
-Flags may be written with one dash or two. "kennel help <command>" says more.
-Exit codes: 0 done, 1 failed, 2 the command line was not understood.
+Flags may be written with one dash or two. "kennel help <command>" explains a
+command. Exit codes: 0 done, 1 failed, 2 invalid command line.
 `, con.paint(w, bold, "Try it"))
 }
 
-// writeHelp writes the page of one command.
+// writeHelp writes the help of one command.
 func (c *command) writeHelp(w io.Writer, con *console) {
 	usage := strings.TrimRight("kennel "+c.name+" "+c.synopsis, " ")
 	fmt.Fprintf(w, "%s: %s\n\n%s\n  %s\n\n%s\n", con.paint(w, bold, "kennel "+c.name), c.summary,
@@ -72,7 +72,7 @@ func (c *command) writeHelp(w io.Writer, con *console) {
 	c.flags.VisitAll(func(f *flag.Flag) {
 		value, text := flag.UnquoteUsage(f)
 		left := strings.TrimRight("--"+f.Name+" "+value, " ")
-		if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "0" {
+		if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "0" && !strings.Contains(text, "(default") {
 			text += fmt.Sprintf(" (default %s)", f.DefValue)
 		}
 		rows = append(rows, [2]string{left, text})
@@ -93,7 +93,7 @@ func (c *command) writeHelp(w io.Writer, con *console) {
 	fmt.Fprintf(w, "\n%s\n  %s\n", con.paint(w, bold, "Exit codes"), c.exits)
 }
 
-// findCommand is the command of that name, or nil.
+// findCommand returns the command of that name, or nil.
 func findCommand(name string) *command {
 	for _, cmd := range commands() {
 		if cmd.name == name {
@@ -103,18 +103,17 @@ func findCommand(name string) *command {
 	return nil
 }
 
-// unknownCommand says that there is no such command, and which one may have
-// been meant.
+// unknownCommand reports an unknown command and suggests a similar one.
 func unknownCommand(name string) error {
-	hint := "`kennel help` lists them"
+	hint := "`kennel help` lists the commands"
 	if near := nearest(name); near != "" {
 		hint = fmt.Sprintf("did you mean `kennel %s`?", near)
 	}
-	return usagef("there is no command %q: %s", printable(name), hint)
+	return usagef("unknown command %q; %s", printable(name), hint)
 }
 
-// nearest is the command that name begins, or that is at most two letters
-// away; "" if none is.
+// nearest returns the command that starts with name, or one that differs in at
+// most two letters. It returns "" if there is none.
 func nearest(name string) string {
 	var names []string
 	for _, cmd := range commands() {

@@ -19,8 +19,8 @@ import (
 	"kennel/internal/dev/devbus"
 )
 
-// An instance is a handler beside the one behind the local host. It may be
-// killed and started again.
+// An instance is a handler besides the one of the local host. It can be killed
+// and started again.
 type instance struct {
 	handler string
 	env     []string
@@ -50,7 +50,7 @@ func (i *instance) start() error {
 	return i.cmd.Start()
 }
 
-// kill ends the process without notice, and waits until it is gone.
+// kill kills the process with SIGKILL and waits until it has ended.
 func (i *instance) kill() {
 	i.cmd.Process.Kill()
 	i.cmd.Wait()
@@ -64,7 +64,7 @@ func scriptHandler(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Logf("handler %s wrote\n%s", args[0], i.log.String())
 	})
 	ts.Setenv(args[0], i.url())
-	eventually(ts, "handler "+args[0]+" does not answer", func() bool {
+	eventually(ts, "handler "+args[0]+" does not respond", func() bool {
 		resp, err := http.Get(i.url() + "/api/health")
 		if err == nil {
 			resp.Body.Close()
@@ -73,7 +73,7 @@ func scriptHandler(ts *testscript.TestScript, _ bool, args []string) {
 	})
 }
 
-// remoteAt is the app at an address.
+// remoteAt returns the app at an address.
 func remoteAt(address string) remote {
 	base, err := url.Parse(address)
 	if err != nil {
@@ -82,8 +82,8 @@ func remoteAt(address string) remote {
 	return remote{client: http.DefaultClient, base: base, say: func(string, ...any) {}}
 }
 
-// scriptBus starts a bus of the script's own, to which no "kennel up" has a
-// hand, cuts it off, and mends it.
+// scriptBus starts a bus of the script, which no "kennel up" controls, cuts its
+// connections, and restores them.
 func scriptBus(ts *testscript.TestScript, _ bool, args []string) {
 	s := stateOf(ts)
 	switch strings.Join(args, " ") {
@@ -104,19 +104,20 @@ func scriptBus(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// scriptHears waits until an app hears signals, or with ! until it does not.
-func scriptHears(ts *testscript.TestScript, neg bool, args []string) {
-	eventually(ts, "signals heard: still "+strconv.FormatBool(neg), func() bool {
+// scriptReceives waits until an app receives signals, or with ! until it does
+// not.
+func scriptReceives(ts *testscript.TestScript, neg bool, args []string) {
+	eventually(ts, "signals received: still "+strconv.FormatBool(neg), func() bool {
 		var status struct{ Signals struct{ Heard bool } }
 		readStatus(ts, args[0], &status)
 		return status.Signals.Heard != neg
 	})
 }
 
-// scriptWaiting waits for others to wait.
+// scriptWaiting waits until N callers wait at a gate.
 func scriptWaiting(ts *testscript.TestScript, _ bool, args []string) {
 	want := number(ts, args[2])
-	eventually(ts, "nobody waits at "+args[1], func() bool {
+	eventually(ts, "the number of callers that wait at "+args[1]+" is not "+args[2], func() bool {
 		var status struct{ Gates map[string]gate.Watched }
 		readStatus(ts, args[0], &status)
 		return status.Gates[args[1]].Waiting == want
@@ -128,12 +129,12 @@ func readStatus(ts *testscript.TestScript, address string, status any) {
 	ts.Check(err)
 }
 
-// eventually looks until something is so.
-func eventually(ts *testscript.TestScript, otherwise string, so func() bool) {
+// eventually polls until the condition is true.
+func eventually(ts *testscript.TestScript, otherwise string, condition func() bool) {
 	deadline := time.After(patience)
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
-	for !so() {
+	for !condition() {
 		select {
 		case <-ticker.C:
 		case <-deadline:

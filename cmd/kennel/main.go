@@ -1,14 +1,13 @@
-// Kennel is the command line of the app: it runs the app on this machine,
-// packs it for Azure, draws order numbers from it, works its gates and keeps its
-// channels wherever it runs.
+// Kennel is the command line of the app: it runs the app on this machine and
+// packs it for Azure. Against an app anywhere, it draws order numbers, releases
+// and closes gates, and manages channels.
 //
-// Results go to standard output, and only results: what a command has to say
-// beside them (progress, warnings, errors) goes to standard error, so that
-// every command can stand in a pipe. With --json the result is JSON.
+// Only results go to standard output. Progress, warnings and errors go to
+// standard error, so that every command works in a pipe. With --json the result
+// is JSON.
 //
-// Kennel ends with 0 when it did what was asked, with 1 when it could not,
-// and with 2 when it did not understand what was asked. A wait that was over
-// before its gate was released ends with 3.
+// The exit code is 0 if the command succeeded, 1 if it failed, 2 if the command
+// line is invalid, and 3 if a gate wait timed out.
 package main
 
 import (
@@ -29,17 +28,17 @@ func main() {
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
 		<-signals
-		// Before anybody reacts to the first Ctrl+C, the next one gets back its
-		// usual meaning: it ends this program at once. What this program has
-		// started notices that by itself and ends too.
+		// Stop catching signals before the first Ctrl+C is handled, so that a
+		// second one ends this program immediately. The programs that it has
+		// started detect that and end too.
 		signal.Stop(signals)
 		cancel()
 	}()
 	os.Exit(run(ctx, os.Args, environment(os.Environ()), os.Stdin, os.Stdout, os.Stderr))
 }
 
-// run is the whole program: the arguments with the program's name in front,
-// the environment, the three streams, and back the exit code.
+// run is the whole program. args starts with the program's name. It returns the
+// exit code.
 func run(ctx context.Context, args []string, env map[string]string, stdin io.Reader, stdout, stderr io.Writer) int {
 	con := newConsole(args, env, stdin, stdout, stderr)
 	err := dispatch(ctx, con, args)
@@ -59,21 +58,20 @@ func run(ctx context.Context, args []string, env map[string]string, stdin io.Rea
 	return exitFailed
 }
 
-// Exit codes, as "kennel help" and the package comment promise them.
+// Exit codes; "kennel help" and the package comment document them.
 const (
 	exitDone   = 0
 	exitFailed = 1
 	exitUsage  = 2
-	exitShut   = 3 // of "kennel gate wait" alone
+	exitShut   = 3 // only "kennel gate wait"
 )
 
-// exitCode ends the program with a code and without a word.
+// exitCode ends the program with a code and without a message.
 type exitCode int
 
 func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
-// usageError says what is wrong with the command line itself; the program
-// ends with exitUsage.
+// usageError reports an invalid command line. The program ends with exitUsage.
 type usageError string
 
 func (e usageError) Error() string { return string(e) }
@@ -82,25 +80,25 @@ func usagef(format string, args ...any) error {
 	return usageError(fmt.Sprintf(format, args...))
 }
 
-// A command is one word after "kennel": what it is called, what help says
-// about it, its flags, and what it does.
+// A command is one word after "kennel": its name, help texts, flags and
+// function.
 type command struct {
 	name     string
-	hidden   bool   // for kennel's own use
+	hidden   bool   // used by kennel itself
 	synopsis string // its arguments, for the usage line
 	summary  string // one line, for the list of commands
-	about    string // what it does and what to expect, for somebody new to it
+	about    string // what it does and what to expect, for a new user
 	example  string // a line or two to try
 	exits    string // what its exit codes mean
 
 	flags   *flag.FlagSet // bound to the variables that run reads
-	mixed   bool          // flags may stand behind words, too
-	maxArgs int           // how many words there may be beside the flags
+	mixed   bool          // flags may follow words
+	maxArgs int           // words besides the flags
 	run     func(ctx context.Context, con *console, args []string) error
 }
 
-// commands lists every command, in the order of the help. Each call makes new
-// ones, because flags are bound to variables.
+// commands lists every command, in the order of the help. Each call creates
+// new commands, because flags are bound to variables.
 func commands() []*command {
 	return []*command{
 		upCommand(),
@@ -119,7 +117,7 @@ func commands() []*command {
 func dispatch(ctx context.Context, con *console, args []string) error {
 	if len(args) < 2 {
 		writeOverview(con.stderr, con)
-		return usagef("say what to do: kennel <command>")
+		return usagef("no command given; use kennel <command>")
 	}
 	name, rest := args[1], args[2:]
 	switch name {
@@ -133,7 +131,7 @@ func dispatch(ctx context.Context, con *console, args []string) error {
 		return unknownCommand(name)
 	}
 
-	cmd.flags.SetOutput(io.Discard) // its errors are shown our way, below
+	cmd.flags.SetOutput(io.Discard) // dispatch reports its errors
 	words, err := cmd.parse(rest)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -150,7 +148,7 @@ func dispatch(ctx context.Context, con *console, args []string) error {
 	return nil
 }
 
-// parse reads the flags and returns the words beside them.
+// parse reads the flags and returns the other words.
 func (c *command) parse(args []string) (words []string, err error) {
 	for {
 		if err := c.flags.Parse(args); err != nil {
@@ -164,8 +162,8 @@ func (c *command) parse(args []string) (words []string, err error) {
 	}
 }
 
-// doubleDash writes flags the way help does: package flag takes one dash and
-// two alike, and names them with one.
+// doubleDash writes flags with two dashes, as help does. Package flag accepts
+// both forms and reports flags with one dash.
 func doubleDash(message string) string {
 	for _, before := range []string{"flag: ", "defined: ", "for flag ", "argument: "} {
 		message = strings.Replace(message, before+"-", before+"--", 1)

@@ -37,10 +37,10 @@ func TestEveryCommandHasAWholeHelpPage(t *testing.T) {
 	}
 }
 
-// JSON would alter texts that are not UTF-8.
+// JSON alters texts that are not UTF-8.
 func TestTextsAreUTF8(t *testing.T) {
 	code, _, stderr := call(t, nil, "gate", "close", "hounds", "--by", "J\xfcrgen")
-	if code != exitUsage || !strings.Contains(stderr, "--by says is not UTF-8") {
+	if code != exitUsage || !strings.Contains(stderr, "the value of --by is not valid UTF-8") {
 		t.Errorf("code %d, stderr %q, want %d and the flag", code, stderr, exitUsage)
 	}
 }
@@ -71,7 +71,7 @@ func TestPrintable(t *testing.T) {
 	}
 }
 
-// The null device is no terminal, though it is a device as terminals are.
+// The null device is a character device, as terminals are, but not a terminal.
 func TestIsTerminal(t *testing.T) {
 	null, err := os.Open(os.DevNull)
 	r, w, err2 := os.Pipe()
@@ -83,7 +83,7 @@ func TestIsTerminal(t *testing.T) {
 	defer w.Close()
 	for _, stream := range []any{null, r, w, new(bytes.Buffer), nil} {
 		if isTerminal(stream) {
-			t.Errorf("%v counts as a terminal", stream)
+			t.Errorf("%v is treated as a terminal", stream)
 		}
 	}
 }
@@ -104,7 +104,7 @@ func TestVersionOf(t *testing.T) {
 	}
 }
 
-func TestReadySaysHowToDrawANumber(t *testing.T) {
+func TestReadyShowsHowToDrawANumber(t *testing.T) {
 	const elsewhere = "http://127.0.0.1:7080"
 	for _, tt := range []struct {
 		name  string
@@ -115,7 +115,7 @@ func TestReadySaysHowToDrawANumber(t *testing.T) {
 			"The app is ready at http://127.0.0.1:7071",
 			"  curl -X POST http://127.0.0.1:7071/api/sequences/orders/next",
 			"  bin/kennel next",
-			"data    in memory, gone at the end; --data DIR keeps it",
+			"data    in memory, lost when kennel stops; --data DIR keeps it",
 			"blobs   http://127.0.0.1:1/a",
 		}},
 		{"another port, a key, kept data", devrun.Event{URL: elsewhere, Key: "k", BlobURL: "http://127.0.0.1:1/a", Data: "kept"}, []string{
@@ -123,7 +123,7 @@ func TestReadySaysHowToDrawANumber(t *testing.T) {
 			"  bin/kennel next --url http://127.0.0.1:7080 --key k",
 			"data    in kept",
 		}},
-		{"a given account", devrun.Event{URL: elsewhere}, []string{"data    in the storage account that the settings name"}},
+		{"a given account", devrun.Event{URL: elsewhere}, []string{"data    in the storage account from the settings"}},
 	} {
 		var out bytes.Buffer
 		con := newConsole([]string{"bin/kennel"}, nil, nil, &out, nil)
@@ -147,7 +147,8 @@ func same(t *testing.T, what string, want, got any) {
 	}
 }
 
-// expectError expects an error with a text, or none if the text is empty.
+// expectError expects an error that contains text, or no error if text is
+// empty.
 func expectError(t *testing.T, what string, err error, text string) {
 	t.Helper()
 	if (err == nil) != (text == "") || err != nil && !strings.Contains(err.Error(), text) {

@@ -19,17 +19,17 @@ func packageCommand() *command {
 	)
 	flags := flag.NewFlagSet("package", flag.ContinueOnError)
 	flags.StringVar(&out, "out", "", "write the package to `FILE` (default dist/kennel.zip in the project)")
-	flags.StringVar(&handler, "handler", "", "pack this built handler, a Linux program for x64:\n`FILE` (default: built from ./handler)")
+	flags.StringVar(&handler, "handler", "", "pack the built handler in `FILE`, a Linux program for x64\n(default: built from ./handler)")
 	flags.BoolVar(&asJSON, "json", false, "print path, size and sha256 as JSON")
 	return &command{
 		name:     "package",
 		synopsis: "[--out FILE] [--handler FILE] [--json]",
-		summary:  "build the package that is deployed to Azure",
+		summary:  "build the package to deploy to Azure",
 		about: `Checks host.json and every function, builds the handler for Azure (Linux on x64),
-lays everything out in dist/ and writes it into a zip, ready to be deployed.
-The same source gives the same bytes.`,
+copies all files to dist/ and packs them into a zip file that can be deployed.
+The same source produces the same bytes.`,
 		example: "kennel package\naz functionapp deployment source config-zip -g my-group -n my-app --src dist/kennel.zip",
-		exits:   "0 written, 1 the project is not fit to be packed or does not build, 2 usage",
+		exits:   "0 written, 1 the project is invalid or does not build, 2 usage",
 		flags:   flags,
 		run: func(ctx context.Context, con *console, _ []string) error {
 			return makePackage(ctx, con, out, handler, asJSON)
@@ -53,7 +53,7 @@ func makePackage(ctx context.Context, con *console, out, handler string, asJSON 
 	if err != nil {
 		return err
 	}
-	// Callers in other folders want the whole path; people want the short one.
+	// Scripts need the absolute path; the text output shows the short one.
 	if made.Path, err = filepath.Abs(made.Path); err != nil {
 		return err
 	}

@@ -20,8 +20,7 @@ import (
 	"kennel/internal/storetest"
 )
 
-// TestMain makes this test binary answer to the names of the programs that the
-// scripts start.
+// TestMain makes this test binary run as the programs that the scripts start.
 func TestMain(m *testing.M) {
 	testscript.Main(suite{m}, map[string]func(){
 		"kennel":    main,
@@ -29,86 +28,88 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// suite runs the tests with what package storetest lends them.
+// suite runs the tests with the fixtures of package storetest.
 type suite struct{ m *testing.M }
 
 func (s suite) Run() int {
-	flag.Set("test.parallel", "4") // scripts wait for programs most of the time
+	flag.Set("test.parallel", "4") // scripts mostly wait for programs
 	return storetest.Main(s.m)
 }
 
-// A verb is a command that scripts have beside the usual ones. Its usage gives
-// its arguments: those in brackets are optional, and … allows more.
+// A verb is a script command besides the standard ones. Its usage lists its
+// arguments: those in brackets are optional, and … allows more.
 type verb struct {
 	usage string
 	run   func(ts *testscript.TestScript, neg bool, args []string)
 }
 
 var verbs = []verb{
-	// Make the folder a project: this repository's host.json and functions.
-	// $HANDLER is its handler.
+	// Copy this repository's host.json and functions into the folder. Sets
+	// $HANDLER to the built handler.
 	{"project", makeProject},
-	// Let "up" and the handlers of the script use the Azurite of all scripts;
-	// sets $STORAGE.
+	// Make "up" and the handlers of the script use the Azurite that all scripts
+	// share; sets $STORAGE.
 	{"storage", useAzurite},
-	// Let an app at $URL answer like this from now on.
+	// Start an app at $URL that returns this response.
 	{"answer STATUS TYPE TEXT", answerFrom},
-	// Send a request to the app at $URL, and expect the status.
+	// Send a GET request to the app at $URL and expect the status.
 	{"get PATH STATUS", getFrom},
 	// Compare the modes and names in a zip with a list.
 	{"archive FILE LIST", checkArchive},
 
-	// Start "kennel up --json" and wait until it is ready; sets $URL, $PORT and,
-	// with an Azurite, $STORAGE.
+	// Start "kennel up --json" and wait until it is ready; sets $URL, $PORT
+	// and, with an Azurite, $STORAGE.
 	{"up [flag…]", scriptUp},
-	// Wait for a line of what it writes; with ! it has not written any such line.
+	// Wait for an output line of "kennel up" that matches; with !, fail if
+	// there is one.
 	{"await REGEXP", scriptAwait},
-	// Send it a signal. Its whole process group gets INT, as by Ctrl+C.
+	// Send "kennel up" a signal. INT goes to its process group, as by Ctrl+C.
 	{"signal INT|TERM|KILL", scriptSignal},
-	// Send it a signal, and wait for it to end with that code; -1 is an end by a
-	// signal.
+	// Send "kennel up" a signal and wait until it ends with the code; -1 means
+	// ended by a signal.
 	{"end SIGNAL CODE", scriptEnd},
-	// Wait until everything is gone that it had started when it was sent a signal;
-	// each NAME was among that.
+	// Wait until all processes have ended that "kennel up" had started before
+	// the signal. Fail if a NAME was not among them.
 	{"gone NAME…", scriptGone},
-	// Kill -9 the handler that it runs.
+	// Kill the handler of "kennel up" with SIGKILL.
 	{"strike", scriptStrike},
 
-	// Start one more handler on $STORAGE; sets $NAME to its address.
+	// Start another handler on $STORAGE; sets $NAME to its address.
 	{"handler NAME [SETTING…]", scriptHandler},
-	// Start a bus of the script's own and set $BUS to its connection string; cut
-	// it off; mend it.
+	// Start a bus of the script and set $BUS to its connection string; cut its
+	// connections; restore them.
 	{"bus start|cut|mend", scriptBus},
-	// Wait until the app there receives signals; with ! until it does not.
-	{"hears URL", scriptHears},
-	// Wait until N wait at the gate in the process there.
+	// Wait until the app receives signals; with ! until it does not.
+	{"receives URL", scriptReceives},
+	// Wait until N callers wait at the gate in the process at URL.
 	{"waiting URL GATE N", scriptWaiting},
-	// Draw with many clients, and kill a second handler, amid work, that often.
+	// Draw numbers with many clients and kill a second handler KILLS times
+	// during its work.
 	{"crowd CLIENTS KILLS", scriptCrowd},
 
-	// Put that many blogs into the channel's table.
+	// Insert N blogs into the channel's table.
 	{"fill CHANNEL N", scriptFill},
-	// Begin to delete a channel, and leave the rest to the queue.
+	// Start to delete a channel and leave the rest to the queue.
 	{"begin CHANNEL", scriptBegin},
-	// Expect that many rows of all blogs and fences that there ever were under
-	// this name.
+	// Expect N rows of blogs and fences of all channels that ever had this
+	// name.
 	{"rows CHANNEL N", scriptRows},
-	// Delete the channel by a handler that is killed after 200 ms, again and
-	// again; meanwhile the successor takes its name.
+	// Delete the channel with a handler that is killed every 200 ms. During the
+	// deletion, SUCCESSOR creates a channel with the same name.
 	{"storm CHANNEL BLOGS [SUCCESSOR]", scriptStorm},
 }
 
-// call runs the verb if the number of its arguments is right.
+// call runs the verb if the number of arguments is valid.
 func (v verb) call(ts *testscript.TestScript, neg bool, args []string) {
-	most := strings.Count(v.usage, " ")
-	if len(args) < most-strings.Count(v.usage, "[") || len(args) > most && !strings.Contains(v.usage, "…") {
+	maxArgs := strings.Count(v.usage, " ")
+	if len(args) < maxArgs-strings.Count(v.usage, "[") || len(args) > maxArgs && !strings.Contains(v.usage, "…") {
 		ts.Fatalf("usage: %s", v.usage)
 	}
 	v.run(ts, neg, args)
 }
 
-// TestScripts runs testdata/script, with the verbs. $BLOGS, $MANY and $KILLS are
-// few in `make test`, and many in `make prove`, where [prove] holds.
+// TestScripts runs testdata/script with the verbs. $BLOGS, $MANY and $KILLS are
+// small in `make test` and large in `make prove`, where [prove] is true.
 func TestScripts(t *testing.T) {
 	commands := make(map[string]func(ts *testscript.TestScript, neg bool, args []string))
 	for _, v := range verbs {
@@ -118,11 +119,11 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "script"),
 		Setup: func(env *testscript.Env) error {
-			// What is built and installed lies where it lies for everybody.
+			// Share the caches for builds and installations.
 			for _, name := range []string{"HOME", "XDG_CACHE_HOME", "GOFLAGS"} {
 				env.Setenv(name, os.Getenv(name))
 			}
-			// A program under the race detector sleeps for a second before it ends.
+			// The race detector delays the end of a program by a second.
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			for name, n := range map[string]int{
 				"BLOGS": storetest.Scale(300, 3000),
@@ -145,7 +146,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// state is what the verbs of one script share.
+// state is shared by the verbs of one script.
 type state struct {
 	t   *testing.T
 	up  upRun
@@ -194,7 +195,7 @@ func getFrom(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	resp.Body.Close()
 	if got := strconv.Itoa(resp.StatusCode); got != args[1] {
-		ts.Fatalf("%s answered %s, want %s", args[0], got, args[1])
+		ts.Fatalf("GET %s returned %s, want %s", args[0], got, args[1])
 	}
 }
 
@@ -207,6 +208,6 @@ func checkArchive(ts *testscript.TestScript, _ bool, args []string) {
 		fmt.Fprintln(&got, file.Mode(), file.Name)
 	}
 	if want := ts.ReadFile(args[1]); got.String() != want {
-		ts.Fatalf("%s holds\n%s\nwant\n%s", args[0], got.String(), want)
+		ts.Fatalf("%s contains\n%s\nwant\n%s", args[0], got.String(), want)
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"kennel/table"
 )
 
-// blogsTable is Azurite's table of blogs, without the app.
+// blogsTable opens the table of blogs in Azurite directly.
 func blogsTable(ts *testscript.TestScript) *azure.Table {
 	tables, err := azure.Account{ConnectionString: ts.Getenv("STORAGE")}.OpenTables(nil)
 	ts.Check(err)
@@ -29,8 +29,8 @@ func blogsTable(ts *testscript.TestScript) *azure.Table {
 	return blogs
 }
 
-// scriptFill inserts blogs straight into the table, as package channels lays
-// them out: by HTTP it would take minutes.
+// scriptFill inserts blogs directly into the table, in the layout of package
+// channels. By HTTP it would take minutes.
 func scriptFill(ts *testscript.TestScript, _ bool, args []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -40,7 +40,7 @@ func scriptFill(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 }
 
-// scriptBegin deletes a channel as a call does that has no time for its blogs.
+// scriptBegin accepts the deletion of a channel without deleting blogs.
 func scriptBegin(ts *testscript.TestScript, _ bool, args []string) {
 	account := azure.Account{ConnectionString: ts.Getenv("STORAGE")}
 	tables, err := account.OpenTables(nil)
@@ -58,12 +58,12 @@ func scriptBegin(ts *testscript.TestScript, _ bool, args []string) {
 	d, err := c.Delete(ctx, args[0], "")
 	ts.Check(err)
 	if d.State != channels.Running {
-		ts.Fatalf("the deletion is %s, and was only to begin", d.State)
+		ts.Fatalf("the deletion is %s, want it running", d.State)
 	}
 }
 
-// scriptRows counts the rows of all blogs and fences that there ever were
-// under a name.
+// scriptRows counts the rows of blogs and fences of all channels that ever had
+// the name.
 func scriptRows(ts *testscript.TestScript, _ bool, args []string) {
 	blogs, found := blogsTable(ts), 0
 	for q := (table.Query{KeysOnly: true, Top: table.MaxPage}); ; {
@@ -85,13 +85,13 @@ func scriptRows(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// scriptStorm deletes a channel by way of a handler that is killed -9 every
-// 200 ms, and started again, until the deletion is done. What the host does
-// with the queue the script does itself: the local host would stop after three
-// kills, and leave the message to a sweep after five.
+// scriptStorm deletes a channel with a handler that is killed with SIGKILL
+// every 200 ms and started again, until the deletion is done. It delivers the
+// queue messages itself: the local host would stop after three crashes, and
+// would leave the message to the sweep after five deliveries.
 //
-// The handler lives 50 ms longer after each kill, or a slow machine would get
-// nothing done.
+// The handler runs 50 ms longer after each kill, so that a slow machine makes
+// progress.
 func scriptStorm(ts *testscript.TestScript, _ bool, args []string) {
 	blogs := int64(number(ts, args[1]))
 	queues, err := azure.Account{ConnectionString: ts.Getenv("STORAGE")}.OpenQueues(nil)
@@ -112,13 +112,13 @@ func scriptStorm(ts *testscript.TestScript, _ bool, args []string) {
 	defer stop()
 	killing.Go(func() { s.kill(ctx, stop) })
 
-	for s.deletion(ctx) == nil && ctx.Err() == nil { // asked again and again, as an impatient caller does
+	for s.deletion(ctx) == nil && ctx.Err() == nil { // an impatient caller repeats the request
 		s.busy.Store(true)
-		channelsRemote{remoteAt(s.victim.url()), args[0]}.delete(ctx, s.channel) // which may be killed
+		channelsRemote{remoteAt(s.victim.url()), args[0]}.delete(ctx, s.channel) // fails if the handler is killed
 		s.busy.Store(false)
 	}
 	if len(args) == 3 && ctx.Err() == nil {
-		// The name is free, and somebody uses it at once.
+		// The name is free, and another user takes it at once.
 		_, created, err := s.app.create(ctx, args[2])
 		ts.Check(err)
 		if !created {
@@ -130,7 +130,7 @@ func scriptStorm(ts *testscript.TestScript, _ bool, args []string) {
 	for ctx.Err() == nil {
 		if d := s.deletion(ctx); d != nil && d.State == channels.Done {
 			if d.Deleted != blogs {
-				ts.Fatalf("the record says %d blogs, want %d", d.Deleted, blogs)
+				ts.Fatalf("the record has %d blogs, want %d", d.Deleted, blogs)
 			}
 			break
 		}
@@ -141,25 +141,26 @@ func scriptStorm(ts *testscript.TestScript, _ bool, args []string) {
 	stop()
 	killing.Wait()
 	ts.Check(s.wrong)
-	ts.Logf("deleted %d blogs over %d kills, %d of them amid work", blogs, s.kills, s.hits)
+	ts.Logf("deleted %d blogs over %d kills, %d of them during work", blogs, s.kills, s.hits)
 	if s.hits == 0 {
-		ts.Fatalf("nobody was killed amid work: nothing was shown")
+		ts.Fatalf("no kill hit the handler during work, so nothing is proved")
 	}
 }
 
 type storm struct {
 	victim  *instance
 	queues  *azure.Queues
-	app     channelsRemote // by way of a handler that nobody kills
+	app     channelsRemote // through a handler that is not killed
 	channel channelAnswer
-	busy    atomic.Bool // the victim works
+	busy    atomic.Bool // the victim has a request
 
-	kills, hits int   // written by kill alone, and read after it has ended
+	kills, hits int   // written only by kill, read after it has ended
 	wrong       error // likewise
 }
 
-// kill kills the victim and starts it again, until ctx ends: for the first time
-// as soon as the deletion has begun, so that a fast machine is not done by then.
+// kill kills the victim and starts it again, until ctx ends. The first kill is
+// as soon as the deletion has started, so that it comes in time on a fast
+// machine.
 func (s *storm) kill(ctx context.Context, giveUp func()) {
 	life := 200 * time.Millisecond
 	for s.deletion(ctx) == nil && pause(ctx, time.Millisecond) == nil {
@@ -180,7 +181,7 @@ func (s *storm) kill(ctx context.Context, giveUp func()) {
 	}
 }
 
-// deletion reads the record; nil if there is none yet.
+// deletion reads the record of the deletion. It returns nil if there is none.
 func (s *storm) deletion(ctx context.Context) *channels.Deletion {
 	d, err := s.app.deletion(ctx, s.channel.Incarnation)
 	if err != nil {
@@ -189,7 +190,7 @@ func (s *storm) deletion(ctx context.Context) *channels.Deletion {
 	return &d.Deletion
 }
 
-// deliver takes messages to the victim, as the host does.
+// deliver delivers a message to the victim, as the host does.
 func (s *storm) deliver(ctx context.Context) error {
 	client := customhandler.NewClient(s.victim.url())
 	const queue = "delete-channel-and-blogs"
@@ -200,7 +201,7 @@ func (s *storm) deliver(ctx context.Context) error {
 		return err
 	}
 	if len(messages) == 0 {
-		pause(ctx, 100*time.Millisecond) // between two looks, as the host does
+		pause(ctx, 100*time.Millisecond) // between two polls, as the host does
 		return nil
 	}
 	m := messages[0]

@@ -4,8 +4,8 @@ package main
 
 import "os"
 
-// isTerminalFile takes all character devices for terminals but the null
-// device, which is what programs without a terminal most often are given.
+// isTerminalFile treats every character device as a terminal, except the null
+// device, which is the usual standard input of a program without a terminal.
 func isTerminalFile(file *os.File) bool {
 	info, err := file.Stat()
 	if err != nil || info.Mode()&os.ModeCharDevice == 0 {

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// isTerminalFile asks for the console behind a file.
+// isTerminalFile reports whether the file is a console.
 func isTerminalFile(file *os.File) bool {
 	var mode uint32
 	return syscall.GetConsoleMode(syscall.Handle(file.Fd()), &mode) == nil

@@ -14,64 +14,63 @@ import (
 	devrun "kennel/internal/dev/run"
 )
 
-// defaultURL is where the app answers unless told otherwise.
+// defaultURL is the default address of the app.
 const defaultURL = "http://127.0.0.1:7071"
 
 // upOptions are the flags of "kennel up".
 type upOptions struct {
 	port    int
-	data    string // the folder that keeps Azurite's data; "" keeps them in memory
+	data    string // Azurite's data folder; "" keeps the data in memory
 	host    string // func or builtin
-	handler string // a built handler; "" builds one
-	key     string // the function key to ask for; "" asks for none
+	handler string // a built handler; "" builds ./handler
+	key     string // the function key that callers need; "" for none
 	asJSON  bool
 }
 
 func upCommand() *command {
 	var o upOptions
 	flags := flag.NewFlagSet("up", flag.ContinueOnError)
-	flags.IntVar(&o.port, "port", 7071, "answer on `PORT` of 127.0.0.1; 0 takes any free one")
-	flags.StringVar(&o.data, "data", "", "keep the data in `DIR` (default: in memory, gone at the end)")
+	flags.IntVar(&o.port, "port", 7071, "listen on `PORT` of 127.0.0.1; 0 picks a free one")
+	flags.StringVar(&o.data, "data", "", "keep the data in `DIR` (default: in memory, lost when kennel stops)")
 	flags.StringVar(&o.host, "host", "", "run the app in `HOST`: func (the Azure Functions Core Tools)\nor builtin (default: func if it is on the PATH)")
-	flags.StringVar(&o.handler, "handler", "", "run this built handler: `FILE` (default: built from ./handler)")
-	flags.StringVar(&o.key, "key", "", "ask callers for the function key `K`, as Azure does (builtin host only)")
+	flags.StringVar(&o.handler, "handler", "", "run the built handler in `FILE` (default: built from ./handler)")
+	flags.StringVar(&o.key, "key", "", "require the function key `K` from callers, as Azure does (builtin host only)")
 	flags.BoolVar(&o.asJSON, "json", false, "write events to standard output as lines of JSON:\nstarting, ready, stopped")
 	return &command{
 		name:     "up",
 		synopsis: "[--port PORT] [--data DIR] [--host HOST] [--handler FILE] [--key K] [--json]",
 		summary:  "run the app on this machine",
-		about: `Builds the app, starts a storage for it (Azurite, installed once from npm) and runs
-it in a Functions host until Ctrl+C, which stops everything. A second Ctrl+C does
-not wait for that. The log of the app goes to standard error.
+		about: `Builds the app, starts a storage emulator for it (Azurite, installed once from npm) and
+runs it in a Functions host until Ctrl+C, which stops everything. A second Ctrl+C ends
+kennel immediately. The log of the app goes to standard error.
 
 Settings come from the environment and from local.settings.json. If they name a storage
-account (AzureWebJobsStorage, or AzureWebJobsStorage__… for one that is reached by
-identity), the app works with that account and no Azurite is started. Likewise with
-Service Bus (ServiceBus, ServiceBusSecondary, or their __ forms): unless it is named,
-two development buses stand in for it, in memory.`,
+account (AzureWebJobsStorage, or AzureWebJobsStorage__… to sign in by identity), the app
+uses that account and no Azurite is started. If they name no Service Bus (ServiceBus,
+ServiceBusSecondary, or their __ forms), the app uses two in-memory development buses.`,
 		example: "kennel up\nkennel up --port 7080 --data .kennel/data",
-		exits:   "0 stopped as asked, 1 it did not start or ended by itself, 2 usage",
+		exits:   "0 stopped on request, 1 it did not start or ended unexpectedly, 2 usage",
 		flags:   flags,
 		run: func(ctx context.Context, con *console, _ []string) error {
 			if o.port < 0 || o.port > 65535 {
-				return usagef("--port is %d: a port is a number up to 65535", o.port)
+				return usagef("--port is %d; use a number from 0 to 65535", o.port)
 			}
 			if o.host != "" && o.host != "func" && o.host != "builtin" {
-				return usagef("--host is %q: say func or builtin", o.host)
+				return usagef("--host is %q; use func or builtin", o.host)
 			}
 			_, err := exec.LookPath("func")
 			if err != nil && o.host == "func" {
-				return usagef("--host func: there is no func on the PATH; install the Azure Functions Core Tools, or say builtin")
+				return usagef("--host func: func is not on the PATH; install the Azure Functions Core Tools or use --host builtin")
 			}
 			if o.host == "" && err == nil {
-				o.host = "func" // the real host, if it is there
+				o.host = "func" // the real host, if it is installed
 			}
 			if o.host == "func" && o.key != "" {
-				return usagef("--key works with --host builtin only: func keeps keys of its own")
+				return usagef("--key requires --host builtin; func manages its own keys")
 			}
 			err = o.run(ctx, con)
 			if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-				err = nil // asked to stop before everything had started
+				err = nil // stopped before everything had started
 			}
 			stopped := devrun.Event{Event: "stopped"}
 			if err != nil {
@@ -89,13 +88,13 @@ func (o upOptions) run(ctx context.Context, con *console) error {
 		return err
 	}
 	env := maps.Clone(con.env)
-	delete(env, keyVariable) // it is no setting of the app
+	delete(env, keyVariable) // not a setting of the app
 	options := &devrun.Options{
 		Port: o.port, Data: o.data, Handler: o.handler, Key: o.key,
 		Log:      con.stderr, // standard output is for events
 		Report:   func(e devrun.Event) error { return con.report(o.asJSON, e) },
 		Step:     con.step,
-		Stopping: func() { con.say("stopping; a second Ctrl+C does not wait for that") },
+		Stopping: func() { con.say("stopping; a second Ctrl+C ends kennel immediately") },
 	}
 	if o.host == "func" {
 		self, err := os.Executable()
@@ -111,7 +110,7 @@ func (o upOptions) run(ctx context.Context, con *console) error {
 	return app.Run(ctx)
 }
 
-// openProject finds and checks the project that the working directory is in.
+// openProject finds and checks the project that contains the working directory.
 func openProject() (*project.Project, error) {
 	here, err := os.Getwd()
 	if err != nil {

@@ -29,9 +29,9 @@ const patience = 3 * time.Minute
 // upRun is the "kennel up" of one script.
 type upRun struct {
 	cmd    *exec.Cmd
-	mark   string         // a setting of it, and so of all that it starts
-	done   chan struct{}  // closed when it has ended and its output is read
-	family map[int]string // what it had started when it was sent a signal
+	mark   string         // an environment variable of it and all that it starts
+	done   chan struct{}  // closed when it has ended and its output was read
+	family map[int]string // the processes it had started before the signal
 
 	mu      sync.Mutex
 	output  strings.Builder // of both its streams; guarded by mu
@@ -49,8 +49,8 @@ func (u *upRun) Write(p []byte) (int, error) {
 	return u.output.Write(p)
 }
 
-// text returns the whole lines of the output, and a channel that is closed when
-// there is more.
+// text returns the complete lines of the output, and a channel that is closed
+// when there is more.
 func (u *upRun) text() (string, <-chan struct{}) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -74,7 +74,7 @@ func (u *upRun) await(ts *testscript.TestScript, pattern *regexp.Regexp) string 
 		select {
 		case <-changed:
 		case <-u.done:
-			ended = true // but look at its last lines first
+			ended = true // search its last lines first
 		case <-deadline:
 			ts.Fatalf("no line like %q; kennel up wrote\n%s", pattern, text)
 		}
@@ -95,17 +95,17 @@ func scriptUp(ts *testscript.TestScript, _ bool, args []string) {
 	u.mark = "KENNELS_TEST_RUN=" + rand.Text()
 	u.cmd.Env = append(u.cmd.Env, u.mark)
 	u.cmd.Stdout, u.cmd.Stderr = u, u
-	u.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // to be signalled as a whole
+	u.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that a signal reaches the whole group
 	u.done, u.changed = make(chan struct{}), make(chan struct{})
 	u.output.Reset()
 	ts.Check(u.cmd.Start())
 	go func() {
-		u.cmd.Wait() // its exit code is asked for where it matters
+		u.cmd.Wait() // scriptEnd checks the exit code
 		close(u.done)
 	}()
 	cmd, done := u.cmd, u.done
 	ts.Defer(func() {
-		cmd.Process.Kill() // fails where the script has ended it
+		cmd.Process.Kill() // fails if the script has ended it
 		<-done
 	})
 
@@ -136,7 +136,7 @@ func scriptSignal(ts *testscript.TestScript, _ bool, args []string) {
 	u.family = relatives(u.mark)
 	pid := u.cmd.Process.Pid
 	switch args[0] {
-	case "INT": // as a terminal does it
+	case "INT": // as a terminal does
 		ts.Check(syscall.Kill(-pid, syscall.SIGINT))
 	case "TERM":
 		ts.Check(syscall.Kill(pid, syscall.SIGTERM))
@@ -147,7 +147,7 @@ func scriptSignal(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// scriptStrike kills the handler that kennel up runs, without notice.
+// scriptStrike kills the handler of kennel up with SIGKILL.
 func scriptStrike(ts *testscript.TestScript, _ bool, _ []string) {
 	for pid, command := range relatives(upOf(ts).mark) {
 		if path, _, _ := strings.Cut(command, " "); filepath.Base(path) == "handler" {
@@ -182,20 +182,20 @@ func scriptGone(ts *testscript.TestScript, _ bool, args []string) {
 			ts.Fatalf("kennel up had not started %q: %s", name, family)
 		}
 	}
-	eventually(ts, "kennel up has left something behind", func() bool { return len(relatives(u.mark)) == 0 })
+	eventually(ts, "kennel up has left processes behind", func() bool { return len(relatives(u.mark)) == 0 })
 }
 
-// relatives returns the commands of the processes that have a setting in the
-// environment they were started with, by process id. A "kennel up" hands its
-// environment on to everything that it starts. A process that has ended but was
-// not waited for is gone. There are none where there is no /proc.
+// relatives returns the commands of the processes that have a variable in their
+// initial environment, by process id. A "kennel up" passes its environment to
+// everything that it starts. A zombie does not count. Without /proc the result
+// is empty.
 func relatives(setting string) map[int]string {
 	found := make(map[int]string)
 	files, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, file := range files {
 		env, err := os.ReadFile(file)
 		if err != nil || !bytes.Contains(env, []byte(setting+"\x00")) {
-			continue // gone, or another user's
+			continue // ended, or another user's
 		}
 		command, err := os.ReadFile(filepath.Join(filepath.Dir(file), "cmdline"))
 		if pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file))); err == nil && len(command) > 0 {

@@ -16,8 +16,8 @@ func versionCommand() *command {
 	return &command{
 		name:     "version",
 		synopsis: "[--json]",
-		summary:  "print which build this is",
-		about:    "Prints kennel's version, the commit it was built from where that is known, and the Go version.",
+		summary:  "print version, commit and platform",
+		about:    "Prints kennel's version, the commit it was built from if known, and the Go version.",
 		example:  "kennel version",
 		exits:    "0 printed",
 		flags:    flags,
@@ -37,7 +37,8 @@ func versionCommand() *command {
 	}
 }
 
-// version is what "kennel version --json" prints; names stay, more may come.
+// version is the output of "kennel version --json". Members may be added, but
+// not renamed or removed.
 type version struct {
 	Version  string `json:"version"`
 	Commit   string `json:"commit,omitempty"`
@@ -45,8 +46,8 @@ type version struct {
 	Platform string `json:"platform"`
 }
 
-// versionOf reads what the Go tool wrote into the binary. info is nil for a
-// binary that was built without modules.
+// versionOf returns the build information that the Go tool wrote into the
+// binary. info is nil if the binary was built without modules.
 func versionOf(info *debug.BuildInfo) version {
 	v := version{Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if info == nil {

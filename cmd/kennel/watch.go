@@ -12,20 +12,20 @@ import (
 )
 
 const (
-	watchEvery = time.Second
-	linesEvery = 5 * time.Second // where lines stay
-	stillAfter = 5 * time.Second // without another blog deleted nobody can say how long it will take
+	watchInterval = time.Second
+	lineInterval  = 5 * time.Second // between lines, without a terminal
+	stalledAfter  = 5 * time.Second // without a deleted blog there is no estimate
 )
 
-// watching is what is known of a deletion before it is watched.
+// watching is what is known about a deletion when the watch starts.
 type watching struct {
-	total int64     // blogs that there were; unknown
-	began time.Time // when the first of them can have been deleted; zero if that was before
-	from  int64     // blogs that had been deleted then
+	total int64     // blogs before the deletion, or unknown
+	began time.Time // start of the deletion; zero: it started before the watch
+	from  int64     // blogs deleted before began
 }
 
-// watch asks how far a deletion is until it is done, and tells. Outages of the
-// app and its storage are waited for.
+// watch polls a deletion until it is done and reports its progress. It
+// continues through outages of the app and its storage.
 func (c channelsRemote) watch(ctx context.Context, con *console, d deletionAnswer, w watching) (deletionAnswer, error) {
 	if w.began.IsZero() {
 		w.began, w.from = time.Now(), d.Deleted
@@ -33,10 +33,10 @@ func (c channelsRemote) watch(ctx context.Context, con *console, d deletionAnswe
 	out := con.progress()
 	defer out.end()
 	c.say = out.say
-	trouble, moved := "", time.Now()
+	lastErr, progressed := "", time.Now()
 	for d.State == channels.Running {
-		out.show(w.describe(d.Deletion, time.Since(w.began), time.Since(moved)))
-		if err := pause(ctx, watchEvery); err != nil {
+		out.show(w.describe(d.Deletion, time.Since(w.began), time.Since(progressed)))
+		if err := pause(ctx, watchInterval); err != nil {
 			return d, err
 		}
 		newer, err := c.deletion(ctx, d.Incarnation)
@@ -45,37 +45,37 @@ func (c channelsRemote) watch(ctx context.Context, con *console, d deletionAnswe
 			return d, ctx.Err()
 		case err != nil && isFinal(err):
 			return d, err
-		case err != nil && trouble != err.Error():
-			trouble = err.Error()
-			out.say("%s; waiting on", printable(trouble))
+		case err != nil && lastErr != err.Error():
+			lastErr = err.Error()
+			out.say("%s; still waiting", printable(lastErr))
 		case err == nil:
 			if newer.Deleted > d.Deleted {
-				moved = time.Now()
+				progressed = time.Now()
 			}
-			trouble, d = "", newer
+			lastErr, d = "", newer
 		}
 	}
 	return d, nil
 }
 
-// isFinal says that asking again is of no use.
+// isFinal reports whether a retry would fail again.
 func isFinal(err error) bool {
 	refused, ok := errors.AsType[*refusal](err)
 	return ok && refused.status < 500 && refused.status != http.StatusTooManyRequests && refused.status != http.StatusRequestTimeout
 }
 
-// describe says how far a deletion is, so long after it began and after it was
-// seen to come on.
-func (w watching) describe(d channels.Deletion, elapsed, still time.Duration) string {
+// describe returns the progress of a deletion. elapsed is the time since it
+// started, idle the time since it last made progress.
+func (w watching) describe(d channels.Deletion, elapsed, idle time.Duration) string {
 	text := fmt.Sprintf("%s: %s deleted", d.Channel, blogCount(d.Deleted))
 	if w.total >= d.Deleted {
 		text = fmt.Sprintf("%s: %d of %s deleted", d.Channel, d.Deleted, blogCount(w.total))
 	}
-	if still >= stillAfter {
-		return oneLine(text + ", standing still for now")
+	if idle >= stalledAfter {
+		return oneLine(text + ", stalled")
 	}
-	if elapsed < watchEvery || d.Deleted <= w.from {
-		return oneLine(text) // no rate worth the name
+	if elapsed < watchInterval || d.Deleted <= w.from {
+		return oneLine(text) // too early for a rate
 	}
 	rate := float64(d.Deleted-w.from) / elapsed.Seconds()
 	text += fmt.Sprintf(", %.0f/s", rate)
@@ -86,14 +86,14 @@ func (w watching) describe(d channels.Deletion, elapsed, still time.Duration) st
 	return oneLine(text)
 }
 
-// A progress is a line that changes on a terminal, and lines now and then
+// A progress is one changing line on a terminal, and a line every lineInterval
 // elsewhere.
 type progress struct {
 	con      *console
 	terminal bool
-	width    int       // of what is on the terminal's line
-	last     string    // what was shown
-	at       time.Time // and when
+	width    int       // of the text on the terminal's line
+	last     string    // the text that was shown last
+	at       time.Time // when it was shown
 }
 
 func (con *console) progress() *progress {
@@ -106,19 +106,19 @@ func (p *progress) show(text string) {
 	case p.terminal:
 		fmt.Fprintf(p.con.stderr, "\r%-*s", p.width, text)
 		p.width = len([]rune(text))
-	case text != p.last && (p.at.IsZero() || time.Since(p.at) >= linesEvery):
+	case text != p.last && (p.at.IsZero() || time.Since(p.at) >= lineInterval):
 		p.con.say("%s", text)
 		p.last, p.at = text, time.Now()
 	}
 }
 
-// say writes a line of another kind.
+// say writes a line that stays.
 func (p *progress) say(format string, args ...any) {
 	p.end()
 	p.con.say(format, args...)
 }
 
-// end leaves the terminal's line empty.
+// end clears the terminal's line.
 func (p *progress) end() {
 	if p.width > 0 {
 		fmt.Fprintf(p.con.stderr, "\r%s\r", strings.Repeat(" ", p.width))

@@ -16,34 +16,34 @@ import (
 )
 
 func TestDescribeWatching(t *testing.T) {
-	for _, test := range []struct {
+	for _, tt := range []struct {
 		name        string
 		total, from int64
 		deleted     int64
 		elapsed     time.Duration
-		still       time.Duration
+		idle        time.Duration
 		want        string
 	}{
 		{"just begun", 3000, 0, 1000, 500 * time.Millisecond, time.Second, "news: 1000 of 3000 blogs deleted"},
 		{"under way", 3000, 0, 1000, 2 * time.Second, time.Second, "news: 1000 of 3000 blogs deleted, 500/s, 4s left"},
 		{"nothing yet", 3000, 0, 0, 10 * time.Second, time.Second, "news: 0 of 3000 blogs deleted"},
-		{"all counted", 3000, 0, 3000, 10 * time.Second, time.Second, "news: 3000 of 3000 blogs deleted, 300/s, 1s left"},
+		{"all deleted", 3000, 0, 3000, 10 * time.Second, time.Second, "news: 3000 of 3000 blogs deleted, 300/s, 1s left"},
 		{"more than were counted", 3000, 0, 3001, 10 * time.Second, time.Second, "news: 3001 blogs deleted, 300/s"},
 		{"never counted", unknown, 0, 1, 10 * time.Second, time.Second, "news: 1 blog deleted, 0/s"},
 		{"begun before", unknown, 5000, 7000, 10 * time.Second, time.Second, "news: 7000 blogs deleted, 200/s"},
-		{"begun before, and still", unknown, 5000, 5000, 10 * time.Second, time.Second, "news: 5000 blogs deleted"},
-		{"for long", 1_000_000, 0, 10_000, 10 * time.Second, time.Second, "news: 10000 of 1000000 blogs deleted, 1000/s, 16m30s left"},
-		{"stuck", 3000, 0, 1000, 100 * time.Second, stillAfter, "news: 1000 of 3000 blogs deleted, standing still for now"},
-		{"never begun", unknown, 0, 0, 100 * time.Second, 100 * time.Second, "news: 0 blogs deleted, standing still for now"},
+		{"begun before, no progress", unknown, 5000, 5000, 10 * time.Second, time.Second, "news: 5000 blogs deleted"},
+		{"long remaining time", 1_000_000, 0, 10_000, 10 * time.Second, time.Second, "news: 10000 of 1000000 blogs deleted, 1000/s, 16m30s left"},
+		{"stuck", 3000, 0, 1000, 100 * time.Second, stalledAfter, "news: 1000 of 3000 blogs deleted, stalled"},
+		{"never begun", unknown, 0, 0, 100 * time.Second, 100 * time.Second, "news: 0 blogs deleted, stalled"},
 	} {
-		w := watching{total: test.total, from: test.from}
-		if got := w.describe(channels.Deletion{Channel: "news", Deleted: test.deleted}, test.elapsed, test.still); got != test.want {
-			t.Errorf("%s: %q, want %q", test.name, got, test.want)
+		w := watching{total: tt.total, from: tt.from}
+		if got := w.describe(channels.Deletion{Channel: "news", Deleted: tt.deleted}, tt.elapsed, tt.idle); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
 	}
 }
 
-// news is a channel behind an app that is answering.
+// news returns a channel of an app that returns the answers.
 func news(answers ...any) channelsRemote {
 	return channelsRemote{remoteOf(answering(new([]string), answers...), new([]string)), "news"}
 }
@@ -52,58 +52,60 @@ func deletionIs(state string, deleted int) answer {
 	return answer{200, "application/json", fmt.Sprintf(`{"channel":"news","incarnation":"1","state":%q,"deleted":%d}`, state, deleted), nil}
 }
 
-// Outages are waited for; what cannot get better ends the watch.
+// TestWatch checks that a watch continues through outages and ends at a
+// permanent error.
 func TestWatch(t *testing.T) {
 	running := deletionAnswer{Deletion: channels.Deletion{Channel: "news", Incarnation: "1", State: channels.Running, Deleted: 1000}}
 	lost := errors.New("reset by peer")
-	for _, test := range []struct {
+	for _, tt := range []struct {
 		name    string
 		answers []any
-		lines   []string // somewhere in what is said, in this order
+		lines   []string // substrings of the output, in this order
 		err     string
 	}{
 		{"done at once", []any{deletionIs("done", 3000)}, []string{"1000 of 3000"}, ""},
 		{
 			"outages", []any{lost, lost, appError(503, "storage_unavailable", nil), deletionIs("running", 2000), deletionIs("running", 2500), deletionIs("done", 3000)},
-			[]string{"1000 of 3000", "reset by peer; waiting on", "503 storage_unavailable: so it is; waiting on", "of 3000 blogs deleted"}, "",
+			[]string{"1000 of 3000", "reset by peer; still waiting", "503 storage_unavailable: broken; still waiting", "of 3000 blogs deleted"}, "",
 		},
 		{
 			"stuck for a while", append(slices.Repeat([]any{deletionIs("running", 2000)}, 10), deletionIs("running", 2500), deletionIs("done", 3000)),
-			[]string{"1000 of 3000", "2000 of 3000 blogs deleted, 400/s", "2000 of 3000 blogs deleted, standing still for now"}, "",
+			[]string{"1000 of 3000", "2000 of 3000 blogs deleted, 400/s", "2000 of 3000 blogs deleted, stalled"}, "",
 		},
-		{"the record is gone", []any{deletionIs("running", 2000), appError(404, "deletion_not_found", nil)}, nil, "404 deletion_not_found"},
-		{"the key is wrong", []any{answer{401, "", "", nil}}, nil, "wants a function key"},
+		{"the record was deleted", []any{deletionIs("running", 2000), appError(404, "deletion_not_found", nil)}, nil, "404 deletion_not_found"},
+		{"wrong key", []any{answer{401, "", "", nil}}, nil, "requires a function key"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var errs bytes.Buffer
 				con := &console{stderr: &errs, env: map[string]string{}}
-				app := news(test.answers...)
+				app := news(tt.answers...)
 				d, err := app.watch(t.Context(), con, running, watching{total: 3000, began: time.Now()})
-				expectError(t, "watch", err, test.err)
+				expectError(t, "watch", err, tt.err)
 				if err == nil && (d.Deleted != 3000 || d.State != channels.Done) {
 					t.Errorf("got %+v, want it done", d.Deletion)
 				}
 				rest := errs.String()
-				for _, line := range test.lines {
+				for _, line := range tt.lines {
 					_, after, found := strings.Cut(rest, line)
 					if !found {
-						t.Errorf("it said %q, want %q in it", errs.String(), test.lines)
+						t.Errorf("output %q does not contain %q in this order", errs.String(), tt.lines)
 					}
 					rest = after
 				}
 				if strings.Count(errs.String(), "reset by peer") > 1 {
-					t.Errorf("it said the same trouble again: %q", errs.String())
+					t.Errorf("the same error was printed twice: %q", errs.String())
 				}
 				if strings.ContainsAny(errs.String(), "\r\x1b") {
-					t.Errorf("it steers a terminal that is none: %q", errs.String())
+					t.Errorf("control characters without a terminal: %q", errs.String())
 				}
 			})
 		})
 	}
 }
 
-// On a terminal the line is written over, and is gone in the end.
+// TestProgressOnTerminal checks that the line is overwritten and cleared at the
+// end.
 func TestProgressOnTerminal(t *testing.T) {
 	var out bytes.Buffer
 	p := &progress{con: &console{stderr: &out}, terminal: true}
@@ -118,14 +120,14 @@ func TestProgressOnTerminal(t *testing.T) {
 	}
 }
 
-// A channel is counted page by page, but neither for long nor at any price.
+// TestCountBlogs checks that counting stops at its limits of time and size.
 func TestCountBlogs(t *testing.T) {
 	page := func(n int, blog, continuation string) answer {
 		return answer{200, "application/json", `{"items":[` + strings.Join(slices.Repeat([]string{blog}, n), ",") + `],"continuation":"` + continuation + `"}`, nil}
 	}
 	long := `{"text":"` + strings.Repeat("a", 256<<10-11) + `"}`
 	busy := appError(503, "storage_unavailable", map[string]string{"Retry-After": "20"})
-	for _, test := range []struct {
+	for _, tt := range []struct {
 		name    string
 		answers []any // each after 1.2 s
 		want    int64
@@ -138,13 +140,13 @@ func TestCountBlogs(t *testing.T) {
 		{"long ones", []any{page(16, long, "again")}, 64, false, 5},
 		{"an app that is busy", []any{page(5, "{}", "again"), busy}, 5, false, 2},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			if test.name == "long ones" {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.name == "long ones" {
 				storetest.OnlyInProve(t) // 16 MB of JSON
 			}
 			synctest.Test(t, func(t *testing.T) {
 				asked := 0
-				app := news(test.answers...)
+				app := news(tt.answers...)
 				answers := app.client.Transport.(tripper)
 				app.client.Transport = tripper(func(r *http.Request) (answer, error) {
 					asked++
@@ -154,15 +156,16 @@ func TestCountBlogs(t *testing.T) {
 					return answers(r)
 				})
 				n, all, err := app.countBlogs(t.Context())
-				if err != nil || n != test.want || all != test.all || asked != test.asked {
-					t.Errorf("%d, %v, %v after %d requests, want %d, %v after %d", n, all, err, asked, test.want, test.all, test.asked)
+				if err != nil || n != tt.want || all != tt.all || asked != tt.asked {
+					t.Errorf("%d, %v, %v after %d requests, want %d, %v after %d", n, all, err, asked, tt.want, tt.all, tt.asked)
 				}
 			})
 		})
 	}
 }
 
-// What is deleted is the very channel that was found and shown.
+// TestDeleteIsConditional checks that the channel that was read is the one that
+// is deleted.
 func TestDeleteIsConditional(t *testing.T) {
 	var conditions []string
 	app := channelsRemote{remoteOf(func(r *http.Request) (answer, error) {
@@ -182,9 +185,10 @@ func TestDeleteIsConditional(t *testing.T) {
 	}
 }
 
-// The channel that has the name now is not the one whose deletion is asked for.
+// TestShowIncarnation checks that a deletion is found although another channel
+// has the name now.
 func TestShowIncarnation(t *testing.T) {
-	for _, test := range []struct {
+	for _, tt := range []struct {
 		incarnation string
 		want, err   string
 	}{
@@ -204,10 +208,10 @@ func TestShowIncarnation(t *testing.T) {
 		}, new([]string)), "news"}
 		var out bytes.Buffer
 		con := &console{stdout: &out, stderr: new(bytes.Buffer), env: map[string]string{}}
-		err := showChannel(t.Context(), con, app, channelOptions{incarnation: test.incarnation, watch: test.incarnation == "1"})
-		expectError(t, "incarnation "+test.incarnation, err, test.err)
-		if !strings.HasPrefix(out.String(), test.want) {
-			t.Errorf("incarnation %q: %q, want %q", test.incarnation, out.String(), test.want)
+		err := showChannel(t.Context(), con, app, channelOptions{incarnation: tt.incarnation, watch: tt.incarnation == "1"})
+		expectError(t, "incarnation "+tt.incarnation, err, tt.err)
+		if !strings.HasPrefix(out.String(), tt.want) {
+			t.Errorf("incarnation %q: %q, want %q", tt.incarnation, out.String(), tt.want)
 		}
 	}
 }

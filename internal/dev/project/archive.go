@@ -21,7 +21,7 @@ type entry struct {
 	mode fs.FileMode
 }
 
-// entries lists what belongs into the package, in the order of the archive.
+// entries lists the files of the package, in the order of the archive.
 func (p *Project) entries() []entry {
 	list := []entry{{"host.json", 0o644}, {handlerName, 0o755}}
 	for _, name := range p.Functions {
@@ -32,10 +32,10 @@ func (p *Project) entries() []entry {
 }
 
 // packageEpoch is the modification time of every file of a package: the
-// earliest one that the format knows.
+// earliest time that the format supports.
 var packageEpoch = time.Date(1980, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// A Package is what was written for Azure.
+// A Package describes a zip file that was written for Azure.
 type Package struct {
 	Path   string   `json:"path"`
 	Size   int64    `json:"size"`
@@ -43,10 +43,10 @@ type Package struct {
 	Files  []string `json:"-"` // modes and names
 }
 
-// Pack writes what was staged in dist into a zip at out. The same files give
-// the same bytes: time stamps are fixed, and modes come from a list, not from
-// the disk, so that the handler stays executable when the package is made on
-// Windows.
+// Pack writes the files that were staged in dist into a zip file at out. The
+// same files produce the same bytes: time stamps are fixed. Modes come from a
+// list and not from the disk, so that the handler is executable even if the
+// package is made on Windows.
 func (p *Project) Pack(dist, out string) (Package, error) {
 	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil {
 		return Package{}, err

@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The same files give the same bytes. Neither the time nor the mode on the disk
-// counts, and nothing but the files of the app is packed.
+// TestPack checks that the same files produce the same bytes, whatever their
+// times and modes on the disk, and that only files of the app are packed.
 func TestPack(t *testing.T) {
 	p := &Project{Functions: []string{"NextOrderId", "a"}}
 	var packages [2][]byte
@@ -60,7 +60,7 @@ func TestPack(t *testing.T) {
 	var got []file
 	for _, f := range archive.File {
 		got = append(got, file{f.Name, string(must(io.ReadAll(must(f.Open())))), f.Mode()})
-		const unix = 3 // the modes count only with it
+		const unix = 3 // required for the modes
 		if creator := f.CreatorVersion >> 8; creator != unix || !f.Modified.Equal(packageEpoch) {
 			t.Errorf("%s was made by system %d at %s, want %d and %s", f.Name, creator, f.Modified, unix, packageEpoch)
 		}
@@ -75,7 +75,7 @@ func TestPack(t *testing.T) {
 	}
 }
 
-func TestPackThatFailsLeavesTheOldOne(t *testing.T) {
+func TestFailedPackKeepsTheOldPackage(t *testing.T) {
 	dist := writeTree(t, map[string]string{"out.zip": "older package", "host.json": "host"})
 	out := filepath.Join(dist, "out.zip")
 	if _, err := new(Project).Pack(dist, out); err == nil {

@@ -1,5 +1,5 @@
 // Package project reads and checks the source of a function app with a custom
-// handler, lays it out as the Functions host wants to see it, and packs it for
+// handler, stages it in the layout of the Functions host, and packs it for
 // Azure.
 //
 // A project is a folder with host.json, the source of the handler in handler/,
@@ -19,20 +19,20 @@ import (
 	"strings"
 )
 
-// handlerName is what the program behind the host is called, in dist/ and in
-// the package. The deployment tools set the executable bit by this very name,
-// so host.json must say it exactly like this, without "./".
+// handlerName is the name of the handler in dist/ and in the package. The
+// deployment tools set the executable bit on exactly this name, so host.json
+// must contain it without "./".
 const handlerName = "handler"
 
-// A Project is a source tree whose host.json and functions were checked.
+// A Project is a source tree with valid host.json and functions.
 type Project struct {
 	Root      string   // the folder that holds host.json
 	Functions []string // the folder names below functions/, sorted
 }
 
-// Open finds the project that the absolute path dir is in, and checks it. Its
-// error names every problem at once. checkFunction returns what is wrong with
-// the function.json in a folder.
+// Open finds and checks the project that contains the absolute path dir. Its
+// error contains every problem. checkFunction returns the problems of the
+// function.json in a folder.
 func Open(dir string, checkFunction func(folder string) error) (*Project, error) {
 	root, err := findRoot(dir)
 	if err != nil {
@@ -52,12 +52,12 @@ func findRoot(dir string) (string, error) {
 			return at, nil
 		}
 		if at == filepath.Dir(at) {
-			return "", fmt.Errorf("there is no host.json in %s or above it: run this inside the project", dir)
+			return "", fmt.Errorf("no host.json in %s or its parent folders; run this command inside the project", dir)
 		}
 	}
 }
 
-// checkHostFile makes sure that the host will find the handler.
+// checkHostFile checks that the host will find the handler.
 func checkHostFile(path string) error {
 	var file struct {
 		Version       string
@@ -70,11 +70,11 @@ func checkHostFile(path string) error {
 	}
 	var problems []error
 	if file.Version != "2.0" {
-		problems = append(problems, fmt.Errorf(`host.json: version is %q: the host wants "2.0"`, file.Version))
+		problems = append(problems, fmt.Errorf(`host.json: version is %q; the host requires "2.0"`, file.Version))
 	}
 	if got := file.CustomHandler.Description.DefaultExecutablePath; got != handlerName {
 		problems = append(problems, fmt.Errorf(
-			"host.json: customHandler.description.defaultExecutablePath is %q, but the package holds %q: the host would not find it",
+			"host.json: customHandler.description.defaultExecutablePath is %q; set it to %q, the name of the handler in the package",
 			got, handlerName))
 	}
 	return errors.Join(problems...)
@@ -102,7 +102,7 @@ func checkFunctions(dir string, check func(folder string) error) ([]string, erro
 		}
 		name := filepath.Dir(relative)
 		if name == "." || strings.ContainsRune(name, filepath.Separator) {
-			problem(errors.New("wrong depth: the host looks for functions/<Name>/function.json only"))
+			problem(errors.New("wrong depth; the host reads only functions/<Name>/function.json"))
 			return nil
 		}
 		problem(check(filepath.Dir(path)))
@@ -112,32 +112,32 @@ func checkFunctions(dir string, check func(folder string) error) ([]string, erro
 	})
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("there is no folder %s: a package without functions does nothing", dir)
+		return nil, fmt.Errorf("folder %s does not exist; a project needs at least one function", dir)
 	case err != nil:
 		return nil, fmt.Errorf("read the functions: %w", err)
 	case len(names) == 0 && len(problems) == 0:
-		return nil, fmt.Errorf("%s holds no function.json: a package without functions does nothing", dir)
+		return nil, fmt.Errorf("%s contains no function.json; a project needs at least one function", dir)
 	}
 	slices.Sort(names)
 	return names, errors.Join(problems...)
 }
 
-// checkName refuses a folder name that collides with another one in dist/,
-// where case may not matter.
+// checkName rejects a folder name that collides with another name in dist/ on a
+// file system that ignores case.
 func checkName(name string, before []string) error {
 	if strings.EqualFold(name, handlerName) {
-		return fmt.Errorf("the name %q is taken: choose another one for the function", name)
+		return fmt.Errorf("the name %q is reserved; use another name for the function", name)
 	}
 	for _, other := range before {
 		if strings.EqualFold(name, other) {
-			return fmt.Errorf("differs from the function %q in case only, which the host does not tell apart", other)
+			return fmt.Errorf("differs from the function %q only in case, which the host ignores", other)
 		}
 	}
 	return nil
 }
 
-// readJSON decodes one JSON file. A byte order mark, which Windows editors
-// like to add, does no harm to the host and none here.
+// readJSON decodes a JSON file. It ignores a byte order mark, which Windows
+// editors add, as the host does.
 func readJSON(path string, into any) error {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 	"kennel/internal/dev/localhost"
 )
 
-// TestThisProjectIsFit checks the files at the root of this repository.
-func TestThisProjectIsFit(t *testing.T) {
-	here := must(os.Getwd()) // from inside, as a caller may be anywhere below the root
+// TestThisProjectIsValid checks the files at the root of this repository.
+func TestThisProjectIsValid(t *testing.T) {
+	here := must(os.Getwd()) // a caller may be in any folder below the root
 	p := must(Open(here, localhost.CheckFunction))
 	for _, name := range []string{"Health", "NextOrderId", "Status"} {
 		if !slices.Contains(p.Functions, name) {
@@ -29,10 +29,10 @@ func TestThisProjectIsFit(t *testing.T) {
 	if err := readJSON(filepath.Join(p.Root, "host.json"), &host); err != nil {
 		t.Fatal(err)
 	}
-	// The handler has to give up before the host does, which would kill it.
+	// The handler must time out before the host does, which kills the handler.
 	defaults, err := config.Load(map[string]string{"AzureWebJobsStorage": "UseDevelopmentStorage=true"})
 	if err != nil || host.FunctionTimeout != "00:05:00" || defaults.InvocationTimeout >= 5*time.Minute {
-		t.Errorf("host.json gives a function %s, and the handler %s (%v); want 00:05:00 and less",
+		t.Errorf("timeouts: %s in host.json, %s in the handler (%v); want 00:05:00 and less",
 			host.FunctionTimeout, defaults.InvocationTimeout, err)
 	}
 	if _, err := readLocalSettings(filepath.Join(p.Root, "local.settings.json.sample")); err != nil {
@@ -58,14 +58,14 @@ func TestOpen(t *testing.T) {
 	}{
 		{name: "good", host: goodHost, files: []string{"One/function.json"}},
 		{name: "byte order mark", host: "\ufeff" + goodHost, files: []string{"One/function.json"}},
-		{name: "outside", want: []string{"run this inside the project"}},
-		{name: "no functions folder", host: goodHost, want: []string{"there is no folder", "without functions does nothing"}},
-		{name: "empty functions folder", host: goodHost, files: []string{"README"}, want: []string{"holds no function.json"}},
+		{name: "outside", want: []string{"run this command inside the project"}},
+		{name: "no functions folder", host: goodHost, want: []string{"does not exist", "needs at least one function"}},
+		{name: "empty functions folder", host: goodHost, files: []string{"README"}, want: []string{"contains no function.json"}},
 		{
 			name:  "another executable",
 			host:  strings.Replace(goodHost, `"handler"`, `"./handler"`, 1),
 			files: []string{"One/function.json"},
-			want:  []string{`defaultExecutablePath is "./handler", but the package holds "handler"`},
+			want:  []string{`defaultExecutablePath is "./handler"; set it to "handler"`},
 		},
 		{
 			name: "everything at once", host: strings.Replace(goodHost, "2.0", "1.0", 1), text: "broken",
@@ -73,9 +73,9 @@ func TestOpen(t *testing.T) {
 			want: []string{
 				`version is "1.0"`,
 				"functions/function.json: wrong depth",
-				"functions/group/One/function.json: wrong depth: the host looks for functions/<Name>/function.json only",
-				`the name "Handler" is taken`,
-				`differs from the function "Same" in case only`,
+				"functions/group/One/function.json: wrong depth; the host reads only functions/<Name>/function.json",
+				`the name "Handler" is reserved`,
+				`differs from the function "Same" only in case`,
 				"functions/Same/function.json: broken",
 			},
 		},
@@ -104,8 +104,8 @@ func TestLocalSettings(t *testing.T) {
 			name: "values", file: "\ufeff" + `{"IsEncrypted":false,"Values":{"A":"text","N":7,"F":1.50,"T":true,"Z":null}}`,
 			want: map[string]string{"A": "text", "N": "7", "F": "1.50", "T": "true"},
 		},
-		{name: "counts as encrypted", file: `{"Values":{"A":"1"}}`, err: `write "IsEncrypted": false`},
-		{name: "encrypted", file: `{"IsEncrypted":true,"Values":{"A":"1"}}`, err: `write "IsEncrypted": false`},
+		{name: "treated as encrypted", file: `{"Values":{"A":"1"}}`, err: `add "IsEncrypted": false`},
+		{name: "encrypted", file: `{"IsEncrypted":true,"Values":{"A":"1"}}`, err: `add "IsEncrypted": false`},
 		{name: "an object", file: `{"IsEncrypted":false,"Values":{"A":{"B":"1"}}}`, err: "A is an object or a list"},
 		{name: "not JSON", file: `IsEncrypted=false`, err: "read local.settings.json"},
 	} {
@@ -121,7 +121,8 @@ func TestLocalSettings(t *testing.T) {
 	}
 }
 
-// expectError expects an error with all texts, or none without a text.
+// expectError expects an error that contains all texts, or no error without a
+// text.
 func expectError(t *testing.T, name string, err error, texts ...string) {
 	t.Helper()
 	if (err == nil) != (strings.Join(texts, "") == "") {
@@ -147,7 +148,7 @@ func writeTree(t *testing.T, files map[string]string) string {
 	return root
 }
 
-// must returns the result of a call that is not under test. It panics on an
+// must returns the result of a call that is not under test, and panics on an
 // error.
 func must[T any](result T, err error) T {
 	if err != nil {

@@ -18,11 +18,11 @@ import (
 // A Target is the kind of machine that a handler is for.
 type Target struct{ OS, Arch string }
 
-// Azure is what Azure Functions runs: Linux on x64, on every plan that takes
-// custom handlers.
+// Azure is the target for Azure Functions: Linux on x64, on every plan that
+// supports custom handlers.
 var Azure = Target{OS: "linux", Arch: "amd64"}
 
-// Executable is what the handler is called on the target.
+// Executable returns the file name of the handler on the target.
 func (t Target) Executable() string {
 	if t.OS == "windows" {
 		return handlerName + ".exe"
@@ -36,17 +36,17 @@ type StageOptions struct {
 	Prebuilt string            // stage a copy of this handler; default: build ./handler
 	Env      map[string]string // the environment of the compiler
 
-	// Step is called when something slow begins, and what it returns when that
-	// ends. Default: nothing.
+	// Step is called when a slow step starts; the returned function is called
+	// when the step ends. Default: nothing.
 	Step func(text string) (done func())
 }
 
-// Stage fills dist/ with what the host wants to see and returns its path:
+// Stage writes the files that the host needs to dist/ and returns its path:
 // host.json, the handler, and one folder with a function.json per function.
 //
-// Files are put in place whole, one by one, so that staging does no harm to
-// an app that runs out of the folder. What Stage did not put there it leaves
-// alone, except for functions that the source no longer has.
+// Each file is replaced atomically, so that staging does not disturb an app
+// that runs from the folder. Other files in dist/ are kept, except functions
+// that the source no longer has.
 func (p *Project) Stage(ctx context.Context, t Target, options *StageOptions) (string, error) {
 	opt := StageOptions{}
 	if options != nil {
@@ -81,7 +81,7 @@ func (p *Project) Stage(ctx context.Context, t Target, options *StageOptions) (s
 			return "", err
 		}
 	}
-	// Publishing from dist/ with other tools reads it: it leaves the zip behind.
+	// Other tools that publish from dist/ read it to exclude the zip file.
 	const ignore = ".funcignore"
 	err = copyFile(filepath.Join(dist, ignore), filepath.Join(p.Root, ignore), 0o644)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -90,8 +90,8 @@ func (p *Project) Stage(ctx context.Context, t Target, options *StageOptions) (s
 	return dist, p.unstage(dist)
 }
 
-// unstage removes the functions from dist that the source no longer has: the
-// host would go on running them.
+// unstage removes functions that the source no longer has from dist. Otherwise
+// the host would still run them.
 func (p *Project) unstage(dist string) error {
 	stale, err := filepath.Glob(filepath.Join(dist, "*", "function.json"))
 	if err != nil {
@@ -109,11 +109,11 @@ func (p *Project) unstage(dist string) error {
 	return nil
 }
 
-// build compiles ./handler into the file to, in a way that two builds of the
-// same source are the same bytes: no paths, no commit, no symbols.
+// build compiles ./handler into the file to. Two builds of the same source
+// produce the same bytes: no paths, no commit, no symbols.
 func (p *Project) build(ctx context.Context, t Target, to string, opt StageOptions) error {
 	if _, err := os.Stat(filepath.Join(p.Root, "handler")); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no handler to build in %s: give a built one with --handler FILE", p.Root)
+		return fmt.Errorf("no handler source in %s; use --handler FILE for a built handler", p.Root)
 	}
 	half := to + ".new"
 	defer os.Remove(half)
@@ -123,8 +123,8 @@ func (p *Project) build(ctx context.Context, t Target, to string, opt StageOptio
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
 	cmd.Env = append(cmd.Env, "GOOS="+t.OS, "GOARCH="+t.Arch, "CGO_ENABLED=0",
-		"GOAMD64=v1") // the processor that it will run on is not known
-	cmd.WaitDelay = 5 * time.Second // the compilers it has started may hold its output
+		"GOAMD64=v1") // the target processor is unknown
+	cmd.WaitDelay = 5 * time.Second // compilers that it started may hold its output
 	if opt.Step != nil {
 		defer opt.Step(fmt.Sprintf("building the handler for %s/%s", t.OS, t.Arch))()
 	}
@@ -133,27 +133,27 @@ func (p *Project) build(ctx context.Context, t Target, to string, opt StageOptio
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, exec.ErrNotFound):
-		return errors.New("there is no `go` on the PATH to build the handler with: install Go, or give a built one with --handler FILE")
+		return errors.New("go is not on the PATH, so the handler cannot be built; install Go or use --handler FILE for a built handler")
 	case err != nil:
 		return fmt.Errorf("the handler does not build (%w):\n%s", err, strings.TrimSpace(string(output)))
 	}
 	return os.Rename(half, to)
 }
 
-// checkForAzure refuses a handler that Azure could not start.
+// checkForAzure rejects a handler that Azure cannot start.
 func checkForAzure(path string) error {
 	file, err := elf.Open(path)
 	if err != nil {
-		return fmt.Errorf("the handler is no Linux program (%w): Azure runs Linux on x64", err)
+		return fmt.Errorf("the handler is not a Linux program (%w); Azure runs Linux on x64", err)
 	}
 	defer file.Close()
 	if file.Machine != elf.EM_X86_64 {
-		return fmt.Errorf("the handler is a Linux program for %s: Azure runs Linux on x64 (GOOS=linux GOARCH=amd64)", file.Machine)
+		return fmt.Errorf("the handler is a Linux program for %s; Azure runs Linux on x64 (GOOS=linux GOARCH=amd64)", file.Machine)
 	}
 	return nil
 }
 
-// copyFile puts a copy of the file from at to, whole or not at all.
+// copyFile atomically replaces the file to with a copy of from.
 func copyFile(to, from string, mode fs.FileMode) error {
 	in, err := os.Open(from)
 	if err != nil {
@@ -166,13 +166,13 @@ func copyFile(to, from string, mode fs.FileMode) error {
 	})
 }
 
-// replaceFile writes the file at path, whole or not at all.
+// replaceFile atomically replaces the file at path.
 func replaceFile(path string, mode fs.FileMode, write func(io.Writer) error) error {
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(file.Name()) // does nothing once it is renamed
+	defer os.Remove(file.Name()) // has no effect after the rename
 	err = write(file)
 	if err := errors.Join(err, file.Chmod(mode), file.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)

@@ -7,23 +7,23 @@ import (
 	"testing"
 )
 
-// program is the header of a Linux program for the machine, which is all of it
-// that Stage reads.
+// program returns the header of a Linux program for the machine, which is the
+// only part that Stage reads.
 func program(machine elf.Machine) string {
 	header := append([]byte("\x7fELF\x02\x01\x01"), make([]byte, 57)...)
 	header[16], header[18], header[20], header[52] = byte(elf.ET_EXEC), byte(machine), byte(elf.EV_CURRENT), 64
 	return string(header)
 }
 
-func TestStageForAzureTakesOnlyWhatRunsThere(t *testing.T) {
+func TestStageForAzureRejectsOtherTargets(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		handler string
 		want    string // in the error; "" for none
 	}{
 		{"x64", program(elf.EM_X86_64), ""},
-		{"arm64", program(elf.EM_AARCH64), "a Linux program for EM_AARCH64: Azure runs Linux on x64"},
-		{"Windows", "MZ\x90\x00", "the handler is no Linux program"},
+		{"arm64", program(elf.EM_AARCH64), "a Linux program for EM_AARCH64; Azure runs Linux on x64"},
+		{"Windows", "MZ\x90\x00", "the handler is not a Linux program"},
 	} {
 		p := &Project{Root: writeTree(t, map[string]string{"host.json": goodHost, "built": tt.handler})}
 		_, err := p.Stage(t.Context(), Azure, &StageOptions{Prebuilt: filepath.Join(p.Root, "built")})
@@ -31,7 +31,7 @@ func TestStageForAzureTakesOnlyWhatRunsThere(t *testing.T) {
 	}
 }
 
-func TestStageReplacesTheHandlerThatRuns(t *testing.T) {
+func TestStageReplacesARunningHandler(t *testing.T) {
 	root := writeTree(t, map[string]string{
 		"host.json":                   goodHost,
 		"functions/One/function.json": "one",
@@ -48,7 +48,7 @@ func TestStageReplacesTheHandlerThatRuns(t *testing.T) {
 	dist := must(p.Stage(t.Context(), Target{OS: "linux", Arch: "arm64"}, &StageOptions{Prebuilt: filepath.Join(root, "built")}))
 	old := make([]byte, 10)
 	if n, _ := running.Read(old); string(old[:n]) != "old" {
-		t.Errorf("the handler that runs was changed to %q", old[:n])
+		t.Errorf("the running handler was changed to %q", old[:n])
 	}
 	for name, want := range map[string]string{
 		"handler":           "new",
@@ -69,7 +69,7 @@ func TestStageReplacesTheHandlerThatRuns(t *testing.T) {
 func TestStageWithoutSource(t *testing.T) {
 	p := &Project{Root: t.TempDir()}
 	_, err := p.Stage(t.Context(), Azure, nil)
-	expectError(t, "no handler", err, "give a built one with --handler FILE")
+	expectError(t, "no handler", err, "use --handler FILE for a built handler")
 
 	steps := ""
 	p.Root = writeTree(t, map[string]string{"go.mod": "module kennel\n", "handler/main.go": "package broken {"})

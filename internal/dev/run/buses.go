@@ -2,12 +2,11 @@ package run
 
 import "kennel/internal/dev/devbus"
 
-// signalsTopic carries the signals of gates. In Azure the infrastructure has
-// it; here nobody else would make it.
+// signalsTopic carries the signals of gates. In Azure the deployment creates
+// it; locally startBuses does.
 const signalsTopic = "signals"
 
-// buses are the development namespace of an app, and the one that stands in
-// for it.
+// buses are the primary and the secondary development namespace of an app.
 type buses struct{ primary, secondary *devbus.Local }
 
 func startBuses() (*buses, error) {
@@ -28,7 +27,7 @@ func startBuses() (*buses, error) {
 	return b, nil
 }
 
-// stop ends both, with all that is in them.
+// stop stops both and discards their contents.
 func (b *buses) stop() {
 	b.primary.Close()
 	b.secondary.Close()

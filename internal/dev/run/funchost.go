@@ -13,10 +13,11 @@ import (
 )
 
 // runFunc runs the app in the Azure Functions Core Tools until ctx ends. It
-// calls ready once they say that they are running.
+// calls ready once they report that they are running.
 //
-// The tools start further processes, and end neither with whoever started them
-// nor, always, with one another. So they run on a tether.
+// The tools start further processes. These do not end with the program that
+// started the tools, and not always with the tools. So the tools run under
+// [Tether].
 func (a *App) runFunc(ctx context.Context, h hosted, ready func()) error {
 	_, port, err := net.SplitHostPort(h.listener.Addr().String())
 	if err != nil {
@@ -30,7 +31,7 @@ func (a *App) runFunc(ctx context.Context, h hosted, ready func()) error {
 	cmd.Dir = h.dist
 	cmd.Env = append(environ(a.settings), executableSetting+"="+filepath.Base(h.executable))
 	cmd.Stdout, cmd.Stderr = a.opt.Log, a.opt.Log
-	inOwnGroup(cmd) // Ctrl+C is for this program, which passes it on by the tether
+	inOwnGroup(cmd) // Ctrl+C reaches only this program, which stops the tools through the tether
 	tether, err := cmd.StdinPipe()
 	if err != nil {
 		return err
@@ -46,17 +47,17 @@ func (a *App) runFunc(ctx context.Context, h hosted, ready func()) error {
 		}
 	})
 	forget := context.AfterFunc(ctx, func() {
-		io.WriteString(tether, "stop\n") // fails where there is nothing left to stop
+		io.WriteString(tether, "stop\n") // fails if the tools have already ended
 	})
 	err = cmd.Wait()
 	forget()
 	ended()
 	greeting.Wait()
 	if ctx.Err() != nil {
-		return nil // it was asked to end, so its exit code does not matter
+		return nil // stopped on request: the exit code does not matter
 	}
 	if err == nil {
 		err = errors.New("exit status 0")
 	}
-	return fmt.Errorf("`func start` ended by itself (%w): its log says why", err)
+	return fmt.Errorf("`func start` ended unexpectedly (%w); see its log", err)
 }

@@ -7,18 +7,18 @@ import (
 	"syscall"
 )
 
-// inOwnGroup makes cmd start a process group of its own: the keys of the
-// terminal do not reach it, and it can be signalled as a whole.
+// inOwnGroup makes cmd start its own process group: Ctrl+C in the terminal does
+// not reach it, and one signal reaches all its processes.
 func inOwnGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 }
 
-// interruptGroup asks cmd and what it started to end, as Ctrl+C does.
+// interruptGroup interrupts cmd and all that it started, as Ctrl+C does.
 func interruptGroup(cmd *exec.Cmd) {
-	syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) // fails only where nothing is left to interrupt
+	syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) // fails only if nothing is left to interrupt
 }
 
-// killGroup ends cmd and what it started.
+// killGroup kills cmd and all that it started.
 func killGroup(cmd *exec.Cmd) {
-	syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // fails only where nothing is left to kill
+	syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // fails only if nothing is left to kill
 }

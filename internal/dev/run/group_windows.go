@@ -6,18 +6,18 @@ import (
 	"syscall"
 )
 
-// inOwnGroup makes cmd start a process group of its own, which Ctrl+C does not
+// inOwnGroup makes cmd start its own process group, which Ctrl+C does not
 // reach.
 func inOwnGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
 }
 
-// interruptGroup kills right away: there is no way to ask that everything
-// with a console would hear.
+// interruptGroup kills immediately: Windows has no interrupt that reaches every
+// process of a group.
 func interruptGroup(cmd *exec.Cmd) { killGroup(cmd) }
 
-// killGroup ends cmd and what it started.
+// killGroup kills cmd and all that it started.
 func killGroup(cmd *exec.Cmd) {
-	// Fails where nothing is left to kill.
+	// Fails if nothing is left to kill.
 	exec.Command("taskkill", "/T", "/F", "/PID", strconv.Itoa(cmd.Process.Pid)).Run()
 }

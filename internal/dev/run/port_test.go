@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestClaimPortSaysByWhatItIsTaken(t *testing.T) {
+func TestClaimPortReportsTheOccupant(t *testing.T) {
 	server := func(text string) net.Addr {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, text) }))
 		t.Cleanup(s.Close)
@@ -34,13 +34,13 @@ func TestClaimPortSaysByWhatItIsTaken(t *testing.T) {
 	}()
 
 	for addr, want := range map[net.Addr]string{
-		server(`{"id":"1","state":"Running"}`): "by another Functions host",
-		server(`{"status":"up"}`):              "by a web server that is no Functions host",
-		other.Addr():                           "by another program",
+		server(`{"id":"1","state":"Running"}`): "in use by another Functions host",
+		server(`{"status":"up"}`):              "in use by a web server that is not a Functions host",
+		other.Addr():                           "in use by another program",
 	} {
 		port := addr.(*net.TCPAddr).Port
 		_, err := claimPort(t.Context(), port)
-		for _, want := range []string{"port " + strconv.Itoa(port) + " is taken", want, "--port " + strconv.Itoa(port+1)} {
+		for _, want := range []string{"port " + strconv.Itoa(port) + " is in use", want, "--port " + strconv.Itoa(port+1)} {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("got %v, want an error with %q", err, want)
 			}
@@ -48,7 +48,7 @@ func TestClaimPortSaysByWhatItIsTaken(t *testing.T) {
 	}
 }
 
-func TestClaimPortTakesAnyFreeOne(t *testing.T) {
+func TestClaimPortPicksAFreeOne(t *testing.T) {
 	listener, err := claimPort(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)

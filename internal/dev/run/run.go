@@ -1,10 +1,11 @@
-// Package run runs a project on this machine: it stages it, starts a storage
-// (Azurite) and two buses (devbus) for it unless its settings name others, and
-// runs it in a Functions host, the local one or the Azure Functions Core Tools.
+// Package run runs a project on this machine. It stages the project, starts a
+// storage emulator (Azurite) and two buses (devbus) unless the settings name
+// others, and runs the app in a Functions host: the local one or the Azure
+// Functions Core Tools.
 //
-// Everything that it starts ends with it. On Linux that holds even if this
-// program is killed without notice; elsewhere the handler of the local host may
-// stay behind then.
+// Everything that it starts ends with it. On Linux this is true even if this
+// program is killed with SIGKILL; on other systems the handler of the local
+// host may then keep running.
 package run
 
 import (
@@ -25,28 +26,28 @@ import (
 
 // Options are the choices of an [App]; nil and zero fields mean the defaults.
 type Options struct {
-	Port    int    // answer on this port of 127.0.0.1; default: any free one
-	Data    string // the folder that keeps what is stored; default: memory
+	Port    int    // listen on this port of 127.0.0.1; default: any free one
+	Data    string // the folder for stored data; default: in memory
 	Handler string // a built handler; default: build one
-	Key     string // the function key to ask for, by the local host only; default: none
+	Key     string // the function key that callers need (local host only); default: none
 
-	// Tether makes the Azure Functions Core Tools run the app. It is the
-	// command in front of theirs, which must call [Tether]. Default: the local
-	// host runs it.
+	// Tether makes the Azure Functions Core Tools run the app. It is a command
+	// that calls [Tether] with the arguments that follow it. Default: the local
+	// host runs the app.
 	Tether []string
 
 	Log    io.Writer         // the log of the app; default: discarded
-	Report func(Event) error // is called for each event; an error ends Run; default: nothing
+	Report func(Event) error // called for each event; an error ends Run; default: nothing
 
-	// Step is called when something slow begins, and what it returns when that
-	// ends. Default: nothing.
+	// Step is called when a slow step starts; the returned function is called
+	// when the step ends. Default: nothing.
 	Step func(text string) (done func())
 
-	// Stopping is called when Run was asked to stop. Default: nothing.
+	// Stopping is called when ctx of Run ends. Default: nothing.
 	Stopping func()
 }
 
-// An Event tells the caller how far a run is.
+// An Event reports the progress of a run.
 type Event struct {
 	Event string `json:"event"` // starting, ready, stopped
 
@@ -60,33 +61,33 @@ type Event struct {
 	Key       string   `json:"key,omitempty"` // to call functions with; as given
 	Functions []string `json:"functions,omitempty"`
 
-	// ready, with an Azurite; its key is the same everywhere, and no secret
-	Data       string `json:"data,omitempty"` // the folder that keeps its data; absent: in memory
+	// ready, with Azurite; its key is public and the same everywhere
+	Data       string `json:"data,omitempty"` // the data folder; absent: in memory
 	Connection string `json:"connection,omitempty"`
 	BlobURL    string `json:"blobUrl,omitempty"`
 	QueueURL   string `json:"queueUrl,omitempty"`
 	TableURL   string `json:"tableUrl,omitempty"`
 
-	// ready, with development buses; their keys open nothing
+	// ready, with development buses; their keys are not secret
 	ServiceBus          string `json:"serviceBus,omitempty"`
 	ServiceBusSecondary string `json:"serviceBusSecondary,omitempty"`
 
 	// stopped
-	Error string `json:"error,omitempty"` // why, unless it was asked for
+	Error string `json:"error,omitempty"` // why the run ended; absent: stopped on request
 }
 
-// An App is a project with settings that were checked.
+// An App is a project with validated settings.
 type App struct {
 	project  *project.Project
 	opt      Options
 	settings map[string]string // the whole environment of the app
-	storage  config.Storage    // the account that they name
-	azurite  bool              // the app gets an Azurite
-	devbus   bool              // the app gets development buses
+	storage  config.Storage    // the account in the settings
+	azurite  bool              // start Azurite for the app
+	devbus   bool              // start development buses for the app
 }
 
-// New reads and checks the settings of a project: env and, for names that it
-// lacks, local.settings.json.
+// New reads and validates the settings of a project: env and, for names that
+// are not in env, local.settings.json.
 func New(p *project.Project, env map[string]string, options *Options) (*App, error) {
 	a := &App{project: p}
 	if options != nil {
@@ -114,18 +115,18 @@ func New(p *project.Project, env map[string]string, options *Options) (*App, err
 		return nil, err
 	}
 	a.storage, a.azurite = checked.Storage, isDevelopment(checked.Storage)
-	a.devbus = !mentions(a.settings, busSetting) && !mentions(a.settings, standInBus)
+	a.devbus = !mentions(a.settings, busSetting) && !mentions(a.settings, secondaryBusSetting)
 	return a, nil
 }
 
-// Run runs the app until ctx ends, and stops everything that it started. It
-// must be called only once.
+// Run runs the app until ctx ends, and then stops everything that it started.
+// It must be called only once.
 func (a *App) Run(ctx context.Context) error {
 	listener, err := claimPort(ctx, a.opt.Port)
 	if err != nil {
 		return err
 	}
-	defer listener.Close() // again, if the host has closed it
+	defer listener.Close() // fails if the host has closed it
 	if err := a.opt.Report(a.starting()); err != nil {
 		return err
 	}
@@ -141,9 +142,9 @@ func (a *App) Run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		defer buses.stop() // after the app; what was in them is lost
+		defer buses.stop() // after the app; their contents are lost
 		ready.ServiceBus, ready.ServiceBusSecondary = buses.primary.ConnectionString(), buses.secondary.ConnectionString()
-		a.settings[busSetting], a.settings[standInBus] = ready.ServiceBus, ready.ServiceBusSecondary
+		a.settings[busSetting], a.settings[secondaryBusSetting] = ready.ServiceBus, ready.ServiceBusSecondary
 	}
 	var storage *azurite.Server
 	var storageEnded <-chan struct{}
@@ -165,7 +166,7 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	err = serve(ctx, host, func() error { return a.opt.Report(ready) }, a.opt.Stopping, storageEnded)
 	if storage != nil {
-		// Storage stops after the app, which may be writing to the last.
+		// Stop storage after the app, which may write until it ends.
 		err = errors.Join(err, storage.Stop())
 	}
 	return err
@@ -185,16 +186,16 @@ func (a *App) starting() Event {
 	return e
 }
 
-// hosted is what a host gets to run, beside the settings.
+// hosted is what a host runs, besides the settings.
 type hosted struct {
 	dist       string       // the folder with host.json
 	executable string       // the handler in it
-	listener   net.Listener // where to answer; a host that opens its own port closes it
+	listener   net.Listener // where to listen; a host that opens its own port closes it
 }
 
-// serve runs the host until ctx ends, or until something ends by itself, which
-// is an error. It calls greet once the host is ready, and stopping when ctx
-// ends. The host has stopped when serve returns.
+// serve runs the host until ctx ends, or until the host or storage ends
+// unexpectedly, which is an error. It calls greet once the host is ready, and
+// stopping when ctx ends. When serve returns, the host has stopped.
 func serve(ctx context.Context, host func(_ context.Context, ready func()) error,
 	greet func() error, stopping func(), storageEnded <-chan struct{}) error {
 	asked := ctx.Done()
@@ -203,7 +204,7 @@ func serve(ctx context.Context, host func(_ context.Context, ready func()) error
 	ready, ended := make(chan struct{}), make(chan error, 1)
 	go func() { ended <- host(ctx, sync.OnceFunc(func() { close(ready) })) }()
 
-	// A channel that was received from once is set to nil, which blocks.
+	// A channel is set to nil after its first receive, so that it blocks.
 	var err error
 	for err == nil {
 		select {
@@ -215,10 +216,10 @@ func serve(ctx context.Context, host func(_ context.Context, ready func()) error
 			stopping()
 		case <-storageEnded:
 			storageEnded = nil
-			err = errors.New("azurite ended by itself, and with it the app's storage")
+			err = errors.New("azurite ended unexpectedly, so the app has no storage")
 		case err = <-ended:
 			if err == nil && ctx.Err() == nil {
-				err = errors.New("the Functions host ended by itself")
+				err = errors.New("the Functions host ended unexpectedly")
 			}
 			return err
 		}
@@ -227,8 +228,8 @@ func serve(ctx context.Context, host func(_ context.Context, ready func()) error
 	return errors.Join(err, <-ended)
 }
 
-// startAzurite starts a storage for this run, installing it first if this
-// machine has none yet.
+// startAzurite starts Azurite for this run. It installs Azurite first if this
+// machine does not have it.
 func (a *App) startAzurite(ctx context.Context) (*azurite.Server, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -236,7 +237,7 @@ func (a *App) startAzurite(ctx context.Context) (*azurite.Server, error) {
 	}
 	data := a.opt.Data
 	if data != "" {
-		if data, err = filepath.Abs(data); err != nil { // Azurite runs in a folder of its own
+		if data, err = filepath.Abs(data); err != nil { // Azurite runs in its own folder
 			return nil, err
 		}
 		if err := os.MkdirAll(data, 0o755); err != nil {
@@ -249,7 +250,7 @@ func (a *App) startAzurite(ctx context.Context) (*azurite.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Its log says that it listens, and nothing else; its last words are part of
-	// the error when it ends.
+	// No log: Azurite logs only its addresses, and an error when it ends
+	// contains its last lines.
 	return azurite.Start(ctx, installed, &azurite.Options{Dir: data})
 }

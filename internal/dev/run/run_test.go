@@ -10,7 +10,7 @@ import (
 
 func TestServe(t *testing.T) {
 	broken := errors.New("broken")
-	// untilStopped is a host in good order.
+	// untilStopped is a host that works.
 	untilStopped := func(ctx context.Context, ready func()) error {
 		ready()
 		<-ctx.Done()
@@ -30,13 +30,13 @@ func TestServe(t *testing.T) {
 		wantErr      string // "" for none
 		wantGreeting bool
 	}{
-		{"stopped as asked", untilStopped, nil, false, true, "", true},
+		{"stopped on request", untilStopped, nil, false, true, "", true},
 		{"stopped before it was ready", silent, nil, false, true, "", false},
 		{"stopping fails", failsToStop, nil, false, true, "broken", false},
 		{"does not start", fails, nil, false, false, "broken", false},
-		{"ends by itself", ends, nil, false, false, "the Functions host ended by itself", false},
-		{"storage ends", untilStopped, nil, true, false, "azurite ended by itself", false},
-		{"storage ends, and the host with an error", failsToStop, nil, true, false, "azurite ended by itself, and with it the app's storage\nbroken", false},
+		{"ends unexpectedly", ends, nil, false, false, "the Functions host ended unexpectedly", false},
+		{"storage ends", untilStopped, nil, true, false, "azurite ended unexpectedly", false},
+		{"storage ends, and the host with an error", failsToStop, nil, true, false, "azurite ended unexpectedly, so the app has no storage\nbroken", false},
 		{"greeting fails", untilStopped, broken, false, false, "broken", true},
 	}
 	for _, tt := range tests {
@@ -71,10 +71,10 @@ func TestServe(t *testing.T) {
 					t.Errorf("got error %v, want %q", err, tt.wantErr)
 				}
 				if tt.wantGreeting && !greeted {
-					t.Error("it did not greet")
+					t.Error("greet was not called")
 				}
 				if tt.stop != (stoppings == 1) {
-					t.Errorf("stopped as asked: %v, but stopping was called %d times", tt.stop, stoppings)
+					t.Errorf("stopped on request: %v, but stopping was called %d times", tt.stop, stoppings)
 				}
 			})
 		})

@@ -7,22 +7,22 @@ import (
 	"kennel/internal/config"
 )
 
-// The settings that a run gives a value itself.
+// The settings that a run sets.
 const (
-	storageSetting     = "AzureWebJobsStorage" // followed by "__" and more for an account that is reached by identity
+	storageSetting     = "AzureWebJobsStorage" // followed by "__" and a key to sign in by identity
 	runtimeSetting     = "FUNCTIONS_WORKER_RUNTIME"
 	executableSetting  = "AzureFunctionsJobHost__customHandler__description__defaultExecutablePath"
 	developmentStorage = "UseDevelopmentStorage=true"
 
-	busSetting = "ServiceBus" // like storage in one of two forms
-	standInBus = "ServiceBusSecondary"
+	busSetting          = "ServiceBus" // in one of two forms, as for storage
+	secondaryBusSetting = "ServiceBusSecondary"
 )
 
-// settings is what the app runs with: the environment and, for names that it
-// lacks, local.settings.json. Without any setting of a storage account it is
-// the storage of this machine.
+// settings returns the settings of the app: the environment and, for names that
+// are not in it, local.settings.json. If no setting names a storage account,
+// the app uses the emulator on this machine.
 func settings(local, env map[string]string) map[string]string {
-	all := map[string]string{runtimeSetting: "custom"} // without it `func` stops and asks
+	all := map[string]string{runtimeSetting: "custom"} // without it `func` prompts
 	maps.Copy(all, local)
 	maps.Copy(all, env)
 	if !mentions(all, storageSetting) {
@@ -31,8 +31,8 @@ func settings(local, env map[string]string) map[string]string {
 	return all
 }
 
-// mentions reports whether the settings name a connection, in any of the
-// spellings that the host understands.
+// mentions reports whether the settings name a connection, in any spelling that
+// the host accepts.
 func mentions(settings map[string]string, connection string) bool {
 	prefix := strings.ToLower(connection)
 	for name, value := range settings {
@@ -44,12 +44,12 @@ func mentions(settings map[string]string, connection string) bool {
 	return false
 }
 
-// isDevelopment reports whether the app is to use the storage of this machine.
+// isDevelopment reports whether the app uses the emulator on this machine.
 func isDevelopment(s config.Storage) bool {
 	return strings.TrimRight(s.ConnectionString, ";") == developmentStorage
 }
 
-// environ is a map of settings as a child process wants it.
+// environ returns the settings in the form of os.Environ.
 func environ(settings map[string]string) []string {
 	pairs := make([]string, 0, len(settings))
 	for name, value := range settings {

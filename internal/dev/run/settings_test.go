@@ -20,7 +20,7 @@ func TestSettings(t *testing.T) {
 			want: map[string]string{"A": "1", own: "custom", storageSetting: developmentStorage},
 		},
 		{
-			name:  "the environment wins",
+			name:  "the environment overrides the file",
 			local: map[string]string{"A": "file", "B": "file"},
 			env:   map[string]string{"A": "env", own: "Custom"},
 			want:  map[string]string{"A": "env", "B": "file", own: "Custom", storageSetting: developmentStorage},
@@ -55,8 +55,8 @@ func TestMentions(t *testing.T) {
 			t.Errorf("%s=%q: got %v, want %v", tt.name, tt.value, got, tt.want)
 		}
 	}
-	if mentions(map[string]string{standInBus: "Endpoint=sb://x"}, busSetting) {
-		t.Error("what stands in is taken for what it stands in for")
+	if mentions(map[string]string{secondaryBusSetting: "Endpoint=sb://x"}, busSetting) {
+		t.Error("the secondary bus is treated as the primary")
 	}
 }
 

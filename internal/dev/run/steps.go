@@ -2,8 +2,8 @@ package run
 
 import "strings"
 
-// steps turns what a package reports on its progress into steps: each write
-// ends the step before it and begins another one.
+// steps turns progress messages into steps: each write ends the current step
+// and starts the next one.
 type steps struct {
 	begin func(text string) (done func())
 	done  func() // ends the current step; nil before the first one

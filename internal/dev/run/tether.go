@@ -8,58 +8,58 @@ import (
 	"time"
 )
 
-// TetherTime is how long a program gets to stop. The Functions host gives ten
-// seconds to the functions that are running.
+// TetherTime is the default time for a program to stop. The Functions host lets
+// running functions finish for ten seconds.
 const TetherTime = 15 * time.Second
 
-// Tether stands between a program that may be killed and another one that would
-// outlive it. It runs the command, whose name is args[0], while stdin is open:
-// at a first byte it asks the command to stop, and at the end of the input it
-// kills it, both times with everything that the command started. So nothing
-// stays behind when the holder of the input is killed, because the operating
-// system ends the input then.
+// Tether runs a command that must not outlive the process at the other end of
+// stdin. The name of the command is args[0]. At the first byte of stdin, Tether
+// interrupts the command and everything that it started, and kills them after
+// the grace time. At the end of stdin it kills them at once. The operating
+// system closes stdin when the other process is killed, so no process is left
+// behind.
 //
-// It returns the exit code of a command that ended by itself, at least 1, and 0
-// for one that was stopped. A command that was asked to stop gets the grace time.
+// It returns the exit code of a command that ended on its own, at least 1, and
+// 0 for a command that was stopped.
 func Tether(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, grace time.Duration) (code int, err error) {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Stdout = stdout
 	cmd.Stderr = stderr
-	cmd.WaitDelay = time.Second // what it leaves behind may hold its output
+	cmd.WaitDelay = time.Second // processes that it leaves behind may hold its output
 	inOwnGroup(cmd)
 	if err := cmd.Start(); err != nil {
 		return 0, fmt.Errorf("start %s: %w", args[0], err)
 	}
 	ended := make(chan struct{})
 	go func() { // waited for below
-		cmd.Wait() // the state of the process says all there is to know
+		cmd.Wait() // the exit code is read from the process state
 		close(ended)
 	}()
-	asked, letGo := make(chan struct{}), make(chan struct{})
+	asked, closed := make(chan struct{}), make(chan struct{})
 	go func() { // ends with this process at the latest
 		if _, err := stdin.Read(make([]byte, 1)); err == nil {
 			close(asked)
-			io.Copy(io.Discard, stdin) // an input that cannot be read is as good as ended
+			io.Copy(io.Discard, stdin) // a read error is treated as the end
 		}
-		close(letGo)
+		close(closed)
 	}()
 
 	select {
 	case <-ended:
-		killGroup(cmd) // what it has left behind
-		// A program that a signal has ended has no exit code.
+		killGroup(cmd) // the processes that it left behind
+		// A program that was ended by a signal has no exit code.
 		return max(cmd.ProcessState.ExitCode(), 1), nil
 	case <-asked:
 		interruptGroup(cmd)
 	case <-ctx.Done():
 		interruptGroup(cmd)
-	case <-letGo: // there is nobody left to wait for it
+	case <-closed: // kill at once
 	}
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
 	select {
 	case <-ended:
-	case <-letGo:
+	case <-closed:
 	case <-timer.C:
 	}
 	killGroup(cmd)

@@ -10,15 +10,16 @@ import (
 	"time"
 )
 
-// Nothing is left of what a command on a tether has started, however it ends.
+// TestTether checks that no process of a command is left, however the command
+// ends.
 func TestTether(t *testing.T) {
-	// Each shell has a sleep in its group, which ignores Ctrl+C.
+	// Each shell has a sleep in its group.
 	const (
 		obedient = `trap 'exit 0' INT; echo started; sleep 10000 & wait`
 		stubborn = `trap '' INT; echo started; while :; do sleep 10000; done`
 	)
 	ask := func(hold *io.PipeWriter) { io.WriteString(hold, "stop\n") }
-	letGo := func(hold *io.PipeWriter) { hold.Close() }
+	closeInput := func(hold *io.PipeWriter) { hold.Close() }
 	tests := []struct {
 		name   string
 		script string
@@ -27,11 +28,11 @@ func TestTether(t *testing.T) {
 		want   int
 	}{
 		{"asked to stop", obedient, time.Hour, ask, 0},
-		{"asked in vain", stubborn, time.Millisecond, ask, 0},
-		{"asked in vain, then let go", stubborn, time.Hour, func(hold *io.PipeWriter) { ask(hold); letGo(hold) }, 0},
-		{"let go", stubborn, time.Hour, letGo, 0},
-		{"ends by itself", `sleep 10000 & echo started; exit 7`, time.Hour, nil, 7},
-		{"ends by itself without an error", `sleep 10000 & echo started`, time.Hour, nil, 1},
+		{"ignores the interrupt", stubborn, time.Millisecond, ask, 0},
+		{"ignores the interrupt, then input closed", stubborn, time.Hour, func(hold *io.PipeWriter) { ask(hold); closeInput(hold) }, 0},
+		{"input closed", stubborn, time.Hour, closeInput, 0},
+		{"ends on its own", `sleep 10000 & echo started; exit 7`, time.Hour, nil, 7},
+		{"ends on its own without an error", `sleep 10000 & echo started`, time.Hour, nil, 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -60,10 +61,10 @@ func TestTether(t *testing.T) {
 			if err := <-done; err != nil || code != tt.want {
 				t.Errorf("got %d, %v, want %d", code, err, tt.want)
 			}
-			// The output ends when the last process that holds it is gone.
+			// The output ends when the last process that holds it has ended.
 			output.SetReadDeadline(time.Now().Add(time.Minute))
 			if _, err := io.Copy(io.Discard, lines); err != nil {
-				t.Errorf("a process is still there: %v", err)
+				t.Errorf("a process is still running: %v", err)
 			}
 		})
 	}
