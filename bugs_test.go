@@ -18,26 +18,26 @@ import (
 	"kennel/internal/storetest"
 )
 
-// plantedBug is one file of testdata/bugs: a diff that puts a bug into the
+// plantedBug is one file of testdata/bugs: a diff that adds a bug to the
 // source, and the tests of which at least one must then fail. A test that
-// passes with the bug that it exists for proves nothing.
+// passes with the bug that it should detect proves nothing.
 type plantedBug struct {
 	name  string
 	title string
-	pkg   string   // as the go command takes it, such as ./ids
+	pkg   string   // for the go command, such as ./ids
 	tests []string // Test or Test/subtest
 	args  []string // for the test binary
 	hunks []hunk
 }
 
-// hunk is one place of a diff.
+// hunk is one changed place of a diff.
 type hunk struct {
 	file     string // from the root of the module
 	old, new string // whole lines
 }
 
-// TestPlantedBugsApply checks that each diff still fits the source and names
-// tests that exist, so that a refactoring is noticed without `make prove`.
+// TestPlantedBugsApply checks that each diff applies to the source and names
+// existing tests, so that `make test` detects outdated diffs.
 func TestPlantedBugsApply(t *testing.T) {
 	for _, bug := range plantedBugs(t) {
 		t.Run(bug.name, func(t *testing.T) {
@@ -85,15 +85,15 @@ func TestPlantedBugs(t *testing.T) {
 	}
 }
 
-// caught runs the tests on the source with the bug, and returns what failed.
-// The tests run as in `make test`: a bug has to be found by the sample.
+// caught runs the tests on the source with the bug and returns the test that
+// failed. The tests run as in `make test`: the sample must detect the bug.
 func (b *plantedBug) caught(t *testing.T) (by string, err error) {
 	changed, err := b.apply()
 	if err != nil {
 		return "", err
 	}
 	const limit = 2 * time.Minute
-	ctx, cancel := context.WithTimeout(t.Context(), 2*limit) // building takes time too
+	ctx, cancel := context.WithTimeout(t.Context(), 2*limit) // includes the build
 	defer cancel()
 	args := []string{"test", "-v", "-count=1", "-vet=off", "-failfast", "-ldflags=-s -w", "-timeout=" + limit.String(),
 		"-overlay=" + overlay(t, changed), "-run=^" + strings.Join(b.tests, "$|^") + "$", b.pkg}
@@ -109,12 +109,13 @@ func (b *plantedBug) caught(t *testing.T) (by string, err error) {
 
 var failed = regexp.MustCompile(`(?m)^ *--- FAIL: (\S+)`)
 
-// verdict reads the output of go test: what failed, or why that is no answer.
+// verdict parses the output of go test. It returns the test that failed, or an
+// error if the output does not prove that the bug was detected.
 func verdict(out []byte, err error) (by string, _ error) {
 	has := func(text string) bool { return bytes.Contains(out, []byte(text)) }
 	switch {
 	case err == nil && has("no tests to run"):
-		return "", errors.New("there is no such test")
+		return "", errors.New("the test does not exist")
 	case err == nil && has("--- SKIP") && !has("--- PASS"):
 		return "", errors.New("the test was skipped")
 	case err == nil:
@@ -133,8 +134,8 @@ func verdict(out []byte, err error) (by string, _ error) {
 	return "", fmt.Errorf("the tests did not run: %w\n%.4000s", err, out)
 }
 
-// overlay writes the changed files, and the description that makes the go
-// command read them in place of the real ones.
+// overlay writes the changed files and the overlay file that makes the go
+// command read them instead of the originals.
 func overlay(t *testing.T, changed map[string]string) (path string) {
 	t.Helper()
 	dir, replace := t.TempDir(), make(map[string]string)
@@ -155,9 +156,9 @@ func overlay(t *testing.T, changed map[string]string) (path string) {
 	return write("overlay.json", description)
 }
 
-// apply returns the text of each file that the diff changes. The old lines of
-// a hunk must be in the file exactly once; at which line does not matter, so
-// that changes elsewhere in the file leave the diff alone.
+// apply returns the text of each file that the diff changes. The old lines of a
+// hunk must occur in the file exactly once. Their line number does not matter,
+// so that changes elsewhere in the file do not affect the diff.
 func (b *plantedBug) apply() (map[string]string, error) {
 	changed := make(map[string]string)
 	for _, h := range b.hunks {
@@ -170,7 +171,7 @@ func (b *plantedBug) apply() (map[string]string, error) {
 			text = string(source)
 		}
 		if n := strings.Count("\n"+text, "\n"+h.old); n != 1 {
-			return nil, fmt.Errorf("%s holds these lines %d times, and must hold them once; make the diff again:\n%s", h.file, n, h.old)
+			return nil, fmt.Errorf("%s contains these lines %d times instead of once; update the diff:\n%s", h.file, n, h.old)
 		}
 		changed[h.file] = strings.Replace("\n"+text, "\n"+h.old, "\n"+h.new, 1)[1:]
 	}
@@ -182,7 +183,7 @@ func plantedBugs(t *testing.T) []plantedBug {
 	t.Helper()
 	paths, err := filepath.Glob("testdata/bugs/*.diff")
 	if err != nil || len(paths) == 0 {
-		t.Fatalf("testdata/bugs holds no diff: %v", err)
+		t.Fatalf("testdata/bugs contains no diff: %v", err)
 	}
 	var bugs []plantedBug
 	for _, path := range paths {
@@ -219,16 +220,16 @@ func parseBug(text string) (plantedBug, error) {
 		}
 	}
 	if b.title == "" || b.pkg == "" || len(b.tests) == 0 {
-		return b, errors.New("the header needs bug, package and test")
+		return b, errors.New("the header must contain bug, package and test")
 	}
 	b.hunks = parseDiff(diff)
 	if len(b.hunks) == 0 {
-		return b, errors.New("there is no diff after the header and an empty line")
+		return b, errors.New("no diff follows the header and an empty line")
 	}
 	return b, nil
 }
 
-// parseDiff reads a unified diff as git writes it.
+// parseDiff parses a unified diff in the form of git.
 func parseDiff(diff string) (hunks []hunk) {
 	file := ""
 	for line := range strings.Lines(strings.TrimRight(diff, "\n") + "\n") {
@@ -240,7 +241,7 @@ func parseDiff(diff string) (hunks []hunk) {
 		case len(hunks) == 0 || strings.HasPrefix(line, "--- a/"):
 		default:
 			if line == "\n" {
-				line = " \n" // some editors drop the space
+				line = " \n" // some editors remove the space
 			}
 			h := &hunks[len(hunks)-1]
 			if line[0] != '+' {

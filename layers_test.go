@@ -13,13 +13,13 @@ import (
 	"testing"
 )
 
-// layers is a statement of policy: what each package may import beside the
-// standard library. A package without a row fails the test, and so does a row
+// layers is the import policy: what each package may import besides the
+// standard library. The test fails for a package without a row and for a row
 // without a package.
 //
 // Foundations import nothing of this module. Jobs import foundations, and never
 // each other. Adapters import the jobs and foundations they serve, and never
-// each other. Only executables import sideways.
+// each other. Only executables import packages of their own layer.
 var layers = map[string][]string{
 	".": {},
 
@@ -33,14 +33,14 @@ var layers = map[string][]string{
 	"internal/azure":            {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/queue", "kennel/table", "kennel/internal/azure/identity", "kennel/internal/azure/requests", azureSDK},
 	"internal/azure/identity":   {azureSDK},
 	"internal/azure/requests":   {},
-	"internal/azure/servicebus": {"kennel/gate", "kennel/internal/azure/identity", azureSDK, "github.com/Azure/go-amqp"}, // whose errors the SDK hands through
+	"internal/azure/servicebus": {"kennel/gate", "kennel/internal/azure/identity", azureSDK, "github.com/Azure/go-amqp"}, // the SDK returns its errors
 	"internal/dev/azurite":      {},
 	"internal/chance":           {},
 	"internal/config":           {"kennel/internal/suggest"},
 	"internal/customhandler":    {},
 	"internal/dev/devbus":       {"kennel/internal/dev/devbus/amqp"},
 	"internal/dev/devbus/amqp":  {},
-	"internal/dev/localhost":    {"kennel/queue", "kennel/internal/customhandler"}, // it is the host's side of the wire
+	"internal/dev/localhost":    {"kennel/queue", "kennel/internal/customhandler"}, // the host's side of the protocol
 	"internal/memory":           {"kennel/gate", "kennel/ids", "kennel/queue", "kennel/table"},
 	"internal/faultproxy":       {"kennel/internal/azure/requests"},
 	"internal/dev/project":      {},
@@ -55,10 +55,10 @@ var layers = map[string][]string{
 
 const azureSDK = "github.com/Azure/azure-sdk-for-go"
 
-// forbiddenNames say nothing about what is in a package.
+// forbiddenNames do not describe the contents of a package.
 var forbiddenNames = []string{"util", "utils", "common", "helper", "helpers", "types", "model", "models", "service", "services", "manager", "impl"}
 
-// maxLines is where a file should be asked whether it holds one idea.
+// maxLines is the maximum length of a file.
 const maxLines = 400
 
 func TestLayers(t *testing.T) {
@@ -66,11 +66,11 @@ func TestLayers(t *testing.T) {
 	for dir, files := range sources(t) {
 		allowed, ok := layers[dir]
 		if !ok {
-			t.Errorf("package %s has no row in layers: add one, or find the package that should hold this", dir)
+			t.Errorf("package %s has no row in layers: add one, or move the code to an existing package", dir)
 			continue
 		}
 		if slices.Contains(forbiddenNames, filepath.Base(dir)) {
-			t.Errorf("package %s is named for nothing: name it for its job", dir)
+			t.Errorf("the name of package %s is not descriptive: name it for its job", dir)
 		}
 		comments[dir] += 0
 		for _, f := range files {
@@ -78,25 +78,25 @@ func TestLayers(t *testing.T) {
 				comments[dir]++
 			}
 			if f.lines > maxLines {
-				t.Errorf("%s has %d lines: does it hold one idea?", f.path, f.lines)
+				t.Errorf("%s has %d lines, more than %d: split it by topic", f.path, f.lines, maxLines)
 			}
 			if f.test {
-				continue // tests may wire what they like
+				continue // tests may import anything
 			}
 			for _, path := range f.imports {
 				if !mayImport(path, allowed) {
-					t.Errorf("%s imports %s, and package %s may not", f.path, path, dir)
+					t.Errorf("%s imports %s, which layers does not allow for package %s", f.path, path, dir)
 				}
 			}
 			for _, d := range f.syntax.Decls {
 				if fn, ok := d.(*ast.FuncDecl); ok && fn.Name.Name == "init" && fn.Recv == nil {
-					t.Errorf("%s has an init function: do it where it can be seen", f.path)
+					t.Errorf("%s has an init function: call the code explicitly", f.path)
 				}
 			}
 			if f.syntax.Name.Name != "main" && dir != "internal/storetest" { // which reads KENNEL_PROVE
 				for _, name := range []string{"Getenv", "LookupEnv", "Environ"} {
 					if uses(f.syntax, "os", name) {
-						t.Errorf("%s calls os.%s: only executables read the environment, and hand it on", f.path, name)
+						t.Errorf("%s calls os.%s: only executables read the environment, and pass it on", f.path, name)
 					}
 				}
 			}
@@ -104,14 +104,14 @@ func TestLayers(t *testing.T) {
 	}
 	for dir := range layers {
 		if n, ok := comments[dir]; !ok {
-			t.Errorf("layers has a row for %s, where no package is", dir)
+			t.Errorf("layers has a row for %s, which is not a package", dir)
 		} else if n != 1 {
 			t.Errorf("package %s has %d package comments, want 1", dir, n)
 		}
 	}
 }
 
-// TestDomainInterfacesAreSmall keeps what a job asks of a store to what it
+// TestDomainInterfacesAreSmall limits what a job requires of a store to what it
 // needs.
 func TestDomainInterfacesAreSmall(t *testing.T) {
 	for dir, files := range sources(t) {
@@ -121,7 +121,7 @@ func TestDomainInterfacesAreSmall(t *testing.T) {
 		for _, f := range files {
 			ast.Inspect(f.syntax, func(n ast.Node) bool {
 				if i, ok := n.(*ast.InterfaceType); ok && i.Methods.NumFields() > 3 {
-					t.Errorf("%s: an interface of %d methods: split it by who calls them", f.path, i.Methods.NumFields())
+					t.Errorf("%s: an interface of %d methods: split it by caller", f.path, i.Methods.NumFields())
 				}
 				return true
 			})
@@ -159,8 +159,8 @@ type sourceFile struct {
 	syntax  *ast.File
 }
 
-// sources parses every Go file of the module. It reads the files rather than
-// asking `go list`, because the test cache does not see what that has read.
+// sources parses every Go file of the module. It does not use `go list`,
+// because the test cache does not track the files that another process reads.
 func sources(t *testing.T) map[string][]sourceFile {
 	t.Helper()
 	packages := make(map[string][]sourceFile)
@@ -197,7 +197,7 @@ func sources(t *testing.T) map[string][]sourceFile {
 		t.Fatal(err)
 	}
 	if len(packages) < len(layers)/2 {
-		t.Fatalf("found only %d packages: the test looks in the wrong place", len(packages))
+		t.Fatalf("found only %d packages: wrong working directory", len(packages))
 	}
 	return packages
 }
