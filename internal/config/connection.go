@@ -78,7 +78,7 @@ func checkConnectionString(text string) (problems []string) {
 		wrong("has an EndpointSuffix that is not a domain such as core.windows.net")
 	}
 	name, named := parts["AccountName"]
-	if named && !accountName.MatchString(name) {
+	if named && !validAccount(name) {
 		wrong("has an AccountName that is not 3 to 24 lower-case letters and digits")
 	}
 	if _, given := parts["BlobEndpoint"]; !given && !named {

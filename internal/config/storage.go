@@ -35,7 +35,14 @@ func (s Storage) GoString() string { return s.String() }
 // MarshalText keeps the connection string out of logs.
 func (s Storage) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-var accountName = regexp.MustCompile(`^[a-z0-9]{3,24}$`)
+var accountName = regexp.MustCompile(`^[a-z0-9]+$`)
+
+// validAccount reports whether a storage account may have this name. The length
+// is not in the pattern: compiling a counted repetition costs as much of the
+// start as everything else in this package.
+func validAccount(name string) bool {
+	return len(name) >= 3 && len(name) <= 24 && accountName.MatchString(name)
+}
 
 // storage reads the connection to storage, in the two forms of the Functions
 // host: a connection string, or a section with an account or addresses.
@@ -61,7 +68,7 @@ func (r *reader) storage(name string) Storage {
 
 	s := Storage{BlobURL: section[blobKey], QueueURL: section[queueKey], TableURL: section[tableKey]}
 	if account := section[accountKey]; account != "" { // overrides the addresses, as in the host
-		if !accountName.MatchString(account) {
+		if !validAccount(account) {
 			r.problem("%s__%s must be the account's name without a domain, 3 to 24 lower-case letters and digits", name, accountKey)
 		}
 		s.BlobURL = "https://" + account + ".blob.core.windows.net"
