@@ -188,6 +188,13 @@ func (r *recorder) read() record {
 
 func (r *recorder) isUp() bool   { return r.read().up }
 func (r *recorder) isDown() bool { return !r.read().up }
+
+// goesDown returns a function that reports whether the listener has been down
+// since. It may be up again after a millisecond.
+func (r *recorder) goesDown() func() bool {
+	before := len(r.read().reasons)
+	return func() bool { return len(r.read().reasons) > before }
+}
 func (r *recorder) hasHeard(n int) func() bool {
 	return func() bool { return len(r.read().heard) >= n }
 }

@@ -106,7 +106,7 @@ func TestListeningRecovers(t *testing.T) {
 				for i := range storetest.Scale(2, 8) { // backoffs are random
 					mustPublish(t, s) // so that it has a sender
 					await(t, time.Second, "received", r.hasHeard(2*i+1))
-					fault := tt.fault
+					fault, wentDown := tt.fault, r.goesDown()
 					if fault.Kind == devbus.DeleteEntity && fault.Entity == "" {
 						fault.Entity = topic + "/Subscriptions/" + subscriptions(b)[0]
 					}
@@ -121,7 +121,7 @@ func TestListeningRecovers(t *testing.T) {
 						b.DropConnections()
 					}
 					if tt.downAfter > 0 {
-						await(t, tt.downAfter, "down", r.isDown)
+						await(t, tt.downAfter, "down", wentDown)
 					}
 					time.Sleep(tt.lasts)
 					b.Heal()
