@@ -35,8 +35,8 @@ func (f *forwarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(softLimit(a.httpTimeout)))
 	}
 	inv := &invocation{invocationID(r.Header), f.function, a.log}
-	ctx, cancel := context.WithTimeout(withInvocation(r.Context(), inv), softLimit(a.httpTimeout))
-	defer cancel()
+	ctx := &callContext{parent: r.Context(), deadline: time.Now().Add(softLimit(a.httpTimeout)), inv: inv}
+	defer ctx.end()
 	out := &callWriter{w: w}
 	timer := time.AfterFunc(a.httpTimeout, func() { out.giveUp(ctx, a.log, a.httpTimeout) })
 	defer timer.Stop()
