@@ -54,15 +54,15 @@ func TestSweepClearsFences(t *testing.T) {
 // Wherever a creation is killed, and whichever fault one of its requests has,
 // there is a complete channel or none, and finally no row without a channel.
 func TestFaultAtEachRequestOfCreate(t *testing.T) {
-	late := memory.Fate{Err: errReset, After: 5 * time.Hour} // after the creation was given up
-	fates := []memory.Fate{{}, {}, late}                     // for the first two the process is killed
+	late := memory.Fault{Err: errReset, After: 5 * time.Hour} // after the creation was given up
+	all := []memory.Fault{{}, {}, late}                       // for the first two the process is killed
 	for _, fault := range faults {
-		fates = append(fates, fault.fate)
+		all = append(all, fault.Fault)
 	}
-	for i, f := range fates {
+	for i, fault := range all {
 		eachRequest(t, func(t *testing.T, k int64) bool {
-			fate, sent := strike(k, f)
-			w := newWorld().hit(fate)
+			inject, sent := strike(k, fault)
+			w := newWorld().hit(inject)
 			var kill *storetest.Killer
 			if i < 2 {
 				kill = &storetest.Killer{N: k, After: i == 1}

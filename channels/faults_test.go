@@ -22,24 +22,24 @@ var errReset = errors.New("connection reset by peer")
 // sender get the real answer.
 var faults = []struct {
 	name string
-	fate memory.Fate
+	memory.Fault
 }{
-	{"refused", memory.Fate{Err: errReset, Lost: true}},
-	{"applied, answer lost", memory.Fate{Err: errReset}},
-	{"applied later", memory.Fate{Err: errReset, After: 150 * time.Millisecond}}, // between the next tries
-	{"applied much later", memory.Fate{Err: errReset, After: 40 * time.Minute}},
-	{"no answer", memory.Fate{Lost: true}},
+	{"refused", memory.Fault{Err: errReset, Lost: true}},
+	{"applied, answer lost", memory.Fault{Err: errReset}},
+	{"applied later", memory.Fault{Err: errReset, After: 150 * time.Millisecond}}, // between the next tries
+	{"applied much later", memory.Fault{Err: errReset, After: 40 * time.Minute}},
+	{"no answer", memory.Fault{Lost: true}},
 }
 
-// strike returns a fault for the n-th request to any of a world's stores, and
-// the number of requests.
-func strike(n int64, fate memory.Fate) (func(memory.Call) memory.Fate, *atomic.Int64) {
+// strike returns a function that injects the fault into the n-th request to any
+// of a world's stores, and the number of requests.
+func strike(n int64, fault memory.Fault) (func(memory.Call) memory.Fault, *atomic.Int64) {
 	var sent atomic.Int64
-	return func(memory.Call) memory.Fate {
+	return func(memory.Call) memory.Fault {
 		if sent.Add(1) == n {
-			return fate
+			return fault
 		}
-		return memory.Fate{}
+		return memory.Fault{}
 	}, &sent
 }
 
@@ -63,8 +63,8 @@ func TestFaultAtEachRequest(t *testing.T) {
 		for _, fault := range faults {
 			for _, accept := range []time.Duration{0, -1} {
 				eachRequest(t, func(t *testing.T, k int64) bool {
-					fate, sent := strike(k, fault.fate)
-					w := full.hit(fate)
+					inject, sent := strike(k, fault.Fault)
+					w := full.hit(inject)
 					defer w.wait()
 					start := func() *process { return w.start(&channels.Options{AcceptFor: accept}, nil) }
 					err := errReset
@@ -147,8 +147,8 @@ func TestWritesThatFail(t *testing.T) {
 	for _, call := range calls(old)[:5] { // delete: TestFaultAtEachRequest
 		for _, fault := range faults {
 			eachRequest(t, func(t *testing.T, k int64) bool {
-				fate, sent := strike(k, fault.fate)
-				w := full.hit(fate)
+				inject, sent := strike(k, fault.Fault)
+				w := full.hit(inject)
 				defer w.wait()
 				p := w.start(nil, nil)
 				err := call.do(p)
@@ -174,11 +174,11 @@ func TestWritesThatFail(t *testing.T) {
 func TestNoWriteArrives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		full, blog := withBlogs(t)
-		w := full.hit(func(c memory.Call) memory.Fate {
+		w := full.hit(func(c memory.Call) memory.Fault {
 			if c.Op == "Submit" || c.Op == "Put" {
-				return memory.Fate{Err: errReset, Lost: true}
+				return memory.Fault{Err: errReset, Lost: true}
 			}
-			return memory.Fate{}
+			return memory.Fault{}
 		})
 		for _, call := range calls(blog) {
 			if err := call.do(w.start(nil, nil)); !errors.Is(err, errReset) || !errors.Is(err, channels.ErrUnclear) {
@@ -194,8 +194,8 @@ func TestLateBlog(t *testing.T) {
 	for _, fault := range faults {
 		synctest.Test(t, func(t *testing.T) {
 			full, _ := filled(t, 0)
-			fate, _ := strike(2, fault.fate) // the insert
-			w := full.hit(fate)
+			inject, _ := strike(2, fault.Fault) // the insert
+			w := full.hit(inject)
 			p := w.start(nil, nil)
 			blog, err := p.Post(p.Context(), "news", someDraft)
 			limit := 1 // the request may still arrive
@@ -220,12 +220,12 @@ func TestWritersOfOneBlog(t *testing.T) {
 			full, _ := filled(t, 1)
 			var n atomic.Int64
 			network := slow(1)
-			w := full.clone(&memory.TableOptions{Options: memory.Options{Fate: func(c memory.Call) memory.Fate {
-				fate := network(c)
+			w := full.clone(&memory.TableOptions{Options: memory.Options{Fault: func(c memory.Call) memory.Fault {
+				fault := network(c)
 				if n.Add(1)%7 == 0 {
-					fate.Err = lost
+					fault.Err = lost
 				}
-				return fate
+				return fault
 			}}})
 			storetest.TestWriters(t, where, func() *channels.Channels { return w.start(nil, nil).Channels }, lost)
 			w.wait()

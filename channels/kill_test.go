@@ -98,7 +98,7 @@ func (ks *kills) run(t *testing.T, s situation, full *world, incarnation string,
 	ks.runs.Add(1)
 	var network memory.TableOptions
 	if s.slow {
-		network.Fate = slow(ks.seed + uint64(kill.N))
+		network.Fault = slow(ks.seed + uint64(kill.N))
 	}
 	if s.pages {
 		network.Scan = short(ks.seed + uint64(kill.N))
@@ -189,14 +189,14 @@ func draws(seed uint64) func(n int64) int64 {
 }
 
 // slow makes requests overtake each other; one in eight takes up to a second.
-func slow(seed uint64) func(memory.Call) memory.Fate {
+func slow(seed uint64) func(memory.Call) memory.Fault {
 	below := draws(seed)
-	return func(memory.Call) memory.Fate {
+	return func(memory.Call) memory.Fault {
 		maxDelay := 3 * time.Millisecond
 		if below(8) == 0 {
 			maxDelay = time.Second
 		}
-		return memory.Fate{Delay: time.Duration(below(int64(maxDelay))), Back: time.Duration(below(int64(maxDelay)))}
+		return memory.Fault{Delay: time.Duration(below(int64(maxDelay))), Back: time.Duration(below(int64(maxDelay)))}
 	}
 }
 

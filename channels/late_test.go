@@ -103,29 +103,29 @@ func TestCreateMayTakeEffectLater(t *testing.T) {
 		name  string
 		late  time.Duration
 		owner string // of the other channel; "": ours is deleted
-		fault memory.Fate
+		fault memory.Fault
 		from  error // requests have the fault after this answer …
 		times int   // … was returned this many times
 	}{
-		{"not ruled out", 30 * time.Minute, "ann", memory.Fate{Err: errReset, Lost: true}, table.ErrExists, 1},
-		{"refused after the other is deleted", 30 * time.Minute, "bob", memory.Fate{Err: channels.ErrRefused, Lost: true}, table.ErrExists, 1},
-		{"refused after ours is deleted", 0, "", memory.Fate{Err: channels.ErrRefused, Lost: true}, channels.ErrChanged, 2},
+		{"not ruled out", 30 * time.Minute, "ann", memory.Fault{Err: errReset, Lost: true}, table.ErrExists, 1},
+		{"refused after the other is deleted", 30 * time.Minute, "bob", memory.Fault{Err: channels.ErrRefused, Lost: true}, table.ErrExists, 1},
+		{"refused after ours is deleted", 0, "", memory.Fault{Err: channels.ErrRefused, Lost: true}, channels.ErrChanged, 2},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld()
 			armed := false // needs no lock: requests do not overlap
 			submits, seen := 0, 0
-			w.channels = memory.NewTable(&memory.TableOptions{Options: memory.Options{Fate: func(c memory.Call) memory.Fate {
+			w.channels = memory.NewTable(&memory.TableOptions{Options: memory.Options{Fault: func(c memory.Call) memory.Fault {
 				if c.Op != "Submit" || !armed {
-					return memory.Fate{}
+					return memory.Fault{}
 				}
 				if submits++; submits == 2 { // after the announcement
-					return memory.Fate{Err: errReset, After: tt.late}
+					return memory.Fault{Err: errReset, After: tt.late}
 				}
 				if seen >= tt.times {
 					return tt.fault
 				}
-				return memory.Fate{}
+				return memory.Fault{}
 			}}})
 			other := w.start(nil, nil)
 			c := w.with(hooked{Store: w.channels, submitted: func(_ []table.Write, err error) {
@@ -153,15 +153,15 @@ func TestCreateMayTakeEffectLater(t *testing.T) {
 }
 
 // lateSubmits makes the transactions with these numbers fail and arrive later.
-func lateSubmits(late map[int64]time.Duration) func(memory.Call) memory.Fate {
+func lateSubmits(late map[int64]time.Duration) func(memory.Call) memory.Fault {
 	var submits atomic.Int64
-	return func(c memory.Call) memory.Fate {
+	return func(c memory.Call) memory.Fault {
 		if c.Op == "Submit" {
 			if after := late[submits.Add(1)]; after > 0 {
-				return memory.Fate{Err: errReset, After: after}
+				return memory.Fault{Err: errReset, After: after}
 			}
 		}
-		return memory.Fate{}
+		return memory.Fault{}
 	}
 }
 
@@ -190,7 +190,7 @@ func TestLateFence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		late := lateSubmits(map[int64]time.Duration{1: 40 * time.Minute, 3: 50 * time.Minute}) // the first tries of both
-		w.blogs = memory.NewTable(&memory.TableOptions{Options: memory.Options{Fate: late}})
+		w.blogs = memory.NewTable(&memory.TableOptions{Options: memory.Options{Fault: late}})
 		p := w.start(nil, nil)
 		must(t, last(p.Create(p.Context(), "news", "ann")))
 		fails(t, "post", errorOf(p.Post(p.Context(), "news", someDraft)), channels.ErrUnclear)

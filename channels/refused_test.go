@@ -23,14 +23,14 @@ func TestRefused(t *testing.T) {
 			for _, lost := range []bool{false, true} {
 				synctest.Test(t, func(t *testing.T) {
 					var sent atomic.Int64
-					w := full.hit(func(memory.Call) memory.Fate {
+					w := full.hit(func(memory.Call) memory.Fault {
 						switch n := sent.Add(1); {
 						case n >= k:
-							return memory.Fate{Err: channels.ErrRefused, Lost: true}
+							return memory.Fault{Err: channels.ErrRefused, Lost: true}
 						case n == k-1 && lost:
-							return memory.Fate{Err: errReset}
+							return memory.Fault{Err: errReset}
 						}
-						return memory.Fate{}
+						return memory.Fault{}
 					})
 					before := w.effects(t)
 					err := call.do(w.start(nil, nil))

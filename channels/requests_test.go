@@ -62,7 +62,7 @@ func TestDeletionContinuesInHandle(t *testing.T) {
 	step := time.Duration(storetest.Scale(90, 10)) * time.Millisecond
 	for trip := 60 * time.Millisecond; trip <= 150*time.Millisecond; trip += step {
 		synctest.Test(t, func(t *testing.T) {
-			w := full.clone(&memory.TableOptions{Options: memory.Options{Fate: (&memory.Line{RoundTrip: trip}).Fate}})
+			w := full.clone(&memory.TableOptions{Options: memory.Options{Fault: (&memory.Line{RoundTrip: trip}).Fault}})
 			p := w.start(nil, nil)
 			begun := time.Now()
 			d, err := p.Delete(p.Context(), "news", "")

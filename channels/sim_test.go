@@ -99,7 +99,7 @@ func (s *simulation) life(blog string) *blogLife {
 func simulate(t *testing.T, seed uint64) *simulation {
 	s := &simulation{t: t, rng: rand.New(rand.NewPCG(seed, 0)), slow: seed%2 == 0, blogs: map[string]*blogLife{}, sent: map[string]string{}, created: map[string]bool{}}
 	o := &memory.TableOptions{
-		Options: memory.Options{Fate: s.fault, Police: func(problem string) { t.Error(problem) }, ShuffleSeed: seed},
+		Options: memory.Options{Fault: s.fault, OnMisuse: func(problem string) { t.Error(problem) }, ShuffleSeed: seed},
 		Scan:    s.scan,
 	}
 	s.world = &world{channels: memory.NewTable(o), blogs: memory.NewTable(o), queues: memory.NewQueues(&o.Options)}
@@ -120,30 +120,30 @@ func (s *simulation) below(n int) int {
 	return s.rng.IntN(n)
 }
 
-func (s *simulation) fault(memory.Call) memory.Fate {
+func (s *simulation) fault(memory.Call) memory.Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.calm {
-		return memory.Fate{}
+		return memory.Fault{}
 	}
-	fate := memory.Fate{
+	fault := memory.Fault{
 		Delay: time.Duration(s.rng.IntN(20)) * time.Millisecond,
 		Back:  time.Duration(s.rng.IntN(20)) * time.Millisecond,
 	}
 	switch s.rng.IntN(40) {
 	case 0:
-		fate.Err, fate.Lost = memory.ErrBusy, true
+		fault.Err, fault.Lost = memory.ErrBusy, true
 	case 1:
-		fate.Err = errReset
+		fault.Err = errReset
 	case 2:
-		fate.Err, fate.After = errReset, time.Duration(s.rng.IntN(60))*time.Second
+		fault.Err, fault.After = errReset, time.Duration(s.rng.IntN(60))*time.Second
 		if s.slow {
-			fate.After *= 180
+			fault.After *= 180
 		}
 	case 3:
-		fate.Err, fate.Lost = channels.ErrRefused, true
+		fault.Err, fault.Lost = channels.ErrRefused, true
 	}
-	return fate
+	return fault
 }
 
 // scan makes pages short, and some empty.

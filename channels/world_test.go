@@ -40,8 +40,8 @@ func (w *world) clone(o *memory.TableOptions) *world {
 }
 
 // hit returns a clone whose requests fail as fault determines.
-func (w *world) hit(fault func(memory.Call) memory.Fate) *world {
-	o := &memory.TableOptions{Options: memory.Options{Fate: fault}}
+func (w *world) hit(fault func(memory.Call) memory.Fault) *world {
+	o := &memory.TableOptions{Options: memory.Options{Fault: fault}}
 	hit := w.clone(o)
 	hit.queues = memory.NewQueues(&o.Options)
 	return hit

@@ -19,22 +19,22 @@ func TestChangeWhileTheStoreIsDown(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		op    string
-		fate  memory.Fate
+		fault memory.Fault
 		want  error
 		bound time.Duration
 	}{
-		{"cannot be read", "Load", memory.Fate{Err: errLost, Lost: true}, gate.ErrUnknown, 2 * time.Second},
-		{"is silent when read", "Load", memory.Fate{Lost: true}, gate.ErrUnknown, 21 * time.Second},
-		{"cannot be written", "Replace", memory.Fate{Err: errLost, Lost: true}, gate.ErrUnclear, 20 * time.Second},
-		{"is silent when written", "Replace", memory.Fate{Lost: true}, gate.ErrUnclear, 20 * time.Second},
+		{"cannot be read", "Load", memory.Fault{Err: errLost, Lost: true}, gate.ErrUnknown, 2 * time.Second},
+		{"is silent when read", "Load", memory.Fault{Lost: true}, gate.ErrUnknown, 21 * time.Second},
+		{"cannot be written", "Replace", memory.Fault{Err: errLost, Lost: true}, gate.ErrUnclear, 20 * time.Second},
+		{"is silent when written", "Replace", memory.Fault{Lost: true}, gate.ErrUnclear, 20 * time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := memory.NewGates(&memory.Options{Fate: func(c memory.Call) memory.Fate {
+				store := memory.NewGates(&memory.Options{Fault: func(c memory.Call) memory.Fault {
 					if c.Op == tt.op {
-						return tt.fate
+						return tt.fault
 					}
-					return memory.Fate{}
+					return memory.Fault{}
 				}})
 				g := newGates(t, store, nil)
 				g.SetJitter(func(bound time.Duration) time.Duration { return bound })
@@ -50,8 +50,8 @@ func TestChangeWhileTheStoreIsDown(t *testing.T) {
 						began := time.Now()
 						err := call(ctx)
 						cancel()
-						if took := time.Since(began); !errors.Is(err, tt.want) || took > min(tt.bound, limit) || errors.Is(err, errLost) != (tt.fate.Err != nil) ||
-							errors.Is(err, context.DeadlineExceeded) != (limit < tt.bound || tt.fate.Err == nil || tt.op == "Replace") {
+						if took := time.Since(began); !errors.Is(err, tt.want) || took > min(tt.bound, limit) || errors.Is(err, errLost) != (tt.fault.Err != nil) ||
+							errors.Is(err, context.DeadlineExceeded) != (limit < tt.bound || tt.fault.Err == nil || tt.op == "Replace") {
 							t.Errorf("%s for %v: %v after %v, want %v within %v", name, limit, err, took, tt.want, tt.bound)
 						}
 					}
@@ -109,7 +109,7 @@ func TestInvalidArguments(t *testing.T) {
 // announced, and waiters of the same process pass, only after the store has
 // confirmed it: then at once, without a read.
 func TestSignalAfterConfirmation(t *testing.T) {
-	for name, fate := range map[string]memory.Fate{
+	for name, fault := range map[string]memory.Fault{
 		"delayed":                        {Delay: time.Millisecond},
 		"refused":                        {Err: errLost, Lost: true},
 		"applied but reported as failed": {Err: errLost},
@@ -123,11 +123,11 @@ func TestSignalAfterConfirmation(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					var releasing atomic.Bool
 					var n atomic.Int64
-					store := memory.NewGates(&memory.Options{Fate: func(c memory.Call) memory.Fate {
+					store := memory.NewGates(&memory.Options{Fault: func(c memory.Call) memory.Fault {
 						if releasing.Load() && (c.Op == "Load") == (which == "first read") && (n.Add(1) == 1 || which == "each write") {
-							return fate
+							return fault
 						}
-						return memory.Fate{}
+						return memory.Fault{}
 					}})
 					h := newHand()
 					g := running(t, store, &gate.Options{Signals: h})

@@ -15,7 +15,7 @@ import (
 // have sent.
 func TestNoFalseStart(t *testing.T) {
 	refuse := func(err error) func(*scene) {
-		return func(s *scene) { s.fate.Store(&memory.Fate{Err: err, Lost: true}) }
+		return func(s *scene) { s.fault.Store(&memory.Fault{Err: err, Lost: true}) }
 	}
 	text := func(text string) func(*scene) {
 		return func(s *scene) { s.store.Set("start", text) }
@@ -36,7 +36,7 @@ func TestNoFalseStart(t *testing.T) {
 		{"404", func(s *scene) { s.store.Delete("start") }, nil},
 		{"403", refuse(errors.New("storage answered 403 AuthorizationFailure")), gate.ErrUnknown},
 		{"503", refuse(memory.ErrBusy), gate.ErrUnknown},
-		{"timeout", func(s *scene) { s.fate.Store(&memory.Fate{Lost: true}) }, gate.ErrUnknown},
+		{"timeout", func(s *scene) { s.fault.Store(&memory.Fault{Lost: true}) }, gate.ErrUnknown},
 		{"empty text", text(""), gate.ErrCorrupt},
 		{"corrupt text", text(`{"version":2,"released":true,"generation":9000000000000000}`), gate.ErrCorrupt},
 		{"older format", text(`{"version":1,"released":true,"generation":9000000000000000}`), gate.ErrCorrupt},
@@ -88,12 +88,12 @@ func TestTroubleIsLoggedOnce(t *testing.T) {
 		}
 		wait(t, s.gates, gate.MaxGeneration, gate.MaxWait)
 		time.Sleep(40 * time.Second)
-		s.fate.Store(&memory.Fate{Err: memory.ErrBusy, Lost: true})
+		s.fault.Store(&memory.Fault{Err: memory.ErrBusy, Lost: true})
 		time.Sleep(40 * time.Second)
 		if got := s.gates.Watched()["start"].Error; !strings.Contains(got, "busy") {
 			t.Errorf("watched: error %q, want the store's", got)
 		}
-		s.fate.Store(&memory.Fate{})
+		s.fault.Store(&memory.Fault{})
 		s.store.Set("start", "{")
 		time.Sleep(40 * time.Second)
 		s.store.Delete("start")

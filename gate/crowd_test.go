@@ -36,11 +36,11 @@ type crowd struct {
 func newCrowd(t *testing.T, signals gate.Signals) *crowd {
 	c := &crowd{t: t, signals: signals, begin: time.Now()}
 	line := &memory.Line{PerSecond: 500, RoundTrip: 50 * time.Millisecond}
-	c.store = memory.NewGates(&memory.Options{Fate: func(call memory.Call) memory.Fate {
+	c.store = memory.NewGates(&memory.Options{Fault: func(call memory.Call) memory.Fault {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.reads = append(c.reads, time.Since(c.begin))
-		return line.Fate(call)
+		return line.Fault(call)
 	}})
 	change(t, c.store, nil, true)
 	change(t, c.store, nil, false)
@@ -127,11 +127,11 @@ func TestCrowdWithSignals(t *testing.T) {
 			rng, mu := rand.New(rand.NewPCG(3, 4)), sync.Mutex{}
 			c := newCrowd(t, memory.NewSignals(&memory.SignalOptions{
 				Connect: time.Second,
-				Fate: func(listener int, _ gate.Signal) memory.SignalFate {
+				Fault: func(listener int, _ gate.Signal) memory.SignalFault {
 					mu.Lock()
 					defer mu.Unlock()
 					delay := time.Duration(math.Exp(-3+0.6*rng.NormFloat64()) * float64(time.Second))
-					return memory.SignalFate{Delay: delay, Lost: lost > 0 && listener%lost == 0}
+					return memory.SignalFault{Delay: delay, Lost: lost > 0 && listener%lost == 0}
 				},
 			}))
 			idle := time.Duration(storetest.Scale(2, 5)) * time.Minute

@@ -92,7 +92,7 @@ func change(t testing.TB, store gate.Store, o *gate.Options, release bool) int64
 type scene struct {
 	*hand
 	store *memory.Gates
-	fate  atomic.Pointer[memory.Fate]
+	fault atomic.Pointer[memory.Fault]
 	gates *gate.Gates
 	log   strings.Builder // read it when all goroutines wait
 	seen  int64           // the gate's generation
@@ -103,8 +103,8 @@ func newScene(t *testing.T) *scene { return newSceneAt(t, 0) }
 // newSceneAt also sets how far the store's clock is ahead.
 func newSceneAt(t *testing.T, ahead time.Duration) *scene {
 	s := &scene{hand: newHand()}
-	s.fate.Store(&memory.Fate{})
-	s.store = memory.NewGates(&memory.Options{Fate: func(memory.Call) memory.Fate { return *s.fate.Load() }})
+	s.fault.Store(&memory.Fault{})
+	s.store = memory.NewGates(&memory.Options{Fault: func(memory.Call) memory.Fault { return *s.fault.Load() }})
 	s.store.SetClock(ahead)
 	for _, release := range []bool{true, false, true, false} {
 		s.seen = change(t, s.store, nil, release)
@@ -115,10 +115,10 @@ func newSceneAt(t *testing.T, ahead time.Duration) *scene {
 	return s
 }
 
-// atOnce changes the gate in no time, whatever the fate of other requests.
+// atOnce changes the gate in no time, whatever the fault of other requests.
 func (s *scene) atOnce(t *testing.T, by *gate.Gates, release bool) {
 	t.Helper()
-	defer s.fate.Store(s.fate.Swap(&memory.Fate{}))
+	defer s.fault.Store(s.fault.Swap(&memory.Fault{}))
 	if got, err := changeTo(by, release)(t.Context(), "start", ann); err != nil || !got.Changed {
 		t.Fatalf("change to released %t: %+v, %v", release, got, err)
 	}
@@ -126,7 +126,7 @@ func (s *scene) atOnce(t *testing.T, by *gate.Gates, release bool) {
 
 // slow makes each request take 50 ms each way.
 func (s *scene) slow() {
-	s.fate.Store(&memory.Fate{Delay: 50 * time.Millisecond, Back: 50 * time.Millisecond})
+	s.fault.Store(&memory.Fault{Delay: 50 * time.Millisecond, Back: 50 * time.Millisecond})
 }
 
 // hand is a Signals that does what the test does.

@@ -143,7 +143,7 @@ func TestFailingStore(t *testing.T) {
 			s := newScene(t)
 			c := wait(t, s.gates, s.seen, gate.MaxWait)
 			time.Sleep(10 * time.Second)
-			s.fate.Store(&memory.Fate{Err: memory.ErrBusy, Lost: true})
+			s.fault.Store(&memory.Fault{Err: memory.ErrBusy, Lost: true})
 			before := s.store.CallsOf("Load")
 			for range 600 {
 				wait(t, s.gates, gate.Now, gate.MaxWait)
@@ -153,7 +153,7 @@ func TestFailingStore(t *testing.T) {
 				t.Errorf("%d reads in a minute of a store that is busy", n)
 			}
 			s.atOnce(t, newGates(t, s.store, nil), true)
-			s.fate.Store(&memory.Fate{})
+			s.fault.Store(&memory.Fault{})
 			recovered, bound := time.Now(), 4*often
 			if arrives != nil {
 				bound = 2 * often

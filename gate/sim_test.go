@@ -112,9 +112,9 @@ func simulate(t *testing.T, seed uint64, all *verdict) {
 	s.ways = ways(c.Below(int(allWays)))
 	s.faulty = c.Below(2) == 0
 	s.calm = time.Now().Add(c.UpTo(maxCalm))
-	s.store = memory.NewGates(&memory.Options{Fate: s.fate, Police: func(problem string) { t.Error(problem) }})
+	s.store = memory.NewGates(&memory.Options{Fault: s.fault, OnMisuse: func(problem string) { t.Error(problem) }})
 	s.store.SetClock(time.Duration(c.Below(3)-1) * time.Hour)
-	s.signals = memory.NewSignals(&memory.SignalOptions{Fate: s.signalFate, Connect: c.UpTo(2 * time.Second)})
+	s.signals = memory.NewSignals(&memory.SignalOptions{Fault: s.signalFault, Connect: c.UpTo(2 * time.Second)})
 
 	ctx, stop := context.WithCancel(t.Context())
 	var running, acting sync.WaitGroup
@@ -252,10 +252,10 @@ func (s *simulation) finish() {
 	time.Sleep(s.bound() + time.Second)
 }
 
-// fate makes one request in three go wrong, while things do.
-func (s *simulation) fate(c memory.Call) memory.Fate {
+// fault makes one request in three go wrong, while things do.
+func (s *simulation) fault(c memory.Call) memory.Fault {
 	chance := s.chance("request", int(c.N))
-	f := memory.Fate{Delay: chance.UpTo(roundTrip / 2), Back: chance.UpTo(roundTrip / 2)}
+	f := memory.Fault{Delay: chance.UpTo(roundTrip / 2), Back: chance.UpTo(roundTrip / 2)}
 	if !s.faulty || !time.Now().Before(s.calm) {
 		return f
 	}
@@ -282,13 +282,13 @@ func (s *simulation) fate(c memory.Call) memory.Fate {
 	return f
 }
 
-// signalFate loses one signal in eight, or all.
-func (s *simulation) signalFate(listener int, _ gate.Signal) memory.SignalFate {
+// signalFault loses one signal in eight, or all.
+func (s *simulation) signalFault(listener int, _ gate.Signal) memory.SignalFault {
 	s.mu.Lock()
 	s.posted[listener]++
 	c := s.chance(fmt.Sprint("signal to ", listener), s.posted[listener])
 	s.mu.Unlock()
-	return memory.SignalFate{
+	return memory.SignalFault{
 		Lost:  s.ways == silent || c.Below(8) == 0,
 		Twice: c.Below(8) == 0,
 		Delay: c.UpTo([]time.Duration{50 * time.Millisecond, 50 * time.Millisecond, maxDelay}[c.Below(3)]),

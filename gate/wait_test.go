@@ -92,7 +92,7 @@ func TestWaiterFromAnotherProcess(t *testing.T) {
 	for _, slow := range []time.Duration{0, 700 * time.Millisecond, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
 			var delay atomic.Int64
-			store := memory.NewGates(&memory.Options{Fate: func(memory.Call) memory.Fate { return memory.Fate{Delay: time.Duration(delay.Load())} }})
+			store := memory.NewGates(&memory.Options{Fault: func(memory.Call) memory.Fault { return memory.Fault{Delay: time.Duration(delay.Load())} }})
 			seen := change(t, store, nil, true)
 			g := running(t, store, nil)
 			for off := time.Duration(0); off < often; off += often / 10 {
@@ -116,7 +116,7 @@ func TestWaiterFromAnotherProcess(t *testing.T) {
 // no room.
 func TestTooManyGates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memory.NewGates(&memory.Options{Fate: (&memory.Line{RoundTrip: 10 * time.Millisecond}).Fate})
+		store := memory.NewGates(&memory.Options{Fault: (&memory.Line{RoundTrip: 10 * time.Millisecond}).Fault})
 		g := running(t, store, nil)
 		waitAt := func(name string) <-chan error {
 			c := make(chan error, 1)
@@ -191,8 +191,8 @@ func TestTurnovers(t *testing.T) {
 	turnovers := storetest.Scale(200, 1000)
 	for i := range turnovers {
 		synctest.Test(t, func(t *testing.T) {
-			store := memory.NewGates(&memory.Options{Fate: func(c memory.Call) memory.Fate {
-				return memory.Fate{Delay: time.Duration(1+i%7) * 100 * time.Millisecond, Lost: c.N%3 == 0}
+			store := memory.NewGates(&memory.Options{Fault: func(c memory.Call) memory.Fault {
+				return memory.Fault{Delay: time.Duration(1+i%7) * 100 * time.Millisecond, Lost: c.N%3 == 0}
 			}})
 			signals := memory.NewSignals(&memory.SignalOptions{Connect: time.Second})
 			g := newGates(t, store, &gate.Options{Signals: signals})

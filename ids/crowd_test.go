@@ -21,7 +21,7 @@ func TestColdStartOfThousand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const nodes = 1000
 		line := &memory.Line{PerSecond: 500, RoundTrip: 50 * time.Millisecond}
-		store := memory.NewSequences(&memory.Options{Fate: line.Fate})
+		store := memory.NewSequences(&memory.Options{Fault: line.Fault})
 		start := time.Now()
 		issued := newTally(t)
 		var requests, worst int64 // guarded by the tally's mu
@@ -52,8 +52,8 @@ func TestColdStartOfThousand(t *testing.T) {
 // outage is a store with a round trip of 50 ms that fails while it is down.
 type outage struct{ down atomic.Bool }
 
-func (o *outage) fault(memory.Call) memory.Fate {
-	f := memory.Fate{Delay: 25 * time.Millisecond, Back: 25 * time.Millisecond}
+func (o *outage) fault(memory.Call) memory.Fault {
+	f := memory.Fault{Delay: 25 * time.Millisecond, Back: 25 * time.Millisecond}
 	if o.down.Load() {
 		f.Err, f.Lost = errLost, true
 	}
@@ -68,7 +68,7 @@ func TestSteadyDemandNeverWaits(t *testing.T) {
 	every := time.Second * goroutines * burst / time.Duration(perSecond)
 	synctest.Test(t, func(t *testing.T) {
 		var o outage
-		g := newGenerator(t, memory.NewSequences(&memory.Options{Fate: o.fault}), nil)
+		g := newGenerator(t, memory.NewSequences(&memory.Options{Fault: o.fault}), nil)
 		done := make(chan struct{})
 		var drawing sync.WaitGroup
 		for i := range goroutines {
@@ -119,7 +119,7 @@ func TestSteadyDemandNeverWaits(t *testing.T) {
 func TestLongOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var o outage
-		store := memory.NewSequences(&memory.Options{Fate: o.fault})
+		store := memory.NewSequences(&memory.Options{Fault: o.fault})
 		o.down.Store(true)
 		why := errors.New("the client closed the connection")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), 3*time.Second, why)

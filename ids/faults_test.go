@@ -14,7 +14,7 @@ import (
 )
 
 // bothWays are the two ways in which a write fails.
-var bothWays = map[string]func(n int64, err error) func(memory.Call) memory.Fate{
+var bothWays = map[string]func(n int64, err error) func(memory.Call) memory.Fault{
 	"refused":                        memory.RefuseNth,
 	"applied but reported as failed": memory.LoseReplyNth,
 }
@@ -41,8 +41,8 @@ func TestLostReply(t *testing.T) {
 	}
 }
 
-func loseReply(t *testing.T, fault func(memory.Call) memory.Fate) {
-	store := memory.NewSequences(&memory.Options{Fate: fault})
+func loseReply(t *testing.T, fault func(memory.Call) memory.Fault) {
+	store := memory.NewSequences(&memory.Options{Fault: fault})
 	want := int64(1)
 	for range 2 { // two generators, so that the write of Close fails too
 		g := newGenerator(t, store, &ids.Options{RangeSize: 10, MaxRangeSize: 10})
@@ -197,7 +197,7 @@ func TestRaise(t *testing.T) {
 // cases.
 func TestRaiseWithLostReply(t *testing.T) {
 	for name, nth := range bothWays {
-		store := memory.NewSequences(&memory.Options{Fate: nth(2, errLost)})
+		store := memory.NewSequences(&memory.Options{Fault: nth(2, errLost)})
 		for _, want := range []error{errLost, nil} {
 			if err := ids.Raise(t.Context(), store, "orders", 500); !errors.Is(err, want) {
 				t.Errorf("%s: Raise: %v, want %v", name, err, want)

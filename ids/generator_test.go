@@ -258,12 +258,12 @@ func TestSets(t *testing.T) {
 // Stats returns: no lock is held during I/O.
 func TestNumbersFlowDuringARequest(t *testing.T) {
 	arrived, release := make(chan bool), make(chan bool)
-	store := memory.NewSequences(&memory.Options{Fate: func(c memory.Call) memory.Fate {
+	store := memory.NewSequences(&memory.Options{Fault: func(c memory.Call) memory.Fault {
 		if c.N == 3 { // the second range
 			arrived <- true
 			<-release
 		}
-		return memory.Fate{}
+		return memory.Fault{}
 	}})
 	g := newGenerator(t, store, &ids.Options{RangeSize: 100, MaxRangeSize: 100, CallTimeout: time.Hour})
 	for range 51 {

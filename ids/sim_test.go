@@ -87,7 +87,7 @@ type simulation struct {
 func simulate(t *testing.T, seed uint64) *simulation {
 	s := &simulation{tally: newTally(t), t: t, seed: seed}
 	chance := s.chance("world", 0)
-	s.store = memory.NewSequences(&memory.Options{Fate: s.fault, Police: func(problem string) { t.Error(problem) }})
+	s.store = memory.NewSequences(&memory.Options{Fault: s.fault, OnMisuse: func(problem string) { t.Error(problem) }})
 	if chance.Below(3) == 0 {
 		s.store.Set("orders", strconv.Itoa(1+chance.Below(1000))+[]string{"", "\n", "\r\n"}[chance.Below(3)])
 	}
@@ -184,9 +184,9 @@ func (s *simulation) spoil() {
 }
 
 // fault makes one request in four fail.
-func (s *simulation) fault(call memory.Call) memory.Fate {
+func (s *simulation) fault(call memory.Call) memory.Fault {
 	chance := s.chance("request", int(call.N))
-	f := memory.Fate{Delay: chance.UpTo(50 * time.Millisecond), Back: chance.UpTo(50 * time.Millisecond)}
+	f := memory.Fault{Delay: chance.UpTo(50 * time.Millisecond), Back: chance.UpTo(50 * time.Millisecond)}
 	switch chance.Below(28) {
 	case 0:
 		f.Err = errLost // applied, reply lost

@@ -16,7 +16,7 @@ import (
 func Example() {
 	ctx := context.Background()
 	lost := memory.LoseReplyNth(3, errors.New("connection reset"))
-	ledger, err := table.New(memory.NewTable(&memory.TableOptions{Options: memory.Options{Fate: lost}}))
+	ledger, err := table.New(memory.NewTable(&memory.TableOptions{Options: memory.Options{Fault: lost}}))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -16,8 +16,8 @@ var errReset = errors.New("connection reset by peer")
 // Reads and writes are repeated until they are answered. A write's error is
 // unclear unless the first try was answered.
 func TestRetry(t *testing.T) {
-	lost, replyLost := memory.Fate{Err: errReset, Lost: true}, memory.Fate{Err: errReset}
-	refused, silent := memory.Fate{Err: table.ErrRefused, Lost: true}, memory.Fate{Lost: true}
+	lost, replyLost := memory.Fault{Err: errReset, Lost: true}, memory.Fault{Err: errReset}
+	refused, silent := memory.Fault{Err: table.ErrRefused, Lost: true}, memory.Fault{Lost: true}
 	insert := func(ctx context.Context, t *table.Table) error {
 		_, err := t.Submit(ctx, table.Write{Verb: table.Insert, Row: table.Row{Partition: "p", Key: "a"}})
 		return err
@@ -34,33 +34,33 @@ func TestRetry(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		do      func(context.Context, *table.Table) error
-		fates   []memory.Fate // of the first requests
+		faults  []memory.Fault // of the first requests
 		tries   int64
 		want    error
 		unclear bool
 	}{
 		{"insert", insert, nil, 1, nil, false},
-		{"insert, refused", insert, []memory.Fate{refused}, 1, table.ErrRefused, false},
-		{"insert, lost", insert, []memory.Fate{lost}, 2, nil, false},
-		{"insert, no answer", insert, []memory.Fate{silent}, 2, nil, false},
-		{"insert, reply lost", insert, []memory.Fate{replyLost}, 2, table.ErrExists, true},
-		{"insert, lost and refused", insert, []memory.Fate{lost, refused}, 2, table.ErrRefused, true},
-		{"insert, always lost", insert, []memory.Fate{lost, lost, lost, lost, lost}, 4, errReset, true},
-		{"insert once, refused", once, []memory.Fate{refused}, 1, table.ErrRefused, false},
-		{"insert once, lost", once, []memory.Fate{lost}, 1, errReset, true},
+		{"insert, refused", insert, []memory.Fault{refused}, 1, table.ErrRefused, false},
+		{"insert, lost", insert, []memory.Fault{lost}, 2, nil, false},
+		{"insert, no answer", insert, []memory.Fault{silent}, 2, nil, false},
+		{"insert, reply lost", insert, []memory.Fault{replyLost}, 2, table.ErrExists, true},
+		{"insert, lost and refused", insert, []memory.Fault{lost, refused}, 2, table.ErrRefused, true},
+		{"insert, always lost", insert, []memory.Fault{lost, lost, lost, lost, lost}, 4, errReset, true},
+		{"insert once, refused", once, []memory.Fault{refused}, 1, table.ErrRefused, false},
+		{"insert once, lost", once, []memory.Fault{lost}, 1, errReset, true},
 		{"get", get, nil, 1, table.ErrNotFound, false},
-		{"get, lost", get, []memory.Fate{lost}, 2, table.ErrNotFound, false},
-		{"get, lost and refused", get, []memory.Fate{lost, refused}, 2, table.ErrRefused, false},
-		{"get, always lost", get, []memory.Fate{lost, lost, lost, lost, lost}, 4, errReset, false},
-		{"query, lost", query, []memory.Fate{lost}, 2, nil, false},
+		{"get, lost", get, []memory.Fault{lost}, 2, table.ErrNotFound, false},
+		{"get, lost and refused", get, []memory.Fault{lost, refused}, 2, table.ErrRefused, false},
+		{"get, always lost", get, []memory.Fault{lost, lost, lost, lost, lost}, 4, errReset, false},
+		{"query, lost", query, []memory.Fault{lost}, 2, nil, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			store := memory.NewTable(&memory.TableOptions{Options: memory.Options{Fate: func(c memory.Call) memory.Fate {
-				if int(c.N) <= len(tt.fates) {
-					return tt.fates[c.N-1]
+			store := memory.NewTable(&memory.TableOptions{Options: memory.Options{Fault: func(c memory.Call) memory.Fault {
+				if int(c.N) <= len(tt.faults) {
+					return tt.faults[c.N-1]
 				}
-				return memory.Fate{}
-			}, Police: func(problem string) { t.Error(problem) }}})
+				return memory.Fault{}
+			}, OnMisuse: func(problem string) { t.Error(problem) }}})
 			err := tt.do(t.Context(), open(t, store))
 			if !errors.Is(err, tt.want) || errors.Is(err, table.ErrUnclear) != tt.unclear || store.Calls() != tt.tries {
 				t.Errorf("%s: %v after %d tries, want %v after %d; unclear: %v", tt.name, err, store.Calls(), tt.want, tt.tries, tt.unclear)
@@ -97,11 +97,11 @@ func TestReadBack(t *testing.T) {
 		{"lost, read fails", table.Unclear(exists), table.ErrRefused, false, table.ErrRefused, true},
 		{"answered, read fails", exists, table.ErrRefused, false, table.ErrRefused, false},
 	} {
-		store := memory.NewTable(&memory.TableOptions{Options: memory.Options{Fate: func(c memory.Call) memory.Fate {
+		store := memory.NewTable(&memory.TableOptions{Options: memory.Options{Fault: func(c memory.Call) memory.Fault {
 			if c.Op == "Get" && tt.read != nil {
-				return memory.Fate{Err: tt.read, Lost: true}
+				return memory.Fault{Err: tt.read, Lost: true}
 			}
-			return memory.Fate{}
+			return memory.Fault{}
 		}}})
 		rows := open(t, store)
 		if _, err := rows.Submit(t.Context(), table.Write{Verb: table.Insert, Row: table.Row{Partition: "p", Key: "a"}}); err != nil {

@@ -3,12 +3,12 @@
 // The stores enforce the rules that code easily violates: a version is never
 // reused, names and sizes are limited, a queue delivers in any order and more
 // than once, and a request takes effect even if its caller has given up. An
-// [Options.Fate] injects faults per request: delays, errors, lost requests,
+// [Options.Fault] injects faults per request: delays, errors, lost requests,
 // lost replies, and requests that take effect long after their caller received
 // an error.
 //
 // All waiting uses package time and channels, so that hours of faults take no
-// time in a testing/synctest bubble. Without a Fate, a request costs one lock
+// time in a testing/synctest bubble. Without a Fault, a request costs one lock
 // and starts no goroutine.
 //
 // The stores are not durable. They serve tests and simulations.

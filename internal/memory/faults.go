@@ -13,9 +13,9 @@ type Call struct {
 	Key string // the sequence, gate, partition or queue
 }
 
-// Fate is the fault of one request. The zero Fate is none: the request succeeds
-// and takes no time.
-type Fate struct {
+// Fault is what goes wrong with one request. The zero Fault is nothing: the
+// request succeeds and takes no time.
+type Fault struct {
 	Delay time.Duration // until the store receives the request
 	Back  time.Duration // from its execution until the caller receives the reply
 
@@ -34,14 +34,14 @@ type Fate struct {
 
 // Options are the options of a store; nil and zero mean none.
 type Options struct {
-	// Fate returns the fault of a request. It is called once per request,
+	// Fault returns the fault of a request. It is called once per request,
 	// concurrently. Nil: no faults.
-	Fate func(Call) Fate
+	Fault func(Call) Fault
 
-	// Police is called for every request that a correct caller never sends,
+	// OnMisuse is called for every request that a correct caller never sends,
 	// even if the store can execute it. It is called concurrently and must not
 	// call the store. Nil: no checks.
-	Police func(problem string)
+	OnMisuse func(problem string)
 
 	// ShuffleSeed makes Queues deliver in a random order, which depends only on
 	// the seed and the requests. 0: in the order of becoming visible.
@@ -50,30 +50,30 @@ type Options struct {
 
 // RefuseNth loses the n-th request and returns err to its caller: the write has
 // no effect, and the caller cannot know that.
-func RefuseNth(n int64, err error) func(Call) Fate {
-	return func(c Call) Fate {
+func RefuseNth(n int64, err error) func(Call) Fault {
+	return func(c Call) Fault {
 		if c.N == n {
-			return Fate{Err: err, Lost: true}
+			return Fault{Err: err, Lost: true}
 		}
-		return Fate{}
+		return Fault{}
 	}
 }
 
 // LoseReplyNth executes the n-th request and returns err to its caller: the
 // write takes effect, and the caller cannot know that.
-func LoseReplyNth(n int64, err error) func(Call) Fate {
-	return func(c Call) Fate {
+func LoseReplyNth(n int64, err error) func(Call) Fault {
+	return func(c Call) Fault {
 		if c.N == n {
-			return Fate{Err: err}
+			return Fault{Err: err}
 		}
-		return Fate{}
+		return Fault{}
 	}
 }
 
 // wire is the network between the callers and one store. Its mutex also guards
 // the store.
 type wire struct {
-	fate   func(Call) Fate
+	fault  func(Call) Fault
 	misuse func(string) // nil: no checks
 
 	late sync.WaitGroup // requests that continue without their caller
@@ -87,7 +87,7 @@ func newWire(o *Options) wire {
 	if o == nil {
 		o = &Options{}
 	}
-	return wire{fate: o.Fate, misuse: o.Police, byOp: make(map[string]int64)}
+	return wire{fault: o.Fault, misuse: o.OnMisuse, byOp: make(map[string]int64)}
 }
 
 // Calls returns how many requests were sent so far, including lost ones.
@@ -126,7 +126,7 @@ func send[T any](ctx context.Context, w *wire, op, key string, do func() (T, err
 	w.calls++
 	w.byOp[op]++
 	call := Call{N: w.calls, Op: op, Key: key}
-	if w.fate == nil {
+	if w.fault == nil {
 		defer w.mu.Unlock()
 		return do()
 	}
@@ -137,31 +137,31 @@ func send[T any](ctx context.Context, w *wire, op, key string, do func() (T, err
 		defer w.mu.Unlock()
 		return do()
 	}
-	fate := w.fate(call)
+	fault := w.fault(call)
 	sent := time.Now()
-	if err := pause(ctx, fate.Delay); err != nil {
-		if !fate.Lost {
-			w.later(fate.Delay-time.Since(sent)+fate.After, func() { serve() })
+	if err := pause(ctx, fault.Delay); err != nil {
+		if !fault.Lost {
+			w.later(fault.Delay-time.Since(sent)+fault.After, func() { serve() })
 		}
 		return none, err
 	}
 	var answer T
 	var err error
 	switch {
-	case fate.Lost && fate.Err == nil:
+	case fault.Lost && fault.Err == nil:
 		<-ctx.Done() // there is no reply
 		return none, ctx.Err()
-	case fate.Lost:
-	case fate.Err != nil && fate.After > 0:
-		w.later(fate.Back+fate.After, func() { serve() })
+	case fault.Lost:
+	case fault.Err != nil && fault.After > 0:
+		w.later(fault.Back+fault.After, func() { serve() })
 	default:
 		answer, err = serve()
 	}
-	if err := pause(ctx, fate.Back); err != nil {
+	if err := pause(ctx, fault.Back); err != nil {
 		return none, err
 	}
-	if fate.Err != nil {
-		return none, fate.Err
+	if fault.Err != nil {
+		return none, fault.Err
 	}
 	return answer, err
 }

@@ -15,7 +15,7 @@ import (
 //
 // It is safe for concurrent use, linearizable, and gives every state a version
 // that it never used before, even across deletion and creation. Its clock has a
-// resolution of one second. [Options.Police] is called for versions that the
+// resolution of one second. [Options.OnMisuse] is called for versions that the
 // store never returned and for requests without a deadline.
 type Gates struct {
 	wire

@@ -41,7 +41,7 @@ func TestGateMisuse(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var problems []string
-			store := NewGates(&Options{Police: func(p string) { problems = append(problems, p) }})
+			store := NewGates(&Options{OnMisuse: func(p string) { problems = append(problems, p) }})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			held, err := store.Replace(ctx, "start", gate.Flag{}, gate.Flag{Text: "{}"})

@@ -11,7 +11,7 @@ import (
 var ErrBusy = errors.New("server busy")
 
 // Line models a resource behind a network that serves one request at a time,
-// such as a storage partition. Use its Fate method as [Options.Fate]; stores
+// such as a storage partition. Use its Fault method as [Options.Fault]; stores
 // that share a Line compete for it.
 //
 // Set the fields before the first request.
@@ -24,11 +24,11 @@ type Line struct {
 	free time.Time // when all accepted requests are served; guarded by mu
 }
 
-// Fate puts the request at the end of the line.
-func (l *Line) Fate(Call) Fate {
+// Fault puts the request at the end of the line.
+func (l *Line) Fault(Call) Fault {
 	half := l.RoundTrip / 2
 	if l.PerSecond <= 0 {
-		return Fate{Delay: half, Back: half}
+		return Fault{Delay: half, Back: half}
 	}
 	service := time.Duration(float64(time.Second) / l.PerSecond)
 
@@ -41,8 +41,8 @@ func (l *Line) Fate(Call) Fate {
 		start = l.free
 	}
 	if l.Limit > 0 && start.Sub(arrival) > time.Duration(l.Limit)*service {
-		return Fate{Delay: half, Back: half, Err: ErrBusy, Lost: true}
+		return Fault{Delay: half, Back: half, Err: ErrBusy, Lost: true}
 	}
 	l.free = start.Add(service)
-	return Fate{Delay: l.free.Sub(now), Back: half}
+	return Fault{Delay: l.free.Sub(now), Back: half}
 }

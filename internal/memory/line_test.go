@@ -49,14 +49,14 @@ func TestLine(t *testing.T) {
 				begin := time.Now()
 				for i, at := range test.sends {
 					time.Sleep(at - time.Since(begin))
-					fate := test.line.Fate(Call{N: int64(i + 1)})
-					served, replied := at+fate.Delay, at+fate.Delay+fate.Back
+					fault := test.line.Fault(Call{N: int64(i + 1)})
+					served, replied := at+fault.Delay, at+fault.Delay+fault.Back
 					if refused := test.served[i] < 0; refused {
-						if !errors.Is(fate.Err, ErrBusy) || !fate.Lost {
-							t.Errorf("request %d has the fault %+v, want %v", i, fate, ErrBusy)
+						if !errors.Is(fault.Err, ErrBusy) || !fault.Lost {
+							t.Errorf("request %d has the fault %+v, want %v", i, fault, ErrBusy)
 						}
-					} else if fate.Err != nil || served != test.served[i] {
-						t.Errorf("request %d is served at %v, %v, want %v", i, served, fate.Err, test.served[i])
+					} else if fault.Err != nil || served != test.served[i] {
+						t.Errorf("request %d is served at %v, %v, want %v", i, served, fault.Err, test.served[i])
 					}
 					if replied != test.replied[i] {
 						t.Errorf("caller %d gets its reply at %v, want %v", i, replied, test.replied[i])

@@ -15,7 +15,7 @@ import (
 // [queue.Receiver], [queue.Putter] and [queue.Counter]. They deliver at least
 // once, in the order of becoming visible or, with [Options.ShuffleSeed], in a
 // random order. Times in messages are in whole seconds, as Azure returns them.
-// [Options.Police] is called for requests without a deadline.
+// [Options.OnMisuse] is called for requests without a deadline.
 type Queues struct {
 	wire
 	random *rand.Rand            // guarded by mu; nil: in order

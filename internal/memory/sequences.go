@@ -18,7 +18,7 @@ const maxName = 1024
 //
 // It is safe for concurrent use, linearizable, and gives every state a version
 // that it never used before, even across deletion and creation.
-// [Options.Police] is called for versions that the store never returned, for
+// [Options.OnMisuse] is called for versions that the store never returned, for
 // writers' names that are used twice and for requests without a deadline.
 type Sequences struct {
 	wire

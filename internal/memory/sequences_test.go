@@ -20,26 +20,26 @@ func TestFaults(t *testing.T) {
 	timedOut := context.DeadlineExceeded // of the caller, after a minute
 	for _, tt := range []struct {
 		name   string
-		fate   Fate
+		fault  Fault
 		err    error
 		answer time.Duration // when the call returns
 		early  bool          // stored by then
 		late   bool          // stored at the end
 		end    time.Duration // when no request is in transit
 	}{
-		{"undisturbed", Fate{}, nil, 0, true, true, 0},
-		{"slow", Fate{Delay: 2 * s, Back: s}, nil, 3 * s, true, true, 3 * s},
-		{"refused", Fate{Delay: s, Err: errWire, Lost: true}, errWire, s, false, false, s},
-		{"lost reply", Fate{Back: s, Err: errWire}, errWire, s, true, true, s},
-		{"applied later", Fate{Back: s, Err: errWire, After: h}, errWire, s, false, true, h + s},
-		{"caller gives up before the request arrives", Fate{Delay: h}, timedOut, m, false, true, h},
-		{"caller gives up before the reply arrives", Fate{Back: h}, timedOut, m, true, true, m},
-		{"caller of a lost request gives up", Fate{Delay: h, Err: errWire, Lost: true}, timedOut, m, false, false, m},
-		{"no reply", Fate{Lost: true}, timedOut, m, false, false, m},
+		{"undisturbed", Fault{}, nil, 0, true, true, 0},
+		{"slow", Fault{Delay: 2 * s, Back: s}, nil, 3 * s, true, true, 3 * s},
+		{"refused", Fault{Delay: s, Err: errWire, Lost: true}, errWire, s, false, false, s},
+		{"lost reply", Fault{Back: s, Err: errWire}, errWire, s, true, true, s},
+		{"applied later", Fault{Back: s, Err: errWire, After: h}, errWire, s, false, true, h + s},
+		{"caller gives up before the request arrives", Fault{Delay: h}, timedOut, m, false, true, h},
+		{"caller gives up before the reply arrives", Fault{Back: h}, timedOut, m, true, true, m},
+		{"caller of a lost request gives up", Fault{Delay: h, Err: errWire, Lost: true}, timedOut, m, false, false, m},
+		{"no reply", Fault{Lost: true}, timedOut, m, false, false, m},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := NewSequences(&Options{Fate: func(Call) Fate { return tt.fate }})
+				store := NewSequences(&Options{Fault: func(Call) Fault { return tt.fault }})
 				ctx, cancel := context.WithTimeout(t.Context(), m)
 				defer cancel()
 				start := time.Now()
@@ -63,11 +63,11 @@ func TestFaults(t *testing.T) {
 // not when it is sent, so that a late write has no effect.
 func TestLateWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := NewSequences(&Options{Fate: func(c Call) Fate {
+		store := NewSequences(&Options{Fault: func(c Call) Fault {
 			if c.N == 2 {
-				return Fate{Err: errWire, After: time.Minute}
+				return Fault{Err: errWire, After: time.Minute}
 			}
-			return Fate{}
+			return Fault{}
 		}})
 		var first ids.Mark
 		for i, want := range []error{nil, errWire, nil} {
@@ -88,7 +88,7 @@ func TestLateWrite(t *testing.T) {
 
 func TestMisuse(t *testing.T) {
 	var problems []string
-	store := NewSequences(&Options{Police: func(p string) { problems = append(problems, p) }})
+	store := NewSequences(&Options{OnMisuse: func(p string) { problems = append(problems, p) }})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var held ids.Mark

@@ -10,9 +10,9 @@ import (
 	"kennel/gate"
 )
 
-// SignalFate is the fault of one signal to one listener. With the zero
-// SignalFate the signal arrives immediately and once.
-type SignalFate struct {
+// SignalFault is what goes wrong with one signal to one listener. With the zero
+// SignalFault the signal arrives immediately and once.
+type SignalFault struct {
 	Lost  bool
 	Delay time.Duration // different delays reorder signals
 	Twice bool
@@ -20,9 +20,9 @@ type SignalFate struct {
 
 // SignalOptions are the options of Signals; nil and zero mean none.
 type SignalOptions struct {
-	// Fate returns the fault of a signal to a listener. Listeners are counted
+	// Fault returns the fault of a signal to a listener. Listeners are counted
 	// from 1. It is called concurrently.
-	Fate func(listener int, s gate.Signal) SignalFate
+	Fault func(listener int, s gate.Signal) SignalFault
 
 	Connect time.Duration // how long a listener takes to connect
 }
@@ -86,17 +86,17 @@ func (s *Signals) Publish(ctx context.Context, signal gate.Signal) error {
 
 // post sends a signal to one listener. Its caller holds mu.
 func (s *Signals) post(e *subscription, signal gate.Signal) {
-	var fate SignalFate
-	if s.opt.Fate != nil {
-		fate = s.opt.Fate(e.n, signal)
+	var fault SignalFault
+	if s.opt.Fault != nil {
+		fault = s.opt.Fault(e.n, signal)
 	}
-	if fate.Lost {
+	if fault.Lost {
 		return
 	}
-	p := sentSignal{time.Now().Add(fate.Delay), signal}
+	p := sentSignal{time.Now().Add(fault.Delay), signal}
 	e.messages = append(e.messages, p)
-	if fate.Twice {
-		p.at = p.at.Add(fate.Delay)
+	if fault.Twice {
+		p.at = p.at.Add(fault.Delay)
 		e.messages = append(e.messages, p)
 	}
 	e.notify()

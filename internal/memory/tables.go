@@ -15,7 +15,7 @@ import (
 
 // TableOptions are the options of a [Table]; nil and zero mean none.
 type TableOptions struct {
-	Options // Fate and Police
+	Options // Fault and OnMisuse
 
 	// Scan returns how many rows a query for top rows reads per page. Rows that
 	// do not match count too, so that pages may be short or empty although more
@@ -24,7 +24,7 @@ type TableOptions struct {
 	Scan func(top int) int
 }
 
-// Table is a [table.Store] in memory. [Options.Police] is called for requests
+// Table is a [table.Store] in memory. [Options.OnMisuse] is called for requests
 // without a deadline.
 type Table struct {
 	wire

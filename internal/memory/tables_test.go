@@ -49,15 +49,15 @@ func TestTableFaults(t *testing.T) {
 	errLost := errors.New("connection reset")
 	write := []table.Write{{Verb: table.Insert, Row: table.Row{Partition: "p", Key: "a"}}}
 	for _, test := range []struct {
-		name string
-		fate func(Call) Fate
-		rows int
+		name  string
+		fault func(Call) Fault
+		rows  int
 	}{
 		{"refused", RefuseNth(1, errLost), 0},
 		{"reply lost", LoseReplyNth(1, errLost), 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			store := NewTable(&TableOptions{Options: Options{Fate: test.fate}})
+			store := NewTable(&TableOptions{Options: Options{Fault: test.fault}})
 			if _, err := store.Submit(t.Context(), write); !errors.Is(err, errLost) {
 				t.Errorf("submit: %v, want %v", err, errLost)
 			}

@@ -41,13 +41,13 @@ type testQueues struct {
 func newQueues(t *testing.T) *testQueues {
 	q := &testQueues{}
 	q.Queues = memory.NewQueues(&memory.Options{
-		Police: func(problem string) { t.Error(problem) },
-		Fate: func(c memory.Call) (fate memory.Fate) {
+		OnMisuse: func(problem string) { t.Error(problem) },
+		Fault: func(c memory.Call) (fault memory.Fault) {
 			if q.refuse != nil {
-				fate.Err = q.refuse(c)
-				fate.Lost = fate.Err != nil
+				fault.Err = q.refuse(c)
+				fault.Lost = fault.Err != nil
 			}
-			return fate
+			return fault
 		},
 	})
 	return q
