@@ -23,7 +23,7 @@ func TestNoFalseStart(t *testing.T) {
 	signal := func(signals ...gate.Signal) func(*scene) {
 		return func(s *scene) {
 			for _, forged := range signals {
-				s.listener().Heard(forged)
+				s.listener().Received(forged)
 			}
 		}
 	}

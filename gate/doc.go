@@ -36,6 +36,6 @@
 //  2. The waiters of this process pass (learn in watch.go), and a signal is
 //     published.
 //  3. Each other process that receives the signal makes one conditional read
-//     of the gate, if anyone waits there (Heard in run.go, read in read.go).
+//     of the gate, if anyone waits there (Received in run.go, read in read.go).
 //  4. afterRead in watch.go decides who passes.
 package gate

@@ -99,12 +99,12 @@ func TestSignalsCauseReads(t *testing.T) {
 		s.slow()
 		calls := func() int64 { return s.store.CallsOf("Load") }
 		before := calls()
-		s.listener().Heard(gate.Signal{Gate: "another"})
+		s.listener().Received(gate.Signal{Gate: "another"})
 		synctest.Wait()
 		if n := calls() - before; n != 0 {
 			t.Errorf("a signal of another gate caused %d reads", n)
 		}
-		s.listener().Heard(gate.Signal{Gate: "start"})
+		s.listener().Received(gate.Signal{Gate: "start"})
 		synctest.Wait()
 		if n := calls() - before; n != 1 {
 			t.Errorf("a signal caused %d reads at once, want 1", n)
@@ -112,7 +112,7 @@ func TestSignalsCauseReads(t *testing.T) {
 		time.Sleep(60 * time.Millisecond) // the read has seen the gate closed
 		s.atOnce(t, newGates(t, s.store, nil), true)
 		for range 10 {
-			s.listener().Heard(gate.Signal{})
+			s.listener().Received(gate.Signal{})
 		}
 		released := time.Now()
 		if l := <-c; !l.Passed || l.at.Sub(released) > 400*time.Millisecond {
@@ -122,7 +122,7 @@ func TestSignalsCauseReads(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		before = calls()
 		for range 10_000 {
-			s.listener().Heard(gate.Signal{Gate: "start", Generation: 1})
+			s.listener().Received(gate.Signal{Gate: "start", Generation: 1})
 			time.Sleep(time.Millisecond)
 		}
 		if n := calls() - before; n < 38 || n > 42 {
@@ -138,7 +138,7 @@ func TestFailingStore(t *testing.T) {
 		for _, arrives := range []func(s *scene){
 			nil,
 			func(s *scene) { wait(t, s.gates, gate.Now, gate.MaxWait) },
-			func(s *scene) { s.listener().Heard(gate.Signal{Gate: "start"}) },
+			func(s *scene) { s.listener().Received(gate.Signal{Gate: "start"}) },
 		} {
 			s := newScene(t)
 			c := wait(t, s.gates, s.seen, gate.MaxWait)

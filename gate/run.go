@@ -116,7 +116,7 @@ func (l listener) listens(up bool) (news bool) {
 	return news
 }
 
-func (l listener) Heard(s Signal) {
+func (l listener) Received(s Signal) {
 	l.g.mu.Lock()
 	defer l.g.mu.Unlock()
 	now := time.Now()

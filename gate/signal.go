@@ -35,6 +35,6 @@ type Listener interface {
 	// like that.
 	Down(why error)
 
-	// Heard delivers a signal.
-	Heard(s Signal)
+	// Received delivers a signal.
+	Received(s Signal)
 }

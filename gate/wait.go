@@ -155,8 +155,9 @@ type Watched struct {
 	Error   string `json:"error,omitempty"` // of the last read
 }
 
-// Hears reports whether signals are received, so that gates are polled rarely.
-func (g *Gates) Hears() bool {
+// ReceivesSignals reports whether signals are received, so that gates are
+// polled rarely.
+func (g *Gates) ReceivesSignals() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.receiving

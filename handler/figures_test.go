@@ -84,8 +84,8 @@ func rate(b *testing.B) {
 	b.Logf("figure: order number requests (%.0f/s here) | %.0f %% of a bare program's rate | ≥ 85 %%", median(rates), 100*median(ratios))
 }
 
-// subscribed measures from the start of an instance until it hears signals, on
-// a bus of this machine.
+// subscribed measures from the start of an instance until it receives signals,
+// on a bus of this machine.
 func subscribed(b *testing.B) {
 	const rounds = 11
 	storage := withAzurite(b)
@@ -94,7 +94,7 @@ func subscribed(b *testing.B) {
 	for range rounds {
 		began := time.Now()
 		p := start(b, built.shippedHandler, storage, bus)
-		p.hears(b, true)
+		p.receives(b, true)
 		took = append(took, time.Since(began))
 		p.terminate()
 		p.exitCode(b)

@@ -64,7 +64,7 @@ func (g gateFunctions) register(host *customhandler.App) {
 }
 
 func (g gateFunctions) report(status *statusAnswer) {
-	status.Signals = signalsStatus{Bus: g.bus, Heard: g.gates.Hears()}
+	status.Signals = signalsStatus{Bus: g.bus, Receiving: g.gates.ReceivesSignals()}
 	status.Gates = g.gates.Watched()
 }
 

@@ -292,10 +292,10 @@ func (p *process) holds(t testing.TB, name string, waiters int) {
 	p.statusUntil(t, fmt.Sprintf("%d waiters at %s", waiters, name), func(s statusAnswer) bool { return s.Gates[name].Waiting == waiters })
 }
 
-// hears waits until the process receives signals, or until it does not.
-func (p *process) hears(t testing.TB, want bool) {
+// receives waits until the process receives signals, or until it does not.
+func (p *process) receives(t testing.TB, want bool) {
 	t.Helper()
-	p.statusUntil(t, fmt.Sprint("signals heard: ", want), func(s statusAnswer) bool { return s.Signals.Heard == want })
+	p.statusUntil(t, fmt.Sprint("receives signals: ", want), func(s statusAnswer) bool { return s.Signals.Receiving == want })
 }
 
 // invoke calls a function as the host does.

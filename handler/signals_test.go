@@ -31,8 +31,8 @@ func TestSignals(t *testing.T) {
 	bus, setting := withBus(t)
 	env := withAzurite(t)
 	waiters, administrator := start(t, built.handler, env, setting), start(t, built.handler, env, setting)
-	waiters.hears(t, true)
-	administrator.hears(t, true)
+	waiters.receives(t, true)
+	administrator.receives(t, true)
 	if got := len(bus.Entities()); got != 3 {
 		t.Errorf("the bus holds %q, want the topic and a subscription each", bus.Entities())
 	}
@@ -61,17 +61,17 @@ func TestSignals(t *testing.T) {
 	release(storetest.Name(), false, func() {
 		bus.Fail(devbus.Fault{Kind: devbus.RefuseDial})
 		bus.DropConnections()
-		waiters.hears(t, false)
+		waiters.receives(t, false)
 	})
 	bus.Heal()
-	waiters.hears(t, true)
+	waiters.receives(t, true)
 	if log := waiters.output.String(); strings.Count(log, "gate signals are interrupted") != 1 {
 		t.Errorf("log:\n%s\nwant once that signals are interrupted", log)
 	}
 	if !strings.Contains(administrator.output.String(), "cannot send the signal of a gate") {
 		t.Error("the log does not report that the signal could not be sent")
 	}
-	administrator.hears(t, true)
+	administrator.receives(t, true)
 	waiters.terminate()
 	if code := waiters.exitCode(t); code != 0 {
 		t.Errorf("exit code %d, want 0", code)
@@ -87,8 +87,8 @@ func TestNoTopic(t *testing.T) {
 	bus, setting := withBus(t)
 	bus.Delete(signalsTopic)
 	p := start(t, built.handler, withAzurite(t), setting)
-	p.statusUntil(t, "signals not heard, and a log line that there is no topic", func(s statusAnswer) bool {
-		return !s.Signals.Heard && strings.Contains(p.output.String(), "there is no such topic")
+	p.statusUntil(t, "signals not received, and a log line that there is no topic", func(s statusAnswer) bool {
+		return !s.Signals.Receiving && strings.Contains(p.output.String(), "there is no such topic")
 	})
 	p.gate(t, "POST", storetest.Name()+"/release", "").expectGate(t, "release", 200, true, 1)
 }

@@ -54,8 +54,8 @@ type serviceStatus struct {
 }
 
 type signalsStatus struct {
-	Bus   string `json:"bus"`
-	Heard bool   `json:"heard"` // otherwise gates are polled
+	Bus       string `json:"bus"`
+	Receiving bool   `json:"heard"` // otherwise gates are polled
 }
 
 // health serves GET /api/health: the process is up. It makes no request, so

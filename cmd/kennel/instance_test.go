@@ -108,9 +108,13 @@ func scriptBus(ts *testscript.TestScript, _ bool, args []string) {
 // not.
 func scriptReceives(ts *testscript.TestScript, neg bool, args []string) {
 	eventually(ts, "signals received: still "+strconv.FormatBool(neg), func() bool {
-		var status struct{ Signals struct{ Heard bool } }
+		var status struct {
+			Signals struct {
+				Receiving bool `json:"heard"`
+			}
+		}
 		readStatus(ts, args[0], &status)
-		return status.Signals.Heard != neg
+		return status.Signals.Receiving != neg
 	})
 }
 

@@ -141,7 +141,7 @@ func (s *Signals) Listen(ctx context.Context, l gate.Listener) error {
 			up = true
 		}
 		for _, signal := range due {
-			l.Heard(signal)
+			l.Received(signal)
 		}
 		if !up && broken == nil {
 			wait = min(wait, connected.Sub(now))

@@ -154,10 +154,10 @@ type recorder struct {
 }
 
 type record struct {
-	up      bool
-	ups     int
-	reasons []error
-	heard   []gate.Signal
+	up       bool
+	ups      int
+	reasons  []error
+	received []gate.Signal
 }
 
 func (r *recorder) Up() {
@@ -174,16 +174,16 @@ func (r *recorder) Down(reason error) {
 	r.reasons = append(r.reasons, reason)
 }
 
-func (r *recorder) Heard(s gate.Signal) {
+func (r *recorder) Received(s gate.Signal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.heard = append(r.heard, s)
+	r.received = append(r.received, s)
 }
 
 func (r *recorder) read() record {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return record{r.up, r.ups, slices.Clone(r.reasons), slices.Clone(r.heard)}
+	return record{r.up, r.ups, slices.Clone(r.reasons), slices.Clone(r.received)}
 }
 
 func (r *recorder) isUp() bool   { return r.read().up }
@@ -195,8 +195,8 @@ func (r *recorder) goesDown() func() bool {
 	before := len(r.read().reasons)
 	return func() bool { return len(r.read().reasons) > before }
 }
-func (r *recorder) hasHeard(n int) func() bool {
-	return func() bool { return len(r.read().heard) >= n }
+func (r *recorder) hasReceived(n int) func() bool {
+	return func() bool { return len(r.read().received) >= n }
 }
 
 // listen starts Listen. The function stop ends it and checks that it returns

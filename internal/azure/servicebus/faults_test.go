@@ -79,10 +79,10 @@ func (s *simulation) run(t *testing.T, stopEarly bool) {
 	if !stopEarly {
 		s.Heal()
 		await(t, 80*time.Second, "received after the faults", func() bool {
-			before := len(r.read().heard)
+			before := len(r.read().received)
 			publish(t, publisher)
 			time.Sleep(time.Second)
-			return r.isUp() && len(r.read().heard) > before
+			return r.isUp() && len(r.read().received) > before
 		})
 	}
 }

@@ -227,7 +227,7 @@ func (l *listener) receive(ctx context.Context, r *azservicebus.Receiver, timeou
 		return err
 	})
 	for _, m := range messages {
-		l.to.Heard(decode(m.Body))
+		l.to.Received(decode(m.Body))
 	}
 	switch {
 	case len(messages) > 0:
@@ -235,7 +235,7 @@ func (l *listener) receive(ctx context.Context, r *azservicebus.Receiver, timeou
 		return true, nil
 	case errors.Is(err, errUnreadable):
 		l.credit, l.overdue = l.credit-1, false
-		l.to.Heard(gate.Signal{}) // it may have been a signal
+		l.to.Received(gate.Signal{}) // it may have been a signal
 		return true, nil
 	case ctx.Err() != nil:
 		return false, ctx.Err()

@@ -35,7 +35,7 @@ func TestSubscribingFromAfar(t *testing.T) {
 			for i := range 3 {
 				time.Sleep(time.Duration(i) * 2 * time.Minute)
 				mustPublish(t, s)
-				await(t, 2*time.Second, "received", r.hasHeard(i+1))
+				await(t, 2*time.Second, "received", r.hasReceived(i+1))
 			}
 		})
 	}
@@ -70,7 +70,7 @@ func TestSubscriptionOutlivesSilence(t *testing.T) {
 			t.Errorf("%d probes in %v, want at least one every 100 s, a third of the subscription's lifetime", probes, silence)
 		}
 		mustPublish(t, s)
-		await(t, time.Second, "received", r.hasHeard(1))
+		await(t, time.Second, "received", r.hasReceived(1))
 	})
 }
 
@@ -105,7 +105,7 @@ func TestListeningRecovers(t *testing.T) {
 				var maxRecovery time.Duration
 				for i := range storetest.Scale(2, 8) { // backoffs are random
 					mustPublish(t, s) // so that it has a sender
-					await(t, time.Second, "received", r.hasHeard(2*i+1))
+					await(t, time.Second, "received", r.hasReceived(2*i+1))
 					fault, wentDown := tt.fault, r.goesDown()
 					if fault.Kind == devbus.DeleteEntity && fault.Entity == "" {
 						fault.Entity = topic + "/Subscriptions/" + subscriptions(b)[0]
@@ -127,7 +127,7 @@ func TestListeningRecovers(t *testing.T) {
 					b.Heal()
 					maxRecovery = max(maxRecovery, await(t, tt.upAfter, "up again", r.isUp))
 					mustPublish(t, s)
-					await(t, time.Second, "received", r.hasHeard(2*i+2))
+					await(t, time.Second, "received", r.hasReceived(2*i+2))
 					time.Sleep(2*stableAfter + time.Second) // not shortly before a probe, which would recover at once
 				}
 				if tt.name == "subscription deleted" {
@@ -195,14 +195,14 @@ func TestStrangeMessages(t *testing.T) {
 		}
 		for i, m := range messages {
 			send(m)
-			await(t, 2*time.Second, "received", r.hasHeard(i+1))
+			await(t, 2*time.Second, "received", r.hasReceived(i+1))
 		}
 		forged := gate.Signal{Gate: "other-apps-gate", Generation: gate.MaxGeneration}
 		send(newMessage(forged))
 		mustPublish(t, s)
-		await(t, 2*time.Second, "received", r.hasHeard(len(messages)+2))
+		await(t, 2*time.Second, "received", r.hasReceived(len(messages)+2))
 		want := append(make([]gate.Signal, len(messages)), forged, release)
-		if diff := cmp.Diff(want, r.read().heard); diff != "" {
+		if diff := cmp.Diff(want, r.read().received); diff != "" {
 			t.Errorf("received signals (-want +got):\n%s", diff)
 		}
 
@@ -212,12 +212,12 @@ func TestStrangeMessages(t *testing.T) {
 			send(&azservicebus.Message{ApplicationProperties: panics})
 			mustPublish(t, s)
 		}
-		await(t, 2*time.Second, "received", r.hasHeard(len(want)+1))
+		await(t, 2*time.Second, "received", r.hasReceived(len(want)+1))
 		time.Sleep(time.Second)
 		mustPublish(t, s)
 		await(t, 2*time.Second, "received", func() bool {
-			heard := r.read().heard
-			return heard[len(heard)-1] == release
+			received := r.read().received
+			return received[len(received)-1] == release
 		})
 		if got := r.read(); got.ups != 1 {
 			t.Errorf("it was down: %v", got.reasons)

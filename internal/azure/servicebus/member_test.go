@@ -53,7 +53,7 @@ func runMember(config string) {
 	check(err)
 	go subscribe(bare, store)
 	go gates.Run(context.Background())
-	until(gates.Hears)
+	until(gates.ReceivesSignals)
 	report("ready", time.Now())
 
 	commands := make(chan int64)

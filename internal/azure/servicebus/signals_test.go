@@ -24,8 +24,8 @@ func TestEveryProcessReceivesEverySignal(t *testing.T) {
 		mustPublish(t, one)
 		mustPublish(t, one)
 		for _, r := range []*recorder{first, second} {
-			await(t, time.Second, "received", r.hasHeard(2))
-			if diff := cmp.Diff([]gate.Signal{release, release}, r.read().heard); diff != "" {
+			await(t, time.Second, "received", r.hasReceived(2))
+			if diff := cmp.Diff([]gate.Signal{release, release}, r.read().received); diff != "" {
 				t.Errorf("received signals (-want +got):\n%s", diff)
 			}
 		}
@@ -65,7 +65,7 @@ func TestPublishingRecovers(t *testing.T) {
 				time.Sleep(time.Second)
 				r, _ := listenUp(t, other)
 				mustPublish(t, s)
-				await(t, time.Second, "received", r.hasHeard(1))
+				await(t, time.Second, "received", r.hasReceived(1))
 			})
 		})
 	}
