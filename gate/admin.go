@@ -184,8 +184,8 @@ func (g *Gates) learn(gate, version string, s State) {
 	}
 }
 
-// publish announces a change. It does so even if the caller has gone away,
-// because the change is made.
+// publish announces a change. It does so even if the caller closed the
+// connection, because the change is made.
 func (g *Gates) publish(ctx context.Context, s Signal) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.opt.CallTimeout)
 	defer cancel()

@@ -169,8 +169,9 @@ func (h hasty) Replace(ctx context.Context, name string, old, next gate.Flag) (g
 	return h.Gates.Replace(ctx, name, old, next)
 }
 
-// A change that was made is announced even if its caller has gone away. The
-// result says whether that failed; releasing again sends the signal again.
+// A change that was made is announced even if its caller closed the
+// connection. The result reports whether that failed; releasing again sends
+// the signal again.
 func TestSignalResult(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -72,8 +72,8 @@ func (c *change) decide() error {
 	case newer(c.held.Text):
 		return fmt.Errorf("%w; a newer version of this program wrote it, so it is not replaced by force: update this program", c.corrupt)
 	default:
-		// Generation 0 admits nobody, and the clock makes the next release
-		// greater than every one before.
+		// Generation 0 admits no waiter, and the clock makes the next
+		// release greater than every one before.
 		from, replaced = State{Gate: c.gate}, quote(c.held.Text)
 	}
 	generation := from.Generation

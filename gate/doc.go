@@ -1,7 +1,7 @@
 // Package gate holds any number of waiting nodes back and releases them all at
 // once.
 //
-// A gate is one small document in a store. It says whether the gate is
+// A gate is one small document in a store. It holds whether the gate is
 // released, which generation its last release has, and who changed it, when
 // and why. A gate without a document is closed and was never released.
 // Documents change by compare-and-swap only.

@@ -12,7 +12,7 @@ import (
 
 // What callers branch on, beside ErrCorrupt.
 var (
-	// ErrInvalid reports an invalid argument. The error that wraps it says which.
+	// ErrInvalid reports an invalid argument. The error that wraps it names it.
 	ErrInvalid = errors.New("invalid")
 
 	// ErrUnknown reports that the state of the gate could not be read. The

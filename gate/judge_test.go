@@ -74,7 +74,7 @@ func (s *simulation) judge(v *verdict) {
 		}
 	}
 	s.judgeChanges(v, events, byHand)
-	for _, w := range s.vigils {
+	for _, w := range s.stays {
 		if w.passed {
 			v.passed++
 			if w.closed {
@@ -101,7 +101,7 @@ func (s *simulation) judge(v *verdict) {
 // mayPass reports whether the store ever held a greater generation than the
 // waiter's. One that came without passes a gate that is released while it
 // waits, and has seen what the store held then otherwise.
-func mayPass(events []event, w vigil) (may bool) {
+func mayPass(events []event, w stay) (may bool) {
 	seen := w.after
 	for _, e := range events {
 		switch {
@@ -120,7 +120,7 @@ func mayPass(events []event, w vigil) (may bool) {
 
 // mustPass returns from when on the waiter has to pass within bound; 0: it need
 // not.
-func (s *simulation) mustPass(events []event, w vigil) (begin time.Time, bound time.Duration) {
+func (s *simulation) mustPass(events []event, w stay) (begin time.Time, bound time.Duration) {
 	if w.after == gate.Now && s.faulty {
 		return begin, 0 // it may have learned nothing before the calm; others wait from then on
 	}

@@ -16,8 +16,8 @@ import (
 
 // A gate is deleted, restored from an old copy or replaced by force while
 // waiters wait, in a process that knew the gate before, and in one that did
-// not. Until the next release nobody passes; when it comes, a second after the
-// deletion or later, everybody passes, in time. That holds wherever the
+// not. Until the next release no waiter passes; when it comes, a second after the
+// deletion or later, every waiter passes, in time. That holds wherever the
 // store's clock is.
 func TestGateStartsOver(t *testing.T) {
 	const bound = often + often/10 + 100*time.Millisecond // 1.1 × poll and a round trip

@@ -64,7 +64,7 @@ func (g *Gates) evictIdle() {
 	}
 }
 
-// read asks the store and admits the waiters that may pass.
+// read reads the gate and admits the waiters that may pass.
 func (w *watch) read(ctx context.Context) {
 	g := w.gates
 	began := time.Now()
@@ -77,7 +77,7 @@ func (w *watch) read(ctx context.Context) {
 
 	f, err := g.load(ctx, w.gate, seen)
 	if err != nil && ctx.Err() != nil {
-		return // this process is stopping, which says nothing about the gate
+		return // this process is stopping; the gate is not the cause
 	}
 
 	g.mu.Lock()

@@ -68,7 +68,7 @@ const (
 	dead                 // they never connect
 	lossy                // some get lost, come twice, late or in another order
 	flapping             // the same, and now and then all are cut off
-	silent               // all get lost, and no process is told
+	silent               // all get lost, and no process learns of it
 	allWays
 )
 
@@ -87,16 +87,16 @@ type simulation struct {
 
 	mu      sync.Mutex
 	posted  map[int]int // signals to each listener
-	vigils  []vigil
+	stays   []stay
 	changes map[string]error // by reason: what its administrator got; errNothing if there was nothing to change
 	failed  int
 }
 
 var errNothing = errors.New("it was so already")
 
-// vigil is a waiter, from when it came, or has seen a generation, until it
-// passes or leaves.
-type vigil struct {
+// stay is one waiter's time at the gate: from when it came, or has seen a
+// generation, until it passes or leaves.
+type stay struct {
 	from, until time.Time
 	after       int64 // gate.Now if it has seen none
 	passed      bool
@@ -166,8 +166,8 @@ func (s *simulation) newGates(name string) *gate.Gates {
 // to any process, as behind a load balancer.
 func (s *simulation) waiter(ctx context.Context, c *chance.Source) {
 	time.Sleep(c.UpTo(5 * time.Second))
-	var vigils []vigil
-	v := vigil{from: time.Now(), after: gate.Now}
+	var stays []stay
+	v := stay{from: time.Now(), after: gate.Now}
 	byHTTP, passed := !s.faulty && c.Below(2) == 0, int64(0) // comes back with the generation in the state
 	for ctx.Err() == nil {
 		wait, cancel := context.WithTimeout(ctx, c.UpTo(30*time.Second))
@@ -200,8 +200,8 @@ func (s *simulation) waiter(ctx context.Context, c *chance.Source) {
 			}
 			continue
 		}
-		vigils = append(vigils, v)
-		v = vigil{from: time.Now(), after: w.Generation}
+		stays = append(stays, v)
+		v = stay{from: time.Now(), after: w.Generation}
 		if w.Passed && c.Below(3) == 0 {
 			time.Sleep(c.UpTo(5 * time.Second))
 			v.from = time.Now()
@@ -213,7 +213,7 @@ func (s *simulation) waiter(ctx context.Context, c *chance.Source) {
 	v.until = time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.vigils = append(append(s.vigils, vigils...), v)
+	s.stays = append(append(s.stays, stays...), v)
 }
 
 // administrator changes the gate a few times, from a process that has waiters

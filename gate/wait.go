@@ -32,7 +32,7 @@ type Waited struct {
 // most MaxWait, and at most until ctx ends.
 //
 // A waiter that has seen generation after passes when the generation in the
-// store is greater, even if the gate has been closed since. If it is lower,
+// store is greater, even if the gate was closed since. If it is lower,
 // because the gate was deleted, restored or replaced by force, the waiter
 // passes with the next release.
 //

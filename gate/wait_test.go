@@ -77,7 +77,7 @@ func TestWhoPasses(t *testing.T) {
 						t.Errorf("%+v, %v, want passed %t with generation %d", l.Waited, l.err, tt.passes, want)
 					}
 					if s := l.State; n > 0 && (s.By != ann.By || s.Reason != ann.Reason || time.Since(s.ChangedAt) > 5*time.Minute) || n == 0 && !s.ChangedAt.IsZero() {
-						t.Errorf("state %+v does not say who changed it last, when and why", l.State)
+						t.Errorf("state %+v does not contain who changed it last, when and why", l.State)
 					}
 				})
 			})

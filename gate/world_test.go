@@ -12,13 +12,13 @@ import (
 
 // world is one stored gate, processes with a waiter each, two administrators,
 // and what is on its way between them. Every choice is taken from a copy. The
-// store's clock stands still, but for a deletion, a second after which it goes
-// on: generations are 1, 2, 3 before it, and 1000, 1001 after it.
+// store's clock stops, except during a deletion, which takes a second:
+// generations are 1, 2, 3 before it, and 1000, 1001 after it.
 type world struct {
 	stored   Flag
 	version  int
 	clock    time.Time
-	deleted  bool         // once is enough
+	deleted  bool         // at most once
 	releases int          // ever made
 	highest  int64        // generation ever released
 	made     []Transition // all changes ever made
@@ -41,11 +41,11 @@ type proc struct {
 	open   bool  // the gate was released when it came
 	passed bool
 
-	answered bool // the read under way has been answered, with this
+	answered bool // the read under way was answered, with this
 	answer   Flag
 	err      error
 	signals  int  // on their way here
-	cut      bool // it was cut off: once is enough
+	cut      bool // it was cut off, at most once
 	poll     int  // polls made while it relies on signals
 }
 
@@ -117,8 +117,7 @@ func (w world) clone() world {
 	return w // a pending write of an administrator is replaced, never changed
 }
 
-// key tells worlds apart by what can change what happens next, not by how it
-// came about.
+// key identifies a world by what can affect its future, whatever its past.
 func (w *world) key() [sha256.Size224]byte {
 	b := make([]byte, 0, 512)
 	b = appendInts(b, int64(w.version), w.highest, bits(w.deleted, w.stored.Version != ""), int64(w.faults))

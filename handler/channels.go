@@ -79,7 +79,7 @@ func (c channelFunctions) serve(failures []failure, do func(*http.Request) (repl
 	if c.off != nil {
 		do = func(*http.Request) (reply, error) {
 			return reply{}, &customhandler.Error{Status: http.StatusNotImplemented, Code: "channels_off",
-				Message: "This app has no tables or queues for channels. Name them in AzureWebJobsStorage; the app's log says what is missing."}
+				Message: "This app has no tables or queues for channels. Name them in AzureWebJobsStorage; the app's log states what is missing."}
 		}
 	}
 	return serve(failures, do)

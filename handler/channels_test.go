@@ -39,7 +39,7 @@ func TestChannels(t *testing.T) {
 	if again := p.channels(t, "PUT", path, `{"owner":"ann"}`); again.status != 200 || again.body != created.body {
 		t.Errorf("created again by its owner: %d %s, want 200 with the same", again.status, again.body)
 	}
-	p.channels(t, "PUT", path, `{"owner":"bob"}`).expect(t, "created by somebody else", 409, "channel_owned")
+	p.channels(t, "PUT", path, `{"owner":"bob"}`).expect(t, "created by another owner", 409, "channel_owned")
 	p.channels(t, "DELETE", path, "", "If-Match", `"0123456789abcdef-0123456789abcdef"`).expect(t, "deleting another incarnation", 412, "channel_changed")
 	// Only a bare * stands for any channel; with quotes it is an ETag, which no channel has.
 	for _, etag := range []string{`"*"`, `W/"*"`, `"invalid"`} {
@@ -47,7 +47,7 @@ func TestChannels(t *testing.T) {
 	}
 	p.channels(t, "DELETE", path, "", "If-Match", "").expect(t, "deleting on an empty condition", 400, "bad_if_match")
 	p.channels(t, "PUT", path, `{"owner":"ann"}`, "If-None-Match", "*").expect(t, "created by its owner, if there is none", 412, "channel_exists")
-	p.channels(t, "PUT", path, `{"owner":"bob"}`, "If-None-Match", "*").expect(t, "created by somebody else, if there is none", 412, "channel_exists")
+	p.channels(t, "PUT", path, `{"owner":"bob"}`, "If-None-Match", "*").expect(t, "created by another owner, if there is none", 412, "channel_exists")
 	p.channels(t, "GET", path, "").expect(t, "after refused deletions", 200, "")
 
 	deleted := p.channels(t, "DELETE", path, "", "If-Match", created.ETag)

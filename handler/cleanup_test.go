@@ -50,7 +50,7 @@ func TestCleanupMessages(t *testing.T) {
 			t.Errorf("%s: %v, want it among the dead letters", what, err)
 		}
 	}
-	for range 2 { // once is enough, and twice does no harm
+	for range 2 { // the second delivery does no harm
 		done := `{"v":1,"channel":"` + name + `","incarnation":"` + older.Incarnation + `"}`
 		if err := p.invoke(t, "ChannelCleanup", cleanupOf(customhandler.QueueMessage{Text: done, ID: "older incarnation"})); err != nil {
 			t.Errorf("the message of an older incarnation: %v, want nothing done", err)
@@ -80,11 +80,11 @@ func TestCleanupMessages(t *testing.T) {
 	if after := p.channels(t, "GET", path+"/blogs/"+posted.Blog, ""); after.body != posted.body {
 		t.Errorf("the blog of the channel that has the name now: %s, want it untouched", after.body)
 	}
-	if said := p.output.String(); strings.Count(said, "message put among the dead letters") != len(dead) {
-		t.Errorf("the log does not say each dead letter: %s", said)
+	if log := p.output.String(); strings.Count(log, "message put among the dead letters") != len(dead) {
+		t.Errorf("want one line of the log for each dead letter: %s", log)
 	}
-	if said := p.output.String(); strings.Count(said, `"channel deleted"`) != 1 {
-		t.Errorf("the log does not say once that the channel was deleted, when it was asked for: %s", said)
+	if log := p.output.String(); strings.Count(log, `"channel deleted"`) != 1 {
+		t.Errorf("want one line of the log for the deleted channel: %s", log)
 	}
 }
 
@@ -136,13 +136,14 @@ func deadLetters(t *testing.T) map[string]letter {
 func TestDeadLetterRefused(t *testing.T) {
 	c := inMemory(t, &bytes.Buffer{})
 	c.dead = refusing{}
-	err := c.cleanUp(t.Context(), customhandler.QueueMessage{Text: "nonsense", ID: "1"})
+	err := c.cleanUp(t.Context(), customhandler.QueueMessage{Text: "not JSON", ID: "1"})
 	if !errors.Is(err, errRefused) || !strings.Contains(err.Error(), "not a message that deletes a channel") {
 		t.Errorf("got %v, want both what is wrong with the message and why it is not moved", err)
 	}
 }
 
-// A sweep that runs out of time is continued by the next one, not begun anew.
+// A sweep that runs out of time is continued by the next one, which does not
+// start over.
 func TestSweepGoesOn(t *testing.T) {
 	log := &bytes.Buffer{}
 	c := inMemory(t, log)
@@ -167,17 +168,18 @@ func TestSweepGoesOn(t *testing.T) {
 	}
 	got := strings.Count(log.String(), `"all":false`)
 	if got < 2 || !strings.Contains(log.String(), `"all":true`) {
-		t.Errorf("four sweeps of 2,500 records said %s, want the first ones to leave some, and a later one to end", log)
+		t.Errorf("four sweeps of 2,500 records logged %s, want the first ones to leave some, and a later one to end", log)
 	}
 }
 
-// An account with blobs alone serves all but channels, and says what it lacks.
+// An account with blobs alone serves all but channels, and logs what is
+// missing.
 func TestChannelsWithoutTables(t *testing.T) {
 	t.Parallel()
 	p := start(t, built.handler, "AzureWebJobsStorage__blobServiceUri=https://kennel.blob.core.windows.net", "AzureWebJobsStorage__credential=managedidentity")
 	p.channels(t, "GET", "/news", "").expect(t, "read", 501, "channels_off")
 	if err := p.invoke(t, "ChannelCleanup", cleanupOf(customhandler.QueueMessage{Text: "{}"})); err == nil {
-		t.Error("a message was taken that nobody carries out")
+		t.Error("a message was taken that no function handles")
 	}
 	if err := p.invoke(t, "ChannelSweep", sweepNow()); err != nil {
 		t.Error(err)
@@ -185,12 +187,12 @@ func TestChannelsWithoutTables(t *testing.T) {
 	if status, _, _ := p.call(t, "GET", "/api/health", nil); status != 200 {
 		t.Errorf("health: %d", status)
 	}
-	if said := p.output.String(); !strings.Contains(said, "channels are not served") || !strings.Contains(said, "nor a table address") {
-		t.Errorf("the log does not say what is missing: %s", said)
+	if log := p.output.String(); !strings.Contains(log, "channels are not served") || !strings.Contains(log, "nor a table address") {
+		t.Errorf("the log does not state what is missing: %s", log)
 	}
 }
 
-// What somebody has written into a row by hand is left as it is.
+// A row that an operator wrote by hand is left as it is.
 func TestCorruptChannel(t *testing.T) {
 	t.Parallel()
 	p := shared(t)
@@ -206,7 +208,7 @@ func TestCorruptChannel(t *testing.T) {
 		p.channels(t, call[0], call[1], call[2]).expect(t, call[0]+" "+call[1], 500, "channel_corrupt")
 	}
 	if !strings.Contains(p.output.String(), `has format \"7\"`) {
-		t.Errorf("the log does not say what is wrong: %s", p.output)
+		t.Errorf("the log does not state what is wrong: %s", p.output)
 	}
 }
 

@@ -18,7 +18,7 @@ func TestUnleash(t *testing.T) {
 	never := p.gate(t, "GET", name, "")
 	never.expectGate(t, "never released", 200, false, 0)
 	if never.Gate != name || !never.ChangedAt.IsZero() || strings.Contains(never.body, "changedAt") || len(never.History) != 0 {
-		t.Errorf("a gate that nobody has touched: %s", never.body)
+		t.Errorf("a gate that no caller has changed: %s", never.body)
 	}
 	if got := never.header.Get("Cache-Control"); got != "no-store" {
 		t.Errorf("Cache-Control %q: a state must not be kept", got)
@@ -58,15 +58,15 @@ func TestUnleash(t *testing.T) {
 	}
 }
 
-// What somebody has written into the blob by hand opens nothing, and nothing
-// but force replaces it.
+// A blob that an operator wrote by hand does not open the gate, and only force
+// replaces it.
 func TestCorruptGate(t *testing.T) {
 	t.Parallel()
 	p := shared(t)
 	store := azure.NewGates(openBlobs(t), gatesContainer)
 	name := storetest.Name()
-	const nonsense = `{"released":true,"generation":41}`
-	if _, err := store.Replace(t.Context(), name, gate.Flag{}, gate.Flag{Text: nonsense}); err != nil {
+	const corrupt = `{"released":true,"generation":41}`
+	if _, err := store.Replace(t.Context(), name, gate.Flag{}, gate.Flag{Text: corrupt}); err != nil {
 		t.Fatal(err)
 	}
 	for _, call := range [][3]string{
@@ -77,15 +77,15 @@ func TestCorruptGate(t *testing.T) {
 			t.Errorf("%s %s: %d %s, want 500 gate_corrupt", call[0], call[1], a.status, a.body)
 		}
 	}
-	if f, err := store.Load(t.Context(), name, ""); err != nil || f.Text != nonsense {
+	if f, err := store.Load(t.Context(), name, ""); err != nil || f.Text != corrupt {
 		t.Errorf("the blob is now %q, %v, want it as it was", f.Text, err)
 	}
 	if !strings.Contains(p.output.String(), "its format has version 0") {
-		t.Error("the log does not say what is wrong with the blob")
+		t.Error("the log does not state what is wrong with the blob")
 	}
-	p.gate(t, "POST", name+"/release", `{"by":"ann","reason":"I looked","force":true}`).expectGate(t, "release by force", 200, true, 1)
+	p.gate(t, "POST", name+"/release", `{"by":"ann","reason":"checked","force":true}`).expectGate(t, "release by force", 200, true, 1)
 	if a := p.gate(t, "GET", name, ""); len(a.History) != 1 || a.History[0].Replaced == "" || a.History[0].By != "ann" {
-		t.Errorf("after force: %s, want a history that tells what was replaced", a.body)
+		t.Errorf("after force: %s, want a history with what was replaced", a.body)
 	}
 	p.gate(t, "GET", name+"/wait?generation=41", "").expectGate(t, "after force", 200, true, 1)
 }
@@ -97,8 +97,8 @@ func TestWaitWithinInvocation(t *testing.T) {
 	p.gate(t, "GET", storetest.Name()+"/wait?timeout=200s", "").expectGate(t, "wait", 202, false, 0)
 }
 
-// Who has changed a gate is what the platform says, where it signs people in,
-// and only there.
+// The name of who changed a gate comes from the platform where it signs people
+// in, and only there.
 func TestWhoChangesTheGate(t *testing.T) {
 	const header, id = "X-MS-CLIENT-PRINCIPAL-NAME", "X-MS-CLIENT-PRINCIPAL-ID"
 	open := start(t, built.handler, withAzurite(t))
@@ -111,9 +111,9 @@ func TestWhoChangesTheGate(t *testing.T) {
 		want   string
 	}{
 		{"by the body", open, `{"by":" ann "}`, nil, "ann"},
-		{"nobody", open, `{}`, nil, unnamed},
-		{"a header that anybody can send", open, `{"by":"ann"}`, []string{header, "mallory"}, "ann"},
-		{"signed in", signed, `{"by":"somebody else"}`, []string{header, "ann@example.com"}, "ann@example.com"},
+		{"without a name", open, `{}`, nil, unnamed},
+		{"a header that any client can send", open, `{"by":"ann"}`, []string{header, "mallory"}, "ann"},
+		{"signed in", signed, `{"by":"another person"}`, []string{header, "ann@example.com"}, "ann@example.com"},
 		{"signed in without a name", signed, "", []string{id, "1f0c"}, "1f0c"},
 		{"a name that is too long", signed, "", []string{header, strings.Repeat("a", 300)}, strings.Repeat("a", 200)},
 		{"not signed in", signed, `{"by":"ann"}`, nil, "not signed in: ann"},

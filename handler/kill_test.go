@@ -59,7 +59,7 @@ type killing struct {
 	rng             *rand.Rand
 	kills           int
 	sent            int       // requests of the process that was not killed last
-	begun           []*doomed // deletions that the queue finishes
+	begun           []*target // deletions that the queue finishes
 }
 
 func newKilling(t *testing.T) *killing {
@@ -173,17 +173,17 @@ func ask(t *testing.T, method, path, body string) func(p *process) error {
 	}
 }
 
-// doomed is a channel whose deletion is killed.
-type doomed struct {
+// target is a channel whose deletion is killed.
+type target struct {
 	what, name, incarnation string
 	blogs                   int
 	succeeded               bool // bob has a channel of its name
 }
 
 // create makes a channel with blogs, straight into the table.
-func (k *killing) create(t *testing.T, blogs int) *doomed {
+func (k *killing) create(t *testing.T, blogs int) *target {
 	t.Helper()
-	d := &doomed{what: t.Name(), name: storetest.Name(), blogs: blogs}
+	d := &target{what: t.Name(), name: storetest.Name(), blogs: blogs}
 	a := k.fresh.channels(t, "PUT", "/"+d.name, `{"owner":"ann"}`)
 	a.expect(t, "create", 201, "")
 	d.incarnation = a.Incarnation
@@ -194,7 +194,7 @@ func (k *killing) create(t *testing.T, blogs int) *doomed {
 }
 
 // succeed lets bob use the name again as soon as it is free.
-func (k *killing) succeed(t *testing.T, d *doomed) {
+func (k *killing) succeed(t *testing.T, d *target) {
 	t.Helper()
 	if d.succeeded {
 		return
@@ -273,7 +273,7 @@ func (k *killing) cleanup(service, operation string) func(*testing.T, faultproxy
 	}
 }
 
-func (d *doomed) cleanUp(t *testing.T) func(p *process) error {
+func (d *target) cleanUp(t *testing.T) func(p *process) error {
 	message := customhandler.QueueMessage{Text: `{"v":1,"channel":"` + d.name + `","incarnation":"` + d.incarnation + `"}`, DequeueCount: 1}
 	return func(p *process) error { return p.invoke(t, "ChannelCleanup", cleanupOf(message)) }
 }
@@ -311,11 +311,11 @@ func (k *killing) sweep(t *testing.T, at faultproxy.Fault) {
 }
 
 // deliver does what the host does with the queue, until all are deleted.
-func (k *killing) deliver(t *testing.T, all ...*doomed) {
+func (k *killing) deliver(t *testing.T, all ...*target) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	running := func(d *doomed) bool {
+	running := func(d *target) bool {
 		return k.fresh.channels(t, "GET", "/"+d.name+"/deletion?incarnation="+d.incarnation, "").State != "done"
 	}
 	for ; slices.ContainsFunc(all, running); time.Sleep(50 * time.Millisecond) { // between two polls, as the host does
@@ -340,7 +340,7 @@ func (k *killing) deliver(t *testing.T, all ...*doomed) {
 
 // check compares what is left with what should be: the record, and bob's
 // channel with its one blog.
-func (k *killing) check(t *testing.T, d *doomed) {
+func (k *killing) check(t *testing.T, d *target) {
 	t.Helper()
 	k.succeed(t, d)
 	successor := k.fresh.channels(t, "GET", "/"+d.name, "")

@@ -25,7 +25,8 @@ func (c *counted) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.next.RoundTrip(r)
 }
 
-// TestStorageRequestsOfCalls: no call costs more than docs/operations.md says.
+// TestStorageRequestsOfCalls: no call costs more than docs/operations.md
+// states.
 func TestStorageRequestsOfCalls(t *testing.T) {
 	t.Parallel()
 	account := azure.Account{ConnectionString: storetest.Azurite(t).ConnectionString()}

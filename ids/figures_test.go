@@ -12,7 +12,7 @@ import (
 	"kennel/internal/memory"
 )
 
-// BenchmarkFigures prints the figures that the README promises, each with its
+// BenchmarkFigures prints the figures of docs/benchmarks.md, each with its
 // limit. Rates are ratios to a bare atomic add in the same run: the median of
 // many short rounds that alternate, so that a noisy machine slows both down.
 func BenchmarkFigures(b *testing.B) {

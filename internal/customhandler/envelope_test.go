@@ -69,7 +69,7 @@ func TestPayloadReplacesMetadata(t *testing.T) {
 	const host = "the host's"
 	tests := []struct {
 		name, payload string
-		want          map[string]string // changed metadata; sys is the host's unless it says otherwise
+		want          map[string]string // changed metadata; sys is the host's unless given here
 	}{
 		{"plain text", `hello`, nil},
 		{"not JSON", `{"a":1`, nil},

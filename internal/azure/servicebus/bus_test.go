@@ -189,7 +189,7 @@ func (r *recorder) read() record {
 func (r *recorder) isUp() bool   { return r.read().up }
 func (r *recorder) isDown() bool { return !r.read().up }
 
-// goesDown returns a function that reports whether the listener has been down
+// goesDown returns a function that reports whether the listener went down
 // since. It may be up again after a millisecond.
 func (r *recorder) goesDown() func() bool {
 	before := len(r.read().reasons)

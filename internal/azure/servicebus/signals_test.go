@@ -139,8 +139,8 @@ var unreadable = []string{
 }
 
 func TestMessage(t *testing.T) {
-	longestSignal := gate.Signal{Gate: strings.Repeat("h", 63), Generation: gate.MaxGeneration}
-	for _, s := range []gate.Signal{release, longestSignal, {Gate: "closed-before-any-release"}} {
+	maxSignal := gate.Signal{Gate: strings.Repeat("h", 63), Generation: gate.MaxGeneration}
+	for _, s := range []gate.Signal{release, maxSignal, {Gate: "closed-before-any-release"}} {
 		if got := decode(newMessage(s).Body); got != s {
 			t.Errorf("got %+v, want %+v", got, s)
 		}

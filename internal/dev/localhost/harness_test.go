@@ -39,8 +39,8 @@ func rawApp() files {
 	return files{"host.json": app["host.json"], "Raw/function.json": app["Raw/function.json"]}
 }
 
-// patient sets a functionTimeout that no test reaches.
-func patient(app files) files {
+// withLongTimeout sets a functionTimeout that no test reaches.
+func withLongTimeout(app files) files {
 	app["host.json"] = strings.Replace(app["host.json"], `"00:00:01"`, `"00:10:00"`, 1)
 	return app
 }

@@ -170,7 +170,7 @@ func TestQueueFunction(t *testing.T) {
 
 func TestAdmin(t *testing.T) {
 	t.Parallel()
-	app := patient(plainApp())
+	app := withLongTimeout(plainApp())
 	app["Broken/function.json"] = `{"bindings":[]}`
 	r := start(t, app, Options{Queues: newQueues(t)})
 	for _, tt := range []struct {

@@ -71,7 +71,7 @@ func TestRestartsForever(t *testing.T) {
 func TestHandlerEndsWhileStopping(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{"0", "1", "200"} {
-		r := start(t, patient(rawApp()), Options{})
+		r := start(t, withLongTimeout(rawApp()), Options{})
 		port := r.mustDo(t, "env:FUNCTIONS_CUSTOMHANDLER_PORT")
 		var call sync.WaitGroup
 		call.Go(func() { r.fails(t, "hang:on") })

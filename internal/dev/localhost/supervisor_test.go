@@ -102,7 +102,7 @@ func TestTimeoutKillsHandler(t *testing.T) {
 // handler is killed because of one.
 func TestReplacementFailsEverything(t *testing.T) {
 	t.Parallel()
-	r := start(t, patient(rawApp()), Options{})
+	r := start(t, withLongTimeout(rawApp()), Options{})
 	old := r.mustDo(t, "pid")
 	var calls sync.WaitGroup
 	for _, name := range []string{"one", "two"} {
