@@ -81,5 +81,6 @@
 // killed.
 //
 // layers_test.go lists which package may import which, and fails on any other
-// import. docs/design.md explains why things are as they are.
+// import. words_test.go lists the words that the text avoids, with what to
+// write instead. docs/design.md explains the decisions.
 package kennel

@@ -1,6 +1,7 @@
 package kennel
 
 import (
+	"cmp"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -156,43 +158,14 @@ type sourceFile struct {
 	test    bool
 	lines   int
 	imports []string
+	set     *token.FileSet // of syntax
 	syntax  *ast.File
 }
 
-// sources parses every Go file of the module. It does not use `go list`,
-// because the test cache does not track the files that another process reads.
+// sources returns every Go file of the module by package.
 func sources(t *testing.T) map[string][]sourceFile {
 	t.Helper()
-	packages := make(map[string][]sourceFile)
-	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case entry.IsDir() && path != "." && (strings.HasPrefix(entry.Name(), ".") || slices.Contains([]string{"bin", "dist", "node_modules"}, entry.Name())):
-			return filepath.SkipDir
-		case entry.IsDir() || filepath.Ext(path) != ".go":
-			return nil
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		syntax, err := parser.ParseFile(token.NewFileSet(), path, text, parser.ParseComments|parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
-		f := sourceFile{path: path, test: strings.HasSuffix(path, "_test.go"), lines: strings.Count(string(text), "\n"), syntax: syntax}
-		for _, spec := range syntax.Imports {
-			name, err := strconv.Unquote(spec.Path.Value)
-			if err != nil {
-				return err
-			}
-			f.imports = append(f.imports, name)
-		}
-		dir := filepath.ToSlash(filepath.Dir(path))
-		packages[dir] = append(packages[dir], f)
-		return nil
-	})
+	packages, err := parsed()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,3 +174,54 @@ func sources(t *testing.T) map[string][]sourceFile {
 	}
 	return packages
 }
+
+// parsed does not use `go list`, because the test cache does not track the
+// files that another process reads.
+var parsed = sync.OnceValues(func() (map[string][]sourceFile, error) {
+	packages := make(map[string][]sourceFile)
+	all, err := texts()
+	for path, text := range all {
+		if filepath.Ext(path) != ".go" {
+			continue
+		}
+		set := token.NewFileSet()
+		syntax, err := parser.ParseFile(set, path, text, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
+		}
+		f := sourceFile{path: path, test: strings.HasSuffix(path, "_test.go"), lines: strings.Count(text, "\n"), set: set, syntax: syntax}
+		for _, spec := range syntax.Imports {
+			name, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return nil, err
+			}
+			f.imports = append(f.imports, name)
+		}
+		dir := filepath.ToSlash(filepath.Dir(path))
+		packages[dir] = append(packages[dir], f)
+	}
+	return packages, err
+})
+
+// texts reads the files of the repository that people write and read.
+var texts = sync.OnceValues(func() (map[string]string, error) {
+	found := make(map[string]string)
+	return found, filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && (path == "." || path == ".ci"):
+			return nil
+		case entry.IsDir() && (strings.HasPrefix(entry.Name(), ".") || slices.Contains([]string{"bin", "dist", "node_modules"}, entry.Name())):
+			return filepath.SkipDir
+		case entry.IsDir() || !slices.Contains(textFiles, cmp.Or(filepath.Ext(path), entry.Name())) || entry.Name() == "package-lock.json":
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		found[path] = string(text)
+		return err
+	})
+})
+
+// textFiles are the extensions, or else the names, of what texts reads.
+var textFiles = []string{".go", ".md", ".txtar", ".txt", ".diff", ".json", ".yaml", ".yml", ".js", ".cjs", ".html", ".css", ".bicep", ".sample", ".sh", "Makefile", "run"}
