@@ -25,6 +25,12 @@
 // steps of a deletion), channels/accept.go, channels/rounds.go,
 // channels/worker.go.
 //
+// Programs that call the app over HTTP use
+//
+//   - client: the Go client of the HTTP API. It imports the standard library
+//     only. Begin with client/doc.go (what is repeated), then
+//     client/repeat.go.
+//
 // # Four walks
 //
 //   - One order number: internal/customhandler/forward.go,

@@ -19,14 +19,15 @@ import (
 // standard library. The test fails for a package without a row and for a row
 // without a package.
 //
-// Foundations import nothing of this module. Jobs import foundations, and never
+// Foundations and the client import nothing of this module. Jobs import foundations, and never
 // each other. Adapters import the jobs and foundations they serve, and never
 // each other. Only executables import packages of their own layer.
 var layers = map[string][]string{
 	".": {},
 
-	"queue": {},
-	"table": {},
+	"client": {},
+	"queue":  {},
+	"table":  {},
 
 	"channels": {"kennel/table", "golang.org/x/sync"},
 	"gate":     {"golang.org/x/sync"},

@@ -1,0 +1,98 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// Options configure a [Client]. Nil and zero fields mean the defaults.
+type Options struct {
+	// Key is the function key of the app. The default is none, for an app on
+	// this machine.
+	Key string
+
+	// HTTP sends the requests. The default uses [http.DefaultTransport], which
+	// keeps two idle connections to a host: programs that make many calls at
+	// once should set a transport that keeps more. Its Timeout and CheckRedirect
+	// are not used: each request has its own limit of time, and redirects are
+	// not followed.
+	HTTP *http.Client
+
+	// UserAgent names the calling program. The default is "kennel-client".
+	UserAgent string
+
+	// Notify reports that a request is repeated, so that a person knows why a
+	// call takes long. The default reports nothing. It may be called by several
+	// goroutines at once.
+	Notify func(Notice)
+}
+
+// Client calls one app. It may be used by several goroutines at once.
+type Client struct {
+	address string // without a slash at the end
+	key     string
+	agent   string
+	http    *http.Client
+	notify  func(Notice)
+}
+
+// New returns a client for the app at an address without /api, such as
+// https://my-app.azurewebsites.net. It sends no request. Its error wraps
+// [ErrInvalid] and does not repeat the address, which may contain a key.
+func New(address string, options *Options) (*Client, error) {
+	if options == nil {
+		options = &Options{}
+	}
+	u, err := url.Parse(address)
+	switch {
+	case err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https":
+		return nil, invalidf("the address is not a valid URL; use the app's address, for example http://127.0.0.1:7071")
+	case u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return nil, invalidf("the address must be only that of the app, for example http://127.0.0.1:7071, without a key")
+	case strings.ContainsFunc(options.Key, func(r rune) bool { return r < ' ' || r > '~' }):
+		return nil, invalidf("the function key has characters that no key has; check it for line breaks")
+	}
+	c := &Client{
+		address: strings.TrimRight(u.String(), "/"),
+		key:     options.Key,
+		agent:   cmp.Or(options.UserAgent, "kennel-client"),
+		http:    &http.Client{},
+		notify:  func(Notice) {},
+	}
+	if options.HTTP != nil {
+		*c.http = *options.HTTP
+	}
+	c.http.Timeout = 0
+	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	if options.Notify != nil {
+		c.notify = options.Notify
+	}
+	return c, nil
+}
+
+// Address returns the address of the app.
+func (c *Client) Address() string { return c.address }
+
+// received keeps an answer as it was received.
+type received struct{ line json.RawMessage }
+
+// JSON returns the answer of the app on one line, otherwise unchanged.
+func (r received) JSON() json.RawMessage { return r.line }
+
+func (r *received) keep(line json.RawMessage) { r.line = line }
+
+// keeper is an answer that embeds received.
+type keeper interface{ keep(json.RawMessage) }
+
+// call sends a request and decodes the answer. It returns the status.
+func (c *Client) call(ctx context.Context, r request, into keeper) (int, error) {
+	answer, err := c.send(ctx, r)
+	if err != nil {
+		return 0, err
+	}
+	return answer.status, c.decode(answer, r, into)
+}

@@ -1,0 +1,52 @@
+// Package client calls the HTTP API of a Kennel app: it draws order numbers,
+// waits at gates and releases them, and manages channels and their blogs.
+// docs/api.md describes the API.
+//
+//	app, err := client.New("https://my-app.azurewebsites.net", &client.Options{Key: key})
+//	if err != nil {
+//		return err
+//	}
+//	numbers, err := app.Next(ctx, "orders", 100)
+//	if err != nil {
+//		return err
+//	}
+//	for n := range numbers.All() {
+//		…
+//	}
+//
+// # What is repeated
+//
+// A call that fails is repeated up to five times where that is safe, and after
+// a pause of at most 30 s. The pause is the answer's Retry-After.
+//
+//   - Reads, creating a channel, a release or close of a gate, deleting a
+//     channel by its ETag, deleting a blog without an ETag, and overwriting any
+//     version of a blog are repeated after every 503 with Retry-After, after a
+//     5xx that the app did not send itself, and after a connection that was
+//     closed without an answer: this is what callers see of an app that is
+//     killed. If the first request was applied, the second changes nothing.
+//   - [Client.Next] is repeated after a 503 with Retry-After: then no number was
+//     drawn. It is not repeated after a lost answer, because each lost answer
+//     would leave a gap. Callers that do not mind gaps may call it again.
+//   - [Client.AddBlog], [Client.DeleteChannel] without an ETag, and changes of
+//     one version of a blog are repeated only if the app reports that nothing
+//     was changed. Otherwise a repeated request could add a second blog, delete
+//     another channel of the same name, or fail because the first one succeeded.
+//
+// A request that cannot connect is not repeated, because the address is
+// probably wrong, unless the app was reached before in the same call.
+// [Client.Wait], [Client.Watch] and [Client.WatchDeletion] repeat their
+// requests without limit once the app was reached.
+//
+// # Errors
+//
+// An answer that is not a success is an [*Error] with the app's code. A
+// [*NoAnswerError] reports a request without a complete answer, and an
+// [*UnexpectedError] an answer that is not one of the API, such as the sign-in
+// page of a proxy. For all of them, errors.Is(err, [ErrUnclear]) reports that
+// the change may have been made. errors.Is(err, [ErrInvalid]) reports an
+// argument for which no request was sent.
+//
+// The function key is sent in a header only, and is in no error. Redirects are
+// not followed, because the key would go to another server.
+package client

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"testing"
+	"time"
+
+	"kennel/client"
+	"kennel/internal/storetest"
+)
+
+// TestClient checks that package client understands the answers of the app, for
+// each of its calls.
+func TestClient(t *testing.T) {
+	p := shared(t)
+	app, err := client.New(p.url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	name := storetest.Name()
+	check := func(what string, ok bool, got any, err error) {
+		t.Helper()
+		if err != nil || !ok {
+			t.Errorf("%s: %+v, %v", what, got, err)
+		}
+	}
+	refused := func(what string, err error, code string) {
+		t.Helper()
+		if e, ok := errors.AsType[*client.Error](err); !ok || e.Code != code {
+			t.Errorf("%s: %v, want %s", what, err, code)
+		}
+	}
+
+	n, err := app.Next(ctx, name, 3)
+	check("numbers", n.First == 1 && n.Last == 3, n, err)
+	_, err = app.Next(ctx, name, 100_000)
+	refused("too many numbers", err, "bad_count")
+
+	w, err := app.Wait(ctx, name, client.Now, time.Second)
+	check("wait at a closed gate", !w.Passed && w.Generation == 0, w, err)
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	states := make(chan client.Gate, 10)
+	go func() {
+		defer close(states)
+		for g, err := range app.Watch(watching, name) {
+			if err == nil {
+				states <- g
+			}
+		}
+	}()
+	first := <-states
+	waited := make(chan client.Waited, 1)
+	go func() {
+		w, err := app.Wait(ctx, name, w.Generation, 0)
+		check("wait", w.Passed, w, err)
+		waited <- w
+	}()
+	p.holds(t, name, 2) // the wait and the watch
+	change, err := app.Release(ctx, name, client.Change{By: "ann", Reason: "warm"})
+	check("release", change.Changed && change.Released && change.By == "ann" && change.Signalled == nil, change, err)
+	<-waited
+	second := <-states
+	stop()
+	check("watch", !first.Released && second.Released && second.Generation == change.Generation && second.By == "ann", second, nil)
+	change, err = app.Close(ctx, name, client.Change{})
+	check("close", change.Changed && !change.Released && change.By == "unknown", change, err)
+	g, err := app.Gate(ctx, name)
+	check("gate", len(g.History) == 2 && g.History[0].By == "ann" && g.History[1].Change == "close", g, err)
+	_, err = app.Gate(ctx, "Not/a gate?")
+	refused("bad gate", err, "bad_gate")
+
+	_, _, err = app.CreateChannel(ctx, "ä/ b"+name, "ann")
+	refused("bad channel", err, "bad_channel")
+	title := "ü b %2F " + name
+	ch, created, err := app.CreateChannel(ctx, title, "ann")
+	check("create", created && ch.Owner == "ann", ch, err)
+	ch, created, err = app.CreateChannel(ctx, title, "ann")
+	check("create again", !created && ch.ETag != "", ch, err)
+	read, err := app.Channel(ctx, title)
+	check("channel", read.ETag == ch.ETag && read.Incarnation == ch.Incarnation, read, err)
+	found := false
+	for listed, err := range app.Channels(ctx) {
+		check("channels", true, listed, err)
+		found = found || listed.Name == title
+	}
+	check("channels", found, title, nil)
+
+	blog, err := app.AddBlog(ctx, title, client.Draft{Title: "Hello", Text: "<&>\u2028", UserID: "ann"})
+	check("add", blog.Text == "<&>\u2028", blog, err)
+	updated, err := app.UpdateBlog(ctx, title, blog.ID, blog.ETag, client.Draft{Title: "Again", UserID: "ann"})
+	check("update", updated.Title == "Again" && updated.ETag != blog.ETag, updated, err)
+	_, err = app.UpdateBlog(ctx, title, blog.ID, blog.ETag, client.Draft{Title: "Late", UserID: "bob"})
+	refused("late update", err, "blog_changed")
+	one, err := app.Blog(ctx, title, blog.ID)
+	check("blog", one.ETag == updated.ETag, one, err)
+	count, all, err := app.CountBlogs(ctx, title)
+	check("count", count == 1 && all, count, err)
+	err = app.DeleteBlog(ctx, title, blog.ID, updated.ETag)
+	check("delete blog", true, nil, err)
+	for b, err := range app.Blogs(ctx, title) {
+		t.Errorf("deleted blog %+v, %v", b, err)
+	}
+
+	d, err := app.DeleteChannel(ctx, title, ch.ETag)
+	check("delete", d.Incarnation == ch.Incarnation, d, err)
+	for d, err = range app.WatchDeletion(ctx, d) {
+		check("watch deletion", true, d, err)
+	}
+	check("deletion", d.State == client.Done && !d.FinishedAt.IsZero(), d, nil)
+	again, err := app.DeleteChannel(ctx, title, ch.ETag)
+	check("delete again", again.State == client.Done, again, err)
+	record, err := app.Deletion(ctx, title, ch.Incarnation)
+	check("record", string(record.JSON()) == string(d.JSON()), record, err)
+	_, err = app.Channel(ctx, title)
+	refused("deleted channel", err, "channel_not_found")
+
+	s, err := app.Status(ctx)
+	check("status", s.Status != "" && s.Storage.Reachable && s.Storage.Tables.Reachable && s.Sequences[name].Issued == 3 && s.Requests["blob"]["get"] > 0, s, err)
+	check("health", true, nil, app.Health(ctx))
+}
+
+// TestClientSurvivesKill checks that a wait continues when the app is killed and
+// started again.
+func TestClientSurvivesKill(t *testing.T) {
+	storetest.OnlyInProve(t) // the client pauses for two seconds before it repeats a request
+	t.Parallel()
+	name := storetest.Name()
+	p := start(t, built.handler, withAzurite(t))
+	app, err := client.New(p.url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waited := make(chan error, 1)
+	go func() {
+		w, err := app.Wait(t.Context(), name, 0, 0)
+		if err == nil && !w.Passed {
+			err = errors.New("not passed")
+		}
+		waited <- err
+	}()
+	p.holds(t, name, 1)
+	p.kill()
+	next := launch(t, built.handler, withAzurite(t), "FUNCTIONS_CUSTOMHANDLER_PORT="+strconv.Itoa(p.port))
+	next.stopAfter(t)
+	next.port, next.url = p.port, p.url
+	next.ready(t)
+	next.holds(t, name, 1)
+	next.gate(t, "POST", name+"/release", "").expectGate(t, "release", 200, true, 1)
+	if err := <-waited; err != nil {
+		t.Error(err)
+	}
+}
