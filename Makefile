@@ -1,8 +1,12 @@
 .DEFAULT_GOAL := help
 .PHONY: help run build test prove bench lint fuzz package clean
 
-# Binaries that ship are static and the same wherever they are built.
-BUILD = CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags="-s -w"
+# Binaries that ship are static, the same wherever a commit is built, and report
+# its version.
+VERSION = $(shell git describe --tags --always --dirty --abbrev=10 2>/dev/null)
+COMMIT = $(shell git rev-parse HEAD 2>/dev/null)
+LINK = -s -w -X kennel/internal/version.version=$(VERSION) -X kennel/internal/version.commit=$(COMMIT)
+BUILD = CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags="$(LINK)"
 
 # Every figure that a test or benchmark prints, beside its bar.
 FIGURES = sed -n 's/.*figure: //p' $(1) | awk -F ' \\| ' '{ printf "%-64s %-32s %s\n", $$1, $$2, $$3 }'

@@ -64,6 +64,7 @@
 //     handler, in both directions.
 //   - internal/config: the environment, turned into one checked struct.
 //   - internal/suggest: finds the word that is nearest to a misspelt one.
+//   - internal/version: the build of this program.
 //
 // # How it runs
 //

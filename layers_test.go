@@ -33,10 +33,10 @@ var layers = map[string][]string{
 	"gate":     {"golang.org/x/sync"},
 	"ids":      {"golang.org/x/sync"},
 
-	"internal/azure":            {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/queue", "kennel/table", "kennel/internal/azure/identity", "kennel/internal/azure/requests", azureSDK},
+	"internal/azure":            {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/queue", "kennel/table", "kennel/internal/azure/identity", "kennel/internal/azure/requests", "kennel/internal/version", azureSDK},
 	"internal/azure/identity":   {azureSDK},
 	"internal/azure/requests":   {},
-	"internal/azure/servicebus": {"kennel/gate", "kennel/internal/azure/identity", azureSDK, "github.com/Azure/go-amqp"}, // the SDK returns its errors
+	"internal/azure/servicebus": {"kennel/gate", "kennel/internal/azure/identity", "kennel/internal/version", azureSDK, "github.com/Azure/go-amqp"}, // the SDK returns its errors
 	"internal/dev/azurite":      {},
 	"internal/chance":           {},
 	"internal/config":           {"kennel/internal/suggest"},
@@ -49,6 +49,7 @@ var layers = map[string][]string{
 	"internal/dev/project":      {},
 	"internal/dev/run":          {"kennel/internal/azure", "kennel/internal/config", "kennel/internal/dev"}, // it starts everything
 	"internal/suggest":          {},
+	"internal/version":          {},
 	"internal/storetest":        {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/queue", "kennel/table", "kennel/internal/dev/azurite", "testing", "github.com/google/go-cmp"},
 
 	"cmd/kennel":            {"kennel/channels", "kennel/gate", "kennel/table", "kennel/internal"},

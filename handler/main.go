@@ -23,6 +23,7 @@ import (
 
 	"kennel/internal/config"
 	"kennel/internal/customhandler"
+	"kennel/internal/version"
 )
 
 func main() {
@@ -56,7 +57,7 @@ func run(ctx context.Context, environ []string, stdout io.Writer) error {
 		listener.Close()
 		return err
 	}
-	log.Info("ready", "address", listener.Addr().String())
+	log.Info("ready", "address", listener.Addr().String(), "version", version.Read().Version)
 	err = a.run(ctx, listener)
 
 	// No invocation is running now, so the jobs can release what they hold.

@@ -14,6 +14,7 @@ import (
 	"kennel/internal/azure"
 	"kennel/internal/azure/requests"
 	"kennel/internal/config"
+	"kennel/internal/version"
 	"kennel/table"
 )
 
@@ -28,6 +29,7 @@ type probe func(context.Context) error
 // statusAnswer is what GET /api/status reports about one instance.
 type statusAnswer struct {
 	Status    string                  `json:"status"` // "ok", or "degraded" if storage does not respond or a sequence has a problem
+	Version   string                  `json:"version"`
 	StartedAt time.Time               `json:"startedAt"`
 	Go        string                  `json:"go"`
 	Storage   storageStatus           `json:"storage"`
@@ -75,6 +77,7 @@ func status(cfg config.Config, jobs []job, counter *requests.Counter, started ti
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer := statusAnswer{
 			Status:    "ok",
+			Version:   version.Read().Version,
 			StartedAt: started.UTC(),
 			Go:        runtime.Version(),
 			Storage:   storageStatusOf(r.Context(), cfg.Storage.String(), probes),

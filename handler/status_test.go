@@ -34,6 +34,9 @@ func TestStatusOfServices(t *testing.T) {
 		answer, body := p.status(t)
 		heal()
 		s := answer.Storage
+		if answer.Version == "" {
+			t.Errorf("status %s, want a version", body)
+		}
 		if answer.Status != tt.status || s.Reachable != tt.blobs || s.Tables == nil || s.Tables.Reachable != tt.tables || s.Queues == nil || s.Queues.Reachable != tt.queues {
 			t.Errorf("%s refused: status %s", tt.refused, body)
 		}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"os"
-	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -85,22 +84,6 @@ func TestIsTerminal(t *testing.T) {
 		if isTerminal(stream) {
 			t.Errorf("%v is treated as a terminal", stream)
 		}
-	}
-}
-
-func TestVersionOf(t *testing.T) {
-	info := &debug.BuildInfo{
-		Main: debug.Module{Version: "v1.2.3"},
-		Settings: []debug.BuildSetting{
-			{Key: "vcs.revision", Value: "abc"},
-			{Key: "vcs.modified", Value: "true"},
-		},
-	}
-	if got := versionOf(info); got.Version != "v1.2.3" || got.Commit != "abc+changes" {
-		t.Errorf("got %+v, want version v1.2.3, commit abc+changes", got)
-	}
-	if got := versionOf(nil); got.Version != "(devel)" || got.Commit != "" {
-		t.Errorf("without build info: got %+v, want version (devel), no commit", got)
 	}
 }
 

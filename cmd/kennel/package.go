@@ -20,14 +20,14 @@ func packageCommand() *command {
 	flags := flag.NewFlagSet("package", flag.ContinueOnError)
 	flags.StringVar(&out, "out", "", "write the package to `FILE` (default dist/kennel.zip in the project)")
 	flags.StringVar(&handler, "handler", "", "pack the built handler in `FILE`, a Linux program for x64\n(default: built from ./handler)")
-	flags.BoolVar(&asJSON, "json", false, "print path, size and sha256 as JSON")
+	flags.BoolVar(&asJSON, "json", false, "print path, size, sha256 and version as JSON")
 	return &command{
 		name:     "package",
 		synopsis: "[--out FILE] [--handler FILE] [--json]",
 		summary:  "build the package to deploy to Azure",
 		about: `Checks host.json and every function, builds the handler for Azure (Linux on x64),
 copies all files to dist/ and packs them into a zip file that can be deployed.
-The same source produces the same bytes.`,
+The same commit produces the same bytes.`,
 		example: "kennel package\naz functionapp deployment source config-zip -g my-group -n my-app --src dist/kennel.zip",
 		exits:   "0 written, 1 the project is invalid or does not build, 2 usage",
 		flags:   flags,
@@ -65,7 +65,11 @@ func makePackage(ctx context.Context, con *console, out, handler string, asJSON 
 			made.Path = short
 		}
 	}
-	_, err = fmt.Fprintf(con.stdout, "%s  %.1f MB  sha256 %s\n", made.Path, float64(made.Size)/1e6, made.SHA256)
+	version := ""
+	if made.Version != "" {
+		version = "  version " + made.Version
+	}
+	_, err = fmt.Fprintf(con.stdout, "%s  %.1f MB  sha256 %s%s\n", made.Path, float64(made.Size)/1e6, made.SHA256, version)
 	for _, file := range made.Files {
 		con.say("  %s", file)
 	}

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"runtime"
-	"runtime/debug"
+
+	"kennel/internal/version"
 )
 
 func versionCommand() *command {
@@ -22,8 +22,7 @@ func versionCommand() *command {
 		exits:    "0 printed",
 		flags:    flags,
 		run: func(_ context.Context, con *console, _ []string) error {
-			info, _ := debug.ReadBuildInfo()
-			v := versionOf(info)
+			v := version.Read()
 			if asJSON {
 				return json.NewEncoder(con.stdout).Encode(v)
 			}
@@ -35,34 +34,4 @@ func versionCommand() *command {
 			return err
 		},
 	}
-}
-
-// version is the output of "kennel version --json". Members may be added, but
-// not renamed or removed.
-type version struct {
-	Version  string `json:"version"`
-	Commit   string `json:"commit,omitempty"`
-	Go       string `json:"go"`
-	Platform string `json:"platform"`
-}
-
-// versionOf returns the build information that the Go tool wrote into the
-// binary. info is nil if the binary was built without modules.
-func versionOf(info *debug.BuildInfo) version {
-	v := version{Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
-	if info == nil {
-		return v
-	}
-	if info.Main.Version != "" {
-		v.Version = info.Main.Version
-	}
-	for _, setting := range info.Settings {
-		switch {
-		case setting.Key == "vcs.revision":
-			v.Commit = setting.Value + v.Commit
-		case setting.Key == "vcs.modified" && setting.Value == "true":
-			v.Commit += "+changes"
-		}
-	}
-	return v
 }

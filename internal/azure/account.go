@@ -17,6 +17,7 @@ import (
 
 	"kennel/internal/azure/identity"
 	"kennel/internal/azure/requests"
+	"kennel/internal/version"
 )
 
 // Account identifies a storage account and how to sign in to it: by connection
@@ -143,7 +144,7 @@ func clientOptions(service string, o *Options) (azcore.ClientOptions, once) {
 	}
 	once := once{cmp.Or(max(o.TryTimeout, 0), defaultTryTimeout), o.Job}
 	options := azcore.ClientOptions{Retry: once.options()}
-	options.Telemetry.ApplicationID = "kennel"
+	options.Telemetry.ApplicationID = version.UserAgent()
 	if o.HTTP != nil {
 		options.Transport = o.HTTP
 	}

@@ -1,8 +1,12 @@
 package azure
 
 import (
+	"errors"
+	"net/http"
 	"strings"
 	"testing"
+
+	"kennel/internal/version"
 )
 
 func TestOpen(t *testing.T) {
@@ -60,5 +64,29 @@ func TestOpen(t *testing.T) {
 				t.Errorf("open tables: %v, want the same as for queues", err)
 			}
 		})
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestUserAgent checks that the logs of storage show which build sent a
+// request.
+func TestUserAgent(t *testing.T) {
+	sent := 0
+	o := &Options{HTTP: &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		sent++
+		if agent := r.UserAgent(); !strings.HasPrefix(agent, version.UserAgent()+" azsdk-go-") {
+			t.Errorf("%s: user agent %q, want it to begin with %q", r.URL.Host, agent, version.UserAgent())
+		}
+		return nil, errors.New("not sent")
+	})}}
+	account := Account{ConnectionString: "UseDevelopmentStorage=true"}
+	NewSequences(opened(t, account.OpenBlobs, o), "uniqueids").Load(t.Context(), "orders")
+	openTable(t, opened(t, account.OpenTables, o), "Channels").Get(t.Context(), "p", "k")
+	opened(t, account.OpenQueues, o).Put(t.Context(), "queue", "text", 0)
+	if sent != 3 {
+		t.Errorf("%d requests, want 3", sent)
 	}
 }

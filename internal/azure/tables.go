@@ -82,9 +82,9 @@ func NewTable(tables *Tables, name string) (*Table, error) {
 var (
 	tableName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]*$`) // its length is checked apart: a counted repetition compiles slowly
 
-	// version matches the versions of the service:
+	// rowVersion matches the versions of the service:
 	// W/"datetime'2026-01-02T03%3A04%3A05.678Z'".
-	version = regexp.MustCompile(`^W/"datetime'[^'"\x00-\x20\x7f]+'"$`)
+	rowVersion = regexp.MustCompile(`^W/"datetime'[^'"\x00-\x20\x7f]+'"$`)
 )
 
 // Get implements [table.Store] with one request.
@@ -198,7 +198,7 @@ func (t *Table) Submit(ctx context.Context, writes []table.Write) ([]string, err
 
 func (t *Table) send(ctx context.Context, writes []table.Write) ([]string, error) {
 	for _, w := range writes {
-		if w.Verb != table.Insert && w.If != table.AnyVersion && !version.MatchString(w.If) {
+		if w.Verb != table.Insert && w.If != table.AnyVersion && !rowVersion.MatchString(w.If) {
 			return nil, table.ErrChanged // no row has such a version; the service would answer that it is malformed
 		}
 	}

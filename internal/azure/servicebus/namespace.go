@@ -19,6 +19,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 
 	"kennel/internal/azure/identity"
+	"kennel/internal/version"
 )
 
 // Namespace identifies a Service Bus namespace and how to sign in to it: by
@@ -73,7 +74,7 @@ func (n Namespace) open(o *Options) (*connector, error) {
 		c.dial = dialer(host, emulator)
 	}
 	options := &admin.ClientOptions{}
-	options.Telemetry.ApplicationID = "kennel"
+	options.Telemetry.ApplicationID = version.UserAgent()
 	options.Retry = policy.RetryOptions{MaxRetries: -1, TryTimeout: adminTimeout} // 0 means the default of three
 	switch {
 	case o.Admin != nil:
@@ -108,7 +109,7 @@ type client struct {
 func (c *connector) newClient(retry azservicebus.RetryOptions) (*client, error) {
 	life, cut := context.WithCancel(context.Background())
 	options := &azservicebus.ClientOptions{
-		ApplicationID: "kennel",
+		ApplicationID: version.UserAgent(),
 		RetryOptions:  retry,
 		// The SDK speaks plain AMQP on the connection that this returns.
 		NewWebSocketConn: func(ctx context.Context, _ azservicebus.NewWebSocketConnArgs) (net.Conn, error) {

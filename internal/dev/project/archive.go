@@ -22,8 +22,11 @@ type entry struct {
 }
 
 // entries lists the files of the package, in the order of the archive.
-func (p *Project) entries() []entry {
+func (p *Project) entries(withVersion bool) []entry {
 	list := []entry{{"host.json", 0o644}, {handlerName, 0o755}}
+	if withVersion {
+		list = append(list, entry{versionFile, 0o644})
+	}
 	for _, name := range p.Functions {
 		list = append(list, entry{path.Join(name, "function.json"), 0o644})
 	}
@@ -37,10 +40,11 @@ var packageEpoch = time.Date(1980, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 // A Package describes a zip file that was written for Azure.
 type Package struct {
-	Path   string   `json:"path"`
-	Size   int64    `json:"size"`
-	SHA256 string   `json:"sha256"`
-	Files  []string `json:"-"` // modes and names
+	Path    string   `json:"path"`
+	Size    int64    `json:"size"`
+	SHA256  string   `json:"sha256"`
+	Version string   `json:"version,omitempty"` // "" if not known
+	Files   []string `json:"-"`                 // modes and names
 }
 
 // Pack writes the files that were staged in dist into a zip file at out. The
@@ -51,11 +55,15 @@ func (p *Project) Pack(dist, out string) (Package, error) {
 	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil {
 		return Package{}, err
 	}
-	made := Package{Path: out}
+	version, err := readVersion(dist)
+	if err != nil {
+		return Package{}, err
+	}
+	made := Package{Path: out, Version: version}
 	hash := sha256.New()
-	err := replaceFile(out, 0o644, func(w io.Writer) error {
+	err = replaceFile(out, 0o644, func(w io.Writer) error {
 		archive := zip.NewWriter(io.MultiWriter(w, hash))
-		for _, e := range p.entries() {
+		for _, e := range p.entries(version != "") {
 			if err := addEntry(archive, dist, e); err != nil {
 				return fmt.Errorf("add %s: %w", e.name, err)
 			}

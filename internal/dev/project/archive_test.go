@@ -25,6 +25,7 @@ func TestPack(t *testing.T) {
 		dist := writeTree(t, map[string]string{
 			"host.json":                 "host",
 			"handler":                   "binary",
+			"version.txt":               "v1.0.0\nabc\n",
 			"NextOrderId/function.json": "next",
 			"a/function.json":           "a",
 			"kennel.zip":                "older package",
@@ -45,8 +46,8 @@ func TestPack(t *testing.T) {
 		t.Error("two packages of the same files differ")
 	}
 	sum := sha256.Sum256(packages[1])
-	want := Package{out, int64(len(packages[1])), hex.EncodeToString(sum[:]), []string{
-		"-rw-r--r--  NextOrderId/function.json", "-rw-r--r--  a/function.json", "-rwxr-xr-x  handler", "-rw-r--r--  host.json",
+	want := Package{out, int64(len(packages[1])), hex.EncodeToString(sum[:]), "v1.0.0", []string{
+		"-rw-r--r--  NextOrderId/function.json", "-rw-r--r--  a/function.json", "-rwxr-xr-x  handler", "-rw-r--r--  host.json", "-rw-r--r--  version.txt",
 	}}
 	if diff := cmp.Diff(want, made); diff != "" {
 		t.Errorf("package (-want +got):\n%s", diff)
@@ -70,6 +71,7 @@ func TestPack(t *testing.T) {
 		{"a/function.json", "a", 0o644},
 		{"handler", "binary", 0o755},
 		{"host.json", "host", 0o644},
+		{"version.txt", "v1.0.0\nabc\n", 0o644},
 	}, got); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}

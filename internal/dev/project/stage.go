@@ -34,7 +34,7 @@ func (t Target) Executable() string {
 // defaults.
 type StageOptions struct {
 	Prebuilt string            // stage a copy of this handler; default: build ./handler
-	Env      map[string]string // the environment of the compiler
+	Env      map[string]string // the environment of the compiler and of git
 
 	// Step is called when a slow step starts; the returned function is called
 	// when the step ends. Default: nothing.
@@ -42,7 +42,8 @@ type StageOptions struct {
 }
 
 // Stage writes the files that the host needs to dist/ and returns its path:
-// host.json, the handler, and one folder with a function.json per function.
+// host.json, the handler, its version if known, and one folder with a
+// function.json per function.
 //
 // Each file is replaced atomically, so that staging does not disturb an app
 // that runs from the folder. Other files in dist/ are kept, except functions
@@ -57,14 +58,19 @@ func (p *Project) Stage(ctx context.Context, t Target, options *StageOptions) (s
 		return "", err
 	}
 	handler := filepath.Join(dist, t.Executable())
+	var from version
 	var err error
 	if opt.Prebuilt != "" {
 		err = copyFile(handler, opt.Prebuilt, 0o755)
 	} else {
-		err = p.build(ctx, t, handler, opt)
+		from = p.describe(ctx, opt.Env)
+		err = p.build(ctx, t, handler, from, opt)
 	}
 	if err == nil && t == Azure {
 		err = checkForAzure(handler)
+	}
+	if err == nil {
+		err = from.write(dist)
 	}
 	if err != nil {
 		return "", err
@@ -109,22 +115,17 @@ func (p *Project) unstage(dist string) error {
 	return nil
 }
 
-// build compiles ./handler into the file to. Two builds of the same source
-// produce the same bytes: no paths, no commit, no symbols.
-func (p *Project) build(ctx context.Context, t Target, to string, opt StageOptions) error {
+// build compiles ./handler into the file to. Two builds of the same commit
+// produce the same bytes: no paths, no symbols.
+func (p *Project) build(ctx context.Context, t Target, to string, from version, opt StageOptions) error {
 	if _, err := os.Stat(filepath.Join(p.Root, "handler")); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("no handler source in %s; use --handler FILE for a built handler", p.Root)
 	}
 	half := to + ".new"
 	defer os.Remove(half)
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", half, "./handler")
-	cmd.Dir = p.Root
-	for name, value := range opt.Env {
-		cmd.Env = append(cmd.Env, name+"="+value)
-	}
+	cmd := p.command(ctx, opt.Env, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", from.linkerFlags(), "-o", half, "./handler")
 	cmd.Env = append(cmd.Env, "GOOS="+t.OS, "GOARCH="+t.Arch, "CGO_ENABLED=0",
 		"GOAMD64=v1") // the target processor is unknown
-	cmd.WaitDelay = 5 * time.Second // compilers that it started may hold its output
 	if opt.Step != nil {
 		defer opt.Step(fmt.Sprintf("building the handler for %s/%s", t.OS, t.Arch))()
 	}
@@ -138,6 +139,17 @@ func (p *Project) build(ctx context.Context, t Target, to string, opt StageOptio
 		return fmt.Errorf("the handler does not build (%w):\n%s", err, strings.TrimSpace(string(output)))
 	}
 	return os.Rename(half, to)
+}
+
+// command returns a command that runs in the project's folder.
+func (p *Project) command(ctx context.Context, env map[string]string, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = p.Root
+	for name, value := range env {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	cmd.WaitDelay = 5 * time.Second // programs that it started may hold its output
+	return cmd
 }
 
 // checkForAzure rejects a handler that Azure cannot start.
