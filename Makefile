@@ -33,10 +33,11 @@ prove: ## Run all tests at full width: every simulation, order of events, kill a
 	KENNEL_PROVE=1 go test -count=1 -vet=off -p 2 -parallel 8 -timeout 20m -v ./... >bin/prove.txt || { grep -E '^(---|\s+---) FAIL|^FAIL|_test.go|panic' bin/prove.txt; exit 1; }
 	@$(call FIGURES,bin/prove.txt)
 
-bench: ## Run every benchmark once and print its figures
+bench: ## Run every benchmark once, print its figures and write docs/benchmarks.md
 	@mkdir -p bin
 	go test -vet=off -p 1 -timeout 20m -run '^$$' -bench . -benchtime 1x ./... >bin/bench.txt || { cat bin/bench.txt; exit 1; }
 	@$(call FIGURES,bin/bench.txt)
+	@go run ./internal/dev/figures docs/benchmarks.md $(wildcard bin/prove.txt) bin/bench.txt
 
 lint: ## gofmt, vet, staticcheck
 	@test -z "$$(gofmt -l . | tee /dev/stderr)" || { echo "run gofmt -w on the files above"; exit 1; }

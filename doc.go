@@ -75,6 +75,7 @@
 //   - internal/dev/project: reads, checks, stages and packs a project.
 //   - internal/dev/run: runs a project on this machine, for `kennel up`.
 //   - internal/dev/localhost: a local Functions host, for machines without func.
+//   - internal/dev/figures: writes docs/benchmarks.md.
 //   - internal/dev/azurite: installs Azurite from npm once, and stops it with
 //     this process.
 //

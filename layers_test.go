@@ -43,6 +43,7 @@ var layers = map[string][]string{
 	"internal/customhandler":    {},
 	"internal/dev/devbus":       {"kennel/internal/dev/devbus/amqp"},
 	"internal/dev/devbus/amqp":  {},
+	"internal/dev/figures":      {},
 	"internal/dev/localhost":    {"kennel/queue", "kennel/internal/customhandler"}, // the host's side of the protocol
 	"internal/memory":           {"kennel/gate", "kennel/ids", "kennel/queue", "kennel/table"},
 	"internal/faultproxy":       {"kennel/internal/azure/requests"},

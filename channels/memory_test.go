@@ -33,7 +33,7 @@ func TestMemory(t *testing.T) {
 		t.Fatalf("handle: %+v, %v, want %d deleted", d, err, blogs)
 	}
 	grown := peak - before
-	t.Logf("figure: resident growth as %d blogs are deleted (from %.1f MiB) | %.1f MiB | ≤ 64 MiB", blogs, float64(before)/(1<<20), float64(grown)/(1<<20))
+	t.Logf("figure: resident growth during a deletion (%d blogs, from %.1f MiB) | %.1f MiB | ≤ 64 MiB", blogs, float64(before)/(1<<20), float64(grown)/(1<<20))
 	if grown > limit {
 		t.Errorf("deleting took %d MiB, want at most %d", grown>>20, limit>>20)
 	}

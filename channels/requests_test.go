@@ -40,7 +40,7 @@ func TestRequests(t *testing.T) {
 			w.plain(t)
 			got := w.requests.Load()
 			if slices.Contains(shown, n) {
-				t.Logf("figure: requests to delete %d blogs, delivery of the message included | %d | ≤ %d", n, got, bound(n))
+				t.Logf("%d requests to delete %d blogs, at most %d", got, n, bound(n))
 			}
 			if above = max(above, got-bound(n)); got > bound(n) {
 				t.Errorf("deleting %d blogs took %d requests, want at most %d", n, got, bound(n))
@@ -48,7 +48,7 @@ func TestRequests(t *testing.T) {
 			w.gone(t, "news", incarnation, int64(n))
 		})
 	}
-	t.Logf("figure: … above 2⌈N/1000⌉ + ⌈N/100⌉ + 7, the worst of %d sizes | %d | 0", len(numbers), above)
+	t.Logf("figure: requests to delete N blogs beyond 2⌈N/1000⌉ + ⌈N/100⌉ + 7, delivery of the message included (%d sizes) | %d | ≤ 0", len(numbers), above)
 }
 
 // What Delete has no time for is continued directly afterwards, by one worker
@@ -79,8 +79,8 @@ func TestDeletionContinuesInHandle(t *testing.T) {
 			w.gone(t, "news", incarnation, n)
 		})
 	}
-	t.Logf("figure: … above that, if Handle finishes it, storage 60 to 150 ms away | %d | ≤ 2", above)
-	t.Logf("figure: until Handle continues a deletion that Delete could not finish | %v | ≤ 3.5 s", maxPause)
+	t.Logf("figure: requests in addition if `ChannelCleanup` finishes the deletion, storage 60 to 150 ms away | %d | ≤ 2", above)
+	t.Logf("figure: pause until `ChannelCleanup` continues a deletion | %v | ≤ 3.5 s", maxPause)
 	if above > 2 || maxPause > 3500*time.Millisecond {
 		t.Errorf("%d requests above the bound, want at most 2; pause of %v, want at most 3.5 s", above, maxPause)
 	}

@@ -53,7 +53,7 @@ func TestSimulations(t *testing.T) {
 			})
 		}
 	})
-	t.Logf("figure: violations in %d simulations that deleted %d channels amid faults; %d calls failed, as expected | 0 | 0", *simulations, deleted.Load(), failed.Load())
+	t.Logf("figure: violations in simulations with faults and kills (%d runs, %d channels deleted, %d calls failed as expected) | 0 | 0", *simulations, deleted.Load(), failed.Load())
 	if deleted.Load() < int64(*simulations) || failed.Load() == 0 {
 		t.Errorf("%d deleted channels and %d failures are too few for a meaningful test", deleted.Load(), failed.Load())
 	}

@@ -68,7 +68,7 @@ func TestNoFalseStart(t *testing.T) {
 			})
 		})
 	}
-	t.Logf("figure: openings under 404, 403, 5xx, timeouts, corrupt text, closed connections, forged signals | %d | 0", openings)
+	t.Logf("figure: gates opened by 404, 403, 5xx, timeouts, corrupt text, closed connections, forged signals | %d | 0", openings)
 }
 
 // What is wrong with a gate or with signals is logged once, and so is that it

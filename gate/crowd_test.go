@@ -140,14 +140,14 @@ func TestCrowdWithSignals(t *testing.T) {
 			busiest, _ := c.busiest(time.Minute, idle, 100*time.Millisecond)
 			passed := c.release()
 			if lost > 0 {
-				c.figure("… p99, in seconds, one process in a hundred gets no signal", "%.2f", passed[crowdSize*99/100-1].Seconds(), 2.5)
-				c.figure("… the last of them, in seconds", "%.1f", passed[crowdSize-1].Seconds(), 33.05)
+				c.figure("1,000 idle processes of which ten get no signal: p99 of passing after a release, in seconds", "%.2f", passed[crowdSize*99/100-1].Seconds(), 2.5)
+				c.figure("1,000 idle processes of which ten get no signal: the last that passes, in seconds", "%.2f", passed[crowdSize-1].Seconds(), 33.05)
 				return
 			}
-			c.figure("1,000 idle processes, started within 10 ms, that receive signals: reads a second", "%.0f", mean, 40)
-			c.figure("… the busiest 100 ms: reads, where the blob serves 50", "%.0f", float64(busiest), 25)
-			c.figure("… passing after a release, p50 in seconds", "%.2f", passed[crowdSize/2].Seconds(), 1.3)
-			c.figure("… the last, in seconds", "%.2f", passed[crowdSize-1].Seconds(), 2.5)
+			c.figure("1,000 idle processes that receive signals, started within 10 ms: reads a second", "%.0f", mean, 40)
+			c.figure("1,000 idle processes that receive signals: reads in the busiest 100 ms, in which the blob serves 50", "%.0f", float64(busiest), 25)
+			c.figure("1,000 idle processes that receive signals: p50 of passing after a release, in seconds", "%.2f", passed[crowdSize/2].Seconds(), 1.3)
+			c.figure("1,000 idle processes that receive signals: the last that passes, in seconds", "%.2f", passed[crowdSize-1].Seconds(), 2.5)
 		})
 	}
 }
@@ -159,11 +159,11 @@ func TestCrowdThatPolls(t *testing.T) {
 		polls := time.Duration(storetest.Scale(25, 70)) * time.Second
 		time.Sleep(polls)
 		busiest, mean := c.busiest(10*time.Second, polls, 100*time.Millisecond)
-		c.figure("1,000 processes, started within 10 ms, that poll: the busiest 100 ms, of the mean", "%.2f", float64(busiest)/mean, 2)
+		c.figure("1,000 processes that poll, started within 10 ms: reads in the busiest 100 ms, in multiples of the mean", "%.2f", float64(busiest)/mean, 2)
 		passed := c.release()
 		second, _ := c.busiest(10*time.Second, polls+5*time.Second, time.Second)
-		c.figure("… requests in the busiest second, a release included", "%.0f", float64(second), 500)
-		c.figure("… passing after a release, p50 in seconds", "%.2f", passed[crowdSize/2].Seconds(), 1.5)
-		c.figure("… the last, in seconds", "%.2f", passed[crowdSize-1].Seconds(), (often + often/10 + 50*time.Millisecond).Seconds())
+		c.figure("1,000 processes that poll: requests in the busiest second, a release included", "%.0f", float64(second), 500)
+		c.figure("1,000 processes that poll: p50 of passing after a release, in seconds", "%.2f", passed[crowdSize/2].Seconds(), 1.5)
+		c.figure("1,000 processes that poll: the last that passes, in seconds", "%.2f", passed[crowdSize-1].Seconds(), (often + often/10 + 50*time.Millisecond).Seconds())
 	})
 }

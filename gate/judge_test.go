@@ -20,10 +20,10 @@ type verdict struct {
 
 func (v *verdict) figures(t *testing.T) {
 	t.Logf("%+v", *v)
-	t.Logf("figure: false starts in %d simulations with faults of every kind, half of them without signals | %d of %d | 0", v.runs, v.falsely, v.passed)
-	t.Logf("figure: … waiters left behind | %d of %d | 0", v.late, v.passed)
-	t.Logf("figure: … releases with other than one winner | %d of %d | 0", v.disagreed, v.releases)
-	t.Logf("figure: … the latest pass after a release, of 1.1 × poll + a round trip | %.0f %% | ≤ 100 %%", 100*v.worst)
+	t.Logf("figure: waiters that pass falsely, in simulations with faults, half of them without signals (%d runs, %d passed) | %d | 0", v.runs, v.passed, v.falsely)
+	t.Logf("figure: waiters left behind in these simulations | %d | 0", v.late)
+	t.Logf("figure: releases with other than one winner in these simulations (%d releases) | %d | 0", v.releases, v.disagreed)
+	t.Logf("figure: the latest pass after a release in these simulations | %.0f %% of 1.1 × poll + a round trip | ≤ 100 %%", 100*v.worst)
 }
 
 // event is a change of the stored gate.

@@ -224,5 +224,5 @@ func TestEveryOrder(t *testing.T) {
 			}
 		})
 	}
-	t.Logf("figure: false starts and waiters left behind in every order (%d states) | %d | 0", worlds, broken)
+	t.Logf("figure: waiters that pass falsely or are left behind, in every order of events of two waiters and two administrators (%d states) | %d | 0", worlds, broken)
 }

@@ -211,5 +211,5 @@ func TestTurnovers(t *testing.T) {
 			store.Wait()
 		})
 	}
-	t.Logf("figure: goroutines and subscriptions left after %d turnovers of an instance | 0 | 0", turnovers)
+	t.Logf("figure: goroutines and subscriptions left after turnovers of an instance (%d) | 0 | 0", turnovers)
 }

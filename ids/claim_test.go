@@ -272,7 +272,7 @@ func TestClaimEveryOrder(t *testing.T) {
 			})
 		}
 	}
-	t.Logf("figure: numbers reserved twice in every order of 3 nodes (%d states) | %d | 0", worlds, duplicates)
+	t.Logf("figure: numbers reserved twice, in every order of the requests and faults of 3 nodes (%d states) | %d | 0", worlds, duplicates)
 }
 
 // A node that reserved the last number reads the store again before it reports

@@ -41,8 +41,8 @@ func TestColdStartOfThousand(t *testing.T) {
 		started.Wait()
 		took := time.Since(start)
 		store.Wait()
-		t.Logf("figure: 1,000 nodes start at once on one blob | all in %.0f s | ≤ 170 s", took.Seconds())
-		t.Logf("figure: … requests of the unluckiest node (mean %.1f) | %d | ≤ 30", float64(requests)/nodes, worst)
+		t.Logf("figure: 1,000 nodes start at once on one blob that serves 500 requests a second | all in %.0f s | ≤ 170 s", took.Seconds())
+		t.Logf("figure: 1,000 nodes start at once: requests of one node, at most (mean %.1f) | %d | ≤ 30", float64(requests)/nodes, worst)
 		if len(issued.owner) != nodes || took > 170*time.Second || worst > 30 {
 			t.Errorf("%d nodes started in %v with up to %d requests each, want %d in 170 s with 30", len(issued.owner), took, worst, nodes)
 		}
@@ -99,8 +99,8 @@ func TestSteadyDemandNeverWaits(t *testing.T) {
 			time.Sleep(17 * time.Second)
 		}
 		s := g.Stats()
-		t.Logf("figure: calls that waited, %d/s, storage 50 ms away | %d | 0", perSecond, calm.Waits-warm.Waits)
-		t.Logf("figure: waits in outages of 10 s at that load (and no error) | %d | 0", s.Waits-calm.Waits)
+		t.Logf("figure: calls that waited, storage 50 ms away (%d calls a second) | %d | 0", perSecond, calm.Waits-warm.Waits)
+		t.Logf("figure: calls that waited in outages of storage of 10 s | %d | 0", s.Waits-calm.Waits)
 		if s.Waits != warm.Waits {
 			t.Errorf("%d calls waited for storage after the first second, and %d of them in outages of 10 s, want 0", s.Waits-warm.Waits, s.Waits-calm.Waits)
 		}

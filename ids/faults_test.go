@@ -84,7 +84,7 @@ func TestRestarts(t *testing.T) {
 		}
 		closeCleanly(t, g)
 	}
-	t.Logf("figure: numbers lost in %d clean stops and starts, of %d | %d | 0", restarts, want-1, stored(t, store)-want)
+	t.Logf("figure: numbers lost in clean stops and starts (%d, and %d numbers) | %d | 0", restarts, want-1, stored(t, store)-want)
 	worst, kills := int64(0), storetest.Scale(50, 200)
 	for range kills {
 		g := newGenerator(t, store, &ids.Options{MaxRangeSize: 1000})
@@ -95,7 +95,7 @@ func TestRestarts(t *testing.T) {
 		closeNow(g)
 		worst = max(worst, stored(t, store)-1-last)
 	}
-	t.Logf("figure: most numbers that one of %d kills lost, ranges of 1000 | %d | ≤ 2000", kills, worst)
+	t.Logf("figure: numbers lost by one kill, at most, ranges of 1,000 (%d kills) | %d | ≤ 2,000", kills, worst)
 	if worst > 2000 {
 		t.Errorf("a kill lost %d numbers, want at most two ranges of 1000", worst)
 	}

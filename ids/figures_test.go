@@ -18,7 +18,7 @@ import (
 func BenchmarkFigures(b *testing.B) {
 	for b.Loop() {
 		hotPath(b)
-		b.Logf("figure: requests per million numbers, ranges of 1000 | %.1f | ≤ 1001", float64(requestsFor(b, 10_000_000))/10)
+		b.Logf("figure: requests per million numbers, ranges of 1,000 | %.1f | ≤ 1001", float64(requestsFor(b, 10_000_000))/10)
 	}
 }
 

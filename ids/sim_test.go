@@ -43,7 +43,7 @@ func TestSimulations(t *testing.T) {
 			}
 		})
 	}
-	t.Logf("figure: numbers issued twice in %d seeded simulations | %d | 0", ran, twice)
+	t.Logf("figure: numbers issued twice in simulations (%d runs) | %d | 0", ran, twice)
 	if !t.Failed() && (issued < *simulations*50 || failed == 0) {
 		t.Errorf("%d numbers and %d failed calls are too few for a meaningful test", issued, failed)
 	}

@@ -40,8 +40,8 @@ func BenchmarkDeletion(b *testing.B) {
 			four = append(four, float64(bareFour)/float64(ours))
 		}
 		b.Logf("figure: deleting 5,000 blogs on Azurite (%.0f/s here) | %.0f %% of a bare loop's rate | ≥ 80 %%", median(rates), 100*median(usual))
-		b.Logf("figure: … one transaction at a time, as the bare loop does | %.0f %% of its rate | ≥ 80 %%", 100*median(one))
-		b.Logf("figure: … and if the bare loop, too, does four at a time | %.0f %% of its rate | none", 100*median(four))
+		b.Logf("figure: deleting 5,000 blogs one transaction at a time, as the bare loop does | %.0f %% of its rate | ≥ 80 %%", 100*median(one))
+		b.Logf("figure: deleting 5,000 blogs if the bare loop, too, does four transactions at a time | %.0f %% of its rate | none", 100*median(four))
 	}
 }
 

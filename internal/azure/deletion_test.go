@@ -127,7 +127,7 @@ func TestKilledAtEachRequest(t *testing.T) {
 	largest := storetest.Scale(101, 1_001)
 	t.Cleanup(func() {
 		if !t.Failed() {
-			t.Logf("figure: rows left of 0 to %d blogs on Azurite, killed likewise (%d runs) | 0 | 0", largest, runs.Load())
+			t.Logf("figure: rows left on Azurite, killed at each request (0 to %d blogs, %d runs) | 0 | 0", largest, runs.Load())
 		}
 	})
 	for _, size := range []struct{ blogs, sample, prove int }{{0, 1, all}, {1, 1, all}, {101, 1, all}, {1_001, 0, 8}}[:storetest.Scale(3, 4)] {

@@ -58,7 +58,7 @@ func TestWriters(t *testing.T, where string, start func() *channels.Channels, lo
 	if got != want || different != want {
 		t.Errorf("%d words, %d different, want %d", got, different, want)
 	}
-	t.Logf("figure: updates lost of %d by %d writers of one blog, %s | %d | 0", want, writers, where, want-different)
+	t.Logf("figure: updates lost by %d writers of one blog, %s (%d updates) | %d | 0", writers, where, want, want-different)
 }
 
 func addWord(t *testing.T, c *channels.Channels, id, word string) (done bool, err error) {

@@ -131,7 +131,7 @@ func TestListeningRecovers(t *testing.T) {
 					time.Sleep(2*stableAfter + time.Second) // not shortly before a probe, which would recover at once
 				}
 				if tt.name == "subscription deleted" {
-					t.Logf("figure: a deleted subscription is back after, at most | %v | ≤ 5 s", maxRecovery)
+					t.Logf("figure: time until a deleted subscription is replaced, at most | %v | ≤ 5 s", maxRecovery)
 				}
 				if stop(); len(subscriptions(b)) != 0 {
 					t.Errorf("it left the subscriptions %q", subscriptions(b))

@@ -109,7 +109,7 @@ func BenchmarkReceiveComplete(b *testing.B) {
 				done += len(ms)
 			}
 		})
-		b.Logf("figure: … messages received and completed | %.0f/s | 17200/s (prototype)", rate)
+		b.Logf("figure: development bus, messages received and completed | %.0f/s | 17200/s (prototype)", rate)
 	}
 }
 
@@ -166,7 +166,7 @@ func BenchmarkFanOut(b *testing.B) {
 		}
 		perSecond := signals * subscribers / time.Since(began).Seconds()
 		slices.Sort(took)
-		b.Logf("figure: … a signal to all of 50 subscribers | %.0f deliveries/s, p50 %.1f ms, p99 %.1f ms | p50 3.9 ms, p99 33 ms (prototype)",
+		b.Logf("figure: development bus, a signal to all of 50 subscribers | %.0f deliveries/s, p50 %.1f ms, p99 %.1f ms | p50 3.9 ms, p99 33 ms (prototype)",
 			perSecond, took[signals/2].Seconds()*1000, took[signals*99/100].Seconds()*1000)
 	}
 	cancel()
