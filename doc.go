@@ -31,6 +31,12 @@
 //     only. Begin with client/doc.go (what is repeated), then
 //     client/repeat.go.
 //
+// Programs that do the same jobs without the app use ids and gate with
+//
+//   - azurestore: their stores and signals on Azure. It contains constructors
+//     only.
+//   - examples/numbers: a program that uses all of them.
+//
 // # Four walks
 //
 //   - One order number: internal/customhandler/forward.go,
@@ -51,7 +57,7 @@
 //
 //   - internal/azure: the stores of ids and gates over blobs, and those of
 //     channels over tables and queues. internal/azure/servicebus: the gates'
-//     signals. Nothing else imports the Azure SDK.
+//     signals. Only azurestore imports the Azure SDK too.
 //   - internal/memory: the same stores in memory, as strict as Azure, with a
 //     hook that decides what goes wrong.
 //   - internal/storetest: what every store must do, as tests. Both memory and

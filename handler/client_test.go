@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
 
+	"kennel/azurestore"
 	"kennel/client"
 	"kennel/internal/storetest"
 )
@@ -152,5 +154,14 @@ func TestClientSurvivesKill(t *testing.T) {
 	next.gate(t, "POST", name+"/release", "").expectGate(t, "release", 200, true, 1)
 	if err := <-waited; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestSharedNames checks that a program that uses azurestore shares the
+// sequences, gates and signals of the app.
+func TestSharedNames(t *testing.T) {
+	app := []string{sequencesContainer, gatesContainer, signalsTopic}
+	if shared := []string{azurestore.SequencesContainer, azurestore.GatesContainer, azurestore.SignalsTopic}; !slices.Equal(app, shared) {
+		t.Errorf("the app uses %q, azurestore %q", app, shared)
 	}
 }

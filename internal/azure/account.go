@@ -43,6 +43,8 @@ type Options struct {
 	HTTP       *http.Client      // default: the SDK's own
 	Requests   *requests.Counter // counts the requests; default: none
 	Job        string            // the job to count requests for, unless the adapter belongs to one; default ""
+
+	Credential azcore.TokenCredential // signs in without a connection string; default: the account's identity
 }
 
 const defaultTryTimeout = 10 * time.Second
@@ -57,7 +59,7 @@ type Blobs struct {
 // request.
 func (a Account) OpenBlobs(o *Options) (*Blobs, error) {
 	options, once := clientOptions(requests.Blob, o)
-	client, err := open(a, requests.Blob, a.BlobURL,
+	client, err := open(a, o, requests.Blob, a.BlobURL,
 		func(connection string) (*service.Client, error) {
 			return service.NewClientFromConnectionString(connection, &service.ClientOptions{ClientOptions: options})
 		},
@@ -74,7 +76,7 @@ func (a Account) OpenBlobs(o *Options) (*Blobs, error) {
 // no request.
 func (a Account) OpenQueues(o *Options) (*Queues, error) {
 	options, once := clientOptions(requests.Queue, o)
-	client, err := open(a, requests.Queue, a.QueueURL,
+	client, err := open(a, o, requests.Queue, a.QueueURL,
 		func(connection string) (*azqueue.ServiceClient, error) {
 			return azqueue.NewServiceClientFromConnectionString(connection, &azqueue.ClientOptions{ClientOptions: options})
 		},
@@ -88,7 +90,7 @@ func (a Account) OpenQueues(o *Options) (*Queues, error) {
 }
 
 // open returns a client of one service, by connection string or by identity.
-func open[Client any](a Account, name, address string,
+func open[Client any](a Account, o *Options, name, address string,
 	byConnection func(connection string) (*Client, error),
 	byIdentity func(address string, credential azcore.TokenCredential) (*Client, error),
 ) (*Client, error) {
@@ -110,9 +112,14 @@ func open[Client any](a Account, name, address string,
 	if u.Scheme != "https" {
 		return nil, fmt.Errorf("open %s storage: the %s address %s is not https, which is required to sign in by identity", name, name, u)
 	}
-	as, err := identity.New(a.ManagedIdentity, a.ClientID)
-	if err != nil {
-		return nil, fmt.Errorf("open %s storage: %w", name, err)
+	var as azcore.TokenCredential
+	if o != nil {
+		as = o.Credential
+	}
+	if as == nil {
+		if as, err = identity.New(a.ManagedIdentity, a.ClientID); err != nil {
+			return nil, fmt.Errorf("open %s storage: %w", name, err)
+		}
 	}
 	client, err := byIdentity(address, as)
 	if err != nil {

@@ -1,5 +1,6 @@
 // Package azure connects the jobs to Azure Storage. It and its subpackages are
-// the only packages that import the Azure SDK.
+// the only packages that import the Azure SDK, except that azurestore, which
+// passes their stores on to other programs, has a credential as a parameter.
 //
 // # Requests
 //

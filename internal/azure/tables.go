@@ -28,7 +28,7 @@ type Tables struct {
 // no request.
 func (a Account) OpenTables(o *Options) (*Tables, error) {
 	options, once := clientOptions(requests.Table, o)
-	client, err := open(a, requests.Table, a.TableURL,
+	client, err := open(a, o, requests.Table, a.TableURL,
 		func(connection string) (*aztables.ServiceClient, error) {
 			if address := signedTableAddress(connection); address != "" {
 				return aztables.NewServiceClientWithNoCredential(address, &aztables.ClientOptions{ClientOptions: options})

@@ -15,14 +15,18 @@ var programs struct {
 	built map[string]func() (string, error)
 }
 
-// Build builds the program in package pkg, once per test process, and returns
-// its path. It uses the flags of the test binary, so that the go command
-// compiles shared packages only once.
-func Build(pkg string) (string, error) {
+// Build builds the program in package pkg with [BuildFlags], once per test
+// process, and returns its path.
+func Build(pkg string) (string, error) { return build(pkg, nil, BuildFlags()...) }
+
+// BuildFlags returns the flags that the test binary was built with. A test that
+// compiles other programs uses them too, so that the go command compiles shared
+// packages only once.
+func BuildFlags() []string {
 	if raceDetector {
-		return build(pkg, nil, "-race")
+		return []string{"-race"}
 	}
-	return build(pkg, nil)
+	return nil
 }
 
 // BuildShipped is [Build] with the flags of `make build`. With these flags the

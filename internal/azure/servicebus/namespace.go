@@ -42,6 +42,10 @@ type Options struct {
 
 	// Admin sends administrative requests. Default: the SDK's own client.
 	Admin policy.Transporter
+
+	// Credential signs in without a connection string. Default: the identity of
+	// the namespace.
+	Credential azcore.TokenCredential
 }
 
 // connector creates clients of one namespace.
@@ -86,8 +90,10 @@ func (n Namespace) open(o *Options) (*connector, error) {
 	if connection != "" {
 		c.admin, err = admin.NewClientFromConnectionString(connection, options)
 	} else {
-		if c.credential, err = identity.New(n.ManagedIdentity, n.ClientID); err != nil {
-			return nil, fmt.Errorf("open Service Bus: %w", err)
+		if c.credential = o.Credential; c.credential == nil {
+			if c.credential, err = identity.New(n.ManagedIdentity, n.ClientID); err != nil {
+				return nil, fmt.Errorf("open Service Bus: %w", err)
+			}
 		}
 		c.admin, err = admin.NewClient(host, c.credential, options)
 	}

@@ -1,0 +1,112 @@
+// Package azurestore connects packages ids and gate to Azure Storage and
+// Service Bus, for programs that use them without the app. It contains
+// constructors only; none of them makes a request.
+//
+//	blobs, err := azurestore.NewBlobsFromConnectionString(connection)
+//	if err != nil {
+//		return err
+//	}
+//	orders, err := ids.New(azurestore.NewSequences(blobs, azurestore.SequencesContainer), "orders", nil)
+//
+// A program that uses the containers of the app shares its sequences and gates:
+// no number is issued by both, and a release admits the waiters of both.
+//
+// The stores do not retry, as [ids.Store] and [gate.Store] require; ids and
+// gate do. Their errors contain no key.
+package azurestore
+
+import (
+	"errors"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+
+	"kennel/gate"
+	"kennel/ids"
+	"kennel/internal/azure"
+	"kennel/internal/azure/servicebus"
+)
+
+// What the app uses.
+const (
+	SequencesContainer = "uniqueids"
+	GatesContainer     = "globalflags"
+	SignalsTopic       = "signals"
+)
+
+// Blobs is a client for the blobs of a storage account. It is safe for
+// concurrent use.
+type Blobs struct{ client *azure.Blobs }
+
+// NewBlobs returns a client for the blobs at an address such as
+// https://ACCOUNT.blob.core.windows.net. The credential, for example one of
+// module azidentity, needs the role Storage Blob Data Contributor.
+func NewBlobs(address string, credential azcore.TokenCredential) (*Blobs, error) {
+	if credential == nil {
+		return nil, errors.New("open blob storage: the credential is nil; use one of module azidentity")
+	}
+	return open(azure.Account{BlobURL: address}, &azure.Options{Credential: credential})
+}
+
+// NewBlobsFromConnectionString returns a client for the blobs of the account
+// that a connection string names. UseDevelopmentStorage=true is an Azurite at
+// its default ports.
+func NewBlobsFromConnectionString(connection string) (*Blobs, error) {
+	return open(azure.Account{ConnectionString: connection}, nil)
+}
+
+func open(account azure.Account, options *azure.Options) (*Blobs, error) {
+	client, err := account.OpenBlobs(options)
+	if err != nil {
+		return nil, err
+	}
+	return &Blobs{client}, nil
+}
+
+// NewSequences returns the sequences in a container, which is created with the
+// first sequence. The blob of a sequence has its name and holds the next free
+// number.
+func NewSequences(blobs *Blobs, container string) ids.Store {
+	return azure.NewSequences(blobs.client, container)
+}
+
+// NewGates returns the gates in a container, which is created with the first
+// gate. The blob of a gate has its name and holds its state.
+func NewGates(blobs *Blobs, container string) gate.Store {
+	return azure.NewGates(blobs.client, container)
+}
+
+// Signals announces the changes of gates on a Service Bus topic, which must
+// exist. Without it gates are polled.
+type Signals struct {
+	gate.Signals
+	close func()
+}
+
+// NewSignals returns the signals of a topic in the namespace with a host name
+// such as NAME.servicebus.windows.net. Each process that listens has a
+// subscription of its own, which Service Bus deletes when the process ends. To
+// create it, the credential needs the role Azure Service Bus Data Owner.
+func NewSignals(host, topic string, credential azcore.TokenCredential) (*Signals, error) {
+	if credential == nil {
+		return nil, errors.New("open Service Bus: the credential is nil; use one of module azidentity")
+	}
+	return openSignals(servicebus.Namespace{Host: host}, topic, &servicebus.Options{Credential: credential})
+}
+
+// NewSignalsFromConnectionString is [NewSignals] for the namespace that a
+// connection string names.
+func NewSignalsFromConnectionString(connection, topic string) (*Signals, error) {
+	return openSignals(servicebus.Namespace{ConnectionString: connection}, topic, nil)
+}
+
+func openSignals(namespace servicebus.Namespace, topic string, options *servicebus.Options) (*Signals, error) {
+	signals, err := namespace.OpenSignals(topic, options)
+	if err != nil {
+		return nil, err
+	}
+	return &Signals{signals, signals.Close}, nil
+}
+
+// Close closes the connections that signals were published on. No signal can be
+// published after it.
+func (s *Signals) Close() { s.close() }
