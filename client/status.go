@@ -10,7 +10,9 @@ import (
 // JSON returns all of it.
 type Status struct {
 	Status    string                      `json:"status"` // "ok" or "degraded"
+	Version   string                      `json:"version"`
 	StartedAt time.Time                   `json:"startedAt"`
+	Go        string                      `json:"go"`
 	Storage   Storage                     `json:"storage"`
 	Signals   Signals                     `json:"signals"`
 	Sequences map[string]SequenceStatus   `json:"sequences"` // those that the instance has used

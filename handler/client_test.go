@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"reflect"
 	"slices"
 	"strconv"
 	"testing"
@@ -28,6 +31,14 @@ func TestClient(t *testing.T) {
 		if err != nil || !ok {
 			t.Errorf("%s: %+v, %v", what, got, err)
 		}
+		if answer, ok := got.(interface{ JSON() json.RawMessage }); ok && err == nil {
+			// The client has a field for each member of the answer.
+			decoder := json.NewDecoder(bytes.NewReader(answer.JSON()))
+			decoder.DisallowUnknownFields()
+			if err := decoder.Decode(reflect.New(reflect.TypeOf(got)).Interface()); err != nil {
+				t.Errorf("%s: %s: %v", what, answer.JSON(), err)
+			}
+		}
 	}
 	refused := func(what string, err error, code string) {
 		t.Helper()
@@ -42,7 +53,7 @@ func TestClient(t *testing.T) {
 	refused("too many numbers", err, "bad_count")
 
 	w, err := app.Wait(ctx, name, client.Now, time.Second)
-	check("wait at a closed gate", !w.Passed && w.Generation == 0, w, err)
+	check("wait at a closed gate", !w.Passed && w.Generation == 0, w.Gate, err)
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	states := make(chan client.Gate, 10)
@@ -121,7 +132,7 @@ func TestClient(t *testing.T) {
 	refused("deleted channel", err, "channel_not_found")
 
 	s, err := app.Status(ctx)
-	check("status", s.Status != "" && s.Storage.Reachable && s.Storage.Tables.Reachable && s.Sequences[name].Issued == 3 && s.Requests["blob"]["get"] > 0, s, err)
+	check("status", s.Status != "" && s.Version != "" && s.Storage.Reachable && s.Storage.Tables.Reachable && s.Sequences[name].Issued == 3 && s.Requests["blob"]["get"] > 0, s, err)
 	check("health", true, nil, app.Health(ctx))
 }
 
