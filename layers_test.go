@@ -58,7 +58,7 @@ var layers = map[string][]string{
 	"internal/storetest":        {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/queue", "kennel/table", "kennel/internal/dev/azurite", "testing", "github.com/google/go-cmp"},
 
 	"examples/numbers":      {"kennel/azurestore", "kennel/client", "kennel/gate", "kennel/ids"}, // only what other modules can import
-	"cmd/kennel":            {"kennel/channels", "kennel/gate", "kennel/table", "kennel/internal"},
+	"cmd/kennel":            {"kennel/channels", "kennel/gate", "kennel/table", "kennel/internal", "github.com/spf13"},
 	"handler":               {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/table", "kennel/internal"},
 	"handler/testdata/bare": {},
 }

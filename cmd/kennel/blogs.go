@@ -3,48 +3,54 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 
+	"github.com/spf13/cobra"
+
 	"kennel/channels"
 )
 
-var blogVerbs = []channelVerb{
-	{"add", true, []string{"title", "text", "file", "user"}, addBlog},
-	{"list", true, nil, listBlogs},
-}
-
-func blogsCommand() *command {
+func (con *console) blogsCommand() *cobra.Command {
 	var o channelOptions
-	flags := flag.NewFlagSet("blogs", flag.ContinueOnError)
+	add := &cobra.Command{
+		Use:   "add CHANNEL",
+		Short: "post a blog",
+		Long: `Posts a blog into the channel. Kennel sends it once and does not retry. If the response is
+lost, the blog may exist: kennel reports that, and you should list the blogs before you
+post it again.`,
+		Example:     "kennel blogs add news --title \"Hello\" --text \"It works.\"",
+		Annotations: exits("0 posted, 1 the app was not reached or returned an error, 2 usage"),
+		Args:        oneChannel,
+		RunE:        con.channelRun(&o, addBlog),
+	}
+	flags := add.Flags()
 	flags.StringVar(&o.title, "title", "", "add a blog with the title `T`")
 	flags.StringVar(&o.text, "text", "", "add a blog with the text `TEXT`")
 	flags.StringVar(&o.file, "file", "", "add a blog with the text from `FILE`, up to 256 KiB; - is standard input")
 	flags.StringVar(&o.user, "user", "", "add a blog by `WHO` (default: your login name)")
-	o.shared(flags)
-	return &command{
-		name:     "blogs",
-		synopsis: "add|list CHANNEL [flags]",
-		summary:  "post blogs into a channel, and list them",
-		about: `A blog belongs to a channel; see also "kennel channels".
+	completeFile(add, "file")
 
-  add     post a blog
-  list    print all blogs of the channel in the order of their creation, one per line;
-          with --json including their texts
-
-Kennel sends each blog once and does not retry. If the response is lost, the blog may
-exist: kennel reports that, and you should list the blogs before you post it again.`,
-		example: "kennel blogs add news --title \"Hello\" --text \"It works.\"\nkennel blogs list news --json",
-		exits:   "0 done, 1 the app was not reached or returned an error, 2 usage",
-		flags:   flags,
-		mixed:   true,
-		maxArgs: 2,
-		run: func(ctx context.Context, con *console, args []string) error {
-			return runChannelVerb(ctx, con, flags, blogVerbs, args, o)
-		},
+	list := &cobra.Command{
+		Use:         "list CHANNEL",
+		Short:       "print all blogs of the channel, one per line",
+		Long:        "Prints all blogs of the channel in the order of their creation, one per line; with --json\nincluding their texts.",
+		Example:     "kennel blogs list news --json",
+		Annotations: exits("0 printed, 1 the app was not reached or returned an error, 2 usage"),
+		Args:        oneChannel,
+		RunE:        con.channelRun(&o, listBlogs),
 	}
+
+	blogs := group(&cobra.Command{
+		Use:         "blogs <command>",
+		Short:       "post blogs into a channel, and list them",
+		Long:        `A blog belongs to a channel; see also "kennel channels".`,
+		Example:     "kennel blogs add news --title \"Hello\" --text \"It works.\"\nkennel blogs list news --json",
+		Annotations: exits("0 done, 1 the app was not reached or returned an error, 2 usage"),
+	}, add, list)
+	o.shared(blogs.PersistentFlags())
+	return blogs
 }
 
 func addBlog(ctx context.Context, con *console, app channelsRemote, o channelOptions) error {

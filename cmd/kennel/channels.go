@@ -3,12 +3,13 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"kennel/channels"
 )
@@ -24,98 +25,102 @@ type channelOptions struct {
 	target
 }
 
-// A channelVerb is a word after "kennel channels" or "kennel blogs".
-type channelVerb struct {
-	name  string
-	named bool     // the next word is the name of a channel
-	flags []string // besides those of all verbs
-	run   func(ctx context.Context, con *console, app channelsRemote, o channelOptions) error
-}
+// A channelVerb carries out a command below "kennel channels" or "kennel
+// blogs".
+type channelVerb func(ctx context.Context, con *console, app channelsRemote, o channelOptions) error
 
-var channelVerbs = []channelVerb{
-	{"create", true, []string{"owner"}, createChannel},
-	{"list", false, nil, listChannels},
-	{"show", true, []string{"watch", "incarnation"}, showChannel},
-	{"delete", true, []string{"yes", "watch"}, deleteChannel},
-}
-
-func channelsCommand() *command {
+func (con *console) channelsCommand() *cobra.Command {
 	var o channelOptions
-	flags := flag.NewFlagSet("channels", flag.ContinueOnError)
-	flags.StringVar(&o.owner, "owner", "", "create the channel for `WHO` (default: your login name)")
-	flags.BoolVar(&o.yes, "yes", false, "delete without confirmation")
-	flags.BoolVar(&o.watch, "watch", false, "wait until the deletion is done and report its progress")
-	flags.StringVar(&o.incarnation, "incarnation", "", "show the channel with this name and `INCARNATION`, or the record of its deletion;\na deleted channel's name may be in use again")
-	o.shared(flags)
-	return &command{
-		name:     "channels",
-		synopsis: "create|list|show|delete [NAME] [flags]",
-		summary:  "create channels, list them and delete them with all their blogs",
-		about: `A channel belongs to an owner and holds blogs; see also "kennel blogs".
+	create := &cobra.Command{
+		Use:         "create NAME",
+		Short:       "create the channel if it does not exist",
+		Long:        "Creates the channel for an owner. If it exists and belongs to this owner, nothing changes\nand that is not an error.",
+		Example:     "kennel channels create news --owner ann",
+		Annotations: exits("0 the channel exists, 1 the app was not reached or returned an error, 2 usage"),
+		Args:        oneChannel,
+		RunE:        con.channelRun(&o, createChannel),
+	}
+	create.Flags().StringVar(&o.owner, "owner", "", "create the channel for `WHO` (default: your login name)")
 
-  create    create the channel if it does not exist
-  list      print all channels, one per line
-  show      print the channel, or the record of its deletion
-  delete    delete the channel with all its blogs
+	list := &cobra.Command{
+		Use:         "list",
+		Short:       "print all channels, one per line",
+		Long:        "Prints all channels, one per line.",
+		Example:     "kennel channels list --json",
+		Annotations: exits("0 printed, 1 the app was not reached or returned an error, 2 usage"),
+		Args:        noWords,
+		RunE:        con.channelRun(&o, listChannels),
+	}
 
-A deletion cannot be undone, so kennel asks for confirmation; --yes skips the question.
+	show := &cobra.Command{
+		Use:   "show NAME",
+		Short: "print the channel, or the record of its deletion",
+		Long: `Prints the channel, or the record of its deletion if it was deleted. With --watch it
+reports the progress of a running deletion until it is done.`,
+		Example:     "kennel channels show news --watch",
+		Annotations: exits("0 printed, 1 the app was not reached or returned an error, 2 usage"),
+		Args:        oneChannel,
+		RunE:        con.channelRun(&o, showChannel),
+	}
+	show.Flags().StringVar(&o.incarnation, "incarnation", "", "show the channel with this name and `INCARNATION`, or the record of its deletion;\na deleted channel's name may be in use again")
+	o.addWatchTo(show.Flags())
+
+	remove := &cobra.Command{
+		Use:   "delete NAME",
+		Short: "delete the channel with all its blogs",
+		Long: `Deletes the channel with all its blogs. A deletion cannot be undone, so kennel asks for
+confirmation; --yes skips the question.
+
 Once the app has accepted it, readers no longer see the channel and its name is free. The
 app then deletes the blogs, and continues after restarts. With --watch kennel first
 counts the blogs for a few seconds, and then reports how many are deleted, the rate and
-the remaining time. show --watch reports the progress of a running deletion.`,
-		example: "kennel channels create news --owner ann\nkennel channels delete news --watch",
-		exits:   "0 done (delete: accepted, or with --watch done),\n  1 the app was not reached or returned an error, 2 usage",
-		flags:   flags,
-		mixed:   true,
-		maxArgs: 2,
-		run: func(ctx context.Context, con *console, args []string) error {
-			return runChannelVerb(ctx, con, flags, channelVerbs, args, o)
-		},
+the remaining time.`,
+		Example:     "kennel channels delete news --watch",
+		Annotations: exits("0 accepted, or with --watch done,\n1 not confirmed, or the app was not reached or returned an error, 2 usage"),
+		Args:        oneChannel,
+		RunE:        con.channelRun(&o, deleteChannel),
 	}
+	remove.Flags().BoolVar(&o.yes, "yes", false, "delete without confirmation")
+	o.addWatchTo(remove.Flags())
+
+	channels := group(&cobra.Command{
+		Use:         "channels <command>",
+		Short:       "create channels, list them and delete them with all their blogs",
+		Long:        `A channel belongs to an owner and holds blogs; see also "kennel blogs".`,
+		Example:     "kennel channels create news --owner ann\nkennel channels delete news --watch",
+		Annotations: exits("0 done, 1 the app was not reached or returned an error, 2 usage"),
+	}, create, list, show, remove)
+	o.shared(channels.PersistentFlags())
+	return channels
 }
 
-// shared adds the flags of all verbs.
-func (o *channelOptions) shared(flags *flag.FlagSet) {
+// shared adds the flags of all commands.
+func (o *channelOptions) shared(flags *pflag.FlagSet) {
 	o.addTo(flags)
 	flags.BoolVar(&o.asJSON, "json", false, "print the app's response as JSON, one object per line")
 }
 
-func runChannelVerb(ctx context.Context, con *console, flags *flag.FlagSet, verbs []channelVerb, args []string, o channelOptions) error {
-	command := flags.Name()
-	var names []string
-	for _, v := range verbs {
-		names = append(names, v.name)
+func (o *channelOptions) addWatchTo(flags *pflag.FlagSet) {
+	flags.BoolVar(&o.watch, "watch", false, "wait until the deletion is done and report its progress")
+}
+
+var oneChannel = oneWord("channel name", "news")
+
+// channelRun returns the function of a command whose only argument, if it has
+// one, is the name of a channel.
+func (con *console) channelRun(o *channelOptions, verb channelVerb) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		base, err := openRemote(con, o.target)
+		if err != nil {
+			return err
+		}
+		base.has = "channels"
+		app := channelsRemote{remote: base}
+		if len(args) > 0 {
+			app.name = args[0]
+		}
+		return verb(cmd.Context(), con, app, *o)
 	}
-	if len(args) == 0 {
-		return usagef("no %s command given; use one of %s; see `kennel help %[1]s`", command, strings.Join(names, ", "))
-	}
-	at := slices.Index(names, args[0])
-	if at < 0 {
-		return usagef("unknown %s command %q; use one of %s", command, printable(args[0]), strings.Join(names, ", "))
-	}
-	verb := verbs[at]
-	if err := onlyFlags(flags, verb.name, verb.flags); err != nil {
-		return err
-	}
-	switch {
-	case verb.named && (len(args) < 2 || args[1] == ""):
-		return usagef("%s: no channel name given; for example kennel %s %s news", verb.name, command, verb.name)
-	case !verb.named && len(args) > 1:
-		return usagef("%s: unexpected %q; see `kennel help %s`", verb.name, args[1], command)
-	}
-	base, err := openRemote(con, o.target)
-	if err != nil {
-		return err
-	}
-	base.has = "channels"
-	app := channelsRemote{remote: base}
-	if verb.named {
-		app.name = args[1]
-	}
-	if err := verb.run(ctx, con, app, o); err != nil {
-		return fmt.Errorf("%s: %w", verb.name, err)
-	}
-	return nil
 }
 
 func createChannel(ctx context.Context, con *console, app channelsRemote, o channelOptions) error {

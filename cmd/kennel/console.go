@@ -15,15 +15,19 @@ import (
 // A console holds the three streams, the environment, and the name that this
 // program was called by.
 type console struct {
-	program        string // how to call it again
+	program        string   // how to call it again
+	args           []string // without the program
 	env            map[string]string
 	stdin          io.Reader
 	stdout, stderr io.Writer
+
+	helpErr error // of a help page that cobra requested
 }
 
 func newConsole(args []string, env map[string]string, stdin io.Reader, stdout, stderr io.Writer) *console {
 	return &console{
 		program: programName(args),
+		args:    args[min(1, len(args)):],
 		env:     env,
 		stdin:   stdin,
 		stdout:  stdout,
@@ -49,9 +53,9 @@ func (con *console) say(format string, args ...any) {
 	fmt.Fprintf(con.stderr, format+"\n", args...)
 }
 
-// complain reports the error that ends the program.
-func (con *console) complain(err error) {
-	fmt.Fprintf(con.stderr, "%s %s\n", con.paint(con.stderr, red, "kennel:"), printable(err.Error()))
+// complain reports the error that ends a command.
+func (con *console) complain(command string, err error) {
+	fmt.Fprintf(con.stderr, "%s %s\n", con.paint(con.stderr, red, command+":"), printable(err.Error()))
 }
 
 // step reports that something slow starts. On a terminal it counts the seconds

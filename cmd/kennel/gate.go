@@ -6,13 +6,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os/user"
-	"slices"
 	"strings"
 	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"kennel/gate"
 )
@@ -26,99 +27,141 @@ type gateOptions struct {
 	target
 }
 
-// A gateVerb is a word after "kennel gate".
-type gateVerb struct {
-	name  string
-	flags []string // besides those of all verbs
-	run   func(ctx context.Context, con *console, g gateRemote, o gateOptions) error
-}
+// A gateVerb carries out a command below "kennel gate".
+type gateVerb func(ctx context.Context, con *console, g gateRemote, o gateOptions) error
 
-var gateVerbs = []gateVerb{
-	{"status", nil, showGate},
-	{"release", []string{"yes", "by", "reason", "force"}, releaseGate},
-	{"close", []string{"by", "reason", "force"}, closeGate},
-	{"wait", []string{"timeout", "generation"}, waitAtGate},
-	{"watch", nil, watchGate},
-}
-
-func gateCommand() *command {
+func (con *console) gateCommand() *cobra.Command {
 	var o gateOptions
-	flags := flag.NewFlagSet("gate", flag.ContinueOnError)
-	flags.BoolVar(&o.yes, "yes", false, "release without confirmation")
-	flags.StringVar(&o.by, "by", "", "record `WHO` as the one who releases or closes (default: your login name)")
-	flags.StringVar(&o.reason, "reason", "", "record the reason `WHY`, up to 1000 characters")
-	flags.BoolVar(&o.force, "force", false, "replace the stored document if it is invalid")
-	flags.DurationVar(&o.timeout, "timeout", 0, "wait for at most `TIME`, for example 30s or 2h (default: no limit)")
-	flags.Int64Var(&o.generation, "generation", gate.Now, "wait for a release after generation `G` (default: any release, even a current one)")
+	gates := group(&cobra.Command{
+		Use:   "gate <command>",
+		Short: "hold nodes at a gate and release them all at once",
+		Long: `A gate is closed until it is released. Each release has a generation that is greater than
+all earlier ones, even if the gate was deleted or restored in between.`,
+		Example:     "kennel gate release start-orders --reason \"all nodes are warm\"\nkennel gate wait start-orders --timeout 10m && ./work",
+		Annotations: exits("0 done, 1 the app was not reached or returned an error, 2 usage,\n3 wait: timed out, not released"),
+	},
+		con.gateStatusCommand(&o),
+		con.gateReleaseCommand(&o),
+		con.gateCloseCommand(&o),
+		con.gateWaitCommand(&o),
+		con.gateWatchCommand(&o),
+	)
+	flags := gates.PersistentFlags()
 	o.addTo(flags)
 	flags.BoolVar(&o.asJSON, "json", false, "print the gate's state as JSON, one object per line")
-	return &command{
-		name:     "gate",
-		synopsis: "status|release|close|wait|watch NAME [flags]",
-		summary:  "hold nodes at a gate and release them all at once",
-		about: `A gate is shut until it is released. Each release has a generation that is greater than
-all earlier ones, even if the gate was deleted or restored in between.
+	return gates
+}
 
-  status    print the gate's state
-  release   admit all waiting nodes, and all that arrive until the gate is closed
-  close     shut the gate again; nodes that have passed are not affected
-  wait      wait until the gate is released; return at once if it is released now
-  watch     print the gate's state and then each change, until Ctrl+C
-
-A release cannot be undone, so kennel asks for confirmation; --yes skips the question.
-Releasing a released gate or closing a shut gate changes nothing and is not an error.
-
-A wait continues through restarts and outages of the app and its storage. If it times
-out, it prints the --generation with which to continue, so that no release between two
-waits is missed.`,
-		example: "kennel gate release start-orders --reason \"all nodes are warm\"\nkennel gate wait start-orders --timeout 10m && ./work",
-		exits:   "0 done (wait: released), 1 the app was not reached or returned an error, 2 usage,\n  3 wait: timed out, not released",
-		flags:   flags,
-		mixed:   true,
-		maxArgs: 2,
-		run: func(ctx context.Context, con *console, args []string) error {
-			return runGate(ctx, con, flags, o, args)
-		},
+// gateRun returns the function of a command below "kennel gate".
+func (con *console) gateRun(o *gateOptions, verb gateVerb) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		name := args[0]
+		if err := gate.CheckName(name); err != nil {
+			return usagef("%s", printable(strings.TrimPrefix(err.Error(), "invalid: ")))
+		}
+		if o.by == "" {
+			o.by = loginName(con.env)
+		}
+		app, err := openRemote(con, o.target)
+		if err != nil {
+			return err
+		}
+		app.has = "gates"
+		return verb(cmd.Context(), con, gateRemote{app, name}, *o)
 	}
 }
 
-func runGate(ctx context.Context, con *console, flags *flag.FlagSet, o gateOptions, args []string) error {
-	if len(args) == 0 {
-		return usagef("no gate command given; use status, release, close, wait or watch; see `kennel help gate`")
+var oneGate = oneWord("gate name", "start-orders")
+
+func (con *console) gateStatusCommand(o *gateOptions) *cobra.Command {
+	return &cobra.Command{
+		Use:         "status NAME",
+		Short:       "print the gate's state",
+		Long:        "Prints whether the gate is released or closed, since when, by whom and why. With --json\nthe history is included.",
+		Example:     "kennel gate status start-orders --json",
+		Annotations: exits("0 printed, 1 the app was not reached or returned an error, 2 usage"),
+		Args:        oneGate,
+		RunE:        con.gateRun(o, showGate),
 	}
-	at := slices.IndexFunc(gateVerbs, func(v gateVerb) bool { return v.name == args[0] })
-	if at < 0 {
-		return usagef("unknown gate command %q; use status, release, close, wait or watch", printable(args[0]))
+}
+
+func (con *console) gateReleaseCommand(o *gateOptions) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "release NAME",
+		Short: "admit all waiting nodes, and all that arrive until the gate is closed",
+		Long: `Releases the gate. A release cannot be undone, so kennel asks for confirmation; --yes
+skips the question. Releasing a released gate changes nothing and is not an error.`,
+		Example:     "kennel gate release start-orders --reason \"all nodes are warm\"",
+		Annotations: exits("0 released, 1 not confirmed, or the app was not reached or returned an error, 2 usage"),
+		Args:        oneGate,
+		RunE:        con.gateRun(o, releaseGate),
 	}
-	verb := gateVerbs[at]
-	if len(args) < 2 {
-		return usagef("%s: no gate name given; for example kennel gate %[1]s start-orders", verb.name)
+	cmd.Flags().BoolVar(&o.yes, "yes", false, "release without confirmation")
+	o.addChangeTo(cmd.Flags())
+	return cmd
+}
+
+func (con *console) gateCloseCommand(o *gateOptions) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "close NAME",
+		Short: "close the gate again",
+		Long: `Closes the gate. Nodes that have passed are not affected. Closing a closed gate changes
+nothing and is not an error.`,
+		Example:     "kennel gate close start-orders",
+		Annotations: exits("0 closed, 1 the app was not reached or returned an error, 2 usage"),
+		Args:        oneGate,
+		RunE:        con.gateRun(o, closeGate),
 	}
-	if err := onlyFlags(flags, verb.name, verb.flags); err != nil {
-		return err
+	o.addChangeTo(cmd.Flags())
+	return cmd
+}
+
+// addChangeTo adds the flags of commands that change a gate.
+func (o *gateOptions) addChangeTo(flags *pflag.FlagSet) {
+	flags.StringVar(&o.by, "by", "", "record `WHO` as the one who changed the gate (default: your login name)")
+	flags.StringVar(&o.reason, "reason", "", "record the reason `WHY`, up to 1000 characters")
+	flags.BoolVar(&o.force, "force", false, "replace the stored document if it is invalid")
+}
+
+func (con *console) gateWaitCommand(o *gateOptions) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "wait NAME",
+		Short: "wait until the gate is released; return at once if it is released now",
+		Long: `Waits until the gate is released, through restarts and outages of the app and its storage.
+If it times out, it prints the --generation with which to continue, so that no release
+between two waits is missed.`,
+		Example:     "kennel gate wait start-orders --timeout 10m && ./work",
+		Annotations: exits("0 released, 1 the app was not reached or returned an error, 2 usage,\n3 timed out, not released"),
+		Args:        oneGate,
 	}
-	given := make(map[string]bool)
-	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
-	switch {
-	case gate.CheckName(args[1]) != nil:
-		return usagef("%s", printable(strings.TrimPrefix(gate.CheckName(args[1]).Error(), "invalid: ")))
-	case given["timeout"] && o.timeout <= 0:
-		return usagef("--timeout is %v; use a positive duration, or omit it to wait without limit", o.timeout)
-	case given["generation"] && (o.generation < 0 || o.generation > gate.MaxGeneration):
-		return usagef("--generation is %d; use the last generation you have seen, 0 or more", o.generation)
+	flags := cmd.Flags()
+	flags.DurationVar(&o.timeout, "timeout", 0, "wait for at most `TIME`, for example 30s or 2h (default: no limit)")
+	flags.Int64Var(&o.generation, "generation", 0, "wait for a release after generation `G` (default: any release, even a current one)")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case !flags.Changed("generation"):
+			o.generation = gate.Now
+		case o.generation < 0 || o.generation > gate.MaxGeneration:
+			return usagef("--generation is %d; use the last generation you have seen, 0 or more", o.generation)
+		}
+		if flags.Changed("timeout") && o.timeout <= 0 {
+			return usagef("--timeout is %v; use a positive duration, or omit it to wait without limit", o.timeout)
+		}
+		return con.gateRun(o, waitAtGate)(cmd, args)
 	}
-	if o.by == "" {
-		o.by = loginName(con.env)
+	return cmd
+}
+
+func (con *console) gateWatchCommand(o *gateOptions) *cobra.Command {
+	return &cobra.Command{
+		Use:         "watch NAME",
+		Short:       "print the gate's state and then each change, until Ctrl+C",
+		Long:        "Prints the gate's state and then each change, one per line, until Ctrl+C.",
+		Example:     "kennel gate watch start-orders --json",
+		Annotations: exits("0 ended by Ctrl+C, 1 the app was not reached or returned an error, 2 usage"),
+		Args:        oneGate,
+		RunE:        con.gateRun(o, watchGate),
 	}
-	app, err := openRemote(con, o.target)
-	if err != nil {
-		return err
-	}
-	app.has = "gates"
-	if err := verb.run(ctx, con, gateRemote{app, args[1]}, o); err != nil {
-		return fmt.Errorf("%s: %w", verb.name, err)
-	}
-	return nil
 }
 
 // loginName returns the user who runs this program, "" if unknown.
@@ -163,7 +206,7 @@ func changeGate(ctx context.Context, con *console, g gateRemote, o gateOptions, 
 		return err
 	}
 	if !c.Changed {
-		con.say("nothing changed: the gate was already %s", map[string]string{"release": "released", "close": "shut"}[change])
+		con.say("nothing changed: the gate was already %s", map[string]string{"release": "released", "close": "closed"}[change])
 	}
 	if c.Signalled != nil && !*c.Signalled {
 		con.say("the signal could not be sent; other instances see the change when they poll, within 33 s; %s the gate again to resend the signal", change)
@@ -177,7 +220,7 @@ func waitAtGate(ctx context.Context, con *console, g gateRemote, o gateOptions) 
 		return err
 	}
 	if w.passed && !w.state.Released && !o.asJSON {
-		return con.writeLine(describeGateAs(w.state, "was released, and is shut again"))
+		return con.writeLine(describeGateAs(w.state, "was released, and is closed again"))
 	}
 	if err := con.printGate(w.state, o.asJSON); err != nil || w.passed {
 		return err
@@ -187,7 +230,7 @@ func waitAtGate(ctx context.Context, con *console, g gateRemote, o gateOptions) 
 	} else {
 		con.say("not released within %v; the app did not report the gate's state", o.timeout)
 	}
-	return exitCode(exitShut)
+	return exitCode(exitClosed)
 }
 
 func watchGate(ctx context.Context, con *console, g gateRemote, o gateOptions) error {
@@ -239,7 +282,7 @@ func describeGate(s gate.State) string {
 	if s.Released {
 		return describeGateAs(s, "is released")
 	}
-	return describeGateAs(s, "is shut")
+	return describeGateAs(s, "is closed")
 }
 
 func describeGateAs(s gate.State, state string) string {

@@ -148,9 +148,9 @@ func TestGateWatch(t *testing.T) {
 			t.Errorf("watch ended with %v, want the context's error", err)
 		}
 		want := []string{
-			"hounds is shut, and has never been released",
+			"hounds is closed, and has never been released",
 			"hounds is released (release 1, generation 1) since 2026-01-01T00:00:00Z by ann",
-			"hounds is shut (release 1, generation 1) since 2026-01-02T00:00:00Z by bob: lunch",
+			"hounds is closed (release 1, generation 1) since 2026-01-02T00:00:00Z by bob: lunch",
 			"hounds is released (release 2, generation 2) since 2026-01-03T00:00:00Z by ann",
 		}
 		same(t, "reported", want, reported)
@@ -189,7 +189,7 @@ func TestDescribeGate(t *testing.T) {
 		state gate.State
 		want  string
 	}{
-		{gate.State{Gate: "a", ChangedAt: at, By: "ann"}, "a is shut (release 0, generation 0) since 2026-01-02T02:04:05Z by ann"},
+		{gate.State{Gate: "a", ChangedAt: at, By: "ann"}, "a is closed (release 0, generation 0) since 2026-01-02T02:04:05Z by ann"},
 		{gate.State{Gate: "a", Released: true, Generation: 7, Releases: 2}, "a is released (release 2, generation 7)"},
 		{gate.State{Gate: "a", Released: true, Generation: 7, Releases: 2, ChangedAt: at, By: "\x1b[31mann", Reason: "one\n two"},
 			"a is released (release 2, generation 7) since 2026-01-02T02:04:05Z by \ufffd[31mann: one two"},

@@ -3,11 +3,14 @@ package main
 import (
 	"bytes"
 	"errors"
+	"io"
 	"os"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
 
 	devrun "kennel/internal/dev/run"
 )
@@ -21,19 +24,35 @@ func call(t *testing.T, env map[string]string, args ...string) (code int, stdout
 }
 
 func TestEveryCommandHasAWholeHelpPage(t *testing.T) {
-	for _, cmd := range commands() {
-		if cmd.summary == "" || cmd.about == "" || cmd.example == "" || cmd.exits == "" {
-			t.Errorf("command %s: summary %q, about %q, example %q, exits %q: none may be empty",
-				cmd.name, cmd.summary, cmd.about, cmd.example, cmd.exits)
+	for _, cmd := range tree(newConsole(nil, nil, nil, io.Discard, io.Discard).rootCommand()) {
+		exits := cmd.Annotations["exits"]
+		if cmd.Short == "" || cmd.Long == "" || cmd.Example == "" || exits == "" || cmd.Args == nil {
+			t.Errorf("%s: summary %q, about %q, example %q, exits %q: none may be empty, and its arguments must be checked",
+				cmd.CommandPath(), cmd.Short, cmd.Long, cmd.Example, exits)
 		}
-		code, stdout, stderr := call(t, nil, "help", cmd.name)
+		path := strings.Fields(cmd.CommandPath())[1:]
+		code, stdout, stderr := call(t, nil, append([]string{"help"}, path...)...)
 		if code != exitDone || stderr != "" {
-			t.Errorf("help %s: code %d, stderr %q", cmd.name, code, stderr)
+			t.Errorf("help %s: code %d, stderr %q", path, code, stderr)
 		}
-		if _, byFlag, _ := call(t, nil, cmd.name, "--help"); byFlag != stdout {
-			t.Errorf("%s --help differs from help %s: %s", cmd.name, cmd.name, cmp.Diff(stdout, byFlag))
+		if _, byFlag, _ := call(t, nil, append(path, "--help")...); byFlag != stdout {
+			t.Errorf("%s --help differs from help %[1]s: %s", path, cmp.Diff(stdout, byFlag))
+		}
+		for line := range strings.Lines(cmd.Long) {
+			if utf8.RuneCountInString(line) > 92 {
+				t.Errorf("%s: a line of its help is longer than 91 characters: %s", cmd.CommandPath(), line)
+			}
 		}
 	}
+}
+
+// tree returns cmd and all commands below it.
+func tree(cmd *cobra.Command) []*cobra.Command {
+	all := []*cobra.Command{cmd}
+	for _, c := range cmd.Commands() {
+		all = append(all, tree(c)...)
+	}
+	return all
 }
 
 // JSON alters texts that are not UTF-8.

@@ -3,38 +3,41 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 
+	"github.com/spf13/cobra"
+
 	"kennel/internal/dev/project"
 )
 
-func packageCommand() *command {
+func (con *console) packageCommand() *cobra.Command {
 	var (
 		out     string
 		handler string
 		asJSON  bool
 	)
-	flags := flag.NewFlagSet("package", flag.ContinueOnError)
+	cmd := &cobra.Command{
+		Use:   "package",
+		Short: "build the package to deploy to Azure",
+		Long: `Checks host.json and every function, builds the handler for Azure (Linux on x64),
+copies all files to dist/ and packs them into a zip file that can be deployed.
+The same commit produces the same bytes.`,
+		Example:     "kennel package\naz functionapp deployment source config-zip -g my-group -n my-app --src dist/kennel.zip",
+		Annotations: exits("0 written, 1 the project is invalid or does not build, 2 usage"),
+		Args:        noWords,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return makePackage(cmd.Context(), con, out, handler, asJSON)
+		},
+	}
+	flags := cmd.Flags()
 	flags.StringVar(&out, "out", "", "write the package to `FILE` (default dist/kennel.zip in the project)")
 	flags.StringVar(&handler, "handler", "", "pack the built handler in `FILE`, a Linux program for x64\n(default: built from ./handler)")
 	flags.BoolVar(&asJSON, "json", false, "print path, size, sha256 and version as JSON")
-	return &command{
-		name:     "package",
-		synopsis: "[--out FILE] [--handler FILE] [--json]",
-		summary:  "build the package to deploy to Azure",
-		about: `Checks host.json and every function, builds the handler for Azure (Linux on x64),
-copies all files to dist/ and packs them into a zip file that can be deployed.
-The same commit produces the same bytes.`,
-		example: "kennel package\naz functionapp deployment source config-zip -g my-group -n my-app --src dist/kennel.zip",
-		exits:   "0 written, 1 the project is invalid or does not build, 2 usage",
-		flags:   flags,
-		run: func(ctx context.Context, con *console, _ []string) error {
-			return makePackage(ctx, con, out, handler, asJSON)
-		},
-	}
+	completeFile(cmd, "out")
+	completeFile(cmd, "handler")
+	return cmd
 }
 
 func makePackage(ctx context.Context, con *console, out, handler string, asJSON bool) error {

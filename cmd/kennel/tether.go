@@ -1,33 +1,32 @@
 package main
 
 import (
-	"context"
-	"flag"
+	"github.com/spf13/cobra"
 
 	devrun "kennel/internal/dev/run"
 )
 
 // tetherCommand is used by kennel itself: see [devrun.Tether].
-func tetherCommand() *command {
-	return &command{
-		name:     "tether",
-		hidden:   true,
-		synopsis: "PROGRAM [argument…]",
-		summary:  "run a program while standard input is open",
-		about:    "Runs a program, stops it at the first byte of standard input and kills it at end of file.",
-		example:  "kennel tether func start",
-		exits:    "0 stopped on request, otherwise the exit code of the program, 1 it did not start",
-		flags:    flag.NewFlagSet("tether", flag.ContinueOnError),
-		maxArgs:  1 << 10, // in effect unlimited
-		run: func(ctx context.Context, con *console, args []string) error {
+func (con *console) tetherCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:         "tether PROGRAM [argument…]",
+		Short:       "run a program while standard input is open",
+		Long:        "Runs a program, stops it at the first byte of standard input and kills it at end of file.",
+		Example:     "kennel tether func start",
+		Annotations: exits("0 stopped on request, otherwise the exit code of the program, 1 it did not start"),
+		Hidden:      true,
+		Args:        cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usagef("no program given")
 			}
-			code, err := devrun.Tether(ctx, args, con.stdin, con.stdout, con.stderr, devrun.TetherTime)
+			code, err := devrun.Tether(cmd.Context(), args, con.stdin, con.stdout, con.stderr, devrun.TetherTime)
 			if err == nil && code != exitDone {
 				return exitCode(code)
 			}
 			return err
 		},
 	}
+	cmd.Flags().SetInterspersed(false) // the flags that follow are the program's
+	return cmd
 }

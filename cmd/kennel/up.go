@@ -3,11 +3,12 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
 	"os"
 	"os/exec"
+
+	"github.com/spf13/cobra"
 
 	"kennel/internal/dev/localhost"
 	"kennel/internal/dev/project"
@@ -27,20 +28,12 @@ type upOptions struct {
 	asJSON  bool
 }
 
-func upCommand() *command {
+func (con *console) upCommand() *cobra.Command {
 	var o upOptions
-	flags := flag.NewFlagSet("up", flag.ContinueOnError)
-	flags.IntVar(&o.port, "port", 7071, "listen on `PORT` of 127.0.0.1; 0 picks a free one")
-	flags.StringVar(&o.data, "data", "", "keep the data in `DIR` (default: in memory, lost when kennel stops)")
-	flags.StringVar(&o.host, "host", "", "run the app in `HOST`: func (the Azure Functions Core Tools)\nor builtin (default: func if it is on the PATH)")
-	flags.StringVar(&o.handler, "handler", "", "run the built handler in `FILE` (default: built from ./handler)")
-	flags.StringVar(&o.key, "key", "", "require the function key `K` from callers, as Azure does (builtin host only)")
-	flags.BoolVar(&o.asJSON, "json", false, "write events to standard output as lines of JSON:\nstarting, ready, stopped")
-	return &command{
-		name:     "up",
-		synopsis: "[--port PORT] [--data DIR] [--host HOST] [--handler FILE] [--key K] [--json]",
-		summary:  "run the app on this machine",
-		about: `Builds the app, starts a storage emulator for it (Azurite, installed once from npm) and
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "run the app on this machine",
+		Long: `Builds the app, starts a storage emulator for it (Azurite, installed once from npm) and
 runs it in a Functions host until Ctrl+C, which stops everything. A second Ctrl+C ends
 kennel immediately. The log of the app goes to standard error.
 
@@ -48,37 +41,51 @@ Settings come from the environment and from local.settings.json. If they name a 
 account (AzureWebJobsStorage, or AzureWebJobsStorage__… to sign in by identity), the app
 uses that account and no Azurite is started. If they name no Service Bus (ServiceBus,
 ServiceBusSecondary, or their __ forms), the app uses two in-memory development buses.`,
-		example: "kennel up\nkennel up --port 7080 --data .kennel/data",
-		exits:   "0 stopped on request, 1 it did not start or ended unexpectedly, 2 usage",
-		flags:   flags,
-		run: func(ctx context.Context, con *console, _ []string) error {
-			if o.port < 0 || o.port > 65535 {
-				return usagef("--port is %d; use a number from 0 to 65535", o.port)
-			}
-			if o.host != "" && o.host != "func" && o.host != "builtin" {
-				return usagef("--host is %q; use func or builtin", o.host)
-			}
-			_, err := exec.LookPath("func")
-			if err != nil && o.host == "func" {
-				return usagef("--host func: func is not on the PATH; install the Azure Functions Core Tools or use --host builtin")
-			}
-			if o.host == "" && err == nil {
-				o.host = "func" // the real host, if it is installed
-			}
-			if o.host == "func" && o.key != "" {
-				return usagef("--key requires --host builtin; func manages its own keys")
-			}
-			err = o.run(ctx, con)
-			if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-				err = nil // stopped before everything had started
-			}
-			stopped := devrun.Event{Event: "stopped"}
-			if err != nil {
-				stopped.Error = err.Error()
-			}
-			return errors.Join(err, con.report(o.asJSON, stopped))
-		},
+		Example:     "kennel up\nkennel up --port 7080 --data .kennel/data",
+		Annotations: exits("0 stopped on request, 1 it did not start or ended unexpectedly, 2 usage"),
+		Args:        noWords,
+		RunE:        func(cmd *cobra.Command, _ []string) error { return con.up(cmd.Context(), o) },
 	}
+	flags := cmd.Flags()
+	flags.IntVar(&o.port, "port", 7071, "listen on `PORT` of 127.0.0.1; 0 picks a free one")
+	flags.StringVar(&o.data, "data", "", "keep the data in `DIR` (default: in memory, lost when kennel stops)")
+	flags.StringVar(&o.host, "host", "", "run the app in `HOST`: func (the Azure Functions Core Tools)\nor builtin (default: func if it is on the PATH)")
+	flags.StringVar(&o.handler, "handler", "", "run the built handler in `FILE` (default: built from ./handler)")
+	flags.StringVar(&o.key, "key", "", "require the function key `K` from callers, as Azure does (builtin host only)")
+	flags.BoolVar(&o.asJSON, "json", false, "write events to standard output as lines of JSON:\nstarting, ready, stopped")
+	completeWith(cmd, "host", "func", "builtin")
+	completeFile(cmd, "data")
+	completeFile(cmd, "handler")
+	return cmd
+}
+
+// up checks the options and runs the app.
+func (con *console) up(ctx context.Context, o upOptions) error {
+	if o.port < 0 || o.port > 65535 {
+		return usagef("--port is %d; use a number from 0 to 65535", o.port)
+	}
+	if o.host != "" && o.host != "func" && o.host != "builtin" {
+		return usagef("--host is %q; use func or builtin", o.host)
+	}
+	_, err := exec.LookPath("func")
+	if err != nil && o.host == "func" {
+		return usagef("--host func: func is not on the PATH; install the Azure Functions Core Tools or use --host builtin")
+	}
+	if o.host == "" && err == nil {
+		o.host = "func" // the real host, if it is installed
+	}
+	if o.host == "func" && o.key != "" {
+		return usagef("--key requires --host builtin; func manages its own keys")
+	}
+	err = o.run(ctx, con)
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = nil // stopped before everything had started
+	}
+	stopped := devrun.Event{Event: "stopped"}
+	if err != nil {
+		stopped.Error = err.Error()
+	}
+	return errors.Join(err, con.report(o.asJSON, stopped))
 }
 
 // run runs the app until ctx ends.

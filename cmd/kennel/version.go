@@ -1,37 +1,38 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
+
+	"github.com/spf13/cobra"
 
 	"kennel/internal/version"
 )
 
-func versionCommand() *command {
+func (con *console) versionCommand() *cobra.Command {
 	var asJSON bool
-	flags := flag.NewFlagSet("version", flag.ContinueOnError)
-	flags.BoolVar(&asJSON, "json", false, "write the version as JSON")
-	return &command{
-		name:     "version",
-		synopsis: "[--json]",
-		summary:  "print version, commit and platform",
-		about:    "Prints kennel's version, the commit it was built from if known, and the Go version.",
-		example:  "kennel version",
-		exits:    "0 printed",
-		flags:    flags,
-		run: func(_ context.Context, con *console, _ []string) error {
-			v := version.Read()
-			if asJSON {
-				return json.NewEncoder(con.stdout).Encode(v)
-			}
-			commit := ""
-			if v.Commit != "" {
-				commit = " commit " + v.Commit
-			}
-			_, err := fmt.Fprintf(con.stdout, "kennel %s%s %s %s\n", v.Version, commit, v.Go, v.Platform)
-			return err
-		},
+	cmd := &cobra.Command{
+		Use:         "version",
+		Short:       "print version, commit and platform",
+		Long:        "Prints kennel's version, the commit it was built from if known, and the Go version.",
+		Example:     "kennel version",
+		Annotations: exits("0 printed, 1 it could not be written, 2 usage"),
+		Args:        noWords,
+		RunE:        func(*cobra.Command, []string) error { return con.printVersion(asJSON) },
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the version as JSON")
+	return cmd
+}
+
+func (con *console) printVersion(asJSON bool) error {
+	v := version.Read()
+	if asJSON {
+		return json.NewEncoder(con.stdout).Encode(v)
+	}
+	commit := ""
+	if v.Commit != "" {
+		commit = " commit " + v.Commit
+	}
+	_, err := fmt.Fprintf(con.stdout, "kennel %s%s %s %s\n", v.Version, commit, v.Go, v.Platform)
+	return err
 }
