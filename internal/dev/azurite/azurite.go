@@ -15,6 +15,10 @@ import "embed"
 // Version is the version of Azurite that this package runs.
 const Version = "3.37.0"
 
+// FirstPort is where every Azurite serves blobs by default; queues and tables
+// follow.
+const FirstPort = 10000
+
 // The default account of every Azurite. Its key is public in Microsoft's
 // documentation and the same on all machines, so it is not a secret.
 const (

@@ -85,13 +85,20 @@ func untilClosed(t *testing.T, conn net.Conn) {
 func TestStartAndStop(t *testing.T) {
 	in := installed(t)
 	var output bytes.Buffer // read after Stop only
-	server, err := Start(t.Context(), in, &Options{Log: &output})
+	first := 20000 + os.Getpid()%10000
+	for !free(first, first+1, first+2) {
+		first += 3
+	}
+	server, err := StartAt(t.Context(), in, first, Options{Log: &output})
 	must(t, err)
 	t.Cleanup(func() { server.Stop() })
+	if free(first-1, first) || free(first+1) || free(first+2, first+3) {
+		t.Error("a port of Azurite counts as free")
+	}
 	conns := []net.Conn{}
-	for _, address := range []string{server.BlobURL(), server.QueueURL(), server.TableURL()} {
-		if !strings.HasPrefix(address, "http://127.0.0.1:") || !strings.HasSuffix(address, "/"+accountName) {
-			t.Errorf("address %q is not a loopback address with the account", address)
+	for i, address := range []string{server.BlobURL(), server.QueueURL(), server.TableURL()} {
+		if want := fmt.Sprintf("http://127.0.0.1:%d/%s", first+i, accountName); address != want {
+			t.Errorf("address %d is %q, want %q", i, address, want)
 		}
 		if !strings.Contains(server.ConnectionString(), "Endpoint="+address+";") {
 			t.Errorf("connection string lacks %q", address)
@@ -111,10 +118,14 @@ func TestStartAndStop(t *testing.T) {
 	}
 }
 
-// TestKeepsData checks that data in a folder survives a restart.
+// TestKeepsData checks that data in a folder survives a restart, and that Stop
+// reports data that was not written completely, as on a full disk. What an
+// earlier Azurite left does not count.
 func TestKeepsData(t *testing.T) {
 	in := installed(t)
 	t.Chdir(t.TempDir())
+	must(t, os.Mkdir("data", 0o755))
+	must(t, os.WriteFile("data/earlier.json~", nil, 0o644))
 	var mark ids.Mark
 	for run := range 2 {
 		server, err := Start(t.Context(), in, &Options{Dir: "data"})
@@ -125,10 +136,16 @@ func TestKeepsData(t *testing.T) {
 		if run == 0 {
 			mark, err = store.Replace(t.Context(), "orders", ids.Mark{}, ids.Mark{Text: "1001"})
 			must(t, err)
-		} else if got, err := store.Load(t.Context(), "orders"); err != nil || got != mark {
+			must(t, server.Stop())
+			continue
+		}
+		if got, err := store.Load(t.Context(), "orders"); err != nil || got != mark {
 			t.Errorf("loaded %+v, %v, want %+v", got, err, mark)
 		}
-		must(t, server.Stop())
+		must(t, os.WriteFile("data/new.json~", nil, 0o644))
+		if err := server.Stop(); err == nil || !strings.Contains(err.Error(), "could not keep the data in data: ") {
+			t.Errorf("got %v, want an error that data is lost", err)
+		}
 	}
 }
 
@@ -181,6 +198,9 @@ func TestStartFails(t *testing.T) {
 			if err == nil {
 				server.Stop()
 				t.Fatal("started, want an error")
+			}
+			if (tt.want == "EADDRINUSE") != errors.Is(err, errPortInUse) {
+				t.Errorf("got %v, which is or is not errPortInUse", err)
 			}
 			if !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("the error does not contain %q: %v", tt.want, err)

@@ -1,7 +1,6 @@
 package azurite
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -22,6 +21,10 @@ const (
 	minNPM  = 7 // the first that supports lock files of version 3
 )
 
+// installTime limits an installation. A network that needs longer transfers less
+// than 35 KB a second.
+const installTime = 30 * time.Minute
+
 const (
 	tempMark = ".tmp-"   // between the final name of a folder and a random suffix
 	tempAge  = time.Hour // an older temporary folder is abandoned
@@ -33,44 +36,63 @@ type Installed struct {
 	Node string // the node executable
 }
 
-// Install installs Azurite into its own folder below cacheDir, unless it is
-// already there. The download, about 60 MB, is reported to progress unless that
-// is nil. An interrupted installation is never treated as complete.
+// Tools are the programs that install and run Azurite on this machine.
+type Tools struct {
+	node string
+	npm  string // "" if Azurite is already installed
+	dir  string // of the installation
+}
+
+// Find finds Node.js and, unless Azurite is already installed below cacheDir,
+// npm. Its error states what to install.
+func Find(ctx context.Context, cacheDir string) (Tools, error) {
+	t := Tools{dir: filepath.Join(cacheDir, folderName())}
+	var err error
+	if t.node, err = find(ctx, "node", minNode); err == nil && !exists(t.dir) {
+		t.npm, err = find(ctx, "npm", minNPM)
+	}
+	return t, err
+}
+
+// Install is [Find] and [Tools.Install].
 func Install(ctx context.Context, cacheDir string, progress io.Writer) (Installed, error) {
+	tools, err := Find(ctx, cacheDir)
+	if err != nil {
+		return Installed{}, err
+	}
+	return tools.Install(ctx, progress)
+}
+
+// Install installs Azurite into its own folder, unless it is already there. The
+// download, about 60 MB, is reported to progress unless that is nil. An
+// interrupted installation is never treated as complete.
+func (t Tools) Install(ctx context.Context, progress io.Writer) (Installed, error) {
 	if progress == nil {
 		progress = io.Discard
 	}
-	node, err := find(ctx, "node", minNode)
-	if err != nil {
-		return Installed{}, err
-	}
-	final := filepath.Join(cacheDir, folderName())
-	in := Installed{Dir: final, Node: node}
-	if exists(final) {
+	in := Installed{Dir: t.dir, Node: t.node}
+	if t.npm == "" || exists(t.dir) {
 		return in, nil
 	}
-
-	npm, err := find(ctx, "npm", minNPM)
-	if err != nil {
-		return Installed{}, err
-	}
-	if err := os.MkdirAll(cacheDir, 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(t.dir), 0o755); err != nil {
 		return Installed{}, fmt.Errorf("install Azurite: %w", err)
 	}
 	// The lock only avoids duplicate work. The rename at the end makes
 	// concurrent installations safe.
-	held, err := lock(ctx, final+".lock", func() {
-		fmt.Fprintf(progress, "another process is installing Azurite %s, waiting for it\n", Version)
+	held, err := lock(ctx, t.dir+".lock", func() {
+		fmt.Fprintf(progress, "waiting for another process that installs Azurite %s\n", Version)
 	})
 	if err != nil {
 		return Installed{}, fmt.Errorf("install Azurite: wait for another installation: %w", err)
 	}
 	defer held.Close() // a nil file returns an error, which does not matter
-	if exists(final) {
+	if exists(t.dir) {
 		return in, nil
 	}
-	fmt.Fprintf(progress, "installing Azurite %s (once, 60 MB)…\n", Version)
-	if err := install(ctx, npm, final); err != nil {
+	fmt.Fprintf(progress, "installing Azurite %s (once, 60 MB)\n", Version)
+	ctx, cancel := context.WithTimeout(ctx, installTime)
+	defer cancel()
+	if err := install(ctx, t.npm, t.dir); err != nil {
 		return Installed{}, fmt.Errorf("install Azurite: %w", err)
 	}
 	return in, nil
@@ -79,6 +101,9 @@ func Install(ctx context.Context, cacheDir string, progress io.Writer) (Installe
 // install downloads into a temporary folder beside final and renames it at the
 // end, so that final is complete or absent.
 func install(ctx context.Context, npm, final string) error {
+	if err := ping(ctx, npm); err != nil {
+		return err
+	}
 	sweep(final)
 	temp, err := os.MkdirTemp(filepath.Dir(final), filepath.Base(final)+tempMark)
 	if err != nil {
@@ -92,16 +117,8 @@ func install(ctx context.Context, npm, final string) error {
 	if err := os.CopyFS(temp, source); err != nil {
 		return err
 	}
-
-	cmd := exec.CommandContext(ctx, npm, "ci", "--omit=optional", "--ignore-scripts",
-		"--no-audit", "--no-fund", "--engine-strict=false", "--loglevel=error")
-	cmd.Dir = temp
-	cmd.WaitDelay = 5 * time.Second
-	if output, err := cmd.CombinedOutput(); err != nil {
-		if ctx.Err() != nil {
-			err = ctx.Err()
-		}
-		return fmt.Errorf("npm ci: %w\n%s", err, bytes.TrimSpace(output))
+	if err := download(ctx, npm, temp); err != nil {
+		return err
 	}
 	if err := os.Rename(temp, final); err != nil && !exists(final) {
 		return err // no other process has installed it either
@@ -136,9 +153,12 @@ func folderName() string {
 	return fmt.Sprintf("azurite-%s-%.4x", Version, sum.Sum(nil))
 }
 
+// withoutAzurite is the way out if Azurite cannot be installed.
+const withoutAzurite = "set AzureWebJobsStorage to a storage account, which needs no Azurite"
+
 // find returns the path of node or npm. Its error names what to install.
 func find(ctx context.Context, name string, minVersion int) (string, error) {
-	const advice = "the storage emulator Azurite needs Node.js %d or newer with npm; install it from https://nodejs.org or with your package manager"
+	const advice = "the storage emulator Azurite needs Node.js %d or newer with npm; install it from https://nodejs.org or with your package manager, or " + withoutAzurite
 	path, err := exec.LookPath(name)
 	if err != nil {
 		return "", fmt.Errorf("%s is not on the PATH; "+advice, name, minNode)

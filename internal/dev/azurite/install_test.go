@@ -57,10 +57,21 @@ func fakeTools(t *testing.T, node, npm string) {
 const (
 	node20 = "echo v20.1.0"
 	// Counts its installations, and fills node_modules in two steps.
-	npm10 = `if [ "$1" = --version ]; then echo 10.2.3; exit; fi
+	npm10 = `case "$1" in --version) echo 10.2.3; exit;; ping) exit;; esac
 echo once >>../installs
 /bin/mkdir node_modules && echo "$@" >node_modules/arguments`
 )
+
+// npmFails is the part of a fake npm in which a command fails.
+func npmFails(command, code, summary string) string {
+	return `if [ "$1" = --version ]; then echo 10.2.3; exit; fi
+if [ "$1" = ` + command + ` ]; then
+	echo 'npm error stack {' >&2
+	echo '{"error":{"code":"` + code + `","summary":"` + summary + `"}}'
+	exit 1
+fi
+`
+}
 
 func TestInstallOnce(t *testing.T) {
 	fakeTools(t, node20, npm10)
@@ -100,7 +111,10 @@ func TestInstallFails(t *testing.T) {
 		{"odd node", "echo hello", npm10, "not a version"},
 		{"no npm", node20, "", "npm is not on the PATH"},
 		{"old npm", node20, "echo 6.14.18", "npm 6.14.18"},
-		{"npm fails", node20, `if [ "$1" = --version ]; then echo 10.2.3; exit; fi; echo no network; exit 1`, "no network"},
+		{"no network", node20, npmFails("ping", "ENOTFOUND", "FetchError: no such host"), "the npm registry cannot be reached (no such host); check the network"},
+		{"no ping, no package", node20, npmFails("ping", "E404", "no ping here") + npmFails("ci", "E404", `404\\nnpm error stack`), "npm ci: 404"},
+		{"offline", node20, npmFails("ping", "ENOTCACHED", "offline") + npmFails("ci", "ENOTCACHED", "not cached"), "npm ci: not cached"},
+		{"npm fails", node20, `if [ "$1" = ci ]; then echo out of order >&2; exit 3; fi; echo 10.2.3`, "npm ci: exit status 3: out of order"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			fakeTools(t, tt.node, tt.npm)
@@ -111,6 +125,12 @@ func TestInstallFails(t *testing.T) {
 			}
 			if strings.Contains(tt.want, "PATH") && !strings.Contains(err.Error(), "install it from") {
 				t.Errorf("the error does not state what to do: %v", err)
+			}
+			if wayOut := strings.Contains(err.Error(), withoutAzurite); !wayOut && !strings.Contains(tt.want, "npm ci") && tt.name != "odd node" {
+				t.Errorf("the error does not name the way without Azurite: %v", err)
+			}
+			if strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "stack") {
+				t.Errorf("the error has several lines: %v", err)
 			}
 			if left, _ := filepath.Glob(filepath.Join(cache, "azurite-*[0-9a-f]")); len(left) > 0 {
 				t.Errorf("a failed installation left %v", left)

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -32,11 +34,42 @@ type Server struct {
 	cmd    *exec.Cmd
 	stdin  io.Closer // closing it stops Azurite
 	output *output
+	dir    string        // the data folder; "" for data in memory
 	done   chan struct{} // closed when the process has ended
 	err    error         // why it ended; set before done is closed
 
 	blobURL, queueURL, tableURL string
 }
+
+// StartAt is like [Start] with the ports first, first+1 and first+2, or with
+// any free ports if one of these is in use.
+func StartAt(ctx context.Context, in Installed, first int, o Options) (*Server, error) {
+	o.BlobPort, o.QueuePort, o.TablePort = 0, 0, 0
+	if !free(first, first+1, first+2) {
+		return Start(ctx, in, &o)
+	}
+	usual := o
+	usual.BlobPort, usual.QueuePort, usual.TablePort = first, first+1, first+2
+	s, err := Start(ctx, in, &usual)
+	if errors.Is(err, errPortInUse) { // another program was faster
+		return Start(ctx, in, &o)
+	}
+	return s, err
+}
+
+// free reports whether the ports of 127.0.0.1 are free.
+func free(ports ...int) bool {
+	for _, port := range ports {
+		listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err != nil {
+			return false
+		}
+		listener.Close()
+	}
+	return true
+}
+
+var errPortInUse = errors.New("a port is in use")
 
 // Start runs Azurite and returns when all its services respond. ctx limits only
 // the start; the server runs until [Server.Stop] or until this process ends.
@@ -51,7 +84,7 @@ func Start(ctx context.Context, in Installed, o *Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start Azurite: %w", err)
 	}
-	s := &Server{output: newOutput(o.Log), done: make(chan struct{})}
+	s := &Server{output: newOutput(o.Log), dir: o.Dir, done: make(chan struct{})}
 	s.cmd = exec.Command(in.Node, args...)
 	s.cmd.Dir = in.Dir
 	s.cmd.Stdout = s.output
@@ -64,6 +97,9 @@ func Start(ctx context.Context, in Installed, o *Options) (*Server, error) {
 		if held != nil {
 			defer held.Close()
 			s.cmd.ExtraFiles = []*os.File{held} // Azurite holds the lock until it has written its data
+		}
+		for _, path := range s.unwritten() {
+			os.Remove(path) // left by an Azurite that was killed; if this fails, Stop reports an error too many
 		}
 	}
 	stdin, err := s.cmd.StdinPipe()
@@ -84,9 +120,14 @@ func Start(ctx context.Context, in Installed, o *Options) (*Server, error) {
 		s.blobURL, s.queueURL, s.tableURL = urls["Blob"], urls["Queue"], urls["Table"]
 		err = s.answers(ctx)
 	case <-s.done:
-		return nil, fmt.Errorf("start Azurite: it ended at once; its last output:\n%s", s.output.last())
+		last, err := s.output.last(), errors.New("it ended at once")
+		if strings.Contains(last, "EADDRINUSE") {
+			err = errPortInUse
+		}
+		return nil, fmt.Errorf("start Azurite: %w; its last output:\n%s", err, last)
 	case <-ctx.Done():
 		err = ctx.Err()
+		s.cmd.Process.Kill() // it has no data yet, and does not read stdin while it loads
 	}
 	if err != nil {
 		s.Stop() // its error would repeat this one
@@ -146,6 +187,23 @@ func (s *Server) answers(ctx context.Context) error {
 	return nil
 }
 
+// unwritten returns the files of the data folder that were not completed.
+// Azurite writes a new file beside each old one, replaces the old one, and does
+// not report it if that fails.
+func (s *Server) unwritten() []string {
+	if s.dir == "" {
+		return nil
+	}
+	var paths []string
+	files, _ := os.ReadDir(s.dir) // it exists: the lock is in it
+	for _, file := range files {
+		if strings.HasSuffix(file.Name(), ".json~") {
+			paths = append(paths, filepath.Join(s.dir, file.Name()))
+		}
+	}
+	return paths
+}
+
 // ConnectionString returns the connection string for storage clients.
 func (s *Server) ConnectionString() string {
 	return "DefaultEndpointsProtocol=http;AccountName=" + accountName + ";AccountKey=" + accountKey +
@@ -176,6 +234,13 @@ func (s *Server) Stop() error {
 		s.cmd.Process.Kill()
 		<-s.done
 		return errors.New("stop Azurite: it did not end in time and was killed")
+	}
+	if len(s.unwritten()) > 0 {
+		reason := "Azurite could not write it (is the disk full?)"
+		if strings.Contains(s.output.last(), "ENOSPC") {
+			reason = "no space left on the disk"
+		}
+		return fmt.Errorf("could not keep the data in %s: %s; the last changes are lost", s.dir, reason)
 	}
 	if s.err != nil {
 		return fmt.Errorf("stop Azurite: %w; its last output:\n%s", s.err, s.output.last())
