@@ -40,7 +40,9 @@ type Options struct {
 	StrictHang   bool          // after an empty response, wait for functionTimeout as the real host does
 
 	Console io.Writer    // the output of the handler and of the host; default: discarded
-	Log     *slog.Logger // errors of storage and connections; default: as text on Console
+	Log     *slog.Logger // errors of storage and connections; default: as JSON on Console
+
+	Served func(Request) // called after each HTTP request; default: nothing
 }
 
 // A Host runs one function app. Create it with New and run it once.
@@ -59,6 +61,7 @@ type Host struct {
 	strictHang bool
 	out        *console
 	log        *slog.Logger
+	served     func(Request)
 	visits     visits
 	ready      chan struct{}
 }
@@ -84,10 +87,14 @@ func New(root string, listener net.Listener, options *Options) (*Host, error) {
 		strictHang: opt.StrictHang,
 		out:        &console{out: cmp.Or(opt.Console, io.Discard)},
 		log:        opt.Log,
+		served:     opt.Served,
 		ready:      make(chan struct{}),
 	}
 	if h.log == nil {
-		h.log = slog.New(slog.NewTextHandler(h.out, nil))
+		h.log = slog.New(slog.NewJSONHandler(h.out, nil))
+	}
+	if h.served == nil {
+		h.served = func(Request) {}
 	}
 
 	if h.env == nil {

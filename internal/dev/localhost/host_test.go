@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -39,6 +40,26 @@ func TestForwardedCall(t *testing.T) {
 	resp, _ := r.call(t, "POST", "/api/raw/x?do=echo", io.MultiReader(strings.NewReader("0123456789+")))
 	if seen := resp.Header.Get("X-Seen"); !strings.HasSuffix(seen, " 0") {
 		t.Errorf("chunked body: the handler saw %q, want no body", seen)
+	}
+}
+
+// TestServed checks that each request is reported, without its query.
+func TestServed(t *testing.T) {
+	t.Parallel()
+	reports := make(chan Request, 1)
+	r := start(t, rawApp(), Options{Served: func(r Request) { reports <- r }})
+	for _, want := range []Request{
+		{Method: "POST", Path: "/api/raw/a%1Bb", Status: 200},
+		{Method: "GET", Path: "/api/raw/x", Status: 418},
+		{Method: "GET", Path: "/admin/nothing", Status: 404},
+	} {
+		r.call(t, want.Method, want.Path+"?code=secret&do=status:"+strconv.Itoa(want.Status), nil)
+		got := <-reports
+		if got.Duration <= 0 {
+			t.Errorf("%s %s took %v", got.Method, got.Path, got.Duration)
+		}
+		got.Duration = 0
+		same(t, "report", got, want)
 	}
 }
 
@@ -219,6 +240,7 @@ func TestHandlerEnvironment(t *testing.T) {
 	t.Parallel()
 	root := write(t, rawApp())
 	r := newHost(t, root, Options{Env: map[string]string{"OWN": "value"}})
+	<-r.Ready()
 	port := r.mustDo(t, "env:FUNCTIONS_CUSTOMHANDLER_PORT")
 	for name, want := range map[string]string{
 		"FUNCTIONS_HTTPWORKER_PORT":   port,

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"kennel/internal/customhandler"
 )
@@ -64,7 +65,7 @@ func (e endpoint) conflicts(other endpoint) bool {
 		(len(e.methods) == 0 || len(other.methods) == 0 || slices.ContainsFunc(e.methods, other.allows))
 }
 
-// handleHTTP routes requests to the homepage, the admin API or a function.
+// handleHTTP answers requests and reports each answer.
 func (h *Host) handleHTTP(work context.Context) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !h.visits.enter() {
@@ -72,20 +73,30 @@ func (h *Host) handleHTTP(work context.Context) http.Handler {
 			return
 		}
 		defer h.visits.leave()
-		path, err := splitPath(r.URL.EscapedPath())
-		switch {
-		case err != nil:
-			w.WriteHeader(http.StatusBadRequest)
-		case len(path) > 0 && strings.EqualFold(path[0], "admin"):
-			h.serveAdmin(work, w, r, path)
-		case len(path) > 0 && strings.EqualFold(path[0], "runtime"):
-			w.WriteHeader(http.StatusNotFound)
-		case len(path) == 0 && !h.hasRootRoute():
-			h.serveHomepage(w)
-		default:
-			h.serveFunction(work, w, r, path)
-		}
+		began := time.Now()
+		out := &statusWriter{ResponseWriter: w, status: http.StatusOK}
+		h.route(work, out, r)
+		h.served(Request{r.Method, r.URL.EscapedPath(), out.status, time.Since(began)})
 	})
+}
+
+// route routes a request to the homepage, the admin API or a function.
+func (h *Host) route(work context.Context, w http.ResponseWriter, r *http.Request) {
+	path, err := splitPath(r.URL.EscapedPath())
+	switch {
+	case err != nil:
+		w.WriteHeader(http.StatusBadRequest)
+	case !h.isReady():
+		Starting(w, r)
+	case len(path) > 0 && strings.EqualFold(path[0], "admin"):
+		h.serveAdmin(work, w, r, path)
+	case len(path) > 0 && strings.EqualFold(path[0], "runtime"):
+		w.WriteHeader(http.StatusNotFound)
+	case len(path) == 0 && !h.hasRootRoute():
+		h.serveHomepage(w)
+	default:
+		h.serveFunction(work, w, r, path)
+	}
 }
 
 // hasRootRoute reports whether a function serves the path /, which needs an

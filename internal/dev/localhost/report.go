@@ -2,7 +2,6 @@ package localhost
 
 import (
 	"context"
-	"fmt"
 	"strings"
 )
 
@@ -19,11 +18,11 @@ func (h *Host) announce(ctx context.Context) {
 		if methods == "" {
 			methods = "any method"
 		}
-		h.out.line(fmt.Sprintf("    %s: [%s] %s/%s", e.function.name, methods, h.URL(), e.route.template))
+		h.out.say("Serving %s: [%s] %s/%s", e.function.name, methods, h.URL(), e.route.template)
 	}
 	for _, f := range h.functions {
 		if f.problem == nil && !f.trigger().is("httpTrigger") {
-			h.out.line(fmt.Sprintf("    %s: %s", f.name, f.trigger().kind))
+			h.out.say("Serving %s: %s", f.name, f.trigger().kind)
 		}
 	}
 	h.out.say("Host started: %s", h.URL())

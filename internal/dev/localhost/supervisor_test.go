@@ -135,11 +135,18 @@ func TestNeverReady(t *testing.T) {
 }
 
 // TestQuitsBeforeReady checks that the host reports exit code 0 before the
-// handler is ready and keeps waiting.
+// handler is ready and keeps waiting, while requests do not wait.
 func TestQuitsBeforeReady(t *testing.T) {
 	t.Parallel()
 	r := newHost(t, write(t, rawApp()), Options{Env: map[string]string{childMode: "0"}})
 	r.await(t, "exited with code 0 before it was ready")
+	resp, body := r.call(t, "GET", "/api/raw/x", nil)
+	if resp.StatusCode != 503 || resp.Header.Get("Retry-After") != "1" || !strings.Contains(body, `"code":"starting"`) {
+		t.Errorf("a request before the app is ready: got %d %v %s, want 503 with Retry-After", resp.StatusCode, resp.Header, body)
+	}
+	if resp, body := r.call(t, "GET", "/admin/host/status", nil); resp.StatusCode != 200 || !strings.Contains(body, `"state":"Starting"`) {
+		t.Errorf("host status: got %d %s, want Starting", resp.StatusCode, body)
+	}
 	r.end(t)
 }
 
