@@ -2,6 +2,7 @@ package project
 
 import (
 	"context"
+	"debug/buildinfo"
 	"debug/elf"
 	"errors"
 	"fmt"
@@ -123,6 +124,13 @@ func (p *Project) build(ctx context.Context, t Target, to string, from version, 
 	}
 	half := to + ".new"
 	defer os.Remove(half)
+	if _, err := buildinfo.ReadFile(to); err == nil {
+		// The Go tool does not link a program again that has not changed, which
+		// saves most of the time. It refuses to replace other files.
+		if err := copyFile(half, to, 0o755); err != nil {
+			return err
+		}
+	}
 	cmd := p.command(ctx, opt.Env, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", from.linkerFlags(), "-o", half, "./handler")
 	cmd.Env = append(cmd.Env, "GOOS="+t.OS, "GOARCH="+t.Arch, "CGO_ENABLED=0",
 		"GOAMD64=v1") // the target processor is unknown

@@ -1,10 +1,14 @@
 package project
 
 import (
+	"crypto/sha256"
 	"debug/elf"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"kennel/internal/storetest"
 )
 
 // program returns the header of a Linux program for the machine, which is the
@@ -63,6 +67,32 @@ func TestStageReplacesARunningHandler(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dist, "Gone")); err == nil {
 		t.Error("a function that the source no longer has is still in dist")
+	}
+}
+
+// TestStageBuilds checks that the handler in dist/ is always that of the source,
+// although an unchanged one is not linked again.
+func TestStageBuilds(t *testing.T) {
+	storetest.OnlyInProve(t) // it builds
+	root := writeTree(t, map[string]string{
+		"host.json": goodHost, "go.mod": "module kennel\n", "handler/main.go": "package main\nfunc main() {}\n",
+		"dist/handler": "#!/bin/sh\n", // as given with --handler
+	})
+	p := &Project{Root: root}
+	build := func() (digest string) {
+		env := map[string]string{"PATH": os.Getenv("PATH"), "HOME": os.Getenv("HOME"), "GOCACHE": os.Getenv("GOCACHE")}
+		dist := must(p.Stage(t.Context(), Azure, &StageOptions{Env: env}))
+		return fmt.Sprintf("%x", sha256.Sum256([]byte(readFile(filepath.Join(dist, "handler")))))
+	}
+	first, second := build(), build()
+	if first != second {
+		t.Error("two builds of the same source differ")
+	}
+	if err := os.WriteFile(filepath.Join(root, "handler", "main.go"), []byte("package main\nfunc main() { panic(1) }\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if build() == first {
+		t.Error("a build after a change is the old one")
 	}
 }
 
