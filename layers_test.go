@@ -52,7 +52,7 @@ var layers = map[string][]string{
 	"internal/memory":           {"kennel/gate", "kennel/ids", "kennel/queue", "kennel/table"},
 	"internal/faultproxy":       {"kennel/internal/azure/requests"},
 	"internal/dev/project":      {},
-	"internal/dev/run":          {"kennel/internal/azure", "kennel/internal/config", "kennel/internal/dev"}, // it starts everything
+	"internal/dev/run":          {"kennel/internal/azure", "kennel/internal/config", "kennel/internal/dev", "golang.org/x/sync"}, // it starts everything
 	"internal/suggest":          {},
 	"internal/version":          {},
 	"internal/storetest":        {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/queue", "kennel/table", "kennel/internal/dev/azurite", "testing", "github.com/google/go-cmp"},

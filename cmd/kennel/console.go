@@ -94,9 +94,10 @@ type colour string
 
 // The colours in use, as ANSI codes.
 const (
-	bold  colour = "1"
-	red   colour = "31"
-	green colour = "32"
+	bold   colour = "1"
+	red    colour = "31"
+	green  colour = "32"
+	yellow colour = "33"
 )
 
 // paint colours text if w is a terminal that supports colours and the caller

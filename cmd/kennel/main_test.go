@@ -11,8 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
-
-	devrun "kennel/internal/dev/run"
 )
 
 // call runs kennel in this process.
@@ -102,41 +100,6 @@ func TestIsTerminal(t *testing.T) {
 	for _, stream := range []any{null, r, w, new(bytes.Buffer), nil} {
 		if isTerminal(stream) {
 			t.Errorf("%v is treated as a terminal", stream)
-		}
-	}
-}
-
-func TestReadyShowsHowToDrawANumber(t *testing.T) {
-	const elsewhere = "http://127.0.0.1:7080"
-	for _, tt := range []struct {
-		name  string
-		event devrun.Event
-		want  []string // lines
-	}{
-		{"defaults", devrun.Event{URL: defaultURL, BlobURL: "http://127.0.0.1:1/a"}, []string{
-			"The app is ready at http://127.0.0.1:7071",
-			"  curl -X POST http://127.0.0.1:7071/api/sequences/orders/next",
-			"  bin/kennel next",
-			"data    in memory, lost when kennel stops; --data DIR keeps it",
-			"blobs   http://127.0.0.1:1/a",
-		}},
-		{"another port, a key, kept data", devrun.Event{URL: elsewhere, Key: "k", BlobURL: "http://127.0.0.1:1/a", Data: "kept"}, []string{
-			"  curl -X POST -H 'x-functions-key: k' http://127.0.0.1:7080/api/sequences/orders/next",
-			"  bin/kennel next --url http://127.0.0.1:7080 --key k",
-			"data    in kept",
-		}},
-		{"a given account", devrun.Event{URL: elsewhere}, []string{"data    in the storage account from the settings"}},
-	} {
-		var out bytes.Buffer
-		con := newConsole([]string{"bin/kennel"}, nil, nil, &out, nil)
-		tt.event.Event = "ready"
-		if err := con.report(false, tt.event); err != nil {
-			t.Fatal(err)
-		}
-		for _, want := range tt.want {
-			if !strings.Contains(out.String(), "\n"+want+"\n") {
-				t.Errorf("%s: got\n%s\nwant the line %q", tt.name, out.String(), want)
-			}
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"archive/zip"
 	"flag"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -60,6 +61,11 @@ var verbs = []verb{
 	// Start "kennel up --json" and wait until it is ready; sets $URL, $PORT
 	// and, with an Azurite, $STORAGE.
 	{"up [flag…]", scriptUp},
+	// Start "kennel up" as for people; sets $URL and $PORT from .kennel/url.
+	{"screen [flag…]", scriptScreen},
+	// Occupy a port of 127.0.0.1 until the end of the script, unless another
+	// program does.
+	{"occupy PORT", scriptOccupy},
 	// Wait for an output line of "kennel up" that matches; with !, fail if
 	// there is one.
 	{"await REGEXP", scriptAwait},
@@ -188,6 +194,12 @@ func answerFrom(ts *testscript.TestScript, _ bool, args []string) {
 	}))
 	ts.Defer(server.Close)
 	ts.Setenv("URL", server.URL)
+}
+
+func scriptOccupy(ts *testscript.TestScript, _ bool, args []string) {
+	if listener, err := net.Listen("tcp", "127.0.0.1:"+args[0]); err == nil {
+		ts.Defer(func() { listener.Close() })
+	}
 }
 
 func getFrom(ts *testscript.TestScript, _ bool, args []string) {

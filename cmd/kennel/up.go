@@ -25,6 +25,7 @@ type upOptions struct {
 	host    string // func or builtin
 	handler string // a built handler; "" builds ./handler
 	key     string // the function key that callers need; "" for none
+	verbose bool
 	asJSON  bool
 }
 
@@ -35,7 +36,8 @@ func (con *console) upCommand() *cobra.Command {
 		Short: "run the app on this machine",
 		Long: `Builds the app, starts a storage emulator for it (Azurite, installed once from npm) and
 runs it in a Functions host until Ctrl+C, which stops everything. A second Ctrl+C ends
-kennel immediately. The log of the app goes to standard error.
+kennel immediately. Requests, warnings and errors go to standard error; with --verbose or
+--json the whole log does. While the app runs, .kennel/url in the project has its address.
 
 Settings come from the environment and from local.settings.json. If they name a storage
 account (AzureWebJobsStorage, or AzureWebJobsStorage__… to sign in by identity), the app
@@ -44,15 +46,24 @@ ServiceBusSecondary, or their __ forms), the app uses two in-memory development 
 		Example:     "kennel up\nkennel up --port 7080 --data .kennel/data",
 		Annotations: exits("0 stopped on request, 1 it did not start or ended unexpectedly, 2 usage"),
 		Args:        noWords,
-		RunE:        func(cmd *cobra.Command, _ []string) error { return con.up(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.port < 0 || o.port > 65535 {
+				return usagef("--port is %d; use a number from 0 to 65535", o.port)
+			}
+			if !cmd.Flags().Changed("port") {
+				o.port = devrun.SettingsPort
+			}
+			return con.up(cmd.Context(), o)
+		},
 	}
 	flags := cmd.Flags()
-	flags.IntVar(&o.port, "port", 7071, "listen on `PORT` of 127.0.0.1; 0 picks a free one")
+	flags.IntVar(&o.port, "port", devrun.DefaultPort, "listen on `PORT` of 127.0.0.1; 0 picks a free one\n(default: Host.LocalHttpPort of local.settings.json, or 7071)")
 	flags.StringVar(&o.data, "data", "", "keep the data in `DIR` (default: in memory, lost when kennel stops)")
 	flags.StringVar(&o.host, "host", "", "run the app in `HOST`: func (the Azure Functions Core Tools)\nor builtin (default: func if it is on the PATH)")
 	flags.StringVar(&o.handler, "handler", "", "run the built handler in `FILE` (default: built from ./handler)")
 	flags.StringVar(&o.key, "key", "", "require the function key `K` from callers, as Azure does (builtin host only)")
-	flags.BoolVar(&o.asJSON, "json", false, "write events to standard output as lines of JSON:\nstarting, ready, stopped")
+	flags.BoolVar(&o.verbose, "verbose", false, "show the whole log of the app and its host, as they write it")
+	flags.BoolVar(&o.asJSON, "json", false, "write events to standard output as lines of JSON:\nstarting, step, warning, ready, stopped")
 	completeWith(cmd, "host", "func", "builtin")
 	completeFile(cmd, "data")
 	completeFile(cmd, "handler")
@@ -61,9 +72,6 @@ ServiceBusSecondary, or their __ forms), the app uses two in-memory development 
 
 // up checks the options and runs the app.
 func (con *console) up(ctx context.Context, o upOptions) error {
-	if o.port < 0 || o.port > 65535 {
-		return usagef("--port is %d; use a number from 0 to 65535", o.port)
-	}
 	if o.host != "" && o.host != "func" && o.host != "builtin" {
 		return usagef("--host is %q; use func or builtin", o.host)
 	}
@@ -77,7 +85,10 @@ func (con *console) up(ctx context.Context, o upOptions) error {
 	if o.host == "func" && o.key != "" {
 		return usagef("--key requires --host builtin; func manages its own keys")
 	}
-	err = o.run(ctx, con)
+	show := con.newScreen(o.asJSON, o.verbose)
+	end := show.count()
+	err = o.run(ctx, con, show)
+	end()
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = nil // stopped before everything had started
 	}
@@ -85,11 +96,11 @@ func (con *console) up(ctx context.Context, o upOptions) error {
 	if err != nil {
 		stopped.Error = err.Error()
 	}
-	return errors.Join(err, con.report(o.asJSON, stopped))
+	return errors.Join(err, show.report(stopped))
 }
 
 // run runs the app until ctx ends.
-func (o upOptions) run(ctx context.Context, con *console) error {
+func (o upOptions) run(ctx context.Context, con *console, show *screen) error {
 	p, err := openProject()
 	if err != nil {
 		return err
@@ -98,10 +109,8 @@ func (o upOptions) run(ctx context.Context, con *console) error {
 	delete(env, keyVariable) // not a setting of the app
 	options := &devrun.Options{
 		Port: o.port, Data: o.data, Handler: o.handler, Key: o.key,
-		Log:      con.stderr, // standard output is for events
-		Report:   func(e devrun.Event) error { return con.report(o.asJSON, e) },
-		Step:     con.step,
-		Stopping: func() { con.say("stopping; a second Ctrl+C ends kennel immediately") },
+		Log: show, Report: show.report, Served: show.served,
+		Stopping: func() { show.write(con.stderr, "stopping; a second Ctrl+C ends kennel immediately\n") },
 	}
 	if o.host == "func" {
 		self, err := os.Executable()

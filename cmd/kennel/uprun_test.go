@@ -82,10 +82,33 @@ func (u *upRun) await(ts *testscript.TestScript, pattern *regexp.Regexp) string 
 }
 
 func scriptUp(ts *testscript.TestScript, _ bool, args []string) {
+	u := startUp(ts, append([]string{"--json"}, args...))
+	var ready devrun.Event
+	ts.Check(json.Unmarshal([]byte(u.await(ts, regexp.MustCompile(`"event":"ready"`))), &ready))
+	if ready.Connection != "" {
+		ts.Setenv("STORAGE", ready.Connection)
+	}
+	setAddress(ts, ready.URL)
+}
+
+func scriptScreen(ts *testscript.TestScript, _ bool, args []string) {
+	startUp(ts, args).await(ts, regexp.MustCompile(`^  Ctrl\+C stops everything`))
+	setAddress(ts, strings.TrimSpace(ts.ReadFile(".kennel/url")))
+}
+
+func setAddress(ts *testscript.TestScript, address string) {
+	parsed, err := url.Parse(address)
+	ts.Check(err)
+	ts.Setenv("URL", address)
+	ts.Setenv("PORT", parsed.Port())
+}
+
+// startUp starts kennel up. It is killed at the end of the script.
+func startUp(ts *testscript.TestScript, args []string) *upRun {
 	u := upOf(ts)
 	kennel, err := exec.LookPath("kennel")
 	ts.Check(err)
-	u.cmd = exec.Command(kennel, append([]string{"up", "--json"}, args...)...)
+	u.cmd = exec.Command(kennel, append([]string{"up"}, args...)...)
 	u.cmd.Dir = ts.MkAbs(".")
 	for _, name := range []string{"PATH", "HOME", "XDG_CACHE_HOME", "TMPDIR", "GORACE", "AzureWebJobsStorage", "ServiceBus", "CORETOOLS"} {
 		if value := ts.Getenv(name); value != "" {
@@ -109,15 +132,7 @@ func scriptUp(ts *testscript.TestScript, _ bool, args []string) {
 		<-done
 	})
 
-	var ready devrun.Event
-	ts.Check(json.Unmarshal([]byte(u.await(ts, regexp.MustCompile(`"event":"ready"`))), &ready))
-	address, err := url.Parse(ready.URL)
-	ts.Check(err)
-	if ready.Connection != "" {
-		ts.Setenv("STORAGE", ready.Connection)
-	}
-	ts.Setenv("URL", ready.URL)
-	ts.Setenv("PORT", address.Port())
+	return u
 }
 
 func scriptAwait(ts *testscript.TestScript, neg bool, args []string) {

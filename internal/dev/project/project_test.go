@@ -95,15 +95,25 @@ func TestOpen(t *testing.T) {
 func TestLocalSettings(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		file string // "" for none
-		want map[string]string
+		file string        // "" for none
+		want LocalSettings // if there is no error
 		err  string
 	}{
 		{name: "no file"},
 		{
 			name: "values", file: "\ufeff" + `{"IsEncrypted":false,"Values":{"A":"text","N":7,"F":1.50,"T":true,"Z":null}}`,
-			want: map[string]string{"A": "text", "N": "7", "F": "1.50", "T": "true"},
+			want: LocalSettings{Values: map[string]string{"A": "text", "N": "7", "F": "1.50", "T": "true"}},
 		},
+		{
+			name: "host", file: `{"IsEncrypted":false,"Host":{"LocalHttpPort":7075,"CORS":"*"}}`,
+			want: LocalSettings{Values: map[string]string{}, Port: 7075, CORS: true},
+		},
+		{
+			name: "host as text", file: `{"IsEncrypted":false,"Host":{"LocalHttpPort":"7075","CORS":""}}`,
+			want: LocalSettings{Values: map[string]string{}, Port: 7075},
+		},
+		{name: "no port", file: `{"IsEncrypted":false,"Host":{"LocalHttpPort":"http"}}`, err: `Host.LocalHttpPort is "http"; use a number from 1 to 65535`},
+		{name: "port too large", file: `{"IsEncrypted":false,"Host":{"LocalHttpPort":65536}}`, err: "Host.LocalHttpPort is 65536"},
 		{name: "treated as encrypted", file: `{"Values":{"A":"1"}}`, err: `add "IsEncrypted": false`},
 		{name: "encrypted", file: `{"IsEncrypted":true,"Values":{"A":"1"}}`, err: `add "IsEncrypted": false`},
 		{name: "an object", file: `{"IsEncrypted":false,"Values":{"A":{"B":"1"}}}`, err: "A is an object or a list"},
@@ -115,7 +125,7 @@ func TestLocalSettings(t *testing.T) {
 		}
 		got, err := (&Project{Root: writeTree(t, files)}).LocalSettings()
 		expectError(t, tt.name, err, tt.err)
-		if diff := cmp.Diff(tt.want, got); diff != "" {
+		if diff := cmp.Diff(tt.want, got); diff != "" && tt.err == "" {
 			t.Errorf("%s: settings (-want +got):\n%s", tt.name, diff)
 		}
 	}

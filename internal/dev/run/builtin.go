@@ -12,10 +12,10 @@ import (
 // runBuiltin runs the app in the local host of this project until ctx ends. It
 // calls ready once the handler answers.
 func (a *App) runBuiltin(ctx context.Context, h hosted, ready func()) error {
-	options := &localhost.Options{Env: a.settings, Executable: h.executable, Console: a.opt.Log}
+	options := &localhost.Options{Env: a.settings, Executable: h.executable, Console: a.opt.Log, Served: a.opt.Served}
 	// An account may be given for blobs alone; functions with queues are then
 	// reported by the host.
-	if account := azure.Account(a.storage); account.ConnectionString != "" || account.QueueURL != "" {
+	if account := azure.Account(h.storage); account.ConnectionString != "" || account.QueueURL != "" {
 		client, err := account.OpenQueues(nil)
 		if err != nil {
 			return err

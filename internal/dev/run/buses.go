@@ -9,7 +9,12 @@ const signalsTopic = "signals"
 // buses are the primary and the secondary development namespace of an app.
 type buses struct{ primary, secondary *devbus.Local }
 
-func startBuses() (*buses, error) {
+func (a *App) startBuses() (*buses, error) {
+	if !a.devbus {
+		a.begin("bus", "").done("from the settings")
+		return nil, nil
+	}
+	step := a.begin("bus", "")
 	primary, err := devbus.Listen(&devbus.Options{Namespace: "primary"})
 	if err != nil {
 		return nil, err
@@ -24,6 +29,7 @@ func startBuses() (*buses, error) {
 		b.stop()
 		return nil, err
 	}
+	step.done("2, in memory")
 	return b, nil
 }
 

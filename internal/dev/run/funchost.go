@@ -42,7 +42,16 @@ func (a *App) runFunc(ctx context.Context, h hosted, ready func()) error {
 	running, ended := context.WithCancel(ctx)
 	var greeting sync.WaitGroup
 	greeting.Go(func() {
-		if awaitHost(running, "http://127.0.0.1:"+port) == nil {
+		isRunning := func(ctx context.Context) bool {
+			// Every error may pass: the host does not listen yet or is still
+			// loading. Its end is noticed by Wait.
+			state, err := hostState(ctx, "http://127.0.0.1:"+port)
+			return err == nil && state == "Running"
+		}
+		slow := func() {
+			a.warn(fmt.Sprintf("func is not ready after %v; its log may show why (--verbose); --host builtin does not need it", slowHost))
+		}
+		if awaitHost(running, isRunning, slow) == nil {
 			ready()
 		}
 	})

@@ -60,18 +60,25 @@ func hostState(ctx context.Context, url string) (string, error) {
 	return status.State, nil
 }
 
-// awaitHost waits until the host at url is running.
-func awaitHost(ctx context.Context, url string) error {
+// slowHost is how long a host may take to start before that is reported. Its
+// first start may download extensions.
+const slowHost = time.Minute
+
+// awaitHost waits until a host is running. It calls slow once if that takes
+// long.
+func awaitHost(ctx context.Context, isRunning func(context.Context) bool, slow func()) error {
 	ticker := time.NewTicker(50 * time.Millisecond)
 	defer ticker.Stop()
+	overdue := time.NewTimer(slowHost)
+	defer overdue.Stop()
 	for {
-		// Retry after every error: the host does not listen yet or is still
-		// loading. The caller notices if its process ends.
-		if state, err := hostState(ctx, url); err == nil && state == "Running" {
+		if isRunning(ctx) {
 			return nil
 		}
 		select {
 		case <-ticker.C:
+		case <-overdue.C:
+			slow()
 		case <-ctx.Done():
 			return ctx.Err()
 		}

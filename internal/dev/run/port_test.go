@@ -1,6 +1,8 @@
 package run
 
 import (
+	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -8,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 func TestClaimPortReportsTheOccupant(t *testing.T) {
@@ -57,4 +61,20 @@ func TestClaimPortPicksAFreeOne(t *testing.T) {
 	if addr := listener.Addr().(*net.TCPAddr); !addr.IP.IsLoopback() || addr.Port == 0 {
 		t.Errorf("listens on %s, want a port of 127.0.0.1", addr)
 	}
+}
+
+func TestAwaitHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin, reports := time.Now(), 0
+		isRunning := func(context.Context) bool { return time.Since(begin) >= 3*slowHost }
+		if err := awaitHost(t.Context(), isRunning, func() { reports++ }); err != nil || reports != 1 {
+			t.Errorf("a slow host: got %v and %d reports, want one", err, reports)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), slowHost/2)
+		defer cancel()
+		err := awaitHost(ctx, func(context.Context) bool { return false }, func() { reports++ })
+		if !errors.Is(err, context.DeadlineExceeded) || reports != 1 {
+			t.Errorf("stopped early: got %v and %d reports", err, reports-1)
+		}
+	})
 }

@@ -9,24 +9,24 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"path/filepath"
-	"runtime"
 	"sync"
+	"time"
 
 	"kennel/internal/config"
-	"kennel/internal/dev/azurite"
+	"kennel/internal/dev/localhost"
 	"kennel/internal/dev/project"
 )
 
 // Options are the choices of an [App]; nil and zero fields mean the defaults.
 type Options struct {
-	Port    int    // listen on this port of 127.0.0.1; default: any free one
+	Port    int    // listen on this port of 127.0.0.1, or see SettingsPort; default: any free one
 	Data    string // the folder for stored data; default: in memory
 	Handler string // a built handler; default: build one
 	Key     string // the function key that callers need (local host only); default: none
@@ -36,33 +36,48 @@ type Options struct {
 	// host runs the app.
 	Tether []string
 
-	Log    io.Writer         // the log of the app; default: discarded
-	Report func(Event) error // called for each event; an error ends Run; default: nothing
+	Log io.Writer // the log of the app and its host; default: discarded
 
-	// Step is called when a slow step starts; the returned function is called
-	// when the step ends. Default: nothing.
-	Step func(text string) (done func())
+	// Report is called for each event, by one goroutine at a time. An error from
+	// starting or ready ends Run. Default: nothing.
+	Report func(Event) error
 
-	// Stopping is called when ctx of Run ends. Default: nothing.
-	Stopping func()
+	Served   func(localhost.Request) // called after each HTTP request (local host only); default: nothing
+	Stopping func()                  // called when ctx of Run ends; default: nothing
 }
+
+// SettingsPort as [Options.Port] is Host.LocalHttpPort of local.settings.json,
+// or DefaultPort.
+const (
+	SettingsPort = -1
+	DefaultPort  = 7071
+)
 
 // An Event reports the progress of a run.
 type Event struct {
-	Event string `json:"event"` // starting, ready, stopped
+	Event string `json:"event"` // starting, step, warning, ready, stopped
 
 	// starting
 	Host    string `json:"host,omitempty"`    // func, builtin
 	Storage string `json:"storage,omitempty"` // azurite, given
 	Bus     string `json:"bus,omitempty"`     // devbus, given
 
+	// step, of the start; several run at a time
+	Step string `json:"step,omitempty"` // handler, storage, bus, functions
+	Done bool   `json:"done,omitempty"`
+
+	Text    string  `json:"text,omitempty"`    // step: what it does or, once done, its result; warning: what is wrong
+	Seconds float64 `json:"seconds,omitempty"` // step, once done: how long it took; ready: since the start
+
 	// ready
 	URL       string   `json:"url,omitempty"`
 	Key       string   `json:"key,omitempty"` // to call functions with; as given
 	Functions []string `json:"functions,omitempty"`
 
+	// starting and ready, with Azurite
+	Data string `json:"data,omitempty"` // the data folder; absent: in memory
+
 	// ready, with Azurite; its key is public and the same everywhere
-	Data       string `json:"data,omitempty"` // the data folder; absent: in memory
 	Connection string `json:"connection,omitempty"`
 	BlobURL    string `json:"blobUrl,omitempty"`
 	QueueURL   string `json:"queueUrl,omitempty"`
@@ -84,6 +99,9 @@ type App struct {
 	storage  config.Storage    // the account in the settings
 	azurite  bool              // start Azurite for the app
 	devbus   bool              // start development buses for the app
+	cors     bool              // the settings want answers for other origins
+
+	reporting sync.Mutex // held while opt.Report runs
 }
 
 // New reads and validates the settings of a project: env and, for names that
@@ -99,9 +117,6 @@ func New(p *project.Project, env map[string]string, options *Options) (*App, err
 	if a.opt.Report == nil {
 		a.opt.Report = func(Event) error { return nil }
 	}
-	if a.opt.Step == nil {
-		a.opt.Step = func(string) func() { return func() {} }
-	}
 	if a.opt.Stopping == nil {
 		a.opt.Stopping = func() {}
 	}
@@ -109,7 +124,11 @@ func New(p *project.Project, env map[string]string, options *Options) (*App, err
 	if err != nil {
 		return nil, err
 	}
-	a.settings = settings(local, env)
+	if a.opt.Port == SettingsPort {
+		a.opt.Port = cmp.Or(local.Port, DefaultPort)
+	}
+	a.cors = local.CORS
+	a.settings = settings(local.Values, env)
 	checked, err := config.Load(a.settings)
 	if err != nil {
 		return nil, err
@@ -122,54 +141,46 @@ func New(p *project.Project, env map[string]string, options *Options) (*App, err
 // Run runs the app until ctx ends, and then stops everything that it started.
 // It must be called only once.
 func (a *App) Run(ctx context.Context) error {
+	began := time.Now()
+	defer a.announceStop(ctx)()
 	listener, err := claimPort(ctx, a.opt.Port)
 	if err != nil {
 		return err
 	}
 	defer listener.Close() // fails if the host has closed it
-	if err := a.opt.Report(a.starting()); err != nil {
-		return err
-	}
-	machine := project.Target{OS: runtime.GOOS, Arch: runtime.GOARCH}
-	dist, err := a.project.Stage(ctx, machine, &project.StageOptions{Prebuilt: a.opt.Handler, Env: a.settings, Step: a.opt.Step})
+	tools, err := a.findTools(ctx)
 	if err != nil {
 		return err
 	}
+	if err := a.report(a.starting()); err != nil {
+		return err
+	}
+	if a.cors {
+		a.warn("local.settings.json: Host.CORS is ignored; web pages of other origins cannot call the app")
+	}
+	entrance := openEntrance(listener)
+	defer entrance.close()
+	parts, err := a.prepare(ctx, tools)
+	if err == nil {
+		entrance.close()
+		err = a.host(ctx, began, listener, parts)
+	}
+	// Stop storage after the app, which may write until it ends.
+	return errors.Join(err, parts.stop())
+}
 
-	ready := Event{Event: "ready", URL: "http://" + listener.Addr().String(), Key: a.opt.Key, Functions: a.project.Functions}
-	if a.devbus {
-		buses, err := startBuses()
-		if err != nil {
-			return err
+// announceStop calls Stopping when ctx ends. The function that it returns ends
+// that, and waits until Stopping has returned.
+func (a *App) announceStop(ctx context.Context) (end func()) {
+	running, cancel := context.WithCancel(ctx)
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		<-running.Done()
+		if ctx.Err() != nil {
+			a.opt.Stopping()
 		}
-		defer buses.stop() // after the app; their contents are lost
-		ready.ServiceBus, ready.ServiceBusSecondary = buses.primary.ConnectionString(), buses.secondary.ConnectionString()
-		a.settings[busSetting], a.settings[secondaryBusSetting] = ready.ServiceBus, ready.ServiceBusSecondary
-	}
-	var storage *azurite.Server
-	var storageEnded <-chan struct{}
-	if a.azurite {
-		if storage, err = a.startAzurite(ctx); err != nil {
-			return err
-		}
-		storageEnded = storage.Done()
-		a.storage = config.Storage{ConnectionString: storage.ConnectionString()}
-		a.settings[storageSetting] = a.storage.ConnectionString
-		ready.Data, ready.Connection = a.opt.Data, a.storage.ConnectionString
-		ready.BlobURL, ready.QueueURL, ready.TableURL = storage.BlobURL(), storage.QueueURL(), storage.TableURL()
-	}
-
-	h := hosted{dist: dist, executable: filepath.Join(dist, machine.Executable()), listener: listener}
-	host := func(ctx context.Context, ready func()) error { return a.runBuiltin(ctx, h, ready) }
-	if a.opt.Tether != nil {
-		host = func(ctx context.Context, ready func()) error { return a.runFunc(ctx, h, ready) }
-	}
-	err = serve(ctx, host, func() error { return a.opt.Report(ready) }, a.opt.Stopping, storageEnded)
-	if storage != nil {
-		// Stop storage after the app, which may write until it ends.
-		err = errors.Join(err, storage.Stop())
-	}
-	return err
+	})
+	return func() { cancel(); waiting.Wait() }
 }
 
 func (a *App) starting() Event {
@@ -178,7 +189,7 @@ func (a *App) starting() Event {
 		e.Host = "func"
 	}
 	if a.azurite {
-		e.Storage = "azurite"
+		e.Storage, e.Data = "azurite", a.opt.Data
 	}
 	if a.devbus {
 		e.Bus = "devbus"
@@ -186,19 +197,57 @@ func (a *App) starting() Event {
 	return e
 }
 
+// host runs the app in a host until ctx ends. It reports when the app is ready,
+// after it has published the address.
+func (a *App) host(ctx context.Context, began time.Time, listener net.Listener, p parts) error {
+	url := "http://" + listener.Addr().String()
+	ready := Event{Event: "ready", URL: url, Key: a.opt.Key, Functions: a.project.Functions}
+	storage := a.storage
+	var storageEnded <-chan struct{}
+	if p.storage != nil {
+		storageEnded = p.storage.Done()
+		storage = config.Storage{ConnectionString: p.storage.ConnectionString()}
+		a.settings[storageSetting] = storage.ConnectionString
+		ready.Data, ready.Connection = a.opt.Data, storage.ConnectionString
+		ready.BlobURL, ready.QueueURL, ready.TableURL = p.storage.BlobURL(), p.storage.QueueURL(), p.storage.TableURL()
+	}
+	if p.buses != nil {
+		ready.ServiceBus, ready.ServiceBusSecondary = p.buses.primary.ConnectionString(), p.buses.secondary.ConnectionString()
+		a.settings[busSetting], a.settings[secondaryBusSetting] = ready.ServiceBus, ready.ServiceBusSecondary
+	}
+
+	h := hosted{dist: p.dist, executable: filepath.Join(p.dist, machine().Executable()), listener: listener, storage: storage}
+	run := func(ctx context.Context, ready func()) error { return a.runBuiltin(ctx, h, ready) }
+	if a.opt.Tether != nil {
+		run = func(ctx context.Context, ready func()) error { return a.runFunc(ctx, h, ready) }
+	}
+	step := a.begin("functions", "starting the handler")
+	address := addressFile{filepath.Join(a.project.Root, addressFolder), url}
+	defer address.remove()
+	greet := func() error {
+		step.done(fmt.Sprintf("%d loaded", len(ready.Functions)))
+		if err := address.write(); err != nil {
+			return err
+		}
+		ready.Seconds = time.Since(began).Seconds()
+		return a.report(ready)
+	}
+	return serve(ctx, run, greet, storageEnded)
+}
+
 // hosted is what a host runs, besides the settings.
 type hosted struct {
-	dist       string       // the folder with host.json
-	executable string       // the handler in it
-	listener   net.Listener // where to listen; a host that opens its own port closes it
+	dist       string         // the folder with host.json
+	executable string         // the handler in it
+	listener   net.Listener   // where to listen; a host that opens its own port closes it
+	storage    config.Storage // the account with the queues
 }
 
 // serve runs the host until ctx ends, or until the host or storage ends
-// unexpectedly, which is an error. It calls greet once the host is ready, and
-// stopping when ctx ends. When serve returns, the host has stopped.
+// unexpectedly, which is an error. It calls greet once the host is ready. When
+// serve returns, the host has stopped.
 func serve(ctx context.Context, host func(_ context.Context, ready func()) error,
-	greet func() error, stopping func(), storageEnded <-chan struct{}) error {
-	asked := ctx.Done()
+	greet func() error, storageEnded <-chan struct{}) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	ready, ended := make(chan struct{}), make(chan error, 1)
@@ -211,9 +260,6 @@ func serve(ctx context.Context, host func(_ context.Context, ready func()) error
 		case <-ready:
 			ready = nil
 			err = greet()
-		case <-asked:
-			asked = nil
-			stopping()
 		case <-storageEnded:
 			storageEnded = nil
 			err = errors.New("azurite ended unexpectedly, so the app has no storage")
@@ -226,31 +272,4 @@ func serve(ctx context.Context, host func(_ context.Context, ready func()) error
 	}
 	stop()
 	return errors.Join(err, <-ended)
-}
-
-// startAzurite starts Azurite for this run. It installs Azurite first if this
-// machine does not have it.
-func (a *App) startAzurite(ctx context.Context) (*azurite.Server, error) {
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return nil, fmt.Errorf("find a folder to install Azurite into: %w", err)
-	}
-	data := a.opt.Data
-	if data != "" {
-		if data, err = filepath.Abs(data); err != nil { // Azurite runs in its own folder
-			return nil, err
-		}
-		if err := os.MkdirAll(data, 0o755); err != nil {
-			return nil, err
-		}
-	}
-	progress := &steps{begin: a.opt.Step}
-	installed, err := azurite.Install(ctx, filepath.Join(cache, "kennel"), progress)
-	progress.end()
-	if err != nil {
-		return nil, err
-	}
-	// No log: Azurite logs only its addresses, and an error when it ends
-	// contains its last lines.
-	return azurite.Start(ctx, installed, &azurite.Options{Dir: data})
 }

@@ -3,9 +3,15 @@ package run
 import (
 	"context"
 	"errors"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"kennel/internal/dev/project"
 )
 
 func TestServe(t *testing.T) {
@@ -44,7 +50,7 @@ func TestServe(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, stop := context.WithCancel(t.Context())
 				defer stop()
-				running, greeted, stoppings := false, false, 0
+				running, greeted := false, false
 				host := func(ctx context.Context, ready func()) error {
 					running = true
 					defer func() { running = false }()
@@ -54,7 +60,7 @@ func TestServe(t *testing.T) {
 				result := make(chan error, 1)
 				go func() {
 					greet := func() error { greeted = true; return tt.greet }
-					result <- serve(ctx, host, greet, func() { stoppings++ }, storageEnded)
+					result <- serve(ctx, host, greet, storageEnded)
 				}()
 				synctest.Wait()
 				if tt.storageEnds {
@@ -73,10 +79,104 @@ func TestServe(t *testing.T) {
 				if tt.wantGreeting && !greeted {
 					t.Error("greet was not called")
 				}
-				if tt.stop != (stoppings == 1) {
-					t.Errorf("stopped on request: %v, but stopping was called %d times", tt.stop, stoppings)
-				}
 			})
 		})
+	}
+}
+
+// TestAnnounceStop checks that Stopping is called exactly when the context ends
+// before the run, and never after it.
+func TestAnnounceStop(t *testing.T) {
+	for _, stopped := range []bool{false, true} {
+		ctx, stop := context.WithCancel(t.Context())
+		calls := 0
+		end := (&App{opt: Options{Stopping: func() { calls++ }}}).announceStop(ctx)
+		if stopped {
+			stop()
+		}
+		end()
+		stop()
+		if stopped != (calls == 1) {
+			t.Errorf("stopped on request: %v, but Stopping was called %d times", stopped, calls)
+		}
+	}
+}
+
+func TestPortFromSettings(t *testing.T) {
+	const file = `{"IsEncrypted":false,"Host":{"LocalHttpPort":7075}}`
+	for _, tt := range []struct {
+		settings   string
+		port, want int
+	}{
+		{"", SettingsPort, DefaultPort},
+		{file, SettingsPort, 7075},
+		{file, 0, 0},
+		{file, 7080, 7080},
+	} {
+		root := t.TempDir()
+		if tt.settings != "" {
+			if err := os.WriteFile(filepath.Join(root, "local.settings.json"), []byte(tt.settings), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		app, err := New(&project.Project{Root: root}, nil, &Options{Port: tt.port})
+		if err != nil || app.opt.Port != tt.want {
+			t.Errorf("port %d with the settings %q: got %+v, %v, want %d", tt.port, tt.settings, app, err, tt.want)
+		}
+	}
+}
+
+// TestEntrance checks that requests get 503 until the host has the listener,
+// also if a connection without a request is open, and that the listener then
+// works.
+func TestEntrance(t *testing.T) {
+	listener, err := claimPort(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	get := func() (status int, retryAfter string) {
+		resp, err := http.Get("http://" + listener.Addr().String() + "/api/health")
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return resp.StatusCode, resp.Header.Get("Retry-After")
+	}
+	entrance := openEntrance(listener)
+	silent, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	if status, after := get(); status != http.StatusServiceUnavailable || after != "1" {
+		t.Errorf("before the host: got %d, Retry-After %q, want 503, 1", status, after)
+	}
+	entrance.close()
+	entrance.close()
+
+	server := &http.Server{Handler: http.NotFoundHandler()}
+	defer server.Close()
+	go server.Serve(listener)
+	if status, _ := get(); status != http.StatusNotFound {
+		t.Errorf("with the host: got %d, want its 404", status)
+	}
+}
+
+func TestAddressFile(t *testing.T) {
+	root := t.TempDir()
+	first, second := addressFile{filepath.Join(root, ".kennel"), "http://127.0.0.1:1"}, addressFile{filepath.Join(root, ".kennel"), "http://127.0.0.1:2"}
+	for _, f := range []addressFile{first, second} {
+		if err := f.write(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first.remove()
+	if text, err := os.ReadFile(second.path()); err != nil || string(text) != "http://127.0.0.1:2\n" {
+		t.Errorf("after the end of the first run: got %q, %v, want the address of the second", text, err)
+	}
+	second.remove()
+	if left, err := os.ReadDir(root); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
 	}
 }

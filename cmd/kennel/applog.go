@@ -1,0 +1,145 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A logEntry is what people read of a line of the log.
+type logEntry struct {
+	at    time.Time // zero: not known
+	level string    // WARN, ERROR; "" for others
+	text  string    // one line, except for a stack
+}
+
+// readLog reads a line of the log of the app or of its host. It returns false
+// for what only --verbose shows: that executions begin and succeed, and records
+// without a warning or error. A record of a function call is the exception,
+// because functions report what they have done, and nothing else.
+func readLog(line string) (logEntry, bool) {
+	var e logEntry
+	rest := line
+	if stamp, after, ok := strings.Cut(line, "] "); ok && strings.HasPrefix(stamp, "[") {
+		if at, err := time.Parse(time.RFC3339Nano, stamp[1:]); err == nil {
+			e.at, rest = at, after
+		}
+	}
+	if r, ok := readRecord(rest); ok {
+		return r.entry(), r.isWarning() || r.level == "INFO" && r.function
+	}
+	for _, prefix := range []string{"Executing '", "Serving ", "Host started: "} {
+		if strings.HasPrefix(rest, prefix) {
+			return e, false
+		}
+	}
+	if m := executed.FindStringSubmatch(rest); m != nil {
+		e.level, e.text = "ERROR", m[1]+" failed after "+m[3]+m[4]
+		return e, m[2] == "Failed"
+	}
+	for mark, level := range map[string]string{"WARNING: ": "WARN", "ERROR: ": "ERROR"} {
+		if after, ok := strings.CutPrefix(rest, mark); ok {
+			e.level, rest = level, after
+		}
+	}
+	e.text = shorten(rest)
+	return e, strings.TrimSpace(rest) != ""
+}
+
+// executed is how both hosts report the end of an execution.
+var executed = regexp.MustCompile(`^Executed '([^']*)' \((Succeeded|Failed), Id=[^,]*, Duration=([^)]*)\)(.*)$`)
+
+// A record is a line of package slog's JSON.
+type record struct {
+	at                    time.Time
+	level, message, cause string
+	stack                 string
+	attributes            []string // name=value
+	function              bool     // of a function call
+}
+
+func readRecord(line string) (record, bool) {
+	var r record
+	decoder := json.NewDecoder(strings.NewReader(line))
+	if first, err := decoder.Token(); err != nil || first != json.Delim('{') {
+		return r, false
+	}
+	for decoder.More() {
+		name, err := decoder.Token()
+		if err != nil {
+			return r, false
+		}
+		var raw json.RawMessage
+		if decoder.Decode(&raw) != nil {
+			return r, false
+		}
+		r.add(name.(string), raw)
+	}
+	if _, err := decoder.Token(); err != nil {
+		return r, false
+	}
+	_, err := decoder.Token()
+	return r, err == io.EOF && r.level != "" && r.message != ""
+}
+
+func (r *record) add(name string, raw json.RawMessage) {
+	value := string(raw)
+	if bytes.HasPrefix(raw, []byte(`"`)) && json.Unmarshal(raw, &value) != nil {
+		return // it was decoded before, so it is a string
+	}
+	switch name {
+	case "time":
+		r.at, _ = time.Parse(time.RFC3339Nano, value) // zero if it is something else
+	case "level":
+		r.level = value
+	case "msg":
+		r.message = value
+	case "error":
+		r.cause = value
+	case "stack":
+		r.stack = value
+	case "invocation", "source": // of use only with the whole log
+	default:
+		r.function = r.function || name == "function"
+		value = oneLine(value)
+		if value == "" || strings.ContainsAny(value, ` "=`) {
+			value = strconv.Quote(value)
+		}
+		r.attributes = append(r.attributes, name+"="+value)
+	}
+}
+
+func (r record) isWarning() bool {
+	return strings.HasPrefix(r.level, "WARN") || strings.HasPrefix(r.level, "ERROR")
+}
+
+func (r record) entry() logEntry {
+	e := logEntry{at: r.at, text: oneLine(r.message)}
+	if r.isWarning() {
+		e.level, _, _ = strings.Cut(r.level, "+")
+	}
+	if r.cause != "" {
+		e.text += ": " + oneLine(r.cause)
+	}
+	e.text = shorten(strings.Join(slices.Insert(r.attributes, 0, e.text), "  "))
+	for frame := range strings.SplitSeq(r.stack, " | ") { // as customhandler joins them
+		if frame != "" {
+			e.text += "\n          " + oneLine(frame)
+		}
+	}
+	return e
+}
+
+// shorten limits a line; --verbose shows all of it.
+func shorten(line string) string {
+	const maxLength = 500
+	if len(line) <= maxLength {
+		return line
+	}
+	return strings.ToValidUTF8(line[:maxLength], "") + " …"
+}

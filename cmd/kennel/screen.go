@@ -1,0 +1,253 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"kennel/internal/dev/localhost"
+	devrun "kennel/internal/dev/run"
+	"kennel/internal/version"
+)
+
+// A screen shows a run of "kennel up". The start and the addresses go to
+// standard output; progress, requests, warnings and errors to standard error.
+// On a terminal the steps that run are counted in a line that is replaced.
+type screen struct {
+	con     *console
+	asJSON  bool // write events as lines of JSON; the log stays as it is
+	verbose bool // leave the log as it is
+	live    bool // count the seconds of the steps that run
+
+	mu      sync.Mutex
+	partial []byte   // an incomplete line of the log; guarded by mu
+	running []upStep // that are not done; guarded by mu
+	drawn   bool     // the line that counts seconds is there; guarded by mu
+}
+
+// upStep is a step of the start that is not done yet.
+type upStep struct {
+	name, text string
+	began      time.Time
+}
+
+func (con *console) newScreen(asJSON, verbose bool) *screen {
+	return &screen{
+		con: con, asJSON: asJSON, verbose: verbose,
+		live: !asJSON && !verbose && con.env["TERM"] != "dumb" && isTerminal(con.stderr),
+	}
+}
+
+// count shows the seconds of the steps that run, until the function that it
+// returns is called. After that there are no steps, and no lines of the log.
+func (s *screen) count() (end func()) {
+	done := make(chan struct{})
+	var counting sync.WaitGroup
+	if s.live {
+		counting.Go(func() {
+			ticker := time.NewTicker(200 * time.Millisecond)
+			defer ticker.Stop()
+			for {
+				select {
+				case <-ticker.C:
+					s.write(s.con.stderr, "")
+				case <-done:
+					return
+				}
+			}
+		})
+	}
+	return func() {
+		close(done)
+		counting.Wait()
+		s.mu.Lock()
+		s.running = nil // what has failed
+		partial := len(s.partial) > 0
+		s.mu.Unlock()
+		if partial {
+			s.Write([]byte("\n"))
+		}
+		s.write(s.con.stderr, "")
+	}
+}
+
+// report shows an event.
+func (s *screen) report(e devrun.Event) error {
+	if s.asJSON {
+		line, err := json.Marshal(e)
+		if err != nil {
+			return err
+		}
+		return s.write(s.con.stdout, string(line)+"\n")
+	}
+	switch e.Event {
+	case "starting":
+		return s.write(s.con.stdout, s.header(e))
+	case "step":
+		return s.showStep(e)
+	case "warning":
+		return s.show(logEntry{at: time.Now(), level: "WARN", text: e.Text})
+	case "ready":
+		return s.write(s.con.stdout, s.addresses(e))
+	default:
+		return s.write(s.con.stdout, e.Event+"\n")
+	}
+}
+
+// header is the first line: what runs, and where.
+func (s *screen) header(e devrun.Event) string {
+	name := "Kennel " + version.Read().Version
+	where := map[string]string{"builtin": "built-in host", "func": "host func"}[e.Host]
+	switch {
+	case e.Storage != "azurite":
+		where += ", data in the account of the settings"
+	case e.Data == "":
+		where += ", data in memory (--data DIR keeps it)"
+	default:
+		where += ", data in " + e.Data
+	}
+	return fmt.Sprintf("%s  %s\n\n", s.con.paint(s.con.stdout, bold, name), printable(where))
+}
+
+// showStep shows that a step begins, continues, or is done.
+func (s *screen) showStep(e devrun.Event) error {
+	if e.Done {
+		s.mu.Lock()
+		s.running = slices.DeleteFunc(s.running, func(r upStep) bool { return r.name == e.Step })
+		s.mu.Unlock()
+		mark := "-"
+		if isTerminal(s.con.stdout) {
+			mark = s.con.paint(s.con.stdout, green, "✓")
+		}
+		took := ""
+		if e.Seconds >= 0.05 {
+			took = fmt.Sprintf("%.1f s", e.Seconds)
+		}
+		line := fmt.Sprintf("%-10s %-44s %7s", e.Step, printable(e.Text), took)
+		return s.write(s.con.stdout, "  "+mark+" "+strings.TrimRight(line, " ")+"\n")
+	}
+	if !s.live {
+		return s.write(s.con.stderr, fmt.Sprintf("  %s: %s\n", e.Step, printable(e.Text)))
+	}
+	s.mu.Lock()
+	if i := slices.IndexFunc(s.running, func(r upStep) bool { return r.name == e.Step }); i >= 0 {
+		s.running[i].text = e.Text
+	} else {
+		s.running = append(s.running, upStep{e.Step, e.Text, time.Now()})
+	}
+	s.mu.Unlock()
+	return s.write(s.con.stderr, "")
+}
+
+// addresses shows where the app is, and what to do with it.
+func (s *screen) addresses(e devrun.Event) string {
+	command := func(words string) string {
+		if e.Key != "" {
+			words += " --key " + e.Key
+		}
+		return "    " + s.con.program + " " + words + "\n"
+	}
+	below := "Below: requests, warnings and errors; the whole log: --verbose."
+	if s.verbose {
+		below = "Below: requests and the whole log."
+	}
+	text := fmt.Sprintf(`
+  %s in %.1f s
+
+  API        %s
+  reference  %s
+
+  Try, in a second terminal:
+`, s.con.paint(s.con.stdout, green, "ready"), e.Seconds, s.con.paint(s.con.stdout, bold, e.URL+"/api"), e.URL+"/api/openapi.yaml")
+	for _, words := range []string{"next --count 3", "gate wait hounds", "gate release hounds", "channels create news"} {
+		text += command(words)
+	}
+	return text + "\n  Ctrl+C stops everything. " + below + "\n\n"
+}
+
+// served shows a request.
+func (s *screen) served(r localhost.Request) {
+	if s.asJSON {
+		return
+	}
+	status := fmt.Sprint(r.Status)
+	if r.Status >= 500 {
+		status = s.con.paint(s.con.stderr, red, status)
+	}
+	s.write(s.con.stderr, fmt.Sprintf("%s  %-6s %-46s %s %8s\n",
+		clock(time.Now()), printable(r.Method), printable(r.Path), status, duration(r.Duration)))
+}
+
+// Write shows the log of the app and its host. It never fails, so that these
+// run on without a terminal.
+func (s *screen) Write(p []byte) (int, error) {
+	if s.asJSON || s.verbose {
+		s.write(s.con.stderr, string(p))
+		return len(p), nil
+	}
+	s.mu.Lock()
+	s.partial = append(s.partial, p...)
+	end := bytes.LastIndexByte(s.partial, '\n') + 1
+	lines := string(s.partial[:end])
+	s.partial = append(s.partial[:0], s.partial[end:]...)
+	s.mu.Unlock()
+	for line := range strings.Lines(lines) {
+		if entry, ok := readLog(strings.TrimRight(line, "\r\n")); ok {
+			s.show(entry)
+		}
+	}
+	return len(p), nil
+}
+
+// show writes a line of the log.
+func (s *screen) show(e logEntry) error {
+	line := ""
+	if !e.at.IsZero() {
+		line = clock(e.at) + "  "
+	}
+	switch e.level {
+	case "":
+	case "ERROR":
+		line += s.con.paint(s.con.stderr, red, e.level) + " "
+	default:
+		line += s.con.paint(s.con.stderr, yellow, e.level) + " "
+	}
+	return s.write(s.con.stderr, line+printable(e.text)+"\n")
+}
+
+// write writes text in place of the line that counts seconds, and then that
+// line again.
+func (s *screen) write(w io.Writer, text string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.drawn {
+		io.WriteString(s.con.stderr, "\r\x1b[K") // erases the line
+	}
+	_, err := io.WriteString(w, text)
+	if s.drawn = s.live && len(s.running) > 0; s.drawn {
+		var doing []string
+		for _, step := range s.running {
+			doing = append(doing, step.name+": "+step.text)
+		}
+		const width = 66 // of a terminal of 80 columns: a line that wraps cannot be erased
+		text := []rune(printable(strings.Join(doing, ", ")))
+		fmt.Fprintf(s.con.stderr, "  … %-*s %5.0f s", width, string(text[:min(len(text), width)]), time.Since(s.running[0].began).Seconds())
+	}
+	return err
+}
+
+// clock returns the local time of day.
+func clock(t time.Time) string { return t.Local().Format(time.TimeOnly) }
+
+// duration returns a duration as people read it.
+func duration(d time.Duration) string {
+	if d < time.Second {
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	}
+	return fmt.Sprintf("%.1f s", d.Seconds())
+}

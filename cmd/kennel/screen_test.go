@@ -1,0 +1,134 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"kennel/internal/dev/localhost"
+	devrun "kennel/internal/dev/run"
+)
+
+// upScreen returns a screen without a terminal, and what it has written, with
+// times of day replaced.
+func upScreen(asJSON, verbose bool) (s *screen, written func() (stdout, stderr string)) {
+	var out, errs bytes.Buffer
+	s = newConsole([]string{"bin/kennel", "up"}, nil, nil, &out, &errs).newScreen(asJSON, verbose)
+	times := regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d`)
+	return s, func() (string, string) { return out.String(), times.ReplaceAllString(errs.String(), "TIME") }
+}
+
+func TestScreen(t *testing.T) {
+	s, written := upScreen(false, false)
+	for _, e := range []devrun.Event{
+		{Event: "starting", Host: "builtin", Storage: "azurite", Bus: "devbus", Data: "kept\x1b"},
+		{Event: "step", Step: "handler", Text: "building"},
+		{Event: "step", Step: "bus", Text: "2, in memory", Done: true, Seconds: 0.001},
+		{Event: "step", Step: "handler", Text: "built", Done: true, Seconds: 1.14},
+		{Event: "warning", Text: "Host.CORS is ignored"},
+		{Event: "ready", URL: "http://127.0.0.1:7080", Key: "k", Seconds: 2.44},
+	} {
+		if err := s.report(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.served(localhost.Request{Method: "POST", Path: "/api/sequences/orders/next", Status: 200, Duration: 3 * time.Millisecond})
+	s.served(localhost.Request{Method: "GET", Path: "/api/gates/h/wait", Status: 503, Duration: 12345 * time.Millisecond})
+	for _, piece := range []string{"half a ", "line\x1b[31m\r\n{\"level\":\"INFO\",\"msg\":\"x\"}\n", `{"level":"WARN","msg":"a b","n":1}` + "\nlast"} {
+		fmt.Fprint(s, piece)
+	}
+	s.count()() // writes the last line
+	if err := s.report(devrun.Event{Event: "stopped"}); err != nil {
+		t.Fatal(err)
+	}
+	stdout, stderr := written()
+	_, stdout, _ = strings.Cut(stdout, "  ") // without the version
+	same(t, "stdout", `built-in host, data in kept`+"\ufffd"+`
+
+  - bus        2, in memory
+  - handler    built                                          1.1 s
+
+  ready in 2.4 s
+
+  API        http://127.0.0.1:7080/api
+  reference  http://127.0.0.1:7080/api/openapi.yaml
+
+  Try, in a second terminal:
+    bin/kennel next --count 3 --key k
+    bin/kennel gate wait hounds --key k
+    bin/kennel gate release hounds --key k
+    bin/kennel channels create news --key k
+
+  Ctrl+C stops everything. Below: requests, warnings and errors; the whole log: --verbose.
+
+stopped
+`, stdout)
+	same(t, "stderr", `  handler: building
+TIME  WARN Host.CORS is ignored
+TIME  POST   /api/sequences/orders/next                     200     3 ms
+TIME  GET    /api/gates/h/wait                              503   12.3 s
+half a line`+"\ufffd"+`[31m
+WARN a b  n=1
+last
+`, stderr)
+}
+
+// The whole log is written as it is with --verbose and with --json.
+func TestScreenKeepsTheLog(t *testing.T) {
+	const log = "half a \x1b[31mline\n" + `{"level":"INFO","msg":"x"}`
+	for _, asJSON := range []bool{false, true} {
+		s, written := upScreen(asJSON, !asJSON)
+		fmt.Fprint(s, log)
+		s.served(localhost.Request{Method: "GET", Path: "/", Status: 200})
+		stdout, stderr := written()
+		if !strings.HasPrefix(stderr, log) || asJSON && stderr != log || stdout != "" {
+			t.Errorf("JSON %v: got %q and %q, want the log %q", asJSON, stdout, stderr, log)
+		}
+	}
+}
+
+func TestScreenAsJSON(t *testing.T) {
+	s, written := upScreen(true, false)
+	for _, e := range []devrun.Event{
+		{Event: "step", Step: "handler", Text: "building"},
+		{Event: "ready", URL: "http://127.0.0.1:7071"},
+	} {
+		if err := s.report(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stdout, stderr := written()
+	same(t, "stdout", `{"event":"step","step":"handler","text":"building"}
+{"event":"ready","url":"http://127.0.0.1:7071"}
+`, stdout)
+	same(t, "stderr", "", stderr)
+}
+
+// On a terminal a step that runs is counted in one line, which each other line
+// replaces.
+func TestScreenCounts(t *testing.T) {
+	s, written := upScreen(false, false)
+	s.live = true
+	for _, e := range []devrun.Event{
+		{Event: "step", Step: "storage", Text: "starting"},
+		{Event: "step", Step: "handler", Text: "building"},
+		{Event: "step", Step: "storage", Text: "installing Azurite 3.37.0 (once, 60 MB)"},
+		{Event: "warning", Text: "careful"},
+		{Event: "step", Step: "storage", Done: true, Text: "installed"},
+		{Event: "step", Step: "handler", Done: true, Text: "built"},
+	} {
+		if err := s.report(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, stderr := written()
+	line := func(doing string) string { return fmt.Sprintf("  … %-66s     0 s", doing) }
+	const erase = "\r\x1b[K"
+	both := line("storage: installing Azurite 3.37.0 (once, 60 MB), handler: building"[:66])
+	same(t, "stderr", line("storage: starting")+erase+line("storage: starting, handler: building")+erase+both+
+		erase+"TIME  WARN careful\n"+both+erase+line("handler: building")+erase,
+		regexp.MustCompile(`\d\d:\d\d:\d\d`).ReplaceAllString(stderr, "TIME"))
+}
