@@ -200,15 +200,15 @@ func (g *Gates) publish(ctx context.Context, s Signal) error {
 func (c Change) check() error {
 	switch by, reason := utf8.RuneCountInString(c.By), utf8.RuneCountInString(c.Reason); {
 	case by == 0 || by > MaxBy:
-		return fmt.Errorf("%w: the name of who changes the gate has %d characters: use 1 to %d", ErrInvalid, by, MaxBy)
+		return invalid("the name of who changes the gate has %d characters: use 1 to %d", by, MaxBy)
 	case reason > MaxReason:
-		return fmt.Errorf("%w: the reason has %d characters: use up to %d", ErrInvalid, reason, MaxReason)
+		return invalid("the reason has %d characters: use up to %d", reason, MaxReason)
 	case !utf8.ValidString(c.By) || !utf8.ValidString(c.Reason):
-		return fmt.Errorf("%w: the name of who changes the gate and the reason must be UTF-8", ErrInvalid)
+		return invalid("the name of who changes the gate and the reason must be UTF-8")
 	case strings.ContainsFunc(c.By, unicode.IsControl):
-		return fmt.Errorf("%w: the name of who changes the gate has control characters", ErrInvalid)
+		return invalid("the name of who changes the gate has control characters")
 	case strings.ContainsFunc(c.Reason, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }):
-		return fmt.Errorf("%w: the reason has control characters other than new lines and tabs", ErrInvalid)
+		return invalid("the reason has control characters other than new lines and tabs")
 	}
 	return nil
 }

@@ -12,7 +12,8 @@ import (
 
 // What callers branch on, beside ErrCorrupt.
 var (
-	// ErrInvalid reports an invalid argument. The error that wraps it names it.
+	// ErrInvalid reports an invalid argument. The text of the error that wraps
+	// it describes only the mistake.
 	ErrInvalid = errors.New("invalid")
 
 	// ErrUnknown reports that the state of the gate could not be read. The
@@ -30,6 +31,15 @@ var (
 	// can watch.
 	ErrTooMany = errors.New("too many gates are being watched")
 )
+
+// invalidError is an error that wraps ErrInvalid and whose text is only what is
+// invalid, so that it can be shown to a caller.
+type invalidError string
+
+func invalid(format string, args ...any) error { return invalidError(fmt.Sprintf(format, args...)) }
+
+func (e invalidError) Error() string        { return string(e) }
+func (e invalidError) Is(target error) bool { return target == ErrInvalid }
 
 // maxWatched bounds the memory and the requests that callers can cause with
 // new names.

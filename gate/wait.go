@@ -50,10 +50,10 @@ func (g *Gates) Wait(ctx context.Context, gate string, after int64, limit time.D
 		return Waited{}, err
 	}
 	if after < Now || after > MaxGeneration {
-		return Waited{}, fmt.Errorf("%w: generation %d: use 0 to %d, or none", ErrInvalid, after, int64(MaxGeneration))
+		return Waited{}, invalid("generation %d: use 0 to %d, or none", after, int64(MaxGeneration))
 	}
 	if limit <= 0 || limit > MaxWait {
-		return Waited{}, fmt.Errorf("%w: a wait of %v: use more than 0, up to %v, and wait again", ErrInvalid, limit, MaxWait)
+		return Waited{}, invalid("a wait of %v: use more than 0, up to %v, and wait again", limit, MaxWait)
 	}
 	p := &waiter{after: after, done: make(chan struct{})}
 	w, err := g.arrive(gate, p)
