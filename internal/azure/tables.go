@@ -104,7 +104,11 @@ func (t *Table) Get(ctx context.Context, partition, key string) (table.Row, erro
 func (t *Table) Query(ctx context.Context, q table.Query) (table.Page, error) {
 	page, err := t.query(ctx, q)
 	if err != nil {
-		return table.Page{}, fmt.Errorf("query rows of %.80q: %w", q.Partition, err)
+		rows := "all rows"
+		if q.Partition != "" {
+			rows = fmt.Sprintf("rows of %.80q", q.Partition)
+		}
+		return table.Page{}, fmt.Errorf("query %s: %w", rows, err)
 	}
 	return page, nil
 }
