@@ -30,7 +30,7 @@ var sequenceFailures = []failure{
 	{ids.ErrCorrupt, http.StatusInternalServerError, "sequence_corrupt",
 		"The stored number of the sequence is invalid. No number is issued until an operator repairs it; see the log.", ""},
 	{ids.ErrTooMany, http.StatusServiceUnavailable, "too_many_sequences",
-		"This instance already serves the maximum of different sequences. Use fewer sequences.", ""},
+		"This instance already serves the maximum of different sequences. Use fewer sequences.", "60"},
 	{ids.ErrClosed, http.StatusServiceUnavailable, codeStopping,
 		"This instance is stopping. Send the request again.", "1"},
 	{nil, http.StatusServiceUnavailable, "storage_unavailable",

@@ -27,7 +27,7 @@ func TestFailures(t *testing.T) {
 	}{
 		{sequenceFailures, ids.ErrExhausted, 409, "sequence_exhausted", ""},
 		{sequenceFailures, ids.ErrCorrupt, 500, "sequence_corrupt", ""},
-		{sequenceFailures, ids.ErrTooMany, 503, "too_many_sequences", ""},
+		{sequenceFailures, ids.ErrTooMany, 503, "too_many_sequences", "60"},
 		{sequenceFailures, ids.ErrClosed, 503, "stopping", "1"},
 		{sequenceFailures, ids.ErrUnavailable, 503, "storage_unavailable", "5"},
 		{gateFailures, gate.ErrStopped, 503, "stopping", "1"},

@@ -13,12 +13,19 @@ import (
 func writeAnswer(w http.ResponseWriter, a Answer) { write(w, http.StatusOK, encode(a)) }
 
 func writeError(w http.ResponseWriter, e *Error) {
+	h := w.Header()
 	for _, name := range []string{"Content-Encoding", "Etag", "Last-Modified"} {
-		w.Header().Del(name) // the function set it for the answer that it did not finish
+		h.Del(name) // the function set it for the answer that it did not finish
 	}
-	w.Header()["Cache-Control"] = noStore
+	h["Cache-Control"] = noStore
+	if e.Status == http.StatusServiceUnavailable && h.Get("Retry-After") == "" {
+		h.Set("Retry-After", "1") // another instance can answer
+	}
 	write(w, statusOf(e), errorBody(e))
 }
+
+// requestID returns the id that ServeHTTP gave to an answer.
+func requestID(w http.ResponseWriter) string { return w.Header().Get(headerRequestID) }
 
 // noStore is the Cache-Control of every error: a cache that keeps a 404 would
 // hide what is created later.

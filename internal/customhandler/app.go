@@ -135,8 +135,9 @@ func (a *App) register(f *function) {
 
 // ServeHTTP distinguishes the three kinds of requests by their paths: empty, a
 // function's name, or a route, which has at least two segments because of its
-// prefix.
+// prefix. It gives every answer the invocation's id.
 func (a *App) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header()[headerRequestID] = []string{invocationID(r.Header)}
 	name := strings.TrimPrefix(r.URL.Path, "/")
 	switch {
 	case name == "":
@@ -171,7 +172,7 @@ func (a *App) serveEnvelope(w http.ResponseWriter, r *http.Request, name string)
 		writeError(w, errMethod(r.Method))
 		return
 	}
-	ctx := withInvocation(r.Context(), &invocation{invocationID(r.Header), name, a.log})
+	ctx := withInvocation(r.Context(), &invocation{requestID(w), name, a.log})
 	answer, err := a.invoke(ctx, f, w, r)
 	if err == nil {
 		a.log.DebugContext(ctx, "invocation succeeded")
@@ -182,7 +183,7 @@ func (a *App) serveEnvelope(w http.ResponseWriter, r *http.Request, name string)
 	if f.routes != nil && errors.Is(err, context.DeadlineExceeded) {
 		// The caller of an HTTP function can read this answer. After a failed
 		// invocation the host would send it an empty 500.
-		writeAnswer(w, errorAnswer(explain(err)))
+		writeAnswer(w, errorAnswer(ctx, explain(err)))
 		return
 	}
 	writeError(w, failure(err))

@@ -34,7 +34,7 @@ func (f *forwarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		// deadlines, as in tests.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(softLimit(a.httpTimeout)))
 	}
-	inv := &invocation{invocationID(r.Header), f.function, a.log}
+	inv := &invocation{requestID(w), f.function, a.log}
 	ctx := &callContext{parent: r.Context(), deadline: time.Now().Add(softLimit(a.httpTimeout)), inv: inv}
 	defer ctx.end()
 	out := &callWriter{w: w}
@@ -108,8 +108,8 @@ func (c *callWriter) giveUp(ctx context.Context, log *slog.Logger, limit time.Du
 	}
 	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
 	body := errorBody(explain(abandoned))
-	_, err = fmt.Fprintf(conn, "HTTP/1.1 504 Gateway Timeout\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
-		len(body), body)
+	_, err = fmt.Fprintf(conn, "HTTP/1.1 504 Gateway Timeout\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"+
+		"Cache-Control: no-store\r\nX-Request-Id: %s\r\nConnection: close\r\n\r\n%s", len(body), invocationFrom(ctx).id, body)
 	if err != nil {
 		return
 	}

@@ -50,16 +50,17 @@ func (a *App) callHTTP(ctx context.Context, f *function, e Envelope) (Answer, er
 		return Answer{}, err
 	}
 	if r.ContentLength > a.maxBody {
-		return errorAnswer(errTooLarge(a.maxBody)), nil
+		return errorAnswer(ctx, errTooLarge(a.maxBody)), nil
 	}
 	c := newCapture()
+	c.header[headerRequestID] = []string{invocationFrom(ctx).id}
 	f.routes.ServeHTTP(c, r.WithContext(ctx))
 	if cookies := c.sent.Values("Set-Cookie"); len(cookies) > 1 {
 		a.log.WarnContext(ctx, "an envelope has room for one cookie; the others are lost", "cookies", len(cookies))
 	}
 	if !utf8.Valid(c.body.Bytes()) {
 		a.log.ErrorContext(ctx, "an envelope cannot carry a binary answer; give the function only its trigger and its http output")
-		return errorAnswer(&Error{http.StatusInternalServerError, "binary_answer", "The answer is binary and cannot be passed on."}), nil
+		return errorAnswer(ctx, &Error{http.StatusInternalServerError, "binary_answer", "The answer is binary and cannot be passed on."}), nil
 	}
 	return c.answer(r.Method == http.MethodHead), nil
 }
@@ -202,8 +203,11 @@ func (r response) answer() Answer {
 	return Answer{Outputs: map[string]json.RawMessage{httpOutput: encode(r)}}
 }
 
-func errorAnswer(e *Error) Answer {
-	return response{statusOf(e), map[string]string{"Cache-Control": noStore[0], "Content-Type": "application/json"}, string(errorBody(e))}.answer()
+// errorAnswer returns Outputs.res with an error for the caller of ctx's
+// invocation.
+func errorAnswer(ctx context.Context, e *Error) Answer {
+	header := map[string]string{"Cache-Control": noStore[0], "Content-Type": "application/json", headerRequestID: invocationFrom(ctx).id}
+	return response{statusOf(e), header, string(errorBody(e))}.answer()
 }
 
 // capture is the ResponseWriter of a call in an envelope.

@@ -150,6 +150,9 @@ func TestHTTPCalls(t *testing.T) {
 					t.Errorf("%s: answer = %q, want %q", shape, got, want)
 				}
 				header := w.Header()
+				if id := header.Get(headerRequestID); w.Code != 0 && shape == "forwarded" && id != "inv-1" {
+					t.Errorf("%s: request id = %q, want that of the host", shape, id)
+				}
 				if strings.Contains(want, `"error"`) && (header.Get("Content-Type") != "application/json" || header.Get("Content-Encoding") != "" || header.Get("Cache-Control") != "no-store") {
 					t.Errorf("%s: headers of an error = %v, want plain JSON that no cache keeps", shape, header)
 				}

@@ -30,19 +30,33 @@ func invocationFrom(ctx context.Context) *invocation {
 }
 
 // invocationID returns the last id in the header. The host adds its own id
-// after one that the client sent, as a second line or after a comma.
+// after one that the client sent, as a second line or after a comma. If no host
+// sent a usable one, invocationID makes a new one.
 func invocationID(h http.Header) string {
 	values := h[headerInvocationID]
 	if len(values) == 0 {
-		return ""
+		return NewInvocationID()
 	}
 	id := values[len(values)-1]
-	if at := strings.LastIndexByte(id, ','); at >= 0 {
-		id = id[at+1:]
+	id = strings.TrimSpace(id[strings.LastIndexByte(id, ',')+1:])
+	if !isID(id) {
+		return NewInvocationID()
 	}
-	const maxLength = 128 // a GUID has 36; a longer id would only fill the log
-	id = strings.TrimSpace(id)
-	return id[:min(len(id), maxLength)]
+	return id
+}
+
+// isID reports whether an id can be sent in a header and found in a log. That
+// of the host is a GUID.
+func isID(id string) bool {
+	const maxLength = 128
+	for i := range len(id) {
+		switch c := id[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_', c == '.':
+		default:
+			return false
+		}
+	}
+	return id != "" && len(id) <= maxLength
 }
 
 // softLimit is when an invocation's context ends. The rest of the limit is for

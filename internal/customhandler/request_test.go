@@ -2,13 +2,18 @@ package customhandler
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestReadJSON(t *testing.T) {
@@ -93,19 +98,115 @@ func TestQuery(t *testing.T) {
 }
 
 func TestInvocationID(t *testing.T) {
+	made := regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 	for _, tt := range []struct {
 		lines []string
-		want  string
+		want  string // "": a new one
 	}{
 		{nil, ""},
+		{[]string{""}, ""},
 		{[]string{"host"}, "host"},
+		{[]string{"4B6A1c2d-7d0f_4f3c.9"}, "4B6A1c2d-7d0f_4f3c.9"},
 		{[]string{"client", "host"}, "host"},
 		{[]string{"client,proxy,host"}, "host"},
 		{[]string{"client", "client, host "}, "host"},
-		{[]string{strings.Repeat("x", 1<<20)}, strings.Repeat("x", 128)},
+		{[]string{"client,"}, ""},
+		{[]string{strings.Repeat("x", 128)}, strings.Repeat("x", 128)},
+		{[]string{strings.Repeat("x", 129)}, ""},
+		{[]string{"a b"}, ""},
+		{[]string{"a\r\nSet-Cookie: b=1"}, ""},
+		{[]string{`"><script>`}, ""},
+		{[]string{"ü"}, ""},
 	} {
-		if got := invocationID(http.Header{headerInvocationID: tt.lines}); got != tt.want {
-			t.Errorf("invocationID of %.80q = %q, want %q", tt.lines, got, tt.want)
+		h := http.Header{headerInvocationID: tt.lines}
+		got := invocationID(h)
+		if tt.want != "" && got != tt.want || tt.want == "" && (!made.MatchString(got) || invocationID(h) == got) {
+			t.Errorf("invocationID of %.80q = %q, want %q", tt.lines, got, cmp.Or(tt.want, "a new one each time"))
+		}
+	}
+}
+
+// TestRequestID proves that every answer has the invocation's id, which is also
+// in each line that the call left in the log.
+func TestRequestID(t *testing.T) {
+	book, release := &logBook{}, make(chan struct{})
+	defer close(release)
+	app := newApp(t, Options{Log: book.logger(), MaxBody: 10, HTTPTimeout: 50 * time.Millisecond})
+	app.HTTP("Calls", "req", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.PathValue("how") == "stuck" {
+			<-release
+		}
+		serveCalls(w, r)
+	}), "POST /api/calls/{how}/{id}", "GET /api/calls/{how}/{id}")
+	app.Queue("Work", "msg", func(_ context.Context, m QueueMessage) error { return errors.New(m.Text) })
+	server, client := serve(t, app)
+	for _, tt := range []struct {
+		what, method, path, body string
+		status                   int
+		logged                   bool
+	}{
+		{"readiness", "GET", "/", "", 200, false},
+		{"readiness by another method", "DELETE", "/", "", 405, false},
+		{"unknown function", "POST", "/Nothing", "{}", 404, false},
+		{"function by another method", "GET", "/Work", "", 405, false},
+		{"failed invocation", "POST", "/Work", queueEnvelope, 500, true},
+		{"bad envelope", "POST", "/Work", "{", 400, true},
+		{"success", "GET", "/api/calls/nothing/1", "", 200, true},
+		{"HEAD", "HEAD", "/api/calls/nothing/1", "", 200, true},
+		{"no content", "GET", "/api/calls/nocontent/1", "", 204, true},
+		{"unknown route", "GET", "/api/nothing", "", 404, false},
+		{"unclean path", "GET", "/api//calls", "", 404, false},
+		{"bad query", "GET", "/api/calls/show/1?a=%zz", "", 400, false},
+		{"wrong method", "PATCH", "/api/calls/show/1", "", 405, false},
+		{"body too large", "POST", "/api/calls/show/1", "eleven byte", 413, false},
+		{"error for the caller", "GET", "/api/calls/conflict/1", "", 409, true},
+		{"error", "GET", "/api/calls/error/1", "", 500, true},
+		{"error of a stop", "GET", "/api/calls/canceled/1", "", 503, true},
+		{"panic", "GET", "/api/calls/panic/1", "", 500, true},
+		{"abandoned function", "GET", "/api/calls/stuck/1", "", 504, true},
+	} {
+		for _, id := range []string{"", NewInvocationID()} {
+			r, err := http.NewRequestWithContext(t.Context(), tt.method, server.URL+tt.path, strings.NewReader(tt.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set(headerRequestID, "of the client") // has no effect
+			if id != "" {
+				r.Header[headerInvocationID] = []string{"client", id}
+			}
+			before := len(book.String())
+			resp, err := server.Client().Do(r)
+			if err != nil {
+				t.Fatalf("%s: %v", tt.what, err)
+			}
+			resp.Body.Close()
+			got := resp.Header.Values(headerRequestID)
+			if resp.StatusCode != tt.status || len(got) != 1 || id != "" && got[0] != id || !isID(got[0]) {
+				t.Errorf("%s with the invocation id %q: status %d and request id %q, want %d and that id", tt.what, id, resp.StatusCode, got, tt.status)
+				continue
+			}
+			lines := book.String()[before:]
+			if strings.Count(lines, `"invocation":"`+got[0]+`"`) != strings.Count(lines, "\n") || (lines != "") != tt.logged {
+				t.Errorf("%s: log = %s, want request id %s in each line", tt.what, lines, got[0])
+			}
+			if retry := resp.Header.Get("Retry-After"); tt.status >= 400 && resp.Header.Get("Cache-Control") != "no-store" || (tt.status == 503) != (retry != "") {
+				t.Errorf("%s: headers %v, want an error that no cache keeps, and Retry-After with 503 only", tt.what, resp.Header)
+			}
+		}
+	}
+
+	// In an envelope the id is also in the answer to the client.
+	for _, path := range []string{"/api/calls/show/1", "/api/calls/conflict/1", "/api/calls/binary/1", "/api/calls/stuck/1", "/api/nothing"} {
+		e, err := Trigger{Function: "Calls", Binding: "req"}.HTTP(httptest.NewRequest("GET", path, nil), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := client.Invoke(t.Context(), "Calls", e)
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		if got, err := answer.HTTP("res"); err != nil || got.Header.Get(headerRequestID) != e.ID {
+			t.Errorf("%s in an envelope: headers %v (%v), want the request id %s", path, got.Header, err, e.ID)
 		}
 	}
 }

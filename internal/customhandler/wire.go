@@ -16,6 +16,10 @@ const (
 	headerHostVersion  = "X-Azure-Functions-Hostversion"
 )
 
+// headerRequestID of an answer is the invocation's id, with which its caller
+// can name the request.
+const headerRequestID = "X-Request-Id"
+
 // Envelope is the body of POST /<Function>: the trigger's data and the host's
 // metadata. The values are raw, because their encoding depends on the sender.
 type Envelope struct {

@@ -54,6 +54,8 @@ func childServe(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(strings.ToLower(r.URL.Path), "/api/") {
 		if answer, ok := childDo(w, r, r.URL.Query().Get("do")); ok {
 			w.Header().Set("X-Seen", r.Method+" "+r.URL.RequestURI()+" "+strconv.Itoa(len(body)))
+			ids := r.Header.Values("X-Azure-Functions-InvocationId")
+			w.Header().Set("X-Request-Id", ids[len(ids)-1])
 			fmt.Fprint(w, cmp.Or(answer, string(body)))
 		}
 		return

@@ -36,8 +36,13 @@ func TestForwardedCall(t *testing.T) {
 			t.Errorf("%s: got the body %q", tt.name, body)
 		}
 	}
+	// The host's own id is the last one, and the answer's id reaches the caller.
+	resp, _ := r.call(t, "GET", "/api/raw/x?do=echo", nil, func(req *http.Request) {
+		req.Header.Set("X-Azure-Functions-InvocationId", "of-the-caller")
+	})
+	r.await(t, "Executed 'Raw' (Succeeded, Id="+resp.Header.Get("X-Request-Id")+",")
 	// Without a Content-Length the body is lost, whatever its size.
-	resp, _ := r.call(t, "POST", "/api/raw/x?do=echo", io.MultiReader(strings.NewReader("0123456789+")))
+	resp, _ = r.call(t, "POST", "/api/raw/x?do=echo", io.MultiReader(strings.NewReader("0123456789+")))
 	if seen := resp.Header.Get("X-Seen"); !strings.HasSuffix(seen, " 0") {
 		t.Errorf("chunked body: the handler saw %q, want no body", seen)
 	}
