@@ -87,7 +87,7 @@ func pageOf(r *http.Request) (top int, continuation string, err error) {
 // conditionOf reads If-Match: "" if there is none, one ETag, or *. It rejects
 // several ETags, because storage compares with one.
 func conditionOf(r *http.Request) (string, error) {
-	values := r.Header.Values("If-Match")
+	values := r.Header[ifMatch]
 	condition := strings.TrimSpace(strings.Join(values, ", "))
 	quoted := strings.TrimPrefix(condition, "W/")
 	if len(values) == 0 || condition == table.AnyVersion ||
@@ -100,7 +100,7 @@ func conditionOf(r *http.Request) (string, error) {
 // absenceOf reads If-None-Match: whether the caller wants to create something
 // only if it does not exist.
 func absenceOf(r *http.Request) (bool, error) {
-	values := r.Header.Values("If-None-Match")
+	values := r.Header[ifNoneMatch]
 	if len(values) > 0 && (len(values) > 1 || strings.TrimSpace(values[0]) != table.AnyVersion) {
 		return false, badRequest("bad_if_none_match", "If-None-Match must be * here: create it only if it does not exist.")
 	}

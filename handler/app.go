@@ -20,8 +20,9 @@ const maxBody = 1 << 20
 
 // app is the wired program.
 type app struct {
-	host *customhandler.App
-	jobs []job
+	host   *customhandler.App
+	jobs   []job
+	routes []route // all routes of the API
 }
 
 // job is one part of the app: what it adds to the host, to the life of the
@@ -29,11 +30,12 @@ type app struct {
 // It is a struct of functions so that a job has no empty methods and a misspelt
 // one does not compile.
 type job struct {
-	register func(host *customhandler.App)
-	run      func(context.Context) error // beside the server, until its context ends
-	close    func(context.Context) error // after the last invocation
-	probes   map[string]probe            // by service; one of each service is enough for all jobs
-	report   func(*statusAnswer)         // fills in the job's part of the status
+	routes   []route
+	register func(host *customhandler.App) // its functions without routes
+	run      func(context.Context) error   // beside the server, until its context ends
+	close    func(context.Context) error   // after the last invocation
+	probes   map[string]probe              // by service; one of each service is enough for all jobs
+	report   func(*statusAnswer)           // fills in the job's part of the status
 }
 
 // newApp wires everything and sends no request.
@@ -66,10 +68,15 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 		jobs: []job{sequences, gates, newChannels(account, counter, log)},
 	}
 	for _, j := range a.jobs {
-		j.register(a.host)
+		a.routes = append(a.routes, j.routes...)
+		if j.register != nil {
+			j.register(a.host)
+		}
 	}
-	a.host.HTTP("Health", "req", http.HandlerFunc(health), "GET /api/health")
-	a.host.HTTP("Status", "req", status(cfg, a.jobs, counter, time.Now()), "GET /api/status")
+	a.routes = append(a.routes,
+		route{function: "Health", pattern: "GET /api/health", handler: http.HandlerFunc(health)},
+		route{function: "Status", pattern: "GET /api/status", handler: status(cfg, a.jobs, counter, time.Now())})
+	serveRoutes(a.host, a.routes)
 	return a, nil
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
@@ -38,6 +39,12 @@ func TestBadRequests(t *testing.T) {
 		{"POST", sequence + "?count=", "", "", 400, "bad_count", ""},
 		{"POST", sequence + "?count=1.5", "", "", 400, "bad_count", ""},
 		{"POST", sequence + "?count=99999999999999999999", "", "", 400, "bad_count", ""},
+		{"POST", sequence + "?counts=500", "", "", 400, "bad_query", `"counts" is unknown. Did you mean count? This request knows count.`},
+		{"POST", sequence + "?count=5&Count=6", "", "", 400, "bad_query", "several values for count"},
+		{"POST", sequence + "?count=5;top=6", "", "", 400, "bad_query", "%3B"},
+		{"POST", sequence + "?count=%zz", "", "", 400, "bad_query", "%25"},
+		{"POST", sequence, `{"count":500}`, "", 400, "bad_body", "?count=…"},
+		{"POST", sequence, "", "*", 400, "bad_if_match", "It supports none."},
 		{"POST", "/api/sequences/Orders/next", "", "", 400, "bad_sequence", "lower-case"},
 		{"POST", "/api/sequences/a%2Fb/next", "", "", 400, "bad_sequence", ""},
 		{"POST", "/api/sequences/" + long[:64] + "/next", "", "", 400, "bad_sequence", "63"},
@@ -54,6 +61,11 @@ func TestBadRequests(t *testing.T) {
 		{"GET", gate + "/wait?generation=one", "", "", 400, "bad_generation", ""},
 		{"GET", gate + "/wait?generation=9007199254740992", "", "", 400, "bad_generation", "9007199254740991"},
 		{"GET", gate + "/wait?generation=1%", "", "", 400, "bad_query", "%25"},
+		{"GET", gate + "/wait?gen=5", "", "", 400, "bad_query", "Did you mean generation? This request knows generation, timeout."},
+		{"GET", gate + "/wait?Timeuot=5s", "", "", 400, "bad_query", "Did you mean timeout?"},
+		{"GET", gate + "/wait", "{}", "", 400, "bad_body", "?generation=…&timeout=…"},
+		{"POST", gate + "/release?by=ann", "", "", 400, "bad_query", "This request knows none."},
+		{"POST", gate + "/release", "{}", `"1"`, 400, "bad_if_match", "none"},
 		{"GET", gate + "/wait?timeout=201s", "", "", 400, "bad_timeout", "200s"},
 		{"GET", gate + "/wait?timeout=0s", "", "", 400, "bad_timeout", ""},
 		{"GET", gate + "/wait?timeout=30", "", "", 400, "bad_timeout", "unit"},
@@ -95,7 +107,8 @@ func TestBadRequests(t *testing.T) {
 		{"DELETE", path, "", "unquoted", 400, "bad_if_match", ""},
 		{"DELETE", path, "", `*, *`, 400, "bad_if_match", "one"},
 		{"DELETE", list + "/never-there", "", `"invalid"`, 412, "channel_changed", ""},
-		{"PUT", path, owner, "*", 400, "bad_if_match", "Omit"},
+		{"PUT", path, owner, "*", 400, "bad_if_match", "It supports If-None-Match. Omit"},
+		{"DELETE", blog, "{}", "", 400, "bad_body", "no body"},
 
 		{"GET", list + "?top=0", "", "", 400, "bad_top", "1 to 1000"},
 		{"GET", list + "?top=", "", "", 400, "bad_top", ""},
@@ -116,6 +129,9 @@ func TestBadRequests(t *testing.T) {
 			status, got, body := p.request(t, tt.method, tt.path, tt.body, &a, header...)
 			if status != tt.status || a.Error.Code == "" || tt.code != "" && a.Error.Code != tt.code || a.Error.Message == "" || !strings.Contains(a.Error.Message, tt.text) {
 				t.Errorf("got %d %.300s, want %d %s with %q", status, body, tt.status, tt.code, tt.text)
+			}
+			if first, _, _ := strings.Cut(a.Error.Message, ":"); first == "invalid" {
+				t.Errorf("message %q, want it to begin with what is invalid", a.Error.Message)
 			}
 			if (status == 405) != (got.Get("Allow") != "") || got.Get("Cache-Control") != "no-store" {
 				t.Errorf("headers %v", got)
@@ -138,6 +154,11 @@ func TestBadRequests(t *testing.T) {
 		var a answer
 		a.status, _, a.body = p.request(t, tt.method, tt.path, tt.body, &a, tt.header...)
 		a.expect(t, fmt.Sprint(tt.method, tt.path, tt.header), tt.status, tt.code)
+	}
+
+	large := io.MultiReader(strings.NewReader(strings.Repeat(" ", maxBody+1))) // chunked
+	if status, _, body := p.call(t, "PUT", path, large, "Content-Type", "application/json"); status != 413 || !strings.Contains(body, "body_too_large") {
+		t.Errorf("large chunked body: %d %s, want 413", status, body)
 	}
 
 	// None of that changed anything.

@@ -46,9 +46,6 @@ func (c channelFunctions) updateBlog(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	if len(r.Header.Values("If-None-Match")) > 0 {
-		return reply{}, badRequest("bad_if_none_match", "POST creates a blog, PUT only updates one. Omit If-None-Match.")
-	}
 	if condition == "" {
 		return reply{}, channels.ErrNoCondition // reported before a mistake in the body
 	}

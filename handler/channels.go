@@ -39,7 +39,7 @@ func newChannels(account azure.Account, counter *requests.Counter, log *slog.Log
 		log.Warn("channels are not served: they need tables and queues", "error", err)
 		c = channelFunctions{log: log, off: err}
 	}
-	return job{register: c.register, probes: probes}
+	return job{routes: c.routes(), register: c.register, probes: probes}
 }
 
 func openChannels(account azure.Account, o *azure.Options, log *slog.Logger) (c channelFunctions, probes map[string]probe, err error) {
@@ -60,17 +60,24 @@ func openChannels(account azure.Account, o *azure.Options, log *slog.Logger) (c 
 	return c, map[string]probe{"tables": probeTables(channelTable), "queues": probeQueues(queues)}, err
 }
 
+func (c channelFunctions) routes() []route {
+	const function = "Channels"
+	page := []string{"top", "continuation"}
+	return []route{
+		{function: function, pattern: "GET /api/channels", query: page, handler: c.serve(channelFailures, c.listChannels)},
+		{function: function, pattern: "PUT /api/channels/{channel}", conditions: []string{ifNoneMatch}, body: true, handler: c.serve(channelFailures, c.createChannel)},
+		{function: function, pattern: "GET /api/channels/{channel}", handler: c.serve(channelFailures, c.readChannel)},
+		{function: function, pattern: "DELETE /api/channels/{channel}", conditions: []string{ifMatch}, handler: c.serve(channelDeleteFailures, c.deleteChannel)},
+		{function: function, pattern: "GET /api/channels/{channel}/deletion", query: []string{"incarnation"}, handler: c.serve(deletionFailures, c.readDeletion)},
+		{function: function, pattern: "POST /api/channels/{channel}/blogs", body: true, handler: c.serve(blogPostFailures, c.postBlog)},
+		{function: function, pattern: "GET /api/channels/{channel}/blogs", query: page, handler: c.serve(channelFailures, c.listBlogs)},
+		{function: function, pattern: "GET /api/channels/{channel}/blogs/{blog}", handler: c.serve(blogFailures, c.readBlog)},
+		{function: function, pattern: "PUT /api/channels/{channel}/blogs/{blog}", conditions: []string{ifMatch}, body: true, handler: c.serve(blogFailures, c.updateBlog)},
+		{function: function, pattern: "DELETE /api/channels/{channel}/blogs/{blog}", conditions: []string{ifMatch}, handler: c.serve(blogFailures, c.removeBlog)},
+	}
+}
+
 func (c channelFunctions) register(host *customhandler.App) {
-	host.HTTP("Channels", "req", c.serve(channelFailures, c.createChannel), "PUT /api/channels/{channel}")
-	host.HTTP("Channels", "req", c.serve(channelFailures, c.readChannel), "GET /api/channels/{channel}")
-	host.HTTP("Channels", "req", c.serve(channelDeleteFailures, c.deleteChannel), "DELETE /api/channels/{channel}")
-	host.HTTP("Channels", "req", c.serve(channelFailures, c.listChannels), "GET /api/channels")
-	host.HTTP("Channels", "req", c.serve(deletionFailures, c.readDeletion), "GET /api/channels/{channel}/deletion")
-	host.HTTP("Channels", "req", c.serve(blogPostFailures, c.postBlog), "POST /api/channels/{channel}/blogs")
-	host.HTTP("Channels", "req", c.serve(channelFailures, c.listBlogs), "GET /api/channels/{channel}/blogs")
-	host.HTTP("Channels", "req", c.serve(blogFailures, c.readBlog), "GET /api/channels/{channel}/blogs/{blog}")
-	host.HTTP("Channels", "req", c.serve(blogFailures, c.updateBlog), "PUT /api/channels/{channel}/blogs/{blog}")
-	host.HTTP("Channels", "req", c.serve(blogFailures, c.removeBlog), "DELETE /api/channels/{channel}/blogs/{blog}")
 	host.Queue("ChannelCleanup", "message", c.cleanUp)
 	host.Timer("ChannelSweep", "tick", c.sweep())
 }
@@ -103,9 +110,6 @@ func (c channelFunctions) createChannel(r *http.Request) (reply, error) {
 	absent, err := absenceOf(r)
 	if err != nil {
 		return reply{}, err
-	}
-	if len(r.Header.Values("If-Match")) > 0 {
-		return reply{}, badRequest("bad_if_match", "PUT does not change a channel that exists. Omit If-Match.")
 	}
 	var body struct {
 		Owner string `json:"owner"`

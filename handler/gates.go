@@ -53,14 +53,17 @@ func newGates(cfg config.Config, blobs *azure.Blobs, log *slog.Logger) (job, err
 		return job{}, err
 	}
 	g := gateFunctions{gates, cfg.ServiceBus.String(), cfg.SignedIn}
-	return job{register: g.register, run: gates.Run, close: closeSignals, report: g.report}, nil
+	return job{routes: g.routes(), run: gates.Run, close: closeSignals, report: g.report}, nil
 }
 
-func (g gateFunctions) register(host *customhandler.App) {
-	host.HTTP("Unleash", "req", g.serve(g.state), "GET /api/gates/{gate}")
-	host.HTTP("Unleash", "req", g.serve(g.change((*gate.Gates).Release)), "POST /api/gates/{gate}/release")
-	host.HTTP("Unleash", "req", g.serve(g.change((*gate.Gates).Close)), "POST /api/gates/{gate}/close")
-	host.HTTP("Unleash", "req", g.serve(g.wait), "GET /api/gates/{gate}/wait")
+func (g gateFunctions) routes() []route {
+	const function = "Unleash"
+	return []route{
+		{function: function, pattern: "GET /api/gates/{gate}", handler: g.serve(g.state)},
+		{function: function, pattern: "POST /api/gates/{gate}/release", body: true, handler: g.serve(g.change((*gate.Gates).Release))},
+		{function: function, pattern: "POST /api/gates/{gate}/close", body: true, handler: g.serve(g.change((*gate.Gates).Close))},
+		{function: function, pattern: "GET /api/gates/{gate}/wait", query: []string{"generation", "timeout"}, handler: g.serve(g.wait)},
+	}
 }
 
 func (g gateFunctions) report(status *statusAnswer) {

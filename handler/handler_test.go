@@ -44,8 +44,8 @@ func TestNextOrderID(t *testing.T) {
 	if status, _, body := p.call(t, "POST", s+"?count=10000", nil); status != 200 || !strings.Contains(body, `"count":10000`) {
 		t.Errorf("as many as one may have: %d %s", status, body)
 	}
-	if status, _, _ := p.call(t, "POST", s, io.MultiReader(strings.NewReader("{}"))); status != 200 {
-		t.Errorf("a chunked body, which this function has no use for: %d, want 200", status)
+	if status, _, _ := p.call(t, "POST", s, io.MultiReader(strings.NewReader(""))); status != 200 {
+		t.Errorf("an empty chunked body: %d, want 200", status)
 	}
 }
 
@@ -53,7 +53,7 @@ func TestNextOrderID(t *testing.T) {
 func TestNextOrderIDInEnvelope(t *testing.T) {
 	p := shared(t)
 	name := storetest.Name()
-	for query, want := range map[string]string{"": `"statusCode":200`, "?count=0": `"statusCode":400`} {
+	for query, want := range map[string]string{"": `"statusCode":200`, "?count=0": `\"bad_count\"`, "?conut=2": `\"bad_query\"`} {
 		status, _, body := p.call(t, "POST", "/NextOrderId", strings.NewReader(
 			`{"Data":{"req":{"Url":"http://localhost:7071/api/sequences/`+name+`/next`+query+`","Method":"POST","Query":{},"Headers":{},"Params":{"sequence":"`+name+`"}}},"Metadata":{}}`))
 		if status != 200 || !strings.Contains(body, want) || !strings.Contains(body, `"res"`) {
@@ -275,6 +275,10 @@ func TestFunctionFolders(t *testing.T) {
 			t.Errorf("function %s: the host passes %s on, and the handler has nothing there", name, trigger.Route)
 		}
 	}
+	var registered []string
+	for _, rt := range routes(t) {
+		registered = append(registered, rt.function)
+	}
 	sources, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
@@ -285,9 +289,12 @@ func TestFunctionFolders(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, match := range regexp.MustCompile(`\bhost\.\w+\("(\w+)"`).FindAllStringSubmatch(string(source), -1) {
-			if !slices.Contains(folders, filepath.Join("..", "functions", match[1], "function.json")) {
-				t.Errorf("function %s is registered and has no folder", match[1])
-			}
+			registered = append(registered, match[1])
+		}
+	}
+	for _, function := range registered {
+		if !slices.Contains(folders, filepath.Join("..", "functions", function, "function.json")) {
+			t.Errorf("function %s is registered and has no folder", function)
 		}
 	}
 }

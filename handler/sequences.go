@@ -38,11 +38,13 @@ func newSequences(cfg config.Config, blobs *azure.Blobs) (job, error) {
 		return job{}, err
 	}
 	s := sequenceFunctions{store, sequences}
-	return job{register: s.register, close: s.close, probes: map[string]probe{"blobs": s.probe}, report: s.report}, nil
+	return job{routes: s.routes(), close: s.close, probes: map[string]probe{"blobs": s.probe}, report: s.report}, nil
 }
 
-func (s sequenceFunctions) register(host *customhandler.App) {
-	host.HTTP("NextOrderId", "req", http.HandlerFunc(s.next), "POST /api/sequences/{sequence}/next")
+func (s sequenceFunctions) routes() []route {
+	return []route{
+		{function: "NextOrderId", pattern: "POST /api/sequences/{sequence}/next", query: []string{"count"}, handler: http.HandlerFunc(s.next)},
+	}
 }
 
 // close gives back the numbers that were reserved and not issued.

@@ -1,11 +1,20 @@
 // Package suggest finds the intended word for a misspelt one.
 package suggest
 
-// Nearest returns the candidate with the smallest edit distance from word, at
-// most max. It returns "" if there is none.
+import "strings"
+
+// minPrefix is the least number of letters that count as a shortened word.
+const minPrefix = 2
+
+// Nearest returns the first candidate that begins with word, or the one with
+// the smallest edit distance from word, at most max. It returns "" if there is
+// none.
 func Nearest(word string, candidates []string, max int) string {
 	nearest := ""
 	for _, candidate := range candidates {
+		if len(word) >= minPrefix && strings.HasPrefix(candidate, word) {
+			return candidate
+		}
 		if d := distance(word, candidate); d <= max && d < len(candidate) {
 			nearest, max = candidate, d-1
 		}

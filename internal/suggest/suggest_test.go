@@ -6,6 +6,7 @@ func TestNearest(t *testing.T) {
 	candidates := []string{"up", "next", "package", "version"}
 	for word, want := range map[string]string{
 		"nxt": "next", "Next": "next", "vresion": "version", "upp": "up", "xy": "", "deploy": "",
+		"pack": "package", "ne": "next", "v": "", "": "",
 	} {
 		if got := Nearest(word, candidates, 2); got != want {
 			t.Errorf("nearest to %q: got %q, want %q", word, got, want)
