@@ -14,7 +14,9 @@ const (
 	maxTries  = 4
 	firstWait = 200 * time.Millisecond
 
-	// TryTimeout bounds one try of a request.
+	// TryTimeout bounds one try of a request. Half of the time that the
+	// context has left bounds it, too: after a try without an answer there is
+	// time for another one, or to read back a write.
 	TryTimeout = 15 * time.Second
 )
 
@@ -106,7 +108,7 @@ func repeat[T any](ctx context.Context, tries int, writes bool, request func(con
 		return answer, err // nothing was sent
 	}
 	for n := 1; ; n++ {
-		one, cancel := context.WithTimeout(ctx, TryTimeout)
+		one, cancel := context.WithTimeout(ctx, tryTimeout(ctx))
 		answer, err = request(one)
 		cancel()
 		unanswered := err != nil && !isAnswer(err)
@@ -120,6 +122,13 @@ func repeat[T any](ctx context.Context, tries int, writes bool, request func(con
 			return answer, err // more useful than the error of ctx
 		}
 	}
+}
+
+func tryTimeout(ctx context.Context) time.Duration {
+	if deadline, ok := ctx.Deadline(); ok {
+		return min(TryTimeout, time.Until(deadline)/2)
+	}
+	return TryTimeout
 }
 
 // isAnswer reports whether the error is one of the store's contract, so that

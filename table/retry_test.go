@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"kennel/internal/memory"
 	"kennel/table"
@@ -74,6 +75,31 @@ func TestRetry(t *testing.T) {
 	}
 	if _, err := table.New(nil); err == nil {
 		t.Error("New without a store succeeded")
+	}
+}
+
+// A try without an answer leaves time for others before the deadline of the
+// call, also for reading back a write that is sent once.
+func TestTriesShareTheTime(t *testing.T) {
+	for _, tt := range []struct {
+		silent int64 // requests without an answer
+		want   error // of the read
+	}{
+		{1, nil}, {3, nil}, {9, context.DeadlineExceeded},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			rows := open(t, memory.NewTable(&memory.TableOptions{Options: memory.Options{Fault: func(c memory.Call) memory.Fault {
+				return memory.Fault{Lost: c.N <= tt.silent}
+			}}}))
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			began := time.Now()
+			_, err := rows.SubmitOnce(ctx, table.Write{Verb: table.Insert, Row: table.Row{Partition: "p", Key: "a"}})
+			_, _, readErr := rows.ReadBack(ctx, err, "p", "a")
+			if took := time.Since(began); !errors.Is(err, table.ErrUnclear) || !errors.Is(readErr, tt.want) || took > 10*time.Second {
+				t.Errorf("%d requests without an answer: %v, then %v after %v, want %v within 10 s", tt.silent, err, readErr, took, tt.want)
+			}
+		})
 	}
 }
 

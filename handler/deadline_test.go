@@ -1,0 +1,156 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+
+	"kennel/channels"
+	"kennel/gate"
+	"kennel/ids"
+	"kennel/internal/customhandler"
+	"kennel/internal/memory"
+)
+
+// TestCallsEndInTime: every call ends with 503 in time if storage does not
+// respond, or responds to reads only. In the second case a write may still be
+// applied.
+func TestCallsEndInTime(t *testing.T) {
+	const (
+		unavailable = "storage_unavailable"
+		unclear     = "change_unclear"
+		served      = ""
+	)
+	type calls map[string]struct {
+		body              string
+		silent, readsOnly string // the code of the answer
+		limit             time.Duration
+	}
+	const owner = `{"owner":"ann"}`
+	want := calls{
+		"POST /api/sequences/{sequence}/next":         {"", unavailable, unavailable, 10 * time.Second},
+		"GET /api/gates/{gate}":                       {"", unavailable, served, 20 * time.Second},
+		"POST /api/gates/{gate}/release":              {"{}", unavailable, unclear, 20 * time.Second},
+		"POST /api/gates/{gate}/close":                {"{}", unavailable, served, 20 * time.Second}, // it is closed
+		"GET /api/gates/{gate}/wait":                  {"", unavailable, served, defaultWait},
+		"GET /api/channels":                           {"", unavailable, served, callTimeout},
+		"PUT /api/channels/{channel}":                 {owner, unavailable, unclear, callTimeout},
+		"GET /api/channels/{channel}":                 {"", unavailable, served, callTimeout},
+		"DELETE /api/channels/{channel}":              {"", unavailable, unclear, callTimeout},
+		"GET /api/channels/{channel}/deletion":        {"", unavailable, served, callTimeout},
+		"POST /api/channels/{channel}/blogs":          {draft, unavailable, unclear, callTimeout},
+		"GET /api/channels/{channel}/blogs":           {"", unavailable, served, callTimeout},
+		"GET /api/channels/{channel}/blogs/{blog}":    {"", unavailable, served, callTimeout},
+		"PUT /api/channels/{channel}/blogs/{blog}":    {draft, unavailable, unclear, callTimeout},
+		"DELETE /api/channels/{channel}/blogs/{blog}": {"", unavailable, unclear, callTimeout},
+		"GET /api/health":                             {}, // uses no storage
+		"GET /api/status":                             {}, // TestStatusOfSilentServices
+	}
+	for _, rt := range routes(t) {
+		call, ok := want[rt.pattern]
+		if !ok {
+			t.Errorf("%s: add its limit to this test", rt.pattern)
+		}
+		if call.limit == 0 {
+			continue
+		}
+		for _, readsOnly := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				host, blog := silentApp(t, readsOnly)
+				method, path, _ := strings.Cut(rt.pattern, " ")
+				channel := "news"
+				if call.body == owner {
+					channel = "other" // to be created
+				}
+				path = strings.NewReplacer("{sequence}", "orders", "{gate}", "hounds", "{channel}", channel, "{blog}", blog).Replace(path)
+				r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(call.body))
+				r.Header.Set("Content-Type", "application/json")
+				if call.body == draft && method == "PUT" {
+					r.Header.Set("If-Match", "*")
+				}
+				w := httptest.NewRecorder()
+				began := time.Now()
+				host.ServeHTTP(w, r)
+				code := call.silent
+				if readsOnly {
+					code = call.readsOnly
+				}
+				if took := time.Since(began); took > call.limit || code == served && w.Code >= 500 ||
+					code != served && (w.Code != 503 || !strings.Contains(w.Body.String(), code) || w.Header().Get("Retry-After") == "") {
+					t.Errorf("%s, reads are answered: %v: %d %s after %v, want %s within %v", rt.pattern, readsOnly, w.Code, w.Body, took, code, call.limit)
+				}
+			})
+		}
+	}
+}
+
+// TestSlowSender: the time that a caller takes to send its body is not
+// storage's.
+func TestSlowSender(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		host, err := customhandler.New(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		serveRoutes(host, inMemory(t, &log).routes())
+		body := iotest.OneByteReader(slowReader{strings.NewReader(`{"owner":"ann"}`)})
+		r := httptest.NewRequestWithContext(t.Context(), "PUT", "/api/channels/news", body)
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		began := time.Now()
+		host.ServeHTTP(w, r)
+		if took := time.Since(began); w.Code != 201 || took < callTimeout {
+			t.Errorf("%d %s after %v, want 201 although the body took longer than %v", w.Code, w.Body, took, callTimeout)
+		}
+	})
+}
+
+// slowReader takes a second for each read.
+type slowReader struct{ io.Reader }
+
+func (s slowReader) Read(p []byte) (int, error) {
+	time.Sleep(time.Second)
+	return s.Reader.Read(p)
+}
+
+// silentApp returns the API on a storage that never responds, or to reads only.
+// It holds the channel news with one blog.
+func silentApp(t *testing.T, readsOnly bool) (host *customhandler.App, blog string) {
+	t.Helper()
+	channelTable, blogTable := memory.NewTable(nil), memory.NewTable(nil)
+	queues := memory.NewOutbox(memory.NewQueues(nil), cleanupQueue)
+	full, err1 := channels.New(channelTable, blogTable, queues, nil)
+	_, _, err2 := full.Create(t.Context(), "news", "ann")
+	posted, err3 := full.Post(t.Context(), "news", channels.Draft{Title: "t", UserID: "ann"})
+
+	o := memory.Options{Fault: func(c memory.Call) memory.Fault {
+		return memory.Fault{Lost: !readsOnly || c.Op != "Get" && c.Op != "Query" && c.Op != "Load"}
+	}}
+	tables := &memory.TableOptions{Options: o}
+	silent, err4 := channels.New(channelTable.Clone(tables), blogTable.Clone(tables), memory.NewOutbox(memory.NewQueues(&o), cleanupQueue), nil)
+	gates, err5 := gate.New(memory.NewGates(&o), nil)
+	sequences, err6 := ids.NewSet(memory.NewSequences(&o), &ids.Options{MaxWait: 10 * time.Second})
+	host, err7 := customhandler.New(&customhandler.Options{Log: slog.New(slog.DiscardHandler)})
+	if err := errors.Join(err1, err2, err3, err4, err5, err6, err7); err != nil {
+		t.Fatal(err)
+	}
+	serveRoutes(host, channelFunctions{channels: silent}.routes())
+	serveRoutes(host, gateFunctions{gates: gates}.routes())
+	serveRoutes(host, sequenceFunctions{sequences: sequences}.routes())
+	ctx, cancel := context.WithCancel(t.Context())
+	go gates.Run(ctx)
+	t.Cleanup(func() {
+		cancel()
+		sequences.Close(ctx)
+	})
+	return host, posted.ID
+}
