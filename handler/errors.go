@@ -10,6 +10,7 @@ import (
 	"kennel/channels"
 	"kennel/gate"
 	"kennel/ids"
+	"kennel/internal/azure"
 	"kennel/internal/customhandler"
 	"kennel/table"
 )
@@ -33,7 +34,7 @@ var sequenceFailures = []failure{
 		"This instance already serves the maximum of different sequences. Use fewer sequences.", "60"},
 	{ids.ErrClosed, http.StatusServiceUnavailable, codeStopping,
 		"This instance is stopping. Send the request again.", "1"},
-	{nil, http.StatusServiceUnavailable, "storage_unavailable",
+	{nil, http.StatusServiceUnavailable, codeUnavailable,
 		"No numbers were issued: storage did not respond in time, or too many instances are reserving at once. Retry later.", "5"},
 }
 
@@ -46,7 +47,7 @@ var gateFailures = []failure{
 	{gate.ErrTooMany, http.StatusServiceUnavailable, "too_many_gates",
 		"This instance already watches the maximum of different gates.", "60"},
 	{gate.ErrUnclear, http.StatusServiceUnavailable, "change_unclear", unconfirmed, "5"},
-	{gate.ErrUnknown, http.StatusServiceUnavailable, "storage_unavailable",
+	{gate.ErrUnknown, http.StatusServiceUnavailable, codeUnavailable,
 		"The gate's state could not be read from storage. Nothing was changed. Retry later.", "5"},
 }
 
@@ -79,9 +80,7 @@ var (
 			"An update needs If-Match with the ETag of the blog that you read, so that it does not overwrite the work of others. If-Match: * overwrites any version.", ""},
 		{channels.ErrCorrupt, http.StatusInternalServerError, "channel_corrupt",
 			"A stored row was not written by this app. It is left unchanged until an operator repairs it; the log names the row.", ""},
-		{channels.ErrRefused, http.StatusServiceUnavailable, "storage_unavailable",
-			"Storage rejected the request and nothing was changed. Retrying will not help until an operator fixes the cause; see the log.", "60"},
-		{nil, http.StatusServiceUnavailable, "storage_unavailable",
+		{nil, http.StatusServiceUnavailable, codeUnavailable,
 			"Storage did not respond. Nothing was changed. Retry later.", "5"},
 	}
 )
@@ -94,9 +93,17 @@ func unclear(message string) failure {
 
 func concat(rows ...failure) []failure { return slices.Concat(rows, channelsFailures) }
 
-// codeStopping is the code of answers that are not logged: a stopping instance
-// sends one to each of thousands of waiters, and nothing is wrong.
-const codeStopping = "stopping"
+const (
+	// codeStopping is the code of answers that are not logged: a stopping
+	// instance sends one to each of thousands of waiters, and nothing is wrong.
+	codeStopping = "stopping"
+
+	// codeUnavailable is the code of failures that changed nothing. If storage
+	// rejected a request, their message is rejected.
+	codeUnavailable = "storage_unavailable"
+)
+
+const rejected = "Storage rejected the request and nothing was changed. Retrying will not help until an operator fixes the cause; see the log."
 
 // writeFailure turns an error into an answer. The caller gets the meaning and
 // what to do; the log gets the cause as well. An error without a row is left to
@@ -124,8 +131,11 @@ func writeFailure(w http.ResponseWriter, r *http.Request, failures []failure, er
 	if f.message == "" {
 		answer.Message = err.Error()
 	}
-	if f.retryAfter != "" && errors.Is(err, table.ErrRefused) {
+	if f.retryAfter != "" && isRefused(err) {
 		f.retryAfter = "60" // an operator has to act first
+		if f.code == codeUnavailable {
+			answer.Message = rejected
+		}
 	}
 	if f.retryAfter != "" {
 		w.Header().Set("Retry-After", f.retryAfter)
@@ -136,6 +146,12 @@ func writeFailure(w http.ResponseWriter, r *http.Request, failures []failure, er
 		return
 	}
 	customhandler.WriteError(w, r, fmt.Errorf("%w: %w", err, answer))
+}
+
+// isRefused reports whether storage rejected a request permanently.
+func isRefused(err error) bool {
+	answer, ok := errors.AsType[*azure.Error](err)
+	return ok && answer.Refused() || errors.Is(err, table.ErrRefused)
 }
 
 func badRequest(code, message string) *customhandler.Error {

@@ -12,6 +12,7 @@ import (
 	"kennel/channels"
 	"kennel/gate"
 	"kennel/ids"
+	"kennel/internal/azure"
 	"kennel/internal/customhandler"
 )
 
@@ -19,6 +20,7 @@ import (
 // the packages of the jobs wrap them.
 func TestFailures(t *testing.T) {
 	reset := errors.New("reset by peer")
+	forbidden := &azure.Error{Status: 403, Code: "AuthorizationFailure"}
 	for _, tt := range []struct {
 		failures    []failure
 		err         error
@@ -30,12 +32,15 @@ func TestFailures(t *testing.T) {
 		{sequenceFailures, ids.ErrTooMany, 503, "too_many_sequences", "60"},
 		{sequenceFailures, ids.ErrClosed, 503, "stopping", "1"},
 		{sequenceFailures, ids.ErrUnavailable, 503, "storage_unavailable", "5"},
+		{sequenceFailures, fmt.Errorf("%w: %w", ids.ErrUnavailable, forbidden), 503, "storage_unavailable", "60"},
 		{gateFailures, gate.ErrStopped, 503, "stopping", "1"},
 		{gateFailures, gate.ErrInvalid, 400, "bad_change", ""},
 		{gateFailures, gate.ErrCorrupt, 500, "gate_corrupt", ""},
 		{gateFailures, gate.ErrTooMany, 503, "too_many_gates", "60"},
 		{gateFailures, gate.ErrUnclear, 503, "change_unclear", "5"},
 		{gateFailures, gate.ErrUnknown, 503, "storage_unavailable", "5"},
+		{gateFailures, fmt.Errorf("%w: %w", gate.ErrUnknown, forbidden), 503, "storage_unavailable", "60"},
+		{gateFailures, fmt.Errorf("%w: %w", gate.ErrUnclear, forbidden), 503, "change_unclear", "60"},
 		{gateFailures, context.DeadlineExceeded, 504, "timeout", ""},
 		{gateFailures, reset, 500, "internal", ""},
 		{channelFailures, &channels.InputError{Field: "owner", Reason: "reason"}, 400, "bad_owner", ""},
@@ -61,6 +66,9 @@ func TestFailures(t *testing.T) {
 		handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 		if w.Code != tt.status || !strings.Contains(w.Body.String(), `{"code":"`+tt.code+`","message":"`) || w.Header().Get("Retry-After") != tt.after {
 			t.Errorf("%v: %d %v %s, want %d %s, Retry-After %q", tt.err, w.Code, w.Header(), w.Body, tt.status, tt.code, tt.after)
+		}
+		if isRefused := tt.code == "storage_unavailable" && tt.after == "60"; isRefused != strings.Contains(w.Body.String(), "until an operator fixes the cause") {
+			t.Errorf("%v: %s, want it to say that storage rejected the request: %v", tt.err, w.Body, isRefused)
 		}
 		if tt.status == 503 && strings.Contains(w.Body.String(), "text of storage") {
 			t.Errorf("%v: the answer contains the text of storage: %s", tt.err, w.Body)

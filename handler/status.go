@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"runtime"
@@ -107,7 +108,7 @@ func storageStatusOf(ctx context.Context, account string, probes map[string]prob
 		probing.Go(func() {
 			s := &serviceStatus{Reachable: true}
 			if err := probe(ctx); err != nil {
-				s = &serviceStatus{Error: err.Error()}
+				s = &serviceStatus{Error: probeError(err)}
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -116,6 +117,21 @@ func storageStatusOf(ctx context.Context, account string, probes map[string]prob
 	}
 	probing.Wait()
 	return storageStatus{account, *services["blobs"], services["tables"], services["queues"]}
+}
+
+// probeError describes why a probe failed, without what it read: an operator
+// would look for a sequence or queue that does not exist.
+func probeError(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Sprintf("no answer within %v", probeTimeout)
+	}
+	if answer, ok := errors.AsType[*azure.Error](err); ok {
+		return answer.Error()
+	}
+	if cause := errors.Unwrap(err); cause != nil {
+		err = cause // stores wrap an error once, with the operation
+	}
+	return err.Error()
 }
 
 func (s storageStatus) healthy() bool {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"strings"
@@ -11,8 +12,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kennel/internal/azure"
 	"kennel/internal/faultproxy"
 	"kennel/internal/storetest"
+	"kennel/table"
 )
 
 // TestStatusOfServices checks that the status has each service by itself, and
@@ -40,8 +43,53 @@ func TestStatusOfServices(t *testing.T) {
 		if answer.Status != tt.status || s.Reachable != tt.blobs || s.Tables == nil || s.Tables.Reachable != tt.tables || s.Queues == nil || s.Queues.Reachable != tt.queues {
 			t.Errorf("%s refused: status %s", tt.refused, body)
 		}
-		if got := strings.Contains(body, "403 AuthorizationFailure"); got != (tt.refused != "none") {
+		// The reason is storage's, without the names that the probes read.
+		if got := strings.Contains(body, `"error":"storage answered 403 AuthorizationFailure (request `); got != (tt.refused != "none") {
 			t.Errorf("%s refused: status %s, want the reason", tt.refused, body)
+		}
+	}
+}
+
+// TestStorageRejects: the answer to a call that storage rejects reports so, and
+// that an operator has to act. The operator finds the call in the log by the id
+// of the answer.
+func TestStorageRejects(t *testing.T) {
+	t.Parallel()
+	proxy := newProxy(t)
+	proxy.Add(faultproxy.Fault{Status: http.StatusForbidden})
+	p := start(t, built.handler, "AzureWebJobsStorage="+proxy.ConnectionString(), "KENNEL_RESERVE_TIMEOUT=500ms")
+	name := storetest.Name()
+	var ids []string
+	for _, call := range [][3]string{
+		{"POST", "/api/sequences/" + name + "/next", ""}, {"GET", "/api/gates/" + name, ""}, {"POST", "/api/gates/" + name + "/release", ""},
+		{"GET", "/api/channels", ""}, {"PUT", "/api/channels/" + name, `{"owner":"ann"}`},
+	} {
+		var a answer
+		status, header, body := p.request(t, call[0], call[1], call[2], &a)
+		if status != 503 || a.Error.Code != "storage_unavailable" || a.Error.Message != rejected || header.Get("Retry-After") != "60" {
+			t.Errorf("%s %s: %d %v %s, want 503 storage_unavailable with Retry-After: 60", call[0], call[1], status, header, body)
+		}
+		ids = append(ids, header.Get("X-Request-Id"))
+	}
+	p.terminate()
+	p.exitCode(t)
+	for _, id := range ids {
+		if got := strings.Count(p.output.String(), `"invocation":"`+id+`"`); got != 1 {
+			t.Errorf("%d log lines of the call with the request id %s, want 1", got, id)
+		}
+	}
+}
+
+func TestProbeError(t *testing.T) {
+	refused := fmt.Errorf("connect to storage: %w", errors.New("connection refused"))
+	for want, err := range map[string]error{
+		"no answer within 2s":                    fmt.Errorf("load sequence \"status\": %w", context.DeadlineExceeded),
+		"connect to storage: connection refused": fmt.Errorf("get row \"status\" of \"status\": %w", refused),
+		"storage answered 404 QueueDisabled":     fmt.Errorf("receive: %w: %w", table.ErrRefused, &azure.Error{Status: 404, Code: "QueueDisabled"}),
+		"unwrapped":                              errors.New("unwrapped"),
+	} {
+		if got := probeError(err); got != want {
+			t.Errorf("probeError(%v) = %q, want %q", err, got, want)
 		}
 	}
 }
