@@ -39,7 +39,7 @@
 // From the bottom up: package amqp is the codec, and message.go reads and
 // writes Service Bus messages. A connection (wire.go, conn.go) carries sessions
 // (session.go), which carry links (link.go). attach.go attaches a link to an
-// entity (entity.go, queue.go, lock.go, group.go, topic.go) or to a request
+// entity (entity.go, queue.go, state.go, group.go, topic.go) or to a request
 // node (management.go, operations.go). atom.go answers administration requests.
 //
 // One mutex, Broker.mu, guards all state except the buffers of outgoing bytes.

@@ -182,6 +182,17 @@ func (b *Broker) addQueue(q *queue) {
 	q.touch()
 }
 
+// newDeadLetterQueue creates one of q's dead-letter queues. It has no sessions,
+// no size limit and no dead-letter queue.
+func (b *Broker) newDeadLetterQueue(q *queue, suffix string) *queue {
+	d := b.newQueue(q.path+suffix, q.name+suffix, &Settings{
+		LockDuration: q.settings.LockDuration,
+		MaxBytes:     1 << 62,
+	})
+	d.owner = q
+	return d
+}
+
 func (b *Broker) remove(path string) error {
 	if t := b.topics[key(path)]; t != nil {
 		b.removeTopic(t)

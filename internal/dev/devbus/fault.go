@@ -167,6 +167,18 @@ func (b *Broker) skew() time.Duration {
 	return skew
 }
 
+// stamp returns t on the broker's clock, which ClockSkew sets ahead. Only times
+// that clients see are stamped; the broker itself uses real time.
+func (b *Broker) stamp(t time.Time) time.Time { return t.Add(b.skew()).UTC() }
+
+// due returns how long a message must wait before it is enqueued.
+func (b *Broker) due(c *content) time.Duration {
+	if c.scheduled.IsZero() {
+		return 0
+	}
+	return time.Until(c.scheduled) - b.skew()
+}
+
 // verdict is the effect of the faults on an operation. The zero verdict
 // performs the operation and answers it.
 type verdict struct {

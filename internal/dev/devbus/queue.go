@@ -7,8 +7,8 @@ import (
 )
 
 // queue holds messages for receivers. It is a queue, a subscription, or a
-// dead-letter queue of either. This file stores and delivers messages; lock.go
-// handles delivered messages.
+// dead-letter queue of either. This file stores and delivers messages; state.go
+// defines what happens to a message.
 type queue struct {
 	entity
 	topic       *topic // of a subscription
@@ -26,36 +26,6 @@ type queue struct {
 
 	groups    map[string]*group // by session id
 	acceptors []*acceptor       // wait for any session
-}
-
-type state int
-
-const (
-	stateReady state = iota
-	stateLocked
-	stateDeferred
-	stateScheduled
-)
-
-// message is a message in a queue.
-type message struct {
-	alarm // rings when the state expires
-
-	content          *content
-	q                *queue
-	group            *group // its session, if the queue has sessions
-	sequence         int64
-	topicSequence    int64 // of a subscription's message: its number in the topic
-	enqueued         time.Time
-	ttl              time.Duration
-	expires          time.Time // zero: never
-	failures         uint32    // failed deliveries
-	deadLetterSource string
-
-	state       state
-	deferred    bool      // until it is settled, also while it is locked
-	token       amqp.UUID // of the lock
-	lockedUntil time.Time
 }
 
 func (b *Broker) newQueue(path, name string, s *Settings) *queue {
@@ -136,65 +106,6 @@ func (q *queue) remove(m *message) {
 	q.leaveState(m)
 	q.all.remove(m)
 	q.bytes -= m.content.size()
-}
-
-// leaveState removes a message from the structures of its state.
-func (q *queue) leaveState(m *message) {
-	q.b.alarms.cancel(&m.alarm)
-	switch m.state {
-	case stateReady:
-		q.line(m).remove(m)
-	case stateLocked:
-		delete(q.locked, m.token)
-	}
-}
-
-// line returns the shelf in which a message waits for its delivery.
-func (q *queue) line(m *message) *shelf {
-	if m.group != nil {
-		return &m.group.ready
-	}
-	return &q.ready
-}
-
-// makeReady queues a message that is in no state. A message that was queued
-// before returns to its old place.
-func (q *queue) makeReady(m *message) {
-	if q.groups != nil {
-		m.group = q.groupOf(m.content.session)
-	}
-	m.state = stateReady
-	q.line(m).add(m)
-	q.watchExpiry(m)
-}
-
-func (q *queue) watchExpiry(m *message) {
-	if !m.expires.IsZero() {
-		q.b.alarms.set(&m.alarm, m.expires, m)
-	}
-}
-
-// ring ends a message's state: the lock expires, the scheduled time arrives, or
-// the time to live is over.
-func (m *message) ring() {
-	q := m.q
-	switch m.state {
-	case stateLocked:
-		q.unlock(m, true)
-	case stateScheduled:
-		q.activate(m)
-	default:
-		q.expire(m)
-	}
-	q.pump()
-}
-
-func (q *queue) expire(m *message) {
-	if q.settings.DeadLetterOnExpiry && q.deadLetters != nil {
-		q.deadLetter(m, "TTLExpiredException", "The message expired and was dead lettered.")
-		return
-	}
-	q.remove(m)
 }
 
 // pump delivers ready messages to consumers with credit.
