@@ -217,6 +217,7 @@ func ticks(t time.Time) int64 { return t.Unix()*1e7 + int64(t.Nanosecond())/100 
 // attachRequests attaches one of the two links of a request-response pair.
 func (s *session) attachRequests(l *endpoint, address string) *amqp.Error {
 	b := s.c.b
+	l.node = address
 	if address == addressCBS {
 		for _, o := range s.c.cbs {
 			if (o.in == nil) == (l.in == nil) {

@@ -1,6 +1,10 @@
 package devbus
 
-import "kennel/internal/dev/devbus/amqp"
+import (
+	"strings"
+
+	"kennel/internal/dev/devbus/amqp"
+)
 
 // Conditions and names that Service Bus adds to AMQP. Faults may use any
 // other condition.
@@ -22,8 +26,14 @@ const (
 	codeSessionFilter uint64 = 0x0000137000000C
 )
 
+// unknown is the error for an entity that does not exist. It names the URI of
+// the entity, whether the client gave a path or a URL.
 func (b *Broker) unknown(address string) *amqp.Error {
-	return amqp.Errorf(amqp.CondNotFound, "The messaging entity '%s' could not be found.", address)
+	_, uri, isURL := strings.Cut(address, "://")
+	if !isURL {
+		uri = b.namespace + "/" + strings.Trim(address, "/")
+	}
+	return amqp.Errorf(amqp.CondNotFound, "The messaging entity 'sb://%s' could not be found.", uri)
 }
 
 func (e *entity) full() *amqp.Error {

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"kennel/internal/dev/devbus/amqp"
 )
 
 // Errors of the functions that create, find and delete entities.
@@ -80,8 +78,14 @@ func (b *Broker) newEntity(path, name string, s *Settings) entity {
 	return e
 }
 
-// key returns the form of a path that lookups use.
-func key(path string) string { return strings.ToLower(strings.Trim(path, "/")) }
+// key returns the form of a path that lookups use. Clients may also give the
+// path as a URL, such as amqps://host/orders.
+func key(path string) string {
+	if _, rest, isURL := strings.Cut(path, "://"); isURL {
+		_, path, _ = strings.Cut(rest, "/")
+	}
+	return strings.ToLower(strings.Trim(path, "/"))
+}
 
 const (
 	suffixDeadLetter         = "/$DeadLetterQueue"
@@ -233,7 +237,7 @@ func (e *entity) depart() {
 	e.deleted = true
 	e.b.alarms.cancel(&e.idle)
 	for _, l := range slices.Clone(e.links) {
-		l.detach(amqp.Errorf(amqp.CondNotFound, "The messaging entity '%s' has been deleted.", e.path))
+		l.detach(e.b.unknown(e.path))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -75,6 +76,32 @@ func TestInspection(t *testing.T) {
 		_, err = f.b.Counts("q")
 		for _, err := range []error{err, f.b.Delete("q"), f.b.CreateSubscription("q", "s", nil)} {
 			equal(f, "ErrNotFound of a deleted queue", errors.Is(err, devbus.ErrNotFound), true)
+		}
+	})
+}
+
+// TestMissingEntities checks that the token for an entity that does not exist
+// is refused, which the SDK reports with an error of its own. The error names
+// the URI of the entity.
+func TestMissingEntities(t *testing.T) {
+	onTopic(t, nil, nil, func(f *fixture) {
+		receiving := func(r *sb.Receiver) error {
+			_, err := r.ReceiveMessages(f.Context(), 1, nil)
+			return err
+		}
+		_, accepting := f.client.AcceptNextSessionForQueue(f.Context(), "Sessions", nil)
+		for entity, err := range map[string]error{
+			"nope":                  f.sender("nope").SendMessage(f.Context(), text("x"), nil),
+			"a/b":                   receiving(f.queueReceiver("a/b", nil)),
+			"dead/$DeadLetterQueue": receiving(f.queueReceiver("dead", deadLetters)),
+			"t/Subscriptions/s":     receiving(f.subscriber("s", nil)),
+			"Sessions":              accepting,
+		} {
+			f.fails(entity, err, sb.CodeNotFound)
+			want := "The messaging entity 'sb://contoso.servicebus.windows.net/" + entity + "' could not be found."
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: got %v, want %s", entity, err, want)
+			}
 		}
 	})
 }

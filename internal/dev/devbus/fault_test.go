@@ -78,7 +78,7 @@ func TestSendUnderFaults(t *testing.T) {
 		{"refused, busy", devbus.Fault{Kind: devbus.RefuseAttach, Condition: "com.microsoft:server-busy"}, true, isBare("com.microsoft:server-busy"), 0, 0},
 		{"refused, internal error", devbus.Fault{Kind: devbus.RefuseAttach}, true, isCode(sb.CodeConnectionLost), 0, 0},
 		{"refused, unauthorized", devbus.Fault{Kind: devbus.RefuseAttach, Condition: "amqp:unauthorized-access"}, true, isCode(sb.CodeUnauthorizedAccess), 0, 0},
-		{"no such entity", devbus.Fault{Kind: devbus.DeleteEntity, Entity: "q"}, true, isBare("amqp:not-found"), 0, 0},
+		{"no such entity", devbus.Fault{Kind: devbus.DeleteEntity, Entity: "q"}, true, isCode(sb.CodeNotFound), 0, 0},
 
 		{"token not accepted", devbus.Fault{Kind: devbus.CBS, Status: 401}, true, isCode(sb.CodeUnauthorizedAccess), 0, 0},
 		{"token for an unknown entity", devbus.Fault{Kind: devbus.CBS, Status: 404}, true, isCode(sb.CodeNotFound), 0, 0},

@@ -17,6 +17,7 @@ type endpoint struct {
 	out    *outlink // the client receives
 
 	entity  *entity      // nil for links to $cbs and $management
+	node    string       // the address of $cbs or of a $management; "" for links to entities
 	leave   func()       // undoes the attach; may be nil
 	pending *amqp.Attach // the client's Attach, until it is answered
 	ended   bool         // nothing more is sent on it

@@ -101,15 +101,22 @@ func (c *conn) listen(l *outlink) {
 	}
 }
 
-func (c *conn) reply(r *request, answer response) {
-	for _, l := range c.listeners {
+// reply answers a request that arrived on a link.
+func (c *conn) reply(l *inlink, r *request, answer response) {
+	for _, to := range c.listeners {
 		// Compare the address without parsing it: that of the Go SDK seems
 		// malformed, and the JavaScript SDK uses the name of the link.
-		if r.replyTo == l.replyTo || r.replyTo == l.name {
-			l.reply(answer.encode(r.id))
+		matches := r.replyTo == to.replyTo || r.replyTo == to.name
+		if r.replyTo == "" { // the Python SDK has only one pair of links in a session
+			matches = to.node == l.node && to.s == l.s
+		}
+		if matches {
+			to.reply(answer.encode(r.id))
 			return
 		}
 	}
+	c.b.log.Warn("no link receives the reply to a request", "node", l.node, "replyTo", r.replyTo)
+	l.detach(amqp.Errorf(amqp.CondNotAllowed, "No receiver is attached for the reply-to address '%s'.", r.replyTo))
 }
 
 // takeRequest answers a request to an entity's $management.
@@ -131,7 +138,7 @@ func (c *conn) takeRequest(l *inlink, path string, d incoming) {
 	case !v.skip:
 		answer = c.b.operate(path, r)
 	}
-	l.conclude(v, func() { c.reply(r, answer) })
+	l.conclude(v, func() { c.reply(l, r, answer) })
 }
 
 // failed returns the response for an error.
@@ -169,28 +176,26 @@ func (c *conn) takeClaim(l *inlink, d incoming) {
 		l.detach(amqp.Errorf(amqp.CondDecodeError, "%v", err))
 		return
 	}
-	path := audience(amqp.Text(r.properties.Get("name")))
-	if f := c.b.pick(CBS, strings.TrimSuffix(path, suffixManagement)); f != nil {
-		c.reply(r, response{status: int32(cmp.Or(f.Status, 503)), description: "injected by a fault"})
-		return
-	}
-	switch {
-	case r.operation() != "put-token":
-		c.reply(r, response{status: 501, description: "$cbs supports only put-token"})
-	case path == "":
-		c.reply(r, response{status: 400, description: "the property 'name' must be the audience"})
-	default:
-		c.claimed[path] = true
-		c.reply(r, response{status: 202, description: "Accepted"})
-	}
+	c.reply(l, r, c.putToken(r))
 }
 
-// audience returns the path of a URL such as sb://host/orders.
-func audience(url string) string {
-	if _, rest, ok := strings.Cut(url, "://"); ok {
-		_, url, _ = strings.Cut(rest, "/")
+func (c *conn) putToken(r *request) response {
+	audience := amqp.Text(r.properties.Get("name"))
+	path := key(audience)
+	of := strings.TrimSuffix(path, suffixManagement)
+	f := c.b.pick(CBS, of)
+	switch {
+	case f != nil:
+		return response{status: int32(cmp.Or(f.Status, 503)), description: "injected by a fault"}
+	case r.operation() != "put-token":
+		return response{status: 501, description: "$cbs supports only put-token"}
+	case path == "":
+		return response{status: 400, description: "the property 'name' must be the audience"}
+	case c.b.queues[of] == nil && c.b.topics[of] == nil:
+		return failed(c.b.unknown(audience))
 	}
-	return key(url)
+	c.claimed[path] = true
+	return response{status: 202, description: "Accepted"}
 }
 
 // claims reports whether a token was put for the entity or for a parent of its

@@ -112,6 +112,52 @@ func TestHandshakeWithAnotherProtocol(t *testing.T) {
 	}
 }
 
+// TestRequestsOfThePythonSDK checks requests without a reply-to, which are
+// answered on the link from the same node, and addresses that are URLs.
+func TestRequestsOfThePythonSDK(t *testing.T) {
+	inBubbleRaw(t, func(t *testing.T, _ *Broker, c *rawClient) {
+		const url = "amqps://contoso.servicebus.windows.net/Q"
+		next := uint32(0)
+		ask := func(handle uint32, node string, request []byte) {
+			c.attach("requests to "+node, handle, false, "", node)
+			c.want(amqp.CodeAttach, amqp.CodeFlow)
+			c.attach("replies of "+node, handle+1, true, node, "")
+			c.want(amqp.CodeAttach)
+			c.send(credit(handle+1, 1))
+			c.transfer(handle, next, request)
+			c.want(amqp.CodeDisposition)
+			if reply := wantBody[*amqp.Transfer](c, amqp.CodeTransfer); reply.Handle != handle+1 {
+				t.Errorf("the reply of %s arrived on handle %d, want %d", node, reply.Handle, handle+1)
+			}
+			next++
+		}
+		ask(10, addressCBS, requestMessage("", "put-token", "name", url))
+		ask(20, url+"/$management", requestMessage("", opPeek))
+		c.attach("sender", 1, false, "", url)
+		if answer := wantBody[*amqp.Attach](c, amqp.CodeAttach); answer.Target == nil || answer.Target.Address != url {
+			t.Errorf("the answer to the attach has target %+v, want %s", answer.Target, url)
+		}
+		c.want(amqp.CodeFlow)
+		c.attach("receiver", 2, true, url+"/$DeadLetterQueue", "")
+		if answer := wantBody[*amqp.Attach](c, amqp.CodeAttach); answer.Source == nil {
+			t.Error("the receiver was refused")
+		}
+	})
+}
+
+// TestReplyWithoutReceiver checks that a client learns that nothing receives
+// the reply that it waits for.
+func TestReplyWithoutReceiver(t *testing.T) {
+	for _, replyTo := range []string{"", "nowhere"} {
+		inBubbleRaw(t, func(t *testing.T, _ *Broker, c *rawClient) {
+			c.attach("requests", 1, false, "", addressCBS)
+			c.want(amqp.CodeAttach, amqp.CodeFlow)
+			c.transfer(1, 0, requestMessage(replyTo, "put-token", "name", "sb://host/q"))
+			c.wantError(amqp.CodeDetach, amqp.CondNotAllowed)
+		})
+	}
+}
+
 // TestLateAnswerToDetachedLink checks that the broker drops a late answer if
 // its link was detached. SDKs end their session if they receive such an answer.
 func TestLateAnswerToDetachedLink(t *testing.T) {

@@ -157,7 +157,7 @@ func (q *queue) clear() {
 		q.b.alarms.cancel(&g.alarm)
 	}
 	for _, a := range q.acceptors {
-		a.refuse(amqp.Errorf(amqp.CondNotFound, "The messaging entity '%s' has been deleted.", q.path))
+		a.refuse(q.b.unknown(q.path))
 	}
 	q.all, q.ready, q.acceptors, q.bytes = nil, nil, nil, 0
 	clear(q.locked)
