@@ -131,9 +131,9 @@ func (s *session) attachReceiver(l *outlink, p amqp.Attach) {
 	case !q.settings.receives():
 		err = q.disabled()
 	case q.groups != nil && filter == nil:
-		err = amqp.Errorf(amqp.CondNotAllowed, "It is not possible for the entity '%s', which requires sessions, to create a receiver without one.", q.path)
+		err = amqp.Errorf(amqp.CondNotAllowed, "It is not possible for an entity that requires sessions to create a non-sessionful message receiver.")
 	case q.groups == nil && filter != nil:
-		err = amqp.Errorf(amqp.CondNotAllowed, "The entity '%s' does not have sessions.", q.path)
+		err = amqp.Errorf(amqp.CondNotAllowed, "A sessionful message receiver cannot be created on an entity that does not require sessions.")
 	}
 	if err != nil {
 		l.detach(err)

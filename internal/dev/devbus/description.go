@@ -157,7 +157,7 @@ func (q *queue) describe() *description {
 	total := int64(active + n.Scheduled + n.DeadLetters)
 	d.MessageCount = &total
 	if q.topic == nil {
-		d.SizeInBytes = &q.bytes
+		d.SizeInBytes = new(q.size())
 	}
 	d.CountDetails = &countDetails{Prefix: nsCounts, Active: active, DeadLetter: n.DeadLetters, Scheduled: n.Scheduled}
 	return d
@@ -165,11 +165,7 @@ func (q *queue) describe() *description {
 
 func (t *topic) describe() *description {
 	d := t.entity.describe(kindTopic)
-	size, n := int64(0), len(t.subscriptions)
-	for _, q := range t.subscriptions {
-		size += q.bytes
-	}
-	d.SizeInBytes, d.SubscriptionCount = &size, &n
+	d.SizeInBytes, d.SubscriptionCount = new(t.size()), new(len(t.subscriptions))
 	d.CountDetails = &countDetails{Prefix: nsCounts, Scheduled: len(t.scheduled)}
 	return d
 }

@@ -142,7 +142,7 @@ func (b *Broker) createTopic(name string, s *Settings) (*topic, error) {
 	if err := b.free(name); err != nil {
 		return nil, err
 	}
-	t := &topic{entity: b.newEntity(name, name, s), scheduled: map[int64]*scheduledMessage{}}
+	t := &topic{entity: b.newEntity(name, name, s)}
 	b.topics[key(name)] = t
 	t.touch()
 	return t, nil
@@ -186,13 +186,10 @@ func (b *Broker) addQueue(q *queue) {
 	q.touch()
 }
 
-// newDeadLetterQueue creates one of q's dead-letter queues. It has no sessions,
-// no size limit and no dead-letter queue.
+// newDeadLetterQueue creates one of q's dead-letter queues. It has no sessions
+// and no dead-letter queue. Its messages count towards the size of q.
 func (b *Broker) newDeadLetterQueue(q *queue, suffix string) *queue {
-	d := b.newQueue(q.path+suffix, q.name+suffix, &Settings{
-		LockDuration: q.settings.LockDuration,
-		MaxBytes:     1 << 62,
-	})
+	d := b.newQueue(q.path+suffix, q.name+suffix, &Settings{LockDuration: q.settings.LockDuration})
 	d.owner = q
 	return d
 }

@@ -26,9 +26,9 @@ func FuzzConnection(f *testing.F) {
 	f.Add(frame(amqp.Disposition{Receiver: true, Last: 1<<32 - 1, State: amqp.Outcome{Code: amqp.CodeModified}}, nil))
 	f.Add(frame(amqp.Attach{Name: "x", Handle: 5, Receiver: true, Source: &amqp.Source{Address: "q/$management"}}, nil))
 	f.Add(append(frame(amqp.Detach{Handle: 2}, nil), frame(amqp.Close{}, nil)...))
-	f.Add(frame(amqp.Transfer{Handle: 8, HasID: true, DeliveryID: 1}, requestMessage("my-replies", "put-token")))
+	f.Add(frame(amqp.Transfer{Handle: 8, HasID: true, DeliveryID: 1}, requestMessage("my-replies", "put-token", nil)))
 	for _, operation := range []string{opRenewLock, opSettle, opPeek, opSchedule, opCancelScheduled, opReceiveDeferred, opRenewSession, opSetState, opListSessions} {
-		f.Add(frame(amqp.Transfer{Handle: 3, HasID: true, DeliveryID: 1}, requestMessage("management", operation)))
+		f.Add(frame(amqp.Transfer{Handle: 3, HasID: true, DeliveryID: 1}, requestMessage("management", operation, nil)))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		inBubbleRaw(t, func(t *testing.T, broker *Broker, c *rawClient) {
@@ -80,7 +80,7 @@ func FuzzMessage(f *testing.F) {
 		}
 		for _, c := range batch {
 			m := &message{content: c.with([]property{{"added", int32(1)}, {"a", "changed"}}), state: stateLocked}
-			again, err := parseMessage(m.render(nil, &m.token))
+			again, err := parseMessage(m.render(nil, true))
 			if err != nil {
 				t.Fatalf("cannot parse a rendered message: %v", err)
 			}

@@ -3,6 +3,7 @@ package devbus_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -156,6 +157,7 @@ func TestSessionsAreRequired(t *testing.T) {
 		equal(f, "sending without a session", conditionOf(err), amqp.ErrCondNotAllowed)
 		_, err = f.receiver(nil).ReceiveMessages(f.within(time.Second), 1, nil)
 		equal(f, "receiving without a session", conditionOf(err), amqp.ErrCondNotAllowed)
+		equal(f, "which the SDK's tests expect in these words", strings.Contains(err.Error(), "It is not possible for an entity that requires sessions to create a non-sessionful message receiver."), true)
 		f.must(f.b.CreateQueue("plain", nil), "create")
 		_, err = f.client.AcceptSessionForQueue(f.Context(), "plain", "a", nil)
 		equal(f, "a session of a queue without sessions", conditionOf(err), amqp.ErrCondNotAllowed)

@@ -32,7 +32,6 @@ const (
 	annotationLockedUntil      = "x-opt-locked-until"
 	annotationEnqueuedSequence = "x-opt-enqueue-sequence-number"
 	annotationState            = "x-opt-message-state"
-	annotationDeadLetterSource = "x-opt-deadletter-source"
 	annotationLockToken        = "x-opt-lock-token"
 	annotationScheduled        = "x-opt-scheduled-enqueue-time"
 )
@@ -43,6 +42,7 @@ type content struct {
 	durable     bool
 	priority    uint8
 	ttl         time.Duration // 0: that of the entity
+	delivery    []annotation  // delivery annotations
 	annotations []annotation
 	properties  []byte // the section; it always has a message-id
 	app         []byte // the application-properties section; nil if there is none
@@ -54,7 +54,8 @@ type content struct {
 	scheduled  time.Time // zero: immediately
 }
 
-// annotation is a message annotation. Its value is encoded.
+// annotation is an annotation of a message or of a delivery. Its value is
+// encoded.
 type annotation struct {
 	key   string
 	value []byte
@@ -63,6 +64,9 @@ type annotation struct {
 func (c *content) size() int64 {
 	size := len(c.properties) + len(c.app) + len(c.body)
 	for _, n := range c.annotations {
+		size += len(n.key) + len(n.value)
+	}
+	for _, n := range c.delivery {
 		size += len(n.key) + len(n.value)
 	}
 	return int64(size)
@@ -75,7 +79,11 @@ func parseMessage(b []byte) (*content, error) {
 		switch code {
 		case amqp.SectionHeader:
 			return c.readHeader(value)
-		case amqp.SectionDelivery: // applies only to the previous hop
+		case amqp.SectionDelivery:
+			return amqp.Pairs(value, func(key string, value []byte) error {
+				c.delivery = append(c.delivery, annotation{key, value})
+				return nil
+			})
 		case amqp.SectionAnnotations:
 			return c.readAnnotations(value)
 		case amqp.SectionProperties:
@@ -238,9 +246,9 @@ func (c *content) with(set []property) *content {
 	return &changed
 }
 
-// render appends m in the encoding for clients. token, if not nil, is the lock
-// token of a message that no delivery carries.
-func (m *message) render(b []byte, token *amqp.UUID) []byte {
+// render appends m in the encoding for clients. withToken includes the token of
+// its lock.
+func (m *message) render(b []byte, withToken bool) []byte {
 	c := m.content
 	h := amqp.OpenList(b, amqp.SectionHeader)
 	h.Bool(c.durable)
@@ -251,10 +259,20 @@ func (m *message) render(b []byte, token *amqp.UUID) []byte {
 	h.Uint(m.failures)
 	b = h.Close()
 
-	if token != nil {
+	// As the service does, pass on the sender's delivery annotations, which in
+	// AMQP are for the next hop only.
+	if withToken || len(c.delivery) > 0 {
 		d := amqp.OpenMap(b, amqp.SectionDelivery)
-		d.Symbol(annotationLockToken)
-		d.Value(*token)
+		if withToken {
+			d.Symbol(annotationLockToken)
+			d.UUID(m.token)
+		}
+		for _, a := range c.delivery {
+			if !withToken || a.key != annotationLockToken {
+				d.Symbol(a.key)
+				d.Encoded(a.value)
+			}
+		}
 		b = d.Close()
 	}
 
@@ -264,17 +282,17 @@ func (m *message) render(b []byte, token *amqp.UUID) []byte {
 	n.Long(m.sequence)
 	n.Symbol(annotationEnqueued)
 	n.Time(m.enqueued)
-	n.Symbol(annotationEnqueuedSequence)
-	n.Long(m.topicSequence)
-	n.Symbol(annotationState)
-	n.Int(m.shownState())
+	if m.topicSequence != 0 {
+		n.Symbol(annotationEnqueuedSequence)
+		n.Long(m.topicSequence)
+	}
+	if s := m.shownState(); s != 0 {
+		n.Symbol(annotationState)
+		n.Int(s)
+	}
 	if m.state == stateLocked {
 		n.Symbol(annotationLockedUntil)
 		n.Time(m.lockedUntil)
-	}
-	if m.deadLetterSource != "" {
-		n.Symbol(annotationDeadLetterSource)
-		n.String(m.deadLetterSource)
 	}
 	for _, a := range c.annotations {
 		if !m.overrides(a.key) {
@@ -294,8 +312,6 @@ func (m *message) overrides(key string) bool {
 		return true
 	case annotationLockedUntil:
 		return m.state == stateLocked
-	case annotationDeadLetterSource:
-		return m.deadLetterSource != ""
 	}
 	return false
 }
@@ -321,7 +337,7 @@ func (m *message) shownState() int32 {
 	switch {
 	case m.state == stateScheduled:
 		return 2
-	case m.state == stateDeferred:
+	case m.deferred: // also while it is locked
 		return 1
 	}
 	return 0

@@ -62,7 +62,8 @@ func (q *queue) operate(r *request) (any, *amqp.Error) {
 	case opSettle:
 		return q.settleAll(r)
 	case opPeek:
-		return q.peekFor(r)
+		q.touch()
+		return peek(r, q.all), nil
 	case opReceiveDeferred:
 		return q.receiveDeferred(r)
 	case opRenewSession, opGetState, opSetState:
@@ -74,6 +75,10 @@ func (q *queue) operate(r *request) (any, *amqp.Error) {
 }
 
 func (t *topic) operate(r *request) (any, *amqp.Error) {
+	if r.operation() == opPeek {
+		t.touch()
+		return peek(r, t.scheduled), nil
+	}
 	return operateSchedule(r, &t.entity, t)
 }
 
@@ -179,40 +184,40 @@ func (q *queue) settleAll(r *request) (any, *amqp.Error) {
 // count the client requests.
 const maxPeek = 1 << 20
 
-func (q *queue) peekFor(r *request) (any, *amqp.Error) {
+func peek(r *request, all shelf) any {
 	from, _ := amqp.Int(r.argument("from-sequence-number"))
 	count, _ := amqp.Int(r.argument("message-count"))
 	session, bySession := r.argument("session-id").(string)
-	q.touch()
-	at, _ := q.all.find(from)
+	at, _ := all.find(from)
 	var found []any
 	size := 0
-	for _, m := range q.all[at:] {
+	for _, m := range all[at:] {
 		if int64(len(found)) >= count || size > maxPeek {
 			break
 		}
 		if !bySession || m.content.session == session {
-			encoded := m.render(nil, nil)
+			encoded := m.render(nil, false)
 			size += len(encoded)
 			found = append(found, amqp.Map{"message", encoded})
 		}
 	}
 	if len(found) == 0 {
-		return none, nil
+		return none
 	}
-	return amqp.Map{"messages", found}, nil
+	return amqp.Map{"messages", found}
 }
 
 func (q *queue) receiveDeferred(r *request) (any, *amqp.Error) {
 	mode, _ := amqp.Int(r.argument("receiver-settle-mode"))
 	numbers := amqp.Ints(r.argument("sequence-numbers"))
-	taken, err := q.takeDeferred(numbers, q.sessionOf(r), mode == 0)
+	remove := mode == 0
+	taken, err := q.takeDeferred(numbers, q.sessionOf(r), remove)
 	if err != nil {
 		return nil, err
 	}
 	list := make([]any, len(taken))
 	for i, m := range taken {
-		list[i] = amqp.Map{"message", m.render(nil, &m.token), "lock-token", m.token}
+		list[i] = amqp.Map{"message", m.render(nil, !remove), "lock-token", m.token}
 	}
 	return amqp.Map{"messages", list}, nil
 }

@@ -117,22 +117,8 @@ func TestHandshakeWithAnotherProtocol(t *testing.T) {
 func TestRequestsOfThePythonSDK(t *testing.T) {
 	inBubbleRaw(t, func(t *testing.T, _ *Broker, c *rawClient) {
 		const url = "amqps://contoso.servicebus.windows.net/Q"
-		next := uint32(0)
-		ask := func(handle uint32, node string, request []byte) {
-			c.attach("requests to "+node, handle, false, "", node)
-			c.want(amqp.CodeAttach, amqp.CodeFlow)
-			c.attach("replies of "+node, handle+1, true, node, "")
-			c.want(amqp.CodeAttach)
-			c.send(credit(handle+1, 1))
-			c.transfer(handle, next, request)
-			c.want(amqp.CodeDisposition)
-			if reply := wantBody[*amqp.Transfer](c, amqp.CodeTransfer); reply.Handle != handle+1 {
-				t.Errorf("the reply of %s arrived on handle %d, want %d", node, reply.Handle, handle+1)
-			}
-			next++
-		}
-		ask(10, addressCBS, requestMessage("", "put-token", "name", url))
-		ask(20, url+"/$management", requestMessage("", opPeek))
+		c.ask(10, addressCBS, requestMessage("", "put-token", nil, "name", url))
+		c.ask(20, url+"/$management", requestMessage("", opPeek, nil))
 		c.attach("sender", 1, false, "", url)
 		if answer := wantBody[*amqp.Attach](c, amqp.CodeAttach); answer.Target == nil || answer.Target.Address != url {
 			t.Errorf("the answer to the attach has target %+v, want %s", answer.Target, url)
@@ -145,6 +131,26 @@ func TestRequestsOfThePythonSDK(t *testing.T) {
 	})
 }
 
+// TestPeekingOnTopic checks that a topic shows its scheduled messages.
+func TestPeekingOnTopic(t *testing.T) {
+	inBubbleRaw(t, func(t *testing.T, b *Broker, c *rawClient) {
+		b.CreateTopic("t", nil)
+		c.claim("t")
+		c.attach("sender", 1, false, "", "t")
+		c.want(amqp.CodeAttach, amqp.CodeFlow)
+		for i, body := range []string{"now", "first", "second"} {
+			at := time.Now().Add(time.Duration(i) * time.Hour)
+			m := section(nil, amqp.SectionAnnotations, amqp.Map{amqp.Symbol(annotationScheduled), at})
+			c.transfer(1, uint32(i+1), section(m, amqp.SectionData, []byte(body)))
+			c.want(amqp.CodeDisposition)
+		}
+		reply := c.ask(20, "t/$management", requestMessage("", opPeek, amqp.Map{"from-sequence-number", int64(0), "message-count", int32(10)}))
+		if n := bytes.Count(reply, []byte(annotationState)); n != 2 || !bytes.Contains(reply, []byte("first")) || !bytes.Contains(reply, []byte("second")) {
+			t.Errorf("peeking found %d messages with a state, want 2: %q", n, reply)
+		}
+	})
+}
+
 // TestReplyWithoutReceiver checks that a client learns that nothing receives
 // the reply that it waits for.
 func TestReplyWithoutReceiver(t *testing.T) {
@@ -152,7 +158,7 @@ func TestReplyWithoutReceiver(t *testing.T) {
 		inBubbleRaw(t, func(t *testing.T, _ *Broker, c *rawClient) {
 			c.attach("requests", 1, false, "", addressCBS)
 			c.want(amqp.CodeAttach, amqp.CodeFlow)
-			c.transfer(1, 0, requestMessage(replyTo, "put-token", "name", "sb://host/q"))
+			c.transfer(1, 0, requestMessage(replyTo, "put-token", nil, "name", "sb://host/q"))
 			c.wantError(amqp.CodeDetach, amqp.CondNotAllowed)
 		})
 	}

@@ -45,7 +45,7 @@ func (q *queue) accept(batch []*content) ([]int64, *amqp.Error) {
 			return nil, amqp.Errorf(amqp.CondNotAllowed, "The SessionId was not set on a message, and it cannot be sent to the entity '%s', which requires sessions.", q.path)
 		}
 	}
-	if q.bytes+size > q.settings.MaxBytes {
+	if q.size()+size > q.settings.MaxBytes {
 		return nil, q.full()
 	}
 	numbers := make([]int64, len(batch))
@@ -94,6 +94,9 @@ func (q *queue) enqueue(m *message) {
 	}
 	q.makeReady(m)
 }
+
+// size returns the bytes that count towards MaxBytes.
+func (q *queue) size() int64 { return q.bytes + q.deadLetters.bytes }
 
 func (q *queue) add(m *message) {
 	m.q = q
@@ -144,7 +147,7 @@ func (q *queue) deliver(l *outlink, m *message) {
 	} else {
 		q.lock(m)
 	}
-	q.b.scratch = m.render(q.b.scratch[:0], nil)
+	q.b.scratch = m.render(q.b.scratch[:0], !l.settled)
 	l.deliver(m, q.b.scratch)
 }
 

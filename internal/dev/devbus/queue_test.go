@@ -42,7 +42,8 @@ func TestLocks(t *testing.T) {
 }
 
 // TestMaxDeliveryCount checks that a message that fails too often becomes a
-// dead letter, and stays one until it is completed.
+// dead letter, and stays one until it is completed. The failures of a dead
+// letter are not counted.
 func TestMaxDeliveryCount(t *testing.T) {
 	onQueue(t, &devbus.Settings{MaxDeliveryCount: 3}, func(f *fixture) {
 		f.send("q", text("poison"))
@@ -55,7 +56,9 @@ func TestMaxDeliveryCount(t *testing.T) {
 		f.receiveOne(r)
 		time.Sleep(61 * time.Second) // the expiry of the lock is a failure, too
 		for range 4 {
-			f.must(dead.AbandonMessage(f.Context(), f.receiveOne(dead), nil), "abandon a dead letter")
+			m := f.receiveOne(dead)
+			equal(f, "delivery of a dead letter", m.DeliveryCount, 4)
+			f.must(dead.AbandonMessage(f.Context(), m, nil), "abandon a dead letter")
 		}
 		f.counts("q", devbus.Counts{DeadLetters: 1})
 		m := f.receiveOne(dead)
@@ -88,6 +91,7 @@ func TestSettlement(t *testing.T) {
 			f.counts("q", devbus.Counts{Deferred: 1})
 			deferred, err := r.ReceiveDeferredMessages(f.Context(), []int64{*m.SequenceNumber}, nil)
 			f.must(err, "receive deferred")
+			equal(f, "delivery", deferred[0].DeliveryCount, 3)
 			f.must(r.DeadLetterMessage(f.Context(), handle(deferred[0]), &sb.DeadLetterOptions{
 				Reason: to.Ptr("why"), ErrorDescription: to.Ptr("because"), PropertiesToModify: map[string]any{"by": "me"},
 			}), "dead-letter")
@@ -95,6 +99,16 @@ func TestSettlement(t *testing.T) {
 			equal(f, "reason", *m.DeadLetterReason, "why")
 			equal(f, "description", *m.DeadLetterErrorDescription, "because")
 			equal(f, "property", m.ApplicationProperties["by"], "me")
+			equal(f, "delivery of a dead letter", m.DeliveryCount, 3)
+			if m.DeadLetterSource != nil {
+				t.Errorf("the dead letter has source %s, although nothing forwarded it", *m.DeadLetterSource)
+			}
+			if err := dead.DeadLetterMessage(f.Context(), handle(m), nil); err == nil {
+				t.Error("dead-lettered a dead letter")
+			}
+			f.counts("q", devbus.Counts{DeadLetters: 1})
+			time.Sleep(61 * time.Second) // for the SDK, the message is settled
+			m = f.receiveOne(dead)
 			f.complete(dead, handle(m))
 			err = dead.CompleteMessage(f.Context(), &sb.ReceivedMessage{LockToken: m.LockToken}, nil)
 			f.fails("completing twice", err, sb.CodeLockLost)
@@ -171,8 +185,10 @@ func TestTimeToLive(t *testing.T) {
 	}
 }
 
+// TestDeferredMessages checks that a deferred message waits for its receiver,
+// even after it expired. Each deferral counts as a failure.
 func TestDeferredMessages(t *testing.T) {
-	onQueue(t, nil, func(f *fixture) {
+	onQueue(t, &devbus.Settings{MaxDeliveryCount: 5}, func(f *fixture) {
 		f.send("q", text("x"))
 		r := f.receiver(nil)
 		m := f.receiveOne(r)
@@ -184,10 +200,19 @@ func TestDeferredMessages(t *testing.T) {
 		number := []int64{*m.SequenceNumber}
 		ms, err := r.ReceiveDeferredMessages(f.Context(), number, nil)
 		f.must(err, "receive deferred")
+		equal(f, "state", ms[0].State, sb.MessageStateDeferred)
+		equal(f, "delivery", ms[0].DeliveryCount, 2)
+		peeked, err = r.PeekMessages(f.Context(), 1, &sb.PeekMessagesOptions{FromSequenceNumber: &number[0]})
+		f.must(err, "peek")
+		equal(f, "state while it is locked", peeked[0].State, sb.MessageStateDeferred)
 		_, err = r.ReceiveDeferredMessages(f.Context(), number, nil)
 		f.fails("receive it twice", err, sb.CodeNotFound)
 		f.must(r.AbandonMessage(f.Context(), ms[0], nil), "abandon")
 		f.counts("q", devbus.Counts{Deferred: 1}) // an abandoned message stays deferred
+		ms, err = r.ReceiveDeferredMessages(f.Context(), number, nil)
+		f.must(err, "receive deferred")
+		equal(f, "delivery", ms[0].DeliveryCount, 3)
+		f.must(r.DeferMessage(f.Context(), ms[0], nil), "defer again")
 
 		_, err = f.receiver(deletes).ReceiveDeferredMessages(f.Context(), number, nil)
 		f.must(err, "receive deferred and delete")
@@ -196,6 +221,26 @@ func TestDeferredMessages(t *testing.T) {
 		f.must(err, "peek in an empty queue")
 		equal(f, "messages", bodies(peeked), "[]")
 	})
+}
+
+func TestDeferredMessagesExpireOnRequest(t *testing.T) {
+	for dead := range 2 {
+		onQueue(t, &devbus.Settings{DeadLetterOnExpiry: dead == 1}, func(f *fixture) {
+			f.send("q", &sb.Message{TimeToLive: to.Ptr(time.Minute)}, &sb.Message{TimeToLive: to.Ptr(time.Minute)})
+			r := f.receiver(nil)
+			ms := f.receive(r, 2)
+			number := []int64{*ms[0].SequenceNumber}
+			f.must(r.DeferMessage(f.Context(), ms[0], nil), "defer")
+			deferred, err := r.ReceiveDeferredMessages(f.Context(), number, nil)
+			f.must(err, "receive deferred")
+			time.Sleep(2 * time.Minute) // the lock of the first ends as well
+			f.counts("q", devbus.Counts{Deferred: 1, DeadLetters: dead})
+			f.fails("completing a message whose lock expired", r.CompleteMessage(f.Context(), deferred[0], nil), sb.CodeLockLost)
+			_, err = r.ReceiveDeferredMessages(f.Context(), number, nil)
+			f.fails("receiving an expired message", err, sb.CodeNotFound)
+			f.counts("q", devbus.Counts{DeadLetters: 2 * dead})
+		})
+	}
 }
 
 func TestScheduledMessages(t *testing.T) {
@@ -254,6 +299,9 @@ func TestQuota(t *testing.T) {
 		}
 		equal(f, "condition", conditionOf(s.SendMessage(f.Context(), m, nil)), amqp.ErrCondResourceLimitExceeded)
 		r := f.receiver(nil)
+		locked := f.receiveOne(r)
+		f.must(r.DeadLetterMessage(f.Context(), locked, nil), "dead-letter")
+		equal(f, "condition with a dead letter", conditionOf(s.SendMessage(f.Context(), m, nil)), amqp.ErrCondResourceLimitExceeded)
 		f.complete(r, f.receiveOne(r))
 		f.must(s.SendMessage(f.Context(), m, nil), "send after a message was completed")
 	})

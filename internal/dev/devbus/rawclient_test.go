@@ -159,7 +159,7 @@ func (c *rawClient) claim(path string) {
 	c.attach("cbs-in", 9, true, addressCBS, "my-replies")
 	c.want(amqp.CodeAttach)
 	c.send(credit(9, 1))
-	c.transfer(8, 0, requestMessage("my-replies", "put-token", "name", "sb://host/"+path))
+	c.transfer(8, 0, requestMessage("my-replies", "put-token", nil, "name", "sb://host/"+path))
 	c.want(amqp.CodeDisposition, amqp.CodeTransfer)
 }
 
@@ -188,15 +188,32 @@ func (c *rawClient) transfer(handle, id uint32, payload []byte) {
 	c.sendWith(amqp.Transfer{Handle: handle, DeliveryID: id, HasID: true, Tag: []byte{byte(id)}}, payload)
 }
 
-// requestMessage is an encoded message with an operation and other properties.
-func requestMessage(replyTo, operation string, properties ...any) []byte {
+// ask sends a request to a node, on this handle and the next, and returns the
+// reply.
+func (c *rawClient) ask(handle uint32, node string, request []byte) []byte {
+	c.t.Helper()
+	c.attach("requests to "+node, handle, false, "", node)
+	c.want(amqp.CodeAttach, amqp.CodeFlow)
+	c.attach("replies of "+node, handle+1, true, node, "")
+	c.want(amqp.CodeAttach)
+	c.send(credit(handle+1, 1))
+	c.transfer(handle, 1000+handle, request)
+	f := c.want(amqp.CodeDisposition, amqp.CodeTransfer)
+	if body, err := f.Body(); err != nil || body.(*amqp.Transfer).Handle != handle+1 {
+		c.t.Errorf("the reply of %s is %+v, error %v, want it on handle %d", node, body, err, handle+1)
+	}
+	return f.Payload
+}
+
+// requestMessage is an encoded message with an operation, a body and other
+// properties.
+func requestMessage(replyTo, operation string, body any, properties ...any) []byte {
 	p := amqp.OpenList(nil, amqp.SectionProperties)
 	p.String("request-1")
 	p.Nulls(3)
 	p.String(replyTo)
-	b := amqp.AppendDescriptor(p.Close(), amqp.SectionApplication)
-	b = amqp.AppendValue(b, append(amqp.Map{"operation", operation}, properties...))
-	return amqp.AppendValue(amqp.AppendDescriptor(b, amqp.SectionValue), nil)
+	b := section(p.Close(), amqp.SectionApplication, append(amqp.Map{"operation", operation}, properties...))
+	return section(b, amqp.SectionValue, body)
 }
 
 // anyBody is any performative.

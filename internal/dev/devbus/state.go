@@ -34,16 +34,15 @@ const (
 type message struct {
 	alarm // rings when the state expires
 
-	content          *content
-	q                *queue
-	group            *group // its session, if the queue has sessions
-	sequence         int64
-	topicSequence    int64 // of a subscription's message: its number in the topic
-	enqueued         time.Time
-	ttl              time.Duration
-	expires          time.Time // zero: never
-	failures         uint32    // failed deliveries
-	deadLetterSource string
+	content       *content
+	q             *queue
+	group         *group // its session, if the queue has sessions
+	sequence      int64
+	topicSequence int64 // of a subscription's message: its number in the topic
+	enqueued      time.Time
+	ttl           time.Duration
+	expires       time.Time // zero: never
+	failures      uint32    // failed deliveries
 
 	state       state
 	deferred    bool      // until it is settled, also while it is locked
@@ -78,10 +77,6 @@ func (q *queue) makeReady(m *message) {
 	}
 	m.state = stateReady
 	q.line(m).add(m)
-	q.watchExpiry(m)
-}
-
-func (q *queue) watchExpiry(m *message) {
 	if !m.expires.IsZero() {
 		q.b.alarms.set(&m.alarm, m.expires, m)
 	}
@@ -101,6 +96,8 @@ func (m *message) ring() {
 	}
 	q.pump()
 }
+
+func (m *message) expired() bool { return !m.expires.IsZero() && !time.Now().Before(m.expires) }
 
 func (q *queue) expire(m *message) {
 	if q.settings.DeadLetterOnExpiry && q.deadLetters != nil {
@@ -163,22 +160,21 @@ func (q *queue) extend(m *message) {
 
 // unlock returns a locked message to the queue. failed reports that the
 // delivery counts as a failure. A message that failed too often becomes a dead
-// letter.
+// letter. The failures of a dead letter are not counted.
 func (q *queue) unlock(m *message, failed bool) {
 	q.leaveState(m)
-	if failed {
+	if failed && q.deadLetters != nil {
 		m.failures++
-		if q.deadLetters != nil && m.failures >= uint32(q.settings.MaxDeliveryCount) {
+		if m.failures >= uint32(q.settings.MaxDeliveryCount) {
 			q.deadLetter(m, "MaxDeliveryCountExceeded", "Message could not be consumed after the maximum number of delivery attempts.")
 			return
 		}
 	}
 	switch {
-	case !m.expires.IsZero() && !time.Now().Before(m.expires):
-		q.expire(m)
 	case m.deferred:
-		m.state = stateDeferred
-		q.watchExpiry(m)
+		m.state = stateDeferred // it expires when a receiver requests it
+	case m.expired():
+		q.expire(m)
 	default:
 		q.makeReady(m)
 	}
@@ -198,6 +194,9 @@ func (q *queue) settle(token amqp.UUID, o amqp.Outcome) *amqp.Error {
 	case amqp.CodeAccepted:
 		q.remove(m)
 	case amqp.CodeRejected:
+		if q.deadLetters == nil {
+			return amqp.Errorf(amqp.CondNotAllowed, "A message in a dead-letter queue cannot be dead-lettered. Complete it, or abandon it.")
+		}
 		var set []property
 		if o.Err != nil {
 			set = properties(o.Err.Info)
@@ -207,11 +206,8 @@ func (q *queue) settle(token amqp.UUID, o amqp.Outcome) *amqp.Error {
 		q.unlock(m, false) // the receiver did not process it
 	case amqp.CodeModified:
 		q.change(m, properties(o.Annotations))
-		if o.UndeliverableHere {
-			q.deferLocked(m)
-		} else {
-			q.unlock(m, true) // abandoning is a failure, regardless of delivery-failed
-		}
+		m.deferred = m.deferred || o.UndeliverableHere
+		q.unlock(m, true) // abandoning and deferring are failures, regardless of delivery-failed
 	default:
 		return amqp.Errorf(amqp.CondNotImplemented, "outcome %#02x is not supported", o.Code)
 	}
@@ -239,12 +235,6 @@ func (q *queue) renew(token amqp.UUID) (time.Time, *amqp.Error) {
 	return m.lockedUntil, nil
 }
 
-// deferLocked defers a locked message.
-func (q *queue) deferLocked(m *message) {
-	m.deferred = true
-	q.unlock(m, false)
-}
-
 // takeDeferred locks all deferred messages with these sequence numbers, or
 // none. In receive-and-delete mode it removes them instead.
 func (q *queue) takeDeferred(numbers []int64, session string, remove bool) ([]*message, *amqp.Error) {
@@ -252,6 +242,10 @@ func (q *queue) takeDeferred(numbers []int64, session string, remove bool) ([]*m
 	taken := make([]*message, len(numbers))
 	for i, n := range numbers {
 		m := q.all.get(n)
+		if m != nil && m.state == stateDeferred && m.expired() {
+			q.expire(m)
+			m = nil
+		}
 		if m == nil || m.state != stateDeferred || slices.Contains(taken, m) {
 			return nil, amqp.Errorf(condMessageNotFound, "Failed to lock one or more specified messages. The message does not exist: %d.", n)
 		}
@@ -287,14 +281,8 @@ func (q *queue) deadLetter(m *message, reason, description string) {
 // queue. The message keeps its sequence number and its failures, and does not
 // expire.
 func (q *queue) deadLetterWith(m *message, set []property) {
-	if q.deadLetters == nil {
-		q.change(m, set)
-		q.unlock(m, false) // a dead letter stays in its queue
-		return
-	}
 	q.remove(m)
 	m.content = m.content.with(set)
-	m.deadLetterSource = q.path
 	m.ttl, m.expires, m.group, m.deferred = 0, time.Time{}, nil, false
 	d := q.deadLetters
 	d.add(m)

@@ -12,23 +12,13 @@ type topic struct {
 	entity
 	subscriptions []*queue
 	sequence      int64
-	scheduled     map[int64]*scheduledMessage
+	scheduled     shelf
 	history       history
-}
-
-type scheduledMessage struct {
-	alarm
-	t        *topic
-	sequence int64
-	content  *content
 }
 
 func (t *topic) accept(batch []*content) ([]int64, *amqp.Error) {
 	t.touch()
-	held := int64(0) // bytes in all subscriptions, which MaxBytes of the topic limits
-	for _, q := range t.subscriptions {
-		held += q.bytes
-	}
+	held := t.size()
 	for _, c := range batch {
 		held += c.size() * int64(len(t.subscriptions))
 	}
@@ -41,6 +31,18 @@ func (t *topic) accept(batch []*content) ([]int64, *amqp.Error) {
 	}
 	t.pump()
 	return numbers, nil
+}
+
+// size returns the bytes that count towards MaxBytes.
+func (t *topic) size() int64 {
+	size := int64(0)
+	for _, q := range t.subscriptions {
+		size += q.size()
+	}
+	for _, m := range t.scheduled {
+		size += m.content.size()
+	}
+	return size
 }
 
 func (t *topic) pump() {
@@ -58,9 +60,9 @@ func (t *topic) put(c *content) int64 {
 	t.sequence++
 	t.history.remember(c.id, t.sequence, t.settings.DuplicateWindow)
 	if due := t.b.due(c); due > 0 {
-		s := &scheduledMessage{t: t, sequence: t.sequence, content: c}
-		t.scheduled[s.sequence] = s
-		t.b.alarms.set(&s.alarm, time.Now().Add(due), s)
+		m := &message{content: c, sequence: t.sequence, enqueued: t.b.stamp(time.Now()), state: stateScheduled}
+		t.scheduled.add(m)
+		t.b.alarms.set(&m.alarm, time.Now().Add(due), ringFunc(func() { t.activate(m) }))
 	} else {
 		t.fanOut(c, t.sequence)
 	}
@@ -79,29 +81,29 @@ func (t *topic) fanOut(c *content, sequence int64) {
 	}
 }
 
-func (s *scheduledMessage) ring() {
-	t := s.t
+// activate publishes a scheduled message.
+func (t *topic) activate(m *message) {
 	t.touch() // a scheduled message uses the topic until now
-	delete(t.scheduled, s.sequence)
+	t.scheduled.remove(m)
 	t.sequence++
-	t.fanOut(s.content, t.sequence)
+	t.fanOut(m.content, t.sequence)
 	t.pump()
 }
 
 func (t *topic) cancelScheduled(sequence int64) bool {
-	s := t.scheduled[sequence]
-	if s == nil {
+	m := t.scheduled.get(sequence)
+	if m == nil {
 		return false
 	}
 	t.touch()
-	t.b.alarms.cancel(&s.alarm)
-	delete(t.scheduled, sequence)
+	t.b.alarms.cancel(&m.alarm)
+	t.scheduled.remove(m)
 	return true
 }
 
 func (t *topic) clear() {
-	for _, s := range t.scheduled {
-		t.b.alarms.cancel(&s.alarm)
+	for _, m := range t.scheduled {
+		t.b.alarms.cancel(&m.alarm)
 	}
-	clear(t.scheduled)
+	t.scheduled = nil
 }
