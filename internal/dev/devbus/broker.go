@@ -22,8 +22,8 @@ type Broker struct {
 	alarms  alarms
 	faults  []*Fault
 	stats   Stats
-	scratch []byte // for messages being rendered
-	created time.Time
+	scratch []byte    // for messages being rendered
+	created time.Time // with a monotonic reading
 
 	serving sync.WaitGroup // goroutines of connections
 }

@@ -171,12 +171,10 @@ func (b *Broker) skew() time.Duration {
 // that clients see are stamped; the broker itself uses real time.
 func (b *Broker) stamp(t time.Time) time.Time { return t.Add(b.skew()).UTC() }
 
-// due returns how long a message must wait before it is enqueued.
-func (b *Broker) due(c *content) time.Duration {
-	if c.scheduled.IsZero() {
-		return 0
-	}
-	return time.Until(c.scheduled) - b.skew()
+// due returns when a message must be enqueued. It depends only on the time that
+// the sender set, so that messages for the same time stay in order.
+func (b *Broker) due(c *content) time.Time {
+	return b.created.Add(c.scheduled.Sub(b.created)).Add(-b.skew())
 }
 
 // verdict is the effect of the faults on an operation. The zero verdict

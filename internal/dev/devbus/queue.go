@@ -67,7 +67,7 @@ func (q *queue) put(c *content) int64 {
 	q.sequence++
 	q.history.remember(c.id, q.sequence, q.settings.DuplicateWindow)
 	m := &message{content: c, q: q, sequence: q.sequence}
-	if due := q.b.due(c); due > 0 {
+	if due := q.b.due(c); due.After(time.Now()) {
 		q.schedule(m, due)
 	} else {
 		q.enqueue(m)

@@ -3,8 +3,10 @@ package devbus_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -263,6 +265,25 @@ func TestScheduledMessages(t *testing.T) {
 		}
 		f.fails("cancel a delivered message", s.CancelScheduledMessages(f.Context(), numbers, nil), sb.CodeNotFound)
 	})
+}
+
+// TestScheduledTogether checks that messages for the same instant arrive in the
+// order in which they were sent. It runs in real time, in which no two readings
+// of the clock are equal.
+func TestScheduledTogether(t *testing.T) {
+	b := devbus.New(nil)
+	defer b.Close()
+	f := &fixture{T: t, b: b}
+	f.must(b.CreateQueue("q", nil), "create")
+	f.client = f.dial(quick)
+	at := time.Now().Add(300 * time.Millisecond)
+	s, want := f.sender("q"), []string{}
+	for i := range 20 {
+		want = append(want, strconv.Itoa(i))
+		_, err := s.ScheduleMessages(f.Context(), []*sb.Message{text(want[i])}, at, nil)
+		f.must(err, "schedule")
+	}
+	equal(f, "messages", bodies(f.receive(f.receiver(deletes), 20)), fmt.Sprint(want))
 }
 
 func TestDuplicateDetection(t *testing.T) {

@@ -107,11 +107,11 @@ func (q *queue) expire(m *message) {
 	q.remove(m)
 }
 
-func (q *queue) schedule(m *message, due time.Duration) {
+func (q *queue) schedule(m *message, due time.Time) {
 	m.state = stateScheduled
 	m.enqueued = q.b.stamp(time.Now())
 	q.add(m)
-	q.b.alarms.set(&m.alarm, time.Now().Add(due), m)
+	q.b.alarms.set(&m.alarm, due, m)
 }
 
 // activate enqueues a scheduled message as if it was sent now. As in the

@@ -59,10 +59,10 @@ func (t *topic) put(c *content) int64 {
 	}
 	t.sequence++
 	t.history.remember(c.id, t.sequence, t.settings.DuplicateWindow)
-	if due := t.b.due(c); due > 0 {
+	if due := t.b.due(c); due.After(time.Now()) {
 		m := &message{content: c, sequence: t.sequence, enqueued: t.b.stamp(time.Now()), state: stateScheduled}
 		t.scheduled.add(m)
-		t.b.alarms.set(&m.alarm, time.Now().Add(due), ringFunc(func() { t.activate(m) }))
+		t.b.alarms.set(&m.alarm, due, ringFunc(func() { t.activate(m) }))
 	} else {
 		t.fanOut(c, t.sequence)
 	}
