@@ -68,6 +68,9 @@ func (b *Broker) serve(nc net.Conn) {
 
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if c.w.flooded {
+		b.log.Warn("cut a client that does not read", "bytes", maxBacklog)
+	}
 	b.conns = slices.DeleteFunc(b.conns, func(o *conn) bool { return o == c })
 }
 
@@ -79,9 +82,10 @@ func (b *Broker) join(nc net.Conn) (*conn, error) {
 		return nil, net.ErrClosed
 	}
 	c := &conn{
-		b: b, w: newWire(nc), peerMax: amqp.MinMaxFrame, every: maxBeat,
+		b: b, peerMax: amqp.MinMaxFrame, every: maxBeat,
 		sessions: map[uint16]*session{}, claimed: map[string]bool{},
 	}
+	c.w = newWire(nc, c.resume)
 	if b.pick(BlackHole, "") != nil {
 		c.w.freeze()
 	}
@@ -224,6 +228,17 @@ func (c *conn) endSession(channel uint16) {
 	if s != nil {
 		s.end()
 		send(s, amqp.End{})
+	}
+}
+
+// resume continues to send messages after the wire was full.
+func (c *conn) resume() {
+	c.b.mu.Lock()
+	defer c.b.mu.Unlock()
+	for _, channel := range slices.Sorted(maps.Keys(c.sessions)) {
+		if s := c.sessions[channel]; s != nil && !c.closed {
+			s.pump()
+		}
 	}
 }
 

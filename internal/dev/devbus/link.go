@@ -195,6 +195,7 @@ type outlink struct {
 	settled bool // sent messages are settled: receive-and-delete, and replies
 	credit  uint32
 	count   uint32
+	drain   bool // take the rest of the credit back once no message is left
 
 	q       *queue // nil for replies
 	group   *group // the Service Bus session whose lock the client holds
@@ -204,7 +205,7 @@ type outlink struct {
 
 // open reports whether a message may be sent now.
 func (l *outlink) open() bool {
-	return !l.ended && l.credit > 0 && l.s.window > 0
+	return !l.ended && l.credit > 0 && l.s.window > 0 && !l.s.c.w.full()
 }
 
 // flow applies the credit that the client grants or withdraws.
@@ -220,29 +221,33 @@ func (l *outlink) flow(p amqp.Flow) {
 			return
 		}
 	}
+	l.drain = p.Drain
 	l.pump()
-	if l.ended {
-		return
-	}
-	if p.Drain {
-		l.count += l.credit
-		l.credit = 0
-	}
-	if p.Drain || p.Echo {
-		l.s.sendFlow(amqp.Flow{HasHandle: true, Handle: l.handle, DeliveryCount: l.count, Credit: l.credit, Drain: p.Drain})
+	if p.Echo && !p.Drain && !l.ended {
+		l.announce()
 	}
 }
 
-// pump sends the messages or replies that wait for the link.
+func (l *outlink) announce() {
+	l.s.sendFlow(amqp.Flow{HasHandle: true, Handle: l.handle, DeliveryCount: l.count, Credit: l.credit, Drain: l.drain})
+}
+
+// pump sends the messages or replies that wait for the link. It ends a drain
+// unless messages wait for the wire.
 func (l *outlink) pump() {
 	if l.q != nil {
 		l.q.pump()
-		return
 	}
 	for len(l.replies) > 0 && l.open() {
 		reply := l.replies[0]
 		l.replies = l.replies[1:]
 		l.send(deliveryTag(newUUID()), reply)
+	}
+	if l.drain && !l.ended && (l.credit == 0 || !l.s.c.w.full()) {
+		l.count += l.credit
+		l.credit = 0
+		l.announce()
+		l.drain = false
 	}
 }
 

@@ -17,16 +17,20 @@ import (
 // held back, and so are the broker's. Neither side sees an error. When the wire
 // thaws, all held bytes arrive, late.
 type wire struct {
-	nc   net.Conn
-	done chan struct{} // closed with nc
-	wake chan struct{} // capacity 1: wakes pump after a change
+	nc      net.Conn
+	done    chan struct{} // closed with nc
+	wake    chan struct{} // capacity 1: wakes pump after a change
+	drained func()        // called by pump if full returned true and the wire has room again
 
 	// mu guards the following fields. It may be locked while Broker.mu is
 	// held, but not the reverse.
 	mu       sync.Mutex
 	out      []byte // bytes to be written
 	spare    []byte // a written buffer, for reuse
+	writing  int    // bytes that pump is writing
+	awaited  bool   // full returned true; pump must call drained
 	last     bool   // close the connection after out is written
+	flooded  bool   // … because the client does not read
 	lastRead time.Time
 	frozen   bool
 	thawed   chan struct{} // closed when the wire thaws
@@ -35,16 +39,29 @@ type wire struct {
 	dead     bool          // cut while frozen
 }
 
-func newWire(nc net.Conn) *wire {
+func newWire(nc net.Conn, drained func()) *wire {
 	return &wire{
-		nc: nc, done: make(chan struct{}), wake: make(chan struct{}, 1),
+		nc: nc, done: make(chan struct{}), wake: make(chan struct{}, 1), drained: drained,
 		lastRead: time.Now(), thawed: make(chan struct{}),
 	}
 }
 
-// maxBacklog bounds the bytes that wait for a client that does not read. Credit
-// and windows keep a correct client far below it.
-const maxBacklog = 64 << 20
+const (
+	// maxWaiting is how many bytes may wait for the client before links stop
+	// sending messages. A message that waits is already locked or deleted.
+	maxWaiting = 1 << 20
+	// maxBacklog is how many bytes may wait before the connection is cut. Only
+	// answers to a client that sends and does not read are so many.
+	maxBacklog = 64 << 20
+)
+
+// full reports whether links must wait before they send more messages.
+func (w *wire) full() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.awaited = w.awaited || len(w.out)+w.writing >= maxWaiting
+	return w.awaited
+}
 
 // send appends to the bytes to be written. appendTo must append whole frames.
 func (w *wire) send(appendTo func(b []byte) []byte) {
@@ -55,7 +72,7 @@ func (w *wire) send(appendTo func(b []byte) []byte) {
 	}
 	w.out = appendTo(w.out)
 	if len(w.out) > maxBacklog {
-		w.out, w.last = nil, true
+		w.out, w.last, w.flooded = nil, true, true
 	}
 	w.wakePump()
 }
@@ -141,7 +158,7 @@ func (w *wire) pump() {
 		var out []byte
 		if !frozen {
 			out = w.out
-			w.out, w.spare = w.spare[:0], nil
+			w.out, w.spare, w.writing = w.spare[:0], nil, len(out)
 		}
 		w.mu.Unlock()
 
@@ -169,8 +186,15 @@ func (w *wire) pump() {
 			}
 		}
 		w.mu.Lock()
-		w.spare = out[:0]
+		w.spare, w.writing = out[:0], 0
+		drained := w.awaited && len(w.out) < maxWaiting/2
+		if drained {
+			w.awaited = false
+		}
 		w.mu.Unlock()
+		if drained {
+			w.drained()
+		}
 	}
 }
 

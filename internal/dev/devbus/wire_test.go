@@ -16,7 +16,7 @@ func TestWireKeepsBytesInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, 2)) // the same in every run
 		client, server := net.Pipe()
-		w := newWire(server)
+		w := newWire(server, nil)
 		sent := make([]byte, 100_000)
 		for i := range sent {
 			sent[i] = byte(r.Uint32())
@@ -67,7 +67,7 @@ func TestBacklogIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, server := net.Pipe()
 		defer client.Close()
-		w := newWire(server)
+		w := newWire(server, nil)
 		w.send(func([]byte) []byte { return make([]byte, maxBacklog+1) })
 		w.send(func(b []byte) []byte { return append(b, "more"...) })
 		if len(w.out) > 0 {
