@@ -56,6 +56,7 @@ func answerTo(p *amqp.Attach) amqp.Attach {
 // attached confirms the link to the client.
 func (l *endpoint) attached(answer amqp.Attach) {
 	l.pending = nil
+	l.watch()
 	send(l.s, answer)
 }
 

@@ -17,6 +17,9 @@ type conn struct {
 	w       *wire
 	watch   alarm         // rings when the client may have been silent for too long
 	beats   alarm         // rings when the next heartbeat is due
+	lonely  alarm         // rings when the connection may have had no links for too long
+	linked  time.Time     // when it had a link; until its first link, when it was opened
+	used    bool          // it has had a link
 	every   time.Duration // between heartbeats
 	opened  bool
 	closed  bool
@@ -206,6 +209,8 @@ func (c *conn) open(p *amqp.Open) error {
 	}
 	c.send(amqp.Open{Container: c.b.namespace, MaxFrame: amqp.MaxFrame, ChannelMax: 4999, Idle: announcedIdle})
 	c.beat()
+	c.linked = time.Now()
+	c.checkLinks()
 	return nil
 }
 
@@ -267,6 +272,7 @@ func (c *conn) forget() {
 	c.closed = true
 	c.b.alarms.cancel(&c.watch)
 	c.b.alarms.cancel(&c.beats)
+	c.b.alarms.cancel(&c.lonely)
 	for _, channel := range slices.Sorted(maps.Keys(c.sessions)) {
 		if s := c.sessions[channel]; s != nil {
 			s.end()

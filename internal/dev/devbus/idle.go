@@ -1,9 +1,14 @@
 package devbus
 
 import (
+	"iter"
 	"slices"
 	"time"
+
+	"kennel/internal/dev/devbus/amqp"
 )
+
+// This file ends what is not used: entities, links and connections.
 
 // An entity that is unused for AutoDeleteOnIdle is deleted. Sending, receiving,
 // peeking, updates and scheduled messages use a queue. Sending to a topic does
@@ -69,4 +74,94 @@ func (q *queue) inUse() bool {
 
 func (t *topic) inUse() bool {
 	return len(t.scheduled) > 0 || slices.ContainsFunc(t.subscriptions, (*queue).inUse)
+}
+
+// A link that is idle for ten minutes is detached, except a receiver with
+// credit. A connection that has no link for five minutes, or none in its first
+// minute, is closed. Links to $cbs do not count. The errors have the service's
+// words.
+const (
+	maxIdleLink = 10 * time.Minute
+	maxUnlinked = 5 * time.Minute
+	maxUnused   = time.Minute
+)
+
+// watch begins to watch a link that was attached.
+func (l *endpoint) watch() {
+	if l.node == addressCBS {
+		return
+	}
+	l.watched, l.s.c.used = true, true
+	l.used = time.Now()
+	l.s.c.b.alarms.set(&l.idle, l.used.Add(maxIdleLink), l)
+}
+
+func (l *endpoint) unwatch() {
+	if l.watched {
+		l.watched, l.s.c.linked = false, time.Now()
+		l.s.c.b.alarms.cancel(&l.idle)
+	}
+}
+
+// ring detaches the link if it is idle.
+func (l *endpoint) ring() {
+	now := time.Now()
+	if l.waits() {
+		l.used = now
+	}
+	if until := l.used.Add(maxIdleLink); now.Before(until) {
+		l.s.c.b.alarms.set(&l.idle, until, l)
+		return
+	}
+	code, origin := "publisher", "AmqpMessagePublisher"
+	switch {
+	case l.node != "":
+		code, origin = "controller", "AmqpControlProtocolClient"
+	case l.out != nil:
+		code, origin = "consumer", "AmqpMessageConsumer"
+	}
+	l.detach(amqp.Errorf(amqp.CondDetachForced, "The link '%s' is force detached. Code: %s(link%d). Details: %s.IdleTimerExpired: Idle timeout: 00:10:00.", l.name, code, l.handle, origin))
+}
+
+// useLink records the use of the link that a request names.
+func (c *conn) useLink(name string) {
+	for l := range c.links() {
+		if l.name == name {
+			l.used = time.Now()
+		}
+	}
+}
+
+// checkLinks closes the connection if it had no link for too long.
+func (c *conn) checkLinks() {
+	now, allowed := time.Now(), maxUnused
+	if c.used {
+		allowed = maxUnlinked
+	}
+	for l := range c.links() {
+		if l.watched {
+			c.linked = now
+		}
+	}
+	if until := c.linked.Add(allowed); now.Before(until) {
+		c.b.alarms.set(&c.lonely, until, ringFunc(c.checkLinks))
+		return
+	}
+	c.close(amqp.Errorf(amqp.CondForced, "The connection was closed by container '%s' because it did not have any active links in the past %d milliseconds.", c.b.namespace, allowed.Milliseconds()))
+}
+
+// links returns all links of the connection, in random order.
+func (c *conn) links() iter.Seq[*endpoint] {
+	return func(yield func(*endpoint) bool) {
+		for _, s := range c.sessions {
+			if s == nil {
+				continue
+			}
+			for _, l := range s.links {
+				if !yield(l) {
+					return
+				}
+			}
+		}
+	}
 }

@@ -3,6 +3,7 @@ package devbus
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"kennel/internal/dev/devbus/amqp"
 )
@@ -21,6 +22,9 @@ type endpoint struct {
 	leave   func()       // undoes the attach; may be nil
 	pending *amqp.Attach // the client's Attach, until it is answered
 	ended   bool         // nothing more is sent on it
+	watched bool         // as a link that keeps its connection, until it is idle
+	idle    alarm        // rings when it may have been idle for too long
+	used    time.Time
 }
 
 // detach ends the link. err is nil if the client requested that. Otherwise the
@@ -51,6 +55,7 @@ func (l *endpoint) end() {
 		return
 	}
 	l.ended, l.pending = true, nil
+	l.unwatch()
 	if l.entity != nil {
 		l.entity.links = slices.DeleteFunc(l.entity.links, func(o *endpoint) bool { return o == l })
 	}
@@ -62,8 +67,8 @@ func (l *endpoint) end() {
 	}
 }
 
-// waits reports whether the client is a receiver with credit.
-func (l *endpoint) waits() bool { return l.out != nil && l.out.credit > 0 }
+// waits reports whether the client is a receiver of messages, with credit.
+func (l *endpoint) waits() bool { return l.out != nil && l.out.q != nil && l.out.credit > 0 }
 
 // conclude ends an operation as its verdict requires. Without a fault it calls
 // answer.
@@ -141,6 +146,7 @@ func (l *inlink) transfer(t amqp.Transfer, payload []byte) {
 	}
 	l.count++
 	l.credit--
+	l.used = time.Now()
 	l.take(*d)
 	if !l.ended {
 		l.grant()
@@ -210,6 +216,7 @@ func (l *outlink) open() bool {
 
 // flow applies the credit that the client grants or withdraws.
 func (l *outlink) flow(p amqp.Flow) {
+	l.used = time.Now()
 	l.credit = p.DeliveryCount + p.Credit - l.count
 	if int32(l.credit) < 0 {
 		l.credit = 0
@@ -273,6 +280,7 @@ func (l *outlink) send(tag, payload []byte) {
 	l.s.nextDelivery++
 	l.count++
 	l.credit--
+	l.used = time.Now()
 	for room := l.s.c.peerMax - head; ; t.HasID = false {
 		n := min(room, len(payload))
 		t.More = n < len(payload)

@@ -128,6 +128,7 @@ func (c *conn) takeRequest(l *inlink, path string, d incoming) {
 		return
 	}
 	c.b.stats.Requests++
+	c.useLink(amqp.Text(r.properties.Get("associated-link-name")))
 	v := c.b.judge(kindOf(r.operation()), path)
 	var answer response
 	switch {

@@ -3,6 +3,7 @@ package devbus
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"kennel/internal/dev/devbus/amqp"
 )
@@ -209,6 +210,7 @@ func (s *session) settle(id uint32, d delivery, p amqp.Disposition) {
 		d.q.pump()
 	}
 	delete(s.unsettled, id)
+	d.l.used = time.Now()
 	d.l.conclude(v, func() {
 		if !p.Settled {
 			send(s, amqp.Disposition{First: id, Last: id, Settled: true, State: confirmed})

@@ -51,6 +51,25 @@ func TestTrapSenderReconnectsOnlyBeforeARetry(t *testing.T) {
 	}
 }
 
+// Not a trap: the service detaches a sender that is idle for ten minutes, and
+// later closes its connection. The SDK reconnects such a sender immediately,
+// even without retries. By renewing tokens, it also opens a new connection.
+func TestIdleSenderReconnects(t *testing.T) {
+	onQueue(t, nil, func(f *fixture) {
+		f.client = f.dial(noRetries)
+		s := f.connected()
+		for range 2 {
+			attached, connections := f.b.Stats().Attached, f.b.Stats().Connections
+			time.Sleep(10*time.Minute + time.Second)
+			equal(f, "after 10 minutes", f.sendEvery(s, 2, time.Second), "++")
+			equal(f, "reconnected on the same connection", f.b.Stats().Attached > attached && f.b.Stats().Connections == connections, true)
+			time.Sleep(15*time.Minute + time.Second)
+			equal(f, "connections", f.b.Stats().Connections, connections+1)
+			equal(f, "after 15 minutes", f.sendEvery(s, 2, time.Second), "++")
+		}
+	})
+}
+
 // With default options, the SDK reports a broker that refuses connections only
 // after 30 s to a minute.
 func TestTrapDefaultRetriesTakeLong(t *testing.T) {

@@ -23,6 +23,8 @@ const (
 	CondUnattached     = "amqp:session:unattached-handle"
 	CondHandleInUse    = "amqp:session:handle-in-use"
 	CondMessageSize    = "amqp:link:message-size-exceeded"
+	CondDetachForced   = "amqp:link:detach-forced"
+	CondForced         = "amqp:connection:forced"
 )
 
 // Errorf returns an error with a formatted description.
