@@ -24,7 +24,7 @@ func (s *session) attach(p amqp.Attach) error {
 		p.Target = &amqp.Target{}
 	}
 	s.c.b.stats.Attached++
-	l := endpoint{s: s, name: p.Name, handle: p.Handle, pending: &p}
+	l := endpoint{s: s, name: p.Name, handle: p.Handle, pending: &p, maxSize: s.c.b.maxMessage}
 	if p.Receiver {
 		out := &outlink{endpoint: l, settled: p.SendMode != nil && *p.SendMode == 1}
 		out.out = out
@@ -39,17 +39,16 @@ func (s *session) attach(p amqp.Attach) error {
 	return nil
 }
 
-// answerTo returns the broker's answer to an Attach. It has the same name,
-// handle and settle modes, which the SDKs require, and the opposite role.
-func answerTo(p *amqp.Attach) amqp.Attach {
+// acceptance returns the broker's answer to the client's Attach. It has the same
+// name, handle and settle modes, which the SDKs require, and the opposite role.
+func (l *endpoint) acceptance() amqp.Attach {
+	p := l.pending
 	return amqp.Attach{
 		Name: p.Name, Handle: p.Handle, Receiver: !p.Receiver,
 		SendMode: p.SendMode, SettleMode: p.SettleMode,
 		Source: &amqp.Source{Address: p.Source.Address}, Target: &amqp.Target{Address: p.Target.Address},
-		MaxSize: maxMessage,
-		// Without this property, the Go SDK uses MaxSize as the limit of a
-		// batch.
-		Properties: amqp.Map{amqp.Symbol(nameMaxBatchSize), uint64(maxMessage)},
+		MaxSize:    uint64(l.maxSize),
+		Properties: amqp.Map{amqp.Symbol(nameMaxBatchSize), uint64(min(l.maxSize, maxBatch))},
 	}
 }
 
@@ -62,7 +61,7 @@ func (l *endpoint) attached(answer amqp.Attach) {
 
 // bind adds the link to an entity, whose deletion ends the link.
 func (l *endpoint) bind(e *entity) {
-	l.entity = e
+	l.entity, l.maxSize = e, e.settings.MaxMessageBytes
 	e.links = append(e.links, l)
 }
 
@@ -75,7 +74,7 @@ func (s *session) attachSender(l *inlink, p amqp.Attach) {
 		l.detach(err)
 		return
 	}
-	l.attached(answerTo(&p))
+	l.attached(l.acceptance())
 	l.grant()
 }
 
@@ -118,7 +117,7 @@ func (s *session) attachReceiver(l *outlink, p amqp.Attach) {
 			return
 		}
 		l.settled, l.replyTo = true, p.Target.Address
-		l.attached(answerTo(&p))
+		l.attached(l.acceptance())
 		return
 	}
 	q, filter := b.queues[key(address)], sessionFilterOf(&p)
@@ -142,13 +141,14 @@ func (s *session) attachReceiver(l *outlink, p amqp.Attach) {
 	}
 	l.q = q
 	l.bind(&q.entity)
+	l.maxSize = q.maxMessage()
 	q.touch()
 	if q.groups != nil {
 		q.attachToGroup(l, p, filter)
 		return
 	}
 	q.consumers = append(q.consumers, l)
-	l.attached(answerTo(&p))
+	l.attached(l.acceptance())
 }
 
 // attachToGroup attaches the link to the session that the client requests, or
@@ -158,7 +158,7 @@ func (q *queue) attachToGroup(l *outlink, p amqp.Attach, filter *sessionFilter) 
 	give := func(g *group) {
 		g.hold(l)
 		q.consumers = append(q.consumers, l)
-		answer := answerTo(&p)
+		answer := l.acceptance()
 		answer.Source.Filter = filter.answer(g.id)
 		answer.Properties = append(answer.Properties, amqp.Symbol(nameSessionLockedTill), ticks(g.lockedUntil))
 		l.attached(answer)
@@ -240,9 +240,11 @@ func (s *session) attachRequests(l *endpoint, address string) *amqp.Error {
 		return err
 	}
 	path := strings.TrimSuffix(address, suffixManagement)
-	if b.queues[path] == nil && b.topics[path] == nil {
+	e := b.find(path)
+	if e == nil {
 		return b.unknown(path)
 	}
+	l.maxSize = e.settings.MaxMessageBytes // a request may carry messages
 	if l.in != nil {
 		l.in.take = func(d incoming) { s.c.takeRequest(l.in, path, d) }
 	} else {

@@ -11,8 +11,9 @@ import (
 
 // Broker is a Service Bus namespace. Its methods may be called concurrently.
 type Broker struct {
-	namespace string
-	log       *slog.Logger
+	namespace  string
+	maxMessage int64
+	log        *slog.Logger
 
 	mu      sync.Mutex // guards the following fields and all they refer to
 	closed  bool
@@ -30,8 +31,9 @@ type Broker struct {
 
 // Options are optional settings of a broker.
 type Options struct {
-	Namespace string       // the name that clients and administrators see; default "devbus"
-	Log       *slog.Logger // for protocol violations by clients; default: no log
+	Namespace       string       // the name that clients and administrators see; default "devbus"
+	MaxMessageBytes int64        // of entities whose settings do not say otherwise; default 256 KB
+	Log             *slog.Logger // for protocol violations by clients; default: no log
 }
 
 // New returns an empty broker. It starts no goroutine and no timer before the
@@ -41,11 +43,12 @@ func New(o *Options) *Broker {
 		o = &Options{}
 	}
 	b := &Broker{
-		namespace: cmp.Or(o.Namespace, "devbus"),
-		log:       cmp.Or(o.Log, slog.New(slog.DiscardHandler)),
-		queues:    map[string]*queue{},
-		topics:    map[string]*topic{},
-		created:   time.Now(),
+		namespace:  cmp.Or(o.Namespace, "devbus"),
+		maxMessage: cmp.Or(o.MaxMessageBytes, defaultMaxMessage),
+		log:        cmp.Or(o.Log, slog.New(slog.DiscardHandler)),
+		queues:     map[string]*queue{},
+		topics:     map[string]*topic{},
+		created:    time.Now(),
 	}
 	b.alarms.mu = &b.mu
 	return b

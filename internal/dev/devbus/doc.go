@@ -30,7 +30,7 @@
 //   - A request for a rule, a filter, forwarding or a transaction receives a
 //     "not implemented" error. It is never ignored.
 //   - Clients must put tokens, but the content of a token is not checked.
-//   - TLS, WebSockets, and the service's limits of properties are missing.
+//   - TLS and WebSockets are missing.
 //   - All data is kept in memory, until Close.
 //
 // # Implementation

@@ -30,6 +30,7 @@ type Settings struct {
 	RequiresSession    bool
 	AutoDeleteOnIdle   time.Duration // 0: never
 	MaxBytes           int64         // of all messages in the entity; default 1 GB
+	MaxMessageBytes    int64         // of a message; default that of the broker
 	Status             Status        // default Active
 }
 
@@ -43,10 +44,11 @@ const (
 	ReceiveDisabled Status = "ReceiveDisabled"
 )
 
-func (s *Settings) fillIn() {
+func (b *Broker) fillIn(s *Settings) {
 	s.LockDuration = cmp.Or(s.LockDuration, time.Minute)
 	s.MaxDeliveryCount = cmp.Or(s.MaxDeliveryCount, 10)
 	s.MaxBytes = cmp.Or(s.MaxBytes, 1<<30)
+	s.MaxMessageBytes = cmp.Or(s.MaxMessageBytes, b.maxMessage)
 	s.Status = cmp.Or(s.Status, Active)
 }
 
@@ -72,7 +74,7 @@ func (b *Broker) newEntity(path, name string, s *Settings) entity {
 	if s != nil {
 		e.settings = *s
 	}
-	e.settings.fillIn()
+	b.fillIn(&e.settings)
 	e.created = time.Now()
 	e.updated, e.accessed = e.created, e.created
 	return e
@@ -93,6 +95,18 @@ const (
 	suffixManagement         = "/$management"
 	infixSubscriptions       = "/Subscriptions/"
 )
+
+// find returns the queue, topic, subscription or dead-letter queue at a path, or
+// nil.
+func (b *Broker) find(path string) *entity {
+	if t := b.topics[key(path)]; t != nil {
+		return &t.entity
+	}
+	if q := b.queues[key(path)]; q != nil {
+		return &q.entity
+	}
+	return nil
+}
 
 // CreateQueue creates a queue, or returns ErrExists.
 func (b *Broker) CreateQueue(name string, s *Settings) error {
@@ -169,7 +183,7 @@ func (b *Broker) free(name string) error {
 	if key(name) == "" {
 		return errors.New("entity name is empty")
 	}
-	if b.queues[key(name)] != nil || b.topics[key(name)] != nil {
+	if b.find(name) != nil {
 		return fmt.Errorf("entity %q: %w", name, ErrExists)
 	}
 	return nil
@@ -241,7 +255,7 @@ func (e *entity) depart() {
 // update replaces an entity's settings, and detaches the links that the new
 // status does not allow. The caller must call touch.
 func (e *entity) update(s Settings) {
-	s.fillIn()
+	e.b.fillIn(&s)
 	e.settings = s
 	e.updated = time.Now()
 	e.b.alarms.cancel(&e.idle) // touch sets it again

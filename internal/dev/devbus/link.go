@@ -18,6 +18,7 @@ type endpoint struct {
 	out    *outlink // the client receives
 
 	entity  *entity      // nil for links to $cbs and $management
+	maxSize int64        // of a message, as announced
 	node    string       // the address of $cbs or of a $management; "" for links to entities
 	leave   func()       // undoes the attach; may be nil
 	pending *amqp.Attach // the client's Attach, until it is answered
@@ -36,7 +37,7 @@ func (l *endpoint) detach(err *amqp.Error) {
 	if l.pending != nil {
 		// AMQP requires an Attach before the Detach. Without a source or
 		// target it refuses the link.
-		refused := answerTo(l.pending)
+		refused := l.acceptance()
 		if refused.Receiver {
 			refused.Target = nil
 		} else {
@@ -134,8 +135,8 @@ func (l *inlink) transfer(t amqp.Transfer, payload []byte) {
 	if t.Aborted {
 		return
 	}
-	if len(d.payload)+len(payload) > maxMessage {
-		l.detach(amqp.Errorf(amqp.CondMessageSize, "The received message exceeds the limit of %d bytes on the link.", maxMessage))
+	if size := int64(len(d.payload) + len(payload)); size > l.maxSize {
+		l.detach(tooLarge(d.id, size, l.maxSize))
 		return
 	}
 	d.settled = d.settled || t.Settled
@@ -183,10 +184,11 @@ func (l *inlink) sendTo(to destination) {
 		case v.release:
 			o = released
 		case !v.skip:
-			batch, err := parseTransfer(d.format, d.payload)
+			batch, err := l.entity.read(d.format, d.payload)
+			if err == nil {
+				_, err = to.accept(batch)
+			}
 			if err != nil {
-				o = amqp.Rejected(amqp.Errorf(amqp.CondDecodeError, "%v", err))
-			} else if _, err := to.accept(batch); err != nil {
 				o = amqp.Rejected(err)
 			}
 		}

@@ -153,6 +153,7 @@ func failed(err *amqp.Error) response {
 		condTimeout:             408,
 		condServerBusy:          503,
 		amqp.CondResourceLimit:  403,
+		amqp.CondMessageSize:    403,
 		amqp.CondNotAllowed:     400,
 		condArgument:            400,
 		amqp.CondDecodeError:    400,
@@ -192,7 +193,7 @@ func (c *conn) putToken(r *request) response {
 		return response{status: 501, description: "$cbs supports only put-token"}
 	case path == "":
 		return response{status: 400, description: "the property 'name' must be the audience"}
-	case c.b.queues[of] == nil && c.b.topics[of] == nil:
+	case c.b.find(of) == nil:
 		return failed(c.b.unknown(audience))
 	}
 	c.claimed[path] = true

@@ -17,13 +17,8 @@ import (
 // the broker does not use keeps its bytes, so that types, order and the kind of
 // the body are preserved.
 
-const (
-	// formatBatch marks a transfer whose data sections are messages.
-	formatBatch = 0x80013700
-
-	// maxMessage is the largest message of the standard tier, in bytes.
-	maxMessage = 256 << 10
-)
+// formatBatch marks a transfer whose data sections are messages.
+const formatBatch = 0x80013700
 
 // Annotations that the broker reads or writes.
 const (
@@ -34,6 +29,7 @@ const (
 	annotationState            = "x-opt-message-state"
 	annotationLockToken        = "x-opt-lock-token"
 	annotationScheduled        = "x-opt-scheduled-enqueue-time"
+	annotationPartition        = "x-opt-partition-key"
 )
 
 // content is a message as its sender wrote it. It is immutable: subscriptions
@@ -51,7 +47,9 @@ type content struct {
 	id         any // the message-id: a string, uint64, amqp.UUID or []byte
 	session    string
 	hasSession bool
+	partition  string    // the partition key
 	scheduled  time.Time // zero: immediately
+	largest    int       // bytes of the largest application property
 }
 
 // annotation is an annotation of a message or of a delivery. Its value is
@@ -90,7 +88,10 @@ func parseMessage(b []byte) (*content, error) {
 			c.properties = whole
 		case amqp.SectionApplication:
 			c.app = whole
-			return amqp.Pairs(value, nil) // rejects a map that receivers cannot read
+			return amqp.Pairs(value, func(key string, value []byte) error {
+				c.largest = max(c.largest, len(key)+len(value))
+				return nil
+			})
 		default:
 			if c.body == nil {
 				c.body = whole[:len(whole):len(whole)] // nearly always the only one
@@ -146,9 +147,12 @@ func (c *content) readHeader(value []byte) error {
 
 func (c *content) readAnnotations(value []byte) error {
 	return amqp.Pairs(value, func(key string, value []byte) error {
-		if key == annotationScheduled {
-			if v, _, err := amqp.Decode(value); err == nil {
+		if key == annotationScheduled || key == annotationPartition {
+			v, _, _ := amqp.Decode(value) // nil if it is invalid
+			if key == annotationScheduled {
 				c.scheduled, _ = v.(time.Time)
+			} else {
+				c.partition, _ = v.(string)
 			}
 		}
 		c.annotations = append(c.annotations, annotation{key, value})

@@ -113,11 +113,11 @@ func schedule(r *request, e *entity, s scheduler) (any, *amqp.Error) {
 	for _, item := range list {
 		m, _ := item.(amqp.Map)
 		encoded, _ := m.Get("message").([]byte)
-		c, err := parseMessage(encoded)
+		one, err := e.read(0, encoded)
 		if err != nil {
-			return nil, amqp.Errorf(amqp.CondDecodeError, "%v", err)
+			return nil, err
 		}
-		batch = append(batch, c)
+		batch = append(batch, one...)
 	}
 	numbers, err := s.accept(batch)
 	if err != nil {

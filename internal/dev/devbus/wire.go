@@ -51,8 +51,9 @@ const (
 	// sending messages. A message that waits is already locked or deleted.
 	maxWaiting = 1 << 20
 	// maxBacklog is how many bytes may wait before the connection is cut. Only
-	// answers to a client that sends and does not read are so many.
-	maxBacklog = 64 << 20
+	// answers to a client that sends and does not read are so many: one message
+	// of the premium tier has up to 100 MB.
+	maxBacklog = 128 << 20
 )
 
 // full reports whether links must wait before they send more messages.
