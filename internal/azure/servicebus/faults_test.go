@@ -50,6 +50,7 @@ func TestSignalsThroughFaults(t *testing.T) {
 var loudFaults = []devbus.Kind{
 	devbus.RefuseDial, devbus.DropHeartbeats, devbus.CloseBefore, devbus.CloseAfter, devbus.Silent, devbus.SilentAfter,
 	devbus.Slow, devbus.Reject, devbus.Full, devbus.Detach, devbus.RefuseAttach, devbus.CBS, devbus.DeleteEntity, devbus.ClockSkew,
+	devbus.Disconnect, devbus.DetachAfter, devbus.ExpireTokens,
 }
 
 // simulation is a bus with random faults.
@@ -110,7 +111,12 @@ func (s *simulation) inject() string {
 		Status:    statuses[s.random.IntN(len(statuses))],
 		Delay:     time.Duration(s.random.Int64N(int64(10 * time.Second))),
 	}
-	if f.Kind == devbus.DeleteEntity {
+	switch f.Kind {
+	case devbus.Disconnect, devbus.CloseBefore, devbus.CloseAfter:
+		// The SDK believes that a connection that was closed with server-busy
+		// or timeout still works, and reads from it without a pause.
+		f.Condition = []string{"", "amqp:connection:forced", "amqp:internal-error"}[s.random.IntN(3)]
+	case devbus.DeleteEntity:
 		names := subscriptions(s.Broker)
 		if len(names) == 0 {
 			return "no subscription to delete"

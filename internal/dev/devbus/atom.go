@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -41,7 +42,7 @@ func (t *AdminTransport) Do(r *http.Request) (*http.Response, error) {
 		Status:     fmt.Sprintf("%d %s", a.status, http.StatusText(a.status)),
 		StatusCode: a.status,
 		Proto:      "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header:        http.Header{"Content-Type": {contentType}},
+		Header:        a.header(),
 		Body:          io.NopCloser(bytes.NewReader(body)),
 		ContentLength: int64(len(body)),
 		Request:       r,
@@ -54,7 +55,7 @@ func (b *Broker) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		panic(http.ErrAbortHandler) // closes the connection
 	}
-	w.Header().Set("Content-Type", contentType)
+	maps.Copy(w.Header(), a.header())
 	w.WriteHeader(a.status)
 	w.Write(a.encode())
 }
@@ -69,6 +70,9 @@ func (b *Broker) administer(r *http.Request) (answer, error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if f := b.pick(Admin, r.URL.Path); f != nil {
+		return f.answer(), nil
+	}
 	return b.route(r), nil
 }
 

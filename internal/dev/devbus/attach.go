@@ -26,11 +26,13 @@ func (s *session) attach(p amqp.Attach) error {
 	s.c.b.stats.Attached++
 	l := endpoint{s: s, name: p.Name, handle: p.Handle, pending: &p, maxSize: s.c.b.maxMessage}
 	if p.Receiver {
+		l.address = key(p.Source.Address)
 		out := &outlink{endpoint: l, settled: p.SendMode != nil && *p.SendMode == 1}
 		out.out = out
 		s.links[p.Handle] = &out.endpoint
 		s.attachReceiver(out, p)
 	} else {
+		l.address = key(p.Target.Address)
 		in := &inlink{endpoint: l}
 		in.in = in
 		s.links[p.Handle] = &in.endpoint
@@ -80,13 +82,13 @@ func (s *session) attachSender(l *inlink, p amqp.Attach) {
 
 func (s *session) attachSenderTo(l *inlink, address string) *amqp.Error {
 	b := s.c.b
-	if a := key(address); a == addressCBS || strings.HasSuffix(a, suffixManagement) {
-		return s.attachRequests(&l.endpoint, a)
+	if l.forRequests() {
+		return s.attachRequests(&l.endpoint)
 	}
-	if err := s.admit(address); err != nil {
+	if err := l.admit(); err != nil {
 		return err
 	}
-	if t := b.topics[key(address)]; t != nil {
+	if t := b.topics[l.address]; t != nil {
 		if !t.settings.sends() {
 			return t.disabled()
 		}
@@ -94,7 +96,7 @@ func (s *session) attachSenderTo(l *inlink, address string) *amqp.Error {
 		l.sendTo(t)
 		return nil
 	}
-	q := b.queues[key(address)]
+	q := b.queues[l.address]
 	switch {
 	case q == nil:
 		return b.unknown(address)
@@ -111,8 +113,8 @@ func (s *session) attachSenderTo(l *inlink, address string) *amqp.Error {
 func (s *session) attachReceiver(l *outlink, p amqp.Attach) {
 	b := s.c.b
 	address := p.Source.Address
-	if a := key(address); a == addressCBS || strings.HasSuffix(a, suffixManagement) {
-		if err := s.attachRequests(&l.endpoint, a); err != nil {
+	if l.forRequests() {
+		if err := s.attachRequests(&l.endpoint); err != nil {
 			l.detach(err)
 			return
 		}
@@ -120,11 +122,11 @@ func (s *session) attachReceiver(l *outlink, p amqp.Attach) {
 		l.attached(l.acceptance())
 		return
 	}
-	q, filter := b.queues[key(address)], sessionFilterOf(&p)
-	err := s.admit(address)
+	q, filter := b.queues[l.address], sessionFilterOf(&p)
+	err := l.admit()
 	switch {
 	case err != nil:
-	case q == nil && b.topics[key(address)] != nil:
+	case q == nil && b.topics[l.address] != nil:
 		err = amqp.Errorf(amqp.CondNotAllowed, "Messages cannot be received from topic '%s': receive from a subscription.", address)
 	case q == nil:
 		err = b.unknown(address)
@@ -215,11 +217,14 @@ func (s *sessionFilter) answer(id string) amqp.Map {
 // ticks returns t in the unit of .NET: 100 ns since year 1.
 func ticks(t time.Time) int64 { return t.Unix()*1e7 + int64(t.Nanosecond())/100 + 621355968000000000 }
 
+// forRequests reports whether the link carries requests or replies.
+func (l *endpoint) forRequests() bool {
+	return l.address == addressCBS || strings.HasSuffix(l.address, suffixManagement)
+}
+
 // attachRequests attaches one of the two links of a request-response pair.
-func (s *session) attachRequests(l *endpoint, address string) *amqp.Error {
-	b := s.c.b
-	l.node = address
-	if address == addressCBS {
+func (s *session) attachRequests(l *endpoint) *amqp.Error {
+	if l.address == addressCBS {
 		for _, o := range s.c.cbs {
 			if (o.in == nil) == (l.in == nil) {
 				return amqp.Errorf(amqp.CondNotAllowed, "Only one link to $cbs is allowed per connection.")
@@ -236,13 +241,13 @@ func (s *session) attachRequests(l *endpoint, address string) *amqp.Error {
 		}
 		return nil
 	}
-	if err := s.admit(address); err != nil {
+	if err := l.admit(); err != nil {
 		return err
 	}
-	path := strings.TrimSuffix(address, suffixManagement)
-	e := b.find(path)
+	path := l.path()
+	e := s.c.b.find(path)
 	if e == nil {
-		return b.unknown(path)
+		return s.c.b.unknown(path)
 	}
 	l.maxSize = e.settings.MaxMessageBytes // a request may carry messages
 	if l.in != nil {
@@ -254,9 +259,9 @@ func (s *session) attachRequests(l *endpoint, address string) *amqp.Error {
 }
 
 // admit checks the connection's claims and the faults that refuse links.
-func (s *session) admit(address string) *amqp.Error {
-	if !s.c.claims(address) {
-		return amqp.Errorf(amqp.CondUnauthorized, "Unauthorized access: no token was put for '%s'.", address)
+func (l *endpoint) admit() *amqp.Error {
+	if !l.s.c.claimed(l.address) {
+		return amqp.Errorf(amqp.CondUnauthorized, "%s", l.unauthorized())
 	}
-	return s.c.b.judge(onAttach, strings.TrimSuffix(key(address), suffixManagement)).refuse
+	return l.s.c.b.judge(onAttach, l.path()).refuse
 }

@@ -15,16 +15,17 @@ type Broker struct {
 	maxMessage int64
 	log        *slog.Logger
 
-	mu      sync.Mutex // guards the following fields and all they refer to
-	closed  bool
-	conns   []*conn
-	queues  map[string]*queue // by key(path); includes subscriptions and dead-letter queues
-	topics  map[string]*topic
-	alarms  alarms
-	faults  []*Fault
-	stats   Stats
-	scratch []byte    // for messages being rendered
-	created time.Time // with a monotonic reading
+	mu        sync.Mutex // guards the following fields and all they refer to
+	closed    bool
+	conns     []*conn
+	queues    map[string]*queue // by key(path); includes subscriptions and dead-letter queues
+	topics    map[string]*topic
+	alarms    alarms
+	faults    []*fault
+	lastFault int // id
+	stats     Stats
+	scratch   []byte    // for messages being rendered
+	created   time.Time // with a monotonic reading
 
 	serving sync.WaitGroup // goroutines of connections
 }

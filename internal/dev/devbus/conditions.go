@@ -17,6 +17,7 @@ const (
 	condServerBusy      = "com.microsoft:server-busy"
 	condEntityDisabled  = "com.microsoft:entity-disabled"
 	condArgument        = "com.microsoft:argument-error"
+	condAuthFailed      = "com.microsoft:auth-failed"
 
 	nameSessionFilter     = "com.microsoft:session-filter"
 	nameSessionLockedTill = "com.microsoft:locked-until-utc"
@@ -26,14 +27,18 @@ const (
 	codeSessionFilter uint64 = 0x0000137000000C
 )
 
-// unknown is the error for an entity that does not exist. It names the URI of
-// the entity, whether the client gave a path or a URL.
-func (b *Broker) unknown(address string) *amqp.Error {
-	_, uri, isURL := strings.Cut(address, "://")
+// uri returns the form in which errors show an address, which may be a path or
+// a URL.
+func (b *Broker) uri(address string) string {
+	_, rest, isURL := strings.Cut(address, "://")
 	if !isURL {
-		uri = b.namespace + "/" + strings.Trim(address, "/")
+		rest = b.namespace + "/" + strings.Trim(address, "/")
 	}
-	return amqp.Errorf(amqp.CondNotFound, "The messaging entity 'sb://%s' could not be found.", uri)
+	return "sb://" + rest
+}
+
+func (b *Broker) unknown(address string) *amqp.Error {
+	return amqp.Errorf(amqp.CondNotFound, "The messaging entity '%s' could not be found.", b.uri(address))
 }
 
 func (e *entity) full() *amqp.Error {

@@ -26,7 +26,8 @@ type conn struct {
 	peerMax int // the largest frame that the client accepts
 
 	sessions  map[uint16]*session // nil: ended by the broker, but not yet by the client
-	claimed   map[string]bool
+	claims    map[string]*claim   // by key of their path
+	frozenBy  *fault
 	cbs       []*endpoint // links to $cbs, at most one in each direction
 	listeners []*outlink  // links for replies
 }
@@ -86,11 +87,11 @@ func (b *Broker) join(nc net.Conn) (*conn, error) {
 	}
 	c := &conn{
 		b: b, peerMax: amqp.MinMaxFrame, every: maxBeat,
-		sessions: map[uint16]*session{}, claimed: map[string]bool{},
+		sessions: map[uint16]*session{}, claims: map[string]*claim{},
 	}
 	c.w = newWire(nc, c.resume)
-	if b.pick(BlackHole, "") != nil {
-		c.w.freeze()
+	if f := b.pick(BlackHole, ""); f != nil {
+		c.freeze(f)
 	}
 	b.conns = append(b.conns, c)
 	b.stats.Connections++
@@ -258,6 +259,15 @@ func (c *conn) close(err *amqp.Error) {
 	c.w.finish()
 }
 
+// hangUp ends the connection with a Close that has an error, or without a Close.
+func (c *conn) hangUp(err *amqp.Error) {
+	if err != nil && c.opened && !c.closed {
+		c.close(err)
+	} else {
+		c.cut()
+	}
+}
+
 // cut ends the connection without a Close frame.
 func (c *conn) cut() {
 	c.forget()
@@ -273,6 +283,9 @@ func (c *conn) forget() {
 	c.b.alarms.cancel(&c.watch)
 	c.b.alarms.cancel(&c.beats)
 	c.b.alarms.cancel(&c.lonely)
+	for _, cl := range c.claims {
+		c.b.alarms.cancel(&cl.alarm)
+	}
 	for _, channel := range slices.Sorted(maps.Keys(c.sessions)) {
 		if s := c.sessions[channel]; s != nil {
 			s.end()

@@ -22,16 +22,30 @@
 //     administration.
 //   - Behave like the service with queues, topics, subscriptions, locks,
 //     sessions, dead letters, scheduled and deferred messages, duplicate
-//     detection, time to live, quotas and the deletion of idle entities.
+//     detection, time to live, quotas, limits of messages, idle links, expiring
+//     tokens and the deletion of idle entities.
 //   - Fail on request, in the ways that Kind lists.
 //
 // # Limitations
 //
-//   - A request for a rule, a filter, forwarding or a transaction receives a
-//     "not implemented" error. It is never ignored.
-//   - Clients must put tokens, but the content of a token is not checked.
-//   - TLS and WebSockets are missing.
-//   - All data is kept in memory, until Close.
+// A request for one of these receives an error, and is never ignored:
+//
+//   - rules and filters other than TrueFilter, and their actions
+//   - forwarding, and with it the source of a dead letter
+//   - transactions
+//   - TLS, and AMQP over WebSockets
+//   - operations of $management that operations.go does not list
+//
+// These are accepted, and have no effect:
+//
+//   - the signature of a token and the rights that it gives: Send, Listen and
+//     Manage are the same
+//   - partitioning, express entities, authorization rules, user metadata
+//
+// The service has these limits, and the broker does not: the number of
+// entities, connections, links and concurrent requests; the rate of operations,
+// which faults can imitate; the size of the namespace. All data is kept in
+// memory, until Close. Errors do not have the service's tracking ids.
 //
 // # Implementation
 //
@@ -39,10 +53,11 @@
 // writes Service Bus messages. A connection (wire.go, conn.go) carries sessions
 // (session.go), which carry links (link.go). attach.go attaches a link to an
 // entity (entity.go, queue.go, state.go, group.go, topic.go) or to a request
-// node (management.go, operations.go). atom.go answers administration requests.
+// node (claims.go, management.go, operations.go). atom.go answers
+// administration requests.
 //
 // One mutex, Broker.mu, guards all state except the buffers of outgoing bytes.
 // Frames are decoded before it is locked. Their effects happen while it is
 // held, and never wait for a client. Future events (expiring locks, scheduled
-// messages, idle entities) are kept in one heap of alarms (alarm.go).
+// messages, idle entities and links) are kept in one heap of alarms (alarm.go).
 package devbus

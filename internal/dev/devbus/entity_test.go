@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -103,6 +104,19 @@ func TestMissingEntities(t *testing.T) {
 				t.Errorf("%s: got %v, want %s", entity, err, want)
 			}
 		}
+	})
+}
+
+func TestExpiredSignature(t *testing.T) {
+	onQueue(t, nil, func(f *fixture) {
+		signature := fmt.Sprintf("SharedAccessSignature sr=x&sig=x&se=%d&skn=k", time.Now().Add(-time.Minute).Unix())
+		client, err := sb.NewClientFromConnectionString("Endpoint=sb://contoso.servicebus.windows.net/;SharedAccessSignature="+signature, &sb.ClientOptions{
+			NewWebSocketConn: func(context.Context, sb.NewWebSocketConnArgs) (net.Conn, error) { return f.b.Dial(), nil },
+		})
+		f.must(err, "connect")
+		defer client.Close(f.Context())
+		f.client = client
+		f.fails("send", f.sender("q").SendMessage(f.Context(), text("x"), nil), sb.CodeUnauthorizedAccess)
 	})
 }
 

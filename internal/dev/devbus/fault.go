@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"kennel/internal/dev/devbus/amqp"
@@ -16,26 +17,30 @@ import (
 // oldest takes effect.
 type Fault struct {
 	Kind   Kind
-	Entity string // path of a queue, topic or subscription; "" means all; must be "" for connections
+	Entity string // path of a queue, topic or subscription; "" means all; must be "" for some connections
 	On     Op     // the operations that fail; 0 means OnSend
 	Times  int    // how often it happens before it ends; 0 means always
 
-	Condition   string        // of Reject, Detach, RefuseAttach: default amqp:internal-error
-	Description string        // of the same Kinds
-	Status      int           // of CBS: default 503
-	Delay       time.Duration // of Slow: until the answer; of ClockSkew: how far the broker's clock is ahead
+	// Of Reject, Detach, DetachAfter, RefuseAttach: default
+	// amqp:internal-error. Of Disconnect, CloseBefore, CloseAfter: the reason
+	// in the Close; "" means that the connection ends without one.
+	Condition   string
+	Description string        // of the condition, or of Status
+	Status      int           // of CBS and Admin: default 503
+	Delay       time.Duration // of Slow: until the answer; of ClockSkew: how far the broker's clock is ahead; of Admin: Retry-After
 }
 
 // Kind is the kind of a fault.
 type Kind int
 
 const (
-	// Connections.
+	// Connections. Entity must be "", except for Disconnect.
 
-	RefuseDial     Kind = iota + 1 // new connections are refused; Broker.DropConnections ends existing ones
+	RefuseDial     Kind = iota + 1 // new connections are refused; Disconnect ends existing ones
 	BlackHole                      // new connections are accepted, but the broker never sends anything
 	Freeze                         // existing connections stall, as if unplugged; Heal delivers the bytes sent in between
 	DropHeartbeats                 // the broker sends no heartbeats, so that idle clients give up
+	Disconnect                     // existing connections end, once: those with a link to the entity
 
 	// Answers to operations.
 
@@ -48,12 +53,15 @@ const (
 	Full         // messages are rejected as if the entity were full
 	Release      // the outcome is "released", which some SDKs report as success
 	Detach       // links end with Condition: immediately, and on each use
+	DetachAfter  // the link ends with Condition after the operation, before the answer
 	RefuseAttach // links are refused with Condition
 
 	// Others.
 
 	CBS          // put-token is answered with Status
-	DeleteEntity // the entity is deleted immediately, although links are attached
+	ExpireTokens // tokens for the entity expire, once: links are detached, and new ones need new tokens
+	Admin        // requests to administer the entity are answered with Status
+	DeleteEntity // the entity is deleted, once, although links are attached
 	ClockSkew    // times shown to clients are ahead, and scheduled messages arrive early
 )
 
@@ -69,40 +77,87 @@ const (
 	onReceive // not for callers: Detach, when credit is granted
 )
 
-// Fail injects a fault. It panics if the fault has no Kind, which is a bug in
-// the test.
-func (b *Broker) Fail(f Fault) {
+// fault is a Fault that has been injected.
+type fault struct {
+	Fault
+	id int
+}
+
+// Fail injects a fault. It returns an id for Heal. It panics if the fault has no
+// Kind, which is a bug in the test.
+func (b *Broker) Fail(f Fault) (id int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	switch f.Kind {
-	case 0:
+	if f.Kind == 0 {
 		panic("devbus: a Fault needs a Kind")
-	case DeleteEntity:
-		b.remove(f.Entity) // a missing entity counts as deleted
-		return
-	case Freeze:
-		for _, c := range b.conns {
-			c.w.freeze()
-		}
-		return
-	case Detach:
-		for _, l := range b.attached(f.Entity) {
-			l.detach(f.error())
-		}
 	}
 	if f.On == 0 {
 		f.On = OnSend
 	}
-	b.faults = append(b.faults, &f)
+	b.lastFault++
+	injected := &fault{f, b.lastFault}
+	if !b.happensOnce(injected) {
+		b.faults = append(b.faults, injected)
+	}
+	return injected.id
 }
 
-// Heal ends all faults.
-func (b *Broker) Heal() {
+// happensOnce applies the immediate effect of a fault. It reports whether the
+// fault has no other effect.
+func (b *Broker) happensOnce(f *fault) bool {
+	switch f.Kind {
+	case DeleteEntity:
+		b.remove(f.Entity) // a missing entity counts as deleted
+	case Disconnect:
+		for _, c := range b.conns {
+			if f.Entity == "" || c.uses(f.Entity) {
+				c.hangUp(f.reason())
+			}
+		}
+	case ExpireTokens:
+		for _, c := range b.conns {
+			for _, path := range slices.Sorted(maps.Keys(c.claims)) {
+				if f.concerns(strings.TrimSuffix(path, suffixManagement)) {
+					c.claims[path].ring()
+				}
+			}
+		}
+	case Freeze:
+		for _, c := range b.conns {
+			c.freeze(f)
+		}
+		return false
+	case Detach:
+		for _, l := range b.attached(f.Entity) {
+			l.detach(f.error())
+		}
+		return false
+	default:
+		return false
+	}
+	b.stats.Faults++
+	return true
+}
+
+// Heal ends the faults with these ids, or all faults.
+func (b *Broker) Heal(ids ...int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.faults = nil
+	ends := func(f *fault) bool { return len(ids) == 0 || slices.Contains(ids, f.id) }
+	b.faults = slices.DeleteFunc(b.faults, ends)
 	for _, c := range b.conns {
-		c.w.thaw()
+		if c.frozenBy != nil && ends(c.frozenBy) {
+			c.frozenBy = nil
+			c.w.thaw()
+		}
+	}
+}
+
+// freeze stalls the connection until the fault is healed.
+func (c *conn) freeze(f *fault) {
+	if c.frozenBy == nil {
+		c.frozenBy = f
+		c.w.freeze()
 	}
 }
 
@@ -129,13 +184,22 @@ func (f *Fault) error() *amqp.Error {
 	}
 }
 
+// reason returns the error of the Close that ends a connection, or nil if it
+// ends without a Close.
+func (f *Fault) reason() *amqp.Error {
+	if f.Condition == "" {
+		return nil
+	}
+	return f.error()
+}
+
 func (f *Fault) concerns(path string) bool {
 	return f.Entity == "" || key(f.Entity) == key(path)
 }
 
 // pick returns the oldest fault of the kind that concerns the path, or nil. It
 // counts the fault.
-func (b *Broker) pick(kind Kind, path string) *Fault {
+func (b *Broker) pick(kind Kind, path string) *fault {
 	for _, f := range b.faults {
 		if f.Kind == kind && f.concerns(path) {
 			b.happened(f)
@@ -146,13 +210,13 @@ func (b *Broker) pick(kind Kind, path string) *Fault {
 }
 
 // happened counts a fault, and ends it when it has happened Times times.
-func (b *Broker) happened(f *Fault) {
+func (b *Broker) happened(f *fault) {
 	b.stats.Faults++
 	if f.Times == 0 {
 		return
 	}
 	if f.Times--; f.Times == 0 {
-		b.faults = slices.DeleteFunc(b.faults, func(o *Fault) bool { return o == f })
+		b.faults = slices.DeleteFunc(b.faults, func(o *fault) bool { return o == f })
 	}
 }
 
@@ -174,8 +238,12 @@ func (b *Broker) stamp(t time.Time) time.Time { return t.Add(b.skew()).UTC() }
 // due returns when a message must be enqueued. It depends only on the time that
 // the sender set, so that messages for the same time stay in order.
 func (b *Broker) due(c *content) time.Time {
-	return b.created.Add(c.scheduled.Sub(b.created)).Add(-b.skew())
+	return b.monotonic(c.scheduled).Add(-b.skew())
 }
+
+// monotonic returns a wall-clock time with a monotonic reading, so that all
+// alarms have one clock.
+func (b *Broker) monotonic(t time.Time) time.Time { return b.created.Add(t.Sub(b.created)) }
 
 // verdict is the effect of the faults on an operation. The zero verdict
 // performs the operation and answers it.
@@ -185,6 +253,7 @@ type verdict struct {
 	release bool        // answer that the message was released
 	silent  bool        // do not answer
 	hangUp  bool        // end the connection instead of answering
+	reason  *amqp.Error // … with a Close that has this error, unless it is nil
 	detach  *amqp.Error // end the link instead of answering
 	delay   time.Duration
 }
@@ -211,10 +280,12 @@ func (f *Fault) verdict(op Op) (v verdict, fits bool) {
 		return verdict{skip: true, refuse: amqp.Errorf(amqp.CondResourceLimit, "The maximum entity size has been reached or exceeded.")}, op == OnSend
 	case Detach:
 		return verdict{skip: true, detach: f.error()}, f.On&op != 0 || op == onReceive
+	case DetachAfter:
+		v = verdict{detach: f.error()}
 	case CloseBefore:
-		v = verdict{skip: true, hangUp: true}
+		v = verdict{skip: true, hangUp: true, reason: f.reason()}
 	case CloseAfter:
-		v = verdict{hangUp: true}
+		v = verdict{hangUp: true, reason: f.reason()}
 	case Silent:
 		v = verdict{skip: true, silent: true}
 	case SilentAfter:

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	sb "github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/Azure/go-amqp"
 
@@ -72,6 +73,14 @@ func TestSendUnderFaults(t *testing.T) {
 
 		{"detached, busy", devbus.Fault{Kind: devbus.Detach, Condition: "com.microsoft:server-busy"}, false, isBare("com.microsoft:server-busy"), 0, 0},
 		{"detached, forced", devbus.Fault{Kind: devbus.Detach, Condition: "amqp:link:detach-forced"}, false, isCode(sb.CodeConnectionLost), 0, 0},
+		// The SDK sends again at once if its link was detached, even without
+		// retries.
+		{"stored twice, detached", devbus.Fault{Kind: devbus.DetachAfter}, false, isCode(sb.CodeConnectionLost), 0, 2},
+		{"stored, detached, busy", devbus.Fault{Kind: devbus.DetachAfter, Condition: "com.microsoft:server-busy"}, false, isBare("com.microsoft:server-busy"), 0, 1},
+		{"closed with a reason", devbus.Fault{Kind: devbus.CloseBefore, Condition: "amqp:connection:forced"}, false, isCode(sb.CodeConnectionLost), 0, 0},
+		{"disconnected", devbus.Fault{Kind: devbus.Disconnect, Entity: "q"}, false, isCode(sb.CodeConnectionLost), 0, 0},
+		{"disconnected, forbidden", devbus.Fault{Kind: devbus.Disconnect, Condition: "amqp:unauthorized-access"}, false, isCode(sb.CodeUnauthorizedAccess), 0, 0},
+		{"token expired", devbus.Fault{Kind: devbus.ExpireTokens, Entity: "q"}, false, isNil, 0, 1},
 		{"detached, not found", devbus.Fault{Kind: devbus.Detach, Condition: "amqp:not-found"}, false, isBare("amqp:not-found"), 0, 0},
 		{"deleted", devbus.Fault{Kind: devbus.DeleteEntity, Entity: "q"}, false, isBare("amqp:not-found"), 0, 0},
 
@@ -119,7 +128,7 @@ func TestFaultsAreLimited(t *testing.T) {
 			f.b.Fail(devbus.Fault{Kind: kind, Entity: "Q"})
 			f.send("other", text("x"))
 			if err := f.sender("q").SendMessage(f.within(time.Second), text("x"), nil); err == nil {
-				t.Errorf("fault %d did not happen", kind)
+				t.Errorf("fault %v did not happen", kind)
 			}
 			f.b.Heal()
 		})
@@ -135,6 +144,43 @@ func TestFaultsAreLimited(t *testing.T) {
 			}
 		}()
 		f.b.Fail(devbus.Fault{Entity: "q"})
+	})
+}
+
+// TestHeal checks that each fault can be healed alone.
+func TestHeal(t *testing.T) {
+	onQueue(t, nil, func(f *fixture) {
+		f.client = f.dial(noRetries)
+		s := f.connected()
+		busy := f.b.Fail(devbus.Fault{Kind: devbus.Reject, Condition: "com.microsoft:server-busy"})
+		frozen := f.b.Fail(devbus.Fault{Kind: devbus.Freeze})
+		f.b.Fail(devbus.Fault{Kind: devbus.Freeze}) // of connections that are not frozen yet
+		full := f.b.Fail(devbus.Fault{Kind: devbus.Full})
+		equal(f, "frozen", isDeadline(s.SendMessage(f.within(time.Second), text("x"), nil)), true)
+		f.b.Heal(frozen)
+		equal(f, "condition", conditionOf(s.SendMessage(f.Context(), text("x"), nil)), "com.microsoft:server-busy")
+		f.b.Heal(busy, frozen)
+		equal(f, "condition", conditionOf(s.SendMessage(f.Context(), text("x"), nil)), amqp.ErrCondResourceLimitExceeded)
+		f.b.Heal(full)
+		f.must(s.SendMessage(f.Context(), text("x"), nil), "send after all faults were healed")
+	})
+}
+
+// TestDisconnect checks that only connections with a link to the entity end.
+func TestDisconnect(t *testing.T) {
+	onTopic(t, nil, nil, func(f *fixture) {
+		f.client = f.dial(noRetries)
+		one := f.subscriber("one", nil)
+		f.receiveNone(one, time.Second)
+		f.client = f.dial(noRetries)
+		f.send("t", text("x"))
+		equal(f, "connections", f.b.Connections(), 2)
+		f.b.Fail(devbus.Fault{Kind: devbus.Disconnect, Entity: "T/subscriptions/One"})
+		equal(f, "connections", f.b.Connections(), 1)
+		f.b.Fail(devbus.Fault{Kind: devbus.Disconnect, Entity: "t/Subscriptions/one"})
+		equal(f, "connections", f.b.Connections(), 1)
+		f.b.Fail(devbus.Fault{Kind: devbus.Disconnect})
+		equal(f, "connections", f.b.Connections(), 0)
 	})
 }
 
@@ -227,8 +273,28 @@ func TestAdministrationUnderFaults(t *testing.T) {
 		inBubble(t, func(f *fixture) {
 			f.b.Fail(devbus.Fault{Kind: kind})
 			if _, err := f.administer().GetQueue(f.within(time.Minute), "q", nil); !want(err) {
-				t.Errorf("fault %d: got error %v", kind, err)
+				t.Errorf("fault %v: got error %v", kind, err)
 			}
 		})
 	}
+	onQueue(t, nil, func(f *fixture) {
+		adm := f.administer()
+		for _, status := range []int{401, 403} {
+			f.b.Fail(devbus.Fault{Kind: devbus.Admin, Status: status, Times: 1})
+			_, err := adm.GetQueue(f.Context(), "q", nil)
+			if e, ok := errors.AsType[*azcore.ResponseError](err); !ok || e.StatusCode != status {
+				t.Errorf("got error %v, want status %d", err, status)
+			}
+		}
+		for _, status := range []int{429, 503} { // the SDK waits and retries
+			f.b.Fail(devbus.Fault{Kind: devbus.Admin, Entity: "q", Status: status, Delay: 7 * time.Second, Times: 1})
+			start := time.Now()
+			_, err := adm.GetQueue(f.Context(), "other", nil)
+			f.must(err, "get another queue")
+			equal(f, "time taken", time.Since(start), 0)
+			_, err = adm.GetQueue(f.Context(), "q", nil)
+			f.must(err, "get after a retry")
+			equal(f, "time taken", time.Since(start), 7*time.Second)
+		}
+	})
 }

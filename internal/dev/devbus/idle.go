@@ -1,6 +1,7 @@
 package devbus
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 	"time"
@@ -88,7 +89,7 @@ const (
 
 // watch begins to watch a link that was attached.
 func (l *endpoint) watch() {
-	if l.node == addressCBS {
+	if l.address == addressCBS {
 		return
 	}
 	l.watched, l.s.c.used = true, true
@@ -115,7 +116,7 @@ func (l *endpoint) ring() {
 	}
 	code, origin := "publisher", "AmqpMessagePublisher"
 	switch {
-	case l.node != "":
+	case l.entity == nil:
 		code, origin = "controller", "AmqpControlProtocolClient"
 	case l.out != nil:
 		code, origin = "consumer", "AmqpMessageConsumer"
@@ -130,6 +131,16 @@ func (c *conn) useLink(name string) {
 			l.used = time.Now()
 		}
 	}
+}
+
+// uses reports whether the connection has a link to an entity.
+func (c *conn) uses(path string) bool {
+	for l := range c.links() {
+		if l.path() == key(path) {
+			return true
+		}
+	}
+	return false
 }
 
 // checkLinks closes the connection if it had no link for too long.
@@ -148,6 +159,11 @@ func (c *conn) checkLinks() {
 		return
 	}
 	c.close(amqp.Errorf(amqp.CondForced, "The connection was closed by container '%s' because it did not have any active links in the past %d milliseconds.", c.b.namespace, allowed.Milliseconds()))
+}
+
+// inOrder sorts the links of a connection.
+func inOrder(a, b *endpoint) int {
+	return cmp.Or(cmp.Compare(a.s.channel, b.s.channel), cmp.Compare(a.handle, b.handle))
 }
 
 // links returns all links of the connection, in random order.

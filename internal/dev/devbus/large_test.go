@@ -22,8 +22,8 @@ func TestLargeReceives(t *testing.T) {
 	f.must(err, "connect")
 	defer f.client.Close(f.Context())
 	for mode, n := range map[sb.ReceiveMode]int{
-		sb.ReceiveModeReceiveAndDelete: storetest.Scale(400, 1000),
-		sb.ReceiveModePeekLock:         storetest.Scale(400, 500),
+		sb.ReceiveModeReceiveAndDelete: storetest.Scale(50, 1000),
+		sb.ReceiveModePeekLock:         storetest.Scale(50, 500),
 	} {
 		s, began := f.sender("q"), time.Now()
 		for range n {

@@ -3,6 +3,7 @@ package devbus
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"kennel/internal/dev/devbus/amqp"
@@ -19,7 +20,7 @@ type endpoint struct {
 
 	entity  *entity      // nil for links to $cbs and $management
 	maxSize int64        // of a message, as announced
-	node    string       // the address of $cbs or of a $management; "" for links to entities
+	address string       // in the form of key
 	leave   func()       // undoes the attach; may be nil
 	pending *amqp.Attach // the client's Attach, until it is answered
 	ended   bool         // nothing more is sent on it
@@ -68,6 +69,9 @@ func (l *endpoint) end() {
 	}
 }
 
+// path returns the path of the entity or request node of the link.
+func (l *endpoint) path() string { return strings.TrimSuffix(l.address, suffixManagement) }
+
 // waits reports whether the client is a receiver of messages, with credit.
 func (l *endpoint) waits() bool { return l.out != nil && l.out.q != nil && l.out.credit > 0 }
 
@@ -76,7 +80,7 @@ func (l *endpoint) waits() bool { return l.out != nil && l.out.q != nil && l.out
 func (l *endpoint) conclude(v verdict, answer func()) {
 	switch {
 	case v.hangUp:
-		l.s.c.cut()
+		l.s.c.hangUp(v.reason)
 	case v.detach != nil:
 		l.detach(v.detach)
 	case v.silent:

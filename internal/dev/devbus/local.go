@@ -12,7 +12,8 @@ import (
 )
 
 // Local is a broker on a local address. Like a namespace, it serves messages
-// and administration at the same address.
+// and administration at the same address, and in addition the control of
+// faults.
 type Local struct {
 	*Broker
 
@@ -32,7 +33,14 @@ func Listen(o *Options) (*Local, error) {
 	}
 	ctx, stop := context.WithCancel(context.Background()) // ends with Close
 	l := &Local{Broker: New(o), listener: listener, requests: make(chan net.Conn), done: ctx.Done(), stop: stop}
-	l.web = &http.Server{Handler: http.HandlerFunc(l.serveHTTP)}
+	faults := l.faultHandler()
+	l.web = &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if isFaultRequest(r) {
+			faults.ServeHTTP(w, r)
+		} else {
+			l.serveHTTP(w, r)
+		}
+	})}
 	l.serving.Go(func() { l.accept(ctx) })
 	l.serving.Go(func() { l.web.Serve((*webListener)(l)) })
 	return l, nil

@@ -1,9 +1,7 @@
 package devbus
 
 import (
-	"cmp"
 	"slices"
-	"strings"
 
 	"kennel/internal/dev/devbus/amqp"
 )
@@ -108,14 +106,14 @@ func (c *conn) reply(l *inlink, r *request, answer response) {
 		// malformed, and the JavaScript SDK uses the name of the link.
 		matches := r.replyTo == to.replyTo || r.replyTo == to.name
 		if r.replyTo == "" { // the Python SDK has only one pair of links in a session
-			matches = to.node == l.node && to.s == l.s
+			matches = to.address == l.address && to.s == l.s
 		}
 		if matches {
 			to.reply(answer.encode(r.id))
 			return
 		}
 	}
-	c.b.log.Warn("no link receives the reply to a request", "node", l.node, "replyTo", r.replyTo)
+	c.b.log.Warn("no link receives the reply to a request", "node", l.address, "replyTo", r.replyTo)
 	l.detach(amqp.Errorf(amqp.CondNotAllowed, "No receiver is attached for the reply-to address '%s'.", r.replyTo))
 }
 
@@ -163,54 +161,4 @@ func failed(err *amqp.Error) response {
 		status = 500
 	}
 	return response{status: status, description: err.Description, condition: err.Condition}
-}
-
-// Clients put tokens to $cbs. A token lets its connection attach links to an
-// entity. The broker requires a token, but does not check its content.
-
-const addressCBS = "$cbs"
-
-// takeClaim answers a put-token request.
-func (c *conn) takeClaim(l *inlink, d incoming) {
-	l.answer(d, accepted)
-	r, err := parseRequest(d.payload)
-	if err != nil {
-		l.detach(amqp.Errorf(amqp.CondDecodeError, "%v", err))
-		return
-	}
-	c.reply(l, r, c.putToken(r))
-}
-
-func (c *conn) putToken(r *request) response {
-	audience := amqp.Text(r.properties.Get("name"))
-	path := key(audience)
-	of := strings.TrimSuffix(path, suffixManagement)
-	f := c.b.pick(CBS, of)
-	switch {
-	case f != nil:
-		return response{status: int32(cmp.Or(f.Status, 503)), description: "injected by a fault"}
-	case r.operation() != "put-token":
-		return response{status: 501, description: "$cbs supports only put-token"}
-	case path == "":
-		return response{status: 400, description: "the property 'name' must be the audience"}
-	case c.b.find(of) == nil:
-		return failed(c.b.unknown(audience))
-	}
-	c.claimed[path] = true
-	return response{status: 202, description: "Accepted"}
-}
-
-// claims reports whether a token was put for the entity or for a parent of its
-// path. A queue's token therefore also covers its dead-letter queues.
-func (c *conn) claims(address string) bool {
-	for path := key(address); ; {
-		if c.claimed[path] {
-			return true
-		}
-		i := strings.LastIndexByte(path, '/')
-		if i < 0 {
-			return false
-		}
-		path = path[:i]
-	}
 }

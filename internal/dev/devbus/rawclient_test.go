@@ -152,14 +152,16 @@ func (c *rawClient) wantEnd() {
 }
 
 // claim puts a token for a path and all paths below it, on handles 8 and 9.
-func (c *rawClient) claim(path string) {
+func (c *rawClient) claim(path string) { c.t.Helper(); c.claimWith(path, nil) }
+
+func (c *rawClient) claimWith(path string, token any) {
 	c.t.Helper()
 	c.attach("cbs-out", 8, false, "", addressCBS)
 	c.want(amqp.CodeAttach, amqp.CodeFlow)
 	c.attach("cbs-in", 9, true, addressCBS, "my-replies")
 	c.want(amqp.CodeAttach)
 	c.send(credit(9, 1))
-	c.transfer(8, 0, requestMessage("my-replies", "put-token", nil, "name", "sb://host/"+path))
+	c.transfer(8, 0, requestMessage("my-replies", "put-token", token, "name", "sb://host/"+path))
 	c.want(amqp.CodeDisposition, amqp.CodeTransfer)
 }
 

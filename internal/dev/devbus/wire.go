@@ -50,9 +50,9 @@ const (
 	// maxWaiting is how many bytes may wait for the client before links stop
 	// sending messages. A message that waits is already locked or deleted.
 	maxWaiting = 1 << 20
-	// maxBacklog is how many bytes may wait before the connection is cut. Only
-	// answers to a client that sends and does not read are so many: one message
-	// of the premium tier has up to 100 MB.
+	// maxBacklog is how many bytes may wait before the connection is cut. It has
+	// room for the largest message of the premium tier, 100 MB, so that only a
+	// client that sends and does not read is cut.
 	maxBacklog = 128 << 20
 )
 
