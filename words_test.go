@@ -69,7 +69,7 @@ var allowed = []struct{ text, why string }{
 	{`"inHand"`, "a member of the published API"},
 	{"`inHand`", "a member of the published API"},
 	{`"heard"`, "a member of the published API"},
-	{`messaging entity '%s' has been deleted`, "the wording of Service Bus"},
+	{`size quota for this stream (%d) has been exceeded`, "the wording of Service Bus"},
 	{`maximum entity size has been reached`, "the wording of Service Bus"},
 	{`has been moved to '%s' (delivery`, "the wording of the Functions host"},
 }

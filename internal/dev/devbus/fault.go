@@ -77,7 +77,7 @@ const (
 	onReceive // not for callers: Detach, when credit is granted
 )
 
-// fault is a Fault that has been injected.
+// fault is an injected Fault.
 type fault struct {
 	Fault
 	id int

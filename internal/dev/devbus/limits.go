@@ -7,7 +7,7 @@ import (
 )
 
 // This file holds the service's limits of messages. Their errors are those that
-// users of the service report, except where a comment says otherwise.
+// users of the service report, unless a comment marks them as a guess.
 
 const (
 	// defaultMaxMessage is the largest message of the standard tier, in bytes.
