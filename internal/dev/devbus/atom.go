@@ -133,12 +133,13 @@ type atomContent struct {
 }
 
 type namespaceInfo struct {
-	XMLName       xml.Name `xml:"http://schemas.microsoft.com/netservices/2010/10/servicebus/connect NamespaceInfo"`
-	CreatedTime   string
-	MessagingSKU  string
-	ModifiedTime  string
-	Name          string
-	NamespaceType string
+	XMLName        xml.Name `xml:"http://schemas.microsoft.com/netservices/2010/10/servicebus/connect NamespaceInfo"`
+	CreatedTime    string
+	MessagingSKU   string
+	MessagingUnits int `xml:",omitempty"` // of a premium namespace
+	ModifiedTime   string
+	Name           string
+	NamespaceType  string
 }
 
 func (b *Broker) route(r *http.Request) answer {
@@ -150,9 +151,11 @@ func (b *Broker) route(r *http.Request) answer {
 	switch {
 	case strings.EqualFold(path, "$namespaceinfo"):
 		created := showTime(b.created)
-		return answer{http.StatusOK, b.entry(r, path, b.namespace, namespaceInfo{
-			CreatedTime: created, MessagingSKU: "Standard", ModifiedTime: created, Name: b.namespace, NamespaceType: "Messaging",
-		})}
+		info := namespaceInfo{CreatedTime: created, MessagingSKU: "Standard", ModifiedTime: created, Name: b.namespace, NamespaceType: "Messaging"}
+		if b.premium {
+			info.MessagingSKU, info.MessagingUnits = "Premium", 1
+		}
+		return answer{http.StatusOK, b.entry(r, path, b.namespace, info)}
 	case strings.EqualFold(path, "$Resources/queues"):
 		return page(r, "Queues", b.queueEntries(r))
 	case strings.EqualFold(path, "$Resources/topics"):
@@ -238,7 +241,7 @@ func readDescription(r *http.Request) (*description, error) {
 
 // readSettings reads and checks the body of a PUT. exists are the settings of
 // the existing entity, or nil.
-func readSettings(r *http.Request, path string, exists *Settings) (*description, Settings, *answer) {
+func (b *Broker) readSettings(r *http.Request, path string, exists *Settings) (*description, Settings, *answer) {
 	fail := func(status int, format string, args ...any) (*description, Settings, *answer) {
 		a := problem(status, format, args...)
 		return nil, Settings{}, &a
@@ -260,9 +263,9 @@ func readSettings(r *http.Request, path string, exists *Settings) (*description,
 	if what := d.refused(); what != "" {
 		return fail(http.StatusNotImplemented, "devbus does not support %s.", what)
 	}
-	s, err := d.settings(exists)
+	s, err := d.settings(exists, b.premium)
 	if err != nil {
-		return fail(http.StatusBadRequest, "SubCode=40000. %v.", err)
+		return fail(http.StatusBadRequest, "SubCode=40000. %v. To know more visit https://aka.ms/sbResourceMgrExceptions.", err)
 	}
 	return d, s, nil
 }
@@ -276,7 +279,7 @@ func (b *Broker) putEntity(r *http.Request, path string) answer {
 	case t != nil:
 		exists = &t.settings
 	}
-	d, s, failed := readSettings(r, path, exists)
+	d, s, failed := b.readSettings(r, path, exists)
 	if failed != nil {
 		return *failed
 	}
@@ -295,10 +298,10 @@ func (b *Broker) putEntity(r *http.Request, path string) answer {
 		status = http.StatusCreated
 	case isTopic:
 		t.update(s)
-		t.touch()
+		t.use()
 	default:
 		q.update(s)
-		q.touch()
+		q.use()
 	}
 	if err != nil {
 		return problem(http.StatusBadRequest, "%v", err)
@@ -319,7 +322,7 @@ func (b *Broker) putSubscription(r *http.Request, t *topic, q *queue, name strin
 	if q != nil {
 		exists = &q.settings
 	}
-	d, s, failed := readSettings(r, name, exists)
+	d, s, failed := b.readSettings(r, name, exists)
 	if failed != nil {
 		return *failed
 	}
@@ -332,7 +335,7 @@ func (b *Broker) putSubscription(r *http.Request, t *topic, q *queue, name strin
 		status = http.StatusCreated
 	} else {
 		q.update(s)
-		q.touch()
+		q.use()
 	}
 	q.ineffective = d.ineffective
 	return answer{status, b.entry(r, q.path, q.name, q.describe())}

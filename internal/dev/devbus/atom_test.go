@@ -74,7 +74,16 @@ func TestAdminErrors(t *testing.T) {
 		{"exists", "PUT", "/Q", describing(kindQueue, ""), nil, 409, "already exists"},
 		{"exists as a queue", "PUT", "/q", describing(kindTopic, ""), []string{"If-Match", "*"}, 409, "another kind"},
 		{"nothing to update", "PUT", "/new", describing(kindQueue, ""), []string{"If-Match", "*"}, 404, "could not be found"},
-		{"sessions cannot be disabled", "PUT", "/q", describing(kindQueue, "<RequiresSession>false</RequiresSession>"), []string{"If-Match", "*"}, 400, "cannot be changed"},
+		{"sessions cannot be disabled", "PUT", "/q", describing(kindQueue, "<RequiresSession>false</RequiresSession>"), []string{"If-Match", "*"}, 400,
+			"SubCode=40000. The value for the RequiresSession property of an existing Queue cannot be changed. "},
+		{"duplicate detection cannot be enabled", "PUT", "/q", describing(kindQueue, "<RequiresDuplicateDetection>true</RequiresDuplicateDetection>"), []string{"If-Match", "*"}, 400,
+			"The value for the RequiresDuplicateDetection property of an existing Queue cannot be changed. "},
+		{"a topic cannot be partitioned", "PUT", "/t", describing(kindTopic, "<EnablePartitioning>true</EnablePartitioning>"), []string{"If-Match", "*"}, 400,
+			"Partitioning cannot be changed for Topic. "},
+		{"an invalid size", "PUT", "/new", describing(kindQueue, "<MaxSizeInMegabytes>77</MaxSizeInMegabytes>"), nil, 400,
+			"must be one of the following values: 1024;2048;3072;4096;5120. "},
+		{"a size of premium namespaces", "PUT", "/new", describing(kindQueue, "<MaxSizeInMegabytes>10240</MaxSizeInMegabytes>"), nil, 400, "value 10240 is invalid"},
+		{"a message size of premium namespaces", "PUT", "/new", describing(kindQueue, "<MaxMessageSizeInKilobytes>1024</MaxMessageSizeInKilobytes>"), nil, 400, "Premium"},
 		{"forwarding", "PUT", "/new", describing(kindQueue, "<ForwardTo>sb://x/y</ForwardTo>"), nil, 501, "forwarding"},
 		{"a filter", "PUT", "/t/subscriptions/s", describing(kindSub, `<DefaultRuleDescription><Filter i:type="SqlFilter"/></DefaultRuleDescription>`), nil, 501, "rules"},
 		{"rules", "GET", "/t/subscriptions/s/rules", "", nil, 501, "rules"},
@@ -119,6 +128,54 @@ func TestAdminUpdate(t *testing.T) {
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("%s is missing from %s", want, body)
+		}
+	}
+}
+
+// TestAdminSizes checks the sizes of entities and messages, when an entity is
+// created and when it is updated with what was shown.
+func TestAdminSizes(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		premium bool
+		inner   string
+		status  int
+		want    string // in the entity or the error
+	}{
+		{"the defaults", false, "", 201, "<MaxSizeInMegabytes>1024</MaxSizeInMegabytes><MaxMessageSizeInKilobytes>256<"},
+		{"a size", false, "<MaxSizeInMegabytes>5120</MaxSizeInMegabytes>", 201, "<MaxSizeInMegabytes>5120<"},
+		{"16 partitions", false, "<EnablePartitioning>true</EnablePartitioning>", 201, "<MaxSizeInMegabytes>16384<"},
+		{"16 partitions of a size", false, "<MaxSizeInMegabytes>4096</MaxSizeInMegabytes><EnablePartitioning>true</EnablePartitioning>", 201, "<MaxSizeInMegabytes>65536<"},
+		{"the default size of messages", false, "<MaxMessageSizeInKilobytes>256</MaxMessageSizeInKilobytes>", 201, "<MaxMessageSizeInKilobytes>256<"},
+		{"premium", true, "", 201, "<MaxSizeInMegabytes>1024</MaxSizeInMegabytes><MaxMessageSizeInKilobytes>1024<"},
+		{"large and premium", true, "<MaxSizeInMegabytes>81920</MaxSizeInMegabytes><MaxMessageSizeInKilobytes>102400</MaxMessageSizeInKilobytes>", 201, "<MaxMessageSizeInKilobytes>102400<"},
+		{"messages too large for premium", true, "<MaxMessageSizeInKilobytes>102401</MaxMessageSizeInKilobytes>", 400, "between 1024 and 102400"},
+		{"messages too small for premium", true, "<MaxMessageSizeInKilobytes>256</MaxMessageSizeInKilobytes>", 400, "between 1024 and 102400"},
+		{"premium with partitions", true, "<EnablePartitioning>true</EnablePartitioning>", 400, "Premium"},
+	} {
+		for path, kind := range map[string]string{"/q": kindQueue, "/t": kindTopic} {
+			b := New(&Options{Premium: tt.premium})
+			status, body := adminRequest(t, b, "PUT", path, describing(kind, tt.inner))
+			if status != tt.status || !strings.Contains(body, tt.want) {
+				t.Errorf("%s: got %d %s, want %d with %q", tt.name, status, body, tt.status, tt.want)
+			}
+			if status == http.StatusCreated {
+				status, again := adminRequest(t, b, "PUT", path, body, "If-Match", "*")
+				if status != http.StatusOK || !strings.Contains(again, tt.want) {
+					t.Errorf("%s, updated: got %d %s, want %q", tt.name, status, again, tt.want)
+				}
+			}
+			b.Close()
+		}
+	}
+}
+
+func TestAdminShowsTheTier(t *testing.T) {
+	for premium, want := range map[bool]string{false: "<MessagingSKU>Standard</MessagingSKU><ModifiedTime>", true: "<MessagingSKU>Premium</MessagingSKU><MessagingUnits>1<"} {
+		b := New(&Options{Premium: premium})
+		defer b.Close()
+		if _, body := adminRequest(t, b, "GET", "/$namespaceinfo", ""); !strings.Contains(body, want) {
+			t.Errorf("premium %v: got %s, want %s", premium, body, want)
 		}
 	}
 }

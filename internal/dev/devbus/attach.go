@@ -45,13 +45,16 @@ func (s *session) attach(p amqp.Attach) error {
 // name, handle and settle modes, which the SDKs require, and the opposite role.
 func (l *endpoint) acceptance() amqp.Attach {
 	p := l.pending
-	return amqp.Attach{
+	a := amqp.Attach{
 		Name: p.Name, Handle: p.Handle, Receiver: !p.Receiver,
 		SendMode: p.SendMode, SettleMode: p.SettleMode,
 		Source: &amqp.Source{Address: p.Source.Address}, Target: &amqp.Target{Address: p.Target.Address},
-		MaxSize:    uint64(l.maxSize),
-		Properties: amqp.Map{amqp.Symbol(nameMaxBatchSize), uint64(min(l.maxSize, maxBatch))},
 	}
+	if l.in != nil { // a receiver has no limit, because messages grow when they are dead-lettered
+		a.MaxSize = uint64(l.maxSize)
+		a.Properties = amqp.Map{amqp.Symbol(nameMaxBatchSize), uint64(min(l.maxSize, maxBatch))}
+	}
+	return a
 }
 
 // attached confirms the link to the client.
@@ -143,7 +146,6 @@ func (s *session) attachReceiver(l *outlink, p amqp.Attach) {
 	}
 	l.q = q
 	l.bind(&q.entity)
-	l.maxSize = q.maxMessage()
 	q.touch()
 	if q.groups != nil {
 		q.attachToGroup(l, p, filter)

@@ -12,7 +12,8 @@ import (
 // Broker is a Service Bus namespace. Its methods may be called concurrently.
 type Broker struct {
 	namespace  string
-	maxMessage int64
+	premium    bool
+	maxMessage int64 // of entities whose settings do not say otherwise, in bytes
 	log        *slog.Logger
 
 	mu        sync.Mutex // guards the following fields and all they refer to
@@ -32,9 +33,9 @@ type Broker struct {
 
 // Options are optional settings of a broker.
 type Options struct {
-	Namespace       string       // the name that clients and administrators see; default "devbus"
-	MaxMessageBytes int64        // of entities whose settings do not say otherwise; default 256 KB
-	Log             *slog.Logger // for protocol violations by clients; default: no log
+	Namespace string       // the name that clients and administrators see; default "devbus"
+	Premium   bool         // the tier, which decides the limits of sizes; default: standard
+	Log       *slog.Logger // for protocol violations by clients; default: no log
 }
 
 // New returns an empty broker. It starts no goroutine and no timer before the
@@ -45,11 +46,15 @@ func New(o *Options) *Broker {
 	}
 	b := &Broker{
 		namespace:  cmp.Or(o.Namespace, "devbus"),
-		maxMessage: cmp.Or(o.MaxMessageBytes, defaultMaxMessage),
+		premium:    o.Premium,
+		maxMessage: standardMaxMessage,
 		log:        cmp.Or(o.Log, slog.New(slog.DiscardHandler)),
 		queues:     map[string]*queue{},
 		topics:     map[string]*topic{},
 		created:    time.Now(),
+	}
+	if b.premium {
+		b.maxMessage = premiumMaxMessage
 	}
 	b.alarms.mu = &b.mu
 	return b

@@ -3,8 +3,7 @@ package devbus
 import (
 	"encoding/xml"
 	"fmt"
-	"math"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 )
@@ -32,6 +31,7 @@ type description struct {
 
 	LockDuration                        *isoDuration
 	MaxSizeInMegabytes                  *int64
+	MaxMessageSizeInKilobytes           *int64
 	RequiresDuplicateDetection          *bool
 	RequiresSession                     *bool
 	DefaultMessageTimeToLive            *isoDuration
@@ -39,6 +39,7 @@ type description struct {
 	DuplicateDetectionHistoryTimeWindow *isoDuration
 	MaxDeliveryCount                    *int32
 	AutoDeleteOnIdle                    *isoDuration
+	EnablePartitioning                  *bool
 	Status                              *Status
 
 	ineffective
@@ -49,11 +50,9 @@ type description struct {
 // ineffective holds elements that are stored and shown, but have no effect.
 type ineffective struct {
 	EnableBatchedOperations                   *bool
-	EnablePartitioning                        *bool
 	EnableExpress                             *bool
 	SupportOrdering                           *bool
 	UserMetadata                              *string
-	MaxMessageSizeInKilobytes                 *int64
 	DeadLetteringOnFilterEvaluationExceptions *bool
 	AuthorizationRules                        *rawXML
 }
@@ -99,7 +98,6 @@ type rawXML struct {
 
 func (e *entity) describe(kind string) *description {
 	s := e.settings
-	maxSize := s.MaxBytes >> 20
 	duplicates := s.DuplicateWindow > 0
 	window := isoDuration(s.DuplicateWindow)
 	if !duplicates {
@@ -114,15 +112,20 @@ func (e *entity) describe(kind string) *description {
 		ineffective:              e.ineffective,
 	}
 	d.EntityAvailabilityStatus = "Available"
-	d.CreatedAt, d.UpdatedAt, d.AccessedAt = showTime(e.created), showTime(e.updated), showTime(e.accessed)
+	accessed := e.accessed
+	if kind == kindSub && accessed.IsZero() {
+		accessed = e.created
+	}
+	d.CreatedAt, d.UpdatedAt, d.AccessedAt = showTime(e.created), showTime(e.updated), showTime(accessed)
 	show(&d.EnableBatchedOperations, true)
 	if kind == kindSub {
 		show(&d.DeadLetteringOnFilterEvaluationExceptions, true)
 	} else {
-		show(&d.EnablePartitioning, false)
 		show(&d.EnableExpress, false)
-		show(&d.SupportOrdering, true)
-		d.MaxSizeInMegabytes = &maxSize
+		show(&d.SupportOrdering, !s.partitioned)
+		d.EnablePartitioning = &s.partitioned
+		d.MaxSizeInMegabytes = new(s.MaxBytes >> 20)
+		d.MaxMessageSizeInKilobytes = new(s.MaxMessageBytes >> 10)
 		d.RequiresDuplicateDetection = &duplicates
 		d.DuplicateDetectionHistoryTimeWindow = &window
 	}
@@ -143,7 +146,12 @@ func show(element **bool, value bool) {
 	}
 }
 
-func showTime(t time.Time) string { return t.UTC().Format(atomTime) }
+func showTime(t time.Time) string {
+	if t.IsZero() {
+		return "0001-01-01T00:00:00"
+	}
+	return t.UTC().Format(atomTime)
+}
 
 func (q *queue) describe() *description {
 	kind := kindQueue
@@ -172,26 +180,22 @@ func (t *topic) describe() *description {
 
 // settings returns the described settings, or an error if they are invalid. old
 // are the settings of the entity that is updated, or nil for a new one.
-func (d *description) settings(old *Settings) (Settings, error) {
-	var s Settings
-	if old != nil {
-		s.RequiresSession, s.DuplicateWindow = old.RequiresSession, old.DuplicateWindow
+func (d *description) settings(old *Settings, premium bool) (Settings, error) {
+	s, err := d.fixed(old)
+	if err != nil {
+		return s, err
 	}
-	session, duplicates := s.RequiresSession, s.DuplicateWindow > 0
-	set(&session, d.RequiresSession)
-	set(&duplicates, d.RequiresDuplicateDetection)
-	if old != nil && (session != old.RequiresSession || duplicates != (old.DuplicateWindow > 0)) {
-		return s, fmt.Errorf("RequiresSession and RequiresDuplicateDetection cannot be changed")
+	if s.partitioned && premium {
+		return s, refuse("Partitioning is not supported in a Premium namespace")
 	}
-	s.RequiresSession = session
-	if duplicates && s.DuplicateWindow == 0 {
-		s.DuplicateWindow = 10 * time.Minute
+	if s.MaxBytes, err = d.maxBytes(old, s.partitioned, premium); err != nil {
+		return s, err
 	}
-	if w := d.DuplicateDetectionHistoryTimeWindow; w != nil && duplicates {
+	if s.MaxMessageBytes, err = d.maxMessageBytes(old, premium); err != nil {
+		return s, err
+	}
+	if w := d.DuplicateDetectionHistoryTimeWindow; w != nil && s.DuplicateWindow > 0 {
 		s.DuplicateWindow = time.Duration(*w)
-	}
-	if d.MaxSizeInMegabytes != nil {
-		s.MaxBytes = *d.MaxSizeInMegabytes << 20
 	}
 	set((*isoDuration)(&s.LockDuration), d.LockDuration)
 	set((*isoDuration)(&s.TimeToLive), d.DefaultMessageTimeToLive)
@@ -201,6 +205,85 @@ func (d *description) settings(old *Settings) (Settings, error) {
 	set(&s.Status, d.Status)
 	s.TimeToLive, s.AutoDeleteOnIdle = finite(s.TimeToLive), finite(s.AutoDeleteOnIdle)
 	return s, d.check(s)
+}
+
+// fixed returns the settings that cannot be changed, or an error if the
+// description changes one.
+func (d *description) fixed(old *Settings) (Settings, error) {
+	var s Settings
+	if old != nil {
+		s.RequiresSession, s.DuplicateWindow, s.partitioned = old.RequiresSession, old.DuplicateWindow, old.partitioned
+	}
+	duplicates := s.DuplicateWindow > 0
+	set(&s.RequiresSession, d.RequiresSession)
+	set(&duplicates, d.RequiresDuplicateDetection)
+	set(&s.partitioned, d.EnablePartitioning)
+	kind := strings.TrimSuffix(d.XMLName.Local, "Description")
+	switch {
+	case old == nil && duplicates:
+		s.DuplicateWindow = 10 * time.Minute
+	case old == nil:
+	case s.RequiresSession != old.RequiresSession:
+		return s, refuse("The value for the RequiresSession property of an existing %s cannot be changed", kind)
+	case duplicates != (old.DuplicateWindow > 0):
+		return s, refuse("The value for the RequiresDuplicateDetection property of an existing %s cannot be changed", kind)
+	case s.partitioned != old.partitioned:
+		return s, refuse("Partitioning cannot be changed for %s", kind)
+	}
+	return s, nil
+}
+
+// refusal is the reason why a description is invalid, in the words of the
+// service.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
+func refuse(format string, args ...any) error { return refusal(fmt.Sprintf(format, args...)) }
+
+// partitions is how many times its size a partitioned entity has.
+const partitions = 16
+
+// maxSizes are the sizes that an entity can have, in MB. Those above 5120 need
+// a premium namespace.
+var maxSizes = []int64{1024, 2048, 3072, 4096, 5120, 10240, 20480, 40960, 81920}
+
+// maxBytes returns the described size of the entity, or 0 for the default.
+func (d *description) maxBytes(old *Settings, partitioned, premium bool) (int64, error) {
+	size := maxSizes[0]
+	set(&size, d.MaxSizeInMegabytes)
+	if old != nil && size == old.MaxBytes>>20 {
+		return old.MaxBytes, nil // already multiplied
+	}
+	sizes := maxSizes
+	if !premium {
+		sizes = sizes[:5]
+	}
+	if !slices.Contains(sizes, size) {
+		values := strings.ReplaceAll(strings.Trim(fmt.Sprint(sizes), "[]"), " ", ";")
+		return 0, refuse("The specified value %d is invalid. The property 'MaxSizeInMegabytes', must be one of the following values: %s", size, values)
+	}
+	if partitioned {
+		size *= partitions
+	}
+	return size << 20, nil
+}
+
+// maxMessageBytes returns the described size of a message, or 0 for the
+// default.
+func (d *description) maxMessageBytes(old *Settings, premium bool) (int64, error) {
+	size := d.MaxMessageSizeInKilobytes
+	switch {
+	case size == nil:
+		return 0, nil
+	case old != nil && *size == old.MaxMessageBytes>>10:
+		return old.MaxMessageBytes, nil
+	case premium && (*size < 1024 || *size > 102400):
+		return 0, refuse("The property value for 'MaxMessageSizeInKilobytes' must be between 1024 and 102400 when the namespace is using 'Premium' tier")
+	case !premium && *size != 256:
+		return 0, refuse("Bad Request. The property 'MaxMessageSizeInKilobytes' can be set only in a Premium namespace")
+	}
+	return *size << 10, nil
 }
 
 func set[T any](to *T, from *T) {
@@ -229,9 +312,6 @@ func (d *description) check(s Settings) error {
 	if d.MaxDeliveryCount != nil && s.MaxDeliveryCount < 1 {
 		return fmt.Errorf("MaxDeliveryCount is %d: it must be at least 1", s.MaxDeliveryCount)
 	}
-	if d.MaxSizeInMegabytes != nil && *d.MaxSizeInMegabytes < 1 {
-		return fmt.Errorf("MaxSizeInMegabytes is %d: it must be at least 1", *d.MaxSizeInMegabytes)
-	}
 	switch s.Status {
 	case "", Active, Disabled, SendDisabled, ReceiveDisabled:
 		return nil
@@ -249,91 +329,4 @@ func (d *description) refused() string {
 		return "rules other than TrueFilter"
 	}
 	return ""
-}
-
-// isoDuration is a duration in ISO 8601, of days and smaller units.
-type isoDuration time.Duration
-
-var isoUnits = []struct {
-	letter byte
-	unit   time.Duration
-	inTime bool // after the T
-}{
-	{'D', 24 * time.Hour, false}, {'H', time.Hour, true}, {'M', time.Minute, true}, {'S', time.Second, true},
-}
-
-// forever stands for durations that are too long for time.Duration.
-const forever = time.Duration(math.MaxInt64)
-
-// endlessText is the longest duration of .NET as the service encodes it.
-const endlessText = "P10675199DT2H48M5.4775807S"
-
-func endless(d time.Duration) isoDuration {
-	if d == 0 {
-		return isoDuration(forever)
-	}
-	return isoDuration(d)
-}
-
-func finite(d time.Duration) time.Duration {
-	if d == forever {
-		return 0
-	}
-	return d
-}
-
-func (d isoDuration) MarshalText() ([]byte, error) {
-	if time.Duration(d) == forever {
-		return []byte(endlessText), nil
-	}
-	if d == 0 {
-		return []byte("PT0S"), nil
-	}
-	text := []byte("P")
-	rest, inTime := time.Duration(d), false
-	for _, u := range isoUnits {
-		n := rest / u.unit
-		if rest -= n * u.unit; n == 0 && (u.letter != 'S' || rest == 0) {
-			continue
-		}
-		if u.inTime && !inTime {
-			text, inTime = append(text, 'T'), true
-		}
-		text = strconv.AppendInt(text, int64(n), 10)
-		if u.letter == 'S' && rest > 0 {
-			fraction := strconv.FormatFloat(rest.Seconds(), 'f', -1, 64)
-			text = append(text, fraction[1:]...) // without its leading zero
-		}
-		text = append(text, u.letter)
-	}
-	return text, nil
-}
-
-func (d *isoDuration) UnmarshalText(b []byte) error {
-	text := string(b)
-	rest, ok := strings.CutPrefix(text, "P")
-	total, units, inTime := 0.0, 0, false
-	for _, u := range isoUnits {
-		if !inTime {
-			rest, inTime = strings.CutPrefix(rest, "T")
-		}
-		number, after, found := strings.Cut(rest, string(u.letter))
-		if !found || inTime != u.inTime {
-			continue
-		}
-		n, err := strconv.ParseFloat(number, 64)
-		if err != nil || n < 0 {
-			ok = false
-		}
-		total += n * float64(u.unit)
-		rest, units = after, units+1
-	}
-	if !ok || rest != "" || units == 0 {
-		return fmt.Errorf("%q is not a duration such as PT1M", text)
-	}
-	*d = isoDuration(forever)
-	if total < float64(forever) {
-		*d = isoDuration(math.Round(total))
-	}
-	return nil
 }

@@ -40,7 +40,8 @@
 //
 //   - the signature of a token and the rights that it gives: Send, Listen and
 //     Manage are the same
-//   - partitioning, express entities, authorization rules, user metadata
+//   - partitioning, except that it multiplies the size of an entity by 16
+//   - express entities, authorization rules, user metadata
 //
 // The service has these limits, and the broker does not: the number of
 // entities, connections, links and concurrent requests; the rate of operations,

@@ -30,8 +30,10 @@ type Settings struct {
 	RequiresSession    bool
 	AutoDeleteOnIdle   time.Duration // 0: never
 	MaxBytes           int64         // of all messages in the entity; default 1 GB
-	MaxMessageBytes    int64         // of a message; default that of the broker
+	MaxMessageBytes    int64         // of one message; default 256 KB, in a premium namespace 1 MB
 	Status             Status        // default Active
+
+	partitioned bool // shown to administrators; it only multiplies MaxBytes
 }
 
 // Status selects the operations that an entity allows.
@@ -63,10 +65,12 @@ type entity struct {
 	settings    Settings
 	ineffective ineffective
 
-	created, updated, accessed time.Time
-	idle                       alarm
-	links                      []*endpoint
-	deleted                    bool
+	created, updated time.Time
+	accessed         time.Time // by a client; zero: never
+	lastUse          time.Time // by a client or an administrator
+	idle             alarm
+	links            []*endpoint
+	deleted          bool
 }
 
 func (b *Broker) newEntity(path, name string, s *Settings) entity {
@@ -76,7 +80,7 @@ func (b *Broker) newEntity(path, name string, s *Settings) entity {
 	}
 	b.fillIn(&e.settings)
 	e.created = time.Now()
-	e.updated, e.accessed = e.created, e.created
+	e.updated = e.created
 	return e
 }
 
@@ -158,7 +162,7 @@ func (b *Broker) createTopic(name string, s *Settings) (*topic, error) {
 	}
 	t := &topic{entity: b.newEntity(name, name, s)}
 	b.topics[key(name)] = t
-	t.touch()
+	t.use()
 	return t, nil
 }
 
@@ -197,7 +201,7 @@ func (b *Broker) addQueue(q *queue) {
 	for _, q := range []*queue{q, q.deadLetters, transfer} {
 		b.queues[key(q.path)] = q
 	}
-	q.touch()
+	q.use()
 }
 
 // newDeadLetterQueue creates one of q's dead-letter queues. It has no sessions
@@ -253,12 +257,12 @@ func (e *entity) depart() {
 }
 
 // update replaces an entity's settings, and detaches the links that the new
-// status does not allow. The caller must call touch.
+// status does not allow. The caller must call use.
 func (e *entity) update(s Settings) {
 	e.b.fillIn(&s)
 	e.settings = s
 	e.updated = time.Now()
-	e.b.alarms.cancel(&e.idle) // touch sets it again
+	e.b.alarms.cancel(&e.idle) // use sets it again
 	for _, l := range slices.Clone(e.links) {
 		if l.out != nil && !s.receives() || l.in != nil && !s.sends() {
 			l.detach(e.disabled())

@@ -31,9 +31,9 @@ type idleAlarm struct {
 func (i idleAlarm) ring() {
 	e := i.e
 	if i.inUse() {
-		e.accessed = time.Now()
+		e.lastUse = time.Now()
 	}
-	if until := e.accessed.Add(e.settings.AutoDeleteOnIdle); time.Now().Before(until) {
+	if until := e.lastUse.Add(e.settings.AutoDeleteOnIdle); time.Now().Before(until) {
 		e.b.alarms.set(&e.idle, until, i)
 		return
 	}
@@ -43,26 +43,40 @@ func (i idleAlarm) ring() {
 
 // used records a use of the entity.
 func (e *entity) used(i idler) {
-	e.accessed = time.Now()
+	e.lastUse = time.Now()
 	if e.settings.AutoDeleteOnIdle == 0 || e.deleted || e.idle.index > 0 {
 		return // an alarm that is set checks the last use when it rings
 	}
-	e.b.alarms.set(&e.idle, e.accessed.Add(e.settings.AutoDeleteOnIdle), idleAlarm{e, i})
+	e.b.alarms.set(&e.idle, e.lastUse.Add(e.settings.AutoDeleteOnIdle), idleAlarm{e, i})
 }
 
-// touch records a use of the queue and, if it is a subscription, of its topic.
-// A use of a dead-letter queue is a use of its owner.
+// use records a use of the queue and, if it is a subscription, of its topic.
+func (q *queue) use() {
+	q.used(q)
+	if q.topic != nil {
+		q.topic.use()
+	}
+}
+
+func (t *topic) use() { t.used(t) }
+
+// touch records a use by a client. A use of a dead-letter queue is a use of its
+// owner.
 func (q *queue) touch() {
 	if q.owner != nil {
 		q = q.owner
 	}
-	q.used(q)
+	q.accessed = time.Now()
 	if q.topic != nil {
-		q.topic.touch()
+		q.topic.accessed = q.accessed
 	}
+	q.use()
 }
 
-func (t *topic) touch() { t.used(t) }
+func (t *topic) touch() {
+	t.accessed = time.Now()
+	t.use()
+}
 
 func (q *queue) discard() { q.b.removeQueue(q) }
 func (t *topic) discard() { t.b.removeTopic(t) }

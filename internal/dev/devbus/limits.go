@@ -10,8 +10,9 @@ import (
 // users of the service report, unless a comment marks them as a guess.
 
 const (
-	// defaultMaxMessage is the largest message of the standard tier, in bytes.
-	defaultMaxMessage = 256 << 10
+	// The largest messages by default, in bytes.
+	standardMaxMessage = 256 << 10
+	premiumMaxMessage  = 1 << 20
 	// maxBatch is the largest batch, even where messages may be larger.
 	maxBatch = 1 << 20
 
@@ -57,17 +58,6 @@ func (c *content) check(maxMessage int64) *amqp.Error {
 		return tooLarge(0, size, maxMessage)
 	}
 	return nil
-}
-
-// maxMessage returns the size of the largest message that the queue can hold.
-func (q *queue) maxMessage() int64 {
-	if q.owner != nil {
-		q = q.owner
-	}
-	if q.topic != nil {
-		return q.topic.settings.MaxMessageBytes
-	}
-	return q.settings.MaxMessageBytes
 }
 
 func tooLarge(delivery uint32, size, limit int64) *amqp.Error {

@@ -19,7 +19,7 @@ type endpoint struct {
 	out    *outlink // the client receives
 
 	entity  *entity      // nil for links to $cbs and $management
-	maxSize int64        // of a message, as announced
+	maxSize int64        // of a message that the client sends
 	address string       // in the form of key
 	leave   func()       // undoes the attach; may be nil
 	pending *amqp.Attach // the client's Attach, until it is answered
