@@ -77,6 +77,7 @@
 //   - handler: the app itself. It connects all packages, with one thin file per
 //     resource.
 //   - functions: one folder with a function.json per function.
+//   - docs: the documents, and openapi.yaml, which the handler serves.
 //   - cmd/kennel: the command line.
 //   - internal/dev/project: reads, checks, stages and packs a project.
 //   - internal/dev/run: runs a project on this machine, for `kennel up`.

@@ -25,7 +25,8 @@ import (
 // own layer. One public package is an exception: azurestore passes the adapters
 // on to programs that use ids and gate without the app.
 var layers = map[string][]string{
-	".": {},
+	".":    {},
+	"docs": {},
 
 	"client": {},
 	"queue":  {},
@@ -59,7 +60,7 @@ var layers = map[string][]string{
 
 	"examples/numbers":      {"kennel/azurestore", "kennel/client", "kennel/gate", "kennel/ids"}, // only what other modules can import
 	"cmd/kennel":            {"kennel/channels", "kennel/gate", "kennel/table", "kennel/internal", "github.com/spf13"},
-	"handler":               {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/table", "kennel/internal"},
+	"handler":               {"kennel/channels", "kennel/docs", "kennel/gate", "kennel/ids", "kennel/table", "kennel/internal"},
 	"handler/testdata/bare": {},
 }
 

@@ -75,7 +75,8 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 	}
 	a.routes = append(a.routes,
 		route{function: "Health", pattern: "GET /api/health", handler: http.HandlerFunc(health)},
-		route{function: "Status", pattern: "GET /api/status", handler: status(cfg, a.jobs, counter, time.Now())})
+		route{function: "Status", pattern: "GET /api/status", handler: status(cfg, a.jobs, counter, time.Now())},
+		route{function: "OpenAPI", pattern: "GET /api/openapi.yaml", handler: http.HandlerFunc(openAPI)})
 	serveRoutes(a.host, a.routes)
 	return a, nil
 }
