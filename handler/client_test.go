@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"reflect"
 	"slices"
 	"strconv"
@@ -20,7 +21,7 @@ import (
 // each of its calls.
 func TestClient(t *testing.T) {
 	p := shared(t)
-	app, err := client.New(p.url, nil)
+	app, err := client.New(p.url, &client.Options{HTTP: &http.Client{Transport: checked{t}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +144,7 @@ func TestClientSurvivesKill(t *testing.T) {
 	t.Parallel()
 	name := storetest.Name()
 	p := start(t, built.handler, withAzurite(t))
-	app, err := client.New(p.url, nil)
+	app, err := client.New(p.url, &client.Options{HTTP: &http.Client{Transport: checked{t}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -77,9 +77,8 @@ func TestCallsEndInTime(t *testing.T) {
 				if call.body == draft && method == "PUT" {
 					r.Header.Set("If-Match", "*")
 				}
-				w := httptest.NewRecorder()
 				began := time.Now()
-				host.ServeHTTP(w, r)
+				w := serveDescribed(t, host, r, call.body)
 				code := call.silent
 				if readsOnly {
 					code = call.readsOnly
@@ -103,12 +102,11 @@ func TestSlowSender(t *testing.T) {
 			t.Fatal(err)
 		}
 		serveRoutes(host, inMemory(t, &log).routes())
-		body := iotest.OneByteReader(slowReader{strings.NewReader(`{"owner":"ann"}`)})
-		r := httptest.NewRequestWithContext(t.Context(), "PUT", "/api/channels/news", body)
+		const body = `{"owner":"ann"}`
+		r := httptest.NewRequestWithContext(t.Context(), "PUT", "/api/channels/news", iotest.OneByteReader(slowReader{strings.NewReader(body)}))
 		r.Header.Set("Content-Type", "application/json")
-		w := httptest.NewRecorder()
 		began := time.Now()
-		host.ServeHTTP(w, r)
+		w := serveDescribed(t, host, r, body)
 		if took := time.Since(began); w.Code != 201 || took < callTimeout {
 			t.Errorf("%d %s after %v, want 201 although the body took longer than %v", w.Code, w.Body, took, callTimeout)
 		}

@@ -161,7 +161,8 @@ func freePort(t testing.TB) int {
 	return listener.Addr().(*net.TCPAddr).Port
 }
 
-// call makes one request and returns status, headers and body.
+// call makes one request and returns status, headers and body. It checks that
+// docs/openapi.yaml describes them.
 func (p *process) call(t testing.TB, method, path string, body io.Reader, header ...string) (int, http.Header, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, p.url+path, body)
@@ -180,6 +181,7 @@ func (p *process) call(t testing.TB, method, path string, body io.Reader, header
 	if err != nil {
 		t.Fatal(err)
 	}
+	checkDescribed(t, r, bodyOf(r), answer.StatusCode, answer.Header, string(text))
 	return answer.StatusCode, answer.Header, string(text)
 }
 

@@ -50,8 +50,7 @@ func TestStorageRequestsOfCalls(t *testing.T) {
 			r.Header.Set("If-Match", "*")
 		}
 		before := counted.sent.Load()
-		w := httptest.NewRecorder()
-		host.ServeHTTP(w, r)
+		w := serveDescribed(t, host, r, body)
 		if w.Code/100 != 2 {
 			t.Fatalf("%s %s: %d %s", method, path, w.Code, w.Body)
 		}
