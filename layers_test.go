@@ -59,7 +59,7 @@ var layers = map[string][]string{
 	"internal/storetest":        {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/queue", "kennel/table", "kennel/internal/dev/azurite", "testing", "github.com/google/go-cmp"},
 
 	"examples/numbers":      {"kennel/azurestore", "kennel/client", "kennel/gate", "kennel/ids"}, // only what other modules can import
-	"cmd/kennel":            {"kennel/channels", "kennel/gate", "kennel/table", "kennel/internal", "github.com/spf13"},
+	"cmd/kennel":            {"kennel/client", "kennel/gate", "kennel/internal", "github.com/spf13"},
 	"handler":               {"kennel/channels", "kennel/docs", "kennel/gate", "kennel/ids", "kennel/table", "kennel/internal"},
 	"handler/testdata/bare": {},
 }

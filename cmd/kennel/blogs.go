@@ -2,14 +2,13 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 
 	"github.com/spf13/cobra"
 
-	"kennel/channels"
+	"kennel/client"
 )
 
 func (con *console) blogsCommand() *cobra.Command {
@@ -21,7 +20,7 @@ func (con *console) blogsCommand() *cobra.Command {
 lost, the blog may exist: kennel reports that, and you should list the blogs before you
 post it again.`,
 		Example:     "kennel blogs add news --title \"Hello\" --text \"It works.\"",
-		Annotations: exits("0 posted, 1 the app was not reached or returned an error, 2 usage"),
+		Annotations: requestExits("posted"),
 		Args:        oneChannel,
 		RunE:        con.channelRun(&o, addBlog),
 	}
@@ -37,7 +36,7 @@ post it again.`,
 		Short:       "print all blogs of the channel, one per line",
 		Long:        "Prints all blogs of the channel in the order of their creation, one per line; with --json\nincluding their texts.",
 		Example:     "kennel blogs list news --json",
-		Annotations: exits("0 printed, 1 the app was not reached or returned an error, 2 usage"),
+		Annotations: requestExits("printed"),
 		Args:        oneChannel,
 		RunE:        con.channelRun(&o, listBlogs),
 	}
@@ -47,13 +46,13 @@ post it again.`,
 		Short:       "post blogs into a channel, and list them",
 		Long:        `A blog belongs to a channel; see also "kennel channels".`,
 		Example:     "kennel blogs add news --title \"Hello\" --text \"It works.\"\nkennel blogs list news --json",
-		Annotations: exits("0 done, 1 the app was not reached or returned an error, 2 usage"),
+		Annotations: requestExits("done"),
 	}, add, list)
-	o.shared(blogs.PersistentFlags())
+	o.addTo(blogs.PersistentFlags(), responsesAsJSON)
 	return blogs
 }
 
-func addBlog(ctx context.Context, con *console, app channelsRemote, o channelOptions) error {
+func addBlog(ctx context.Context, con *console, app *app, channel string, o channelOptions) error {
 	switch {
 	case o.title == "":
 		return usagef("a blog needs a title; use --title")
@@ -64,21 +63,25 @@ func addBlog(ctx context.Context, con *console, app channelsRemote, o channelOpt
 		o.user = loginName(con.env)
 	}
 	if o.file != "" {
-		text, err := con.readText(o.file)
+		text, err := con.readText(ctx, o.file)
 		if err != nil {
 			return err
 		}
 		o.text = text
 	}
-	blog, err := app.post(ctx, channels.Draft{Title: o.title, Text: o.text, UserID: o.user})
+	app.lookup = fmt.Sprintf("kennel blogs list %q", channel)
+	blog, err := app.AddBlog(ctx, channel, client.Draft{Title: o.title, Text: o.text, UserID: o.user})
 	if err != nil {
-		return err
+		return app.failed(err)
 	}
-	return con.print(blog.line, describeBlog(blog.Blog), o.asJSON)
+	return con.print(blog.JSON(), describeBlog(blog), o.asJSON)
 }
 
-// readText reads at most maxResponse bytes, which is more than the app accepts.
-func (con *console) readText(path string) (string, error) {
+// maxText is more than the app accepts.
+const maxText = 1 << 20
+
+// readText reads at most maxText bytes of a file, or of standard input for "-".
+func (con *console) readText(ctx context.Context, path string) (string, error) {
 	in := con.stdin
 	if path != "-" {
 		file, err := os.Open(path)
@@ -88,23 +91,38 @@ func (con *console) readText(path string) (string, error) {
 		defer file.Close()
 		in = file
 	}
-	text, err := io.ReadAll(io.LimitReader(in, maxResponse))
-	if err != nil {
-		return "", fmt.Errorf("read the text: %w", err)
+	type result struct {
+		text []byte
+		err  error
 	}
-	return string(text), nil
-}
-
-func listBlogs(ctx context.Context, con *console, app channelsRemote, o channelOptions) error {
-	return app.each(ctx, app.address()+"/blogs", listPage, func(item json.RawMessage) error {
-		var blog channels.Blog
-		if err := json.Unmarshal(item, &blog); err != nil {
-			return app.unexpected(err)
+	read := make(chan result, 1)
+	go func() { // ends with the program if no more text is typed
+		text, err := io.ReadAll(io.LimitReader(in, maxText))
+		read <- result{text, err}
+	}()
+	select {
+	case r := <-read:
+		if r.err != nil {
+			return "", fmt.Errorf("read the text: %w", r.err)
 		}
-		return con.print(item, describeBlog(blog), o.asJSON)
-	})
+		return string(r.text), nil
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
 }
 
-func describeBlog(b channels.Blog) string {
+func listBlogs(ctx context.Context, con *console, app *app, channel string, o channelOptions) error {
+	for blog, err := range app.Blogs(ctx, channel) {
+		if err != nil {
+			return app.failed(err)
+		}
+		if err := con.print(blog.JSON(), describeBlog(blog), o.asJSON); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func describeBlog(b client.Blog) string {
 	return oneLine(fmt.Sprintf("%s by %s: %s", b.ID, b.UserID, b.Title))
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -11,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"kennel/channels"
+	"kennel/client"
 )
 
 // channelOptions are the flags of "kennel channels" and "kennel blogs".
@@ -21,13 +20,12 @@ type channelOptions struct {
 	yes, watch  bool
 	title, text string
 	file, user  string
-	asJSON      bool
 	target
 }
 
 // A channelVerb carries out a command below "kennel channels" or "kennel
 // blogs".
-type channelVerb func(ctx context.Context, con *console, app channelsRemote, o channelOptions) error
+type channelVerb func(ctx context.Context, con *console, app *app, name string, o channelOptions) error
 
 func (con *console) channelsCommand() *cobra.Command {
 	var o channelOptions
@@ -36,7 +34,7 @@ func (con *console) channelsCommand() *cobra.Command {
 		Short:       "create the channel if it does not exist",
 		Long:        "Creates the channel for an owner. If it exists and belongs to this owner, nothing changes\nand that is not an error.",
 		Example:     "kennel channels create news --owner ann",
-		Annotations: exits("0 the channel exists, 1 the app was not reached or returned an error, 2 usage"),
+		Annotations: requestExits("the channel exists"),
 		Args:        oneChannel,
 		RunE:        con.channelRun(&o, createChannel),
 	}
@@ -47,7 +45,7 @@ func (con *console) channelsCommand() *cobra.Command {
 		Short:       "print all channels, one per line",
 		Long:        "Prints all channels, one per line.",
 		Example:     "kennel channels list --json",
-		Annotations: exits("0 printed, 1 the app was not reached or returned an error, 2 usage"),
+		Annotations: requestExits("printed"),
 		Args:        noWords,
 		RunE:        con.channelRun(&o, listChannels),
 	}
@@ -58,11 +56,11 @@ func (con *console) channelsCommand() *cobra.Command {
 		Long: `Prints the channel, or the record of its deletion if it was deleted. With --watch it
 reports the progress of a running deletion until it is done.`,
 		Example:     "kennel channels show news --watch",
-		Annotations: exits("0 printed, 1 the app was not reached or returned an error, 2 usage"),
+		Annotations: requestExits("printed"),
 		Args:        oneChannel,
 		RunE:        con.channelRun(&o, showChannel),
 	}
-	show.Flags().StringVar(&o.incarnation, "incarnation", "", "show the channel with this name and `INCARNATION`, or the record of its deletion;\na deleted channel's name may be in use again")
+	show.Flags().StringVar(&o.incarnation, "incarnation", "", "show the channel of this name with the incarnation `ID`, or the\nrecord of its deletion: the name may be in use again")
 	o.addWatchTo(show.Flags())
 
 	remove := &cobra.Command{
@@ -76,7 +74,7 @@ app then deletes the blogs, and continues after restarts. With --watch kennel fi
 counts the blogs for a few seconds, and then reports how many are deleted, the rate and
 the remaining time.`,
 		Example:     "kennel channels delete news --watch",
-		Annotations: exits("0 accepted, or with --watch done,\n1 not confirmed, or the app was not reached or returned an error, 2 usage"),
+		Annotations: requestExits("accepted, or with --watch done"),
 		Args:        oneChannel,
 		RunE:        con.channelRun(&o, deleteChannel),
 	}
@@ -88,17 +86,13 @@ the remaining time.`,
 		Short:       "create channels, list them and delete them with all their blogs",
 		Long:        `A channel belongs to an owner and holds blogs; see also "kennel blogs".`,
 		Example:     "kennel channels create news --owner ann\nkennel channels delete news --watch",
-		Annotations: exits("0 done, 1 the app was not reached or returned an error, 2 usage"),
+		Annotations: requestExits("done"),
 	}, create, list, show, remove)
-	o.shared(channels.PersistentFlags())
+	o.addTo(channels.PersistentFlags(), responsesAsJSON)
 	return channels
 }
 
-// shared adds the flags of all commands.
-func (o *channelOptions) shared(flags *pflag.FlagSet) {
-	o.addTo(flags)
-	flags.BoolVar(&o.asJSON, "json", false, "print the app's response as JSON, one object per line")
-}
+const responsesAsJSON = "print the app's response as JSON, one object per line"
 
 func (o *channelOptions) addWatchTo(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.watch, "watch", false, "wait until the deletion is done and report its progress")
@@ -110,139 +104,147 @@ var oneChannel = oneWord("channel name", "news")
 // one, is the name of a channel.
 func (con *console) channelRun(o *channelOptions, verb channelVerb) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		base, err := openRemote(con, o.target)
+		app, err := con.openApp(o.target)
 		if err != nil {
 			return err
 		}
-		base.has = "channels"
-		app := channelsRemote{remote: base}
+		name := ""
 		if len(args) > 0 {
-			app.name = args[0]
+			name = args[0]
+			app.lookup = fmt.Sprintf("kennel channels show %q", name)
 		}
-		return verb(cmd.Context(), con, app, *o)
+		return verb(cmd.Context(), con, app, name, *o)
 	}
 }
 
-func createChannel(ctx context.Context, con *console, app channelsRemote, o channelOptions) error {
+func createChannel(ctx context.Context, con *console, app *app, name string, o channelOptions) error {
 	if o.owner == "" {
 		o.owner = loginName(con.env)
 	}
-	channel, created, err := app.create(ctx, o.owner)
+	channel, created, err := app.CreateChannel(ctx, name, o.owner)
 	if err != nil {
-		return err
+		return app.failed(err)
 	}
 	if !created {
 		con.say("nothing changed: the channel already exists")
 	}
-	return con.print(channel.line, describeChannel(channel.Channel), o.asJSON)
+	return con.print(channel.JSON(), describeChannel(channel), o.asJSON)
 }
 
-func listChannels(ctx context.Context, con *console, app channelsRemote, o channelOptions) error {
-	return app.each(ctx, "/api/channels", listPage, func(item json.RawMessage) error {
-		var channel channels.Channel
-		if err := json.Unmarshal(item, &channel); err != nil {
-			return app.unexpected(err)
+func listChannels(ctx context.Context, con *console, app *app, _ string, o channelOptions) error {
+	for channel, err := range app.Channels(ctx) {
+		if err != nil {
+			return app.failed(err)
 		}
-		return con.print(item, describeChannel(channel), o.asJSON)
-	})
+		if err := con.print(channel.JSON(), describeChannel(channel), o.asJSON); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // showChannel shows a channel, or the record of its deletion if it does not
 // exist.
-func showChannel(ctx context.Context, con *console, app channelsRemote, o channelOptions) error {
-	channel, err := app.read(ctx)
+func showChannel(ctx context.Context, con *console, app *app, name string, o channelOptions) error {
+	channel, err := app.Channel(ctx, name)
 	if err == nil && (o.incarnation == "" || o.incarnation == channel.Incarnation) {
-		return con.print(channel.line, describeChannel(channel.Channel), o.asJSON)
+		return con.print(channel.JSON(), describeChannel(channel), o.asJSON)
 	}
 	if err != nil && !hasCode(err, "channel_not_found") {
-		return err
+		return app.failed(err)
 	}
-	deletion, notDeleted := app.deletion(ctx, o.incarnation)
+	deletion, notDeleted := app.Deletion(ctx, name, o.incarnation)
 	if o.incarnation == "" && hasCode(notDeleted, "deletion_not_found") {
-		return err
+		return app.failed(err)
 	}
 	if notDeleted != nil {
-		return notDeleted
+		return app.failed(notDeleted)
 	}
-	return finishDeletion(ctx, con, app, o, deletion, watching{total: unknown})
+	return con.finishDeletion(ctx, app, o, deletion, watching{total: unknown})
 }
 
 // deleteChannel deletes exactly the channel that it has read. A request that is
 // sent twice cannot delete a newer channel with the same name.
-func deleteChannel(ctx context.Context, con *console, app channelsRemote, o channelOptions) error {
-	channel, err := app.read(ctx)
+func deleteChannel(ctx context.Context, con *console, app *app, name string, o channelOptions) error {
+	channel, err := app.Channel(ctx, name)
 	if hasCode(err, "channel_not_found") {
-		deletion, notDeleted := app.deletion(ctx, "")
+		deletion, notDeleted := app.Deletion(ctx, name, "")
 		if notDeleted != nil {
-			return err
+			return app.failed(err)
 		}
 		con.say("nothing changed: the channel was already deleted")
-		return finishDeletion(ctx, con, app, o, deletion, watching{total: unknown})
+		return con.finishDeletion(ctx, app, o, deletion, watching{total: unknown})
 	}
 	if err != nil {
-		return err
+		return app.failed(err)
 	}
 	if !o.yes {
 		if !isTerminal(con.stdin) {
-			return usagef("standard input is not a terminal; use --yes to delete channel %s without confirmation", printable(app.name))
+			return usagef("standard input is not a terminal; use --yes to delete channel %s without confirmation", printable(name))
 		}
-		question := fmt.Sprintf("Delete channel %s of %s at %s with all its blogs? This cannot be undone.", app.name, channel.Owner, app.base)
+		question := fmt.Sprintf("Delete channel %s of %s at %s with all its blogs? This cannot be undone.", name, channel.Owner, app.Address())
 		if err := con.confirm(ctx, printable(question), "not deleted"); err != nil {
 			return err
 		}
 	}
 	w := watching{total: unknown}
 	if o.watch {
-		done := con.step("counting the blogs")
-		n, all, err := app.countBlogs(ctx)
-		done()
-		switch {
-		case err != nil:
-			return err
-		case all:
-			w.total = n
-		default:
-			con.say("the channel has more than %s; the rest is not counted", blogCount(n))
+		if w.total, err = con.countBlogs(ctx, app, name); err != nil {
+			return app.failed(err)
 		}
 	}
 	w.began = time.Now()
-	deletion, err := app.delete(ctx, channel)
+	deletion, err := app.DeleteChannel(ctx, name, channel.ETag)
 	if err != nil {
-		return err
+		return app.failed(err)
 	}
-	return finishDeletion(ctx, con, app, o, deletion, w)
+	return con.finishDeletion(ctx, app, o, deletion, w)
+}
+
+// countBlogs counts the blogs of a channel. The result is unknown if there are
+// very many.
+func (con *console) countBlogs(ctx context.Context, app *app, name string) (int64, error) {
+	out := con.progress()
+	defer out.end()
+	out.show("counting the blogs …")
+	n, all, err := app.CountBlogs(ctx, name)
+	if err != nil || all {
+		return n, err
+	}
+	out.say("the channel has more than %s; the rest is not counted", blogCount(n))
+	return unknown, nil
 }
 
 // finishDeletion prints the record of a deletion. With --watch it first waits
 // until the deletion is done.
-func finishDeletion(ctx context.Context, con *console, app channelsRemote, o channelOptions, d deletionAnswer, w watching) error {
+func (con *console) finishDeletion(ctx context.Context, app *app, o channelOptions, d client.Deletion, w watching) error {
 	if o.watch {
 		var err error
-		if d, err = app.watch(ctx, con, d, w); err != nil {
-			return err
+		if d, err = con.watch(ctx, app, d, w); err != nil {
+			return app.failed(err)
 		}
-	} else if d.State == channels.Running {
-		con.say("the app continues the deletion; to watch it: %s channels show --watch --incarnation %s %s", con.program, printable(d.Incarnation), printable(app.name))
+	} else if d.State == client.Running {
+		con.say("the app continues the deletion; to watch it: %s channels show --watch --incarnation %s %s", con.program, printable(d.Incarnation), printable(d.Channel))
 	}
-	return con.print(d.line, describeDeletion(d.Deletion), o.asJSON)
+	return con.print(d.JSON(), describeDeletion(d), o.asJSON)
 }
 
 // print writes one line: text, or the JSON that the app returned.
 func (con *console) print(line []byte, description string, asJSON bool) error {
 	text := printable(description)
 	if asJSON {
-		text = strings.TrimSuffix(string(line), "\n")
+		text = string(line)
 	}
 	_, err := io.WriteString(con.stdout, text+"\n")
 	return err
 }
 
-func describeChannel(c channels.Channel) string {
+func describeChannel(c client.Channel) string {
 	return oneLine(fmt.Sprintf("%s belongs to %s, since %s", c.Name, c.Owner, c.CreatedAt.UTC().Format(time.RFC3339)))
 }
 
-func describeDeletion(d channels.Deletion) string {
-	if d.State == channels.Running {
+func describeDeletion(d client.Deletion) string {
+	if d.State == client.Running {
 		return oneLine(fmt.Sprintf("%s is being deleted: %s deleted since %s", d.Channel, blogCount(d.Deleted), d.StartedAt.UTC().Format(time.RFC3339)))
 	}
 	return oneLine(fmt.Sprintf("%s was deleted with %s, at %s, in %v", d.Channel, blogCount(d.Deleted),

@@ -53,7 +53,7 @@ their values. Load it in the current shell, or for each new one:
   fish        kennel completion fish >~/.config/fish/completions/kennel.fish
   powershell  kennel completion powershell | Out-String | Invoke-Expression, in $PROFILE`,
 		Example:     "source <(kennel completion bash)",
-		Annotations: exits("0 printed, 1 it could not be written, 2 usage"),
+		Annotations: exits("printed", "it could not be written"),
 	}
 	for _, s := range shells {
 		cmd.ValidArgs = append(cmd.ValidArgs, s.name)

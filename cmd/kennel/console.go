@@ -54,15 +54,14 @@ func (con *console) say(format string, args ...any) {
 }
 
 // complain reports the error that ends a command.
-func (con *console) complain(command string, err error) {
-	fmt.Fprintf(con.stderr, "%s %s\n", con.paint(con.stderr, red, command+":"), printable(err.Error()))
+func (con *console) complain(command, message string) {
+	fmt.Fprintf(con.stderr, "%s %s\n", con.paint(con.stderr, red, command+":"), printable(message))
 }
 
-// step reports that something slow starts. On a terminal it counts the seconds
-// until done is called; elsewhere it writes one plain line.
+// step shows that something slow runs. On a terminal it counts the seconds
+// until done is called.
 func (con *console) step(text string) (done func()) {
-	if con.env["TERM"] == "dumb" || !isTerminal(con.stderr) {
-		con.say("%s", text)
+	if !con.showsProgress() {
 		return func() {}
 	}
 	stop := make(chan struct{})
@@ -88,6 +87,12 @@ func (con *console) step(text string) (done func()) {
 		close(stop)
 		counting.Wait()
 	})
+}
+
+// showsProgress reports whether standard error is a terminal that can replace
+// a line.
+func (con *console) showsProgress() bool {
+	return con.env["TERM"] != "dumb" && isTerminal(con.stderr)
 }
 
 type colour string

@@ -3,9 +3,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -13,6 +11,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"kennel/client"
 )
 
 // scriptCrowd draws numbers with many concurrent clients from two handlers on
@@ -21,7 +21,7 @@ import (
 func scriptCrowd(ts *testscript.TestScript, _ bool, args []string) {
 	clients, kills := number(ts, args[0]), number(ts, args[1])
 	c := crowd{issued: make(map[int64]string)}
-	steady, victim := remoteAt(ts.Getenv("URL")), newInstance(ts, "KENNEL_RANGE_SIZE=200")
+	steady, victim := appAt(ts, ts.Getenv("URL")), newInstance(ts, "KENNEL_RANGE_SIZE=200")
 	ctx, stop := context.WithCancel(context.Background())
 	var drawing sync.WaitGroup
 	defer drawing.Wait()
@@ -35,7 +35,7 @@ func scriptCrowd(ts *testscript.TestScript, _ bool, args []string) {
 				if i%2 == 0 {
 					c.draw(ctx, "the steady handler", steady, false)
 				} else {
-					c.draw(ctx, "the killed handler", remoteAt(victim.url()), true)
+					c.draw(ctx, "the killed handler", appAt(ts, victim.url()), true)
 				}
 			}
 		})
@@ -77,17 +77,13 @@ func (c *crowd) problem() string {
 
 // draw sends one request. If the handler is killed, the response may be cut
 // off; its numbers are lost and must not be issued again.
-func (c *crowd) draw(ctx context.Context, who string, app remote, mayDie bool) {
+func (c *crowd) draw(ctx context.Context, who string, app *client.Client, mayDie bool) {
 	count := 1 + rand.IntN(3)*rand.IntN(40)
-	var text bytes.Buffer
-	var numbers struct{ First, Last, Count int64 }
-	err := newDraw(app, "crowd", count).printJSON(ctx, &text)
+	numbers, err := app.Next(ctx, "crowd", count)
 	switch {
 	case err != nil && (mayDie || ctx.Err() != nil):
 	case err != nil:
 		c.record(who, 0, 0, err.Error())
-	case json.Unmarshal(text.Bytes(), &numbers) != nil || numbers.Count != int64(count) || numbers.Last-numbers.First+1 != numbers.Count:
-		c.record(who, 0, 0, fmt.Sprintf("%s returned %s for count=%d", who, text.String(), count))
 	default:
 		c.record(who, numbers.First, numbers.Last, "")
 		if mayDie {

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,20 +14,21 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"kennel/client"
 	"kennel/gate"
 )
 
 // gateOptions are the flags of "kennel gate".
 type gateOptions struct {
-	yes, force, asJSON bool
-	by, reason         string
-	timeout            time.Duration
-	generation         int64
+	yes, force bool
+	by, reason string
+	timeout    time.Duration
+	generation int64
 	target
 }
 
 // A gateVerb carries out a command below "kennel gate".
-type gateVerb func(ctx context.Context, con *console, g gateRemote, o gateOptions) error
+type gateVerb func(ctx context.Context, con *console, app *app, gate string, o gateOptions) error
 
 func (con *console) gateCommand() *cobra.Command {
 	var o gateOptions
@@ -38,7 +38,7 @@ func (con *console) gateCommand() *cobra.Command {
 		Long: `A gate is closed until it is released. Each release has a generation that is greater than
 all earlier ones, even if the gate was deleted or restored in between.`,
 		Example:     "kennel gate release start-orders --reason \"all nodes are warm\"\nkennel gate wait start-orders --timeout 10m && ./work",
-		Annotations: exits("0 done, 1 the app was not reached or returned an error, 2 usage,\n3 wait: timed out, not released"),
+		Annotations: requestExits("done", "3    wait: not released in time"),
 	},
 		con.gateStatusCommand(&o),
 		con.gateReleaseCommand(&o),
@@ -46,9 +46,7 @@ all earlier ones, even if the gate was deleted or restored in between.`,
 		con.gateWaitCommand(&o),
 		con.gateWatchCommand(&o),
 	)
-	flags := gates.PersistentFlags()
-	o.addTo(flags)
-	flags.BoolVar(&o.asJSON, "json", false, "print the gate's state as JSON, one object per line")
+	o.addTo(gates.PersistentFlags(), "print the gate's state as JSON, one object per line")
 	return gates
 }
 
@@ -62,12 +60,12 @@ func (con *console) gateRun(o *gateOptions, verb gateVerb) func(*cobra.Command, 
 		if o.by == "" {
 			o.by = loginName(con.env)
 		}
-		app, err := openRemote(con, o.target)
+		app, err := con.openApp(o.target)
 		if err != nil {
 			return err
 		}
-		app.has = "gates"
-		return verb(cmd.Context(), con, gateRemote{app, name}, *o)
+		app.lookup = "kennel gate status " + name
+		return verb(cmd.Context(), con, app, name, *o)
 	}
 }
 
@@ -79,7 +77,7 @@ func (con *console) gateStatusCommand(o *gateOptions) *cobra.Command {
 		Short:       "print the gate's state",
 		Long:        "Prints whether the gate is released or closed, since when, by whom and why. With --json\nthe history is included.",
 		Example:     "kennel gate status start-orders --json",
-		Annotations: exits("0 printed, 1 the app was not reached or returned an error, 2 usage"),
+		Annotations: requestExits("printed"),
 		Args:        oneGate,
 		RunE:        con.gateRun(o, showGate),
 	}
@@ -92,7 +90,7 @@ func (con *console) gateReleaseCommand(o *gateOptions) *cobra.Command {
 		Long: `Releases the gate. A release cannot be undone, so kennel asks for confirmation; --yes
 skips the question. Releasing a released gate changes nothing and is not an error.`,
 		Example:     "kennel gate release start-orders --reason \"all nodes are warm\"",
-		Annotations: exits("0 released, 1 not confirmed, or the app was not reached or returned an error, 2 usage"),
+		Annotations: requestExits("released"),
 		Args:        oneGate,
 		RunE:        con.gateRun(o, releaseGate),
 	}
@@ -108,7 +106,7 @@ func (con *console) gateCloseCommand(o *gateOptions) *cobra.Command {
 		Long: `Closes the gate. Nodes that have passed are not affected. Closing a closed gate changes
 nothing and is not an error.`,
 		Example:     "kennel gate close start-orders",
-		Annotations: exits("0 closed, 1 the app was not reached or returned an error, 2 usage"),
+		Annotations: requestExits("closed"),
 		Args:        oneGate,
 		RunE:        con.gateRun(o, closeGate),
 	}
@@ -131,16 +129,16 @@ func (con *console) gateWaitCommand(o *gateOptions) *cobra.Command {
 If it times out, it prints the --generation with which to continue, so that no release
 between two waits is missed.`,
 		Example:     "kennel gate wait start-orders --timeout 10m && ./work",
-		Annotations: exits("0 released, 1 the app was not reached or returned an error, 2 usage,\n3 timed out, not released"),
+		Annotations: requestExits("released", "3    not released in time"),
 		Args:        oneGate,
 	}
 	flags := cmd.Flags()
 	flags.DurationVar(&o.timeout, "timeout", 0, "wait for at most `TIME`, for example 30s or 2h (default: no limit)")
-	flags.Int64Var(&o.generation, "generation", 0, "wait for a release after generation `G` (default: any release, even a current one)")
+	flags.Int64Var(&o.generation, "generation", 0, "wait for a release after generation `G` (default: any release,\neven a current one)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
 		case !flags.Changed("generation"):
-			o.generation = gate.Now
+			o.generation = client.Now
 		case o.generation < 0 || o.generation > gate.MaxGeneration:
 			return usagef("--generation is %d; use the last generation you have seen, 0 or more", o.generation)
 		}
@@ -158,7 +156,7 @@ func (con *console) gateWatchCommand(o *gateOptions) *cobra.Command {
 		Short:       "print the gate's state and then each change, until Ctrl+C",
 		Long:        "Prints the gate's state and then each change, one per line, until Ctrl+C.",
 		Example:     "kennel gate watch start-orders --json",
-		Annotations: exits("0 ended by Ctrl+C, 1 the app was not reached or returned an error, 2 usage"),
+		Annotations: exits("ended by Ctrl+C", "the app was not reached or returned an error"),
 		Args:        oneGate,
 		RunE:        con.gateRun(o, watchGate),
 	}
@@ -175,70 +173,97 @@ func loginName(env map[string]string) string {
 	return ""
 }
 
-func showGate(ctx context.Context, con *console, g gateRemote, o gateOptions) error {
-	s, err := g.state(ctx)
+func showGate(ctx context.Context, con *console, app *app, name string, o gateOptions) error {
+	g, err := app.Gate(ctx, name)
 	if err != nil {
-		return err
+		return app.failed(err)
 	}
-	return con.printGate(s, o.asJSON)
+	return con.printGate(g, o.asJSON)
 }
 
-func releaseGate(ctx context.Context, con *console, g gateRemote, o gateOptions) error {
+func releaseGate(ctx context.Context, con *console, app *app, name string, o gateOptions) error {
 	if !o.yes {
 		if !isTerminal(con.stdin) {
-			return usagef("standard input is not a terminal; use --yes to release gate %s without confirmation", g.gate)
+			return usagef("standard input is not a terminal; use --yes to release gate %s without confirmation", name)
 		}
-		question := fmt.Sprintf("Release gate %s at %s? All waiting nodes continue. This cannot be undone.", g.gate, g.base)
+		question := fmt.Sprintf("Release gate %s at %s? All waiting nodes continue. This cannot be undone.", name, app.Address())
 		if err := con.confirm(ctx, question, "not released"); err != nil {
 			return err
 		}
 	}
-	return changeGate(ctx, con, g, o, "release")
+	changed, err := app.Release(ctx, name, o.change())
+	return con.printChange(app, changed, err, "released", "release", o.asJSON)
 }
 
-func closeGate(ctx context.Context, con *console, g gateRemote, o gateOptions) error {
-	return changeGate(ctx, con, g, o, "close")
+func closeGate(ctx context.Context, con *console, app *app, name string, o gateOptions) error {
+	changed, err := app.Close(ctx, name, o.change())
+	return con.printChange(app, changed, err, "closed", "close", o.asJSON)
 }
 
-func changeGate(ctx context.Context, con *console, g gateRemote, o gateOptions, change string) error {
-	c, err := g.change(ctx, change, o)
+func (o gateOptions) change() client.Change {
+	return client.Change{By: o.by, Reason: o.reason, Force: o.force}
+}
+
+// printChange prints the state of a gate after a change; state and verb name
+// the change.
+func (con *console) printChange(app *app, c client.GateChange, err error, state, verb string, asJSON bool) error {
 	if err != nil {
-		return err
+		return app.failed(err)
 	}
 	if !c.Changed {
-		con.say("nothing changed: the gate was already %s", map[string]string{"release": "released", "close": "closed"}[change])
+		con.say("nothing changed: the gate was already %s", state)
 	}
 	if c.Signalled != nil && !*c.Signalled {
-		con.say("the signal could not be sent; other instances see the change when they poll, within 33 s; %s the gate again to resend the signal", change)
+		con.say("the signal could not be sent; other instances see the change when they poll, within 33 s; %s the gate again to resend the signal", verb)
 	}
-	return con.printGate(c.State, o.asJSON)
+	return con.printGate(c.Gate, asJSON)
 }
 
-func waitAtGate(ctx context.Context, con *console, g gateRemote, o gateOptions) error {
-	w, err := g.wait(ctx, o.generation, o.timeout)
-	if err != nil {
-		return err
+func waitAtGate(ctx context.Context, con *console, app *app, name string, o gateOptions) error {
+	w, err := app.Wait(ctx, name, o.generation, o.timeout)
+	next := ""
+	if w.Generation != client.Now {
+		next = fmt.Sprintf("; to continue this wait, use --generation %d", w.Generation)
 	}
-	if w.passed && !w.state.Released && !o.asJSON {
-		return con.writeLine(describeGateAs(w.state, "was released, and is closed again"))
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return fmt.Errorf("%w%s", err, next)
+	case err != nil:
+		return app.failed(err)
+	case w.Passed && !w.Gate.Released && !o.asJSON:
+		return con.writeLine(describeGateAs(w.Gate, "was released, and is closed again"))
+	case w.Passed:
+		return con.printGate(w.Gate, o.asJSON)
 	}
-	if err := con.printGate(w.state, o.asJSON); err != nil || w.passed {
-		return err
+	// The state is printed only if it was read now. The gate may have changed
+	// since an earlier answer.
+	expired := tooLate{text: fmt.Sprintf("not released within %v", o.timeout) + next}
+	switch {
+	case app.outage != nil:
+		expired.text = fmt.Sprintf("not released within %v as far as is known: %s", o.timeout, clause(app.explain(app.outage))) + next
+	case o.asJSON:
+		expired.state = w.Gate.JSON()
+	default:
+		if err := con.printGate(w.Gate, false); err != nil {
+			return err
+		}
 	}
-	if w.seen >= 0 {
-		con.say("not released within %v; to continue this wait, use --generation %d", o.timeout, w.seen)
-	} else {
-		con.say("not released within %v; the app did not report the gate's state", o.timeout)
-	}
-	return exitCode(exitClosed)
+	return expired
 }
 
-func watchGate(ctx context.Context, con *console, g gateRemote, o gateOptions) error {
-	err := g.watch(ctx, func(s gate.State) error { return con.printGate(s, o.asJSON) })
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return nil // Ctrl+C is the normal end
+func watchGate(ctx context.Context, con *console, app *app, name string, o gateOptions) error {
+	for g, err := range app.Watch(ctx, name) {
+		if err == nil {
+			err = con.printGate(g, o.asJSON)
+		}
+		if ctx.Err() != nil {
+			return nil // Ctrl+C is the normal end
+		}
+		if err != nil {
+			return app.failed(err)
+		}
 	}
-	return err
+	return nil
 }
 
 // confirm asks a question and returns the error otherwise unless the answer is
@@ -263,13 +288,11 @@ func (con *console) confirm(ctx context.Context, question, otherwise string) err
 }
 
 // printGate writes one line: the state as text or as JSON.
-func (con *console) printGate(s gate.State, asJSON bool) error {
+func (con *console) printGate(g client.Gate, asJSON bool) error {
 	if asJSON {
-		encoder := json.NewEncoder(con.stdout)
-		encoder.SetEscapeHTML(false)
-		return encoder.Encode(s)
+		return con.writeLine(string(g.JSON()))
 	}
-	return con.writeLine(describeGate(s))
+	return con.writeLine(describeGate(g))
 }
 
 func (con *console) writeLine(text string) error {
@@ -278,24 +301,24 @@ func (con *console) writeLine(text string) error {
 }
 
 // describeGate returns a line with the state of a gate and the last change.
-func describeGate(s gate.State) string {
-	if s.Released {
-		return describeGateAs(s, "is released")
+func describeGate(g client.Gate) string {
+	if g.Released {
+		return describeGateAs(g, "is released")
 	}
-	return describeGateAs(s, "is closed")
+	return describeGateAs(g, "is closed")
 }
 
-func describeGateAs(s gate.State, state string) string {
-	text := s.Gate + " " + state
-	if s.Generation == 0 && s.ChangedAt.IsZero() {
+func describeGateAs(g client.Gate, state string) string {
+	text := g.Name + " " + state
+	if g.Generation == 0 && g.ChangedAt.IsZero() {
 		return text + ", and has never been released"
 	}
-	text += fmt.Sprintf(" (release %d, generation %d)", s.Releases, s.Generation)
-	if !s.ChangedAt.IsZero() {
-		text += fmt.Sprintf(" since %s by %s", s.ChangedAt.UTC().Format(time.RFC3339), s.By)
+	text += fmt.Sprintf(" (release %d, generation %d)", g.Releases, g.Generation)
+	if !g.ChangedAt.IsZero() {
+		text += fmt.Sprintf(" since %s by %s", g.ChangedAt.UTC().Format(time.RFC3339), g.By)
 	}
-	if s.Reason != "" {
-		text += ": " + strings.Join(strings.Fields(s.Reason), " ")
+	if g.Reason != "" {
+		text += ": " + strings.Join(strings.Fields(g.Reason), " ")
 	}
 	return printable(text)
 }

@@ -1,18 +1,18 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"kennel/gate"
+	"kennel/client"
 )
 
 // gateIs is the app's response with the state of a gate.
@@ -21,157 +21,125 @@ func gateIs(status int, released bool, generation int64, more ...string) answer 
 	return answer{status, "application/json", body, nil}
 }
 
-func appError(status int, code string, header map[string]string) answer {
-	return answer{status, "application/json", `{"error":{"code":"` + code + `","message":"broken"}}`, header}
-}
-
-// hounds returns a gate of an app that returns the answers.
-func hounds(asked, said *[]string, answers ...any) gateRemote {
-	return gateRemote{remoteOf(answering(asked, answers...), said), "hounds"}
-}
-
-func TestGateWait(t *testing.T) {
-	lost := errors.New("reset by peer")
-	for _, test := range []struct {
+// TestWaitAtGate checks what a wait prints: on standard output only what is
+// known when it ends.
+func TestWaitAtGate(t *testing.T) {
+	corrupt := appError(500, "gate_corrupt", nil)
+	for _, tt := range []struct {
 		name    string
-		seen    int64
-		limit   time.Duration
 		answers []any
+		json    bool
+		limit   time.Duration
+		stop    time.Duration // Ctrl+C; 0: none
 
-		asked  []string
+		stdout string
 		said   []string
-		passed bool
-		next   int64 // the generation to continue with
 		err    string
+		state  string // of a wait that was too late
 	}{
+		{name: "released", answers: []any{gateIs(200, true, 4)}, stdout: "hounds is released (release 4, generation 4)\n"},
+		{name: "released, as JSON", answers: []any{gateIs(200, true, 4)}, json: true, stdout: string(gateIs(200, true, 4).body) + "\n"},
 		{
-			name: "already released", seen: gate.Now, answers: []any{gateIs(200, true, 4)},
-			asked: []string{"GET /wait?timeout=2s"}, passed: true, next: gate.Now,
+			name: "released and closed again", answers: []any{gateIs(200, false, 5)},
+			stdout: "hounds was released, and is closed again (release 5, generation 5)\n",
 		},
 		{
-			name: "repeated with the generation that was seen", seen: gate.Now,
-			answers: []any{gateIs(202, false, 4), gateIs(202, false, 4), gateIs(200, true, 5)},
-			asked:   []string{"GET /wait?timeout=2s", "GET /wait?timeout=55s&generation=4", "GET /wait?timeout=55s&generation=4"},
-			passed:  true, next: 4,
+			name: "closed until the end", answers: []any{gateIs(202, false, 4)}, limit: time.Minute,
+			stdout: "hounds is closed (release 4, generation 4)\n", err: "not released within 1m0s; to continue this wait, use --generation 4",
 		},
 		{
-			name: "until its timeout", seen: 7, limit: 70 * time.Second,
-			answers: []any{gateIs(202, true, 7)},
-			asked:   []string{"GET /wait?timeout=55s&generation=7", "GET /wait?timeout=15s&generation=7"}, next: 7,
+			name: "closed until the end, as JSON", answers: []any{gateIs(202, false, 4)}, limit: time.Minute, json: true,
+			err: "not released within 1m0s; to continue", state: gateIs(202, false, 4).body,
 		},
 		{
-			name: "a generation in the future", seen: 9, answers: []any{gateIs(202, true, 7), gateIs(202, false, 8), gateIs(200, true, 10)},
-			asked:  []string{"GET /wait?timeout=55s&generation=9", "GET /wait?timeout=55s&generation=9", "GET /wait?timeout=55s&generation=9"},
-			passed: true, next: 9,
+			name: "not readable at the end", answers: []any{gateIs(202, false, 4), corrupt}, limit: 10 * time.Second,
+			said: []string{"the app returned 500 gate_corrupt: broken; still waiting"},
+			err:  "not released within 10s as far as is known: the app returned 500 gate_corrupt: broken; to continue this wait, use --generation 4",
 		},
 		{
-			name: "the gate is deleted", seen: gate.Now,
-			answers: []any{gateIs(202, false, 4), gateIs(202, false, 0), gateIs(200, true, 5)},
-			asked:   []string{"GET /wait?timeout=2s", "GET /wait?timeout=55s&generation=4", "GET /wait?timeout=55s&generation=4"},
-			passed:  true, next: 4,
+			name: "never readable", answers: []any{corrupt}, limit: 10 * time.Second, json: true,
+			said: []string{"the app returned 500 gate_corrupt: broken; still waiting"},
+			err:  "not released within 10s as far as is known: the app returned 500 gate_corrupt: broken",
 		},
 		{
-			name: "through outages", seen: gate.Now,
-			answers: []any{
-				gateIs(202, false, 4), appError(503, "stopping", map[string]string{"Retry-After": "1"}), lost, lost, answer{502, "text/html", "<p>", nil},
-				appError(500, "gate_corrupt", nil), gateIs(202, false, 4), gateIs(200, true, 5),
-			},
-			asked: []string{"GET /wait?timeout=2s", "GET /wait?timeout=55s&generation=4", "GET /wait?timeout=55s&generation=4", "GET /wait?timeout=55s&generation=4",
-				"GET /wait?timeout=55s&generation=4", "GET /wait?timeout=55s&generation=4", "GET /wait?timeout=55s&generation=4", "GET /wait?timeout=55s&generation=4"},
-			said: []string{
-				"the app returned 503 stopping: broken; still waiting", "no response from http://app.example: reset by peer; still waiting",
-				"the app at http://app.example returned 502 Bad Gateway; still waiting", "the app returned 500 gate_corrupt: broken; still waiting", "the app responds again",
-			},
-			passed: true, next: 4,
+			name: "readable again", answers: []any{corrupt, gateIs(202, false, 4), gateIs(200, true, 5)},
+			said:   []string{"the app returned 500 gate_corrupt: broken; still waiting", "the app responds again"},
+			stdout: "hounds is released (release 5, generation 5)\n",
 		},
 		{
-			name: "killed before its first answer", seen: gate.Now, answers: []any{io.EOF, &net.OpError{Op: "dial", Err: lost}, gateIs(200, true, 1)},
-			asked: []string{"GET /wait?timeout=2s", "GET /wait?timeout=2s", "GET /wait?timeout=2s"},
-			said: []string{
-				"no response from http://app.example: EOF; still waiting", "cannot connect to http://app.example: reset by peer; check --url and that the app is running; still waiting", "the app responds again",
-			},
-			passed: true, next: gate.Now,
+			name: "Ctrl+C", answers: []any{gateIs(202, false, 4)}, stop: 5 * time.Second,
+			err: "context canceled; to continue this wait, use --generation 4",
 		},
-		{
-			name: "reset before its first answer", seen: gate.Now, answers: []any{&net.OpError{Op: "read", Err: lost}, gateIs(200, true, 1)},
-			asked: []string{"GET /wait?timeout=2s", "GET /wait?timeout=2s"},
-			said:  []string{"no response from http://app.example: read: reset by peer; still waiting", "the app responds again"}, passed: true, next: gate.Now,
-		},
-		{name: "wrong address", seen: gate.Now, answers: []any{&net.OpError{Op: "dial", Err: lost}}, asked: []string{"GET /wait?timeout=2s"}, next: gate.Now, err: "cannot connect to"},
-		{name: "no app", seen: gate.Now, answers: []any{lost}, asked: []string{"GET /wait?timeout=2s"}, next: gate.Now, err: "no response from"},
-		{name: "invalid request", seen: gate.Now, answers: []any{appError(400, "bad_gate", nil)}, asked: []string{"GET /wait?timeout=2s"}, next: gate.Now, err: "400 bad_gate"},
-		{name: "another gate's state", seen: gate.Now, answers: []any{answer{200, "application/json", `{"gate":"cats","released":true}`, nil}},
-			asked: []string{"GET /wait?timeout=2s"}, next: gate.Now, err: "did not return the state of gate hounds"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var asked, said []string
-				w, err := hounds(&asked, &said, test.answers...).wait(t.Context(), test.seen, test.limit)
-				expectError(t, "wait", err, test.err)
-				if w.passed != test.passed || w.seen != test.next {
-					t.Errorf("passed %t, continues with %d, want %t and %d", w.passed, w.seen, test.passed, test.next)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if tt.stop > 0 {
+					time.AfterFunc(tt.stop, cancel)
 				}
-				same(t, "asked", test.asked, asked)
-				same(t, "said", test.said, said)
+				var out bytes.Buffer
+				var said []string
+				con := &console{stdout: &out}
+				o := gateOptions{generation: client.Now, timeout: tt.limit, target: target{asJSON: tt.json}}
+				err := waitAtGate(ctx, con, appOf(t, answering(tt.answers...), &said), "hounds", o)
+				expectError(t, "wait", err, tt.err)
+				same(t, "standard output", tt.stdout, out.String())
+				same(t, "said", tt.said, said)
+				late, _ := errors.AsType[tooLate](err)
+				same(t, "state", tt.state, string(late.state))
 			})
 		})
 	}
 }
 
-func TestGateWatch(t *testing.T) {
-	const (
-		first  = `{"change":"release","generation":1,"at":"2026-01-01T00:00:00Z","by":"ann","operation":"A"}`
-		second = `{"change":"close","generation":1,"at":"2026-01-02T00:00:00Z","by":"bob","reason":"lunch","operation":"B"}`
-		third  = `{"change":"release","generation":2,"at":"2026-01-03T00:00:00Z","by":"ann","operation":"C"}`
-	)
-	history := func(entries ...string) string { return `,"history":[` + strings.Join(entries, ",") + `]` }
+func TestWatchGate(t *testing.T) {
+	const first = `{"change":"release","generation":1,"at":"2026-01-01T00:00:00Z","by":"ann","operation":"A"}`
+	history := `,"history":[` + first + `]`
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		var asked, said, reported []string
-		g := hounds(&asked, &said,
-			gateIs(200, false, 0),                        // first state
-			gateIs(202, false, 0), gateIs(200, false, 0), // no change
-			gateIs(200, true, 1),                                // released during a wait
-			gateIs(200, true, 1, history(first)),                // state after the release
-			appError(500, "gate_corrupt", nil),                  // failed read
-			gateIs(200, true, 2, history(first, second, third)), // two changes at once
-			gateIs(200, true, 2, history(first, second, third))) // no further change
-		err := g.watch(ctx, func(s gate.State) error {
-			reported = append(reported, describeGate(s))
-			if len(reported) == 4 {
-				cancel()
-			}
-			return nil
-		})
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("watch ended with %v, want the context's error", err)
+		var out bytes.Buffer
+		var said []string
+		app := appOf(t, answering(gateIs(200, false, 0), gateIs(200, true, 1), gateIs(200, true, 1, history)), &said)
+		if err := watchGate(ctx, &console{stdout: &out}, app, "hounds", gateOptions{}); err != nil {
+			t.Errorf("the watch ended with %v", err)
 		}
-		want := []string{
-			"hounds is closed, and has never been released",
-			"hounds is released (release 1, generation 1) since 2026-01-01T00:00:00Z by ann",
-			"hounds is closed (release 1, generation 1) since 2026-01-02T00:00:00Z by bob: lunch",
-			"hounds is released (release 2, generation 2) since 2026-01-03T00:00:00Z by ann",
-		}
-		same(t, "reported", want, reported)
-		same(t, "said", []string{"the app returned 500 gate_corrupt: broken; still waiting"}, said)
+		same(t, "standard output", "hounds is closed, and has never been released\n"+
+			"hounds is released (release 1, generation 1) since 2026-01-01T00:00:00Z by ann\n", out.String())
 	})
 }
 
-func TestGateChange(t *testing.T) {
+func TestChangeGate(t *testing.T) {
 	var sent string
-	app := remoteOf(func(r *http.Request) (answer, error) {
+	var said []string
+	app := appOf(t, func(r *http.Request) (answer, error) {
 		body, err := io.ReadAll(r.Body)
-		sent = r.Method + " " + r.URL.Path + " " + r.Header.Get("Content-Type") + " " + string(body)
+		sent = r.Method + " " + r.URL.Path + " " + string(body)
 		return gateIs(200, true, 3, `,"changed":true,"signalled":false`), err
-	}, nil)
-	c, err := gateRemote{app, "hounds"}.change(t.Context(), "release", gateOptions{by: "ann", reason: "warm", force: true})
-	if err != nil || !c.Changed || !c.Released || c.Generation != 3 || c.Signalled == nil || *c.Signalled {
-		t.Errorf("got %+v, %v", c, err)
+	}, &said)
+	var out, errs bytes.Buffer
+	o := gateOptions{yes: true, by: "ann", reason: "warm", force: true}
+	if err := releaseGate(t.Context(), &console{stdout: &out, stderr: &errs}, app, "hounds", o); err != nil {
+		t.Fatal(err)
 	}
-	if want := `POST /api/gates/hounds/release application/json {"by":"ann","force":true,"reason":"warm"}`; sent != want {
-		t.Errorf("sent %s, want %s", sent, want)
+	same(t, "sent", `POST /api/gates/hounds/release {"by":"ann","reason":"warm","force":true}`, sent)
+	same(t, "standard output", "hounds is released (release 3, generation 3)\n", out.String())
+	if !strings.Contains(errs.String(), "the signal could not be sent") {
+		t.Errorf("standard error %q, want a warning about the signal", errs.String())
 	}
+}
+
+// TestUnclearChange checks that a lost answer names the command that shows what
+// happened.
+func TestUnclearChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said []string
+		app := appOf(t, answering(appError(503, "change_unclear", nil)), &said)
+		app.lookup = "kennel gate status hounds"
+		err := closeGate(t.Context(), &console{}, app, "hounds", gateOptions{})
+		expectError(t, "close", err, "the app returned 503 change_unclear: broken; see `kennel gate status hounds`")
+	})
 }
 
 func TestConfirm(t *testing.T) {
@@ -186,12 +154,12 @@ func TestConfirm(t *testing.T) {
 func TestDescribeGate(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.FixedZone("", 3600))
 	for _, test := range []struct {
-		state gate.State
+		state client.Gate
 		want  string
 	}{
-		{gate.State{Gate: "a", ChangedAt: at, By: "ann"}, "a is closed (release 0, generation 0) since 2026-01-02T02:04:05Z by ann"},
-		{gate.State{Gate: "a", Released: true, Generation: 7, Releases: 2}, "a is released (release 2, generation 7)"},
-		{gate.State{Gate: "a", Released: true, Generation: 7, Releases: 2, ChangedAt: at, By: "\x1b[31mann", Reason: "one\n two"},
+		{client.Gate{Name: "a", ChangedAt: at, By: "ann"}, "a is closed (release 0, generation 0) since 2026-01-02T02:04:05Z by ann"},
+		{client.Gate{Name: "a", Released: true, Generation: 7, Releases: 2}, "a is released (release 2, generation 7)"},
+		{client.Gate{Name: "a", Released: true, Generation: 7, Releases: 2, ChangedAt: at, By: "\x1b[31mann", Reason: "one\n two"},
 			"a is released (release 2, generation 7) since 2026-01-02T02:04:05Z by \ufffd[31mann: one two"},
 	} {
 		if got := describeGate(test.state); got != test.want {

@@ -15,7 +15,7 @@ func (con *console) helpCommand() *cobra.Command {
 		Short:       "explain kennel or one of its commands",
 		Long:        "Lists the commands, or explains one command with its flags and an example.",
 		Example:     "kennel help up\nkennel help gate wait",
-		Annotations: exits("0 printed, 1 it could not be written, 2 unknown command"),
+		Annotations: exits("printed", "it could not be written"),
 		Args:        cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			about, rest, err := cmd.Root().Find(args)

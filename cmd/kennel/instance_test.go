@@ -6,7 +6,6 @@ import (
 	"context"
 	"net"
 	"net/http"
-	"net/url"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -15,7 +14,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"kennel/gate"
+	"kennel/client"
 	"kennel/internal/dev/devbus"
 )
 
@@ -73,13 +72,11 @@ func scriptHandler(ts *testscript.TestScript, _ bool, args []string) {
 	})
 }
 
-// remoteAt returns the app at an address.
-func remoteAt(address string) remote {
-	base, err := url.Parse(address)
-	if err != nil {
-		panic(err)
-	}
-	return remote{client: http.DefaultClient, base: base, say: func(string, ...any) {}}
+// appAt returns the client of an app.
+func appAt(ts *testscript.TestScript, address string) *client.Client {
+	app, err := client.New(address, nil)
+	ts.Check(err)
+	return app
 }
 
 // scriptBus starts a bus of the script, which no "kennel up" controls, cuts its
@@ -108,13 +105,7 @@ func scriptBus(ts *testscript.TestScript, _ bool, args []string) {
 // not.
 func scriptReceives(ts *testscript.TestScript, neg bool, args []string) {
 	eventually(ts, "signals received: still "+strconv.FormatBool(neg), func() bool {
-		var status struct {
-			Signals struct {
-				Receiving bool `json:"heard"`
-			}
-		}
-		readStatus(ts, args[0], &status)
-		return status.Signals.Receiving != neg
+		return statusOf(ts, args[0]).Signals.Received != neg
 	})
 }
 
@@ -122,15 +113,14 @@ func scriptReceives(ts *testscript.TestScript, neg bool, args []string) {
 func scriptWaiting(ts *testscript.TestScript, _ bool, args []string) {
 	want := number(ts, args[2])
 	eventually(ts, "the number of callers that wait at "+args[1]+" is not "+args[2], func() bool {
-		var status struct{ Gates map[string]gate.Watched }
-		readStatus(ts, args[0], &status)
-		return status.Gates[args[1]].Waiting == want
+		return statusOf(ts, args[0]).Gates[args[1]].Waiting == want
 	})
 }
 
-func readStatus(ts *testscript.TestScript, address string, status any) {
-	_, err := channelsRemote{remote: remoteAt(address)}.get(context.Background(), "/api/status", status)
+func statusOf(ts *testscript.TestScript, address string) client.Status {
+	status, err := appAt(ts, address).Status(context.Background())
 	ts.Check(err)
+	return status
 }
 
 // eventually polls until the condition is true.

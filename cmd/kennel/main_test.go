@@ -21,6 +21,8 @@ func call(t *testing.T, env map[string]string, args ...string) (code int, stdout
 	return code, out.String(), errs.String()
 }
 
+const maxHelpLine = 92
+
 func TestEveryCommandHasAWholeHelpPage(t *testing.T) {
 	for _, cmd := range tree(newConsole(nil, nil, nil, io.Discard, io.Discard).rootCommand()) {
 		exits := cmd.Annotations["exits"]
@@ -36,9 +38,12 @@ func TestEveryCommandHasAWholeHelpPage(t *testing.T) {
 		if _, byFlag, _ := call(t, nil, append(path, "--help")...); byFlag != stdout {
 			t.Errorf("%s --help differs from help %[1]s: %s", path, cmp.Diff(stdout, byFlag))
 		}
-		for line := range strings.Lines(cmd.Long) {
-			if utf8.RuneCountInString(line) > 92 {
-				t.Errorf("%s: a line of its help is longer than 91 characters: %s", cmd.CommandPath(), line)
+		for line := range strings.Lines(stdout) {
+			if utf8.RuneCountInString(line) > maxHelpLine+1 {
+				t.Errorf("%s: a line of its help is longer than %d characters: %s", cmd.CommandPath(), maxHelpLine, line)
+			}
+			if strings.Count(line, "(default") > 1 {
+				t.Errorf("%s: a default is repeated: %s", cmd.CommandPath(), line)
 			}
 		}
 	}

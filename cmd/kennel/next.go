@@ -1,13 +1,27 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/signal"
+	"strconv"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"kennel/client"
+)
+
+// maxCount is the most numbers that the app issues for one request.
+const maxCount = 10_000
 
 func (con *console) nextCommand() *cobra.Command {
 	var (
 		count    int
 		sequence string
-		app      target
-		asJSON   bool
+		to       target
 	)
 	cmd := &cobra.Command{
 		Use:   "next",
@@ -18,30 +32,59 @@ No number is issued twice. A number that was drawn and not used leaves a gap.
 If the app is busy (503 with Retry-After), kennel retries up to five times and reports
 each retry on standard error. It does not retry after other errors.`,
 		Example:     "kennel next --count 3\nkennel next --url https://my-app.azurewebsites.net --sequence invoices",
-		Annotations: exits("0 all numbers printed, 1 the app was not reached or returned an error, 2 usage"),
+		Annotations: requestExits("all numbers printed"),
 		Args:        noWords,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if count < 1 {
-				return usagef("--count is %d; draw at least 1 number", count)
+			if count < 1 || count > maxCount {
+				return usagef("--count is %d; draw 1 to %d numbers", count, maxCount)
 			}
 			if sequence == "" {
 				return usagef("--sequence is empty; use a sequence name, for example orders")
 			}
-			remote, err := openRemote(con, app)
+			app, err := con.openApp(to)
 			if err != nil {
 				return err
 			}
-			d := newDraw(remote, sequence, count)
-			if asJSON {
-				return d.printJSON(cmd.Context(), con.stdout)
-			}
-			return d.printLines(cmd.Context(), con.stdout)
+			return con.drawNumbers(cmd.Context(), app, sequence, count, to.asJSON)
 		},
 	}
 	flags := cmd.Flags()
-	flags.IntVar(&count, "count", 1, "draw `N` consecutive numbers, up to 10000")
+	flags.IntVar(&count, "count", 1, fmt.Sprintf("draw `N` consecutive numbers, up to %d", maxCount))
 	flags.StringVar(&sequence, "sequence", "orders", "draw from the sequence `NAME`")
-	app.addTo(flags)
-	flags.BoolVar(&asJSON, "json", false, "print the app's response as one JSON object")
+	to.addTo(flags, "print the app's response as one JSON object")
 	return cmd
+}
+
+func (con *console) drawNumbers(ctx context.Context, app *app, sequence string, count int, asJSON bool) error {
+	if isClosed(con.stdout) {
+		return errors.New("standard output is closed, and no numbers were drawn; redirect it to the null device to draw and discard numbers")
+	}
+	signal.Ignore(syscall.SIGPIPE) // a broken pipe is reported, with the numbers
+	numbers, err := app.Next(ctx, sequence, count)
+	if err != nil {
+		return app.failed(err)
+	}
+	if asJSON {
+		return con.writeNumbers(numbers, append(numbers.JSON(), '\n'))
+	}
+	var text []byte
+	for n := range numbers.All() {
+		text = append(strconv.AppendInt(text, n, 10), '\n')
+	}
+	return con.writeNumbers(numbers, text)
+}
+
+// writeNumbers writes text, which has a line per number or a single line. Its
+// error names the numbers that were not written, because no other caller gets
+// them.
+func (con *console) writeNumbers(numbers client.Numbers, text []byte) error {
+	n, err := con.stdout.Write(text)
+	if err == nil {
+		return nil
+	}
+	lost := numbers.First + int64(bytes.Count(text[:n], []byte("\n")))
+	if lost == numbers.Last {
+		return fmt.Errorf("number %d was drawn and not written: %w", lost, err)
+	}
+	return fmt.Errorf("numbers %d to %d were drawn and not written: %w", lost, numbers.Last, err)
 }

@@ -25,7 +25,7 @@ func (con *console) packageCommand() *cobra.Command {
 copies all files to dist/ and packs them into a zip file that can be deployed.
 The same commit produces the same bytes.`,
 		Example:     "kennel package\naz functionapp deployment source config-zip -g my-group -n my-app --src dist/kennel.zip",
-		Annotations: exits("0 written, 1 the project is invalid or does not build, 2 usage"),
+		Annotations: exits("written", "the project is invalid or does not build", interruptedExit),
 		Args:        noWords,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return makePackage(cmd.Context(), con, out, handler, asJSON)

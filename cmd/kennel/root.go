@@ -30,7 +30,7 @@ gates, channels), on this machine or in Azure, and calls it from the command lin
 		Example: `kennel up                start the app with its own storage
 kennel next --count 3    draw three order numbers, in a second terminal
 kennel gate wait hounds  wait until "kennel gate release hounds" is called`,
-		Annotations: exits(`0 done, 1 failed, 2 invalid command line`),
+		Annotations: exits("done", "failed", "3    degraded, or not reached in time", interruptedExit),
 		Args:        knownCommand,
 
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return checkTexts(cmd.Flags()) },
@@ -91,8 +91,19 @@ func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// exits annotates a command with the meaning of its exit codes.
-func exits(text string) map[string]string { return map[string]string{"exits": text} }
+// exits annotates a command with the meaning of its exit codes: of 0, of 1, and
+// more lines.
+func exits(done, failed string, more ...string) map[string]string {
+	lines := append([]string{"0    " + done, "1    " + failed, "2    invalid command line"}, more...)
+	return map[string]string{"exits": strings.Join(lines, "\n")}
+}
+
+// requestExits are the exits of commands that call the app.
+func requestExits(done string, more ...string) map[string]string {
+	return exits(done, "the app was not reached or returned an error", append(more, interruptedExit)...)
+}
+
+const interruptedExit = "130  interrupted by Ctrl+C; 143 by SIGTERM"
 
 // helpOf returns the command line that explains cmd.
 func helpOf(cmd *cobra.Command) string {

@@ -39,7 +39,7 @@ type upStep struct {
 func (con *console) newScreen(asJSON, verbose bool) *screen {
 	return &screen{
 		con: con, asJSON: asJSON, verbose: verbose,
-		live: !asJSON && !verbose && con.env["TERM"] != "dumb" && isTerminal(con.stderr),
+		live: !asJSON && !verbose && con.showsProgress(),
 	}
 }
 

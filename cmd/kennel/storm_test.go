@@ -14,6 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"kennel/channels"
+	"kennel/client"
 	"kennel/internal/azure"
 	"kennel/internal/customhandler"
 	"kennel/internal/storetest"
@@ -34,7 +35,7 @@ func blogsTable(ts *testscript.TestScript) *azure.Table {
 func scriptFill(ts *testscript.TestScript, _ bool, args []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	channel, err := channelsRemote{remoteAt(ts.Getenv("URL")), args[0]}.read(ctx)
+	channel, err := appAt(ts, ts.Getenv("URL")).Channel(ctx, args[0])
 	ts.Check(err)
 	_, err = storetest.FillPartition(ctx, blogsTable(ts), args[0]+"@"+channel.Incarnation, number(ts, args[1]))
 	ts.Check(err)
@@ -99,9 +100,9 @@ func scriptStorm(ts *testscript.TestScript, _ bool, args []string) {
 	s := &storm{
 		victim: newInstance(ts),
 		queues: queues,
-		app:    channelsRemote{remoteAt(ts.Getenv("URL")), args[0]},
+		app:    appAt(ts, ts.Getenv("URL")),
 	}
-	s.channel, err = s.app.read(context.Background())
+	s.channel, err = s.app.Channel(context.Background(), args[0])
 	ts.Check(err)
 
 	ctx, stop := context.WithCancel(context.Background())
@@ -114,21 +115,21 @@ func scriptStorm(ts *testscript.TestScript, _ bool, args []string) {
 
 	for s.deletion(ctx) == nil && ctx.Err() == nil { // an impatient caller repeats the request
 		s.busy.Store(true)
-		channelsRemote{remoteAt(s.victim.url()), args[0]}.delete(ctx, s.channel) // fails if the handler is killed
+		appAt(ts, s.victim.url()).DeleteChannel(ctx, args[0], s.channel.ETag) // fails if the handler is killed
 		s.busy.Store(false)
 	}
 	if len(args) == 3 && ctx.Err() == nil {
 		// The name is free, and another user takes it at once.
-		_, created, err := s.app.create(ctx, args[2])
+		_, created, err := s.app.CreateChannel(ctx, args[0], args[2])
 		ts.Check(err)
 		if !created {
 			ts.Fatalf("the name is not free while its channel is deleted")
 		}
-		_, err = s.app.post(ctx, channels.Draft{Title: "mine", UserID: args[2]})
+		_, err = s.app.AddBlog(ctx, args[0], client.Draft{Title: "mine", UserID: args[2]})
 		ts.Check(err)
 	}
 	for ctx.Err() == nil {
-		if d := s.deletion(ctx); d != nil && d.State == channels.Done {
+		if d := s.deletion(ctx); d != nil && d.State == client.Done {
 			if d.Deleted != blogs {
 				ts.Fatalf("the record has %d blogs, want %d", d.Deleted, blogs)
 			}
@@ -150,8 +151,8 @@ func scriptStorm(ts *testscript.TestScript, _ bool, args []string) {
 type storm struct {
 	victim  *instance
 	queues  *azure.Queues
-	app     channelsRemote // through a handler that is not killed
-	channel channelAnswer
+	app     *client.Client // through a handler that is not killed
+	channel client.Channel
 	busy    atomic.Bool // the victim has a request
 
 	kills, hits int   // written only by kill, read after it has ended
@@ -182,12 +183,12 @@ func (s *storm) kill(ctx context.Context, giveUp func()) {
 }
 
 // deletion reads the record of the deletion. It returns nil if there is none.
-func (s *storm) deletion(ctx context.Context) *channels.Deletion {
-	d, err := s.app.deletion(ctx, s.channel.Incarnation)
+func (s *storm) deletion(ctx context.Context) *client.Deletion {
+	d, err := s.app.Deletion(ctx, s.channel.Name, s.channel.Incarnation)
 	if err != nil {
 		return nil
 	}
-	return &d.Deletion
+	return &d
 }
 
 // deliver delivers a message to the victim, as the host does.

@@ -2,15 +2,36 @@
 
 package main
 
-import "os"
+import (
+	"errors"
+	"io"
+	"os"
+)
 
 // isTerminalFile treats every character device as a terminal, except the null
 // device, which is the usual standard input of a program without a terminal.
 func isTerminalFile(file *os.File) bool {
 	info, err := file.Stat()
-	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && !isNull(info)
+}
+
+func isNull(info os.FileInfo) bool {
+	null, err := os.Stat(os.DevNull)
+	return err == nil && os.SameFile(info, null)
+}
+
+// isClosed reports whether a standard output was closed by the caller. The Go
+// runtime then opens the null device in its place, for reading and writing,
+// while a shell opens it for writing only.
+func isClosed(stdout any) bool {
+	file, ok := stdout.(*os.File)
+	if !ok {
 		return false
 	}
-	null, err := os.Stat(os.DevNull)
-	return err != nil || !os.SameFile(info, null)
+	info, err := file.Stat()
+	if err != nil || !isNull(info) {
+		return false
+	}
+	_, err = file.Read(make([]byte, 1))
+	return errors.Is(err, io.EOF)
 }

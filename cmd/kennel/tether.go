@@ -13,7 +13,7 @@ func (con *console) tetherCommand() *cobra.Command {
 		Short:       "run a program while standard input is open",
 		Long:        "Runs a program, stops it at the first byte of standard input and kills it at end of file.",
 		Example:     "kennel tether func start",
-		Annotations: exits("0 stopped on request, otherwise the exit code of the program, 1 it did not start"),
+		Annotations: exits("stopped on request; otherwise the exit code of the program", "it did not start"),
 		Hidden:      true,
 		Args:        cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {

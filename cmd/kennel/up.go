@@ -44,7 +44,7 @@ account (AzureWebJobsStorage, or AzureWebJobsStorage__… to sign in by identity
 uses that account and no Azurite is started. If they name no Service Bus (ServiceBus,
 ServiceBusSecondary, or their __ forms), the app uses two in-memory development buses.`,
 		Example:     "kennel up\nkennel up --port 7080 --data .kennel/data",
-		Annotations: exits("0 stopped on request, 1 it did not start or ended unexpectedly, 2 usage"),
+		Annotations: exits("stopped on request, by Ctrl+C or SIGTERM", "it did not start or ended unexpectedly"),
 		Args:        noWords,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.port < 0 || o.port > 65535 {
@@ -57,11 +57,11 @@ ServiceBusSecondary, or their __ forms), the app uses two in-memory development 
 		},
 	}
 	flags := cmd.Flags()
-	flags.IntVar(&o.port, "port", devrun.DefaultPort, "listen on `PORT` of 127.0.0.1; 0 picks a free one\n(default: Host.LocalHttpPort of local.settings.json, or 7071)")
+	flags.IntVar(&o.port, "port", devrun.DefaultPort, "listen on `PORT` of 127.0.0.1, 0 for any free one; without it\nHost.LocalHttpPort of local.settings.json counts")
 	flags.StringVar(&o.data, "data", "", "keep the data in `DIR` (default: in memory, lost when kennel stops)")
 	flags.StringVar(&o.host, "host", "", "run the app in `HOST`: func (the Azure Functions Core Tools)\nor builtin (default: func if it is on the PATH)")
 	flags.StringVar(&o.handler, "handler", "", "run the built handler in `FILE` (default: built from ./handler)")
-	flags.StringVar(&o.key, "key", "", "require the function key `K` from callers, as Azure does (builtin host only)")
+	flags.StringVar(&o.key, "key", "", "require the function key `K` from callers, as Azure does\n(builtin host only)")
 	flags.BoolVar(&o.verbose, "verbose", false, "show the whole log of the app and its host, as they write it")
 	flags.BoolVar(&o.asJSON, "json", false, "write events to standard output as lines of JSON:\nstarting, step, warning, ready, stopped")
 	completeWith(cmd, "host", "func", "builtin")
@@ -92,11 +92,10 @@ func (con *console) up(ctx context.Context, o upOptions) error {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = nil // stopped before everything had started
 	}
-	stopped := devrun.Event{Event: "stopped"}
 	if err != nil {
-		stopped.Error = err.Error()
+		return err
 	}
-	return errors.Join(err, show.report(stopped))
+	return show.report(devrun.Event{Event: "stopped"})
 }
 
 // run runs the app until ctx ends.

@@ -16,7 +16,7 @@ func (con *console) versionCommand() *cobra.Command {
 		Short:       "print version, commit and platform",
 		Long:        "Prints kennel's version, the commit it was built from if known, and the Go version.",
 		Example:     "kennel version",
-		Annotations: exits("0 printed, 1 it could not be written, 2 usage"),
+		Annotations: exits("printed", "it could not be written"),
 		Args:        noWords,
 		RunE:        func(*cobra.Command, []string) error { return con.printVersion(asJSON) },
 	}

@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"kennel/channels"
-	"kennel/internal/storetest"
+	"kennel/client"
 )
 
 func TestDescribeWatching(t *testing.T) {
@@ -37,68 +35,45 @@ func TestDescribeWatching(t *testing.T) {
 		{"never begun", unknown, 0, 0, 100 * time.Second, 100 * time.Second, "news: 0 blogs deleted, stalled"},
 	} {
 		w := watching{total: tt.total, from: tt.from}
-		if got := w.describe(channels.Deletion{Channel: "news", Deleted: tt.deleted}, tt.elapsed, tt.idle); got != tt.want {
+		if got := w.describe(client.Deletion{Channel: "news", Deleted: tt.deleted}, tt.elapsed, tt.idle); got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
 	}
-}
-
-// news returns a channel of an app that returns the answers.
-func news(answers ...any) channelsRemote {
-	return channelsRemote{remoteOf(answering(new([]string), answers...), new([]string)), "news"}
 }
 
 func deletionIs(state string, deleted int) answer {
 	return answer{200, "application/json", fmt.Sprintf(`{"channel":"news","incarnation":"1","state":%q,"deleted":%d}`, state, deleted), nil}
 }
 
-// TestWatch checks that a watch continues through outages and ends at a
-// permanent error.
-func TestWatch(t *testing.T) {
-	running := deletionAnswer{Deletion: channels.Deletion{Channel: "news", Incarnation: "1", State: channels.Running, Deleted: 1000}}
+// TestWatchDeletion checks that a watch continues through outages, and that it
+// shows no progress without a terminal.
+func TestWatchDeletion(t *testing.T) {
+	running := client.Deletion{Channel: "news", Incarnation: "1", State: client.Running, Deleted: 1000}
 	lost := errors.New("reset by peer")
 	for _, tt := range []struct {
 		name    string
 		answers []any
-		lines   []string // substrings of the output, in this order
+		stderr  string
 		err     string
 	}{
-		{"done at once", []any{deletionIs("done", 3000)}, []string{"1000 of 3000"}, ""},
+		{"done at once", []any{deletionIs("done", 3000)}, "", ""},
+		{"under way", []any{deletionIs("running", 2000), deletionIs("running", 2500), deletionIs("done", 3000)}, "", ""},
 		{
-			"outages", []any{lost, lost, appError(503, "storage_unavailable", nil), deletionIs("running", 2000), deletionIs("running", 2500), deletionIs("done", 3000)},
-			[]string{"1000 of 3000", "reset by peer; still waiting", "503 storage_unavailable: broken; still waiting", "of 3000 blogs deleted"}, "",
+			"outages", []any{lost, lost, appError(503, "storage_unavailable", nil), deletionIs("running", 2000), deletionIs("done", 3000)},
+			"no response from http://app.example: reset by peer; still waiting\nthe app returned 503 storage_unavailable: broken; still waiting\nthe app responds again\n", "",
 		},
-		{
-			"stuck for a while", append(slices.Repeat([]any{deletionIs("running", 2000)}, 10), deletionIs("running", 2500), deletionIs("done", 3000)),
-			[]string{"1000 of 3000", "2000 of 3000 blogs deleted, 400/s", "2000 of 3000 blogs deleted, stalled"}, "",
-		},
-		{"the record was deleted", []any{deletionIs("running", 2000), appError(404, "deletion_not_found", nil)}, nil, "404 deletion_not_found"},
-		{"wrong key", []any{answer{401, "", "", nil}}, nil, "requires a function key"},
+		{"the record was deleted", []any{deletionIs("running", 2000), appError(404, "deletion_not_found", nil)}, "", "404 deletion_not_found"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var errs bytes.Buffer
 				con := &console{stderr: &errs, env: map[string]string{}}
-				app := news(tt.answers...)
-				d, err := app.watch(t.Context(), con, running, watching{total: 3000, began: time.Now()})
+				d, err := con.watch(t.Context(), appOf(t, answering(tt.answers...), nil), running, watching{total: 3000, began: time.Now()})
 				expectError(t, "watch", err, tt.err)
-				if err == nil && (d.Deleted != 3000 || d.State != channels.Done) {
-					t.Errorf("got %+v, want it done", d.Deletion)
+				if err == nil && (d.Deleted != 3000 || d.State != client.Done) {
+					t.Errorf("got %+v, want it done", d)
 				}
-				rest := errs.String()
-				for _, line := range tt.lines {
-					_, after, found := strings.Cut(rest, line)
-					if !found {
-						t.Errorf("output %q does not contain %q in this order", errs.String(), tt.lines)
-					}
-					rest = after
-				}
-				if strings.Count(errs.String(), "reset by peer") > 1 {
-					t.Errorf("the same error was printed twice: %q", errs.String())
-				}
-				if strings.ContainsAny(errs.String(), "\r\x1b") {
-					t.Errorf("control characters without a terminal: %q", errs.String())
-				}
+				same(t, "standard error", tt.stderr, errs.String())
 			})
 		})
 	}
@@ -120,69 +95,23 @@ func TestProgressOnTerminal(t *testing.T) {
 	}
 }
 
-// TestCountBlogs checks that counting stops at its limits of time and size.
-func TestCountBlogs(t *testing.T) {
-	page := func(n int, blog, continuation string) answer {
-		return answer{200, "application/json", `{"items":[` + strings.Join(slices.Repeat([]string{blog}, n), ",") + `],"continuation":"` + continuation + `"}`, nil}
-	}
-	long := `{"text":"` + strings.Repeat("a", 256<<10-11) + `"}`
-	busy := appError(503, "storage_unavailable", map[string]string{"Retry-After": "20"})
-	for _, tt := range []struct {
-		name    string
-		answers []any // each after 1.2 s
-		want    int64
-		all     bool
-		asked   int
-	}{
-		{"none", []any{page(0, "{}", "")}, 0, true, 1},
-		{"short and empty pages", []any{page(3, "{}", "a"), page(0, "{}", "b"), page(4, "{}", "")}, 7, true, 3},
-		{"without end", []any{page(1000, "{}", "again")}, 4000, false, 5},
-		{"long ones", []any{page(16, long, "again")}, 64, false, 5},
-		{"an app that is busy", []any{page(5, "{}", "again"), busy}, 5, false, 2},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if tt.name == "long ones" {
-				storetest.OnlyInProve(t) // 16 MB of JSON
-			}
-			synctest.Test(t, func(t *testing.T) {
-				asked := 0
-				app := news(tt.answers...)
-				answers := app.client.Transport.(tripper)
-				app.client.Transport = tripper(func(r *http.Request) (answer, error) {
-					asked++
-					if err := pause(r.Context(), 1200*time.Millisecond); err != nil {
-						return answer{}, err
-					}
-					return answers(r)
-				})
-				n, all, err := app.countBlogs(t.Context())
-				if err != nil || n != tt.want || all != tt.all || asked != tt.asked {
-					t.Errorf("%d, %v, %v after %d requests, want %d, %v after %d", n, all, err, asked, tt.want, tt.all, tt.asked)
-				}
-			})
-		})
-	}
-}
-
 // TestDeleteIsConditional checks that the channel that was read is the one that
 // is deleted.
 func TestDeleteIsConditional(t *testing.T) {
 	var conditions []string
-	app := channelsRemote{remoteOf(func(r *http.Request) (answer, error) {
+	app := appOf(t, func(r *http.Request) (answer, error) {
 		conditions = append(conditions, r.Method+" "+r.URL.EscapedPath()+" "+r.Header.Get("If-Match"))
 		if r.Method == http.MethodGet {
 			return answer{200, "application/json", `{"channel":"a b","owner":"ann","incarnation":"1","etag":"\"1\""}`, nil}, nil
 		}
 		return answer{202, "application/json", `{"channel":"a b","incarnation":"1","state":"done","deleted":1}`, nil}, nil
-	}, new([]string)), "a b"}
+	}, nil)
 	var out bytes.Buffer
 	con := &console{stdout: &out, stderr: &out, env: map[string]string{}}
-	if err := deleteChannel(t.Context(), con, app, channelOptions{yes: true}); err != nil {
+	if err := deleteChannel(t.Context(), con, app, "a b", channelOptions{yes: true}); err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"GET /api/channels/a%20b ", `DELETE /api/channels/a%20b "1"`}; !slices.Equal(conditions, want) {
-		t.Errorf("asked %q, want %q", conditions, want)
-	}
+	same(t, "requests", []string{"GET /api/channels/a%20b ", `DELETE /api/channels/a%20b "1"`}, conditions)
 }
 
 // TestShowIncarnation checks that a deletion is found although another channel
@@ -197,7 +126,7 @@ func TestShowIncarnation(t *testing.T) {
 		{"1", "news was deleted with 7 blogs", ""},
 		{"0", "", "404 deletion_not_found"},
 	} {
-		app := channelsRemote{remoteOf(func(r *http.Request) (answer, error) {
+		app := appOf(t, func(r *http.Request) (answer, error) {
 			switch r.URL.RequestURI() {
 			case "/api/channels/news":
 				return answer{200, "application/json", `{"channel":"news","owner":"bob","incarnation":"2","etag":"\"2\""}`, nil}, nil
@@ -205,10 +134,10 @@ func TestShowIncarnation(t *testing.T) {
 				return deletionIs("done", 7), nil
 			}
 			return appError(404, "deletion_not_found", nil), nil
-		}, new([]string)), "news"}
+		}, nil)
 		var out bytes.Buffer
 		con := &console{stdout: &out, stderr: new(bytes.Buffer), env: map[string]string{}}
-		err := showChannel(t.Context(), con, app, channelOptions{incarnation: tt.incarnation, watch: tt.incarnation == "1"})
+		err := showChannel(t.Context(), con, app, "news", channelOptions{incarnation: tt.incarnation, watch: tt.incarnation == "1"})
 		expectError(t, "incarnation "+tt.incarnation, err, tt.err)
 		if !strings.HasPrefix(out.String(), tt.want) {
 			t.Errorf("incarnation %q: %q, want %q", tt.incarnation, out.String(), tt.want)

@@ -86,9 +86,6 @@ type Event struct {
 	// ready, with development buses; their keys are not secret
 	ServiceBus          string `json:"serviceBus,omitempty"`
 	ServiceBusSecondary string `json:"serviceBusSecondary,omitempty"`
-
-	// stopped
-	Error string `json:"error,omitempty"` // why the run ended; absent: stopped on request
 }
 
 // An App is a project with validated settings.
