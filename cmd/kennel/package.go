@@ -41,6 +41,9 @@ The same commit produces the same bytes.`,
 }
 
 func makePackage(ctx context.Context, con *console, out, handler string, asJSON bool) error {
+	if err := checkOut(out); err != nil {
+		return err
+	}
 	p, err := openProject()
 	if err != nil {
 		return err
@@ -77,4 +80,19 @@ func makePackage(ctx context.Context, con *console, out, handler string, asJSON 
 		con.say("  %s", file)
 	}
 	return err
+}
+
+// checkOut checks the path of --out before anything is built.
+func checkOut(path string) error {
+	if path == "" {
+		return nil
+	}
+	dir := filepath.Dir(path)
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return fmt.Errorf("folder %s of --out does not exist; create it first", dir)
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return fmt.Errorf("--out %s is a folder; add the name of the file", path)
+	}
+	return nil
 }

@@ -52,9 +52,6 @@ type Package struct {
 // list and not from the disk, so that the handler is executable even if the
 // package is made on Windows.
 func (p *Project) Pack(dist, out string) (Package, error) {
-	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil {
-		return Package{}, err
-	}
 	version, err := readVersion(dist)
 	if err != nil {
 		return Package{}, err

@@ -38,7 +38,7 @@ func TestPack(t *testing.T) {
 		if err := os.Chtimes(filepath.Join(dist, "handler"), changed, changed); err != nil {
 			t.Fatal(err)
 		}
-		out = filepath.Join(t.TempDir(), "new", "folder", "out.zip")
+		out = filepath.Join(t.TempDir(), "out.zip")
 		made = must(p.Pack(dist, out))
 		packages[i] = must(os.ReadFile(out))
 	}

@@ -54,6 +54,11 @@ func (p *Project) Stage(ctx context.Context, t Target, options *StageOptions) (s
 	if options != nil {
 		opt = *options
 	}
+	if opt.Prebuilt != "" && t == Azure {
+		if err := checkForAzure(opt.Prebuilt); err != nil {
+			return "", err // before anything is written
+		}
+	}
 	dist := filepath.Join(p.Root, "dist")
 	if err := os.MkdirAll(dist, 0o755); err != nil {
 		return "", err
@@ -66,9 +71,6 @@ func (p *Project) Stage(ctx context.Context, t Target, options *StageOptions) (s
 	} else {
 		from = p.describe(ctx, opt.Env)
 		err = p.build(ctx, t, handler, from, opt)
-	}
-	if err == nil && t == Azure {
-		err = checkForAzure(handler)
 	}
 	if err == nil {
 		err = from.write(dist)
@@ -160,7 +162,8 @@ func (p *Project) command(ctx context.Context, env map[string]string, name strin
 	return cmd
 }
 
-// checkForAzure rejects a handler that Azure cannot start.
+// checkForAzure rejects a file that is not a handler, or that Azure cannot
+// start.
 func checkForAzure(path string) error {
 	file, err := elf.Open(path)
 	if err != nil {
@@ -169,6 +172,13 @@ func checkForAzure(path string) error {
 	defer file.Close()
 	if file.Machine != elf.EM_X86_64 {
 		return fmt.Errorf("the handler is a Linux program for %s; Azure runs Linux on x64 (GOOS=linux GOARCH=amd64)", file.Machine)
+	}
+	info, err := buildinfo.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("%s is not a handler: it is not a Go program; build it from ./handler", path)
+	}
+	if filepath.Base(info.Path) != handlerName {
+		return fmt.Errorf("%s is not a handler: it was built from %s; build it from ./handler", path, info.Path)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"kennel/internal/storetest"
@@ -23,16 +24,28 @@ func TestStageForAzureRejectsOtherTargets(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		handler string
-		want    string // in the error; "" for none
+		want    string // in the error
 	}{
-		{"x64", program(elf.EM_X86_64), ""},
+		{"not Go", program(elf.EM_X86_64), "is not a handler: it is not a Go program; build it from ./handler"},
 		{"arm64", program(elf.EM_AARCH64), "a Linux program for EM_AARCH64; Azure runs Linux on x64"},
 		{"Windows", "MZ\x90\x00", "the handler is not a Linux program"},
 	} {
 		p := &Project{Root: writeTree(t, map[string]string{"host.json": goodHost, "built": tt.handler})}
 		_, err := p.Stage(t.Context(), Azure, &StageOptions{Prebuilt: filepath.Join(p.Root, "built")})
 		expectError(t, tt.name, err, tt.want)
+		if _, err := os.Stat(filepath.Join(p.Root, "dist")); err == nil {
+			t.Errorf("%s: dist was written", tt.name)
+		}
 	}
+}
+
+func TestStageForAzureRejectsOtherPrograms(t *testing.T) {
+	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
+		t.Skip("this test is not a Linux program for x64")
+	}
+	p := &Project{Root: writeTree(t, map[string]string{"host.json": goodHost})}
+	_, err := p.Stage(t.Context(), Azure, &StageOptions{Prebuilt: must(os.Executable())})
+	expectError(t, "another program", err, "is not a handler: it was built from kennel/internal/dev/project.test;")
 }
 
 func TestStageReplacesARunningHandler(t *testing.T) {
