@@ -3,8 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -13,18 +16,25 @@ import (
 	"kennel/internal/version"
 )
 
-// keyVariable holds the function key that commands send to the app.
-const keyVariable = "KENNEL_KEY"
+const (
+	urlVariable = "KENNEL_URL" // the address of the app
+	keyVariable = "KENNEL_KEY" // the function key that commands send to it
+)
+
+// urlFile holds the address of the "kennel up" that runs in the folder.
+var urlFile = filepath.Join(".kennel", "url")
 
 // target holds the flags of all commands that call an app.
 type target struct {
 	url, key string
 	asJSON   bool
+	flags    *pflag.FlagSet
 }
 
 // addTo adds the flags. usage explains --json.
 func (t *target) addTo(flags *pflag.FlagSet, usage string) {
-	flags.StringVar(&t.url, "url", defaultURL, "call the app at `URL`, without /api")
+	t.flags = flags
+	flags.StringVar(&t.url, "url", "", "call the app at `URL`, without /api (default: KENNEL_URL, else\n.kennel/url, else "+defaultURL+")")
 	flags.StringVar(&t.key, "key", "", "send the function key `K` (default: KENNEL_KEY, which is safer:\nother users can see command lines)")
 	flags.BoolVar(&t.asJSON, "json", false, usage)
 }
@@ -32,6 +42,7 @@ func (t *target) addTo(flags *pflag.FlagSet, usage string) {
 // An app is an app that a command calls.
 type app struct {
 	*client.Client
+	from   string                           // what its address is taken from
 	key    bool                             // it is called with a function key
 	lookup string                           // how to find out whether an unclear change was made; "" for none
 	say    func(format string, args ...any) // reports repeated requests
@@ -40,24 +51,85 @@ type app struct {
 	said   string
 }
 
-// openApp checks the address of the app. It sends no request.
+// openApp finds and checks the address of the app. It sends no request.
 func (con *console) openApp(t target) (*app, error) {
-	// The errors do not repeat the address, because it may contain a key.
-	if _, err := client.New(t.url, nil); err != nil {
-		return nil, usagef("--url: %v", err)
+	address, from, err := con.findAddress(t)
+	if err != nil {
+		return nil, err
 	}
-	a := &app{say: con.say}
+	// The errors do not repeat the address, because it may contain a key.
+	if _, err := client.New(address, nil); err != nil {
+		return nil, usagef("%s: %v", from, err)
+	}
+	a := &app{from: from, say: con.say}
 	key, keyFrom := t.key, "--key"
 	if key == "" {
 		key, keyFrom = con.env[keyVariable], keyVariable
 	}
 	a.key = key != ""
-	var err error
-	a.Client, err = client.New(t.url, &client.Options{Key: key, UserAgent: "kennel/" + version.Read().Version, Notify: a.notify})
+	a.Client, err = client.New(address, &client.Options{Key: key, UserAgent: "kennel/" + version.Read().Version, Notify: a.notify})
 	if err != nil {
 		return nil, usagef("%s: %v", keyFrom, err)
 	}
 	return a, nil
+}
+
+// findAddress returns the address of the app and what it is taken from.
+func (con *console) findAddress(t target) (address, from string, err error) {
+	if t.flags.Changed("url") {
+		address, err = addScheme("--url", t.url)
+		return address, "--url", err
+	}
+	if address = con.env[urlVariable]; address != "" {
+		address, err = addScheme(urlVariable, address)
+		return address, urlVariable, err
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		return "", "", err
+	}
+	for dir := here; ; dir = filepath.Dir(dir) {
+		path := filepath.Join(dir, urlFile)
+		text, err := os.ReadFile(path)
+		switch {
+		case err == nil:
+			return checkFile(path, string(text))
+		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission):
+			return "", "", err
+		case dir == filepath.Dir(dir):
+			return defaultURL, "--url", nil
+		}
+	}
+}
+
+// addScheme completes an address on this machine. For other machines a missing
+// scheme is an error, because it decides whether the key is encrypted.
+func addScheme(from, address string) (string, error) {
+	if strings.Contains(address, "://") {
+		return address, nil
+	}
+	u, err := url.Parse("http://" + address)
+	switch {
+	case err != nil || u.Hostname() == "":
+		return address, nil // the client explains the error
+	case isLocal(u.Hostname()):
+		return u.String(), nil
+	case u.User != nil || u.RawQuery != "":
+		return "", usagef("%s has no scheme; write https:// before the host", from) // it may contain a key
+	}
+	return "", usagef("%s has no scheme; write https://%s", from, printable(address))
+}
+
+// checkFile checks the address in a file. Only an app on this machine may be
+// named there: anything else would send the key to wherever an unpacked archive
+// wants it.
+func checkFile(path, text string) (address, from string, err error) {
+	address = strings.TrimSpace(text)
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" || !isLocal(u.Hostname()) {
+		return "", "", fmt.Errorf("%s is not the address of an app on this machine; delete the file, or use --url or KENNEL_URL", path)
+	}
+	return address, path, nil
 }
 
 // isLocal reports whether host is this machine.
@@ -116,7 +188,7 @@ func (a *app) explain(err error) string {
 		replace(refused, a.explainRefusal(refused))
 	}
 	if lost, ok := errors.AsType[*client.NoAnswerError](err); ok && !lost.Connected {
-		replace(lost, explainNotReached(lost))
+		replace(lost, a.explainNotReached(lost))
 	}
 	if a.lookup != "" && errors.Is(err, client.ErrUnclear) {
 		text = clause(text) + "; see `" + a.lookup + "`"
@@ -139,15 +211,15 @@ func (a *app) explainRefusal(e *client.Error) string {
 	case e.Location != "":
 		return fmt.Sprintf("%s redirects (%d) to %s; use that address with --url", e.Address, e.Status, e.Location)
 	case e.Status == 404:
-		return fmt.Sprintf("%s does not serve this request (404); %s, without /api", e.Address, checkAddress)
+		return fmt.Sprintf("%s does not serve this request (404); %s, without /api", e.Address, a.checkAddress())
 	}
 	return e.Error()
 }
 
 // explainNotReached explains that there is no app at the address.
-func explainNotReached(e *client.NoAnswerError) string {
+func (a *app) explainNotReached(e *client.NoAnswerError) string {
 	if dns, ok := errors.AsType[*net.DNSError](e.Err); ok && dns.IsNotFound {
-		return fmt.Sprintf("host %q does not exist; %s", dns.Name, checkAddress)
+		return fmt.Sprintf("host %q does not exist; %s", dns.Name, a.checkAddress())
 	}
 	why := e.Err
 	if op, ok := errors.AsType[*net.OpError](why); ok {
@@ -156,12 +228,14 @@ func explainNotReached(e *client.NoAnswerError) string {
 	u, err := url.Parse(e.Address)
 	switch {
 	case err != nil || !isLocal(u.Hostname()):
-		return fmt.Sprintf("cannot connect to %s: %v; %s and that the app is running", e.Address, why, checkAddress)
+		return fmt.Sprintf("cannot connect to %s: %v; %s and that the app is running", e.Address, why, a.checkAddress())
+	case strings.HasSuffix(a.from, urlFile):
+		return fmt.Sprintf("cannot connect to %s, the address in %s: `kennel up` does not run there any longer; start it again, or delete the file", e.Address, a.from)
 	}
-	return fmt.Sprintf("cannot connect to %s; start the app with `kennel up`, or check --url", e.Address)
+	return fmt.Sprintf("cannot connect to %s; start the app with `kennel up`, or check %s", e.Address, a.from)
 }
 
-const checkAddress = "check that --url is the app's address"
+func (a *app) checkAddress() string { return "check that " + a.from + " is the app's address" }
 
 // hasCode reports whether the app returned this error code.
 func hasCode(err error, code string) bool {

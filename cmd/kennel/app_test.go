@@ -2,10 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -60,7 +63,7 @@ func (f tripper) RoundTrip(r *http.Request) (*http.Response, error) {
 // appOf returns an app behind a tripper. said collects the messages.
 func appOf(t *testing.T, f tripper, said *[]string) *app {
 	t.Helper()
-	a := &app{say: func(format string, args ...any) { *said = append(*said, fmt.Sprintf(format, args...)) }}
+	a := &app{from: "--url", say: func(format string, args ...any) { *said = append(*said, fmt.Sprintf(format, args...)) }}
 	var err error
 	a.Client, err = client.New("http://app.example", &client.Options{HTTP: &http.Client{Transport: f}, Notify: a.notify})
 	if err != nil {
@@ -97,6 +100,69 @@ func pause(ctx context.Context, wait time.Duration) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+}
+
+// TestFindAddress checks the order of the places that name the app.
+func TestFindAddress(t *testing.T) {
+	root := t.TempDir()
+	t.Chdir(root)
+	inner := filepath.Join(root, "project", "functions", "One")
+	if err := os.MkdirAll(inner, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	file := func(dir, text string) string {
+		path := filepath.Join(root, dir, urlFile)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	address := func(env string, flags ...string) (address, from string, err error) {
+		con := newConsole(nil, map[string]string{urlVariable: env}, nil, io.Discard, io.Discard)
+		cmd := con.nextCommand()
+		if err := cmd.ParseFlags(flags); err != nil {
+			t.Fatal(err)
+		}
+		url, _ := cmd.Flags().GetString("url")
+		return con.findAddress(target{url: url, flags: cmd.Flags()})
+	}
+	expect := func(step, env, flag, want, wantFrom, wantErr string) {
+		t.Helper()
+		var flags []string
+		if flag != "" {
+			flags = []string{"--url=" + strings.TrimPrefix(flag, "empty")}
+		}
+		got, from, err := address(env, flags...)
+		expectError(t, step, err, wantErr)
+		if err == nil && (got != want || from != wantFrom) {
+			t.Errorf("%s: %q from %q, want %q from %q", step, got, from, want, wantFrom)
+		}
+	}
+
+	expect("nothing", "", "", defaultURL, "--url", "")
+	above := file("", "http://127.0.0.1:1\n")
+	t.Chdir(inner)
+	expect("a file above", "", "", "http://127.0.0.1:1", above, "")
+	nearer := file("project", "http://127.0.0.1:2\n")
+	expect("a nearer file", "", "", "http://127.0.0.1:2", nearer, "")
+	expect("the environment", "http://127.0.0.1:3", "", "http://127.0.0.1:3", urlVariable, "")
+	expect("a flag", "http://127.0.0.1:3", "http://127.0.0.1:4", "http://127.0.0.1:4", "--url", "")
+	expect("an empty flag is not left out", "http://127.0.0.1:3", "empty", "", "--url", "")
+
+	expect("no scheme, this machine", "", "127.0.0.1:5", "http://127.0.0.1:5", "--url", "")
+	expect("no scheme, its name", "localhost:5", "", "http://localhost:5", urlVariable, "")
+	expect("no scheme, IPv6", "", "[::1]:5", "http://[::1]:5", "--url", "")
+	expect("no scheme, elsewhere", "", "app.example:5", "", "", "--url has no scheme; write https://app.example:5")
+	expect("no scheme, with a key", "", "app.example?code=secret", "", "", "--url has no scheme; write https:// before the host")
+
+	code, _, stderr := call(t, map[string]string{urlVariable: "https://user:secret@app.example"}, "next")
+	if code != exitUsage || !strings.HasPrefix(stderr, "kennel next: KENNEL_URL: the address must be only") || strings.Contains(stderr, "secret") {
+		t.Errorf("invalid address: code %d, stderr %q", code, stderr)
+	}
+	for _, text := range []string{"", "http://app.example", "https://127.0.0.1", "127.0.0.1:5"} {
+		path := file("project", text)
+		expect("a file with "+text, "", "", "", "", path+" is not the address of an app on this machine")
 	}
 }
 

@@ -105,7 +105,9 @@ func (o upOptions) run(ctx context.Context, con *console, show *screen) error {
 		return err
 	}
 	env := maps.Clone(con.env)
-	delete(env, keyVariable) // not a setting of the app
+	for _, name := range []string{keyVariable, urlVariable} {
+		delete(env, name) // not a setting of the app
+	}
 	options := &devrun.Options{
 		Port: o.port, Data: o.data, Handler: o.handler, Key: o.key,
 		Log: show, Report: show.report, Served: show.served,
