@@ -45,6 +45,23 @@ func (con *console) helpCommand() *cobra.Command {
 	}
 }
 
+// Notes in the overview that hold for all commands.
+const (
+	addressNotes = `  Commands that call the app take its address from --url; else from the environment
+  variable KENNEL_URL; else from the file .kennel/url in this folder or the nearest folder
+  above it, which "kennel up" writes while it runs; else it is ` + defaultURL + `.`
+
+	outputNotes = `  Results go to standard output; progress, warnings and errors go to standard error.
+  Progress and colour appear only on a terminal. TERM=dumb switches off both, and NO_COLOR
+  colour.
+
+  With --json each result is a line of JSON. If the command fails, the last line has the
+  member "error": {"code":"not_reached","message":"…"}. code is the app's, or one of usage,
+  not_reached, no_response, unexpected_response, refused (by a host or proxy in front of the
+  app), timeout, interrupted and failed. Where they are known, there are status (of HTTP),
+  requestId and retryAfter (seconds). Exit codes are the same as without --json.`
+)
+
 // writeHelp writes the help page of a command.
 func (con *console) writeHelp(w io.Writer, cmd *cobra.Command) error {
 	_, err := io.WriteString(w, helpPage(cmd, func(title string) string { return con.paint(w, bold, title) }))
@@ -77,6 +94,10 @@ func helpPage(cmd *cobra.Command, heading func(title string) string) string {
 	}
 	section("Flags", cmd.Flags().FlagUsages())
 	section("Example", indent(cmd.Example))
+	if !cmd.HasParent() {
+		section("Address of the app", addressNotes)
+		section("Output", outputNotes)
+	}
 	section("Exit codes", indent(cmd.Annotations["exits"]))
 	return page.String()
 }

@@ -69,6 +69,7 @@ kennel gate wait hounds  wait until "kennel gate release hounds" is called`,
 	root.AddCommand(con.tetherCommand())
 	root.SetHelpCommand(con.helpCommand())
 	root.SetHelpCommandGroupID(groupSelf)
+	root.InitDefaultHelpCmd() // adds it now, for the reference in docs/cli.md
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { con.helpErr = con.writeHelp(con.stdout, cmd) })
 	root.SetFlagErrorFunc(con.explainFlagError)
 	root.SetArgs(con.args)
