@@ -72,6 +72,9 @@ func appOf(t *testing.T, f tripper, said *[]string) *app {
 	return a
 }
 
+// errHangs is an app that does not answer.
+var errHangs = errors.New("hangs")
+
 // answering returns the answers and errors in order, and repeats the last one.
 // A 202 takes as long as the requested timeout.
 func answering(answers ...any) tripper {
@@ -81,6 +84,9 @@ func answering(answers ...any) tripper {
 			answers = answers[1:]
 		}
 		if err, ok := next.(error); ok {
+			if err == errHangs {
+				err = pause(r.Context(), time.Hour)
+			}
 			return a, err
 		}
 		if a = next.(answer); a.status == http.StatusAccepted {

@@ -127,7 +127,7 @@ func (con *console) gateWaitCommand(o *gateOptions) *cobra.Command {
 		Short: "wait until the gate is released; return at once if it is released now",
 		Long: `Waits until the gate is released, through restarts and outages of the app and its storage.
 If it times out, it prints the --generation with which to continue, so that no release
-between two waits is missed.`,
+between two waits is missed. If the app does not answer then, it ends 5 s later.`,
 		Example:     "kennel gate wait start-orders --timeout 10m && ./work",
 		Annotations: requestExits("released", "3    not released in time"),
 		Args:        oneGate,
@@ -219,8 +219,17 @@ func (con *console) printChange(app *app, c client.GateChange, err error, state,
 	return con.printGate(c.Gate, asJSON)
 }
 
+// answerTime is how long after --timeout the last answer of the app may arrive.
+const answerTime = 5 * time.Second
+
 func waitAtGate(ctx context.Context, con *console, app *app, name string, o gateOptions) error {
-	w, err := app.Wait(ctx, name, o.generation, o.timeout)
+	limited := ctx
+	if o.timeout > 0 {
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeout(ctx, o.timeout+answerTime)
+		defer cancel()
+	}
+	w, err := app.Wait(limited, name, o.generation, o.timeout)
 	next := ""
 	if w.Generation != client.Now {
 		next = fmt.Sprintf("; to continue this wait, use --generation %d", w.Generation)
@@ -228,6 +237,10 @@ func waitAtGate(ctx context.Context, con *console, app *app, name string, o gate
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return fmt.Errorf("%w%s", err, next)
+	case err != nil && limited.Err() != nil:
+		if app.outage == nil {
+			app.outage = fmt.Errorf("no response from %s", app.Address())
+		}
 	case err != nil:
 		return app.failed(err)
 	case w.Passed && !w.Gate.Released && !o.asJSON:

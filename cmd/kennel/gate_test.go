@@ -31,6 +31,7 @@ func TestWaitAtGate(t *testing.T) {
 		json    bool
 		limit   time.Duration
 		stop    time.Duration // Ctrl+C; 0: none
+		takes   time.Duration // 0: any
 
 		stdout string
 		said   []string
@@ -62,6 +63,10 @@ func TestWaitAtGate(t *testing.T) {
 			err:  "not released within 10s as far as is known: the app returned 500 gate_corrupt: broken",
 		},
 		{
+			name: "no answer at the end", answers: []any{gateIs(202, false, 4), errHangs}, limit: 10 * time.Second, takes: 15 * time.Second,
+			err: "not released within 10s as far as is known: no response from http://app.example; to continue this wait, use --generation 4",
+		},
+		{
 			name: "readable again", answers: []any{corrupt, gateIs(202, false, 4), gateIs(200, true, 5)},
 			said:   []string{"the app returned 500 gate_corrupt: broken; still waiting", "the app responds again"},
 			stdout: "hounds is released (release 5, generation 5)\n",
@@ -82,10 +87,14 @@ func TestWaitAtGate(t *testing.T) {
 				var said []string
 				con := &console{stdout: &out}
 				o := gateOptions{generation: client.Now, timeout: tt.limit, target: target{asJSON: tt.json}}
+				began := time.Now()
 				err := waitAtGate(ctx, con, appOf(t, answering(tt.answers...), &said), "hounds", o)
 				expectError(t, "wait", err, tt.err)
 				same(t, "standard output", tt.stdout, out.String())
 				same(t, "said", tt.said, said)
+				if takes := time.Since(began); tt.takes > 0 && takes != tt.takes {
+					t.Errorf("the wait took %v, want %v", takes, tt.takes)
+				}
 				late, _ := errors.AsType[tooLate](err)
 				same(t, "state", tt.state, string(late.state))
 			})
