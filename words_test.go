@@ -70,6 +70,7 @@ var allowed = []struct{ text, why string }{
 	{"`inHand`", "a member of the published API"},
 	{`"heard"`, "a member of the published API"},
 	{`size quota for this stream (%d) has been exceeded`, "the wording of Service Bus"},
+	{`a restore has been noticed`, "the wording of a promise"},
 	{`maximum entity size has been reached`, "the wording of Service Bus"},
 	{`has been moved to '%s' (delivery`, "the wording of the Functions host"},
 }

@@ -144,7 +144,7 @@ func silentApp(t *testing.T, readsOnly bool) (host *customhandler.App, blog stri
 	}
 	serveRoutes(host, channelFunctions{channels: silent}.routes())
 	serveRoutes(host, gateFunctions{gates: gates}.routes())
-	serveRoutes(host, sequenceFunctions{sequences: sequences}.routes())
+	serveRoutes(host, sequenceFunctions{sequences: sequences, allowed: []string{"*"}}.routes())
 	ctx, cancel := context.WithCancel(t.Context())
 	go gates.Run(ctx)
 	t.Cleanup(func() {

@@ -30,8 +30,10 @@ var sequenceFailures = []failure{
 		"The sequence has fewer numbers left than requested. Use a new sequence name.", ""},
 	{ids.ErrCorrupt, http.StatusInternalServerError, "sequence_corrupt",
 		"The stored number of the sequence is invalid. No number is issued until an operator repairs it; see the log.", ""},
+	{ids.ErrMissing, http.StatusInternalServerError, "sequence_missing",
+		"The stored number of the sequence was deleted. No number is issued until an operator restores it or raises the sequence; see the log.", ""},
 	{ids.ErrTooMany, http.StatusServiceUnavailable, "too_many_sequences",
-		"This instance already serves the maximum of different sequences. Use fewer sequences.", "60"},
+		"This instance already uses the maximum of different sequences, and storage takes none of them back. Use fewer sequences.", "60"},
 	{ids.ErrClosed, http.StatusServiceUnavailable, codeStopping,
 		"This instance is stopping. Send the request again.", "1"},
 	{nil, http.StatusServiceUnavailable, codeUnavailable,
@@ -151,7 +153,7 @@ func writeFailure(w http.ResponseWriter, r *http.Request, failures []failure, er
 // isRefused reports whether storage rejected a request permanently.
 func isRefused(err error) bool {
 	answer, ok := errors.AsType[*azure.Error](err)
-	return ok && answer.Refused() || errors.Is(err, table.ErrRefused)
+	return ok && answer.Refused() || errors.Is(err, table.ErrRefused) || errors.Is(err, ids.ErrRefused)
 }
 
 func badRequest(code, message string) *customhandler.Error {

@@ -29,6 +29,8 @@ func TestFailures(t *testing.T) {
 	}{
 		{sequenceFailures, ids.ErrExhausted, 409, "sequence_exhausted", ""},
 		{sequenceFailures, ids.ErrCorrupt, 500, "sequence_corrupt", ""},
+		{sequenceFailures, ids.ErrMissing, 500, "sequence_missing", ""},
+		{sequenceFailures, ids.ErrRefused, 503, "storage_unavailable", "60"},
 		{sequenceFailures, ids.ErrTooMany, 503, "too_many_sequences", "60"},
 		{sequenceFailures, ids.ErrClosed, 503, "stopping", "1"},
 		{sequenceFailures, ids.ErrUnavailable, 503, "storage_unavailable", "5"},

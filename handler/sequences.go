@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"path"
 	"strconv"
 	"strings"
 
@@ -25,6 +26,7 @@ const maxCount = 10_000
 type sequenceFunctions struct {
 	store     ids.Store
 	sequences *ids.Set
+	allowed   []string // patterns of the names that are served
 }
 
 func newSequences(cfg config.Config, blobs *azure.Blobs) (job, error) {
@@ -37,8 +39,8 @@ func newSequences(cfg config.Config, blobs *azure.Blobs) (job, error) {
 	if err != nil {
 		return job{}, err
 	}
-	s := sequenceFunctions{store, sequences}
-	return job{routes: s.routes(), close: s.close, probes: map[string]probe{"blobs": s.probe}, report: s.report}, nil
+	s := sequenceFunctions{store, sequences, cfg.Sequences}
+	return job{routes: s.routes(), run: sequences.Run, close: s.close, probes: map[string]probe{"blobs": s.probe}, report: s.report}, nil
 }
 
 func (s sequenceFunctions) routes() []route {
@@ -94,18 +96,27 @@ func (s sequenceFunctions) draw(r *http.Request, sequence string) (ids.Range, er
 	if err != nil {
 		return ids.Range{}, err
 	}
-	generator, err := s.sequences.Get(sequence)
-	if err != nil {
-		if wrong := ids.CheckName(sequence); wrong != nil {
-			err = badRequest("bad_sequence", wrong.Error())
-		}
+	if err := s.check(sequence); err != nil {
 		return ids.Range{}, err
 	}
 	if count > 1 {
-		return generator.Lease(r.Context(), count)
+		return s.sequences.Lease(r.Context(), sequence, count)
 	}
-	n, err := generator.Next(r.Context())
+	n, err := s.sequences.Next(r.Context(), sequence)
 	return ids.Range{First: n, Last: n}, err
+}
+
+// check returns an error if no sequence may have this name.
+func (s sequenceFunctions) check(sequence string) error {
+	if err := ids.CheckName(sequence); err != nil {
+		return badRequest("bad_sequence", err.Error())
+	}
+	for _, pattern := range s.allowed {
+		if ok, _ := path.Match(pattern, sequence); ok { // config has checked the patterns
+			return nil
+		}
+	}
+	return badRequest("bad_sequence", "This app serves only the sequences that its setting KENNEL_SEQUENCES allows.")
 }
 
 func countOf(r *http.Request) (int, error) {

@@ -10,6 +10,16 @@ import (
 // requested.
 var ErrExhausted = errors.New("the sequence is used up")
 
+// exhausted is the error of a request for more consecutive numbers than are
+// left.
+type exhausted struct{ requested, left, last int64 }
+
+func (e *exhausted) Error() string {
+	return fmt.Sprintf("%v: %d requested, %d left up to %d", ErrExhausted, e.requested, e.left, e.last)
+}
+
+func (e *exhausted) Unwrap() error { return ErrExhausted }
+
 // claim is the protocol by which one node reserves numbers. It does no I/O: it
 // returns the request to send next and takes the answer. A test can therefore
 // drive any number of nodes through every order of events.
@@ -24,6 +34,11 @@ var ErrExhausted = errors.New("the sequence is used up")
 //     whether the write was ours. If not, no try of our write can be applied
 //     any more: the version it depends on was replaced, and versions are never
 //     reused.
+//   - The first range is issued only after the store remembers the sequence, so
+//     that a deleted mark is not mistaken for a new sequence.
+//   - The peak of a mark never goes down, although its number does when a node
+//     returns numbers. A mark with a lower peak than this node has seen was
+//     restored from an older copy.
 type claim struct {
 	owner string // unique among the claims of all nodes, past and future
 	first int64  // the first number of a new sequence
@@ -31,15 +46,17 @@ type claim struct {
 
 	held  Mark  // the newest known mark; valid if known is set
 	next  int64 // the number in held
-	floor int64 // the highest floor seen
+	seen  int64 // the highest peak seen; 0 before the first mark
 	known bool
 	fresh bool // held was loaded during this reservation
 
-	pending *write // a write whose outcome is not known yet
-	end     int64  // one past the last number this claim has reserved; 0 before the first
-	kept    string // the version that our last write created
-	shared  bool   // another node reserved between our last two writes: read before writing
-	writes  uint64 // number of writes; part of their names
+	pending    *write // a write whose outcome is not known yet
+	remembered bool   // the store remembers the sequence
+	owed       *Range // reserved; not issued before the store remembers the sequence
+	end        int64  // one past the last number this claim has reserved; 0 before the first
+	kept       string // the version that our last write created
+	shared     bool   // another node reserved between our last two writes: read before writing
+	writes     uint64 // number of writes; part of their names
 }
 
 // write is one conditional write and the range it reserves if it is applied.
@@ -48,8 +65,12 @@ type write struct {
 	reserves  Range
 }
 
-// request is what to send to the store: a write, or a Load if there is none.
-type request struct{ write *write }
+// request is what to send to the store: a write, or Remember, or a Load if it
+// is neither.
+type request struct {
+	write    *write
+	remember bool
+}
 
 // verdict is the meaning of an answer.
 type verdict int
@@ -68,8 +89,11 @@ func (c *claim) begin() { c.fresh = false }
 // request returns the request that reserves want numbers. It fails if fewer
 // than need consecutive numbers are left in the sequence.
 func (c *claim) request(want, need int64) (request, error) {
+	if c.owed != nil {
+		return request{remember: true}, nil
+	}
 	if c.pending != nil && c.known {
-		return request{c.pending}, nil
+		return request{write: c.pending}, nil
 	}
 	if !c.known || c.shared && !c.fresh {
 		return request{}, nil
@@ -78,27 +102,33 @@ func (c *claim) request(want, need int64) (request, error) {
 		if !c.fresh {
 			return request{}, nil // another node may have returned numbers since we read
 		}
-		return request{}, fmt.Errorf("%w: %d requested, %d left up to %d", ErrExhausted, need, max(left, 0), c.last)
+		return request{}, &exhausted{need, max(left, 0), c.last}
 	}
 	size := min(want, c.last-c.next+1)
+	c.pending = c.write(c.next + size)
+	c.pending.reserves = Range{First: c.next, Last: c.next + size - 1}
+	return request{write: c.pending}, nil
+}
+
+// write returns a write of the number next in the place of held.
+func (c *claim) write(next int64) *write {
 	c.writes++
-	c.pending = &write{
-		old: c.held,
-		next: Mark{
-			Text:   formatNext(c.next + size),
-			Writer: c.name(),
-			Floor:  c.held.Floor,
-		},
-		reserves: Range{First: c.next, Last: c.next + size - 1},
+	w := &write{old: c.held, next: Mark{Text: formatNext(next), Writer: c.name(), Known: c.remembered}}
+	if c.seen > next {
+		w.next.Peak = formatNext(c.seen)
 	}
-	return request{c.pending}, nil
+	return w
 }
 
 // loaded takes the answer to a Load.
 func (c *claim) loaded(m Mark, err error) (verdict, Range, error) {
 	switch {
+	case errors.Is(err, ErrMissing), errors.Is(err, ErrNotFound) && c.seen > 0:
+		c.known = false
+		return again, Range{}, ErrMissing
 	case errors.Is(err, ErrNotFound):
-		return c.absent()
+		c.held, c.next, c.known, c.fresh = Mark{}, c.first, true, true
+		return again, Range{}, nil
 	case err != nil:
 		return unclear, Range{}, nil
 	}
@@ -106,7 +136,7 @@ func (c *claim) loaded(m Mark, err error) (verdict, Range, error) {
 	if err != nil {
 		return again, Range{}, err
 	}
-	floor, err := parseFloor(m.Floor)
+	peak, err := parsePeak(m, next)
 	if err != nil {
 		return again, Range{}, err
 	}
@@ -114,32 +144,20 @@ func (c *claim) loaded(m Mark, err error) (verdict, Range, error) {
 		// Our write was applied. Another write may have followed it: some
 		// programs keep our name when they move the number. So continue from
 		// the number that was read.
-		return c.applied(m, next)
+		return c.applied(m, next, peak)
 	}
 	if next < c.end {
 		return again, Range{}, fmt.Errorf("%w: it went down to %d after this node reserved up to %d", ErrCorrupt, next, c.end-1)
 	}
-	if next < floor {
-		return again, Range{}, fmt.Errorf("%w: it went down to %d after it was raised to %d", ErrCorrupt, next, floor)
+	if peak < c.seen {
+		return again, Range{}, fmt.Errorf("%w: it went down to %d from %d", ErrCorrupt, next, c.seen)
 	}
 	if p := c.pending; p != nil && m.Version != p.old.Version {
 		c.pending = nil // the version it depends on was replaced: it can never be applied
 	}
 	c.shared = c.kept != "" && m.Version != c.kept
-	c.held, c.next, c.floor, c.known, c.fresh = m, next, max(c.floor, floor), true, true
-	return again, Range{}, nil
-}
-
-// absent takes a Load that found no mark. The sequence is new, unless this node
-// reserved numbers before.
-func (c *claim) absent() (verdict, Range, error) {
-	if c.end > 0 {
-		return again, Range{}, fmt.Errorf("%w: it was deleted after this node reserved up to %d", ErrCorrupt, c.end-1)
-	}
-	if p := c.pending; p != nil && p.old.Version != "" {
-		return again, Range{}, fmt.Errorf("%w: it was deleted while this node was reserving numbers from %d", ErrCorrupt, p.reserves.First)
-	}
-	c.held, c.next, c.known, c.fresh = Mark{}, c.first, true, true
+	c.held, c.next, c.seen, c.known, c.fresh = m, next, peak, true, true
+	c.remembered = c.remembered || m.Known
 	return again, Range{}, nil
 }
 
@@ -147,7 +165,8 @@ func (c *claim) absent() (verdict, Range, error) {
 func (c *claim) replaced(m Mark, err error) (verdict, Range, error) {
 	switch {
 	case err == nil:
-		return c.applied(m, c.pending.reserves.Last+1)
+		next := c.pending.reserves.Last + 1
+		return c.applied(m, next, next)
 	case errors.Is(err, ErrChanged):
 		// Another node was faster, or an earlier try of our own write arrived.
 		// Only a Load can distinguish them.
@@ -164,7 +183,7 @@ func (c *claim) replaced(m Mark, err error) (verdict, Range, error) {
 
 // applied takes the pending write's range. The store now holds m with the
 // number next.
-func (c *claim) applied(m Mark, next int64) (verdict, Range, error) {
+func (c *claim) applied(m Mark, next, peak int64) (verdict, Range, error) {
 	r := c.pending.reserves
 	if m.Version == c.held.Version && c.held.Version != "" {
 		// A store that does not change the version with each write cannot
@@ -176,15 +195,33 @@ func (c *claim) applied(m Mark, next int64) (verdict, Range, error) {
 	}
 	c.pending = nil
 	c.held, c.next, c.known, c.fresh = m, next, true, false
-	c.end, c.kept = r.Last+1, m.Version
+	c.end, c.seen, c.kept = r.Last+1, max(c.seen, peak), m.Version
+	if !c.remembered {
+		c.owed = &r
+		return again, Range{}, nil
+	}
+	return reserved, r, nil
+}
+
+// stored takes the answer to Remember.
+func (c *claim) stored(err error) (verdict, Range, error) {
+	if err != nil {
+		return unclear, Range{}, nil
+	}
+	r := *c.owed
+	c.owed, c.remembered = nil, true
 	return reserved, r, nil
 }
 
 // giveBack returns the write that returns the numbers from first to the end of
-// the last reservation. The claim must not be used afterwards.
-func (c *claim) giveBack(first int64) write {
-	c.writes++
-	return write{old: c.held, next: Mark{Text: formatNext(first), Writer: c.name(), Floor: c.held.Floor}}
+// the last reservation, or nil if there are none. It is conditional on our own
+// last write: the numbers before another node's are not the last. The claim
+// must not be used afterwards.
+func (c *claim) giveBack(first int64) *write {
+	if !c.known || first >= c.next {
+		return nil
+	}
+	return c.write(first)
 }
 
 // name returns the name of the current write, unique among all nodes.

@@ -6,6 +6,23 @@ import (
 	"fmt"
 )
 
+// stopWaits ends all waits with ErrClosed. Available numbers are still issued.
+func (g *Generator) stopWaits() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.stopping = true
+	g.endWaits()
+}
+
+// endWaits fails all callers that wait. The caller holds mu.
+func (g *Generator) endWaits() {
+	for _, l := range g.leases {
+		l.err, l.done = ErrClosed, true
+	}
+	g.leases = nil
+	g.wake(ErrClosed)
+}
+
 // Close closes the generator and returns its unissued numbers to the store,
 // unless another node reserved since. It waits for a request in flight until
 // ctx ends. Numbers that cannot be returned are lost, which is not an error. A
@@ -20,11 +37,7 @@ func (g *Generator) Close(ctx context.Context) error {
 	}
 	g.closed = true
 	g.shutWindow()
-	for _, l := range g.leases {
-		l.err, l.done = ErrClosed, true
-	}
-	g.leases = nil
-	g.wake(ErrClosed)
+	g.endWaits()
 	abort := g.abort
 	g.mu.Unlock()
 
@@ -58,27 +71,35 @@ func (g *Generator) Close(ctx context.Context) error {
 // settle reads whether a write with a lost reply was applied, so that its
 // numbers can be returned too.
 func (g *Generator) settle(ctx context.Context) error {
-	if g.claim.pending == nil {
-		return nil
-	}
-	outcome, r, err := g.send(ctx, request{})
-	switch {
-	case err != nil:
-		return err
-	case outcome == unclear:
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		return g.lastError
-	case outcome == reserved:
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.reserved += r.Count()
-		g.ready = append(g.ready, r)
+	if g.claim.pending != nil {
+		outcome, r, err := g.send(ctx, request{})
+		switch {
+		case err != nil:
+			return err
+		case outcome == unclear:
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			return g.lastError
+		case outcome == reserved:
+			g.add(r)
+		}
 	}
 	// A write that is still in flight and giveBack are conditional on the same
 	// version, so the store refuses one of them. None of its numbers is issued.
 	g.claim.pending = nil
+	if g.claim.owed != nil {
+		g.add(*g.claim.owed)
+		g.claim.owed = nil
+	}
 	return nil
+}
+
+// add adds a range to those that giveBack may return.
+func (g *Generator) add(r Range) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.reserved += r.Count()
+	g.ready = append(g.ready, r)
 }
 
 // giveBack lowers the stored number to the first of the available numbers that
@@ -86,18 +107,15 @@ func (g *Generator) settle(ctx context.Context) error {
 // conditional on our own last write, so the store refuses it if another node
 // reserved since.
 func (g *Generator) giveBack(ctx context.Context) (int64, error) {
-	if !g.claim.known || g.claim.held.Version == "" {
-		return 0, nil
-	}
 	end := g.claim.next
 	first := end
 	for i := len(g.ready) - 1; i >= 0 && g.ready[i].Last == first-1; i-- {
 		first = g.ready[i].First
 	}
-	if first == end {
+	give := g.claim.giveBack(first)
+	if give == nil {
 		return 0, nil
 	}
-	give := g.claim.giveBack(first)
 	ctx, cancel := context.WithTimeout(ctx, g.opt.CallTimeout)
 	defer cancel()
 	g.counts.writes.Add(1)

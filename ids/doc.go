@@ -17,8 +17,8 @@
 //     has available. Close returns the unused end of the last range, unless
 //     another node reserved since.
 //   - The sequence stops with an error if its blob does not hold a number,
-//     holds a lower number than before or was deleted. The package never
-//     guesses a number.
+//     holds a lower number than this node has seen, or was deleted. The package
+//     never guesses a number.
 //
 // The numbers that one node issues increase, except for a lease that is larger
 // than the rest of the current range. Numbers of different nodes have no order.

@@ -22,7 +22,12 @@ var bothWays = map[string]func(n int64, err error) func(memory.Call) memory.Faul
 func stored(t testing.TB, store *memory.Sequences) int64 {
 	t.Helper()
 	mark, _ := store.Get("orders")
-	n, err := strconv.ParseInt(mark.Text, 10, 64)
+	return number(t, mark.Text)
+}
+
+func number(t testing.TB, text string) int64 {
+	t.Helper()
+	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,8 +109,9 @@ func TestRestarts(t *testing.T) {
 // A node makes one write per range, and one read at the start.
 func TestRequests(t *testing.T) {
 	const numbers = 1_000_000
-	// At most two ranges are reserved beyond those that are used.
-	if got, want := requestsFor(t, numbers), int64(1+numbers/1000+1); got > want {
+	// A read and a marker at the start; at most two ranges are reserved beyond
+	// those that are used.
+	if got, want := requestsFor(t, numbers), int64(2+numbers/1000+1); got > want {
 		t.Errorf("%d requests for %d numbers, want at most %d", got, numbers, want)
 	}
 }
@@ -129,112 +135,89 @@ func requestsFor(t testing.TB, numbers int) int64 {
 	return requests
 }
 
-// After Raise, every node issues at most one range more below the floor,
-// although it may have two ranges available.
-func TestRaiseWhileNodesRun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := memory.NewSequences(nil)
-		nodes := make([]*ids.Generator, 20)
-		draw := func(g *ids.Generator) int64 {
-			defer synctest.Wait() // a reservation that this call starts ends before the next call
-			return next(t, g)
-		}
-		for i := range nodes {
-			nodes[i] = newGenerator(t, store, &ids.Options{RangeSize: 100, MaxRangeSize: 100})
-			for range 30 + 7*i {
-				draw(nodes[i])
-			}
-		}
-		const floor = 1_000_000
-		if err := ids.Raise(t.Context(), store, "orders", floor); err != nil {
-			t.Fatal(err)
-		}
-		for i, g := range nodes {
-			below := 0
-			for range 300 {
-				if draw(g) < floor {
-					below++
-				}
-			}
-			if below > 100 {
-				t.Errorf("node %d issued %d more numbers below the floor, want at most a range of 100", i, below)
-			}
-			checkAccount(t, g.Stats())
-		}
-	})
-}
-
-func TestRaise(t *testing.T) {
-	store := memory.NewSequences(nil)
-	store.Set("broken", "12x")
-	for _, tt := range []struct {
-		name, sequence string
-		to             int64
-		want           error
-	}{
-		{"a new sequence", "orders", 500, nil},
-		{"to its next number", "orders", 500, nil},
-		{"to a lower number", "orders", 499, ids.ErrLower},
-		{"to a higher number", "orders", 600, nil},
-		{"a corrupt sequence", "broken", 5, ids.ErrCorrupt},
-	} {
-		if err := ids.Raise(t.Context(), store, tt.sequence, tt.to); !errors.Is(err, tt.want) {
-			t.Errorf("Raise of %s: %v, want %v", tt.name, err, tt.want)
-		}
-	}
-	if ids.Raise(t.Context(), store, "orders", -1) == nil || ids.Raise(t.Context(), store, "no/such", 1) == nil {
-		t.Error("Raise to a negative number or with an invalid name succeeded")
-	}
-	if n := next(t, newGenerator(t, store, nil)); n != 600 {
-		t.Errorf("Next = %d, want 600", n)
-	}
-	if err := ids.Raise(t.Context(), store, "orders", 600); err != nil { // its floor
-		t.Errorf("Raise again: %v", err)
-	}
-}
-
-// A Raise that failed may have been applied. Repeating it succeeds in both
-// cases.
-func TestRaiseWithLostReply(t *testing.T) {
-	for name, nth := range bothWays {
-		store := memory.NewSequences(&memory.Options{Fault: nth(2, errLost)})
-		for _, want := range []error{errLost, nil} {
-			if err := ids.Raise(t.Context(), store, "orders", 500); !errors.Is(err, want) {
-				t.Errorf("%s: Raise: %v, want %v", name, err, want)
-			}
-		}
-		if m, _ := store.Get("orders"); m.Text != "500" || m.Floor != "500" {
-			t.Errorf("%s: stored %q with floor %q, want 500", name, m.Text, m.Floor)
-		}
-	}
-}
-
-// It is an error if the blob's number goes down or the blob is deleted while a
-// node runs: other nodes may hold the numbers in between.
+// A deletion or a restoration is noticed by the next reservation of a node that
+// has seen a higher number. The node then issues no number, not even those that
+// it has available, until the sequence is raised.
 func TestSequenceMustNotGoBack(t *testing.T) {
-	for name, spoil := range map[string]func(*memory.Sequences){
-		"lowered by an operator": func(s *memory.Sequences) { s.Set("orders", "5") },
-		"deleted":                func(s *memory.Sequences) { s.Delete("orders") },
+	for _, tt := range []struct {
+		name  string
+		spoil func(*memory.Sequences)
+		want  error
+	}{
+		{"lowered by an operator", func(s *memory.Sequences) { s.Set("orders", "5") }, ids.ErrCorrupt},
+		{"an older copy restored", func(s *memory.Sequences) { s.Restore("orders", ids.Mark{Text: "11", Known: true}) }, ids.ErrCorrupt},
+		{"lowered with its metadata", func(s *memory.Sequences) { s.Restore("orders", ids.Mark{Text: "5", Peak: "21", Known: true}) }, ids.ErrCorrupt},
+		{"deleted", func(s *memory.Sequences) { s.Delete("orders") }, ids.ErrMissing},
 	} {
-		t.Run(name, func(t *testing.T) {
-			store := memory.NewSequences(nil)
-			g := newGenerator(t, store, &ids.Options{RangeSize: 10, MaxRangeSize: 10})
-			for want := int64(1); ; want++ {
-				n, err := g.Next(t.Context())
-				if want > 10 && errors.Is(err, ids.ErrCorrupt) {
-					break
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := memory.NewSequences(nil)
+				other := newGenerator(t, store, &ids.Options{RangeSize: 10})
+				next(t, other) // of 1 to 10
+				g := newGenerator(t, store, &ids.Options{RangeSize: 10, MaxRangeSize: 10})
+				next(t, g) // of 11 to 20
+				tt.spoil(store)
+				for want := int64(12); ; want++ {
+					n, err := g.Next(t.Context())
+					if errors.Is(err, tt.want) {
+						break
+					}
+					if err != nil || n != want || n > 20 {
+						t.Fatalf("Next = %d, %v, want the rest of the reserved numbers, then %v", n, err, tt.want)
+					}
+					synctest.Wait() // a reservation that this call starts ends before the next call
 				}
-				if err != nil || n != want || n > 20 {
-					t.Fatalf("Next = %d, %v, want the rest of the reserved numbers, then ErrCorrupt", n, err)
+				if s := g.Stats(); s.Available != 0 || s.Problem == "" {
+					t.Errorf("after the error: %+v, want no available number and the problem", s)
 				}
-				if want == 1 {
-					spoil(store)
+				if raised, err := ids.Raise(t.Context(), store, "orders", 1000, false); err != nil || !raised.Changed {
+					t.Errorf("Raise = %+v, %v", raised, err)
 				}
-			}
-			store.Set("orders", "1000") // an operator repairs it
-			if n := next(t, g); n != 1000 {
-				t.Errorf("Next after the repair = %d, want 1000", n)
-			}
+				if n := next(t, g); n != 1000 {
+					t.Errorf("Next after the repair = %d, want 1000", n)
+				}
+				checkAccount(t, g.Stats())
+				closeNow(g)
+				closeNow(other)
+			})
 		})
 	}
+}
+
+// A new node does not begin a deleted sequence again.
+func TestMissingIsNotNew(t *testing.T) {
+	store := memory.NewSequences(nil)
+	g := newGenerator(t, store, nil)
+	next(t, g)
+	closeCleanly(t, g)
+	store.Delete("orders")
+	g = newGenerator(t, store, nil)
+	if n, err := g.Next(t.Context()); !errors.Is(err, ids.ErrMissing) {
+		t.Errorf("Next of a deleted sequence = %d, %v, want ErrMissing", n, err)
+	}
+	if _, ok := store.Get("orders"); ok {
+		t.Error("the deleted sequence was begun again")
+	}
+}
+
+// A node that has seen the number before another one returned numbers does not
+// take this for a restoration.
+func TestReturnedNumbersAreNotARestoration(t *testing.T) {
+	var b *ids.Generator
+	store := memory.NewSequences(&memory.Options{Fault: func(c memory.Call) memory.Fault {
+		if c.Op == "Replace" && b != nil {
+			closing := b
+			b = nil
+			closeCleanly(t, closing) // between the Load and the Replace of a
+		}
+		return memory.Fault{}
+	}})
+	returning := newGenerator(t, store, &ids.Options{RangeSize: 1000})
+	next(t, returning)
+	b = returning
+	a := newGenerator(t, store, nil)
+	if n := next(t, a); n != 2 {
+		t.Errorf("Next = %d, want 2, which was returned", n)
+	}
+	closeCleanly(t, a)
 }

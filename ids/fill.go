@@ -1,6 +1,7 @@
 package ids
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,13 +24,23 @@ const (
 	outageGrowth  = 2
 	maxOutageWait = 5 * time.Second
 	minWait       = 50 * time.Millisecond
+
+	// refusalLasts is how long a refusal of the store is remembered: callers
+	// that find no number get it as their answer, without a request.
+	refusalLasts = time.Second
+
+	// maxRuns bounds the runs of available numbers. More than two remain only
+	// if other nodes reserve in between and all leases are longer than what
+	// the last one left over.
+	maxRuns = 8
 )
 
 var errStopping = errors.New("the generator is closing")
 
-// startFilling starts the filler, unless one runs. The caller holds mu.
+// startFilling starts the filler, unless one runs or the store has just refused
+// a request. The caller holds mu.
 func (g *Generator) startFilling() {
-	if g.filling || g.closed {
+	if g.filling || g.closed || time.Now().Before(g.refusedUntil) {
 		return
 	}
 	g.filling = true
@@ -50,7 +61,7 @@ func (g *Generator) fill(ctx context.Context) {
 		if err == nil {
 			g.arrived(r)
 		} else if !errors.Is(err, errStopping) {
-			g.refused(err)
+			g.failed(err)
 		}
 		if !g.wanted() || g.closed {
 			g.filling = false
@@ -67,73 +78,93 @@ func (g *Generator) wanted() bool { return g.low || len(g.leases) > 0 }
 // arrived gives a reserved range to the waiting leases first, then to all
 // callers. The caller holds mu.
 func (g *Generator) arrived(r Range) {
-	g.lastError, g.problem = nil, nil
+	g.lastError, g.problem, g.usedUp, g.refusedUntil = nil, nil, false, time.Time{}
 	g.reserved += r.Count()
-	g.dropBelowFloor()
-	for len(g.leases) > 0 && g.leases[0].n <= r.Count() {
+	g.highest = max(g.highest, r.Last)
+	g.pace.size = g.nextSize
+	g.shutWindow()
+	if last := len(g.ready) - 1; last >= 0 && g.ready[last].Last == r.First-1 {
+		g.ready[last].Last = r.Last
+	} else {
+		g.ready = append(g.ready, r)
+	}
+	for len(g.leases) > 0 {
 		l := g.leases[0]
-		l.got, l.done = r.take(l.n), true
-		g.issued += l.n
+		if l.got, l.done = g.cut(l.n); !l.done {
+			break
+		}
 		g.leases = g.leases[1:]
 	}
-	if r.Count() > 0 {
-		g.pace.size = r.Count()
-		g.ready = append(g.ready, r)
-		g.low = false
+	if len(g.ready) > maxRuns {
+		shortest := slices.MinFunc(g.ready, func(a, b Range) int { return cmp.Compare(a.Count(), b.Count()) })
+		g.lost += shortest.Count()
+		g.ready = slices.DeleteFunc(g.ready, func(r Range) bool { return r == shortest })
+	}
+	g.pace.sample(time.Now(), g.issued)
+	g.low = false
+	if !g.closed {
+		g.openWindow()
 	}
 	g.wake(nil)
 }
 
-// refused ends the waits with an error of the sequence itself. The caller holds
-// mu.
-func (g *Generator) refused(err error) {
-	err = fmt.Errorf("reserve numbers of sequence %q: %w", g.sequence, err)
-	if len(g.leases) > 0 && errors.Is(err, ErrExhausted) {
-		// Too few numbers for this lease may be enough for others.
-		l := g.leases[0]
-		l.err, l.done = err, true
-		g.leases = g.leases[1:]
+// failed ends the waits that an error concerns. The caller holds mu.
+func (g *Generator) failed(err error) {
+	end, isEnd := errors.AsType[*exhausted](err)
+	if isEnd && end.left > 0 {
+		// Too few numbers for some leases are enough for other callers.
+		g.leases = slices.DeleteFunc(g.leases, func(l *lease) bool {
+			if l.n > end.left {
+				l.err, l.done = g.explain(&exhausted{l.n, end.left, end.last}), true
+			}
+			return l.done
+		})
 		g.wake(nil)
 		return
 	}
-	g.problem = err
+	g.usedUp = isEnd
+	if errors.Is(err, ErrCorrupt) || errors.Is(err, ErrMissing) {
+		g.giveUp() // another node may have reserved the same numbers
+	}
+	if errors.Is(err, ErrRefused) {
+		g.refusedUntil = time.Now().Add(refusalLasts)
+	}
+	g.problem = g.explain(err)
 	for _, l := range g.leases {
-		l.err, l.done = err, true
+		l.err, l.done = g.problem, true
 	}
 	g.leases = nil
 	g.low = false // the next caller that finds no number starts a filler again
-	g.wake(err)
+	g.wake(g.problem)
+}
+
+func (g *Generator) explain(err error) error {
+	return fmt.Errorf("reserve numbers of sequence %q: %w", g.sequence, err)
 }
 
 func (g *Generator) dropLease(l *lease) {
 	g.leases = slices.DeleteFunc(g.leases, func(other *lease) bool { return other == l })
 }
 
-// dropBelowFloor gives up the available ranges that end below the stored floor.
-// The filler calls it and holds mu.
-func (g *Generator) dropBelowFloor() {
-	if g.claim.floor == 0 {
-		return
-	}
+// giveUp gives up all available numbers. The caller holds mu.
+func (g *Generator) giveUp() {
 	g.shutWindow()
-	g.ready = slices.DeleteFunc(g.ready, func(r Range) bool {
-		if r.Last >= g.claim.floor {
-			return false
-		}
+	for _, r := range g.ready {
 		g.lost += r.Count()
-		return true
-	})
+	}
+	g.ready = nil
 }
 
-// reserve reserves one range. It tries until it succeeds, no range is missing
-// or the generator closes.
+// reserve reserves one range. It tries until it succeeds, the store refuses, no
+// range is missing, the generator closes, or the store fails and no caller
+// uses this generator.
 func (g *Generator) reserve(ctx context.Context) (Range, error) {
 	g.claim.begin()
-	racesLost := 0
+	racesLost, failures := 0, 0
 	race := backoff{growth: raceGrowth, max: maxRaceWait}
 	outage := backoff{growth: outageGrowth, max: maxOutageWait}
 	for {
-		want, need, ok := g.sizes(racesLost)
+		want, need, ok := g.sizes(racesLost, failures)
 		if !ok {
 			return Range{}, errStopping
 		}
@@ -152,6 +183,7 @@ func (g *Generator) reserve(ctx context.Context) (Range, error) {
 			racesLost++
 			err = g.pause(ctx, race.next(raceFactor*time.Since(sent)))
 		case outcome == unclear:
+			failures++
 			err = g.pause(ctx, outage.next(minWait))
 		}
 		if err != nil {
@@ -161,51 +193,77 @@ func (g *Generator) reserve(ctx context.Context) (Range, error) {
 }
 
 // sizes returns how many numbers to reserve, and how many of them must be
-// consecutive. It returns false if no range is missing or the generator is
-// closing.
-func (g *Generator) sizes(racesLost int) (want, need int64, ok bool) {
+// consecutive. It returns false if no range is missing, the generator is
+// closing, or the store fails and no caller has needed a number since.
+func (g *Generator) sizes(racesLost, failures int) (want, need int64, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if failures > 0 && g.waiting == 0 && !g.called {
+		g.low = false // the next caller starts a filler again
+	}
+	g.called = false
 	if g.closed || !g.wanted() {
 		return 0, 0, false
 	}
 	need = 1
-	if g.low {
-		want = g.pace.next(racesLost)
-	}
 	if len(g.leases) > 0 {
 		need = g.leases[0].n
-		want += need
+		for _, l := range g.leases {
+			want += l.n
+		}
+		want = max(need, min(want, g.opt.MaxRangeSize))
+	}
+	if g.low {
+		g.nextSize = g.pace.next(racesLost)
+		want += g.nextSize
 	}
 	return want, need, true
 }
 
-// send makes one request to the store and passes the answer to the claim.
+// send makes one request to the store and passes the answer to the claim. Its
+// error is one that a retry does not cure.
 func (g *Generator) send(ctx context.Context, req request) (verdict, Range, error) {
 	ctx, cancel := context.WithTimeout(ctx, g.opt.CallTimeout)
 	defer cancel()
 	var m Mark
 	var err error
-	if req.write == nil {
-		g.counts.loads.Add(1)
-		m, err = g.store.Load(ctx, g.sequence)
-	} else {
+	switch {
+	case req.remember:
+		g.counts.writes.Add(1)
+		err = g.store.Remember(ctx, g.sequence)
+	case req.write != nil:
 		g.counts.writes.Add(1)
 		m, err = g.store.Replace(ctx, g.sequence, req.write.old, req.write.next)
 		if errors.Is(err, ErrChanged) {
 			g.counts.conflicts.Add(1)
 		}
+	default:
+		g.counts.loads.Add(1)
+		m, err = g.store.Load(ctx, g.sequence)
 	}
-	if err != nil && !errors.Is(err, ErrChanged) && !errors.Is(err, ErrNotFound) {
+	if err != nil && !errors.Is(err, ErrChanged) && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrMissing) {
 		g.counts.failures.Add(1)
 		g.mu.Lock()
-		g.lastError = err
+		g.lastError, g.lastErrorAt = err, time.Now()
 		g.mu.Unlock()
 	}
-	if req.write == nil {
+	outcome, r, fatal := g.take(req, m, err)
+	if fatal == nil && outcome == unclear && errors.Is(err, ErrRefused) {
+		fatal = err // the claim continues with the same write next time
+	}
+	return outcome, r, fatal
+}
+
+// take passes the store's answer to the claim.
+func (g *Generator) take(req request, m Mark, err error) (verdict, Range, error) {
+	switch {
+	case req.remember:
+		return g.claim.stored(err)
+	case req.write != nil:
+		return g.claim.replaced(m, err)
+	default:
 		return g.claim.loaded(m, err)
 	}
-	return g.claim.replaced(m, err)
 }
 
 // backoff is a bound that grows with each wait.

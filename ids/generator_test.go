@@ -67,6 +67,7 @@ func TestNewRefuses(t *testing.T) {
 		{"Orders", ids.Options{}, "lower-case"},
 		{"a/b", ids.Options{}, "lower-case"},
 		{"a-", ids.Options{}, "inner hyphens"},
+		{".a", ids.Options{}, "inner hyphens and dots"},
 		{"größe", ids.Options{}, "lower-case"},
 		{"a", ids.Options{First: 5, Last: 4}, "Options.Last"},
 		{"a", ids.Options{Last: 1<<63 - 1}, "Options.Last"}, // no room for one past the last
@@ -80,7 +81,7 @@ func TestNewRefuses(t *testing.T) {
 			t.Errorf("New of %q with %+v: %v, want an error with %q", tt.sequence, tt.options, err, tt.want)
 		}
 	}
-	for _, name := range []string{"0", "orders-2026", strings.Repeat("a", 63)} {
+	for _, name := range []string{"0", "orders-2026", "ordernumber.dat", strings.Repeat("a", 63)} {
 		if err := ids.CheckName(name); err != nil {
 			t.Errorf("CheckName(%q): %v", name, err)
 		}
@@ -214,52 +215,12 @@ func TestParallel(t *testing.T) {
 	}
 }
 
-// Sets share no generators, although their sequences have the same name. They
-// make no request before the first number.
-func TestSets(t *testing.T) {
-	if _, err := ids.NewSet(nil, &ids.Options{First: -1}); err == nil {
-		t.Error("NewSet with invalid options succeeded")
-	}
-	for range 2 {
-		store := memory.NewSequences(nil)
-		set, err := ids.NewSet(store, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		g, err := set.Get("orders")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := store.Calls(); got != 0 {
-			t.Errorf("NewSet and Get made %d requests, want 0", got)
-		}
-		if again, _ := set.Get("orders"); again != g {
-			t.Error("one set made two generators of one sequence")
-		}
-		if n := next(t, g); n != 1 {
-			t.Errorf("first number of a new store = %d, want 1", n)
-		}
-		if got := set.Stats(); len(got) != 1 || got["orders"].Issued != 1 {
-			t.Errorf("Stats = %+v, want one number of orders", got)
-		}
-		if _, err := set.Get("no/such"); err == nil {
-			t.Error("Get with an invalid name succeeded")
-		}
-		if err := set.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
-		if _, err := set.Get("other"); !errors.Is(err, ids.ErrClosed) {
-			t.Errorf("Get after Close: %v, want ErrClosed", err)
-		}
-	}
-}
-
 // While a request to the store is in flight, available numbers are issued and
 // Stats returns: no lock is held during I/O.
 func TestNumbersFlowDuringARequest(t *testing.T) {
 	arrived, release := make(chan bool), make(chan bool)
 	store := memory.NewSequences(&memory.Options{Fault: func(c memory.Call) memory.Fault {
-		if c.N == 3 { // the second range
+		if c.N == 4 { // the second range
 			arrived <- true
 			<-release
 		}

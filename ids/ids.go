@@ -32,6 +32,9 @@ const MaxExact = 1<<53 - 1
 // maxRange bounds the size of a range, far from where sums overflow.
 const maxRange = 1 << 40
 
+// callTimeout bounds each request to the store by default.
+const callTimeout = 5 * time.Second
+
 // Options adjusts a Generator. Nil and zero fields mean the defaults.
 type Options struct {
 	// First is the first number of a sequence that does not exist yet. Default
@@ -44,9 +47,10 @@ type Options struct {
 	// RangeSize is the smallest range that is reserved. Default 1000.
 	RangeSize int64
 
-	// MaxRangeSize is the largest range that is reserved for Next, whatever the
-	// demand. A kill loses at most two ranges. Default 1,000,000, or RangeSize
-	// if that is larger.
+	// MaxRangeSize is the largest range that is reserved ahead, whatever the
+	// demand. What callers wait for is reserved with it, up to as many again. A
+	// kill loses at most two ranges and what its callers wait for. Default
+	// 1,000,000, or RangeSize if that is larger.
 	MaxRangeSize int64
 
 	// RangeLasts is how long a range should serve the measured demand. The next
@@ -72,7 +76,7 @@ func (o *Options) withDefaults() (Options, error) {
 	opt.RangeSize = cmp.Or(opt.RangeSize, 1000)
 	opt.MaxRangeSize = cmp.Or(opt.MaxRangeSize, max(1_000_000, opt.RangeSize))
 	opt.RangeLasts = cmp.Or(opt.RangeLasts, time.Minute)
-	opt.CallTimeout = cmp.Or(opt.CallTimeout, 5*time.Second)
+	opt.CallTimeout = cmp.Or(opt.CallTimeout, callTimeout)
 	switch {
 	case opt.First < 0:
 		return opt, fmt.Errorf("ids.Options.First is %d: use a number that is not negative", opt.First)
@@ -109,22 +113,32 @@ type Generator struct {
 
 	claim claim // owned by the filler while one runs, else by Close
 
-	mu        sync.Mutex
-	closed    bool
-	filling   bool
-	low       bool     // too few numbers are available
-	opened    int64    // size of the open window when it was opened
-	ready     []Range  // reserved, in order, after the open window
-	leases    []*lease // waiting for a range of their own
-	round     *round   // ends the current waits
-	pace      pace
-	issued    int64 // without those from the open window
-	reserved  int64
-	lost      int64
-	returned  int64
-	waits     int64
-	lastError error // of the store, since the last success
-	problem   error // why no numbers can be reserved; nil after a reservation
+	mu       sync.Mutex
+	closed   bool
+	stopping bool // calls that would wait fail
+	filling  bool
+	low      bool     // too few numbers are available
+	usedUp   bool     // no number of the sequence is left to reserve
+	opened   int64    // size of the open window when it was opened
+	ready    []Range  // reserved, in order, after the open window
+	leases   []*lease // waiting for a range of their own
+	round    *round   // ends the current waits
+	waiting  int      // callers that wait
+	called   bool     // a caller needed the lock since the filler last looked
+	pace     pace
+	nextSize int64 // of the range being reserved, without what callers wait for
+
+	issued   int64 // without those from the open window
+	reserved int64
+	lost     int64
+	returned int64
+	waits    int64
+	highest  int64 // the highest number reserved
+
+	lastError    error // of the store, since the last success
+	lastErrorAt  time.Time
+	problem      error     // why no numbers can be reserved; nil after a reservation
+	refusedUntil time.Time // the store refused a request: callers do not wait until then
 }
 
 // round is one reservation that any number of callers wait for.
@@ -171,8 +185,9 @@ func newGenerator(store Store, sequence string, opt Options) *Generator {
 // Next returns one number. While numbers are available it takes no lock, does
 // no I/O and ignores ctx. Otherwise it waits for the store until ctx ends.
 //
-// It fails with ErrExhausted, ErrCorrupt, ErrClosed, ErrUnavailable or the
-// cause of ctx. The last two also wrap the store's last error.
+// It fails with ErrExhausted, ErrCorrupt, ErrMissing, ErrRefused, ErrClosed,
+// ErrUnavailable or the cause of ctx. The last two also wrap the store's last
+// error.
 func (g *Generator) Next(ctx context.Context) (n int64, err error) {
 	if n = g.word.Add(windowStep) & windowMask; n < 0 {
 		n, err = g.nextSlow(ctx)
@@ -249,8 +264,15 @@ func (g *Generator) beginWait(ctx context.Context) (context.Context, context.Can
 // then tries again, because other callers may already have taken the new
 // numbers.
 func (g *Generator) await(ctx context.Context) error {
+	if g.stopping {
+		return ErrClosed
+	}
 	g.startFilling()
+	if !g.filling {
+		return g.problem // the store has just refused a request
+	}
 	r := g.round
+	g.waiting++
 	g.mu.Unlock()
 	var ended error
 	select {
@@ -259,6 +281,7 @@ func (g *Generator) await(ctx context.Context) error {
 		ended = context.Cause(ctx)
 	}
 	g.mu.Lock()
+	g.waiting--
 	switch {
 	case ended == nil:
 		return r.err

@@ -27,21 +27,21 @@ func parseNext(text string) (int64, error) {
 	digits := strings.TrimRight(strings.TrimPrefix(text, byteOrderMark), " \t\r\n")
 	next, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil || strconv.FormatInt(next, 10) != digits || next < 0 {
-		return 0, fmt.Errorf("%w: %s is not a whole number from 0 to %d", ErrCorrupt, quote(text), int64(maxNext))
+		return 0, fmt.Errorf("%w: %s is not a whole number from 0 to %d", ErrCorrupt, quote(text), int64(MaxExact))
 	}
 	return next, nil
 }
 
-// parseFloor parses the floor of a mark. It is 0 if the mark has none.
-func parseFloor(text string) (int64, error) {
-	if text == "" {
-		return 0, nil
+// parsePeak returns the highest number that a mark's text ever was.
+func parsePeak(m Mark, next int64) (int64, error) {
+	if m.Peak == "" {
+		return next, nil
 	}
-	floor, err := parseNext(text)
+	peak, err := parseNext(m.Peak)
 	if err != nil {
-		return 0, fmt.Errorf("floor of the sequence: %w", err)
+		return 0, fmt.Errorf("peak of the sequence: %w", err)
 	}
-	return floor, nil
+	return max(peak, next), nil // another program may have kept an old peak
 }
 
 func formatNext(next int64) string { return strconv.FormatInt(next, 10) }

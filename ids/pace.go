@@ -2,8 +2,9 @@ package ids
 
 import "time"
 
-// pace computes from the measured demand how much to reserve and when. It does
-// no I/O. The generator's mu guards it.
+// pace computes from the measured demand how much to reserve and when. It
+// counts numbers, whatever their grouping: 100 leases of 50 are the same demand
+// as 5,000 single numbers. It does no I/O. The generator's mu guards it.
 type pace struct {
 	minSize, maxSize int64         // of a range
 	lasts            time.Duration // how long a range should last
@@ -11,7 +12,11 @@ type pace struct {
 	rate   float64 // numbers per second, in the last period
 	at     time.Time
 	issued int64
-	size   int64 // of the last range reserved
+	size   int64 // of the last range reserved, without what callers waited for
+
+	lease     int64 // the largest lease in the current period of length lasts
+	lastLease int64 // and in the one before
+	leaseFrom time.Time
 }
 
 // A burst that empties a range at once does not predict the demand of the next
@@ -32,20 +37,37 @@ func (p *pace) sample(now time.Time, issued int64) {
 	if period < minSample {
 		return
 	}
-	p.rate = float64(issued-p.issued) / period.Seconds()
-	p.at, p.issued = now, issued
+	rate := float64(issued-p.issued) / period.Seconds()
+	if period > p.lasts {
+		rate = max(rate, p.rate/maxGrowth) // the mean of a long period hides the demand at its end
+	}
+	p.rate, p.at, p.issued = rate, now, issued
 }
+
+// leased records that n consecutive numbers were requested.
+func (p *pace) leased(now time.Time, n int64) {
+	if now.Sub(p.leaseFrom) >= p.lasts {
+		p.lastLease, p.lease, p.leaseFrom = p.lease, 0, now
+	}
+	p.lease = max(p.lease, n)
+}
+
+// useful returns how long a run of numbers has to be to count as available: as
+// long as the largest of the recent leases. Shorter runs would be issued to
+// smaller requests, but a lease would have to wait.
+func (p *pace) useful() int64 { return max(1, min(max(p.lease, p.lastLease), p.maxSize)) }
 
 // next returns the size of the next range: the demand during the time that a
 // range should last. Each race that this reservation lost makes it larger,
 // because nodes that compete for one blob have to reserve less often.
 func (p *pace) next(racesLost int) int64 {
-	size := p.minSize
+	size := max(p.minSize, p.useful())
 	if byDemand := p.rate * p.lasts.Seconds(); byDemand > float64(size) {
-		size = int64(min(byDemand, float64(p.maxSize)))
-	}
-	if p.size > 0 {
-		size = min(size, max(p.size*maxGrowth, p.minSize))
+		limit := p.maxSize
+		if p.size > 0 {
+			limit = min(limit, max(p.size*maxGrowth, size))
+		}
+		size = int64(min(byDemand, float64(limit)))
 	}
 	return min(size*int64(1+racesLost), p.maxSize)
 }

@@ -39,6 +39,19 @@ func TestPace(t *testing.T) {
 	}
 	check("a range has at most the maximum size", p.size, 100_000)
 	check("enough is at most a range", p.enough(), 100_000)
+	demand(10_000, time.Second)
 	demand(1, time.Hour)
-	check("after an idle hour the range has the minimum size", reserve(0), 1000)
+	check("the mean of an hour hides the demand at its end", int64(p.rate), 2500)
+	for range 5 {
+		demand(1, time.Hour)
+	}
+	check("after some idle hours the range has the minimum size", reserve(0), 1000)
+	p.leased(at, 700)
+	check("a lease does not change a range that is larger", reserve(0), 1000)
+	p.leased(at, 5000)
+	check("a range is at least as long as the largest lease", reserve(0), 5000)
+	p.leased(at.Add(time.Minute), 1)
+	check("a lease counts for a minute more", p.useful(), 5000)
+	p.leased(at.Add(2*time.Minute), 1)
+	check("a lease is forgotten", p.useful(), 1)
 }

@@ -5,53 +5,110 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	mathrand "math/rand/v2"
+	"time"
 )
 
-// ErrLower reports that a sequence cannot be lowered, because the numbers in
-// between may have been issued.
-var ErrLower = errors.New("a sequence cannot be lowered")
+// Raised is the result of Raise.
+type Raised struct {
+	Next    int64 // the next free number of the sequence
+	Changed bool  // false if it was high enough before
+}
 
-// Raise makes next the next free number of a sequence, new or in use. A
-// generator on any node gives up its lower numbers when it next reserves. Each
-// one therefore issues at most one range more below next. Raising again to the
-// same number changes nothing.
-func Raise(ctx context.Context, store Store, sequence string, next int64) error {
+// Raise makes the next free number of a sequence at least atLeast, whether the
+// sequence is new, in use or missing. It never lowers it. With force it also
+// replaces a stored text that is not a number.
+//
+// Instances with reserved numbers issue these first, also the ones below
+// atLeast. Raise retries lost races, and failures of the store, until ctx ends.
+// After an error the sequence may have been raised; repeating Raise is safe.
+func Raise(ctx context.Context, store Store, sequence string, atLeast int64, force bool) (Raised, error) {
 	if err := CheckName(sequence); err != nil {
-		return err
+		return Raised{}, err
 	}
-	if next < 0 {
-		return fmt.Errorf("raise sequence %q to %d: use a number that is not negative", sequence, next)
+	if atLeast < 0 || atLeast > MaxExact {
+		return Raised{}, fmt.Errorf("raise sequence %q to %d: use a number from 0 to %d", sequence, atLeast, int64(MaxExact))
 	}
-	to := Mark{Text: formatNext(next), Floor: formatNext(next), Writer: rand.Text() + "/raise"}
+	r := raise{atLeast: atLeast, force: force, writer: rand.Text() + "/raise"}
+	wait := backoff{growth: 2, max: maxOutageWait}
 	for {
-		held, err := store.Load(ctx, sequence)
+		err := r.send(ctx, store, sequence)
 		switch {
-		case errors.Is(err, ErrNotFound):
-			held = Mark{}
-		case err != nil:
-			return fmt.Errorf("raise sequence %q: %w", sequence, err)
-		default:
-			at, err := parseNext(held.Text)
-			if err != nil {
-				return fmt.Errorf("raise sequence %q: %w", sequence, err)
-			}
-			floor, err := parseFloor(held.Floor)
-			if err != nil {
-				return fmt.Errorf("raise sequence %q: %w", sequence, err)
-			}
-			if floor == next {
-				return nil // raised before, perhaps by an earlier try whose reply was lost
-			}
-			if at > next {
-				return fmt.Errorf("raise sequence %q to %d: %w: its next number is %d", sequence, next, ErrLower, at)
-			}
-		}
-		_, err = store.Replace(ctx, sequence, held, to)
-		switch {
+		case r.done:
+			return r.result, nil
+		case errors.Is(err, ErrCorrupt), errors.Is(err, ErrRefused):
+			return Raised{}, fmt.Errorf("raise sequence %q: %w", sequence, err)
 		case err == nil:
-			return nil
-		case !errors.Is(err, ErrChanged):
-			return fmt.Errorf("raise sequence %q to %d (it may have been raised; it is safe to repeat): %w", sequence, next, err)
+			continue
+		}
+		select {
+		case <-time.After(mathrand.N(wait.next(minWait))):
+		case <-ctx.Done():
+			return Raised{}, fmt.Errorf("raise sequence %q to %d (it may have been raised; it is safe to repeat): %w", sequence, atLeast, err)
 		}
 	}
+}
+
+// raise is the protocol of Raise. Like a claim it does no I/O.
+type raise struct {
+	atLeast int64
+	force   bool
+	writer  string
+
+	write  *write // to send next; nil: load
+	done   bool
+	result Raised
+}
+
+// send sends the next request.
+func (r *raise) send(ctx context.Context, store Store, sequence string) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if r.write == nil {
+		m, err := store.Load(ctx, sequence)
+		return r.loaded(m, err)
+	}
+	_, err := store.Replace(ctx, sequence, r.write.old, r.write.next)
+	return r.replaced(err)
+}
+
+// loaded takes the answer to a Load.
+func (r *raise) loaded(m Mark, err error) error {
+	to := Mark{Text: formatNext(r.atLeast), Writer: r.writer}
+	switch {
+	case errors.Is(err, ErrNotFound):
+	case errors.Is(err, ErrMissing):
+		to.Known = true
+	case err != nil:
+		return err
+	default:
+		to.Known = m.Known
+		next, err := parseNext(m.Text)
+		peak := next
+		if err == nil {
+			peak, err = parsePeak(m, next)
+		}
+		switch {
+		case err != nil && !r.force:
+			return err
+		case err != nil:
+		case m.Writer == r.writer, next >= r.atLeast:
+			// Ours arrived although its reply was lost, or nothing is to do.
+			r.done, r.result = true, Raised{next, m.Writer == r.writer}
+			return nil
+		case peak > r.atLeast:
+			to.Peak = formatNext(peak)
+		}
+	}
+	r.write = &write{old: m, next: to}
+	return nil
+}
+
+// replaced takes the answer to the write.
+func (r *raise) replaced(err error) error {
+	r.write = nil // after any error, only a Load shows the outcome
+	if err == nil {
+		r.done, r.result = true, Raised{r.atLeast, true}
+	}
+	return err
 }

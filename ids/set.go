@@ -1,31 +1,56 @@
 package ids
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 )
 
-// ErrTooMany reports that a Set holds the maximum of different sequences.
+// ErrTooMany reports that a Set uses the maximum of different sequences and
+// cannot give one up at the moment.
 var ErrTooMany = errors.New("too many sequences in use")
 
-// maxSequences bounds the memory that callers can use with new names. A
-// generator takes about a kilobyte.
-const maxSequences = 10_000
+// A Set keeps a generator for each sequence in use. A generator takes about a
+// kilobyte.
+const (
+	// maxSequences bounds the memory that callers can use with new names. For
+	// one more, the Set gives up the sequence that was not used for longest.
+	maxSequences = 10_000
 
-// Set holds the generators of one store by name. It creates each on first use.
-// Sets do not share generators: sequences of the same name in two stores have
-// their own numbers.
+	// idleAfter is how long a sequence has to be unused to be given up.
+	idleAfter = 10 * time.Minute
+
+	// maxClosing bounds the generators that return their numbers at once.
+	maxClosing = 32
+
+	// closeTimeout bounds the return of numbers of a sequence that is given up.
+	closeTimeout = 10 * time.Second
+)
+
+// Set issues the numbers of any number of sequences of one store. It begins
+// each with its first use, and gives up those that are not used any more: their
+// unissued numbers go back to the store. Sets do not share generators:
+// sequences of the same name in two stores have their own numbers.
 type Set struct {
 	store Store
 	opt   Options
 
-	generators sync.Map // string → *Generator; added to under mu
+	closing sync.WaitGroup // generators that were given up
+	slots   chan struct{}  // for them
 
-	mu     sync.Mutex
-	count  int
-	closed bool
+	mu         sync.Mutex
+	generators map[string]*list.Element // of *member
+	byUse      list.List                // the most recently used first
+	stopping   bool
+}
+
+// member is a generator of a Set.
+type member struct {
+	*Generator
+	used time.Time
 }
 
 // NewSet returns an empty set whose generators all use the same options.
@@ -34,61 +59,162 @@ func NewSet(store Store, options *Options) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Set{store: store, opt: opt}, nil
+	return &Set{
+		store: store, opt: opt,
+		slots:      make(chan struct{}, maxClosing),
+		generators: make(map[string]*list.Element),
+	}, nil
 }
 
-// Get returns the generator of a sequence. It does no I/O.
-func (s *Set) Get(sequence string) (*Generator, error) {
-	if g, ok := s.generators.Load(sequence); ok {
-		return g.(*Generator), nil
+// Next returns one number of a sequence, as [Generator.Next] does.
+func (s *Set) Next(ctx context.Context, sequence string) (int64, error) {
+	r, err := s.draw(sequence, func(g *Generator) (r Range, err error) {
+		r.First, err = g.Next(ctx)
+		return r, err
+	})
+	return r.First, err
+}
+
+// Lease returns n consecutive numbers of a sequence, as [Generator.Lease] does.
+func (s *Set) Lease(ctx context.Context, sequence string, n int) (Range, error) {
+	return s.draw(sequence, func(g *Generator) (Range, error) { return g.Lease(ctx, n) })
+}
+
+func (s *Set) draw(sequence string, from func(*Generator) (Range, error)) (Range, error) {
+	for {
+		g, err := s.generator(sequence)
+		if err != nil {
+			return Range{}, err
+		}
+		r, err := from(g)
+		if !errors.Is(err, ErrClosed) || s.isStopping() {
+			return r, err
+		}
+		// The generator was given up at this moment.
+	}
+}
+
+// generator returns the generator of a sequence. It does no I/O.
+func (s *Set) generator(sequence string) (*Generator, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if at, ok := s.generators[sequence]; ok {
+		s.byUse.MoveToFront(at)
+		m := at.Value.(*member)
+		m.used = now
+		return m.Generator, nil
 	}
 	if err := CheckName(sequence); err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if g, ok := s.generators.Load(sequence); ok {
-		return g.(*Generator), nil
-	}
-	switch {
-	case s.closed:
+	if s.stopping {
 		return nil, ErrClosed
-	case s.count >= maxSequences:
-		return nil, fmt.Errorf("%w: this process uses %d", ErrTooMany, s.count)
+	}
+	if len(s.generators) >= maxSequences && !s.giveUp(s.byUse.Back()) {
+		return nil, fmt.Errorf("%w: this process uses %d", ErrTooMany, maxSequences)
 	}
 	g := newGenerator(s.store, sequence, s.opt)
-	s.generators.Store(sequence, g)
-	s.count++
+	s.generators[sequence] = s.byUse.PushFront(&member{g, now})
 	return g, nil
 }
 
-// Stats returns the statistics of each sequence in use.
-func (s *Set) Stats() map[string]Stats {
-	all := make(map[string]Stats)
-	for name, g := range s.generators.Range {
-		all[name.(string)] = g.(*Generator).Stats()
+// giveUp removes a generator and closes it in the background. It returns false
+// if too many are being closed. The caller holds mu.
+func (s *Set) giveUp(at *list.Element) bool {
+	select {
+	case s.slots <- struct{}{}:
+	default:
+		return false
+	}
+	g := s.byUse.Remove(at).(*member).Generator
+	delete(s.generators, g.sequence)
+	s.closing.Go(func() {
+		defer func() { <-s.slots }()
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		defer cancel()
+		g.Close(ctx) // after an error its numbers are lost, as after a kill
+	})
+	return true
+}
+
+// Run gives up the sequences that are not used any more, until ctx ends. Then
+// it ends all waits with ErrClosed: from now on only numbers that are available
+// are issued. It returns nil. Call Close afterwards.
+func (s *Set) Run(ctx context.Context) error {
+	ticker := time.NewTicker(idleAfter / 10)
+	defer ticker.Stop()
+	for {
+		select {
+		case now := <-ticker.C:
+			s.giveUpIdle(now)
+		case <-ctx.Done():
+			s.stop()
+			return nil
+		}
+	}
+}
+
+func (s *Set) giveUpIdle(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for at := s.byUse.Back(); at != nil; at = s.byUse.Back() {
+		if now.Sub(at.Value.(*member).used) < idleAfter || !s.giveUp(at) {
+			return
+		}
+	}
+}
+
+// stop ends all waits. It returns the generators, the most recently used first.
+func (s *Set) stop() []*Generator {
+	s.mu.Lock()
+	s.stopping = true
+	all := make([]*Generator, 0, len(s.generators))
+	for at := s.byUse.Front(); at != nil; at = at.Next() {
+		all = append(all, at.Value.(*member).Generator)
+	}
+	s.mu.Unlock()
+	for _, g := range all {
+		g.stopWaits()
 	}
 	return all
 }
 
-// Close closes all generators, up to 32 at a time. It returns the first three
-// errors joined, with the number of further ones.
-func (s *Set) Close(ctx context.Context) error {
+func (s *Set) isStopping() bool {
 	s.mu.Lock()
-	s.closed = true
+	defer s.mu.Unlock()
+	return s.stopping
+}
+
+// Stats returns the statistics of each sequence in use.
+func (s *Set) Stats() map[string]Stats {
+	s.mu.Lock()
+	all := make(map[string]*Generator, len(s.generators))
+	for name, at := range s.generators {
+		all[name] = at.Value.(*member).Generator
+	}
 	s.mu.Unlock()
+	stats := make(map[string]Stats, len(all))
+	for name, g := range all {
+		stats[name] = g.Stats()
+	}
+	return stats
+}
+
+// Close closes all generators, up to 32 at a time, the most recently used
+// first. It returns the first three errors joined, with the number of further
+// ones.
+func (s *Set) Close(ctx context.Context) error {
 	var (
-		closing sync.WaitGroup
-		slots   = make(chan struct{}, 32)
-		mu      sync.Mutex
-		errs    []error
-		failed  int
+		mu     sync.Mutex
+		errs   []error
+		failed int
 	)
-	for _, g := range s.generators.Range {
-		slots <- struct{}{}
-		closing.Go(func() {
-			defer func() { <-slots }()
-			if err := g.(*Generator).Close(ctx); err != nil {
+	for _, g := range s.stop() {
+		s.slots <- struct{}{}
+		s.closing.Go(func() {
+			defer func() { <-s.slots }()
+			if err := g.Close(ctx); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
 				if failed++; failed <= 3 {
@@ -97,7 +223,7 @@ func (s *Set) Close(ctx context.Context) error {
 			}
 		})
 	}
-	closing.Wait()
+	s.closing.Wait()
 	if failed > len(errs) {
 		errs = append(errs, fmt.Errorf("and errors of %d more sequences", failed-len(errs)))
 	}

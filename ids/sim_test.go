@@ -23,8 +23,9 @@ var (
 )
 
 // TestSimulations runs nodes that start, draw, lease, close and are killed at
-// random, against a store with every kind of fault. No number may be issued
-// twice, and no call may outlast its ctx.
+// random, against a store with every kind of fault, while operators spoil,
+// delete, restore and raise the sequence. No number may be issued twice, and no
+// call may outlast its ctx.
 func TestSimulations(t *testing.T) {
 	t.Parallel()
 	if *seedToRun != 0 {
@@ -54,18 +55,21 @@ func TestSimulations(t *testing.T) {
 type tally struct {
 	t testing.TB
 
-	mu    sync.Mutex
-	owner map[int64]int // number → node
-	twice int
+	mu      sync.Mutex
+	owner   map[int64]int // number → node
+	excused ids.Range     // reserved again after an older mark was restored and before it was raised
+	twice   int
 }
 
-func newTally(t testing.TB) *tally { return &tally{t: t, owner: make(map[int64]int)} }
+func newTally(t testing.TB) *tally {
+	return &tally{t: t, owner: make(map[int64]int), excused: ids.Range{First: 0, Last: -1}}
+}
 
 func (y *tally) add(node int, r ids.Range) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	for n := r.First; n <= r.Last; n++ {
-		if other, taken := y.owner[n]; taken {
+		if other, taken := y.owner[n]; taken && (n < y.excused.First || n > y.excused.Last) {
 			y.twice++
 			y.t.Errorf("number %d was issued to node %d and to node %d", n, other, node)
 		}
@@ -82,6 +86,7 @@ type simulation struct {
 	seed   uint64
 	store  *memory.Sequences
 	failed int // calls; guarded by the tally's mu
+	harmed int
 }
 
 func simulate(t *testing.T, seed uint64) *simulation {
@@ -95,7 +100,7 @@ func simulate(t *testing.T, seed uint64) *simulation {
 	for i := range 3 + chance.Below(6) {
 		nodes.Go(func() { s.node(i) })
 	}
-	nodes.Go(s.spoil)
+	nodes.Go(s.operate)
 	nodes.Wait()
 	s.store.Wait()
 	return s
@@ -165,14 +170,27 @@ func draw(ctx context.Context, g *ids.Generator, n int) (r ids.Range, err error)
 	return r, err
 }
 
-// spoil makes the stored text invalid for a while, like an operator's mistake,
-// and repairs it.
-func (s *simulation) spoil() {
-	chance := s.chance("spoil", 0)
-	if chance.Below(2) == 0 {
-		return
+// operate does what an operator does, by mistake or to repair it.
+func (s *simulation) operate() {
+	chance := s.chance("operator", 0)
+	switch chance.Below(6) {
+	case 0:
+		time.Sleep(chance.UpTo(4 * time.Second))
+		s.spoil(chance)
+	case 1, 2:
+		// By now no request is on its way that creates the sequence.
+		time.Sleep(6*time.Second + chance.UpTo(4*time.Second))
+		s.harm(chance)
+	case 3:
+		for range 1 + chance.Below(4) {
+			time.Sleep(chance.UpTo(4 * time.Second))
+			s.raise(int64(chance.Below(1000)))
+		}
 	}
-	time.Sleep(chance.UpTo(4 * time.Second))
+}
+
+// spoil makes the stored text invalid for a while.
+func (s *simulation) spoil(chance *chance.Source) {
 	good, ok := s.store.Get("orders")
 	if !ok {
 		return
@@ -180,7 +198,42 @@ func (s *simulation) spoil() {
 	bad := []string{"12x", "", "-5", "0x10", "9223372036854775808", " 7", "1e3", "７"}
 	s.store.Set("orders", bad[chance.Below(len(bad))])
 	time.Sleep(chance.UpTo(2 * time.Second))
-	s.store.Set("orders", good.Text)
+	s.store.Restore("orders", good)
+}
+
+// harm deletes the mark, or restores an older one, and repairs this by a raise
+// above every number.
+func (s *simulation) harm(chance *chance.Source) {
+	now, ok := s.store.Get("orders")
+	if !ok || !now.Known {
+		return
+	}
+	s.harmed++
+	if next := number(s.t, now.Text); chance.Below(2) == 0 || next < 10 {
+		s.store.Delete("orders")
+	} else {
+		older := now
+		older.Text, older.Peak = strconv.FormatInt(next-int64(chance.Below(int(next))), 10), ""
+		s.mu.Lock()
+		s.excused = ids.Range{First: number(s.t, older.Text), Last: 2000}
+		s.mu.Unlock()
+		s.store.Restore("orders", older)
+	}
+	time.Sleep(chance.UpTo(3 * time.Second))
+	highest := max(number(s.t, now.Text), number(s.t, max(now.Peak, "0")))
+	if then, ok := s.store.Get("orders"); ok {
+		highest = max(highest, number(s.t, then.Text), number(s.t, max(then.Peak, "0")))
+	}
+	s.mu.Lock()
+	s.excused.Last = min(s.excused.Last, highest)
+	s.mu.Unlock()
+	s.raise(highest + 100)
+}
+
+func (s *simulation) raise(atLeast int64) {
+	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+	defer cancel()
+	ids.Raise(ctx, s.store, "orders", atLeast, false) // after an error the next life may find it unraised
 }
 
 // fault makes one request in four fail.

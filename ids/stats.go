@@ -1,6 +1,9 @@
 package ids
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // counts are the requests made to the store.
 type counts struct {
@@ -22,6 +25,12 @@ type Stats struct {
 	Waits     int64 `json:"waits"`     // calls that had to wait for the store
 
 	Problem string `json:"problem,omitempty"` // why no numbers can be reserved, such as a corrupt text
+
+	Highest   int64   `json:"-"` // the highest number reserved
+	PerSecond float64 `json:"-"` // numbers issued, as last measured
+
+	LastError   string    `json:"-"` // of the store, since the last success
+	LastErrorAt time.Time `json:"-"`
 }
 
 // Stats returns the statistics. They may include numbers that are issued during
@@ -40,6 +49,10 @@ func (g *Generator) Stats() Stats {
 		Conflicts: g.counts.conflicts.Load(),
 		Failures:  g.counts.failures.Load(),
 		Waits:     g.waits,
+	}
+	stats.Highest, stats.PerSecond = g.highest, g.pace.rate
+	if g.lastError != nil {
+		stats.LastError, stats.LastErrorAt = g.lastError.Error(), g.lastErrorAt
 	}
 	if g.problem != nil {
 		stats.Problem = g.problem.Error()

@@ -10,13 +10,14 @@ import (
 // Mark is what a store holds for one sequence.
 //
 // Text is the next free number in decimal and nothing else. Other programs read
-// and write this format of the article that the package comes from. Writer and
-// Floor are stored beside it, as blob metadata. Marks that other programs write
-// have neither.
+// and write this format of the article that the package comes from. Writer,
+// Peak and Known are stored beside it, as blob metadata. Marks that other
+// programs write have none of them.
 type Mark struct {
 	Text    string // the next free number, as stored
 	Writer  string // unique name of the write that stored this mark; "" if unknown
-	Floor   string // lower numbers must not be issued any more; "" if never raised
+	Peak    string // the highest number that Text ever was; "" if it is Text
+	Known   bool   // Remember succeeded before this mark was stored
 	Version string // the store's token for this state; opaque to this package
 }
 
@@ -32,7 +33,7 @@ func CheckMark(m Mark) error {
 	if len(m.Text) > MaxText {
 		return fmt.Errorf("text of %d bytes is longer than %d", len(m.Text), MaxText)
 	}
-	for _, value := range []string{m.Writer, m.Floor} {
+	for _, value := range []string{m.Writer, m.Peak} {
 		if len(value) > maxMetadata {
 			return fmt.Errorf("metadata of %d bytes is longer than %d", len(value), maxMetadata)
 		}
@@ -45,24 +46,41 @@ func CheckMark(m Mark) error {
 
 // Store keeps one Mark per sequence and replaces it by compare-and-swap.
 //
-// Both methods are called concurrently, also for one sequence. Reads are
-// strongly consistent, and a write is durable when Replace returns nil.
-// The store does not retry: the generator does, because only it can tell a
+// Its methods are called concurrently, also for one sequence. Reads are
+// strongly consistent, and a write is durable when Replace or Remember returns
+// nil. The store does not retry: the generator does, because only it can tell a
 // lost reply from a lost race.
+//
+// An error that wraps ErrRefused reports a request that the store rejected and
+// did not execute. Any other error of a write, except ErrChanged, leaves open
+// whether it was executed.
 type Store interface {
-	// Load returns the sequence's mark with its version, or ErrNotFound.
+	// Load returns the sequence's mark with its version. If there is none it
+	// returns ErrNotFound, or ErrMissing if the sequence was remembered.
 	Load(ctx context.Context, sequence string) (Mark, error)
 
 	// Replace stores next in the place of old and returns next with its new
 	// version. An old without a version means that the sequence must not
 	// exist yet. ErrChanged reports that the store no longer holds old: another
-	// node was faster, or an earlier try of this very write arrived. Any other
-	// error leaves open whether next was stored.
+	// node was faster, or an earlier try of this very write arrived.
 	Replace(ctx context.Context, sequence string, old, next Mark) (Mark, error)
+
+	// Remember records, apart from the mark, that the sequence exists. The
+	// record outlasts the mark. Repeating it changes nothing.
+	Remember(ctx context.Context, sequence string) error
 }
 
 // What a Store returns.
 var (
 	ErrNotFound = errors.New("the sequence does not exist")
 	ErrChanged  = errors.New("the sequence has changed")
+
+	// ErrMissing reports that a sequence exists but its stored number was
+	// deleted. No number is issued until an operator restores or raises it.
+	ErrMissing = errors.New("the stored number of the sequence was deleted")
+
+	// ErrRefused reports that the store rejected a request for good, for
+	// example because this node lacks the right to write. Retrying does not
+	// help until an operator fixes the cause.
+	ErrRefused = errors.New("the store rejected the request")
 )

@@ -24,8 +24,10 @@ const (
 	// windowShut is a word without numbers.
 	windowShut = -1 << windowBits
 
-	// maxWindow is the largest count that a word can hold.
+	// maxWindow is the largest count that a word can hold. A window is not
+	// made shorter than minWindow to measure the demand.
 	maxWindow = 1<<(63-windowBits) - 1
+	minWindow = 1024
 
 	// windowTop bounds the numbers that fit, with room for every add to a
 	// shut word. Larger numbers are issued under the lock.
@@ -67,8 +69,11 @@ func (g *Generator) takeOpen(n int64) (Range, bool) {
 // opens the window on the next ones. If few are left, it starts a reservation.
 // The caller holds mu.
 func (g *Generator) takeAvailable(n int64) (Range, bool) {
+	now := time.Now()
+	g.called = true
 	g.shutWindow()
-	g.pace.sample(time.Now(), g.issued)
+	g.pace.sample(now, g.issued)
+	g.pace.leased(now, n)
 	r, ok := g.cut(n)
 	g.openWindow()
 	return r, ok
@@ -90,33 +95,38 @@ func (g *Generator) cut(n int64) (Range, bool) {
 
 // openWindow makes the first available numbers issuable without the lock. The
 // window ends where the next reservation is due, so that the hot path need not
-// check for it.
+// check for it, and after an eighth of a long run, so that the demand is
+// measured in time.
 func (g *Generator) openWindow() {
-	total := int64(0)
+	useful := g.pace.useful()
+	available := int64(0)
 	for _, r := range g.ready {
-		total += r.Count()
+		if r.Count() >= useful {
+			available += r.Count()
+		}
 	}
-	ahead := total - g.pace.enough()
-	if ahead <= 0 {
+	ahead := available - g.pace.enough()
+	if ahead <= 0 && !(g.usedUp && len(g.ready) > 0) {
 		g.low = true
 		g.startFilling()
-		ahead = total
 	}
-	if total == 0 {
+	if len(g.ready) == 0 {
 		return
 	}
 	run := &g.ready[0]
-	r := *run
-	r.Last = r.First + min(r.Count(), ahead, maxWindow) - 1
-	word := pack(r)
+	count := min(run.Count(), max(minWindow, run.Count()/8), maxWindow)
+	if run.Count() >= useful && ahead > 0 {
+		count = min(count, ahead, run.Count()-useful+1)
+	}
+	word := pack(Range{First: run.First, Last: run.First + count - 1})
 	if word == windowShut {
 		return
 	}
-	run.take(r.Count())
+	run.take(count)
 	if run.Count() == 0 {
 		g.ready = g.ready[1:]
 	}
-	g.opened = r.Count()
+	g.opened = count
 	g.word.Store(word)
 }
 

@@ -1,7 +1,9 @@
 package azure
 
 import (
+	"bytes"
 	"context"
+	"crypto/md5"
 	"errors"
 	"fmt"
 	"io"
@@ -87,6 +89,9 @@ func (c casBlobs) read(ctx context.Context, name, seen string, limit int64) (cas
 	}
 	if answer.ETag == nil {
 		return casBlob{}, errors.New("read its blob: the answer has no ETag")
+	}
+	if sum := md5.Sum(text); len(answer.ContentMD5) > 0 && int64(len(text)) < limit && !bytes.Equal(sum[:], answer.ContentMD5) {
+		return casBlob{}, errors.New("read its blob: the answer was cut or changed on the way") // its Content-MD5 differs
 	}
 	size := int64(-1) // unknown if the blob has a content encoding
 	if answer.ContentLength != nil {

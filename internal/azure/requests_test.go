@@ -31,6 +31,7 @@ func TestRequests(t *testing.T) {
 	var message queue.Message
 	var receipt string
 	ctx := t.Context()
+	remember := func() error { return sequences.Remember(ctx, "orders") }
 	load := func() error { _, err := sequences.Load(ctx, "orders"); return err }
 	replace := func(old ids.Mark) func() error {
 		return func() error {
@@ -61,12 +62,14 @@ func TestRequests(t *testing.T) {
 		err  error
 		want []string
 	}{
-		{"load without container", load, ids.ErrNotFound, []string{"blob get 404"}},
+		{"load without container", load, ids.ErrNotFound, []string{"blob get 404", "blob get 404"}},
 		{"create with container", replace(mark), nil, []string{"blob put 404", "blob create 201", "blob put 201"}},
 		{"load", load, nil, []string{"blob get 200"}},
 		{"replace", func() error { return replace(mark)() }, nil, []string{"blob put 201"}},
 		{"replace a stale one", replace(ids.Mark{Version: `"0x1"`}), ids.ErrChanged, []string{"blob put 412"}},
 		{"create what exists", replace(ids.Mark{}), ids.ErrChanged, []string{"blob put 409"}},
+		{"remember", remember, nil, []string{"blob put 404", "blob create 201", "blob put 201"}},
+		{"remember again", remember, nil, []string{"blob put 409"}},
 		{"create a gate", func() (err error) {
 			flag, err = gates.Replace(ctx, "start", gate.Flag{}, gate.Flag{Text: "{}"})
 			return err
@@ -121,7 +124,7 @@ func TestRequests(t *testing.T) {
 	for label, count := range counter.All() {
 		jobs[label.Service+" "+label.Job] += count
 	}
-	if want := map[string]int64{"blob numbers": 8, "blob gates": 5, "table channels": 12, "queue channels": 11}; !maps.Equal(jobs, want) {
+	if want := map[string]int64{"blob numbers": 13, "blob gates": 5, "table channels": 12, "queue channels": 11}; !maps.Equal(jobs, want) {
 		t.Errorf("counted by service and job: %v, want %v", jobs, want)
 	}
 }

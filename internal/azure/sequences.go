@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 
 	"kennel/ids"
@@ -12,35 +13,42 @@ import (
 // The metadata of a sequence's blob.
 const (
 	writerKey = "writer"
-	floorKey  = "floor"
+	peakKey   = "peak"
+	knownKey  = "known" // "1" if there is a marker
 )
 
 // Sequences is an [ids.Store] with one block blob per sequence. The blob has
 // the name of the sequence, its content is the mark's text and nothing else,
-// and its ETag is the version.
-type Sequences struct{ blobs casBlobs }
+// and its ETag is the version. A second container has an empty blob, the
+// marker, for each sequence that is remembered.
+type Sequences struct{ blobs, markers casBlobs }
 
-// NewSequences returns the sequences in a container, which is created with the
+// NewSequences returns the sequences in a container. The markers are in the
+// container of that name with "-known". Both containers are created with the
 // first sequence. It makes no request.
 func NewSequences(blobs *Blobs, containerName string) *Sequences {
-	return &Sequences{newCASBlobs(blobs, containerName, "text/plain", "numbers")}
+	return &Sequences{
+		blobs:   newCASBlobs(blobs, containerName, "text/plain", "numbers"),
+		markers: newCASBlobs(blobs, containerName+"-known", "text/plain", "numbers"),
+	}
 }
 
 // Load implements [ids.Store] with one request, whose answer holds text,
-// metadata and version. It cuts a text that is longer than any number, and adds
-// its size so that the result is not a number.
+// metadata and version, or with two if there is no blob. It cuts a text that is
+// longer than any number, and adds its size so that the result is not a number.
 func (s *Sequences) Load(ctx context.Context, sequence string) (ids.Mark, error) {
 	b, err := s.blobs.read(ctx, sequence, "", ids.MaxText+1)
 	if errors.Is(err, errNoBlob) {
-		err = ids.ErrNotFound
+		err = s.missing(ctx, sequence)
 	}
 	if err != nil {
-		return ids.Mark{}, fmt.Errorf("load sequence %.80q: %w", sequence, err)
+		return ids.Mark{}, fmt.Errorf("load sequence %.80q: %w", sequence, refusedSequence(err))
 	}
 	mark := ids.Mark{
 		Text:    b.text,
 		Writer:  metadata(b.metadata, writerKey),
-		Floor:   metadata(b.metadata, floorKey),
+		Peak:    metadata(b.metadata, peakKey),
+		Known:   metadata(b.metadata, knownKey) != "",
 		Version: b.version,
 	}
 	switch {
@@ -59,7 +67,11 @@ func (s *Sequences) Replace(ctx context.Context, sequence string, old, next ids.
 	err := errors.Join(checkBlobName(sequence), ids.CheckMark(next))
 	if err == nil {
 		metadata := make(map[string]*string)
-		for key, value := range map[string]string{writerKey: next.Writer, floorKey: next.Floor} {
+		known := ""
+		if next.Known {
+			known = "1"
+		}
+		for key, value := range map[string]string{writerKey: next.Writer, peakKey: next.Peak, knownKey: known} {
 			if value != "" {
 				metadata[key] = &value
 			}
@@ -70,9 +82,43 @@ func (s *Sequences) Replace(ctx context.Context, sequence string, old, next ids.
 		err = ids.ErrChanged
 	}
 	if err != nil {
-		return ids.Mark{}, fmt.Errorf("replace sequence %.80q: %w", sequence, err)
+		return ids.Mark{}, fmt.Errorf("replace sequence %.80q: %w", sequence, refusedSequence(err))
 	}
 	return next, nil
+}
+
+// Remember implements [ids.Store] with one request, or with three if the
+// container of the markers has to be created first.
+func (s *Sequences) Remember(ctx context.Context, sequence string) error {
+	_, err := s.markers.replace(ctx, sequence, "", "", nil)
+	if err != nil && !errors.Is(err, errBlobChanged) { // there is one
+		return fmt.Errorf("remember sequence %.80q: %w", sequence, refusedSequence(err))
+	}
+	return nil
+}
+
+// missing returns why a sequence has no blob: ErrMissing if it has a marker,
+// else ErrNotFound.
+func (s *Sequences) missing(ctx context.Context, sequence string) error {
+	_, err := s.markers.read(ctx, sequence, "", 1)
+	switch {
+	case err == nil:
+		return ids.ErrMissing
+	case errors.Is(err, errNoBlob):
+		return ids.ErrNotFound
+	default:
+		return fmt.Errorf("read its marker: %w", err)
+	}
+}
+
+// refusedSequence adds [ids.ErrRefused] to an error response that a retry does not
+// change.
+func refusedSequence(err error) error {
+	e, ok := errors.AsType[*Error](err)
+	if !ok || !e.Refused() || e.Status == http.StatusConflict {
+		return err // a container that is being deleted is a conflict for half a minute
+	}
+	return fmt.Errorf("%w: %w", ids.ErrRefused, err)
 }
 
 // metadata returns the value of a key. It ignores the case of keys, because

@@ -45,6 +45,10 @@ type Config struct {
 	// by the platform.
 	SignedIn bool
 
+	// Sequences are the patterns of the sequences that the app serves, in the
+	// syntax of [path.Match]. KENNEL_SEQUENCES.
+	Sequences []string
+
 	// RangeSize is the minimum of order numbers that one request reserves. A
 	// crash loses at most two ranges. KENNEL_RANGE_SIZE.
 	RangeSize int
@@ -90,11 +94,12 @@ func Load(env map[string]string) (Config, error) {
 		ServiceBus:          r.serviceBus("ServiceBus"),
 		ServiceBusSecondary: r.serviceBus("ServiceBusSecondary"),
 		SignedIn:            strings.EqualFold(r.get("WEBSITE_AUTH_ENABLED"), "true"),
+		Sequences:           r.patterns("KENNEL_SEQUENCES", "*"),
 		RangeSize:           r.number("KENNEL_RANGE_SIZE", 1000, 1, 1_000_000),
 		RangeLasts:          r.duration("KENNEL_RANGE_LASTS", time.Minute, time.Second, 24*time.Hour),
 		ReserveTimeout:      r.duration("KENNEL_RESERVE_TIMEOUT", 10*time.Second, 100*time.Millisecond, functionTimeout),
 		InvocationTimeout:   r.duration("KENNEL_INVOCATION_TIMEOUT", 4*time.Minute+30*time.Second, time.Second, functionTimeout),
-		Drain:               r.duration("KENNEL_DRAIN", 5*time.Second, 0, time.Minute),
+		Drain:               r.duration("KENNEL_DRAIN", 5*time.Second, 100*time.Millisecond, time.Minute),
 		LogLevel:            r.level("KENNEL_LOG_LEVEL"),
 	}
 	if c.ServiceBusSecondary.Given() && !c.ServiceBus.Given() {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +23,7 @@ func defaults() Config {
 		Port:              7072,
 		PortFromDefault:   true,
 		Storage:           Storage{ConnectionString: emulator},
+		Sequences:         []string{"*"},
 		RangeSize:         1000,
 		RangeLasts:        time.Minute,
 		ReserveTimeout:    10 * time.Second,
@@ -40,11 +42,12 @@ func TestLoad(t *testing.T) {
 		{"defaults", nil, func(*Config) {}},
 		{"everything", map[string]string{
 			"FUNCTIONS_CUSTOMHANDLER_PORT": "40123",
+			"KENNEL_SEQUENCES":             "orders, invoices-*",
 			"KENNEL_RANGE_SIZE":            "1000000",
 			"KENNEL_RANGE_LASTS":           "90s",
 			"KENNEL_RESERVE_TIMEOUT":       "250ms",
 			"KENNEL_INVOCATION_TIMEOUT":    "4m59s",
-			"KENNEL_DRAIN":                 "0s",
+			"KENNEL_DRAIN":                 "100ms",
 			"KENNEL_LOG_LEVEL":             "DEBUG",
 		}, func(c *Config) {
 			c.Port, c.PortFromDefault = 40123, false
@@ -52,7 +55,8 @@ func TestLoad(t *testing.T) {
 			c.RangeLasts = 90 * time.Second
 			c.ReserveTimeout = 250 * time.Millisecond
 			c.InvocationTimeout = 4*time.Minute + 59*time.Second
-			c.Drain = 0
+			c.Drain = 100 * time.Millisecond
+			c.Sequences = []string{"orders", "invoices-*"}
 			c.LogLevel = slog.LevelDebug
 		}},
 		{"signed in", map[string]string{"WEBSITE_AUTH_ENABLED": "True"}, func(c *Config) { c.SignedIn = true }},
@@ -77,7 +81,7 @@ func TestLoad(t *testing.T) {
 			}
 			want := defaults()
 			tt.want(&want)
-			if got != want {
+			if !reflect.DeepEqual(got, want) {
 				t.Errorf("loaded %+v, want %+v", got, want)
 			}
 		})
@@ -92,7 +96,7 @@ func TestProblems(t *testing.T) {
 	}{
 		{"not of the type", map[string]string{"FUNCTIONS_CUSTOMHANDLER_PORT": "http", "KENNEL_RANGE_SIZE": "1k", "KENNEL_RANGE_LASTS": "60", "KENNEL_DRAIN": "00:00:05"},
 			[]string{"KENNEL_RANGE_SIZE must be a whole number from 1 to 1000000, for example 1000", "KENNEL_RANGE_LASTS must be a duration with a unit, from 1s to 24h, for example 1m",
-				"KENNEL_DRAIN must be a duration with a unit, from 0s to 1m, for example 5s", "FUNCTIONS_CUSTOMHANDLER_PORT must be a port"}},
+				"KENNEL_DRAIN must be a duration with a unit, from 100ms to 1m, for example 5s", "FUNCTIONS_CUSTOMHANDLER_PORT must be a port"}},
 		{"below the minimum", map[string]string{"FUNCTIONS_HTTPWORKER_PORT": "0", "KENNEL_RANGE_SIZE": "0", "KENNEL_DRAIN": "-5s"},
 			[]string{"KENNEL_RANGE_SIZE", "KENNEL_DRAIN", "FUNCTIONS_HTTPWORKER_PORT must be a port"}},
 		{"above the maximum", map[string]string{"FUNCTIONS_CUSTOMHANDLER_PORT": "65536", "KENNEL_RANGE_SIZE": "1000001", "KENNEL_INVOCATION_TIMEOUT": "2h"},
@@ -101,6 +105,7 @@ func TestProblems(t *testing.T) {
 		{"reserving outlasts the invocation", map[string]string{"KENNEL_INVOCATION_TIMEOUT": "5s"}, []string{"KENNEL_RESERVE_TIMEOUT must not be longer than KENNEL_INVOCATION_TIMEOUT"}},
 		{"level", map[string]string{"KENNEL_LOG_LEVEL": "verbose"}, []string{"KENNEL_LOG_LEVEL must be debug, info, warn or error"}},
 		{"misspelt", map[string]string{"KENNEL_RANGESIZE": "5"}, []string{"KENNEL_RANGESIZE is not a setting of Kennel: did you mean KENNEL_RANGE_SIZE?"}},
+		{"patterns", map[string]string{"KENNEL_SEQUENCES": "orders,,[x"}, []string{"KENNEL_SEQUENCES must be a list"}},
 		{"lower case", map[string]string{"kennel_drain": "5s"}, []string{"did you mean KENNEL_DRAIN?"}},
 		{"unknown", map[string]string{"KENNEL_COLOUR": "red", "KENNEL_A": ""}, []string{"KENNEL_A", "KENNEL_COLOUR is not a setting of Kennel: remove it"}},
 	} {

@@ -80,7 +80,7 @@ func FuzzLoad(f *testing.F) {
 		"AzureWebJobsStorage__credential", "AzureWebJobsStorage__clientId", "AzureWebJobsStorage__clientSecret",
 		"AZURE_CLIENT_ID", "FUNCTIONS_CUSTOMHANDLER_PORT", "FUNCTIONS_HTTPWORKER_PORT", "KENNEL_RANGE_SIZE",
 		"KENNEL_RANGE_LASTS", "KENNEL_RESERVE_TIMEOUT", "KENNEL_INVOCATION_TIMEOUT", "KENNEL_DRAIN",
-		"KENNEL_LOG_LEVEL", "KENNEL_UNKNOWN", "azurewebjobsstorage:tablEServiceUri",
+		"KENNEL_LOG_LEVEL", "KENNEL_UNKNOWN", "KENNEL_SEQUENCES", "azurewebjobsstorage:tablEServiceUri",
 	}
 	for which := range names {
 		f.Add(uint8(which), "Zq8vXw3mTn", uint8(0), withKey)

@@ -1,7 +1,9 @@
 package config
 
 import (
+	"cmp"
 	"log/slog"
+	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -43,6 +45,19 @@ func short(d time.Duration) string {
 		text = strings.TrimSuffix(text, "0m")
 	}
 	return text
+}
+
+// patterns reads a comma-separated list of patterns.
+func (r *reader) patterns(name, byDefault string) (patterns []string) {
+	for text := range strings.SplitSeq(cmp.Or(r.get(name), byDefault), ",") {
+		text = strings.TrimSpace(text)
+		if _, err := path.Match(text, ""); err != nil || text == "" {
+			r.problem("%s must be a list of names and patterns with * and ?, for example orders,invoices-*", name)
+			return nil
+		}
+		patterns = append(patterns, text)
+	}
+	return patterns
 }
 
 func (r *reader) level(name string) slog.Level {

@@ -23,13 +23,14 @@ const maxName = 1024
 type Sequences struct {
 	wire
 	marks   map[string]ids.Mark // guarded by mu
+	known   map[string]bool     // the remembered sequences; guarded by mu
 	version int64               // the last one used; guarded by mu
 	writers map[string]bool     // every writer so far; nil without misuse checks; guarded by mu
 }
 
 // NewSequences returns an empty store.
 func NewSequences(o *Options) *Sequences {
-	s := &Sequences{wire: newWire(o), marks: make(map[string]ids.Mark)}
+	s := &Sequences{wire: newWire(o), marks: make(map[string]ids.Mark), known: make(map[string]bool)}
 	if s.misuse != nil {
 		s.writers = make(map[string]bool)
 	}
@@ -44,10 +45,14 @@ func (s *Sequences) Load(ctx context.Context, sequence string) (ids.Mark, error)
 	}
 	mark, err := send(ctx, &s.wire, "Load", sequence, func() (ids.Mark, error) {
 		mark, ok := s.marks[sequence]
-		if !ok {
+		switch {
+		case ok:
+			return mark, nil
+		case s.known[sequence]:
+			return ids.Mark{}, ids.ErrMissing
+		default:
 			return ids.Mark{}, ids.ErrNotFound
 		}
-		return mark, nil
 	})
 	if err != nil {
 		return ids.Mark{}, fmt.Errorf("load sequence %q: %w", sequence, err)
@@ -82,6 +87,21 @@ func (s *Sequences) Replace(ctx context.Context, sequence string, old, next ids.
 	return mark, nil
 }
 
+// Remember implements [ids.Store].
+func (s *Sequences) Remember(ctx context.Context, sequence string) error {
+	err := checkSequence(sequence)
+	if err == nil {
+		_, err = send(ctx, &s.wire, "Remember", sequence, func() (struct{}, error) {
+			s.known[sequence] = true
+			return struct{}{}, nil
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("remember sequence %.80q: %w", sequence, err)
+	}
+	return nil
+}
+
 // watch reports a version that this store has not returned.
 func (s *Sequences) watch(sequence string, old ids.Mark) {
 	if s.misuse == nil || old.Version == "" {
@@ -101,12 +121,16 @@ func (s *Sequences) put(sequence string, mark ids.Mark) ids.Mark {
 	return mark
 }
 
-// Set stores a text without condition, writer and floor, as an operator or
-// another program does. It is not a request and has no faults.
-func (s *Sequences) Set(sequence, text string) {
+// Set stores a text without condition and metadata, as an operator or another
+// program does. It is not a request and has no faults.
+func (s *Sequences) Set(sequence, text string) { s.Restore(sequence, ids.Mark{Text: text}) }
+
+// Restore stores an older mark under a new version, as the restore of a backup
+// does. It is not a request and has no faults.
+func (s *Sequences) Restore(sequence string, older ids.Mark) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.put(sequence, ids.Mark{Text: text})
+	s.put(sequence, older)
 }
 
 // Get returns the stored mark in full. It is not a request and has no faults.
@@ -117,8 +141,8 @@ func (s *Sequences) Get(sequence string) (ids.Mark, bool) {
 	return mark, ok
 }
 
-// Delete deletes a sequence, as an operator does. It is not a request and has
-// no faults.
+// Delete deletes a mark, as an operator does; the store still remembers the
+// sequence. It is not a request and has no faults.
 func (s *Sequences) Delete(sequence string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -21,7 +21,7 @@ type Sequences struct {
 // TestSequences checks the contract of [ids.Store]. Each call of newStore
 // returns an empty store without a container.
 func TestSequences(t *testing.T, newStore func(t *testing.T) Sequences) {
-	testCells(t, newStore, Sequences.cells, map[string]func(*cellTest, Sequences){"Metadata": metadata, "LongNumber": longNumber})
+	testCells(t, newStore, Sequences.cells, map[string]func(*cellTest, Sequences){"Metadata": metadata, "LongNumber": longNumber, "Missing": missing})
 }
 
 func (s Sequences) cells() cells {
@@ -53,16 +53,16 @@ func (s Sequences) cells() cells {
 	}
 }
 
-// Writer and floor are stored unchanged with the text. A text from another
-// program has neither.
+// Writer, peak and known are stored unchanged with the text. A text from another
+// program has none of them.
 func metadata(t *cellTest, s Sequences) {
 	mark := ids.Mark{}
 	for _, next := range []ids.Mark{
-		{Text: "1", Writer: "node-7/0198f1", Floor: "9223372036854775808"},
-		{Text: "2", Floor: "5"},
+		{Text: "1", Writer: "node-7/0198f1", Peak: "9223372036854775808"},
+		{Text: "2", Peak: "5", Known: true},
 		{Text: "3", Writer: "Ab=:;,\"'%20 ~"},
 		{Text: "4"},
-		{Text: "5", Writer: strings.Repeat("w", 256), Floor: strings.Repeat("9", 256)},
+		{Text: "5", Writer: strings.Repeat("w", 256), Peak: strings.Repeat("9", 256)},
 	} {
 		written, err := s.Replace(t.ctx, "orders", mark, next)
 		if err != nil {
@@ -74,7 +74,7 @@ func metadata(t *cellTest, s Sequences) {
 		}
 	}
 	for _, next := range []ids.Mark{
-		{Text: "1", Writer: strings.Repeat("w", 257)}, {Text: "1", Writer: " padded"}, {Text: "1", Writer: "two\nlines"}, {Text: "1", Floor: "ä"},
+		{Text: "1", Writer: strings.Repeat("w", 257)}, {Text: "1", Writer: " padded"}, {Text: "1", Writer: "two\nlines"}, {Text: "1", Peak: "ä"},
 	} {
 		if _, err := s.Replace(t.ctx, "orders", mark, next); err == nil || errors.Is(err, ids.ErrChanged) {
 			t.Errorf("replace by %+v: %v, want it rejected as invalid", next, err)
@@ -96,4 +96,38 @@ func longNumber(t *cellTest, s Sequences) {
 		}
 		t.put("orders", c, "1001") // it can be repaired
 	}
+}
+
+// A sequence that was remembered is missing when its mark is deleted, and not
+// new.
+func missing(t *cellTest, s Sequences) {
+	load := func(want error) {
+		t.Helper()
+		if m, err := s.Load(t.ctx, "orders"); !errors.Is(err, want) {
+			t.Errorf("load: %+v, %v, want %v", m, err, want)
+		}
+	}
+	load(ids.ErrNotFound)
+	mark, err := s.Replace(t.ctx, "orders", ids.Mark{}, ids.Mark{Text: "1001"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Delete(t.T, "orders")
+	load(ids.ErrNotFound)
+	for range 2 {
+		if err := s.Remember(t.ctx, "orders"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	load(ids.ErrMissing)
+	if _, err := s.Load(t.ctx, "others"); !errors.Is(err, ids.ErrNotFound) {
+		t.Errorf("load of another sequence: %v, want ErrNotFound", err)
+	}
+	if _, err := s.Replace(t.ctx, "orders", mark, ids.Mark{Text: "2001"}); !errors.Is(err, ids.ErrChanged) {
+		t.Errorf("replace of a deleted mark: %v, want ErrChanged", err)
+	}
+	if _, err := s.Replace(t.ctx, "orders", ids.Mark{}, ids.Mark{Text: "5000", Known: true}); err != nil {
+		t.Errorf("create it again: %v", err)
+	}
+	load(nil)
 }
