@@ -66,8 +66,13 @@ var twoNames = regexp.MustCompile(`^(most|least|longest|shortest)[A-Z]`)
 var allowed = []struct{ text, why string }{
 	{`"burnt"`, "a member of the published API"},
 	{"`burnt`", "a member of the published API"},
+	{`burnt: `, "a member of the published API"},
+	{`updatedAt, perSecond, burnt]`, "members of the published API"},
 	{`"inHand"`, "a member of the published API"},
 	{"`inHand`", "a member of the published API"},
+	{`inHand: `, "a member of the published API"},
+	{`instance, inHand, highest]`, "members of the published API"},
+	{`secondsInHand`, "a member of the published API"},
 	{`"heard"`, "a member of the published API"},
 	{`size quota for this stream (%d) has been exceeded`, "the wording of Service Bus"},
 	{`a restore has been noticed`, "the wording of a promise"},

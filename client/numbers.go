@@ -4,7 +4,6 @@ import (
 	"context"
 	"iter"
 	"net/http"
-	"net/url"
 	"strconv"
 )
 
@@ -41,7 +40,7 @@ func (c *Client) Next(ctx context.Context, sequence string, count int) (n Number
 	}
 	r := request{
 		method:  http.MethodPost,
-		path:    "/sequences/" + url.PathEscape(sequence) + "/next?count=" + strconv.Itoa(count),
+		path:    sequencePath(sequence, "/next?count=") + strconv.Itoa(count),
 		repeats: ifBusy,
 		effect:  "numbers may have been drawn and lost",
 	}

@@ -34,6 +34,10 @@ func TestRepeats(t *testing.T) {
 			_, err := c.DeleteChannel(ctx, "news", "")
 			return err
 		},
+		"raise": func(ctx context.Context, c *client.Client) error {
+			_, err := c.RaiseSequence(ctx, "orders", client.Raise{})
+			return err
+		},
 		"release": func(ctx context.Context, c *client.Client) error {
 			_, err := c.Release(ctx, "hounds", client.Change{})
 			return err
@@ -54,7 +58,7 @@ func TestRepeats(t *testing.T) {
 		"delete any blog": func(ctx context.Context, c *client.Client) error { return c.DeleteBlog(ctx, "news", "b", "") },
 	}
 	reads := []string{"read"}
-	always := []string{"create", "delete", "release", "overwrite blog", "delete any blog"}
+	always := []string{"create", "delete", "raise", "release", "overwrite blog", "delete any blog"}
 	ifUnchanged := []string{"delete any", "add blog", "update blog", "delete blog"}
 	all := slices.Concat(reads, always, ifUnchanged, []string{"next"})
 

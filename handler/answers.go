@@ -77,7 +77,7 @@ const defaultTop = 100
 func pageOf(r *http.Request) (top int, continuation string, err error) {
 	top = defaultTop
 	if hasQuery(r, "top") {
-		if top, err = strconv.Atoi(customhandler.Query(r, "top")); err != nil {
+		if top, err = strconv.Atoi(customhandler.Query(r, "top")); err != nil || top < 1 || top > table.MaxPage {
 			return 0, "", badRequest("bad_top", "top must be a whole number from 1 to "+strconv.Itoa(table.MaxPage)+".")
 		}
 	}

@@ -46,7 +46,7 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 	if err != nil {
 		return nil, err
 	}
-	sequences, err := newSequences(cfg, blobs)
+	sequences, err := newSequences(cfg, blobs, log)
 	if err != nil {
 		return nil, err
 	}

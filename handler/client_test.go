@@ -53,6 +53,23 @@ func TestClient(t *testing.T) {
 	_, err = app.Next(ctx, name, 100_000)
 	refused("too many numbers", err, "bad_count")
 
+	sequence, err := app.Sequence(ctx, name)
+	check("a sequence", sequence.Next > 3 && len(sequence.Instances) == 1 && sequence.Instances[0].Highest == sequence.Next-1, sequence, err)
+	_, err = app.Sequence(ctx, name+"-new")
+	refused("a sequence that was never used", err, "sequence_not_found")
+	raised, err := app.RaiseSequence(ctx, name, client.Raise{AtLeast: 5000, Reason: "a test"})
+	check("a raise", raised.Next == 5000 && raised.Changed, raised, err)
+	raised, err = app.RaiseSequence(ctx, name, client.Raise{AtLeast: 4000})
+	check("a raise that changes nothing", raised.Next == 5000 && !raised.Changed, raised, err)
+	found := false
+	for item, err := range app.Sequences(ctx) {
+		check("an item of the list", item.Sequence != "", item, err)
+		found = found || item.Sequence == name && *item.Next == 5000
+	}
+	if !found {
+		t.Errorf("the list has no %s at 5000", name)
+	}
+
 	w, err := app.Wait(ctx, name, client.Now, time.Second)
 	check("wait at a closed gate", !w.Passed && w.Generation == 0, w.Gate, err)
 	watching, stop := context.WithCancel(ctx)
@@ -96,7 +113,7 @@ func TestClient(t *testing.T) {
 	check("create again", !created && ch.ETag != "", ch, err)
 	read, err := app.Channel(ctx, title)
 	check("channel", read.ETag == ch.ETag && read.Incarnation == ch.Incarnation, read, err)
-	found := false
+	found = false
 	for listed, err := range app.Channels(ctx) {
 		check("channels", true, listed, err)
 		found = found || listed.Name == title

@@ -16,6 +16,7 @@ import (
 	"kennel/channels"
 	"kennel/gate"
 	"kennel/ids"
+	"kennel/internal/azure"
 	"kennel/internal/customhandler"
 	"kennel/internal/memory"
 )
@@ -37,6 +38,9 @@ func TestCallsEndInTime(t *testing.T) {
 	const owner = `{"owner":"ann"}`
 	want := calls{
 		"POST /api/sequences/{sequence}/next":         {"", unavailable, unavailable, 10 * time.Second},
+		"GET /api/sequences":                          {"", unavailable, served, callTimeout},
+		"GET /api/sequences/{sequence}":               {"", unavailable, served, callTimeout},
+		"POST /api/sequences/{sequence}/raise":        {`{"atLeast":5}`, unclear, unclear, callTimeout},
 		"GET /api/gates/{gate}":                       {"", unavailable, served, 20 * time.Second},
 		"POST /api/gates/{gate}/release":              {"{}", unavailable, unclear, 20 * time.Second},
 		"POST /api/gates/{gate}/close":                {"{}", unavailable, served, 20 * time.Second}, // it is closed
@@ -137,14 +141,15 @@ func silentApp(t *testing.T, readsOnly bool) (host *customhandler.App, blog stri
 	tables := &memory.TableOptions{Options: o}
 	silent, err4 := channels.New(channelTable.Clone(tables), blogTable.Clone(tables), memory.NewOutbox(memory.NewQueues(&o), cleanupQueue), nil)
 	gates, err5 := gate.New(memory.NewGates(&o), nil)
-	sequences, err6 := ids.NewSet(memory.NewSequences(&o), &ids.Options{MaxWait: 10 * time.Second})
+	stored := memory.NewSequences(&o)
+	sequences, err6 := ids.NewSet(stored, &ids.Options{MaxWait: 10 * time.Second})
 	host, err7 := customhandler.New(&customhandler.Options{Log: slog.New(slog.DiscardHandler)})
 	if err := errors.Join(err1, err2, err3, err4, err5, err6, err7); err != nil {
 		t.Fatal(err)
 	}
 	serveRoutes(host, channelFunctions{channels: silent}.routes())
 	serveRoutes(host, gateFunctions{gates: gates}.routes())
-	serveRoutes(host, sequenceFunctions{sequences: sequences, allowed: []string{"*"}}.routes())
+	serveRoutes(host, sequenceFunctions{store: readable{stored}, sequences: sequences, allowed: []string{"*"}}.routes())
 	ctx, cancel := context.WithCancel(t.Context())
 	go gates.Run(ctx)
 	t.Cleanup(func() {
@@ -152,4 +157,20 @@ func silentApp(t *testing.T, readsOnly bool) (host *customhandler.App, blog stri
 		sequences.Close(ctx)
 	})
 	return host, posted.ID
+}
+
+// readable adds to a store in memory what operators see of it.
+type readable struct{ *memory.Sequences }
+
+func (r readable) Read(ctx context.Context, sequence string) (azure.StoredSequence, error) {
+	mark, err := r.Load(ctx, sequence)
+	return azure.StoredSequence{Name: sequence, Mark: mark}, err
+}
+
+func (r readable) List(ctx context.Context, _ int, _ string) ([]azure.StoredSequence, string, error) {
+	stored, err := r.Read(ctx, "orders")
+	if errors.Is(err, ids.ErrNotFound) {
+		return nil, "", nil
+	}
+	return []azure.StoredSequence{stored}, "", err
 }

@@ -28,10 +28,8 @@ type failure struct {
 var sequenceFailures = []failure{
 	{ids.ErrExhausted, http.StatusConflict, "sequence_exhausted",
 		"The sequence has fewer numbers left than requested. Use a new sequence name.", ""},
-	{ids.ErrCorrupt, http.StatusInternalServerError, "sequence_corrupt",
-		"The stored number of the sequence is invalid. No number is issued until an operator repairs it; see the log.", ""},
-	{ids.ErrMissing, http.StatusInternalServerError, "sequence_missing",
-		"The stored number of the sequence was deleted. No number is issued until an operator restores it or raises the sequence; see the log.", ""},
+	sequenceCorrupt,
+	sequenceMissing,
 	{ids.ErrTooMany, http.StatusServiceUnavailable, "too_many_sequences",
 		"This instance already uses the maximum of different sequences, and storage takes none of them back. Use fewer sequences.", "60"},
 	{ids.ErrClosed, http.StatusServiceUnavailable, codeStopping,
@@ -39,6 +37,25 @@ var sequenceFailures = []failure{
 	{nil, http.StatusServiceUnavailable, codeUnavailable,
 		"No numbers were issued: storage did not respond in time, or too many instances are reserving at once. Retry later.", "5"},
 }
+
+// sequenceStateFailures are those of the calls that issue no numbers.
+var sequenceStateFailures = []failure{
+	{ids.ErrNotFound, http.StatusNotFound, "sequence_not_found",
+		"No number of the sequence was ever issued.", ""},
+	{azure.ErrContinuation, http.StatusBadRequest, "bad_continuation",
+		"The continuation is invalid. Begin the list again.", ""},
+	sequenceCorrupt,
+	sequenceMissing,
+	{errRaiseUnclear, http.StatusServiceUnavailable, "change_unclear", unconfirmed, "5"},
+	storageUnavailable,
+}
+
+var (
+	sequenceCorrupt = failure{ids.ErrCorrupt, http.StatusInternalServerError, "sequence_corrupt",
+		"The stored number of the sequence is invalid. No number is issued until an operator repairs it; see the log.", ""}
+	sequenceMissing = failure{ids.ErrMissing, http.StatusInternalServerError, "sequence_missing",
+		"The stored number of the sequence was deleted. No number is issued until an operator restores it or raises the sequence; see the log.", ""}
+)
 
 var gateFailures = []failure{
 	{gate.ErrStopped, http.StatusServiceUnavailable, codeStopping,
@@ -82,9 +99,11 @@ var (
 			"An update needs If-Match with the ETag of the blog that you read, so that it does not overwrite the work of others. If-Match: * overwrites any version.", ""},
 		{channels.ErrCorrupt, http.StatusInternalServerError, "channel_corrupt",
 			"A stored row was not written by this app. It is left unchanged until an operator repairs it; the log names the row.", ""},
-		{nil, http.StatusServiceUnavailable, codeUnavailable,
-			"Storage did not respond. Nothing was changed. Retry later.", "5"},
+		storageUnavailable,
 	}
+
+	storageUnavailable = failure{nil, http.StatusServiceUnavailable, codeUnavailable,
+		"Storage did not respond. Nothing was changed. Retry later.", "5"}
 )
 
 const unconfirmed = "Storage did not confirm the change, which may have been made. It is safe to repeat the request."

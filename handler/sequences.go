@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"path"
 	"strconv"
@@ -24,12 +25,20 @@ const maxCount = 10_000
 
 // sequenceFunctions serve order numbers.
 type sequenceFunctions struct {
-	store     ids.Store
+	store     sequenceStore
 	sequences *ids.Set
 	allowed   []string // patterns of the names that are served
+	log       *slog.Logger
 }
 
-func newSequences(cfg config.Config, blobs *azure.Blobs) (job, error) {
+// sequenceStore is also what operators see of the stored sequences.
+type sequenceStore interface {
+	ids.Store
+	Read(ctx context.Context, sequence string) (azure.StoredSequence, error)
+	List(ctx context.Context, top int, continuation string) (page []azure.StoredSequence, next string, err error)
+}
+
+func newSequences(cfg config.Config, blobs *azure.Blobs, log *slog.Logger) (job, error) {
 	store := azure.NewSequences(blobs, sequencesContainer)
 	sequences, err := ids.NewSet(store, &ids.Options{
 		RangeSize:  int64(cfg.RangeSize),
@@ -39,13 +48,16 @@ func newSequences(cfg config.Config, blobs *azure.Blobs) (job, error) {
 	if err != nil {
 		return job{}, err
 	}
-	s := sequenceFunctions{store, sequences, cfg.Sequences}
+	s := sequenceFunctions{store, sequences, cfg.Sequences, log}
 	return job{routes: s.routes(), run: sequences.Run, close: s.close, probes: map[string]probe{"blobs": s.probe}, report: s.report}, nil
 }
 
 func (s sequenceFunctions) routes() []route {
 	return []route{
 		{function: "NextOrderId", pattern: "POST /api/sequences/{sequence}/next", query: []string{"count"}, handler: http.HandlerFunc(s.next)},
+		{function: "Sequences", pattern: "GET /api/sequences", query: []string{"top", "continuation"}, handler: s.serve(s.list)},
+		{function: "Sequences", pattern: "GET /api/sequences/{sequence}", handler: s.serve(s.state)},
+		{function: "Sequences", pattern: "POST /api/sequences/{sequence}/raise", body: true, handler: s.serve(s.raise)},
 	}
 }
 

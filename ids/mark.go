@@ -32,6 +32,10 @@ func parseNext(text string) (int64, error) {
 	return next, nil
 }
 
+// Next returns the next free number of the sequence. It fails with ErrCorrupt
+// if the text is not a number.
+func (m Mark) Next() (int64, error) { return parseNext(m.Text) }
+
 // parsePeak returns the highest number that a mark's text ever was.
 func parsePeak(m Mark, next int64) (int64, error) {
 	if m.Peak == "" {

@@ -35,6 +35,7 @@ type casBlob struct {
 	size     int64  // of the whole blob in bytes; -1 if unknown
 	metadata map[string]*string
 	version  string
+	modified time.Time // when the blob was written
 	readAt   time.Time // on the service's clock, in whole seconds; zero if the answer had no Date
 }
 
@@ -97,7 +98,11 @@ func (c casBlobs) read(ctx context.Context, name, seen string, limit int64) (cas
 	if answer.ContentLength != nil {
 		size = *answer.ContentLength
 	}
-	return casBlob{string(text), size, answer.Metadata, string(*answer.ETag), dateOf(raw)}, nil
+	modified := time.Time{}
+	if answer.LastModified != nil {
+		modified = answer.LastModified.UTC()
+	}
+	return casBlob{string(text), size, answer.Metadata, string(*answer.ETag), modified, dateOf(raw)}, nil
 }
 
 // dateOf returns the time on the service's clock when it answered.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"kennel/ids"
 )
@@ -37,12 +38,18 @@ func NewSequences(blobs *Blobs, containerName string) *Sequences {
 // metadata and version, or with two if there is no blob. It cuts a text that is
 // longer than any number, and adds its size so that the result is not a number.
 func (s *Sequences) Load(ctx context.Context, sequence string) (ids.Mark, error) {
+	mark, _, err := s.load(ctx, sequence)
+	return mark, err
+}
+
+// load also returns when the blob was written.
+func (s *Sequences) load(ctx context.Context, sequence string) (ids.Mark, time.Time, error) {
 	b, err := s.blobs.read(ctx, sequence, "", ids.MaxText+1)
 	if errors.Is(err, errNoBlob) {
 		err = s.missing(ctx, sequence)
 	}
 	if err != nil {
-		return ids.Mark{}, fmt.Errorf("load sequence %.80q: %w", sequence, refusedSequence(err))
+		return ids.Mark{}, time.Time{}, fmt.Errorf("load sequence %.80q: %w", sequence, refusedSequence(err))
 	}
 	mark := ids.Mark{
 		Text:    b.text,
@@ -58,7 +65,7 @@ func (s *Sequences) Load(ctx context.Context, sequence string) (ids.Mark, error)
 	default:
 		mark.Text = fmt.Sprintf("%s… (%d bytes)", b.text[:ids.MaxText], b.size)
 	}
-	return mark, nil
+	return mark, b.modified, nil
 }
 
 // Replace implements [ids.Store] with one request, or with three if the

@@ -1,0 +1,103 @@
+package client
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// SequenceItem is a sequence in a list.
+type SequenceItem struct {
+	Sequence  string    `json:"sequence"`
+	Next      *int64    `json:"next"` // the next free number; nil if the stored text is not a number
+	UpdatedAt time.Time `json:"updatedAt"`
+	PerSecond float64   `json:"perSecond"` // issued by the answering instance
+	Lost      int64     `json:"burnt"`     // numbers that the answering instance gave up
+
+	received
+}
+
+// Sequence is the stored number of a sequence, and the instances that are known
+// to use it.
+type Sequence struct {
+	Sequence  string             `json:"sequence"`
+	Next      int64              `json:"next"` // the next free number
+	UpdatedAt time.Time          `json:"updatedAt"`
+	Instances []SequenceInstance `json:"instances"`
+
+	received
+}
+
+// SequenceInstance is what an instance of the app has of a sequence.
+type SequenceInstance struct {
+	Instance    string     `json:"instance"`
+	Available   int64      `json:"inHand"`        // numbers that it has reserved and not issued
+	Highest     int64      `json:"highest"`       // the highest number that it has reserved
+	Seconds     *float64   `json:"secondsInHand"` // how long the available numbers last; nil without demand
+	LastError   string     `json:"lastError"`     // of storage, since its last success
+	LastErrorAt *time.Time `json:"lastErrorAt"`
+}
+
+// Raise is how a sequence is raised.
+type Raise struct {
+	AtLeast int64  `json:"atLeast"` // the next free number afterwards, or less than it
+	Reason  string `json:"reason"`
+
+	// Force replaces a stored text that is not a number, and ignores what
+	// instances have reserved.
+	Force bool `json:"force"`
+}
+
+// RaisedSequence is a sequence after a raise.
+type RaisedSequence struct {
+	Sequence
+	Changed bool `json:"changed"` // false: its number was high enough before
+}
+
+// Sequences lists all sequences in the order of their names. An error ends the
+// list.
+func (c *Client) Sequences(ctx context.Context) iter.Seq2[SequenceItem, error] {
+	return list[SequenceItem](ctx, c, "/sequences", defaultTop)
+}
+
+// Sequence reads a sequence.
+func (c *Client) Sequence(ctx context.Context, name string) (s Sequence, err error) {
+	if err := checkName("sequence", name); err != nil {
+		return s, err
+	}
+	r := request{method: http.MethodGet, path: sequencePath(name, ""), repeats: always}
+	_, err = c.call(ctx, r, &s)
+	return s, c.expectSequence(r, err, s.Sequence, name)
+}
+
+// RaiseSequence makes the next free number of a sequence at least raise.AtLeast.
+// It never lowers it, so it may be repeated.
+func (c *Client) RaiseSequence(ctx context.Context, name string, raise Raise) (s RaisedSequence, err error) {
+	if err := checkName("sequence", name); err != nil {
+		return s, err
+	}
+	if err := checkTexts(raise.Reason); err != nil {
+		return s, err
+	}
+	r := request{
+		method:  http.MethodPost,
+		path:    sequencePath(name, "/raise"),
+		body:    raise,
+		repeats: always,
+		effect:  "the sequence may have been raised",
+	}
+	_, err = c.call(ctx, r, &s)
+	return s, c.expectSequence(r, err, s.Sequence.Sequence, name)
+}
+
+// expectSequence checks that the answer is for the requested sequence.
+func (c *Client) expectSequence(r request, err error, name, want string) error {
+	if err == nil && name != want {
+		return c.unexpected(r, "it is not for sequence %q", want)
+	}
+	return err
+}
+
+func sequencePath(name, rest string) string { return "/sequences/" + url.PathEscape(name) + rest }

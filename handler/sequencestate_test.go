@@ -1,0 +1,196 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
+
+	"kennel/ids"
+	"kennel/internal/azure"
+	"kennel/internal/storetest"
+)
+
+// numbers calls POST …/next and returns the first number, or the error code.
+func (p *process) numbers(t *testing.T, sequence string, count int) (first int64, code string) {
+	t.Helper()
+	_, _, body := p.call(t, "POST", fmt.Sprintf("/api/sequences/%s/next?count=%d", sequence, count), nil)
+	var a struct {
+		First int64
+		Error struct{ Code string }
+	}
+	if err := json.Unmarshal([]byte(body), &a); err != nil {
+		t.Fatalf("%s: %v", body, err)
+	}
+	return a.First, a.Error.Code
+}
+
+func (p *process) raise(t *testing.T, sequence string, body string) (status int, answer raisedState, text string) {
+	t.Helper()
+	status, _, text = p.call(t, "POST", "/api/sequences/"+sequence+"/raise", strings.NewReader(body), "Content-Type", "application/json")
+	if err := json.Unmarshal([]byte(text), &answer); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return status, answer, text
+}
+
+// A sequence whose blob is deleted stops in every instance, is not begun again,
+// and goes on above every number after a raise.
+func TestDeletedSequence(t *testing.T) {
+	t.Parallel()
+	a, b := start(t, built.handler, withAzurite(t), "KENNEL_RANGE_SIZE=20"), start(t, built.handler, withAzurite(t))
+	name := storetest.Name()
+	issued := make(map[int64]bool)
+	draw := func(p *process) string {
+		t.Helper()
+		n, code := p.numbers(t, name, 1)
+		if code == "" && issued[n] {
+			t.Fatalf("%d was issued twice", n)
+		}
+		issued[n] = true
+		return code
+	}
+	for range 3 {
+		if code := draw(a); code != "" {
+			t.Fatal(code)
+		}
+	}
+	client, err := azblob.NewClientFromConnectionString(storetest.Azurite(t).ConnectionString(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.DeleteBlob(t.Context(), sequencesContainer, name, nil); err != nil {
+		t.Fatal(err)
+	}
+	if code := draw(b); code != "sequence_missing" {
+		t.Errorf("a new instance: %q, want sequence_missing", code)
+	}
+	if status, _, body := b.call(t, "GET", "/api/sequences/"+name, nil); status != 500 || !strings.Contains(body, "sequence_missing") {
+		t.Errorf("its state: %d %s", status, body)
+	}
+	code := ""
+	for i := 0; i < 100 && code == ""; i++ {
+		code = draw(a)
+	}
+	if code != "sequence_missing" {
+		t.Errorf("the instance that used it: %q, want sequence_missing after what it had available", code)
+	}
+	if status, _, body := a.raise(t, name, `{"atLeast":5}`); status != 409 || !strings.Contains(body, "raise_too_low") {
+		t.Errorf("a raise below what was issued: %d %s", status, body)
+	}
+	if status, answer, body := b.raise(t, name, `{"atLeast":1000,"reason":"it was deleted"}`); status != 200 || answer.Next != 1000 || !answer.Changed {
+		t.Errorf("a raise: %d %s", status, body)
+	}
+	for _, p := range []*process{a, b, a} {
+		if code := draw(p); code != "" {
+			t.Errorf("after the raise: %s", code)
+		}
+	}
+	for n := range issued {
+		if n > 40 && n < 1000 {
+			t.Errorf("%d was issued, want numbers above 1000 after the raise", n)
+		}
+	}
+
+	// An older copy is noticed by the instance that has seen a higher number.
+	store := azure.NewSequences(openBlobs(t), sequencesContainer)
+	for range 30 {
+		draw(a)
+	}
+	for { // the instance may be reserving
+		mark, err := store.Load(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		older := mark
+		older.Text = "1001"
+		if _, err = store.Replace(t.Context(), name, mark, older); err == nil {
+			break
+		}
+		if !errors.Is(err, ids.ErrChanged) {
+			t.Fatal(err)
+		}
+	}
+	for i := 0; i < 100; i++ {
+		if code = draw(a); code != "" {
+			break
+		}
+	}
+	if code != "sequence_corrupt" {
+		t.Errorf("after the restore of an older copy: %q, want sequence_corrupt", code)
+	}
+}
+
+func TestSequenceList(t *testing.T) {
+	p := shared(t)
+	name := storetest.Name()
+	names := []string{name + ".a", name + ".b", name + ".c"}
+	for i, n := range names {
+		if _, code := p.numbers(t, n, i+1); code != "" {
+			t.Fatal(code)
+		}
+	}
+	corrupt := name + ".d"
+	store := azure.NewSequences(openBlobs(t), sequencesContainer)
+	if _, err := store.Replace(t.Context(), corrupt, ids.Mark{}, ids.Mark{Text: "12x"}); err != nil {
+		t.Fatal(err)
+	}
+	found := make(map[string]sequenceItem)
+	for path := "/api/sequences?top=2"; ; {
+		var page struct {
+			Items        []sequenceItem
+			Continuation string
+		}
+		status, _, body := p.call(t, "GET", path, nil)
+		if err := json.Unmarshal([]byte(body), &page); err != nil || status != 200 || len(page.Items) > 2 {
+			t.Fatalf("%d %s", status, body)
+		}
+		for _, item := range page.Items {
+			found[item.Sequence] = item
+		}
+		if page.Continuation == "" {
+			break
+		}
+		path = "/api/sequences?top=2&continuation=" + page.Continuation
+	}
+	for _, n := range names {
+		if item := found[n]; item.Next == nil || *item.Next <= 1000 || item.UpdatedAt.IsZero() {
+			t.Errorf("%s: %+v, want it above 1000", n, item)
+		}
+	}
+	if item, ok := found[corrupt]; !ok || item.Next != nil {
+		t.Errorf("a corrupt sequence: %+v, want it without a number", item)
+	}
+
+	status, _, body := p.call(t, "GET", "/api/sequences/"+names[2], nil)
+	var state sequenceState
+	if err := json.Unmarshal([]byte(body), &state); err != nil || status != 200 || state.Next <= 1000 || len(state.Instances) != 1 ||
+		state.Instances[0].Highest != state.Next-1 || state.Instances[0].Available != state.Next-4 {
+		t.Errorf("state of a sequence: %d %s", status, body)
+	}
+	if status, answer, body := p.raise(t, names[2], `{"atLeast":10}`); status != 200 || answer.Changed || answer.Next != state.Next {
+		t.Errorf("a raise that changes nothing: %d %s", status, body)
+	}
+	if status, answer, body := p.raise(t, corrupt, `{"atLeast":10}`); status != http.StatusInternalServerError {
+		t.Errorf("a raise of a corrupt sequence: %d %s", status, body)
+	} else if status, answer, body = p.raise(t, corrupt, `{"atLeast":10,"force":true}`); status != 200 || !answer.Changed || answer.Next != 10 {
+		t.Errorf("a forced raise of a corrupt sequence: %d %s", status, body)
+	}
+}
+
+// Only the sequences that the settings allow are served.
+func TestAllowedSequences(t *testing.T) {
+	t.Parallel()
+	name := storetest.Name()
+	p := start(t, built.handler, withAzurite(t), "KENNEL_SEQUENCES="+name+"-*, x")
+	if n, code := p.numbers(t, name+"-orders", 1); n != 1 || code != "" {
+		t.Errorf("an allowed sequence: %d %s", n, code)
+	}
+	if _, code := p.numbers(t, name, 1); code != "bad_sequence" {
+		t.Errorf("another sequence: %q, want bad_sequence", code)
+	}
+}
