@@ -58,7 +58,7 @@ kennel gate wait hounds  wait until "kennel gate release hounds" is called`,
 	)
 	for id, commands := range map[string][]*cobra.Command{
 		groupRun:  {con.upCommand(), con.packageCommand()},
-		groupCall: {con.nextCommand(), con.gateCommand(), con.channelsCommand(), con.blogsCommand()},
+		groupCall: {con.nextCommand(), con.sequencesCommand(), con.gateCommand(), con.channelsCommand(), con.blogsCommand()},
 		groupSelf: {con.completionCommand(), con.versionCommand()},
 	} {
 		for _, cmd := range commands {
