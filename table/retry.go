@@ -15,9 +15,10 @@ const (
 	firstWait = 200 * time.Millisecond
 
 	// TryTimeout bounds one try of a request. Half of the time that the
-	// context has left bounds it, too: after a try without an answer there is
-	// time for another one, or to read back a write.
-	TryTimeout = 15 * time.Second
+	// context has left bounds it, too, if that is enough for an answer: after a
+	// try without one there is time for another, or to read back a write.
+	TryTimeout    = 15 * time.Second
+	minTryTimeout = time.Second
 )
 
 // Table is a [Store] whose requests are repeated if they fail without an
@@ -126,7 +127,7 @@ func repeat[T any](ctx context.Context, tries int, writes bool, request func(con
 
 func tryTimeout(ctx context.Context) time.Duration {
 	if deadline, ok := ctx.Deadline(); ok {
-		return min(TryTimeout, time.Until(deadline)/2)
+		return max(minTryTimeout, min(TryTimeout, time.Until(deadline)/2))
 	}
 	return TryTimeout
 }
