@@ -33,7 +33,12 @@ If the app is busy (503 with Retry-After), kennel retries up to five times and r
 each retry on standard error. It does not retry after other errors.`,
 		Example:     "kennel next --count 3\nkennel next --url https://my-app.azurewebsites.net --sequence invoices",
 		Annotations: requestExits("all numbers printed"),
-		Args:        noWords,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 { // as the other commands take a name
+				return usagef("unexpected %q; name the sequence with --sequence", printable(args[0]))
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if count < 1 || count > maxCount {
 				return usagef("--count is %d; draw 1 to %d numbers", count, maxCount)
