@@ -236,7 +236,7 @@ func waitAtGate(ctx context.Context, con *console, app *app, name string, o gate
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return fmt.Errorf("%w%s", err, next)
+		return fmt.Errorf("%w%s", ctx.Err(), next)
 	case err != nil && limited.Err() != nil:
 		if app.outage == nil {
 			app.outage = fmt.Errorf("no response from %s", app.Address())

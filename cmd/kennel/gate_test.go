@@ -75,6 +75,10 @@ func TestWaitAtGate(t *testing.T) {
 			name: "Ctrl+C", answers: []any{gateIs(202, false, 4)}, stop: 5 * time.Second,
 			err: "context canceled; to continue this wait, use --generation 4",
 		},
+		{
+			name: "Ctrl+C before an answer", answers: []any{errHangs}, stop: 5 * time.Second,
+			err: "context canceled",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -90,6 +94,9 @@ func TestWaitAtGate(t *testing.T) {
 				began := time.Now()
 				err := waitAtGate(ctx, con, appOf(t, answering(tt.answers...), &said), "hounds", o)
 				expectError(t, "wait", err, tt.err)
+				if tt.stop > 0 && !strings.HasPrefix(err.Error(), "context canceled") {
+					t.Errorf("%v: want only that it was interrupted", err)
+				}
 				same(t, "standard output", tt.stdout, out.String())
 				same(t, "said", tt.said, said)
 				if takes := time.Since(began); tt.takes > 0 && takes != tt.takes {
