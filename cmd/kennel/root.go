@@ -30,7 +30,7 @@ gates, channels), on this machine or in Azure, and calls it from the command lin
 		Example: `kennel up                start the app with its own storage
 kennel next --count 3    draw three order numbers, in a second terminal
 kennel gate wait hounds  wait until "kennel gate release hounds" is called`,
-		Annotations: exits("done", "failed", "3    degraded, or not reached in time", interruptedExit),
+		Annotations: exits("done", "failed", "3    gate wait: not released in time", interruptedExit),
 		Args:        knownCommand,
 
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return checkTexts(cmd.Flags()) },
