@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // shells are the shells with completion, and how each is generated.
@@ -93,5 +95,19 @@ func completeFile(cmd *cobra.Command, flag string) {
 func mustRegister(cmd *cobra.Command, flag string, complete cobra.CompletionFunc) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, complete); err != nil {
 		panic(err) // the flag does not exist
+	}
+}
+
+// describeFlagsPlainly prepares the descriptions of all flags for completion,
+// which shows their first lines as they are: without the backquotes that mark
+// the name of the value for help pages, and on one line.
+func describeFlagsPlainly(cmd *cobra.Command) {
+	plain := func(f *pflag.Flag) {
+		f.Usage = strings.NewReplacer("`", "", "\n", " ").Replace(f.Usage)
+	}
+	cmd.Flags().VisitAll(plain)
+	cmd.PersistentFlags().VisitAll(plain)
+	for _, c := range cmd.Commands() {
+		describeFlagsPlainly(c)
 	}
 }

@@ -77,6 +77,9 @@ kennel gate wait hounds  wait until "kennel gate release hounds" is called`,
 	root.SetOut(con.stdout)
 	root.SetErr(con.stderr)
 	root.CompletionOptions.DisableDefaultCmd = true
+	if len(con.args) > 0 && con.args[0] == cobra.ShellCompRequestCmd {
+		describeFlagsPlainly(root)
+	}
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	return root
 }
