@@ -164,9 +164,10 @@ func (s *screen) addresses(e devrun.Event) string {
 
   Try, in a second terminal:
 `, s.con.paint(s.con.stdout, green, "ready"), e.Seconds, s.con.paint(s.con.stdout, bold, e.URL+"/api"), e.URL+"/api/openapi.yaml")
-	for _, words := range []string{"next --count 3", "gate wait hounds", "gate release hounds", "channels create news"} {
+	for _, words := range []string{"next --count 3", "channels create news --owner ann", "gate wait hounds"} {
 		text += command(words)
 	}
+	text += "\n  and in a third one, while it waits:\n" + command("gate release hounds")
 	return text + "\n  Ctrl+C stops everything. " + below + "\n\n"
 }
 

@@ -58,9 +58,11 @@ func TestScreen(t *testing.T) {
 
   Try, in a second terminal:
     bin/kennel next --count 3 --key k
+    bin/kennel channels create news --owner ann --key k
     bin/kennel gate wait hounds --key k
+
+  and in a third one, while it waits:
     bin/kennel gate release hounds --key k
-    bin/kennel channels create news --key k
 
   Ctrl+C stops everything. Below: requests, warnings and errors; the whole log: --verbose.
 
