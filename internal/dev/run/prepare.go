@@ -92,7 +92,7 @@ func (a *App) startStorage(ctx context.Context, tools azurite.Tools) (*azurite.S
 			return nil, err
 		}
 		if err := os.MkdirAll(data, 0o755); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("cannot create the data folder: %w; use another one", err)
 		}
 	}
 	step := a.begin("storage", "starting Azurite "+azurite.Version)
