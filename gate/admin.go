@@ -192,7 +192,7 @@ func (g *Gates) publish(ctx context.Context, s Signal) error {
 	err := g.opt.Signals.Publish(ctx, s)
 	if err != nil {
 		g.opt.Log.WarnContext(ctx, "cannot send the signal of a gate; others see the change when they poll",
-			"gate", s.Gate, "generation", s.Generation, "within", g.opt.PollRarely.String(), "error", err.Error())
+			"gate", s.Gate, "generation", s.Generation, "within", (g.opt.PollRarely + g.opt.PollRarely/10).String(), "error", err.Error())
 	}
 	return err
 }

@@ -68,8 +68,8 @@ func TestSignals(t *testing.T) {
 	if log := waiters.output.String(); strings.Count(log, "gate signals are interrupted") != 1 {
 		t.Errorf("log:\n%s\nwant once that signals are interrupted", log)
 	}
-	if !strings.Contains(administrator.output.String(), "cannot send the signal of a gate") {
-		t.Error("the log does not report that the signal could not be sent")
+	if log := administrator.output.String(); !strings.Contains(log, "cannot send the signal of a gate") || !strings.Contains(log, `"within":"33s"`) {
+		t.Errorf("log:\n%s\nwant that the signal could not be sent, and when others see the change", log)
 	}
 	administrator.receives(t, true)
 	waiters.terminate()
