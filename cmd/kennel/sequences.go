@@ -89,12 +89,13 @@ func (con *console) sequencesRaiseCommand(to *target) *cobra.Command {
 		Long: `Makes the next free number of the sequence at least --at-least, and never lowers it. Use
 it to begin a sequence at a number of your own, and to repair one whose stored number was
 deleted or restored from an older copy: then raise it above every number issued.
+Instances first issue the numbers that they have reserved.
 
 The app rejects a number that an instance has reserved (raise_too_low). --force raises the
 sequence all the same, and replaces a stored text that is not a number.`,
 		Example:     "kennel sequences raise orders --at-least 20000 --reason \"taken over\"",
 		Annotations: requestExits("the number is high enough"),
-		Args:        oneSequence,
+		Args:        oneWord("sequence name", "orders --at-least 20000"),
 	}
 	flags := cmd.Flags()
 	flags.Int64Var(&raise.AtLeast, "at-least", 0, "raise the next free number to `N`, if it is lower")
@@ -114,7 +115,7 @@ sequence all the same, and replaces a stored text that is not a number.`,
 			return app.failed(err)
 		}
 		if !s.Changed {
-			con.say("nothing changed: the next number was high enough")
+			con.say("nothing changed: the next free number was high enough")
 		}
 		return con.print(s.JSON(), describeSequence(s.Sequence), to.asJSON)
 	}
@@ -122,13 +123,13 @@ sequence all the same, and replaces a stored text that is not a number.`,
 }
 
 func describeNext(name string, next int64, updated time.Time) string {
-	return fmt.Sprintf("%s: next number %d, written at %s", name, next, updated.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("%s: next free number %d, written at %s", name, next, updated.UTC().Format(time.RFC3339))
 }
 
 func describeSequence(s client.Sequence) string {
 	text := describeNext(s.Sequence, s.Next, s.UpdatedAt)
 	for _, i := range s.Instances {
-		text += fmt.Sprintf("\n  %s has %d numbers, up to %d", i.Instance, i.Available, i.Highest)
+		text += fmt.Sprintf("\n  %s has %d reserved numbers, up to %d", i.Instance, i.Available, i.Highest)
 		if i.Seconds != nil {
 			text += fmt.Sprintf(", for %.0f s", *i.Seconds)
 		}
