@@ -138,6 +138,19 @@ func (e *UnexpectedError) Unwrap() error { return e.Err }
 // effect.
 func (e *UnexpectedError) Is(target error) bool { return target == ErrUnclear && e.effect != "" }
 
+// earlierError is the error of the last attempt, after an earlier one that may
+// have had an effect.
+type earlierError struct {
+	last   error
+	effect string
+}
+
+func (e earlierError) Error() string {
+	return e.last.Error() + "; after an earlier attempt " + e.effect
+}
+func (e earlierError) Unwrap() error        { return e.last }
+func (e earlierError) Is(target error) bool { return target == ErrUnclear }
+
 // also adds what a request may have done to the text of its error.
 func also(err error, effect string) string {
 	if !errors.Is(err, ErrUnclear) {

@@ -49,14 +49,21 @@ func (n Notice) String() string {
 	return fmt.Sprintf("%v; retrying in %v (%d of %d)", n.Err, n.Wait, n.Attempt, n.Attempts)
 }
 
-// send sends a request, and repeats it where that is safe.
-func (c *Client) send(ctx context.Context, r request) (*response, error) {
-	reached := false
+// send sends a request, and repeats it where that is safe. Its error is
+// ErrUnclear if any of the attempts may have had an effect.
+func (c *Client) send(ctx context.Context, r request) (_ *response, last error) {
+	reached, unclear := false, false
+	defer func() {
+		if last != nil && unclear && !errors.Is(last, ErrUnclear) {
+			last = earlierError{last, r.effect}
+		}
+	}()
 	for attempt := 1; ; attempt++ {
 		answer, err := c.once(ctx, r)
 		if err == nil {
 			return answer, nil
 		}
+		unclear = unclear || errors.Is(err, ErrUnclear)
 		wait, again := r.repeats.after(err, reached)
 		switch {
 		case !again:

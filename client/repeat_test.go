@@ -107,6 +107,46 @@ func TestRepeats(t *testing.T) {
 	}
 }
 
+// TestEarlierAttempt checks that an error reports the effect of any attempt, not
+// only of the last one.
+func TestEarlierAttempt(t *testing.T) {
+	dial := &net.OpError{Op: "dial", Err: errReset}
+	unchanged := appError(503, "storage_unavailable", after("5"))
+	for _, test := range []struct {
+		name    string
+		answers []any
+		err     string
+		unclear bool
+	}{
+		{"killed, and does not start again", []any{io.EOF, dial}, "gave up after 6 attempts; after an earlier attempt the gate may have been changed", true},
+		{"storage fails later", []any{io.EOF, unchanged}, "after an earlier attempt the gate may have been changed", true},
+		{"rejected later", []any{appError(503, "change_unclear", after("1")), appError(500, "gate_corrupt", nil)}, "gate_corrupt: broken; after an earlier attempt the gate may", true},
+		{"the caller gives up later", []any{io.EOF, appError(503, "stopping", after("30"))}, context.DeadlineExceeded.Error() + "; after an earlier attempt the gate may", true},
+		{"the last one is unclear", []any{unchanged, io.EOF}, "EOF; the gate may have been changed; gave up after 6 attempts", true},
+		{"nothing changed", []any{unchanged}, "storage_unavailable", false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 29*time.Second)
+			defer cancel()
+			_, c := playing(t, test.answers...)
+			_, err := c.Release(ctx, "hounds", client.Change{})
+			expectError(t, test.name, err, test.err)
+			if got := errors.Is(err, client.ErrUnclear); got != test.unclear {
+				t.Errorf("%s: %v is unclear: %t, want %t", test.name, err, got, test.unclear)
+			}
+			if e, ok := errors.AsType[*client.Error](err); test.name == "rejected later" && (!ok || e.Code != "gate_corrupt") {
+				t.Errorf("%s: %v does not wrap the last error", test.name, err)
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		_, c := playing(t, io.EOF, dial)
+		if _, err := c.Gate(t.Context(), "hounds"); err == nil || errors.Is(err, client.ErrUnclear) {
+			t.Errorf("a read failed with %v, want an error that is not unclear", err)
+		}
+	})
+}
+
 // TestPauses checks the number of repeats, the pauses between them and what is
 // reported.
 func TestPauses(t *testing.T) {
