@@ -2,7 +2,10 @@ package devbus_test
 
 import (
 	"errors"
+	"io"
+	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +16,43 @@ import (
 
 	"kennel/internal/dev/devbus"
 )
+
+// TestSlowAdministrator checks that an administrator who stops in the middle of
+// a request delays no other client, and that the broker can be closed.
+func TestSlowAdministrator(t *testing.T) {
+	b := devbus.New(nil)
+	body, sender := io.Pipe()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "https://contoso.servicebus.windows.net/q", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "any")
+	var administering sync.WaitGroup
+	administering.Go(func() {
+		if answer, err := b.AdminTransport().Do(r); err == nil {
+			t.Errorf("half a request was answered with %s", answer.Status)
+		}
+	})
+	if _, err := io.WriteString(sender, "<entry>"); err != nil { // the broker reads it, and waits for more
+		t.Fatal(err)
+	}
+	others := make(chan error, 1)
+	go func() {
+		err := b.CreateQueue("other", nil)
+		b.Close()
+		others <- err
+	}()
+	select {
+	case err := <-others:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("the broker waits for the administrator")
+	}
+	sender.CloseWithError(io.ErrUnexpectedEOF)
+	administering.Wait()
+}
 
 // TestAccessedAt checks that clients access an entity and administrators do
 // not. A subscription also counts as accessed when it is created.

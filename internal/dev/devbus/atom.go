@@ -57,6 +57,9 @@ func (b *Broker) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Write(a.encode())
 }
 
+// maxDescription is the number of bytes that are read of a request's body.
+const maxDescription = 1 << 20
+
 const contentType = "application/atom+xml;type=entry;charset=utf-8"
 
 // administer answers a request, or returns an error if a fault prevents an
@@ -65,6 +68,13 @@ func (b *Broker) administer(r *http.Request) (answer, error) {
 	if err := b.reachable(r); err != nil {
 		return answer{}, err
 	}
+	// A client that sends its body slowly must not hold the lock.
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxDescription))
+	if err != nil {
+		return answer{}, fmt.Errorf("read the body: %w", err)
+	}
+	r = r.WithContext(r.Context()) // a copy
+	r.Body = io.NopCloser(bytes.NewReader(body))
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if f := b.pick(Admin, r.URL.Path); f != nil {
@@ -192,7 +202,7 @@ func readDescription(r *http.Request) (*description, error) {
 			Subscription *description `xml:"SubscriptionDescription"`
 		} `xml:"content"`
 	}
-	if err := xml.NewDecoder(io.LimitReader(r.Body, 1<<20)).Decode(&e); err != nil {
+	if err := xml.NewDecoder(r.Body).Decode(&e); err != nil {
 		return nil, fmt.Errorf("the body is not an Atom entry with a description: %w", err)
 	}
 	for _, d := range []*description{e.Content.Queue, e.Content.Topic, e.Content.Subscription} {
