@@ -16,13 +16,15 @@ import (
 )
 
 // A screen shows a run of "kennel up". The start and the addresses go to
-// standard output; progress, requests, warnings and errors to standard error.
-// On a terminal the steps that run are counted in a line that is replaced.
+// standard output; requests, warnings and errors to standard error, and on a
+// terminal also progress: the steps that run are counted in a line that is
+// replaced, or with --verbose written in lines between those of the log.
 type screen struct {
-	con     *console
-	asJSON  bool // write events as lines of JSON; the log stays as it is
-	verbose bool // leave the log as it is
-	live    bool // count the seconds of the steps that run
+	con      *console
+	asJSON   bool // write events as lines of JSON; the log stays as it is
+	verbose  bool // leave the log as it is
+	progress bool // show the steps that run
+	live     bool // … and count their seconds
 
 	mu      sync.Mutex
 	partial []byte   // an incomplete line of the log; guarded by mu
@@ -37,9 +39,10 @@ type upStep struct {
 }
 
 func (con *console) newScreen(asJSON, verbose bool) *screen {
+	progress := !asJSON && con.showsProgress()
 	return &screen{
 		con: con, asJSON: asJSON, verbose: verbose,
-		live: !asJSON && !verbose && con.showsProgress(),
+		progress: progress, live: progress && !verbose,
 	}
 }
 
@@ -130,6 +133,9 @@ func (s *screen) showStep(e devrun.Event) error {
 		}
 		line := fmt.Sprintf("%-10s %-44s %7s", e.Step, printable(e.Text), took)
 		return s.write(s.con.stdout, "  "+mark+" "+strings.TrimRight(line, " ")+"\n")
+	}
+	if !s.progress {
+		return nil
 	}
 	if !s.live {
 		return s.write(s.con.stderr, fmt.Sprintf("  %s: %s\n", e.Step, printable(e.Text)))

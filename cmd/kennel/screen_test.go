@@ -68,14 +68,26 @@ func TestScreen(t *testing.T) {
 
 stopped
 `, stdout)
-	same(t, "stderr", `  handler: building
-TIME  WARN Host.CORS is ignored
+	same(t, "stderr", `TIME  WARN Host.CORS is ignored
 TIME  POST   /api/sequences/orders/next                     200     3 ms
 TIME  GET    /api/gates/h/wait                              503   12.3 s
 half a line`+"\ufffd"+`[31m
 WARN a b  n=1
 last
 `, stderr)
+}
+
+// With --verbose on a terminal, a step that runs is a line between those of the
+// log. TestScreen shows that a pipe has no such line.
+func TestScreenOfSteps(t *testing.T) {
+	s, written := upScreen(false, true)
+	s.progress = true
+	if err := s.report(devrun.Event{Event: "step", Step: "handler", Text: "building\x1b"}); err != nil {
+		t.Fatal(err)
+	}
+	stdout, stderr := written()
+	same(t, "stdout", "", stdout)
+	same(t, "stderr", "  handler: building\ufffd\n", stderr)
 }
 
 // The whole log is written as it is with --verbose and with --json.
@@ -113,7 +125,7 @@ func TestScreenAsJSON(t *testing.T) {
 // replaces.
 func TestScreenCounts(t *testing.T) {
 	s, written := upScreen(false, false)
-	s.live = true
+	s.progress, s.live = true, true
 	for _, e := range []devrun.Event{
 		{Event: "step", Step: "storage", Text: "starting"},
 		{Event: "step", Step: "handler", Text: "building"},
