@@ -5,10 +5,11 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -44,7 +45,11 @@ func TestHandlerKilledFromOutside(t *testing.T) {
 	t.Parallel()
 	r := start(t, rawApp(), Options{})
 	first := r.mustDo(t, "pid")
-	if err := exec.Command("kill", "-9", first).Run(); err != nil {
+	pid, err := strconv.Atoi(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	r.await(t, "The handler exited with signal: killed: error 1 of 3")
