@@ -164,6 +164,9 @@ func find(ctx context.Context, name string, minVersion int) (string, error) {
 		return "", fmt.Errorf("%s is not on the PATH; "+advice, name, minNode)
 	}
 	output, err := exec.CommandContext(ctx, path, "--version").Output()
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
 	if err != nil {
 		return "", fmt.Errorf("get the version of %s: %w", path, err)
 	}

@@ -56,8 +56,13 @@ func fakeTools(t *testing.T, node, npm string) {
 
 const (
 	node20 = "echo v20.1.0"
-	// Counts its installations, and fills node_modules in two steps.
-	npm10 = `case "$1" in --version) echo 10.2.3; exit;; ping) exit;; esac
+	// Counts its installations, and fills node_modules in two steps. Its ping
+	// fails without a limit of time for the network.
+	npm10 = `case "$1 $*" in
+	--version*) echo 10.2.3; exit;;
+	ping*--fetch-timeout=8000*) exit;;
+	ping*) echo '{"error":{"code":"ETIME","summary":"no limit of time"}}'; exit 1;;
+esac
 echo once >>../installs
 /bin/mkdir node_modules && echo "$@" >node_modules/arguments`
 )
@@ -112,6 +117,7 @@ func TestInstallFails(t *testing.T) {
 		{"no npm", node20, "", "npm is not on the PATH"},
 		{"old npm", node20, "echo 6.14.18", "npm 6.14.18"},
 		{"no network", node20, npmFails("ping", "ENOTFOUND", "FetchError: no such host"), "the npm registry cannot be reached (no such host); check the network"},
+		{"silent network", node20, npmFails("ping", "FETCH_ERROR", "network timeout at: http://registry.example/-/ping"), "the npm registry cannot be reached (network timeout at: http://registry.example/-/ping); check the network"},
 		{"no ping, no package", node20, npmFails("ping", "E404", "no ping here") + npmFails("ci", "E404", `404\\nnpm error stack`), "npm ci: 404"},
 		{"offline", node20, npmFails("ping", "ENOTCACHED", "offline") + npmFails("ci", "ENOTCACHED", "not cached"), "npm ci: not cached"},
 		{"npm fails", node20, `if [ "$1" = ci ]; then echo out of order >&2; exit 3; fi; echo 10.2.3`, "npm ci: exit status 3: out of order"},

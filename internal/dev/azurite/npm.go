@@ -13,25 +13,31 @@ import (
 	"time"
 )
 
-// pingTime is how long the registry may take to answer a first small request,
-// including the start of npm.
-const pingTime = 8 * time.Second
+const (
+	// pingTime is how long the registry may take to answer a first small
+	// request.
+	pingTime = 8 * time.Second
+
+	// npmTime is how long npm itself may take in addition: a second or two, and
+	// several while a compiler uses all processors.
+	npmTime = 30 * time.Second
+)
 
 // ping returns an error if npm cannot reach its registry. npm itself sends the
 // request, so its settings of registry, proxy and certificates apply. This
 // separates an unreachable registry, which is reported in seconds, from a slow
 // one, which may take as long as it needs.
 func ping(ctx context.Context, npm string) error {
-	limited, cancel := context.WithTimeout(ctx, pingTime)
+	limited, cancel := context.WithTimeout(ctx, pingTime+npmTime)
 	defer cancel()
-	err := run(limited, "", npm, "ping", "--fetch-retries=0")
+	err := run(limited, "", npm, "ping", "--fetch-retries=0", fmt.Sprintf("--fetch-timeout=%d", pingTime.Milliseconds()))
 	switch failed, known := errors.AsType[*npmError](err); {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case limited.Err() != nil:
-		err = fmt.Errorf("no answer in %v", pingTime)
+		err = fmt.Errorf("npm did not end in %v", pingTime+npmTime)
 	case !known || failed.reached():
 		return nil // the installation may succeed, or gives a better error
 	}
