@@ -190,6 +190,10 @@ func (s *screen) served(r localhost.Request) {
 		clock(time.Now()), printable(r.Method), printable(r.Path), status, duration(r.Duration)))
 }
 
+// maxPartial is the length at which a line of the log is split, so that a line
+// without an end does not fill the memory.
+const maxPartial = 1 << 20
+
 // Write shows the log of the app and its host. It never fails, so that these
 // run on without a terminal.
 func (s *screen) Write(p []byte) (int, error) {
@@ -199,6 +203,9 @@ func (s *screen) Write(p []byte) (int, error) {
 	}
 	s.mu.Lock()
 	s.partial = append(s.partial, p...)
+	if len(s.partial) > maxPartial {
+		s.partial = append(s.partial, '\n')
+	}
 	end := bytes.LastIndexByte(s.partial, '\n') + 1
 	lines := string(s.partial[:end])
 	s.partial = append(s.partial[:0], s.partial[end:]...)

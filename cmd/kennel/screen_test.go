@@ -90,6 +90,18 @@ func TestScreenOfSteps(t *testing.T) {
 	same(t, "stderr", "  handler: building\ufffd\n", stderr)
 }
 
+// A line without an end is shown in parts, and not kept.
+func TestScreenSplitsLines(t *testing.T) {
+	s, written := upScreen(false, false)
+	for range 3 {
+		fmt.Fprint(s, strings.Repeat("x", maxPartial))
+	}
+	_, stderr := written()
+	if len(s.partial) > maxPartial || strings.Count(stderr, "xxx …\n") != 1 {
+		t.Errorf("%d bytes are kept, and shown is %q", len(s.partial), stderr)
+	}
+}
+
 // The whole log is written as it is with --verbose and with --json.
 func TestScreenKeepsTheLog(t *testing.T) {
 	const log = "half a \x1b[31mline\n" + `{"level":"INFO","msg":"x"}`
