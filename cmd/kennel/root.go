@@ -146,9 +146,9 @@ func oneWord(what, example string) cobra.PositionalArgs {
 	}
 }
 
-func unexpected(cmd *cobra.Command, args []string, most int) error {
-	if len(args) > most {
-		return usagef("unexpected %q; see `%s`", printable(args[most]), helpOf(cmd))
+func unexpected(cmd *cobra.Command, args []string, maxArgs int) error {
+	if len(args) > maxArgs {
+		return usagef("unexpected %q; see `%s`", printable(args[maxArgs]), helpOf(cmd))
 	}
 	return nil
 }
