@@ -140,3 +140,23 @@ func TestLongOutage(t *testing.T) {
 		closeCleanly(t, g)
 	})
 }
+
+// A reservation that failed is repeated before the available numbers are used
+// up, also at a demand at which they last for minutes.
+func TestFailedReservationIsRepeated(t *testing.T) {
+	for _, every := range []time.Duration{time.Second, 200 * time.Millisecond, 40 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			const beforeFourth = 3 // read, write and marker of the first range
+			store := memory.NewSequences(&memory.Options{Fault: memory.RefuseNth(beforeFourth+1, errLost)})
+			g := newGenerator(t, store, nil)
+			for range 3000 {
+				next(t, g)
+				time.Sleep(every)
+			}
+			if s := g.Stats(); s.Waits != 1 || s.Failures != 1 {
+				t.Errorf("a number every %v: %d calls waited and %d requests failed, want the first call and one request", every, s.Waits, s.Failures)
+			}
+			closeCleanly(t, g)
+		})
+	}
+}

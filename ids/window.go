@@ -114,7 +114,11 @@ func (g *Generator) openWindow() {
 		return
 	}
 	run := &g.ready[0]
-	count := min(run.Count(), max(minWindow, run.Count()/8), maxWindow)
+	least := int64(minWindow)
+	if ahead <= 0 {
+		least = 1 // the next caller that takes the lock repeats a reservation that failed
+	}
+	count := min(run.Count(), max(least, run.Count()/8), maxWindow)
 	if run.Count() >= useful && ahead > 0 {
 		count = min(count, ahead, run.Count()-useful+1)
 	}
