@@ -1,6 +1,7 @@
 package ids_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -223,6 +224,36 @@ func TestEndOfSequenceWithLeases(t *testing.T) {
 		if store.Calls() > 10 {
 			t.Errorf("%d requests for leases that cannot fit, want one answer for all", store.Calls())
 		}
+		closeNow(g)
+		store.Wait()
+	})
+}
+
+// Callers that wait are served in the order in which they came: under more
+// leases than the store can serve, a single number waits for few requests.
+func TestNoCallerStarves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewSequences(&memory.Options{Fault: distant})
+		g := newGenerator(t, store, &ids.Options{MaxRangeSize: 1000})
+		ctx, cancel := context.WithCancel(t.Context())
+		var callers sync.WaitGroup
+		for range 64 {
+			callers.Go(func() {
+				for ctx.Err() == nil {
+					g.Lease(ctx, 500)
+				}
+			})
+		}
+		time.Sleep(time.Second)
+		for range 10 {
+			asked := time.Now()
+			next(t, g)
+			if took := time.Since(asked); took > 2*time.Second { // 64 leases of 500, in 16 to 32 requests
+				t.Errorf("a number took %v", took)
+			}
+		}
+		cancel()
+		callers.Wait()
 		closeNow(g)
 		store.Wait()
 	})

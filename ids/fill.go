@@ -209,15 +209,17 @@ func (g *Generator) sizes(racesLost, failures int) (want, need int64, ok bool) {
 	if len(g.leases) > 0 {
 		need = g.leases[0].n
 		for _, l := range g.leases {
-			want += l.n
+			if l.n > 1 { // single numbers come from the next range
+				want += l.n
+			}
 		}
-		want = max(need, min(want, g.opt.MaxRangeSize))
+		want = min(want, max(need, g.opt.MaxRangeSize))
 	}
 	if g.low {
 		g.nextSize = g.pace.next(racesLost)
 		want += g.nextSize
 	}
-	return want, need, true
+	return max(want, need), need, true
 }
 
 // send makes one request to the store and passes the answer to the claim. Its

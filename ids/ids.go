@@ -121,7 +121,7 @@ type Generator struct {
 	usedUp   bool     // no number of the sequence is left to reserve
 	opened   int64    // size of the open window when it was opened
 	ready    []Range  // reserved, in order, after the open window
-	leases   []*lease // waiting for a range of their own
+	leases   []*lease // of the callers that wait, in order
 	round    *round   // ends the current waits
 	waiting  int      // callers that wait
 	called   bool     // a caller needed the lock since the filler last looked
@@ -206,33 +206,22 @@ func (g *Generator) Lease(ctx context.Context, n int) (Range, error) {
 	return g.leaseSlow(ctx, int64(n))
 }
 
+// nextSlow is what Next does without an open window. Inlined into Next, it would
+// make Next too large to be inlined into its callers.
+//
+//go:noinline
 func (g *Generator) nextSlow(ctx context.Context) (int64, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for waits := false; ; {
-		if g.closed {
-			g.word.Store(windowShut) // so that very many calls do not make it overflow
-			return 0, ErrClosed
-		}
-		if r, ok := g.takeAvailable(1); ok {
-			return r.First, nil
-		}
-		if !waits {
-			waits = true
-			var cancel context.CancelFunc
-			ctx, cancel = g.beginWait(ctx)
-			defer cancel()
-		}
-		if err := g.await(ctx); err != nil {
-			return 0, err
-		}
-	}
+	r, err := g.leaseSlow(ctx, 1)
+	return r.First, err
 }
 
+// leaseSlow takes n consecutive numbers, or waits for them. Callers that wait
+// are served in the order in which they came, so that none starves.
 func (g *Generator) leaseSlow(ctx context.Context, n int64) (Range, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
+		g.word.Store(windowShut) // so that very many calls of Next do not make it overflow
 		return Range{}, ErrClosed
 	}
 	if r, ok := g.takeAvailable(n); ok {
@@ -260,9 +249,7 @@ func (g *Generator) beginWait(ctx context.Context) (context.Context, context.Can
 	return context.WithTimeoutCause(ctx, g.opt.MaxWait, ErrUnavailable)
 }
 
-// await waits, with mu released, until the filler wakes the callers. The caller
-// then tries again, because other callers may already have taken the new
-// numbers.
+// await waits, with mu released, until the filler wakes the callers.
 func (g *Generator) await(ctx context.Context) error {
 	if g.stopping {
 		return ErrClosed
