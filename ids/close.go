@@ -23,6 +23,14 @@ func (g *Generator) endWaits() {
 	g.wake(ErrClosed)
 }
 
+// needed reports whether a new generator cannot take the place of this one:
+// callers wait, or only this one has seen that the stored number went down.
+func (g *Generator) needed() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.waiting > 0 || errors.Is(g.problem, ErrCorrupt)
+}
+
 // Close closes the generator and returns its unissued numbers to the store,
 // unless another node reserved since. It waits for a request in flight until
 // ctx ends. Numbers that cannot be returned are lost, which is not an error. A

@@ -38,8 +38,10 @@ type Set struct {
 	store Store
 	opt   Options
 
-	closing sync.WaitGroup // generators that were given up
-	slots   chan struct{}  // for them
+	closing sync.WaitGroup  // generators that were given up
+	slots   chan struct{}   // for them
+	inTime  context.Context // of their requests, besides closeTimeout
+	abort   func()          // ends inTime
 
 	mu         sync.Mutex
 	generators map[string]*list.Element // of *member
@@ -59,11 +61,13 @@ func NewSet(store Store, options *Options) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Set{
+	s := &Set{
 		store: store, opt: opt,
 		slots:      make(chan struct{}, maxClosing),
 		generators: make(map[string]*list.Element),
-	}, nil
+	}
+	s.inTime, s.abort = context.WithCancel(context.Background())
+	return s, nil
 }
 
 // Next returns one number of a sequence, as [Generator.Next] does.
@@ -111,12 +115,27 @@ func (s *Set) generator(sequence string) (*Generator, error) {
 	if s.stopping {
 		return nil, ErrClosed
 	}
-	if len(s.generators) >= maxSequences && !s.giveUp(s.byUse.Back()) {
+	if len(s.generators) >= maxSequences && !s.giveUpOldest() {
 		return nil, fmt.Errorf("%w: this process uses %d", ErrTooMany, maxSequences)
 	}
 	g := newGenerator(s.store, sequence, s.opt)
 	s.generators[sequence] = s.byUse.PushFront(&member{g, now})
 	return g, nil
+}
+
+// giveUpOldest gives up the sequence that was not used for longest. The caller
+// holds mu.
+func (s *Set) giveUpOldest() bool {
+	for range maxClosing {
+		at := s.byUse.Back()
+		m := at.Value.(*member)
+		if !m.needed() {
+			return s.giveUp(at)
+		}
+		s.byUse.MoveToFront(at)
+		m.used = time.Now()
+	}
+	return false
 }
 
 // giveUp removes a generator and closes it in the background. It returns false
@@ -131,7 +150,7 @@ func (s *Set) giveUp(at *list.Element) bool {
 	delete(s.generators, g.sequence)
 	s.closing.Go(func() {
 		defer func() { <-s.slots }()
-		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		ctx, cancel := context.WithTimeout(s.inTime, closeTimeout)
 		defer cancel()
 		g.Close(ctx) // after an error its numbers are lost, as after a kill
 	})
@@ -158,10 +177,12 @@ func (s *Set) Run(ctx context.Context) error {
 func (s *Set) giveUpIdle(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for at := s.byUse.Back(); at != nil; at = s.byUse.Back() {
-		if now.Sub(at.Value.(*member).used) < idleAfter || !s.giveUp(at) {
+	for at := s.byUse.Back(); at != nil; {
+		m, before := at.Value.(*member), at.Prev()
+		if now.Sub(m.used) < idleAfter || !m.needed() && !s.giveUp(at) {
 			return
 		}
+		at = before
 	}
 }
 
@@ -210,6 +231,7 @@ func (s *Set) Close(ctx context.Context) error {
 		errs   []error
 		failed int
 	)
+	defer context.AfterFunc(ctx, s.abort)()
 	for _, g := range s.stop() {
 		s.slots <- struct{}{}
 		s.closing.Go(func() {

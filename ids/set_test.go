@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -228,5 +229,84 @@ func TestRefusal(t *testing.T) {
 			t.Errorf("Next after the repair = %d", n)
 		}
 		closeCleanly(t, g)
+	})
+}
+
+// A sequence that was restored from an older copy stays stopped, although it is
+// not used for a long time and other sequences are.
+func TestRestoreIsNotForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewSequences(nil)
+		set := newSet(t, store, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { set.Run(ctx) })
+		set.Next(ctx, "orders")
+		store.Set("orders", "1")
+		if _, err := set.Lease(ctx, "orders", 5000); !errors.Is(err, ids.ErrCorrupt) {
+			t.Fatalf("after the restore: %v, want ErrCorrupt", err)
+		}
+		set.Next(ctx, "older")
+		time.Sleep(time.Hour)
+		for i := range 10_010 {
+			set.Next(ctx, "m"+strconv.Itoa(i))
+			synctest.Wait()
+		}
+		if n, err := set.Next(ctx, "orders"); !errors.Is(err, ids.ErrCorrupt) {
+			t.Errorf("an hour later: %d, %v, want ErrCorrupt", n, err)
+		}
+		if _, ok := set.Stats()["older"]; ok {
+			t.Error("a sequence before it was not given up")
+		}
+		cancel()
+		running.Wait()
+		set.Close(t.Context())
+	})
+}
+
+// A sequence for which a caller waits is not given up: the caller would begin
+// its wait again.
+func TestWaitEndsInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewSequences(&memory.Options{Fault: func(c memory.Call) memory.Fault { return memory.Fault{Lost: c.Key == "slow"} }})
+		set := newSet(t, store, &ids.Options{MaxWait: 10 * time.Second})
+		var calling sync.WaitGroup
+		calling.Go(func() {
+			began := time.Now()
+			if _, err := set.Next(t.Context(), "slow"); !errors.Is(err, ids.ErrUnavailable) || time.Since(began) > 10*time.Second {
+				t.Errorf("Next ended after %v: %v, want ErrUnavailable after 10 s", time.Since(began), err)
+			}
+		})
+		time.Sleep(5 * time.Second)
+		for i := range 10_010 {
+			set.Next(t.Context(), "m"+strconv.Itoa(i))
+			synctest.Wait()
+		}
+		calling.Wait()
+		set.Close(t.Context())
+	})
+}
+
+// Close ends with its context, although sequences that were given up before
+// still return their numbers.
+func TestCloseEndsInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var hangs atomic.Bool
+		store := memory.NewSequences(&memory.Options{Fault: func(memory.Call) memory.Fault { return memory.Fault{Lost: hangs.Load()} }})
+		set := newSet(t, store, &ids.Options{MaxWait: time.Millisecond})
+		for i := range 10_000 {
+			set.Next(t.Context(), "m"+strconv.Itoa(i))
+		}
+		hangs.Store(true)
+		for i := range 20 {
+			set.Next(t.Context(), "new"+strconv.Itoa(i))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		set.Close(ctx)
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("Close took %v, want 1 s", took)
+		}
 	})
 }
