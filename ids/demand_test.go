@@ -258,3 +258,34 @@ func TestNoCallerStarves(t *testing.T) {
 		store.Wait()
 	})
 }
+
+// A lease that does not fit what is left takes nothing from callers behind it,
+// even if it came after the request for the rest of the sequence was sent.
+func TestLateLeaseAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewSequences(&memory.Options{Fault: distant})
+		store.Set("orders", "901")
+		g := newGenerator(t, store, &ids.Options{Last: 1000})
+		ctx, cancel := context.WithTimeout(t.Context(), 60*time.Millisecond)
+		defer cancel()
+		var callers sync.WaitGroup
+		callers.Go(func() { g.Next(ctx) }) // after the read, the write is on its way
+		time.Sleep(65 * time.Millisecond)
+		callers.Go(func() {
+			if _, err := g.Lease(t.Context(), 500); !isExhausted(err, 500) {
+				t.Errorf("Lease(500) of 100 left: %v, want ErrExhausted", err)
+			}
+		})
+		synctest.Wait()
+		for _, n := range []int{1, 10} {
+			callers.Go(func() {
+				if _, err := draw(t.Context(), g, n); err != nil {
+					t.Errorf("draw of %d of 100 left: %v", n, err)
+				}
+			})
+		}
+		callers.Wait()
+		closeNow(g)
+		store.Wait()
+	})
+}

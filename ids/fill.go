@@ -88,13 +88,12 @@ func (g *Generator) arrived(r Range) {
 	} else {
 		g.ready = append(g.ready, r)
 	}
-	for len(g.leases) > 0 {
-		l := g.leases[0]
-		if l.got, l.done = g.cut(l.n); !l.done {
-			break
-		}
-		g.leases = g.leases[1:]
-	}
+	// The range is large enough for the first lease, unless that came since.
+	// Then this range serves the others, and the next one serves the first.
+	g.leases = slices.DeleteFunc(g.leases, func(l *lease) bool {
+		l.got, l.done = g.cut(l.n)
+		return l.done
+	})
 	if len(g.ready) > maxRuns {
 		shortest := slices.MinFunc(g.ready, func(a, b Range) int { return cmp.Compare(a.Count(), b.Count()) })
 		g.lost += shortest.Count()
