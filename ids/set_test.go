@@ -13,6 +13,7 @@ import (
 
 	"kennel/ids"
 	"kennel/internal/memory"
+	"kennel/internal/storetest"
 )
 
 func newSet(t testing.TB, store ids.Store, o *ids.Options) *ids.Set {
@@ -235,6 +236,7 @@ func TestRefusal(t *testing.T) {
 // A sequence that was restored from an older copy stays stopped, although it is
 // not used for a long time and other sequences are.
 func TestRestoreIsNotForgotten(t *testing.T) {
+	storetest.OnlyInProve(t)
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.NewSequences(nil)
 		set := newSet(t, store, nil)
@@ -267,6 +269,7 @@ func TestRestoreIsNotForgotten(t *testing.T) {
 // A sequence for which a caller waits is not given up: the caller would begin
 // its wait again.
 func TestWaitEndsInTime(t *testing.T) {
+	storetest.OnlyInProve(t)
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.NewSequences(&memory.Options{Fault: func(c memory.Call) memory.Fault { return memory.Fault{Lost: c.Key == "slow"} }})
 		set := newSet(t, store, &ids.Options{MaxWait: 10 * time.Second})
@@ -290,6 +293,7 @@ func TestWaitEndsInTime(t *testing.T) {
 // Close ends with its context, although sequences that were given up before
 // still return their numbers.
 func TestCloseEndsInTime(t *testing.T) {
+	storetest.OnlyInProve(t)
 	synctest.Test(t, func(t *testing.T) {
 		var hangs atomic.Bool
 		store := memory.NewSequences(&memory.Options{Fault: func(memory.Call) memory.Fault { return memory.Fault{Lost: hangs.Load()} }})
