@@ -171,17 +171,17 @@ func TestTwoIncarnations(t *testing.T) {
 	})
 }
 
-// A page of long blogs is short; a long page of short blogs takes two requests.
-// All blogs are listed in order.
+// A page of long blogs is short. All blogs are listed in order.
 func TestListOfLongBlogs(t *testing.T) {
 	for _, tt := range []struct {
 		blogs, text, top int
 		pages, requests  int // requests of the first page
 	}{
-		{400, 10, 1000, 1, 2},        // short
-		{100, 10, 100, 1, 1},         // a page of the default size
-		{130, 200 << 10, 1000, 2, 1}, // long
-		{150, 30 << 10, 1000, 2, 2},  // longer than usual
+		{400, 10, 1000, 1, 1},      // short
+		{30, 200 << 10, 100, 5, 3}, // long: the first answer is too large
+		{10, 256 << 10, 100, 2, 2}, // the longest
+		{60, 30 << 10, 100, 1, 1},  // the answer is not too large
+		{150, 30 << 10, 100, 4, 3},
 	} {
 		w, _ := filled(t, 0)
 		p := w.start(nil, nil)
@@ -200,6 +200,37 @@ func TestListOfLongBlogs(t *testing.T) {
 		if !slices.Equal(got, want) || len(requests) != tt.pages || requests[0] != int64(tt.requests) {
 			t.Errorf("%+v: %d blogs by %d requests, or not in the order of posting", tt, len(got), requests)
 		}
+	}
+}
+
+// No answer of the store is larger than a list allows, even if long blogs
+// follow short ones. The list has them all.
+func TestListOfLongBlogsAfterShortOnes(t *testing.T) {
+	const short, long = 50, 30
+	w, _ := filled(t, 0)
+	p := w.start(nil, nil)
+	for i := range short + long {
+		d := channels.Draft{Title: "t", UserID: "ann"}
+		if i >= short {
+			d.Text = strings.Repeat("a", 256<<10)
+		}
+		must(t, errorOf(p.Post(t.Context(), "news", d)))
+	}
+	largest := 0
+	c := w.with(w.channels, hooked{Store: w.blogs, queried: func(page table.Page) {
+		size := 0
+		for _, row := range page.Rows {
+			for _, value := range row.Values {
+				size += len(value)
+			}
+		}
+		largest = max(largest, size)
+	}}, nil)
+	got := pages(t, func(continuation string) (channels.List[channels.Blog], error) {
+		return c.Blogs(t.Context(), "news", 1000, continuation)
+	})
+	if len(got) != short+long || largest > 2<<20 {
+		t.Errorf("%d blogs, the largest answer of the store has %d bytes; want %d and at most 2 MiB", len(got), largest, short+long)
 	}
 }
 

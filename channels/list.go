@@ -15,12 +15,16 @@ import (
 // the store may return short and empty pages.
 const maxPages = 10
 
-// A page holds about enoughBytes of text at most, or firstRows rows: a thousand
-// of the longest blogs would take a quarter of a gigabyte. The first request is
-// for firstRows rows; their size determines how many the next ones request.
+// A page ends when it holds enoughBytes of text, because many lists may be in
+// memory at once and a hundred of the longest blogs are 26 MB. The first
+// request is for all rows of the page. The store rejects an answer above
+// maxAnswer, so that its size does not depend on an estimate. Then fewRows rows
+// are requested, and one if these are too large as well; the size of the rows
+// read so far determines how many the next request is for.
 const (
-	firstRows   = 100
-	enoughBytes = 4 << 20
+	enoughBytes = 1 << 20
+	maxAnswer   = 2 << 20
+	fewRows     = 4
 )
 
 // list fills one page. The scope names the list: a continuation is valid only
@@ -35,11 +39,20 @@ func list[T any](ctx context.Context, rows *table.Table, scope string, q table.Q
 	}
 	q.After = after
 	items := make([]T, 0) // an empty list is [] in JSON
-	top, size := q.Top, 0
+	top, size, next := q.Top, 0, q.Top
 	for range maxPages {
-		q.Top = min(top-len(items), rowsFor(len(items), size))
+		q.Top = min(top-len(items), next)
+		q.MaxBytes = maxAnswer
+		if q.Top == 1 {
+			q.MaxBytes = 0 // the list could not continue without this row
+		}
 		page, err := rows.Query(ctx, q)
 		switch {
+		case errors.Is(err, table.ErrLarge):
+			if next = fewRows; q.Top <= fewRows {
+				next = 1
+			}
+			continue
 		case errors.Is(err, table.ErrToken):
 			return List[T]{}, &InputError{"continuation", "was not returned by this list"}
 		case err != nil:
@@ -59,18 +72,11 @@ func list[T any](ctx context.Context, rows *table.Table, scope string, q table.Q
 		if q.After == "" || len(items) >= top || size >= enoughBytes {
 			break
 		}
+		if len(items) > 0 {
+			next = (enoughBytes-size)/max(size/len(items), 1) + 1
+		}
 	}
 	return List[T]{Items: items, Continuation: sealContinuation(scope, q.After)}, nil
-}
-
-// rowsFor returns how many more rows to request for a page that holds this many
-// rows of this size.
-func rowsFor(rows, size int) int {
-	if rows == 0 {
-		return firstRows
-	}
-	each := max(size/rows, 1)
-	return (enoughBytes-size)/each + 1
 }
 
 // A continuation consists of a version, a digest of the scope, a digest of the

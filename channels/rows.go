@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf16"
 
@@ -162,14 +163,15 @@ func blogRow(partition, key string, d Draft, operation string) table.Row {
 func readBlog(row table.Row) (Blog, error) {
 	c := columns{row: row}
 	b := Blog{ID: row.Key, Title: c.text("title"), UserID: c.text("userId"), ETag: row.Version}
-	b.Text = c.text(textColumn(0))
-	for i := 1; ; i++ {
-		part, more := row.Values[textColumn(i)]
+	parts := []string{c.text(textColumn(0))}
+	for {
+		part, more := row.Values[textColumn(len(parts))]
 		if !more {
 			break
 		}
-		b.Text += part
+		parts = append(parts, part)
 	}
+	b.Text = strings.Join(parts, "")
 	created, err := parseBlogKey(row.Key)
 	if err != nil {
 		c.fail("key")

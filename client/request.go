@@ -17,7 +17,7 @@ import (
 
 const (
 	maxAnswer = 1 << 20  // bytes of an answer that is not a list
-	maxPage   = 64 << 20 // bytes of a page of a list, which ends at about 4 MiB of text, before it is escaped
+	maxPage   = 64 << 20 // bytes of a page of a list, which ends at about 1 MiB of text, before it is escaped
 
 	// requestTimeout is long enough for a cold start of the app in Azure.
 	requestTimeout = 100 * time.Second

@@ -135,7 +135,7 @@ func tryTimeout(ctx context.Context) time.Duration {
 // isAnswer reports whether the error is one of the store's contract, so that
 // another try does not help.
 func isAnswer(err error) bool {
-	for _, answer := range []error{ErrNotFound, ErrExists, ErrChanged, ErrLimit, ErrToken, ErrRefused} {
+	for _, answer := range []error{ErrNotFound, ErrExists, ErrChanged, ErrLimit, ErrToken, ErrLarge, ErrRefused} {
 		if errors.Is(err, answer) {
 			return true
 		}

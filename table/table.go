@@ -82,6 +82,7 @@ type Query struct {
 	Value     string
 	KeysOnly  bool
 	Top       int    // maximum rows on the page: 1 to MaxPage
+	MaxBytes  int    // maximum size of the page as the store sends it; 0: no limit
 	After     string // Next of the page before; "": the first page
 }
 
@@ -104,7 +105,8 @@ type Store interface {
 	Get(ctx context.Context, partition, key string) (Row, error)
 
 	// Query returns one page. ErrToken reports that q.After is not the Next of
-	// a page of the same query.
+	// a page of the same query. ErrLarge reports that the page is larger than
+	// q.MaxBytes; the store holds no more than that of it in memory.
 	Query(ctx context.Context, q Query) (Page, error)
 
 	// Submit makes all writes or none, and returns the new version of each row
@@ -130,6 +132,7 @@ var (
 	ErrChanged  = errors.New("has changed")
 	ErrLimit    = errors.New("beyond the limits of a table")
 	ErrToken    = errors.New("the page token is invalid")
+	ErrLarge    = errors.New("the page is larger than the query allows")
 	ErrRefused  = errors.New("refused by the store")
 	ErrUnclear  = errors.New("the outcome of the write is unknown")
 )

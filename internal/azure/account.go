@@ -155,8 +155,9 @@ func clientOptions(service string, o *Options) (azcore.ClientOptions, once) {
 	if o.HTTP != nil {
 		options.Transport = o.HTTP
 	}
+	options.PerRetryPolicies = []policy.Policy{limiting{}}
 	if o.Requests != nil {
-		options.PerRetryPolicies = []policy.Policy{counting{o.Requests, service}}
+		options.PerRetryPolicies = append(options.PerRetryPolicies, counting{o.Requests, service})
 	}
 	return options, once
 }

@@ -137,7 +137,7 @@ func (t *Table) query(ctx context.Context, q table.Query) (table.Page, error) {
 		}
 		options.NextPartitionKey, options.NextRowKey = &partition, &row
 	}
-	answer, err := t.client.NewListEntitiesPager(options).NextPage(t.once.context(ctx))
+	answer, err := t.client.NewListEntitiesPager(options).NextPage(withMaxBytes(t.once.context(ctx), q.MaxBytes))
 	err = answered(ctx, err)
 	switch {
 	case hasCode(err, aztables.TableNotFound):

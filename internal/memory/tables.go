@@ -101,13 +101,28 @@ func (t *Table) Query(ctx context.Context, q table.Query) (table.Page, error) {
 	var page table.Page
 	if err == nil {
 		page, err = send(ctx, &t.wire, "Query", q.Partition, func() (table.Page, error) {
-			return t.page(q, from), nil
+			page := t.page(q, from)
+			if q.MaxBytes > 0 && sizeOf(page.Rows) > q.MaxBytes {
+				return table.Page{}, table.ErrLarge
+			}
+			return page, nil
 		})
 	}
 	if err != nil {
 		return table.Page{}, fmt.Errorf("query rows of %.80q: %w", q.Partition, err)
 	}
 	return page, nil
+}
+
+// sizeOf counts the bytes of keys and values.
+func sizeOf(rows []table.Row) (size int) {
+	for _, row := range rows {
+		size += len(row.Partition) + len(row.Key)
+		for column, value := range row.Values {
+			size += len(column) + len(value)
+		}
+	}
+	return size
 }
 
 // position is the last row that a page read.

@@ -174,6 +174,29 @@ func queryPages(t *tableTest) {
 	}
 }
 
+func queryMaxBytes(t *tableTest) {
+	t.submit(insert("p", "a", values{"x": strings.Repeat("x", 10<<10)}), insert("p", "b", values{"x": strings.Repeat("x", 10<<10)}))
+	for _, limit := range []int{0, 15 << 10, 25 << 10} { // a page of both rows has 20 KiB
+		top := 2
+		if limit == 15<<10 {
+			top = 1
+		}
+		if rows, _ := t.all(table.Query{Partition: "p", Top: top, MaxBytes: limit}); len(rows) != 2 {
+			t.Errorf("%d rows by pages of %d rows and %d bytes, want 2", len(rows), top, limit)
+		}
+	}
+	q := table.Query{Partition: "p", Top: 2, MaxBytes: 5 << 10}
+	for {
+		page, err := t.table.Query(t.ctx, q)
+		if errors.Is(err, table.ErrLarge) {
+			return
+		}
+		if q.After = page.Next; err != nil || len(page.Rows) > 0 || q.After == "" {
+			t.Fatalf("a page of at least 10 KiB: %d rows, %v, want %v", len(page.Rows), err, table.ErrLarge)
+		}
+	}
+}
+
 func queryFilters(t *tableTest) {
 	for _, partition := range []string{"p", "q", "r"} {
 		t.submit(

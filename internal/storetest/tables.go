@@ -36,6 +36,7 @@ func TestTables(t *testing.T, newTable func(t *testing.T) table.Store) {
 		{"Pages", queryPages},
 		{"Filters", queryFilters},
 		{"Tokens", queryTokens},
+		{"MaxBytes", queryMaxBytes},
 		{"Refused", refusedWrites},
 		{"Taken", largeWrites},
 	} {
