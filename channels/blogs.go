@@ -118,6 +118,22 @@ func (c *Channels) Blog(ctx context.Context, channel, id string) (Blog, error) {
 // Blogs returns up to top blogs, ordered by creation. The continuation is that
 // of the page before, or "" for the first page.
 func (c *Channels) Blogs(ctx context.Context, channel string, top int, continuation string) (List[Blog], error) {
+	return c.blogsAbove(ctx, channel, fenceKey, top, continuation)
+}
+
+// BlogsAfter is Blogs without the blogs up to this one, which may have been
+// removed.
+func (c *Channels) BlogsAfter(ctx context.Context, channel, id string, top int, continuation string) (List[Blog], error) {
+	if _, err := parseBlogKey(id); err != nil {
+		return List[Blog]{}, &InputError{"after", "is invalid; use an ID from the list of blogs"}
+	}
+	return c.blogsAbove(ctx, channel, id, top, continuation)
+}
+
+// blogsAbove lists the blogs with keys above this one. A continuation is valid
+// for each such list of the channel: it selects a position, and the key is a
+// lower bound.
+func (c *Channels) blogsAbove(ctx context.Context, channel, key string, top int, continuation string) (List[Blog], error) {
 	if err := checkTop(top); err != nil {
 		return List[Blog]{}, err
 	}
@@ -126,7 +142,7 @@ func (c *Channels) Blogs(ctx context.Context, channel string, top int, continuat
 		return List[Blog]{}, err
 	}
 	partition := ch.partition()
-	return list(ctx, c.blogs, "blogs of "+partition, table.Query{Partition: partition, Above: fenceKey, Top: top}, continuation, readBlog)
+	return list(ctx, c.blogs, "blogs of "+partition, table.Query{Partition: partition, Above: key, Top: top}, continuation, readBlog)
 }
 
 // Update replaces a blog if it still has the ETag that the caller read. With

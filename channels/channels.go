@@ -54,6 +54,12 @@ type Channel struct {
 type List[T any] struct {
 	Items        []T    `json:"items"`
 	Continuation string `json:"continuation,omitempty"`
+
+	// LeftOut counts the rows of the page that are invalid or have another
+	// format, so that one of them does not hide all others. Problem is the
+	// ErrCorrupt of the first one.
+	LeftOut int   `json:"leftOut,omitzero"`
+	Problem error `json:"-"`
 }
 
 // Options are the optional settings of [Channels]; nil and zero fields mean the

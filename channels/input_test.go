@@ -3,10 +3,13 @@ package channels_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"kennel/channels"
+	"kennel/internal/memory"
+	"kennel/table"
 )
 
 // rejects checks that calls reject an input with an error that names its
@@ -92,4 +95,69 @@ func TestContinuations(t *testing.T) {
 	must(t, errorOf(p.Delete(t.Context(), "news", "")))
 	w.fill(t, "news", 5)
 	rejects(t, "continuation", "another channel of the same name", errorOf(p.Blogs(t.Context(), "news", 2, good)))
+}
+
+// A row of another format is left out of a list, and does not hide the rows
+// that follow it.
+func TestListsLeaveOutInvalidRows(t *testing.T) {
+	w, incarnation := filled(t, 3)
+	w.fill(t, "zoo", 1)
+	ctx := t.Context()
+	for store, row := range map[*memory.Table]table.Row{
+		w.channels: {Partition: "aaa", Key: "name", Values: map[string]string{"v": "2"}},
+		w.blogs:    {Partition: "news@" + incarnation, Key: "!later", Values: map[string]string{"v": "1"}},
+	} {
+		_, err := store.Submit(ctx, []table.Write{{Verb: table.Insert, Row: row}})
+		must(t, err)
+	}
+	p := w.start(nil, nil)
+	for _, top := range []int{1, 2, 1000} {
+		left := 0
+		count := func(rows int, problem error) {
+			if left += rows; rows > 0 {
+				fails(t, "list", problem, channels.ErrCorrupt)
+			}
+		}
+		names := pages(t, func(continuation string) (channels.List[channels.Channel], error) {
+			list, err := p.List(ctx, top, continuation)
+			count(list.LeftOut, list.Problem)
+			return list, err
+		})
+		blogs := pages(t, func(continuation string) (channels.List[channels.Blog], error) {
+			list, err := p.Blogs(ctx, "news", top, continuation)
+			count(list.LeftOut, list.Problem)
+			return list, err
+		})
+		if len(names) != 2 || len(blogs) != 3 || left != 2 {
+			t.Errorf("pages of %d: %d channels, %d blogs, %d left out; want 2, 3, 2", top, len(names), len(blogs), left)
+		}
+	}
+}
+
+// A list after a blog has those that follow it, on any number of pages, also if
+// the blog was removed.
+func TestBlogsAfter(t *testing.T) {
+	w, _ := filled(t, 5)
+	p := w.start(nil, nil)
+	ctx := t.Context()
+	all, err := p.Blogs(ctx, "news", 10, "")
+	must(t, err)
+	must(t, p.Remove(ctx, "news", all.Items[1].ID, ""))
+	for i, blog := range all.Items {
+		want := all.Items[i+1:]
+		if i == 0 {
+			want = want[1:] // without the removed one
+		}
+		for _, top := range []int{1, 2, 10} {
+			got := pages(t, func(continuation string) (channels.List[channels.Blog], error) {
+				return p.BlogsAfter(ctx, "news", blog.ID, top, continuation)
+			})
+			if !slices.Equal(got, want) {
+				t.Errorf("after blog %d by pages of %d: %d blogs, want %d", i, top, len(got), len(want))
+			}
+		}
+	}
+	for _, id := range []string{"", "!fence", "invalid", all.Items[0].ID + "0"} {
+		rejects(t, "after", id, errorOf(p.BlogsAfter(ctx, "news", id, 10, "")))
+	}
 }

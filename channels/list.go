@@ -2,6 +2,7 @@ package channels
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -38,10 +39,10 @@ func list[T any](ctx context.Context, rows *table.Table, scope string, q table.Q
 		return List[T]{}, err
 	}
 	q.After = after
-	items := make([]T, 0) // an empty list is [] in JSON
+	list := List[T]{Items: make([]T, 0)} // an empty list is [] in JSON
 	top, size, next := q.Top, 0, q.Top
 	for range maxPages {
-		q.Top = min(top-len(items), next)
+		q.Top = min(top-len(list.Items), next)
 		q.MaxBytes = maxAnswer
 		if q.Top == 1 {
 			q.MaxBytes = 0 // the list could not continue without this row
@@ -61,22 +62,25 @@ func list[T any](ctx context.Context, rows *table.Table, scope string, q table.Q
 		for _, row := range page.Rows {
 			item, err := read(row)
 			if err != nil {
-				return List[T]{}, fmt.Errorf("list %s: %w", scope, err)
+				list.LeftOut++
+				list.Problem = cmp.Or(list.Problem, err)
+			} else {
+				list.Items = append(list.Items, item)
 			}
-			items = append(items, item)
 			for _, value := range row.Values {
 				size += len(value)
 			}
 		}
 		q.After = page.Next
-		if q.After == "" || len(items) >= top || size >= enoughBytes {
+		if q.After == "" || len(list.Items) >= top || size >= enoughBytes {
 			break
 		}
-		if len(items) > 0 {
-			next = (enoughBytes-size)/max(size/len(items), 1) + 1
+		if len(list.Items) > 0 {
+			next = (enoughBytes-size)/max(size/len(list.Items), 1) + 1
 		}
 	}
-	return List[T]{Items: items, Continuation: sealContinuation(scope, q.After)}, nil
+	list.Continuation = sealContinuation(scope, q.After)
+	return list, nil
 }
 
 // A continuation consists of a version, a digest of the scope, a digest of the

@@ -39,14 +39,20 @@ func (c *Client) Blog(ctx context.Context, channel, blog string) (b Blog, err er
 // Blogs lists the blogs of a channel in the order of their creation. An error
 // ends the list.
 func (c *Client) Blogs(ctx context.Context, channel string) iter.Seq2[Blog, error] {
-	return c.blogs(ctx, channel, defaultTop)
+	return c.blogs(ctx, channel, nil, defaultTop)
 }
 
-func (c *Client) blogs(ctx context.Context, channel string, top int) iter.Seq2[Blog, error] {
+// BlogsAfter is Blogs without the blogs up to this one, which may have been
+// deleted.
+func (c *Client) BlogsAfter(ctx context.Context, channel, blog string) iter.Seq2[Blog, error] {
+	return c.blogs(ctx, channel, url.Values{"after": {blog}}, defaultTop)
+}
+
+func (c *Client) blogs(ctx context.Context, channel string, query url.Values, top int) iter.Seq2[Blog, error] {
 	if err := checkName("channel", channel); err != nil {
 		return func(yield func(Blog, error) bool) { yield(Blog{}, err) }
 	}
-	return list[Blog](ctx, c, channelPath(channel)+"/blogs", top)
+	return list[Blog](ctx, c, channelPath(channel)+"/blogs", query, top)
 }
 
 // AddBlog adds a blog to a channel. After an error that is ErrUnclear the blog
@@ -123,7 +129,7 @@ func (c *Client) CountBlogs(ctx context.Context, channel string) (n int64, all b
 	limited, cancel := context.WithTimeout(ctx, countFor)
 	defer cancel()
 	size := 0
-	for blog, err := range c.blogs(limited, channel, maxTop) {
+	for blog, err := range c.blogs(limited, channel, nil, maxTop) {
 		if err != nil {
 			if limited.Err() != nil && ctx.Err() == nil {
 				return n, false, nil

@@ -50,7 +50,7 @@ func (c *Client) Channel(ctx context.Context, name string) (ch Channel, err erro
 // Channels lists all channels in the order of their names. An error ends the
 // list.
 func (c *Client) Channels(ctx context.Context) iter.Seq2[Channel, error] {
-	return list[Channel](ctx, c, "/channels", defaultTop)
+	return list[Channel](ctx, c, "/channels", nil, defaultTop)
 }
 
 // CreateChannel creates a channel. If it exists with the same owner, it is

@@ -19,19 +19,22 @@ const (
 func list[T any, P interface {
 	*T
 	keeper
-}](ctx context.Context, c *Client, path string, top int) iter.Seq2[T, error] {
+}](ctx context.Context, c *Client, path string, query url.Values, top int) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		fail := func(err error) {
 			var none T
 			yield(none, err)
 		}
 		for continuation := ""; ; {
-			query := "?top=" + strconv.Itoa(top)
+			address := path + "?top=" + strconv.Itoa(top)
 			if continuation != "" {
-				query += "&continuation=" + url.QueryEscape(continuation)
+				address += "&continuation=" + url.QueryEscape(continuation)
+			}
+			if len(query) > 0 {
+				address += "&" + query.Encode()
 			}
 			var page listPage
-			r := request{method: http.MethodGet, path: path + query, repeats: always, limit: maxPage}
+			r := request{method: http.MethodGet, path: address, repeats: always, limit: maxPage}
 			if _, err := c.call(ctx, r, &page); err != nil {
 				fail(err)
 				return

@@ -30,6 +30,12 @@ func TestLists(t *testing.T) {
 	same(t, "channels", []string{`a{"channel":"a"}`, `b{"channel":"b"}`, `c{"channel":"c"}`}, names)
 	same(t, "requests", []string{"GET /channels?top=100", "GET /channels?top=100&continuation=x%2F1", "GET /channels?top=100&continuation=x%2F2"}, a.asked)
 
+	a, c = playing(t, ok(`{"items":[],"continuation":"x"}`), page(""))
+	for b, err := range c.BlogsAfter(t.Context(), "news", "a&b") {
+		t.Errorf("a blog of an empty list: %+v, %v", b, err)
+	}
+	same(t, "requests after a blog", []string{"GET /channels/news/blogs?top=100&after=a%26b", "GET /channels/news/blogs?top=100&continuation=x&after=a%26b"}, a.asked)
+
 	for _, test := range []struct {
 		name string
 		next answer

@@ -59,7 +59,7 @@ type RaisedSequence struct {
 // Sequences lists all sequences in the order of their names. An error ends the
 // list.
 func (c *Client) Sequences(ctx context.Context) iter.Seq2[SequenceItem, error] {
-	return list[SequenceItem](ctx, c, "/sequences", defaultTop)
+	return list[SequenceItem](ctx, c, "/sequences", nil, defaultTop)
 }
 
 // Sequence reads a sequence.

@@ -22,14 +22,20 @@ func (c channelFunctions) postBlog(r *http.Request) (reply, error) {
 	return reply{http.StatusCreated, channelAddress(name) + "/blogs/" + blog.ID, blog.ETag, blog}, nil
 }
 
-// listBlogs serves GET /api/channels/{channel}/blogs?top=N&continuation=…, in
-// the order of their creation.
+// listBlogs serves GET /api/channels/{channel}/blogs?after=…&top=N&continuation=…,
+// in the order of their creation.
 func (c channelFunctions) listBlogs(r *http.Request) (reply, error) {
 	top, continuation, err := pageOf(r)
 	if err != nil {
 		return reply{}, err
 	}
-	list, err := c.channels.Blogs(r.Context(), r.PathValue("channel"), top, continuation)
+	var list channels.List[channels.Blog]
+	if name := r.PathValue("channel"); hasQuery(r, "after") {
+		list, err = c.channels.BlogsAfter(r.Context(), name, customhandler.Query(r, "after"), top, continuation)
+	} else {
+		list, err = c.channels.Blogs(r.Context(), name, top, continuation)
+	}
+	c.logLeftOut(r.Context(), list.LeftOut, list.Problem)
 	return reply{status: http.StatusOK, body: list}, err
 }
 

@@ -74,7 +74,7 @@ func (c channelFunctions) routes() []route {
 		{function: function, pattern: "DELETE /api/channels/{channel}", conditions: []string{ifMatch}, handler: c.serve(channelDeleteFailures, c.deleteChannel)},
 		{function: function, pattern: "GET /api/channels/{channel}/deletion", query: []string{"incarnation"}, handler: c.serve(deletionFailures, c.readDeletion)},
 		{function: function, pattern: "POST /api/channels/{channel}/blogs", body: true, handler: c.serve(blogPostFailures, c.postBlog)},
-		{function: function, pattern: "GET /api/channels/{channel}/blogs", query: page, handler: c.serve(channelFailures, c.listBlogs)},
+		{function: function, pattern: "GET /api/channels/{channel}/blogs", query: append([]string{"after"}, page...), handler: c.serve(channelFailures, c.listBlogs)},
 		{function: function, pattern: "GET /api/channels/{channel}/blogs/{blog}", handler: c.serve(blogFailures, c.readBlog)},
 		{function: function, pattern: "PUT /api/channels/{channel}/blogs/{blog}", conditions: []string{ifMatch}, body: true, handler: c.serve(blogFailures, c.updateBlog)},
 		{function: function, pattern: "DELETE /api/channels/{channel}/blogs/{blog}", conditions: []string{ifMatch}, handler: c.serve(blogFailures, c.removeBlog)},
@@ -195,11 +195,18 @@ func (c channelFunctions) listChannels(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	answer := channels.List[channelAnswer]{Items: make([]channelAnswer, len(list.Items)), Continuation: list.Continuation}
+	c.logLeftOut(r.Context(), list.LeftOut, list.Problem)
+	answer := channels.List[channelAnswer]{Items: make([]channelAnswer, len(list.Items)), Continuation: list.Continuation, LeftOut: list.LeftOut}
 	for i, channel := range list.Items {
 		answer.Items[i] = answerChannel(channel)
 	}
 	return reply{status: http.StatusOK, body: answer}, nil
+}
+
+func (c channelFunctions) logLeftOut(ctx context.Context, rows int, problem error) {
+	if rows > 0 {
+		c.log.WarnContext(ctx, "invalid rows are left out of a list", "rows", rows, "error", problem)
+	}
 }
 
 // readDeletion serves GET /api/channels/{channel}/deletion: the record of the

@@ -204,8 +204,21 @@ func TestCorruptChannel(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Submit(context.WithoutCancel(t.Context()), []table.Write{{Verb: table.Delete, Row: row, If: table.AnyVersion}})
+	other := storetest.Name()
+	created := p.channels(t, "PUT", "/"+other, `{"owner":"ann"}`)
+	created.expect(t, "create", 201, "")
+	blog := table.Row{Partition: other + "@" + created.Incarnation, Key: "20260102T030411.598217007Z-a2cf55bb", Values: map[string]string{"v": "8"}}
+	if _, err := openTable(t, tables, blogsTable).Submit(t.Context(), []table.Write{{Verb: table.Insert, Row: blog}}); err != nil {
+		t.Fatal(err)
+	}
+	if list := p.channels(t, "GET", "/"+other+"/blogs", ""); list.status != 200 || strings.TrimSpace(list.body) != `{"items":[],"leftOut":1}` {
+		t.Errorf("list with a row of another format: %d %s", list.status, list.body)
+	}
 	for _, call := range [][3]string{{"GET", "/" + name, ""}, {"PUT", "/" + name, `{"owner":"ann"}`}, {"DELETE", "/" + name, ""}, {"GET", "/" + name + "/blogs", ""}} {
 		p.channels(t, call[0], call[1], call[2]).expect(t, call[0]+" "+call[1], 500, "channel_corrupt")
+	}
+	if !strings.Contains(p.output.String(), `has format \"8\"`) {
+		t.Errorf("the log does not name the row that a list leaves out: %s", p.output)
 	}
 	if !strings.Contains(p.output.String(), `has format \"7\"`) {
 		t.Errorf("the log does not state what is wrong: %s", p.output)

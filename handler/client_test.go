@@ -130,6 +130,21 @@ func TestClient(t *testing.T) {
 	check("blog", one.ETag == updated.ETag, one, err)
 	count, all, err := app.CountBlogs(ctx, title)
 	check("count", count == 1 && all, count, err)
+	other, err := app.AddBlog(ctx, title, client.Draft{Title: "Next", UserID: "ann"})
+	check("add another", other.ID > blog.ID, other, err)
+	var after []string
+	for b, err := range app.BlogsAfter(ctx, title, blog.ID) {
+		check("an item of the list", b.Title == "Next", b, err)
+		after = append(after, b.ID)
+	}
+	if !slices.Equal(after, []string{other.ID}) {
+		t.Errorf("after the first blog: %q, want the second", after)
+	}
+	for _, err := range app.BlogsAfter(ctx, title, "no blog") {
+		refused("bad after", err, "bad_after")
+	}
+	err = app.DeleteBlog(ctx, title, other.ID, "")
+	check("delete the other blog", true, nil, err)
 	err = app.DeleteBlog(ctx, title, blog.ID, updated.ETag)
 	check("delete blog", true, nil, err)
 	for b, err := range app.Blogs(ctx, title) {

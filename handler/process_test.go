@@ -203,6 +203,7 @@ type answer struct {
 	Deleted                           int64
 	CreatedAt, StartedAt, FinishedAt  time.Time
 	Items                             []answer
+	LeftOut                           int
 	Continuation                      string
 
 	Error  struct{ Code, Message string }
