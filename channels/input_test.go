@@ -33,7 +33,7 @@ func TestBadInput(t *testing.T) {
 	ofBlog := func(name, id string) []error {
 		return []error{errorOf(p.Blog(ctx, name, id)), errorOf(p.Update(ctx, name, id, "*", someDraft)), p.Remove(ctx, name, id, "")}
 	}
-	for _, name := range []string{"", "a/b", `a\b`, "a#b", "a?b", "a\x00b", "a\nb", "\x7f", "\u0085", "\xff", " a", "a ", ".", "..", strings.Repeat("n", 201), strings.Repeat("n", 2<<10)} {
+	for _, name := range []string{"", "a/b", `a\b`, "a#b", "a?b", "a\x00b", "a\nb", "\x7f", "\u0085", "a\u2028b", "a\u2029b", "\xff", " a", "a ", ".", "..", strings.Repeat("n", 201), strings.Repeat("n", 2<<10)} {
 		rejects(t, "channel", name, ofBlog(name, good)...)
 		rejects(t, "channel", name,
 			last(p.Create(ctx, name, "ann")), errorOf(p.Read(ctx, name)), errorOf(p.Delete(ctx, name, "")),

@@ -11,7 +11,7 @@ import (
 const someIncarnation = "678f0a1b2c3d4e5f-0123456789abcdef"
 
 func TestMessage(t *testing.T) {
-	for _, name := range []string{"news", `"quoted"`, "日本", "x" + strings.Repeat("\u2028", 65) + "x"} {
+	for _, name := range []string{"news", `"quoted"`, "日本", "x" + strings.Repeat("<", 198) + "x"} {
 		want := message{1, name, someIncarnation}
 		got, err := parseMessage(record{channel: name, incarnation: someIncarnation}.message())
 		if err != nil || got != want {

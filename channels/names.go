@@ -42,6 +42,10 @@ func checkName(name string) error {
 		return &InputError{"channel", "a name neither begins nor ends with a space"}
 	case name == "." || name == "..":
 		return &InputError{"channel", "a name in an address cannot be only dots"}
+	case strings.ContainsAny(name, "\u2028\u2029"):
+		// Azurite does not find such keys in transactions, so the channel could
+		// not be deleted.
+		return &InputError{"channel", "a name holds no line separators (U+2028, U+2029)"}
 	}
 	return nil
 }

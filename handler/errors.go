@@ -79,7 +79,7 @@ var (
 		channelNotFound, channelChanged)
 	deletionFailures = concat(failure{channels.ErrNotFound, http.StatusNotFound, "deletion_not_found",
 		"No deletion is recorded under this name: no such channel was deleted, or its record has expired.", ""})
-	blogPostFailures = concat(unclear("Storage did not confirm the blog, which may exist. Look for it at the end of the channel's list before you send it again."),
+	blogPostFailures = concat(unclear("Storage did not confirm the blog, which may exist. Look for it near the end of the channel's list before you send it again."),
 		channelNotFound, channelChanged)
 	blogFailures = concat(unclear(unconfirmed),
 		failure{channels.ErrNotFound, http.StatusNotFound, "blog_not_found",
