@@ -48,12 +48,21 @@ func (d Draft) check() error {
 // blogs. Post therefore reads the blog, and returns ErrUnclear if it does not
 // find it: the blog may still appear.
 func (c *Channels) Post(ctx context.Context, channel string, d Draft) (Blog, error) {
+	return c.PostTo(ctx, channel, "", d)
+}
+
+// PostTo is Post to an incarnation, if that is not "". ErrChanged reports that
+// another one has the name.
+func (c *Channels) PostTo(ctx context.Context, channel, incarnation string, d Draft) (Blog, error) {
 	if err := d.check(); err != nil {
 		return Blog{}, err
 	}
 	ch, err := c.find(ctx, channel)
 	if err != nil {
 		return Blog{}, err
+	}
+	if incarnation != "" && incarnation != ch.incarnation {
+		return Blog{}, fmt.Errorf("post into channel %q: another channel has its name: %w", channel, ErrChanged)
 	}
 	blog, err := c.post(ctx, ch, d)
 	if err != nil {

@@ -157,6 +157,7 @@ func TestBadRequests(t *testing.T) {
 		{"PUT", path, owner, []string{"If-None-Match", `"a"`}, 400, "bad_if_none_match"},
 		{"PUT", path, owner, []string{"If-None-Match", ""}, 400, "bad_if_none_match"},
 		{"PUT", blog, draft, []string{"If-Match", "*", "If-None-Match", "*"}, 400, "bad_if_none_match"},
+		{"POST", path + "/blogs", draft, []string{"If-Match", ""}, 400, "bad_if_match"},
 		{"POST", gate + "/release", "", []string{"Content-Type", "Application/JSON; charset=utf-8"}, 411, "length_required"},
 	} {
 		var a answer

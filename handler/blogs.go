@@ -8,14 +8,19 @@ import (
 )
 
 // postBlog serves POST /api/channels/{channel}/blogs with a body
-// {"title":"…","text":"…","userId":"…"}: 201.
+// {"title":"…","text":"…","userId":"…"}: 201. With If-Match a caller adds it only
+// to the channel that it read.
 func (c channelFunctions) postBlog(r *http.Request) (reply, error) {
+	incarnation, err := incarnationOf(r)
+	if err != nil {
+		return reply{}, err
+	}
 	var draft channels.Draft
 	if err := customhandler.ReadJSON(r, maxBody, &draft); err != nil {
 		return reply{}, err
 	}
 	name := r.PathValue("channel")
-	blog, err := c.channels.Post(r.Context(), name, draft)
+	blog, err := c.channels.PostTo(r.Context(), name, incarnation, draft)
 	if err != nil {
 		return reply{}, err
 	}

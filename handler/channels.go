@@ -73,7 +73,7 @@ func (c channelFunctions) routes() []route {
 		{function: function, pattern: "GET /api/channels/{channel}", handler: c.serve(channelFailures, c.readChannel)},
 		{function: function, pattern: "DELETE /api/channels/{channel}", conditions: []string{ifMatch}, handler: c.serve(channelDeleteFailures, c.deleteChannel)},
 		{function: function, pattern: "GET /api/channels/{channel}/deletion", query: []string{"incarnation"}, handler: c.serve(deletionFailures, c.readDeletion)},
-		{function: function, pattern: "POST /api/channels/{channel}/blogs", body: true, handler: c.serve(blogPostFailures, c.postBlog)},
+		{function: function, pattern: "POST /api/channels/{channel}/blogs", conditions: []string{ifMatch}, body: true, handler: c.serve(blogPostFailures, c.postBlog)},
 		{function: function, pattern: "GET /api/channels/{channel}/blogs", query: append([]string{"after"}, page...), handler: c.serve(channelFailures, c.listBlogs)},
 		{function: function, pattern: "GET /api/channels/{channel}/blogs/{blog}", handler: c.serve(blogFailures, c.readBlog)},
 		{function: function, pattern: "PUT /api/channels/{channel}/blogs/{blog}", conditions: []string{ifMatch}, body: true, handler: c.serve(blogFailures, c.updateBlog)},
@@ -160,17 +160,22 @@ func (c channelFunctions) readChannel(r *http.Request) (reply, error) {
 	return reply{status: http.StatusOK, etag: answer.ETag, body: answer}, nil
 }
 
+// incarnationOf reads If-Match with the ETag of a channel: "" for any.
+func incarnationOf(r *http.Request) (string, error) {
+	condition, err := conditionOf(r)
+	if err != nil || condition == table.AnyVersion {
+		return "", err
+	}
+	return strings.Trim(strings.TrimPrefix(condition, "W/"), `"`), nil
+}
+
 // deleteChannel serves DELETE /api/channels/{channel}: 202 with the record of
 // the deletion, whose state becomes "done". With If-Match a caller deletes only
 // the channel that it read.
 func (c channelFunctions) deleteChannel(r *http.Request) (reply, error) {
-	condition, err := conditionOf(r)
+	incarnation, err := incarnationOf(r)
 	if err != nil {
 		return reply{}, err
-	}
-	incarnation := "" // any
-	if condition != table.AnyVersion {
-		incarnation = strings.Trim(strings.TrimPrefix(condition, "W/"), `"`)
 	}
 	began := time.Now()
 	deletion, err := c.channels.Delete(r.Context(), r.PathValue("channel"), incarnation)

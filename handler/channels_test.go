@@ -94,6 +94,11 @@ func TestBlogs(t *testing.T) {
 		posted.ETag == "" || posted.header.Get("ETag") != posted.ETag || posted.header.Get("Location") != "/api/channels"+path+"/blogs/"+posted.Blog {
 		t.Errorf("posted: %s, %v", posted.body, posted.header)
 	}
+	channel := p.channels(t, "GET", path, "")
+	p.channels(t, "POST", path+"/blogs", draft, "If-Match", `"0123456789abcdef-0123456789abcdef"`).expect(t, "post into another channel", 412, "channel_changed")
+	into := p.channels(t, "POST", path+"/blogs", draft, "If-Match", channel.ETag)
+	into.expect(t, "post into the channel that was read", 201, "")
+	p.channels(t, "DELETE", path+"/blogs/"+into.Blog, "").expect(t, "remove it", 204, "")
 	blog := path + "/blogs/" + posted.Blog
 	if read := p.channels(t, "GET", blog, ""); read.status != 200 || read.body != posted.body || read.header.Get("ETag") != posted.ETag {
 		t.Errorf("read: %d %s, want what was posted: %s", read.status, read.body, posted.body)
