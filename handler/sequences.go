@@ -72,7 +72,7 @@ func (s sequenceFunctions) close(ctx context.Context) error {
 // probe reads a sequence that need not exist.
 func (s sequenceFunctions) probe(ctx context.Context) error {
 	_, err := s.store.Load(ctx, "status")
-	if errors.Is(err, ids.ErrNotFound) {
+	if errors.Is(err, ids.ErrNotFound) || errors.Is(err, ids.ErrMissing) {
 		return nil
 	}
 	return err
@@ -135,11 +135,11 @@ func countOf(r *http.Request) (int, error) {
 	if !hasQuery(r, "count") {
 		return 1, nil
 	}
-	n, err := strconv.Atoi(customhandler.Query(r, "count"))
+	n, err := strconv.ParseUint(customhandler.Query(r, "count"), 10, 32) // without a sign
 	if err != nil || n < 1 || n > maxCount {
 		return 0, badRequest("bad_count", "count must be a whole number from 1 to "+strconv.Itoa(maxCount)+".")
 	}
-	return n, nil
+	return int(n), nil
 }
 
 // writeNumbersJSON builds the answer by hand, because it is the hot path and no
