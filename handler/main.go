@@ -29,19 +29,22 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, os.Environ(), os.Stdout); err != nil {
+	if err := run(ctx, os.Environ(), os.Stdout, os.Stderr); err != nil {
 		// Stderr, because the host keeps its last lines for the crash message.
 		fmt.Fprintln(os.Stderr, "kennel handler:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, environ []string, stdout io.Writer) error {
+func run(ctx context.Context, environ []string, stdout, stderr io.Writer) error {
 	cfg, err := config.Load(environment(environ))
 	if err != nil {
 		return err
 	}
-	log := slog.New(customhandler.NewLogHandler(slog.NewJSONHandler(stdout, &slog.HandlerOptions{Level: cfg.LogLevel})))
+	options := &slog.HandlerOptions{Level: cfg.LogLevel}
+	repeats := customhandler.NewRepeats(customhandler.SplitBySeverity(slog.NewJSONHandler(stdout, options), slog.NewJSONHandler(stderr, options)))
+	defer repeats.Flush()
+	log := slog.New(customhandler.NewLogHandler(repeats))
 
 	// Open the port first: the host then knows that this process is alive while
 	// the rest starts.

@@ -31,6 +31,9 @@ func readLog(line string) (logEntry, bool) {
 		}
 	}
 	if r, ok := readRecord(rest); ok {
+		if strings.HasPrefix(rest, " ") {
+			return e, false // the host repeats the last lines of standard error after a crash
+		}
 		return r.entry(), r.isWarning() || r.level == "INFO" && r.function
 	}
 	for _, prefix := range []string{"Executing '", "Serving ", "Host started: "} {
