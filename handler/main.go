@@ -7,8 +7,11 @@
 // storage before the first invocation. So it starts while storage is down and
 // recovers without a restart.
 //
-// Exit codes: 0 after SIGINT or SIGTERM, 1 if it could not start or a part of
-// it failed. The host restarts it after 1, and never after 0.
+// If its host ends without it, as by SIGKILL, it stops within five seconds.
+//
+// Exit codes: 0 after SIGINT or SIGTERM, or after its host ended; 1 if it could
+// not start, or a part of it failed. The host restarts it after 1, and never
+// after 0.
 package main
 
 import (
@@ -54,6 +57,15 @@ func run(ctx context.Context, environ []string, stdout, stderr io.Writer) error 
 	}
 	if cfg.PortFromDefault {
 		log.Warn("FUNCTIONS_CUSTOMHANDLER_PORT is not set; using the development port. Use `kennel up` to run the whole app", "port", cfg.Port)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	if !cfg.PortFromDefault { // started by a host
+		go watchParent(ctx, os.Getppid, func() {
+			endWithin()
+			log.Warn("the functions host has ended; stopping")
+			stop()
+		})
 	}
 	a, err := newApp(cfg, log)
 	if err != nil {
