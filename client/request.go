@@ -84,7 +84,7 @@ func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, erro
 		if err != nil {
 			return nil, err
 		}
-		body = bytes.NewReader(text) // its length is known: the Functions host drops chunked bodies
+		body = bytes.NewReader(text) // its length is known: the Functions host rejects chunked bodies with 500
 	}
 	req, err := http.NewRequestWithContext(ctx, r.method, c.address+"/api"+r.path, body)
 	if err != nil {

@@ -22,25 +22,30 @@ const DefaultHostVersion = "4.1052.200"
 type Client struct {
 	base    string
 	version string
-	http    *http.Client
+	http    *http.Client // follows redirects
+	direct  *http.Client // does not
 }
 
 // NewClient returns a client of the handler at base, http://127.0.0.1:<port>.
 // It uses no proxy and any number of connections.
 func NewClient(base string) *Client {
+	transport := &http.Transport{
+		MaxIdleConnsPerHost: 1024,
+		IdleConnTimeout:     time.Minute,
+		DisableCompression:  true, // the host does not accept compressed answers
+	}
+	const maxRedirects = 50 // of .NET
 	return &Client{
 		base:    strings.TrimRight(base, "/"),
 		version: DefaultHostVersion,
-		http: &http.Client{
-			Transport: &http.Transport{
-				MaxIdleConnsPerHost: 1024,
-				IdleConnTimeout:     time.Minute,
-				DisableCompression:  true, // the host does not accept compressed answers
-			},
-			// The host follows redirects, which no function should send. Here
-			// they are answers that are not 2xx.
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
+		http: &http.Client{Transport: transport, CheckRedirect: func(r *http.Request, via []*http.Request) error {
+			r.Header.Del("Referer") // .NET sends none
+			if len(via) > maxRedirects {
+				return http.ErrUseLastResponse
+			}
+			return nil
+		}},
+		direct: &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 	}
 }
 
@@ -115,7 +120,10 @@ func (c *Client) agent() string { return "Azure-Functions-Host/" + c.version }
 // an empty body. The context carries functionTimeout. It must not be r's own,
 // because the host does not cancel a call when its caller hangs up.
 func (c *Client) Forward(ctx context.Context, w http.ResponseWriter, r *http.Request, id string) (status int, err error) {
-	target := c.base + r.URL.EscapedPath()
+	if r.ContentLength < 0 {
+		return 0, fmt.Errorf("forward %s %s: the body has no Content-Length, on which the host fails", r.Method, r.URL.Path)
+	}
+	target := c.base + forwardedPath(r.URL.EscapedPath())
 	separator := "?"
 	names, query := hostQuery(r.URL.RawQuery)
 	for _, name := range names {
@@ -123,7 +131,7 @@ func (c *Client) Forward(ctx context.Context, w http.ResponseWriter, r *http.Req
 		separator = "&"
 	}
 	var body io.Reader
-	if r.ContentLength > 0 { // a chunked body is lost
+	if r.ContentLength > 0 {
 		body = r.Body
 	}
 	req, err := http.NewRequestWithContext(ctx, r.Method, target, body)
@@ -137,8 +145,11 @@ func (c *Client) Forward(ctx context.Context, w http.ResponseWriter, r *http.Req
 	copyHeaders(req.Header, r.Header, lostHeaders)
 	req.Header.Add(headerHostVersion, c.version)
 	req.Header.Add(headerInvocationID, id) // after a client's own: the handler must use the last
+	for name, values := range req.Header {
+		req.Header.Set(name, strings.Join(values, ", "))
+	}
 	req.Header.Set("User-Agent", strings.TrimLeft(r.UserAgent()+" "+c.agent(), " "))
-	resp, err := c.http.Do(req)
+	resp, err := c.direct.Do(req)
 	if err != nil {
 		return 0, fmt.Errorf("forward %s %s: %w", r.Method, r.URL.Path, withoutURL(err))
 	}
@@ -151,6 +162,13 @@ func (c *Client) Forward(ctx context.Context, w http.ResponseWriter, r *http.Req
 	w.WriteHeader(resp.StatusCode)
 	_, _ = w.Write(answer) // a caller that hung up does not fail the invocation
 	return resp.StatusCode, nil
+}
+
+// forwardedPath returns a path as it arrives after the host decoded and rebuilt
+// it: an escaped question mark ends it, and a backslash becomes a slash.
+func forwardedPath(escaped string) string {
+	before, _, _ := strings.Cut(strings.ReplaceAll(escaped, "%3f", "%3F"), "%3F")
+	return strings.NewReplacer("%5C", "/", "%5c", "/").Replace(before)
 }
 
 // lostHeaders of a request do not survive the host's forwarding: those of the

@@ -108,6 +108,26 @@ func hostQuery(raw string) (names []string, values map[string]string) {
 	return names, values
 }
 
+// lastQuery returns a query as the host's metadata has it: the last value of
+// each name, in its last spelling.
+func lastQuery(raw string) map[string]string {
+	values := make(map[string]string)
+	for pair := range strings.SplitSeq(raw, "&") {
+		if pair == "" {
+			continue
+		}
+		name, value, _ := strings.Cut(pair, "=")
+		name = unescape(name)
+		for known := range values {
+			if strings.EqualFold(known, name) {
+				delete(values, known)
+			}
+		}
+		values[name] = unescape(value)
+	}
+	return values
+}
+
 // unescape keeps a text with invalid escapes as it is, like the host.
 func unescape(text string) string {
 	if decoded, err := url.QueryUnescape(text); err == nil {
@@ -137,7 +157,7 @@ func dotnetText(raw json.RawMessage) string {
 		text := elementText(raw)
 		if isoDate.MatchString(text) {
 			if t := parseTime(text); !t.IsZero() {
-				return t.Format("1/2/2006 3:04:05 PM")
+				return t.Format("01/02/2006 15:04:05")
 			}
 		}
 		return text

@@ -26,7 +26,8 @@ func (t Trigger) HTTP(r *http.Request, params map[string]any) (Envelope, error) 
 	if r.URL.RawQuery != "" {
 		u += "?" + r.URL.RawQuery
 	}
-	names, query := hostQuery(r.URL.RawQuery)
+	_, query := hostQuery(r.URL.RawQuery)
+	last := lastQuery(r.URL.RawQuery)
 	headers := r.Header.Clone()
 	headers.Set("Host", r.Host)
 	for _, coding := range r.TransferEncoding {
@@ -46,15 +47,15 @@ func (t Trigger) HTTP(r *http.Request, params map[string]any) (Envelope, error) 
 	}{u, r.Method, query, headers, params, identities, nil}
 
 	md := newTable()
-	md.set("Query", encode(query))
+	md.set("Query", encode(last))
 	joined := make(map[string]string)
 	for name, values := range headers {
 		joined[name] = strings.Join(values, ",")
 	}
 	md.set("Headers", encode(joined))
-	for _, name := range names {
+	for name, value := range last {
 		if !strings.EqualFold(name, "code") {
-			md.set(name, encodeScalar(query[name]))
+			md.set(name, encodeScalar(value))
 		}
 	}
 	for name, value := range params {
@@ -79,12 +80,9 @@ func (t Trigger) HTTP(r *http.Request, params map[string]any) (Envelope, error) 
 	return t.envelope(encode(req), md), nil
 }
 
-// identities are those of a caller on a developer's machine, where the host
-// checks no keys.
-var identities = json.RawMessage(`[{"AuthenticationType":"WebJobsAuthLevel","IsAuthenticated":true,"Actor":null,"BootstrapContext":null,` +
-	`"Claims":[{"Issuer":"LOCAL AUTHORITY","OriginalIssuer":"LOCAL AUTHORITY","Properties":{},` +
-	`"Type":"http://schemas.microsoft.com/2017/07/functions/claims/authlevel","Value":"Admin",` +
-	`"ValueType":"http://www.w3.org/2001/XMLSchema#string"}],"Label":null,"Name":null,` +
+// identities are those of a caller without a key.
+var identities = json.RawMessage(`[{"AuthenticationType":null,"IsAuthenticated":false,"Actor":null,"BootstrapContext":null,` +
+	`"Claims":[],"Label":null,"Name":null,` +
 	`"NameClaimType":"http://schemas.xmlsoap.org/ws/2005/05/identity/claims/name",` +
 	`"RoleClaimType":"http://schemas.microsoft.com/ws/2008/06/identity/claims/role"}]`)
 
@@ -107,6 +105,7 @@ func (t Trigger) Timer(tick Tick) Envelope { return t.envelope(encodeTick(tick),
 // (POST /admin/functions/<name> with {"input": text}).
 func (t Trigger) AdminText(input string) Envelope {
 	md := newTable()
+	md.set("DequeueCount", encodeScalar(0))
 	md.set(t.Binding, encodeScalar(input))
 	return t.message(input, md)
 }

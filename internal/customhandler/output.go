@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"math"
+	"mime"
 	"net/http"
 	"strconv"
 )
@@ -22,7 +22,7 @@ type HTTPAnswer struct {
 func (a Answer) HTTP(binding string) (HTTPAnswer, error) {
 	answer := HTTPAnswer{http.StatusOK, http.Header{"Content-Type": {"text/plain; charset=utf-8"}}, nil}
 	if a.Outputs == nil {
-		return answer, nil
+		return HTTPAnswer{Status: http.StatusNoContent}, nil
 	}
 	raw, ok := a.Outputs[binding]
 	if !ok {
@@ -43,26 +43,51 @@ func (a Answer) HTTP(binding string) (HTTPAnswer, error) {
 // host looks for statusCode first, and adds an empty one to every response.
 func (h *HTTPAnswer) fill(fields map[string]json.RawMessage) error {
 	code, _ := lookup(fields, "statusCode")
-	if n, err := strconv.ParseFloat(elementText(code), 64); err == nil && n == math.Trunc(n) {
-		if n < 200 || n > 999 {
-			return fmt.Errorf("statusCode %.0f is not the status of an answer", n)
-		}
-		h.Status = int(n)
+	if len(code) > 0 && bytes.ContainsAny(code[:1], "{[") {
+		return fmt.Errorf("statusCode is not a scalar, on which the host fails: %.100s", code)
 	}
-	if raw, ok := lookup(fields, "headers"); ok {
-		var headers map[string]json.RawMessage
-		if err := json.Unmarshal(raw, &headers); err != nil {
-			return fmt.Errorf("headers are not an object: %w", err)
+	if n, err := strconv.Atoi(elementText(code)); err == nil { // 201.0 is not a number to the host
+		if n < 200 || n > 999 {
+			return fmt.Errorf("statusCode %d is not the status of an answer", n)
 		}
-		for name, value := range headers {
-			if isNull(value) || bytes.ContainsAny(value[:1], "{[") {
-				return fmt.Errorf("header %q is not a scalar, on which the host fails: %.100s", name, value)
-			}
-			h.Header.Set(name, bodyText(value))
+		h.Status = n
+	}
+	if raw, ok := lookup(fields, "headers"); ok && !isNull(raw) {
+		if err := h.fillHeaders(raw); err != nil {
+			return err
 		}
 	}
 	if raw, ok := lookup(fields, "body"); ok {
 		h.Body = []byte(bodyText(raw))
+	}
+	return nil
+}
+
+// fillHeaders reads the headers in their order, because the first of two
+// spellings of a name stays.
+func (h *HTTPAnswer) fillHeaders(raw json.RawMessage) error {
+	if !isObject(raw) {
+		return fmt.Errorf("headers are not an object: %.100s", raw)
+	}
+	seen := make(map[string]bool)
+	dec := json.NewDecoder(bytes.NewReader(raw)) // it was decoded before, so no call fails
+	_, _ = dec.Token()
+	for dec.More() {
+		token, _ := dec.Token()
+		var value json.RawMessage
+		_ = dec.Decode(&value)
+		name := http.CanonicalHeaderKey(token.(string))
+		if isNull(value) || bytes.ContainsAny(value[:1], "{[") {
+			return fmt.Errorf("header %q is not a scalar, on which the host fails: %.100s", name, value)
+		}
+		if !seen[name] {
+			h.Header.Set(name, bodyText(value))
+		}
+		seen[name] = true
+	}
+	if media, params, err := mime.ParseMediaType(h.Header.Get("Content-Type")); err == nil {
+		params["charset"] = "utf-8" // whatever the function wrote
+		h.Header.Set("Content-Type", mime.FormatMediaType(media, params))
 	}
 	return nil
 }

@@ -83,10 +83,10 @@ func TestAnswerHTTP(t *testing.T) {
 		header        string // Content-Type, X-N and X-B
 		body          string
 	}{
-		{"everything", `{"res":{"statusCode":201,"headers":{"Content-Type":"application/json","X-N":7,"X-B":true},"body":"{}"}}`, 201, "application/json 7 True", "{}"},
+		{"everything", `{"res":{"statusCode":201,"headers":{"Content-Type":"application/json","X-N":7,"X-B":true},"body":"{}"}}`, 201, "application/json; charset=utf-8 7 True", "{}"},
 		{"text by default", `{"res":{"body":"hi"}}`, 200, plain, "hi"},
 		{"as a string", `{"res":"{\"statusCode\":\"404\",\"body\":\"no\"}"}`, 404, plain, "no"},
-		{"names in another case", `{"res":{"STATUSCODE":201,"Headers":{"content-type":"a/b"},"Body":"x"}}`, 201, "a/b", "x"},
+		{"names in another case", `{"res":{"STATUSCODE":201,"Headers":{"content-type":"a/b"},"Body":"x"}}`, 201, "a/b; charset=utf-8", "x"},
 		{"status is ignored", `{"res":{"status":404,"body":"x"}}`, 200, plain, "x"},
 		{"statusCode is not a number", `{"res":{"statusCode":"created"}}`, 200, plain, ""},
 		{"statusCode null", `{"res":{"statusCode":null}}`, 200, plain, ""},
@@ -105,7 +105,13 @@ func TestAnswerHTTP(t *testing.T) {
 		{"plain text", `{"res":"hello"}`, 0, "", ""},
 		{"array", `{"res":[]}`, 0, "", ""},
 		{"name in another case", `{"Res":{"body":"x"}}`, 200, plain, "{}"},
-		{"outputs null", `null`, 200, plain, ""},
+		{"outputs null", `null`, 204, "", ""},
+		{"no output", `{}`, 200, plain, "{}"},
+		{"another charset", `{"res":{"headers":{"Content-Type":"text/html; charset=latin1"},"body":"x"}}`, 200, "text/html; charset=utf-8", "x"},
+		{"a header in two spellings", `{"res":{"headers":{"x-n":1,"X-N":2,"X-n":3}}}`, 200, plain + " 1", ""},
+		{"statusCode 201.0", `{"res":{"statusCode":201.0}}`, 200, plain, ""},
+		{"statusCode in an array", `{"res":{"statusCode":[201]}}`, 0, "", ""},
+		{"statusCode in an object", `{"res":{"statusCode":{}}}`, 0, "", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

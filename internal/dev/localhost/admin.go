@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"mime"
 	"net/http"
 	"strings"
 
@@ -62,6 +63,10 @@ func (h *Host) function(name string) *function {
 // runFunction starts a queue or timer function and responds at once. The result
 // of the run is only logged.
 func (h *Host) runFunction(work context.Context, w http.ResponseWriter, r *http.Request, f *function) {
+	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
+		w.WriteHeader(http.StatusUnsupportedMediaType)
+		return
+	}
 	var request *struct {
 		Input string `json:"input"`
 	}
@@ -79,7 +84,8 @@ func (h *Host) runFunction(work context.Context, w http.ResponseWriter, r *http.
 		w.WriteHeader(http.StatusNotFound)
 		return
 	case trigger.is("httpTrigger"):
-		writeJSON(w, http.StatusBadRequest, message{"this is an HTTP function; call its route"})
+		h.out.say("WARNING: '%s' is an HTTP function, which this local host does not run by hand. Call its route.", f.name)
+		w.WriteHeader(http.StatusAccepted)
 		return
 	case trigger.is("timerTrigger"):
 		plan, _ := parseSchedule(trigger.schedule)

@@ -55,7 +55,8 @@ func childServe(w http.ResponseWriter, r *http.Request) {
 		if answer, ok := childDo(w, r, r.URL.Query().Get("do")); ok {
 			w.Header().Set("X-Seen", r.Method+" "+r.URL.RequestURI()+" "+strconv.Itoa(len(body)))
 			ids := r.Header.Values("X-Azure-Functions-InvocationId")
-			w.Header().Set("X-Request-Id", ids[len(ids)-1])
+			w.Header().Set("X-Request-Id", ids[0][strings.LastIndexByte(ids[0], ' ')+1:]) // one line, ours last
+			w.Header().Set("X-Request-Ids", strings.Join(ids, "|"))
 			fmt.Fprint(w, cmp.Or(answer, string(body)))
 		}
 		return

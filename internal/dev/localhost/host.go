@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"kennel/internal/customhandler"
 )
@@ -187,6 +188,10 @@ func (h *Host) connectOne(f *function, timers TimerStore) error {
 		h.listeners = append(h.listeners, &queueListener{
 			queue: trigger.queue, store: h.queues, settings: h.file.queues, out: h.out, log: h.log,
 			invoke: func(ctx context.Context, m customhandler.QueueMessage) error {
+				if trigger.dataType != "binary" && !utf8.ValidString(m.Text) {
+					h.out.say("Message %s of queue '%s' is not UTF-8; the handler never sees it.", m.ID, trigger.queue)
+					return errNotText
+				}
 				from := customhandler.Trigger{Function: f.name, Binding: trigger.name, DataType: trigger.dataType}
 				return h.invoke(ctx, f, fmt.Sprintf("New queue message detected on '%s'.", trigger.queue), from.Queue(m), nil)
 			},
@@ -210,6 +215,10 @@ func (h *Host) connectOne(f *function, timers TimerStore) error {
 	}
 	return nil
 }
+
+// errNotText fails the delivery of a message to a text binding. Like any
+// failure it is repeated until the message is moved to the poison queue.
+var errNotText = errors.New("the message is not UTF-8")
 
 func bodyLimit(env settings) (int64, error) {
 	const name = "FUNCTIONS_REQUEST_BODY_SIZE_LIMIT"

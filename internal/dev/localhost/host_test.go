@@ -22,6 +22,9 @@ func TestForwardedCall(t *testing.T) {
 		{"any method", "PATCH", "/api/raw/x?do=echo", "hello", 200, "PATCH /api/raw/x?do=echo 5"},
 		{"any case", "GET", "/API/Raw/x?do=echo", "", 200, "GET /API/Raw/x?do=echo 0"},
 		{"status passes", "GET", "/api/raw/x?do=status:418", "", 418, ""},
+		{"path decoded and rebuilt", "GET", "/api/raw/a%5Cb%3Fc?do=echo", "", 200, "GET /api/raw/a/b?do=echo 0"},
+		{"empty segment", "GET", "/api/raw//x", "", 404, ""},
+		{"encoded dots", "GET", "/api/raw/%2e%2e", "", 404, ""},
 		{"path without the prefix", "GET", "/raw/x", "", 404, ""},
 		{"no such function", "GET", "/api/nothing", "", 404, ""},
 		{"body of the limit", "POST", "/api/raw/x?do=echo", "0123456789", 200, "POST /api/raw/x?do=echo 10"},
@@ -41,10 +44,13 @@ func TestForwardedCall(t *testing.T) {
 		req.Header.Set("X-Azure-Functions-InvocationId", "of-the-caller")
 	})
 	r.await(t, "Executed 'Raw' (Succeeded, Id="+resp.Header.Get("X-Request-Id")+",")
-	// Without a Content-Length the body is lost, whatever its size.
-	resp, _ = r.call(t, "POST", "/api/raw/x?do=echo", io.MultiReader(strings.NewReader("0123456789+")))
-	if seen := resp.Header.Get("X-Seen"); !strings.HasSuffix(seen, " 0") {
-		t.Errorf("chunked body: the handler saw %q, want no body", seen)
+	if ids := resp.Header.Get("X-Request-Ids"); !strings.HasPrefix(ids, "of-the-caller, ") {
+		t.Errorf("invocation ids = %q, want one line that begins with the caller's", ids)
+	}
+	// A body without a Content-Length does not reach the handler.
+	resp, _ = r.call(t, "POST", "/api/raw/x?do=note:chunked", io.MultiReader(strings.NewReader("x")))
+	if text := r.console.String(); resp.StatusCode != 500 || strings.Contains(text, "noted") {
+		t.Errorf("chunked body: got %d, want 500 and no call:\n%s", resp.StatusCode, text)
 	}
 }
 
@@ -84,6 +90,10 @@ func TestEnvelopeCall(t *testing.T) {
 				Method, Body string
 				Query        map[string]string
 				Params       map[string]any
+				Identities   []struct {
+					IsAuthenticated bool
+					Claims          []any
+				}
 			}
 		}
 	}
@@ -93,6 +103,9 @@ func TestEnvelopeCall(t *testing.T) {
 	req := envelope.Data.Req
 	if req.Method != "POST" || req.Body != `{"x":"y"}` || req.Query["a"] != "1,2" || req.Params["id"] != "7" {
 		t.Errorf("the handler got %+v", req)
+	}
+	if ids := req.Identities; len(ids) != 1 || ids[0].IsAuthenticated || len(ids[0].Claims) > 0 {
+		t.Errorf("identities of a caller without a key: got %+v", ids)
 	}
 
 	for _, tt := range []struct {
@@ -150,6 +163,7 @@ func TestKeys(t *testing.T) {
 		{"function with a wrong key", "/api/closed?do=echo", "x", 401},
 		{"function with its key", "/api/closed?do=echo", "c", 200},
 		{"function with its key in the query", "/api/closed?do=echo&code=c", "", 200},
+		{"function with its key in the query, in another case", "/api/closed?do=echo&CODE=c", "", 200},
 		{"the header overrides the query", "/api/closed?do=echo&code=c", "x", 401},
 		{"function with the host's key", "/api/closed?do=echo", "h", 200},
 		{"function with the master key", "/api/closed?do=echo", "m", 200},
@@ -192,6 +206,17 @@ func TestQueueFunction(t *testing.T) {
 	if n := strings.Count(r.console.String(), "Executed 'Work' (Failed"); n != 5 {
 		t.Errorf("failed runs: got %d, want 5", n)
 	}
+
+	// A text that is not UTF-8 never reaches the handler, and is moved likewise.
+	executed := strings.Count(r.console.String(), "Executing 'Work'")
+	queues.put(t, "jobs", base("\xff"))
+	r.await(t, "moved to 'jobs-poison'", 2)
+	if n := strings.Count(r.console.String(), "is not UTF-8"); n != 5 {
+		t.Errorf("deliveries of a message that is not UTF-8: got %d, want 5", n)
+	}
+	if n := strings.Count(r.console.String(), "Executing 'Work'"); n != executed {
+		t.Errorf("the handler got %d messages that are not UTF-8", n-executed)
+	}
 }
 
 func TestAdmin(t *testing.T) {
@@ -218,13 +243,13 @@ func TestAdmin(t *testing.T) {
 		{"run without a body", "POST", "/admin/functions/Work", "", 400, "JSON object"},
 		{"run with null", "POST", "/admin/functions/Work", "null", 400, "JSON object"},
 		{"run with an input that is not a string", "POST", "/admin/functions/Work", `{"input":{}}`, 400, "JSON object"},
-		{"run an HTTP function", "POST", "/admin/functions/Raw", `{}`, 400, "call its route"},
+		{"run an HTTP function", "POST", "/admin/functions/Raw", `{}`, 202, ""},
 		{"run no function", "POST", "/admin/functions/None", `{}`, 404, ""},
 		{"run a broken function", "POST", "/admin/functions/Broken", `{}`, 404, ""},
 		{"something else", "GET", "/admin/vfs", "", 404, ""},
 		{"reserved", "GET", "/runtime/webhooks", "", 404, ""},
 	} {
-		resp, body := r.call(t, tt.method, tt.path, strings.NewReader(tt.body))
+		resp, body := r.call(t, tt.method, tt.path, strings.NewReader(tt.body), asJSON)
 		if resp.StatusCode != tt.want || !strings.Contains(body, tt.text) {
 			t.Errorf("%s: got %d %s; want %d and %q", tt.name, resp.StatusCode, body, tt.want, tt.text)
 		}
@@ -232,14 +257,19 @@ func TestAdmin(t *testing.T) {
 	r.await(t, "noted via admin")
 	r.await(t, "Executed 'Tick' (Succeeded")
 
+	if resp, _ := r.call(t, "POST", "/admin/functions/Work", strings.NewReader(`{}`)); resp.StatusCode != 415 {
+		t.Errorf("run without a JSON content type: got %d, want 415", resp.StatusCode)
+	}
 	// The response to a run through the admin API does not wait for its end.
-	if resp, body := r.call(t, "POST", "/admin/functions/work", strings.NewReader(`{"input":"hang:on"}`)); resp.StatusCode != 202 || body != "" {
+	if resp, body := r.call(t, "POST", "/admin/functions/work", strings.NewReader(`{"input":"hang:on"}`), asJSON); resp.StatusCode != 202 || body != "" {
 		t.Errorf("long run: got %d %q, want 202 without a body", resp.StatusCode, body)
 	}
 	r.await(t, "hanging on")
 	r.replace(t)
 	r.await(t, "Executed 'Work' (Failed")
 }
+
+func asJSON(r *http.Request) { r.Header.Set("Content-Type", "application/json") }
 
 func TestHandlerEnvironment(t *testing.T) {
 	t.Parallel()

@@ -86,6 +86,8 @@ func (h *Host) route(work context.Context, w http.ResponseWriter, r *http.Reques
 	switch {
 	case err != nil:
 		w.WriteHeader(http.StatusBadRequest)
+	case slices.Contains(path, "") || slices.Contains(path, ".."): // //a, and an encoded segment ..
+		w.WriteHeader(http.StatusNotFound)
 	case !h.isReady():
 		Starting(w, r)
 	case len(path) > 0 && strings.EqualFold(path[0], "admin"):
@@ -212,7 +214,11 @@ func (h *Host) isMaster(r *http.Request) bool { return h.keys != nil && isKey(r,
 func isKey(r *http.Request, key string) bool {
 	given := r.Header.Get("x-functions-key")
 	if given == "" {
-		given = r.URL.Query().Get("code")
+		for name, values := range r.URL.Query() {
+			if strings.EqualFold(name, "code") {
+				given = values[0]
+			}
+		}
 	}
 	return key != "" && subtle.ConstantTimeCompare([]byte(given), []byte(key)) == 1
 }

@@ -31,6 +31,7 @@ type launcher struct {
 
 // A process is one run of the handler.
 type process struct {
+	port   int
 	client *customhandler.Client
 	cmd    *exec.Cmd
 	stderr lastLines
@@ -66,13 +67,17 @@ func newLauncher(command handlerCommand, root string, env map[string]string, out
 	return l, nil
 }
 
-// start starts the handler on a free port. It does not wait until it is ready.
-func (l launcher) start() (*process, error) {
-	port, err := freePort()
-	if err != nil {
-		return nil, fmt.Errorf("find a free port for the handler: %w", err)
+// start starts the handler on a port, or on a free one if that is 0. It does not
+// wait until the handler is ready.
+func (l launcher) start(port int) (*process, error) {
+	if port == 0 {
+		var err error
+		if port, err = freePort(); err != nil {
+			return nil, fmt.Errorf("find a free port for the handler: %w", err)
+		}
 	}
 	p := &process{
+		port:     port,
 		client:   customhandler.NewClient("http://127.0.0.1:" + strconv.Itoa(port)),
 		cmd:      exec.Command(l.path, l.args...),
 		done:     make(chan struct{}),
@@ -172,8 +177,8 @@ func (p *process) stop(grace time.Duration) {
 }
 
 // freePort returns a free port of the loopback address. Another process may
-// take it before the handler does; the handler then exits, and its next start
-// uses another port.
+// take it before the handler does; the handler then exits before it is ready,
+// and its next start uses another port.
 func freePort() (int, error) {
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {

@@ -23,7 +23,7 @@ func TestHandlerOutlivesStartingThread(t *testing.T) {
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		var err error
-		p, err = l.start()
+		p, err = l.start(0)
 		started <- err
 	}()
 	if err := <-started; err != nil {

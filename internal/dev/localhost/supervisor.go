@@ -59,13 +59,16 @@ const stopWindow = 100 * time.Millisecond
 // ended.
 func (s *supervisor) run(taking, work context.Context) error {
 	var record crashRecord
+	port := 0 // of a handler that was ready, which the next one gets too
 	for {
-		p, err := s.launcher.start()
+		p, err := s.launcher.start(port)
 		if err != nil {
 			return err
 		}
 		crash := s.tend(taking, work, p)
-		s.publish(nil)
+		if s.publish(nil) == p {
+			port = p.port
+		}
 
 		select {
 		case <-s.overdue:
@@ -190,13 +193,15 @@ func exitText(p *process) string {
 
 func (s *supervisor) say(format string, args ...any) { s.launcher.out.say(format, args...) }
 
-// publish sets the process that serves invocations; nil for none.
-func (s *supervisor) publish(p *process) {
+// publish sets the process that serves invocations, nil for none, and returns
+// the one before.
+func (s *supervisor) publish(p *process) (before *process) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.current = p
+	before, s.current = s.current, p
 	close(s.changed)
 	s.changed = make(chan struct{})
+	return before
 }
 
 // acquire returns the process to send an invocation to. It waits until there is

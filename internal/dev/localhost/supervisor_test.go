@@ -34,13 +34,16 @@ func TestThirdCrashStopsHost(t *testing.T) {
 func TestCode200IsNotCounted(t *testing.T) {
 	t.Parallel()
 	r := start(t, rawApp(), Options{})
-	seen := []string{r.mustDo(t, "pid")}
+	seen, port := []string{r.mustDo(t, "pid")}, r.mustDo(t, "env:FUNCTIONS_CUSTOMHANDLER_PORT")
 	for i := range 4 {
 		r.do(t, "exit:200")
 		r.await(t, "exited with code 200 and is restarted", i+1)
 		pid := r.mustDo(t, "pid")
 		if slices.Contains(seen, pid) {
 			t.Errorf("process %s answers again", pid)
+		}
+		if got := r.mustDo(t, "env:FUNCTIONS_CUSTOMHANDLER_PORT"); got != port {
+			t.Errorf("port of the next process: got %s, want %s again", got, port)
 		}
 		seen = append(seen, pid)
 	}

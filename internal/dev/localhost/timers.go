@@ -66,9 +66,8 @@ func (l *timerListener) begin(ctx context.Context) (status TimerStatus, pastDue 
 		l.log.Warn("cannot read timer status; the timer starts without one", "timer", l.name, "error", err)
 	}
 	if err != nil || status.Next.IsZero() {
-		fresh.LastUpdated = now
-		l.save(ctx, fresh)
-		return fresh, false
+		l.save(ctx, TimerStatus{Next: next, LastUpdated: now})
+		return fresh, false // the first run gets no LastUpdated, as in the real host
 	}
 
 	// A stored Next that does not fit the schedule is from an older schedule.

@@ -66,6 +66,28 @@ func (test *timerTest) expect(t *testing.T, what string, want ...firing) {
 	}
 }
 
+// TestFirstRunHasNoLastUpdated: the first run of a timer gets no LastUpdated,
+// although the store does.
+func TestFirstRunHasNoLastUpdated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &memoryTimers{}
+		timer := newTimerTest(t, hourly, store)
+		var got []bool
+		timer.listener.invoke = func(_ context.Context, tick customhandler.Tick) error {
+			got = append(got, tick.Schedule.LastUpdated.IsZero())
+			return nil
+		}
+		stop := listen(timer.listener.run)
+		time.Sleep(m)
+		if status, _ := store.Load(t.Context(), "Tick"); status.LastUpdated.IsZero() {
+			t.Error("no LastUpdated is stored")
+		}
+		time.Sleep(149 * m)
+		stop()
+		same(t, "LastUpdated is zero", got, []bool{true, false})
+	})
+}
+
 func TestTimerInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimerTest(t, "00:00:20", nil)
