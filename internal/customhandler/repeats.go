@@ -120,7 +120,7 @@ func (h *Repeats) cause(r slog.Record) (string, bool) {
 			return true
 		case "error":
 			failure = true
-			text.WriteString("\nerror=" + variable.ReplaceAllString(attr.Value.String(), "*"))
+			text.WriteString("\nerror=" + variable().ReplaceAllString(attr.Value.String(), "*"))
 		default:
 			text.WriteString("\n" + h.group + attr.String())
 		}
@@ -131,8 +131,10 @@ func (h *Repeats) cause(r slog.Record) (string, bool) {
 
 // variable matches what differs between two errors of the same cause: ids,
 // times, and the local port of a connection.
-var variable = regexp.MustCompile(`[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}` +
-	`|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.\d]*|:\d+->`)
+var variable = sync.OnceValue(func() *regexp.Regexp { // not at the start of the process
+	return regexp.MustCompile(`[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}` +
+		`|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.\d]*|:\d+->`)
+})
 
 // end forgets a failure whose minute is over.
 func (s *repeatState) end(cause string) {

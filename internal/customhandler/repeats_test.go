@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,9 +15,24 @@ import (
 
 // lines is a log of texts without times.
 type lines struct {
-	bytes.Buffer
+	mu      sync.Mutex
+	text    strings.Builder // guarded by mu
 	log     *slog.Logger
 	repeats *Repeats
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// take returns what was written since the last call.
+func (l *lines) take() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.text.Reset()
+	return l.text.String()
 }
 
 func newLines() *lines {
@@ -34,8 +50,7 @@ func newLines() *lines {
 // expect compares what was written since the last call.
 func (l *lines) expect(t *testing.T, when string, want ...string) {
 	t.Helper()
-	got := strings.TrimSpace(l.String())
-	l.Reset()
+	got := strings.TrimSpace(l.take())
 	if got != strings.Join(want, "\n") {
 		t.Errorf("%s:\n%s\nwant:\n%s", when, got, strings.Join(want, "\n"))
 	}
@@ -61,7 +76,7 @@ func TestRepeats(t *testing.T) {
 		synctest.Wait()
 		l.expect(t, "before the end of the minute")
 		time.Sleep(2 * time.Second)
-		synctest.Wait() // also orders the writes of timers before the reads here
+		synctest.Wait()
 		l.expect(t, "after the minute", first+" count=99")
 		l.log.ErrorContext(ofCall("i0"), "failed", "error", down(0))
 		l.expect(t, "the next minute", first)
@@ -89,23 +104,23 @@ func TestRepeatsDistinguishes(t *testing.T) {
 			l.log.WithGroup("g").Warn("a", "gate", "x", "error", err)
 			l.log.WarnContext(ofCall("i1"), "a", "error", err)
 		}
-		if n := strings.Count(l.String(), "\n"); n != 8 {
-			t.Errorf("%d lines, want 8:\n%s", n, l)
+		text := l.take()
+		if n := strings.Count(text, "\n"); n != 8 {
+			t.Errorf("%d lines, want 8:\n%s", n, text)
 		}
-		l.Reset()
 		for range 2 {
 			l.log.Info("a", "error", err)
 			l.log.Warn("a", "gate", "x")
 		}
-		if n := strings.Count(l.String(), "\n"); n != 4 {
-			t.Errorf("%d lines that are no failures, want 4:\n%s", n, l)
+		text = l.take()
+		if n := strings.Count(text, "\n"); n != 4 {
+			t.Errorf("%d lines that are no failures, want 4:\n%s", n, text)
 		}
-		l.Reset()
 		l.repeats.Flush()
-		if n := strings.Count(l.String(), "count=1\n"); n != 8 {
-			t.Errorf("%d counts at the end, want 8:\n%s", n, l)
+		text = l.take()
+		if n := strings.Count(text, "count=1\n"); n != 8 {
+			t.Errorf("%d counts at the end, want 8:\n%s", n, text)
 		}
-		l.Reset()
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		l.expect(t, "after the end")
@@ -121,7 +136,7 @@ func TestRepeatsBounded(t *testing.T) {
 				l.log.Error("failed", "error", fmt.Errorf("cause %d", n))
 			}
 		}
-		if n, want := strings.Count(l.String(), "\n"), maxCauses+2*10; n != want {
+		if n, want := strings.Count(l.take(), "\n"), maxCauses+2*10; n != want {
 			t.Errorf("%d lines, want %d", n, want)
 		}
 		if n := len(l.repeats.state.causes); n != maxCauses {
