@@ -1,10 +1,15 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
+	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"kennel/internal/customhandler"
 	"kennel/table"
@@ -48,6 +53,25 @@ func serve(failures []failure, do func(*http.Request) (reply, error)) http.Handl
 		writeJSON(w, answer.status, answer.body)
 	})
 }
+
+// callTimeout limits a call after its body was read, with all its requests to
+// storage and their repeats.
+const callTimeout = 10 * time.Second
+
+// limited does a call within callTimeout.
+func limited(r *http.Request, do func(*http.Request) (reply, error)) (reply, error) {
+	body, err := io.ReadAll(r.Body) // before the limit begins: a sender may be slow
+	ctx, cancel := context.WithTimeout(r.Context(), callTimeout)
+	defer cancel()
+	r = r.WithContext(ctx)
+	r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body), failedReader{err}))
+	return do(r)
+}
+
+// failedReader repeats the error of an earlier read; nil means the end.
+type failedReader struct{ err error }
+
+func (f failedReader) Read([]byte) (int, error) { return 0, cmp.Or(f.err, io.EOF) }
 
 func writeJSON(w http.ResponseWriter, status int, answer any) {
 	w.Header()["Content-Type"] = jsonType

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -86,29 +83,15 @@ func (c channelFunctions) register(host *customhandler.App) {
 	host.Timer("ChannelSweep", "tick", c.sweep())
 }
 
-// callTimeout limits a call after its body was read, with all its requests to
-// storage and their repeats.
-const callTimeout = 10 * time.Second
-
 func (c channelFunctions) serve(failures []failure, do func(*http.Request) (reply, error)) http.Handler {
 	return serve(failures, func(r *http.Request) (reply, error) {
 		if c.off != nil {
 			return reply{}, &customhandler.Error{Status: http.StatusNotImplemented, Code: "channels_off",
 				Message: "This app has no tables or queues for channels. Name them in AzureWebJobsStorage; the app's log states what is missing."}
 		}
-		body, err := io.ReadAll(r.Body) // before the limit begins: a sender may be slow
-		ctx, cancel := context.WithTimeout(r.Context(), callTimeout)
-		defer cancel()
-		r = r.WithContext(ctx)
-		r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body), failedReader{err}))
-		return do(r)
+		return limited(r, do)
 	})
 }
-
-// failedReader repeats the error of an earlier read; nil means the end.
-type failedReader struct{ err error }
-
-func (f failedReader) Read([]byte) (int, error) { return 0, cmp.Or(f.err, io.EOF) }
 
 // channelAnswer is a channel as callers see it. Its ETag distinguishes it from a
 // later channel of the same name.

@@ -49,11 +49,7 @@ type sequenceInstance struct {
 
 // serve limits a call that concerns stored sequences.
 func (s sequenceFunctions) serve(do func(*http.Request) (reply, error)) http.Handler {
-	return serve(sequenceStateFailures, func(r *http.Request) (reply, error) {
-		ctx, cancel := context.WithTimeout(r.Context(), callTimeout)
-		defer cancel()
-		return do(r.WithContext(ctx))
-	})
+	return serve(sequenceStateFailures, func(r *http.Request) (reply, error) { return limited(r, do) })
 }
 
 // list serves GET /api/sequences?top=N&continuation=….
@@ -66,7 +62,6 @@ func (s sequenceFunctions) list(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	stats := s.sequences.Stats()
 	items := []sequenceItem{}
 	for _, stored := range page {
 		if stored.Mark.Version == "" {
@@ -76,7 +71,7 @@ func (s sequenceFunctions) list(r *http.Request) (reply, error) {
 		if n, err := stored.Mark.Next(); err == nil {
 			item.Next = &n
 		}
-		if used, ok := stats[stored.Name]; ok {
+		if used, ok := s.sequences.StatsOf(stored.Name); ok {
 			item.PerSecond, item.Lost = used.PerSecond, used.Lost
 		}
 		items = append(items, item)
@@ -108,7 +103,7 @@ func (s sequenceFunctions) read(ctx context.Context, sequence string) (sequenceS
 
 // instances returns this instance if it uses the sequence.
 func (s sequenceFunctions) instances(sequence string) []sequenceInstance {
-	used, ok := s.sequences.Stats()[sequence]
+	used, ok := s.sequences.StatsOf(sequence)
 	if !ok {
 		return []sequenceInstance{}
 	}

@@ -222,6 +222,17 @@ func (s *Set) Stats() map[string]Stats {
 	return stats
 }
 
+// StatsOf returns the statistics of a sequence, or false if it is not in use.
+func (s *Set) StatsOf(sequence string) (Stats, bool) {
+	s.mu.Lock()
+	at, ok := s.generators[sequence]
+	s.mu.Unlock()
+	if !ok {
+		return Stats{}, false
+	}
+	return at.Value.(*member).Stats(), true
+}
+
 // Close closes all generators, up to 32 at a time, the most recently used
 // first. It returns the first three errors joined, with the number of further
 // ones.
