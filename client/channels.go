@@ -44,7 +44,7 @@ func (c *Client) Channel(ctx context.Context, name string) (ch Channel, err erro
 	}
 	r := request{method: http.MethodGet, path: channelPath(name), repeats: always}
 	_, err = c.call(ctx, r, &ch)
-	return ch, c.expectChannel(r, err, ch.Name, name)
+	return ch, c.expect(r, err, "for channel", ch.Name, name)
 }
 
 // Channels lists all channels in the order of their names. An error ends the
@@ -70,7 +70,7 @@ func (c *Client) CreateChannel(ctx context.Context, name, owner string) (ch Chan
 		effect:  "the channel may have been created",
 	}
 	status, err := c.call(ctx, r, &ch)
-	return ch, status == http.StatusCreated, c.expectChannel(r, err, ch.Name, name)
+	return ch, status == http.StatusCreated, c.expect(r, err, "for channel", ch.Name, name)
 }
 
 // DeleteChannel deletes a channel with all its blogs, and returns the record of
@@ -91,7 +91,7 @@ func (c *Client) DeleteChannel(ctx context.Context, name, etag string) (d Deleti
 		r.repeats = always // the app returns the record of a deletion that is running or done
 	}
 	_, err = c.call(ctx, r, &d)
-	return d, c.expectChannel(r, err, d.Channel, name)
+	return d, c.expect(r, err, "for channel", d.Channel, name)
 }
 
 // Deletion reads the record of the deletion of a channel's incarnation; "" is
@@ -102,7 +102,7 @@ func (c *Client) Deletion(ctx context.Context, name, incarnation string) (d Dele
 	}
 	r := deletionRequest(name, incarnation)
 	_, err = c.call(ctx, r, &d)
-	return d, c.expectChannel(r, err, d.Channel, name)
+	return d, c.expect(r, err, "for channel", d.Channel, name)
 }
 
 // WatchDeletion yields d and then, every second, the newest known record of the
@@ -135,7 +135,7 @@ func (c *Client) refresh(ctx context.Context, o *outage, d *Deletion) error {
 	if err == nil {
 		err = c.decode(answer, r, &newer)
 	}
-	if err := c.expectChannel(r, err, newer.Channel, d.Channel); err != nil {
+	if err := c.expect(r, err, "for channel", newer.Channel, d.Channel); err != nil {
 		return o.pause(ctx, err, watchInterval)
 	}
 	o.over()
@@ -149,14 +149,6 @@ func deletionRequest(name, incarnation string) request {
 		path += "?incarnation=" + url.QueryEscape(incarnation)
 	}
 	return request{method: http.MethodGet, path: path, repeats: always}
-}
-
-// expectChannel checks that the answer is for the requested channel.
-func (c *Client) expectChannel(r request, err error, name, want string) error {
-	if err == nil && name != want {
-		return c.unexpected(r, "it is not for channel %q", want)
-	}
-	return err
 }
 
 func channelPath(name string) string { return "/channels/" + url.PathEscape(name) }

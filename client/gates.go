@@ -60,7 +60,7 @@ func (c *Client) Gate(ctx context.Context, gate string) (g Gate, err error) {
 	}
 	r := request{method: http.MethodGet, path: gatePath(gate, ""), repeats: always}
 	_, err = c.call(ctx, r, &g)
-	return g, c.expectGate(r, err, g.Name, gate)
+	return g, c.expect(r, err, "the state of gate", g.Name, gate)
 }
 
 // Release releases a gate, which admits all its waiters. Releasing a released
@@ -90,15 +90,7 @@ func (c *Client) change(ctx context.Context, gate, verb string, by Change) (g Ga
 		effect:  "the gate may have been changed",
 	}
 	_, err = c.call(ctx, r, &g)
-	return g, c.expectGate(r, err, g.Name, gate)
-}
-
-// expectGate checks that the answer is for the requested gate.
-func (c *Client) expectGate(r request, err error, name, want string) error {
-	if err == nil && name != want {
-		return c.unexpected(r, "it is not the state of gate %q", want)
-	}
-	return err
+	return g, c.expect(r, err, "the state of gate", g.Name, gate)
 }
 
 func gatePath(gate, rest string) string { return "/gates/" + url.PathEscape(gate) + rest }

@@ -135,6 +135,15 @@ func (c *Client) unexpected(r request, format string, args ...any) error {
 	return &UnexpectedError{c.address, fmt.Errorf(format, args...), r.effect}
 }
 
+// expect checks that an answer without an error is for the requested name. what
+// is how the error calls it, such as "for channel".
+func (c *Client) expect(r request, err error, what, name, want string) error {
+	if err == nil && name != want {
+		return c.unexpected(r, "it is not %s %q", what, want)
+	}
+	return err
+}
+
 // decode decodes an answer. Its content type detects an answer that is not from
 // the app but, for example, the sign-in page of a proxy.
 func (c *Client) decode(answer *response, r request, into keeper) error {

@@ -69,7 +69,7 @@ func (c *Client) Sequence(ctx context.Context, name string) (s Sequence, err err
 	}
 	r := request{method: http.MethodGet, path: sequencePath(name, ""), repeats: always}
 	_, err = c.call(ctx, r, &s)
-	return s, c.expectSequence(r, err, s.Sequence, name)
+	return s, c.expect(r, err, "for sequence", s.Sequence, name)
 }
 
 // RaiseSequence makes the next free number of a sequence at least raise.AtLeast.
@@ -89,15 +89,7 @@ func (c *Client) RaiseSequence(ctx context.Context, name string, raise Raise) (s
 		effect:  "the sequence may have been raised",
 	}
 	_, err = c.call(ctx, r, &s)
-	return s, c.expectSequence(r, err, s.Sequence.Sequence, name)
-}
-
-// expectSequence checks that the answer is for the requested sequence.
-func (c *Client) expectSequence(r request, err error, name, want string) error {
-	if err == nil && name != want {
-		return c.unexpected(r, "it is not for sequence %q", want)
-	}
-	return err
+	return s, c.expect(r, err, "for sequence", s.Sequence.Sequence, name)
 }
 
 func sequencePath(name, rest string) string { return "/sequences/" + url.PathEscape(name) + rest }

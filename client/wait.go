@@ -91,7 +91,7 @@ func (c *Client) waitOnce(ctx context.Context, o *outage, w *Waited, timeout tim
 	if err == nil {
 		err = c.decode(answer, r, &g)
 	}
-	if err := c.expectGate(r, err, g.Name, name); err != nil {
+	if err := c.expect(r, err, "the state of gate", g.Name, name); err != nil {
 		return o.pause(ctx, err, timeout)
 	}
 	o.over()
@@ -164,7 +164,7 @@ func (c *Client) gateOnce(ctx context.Context, gate string) (g Gate, err error) 
 	if err == nil {
 		err = c.decode(answer, r, &g)
 	}
-	return g, c.expectGate(r, err, g.Name, gate)
+	return g, c.expect(r, err, "the state of gate", g.Name, gate)
 }
 
 // changesSince returns the state after each change in the history of now that
