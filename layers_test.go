@@ -32,6 +32,8 @@ var layers = map[string][]string{
 	"queue":  {},
 	"table":  {},
 
+	"instances": {"kennel/table"}, // a foundation for status, scaling and the bill, and a user of the other one
+
 	"channels": {"kennel/table", "golang.org/x/sync"},
 	"gate":     {"golang.org/x/sync"},
 	"ids":      {"golang.org/x/sync"},

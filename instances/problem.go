@@ -1,0 +1,26 @@
+// Package instances defines what the processes of the app report about
+// themselves. Each process knows only what it met itself, so all of them
+// together are read wherever an answer must be true for the app.
+package instances
+
+import "time"
+
+// Problem is a fault in a process that an operator may have to act on.
+type Problem struct {
+	Code    string    `json:"code"`              // a code of the status, such as "blobs_failing"
+	Subject string    `json:"subject,omitempty"` // the sequence, gate or queue, if the code concerns one
+	What    string    `json:"what"`              // a sentence that names the cause
+	Since   time.Time `json:"since"`             // when it began
+	Count   int64     `json:"count"`             // failures since then, at least 1
+}
+
+// QueueSample is the depth of a queue at one time. Storage reports only the sum
+// of Ready, InFlight and Delayed, which may lag behind.
+type QueueSample struct {
+	At            time.Time `json:"at"`
+	Ready         int64     `json:"ready"`         // may be received now
+	InFlight      int64     `json:"inFlight"`      // leased by a receiver
+	Delayed       int64     `json:"delayed"`       // not to be received yet
+	OldestSeconds float64   `json:"oldestSeconds"` // age of the oldest ready message; 0 without one
+	Poison        int64     `json:"poison"`        // messages in the queue's dead letters
+}
