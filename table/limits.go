@@ -92,7 +92,7 @@ type size struct {
 
 // measure checks a write and returns its size without its partition.
 func measure(w Write) (size, error) {
-	if w.Verb < Insert || w.Verb > Delete || (w.Verb == Insert) != (w.If == "") {
+	if w.Verb < Insert || w.Verb > Upsert || (w.Verb == Insert || w.Verb == Upsert) != (w.If == "") {
 		return size{}, fmt.Errorf("verb %d does not allow the condition %.80q: %w", w.Verb, w.If, ErrLimit)
 	}
 	total, err := measureKey(w.Row.Key)

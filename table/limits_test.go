@@ -49,8 +49,9 @@ func TestCheckWrites(t *testing.T) {
 		"not UTF-8":            {insert("p", "a", values{"x": "\xff"})},
 		"NUL":                  {insert("p", "a", values{"x": "a\x00b"})},
 		"no verb":              {{Row: Row{Partition: "p", Key: "a"}}},
-		"unknown verb":         {{Verb: Delete + 1, Row: Row{Partition: "p", Key: "a"}, If: AnyVersion}},
+		"unknown verb":         {{Verb: Upsert + 1, Row: Row{Partition: "p", Key: "a"}, If: AnyVersion}},
 		"insert on condition":  {{Verb: Insert, Row: Row{Partition: "p", Key: "a"}, If: AnyVersion}},
+		"upsert on condition":  {{Verb: Upsert, Row: Row{Partition: "p", Key: "a"}, If: AnyVersion}},
 		"delete without":       {remove("p", "a", "")},
 	}
 	for _, key := range []string{"", "a/b", `a\b`, "a#b", "a?b", "a'b", "a\x00b", "a\tb", "a\nb", "\x1f", "\x7f", "\u0085", "\u009f", "\xff",

@@ -6,9 +6,11 @@
 // A [Store] is one table. A row is identified by its partition and key, and
 // holds texts. A transaction changes up to 100 rows of one partition, all or
 // none. Each row has a condition: it must not exist, it must have a given [Row]
-// version, or it must exist in any version. Versions are opaque and are never
-// reused. Reads are strongly consistent. A query returns pages; a page may be
-// short or empty although more follow.
+// version, or it must exist in any version. An [Upsert] has none. Versions are
+// opaque and are never reused. Reads are strongly consistent. A query returns
+// pages; a page may be short or empty although more follow. Rows and pages carry
+// times of the store's clock, so that the age of a row does not depend on the
+// clocks of its writer and its reader.
 //
 // A store sends each request once. It returns the error that storage answered
 // with, so that its caller can distinguish an answer from a missing one.
@@ -40,6 +42,7 @@ package table
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // Row is one row of a table. All its values are texts. Times and numbers are
@@ -48,17 +51,20 @@ type Row struct {
 	Partition, Key string
 	Values         map[string]string // nil in the result of a query for keys only
 	Version        string            // the store's token for this state; "" in the result of a query for keys only
+	WrittenAt      time.Time         // of this state, by the store's clock; zero in the result of a query for keys only
 }
 
 // Verb is what a [Write] does to its row.
 type Verb int
 
-// Merge keeps the values that the write does not name; Replace drops them.
+// Merge keeps the values that the write does not name; Replace and Upsert drop
+// them. Upsert inserts the row or replaces any version of it.
 const (
 	Insert Verb = iota + 1
 	Merge
 	Replace
 	Delete
+	Upsert
 )
 
 // AnyVersion as [Write.If] requires that the row exists, in any version.
@@ -67,8 +73,8 @@ const AnyVersion = "*"
 // Write is one change within a transaction.
 type Write struct {
 	Verb Verb
-	Row  Row    // its Version is ignored
-	If   string // the version that the row must have, or AnyVersion; "" for Insert, whose row must not exist
+	Row  Row    // its Version and WrittenAt are ignored
+	If   string // the version that the row must have, or AnyVersion; "" for Insert, whose row must not exist, and Upsert
 }
 
 // Query selects rows. They are returned in the order of partition and key.
@@ -93,6 +99,10 @@ type Page struct {
 	// Next is empty only at the end of the list. Otherwise there may be more
 	// rows, even if this page is short or empty.
 	Next string
+
+	// ReadAt is the time of the answer by the store's clock, in whole seconds.
+	// It is zero if the store did not report it.
+	ReadAt time.Time
 }
 
 // Store is one table of an account.

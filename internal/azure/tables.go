@@ -10,8 +10,10 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
 	"kennel/internal/azure/requests"
@@ -137,17 +139,18 @@ func (t *Table) query(ctx context.Context, q table.Query) (table.Page, error) {
 		}
 		options.NextPartitionKey, options.NextRowKey = &partition, &row
 	}
-	answer, err := t.client.NewListEntitiesPager(options).NextPage(withMaxBytes(t.once.context(ctx), q.MaxBytes))
+	var raw *http.Response
+	answer, err := t.client.NewListEntitiesPager(options).NextPage(policy.WithCaptureResponse(withMaxBytes(t.once.context(ctx), q.MaxBytes), &raw))
 	err = answered(ctx, err)
 	switch {
 	case hasCode(err, aztables.TableNotFound):
-		return table.Page{}, nil
+		return table.Page{ReadAt: dateOf(raw)}, nil
 	case q.After != "" && hasStatus(err, http.StatusBadRequest):
 		return table.Page{}, fmt.Errorf("%w: %w", table.ErrToken, err)
 	case err != nil:
 		return table.Page{}, declined(err, table.ErrRefused)
 	}
-	page := table.Page{Rows: make([]table.Row, len(answer.Entities))}
+	page := table.Page{Rows: make([]table.Row, len(answer.Entities)), ReadAt: dateOf(raw)}
 	parse := parseEntity
 	if q.KeysOnly {
 		parse = func(data []byte) (table.Row, error) { return parseKeys(data, q.Partition) }
@@ -202,7 +205,7 @@ func (t *Table) Submit(ctx context.Context, writes []table.Write) ([]string, err
 
 func (t *Table) send(ctx context.Context, writes []table.Write) ([]string, error) {
 	for _, w := range writes {
-		if w.Verb != table.Insert && w.If != table.AnyVersion && !rowVersion.MatchString(w.If) {
+		if w.If != "" && w.If != table.AnyVersion && !rowVersion.MatchString(w.If) {
 			return nil, table.ErrChanged // no row has such a version; the service would answer that it is malformed
 		}
 	}
@@ -224,6 +227,10 @@ func (t *Table) sendOne(ctx context.Context, w table.Write) (version string, err
 	case table.Insert:
 		var answer aztables.AddEntityResponse
 		answer, err = t.client.AddEntity(t.once.context(ctx), entity, nil)
+		etag = answer.ETag
+	case table.Upsert:
+		var answer aztables.UpsertEntityResponse
+		answer, err = t.client.UpsertEntity(t.once.context(ctx), entity, &aztables.UpsertEntityOptions{UpdateMode: aztables.UpdateModeReplace})
 		etag = answer.ETag
 	case table.Delete:
 		_, err = t.client.DeleteEntity(t.once.context(ctx), w.Row.Partition, w.Row.Key, &aztables.DeleteEntityOptions{IfMatch: &condition})
@@ -317,7 +324,13 @@ func parseEntity(data []byte) (table.Row, error) {
 			row.Key = text
 		case name == "odata.etag":
 			row.Version = text
-		case name == "Timestamp" || strings.Contains(name, "odata."):
+		case name == "Timestamp":
+			at, err := time.Parse(time.RFC3339, text)
+			if err != nil {
+				return table.Row{}, fmt.Errorf("the answer has a row with the timestamp %.80q", text)
+			}
+			row.WrittenAt = at.UTC()
+		case strings.Contains(name, "odata."):
 		default:
 			row.Values[name] = text
 		}

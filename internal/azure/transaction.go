@@ -34,7 +34,7 @@ func (t *Table) sendAll(ctx context.Context, writes []table.Write) ([]string, er
 			return nil, err
 		}
 		actions[i] = aztables.TransactionAction{ActionType: verbs[w.Verb], Entity: data}
-		if w.Verb != table.Insert {
+		if w.If != "" {
 			condition := azcore.ETag(w.If)
 			actions[i].IfMatch = &condition
 		}
@@ -68,6 +68,7 @@ var verbs = map[table.Verb]aztables.TransactionType{
 	table.Merge:   aztables.TransactionTypeUpdateMerge,
 	table.Replace: aztables.TransactionTypeUpdateReplace,
 	table.Delete:  aztables.TransactionTypeDelete,
+	table.Upsert:  aztables.TransactionTypeInsertReplace,
 }
 
 // submit returns panics of aztables as errors. It panics on some answers that

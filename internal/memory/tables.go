@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"kennel/table"
 )
@@ -42,6 +43,7 @@ type storedRow struct {
 	key     string
 	values  map[string]string
 	version string
+	at      time.Time
 }
 
 // NewTable returns a table without rows.
@@ -102,6 +104,7 @@ func (t *Table) Query(ctx context.Context, q table.Query) (table.Page, error) {
 	if err == nil {
 		page, err = send(ctx, &t.wire, "Query", q.Partition, func() (table.Page, error) {
 			page := t.page(q, from)
+			page.ReadAt = time.Now().UTC().Truncate(time.Second)
 			if q.MaxBytes > 0 && sizeOf(page.Rows) > q.MaxBytes {
 				return table.Page{}, table.ErrLarge
 			}
@@ -192,6 +195,9 @@ func (t *Table) apply(name string, writes []table.Write) ([]string, error) {
 		p = &partition{}
 	}
 	for i, w := range writes {
+		if w.Verb == table.Upsert {
+			continue
+		}
 		at, ok := p.find(w.Row.Key)
 		var err error
 		switch {
@@ -209,7 +215,7 @@ func (t *Table) apply(name string, writes []table.Write) ([]string, error) {
 	versions := make([]string, len(writes))
 	deleted := false
 	for i, w := range writes {
-		at, _ := p.find(w.Row.Key)
+		at, ok := p.find(w.Row.Key)
 		if w.Verb == table.Delete {
 			p.rows[at].version = "" // marks the row for removal below
 			deleted = true
@@ -217,12 +223,12 @@ func (t *Table) apply(name string, writes []table.Write) ([]string, error) {
 		}
 		t.last++
 		versions[i] = fmt.Sprintf(`W/"%d"`, t.last)
-		next := storedRow{w.Row.Key, maps.Clone(w.Row.Values), versions[i]}
-		switch w.Verb {
-		case table.Insert:
+		next := storedRow{w.Row.Key, maps.Clone(w.Row.Values), versions[i], time.Now().UTC()}
+		if !ok {
 			p.rows = slices.Insert(p.rows, at, next)
 			continue
-		case table.Merge:
+		}
+		if w.Verb == table.Merge {
 			next.values = make(map[string]string)
 			maps.Copy(next.values, p.rows[at].values)
 			maps.Copy(next.values, w.Row.Values)
@@ -259,7 +265,7 @@ func (r storedRow) row(partition string, keysOnly bool) table.Row {
 	if keysOnly {
 		return row
 	}
-	row.Version = r.version
+	row.Version, row.WrittenAt = r.version, r.at
 	row.Values = maps.Clone(r.values)
 	if row.Values == nil {
 		row.Values = map[string]string{}

@@ -27,6 +27,8 @@ func TestTables(t *testing.T, newTable func(t *testing.T) table.Store) {
 		{"Isolation", tableIsolation},
 		{"InsertTogether", insertTogether},
 		{"MergeAndReplace", mergeAndReplace},
+		{"Upsert", upsert},
+		{"Times", tableTimes},
 		{"Conditions", tableConditions},
 		{"AllOrNothing", allOrNothing},
 		{"Fence", fence},
@@ -103,7 +105,10 @@ func (t *tableTest) holds(partition, key string, v values, version string) {
 		t.Error(err)
 		return
 	}
-	want := table.Row{Partition: partition, Key: key, Values: v, Version: version}
+	if row.WrittenAt.IsZero() {
+		t.Error("the row has no time")
+	}
+	want := table.Row{Partition: partition, Key: key, Values: v, Version: version, WrittenAt: row.WrittenAt}
 	if diff := cmp.Diff(row, want); diff != "" {
 		t.Errorf("stored (-), want (+):\n%s", diff)
 	}
@@ -153,7 +158,7 @@ func tableValues(t *tableTest) {
 	if len(rows) != 2 {
 		t.Fatalf("query: %d rows, want 2", len(rows))
 	}
-	if diff := cmp.Diff(rows[1], table.Row{Partition: "p", Key: "first", Values: all, Version: two[0]}); diff != "" {
+	if diff := cmp.Diff(rows[1], table.Row{Partition: "p", Key: "first", Values: all, Version: two[0], WrittenAt: rows[1].WrittenAt}); diff != "" {
 		t.Errorf("listed (-), want (+):\n%s", diff)
 	}
 	none := t.submit(insert("p", "none", nil))
