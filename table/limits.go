@@ -71,7 +71,7 @@ func CheckQuery(q Query) error {
 	if q.Top < 1 || q.Top > MaxPage {
 		return fmt.Errorf("page of %d rows: use 1 to %d: %w", q.Top, MaxPage, ErrLimit)
 	}
-	for _, key := range []string{q.Partition, q.Key, q.Above} {
+	for _, key := range []string{q.Partition, q.Key, q.Above, q.Below} {
 		if key != "" {
 			if _, err := measureKey(key); err != nil {
 				return err

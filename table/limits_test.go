@@ -81,13 +81,14 @@ func TestCheckQuery(t *testing.T) {
 		"partition": {Partition: "a/b", Top: 1},
 		"key":       {Key: "a'b", Top: 1},
 		"above":     {Above: "a\x00", Top: 1},
+		"below":     {Below: "a?b", Top: 1},
 		"column":    {Column: "a eq b or c", Value: "1", Top: 1},
 	} {
 		if err := CheckQuery(q); !errors.Is(err, ErrLimit) {
 			t.Errorf("%s: %v, want %v", name, err, ErrLimit)
 		}
 	}
-	if err := CheckQuery(Query{Partition: "p", Above: "!fence", Column: "state", Value: "it's", Top: MaxPage}); err != nil {
+	if err := CheckQuery(Query{Partition: "p", Above: "!fence", Below: "~", Column: "state", Value: "it's", Top: MaxPage}); err != nil {
 		t.Error(err)
 	}
 }

@@ -84,6 +84,7 @@ type Query struct {
 	Partition string // "": all partitions
 	Key       string // only rows with this key; "": all
 	Above     string // only rows with a greater key
+	Below     string // only rows with a smaller key; "": all
 	Column    string // only rows that hold Value in this column; "": all
 	Value     string
 	KeysOnly  bool

@@ -177,6 +177,7 @@ func filter(q table.Query) string {
 	add("PartitionKey", "eq", q.Partition)
 	add("RowKey", "eq", q.Key)
 	add("RowKey", "gt", q.Above)
+	add("RowKey", "lt", q.Below)
 	if q.Column != "" {
 		add(q.Column, "eq", q.Value)
 	}

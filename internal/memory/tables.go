@@ -156,7 +156,11 @@ func (t *Table) page(q table.Query, from position) table.Page {
 			above, _ := p.find(q.Above + "\x00")
 			first = max(first, above)
 		}
-		for _, r := range p.rows[first:] {
+		end := len(p.rows)
+		if q.Below != "" {
+			end, _ = p.find(q.Below)
+		}
+		for _, r := range p.rows[min(first, end):end] {
 			if left == 0 || len(page.Rows) == q.Top {
 				page.Next = at.token()
 				return page

@@ -217,11 +217,18 @@ func queryFilters(t *tableTest) {
 		{"above of all", table.Query{Above: "2"}, []string{"p/3", "q/3", "r/3"}},
 		{"above nothing there", table.Query{Partition: "q", Above: "15"}, []string{"q/2", "q/3"}},
 		{"above the last", table.Query{Partition: "q", Above: "3"}, nil},
+		{"below", table.Query{Partition: "q", Below: "2"}, []string{"q/!fence", "q/1"}},
+		{"below of all", table.Query{Below: "1"}, []string{"p/!fence", "q/!fence", "r/!fence"}},
+		{"between", table.Query{Partition: "q", Above: "!fence", Below: "3"}, []string{"q/1", "q/2"}},
+		{"between of all", table.Query{Above: "1", Below: "3"}, []string{"p/2", "q/2", "r/2"}},
+		{"between keys that do not exist", table.Query{Partition: "q", Above: "05", Below: "15"}, []string{"q/1"}},
+		{"between none", table.Query{Partition: "q", Above: "2", Below: "2"}, nil},
+		{"above the upper end", table.Query{Partition: "q", Above: "3", Below: "1"}, nil},
 		{"column", table.Query{Column: "state", Value: "deleting"}, []string{"p/2", "q/2", "r/2"}},
 		{"column of one", table.Query{Partition: "r", Column: "state", Value: "done"}, []string{"r/1"}},
 		{"quotes", table.Query{Column: "state", Value: `it's "up"`}, []string{"p/!fence", "q/!fence", "r/!fence"}},
 		{"no such column", table.Query{Column: "none", Value: "x"}, nil},
-		{"all together", table.Query{Partition: "p", Key: "2", Above: "1", Column: "state", Value: "deleting"}, []string{"p/2"}},
+		{"all together", table.Query{Partition: "p", Key: "2", Above: "1", Below: "3", Column: "state", Value: "deleting"}, []string{"p/2"}},
 	} {
 		for _, top := range []int{1, 1000} {
 			q := tt.q
