@@ -46,6 +46,9 @@ type Options struct {
 	// ShuffleSeed makes Queues deliver in a random order, which depends only on
 	// the seed and the requests. 0: in the order of becoming visible.
 	ShuffleSeed uint64
+
+	// CountLag makes Queues.Count return the count of that long ago.
+	CountLag time.Duration
 }
 
 // RefuseNth loses the n-th request and returns err to its caller: the write has

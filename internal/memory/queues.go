@@ -14,13 +14,22 @@ import (
 // Queues are storage queues in memory, safe for concurrent use: a
 // [queue.Receiver], [queue.Putter] and [queue.Counter]. They deliver at least
 // once, in the order of becoming visible or, with [Options.ShuffleSeed], in a
-// random order. Times in messages are in whole seconds, as Azure returns them.
-// [Options.OnMisuse] is called for requests without a deadline.
+// random order. Each message of a Receive has its own receipt. Times in messages
+// are in whole seconds, as Azure returns them. [Options.OnMisuse] is called for
+// requests without a deadline.
 type Queues struct {
 	wire
+	lag    time.Duration         // of counts
 	random *rand.Rand            // guarded by mu; nil: in order
 	queues map[string][]*message // guarded by mu
+	counts map[string][]count    // since lag ago, and one older; guarded by mu
 	last   int64                 // number of the last message or receipt; guarded by mu
+}
+
+// count is how many messages a queue had from a time on.
+type count struct {
+	from     time.Time
+	messages int64
 }
 
 // message has exact times; callers get them rounded down.
@@ -31,8 +40,11 @@ type message struct {
 
 // NewQueues returns an account without queues.
 func NewQueues(o *Options) *Queues {
-	q := &Queues{wire: newWire(o), queues: make(map[string][]*message)}
-	if o != nil && o.ShuffleSeed != 0 {
+	if o == nil {
+		o = &Options{}
+	}
+	q := &Queues{wire: newWire(o), lag: o.CountLag, queues: make(map[string][]*message), counts: make(map[string][]count)}
+	if o.ShuffleSeed != 0 {
 		q.random = rand.New(rand.NewPCG(o.ShuffleSeed, 0))
 	}
 	return q
@@ -88,7 +100,7 @@ func (q *Queues) Delete(ctx context.Context, name string, m queue.Message) error
 	_, err := request(ctx, q, "Delete", name, queue.CheckName(name), func() (struct{}, error) {
 		held, err := q.held(name, m)
 		if err == nil {
-			q.queues[name] = slices.DeleteFunc(q.queues[name], func(m *message) bool { return m == held })
+			q.set(name, slices.DeleteFunc(q.queues[name], func(m *message) bool { return m == held }))
 		}
 		return struct{}{}, err
 	})
@@ -107,7 +119,7 @@ func (q *Queues) Put(ctx context.Context, name, body string, delay time.Duration
 			NextVisible: now.Add(queue.WholeSeconds(delay)),
 		}, number: q.last}
 		m.ID = fmt.Sprintf("00000000-0000-4000-8000-%012x", m.number)
-		q.queues[name] = append(q.queues[name], m)
+		q.set(name, append(q.queues[name], m))
 		return m.seen(), nil
 	})
 }
@@ -115,7 +127,11 @@ func (q *Queues) Put(ctx context.Context, name, body string, delay time.Duration
 // Count implements [queue.Counter].
 func (q *Queues) Count(ctx context.Context, name string) (int64, error) {
 	return request(ctx, q, "Count", name, queue.CheckName(name), func() (int64, error) {
-		return int64(len(q.live(name, time.Now()))), nil
+		messages := q.live(name, time.Now())
+		if q.lag > 0 {
+			return q.counted(name), nil
+		}
+		return int64(len(messages)), nil
 	})
 }
 
@@ -151,9 +167,32 @@ func (q *Queues) live(name string, now time.Time) []*message {
 	messages := q.queues[name]
 	if slices.ContainsFunc(messages, func(m *message) bool { return !m.Expires.After(now) }) {
 		messages = slices.DeleteFunc(messages, func(m *message) bool { return !m.Expires.After(now) })
-		q.queues[name] = messages
+		q.set(name, messages)
 	}
 	return messages
+}
+
+// set stores the messages of a queue. Its caller holds mu.
+func (q *Queues) set(name string, messages []*message) {
+	q.queues[name] = messages
+	if q.lag > 0 {
+		q.counted(name)
+		q.counts[name] = append(q.counts[name], count{time.Now(), int64(len(messages))})
+	}
+}
+
+// counted returns the count of lag ago and removes older ones. Its caller
+// holds mu.
+func (q *Queues) counted(name string) int64 {
+	counts, then := q.counts[name], time.Now().Add(-q.lag)
+	for len(counts) > 1 && !counts[1].from.After(then) {
+		counts = counts[1:]
+	}
+	q.counts[name] = counts
+	if len(counts) == 0 || counts[0].from.After(then) {
+		return 0
+	}
+	return counts[0].messages
 }
 
 // held returns the message if the caller has its newest receipt. The receipt

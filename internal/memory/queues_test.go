@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"kennel/channels"
 	"kennel/internal/storetest"
+	"kennel/queue"
 )
 
 func TestQueues(t *testing.T) {
@@ -114,4 +116,54 @@ func TestShuffle(t *testing.T) {
 	if one, two := order(7), order(8); slices.Equal(one, two) {
 		t.Errorf("seeds 7 and 8 both gave %v", one)
 	}
+}
+
+// TestReceiptsOfOneReceive checks that messages received together have receipts
+// of their own, unlike on Azurite.
+func TestReceiptsOfOneReceive(t *testing.T) {
+	q := NewQueues(nil)
+	for range 2 {
+		if _, err := q.Put(t.Context(), "work", "a", 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	messages, err := q.Receive(t.Context(), "work", 2, time.Minute)
+	if err != nil || len(messages) != 2 {
+		t.Fatalf("received %v, %v", messages, err)
+	}
+	mixed := messages[0]
+	mixed.Receipt = messages[1].Receipt
+	if err := q.Delete(t.Context(), "work", mixed); !errors.Is(err, queue.ErrLeaseLost) {
+		t.Errorf("delete with the receipt of another message: %v, want %v", err, queue.ErrLeaseLost)
+	}
+}
+
+func TestCountLags(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := NewQueues(&Options{CountLag: 5 * time.Second})
+		counts := func(at time.Duration, want int64) {
+			t.Helper()
+			time.Sleep(at - sinceBubble())
+			if n, err := q.Count(t.Context(), "work"); err != nil || n != want {
+				t.Errorf("after %v counted %d, %v, want %d", at, n, err, want)
+			}
+		}
+		var put []queue.Message
+		for range 2 {
+			m, err := q.Put(t.Context(), "work", "a", 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			put = append(put, m)
+			time.Sleep(time.Second)
+		}
+		counts(5*time.Second-1, 0)
+		counts(5*time.Second, 1)
+		counts(6*time.Second, 2)
+		if err := q.Delete(t.Context(), "work", put[0]); err != nil {
+			t.Fatal(err)
+		}
+		counts(11*time.Second-1, 2)
+		counts(11*time.Second, 1)
+	})
 }
