@@ -96,6 +96,11 @@ func TestRequests(t *testing.T) {
 			}
 			return err
 		}, "GET /status"},
+		{ok(`{"checks":[{"name":"clock","ok":false,"detail":"wrong","fix":"ntpdate","milliseconds":2}]}`), func(c *client.Client) error {
+			d, err := c.Doctor(ctx)
+			same(t, "checks", []client.Check{{Name: "clock", Detail: "wrong", Fix: "ntpdate", Milliseconds: 2}}, d.Checks)
+			return err
+		}, "GET /doctor"},
 		{ok(`{"status":"ok"}`), func(c *client.Client) error { return c.Health(ctx) }, "GET /health"},
 	} {
 		a, c := playing(t, test.answer)

@@ -54,6 +54,10 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 	if err != nil {
 		return nil, err
 	}
+	checks, err := newDoctor(cfg, account, &azure.Options{Requests: counter, Job: "doctor"})
+	if err != nil {
+		return nil, err
+	}
 	host, err := customhandler.New(&customhandler.Options{
 		Log:     log,
 		Timeout: cfg.InvocationTimeout,
@@ -76,6 +80,7 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 	a.routes = append(a.routes,
 		route{function: "Health", pattern: "GET /api/health", handler: http.HandlerFunc(health)},
 		route{function: "Status", pattern: "GET /api/status", handler: status(cfg, a.jobs, counter, time.Now())},
+		route{function: "Doctor", pattern: "GET /api/doctor", handler: serveDoctor(checks)},
 		route{function: "OpenAPI", pattern: "GET /api/openapi.yaml", handler: http.HandlerFunc(openAPI)})
 	serveRoutes(a.host, a.routes)
 	return a, nil

@@ -57,6 +57,7 @@ func TestCallsEndInTime(t *testing.T) {
 		"DELETE /api/channels/{channel}/blogs/{blog}": {"", unavailable, unclear, callTimeout},
 		"GET /api/health":                             {}, // uses no storage
 		"GET /api/status":                             {}, // TestStatusOfSilentServices
+		"GET /api/doctor":                             {}, // TestDoctorInTime
 		"GET /api/openapi.yaml":                       {}, // uses no storage
 	}
 	for _, rt := range routes(t) {

@@ -39,9 +39,7 @@ func newGates(cfg config.Config, blobs *azure.Blobs, log *slog.Logger) (job, err
 	o := &gate.Options{Log: log}
 	var closeSignals func(context.Context) error
 	if bus := cfg.ServiceBus; bus.Given() { // otherwise gates are polled
-		namespace := servicebus.Namespace{ConnectionString: bus.ConnectionString, Host: bus.Namespace,
-			ManagedIdentity: bus.ManagedIdentity, ClientID: bus.ClientID}
-		signals, err := namespace.OpenSignals(signalsTopic, nil)
+		signals, err := openSignals(bus)
 		if err != nil {
 			return job{}, err
 		}
@@ -54,6 +52,12 @@ func newGates(cfg config.Config, blobs *azure.Blobs, log *slog.Logger) (job, err
 	}
 	g := gateFunctions{gates, cfg.ServiceBus.String(), cfg.SignedIn}
 	return job{routes: g.routes(), run: gates.Run, close: closeSignals, report: g.report}, nil
+}
+
+// openSignals returns the signals of gates. It makes no request.
+func openSignals(bus config.ServiceBus) (*servicebus.Signals, error) {
+	return servicebus.Namespace{ConnectionString: bus.ConnectionString, Host: bus.Namespace,
+		ManagedIdentity: bus.ManagedIdentity, ClientID: bus.ClientID}.OpenSignals(signalsTopic, nil)
 }
 
 func (g gateFunctions) routes() []route {

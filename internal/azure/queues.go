@@ -146,6 +146,21 @@ func (q *Queues) Count(ctx context.Context, name string) (int64, error) {
 	return int64(value(answer.ApproximateMessagesCount)), nil
 }
 
+// Clear deletes all messages of a queue, which need not exist.
+func (q *Queues) Clear(ctx context.Context, name string) error {
+	err := queue.CheckName(name)
+	if err == nil {
+		_, err = q.client.NewQueueClient(name).ClearMessages(q.once.context(ctx), nil)
+		if err = answered(ctx, err); hasCode(err, queueerror.QueueNotFound) {
+			return nil
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("clear queue %.80q: %w", name, declined(err, queue.ErrRefused))
+	}
+	return nil
+}
+
 // lease returns ErrLeaseLost for the answers 404 (a deleted message) and 400
 // PopReceiptMismatch (a receipt that is not the newest).
 func lease(err error) error {

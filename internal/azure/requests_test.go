@@ -1,6 +1,7 @@
 package azure
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"slices"
@@ -19,6 +20,7 @@ import (
 // makes the requests that it documents, each request has a name, and the
 // counter agrees with the proxy.
 func TestRequests(t *testing.T) {
+	ctx := t.Context()
 	proxy, account := throughProxy(t)
 	counter := &requests.Counter{}
 	o := &Options{Requests: counter, Job: "channels"}
@@ -26,11 +28,13 @@ func TestRequests(t *testing.T) {
 	sequences, gates := NewSequences(blobs, storetest.Name()), NewGates(blobs, storetest.Name())
 	store, outbox, name := openTable(t, tables, uniqueTable()), openOutbox(t, queues, storetest.Name()), storetest.Name()
 
+	scratch := NewScratchBlob(blobs, storetest.Name(), "!scratch")
+	writeScratch := func() error { return scratch.Write(ctx) }
+
 	var mark ids.Mark
 	var flag gate.Flag
 	var message queue.Message
 	var receipt string
-	ctx := t.Context()
 	remember := func() error { return sequences.Remember(ctx, "orders") }
 	load := func() error { _, err := sequences.Load(ctx, "orders"); return err }
 	replace := func(old ids.Mark) func() error {
@@ -80,6 +84,18 @@ func TestRequests(t *testing.T) {
 		{"load an unchanged gate", func() error { _, err := gates.Load(ctx, "start", flag.Version); return err },
 			gate.ErrUnchanged, []string{"blob get 304"}},
 
+		{"scratch without container", func() error { return cmp.Or(scratch.Read(ctx), scratch.Delete(ctx)) }, nil, []string{"blob get 404", "blob delete 404"}},
+		{"write scratch with container", writeScratch, nil, []string{"blob put 404", "blob create 201", "blob put 201"}},
+		{"write scratch again", writeScratch, nil, []string{"blob put 409"}},
+		{"read and delete scratch", func() error { return cmp.Or(scratch.Read(ctx), scratch.Delete(ctx)) }, nil, []string{"blob get 200", "blob delete 202"}},
+		{"read the clock", func() error {
+			at, err := scratch.Time(ctx)
+			if off := time.Since(at).Abs(); off > time.Minute {
+				t.Errorf("the clock is off by %v", off)
+			}
+			return err
+		}, nil, []string{"blob head 404"}},
+
 		{"get without table", func() error { _, err := store.Get(ctx, "p", "a"); return err }, table.ErrNotFound, []string{"table get 404"}},
 		{"query without table", query, nil, []string{"table query 404"}},
 		{"insert with table", write(table.Insert), nil, []string{"table insert 404", "table create 201", "table insert 201"}},
@@ -103,6 +119,8 @@ func TestRequests(t *testing.T) {
 		{"count", func() error { _, err := queues.Count(ctx, name); return err }, nil, []string{"queue head 200"}},
 		{"update", func() (err error) { message, err = queues.Update(ctx, name, message, time.Minute); return err }, nil, []string{"queue update 204"}},
 		{"delete", func() error { return queues.Delete(ctx, name, message) }, nil, []string{"queue delete 204"}},
+		{"clear", func() error { return queues.Clear(ctx, name) }, nil, []string{"queue clear 204"}},
+		{"clear without queue", func() error { return queues.Clear(ctx, storetest.Name()) }, nil, []string{"queue clear 404"}},
 		{"put into an outbox", post, nil, []string{"queue put 404", "queue create 201", "queue put 201"}},
 		{"take back", func() error { return outbox.Delete(ctx, receipt) }, nil, []string{"queue delete 204"}},
 	} {
@@ -124,7 +142,7 @@ func TestRequests(t *testing.T) {
 	for label, count := range counter.All() {
 		jobs[label.Service+" "+label.Job] += count
 	}
-	if want := map[string]int64{"blob numbers": 13, "blob gates": 5, "table channels": 12, "queue channels": 11}; !maps.Equal(jobs, want) {
+	if want := map[string]int64{"blob numbers": 13, "blob gates": 5, "table channels": 12, "queue channels": 13, "blob doctor": 9}; !maps.Equal(jobs, want) {
 		t.Errorf("counted by service and job: %v, want %v", jobs, want)
 	}
 }

@@ -71,6 +71,12 @@ type Config struct {
 
 	// LogLevel is the lowest level that is logged. KENNEL_LOG_LEVEL.
 	LogLevel slog.Level
+
+	// Platform is where the app runs.
+	Platform Platform
+
+	// Warnings are settings that are probably mistakes.
+	Warnings []Warning
 }
 
 // keyOfCommands is the function key that the command line sends. It is not a
@@ -117,6 +123,8 @@ func Load(env map[string]string) (Config, error) {
 	}
 	r.get(keyOfCommands)
 	r.unknown("KENNEL_")
+	c.Platform = r.platform()
+	c.Warnings = r.warnings(c.InvocationTimeout)
 	if len(r.problems) > 0 {
 		return Config{}, &Error{r.problems}
 	}

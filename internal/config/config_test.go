@@ -214,3 +214,54 @@ func TestNoSecretIsPrinted(t *testing.T) {
 		}
 	}
 }
+
+// TestWarnings: settings that are probably mistakes do not stop the start.
+func TestWarnings(t *testing.T) {
+	for _, tt := range []struct{ setting, value, want, change, to string }{
+		{"FUNCTIONS_WORKER_RUNTIME", "Custom", "", "", ""},
+		{"FUNCTIONS_WORKER_RUNTIME", "node", "FUNCTIONS_WORKER_RUNTIME is not custom", "FUNCTIONS_WORKER_RUNTIME", "custom"},
+		{"AzureFunctionsJobHost__functionTimeout", "00:05:00", "", "", ""},
+		{"AzureFunctionsJobHost__functionTimeout", "-1", "", "", ""},
+		{"AzureFunctionsJobHost:functionTimeout", "00:04:30", "KENNEL_INVOCATION_TIMEOUT is 4m30s and not shorter than AzureFunctionsJobHost__functionTimeout, which is 4m30s",
+			"KENNEL_INVOCATION_TIMEOUT", "4m3s"},
+		{"AzureWebJobsStorage__blobServiceUrl", "x", "did you mean AzureWebJobsStorage__blobServiceUri?", "AzureWebJobsStorage__blobServiceUrl", ""},
+		{"ServiceBuss", "secret", "did you mean ServiceBus?", "ServiceBuss", ""},
+		{"KENEL_DRAIN", "secret", "did you mean KENNEL_DRAIN?", "KENEL_DRAIN", ""},
+		{"AZUREWEBJOBSSTORAGE", emulator, "", "", ""},
+		{"AzureWebJobsDashboard", "x", "", "", ""},
+		{"PATH", "x", "", "", ""},
+	} {
+		c, err := Load(map[string]string{"AzureWebJobsStorage": emulator, tt.setting: tt.value})
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case tt.want == "":
+			if len(c.Warnings) > 0 {
+				t.Errorf("%s=%s: %+v, want no warning", tt.setting, tt.value, c.Warnings)
+			}
+		case len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0].Text, tt.want) || strings.Contains(c.Warnings[0].Text, "secret") ||
+			c.Warnings[0].Setting != tt.change || c.Warnings[0].Value != tt.to:
+			t.Errorf("%s=%s: %+v, want one with %q", tt.setting, tt.value, c.Warnings, tt.want)
+		}
+	}
+}
+
+func TestAccount(t *testing.T) {
+	for _, tt := range []struct {
+		storage Storage
+		account string
+		local   bool
+	}{
+		{Storage{ConnectionString: withKey}, "kennelstore", false},
+		{Storage{ConnectionString: "BlobEndpoint=https://mystore.blob.core.windows.net/;SharedAccessSignature=sig=x"}, "mystore", false},
+		{Storage{ConnectionString: "BlobEndpoint=http://127.0.0.1:1/mystore;SharedAccessSignature=sig=x"}, "", true},
+		{Storage{ConnectionString: emulator}, "", true},
+		{Storage{BlobURL: "https://mystore.blob.core.windows.net"}, "mystore", false},
+		{Storage{BlobURL: "https://storage.example"}, "", false},
+	} {
+		if account, local := tt.storage.Account(), tt.storage.Local(); account != tt.account || local != tt.local {
+			t.Errorf("%#v: account %q, local %t, want %q, %t", tt.storage, account, local, tt.account, tt.local)
+		}
+	}
+}

@@ -32,6 +32,14 @@ func (s ServiceBus) String() string {
 	return "no Service Bus"
 }
 
+// Host returns the host of the namespace, with its port if it has one.
+func (s ServiceBus) Host() string {
+	if s.ConnectionString != "" {
+		return hostOf(s.ConnectionString)
+	}
+	return s.Namespace
+}
+
 // hostOf returns the host of a connection string.
 func hostOf(connection string) string {
 	parts, _ := partsOf(connection)

@@ -158,3 +158,36 @@ func isAddress(text string, schemes ...string) bool {
 	return err == nil && slices.Contains(schemes, u.Scheme) && u.Hostname() != "" &&
 		u.User == nil && u.RawQuery == "" && !u.ForceQuery && u.Fragment == ""
 }
+
+// Account returns the name of the account, or "" if it is unknown.
+func (s Storage) Account() string {
+	address := s.BlobURL
+	for part := range strings.SplitSeq(s.ConnectionString, ";") {
+		switch name, value, _ := strings.Cut(part, "="); name {
+		case "AccountName":
+			return value
+		case "BlobEndpoint":
+			address = value
+		}
+	}
+	if u, err := url.Parse(address); err == nil {
+		if name, _, ok := strings.Cut(u.Hostname(), ".blob."); ok && validAccount(name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// Local reports whether the account is an emulator on this machine.
+func (s Storage) Local() bool {
+	for part := range strings.SplitSeq(s.ConnectionString, ";") {
+		switch name, value, _ := strings.Cut(part, "="); name {
+		case "UseDevelopmentStorage":
+			return true
+		case "BlobEndpoint":
+			u, err := url.Parse(value)
+			return err == nil && (u.Hostname() == "127.0.0.1" || u.Hostname() == "localhost")
+		}
+	}
+	return false
+}

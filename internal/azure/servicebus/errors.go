@@ -31,6 +31,10 @@ import (
 // exist. Retrying does not help until an operator fixes the cause.
 var ErrDenied = errors.New("denied by Service Bus")
 
+// ErrNoTopic reports that the topic does not exist. Its errors are ErrDenied
+// too.
+var ErrNoTopic = errors.New("there is no such topic")
+
 // cleanError converts an error of the SDK to one line without addresses and
 // secrets.
 func cleanError(err error) error {
@@ -61,7 +65,7 @@ func adminError(status int) error {
 	case http.StatusForbidden:
 		return fmt.Errorf("%w: %s: the topic has reached its limit of subscriptions, or this app has no right to manage", ErrDenied, answer)
 	case http.StatusBadRequest, http.StatusNotFound:
-		return fmt.Errorf("%w: %s: there is no such topic, or the namespace has the Basic tier, which has no topics", ErrDenied, answer)
+		return fmt.Errorf("%w: %s: %w, or the namespace has the Basic tier, which has no topics", ErrDenied, answer, ErrNoTopic)
 	}
 	return fmt.Errorf("create a subscription in Service Bus: %s", answer)
 }

@@ -110,7 +110,7 @@ func (s *Signals) send(ctx context.Context, out *sender, cached bool, signal gat
 		out.idle.Reset(senderLifetime)
 		return nil
 	case isNotFound(err):
-		err = fmt.Errorf("%w: there is no topic %s", ErrDenied, s.topic)
+		err = fmt.Errorf("%w: %w as %s", ErrDenied, ErrNoTopic, s.topic)
 	default:
 		err = cleanError(err)
 	}

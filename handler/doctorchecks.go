@@ -1,0 +1,293 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"kennel/gate"
+	"kennel/internal/azure"
+	"kennel/internal/azure/servicebus"
+	"kennel/internal/config"
+	"kennel/internal/version"
+	"kennel/table"
+)
+
+// The scratch resources of the doctor. Each has a fixed name, which no sequence,
+// gate or blog can have, so that a run removes what a killed one has left. Runs
+// at the same time do not disturb each other: no check depends on the result of
+// another.
+const (
+	scratch = "!doctor" // a blob in each container, and a row of table Blogs
+
+	// scratchQueue is a queue of its own: the app would carry out a message in
+	// its queues.
+	scratchQueue = "kennel-doctor"
+
+	// scratchGate is the gate of the signal that is sent. A signal for a gate
+	// without waiters has no effect.
+	scratchGate = "kennel-doctor"
+)
+
+// The roles that the identity of the app needs.
+const (
+	blobRole  = "Storage Blob Data Contributor"
+	tableRole = "Storage Table Data Contributor"
+	queueRole = "Storage Queue Data Contributor"
+	busRole   = "Azure Service Bus Data Owner"
+)
+
+// maxSkew is the tolerated difference between the clocks. Tokens are rejected
+// at about five minutes, signatures at 15.
+const maxSkew = time.Minute
+
+// newDoctor returns the checks of this app. It makes no request.
+func newDoctor(cfg config.Config, account azure.Account, o *azure.Options) ([][]check, error) {
+	m := mender{cfg}
+	blobs, err := account.OpenBlobs(o)
+	if err != nil {
+		return nil, err
+	}
+	lanes := blobChecks(blobs, m)
+	lanes = append(lanes, tableChecks(account, o, m)...)
+	lanes = append(lanes, queueChecks(account, o, m)...)
+	lanes = append(lanes, busChecks(cfg.ServiceBus, m)...)
+	return append(lanes, []check{
+		{name: "settings", do: func(context.Context) (string, error) { return checkSettings(cfg, os.ReadFile) }, fix: m.setting},
+		{name: "versions", do: func(context.Context) (string, error) { return checkVersions(cfg.Platform) }, fix: m.setting},
+	}), nil
+}
+
+func blobChecks(blobs *azure.Blobs, m mender) [][]check {
+	containers := []string{sequencesContainer, sequencesContainer + "-known", gatesContainer}
+	right := func(name string, do func(*azure.ScratchBlob, context.Context) error) check {
+		return check{name: "blobs " + name, fix: m.storage(blobRole), do: func(ctx context.Context) (string, error) {
+			for _, container := range containers {
+				if err := do(azure.NewScratchBlob(blobs, container, scratch), ctx); err != nil {
+					return "", fmt.Errorf("container %s: %w", container, err)
+				}
+			}
+			return "containers " + strings.Join(containers, ", "), nil
+		}}
+	}
+	clock := func(ctx context.Context) (string, error) {
+		sent := time.Now()
+		at, err := azure.NewScratchBlob(blobs, sequencesContainer, scratch).Time(ctx)
+		if err != nil {
+			return "", err
+		}
+		return checkClock(sent, time.Now(), at)
+	}
+	return [][]check{
+		{
+			right("write", (*azure.ScratchBlob).Write),
+			right("read", (*azure.ScratchBlob).Read),
+			right("delete", (*azure.ScratchBlob).Delete),
+		},
+		{{name: "clock", do: clock, fix: m.clock}},
+	}
+}
+
+// skewError reports a wrong clock.
+type skewError struct{ off time.Duration }
+
+func (e skewError) Error() string {
+	direction := "behind"
+	if e.off > 0 {
+		direction = "ahead of"
+	}
+	return fmt.Sprintf("the clock of this instance is %v %s storage's; storage and Service Bus reject signatures and tokens from a wrong clock", e.off.Abs(), direction)
+}
+
+// checkClock compares the clock of this instance with that of storage, which
+// was read between sent and received, in whole seconds.
+func checkClock(sent, received, at time.Time) (string, error) {
+	half := received.Sub(sent) / 2
+	off := sent.Add(half).Sub(at.Add(time.Second / 2)).Round(time.Millisecond)
+	if off.Abs() > maxSkew+half+time.Second/2 {
+		return "", skewError{off}
+	}
+	return fmt.Sprintf("within %v of storage's clock", maxSkew), nil
+}
+
+// notServed is the detail of the checks of a service that is not configured.
+func notServed(service string, err error) [][]check {
+	return [][]check{{{name: service, do: func(context.Context) (string, error) {
+		return "not configured, so channels are not served: " + err.Error(), nil
+	}}}}
+}
+
+func tableChecks(account azure.Account, o *azure.Options, m mender) [][]check {
+	tables, err := account.OpenTables(o)
+	if err != nil {
+		return notServed("tables", err)
+	}
+	channelTable, err1 := azure.NewTable(tables, channelsTable)
+	blogTable, err2 := azure.NewTable(tables, blogsTable)
+	if err := errors.Join(err1, err2); err != nil {
+		return notServed("tables", err)
+	}
+	right := func(name, detail string, harmless error, do func(context.Context) error) check {
+		return check{name: "tables " + name, fix: m.storage(tableRole), do: func(ctx context.Context) (string, error) {
+			if err := do(ctx); err != nil && !errors.Is(err, harmless) {
+				return "", err
+			}
+			return detail, nil
+		}}
+	}
+	submit := func(verb table.Verb, condition string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := blogTable.Submit(ctx, []table.Write{{Verb: verb, If: condition, Row: table.Row{Partition: scratch, Key: scratch}}})
+			return err
+		}
+	}
+	read := func(ctx context.Context) error {
+		_, err := channelTable.Get(ctx, scratch, scratch)
+		if errors.Is(err, table.ErrNotFound) {
+			_, err = blogTable.Get(ctx, scratch, scratch)
+		}
+		return err
+	}
+	return [][]check{{
+		right("write", "table "+blogsTable, table.ErrExists, submit(table.Insert, "")),
+		right("read", "tables "+channelsTable+", "+blogsTable, table.ErrNotFound, read),
+		right("delete", "table "+blogsTable, table.ErrNotFound, submit(table.Delete, table.AnyVersion)),
+	}}
+}
+
+func queueChecks(account azure.Account, o *azure.Options, m mender) [][]check {
+	queues, err := account.OpenQueues(o)
+	if err != nil {
+		return notServed("queues", err)
+	}
+	right := func(name string, do func(context.Context) (string, error)) check {
+		return check{name: "queues " + name, do: do, fix: m.storage(queueRole)}
+	}
+	onScratch := func(do func(context.Context) error) func(context.Context) (string, error) {
+		return func(ctx context.Context) (string, error) { return "queue " + scratchQueue, do(ctx) }
+	}
+	return [][]check{
+		{
+			right("put", onScratch(func(ctx context.Context) error {
+				_, err := queues.Put(ctx, scratchQueue, "doctor", 0)
+				return err
+			})),
+			right("receive", onScratch(func(ctx context.Context) error {
+				_, err := queues.Receive(ctx, scratchQueue, 1, time.Second)
+				return err
+			})),
+			right("delete", onScratch(func(ctx context.Context) error { return queues.Clear(ctx, scratchQueue) })),
+		},
+		{right("count", func(ctx context.Context) (string, error) {
+			count, err := queues.Count(ctx, cleanupQueue)
+			return fmt.Sprintf("queue %s has %d messages", cleanupQueue, count), err
+		})},
+	}
+}
+
+func busChecks(bus config.ServiceBus, m mender) [][]check {
+	if !bus.Given() {
+		return [][]check{{{name: "signals", do: func(context.Context) (string, error) { return "not configured; gates are polled", nil }}}}
+	}
+	right := func(name string, do func(*servicebus.Signals, context.Context) error) []check {
+		return []check{{name: "signals " + name, limit: busTimeout, fix: m.bus, do: func(ctx context.Context) (string, error) {
+			signals, err := openSignals(bus)
+			if err != nil {
+				return "", err
+			}
+			defer signals.Close()
+			ctx, cancel := context.WithTimeout(ctx, busTimeout/2) // the rest is for the end of the connection
+			defer cancel()
+			return "topic " + signalsTopic, do(signals, ctx)
+		}}}
+	}
+	return [][]check{
+		right("receive", receiveSignals),
+		right("send", func(signals *servicebus.Signals, ctx context.Context) error {
+			return signals.Publish(ctx, gate.Signal{Gate: scratchGate})
+		}),
+	}
+}
+
+// receiveSignals creates a subscription, connects to it, and deletes it. Of a
+// killed process, Service Bus deletes it.
+func receiveSignals(signals *servicebus.Signals, ctx context.Context) error {
+	listening, stop := context.WithCancel(ctx)
+	outcome, ended := make(outcome, 1), make(chan struct{})
+	go func() {
+		defer close(ended)
+		outcome.report(signals.Listen(listening, outcome))
+	}()
+	defer func() {
+		stop()
+		<-ended
+	}()
+	select {
+	case err := <-outcome:
+		return err
+	case <-ctx.Done():
+		return errors.New("no answer from Service Bus in time")
+	}
+}
+
+// outcome is a [gate.Listener] for the first thing that happens.
+type outcome chan error
+
+func (o outcome) Up()                  { o.report(nil) }
+func (o outcome) Down(reason error)    { o.report(reason) }
+func (o outcome) Received(gate.Signal) {}
+
+func (o outcome) report(err error) {
+	select {
+	case o <- err:
+	default: // not the first
+	}
+}
+
+// settingError reports a setting that is probably a mistake.
+type settingError struct {
+	text           string
+	setting, value string // as in config.Warning
+}
+
+func (e settingError) Error() string { return e.text }
+
+// checkSettings reports the settings that do not stop the start and are
+// probably mistakes. The host starts the handler in the folder of host.json.
+func checkSettings(cfg config.Config, read func(path string) ([]byte, error)) (string, error) {
+	warnings := cfg.Warnings
+	text, err := read("host.json")
+	if err == nil {
+		inFile, err := cfg.CheckHostFile(text)
+		if err != nil {
+			return "", settingError{text: err.Error()}
+		}
+		warnings = append(warnings, inFile...)
+	}
+	if len(warnings) == 0 {
+		return "valid", nil
+	}
+	var all []string
+	for _, w := range warnings {
+		all = append(all, w.Text)
+	}
+	return "", settingError{strings.Join(all, "; "), warnings[0].Setting, warnings[0].Value}
+}
+
+// checkVersions reports the versions of what runs.
+func checkVersions(p config.Platform) (string, error) {
+	v := version.Read()
+	detail := fmt.Sprintf("kennel %s, %s, %s", v.Version, runtime.Version(), v.Platform)
+	if p.Host == "" {
+		return detail, nil
+	}
+	detail += ", Functions host " + p.Host
+	if !strings.HasPrefix(strings.TrimPrefix(p.Host, "~"), "4") {
+		return "", settingError{detail + "; this app needs version 4", "FUNCTIONS_EXTENSION_VERSION", "~4"}
+	}
+	return detail, nil
+}
