@@ -104,10 +104,6 @@ func (o upOptions) run(ctx context.Context, con *console, show *screen) error {
 	if err != nil {
 		return err
 	}
-	env := maps.Clone(con.env)
-	for _, name := range []string{keyVariable, urlVariable} {
-		delete(env, name) // not a setting of the app
-	}
 	options := &devrun.Options{
 		Port: o.port, Data: o.data, Handler: o.handler, Key: o.key,
 		Log: show, Report: show.report, Served: show.served,
@@ -120,11 +116,20 @@ func (o upOptions) run(ctx context.Context, con *console, show *screen) error {
 		}
 		options.Tether = []string{self, "tether"}
 	}
-	app, err := devrun.New(p, env, options)
+	app, err := devrun.New(p, con.appSettings(), options)
 	if err != nil {
 		return err
 	}
 	return app.Run(ctx)
+}
+
+// appSettings returns the environment without what is no setting of the app.
+func (con *console) appSettings() map[string]string {
+	env := maps.Clone(con.env)
+	for _, name := range []string{keyVariable, urlVariable} {
+		delete(env, name)
+	}
+	return env
 }
 
 // openProject finds and checks the project that contains the working directory.
