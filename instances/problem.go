@@ -1,6 +1,11 @@
-// Package instances defines what the processes of the app report about
-// themselves. Each process knows only what it met itself, so all of them
-// together are read wherever an answer must be true for the app.
+// Package instances is what the processes of the app report about themselves.
+// Each process knows only what it met itself, so all of them together are read
+// wherever an answer must be true for the app.
+//
+// [Self] makes the reports of a process, and a [Reporter] writes them to a row
+// of a table, twice a minute and when there is news. [Read] returns the reports
+// of the processes that still write theirs. Ages are judged by the store's clock
+// alone, so that the clock of no process matters.
 package instances
 
 import "time"

@@ -1,0 +1,101 @@
+package instances
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"kennel/table"
+)
+
+const (
+	// LiveFor is how long a row counts after it was written. A process writes
+	// its row four times in it.
+	LiveFor = 2 * time.Minute
+
+	// keepFor is how long rows are kept.
+	keepFor = 24 * time.Hour
+
+	// maxLate is how late a write may reach the store for the times in the row
+	// to be believed.
+	maxLate = 10 * time.Second
+)
+
+// Directory is what the processes of the app have reported.
+type Directory struct {
+	ReadAt     time.Time  // by the store's clock
+	Live       []Instance // in the order of their names
+	Gone       []Instance // that have not reported for LiveFor, and neither stopped cleanly
+	Unreadable int        // live rows that another build wrote, or another program; they are left out
+}
+
+// Instance is the last report of a process. Its times are those of the store's
+// clock if the clock of the process is wrong.
+type Instance struct {
+	Report
+	SeenAt time.Time // when the report was stored
+}
+
+// querier is what Read needs of a table.
+type querier interface {
+	Query(context.Context, table.Query) (table.Page, error)
+}
+
+// Read reads the instance table, without Sequences, which take most of the time
+// to parse. Up to a thousand rows take one request.
+func Read(ctx context.Context, rows querier) (Directory, error) { return readTable(ctx, rows, false) }
+
+// ReadAll is Read with Sequences.
+func ReadAll(ctx context.Context, rows querier) (Directory, error) { return readTable(ctx, rows, true) }
+
+func readTable(ctx context.Context, rows querier, sequences bool) (d Directory, err error) {
+	all, at, err := readRows(ctx, rows)
+	if err != nil {
+		return d, err
+	}
+	d.ReadAt = at
+	for _, row := range all {
+		report, err := parse(row, sequences)
+		live := at.Sub(row.WrittenAt) < LiveFor
+		switch {
+		case err != nil && live:
+			d.Unreadable++
+			continue
+		case err != nil:
+			continue
+		}
+		if wrong := row.WrittenAt.Sub(report.At); wrong.Abs() > maxLate {
+			report.shift(wrong)
+		}
+		if i := (Instance{report, row.WrittenAt}); live {
+			d.Live = append(d.Live, i)
+		} else {
+			d.Gone = append(d.Gone, i)
+		}
+	}
+	return d, nil
+}
+
+// readRows returns all rows and the time by the store's clock. The clock of this
+// process, too, may be wrong, so it is not used: without the store's time, the
+// last write shows how late it is at least.
+func readRows(ctx context.Context, rows querier) (all []table.Row, at time.Time, err error) {
+	for q := (table.Query{Partition: partition, Top: table.MaxPage}); ; {
+		page, err := rows.Query(ctx, q)
+		if err != nil {
+			return nil, at, err
+		}
+		all = append(all, page.Rows...)
+		at = page.ReadAt
+		if q.After = page.Next; q.After == "" {
+			break
+		}
+	}
+	var last time.Time
+	for _, row := range all {
+		if row.WrittenAt.After(last) {
+			last = row.WrittenAt
+		}
+	}
+	return all, cmp.Or(at, last), nil
+}

@@ -1,0 +1,53 @@
+package instances
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// ProblemGroup is a problem of the app: the problems of its processes with the
+// same code and subject.
+type ProblemGroup struct {
+	Code      string    `json:"code"`
+	Subject   string    `json:"subject,omitempty"`
+	What      string    `json:"what"`      // of the process that met it last
+	Since     time.Time `json:"since"`     // the earliest
+	Count     int64     `json:"count"`     // the sum
+	Instances []string  `json:"instances"` // in the order of their names
+	Help      string    `json:"help"`
+}
+
+// GroupProblems returns the problems of all reports, in the order of code and
+// subject.
+func GroupProblems(reports []Report) []ProblemGroup {
+	type met struct {
+		Problem
+		instance string
+	}
+	var all []met
+	for _, r := range reports {
+		for _, p := range r.Problems {
+			all = append(all, met{p, r.Instance})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b met) int {
+		return cmp.Or(strings.Compare(a.Code, b.Code), strings.Compare(a.Subject, b.Subject), a.Since.Compare(b.Since))
+	})
+	groups := []ProblemGroup{}
+	for _, p := range all {
+		last := len(groups) - 1
+		if last < 0 || groups[last].Code != p.Code || groups[last].Subject != p.Subject {
+			groups = append(groups, ProblemGroup{Code: p.Code, Subject: p.Subject, Since: p.Since.UTC(), Help: Help(p.Code)})
+			last++
+		}
+		g := &groups[last]
+		g.What = p.What
+		g.Count += max(p.Count, 1)
+		if at, ok := slices.BinarySearch(g.Instances, p.instance); !ok {
+			g.Instances = slices.Insert(g.Instances, at, p.instance)
+		}
+	}
+	return groups
+}

@@ -1,0 +1,38 @@
+package instances
+
+import "cmp"
+
+// Codes of problems.
+const (
+	BlobsFailing    = "blobs_failing"
+	TablesFailing   = "tables_failing"
+	QueuesFailing   = "queues_failing"
+	StorageDenied   = "storage_denied"
+	BusDisconnected = "bus_disconnected"
+	BusDenied       = "bus_denied"
+	GateUnreadable  = "gate_unreadable"
+	SequenceCorrupt = "sequence_corrupt"
+	SequenceMissing = "sequence_missing"
+	DeadLetters     = "dead_letters"
+	LimitClose      = "limit_close"
+)
+
+// help states for each code what to do. docs/operations.md has more.
+var help = map[string]string{
+	BlobsFailing:    "Check the storage account's health and network rules. Numbers and gates work again by themselves once blobs respond.",
+	TablesFailing:   "Check the storage account's health and network rules. Channels and the view of other instances work again by themselves once tables respond.",
+	QueuesFailing:   "Check the storage account's health and network rules. Queued work continues by itself once queues respond.",
+	StorageDenied:   "Assign the identity of the app the missing role on the storage account, or correct its key or network rules.",
+	BusDisconnected: "Check the Service Bus namespace. Until it responds, gates are polled, so some waiters pass seconds late.",
+	BusDenied:       "Assign the identity of the app the role Azure Service Bus Data Owner on the namespace, and check that the topic exists.",
+	GateUnreadable:  "Find out who wrote to the gate's blob, then release or close the gate with force. Until then it counts as closed.",
+	SequenceCorrupt: "Find out who wrote to the sequence's blob, then raise the sequence above every number issued. Until then no number is issued.",
+	SequenceMissing: "Restore the newest version of the sequence's blob, or raise the sequence above every number issued. Until then no number is issued.",
+	DeadLetters:     "Read the reasons in the dead-letter queue, correct the cause, and redrive or delete the messages.",
+	LimitClose:      "Find the callers that use so many names, or spread the load before the limit is reached.",
+}
+
+// Help returns a sentence that states what to do about a problem.
+func Help(code string) string {
+	return cmp.Or(help[code], "Search the log of these instances; a newer build of the app explains the code.")
+}

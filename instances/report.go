@@ -1,0 +1,131 @@
+package instances
+
+import (
+	"crypto/rand"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Kinds of processes.
+const (
+	Functions = "functions" // serves a Functions host
+	Worker    = "worker"    // works without one
+)
+
+// Process identifies a process of the app.
+type Process struct {
+	Instance  string    `json:"-"` // its name, which no other process has
+	Kind      string    `json:"kind"`
+	Version   string    `json:"version"` // its build
+	StartedAt time.Time `json:"startedAt"`
+}
+
+// maxHost bounds the part of an instance's name that names the host.
+const maxHost = 64
+
+// NewName returns a name for this process. A host can be replaced by one of the
+// same name, and a process by one with the same id, so part of it is random.
+func NewName() string {
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		host = "unknown"
+	}
+	host = strings.Map(func(r rune) rune {
+		if r == '-' || r == '.' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return '-' // every other character may be forbidden in a key
+	}, host)
+	return host[:min(len(host), maxHost)] + "-" + strconv.Itoa(os.Getpid()) + "-" + strings.ToLower(rand.Text()[:6])
+}
+
+// Report is what a process reports about itself.
+type Report struct {
+	Process
+	At     time.Time `json:"at"`     // when it was made, by the clock of the process
+	CPU    float64   `json:"cpu"`    // processors in use, as a mean over Window; 0 where the system does not report it
+	Memory int64     `json:"memory"` // resident bytes
+	Window float64   `json:"window"` // seconds, from the report before the last one until this one
+	Served Served    `json:"served"` // within Window
+
+	// Running counts the invocations of queues that run now, by queue.
+	Running map[string]int64 `json:"running,omitempty"`
+
+	// The rest is bounded by its length in storage. Each list begins with what
+	// matters most.
+	Problems  []Problem              `json:"-"`
+	Sequences []Sequence             `json:"-"` // the most recently used first
+	Gates     []Gate                 `json:"-"` // those with waiters, the most waiters first
+	Queues    map[string]QueueSample `json:"-"` // the newest samples that this process made
+	Requests  []Requests             `json:"-"`
+}
+
+// Hands returns how many invocations of queues run in the process.
+func (r *Report) Hands() (n int64) {
+	for _, running := range r.Running {
+		n += running
+	}
+	return n
+}
+
+// Served counts invocations that have ended, without waits at gates.
+type Served struct {
+	Count   int64   `json:"count"`
+	Seconds float64 `json:"seconds"` // that they took, all together
+}
+
+// Sequence is what a process has of a sequence of order numbers. The names of
+// its members are short, because a process may use many sequences.
+type Sequence struct {
+	Name        string    `json:"name"`
+	Available   int64     `json:"has"`
+	Highest     int64     `json:"top"` // the highest number that it has reserved
+	PerSecond   float64   `json:"rate,omitempty"`
+	Lost        int64     `json:"lost,omitempty"`
+	LastError   string    `json:"error,omitempty"` // since the last success
+	LastErrorAt time.Time `json:"at,omitzero"`
+}
+
+// Seconds returns how long the available numbers last, or false without
+// demand.
+func (s Sequence) Seconds() (float64, bool) {
+	if s.PerSecond <= 0 {
+		return 0, false
+	}
+	return float64(s.Available) / s.PerSecond, true
+}
+
+// Gate is a gate with waiters in a process.
+type Gate struct {
+	Name    string `json:"name"`
+	Waiters int    `json:"waiters"`
+}
+
+// Requests counts the requests of a process to a service since it started.
+type Requests struct {
+	Service   string `json:"service"`
+	Operation string `json:"op"`
+	Job       string `json:"job,omitempty"` // "" if unknown
+	Count     int64  `json:"n"`
+}
+
+// shift corrects all times by the error of the clock of the process.
+func (r *Report) shift(d time.Duration) {
+	for _, at := range []*time.Time{&r.StartedAt, &r.At} {
+		*at = at.Add(d)
+	}
+	for i := range r.Problems {
+		r.Problems[i].Since = r.Problems[i].Since.Add(d)
+	}
+	for i := range r.Sequences {
+		if at := &r.Sequences[i].LastErrorAt; !at.IsZero() {
+			*at = at.Add(d)
+		}
+	}
+	for queue, sample := range r.Queues {
+		sample.At = sample.At.Add(d)
+		r.Queues[queue] = sample
+	}
+}

@@ -1,0 +1,131 @@
+package instances
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"kennel/table"
+)
+
+// A report is a row of the one partition, with the name of the instance as its
+// key. Its parts are columns of JSON, because a column holds 64 KiB.
+const (
+	partition = "instances"
+
+	// format is the version of what the columns hold. A row of another format
+	// is left out by readers.
+	format = "1"
+
+	columnFormat    = "format"
+	columnReport    = "report"
+	columnProblems  = "problems"
+	columnSequences = "sequences"
+	columnGates     = "gates"
+	columnQueues    = "queues"
+	columnRequests  = "requests"
+)
+
+// A column of a list holds up to maxColumn bytes of UTF-8 and maxItems items.
+// Storage counts in UTF-16, where no text takes more than twice as many bytes.
+const (
+	maxColumn = 20_000
+	maxItems  = 250
+	maxText   = 300 // characters of a problem's cause and of an error
+)
+
+// queueRow is a sample in the column of queues.
+type queueRow struct {
+	Queue string `json:"queue"`
+	QueueSample
+}
+
+// row returns the row of a report.
+func row(r Report) (table.Row, error) {
+	report, err := json.Marshal(r)
+	if err != nil {
+		return table.Row{}, fmt.Errorf("write the report of instance %q: %w", r.Instance, err)
+	}
+	problems := slices.Clone(r.Problems)
+	for i := range problems {
+		problems[i].What = shorten(problems[i].What)
+	}
+	sequences := slices.Clone(r.Sequences[:min(len(r.Sequences), maxItems)])
+	for i := range sequences {
+		sequences[i].LastError = shorten(sequences[i].LastError)
+	}
+	var queues []queueRow
+	for _, queue := range slices.Sorted(maps.Keys(r.Queues)) {
+		queues = append(queues, queueRow{queue, r.Queues[queue]})
+	}
+	return table.Row{Partition: partition, Key: r.Instance, Values: map[string]string{
+		columnFormat:    format,
+		columnReport:    string(report),
+		columnProblems:  list(problems),
+		columnSequences: list(sequences),
+		columnGates:     list(r.Gates),
+		columnQueues:    list(queues),
+		columnRequests:  list(r.Requests),
+	}}, nil
+}
+
+// list returns the JSON of as many items as a column holds.
+func list[T any](items []T) string {
+	text := []byte("[")
+	for _, item := range items[:min(len(items), maxItems)] {
+		one, err := json.Marshal(item)
+		if err != nil {
+			continue // a number that JSON cannot express
+		}
+		if len(text)+1+len(one) >= maxColumn {
+			break
+		}
+		if len(text) > 1 {
+			text = append(text, ',')
+		}
+		text = append(text, one...)
+	}
+	return string(append(text, ']'))
+}
+
+func shorten(text string) string {
+	runes := 0
+	for at := range text {
+		if runes++; runes > maxText {
+			return text[:at] + "…"
+		}
+	}
+	return text
+}
+
+// parse returns the report in a row, with or without its sequences.
+func parse(row table.Row, sequences bool) (r Report, err error) {
+	if found := row.Values[columnFormat]; found != format {
+		return r, fmt.Errorf("the format is %.20q, not %q", found, format)
+	}
+	var queues []queueRow
+	for column, part := range map[string]any{
+		columnReport:    &r,
+		columnProblems:  &r.Problems,
+		columnSequences: &r.Sequences,
+		columnGates:     &r.Gates,
+		columnQueues:    &queues,
+		columnRequests:  &r.Requests,
+	} {
+		if column == columnSequences && !sequences {
+			continue
+		}
+		if err := json.Unmarshal([]byte(row.Values[column]), part); err != nil {
+			return r, fmt.Errorf("column %s: %w", column, err)
+		}
+	}
+	r.Instance = row.Key
+	if len(queues) > 0 {
+		r.Queues = make(map[string]QueueSample, len(queues))
+	}
+	for _, q := range queues {
+		r.Queues[q.Queue] = q.QueueSample
+	}
+	return r, nil
+}

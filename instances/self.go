@@ -1,0 +1,108 @@
+package instances
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Self makes the reports of this process. Its methods may be called
+// concurrently.
+type Self struct {
+	process  Process
+	problems func() []Problem
+	collect  func(*Report)
+
+	mu     sync.Mutex
+	queues map[string]QueueSample // guarded by mu
+	marks  [2]mark                // at the last report but one, and at the last one; guarded by mu
+}
+
+// mark is what was counted at a time.
+type mark struct {
+	at        time.Time
+	processor time.Duration
+	served    Served
+}
+
+// NewSelf returns the reports of a process. problems returns its present
+// problems and must be cheap. collect fills in what the jobs know: Running,
+// Served since the start of the process, Sequences, Gates and Requests.
+func NewSelf(process Process, problems func() []Problem, collect func(*Report)) *Self {
+	start := mark{at: time.Now(), processor: processorTime()}
+	return &Self{process: process, problems: problems, collect: collect, marks: [2]mark{start, start}}
+}
+
+// Name returns the name of this process.
+func (s *Self) Name() string { return s.process.Instance }
+
+// Publish adds samples of queues to the next report, which is made soon.
+func (s *Self) Publish(samples map[string]QueueSample) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	queues := maps.Clone(s.queues)
+	if queues == nil {
+		queues = make(map[string]QueueSample)
+	}
+	maps.Copy(queues, samples)
+	s.queues = queues
+}
+
+// Report returns the present report.
+func (s *Self) Report() Report {
+	report, _ := s.report()
+	return report
+}
+
+// next returns the present report, which is to be stored.
+func (s *Self) next() Report {
+	report, now := s.report()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.marks = [2]mark{s.marks[1], now}
+	return report
+}
+
+func (s *Self) report() (Report, mark) {
+	r := Report{Process: s.process, Memory: residentBytes(), Problems: s.problems()}
+	s.collect(&r)
+	now := mark{time.Now(), processorTime(), r.Served}
+	r.At = now.at.UTC()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r.Queues = s.queues // is replaced, never changed
+	before := s.marks[0]
+	if window := now.at.Sub(before.at).Seconds(); window > 0 {
+		r.Window = rounded(window)
+		r.CPU = rounded((now.processor - before.processor).Seconds() / window)
+	}
+	r.Served = Served{now.served.Count - before.served.Count, rounded(now.served.Seconds - before.served.Seconds)}
+	return r, now
+}
+
+// rounded keeps three decimals, which is short in JSON.
+func rounded(x float64) float64 { return math.Round(x*1000) / 1000 }
+
+// news identifies what other processes must learn soon: which problems there
+// are, and which queues were sampled when.
+func (s *Self) news() string {
+	s.mu.Lock()
+	queues := s.queues
+	s.mu.Unlock()
+	return newsOf(s.problems(), queues)
+}
+
+func newsOf(problems []Problem, queues map[string]QueueSample) string {
+	var news []string
+	for _, p := range problems {
+		news = append(news, p.Code+"\n"+p.Subject)
+	}
+	for queue, sample := range queues {
+		news = append(news, queue+"\n"+sample.At.String())
+	}
+	slices.Sort(news)
+	return strings.Join(news, "\n\n")
+}
