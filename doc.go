@@ -17,6 +17,8 @@
 //
 //   - table: the contract of a table, its limits, and the retries of requests.
 //   - queue: the contract of a queue and its limits.
+//   - instances: what the processes of the app report about themselves. Each
+//     writes a row of one table, and the status reads them all.
 //
 // Begin with ids/store.go (the contract), then ids/claim.go (the protocol, as
 // pure state), ids/window.go (the hot path), ids/fill.go (the reservations).
@@ -37,7 +39,7 @@
 //     only.
 //   - examples/numbers: a program that uses all of them.
 //
-// # Four walks
+// # Five walks
 //
 //   - One order number: internal/customhandler/forward.go,
 //     handler/sequences.go, ids/set.go, ids/ids.go. If a range must be
@@ -46,12 +48,14 @@
 //     gate/watch.go, internal/azure/gates.go.
 //   - One deletion of a channel: handler/channels.go, channels/accept.go,
 //     channels/rounds.go; later handler/cleanup.go, channels/worker.go.
+//   - One status: handler/status.go, handler/view.go, instances/directory.go;
+//     what it reads: instances/self.go, instances/reporter.go.
 //   - One queue message on a laptop: internal/dev/localhost/queues.go,
 //     internal/customhandler/client.go, internal/customhandler/app.go,
 //     handler/cleanup.go.
 //
-// docs/design.md describes the life of a number, of a release and of a deletion
-// in numbered steps.
+// docs/design.md describes the life of a number, of a release, of a deletion and
+// of a status in numbered steps.
 //
 // # How the jobs are connected
 //

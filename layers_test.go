@@ -62,7 +62,7 @@ var layers = map[string][]string{
 
 	"examples/numbers":      {"kennel/azurestore", "kennel/client", "kennel/gate", "kennel/ids"}, // only what other modules can import
 	"cmd/kennel":            {"kennel/client", "kennel/gate", "kennel/internal", "github.com/spf13"},
-	"handler":               {"kennel/channels", "kennel/docs", "kennel/gate", "kennel/ids", "kennel/table", "kennel/internal"},
+	"handler":               {"kennel/channels", "kennel/docs", "kennel/gate", "kennel/ids", "kennel/instances", "kennel/table", "kennel/internal"},
 	"handler/testdata/bare": {},
 }
 

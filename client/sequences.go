@@ -13,19 +13,19 @@ type SequenceItem struct {
 	Sequence  string    `json:"sequence"`
 	Next      *int64    `json:"next"` // the next free number; nil if the stored text is not a number
 	UpdatedAt time.Time `json:"updatedAt"`
-	PerSecond float64   `json:"perSecond"` // issued by the answering instance
-	Lost      int64     `json:"burnt"`     // numbers that the answering instance gave up
+	PerSecond float64   `json:"perSecond"` // issued by all instances
+	Lost      int64     `json:"burnt"`     // numbers that the instances gave up
 
 	received
 }
 
-// Sequence is the stored number of a sequence, and the instances that are known
-// to use it.
+// Sequence is the stored number of a sequence, and the instances that use it.
 type Sequence struct {
 	Sequence  string             `json:"sequence"`
 	Next      int64              `json:"next"` // the next free number
 	UpdatedAt time.Time          `json:"updatedAt"`
 	Instances []SequenceInstance `json:"instances"`
+	Partial   bool               `json:"partial"` // only the instance that answers is known
 
 	received
 }

@@ -6,13 +6,19 @@ import (
 	"time"
 )
 
-// Status describes the instance that answers; other instances have their own.
-// JSON returns all of it.
+// Status describes the app. Problems, Instances and Queues cover all instances;
+// the other members describe the one that answers. JSON returns all of it.
 type Status struct {
-	Status    string                      `json:"status"` // "ok" or "degraded"
-	Version   string                      `json:"version"`
-	StartedAt time.Time                   `json:"startedAt"`
-	Go        string                      `json:"go"`
+	Status    string                 `json:"status"` // "ok" or "degraded"
+	Version   string                 `json:"version"`
+	Instance  string                 `json:"instance"` // the one that answers
+	StartedAt time.Time              `json:"startedAt"`
+	Go        string                 `json:"go"`
+	Problems  []Problem              `json:"problems"`  // of all instances
+	Instances []Instance             `json:"instances"` // with the one that answers
+	LeftOut   int                    `json:"leftOut"`   // instances whose reports could not be read
+	Queues    map[string]QueueStatus `json:"queues"`    // those that were sampled
+
 	Storage   Storage                     `json:"storage"`
 	Signals   Signals                     `json:"signals"`
 	Sequences map[string]SequenceStatus   `json:"sequences"` // those that the instance has used
@@ -20,6 +26,39 @@ type Status struct {
 	Requests  map[string]map[string]int64 `json:"requests"`  // by service and operation
 
 	received
+}
+
+// Problem is what is wrong in one instance or several.
+type Problem struct {
+	Code      string    `json:"code"`
+	Subject   string    `json:"subject"` // the sequence, gate or queue; "" if the code concerns none
+	What      string    `json:"what"`    // the cause
+	Since     time.Time `json:"since"`
+	Count     int64     `json:"count"` // failures since then
+	Instances []string  `json:"instances"`
+	Help      string    `json:"help"` // what to do
+}
+
+// Instance is a process of the app.
+type Instance struct {
+	Instance  string    `json:"instance"`
+	Kind      string    `json:"kind"` // "functions" or "worker"
+	Version   string    `json:"version"`
+	StartedAt time.Time `json:"startedAt"`
+	SeenAt    time.Time `json:"seenAt"` // when it reported last
+	CPU       float64   `json:"cpu"`    // processors in use
+	Memory    int64     `json:"memory"` // resident bytes
+	Hands     int64     `json:"hands"`  // messages that it works on
+}
+
+// QueueStatus is the depth of a work queue.
+type QueueStatus struct {
+	Ready         int64     `json:"ready"`
+	InFlight      int64     `json:"inFlight"` // instances work on them
+	Delayed       int64     `json:"delayed"`  // cannot be received yet
+	OldestSeconds float64   `json:"oldestSeconds"`
+	Poison        int64     `json:"poison"` // in the dead-letter queue
+	At            time.Time `json:"at"`     // of the sample
 }
 
 // Storage is whether the services of the storage account answer.
@@ -64,8 +103,7 @@ type GateStatus struct {
 	Error   string `json:"error"`   // of the last read
 }
 
-// Status reads the status of the instance that answers. An app that is degraded
-// is not an error.
+// Status reads the status of the app. An app that is degraded is not an error.
 func (c *Client) Status(ctx context.Context) (s Status, err error) {
 	_, err = c.call(ctx, request{method: http.MethodGet, path: "/status", repeats: always}, &s)
 	return s, err

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"kennel/instances"
 	"kennel/internal/azure"
 	"kennel/internal/azure/requests"
 	"kennel/internal/config"
@@ -36,6 +37,10 @@ type job struct {
 	close    func(context.Context) error   // after the last invocation
 	probes   map[string]probe              // by service; one of each service is enough for all jobs
 	report   func(*statusAnswer)           // fills in the job's part of the status
+	facts    func(*instances.Report)       // fills in the job's part of what this process reports to the others
+
+	problems func() []instances.Problem                                      // the present problems; cheap, without requests
+	sample   func(context.Context) (map[string]instances.QueueSample, error) // the depths of work queues, by queue; sends requests to storage
 }
 
 // newApp wires everything and sends no request.
@@ -46,7 +51,10 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 	if err != nil {
 		return nil, err
 	}
-	sequences, err := newSequences(cfg, blobs, log)
+	a := &app{}
+	started := time.Now()
+	members := newMembers(openInstanceTable(account, counter, log), started, func() []job { return a.jobs }, log)
+	sequences, err := newSequences(cfg, blobs, members, log)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +66,7 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 	if err != nil {
 		return nil, err
 	}
-	host, err := customhandler.New(&customhandler.Options{
+	a.host, err = customhandler.New(&customhandler.Options{
 		Log:     log,
 		Timeout: cfg.InvocationTimeout,
 		MaxBody: maxBody,
@@ -67,9 +75,11 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &app{
-		host: host,
-		jobs: []job{sequences, gates, newChannels(account, counter, log)},
+	meter := &meter{}
+	a.jobs = []job{
+		sequences, gates, newChannels(account, counter, meter, log),
+		{facts: meter.facts}, {facts: requestFacts(counter)},
+		members.job(), // closed last: giving back numbers matters more
 	}
 	for _, j := range a.jobs {
 		a.routes = append(a.routes, j.routes...)
@@ -79,9 +89,14 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 	}
 	a.routes = append(a.routes,
 		route{function: "Health", pattern: "GET /api/health", handler: http.HandlerFunc(health)},
-		route{function: "Status", pattern: "GET /api/status", handler: status(cfg, a.jobs, counter, time.Now())},
+		route{function: "Status", pattern: "GET /api/status", handler: newStatus(cfg, a.jobs, members, counter, started)},
 		route{function: "Doctor", pattern: "GET /api/doctor", handler: serveDoctor(checks)},
 		route{function: "OpenAPI", pattern: "GET /api/openapi.yaml", handler: http.HandlerFunc(openAPI)})
+	for i, rt := range a.routes {
+		if !rt.waits {
+			a.routes[i].handler = meter.http(rt.handler)
+		}
+	}
 	serveRoutes(a.host, a.routes)
 	return a, nil
 }

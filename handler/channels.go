@@ -28,18 +28,20 @@ const (
 type channelFunctions struct {
 	channels *channels.Channels
 	dead     channels.Outbox // receives messages that can never be carried out
+	meter    *meter
 	log      *slog.Logger
 	off      error // why channels are not served; nil if they are
 }
 
 // newChannels serves channels if the account has tables and queues. Without
 // them it logs what is missing, and the other jobs are served.
-func newChannels(account azure.Account, counter *requests.Counter, log *slog.Logger) job {
+func newChannels(account azure.Account, counter *requests.Counter, meter *meter, log *slog.Logger) job {
 	c, probes, err := openChannels(account, &azure.Options{Requests: counter, Job: "channels"}, log)
 	if err != nil {
 		log.Warn("channels are not served: they need tables and queues", "error", err)
 		c = channelFunctions{log: log, off: err}
 	}
+	c.meter = meter
 	return job{routes: c.routes(), register: c.register, probes: probes}
 }
 
@@ -58,7 +60,7 @@ func openChannels(account azure.Account, o *azure.Options, log *slog.Logger) (c 
 	}
 	c = channelFunctions{dead: dead, log: log}
 	c.channels, err = channels.New(channelTable, blogTable, outbox, nil)
-	return c, map[string]probe{"tables": probeTables(channelTable), "queues": probeQueues(queues)}, err
+	return c, map[string]probe{"queues": probeQueues(queues)}, err
 }
 
 func (c channelFunctions) routes() []route {
@@ -79,7 +81,7 @@ func (c channelFunctions) routes() []route {
 }
 
 func (c channelFunctions) register(host *customhandler.App) {
-	host.Queue("ChannelCleanup", "message", c.cleanUp)
+	host.Queue("ChannelCleanup", "message", c.meter.queue(cleanupQueue, c.cleanUp))
 	host.Timer("ChannelSweep", "tick", c.sweep())
 }
 

@@ -40,7 +40,7 @@ func TestCallsEndInTime(t *testing.T) {
 		"POST /api/sequences/{sequence}/next":         {"", unavailable, unavailable, 10 * time.Second},
 		"GET /api/sequences":                          {"", unavailable, served, callTimeout},
 		"GET /api/sequences/{sequence}":               {"", unavailable, served, callTimeout},
-		"POST /api/sequences/{sequence}/raise":        {`{"atLeast":5}`, unclear, unclear, callTimeout},
+		"POST /api/sequences/{sequence}/raise":        {`{"atLeast":5}`, "instances_unknown", unclear, callTimeout},
 		"GET /api/gates/{gate}":                       {"", unavailable, served, 20 * time.Second},
 		"POST /api/gates/{gate}/release":              {"{}", unavailable, unclear, 20 * time.Second},
 		"POST /api/gates/{gate}/close":                {"{}", unavailable, served, 20 * time.Second}, // it is closed
@@ -150,7 +150,8 @@ func silentApp(t *testing.T, readsOnly bool) (host *customhandler.App, blog stri
 	}
 	serveRoutes(host, channelFunctions{channels: silent}.routes())
 	serveRoutes(host, gateFunctions{gates: gates}.routes())
-	serveRoutes(host, sequenceFunctions{store: readable{stored}, sequences: sequences, allowed: []string{"*"}}.routes())
+	members := newMembers(memory.NewTable(tables), time.Now(), func() []job { return nil }, slog.New(slog.DiscardHandler))
+	serveRoutes(host, sequenceFunctions{store: readable{stored}, sequences: sequences, members: members, allowed: []string{"*"}}.routes())
 	ctx, cancel := context.WithCancel(t.Context())
 	go gates.Run(ctx)
 	t.Cleanup(func() {

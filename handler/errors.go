@@ -46,6 +46,8 @@ var sequenceStateFailures = []failure{
 		"The continuation is invalid. Begin the list again.", ""},
 	sequenceCorrupt,
 	sequenceMissing,
+	{errUnchecked, http.StatusServiceUnavailable, "instances_unknown",
+		`The numbers that other instances have reserved could not be read from storage, so the raise was not checked and nothing was changed. Retry later, or send "force":true to raise the sequence without the check.`, "5"},
 	{errRaiseUnclear, http.StatusServiceUnavailable, "change_unclear", unconfirmed, "5"},
 	storageUnavailable,
 }

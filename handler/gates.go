@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"kennel/gate"
+	"kennel/instances"
 	"kennel/internal/azure"
 	"kennel/internal/azure/servicebus"
 	"kennel/internal/config"
@@ -51,7 +53,7 @@ func newGates(cfg config.Config, blobs *azure.Blobs, log *slog.Logger) (job, err
 		return job{}, err
 	}
 	g := gateFunctions{gates, cfg.ServiceBus.String(), cfg.SignedIn}
-	return job{routes: g.routes(), run: gates.Run, close: closeSignals, report: g.report}, nil
+	return job{routes: g.routes(), run: gates.Run, close: closeSignals, report: g.report, facts: g.facts}, nil
 }
 
 // openSignals returns the signals of gates. It makes no request.
@@ -66,13 +68,24 @@ func (g gateFunctions) routes() []route {
 		{function: function, pattern: "GET /api/gates/{gate}", handler: g.serve(g.state)},
 		{function: function, pattern: "POST /api/gates/{gate}/release", body: true, handler: g.serve(g.change((*gate.Gates).Release))},
 		{function: function, pattern: "POST /api/gates/{gate}/close", body: true, handler: g.serve(g.change((*gate.Gates).Close))},
-		{function: function, pattern: "GET /api/gates/{gate}/wait", query: []string{"generation", "timeout"}, handler: g.serve(g.wait)},
+		{function: function, pattern: "GET /api/gates/{gate}/wait", query: []string{"generation", "timeout"}, waits: true, handler: g.serve(g.wait)},
 	}
 }
 
 func (g gateFunctions) report(status *statusAnswer) {
 	status.Signals = signalsStatus{Bus: g.bus, Receiving: g.gates.ReceivesSignals()}
 	status.Gates = g.gates.Watched()
+}
+
+func (g gateFunctions) facts(r *instances.Report) {
+	for name, watched := range g.gates.Watched() {
+		if watched.Waiting > 0 {
+			r.Gates = append(r.Gates, instances.Gate{Name: name, Waiters: watched.Waiting})
+		}
+	}
+	slices.SortFunc(r.Gates, func(a, b instances.Gate) int {
+		return cmp.Or(b.Waiters-a.Waiters, strings.Compare(a.Name, b.Name))
+	})
 }
 
 // gateCall serves a call for the gate that its address names.

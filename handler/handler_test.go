@@ -144,7 +144,9 @@ func TestStorageDown(t *testing.T) {
 			t.Fatalf("after storage came back: %d %s", status, body)
 		}
 	}
-	p.statusUntil(t, "ok, and one number issued", func(s statusAnswer) bool { return s.Status == "ok" && s.Sequences[name].Issued == 1 })
+	p.statusUntil(t, "no problem of this process, and one number issued", func(s statusAnswer) bool {
+		return s.Storage.healthy() && !s.hasOwnProblem() && s.Sequences[name].Issued == 1
+	})
 	p.terminate()
 	p.exitCode(t)
 	// Each is a line of its own, or is counted in one.

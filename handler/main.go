@@ -3,9 +3,10 @@
 // to the host on one side and to storage on the other. It has one thin file per
 // resource; app.go wires them, and errors.go maps their errors to answers.
 //
-// It answers the host as soon as the port is open and sends no request to
-// storage before the first invocation. So it starts while storage is down and
-// recovers without a restart.
+// It answers the host as soon as the port is open, and no answer needs a request
+// to storage that was sent before. So it starts while storage is down and
+// recovers without a restart. Without invocations it only writes its row of the
+// instance table, twice a minute.
 //
 // If its host ends without it, as by SIGKILL, it stops within five seconds.
 //

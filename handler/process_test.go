@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,6 +20,7 @@ import (
 	"time"
 
 	"kennel/gate"
+	"kennel/instances"
 	"kennel/internal/customhandler"
 	"kennel/internal/storetest"
 )
@@ -287,6 +289,12 @@ func (p *process) statusUntil(t testing.TB, what string, wanted func(statusAnswe
 			t.Fatalf("status %s, want %s", body, what)
 		}
 	}
+}
+
+// hasOwnProblem reports whether the process that answered has a problem. Other
+// processes of the tests use the same storage, and may have some.
+func (s statusAnswer) hasOwnProblem() bool {
+	return slices.ContainsFunc(s.Problems, func(p instances.ProblemGroup) bool { return slices.Contains(p.Instances, s.Instance) })
 }
 
 // holds waits until a gate of this process has a number of waiters.

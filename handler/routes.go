@@ -22,6 +22,7 @@ type route struct {
 	query      []string // the parameters that it knows
 	conditions []string // the headers of the conditions that it supports
 	body       bool     // it takes a JSON body
+	waits      bool     // its calls wait for an event, so their duration means nothing
 	handler    http.Handler
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"kennel/ids"
+	"kennel/instances"
 	"kennel/internal/azure"
 	"kennel/internal/config"
 	"kennel/internal/customhandler"
@@ -27,6 +28,7 @@ const maxCount = 10_000
 type sequenceFunctions struct {
 	store     sequenceStore
 	sequences *ids.Set
+	members   *members
 	allowed   []string // patterns of the names that are served
 	log       *slog.Logger
 }
@@ -38,7 +40,7 @@ type sequenceStore interface {
 	List(ctx context.Context, top int, continuation string) (page []azure.StoredSequence, next string, err error)
 }
 
-func newSequences(cfg config.Config, blobs *azure.Blobs, log *slog.Logger) (job, error) {
+func newSequences(cfg config.Config, blobs *azure.Blobs, m *members, log *slog.Logger) (job, error) {
 	store := azure.NewSequences(blobs, sequencesContainer)
 	sequences, err := ids.NewSet(store, &ids.Options{
 		RangeSize:  int64(cfg.RangeSize),
@@ -48,8 +50,8 @@ func newSequences(cfg config.Config, blobs *azure.Blobs, log *slog.Logger) (job,
 	if err != nil {
 		return job{}, err
 	}
-	s := sequenceFunctions{store, sequences, cfg.Sequences, log}
-	return job{routes: s.routes(), run: sequences.Run, close: s.close, probes: map[string]probe{"blobs": s.probe}, report: s.report}, nil
+	s := sequenceFunctions{store, sequences, m, cfg.Sequences, log}
+	return job{routes: s.routes(), run: sequences.Run, close: s.close, probes: map[string]probe{"blobs": s.probe}, report: s.report, facts: s.facts}, nil
 }
 
 func (s sequenceFunctions) routes() []route {
@@ -84,6 +86,28 @@ func (s sequenceFunctions) report(status *statusAnswer) {
 		if sequence.Problem != "" {
 			status.Status = degraded
 		}
+	}
+}
+
+// maxReported bounds the sequences that a process reports to the others.
+const maxReported = 250
+
+func (s sequenceFunctions) facts(r *instances.Report) {
+	for _, used := range s.sequences.Recent(maxReported) {
+		r.Sequences = append(r.Sequences, reported(used))
+	}
+}
+
+// reported returns what a process reports about a sequence.
+func reported(used ids.Used) instances.Sequence {
+	return instances.Sequence{
+		Name:        used.Sequence,
+		Available:   used.Available,
+		Highest:     used.Highest,
+		PerSecond:   used.PerSecond,
+		Lost:        used.Lost,
+		LastError:   used.LastError,
+		LastErrorAt: used.LastErrorAt,
 	}
 }
 

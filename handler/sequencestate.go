@@ -1,17 +1,16 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"strconv"
+	"slices"
+	"strings"
 	"time"
 
-	"kennel/channels"
 	"kennel/ids"
+	"kennel/instances"
 	"kennel/internal/customhandler"
 )
 
@@ -20,8 +19,15 @@ type sequenceItem struct {
 	Sequence  string    `json:"sequence"`
 	Next      *int64    `json:"next"` // nil if the stored text is not a number
 	UpdatedAt time.Time `json:"updatedAt"`
-	PerSecond float64   `json:"perSecond"` // of this instance
-	Lost      int64     `json:"burnt"`     // by this instance
+	PerSecond float64   `json:"perSecond"` // of all instances that are known
+	Lost      int64     `json:"burnt"`     // by them
+}
+
+// sequenceList is a page of sequences.
+type sequenceList struct {
+	Items        []sequenceItem `json:"items"`
+	Continuation string         `json:"continuation,omitempty"`
+	Partial      bool           `json:"partial,omitempty"` // only this instance is known
 }
 
 // sequenceState is the answer about one sequence.
@@ -29,7 +35,8 @@ type sequenceState struct {
 	Sequence  string             `json:"sequence"`
 	Next      int64              `json:"next"`
 	UpdatedAt time.Time          `json:"updatedAt"`
-	Instances []sequenceInstance `json:"instances"` // those that are known to use it
+	Instances []sequenceInstance `json:"instances"`         // those that use it, in the order of their names
+	Partial   bool               `json:"partial,omitempty"` // only this instance is known
 }
 
 // raisedState is the answer to a raise.
@@ -62,21 +69,25 @@ func (s sequenceFunctions) list(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
+	others, known := s.members.live(r.Context())
+	sums := usageOf(others)
 	items := []sequenceItem{}
 	for _, stored := range page {
 		if stored.Mark.Version == "" {
 			continue // deleted while the list was read
 		}
-		item := sequenceItem{Sequence: stored.Name, UpdatedAt: stored.UpdatedAt}
+		sum := sums[stored.Name]
+		item := sequenceItem{Sequence: stored.Name, UpdatedAt: stored.UpdatedAt, PerSecond: sum.perSecond, Lost: sum.lost}
 		if n, err := stored.Mark.Next(); err == nil {
 			item.Next = &n
 		}
 		if used, ok := s.sequences.StatsOf(stored.Name); ok {
-			item.PerSecond, item.Lost = used.PerSecond, used.Lost
+			item.PerSecond += used.PerSecond
+			item.Lost += used.Lost
 		}
 		items = append(items, item)
 	}
-	return reply{status: http.StatusOK, body: channels.List[sequenceItem]{Items: items, Continuation: next}}, nil
+	return reply{status: http.StatusOK, body: sequenceList{items, next, !known}}, nil
 }
 
 // state serves GET /api/sequences/{sequence}.
@@ -98,31 +109,36 @@ func (s sequenceFunctions) read(ctx context.Context, sequence string) (sequenceS
 	if err != nil {
 		return sequenceState{}, fmt.Errorf("sequence %q: %w", sequence, err)
 	}
-	return sequenceState{sequence, next, stored.UpdatedAt, s.instances(sequence)}, nil
+	others, known := s.members.live(ctx)
+	return sequenceState{sequence, next, stored.UpdatedAt, s.instances(sequence, others), !known}, nil
 }
 
-// instances returns this instance if it uses the sequence.
-func (s sequenceFunctions) instances(sequence string) []sequenceInstance {
-	used, ok := s.sequences.StatsOf(sequence)
-	if !ok {
-		return []sequenceInstance{}
+// instances returns what this instance and others have of a sequence.
+func (s sequenceFunctions) instances(sequence string, others []instances.Instance) []sequenceInstance {
+	all := []sequenceInstance{}
+	add := func(instance string, used instances.Sequence) {
+		i := sequenceInstance{Instance: instance, Available: used.Available, Highest: used.Highest, LastError: used.LastError}
+		if seconds, ok := used.Seconds(); ok {
+			i.Seconds = &seconds
+		}
+		if used.LastError != "" {
+			at := used.LastErrorAt.UTC()
+			i.LastErrorAt = &at
+		}
+		all = append(all, i)
 	}
-	i := sequenceInstance{Instance: instanceName(), Available: used.Available, Highest: used.Highest, LastError: used.LastError}
-	if used.PerSecond > 0 {
-		seconds := float64(used.Available) / used.PerSecond
-		i.Seconds = &seconds
+	if used, ok := s.sequences.StatsOf(sequence); ok {
+		add(s.members.Name(), reported(ids.Used{Sequence: sequence, Stats: used}))
 	}
-	if used.LastError != "" {
-		at := used.LastErrorAt.UTC()
-		i.LastErrorAt = &at
+	for _, other := range others {
+		for _, used := range other.Sequences {
+			if used.Name == sequence {
+				add(other.Instance, used)
+			}
+		}
 	}
-	return []sequenceInstance{i}
-}
-
-// instanceName distinguishes the processes of the app.
-func instanceName() string {
-	host, _ := os.Hostname() // a process without a name is still distinguished
-	return cmp.Or(host, "unknown") + "-" + strconv.Itoa(os.Getpid())
+	slices.SortFunc(all, func(a, b sequenceInstance) int { return strings.Compare(a.Instance, b.Instance) })
+	return all
 }
 
 // errRaiseUnclear reports a raise whose outcome storage did not confirm.
@@ -172,23 +188,36 @@ func (s sequenceFunctions) raise(r *http.Request) (reply, error) {
 	return reply{status: http.StatusOK, body: raisedState{state, raised.Changed}}, nil
 }
 
+// errUnchecked reports a raise that could not be compared with what the
+// instances of the app have reserved.
+var errUnchecked = errors.New("the raise could not be checked")
+
 // checkRaise rejects a raise that would let numbers be issued again: one of a
-// sequence whose stored number is not above what an instance has reserved.
+// sequence whose stored number is not above what an instance has reserved, even
+// one that was killed within the last day.
 func (s sequenceFunctions) checkRaise(ctx context.Context, sequence string, atLeast int64, force bool) error {
 	if force {
 		return nil
 	}
+	directory, unknown := s.members.read(ctx)
 	stored, err := s.store.Read(ctx, sequence)
 	if err == nil {
 		if next, err := stored.Mark.Next(); err == nil && next >= atLeast {
 			return nil // the raise changes nothing
 		}
 	}
-	for _, i := range s.instances(sequence) {
-		if i.Highest >= atLeast {
-			return &customhandler.Error{Status: http.StatusConflict, Code: "raise_too_low",
-				Message: fmt.Sprintf(`Instance %s has reserved numbers up to %d. Raise the sequence to at least %d, or send "force":true if they do not matter.`, i.Instance, i.Highest, i.Highest+1)}
+	if unknown != nil && !errors.Is(unknown, errUnknown) {
+		return fmt.Errorf("%w: %w", errUnchecked, unknown)
+	}
+	var highest sequenceInstance
+	for _, i := range s.instances(sequence, append(directory.Live, directory.Gone...)) {
+		if i.Highest >= max(atLeast, highest.Highest) {
+			highest = i
 		}
 	}
-	return nil
+	if highest.Instance == "" {
+		return nil
+	}
+	return &customhandler.Error{Status: http.StatusConflict, Code: "raise_too_low",
+		Message: fmt.Sprintf(`Instance %s has reserved numbers up to %d. Raise the sequence to at least %d, or send "force":true if they do not matter.`, highest.Instance, highest.Highest, highest.Highest+1)}
 }

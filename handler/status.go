@@ -7,16 +7,17 @@ import (
 	"maps"
 	"net/http"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
 	"kennel/gate"
 	"kennel/ids"
+	"kennel/instances"
 	"kennel/internal/azure"
 	"kennel/internal/azure/requests"
 	"kennel/internal/config"
 	"kennel/internal/version"
-	"kennel/table"
 )
 
 // probeTimeout limits the requests to storage that a status makes, one to each
@@ -27,12 +28,19 @@ const probeTimeout = 2 * time.Second
 // responded.
 type probe func(context.Context) error
 
-// statusAnswer is what GET /api/status reports about one instance.
+// statusAnswer is what GET /api/status reports: problems, instances and queues
+// of the app, and the rest about the instance that answers.
 type statusAnswer struct {
-	Status    string                  `json:"status"` // "ok", or "degraded" if storage does not respond or a sequence has a problem
-	Version   string                  `json:"version"`
-	StartedAt time.Time               `json:"startedAt"`
-	Go        string                  `json:"go"`
+	Status    string                   `json:"status"` // "ok", or "degraded" if an instance has a problem or storage does not respond
+	Version   string                   `json:"version"`
+	Instance  string                   `json:"instance"`
+	StartedAt time.Time                `json:"startedAt"`
+	Go        string                   `json:"go"`
+	Problems  []instances.ProblemGroup `json:"problems"`
+	Instances []instanceItem           `json:"instances"`
+	LeftOut   int                      `json:"leftOut,omitempty"` // instances whose reports cannot be read
+	Queues    map[string]queueItem     `json:"queues"`
+
 	Storage   storageStatus           `json:"storage"`
 	Signals   signalsStatus           `json:"signals"`
 	Sequences map[string]ids.Stats    `json:"sequences"`
@@ -68,55 +76,150 @@ func health(w http.ResponseWriter, r *http.Request) {
 	w.Write([]byte("{\"status\":\"ok\"}\n"))
 }
 
-// status serves GET /api/status. The answer is 200 also if the instance is
-// degraded: callers read the body.
-func status(cfg config.Config, jobs []job, counter *requests.Counter, started time.Time) http.Handler {
-	probes := make(map[string]probe)
+// statusFunctions serve the status.
+type statusFunctions struct {
+	account string
+	jobs    []job
+	probes  map[string]probe // of all jobs, by service
+	members *members
+	counter *requests.Counter
+	started time.Time
+
+	sampling sync.Mutex // held while this process samples queues
+}
+
+func newStatus(cfg config.Config, jobs []job, m *members, counter *requests.Counter, started time.Time) *statusFunctions {
+	s := &statusFunctions{account: cfg.Storage.String(), jobs: jobs, probes: make(map[string]probe), members: m, counter: counter, started: started}
 	for _, j := range jobs {
-		maps.Copy(probes, j.probes)
+		maps.Copy(s.probes, j.probes)
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		answer := statusAnswer{
-			Status:    "ok",
-			Version:   version.Read().Version,
-			StartedAt: started.UTC(),
-			Go:        runtime.Version(),
-			Storage:   storageStatusOf(r.Context(), cfg.Storage.String(), probes),
+	return s
+}
+
+// ServeHTTP serves GET /api/status. The answer is 200 also if the app is
+// degraded: callers read the body.
+func (s *statusFunctions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	answer := statusAnswer{
+		Status:    "ok",
+		Version:   version.Read().Version,
+		Instance:  s.members.Name(),
+		StartedAt: s.started.UTC(),
+		Go:        runtime.Version(),
+	}
+	view := s.observe(r.Context(), &answer)
+	for _, j := range s.jobs {
+		if j.report != nil {
+			j.report(&answer)
 		}
-		for _, j := range jobs {
-			if j.report != nil {
-				j.report(&answer)
+	}
+	view.describe(&answer)
+	if !answer.Storage.healthy() || len(answer.Problems) > 0 {
+		answer.Status = degraded
+	}
+	answer.Requests = s.counter.Operations() // including the probes of this call
+	writeJSON(w, http.StatusOK, answer)
+}
+
+// observe makes the requests to storage of a status, one to each service where
+// possible: the probe of tables is a read of the instance table, and that of
+// queues samples them if no recent sample is known.
+func (s *statusFunctions) observe(ctx context.Context, answer *statusAnswer) *view {
+	v := &view{}
+	probes := maps.Clone(s.probes)
+	read := make(chan struct{}) // closed when the read of the instance table has ended
+	if s.members.rows == nil {
+		close(read)
+	} else {
+		probes["tables"] = func(ctx context.Context) error {
+			defer close(read)
+			var err error
+			v.directory, err = instances.Read(ctx, s.members.rows)
+			return err
+		}
+	}
+	if probe := probes["queues"]; probe != nil {
+		probes["queues"] = func(ctx context.Context) error {
+			select {
+			case <-read:
+			case <-time.After(probeTimeout / 2): // leaves time for the probe
+				return probe(ctx)
 			}
+			return s.probeBySampling(ctx, v, probe)
 		}
-		if !answer.Storage.healthy() {
-			answer.Status = degraded
+	}
+	var failed []instances.Problem
+	answer.Storage, failed = storageStatusOf(ctx, s.account, probes)
+	v.own = s.members.Report() // after the probes, which may be what finds a problem
+	for _, p := range failed {
+		if !slices.ContainsFunc(v.own.Problems, func(known instances.Problem) bool { return known.Code == p.Code }) {
+			v.own.Problems = append(slices.Clip(v.own.Problems), p)
 		}
-		answer.Requests = counter.Operations() // including the probes of this call
-		writeJSON(w, http.StatusOK, answer)
-	})
+	}
+	v.others = s.members.without(v.directory.Live)
+	return v
+}
+
+// probeBySampling samples the queues, unless a recent sample is known or this
+// process is sampling already.
+func (s *statusFunctions) probeBySampling(ctx context.Context, v *view, probe probe) error {
+	known := view{directory: v.directory, others: s.members.without(slices.Clone(v.directory.Live))}
+	known.own.At, known.own.Queues = time.Now(), s.members.Samples()
+	if _, age := known.samples(); age < sampleLasts || !s.sampling.TryLock() {
+		return probe(ctx)
+	}
+	defer s.sampling.Unlock()
+	sampled := false
+	for _, j := range s.jobs {
+		if j.sample == nil {
+			continue
+		}
+		samples, err := j.sample(ctx)
+		s.members.Publish(samples)
+		if err != nil {
+			return err
+		}
+		sampled = true
+	}
+	if !sampled {
+		return probe(ctx)
+	}
+	return nil
 }
 
 // storageStatusOf probes all services at once, so that a silent service does
-// not delay the others.
-func storageStatusOf(ctx context.Context, account string, probes map[string]probe) storageStatus {
+// not delay the others. It also returns the problems that this finds.
+func storageStatusOf(ctx context.Context, account string, probes map[string]probe) (storageStatus, []instances.Problem) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	var mu sync.Mutex
 	services := make(map[string]*serviceStatus) // guarded by mu
+	var problems []instances.Problem            // guarded by mu
 	var probing sync.WaitGroup
 	for service, probe := range probes {
 		probing.Go(func() {
-			s := &serviceStatus{Reachable: true}
-			if err := probe(ctx); err != nil {
-				s = &serviceStatus{Error: probeError(err)}
-			}
+			err := probe(ctx)
 			mu.Lock()
 			defer mu.Unlock()
-			services[service] = s
+			if err == nil {
+				services[service] = &serviceStatus{Reachable: true}
+				return
+			}
+			failed := &serviceStatus{Error: probeError(err)}
+			services[service] = failed
+			problems = append(problems, problemOf(service, err, failed.Error))
 		})
 	}
 	probing.Wait()
-	return storageStatus{account, *services["blobs"], services["tables"], services["queues"]}
+	return storageStatus{account, *services["blobs"], services["tables"], services["queues"]}, problems
+}
+
+// problemOf returns the problem that a failed probe shows.
+func problemOf(service string, err error, cause string) instances.Problem {
+	p := instances.Problem{Code: service + "_failing", What: fmt.Sprintf("A request for the status to %s failed: %s.", service, cause), Since: time.Now().UTC(), Count: 1}
+	if isRefused(err) {
+		p.Code = instances.StorageDenied
+	}
+	return p
 }
 
 // probeError describes why a probe failed, without what it read: an operator
@@ -141,17 +244,6 @@ func (s storageStatus) healthy() bool {
 		}
 	}
 	return true
-}
-
-// probeTables reads a row. Neither the row nor its table need exist.
-func probeTables(store table.Store) probe {
-	return func(ctx context.Context) error {
-		_, err := store.Get(ctx, "status", "status")
-		if errors.Is(err, table.ErrNotFound) {
-			return nil
-		}
-		return err
-	}
 }
 
 // probeQueues receives from a queue that need not exist and that has no other

@@ -25,13 +25,13 @@ func TestStatusOfServices(t *testing.T) {
 	proxy := newProxy(t)
 	p := start(t, built.handler, "AzureWebJobsStorage="+proxy.ConnectionString())
 	for _, tt := range []struct {
-		refused, status       string
+		refused               string
 		blobs, tables, queues bool
 	}{
-		{"none", "ok", true, true, true},
-		{"blob", "degraded", false, true, true},
-		{"table", "degraded", true, false, true},
-		{"queue", "degraded", true, true, false},
+		{"none", true, true, true},
+		{"blob", false, true, true},
+		{"table", true, false, true},
+		{"queue", true, true, false},
 	} {
 		heal := proxy.Add(faultproxy.Fault{Service: tt.refused, Status: http.StatusForbidden})
 		answer, body := p.status(t)
@@ -40,7 +40,8 @@ func TestStatusOfServices(t *testing.T) {
 		if answer.Version == "" {
 			t.Errorf("status %s, want a version", body)
 		}
-		if answer.Status != tt.status || s.Reachable != tt.blobs || s.Tables == nil || s.Tables.Reachable != tt.tables || s.Queues == nil || s.Queues.Reachable != tt.queues {
+		bad := tt.refused != "none"
+		if answer.hasOwnProblem() != bad || bad && answer.Status != degraded || s.Reachable != tt.blobs || s.Tables == nil || s.Tables.Reachable != tt.tables || s.Queues == nil || s.Queues.Reachable != tt.queues {
 			t.Errorf("%s refused: status %s", tt.refused, body)
 		}
 		// The reason is storage's, without the names that the probes read.
@@ -137,13 +138,14 @@ func TestStatusOfSilentServices(t *testing.T) {
 			return ctx.Err()
 		}
 		began := time.Now()
-		s := storageStatusOf(t.Context(), "x", map[string]probe{"blobs": silent, "tables": silent, "queues": silent})
-		if took := time.Since(began); took != probeTimeout || s.Reachable || s.Tables.Reachable || s.Queues.Reachable || s.healthy() {
-			t.Errorf("%+v, %+v, %+v after %v, want none reachable after %v", s, s.Tables, s.Queues, took, probeTimeout)
+		s, problems := storageStatusOf(t.Context(), "x", map[string]probe{"blobs": silent, "tables": silent, "queues": silent})
+		if took := time.Since(began); took != probeTimeout || s.Reachable || s.Tables.Reachable || s.Queues.Reachable || s.healthy() || len(problems) != 3 {
+			t.Errorf("%+v, %+v, %+v, %v after %v, want none reachable after %v", s, s.Tables, s.Queues, problems, took, probeTimeout)
 		}
 	})
 	rejected := func(context.Context) error { return errors.New("rejected") }
-	text, _ := json.Marshal(storageStatusOf(t.Context(), "x", map[string]probe{"blobs": rejected}))
+	s, _ := storageStatusOf(t.Context(), "x", map[string]probe{"blobs": rejected})
+	text, _ := json.Marshal(s)
 	if want := `{"account":"x","reachable":false,"error":"rejected"}`; string(text) != want {
 		t.Errorf("got %s, want %s", text, want)
 	}

@@ -233,6 +233,27 @@ func (s *Set) StatsOf(sequence string) (Stats, bool) {
 	return at.Value.(*member).Stats(), true
 }
 
+// Used is a sequence in use with its statistics.
+type Used struct {
+	Sequence string
+	Stats
+}
+
+// Recent returns up to n sequences in use, the most recently used first.
+func (s *Set) Recent(n int) []Used {
+	s.mu.Lock()
+	var recent []*Generator
+	for at := s.byUse.Front(); at != nil && len(recent) < n; at = at.Next() {
+		recent = append(recent, at.Value.(*member).Generator)
+	}
+	s.mu.Unlock()
+	used := make([]Used, len(recent))
+	for i, g := range recent {
+		used[i] = Used{g.sequence, g.Stats()}
+	}
+	return used
+}
+
 // Close closes all generators, up to 32 at a time, the most recently used
 // first. It returns the first three errors joined, with the number of further
 // ones.

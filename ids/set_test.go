@@ -314,3 +314,26 @@ func TestCloseEndsInTime(t *testing.T) {
 		}
 	})
 }
+
+// Recent returns the sequences in the order of their last use.
+func TestRecent(t *testing.T) {
+	s, err := ids.NewSet(memory.NewSequences(nil), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close(t.Context())
+	for _, sequence := range []string{"a", "b", "c", "a"} {
+		if _, err := s.Next(t.Context(), sequence); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n, want := range map[int]string{0: "", 2: "a2 c1 ", 9: "a2 c1 b1 "} {
+		got := ""
+		for _, used := range s.Recent(n) {
+			got += fmt.Sprintf("%s%d ", used.Sequence, used.Issued)
+		}
+		if got != want {
+			t.Errorf("the %d most recent: %q, want %q", n, got, want)
+		}
+	}
+}

@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -279,5 +282,23 @@ func TestNewName(t *testing.T) {
 	}
 	if err := table.CheckWrites([]table.Write{{Verb: table.Upsert, Row: table.Row{Partition: partition, Key: a}}}); err != nil || len(a) > 100 {
 		t.Error(a, err)
+	}
+}
+
+// TestHelp: each code has help, and a row of the table in docs/operations.md.
+func TestHelp(t *testing.T) {
+	text, err := os.ReadFile("../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n## Problems\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	var documented []string
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\|").FindAllStringSubmatch(section, -1) {
+		documented = append(documented, row[1])
+	}
+	slices.Sort(documented)
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(help)), documented); diff != "" {
+		t.Errorf("codes with help (-), in docs/operations.md (+):\n%s", diff)
 	}
 }

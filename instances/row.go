@@ -54,6 +54,7 @@ func row(r Report) (table.Row, error) {
 	sequences := slices.Clone(r.Sequences[:min(len(r.Sequences), maxItems)])
 	for i := range sequences {
 		sequences[i].LastError = shorten(sequences[i].LastError)
+		sequences[i].PerSecond = rounded(sequences[i].PerSecond)
 	}
 	var queues []queueRow
 	for _, queue := range slices.Sorted(maps.Keys(r.Queues)) {

@@ -51,6 +51,13 @@ func (s *Self) Publish(samples map[string]QueueSample) {
 	s.queues = queues
 }
 
+// Samples returns the newest samples that this process published.
+func (s *Self) Samples() map[string]QueueSample {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.queues // is replaced, never changed
+}
+
 // Report returns the present report.
 func (s *Self) Report() Report {
 	report, _ := s.report()
@@ -71,9 +78,9 @@ func (s *Self) report() (Report, mark) {
 	s.collect(&r)
 	now := mark{time.Now(), processorTime(), r.Served}
 	r.At = now.at.UTC()
+	r.Queues = s.Samples()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r.Queues = s.queues // is replaced, never changed
 	before := s.marks[0]
 	if window := now.at.Sub(before.at).Seconds(); window > 0 {
 		r.Window = rounded(window)
@@ -83,16 +90,13 @@ func (s *Self) report() (Report, mark) {
 	return r, now
 }
 
-// rounded keeps three decimals, which is short in JSON.
+// rounded keeps three decimals, so that the number is short in JSON.
 func rounded(x float64) float64 { return math.Round(x*1000) / 1000 }
 
 // news identifies what other processes must learn soon: which problems there
 // are, and which queues were sampled when.
 func (s *Self) news() string {
-	s.mu.Lock()
-	queues := s.queues
-	s.mu.Unlock()
-	return newsOf(s.problems(), queues)
+	return newsOf(s.problems(), s.Samples())
 }
 
 func newsOf(problems []Problem, queues map[string]QueueSample) string {

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"kennel/instances"
+	"kennel/internal/azure"
+	"kennel/internal/azure/requests"
+	"kennel/internal/version"
+	"kennel/table"
+)
+
+// instancesTable holds a row for each process of the app. It is created with
+// the first row.
+const instancesTable = "Instances"
+
+// members is this process among the processes of the app.
+type members struct {
+	*instances.Self
+	rows table.Store // nil without tables: then this process knows only itself
+	log  *slog.Logger
+}
+
+// openInstanceTable returns the instance table. Without tables it logs that,
+// and each instance reports only about itself.
+func openInstanceTable(account azure.Account, counter *requests.Counter, log *slog.Logger) table.Store {
+	tables, err := account.OpenTables(&azure.Options{Requests: counter, Job: "instances"})
+	var rows *azure.Table
+	if err == nil {
+		rows, err = azure.NewTable(tables, instancesTable)
+	}
+	if err != nil {
+		log.Warn("the status covers only the instance that answers: the app needs tables to know the others", "error", err)
+		return nil
+	}
+	return rows
+}
+
+// newMembers makes this process known. jobs returns the jobs of the app, which
+// are wired later.
+func newMembers(rows table.Store, started time.Time, jobs func() []job, log *slog.Logger) *members {
+	process := instances.Process{
+		Instance:  instances.NewName(),
+		Kind:      instances.Functions,
+		Version:   version.Read().Version,
+		StartedAt: started.UTC(),
+	}
+	problems := func() (all []instances.Problem) {
+		for _, j := range jobs() {
+			if j.problems != nil {
+				all = append(all, j.problems()...)
+			}
+		}
+		return all
+	}
+	collect := func(r *instances.Report) {
+		for _, j := range jobs() {
+			if j.facts != nil {
+				j.facts(r)
+			}
+		}
+	}
+	return &members{instances.NewSelf(process, problems, collect), rows, log}
+}
+
+// job reports this process to the others.
+func (m *members) job() job {
+	if m.rows == nil {
+		return job{}
+	}
+	reporter := instances.NewReporter(m.Self, m.rows, m.log)
+	return job{run: reporter.Run, close: reporter.Close}
+}
+
+// directoryTimeout limits a read of the instance table by other calls than the
+// status.
+const directoryTimeout = 4 * time.Second
+
+// errUnknown reports that this process cannot know the others: there is no
+// instance table.
+var errUnknown = errors.New("the app has no tables, so an instance does not know the others")
+
+// read returns what the other processes have reported, with their sequences.
+func (m *members) read(ctx context.Context) (instances.Directory, error) {
+	if m.rows == nil {
+		return instances.Directory{}, errUnknown
+	}
+	rows, err := table.New(m.rows)
+	if err != nil {
+		return instances.Directory{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, directoryTimeout)
+	defer cancel()
+	directory, err := instances.ReadAll(ctx, rows)
+	if err != nil {
+		return directory, fmt.Errorf("read the instance table: %w", err)
+	}
+	directory.Live, directory.Gone = m.without(directory.Live), m.without(directory.Gone)
+	return directory, nil
+}
+
+// live returns the other live processes. It returns false, and logs why, if
+// they are not known.
+func (m *members) live(ctx context.Context) (others []instances.Instance, known bool) {
+	directory, err := m.read(ctx)
+	if err != nil && !errors.Is(err, errUnknown) { // which is logged at the start
+		m.log.WarnContext(ctx, "the answer covers only this instance", "error", err)
+	}
+	return directory.Live, err == nil
+}
+
+// without removes this process from a list: what it knows itself is newer.
+func (m *members) without(all []instances.Instance) []instances.Instance {
+	return slices.DeleteFunc(all, func(i instances.Instance) bool { return i.Instance == m.Name() })
+}
+
+// requestFacts returns what a counter counted.
+func requestFacts(counter *requests.Counter) func(*instances.Report) {
+	return func(r *instances.Report) {
+		for l, n := range counter.All() {
+			r.Requests = append(r.Requests, instances.Requests{Service: l.Service, Operation: l.Operation, Job: l.Job, Count: n})
+		}
+		slices.SortFunc(r.Requests, func(a, b instances.Requests) int {
+			return cmp.Or(strings.Compare(a.Service, b.Service), strings.Compare(a.Operation, b.Operation), strings.Compare(a.Job, b.Job))
+		})
+	}
+}

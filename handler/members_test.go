@@ -1,0 +1,392 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kennel/client"
+	"kennel/gate"
+	"kennel/ids"
+	"kennel/instances"
+	"kennel/internal/azure"
+	"kennel/internal/azure/requests"
+	"kennel/internal/config"
+	"kennel/internal/customhandler"
+	"kennel/internal/memory"
+	"kennel/internal/storetest"
+	"kennel/table"
+)
+
+// fakeApp is a process of an app whose jobs are fakes.
+type fakeApp struct {
+	*members
+	host *customhandler.App
+	stop context.CancelFunc // kills it
+
+	problems         atomic.Pointer[[]instances.Problem]
+	blobs, queues    atomic.Int64 // probes
+	samples          atomic.Int64
+	blobErr, quesErr error
+}
+
+// newFakeApp starts a process in the bubble of a test. rows may be nil: an app
+// without tables.
+func newFakeApp(t *testing.T, rows table.Store, sampler bool) *fakeApp {
+	t.Helper()
+	m := &fakeApp{}
+	fake := job{
+		problems: func() []instances.Problem {
+			if p := m.problems.Load(); p != nil {
+				return *p
+			}
+			return nil
+		},
+		facts: func(r *instances.Report) { r.Running = map[string]int64{"work-0": 2} },
+		report: func(answer *statusAnswer) {
+			answer.Sequences, answer.Gates = map[string]ids.Stats{}, map[string]gate.Watched{}
+		},
+		probes: map[string]probe{
+			"blobs":  func(context.Context) error { m.blobs.Add(1); return m.blobErr },
+			"queues": func(context.Context) error { m.queues.Add(1); return m.quesErr },
+		},
+	}
+	if sampler {
+		fake.sample = func(context.Context) (map[string]instances.QueueSample, error) {
+			m.samples.Add(1)
+			return map[string]instances.QueueSample{"work-0": {At: time.Now().UTC(), Ready: 5, OldestSeconds: 1.5, Poison: 1}}, m.quesErr
+		}
+	}
+	log := slog.New(slog.DiscardHandler)
+	var jobs []job
+	m.members = newMembers(rows, time.Now(), func() []job { return jobs }, log)
+	jobs = []job{fake, m.members.job()}
+	var err error
+	if m.host, err = customhandler.New(&customhandler.Options{Log: log}); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := config.Load(map[string]string{"AzureWebJobsStorage": "UseDevelopmentStorage=true"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	serveRoutes(m.host, []route{{function: "Status", pattern: "GET /api/status", handler: newStatus(cfg, jobs, m.members, &requests.Counter{}, time.Now())}})
+	ctx, stop := contextOf(t)
+	m.stop = stop
+	if run := jobs[1].run; run != nil {
+		go run(ctx)
+	}
+	return m
+}
+
+func (m *fakeApp) has(problems ...instances.Problem) { m.problems.Store(&problems) }
+
+// status reads the status and checks that docs/openapi.yaml describes it.
+func (m *fakeApp) status(t *testing.T) (answer statusAnswer) {
+	t.Helper()
+	w := serveDescribed(t, m.host, httptest.NewRequestWithContext(t.Context(), "GET", "/api/status", nil), "")
+	for _, to := range []any{&answer, &client.Status{}} { // the client has a field for each member
+		decoder := json.NewDecoder(strings.NewReader(w.Body.String()))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(to); err != nil || w.Code != 200 {
+			t.Fatalf("%d %v", w.Code, err)
+		}
+	}
+	return answer
+}
+
+func codesOf(answer statusAnswer) string {
+	var codes []string
+	for _, p := range answer.Problems {
+		codes = append(codes, strings.TrimSuffix(p.Code+"/"+p.Subject, "/"))
+	}
+	return strings.Join(codes, " ")
+}
+
+// TestStatusOfOtherInstances: a problem of one process makes the status of
+// another degraded, and no longer when it has ended.
+func TestStatusOfOtherInstances(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rows := memory.NewTable(nil)
+		a, b := newFakeApp(t, rows, false), newFakeApp(t, rows, false)
+		time.Sleep(10 * time.Second)
+		answer := a.status(t)
+		if answer.Status != "ok" || len(answer.Instances) != 2 || answer.Problems == nil || answer.Instance != a.Name() {
+			t.Fatalf("%+v, want two instances without problems", answer)
+		}
+		until := func(status string) time.Duration {
+			began := time.Now()
+			for a.status(t).Status != status {
+				if time.Since(began) > time.Minute {
+					t.Fatalf("the status is not %s", status)
+				}
+				time.Sleep(time.Second)
+			}
+			return time.Since(began)
+		}
+		since := time.Now().UTC()
+		missing := instances.Problem{Code: instances.SequenceMissing, Subject: "orders", What: "It was deleted.", Since: since, Count: 2}
+		b.has(missing)
+		seen := until(degraded)
+		answer = a.status(t)
+		if codesOf(answer) != "sequence_missing/orders" {
+			t.Fatalf("%+v", answer.Problems)
+		}
+		p := answer.Problems[0]
+		if p.What != missing.What || !p.Since.Equal(since) || p.Count != 2 || !slices.Equal(p.Instances, []string{b.Name()}) || p.Help != instances.Help(p.Code) {
+			t.Errorf("%+v", p)
+		}
+		a.has(missing)
+		if p := a.status(t).Problems; len(p) != 1 || p[0].Count != 4 || len(p[0].Instances) != 2 {
+			t.Errorf("%+v, want one problem of two instances at once", p)
+		}
+		a.has()
+		b.has()
+		cured := until("ok")
+		if seen > 35*time.Second || cured > 35*time.Second {
+			t.Errorf("seen after %v, gone %v after its end, want 35 s", seen, cured)
+		}
+		t.Logf("figure: a problem of one process in the status of another after its begin and end | %v, %v | ≤ 35 s", seen, cured)
+
+		b.has(missing)
+		until(degraded)
+		b.stop() // killed
+		killed := time.Now()
+		for len(a.status(t).Instances) == 2 {
+			time.Sleep(time.Second)
+		}
+		if took := time.Since(killed); took > instances.LiveFor+time.Second || a.status(t).Status != "ok" {
+			t.Errorf("%v after the kill: %+v", took, a.status(t))
+		}
+	})
+}
+
+// stopped is a table whose clock stands at a time.
+type stopped struct {
+	*memory.Table
+	at time.Time
+}
+
+func (s stopped) Query(ctx context.Context, q table.Query) (table.Page, error) {
+	page, err := s.Table.Query(ctx, q)
+	page.ReadAt = s.at
+	return page, err
+}
+
+// TestCostOfStatus counts the requests of a status of 200 instances.
+func TestCostOfStatus(t *testing.T) {
+	const crowd = 200
+	var rows *memory.Table
+	var at time.Time
+	synctest.Test(t, func(t *testing.T) {
+		rows = memory.NewTable(nil)
+		var last *fakeApp
+		for range crowd {
+			last = newFakeApp(t, rows, false)
+		}
+		time.Sleep(11 * time.Second) // between the requests of reporters, which check every 2 s
+		tables, others := rows.CallsOf("Query"), last.blobs.Load()+last.queues.Load()
+		answer := last.status(t)
+		sent := rows.CallsOf("Query") - tables + last.blobs.Load() + last.queues.Load() - others
+		if sent > 3 || len(answer.Instances) != crowd {
+			t.Errorf("%d requests for %d instances, want 3", sent, len(answer.Instances))
+		}
+		t.Logf("figure: requests to storage of a status of %d instances | %d | ≤ 3", crowd, sent)
+		at = time.Now()
+	})
+	m := newFakeApp(t, stopped{rows, at}, false)
+	began := time.Now()
+	w := httptest.NewRecorder()
+	m.host.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/api/status", nil))
+	took := time.Since(began)
+	if n := strings.Count(w.Body.String(), `"seenAt"`); n < crowd {
+		t.Errorf("%d instances, want %d", n, crowd)
+	}
+	t.Logf("figure: time of a status of %d instances, with tables in memory | %.1f ms | ≤ 50 ms", crowd, float64(took.Microseconds())/1000)
+}
+
+// TestQueuesInStatus: queues are sampled while a status is read, once in 30 s
+// by one process, and hands count as messages in flight.
+func TestQueuesInStatus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rows := memory.NewTable(nil)
+		var all []*fakeApp
+		for range 5 {
+			all = append(all, newFakeApp(t, rows, true))
+		}
+		sampled := func() (n int64) {
+			for _, m := range all {
+				n += m.samples.Load()
+			}
+			return n
+		}
+		time.Sleep(time.Hour)
+		if n := sampled(); n != 0 {
+			t.Errorf("queues were sampled %d times although no status was read", n)
+		}
+		answer := all[0].status(t)
+		// Ten hands: of five ready messages, all may be leased.
+		want := queueItem{Ready: 0, InFlight: 10, OldestSeconds: 1.5, Poison: 1, At: answer.Queues["work-0"].At}
+		if answer.Queues["work-0"] != want || len(answer.Queues) != 1 || all[0].queues.Load() != 0 {
+			t.Errorf("%+v and %d probes, want %+v and none", answer.Queues, all[0].queues.Load(), want)
+		}
+		if hands := answer.Instances[0].Hands; hands != 2 {
+			t.Errorf("%d hands, want 2", hands)
+		}
+		// A status every second from one process after the other.
+		const minutes = 10
+		before := sampled()
+		for i := range minutes * 60 {
+			m := all[i%len(all)]
+			if age := time.Since(m.status(t).Queues["work-0"].At); age > sampleLasts {
+				t.Fatalf("a sample is %v old", age)
+			}
+			time.Sleep(time.Second)
+		}
+		n := sampled() - before
+		if n > minutes*2*int64(len(all)) {
+			t.Errorf("%d samples within %d minutes", n, minutes)
+		}
+		t.Logf("figure: samples of all queues, each 30 s, while five processes answer a status each second | %.1f | ≤ 5", float64(n)/minutes/2)
+		time.Sleep(10 * time.Minute)
+		if late := sampled() - before - n; late != 0 {
+			t.Errorf("%d samples after the last status", late)
+		}
+		all[0].quesErr = errors.New("reset")
+		if answer := all[0].status(t); codesOf(answer) != "queues_failing" || answer.Storage.Queues.Reachable {
+			t.Errorf("%+v, want the failed sample", answer)
+		}
+	})
+}
+
+// TestStatusWithoutTable: a status is answered in time, from own values, if the
+// instance table refuses, is silent, or does not exist.
+func TestStatusWithoutTable(t *testing.T) {
+	for name, tt := range map[string]struct {
+		fault memory.Fault
+		code  string
+	}{
+		"refused": {memory.Fault{Err: fmt.Errorf("%w: %w", table.ErrRefused, &azure.Error{Status: 403, Code: "AuthorizationFailure"})}, instances.StorageDenied},
+		"failing": {memory.Fault{Err: errors.New("reset")}, instances.TablesFailing},
+		"silent":  {memory.Fault{Lost: true}, instances.TablesFailing},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			rows := memory.NewTable(&memory.TableOptions{Options: memory.Options{Fault: func(memory.Call) memory.Fault { return tt.fault }}})
+			m := newFakeApp(t, rows, true)
+			m.has(instances.Problem{Code: instances.DeadLetters, Subject: "work-0", What: "There are 3.", Since: time.Now(), Count: 1})
+			began := time.Now()
+			answer := m.status(t)
+			if took := time.Since(began); took > probeTimeout {
+				t.Errorf("%s: answered after %v", name, took)
+			}
+			codes := strings.Fields(codesOf(answer))
+			slices.Sort(codes)
+			if want := []string{"dead_letters/work-0", tt.code}; answer.Status != degraded || !slices.Equal(codes, want) || answer.Storage.Tables.Reachable ||
+				!answer.Storage.Reachable || !answer.Storage.Queues.Reachable || len(answer.Instances) != 1 {
+				t.Errorf("%s: %+v, want the problems %v", name, answer, want)
+			}
+			time.Sleep(time.Minute)
+			m.stop()
+			synctest.Wait()
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		m := newFakeApp(t, nil, true)
+		answer := m.status(t)
+		if answer.Status != "ok" || answer.Storage.Tables != nil || len(answer.Instances) != 1 || answer.Queues["work-0"].Poison != 1 {
+			t.Errorf("without tables: %+v", answer)
+		}
+		m.status(t)
+		if n := m.samples.Load(); n != 1 {
+			t.Errorf("%d samples for two statuses at once", n)
+		}
+		if m.members.job().run != nil {
+			t.Error("an app without tables reports to one")
+		}
+	})
+}
+
+// TestProbeProblems: a probe that fails at the time of the status is a problem,
+// once.
+func TestProbeProblems(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newFakeApp(t, memory.NewTable(nil), false)
+		m.blobErr = errors.New("reset")
+		m.quesErr = &azure.Error{Status: 403, Code: "AuthorizationFailure"}
+		answer := m.status(t)
+		if codesOf(answer) != "blobs_failing storage_denied" || answer.Problems[0].Instances[0] != m.Name() || !strings.Contains(answer.Problems[0].What, "reset") {
+			t.Errorf("%+v", answer.Problems)
+		}
+		m.has(instances.Problem{Code: instances.BlobsFailing, What: "Reads fail.", Since: time.Now(), Count: 7})
+		if answer := m.status(t); codesOf(answer) != "blobs_failing storage_denied" || answer.Problems[0].Count != 7 {
+			t.Errorf("%+v, want the problem that is known already", answer.Problems)
+		}
+	})
+}
+
+// TestUnreadableInstances: a row of a newer build is counted in the status.
+func TestUnreadableInstances(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rows := memory.NewTable(nil)
+		m := newFakeApp(t, rows, false)
+		time.Sleep(10 * time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		page, err := rows.Query(ctx, table.Query{Top: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		row := page.Rows[0]
+		row.Key, row.Values = "newer", maps.Clone(row.Values)
+		row.Values["format"] = "2"
+		if _, err := rows.Submit(ctx, []table.Write{{Verb: table.Insert, Row: row}}); err != nil {
+			t.Fatal(err)
+		}
+		if answer := m.status(t); answer.LeftOut != 1 || len(answer.Instances) != 1 || answer.Status != "ok" {
+			t.Errorf("%+v, want the row left out", answer)
+		}
+	})
+}
+
+// contextOf returns a context that ends with the test or before.
+func contextOf(t *testing.T) (context.Context, context.CancelFunc) {
+	ctx, stop := context.WithCancel(t.Context())
+	t.Cleanup(stop)
+	return ctx, stop
+}
+
+// TestProcessesSeeEachOther: real processes see each other by the table, one
+// that stops is gone at once, and one that is killed is not.
+func TestProcessesSeeEachOther(t *testing.T) {
+	storetest.OnlyInProve(t) // the first row is written within 7 s
+	t.Parallel()
+	a, b, c := start(t, built.handler, withAzurite(t)), start(t, built.handler, withAzurite(t)), start(t, built.handler, withAzurite(t))
+	name := func(p *process) string {
+		s, _ := p.status(t)
+		return s.Instance
+	}
+	stopped, killed := name(b), name(c)
+	sees := func(instance string) func(statusAnswer) bool {
+		return func(s statusAnswer) bool {
+			return slices.ContainsFunc(s.Instances, func(i instanceItem) bool { return i.Instance == instance && i.Memory > 1<<20 })
+		}
+	}
+	a.statusUntil(t, "the others", func(s statusAnswer) bool { return sees(stopped)(s) && sees(killed)(s) })
+	c.kill()
+	b.terminate()
+	if code := b.exitCode(t); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	if s, body := a.status(t); sees(stopped)(s) || !sees(killed)(s) {
+		t.Errorf("status %s, want the killed process and not the stopped one", body)
+	}
+}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kennel/ids"
+	"kennel/instances"
+	"kennel/internal/customhandler"
+	"kennel/internal/memory"
+)
+
+// sequenceApp serves sequences of a store in memory, as a process of an app
+// whose instance table can fail.
+type sequenceApp struct {
+	*members
+	host      *customhandler.App
+	sequences *ids.Set
+	rows      *memory.Table
+	fails     atomic.Bool // the table
+}
+
+func newSequenceApp(t *testing.T, stored *memory.Sequences, withTable bool) *sequenceApp {
+	t.Helper()
+	a := &sequenceApp{}
+	a.rows = memory.NewTable(&memory.TableOptions{Options: memory.Options{Fault: func(memory.Call) memory.Fault {
+		if a.fails.Load() {
+			return memory.Fault{Err: errors.New("connection reset")}
+		}
+		return memory.Fault{}
+	}}})
+	sequences, err1 := ids.NewSet(stored, nil)
+	host, err2 := customhandler.New(&customhandler.Options{Log: slog.New(slog.DiscardHandler)})
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	a.sequences, a.host = sequences, host
+	log := slog.New(slog.DiscardHandler)
+	a.members = newMembers(a.rows, time.Now(), func() []job { return nil }, log)
+	if !withTable {
+		a.members.rows = nil
+	}
+	serveRoutes(host, sequenceFunctions{readable{stored}, sequences, a.members, []string{"*"}, log}.routes())
+	t.Cleanup(func() { sequences.Close(t.Context()) })
+	return a
+}
+
+// other reports another process of the app, until the function that it returns
+// kills it.
+func (a *sequenceApp) other(t *testing.T, used ...instances.Sequence) (name string, kill func()) {
+	t.Helper()
+	jobs := []job{{facts: func(r *instances.Report) { r.Sequences = used }}}
+	m := newMembers(a.rows, time.Now(), func() []job { return jobs }, a.log)
+	reporter := instances.NewReporter(m.Self, a.rows, a.log)
+	ctx, kill := contextOf(t)
+	go reporter.Run(ctx)
+	return m.Name(), kill
+}
+
+func (a *sequenceApp) call(t *testing.T, method, path, body string, answer any) (status int, text string) {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, "/api/sequences"+path, strings.NewReader(body))
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	w := serveDescribed(t, a.host, r, body)
+	text = w.Body.String()
+	if err := json.Unmarshal(w.Body.Bytes(), answer); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return w.Code, text
+}
+
+// TestSequencesOfOtherInstances: a sequence shows all instances that use it, and
+// the list their sums.
+func TestSequencesOfOtherInstances(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newSequenceApp(t, memory.NewSequences(nil), true)
+		if _, err := a.sequences.Next(t.Context(), "orders"); err != nil {
+			t.Fatal(err)
+		}
+		at := time.Now().UTC()
+		b, killB := a.other(t, instances.Sequence{Name: "orders", Available: 90, Highest: 7000, PerSecond: 3, Lost: 4},
+			instances.Sequence{Name: "bills", Highest: 9000, PerSecond: 100, Lost: 100})
+		c, killC := a.other(t, instances.Sequence{Name: "orders", Highest: 8000, PerSecond: 1.5, Lost: 2, LastError: "reset", LastErrorAt: at})
+		defer killC()
+		time.Sleep(10 * time.Second)
+		var state sequenceState
+		status, text := a.call(t, "GET", "/orders", "", &state)
+		found := make(map[string]sequenceInstance)
+		for _, i := range state.Instances {
+			found[i.Instance] = i
+		}
+		if status != 200 || state.Partial || len(found) != 3 || found[a.Name()].Highest != 1000 || found[b].Available != 90 ||
+			found[b].Seconds == nil || *found[b].Seconds != 30 || found[c].Highest != 8000 || found[c].LastError != "reset" || !found[c].LastErrorAt.Equal(at) {
+			t.Errorf("%d %s, want what all three instances have", status, text)
+		}
+		var list sequenceList
+		status, text = a.call(t, "GET", "", "", &list)
+		if status != 200 || list.Partial || len(list.Items) != 1 || list.Items[0].Lost != 6 || list.Items[0].PerSecond < 4.5 || list.Items[0].PerSecond > 10 {
+			t.Errorf("%d %s, want the sums", status, text)
+		}
+
+		killB()
+		time.Sleep(instances.LiveFor + time.Minute)
+		var fewer sequenceState
+		if status, text = a.call(t, "GET", "/orders", "", &fewer); len(fewer.Instances) != 2 {
+			t.Errorf("%d %s, want no killed instance", status, text)
+		}
+
+		a.fails.Store(true)
+		var own sequenceState
+		status, text = a.call(t, "GET", "/orders", "", &own)
+		if status != 200 || !own.Partial || len(own.Instances) != 1 || own.Instances[0].Instance != a.Name() {
+			t.Errorf("%d %s, want own values and partial", status, text)
+		}
+		var ownList sequenceList
+		if status, text = a.call(t, "GET", "", "", &ownList); status != 200 || !ownList.Partial || ownList.Items[0].Lost != 0 {
+			t.Errorf("%d %s, want own values and partial", status, text)
+		}
+		synctest.Wait()
+	})
+}
+
+// TestRaiseBelowOtherInstances: a raise is rejected if another instance has
+// reserved higher numbers, or if that is not known.
+func TestRaiseBelowOtherInstances(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newSequenceApp(t, memory.NewSequences(nil), true)
+		b, killB := a.other(t, instances.Sequence{Name: "orders", Highest: 7000}, instances.Sequence{Name: "bills", Highest: 90_000})
+		time.Sleep(10 * time.Second)
+		raise := func(body string, want int, text string) {
+			t.Helper()
+			var answer raisedState
+			if status, got := a.call(t, "POST", "/orders/raise", body, &answer); status != want || !strings.Contains(got, text) {
+				t.Errorf("%s: %d %s, want %d with %s", body, status, got, want, text)
+			}
+		}
+		_, killC := a.other(t, instances.Sequence{Name: "orders", Highest: 6999})
+		time.Sleep(10 * time.Second)
+		raise(`{"atLeast":7000}`, 409, b+" has reserved numbers up to 7000. Raise the sequence to at least 7001")
+		raise(`{"atLeast":6000}`, 409, b) // the highest, not that of another
+		killC()
+		killB()
+		time.Sleep(12 * time.Hour)
+		raise(`{"atLeast":7000}`, 409, "raise_too_low") // it may have issued them before it was killed
+		a.fails.Store(true)
+		raise(`{"atLeast":7001}`, 503, "instances_unknown")
+		raise(`{"atLeast":6000,"force":true}`, 200, `"partial":true`)
+		raise(`{"atLeast":5000}`, 200, `"changed":false`) // there is nothing to check
+		a.fails.Store(false)
+		raise(`{"atLeast":6001}`, 409, "raise_too_low")
+		raise(`{"atLeast":7001}`, 200, `"changed":true`)
+
+		alone := newSequenceApp(t, memory.NewSequences(nil), false)
+		var answer raisedState
+		if status, text := alone.call(t, "POST", "/orders/raise", `{"atLeast":7}`, &answer); status != 200 || !answer.Changed || !answer.Partial {
+			t.Errorf("without tables: %d %s, want it raised", status, text)
+		}
+	})
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"kennel/instances"
+)
+
+// sampleLasts is how long a sample of the queues answers a status. After that
+// the process that answers the next one samples again, and its row shows the
+// result to the others within seconds. So queues are sampled while a status is
+// read, by one process at a time, and not at all otherwise.
+const sampleLasts = 30 * time.Second
+
+// instanceItem is an instance in the status.
+type instanceItem struct {
+	Instance  string    `json:"instance"`
+	Kind      string    `json:"kind"`
+	Version   string    `json:"version"`
+	StartedAt time.Time `json:"startedAt"`
+	SeenAt    time.Time `json:"seenAt"` // when it reported last
+	CPU       float64   `json:"cpu"`    // processors in use
+	Memory    int64     `json:"memory"` // resident bytes
+	Hands     int64     `json:"hands"`  // invocations of queues that run now
+}
+
+// queueItem is the depth of a queue in the status.
+type queueItem struct {
+	Ready         int64     `json:"ready"`
+	InFlight      int64     `json:"inFlight"`
+	Delayed       int64     `json:"delayed"`
+	OldestSeconds float64   `json:"oldestSeconds"`
+	Poison        int64     `json:"poison"`
+	At            time.Time `json:"at"` // of the sample
+}
+
+// view is what this process knows of the app at one moment.
+type view struct {
+	own       instances.Report
+	others    []instances.Instance
+	directory instances.Directory
+}
+
+// reports returns those of all live instances.
+func (v *view) reports() []instances.Report {
+	all := []instances.Report{v.own}
+	for _, i := range v.others {
+		all = append(all, i.Report)
+	}
+	return all
+}
+
+// samples returns the newest sample of each queue, and the age of the newest.
+// Each is compared with the clock that it is of: that of this process for its
+// own, and the store's for those of others.
+func (v *view) samples() (samples map[string]instances.QueueSample, newest time.Duration) {
+	samples = make(map[string]instances.QueueSample)
+	ages := make(map[string]time.Duration)
+	newest = 1<<63 - 1
+	add := func(r instances.Report, now time.Time) {
+		for queue, sample := range r.Queues {
+			age := now.Sub(sample.At)
+			if known, ok := ages[queue]; !ok || age < known {
+				samples[queue], ages[queue] = sample, age
+			}
+			newest = min(newest, age)
+		}
+	}
+	add(v.own, v.own.At)
+	for _, i := range v.others {
+		add(i.Report, v.directory.ReadAt)
+	}
+	return samples, newest
+}
+
+// describe fills in what a status reports of the whole app.
+func (v *view) describe(answer *statusAnswer) {
+	answer.Problems = instances.GroupProblems(v.reports())
+	answer.LeftOut = v.directory.Unreadable
+	answer.Instances = []instanceItem{describeInstance(v.own, v.own.At)}
+	for _, i := range v.others {
+		answer.Instances = append(answer.Instances, describeInstance(i.Report, i.SeenAt))
+	}
+	slices.SortFunc(answer.Instances, func(a, b instanceItem) int { return strings.Compare(a.Instance, b.Instance) })
+	hands := make(map[string]int64)
+	for _, r := range v.reports() {
+		for queue, running := range r.Running {
+			hands[queue] += running
+		}
+	}
+	samples, _ := v.samples()
+	answer.Queues = make(map[string]queueItem, len(samples))
+	for queue, sample := range samples {
+		answer.Queues[queue] = describeQueue(sample, hands[queue])
+	}
+}
+
+func describeInstance(r instances.Report, seen time.Time) instanceItem {
+	return instanceItem{r.Instance, r.Kind, r.Version, r.StartedAt.UTC(), seen.UTC(), r.CPU, r.Memory, r.Hands()}
+}
+
+// describeQueue corrects a sample by the number of running invocations: storage
+// reports leased messages among the others.
+func describeQueue(s instances.QueueSample, hands int64) queueItem {
+	leased := max(0, hands-s.InFlight)
+	return queueItem{
+		Ready:         max(0, s.Ready-leased),
+		InFlight:      s.InFlight + leased,
+		Delayed:       s.Delayed,
+		OldestSeconds: s.OldestSeconds,
+		Poison:        s.Poison,
+		At:            s.At.UTC(),
+	}
+}
+
+// usage is what live instances report of one sequence, all together.
+type usage struct {
+	perSecond float64
+	lost      int64
+}
+
+// usageOf sums up what instances report of sequences.
+func usageOf(all []instances.Instance) map[string]usage {
+	sums := make(map[string]usage)
+	for _, i := range all {
+		for _, s := range i.Sequences {
+			sum := sums[s.Name]
+			sums[s.Name] = usage{sum.perSecond + s.PerSecond, sum.lost + s.Lost}
+		}
+	}
+	return sums
+}
