@@ -30,7 +30,7 @@ gates, channels), on this machine or in Azure, and calls it from the command lin
 		Example: `kennel up                start the app with its own storage
 kennel next --count 3    draw three order numbers, in a second terminal
 kennel gate wait hounds  wait until "kennel gate release hounds" is called`,
-		Annotations: exits("done", "failed", "3    gate wait: not released in time; doctor: a check failed", interruptedExit),
+		Annotations: exits("done", "failed", "3    gate wait: not released in time; status: a problem; doctor: a failed check", interruptedExit),
 		Args:        knownCommand,
 
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return checkTexts(cmd.Flags()) },
@@ -58,7 +58,7 @@ kennel gate wait hounds  wait until "kennel gate release hounds" is called`,
 	)
 	for id, commands := range map[string][]*cobra.Command{
 		groupRun:  {con.upCommand(), con.packageCommand()},
-		groupCall: {con.doctorCommand(), con.nextCommand(), con.sequencesCommand(), con.gateCommand(), con.channelsCommand(), con.blogsCommand()},
+		groupCall: {con.statusCommand(), con.doctorCommand(), con.nextCommand(), con.sequencesCommand(), con.gateCommand(), con.channelsCommand(), con.blogsCommand()},
 		groupSelf: {con.completionCommand(), con.versionCommand()},
 	} {
 		for _, cmd := range commands {

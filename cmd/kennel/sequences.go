@@ -62,8 +62,8 @@ func (con *console) sequencesShowCommand(to *target) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show NAME",
 		Short: "print the next free number and what instances have reserved",
-		Long: `Prints the next free number of the sequence, and what the instance that answers has
-reserved. Numbers that are reserved are below the next free number.`,
+		Long: `Prints the next free number of the sequence, and what instances have reserved. Numbers
+that are reserved are below the next free number.`,
 		Example:     "kennel sequences show orders",
 		Annotations: requestExits("printed"),
 		Args:        oneSequence,
@@ -91,8 +91,9 @@ it to begin a sequence at a number of your own, and to repair one whose stored n
 deleted or restored from an older copy: then raise it above every number issued.
 Instances first issue the numbers that they have reserved.
 
-The app rejects a number that an instance has reserved (raise_too_low). --force raises the
-sequence all the same, and replaces a stored text that is not a number.`,
+The app rejects a number that an instance has reserved (raise_too_low), and any if it cannot
+read what the instances have reserved (instances_unknown). --force raises the sequence all
+the same, and replaces a stored text that is not a number.`,
 		Example:     "kennel sequences raise orders --at-least 20000 --reason \"taken over\"",
 		Annotations: requestExits("the number is high enough"),
 		Args:        oneWord("sequence name", "orders --at-least 20000"),
@@ -136,6 +137,9 @@ func describeSequence(s client.Sequence) string {
 		if i.LastError != "" {
 			text += "; last error: " + oneLine(i.LastError)
 		}
+	}
+	if s.Partial {
+		text += "\n  what other instances have reserved is not known"
 	}
 	return text
 }

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kennel/client"
+)
+
+// statusIs is the app's answer with these problems.
+func statusIs(problems ...string) answer {
+	status, list := "ok", ""
+	for i, p := range problems {
+		status = "degraded"
+		code, subject, _ := strings.Cut(p, " ")
+		list += fmt.Sprintf(`%s{"code":%q,"subject":%q,"what":"It broke.","since":"2026-01-02T03:04:05Z","count":%d,"instances":["a-1"],"help":"Repair it."}`,
+			strings.Repeat(",", min(i, 1)), code, subject, i+1)
+	}
+	return answer{200, "application/json", `{"status":"` + status + `","version":"v1","instance":"a-1","problems":[` + list + `],"instances":[
+		{"instance":"a-1","kind":"functions","version":"v1","startedAt":"2026-01-02T03:04:05Z","seenAt":"2026-01-02T03:06:05Z","cpu":0.25,"memory":24000000,"hands":0}],
+		"queues":{}}`, nil}
+}
+
+// TestStatusExits checks the exit codes and what is printed.
+func TestStatusExits(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		answer  answer
+		code    int
+		out     string
+		message string
+	}{
+		{"ok", statusIs(), exitDone, "ok: 0 problems, 1 instance\n\nINSTANCE ", ""},
+		{"degraded", statusIs("sequence_missing orders", "blobs_failing"), exitDegraded,
+			"degraded: 2 problems, 1 instance\n\nsequence_missing orders: It broke.\n  1 time since 2 min ago, in a-1\n  Repair it.\n\nblobs_failing: It broke.\n  2 times since", ""},
+		{"error", appError(400, "bad_query", nil), exitFailed, "", "bad_query"},
+	} {
+		code, stdout, stderr := call(t, nil, "status", "--url", serving(t, tt.answer))
+		if code != tt.code || !strings.HasPrefix(stdout, tt.out) || !strings.Contains(stderr, tt.message) || (stderr == "") != (tt.message == "") {
+			t.Errorf("%s: code %d, standard output\n%s\nstandard error %q, want code %d and\n%s", tt.name, code, stdout, stderr, tt.code, tt.out)
+		}
+		code, stdout, _ = call(t, nil, "status", "--json", "--url", serving(t, tt.answer))
+		if code != tt.code || strings.Count(stdout, "\n") != 1 || !json.Valid([]byte(stdout)) {
+			t.Errorf("%s as JSON: code %d, %s", tt.name, code, stdout)
+		}
+	}
+	if code, _, stderr := call(t, nil, "status", "--url", "http://127.0.0.1:1"); code != exitFailed || !strings.Contains(stderr, "cannot connect") {
+		t.Errorf("no app: code %d, %s", code, stderr)
+	}
+}
+
+// TestWatchStatus: a watch prints each change, or each answer as JSON, continues
+// when the app does not respond, and ends by Ctrl+C.
+func TestWatchStatus(t *testing.T) {
+	broken := statusIs("blobs_failing")
+	answers := []any{statusIs(), statusIs(), broken, broken, appError(400, "bad_query", nil), broken, statusIs("blobs_failing", "sequence_missing orders"), statusIs()}
+	for _, asJSON := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 118*time.Second)
+			defer cancel()
+			var out, errs bytes.Buffer
+			var said []string
+			con := &console{stdout: &out, stderr: &errs}
+			if err := con.watchStatus(ctx, appOf(t, answering(answers...), &said), asJSON); err != nil {
+				t.Errorf("the watch ended with %v", err)
+			}
+			if !strings.Contains(errs.String(), "bad_query: broken; still watching") {
+				t.Errorf("standard error %q, want the error", errs.String())
+			}
+			if asJSON {
+				if n := strings.Count(out.String(), "\n"); n != 23 {
+					t.Errorf("%d lines of JSON in 118 s, want 23 and an error", n)
+				}
+				return
+			}
+			lines := regexp.MustCompile(`(?m)^\S+Z `).ReplaceAllString(out.String(), "")
+			same(t, "standard output", "ok\ndegraded: blobs_failing\ndegraded: blobs_failing, sequence_missing orders\nok\n", lines)
+		})
+	}
+	var said []string
+	err := (&console{}).watchStatus(t.Context(), appOf(t, answering(appError(400, "bad_query", nil)), &said), false)
+	expectError(t, "a watch of an app that never responds", err, "the app returned 400 bad_query: broken")
+}
+
+// TestStatusScreen checks each part of the screen, and that no text of the app
+// can break it.
+func TestStatusScreen(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	s := client.Status{
+		Status: "degraded", Instance: "i00",
+		Problems: []client.Problem{{Code: "gate_unreadable", Subject: "a\x1b[2Jb", What: "two\nlines", Since: at.Add(-3 * time.Hour), Count: 7,
+			Instances: []string{"i00", "i01", "i02", "i03", "i04"}, Help: "Repair\tit."}},
+		LeftOut:   2,
+		Queues:    map[string]client.QueueStatus{"work-0": {Ready: 5, InFlight: 2, Delayed: 1, OldestSeconds: 12.4, Poison: 3}},
+		Sequences: map[string]client.SequenceStatus{"orders": {Issued: 3, Available: 997, Lost: 1, Problem: "it was\ndeleted"}},
+		Gates:     map[string]client.GateStatus{"hounds": {State: client.Gate{Released: true}, Waiting: 4}},
+	}
+	for i := range 25 {
+		s.Instances = append(s.Instances, client.Instance{Instance: fmt.Sprintf("i%02d", i), Kind: "functions", Version: "v1",
+			StartedAt: at.Add(-72 * time.Hour), SeenAt: at.Add(-time.Duration(i) * time.Second), CPU: 0.5, Memory: 24e6, Hands: 2})
+	}
+	screen := (&console{stdout: &bytes.Buffer{}}).describeStatus(s)
+	for _, want := range []string{
+		"degraded: 1 problem, 25 instances\n\ngate_unreadable a\ufffd[2Jb: two lines\n  7 times since 3 h ago, in i00, i01, i02 and 2 more\n  Repair it.\n",
+		"INSTANCE  KIND       VERSION  STARTED     SEEN      CPU   MEMORY  HANDS\ni00       functions  v1       3 days ago  now       0.50  24 MB   2\n",
+		"i19       functions  v1       3 days ago  19 s ago  0.50  24 MB   2\n… and 5 more; --json has all\n2 instances left out",
+		"QUEUE   READY  IN FLIGHT  DELAYED  OLDEST  DEAD LETTERS\nwork-0  5      2          1        12 s    3\n",
+		"SEQUENCE of i00  ISSUED  AVAILABLE  LOST  PROBLEM\norders           3       997        1     it was deleted\n",
+		"GATE of i00  STATE     WAITERS  ERROR\nhounds       released  4        none",
+	} {
+		if !strings.Contains(screen, want) {
+			t.Errorf("screen\n%s\nwant\n%s", screen, want)
+		}
+	}
+	for d, want := range map[time.Duration]string{-time.Hour: "now", 4 * time.Second: "now", 90 * time.Second: "90 s ago", 3 * time.Minute: "3 min ago", 30 * time.Hour: "30 h ago"} {
+		if got := ago(d); got != want {
+			t.Errorf("%v: %q, want %q", d, got, want)
+		}
+	}
+}
