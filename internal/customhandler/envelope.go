@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -115,6 +116,22 @@ func (t Trigger) AdminTimer(tick Tick, input string) Envelope {
 	md := newTable()
 	md.set(t.Binding, encodeScalar(input))
 	return t.envelope(encodeTick(tick), md)
+}
+
+// WithRetry returns the envelope for an attempt under a retry policy: the first
+// one, which is repeat 0, or the repeat of one that failed.
+func (e Envelope) WithRetry(repeat, limit int, failure error) Envelope {
+	type exception struct{ ClassName, Message string } // .NET has more members
+	context := struct {
+		RetryCount, MaxRetryCount int
+		Exception                 *exception
+	}{RetryCount: repeat, MaxRetryCount: limit}
+	if failure != nil {
+		context.Exception = &exception{"System.Exception", failure.Error()}
+	}
+	e.Metadata = maps.Clone(e.Metadata)
+	e.Metadata["RetryContext"] = encode(context)
+	return e
 }
 
 // message builds an envelope with a text. If the text is JSON, its properties

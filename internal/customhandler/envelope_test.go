@@ -1,6 +1,7 @@
 package customhandler
 
 import (
+	"errors"
 	"io"
 	"maps"
 	"net/http/httptest"
@@ -47,6 +48,10 @@ func TestEnvelopes(t *testing.T) {
 		{"timer, not monitored", trigger.Timer(Tick{PastDue: true}), strings.Replace(idle, `"IsPastDue":false`, `"IsPastDue":true`, 1), `{"sys":…}`},
 		{"timer, never run", trigger.Timer(Tick{Schedule: &ScheduleStatus{}}),
 			`{"Schedule":{"AdjustForDST":false},"ScheduleStatus":{"Last":"0001-01-01T00:00:00+00:00","Next":"0001-01-01T00:00:00+00:00","LastUpdated":"0001-01-01T00:00:00+00:00"},"IsPastDue":false}`, `{"sys":…}`},
+		{"timer, first attempt", trigger.Timer(Tick{}).WithRetry(0, -1, nil), idle,
+			`{"RetryContext":{"RetryCount":0,"MaxRetryCount":-1,"Exception":null},"sys":…}`},
+		{"timer, repeated", trigger.Timer(Tick{}).WithRetry(1, 3, errors.New("no")), idle,
+			`{"RetryContext":{"RetryCount":1,"MaxRetryCount":3,"Exception":{"ClassName":"System.Exception","Message":"no"}},"sys":…}`},
 		{"timer, run by an administrator", trigger.AdminTimer(Tick{}, ""), idle, `{"in":"\"\"","sys":…}`},
 	}
 	for _, tt := range tests {

@@ -63,7 +63,14 @@ func childServe(w http.ResponseWriter, r *http.Request) {
 	}
 
 	var envelope struct {
-		Data map[string]json.RawMessage
+		Data     map[string]json.RawMessage
+		Metadata struct {
+			DequeueCount string
+			RetryContext *struct {
+				RetryCount, MaxRetryCount int
+				Exception                 struct{ Message string }
+			}
+		}
 	}
 	if err := json.Unmarshal(body, &envelope); err != nil {
 		panic(err)
@@ -74,6 +81,12 @@ func childServe(w http.ResponseWriter, r *http.Request) {
 	var req struct{ Query map[string]string }
 	_ = json.Unmarshal(envelope.Data["req"], &req)
 	command = cmp.Or(command, req.Query["do"])
+	if c := envelope.Metadata.RetryContext; c != nil {
+		fmt.Printf("delivery %s retry %d of %d after %q\n", envelope.Metadata.DequeueCount, c.RetryCount, c.MaxRetryCount, c.Exception.Message)
+		if command == fmt.Sprint("until:", c.RetryCount) {
+			command = ""
+		}
+	}
 
 	answer, ok := childDo(w, r, command)
 	if !ok {
@@ -106,6 +119,9 @@ func childDo(w http.ResponseWriter, r *http.Request, command string) (answer str
 	case "status":
 		w.WriteHeader(number(argument))
 		fmt.Fprint(w, "details")
+		return "", false
+	case "until":
+		w.WriteHeader(http.StatusInternalServerError)
 		return "", false
 	case "hang":
 		fmt.Println("hanging", argument)

@@ -19,7 +19,7 @@ type function struct {
 	name        string
 	bindings    []binding
 	disabled    bool
-	retries     bool             // it has a retry policy
+	retry       *retryPolicy     // nil: a failed invocation is not repeated
 	problem     error            // why it cannot run in any host; nil: it can
 	unsupported error            // why it cannot run in this host; nil: it can
 	shown       []map[string]any // the bindings as written
@@ -146,7 +146,7 @@ func readFunction(folder string, env settings) (f *function, excluded bool) {
 		problems = append(problems, errors.New("scriptFile is set, but a custom handler has no scripts; remove it"))
 	}
 	f.disabled = isDisabled(f.name, env)
-	_, f.retries = file.get("retry")
+	f.retry = readRetry(file)
 	f.readBindings(file, env)
 	wrong, unsupported := f.check()
 	f.problem = errors.Join(append(problems, wrong...)...)

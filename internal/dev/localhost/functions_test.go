@@ -68,6 +68,13 @@ func TestFunctionProblems(t *testing.T) {
 		{"queue with capitals", "F", `{"bindings":[{"type":"queueTrigger","queueName":"Jobs","name":"m"}]}`, `queueName "Jobs" must be`},
 		{"queue with two hyphens", "F", `{"bindings":[{"type":"queueTrigger","queueName":"a--b","name":"m"}]}`, "queueName"},
 		{"queue name too short", "F", `{"bindings":[{"type":"queueTrigger","queueName":"ab","name":"m"}]}`, "queueName"},
+		{"retry policy", "F", `{"retry":{"maxRetryCount":-1,"minimumInterval":"00:00:01","maximumInterval":"00:00:01"},"bindings":[` + timerBinding + `]}`, ""},
+		{"retry policy without a count", "F", `{"retry":{"strategy":"fixedDelay","delayInterval":"00:00:01"},"bindings":[` + timerBinding + `]}`, "retry.maxRetryCount must be set"},
+		{"retry policy without a delay", "F", `{"retry":{"strategy":"FixedDelay","maxRetryCount":1},"bindings":[` + timerBinding + `]}`, "retry.delayInterval must be set"},
+		{"retry policy without a maximum", "F", `{"retry":{"maxRetryCount":1,"minimumInterval":"00:00:01"},"bindings":[` + timerBinding + `]}`, "retry.maximumInterval must be set"},
+		{"retry policy whose delay shrinks", "F", `{"retry":{"maxRetryCount":1,"minimumInterval":"00:00:02","maximumInterval":"00:00:01"},"bindings":[` + timerBinding + `]}`, "retry.minimumInterval must be at most"},
+		{"retry policy with a negative count", "F", `{"retry":{"maxRetryCount":-2,"minimumInterval":"0:0","maximumInterval":"0:0"},"bindings":[` + timerBinding + `]}`, "retry.maxRetryCount must be a whole number"},
+		{"retry strategy", "F", `{"retry":{"strategy":"linear","maxRetryCount":1},"bindings":[` + timerBinding + `]}`, "retry.strategy must be"},
 		{"script", "F", `{"scriptFile":"run.csx","bindings":[` + timerBinding + `]}`, "scriptFile is set"},
 	}
 	for _, tt := range tests {

@@ -65,6 +65,7 @@ type Host struct {
 	served     func(Request)
 	visits     visits
 	ready      chan struct{}
+	stopping   chan struct{} // closed when Run takes no more work
 }
 
 // New reads the function app in the folder root, which contains host.json, to
@@ -90,6 +91,7 @@ func New(root string, listener net.Listener, options *Options) (*Host, error) {
 		log:        opt.Log,
 		served:     opt.Served,
 		ready:      make(chan struct{}),
+		stopping:   make(chan struct{}),
 	}
 	if h.log == nil {
 		h.log = slog.New(slog.NewJSONHandler(h.out, nil))
@@ -115,6 +117,9 @@ func New(root string, listener net.Listener, options *Options) (*Host, error) {
 	}
 	if h.functions, err = discover(root, h.file.only, h.env); err != nil {
 		return nil, fmt.Errorf("open function app %s: %w", root, err)
+	}
+	for _, f := range h.functions {
+		f.retry = cmp.Or(f.retry, h.file.retry)
 	}
 	if err := unsupported(h.functions); err != nil {
 		return nil, fmt.Errorf("open function app %s: %w", root, err)

@@ -299,7 +299,8 @@ func TestReports(t *testing.T) {
 	app["deep/down/function.json"] = `{}`
 	app["Other/function.json"] = `{"bindings":[{"type":"httpTrigger","name":"req","route":"RAW/{*rest}","methods":["Post"]}]}`
 	app["Sly/function.json"] = `{"bindings":[{"type":"httpTrigger","name":"req","route":"admin/x"}]}`
-	app["Off/function.json"] = `{"retry":{"strategy":"fixedDelay"},"bindings":[` + timerBinding + `]}`
+	app["Off/function.json"] = `{"bindings":[` + timerBinding + `]}`
+	app["Again/function.json"] = retried(`{"type":"httpTrigger","name":"req"},`+httpOutput, 1, "00:00:00")
 	app["Far/function.json"] = `{"bindings":[{"type":"queueTrigger","name":"m","queueName":"far","connection":"Elsewhere"}]}`
 	out := newTranscript()
 	env := map[string]string{"TZ": "Europe/Paris", "JOBS": "jobs", "AzureWebJobs.Off.Disabled": "1"}
@@ -311,7 +312,7 @@ func TestReports(t *testing.T) {
 		`function 'Raw' is not loaded: the route "api/raw/{*rest}" conflicts with that of function Other`,
 		`function 'Sly' is not loaded: route "admin/x" conflicts`,
 		"Function 'Off' is disabled",
-		"function 'Off' has a retry policy",
+		"function 'Again' has a retry policy, which this local host ignores for forwarded requests",
 		"function 'Far' uses the connection Elsewhere",
 		"timers of this local host use UTC",
 	} {

@@ -21,9 +21,10 @@ type hostFile struct {
 	timeout   time.Duration // functionTimeout; zero: unbounded
 	prefix    string        // extensions.http.routePrefix
 	queues    queueSettings
-	only      []string // the functions to load; empty: all
-	unknown   []string // features of the real host that this host does not support
-	described bool     // customHandler.description exists
+	retry     *retryPolicy // of functions without their own
+	only      []string     // the functions to load; empty: all
+	unknown   []string     // features of the real host that this host does not support
+	described bool         // customHandler.description exists
 }
 
 // handlerCommand is customHandler.description: how the handler is started.
@@ -84,6 +85,7 @@ func readHostFile(root string, env settings) (hostFile, error) {
 		timeout:   30 * time.Minute,
 		prefix:    strings.Trim(top.section("extensions").section("http").text("routePrefix", "api"), "/"),
 		queues:    readQueueSettings(queues),
+		retry:     readRetry(top),
 		only:      top.texts("functions"),
 		described: described,
 	}

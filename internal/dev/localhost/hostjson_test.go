@@ -21,7 +21,8 @@ func TestReadHostFile(t *testing.T) {
 			"description":{"defaultExecutablePath":"%DIR%/hand%NOTHING%ler","arguments":["x"],"workerArguments":["-w"],"unheardOf":1},
 			"EnableForwardingHttpRequest":"True", "initializationTimeout":"00:00:05", "port":7, "http":{"routes":[]}},
 		"extensions":{"http":{"routePrefix":"/v1/"},"queues":{"batchSize":"4","maxDequeueCount":3,"visibilityTimeout":"00:00:30",
-			"maxPollingInterval":"00:00:09","messageEncoding":"None"}}}`,
+			"maxPollingInterval":"00:00:09","messageEncoding":"None"}},
+		"retry":{"strategy":"fixedDelay","maxRetryCount":2,"delayInterval":"00:00:03"}}`,
 			env: settings{"DIR": "bin", "ARG": "value",
 				"azurefunctionsjobhost__extensions__queues__newBatchThreshold": "1",
 				"AzureFunctionsJobHost__functionTimeout":                       "-1",             // no limit
@@ -32,6 +33,7 @@ func TestReadHostFile(t *testing.T) {
 				forward: true, described: true, startUp: 5 * time.Second, prefix: "v1", only: []string{"A", "B"},
 				queues: queueSettings{batchSize: 4, newBatchThreshold: 1, maxPollingDelay: 9 * time.Second, maxDequeueCount: 3,
 					visibility: 30 * time.Second, plainText: true},
+				retry:   &retryPolicy{count: 2, low: 3 * time.Second, high: 3 * time.Second},
 				unknown: []string{"customHandler.description.workerArguments", "customHandler.http", "customHandler.port"},
 			},
 		},
@@ -46,7 +48,7 @@ func TestReadHostFile(t *testing.T) {
 		},
 	} {
 		got := must(readHostFile(write(t, files{"host.json": tt.file}), tt.env))
-		same(t, tt.name, got, tt.want, cmp.AllowUnexported(hostFile{}, handlerCommand{}, queueSettings{}))
+		same(t, tt.name, got, tt.want, cmp.AllowUnexported(hostFile{}, handlerCommand{}, queueSettings{}, retryPolicy{}))
 	}
 }
 
@@ -69,6 +71,7 @@ func TestHostFileProblems(t *testing.T) {
 		{"polling too fast", `{"version":"2.0","extensions":{"queues":{"maxPollingInterval":"00:00:00.05"}}}`, "extensions.queues.maxPollingInterval"},
 		{"encoding", `{"version":"2.0","extensions":{"queues":{"messageEncoding":"utf8"}}}`, "extensions.queues.messageEncoding"},
 		{"prefix", `{"version":"2.0","extensions":{"http":{"routePrefix":{}}}}`, "extensions.http.routePrefix must be a string"},
+		{"retry policy", `{"version":"2.0","retry":{"strategy":"fixedDelay"}}`, "retry.maxRetryCount must be set"},
 		{"all at once", `{"functionTimeout":"soon","extensions":{"queues":{"batchSize":0}}}`, "version must be"},
 	}
 	for _, tt := range tests {

@@ -13,8 +13,34 @@ import (
 var errTimedOut = errors.New("timeout value of functionTimeout exceeded; the host kills the handler and everything it has in flight")
 
 // invoke runs one function with an envelope and passes the response to finish,
-// unless that is nil. It returns nil if the invocation succeeded.
+// unless that is nil. It repeats a failed invocation if the function has a
+// retry policy. It returns nil if the last invocation succeeded.
 func (h *Host) invoke(ctx context.Context, f *function, reason string, envelope customhandler.Envelope, finish func(customhandler.Answer) error) error {
+	if f.retry == nil {
+		return h.invokeOnce(ctx, f, reason, envelope, finish)
+	}
+	limit, last := f.retry.count, error(nil)
+	for repeat := 0; ; {
+		err := h.invokeOnce(ctx, f, reason, envelope.WithRetry(repeat, limit, last), finish)
+		if err == nil {
+			return nil
+		}
+		if repeat == limit {
+			h.out.say("Function execution of '%s' failed after '%d' retries.", f.name, repeat)
+			return err
+		}
+		repeat++
+		last = err
+		delay := f.retry.delay(repeat)
+		h.out.say("Waiting for `%s` before retrying function execution of '%s'. Next attempt: '%d'. Max retry count: '%d'.", formatTimeSpan(delay), f.name, repeat, limit)
+		if !h.pause(ctx, delay) {
+			h.out.say("The host stops and does not retry '%s' again.", f.name)
+			return err
+		}
+	}
+}
+
+func (h *Host) invokeOnce(ctx context.Context, f *function, reason string, envelope customhandler.Envelope, finish func(customhandler.Answer) error) error {
 	envelope.ID = customhandler.NewInvocationID()
 	return h.execute(ctx, f, reason, envelope.ID, func(ctx context.Context, client *customhandler.Client) error {
 		answer, err := client.Invoke(ctx, f.name, envelope)

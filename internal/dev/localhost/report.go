@@ -50,8 +50,12 @@ func (h *Host) report(root string) {
 				h.out.say("WARNING: function '%s' uses the connection %s, but this local host has one storage account for all queues.", f.name, b.connection)
 			}
 		}
-		if f.retries {
-			h.out.say("WARNING: function '%s' has a retry policy, which this local host ignores.", f.name)
+		switch trigger := f.trigger(); {
+		case f.retry == nil || f.problem != nil || trigger.is("timerTrigger"):
+		case h.file.forward && f.forwards():
+			h.out.say("WARNING: function '%s' has a retry policy, which this local host ignores for forwarded requests.", f.name)
+		default:
+			h.out.say("WARNING: Soon retries will not be supported for function '%s'. Azure documents retry policies for timers, but not for the trigger %s.", f.name, trigger.kind)
 		}
 		switch {
 		case f.problem != nil:

@@ -57,6 +57,7 @@ func (h *Host) Run(ctx context.Context) error {
 		serving = false
 	}
 	stopTaking()
+	close(h.stopping)
 
 	drained := make(chan struct{})
 	go func() {
