@@ -103,10 +103,14 @@ func (t Trigger) Queue(m QueueMessage) Envelope {
 func (t Trigger) Timer(tick Tick) Envelope { return t.envelope(encodeTick(tick), newTable()) }
 
 // AdminText builds the envelope for an administrator who runs a queue function
-// (POST /admin/functions/<name> with {"input": text}).
+// (POST /admin/functions/<name> with {"input": text}). What a message from a
+// queue would have is 0, absent, or .NET's latest time.
 func (t Trigger) AdminText(input string) Envelope {
 	md := newTable()
 	md.set("DequeueCount", encodeScalar(0))
+	for _, name := range []string{"ExpirationTime", "InsertionTime", "NextVisibleTime"} {
+		md.set(name, encode("9999-12-31T23:59:59+00:00"))
+	}
 	md.set(t.Binding, encodeScalar(input))
 	return t.message(input, md)
 }

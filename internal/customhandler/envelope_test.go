@@ -32,6 +32,7 @@ func TestEnvelopes(t *testing.T) {
 	trigger := Trigger{Function: "work", Binding: "in"}
 	const idle = `{"Schedule":{"AdjustForDST":false},"ScheduleStatus":null,"IsPastDue":false}`
 	const times = `"ExpirationTime":"2026-01-09T03:04:05+00:00","Id":"\"7\"","InsertionTime":"2026-01-02T03:04:05+00:00","NextVisibleTime":"2026-01-02T03:14:05+00:00"`
+	const latest = `"ExpirationTime":"9999-12-31T23:59:59+00:00","InsertionTime":"9999-12-31T23:59:59+00:00","NextVisibleTime":"9999-12-31T23:59:59+00:00"`
 	tests := []struct {
 		name           string
 		e              Envelope
@@ -41,7 +42,7 @@ func TestEnvelopes(t *testing.T) {
 			`{"DequeueCount":"1",` + times + `,"PopReceipt":"\"AgAA\"","kind":"\"<mail>\"","sys":…}`},
 		{"queue, binary", Trigger{"work", "in", "binary"}.Queue(m), `"eyJpZCI6Nywia2luZCI6IjxtYWlsPiJ9"`,
 			`{"DequeueCount":"1",` + strings.Replace(times, `\"7\"`, `\"7f3c\"`, 1) + `,"PopReceipt":"\"AgAA\"","sys":…}`},
-		{"queue, run by an administrator", trigger.AdminText(`{"a":1}`), `"\"{\\\"a\\\":1}\""`, `{"DequeueCount":"0","a":"\"1\"","in":"\"{\\\"a\\\":1}\"","sys":…}`},
+		{"queue, run by an administrator", trigger.AdminText(`{"a":1}`), `"\"{\\\"a\\\":1}\""`, `{"DequeueCount":"0",` + latest + `,"a":"\"1\"","in":"\"{\\\"a\\\":1}\"","sys":…}`},
 		{"timer", trigger.Timer(Tick{AdjustForDST: true, Schedule: &ScheduleStatus{Last: time.Date(2026, 1, 2, 3, 0, 0, 12345678, time.UTC),
 			Next: time.Date(2026, 1, 2, 3, 5, 0, 0, time.FixedZone("", 3600)), LastUpdated: time.Date(2026, 1, 2, 3, 0, 0, 120000000, time.UTC)}}),
 			`{"Schedule":{"AdjustForDST":true},"ScheduleStatus":{"Last":"2026-01-02T03:00:00.0123456+00:00","Next":"2026-01-02T03:05:00+01:00","LastUpdated":"2026-01-02T03:00:00.12+00:00"},"IsPastDue":false}`, `{"sys":…}`},

@@ -3,8 +3,8 @@ package customhandler
 import "time"
 
 // QueueMessage is a storage queue message of a queue trigger. Rely on Text
-// only: a payload may have replaced the other fields (see Metadata), and they
-// are zero if an administrator runs the function.
+// only: a payload may have replaced the other fields (see Metadata), and if an
+// administrator runs the function they are zero, or times in the year 9999.
 type QueueMessage struct {
 	Text         string // as the sender sent it, the queue's base64 removed; base64 if dataType is "binary"
 	ID           string

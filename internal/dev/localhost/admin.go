@@ -3,6 +3,7 @@ package localhost
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"mime"
 	"net/http"
@@ -60,10 +61,13 @@ func (h *Host) function(name string) *function {
 	return nil
 }
 
-// runFunction starts a queue or timer function and responds at once. The result
-// of the run is only logged.
+// errNoRequest fails an HTTP function that is run by hand.
+var errNoRequest = errors.New("exception binding the trigger: an HttpRequest is required; call the route of the function instead")
+
+// runFunction runs a function and responds at once. The result of the run is
+// only logged.
 func (h *Host) runFunction(work context.Context, w http.ResponseWriter, r *http.Request, f *function) {
-	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
+	if !hasJSON(r) {
 		w.WriteHeader(http.StatusUnsupportedMediaType)
 		return
 	}
@@ -84,7 +88,8 @@ func (h *Host) runFunction(work context.Context, w http.ResponseWriter, r *http.
 		w.WriteHeader(http.StatusNotFound)
 		return
 	case trigger.is("httpTrigger"):
-		h.out.say("WARNING: '%s' is an HTTP function, which this local host does not run by hand. Call its route.", f.name)
+		// The real host starts it, too, and fails before it calls the handler.
+		_ = h.logExecution(f, adminReason, customhandler.NewInvocationID(), func() error { return errNoRequest })
 		w.WriteHeader(http.StatusAccepted)
 		return
 	case trigger.is("timerTrigger"):
@@ -98,6 +103,14 @@ func (h *Host) runFunction(work context.Context, w http.ResponseWriter, r *http.
 		_ = h.invoke(work, f, adminReason, envelope, nil)
 	})
 	w.WriteHeader(http.StatusAccepted)
+}
+
+// hasJSON reports whether the body of a request is declared as JSON in one of
+// the ways that ASP.NET reads.
+func hasJSON(r *http.Request) bool {
+	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	return err == nil && (media == "application/json" || media == "text/json" ||
+		strings.HasPrefix(media, "application/") && strings.HasSuffix(media, "+json"))
 }
 
 type message struct {

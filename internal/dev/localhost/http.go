@@ -139,8 +139,8 @@ func (h *Host) serveFunction(work context.Context, w http.ResponseWriter, r *htt
 			w.WriteHeader(http.StatusUnauthorized)
 		case e.function.disabled && !h.isMaster(r): // an administrator may still call it
 			w.WriteHeader(http.StatusNotFound)
-		case r.ContentLength > h.bodyLimit:
-			w.WriteHeader(http.StatusRequestEntityTooLarge)
+		case r.ContentLength > h.bodyLimit: // not 413, as in the real host
+			w.WriteHeader(http.StatusInternalServerError)
 		case h.file.forward && e.function.forwards():
 			h.forward(work, e.function, w, r)
 		default:

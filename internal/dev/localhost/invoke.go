@@ -61,9 +61,14 @@ func (h *Host) invokeOnce(ctx context.Context, f *function, reason string, envel
 // ready, enforces functionTimeout, and replaces the handler if that is
 // exceeded, as the real host does.
 func (h *Host) execute(ctx context.Context, f *function, reason, id string, do func(context.Context, *customhandler.Client) error) error {
+	return h.logExecution(f, reason, id, func() error { return h.attempt(ctx, f, do) })
+}
+
+// logExecution reports the begin and the end of an invocation.
+func (h *Host) logExecution(f *function, reason, id string, run func() error) error {
 	begin := time.Now()
 	h.out.say("Executing '%s' (Reason='%s', Id=%s)", f.name, reason, id)
-	err := h.attempt(ctx, f, do)
+	err := run()
 	took := time.Since(begin).Round(time.Millisecond)
 	if err != nil {
 		h.out.say("Executed '%s' (Failed, Id=%s, Duration=%s): %v", f.name, id, took, err)
