@@ -28,7 +28,7 @@ func encodeOffset(t time.Time) json.RawMessage {
 }
 
 // table is the host's dictionary of metadata. It ignores the case of names and
-// keeps the first spelling and the last value.
+// keeps the last spelling and value.
 type table struct {
 	spelling map[string]string // by lower case
 	values   map[string]json.RawMessage
@@ -40,8 +40,8 @@ func newTable() *table {
 
 func (t *table) set(name string, value json.RawMessage) {
 	lower := strings.ToLower(name)
-	if first, ok := t.spelling[lower]; ok {
-		name = first
+	if earlier, ok := t.spelling[lower]; ok {
+		delete(t.values, earlier)
 	}
 	t.spelling[lower] = name
 	t.values[name] = value
@@ -70,15 +70,13 @@ func (t *table) addPayload(payload string) {
 	}
 }
 
-// finish adds the host's own entry, removes the names that the host never
-// sends, and returns the metadata.
+// finish adds the host's own entry unless the payload has one, removes the names
+// that the host never sends, and returns the metadata.
 func (t *table) finish(function string, now time.Time) map[string]json.RawMessage {
-	sys := "sys"
-	if _, taken := t.spelling[sys]; taken {
-		sys = "$sys"
+	if _, replaced := t.spelling["sys"]; !replaced {
+		t.set("sys", encode(struct{ MethodName, UtcNow, RandGuid string }{
+			function, now.UTC().Format("2006-01-02T15:04:05.0000000Z07:00"), NewInvocationID()}))
 	}
-	t.set(sys, encode(struct{ MethodName, UtcNow, RandGuid string }{
-		function, now.UTC().Format("2006-01-02T15:04:05.0000000Z07:00"), NewInvocationID()}))
 	for name := range t.values {
 		if strings.HasSuffix(strings.ToLower(name), "trigger") {
 			delete(t.values, name)
