@@ -127,6 +127,9 @@ func (s *screen) showStep(e devrun.Event) error {
 		if isTerminal(s.con.stdout) {
 			mark = s.con.paint(s.con.stdout, green, "✓")
 		}
+		if e.Failed {
+			mark = s.con.paint(s.con.stdout, red, "failed:")
+		}
 		took := ""
 		if e.Seconds >= 0.05 {
 			took = fmt.Sprintf("%.1f s", e.Seconds)

@@ -29,6 +29,7 @@ func TestScreen(t *testing.T) {
 		{Event: "step", Step: "bus", Text: "2, in memory", Done: true, Seconds: 0.001},
 		{Event: "step", Step: "handler", Text: "built", Done: true, Seconds: 1.14},
 		{Event: "warning", Text: "Host.CORS is ignored"},
+		{Event: "step", Step: "functions", Text: "the handler does not start", Done: true, Failed: true, Seconds: 0.2},
 		{Event: "ready", URL: "http://127.0.0.1:7080", Key: "k", Seconds: 2.44},
 	} {
 		if err := s.report(e); err != nil {
@@ -50,6 +51,7 @@ func TestScreen(t *testing.T) {
 
   - bus        2, in memory
   - handler    built                                          1.1 s
+  failed: functions  the handler does not start                     0.2 s
 
   ready in 2.4 s
 

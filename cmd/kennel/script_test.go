@@ -61,6 +61,8 @@ var verbs = []verb{
 	// Start "kennel up --json" and wait until it is ready; sets $URL, $PORT
 	// and, with an Azurite, $STORAGE.
 	{"up [flag…]", scriptUp},
+	// Start "kennel up" and do not wait.
+	{"launch [flag…]", scriptLaunch},
 	// Start "kennel up" as for people; sets $URL and $PORT from .kennel/url.
 	{"screen [flag…]", scriptScreen},
 	// Occupy a port of 127.0.0.1 until the end of the script, unless another

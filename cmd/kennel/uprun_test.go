@@ -91,6 +91,8 @@ func scriptUp(ts *testscript.TestScript, _ bool, args []string) {
 	setAddress(ts, ready.URL)
 }
 
+func scriptLaunch(ts *testscript.TestScript, _ bool, args []string) { startUp(ts, args) }
+
 func scriptScreen(ts *testscript.TestScript, _ bool, args []string) {
 	startUp(ts, args).await(ts, regexp.MustCompile(`^  Ctrl\+C stops everything`))
 	setAddress(ts, strings.TrimSpace(ts.ReadFile(".kennel/url")))

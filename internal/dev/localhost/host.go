@@ -131,11 +131,7 @@ func New(root string, listener net.Listener, options *Options) (*Host, error) {
 		childEnv["WEBSITE_HOSTNAME"] = listener.Addr().String()
 		childEnv["AzureWebJobsScriptRoot"] = root
 		childEnv["AZURE_FUNCTIONS_ENVIRONMENT"] = "Development"
-		launch, err := newLauncher(h.file.handler, root, childEnv, h.out)
-		if err != nil {
-			return nil, fmt.Errorf("open function app %s: %w", root, err)
-		}
-		h.handler = newSupervisor(launch, h.file.startUp, opt.GracefulStop)
+		h.handler = newSupervisor(newLauncher(h.file.handler, root, childEnv, h.out), h.file.startUp, opt.GracefulStop)
 	}
 	h.report(root)
 	return h, nil

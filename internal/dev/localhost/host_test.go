@@ -372,7 +372,6 @@ func TestNewProblems(t *testing.T) {
 		{"no host.json", "host.json", files{}},
 		{"no custom handler", "customHandler.description", files{"host.json": `{"version":"2.0"}`}},
 		{"body limit", "FUNCTIONS_REQUEST_BODY_SIZE_LIMIT", files{"host.json": handlerHostJSON}},
-		{"no handler", "build it first", rawApp()},
 		// A feature that only the real host supports is an error.
 		{"constraint", `function 'F': bindings[0]: route "orders/{id:int}": ` + lacks + `the constraint "int" of {id}`,
 			with(`{"type":"httpTrigger","name":"req","route":"orders/{id:int}"}`)},

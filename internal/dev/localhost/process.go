@@ -22,11 +22,11 @@ import (
 
 // A launcher starts handler processes. It is immutable.
 type launcher struct {
-	path string            // of the executable
-	args []string          // after it
-	root string            // the script root, which is its working directory
-	env  map[string]string // except the variables that differ between processes
-	out  *console
+	executable string            // as configured
+	args       []string          // after it
+	root       string            // the script root, which is its working directory
+	env        map[string]string // except the variables that differ between processes
+	out        *console
 }
 
 // A process is one run of the handler.
@@ -43,35 +43,45 @@ type process struct {
 	replaceOnce sync.Once
 }
 
-// newLauncher resolves the command line. A relative executable is searched for
-// below the root and then in PATH.
-func newLauncher(command handlerCommand, root string, env map[string]string, out *console) (launcher, error) {
-	l := launcher{path: command.executable, root: root, env: env, out: out}
-	if !filepath.IsAbs(l.path) {
-		l.path = filepath.Join(root, l.path)
-	}
-	if _, err := os.Stat(l.path); err != nil {
-		if filepath.IsAbs(command.executable) {
-			return launcher{}, fmt.Errorf("find handler %q: it does not exist; build it first", command.executable)
-		}
-		if l.path, err = exec.LookPath(command.executable); err != nil {
-			return launcher{}, fmt.Errorf("find handler %q (customHandler.description.defaultExecutablePath): it is neither in %s nor in PATH; build it first",
-				command.executable, root)
-		}
-	}
+func newLauncher(command handlerCommand, root string, env map[string]string, out *console) launcher {
+	l := launcher{executable: command.executable, root: root, env: env, out: out}
 	// The host joins arguments with unquoted blanks, so an argument that
 	// contains a blank is split.
 	for _, argument := range command.arguments {
 		l.args = append(l.args, strings.Fields(argument)...)
 	}
-	return l, nil
+	return l
+}
+
+// find returns the path of the executable. A relative one is searched for below
+// the root and then in PATH.
+func (l launcher) find() (string, error) {
+	path := l.executable
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(l.root, path)
+	}
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	if filepath.IsAbs(l.executable) {
+		return "", fmt.Errorf("find handler %q: it does not exist; build it first", l.executable)
+	}
+	path, err := exec.LookPath(l.executable)
+	if err != nil {
+		return "", fmt.Errorf("find handler %q (customHandler.description.defaultExecutablePath): it is neither in %s nor in PATH; build it first",
+			l.executable, l.root)
+	}
+	return path, nil
 }
 
 // start starts the handler on a port, or on a free one if that is 0. It does not
 // wait until the handler is ready.
 func (l launcher) start(port int) (*process, error) {
+	path, err := l.find()
+	if err != nil {
+		return nil, err
+	}
 	if port == 0 {
-		var err error
 		if port, err = freePort(); err != nil {
 			return nil, fmt.Errorf("find a free port for the handler: %w", err)
 		}
@@ -79,7 +89,7 @@ func (l launcher) start(port int) (*process, error) {
 	p := &process{
 		port:     port,
 		client:   customhandler.NewClient("http://127.0.0.1:" + strconv.Itoa(port)),
-		cmd:      exec.Command(l.path, l.args...),
+		cmd:      exec.Command(path, l.args...),
 		done:     make(chan struct{}),
 		replaced: make(chan struct{}),
 	}
@@ -125,7 +135,7 @@ func (l launcher) start(port int) (*process, error) {
 	if err := <-started; err != nil {
 		hint := ""
 		if errors.Is(err, fs.ErrPermission) {
-			hint = "; set its exec bit"
+			hint = "; set its exec bit (chmod +x)"
 		} else if errors.Is(err, syscall.ENOEXEC) {
 			hint = "; build it for this system"
 		}

@@ -17,7 +17,7 @@ import (
 // must keep running when its starter's thread ends.
 func TestHandlerOutlivesStartingThread(t *testing.T) {
 	t.Parallel()
-	l := must(newLauncher(handlerCommand{executable: must(os.Executable())}, t.TempDir(), map[string]string{childMode: "handler"}, &console{out: io.Discard}))
+	l := newLauncher(handlerCommand{executable: must(os.Executable())}, t.TempDir(), map[string]string{childMode: "handler"}, &console{out: io.Discard})
 	var p *process
 	started := make(chan error)
 	go func() {

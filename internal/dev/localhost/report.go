@@ -9,6 +9,9 @@ import (
 func (h *Host) announce(ctx context.Context) {
 	if h.handler != nil {
 		if _, err := h.handler.wait(ctx, nil); err != nil {
+			if ctx.Err() == nil {
+				close(h.ready) // the handler cannot be started
+			}
 			return
 		}
 	}

@@ -26,8 +26,8 @@ func (w *statusWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// isReady reports whether the handler was ready once. Later requests wait while
-// it is restarted, as in the real host.
+// isReady reports whether the handler was ready once, or cannot be started.
+// Later requests wait while it is restarted, as in the real host.
 func (h *Host) isReady() bool {
 	select {
 	case <-h.ready:

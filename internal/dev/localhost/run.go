@@ -10,8 +10,9 @@ import (
 )
 
 // Run serves the app until ctx ends, which is not an error, or until the host
-// fails: with ErrCrashed, ErrNeverReady, or because the handler cannot be
-// started. It closes the listener. At the end it stops the listeners, waits up
+// fails, with ErrCrashed or ErrNeverReady. If the handler cannot be started,
+// the host runs on and every invocation fails, as in the real host. Run closes
+// the listener. At the end it stops the listeners, waits up
 // to ten seconds for running invocations, and kills the handler.
 func (h *Host) Run(ctx context.Context) error {
 	// The host has two contexts: taking ends when it accepts no more work, work
@@ -90,9 +91,18 @@ func (h *Host) Run(ctx context.Context) error {
 	return failure
 }
 
-// Ready is closed once the host serves requests and its handler has responded.
-// Without functions there is no handler to wait for.
+// Ready is closed once the host serves requests and its handler has responded,
+// or cannot be started: see [Host.HandlerError]. Without functions there is no
+// handler to wait for.
 func (h *Host) Ready() <-chan struct{} { return h.ready }
+
+// HandlerError returns why the handler cannot be started, or nil.
+func (h *Host) HandlerError() error {
+	if h.handler == nil {
+		return nil
+	}
+	return h.handler.startError()
+}
 
 // URL returns the address of the host, such as http://127.0.0.1:7071.
 func (h *Host) URL() string { return "http://" + h.listener.Addr().String() }

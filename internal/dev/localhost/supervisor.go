@@ -25,7 +25,9 @@ var (
 //   - exit code 200: it is restarted;
 //   - any other exit, or no response within the initialization timeout: it is
 //     restarted and the error is counted. The third error stops the host. After
-//     30 minutes without an error the count is reset.
+//     30 minutes without an error the count is reset;
+//   - no start at all, because the handler does not exist or is not a program:
+//     that is not repeated, and every invocation fails.
 type supervisor struct {
 	launcher launcher
 	startUp  time.Duration // the initialization timeout
@@ -36,7 +38,8 @@ type supervisor struct {
 
 	mu      sync.Mutex
 	current *process      // serves invocations; nil if there is none; guarded by mu
-	changed chan struct{} // closed and replaced when current changes; guarded by mu
+	failure error         // why no process can be started; guarded by mu
+	changed chan struct{} // closed and replaced when current or failure changes; guarded by mu
 }
 
 func newSupervisor(l launcher, startUp, grace time.Duration) *supervisor {
@@ -63,7 +66,9 @@ func (s *supervisor) run(taking, work context.Context) error {
 	for {
 		p, err := s.launcher.start(port)
 		if err != nil {
-			return err
+			s.giveUp(err)
+			<-work.Done()
+			return nil
 		}
 		crash := s.tend(taking, work, p)
 		if s.publish(nil) == p {
@@ -204,6 +209,23 @@ func (s *supervisor) publish(p *process) (before *process) {
 	return before
 }
 
+// giveUp fails all invocations from now on, because no process can be started.
+func (s *supervisor) giveUp(err error) {
+	s.say("ERROR: The handler cannot be started: %v. Every call fails with 500, as in Azure. Correct this, then start the host again.", err)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failure = err
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// startError returns why no process can be started, or nil.
+func (s *supervisor) startError() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failure
+}
+
 // acquire returns the process to send an invocation to. It waits until there is
 // one, at most four times the initialization timeout; then the host stops. It
 // also returns a process that exited with code 0: the call to it then fails, as
@@ -223,8 +245,11 @@ func (s *supervisor) acquire(ctx context.Context) (*process, error) {
 func (s *supervisor) wait(ctx context.Context, limit <-chan time.Time) (*process, error) {
 	for {
 		s.mu.Lock()
-		p, changed := s.current, s.changed
+		p, failure, changed := s.current, s.failure, s.changed
 		s.mu.Unlock()
+		if failure != nil {
+			return nil, failure
+		}
 		if p != nil && !p.lost() {
 			return p, nil
 		}

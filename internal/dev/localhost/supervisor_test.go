@@ -1,9 +1,9 @@
 package localhost
 
 import (
-	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -186,12 +186,60 @@ func TestStopWaitsForInvocations(t *testing.T) {
 	call.Wait()
 }
 
+// TestUnstartableHandler checks that the host keeps running without a handler,
+// reports what to do, and fails every call.
 func TestUnstartableHandler(t *testing.T) {
+	for _, tt := range []struct{ name, executable, want string }{
+		{"missing", "nothing-here", "build it first"},
+		{"missing with a full path", "/nothing/here", "build it first"},
+		{"without the exec bit", "text", "set its exec bit"},
+		{"not a program", "junk", "build it for this system"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			app := plainApp()
+			app["text"], app["junk"] = "#!/bin/true\n", "\x01\x02"
+			root := write(t, app)
+			if err := os.Chmod(filepath.Join(root, "junk"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			queues := newQueues(t)
+			r := newHost(t, root, Options{Executable: tt.executable, Queues: queues})
+			<-r.Ready()
+			expectError(t, "HandlerError", r.HandlerError(), tt.want)
+			r.await(t, "ERROR: The handler cannot be started: ")
+			r.await(t, tt.want)
+			r.fails(t, "pid")
+			r.fails(t, "pid")
+			if _, body := r.call(t, "GET", "/admin/host/status", nil); !strings.Contains(body, `"state":"Running"`) {
+				t.Errorf("host status: got %s, want Running", body)
+			}
+			queues.put(t, "jobs", base("x"))
+			r.await(t, "moved to 'jobs-poison'")
+			r.end(t)
+		})
+	}
+}
+
+// TestHandlerLost checks that the host keeps running if the handler is deleted
+// between two starts.
+func TestHandlerLost(t *testing.T) {
 	t.Parallel()
-	app := rawApp()
-	app["handler"] = "#!/bin/true\n"
-	h := must(New(write(t, app), listener(t), nil))
-	expectError(t, "Run without the exec bit", h.Run(context.Background()), "exec bit")
+	root := write(t, rawApp())
+	handler := filepath.Join(root, "handler")
+	if err := os.Symlink(must(os.Executable()), handler); err != nil {
+		t.Fatal(err)
+	}
+	r := newHost(t, root, Options{Executable: "handler"})
+	<-r.Ready()
+	r.mustDo(t, "pid")
+	if err := os.Remove(handler); err != nil {
+		t.Fatal(err)
+	}
+	r.fails(t, "exit:2")
+	r.await(t, "ERROR: The handler cannot be started: ")
+	r.fails(t, "pid")
+	r.end(t)
 }
 
 func TestCrashRecord(t *testing.T) {

@@ -10,8 +10,9 @@ import (
 )
 
 // runBuiltin runs the app in the local host of this project until ctx ends. It
-// calls ready once the handler answers.
-func (a *App) runBuiltin(ctx context.Context, h hosted, ready func()) error {
+// calls ready once the handler answers, or with the reason why it cannot be
+// started.
+func (a *App) runBuiltin(ctx context.Context, h hosted, ready func(error)) error {
 	options := &localhost.Options{Env: a.settings, Executable: h.executable, Console: a.opt.Log, Served: a.opt.Served}
 	// An account may be given for blobs alone; functions with queues are then
 	// reported by the host.
@@ -40,7 +41,7 @@ func (a *App) runBuiltin(ctx context.Context, h hosted, ready func()) error {
 	greeting.Go(func() {
 		select {
 		case <-host.Ready():
-			ready()
+			ready(host.HandlerError())
 		case <-ctx.Done():
 		}
 	})

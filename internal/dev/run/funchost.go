@@ -18,7 +18,7 @@ import (
 // The tools start further processes. These do not end with the program that
 // started the tools, and not always with the tools. So the tools run under
 // [Tether].
-func (a *App) runFunc(ctx context.Context, h hosted, ready func()) error {
+func (a *App) runFunc(ctx context.Context, h hosted, ready func(error)) error {
 	_, port, err := net.SplitHostPort(h.listener.Addr().String())
 	if err != nil {
 		return err
@@ -52,7 +52,7 @@ func (a *App) runFunc(ctx context.Context, h hosted, ready func()) error {
 			a.warn(fmt.Sprintf("func is not ready after %v; its log may show why (--verbose); --host builtin does not need it", slowHost))
 		}
 		if awaitHost(running, isRunning, slow) == nil {
-			ready()
+			ready(nil)
 		}
 	})
 	forget := context.AfterFunc(ctx, func() {

@@ -63,8 +63,9 @@ type Event struct {
 	Bus     string `json:"bus,omitempty"`     // devbus, given
 
 	// step, of the start; several run at a time
-	Step string `json:"step,omitempty"` // handler, storage, bus, functions
-	Done bool   `json:"done,omitempty"`
+	Step   string `json:"step,omitempty"` // handler, storage, bus, functions
+	Done   bool   `json:"done,omitempty"`
+	Failed bool   `json:"failed,omitempty"` // done without success, and the app runs on
 
 	Text    string  `json:"text,omitempty"`    // step: what it does or, once done, its result; warning: what is wrong
 	Seconds float64 `json:"seconds,omitempty"` // step, once done: how long it took; ready: since the start
@@ -214,14 +215,19 @@ func (a *App) host(ctx context.Context, began time.Time, listener net.Listener, 
 	}
 
 	h := hosted{dist: p.dist, executable: filepath.Join(p.dist, machine().Executable()), listener: listener, storage: storage}
-	run := func(ctx context.Context, ready func()) error { return a.runBuiltin(ctx, h, ready) }
+	run := func(ctx context.Context, ready func(error)) error { return a.runBuiltin(ctx, h, ready) }
 	if a.opt.Tether != nil {
-		run = func(ctx context.Context, ready func()) error { return a.runFunc(ctx, h, ready) }
+		run = func(ctx context.Context, ready func(error)) error { return a.runFunc(ctx, h, ready) }
 	}
 	step := a.begin("functions", "starting the handler")
 	address := addressFile{filepath.Join(a.project.Root, addressFolder), url}
 	defer address.remove()
-	greet := func() error {
+	greet := func(problem error) error {
+		if problem != nil {
+			// The host has logged the problem. It stays up, as in Azure.
+			step.fail("the handler does not start")
+			return nil
+		}
 		step.done(fmt.Sprintf("%d loaded", len(ready.Functions)))
 		if err := address.write(); err != nil {
 			return err
@@ -241,24 +247,22 @@ type hosted struct {
 }
 
 // serve runs the host until ctx ends, or until the host or storage ends
-// unexpectedly, which is an error. It calls greet once the host is ready. When
-// serve returns, the host has stopped.
-func serve(ctx context.Context, host func(_ context.Context, ready func()) error,
-	greet func() error, storageEnded <-chan struct{}) error {
+// unexpectedly, which is an error. It calls greet once the host is ready, with
+// the host's problem. When serve returns, the host has stopped.
+func serve(ctx context.Context, host func(_ context.Context, ready func(error)) error,
+	greet func(problem error) error, storageEnded <-chan struct{}) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	ready, ended := make(chan struct{}), make(chan error, 1)
-	go func() { ended <- host(ctx, sync.OnceFunc(func() { close(ready) })) }()
+	ready, ended := make(chan error, 1), make(chan error, 1) // each gets one value
+	go func() { ended <- host(ctx, func(problem error) { ready <- problem }) }()
 
-	// A channel is set to nil after its first receive, so that it blocks.
 	var err error
 	for err == nil {
 		select {
-		case <-ready:
-			ready = nil
-			err = greet()
+		case problem := <-ready:
+			err = greet(problem)
 		case <-storageEnded:
-			storageEnded = nil
+			storageEnded = nil // it would be received again
 			err = errors.New("azurite ended unexpectedly, so the app has no storage")
 		case err = <-ended:
 			if err == nil && ctx.Err() == nil {

@@ -17,16 +17,16 @@ import (
 func TestServe(t *testing.T) {
 	broken := errors.New("broken")
 	// untilStopped is a host that works.
-	untilStopped := func(ctx context.Context, ready func()) error {
-		ready()
+	untilStopped := func(ctx context.Context, ready func(error)) error {
+		ready(nil)
 		<-ctx.Done()
 		return nil
 	}
-	type host = func(context.Context, func()) error
-	fails := func(context.Context, func()) error { return broken }
-	silent := func(ctx context.Context, _ func()) error { <-ctx.Done(); return nil }
-	failsToStop := func(ctx context.Context, _ func()) error { <-ctx.Done(); return broken }
-	ends := func(_ context.Context, ready func()) error { ready(); ready(); return nil }
+	type host = func(context.Context, func(error)) error
+	fails := func(context.Context, func(error)) error { return broken }
+	silent := func(ctx context.Context, _ func(error)) error { <-ctx.Done(); return nil }
+	failsToStop := func(ctx context.Context, _ func(error)) error { <-ctx.Done(); return broken }
+	ends := func(_ context.Context, ready func(error)) error { ready(nil); return nil }
 	tests := []struct {
 		name         string
 		host         host
@@ -51,7 +51,7 @@ func TestServe(t *testing.T) {
 				ctx, stop := context.WithCancel(t.Context())
 				defer stop()
 				running, greeted := false, false
-				host := func(ctx context.Context, ready func()) error {
+				host := func(ctx context.Context, ready func(error)) error {
 					running = true
 					defer func() { running = false }()
 					return tt.host(ctx, ready)
@@ -59,7 +59,7 @@ func TestServe(t *testing.T) {
 				storageEnded := make(chan struct{})
 				result := make(chan error, 1)
 				go func() {
-					greet := func() error { greeted = true; return tt.greet }
+					greet := func(error) error { greeted = true; return tt.greet }
 					result <- serve(ctx, host, greet, storageEnded)
 				}()
 				synctest.Wait()

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// A step is a part of the start that takes time. A failed step is never done.
+// A step is a part of the start that takes time. A failed step that ends the
+// run is never done.
 type step struct {
 	app   *App
 	name  string
@@ -35,6 +36,11 @@ func (s step) Write(p []byte) (int, error) {
 // done reports the result of the step.
 func (s step) done(result string) {
 	s.app.inform(Event{Event: "step", Step: s.name, Done: true, Text: result, Seconds: time.Since(s.began).Seconds()})
+}
+
+// fail reports that the step failed, although the app runs on.
+func (s step) fail(why string) {
+	s.app.inform(Event{Event: "step", Step: s.name, Done: true, Failed: true, Text: why, Seconds: time.Since(s.began).Seconds()})
 }
 
 // warn reports what may surprise the developer.
