@@ -18,6 +18,22 @@ type logEntry struct {
 	text  string    // one line, except for a stack
 }
 
+// line returns the entry as it is shown.
+func (e logEntry) line(paint func(colour, string) string) string {
+	line := ""
+	if !e.at.IsZero() {
+		line = clock(e.at) + "  "
+	}
+	switch e.level {
+	case "":
+	case "ERROR":
+		line += paint(red, e.level) + " "
+	default:
+		line += paint(yellow, e.level) + " "
+	}
+	return line + printable(e.text)
+}
+
 // readLog reads a line of the log of the app or of its host. It returns false
 // for what only --verbose shows: that executions begin and succeed, and records
 // without a warning or error. A record of a function call is the exception,
@@ -52,6 +68,15 @@ func readLog(line string) (logEntry, bool) {
 	}
 	e.text = shorten(rest)
 	return e, strings.TrimSpace(rest) != ""
+}
+
+// readable returns a line of the handler for people, whatever its level.
+func readable(line string) string {
+	r, ok := readRecord(line)
+	if !ok {
+		return shorten(line)
+	}
+	return r.entry().line(func(_ colour, text string) string { return text })
 }
 
 // executed is how both hosts report the end of an execution.

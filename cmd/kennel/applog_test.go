@@ -1,9 +1,12 @@
 package main
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
+
+	"kennel/internal/dev/localhost"
 )
 
 func TestReadLog(t *testing.T) {
@@ -56,6 +59,24 @@ func TestReadLog(t *testing.T) {
 			same(t, tt.name, tt.want.level, got.level)
 			same(t, tt.name, tt.want.at, got.at)
 		}
+	}
+}
+
+// After the last crash the lines of the handler are readable, whatever their
+// level, and other errors are kept.
+func TestExplainCrash(t *testing.T) {
+	crash := &localhost.CrashError{How: "exited with code 2", Lines: []string{
+		`{"level":"WARN","msg":"slow\u001b","gate":"hounds","error":"timeout"}`, `{"level":"INFO","msg":"ready"}`, "exit status 2"}}
+	got := explainCrash(errors.Join(crash, errors.New("no space left"))).Error()
+	_, lines, _ := strings.Cut(got, "\n")
+	same(t, "lines", "    WARN slow\ufffd: timeout  gate=hounds\n    ready\n    exit status 2\nno space left", lines)
+	for _, want := range []string{"crashed three times", "exited with code 2. ", "Correct the cause", "last lines on the handler's standard error:"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the text lacks %q: %s", want, got)
+		}
+	}
+	if got := explainCrash(&localhost.CrashError{How: "exited with code 2"}).Error(); strings.Contains(got, "last lines") {
+		t.Errorf("the text announces lines, and there are none: %s", got)
 	}
 }
 

@@ -223,18 +223,7 @@ func (s *screen) Write(p []byte) (int, error) {
 
 // show writes a line of the log.
 func (s *screen) show(e logEntry) error {
-	line := ""
-	if !e.at.IsZero() {
-		line = clock(e.at) + "  "
-	}
-	switch e.level {
-	case "":
-	case "ERROR":
-		line += s.con.paint(s.con.stderr, red, e.level) + " "
-	default:
-		line += s.con.paint(s.con.stderr, yellow, e.level) + " "
-	}
-	return s.write(s.con.stderr, line+printable(e.text)+"\n")
+	return s.write(s.con.stderr, e.line(func(c colour, text string) string { return s.con.paint(s.con.stderr, c, text) })+"\n")
 }
 
 // write writes text in place of the line that counts seconds, and then that

@@ -73,8 +73,8 @@ var verbs = []verb{
 	{"await REGEXP", scriptAwait},
 	// Send "kennel up" a signal. INT goes to its process group, as by Ctrl+C.
 	{"signal INT|TERM|KILL", scriptSignal},
-	// Send "kennel up" a signal and wait until it ends with the code; -1 means
-	// ended by a signal.
+	// Send "kennel up" a signal, or none, and wait until it ends with the code;
+	// -1 means ended by a signal.
 	{"end SIGNAL CODE", scriptEnd},
 	// Wait until all processes have ended that "kennel up" had started before
 	// the signal. Fail if a NAME was not among them.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -93,9 +94,28 @@ func (con *console) up(ctx context.Context, o upOptions) error {
 		err = nil // stopped before everything had started
 	}
 	if err != nil {
-		return err
+		return explainCrash(err)
 	}
 	return show.report(devrun.Event{Event: "stopped"})
+}
+
+// explainCrash describes a crash for people: what it means and what to do. It
+// keeps other errors, and those that are joined with a crash.
+func explainCrash(err error) error {
+	crash, ok := errors.AsType[*localhost.CrashError](err)
+	if !ok {
+		return err
+	}
+	text := fmt.Sprintf("the handler crashed three times, each within 30 minutes of the previous one; the last time it %s. "+
+		"The Functions host stops then, also in Azure, which starts another one. Correct the cause, then run this command again. "+
+		"With --verbose it shows the whole log.", crash.How)
+	if len(crash.Lines) > 0 {
+		text += " The last lines on the handler's standard error:"
+	}
+	for _, line := range crash.Lines {
+		text += "\n    " + readable(line)
+	}
+	return errors.New(strings.Replace(err.Error(), crash.Error(), text, 1))
 }
 
 // run runs the app until ctx ends.

@@ -159,8 +159,9 @@ func scriptSignal(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Check(syscall.Kill(pid, syscall.SIGTERM))
 	case "KILL":
 		ts.Check(syscall.Kill(pid, syscall.SIGKILL))
+	case "none":
 	default:
-		ts.Fatalf("%s is not INT, TERM or KILL", args[0])
+		ts.Fatalf("%s is not INT, TERM, KILL or none", args[0])
 	}
 }
 

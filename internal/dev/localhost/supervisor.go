@@ -9,14 +9,34 @@ import (
 )
 
 var (
-	// ErrCrashed is returned by Run after the third crash of the handler, each
-	// within 30 minutes of the previous one. The real host also stops then.
-	ErrCrashed = errors.New("exceeded http worker restart retry count")
+	// ErrCrashed is the reason of a CrashError.
+	ErrCrashed = errors.New("exceeded http worker restart retry count, shutting down functions host")
 
 	// ErrNeverReady is returned by Run if an invocation has waited four times
 	// the initialization timeout for a handler.
 	ErrNeverReady = errors.New("the handler did not become ready")
 )
+
+// A CrashError is returned by Run after the third crash of the handler, each
+// within 30 minutes of the previous one. The real host also stops then.
+type CrashError struct {
+	How   string   // the last time: "exited with code 2"
+	Lines []string // the last ones on its standard error
+}
+
+func (e *CrashError) Error() string {
+	return fmt.Sprintf("%v: the handler %s%s", ErrCrashed, e.How, indented(e.Lines))
+}
+
+func (e *CrashError) Unwrap() error { return ErrCrashed }
+
+func indented(lines []string) string {
+	text := ""
+	for _, line := range lines {
+		text += "\n    " + line
+	}
+	return text
+}
 
 // A supervisor keeps one handler process running, by the host's rules:
 //
@@ -90,16 +110,13 @@ func (s *supervisor) run(taking, work context.Context) error {
 			continue
 		}
 
-		lastLines := ""
-		for _, line := range p.stderr.all() {
-			lastLines += "\n    " + line
-		}
+		last := p.stderr.all()
 		if record.add(time.Now()) {
-			s.say("Exceeded http worker restart retry count. Shutting down Functions Host. The handler %s.%s", crash, lastLines)
-			return fmt.Errorf("%w, shutting down functions host: the handler %s%s", ErrCrashed, crash, lastLines)
+			s.say("Exceeded http worker restart retry count. Shutting down Functions Host. The handler %s.%s", crash, indented(last))
+			return &CrashError{crash, last}
 		}
 		s.say("The handler %s: error %d of 3 (the host stops at the third, each within 30 minutes of the previous one). It is restarted.%s",
-			crash, record.count, lastLines)
+			crash, record.count, indented(last))
 	}
 }
 
