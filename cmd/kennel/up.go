@@ -91,7 +91,7 @@ func (con *console) up(ctx context.Context, o upOptions) error {
 	err = o.run(ctx, con, show)
 	end()
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		err = nil // stopped before everything had started
+		err = nil // stopped before anything had started
 	}
 	if err != nil {
 		return explainCrash(err)

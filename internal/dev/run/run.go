@@ -162,6 +162,8 @@ func (a *App) Run(ctx context.Context) error {
 	if err == nil {
 		entrance.close()
 		err = a.host(ctx, began, listener, parts)
+	} else if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = nil // stopped before everything had started
 	}
 	// Stop storage after the app, which may write until it ends.
 	return errors.Join(err, parts.stop())
