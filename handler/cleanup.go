@@ -99,7 +99,7 @@ func (c channelFunctions) sweep() func(context.Context, customhandler.Tick) erro
 		next = swept.Next
 		mu.Unlock()
 		log := c.log.DebugContext
-		if swept.Restarted > 0 || swept.Fences > 0 || swept.Records > 0 || swept.Next != "" {
+		if swept.Restarted > 0 || swept.Fences > 0 || swept.Records > 0 || swept.Next != "" && err == nil {
 			log = c.log.InfoContext
 		}
 		log(ctx, "channels swept", "restarted", swept.Restarted, "fences", swept.Fences, "records", swept.Records, "all", swept.Next == "")
