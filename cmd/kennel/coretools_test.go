@@ -12,6 +12,9 @@ import (
 	"os/exec"
 	"os/signal"
 	"slices"
+	"strconv"
+
+	"kennel/internal/storetest"
 )
 
 // coreTools is a fake of `func start --port N`. It starts the handler, and on
@@ -43,15 +46,14 @@ func coreToolsServe(port string, stubborn bool) error {
 	if err != nil {
 		return err
 	}
-	handlerPort, err := net.Listen("tcp", "127.0.0.1:0")
+	handlerPort, err := storetest.FreePort()
 	if err != nil {
 		return err
 	}
-	address := handlerPort.Addr().String()
-	handlerPort.Close()
+	number := strconv.Itoa(handlerPort)
+	address := "127.0.0.1:" + number
 
 	handler := exec.Command("./" + os.Getenv("AzureFunctionsJobHost__customHandler__description__defaultExecutablePath"))
-	_, number, _ := net.SplitHostPort(address)
 	handler.Env = append(os.Environ(), "FUNCTIONS_CUSTOMHANDLER_PORT="+number)
 	handler.Stdout, handler.Stderr = os.Stdout, os.Stderr
 	if err := handler.Start(); err != nil {

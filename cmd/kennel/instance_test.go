@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"net"
 	"net/http"
 	"os/exec"
 	"strconv"
@@ -16,6 +15,7 @@ import (
 
 	"kennel/client"
 	"kennel/internal/dev/devbus"
+	"kennel/internal/storetest"
 )
 
 // An instance is a handler besides the one of the local host. It can be killed
@@ -35,17 +35,15 @@ func newInstance(ts *testscript.TestScript, settings ...string) *instance {
 func (i *instance) url() string { return i.address.Load().(string) }
 
 func (i *instance) start() error {
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	number, err := storetest.FreePort()
 	if err != nil {
 		return err
 	}
-	address := listener.Addr().String()
-	listener.Close()
+	port := strconv.Itoa(number)
 	i.cmd = exec.Command(i.handler)
-	_, port, _ := net.SplitHostPort(address)
 	i.cmd.Env = append(i.env, "FUNCTIONS_CUSTOMHANDLER_PORT="+port)
 	i.cmd.Stdout = &i.log
-	i.address.Store("http://" + address)
+	i.address.Store("http://127.0.0.1:" + port)
 	return i.cmd.Start()
 }
 

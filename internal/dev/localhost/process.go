@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -186,14 +187,21 @@ func (p *process) stop(grace time.Duration) {
 	<-p.done
 }
 
-// freePort returns a free port of the loopback address. Another process may
-// take it before the handler does; the handler then exits before it is ready,
-// and its next start uses another port.
+// freePort returns a free port of the loopback address. It is below the ports
+// that systems give to connections and to listeners on port 0, which could take
+// it before the handler does, or between two starts of the handler. If another
+// program takes it all the same, the handler exits before it is ready, and its
+// next start uses another port.
 func freePort() (int, error) {
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+	const first, count, tries = 20000, 10000, 100
+	var last error
+	for range tries {
+		port := first + rand.IntN(count)
+		listener, err := net.Listen("tcp4", "127.0.0.1:"+strconv.Itoa(port))
+		if err == nil {
+			return port, listener.Close()
+		}
+		last = err
 	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port, nil
+	return 0, last
 }
