@@ -38,76 +38,6 @@ func (d Draft) check() error {
 		checkText("userId", d.UserID, 1, maxOwner))
 }
 
-// Post adds a blog to a channel, in one transaction with an update of the
-// fence. If the fence is deleted, nothing is added. ErrNotFound reports that
-// the channel does not exist or was deleted.
-//
-// The transaction is sent once. If it is not answered, it may arrive at any
-// time later. After a second try with the same key, it could bring back a blog
-// that was removed since; after a try with another key, there could be two
-// blogs. Post therefore reads the blog, and returns ErrUnclear if it does not
-// find it: the blog may still appear.
-func (c *Channels) Post(ctx context.Context, channel string, d Draft) (Blog, error) {
-	return c.PostTo(ctx, channel, "", d)
-}
-
-// PostTo is Post to an incarnation, if that is not "". ErrChanged reports that
-// another one has the name.
-func (c *Channels) PostTo(ctx context.Context, channel, incarnation string, d Draft) (Blog, error) {
-	if err := d.check(); err != nil {
-		return Blog{}, err
-	}
-	ch, err := c.find(ctx, channel)
-	if err != nil {
-		return Blog{}, err
-	}
-	if incarnation != "" && incarnation != ch.incarnation {
-		return Blog{}, fmt.Errorf("post into channel %q: another channel has its name: %w", channel, ErrChanged)
-	}
-	blog, err := c.post(ctx, ch, d)
-	if err != nil {
-		return Blog{}, fmt.Errorf("post into channel %q: %w", channel, err)
-	}
-	return blog, nil
-}
-
-func (c *Channels) post(ctx context.Context, ch record, d Draft) (Blog, error) {
-	partition := ch.partition()
-	row := blogRow(partition, newBlogKey(c.now()), d, randomHex(8))
-	versions, err := c.blogs.SubmitOnce(ctx,
-		touchFence(partition),
-		table.Write{Verb: table.Insert, Row: row})
-	if err == nil {
-		row.Version = versions[1]
-		return readBlog(row)
-	}
-	if !errors.Is(err, ErrUnclear) {
-		return Blog{}, err
-	}
-	// The key is new, so if the row exists it is ours.
-	stored, found, readErr := c.blogs.ReadBack(ctx, err, partition, row.Key)
-	switch {
-	case readErr != nil:
-		return Blog{}, readErr
-	case !found:
-		return Blog{}, err // the request may still arrive
-	}
-	return readBlog(stored)
-}
-
-// now returns the creation time of a new blog. It increases with each blog of a
-// process, so that blogs are listed in the order in which they were posted.
-func (c *Channels) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := time.Now().UTC()
-	if !now.After(c.last) {
-		now = c.last.Add(1)
-	}
-	c.last = now
-	return now
-}
-
 // Blog returns one blog, or ErrNotFound.
 func (c *Channels) Blog(ctx context.Context, channel, id string) (Blog, error) {
 	partition, err := c.locate(ctx, channel, id)
@@ -127,7 +57,7 @@ func (c *Channels) Blog(ctx context.Context, channel, id string) (Blog, error) {
 // Blogs returns up to top blogs, ordered by creation. The continuation is that
 // of the page before, or "" for the first page.
 func (c *Channels) Blogs(ctx context.Context, channel string, top int, continuation string) (List[Blog], error) {
-	return c.blogsAbove(ctx, channel, fenceKey, top, continuation)
+	return c.blogsAbove(ctx, channel, belowBlogs, top, continuation)
 }
 
 // BlogsAfter is Blogs without the blogs up to this one, which may have been

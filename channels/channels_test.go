@@ -149,7 +149,7 @@ func TestTwoIncarnations(t *testing.T) {
 
 		second := w.fill(t, "news", 3) // the name is free at once
 		deletes(p, first, running)
-		fails(t, "post into the first", errorOf(p.PostTo(ctx, "news", first, someDraft)), channels.ErrChanged)
+		fails(t, "post into the first", errorOf(p.PostWith(ctx, "news", someDraft, channels.PostOptions{Incarnation: first})), channels.ErrChanged)
 		fails(t, "delete an unknown incarnation", errorOf(p.Delete(ctx, "news", strings.Replace(second, "-", "-0", 1)[:33])), channels.ErrChanged)
 		w.plain(t)
 		w.gone(t, "news", first, 7)

@@ -11,6 +11,13 @@
 // the incarnation, so that [Channels.Sweep] finds creations that never became a
 // channel.
 //
+// # Keys
+//
+// If a post has a key, a third row of its transaction holds the hash of the
+// key, the blog and a hash of the draft. Whichever post with that key arrives
+// first adds the blog; the others find the row. The row is kept for a day, even
+// if the blog is removed, and is deleted with the channel.
+//
 // # Deletion
 //
 // [Channels.Delete] and [Channels.Handle] take these steps, in this order:
@@ -20,10 +27,10 @@
 //  2. Delete the name row and mark the incarnation's row, in one transaction.
 //     The name is free, and readers do not find the channel any more.
 //  3. Delete the fence. No blog can be added any more.
-//  4. Read the first blogs of the partition, count them and delete them in
-//     transactions of up to 100, until a read finds none. Each read begins at
-//     the first row, because deleted rows are gone. So no position is stored
-//     that could be wrong.
+//  4. Read the first rows of the partition, count the blogs among them and
+//     delete all of them in transactions of up to 100, until a read finds none.
+//     Each read begins at the first row, because deleted rows are gone. So no
+//     position is stored that could be wrong.
 //  5. Turn the incarnation's row into the record of the deletion.
 //  6. Delete the message.
 //

@@ -128,6 +128,13 @@ func calls(old channels.Blog) []call {
 			list, err := p.Blogs(p.Context(), "news", 1000, "")
 			return err == nil && len(list.Items) == 3
 		}},
+		{name: "post with a key", do: func(p *process) error {
+			blog, err := p.PostWith(p.Context(), "news", draft, channels.PostOptions{Key: "k"})
+			return stored(p, blog, err)
+		}, inEffect: func(p *process) bool {
+			list, err := p.Blogs(p.Context(), "news", 1000, "")
+			return err == nil && len(list.Items) == 3
+		}},
 		{name: "update", do: update(old.ETag), inEffect: updated},
 		{name: "overwrite", once: true, do: update("*"), inEffect: updated},
 		{name: "remove", do: func(p *process) error { return p.Remove(p.Context(), "news", old.ID, old.ETag) }, inEffect: func(p *process) bool {
@@ -144,7 +151,7 @@ func calls(old channels.Blog) []call {
 // arrived yet.
 func TestWritesThatFail(t *testing.T) {
 	full, old := withBlogs(t)
-	for _, call := range calls(old)[:5] { // delete: TestFaultAtEachRequest
+	for _, call := range calls(old)[:6] { // delete: TestFaultAtEachRequest
 		for _, fault := range faults {
 			eachRequest(t, func(t *testing.T, k int64) bool {
 				inject, sent := strike(k, fault.Fault)

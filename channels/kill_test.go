@@ -219,13 +219,17 @@ type racers struct {
 // post adds blogs until the channel is deleted: often at first, then less
 // often, and also after a crash.
 func (r *racers) post(t *testing.T, w *world) {
-	for range 3 {
+	for i := range 3 {
 		r.Go(func() {
 			p := w.start(nil, nil)
 			for wait := time.Millisecond; wait < 24*time.Hour; wait += wait / 10 {
 				time.Sleep(wait)
 				accepted := r.accepted.Load()
-				_, err := p.Post(p.Context(), "news", channels.Draft{Title: "race", UserID: "eve"})
+				var o channels.PostOptions
+				if i > 0 {
+					o.Key = fmt.Sprintf("%d-%d", i, wait)
+				}
+				_, err := p.PostWith(p.Context(), "news", channels.Draft{Title: "race", UserID: "eve"}, o)
 				if err != nil || accepted {
 					if !errors.Is(err, channels.ErrNotFound) {
 						t.Errorf("post: %v; deletion accepted before: %v", err, accepted)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 
@@ -132,13 +133,17 @@ func openContinuation(scope, continuation string) (after string, err error) {
 	return string(rest), nil
 }
 
-// digest hashes its parts. It prefixes each with its length, so that different
+func digest(parts ...[]byte) []byte { return sum(parts...)[:digestSize] }
+
+// sum hashes its parts. It prefixes each with its length, so that different
 // parts never hash the same bytes.
-func digest(parts ...[]byte) []byte {
+func sum[T string | []byte](parts ...T) []byte {
 	h := sha256.New()
 	for _, part := range parts {
-		fmt.Fprintf(h, "%d:", len(part))
-		h.Write(part)
+		fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
-	return h.Sum(nil)[:digestSize]
+	return h.Sum(nil)
 }
+
+// hash is sum as text.
+func hash(parts ...string) string { return hex.EncodeToString(sum(parts...)) }

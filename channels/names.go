@@ -19,6 +19,7 @@ const (
 	maxOwner = 256
 	maxTitle = 1 << 10
 	maxText  = 256 << 10
+	maxKey   = 128
 )
 
 // InputError reports an invalid part of a request and the reason.
@@ -62,6 +63,14 @@ func checkText(field, text string, min, max int) error {
 	return nil
 }
 
+// checkKey checks the key of a post; "" is none.
+func checkKey(key string) error {
+	if len(key) > maxKey || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return &InputError{"idempotency_key", fmt.Sprintf("a key has 1 to %d visible ASCII characters", maxKey)}
+	}
+	return nil
+}
+
 func checkTop(top int) error {
 	if top < 1 || top > table.MaxPage {
 		return &InputError{"top", fmt.Sprintf("must be 1 to %d, not %d", table.MaxPage, top)}
@@ -74,14 +83,20 @@ func checkTop(top int) error {
 //	Channels  partition: the name     key: nameKey        the name row: the incarnation that has the name
 //	                                  key: incarnation    its announcement, then its state, finally the record of its deletion
 //	Blogs     partition: name@incarnation   key: fenceKey the fence; exists as long as blogs may be added
+//	                                        key: keyPrefix and a hash   the key of a post, for a day
 //	                                        key: blog     one blog
 //
 // In Channels the newest incarnation comes first and the name row last. In
-// Blogs the fence comes first.
+// Blogs the fence comes first, then the keys of posts, then the blogs.
 const (
-	nameKey  = "name"
-	fenceKey = "!fence"
+	nameKey    = "name"
+	fenceKey   = "!fence"
+	keyPrefix  = "!key-"
+	belowBlogs = "!~" // between the other rows and the blogs
 )
+
+// isBlog reports whether the key of a row in Blogs is that of a blog.
+func isBlog(key string) bool { return key > belowBlogs }
 
 // keyEscapes replaces two characters that not every client handles in keys, and
 // the escape character itself.

@@ -18,7 +18,7 @@ var ErrNoProgress = errors.New("the deletion makes no progress")
 
 // A round counts a portion of the blogs with one request and then deletes them.
 // After a crash the portion is read again, so it is one page. The deletion of N
-// blogs makes at most 2⌈N/1000⌉ + ⌈N/100⌉ + 7 requests if Delete finishes it,
+// rows (blogs, and the keys of their posts) makes at most 2⌈N/1000⌉ + ⌈N/100⌉ + 7 requests if Delete finishes it,
 // and two more if Handle does. Each further Handle, for lack of time, makes
 // four more.
 const portion = table.MaxPage
@@ -34,10 +34,10 @@ type deletion struct {
 	c   *Channels
 	rec record // as last read or written
 
-	first string // key of the first blog of the last read
-	left  int    // number of blogs of the last read
+	first string // key of the first row of the last read
+	left  int    // number of rows of the last read
 
-	erased atomic.Int64 // blogs deleted by this process
+	erased atomic.Int64 // rows deleted by this process
 }
 
 // progress changes whenever the deletion makes progress, also by another
@@ -91,10 +91,10 @@ func (d *deletion) round(ctx context.Context) (outcome, error) {
 	return more, nil
 }
 
-// front returns the first keys of the partition and whether they are the last
-// ones. It always begins at the first row, because deleted rows are gone. A
-// page may be short or empty although more follow; only an empty Next marks the
-// end. If front returns no keys, no blogs are left.
+// front returns the keys of the first rows of the partition and whether they
+// are the last ones. It always begins at the first row, because deleted rows
+// are gone. A page may be short or empty although more follow; only an empty
+// Next marks the end. If front returns no keys, nothing is left.
 func (d *deletion) front(ctx context.Context) (keys []string, end bool, err error) {
 	q := table.Query{Partition: d.rec.partition(), KeysOnly: true, Top: table.MaxPage}
 	for {
@@ -125,7 +125,7 @@ func (d *deletion) front(ctx context.Context) (keys []string, end bool, err erro
 	}
 }
 
-// count records that these blogs were found, before any of them is deleted.
+// count records which of these rows are blogs, before any of them is deleted.
 // Those with keys up to r.through were counted in an earlier round.
 func (d *deletion) count(ctx context.Context, keys []string) error {
 	return d.swap(ctx, func(r *record) bool {
@@ -133,7 +133,11 @@ func (d *deletion) count(ctx context.Context, keys []string) error {
 		if r.state == done || len(fresh) == 0 {
 			return false
 		}
-		r.counted += int64(len(fresh))
+		for _, key := range fresh {
+			if isBlog(key) {
+				r.counted++
+			}
+		}
 		r.through = fresh[len(fresh)-1]
 		return true
 	})
@@ -145,7 +149,7 @@ func upTo(key string, keys []string) int {
 	return n
 }
 
-// erase deletes these blogs in transactions of up to 100 rows, several at once.
+// erase deletes these rows in transactions of up to 100 rows, several at once.
 // If a transaction fails because a row is already deleted, its other rows are
 // not tried one by one: the next round reads what is left.
 func (d *deletion) erase(ctx context.Context, keys []string) error {

@@ -46,9 +46,9 @@ type record struct {
 	state                                       state
 	createdAt, startedAt, touchedAt, finishedAt time.Time
 
-	// counted is how many rows of Blogs the deletion found with keys up to
-	// through. A row is counted before it is deleted, so that no crash makes
-	// the count wrong.
+	// counted is how many blogs the deletion found with keys up to through. A
+	// blog is counted before it is deleted, so that no crash makes the count
+	// wrong.
 	counted int64
 	through string
 
@@ -179,6 +179,39 @@ func readBlog(row table.Row) (Blog, error) {
 	b.CreatedAt = created
 	return b, c.err
 }
+
+// postKey is the key of a post as it is stored.
+type postKey struct {
+	blog  string    // the blog that the post added
+	at    time.Time // when
+	draft string    // a hash of its draft
+}
+
+const draftColumn = "draft"
+
+func keyRow(partition, key, blog string, d Draft) table.Row {
+	return table.Row{Partition: partition, Key: keyPrefix + hash(key), Values: map[string]string{
+		formatColumn: format,
+		"blog":       blog,
+		draftColumn:  hash(d.Title, d.Text, d.UserID),
+	}}
+}
+
+func readKey(row table.Row) (postKey, error) {
+	c := columns{row: row}
+	k := postKey{blog: c.text("blog"), draft: c.text(draftColumn)}
+	at, err := parseBlogKey(k.blog)
+	if err != nil {
+		c.fail("blog")
+	}
+	k.at = at
+	return k, c.err
+}
+
+// keepKeys is how long the key of a post is known.
+const keepKeys = 24 * time.Hour
+
+func (k postKey) expired(now time.Time) bool { return now.Sub(k.at) >= keepKeys }
 
 func textColumn(i int) string { return "text" + strconv.Itoa(i) }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -70,6 +71,7 @@ type simulation struct {
 	blogs   map[string]*blogLife
 	created map[string]bool   // the incarnations that a call returned as created
 	sent    map[string]string // the partition that each blog was sent to, even if the request failed
+	keys    map[string]string // the row of the key that each blog was sent with
 	deleted int
 	failed  int
 }
@@ -97,7 +99,7 @@ func (s *simulation) life(blog string) *blogLife {
 }
 
 func simulate(t *testing.T, seed uint64) *simulation {
-	s := &simulation{t: t, rng: rand.New(rand.NewPCG(seed, 0)), slow: seed%2 == 0, blogs: map[string]*blogLife{}, sent: map[string]string{}, created: map[string]bool{}}
+	s := &simulation{t: t, rng: rand.New(rand.NewPCG(seed, 0)), slow: seed%2 == 0, blogs: map[string]*blogLife{}, sent: map[string]string{}, keys: map[string]string{}, created: map[string]bool{}}
 	o := &memory.TableOptions{
 		Options: memory.Options{Fault: s.fault, OnMisuse: func(problem string) { t.Error(problem) }, ShuffleSeed: seed},
 		Scan:    s.scan,
@@ -187,13 +189,18 @@ func (s *simulation) client() {
 	}
 }
 
-// wrote records the partition that a blog was sent to. In a slow simulation it
+// wrote records the partition that a blog was sent to, and its key. In a slow simulation it
 // sometimes delays the machine, or puts it to sleep for hours.
 func (s *simulation) wrote(_ *process, writes []table.Write, err error) {
 	s.mu.Lock()
+	blog := ""
 	for _, w := range writes {
-		if w.Verb == table.Insert && w.Row.Values["title"] != "" {
-			s.sent[w.Row.Key] = w.Row.Partition
+		switch {
+		case w.Verb == table.Insert && w.Row.Values["title"] != "":
+			blog = w.Row.Key
+			s.sent[blog] = w.Row.Partition
+		case strings.HasPrefix(w.Row.Key, "!key-") && blog != "":
+			s.keys[blog] = w.Row.Key
 		}
 	}
 	s.mu.Unlock()
@@ -242,9 +249,20 @@ func (s *simulation) call(p *process) {
 	default:
 		for range 1 + s.below(5) {
 			var blog channels.Blog
-			blog, err = p.Post(ctx, name, channels.Draft{Title: "t", Text: fmt.Sprint(s.below(1000)), UserID: "u"})
+			var o channels.PostOptions
+			d := channels.Draft{Title: "t", Text: fmt.Sprint(s.below(1000)), UserID: "u"}
+			if s.below(2) == 0 { // the keys of few posts, which the clients share
+				o.Key = fmt.Sprint("k", s.below(8))
+				d.Text = fmt.Sprint(o.Key, s.below(10)/9)
+			}
+			blog, err = p.PostWith(ctx, name, d, o)
 			if err == nil {
-				s.locked(func() { s.life(blog.ID).Blog = blog })
+				s.locked(func() {
+					life := s.life(blog.ID)
+					if life.Blog = blog; !life.updated && blog.Text != d.Text {
+						s.t.Errorf("posted %+v with key %q, returned %+v", d, o.Key, blog)
+					}
+				})
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package channels_test
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"time"
 
@@ -66,6 +67,7 @@ func (s *simulation) checkBlogs(live map[string]bool, rows []table.Row) {
 			s.t.Errorf("blog %s is %+v, posted was %+v", id, row, blog)
 		}
 	}
+	s.checkKeys(there)
 	counted, inserts := make(map[string]string), make(map[string]int)
 	for _, partition := range s.sent {
 		inserts[partition]++
@@ -79,6 +81,28 @@ func (s *simulation) checkBlogs(live map[string]bool, rows []table.Row) {
 		got, err := strconv.Atoi(counted[partition])
 		if limit := inserts[partition]; !live[partition] && (err != nil || got < n || got > limit) {
 			s.t.Errorf("the deletion of %s counts %d blogs, %v, want %d to %d", partition, got, err, n, limit)
+		}
+	}
+}
+
+// checkKeys checks that two blogs of an incarnation with the same key are a day
+// apart. It checks all blogs that exist or that a client has seen.
+func (s *simulation) checkKeys(there map[string]table.Row) {
+	byKey := make(map[string][]string)
+	for id, key := range s.keys {
+		if _, ok := there[id]; ok || s.blogs[id] != nil {
+			byKey[s.sent[id]+key] = append(byKey[s.sent[id]+key], id)
+		}
+	}
+	for key, ids := range byKey {
+		slices.Sort(ids)
+		for i := 1; i < len(ids); i++ {
+			const at = "20060102T150405.000000000Z"
+			before, err1 := time.Parse(at, ids[i-1][:len(at)])
+			after, err2 := time.Parse(at, ids[i][:len(at)])
+			if apart := after.Sub(before); err1 != nil || err2 != nil || apart < 24*time.Hour {
+				s.t.Errorf("blogs %s and %s have the same key %s, want them a day apart", ids[i-1], ids[i], key)
+			}
 		}
 	}
 }

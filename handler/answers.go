@@ -130,3 +130,12 @@ func absenceOf(r *http.Request) (bool, error) {
 	}
 	return len(values) > 0, nil
 }
+
+// idempotencyKeyOf reads Idempotency-Key: "" if it is absent.
+func idempotencyKeyOf(r *http.Request) (string, error) {
+	values := r.Header[idempotencyKey]
+	if len(values) > 1 || len(values) == 1 && values[0] == "" {
+		return "", badRequest("bad_idempotency_key", "Idempotency-Key must be one key of 1 to 128 visible ASCII characters.")
+	}
+	return strings.Join(values, ""), nil
+}

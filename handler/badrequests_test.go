@@ -159,6 +159,10 @@ func TestBadRequests(t *testing.T) {
 		{"PUT", path, owner, []string{"If-None-Match", ""}, 400, "bad_if_none_match"},
 		{"PUT", blog, draft, []string{"If-Match", "*", "If-None-Match", "*"}, 400, "bad_if_none_match"},
 		{"POST", path + "/blogs", draft, []string{"If-Match", ""}, 400, "bad_if_match"},
+		{"POST", path + "/blogs", draft, []string{"Idempotency-Key", ""}, 400, "bad_idempotency_key"},
+		{"POST", path + "/blogs", draft, []string{"Idempotency-Key", "two words"}, 400, "bad_idempotency_key"},
+		{"POST", path + "/blogs", draft, []string{"Idempotency-Key", long[:129]}, 400, "bad_idempotency_key"},
+		{"POST", sequence, "", []string{"Idempotency-Key", "k"}, 400, "bad_idempotency_key"},
 		{"POST", gate + "/release", "", []string{"Content-Type", "Application/JSON; charset=utf-8"}, 411, "length_required"},
 	} {
 		var a answer

@@ -9,9 +9,14 @@ import (
 
 // postBlog serves POST /api/channels/{channel}/blogs with a body
 // {"title":"…","text":"…","userId":"…"}: 201. With If-Match a caller adds it only
-// to the channel that it read.
+// to the channel that it read. With Idempotency-Key a repeated request adds no
+// second blog.
 func (c channelFunctions) postBlog(r *http.Request) (reply, error) {
 	incarnation, err := incarnationOf(r)
+	if err != nil {
+		return reply{}, err
+	}
+	key, err := idempotencyKeyOf(r)
 	if err != nil {
 		return reply{}, err
 	}
@@ -20,7 +25,7 @@ func (c channelFunctions) postBlog(r *http.Request) (reply, error) {
 		return reply{}, err
 	}
 	name := r.PathValue("channel")
-	blog, err := c.channels.PostTo(r.Context(), name, incarnation, draft)
+	blog, err := c.channels.PostWith(r.Context(), name, draft, channels.PostOptions{Incarnation: incarnation, Key: key})
 	if err != nil {
 		return reply{}, err
 	}

@@ -99,6 +99,7 @@ func TestBlogs(t *testing.T) {
 	into := p.channels(t, "POST", path+"/blogs", draft, "If-Match", channel.ETag)
 	into.expect(t, "post into the channel that was read", 201, "")
 	p.channels(t, "DELETE", path+"/blogs/"+into.Blog, "").expect(t, "remove it", 204, "")
+	p.blogsWithKey(t, path)
 	blog := path + "/blogs/" + posted.Blog
 	if read := p.channels(t, "GET", blog, ""); read.status != 200 || read.body != posted.body || read.header.Get("ETag") != posted.ETag {
 		t.Errorf("read: %d %s, want what was posted: %s", read.status, read.body, posted.body)
@@ -133,6 +134,31 @@ func TestBlogs(t *testing.T) {
 	if a := p.channels(t, "POST", path+"/blogs", `{"title":"long","text":"`+long+`","userId":"ann"}`); a.status != 201 || a.Text != long {
 		t.Errorf("the longest text: %d %.200s", a.status, a.body)
 	}
+}
+
+// blogsWithKey checks that a blog with a key is added once. It leaves no blog.
+func (p *process) blogsWithKey(t *testing.T, path string) {
+	t.Helper()
+	const other = `{"title":"other","text":"t","userId":"ann"}`
+	post := func(body string, header ...string) answer {
+		t.Helper()
+		return p.channels(t, "POST", path+"/blogs", body, append(header, "Idempotency-Key", "!key~")...)
+	}
+	first := post(draft)
+	first.expect(t, "post with a key", 201, "")
+	again := post(` { "userId":"ann", "text":"t", "title":"t" } `)
+	if again.status != 201 || again.body != first.body || again.header.Get("ETag") != first.ETag || again.header.Get("Location") != first.header.Get("Location") {
+		t.Errorf("again: %d %s %v, want what was posted: %s", again.status, again.body, again.header, first.body)
+	}
+	post(other).expect(t, "another blog with the key", 409, "key_reused")
+	post(draft, "If-Match", `"0123456789abcdef-0123456789abcdef"`).expect(t, "into another channel", 412, "channel_changed")
+	blog := path + "/blogs/" + first.Blog
+	updated := p.channels(t, "PUT", blog, other, "If-Match", first.ETag)
+	if again := post(draft); again.status != 201 || again.body != updated.body || again.header.Get("ETag") != updated.ETag {
+		t.Errorf("again after an update: %d %s, want %s", again.status, again.body, updated.body)
+	}
+	p.channels(t, "DELETE", blog, "").expect(t, "remove it", 204, "")
+	post(draft).expect(t, "again after its removal", 410, "blog_deleted")
 }
 
 // TestLists checks that pages hold all items of a list in order, and that a

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -68,7 +69,11 @@ func TestCallsEndInTime(t *testing.T) {
 		if call.limit == 0 {
 			continue
 		}
-		for _, readsOnly := range []bool{false, true} {
+		for i := range 4 {
+			readsOnly, withKey := i%2 == 1, i >= 2
+			if withKey && !slices.Contains(rt.conditions, idempotencyKey) {
+				break
+			}
 			synctest.Test(t, func(t *testing.T) {
 				host, blog := silentApp(t, readsOnly)
 				method, path, _ := strings.Cut(rt.pattern, " ")
@@ -81,6 +86,9 @@ func TestCallsEndInTime(t *testing.T) {
 				r.Header.Set("Content-Type", "application/json")
 				if call.body == draft && method == "PUT" {
 					r.Header.Set("If-Match", "*")
+				}
+				if withKey {
+					r.Header.Set("Idempotency-Key", "k")
 				}
 				began := time.Now()
 				w := serveDescribed(t, host, r, call.body)

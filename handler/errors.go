@@ -81,8 +81,12 @@ var (
 		channelNotFound, channelChanged)
 	deletionFailures = concat(failure{channels.ErrNotFound, http.StatusNotFound, "deletion_not_found",
 		"No deletion is recorded under this name: no such channel was deleted, or its record has expired.", ""})
-	blogPostFailures = concat(unclear("Storage did not confirm the blog, which may exist. Look for it near the end of the channel's list before you send it again."),
-		channelNotFound, channelChanged)
+	blogPostFailures = concat(unclear("Storage did not confirm the blog, which may exist. Repeat the request with the same Idempotency-Key. If it had none, look for the blog near the end of the channel's list before you send it again."),
+		channelNotFound, channelChanged,
+		failure{channels.ErrKeyReused, http.StatusConflict, "key_reused",
+			"In the last 24 hours, this Idempotency-Key was sent with another blog. Nothing was added. Use a new key for each blog.", ""},
+		failure{channels.ErrRemoved, http.StatusGone, "blog_deleted",
+			"An earlier request with this Idempotency-Key added the blog, which was deleted since. Nothing was added.", ""})
 	blogFailures = concat(unclear(unconfirmed),
 		failure{channels.ErrNotFound, http.StatusNotFound, "blog_not_found",
 			"The channel or the blog does not exist or was deleted.", ""},

@@ -56,6 +56,8 @@ func TestFailures(t *testing.T) {
 		{channelFailures, channels.ErrUnclear, 503, "change_unclear", "5"},
 		{channelDeleteFailures, fmt.Errorf("%w: %w", channels.ErrUnclear, channels.ErrRefused), 503, "change_unclear", "60"},
 		{blogPostFailures, fmt.Errorf("%w: %w", channels.ErrUnclear, channels.ErrNotFound), 503, "change_unclear", "5"},
+		{blogPostFailures, channels.ErrKeyReused, 409, "key_reused", ""},
+		{blogPostFailures, channels.ErrRemoved, 410, "blog_deleted", ""},
 		{deletionFailures, channels.ErrNotFound, 404, "deletion_not_found", ""},
 		{blogFailures, channels.ErrUnclear, 503, "change_unclear", "5"},
 		{blogFailures, channels.ErrNotFound, 404, "blog_not_found", ""},

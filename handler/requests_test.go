@@ -42,12 +42,16 @@ func TestStorageRequestsOfCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	serveRoutes(host, c.routes())
+	const withKey = draft + " " // differs from the others
 	call := func(method, path, body string) (answer answer, cost int64) {
 		t.Helper()
 		r := httptest.NewRequestWithContext(t.Context(), method, "/api/channels"+path, strings.NewReader(body))
 		r.Header.Set("Content-Type", "application/json")
 		if strings.Contains(path, "/blogs/") && method != "GET" {
 			r.Header.Set("If-Match", "*")
+		}
+		if body == withKey {
+			r.Header.Set("Idempotency-Key", "k")
 		}
 		before := counted.sent.Load()
 		w := serveDescribed(t, host, r, body)
@@ -77,8 +81,9 @@ func TestStorageRequestsOfCalls(t *testing.T) {
 			{"PUT a blog", "PUT", path + "/blogs/", draft, 2},
 			{"GET a short list of blogs", "GET", path + "/blogs?top=1", "", 2},
 			{"DELETE a blog", "DELETE", path + "/blogs/", "", 2},
-			{"POST another blog", "POST", path + "/blogs", draft, 2},
-			{"DELETE a channel with one blog", "DELETE", path, "", 10},
+			{"POST a blog with a key", "POST", path + "/blogs", withKey, 4}, // one in 32 looks for expired keys
+			{"POST it again", "POST", path + "/blogs", withKey, 4},
+			{"DELETE a channel with one blog and its key", "DELETE", path, "", 10},
 			{"DELETE it again", "DELETE", path, "", 2},
 			{"GET the record of a deletion", "GET", path + "/deletion", "", 1},
 		} {

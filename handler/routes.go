@@ -20,20 +20,22 @@ type route struct {
 	function   string   // the folder of its function.json
 	pattern    string   // of http.ServeMux: method and path
 	query      []string // the parameters that it knows
-	conditions []string // the headers of the conditions that it supports
+	conditions []string // those of the variable conditions that it supports
 	body       bool     // it takes a JSON body
 	waits      bool     // its calls wait for an event, so their duration means nothing
 	handler    http.Handler
 }
 
 // Headers of conditions. A route that does not support one rejects it: its
-// caller relies on it.
+// caller relies on it. Idempotency-Key is the condition that the request was
+// not served before.
 const (
-	ifMatch     = "If-Match"
-	ifNoneMatch = "If-None-Match"
+	ifMatch        = "If-Match"
+	ifNoneMatch    = "If-None-Match"
+	idempotencyKey = "Idempotency-Key"
 )
 
-var conditions = []string{ifMatch, ifNoneMatch, "If-Modified-Since", "If-Unmodified-Since", "If-Range"}
+var conditions = []string{ifMatch, ifNoneMatch, idempotencyKey, "If-Modified-Since", "If-Unmodified-Since", "If-Range"}
 
 // hostQuery are the parameters that the Functions host reads and passes on.
 var hostQuery = []string{"code", "clientId"}
@@ -63,7 +65,7 @@ func (rt *route) check(r *http.Request) error {
 	for _, name := range conditions {
 		if r.Header[name] != nil && !slices.Contains(rt.conditions, name) {
 			return badRequest("bad_"+strings.ReplaceAll(strings.ToLower(name), "-", "_"),
-				fmt.Sprintf("This request does not support the condition %s. It supports %s. Omit the header.", name, anyOf(rt.conditions)))
+				fmt.Sprintf("This request does not support the header %s. It supports %s. Omit the header.", name, anyOf(rt.conditions)))
 		}
 	}
 	if !rt.body && hasContent(r) {

@@ -42,7 +42,7 @@ func TestRoutesAreStrict(t *testing.T) {
 		expect := func(what, code, text, query string, body io.Reader, header ...string) {
 			t.Helper()
 			status, got, answer := p.call(t, method, path+query, body, header...)
-			if rejected := strings.Contains(answer, `"bad_query"`) || strings.Contains(answer, `"bad_body"`) || strings.Contains(answer, `"bad_if_`); code == allowed && rejected {
+			if rejected := strings.Contains(answer, `"bad_query"`) || strings.Contains(answer, `"bad_body"`) || strings.Contains(answer, `"bad_if_`) || strings.Contains(answer, `"bad_idempotency_key"`); code == allowed && rejected {
 				t.Errorf("%s with %s: %d %s, want it allowed", rt.pattern, what, status, answer)
 			}
 			if code != allowed && (status != 400 || !strings.Contains(answer, `"code":"`+code+`"`) || !strings.Contains(answer, text) || got.Get("X-Request-Id") == "") {
@@ -61,14 +61,14 @@ func TestRoutesAreStrict(t *testing.T) {
 			expect(known+" in two cases", "bad_query", "several values for "+known, "?"+known+"=1&"+strings.ToUpper(known)+"=2", nil)
 		}
 		for header, code := range map[string]string{
-			"If-Match": "bad_if_match", "If-None-Match": "bad_if_none_match",
+			"If-Match": "bad_if_match", "If-None-Match": "bad_if_none_match", "Idempotency-Key": "bad_idempotency_key",
 			"If-Modified-Since": "bad_if_modified_since", "If-Unmodified-Since": "bad_if_unmodified_since", "If-Range": "bad_if_range",
 		} {
 			if slices.Contains(rt.conditions, header) {
 				expect(header, allowed, "", "", nil, header, "*")
 				continue
 			}
-			text := "does not support the condition " + header + ". It supports " + anyOf(rt.conditions) + "."
+			text := "does not support the header " + header + ". It supports " + anyOf(rt.conditions) + "."
 			expect(header, code, text, "", nil, header, `"a"`)
 			expect("an empty "+header, code, text, "", nil, header, "")
 		}
