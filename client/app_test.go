@@ -60,6 +60,9 @@ func (a *app) RoundTrip(r *http.Request) (*http.Response, error) {
 	if condition := r.Header.Get("If-Match"); condition != "" {
 		asked += " if " + condition
 	}
+	if key := r.Header.Get("Idempotency-Key"); key != "" {
+		asked += " key " + key
+	}
 	if len(text) > 0 {
 		asked += " " + string(text)
 	}

@@ -2,9 +2,11 @@ package client
 
 import (
 	"context"
+	"crypto/rand"
 	"iter"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 )
 
@@ -57,21 +59,38 @@ func (c *Client) blogs(ctx context.Context, channel string, query url.Values, to
 
 // AddBlog adds a blog to a channel. After an error that is ErrUnclear the blog
 // may exist, or may still arrive: read the end of the list before you add it
-// again.
+// again, or use AddBlogOnce.
 func (c *Client) AddBlog(ctx context.Context, channel string, draft Draft) (b Blog, err error) {
+	return c.AddBlogOnce(ctx, channel, rand.Text(), draft)
+}
+
+// AddBlogOnce adds a blog to a channel. In 24 hours, all calls with the same
+// key and draft add one blog, and each returns it as it is then. So the call
+// may be repeated after any error, also by another process. The code key_reused
+// reports that the key was used for another draft, and blog_deleted that the
+// blog was deleted since. A key has 1 to 128 visible ASCII characters and
+// belongs to the channel.
+func (c *Client) AddBlogOnce(ctx context.Context, channel, key string, draft Draft) (b Blog, err error) {
 	if err := checkName("channel", channel); err != nil {
 		return b, err
+	}
+	if key == "" || len(key) > maxKey || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return b, invalidf("the key of a blog must have 1 to %d visible ASCII characters", maxKey)
 	}
 	if err := draft.check(); err != nil {
 		return b, err
 	}
 	return c.blog(ctx, request{
-		method: http.MethodPost,
-		path:   channelPath(channel) + "/blogs",
-		body:   draft,
-		effect: "the blog may have been created",
+		method:  http.MethodPost,
+		path:    channelPath(channel) + "/blogs",
+		body:    draft,
+		key:     key,
+		repeats: always,
+		effect:  "the blog may have been created",
 	}, "")
 }
+
+const maxKey = 128
 
 // UpdateBlog replaces a blog, if its ETag is still the one that the caller has
 // read. "*" overwrites any version.

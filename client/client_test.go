@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"kennel/client"
@@ -83,8 +84,8 @@ func TestRequests(t *testing.T) {
 		}, `DELETE /channels/a%20b if "1"`},
 		{ok(deletion), func(c *client.Client) error { _, err := c.Deletion(ctx, "a b", "1"); return err }, "GET /channels/a%20b/deletion?incarnation=1"},
 		{ok(deletion), func(c *client.Client) error { _, err := c.Deletion(ctx, "a b", ""); return err }, "GET /channels/a%20b/deletion"},
-		{answer{201, "application/json", blog, nil}, func(c *client.Client) error { _, err := c.AddBlog(ctx, "a b", draft); return err },
-			`POST /channels/a%20b/blogs {"title":"<T>","text":"","userId":"ann"}`},
+		{answer{201, "application/json", blog, nil}, func(c *client.Client) error { _, err := c.AddBlogOnce(ctx, "a b", "k~", draft); return err },
+			`POST /channels/a%20b/blogs key k~ {"title":"<T>","text":"","userId":"ann"}`},
 		{ok(blog), func(c *client.Client) error { _, err := c.Blog(ctx, "a b", "b1"); return err }, "GET /channels/a%20b/blogs/b1"},
 		{ok(blog), func(c *client.Client) error { _, err := c.UpdateBlog(ctx, "a b", "b1", `W/"2"`, draft); return err },
 			`PUT /channels/a%20b/blogs/b1 if W/"2" {"title":"<T>","text":"","userId":"ann"}`},
@@ -120,7 +121,10 @@ func TestInvalid(t *testing.T) {
 	_, text := c.Release(t.Context(), "hounds", client.Change{By: "\xff"})
 	_, noETag := c.UpdateBlog(t.Context(), "news", "b1", "", client.Draft{})
 	_, generation := c.Wait(t.Context(), "hounds", -2, 0)
-	errs := []error{noCount, noName, parent, text, noETag, generation}
+	_, noKey := c.AddBlogOnce(t.Context(), "news", "", client.Draft{})
+	_, longKey := c.AddBlogOnce(t.Context(), "news", strings.Repeat("k", 129), client.Draft{})
+	_, badKey := c.AddBlogOnce(t.Context(), "news", "two words", client.Draft{})
+	errs := []error{noKey, longKey, badKey, noCount, noName, parent, text, noETag, generation}
 	for _, err := range c.Blogs(t.Context(), "") {
 		errs = append(errs, err)
 	}
@@ -130,6 +134,26 @@ func TestInvalid(t *testing.T) {
 		}
 	}
 	same(t, "requests", []string(nil), a.asked)
+}
+
+// TestKeys checks that each new blog has a key of its own, and that its repeats
+// have the same.
+func TestKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, c := playing(t, io.EOF, appError(503, "change_unclear", after("5")), ok(`{"blog":"b1"}`))
+		for range 2 {
+			if _, err := c.AddBlog(t.Context(), "news", client.Draft{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		first, rest, found := strings.Cut(a.asked[0], " key ")
+		if key, _, _ := strings.Cut(rest, " "); !found || len(key) < 26 || first != "POST /channels/news/blogs" {
+			t.Errorf("asked %q, want it with a long random key", a.asked[0])
+		}
+		if len(a.asked) != 4 || a.asked[1] != a.asked[0] || a.asked[2] != a.asked[0] || a.asked[3] == a.asked[0] {
+			t.Errorf("asked %q, want three times the same, and then with another key", a.asked)
+		}
+	})
 }
 
 // TestOnTheWire checks what a server receives and what its answers mean.

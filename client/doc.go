@@ -19,19 +19,20 @@
 // A call that fails is repeated up to five times where that is safe, and after
 // a pause of at most 30 s. The pause is the answer's Retry-After.
 //
-//   - Reads, creating a channel, a release or close of a gate, deleting a
-//     channel by its ETag, deleting a blog without an ETag, and overwriting any
-//     version of a blog are repeated after every 503 with Retry-After, after a
-//     5xx that the app did not send itself, and after a connection that was
-//     closed without an answer: this is what callers see of an app that is
-//     killed. If the first request was applied, the second changes nothing.
+//   - Reads, creating a channel, adding a blog, which is sent with a key, a
+//     release or close of a gate, deleting a channel by its ETag, deleting a
+//     blog without an ETag, and overwriting any version of a blog are repeated
+//     after every 503 with Retry-After, after a 5xx that the app did not send
+//     itself, and after a connection that was closed without an answer: this is
+//     what callers see of an app that is killed. If the first request was
+//     applied, the second changes nothing.
 //   - [Client.Next] is repeated after a 503 with Retry-After: then no number was
 //     drawn. It is not repeated after a lost answer, because each lost answer
 //     would leave a gap. Callers that do not mind gaps may call it again.
-//   - [Client.AddBlog], [Client.DeleteChannel] without an ETag, and changes of
-//     one version of a blog are repeated only if the app reports that nothing
-//     was changed. Otherwise a repeated request could add a second blog, delete
-//     another channel of the same name, or fail because the first one succeeded.
+//   - [Client.DeleteChannel] without an ETag, and changes of one version of a
+//     blog are repeated only if the app reports that nothing was changed.
+//     Otherwise a repeated request could delete another channel of the same
+//     name, or fail because the first one succeeded.
 //
 // A request that cannot connect is not repeated, because the address is
 // probably wrong, unless the app was reached before in the same call.

@@ -29,6 +29,7 @@ type request struct {
 	path    string // after /api, escaped, with query
 	body    any    // nil for none
 	ifMatch string // "" for none
+	key     string // in Idempotency-Key; "" for none
 
 	repeats repeats
 	effect  string        // what the request may have done, for an error; "" for a read
@@ -97,6 +98,9 @@ func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, erro
 	}
 	if r.ifMatch != "" {
 		req.Header.Set("If-Match", r.ifMatch)
+	}
+	if r.key != "" {
+		req.Header.Set("Idempotency-Key", r.key)
 	}
 	if c.key != "" {
 		req.Header.Set("x-functions-key", c.key)

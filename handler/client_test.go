@@ -132,6 +132,14 @@ func TestClient(t *testing.T) {
 	check("count", count == 1 && all, count, err)
 	other, err := app.AddBlog(ctx, title, client.Draft{Title: "Next", UserID: "ann"})
 	check("add another", other.ID > blog.ID, other, err)
+	once, err := app.AddBlogOnce(ctx, title, "k", client.Draft{Title: "Once", UserID: "ann"})
+	check("add with a key", once.ID > other.ID, once, err)
+	same, err := app.AddBlogOnce(ctx, title, "k", client.Draft{Title: "Once", UserID: "ann"})
+	check("add again", same.ID == once.ID && same.ETag == once.ETag, same, err)
+	_, err = app.AddBlogOnce(ctx, title, "k", client.Draft{Title: "Twice", UserID: "ann"})
+	refused("add another with the key", err, "key_reused")
+	err = app.DeleteBlog(ctx, title, once.ID, once.ETag)
+	check("delete the blog with a key", true, nil, err)
 	var after []string
 	for b, err := range app.BlogsAfter(ctx, title, blog.ID) {
 		check("an item of the list", b.Title == "Next", b, err)

@@ -16,19 +16,28 @@ func (con *console) blogsCommand() *cobra.Command {
 	add := &cobra.Command{
 		Use:   "add CHANNEL",
 		Short: "post a blog",
-		Long: `Posts a blog into the channel. Kennel sends it once and does not retry. If the response is
-lost, the blog may exist: kennel reports that, and you should list the blogs before you
-post it again.`,
+		Long: `Posts a blog into the channel. Kennel sends it with a random key, so that a retry adds no
+second blog. If all responses are lost, the blog may exist: kennel reports that, and you
+should list the blogs before you post it again.
+
+With --idempotency-key you choose the key, and can run the same command again for 24
+hours: it prints the blog that exists. Another blog with the key is rejected.`,
 		Example:     "kennel blogs add news --title \"Hello\" --text \"It works.\"",
 		Annotations: requestExits("posted"),
 		Args:        oneChannel,
-		RunE:        con.channelRun(&o, addBlog),
+	}
+	add.RunE = func(cmd *cobra.Command, args []string) error {
+		if o.once == "" && cmd.Flags().Changed("idempotency-key") {
+			return usagef("--idempotency-key has no value")
+		}
+		return con.channelRun(&o, addBlog)(cmd, args)
 	}
 	flags := add.Flags()
 	flags.StringVar(&o.title, "title", "", "add a blog with the title `T`")
 	flags.StringVar(&o.text, "text", "", "add a blog with the text `TEXT`")
-	flags.StringVar(&o.file, "file", "", "add a blog with the text from `FILE`, up to 256 KiB; - is standard input")
+	flags.StringVar(&o.file, "file", "", "add a blog with the text from `FILE`, up to 256 KiB;\n- is standard input")
 	flags.StringVar(&o.user, "user", "", "add a blog by `WHO` (default: your login name)")
+	flags.StringVar(&o.once, "idempotency-key", "", "add a blog only if none was added with the key `K`")
 	completeFile(add, "file")
 
 	list := &cobra.Command{
@@ -70,7 +79,14 @@ func addBlog(ctx context.Context, con *console, app *app, channel string, o chan
 		o.text = text
 	}
 	app.lookup = fmt.Sprintf("kennel blogs list %q", channel)
-	blog, err := app.AddBlog(ctx, channel, client.Draft{Title: o.title, Text: o.text, UserID: o.user})
+	draft := client.Draft{Title: o.title, Text: o.text, UserID: o.user}
+	var blog client.Blog
+	var err error
+	if o.once == "" {
+		blog, err = app.AddBlog(ctx, channel, draft)
+	} else {
+		blog, err = app.AddBlogOnce(ctx, channel, o.once, draft)
+	}
 	if err != nil {
 		return app.failed(err)
 	}

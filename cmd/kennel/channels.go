@@ -20,6 +20,7 @@ type channelOptions struct {
 	yes, watch  bool
 	title, text string
 	file, user  string
+	once        string
 	target
 }
 

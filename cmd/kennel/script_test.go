@@ -99,8 +99,8 @@ var verbs = []verb{
 	{"fill CHANNEL N", scriptFill},
 	// Start to delete a channel and leave the rest to the queue.
 	{"begin CHANNEL", scriptBegin},
-	// Expect N rows of blogs and fences of all channels that ever had this
-	// name.
+	// Expect N rows of blogs, their keys and fences of all channels that
+	// ever had this name.
 	{"rows CHANNEL N", scriptRows},
 	// Delete the channel with a handler that is killed every 200 ms. During the
 	// deletion, SUCCESSOR creates a channel with the same name.

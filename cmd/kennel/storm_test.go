@@ -63,7 +63,7 @@ func scriptBegin(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// scriptRows counts the rows of blogs and fences of all channels that ever had
+// scriptRows counts the rows of blogs, keys and fences of all channels that had
 // the name.
 func scriptRows(ts *testscript.TestScript, _ bool, args []string) {
 	blogs, found := blogsTable(ts), 0
