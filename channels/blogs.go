@@ -63,10 +63,17 @@ func (c *Channels) Blogs(ctx context.Context, channel string, top int, continuat
 // BlogsAfter is Blogs without the blogs up to this one, which may have been
 // removed.
 func (c *Channels) BlogsAfter(ctx context.Context, channel, id string, top int, continuation string) (List[Blog], error) {
-	if _, err := parseBlogKey(id); err != nil {
-		return List[Blog]{}, &InputError{"after", "is invalid; use an ID from the list of blogs"}
+	if err := checkAfter(id); err != nil {
+		return List[Blog]{}, err
 	}
 	return c.blogsAbove(ctx, channel, id, top, continuation)
+}
+
+func checkAfter(id string) error {
+	if _, err := parseBlogKey(id); err != nil {
+		return &InputError{"after", "is invalid; use an ID from the list of blogs"}
+	}
+	return nil
 }
 
 // blogsAbove lists the blogs with keys above this one. A continuation is valid

@@ -37,7 +37,7 @@ func TestBadInput(t *testing.T) {
 		rejects(t, "channel", name, ofBlog(name, good)...)
 		rejects(t, "channel", name,
 			last(p.Create(ctx, name, "ann")), errorOf(p.Read(ctx, name)), errorOf(p.Delete(ctx, name, "")),
-			errorOf(p.Deletion(ctx, name, "")), errorOf(p.Post(ctx, name, someDraft)), errorOf(p.Blogs(ctx, name, 1, "")))
+			errorOf(p.Deletion(ctx, name, "")), errorOf(p.Post(ctx, name, someDraft)), errorOf(p.Blogs(ctx, name, 1, "")), errorOf(p.NewestBlogs(ctx, name, "", 1, "")))
 	}
 	for _, id := range []string{"", "x", "a/b", `a\b`, "a#b", "a?b", "a\x00", "!fence", "name", strings.Repeat("k", 2<<10),
 		"20260102T030405.000000000Z", "20260102T030405.000000000Z-", "20260102T030405.000000000Z-0000000", "20260102T030405.000000000Z-0000000G",
@@ -45,7 +45,7 @@ func TestBadInput(t *testing.T) {
 		rejects(t, "blog", id, ofBlog("news", id)...)
 	}
 	for _, top := range []int{-1, 0, 1001, 1 << 40} {
-		rejects(t, "top", fmt.Sprint(top), errorOf(p.List(ctx, top, "")), errorOf(p.Blogs(ctx, "news", top, "")))
+		rejects(t, "top", fmt.Sprint(top), errorOf(p.List(ctx, top, "")), errorOf(p.Blogs(ctx, "news", top, "")), errorOf(p.NewestBlogs(ctx, "news", "", top, "")))
 	}
 	for _, owner := range []string{"", strings.Repeat("o", 257), "\xff", "a\x00"} {
 		rejects(t, "owner", owner, last(p.Create(ctx, "news", owner)))
@@ -90,6 +90,10 @@ func TestContinuations(t *testing.T) {
 	for _, bad := range []string{"invalid", "!!!", names.Continuation, good + "AAAA", strings.Repeat("A", 10_000), "Ag" + good[2:], good[:8], good + "==", good + " "} {
 		rejects(t, "continuation", bad, errorOf(p.Blogs(t.Context(), "news", 2, bad)))
 	}
+	newest, err := p.NewestBlogs(t.Context(), "news", "", 2, "")
+	must(t, err)
+	rejects(t, "continuation", "the other order", errorOf(p.Blogs(t.Context(), "news", 2, newest.Continuation)), errorOf(p.NewestBlogs(t.Context(), "news", "", 2, good)),
+		errorOf(p.NewestBlogs(t.Context(), "other", "", 2, newest.Continuation)))
 	rejects(t, "continuation", "a list of channels", errorOf(p.List(t.Context(), 1, good)))
 	rejects(t, "continuation", "another channel", errorOf(p.Blogs(t.Context(), "other", 2, good)))
 	must(t, errorOf(p.Delete(t.Context(), "news", "")))
@@ -159,5 +163,8 @@ func TestBlogsAfter(t *testing.T) {
 	}
 	for _, id := range []string{"", "!fence", "invalid", all.Items[0].ID + "0"} {
 		rejects(t, "after", id, errorOf(p.BlogsAfter(ctx, "news", id, 10, "")))
+		if id != "" {
+			rejects(t, "after", id, errorOf(p.NewestBlogs(ctx, "news", id, 10, "")))
+		}
 	}
 }

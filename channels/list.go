@@ -61,16 +61,7 @@ func list[T any](ctx context.Context, rows *table.Table, scope string, q table.Q
 			return List[T]{}, fmt.Errorf("list %s: %w", scope, err)
 		}
 		for _, row := range page.Rows {
-			item, err := read(row)
-			if err != nil {
-				list.LeftOut++
-				list.Problem = cmp.Or(list.Problem, err)
-			} else {
-				list.Items = append(list.Items, item)
-			}
-			for _, value := range row.Values {
-				size += len(value)
-			}
+			size += list.add(row, read)
 		}
 		q.After = page.Next
 		if q.After == "" || len(list.Items) >= top || size >= enoughBytes {
@@ -82,6 +73,21 @@ func list[T any](ctx context.Context, rows *table.Table, scope string, q table.Q
 	}
 	list.Continuation = sealContinuation(scope, q.After)
 	return list, nil
+}
+
+// add adds a row, and returns its size.
+func (l *List[T]) add(row table.Row, read func(table.Row) (T, error)) (size int) {
+	item, err := read(row)
+	if err != nil {
+		l.LeftOut++
+		l.Problem = cmp.Or(l.Problem, err)
+	} else {
+		l.Items = append(l.Items, item)
+	}
+	for _, value := range row.Values {
+		size += len(value)
+	}
+	return size
 }
 
 // A continuation consists of a version, a digest of the scope, a digest of the

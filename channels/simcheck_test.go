@@ -20,6 +20,15 @@ func (s *simulation) check() {
 	}) {
 		live[ch.Name+"@"+ch.Incarnation] = true
 		p.open(s.t, ch.Name)
+		oldest := pages(s.t, func(continuation string) (channels.List[channels.Blog], error) {
+			return p.Blogs(p.Context(), ch.Name, 1+s.below(20), continuation)
+		})
+		newest := pages(s.t, func(continuation string) (channels.List[channels.Blog], error) {
+			return p.NewestBlogs(p.Context(), ch.Name, "", 1+s.below(20), continuation)
+		})
+		if slices.Reverse(newest); !slices.Equal(oldest, newest) {
+			s.t.Errorf("%s: %d blogs from the oldest, %d from the newest", ch.Name, len(oldest), len(newest))
+		}
 	}
 	blogs := s.rows(s.world.blogs)
 	for _, row := range blogs {

@@ -50,6 +50,12 @@ func (c *Client) BlogsAfter(ctx context.Context, channel, blog string) iter.Seq2
 	return c.blogs(ctx, channel, url.Values{"after": {blog}}, defaultTop)
 }
 
+// NewestBlogs is Blogs with the newest blogs first. It has no blogs that are
+// added while the list is read.
+func (c *Client) NewestBlogs(ctx context.Context, channel string) iter.Seq2[Blog, error] {
+	return c.blogs(ctx, channel, url.Values{"order": {"newest"}}, defaultTop)
+}
+
 func (c *Client) blogs(ctx context.Context, channel string, query url.Values, top int) iter.Seq2[Blog, error] {
 	if err := checkName("channel", channel); err != nil {
 		return func(yield func(Blog, error) bool) { yield(Blog{}, err) }

@@ -36,6 +36,12 @@ func TestLists(t *testing.T) {
 	}
 	same(t, "requests after a blog", []string{"GET /channels/news/blogs?top=100&after=a%26b", "GET /channels/news/blogs?top=100&continuation=x&after=a%26b"}, a.asked)
 
+	a, c = playing(t, page(""))
+	for b, err := range c.NewestBlogs(t.Context(), "news") {
+		t.Errorf("a blog of an empty list: %+v, %v", b, err)
+	}
+	same(t, "requests for the newest", []string{"GET /channels/news/blogs?top=100&order=newest"}, a.asked)
+
 	for _, test := range []struct {
 		name string
 		next answer

@@ -131,6 +131,15 @@ func absenceOf(r *http.Request) (bool, error) {
 	return len(values) > 0, nil
 }
 
+// newestOf reads in which order a list is requested.
+func newestOf(r *http.Request) (newest bool, err error) {
+	order := customhandler.Query(r, "order")
+	if order != "oldest" && order != "newest" && hasQuery(r, "order") {
+		return false, badRequest("bad_order", "order must be oldest or newest.")
+	}
+	return order == "newest", nil
+}
+
 // idempotencyKeyOf reads Idempotency-Key: "" if it is absent.
 func idempotencyKeyOf(r *http.Request) (string, error) {
 	values := r.Header[idempotencyKey]

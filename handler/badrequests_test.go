@@ -124,6 +124,13 @@ func TestBadRequests(t *testing.T) {
 		{"GET", list + "?top=many", "", "", 400, "bad_top", ""},
 		{"GET", path + "/blogs?TOP=1001", "", "", 400, "bad_top", ""},
 
+		{"GET", path + "/blogs?order=", "", "", 400, "bad_order", "oldest or newest"},
+		{"GET", path + "/blogs?order=Newest", "", "", 400, "bad_order", "oldest or newest"},
+		{"GET", path + "/blogs?order=newest&after=!fence", "", "", 400, "bad_after", ""},
+		{"GET", path + "/blogs?order=newest&after=", "", "", 400, "bad_after", ""},
+		{"GET", path + "/blogs?after=", "", "", 400, "bad_after", ""},
+		{"GET", list + "?order=newest", "", "", 400, "bad_query", "unknown"},
+
 		{"POST", list, owner, "", 405, "method_not_allowed", "POST"},
 		{"PUT", path + "/blogs", draft, "", 405, "method_not_allowed", ""},
 		{"DELETE", path + "/deletion", "", "", 405, "method_not_allowed", ""},

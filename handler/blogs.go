@@ -32,17 +32,28 @@ func (c channelFunctions) postBlog(r *http.Request) (reply, error) {
 	return reply{http.StatusCreated, channelAddress(name) + "/blogs/" + blog.ID, blog.ETag, blog}, nil
 }
 
-// listBlogs serves GET /api/channels/{channel}/blogs?after=…&top=N&continuation=…,
-// in the order of their creation.
+// listBlogs serves
+// GET /api/channels/{channel}/blogs?order=oldest|newest&after=…&top=N&continuation=…,
+// in the order of their creation or the reverse.
 func (c channelFunctions) listBlogs(r *http.Request) (reply, error) {
 	top, continuation, err := pageOf(r)
 	if err != nil {
 		return reply{}, err
 	}
+	newest, err := newestOf(r)
+	if err != nil {
+		return reply{}, err
+	}
 	var list channels.List[channels.Blog]
-	if name := r.PathValue("channel"); hasQuery(r, "after") {
-		list, err = c.channels.BlogsAfter(r.Context(), name, customhandler.Query(r, "after"), top, continuation)
-	} else {
+	name, after := r.PathValue("channel"), customhandler.Query(r, "after")
+	switch {
+	case after == "" && hasQuery(r, "after"):
+		err = badRequest("bad_after", "after has no value; use an ID from the list of blogs.")
+	case newest:
+		list, err = c.channels.NewestBlogs(r.Context(), name, after, top, continuation)
+	case after != "":
+		list, err = c.channels.BlogsAfter(r.Context(), name, after, top, continuation)
+	default:
 		list, err = c.channels.Blogs(r.Context(), name, top, continuation)
 	}
 	c.logLeftOut(r.Context(), list.LeftOut, list.Problem)

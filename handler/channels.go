@@ -73,7 +73,7 @@ func (c channelFunctions) routes() []route {
 		{function: function, pattern: "DELETE /api/channels/{channel}", conditions: []string{ifMatch}, handler: c.serve(channelDeleteFailures, c.deleteChannel)},
 		{function: function, pattern: "GET /api/channels/{channel}/deletion", query: []string{"incarnation"}, handler: c.serve(deletionFailures, c.readDeletion)},
 		{function: function, pattern: "POST /api/channels/{channel}/blogs", conditions: []string{ifMatch, idempotencyKey}, body: true, handler: c.serve(blogPostFailures, c.postBlog)},
-		{function: function, pattern: "GET /api/channels/{channel}/blogs", query: append([]string{"after"}, page...), handler: c.serve(channelFailures, c.listBlogs)},
+		{function: function, pattern: "GET /api/channels/{channel}/blogs", query: append([]string{"order", "after"}, page...), handler: c.serve(channelFailures, c.listBlogs)},
 		{function: function, pattern: "GET /api/channels/{channel}/blogs/{blog}", handler: c.serve(blogFailures, c.readBlog)},
 		{function: function, pattern: "PUT /api/channels/{channel}/blogs/{blog}", conditions: []string{ifMatch}, body: true, handler: c.serve(blogFailures, c.updateBlog)},
 		{function: function, pattern: "DELETE /api/channels/{channel}/blogs/{blog}", conditions: []string{ifMatch}, handler: c.serve(blogFailures, c.removeBlog)},

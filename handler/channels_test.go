@@ -178,7 +178,11 @@ func TestLists(t *testing.T) {
 	list := func(address string, top int) (items []answer) {
 		t.Helper()
 		for next := ""; ; {
-			page := p.channels(t, "GET", fmt.Sprintf("%s?top=%d%s", address, top, next), "")
+			separator := "?"
+			if strings.Contains(address, "?") {
+				separator = "&"
+			}
+			page := p.channels(t, "GET", fmt.Sprintf("%s%stop=%d%s", address, separator, top, next), "")
 			page.expect(t, "page", 200, "")
 			if items = append(items, page.Items...); len(page.Items) > top {
 				t.Errorf("%d items on a page of %d", len(page.Items), top)
@@ -188,6 +192,12 @@ func TestLists(t *testing.T) {
 			}
 			next = "&continuation=" + page.Continuation
 		}
+	}
+	ids := func(items []answer) (ids []string) {
+		for _, item := range items {
+			ids = append(ids, item.Blog)
+		}
+		return ids
 	}
 	for _, top := range []int{1, 2, 1000} {
 		var got []string
@@ -199,6 +209,21 @@ func TestLists(t *testing.T) {
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("pages of %d: %v, want %v", top, got, want)
+		}
+	}
+	reversed := slices.Clone(want)
+	slices.Reverse(reversed)
+	for _, tt := range []struct {
+		query string
+		want  []string
+	}{
+		{"order=oldest", want}, {"order=newest", reversed},
+		{"after=" + want[0], want[1:]}, {"order=newest&after=" + want[0], reversed[:2]},
+	} {
+		for _, top := range []int{1, 2, 1000} {
+			if got := ids(list(path+"/blogs?"+tt.query, top)); !slices.Equal(got, tt.want) {
+				t.Errorf("%s by pages of %d: %v, want %v", tt.query, top, got, tt.want)
+			}
 		}
 	}
 	found := false

@@ -148,6 +148,14 @@ func TestClient(t *testing.T) {
 	if !slices.Equal(after, []string{other.ID}) {
 		t.Errorf("after the first blog: %q, want the second", after)
 	}
+	var newest []string
+	for b, err := range app.NewestBlogs(ctx, title) {
+		check("an item of the newest", true, b, err)
+		newest = append(newest, b.ID)
+	}
+	if !slices.Equal(newest, []string{other.ID, blog.ID}) {
+		t.Errorf("newest: %q, want the second, then the first", newest)
+	}
 	for _, err := range app.BlogsAfter(ctx, title, "no blog") {
 		refused("bad after", err, "bad_after")
 	}

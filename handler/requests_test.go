@@ -80,6 +80,7 @@ func TestStorageRequestsOfCalls(t *testing.T) {
 			{"GET a blog", "GET", path + "/blogs/", "", 2},
 			{"PUT a blog", "PUT", path + "/blogs/", draft, 2},
 			{"GET a short list of blogs", "GET", path + "/blogs?top=1", "", 2},
+			{"GET a short list of the newest blogs", "GET", path + "/blogs?order=newest&top=1", "", 3},
 			{"DELETE a blog", "DELETE", path + "/blogs/", "", 2},
 			{"POST a blog with a key", "POST", path + "/blogs", withKey, 4}, // one in 32 looks for expired keys
 			{"POST it again", "POST", path + "/blogs", withKey, 4},

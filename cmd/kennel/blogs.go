@@ -43,12 +43,13 @@ hours: it prints the blog that exists. Another blog with the key is rejected.`,
 	list := &cobra.Command{
 		Use:         "list CHANNEL",
 		Short:       "print all blogs of the channel, one per line",
-		Long:        "Prints all blogs of the channel in the order of their creation, one per line; with --json\nincluding their texts.",
-		Example:     "kennel blogs list news --json",
+		Long:        "Prints all blogs of the channel in the order of their creation, or with --newest in the\nreverse order, one per line; with --json including their texts.",
+		Example:     "kennel blogs list news --newest | head",
 		Annotations: requestExits("printed"),
 		Args:        oneChannel,
 		RunE:        con.channelRun(&o, listBlogs),
 	}
+	list.Flags().BoolVar(&o.newest, "newest", false, "print the newest blog first")
 
 	blogs := group(&cobra.Command{
 		Use:         "blogs <command>",
@@ -128,7 +129,11 @@ func (con *console) readText(ctx context.Context, path string) (string, error) {
 }
 
 func listBlogs(ctx context.Context, con *console, app *app, channel string, o channelOptions) error {
-	for blog, err := range app.Blogs(ctx, channel) {
+	blogs := app.Blogs(ctx, channel)
+	if o.newest {
+		blogs = app.NewestBlogs(ctx, channel)
+	}
+	for blog, err := range blogs {
 		if err != nil {
 			return app.failed(err)
 		}

@@ -18,6 +18,7 @@ type channelOptions struct {
 	owner       string
 	incarnation string
 	yes, watch  bool
+	newest      bool
 	title, text string
 	file, user  string
 	once        string
