@@ -48,7 +48,7 @@ type app struct {
 
 	mu    sync.Mutex
 	asked []string // method, address, condition and body of each request
-	said  []string // the notices
+	said  []string // the notices, and the rows that lists left out
 }
 
 func (a *app) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -96,8 +96,9 @@ func playing(t *testing.T, answers ...any) (*app, *client.Client) {
 	t.Helper()
 	a := &app{answers: answers}
 	c, err := client.New("http://app.example", &client.Options{
-		HTTP:   &http.Client{Transport: a},
-		Notify: func(n client.Notice) { a.said = append(a.said, n.String()) },
+		HTTP:    &http.Client{Transport: a},
+		Notify:  func(n client.Notice) { a.said = append(a.said, n.String()) },
+		LeftOut: func(list string, rows int) { a.said = append(a.said, fmt.Sprint(list, " lacks ", rows)) },
 	})
 	if err != nil {
 		t.Fatal(err)

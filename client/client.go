@@ -29,6 +29,13 @@ type Options struct {
 	// call takes long. The default reports nothing. It may be called by several
 	// goroutines at once.
 	Notify func(Notice)
+
+	// LeftOut reports that a page of a list lacks rows that the app cannot
+	// read, most often because a newer version wrote them; the app's log names
+	// them. list is the address of the list after /api, such as
+	// "/channels/news/blogs". The default reports nothing. It may be called by
+	// several goroutines at once.
+	LeftOut func(list string, rows int)
 }
 
 // Client calls one app. It may be used by several goroutines at once.
@@ -38,6 +45,7 @@ type Client struct {
 	agent   string
 	http    *http.Client
 	notify  func(Notice)
+	leftOut func(list string, rows int)
 }
 
 // New returns a client for the app at an address without /api, such as
@@ -62,6 +70,7 @@ func New(address string, options *Options) (*Client, error) {
 		agent:   cmp.Or(options.UserAgent, "kennel-client"),
 		http:    &http.Client{},
 		notify:  func(Notice) {},
+		leftOut: func(string, int) {},
 	}
 	if options.HTTP != nil {
 		*c.http = *options.HTTP
@@ -70,6 +79,9 @@ func New(address string, options *Options) (*Client, error) {
 	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	if options.Notify != nil {
 		c.notify = options.Notify
+	}
+	if options.LeftOut != nil {
+		c.leftOut = options.LeftOut
 	}
 	return c, nil
 }

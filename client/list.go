@@ -39,6 +39,9 @@ func list[T any, P interface {
 				fail(err)
 				return
 			}
+			if page.LeftOut > 0 {
+				c.leftOut(path, page.LeftOut)
+			}
 			for _, text := range page.Items {
 				var item T
 				if err := decodeJSON(text, P(&item)); err != nil {
@@ -59,6 +62,7 @@ func list[T any, P interface {
 type listPage struct {
 	Items        []json.RawMessage `json:"items"`
 	Continuation string            `json:"continuation"`
+	LeftOut      int               `json:"leftOut"`
 
 	received
 }

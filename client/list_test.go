@@ -30,16 +30,20 @@ func TestLists(t *testing.T) {
 	same(t, "channels", []string{`a{"channel":"a"}`, `b{"channel":"b"}`, `c{"channel":"c"}`}, names)
 	same(t, "requests", []string{"GET /channels?top=100", "GET /channels?top=100&continuation=x%2F1", "GET /channels?top=100&continuation=x%2F2"}, a.asked)
 
-	a, c = playing(t, ok(`{"items":[],"continuation":"x"}`), page(""))
+	same(t, "left out", []string(nil), a.said)
+
+	a, c = playing(t, ok(`{"items":[],"continuation":"x","leftOut":2}`), page(""))
 	for b, err := range c.BlogsAfter(t.Context(), "news", "a&b") {
 		t.Errorf("a blog of an empty list: %+v, %v", b, err)
 	}
+	same(t, "left out after a blog", []string{"/channels/news/blogs lacks 2"}, a.said)
 	same(t, "requests after a blog", []string{"GET /channels/news/blogs?top=100&after=a%26b", "GET /channels/news/blogs?top=100&continuation=x&after=a%26b"}, a.asked)
 
 	a, c = playing(t, page(""))
 	for b, err := range c.NewestBlogs(t.Context(), "news") {
 		t.Errorf("a blog of an empty list: %+v, %v", b, err)
 	}
+	same(t, "left out of the newest", []string(nil), a.said)
 	same(t, "requests for the newest", []string{"GET /channels/news/blogs?top=100&order=newest"}, a.asked)
 
 	for _, test := range []struct {

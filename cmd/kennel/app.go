@@ -47,6 +47,8 @@ type app struct {
 	lookup string                           // how to find out whether an unclear change was made; "" for none
 	say    func(format string, args ...any) // reports repeated requests
 
+	leftOut int // rows that a list lacks
+
 	outage error // why a request is repeated without limit; nil: the app responds
 	said   string
 }
@@ -67,7 +69,8 @@ func (con *console) openApp(t target) (*app, error) {
 		key, keyFrom = con.env[keyVariable], keyVariable
 	}
 	a.key = key != ""
-	a.Client, err = client.New(address, &client.Options{Key: key, UserAgent: "kennel/" + version.Read().Version, Notify: a.notify})
+	a.Client, err = client.New(address, &client.Options{Key: key, UserAgent: "kennel/" + version.Read().Version, Notify: a.notify,
+		LeftOut: func(_ string, rows int) { a.leftOut += rows }})
 	if err != nil {
 		return nil, usagef("%s: %v", keyFrom, err)
 	}
@@ -157,6 +160,16 @@ func (a *app) notify(n client.Notice) {
 		a.said = why
 	}
 	a.say("%s; retrying in %v (%d of %d)", why, n.Wait, n.Attempt, n.Attempts)
+}
+
+// listed reports, after a list, what it lacks.
+func (a *app) listed() {
+	switch {
+	case a.leftOut == 1:
+		a.say("the list lacks 1 row that the app cannot read; see the app's log")
+	case a.leftOut > 1:
+		a.say("the list lacks %d rows that the app cannot read; see the app's log", a.leftOut)
+	}
 }
 
 // clause makes a sentence a part of a longer one.

@@ -141,6 +141,7 @@ func listBlogs(ctx context.Context, con *console, app *app, channel string, o ch
 			return err
 		}
 	}
+	app.listed()
 	return nil
 }
 

@@ -142,6 +142,7 @@ func listChannels(ctx context.Context, con *console, app *app, _ string, o chann
 			return err
 		}
 	}
+	app.listed()
 	return nil
 }
 
