@@ -42,7 +42,7 @@ var layers = map[string][]string{
 
 	"internal/azure":            {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/queue", "kennel/table", "kennel/internal/azure/identity", "kennel/internal/azure/requests", "kennel/internal/version", "golang.org/x/sync", azureSDK},
 	"internal/azure/identity":   {azureSDK},
-	"internal/azure/requests":   {},
+	"internal/azure/requests":   {"kennel/instances"},
 	"internal/azure/servicebus": {"kennel/gate", "kennel/internal/azure/identity", "kennel/internal/version", azureSDK, "github.com/Azure/go-amqp"}, // the SDK returns its errors
 	"internal/dev/azurite":      {},
 	"internal/chance":           {},
@@ -62,7 +62,7 @@ var layers = map[string][]string{
 
 	"examples/numbers":      {"kennel/azurestore", "kennel/client", "kennel/gate", "kennel/ids"}, // only what other modules can import
 	"cmd/kennel":            {"kennel/client", "kennel/gate", "kennel/internal", "github.com/spf13"},
-	"handler":               {"kennel/channels", "kennel/docs", "kennel/gate", "kennel/ids", "kennel/instances", "kennel/table", "kennel/internal"},
+	"handler":               {"kennel/channels", "kennel/docs", "kennel/gate", "kennel/ids", "kennel/instances", "kennel/queue", "kennel/table", "kennel/internal"},
 	"handler/testdata/bare": {},
 }
 

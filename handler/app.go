@@ -46,14 +46,15 @@ type job struct {
 // newApp wires everything and sends no request.
 func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 	account := azure.Account(cfg.Storage)
-	counter := &requests.Counter{}
-	blobs, err := account.OpenBlobs(&azure.Options{Requests: counter})
+	counter, outcomes := &requests.Counter{}, &requests.Outcomes{}
+	observed := azure.Options{Requests: counter, Outcomes: outcomes}
+	blobs, err := account.OpenBlobs(&observed)
 	if err != nil {
 		return nil, err
 	}
 	a := &app{}
 	started := time.Now()
-	members := newMembers(openInstanceTable(account, counter, log), started, func() []job { return a.jobs }, log)
+	members := newMembers(openInstanceTable(account, observed, log), started, func() []job { return a.jobs }, log)
 	sequences, err := newSequences(cfg, blobs, members, log)
 	if err != nil {
 		return nil, err
@@ -77,8 +78,8 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 	}
 	meter := &meter{}
 	a.jobs = []job{
-		sequences, gates, newChannels(account, counter, meter, log),
-		{facts: meter.facts}, {facts: requestFacts(counter)},
+		sequences, gates, newChannels(account, observed, meter, log),
+		{facts: meter.facts}, {facts: requestFacts(counter)}, {problems: outcomes.Problems},
 		members.job(), // closed last: giving back numbers matters more
 	}
 	for _, j := range a.jobs {

@@ -11,7 +11,6 @@ import (
 
 	"kennel/channels"
 	"kennel/internal/azure"
-	"kennel/internal/azure/requests"
 	"kennel/internal/customhandler"
 	"kennel/table"
 )
@@ -35,8 +34,9 @@ type channelFunctions struct {
 
 // newChannels serves channels if the account has tables and queues. Without
 // them it logs what is missing, and the other jobs are served.
-func newChannels(account azure.Account, counter *requests.Counter, meter *meter, log *slog.Logger) job {
-	c, probes, err := openChannels(account, &azure.Options{Requests: counter, Job: "channels"}, log)
+func newChannels(account azure.Account, o azure.Options, meter *meter, log *slog.Logger) job {
+	o.Job = "channels"
+	c, probes, err := openChannels(account, &o, log)
 	if err != nil {
 		log.Warn("channels are not served: they need tables and queues", "error", err)
 		c = channelFunctions{log: log, off: err}

@@ -145,7 +145,7 @@ func TestStorageDown(t *testing.T) {
 		}
 	}
 	p.statusUntil(t, "no problem of this process, and one number issued", func(s statusAnswer) bool {
-		return s.Storage.healthy() && !s.hasOwnProblem() && s.Sequences[name].Issued == 1
+		return s.Storage.healthy() && len(s.own()) == 0 && s.Sequences[name].Issued == 1
 	})
 	p.terminate()
 	p.exitCode(t)

@@ -30,8 +30,9 @@ type members struct {
 
 // openInstanceTable returns the instance table. Without tables it logs that,
 // and each instance reports only about itself.
-func openInstanceTable(account azure.Account, counter *requests.Counter, log *slog.Logger) table.Store {
-	tables, err := account.OpenTables(&azure.Options{Requests: counter, Job: "instances"})
+func openInstanceTable(account azure.Account, o azure.Options, log *slog.Logger) table.Store {
+	o.Job = "instances"
+	tables, err := account.OpenTables(&o)
 	var rows *azure.Table
 	if err == nil {
 		rows, err = azure.NewTable(tables, instancesTable)

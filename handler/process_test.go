@@ -290,10 +290,12 @@ func (p *process) statusUntil(t testing.TB, what string, wanted func(statusAnswe
 	}
 }
 
-// hasOwnProblem reports whether the process that answered has a problem. Other
-// processes of the tests use the same storage, and may have some.
-func (s statusAnswer) hasOwnProblem() bool {
-	return slices.ContainsFunc(s.Problems, func(p instances.ProblemGroup) bool { return slices.Contains(p.Instances, s.Instance) })
+// own returns the problems of the process that answered. Other processes of the
+// tests use the same storage, and may have some.
+func (s statusAnswer) own() []instances.ProblemGroup {
+	return slices.DeleteFunc(slices.Clone(s.Problems), func(p instances.ProblemGroup) bool {
+		return !slices.Contains(p.Instances, s.Instance)
+	})
 }
 
 // holds waits until a gate of this process has a number of waiters.

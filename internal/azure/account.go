@@ -39,10 +39,11 @@ type Account struct {
 
 // Options are the optional parts of a client; nil and zero mean the defaults.
 type Options struct {
-	TryTimeout time.Duration     // of one request; default 10 s
-	HTTP       *http.Client      // default: the SDK's own
-	Requests   *requests.Counter // counts the requests; default: none
-	Job        string            // the job to count requests for, unless the adapter belongs to one; default ""
+	TryTimeout time.Duration      // of one request; default 10 s
+	HTTP       *http.Client       // default: the SDK's own
+	Requests   *requests.Counter  // counts the requests; default: none
+	Outcomes   *requests.Outcomes // records which calls fail; default: none
+	Job        string             // the job to count requests for, unless the adapter belongs to one; default ""
 
 	Credential azcore.TokenCredential // signs in without a connection string; default: the account's identity
 }
@@ -121,7 +122,7 @@ func open[Client any](a Account, o *Options, name, address string,
 			return nil, fmt.Errorf("open %s storage: %w", name, err)
 		}
 	}
-	client, err := byIdentity(address, as)
+	client, err := byIdentity(address, signIn{as})
 	if err != nil {
 		return nil, fmt.Errorf("open %s storage: %w", name, safe(err))
 	}
@@ -130,12 +131,13 @@ func open[Client any](a Account, o *Options, name, address string,
 
 // once sends requests without retries, and counts them for a job.
 type once struct {
-	timeout time.Duration
-	job     string
+	timeout  time.Duration
+	job      string
+	observed *observing // records the outcomes; nil: they are not recorded
 }
 
 // of returns a copy for an adapter that belongs to a job.
-func (o once) of(job string) once { return once{o.timeout, job} }
+func (o once) of(job string) once { return once{o.timeout, job, o.observed} }
 
 func (o once) context(ctx context.Context) context.Context {
 	return policy.WithRetryOptions(requests.WithJob(ctx, o.job), o.options())
@@ -149,11 +151,15 @@ func clientOptions(service string, o *Options) (azcore.ClientOptions, once) {
 	if o == nil {
 		o = &Options{}
 	}
-	once := once{cmp.Or(max(o.TryTimeout, 0), defaultTryTimeout), o.Job}
+	once := once{timeout: cmp.Or(max(o.TryTimeout, 0), defaultTryTimeout), job: o.Job}
 	options := azcore.ClientOptions{Retry: once.options()}
 	options.Telemetry.ApplicationID = version.UserAgent()
 	if o.HTTP != nil {
 		options.Transport = o.HTTP
+	}
+	if o.Outcomes != nil {
+		once.observed = &observing{o.Outcomes, service}
+		options.PerCallPolicies = []policy.Policy{once.observed}
 	}
 	options.PerRetryPolicies = []policy.Policy{limiting{}}
 	if o.Requests != nil {

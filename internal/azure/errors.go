@@ -1,6 +1,7 @@
 package azure
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,9 +10,6 @@ import (
 	"slices"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
-
-	"kennel/internal/azure/identity"
 )
 
 // ErrTimeout reports that one try of a request got no answer within its
@@ -26,14 +24,16 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	text := fmt.Sprintf("storage answered %d %s", e.Status, e.Code)
-	if e.Code == "" {
-		text = fmt.Sprintf("storage answered %d %s", e.Status, http.StatusText(e.Status))
-	}
+	text := e.cause()
 	if e.RequestID != "" {
 		text += " (request " + e.RequestID + ")"
 	}
 	return text
+}
+
+// cause is the text that is the same for all requests with this answer.
+func (e *Error) cause() string {
+	return fmt.Sprintf("storage answered %d %s", e.Status, cmp.Or(e.Code, http.StatusText(e.Status)))
 }
 
 // Refused reports whether the request was rejected permanently: it had no
@@ -68,8 +68,8 @@ func safe(err error) error {
 		}
 		return e
 	}
-	if failed, ok := errors.AsType[*azidentity.AuthenticationFailedError](err); ok {
-		return errors.New("sign in to storage: " + identity.OneLine(failed))
+	if failed, ok := errors.AsType[*signInError](err); ok {
+		return errors.New(failed.Error())
 	}
 	if failed, ok := errors.AsType[*url.Error](err); ok {
 		return fmt.Errorf("connect to storage: %w", failed.Err)

@@ -12,6 +12,7 @@ import (
 	"mime/multipart"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -40,6 +41,7 @@ func (t *Table) sendAll(ctx context.Context, writes []table.Write) ([]string, er
 		}
 	}
 	var answer *http.Response
+	began := time.Now()
 	err := t.submit(policy.WithCaptureResponse(t.once.context(ctx), &answer), actions)
 	if answer == nil || answer.StatusCode != http.StatusAccepted {
 		if err = answered(ctx, err); err == nil {
@@ -52,6 +54,9 @@ func (t *Table) sendAll(ctx context.Context, writes []table.Write) ([]string, er
 		return nil, answered(ctx, err)
 	}
 	versions, err := readAnswers(answer.Header.Get("Content-Type"), body, len(writes))
+	if t.once.observed != nil {
+		t.once.observed.answered(answer.Request.WithContext(t.once.context(ctx)), began, err)
+	}
 	for i, version := range versions {
 		if version == "" && writes[i].Verb != table.Delete {
 			return nil, fmt.Errorf("the answer for row %d has no ETag", i)

@@ -1,5 +1,6 @@
 // Package requests counts the requests that a process sends to Azure by
-// service, operation and job, so that status, metrics and bills agree.
+// service, operation and job, so that status, metrics and bills agree. It also
+// records which of them fail.
 //
 // It counts in the client: a request counts each time that the SDK sends it,
 // whatever the outcome. If net/http repeats a read by itself, because the

@@ -1,0 +1,175 @@
+package requests
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"kennel/instances"
+)
+
+// outcomeLasts is how long a failure is reported if the same is not tried
+// again. It is twice the longest interval at which the app repeats work by
+// itself, so a failure of such work does not end between two tries, and longer
+// than callers wait before they give up.
+const outcomeLasts = 10 * time.Minute
+
+// Outcomes records which calls to storage fail, for the status. The zero value
+// is ready to use. All methods may be called concurrently.
+//
+// A failure concerns the reads or the writes of a service, and ends when the
+// service responds to any of them. A denial concerns one operation for one job,
+// because rights differ by operation and by container, and each job has its
+// own. It ends when that operation is allowed again for that job.
+type Outcomes struct {
+	any    atomic.Bool // broken is not empty
+	mu     sync.Mutex
+	broken map[call]*failure // guarded by mu
+}
+
+// call is what a failure concerns.
+type call struct {
+	service        string
+	denied         bool
+	operation, job string // of a denial; else operation is "read" or "write"
+}
+
+type failure struct {
+	cause       string
+	since, last time.Time
+	count       int64
+}
+
+// AllWell reports whether no call has failed since the last success of the
+// same. It takes no lock.
+func (o *Outcomes) AllWell() bool { return !o.any.Load() }
+
+// Responded records that the service responded to a call and did not deny it.
+func (o *Outcomes) Responded(l Label, write bool) {
+	if o.AllWell() {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.broken, failed(l, write))
+	delete(o.broken, denied(l))
+	o.any.Store(len(o.broken) > 0)
+}
+
+// Failed records that the service did not respond, or that it reported that it
+// cannot serve at the moment.
+func (o *Outcomes) Failed(l Label, write bool, cause string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.add(failed(l, write), cause)
+}
+
+// Denied records that the service denied a call, or that this process could not
+// sign in for it.
+func (o *Outcomes) Denied(l Label, write bool, cause string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.broken, failed(l, write)) // it responded
+	o.add(denied(l), cause)
+}
+
+func failed(l Label, write bool) call {
+	operation := "read"
+	if write {
+		operation = "write"
+	}
+	return call{service: l.Service, operation: operation}
+}
+
+func denied(l Label) call { return call{l.Service, true, l.Operation, l.Job} }
+
+// add counts a failure. Its caller holds mu.
+func (o *Outcomes) add(c call, cause string) {
+	now := time.Now()
+	f := o.broken[c]
+	if f == nil || now.Sub(f.last) > outcomeLasts {
+		f = &failure{since: now}
+	}
+	f.cause, f.last = cause, now
+	f.count++
+	if o.broken == nil {
+		o.broken = make(map[call]*failure)
+	}
+	o.broken[c] = f
+	o.any.Store(true)
+}
+
+// Problems returns the failures that have not ended, one for each code. The
+// sentences of several failures are joined.
+func (o *Outcomes) Problems() []instances.Problem {
+	if o.AllWell() {
+		return nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := time.Now()
+	codes := make(map[string]*instances.Problem)
+	said := make(map[string][]string)
+	for c, f := range o.broken {
+		if now.Sub(f.last) > outcomeLasts {
+			delete(o.broken, c)
+			continue
+		}
+		code := c.code()
+		p := codes[code]
+		if p == nil {
+			p = &instances.Problem{Code: code, Since: f.since}
+			codes[code] = p
+		}
+		if f.since.Before(p.Since) {
+			p.Since = f.since
+		}
+		p.Count += f.count
+		said[code] = append(said[code], c.sentence(f.cause))
+	}
+	o.any.Store(len(o.broken) > 0)
+	var problems []instances.Problem
+	for code, p := range codes {
+		p.What = join(said[code])
+		problems = append(problems, *p)
+	}
+	slices.SortFunc(problems, func(a, b instances.Problem) int { return cmp.Compare(a.Code, b.Code) })
+	return problems
+}
+
+func (c call) code() string {
+	switch {
+	case c.denied:
+		return instances.StorageDenied
+	case c.service == Table:
+		return instances.TablesFailing
+	case c.service == Queue:
+		return instances.QueuesFailing
+	}
+	return instances.BlobsFailing
+}
+
+func (c call) sentence(cause string) string {
+	if !c.denied {
+		return fmt.Sprintf("Requests to %s %ss fail: %s.", c.operation, c.service, cause)
+	}
+	forJob := ""
+	if c.job != "" {
+		forJob = " for " + c.job
+	}
+	return fmt.Sprintf("The %s operation %q%s is denied: %s.", c.service, c.operation, forJob, cause)
+}
+
+// join returns the first sentences in order, and how many more there are.
+func join(sentences []string) string {
+	const most = 3
+	slices.Sort(sentences)
+	if more := len(sentences) - most; more > 0 {
+		sentences = append(sentences[:most], fmt.Sprintf("There are %d more.", more))
+	}
+	return strings.Join(sentences, " ")
+}
