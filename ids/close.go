@@ -28,7 +28,7 @@ func (g *Generator) endWaits() {
 func (g *Generator) needed() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.waiting > 0 || errors.Is(g.problem, ErrCorrupt)
+	return g.waiting > 0 || g.unusable != nil && errors.Is(g.unusable.Err, ErrCorrupt)
 }
 
 // Close closes the generator and returns its unissued numbers to the store,

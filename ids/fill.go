@@ -78,7 +78,7 @@ func (g *Generator) wanted() bool { return g.low || len(g.leases) > 0 }
 // arrived gives a reserved range to the waiting leases first, then to all
 // callers. The caller holds mu.
 func (g *Generator) arrived(r Range) {
-	g.lastError, g.problem, g.usedUp, g.refusedUntil = nil, nil, false, time.Time{}
+	g.lastError, g.problem, g.unusable, g.usedUp, g.refusedUntil = nil, nil, nil, false, time.Time{}
 	g.reserved += r.Count()
 	g.highest = max(g.highest, r.Last)
 	g.pace.size = g.nextSize
@@ -110,6 +110,9 @@ func (g *Generator) arrived(r Range) {
 // failed ends the waits that an error concerns. The caller holds mu.
 func (g *Generator) failed(err error) {
 	end, isEnd := errors.AsType[*exhausted](err)
+	if isEnd {
+		g.unusable = nil // the stored number was read
+	}
 	if isEnd && end.left > 0 {
 		// Too few numbers for some leases are enough for other callers.
 		g.leases = slices.DeleteFunc(g.leases, func(l *lease) bool {
@@ -122,7 +125,8 @@ func (g *Generator) failed(err error) {
 		return
 	}
 	g.usedUp = isEnd
-	if errors.Is(err, ErrCorrupt) || errors.Is(err, ErrMissing) {
+	if isUnusable(err) {
+		g.found(err)
 		g.giveUp() // another node may have reserved the same numbers
 	}
 	if errors.Is(err, ErrRefused) {

@@ -138,6 +138,7 @@ type Generator struct {
 	lastError    error // of the store, since the last success
 	lastErrorAt  time.Time
 	problem      error     // why no numbers can be reserved; nil after a reservation
+	unusable     *Unusable // what is stored cannot be used; nil if it can, as far as this node knows
 	refusedUntil time.Time // the store refused a request: callers do not wait until then
 }
 

@@ -16,9 +16,9 @@ var ErrTooMany = errors.New("too many sequences in use")
 // A Set keeps a generator for each sequence in use. A generator takes about a
 // kilobyte.
 const (
-	// maxSequences bounds the memory that callers can use with new names. For
+	// MaxSequences bounds the memory that callers can use with new names. For
 	// one more, the Set gives up the sequence that was not used for longest.
-	maxSequences = 10_000
+	MaxSequences = 10_000
 
 	// idleAfter is how long a sequence has to be unused to be given up.
 	idleAfter = 10 * time.Minute
@@ -115,8 +115,8 @@ func (s *Set) generator(sequence string) (*Generator, error) {
 	if s.stopping {
 		return nil, ErrClosed
 	}
-	if len(s.generators) >= maxSequences && !s.giveUpOldest() {
-		return nil, fmt.Errorf("%w: this process uses %d", ErrTooMany, maxSequences)
+	if len(s.generators) >= MaxSequences && !s.giveUpOldest() {
+		return nil, fmt.Errorf("%w: this process uses %d", ErrTooMany, MaxSequences)
 	}
 	g := newGenerator(s.store, sequence, s.opt)
 	s.generators[sequence] = s.byUse.PushFront(&member{g, now})
@@ -157,16 +157,21 @@ func (s *Set) giveUp(at *list.Element) bool {
 	return true
 }
 
-// Run gives up the sequences that are not used any more, until ctx ends. Then
-// it ends all waits with ErrClosed: from now on only numbers that are available
-// are issued. It returns nil. Call Close afterwards.
+// Run gives up the sequences that are not used any more, and reads unusable
+// ones again, until ctx ends. Then it ends all waits with ErrClosed: from now on
+// only numbers that are available are issued. It returns nil. Call Close
+// afterwards.
 func (s *Set) Run(ctx context.Context) error {
 	ticker := time.NewTicker(idleAfter / 10)
 	defer ticker.Stop()
+	rechecks := time.NewTicker(recheckInterval)
+	defer rechecks.Stop()
 	for {
 		select {
 		case now := <-ticker.C:
 			s.giveUpIdle(now)
+		case <-rechecks.C:
+			s.recheck(ctx)
 		case <-ctx.Done():
 			s.stop()
 			return nil
@@ -190,11 +195,8 @@ func (s *Set) giveUpIdle(now time.Time) {
 func (s *Set) stop() []*Generator {
 	s.mu.Lock()
 	s.stopping = true
-	all := make([]*Generator, 0, len(s.generators))
-	for at := s.byUse.Front(); at != nil; at = at.Next() {
-		all = append(all, at.Value.(*member).Generator)
-	}
 	s.mu.Unlock()
+	all := s.all() // no other is added
 	for _, g := range all {
 		g.stopWaits()
 	}
