@@ -1,15 +1,22 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
+
+	"kennel/ids"
 	"kennel/instances"
 	"kennel/internal/faultproxy"
+	"kennel/internal/memory"
 	"kennel/internal/storetest"
 )
 
@@ -78,4 +85,104 @@ func TestStorageProblems(t *testing.T) {
 	p.has(t, "queues_failing", "", "Requests to read queues fail: storage answered 503 ")
 	heal()
 	p.isWell(t, "queues")
+}
+
+// TestSequenceProblems: a sequence without a usable number is a problem, with
+// what is stored, until it is repaired.
+func TestSequenceProblems(t *testing.T) {
+	t.Parallel()
+	p := start(t, built.handler, withAzurite(t))
+	corrupt, missing := storetest.Name(), storetest.Name()
+	p.numbers(t, corrupt, 1)
+	p.numbers(t, missing, 1)
+	p.isWell(t, "at first")
+	blobs, err := azblob.NewClientFromConnectionString(storetest.Azurite(t).ConnectionString(), nil)
+	if err == nil {
+		_, err = blobs.UploadBuffer(t.Context(), sequencesContainer, corrupt, []byte("seven"), nil)
+	}
+	if err == nil {
+		_, err = blobs.DeleteBlob(t.Context(), sequencesContainer, missing, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{corrupt: "sequence_corrupt", missing: "sequence_missing"} {
+		for code := ""; code == ""; _, code = p.numbers(t, name, maxCount) {
+		}
+		p.has(t, want, name, map[string]string{
+			corrupt: `the stored number of the sequence cannot be used: "seven" is not a whole number`,
+			missing: "the stored number of the sequence was deleted",
+		}[name])
+	}
+	for _, name := range []string{corrupt, missing} {
+		if status, _, body := p.raise(t, name, `{"atLeast":100000,"force":true}`); status != http.StatusOK {
+			t.Errorf("raise: %d %s", status, body)
+		}
+		if n, code := p.numbers(t, name, 1); n != 100000 {
+			t.Errorf("after the raise: %d %s", n, code)
+		}
+	}
+	p.isWell(t, "after the raise")
+}
+
+// TestLimitsOfSequences: nine tenths of the sequences of a process, or the last
+// hundredth of a sequence, are a problem.
+func TestLimitsOfSequences(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewSequences(nil)
+		set, err := ids.NewSet(store, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { set.Run(ctx) })
+		defer func() { cancel(); running.Wait(); set.Close(t.Context()) }()
+		s := sequenceFunctions{sequences: set, limits: &limits{}}
+		draw := func(name string) {
+			t.Helper()
+			if _, err := set.Next(ctx, name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range 8_999 {
+			draw(fmt.Sprint("s", i))
+		}
+		if got := s.problems(); len(got) > 0 {
+			t.Errorf("problems %+v, want none", got)
+		}
+		store.Set("orders", fmt.Sprint(int64(ids.MaxExact)/1000*995))
+		draw("orders")
+		synctest.Wait()
+		began := time.Now()
+		for range 2 {
+			got := s.problems()
+			if len(got) != 2 || got[0].Subject != "all sequences" || got[0].What != "This process uses 9000 of at most 10000 sequences." || !got[0].Since.Equal(began) ||
+				got[1].Code != "limit_close" || got[1].Subject != "orders" || !strings.Contains(got[1].What, " of at most 9007199254740991 are reserved.") {
+				t.Errorf("problems %+v, want both limits since %v", got, began)
+			}
+			time.Sleep(time.Minute)
+		}
+		time.Sleep(20 * time.Minute) // unused sequences are given up
+		if got := s.problems(); len(got) != 1 || got[0].Subject != "orders" {
+			t.Errorf("problems %+v, want only that of orders", got)
+		}
+	})
+}
+
+// TestManyProblems: the problems of one code are limited, and the last one
+// counts the others.
+func TestManyProblems(t *testing.T) {
+	var many []instances.Problem
+	now := time.Now()
+	for i := range 15 {
+		many = append(many, instances.Problem{Subject: fmt.Sprintf("s%02d", i), What: "No.", Since: now.Add(-time.Duration(i))})
+	}
+	got := oldest(slices.Clone(many))
+	if len(got) != maxSubjects || got[0].Subject != "s14" || got[9].Subject != "" || got[9].What != "There are 6 more. One of them: No." {
+		t.Errorf("problems %+v, want nine and the number of the others", got)
+	}
+	if got := oldest(slices.Clone(many[:maxSubjects])); len(got) != maxSubjects || got[9].Subject != "s00" {
+		t.Errorf("problems %+v, want all ten", got)
+	}
 }

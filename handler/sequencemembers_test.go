@@ -47,7 +47,7 @@ func newSequenceApp(t *testing.T, stored *memory.Sequences, withTable bool) *seq
 	if !withTable {
 		a.members.rows = nil
 	}
-	serveRoutes(host, sequenceFunctions{readable{stored}, sequences, a.members, []string{"*"}, log}.routes())
+	serveRoutes(host, sequenceFunctions{readable{stored}, sequences, a.members, []string{"*"}, log, &limits{}}.routes())
 	t.Cleanup(func() { sequences.Close(t.Context()) })
 	return a
 }

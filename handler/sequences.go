@@ -31,6 +31,7 @@ type sequenceFunctions struct {
 	members   *members
 	allowed   []string // patterns of the names that are served
 	log       *slog.Logger
+	limits    *limits
 }
 
 // sequenceStore is also what operators see of the stored sequences.
@@ -50,8 +51,8 @@ func newSequences(cfg config.Config, blobs *azure.Blobs, m *members, log *slog.L
 	if err != nil {
 		return job{}, err
 	}
-	s := sequenceFunctions{store, sequences, m, cfg.Sequences, log}
-	return job{routes: s.routes(), run: sequences.Run, close: s.close, probes: map[string]probe{"blobs": s.probe}, report: s.report, facts: s.facts}, nil
+	s := sequenceFunctions{store, sequences, m, cfg.Sequences, log, &limits{}}
+	return job{routes: s.routes(), run: sequences.Run, close: s.close, probes: map[string]probe{"blobs": s.probe}, report: s.report, facts: s.facts, problems: s.problems}, nil
 }
 
 func (s sequenceFunctions) routes() []route {
@@ -82,11 +83,6 @@ func (s sequenceFunctions) probe(ctx context.Context) error {
 
 func (s sequenceFunctions) report(status *statusAnswer) {
 	status.Sequences = s.sequences.Stats()
-	for _, sequence := range status.Sequences {
-		if sequence.Problem != "" {
-			status.Status = degraded
-		}
-	}
 }
 
 // maxReported bounds the sequences that a process reports to the others.
