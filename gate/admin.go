@@ -89,6 +89,7 @@ func (g *Gates) State(ctx context.Context, gate string) (State, error) {
 			continue
 		}
 		s, err := stateOf(gate, f)
+		g.noteRead(gate, err)
 		if err != nil {
 			return State{}, fmt.Errorf("read gate %q: %w", gate, err)
 		}
@@ -138,7 +139,11 @@ func (g *Gates) drive(ctx context.Context, c *change) (verdict, error) {
 			did = c.replaced(f, answer)
 		} else {
 			f, answer = g.load(ctx, c.gate, "")
-			if did, err = c.loaded(f, answer); err != nil {
+			did, err = c.loaded(f, answer)
+			if answer == nil {
+				g.noteRead(c.gate, c.corrupt)
+			}
+			if err != nil {
 				return again, err
 			}
 		}
@@ -178,6 +183,7 @@ func (g *Gates) replace(ctx context.Context, gate string, old, next Flag) (Flag,
 func (g *Gates) learn(gate, version string, s State) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.noteDocument(gate, nil)
 	if w := g.watches[gate]; w != nil {
 		g.admit(w, w.learn(version, s))
 		w.plan(time.Now())
@@ -190,6 +196,7 @@ func (g *Gates) publish(ctx context.Context, s Signal) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.opt.CallTimeout)
 	defer cancel()
 	err := g.opt.Signals.Publish(ctx, s)
+	g.noteSending(err)
 	if err != nil {
 		g.opt.Log.WarnContext(ctx, "cannot send the signal of a gate; others see the change when they poll",
 			"gate", s.Gate, "generation", s.Generation, "within", (g.opt.PollRarely + g.opt.PollRarely/10).String(), "error", err.Error())

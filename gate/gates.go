@@ -41,9 +41,9 @@ func invalid(format string, args ...any) error { return invalidError(fmt.Sprintf
 func (e invalidError) Error() string        { return string(e) }
 func (e invalidError) Is(target error) bool { return target == ErrInvalid }
 
-// maxWatched bounds the memory and the requests that callers can cause with
-// new names.
-const maxWatched = 1000
+// MaxWatched is at how many gates a process has waiters at most. It bounds the
+// memory and the requests that callers can cause with new names.
+const MaxWatched = 1000
 
 // Options adjusts Gates. Nil and zero fields mean the defaults.
 type Options struct {
@@ -94,6 +94,12 @@ type Gates struct {
 	stopped   bool
 	receiving bool // signals
 	listened  bool // Signals has reported whether they are received
+
+	wasUp        bool                // signals were received once
+	cannotListen bool                // Listen has returned an error, and signals were not received since
+	listening    Failure             // while they are not received, since Run began
+	sending      Failure             // of the last signal
+	unreadable   map[string]*Failure // by gate
 }
 
 // New returns the gates of a store. It does no I/O and starts nothing.
@@ -107,5 +113,7 @@ func New(store Store, options *Options) (*Gates, error) {
 		opt:     opt,
 		jitter:  rand.N[time.Duration],
 		watches: make(map[string]*watch),
+
+		unreadable: make(map[string]*Failure),
 	}, nil
 }

@@ -82,6 +82,9 @@ func (w *watch) read(ctx context.Context) {
 
 	g.mu.Lock()
 	g.admit(w, w.afterRead(f, err))
+	if w.lastErr == nil || errors.Is(w.lastErr, ErrCorrupt) {
+		g.noteDocument(w.gate, w.lastErr)
+	}
 	w.schedule(began, time.Now())
 	w.plan(time.Now())
 	after, state := w.lastErr, w.state

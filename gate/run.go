@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,7 @@ func (g *Gates) Run(ctx context.Context) error {
 	} else {
 		running.Go(func() { g.listen(ctx) })
 	}
+	running.Go(func() { g.recheck(ctx) })
 	<-ctx.Done()
 	g.stop() // no watch starts after this
 	running.Wait()
@@ -40,6 +42,7 @@ func (g *Gates) begin(start func(*watch)) bool {
 		return false
 	}
 	g.start = start
+	g.listening = Failure{Err: errNotConnected, Since: time.Now()}
 	for _, w := range g.watches {
 		start(w)
 	}
@@ -65,10 +68,13 @@ func (g *Gates) listen(ctx context.Context) {
 	logged := false
 	for {
 		err := g.opt.Signals.Listen(ctx, listener{g})
-		news := listener{g}.listens(false)
 		if ctx.Err() != nil {
 			return
 		}
+		news := listener{g}.listens(false, err)
+		g.mu.Lock()
+		g.cannotListen = true
+		g.mu.Unlock()
 		if err != nil && (news || !logged) {
 			logged = true
 			g.opt.Log.WarnContext(ctx, "cannot receive gate signals; polling instead, so releases may be seen late",
@@ -88,25 +94,30 @@ func (g *Gates) listen(ctx context.Context) {
 type listener struct{ g *Gates }
 
 func (l listener) Up() {
-	if l.listens(true) {
+	if l.listens(true, nil) {
 		l.g.opt.Log.Info("receiving gate signals; polling rarely", "every", l.g.opt.PollRarely.String())
 	}
 }
 
 func (l listener) Down(why error) {
-	if l.listens(false) {
+	if l.listens(false, why) {
 		l.g.opt.Log.Warn("gate signals are interrupted; polling instead, so releases may be seen late",
 			"every", l.g.opt.PollOften.String(), "error", fmt.Sprint(why))
 	}
 }
 
-// listens passes on whether signals are received from now on, and reports
-// whether that is new.
-func (l listener) listens(up bool) (news bool) {
+// listens passes on whether signals are received from now on, or else why not,
+// and reports whether that is new.
+func (l listener) listens(up bool, why error) (news bool) {
 	l.g.mu.Lock()
 	defer l.g.mu.Unlock()
 	news = l.g.receiving != up || !l.g.listened
 	l.g.receiving, l.g.listened = up, true
+	if up {
+		l.g.wasUp, l.g.cannotListen, l.g.listening = true, false, Failure{}
+	} else {
+		l.g.listening.add(cmp.Or(why, errNotConnected))
+	}
 	now := time.Now()
 	for _, w := range l.g.watches {
 		w.listens(up)

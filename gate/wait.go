@@ -85,10 +85,10 @@ func (g *Gates) arrive(gate string, p *waiter) (*watch, error) {
 	}
 	w := g.watches[gate]
 	if w == nil {
-		if len(g.watches) >= maxWatched {
+		if len(g.watches) >= MaxWatched {
 			g.evictIdle()
 		}
-		if len(g.watches) >= maxWatched {
+		if len(g.watches) >= MaxWatched {
 			return nil, fmt.Errorf("%w: there are waiters at %d", ErrTooMany, len(g.watches))
 		}
 		w = g.newWatch(gate)
@@ -161,6 +161,18 @@ func (g *Gates) ReceivesSignals() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.receiving
+}
+
+// Waited returns at how many gates this process has waiters.
+func (g *Gates) Waited() (gates int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, w := range g.watches {
+		if len(w.waiting) > 0 {
+			gates++
+		}
+	}
+	return gates
 }
 
 // Watched returns the gates at which this process has waiters, without their
