@@ -35,6 +35,7 @@ type gateFunctions struct {
 	gates    *gate.Gates
 	bus      string // for the status
 	signedIn bool   // the platform reports who calls
+	limits   *limits
 }
 
 func newGates(cfg config.Config, blobs *azure.Blobs, log *slog.Logger) (job, error) {
@@ -52,8 +53,8 @@ func newGates(cfg config.Config, blobs *azure.Blobs, log *slog.Logger) (job, err
 	if err != nil {
 		return job{}, err
 	}
-	g := gateFunctions{gates, cfg.ServiceBus.String(), cfg.SignedIn}
-	return job{routes: g.routes(), run: gates.Run, close: closeSignals, report: g.report, facts: g.facts}, nil
+	g := gateFunctions{gates, cfg.ServiceBus.String(), cfg.SignedIn, &limits{}}
+	return job{routes: g.routes(), run: gates.Run, close: closeSignals, report: g.report, facts: g.facts, problems: g.problems}, nil
 }
 
 // openSignals returns the signals of gates. It makes no request.

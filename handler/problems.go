@@ -4,12 +4,16 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"kennel/gate"
 	"kennel/ids"
 	"kennel/instances"
+	"kennel/internal/azure/servicebus"
 )
 
 // maxSubjects is how many problems with one code a job reports. The report of a
@@ -79,4 +83,43 @@ func (s sequenceFunctions) problems() []instances.Problem {
 		near[sequence] = fmt.Sprintf("The numbers up to %d of at most %d are reserved.", last, int64(ids.MaxExact))
 	}
 	return slices.Concat(oldest(corrupt), oldest(missing), s.limits.problems(near))
+}
+
+// problems returns the gates that cannot be read, why signals are not received
+// or sent, and the limit if it is close.
+func (g gateFunctions) problems() []instances.Problem {
+	var unreadable []instances.Problem
+	for name, f := range g.gates.Unreadable() {
+		unreadable = append(unreadable, instances.Problem{Code: instances.GateUnreadable, Subject: name, Since: f.Since, Count: f.Count,
+			What: fmt.Sprintf("The gate counts as closed: %v.", f.Err)})
+	}
+	near := make(map[string]string)
+	if waited := g.gates.Waited(); isClose(waited, gate.MaxWatched) {
+		near["all gates"] = fmt.Sprintf("This process has waiters at %d of at most %d gates.", waited, gate.MaxWatched)
+	}
+	return slices.Concat(oldest(unreadable), g.signalProblems(), g.limits.problems(near))
+}
+
+func (g gateFunctions) signalProblems() []instances.Problem {
+	receiving, sending := g.gates.SignalFailures()
+	codes := make(map[string]instances.Problem)
+	add := func(f gate.Failure, what string) {
+		if f.Err == nil {
+			return
+		}
+		code := instances.BusDisconnected
+		if errors.Is(f.Err, servicebus.ErrDenied) {
+			code = instances.BusDenied
+		}
+		p, ok := codes[code]
+		if !ok || f.Since.Before(p.Since) {
+			p.Since = f.Since
+		}
+		p.Code, p.Count = code, p.Count+max(f.Count, 1)
+		p.What = strings.TrimSpace(fmt.Sprintf("%s %s: %v.", p.What, what, f.Err))
+		codes[code] = p
+	}
+	add(receiving, "Gate signals are not received")
+	add(sending, "Gate signals are not sent")
+	return slices.Collect(maps.Values(codes))
 }

@@ -13,8 +13,10 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
 
+	"kennel/gate"
 	"kennel/ids"
 	"kennel/instances"
+	"kennel/internal/dev/devbus"
 	"kennel/internal/faultproxy"
 	"kennel/internal/memory"
 	"kennel/internal/storetest"
@@ -185,4 +187,89 @@ func TestManyProblems(t *testing.T) {
 	if got := oldest(slices.Clone(many[:maxSubjects])); len(got) != maxSubjects || got[9].Subject != "s00" {
 		t.Errorf("problems %+v, want all ten", got)
 	}
+}
+
+// TestGateProblems: a gate whose document cannot be used is a problem until it
+// is replaced.
+func TestGateProblems(t *testing.T) {
+	t.Parallel()
+	p := start(t, built.handler, withAzurite(t))
+	name := storetest.Name()
+	p.gate(t, "POST", name+"/release", "").expectGate(t, "release", 200, true, 1)
+	blobs, err := azblob.NewClientFromConnectionString(storetest.Azurite(t).ConnectionString(), nil)
+	if err == nil {
+		_, err = blobs.UploadBuffer(t.Context(), gatesContainer, name, []byte(`{"released":true}`), nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.isWell(t, "before a read")
+	p.gate(t, "GET", name+"/wait?timeout=1s", "").expect(t, "wait", 500, "gate_corrupt")
+	p.has(t, "gate_unreadable", name, "The gate counts as closed: the stored state of the gate cannot be used: ")
+	p.gate(t, "POST", name+"/close", `{"force":true}`).expectGate(t, "close", 200, false, 0)
+	p.isWell(t, "after it was replaced")
+}
+
+// TestBusProblems: signals that are not received or sent are a problem until
+// they are again.
+func TestBusProblems(t *testing.T) {
+	t.Parallel()
+	bus, setting := withBus(t)
+	p := start(t, built.handler, withAzurite(t), setting)
+	p.receives(t, true)
+	p.isWell(t, "at first")
+	bus.Fail(devbus.Fault{Kind: devbus.RefuseDial})
+	bus.DropConnections()
+	p.receives(t, false)
+	p.has(t, "bus_disconnected", "", "Gate signals are not received: ")
+	release := func() { p.gate(t, "POST", storetest.Name()+"/release", "").expectGate(t, "release", 200, true, 1) }
+	release()
+	p.has(t, "bus_disconnected", "", ". Gate signals are not sent: ")
+	bus.Heal()
+	p.receives(t, true)
+	p.has(t, "bus_disconnected", "", "Gate signals are not sent: ")
+	release()
+	p.isWell(t, "with the bus")
+}
+
+// TestBusDenied: a missing topic is a problem at once, with the cause.
+func TestBusDenied(t *testing.T) {
+	t.Parallel()
+	bus, setting := withBus(t)
+	bus.Delete(signalsTopic)
+	p := start(t, built.handler, withAzurite(t), setting)
+	p.statusUntil(t, "a problem", func(s statusAnswer) bool { return len(s.Problems) > 0 })
+	p.has(t, "bus_denied", "", "Gate signals are not received: listen to topic signals: denied by Service Bus: the administration answered 404 Not Found: there is no such topic")
+}
+
+// TestLimitOfGates: waiters at nine tenths of the gates that a process can
+// watch are a problem.
+func TestLimitOfGates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gates, err := gate.New(memory.NewGates(nil), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := gateFunctions{gates: gates, limits: &limits{}}
+		ctx, cancel := context.WithCancel(t.Context())
+		var waiting sync.WaitGroup
+		waiting.Go(func() { gates.Run(ctx) })
+		for i := range 900 {
+			if got := g.problems(); len(got) > 0 {
+				t.Fatalf("%d gates: problems %+v, want none", i, got)
+			}
+			waiting.Go(func() { gates.Wait(t.Context(), fmt.Sprint("g", i), gate.Now, 10*time.Second) })
+			synctest.Wait()
+		}
+		if got := g.problems(); len(got) != 1 || got[0].Code != "limit_close" || got[0].Subject != "all gates" || got[0].What != "This process has waiters at 900 of at most 1000 gates." {
+			t.Errorf("900 gates: problems %+v, want the limit", got)
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if got := g.problems(); len(got) > 0 {
+			t.Errorf("without waiters: problems %+v, want none", got)
+		}
+		cancel()
+		waiting.Wait()
+	})
 }
