@@ -12,7 +12,7 @@ import (
 // Azure's limits for queues, some of which the Azurite emulator does not check.
 const (
 	MaxBody       = 64 << 10           // bytes of a body
-	MaxReceive    = 32                 // messages of one Receive
+	MaxReceive    = 32                 // messages of one Receive or Peek
 	MaxVisibility = 7 * 24 * time.Hour // of one lease
 	TimeToLive    = 7 * 24 * time.Hour // of a message
 )
@@ -29,13 +29,18 @@ func CheckPut(queue, body string, delay time.Duration) error {
 
 // CheckReceive returns ErrLimit for a Receive that Azure would reject.
 func CheckReceive(queue string, max int, visibility time.Duration) error {
-	err := CheckName(queue)
-	switch {
-	case err != nil:
-	case max < 1 || max > MaxReceive:
-		err = fmt.Errorf("%d messages at once: use 1 to %d: %w", max, MaxReceive, ErrLimit)
-	case visibility <= 0 || visibility > MaxVisibility:
+	err := CheckPeek(queue, max)
+	if err == nil && (visibility <= 0 || visibility > MaxVisibility) {
 		err = fmt.Errorf("visibility of %v: use more than 0, up to 7 days: %w", visibility, ErrLimit)
+	}
+	return err
+}
+
+// CheckPeek returns ErrLimit for a Peek that Azure would reject.
+func CheckPeek(queue string, max int) error {
+	err := CheckName(queue)
+	if err == nil && (max < 1 || max > MaxReceive) {
+		err = fmt.Errorf("%d messages at once: use 1 to %d: %w", max, MaxReceive, ErrLimit)
 	}
 	return err
 }

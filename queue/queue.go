@@ -18,7 +18,7 @@
 //
 // # Limits
 //
-// [CheckPut], [CheckReceive] and [CheckUpdate] reject requests that Azure would
+// [CheckPut], [CheckReceive], [CheckPeek] and [CheckUpdate] reject requests that Azure would
 // reject. Stores call them before they send a request, so a program that works
 // with an emulator or in memory works in Azure too.
 package queue
@@ -29,12 +29,12 @@ import (
 	"time"
 )
 
-// Message is a message that was received or put.
+// Message is a message that was received, put or peeked at.
 type Message struct {
 	ID                             string
 	Receipt                        string // proves the lease; each Update returns a new one
 	Body                           string // as stored; sender and receiver agree on its encoding
-	DequeueCount                   int64  // how often it was received, including this time
+	DequeueCount                   int64  // how often it was received, including this time if it is
 	Inserted, Expires, NextVisible time.Time
 }
 
@@ -71,6 +71,15 @@ type Counter interface {
 	// Count returns the approximate number of messages of a queue, including
 	// invisible ones. It is 0 for a queue that does not exist.
 	Count(ctx context.Context, queue string) (int64, error)
+}
+
+// Peeker shows messages without a lease. Peek is called concurrently.
+type Peeker interface {
+	// Peek returns up to max of the messages that may be received now. It
+	// changes nothing: a receiver may get them at any time. They have no
+	// Receipt and no NextVisible, and their DequeueCount is how often they were
+	// received so far. A queue that does not exist is empty.
+	Peek(ctx context.Context, queue string, max int) ([]Message, error)
 }
 
 // The errors of the interfaces above.

@@ -13,8 +13,8 @@ import (
 )
 
 // Queues is a client for the account's queues: a [queue.Receiver],
-// [queue.Putter] and [queue.Counter]. It is safe for concurrent use. Each
-// method makes one request; Put makes three if the queue has to be created
+// [queue.Putter], [queue.Counter] and [queue.Peeker]. It is safe for concurrent
+// use. Each method makes one request; Put makes three if the queue has to be created
 // first.
 type Queues struct {
 	client *azqueue.ServiceClient
@@ -159,6 +159,40 @@ func (q *Queues) Clear(ctx context.Context, name string) error {
 		return fmt.Errorf("clear queue %.80q: %w", name, declined(err, queue.ErrRefused))
 	}
 	return nil
+}
+
+// Peek implements [queue.Peeker].
+func (q *Queues) Peek(ctx context.Context, name string, max int) ([]queue.Message, error) {
+	messages, err := q.peek(ctx, name, max)
+	if err != nil {
+		return nil, fmt.Errorf("peek at queue %.80q: %w", name, err)
+	}
+	return messages, nil
+}
+
+func (q *Queues) peek(ctx context.Context, name string, max int) ([]queue.Message, error) {
+	if err := queue.CheckPeek(name, max); err != nil {
+		return nil, err
+	}
+	count := int32(max)
+	answer, err := q.client.NewQueueClient(name).PeekMessages(q.once.context(ctx), &azqueue.PeekMessagesOptions{NumberOfMessages: &count})
+	if err := answered(ctx, err); err != nil {
+		if hasCode(err, queueerror.QueueNotFound) {
+			return nil, nil
+		}
+		return nil, declined(err, queue.ErrRefused)
+	}
+	var messages []queue.Message
+	for _, m := range answer.Messages {
+		messages = append(messages, queue.Message{
+			ID:           value(m.MessageID),
+			Body:         value(m.MessageText),
+			DequeueCount: value(m.DequeueCount),
+			Inserted:     value(m.InsertionTime),
+			Expires:      value(m.ExpirationTime),
+		})
+	}
+	return messages, nil
 }
 
 // lease returns ErrLeaseLost for the answers 404 (a deleted message) and 400

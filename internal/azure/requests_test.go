@@ -116,6 +116,7 @@ func TestRequests(t *testing.T) {
 			}
 			return err
 		}, nil, []string{"queue receive 200"}},
+		{"peek", func() error { _, err := queues.Peek(ctx, name, 1); return err }, nil, []string{"queue peek 200"}},
 		{"count", func() error { _, err := queues.Count(ctx, name); return err }, nil, []string{"queue head 200"}},
 		{"update", func() (err error) { message, err = queues.Update(ctx, name, message, time.Minute); return err }, nil, []string{"queue update 204"}},
 		{"delete", func() error { return queues.Delete(ctx, name, message) }, nil, []string{"queue delete 204"}},
@@ -142,7 +143,7 @@ func TestRequests(t *testing.T) {
 	for label, count := range counter.All() {
 		jobs[label.Service+" "+label.Job] += count
 	}
-	if want := map[string]int64{"blob numbers": 13, "blob gates": 5, "table channels": 12, "queue channels": 13, "blob doctor": 9}; !maps.Equal(jobs, want) {
+	if want := map[string]int64{"blob numbers": 13, "blob gates": 5, "table channels": 12, "queue channels": 14, "blob doctor": 9}; !maps.Equal(jobs, want) {
 		t.Errorf("counted by service and job: %v, want %v", jobs, want)
 	}
 }

@@ -12,11 +12,11 @@ import (
 )
 
 // Queues are storage queues in memory, safe for concurrent use: a
-// [queue.Receiver], [queue.Putter] and [queue.Counter]. They deliver at least
-// once, in the order of becoming visible or, with [Options.ShuffleSeed], in a
-// random order. Each message of a Receive has its own receipt. Times in messages
-// are in whole seconds, as Azure returns them. [Options.OnMisuse] is called for
-// requests without a deadline.
+// [queue.Receiver], [queue.Putter], [queue.Counter] and [queue.Peeker]. They
+// deliver at least once, in the order of becoming visible or, with
+// [Options.ShuffleSeed], in a random order. Each message of a Receive has its
+// own receipt. Times in messages are in whole seconds, as Azure returns them.
+// [Options.OnMisuse] is called for requests without a deadline.
 type Queues struct {
 	wire
 	lag    time.Duration         // of counts
@@ -59,6 +59,18 @@ func (q *Queues) Receive(ctx context.Context, name string, max int, visibility t
 
 func (q *Queues) take(name string, max int, visibility time.Duration) []queue.Message {
 	now := time.Now()
+	var taken []queue.Message
+	for _, m := range q.front(name, max, now) {
+		m.DequeueCount++
+		m.Receipt = q.receipt()
+		m.NextVisible = now.Add(queue.WholeSeconds(visibility))
+		taken = append(taken, m.seen())
+	}
+	return taken
+}
+
+// front returns messages that may be received now.
+func (q *Queues) front(name string, max int, now time.Time) []*message {
 	var visible []*message
 	for _, m := range q.live(name, now) {
 		if !m.NextVisible.After(now) {
@@ -71,14 +83,19 @@ func (q *Queues) take(name string, max int, visibility time.Duration) []queue.Me
 	if q.random != nil {
 		q.random.Shuffle(len(visible), func(i, j int) { visible[i], visible[j] = visible[j], visible[i] })
 	}
-	var taken []queue.Message
-	for _, m := range visible[:min(max, len(visible))] {
-		m.DequeueCount++
-		m.Receipt = q.receipt()
-		m.NextVisible = now.Add(queue.WholeSeconds(visibility))
-		taken = append(taken, m.seen())
-	}
-	return taken
+	return visible[:min(max, len(visible))]
+}
+
+// Peek implements [queue.Peeker].
+func (q *Queues) Peek(ctx context.Context, name string, max int) ([]queue.Message, error) {
+	return request(ctx, q, "Peek", name, queue.CheckPeek(name, max), func() (peeked []queue.Message, _ error) {
+		for _, m := range q.front(name, max, time.Now()) {
+			seen := m.seen()
+			seen.Receipt, seen.NextVisible = "", time.Time{}
+			peeked = append(peeked, seen)
+		}
+		return peeked, nil
+	})
 }
 
 // Update implements [queue.Receiver].

@@ -19,6 +19,7 @@ type Queues interface {
 	queue.Receiver
 	queue.Putter
 	queue.Counter
+	queue.Peeker
 }
 
 // TestQueues checks the contracts of package queue for messages and leases, on
@@ -40,6 +41,7 @@ func TestQueues(t *testing.T, queues Queues) {
 		{"LeaseRenewed", leaseRenewed},
 		{"HandedBack", handedBack},
 		{"Delayed", delayed},
+		{"Peeked", peeked},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -158,6 +160,7 @@ func (t *queueTest) lost(m queue.Message) {
 
 func absentQueue(t *queueTest) {
 	t.none()
+	t.peeks(32)
 	t.counts(0)
 	t.lost(queue.Message{ID: "0f8fad5b-d9cb-469f-a165-70867728950e", Receipt: "AgAAAAMAAAAAAAAA"})
 }
@@ -213,7 +216,9 @@ func queueLimits(t *queueTest) {
 	_, received := t.queues.Receive(t.ctx, t.queue, 33, long)
 	_, updated := t.queues.Update(t.ctx, t.queue, changed, long)
 	_, counted := t.queues.Count(t.ctx, "No_Queue")
-	for i, err := range []error{put, received, updated, counted, t.queues.Delete(t.ctx, "No_Queue", m)} {
+	_, peeked := t.queues.Peek(t.ctx, t.queue, 33)
+	_, none := t.queues.Peek(t.ctx, t.queue, 0)
+	for i, err := range []error{put, received, updated, counted, peeked, none, t.queues.Delete(t.ctx, "No_Queue", m)} {
 		if !errors.Is(err, queue.ErrLimit) {
 			t.Errorf("call %d: %v, want %v", i, err, queue.ErrLimit)
 		}
@@ -309,7 +314,8 @@ func cancelledQueue(t *queueTest) {
 	_, updated := t.queues.Update(ctx, t.queue, m, 0)
 	_, put := t.queues.Put(ctx, t.queue, "more", 0)
 	_, counted := t.queues.Count(ctx, t.queue)
-	for i, err := range []error{received, updated, put, counted, t.queues.Delete(ctx, t.queue, m)} {
+	_, peeked := t.queues.Peek(ctx, t.queue, 1)
+	for i, err := range []error{received, updated, put, counted, peeked, t.queues.Delete(ctx, t.queue, m)} {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("call %d: %v, want %v", i, err, context.Canceled)
 		}
