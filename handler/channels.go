@@ -28,6 +28,8 @@ type channelFunctions struct {
 	channels *channels.Channels
 	dead     channels.Outbox // receives messages that can never be carried out
 	meter    *meter
+	queues   samplable
+	letters  *letterCount // what is known of them
 	log      *slog.Logger
 	off      error // why channels are not served; nil if they are
 }
@@ -39,10 +41,11 @@ func newChannels(account azure.Account, o azure.Options, meter *meter, log *slog
 	c, probes, err := openChannels(account, &o, log)
 	if err != nil {
 		log.Warn("channels are not served: they need tables and queues", "error", err)
-		c = channelFunctions{log: log, off: err}
+		c = channelFunctions{meter: meter, log: log, off: err}
+		return job{routes: c.routes(), register: c.register}
 	}
 	c.meter = meter
-	return job{routes: c.routes(), register: c.register, probes: probes}
+	return job{routes: c.routes(), register: c.register, run: c.run, probes: probes, problems: c.letters.problems, sample: c.sample}
 }
 
 func openChannels(account azure.Account, o *azure.Options, log *slog.Logger) (c channelFunctions, probes map[string]probe, err error) {
@@ -58,7 +61,7 @@ func openChannels(account azure.Account, o *azure.Options, log *slog.Logger) (c 
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return c, nil, err
 	}
-	c = channelFunctions{dead: dead, log: log}
+	c = channelFunctions{dead: dead, queues: queues, letters: &letterCount{queue: cleanupQueue}, log: log}
 	c.channels, err = channels.New(channelTable, blogTable, outbox, nil)
 	return c, map[string]probe{"queues": probeQueues(queues)}, err
 }

@@ -23,11 +23,20 @@ const maxLetter = 48 << 10
 
 // cleanUp carries out a message that deletes a channel. After nil the host
 // deletes the message, after an error it delivers the message again. A message
-// that can never be carried out goes to the dead-letter queue.
+// that can never be carried out goes to the dead-letter queue, and after its
+// last delivery the host moves it there.
 func (c channelFunctions) cleanUp(ctx context.Context, m customhandler.QueueMessage) error {
 	if c.off != nil {
 		return fmt.Errorf("channels are not served: %w", c.off)
 	}
+	err := c.carryOut(ctx, m)
+	if err != nil && m.DequeueCount >= maxDeliveries {
+		c.letters.added(err, moveTimeout)
+	}
+	return err
+}
+
+func (c channelFunctions) carryOut(ctx context.Context, m customhandler.QueueMessage) error {
 	began := time.Now()
 	deletion, err := c.channels.Handle(ctx, m.Text)
 	switch {
@@ -77,6 +86,7 @@ func (c channelFunctions) deadLetter(ctx context.Context, m customhandler.QueueM
 	if _, err := c.dead.Put(ctx, string(text), 0); err != nil {
 		return fmt.Errorf("move a message to the dead-letter queue (%v): %w", reason, err)
 	}
+	c.letters.added(reason, 0)
 	c.log.WarnContext(ctx, "message put among the dead letters", "queue", cleanupQueue+poisonSuffix, "message", m.ID, "reason", reason)
 	return nil
 }

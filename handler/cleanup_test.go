@@ -236,9 +236,12 @@ func channelsIn(t *testing.T, o *channels.Options) *channels.Channels {
 
 // inMemory serves channels without a process.
 func inMemory(t *testing.T, log *bytes.Buffer) channelFunctions {
+	queues := memory.NewQueues(nil)
 	return channelFunctions{
 		channels: channelsIn(t, nil),
-		dead:     memory.NewOutbox(memory.NewQueues(nil), cleanupQueue+poisonSuffix),
+		dead:     memory.NewOutbox(queues, cleanupQueue+poisonSuffix),
+		queues:   queues,
+		letters:  &letterCount{queue: cleanupQueue},
 		log:      slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 }

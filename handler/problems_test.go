@@ -16,6 +16,8 @@ import (
 	"kennel/gate"
 	"kennel/ids"
 	"kennel/instances"
+	"kennel/internal/azure"
+	"kennel/internal/customhandler"
 	"kennel/internal/dev/devbus"
 	"kennel/internal/faultproxy"
 	"kennel/internal/memory"
@@ -34,27 +36,59 @@ func (p *process) has(t testing.TB, code, subject, cause string) {
 	}
 }
 
-// isWell checks that the process reports no problem.
+// isWell checks that the process, the only one of its app, reports no problem.
 func (p *process) isWell(t testing.TB, when string) {
 	t.Helper()
-	if answer, body := p.status(t); len(answer.own()) > 0 {
-		t.Errorf("%s: status %s, want no problem of this instance", when, body)
+	if answer, body := p.status(t); len(answer.Problems) > 0 || answer.Status != "ok" {
+		t.Errorf("%s: status %s, want ok without problems", when, body)
 	}
 }
 
-// TestStorageProblems: a fault of storage is a problem in the process that
-// meets it, until the same succeeds again.
-func TestStorageProblems(t *testing.T) {
+// TestProblems: each fault is a problem in the process that meets it, at once
+// and with its cause, and ends after the cure. The process has a storage of its
+// own, so that it is well if it has no problem.
+func TestProblems(t *testing.T) {
 	t.Parallel()
-	proxy := newProxy(t)
-	p := start(t, built.handler, "AzureWebJobsStorage="+proxy.ConnectionString(), "KENNEL_RESERVE_TIMEOUT=200ms")
+	azurite := storetest.OwnAzurite(t)
+	proxy, err := faultproxy.Start(azurite.ConnectionString())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proxy.Close)
+	blobs, err := azblob.NewClientFromConnectionString(azurite.ConnectionString(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	queues, err := azure.Account{ConnectionString: azurite.ConnectionString()}.OpenQueues(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bus, setting := withBus(t)
+	p := start(t, built.handler, "AzureWebJobsStorage="+proxy.ConnectionString(), setting, "KENNEL_RESERVE_TIMEOUT=200ms")
+	p.receives(t, true)
+	p.isWell(t, "at first")
+	for _, tt := range []struct {
+		name string
+		run  func(*testing.T)
+	}{
+		{"Storage", func(t *testing.T) { storageProblems(t, p, proxy) }},
+		{"Sequences", func(t *testing.T) { sequenceProblems(t, p, blobs) }},
+		{"Gates", func(t *testing.T) { gateProblems(t, p, blobs) }},
+		{"Bus", func(t *testing.T) { busProblems(t, p, bus) }},
+		{"DeadLetters", func(t *testing.T) { deadLetterProblems(t, p, queues) }}, // the last one is not removed
+	} {
+		t.Run(tt.name, tt.run)
+	}
+}
+
+func storageProblems(t *testing.T, p *process, proxy *faultproxy.Proxy) {
 	number := func() { p.call(t, "POST", "/api/sequences/"+storetest.Name()+"/next", nil) }
 	release := func() { p.call(t, "POST", "/api/gates/"+storetest.Name()+"/release", nil) }
 	channel := func() { p.channels(t, "PUT", "/"+storetest.Name(), `{"owner":"ann"}`) }
 	for _, do := range []func(){number, release, channel} {
 		do()
 	}
-	p.isWell(t, "at first")
+	p.isWell(t, "after a call of each kind")
 	for _, tt := range []struct {
 		name        string
 		fault       faultproxy.Fault
@@ -89,32 +123,24 @@ func TestStorageProblems(t *testing.T) {
 	p.isWell(t, "queues")
 }
 
-// TestSequenceProblems: a sequence without a usable number is a problem, with
-// what is stored, until it is repaired.
-func TestSequenceProblems(t *testing.T) {
-	t.Parallel()
-	p := start(t, built.handler, withAzurite(t))
+func sequenceProblems(t *testing.T, p *process, blobs *azblob.Client) {
 	corrupt, missing := storetest.Name(), storetest.Name()
 	p.numbers(t, corrupt, 1)
 	p.numbers(t, missing, 1)
-	p.isWell(t, "at first")
-	blobs, err := azblob.NewClientFromConnectionString(storetest.Azurite(t).ConnectionString(), nil)
-	if err == nil {
-		_, err = blobs.UploadBuffer(t.Context(), sequencesContainer, corrupt, []byte("seven"), nil)
-	}
+	_, err := blobs.UploadBuffer(t.Context(), sequencesContainer, corrupt, []byte("seven"), nil)
 	if err == nil {
 		_, err = blobs.DeleteBlob(t.Context(), sequencesContainer, missing, nil)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{corrupt: "sequence_corrupt", missing: "sequence_missing"} {
+	for name, want := range map[string][2]string{
+		corrupt: {"sequence_corrupt", `the stored number of the sequence cannot be used: "seven" is not a whole number`},
+		missing: {"sequence_missing", "the stored number of the sequence was deleted"},
+	} {
 		for code := ""; code == ""; _, code = p.numbers(t, name, maxCount) {
 		}
-		p.has(t, want, name, map[string]string{
-			corrupt: `the stored number of the sequence cannot be used: "seven" is not a whole number`,
-			missing: "the stored number of the sequence was deleted",
-		}[name])
+		p.has(t, want[0], name, want[1])
 	}
 	for _, name := range []string{corrupt, missing} {
 		if status, _, body := p.raise(t, name, `{"atLeast":100000,"force":true}`); status != http.StatusOK {
@@ -125,6 +151,65 @@ func TestSequenceProblems(t *testing.T) {
 		}
 	}
 	p.isWell(t, "after the raise")
+}
+
+func gateProblems(t *testing.T, p *process, blobs *azblob.Client) {
+	name := storetest.Name()
+	p.gate(t, "POST", name+"/release", "").expectGate(t, "release", 200, true, 1)
+	if _, err := blobs.UploadBuffer(t.Context(), gatesContainer, name, []byte(`{"released":true}`), nil); err != nil {
+		t.Fatal(err)
+	}
+	p.isWell(t, "before a read")
+	p.gate(t, "GET", name+"/wait?timeout=1s", "").expect(t, "wait", 500, "gate_corrupt")
+	p.has(t, "gate_unreadable", name, "The gate counts as closed: the stored state of the gate cannot be used: ")
+	p.gate(t, "POST", name+"/close", `{"force":true}`).expectGate(t, "close", 200, false, 0)
+	p.isWell(t, "after it was replaced")
+}
+
+func busProblems(t *testing.T, p *process, bus *devbus.Local) {
+	bus.Fail(devbus.Fault{Kind: devbus.RefuseDial})
+	bus.DropConnections()
+	p.receives(t, false)
+	p.has(t, "bus_disconnected", "", "Gate signals are not received: ")
+	release := func() {
+		p.gate(t, "POST", storetest.Name()+"/release", "").expectGate(t, "release", 200, true, 1)
+	}
+	release()
+	p.has(t, "bus_disconnected", "", ". Gate signals are not sent: ")
+	bus.Heal()
+	p.receives(t, true)
+	p.has(t, "bus_disconnected", "", "Gate signals are not sent: ")
+	release()
+	p.isWell(t, "with the bus")
+}
+
+func deadLetterProblems(t *testing.T, p *process, queues *azure.Queues) {
+	const poison = cleanupQueue + poisonSuffix
+	remove := func() {
+		t.Helper()
+		letters, err := queues.Receive(t.Context(), poison, 32, time.Minute)
+		if err != nil || len(letters) != 1 {
+			t.Fatalf("%d dead letters, %v, want 1", len(letters), err)
+		}
+		if err := queues.Delete(t.Context(), poison, letters[0]); err != nil {
+			t.Fatal(err)
+		}
+		p.isWell(t, "without dead letters")
+	}
+	if err := p.invoke(t, "ChannelCleanup", cleanupOf(customhandler.QueueMessage{Text: "delete news"})); err != nil {
+		t.Fatal(err)
+	}
+	p.has(t, "dead_letters", cleanupQueue, "Dead letters in queue "+poison+": 1. The last reason that this process knows: read the message: decode JSON: ")
+	remove()
+	// The host is about to move a message whose last delivery fails.
+	for _, delivery := range []int64{maxDeliveries - 1, maxDeliveries} {
+		p.isWell(t, "before the last delivery")
+		m := customhandler.QueueMessage{Text: strings.Repeat("x", maxLetter), DequeueCount: delivery}
+		if err := p.invoke(t, "ChannelCleanup", cleanupOf(m)); err == nil {
+			t.Fatal("a message that is too long was taken")
+		}
+	}
+	p.has(t, "dead_letters", cleanupQueue, "not a message that deletes a channel")
 }
 
 // TestLimitsOfSequences: nine tenths of the sequences of a process, or the last
@@ -187,49 +272,6 @@ func TestManyProblems(t *testing.T) {
 	if got := oldest(slices.Clone(many[:maxSubjects])); len(got) != maxSubjects || got[9].Subject != "s00" {
 		t.Errorf("problems %+v, want all ten", got)
 	}
-}
-
-// TestGateProblems: a gate whose document cannot be used is a problem until it
-// is replaced.
-func TestGateProblems(t *testing.T) {
-	t.Parallel()
-	p := start(t, built.handler, withAzurite(t))
-	name := storetest.Name()
-	p.gate(t, "POST", name+"/release", "").expectGate(t, "release", 200, true, 1)
-	blobs, err := azblob.NewClientFromConnectionString(storetest.Azurite(t).ConnectionString(), nil)
-	if err == nil {
-		_, err = blobs.UploadBuffer(t.Context(), gatesContainer, name, []byte(`{"released":true}`), nil)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.isWell(t, "before a read")
-	p.gate(t, "GET", name+"/wait?timeout=1s", "").expect(t, "wait", 500, "gate_corrupt")
-	p.has(t, "gate_unreadable", name, "The gate counts as closed: the stored state of the gate cannot be used: ")
-	p.gate(t, "POST", name+"/close", `{"force":true}`).expectGate(t, "close", 200, false, 0)
-	p.isWell(t, "after it was replaced")
-}
-
-// TestBusProblems: signals that are not received or sent are a problem until
-// they are again.
-func TestBusProblems(t *testing.T) {
-	t.Parallel()
-	bus, setting := withBus(t)
-	p := start(t, built.handler, withAzurite(t), setting)
-	p.receives(t, true)
-	p.isWell(t, "at first")
-	bus.Fail(devbus.Fault{Kind: devbus.RefuseDial})
-	bus.DropConnections()
-	p.receives(t, false)
-	p.has(t, "bus_disconnected", "", "Gate signals are not received: ")
-	release := func() { p.gate(t, "POST", storetest.Name()+"/release", "").expectGate(t, "release", 200, true, 1) }
-	release()
-	p.has(t, "bus_disconnected", "", ". Gate signals are not sent: ")
-	bus.Heal()
-	p.receives(t, true)
-	p.has(t, "bus_disconnected", "", "Gate signals are not sent: ")
-	release()
-	p.isWell(t, "with the bus")
 }
 
 // TestBusDenied: a missing topic is a problem at once, with the cause.

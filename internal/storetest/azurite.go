@@ -64,6 +64,23 @@ func Azurite(t testing.TB) *azurite.Server {
 	return shared.server
 }
 
+// OwnAzurite returns an Azurite that only this test uses, and which ends with
+// it. It takes a second to start: use [Azurite] where unique names are enough.
+func OwnAzurite(t testing.TB) *azurite.Server {
+	t.Helper()
+	Azurite(t) // installs it
+	server, err := start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return server
+}
+
 func start(ctx context.Context) (*azurite.Server, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
