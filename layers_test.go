@@ -29,8 +29,8 @@ var layers = map[string][]string{
 	"docs": {},
 
 	"client": {},
-	"queue":  {},
 	"table":  {},
+	"queue":  {"kennel/table", "github.com/klauspost/compress/zstd"}, // for claim checks
 
 	"instances": {"kennel/table"}, // a foundation for status, scaling and the bill, and a user of the other one
 

@@ -1,0 +1,94 @@
+package queue
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"kennel/table"
+)
+
+// A claim in the table is the base64 of its bytes, in up to eight rows of one
+// partition that are inserted by one transaction, which costs as much as one
+// row. Azure keeps two bytes for each of these characters and allows 64 KiB a
+// value, 1 MiB a row, and 4 MiB a transaction as it is sent.
+const (
+	valueBytes = 24 << 10 // whose base64 has 32 Ki characters
+	rowBytes   = 15 * valueBytes
+	maxRows    = 8
+	maxInTable = maxRows * rowBytes // 2.8 MiB
+
+	maxRowsPage = 5 << 20 // bytes of an answer with such rows
+)
+
+// rowKeys returns the keys of the rows for so many bytes.
+func rowKeys(size int) (keys []string) {
+	for begin := 0; begin < size; begin += rowBytes {
+		keys = append(keys, strconv.Itoa(len(keys)))
+	}
+	return keys
+}
+
+func (c *Claims) insertRows(ctx context.Context, key string, content []byte) error {
+	var writes []table.Write
+	keys := rowKeys(len(content))
+	for row := range slices.Chunk(content, rowBytes) {
+		values := make(map[string]string)
+		for value := range slices.Chunk(row, valueBytes) {
+			values[fmt.Sprintf("c%02d", len(values))] = base64.RawStdEncoding.EncodeToString(value)
+		}
+		writes = append(writes, table.Write{Verb: table.Insert, Row: table.Row{Partition: key, Key: keys[len(writes)], Values: values}})
+	}
+	_, err := c.rows.Submit(ctx, writes...)
+	if errors.Is(err, table.ErrExists) {
+		return nil // our own earlier try: no other claim has this key
+	}
+	return err
+}
+
+func (c *Claims) readRows(ctx context.Context, key string) ([]byte, error) {
+	q := table.Query{Partition: key, Top: maxRows + 1, MaxBytes: maxRowsPage}
+	var rows []table.Row
+	for {
+		page, err := c.rows.Query(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		if rows = append(rows, page.Rows...); len(rows) > maxRows {
+			return nil, table.ErrLarge
+		}
+		if page.Next == "" {
+			break
+		}
+		q.After = page.Next
+	}
+	if len(rows) == 0 {
+		return nil, table.ErrNotFound
+	}
+	var content []byte
+	for _, row := range rows {
+		for _, column := range slices.Sorted(maps.Keys(row.Values)) {
+			var err error
+			if content, err = base64.RawStdEncoding.AppendDecode(content, []byte(row.Values[column])); err != nil {
+				return nil, fmt.Errorf("%w: column %s of its claim: %w", ErrMessage, column, err)
+			}
+		}
+	}
+	return content, nil
+}
+
+func (c *Claims) deleteRows(ctx context.Context, partition string, keys []string) error {
+	writes := make([]table.Write, len(keys))
+	for i, key := range keys {
+		writes[i] = table.Write{Verb: table.Delete, Row: table.Row{Partition: partition, Key: key}, If: table.AnyVersion}
+	}
+	_, err := c.rows.Submit(ctx, writes...)
+	if errors.Is(err, table.ErrNotFound) {
+		return nil // an earlier try or another process deleted them together
+	}
+	return err
+}

@@ -1,0 +1,139 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"kennel/table"
+)
+
+// ErrClaimGone reports that no claim is stored for a message that names one.
+// Another copy of the message was done and removed the claim, or the claim
+// expired or was deleted. Retrying does not help.
+var ErrClaimGone = errors.New("the claim of the message is gone")
+
+// ClaimTime is how long a claim is needed after its message was put: the life
+// of the message, the life of the dead letter that the Functions host may make
+// of it, and a day for clocks that differ.
+const ClaimTime = 2*TimeToLive + 24*time.Hour
+
+// Claims packs bodies of any size into messages. Short bodies travel in the
+// message. A longer one is stored, and the message has the claim for it. It is
+// safe for concurrent use.
+type Claims struct {
+	rows   *table.Table
+	blobs  Container
+	prices Prices
+}
+
+// Prices are what storage takes for requests, in any unit. They decide where
+// claims are stored.
+type Prices struct{ Table, BlobWrite, BlobRead, BlobDelete float64 }
+
+// GPv2 are the list prices of 10,000 requests in US dollars, for a general
+// purpose v2 account with local redundancy. Deleting a blob is free.
+var GPv2 = Prices{Table: 0.00036, BlobWrite: 0.054, BlobRead: 0.0043}
+
+// ClaimOptions are the options of [Claims]; nil and zero mean the defaults.
+type ClaimOptions struct {
+	Prices Prices // default: GPv2
+}
+
+// NewClaims returns claims that are stored in a table and a container of their
+// own. It makes no request.
+func NewClaims(rows *table.Table, blobs Container, o *ClaimOptions) (*Claims, error) {
+	if rows == nil || blobs == nil {
+		return nil, errors.New("new claims: the table or the container is nil")
+	}
+	c := &Claims{rows: rows, blobs: blobs, prices: GPv2}
+	if o != nil && o.Prices != (Prices{}) {
+		c.prices = o.Prices
+	}
+	return c, nil
+}
+
+// Pack returns the text of a message with this body. If the body is too long
+// for a message, it first stores the body, so that no message has a claim that
+// is not stored. Without a message, the claim is removed when it expires.
+func (c *Claims) Pack(ctx context.Context, e Envelope, body []byte) (text string, err error) {
+	if len(body) > MaxContent {
+		return "", fmt.Errorf("pack message %.80q: body of %d bytes is longer than %d: %w", e.ID, len(body), MaxContent, ErrLimit)
+	}
+	content := e.fill(body)
+	if content != nil {
+		e.claim = newClaim(c.place(len(content)), time.Now().Add(ClaimTime), len(content))
+	}
+	text, err = e.Text() // before the claim is stored: it checks the envelope
+	if err == nil && content != nil {
+		err = c.store(ctx, *e.claim, content)
+	}
+	if err != nil {
+		return "", fmt.Errorf("pack message %.80q: %w", e.ID, err)
+	}
+	return text, nil
+}
+
+// Unpack returns the envelope of a message and its body. Besides ErrMessage and
+// ErrClaimGone, its errors are those of the stores, for which a retry may help.
+// With any error but ErrMessage, the envelope is valid.
+func (c *Claims) Unpack(ctx context.Context, text string) (Envelope, []byte, error) {
+	e, err := Parse(text)
+	if err != nil {
+		return Envelope{}, nil, err
+	}
+	body, err := c.Body(ctx, e)
+	return e, body, err
+}
+
+// Body returns the body of a message that was parsed. Its errors are those of
+// Unpack.
+func (c *Claims) Body(ctx context.Context, e Envelope) ([]byte, error) {
+	content := e.inline
+	if e.claim != nil {
+		var err error
+		if content, err = c.load(ctx, *e.claim); err != nil {
+			return nil, fmt.Errorf("unpack message %.80q: %w", e.ID, err)
+		}
+	}
+	body, err := e.body(content)
+	if err != nil {
+		return nil, fmt.Errorf("unpack message %.80q: %w: %w", e.ID, ErrMessage, err)
+	}
+	return body, nil
+}
+
+// Remove deletes the claim of a message, if it has one. Call it when storage
+// has confirmed that the message was deleted, and no other one was put in its
+// place. If it fails, Sweep deletes the claim when it expires.
+func (c *Claims) Remove(ctx context.Context, e Envelope) error {
+	if e.claim == nil {
+		return nil
+	}
+	if err := c.remove(ctx, *e.claim); err != nil {
+		return fmt.Errorf("remove the claim of message %.80q: %w", e.ID, err)
+	}
+	return nil
+}
+
+// Extend returns the envelope with a claim that does not expire before until.
+// Call it before a copy of the message is put, with the time at which the copy
+// needs the claim no more: normally ClaimTime from now. It makes no request if
+// the claim is valid long enough, as every claim is for a week. Otherwise it
+// copies the claim. The old one stays until it expires, because other copies of
+// the message may name it.
+func (c *Claims) Extend(ctx context.Context, e Envelope, until time.Time) (Envelope, error) {
+	if e.claim == nil || !e.claim.expires().Before(until) {
+		return e, nil
+	}
+	content, err := c.load(ctx, *e.claim)
+	if err == nil {
+		e.claim = newClaim(c.place(len(content)), until, len(content))
+		err = c.store(ctx, *e.claim, content)
+	}
+	if err != nil {
+		return Envelope{}, fmt.Errorf("extend the claim of message %.80q: %w", e.ID, err)
+	}
+	return e, nil
+}

@@ -1,0 +1,137 @@
+package queue_test
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"kennel/internal/memory"
+	"kennel/internal/storetest"
+	"kennel/queue"
+	"kennel/table"
+)
+
+// stores are the stores of claims in memory.
+type stores struct {
+	rows  *memory.Table
+	blobs *memory.Blobs
+}
+
+// newClaims returns claims in memory whose requests have the fault.
+func newClaims(t testing.TB, fault func(memory.Call) memory.Fault, o *queue.ClaimOptions) (*queue.Claims, stores) {
+	t.Helper()
+	options := memory.Options{Fault: fault, OnMisuse: func(problem string) { t.Error(problem) }}
+	s := stores{memory.NewTable(&memory.TableOptions{Options: options}), memory.NewBlobs(&options)}
+	rows, err := table.New(s.rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	claims, err := queue.NewClaims(rows, s.blobs, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return claims, s
+}
+
+// left returns how many rows and blobs there are.
+func (s stores) left() int { return s.rows.Rows("") + len(s.blobs.Names()) }
+
+func (s stores) calls() int64 { return s.rows.Calls() + s.blobs.Calls() }
+
+// content returns a body of n bytes of which the given share is noise, the rest
+// repeats.
+func content(random *rand.Rand, n int, noise float64) []byte {
+	body := make([]byte, n)
+	for i := range body {
+		if random.Float64() < noise {
+			body[i] = byte(random.Uint32())
+		} else {
+			body[i] = "abcdefgh"[i%8]
+		}
+	}
+	return body
+}
+
+func work(id string) queue.Envelope { return queue.Envelope{ID: id, Time: time.Now()} }
+
+func pack(t testing.TB, c *queue.Claims, e queue.Envelope, body []byte) string {
+	t.Helper()
+	text, err := c.Pack(t.Context(), e, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := queue.CheckPut("work", text, 0); err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// TestRoundTrip packs bodies of all sizes and kinds, unpacks them, and leaves
+// nothing behind.
+func TestRoundTrip(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	claims, stores := newClaims(t, nil, nil)
+	sizes := []int{0, 1, 2047, 2048, 33_792, 33_793, 46 << 10, 64 << 10, 368_640, 368_641, 2_949_120, 2_949_121, 5_000_000}
+	for range storetest.Scale(20, 400) {
+		sizes = append(sizes, int(float64(5_000_000)*random.Float64()*random.Float64()*random.Float64()*random.Float64()))
+	}
+	for _, size := range sizes {
+		for _, noise := range []float64{0, 0.3, 1} {
+			body := content(random, size, noise)
+			text := pack(t, claims, work("a"), body)
+			e, got, err := claims.Unpack(t.Context(), text)
+			if err != nil || !bytes.Equal(got, body) || e.Size() != size {
+				t.Fatalf("%d bytes, %.0f %% noise: got %d bytes, %v", size, 100*noise, len(got), err)
+			}
+			if (stores.left() > 0) == e.ClaimExpires().IsZero() {
+				t.Errorf("%d bytes, %.0f %% noise: %d rows and blobs, expire %v", size, 100*noise, stores.left(), e.ClaimExpires())
+			}
+			if err := claims.Remove(t.Context(), e); err != nil || stores.left() > 0 {
+				t.Fatalf("%d bytes, %.0f %% noise: %d rows and blobs left, %v", size, 100*noise, stores.left(), err)
+			}
+		}
+	}
+}
+
+// TestPlaces: a claim is stored where its requests cost least, among the places
+// that it fits into.
+func TestPlaces(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, tt := range []struct {
+		name        string
+		prices      queue.Prices
+		size        int
+		rows, blobs int
+	}{
+		{"in the message", queue.Prices{}, 33_000, 0, 0},
+		{"a row", queue.Prices{}, 34_000, 1, 0},
+		{"eight rows", queue.Prices{}, 2_949_120, 8, 0},
+		{"a blob", queue.Prices{}, 2_949_121, 0, 1},
+		{"prices of GPv1, which are equal", queue.Prices{Table: 0.00036, BlobWrite: 0.00036, BlobRead: 0.00036, BlobDelete: 0.00036}, 34_000, 1, 0},
+		{"a table that costs more", queue.Prices{Table: 1, BlobWrite: 1, BlobRead: 1}, 34_000, 0, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			claims, stores := newClaims(t, nil, &queue.ClaimOptions{Prices: tt.prices})
+			pack(t, claims, work("a"), content(random, tt.size, 1))
+			if rows, blobs := stores.rows.Rows(""), len(stores.blobs.Names()); rows != tt.rows || blobs != tt.blobs {
+				t.Errorf("%d rows and %d blobs, want %d and %d", rows, blobs, tt.rows, tt.blobs)
+			}
+			if n := stores.calls(); n > 1 {
+				t.Errorf("%d requests, want one at most", n)
+			}
+		})
+	}
+	claims, stores := newClaims(t, nil, nil)
+	for name, e := range map[string]queue.Envelope{"no id": {Time: time.Now()}, "no time": {ID: "a"}} {
+		if _, err := claims.Pack(t.Context(), e, content(random, 50_000, 1)); !errors.Is(err, queue.ErrLimit) || stores.calls() > 0 {
+			t.Errorf("%s: %v after %d requests, want ErrLimit after none", name, err, stores.calls())
+		}
+	}
+	if _, err := claims.Pack(t.Context(), work("a"), make([]byte, queue.MaxContent+1)); !errors.Is(err, queue.ErrLimit) {
+		t.Errorf("a body that is too long: %v, want ErrLimit", err)
+	}
+}

@@ -1,0 +1,305 @@
+package queue
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Limits of a message with an [Envelope].
+const (
+	// MaxText is the length of a message's text in bytes. In base64, as the
+	// Functions host may expect it, it is as long as a message can be.
+	MaxText = MaxBody / 4 * 3
+
+	// MaxContent is the length of the body that a message stands for.
+	MaxContent = 64 << 20
+
+	// maxInline is the length of a body as JSON text or base64. It leaves room
+	// for the other members with all their quotes escaped, also for a reason
+	// that is added later.
+	maxInline = MaxText - 4<<10
+
+	maxReason = 1000 // bytes; twice as many in JSON
+	maxID     = 256
+)
+
+// ErrMessage reports that a message is not an envelope, or that its body is not
+// the one that was packed: cut, changed, longer than declared, of an unknown
+// version. Retrying does not help. The caller moves the message to the
+// dead-letter queue with the error as its reason.
+var ErrMessage = errors.New("the message cannot be read")
+
+// Envelope describes the work of a message. It travels with the body, or with
+// the claim for it. A copy of a message, as in a redrive, has the same ID and
+// Time.
+type Envelope struct {
+	ID          string    // of the work, given by the publisher: up to 256 bytes, unique
+	Time        time.Time // when the work was published
+	Attempts    int       // of the work so far; the store's DequeueCount starts again with each copy
+	TraceParent string    // W3C trace context; "" if unknown
+
+	// Reason states why the message is a dead letter. Only its first 1,000
+	// bytes are kept.
+	Reason string
+
+	// Raw reports that the body is the text of a message that is not an
+	// envelope. It is one more form of a dead letter.
+	Raw bool
+
+	payload
+}
+
+// payload is the body in the form in which it is sent or stored.
+type payload struct {
+	size   int
+	digest [sha256.Size]byte // of the body
+	zstd   bool              // the inline bytes, or those of the claim, are compressed
+	isText bool              // the inline bytes are sent as JSON text, else as base64
+	inline []byte            // unless there is a claim
+	claim  *claim
+}
+
+// Size returns the length of the body in bytes.
+func (e Envelope) Size() int { return e.size }
+
+// ClaimExpires returns when the body may be deleted if the message has a claim,
+// else the zero time.
+func (e Envelope) ClaimExpires() time.Time {
+	if e.claim == nil {
+		return time.Time{}
+	}
+	return e.claim.expires()
+}
+
+const envelopeVersion = 1
+
+// stored is the form of an envelope in a message. Exactly one of text, base64
+// and claim is present.
+type stored struct {
+	Version     int       `json:"v"`
+	ID          string    `json:"id"`
+	Time        time.Time `json:"time"`
+	Attempts    int       `json:"attempts,omitempty"`
+	TraceParent string    `json:"traceparent,omitempty"`
+	Reason      string    `json:"reason,omitempty"`
+	Raw         bool      `json:"raw,omitempty"`
+	Size        int       `json:"size"`
+	SHA256      []byte    `json:"sha256"` // of the body, uncompressed
+	Zstd        bool      `json:"zstd,omitempty"`
+	Text        *string   `json:"text,omitempty"`
+	Base64      []byte    `json:"base64,omitempty"`
+	Claim       *claim    `json:"claim,omitempty"`
+}
+
+// Text returns the text of a message. An envelope that was parsed, and whose
+// exported fields were changed, needs no new claim.
+func (e Envelope) Text() (string, error) {
+	s := stored{
+		Version: envelopeVersion, ID: e.ID, Time: e.Time.UTC(), Attempts: e.Attempts, TraceParent: e.TraceParent,
+		Reason: shorten(e.Reason), Raw: e.Raw, Size: e.size, SHA256: e.digest[:], Zstd: e.zstd, Claim: e.claim,
+	}
+	switch {
+	case e.claim != nil:
+	case e.isText:
+		text := string(e.inline)
+		s.Text = &text
+	default:
+		s.Base64 = e.inline
+	}
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	err := cmp.Or(s.check(), encoder.Encode(s))
+	if err == nil && text.Len() > MaxText {
+		err = fmt.Errorf("%d bytes are more than %d", text.Len(), MaxText)
+	}
+	if err != nil {
+		return "", fmt.Errorf("encode message: %w: %w", err, ErrLimit)
+	}
+	return strings.TrimSuffix(text.String(), "\n"), nil
+}
+
+// Parse returns the envelope of a message without its body. It makes no
+// request. Its error is ErrMessage.
+func Parse(text string) (Envelope, error) {
+	s, err := parse(text)
+	if err == nil {
+		err = s.check()
+	}
+	if err != nil {
+		return Envelope{}, fmt.Errorf("%w: %w", ErrMessage, err)
+	}
+	e := Envelope{
+		ID: s.ID, Time: s.Time.UTC(), Attempts: s.Attempts, TraceParent: s.TraceParent, Reason: s.Reason, Raw: s.Raw,
+		payload: payload{size: s.Size, digest: [sha256.Size]byte(s.SHA256), zstd: s.Zstd, inline: s.Base64, claim: s.Claim},
+	}
+	if s.Text != nil {
+		e.isText, e.inline = true, []byte(*s.Text)
+	}
+	return e, nil
+}
+
+func parse(text string) (s stored, err error) {
+	if len(text) > MaxText {
+		return s, fmt.Errorf("%d bytes are more than %d", len(text), MaxText)
+	}
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.DisallowUnknownFields()
+	err = decoder.Decode(&s)
+	if err == nil {
+		if _, end := decoder.Token(); end != io.EOF {
+			err = errors.New("more text follows its end")
+		}
+	}
+	// The version determines the other members, so it is checked first.
+	var head struct {
+		Version *int `json:"v"`
+	}
+	if err == nil {
+		head.Version = &s.Version
+	} else if err := json.Unmarshal([]byte(text), &head); err != nil {
+		return s, fmt.Errorf("decode JSON: %w", err)
+	}
+	switch {
+	case head.Version == nil || *head.Version == 0:
+		return s, errors.New("it has no version")
+	case *head.Version != envelopeVersion:
+		return s, fmt.Errorf("version %d is unknown; this program knows %d", *head.Version, envelopeVersion)
+	case err != nil:
+		return s, fmt.Errorf("decode JSON: %w", err)
+	}
+	return s, nil
+}
+
+// check applies the rules of the format, which hold for texts of this program
+// and for received ones.
+func (s stored) check() error {
+	bodies := 0
+	for _, present := range []bool{s.Text != nil, len(s.Base64) > 0, s.Claim != nil} {
+		if present {
+			bodies++
+		}
+	}
+	size := len(s.Base64)
+	switch {
+	case s.Text != nil:
+		size = len(*s.Text)
+	case s.Claim != nil:
+		size = s.Claim.Bytes
+	}
+	switch {
+	case s.ID == "" || len(s.ID) > maxID || !isPlain(s.ID):
+		return fmt.Errorf("id %.80q: use 1 to %d bytes without control characters", s.ID, maxID)
+	case len(s.TraceParent) > maxID || !isPlain(s.TraceParent):
+		return fmt.Errorf("traceparent %.80q: use up to %d bytes without control characters", s.TraceParent, maxID)
+	case s.Time.IsZero() || s.Time.Year() < 1 || s.Time.Year() > 9999:
+		return fmt.Errorf("time %v: use the time of the publication", s.Time)
+	case s.Attempts < 0 || s.Attempts > 1<<30:
+		return fmt.Errorf("%d attempts", s.Attempts)
+	case s.Size < 0 || s.Size > MaxContent:
+		return fmt.Errorf("body of %d bytes: use up to %d", s.Size, MaxContent)
+	case len(s.SHA256) != sha256.Size:
+		return fmt.Errorf("sha256 of %d bytes, want %d", len(s.SHA256), sha256.Size)
+	case bodies != 1:
+		return fmt.Errorf("it has %d of text, base64 and claim, want one", bodies)
+	case s.Zstd && s.Text != nil:
+		return errors.New("its text cannot be compressed")
+	case !s.Zstd && size != s.Size:
+		return fmt.Errorf("the body has %d bytes, want %d", size, s.Size)
+	}
+	if s.Claim != nil {
+		return s.Claim.check()
+	}
+	return nil
+}
+
+// isPlain reports whether a text needs no escapes but for quotes.
+func isPlain(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f || notXML(r) })
+}
+
+// shorten returns what is kept of a reason.
+func shorten(reason string) string {
+	reason = strings.Map(func(r rune) rune {
+		if notXML(r) {
+			return utf8.RuneError
+		}
+		return r
+	}, reason)
+	if len(reason) <= maxReason {
+		return reason
+	}
+	end := maxReason
+	for !utf8.RuneStart(reason[end]) {
+		end--
+	}
+	return reason[:end]
+}
+
+// fill puts a body into the envelope. It returns the bytes to store if the body
+// needs a claim, else nil.
+func (e *Envelope) fill(body []byte) (content []byte) {
+	e.payload = payload{size: len(body), digest: sha256.Sum256(body)}
+	content = body
+	if len(body) >= minCompress {
+		if small := compress(body); len(small) < len(body) {
+			content, e.zstd = small, true
+		}
+	}
+	asBase64 := base64.StdEncoding.EncodedLen(len(content))
+	switch {
+	case len(body) <= maxInline && isText(body) && quotedLen(body) <= min(asBase64, maxInline):
+		e.zstd, e.isText, e.inline = false, true, body
+	case asBase64 <= maxInline:
+		e.inline = content
+	default:
+		return content
+	}
+	return nil
+}
+
+// isText reports whether a body may travel as JSON text.
+func isText(body []byte) bool {
+	return utf8.Valid(body) && !bytes.ContainsFunc(body, notXML)
+}
+
+// quotedLen returns the maximum length of a text in JSON.
+func quotedLen(text []byte) int {
+	n := len(text)
+	for _, b := range text {
+		switch b {
+		case '"', '\\', '\t', '\n', '\r':
+			n++
+		case 0xe2: // perhaps U+2028 or U+2029, which take six bytes
+			n += 3
+		}
+	}
+	return n
+}
+
+// body returns the body from the bytes that were sent or stored for it.
+func (e Envelope) body(small []byte) ([]byte, error) {
+	body := small
+	if e.zstd {
+		var err error
+		if body, err = decompress(small, e.size); err != nil {
+			return nil, err
+		}
+	}
+	if len(body) != e.size {
+		return nil, fmt.Errorf("the body has %d bytes, want %d", len(body), e.size)
+	}
+	if sha256.Sum256(body) != e.digest {
+		return nil, errors.New("the body has another digest than the one that was packed")
+	}
+	return body, nil
+}
