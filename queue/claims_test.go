@@ -16,14 +16,14 @@ import (
 // stores are the stores of claims in memory.
 type stores struct {
 	rows  *memory.Table
-	blobs *memory.Blobs
+	blobs *memory.Container
 }
 
 // newClaims returns claims in memory whose requests have the fault.
 func newClaims(t testing.TB, fault func(memory.Call) memory.Fault, o *queue.ClaimOptions) (*queue.Claims, stores) {
 	t.Helper()
 	options := memory.Options{Fault: fault, OnMisuse: func(problem string) { t.Error(problem) }}
-	s := stores{memory.NewTable(&memory.TableOptions{Options: options}), memory.NewBlobs(&options)}
+	s := stores{memory.NewTable(&memory.TableOptions{Options: options}), memory.NewContainer(&options)}
 	rows, err := table.New(s.rows)
 	if err != nil {
 		t.Fatal(err)

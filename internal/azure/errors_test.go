@@ -13,6 +13,7 @@ import (
 	"kennel/gate"
 	"kennel/ids"
 	"kennel/queue"
+	"kennel/table"
 )
 
 // secrets must not appear in any error.
@@ -70,6 +71,11 @@ func TestBlobRefusals(t *testing.T) {
 		_, err := NewGates(b, "globalflags").Replace(ctx, "start", gate.Flag{Version: held}, gate.Flag{Text: "{}"})
 		return err
 	}
+	getClaim := func(ctx context.Context, b *Blobs) error {
+		_, err := NewContainer(b, "claims").Get(ctx, "a", 1)
+		return err
+	}
+	putClaim := func(ctx context.Context, b *Blobs) error { return NewContainer(b, "claims").Put(ctx, "a", nil) }
 	for _, tt := range []struct {
 		name   string
 		status int
@@ -77,6 +83,12 @@ func TestBlobRefusals(t *testing.T) {
 		do     call
 		want   error // nil: an Error with the status
 	}{
+		{"get a claim of a missing account", 404, "ResourceNotFound", getClaim, table.ErrRefused},
+		{"get a claim without permission", 403, "AuthorizationFailure", getClaim, table.ErrRefused},
+		{"get a claim that does not exist", 404, "BlobNotFound", getClaim, table.ErrNotFound},
+		{"get a claim busy", 503, "ServerBusy", getClaim, nil},
+		{"put a claim without permission", 403, "AuthorizationFailure", putClaim, table.ErrRefused},
+		{"put a claim during deletion", 409, "ContainerBeingDeleted", putClaim, nil},
 		{"load busy", 503, "ServerBusy", load, nil},
 		{"load throttled", 429, "", load, nil},
 		{"load forbidden", 403, "AuthorizationFailure", load, nil},
@@ -106,7 +118,7 @@ func TestBlobRefusals(t *testing.T) {
 				}
 				return
 			}
-			for _, sentinel := range []error{ids.ErrChanged, ids.ErrNotFound, gate.ErrChanged, gate.ErrUnchanged} {
+			for _, sentinel := range []error{ids.ErrChanged, ids.ErrNotFound, gate.ErrChanged, gate.ErrUnchanged, table.ErrRefused, table.ErrNotFound} {
 				if errors.Is(err, sentinel) {
 					t.Errorf("error %v wraps an error of the contract, want none", err)
 				}

@@ -25,6 +25,7 @@ func TestRequests(t *testing.T) {
 	counter := &requests.Counter{}
 	o := &Options{Requests: counter, Job: "channels"}
 	blobs, tables, queues := opened(t, account.OpenBlobs, o), opened(t, account.OpenTables, o), opened(t, account.OpenQueues, o)
+	claims := NewContainer(blobs, storetest.Name())
 	sequences, gates := NewSequences(blobs, storetest.Name()), NewGates(blobs, storetest.Name())
 	store, outbox, name := openTable(t, tables, uniqueTable()), openOutbox(t, queues, storetest.Name()), storetest.Name()
 
@@ -83,6 +84,11 @@ func TestRequests(t *testing.T) {
 			gate.ErrChanged, []string{"blob put 412"}},
 		{"load an unchanged gate", func() error { _, err := gates.Load(ctx, "start", flag.Version); return err },
 			gate.ErrUnchanged, []string{"blob get 304"}},
+		{"get a claim without container", func() error { _, err := claims.Get(ctx, "a", 1); return err }, table.ErrNotFound, []string{"blob get 404"}},
+		{"put a claim with container", func() error { return claims.Put(ctx, "a", []byte("x")) }, nil, []string{"blob put 404", "blob create 201", "blob put 201"}},
+		{"get a claim", func() error { _, err := claims.Get(ctx, "a", 1); return err }, nil, []string{"blob get 200"}},
+		{"list claims", func() error { _, err := claims.List(ctx, 1); return err }, nil, []string{"blob list 200"}},
+		{"delete a claim", func() error { return claims.Delete(ctx, "a") }, nil, []string{"blob delete 202"}},
 
 		{"scratch without container", func() error { return cmp.Or(scratch.Read(ctx), scratch.Delete(ctx)) }, nil, []string{"blob get 404", "blob delete 404"}},
 		{"write scratch with container", writeScratch, nil, []string{"blob put 404", "blob create 201", "blob put 201"}},
@@ -143,7 +149,7 @@ func TestRequests(t *testing.T) {
 	for label, count := range counter.All() {
 		jobs[label.Service+" "+label.Job] += count
 	}
-	if want := map[string]int64{"blob numbers": 13, "blob gates": 5, "table channels": 12, "queue channels": 14, "blob doctor": 9}; !maps.Equal(jobs, want) {
+	if want := map[string]int64{"blob numbers": 13, "blob gates": 5, "blob channels": 7, "table channels": 12, "queue channels": 14, "blob doctor": 9}; !maps.Equal(jobs, want) {
 		t.Errorf("counted by service and job: %v, want %v", jobs, want)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"kennel/channels"
 	"kennel/gate"
 	"kennel/internal/storetest"
+	"kennel/queue"
 	"kennel/table"
 )
 
@@ -62,6 +63,11 @@ func TestSequences(t *testing.T) {
 		set, remove := outsider(&store.blobs)
 		return storetest.Sequences{Store: store, Set: set, Delete: remove}
 	})
+}
+
+func TestContainers(t *testing.T) {
+	blobs := openBlobs(t, nil)
+	storetest.TestContainers(t, func(t *testing.T) queue.Container { return NewContainer(blobs, storetest.Name()) })
 }
 
 // outsider returns functions that change the blobs of a container like another

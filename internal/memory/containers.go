@@ -10,18 +10,20 @@ import (
 	"kennel/table"
 )
 
-// Blobs is a [queue.Container] in memory, safe for concurrent use.
+// Container is a [queue.Container] in memory, safe for concurrent use.
 // [Options.OnMisuse] is called for requests without a deadline.
-type Blobs struct {
+type Container struct {
 	wire
 	blobs map[string][]byte // guarded by mu; contents are replaced, never modified
 }
 
-// NewBlobs returns a container without blobs.
-func NewBlobs(o *Options) *Blobs { return &Blobs{wire: newWire(o), blobs: make(map[string][]byte)} }
+// NewContainer returns a container without blobs.
+func NewContainer(o *Options) *Container {
+	return &Container{wire: newWire(o), blobs: make(map[string][]byte)}
+}
 
 // Put implements [queue.Container].
-func (b *Blobs) Put(ctx context.Context, name string, content []byte) error {
+func (b *Container) Put(ctx context.Context, name string, content []byte) error {
 	content = bytes.Clone(content)
 	_, err := blob(ctx, b, "Put", name, func() (struct{}, error) {
 		b.blobs[name] = content
@@ -31,7 +33,7 @@ func (b *Blobs) Put(ctx context.Context, name string, content []byte) error {
 }
 
 // Get implements [queue.Container].
-func (b *Blobs) Get(ctx context.Context, name string, max int) ([]byte, error) {
+func (b *Container) Get(ctx context.Context, name string, max int) ([]byte, error) {
 	content, err := blob(ctx, b, "Get", name, func() ([]byte, error) {
 		content, ok := b.blobs[name]
 		switch {
@@ -46,7 +48,7 @@ func (b *Blobs) Get(ctx context.Context, name string, max int) ([]byte, error) {
 }
 
 // Delete implements [queue.Container].
-func (b *Blobs) Delete(ctx context.Context, name string) error {
+func (b *Container) Delete(ctx context.Context, name string) error {
 	_, err := blob(ctx, b, "Delete", name, func() (struct{}, error) {
 		delete(b.blobs, name)
 		return struct{}{}, nil
@@ -55,7 +57,7 @@ func (b *Blobs) Delete(ctx context.Context, name string) error {
 }
 
 // List implements [queue.Container].
-func (b *Blobs) List(ctx context.Context, max int) ([]string, error) {
+func (b *Container) List(ctx context.Context, max int) ([]string, error) {
 	names, err := send(ctx, &b.wire, "List", "", func() ([]string, error) {
 		names := slices.Sorted(maps.Keys(b.blobs))
 		return names[:min(max, len(names))], nil
@@ -68,7 +70,7 @@ func (b *Blobs) List(ctx context.Context, max int) ([]string, error) {
 
 // Names returns the names of all blobs in order. It is not a request and has no
 // faults.
-func (b *Blobs) Names() []string {
+func (b *Container) Names() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Sorted(maps.Keys(b.blobs))
@@ -76,7 +78,7 @@ func (b *Blobs) Names() []string {
 
 // Spoil replaces the content of a blob, as a defect does. It is not a request
 // and has no faults.
-func (b *Blobs) Spoil(name string, content []byte) {
+func (b *Container) Spoil(name string, content []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.blobs[name] = content
@@ -84,7 +86,7 @@ func (b *Blobs) Spoil(name string, content []byte) {
 
 // blob sends a request unless the name is invalid. Its error names the
 // operation and the blob.
-func blob[T any](ctx context.Context, b *Blobs, op, name string, do func() (T, error)) (answer T, err error) {
+func blob[T any](ctx context.Context, b *Container, op, name string, do func() (T, error)) (answer T, err error) {
 	if err = checkSequence(name); err == nil {
 		answer, err = send(ctx, &b.wire, op, name, do)
 	}
