@@ -70,6 +70,13 @@ func TestContainers(t *testing.T) {
 	storetest.TestContainers(t, func(t *testing.T) queue.Container { return NewContainer(blobs, storetest.Name()) })
 }
 
+func TestClaims(t *testing.T) {
+	blobs, tables := openBlobs(t, nil), openTables(t, nil)
+	storetest.TestClaims(t, func(t *testing.T) storetest.ClaimStores {
+		return storetest.ClaimStores{Rows: openTable(t, tables, uniqueTable()), Blobs: NewContainer(blobs, storetest.Name())}
+	})
+}
+
 // outsider returns functions that change the blobs of a container like another
 // program.
 func outsider(c *casBlobs) (set func(t *testing.T, name, text string), remove func(t *testing.T, name string)) {
