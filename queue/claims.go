@@ -26,6 +26,7 @@ type Claims struct {
 	rows   *table.Table
 	blobs  Container
 	prices Prices
+	coders coders
 }
 
 // Prices are what storage takes for requests, in any unit. They decide where
@@ -61,7 +62,7 @@ func (c *Claims) Pack(ctx context.Context, e Envelope, body []byte) (text string
 	if len(body) > MaxContent {
 		return "", fmt.Errorf("pack message %.80q: body of %d bytes is longer than %d: %w", e.ID, len(body), MaxContent, ErrLimit)
 	}
-	content := e.fill(body)
+	content := e.fill(body, &c.coders)
 	if content != nil {
 		e.claim = newClaim(c.place(len(content)), time.Now().Add(ClaimTime), len(content))
 	}
@@ -97,7 +98,7 @@ func (c *Claims) Body(ctx context.Context, e Envelope) ([]byte, error) {
 			return nil, fmt.Errorf("unpack message %.80q: %w", e.ID, err)
 		}
 	}
-	body, err := e.body(content)
+	body, err := e.body(content, &c.coders)
 	if err != nil {
 		return nil, fmt.Errorf("unpack message %.80q: %w: %w", e.ID, ErrMessage, err)
 	}

@@ -13,17 +13,17 @@ import (
 	"kennel/table"
 )
 
-// stores are the stores of claims in memory.
-type stores struct {
+// claimStores are the stores of claims in memory.
+type claimStores struct {
 	rows  *memory.Table
 	blobs *memory.Container
 }
 
 // newClaims returns claims in memory whose requests have the fault.
-func newClaims(t testing.TB, fault func(memory.Call) memory.Fault, o *queue.ClaimOptions) (*queue.Claims, stores) {
+func newClaims(t testing.TB, fault func(memory.Call) memory.Fault, o *queue.ClaimOptions) (*queue.Claims, claimStores) {
 	t.Helper()
 	options := memory.Options{Fault: fault, OnMisuse: func(problem string) { t.Error(problem) }}
-	s := stores{memory.NewTable(&memory.TableOptions{Options: options}), memory.NewContainer(&options)}
+	s := claimStores{memory.NewTable(&memory.TableOptions{Options: options}), memory.NewContainer(&options)}
 	rows, err := table.New(s.rows)
 	if err != nil {
 		t.Fatal(err)
@@ -36,13 +36,13 @@ func newClaims(t testing.TB, fault func(memory.Call) memory.Fault, o *queue.Clai
 }
 
 // left returns how many rows and blobs there are.
-func (s stores) left() int { return s.rows.Rows("") + len(s.blobs.Names()) }
+func (s claimStores) left() int { return s.rows.Rows("") + len(s.blobs.Names()) }
 
-func (s stores) calls() int64 { return s.rows.Calls() + s.blobs.Calls() }
+func (s claimStores) calls() int64 { return s.rows.Calls() + s.blobs.Calls() }
 
-// content returns a body of n bytes of which the given share is noise, the rest
+// claimBody returns a body of n bytes of which the given share is noise, the rest
 // repeats.
-func content(random *rand.Rand, n int, noise float64) []byte {
+func claimBody(random *rand.Rand, n int, noise float64) []byte {
 	body := make([]byte, n)
 	for i := range body {
 		if random.Float64() < noise {
@@ -54,9 +54,9 @@ func content(random *rand.Rand, n int, noise float64) []byte {
 	return body
 }
 
-func work(id string) queue.Envelope { return queue.Envelope{ID: id, Time: time.Now()} }
+func claimWork(id string) queue.Envelope { return queue.Envelope{ID: id, Time: time.Now()} }
 
-func pack(t testing.TB, c *queue.Claims, e queue.Envelope, body []byte) string {
+func packed(t testing.TB, c *queue.Claims, e queue.Envelope, body []byte) string {
 	t.Helper()
 	text, err := c.Pack(t.Context(), e, body)
 	if err != nil {
@@ -81,8 +81,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 	for _, size := range sizes {
 		for _, noise := range []float64{0, 0.3, 1} {
-			body := content(random, size, noise)
-			text := pack(t, claims, work("a"), body)
+			body := claimBody(random, size, noise)
+			text := packed(t, claims, claimWork("a"), body)
 			e, got, err := claims.Unpack(t.Context(), text)
 			if err != nil || !bytes.Equal(got, body) || e.Size() != size {
 				t.Fatalf("%d bytes, %.0f %% noise: got %d bytes, %v", size, 100*noise, len(got), err)
@@ -116,7 +116,7 @@ func TestPlaces(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			claims, stores := newClaims(t, nil, &queue.ClaimOptions{Prices: tt.prices})
-			pack(t, claims, work("a"), content(random, tt.size, 1))
+			packed(t, claims, claimWork("a"), claimBody(random, tt.size, 1))
 			if rows, blobs := stores.rows.Rows(""), len(stores.blobs.Names()); rows != tt.rows || blobs != tt.blobs {
 				t.Errorf("%d rows and %d blobs, want %d and %d", rows, blobs, tt.rows, tt.blobs)
 			}
@@ -127,11 +127,11 @@ func TestPlaces(t *testing.T) {
 	}
 	claims, stores := newClaims(t, nil, nil)
 	for name, e := range map[string]queue.Envelope{"no id": {Time: time.Now()}, "no time": {ID: "a"}} {
-		if _, err := claims.Pack(t.Context(), e, content(random, 50_000, 1)); !errors.Is(err, queue.ErrLimit) || stores.calls() > 0 {
+		if _, err := claims.Pack(t.Context(), e, claimBody(random, 50_000, 1)); !errors.Is(err, queue.ErrLimit) || stores.calls() > 0 {
 			t.Errorf("%s: %v after %d requests, want ErrLimit after none", name, err, stores.calls())
 		}
 	}
-	if _, err := claims.Pack(t.Context(), work("a"), make([]byte, queue.MaxContent+1)); !errors.Is(err, queue.ErrLimit) {
+	if _, err := claims.Pack(t.Context(), claimWork("a"), make([]byte, queue.MaxContent+1)); !errors.Is(err, queue.ErrLimit) {
 		t.Errorf("a body that is too long: %v, want ErrLimit", err)
 	}
 }

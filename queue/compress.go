@@ -13,34 +13,34 @@ const minCompress = 2 << 10
 
 // coders compress and decompress, concurrently. They are created with their
 // first use, because a process without long messages needs neither.
-var coders struct {
+type coders struct {
 	once   sync.Once
 	packer *zstd.Encoder
 	opener *zstd.Decoder
 }
 
-func makeCoders() {
+func (c *coders) create() {
 	var packErr, openErr error
 	// The fastest level makes JSON as small as the default one, in a third of
 	// the memory. The envelope has a digest, so no checksum is needed.
-	coders.packer, packErr = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(2),
+	c.packer, packErr = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(2),
 		zstd.WithWindowSize(1<<20), zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false))
-	coders.opener, openErr = zstd.NewReader(nil, zstd.WithDecoderConcurrency(2),
+	c.opener, openErr = zstd.NewReader(nil, zstd.WithDecoderConcurrency(2),
 		zstd.WithDecoderMaxMemory(MaxContent), zstd.WithDecodeAllCapLimit(true))
 	if packErr != nil || openErr != nil {
 		panic(fmt.Sprint(packErr, openErr)) // the options are constants
 	}
 }
 
-func compress(body []byte) []byte {
-	coders.once.Do(makeCoders)
-	return coders.packer.EncodeAll(body, nil)
+func (c *coders) compress(body []byte) []byte {
+	c.once.Do(c.create)
+	return c.packer.EncodeAll(body, nil)
 }
 
 // decompress never makes more than size bytes.
-func decompress(packed []byte, size int) ([]byte, error) {
-	coders.once.Do(makeCoders)
-	body, err := coders.opener.DecodeAll(packed, make([]byte, 0, size))
+func (c *coders) decompress(packed []byte, size int) ([]byte, error) {
+	c.once.Do(c.create)
+	body, err := c.opener.DecodeAll(packed, make([]byte, 0, size))
 	if err != nil {
 		return nil, fmt.Errorf("decompress %d bytes to %d: %w", len(packed), size, err)
 	}

@@ -247,11 +247,11 @@ func shorten(reason string) string {
 
 // fill puts a body into the envelope. It returns the bytes to store if the body
 // needs a claim, else nil.
-func (e *Envelope) fill(body []byte) (content []byte) {
+func (e *Envelope) fill(body []byte, c *coders) (content []byte) {
 	e.payload = payload{size: len(body), digest: sha256.Sum256(body)}
 	content = body
 	if len(body) >= minCompress {
-		if small := compress(body); len(small) < len(body) {
+		if small := c.compress(body); len(small) < len(body) {
 			content, e.zstd = small, true
 		}
 	}
@@ -287,11 +287,11 @@ func quotedLen(text []byte) int {
 }
 
 // body returns the body from the bytes that were sent or stored for it.
-func (e Envelope) body(small []byte) ([]byte, error) {
-	body := small
+func (e Envelope) body(content []byte, c *coders) ([]byte, error) {
+	body := content
 	if e.zstd {
 		var err error
-		if body, err = decompress(small, e.size); err != nil {
+		if body, err = c.decompress(content, e.size); err != nil {
 			return nil, err
 		}
 	}

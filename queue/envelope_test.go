@@ -15,6 +15,8 @@ import (
 
 var testTime = time.Date(2026, 7, 1, 12, 30, 0, 123456789, time.UTC)
 
+var testCoders coders
+
 // inline returns the text of a message whose body needs no claim.
 func inline(t testing.TB, e Envelope, body []byte) string {
 	t.Helper()
@@ -22,7 +24,7 @@ func inline(t testing.TB, e Envelope, body []byte) string {
 		e.ID = "order-7"
 	}
 	e.Time = testTime
-	if content := e.fill(body); content != nil {
+	if content := e.fill(body, &testCoders); content != nil {
 		t.Fatalf("body of %d bytes needs a claim", len(body))
 	}
 	text, err := e.Text()
@@ -69,7 +71,7 @@ func TestForms(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			e := Envelope{ID: "order-7", Time: testTime}
-			content := e.fill(tt.body)
+			content := e.fill(tt.body, &testCoders)
 			form := "base64"
 			switch {
 			case content != nil:
@@ -93,7 +95,7 @@ func TestForms(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			body, err := got.body(got.inline)
+			body, err := got.body(got.inline, &testCoders)
 			if err != nil || !bytes.Equal(body, tt.body) || got.Size() != len(tt.body) {
 				t.Errorf("got %.80q of %d bytes, %v, want %.80q", body, got.Size(), err, tt.body)
 			}
@@ -152,7 +154,7 @@ func TestEnvelopeLimits(t *testing.T) {
 		"attempts":    {ID: "a", Time: testTime, Attempts: -1},
 		"traceparent": {ID: "a", Time: testTime, TraceParent: strings.Repeat("x", maxID+1)},
 	} {
-		e.fill([]byte("x"))
+		e.fill([]byte("x"), &testCoders)
 		if text, err := e.Text(); !errors.Is(err, ErrLimit) {
 			t.Errorf("%s: %q, %v, want ErrLimit", name, text, err)
 		}
@@ -224,7 +226,7 @@ func TestBadMessages(t *testing.T) {
 	} {
 		e, err := Parse(tt.text)
 		if err == nil {
-			_, err = e.body(e.inline)
+			_, err = e.body(e.inline, &testCoders)
 		} else if !errors.Is(err, ErrMessage) {
 			t.Errorf("%s: %v is not ErrMessage", tt.name, err)
 		}
@@ -237,22 +239,22 @@ func TestBadMessages(t *testing.T) {
 // TestBombs: a body that grows beyond its declared size is rejected, and no
 // more memory is used than for that size.
 func TestBombs(t *testing.T) {
-	bomb := compress(make([]byte, MaxContent))
+	bomb := testCoders.compress(make([]byte, MaxContent))
 	if len(bomb) > maxInline {
 		t.Fatalf("the bomb has %d bytes", len(bomb))
 	}
 	for _, size := range []int{0, 1, 5000, MaxContent - 1} {
-		if body, err := decompress(bomb, size); err == nil {
+		if body, err := testCoders.decompress(bomb, size); err == nil {
 			t.Errorf("%d bytes of %d: no error", len(body), size)
 		}
 	}
 	twice := append(bytes.Clone(bomb), bomb...) // two frames
-	if body, err := decompress(twice, MaxContent); err == nil {
+	if body, err := testCoders.decompress(twice, MaxContent); err == nil {
 		t.Errorf("two frames became %d bytes, want an error", len(body))
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, _ = decompress(twice, 5000)
+	_, _ = testCoders.decompress(twice, 5000)
 	runtime.ReadMemStats(&after)
 	if n := after.TotalAlloc - before.TotalAlloc; n > 1<<20 {
 		t.Errorf("%d bytes were allocated to reject a bomb of 5000", n)
@@ -276,7 +278,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		body, bodyErr := e.body(e.inline)
+		body, bodyErr := e.body(e.inline, &testCoders)
 		if bodyErr == nil && len(body) != e.Size() {
 			t.Errorf("body of %d bytes, declared %d", len(body), e.Size())
 		}
