@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"kennel/internal/memory"
@@ -133,5 +134,45 @@ func TestPlaces(t *testing.T) {
 	}
 	if _, err := claims.Pack(t.Context(), claimWork("a"), make([]byte, queue.MaxContent+1)); !errors.Is(err, queue.ErrLimit) {
 		t.Errorf("a body that is too long: %v, want ErrLimit", err)
+	}
+}
+
+// TestClaimWritesThatFail: each request fails once, refused or applied without
+// an answer, and the call still succeeds. While storage is down, no message is
+// packed.
+func TestClaimWritesThatFail(t *testing.T) {
+	errLost := errors.New("connection reset")
+	body := claimBody(rand.New(rand.NewPCG(1, 2)), 400_000, 1)
+	for place, prices := range map[string]queue.Prices{"table": cheapTable, "blob": dearTable} {
+		for name, nth := range map[string]func(int64, error) func(memory.Call) memory.Fault{"refused": memory.RefuseNth, "applied": memory.LoseReplyNth} {
+			for n := int64(1); n < 20; n++ {
+				synctest.Test(t, func(t *testing.T) {
+					claims, stores := newClaims(t, nth(n, errLost), &queue.ClaimOptions{Prices: prices})
+					e, got, err := claims.Unpack(t.Context(), packed(t, claims, claimWork("a"), body))
+					if err != nil || !bytes.Equal(got, body) {
+						t.Errorf("%s %s %d: got %d bytes, %v", place, name, n, len(got), err)
+					}
+					longer, err := claims.Extend(t.Context(), e, time.Now().Add(queue.ClaimTime+2*queue.TimeToLive))
+					if err == nil {
+						err = claims.Remove(t.Context(), longer)
+					}
+					if err != nil {
+						t.Errorf("%s %s %d: %v", place, name, n, err)
+					}
+					if swept, err := claims.Sweep(t.Context(), e.ClaimExpires()); swept != 1 || err != nil || stores.left() > 0 {
+						t.Errorf("%s %s %d: swept %d, %v, and left %d", place, name, n, swept, err, stores.left())
+					}
+				})
+			}
+		}
+		for _, outage := range []error{errLost, table.ErrRefused} {
+			synctest.Test(t, func(t *testing.T) {
+				down := func(memory.Call) memory.Fault { return memory.Fault{Err: outage, Lost: true} }
+				claims, _ := newClaims(t, down, &queue.ClaimOptions{Prices: prices})
+				if text, err := claims.Pack(t.Context(), claimWork("a"), body); text != "" || !errors.Is(err, outage) {
+					t.Errorf("%s: packed %.80q, %v, want %v", place, text, err, outage)
+				}
+			})
+		}
 	}
 }
