@@ -16,7 +16,7 @@
 // The foundations are:
 //
 //   - table: the contract of a table, its limits, and the retries of requests.
-//   - queue: the contract of a queue and its limits.
+//   - queue: the contract of a queue and its limits; claims for long bodies.
 //   - instances: what the processes of the app report about themselves. Each
 //     writes a row of one table, and the status reads them all.
 //
