@@ -91,7 +91,7 @@ func TestClaimsKilledAtEachRequest(t *testing.T) {
 			if !struck {
 				break
 			}
-			n += rand.Int64N(int64(storetest.Scale(24, 1))) // a sample
+			n += rand.Int64N(int64(storetest.Scale(80, 1))) // a sample
 		}
 	}
 	t.Logf("figure: claims left, lost, or gone too early, killed at each storage request (%d runs) | 0 | 0", runs)
@@ -128,7 +128,7 @@ func (w *claimWorld) liveAlone(ctx context.Context, c *queue.Claims, plan func(s
 // redrive and sweep, all at once; requests are lost, delayed, applied without an
 // answer or long after it; processes die.
 func TestClaimSimulations(t *testing.T) {
-	n := storetest.Scale(60, 3000)
+	n := storetest.Scale(4, 250)
 	seeds := rand.New(rand.NewPCG(rand.Uint64(), 0))
 	var gone, copied int
 	for range n {
