@@ -97,7 +97,7 @@ func claimRequests(b *testing.B) {
 		place  string
 		size   int
 		prices queue.Prices
-	}{{"the message", 1000, queue.GPv2}, {"the table", 400_000, queue.GPv2}, {"a blob", 3_000_000, queue.GPv2}} {
+	}{{"the message", 1000, cheapTable}, {"the table", 400_000, cheapTable}, {"a blob", 3_000_000, cheapTable}} {
 		claims, stores := newClaims(b, nil, &queue.ClaimOptions{Prices: tt.prices})
 		e, _, err := claims.Unpack(b.Context(), packed(b, claims, claimWork("a"), claimBody(random, tt.size, 1)))
 		if err == nil {

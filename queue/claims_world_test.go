@@ -250,6 +250,6 @@ func someBodies(random *rand.Rand, n int) map[string][]byte {
 }
 
 var (
-	cheapTable = queue.GPv2
+	cheapTable = queue.Prices{Table: 0.00036, BlobWrite: 0.054, BlobRead: 0.0043} // the default
 	dearTable  = queue.Prices{Table: 1}
 )

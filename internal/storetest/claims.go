@@ -71,9 +71,9 @@ type claimKind struct {
 
 // claimKinds returns what a test covers; long bodies only in `make prove`.
 func claimKinds() []claimKind {
-	kinds := []claimKind{{"table", 34_000, queue.GPv2}, {"blob", 34_000, queue.Prices{Table: 1}}}
+	kinds := []claimKind{{"table", 34_000, queue.Prices{}}, {"blob", 34_000, queue.Prices{Table: 1}}}
 	if Proving() {
-		kinds = append(kinds, claimKind{"table", 2_949_120, queue.GPv2}, claimKind{"blob", 2_949_121, queue.GPv2})
+		kinds = append(kinds, claimKind{"table", 2_949_120, queue.Prices{}}, claimKind{"blob", 2_949_121, queue.Prices{}})
 	}
 	return kinds
 }
@@ -246,7 +246,7 @@ func (t *claimTest) submitRow(partition, key string, v values) {
 // A claim that is valid long enough is not copied. Otherwise the copy outlives
 // the old one, which other copies of the message may name.
 func extendedClaims(t *claimTest) {
-	for _, kind := range append(claimKinds(), claimKind{"message", inMessage, queue.GPv2}) {
+	for _, kind := range append(claimKinds(), claimKind{"message", inMessage, queue.Prices{}}) {
 		t, size, body := t.of(kind), kind.size, noise(kind.size)
 		old := t.unpacks(t.pack(body), body, nil)
 		before := t.left()

@@ -14,7 +14,7 @@ import (
 // still has its claim, unless the process had begun to remove it; and the sweep
 // finds what is left.
 func claimsKilled(t *claimTest) {
-	for _, kind := range []claimKind{{"table", 34_000, queue.GPv2}, {"blob", 34_000, queue.Prices{Table: 1}}} {
+	for _, kind := range []claimKind{{"table", 34_000, queue.Prices{}}, {"blob", 34_000, queue.Prices{Table: 1}}} {
 		body := noise(kind.size)
 		for n := int64(1); ; n++ {
 			struck := false
