@@ -74,8 +74,10 @@ func TestCleanupMessages(t *testing.T) {
 			t.Errorf("%s: dead letter %+.300v, want the whole message because of %q", what, letter, m.reason)
 		}
 	}
-	if len(letters) != len(dead) {
-		t.Errorf("%d dead letters, want %d", len(letters), len(dead))
+	for _, what := range []string{"older incarnation", "very long", "not text"} {
+		if letter, ok := letters[what]; ok {
+			t.Errorf("%s: dead letter %+.300v, want none", what, letter)
+		}
 	}
 	if after := p.channels(t, "GET", path+"/blogs/"+posted.Blog, ""); after.body != posted.body {
 		t.Errorf("the blog of the channel that has the name now: %s, want it untouched", after.body)
@@ -108,7 +110,8 @@ func TestDeletedOnceInTheLog(t *testing.T) {
 	}
 }
 
-// deadLetters takes all there are, by the message's id.
+// deadLetters takes all there are, by the message's id. Other tests may have put
+// some.
 func deadLetters(t *testing.T) map[string]letter {
 	t.Helper()
 	_, queues := openAzurite(t)

@@ -29,9 +29,11 @@ import (
 func (p *process) has(t testing.TB, code, subject, cause string) {
 	t.Helper()
 	answer, body := p.status(t)
-	own := answer.own()
-	i := slices.IndexFunc(own, func(p instances.ProblemGroup) bool { return p.Code == code && p.Subject == subject })
-	if i < 0 || answer.Status != degraded || !strings.Contains(own[i].What, cause) || own[i].Count < 1 || time.Since(own[i].Since) > time.Minute {
+	all := answer.Problems
+	i := slices.IndexFunc(all, func(p instances.ProblemGroup) bool {
+		return p.Code == code && p.Subject == subject && slices.Contains(p.Instances, answer.Instance)
+	})
+	if i < 0 || answer.Status != degraded || !strings.Contains(all[i].What, cause) || all[i].Count < 1 || time.Since(all[i].Since) > time.Minute {
 		t.Errorf("status %s, want degraded with %s of %q and %q", body, code, subject, cause)
 	}
 }
@@ -194,7 +196,7 @@ func deadLetterProblems(t *testing.T, p *process, queues *azure.Queues) {
 		if err := queues.Delete(t.Context(), poison, letters[0]); err != nil {
 			t.Fatal(err)
 		}
-		p.isWell(t, "without dead letters")
+		p.statusUntil(t, "ok without dead letters", func(s statusAnswer) bool { return s.Status == "ok" && len(s.Problems) == 0 })
 	}
 	if err := p.invoke(t, "ChannelCleanup", cleanupOf(customhandler.QueueMessage{Text: "delete news"})); err != nil {
 		t.Fatal(err)

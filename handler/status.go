@@ -160,13 +160,17 @@ func (s *statusFunctions) observe(ctx context.Context, answer *statusAnswer) *vi
 }
 
 // probeBySampling samples the queues, unless a recent sample is known or this
-// process is sampling already. While this process knows of dead letters it
-// samples each time, so that the status is ok as soon as they are gone.
+// process is sampling already. While this process knows of dead letters, a
+// sample is recent for a shorter time, so that the status is ok soon after they
+// are gone.
 func (s *statusFunctions) probeBySampling(ctx context.Context, v *view, probe probe) error {
 	known := view{directory: v.directory, others: s.members.without(slices.Clone(v.directory.Live))}
 	known.own.At, known.own.Queues = time.Now(), s.members.Samples()
-	letters := slices.ContainsFunc(s.members.Report().Problems, func(p instances.Problem) bool { return p.Code == instances.DeadLetters })
-	if _, age := known.samples(); age < sampleLasts && !letters || !s.sampling.TryLock() {
+	lasts := sampleLasts
+	if slices.ContainsFunc(s.members.Report().Problems, func(p instances.Problem) bool { return p.Code == instances.DeadLetters }) {
+		lasts = lettersLast
+	}
+	if _, age := known.samples(); age < lasts || !s.sampling.TryLock() {
 		return probe(ctx)
 	}
 	defer s.sampling.Unlock()

@@ -12,7 +12,12 @@ import (
 // the process that answers the next one samples again, and its row shows the
 // result to the others within seconds. So queues are sampled while a status is
 // read, by one process at a time, and not at all otherwise.
-const sampleLasts = 30 * time.Second
+//
+// A sample with dead letters lasts for lettersLast.
+const (
+	sampleLasts = 30 * time.Second
+	lettersLast = 2 * time.Second
+)
 
 // instanceItem is an instance in the status.
 type instanceItem struct {

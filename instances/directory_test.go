@@ -232,10 +232,12 @@ func TestGroupProblems(t *testing.T) {
 			{Code: BlobsFailing, What: "reset", Since: at(9), Count: 4}}},
 		{Process: Process{Instance: "a"}, Problems: []Problem{{Code: SequenceMissing, Subject: "orders", What: "oldest", Since: at(1), Count: 1}}},
 		{Process: Process{Instance: "c"}, Problems: []Problem{{Code: SequenceMissing, Subject: "bills", What: "other", Since: at(3)}, {Code: "unheard_of", What: "?", Since: at(3), Count: 1}}},
-		{Process: Process{Instance: "d"}},
+		{Process: Process{Instance: "d"}, Problems: []Problem{{Code: DeadLetters, Subject: "work", What: "9", Since: at(4), Count: 9}}},
+		{Process: Process{Instance: "e"}, Problems: []Problem{{Code: DeadLetters, Subject: "work", What: "8", Since: at(5), Count: 8}}},
 	})
 	want := []ProblemGroup{
 		{BlobsFailing, "", "reset", at(9), 4, []string{"b"}, help[BlobsFailing]},
+		{DeadLetters, "work", "8", at(4), 9, []string{"d", "e"}, help[DeadLetters]},
 		{SequenceMissing, "bills", "other", at(3), 1, []string{"c"}, help[SequenceMissing]},
 		{SequenceMissing, "orders", "newest", at(1), 3, []string{"a", "b"}, help[SequenceMissing]},
 		{"unheard_of", "", "?", at(3), 1, []string{"c"}, Help("")},

@@ -14,7 +14,7 @@ type ProblemGroup struct {
 	Subject   string    `json:"subject,omitempty"`
 	What      string    `json:"what"`      // of the process that met it last
 	Since     time.Time `json:"since"`     // the earliest
-	Count     int64     `json:"count"`     // the sum
+	Count     int64     `json:"count"`     // the sum; of dead letters the maximum, because each process counts all of them
 	Instances []string  `json:"instances"` // in the order of their names
 	Help      string    `json:"help"`
 }
@@ -44,7 +44,11 @@ func GroupProblems(reports []Report) []ProblemGroup {
 		}
 		g := &groups[last]
 		g.What = p.What
-		g.Count += max(p.Count, 1)
+		if count := max(p.Count, 1); p.Code == DeadLetters {
+			g.Count = max(g.Count, count)
+		} else {
+			g.Count += count
+		}
 		if at, ok := slices.BinarySearch(g.Instances, p.instance); !ok {
 			g.Instances = slices.Insert(g.Instances, at, p.instance)
 		}
