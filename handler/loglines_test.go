@@ -20,6 +20,8 @@ var ofNoCall = []string{
 	"ready", "stopped",
 	"receiving gate signals; polling rarely",
 	"gate signals are interrupted; polling instead, so releases may be seen late",
+	"cannot write the row of this instance; other instances do not see it",
+	"cannot remove old rows of the instance table",
 }
 
 // logLine is what the test reads of a line of the log.
