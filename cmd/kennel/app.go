@@ -24,6 +24,9 @@ const (
 // urlFile holds the address of the "kennel up" that runs in the folder.
 var urlFile = filepath.Join(".kennel", "url")
 
+// fromDefault is what the address is taken from if nothing names one.
+const fromDefault = "the default"
+
 // target holds the flags of all commands that call an app.
 type target struct {
 	url, key string
@@ -100,7 +103,7 @@ func (con *console) findAddress(t target) (address, from string, err error) {
 		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission):
 			return "", "", err
 		case dir == filepath.Dir(dir):
-			return defaultURL, "--url", nil
+			return defaultURL, fromDefault, nil
 		}
 	}
 }
@@ -245,10 +248,16 @@ func (a *app) explainNotReached(e *client.NoAnswerError) string {
 	case strings.HasSuffix(a.from, urlFile):
 		return fmt.Sprintf("cannot connect to %s, the address in %s: `kennel up` does not run there any longer; start it again, or delete the file", e.Address, a.from)
 	}
-	return fmt.Sprintf("cannot connect to %s; start the app with `kennel up`, or check %s", e.Address, a.from)
+	return fmt.Sprintf("cannot connect to %s; start the app with `kennel up`, or %s", e.Address, a.checkAddress())
 }
 
-func (a *app) checkAddress() string { return "check that " + a.from + " is the app's address" }
+// checkAddress returns what to do if the app is not at this address.
+func (a *app) checkAddress() string {
+	if a.from == fromDefault {
+		return "name the app's address with --url"
+	}
+	return "check that " + a.from + " is the app's address"
+}
 
 // hasCode reports whether the app returned this error code.
 func hasCode(err error, code string) bool {

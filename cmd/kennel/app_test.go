@@ -146,7 +146,7 @@ func TestFindAddress(t *testing.T) {
 		}
 	}
 
-	expect("nothing", "", "", defaultURL, "--url", "")
+	expect("nothing", "", "", defaultURL, "the default", "")
 	above := file("", "http://127.0.0.1:1\n")
 	t.Chdir(inner)
 	expect("a file above", "", "", "http://127.0.0.1:1", above, "")
@@ -204,6 +204,16 @@ func TestExplain(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestExplainDefaultAddress: at the default address, no message names a flag
+// that was not used as a cause.
+func TestExplainDefaultAddress(t *testing.T) {
+	a := &app{from: fromDefault}
+	same(t, "no app", "cannot connect to "+defaultURL+"; start the app with `kennel up`, or name the app's address with --url",
+		a.explainNotReached(&client.NoAnswerError{Address: defaultURL, Err: io.EOF}))
+	same(t, "another program", defaultURL+" does not serve this request (404); name the app's address with --url, without /api",
+		a.explainRefusal(&client.Error{Status: 404, Address: defaultURL}))
 }
 
 // TestRetriesShowWhy checks that a retry shows the reason, once.

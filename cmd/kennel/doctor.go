@@ -14,9 +14,6 @@ import (
 	"kennel/client"
 )
 
-// exitUnwell is the exit code of "doctor" if a check failed.
-const exitUnwell = exitCode(3)
-
 func (con *console) doctorCommand() *cobra.Command {
 	var to target
 	cmd := &cobra.Command{
@@ -49,7 +46,7 @@ func (con *console) doctor(ctx context.Context, app *app, asJSON bool) error {
 	diagnosis, err := app.Doctor(ctx)
 	done()
 	if err == nil && len(diagnosis.Checks) == 0 {
-		err = errors.New("the app returned no checks; check that " + app.from + " is its address")
+		err = errors.New("the app returned no checks; " + app.checkAddress())
 	}
 	if err == nil {
 		return con.printChecks(diagnosis.JSON(), diagnosis.Checks, asJSON)
@@ -60,7 +57,7 @@ func (con *console) doctor(ctx context.Context, app *app, asJSON bool) error {
 	done = con.step("looking for the reason")
 	checks := con.checkFromHere(ctx, app, err)
 	done()
-	if printErr := con.printChecks(encodeChecks(checks), checks, asJSON); printErr != nil && printErr != exitUnwell {
+	if printErr := con.printChecks(encodeChecks(checks), checks, asJSON); printErr != nil && printErr != exitCode(exitDegraded) {
 		return printErr
 	}
 	return app.failed(err)
@@ -78,7 +75,7 @@ func encodeChecks(checks []client.Check) []byte {
 }
 
 // printChecks prints checks and a summary, or the JSON of them. It returns
-// exitUnwell if a check failed.
+// exitDegraded if a check failed.
 func (con *console) printChecks(line []byte, checks []client.Check, asJSON bool) error {
 	width, failed := 0, 0
 	for _, c := range checks {
@@ -103,7 +100,7 @@ func (con *console) printChecks(line []byte, checks []client.Check, asJSON bool)
 		return err
 	}
 	if failed > 0 {
-		return exitUnwell
+		return exitCode(exitDegraded)
 	}
 	return nil
 }

@@ -73,11 +73,7 @@ type visit struct {
 func (v visit) local() bool { return isLocal(v.url.Hostname()) }
 
 func (v visit) address(context.Context) (detail, fix string, ok bool) {
-	from := v.app.from
-	if from == "--url" && v.app.Address() == defaultURL {
-		from = "the default"
-	}
-	return v.app.Address() + ", from " + from, "", true
+	return v.app.Address() + ", from " + v.app.from, "", true
 }
 
 func (v visit) resolve(ctx context.Context) (detail, fix string, ok bool) {

@@ -22,7 +22,7 @@ const (
 	exitFailed      = 1
 	exitUsage       = 2
 	exitTooLate     = 3
-	exitDegraded    = 3
+	exitDegraded    = 3   // of "status" and "doctor"
 	exitInterrupted = 128 // plus the number of the signal, as shells count
 )
 
