@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -67,16 +66,19 @@ func TestDoctor(t *testing.T) {
 	_, bus := withBus(t)
 	p := start(t, built.handler, withAzurite(t), bus)
 	tables, queues := openAzurite(t)
-	blobs, blogTable := openBlobs(t), openTable(t, tables, blogsTable)
+	blobs, written := openBlobs(t), []*azure.Table{openTable(t, tables, blogsTable), openTable(t, tables, instancesTable)}
 	containers := []string{sequencesContainer, sequencesContainer + "-known", gatesContainer}
 	for _, container := range containers {
 		if err := azure.NewScratchBlob(blobs, container, scratch).Write(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	_, err1 := blogTable.Submit(t.Context(), []table.Write{{Verb: table.Insert, Row: table.Row{Partition: scratch, Key: scratch}}})
-	_, err2 := queues.Put(t.Context(), scratchQueue, "doctor", 0)
-	if err := errors.Join(err1, err2); err != nil {
+	for _, to := range written {
+		if _, err := to.Submit(t.Context(), []table.Write{{Verb: table.Insert, Row: table.Row{Partition: scratch, Key: scratch}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := queues.Put(t.Context(), scratchQueue, "doctor", 0); err != nil {
 		t.Fatal(err)
 	}
 	var running sync.WaitGroup
@@ -95,8 +97,10 @@ func TestDoctor(t *testing.T) {
 		})
 	}
 	running.Wait()
-	if left := rows(t, blogTable, scratch); len(left) != 0 {
-		t.Errorf("rows %v are left", left)
+	for _, to := range written {
+		if left := rows(t, to, scratch); len(left) != 0 {
+			t.Errorf("rows %v are left", left)
+		}
 	}
 	if left, err := queues.Count(t.Context(), scratchQueue); left != 0 || err != nil {
 		t.Errorf("%d messages are left, %v", left, err)

@@ -22,7 +22,7 @@ import (
 // at the same time do not disturb each other: no check depends on the result of
 // another.
 const (
-	scratch = "!doctor" // a blob in each container, and a row of table Blogs
+	scratch = "!doctor" // a blob in each container, and a row of tables Blogs and Instances
 
 	// scratchQueue is a queue of its own: the app would carry out a message in
 	// its queues.
@@ -126,36 +126,36 @@ func tableChecks(account azure.Account, o *azure.Options, m mender) [][]check {
 	if err != nil {
 		return notServed("tables", err)
 	}
-	channelTable, err1 := azure.NewTable(tables, channelsTable)
-	blogTable, err2 := azure.NewTable(tables, blogsTable)
-	if err := errors.Join(err1, err2); err != nil {
-		return notServed("tables", err)
-	}
-	right := func(name, detail string, harmless error, do func(context.Context) error) check {
+	right := func(name string, names []string, harmless error, do func(context.Context, *azure.Table) error) check {
 		return check{name: "tables " + name, fix: m.storage(tableRole), do: func(ctx context.Context) (string, error) {
-			if err := do(ctx); err != nil && !errors.Is(err, harmless) {
-				return "", err
+			for _, name := range names {
+				t, err := azure.NewTable(tables, name)
+				if err == nil {
+					err = do(ctx, t)
+				}
+				if err != nil && !errors.Is(err, harmless) {
+					return "", fmt.Errorf("table %s: %w", name, err)
+				}
 			}
-			return detail, nil
+			return "tables " + strings.Join(names, ", "), nil
 		}}
 	}
-	submit := func(verb table.Verb, condition string) func(context.Context) error {
-		return func(ctx context.Context) error {
-			_, err := blogTable.Submit(ctx, []table.Write{{Verb: verb, If: condition, Row: table.Row{Partition: scratch, Key: scratch}}})
+	submit := func(verb table.Verb, condition string) func(context.Context, *azure.Table) error {
+		return func(ctx context.Context, t *azure.Table) error {
+			_, err := t.Submit(ctx, []table.Write{{Verb: verb, If: condition, Row: table.Row{Partition: scratch, Key: scratch}}})
 			return err
 		}
 	}
-	read := func(ctx context.Context) error {
-		_, err := channelTable.Get(ctx, scratch, scratch)
-		if errors.Is(err, table.ErrNotFound) {
-			_, err = blogTable.Get(ctx, scratch, scratch)
-		}
+	read := func(ctx context.Context, t *azure.Table) error {
+		_, err := t.Get(ctx, scratch, scratch)
 		return err
 	}
+	// A row in table Channels would be a channel.
+	written := []string{blogsTable, instancesTable}
 	return [][]check{{
-		right("write", "table "+blogsTable, table.ErrExists, submit(table.Insert, "")),
-		right("read", "tables "+channelsTable+", "+blogsTable, table.ErrNotFound, read),
-		right("delete", "table "+blogsTable, table.ErrNotFound, submit(table.Delete, table.AnyVersion)),
+		right("write", written, table.ErrExists, submit(table.Insert, "")),
+		right("read", append([]string{channelsTable}, written...), table.ErrNotFound, read),
+		right("delete", written, table.ErrNotFound, submit(table.Delete, table.AnyVersion)),
 	}}
 }
 
