@@ -57,6 +57,14 @@ func TestRequests(t *testing.T) {
 			same(t, "numbers", []int64{1, 2}, slices.Collect(n.All()))
 			return err
 		}, "POST /sequences/a%2Fb%20c%3F/next?count=2"},
+		{ok(`{"items":[{"gate":"hounds","released":false,"generation":3,"waiters":2},{"gate":"spoiled","generation":null}]}`), func(c *client.Client) (err error) {
+			var got []string
+			for g, failed := range c.Gates(ctx) {
+				got, err = append(got, fmt.Sprintln(g.Name, g.Generation != nil, g.Waiters)), failed
+			}
+			same(t, "gates", []string{"hounds true 2\n", "spoiled false 0\n"}, got)
+			return err
+		}, "GET /gates?top=100"},
 		{gateIs(200, true, 3), func(c *client.Client) error { _, err := c.Gate(ctx, "hounds"); return err }, "GET /gates/hounds"},
 		{gateIs(200, true, 3, `,"changed":true,"signalled":false`), func(c *client.Client) error {
 			g, err := c.Release(ctx, "hounds", client.Change{By: "ann", Reason: "warm", Force: true})

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"iter"
 	"net/http"
 	"net/url"
 	"time"
@@ -51,6 +52,23 @@ type GateChange struct {
 	// they see the change when they poll. It is nil if there was nothing to
 	// announce, or no Service Bus is set up.
 	Signalled *bool `json:"signalled"`
+}
+
+// GateItem is a gate in a list.
+type GateItem struct {
+	Name       string    `json:"gate"`
+	Released   bool      `json:"released"`
+	Generation *int64    `json:"generation"` // of the last release; nil if the stored document is invalid, so that the gate counts as closed
+	ChangedAt  time.Time `json:"changedAt,omitzero"`
+	Waiters    int       `json:"waiters"` // in all instances
+
+	received
+}
+
+// Gates lists the gates that were released at least once, in the order of their
+// names. An error ends the list.
+func (c *Client) Gates(ctx context.Context) iter.Seq2[GateItem, error] {
+	return list[GateItem](ctx, c, "/gates", nil, defaultTop)
 }
 
 // Gate reads the state of a gate, with its history.

@@ -88,7 +88,7 @@ func (g *Gates) State(ctx context.Context, gate string) (State, error) {
 		if f, lastErr = g.load(ctx, gate, ""); lastErr != nil {
 			continue
 		}
-		s, err := stateOf(gate, f)
+		s, err := f.State(gate)
 		g.noteRead(gate, err)
 		if err != nil {
 			return State{}, fmt.Errorf("read gate %q: %w", gate, err)

@@ -96,7 +96,7 @@ func (c *change) loaded(f Flag, err error) (verdict, error) {
 		return unclear, nil
 	}
 	c.known, c.held = true, f
-	c.state, c.corrupt = stateOf(c.gate, f)
+	c.state, c.corrupt = f.State(c.gate)
 	if c.pending != nil {
 		if slices.ContainsFunc(c.state.History, func(t Transition) bool { return t.Operation == c.op }) {
 			return changed, nil

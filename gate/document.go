@@ -56,8 +56,8 @@ func (d document) compact() []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// stateOf returns the state that a flag stands for.
-func stateOf(gate string, f Flag) (State, error) {
+// State returns the state of the gate whose flag f is. It fails with ErrCorrupt.
+func (f Flag) State(gate string) (State, error) {
 	if f.Version == "" {
 		return State{Gate: gate}, nil
 	}

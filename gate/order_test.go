@@ -83,7 +83,7 @@ func (e *explorer) safely(do func()) (kept bool) {
 // end is where nothing happens any more but polls. A waiter for a release that
 // has happened is left behind then.
 func (w world) end() {
-	now, _ := stateOf("start", w.stored)
+	now, _ := w.stored.State("start")
 	for i := range w.procs {
 		p := &w.procs[i]
 		if w.polls > 0 { // the poll that comes in any case

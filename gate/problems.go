@@ -110,7 +110,7 @@ func (g *Gates) recheckOnce(ctx context.Context) {
 		if err != nil {
 			return
 		}
-		_, corrupt := stateOf(gate, f)
+		_, corrupt := f.State(gate)
 		g.noteRead(gate, corrupt)
 	}
 }

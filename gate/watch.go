@@ -88,7 +88,7 @@ func (w *watch) afterRead(f Flag, err error) (passing []*waiter) {
 	switch {
 	case err == nil:
 		var s State
-		if s, w.parseErr = stateOf(w.gate, f); w.parseErr == nil {
+		if s, w.parseErr = f.State(w.gate); w.parseErr == nil {
 			w.known, w.state = true, s
 		}
 		w.version = f.Version

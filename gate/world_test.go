@@ -77,7 +77,7 @@ func newWorld(start string, after []int64, scripts [2]string, faults int) world 
 		for w.step(&before, "") == false {
 		}
 	}
-	s, _ := stateOf("start", w.stored)
+	s, _ := w.stored.State("start")
 	w.procs = make([]proc, len(after))
 	for i := range w.procs {
 		p := &w.procs[i]
@@ -183,7 +183,7 @@ func (w *world) replace(old, new Flag) (Flag, error) {
 	if w.stored.Version != old.Version {
 		return Flag{}, ErrChanged
 	}
-	before, err := stateOf("start", w.stored)
+	before, err := w.stored.State("start")
 	if err != nil {
 		panic(violation("an unreadable document is replaced without force"))
 	}

@@ -59,7 +59,7 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 	if err != nil {
 		return nil, err
 	}
-	gates, err := newGates(cfg, blobs, log)
+	gates, err := newGates(cfg, blobs, members, log)
 	if err != nil {
 		return nil, err
 	}

@@ -63,6 +63,11 @@ func TestBadRequests(t *testing.T) {
 		{"POST", "/NextOrderId", "{", "", 400, "", ""},
 		{"POST", "/NextOrderId", `{"Data":{}}`, "", 400, "", "req"},
 
+		{"GET", "/api/gates?top=0", "", "", 400, "bad_top", "1000"},
+		{"GET", "/api/gates?top=1001", "", "", 400, "bad_top", ""},
+		{"GET", "/api/gates?top=ten", "", "", 400, "bad_top", ""},
+		{"GET", "/api/gates?order=newest", "", "", 400, "bad_query", "top, continuation"},
+		{"POST", "/api/gates", "", "", 405, "method_not_allowed", "Allow"},
 		{"GET", "/api/gates/Orders", "", "", 400, "bad_gate", "lower-case"},
 		{"POST", "/api/gates/a%2Fb/close", "", "", 400, "bad_gate", ""},
 		{"GET", gate + "/wait?generation=-1", "", "", 400, "bad_generation", "whole number"},

@@ -101,6 +101,14 @@ func TestClient(t *testing.T) {
 	check("close", change.Changed && !change.Released && change.By == "unknown", change, err)
 	g, err := app.Gate(ctx, name)
 	check("gate", len(g.History) == 2 && g.History[0].By == "ann" && g.History[1].Change == "close", g, err)
+	listed := client.GateItem{}
+	for item, err := range app.Gates(ctx) {
+		check("an item of the list", item.Name != "", item, err)
+		if item.Name == name {
+			listed = item
+		}
+	}
+	check("gates", listed.Generation != nil && *listed.Generation == g.Generation && listed.ChangedAt.Equal(g.ChangedAt), listed, nil)
 	_, err = app.Gate(ctx, "Not/a gate?")
 	refused("bad gate", err, "bad_gate")
 

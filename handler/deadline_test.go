@@ -42,6 +42,7 @@ func TestCallsEndInTime(t *testing.T) {
 		"GET /api/sequences":                          {"", unavailable, served, callTimeout},
 		"GET /api/sequences/{sequence}":               {"", unavailable, served, callTimeout},
 		"POST /api/sequences/{sequence}/raise":        {`{"atLeast":5}`, "instances_unknown", unclear, callTimeout},
+		"GET /api/gates":                              {"", unavailable, served, callTimeout},
 		"GET /api/gates/{gate}":                       {"", unavailable, served, 20 * time.Second},
 		"POST /api/gates/{gate}/release":              {"{}", unavailable, unclear, 20 * time.Second},
 		"POST /api/gates/{gate}/close":                {"{}", unavailable, served, 20 * time.Second}, // it is closed
@@ -149,7 +150,8 @@ func silentApp(t *testing.T, readsOnly bool) (host *customhandler.App, blog stri
 	}}
 	tables := &memory.TableOptions{Options: o}
 	silent, err4 := channels.New(channelTable.Clone(tables), blogTable.Clone(tables), memory.NewOutbox(memory.NewQueues(&o), cleanupQueue), nil)
-	gates, err5 := gate.New(memory.NewGates(&o), nil)
+	flags := memory.NewGates(&o)
+	gates, err5 := gate.New(flags, nil)
 	stored := memory.NewSequences(&o)
 	sequences, err6 := ids.NewSet(stored, &ids.Options{MaxWait: 10 * time.Second})
 	host, err7 := customhandler.New(&customhandler.Options{Log: slog.New(slog.DiscardHandler)})
@@ -157,8 +159,8 @@ func silentApp(t *testing.T, readsOnly bool) (host *customhandler.App, blog stri
 		t.Fatal(err)
 	}
 	serveRoutes(host, channelFunctions{channels: silent}.routes())
-	serveRoutes(host, gateFunctions{gates: gates}.routes())
 	members := newMembers(memory.NewTable(tables), time.Now(), func() []job { return nil }, slog.New(slog.DiscardHandler))
+	serveRoutes(host, gateFunctions{gates: gates, store: listable{flags}, members: members}.routes())
 	serveRoutes(host, sequenceFunctions{store: readable{stored}, sequences: sequences, members: members, allowed: []string{"*"}}.routes())
 	ctx, cancel := context.WithCancel(t.Context())
 	go gates.Run(ctx)
@@ -183,4 +185,19 @@ func (r readable) List(ctx context.Context, _ int, _ string) ([]azure.StoredSequ
 		return nil, "", nil
 	}
 	return []azure.StoredSequence{stored}, "", err
+}
+
+// listable adds to a store in memory a list that has the gate hounds.
+type listable struct{ *memory.Gates }
+
+func (l listable) List(ctx context.Context, _ int, continuation string) ([]azure.StoredGate, string, error) {
+	if continuation != "" {
+		return nil, "", azure.ErrContinuation
+	}
+	flag, err := l.Load(ctx, "hounds", "")
+	if err != nil || flag.Version == "" {
+		return nil, "", err
+	}
+	state, err := flag.State("hounds")
+	return []azure.StoredGate{{State: state, Err: err}}, "", nil
 }

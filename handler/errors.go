@@ -42,8 +42,7 @@ var sequenceFailures = []failure{
 var sequenceStateFailures = []failure{
 	{ids.ErrNotFound, http.StatusNotFound, "sequence_not_found",
 		"No number of the sequence was ever issued.", ""},
-	{azure.ErrContinuation, http.StatusBadRequest, "bad_continuation",
-		"The continuation is invalid. Begin the list again.", ""},
+	invalidContinuation,
 	sequenceCorrupt,
 	sequenceMissing,
 	{errUnchecked, http.StatusServiceUnavailable, "instances_unknown",
@@ -71,6 +70,12 @@ var gateFailures = []failure{
 	{gate.ErrUnknown, http.StatusServiceUnavailable, codeUnavailable,
 		"The gate's state could not be read from storage. Nothing was changed. Retry later.", "5"},
 }
+
+var gateListFailures = []failure{invalidContinuation, storageUnavailable}
+
+// invalidContinuation is a failure of the lists of sequences and gates.
+var invalidContinuation = failure{azure.ErrContinuation, http.StatusBadRequest, "bad_continuation",
+	"The continuation is invalid. Begin the list again.", ""}
 
 // The calls that concern channels share channelsFailures. Before it they have
 // rows for what their address names.

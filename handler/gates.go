@@ -33,12 +33,14 @@ const (
 // gateFunctions serve gates.
 type gateFunctions struct {
 	gates    *gate.Gates
+	store    gateStore
+	members  *members
 	bus      string // for the status
 	signedIn bool   // the platform reports who calls
 	limits   *limits
 }
 
-func newGates(cfg config.Config, blobs *azure.Blobs, log *slog.Logger) (job, error) {
+func newGates(cfg config.Config, blobs *azure.Blobs, m *members, log *slog.Logger) (job, error) {
 	o := &gate.Options{Log: log}
 	var closeSignals func(context.Context) error
 	if bus := cfg.ServiceBus; bus.Given() { // otherwise gates are polled
@@ -49,11 +51,12 @@ func newGates(cfg config.Config, blobs *azure.Blobs, log *slog.Logger) (job, err
 		o.Signals = signals
 		closeSignals = func(context.Context) error { signals.Close(); return nil }
 	}
-	gates, err := gate.New(azure.NewGates(blobs, gatesContainer), o)
+	store := azure.NewGates(blobs, gatesContainer)
+	gates, err := gate.New(store, o)
 	if err != nil {
 		return job{}, err
 	}
-	g := gateFunctions{gates, cfg.ServiceBus.String(), cfg.SignedIn, &limits{}}
+	g := gateFunctions{gates, store, m, cfg.ServiceBus.String(), cfg.SignedIn, &limits{}}
 	return job{routes: g.routes(), run: gates.Run, close: closeSignals, report: g.report, facts: g.facts, problems: g.problems}, nil
 }
 
@@ -66,6 +69,7 @@ func openSignals(bus config.ServiceBus) (*servicebus.Signals, error) {
 func (g gateFunctions) routes() []route {
 	const function = "Unleash"
 	return []route{
+		{function: function, pattern: "GET /api/gates", query: []string{"top", "continuation"}, handler: serve(gateListFailures, g.list)},
 		{function: function, pattern: "GET /api/gates/{gate}", handler: g.serve(g.state)},
 		{function: function, pattern: "POST /api/gates/{gate}/release", body: true, handler: g.serve(g.change((*gate.Gates).Release))},
 		{function: function, pattern: "POST /api/gates/{gate}/close", body: true, handler: g.serve(g.change((*gate.Gates).Close))},

@@ -88,8 +88,9 @@ const directoryTimeout = 4 * time.Second
 // instance table.
 var errUnknown = errors.New("the app has no tables, so an instance does not know the others")
 
-// read returns what the other processes have reported, with their sequences.
-func (m *members) read(ctx context.Context) (instances.Directory, error) {
+// read returns what the other processes have reported, with their sequences or
+// without: most of a report is about sequences.
+func (m *members) read(ctx context.Context, sequences bool) (instances.Directory, error) {
 	if m.rows == nil {
 		return instances.Directory{}, errUnknown
 	}
@@ -99,7 +100,11 @@ func (m *members) read(ctx context.Context) (instances.Directory, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, directoryTimeout)
 	defer cancel()
-	directory, err := instances.ReadAll(ctx, rows)
+	read := instances.Read
+	if sequences {
+		read = instances.ReadAll
+	}
+	directory, err := read(ctx, rows)
 	if err != nil {
 		return directory, fmt.Errorf("read the instance table: %w", err)
 	}
@@ -107,10 +112,10 @@ func (m *members) read(ctx context.Context) (instances.Directory, error) {
 	return directory, nil
 }
 
-// live returns the other live processes. It returns false, and logs why, if
-// they are not known.
-func (m *members) live(ctx context.Context) (others []instances.Instance, known bool) {
-	directory, err := m.read(ctx)
+// live returns the other live processes, with their sequences or without. It
+// returns false, and logs why, if they are not known.
+func (m *members) live(ctx context.Context, sequences bool) (others []instances.Instance, known bool) {
+	directory, err := m.read(ctx, sequences)
 	if err != nil && !errors.Is(err, errUnknown) { // which is logged at the start
 		m.log.WarnContext(ctx, "the answer covers only this instance", "error", err)
 	}

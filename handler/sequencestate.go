@@ -69,7 +69,7 @@ func (s sequenceFunctions) list(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	others, known := s.members.live(r.Context())
+	others, known := s.members.live(r.Context(), true)
 	sums := usageOf(others)
 	items := []sequenceItem{}
 	for _, stored := range page {
@@ -109,7 +109,7 @@ func (s sequenceFunctions) read(ctx context.Context, sequence string) (sequenceS
 	if err != nil {
 		return sequenceState{}, fmt.Errorf("sequence %q: %w", sequence, err)
 	}
-	others, known := s.members.live(ctx)
+	others, known := s.members.live(ctx, true)
 	return sequenceState{sequence, next, stored.UpdatedAt, s.instances(sequence, others), !known}, nil
 }
 
@@ -199,7 +199,7 @@ func (s sequenceFunctions) checkRaise(ctx context.Context, sequence string, atLe
 	if force {
 		return nil
 	}
-	directory, unknown := s.members.read(ctx)
+	directory, unknown := s.members.read(ctx, true)
 	stored, err := s.store.Read(ctx, sequence)
 	if err == nil {
 		if next, err := stored.Mark.Next(); err == nil && next >= atLeast {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"unicode/utf8"
 
 	"kennel/gate"
@@ -53,6 +54,35 @@ func (g *Gates) Replace(ctx context.Context, name string, old, next gate.Flag) (
 		return gate.Flag{}, fmt.Errorf("replace gate %.80q: %w", name, err)
 	}
 	return next, nil
+}
+
+// StoredGate is a gate in a list.
+type StoredGate struct {
+	gate.State       // without its history; only the name if Err is not nil
+	Err        error // why the document cannot be used
+}
+
+// List returns up to top gates in the order of their names, and what continues
+// the list, or "" at its end. It makes one request for the names, and one for
+// each gate. It leaves out blobs without the name of a gate, and gates that are
+// deleted in the meantime. A document may be long, so List keeps only what it
+// returns of it.
+func (g *Gates) List(ctx context.Context, top int, continuation string) ([]StoredGate, string, error) {
+	names, next, err := g.blobs.list(ctx, top, continuation, gate.CheckName)
+	if err != nil {
+		return nil, "", fmt.Errorf("list gates: %w", err)
+	}
+	deleted := func(s StoredGate) bool { return s.Gate == "" }
+	all, err := readEach(ctx, names, func(ctx context.Context, name string) (StoredGate, error) {
+		flag, err := g.Load(ctx, name, "")
+		if err != nil || flag.Version == "" {
+			return StoredGate{}, err
+		}
+		state, err := flag.State(name)
+		state.Gate, state.History = name, nil
+		return StoredGate{state, err}, nil
+	})
+	return slices.DeleteFunc(all, deleted), next, err
 }
 
 func checkFlag(name string, next gate.Flag) error {

@@ -6,15 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
-	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
-	"golang.org/x/sync/errgroup"
-
 	"kennel/ids"
 )
-
-// ErrContinuation reports a continuation that the service did not return.
-var ErrContinuation = errors.New("the continuation of the list is invalid")
 
 // StoredSequence is what storage holds for one sequence.
 type StoredSequence struct {
@@ -34,44 +27,16 @@ func (s *Sequences) Read(ctx context.Context, sequence string) (StoredSequence, 
 // continues the list, or "" at its end. It makes one request for the names, and
 // one for each sequence. It leaves out blobs without the name of a sequence.
 func (s *Sequences) List(ctx context.Context, top int, continuation string) ([]StoredSequence, string, error) {
-	maxResults := int32(top)
-	options := &container.ListBlobsFlatOptions{MaxResults: &maxResults}
-	if continuation != "" {
-		options.Marker = &continuation
-	}
-	page, err := s.blobs.container.NewListBlobsFlatPager(options).NextPage(s.blobs.once.context(ctx))
-	err = answered(ctx, err)
-	switch {
-	case hasCode(err, bloberror.ContainerNotFound):
-		return nil, "", nil
-	case continuation != "" && hasCode(err, bloberror.InvalidQueryParameterValue, bloberror.OutOfRangeInput):
-		return nil, "", ErrContinuation
-	case err != nil:
+	names, next, err := s.blobs.list(ctx, top, continuation, ids.CheckName)
+	if err != nil {
 		return nil, "", fmt.Errorf("list sequences: %w", refusedSequence(err))
 	}
-	var all []StoredSequence
-	for _, item := range page.Segment.BlobItems {
-		if item.Name != nil && ids.CheckName(*item.Name) == nil {
-			all = append(all, StoredSequence{Name: *item.Name})
+	all, err := readEach(ctx, names, func(ctx context.Context, sequence string) (StoredSequence, error) {
+		stored, err := s.Read(ctx, sequence)
+		if errors.Is(err, ids.ErrMissing) || errors.Is(err, ids.ErrNotFound) {
+			err = nil // deleted since
 		}
-	}
-	reads, ctx := errgroup.WithContext(ctx)
-	reads.SetLimit(8)
-	for i := range all {
-		reads.Go(func() (err error) {
-			all[i], err = s.Read(ctx, all[i].Name)
-			if errors.Is(err, ids.ErrMissing) || errors.Is(err, ids.ErrNotFound) {
-				return nil // deleted since
-			}
-			return err
-		})
-	}
-	if err := reads.Wait(); err != nil {
-		return nil, "", err
-	}
-	next := ""
-	if page.NextMarker != nil {
-		next = *page.NextMarker
-	}
-	return all, next, nil
+		return stored, err
+	})
+	return all, next, err
 }

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kennel/gate"
+	"kennel/instances"
+	"kennel/internal/azure"
+	"kennel/internal/customhandler"
+	"kennel/internal/memory"
+	"kennel/internal/storetest"
+)
+
+// TestGateWaiters: the list has the waiters of all live instances, and those of
+// its own if the others are not known.
+func TestGateWaiters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var fails atomic.Bool
+		rows := memory.NewTable(&memory.TableOptions{Options: memory.Options{Fault: func(memory.Call) memory.Fault {
+			if fails.Load() {
+				return memory.Fault{Err: errors.New("connection reset")}
+			}
+			return memory.Fault{}
+		}}})
+		flags := memory.NewGates(nil)
+		gates, err1 := gate.New(flags, nil)
+		log := slog.New(slog.DiscardHandler)
+		host, err2 := customhandler.New(&customhandler.Options{Log: log})
+		if err := errors.Join(err1, err2); err != nil {
+			t.Fatal(err)
+		}
+		self := newMembers(rows, time.Now(), func() []job { return nil }, log)
+		serveRoutes(host, gateFunctions{gates: gates, store: listable{flags}, members: self}.routes())
+		ctx, stop := contextOf(t)
+		defer stop()
+		go gates.Run(ctx)
+		if _, err := gates.Release(ctx, "hounds", gate.Change{By: "ann"}); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			go gates.Wait(ctx, "hounds", gate.MaxGeneration, gate.MaxWait)
+		}
+		other := func(waiters int) (kill func()) {
+			jobs := []job{{facts: func(r *instances.Report) {
+				r.Gates = []instances.Gate{{Name: "hounds", Waiters: waiters}, {Name: "others", Waiters: 1000}}
+			}}}
+			m := newMembers(rows, time.Now(), func() []job { return jobs }, log)
+			ctx, kill := contextOf(t)
+			go instances.NewReporter(m.Self, rows, log).Run(ctx)
+			return kill
+		}
+		kill := other(30)
+		defer other(500)()
+		expect := func(step string, waiters int, partial bool) {
+			t.Helper()
+			w := serveDescribed(t, host, httptest.NewRequestWithContext(t.Context(), "GET", "/api/gates", nil), "")
+			var list gateList
+			err := json.Unmarshal(w.Body.Bytes(), &list)
+			if err != nil || w.Code != 200 || list.Partial != partial || len(list.Items) != 1 || list.Items[0].Gate != "hounds" || list.Items[0].Waiters != waiters {
+				t.Errorf("%s: %d %s, want %d waiters, partial: %t", step, w.Code, w.Body, waiters, partial)
+			}
+		}
+		time.Sleep(10 * time.Second)
+		expect("three instances", 532, false)
+		kill()
+		time.Sleep(instances.LiveFor + time.Minute)
+		expect("one was killed", 502, false)
+		fails.Store(true)
+		expect("no table", 2, true)
+		flags.Delete("hounds")
+		for query, want := range map[string]string{"": `{"items":[],`, "?continuation=invalid": `{"error":{"code":"bad_continuation"`} {
+			w := serveDescribed(t, host, httptest.NewRequestWithContext(t.Context(), "GET", "/api/gates"+query, nil), "")
+			if !strings.HasPrefix(w.Body.String(), want) {
+				t.Errorf("no gate, %q: %d %s, want %s", query, w.Code, w.Body, want)
+			}
+		}
+		synctest.Wait()
+	})
+}
+
+// TestGateList reads the list of a real app page by page.
+func TestGateList(t *testing.T) {
+	t.Parallel()
+	p := shared(t)
+	name := storetest.Name()
+	released := p.gate(t, "POST", name+"-a/release", `{"by":"ann"}`)
+	p.gate(t, "POST", name+"-b/release", "")
+	closed := p.gate(t, "POST", name+"-b/close", "")
+	p.gate(t, "POST", name+"/close", "") // writes nothing
+	if released.status != 200 || closed.status != 200 {
+		t.Fatalf("%s %s", released.body, closed.body)
+	}
+	store := azure.NewGates(openBlobs(t), gatesContainer)
+	if _, err := store.Replace(t.Context(), name+"-c", gate.Flag{}, gate.Flag{Text: `{"released":true}`}); err != nil {
+		t.Fatal(err)
+	}
+	found := make(map[string]string)
+	for path := "/api/gates?top=2"; path != ""; {
+		var page struct {
+			Items        []json.RawMessage
+			Continuation string
+		}
+		status, _, body := p.call(t, "GET", path, nil)
+		if err := json.Unmarshal([]byte(body), &page); err != nil || status != 200 || len(page.Items) > 2 {
+			t.Fatalf("%d %s", status, body)
+		}
+		for _, text := range page.Items {
+			var item gateItem
+			if err := json.Unmarshal(text, &item); err != nil {
+				t.Fatal(err)
+			}
+			found[item.Gate] = string(text)
+		}
+		if path = ""; page.Continuation != "" {
+			path = "/api/gates?top=2&continuation=" + page.Continuation
+		}
+	}
+	text := func(a gateItem) string {
+		var b strings.Builder
+		if err := json.NewEncoder(&b).Encode(a); err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(b.String())
+	}
+	for _, want := range []gateItem{
+		{name + "-a", true, &released.Generation, released.ChangedAt, 0},
+		{name + "-b", false, &closed.Generation, closed.ChangedAt, 0},
+		{name + "-c", false, nil, time.Time{}, 0},
+	} {
+		if got := found[want.Gate]; got != text(want) {
+			t.Errorf("%s, want %s", got, text(want))
+		}
+	}
+	if _, ok := found[name]; ok {
+		t.Error("the list has a gate that was never released")
+	}
+}
