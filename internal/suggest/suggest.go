@@ -22,23 +22,26 @@ func Nearest(word string, candidates []string, max int) string {
 	return nearest
 }
 
-// distance returns the edit distance: the bytes to add, drop or change to get
-// from a to b.
+// distance returns the edit distance: the bytes to add, drop or change, and the
+// neighbors to exchange, to get from a to b.
 func distance(a, b string) int {
+	var before, last []int // the rows of the last two letters of a
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
 	for i := range len(a) {
-		diagonal := row[0]
+		before, last, row = last, row, make([]int, len(b)+1)
 		row[0] = i + 1
 		for j := range len(b) {
-			change := diagonal
+			change := last[j]
 			if a[i] != b[j] {
 				change++
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+			row[j+1] = min(change, row[j]+1, last[j+1]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
 		}
 	}
 	return row[len(b)]

@@ -3,9 +3,9 @@ package suggest
 import "testing"
 
 func TestNearest(t *testing.T) {
-	candidates := []string{"up", "next", "package", "version"}
+	candidates := []string{"up", "next", "list", "package", "version", "wait"}
 	for word, want := range map[string]string{
-		"nxt": "next", "Next": "next", "vresion": "version", "upp": "up", "xy": "", "deploy": "",
+		"nxt": "next", "Next": "next", "vresion": "version", "wiat": "wait", "evrsoin": "version", "upp": "up", "xy": "", "deploy": "",
 		"pack": "package", "ne": "next", "v": "", "": "",
 	} {
 		if got := Nearest(word, candidates, 2); got != want {
