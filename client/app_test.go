@@ -99,6 +99,7 @@ func playing(t *testing.T, answers ...any) (*app, *client.Client) {
 		HTTP:    &http.Client{Transport: a},
 		Notify:  func(n client.Notice) { a.said = append(a.said, n.String()) },
 		LeftOut: func(list string, rows int) { a.said = append(a.said, fmt.Sprint(list, " lacks ", rows)) },
+		Partial: func(list string) { a.said = append(a.said, list+" is partial") },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -36,6 +36,11 @@ type Options struct {
 	// "/channels/news/blogs". The default reports nothing. It may be called by
 	// several goroutines at once.
 	LeftOut func(list string, rows int)
+
+	// Partial reports that a page of a list covers only the instance that
+	// answers, because it cannot know the others: sums over the instances lack
+	// their values. list and calls are as for LeftOut.
+	Partial func(list string)
 }
 
 // Client calls one app. It may be used by several goroutines at once.
@@ -46,6 +51,7 @@ type Client struct {
 	http    *http.Client
 	notify  func(Notice)
 	leftOut func(list string, rows int)
+	partial func(list string)
 }
 
 // New returns a client for the app at an address without /api, such as
@@ -71,6 +77,7 @@ func New(address string, options *Options) (*Client, error) {
 		http:    &http.Client{},
 		notify:  func(Notice) {},
 		leftOut: func(string, int) {},
+		partial: func(string) {},
 	}
 	if options.HTTP != nil {
 		*c.http = *options.HTTP
@@ -82,6 +89,9 @@ func New(address string, options *Options) (*Client, error) {
 	}
 	if options.LeftOut != nil {
 		c.leftOut = options.LeftOut
+	}
+	if options.Partial != nil {
+		c.partial = options.Partial
 	}
 	return c, nil
 }

@@ -42,6 +42,9 @@ func list[T any, P interface {
 			if page.LeftOut > 0 {
 				c.leftOut(path, page.LeftOut)
 			}
+			if page.Partial {
+				c.partial(path)
+			}
 			for _, text := range page.Items {
 				var item T
 				if err := decodeJSON(text, P(&item)); err != nil {
@@ -63,6 +66,7 @@ type listPage struct {
 	Items        []json.RawMessage `json:"items"`
 	Continuation string            `json:"continuation"`
 	LeftOut      int               `json:"leftOut"`
+	Partial      bool              `json:"partial"`
 
 	received
 }

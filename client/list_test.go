@@ -46,6 +46,12 @@ func TestLists(t *testing.T) {
 	same(t, "left out of the newest", []string(nil), a.said)
 	same(t, "requests for the newest", []string{"GET /channels/news/blogs?top=100&order=newest"}, a.asked)
 
+	a, c = playing(t, ok(`{"items":[],"continuation":"x","partial":true}`), page(""))
+	for g, err := range c.Gates(t.Context()) {
+		t.Errorf("a gate of an empty list: %+v, %v", g, err)
+	}
+	same(t, "partial", []string{"/gates is partial"}, a.said)
+
 	for _, test := range []struct {
 		name string
 		next answer

@@ -50,7 +50,8 @@ type app struct {
 	lookup string                           // how to find out whether an unclear change was made; "" for none
 	say    func(format string, args ...any) // reports repeated requests
 
-	leftOut int // rows that a list lacks
+	leftOut int  // rows that a list lacks
+	partial bool // a list covers only the instance that answers
 
 	outage error // why a request is repeated without limit; nil: the app responds
 	said   string
@@ -73,7 +74,7 @@ func (con *console) openApp(t target) (*app, error) {
 	}
 	a.key = key != ""
 	a.Client, err = client.New(address, &client.Options{Key: key, UserAgent: "kennel/" + version.Read().Version, Notify: a.notify,
-		LeftOut: func(_ string, rows int) { a.leftOut += rows }})
+		LeftOut: func(_ string, rows int) { a.leftOut += rows }, Partial: func(string) { a.partial = true }})
 	if err != nil {
 		return nil, usagef("%s: %v", keyFrom, err)
 	}
@@ -172,6 +173,9 @@ func (a *app) listed() {
 		a.say("the list lacks 1 row that the app cannot read; see the app's log")
 	case a.leftOut > 1:
 		a.say("the list lacks %d rows that the app cannot read; see the app's log", a.leftOut)
+	}
+	if a.partial {
+		a.say("only the instance that answered is known; the values of others are missing")
 	}
 }
 

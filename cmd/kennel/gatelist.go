@@ -31,6 +31,7 @@ instances, one per line. A gate before its first release is not listed.`,
 					return err
 				}
 			}
+			app.listed()
 			return nil
 		},
 	}

@@ -53,6 +53,9 @@ func (con *console) sequencesListCommand(to *target) *cobra.Command {
 					return err
 				}
 			}
+			if to.asJSON { // the text has no values of instances
+				app.listed()
+			}
 			return nil
 		},
 	}
