@@ -1,5 +1,5 @@
 // Package queue defines message queues in storage: the contract that stores
-// implement and the limits of Azure's queues.
+// implement, the limits of Azure's queues, and the publisher that puts messages.
 //
 // # Contract
 //
@@ -15,6 +15,16 @@
 // applied. Messages may therefore exist twice, the new receipt of a renewed
 // lease may be lost, and ErrLeaseLost may be caused by the caller's own first
 // try.
+//
+// # Publishing
+//
+// A [Publisher] repeats a put that fails, so a message may exist more than once.
+// Its body therefore carries an identity. After the put, the publisher signals
+// that there is work, without reading the length of the queue: at most once per
+// queue and second, and later while a listener announces that it is awake. A
+// signal is delayed but not dropped, so the last message of a burst is signalled
+// as well. Only a process that is killed between the put and the signal leaves
+// a message to the listeners' rare polls.
 //
 // # Limits
 //

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kennel/gate"
+	"kennel/queue"
 )
 
 // SignalFault is what goes wrong with one signal to one listener. With the zero
@@ -18,11 +19,16 @@ type SignalFault struct {
 	Twice bool
 }
 
-// SignalOptions are the options of Signals; nil and zero mean none.
-type SignalOptions struct {
+// The options of Signals and of QueueSignals; nil and zero mean none.
+type (
+	SignalOptions      = topicOptions[gate.Signal]
+	QueueSignalOptions = topicOptions[queue.Signal]
+)
+
+type topicOptions[S any] struct {
 	// Fault returns the fault of a signal to a listener. Listeners are counted
 	// from 1. It is called concurrently.
-	Fault func(listener int, s gate.Signal) SignalFault
+	Fault func(listener int, s S) SignalFault
 
 	Connect time.Duration // how long a listener takes to connect
 }
@@ -30,43 +36,74 @@ type SignalOptions struct {
 // ErrCutOff is the error of Publish and Listen between Break and Mend.
 var ErrCutOff = errors.New("signals are cut off")
 
-// Signals is a [gate.Signals] in one process: a topic with a subscription per
-// listener. It is safe for concurrent use.
-type Signals struct {
-	opt SignalOptions
+// Signals is a [gate.Signals] in one process. It is safe for concurrent use.
+type Signals struct{ topic[gate.Signal] }
+
+// QueueSignals is a [queue.Signals] in one process. It is safe for concurrent
+// use.
+type QueueSignals struct{ topic[queue.Signal] }
+
+// topic has a subscription per listener.
+type topic[S any] struct {
+	opt topicOptions[S]
 
 	mu        sync.Mutex
-	open      []*subscription
+	open      []*subscription[S]
 	count     int // of all subscriptions so far
 	broken    error
 	published int64
 }
 
 // subscription is one call of Listen and the signals in transit to it.
-// Signals.mu guards it.
-type subscription struct {
+// topic.mu guards it.
+type subscription[S any] struct {
 	n        int
 	up       bool
 	cut      error // why it was cut off since Listen last checked
-	messages []sentSignal
+	messages []sentSignal[S]
 	wake     chan struct{} // signalled when a field changes; size 1
 }
 
-type sentSignal struct {
-	at time.Time // of arrival
-	gate.Signal
+type sentSignal[S any] struct {
+	at     time.Time // of arrival
+	signal S
+}
+
+// receiver is a [gate.Listener] or a [queue.SignalHandler].
+type receiver[S any] interface {
+	Up()
+	Down(why error)
+	Received(s S)
 }
 
 // NewSignals returns signals without listeners.
 func NewSignals(o *SignalOptions) *Signals {
-	if o == nil {
-		o = &SignalOptions{}
+	s := &Signals{}
+	if o != nil {
+		s.opt = *o
 	}
-	return &Signals{opt: *o}
+	return s
 }
 
-// Publish implements [gate.Signals].
-func (s *Signals) Publish(ctx context.Context, signal gate.Signal) error {
+// NewQueueSignals returns signals without listeners.
+func NewQueueSignals(o *QueueSignalOptions) *QueueSignals {
+	s := &QueueSignals{}
+	if o != nil {
+		s.opt = *o
+	}
+	return s
+}
+
+// Listen implements [gate.Signals].
+func (s *Signals) Listen(ctx context.Context, l gate.Listener) error { return s.listen(ctx, l) }
+
+// Listen implements [queue.Signals].
+func (s *QueueSignals) Listen(ctx context.Context, h queue.SignalHandler) error {
+	return s.listen(ctx, h)
+}
+
+// Publish sends a signal to all listeners.
+func (s *topic[S]) Publish(ctx context.Context, signal S) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -85,7 +122,7 @@ func (s *Signals) Publish(ctx context.Context, signal gate.Signal) error {
 }
 
 // post sends a signal to one listener. Its caller holds mu.
-func (s *Signals) post(e *subscription, signal gate.Signal) {
+func (s *topic[S]) post(e *subscription[S], signal S) {
 	var fault SignalFault
 	if s.opt.Fault != nil {
 		fault = s.opt.Fault(e.n, signal)
@@ -93,7 +130,7 @@ func (s *Signals) post(e *subscription, signal gate.Signal) {
 	if fault.Lost {
 		return
 	}
-	p := sentSignal{time.Now().Add(fault.Delay), signal}
+	p := sentSignal[S]{time.Now().Add(fault.Delay), signal}
 	e.messages = append(e.messages, p)
 	if fault.Twice {
 		p.at = p.at.Add(fault.Delay)
@@ -102,17 +139,16 @@ func (s *Signals) post(e *subscription, signal gate.Signal) {
 	e.notify()
 }
 
-// Listen implements [gate.Signals].
-func (s *Signals) Listen(ctx context.Context, l gate.Listener) error {
+func (s *topic[S]) listen(ctx context.Context, l receiver[S]) error {
 	s.mu.Lock()
 	s.count++
-	e := &subscription{n: s.count, wake: make(chan struct{}, 1)}
+	e := &subscription[S]{n: s.count, wake: make(chan struct{}, 1)}
 	s.open = append(s.open, e)
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.open = slices.DeleteFunc(s.open, func(other *subscription) bool { return other == e })
+		s.open = slices.DeleteFunc(s.open, func(other *subscription[S]) bool { return other == e })
 	}()
 
 	up := false
@@ -157,21 +193,21 @@ func (s *Signals) Listen(ctx context.Context, l gate.Listener) error {
 }
 
 // take returns the signals that have arrived and how long to wait for the next
-// one. Its caller holds Signals.mu.
-func (e *subscription) take(now time.Time) (due []gate.Signal, wait time.Duration) {
+// one. Its caller holds topic.mu.
+func (e *subscription[S]) take(now time.Time) (due []S, wait time.Duration) {
 	wait = time.Hour
-	e.messages = slices.DeleteFunc(e.messages, func(p sentSignal) bool {
+	e.messages = slices.DeleteFunc(e.messages, func(p sentSignal[S]) bool {
 		if p.at.After(now) {
 			wait = min(wait, p.at.Sub(now))
 			return false
 		}
-		due = append(due, p.Signal)
+		due = append(due, p.signal)
 		return true
 	})
 	return due, wait
 }
 
-func (e *subscription) notify() {
+func (e *subscription[S]) notify() {
 	select {
 	case e.wake <- struct{}{}:
 	default:
@@ -179,12 +215,12 @@ func (e *subscription) notify() {
 }
 
 // Break cuts all listeners off until Mend, and loses the signals in transit.
-func (s *Signals) Break() { s.setBroken(ErrCutOff) }
+func (s *topic[S]) Break() { s.setBroken(ErrCutOff) }
 
 // Mend restores the connections after Break.
-func (s *Signals) Mend() { s.setBroken(nil) }
+func (s *topic[S]) Mend() { s.setBroken(nil) }
 
-func (s *Signals) setBroken(err error) {
+func (s *topic[S]) setBroken(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.broken = err
@@ -197,7 +233,7 @@ func (s *Signals) setBroken(err error) {
 }
 
 // Listening returns how many listeners would receive a signal.
-func (s *Signals) Listening() int {
+func (s *topic[S]) Listening() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := 0
@@ -210,7 +246,7 @@ func (s *Signals) Listening() int {
 }
 
 // Published returns how many signals were sent so far.
-func (s *Signals) Published() int64 {
+func (s *topic[S]) Published() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.published
