@@ -1,5 +1,6 @@
 // Package queue defines message queues in storage: the contract that stores
-// implement, the limits of Azure's queues, and the publisher that puts messages.
+// implement, the limits of Azure's queues, a publisher that puts messages and a
+// listener that works on them.
 //
 // # Contract
 //
@@ -25,6 +26,20 @@
 // signal is delayed but not dropped, so the last message of a burst is signalled
 // as well. Only a process that is killed between the put and the signal leaves
 // a message to the listeners' rare polls.
+//
+// # Listening
+//
+// A [Listener] passes the messages of any number of queues to a handler, at
+// least once each. It renews the leases meanwhile, and ends the handler's ctx
+// when a lease is lost. It receives up to 32 messages at a time, as many as can
+// be worked on within a part of their lease; none waits for longer than half of
+// it. A failed attempt is repeated after a wait that grows; a message that fails
+// too often, or cannot be read, becomes a dead letter, whole, with the reason.
+//
+// An empty queue is polled less and less often. While signals are received and
+// the count of a queue, which includes messages that other workers hold, is 0,
+// it is not polled, except every ten minutes or so. So what a killed worker held
+// is received again when its lease has ended, after one poll.
 //
 // # Limits
 //

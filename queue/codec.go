@@ -1,0 +1,47 @@
+package queue
+
+import "context"
+
+// Codec reads messages for a Listener. All methods are called concurrently.
+type Codec[T any] interface {
+	// Decode returns the content of a message. An error that wraps ErrMessage
+	// makes it a dead letter, any other one is a failed attempt.
+	Decode(ctx context.Context, m Message) (Content[T], error)
+
+	// Attempts returns how many attempts failed before this delivery of m, and
+	// the body to store if this one fails as well.
+	Attempts(m Message) (failed int64, next string)
+
+	// DeadLetter returns the body of a dead letter.
+	DeadLetter(ctx context.Context, d DeadLetter) (body string, err error)
+}
+
+// Content is what a Codec reads from a message.
+type Content[T any] struct {
+	Body T
+
+	// ID is the same for all copies of a message; "" if it has no other
+	// identity than Message.ID, which a message that is put twice does not
+	// keep.
+	ID string
+
+	// Done is called when the message was deleted, to remove what belongs to
+	// it; nil does nothing.
+	Done func(ctx context.Context) error
+}
+
+// Text is the Codec of messages whose body is the content. The body cannot
+// record attempts, so that each delivery counts as one, even if a stop or a kill
+// interrupted it.
+type Text struct{}
+
+// Decode implements [Codec].
+func (Text) Decode(_ context.Context, m Message) (Content[string], error) {
+	return Content[string]{Body: m.Body}, nil
+}
+
+// Attempts implements [Codec].
+func (Text) Attempts(m Message) (failed int64, next string) { return m.DequeueCount - 1, m.Body }
+
+// DeadLetter implements [Codec].
+func (Text) DeadLetter(_ context.Context, d DeadLetter) (string, error) { return d.Encode(), nil }

@@ -1,0 +1,272 @@
+package queue
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+)
+
+// delivery is one received message on its way through a listener. Its goroutine
+// owns the lease.
+type delivery[T any] struct {
+	*Listener[T]
+	p       *partition
+	lease   lease
+	turn    *turn
+	content Content[T] // set by an attempt whose message can be decoded
+}
+
+// maxDeliveries, times MaxAttempts, is how often a message is received at most.
+const maxDeliveries = 4
+
+// deliver begins the delivery of a message whose lease began at a time, and
+// whose turn for a hand will come.
+func (l *Listener[T]) deliver(p *partition, m Message, began time.Time, turn *turn) {
+	d := &delivery[T]{Listener: l, p: p, lease: newLease(p, m, began), turn: turn}
+	l.delivered.Add(1)
+	l.crew.run(d.run)
+}
+
+// run ends when the message is deleted or put back, or its lease is lost.
+func (d *delivery[T]) run() {
+	defer d.delivered.Done()
+	defer d.p.finish()
+	p, m := d.p, d.lease.m
+	if d.done.has(m.ID) {
+		if !p.lane.leave(d.turn) {
+			p.lane.release(0)
+		}
+		d.remove(true)
+		return
+	}
+	if !d.awaitHand() {
+		d.putBack()
+		return
+	}
+	if m.DequeueCount > maxDeliveries*int64(d.opt.MaxAttempts) {
+		// Each attempt may have killed its process. Deliveries that were not
+		// attempts count as well, hence the factor.
+		p.lane.release(0)
+		d.deadLetter(fmt.Errorf("received %d times; the attempts of the last times did not end", m.DequeueCount), 0)
+		return
+	}
+	failed, next := d.codec.Attempts(m)
+	begun := time.Now()
+	returned, err := d.attempt(failed + 1)
+	p.lane.release(max(time.Since(begun), 1))
+	switch {
+	case !returned:
+		// The handler may go on, but the process ends.
+		d.putBack()
+	case err == nil:
+		// Done even if the lease was lost meanwhile: then the delete fails, or
+		// no receiver has the message yet.
+		d.remove(false)
+	case d.lease.lost:
+		// Another receiver has the message.
+	case errors.Is(err, ErrMessage):
+		d.deadLetter(err, failed+1)
+	case d.work.Err() != nil:
+		// The stop ended the attempt, or it failed at the same time: it does
+		// not count.
+		d.putBack()
+	case failed+1 >= int64(d.opt.MaxAttempts):
+		d.deadLetter(err, failed+1)
+	default:
+		d.retry(err, failed+1, next)
+	}
+}
+
+// awaitHand waits for a hand until half of the lease is over or the listener
+// stops.
+func (d *delivery[T]) awaitHand() bool {
+	turn := d.turn
+	if turn == nil {
+		return true
+	}
+	timer := time.NewTimer(time.Until(d.lease.renewAt))
+	defer timer.Stop()
+	select {
+	case <-turn.granted:
+	case <-timer.C:
+	case <-d.stopping:
+	}
+	if d.p.lane.leave(turn) {
+		return false
+	}
+	select {
+	case <-d.stopping:
+		d.p.lane.release(0)
+		return false
+	default:
+		return true
+	}
+}
+
+// attempt decodes the message and calls the handler, and renews the lease
+// meanwhile. It reports returned false if the handler still runs although it is
+// waited for no longer.
+func (d *delivery[T]) attempt(n int64) (returned bool, err error) {
+	ctx, cancel := context.WithCancelCause(d.work)
+	defer cancel(nil)
+	result := make(chan error, 1)
+	m := d.lease.m
+	d.handling.Add(1)
+	d.crew.run(func() {
+		err := errors.New("the handler ended its goroutine") // by runtime.Goexit, which runs only what is deferred
+		defer func() {
+			d.handling.Add(-1)
+			result <- err
+		}()
+		err = d.handle(ctx, m, n)
+	})
+	tooLong := time.Now().Add(d.opt.MaxWork)
+	timer := time.NewTimer(time.Until(earlier(d.lease.renewAt, tooLong)))
+	defer timer.Stop()
+	for {
+		select {
+		case err := <-result:
+			if err != nil && ctx.Err() != nil {
+				err = fmt.Errorf("%w (%w)", err, context.Cause(ctx))
+			}
+			return true, err
+		case <-d.abandon:
+			return false, nil
+		case <-timer.C:
+		}
+		if !time.Now().Before(tooLong) {
+			cancel(errTooLong)
+		}
+		if ctx.Err() != nil {
+			continue // an attempt that must end keeps its message for this lease only
+		}
+		d.lease.renew()
+		if d.lease.lost {
+			d.p.lost.Add(1)
+			d.opt.Log.WarnContext(ctx, "lease lost; the attempt is cancelled", "queue", d.p.queue, "message", m.ID)
+			cancel(ErrLeaseLost)
+			continue
+		}
+		timer.Reset(time.Until(earlier(d.lease.renewAt, tooLong)))
+	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// handle calls the codec and the handler, and returns a panic as an error.
+func (d *delivery[T]) handle(ctx context.Context, m Message, attempt int64) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("the handler panicked: %v", r)
+			d.opt.Log.ErrorContext(ctx, "handler panicked", "queue", d.p.queue, "message", m.ID, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+		}
+	}()
+	content, err := d.codec.Decode(ctx, m)
+	if err != nil {
+		return err
+	}
+	d.content = content // read after the attempt
+	return d.handler(ctx, Delivery[T]{
+		Queue: d.p.queue, Body: content.Body, ID: cmp.Or(content.ID, m.ID),
+		Attempt: attempt, Inserted: m.Inserted,
+	})
+}
+
+// remove deletes a message whose work is done.
+func (d *delivery[T]) remove(before bool) {
+	d.lease.done = &d.done
+	if err := d.lease.remove(); err != nil {
+		d.warn("cannot delete a message whose work is done; it may be received again", err)
+		return
+	}
+	d.p.done.Add(1)
+	if before {
+		d.p.repeated.Add(1)
+		return
+	}
+	d.cleanUp()
+}
+
+// cleanUp removes what belongs to a deleted message.
+func (d *delivery[T]) cleanUp() {
+	if d.content.Done == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(d.end, callTimeout)
+	defer cancel()
+	if err := d.content.Done(ctx); err != nil {
+		d.warn("cannot remove what belongs to a deleted message; a sweep removes it", err)
+	}
+}
+
+// putBack makes a message visible at once whose attempt does not count.
+func (d *delivery[T]) putBack() {
+	if err := d.lease.putBack(d.lease.m.Body, 0); err != nil {
+		d.warn("cannot put a message back; it is received again when its lease ends", err)
+		return
+	}
+	d.p.returned.Add(1)
+}
+
+// The wait before another attempt: a half to all of what doubles from
+// firstRetry to maxRetry.
+const (
+	firstRetry = 2 * time.Second
+	maxRetry   = 5 * time.Minute
+)
+
+// retry makes a message visible after a wait that grows with its attempts.
+func (d *delivery[T]) retry(cause error, attempt int64, body string) {
+	wait := jittered(backOff(firstRetry, int(attempt), maxRetry))
+	d.p.retried.Add(1)
+	d.opt.Log.WarnContext(d.end, "attempt failed; trying again later", "queue", d.p.queue, "message", d.lease.m.ID,
+		"attempt", attempt, "in", wait.String(), "error", cause.Error())
+	if err := d.lease.putBack(body, wait); err != nil {
+		d.warn("cannot put a message back; it is received again when its lease ends", err)
+	}
+}
+
+// deadLetter moves a message to the dead-letter queue. If the process ends
+// between the two requests, the message is in both queues and is moved again.
+func (d *delivery[T]) deadLetter(reason error, attempts int64) {
+	m, dead := d.lease.m, d.p.queue+PoisonSuffix
+	ctx, cancel := context.WithDeadline(d.end, d.lease.until)
+	defer cancel()
+	body, err := d.codec.DeadLetter(ctx, DeadLetter{
+		Queue: d.p.queue, Message: m.ID, Reason: reason.Error(), Attempts: attempts, At: time.Now(), Text: m.Body,
+	})
+	if err == nil {
+		err = d.lease.settle(func(ctx context.Context, _ *lease) error {
+			d.p.puts.Add(1)
+			_, err := d.store.Put(ctx, dead, body, 0)
+			return err
+		})
+	}
+	if err != nil {
+		d.warn("cannot move a message to the dead letters; it is received again", err)
+		return
+	}
+	d.p.deadLetters.Add(1)
+	d.opt.Log.WarnContext(d.end, "message put among the dead letters", "queue", dead, "message", m.ID, "reason", reason.Error())
+	if err := d.lease.remove(); err != nil {
+		d.warn("cannot delete a message that is among the dead letters; it will be there twice", err)
+	}
+}
+
+// warn logs an error, unless it only reports that the lease was lost, which
+// happens.
+func (d *delivery[T]) warn(text string, err error) {
+	log := d.opt.Log.WarnContext
+	if errors.Is(err, ErrLeaseLost) {
+		log = d.opt.Log.DebugContext
+	}
+	log(d.end, text, "queue", d.p.queue, "message", d.lease.m.ID, "error", err.Error())
+}

@@ -1,0 +1,254 @@
+package queue
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Store is what a Listener needs.
+type Store interface {
+	Receiver
+	Putter
+	Counter
+}
+
+// Handler does the work of one message. After nil the message is deleted, after
+// an error it is received again later, and after MaxAttempts it becomes a dead
+// letter. The work may be done more than once. The ctx ends if the lease is
+// lost, after MaxWork, and some time after Run was stopped.
+type Handler[T any] func(ctx context.Context, d Delivery[T]) error
+
+// Delivery is a message for a Handler.
+type Delivery[T any] struct {
+	Queue    string
+	Body     T
+	ID       string // the same for all copies of the message
+	Attempt  int64  // counts from 1
+	Inserted time.Time
+}
+
+// ListenerOptions are the optional parts of a listener; nil and zero fields
+// mean the defaults.
+type ListenerOptions struct {
+	Signals Signals // default: none; the queues are polled
+
+	// Hands is the maximum number of messages that all queues together work on
+	// at the same time; default 32, and at least one for each queue. HandsFor
+	// returns how many of them a queue gets that has this many messages;
+	// default: all.
+	Hands    int
+	HandsFor func(messages int64) int
+
+	Lease       time.Duration // of a message, renewed at half; whole seconds; default 60 s
+	MaxIdle     time.Duration // the maximum interval of polling an empty queue; default 30 s
+	MaxAttempts int           // then a message becomes a dead letter; default 5
+	MaxWork     time.Duration // then the ctx of an attempt ends; default 30 min
+	Drain       time.Duration // how long attempts may go on after Run was stopped; default 20 s
+
+	// Requests is how many deletes, returns and dead letters are sent at the
+	// same time; default 16. Renewals have as many of their own.
+	Requests int
+
+	Log *slog.Logger // default: discard
+}
+
+const (
+	safetyPoll = 10 * time.Minute // the interval of polling while signals are received, at least
+	grace      = 2 * time.Second  // for handlers after their ctx has ended in a stop
+	closing    = 5 * time.Second  // after that, for the last requests
+)
+
+// Listener receives messages from queues and passes them to a handler. The
+// package comment describes what it promises.
+type Listener[T any] struct {
+	engine
+	codec   Codec[T]
+	handler Handler[T]
+	done    finished
+}
+
+// engine is what a listener's parts share.
+type engine struct {
+	store      Store
+	opt        ListenerOptions
+	partitions []*partition
+	renewals   chan struct{} // a slot for each renewal under way
+	writes     chan struct{} // a slot for each other request that ends a delivery
+
+	started   atomic.Bool
+	stopping  chan struct{}   // closed when Run is stopped: no message is begun
+	work      context.Context // of handlers
+	abandon   chan struct{}   // closed when handlers are waited for no longer
+	end       context.Context // of requests
+	crew      crew            // runs deliveries and handlers
+	handling  atomic.Int64    // handlers that have not returned
+	delivered sync.WaitGroup  // messages
+}
+
+// NewListener returns a listener on queues. It starts nothing.
+func NewListener[T any](store Store, queues []string, codec Codec[T], handler Handler[T], o *ListenerOptions) (*Listener[T], error) {
+	if store == nil || codec == nil || handler == nil {
+		return nil, errors.New("new listener: the store, the codec or the handler is nil")
+	}
+	opt, err := listenerOptions(queues, o)
+	if err != nil {
+		return nil, fmt.Errorf("new listener: %w", err)
+	}
+	l := &Listener[T]{codec: codec, handler: handler}
+	l.engine = engine{
+		store: store, opt: opt,
+		renewals: make(chan struct{}, opt.Requests),
+		writes:   make(chan struct{}, opt.Requests),
+		stopping: make(chan struct{}),
+		abandon:  make(chan struct{}),
+	}
+	hands := newHands(opt.Hands, len(queues))
+	for i, queue := range queues {
+		l.partitions = append(l.partitions, newPartition(&l.engine, queue, hands.lanes[i]))
+	}
+	return l, nil
+}
+
+func listenerOptions(queues []string, o *ListenerOptions) (ListenerOptions, error) {
+	if o == nil {
+		o = &ListenerOptions{}
+	}
+	opt := *o
+	opt.Hands = cmp.Or(opt.Hands, max(32, len(queues)))
+	opt.Lease = cmp.Or(opt.Lease, time.Minute)
+	opt.MaxIdle = cmp.Or(opt.MaxIdle, 30*time.Second)
+	opt.MaxAttempts = cmp.Or(opt.MaxAttempts, 5)
+	opt.MaxWork = cmp.Or(opt.MaxWork, 30*time.Minute)
+	opt.Drain = cmp.Or(opt.Drain, 20*time.Second)
+	opt.Requests = cmp.Or(opt.Requests, 16)
+	opt.Log = cmp.Or(opt.Log, slog.New(slog.DiscardHandler))
+	if opt.HandsFor == nil {
+		opt.HandsFor = func(int64) int { return opt.Hands }
+	}
+	var err error
+	switch {
+	case len(queues) == 0:
+		err = errors.New("there are no queues")
+	case opt.Hands < len(queues):
+		err = fmt.Errorf("the option Hands is %d; use at least one for each of %d queues", opt.Hands, len(queues))
+	case opt.Lease < 2*time.Second || opt.Lease%time.Second != 0 || opt.Lease > MaxVisibility:
+		err = fmt.Errorf("the option Lease is %v; use whole seconds, from 2 seconds to 7 days", opt.Lease)
+	case opt.MaxIdle < firstIdle:
+		err = fmt.Errorf("the option MaxIdle is %v; use at least %v", opt.MaxIdle, firstIdle)
+	case opt.MaxAttempts < 0 || opt.MaxWork < 0 || opt.Drain < 0 || opt.Requests < 0:
+		err = errors.New("the option MaxAttempts, MaxWork, Drain or Requests is negative")
+	}
+	for i, queue := range queues {
+		if err == nil && slices.Contains(queues[:i], queue) {
+			err = fmt.Errorf("queue %q is listed twice", queue)
+		}
+		if err == nil {
+			err = CheckName(queue + PoisonSuffix) // it is longer
+		}
+	}
+	return opt, err
+}
+
+// Run receives messages until ctx ends. Then it receives no more, puts back
+// what was not begun, gives attempts the time Drain to end, cancels the others
+// and puts their messages back. It returns nil if it was called for the first
+// time and all handlers have returned.
+func (l *Listener[T]) Run(ctx context.Context) error {
+	if l.started.Swap(true) {
+		return errors.New("queue.Listener.Run was called twice")
+	}
+	var cancelWork context.CancelCauseFunc
+	l.work, cancelWork = context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancelWork(nil)
+	var cancelEnd context.CancelFunc
+	l.end, cancelEnd = context.WithCancel(context.WithoutCancel(ctx))
+	defer cancelEnd()
+	l.crew = make(crew)
+	defer l.crew.dismiss()
+
+	var running sync.WaitGroup
+	for _, p := range l.partitions {
+		running.Go(func() {
+			p.run(ctx, func(m Message, began time.Time, turn *turn) {
+				l.deliver(p, m, began, turn)
+			})
+		})
+	}
+	if l.opt.Signals != nil {
+		running.Go(func() { listenTo(ctx, l.opt.Signals, listenerSignals{&l.engine}, l.opt.Log) })
+	}
+	<-ctx.Done()
+	close(l.stopping)
+	ended := make(chan struct{})
+	go func() {
+		running.Wait() // they may still start deliveries
+		l.delivered.Wait()
+		close(ended)
+	}()
+	for _, step := range []struct {
+		after time.Duration
+		do    func()
+	}{
+		{l.opt.Drain, func() { cancelWork(ErrStopped) }},
+		{grace, func() { close(l.abandon) }},
+		{closing, cancelEnd},
+	} {
+		timer := time.NewTimer(step.after)
+		select {
+		case <-timer.C:
+			step.do()
+		case <-ended:
+			timer.Stop()
+			return l.stopped()
+		}
+	}
+	<-ended
+	return l.stopped()
+}
+
+func (e *engine) stopped() error {
+	if n := e.handling.Load(); n > 0 {
+		return fmt.Errorf("%d handlers did not return although their context ended %v ago; their messages were put back", n, grace)
+	}
+	return nil
+}
+
+// ErrStopped is the cause of the end of a handler's ctx if the listener is
+// stopped. Such an attempt does not count.
+var ErrStopped = errors.New("the listener is stopping")
+
+// errTooLong is the cause after MaxWork.
+var errTooLong = errors.New("the attempt took longer than MaxWork")
+
+// listenerSignals receives signals for a listener.
+type listenerSignals struct{ *engine }
+
+func (e listenerSignals) Up() {
+	for _, p := range e.partitions {
+		p.signal(func(n *arrived) { n.listens = append(n.listens, true) })
+	}
+}
+
+func (e listenerSignals) Down(error) {
+	for _, p := range e.partitions {
+		p.signal(func(n *arrived) { n.listens = append(n.listens, false) })
+	}
+}
+
+func (e listenerSignals) Received(s Signal) {
+	for _, p := range e.partitions {
+		if s.Queue == p.queue || s.Queue == "" {
+			p.signal(func(n *arrived) {
+				n.awake = n.awake || s.Kind == Awake
+				n.work = n.work || s.Kind != Awake
+			})
+		}
+	}
+}

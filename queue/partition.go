@@ -1,0 +1,233 @@
+package queue
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// maxAhead is how many messages of one queue are received at most before a hand
+// is free for them: one batch for each poller, and one to work on.
+const maxAhead = (maxPollers + 1) * MaxReceive
+
+// partition is one queue of a listener.
+type partition struct {
+	*engine
+	queue string
+	lane  *lane
+	nudge chan struct{} // something changed for run; size 1
+
+	unfinished atomic.Int64 // messages received whose delivery has not ended
+	counters
+
+	mu   sync.Mutex
+	news arrived   // signals since run last checked; guarded by mu
+	seen pollState // guarded by mu
+
+	// Only run touches these.
+	poll       poll
+	asked      int   // messages of the receives under way
+	endedThen  int64 // messages that had left a hand at the last count
+	announced  time.Time
+	announceIn time.Duration // not before this long after announced
+	answers    chan func(now time.Time)
+}
+
+// arrived is what signals have reported.
+type arrived struct {
+	listens     []bool
+	work, awake bool
+}
+
+// pollState is what State reports of polling.
+type pollState struct {
+	pollers int
+	asleep  bool
+	depth   int64
+}
+
+func newPartition(e *engine, queue string, lane *lane) *partition {
+	return &partition{
+		engine: e, queue: queue, lane: lane,
+		nudge:   make(chan struct{}, 1),
+		answers: make(chan func(time.Time)),
+		poll:    poll{maxIdle: e.opt.MaxIdle, lease: e.opt.Lease, safety: safetyPoll, random: rand.Float64},
+	}
+}
+
+// signal takes what a signal reported.
+func (p *partition) signal(change func(*arrived)) {
+	p.mu.Lock()
+	change(&p.news)
+	p.mu.Unlock()
+	notify(p.nudge)
+}
+
+// finish takes that the delivery of a message ended.
+func (p *partition) finish() {
+	p.unfinished.Add(-1)
+	notify(p.nudge)
+}
+
+// run polls the queue until ctx ends, and then until the last request ends. It
+// passes each message to deliver, with the time at which its lease began, and its
+// turn.
+func (p *partition) run(ctx context.Context, deliver func(Message, time.Time, *turn)) {
+	p.poll.start(time.Now())
+	var requests sync.WaitGroup
+	defer requests.Wait()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	stopped := ctx.Done()
+	for {
+		now := time.Now()
+		p.applySignals(now)
+		wait := time.Hour
+		if ctx.Err() != nil {
+			if p.poll.under == 0 && !p.poll.counting {
+				p.publish()
+				return
+			}
+			stopped = nil
+		} else {
+			room, batch := p.room()
+			need, at := p.poll.needs(now, room, batch, int(p.unfinished.Load()))
+			switch {
+			case need == receive:
+				p.beginReceive(&requests, min(room, MaxReceive), deliver)
+				continue
+			case need == count:
+				p.beginCount(&requests)
+				continue
+			case !at.IsZero():
+				wait = at.Sub(now)
+			}
+		}
+		p.publish()
+		timer.Reset(wait)
+		select {
+		case <-timer.C:
+		case <-p.nudge:
+		case take := <-p.answers:
+			take(time.Now())
+		case <-stopped:
+		}
+	}
+}
+
+// applySignals takes the signals that have arrived.
+func (p *partition) applySignals(now time.Time) {
+	p.mu.Lock()
+	news := p.news
+	p.news = arrived{}
+	p.mu.Unlock()
+	for _, up := range news.listens {
+		p.poll.listens(now, up)
+	}
+	if news.work {
+		p.poll.signalled(now)
+	}
+	if news.awake {
+		p.announced = now // by a listener, perhaps this one
+	}
+}
+
+// room sets how many hands the queue may use, and returns how many more
+// messages may be received, and how many to wait for while many are there.
+//
+// Messages are received before a hand is free only as far as the hands work
+// them off in a quarter of a lease, by the time that one took so far.
+func (p *partition) room() (room, batch int) {
+	load, unfinished := p.lane.load(), int(p.unfinished.Load())
+	messages := int64(unfinished)
+	if p.poll.hot {
+		messages = max(messages, p.poll.depth-(load.ended-p.endedThen))
+	}
+	limit := min(max(p.opt.HandsFor(messages), 1), p.opt.Hands)
+	p.lane.setLimit(limit)
+	ahead := maxAhead
+	if load.perHand > 0 {
+		ahead = int(min(maxAhead, float64(limit)*float64(p.opt.Lease/4)/float64(load.perHand)))
+	}
+	if !load.measured {
+		ahead = min(ahead, max(min(MaxReceive, p.opt.Hands)-limit, 0)) // one receive measures the queue
+	}
+	target := limit + ahead
+	return target - unfinished - p.asked, min(max(ahead, 1), MaxReceive)
+}
+
+// beginReceive receives up to max messages.
+func (p *partition) beginReceive(requests *sync.WaitGroup, max int, deliver func(Message, time.Time, *turn)) {
+	version := p.poll.begin()
+	p.asked += max
+	requests.Go(func() {
+		ctx, cancel := context.WithTimeout(p.end, callTimeout)
+		defer cancel()
+		began := time.Now()
+		p.receives.Add(1)
+		messages, err := p.store.Receive(ctx, p.queue, max, p.opt.Lease)
+		p.answers <- func(now time.Time) {
+			p.asked -= max
+			p.poll.received(now, version, max, len(messages), err)
+			p.received.Add(int64(len(messages)))
+			p.unfinished.Add(int64(len(messages)))
+			for _, m := range messages {
+				deliver(m, began, p.lane.wait()) // in the order of the answer
+			}
+			switch {
+			case err != nil:
+				p.failed.Add(1)
+				p.opt.Log.WarnContext(ctx, "cannot receive messages; trying again later", "queue", p.queue, "error", err.Error(),
+					"failures", p.poll.failures, "in", p.poll.next.Sub(now).String())
+			case len(messages) == 0:
+				p.empty.Add(1)
+			default:
+				p.announce(now)
+			}
+		}
+	})
+}
+
+// beginCount counts the messages.
+func (p *partition) beginCount(requests *sync.WaitGroup) {
+	version := p.poll.beginCount()
+	ended := p.lane.load().ended
+	requests.Go(func() {
+		ctx, cancel := context.WithTimeout(p.end, callTimeout)
+		defer cancel()
+		p.counts.Add(1)
+		messages, err := p.store.Count(ctx, p.queue)
+		p.answers <- func(now time.Time) {
+			p.poll.countedAs(now, version, messages, err)
+			if err == nil {
+				p.endedThen = ended
+			}
+		}
+	})
+}
+
+// announce signals that this listener is awake, unless it or another one did
+// that within the last second or so, or signals are not received anyway.
+func (p *partition) announce(now time.Time) {
+	if !p.poll.push || now.Sub(p.announced) < p.announceIn {
+		return
+	}
+	p.announced = now
+	p.announceIn = signalEvery*7/10 + rand.N(signalEvery/5) // so that two listeners do not announce together
+	p.delivered.Go(func() {
+		ctx, cancel := context.WithTimeout(p.end, signalEvery) // later it is useless
+		defer cancel()
+		if p.opt.Signals.Publish(ctx, Signal{Queue: p.queue, Kind: Awake}) == nil {
+			p.announcements.Add(1)
+		}
+	})
+}
+
+// publish stores what State reports of polling.
+func (p *partition) publish() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.seen = pollState{p.poll.under, p.poll.asleep, p.poll.depth}
+}

@@ -1,0 +1,64 @@
+package queue
+
+import "sync/atomic"
+
+// QueueState is what a listener does with one queue and did since its start.
+type QueueState struct {
+	Queue     string
+	Depth     int64 // of the last count; it may be old
+	Pollers   int   // receives under way
+	Asleep    bool  // it is not polled, except rarely
+	Hands     int   // messages at work
+	PeakHands int
+	MaxHands  int // for the depth of now
+	Waiting   int // messages received that wait for a hand
+
+	Receives       int64 // requests
+	EmptyReceives  int64
+	FailedReceives int64
+	Renewals       int64 // requests
+
+	Received    int64 // messages
+	Done        int64 // messages deleted after their work
+	Repeated    int64 // of them without work, because it was done in an earlier delivery
+	Retried     int64 // failed attempts
+	Returned    int64 // put back without an attempt
+	DeadLetters int64
+	LeasesLost  int64
+	Announced   int64            // signals that it is awake
+	Requests    map[string]int64 // to storage, by kind: receive, count, update, delete, put
+}
+
+// State returns the state of each queue, in the order of NewListener.
+func (e *engine) State() []QueueState {
+	states := make([]QueueState, len(e.partitions))
+	for i, p := range e.partitions {
+		states[i] = p.state()
+	}
+	return states
+}
+
+// counters count since the start.
+type counters struct {
+	receives, empty, failed, counts, renewed, updates, deletes, puts atomic.Int64 // requests
+
+	received, done, repeated, retried, returned, deadLetters, lost, announcements atomic.Int64
+}
+
+func (p *partition) state() QueueState {
+	load := p.lane.load()
+	p.mu.Lock()
+	seen := p.seen
+	p.mu.Unlock()
+	return QueueState{
+		Queue: p.queue, Depth: seen.depth, Pollers: seen.pollers, Asleep: seen.asleep,
+		Hands: load.working, PeakHands: load.peak, MaxHands: load.limit, Waiting: load.waiting,
+		Receives: p.receives.Load(), EmptyReceives: p.empty.Load(), FailedReceives: p.failed.Load(), Renewals: p.renewed.Load(),
+		Received: p.received.Load(), Done: p.done.Load(), Repeated: p.repeated.Load(), Retried: p.retried.Load(),
+		Returned: p.returned.Load(), DeadLetters: p.deadLetters.Load(), LeasesLost: p.lost.Load(), Announced: p.announcements.Load(),
+		Requests: map[string]int64{
+			"receive": p.receives.Load(), "count": p.counts.Load(), "update": p.updates.Load(),
+			"delete": p.deletes.Load(), "put": p.puts.Load(),
+		},
+	}
+}

@@ -1,0 +1,181 @@
+package queue_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kennel/internal/memory"
+	"kennel/internal/storetest"
+	"kennel/queue"
+)
+
+// An idle queue is polled rarely: while signals are received a few times an
+// hour, and without them at the maximum interval.
+func TestIdle(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		push    bool
+		maxIdle time.Duration
+		limit   int64 // receives an hour
+	}{
+		{"push", true, 30 * time.Second, 6},
+		{"no push, at most 30 s", false, 30 * time.Second, 150},
+		{"no push, at most 60 s", false, time.Minute, 75},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			queues := newQueues(t, distant)
+			o := &queue.ListenerOptions{MaxIdle: tt.maxIdle}
+			if tt.push {
+				o.Signals = memory.NewQueueSignals(nil)
+			}
+			put(t, queues, "work", "hello")
+			l := listen(t, queues, nothing, o)
+			time.Sleep(2 * time.Minute)
+			var worst int64
+			for range 10 {
+				before := l.state()
+				time.Sleep(time.Hour)
+				worst = max(worst, l.state().Receives-before.Receives)
+			}
+			s := l.state()
+			l.end()
+			t.Logf("figure: receives an hour of an idle queue, %s | %d | ≤ %d", tt.name, worst, tt.limit)
+			if worst > tt.limit || worst < tt.limit/3 {
+				t.Errorf("%s: %d receives an hour, want up to %d", tt.name, worst, tt.limit)
+			}
+			if s.Asleep != tt.push {
+				t.Errorf("%s: asleep is %v", tt.name, s.Asleep)
+			}
+		})
+	}
+}
+
+// A message for a listener that is idle for ten minutes is begun after the
+// signal's way and the time of two requests.
+func TestWakeUp(t *testing.T) {
+	for _, delivery := range []time.Duration{0, 5 * time.Millisecond, 50 * time.Millisecond, time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			signals := memory.NewQueueSignals(&memory.QueueSignalOptions{
+				Fault: func(int, queue.Signal) memory.SignalFault { return memory.SignalFault{Delay: delivery} },
+			})
+			queues := newQueues(t, distant)
+			var begun atomic.Int64
+			l := listen(t, queues, func(context.Context, queue.Delivery[string]) error {
+				begun.Store(time.Now().UnixNano())
+				return nil
+			}, &queue.ListenerOptions{Signals: signals})
+			p := newPublisher(t, queues, &queue.PublisherOptions{Signals: signals})
+			ctx, stop := context.WithCancel(context.Background())
+			var publishing sync.WaitGroup
+			publishing.Go(func() { p.Run(ctx) })
+			var worst time.Duration
+			for range 5 {
+				time.Sleep(10 * time.Minute)
+				if s := l.state(); !s.Asleep {
+					t.Errorf("%+v, want asleep", s)
+				}
+				if err := p.Publish(t.Context(), "work", "hello", 0); err != nil {
+					t.Fatal(err)
+				}
+				published := time.Now()
+				await(t, time.Minute, drained(queues, "work"))
+				worst = max(worst, time.Unix(0, begun.Load()).Sub(published))
+			}
+			l.end()
+			stop()
+			publishing.Wait()
+			if limit := delivery + 2*requestTakes; worst > limit {
+				t.Errorf("begun %v after the put, want at most %v", worst, limit)
+			}
+			t.Logf("figure: wake-up after 10 idle minutes, requests of %v, signals of %v | %v | ≤ %v", requestTakes, delivery, worst, delivery+2*requestTakes)
+		})
+	}
+}
+
+// Many messages for an idle listener get all hands within a second. When the
+// queue is empty again, one poller or none is left.
+func TestBurst(t *testing.T) {
+	const hands = 64
+	messages := storetest.Scale(2000, 10_000)
+	synctest.Test(t, func(t *testing.T) {
+		signals := memory.NewQueueSignals(nil)
+		queues := newQueues(t, distant)
+		l := listen(t, queues, takes(50*time.Millisecond), &queue.ListenerOptions{Signals: signals, Hands: hands, Requests: hands})
+		p := newPublisher(t, queues, &queue.PublisherOptions{Signals: signals, Parallel: messages})
+		ctx, stop := context.WithCancel(context.Background())
+		var publishing sync.WaitGroup
+		publishing.Go(func() { p.Run(ctx) })
+		time.Sleep(10 * time.Minute)
+		for _, body := range items(messages) {
+			publishing.Go(func() {
+				if err := p.Publish(ctx, "work", body, 0); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		begun := time.Now()
+		await(t, time.Minute, func() bool { return l.state().Hands == hands })
+		wide := time.Since(begun)
+		await(t, 10*time.Minute, func() bool { return l.state().EmptyReceives > 0 && drained(queues, "work")() })
+		took := time.Since(begun)
+		time.Sleep(300 * time.Millisecond) // two steps of backing off: 0.1 and 0.2 s
+		polls := l.state().Receives
+		for range 20 {
+			if s := l.state(); s.Pollers > 1 {
+				t.Errorf("%+v: more than one poller of an empty queue", s)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(10 * time.Second)
+		s := l.state()
+		if !s.Asleep || s.Receives > polls+8 {
+			t.Errorf("%+v, %d receives before, want asleep soon", s, polls)
+		}
+		l.end()
+		stop()
+		publishing.Wait()
+		t.Logf("figure: burst of messages into an idle listener: all %d hands at work after (%d messages) | %v | ≤ 1s", hands, messages, wide)
+		if wide > time.Second {
+			t.Errorf("all hands were at work after %v", wide)
+		}
+		if ideal := time.Duration(messages) * 50 * time.Millisecond / hands; took > ideal*11/10+time.Second {
+			t.Errorf("%d messages took %v, ideally %v", messages, took, ideal)
+		}
+	})
+}
+
+// 1,000 waiting messages cost at most 2.04 requests each, with the put.
+func TestRequestsPerMessage(t *testing.T) {
+	const messages = 1000
+	synctest.Test(t, func(t *testing.T) {
+		queues := newQueues(t, distant)
+		p := newPublisher(t, queues, nil)
+		var publishing sync.WaitGroup
+		for _, body := range items(messages) {
+			publishing.Go(func() {
+				if err := p.Publish(t.Context(), "work", body, 0); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		publishing.Wait()
+		l := listen(t, queues, takes(10*time.Millisecond), nil)
+		await(t, time.Minute, drained(queues, "work"))
+		l.end()
+		sent := p.State().Puts
+		for _, n := range l.state().Requests {
+			sent += n
+		}
+		if sent != queues.Calls() {
+			t.Errorf("State reports %d requests, the store received %d", sent, queues.Calls())
+		}
+		t.Logf("figure: requests per message, put included, 1,000 waiting, in memory | %.3f | ≤ 2.04", float64(sent)/messages)
+		if float64(sent)/messages > 2.04 {
+			t.Errorf("%d requests: %v", sent, l.state())
+		}
+	})
+}
