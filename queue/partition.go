@@ -28,6 +28,7 @@ type partition struct {
 
 	// Only run touches these.
 	poll       poll
+	width      width
 	asked      int   // messages of the receives under way
 	endedThen  int64 // messages that had left a hand at the last count
 	announced  time.Time
@@ -92,7 +93,7 @@ func (p *partition) run(ctx context.Context, deliver func(Message, time.Time, *t
 			}
 			stopped = nil
 		} else {
-			room, batch := p.room()
+			room, batch := p.room(now)
 			need, at := p.poll.needs(now, room, batch, int(p.unfinished.Load()))
 			switch {
 			case need == receive:
@@ -134,18 +135,20 @@ func (p *partition) applySignals(now time.Time) {
 	}
 }
 
-// room sets how many hands the queue may use, and returns how many more
-// messages may be received, and how many to wait for while many are there.
+// room sets how many hands the queue may use, by the rule for its depth and by
+// measured throughput. It returns how many more messages may be received, and
+// how many to wait for while many are there.
 //
 // Messages are received before a hand is free only as far as the hands work
 // them off in a quarter of a lease, by the time that one took so far.
-func (p *partition) room() (room, batch int) {
+func (p *partition) room(now time.Time) (room, batch int) {
 	load, unfinished := p.lane.load(), int(p.unfinished.Load())
 	messages := int64(unfinished)
 	if p.poll.hot {
 		messages = max(messages, p.poll.depth-(load.ended-p.endedThen))
 	}
 	limit := min(max(p.opt.HandsFor(messages), 1), p.opt.Hands)
+	limit = p.width.of(now, limit, p.poll.hot, load.ended)
 	p.lane.setLimit(limit)
 	ahead := maxAhead
 	if load.perHand > 0 {

@@ -100,7 +100,7 @@ func TestWakeUp(t *testing.T) {
 // queue is empty again, one poller or none is left.
 func TestBurst(t *testing.T) {
 	const hands = 64
-	messages := storetest.Scale(2000, 10_000)
+	messages := storetest.Scale(1000, 10_000)
 	synctest.Test(t, func(t *testing.T) {
 		signals := memory.NewQueueSignals(nil)
 		queues := newQueues(t, distant)
@@ -176,6 +176,46 @@ func TestRequestsPerMessage(t *testing.T) {
 		t.Logf("figure: requests per message, put included, 1,000 waiting, in memory | %.3f | ≤ 2.04", float64(sent)/messages)
 		if float64(sent)/messages > 2.04 {
 			t.Errorf("%d requests: %v", sent, l.state())
+		}
+	})
+}
+
+// Work that shares a resource gets no more hands than it can use, at the same
+// rate.
+func TestHandsByThroughput(t *testing.T) {
+	storetest.OnlyInProve(t)
+	const useful, hands = 8, 64
+	synctest.Test(t, func(t *testing.T) {
+		queues := newQueues(t, func(c memory.Call) memory.Fault {
+			if c.Op == "Put" {
+				return memory.Fault{}
+			}
+			return distant(c)
+		})
+		resource := make(chan struct{}, useful)
+		l := listen(t, queues, func(context.Context, queue.Delivery[string]) error {
+			resource <- struct{}{}
+			time.Sleep(50 * time.Millisecond)
+			<-resource
+			return nil
+		}, &queue.ListenerOptions{Hands: hands})
+		var before int64
+		var widest int
+		for second := range 240 {
+			put(t, queues, "work", items(useful*20+10)...)
+			time.Sleep(time.Second)
+			if second == 120 {
+				before = l.state().Done
+			}
+			if second > 120 {
+				widest = max(widest, l.state().MaxHands)
+			}
+		}
+		rate := float64(l.state().Done-before) / 119
+		l.end()
+		t.Logf("figure: hands of 64 in use where 8 suffice, after two minutes | ≤ %d, %.0f %% of the rate | ≤ 20, ≥ 95 %%", widest, 100*rate/(useful*20))
+		if widest > 20 || rate < 0.95*useful*20 {
+			t.Errorf("%d hands, %.0f messages a second", widest, rate)
 		}
 	})
 }
