@@ -77,7 +77,7 @@ func await(t testing.TB, limit time.Duration, done func() bool) {
 	t.Helper()
 	step := 10 * time.Millisecond
 	if limit > time.Hour {
-		step = time.Second
+		step = 10 * time.Second
 	}
 	for end := time.Now().Add(limit); ; time.Sleep(step) {
 		synctest.Wait()

@@ -23,7 +23,7 @@ func throughProxy(t *testing.T) (*faultproxy.Proxy, Account) {
 }
 
 // opened opens a client, which must succeed.
-func opened[Client any](t *testing.T, open func(*Options) (Client, error), o *Options) Client {
+func opened[Client any](t testing.TB, open func(*Options) (Client, error), o *Options) Client {
 	t.Helper()
 	client, err := open(o)
 	if err != nil {

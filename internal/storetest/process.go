@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kennel/channels"
+	"kennel/queue"
 	"kennel/table"
 )
 
@@ -75,6 +76,9 @@ func (p *Process) Table(table table.Store) table.Store { return processTable{p, 
 // Outbox wraps an outbox for the process.
 func (p *Process) Outbox(outbox channels.Outbox) channels.Outbox { return processOutbox{p, outbox} }
 
+// Queues wraps queues for the process.
+func (p *Process) Queues(queues queue.Store) queue.Store { return processQueues{p, queues} }
+
 // Transport wraps the network for the process, for stores that send their
 // requests by HTTP.
 func (p *Process) Transport(network http.RoundTripper) http.RoundTripper {
@@ -136,6 +140,32 @@ func (o processOutbox) Put(ctx context.Context, text string, delay time.Duration
 func (o processOutbox) Delete(ctx context.Context, receipt string) error {
 	_, err := request(o.p, func() (struct{}, error) { return struct{}{}, o.outbox.Delete(ctx, receipt) })
 	return err
+}
+
+type processQueues struct {
+	p      *Process
+	queues queue.Store
+}
+
+func (q processQueues) Receive(ctx context.Context, name string, max int, visibility time.Duration) ([]queue.Message, error) {
+	return request(q.p, func() ([]queue.Message, error) { return q.queues.Receive(ctx, name, max, visibility) })
+}
+
+func (q processQueues) Update(ctx context.Context, name string, m queue.Message, visibility time.Duration) (queue.Message, error) {
+	return request(q.p, func() (queue.Message, error) { return q.queues.Update(ctx, name, m, visibility) })
+}
+
+func (q processQueues) Delete(ctx context.Context, name string, m queue.Message) error {
+	_, err := request(q.p, func() (struct{}, error) { return struct{}{}, q.queues.Delete(ctx, name, m) })
+	return err
+}
+
+func (q processQueues) Put(ctx context.Context, name, body string, delay time.Duration) (queue.Message, error) {
+	return request(q.p, func() (queue.Message, error) { return q.queues.Put(ctx, name, body, delay) })
+}
+
+func (q processQueues) Count(ctx context.Context, name string) (int64, error) {
+	return request(q.p, func() (int64, error) { return q.queues.Count(ctx, name) })
 }
 
 type processTransport struct {
