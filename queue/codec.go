@@ -5,7 +5,8 @@ import "context"
 // Codec reads messages for a Listener. All methods are called concurrently.
 type Codec[T any] interface {
 	// Decode returns the content of a message. An error that wraps ErrMessage
-	// makes it a dead letter, any other one is a failed attempt.
+	// makes it a dead letter. One that wraps ErrClaimGone deletes it: another
+	// copy of the message was done. Any other error is a failed attempt.
 	Decode(ctx context.Context, m Message) (Content[T], error)
 
 	// Attempts returns how many attempts failed before this delivery of m, and

@@ -67,6 +67,9 @@ func (d *delivery[T]) run() {
 		d.remove(false)
 	case d.lease.lost:
 		// Another receiver has the message.
+	case errors.Is(err, ErrClaimGone):
+		d.opt.Log.InfoContext(d.end, "message deleted without work; another copy of it was done", "queue", p.queue, "message", m.ID, "error", err.Error())
+		d.remove(true)
 	case errors.Is(err, ErrMessage):
 		d.deadLetter(err, failed+1)
 	case d.work.Err() != nil:
