@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -140,6 +141,12 @@ func (p *Project) build(ctx context.Context, t Target, to string, from version, 
 		defer opt.Step(fmt.Sprintf("building the handler for %s/%s", t.OS, t.Arch))()
 	}
 	output, err := cmd.CombinedOutput()
+	if isInterrupted(err) { // by Ctrl+C, of which this process learns at about the same time
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
+	}
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -208,4 +215,14 @@ func replaceFile(path string, mode fs.FileMode, write func(io.Writer) error) err
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return os.Rename(file.Name(), path)
+}
+
+// isInterrupted reports whether a program was ended by SIGINT or SIGTERM.
+func isInterrupted(err error) bool {
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	if !ok {
+		return false
+	}
+	status, ok := exit.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && (status.Signal() == syscall.SIGINT || status.Signal() == syscall.SIGTERM)
 }
