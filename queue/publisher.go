@@ -88,15 +88,26 @@ func (p *Publisher) Publish(ctx context.Context, queue, body string, delay time.
 	case unclear:
 		p.state.Unclear++
 	}
-	if p.signals != nil && (err == nil || unclear) {
-		p.notice(queue).put()
-	}
 	p.mu.Unlock()
-	notify(p.wake)
+	if err == nil || unclear {
+		p.Announce(queue)
+	}
 	if err != nil {
 		return fmt.Errorf("publish a message: %w", err)
 	}
 	return nil
+}
+
+// Announce signals work in a queue, as after Publish. It is for a message that
+// the caller put by itself, or may have put.
+func (p *Publisher) Announce(queue string) {
+	if p.signals == nil {
+		return
+	}
+	p.mu.Lock()
+	p.notice(queue).put()
+	p.mu.Unlock()
+	notify(p.wake)
 }
 
 // State returns what the publisher did so far.
