@@ -43,7 +43,7 @@ var layers = map[string][]string{
 	"internal/azure":            {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/queue", "kennel/table", "kennel/internal/azure/identity", "kennel/internal/azure/requests", "kennel/internal/version", "golang.org/x/sync", azureSDK},
 	"internal/azure/identity":   {azureSDK},
 	"internal/azure/requests":   {"kennel/instances"},
-	"internal/azure/servicebus": {"kennel/gate", "kennel/internal/azure/identity", "kennel/internal/version", azureSDK, "github.com/Azure/go-amqp"}, // the SDK returns its errors
+	"internal/azure/servicebus": {"kennel/gate", "kennel/queue", "kennel/internal/azure/identity", "kennel/internal/version", azureSDK, "github.com/Azure/go-amqp"}, // the SDK returns its errors
 	"internal/dev/azurite":      {},
 	"internal/chance":           {},
 	"internal/config":           {"kennel/internal/suggest"},

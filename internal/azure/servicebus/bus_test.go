@@ -28,6 +28,10 @@ const (
 // release is the signal that the tests publish.
 var release = gate.Signal{Gate: "hounds", Generation: 1763715600123}
 
+func messageOf(s gate.Signal) message {
+	return message{Version: messageVersion, Gate: s.Gate, Generation: s.Generation}
+}
+
 // withBus runs a test in virtual time with a bus that has the topic. It fails
 // if a goroutine outlives the test.
 func withBus(t *testing.T, test func(t *testing.T, b *devbus.Broker)) {

@@ -154,7 +154,7 @@ func (c *crowd) await(b *testing.B, what string) (latest time.Time) {
 func (c *crowd) fanOut(b *testing.B) time.Duration {
 	time.Sleep(quiet)
 	began := time.Now()
-	check(c.sender.SendMessage(b.Context(), newMessage(release), nil))
+	check(c.sender.SendMessage(b.Context(), newMessage(messageOf(release)), nil))
 	return c.await(b, "read").Sub(began.Round(0))
 }
 

@@ -1,5 +1,5 @@
-// Package servicebus carries the signals of gates over a topic of Azure
-// Service Bus.
+// Package servicebus carries the signals of gates and queues over a topic of
+// Azure Service Bus.
 //
 // # Delivery
 //

@@ -13,8 +13,6 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
-
-	"kennel/gate"
 )
 
 const (
@@ -59,8 +57,8 @@ var (
 	peekOldest = &azservicebus.PeekMessagesOptions{FromSequenceNumber: to.Ptr[int64](1)}
 )
 
-// Listen implements [gate.Signals].
-func (s *Signals) Listen(ctx context.Context, to gate.Listener) error {
+// listen listens until ctx ends or this process is denied to listen.
+func (s *Signals) listen(ctx context.Context, to *audience) error {
 	l := &listener{Signals: s, to: to}
 	defer func() { l.unsubscribe(context.WithoutCancel(ctx)) }()
 	backoff := minBackoff
@@ -84,10 +82,11 @@ func (s *Signals) Listen(ctx context.Context, to gate.Listener) error {
 	}
 }
 
-// listener is one call of Listen. Only the goroutine of that call uses it.
+// listener is one call of Signals.listen. Only the goroutine of that call uses
+// it.
 type listener struct {
 	*Signals
-	to gate.Listener
+	to *audience
 
 	subscribed bool // the subscription exists, as far as this process knows
 	created    bool // … since the current connection began
@@ -125,7 +124,7 @@ func (l *listener) listen(ctx context.Context) error {
 // down reports that signals may be missed, unless Listen returns the reason.
 func (l *listener) down(ctx context.Context, reason error) error {
 	if ctx.Err() == nil && !errors.Is(reason, ErrDenied) {
-		l.to.Down(reason)
+		l.to.down(reason)
 	}
 	return reason
 }
@@ -145,7 +144,7 @@ func (l *listener) receiveAll(ctx context.Context, c *client) error {
 	err = l.start(ctx, r)
 	up := err == nil
 	if up {
-		l.to.Up()
+		l.to.rise()
 	}
 	for err == nil {
 		if watchdog.Reset(maxSilence); ctx.Err() != nil {
@@ -227,7 +226,7 @@ func (l *listener) receive(ctx context.Context, r *azservicebus.Receiver, timeou
 		return err
 	})
 	for _, m := range messages {
-		l.to.Received(decode(m.Body))
+		l.to.received(decode(m.Body))
 	}
 	switch {
 	case len(messages) > 0:
@@ -235,7 +234,7 @@ func (l *listener) receive(ctx context.Context, r *azservicebus.Receiver, timeou
 		return true, nil
 	case errors.Is(err, errUnreadable):
 		l.credit, l.overdue = l.credit-1, false
-		l.to.Received(gate.Signal{}) // it may have been a signal
+		l.to.received(message{}) // it may have been a signal
 		return true, nil
 	case ctx.Err() != nil:
 		return false, ctx.Err()

@@ -198,7 +198,7 @@ func TestStrangeMessages(t *testing.T) {
 			await(t, 2*time.Second, "received", r.hasReceived(i+1))
 		}
 		forged := gate.Signal{Gate: "other-apps-gate", Generation: gate.MaxGeneration}
-		send(newMessage(forged))
+		send(newMessage(messageOf(forged)))
 		mustPublish(t, s)
 		await(t, 2*time.Second, "received", r.hasReceived(len(messages)+2))
 		want := append(make([]gate.Signal, len(messages)), forged, release)
@@ -236,7 +236,7 @@ func TestUndeliveredSignals(t *testing.T) {
 		b.Heal()
 
 		c, send := openRaw(t, b)
-		send(newMessage(release))
+		send(newMessage(messageOf(release)))
 		other, err := c.NewReceiverForSubscription(topic, subscriptions(b)[0], nil)
 		if err != nil {
 			t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 
 	"kennel/gate"
+	"kennel/queue"
 )
 
 const (
@@ -40,8 +41,9 @@ const (
 // Its default delay of four seconds is longer than most of our deadlines.
 var sendRetry = azservicebus.RetryOptions{MaxRetries: 1, RetryDelay: 50 * time.Millisecond}
 
-// Signals implements [gate.Signals] with a topic. Each process that listens has
-// its own subscription, which Service Bus deletes when the process dies.
+// Signals implements [gate.Signals] with a topic, and [queue.Signals] with
+// Queues. Each process that listens has its own subscription, which Service Bus
+// deletes when the process dies.
 //
 // Publish does not notice if Service Bus answers a message with the outcome
 // "released", because the SDK returns nil then. Such a signal is lost.
@@ -54,6 +56,7 @@ type Signals struct {
 	cached  *sender        // for the next signal, or nil; guarded by mu
 	closed  bool           // guarded by mu
 	closing sync.WaitGroup // senders that are being closed
+	current *audience      // of all calls of Listen; nil without one; guarded by mu
 }
 
 // sender is a connection for publishing.
@@ -77,10 +80,17 @@ func (n Namespace) OpenSignals(topic string, o *Options) (*Signals, error) {
 
 // Publish implements [gate.Signals].
 func (s *Signals) Publish(ctx context.Context, signal gate.Signal) error {
+	if err := s.publish(ctx, message{Gate: signal.Gate, Generation: signal.Generation}); err != nil {
+		return fmt.Errorf("send a signal of gate %q: %w", signal.Gate, err)
+	}
+	return nil
+}
+
+func (s *Signals) publish(ctx context.Context, m message) error {
 	for newSenders := 0; ; {
 		sender, cached, err := s.takeSender()
 		if err == nil {
-			err = s.send(ctx, sender, cached, signal)
+			err = s.send(ctx, sender, cached, m)
 		}
 		if err == nil {
 			return nil
@@ -91,20 +101,20 @@ func (s *Signals) Publish(ctx context.Context, signal gate.Signal) error {
 		// A denial on a cached connection may be out of date, so only a new
 		// connection can confirm it.
 		if ctx.Err() != nil || newSenders == maxNewSenders || !cached && errors.Is(err, ErrDenied) || errors.Is(err, errClosed) {
-			return fmt.Errorf("send a signal of gate %q: %w", signal.Gate, err)
+			return err
 		}
 	}
 }
 
 var errClosed = errors.New("signals are closed")
 
-func (s *Signals) send(ctx context.Context, out *sender, cached bool, signal gate.Signal) error {
+func (s *Signals) send(ctx context.Context, out *sender, cached bool, m message) error {
 	if cached {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, cachedTimeout)
 		defer cancel()
 	}
-	err := out.SendMessage(ctx, newMessage(signal), nil)
+	err := out.SendMessage(ctx, newMessage(m), nil)
 	switch {
 	case err == nil:
 		out.idle.Reset(senderLifetime)
@@ -167,21 +177,32 @@ func (s *Signals) Close() {
 	s.closing.Wait()
 }
 
-// message is the body of a signal. A later version may add fields; it counts
-// Version up only if this one must not read the rest.
+// message is the body of a signal; the zero message is one that cannot be read.
+// A later version may add fields; it counts Version up only if this one must not
+// read the rest.
 type message struct {
 	Version    int    `json:"v"`
 	Gate       string `json:"gate"`
 	Generation int64  `json:"generation"`
+	Queue      string `json:"queue,omitempty"` // then it is a signal of this queue, and Gate is noGate
+	Kind       string `json:"kind,omitempty"`  // of a queue's signal: kindAwake, or else work
 }
 
 const (
 	messageVersion = 1
-	maxMessage     = 1 << 10 // bytes; the longest of this version has about 130
+	maxMessage     = 1 << 10 // bytes; the longest of this version has about 150
+
+	// noGate is the gate in a signal of a queue. Builds that know only gates
+	// read the signal as one of this gate, at which no process waits. Without a
+	// valid name they would read it as one of any gate, and read all of theirs.
+	noGate = "signals-of-queues"
+
+	kindAwake = "awake"
 )
 
-func newMessage(s gate.Signal) *azservicebus.Message {
-	body, _ := json.Marshal(message{messageVersion, s.Gate, s.Generation}) // no error is possible
+func newMessage(m message) *azservicebus.Message {
+	m.Version = messageVersion
+	body, _ := json.Marshal(m) // no error is possible
 	return &azservicebus.Message{
 		Body:        body,
 		ContentType: to.Ptr("application/json"),
@@ -190,13 +211,14 @@ func newMessage(s gate.Signal) *azservicebus.Message {
 	}
 }
 
-// decode returns the signal in a body, or the signal of any gate if the body
-// is unreadable or has another version: a change may have happened.
-func decode(body []byte) gate.Signal {
+// decode returns the message in a body, or the zero message if the body is
+// unreadable or has another version: a change may have happened.
+func decode(body []byte) message {
 	var m message
 	if len(body) > maxMessage || json.Unmarshal(body, &m) != nil ||
-		m.Version != messageVersion || m.Generation < 0 || m.Generation > gate.MaxGeneration || gate.CheckName(m.Gate) != nil {
-		return gate.Signal{}
+		m.Version != messageVersion || m.Generation < 0 || m.Generation > gate.MaxGeneration || gate.CheckName(m.Gate) != nil ||
+		m.Queue != "" && queue.CheckName(m.Queue) != nil {
+		return message{}
 	}
-	return gate.Signal{Gate: m.Gate, Generation: m.Generation}
+	return m
 }

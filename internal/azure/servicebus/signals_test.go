@@ -14,6 +14,7 @@ import (
 
 	"kennel/gate"
 	"kennel/internal/dev/devbus"
+	"kennel/queue"
 )
 
 func TestEveryProcessReceivesEverySignal(t *testing.T) {
@@ -133,7 +134,7 @@ var unreadable = []string{
 	`{"v":1,"gate":"../hounds","generation":7}`, `{"v":1,"gate":7,"generation":7}`,
 	`{"v":1,"gate":"hounds","generation":-1}`, `{"v":1,"gate":"hounds","generation":7.5}`,
 	`{"v":1,"gate":"hounds","generation":9007199254740992}`,
-	`{"v":1,"gate":"hounds","generation":7} and more`,
+	`{"v":1,"gate":"hounds","generation":7} and more`, `{"v":1,"gate":"signals-of-queues","generation":0,"queue":"A/B"}`,
 	`{"v":1,"gate":"hounds","generation":7,"padding":"` + strings.Repeat("x", maxMessage) + `"}`,
 	"kennel 1\nhttps://contoso.blob.core.windows.net\nhounds\n7\nreleased\nLIFE\n2026-11-21T09:00:00Z\nann\nready",
 }
@@ -141,34 +142,34 @@ var unreadable = []string{
 func TestMessage(t *testing.T) {
 	maxSignal := gate.Signal{Gate: strings.Repeat("h", 63), Generation: gate.MaxGeneration}
 	for _, s := range []gate.Signal{release, maxSignal, {Gate: "closed-before-any-release"}} {
-		if got := decode(newMessage(s).Body); got != s {
+		if got := decode(newMessage(messageOf(s)).Body); got != messageOf(s) {
 			t.Errorf("got %+v, want %+v", got, s)
 		}
 	}
-	if body := string(newMessage(release).Body); body != `{"v":1,"gate":"hounds","generation":1763715600123}` {
+	if body := string(newMessage(messageOf(release)).Body); body != `{"v":1,"gate":"hounds","generation":1763715600123}` {
 		t.Errorf("the format has changed: %s", body)
 	}
-	if got := decode([]byte(`{"v":1,"gate":"hounds","generation":7,"new":[1]}`)); got != (gate.Signal{Gate: "hounds", Generation: 7}) {
+	if got := decode([]byte(`{"v":1,"gate":"hounds","generation":7,"new":[1]}`)); got != (message{Version: 1, Gate: "hounds", Generation: 7}) {
 		t.Errorf("with an unknown field: got %+v", got)
 	}
 	for _, body := range unreadable {
-		if got := decode([]byte(body)); got != (gate.Signal{}) {
+		if got := decode([]byte(body)); got != (message{}) {
 			t.Errorf("%q: got %+v, want a signal of any gate", body, got)
 		}
 	}
 }
 
 func FuzzMessage(f *testing.F) {
-	f.Add(newMessage(release).Body)
+	f.Add(newMessage(messageOf(release)).Body)
 	for _, body := range unreadable {
 		f.Add([]byte(body))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		s := decode(body)
-		if s == (gate.Signal{}) {
+		if s == (message{}) {
 			return
 		}
-		if err := gate.CheckName(s.Gate); err != nil || s.Generation < 0 {
+		if err := gate.CheckName(s.Gate); err != nil || s.Generation < 0 || s.Queue != "" && queue.CheckName(s.Queue) != nil {
 			t.Errorf("%q became %+v: %v", body, s, err)
 		}
 		if again := decode(newMessage(s).Body); again != s {
@@ -246,7 +247,7 @@ func TestStuckTokenRequests(t *testing.T) {
 			}
 			time.AfterFunc(cutAfter, s.client.cut)
 			began := time.Now()
-			err = s.SendMessage(context.Background(), newMessage(release), nil)
+			err = s.SendMessage(context.Background(), newMessage(messageOf(release)), nil)
 			if took := time.Since(began); err == nil || took > min(cutAfter, 3*requestTimeout) {
 				t.Errorf("cut after %v: got %v after %v", cutAfter, err, took)
 			}
