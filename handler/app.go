@@ -59,7 +59,11 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 	if err != nil {
 		return nil, err
 	}
-	gates, err := newGates(cfg, blobs, members, log)
+	signals, err := openBus(cfg.ServiceBus)
+	if err != nil {
+		return nil, err
+	}
+	gates, err := newGates(cfg, blobs, signals, members, log)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +82,7 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 	}
 	meter := &meter{}
 	a.jobs = []job{
-		sequences, gates, newChannels(account, observed, meter, log),
+		sequences, gates, newChannels(account, observed, signals, meter, log), busJob(signals),
 		{facts: meter.facts}, {facts: requestFacts(counter)}, {problems: outcomes.Problems},
 		members.job(), // closed last: giving back numbers matters more
 	}

@@ -11,7 +11,9 @@ import (
 
 	"kennel/channels"
 	"kennel/internal/azure"
+	"kennel/internal/azure/servicebus"
 	"kennel/internal/customhandler"
+	"kennel/queue"
 	"kennel/table"
 )
 
@@ -26,7 +28,8 @@ const (
 // channelFunctions serve channels and their blogs.
 type channelFunctions struct {
 	channels *channels.Channels
-	dead     channels.Outbox // receives messages that can never be carried out
+	dead     channels.Outbox  // receives messages that can never be carried out
+	signals  *queue.Publisher // wakes workers
 	meter    *meter
 	queues   samplable
 	letters  *letterCount // what is known of them
@@ -36,19 +39,18 @@ type channelFunctions struct {
 
 // newChannels serves channels if the account has tables and queues. Without
 // them it logs what is missing, and the other jobs are served.
-func newChannels(account azure.Account, o azure.Options, meter *meter, log *slog.Logger) job {
+func newChannels(account azure.Account, o azure.Options, signals *servicebus.Signals, meter *meter, log *slog.Logger) job {
 	o.Job = "channels"
-	c, probes, err := openChannels(account, &o, log)
+	c, queues, err := openChannels(account, &o, signals, meter, log)
 	if err != nil {
 		log.Warn("channels are not served: they need tables and queues", "error", err)
 		c = channelFunctions{meter: meter, log: log, off: err}
 		return job{routes: c.routes(), register: c.register}
 	}
-	c.meter = meter
-	return job{routes: c.routes(), register: c.register, run: c.run, probes: probes, problems: c.letters.problems, sample: c.sample}
+	return job{routes: c.routes(), register: c.register, run: c.run, probes: map[string]probe{"queues": probeQueues(queues)}, problems: c.letters.problems, sample: c.sample}
 }
 
-func openChannels(account azure.Account, o *azure.Options, log *slog.Logger) (c channelFunctions, probes map[string]probe, err error) {
+func openChannels(account azure.Account, o *azure.Options, signals *servicebus.Signals, meter *meter, log *slog.Logger) (c channelFunctions, queues *azure.Queues, err error) {
 	tables, err1 := account.OpenTables(o)
 	queues, err2 := account.OpenQueues(o)
 	if err := errors.Join(err1, err2); err != nil {
@@ -58,12 +60,13 @@ func openChannels(account azure.Account, o *azure.Options, log *slog.Logger) (c 
 	blogTable, err2 := azure.NewTable(tables, blogsTable)
 	outbox, err3 := azure.NewOutbox(queues, cleanupQueue)
 	dead, err4 := azure.NewOutbox(queues, cleanupQueue+poisonSuffix)
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
+	publisher, err5 := queue.NewPublisher(queues, &queue.PublisherOptions{Signals: ofQueues(signals), Log: log})
+	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
 		return c, nil, err
 	}
-	c = channelFunctions{dead: dead, queues: queues, letters: &letterCount{queue: cleanupQueue}, log: log}
-	c.channels, err = channels.New(channelTable, blogTable, outbox, nil)
-	return c, map[string]probe{"queues": probeQueues(queues)}, err
+	c = channelFunctions{dead: dead, signals: publisher, meter: meter, queues: queues, letters: &letterCount{queue: cleanupQueue}, log: log}
+	c.channels, err = channels.New(channelTable, blogTable, announced{outbox, publisher, cleanupQueue}, nil)
+	return c, queues, err
 }
 
 func (c channelFunctions) routes() []route {

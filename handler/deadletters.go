@@ -158,10 +158,13 @@ func sampleQueue(ctx context.Context, queues samplable, dead *letterCount) (inst
 	return sample, nil
 }
 
-// run counts the dead letters of channels while there are any.
+// run counts the dead letters of channels while there are any, and sends the
+// signals of messages.
 func (c channelFunctions) run(ctx context.Context) error {
-	c.letters.recount(ctx, c.queues)
-	return nil
+	var counting sync.WaitGroup
+	defer counting.Wait()
+	counting.Go(func() { c.letters.recount(ctx, c.queues) })
+	return c.signals.Run(ctx)
 }
 
 // sample samples the work queue of channels.

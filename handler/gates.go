@@ -21,7 +21,6 @@ import (
 
 const (
 	gatesContainer = "globalflags" // one blob per gate, named as in the article
-	signalsTopic   = "signals"     // carries signals to all instances
 
 	defaultWait = 30 * time.Second
 	minWait     = time.Second // a shorter wait would end before storage responds
@@ -40,16 +39,11 @@ type gateFunctions struct {
 	limits   *limits
 }
 
-func newGates(cfg config.Config, blobs *azure.Blobs, m *members, log *slog.Logger) (job, error) {
+// newGates serves gates. Without signals, which are nil then, they are polled.
+func newGates(cfg config.Config, blobs *azure.Blobs, signals *servicebus.Signals, m *members, log *slog.Logger) (job, error) {
 	o := &gate.Options{Log: log}
-	var closeSignals func(context.Context) error
-	if bus := cfg.ServiceBus; bus.Given() { // otherwise gates are polled
-		signals, err := openSignals(bus)
-		if err != nil {
-			return job{}, err
-		}
+	if signals != nil {
 		o.Signals = signals
-		closeSignals = func(context.Context) error { signals.Close(); return nil }
 	}
 	store := azure.NewGates(blobs, gatesContainer)
 	gates, err := gate.New(store, o)
@@ -57,13 +51,7 @@ func newGates(cfg config.Config, blobs *azure.Blobs, m *members, log *slog.Logge
 		return job{}, err
 	}
 	g := gateFunctions{gates, store, m, cfg.ServiceBus.String(), cfg.SignedIn, &limits{}}
-	return job{routes: g.routes(), run: gates.Run, close: closeSignals, report: g.report, facts: g.facts, problems: g.problems}, nil
-}
-
-// openSignals returns the signals of gates. It makes no request.
-func openSignals(bus config.ServiceBus) (*servicebus.Signals, error) {
-	return servicebus.Namespace{ConnectionString: bus.ConnectionString, Host: bus.Namespace,
-		ManagedIdentity: bus.ManagedIdentity, ClientID: bus.ClientID}.OpenSignals(signalsTopic, nil)
+	return job{routes: g.routes(), run: gates.Run, report: g.report, facts: g.facts, problems: g.problems}, nil
 }
 
 func (g gateFunctions) routes() []route {

@@ -33,7 +33,7 @@ func TestStorageRequestsOfCalls(t *testing.T) {
 	counted := &counted{next: http.DefaultTransport}
 	options := &azure.Options{HTTP: &http.Client{Transport: counted}}
 	log := slog.New(slog.DiscardHandler)
-	c, _, err := openChannels(account, options, log)
+	c, _, err := openChannels(account, options, nil, &meter{}, log)
 	if err != nil {
 		t.Fatal(err)
 	}

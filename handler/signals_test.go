@@ -1,12 +1,16 @@
 package main
 
 import (
+	"context"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"kennel/internal/config"
 	"kennel/internal/dev/devbus"
 	"kennel/internal/storetest"
+	"kennel/queue"
 )
 
 // withBus starts a bus with the topic, and returns the setting for it.
@@ -91,4 +95,55 @@ func TestNoTopic(t *testing.T) {
 		return !s.Signals.Receiving && strings.Contains(p.output.String(), "there is no such topic")
 	})
 	p.gate(t, "POST", storetest.Name()+"/release", "").expectGate(t, "release", 200, true, 1)
+}
+
+// queueSignals receives the signals of queues.
+type queueSignals struct {
+	up      chan struct{}
+	signals chan queue.Signal
+}
+
+func (q queueSignals) Up()                     { q.up <- struct{}{} }
+func (q queueSignals) Down(error)              {}
+func (q queueSignals) Received(s queue.Signal) { q.signals <- s }
+
+// TestDeletionWakesWorkers: the deletion of a channel signals its message, with
+// the subscription of gates. A bus that fails does not fail the call.
+func TestDeletionWakesWorkers(t *testing.T) {
+	t.Parallel()
+	bus, setting := withBus(t)
+	p := start(t, built.handler, withAzurite(t), setting)
+	p.receives(t, true)
+	if got := len(bus.Entities()); got != 2 {
+		t.Errorf("the bus holds %q, want the topic and one subscription", bus.Entities())
+	}
+	received := queueSignals{make(chan struct{}, 100), make(chan queue.Signal, 100)}
+	listener, err := openSignals(config.ServiceBus{ConnectionString: bus.ConnectionString()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var listening sync.WaitGroup
+	listening.Go(func() { listener.Queues().Listen(ctx, received) })
+	defer listening.Wait()
+	defer stop()
+	<-received.up
+	remove := func() {
+		t.Helper()
+		path := "/" + storetest.Name()
+		p.channels(t, "PUT", path, `{"owner":"ann"}`).expect(t, "create", 201, "")
+		p.channels(t, "DELETE", path, "").expect(t, "delete", 202, "")
+	}
+	remove()
+	select {
+	case s := <-received.signals:
+		if s != (queue.Signal{Queue: cleanupQueue}) {
+			t.Errorf("received %+v, want work in %s", s, cleanupQueue)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("no signal was received")
+	}
+	bus.Fail(devbus.Fault{Kind: devbus.RefuseDial})
+	bus.DropConnections()
+	remove()
 }
