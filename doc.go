@@ -52,6 +52,7 @@
 //     what it reads: instances/self.go, instances/reporter.go.
 //   - One queue message on a laptop: internal/dev/localhost/queues.go,
 //     internal/customhandler/client.go, internal/customhandler/app.go,
+//     handler/cleanup.go. In a worker: handler/worker.go, queue/delivery.go,
 //     handler/cleanup.go.
 //
 // docs/design.md describes the life of a number, of a release, of a deletion and

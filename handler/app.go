@@ -54,7 +54,7 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 	}
 	a := &app{}
 	started := time.Now()
-	members := newMembers(openInstanceTable(account, observed, log), started, func() []job { return a.jobs }, log)
+	members := newMembers(openInstanceTable(account, observed, log), instances.Functions, started, func() []job { return a.jobs }, log)
 	sequences, err := newSequences(cfg, blobs, members, log)
 	if err != nil {
 		return nil, err

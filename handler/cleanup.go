@@ -29,19 +29,21 @@ func (c channelFunctions) cleanUp(ctx context.Context, m customhandler.QueueMess
 	if c.off != nil {
 		return fmt.Errorf("channels are not served: %w", c.off)
 	}
-	err := c.carryOut(ctx, m)
+	err := c.handle(ctx, m.Text)
+	if errors.Is(err, channels.ErrMessage) {
+		err = c.deadLetter(ctx, m, err)
+	}
 	if err != nil && m.DequeueCount >= maxDeliveries {
 		c.letters.added(err, moveTimeout)
 	}
 	return err
 }
 
-func (c channelFunctions) carryOut(ctx context.Context, m customhandler.QueueMessage) error {
+// handle carries out the text of a message, and logs what it did.
+func (c channelFunctions) handle(ctx context.Context, text string) error {
 	began := time.Now()
-	deletion, err := c.channels.Handle(ctx, m.Text)
+	deletion, err := c.channels.Handle(ctx, text)
 	switch {
-	case errors.Is(err, channels.ErrMessage):
-		return c.deadLetter(ctx, m, err)
 	case err != nil:
 		return err
 	case deletion.State == channels.Done:
@@ -70,20 +72,24 @@ type letter struct {
 	Text    string    `json:"text"`
 }
 
+// newLetter returns the text of a dead letter of the cleanup queue, or false if
+// the message does not fit there with its reason.
+func newLetter(id, text, reason string) (letterText string, fits bool) {
+	body, err := json.Marshal(letter{1, cleanupQueue, id, reason, time.Now().UTC(), text})
+	return string(body), err == nil && len(body) <= maxLetter
+}
+
 // deadLetter moves a message to the dead-letter queue and returns nil, so that
 // the host deletes it from its queue. If that fails, the message is in both.
 func (c channelFunctions) deadLetter(ctx context.Context, m customhandler.QueueMessage, reason error) error {
-	text, err := json.Marshal(letter{1, cleanupQueue, m.ID, reason.Error(), time.Now().UTC(), m.Text})
-	if err != nil {
-		return fmt.Errorf("write a dead letter: %w", err)
-	}
+	text, fits := newLetter(m.ID, m.Text, reason.Error())
 	// The host moves a message that does not fit with its reason, or that may
 	// have lost bytes on its way here because they are not text: it moves the
 	// original, after the last delivery.
-	if len(text) > maxLetter || strings.ContainsRune(m.Text, utf8.RuneError) {
+	if !fits || strings.ContainsRune(m.Text, utf8.RuneError) {
 		return reason
 	}
-	if _, err := c.dead.Put(ctx, string(text), 0); err != nil {
+	if _, err := c.dead.Put(ctx, text, 0); err != nil {
 		return fmt.Errorf("move a message to the dead-letter queue (%v): %w", reason, err)
 	}
 	c.letters.added(reason, 0)

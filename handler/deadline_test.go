@@ -17,6 +17,7 @@ import (
 	"kennel/channels"
 	"kennel/gate"
 	"kennel/ids"
+	"kennel/instances"
 	"kennel/internal/azure"
 	"kennel/internal/customhandler"
 	"kennel/internal/memory"
@@ -159,7 +160,7 @@ func silentApp(t *testing.T, readsOnly bool) (host *customhandler.App, blog stri
 		t.Fatal(err)
 	}
 	serveRoutes(host, channelFunctions{channels: silent}.routes())
-	members := newMembers(memory.NewTable(tables), time.Now(), func() []job { return nil }, slog.New(slog.DiscardHandler))
+	members := newMembers(memory.NewTable(tables), instances.Functions, time.Now(), func() []job { return nil }, slog.New(slog.DiscardHandler))
 	serveRoutes(host, gateFunctions{gates: gates, store: listable{flags}, members: members}.routes())
 	serveRoutes(host, sequenceFunctions{store: readable{stored}, sequences: sequences, members: members, allowed: []string{"*"}}.routes())
 	ctx, cancel := context.WithCancel(t.Context())

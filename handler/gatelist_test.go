@@ -37,7 +37,7 @@ func TestGateWaiters(t *testing.T) {
 		if err := errors.Join(err1, err2); err != nil {
 			t.Fatal(err)
 		}
-		self := newMembers(rows, time.Now(), func() []job { return nil }, log)
+		self := newMembers(rows, instances.Functions, time.Now(), func() []job { return nil }, log)
 		serveRoutes(host, gateFunctions{gates: gates, store: listable{flags}, members: self}.routes())
 		ctx, stop := contextOf(t)
 		defer stop()
@@ -52,7 +52,7 @@ func TestGateWaiters(t *testing.T) {
 			jobs := []job{{facts: func(r *instances.Report) {
 				r.Gates = []instances.Gate{{Name: "hounds", Waiters: waiters}, {Name: "others", Waiters: 1000}}
 			}}}
-			m := newMembers(rows, time.Now(), func() []job { return jobs }, log)
+			m := newMembers(rows, instances.Functions, time.Now(), func() []job { return jobs }, log)
 			ctx, kill := contextOf(t)
 			go instances.NewReporter(m.Self, rows, log).Run(ctx)
 			return kill

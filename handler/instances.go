@@ -44,12 +44,12 @@ func openInstanceTable(account azure.Account, o azure.Options, log *slog.Logger)
 	return rows
 }
 
-// newMembers makes this process known. jobs returns the jobs of the app, which
+// newMembers makes this process, of one of the kinds, known. jobs returns the jobs of the app, which
 // are wired later.
-func newMembers(rows table.Store, started time.Time, jobs func() []job, log *slog.Logger) *members {
+func newMembers(rows table.Store, kind string, started time.Time, jobs func() []job, log *slog.Logger) *members {
 	process := instances.Process{
 		Instance:  instances.NewName(),
-		Kind:      instances.Functions,
+		Kind:      kind,
 		Version:   version.Read().Version,
 		StartedAt: started.UTC(),
 	}

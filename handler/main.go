@@ -11,12 +11,16 @@
 // If its host ends without it, as by SIGKILL, it stops within five seconds.
 //
 // Exit codes: 0 after SIGINT or SIGTERM, or after its host ended; 1 if it could
-// not start, or a part of it failed. The host restarts it after 1, and never
-// after 0.
+// not start, or a part of it failed; 2 for unknown arguments. The host restarts
+// it after 1, and never after 0.
+//
+// `handler worker` processes the queues without a Functions host (worker.go).
 package main
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -30,17 +34,63 @@ import (
 	"kennel/internal/version"
 )
 
-func main() {
+const usageText = `Usage:
+  handler                            serve a Functions host, which starts it
+  handler worker [--listen ADDRESS]  process the queues without a host
+
+The settings come from the environment, see docs/operations.md.
+
+A worker serves GET /healthz and /readyz at ADDRESS (default ` + defaultProbes + `).
+SIGTERM or SIGINT ends it in order, a second one at once.
+`
+
+func main() { os.Exit(execute(os.Args[1:], os.Environ(), os.Stdout, os.Stderr)) }
+
+// execute runs the program that the arguments request, and returns the exit
+// code.
+func execute(args, environ []string, stdout, stderr io.Writer) int {
+	isWorker := len(args) > 0 && args[0] == "worker"
+	flags := flag.NewFlagSet("handler", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	address := ""
+	if isWorker {
+		args = args[1:]
+		flags.StringVar(&address, "listen", defaultProbes, "")
+	}
+	err := flags.Parse(args)
+	switch {
+	case err != nil:
+	case flags.NArg() > 0:
+		err = fmt.Errorf("unknown argument %q", flags.Arg(0))
+	case isWorker && address == "":
+		err = errors.New("the address after --listen is empty")
+	}
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprint(stdout, usageText)
+		return 0
+	case err != nil:
+		fmt.Fprintf(stderr, "kennel handler: %v; see handler --help\n", err)
+		return 2
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, os.Environ(), os.Stdout, os.Stderr); err != nil {
-		// Stderr, because the host keeps its last lines for the crash message.
-		fmt.Fprintln(os.Stderr, "kennel handler:", err)
-		os.Exit(1)
+	if isWorker {
+		context.AfterFunc(ctx, stop) // a second signal ends a worker at once
+		err = withLog(environ, stdout, stderr, func(cfg config.Config, log *slog.Logger) error { return runWorker(ctx, cfg, address, log) })
+	} else {
+		err = withLog(environ, stdout, stderr, func(cfg config.Config, log *slog.Logger) error { return runApp(ctx, cfg, log) })
 	}
+	if err != nil {
+		// Stderr, because the host keeps its last lines for the crash message.
+		fmt.Fprintln(stderr, "kennel handler:", err)
+		return 1
+	}
+	return 0
 }
 
-func run(ctx context.Context, environ []string, stdout, stderr io.Writer) error {
+// withLog runs a program with its settings and its log.
+func withLog(environ []string, stdout, stderr io.Writer, run func(config.Config, *slog.Logger) error) error {
 	cfg, err := config.Load(environment(environ))
 	if err != nil {
 		return err
@@ -48,8 +98,11 @@ func run(ctx context.Context, environ []string, stdout, stderr io.Writer) error 
 	options := &slog.HandlerOptions{Level: cfg.LogLevel}
 	repeats := customhandler.NewRepeats(customhandler.SplitBySeverity(slog.NewJSONHandler(stdout, options), slog.NewJSONHandler(stderr, options)))
 	defer repeats.Flush()
-	log := slog.New(customhandler.NewLogHandler(repeats))
+	return run(cfg, slog.New(customhandler.NewLogHandler(repeats)))
+}
 
+// runApp serves a Functions host until ctx ends.
+func runApp(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 	// Open the port first: the host then knows that this process is alive while
 	// the rest starts.
 	listener, err := customhandler.Listen(cfg.Port)

@@ -69,7 +69,7 @@ func newFakeApp(t *testing.T, rows table.Store, sampler bool) *fakeApp {
 	}
 	log := slog.New(slog.DiscardHandler)
 	var jobs []job
-	m.members = newMembers(rows, time.Now(), func() []job { return jobs }, log)
+	m.members = newMembers(rows, instances.Functions, time.Now(), func() []job { return jobs }, log)
 	jobs = []job{fake, m.members.job()}
 	var err error
 	if m.host, err = customhandler.New(&customhandler.Options{Log: log}); err != nil {

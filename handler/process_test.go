@@ -100,11 +100,17 @@ func start(t testing.TB, program func() (string, error), env ...string) *process
 // launch runs a program on a free port.
 func launch(t testing.TB, program func() (string, error), env ...string) *process {
 	t.Helper()
+	return launchWith(t, program, freePort(t), nil, env...)
+}
+
+// launchWith runs a program with arguments.
+func launchWith(t testing.TB, program func() (string, error), port int, args []string, env ...string) *process {
+	t.Helper()
 	path, err := program()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{port: freePort(t), output: &lockedBuffer{}, cmd: exec.Command(path)}
+	p := &process{port: port, output: &lockedBuffer{}, cmd: exec.Command(path, args...)}
 	p.url = "http://127.0.0.1:" + strconv.Itoa(p.port)
 	p.cmd.Env = append([]string{
 		"FUNCTIONS_CUSTOMHANDLER_PORT=" + strconv.Itoa(p.port),

@@ -43,7 +43,7 @@ func newSequenceApp(t *testing.T, stored *memory.Sequences, withTable bool) *seq
 	}
 	a.sequences, a.host = sequences, host
 	log := slog.New(slog.DiscardHandler)
-	a.members = newMembers(a.rows, time.Now(), func() []job { return nil }, log)
+	a.members = newMembers(a.rows, instances.Functions, time.Now(), func() []job { return nil }, log)
 	if !withTable {
 		a.members.rows = nil
 	}
@@ -57,7 +57,7 @@ func newSequenceApp(t *testing.T, stored *memory.Sequences, withTable bool) *seq
 func (a *sequenceApp) other(t *testing.T, used ...instances.Sequence) (name string, kill func()) {
 	t.Helper()
 	jobs := []job{{facts: func(r *instances.Report) { r.Sequences = used }}}
-	m := newMembers(a.rows, time.Now(), func() []job { return jobs }, a.log)
+	m := newMembers(a.rows, instances.Functions, time.Now(), func() []job { return jobs }, a.log)
 	reporter := instances.NewReporter(m.Self, a.rows, a.log)
 	ctx, kill := contextOf(t)
 	go reporter.Run(ctx)

@@ -69,6 +69,14 @@ type Config struct {
 	// KENNEL_DRAIN.
 	Drain time.Duration
 
+	// WorkerDrain is how long a worker that stops lets its messages finish.
+	// KENNEL_WORKER_DRAIN.
+	WorkerDrain time.Duration
+
+	// WorkerLease is how long a message stays hidden after the worker that had
+	// it was killed, in whole seconds. KENNEL_WORKER_LEASE.
+	WorkerLease time.Duration
+
 	// LogLevel is the lowest level that is logged. KENNEL_LOG_LEVEL.
 	LogLevel slog.Level
 
@@ -106,7 +114,12 @@ func Load(env map[string]string) (Config, error) {
 		ReserveTimeout:      r.duration("KENNEL_RESERVE_TIMEOUT", 10*time.Second, 100*time.Millisecond, functionTimeout),
 		InvocationTimeout:   r.duration("KENNEL_INVOCATION_TIMEOUT", 4*time.Minute+30*time.Second, time.Second, functionTimeout),
 		Drain:               r.duration("KENNEL_DRAIN", 5*time.Second, 100*time.Millisecond, time.Minute),
+		WorkerDrain:         r.duration("KENNEL_WORKER_DRAIN", 20*time.Second, 100*time.Millisecond, time.Hour),
+		WorkerLease:         r.duration("KENNEL_WORKER_LEASE", 30*time.Second, 2*time.Second, time.Hour),
 		LogLevel:            r.level("KENNEL_LOG_LEVEL"),
+	}
+	if c.WorkerLease%time.Second != 0 {
+		r.problem("KENNEL_WORKER_LEASE must be whole seconds, for example 30s")
 	}
 	if c.ServiceBusSecondary.Given() && !c.ServiceBus.Given() {
 		r.problem("ServiceBusSecondary is set without ServiceBus: set both or remove it")

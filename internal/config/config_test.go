@@ -29,6 +29,8 @@ func defaults() Config {
 		ReserveTimeout:    10 * time.Second,
 		InvocationTimeout: 4*time.Minute + 30*time.Second,
 		Drain:             5 * time.Second,
+		WorkerDrain:       20 * time.Second,
+		WorkerLease:       30 * time.Second,
 		LogLevel:          slog.LevelInfo,
 	}
 }
@@ -48,6 +50,8 @@ func TestLoad(t *testing.T) {
 			"KENNEL_RESERVE_TIMEOUT":       "250ms",
 			"KENNEL_INVOCATION_TIMEOUT":    "4m59s",
 			"KENNEL_DRAIN":                 "100ms",
+			"KENNEL_WORKER_DRAIN":          "1h",
+			"KENNEL_WORKER_LEASE":          "2s",
 			"KENNEL_LOG_LEVEL":             "DEBUG",
 		}, func(c *Config) {
 			c.Port, c.PortFromDefault = 40123, false
@@ -56,6 +60,8 @@ func TestLoad(t *testing.T) {
 			c.ReserveTimeout = 250 * time.Millisecond
 			c.InvocationTimeout = 4*time.Minute + 59*time.Second
 			c.Drain = 100 * time.Millisecond
+			c.WorkerDrain = time.Hour
+			c.WorkerLease = 2 * time.Second
 			c.Sequences = []string{"orders", "invoices-*"}
 			c.LogLevel = slog.LevelDebug
 		}},
@@ -103,6 +109,7 @@ func TestProblems(t *testing.T) {
 			[]string{"KENNEL_RANGE_SIZE", "KENNEL_INVOCATION_TIMEOUT must be a duration", "from 1 to 65535"}},
 		{"timeout of the host", map[string]string{"KENNEL_INVOCATION_TIMEOUT": "5m"}, []string{"KENNEL_INVOCATION_TIMEOUT must be shorter than functionTimeout"}},
 		{"reserving outlasts the invocation", map[string]string{"KENNEL_INVOCATION_TIMEOUT": "5s"}, []string{"KENNEL_RESERVE_TIMEOUT must not be longer than KENNEL_INVOCATION_TIMEOUT"}},
+		{"fraction of a second", map[string]string{"KENNEL_WORKER_LEASE": "2500ms"}, []string{"KENNEL_WORKER_LEASE must be whole seconds"}},
 		{"level", map[string]string{"KENNEL_LOG_LEVEL": "verbose"}, []string{"KENNEL_LOG_LEVEL must be debug, info, warn or error"}},
 		{"misspelt", map[string]string{"KENNEL_RANGESIZE": "5"}, []string{"KENNEL_RANGESIZE is not a setting of Kennel: did you mean KENNEL_RANGE_SIZE?"}},
 		{"patterns", map[string]string{"KENNEL_SEQUENCES": "orders,,[x"}, []string{"KENNEL_SEQUENCES must be a list"}},

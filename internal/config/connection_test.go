@@ -79,7 +79,7 @@ func FuzzLoad(f *testing.F) {
 		"AzureWebJobsStorage", "AzureWebJobsStorage__accountName", "AzureWebJobsStorage__blobServiceUri",
 		"AzureWebJobsStorage__credential", "AzureWebJobsStorage__clientId", "AzureWebJobsStorage__clientSecret",
 		"AZURE_CLIENT_ID", "FUNCTIONS_CUSTOMHANDLER_PORT", "FUNCTIONS_HTTPWORKER_PORT", "KENNEL_RANGE_SIZE",
-		"KENNEL_RANGE_LASTS", "KENNEL_RESERVE_TIMEOUT", "KENNEL_INVOCATION_TIMEOUT", "KENNEL_DRAIN",
+		"KENNEL_RANGE_LASTS", "KENNEL_RESERVE_TIMEOUT", "KENNEL_INVOCATION_TIMEOUT", "KENNEL_DRAIN", "KENNEL_WORKER_DRAIN", "KENNEL_WORKER_LEASE",
 		"KENNEL_LOG_LEVEL", "KENNEL_UNKNOWN", "KENNEL_SEQUENCES", "azurewebjobsstorage:tablEServiceUri",
 	}
 	for which := range names {

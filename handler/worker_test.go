@@ -1,0 +1,349 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kennel/channels"
+	"kennel/instances"
+	"kennel/internal/config"
+	"kennel/internal/memory"
+	"kennel/queue"
+)
+
+// fakeWorker is a worker on stores in memory.
+type fakeWorker struct {
+	*worker
+	channels *channels.Channels
+	queues   *memory.Queues
+	rows     *memory.Table // of instances
+	log      lockedBuffer
+	stop     context.CancelFunc
+	ended    chan error
+}
+
+// newFakeWorker starts a worker in the bubble of a test.
+func newFakeWorker(t *testing.T, queues *memory.Queues, blogs *memory.Table, signals queue.Signals) *fakeWorker {
+	t.Helper()
+	cfg, err := config.Load(map[string]string{"AzureWebJobsStorage": "UseDevelopmentStorage=true"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fakeWorker{queues: queues, rows: memory.NewTable(nil), ended: make(chan error, 1)}
+	log := slog.New(slog.NewJSONHandler(&f.log, nil))
+	publisher, err := queue.NewPublisher(queues, &queue.PublisherOptions{Signals: signals})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.channels, err = channels.New(memory.NewTable(nil), blogs, announced{memory.NewOutbox(queues, cleanupQueue), publisher, cleanupQueue}, &channels.Options{AcceptFor: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := channelFunctions{channels: f.channels, signals: publisher, meter: &meter{}, queues: queues, letters: &letterCount{queue: cleanupQueue}, log: log}
+	if f.worker, err = newWorker(cfg, c, queues, signals, f.rows, log); err != nil {
+		t.Fatal(err)
+	}
+	var ctx context.Context
+	ctx, f.stop = context.WithCancel(t.Context())
+	t.Cleanup(f.stop)
+	go func() { f.ended <- f.run(ctx) }()
+	return f
+}
+
+// end stops the worker and returns how long that took.
+func (f *fakeWorker) end(t *testing.T) time.Duration {
+	t.Helper()
+	began := time.Now()
+	f.stop()
+	if err := <-f.ended; err != nil {
+		t.Error(err)
+	}
+	return time.Since(began)
+}
+
+// channel creates a channel with one blog.
+func (f *fakeWorker) channel(t *testing.T, name string) channels.Channel {
+	t.Helper()
+	channel, _, err := f.channels.Create(t.Context(), name, "ann")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.channels.Post(t.Context(), name, channels.Draft{Title: "Hello", Text: "Hello", UserID: "ann"}); err != nil {
+		t.Fatal(err)
+	}
+	return channel
+}
+
+func (f *fakeWorker) put(t *testing.T, body string) queue.Message {
+	t.Helper()
+	m, err := f.queues.Put(t.Context(), cleanupQueue, body, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func inBase64(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
+
+func deletionOf(c channels.Channel) string {
+	return `{"v":1,"channel":"` + c.Name + `","incarnation":"` + c.Incarnation + `"}`
+}
+
+// probe requests an address of the probes.
+func (p *probes) probe(t *testing.T, method, path string) (status int, reason string) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	p.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, nil))
+	var answer struct{ Status, Reason string }
+	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
+		t.Errorf("%s %s: %q: %v", method, path, w.Body, err)
+	}
+	return w.Code, answer.Reason
+}
+
+// TestWorkerMessages: a worker accepts what the Functions host accepts for the
+// queue. What can never be carried out is among the dead letters, whole, with
+// the reason where it is text.
+func TestWorkerMessages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		queues := memory.NewQueues(nil)
+		f := newFakeWorker(t, queues, memory.NewTable(nil), nil)
+		var created []channels.Channel
+		for i := range 20 {
+			c := f.channel(t, fmt.Sprint("news-", i))
+			created = append(created, c)
+			body := inBase64(deletionOf(c))
+			f.put(t, body[:10]+" \n"+body[10:]) // the host ignores white space
+		}
+		const absent = `{"v":1,"channel":"news","incarnation":"0123456789abcdef-0123456789abcdef"}`
+		long := `{"v":1,"channel":"` + strings.Repeat("a", 48<<10-60) + `"}`
+		letters := map[string]string{"not JSON": "decode JSON", "": "decode JSON", `{"v":2}`: "version 2 is unknown", absent: "the incarnation does not exist", "\u2028 \ufffd <ü>": "decode JSON"}
+		whole := []string{"!!", inBase64("\xff\xfe"), inBase64(long), inBase64(deletionOf(created[0]))[1:]}
+		ids := make(map[string]string)
+		for text := range letters {
+			ids[text] = f.put(t, inBase64(text)).ID
+		}
+		for _, body := range whole {
+			f.put(t, body)
+		}
+		time.Sleep(5 * time.Second) // less than five attempts take
+		for _, c := range created {
+			if d, err := f.channels.Deletion(t.Context(), c.Name, c.Incarnation); err != nil || d.State != channels.Done || d.Deleted != 1 {
+				t.Errorf("%s: %+v, %v, want it deleted with its blog", c.Name, d, err)
+			}
+		}
+		dead := queues.All(cleanupQueue + poisonSuffix)
+		if n := len(queues.All(cleanupQueue)); n != 0 || len(dead) != len(letters)+len(whole) {
+			t.Errorf("%d messages and %d dead letters, want 0 and %d", n, len(dead), len(letters)+len(whole))
+		}
+		for _, m := range dead {
+			text, err := textOf(m.Body)
+			var l letter
+			if err == nil {
+				err = json.Unmarshal([]byte(text), &l)
+			}
+			if reason, ok := letters[l.Text]; err == nil && l.Queue != "" {
+				if !ok || l.Queue != cleanupQueue || l.Message != ids[l.Text] || !strings.Contains(l.Reason, reason) || l.At.IsZero() {
+					t.Errorf("dead letter %+.200v, want it with %q", l, reason)
+				}
+				delete(letters, l.Text)
+				continue
+			}
+			found := false
+			for i, body := range whole {
+				if body == m.Body {
+					whole, found = append(whole[:i:i], whole[i+1:]...), true
+					break
+				}
+			}
+			if !found {
+				t.Errorf("dead letter %.100q", m.Body)
+			}
+		}
+		if len(letters)+len(whole) > 0 {
+			t.Errorf("not among the dead letters: %.100q %.100q", letters, whole)
+		}
+		f.end(t)
+	})
+}
+
+// TestWorkerFailures: a message whose deletion fails five times is among the
+// dead letters with the reason, and one that fails twice is carried out.
+func TestWorkerFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var fails atomic.Bool
+		refused := errors.New("reset by peer")
+		blogs := memory.NewTable(&memory.TableOptions{Options: memory.Options{Fault: func(memory.Call) memory.Fault {
+			if fails.Load() {
+				return memory.Fault{Err: refused, Lost: true}
+			}
+			return memory.Fault{}
+		}}})
+		f := newFakeWorker(t, memory.NewQueues(nil), blogs, nil)
+		c := f.channel(t, "news")
+		fails.Store(true)
+		m := f.put(t, inBase64(deletionOf(c)))
+		time.Sleep(10 * time.Minute) // before a sweep restarts the deletion
+		dead := f.queues.All(cleanupQueue + poisonSuffix)
+		if len(dead) != 1 || strings.Count(f.log.String(), "attempt failed; trying again later") < 4 {
+			t.Fatalf("%d dead letters, want one after five attempts; log: %.2000s", len(dead), f.log.String())
+		}
+		text, err := textOf(dead[0].Body)
+		var l letter
+		if err := errors.Join(err, json.Unmarshal([]byte(text), &l)); err != nil || l.Message != m.ID || l.Text != deletionOf(c) || !strings.Contains(l.Reason, refused.Error()) {
+			t.Errorf("dead letter %s, %v, want the message and why it failed", text, err)
+		}
+		fails.Store(false)
+		time.Sleep(time.Hour) // the sweep of the worker restarts the deletion
+		if d, err := f.channels.Deletion(t.Context(), "news", ""); err != nil || d.State != channels.Done {
+			t.Errorf("%+v, %v, want the deletion restarted by a sweep", d, err)
+		}
+		f.end(t)
+	})
+}
+
+// TestWorkerStops: on a stop the worker finishes what it began and is not ready
+// meanwhile, and then removes its row.
+func TestWorkerStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := memory.NewTable(&memory.TableOptions{Options: memory.Options{Fault: func(memory.Call) memory.Fault { return memory.Fault{Delay: 2 * time.Second} }}})
+		f := newFakeWorker(t, memory.NewQueues(nil), slow, nil)
+		c := f.channel(t, "news")
+		f.put(t, inBase64(deletionOf(c)))
+		time.Sleep(6 * time.Second) // the row is written, and the message begun
+		if status, reason := f.probes.probe(t, "GET", "/readyz"); status != 200 {
+			t.Errorf("readyz: %d %s, want 200", status, reason)
+		}
+		directory, err := instances.Read(t.Context(), f.rows)
+		if err != nil || len(directory.Live) != 1 || directory.Live[0].Kind != instances.Worker {
+			t.Fatalf("instances %+v, %v, want a worker", directory, err)
+		}
+		f.put(t, inBase64(deletionOf(c))) // begun after the stop, so not at all
+		f.stop()
+		synctest.Wait()
+		status, reason := f.probes.probe(t, "GET", "/readyz")
+		if live, _ := f.probes.probe(t, "GET", "/healthz"); live != 200 || status != 503 || !strings.Contains(reason, "stopping") {
+			t.Errorf("while it stops: healthz %d, readyz %d %s, want 200 and 503", live, status, reason)
+		}
+		if took := f.end(t); took > 20*time.Second {
+			t.Errorf("the stop took %v", took)
+		}
+		if d, err := f.channels.Deletion(t.Context(), "news", ""); err != nil || d.State != channels.Done {
+			t.Errorf("%+v, %v, want the deletion that had begun finished", d, err)
+		}
+		if directory, err := instances.Read(t.Context(), f.rows); err != nil || len(directory.Live) != 0 {
+			t.Errorf("instances %+v, %v, want none after the stop", directory, err)
+		}
+	})
+}
+
+// TestWorkerHands: the row of a worker shows the messages that it works on.
+func TestWorkerHands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := memory.NewTable(&memory.TableOptions{Options: memory.Options{Fault: func(memory.Call) memory.Fault { return memory.Fault{Delay: 5 * time.Second} }}})
+		f := newFakeWorker(t, memory.NewQueues(nil), slow, nil)
+		for i := range 3 {
+			f.put(t, inBase64(deletionOf(f.channel(t, fmt.Sprint("news-", i)))))
+		}
+		var most int64
+		for range 300 {
+			time.Sleep(time.Second)
+			directory, err := instances.Read(t.Context(), f.rows)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, i := range directory.Live {
+				most = max(most, i.Hands())
+			}
+		}
+		if most < 1 || most > 3 {
+			t.Errorf("at most %d hands, want 1 to 3", most)
+		}
+		f.end(t)
+	})
+}
+
+// TestWorkerProbes: a worker is not ready until storage has responded, and while
+// it fails; it lives in any case.
+func TestWorkerProbes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var fails atomic.Bool
+		fails.Store(true)
+		queues := memory.NewQueues(&memory.Options{Fault: func(memory.Call) memory.Fault {
+			if fails.Load() {
+				return memory.Fault{Delay: time.Second, Err: errors.New("reset by peer"), Lost: true}
+			}
+			return memory.Fault{}
+		}})
+		f := newFakeWorker(t, queues, memory.NewTable(nil), nil)
+		synctest.Wait()
+		expect := func(when string, want int, wantReason string) {
+			t.Helper()
+			if live, _ := f.probes.probe(t, "HEAD", "/healthz"); live != 200 {
+				t.Errorf("%s: healthz %d", when, live)
+			}
+			if status, reason := f.probes.probe(t, "GET", "/readyz"); status != want || !strings.Contains(reason, wantReason) {
+				t.Errorf("%s: readyz %d %q, want %d %q", when, status, reason, want, wantReason)
+			}
+		}
+		expect("before the first answer", 503, "storage did not respond yet")
+		time.Sleep(5 * time.Second)
+		expect("while storage fails", 503, "reset by peer")
+		fails.Store(false)
+		time.Sleep(time.Minute)
+		expect("afterwards", 200, "")
+		if status, _ := f.probes.probe(t, "POST", "/readyz"); status != 405 {
+			t.Errorf("POST: %d, want 405", status)
+		}
+		if status, _ := f.probes.probe(t, "GET", "/api/status"); status != 404 {
+			t.Errorf("a route of the API: %d, want 404", status)
+		}
+		f.end(t)
+	})
+}
+
+// TestWorkerSleeps: a worker with signals does not poll, and a signal wakes it.
+func TestWorkerSleeps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var receives atomic.Int64
+		queues := memory.NewQueues(&memory.Options{Fault: func(c memory.Call) memory.Fault {
+			if c.Op == "Receive" {
+				receives.Add(1)
+			}
+			return memory.Fault{}
+		}})
+		f := newFakeWorker(t, queues, memory.NewTable(nil), memory.NewQueueSignals(nil))
+		time.Sleep(10 * time.Minute)
+		before := receives.Load()
+		time.Sleep(time.Hour)
+		if n := receives.Load() - before; n > 6 {
+			t.Errorf("%d receives an hour without messages, want at most 6", n)
+		}
+		f.channel(t, "news")
+		began := time.Now()
+		if _, err := f.channels.Delete(t.Context(), "news", ""); err != nil { // puts the message, and announces it
+			t.Fatal(err)
+		}
+		for {
+			if d, err := f.channels.Deletion(t.Context(), "news", ""); err == nil && d.State == channels.Done {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+		// The message is delivered when the call would have finished by itself.
+		if took := time.Since(began); took > 15*time.Second {
+			t.Errorf("done %v after the call, want it at the delivery of the message", took)
+		}
+		f.end(t)
+	})
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"kennel/channels"
+	"kennel/queue"
+)
+
+// hostMessages reads the messages of the cleanup queue in a worker, and writes
+// its dead letters, in the format that they have under a Functions host: base64
+// of text. Its messages cannot record attempts, so each delivery counts as one.
+type hostMessages struct{ letters *letterCount }
+
+// Decode implements [queue.Codec].
+func (hostMessages) Decode(_ context.Context, m queue.Message) (queue.Content[string], error) {
+	text, err := textOf(m.Body)
+	if err != nil {
+		return queue.Content[string]{}, unreadable{err}
+	}
+	return queue.Content[string]{Body: text}, nil
+}
+
+// Attempts implements [queue.Codec].
+func (hostMessages) Attempts(m queue.Message) (failed int64, next string) {
+	return m.DequeueCount - 1, m.Body
+}
+
+// DeadLetter implements [queue.Codec]. A message that is not text, or does not
+// fit with its reason, stays as it is.
+func (h hostMessages) DeadLetter(_ context.Context, d queue.DeadLetter) (string, error) {
+	h.letters.added(errors.New(d.Reason), moveTimeout)
+	text, err := textOf(d.Text)
+	if err != nil {
+		return d.Text, nil
+	}
+	letter, fits := newLetter(d.Message, text, d.Reason)
+	if !fits {
+		return d.Text, nil
+	}
+	return base64.StdEncoding.EncodeToString([]byte(letter)), nil
+}
+
+// textOf decodes the body of a message like the Functions host, which ignores
+// white space. The host would replace bytes that are not text.
+func textOf(body string) (string, error) {
+	text, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(body), ""))
+	if err != nil {
+		return "", fmt.Errorf("decode base64: %w", err)
+	}
+	if !utf8.Valid(text) {
+		return "", errors.New("the message is not UTF-8")
+	}
+	return string(text), nil
+}
+
+// unreadable is an error after which the message is not delivered again.
+type unreadable struct{ error }
+
+func (unreadable) Is(target error) bool { return target == queue.ErrMessage }
+func (u unreadable) Unwrap() error      { return u.error }
+
+// process carries out a message in a worker.
+func (c channelFunctions) process(ctx context.Context, d queue.Delivery[string]) error {
+	err := c.handle(ctx, d.Body)
+	if errors.Is(err, channels.ErrMessage) {
+		return unreadable{err}
+	}
+	return err
+}
