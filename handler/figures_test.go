@@ -158,7 +158,7 @@ func skipAnswer(r *bufio.Reader) error {
 
 // resident reads the process's resident set in bytes, from /proc where there
 // is one and from ps elsewhere.
-func resident(b *testing.B, pid int) int64 {
+func resident(b testing.TB, pid int) int64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		b.Logf("resident memory is read from /proc, which this system has not: %v", err)

@@ -1,0 +1,323 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"kennel/channels"
+	"kennel/internal/azure"
+	"kennel/internal/config"
+	"kennel/internal/customhandler"
+	"kennel/internal/faultproxy"
+	"kennel/internal/storetest"
+	"kennel/queue"
+	"kennel/table"
+)
+
+// TestWorkerKilled kills the real worker with SIGKILL every 300 ms while it
+// works on 2,000 messages, four for each of 500 channels, beside the Functions
+// app on the same queue. Each channel is deleted, and exactly the messages that
+// cannot be carried out are among the dead letters.
+func TestWorkerKilled(t *testing.T) {
+	storetest.OnlyInProve(t)
+	t.Parallel()
+	const deletions, copies, bad, lease = 500, 4, 60, 4 * time.Second
+	azurite := storetest.OwnAzurite(t).ConnectionString()
+	storage := "AzureWebJobsStorage=" + azurite
+	account := azure.Account{ConnectionString: azurite}
+	queues, err := account.OpenQueues(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, rows, blogs := channelsAt(t, account, queues)
+
+	// Every tenth channel has a blog.
+	created := make([]channels.Channel, deletions)
+	each(t, deletions, func(i int) error {
+		name := fmt.Sprintf("news-%d", i)
+		channel, _, err := c.Create(t.Context(), name, "ann")
+		created[i] = channel
+		if err == nil && i%10 == 0 {
+			_, err = c.Post(t.Context(), name, channels.Draft{Title: "Hello", Text: "Hello", UserID: "ann"})
+		}
+		return err
+	})
+	want := make(map[string]int) // dead letters: a text with its reason, or a body
+	each(t, deletions*copies, func(i int) error {
+		_, err := queues.Put(t.Context(), cleanupQueue, inBase64(deletionOf(created[i%deletions])), 0)
+		return err
+	})
+	for i := range bad {
+		body := inBase64(fmt.Sprint("not JSON ", i))
+		switch i % 3 {
+		case 0:
+			want[fmt.Sprint("not JSON ", i)] = 1
+		case 1:
+			body = fmt.Sprintf("!%d", i)
+			want[body] = 1
+		case 2:
+			body = inBase64(fmt.Sprintf("\xff%d", i))
+			want[body] = 1
+		}
+		if _, err := queues.Put(t.Context(), cleanupQueue, body, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	app := start(t, built.handler, storage)
+	began, kills := time.Now(), 0
+	var hosted atomic.Int64
+	stopHost := beHost(t, app, queues, &hosted)
+	left := func() int64 {
+		n, err := queues.Count(t.Context(), cleanupQueue)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for left() > 0 {
+		if time.Since(began) > 4*time.Minute {
+			t.Fatalf("%d messages are left after %d kills", left(), kills)
+		}
+		w := launchWorker(t, storage, "KENNEL_WORKER_LEASE="+lease.String())
+		time.Sleep(300 * time.Millisecond)
+		w.kill()
+		kills++
+	}
+	took := time.Since(began)
+	stopHost()
+
+	done := 0
+	for _, row := range all(t, rows) {
+		if row.Values["state"] == string(channels.Done) {
+			done++
+		}
+	}
+	if remaining := len(all(t, blogs)); done != deletions || remaining != 0 {
+		t.Errorf("%d of %d channels deleted, %d rows of blogs left", done, deletions, remaining)
+	}
+	got := make(map[string]int)
+	twice := 0
+	seen := make(map[string]bool) // by body, or by the message's id: a kill between the requests of a move leaves two
+	for {
+		messages, err := queues.Receive(t.Context(), cleanupQueue+poisonSuffix, 32, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(messages) == 0 {
+			break
+		}
+		for _, m := range messages {
+			key, content := m.Body, m.Body
+			text, err := textOf(m.Body)
+			var l letter
+			if err == nil && json.Unmarshal([]byte(text), &l) == nil && l.Queue != "" {
+				key, content = l.Message, l.Text
+				if !strings.Contains(l.Reason, "decode JSON") {
+					t.Errorf("dead letter %.500s", text)
+				}
+			}
+			if seen[key] {
+				twice++
+				continue
+			}
+			seen[key] = true
+			got[content]++
+		}
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("dead letters %v, want %v", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
+	}
+	t.Logf("figure: of 2,000 messages that delete 500 channels and 60 unreadable ones, deletions missing and wrong dead letters when the worker is killed -9 every 300 ms | %d, %d | 0, 0", deletions-done, len(got)-len(want))
+	t.Logf("%d kills in %v, %d messages by the app beside it, %d dead letters twice", kills, took.Round(time.Second), hosted.Load(), twice)
+}
+
+// channelsAt returns channels on an account, with their tables.
+func channelsAt(t *testing.T, account azure.Account, queues *azure.Queues) (c *channels.Channels, rows, blogs *azure.Table) {
+	t.Helper()
+	tables, err := account.OpenTables(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, blogs = openTable(t, tables, channelsTable), openTable(t, tables, blogsTable)
+	outbox, err := azure.NewOutbox(queues, cleanupQueue)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, err = channels.New(rows, blogs, outbox, nil); err != nil {
+		t.Fatal(err)
+	}
+	return c, rows, blogs
+}
+
+// each calls do for each number below n, several at a time.
+func each(t *testing.T, n int, do func(i int) error) {
+	t.Helper()
+	var next atomic.Int64
+	var running sync.WaitGroup
+	for range 16 {
+		running.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				if err := do(i); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	running.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+}
+
+// all returns all rows of a table.
+func all(t *testing.T, store *azure.Table) (rows []table.Row) {
+	t.Helper()
+	for q := (table.Query{Top: table.MaxPage}); ; {
+		page, err := store.Query(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, page.Rows...)
+		if q.After = page.Next; q.After == "" {
+			return rows
+		}
+	}
+}
+
+// beHost delivers a few messages to the app, by the rules of the Functions host,
+// until stop is called.
+func beHost(t *testing.T, app *process, queues *azure.Queues, hosted *atomic.Int64) (stop func()) {
+	ended := make(chan struct{})
+	var running sync.WaitGroup
+	client := customhandler.NewClient(app.url)
+	running.Go(func() {
+		for {
+			select {
+			case <-ended:
+				return
+			case <-time.After(200 * time.Millisecond):
+			}
+			messages, err := queues.Receive(t.Context(), cleanupQueue, 1, time.Minute)
+			if err != nil || len(messages) == 0 {
+				continue
+			}
+			m := messages[0]
+			text, err := textOf(m.Body)
+			if err == nil {
+				_, err = client.Invoke(t.Context(), "ChannelCleanup", cleanupOf(customhandler.QueueMessage{Text: text, ID: m.ID, DequeueCount: m.DequeueCount}))
+			} else { // the host does not pass it to the app
+				_, err = queues.Put(t.Context(), cleanupQueue+poisonSuffix, m.Body, 0)
+			}
+			if err != nil {
+				t.Errorf("message %s of the app: %v", m.ID, err)
+				_, err = queues.Update(t.Context(), cleanupQueue, m, 0)
+			} else {
+				err = queues.Delete(t.Context(), cleanupQueue, m)
+				hosted.Add(1)
+			}
+			if err != nil && !errors.Is(err, queue.ErrLeaseLost) {
+				t.Error(err)
+			}
+		}
+	})
+	return sync.OnceFunc(func() {
+		close(ended)
+		running.Wait()
+	})
+}
+
+// TestWorkerIdle measures what an idle worker costs and how soon it wakes, with
+// and without signals, and that it removes its row.
+func TestWorkerIdle(t *testing.T) {
+	storetest.OnlyInProve(t)
+	t.Parallel()
+	azurite := storetest.OwnAzurite(t)
+	account := azure.Account{ConnectionString: azurite.ConnectionString()}
+	queues, err := account.OpenQueues(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, _, _ := channelsAt(t, account, queues)
+	bus, setting := withBus(t)
+	signals, err := openSignals(config.ServiceBus{ConnectionString: bus.ConnectionString()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(signals.Close)
+	app := start(t, built.handler, "AzureWebJobsStorage="+azurite.ConnectionString())
+	for i, tt := range []struct{ how, maxRequests, maxWait string }{{"with signals", "1", "1 s"}, {"without signals", "2", "33 s"}} {
+		proxy, err := faultproxy.Start(azurite.ConnectionString())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(proxy.Close)
+		env := []string{"AzureWebJobsStorage=" + proxy.ConnectionString(), "KENNEL_WORKER_LEASE=5s"}
+		if i == 0 {
+			env = append(env, setting)
+		}
+		w := launchWorker(t, env...)
+		w.ready(t)
+		app.statusUntil(t, "a worker", func(s statusAnswer) bool { return s.workers() == 1 })
+		time.Sleep(12 * time.Second) // its first check after it fell asleep is due after a lease
+		proxy.Passed()
+		const idle = 20 * time.Second
+		time.Sleep(idle)
+		receives := 0
+		for _, request := range proxy.Passed() {
+			if strings.HasPrefix(request, "queue") {
+				receives++
+			}
+		}
+		t.Logf("figure: requests to queues of an idle worker in %v, %s | %d | ≤ %s", idle, tt.how, receives, tt.maxRequests)
+
+		t.Logf("figure: resident memory of an idle worker, %s | %.1f MB | ≤ 30 MB", tt.how, float64(resident(t, w.cmd.Process.Pid))/1e6)
+
+		channel, _, err := c.Create(t.Context(), fmt.Sprint("wake-", i), "ann")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := queues.Put(t.Context(), cleanupQueue, inBase64(deletionOf(channel)), 0); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if i == 0 {
+			if err := signals.Queues().Publish(t.Context(), queue.Signal{Queue: cleanupQueue}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for {
+			if d, err := c.Deletion(t.Context(), channel.Name, channel.Incarnation); err == nil && d.State == channels.Done {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+		t.Logf("figure: from a message until an idle worker has deleted the channel, %s, all on this machine | %v | ≤ %s", tt.how, time.Since(began).Round(time.Millisecond), tt.maxWait)
+		w.terminate()
+		if code := w.exitCode(t); code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+		if answer, body := app.status(t); answer.workers() != 0 {
+			t.Errorf("status %s, want no worker after its stop", body)
+		}
+	}
+}
+
+// workers returns how many workers the app has.
+func (s statusAnswer) workers() (n int) {
+	for _, i := range s.Instances {
+		if i.Kind == "worker" {
+			n++
+		}
+	}
+	return n
+}
