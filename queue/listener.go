@@ -182,7 +182,11 @@ func (l *Listener[T]) Run(ctx context.Context) error {
 		})
 	}
 	if l.opt.Signals != nil {
-		running.Go(func() { listenTo(ctx, l.opt.Signals, listenerSignals{&l.engine}, l.opt.Log) })
+		running.Go(func() {
+			listenTo(ctx, l.opt.Signals, listenerSignals{&l.engine}, func(err error) {
+				l.opt.Log.WarnContext(ctx, "cannot receive queue signals; polling instead", "error", fmt.Sprint(err))
+			})
+		})
 	}
 	<-ctx.Done()
 	close(l.stopping)

@@ -118,8 +118,8 @@ func (p *Publisher) State() PublisherState {
 }
 
 // Run sends signals until ctx ends. It returns nil when those of messages
-// published before are sent, within two seconds and the time that a signal
-// takes, and an error only if it was called before.
+// published before are sent, or after two seconds, and an error only if it was
+// called before.
 func (p *Publisher) Run(ctx context.Context) error {
 	p.mu.Lock()
 	again := p.started
@@ -133,16 +133,27 @@ func (p *Publisher) Run(ctx context.Context) error {
 		return nil
 	}
 	var running sync.WaitGroup
-	running.Go(func() { listenTo(ctx, p.signals, publisherSignals{p}, p.log) })
+	running.Go(func() {
+		listenTo(ctx, p.signals, publisherSignals{p}, func(err error) {
+			p.log.DebugContext(ctx, "cannot receive queue signals; signalling also while a listener is awake", "error", fmt.Sprint(err))
+		})
+	})
+	sending, endSending := context.WithCancel(context.WithoutCancel(ctx))
+	defer endSending()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	stopped := ctx.Done()
 	var deadline time.Time // set when ctx has ended
 	for {
-		wait, open := p.send(ctx, &running)
-		if !deadline.IsZero() && (!open || !time.Now().Before(deadline)) {
-			running.Wait()
-			return nil
+		wait, open := p.send(sending, &running)
+		if !deadline.IsZero() {
+			left := time.Until(deadline)
+			if !open || left <= 0 {
+				endSending()
+				running.Wait()
+				return nil
+			}
+			wait = min(wait, left)
 		}
 		timer.Reset(wait)
 		select {
@@ -170,7 +181,7 @@ func (p *Publisher) send(ctx context.Context, running *sync.WaitGroup) (wait tim
 			wait = min(wait, at.Sub(now))
 		default:
 			n.begin(now)
-			running.Go(func() { p.signal(context.WithoutCancel(ctx), queue, n) })
+			running.Go(func() { p.signal(ctx, queue, n) })
 		}
 	}
 	return wait, open
@@ -227,14 +238,14 @@ func (s publisherSignals) Received(signal Signal) {
 const listenAgain = 5 * time.Minute
 
 // listenTo keeps listening to signals until ctx ends.
-func listenTo(ctx context.Context, signals Signals, h SignalHandler, log *slog.Logger) {
+func listenTo(ctx context.Context, signals Signals, h SignalHandler, failed func(error)) {
 	for {
 		err := signals.Listen(ctx, h)
 		if ctx.Err() != nil {
 			return
 		}
 		h.Down(err)
-		log.WarnContext(ctx, "cannot receive queue signals; polling instead", "error", fmt.Sprint(err))
+		failed(err)
 		if sleep(ctx, listenAgain) != nil {
 			return
 		}

@@ -253,6 +253,38 @@ func TestSignalAgain(t *testing.T) {
 	})
 }
 
+// silent are signals whose bus does not respond.
+type silent struct{ *memory.QueueSignals }
+
+func (silent) Publish(ctx context.Context, _ queue.Signal) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// A stop waits two seconds at most for signals, also if the bus does not
+// respond.
+func TestPublisherStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		broken := memory.NewQueueSignals(nil)
+		broken.Break()
+		for name, signals := range map[string]queue.Signals{"silent": silent{broken}, "broken": broken} {
+			p := newPublisher(t, memory.NewQueues(nil), &queue.PublisherOptions{Signals: signals})
+			ctx, stop := context.WithCancel(t.Context())
+			if err := p.Publish(ctx, "work", "hello", 0); err != nil {
+				t.Error(err)
+			}
+			ended := make(chan error, 1)
+			go func() { ended <- p.Run(ctx) }()
+			synctest.Wait()
+			began := time.Now()
+			stop()
+			if err, took := <-ended, time.Since(began); err != nil || took > 2*time.Second {
+				t.Errorf("%s: ended after %v with %v, want at most 2s without an error", name, took, err)
+			}
+		}
+	})
+}
+
 func TestPublisherOptions(t *testing.T) {
 	if _, err := queue.NewPublisher(nil, nil); err == nil {
 		t.Error("a publisher without a store")
