@@ -200,6 +200,9 @@ func (s sequenceFunctions) checkRaise(ctx context.Context, sequence string, atLe
 		return nil
 	}
 	directory, unknown := s.members.read(ctx, true)
+	reserved := s.instances(sequence, append(directory.Live, directory.Gone...))
+	// The stored number is read after what is reserved. Otherwise numbers that are
+	// reserved in between would seem to be above it.
 	stored, err := s.store.Read(ctx, sequence)
 	if err == nil {
 		if next, err := stored.Mark.Next(); err == nil && next >= atLeast {
@@ -210,7 +213,7 @@ func (s sequenceFunctions) checkRaise(ctx context.Context, sequence string, atLe
 		return fmt.Errorf("%w: %w", errUnchecked, unknown)
 	}
 	var highest sequenceInstance
-	for _, i := range s.instances(sequence, append(directory.Live, directory.Gone...)) {
+	for _, i := range reserved {
 		if i.Highest >= max(atLeast, highest.Highest) {
 			highest = i
 		}
