@@ -15,6 +15,7 @@ import (
 	"kennel/instances"
 	"kennel/internal/customhandler"
 	"kennel/internal/memory"
+	"kennel/table"
 )
 
 // sequenceApp serves sequences of a store in memory, as a process of an app
@@ -157,6 +158,14 @@ func TestRaiseBelowOtherInstances(t *testing.T) {
 		raise(`{"atLeast":5000}`, 200, `"changed":false`) // there is nothing to check
 		a.fails.Store(false)
 		raise(`{"atLeast":6001}`, 409, "raise_too_low")
+		row := table.Row{Partition: "instances", Key: "newer", Values: map[string]string{"format": "2"}}
+		if _, err := a.rows.Submit(t.Context(), []table.Write{{Verb: table.Upsert, Row: row}}); err != nil {
+			t.Fatal(err)
+		}
+		raise(`{"atLeast":7001}`, 503, "instances_unknown") // a newer build may have reserved more
+		raise(`{"atLeast":5000}`, 200, `"changed":false`)
+		time.Sleep(instances.LiveFor + time.Second)
+		raise(`{"atLeast":7001}`, 200, `"changed":true`)
 
 		alone := newSequenceApp(t, memory.NewSequences(nil), false)
 		var answer raisedState

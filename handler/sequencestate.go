@@ -200,6 +200,9 @@ func (s sequenceFunctions) checkRaise(ctx context.Context, sequence string, atLe
 		return nil
 	}
 	directory, unknown := s.members.read(ctx, true)
+	if unknown == nil && directory.Unreadable > 0 {
+		unknown = fmt.Errorf("the reports of %d instances cannot be read", directory.Unreadable)
+	}
 	reserved := s.instances(sequence, append(directory.Live, directory.Gone...))
 	// The stored number is read after what is reserved. Otherwise numbers that are
 	// reserved in between would seem to be above it.
