@@ -77,13 +77,8 @@ screen; elsewhere it prints a line for each change, or with --json each answer.`
 // watchStatus shows the status until ctx ends. It continues when the app does
 // not respond, unless it never did.
 func (con *console) watchStatus(ctx context.Context, app *app, asJSON bool) error {
-	show := con.showChanges()
-	switch {
-	case asJSON:
-		show = func(s client.Status) error { return con.writeLine(string(s.JSON())) }
-	case isTerminal(con.stdout) && con.env["TERM"] != "dumb":
-		show = func(s client.Status) error { return con.writeLine(clearScreen + con.describeStatus(s)) }
-	}
+	show := con.showStatus(asJSON)
+	failure := "" // of the last request
 	for responded := false; ; {
 		s, err := app.Status(ctx)
 		switch {
@@ -92,9 +87,13 @@ func (con *console) watchStatus(ctx context.Context, app *app, asJSON bool) erro
 		case err != nil && !responded:
 			return app.failed(err)
 		case err != nil:
-			con.say("%s; still watching", printable(clause(app.explain(err))))
+			if text := printable(clause(app.explain(err))); text != failure {
+				failure = text
+				con.say("%s; still watching", failure)
+			}
+			show = con.showStatus(asJSON) // the next status is news, even if it is that of before
 		default:
-			responded = true
+			responded, failure = true, ""
 			if err := show(s); err != nil {
 				return err
 			}
@@ -105,6 +104,17 @@ func (con *console) watchStatus(ctx context.Context, app *app, asJSON bool) erro
 			return nil
 		}
 	}
+}
+
+// showStatus returns the function that shows each status of a watch.
+func (con *console) showStatus(asJSON bool) func(client.Status) error {
+	switch {
+	case asJSON:
+		return func(s client.Status) error { return con.writeLine(string(s.JSON())) }
+	case isTerminal(con.stdout) && con.env["TERM"] != "dumb":
+		return func(s client.Status) error { return con.writeLine(clearScreen + con.describeStatus(s)) }
+	}
+	return con.showChanges()
 }
 
 // showChanges returns a function that writes a line for each status that
