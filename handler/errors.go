@@ -53,7 +53,7 @@ var sequenceStateFailures = []failure{
 
 var (
 	sequenceCorrupt = failure{ids.ErrCorrupt, http.StatusInternalServerError, "sequence_corrupt",
-		"The stored number of the sequence is invalid. No number is issued until an operator repairs it; see the log.", ""}
+		`The stored number of the sequence is invalid or went down. No number is issued until an operator raises the sequence above every number issued, with "force":true if what is stored is not a number; see the log.`, ""}
 	sequenceMissing = failure{ids.ErrMissing, http.StatusInternalServerError, "sequence_missing",
 		"The stored number of the sequence was deleted. No number is issued until an operator restores it or raises the sequence; see the log.", ""}
 )
