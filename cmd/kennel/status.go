@@ -157,7 +157,7 @@ func (con *console) describeStatus(s client.Status) string {
 	}
 	fmt.Fprintf(&screen, "%s: %s, %s\n", headline, counted(len(s.Problems), "problem"), counted(len(s.Instances), "instance"))
 	for _, p := range s.Problems {
-		fmt.Fprintf(&screen, "\n%s: %s\n  %s since %s, in %s\n  %s\n", con.paint(con.stdout, bold, plain(nameOf(p))), plain(p.What),
+		fmt.Fprintf(&screen, "\n%s: %s\n  %s, first %s, in %s\n  %s\n", con.paint(con.stdout, bold, plain(nameOf(p))), plain(p.What),
 			counted(int(p.Count), "time"), ago(now.Sub(p.Since)), someOf(p.Instances), plain(p.Help))
 	}
 	writeTable(&screen, "INSTANCE\tKIND\tVERSION\tSTARTED\tSEEN\tCPU\tMEMORY\tHANDS", s.Instances, func(i client.Instance) []any {

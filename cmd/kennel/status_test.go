@@ -39,7 +39,7 @@ func TestStatusExits(t *testing.T) {
 	}{
 		{"ok", statusIs(), exitDone, "ok: 0 problems, 1 instance\n\nINSTANCE ", ""},
 		{"degraded", statusIs("sequence_missing orders", "blobs_failing"), exitDegraded,
-			"degraded: 2 problems, 1 instance\n\nsequence_missing orders: It broke.\n  1 time since 2 min ago, in a-1\n  Repair it.\n\nblobs_failing: It broke.\n  2 times since", ""},
+			"degraded: 2 problems, 1 instance\n\nsequence_missing orders: It broke.\n  1 time, first 2 min ago, in a-1\n  Repair it.\n\nblobs_failing: It broke.\n  2 times, first", ""},
 		{"error", appError(400, "bad_query", nil), exitFailed, "", "bad_query"},
 	} {
 		code, stdout, stderr := call(t, nil, "status", "--url", serving(t, tt.answer))
@@ -109,7 +109,7 @@ func TestStatusScreen(t *testing.T) {
 	}
 	screen := (&console{stdout: &bytes.Buffer{}}).describeStatus(s)
 	for _, want := range []string{
-		"degraded: 1 problem, 25 instances\n\ngate_unreadable a\ufffd[2Jb: two lines\n  7 times since 3 h ago, in i00, i01, i02 and 2 more\n  Repair it.\n",
+		"degraded: 1 problem, 25 instances\n\ngate_unreadable a\ufffd[2Jb: two lines\n  7 times, first 3 h ago, in i00, i01, i02 and 2 more\n  Repair it.\n",
 		"INSTANCE  KIND       VERSION  STARTED     SEEN      CPU   MEMORY  HANDS\ni00       functions  v1       3 days ago  now       0.50  24 MB   2\n",
 		"i19       functions  v1       3 days ago  19 s ago  0.50  24 MB   2\n… and 5 more; --json has all\n2 instances left out",
 		"QUEUE   READY  IN FLIGHT  DELAYED  OLDEST  DEAD LETTERS\nwork-0  5      2          1        12 s    3\n",
