@@ -199,7 +199,7 @@ func (t *Table) Submit(ctx context.Context, writes []table.Write) ([]string, err
 		}
 	}
 	if err = refused(err); err != nil {
-		return nil, fmt.Errorf("submit %d rows to %.80q: %w", len(writes), writes[0].Row.Partition, err)
+		return nil, fmt.Errorf("submit to partition %.80q: %w", writes[0].Row.Partition, err)
 	}
 	return versions, nil
 }

@@ -187,7 +187,7 @@ func (t *Table) Submit(ctx context.Context, writes []table.Write) ([]string, err
 	name := writes[0].Row.Partition
 	versions, err := send(ctx, &t.wire, "Submit", name, func() ([]string, error) { return t.apply(name, writes) })
 	if err != nil {
-		return nil, fmt.Errorf("submit %d rows to %.80q: %w", len(writes), name, err)
+		return nil, fmt.Errorf("submit to partition %.80q: %w", name, err)
 	}
 	return versions, nil
 }
