@@ -54,7 +54,8 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 	}
 	a := &app{}
 	started := time.Now()
-	members := newMembers(openInstanceTable(account, observed, log), instances.Functions, started, func() []job { return a.jobs }, log)
+	rows := openInstanceTable(account, observed, log)
+	members := newMembers(rows, instances.Functions, started, func() []job { return a.jobs }, log)
 	sequences, err := newSequences(cfg, blobs, members, log)
 	if err != nil {
 		return nil, err
@@ -83,7 +84,7 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 	meter := &meter{}
 	a.jobs = []job{
 		sequences, gates, newChannels(account, observed, signals, meter, log), busJob(signals),
-		{facts: meter.facts}, {facts: requestFacts(counter)}, {problems: outcomes.Problems},
+		{facts: meter.facts}, {facts: requestFacts(counter)}, storageJob(account, observed, rows),
 		members.job(), // closed last: giving back numbers matters more
 	}
 	for _, j := range a.jobs {

@@ -69,8 +69,9 @@ func openWorker(cfg config.Config, log *slog.Logger) (*worker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("a worker needs the tables and queues of the storage account: %w", err)
 	}
-	return newWorker(cfg, c, queues, ofQueues(signals), openInstanceTable(account, observed, log), log,
-		busJob(signals), job{facts: requestFacts(counter)}, job{problems: outcomes.Problems})
+	rows := openInstanceTable(account, observed, log)
+	return newWorker(cfg, c, queues, ofQueues(signals), rows, log,
+		busJob(signals), job{facts: requestFacts(counter)}, storageJob(account, observed, rows))
 }
 
 // newWorker wires a worker.

@@ -13,9 +13,9 @@ import (
 )
 
 // outcomeLasts is how long a failure is reported if the same is not tried
-// again. It is twice the longest interval at which the app repeats work by
-// itself, so a failure of such work does not end between two tries, and longer
-// than callers wait before they give up.
+// again, as a denied operation may not be. It is twice the longest interval at
+// which the app repeats work by itself, so a failure of such work does not end
+// between two tries, and longer than callers wait before they give up.
 const outcomeLasts = 10 * time.Minute
 
 // Outcomes records which calls to storage fail, for the status. The zero value
@@ -35,7 +35,7 @@ type Outcomes struct {
 type call struct {
 	service        string
 	denied         bool
-	operation, job string // of a denial; else operation is "read" or "write"
+	operation, job string // of a denial; else operation is reads or writes
 }
 
 type failure struct {
@@ -77,10 +77,12 @@ func (o *Outcomes) Denied(l Label, write bool, cause string) {
 	o.add(denied(l), cause)
 }
 
+const reads, writes = "read", "write"
+
 func failed(l Label, write bool) call {
-	operation := "read"
+	operation := reads
 	if write {
-		operation = "write"
+		operation = writes
 	}
 	return call{service: l.Service, operation: operation}
 }
@@ -101,6 +103,28 @@ func (o *Outcomes) add(c call, cause string) {
 	}
 	o.broken[c] = f
 	o.any.Store(true)
+}
+
+// Kind is the reads or the writes of a service.
+type Kind struct {
+	Service string
+	Write   bool
+}
+
+// Failing returns what fails, without denials.
+func (o *Outcomes) Failing() []Kind {
+	if o.AllWell() {
+		return nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var kinds []Kind
+	for c := range o.broken {
+		if !c.denied {
+			kinds = append(kinds, Kind{c.service, c.operation == writes})
+		}
+	}
+	return kinds
 }
 
 // Problems returns the failures that have not ended, one for each code. The
