@@ -63,8 +63,9 @@ func checkText(field, text string, min, max int) error {
 	return nil
 }
 
-// checkKey checks the key of a post; "" is none.
-func checkKey(key string) error {
+// CheckKey returns an [*InputError] for a text that cannot be the key of a post;
+// "" is no key.
+func CheckKey(key string) error {
 	if len(key) > maxKey || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return &InputError{"idempotency_key", fmt.Sprintf("a key has 1 to %d visible ASCII characters", maxKey)}
 	}

@@ -44,7 +44,7 @@ func (c *Channels) Post(ctx context.Context, channel string, d Draft) (Blog, err
 
 // PostWith is Post with options.
 func (c *Channels) PostWith(ctx context.Context, channel string, d Draft, o PostOptions) (Blog, error) {
-	if err := cmp.Or(d.check(), checkKey(o.Key)); err != nil {
+	if err := cmp.Or(d.check(), CheckKey(o.Key)); err != nil {
 		return Blog{}, err
 	}
 	ch, err := c.find(ctx, channel)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"kennel/channels"
 	"kennel/internal/customhandler"
 	"kennel/table"
 )
@@ -143,8 +144,9 @@ func newestOf(r *http.Request) (newest bool, err error) {
 // idempotencyKeyOf reads Idempotency-Key: "" if it is absent.
 func idempotencyKeyOf(r *http.Request) (string, error) {
 	values := r.Header[idempotencyKey]
-	if len(values) > 1 || len(values) == 1 && values[0] == "" {
+	key := strings.Join(values, "")
+	if len(values) > 1 || len(values) == 1 && key == "" || channels.CheckKey(key) != nil {
 		return "", badRequest("bad_idempotency_key", "Idempotency-Key must be one key of 1 to 128 visible ASCII characters.")
 	}
-	return strings.Join(values, ""), nil
+	return key, nil
 }

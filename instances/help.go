@@ -25,10 +25,10 @@ var help = map[string]string{
 	StorageDenied:   "Assign the identity of the app the missing role on the storage account, or correct its key or network rules.",
 	BusDisconnected: "Check the Service Bus namespace. Until it responds, gates are polled, so some waiters pass seconds late.",
 	BusDenied:       "Assign the identity of the app the role Azure Service Bus Data Owner on the namespace, and check that the topic exists.",
-	GateUnreadable:  "Find out who wrote to the gate's blob, then release or close the gate with force. Until then it counts as closed.",
+	GateUnreadable:  "Find out who wrote to the gate's blob, then release or close the gate with force; if a newer build wrote it, update this one. Until then it counts as closed.",
 	SequenceCorrupt: "Find out who wrote to the sequence's blob, then raise the sequence above every number issued. Until then no number is issued.",
 	SequenceMissing: "Restore the newest version of the sequence's blob, or raise the sequence above every number issued. Until then no number is issued.",
-	DeadLetters:     "Read the reasons in the dead-letter queue, correct the cause, and redrive or delete the messages.",
+	DeadLetters:     "Read the reasons in the dead-letter queue, correct the cause, and put the messages back into their queue or delete them.",
 	LimitClose:      "Find the callers that use so many names, or spread the load before the limit is reached.",
 }
 
