@@ -77,11 +77,13 @@ func TestRetrialsInTime(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		go trials.run(ctx, outcomes)
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if tried > 0 {
 			t.Errorf("tried %d times without a failure", tried)
 		}
 		outcomes.Failed(read, false, "no answer")
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if tried != 3 || !outcomes.AllWell() {
 			t.Errorf("tried %d times, well %t, want 3 and true", tried, outcomes.AllWell())
 		}
