@@ -30,7 +30,7 @@ var layers = map[string][]string{
 
 	"client": {},
 	"table":  {},
-	"queue":  {"kennel/table", "github.com/klauspost/compress/zstd"}, // for claim checks
+	"queue":  {"kennel/table", "golang.org/x/sync", "github.com/klauspost/compress/zstd"}, // for claim checks
 
 	"instances": {"kennel/table"}, // a foundation for status, scaling and the bill, and a user of the other one
 

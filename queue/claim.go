@@ -84,7 +84,7 @@ func (c *Claims) store(ctx context.Context, to claim, content []byte) error {
 
 func (c *Claims) load(ctx context.Context, from claim) (content []byte, err error) {
 	if from.In == inTable {
-		content, err = c.readRows(ctx, from.Key)
+		content, err = c.readRows(ctx, from.Key, from.Bytes)
 	} else {
 		content, err = table.Retry(ctx, func(ctx context.Context) ([]byte, error) {
 			return c.blobs.Get(ctx, from.Key, from.Bytes)

@@ -50,7 +50,7 @@ func (c *Claims) insertRows(ctx context.Context, key string, content []byte) err
 	return err
 }
 
-func (c *Claims) readRows(ctx context.Context, key string) ([]byte, error) {
+func (c *Claims) readRows(ctx context.Context, key string, size int) ([]byte, error) {
 	q := table.Query{Partition: key, Top: maxRows + 1, MaxBytes: maxRowsPage}
 	var rows []table.Row
 	for {
@@ -69,7 +69,7 @@ func (c *Claims) readRows(ctx context.Context, key string) ([]byte, error) {
 	if len(rows) == 0 {
 		return nil, table.ErrNotFound
 	}
-	var content []byte
+	content := make([]byte, 0, size)
 	for _, row := range rows {
 		for _, column := range slices.Sorted(maps.Keys(row.Values)) {
 			var err error

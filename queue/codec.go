@@ -17,6 +17,14 @@ type Codec[T any] interface {
 	DeadLetter(ctx context.Context, d DeadLetter) (body string, err error)
 }
 
+// Sizer is a [Codec] that reports the length of a body before it decodes it. The
+// listener decodes a long body when the option Memory leaves room for it.
+type Sizer interface {
+	// Size returns about how many bytes a message takes while it is decoded and
+	// worked on.
+	Size(m Message) int
+}
+
 // Content is what a Codec reads from a message.
 type Content[T any] struct {
 	Body T

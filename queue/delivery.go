@@ -16,7 +16,7 @@ type delivery[T any] struct {
 	p       *partition
 	lease   lease
 	turn    *turn
-	content Content[T] // set by an attempt whose message can be decoded
+	cleanUp func(context.Context) error // Done of the content, without its body; nil: nothing
 }
 
 // maxDeliveries, times MaxAttempts, is how often a message is received at most.
@@ -72,7 +72,7 @@ func (d *delivery[T]) run() {
 		d.remove(true)
 	case errors.Is(err, ErrMessage):
 		d.deadLetter(err, failed+1)
-	case d.work.Err() != nil:
+	case d.work.Err() != nil, errors.Is(err, errNotBegun):
 		// The stop ended the attempt, or it failed at the same time: it does
 		// not count.
 		d.putBack()
@@ -86,27 +86,23 @@ func (d *delivery[T]) run() {
 // awaitHand waits for a hand until half of the lease is over or the listener
 // stops.
 func (d *delivery[T]) awaitHand() bool {
-	turn := d.turn
-	if turn == nil {
-		return true
+	if turn := d.turn; turn != nil {
+		timer := time.NewTimer(time.Until(d.lease.renewAt))
+		defer timer.Stop()
+		select {
+		case <-turn.granted:
+		case <-timer.C:
+		case <-d.stopping.Done():
+		}
+		if d.p.lane.leave(turn) {
+			return false
+		}
 	}
-	timer := time.NewTimer(time.Until(d.lease.renewAt))
-	defer timer.Stop()
-	select {
-	case <-turn.granted:
-	case <-timer.C:
-	case <-d.stopping:
-	}
-	if d.p.lane.leave(turn) {
-		return false
-	}
-	select {
-	case <-d.stopping:
+	if d.turn != nil && d.stopping.Err() != nil {
 		d.p.lane.release(0)
 		return false
-	default:
-		return true
 	}
+	return true
 }
 
 // attempt decodes the message and calls the handler, and renews the lease
@@ -115,7 +111,7 @@ func (d *delivery[T]) awaitHand() bool {
 func (d *delivery[T]) attempt(n int64) (returned bool, err error) {
 	ctx, cancel := context.WithCancelCause(d.work)
 	defer cancel(nil)
-	result := make(chan error, 1)
+	result, begun := make(chan error, 1), make(chan struct{})
 	m := d.lease.m
 	d.handling.Add(1)
 	d.crew.run(func() {
@@ -124,11 +120,11 @@ func (d *delivery[T]) attempt(n int64) (returned bool, err error) {
 			d.handling.Add(-1)
 			result <- err
 		}()
-		err = d.handle(ctx, m, n)
+		err = d.handle(ctx, m, n, begun)
 	})
-	tooLong := time.Now().Add(d.opt.MaxWork)
-	timer := time.NewTimer(time.Until(earlier(d.lease.renewAt, tooLong)))
-	defer timer.Stop()
+	renewal := time.NewTimer(time.Until(d.lease.renewAt))
+	defer renewal.Stop()
+	var tooLong <-chan time.Time
 	for {
 		select {
 		case err := <-result:
@@ -138,10 +134,12 @@ func (d *delivery[T]) attempt(n int64) (returned bool, err error) {
 			return true, err
 		case <-d.abandon:
 			return false, nil
-		case <-timer.C:
-		}
-		if !time.Now().Before(tooLong) {
+		case <-begun:
+			begun, tooLong = nil, time.After(d.opt.MaxWork)
+			continue
+		case <-tooLong:
 			cancel(errTooLong)
+		case <-renewal.C:
 		}
 		if ctx.Err() != nil {
 			continue // an attempt that must end keeps its message for this lease only
@@ -153,34 +151,61 @@ func (d *delivery[T]) attempt(n int64) (returned bool, err error) {
 			cancel(ErrLeaseLost)
 			continue
 		}
-		timer.Reset(time.Until(earlier(d.lease.renewAt, tooLong)))
+		renewal.Reset(time.Until(d.lease.renewAt))
 	}
 }
 
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
-}
-
-// handle calls the codec and the handler, and returns a panic as an error.
-func (d *delivery[T]) handle(ctx context.Context, m Message, attempt int64) (err error) {
+// handle calls the codec and the handler, and returns a panic as an error. It
+// closes begun when there is memory for the body.
+func (d *delivery[T]) handle(ctx context.Context, m Message, attempt int64, begun chan<- struct{}) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("the handler panicked: %v", r)
 			d.opt.Log.ErrorContext(ctx, "handler panicked", "queue", d.p.queue, "message", m.ID, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
 		}
 	}()
+	free, err := d.awaitMemory(ctx, m)
+	if err != nil {
+		return err
+	}
+	defer free()
+	close(begun)
 	content, err := d.codec.Decode(ctx, m)
 	if err != nil {
 		return err
 	}
-	d.content = content // read after the attempt
+	d.cleanUp = content.Done // read after the attempt
 	return d.handler(ctx, Delivery[T]{
 		Queue: d.p.queue, Body: content.Body, ID: cmp.Or(content.ID, m.ID),
 		Attempt: attempt, Inserted: m.Inserted,
 	})
+}
+
+// shortBody is the number of bytes up to which a body needs no room. The text of
+// any message is as short.
+const shortBody = MaxBody
+
+// errNotBegun reports that the listener was stopped before there was memory for
+// the body of a message.
+var errNotBegun = errors.New("there was no memory for the body")
+
+// awaitMemory waits until there is memory for the body.
+func (d *delivery[T]) awaitMemory(ctx context.Context, m Message) (free func(), err error) {
+	var size int
+	if s, ok := d.codec.(Sizer); ok {
+		size = s.Size(m)
+	}
+	if size <= shortBody {
+		return func() {}, nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(d.stopping, cancel)()
+	n := int64(min(size, d.opt.Memory))
+	if d.memory.Acquire(ctx, n) != nil {
+		return nil, errNotBegun
+	}
+	return func() { d.memory.Release(n) }, nil
 }
 
 // remove deletes a message whose work is done.
@@ -195,17 +220,12 @@ func (d *delivery[T]) remove(before bool) {
 		d.p.repeated.Add(1)
 		return
 	}
-	d.cleanUp()
-}
-
-// cleanUp removes what belongs to a deleted message.
-func (d *delivery[T]) cleanUp() {
-	if d.content.Done == nil {
+	if d.cleanUp == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(d.end, callTimeout)
 	defer cancel()
-	if err := d.content.Done(ctx); err != nil {
+	if err := d.cleanUp(ctx); err != nil {
 		d.warn("cannot remove what belongs to a deleted message; a sweep removes it", err)
 	}
 }

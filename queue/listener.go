@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 )
 
 // Store is what a Listener needs.
@@ -52,6 +54,11 @@ type ListenerOptions struct {
 	MaxWork     time.Duration // then the ctx of an attempt ends; default 30 min
 	Drain       time.Duration // how long attempts may go on after Run was stopped; default 20 s
 
+	// Memory is how many bytes long bodies take at the same time if the codec is
+	// a Sizer; a longer one is held alone. Default 16 MiB. Decoding and the
+	// collector of the Go runtime take some times as much.
+	Memory int
+
 	// Requests is how many deletes, returns and dead letters are sent at the
 	// same time; default 16. Renewals have as many of their own.
 	Requests int
@@ -79,11 +86,12 @@ type engine struct {
 	store      Store
 	opt        ListenerOptions
 	partitions []*partition
-	renewals   chan struct{} // a slot for each renewal under way
-	writes     chan struct{} // a slot for each other request that ends a delivery
+	memory     *semaphore.Weighted // bytes of long bodies
+	renewals   chan struct{}       // a slot for each renewal under way
+	writes     chan struct{}       // a slot for each other request that ends a delivery
 
 	started   atomic.Bool
-	stopping  chan struct{}   // closed when Run is stopped: no message is begun
+	stopping  context.Context // ends when Run is stopped: no message is begun
 	work      context.Context // of handlers
 	abandon   chan struct{}   // closed when handlers are waited for no longer
 	end       context.Context // of requests
@@ -104,9 +112,9 @@ func NewListener[T any](store Store, queues []string, codec Codec[T], handler Ha
 	l := &Listener[T]{codec: codec, handler: handler}
 	l.engine = engine{
 		store: store, opt: opt,
+		memory:   semaphore.NewWeighted(int64(opt.Memory)),
 		renewals: make(chan struct{}, opt.Requests),
 		writes:   make(chan struct{}, opt.Requests),
-		stopping: make(chan struct{}),
 		abandon:  make(chan struct{}),
 	}
 	hands := newHands(opt.Hands, len(queues))
@@ -127,6 +135,7 @@ func listenerOptions(queues []string, o *ListenerOptions) (ListenerOptions, erro
 	opt.MaxAttempts = cmp.Or(opt.MaxAttempts, 5)
 	opt.MaxWork = cmp.Or(opt.MaxWork, 30*time.Minute)
 	opt.Drain = cmp.Or(opt.Drain, 20*time.Second)
+	opt.Memory = cmp.Or(opt.Memory, 16<<20)
 	opt.Requests = cmp.Or(opt.Requests, 16)
 	opt.Log = cmp.Or(opt.Log, slog.New(slog.DiscardHandler))
 	if opt.HandsFor == nil {
@@ -142,8 +151,8 @@ func listenerOptions(queues []string, o *ListenerOptions) (ListenerOptions, erro
 		err = fmt.Errorf("the option Lease is %v; use whole seconds, from 2 seconds to 7 days", opt.Lease)
 	case opt.MaxIdle < firstIdle:
 		err = fmt.Errorf("the option MaxIdle is %v; use at least %v", opt.MaxIdle, firstIdle)
-	case opt.MaxAttempts < 0 || opt.MaxWork < 0 || opt.Drain < 0 || opt.Requests < 0:
-		err = errors.New("the option MaxAttempts, MaxWork, Drain or Requests is negative")
+	case opt.MaxAttempts < 0 || opt.MaxWork < 0 || opt.Drain < 0 || opt.Memory < 0 || opt.Requests < 0:
+		err = errors.New("the option MaxAttempts, MaxWork, Drain, Memory or Requests is negative")
 	}
 	for i, queue := range queues {
 		if err == nil && slices.Contains(queues[:i], queue) {
@@ -164,6 +173,7 @@ func (l *Listener[T]) Run(ctx context.Context) error {
 	if l.started.Swap(true) {
 		return errors.New("queue.Listener.Run was called twice")
 	}
+	l.stopping = ctx
 	var cancelWork context.CancelCauseFunc
 	l.work, cancelWork = context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancelWork(nil)
@@ -189,7 +199,6 @@ func (l *Listener[T]) Run(ctx context.Context) error {
 		})
 	}
 	<-ctx.Done()
-	close(l.stopping)
 	ended := make(chan struct{})
 	go func() {
 		running.Wait() // they may still start deliveries

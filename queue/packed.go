@@ -19,6 +19,18 @@ func (p Packed) Decode(ctx context.Context, m Message) (Content[[]byte], error) 
 	return Content[[]byte]{Body: body, ID: e.ID, Done: func(ctx context.Context) error { return p.Claims.Remove(ctx, e) }}, nil
 }
 
+// Size implements [Sizer]: the body, and what is stored for it.
+func (p Packed) Size(m Message) int {
+	e, err := Parse(m.Body)
+	if err != nil {
+		return 0 // Decode returns the error
+	}
+	if e.claim == nil {
+		return e.size
+	}
+	return e.size + e.claim.Bytes
+}
+
 // Attempts implements [Codec].
 func (p Packed) Attempts(m Message) (failed int64, next string) {
 	e, err := Parse(m.Body)

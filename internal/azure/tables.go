@@ -1,7 +1,6 @@
 package azure
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -306,18 +305,29 @@ func parseKeys(data []byte, partition string) (table.Row, error) {
 	return table.Row{Partition: keys.PartitionKey, Key: keys.RowKey}, nil
 }
 
+// fieldText is a value of a row in JSON. Values may be long, so it makes no copy
+// but the text.
+type fieldText string
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (f *fieldText) UnmarshalJSON(data []byte) error {
+	if data[0] == '"' {
+		return json.Unmarshal(data, (*string)(f))
+	}
+	*f = fieldText(data)
+	return nil
+}
+
 // parseEntity parses a row. It returns numbers and booleans, which other
 // programs may have stored, as text.
 func parseEntity(data []byte) (table.Row, error) {
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.UseNumber()
-	var fields map[string]any
-	if err := decoder.Decode(&fields); err != nil {
+	var fields map[string]fieldText
+	if err := json.Unmarshal(data, &fields); err != nil {
 		return table.Row{}, errors.New("the answer is not a row")
 	}
 	row := table.Row{Values: make(map[string]string)}
 	for name, field := range fields {
-		text := fmt.Sprint(field)
+		text := string(field)
 		switch {
 		case name == "PartitionKey":
 			row.Partition = text
