@@ -84,7 +84,7 @@ func (d *delivery[T]) run() {
 }
 
 // awaitHand waits for a hand until half of the lease is over or the listener
-// stops.
+// stops. It reports whether to begin.
 func (d *delivery[T]) awaitHand() bool {
 	if turn := d.turn; turn != nil {
 		timer := time.NewTimer(time.Until(d.lease.renewAt))
@@ -98,7 +98,8 @@ func (d *delivery[T]) awaitHand() bool {
 			return false
 		}
 	}
-	if d.turn != nil && d.stopping.Err() != nil {
+	// The receive may have taken until the stop, or longer than the lease.
+	if d.stopping.Err() != nil || !time.Now().Before(d.lease.until) {
 		d.p.lane.release(0)
 		return false
 	}

@@ -226,3 +226,30 @@ func TestFairness(t *testing.T) {
 		l.end()
 	})
 }
+
+// A message that arrives after the stop, or when its lease is over, is put back
+// without work.
+func TestLateReceive(t *testing.T) {
+	for name, tt := range map[string]struct {
+		lease, stop time.Duration
+	}{"after the stop": {time.Minute, time.Second}, "after the lease": {4 * time.Second, 7 * time.Second}} {
+		synctest.Test(t, func(t *testing.T) {
+			queues := newQueues(t, func(c memory.Call) memory.Fault {
+				if c.Op == "Receive" {
+					return memory.Fault{Back: 5 * time.Second}
+				}
+				return distant(c)
+			})
+			put(t, queues, "work", "hello")
+			l := listen(t, queues, func(context.Context, queue.Delivery[string]) error {
+				t.Errorf("the message was begun %s", name)
+				return nil
+			}, &queue.ListenerOptions{Lease: tt.lease, MaxIdle: time.Hour, HandsFor: func(int64) int { return 1 }})
+			time.Sleep(tt.stop)
+			l.end()
+			if s := l.state(); s.Received == 0 || s.Returned != 1 || visible(t, queues) != 1 {
+				t.Errorf("%s: %+v, want one message put back", name, s)
+			}
+		})
+	}
+}
