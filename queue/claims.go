@@ -11,7 +11,8 @@ import (
 
 // ErrClaimGone reports that no claim is stored for a message that names one.
 // Another copy of the message was done and removed the claim, or the claim
-// expired or was deleted. Retrying does not help.
+// expired or was deleted, or this program reads another table or container than
+// the publisher writes. Retrying does not help.
 var ErrClaimGone = errors.New("the claim of the message is gone")
 
 // ClaimTime is how long a claim is needed after its message was put: the life

@@ -5,8 +5,9 @@ import "context"
 // Codec reads messages for a Listener. All methods are called concurrently.
 type Codec[T any] interface {
 	// Decode returns the content of a message. An error that wraps ErrMessage
-	// makes it a dead letter. One that wraps ErrClaimGone deletes it: another
-	// copy of the message was done. Any other error is a failed attempt.
+	// makes it a dead letter. So does one that wraps ErrClaimGone, unless this
+	// listener has recently done another copy, with the same Content.ID: then the
+	// message is deleted. Any other error is a failed attempt.
 	Decode(ctx context.Context, m Message) (Content[T], error)
 
 	// Attempts returns how many attempts failed before this delivery of m, and

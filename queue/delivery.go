@@ -16,6 +16,7 @@ type delivery[T any] struct {
 	p       *partition
 	lease   lease
 	turn    *turn
+	id      string                      // of the content
 	cleanUp func(context.Context) error // Done of the content, without its body; nil: nothing
 }
 
@@ -67,10 +68,10 @@ func (d *delivery[T]) run() {
 		d.remove(false)
 	case d.lease.lost:
 		// Another receiver has the message.
-	case errors.Is(err, ErrClaimGone):
+	case errors.Is(err, ErrClaimGone) && d.copies.has(d.id):
 		d.opt.Log.InfoContext(d.end, "message deleted without work; another copy of it was done", "queue", p.queue, "message", m.ID, "error", err.Error())
 		d.remove(true)
-	case errors.Is(err, ErrMessage):
+	case errors.Is(err, ErrMessage), errors.Is(err, ErrClaimGone):
 		d.deadLetter(err, failed+1)
 	case d.work.Err() != nil, errors.Is(err, errNotBegun):
 		// The stop ended the attempt, or it failed at the same time: it does
@@ -172,10 +173,10 @@ func (d *delivery[T]) handle(ctx context.Context, m Message, attempt int64, begu
 	defer free()
 	close(begun)
 	content, err := d.codec.Decode(ctx, m)
+	d.id, d.cleanUp = content.ID, content.Done // read after the attempt
 	if err != nil {
 		return err
 	}
-	d.cleanUp = content.Done // read after the attempt
 	return d.handler(ctx, Delivery[T]{
 		Queue: d.p.queue, Body: content.Body, ID: cmp.Or(content.ID, m.ID),
 		Attempt: attempt, Inserted: m.Inserted,
@@ -224,6 +225,7 @@ func (d *delivery[T]) remove(before bool) {
 	if d.cleanUp == nil {
 		return
 	}
+	d.copies.add(d.id) // now, because they cannot be read without it
 	ctx, cancel := context.WithTimeout(d.end, callTimeout)
 	defer cancel()
 	if err := d.cleanUp(ctx); err != nil {

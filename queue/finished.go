@@ -2,12 +2,11 @@ package queue
 
 import "sync"
 
-// maxFinished is how many messages are remembered whose work is done but which
-// could not be deleted.
-const maxFinished = 1000
+// maxFinished is how many messages are remembered.
+const maxFinished = 10_000
 
-// finished remembers these messages by Message.ID, so that they are deleted
-// without work when they are received again. It forgets the oldest.
+// finished remembers messages whose work is done, so that they, or other copies
+// of them, are deleted without work. It forgets the oldest.
 type finished struct {
 	mu    sync.Mutex
 	ids   map[string]struct{} // guarded by mu

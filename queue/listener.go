@@ -78,7 +78,8 @@ type Listener[T any] struct {
 	engine
 	codec   Codec[T]
 	handler Handler[T]
-	done    finished
+	done    finished // by Message.ID: done, but not deleted
+	copies  finished // by Content.ID: what belonged to them is removed
 }
 
 // engine is what a listener's parts share.

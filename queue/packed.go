@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -14,7 +15,7 @@ type Packed struct{ Claims *Claims }
 func (p Packed) Decode(ctx context.Context, m Message) (Content[[]byte], error) {
 	e, body, err := p.Claims.Unpack(ctx, m.Body)
 	if err != nil {
-		return Content[[]byte]{}, err
+		return Content[[]byte]{ID: e.ID}, err
 	}
 	return Content[[]byte]{Body: body, ID: e.ID, Done: func(ctx context.Context) error { return p.Claims.Remove(ctx, e) }}, nil
 }
@@ -52,7 +53,10 @@ func (p Packed) DeadLetter(ctx context.Context, d DeadLetter) (string, error) {
 		raw := Envelope{ID: d.Message, Time: d.At, Raw: true, Reason: d.Reason, Attempts: int(d.Attempts)}
 		return p.Claims.Pack(ctx, raw, []byte(d.Text))
 	}
-	if e, err = p.Claims.Extend(ctx, e, time.Now().Add(ClaimTime)); err != nil {
+	switch extended, err := p.Claims.Extend(ctx, e, time.Now().Add(ClaimTime)); {
+	case err == nil:
+		e = extended
+	case !errors.Is(err, ErrClaimGone): // else this may be the reason
 		return "", err
 	}
 	e.Reason, e.Attempts = d.Reason, int(d.Attempts)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -85,6 +86,68 @@ func TestPackedMessages(t *testing.T) {
 		}
 		if n := stores.left(); n == 0 || n > 8 {
 			t.Errorf("%d rows and blobs are left, want those of the dead letter", n)
+		}
+	})
+}
+
+// A message whose claim is gone is not done silently: it becomes a dead letter,
+// also if the claim was due to be extended. A copy of a message that the same
+// listener has done is no such case.
+func TestClaimGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		queues := newQueues(t, distant)
+		claims, _ := newClaims(t, nil, nil)
+		long := claimBody(rand.New(rand.NewPCG(1, 1)), 200<<10, 1)
+		texts := make(map[string]string)
+		for _, id := range []string{"old", "new", "twice"} {
+			if id == "new" {
+				time.Sleep(8 * 24 * time.Hour)
+			}
+			texts[id] = packed(t, claims, claimWork(id), long)
+			if id == "twice" {
+				continue
+			}
+			e, err := queue.Parse(texts[id])
+			if err == nil {
+				err = claims.Remove(t.Context(), e)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		put(t, queues, "work", texts["old"], texts["new"], texts["twice"])
+		ctx, stop := context.WithCancel(t.Context())
+		l, err := queue.NewListener(queues, []string{"work"}, queue.Packed{Claims: claims}, func(_ context.Context, d queue.Delivery[[]byte]) error {
+			if d.ID != "twice" {
+				t.Errorf("message %s was done without its claim", d.ID)
+			}
+			return nil
+		}, &queue.ListenerOptions{MaxIdle: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var running sync.WaitGroup
+		running.Go(func() {
+			if err := l.Run(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+		await(t, time.Minute, drained(queues, "work"))
+		put(t, queues, "work", texts["twice"])
+		await(t, time.Minute, drained(queues, "work"))
+		stop()
+		running.Wait()
+		letters := queues.All("work" + queue.PoisonSuffix)
+		if len(letters) != 2 {
+			t.Fatalf("%d dead letters, want those of the two messages without claim", len(letters))
+		}
+		for _, m := range letters {
+			if e, err := queue.Parse(m.Body); err != nil || e.ID == "twice" || !strings.Contains(e.Reason, "claim of the message is gone") {
+				t.Errorf("dead letter %.200s: %v", m.Body, err)
+			}
+		}
+		if s := l.State()[0]; s.Done != 2 || s.Repeated != 1 {
+			t.Errorf("%+v, want 2 done, one of them without work", s)
 		}
 	})
 }
