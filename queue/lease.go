@@ -81,8 +81,8 @@ func (l *lease) settle(request func(context.Context, *lease) error) error {
 		cancel()
 		<-p.writes
 		switch {
-		case errors.Is(err, ErrLeaseLost) && unclear:
-			return nil // by the earlier try
+		case errors.Is(err, ErrLeaseLost) && unclear && l.fails == 0:
+			return nil // by the earlier try, because no renewal is unclear
 		case err == nil, isAnswer(err):
 			return err
 		}

@@ -177,6 +177,29 @@ func TestDoneIsNotRepeated(t *testing.T) {
 	})
 }
 
+// A delete that failed, and then finds the lease lost, is not taken for done if
+// a renewal in between may have changed the receipt.
+func TestUnclearRenewalBeforeDelete(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		queues := newQueues(t, func(c memory.Call) memory.Fault {
+			switch {
+			case c.Op == "Delete" && sinceBubble() < 35*time.Second:
+				return memory.Fault{Err: memory.ErrBusy, Lost: true}
+			case c.Op == "Update":
+				return memory.Fault{Err: errLost}
+			}
+			return distant(c)
+		})
+		put(t, queues, "work", "hello")
+		l := listen(t, queues, nothing, &queue.ListenerOptions{MaxIdle: time.Second})
+		await(t, 10*time.Minute, drained(queues, "work"))
+		l.end()
+		if s := l.state(); s.Done != 1 || s.Repeated != 1 {
+			t.Errorf("%+v, want 1 done, after another delivery", s)
+		}
+	})
+}
+
 // memoryOutage refuses deletes and updates for a while.
 type memoryOutage struct {
 	*memory.Queues
