@@ -1,6 +1,9 @@
 package queue
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
 // Codec reads messages for a Listener. All methods are called concurrently.
 type Codec[T any] interface {
@@ -55,3 +58,25 @@ func (Text) Attempts(m Message) (failed int64, next string) { return m.DequeueCo
 
 // DeadLetter implements [Codec].
 func (Text) DeadLetter(_ context.Context, d DeadLetter) (string, error) { return d.Encode(), nil }
+
+// guarded is a codec whose panics do not end the process. Those of Decode are
+// caught with those of the handler.
+type guarded[T any] struct{ Codec[T] }
+
+func (g guarded[T]) Attempts(m Message) (failed int64, next string) {
+	defer func() {
+		if recover() != nil {
+			failed, next = m.DequeueCount-1, m.Body
+		}
+	}()
+	return g.Codec.Attempts(m)
+}
+
+func (g guarded[T]) DeadLetter(ctx context.Context, d DeadLetter) (body string, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("the codec panicked: %v", r)
+		}
+	}()
+	return g.Codec.DeadLetter(ctx, d)
+}

@@ -193,9 +193,9 @@ var errNotBegun = errors.New("there was no memory for the body")
 
 // awaitMemory waits until there is memory for the body.
 func (d *delivery[T]) awaitMemory(ctx context.Context, m Message) (free func(), err error) {
-	var size int
-	if s, ok := d.codec.(Sizer); ok {
-		size = s.Size(m)
+	size := 0
+	if d.sizer != nil {
+		size = d.sizer.Size(m)
 	}
 	if size <= shortBody {
 		return func() {}, nil

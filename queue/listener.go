@@ -77,6 +77,7 @@ const (
 type Listener[T any] struct {
 	engine
 	codec   Codec[T]
+	sizer   Sizer // the codec, if it is one
 	handler Handler[T]
 	done    finished // by Message.ID: done, but not deleted
 	copies  finished // by Content.ID: what belonged to them is removed
@@ -110,7 +111,8 @@ func NewListener[T any](store Store, queues []string, codec Codec[T], handler Ha
 	if err != nil {
 		return nil, fmt.Errorf("new listener: %w", err)
 	}
-	l := &Listener[T]{codec: codec, handler: handler}
+	l := &Listener[T]{codec: guarded[T]{codec}, handler: handler}
+	l.sizer, _ = codec.(Sizer)
 	l.engine = engine{
 		store: store, opt: opt,
 		memory:   semaphore.NewWeighted(int64(opt.Memory)),
