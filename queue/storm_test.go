@@ -10,6 +10,7 @@ import (
 
 	"kennel/internal/chance"
 	"kennel/internal/memory"
+	"kennel/internal/storetest"
 	"kennel/queue"
 )
 
@@ -20,9 +21,9 @@ import (
 func TestStorm(t *testing.T) {
 	const (
 		begin, end = time.Minute, 2 * time.Minute
-		perSecond  = 40
 		lease      = 30 * time.Second
 	)
+	perSecond := storetest.Scale(20, 40)
 	synctest.Test(t, func(t *testing.T) {
 		random := chance.New(*queue.SeedToRun, "storm", 0)
 		var mu sync.Mutex
@@ -79,7 +80,9 @@ func TestStorm(t *testing.T) {
 		}
 		worst := 0.0
 		for op, n := range sent {
-			worst = max(worst, float64(n)/float64(n-refused[op]))
+			if n >= 100 { // of fewer, by chance more than half are refused
+				worst = max(worst, float64(n)/float64(n-refused[op]))
+			}
 		}
 		var rate float64
 		for second := int((end + 10*time.Second) / time.Second); second < 180; second++ {
@@ -94,8 +97,8 @@ func TestStorm(t *testing.T) {
 		t.Logf("figure: 30 %% of requests refused for 60 s: messages lost (%d messages) | %d | 0", messages, lost)
 		t.Logf("figure: 30 %% of requests refused for 60 s: leases lost (%d renewals) | %d | 0", s.Renewals, s.LeasesLost)
 		t.Logf("figure: 30 %% of requests refused for 60 s: requests of one kind sent, at most | %.2f × those needed | ≤ 2 ×", worst)
-		t.Logf("figure: 30 %% of requests refused for 60 s: rate from 10 s after the end | %.0f %% of the rate before | ≥ 90 %%", 100*rate/perSecond)
-		if lost > 0 || worst > 2 || rate < 0.9*perSecond {
+		t.Logf("figure: 30 %% of requests refused for 60 s: rate from 10 s after the end | %.0f %% of the rate before | ≥ 90 %%", 100*rate/float64(perSecond))
+		if lost > 0 || worst > 2 || rate < 0.9*float64(perSecond) {
 			t.Errorf("%d lost, %.2f × requests, %.1f messages a second after the storm", lost, worst, rate)
 		}
 	})
