@@ -42,9 +42,9 @@ type ListenerOptions struct {
 	Signals Signals // default: none; the queues are polled
 
 	// Hands is the maximum number of messages that all queues together work on
-	// at the same time; default 32, and at least one for each queue. HandsFor
-	// returns how many of them a queue gets that has this many messages;
-	// default: all.
+	// at the same time; default 32, and at least two for each queue. One is kept
+	// free for each queue that has none at work. HandsFor returns how many of
+	// them a queue gets that has this many messages; default: all.
 	Hands    int
 	HandsFor func(messages int64) int
 
@@ -132,7 +132,7 @@ func listenerOptions(queues []string, o *ListenerOptions) (ListenerOptions, erro
 		o = &ListenerOptions{}
 	}
 	opt := *o
-	opt.Hands = cmp.Or(opt.Hands, max(32, len(queues)))
+	opt.Hands = cmp.Or(opt.Hands, max(32, 2*len(queues)))
 	opt.Lease = cmp.Or(opt.Lease, time.Minute)
 	opt.MaxIdle = cmp.Or(opt.MaxIdle, 30*time.Second)
 	opt.MaxAttempts = cmp.Or(opt.MaxAttempts, 5)

@@ -21,10 +21,10 @@ type notice struct {
 	wait    time.Duration
 }
 
-// put takes that the store confirmed a message, or may have stored it.
+// put records that the store confirmed a message, or may have stored it.
 func (n *notice) put() { n.wanted = true }
 
-// received takes that a signal arrived: a listener is awake, or was woken by
+// received records that a signal arrived: a listener is awake, or was woken by
 // another publisher. The spread is random, so that many publishers that wait
 // for the same second do not all send at its end.
 func (n *notice) received(now time.Time, spread time.Duration) {
@@ -34,13 +34,13 @@ func (n *notice) received(now time.Time, spread time.Duration) {
 // due returns when to send a signal.
 func (n *notice) due() (at time.Time, wanted bool) { return n.quiet, n.wanted && !n.sending }
 
-// begin takes that a signal is being sent.
+// begin records that a signal is being sent.
 func (n *notice) begin(now time.Time) {
 	n.wanted, n.sending = false, true
 	n.hush(now.Add(signalEvery))
 }
 
-// sent takes the result.
+// sent records the result.
 func (n *notice) sent(now time.Time, err error) {
 	n.sending = false
 	if err == nil {

@@ -58,7 +58,7 @@ func newPartition(e *engine, queue string, lane *lane) *partition {
 	}
 }
 
-// signal takes what a signal reported.
+// signal records what a signal reported.
 func (p *partition) signal(change func(*arrived)) {
 	p.mu.Lock()
 	change(&p.news)
@@ -66,7 +66,7 @@ func (p *partition) signal(change func(*arrived)) {
 	notify(p.nudge)
 }
 
-// finish takes that the delivery of a message ended.
+// finish records that the delivery of a message ended.
 func (p *partition) finish() {
 	p.unfinished.Add(-1)
 	notify(p.nudge)
@@ -204,9 +204,11 @@ func (p *partition) beginCount(requests *sync.WaitGroup) {
 		messages, err := p.store.Count(ctx, p.queue)
 		p.answers <- func(now time.Time) {
 			p.poll.countedAs(now, version, messages, err)
-			if err == nil {
-				p.endedThen = ended
+			if err != nil {
+				p.opt.Log.WarnContext(ctx, "cannot count messages; polling goes on", "queue", p.queue, "error", err.Error())
+				return
 			}
+			p.endedThen = ended
 		}
 	})
 }

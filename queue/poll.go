@@ -110,14 +110,14 @@ func (p *poll) mayEnd() bool {
 	return p.push && p.empty && p.under == 0 && !p.counting && !p.asleep && p.failures == 0
 }
 
-// begin takes that a receive begins. The version goes to received.
+// begin records that a receive begins. The version goes to received.
 func (p *poll) begin() (version int) {
 	p.under++
 	p.asleep = false
 	return p.version
 }
 
-// received takes the answer to a receive.
+// received records the answer to a receive.
 func (p *poll) received(now time.Time, version, asked, messages int, err error) {
 	p.under--
 	if err != nil {
@@ -152,13 +152,13 @@ func (p *poll) rest(now time.Time) {
 	p.next = now.Add(p.jitter(p.idle, 0.8))
 }
 
-// beginCount takes that a count begins. The version goes to countedAs.
+// beginCount records that a count begins. The version goes to countedAs.
 func (p *poll) beginCount() (version int) {
 	p.ending, p.counting = p.mayEnd(), true
 	return p.version
 }
 
-// countedAs takes the answer to a count.
+// countedAs records the answer to a count.
 func (p *poll) countedAs(now time.Time, version int, messages int64, err error) {
 	p.counting = false
 	p.counted = now // also after an error, so that it is not repeated at once
@@ -182,7 +182,7 @@ func (p *poll) countedAs(now time.Time, version int, messages int64, err error) 
 	p.next = now.Add(wait + time.Duration(p.random()*float64(wait)/5))
 }
 
-// signalled takes that work was signalled.
+// signalled records that work was signalled.
 func (p *poll) signalled(now time.Time) {
 	p.version++
 	p.active, p.recheck, p.asleep, p.empty = now, true, false, false
@@ -192,7 +192,7 @@ func (p *poll) signalled(now time.Time) {
 	}
 }
 
-// listens takes whether signals are received from now on. Some may have been
+// listens records whether signals are received from now on. Some may have been
 // missed until now. When they end, many listeners notice it at the same time.
 func (p *poll) listens(now time.Time, up bool) {
 	p.version++

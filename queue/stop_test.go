@@ -3,6 +3,7 @@ package queue_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -252,4 +253,20 @@ func TestLateReceive(t *testing.T) {
 			}
 		})
 	}
+}
+
+// With the defaults, a deep queue gets more than one hand however many queues
+// there are beside it.
+func TestManyQueues(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		queues := newQueues(t, distant)
+		names := make([]string, 64)
+		for i := range names {
+			names[i] = fmt.Sprint("work-", i)
+		}
+		put(t, queues, "work-0", items(200)...)
+		l := listen(t, queues, takes(time.Second), nil, names...)
+		await(t, 10*time.Second, func() bool { return l.State()[0].PeakHands >= 64 })
+		l.end()
+	})
 }
