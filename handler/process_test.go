@@ -22,6 +22,7 @@ import (
 	"kennel/gate"
 	"kennel/instances"
 	"kennel/internal/customhandler"
+	"kennel/internal/dev/localhost"
 	"kennel/internal/storetest"
 )
 
@@ -161,7 +162,7 @@ func (p *process) ready(t testing.TB) {
 
 func freePort(t testing.TB) int {
 	t.Helper()
-	port, err := storetest.FreePort()
+	port, err := localhost.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"slices"
 	"strconv"
 
-	"kennel/internal/storetest"
+	"kennel/internal/dev/localhost"
 )
 
 // coreTools is a fake of `func start --port N`. It starts the handler, and on
@@ -46,7 +46,7 @@ func coreToolsServe(port string, stubborn bool) error {
 	if err != nil {
 		return err
 	}
-	handlerPort, err := storetest.FreePort()
+	handlerPort, err := localhost.FreePort()
 	if err != nil {
 		return err
 	}

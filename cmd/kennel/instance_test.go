@@ -15,7 +15,7 @@ import (
 
 	"kennel/client"
 	"kennel/internal/dev/devbus"
-	"kennel/internal/storetest"
+	"kennel/internal/dev/localhost"
 )
 
 // An instance is a handler besides the one of the local host. It can be killed
@@ -35,7 +35,7 @@ func newInstance(ts *testscript.TestScript, settings ...string) *instance {
 func (i *instance) url() string { return i.address.Load().(string) }
 
 func (i *instance) start() error {
-	number, err := storetest.FreePort()
+	number, err := localhost.FreePort()
 	if err != nil {
 		return err
 	}

@@ -83,7 +83,7 @@ func (l launcher) start(port int) (*process, error) {
 		return nil, err
 	}
 	if port == 0 {
-		if port, err = freePort(); err != nil {
+		if port, err = FreePort(); err != nil {
 			return nil, fmt.Errorf("find a free port for the handler: %w", err)
 		}
 	}
@@ -187,12 +187,12 @@ func (p *process) stop(grace time.Duration) {
 	<-p.done
 }
 
-// freePort returns a free port of the loopback address. It is below the ports
+// FreePort returns a free port of the loopback address. It is below the ports
 // that systems give to connections and to listeners on port 0, which could take
 // it before the handler does, or between two starts of the handler. If another
 // program takes it all the same, the handler exits before it is ready, and its
 // next start uses another port.
-func freePort() (int, error) {
+func FreePort() (int, error) {
 	const first, count, tries = 20000, 10000, 100
 	var last error
 	for range tries {
