@@ -68,9 +68,8 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 	if err != nil {
 		return nil, err
 	}
-	checks, err := newDoctor(cfg, account, &azure.Options{Requests: counter, Job: "doctor"})
-	if err != nil {
-		return nil, err
+	checks := func() ([][]check, error) {
+		return newDoctor(cfg, account, &azure.Options{Requests: counter, Job: "doctor"})
 	}
 	a.host, err = customhandler.New(&customhandler.Options{
 		Log:     log,

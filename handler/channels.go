@@ -59,7 +59,7 @@ func openChannels(account azure.Account, o *azure.Options, signals *servicebus.S
 	channelTable, err1 := azure.NewTable(tables, channelsTable)
 	blogTable, err2 := azure.NewTable(tables, blogsTable)
 	outbox, err3 := azure.NewOutbox(queues, cleanupQueue)
-	dead, err4 := azure.NewOutbox(queues, cleanupQueue+poisonSuffix)
+	dead, err4 := azure.NewOutbox(queues, cleanupQueue+queue.PoisonSuffix)
 	publisher, err5 := queue.NewPublisher(queues, &queue.PublisherOptions{Signals: ofQueues(signals), Log: log})
 	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
 		return c, nil, err

@@ -12,11 +12,8 @@ import (
 
 	"kennel/channels"
 	"kennel/internal/customhandler"
+	"kennel/queue"
 )
-
-// poisonSuffix turns a queue's name into that of its dead-letter queue. The host
-// moves messages there, too, after too many failed deliveries.
-const poisonSuffix = "-poison"
 
 // maxLetter is the longest dead letter, in bytes: 64 KiB in base64.
 const maxLetter = 48 << 10
@@ -93,7 +90,7 @@ func (c channelFunctions) deadLetter(ctx context.Context, m customhandler.QueueM
 		return fmt.Errorf("move a message to the dead-letter queue (%v): %w", reason, err)
 	}
 	c.letters.added(reason, 0)
-	c.log.WarnContext(ctx, "message put among the dead letters", "queue", cleanupQueue+poisonSuffix, "message", m.ID, "reason", reason)
+	c.log.WarnContext(ctx, "message put among the dead letters", "queue", cleanupQueue+queue.PoisonSuffix, "message", m.ID, "reason", reason)
 	return nil
 }
 

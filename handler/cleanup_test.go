@@ -16,6 +16,7 @@ import (
 	"kennel/internal/customhandler"
 	"kennel/internal/memory"
 	"kennel/internal/storetest"
+	"kennel/queue"
 	"kennel/table"
 )
 
@@ -117,7 +118,7 @@ func deadLetters(t *testing.T) map[string]letter {
 	_, queues := openAzurite(t)
 	letters := make(map[string]letter)
 	for {
-		messages, err := queues.Receive(t.Context(), cleanupQueue+poisonSuffix, 32, time.Hour)
+		messages, err := queues.Receive(t.Context(), cleanupQueue+queue.PoisonSuffix, 32, time.Hour)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -242,7 +243,7 @@ func inMemory(t *testing.T, log *bytes.Buffer) channelFunctions {
 	queues := memory.NewQueues(nil)
 	return channelFunctions{
 		channels: channelsIn(t, nil),
-		dead:     memory.NewOutbox(queues, cleanupQueue+poisonSuffix),
+		dead:     memory.NewOutbox(queues, cleanupQueue+queue.PoisonSuffix),
 		queues:   queues,
 		letters:  &letterCount{queue: cleanupQueue},
 		log:      slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),

@@ -79,18 +79,11 @@ func (d *letterCount) known() bool {
 // recount counts the letters of this process's queue while any are known, until
 // ctx ends.
 func (d *letterCount) recount(ctx context.Context, queues queue.Counter) {
-	ticker := time.NewTicker(recountInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-			if d.known() {
-				d.countNow(ctx, queues) // an error is a problem of storage
-			}
-		case <-ctx.Done():
-			return
+	every(ctx, recountInterval, func() {
+		if d.known() {
+			d.countNow(ctx, queues) // an error is a problem of storage
 		}
-	}
+	})
 }
 
 // countNow counts the letters with one request.
@@ -98,7 +91,7 @@ func (d *letterCount) countNow(ctx context.Context, queues queue.Counter) (int64
 	ctx, cancel := context.WithTimeout(ctx, sampleTimeout)
 	defer cancel()
 	began := time.Now()
-	count, err := queues.Count(ctx, d.queue+poisonSuffix)
+	count, err := queues.Count(ctx, d.queue+queue.PoisonSuffix)
 	if err == nil {
 		d.counted(began, count)
 	}
@@ -112,7 +105,7 @@ func (d *letterCount) problems() []instances.Problem {
 	if d.count == 0 {
 		return nil
 	}
-	what := fmt.Sprintf("Dead letters in queue %s: %d.", d.queue+poisonSuffix, d.count)
+	what := fmt.Sprintf("Dead letters in queue %s: %d.", d.queue+queue.PoisonSuffix, d.count)
 	if d.reason != "" {
 		what += fmt.Sprintf(" The last reason that this process knows: %s.", d.reason)
 	}

@@ -18,7 +18,7 @@ import (
 	"kennel/queue"
 )
 
-const poisonQueue = "work" + poisonSuffix
+const poisonQueue = "work" + queue.PoisonSuffix
 
 // TestDeadLetterCount: a process reports the letter that it puts, and the one
 // that the host is about to move, at once; and none soon after they are gone.

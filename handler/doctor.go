@@ -44,9 +44,15 @@ type doctorAnswer struct {
 }
 
 // serveDoctor serves GET /api/doctor: what the app's own identity may do. The
-// answer is 200 also if a check failed: callers read the body.
-func serveDoctor(lanes [][]check) http.Handler {
+// answer is 200 also if a check failed: callers read the body. The checks are
+// opened by the first call, so that they do not delay the start.
+func serveDoctor(open func() ([][]check, error)) http.Handler {
+	open = sync.OnceValues(open)
 	return serve(nil, func(r *http.Request) (reply, error) {
+		lanes, err := open()
+		if err != nil {
+			return reply{}, err
+		}
 		return reply{status: http.StatusOK, body: doctorAnswer{diagnose(r.Context(), lanes)}}, nil
 	})
 }

@@ -22,6 +22,7 @@ import (
 	"kennel/internal/faultproxy"
 	"kennel/internal/memory"
 	"kennel/internal/storetest"
+	"kennel/queue"
 )
 
 // has checks that the process reports a problem at once, for a subject and
@@ -186,7 +187,7 @@ func busProblems(t *testing.T, p *process, bus *devbus.Local) {
 }
 
 func deadLetterProblems(t *testing.T, p *process, queues *azure.Queues) {
-	const poison = cleanupQueue + poisonSuffix
+	const poison = cleanupQueue + queue.PoisonSuffix
 	remove := func() {
 		t.Helper()
 		letters, err := queues.Receive(t.Context(), poison, 32, time.Minute)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"kennel/internal/azure"
@@ -18,10 +19,11 @@ const retrialInterval = 30 * time.Second
 type retrials map[requests.Kind]probe
 
 // storageJob reports the requests to storage that fail, and tries them again.
+// Most processes never do, so the clients for it are opened by the first trial.
 func storageJob(account azure.Account, o azure.Options, rows table.Store) job {
-	trials := newRetrials(account, o, rows)
+	open := sync.OnceValue(func() retrials { return newRetrials(account, o, rows) })
 	return job{problems: o.Outcomes.Problems, run: func(ctx context.Context) error {
-		trials.run(ctx, o.Outcomes)
+		retry(ctx, o.Outcomes, open)
 		return nil
 	}}
 }
@@ -42,10 +44,7 @@ func newRetrials(account azure.Account, o azure.Options, rows table.Store) retri
 		}
 	}
 	if queues, err := account.OpenQueues(&o); err == nil {
-		trials[requests.Kind{Service: requests.Queue}] = func(ctx context.Context) error {
-			_, err := queues.Count(ctx, scratchQueue)
-			return err
-		}
+		trials[requests.Kind{Service: requests.Queue}] = probeQueues(queues)
 		trials[requests.Kind{Service: requests.Queue, Write: true}] = func(ctx context.Context) error {
 			return queues.Clear(ctx, scratchQueue)
 		}
@@ -53,13 +52,23 @@ func newRetrials(account azure.Account, o azure.Options, rows table.Store) retri
 	return trials
 }
 
-func (t retrials) run(ctx context.Context, outcomes *requests.Outcomes) {
-	ticker := time.NewTicker(retrialInterval)
+// retry makes retrials while something fails, until ctx ends.
+func retry(ctx context.Context, outcomes *requests.Outcomes, open func() retrials) {
+	every(ctx, retrialInterval, func() {
+		if !outcomes.AllWell() {
+			open().once(ctx, outcomes)
+		}
+	})
+}
+
+// every calls do at intervals until ctx ends.
+func every(ctx context.Context, interval time.Duration, do func()) {
+	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ticker.C:
-			t.once(ctx, outcomes)
+			do()
 		case <-ctx.Done():
 			return
 		}

@@ -75,7 +75,7 @@ func TestRetrialsInTime(t *testing.T) {
 			return context.DeadlineExceeded
 		}}
 		ctx, stop := context.WithCancel(t.Context())
-		go trials.run(ctx, outcomes)
+		go retry(ctx, outcomes, func() retrials { return trials })
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if tried > 0 {

@@ -142,7 +142,7 @@ func TestWorkerMessages(t *testing.T) {
 				t.Errorf("%s: %+v, %v, want it deleted with its blog", c.Name, d, err)
 			}
 		}
-		dead := queues.All(cleanupQueue + poisonSuffix)
+		dead := queues.All(cleanupQueue + queue.PoisonSuffix)
 		if n := len(queues.All(cleanupQueue)); n != 0 || len(dead) != len(letters)+len(whole) {
 			t.Errorf("%d messages and %d dead letters, want 0 and %d", n, len(dead), len(letters)+len(whole))
 		}
@@ -194,7 +194,7 @@ func TestWorkerFailures(t *testing.T) {
 		fails.Store(true)
 		m := f.put(t, inBase64(deletionOf(c)))
 		time.Sleep(10 * time.Minute) // before a sweep restarts the deletion
-		dead := f.queues.All(cleanupQueue + poisonSuffix)
+		dead := f.queues.All(cleanupQueue + queue.PoisonSuffix)
 		if len(dead) != 1 || strings.Count(f.log.String(), "attempt failed; trying again later") < 4 {
 			t.Fatalf("%d dead letters, want one after five attempts; log: %.2000s", len(dead), f.log.String())
 		}

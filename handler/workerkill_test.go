@@ -108,7 +108,7 @@ func TestWorkerKilled(t *testing.T) {
 	twice := 0
 	seen := make(map[string]bool) // by body, or by the message's id: a kill between the requests of a move leaves two
 	for {
-		messages, err := queues.Receive(t.Context(), cleanupQueue+poisonSuffix, 32, time.Hour)
+		messages, err := queues.Receive(t.Context(), cleanupQueue+queue.PoisonSuffix, 32, time.Hour)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -216,7 +216,7 @@ func beHost(t *testing.T, app *process, queues *azure.Queues, hosted *atomic.Int
 			if err == nil {
 				_, err = client.Invoke(t.Context(), "ChannelCleanup", cleanupOf(customhandler.QueueMessage{Text: text, ID: m.ID, DequeueCount: m.DequeueCount}))
 			} else { // the host does not pass it to the app
-				_, err = queues.Put(t.Context(), cleanupQueue+poisonSuffix, m.Body, 0)
+				_, err = queues.Put(t.Context(), cleanupQueue+queue.PoisonSuffix, m.Body, 0)
 			}
 			if err != nil {
 				t.Errorf("message %s of the app: %v", m.ID, err)

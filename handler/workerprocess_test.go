@@ -15,6 +15,7 @@ import (
 	"kennel/internal/azure"
 	"kennel/internal/faultproxy"
 	"kennel/internal/storetest"
+	"kennel/queue"
 )
 
 // workerProcess is the real program as a worker.
@@ -95,7 +96,7 @@ func TestWorker(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	for {
-		messages, err := queues.Receive(t.Context(), cleanupQueue+poisonSuffix, 32, time.Hour)
+		messages, err := queues.Receive(t.Context(), cleanupQueue+queue.PoisonSuffix, 32, time.Hour)
 		if err != nil {
 			t.Fatal(err)
 		}
