@@ -51,6 +51,7 @@ func TestUnusable(t *testing.T) {
 				running.Go(func() { set.Run(ctx) })
 				defer func() { cancel(); running.Wait(); set.Close(t.Context()) }()
 
+				time.Sleep(10 * time.Second) // so that no later step is at the instant of a recheck
 				if _, err := set.Next(ctx, "orders"); err != nil {
 					t.Fatal(err)
 				}
@@ -64,13 +65,15 @@ func TestUnusable(t *testing.T) {
 					t.Errorf("unusable %+v before it can be known", all)
 				}
 				began := time.Now()
-				for count := range int64(2) {
+				var count int64 // a refill in the background may have failed and counted too
+				for range 2 {
 					for err := error(nil); !errors.Is(err, tt.err); _, err = set.Lease(ctx, "orders", 10_000) {
 					}
 					all := set.Unusable()
-					if len(all) != 1 || all[0].Sequence != "orders" || !errors.Is(all[0].Err, tt.err) || !all[0].Since.Equal(began) || all[0].Count != count+1 {
-						t.Errorf("unusable %+v, want orders since %v, %d times", all, began, count+1)
+					if len(all) != 1 || all[0].Sequence != "orders" || !errors.Is(all[0].Err, tt.err) || !all[0].Since.Equal(began) || all[0].Count <= count {
+						t.Fatalf("unusable %+v, want orders since %v, more than %d times", all, began, count)
 					}
+					count = all[0].Count
 				}
 
 				if tt.err == ids.ErrCorrupt {
