@@ -38,6 +38,8 @@ var layers = map[string][]string{
 	"gate":     {"golang.org/x/sync"},
 	"ids":      {"golang.org/x/sync"},
 
+	"work":     {"kennel/queue", "kennel/table", "golang.org/x/sync", "github.com/klauspost/compress/zstd"},
+
 	"azurestore": {"kennel/gate", "kennel/ids", "kennel/internal/azure", azureSDK + "/sdk/azcore"}, // a credential is its parameter
 
 	"internal/azure":            {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/queue", "kennel/table", "kennel/internal/azure/identity", "kennel/internal/azure/requests", "kennel/internal/version", "golang.org/x/sync", azureSDK},
@@ -62,7 +64,7 @@ var layers = map[string][]string{
 
 	"examples/numbers":      {"kennel/azurestore", "kennel/client", "kennel/gate", "kennel/ids"}, // only what other modules can import
 	"cmd/kennel":            {"kennel/client", "kennel/gate", "kennel/internal", "github.com/spf13"},
-	"handler":               {"kennel/channels", "kennel/docs", "kennel/gate", "kennel/ids", "kennel/instances", "kennel/queue", "kennel/table", "kennel/internal"},
+	"handler":               {"kennel/channels", "kennel/docs", "kennel/gate", "kennel/ids", "kennel/instances", "kennel/queue", "kennel/table", "kennel/work", "kennel/internal"},
 	"handler/testdata/bare": {},
 }
 

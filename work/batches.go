@@ -1,0 +1,113 @@
+package work
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"time"
+
+	"kennel/queue"
+	"kennel/table"
+)
+
+// Queues of batches. The parcels of a batch are spread over the partition
+// queues work-0, work-1 and so on. Those of a small batch go to ExpressQueue, so
+// that it does not wait behind a large one.
+const (
+	ExpressQueue = "work-express"
+	ResultsQueue = "work-results"
+)
+
+// Stores is where batches are stored.
+type Stores struct {
+	Rows    table.Store     // batches and results
+	Staging queue.Container // the parcels of unfinished batches
+	Reports queue.Container
+	Claims  *queue.Claims // packs messages; of stores of its own
+	Put     Put
+	Depths  Depths
+}
+
+// Put puts the text of a message into a queue, from which it is not received
+// before delay. It repeats a put that fails, so the message may exist more than
+// once. After an error it may exist.
+type Put func(ctx context.Context, queue, text string, delay time.Duration) error
+
+// Depths shows the sweep whether messages are left.
+type Depths interface {
+	queue.Counter
+	queue.Peeker
+}
+
+// Gate is the gate of the work queues. Its methods are called concurrently.
+type Gate interface {
+	// Opened returns since when the gate is open, or the zero time if it is
+	// closed. It answers from memory, except the first time.
+	Opened(ctx context.Context) (time.Time, error)
+
+	// Wait waits until the gate is open, at most for limit, and reports whether
+	// it is.
+	Wait(ctx context.Context, limit time.Duration) (open bool, err error)
+}
+
+// Options are the optional parts of [Batches]; nil and zero fields mean the
+// defaults.
+type Options struct {
+	Gate Gate // default: none, nothing is held
+
+	Partitions int           // default 4
+	MaxBytes   int64         // of a body after decompression; default 64 MiB
+	MaxItems   int           // of a batch; default 500,000
+	Latency    time.Duration // from submission to report; later is late; default 15 min
+	Retention  time.Duration // of finished batches; default 30 days
+	Parallel   int           // items of a parcel at the same time; default 8
+	ItemTime   time.Duration // of one try of an item; default 30 s
+	HoldTime   time.Duration // of a message at a closed gate; default 3 min
+
+	// HostShare is an estimate of the requests that the Functions host makes for
+	// one message, which this process cannot count; default 0. If it is set, the
+	// operations of batches are reported as modelled.
+	HostShare float64
+
+	Log *slog.Logger // default: discard
+}
+
+// Submission is what a caller submits.
+type Submission struct {
+	Processor string
+	Name      string // for people; may be empty
+	Key       string // "": none. The same key and body are the same batch for a day.
+
+	// Body is NDJSON, or with Array one JSON array of items; plain or gzip, which
+	// is recognized by its first bytes. It is read once.
+	Body  io.Reader
+	Array bool
+}
+
+// Message is a message that was received from a queue.
+type Message struct {
+	Text        string
+	Redelivered bool    // it was received before: what it asks for may be done
+	Share       float64 // of the request that received it: 1 divided by its messages
+}
+
+// Page selects a page of a list.
+type Page struct {
+	Top          int // 1 to 1,000
+	Continuation string
+}
+
+// List is a page of a list.
+type List[T any] struct {
+	Items        []T    `json:"items"`
+	Continuation string `json:"continuation,omitempty"`
+}
+
+// Swept is what a sweep did.
+type Swept struct {
+	Completed int // batches whose submission or report was completed
+	Restarted int // batches without progress, whose missing parcels were queued again
+	Removed   int // batches after their retention
+	Orphans   int // staged blobs of batches that were never recorded
+	Moved     int // messages of partition queues beyond the number of partitions
+}
