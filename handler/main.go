@@ -76,8 +76,13 @@ func execute(args, environ []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	if isWorker {
-		context.AfterFunc(ctx, stop) // a second signal ends a worker at once
-		err = withLog(environ, stdout, stderr, func(cfg config.Config, log *slog.Logger) error { return runWorker(ctx, cfg, address, log) })
+		// A second signal ends a worker at once. The worker begins to stop only
+		// when the signals have their default action again, so that one sent
+		// after it reports the stop is not lost.
+		working, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		context.AfterFunc(ctx, func() { stop(); cancel() })
+		err = withLog(environ, stdout, stderr, func(cfg config.Config, log *slog.Logger) error { return runWorker(working, cfg, address, log) })
 	} else {
 		err = withLog(environ, stdout, stderr, func(cfg config.Config, log *slog.Logger) error { return runApp(ctx, cfg, log) })
 	}
