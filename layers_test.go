@@ -38,7 +38,7 @@ var layers = map[string][]string{
 	"gate":     {"golang.org/x/sync"},
 	"ids":      {"golang.org/x/sync"},
 
-	"work":     {"kennel/queue", "kennel/table", "golang.org/x/sync", "github.com/klauspost/compress/zstd"},
+	"work": {"kennel/queue", "kennel/table", "golang.org/x/sync", "github.com/klauspost/compress/zstd"},
 
 	"azurestore": {"kennel/gate", "kennel/ids", "kennel/internal/azure", azureSDK + "/sdk/azcore"}, // a credential is its parameter
 
@@ -48,7 +48,7 @@ var layers = map[string][]string{
 	"internal/azure/servicebus": {"kennel/gate", "kennel/queue", "kennel/internal/azure/identity", "kennel/internal/version", azureSDK, "github.com/Azure/go-amqp"}, // the SDK returns its errors
 	"internal/dev/azurite":      {},
 	"internal/chance":           {},
-	"internal/config":           {"kennel/internal/suggest"},
+	"internal/config":           {"kennel/gate", "kennel/internal/suggest"}, // the names of gates
 	"internal/customhandler":    {},
 	"internal/dev/devbus":       {"kennel/internal/dev/devbus/amqp"},
 	"internal/dev/devbus/amqp":  {},

@@ -77,6 +77,31 @@ type Config struct {
 	// it was killed, in whole seconds. KENNEL_WORKER_LEASE.
 	WorkerLease time.Duration
 
+	// Partitions is how many queues the work of batches is spread over.
+	// KENNEL_PARTITIONS.
+	Partitions int
+
+	// WorkGate is the gate at which the work of batches is held; optional.
+	// KENNEL_WORK_GATE.
+	WorkGate string
+
+	// BatchMaxBytes and BatchMaxItems limit a batch, its bytes after
+	// decompression. KENNEL_BATCH_MAX_BYTES and KENNEL_BATCH_MAX_ITEMS.
+	BatchMaxBytes int64
+	BatchMaxItems int
+
+	// LatencyTarget is how long a batch may take until its report; a longer one
+	// is late. KENNEL_LATENCY_TARGET.
+	LatencyTarget time.Duration
+
+	// Retention is how long a finished batch is kept.
+	// KENNEL_RETENTION_DAYS.
+	Retention time.Duration
+
+	// WebhookAllow are the base addresses that the processor webhook may call;
+	// none by default. KENNEL_WEBHOOK_ALLOW.
+	WebhookAllow []string
+
 	// LogLevel is the lowest level that is logged. KENNEL_LOG_LEVEL.
 	LogLevel slog.Level
 
@@ -98,6 +123,16 @@ const (
 	// functionTimeout is the timeout in host.json, after which the host
 	// restarts the handler.
 	functionTimeout = 5 * time.Minute
+
+	// DefaultPartitions and MaxPartitions are also those of the command line,
+	// which stages a function for each partition.
+	DefaultPartitions = 4
+	MaxPartitions     = 32
+
+	// The row of a batch has a bit for each try of each parcel, and has to stay
+	// within the size of an entity.
+	maxBatchBytes = 256 << 20
+	maxBatchItems = 1_000_000
 )
 
 // Load reads the environment. Its error is an [*Error].
@@ -116,6 +151,13 @@ func Load(env map[string]string) (Config, error) {
 		Drain:               r.duration("KENNEL_DRAIN", 5*time.Second, 100*time.Millisecond, time.Minute),
 		WorkerDrain:         r.duration("KENNEL_WORKER_DRAIN", 20*time.Second, 100*time.Millisecond, time.Hour),
 		WorkerLease:         r.duration("KENNEL_WORKER_LEASE", 30*time.Second, 2*time.Second, time.Hour),
+		Partitions:          r.number("KENNEL_PARTITIONS", DefaultPartitions, 1, MaxPartitions),
+		WorkGate:            r.gate("KENNEL_WORK_GATE"),
+		BatchMaxBytes:       r.bytes("KENNEL_BATCH_MAX_BYTES", 64<<20, 64<<10, maxBatchBytes),
+		BatchMaxItems:       r.number("KENNEL_BATCH_MAX_ITEMS", 500_000, 1, maxBatchItems),
+		LatencyTarget:       r.duration("KENNEL_LATENCY_TARGET", 15*time.Minute, time.Second, 7*24*time.Hour),
+		Retention:           time.Duration(r.number("KENNEL_RETENTION_DAYS", 30, 1, 3650)) * 24 * time.Hour,
+		WebhookAllow:        r.addresses("KENNEL_WEBHOOK_ALLOW"),
 		LogLevel:            r.level("KENNEL_LOG_LEVEL"),
 	}
 	if c.WorkerLease%time.Second != 0 {

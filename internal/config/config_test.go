@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"os"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +33,11 @@ func defaults() Config {
 		Drain:             5 * time.Second,
 		WorkerDrain:       20 * time.Second,
 		WorkerLease:       30 * time.Second,
+		Partitions:        4,
+		BatchMaxBytes:     64 << 20,
+		BatchMaxItems:     500_000,
+		LatencyTarget:     15 * time.Minute,
+		Retention:         30 * 24 * time.Hour,
 		LogLevel:          slog.LevelInfo,
 	}
 }
@@ -52,6 +59,13 @@ func TestLoad(t *testing.T) {
 			"KENNEL_DRAIN":                 "100ms",
 			"KENNEL_WORKER_DRAIN":          "1h",
 			"KENNEL_WORKER_LEASE":          "2s",
+			"KENNEL_PARTITIONS":            "32",
+			"KENNEL_WORK_GATE":             "month-end",
+			"KENNEL_BATCH_MAX_BYTES":       "256mib",
+			"KENNEL_BATCH_MAX_ITEMS":       "1000000",
+			"KENNEL_LATENCY_TARGET":        "1h30m",
+			"KENNEL_RETENTION_DAYS":        "1",
+			"KENNEL_WEBHOOK_ALLOW":         "https://hooks.example.com/billing, http://localhost:8000",
 			"KENNEL_LOG_LEVEL":             "DEBUG",
 		}, func(c *Config) {
 			c.Port, c.PortFromDefault = 40123, false
@@ -63,6 +77,13 @@ func TestLoad(t *testing.T) {
 			c.WorkerDrain = time.Hour
 			c.WorkerLease = 2 * time.Second
 			c.Sequences = []string{"orders", "invoices-*"}
+			c.Partitions = 32
+			c.WorkGate = "month-end"
+			c.BatchMaxBytes = 256 << 20
+			c.BatchMaxItems = 1_000_000
+			c.LatencyTarget = 90 * time.Minute
+			c.Retention = 24 * time.Hour
+			c.WebhookAllow = []string{"https://hooks.example.com/billing", "http://localhost:8000"}
 			c.LogLevel = slog.LevelDebug
 		}},
 		{"signed in", map[string]string{"WEBSITE_AUTH_ENABLED": "True"}, func(c *Config) { c.SignedIn = true }},
@@ -74,6 +95,8 @@ func TestLoad(t *testing.T) {
 		{"surrounding blanks, smallest range", map[string]string{"KENNEL_RANGE_SIZE": " 1\n"}, func(c *Config) { c.RangeSize = 1 }},
 		{"warnings and errors", map[string]string{"KENNEL_LOG_LEVEL": "warn"}, func(c *Config) { c.LogLevel = slog.LevelWarn }},
 		{"errors", map[string]string{"KENNEL_LOG_LEVEL": "Error"}, func(c *Config) { c.LogLevel = slog.LevelError }},
+		{"plain bytes", map[string]string{"KENNEL_BATCH_MAX_BYTES": "100000"}, func(c *Config) { c.BatchMaxBytes = 100_000 }},
+		{"bytes with a blank", map[string]string{"KENNEL_BATCH_MAX_BYTES": "64 KiB"}, func(c *Config) { c.BatchMaxBytes = 64 << 10 }},
 		{"settings of other programs", map[string]string{
 			"PATH": "/bin", "FUNCTIONS_WORKER_RUNTIME": "custom", "KENNELS": "2", "AZURE_CLIENT_ID": "1f0c", "KENNEL_KEY": "secret", "WEBSITE_AUTH_ENABLED": "False",
 		}, func(*Config) {}},
@@ -91,6 +114,27 @@ func TestLoad(t *testing.T) {
 				t.Errorf("loaded %+v, want %+v", got, want)
 			}
 		})
+	}
+}
+
+// TestDocumented: every setting of ours is a row in docs/operations.md.
+func TestDocumented(t *testing.T) {
+	manual, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile("config.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings := regexp.MustCompile(`r\.[a-z]+\("(KENNEL_[A-Z_]+)"`).FindAllSubmatch(source, -1)
+	if len(settings) < 15 {
+		t.Fatalf("found %d settings in config.go", len(settings))
+	}
+	for _, setting := range settings {
+		if !strings.Contains(string(manual), fmt.Sprintf("\n| `%s` | ", setting[1])) {
+			t.Errorf("docs/operations.md has no row for %s", setting[1])
+		}
 	}
 }
 
@@ -113,6 +157,16 @@ func TestProblems(t *testing.T) {
 		{"level", map[string]string{"KENNEL_LOG_LEVEL": "verbose"}, []string{"KENNEL_LOG_LEVEL must be debug, info, warn or error"}},
 		{"misspelt", map[string]string{"KENNEL_RANGESIZE": "5"}, []string{"KENNEL_RANGESIZE is not a setting of Kennel: did you mean KENNEL_RANGE_SIZE?"}},
 		{"patterns", map[string]string{"KENNEL_SEQUENCES": "orders,,[x"}, []string{"KENNEL_SEQUENCES must be a list"}},
+		{"batches below the minimum", map[string]string{"KENNEL_PARTITIONS": "0", "KENNEL_BATCH_MAX_BYTES": "65535", "KENNEL_BATCH_MAX_ITEMS": "0", "KENNEL_LATENCY_TARGET": "0s", "KENNEL_RETENTION_DAYS": "0"},
+			[]string{"KENNEL_PARTITIONS must be a whole number from 1 to 32, for example 4", "KENNEL_BATCH_MAX_BYTES must be a number of bytes, plain or with the unit KiB, MiB or GiB, from 64KiB to 256MiB, for example 64MiB",
+				"KENNEL_BATCH_MAX_ITEMS must be a whole number", "KENNEL_LATENCY_TARGET must be a duration", "KENNEL_RETENTION_DAYS must be a whole number"}},
+		{"batches above the maximum", map[string]string{"KENNEL_PARTITIONS": "33", "KENNEL_BATCH_MAX_BYTES": "9223372036854775807GiB", "KENNEL_BATCH_MAX_ITEMS": "1000001"},
+			[]string{"KENNEL_PARTITIONS", "KENNEL_BATCH_MAX_BYTES", "KENNEL_BATCH_MAX_ITEMS"}},
+		{"unit", map[string]string{"KENNEL_BATCH_MAX_BYTES": "64MB"}, []string{"KENNEL_BATCH_MAX_BYTES"}},
+		{"negative bytes", map[string]string{"KENNEL_BATCH_MAX_BYTES": "-64MiB"}, []string{"KENNEL_BATCH_MAX_BYTES"}},
+		{"gate", map[string]string{"KENNEL_WORK_GATE": "Month End"}, []string{"KENNEL_WORK_GATE must be the name of a gate"}},
+		{"addresses", map[string]string{"KENNEL_WEBHOOK_ALLOW": "https://hooks.example.com,ftp://hooks.example.com"}, []string{"KENNEL_WEBHOOK_ALLOW must be a list of base addresses"}},
+		{"address with a query", map[string]string{"KENNEL_WEBHOOK_ALLOW": "https://hooks.example.com/?a=b"}, []string{"KENNEL_WEBHOOK_ALLOW"}},
 		{"lower case", map[string]string{"kennel_drain": "5s"}, []string{"did you mean KENNEL_DRAIN?"}},
 		{"unknown", map[string]string{"KENNEL_COLOUR": "red", "KENNEL_A": ""}, []string{"KENNEL_A", "KENNEL_COLOUR is not a setting of Kennel: remove it"}},
 	} {

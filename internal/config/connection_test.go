@@ -81,11 +81,13 @@ func FuzzLoad(f *testing.F) {
 		"AZURE_CLIENT_ID", "FUNCTIONS_CUSTOMHANDLER_PORT", "FUNCTIONS_HTTPWORKER_PORT", "KENNEL_RANGE_SIZE",
 		"KENNEL_RANGE_LASTS", "KENNEL_RESERVE_TIMEOUT", "KENNEL_INVOCATION_TIMEOUT", "KENNEL_DRAIN", "KENNEL_WORKER_DRAIN", "KENNEL_WORKER_LEASE",
 		"KENNEL_LOG_LEVEL", "KENNEL_UNKNOWN", "KENNEL_SEQUENCES", "azurewebjobsstorage:tablEServiceUri",
+		"KENNEL_PARTITIONS", "KENNEL_WORK_GATE", "KENNEL_BATCH_MAX_BYTES", "KENNEL_WEBHOOK_ALLOW",
 	}
 	for which := range names {
 		f.Add(uint8(which), "Zq8vXw3mTn", uint8(0), withKey)
 		f.Add(uint8(which), "1", uint8(9), "2m")
 		f.Add(uint8(which), "https://b.example/?Zq8vXw3mTn", uint8(7), "80")
+		f.Add(uint8(which), "4GiB", uint8(7), "80")
 	}
 	f.Fuzz(func(t *testing.T, first uint8, one string, second uint8, two string) {
 		env := map[string]string{
@@ -94,7 +96,8 @@ func FuzzLoad(f *testing.F) {
 		}
 		c, err := Load(env)
 		if err == nil {
-			if c.Port < 1 || c.Port > 65535 || c.RangeSize < 1 || c.InvocationTimeout >= functionTimeout || c.ReserveTimeout > c.InvocationTimeout {
+			if c.Port < 1 || c.Port > 65535 || c.RangeSize < 1 || c.InvocationTimeout >= functionTimeout || c.ReserveTimeout > c.InvocationTimeout ||
+				c.Partitions < 1 || c.Partitions > MaxPartitions || c.BatchMaxBytes < 1 || c.BatchMaxBytes > maxBatchBytes {
 				t.Errorf("loaded %+v from %q", c, env)
 			}
 			return

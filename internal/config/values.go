@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"kennel/gate"
 )
 
 func (r *reader) number(name string, byDefault, min, max int) int {
@@ -35,6 +37,45 @@ func (r *reader) duration(name string, byDefault, min, max time.Duration) time.D
 	return d
 }
 
+// units are the units of a number of bytes, the largest first.
+var units = []struct {
+	name string
+	size int64
+}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}}
+
+// bytes reads a number of bytes, plain or with a unit.
+func (r *reader) bytes(name string, byDefault, min, max int64) int64 {
+	text := r.get(name)
+	if text == "" {
+		return byDefault
+	}
+	size := int64(1)
+	for _, unit := range units {
+		if number, ok := strings.CutSuffix(strings.ToLower(text), strings.ToLower(unit.name)); ok {
+			text, size = strings.TrimSpace(number), unit.size
+			break
+		}
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n > max/size || n*size < min {
+		r.problem("%s must be a number of bytes, plain or with the unit KiB, MiB or GiB, from %s to %s, for example %s",
+			name, inUnits(min), inUnits(max), inUnits(byDefault))
+		return byDefault
+	}
+	return n * size
+}
+
+// inUnits formats a number of bytes in the largest unit of which it is a
+// multiple.
+func inUnits(n int64) string {
+	for _, unit := range units {
+		if n%unit.size == 0 {
+			return strconv.FormatInt(n/unit.size, 10) + unit.name
+		}
+	}
+	return strconv.FormatInt(n, 10)
+}
+
 // short formats a duration without zero units: 5m instead of 5m0s.
 func short(d time.Duration) string {
 	text := d.String()
@@ -58,6 +99,33 @@ func (r *reader) patterns(name, byDefault string) (patterns []string) {
 		patterns = append(patterns, text)
 	}
 	return patterns
+}
+
+// gate reads the name of a gate; "" is none.
+func (r *reader) gate(name string) string {
+	text := r.get(name)
+	if text == "" || gate.CheckName(text) == nil {
+		return text
+	}
+	r.problem("%s must be the name of a gate, 1 to 63 lower-case letters, digits and inner hyphens, for example billing", name)
+	return ""
+}
+
+// addresses reads a comma-separated list of base addresses; "" is none.
+func (r *reader) addresses(name string) (addresses []string) {
+	list := r.get(name)
+	if list == "" {
+		return nil
+	}
+	for text := range strings.SplitSeq(list, ",") {
+		text = strings.TrimSpace(text)
+		if !isAddress(text, "http", "https") {
+			r.problem("%s must be a list of base addresses without user, query and fragment, separated by commas, for example https://hooks.example.com/billing", name)
+			return nil
+		}
+		addresses = append(addresses, text)
+	}
+	return addresses
 }
 
 func (r *reader) level(name string) slog.Level {
