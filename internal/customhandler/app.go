@@ -30,8 +30,8 @@ type Options struct {
 	// gives up after 230 s. Default: Timeout, but at most 220 s.
 	HTTPTimeout time.Duration
 
-	// MaxBody is the largest body of an HTTP call, in bytes.
-	// Default: 100 MiB, the host's own limit.
+	// MaxBody is the largest body of an HTTP call, in bytes, except for the
+	// calls of Upload. Default: 100 MiB, the host's own limit.
 	MaxBody int64
 
 	// Drain is how long Serve waits for running invocations after its context
@@ -143,7 +143,7 @@ func (a *App) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case name == "":
 		a.serveReadiness(w, r)
 	case strings.Contains(name, "/"):
-		a.routes.ServeHTTP(w, r)
+		a.serveCall(w, r)
 	default:
 		a.serveEnvelope(w, r, name)
 	}
@@ -158,6 +158,22 @@ func (a *App) serveReadiness(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	writeAnswer(w, Answer{})
+}
+
+// serveCall serves a forwarded call.
+func (a *App) serveCall(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength != 0 {
+		// A client may send half a body and then stop. The answer waits for the
+		// rest. This fails only on a writer without deadlines, as in tests.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(softLimit(a.httpTimeout)))
+	}
+	if r.ContentLength <= maxUnread {
+		a.routes.ServeHTTP(w, r)
+		return
+	}
+	u := &unreadWriter{w, r.Body}
+	a.routes.ServeHTTP(u, r)
+	u.discard() // for an answer that net/http makes
 }
 
 func (a *App) serveEnvelope(w http.ResponseWriter, r *http.Request, name string) {

@@ -16,23 +16,21 @@ import (
 type forwarded struct {
 	app      *App
 	function string
+	maxBody  int64
 	next     http.Handler
 }
 
 func (f *forwarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a := f.app
-	if r.ContentLength > a.maxBody {
-		writeError(w, errTooLarge(a.maxBody))
+	if r.ContentLength > f.maxBody {
+		writeError(w, errTooLarge(f.maxBody))
 		return
 	}
-	if r.ContentLength < 0 { // not from the host, which drops chunked bodies
-		r.Body = http.MaxBytesReader(w, r.Body, a.maxBody)
-	}
 	if r.ContentLength != 0 {
-		// A client may send half a body and then stop. net/http waits for the
-		// rest before it sends an answer. This fails only on a writer without
-		// deadlines, as in tests.
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(softLimit(a.httpTimeout)))
+		r.Body = callBody{r.Body}
+	}
+	if r.ContentLength < 0 { // not from the host, which drops chunked bodies
+		r.Body = http.MaxBytesReader(w, r.Body, f.maxBody)
 	}
 	inv := &invocation{requestID(w), f.function, a.log}
 	ctx := &callContext{parent: r.Context(), deadline: time.Now().Add(softLimit(a.httpTimeout)), inv: inv}

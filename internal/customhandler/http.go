@@ -27,6 +27,14 @@ const httpOutput = "res"
 // answer is text, with one value per header and at most one cookie. In both, a
 // body without Content-Length is lost, see RequireBody.
 func (a *App) HTTP(name, binding string, h http.Handler, patterns ...string) {
+	a.Upload(name, binding, a.maxBody, h, patterns...)
+}
+
+// Upload is HTTP for routes whose forwarded calls have bodies of up to maxBody
+// bytes. A forwarded body is a stream: nothing of it is kept in memory. The
+// function may answer before its end. In an envelope, which is read as a whole,
+// the limit is still that of all calls.
+func (a *App) Upload(name, binding string, maxBody int64, h http.Handler, patterns ...string) {
 	f := a.functions[name]
 	if f == nil {
 		f = &function{name: name, binding: binding, limit: a.httpTimeout, routes: newRouter()}
@@ -37,7 +45,7 @@ func (a *App) HTTP(name, binding string, h http.Handler, patterns ...string) {
 		panic(fmt.Sprintf("customhandler: HTTP function %q needs a pattern, its own name, and always the same binding (%q)", name, binding))
 	}
 	for _, pattern := range patterns {
-		a.routes.handle(pattern, &forwarded{app: a, function: name, next: h})
+		a.routes.handle(pattern, &forwarded{app: a, function: name, maxBody: maxBody, next: h})
 		f.routes.handle(pattern, h)
 	}
 }

@@ -51,6 +51,9 @@ func ReadJSON(r *http.Request, limit int64, v any) error {
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return errTooLarge(limit)
 	}
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
 	return &Error{http.StatusBadRequest, "bad_json", "The body is not the expected JSON: " + explainJSON(err) + "."}
 }
 
