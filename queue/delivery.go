@@ -13,9 +13,9 @@ import (
 // owns the lease.
 type delivery[T any] struct {
 	*Listener[T]
-	p       *partition
-	lease   lease
-	turn    *turn
+	p     *partition
+	lease lease
+	received
 	id      string                      // of the content
 	cleanUp func(context.Context) error // Done of the content, without its body; nil: nothing
 }
@@ -23,10 +23,9 @@ type delivery[T any] struct {
 // maxDeliveries, times MaxAttempts, is how often a message is received at most.
 const maxDeliveries = 4
 
-// deliver begins the delivery of a message whose lease began at a time, and
-// whose turn for a hand will come.
-func (l *Listener[T]) deliver(p *partition, m Message, began time.Time, turn *turn) {
-	d := &delivery[T]{Listener: l, p: p, lease: newLease(p, m, began), turn: turn}
+// deliver begins the delivery of a message.
+func (l *Listener[T]) deliver(p *partition, m Message, r received) {
+	d := &delivery[T]{Listener: l, p: p, lease: newLease(p, m, r.began), received: r}
 	l.delivered.Add(1)
 	l.crew.run(d.run)
 }
@@ -180,6 +179,7 @@ func (d *delivery[T]) handle(ctx context.Context, m Message, attempt int64, begu
 	return d.handler(ctx, Delivery[T]{
 		Queue: d.p.queue, Body: content.Body, ID: cmp.Or(content.ID, m.ID),
 		Attempt: attempt, Inserted: m.Inserted,
+		Redelivered: m.DequeueCount > 1, Share: d.share,
 	})
 }
 

@@ -35,12 +35,23 @@ type Delivery[T any] struct {
 	ID       string // the same for all copies of the message
 	Attempt  int64  // counts from 1
 	Inserted time.Time
+
+	Redelivered bool    // it was received before: its work may be done
+	Share       float64 // of the request that received it: 1 divided by its messages
 }
 
 // ListenerOptions are the optional parts of a listener; nil and zero fields
 // mean the defaults.
 type ListenerOptions struct {
 	Signals Signals // default: none; the queues are polled
+
+	// Admit returns whether messages of a queue may be received, and a channel
+	// that is closed when the answer has changed. While they may not, no request
+	// is made for the queue, and its messages use up no attempts; those that were
+	// received before go on. The queue is polled as soon as they may. Admit is
+	// called often and concurrently, and answers from memory. Default: all
+	// queues are admitted.
+	Admit func(queue string) (admitted bool, changed <-chan struct{})
 
 	// Hands is the maximum number of messages that all queues together work on
 	// at the same time; default 32, and at least two for each queue. One is kept
@@ -190,9 +201,7 @@ func (l *Listener[T]) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	for _, p := range l.partitions {
 		running.Go(func() {
-			p.run(ctx, func(m Message, began time.Time, turn *turn) {
-				l.deliver(p, m, began, turn)
-			})
+			p.run(ctx, func(m Message, r received) { l.deliver(p, m, r) })
 		})
 	}
 	if l.opt.Signals != nil {

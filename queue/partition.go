@@ -46,6 +46,7 @@ type arrived struct {
 type pollState struct {
 	pollers int
 	asleep  bool
+	held    bool
 	depth   int64
 }
 
@@ -72,10 +73,16 @@ func (p *partition) finish() {
 	notify(p.nudge)
 }
 
+// received is what is known of a message beside itself.
+type received struct {
+	began time.Time // when its lease began
+	share float64   // of the request
+	turn  *turn     // nil: it has a hand
+}
+
 // run polls the queue until ctx ends, and then until the last request ends. It
-// passes each message to deliver, with the time at which its lease began, and its
-// turn.
-func (p *partition) run(ctx context.Context, deliver func(Message, time.Time, *turn)) {
+// passes each message to deliver.
+func (p *partition) run(ctx context.Context, deliver func(Message, received)) {
 	p.poll.start(time.Now())
 	var requests sync.WaitGroup
 	defer requests.Wait()
@@ -86,6 +93,7 @@ func (p *partition) run(ctx context.Context, deliver func(Message, time.Time, *t
 		now := time.Now()
 		p.applySignals(now)
 		wait := time.Hour
+		var gate <-chan struct{}
 		if ctx.Err() != nil {
 			if p.poll.under == 0 && !p.poll.counting {
 				p.publish()
@@ -93,6 +101,11 @@ func (p *partition) run(ctx context.Context, deliver func(Message, time.Time, *t
 			}
 			stopped = nil
 		} else {
+			if p.opt.Admit != nil {
+				var open bool
+				open, gate = p.opt.Admit(p.queue)
+				p.poll.admits(now, open)
+			}
 			room, batch := p.room(now)
 			need, at := p.poll.needs(now, room, batch, int(p.unfinished.Load()))
 			switch {
@@ -111,6 +124,7 @@ func (p *partition) run(ctx context.Context, deliver func(Message, time.Time, *t
 		select {
 		case <-timer.C:
 		case <-p.nudge:
+		case <-gate:
 		case take := <-p.answers:
 			take(time.Now())
 		case <-stopped:
@@ -162,7 +176,7 @@ func (p *partition) room(now time.Time) (room, batch int) {
 }
 
 // beginReceive receives up to max messages.
-func (p *partition) beginReceive(requests *sync.WaitGroup, max int, deliver func(Message, time.Time, *turn)) {
+func (p *partition) beginReceive(requests *sync.WaitGroup, max int, deliver func(Message, received)) {
 	version := p.poll.begin()
 	p.asked += max
 	requests.Go(func() {
@@ -177,7 +191,7 @@ func (p *partition) beginReceive(requests *sync.WaitGroup, max int, deliver func
 			p.received.Add(int64(len(messages)))
 			p.unfinished.Add(int64(len(messages)))
 			for _, m := range messages {
-				deliver(m, began, p.lane.wait()) // in the order of the answer
+				deliver(m, received{began, 1 / float64(len(messages)), p.lane.wait()}) // in the order of the answer
 			}
 			switch {
 			case err != nil:
@@ -234,5 +248,5 @@ func (p *partition) announce(now time.Time) {
 func (p *partition) publish() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.seen = pollState{p.poll.under, p.poll.asleep, p.poll.depth}
+	p.seen = pollState{p.poll.under, p.poll.asleep, p.poll.held, p.poll.depth}
 }

@@ -37,6 +37,7 @@ const (
 //     one lease: what a worker held that was killed is visible by then. The
 //     next checks are rare.
 //   - A failure makes the queue rest, whatever is signalled in the meantime.
+//   - While the gate is closed, nothing begins. When it opens, there is work.
 type poll struct {
 	maxIdle, lease, safety time.Duration
 	random                 func() float64 // from 0 to 1, without 1
@@ -50,6 +51,7 @@ type poll struct {
 	idle     time.Duration
 	failures int // in a row
 
+	held    bool      // the gate is closed
 	push    bool      // signals are received
 	version int       // changes with each signal, and when they begin or end
 	active  time.Time // the last signal or message
@@ -77,6 +79,9 @@ func (p *poll) start(now time.Time) { p.next, p.active, p.recheck = now, now, tr
 // fit, and batch how many to wait for before a further poller is worth its
 // request. While messages are unfinished, polling does not end.
 func (p *poll) needs(now time.Time, room, batch, unfinished int) (need, time.Time) {
+	if p.held {
+		return nothing, time.Time{} // until the gate opens
+	}
 	if p.hot && !p.counting {
 		old := now.Sub(p.counted)
 		if old >= countEvery || old >= countAgain && p.counted.Before(p.since) {
@@ -189,6 +194,17 @@ func (p *poll) signalled(now time.Time) {
 	p.idle = 0
 	if p.failures == 0 {
 		p.next = now
+	}
+}
+
+// admits records whether the gate is open. An opening is treated as a signal:
+// publishers may have signalled in vain.
+func (p *poll) admits(now time.Time, open bool) {
+	opened := open && p.held
+	p.held = !open
+	if opened {
+		p.hot = false // the measurements from before the gate closed are outdated
+		p.signalled(now)
 	}
 }
 

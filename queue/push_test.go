@@ -12,10 +12,10 @@ import (
 const sampleOrders, allOrders = 1000, 100_000
 
 // TestPushLeavesNothing runs publishers and listeners, kept as plain state,
-// through random orders of puts, signals, receives, counts, kills and falling
-// asleep. Signals are late and come twice, but while a listener receives them,
-// none is lost; counts are old. Each message must be received long before the
-// safety poll.
+// through random orders of puts, signals, receives, counts, kills, closed gates
+// and falling asleep. Signals are late and come twice, but while a listener
+// receives them, none is lost; counts are old. Each message must be received
+// long before the safety poll. While the gate is closed, no request begins.
 func TestPushLeavesNothing(t *testing.T) {
 	t.Parallel()
 	orders, base := sampleOrders, rand.Uint64()
@@ -25,23 +25,26 @@ func TestPushLeavesNothing(t *testing.T) {
 	if *SeedToRun != 0 {
 		orders, base = 1, *SeedToRun
 	}
-	ran, slept, hushed := 0, 0, 0
+	ran, slept, hushed, held := 0, 0, 0, 0
 	var latest time.Duration
 	for ; ran < orders && !t.Failed(); ran++ {
 		w := newSchedule(base + uint64(ran))
 		left := w.run()
-		slept, hushed, latest = slept+w.slept, hushed+w.hushed, max(latest, w.latest)
+		slept, hushed, held, latest = slept+w.slept, hushed+w.hushed, held+w.held, max(latest, w.latest)
 		if w.prompt && w.latest > promptly {
 			t.Errorf("a message was received %v after it was put, by a check; repeat it with -run TestPushLeavesNothing -seed %d", w.latest, base+uint64(ran))
+		}
+		if w.requested > 0 {
+			t.Errorf("%d requests began at a closed gate; repeat it with -run TestPushLeavesNothing -seed %d", w.requested, base+uint64(ran))
 		}
 		if left > 0 || w.latest > receivedWithin {
 			t.Errorf("%d messages were left, one was received %v after it was visible; repeat it with -run TestPushLeavesNothing -seed %d", left, w.latest, base+uint64(ran))
 		}
 	}
 	t.Logf("figure: messages left to the safety poll, in random orders of publishing, signals and falling asleep (%d orders) | 0 | 0", ran)
-	t.Logf("the latest was received %v after it was visible; listeners fell asleep %d times; %d puts waited for their signal", latest, slept, hushed)
-	if *SeedToRun == 0 && (slept < orders || hushed < orders/10) {
-		t.Errorf("listeners fell asleep %d times and %d puts waited for their signal: too few for a meaningful test", slept, hushed)
+	t.Logf("the latest was received %v after it was visible; listeners fell asleep %d times; %d puts waited for their signal; %d messages waited at the gate", latest, slept, hushed, held)
+	if *SeedToRun == 0 && (slept < orders || hushed < orders/10 || held < orders/10) {
+		t.Errorf("listeners fell asleep %d times, %d puts waited for their signal and %d messages at the gate: too few for a meaningful test", slept, hushed, held)
 	}
 }
 
@@ -75,8 +78,12 @@ type schedule struct {
 	publishers []*notice
 	listeners  []*sleeper
 
-	slept, hushed int
-	latest        time.Duration
+	closed bool // the gate
+	opened time.Time
+
+	slept, hushed, held int
+	requested           int // while the gate was closed
+	latest              time.Duration
 }
 
 // scheduled is one message.
@@ -112,6 +119,14 @@ func newSchedule(seed uint64) *schedule {
 		// Around the time when listeners fall asleep, or when they sleep.
 		at := w.upTo([]time.Duration{4 * time.Second, 8 * time.Second, time.Minute}[w.rng.IntN(3)])
 		w.after(at, func() { w.put(p) })
+	}
+	if w.rng.IntN(2) == 0 {
+		at := w.upTo(time.Minute)
+		if w.rng.IntN(3) == 0 {
+			at = 0 // before the start
+		}
+		w.after(at, func() { w.close(true) })
+		w.after(at+w.upTo(30*time.Second), func() { w.close(false) })
 	}
 	for _, l := range w.listeners[1:] {
 		if !w.prompt && w.rng.IntN(3) == 0 {
@@ -205,12 +220,27 @@ func (w *schedule) connect(l *sleeper, up bool) {
 	w.wake(l)
 }
 
+// close closes or opens the gate.
+func (w *schedule) close(closed bool) {
+	w.closed = closed
+	if !closed {
+		w.opened = w.now
+	}
+	for _, l := range w.listeners {
+		w.wake(l)
+	}
+}
+
 // wake does what the listener's state needs, as partition.run does.
 func (w *schedule) wake(l *sleeper) {
 	if l.dead || l.active.IsZero() {
 		return
 	}
+	l.admits(w.now, !w.closed)
 	need, at := l.needs(w.now, 32, 32, l.working)
+	if w.closed && need != nothing {
+		w.requested++
+	}
 	switch {
 	case need == receive:
 		w.receive(l, l.begin())
@@ -241,7 +271,12 @@ func (w *schedule) receive(l *sleeper, version int) {
 		var taken []*scheduled
 		for _, m := range w.messages {
 			if !m.deleted && !m.visible.After(w.now) && len(taken) < 32 {
-				w.latest = max(w.latest, w.now.Sub(m.visible))
+				since := m.visible
+				if since.Before(w.opened) {
+					since = w.opened
+					w.held++
+				}
+				w.latest = max(w.latest, w.now.Sub(since))
 				m.visible = w.now.Add(scheduleLease)
 				taken = append(taken, m)
 			}

@@ -41,6 +41,9 @@
 // it is not polled, except every ten minutes or so. So what a killed worker held
 // is received again when its lease has ended, after one poll.
 //
+// A queue that the option Admit does not admit is left alone: no request is
+// made for it until it is admitted again, and then it is polled at once.
+//
 // # Limits
 //
 // [CheckPut], [CheckReceive], [CheckPeek] and [CheckUpdate] reject requests that Azure would

@@ -8,6 +8,7 @@ type QueueState struct {
 	Depth     int64 // of the last count; it may be old
 	Pollers   int   // receives under way
 	Asleep    bool  // it is not polled, except rarely
+	Held      bool  // it is not polled, because it is not admitted
 	Hands     int   // messages at work
 	PeakHands int
 	MaxHands  int // for the depth of now
@@ -51,7 +52,7 @@ func (p *partition) state() QueueState {
 	seen := p.seen
 	p.mu.Unlock()
 	return QueueState{
-		Queue: p.queue, Depth: seen.depth, Pollers: seen.pollers, Asleep: seen.asleep,
+		Queue: p.queue, Depth: seen.depth, Pollers: seen.pollers, Asleep: seen.asleep, Held: seen.held,
 		Hands: load.working, PeakHands: load.peak, MaxHands: load.limit, Waiting: load.waiting,
 		Receives: p.receives.Load(), EmptyReceives: p.empty.Load(), FailedReceives: p.failed.Load(), Renewals: p.renewed.Load(),
 		Received: p.received.Load(), Done: p.done.Load(), Repeated: p.repeated.Load(), Retried: p.retried.Load(),
