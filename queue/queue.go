@@ -110,6 +110,14 @@ type Peeker interface {
 	Peek(ctx context.Context, queue string, max int) ([]Message, error)
 }
 
+// Lister lists queues. List is called concurrently.
+type Lister interface {
+	// List returns the names of the existing queues that begin with prefix, in
+	// their order. A queue that was just created or deleted may be missing or
+	// listed.
+	List(ctx context.Context, prefix string) ([]string, error)
+}
+
 // The errors of the interfaces above.
 //
 // ErrLeaseLost reports that the lease ended and another receiver has the

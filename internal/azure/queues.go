@@ -13,9 +13,9 @@ import (
 )
 
 // Queues is a client for the account's queues: a [queue.Receiver],
-// [queue.Putter], [queue.Counter] and [queue.Peeker]. It is safe for concurrent
-// use. Each method makes one request; Put makes three if the queue has to be created
-// first.
+// [queue.Putter], [queue.Counter], [queue.Peeker] and [queue.Lister]. It is safe
+// for concurrent use. Each method makes one request, but Put makes three if the
+// queue has to be created first, and List one for each 5,000 queues.
 type Queues struct {
 	client *azqueue.ServiceClient
 	once   once
@@ -144,6 +144,21 @@ func (q *Queues) Count(ctx context.Context, name string) (int64, error) {
 		return 0, fmt.Errorf("count messages of queue %.80q: %w", name, declined(err, queue.ErrRefused))
 	}
 	return int64(value(answer.ApproximateMessagesCount)), nil
+}
+
+// List implements [queue.Lister]. It makes a request for each page.
+func (q *Queues) List(ctx context.Context, prefix string) ([]string, error) {
+	var names []string
+	for pages := q.client.NewListQueuesPager(&azqueue.ListQueuesOptions{Prefix: &prefix}); pages.More(); {
+		page, err := pages.NextPage(q.once.context(ctx))
+		if err := answered(ctx, err); err != nil {
+			return nil, fmt.Errorf("list queues with prefix %.80q: %w", prefix, declined(err, queue.ErrRefused))
+		}
+		for _, item := range page.Queues {
+			names = append(names, value(item.Name))
+		}
+	}
+	return names, nil
 }
 
 // Clear deletes all messages of a queue, which need not exist.

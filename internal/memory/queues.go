@@ -6,17 +6,18 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"kennel/queue"
 )
 
 // Queues are storage queues in memory, safe for concurrent use: a
-// [queue.Receiver], [queue.Putter], [queue.Counter] and [queue.Peeker]. They
-// deliver at least once, in the order of becoming visible or, with
-// [Options.ShuffleSeed], in a random order. Each message of a Receive has its
-// own receipt. Times in messages are in whole seconds, as Azure returns them.
-// [Options.OnMisuse] is called for requests without a deadline.
+// [queue.Receiver], [queue.Putter], [queue.Counter], [queue.Peeker] and
+// [queue.Lister]. They deliver at least once, in the order of becoming visible
+// or, with [Options.ShuffleSeed], in a random order. Each message of a Receive
+// has its own receipt. Times in messages are in whole seconds, as Azure returns
+// them. [Options.OnMisuse] is called for requests without a deadline.
 type Queues struct {
 	wire
 	lag    time.Duration         // of counts
@@ -150,6 +151,23 @@ func (q *Queues) Count(ctx context.Context, name string) (int64, error) {
 		}
 		return int64(len(messages)), nil
 	})
+}
+
+// List implements [queue.Lister].
+func (q *Queues) List(ctx context.Context, prefix string) ([]string, error) {
+	names, err := send(ctx, &q.wire, "List", prefix, func() (names []string, _ error) {
+		for name := range q.queues {
+			if strings.HasPrefix(name, prefix) {
+				names = append(names, name)
+			}
+		}
+		slices.Sort(names)
+		return names, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list queues with prefix %.80q: %w", prefix, err)
+	}
+	return names, nil
 }
 
 // All returns all messages of a queue in the order in which they were put,

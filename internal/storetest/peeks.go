@@ -33,6 +33,26 @@ func peeked(t *queueTest) {
 	}
 }
 
+// Lists have the queues that exist, also empty ones.
+func listed(t *queueTest) {
+	list := func(prefix string, want ...string) {
+		t.Helper()
+		if names, err := t.queues.List(t.ctx, prefix); err != nil || !slices.Equal(names, want) {
+			t.Errorf("listed %q with prefix %q, %v, want %q", names, prefix, err, want)
+		}
+	}
+	prefix := t.queue
+	list(prefix)
+	for _, name := range []string{prefix + "-1", prefix + "-0", prefix + "-express"} {
+		t.queue = name
+		t.put("hello", 0)
+	}
+	t.delete(t.one(long))
+	list(prefix, prefix+"-0", prefix+"-1", prefix+"-express")
+	list(prefix+"-1", prefix+"-1")
+	list(prefix + "-2")
+}
+
 // peeks checks the bodies at the front of the queue, in any order.
 func (t *queueTest) peeks(max int, want ...string) (messages []queue.Message) {
 	t.Helper()

@@ -20,6 +20,7 @@ type Queues interface {
 	queue.Putter
 	queue.Counter
 	queue.Peeker
+	queue.Lister
 }
 
 // TestQueues checks the contracts of package queue for messages and leases, on
@@ -42,6 +43,7 @@ func TestQueues(t *testing.T, queues Queues) {
 		{"HandedBack", handedBack},
 		{"Delayed", delayed},
 		{"Peeked", peeked},
+		{"Listed", listed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
