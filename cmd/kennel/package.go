@@ -9,14 +9,16 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kennel/internal/config"
 	"kennel/internal/dev/project"
 )
 
 func (con *console) packageCommand() *cobra.Command {
 	var (
-		out     string
-		handler string
-		asJSON  bool
+		out        string
+		handler    string
+		partitions int
+		asJSON     bool
 	)
 	cmd := &cobra.Command{
 		Use:   "package",
@@ -28,24 +30,31 @@ The same commit produces the same bytes.`,
 		Annotations: exits("written", "the project is invalid or does not build", interruptedExit),
 		Args:        noWords,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return makePackage(cmd.Context(), con, out, handler, asJSON)
+			return makePackage(cmd.Context(), con, out, handler, partitions, asJSON)
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&out, "out", "", "write the package to `FILE` (default dist/kennel.zip in the project)")
 	flags.StringVar(&handler, "handler", "", "pack the built handler in `FILE`, a Linux program for x64\n(default: built from ./handler)")
+	flags.IntVar(&partitions, "partitions", config.DefaultPartitions, "stage the function ProcessWork for `N` partition queues, 1 to 32;\nset KENNEL_PARTITIONS of the app to the same number")
 	flags.BoolVar(&asJSON, "json", false, "print path, size, sha256 and version as JSON")
 	completeFile(cmd, "out")
 	completeFile(cmd, "handler")
 	return cmd
 }
 
-func makePackage(ctx context.Context, con *console, out, handler string, asJSON bool) error {
+func makePackage(ctx context.Context, con *console, out, handler string, partitions int, asJSON bool) error {
+	if partitions < 1 || partitions > config.MaxPartitions {
+		return usagef("--partitions %d: use 1 to %d", partitions, config.MaxPartitions)
+	}
 	if err := checkOut(out); err != nil {
 		return err
 	}
 	p, err := openProject()
 	if err != nil {
+		return err
+	}
+	if err := p.Partition(partitions); err != nil {
 		return err
 	}
 	dist, err := p.Stage(ctx, project.Azure, &project.StageOptions{Prebuilt: handler, Env: con.env, Step: con.step})

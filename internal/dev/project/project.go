@@ -27,7 +27,9 @@ const handlerName = "handler"
 // A Project is a source tree with valid host.json and functions.
 type Project struct {
 	Root      string   // the folder that holds host.json
-	Functions []string // the folder names below functions/, sorted
+	Functions []string // the folder names below functions/, and their copies, sorted
+
+	copies map[string][]byte // function.json of the copies, see Partition
 }
 
 // Open finds and checks the project that contains the absolute path dir. Its

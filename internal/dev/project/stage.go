@@ -83,11 +83,7 @@ func (p *Project) Stage(ctx context.Context, t Target, options *StageOptions) (s
 		return "", err
 	}
 	for _, name := range p.Functions {
-		if err := os.MkdirAll(filepath.Join(dist, name), 0o755); err != nil {
-			return "", err
-		}
-		from := filepath.Join(p.Root, "functions", name, "function.json")
-		if err := copyFile(filepath.Join(dist, name, "function.json"), from, 0o644); err != nil {
+		if err := p.stageFunction(dist, name); err != nil {
 			return "", err
 		}
 	}

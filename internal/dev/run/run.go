@@ -131,6 +131,9 @@ func New(p *project.Project, env map[string]string, options *Options) (*App, err
 	if err != nil {
 		return nil, err
 	}
+	if err := p.Partition(checked.Partitions); err != nil {
+		return nil, err
+	}
 	a.storage, a.azurite = checked.Storage, isDevelopment(checked.Storage)
 	a.devbus = !mentions(a.settings, busSetting) && !mentions(a.settings, secondaryBusSetting)
 	return a, nil

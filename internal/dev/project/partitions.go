@@ -1,0 +1,69 @@
+package project
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+)
+
+// The function of the partition queues, and its queue in function.json. The
+// host has no function of several queues, so there is a copy for each.
+const (
+	partitioned    = "ProcessWork"
+	partitionQueue = "work-"
+)
+
+// Partition adds a copy of the function ProcessWork for each partition queue
+// but the first, up to n: ProcessWork1 with queue work-1, and so on. A project
+// without this function is not changed.
+func (p *Project) Partition(n int) error {
+	if !slices.Contains(p.Functions, partitioned) {
+		return nil
+	}
+	source, err := os.ReadFile(p.source(partitioned))
+	if err != nil {
+		return err
+	}
+	first := queueName(0)
+	if bytes.Count(source, first) != 1 {
+		return fmt.Errorf("functions/%s/function.json must contain %s once, the queue of the first partition", partitioned, first)
+	}
+	p.copies = make(map[string][]byte)
+	for i := 1; i < n; i++ {
+		name := partitioned + strconv.Itoa(i)
+		if slices.Contains(p.Functions, name) {
+			return fmt.Errorf("functions/%s is in the way of a copy of %s: rename it", name, partitioned)
+		}
+		p.Functions = append(p.Functions, name)
+		p.copies[name] = bytes.Replace(source, first, queueName(i), 1)
+	}
+	slices.Sort(p.Functions)
+	return nil
+}
+
+func queueName(i int) []byte { return []byte(`"` + partitionQueue + strconv.Itoa(i) + `"`) }
+
+// source is the path of a function's function.json.
+func (p *Project) source(function string) string {
+	return filepath.Join(p.Root, "functions", function, "function.json")
+}
+
+// stageFunction writes the function.json of a function to dist.
+func (p *Project) stageFunction(dist, name string) error {
+	if err := os.MkdirAll(filepath.Join(dist, name), 0o755); err != nil {
+		return err
+	}
+	to := filepath.Join(dist, name, "function.json")
+	text, copied := p.copies[name]
+	if !copied {
+		return copyFile(to, p.source(name), 0o644)
+	}
+	return replaceFile(to, 0o644, func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	})
+}
