@@ -1,0 +1,271 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kennel/internal/memory"
+	"kennel/queue"
+)
+
+// resultText returns the text of the message with the results of a parcel.
+func (in *instance) resultText(t *testing.T, r resultRow, batch string) string {
+	t.Helper()
+	before := len(in.site.queues.All(ResultsQueue))
+	if err := in.putResult(t.Context(), batch, r); err != nil {
+		t.Fatal(err)
+	}
+	return in.site.queues.All(ResultsQueue)[before].Body
+}
+
+// TestCollectTogether checks that results that arrive together share a write.
+func TestCollectTogether(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		slow := false
+		s := newSite(t, func(memory.Call) memory.Fault {
+			if slow {
+				return memory.Fault{Delay: 10 * time.Millisecond}
+			}
+			return memory.Fault{}
+		}, 0)
+		in := s.start(nil, nil)
+		const parcels = 50
+		var items []string
+		for i := range parcels {
+			items = append(items, item(i, ""))
+		}
+		d, err := in.submit(t.Context(), items, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var texts []string
+		for i := range parcels - 1 {
+			texts = append(texts, in.resultText(t, resultRow{id: parcelID{Parcel: i}, done: 1}, d.ID))
+		}
+		slow = true
+		before := s.rows.CallsOf("Submit")
+		var running sync.WaitGroup
+		for _, text := range texts {
+			for range 3 {
+				running.Go(func() {
+					if err := in.Collect(t.Context(), Message{Text: text}); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+		}
+		running.Wait()
+		if n := s.rows.CallsOf("Submit") - before; n > 3 {
+			t.Errorf("%d writes for %d results that arrive together, want at most 3", n, parcels-1)
+		}
+		b, err := in.Get(t.Context(), d.ID)
+		if err != nil || b.Done != parcels-1 || b.State != Running {
+			t.Errorf("batch %+v, %v, want %d done items", b, err, parcels-1)
+		}
+	})
+}
+
+// TestCollectWithoutTime checks that the caller that writes does not take its
+// deadline to those that wait with it.
+func TestCollectWithoutTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var down sync.Mutex
+		isDown := false
+		s := newSite(t, func(memory.Call) memory.Fault {
+			down.Lock()
+			defer down.Unlock()
+			if isDown {
+				return memory.Fault{Err: errors.New("down"), Lost: true, Delay: time.Second}
+			}
+			return memory.Fault{}
+		}, 0)
+		set := func(to bool) {
+			down.Lock()
+			defer down.Unlock()
+			isDown = to
+		}
+		in := s.start(nil, nil)
+		d, err := in.submit(t.Context(), []string{item(1, ""), item(2, ""), item(3, "")}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := in.resultText(t, resultRow{id: parcelID{Parcel: 0}, done: 1}, d.ID)
+		second := in.resultText(t, resultRow{id: parcelID{Parcel: 1}, done: 1}, d.ID)
+		set(true)
+		var running sync.WaitGroup
+		running.Go(func() {
+			ctx, stop := context.WithTimeout(t.Context(), 3*time.Second)
+			defer stop()
+			if err := in.Collect(ctx, Message{Text: first}); err == nil {
+				t.Error("a write while storage is down succeeded")
+			}
+		})
+		time.Sleep(time.Second / 2)
+		running.Go(func() {
+			if err := in.Collect(t.Context(), Message{Text: second}); err != nil {
+				t.Errorf("the caller with more time: %v", err)
+			}
+		})
+		time.Sleep(3500 * time.Millisecond)
+		set(false)
+		running.Wait()
+		if b, err := in.Get(t.Context(), d.ID); err != nil || b.Done != 1 {
+			t.Errorf("batch %+v, %v, want one done item", b, err)
+		}
+		if err := in.Collect(t.Context(), Message{Text: first, Redelivered: true}); err != nil {
+			t.Error(err)
+		}
+		if b, err := in.Get(t.Context(), d.ID); err != nil || b.Done != 2 {
+			t.Errorf("batch %+v, %v, want two done items", b, err)
+		}
+	})
+}
+
+// TestCollectInvalid checks results that do not belong to their batch.
+func TestCollectInvalid(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, nil, 0)
+		in, d := s.one(nil, item(1, ""))
+		for _, r := range []resultRow{{id: parcelID{Parcel: 1}, done: 1}, {done: 2}} {
+			text := in.resultText(t, r, d.ID)
+			if err := in.Collect(t.Context(), Message{Text: text}); !errors.Is(err, ErrMessage) {
+				t.Errorf("%+v: error %v, want %v", r, err, ErrMessage)
+			}
+		}
+		removed := newID(time.Now())
+		row := resultRow{done: 1, packed: []byte{1}}
+		if _, err := in.insertResults(t.Context(), removed, row); err != nil {
+			t.Fatal(err)
+		}
+		if err := in.Collect(t.Context(), Message{Text: in.resultText(t, row, removed)}); err != nil {
+			t.Errorf("results of a batch that was removed: %v, want nil", err)
+		}
+		if n := s.rows.Rows(removed); n != 0 {
+			t.Errorf("%d rows of a batch that was removed are left", n)
+		}
+	})
+}
+
+// fill runs a batch of full parcels to its end.
+func fill(t *testing.T, parcels int, o *Options) (s *site, in *instance, d details) {
+	s = newSite(t, nil, 0)
+	in = s.start(nil, o)
+	var items []string
+	for i := range parcels * ParcelItems {
+		items = append(items, item(i, ""))
+	}
+	d, err := in.submit(t.Context(), items, ParcelItems)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{ExpressQueue, "work-0", "work-1", "work-2", "work-3", ResultsQueue} {
+		for len(s.queues.All(name)) > 0 {
+			messages, err := in.qs.Receive(bounded(t), name, queue.MaxReceive, time.Minute)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range messages {
+				in.handle(t.Context(), name, m, 1/float64(len(messages)))
+			}
+		}
+	}
+	return s, in, d
+}
+
+// receive receives one message.
+func (in *instance) receive(t *testing.T, name string) queue.Message {
+	t.Helper()
+	messages, err := in.qs.Receive(bounded(t), name, 1, time.Minute)
+	if err != nil || len(messages) != 1 {
+		t.Fatalf("%d messages, %v, want one", len(messages), err)
+	}
+	return messages[0]
+}
+
+func bounded(t *testing.T) context.Context {
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(stop)
+	return ctx
+}
+
+// TestOperations compares the operations that a batch reports with the requests
+// that were made.
+func TestOperations(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const parcels = 20
+		s, in, d := fill(t, parcels, nil)
+		made := s.requests.Load() - 4 // to stage and record the batch, which the submission counts
+		b, err := in.Get(t.Context(), d.ID)
+		if err != nil || b.State != Done {
+			t.Fatalf("batch %+v, %v", b, err)
+		}
+		// This test does not submit: the puts of the parcels are not counted.
+		if reported := b.StorageOperations + parcels; reported < made-3 || reported > made+3 {
+			t.Errorf("the batch reports %d operations, of %d requests", reported, made)
+		}
+		each := float64(made) / (parcels * ParcelItems)
+		if each > 0.07 {
+			t.Errorf("%.4f requests for each item, want at most 0.07", each)
+		}
+		t.Logf("figure: requests for each item of a batch of %d | %.3f | 0.07", parcels*ParcelItems, each)
+	})
+}
+
+// TestPages reads results that are too large for one page.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, in, d := fill(t, 3, nil)
+		for _, top := range []int{1, 99, 100, 101, 1000} {
+			seen, page := 0, Page{Top: top}
+			for {
+				list, err := in.Results(t.Context(), d.ID, page)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, r := range list.Items {
+					if r.ID != fmt.Sprint(seen) || string(r.Result) != `{"of":"`+r.ID+`"}` {
+						t.Fatalf("result %d is %+v", seen, r)
+					}
+					seen++
+				}
+				if page.Continuation = list.Continuation; page.Continuation == "" {
+					break
+				}
+				if len(list.Items) != top {
+					t.Errorf("a page of %d results, want %d", len(list.Items), top)
+				}
+			}
+			if seen != 3*ParcelItems {
+				t.Errorf("pages of %d have %d results", top, seen)
+			}
+		}
+		list, err := in.Results(t.Context(), d.ID, Page{Top: 5})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []string{"x", list.Continuation + "x", strings.Repeat("A", 500)} {
+			if _, err := in.Results(t.Context(), d.ID, Page{Top: 5, Continuation: c}); !errors.Is(err, ErrContinuation) {
+				t.Errorf("continuation %q: %v, want %v", c, err, ErrContinuation)
+			}
+		}
+		other := newID(time.Now())
+		if _, err := in.Results(t.Context(), other, Page{Top: 5, Continuation: list.Continuation}); !errors.Is(err, ErrContinuation) {
+			t.Errorf("continuation of another batch: %v", err)
+		}
+		if _, err := in.Results(t.Context(), other, Page{Top: 5}); !errors.Is(err, ErrNotFound) {
+			t.Errorf("results of an unknown batch: %v, want %v", err, ErrNotFound)
+		}
+		_ = s
+	})
+}

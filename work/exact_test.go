@@ -1,0 +1,168 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kennel/internal/chance"
+	"kennel/internal/memory"
+	"kennel/internal/storetest"
+)
+
+// TestItemsEnd runs items that end in every possible way.
+func TestItemsEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, nil, 0)
+		in := s.start(nil, nil)
+		ctx, stop := context.WithTimeout(in.p.Context(), 3*time.Hour)
+		defer stop()
+		var items []string
+		for i, do := range []string{"", "reject", "fail", "fail twice", "panic", "hang", "wait", "long", "invalid", "vast error", "slow", ""} {
+			items = append(items, item(i, do))
+		}
+		d, err := in.submit(ctx, items, 5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var running sync.WaitGroup
+		working, end := context.WithCancel(ctx)
+		running.Go(func() { in.work(working) })
+		if !in.finished(ctx, d.ID) {
+			t.Error("the batch has not ended")
+		}
+		end()
+		running.Wait()
+		s.check(d, items)
+		time.Sleep(25 * time.Hour) // until the items that hang return
+	})
+}
+
+// TestKilledAtEachRequest kills a process before and after each of its requests.
+// Another process must finish its work.
+func TestKilledAtEachRequest(t *testing.T) {
+	t.Parallel()
+	items := []string{item(1, ""), item(2, "fail twice"), item(3, "reject"), item(4, "")}
+	ran := 0
+	for n := int64(1); ; n++ {
+		struck := false
+		for _, after := range []bool{false, true} {
+			kill := &storetest.Killer{N: n, After: after}
+			synctest.Test(t, func(t *testing.T) { runKilled(t, kill, items) })
+			ran++
+			struck = struck || kill.Struck()
+			if t.Failed() {
+				t.Fatal(kill)
+			}
+		}
+		if !struck {
+			break
+		}
+	}
+	if ran < 60 {
+		t.Errorf("%d runs are too few", ran)
+	}
+	t.Logf("figure: items without exactly one result, a process killed before and after each request (%d runs) | 0 | 0", ran)
+}
+
+func runKilled(t *testing.T, kill *storetest.Killer, items []string) {
+	s := newSite(t, nil, 0)
+	ctx, stop := context.WithTimeout(context.Background(), 3*time.Hour)
+	defer stop()
+	d, err := s.start(nil, nil).submit(ctx, items, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	live := func(in *instance) {
+		working, end := context.WithCancel(ctx)
+		defer end()
+		var running sync.WaitGroup
+		running.Go(func() { in.work(working) })
+		ended := in.finished(ctx, d.ID)
+		if !ended && !in.p.Dead() {
+			t.Error("the batch has not ended")
+		}
+		end()
+		running.Wait()
+	}
+	live(s.start(kill, nil))
+	if kill.Struck() {
+		live(s.start(nil, nil))
+	}
+	s.wait()
+	s.check(d, items)
+}
+
+// TestUnreliableStorage runs processes whose requests get lost, arrive late or
+// lose their replies, with messages that exist up to five times and arrive in
+// any order.
+func TestUnreliableStorage(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(storetest.Scale(3, 500)) {
+		synctest.Test(t, func(t *testing.T) { runUnreliable(t, seed+1) })
+		if t.Failed() {
+			t.Fatalf("seed %d", seed+1)
+		}
+	}
+}
+
+func runUnreliable(t *testing.T, seed uint64) {
+	random := chance.New(seed, "storage", 0)
+	quiet := false
+	var mu sync.Mutex
+	fault := func(memory.Call) memory.Fault {
+		mu.Lock()
+		defer mu.Unlock()
+		if quiet {
+			return memory.Fault{}
+		}
+		f := memory.Fault{Delay: random.UpTo(50 * time.Millisecond), Back: random.UpTo(50 * time.Millisecond)}
+		switch random.Below(10) {
+		case 0:
+			f.Err = errors.New("the reply is lost")
+		case 1:
+			f.Err, f.Lost = errors.New("the request is lost"), true
+		case 2:
+			f.Err, f.After = errors.New("the request is late"), random.UpTo(time.Minute)
+		}
+		return f
+	}
+	s := newSite(t, fault, seed)
+	s.copies = func() int { return max(1, random.Below(12)-6) }
+	s.setQuiet(&mu, &quiet, true)
+	var items []string
+	for i := range 12 {
+		items = append(items, item(i, []string{"", "", "", "reject", "fail twice", "fail"}[random.Below(6)]))
+	}
+	ctx, stop := context.WithTimeout(context.Background(), 24*time.Hour)
+	defer stop()
+	d, err := s.start(nil, nil).submit(ctx, items, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.setQuiet(&mu, &quiet, false)
+	var running sync.WaitGroup
+	working, end := context.WithCancel(ctx)
+	for range 2 {
+		running.Go(func() { s.start(nil, nil).work(working) })
+	}
+	time.Sleep(5 * time.Minute)
+	s.setQuiet(&mu, &quiet, true)
+	if !s.start(nil, nil).finished(ctx, d.ID) {
+		t.Error("the batch has not ended")
+	}
+	end()
+	running.Wait()
+	s.wait()
+	s.check(d, items)
+}
+
+func (s *site) setQuiet(mu *sync.Mutex, quiet *bool, to bool) {
+	mu.Lock()
+	defer mu.Unlock()
+	*quiet = to
+}

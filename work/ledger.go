@@ -1,0 +1,204 @@
+package work
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strconv"
+	"time"
+
+	"kennel/table"
+)
+
+// ledger is the row of a batch. It is only changed by Batches.change.
+type ledger struct {
+	details details
+	state   State
+	err     string // why it is Failed
+
+	done, rejected, failed int
+	counted                bitSet // by parcelID.bit
+
+	operations  float64
+	queuedAt    time.Time // when the launch had put all parcels; zero: not yet
+	restartedAt time.Time // when the sweep last put parcels again; zero: never
+	restarts    int       // how often it did
+	finishedAt  time.Time
+	lateBy      time.Duration // of a finished batch
+
+	version   string    // of the row
+	writtenAt time.Time // by the store's clock; zero after our own write
+}
+
+// newLedger returns the ledger of a batch whose parcels are not queued yet.
+func newLedger(d details) ledger {
+	return ledger{details: d, state: Submitting, operations: d.Operations}
+}
+
+// ended reports whether the state is final.
+func (l *ledger) ended() bool { return l.state == Done || l.state == Failed }
+
+// add counts a result unless it was counted before. When every item has a
+// result, the state becomes Gathering.
+func (l *ledger) add(r resultMessage, operations float64) (added bool, err error) {
+	id := parcelID{r.Parcel, r.Try}
+	sum := l.done + l.rejected + l.failed + r.Done + r.Rejected + r.Failed
+	switch {
+	case l.counted.has(id.bit()):
+		return false, nil
+	case r.Parcel >= l.details.Parcels:
+		return false, fmt.Errorf("batch %s has no parcel %d: %w", l.details.ID, r.Parcel, ErrMessage)
+	case sum > l.details.Items:
+		return false, fmt.Errorf("parcel %d, try %d: batch %s would have %d results for %d items: %w",
+			r.Parcel, r.Try, l.details.ID, sum, l.details.Items, ErrMessage)
+	}
+	l.counted.set(id.bit())
+	l.done += r.Done
+	l.rejected += r.Rejected
+	l.failed += r.Failed
+	l.operations += operations
+	if sum == l.details.Items && !l.ended() {
+		l.state = Gathering
+	}
+	return true, nil
+}
+
+// bitSet is a set of small numbers.
+type bitSet []byte
+
+func (s bitSet) has(n int) bool { return n/8 < len(s) && s[n/8]&(1<<(n%8)) != 0 }
+
+func (s *bitSet) set(n int) {
+	for n/8 >= len(*s) {
+		*s = append(*s, 0)
+	}
+	(*s)[n/8] |= 1 << (n % 8)
+}
+
+const (
+	format       = "1" // of rows with formatColumn
+	formatColumn = "v"
+)
+
+// row returns the row to store.
+func (l *ledger) row() table.Row {
+	return table.Row{Partition: l.details.ID, Key: ledgerKey, Values: map[string]string{
+		formatColumn:  format,
+		detailsColumn: l.details.text(),
+		"state":       string(l.state),
+		"error":       l.err,
+		"done":        strconv.Itoa(l.done),
+		"rejected":    strconv.Itoa(l.rejected),
+		"failed":      strconv.Itoa(l.failed),
+		"counted":     base64.RawStdEncoding.EncodeToString(l.counted),
+		"operations":  strconv.FormatFloat(l.operations, 'f', 4, 64),
+		"queuedAt":    timeText(l.queuedAt),
+		"restartedAt": timeText(l.restartedAt),
+		"restarts":    strconv.Itoa(l.restarts),
+		"finishedAt":  timeText(l.finishedAt),
+		"lateBy":      l.lateBy.String(),
+	}}
+}
+
+// readLedger reads the row of a batch. Its error is ErrCorrupt.
+func readLedger(row table.Row) (ledger, error) {
+	c := columns{row: row}
+	l := ledger{
+		state:       State(c.text("state")),
+		err:         c.text("error"),
+		done:        c.number("done"),
+		rejected:    c.number("rejected"),
+		failed:      c.number("failed"),
+		operations:  c.float("operations"),
+		queuedAt:    c.time("queuedAt"),
+		restartedAt: c.time("restartedAt"),
+		restarts:    c.number("restarts"),
+		finishedAt:  c.time("finishedAt"),
+		version:     row.Version,
+		writtenAt:   row.WrittenAt,
+	}
+	var err error
+	if l.counted, err = base64.RawStdEncoding.Strict().DecodeString(c.text("counted")); err != nil || len(l.counted) > maxParcels*MaxTries/8+1 {
+		c.fail("counted")
+	}
+	if l.lateBy, err = time.ParseDuration(c.text("lateBy")); err != nil || l.lateBy < 0 {
+		c.fail("lateBy")
+	}
+	switch l.state {
+	case Submitting, Running, Gathering, Done, Failed:
+	default:
+		c.fail("state")
+	}
+	if c.err != nil {
+		return ledger{}, c.err
+	}
+	if l.details, err = readDetails(c.text(detailsColumn)); err != nil {
+		return ledger{}, fmt.Errorf("ledger of batch %.80q: %w", row.Partition, err)
+	}
+	switch {
+	case l.details.ID != row.Partition || l.details.Parcels > maxParcels:
+		c.fail(detailsColumn)
+	case l.done+l.rejected+l.failed > l.details.Items:
+		c.fail("done")
+	}
+	return l, c.err
+}
+
+// columns reads a row's values and keeps the first error.
+type columns struct {
+	row table.Row
+	err error
+}
+
+func (c *columns) text(column string) string {
+	value, ok := c.row.Values[column]
+	if !ok || c.row.Values[formatColumn] != format {
+		c.fail(column)
+	}
+	return value
+}
+
+func (c *columns) time(column string) time.Time {
+	text := c.text(column)
+	if text == "" || c.err != nil {
+		return time.Time{}
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		c.fail(column)
+	}
+	return t
+}
+
+func (c *columns) number(column string) int {
+	n, err := strconv.ParseInt(c.text(column), 10, 32)
+	if err != nil || n < 0 {
+		c.fail(column)
+	}
+	return int(n)
+}
+
+func (c *columns) float(column string) float64 {
+	f, err := strconv.ParseFloat(c.text(column), 64)
+	if err != nil || !(f >= 0 && f < 1<<53) {
+		c.fail(column)
+	}
+	return f
+}
+
+func (c *columns) fail(column string) {
+	switch v := c.row.Values[formatColumn]; {
+	case c.err != nil:
+	case v != format:
+		c.err = fmt.Errorf("row %.80q of %.80q has format %.20q; this program knows %q: %w", c.row.Key, c.row.Partition, v, format, ErrCorrupt)
+	default:
+		c.err = fmt.Errorf("row %.80q of %.80q, column %s, value %.80q: %w", c.row.Key, c.row.Partition, column, c.row.Values[column], ErrCorrupt)
+	}
+}
+
+// timeText formats a time with its fraction. The zero time is "".
+func timeText(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}

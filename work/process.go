@@ -1,0 +1,282 @@
+package work
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"kennel/queue"
+)
+
+// stopEarly is how long before the deadline of its ctx Process begins no more
+// items and waits no longer at a gate, so that it can store what is done.
+const stopEarly = 15 * time.Second
+
+// Waits before the next try of items: firstDelay, which doubles up to maxDelay,
+// less up to a half of it.
+const (
+	firstDelay = 10 * time.Second
+	maxDelay   = 5 * time.Minute
+)
+
+// heldDelay is the delay of the copy of a message whose gate could not be read,
+// or which could not wait at it.
+const heldDelay = 30 * time.Second
+
+// errNoTime reports that the ctx ends too soon to process an item.
+var errNoTime = errors.New("the time of the call is too short to process items")
+
+// Process processes the parcel in a message from one of the partition queues or
+// ExpressQueue: it stores the results of its items, queues those that have to be
+// repeated, and puts a message for Collect. After nil, and after ErrHeld, the
+// caller deletes the message; after nil it calls Forget then. It moves the
+// message to the dead-letter queue after ErrMessage, and has it delivered again
+// after any other error. Process may be called with the same message any number
+// of times, also concurrently.
+func (b *Batches) Process(ctx context.Context, queueName string, m Message) error {
+	ctx, spent := withTally(ctx)
+	count(ctx, b.ofMessage(m))
+	e, p, err := b.parcelOf(ctx, m.Text)
+	if errors.Is(err, queue.ErrClaimGone) && b.wasDone(ctx, e.ID) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("process a parcel: %w", err)
+	}
+	if !e.ClaimExpires().IsZero() {
+		count(ctx, 3) // to store, read and delete the claim
+	}
+	if err := b.process(ctx, spent, queueName, m, e, p); err != nil {
+		return fmt.Errorf("process parcel %s: %w", p.message(), err)
+	}
+	return nil
+}
+
+// parcelOf returns the parcel of a message.
+func (b *Batches) parcelOf(ctx context.Context, text string) (queue.Envelope, parcel, error) {
+	e, packed, err := b.claims.Unpack(ctx, text)
+	if err != nil {
+		return e, parcel{}, unusable(err)
+	}
+	p, err := b.unpackParcel(packed)
+	if err == nil && p.message() != e.ID {
+		err = fmt.Errorf("the message %.80q has parcel %s: %w", e.ID, p.message(), ErrMessage)
+	}
+	return e, p, err
+}
+
+// unusable wraps the errors of messages that no retry makes readable in
+// ErrMessage. A lost claim is one of them: the sweep restarts the parcel.
+func unusable(err error) error {
+	if errors.Is(err, queue.ErrMessage) || errors.Is(err, queue.ErrClaimGone) {
+		return fmt.Errorf("%w: %w", ErrMessage, err)
+	}
+	return err
+}
+
+// wasDone reports whether there are results for a message whose claim is gone:
+// a copy of it was done, and the claim was removed.
+func (b *Batches) wasDone(ctx context.Context, message string) bool {
+	batch, id, ok := strings.Cut(message, "/")
+	if !ok || CheckID(batch) != nil {
+		return false
+	}
+	p, err := parseParcelID(id)
+	if err != nil {
+		return false
+	}
+	_, found, _ := b.findResults(ctx, batch, p)
+	return found
+}
+
+func (b *Batches) process(ctx context.Context, spent *tally, queueName string, m Message, e queue.Envelope, p parcel) error {
+	processor := b.processors[p.Processor]
+	if processor == nil {
+		return fmt.Errorf("%q: %w", p.Processor, ErrProcessor)
+	}
+	if err := b.pass(ctx, queueName, e); err != nil {
+		return err
+	}
+	var row resultRow
+	found := false
+	if m.Redelivered {
+		var err error
+		if row, found, err = b.findResults(ctx, p.Batch, p.ID); err != nil {
+			return err
+		}
+	}
+	if !found {
+		fresh, err := b.try(ctx, processor, p)
+		if err != nil {
+			return err
+		}
+		fresh.operations = spent.total() + 2 // with the insert and the result message
+		if len(fresh.remaining) > 0 {
+			fresh.operations++
+		}
+		if row, err = b.insertResults(ctx, p.Batch, fresh); err != nil {
+			return err
+		}
+	}
+	return b.follow(ctx, queueName, p, row)
+}
+
+// follow does what follows from the stored results of a parcel. It may do so
+// several times.
+func (b *Batches) follow(ctx context.Context, queueName string, p parcel, row resultRow) error {
+	if len(row.remaining) > 0 {
+		next, err := p.again(row.remaining, p.ID.Try+1)
+		if err != nil {
+			return err
+		}
+		delay := min(firstDelay<<p.ID.Try, maxDelay)
+		if err := b.putParcel(ctx, queueName, next, delay/2+rand.N(delay/2)); err != nil {
+			return err
+		}
+	}
+	return b.putResult(ctx, p.Batch, row)
+}
+
+// putParcel puts a parcel into a queue.
+func (b *Batches) putParcel(ctx context.Context, queueName string, p parcel, delay time.Duration) error {
+	return b.putPacked(ctx, queueName, p, p.pack(&b.coders, p.lines()), delay)
+}
+
+// putPacked is putParcel for a parcel that is packed.
+func (b *Batches) putPacked(ctx context.Context, queueName string, p parcel, packed []byte, delay time.Duration) error {
+	text, err := b.claims.Pack(ctx, queue.Envelope{ID: p.message(), Time: p.SubmittedAt}, packed)
+	if err == nil {
+		err = b.put(ctx, queueName, text, delay)
+	}
+	if err != nil {
+		return fmt.Errorf("put parcel %s: %w", p.message(), err)
+	}
+	return nil
+}
+
+// pass waits until the gate is open. If it stays closed, pass puts a copy of
+// the message into its queue and returns ErrHeld.
+func (b *Batches) pass(ctx context.Context, queueName string, e queue.Envelope) error {
+	if b.opt.Gate == nil {
+		return nil
+	}
+	opened, err := b.opt.Gate.Opened(ctx)
+	if err == nil && !opened.IsZero() {
+		return nil
+	}
+	limit := b.opt.HoldTime
+	if deadline, ok := ctx.Deadline(); ok {
+		limit = min(limit, time.Until(deadline)-stopEarly-b.opt.ItemTime)
+	}
+	delay := time.Duration(0)
+	if err == nil && limit > 0 {
+		var open bool
+		if open, err = b.opt.Gate.Wait(ctx, limit); open {
+			return nil
+		}
+	} else {
+		delay = heldDelay
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		b.opt.Log.Warn("cannot read the gate of the work queues; it counts as closed", "queue", queueName, "error", err)
+		delay = heldDelay
+	}
+	if e, err = b.claims.Extend(ctx, e, time.Now().Add(queue.ClaimTime)); err != nil {
+		return unusable(err)
+	}
+	text, err := e.Text()
+	if err == nil {
+		err = b.put(ctx, queueName, text, delay)
+	}
+	if err != nil {
+		return fmt.Errorf("put it back at a closed gate: %w", err)
+	}
+	return ErrHeld
+}
+
+// Forget removes what is stored for a message that was deleted, after Process or
+// Collect returned nil for it.
+func (b *Batches) Forget(ctx context.Context, text string) error {
+	e, err := queue.Parse(text)
+	if err != nil {
+		return fmt.Errorf("forget a message: %w", unusable(err))
+	}
+	return b.claims.Remove(ctx, e)
+}
+
+// resultMessage is the body of a message in ResultsQueue.
+type resultMessage struct {
+	Version    int     `json:"v"`
+	Batch      string  `json:"batch"`
+	Parcel     int     `json:"parcel"`
+	Try        int     `json:"try"`
+	Done       int     `json:"done"`
+	Rejected   int     `json:"rejected"`
+	Failed     int     `json:"failed"`
+	Operations float64 `json:"operations"`
+}
+
+const resultMessageVersion = 1
+
+// putResult puts the message that lets Collect count a row of results.
+func (b *Batches) putResult(ctx context.Context, batch string, r resultRow) error {
+	submittedAt, err := idTimeOf(batch)
+	if err != nil {
+		return fmt.Errorf("put a result: %w", err)
+	}
+	body, err := json.Marshal(resultMessage{resultMessageVersion, batch, r.id.Parcel, r.id.Try, r.done, r.rejected, r.failed, r.operations})
+	if err != nil {
+		return fmt.Errorf("put a result: %w", err)
+	}
+	e := queue.Envelope{ID: fmt.Sprintf("%s/%d.%d/results", batch, r.id.Parcel, r.id.Try), Time: submittedAt}
+	text, err := b.claims.Pack(ctx, e, body)
+	if err == nil {
+		err = b.put(ctx, ResultsQueue, text, 0)
+	}
+	if err != nil {
+		return fmt.Errorf("put the result of parcel %d: %w", r.id.Parcel, err)
+	}
+	return nil
+}
+
+// readResult reads what putResult puts. Its errors are those of a message.
+func (b *Batches) readResult(ctx context.Context, text string) (r resultMessage, err error) {
+	_, body, err := b.claims.Unpack(ctx, text)
+	if err != nil {
+		return r, unusable(err)
+	}
+	err = decodeStrictly(body, &r, resultMessageVersion)
+	if err == nil {
+		err = r.check()
+	}
+	if err != nil {
+		return resultMessage{}, fmt.Errorf("%w: %w", ErrMessage, err)
+	}
+	return r, nil
+}
+
+func (r resultMessage) check() error {
+	items := 0
+	for _, n := range []int{r.Done, r.Rejected, r.Failed} {
+		if n < 0 || n > ParcelItems {
+			return fmt.Errorf("it counts %d items", n)
+		}
+		items += n
+	}
+	switch {
+	case CheckID(r.Batch) != nil:
+		return CheckID(r.Batch)
+	case items > ParcelItems:
+		return fmt.Errorf("it counts %d items", items)
+	case !(r.Operations >= 0 && r.Operations < 1e6):
+		return fmt.Errorf("it counts %v operations", r.Operations)
+	}
+	return parcelID{r.Parcel, r.Try}.check()
+}

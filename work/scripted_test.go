@@ -1,0 +1,112 @@
+package work
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+)
+
+// scripted is a processor whose items say how they end.
+type scripted struct {
+	mu    sync.Mutex
+	calls map[string]int // by ID; guarded by mu
+}
+
+type scriptedItem struct {
+	ID string `json:"id"`
+	Do string `json:"do"`
+}
+
+func item(id int, do string) string { return fmt.Sprintf(`{"id":"%d","do":%q}`, id, do) }
+
+// want returns how the item ends, and a part of its error.
+func (i scriptedItem) want() (Outcome, string) {
+	switch i.Do {
+	case "reject":
+		return ItemRejected, "rejected: not wanted"
+	case "fail":
+		return ItemFailed, "broken"
+	case "panic":
+		return ItemFailed, "panicked: oops"
+	case "hang":
+		return ItemFailed, overdue
+	case "wait":
+		return ItemFailed, "deadline exceeded"
+	case "long":
+		return ItemFailed, "more than 2048"
+	case "invalid":
+		return ItemFailed, "invalid JSON"
+	case "vast error":
+		return ItemFailed, "vast"
+	}
+	return ItemDone, ""
+}
+
+func (*scripted) Validate(json.RawMessage) error { return nil }
+
+func (s *scripted) Process(ctx context.Context, i Item) (json.RawMessage, error) {
+	var item scriptedItem
+	if err := json.Unmarshal(i.Data, &item); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	s.calls[item.ID]++
+	calls := s.calls[item.ID]
+	s.mu.Unlock()
+	switch item.Do {
+	case "reject":
+		return nil, fmt.Errorf("%w: not wanted", ErrRejected)
+	case "fail":
+		return nil, errors.New("broken")
+	case "fail twice":
+		if calls <= 2 {
+			return nil, errors.New("broken")
+		}
+	case "panic":
+		panic("oops")
+	case "hang":
+		time.Sleep(24 * time.Hour)
+	case "wait":
+		<-ctx.Done()
+		return nil, ctx.Err()
+	case "long":
+		return json.RawMessage(`"` + strings.Repeat("x", MaxResult) + `"`), nil
+	case "invalid":
+		return json.RawMessage(`{"a":`), nil
+	case "vast error":
+		return nil, errors.New(strings.Repeat("vast é", 1000))
+	case "slow":
+		pause(ctx, 20*time.Second)
+	}
+	return json.RawMessage("{\n \"of\": \"" + item.ID + "\"\n}"), nil
+}
+
+func (*scripted) NewReport(string) Report { return new(scriptedReport) }
+
+type scriptedReport struct {
+	Done     int `json:"done"`
+	Rejected int `json:"rejected"`
+	Failed   int `json:"failed"`
+}
+
+func (r *scriptedReport) Add(result Result) error {
+	switch result.Outcome {
+	case ItemDone:
+		if string(result.Result) != `{"of":"`+result.ID+`"}` {
+			return fmt.Errorf("result %s of item %s", result.Result, result.ID)
+		}
+		r.Done++
+	case ItemRejected:
+		r.Rejected++
+	default:
+		r.Failed++
+	}
+	return nil
+}
+
+func (r *scriptedReport) JSON() ([]byte, error) { return json.Marshal(r) }
+func (r *scriptedReport) CSV() ([]byte, error)  { return []byte("done\n"), nil }

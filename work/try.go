@@ -1,0 +1,217 @@
+package work
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+)
+
+const (
+	// grace is how long after its time limit an item may return. Then it counts
+	// as failed, and its goroutine is abandoned: its result is ignored.
+	grace = 2 * time.Second
+
+	maxError = 500 // bytes of the error of an item
+)
+
+// Errors of items, as texts.
+const (
+	overdue  = "the processor did not return within the time limit of an item"
+	notBegun = "not processed in time"
+	unknown  = "the processor reported an error without a text"
+)
+
+// ending is how one try of an item ended; zero while it has not.
+type ending struct {
+	outcome Outcome // ItemFailed: a failed try
+	result  []byte  // compact JSON, if it is done
+	err     string  // otherwise
+}
+
+// run is one try of a parcel: workers that each process an item at a time.
+type run struct {
+	b         *Batches
+	processor Processor
+	parcel    parcel
+	until     time.Time // no item begins later; zero: no limit
+
+	mu      sync.Mutex
+	next    int      // item to begin; guarded by mu
+	endings []ending // by item; guarded by mu
+	workers int      // guarded by mu
+	idle    chan struct{}
+}
+
+// try processes the items of a parcel. Its results are a row to insert.
+func (b *Batches) try(ctx context.Context, processor Processor, p parcel) (resultRow, error) {
+	r := &run{b: b, processor: processor, parcel: p, endings: make([]ending, len(p.Items)), idle: make(chan struct{})}
+	if deadline, ok := ctx.Deadline(); ok {
+		r.until = deadline.Add(-stopEarly)
+		if !time.Now().Before(r.until) {
+			return resultRow{}, errNoTime
+		}
+	}
+	r.workers = min(b.opt.Parallel, len(p.Items))
+	for range r.workers {
+		go r.work(ctx)
+	}
+	select {
+	case <-r.idle:
+	case <-ctx.Done(): // the workers begin no more items
+		return resultRow{}, ctx.Err()
+	}
+	if err := ctx.Err(); err != nil {
+		return resultRow{}, err // which may be why items failed
+	}
+	return r.row(), nil
+}
+
+// work processes items until none is left. A worker whose item is overdue is
+// replaced by the timer that found that out.
+func (r *run) work(ctx context.Context) {
+	for {
+		i, limit, ok := r.begin(ctx)
+		if !ok {
+			return
+		}
+		watch := time.AfterFunc(limit+grace, func() {
+			if r.end(i, ending{outcome: ItemFailed, err: overdue}) {
+				r.b.opt.Log.Warn("a processor ignores the end of its context; its goroutine is abandoned", "processor", r.parcel.Processor, "batch", r.parcel.Batch)
+				r.work(ctx)
+			}
+		})
+		end := r.call(ctx, i, limit)
+		watch.Stop()
+		if !r.end(i, end) {
+			return
+		}
+	}
+}
+
+// begin returns the next item and its time limit, unless none may begin.
+func (r *run) begin(ctx context.Context) (i int, limit time.Duration, ok bool) {
+	limit = r.b.opt.ItemTime
+	if !r.until.IsZero() {
+		limit = min(limit, time.Until(r.until))
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.next == len(r.endings) || limit <= 0 || ctx.Err() != nil {
+		if r.workers--; r.workers == 0 {
+			close(r.idle)
+		}
+		return 0, 0, false
+	}
+	r.next++
+	return r.next - 1, limit, true
+}
+
+// end records how an item ended, unless that is recorded.
+func (r *run) end(i int, e ending) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.endings[i].outcome != "" {
+		return false
+	}
+	r.endings[i] = e
+	return true
+}
+
+// call processes one item. It survives panics, also of the methods of errors.
+func (r *run) call(ctx context.Context, i int, limit time.Duration) (e ending) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil {
+			e = ending{outcome: ItemFailed, err: "the processor panicked: " + panicText(p)}
+		}
+	}()
+	returned, err := r.processor.Process(ctx, r.parcel.Items[i])
+	var result []byte
+	if err == nil {
+		result, err = compactResult(returned)
+	}
+	switch {
+	case err == nil:
+		return ending{outcome: ItemDone, result: result}
+	case errors.Is(err, ErrRejected):
+		return ending{outcome: ItemRejected, err: cmp.Or(err.Error(), unknown)}
+	}
+	return ending{outcome: ItemFailed, err: cmp.Or(err.Error(), unknown)}
+}
+
+// panicText returns the text of what was passed to panic, without its methods,
+// which may panic too.
+func panicText(p any) string {
+	switch p := p.(type) {
+	case string:
+		return p
+	case runtime.Error:
+		return p.Error()
+	}
+	return fmt.Sprintf("%T", p)
+}
+
+// compactResult returns the result as it is stored.
+func compactResult(result json.RawMessage) ([]byte, error) {
+	var compact bytes.Buffer
+	compact.Grow(min(len(result), MaxResult))
+	switch err := json.Compact(&compact, result); {
+	case err != nil:
+		return nil, fmt.Errorf("the processor returned invalid JSON: %w", err)
+	case compact.Len() > MaxResult:
+		return nil, fmt.Errorf("the result has %d bytes, more than %d", compact.Len(), MaxResult)
+	case !utf8.Valid(compact.Bytes()):
+		return nil, errors.New("the processor returned invalid UTF-8")
+	}
+	return compact.Bytes(), nil
+}
+
+// row returns the results. Items that failed, or did not begin, remain for the
+// next try, or fail in the last one.
+func (r *run) row() resultRow {
+	row := resultRow{id: r.parcel.ID}
+	body := append(make([]byte, 0, 128*len(r.endings)), resultsVersion+"\n"...)
+	for i, e := range r.endings {
+		if e.outcome == "" {
+			e = ending{outcome: ItemFailed, err: notBegun}
+		}
+		switch {
+		case e.outcome == ItemDone:
+			row.done++
+		case e.outcome == ItemRejected:
+			row.rejected++
+		case r.parcel.ID.Try < MaxTries-1:
+			row.remaining = append(row.remaining, r.parcel.index(i))
+			continue
+		default:
+			row.failed++
+		}
+		body = appendResult(body, Result{ID: r.parcel.Items[i].ID, Outcome: e.outcome, Result: e.result, Error: shortError(e.err)})
+	}
+	if row.count() > 0 {
+		row.packed = r.b.coders.compress(body)
+	}
+	return row
+}
+
+// shortError returns what is kept of the text of an error.
+func shortError(text string) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if len(text) <= maxError {
+		return text
+	}
+	end := maxError
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end]
+}

@@ -1,0 +1,98 @@
+package work
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestGet checks the state and the lateness of a batch through its life.
+func TestGet(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, nil, 0)
+		gate := newDoor()
+		in, d := s.one(&Options{Gate: gate, Latency: 10 * time.Minute, HostShare: 0.5}, item(1, ""), item(2, "reject"))
+		check := func(step string, state State, late time.Duration) {
+			t.Helper()
+			b, err := in.Get(t.Context(), d.ID)
+			if err != nil || b.State != state || b.LateBy != late.Seconds() || (b.FinishedAt != nil) != (state == Done) || !b.Modelled {
+				t.Errorf("%s: batch %+v, %v, want it %s and %v late", step, b, err, state, late)
+			}
+		}
+		time.Sleep(time.Hour)
+		check("the gate is closed", Held, 0)
+		gate.open()
+		time.Sleep(10 * time.Minute)
+		check("the gate opened", Running, 0)
+		time.Sleep(2 * time.Minute)
+		check("it is late", Running, 2*time.Minute)
+		if _, err := in.Report(t.Context(), d.ID, false); !errors.Is(err, ErrRunning) {
+			t.Errorf("report: %v, want %v", err, ErrRunning)
+		}
+		in.handle(t.Context(), ExpressQueue, in.receive(t, ExpressQueue), 1)
+		in.handle(t.Context(), ResultsQueue, in.receive(t, ResultsQueue), 1)
+		time.Sleep(time.Hour)
+		check("it is done", Done, 2*time.Minute)
+		s.check(d, []string{item(1, ""), item(2, "reject")})
+		for _, id := range []string{"", "x", newID(time.Now())} {
+			if _, err := in.Get(t.Context(), id); !errors.Is(err, ErrNotFound) {
+				t.Errorf("get %q: %v, want %v", id, err, ErrNotFound)
+			}
+		}
+	})
+}
+
+// TestReportFails checks that a batch whose report cannot be made fails, with its
+// results kept.
+func TestReportFails(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, nil, 0)
+		in, d := s.one(nil, item(1, ""))
+		in.processors["scripted"] = brokenReports{s.processor}
+		in.handle(t.Context(), ExpressQueue, in.receive(t, ExpressQueue), 1)
+		in.handle(t.Context(), ResultsQueue, in.receive(t, ResultsQueue), 1)
+		b, err := in.Get(t.Context(), d.ID)
+		if err != nil || b.State != Failed || b.Error == "" || b.FinishedAt == nil {
+			t.Errorf("batch %+v, %v, want it failed", b, err)
+		}
+		if _, err := in.Report(t.Context(), d.ID, true); !errors.Is(err, ErrNotFound) {
+			t.Errorf("report: %v, want %v", err, ErrNotFound)
+		}
+		if list, err := in.Results(t.Context(), d.ID, Page{Top: 10}); err != nil || len(list.Items) != 1 {
+			t.Errorf("results %+v, %v, want one", list, err)
+		}
+		if len(s.staging.Names()) != 0 || s.rows.Rows(activeIn) != 0 {
+			t.Error("the failed batch was not cleaned up")
+		}
+	})
+}
+
+type brokenReports struct{ *scripted }
+
+func (brokenReports) NewReport(string) Report { return new(brokenReport) }
+
+type brokenReport struct{ scriptedReport }
+
+func (*brokenReport) Add(Result) error { panic("broken") }
+
+// TestOptions checks that wrong options are rejected.
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	if _, err := (*Options)(nil).withDefaults(); err != nil {
+		t.Error(err)
+	}
+	for _, o := range []Options{
+		{Partitions: -1}, {Partitions: maxPartitions + 1}, {MaxBytes: -1}, {MaxBytes: maxBytes + 1}, {MaxItems: maxItems + 1},
+		{Latency: -1}, {Retention: 7 * 24 * time.Hour}, {Parallel: -1}, {ItemTime: -1}, {HoldTime: -1}, {HostShare: -1},
+	} {
+		if _, err := o.withDefaults(); err == nil {
+			t.Errorf("options %+v were accepted", o)
+		}
+	}
+	if _, err := New(Stores{}, nil, nil); err == nil {
+		t.Error("nil stores were accepted")
+	}
+}
