@@ -26,6 +26,10 @@ type Stores struct {
 	Claims  *queue.Claims // packs messages; of stores of its own
 	Put     Put
 	Depths  Depths
+
+	// Surplus receives from partition queues that the app does not have any
+	// more. Its messages have texts as Put gets them. Nil: they are not moved.
+	Surplus queue.Receiver
 }
 
 // Put puts the text of a message into a queue, from which it is not received

@@ -33,6 +33,7 @@ type Batches struct {
 	claims           *queue.Claims
 	put              Put
 	depths           Depths
+	surplus          queue.Receiver // nil: none
 	processors       map[string]Processor
 	opt              Options
 	ledgers          ledgers
@@ -64,6 +65,7 @@ func New(s Stores, processors map[string]Processor, o *Options) (*Batches, error
 		claims:     s.Claims,
 		put:        counted(s.Put),
 		depths:     s.Depths,
+		surplus:    s.Surplus,
 		processors: maps.Clone(processors),
 		opt:        opt,
 	}, nil

@@ -102,7 +102,7 @@ type Processor interface {
 	// Validate returns why an item cannot be processed, in words for its
 	// submitter, or nil. It sees each item when the batch is submitted, and
 	// makes no requests. That the item is an object with an id is checked
-	// before.
+	// before. The item is valid until Validate returns.
 	Validate(item json.RawMessage) error
 
 	// Process processes one item and returns its result, at most MaxResult bytes
@@ -144,6 +144,7 @@ var (
 	ErrNotFound     = errors.New("the batch does not exist")
 	ErrRunning      = errors.New("the batch is not finished")
 	ErrProcessor    = errors.New("unknown processor")
+	ErrName         = errors.New("the name of the batch is invalid")
 	ErrTooLarge     = errors.New("the batch is too large")
 	ErrKeyReused    = errors.New("the key was used for another batch")
 	ErrRejected     = errors.New("rejected") // of an item, by its Processor

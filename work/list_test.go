@@ -1,0 +1,106 @@
+package work
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kennel/internal/storetest"
+)
+
+// TestList lists batches in both orders and in all states, in pages.
+func TestList(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, nil, 0)
+		in := s.start(nil, nil)
+		body, _ := someLines(3)
+		var ids []string
+		for i := range 7 {
+			time.Sleep(time.Millisecond)
+			batch, _, err := in.send("", body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, batch.ID)
+			if i == 3 {
+				in.drain()
+			}
+		}
+		s.start(&storetest.Killer{N: 3, After: true}, nil).send("", body) // recorded, not listed
+		for _, newest := range []bool{false, true} {
+			for _, top := range []int{1, 2, 6, 7, 1000} {
+				var listed []string
+				for page := (Page{Top: top}); ; {
+					list, err := in.List(timed(t, time.Minute), newest, page)
+					if err != nil || len(list.Items) > top || len(list.Items) == 0 && top < 7 {
+						t.Fatalf("newest %v, page of %d: %d batches, %v", newest, top, len(list.Items), err)
+					}
+					for _, batch := range list.Items {
+						listed = append(listed, batch.ID)
+						isDone := slices.Index(ids, batch.ID) <= 3
+						if want, err := in.Get(timed(t, time.Minute), batch.ID); err != nil || !sameBatch(batch, want) || (batch.State == Done) != isDone {
+							t.Errorf("listed %+v, want %+v, %v", batch, want, err)
+						}
+					}
+					if page.Continuation = list.Continuation; page.Continuation == "" {
+						break
+					}
+				}
+				want := slices.Clone(ids)
+				if newest {
+					slices.Reverse(want)
+				}
+				if len(listed) == 8 { // its rows were not inserted
+					t.Fatal("the batch without a list row was listed")
+				}
+				if !slices.Equal(listed, want) {
+					t.Errorf("newest %v, pages of %d: %v, want %v", newest, top, listed, want)
+				}
+			}
+		}
+		for _, page := range []Page{{Top: 0}, {Top: 1001}, {Top: 1, Continuation: "x"}} {
+			_, err := in.List(timed(t, time.Minute), false, page)
+			if err == nil || errors.Is(err, ErrContinuation) != (page.Continuation != "") {
+				t.Errorf("page %+v: %v", page, err)
+			}
+		}
+	})
+}
+
+// sameBatch compares what does not change by reading.
+func sameBatch(a, b Batch) bool {
+	if (a.FinishedAt == nil) != (b.FinishedAt == nil) || a.FinishedAt != nil && !a.FinishedAt.Equal(*b.FinishedAt) || !a.SubmittedAt.Equal(b.SubmittedAt) {
+		return false
+	}
+	a.FinishedAt, b.FinishedAt = nil, nil
+	a.SubmittedAt, b.SubmittedAt = time.Time{}, time.Time{}
+	return a == b
+}
+
+// TestIDs checks that the order of IDs is that of time, and of inverted IDs the
+// reverse.
+func TestIDs(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 22, 23, 59, 59, 998_000_000, time.FixedZone("", 3600))
+	ids := []string{newID(at), newID(at.Add(time.Millisecond)), newID(at.Add(2 * time.Millisecond)), newID(at.Add(time.Hour)), newID(at.AddDate(1, 0, 0))}
+	if !slices.IsSorted(ids) {
+		t.Errorf("IDs %v are not in order", ids)
+	}
+	for i, id := range ids {
+		of, err := idTimeOf(id)
+		if err != nil || i == 0 && !of.Equal(at) {
+			t.Errorf("ID %s is of %v, %v", id, of, err)
+		}
+		if i > 0 && invert(ids[i-1]) <= invert(id) {
+			t.Errorf("inverted, %s is not after %s", ids[i-1], id)
+		}
+	}
+	for _, bad := range []string{"", "x", ids[0] + "a", "+active", "20261322210601123-abcdefgh", "2026112221060112-abcdefgh", ids[0][:18] + "ABCDEFGH"} {
+		if _, err := idTimeOf(bad); !errors.Is(err, ErrNotFound) {
+			t.Errorf("ID %q: %v", bad, err)
+		}
+	}
+}

@@ -1,0 +1,170 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"kennel/queue"
+)
+
+// A running batch is stalled if its ledger was not written for minStalled. The
+// time doubles with each restart up to maxStalled, so that a parcel that ends as
+// a dead letter each time is not queued again every few minutes.
+const (
+	minStalled = 10 * time.Minute
+	maxStalled = time.Hour
+)
+
+// sweepRunning restarts a batch that is stalled.
+func (b *Batches) sweepRunning(ctx context.Context, l ledger, now time.Time, swept *Swept) error {
+	isStalled, err := b.isStalled(ctx, l, now)
+	if err != nil || !isStalled {
+		return err
+	}
+	err = b.restart(ctx, l)
+	if errors.Is(err, ErrCorrupt) {
+		_, err = b.damaged(ctx, l, err)
+		return err
+	}
+	if err != nil {
+		return fmt.Errorf("restart batch %s: %w", l.details.ID, err)
+	}
+	b.opt.Log.WarnContext(ctx, "batch without progress was queued again", "batch", l.details.ID)
+	swept.Restarted++
+	return nil
+}
+
+// isStalled reports whether messages of a running batch are lost. It is not
+// stalled while its gate is closed, or while one of its queues may hold a
+// message of it.
+func (b *Batches) isStalled(ctx context.Context, l ledger, now time.Time) (bool, error) {
+	since := l.writtenAt
+	if b.opt.Gate != nil {
+		opened, err := b.opt.Gate.Opened(ctx)
+		if err != nil || opened.IsZero() {
+			return false, err
+		}
+		since = latest(since, opened)
+	}
+	quiet := now.Sub(since)
+	if quiet < min(minStalled<<min(l.restarts, 3), maxStalled) {
+		return false, nil
+	}
+	put := latest(l.queuedAt, l.restartedAt)
+	for _, name := range l.details.queues(b.opt.Partitions) {
+		if isPast, err := b.isPast(ctx, name, put, quiet); err != nil || !isPast {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// queues returns the queues that messages of the batch may be in.
+func (d details) queues(partitions int) []string {
+	names := []string{ResultsQueue}
+	if d.Parcels <= expressParcels {
+		return append(names, ExpressQueue)
+	}
+	for n := range min(partitions, d.Parcels) {
+		names = append(names, partitionQueue(n))
+	}
+	return names
+}
+
+// isPast reports whether the messages that were put into a queue before a time
+// were received. Messages that a receiver holds cannot be seen: they are
+// expected to be done after maxStalled.
+func (b *Batches) isPast(ctx context.Context, name string, put time.Time, quiet time.Duration) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, queuesTime)
+	defer cancel()
+	n, err := b.depths.Count(ctx, name)
+	if err != nil || n == 0 {
+		return err == nil, err
+	}
+	var head []queue.Message
+	if head, err = b.depths.Peek(ctx, name, 1); err != nil {
+		return false, err
+	}
+	if len(head) == 0 {
+		return quiet >= maxStalled, nil
+	}
+	return head[0].Inserted.After(put), nil
+}
+
+// queuesTime bounds the requests for the state of one queue.
+const queuesTime = 15 * time.Second
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// restart puts the messages that are missing: for each parcel its next try, and
+// the results that are not counted. What is not missing is put twice, which is
+// harmless.
+func (b *Batches) restart(ctx context.Context, l ledger) error {
+	ctx, spent := withTally(ctx)
+	d := l.details
+	var known bitSet                // parcels with results
+	open := make(map[int]resultRow) // the last ones of parcels with items that remain
+	for row, err := range b.rowsAbove(ctx, d.ID, resultKey, sweepRows) {
+		if err != nil {
+			return err
+		}
+		known.set(row.id.Parcel)
+		delete(open, row.id.Parcel)
+		if len(row.remaining) > 0 {
+			row.packed = nil
+			open[row.id.Parcel] = row
+		}
+		if !l.counted.has(row.id.bit()) {
+			if err := b.putResult(ctx, d.ID, row); err != nil {
+				return err
+			}
+		}
+	}
+	n := 0
+	for packed, err := range b.staged(ctx, d) {
+		if err != nil {
+			return err
+		}
+		p := d.parcel(n)
+		last, remain := open[n]
+		if remain {
+			if p, err = b.nextTry(packed, last); err != nil {
+				return err
+			}
+			packed = p.pack(&b.coders, p.lines())
+		}
+		if remain || !known.has(n) {
+			if err := b.putPacked(ctx, d.queueOf(n, b.opt.Partitions), p, packed, 0); err != nil {
+				return err
+			}
+		}
+		n++
+	}
+	now := time.Now().UTC()
+	_, err := b.change(ctx, d.ID, func(l *ledger) bool {
+		if l.restartedAt.Equal(now) {
+			return false
+		}
+		l.restartedAt = now
+		l.restarts++
+		l.operations += spent.total()
+		return true
+	})
+	return err
+}
+
+// nextTry returns the parcel that follows results, from the one that was staged.
+func (b *Batches) nextTry(packed []byte, last resultRow) (parcel, error) {
+	staged, err := b.unpackParcel(packed)
+	if err != nil {
+		return parcel{}, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	return staged.again(last.remaining, last.id.Try+1)
+}
