@@ -57,6 +57,9 @@ func (a *app) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	asked := r.Method + " " + strings.TrimPrefix(r.URL.RequestURI(), "/api")
+	if accept := r.Header.Get("Accept"); accept != "application/json" {
+		asked += " as " + accept
+	}
 	if condition := r.Header.Get("If-Match"); condition != "" {
 		asked += " if " + condition
 	}

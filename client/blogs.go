@@ -6,7 +6,6 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 )
 
@@ -80,8 +79,8 @@ func (c *Client) AddBlogOnce(ctx context.Context, channel, key string, draft Dra
 	if err := checkName("channel", channel); err != nil {
 		return b, err
 	}
-	if key == "" || len(key) > maxKey || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return b, invalidf("the key of a blog must have 1 to %d visible ASCII characters", maxKey)
+	if err := checkKey("blog", key); err != nil {
+		return b, err
 	}
 	if err := draft.check(); err != nil {
 		return b, err
@@ -95,8 +94,6 @@ func (c *Client) AddBlogOnce(ctx context.Context, channel, key string, draft Dra
 		effect:  "the blog may have been created",
 	}, "")
 }
-
-const maxKey = 128
 
 // UpdateBlog replaces a blog, if its ETag is still the one that the caller has
 // read. "*" overwrites any version.

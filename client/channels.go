@@ -109,38 +109,15 @@ func (c *Client) Deletion(ctx context.Context, name, incarnation string) (d Dele
 // same deletion, until it is done. It continues through outages. A permanent
 // error or the end of ctx ends it with that error.
 func (c *Client) WatchDeletion(ctx context.Context, d Deletion) iter.Seq2[Deletion, error] {
-	return func(yield func(Deletion, error) bool) {
-		o := &outage{c: c, reached: true}
-		for yield(d, nil) && d.State == Running {
-			err := pause(ctx, watchInterval)
-			if err == nil {
-				err = c.refresh(ctx, o, &d)
-			}
-			if err != nil {
-				yield(d, err)
-				return
-			}
-		}
-	}
-}
-
-const watchInterval = time.Second
-
-// refresh reads the record of a deletion once. It leaves d unchanged if the app
-// does not answer.
-func (c *Client) refresh(ctx context.Context, o *outage, d *Deletion) error {
 	r := deletionRequest(d.Channel, d.Incarnation)
-	var newer Deletion
-	answer, err := c.once(ctx, r)
-	if err == nil {
-		err = c.decode(answer, r, &newer)
-	}
-	if err := c.expect(r, err, "for channel", newer.Channel, d.Channel); err != nil {
-		return o.pause(ctx, err, watchInterval)
-	}
-	o.over()
-	*d = newer
-	return nil
+	running := func(d Deletion) bool { return d.State == Running }
+	return follow(ctx, c, d, running, func() (newer Deletion, err error) {
+		answer, err := c.once(ctx, r)
+		if err == nil {
+			err = c.decode(answer, r, &newer)
+		}
+		return newer, c.expect(r, err, "for channel", newer.Channel, d.Channel)
+	})
 }
 
 func deletionRequest(name, incarnation string) request {

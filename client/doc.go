@@ -1,6 +1,6 @@
 // Package client calls the HTTP API of a Kennel app: it draws order numbers,
-// waits at gates and releases them, and manages channels and their blogs.
-// docs/api.md describes the API.
+// waits at gates and releases them, submits batches and reads their reports,
+// and manages channels and their blogs. docs/api.md describes the API.
 //
 //	app, err := client.New("https://my-app.azurewebsites.net", &client.Options{Key: key})
 //	if err != nil {
@@ -19,9 +19,10 @@
 // A call that fails is repeated up to five times where that is safe, and after
 // a pause of at most 30 s. The pause is the answer's Retry-After.
 //
-//   - Reads, creating a channel, adding a blog, which is sent with a key, a
-//     release or close of a gate, deleting a channel by its ETag, deleting a
-//     blog without an ETag, and overwriting any version of a blog are repeated
+//   - Reads, creating a channel, submitting a batch and adding a blog, which are
+//     sent with a key, a release or close of a gate, deleting a channel by its
+//     ETag, deleting a blog without an ETag, and overwriting any version of a
+//     blog are repeated
 //     after every 503 with Retry-After, after a 5xx that the app did not send
 //     itself, and after a connection that was closed without an answer: this is
 //     what callers see of an app that is killed. If the first request was
@@ -36,8 +37,8 @@
 //
 // A request that cannot connect is not repeated, because the address is
 // probably wrong, unless the app was reached before in the same call.
-// [Client.Wait], [Client.Watch] and [Client.WatchDeletion] repeat their
-// requests without limit once the app was reached.
+// [Client.Wait], [Client.Watch], [Client.WatchDeletion] and [Client.WatchBatch]
+// repeat their requests without limit once the app was reached.
 //
 // # Errors
 //

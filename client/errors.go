@@ -31,6 +31,8 @@ type Error struct {
 	Code    string
 	Message string // for people: what failed, why, and what to do
 
+	Items []BadItem // of the code bad_items: the first invalid ones
+
 	RequestID  string        // names the request in the app's log; "" if unknown
 	RetryAfter time.Duration // at least a second; 0: the answer has no Retry-After
 	Address    string        // of the app

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"net/http"
 	"time"
@@ -137,6 +138,34 @@ func (o *outage) over() {
 	if o.last != "" {
 		o.last = ""
 		o.c.notify(Notice{})
+	}
+}
+
+// watchInterval is how often the state of something that runs is read.
+const watchInterval = time.Second
+
+// follow yields v and then, every second, what read returns, while it runs. It
+// yields the last value again if the app does not answer, and goes on. A
+// permanent error or the end of ctx ends it with that error.
+func follow[T any](ctx context.Context, c *Client, v T, runs func(T) bool, read func() (T, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		o := &outage{c: c, reached: true}
+		for yield(v, nil) && runs(v) {
+			err := pause(ctx, watchInterval)
+			if err == nil {
+				newer, failed := read()
+				if failed == nil {
+					o.over()
+					v = newer
+				} else {
+					err = o.pause(ctx, failed, watchInterval)
+				}
+			}
+			if err != nil {
+				yield(v, err)
+				return
+			}
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -27,7 +29,9 @@ const (
 type request struct {
 	method  string
 	path    string // after /api, escaped, with query
-	body    any    // nil for none
+	body    any    // sent as JSON; nil for none
+	upload  *upload
+	accept  string // "": JSON
 	ifMatch string // "" for none
 	key     string // in Idempotency-Key; "" for none
 
@@ -35,6 +39,12 @@ type request struct {
 	effect  string        // what the request may have done, for an error; "" for a read
 	takes   time.Duration // how long the app may wait before it answers
 	limit   int64         // bytes of the answer; 0: maxAnswer
+}
+
+// An upload is a body that is sent as it is.
+type upload struct {
+	kind string // the content type
+	body []byte
 }
 
 // response is a successful answer, read to its end.
@@ -79,22 +89,25 @@ func (c *Client) once(ctx context.Context, r request) (*response, error) {
 }
 
 func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, error) {
-	var body io.Reader = http.NoBody
-	if r.body != nil {
+	body, kind := io.Reader(http.NoBody), ""
+	switch { // bodies of known length: the Functions host rejects chunked ones with 500
+	case r.body != nil:
 		text, err := encode(r.body)
 		if err != nil {
 			return nil, err
 		}
-		body = bytes.NewReader(text) // its length is known: the Functions host rejects chunked bodies with 500
+		body, kind = bytes.NewReader(text), "application/json"
+	case r.upload != nil:
+		body, kind = bytes.NewReader(r.upload.body), r.upload.kind
 	}
 	req, err := http.NewRequestWithContext(ctx, r.method, c.address+"/api"+r.path, body)
 	if err != nil {
 		return nil, invalidf("the request cannot be sent: %v", err)
 	}
-	req.Header.Set("Accept", "application/json")
+	req.Header.Set("Accept", cmp.Or(r.accept, "application/json"))
 	req.Header.Set("User-Agent", c.agent)
-	if r.body != nil {
-		req.Header.Set("Content-Type", "application/json")
+	if kind != "" {
+		req.Header.Set("Content-Type", kind)
 	}
 	if r.ifMatch != "" {
 		req.Header.Set("If-Match", r.ifMatch)
@@ -112,7 +125,10 @@ func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, erro
 // message in JSON; the host in front of it often sends no body.
 func (c *Client) refused(answer *http.Response, body []byte, r request) *Error {
 	var own struct {
-		Error struct{ Code, Message string }
+		Error struct {
+			Code, Message string
+			Items         []BadItem
+		}
 	}
 	e := &Error{
 		Status:     answer.StatusCode,
@@ -123,7 +139,7 @@ func (c *Client) refused(answer *http.Response, body []byte, r request) *Error {
 		effect:     r.effect,
 	}
 	if json.Unmarshal(body, &own) == nil {
-		e.Code, e.Message = own.Error.Code, own.Error.Message
+		e.Code, e.Message, e.Items = own.Error.Code, own.Error.Message, own.Error.Items
 	}
 	return e
 }
@@ -202,6 +218,16 @@ func checkName(what, name string) error {
 	}
 	return nil
 }
+
+// checkKey reports a key that cannot be in a header.
+func checkKey(what, key string) error {
+	if key == "" || len(key) > maxKey || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return invalidf("the key of a %s must have 1 to %d visible ASCII characters", what, maxKey)
+	}
+	return nil
+}
+
+const maxKey = 128
 
 // retryAfter returns the value of the Retry-After header, which is a number of
 // seconds or a date, or 0 if there is none.
