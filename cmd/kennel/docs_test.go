@@ -62,6 +62,7 @@ func TestExamplesExist(t *testing.T) {
 		for line := range strings.Lines(cmd.Example) {
 			line, _, _ = strings.Cut(strings.TrimSpace(line), "  ") // its explanation
 			line, _, _ = strings.Cut(line, " && ")
+			line, _, _ = strings.Cut(line, " | ")
 			if strings.HasPrefix(line, "kennel ") {
 				examples[cmd.CommandPath()] = append(examples[cmd.CommandPath()], line)
 			}

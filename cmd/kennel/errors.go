@@ -73,6 +73,8 @@ type failure struct {
 	Status     int    `json:"status,omitempty"`     // of the app's answer
 	RequestID  string `json:"requestId,omitempty"`  // names the request in the app's log
 	RetryAfter int    `json:"retryAfter,omitempty"` // seconds
+
+	Items []client.BadItem `json:"items,omitempty"` // invalid items of a batch
 }
 
 // fail reports the error that ends a command and returns the exit code.
@@ -100,6 +102,7 @@ func (con *console) fail(ctx context.Context, cmd *cobra.Command, err error) int
 		f.Code, code = "timeout", exitTooLate
 	case isRefused:
 		f.Code, f.Status, f.RequestID, f.RetryAfter = refused.Code, refused.Status, refused.RequestID, int(refused.RetryAfter.Seconds())
+		f.Items = refused.Items
 		if f.Code == "" {
 			f.Code = "refused"
 		}

@@ -52,14 +52,15 @@ const (
   above it, which "kennel up" writes while it runs; else it is ` + defaultURL + `.`
 
 	outputNotes = `  Results go to standard output; progress, warnings and errors go to standard error.
-  Progress and colour appear only on a terminal. TERM=dumb switches off both, and NO_COLOR
-  colour.
+  Colour and lines that change appear only on a terminal. TERM=dumb switches off both, and
+  NO_COLOR colour.
 
   With --json each result is a line of JSON. If the command fails, the last line has the
   member "error": {"code":"not_reached","message":"…"}. code is the app's, or one of usage,
   not_reached, no_response, unexpected_response, refused (by a host or proxy in front of the
   app), timeout, interrupted and failed. Where they are known, there are status (of HTTP),
-  requestId and retryAfter (seconds). Exit codes are the same as without --json.`
+  requestId, retryAfter (seconds) and items (those of a batch that are invalid). Exit codes
+  are the same as without --json.`
 )
 
 // writeHelp writes the help page of a command.

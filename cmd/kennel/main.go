@@ -1,9 +1,9 @@
 // Kennel is the command line of the app: it runs the app on this machine and
 // packs it for Azure. Against an app anywhere, it draws order numbers, releases
-// and closes gates, and manages channels.
+// and closes gates, submits batches, and manages channels.
 //
-// Only results go to standard output. Warnings and errors go to standard error,
-// so that every command works in a pipe, and progress goes to a terminal only.
+// Only results go to standard output. Progress, warnings and errors go to
+// standard error, so that every command works in a pipe.
 // With --json the result is JSON, and so is an error.
 //
 // The overview of "kennel help" documents the exit codes.
