@@ -147,7 +147,7 @@ func (c *countingReader) Read(p []byte) (int, error) {
 func TestReadTooLarge(t *testing.T) {
 	t.Parallel()
 	two := "{\"id\":\"a\"}\n{\"id\":\"b\"}\n"
-	bomb := zip(strings.Repeat("\n", 32<<20))
+	bomb := zip(strings.Repeat("\n", 8<<20))
 	for _, test := range []struct {
 		name     string
 		body     string

@@ -169,10 +169,10 @@ func TestSubmitInvalid(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, nil, 0)
-		in := s.start(nil, &Options{MaxBytes: 40 << 20, MaxItems: 400})
+		in := s.start(nil, &Options{MaxBytes: 12 << 20, MaxItems: 160})
 		var long strings.Builder // several chunks
 		random := make([]byte, 30_000)
-		for i := range 399 {
+		for i := range 159 {
 			rand.Read(random)
 			fmt.Fprintf(&long, "{\"id\":\"%d\",\"x\":\"%x\"}\n", i, random)
 		}
@@ -186,7 +186,7 @@ func TestSubmitInvalid(t *testing.T) {
 			{Submission{Processor: "scripted", Body: strings.NewReader("")}, new(ItemErrors)},
 			{Submission{Processor: "scripted", Body: strings.NewReader(long.String() + "{}")}, new(ItemErrors)},
 			{Submission{Processor: "scripted", Body: strings.NewReader(long.String() + "{\"id\":\"a\"}\n{\"id\":\"b\"}")}, ErrTooLarge},
-			{Submission{Processor: "scripted", Key: "k", Body: strings.NewReader(strings.Repeat(" ", 41<<20))}, ErrTooLarge},
+			{Submission{Processor: "scripted", Key: "k", Body: strings.NewReader(strings.Repeat(" ", 13<<20))}, ErrTooLarge},
 		} {
 			_, _, err := in.Submit(t.Context(), test.s)
 			if _, wantItems := test.want.(*ItemErrors); wantItems {
@@ -293,7 +293,7 @@ func TestSubmitKilled(t *testing.T) {
 		name, key string
 		again     bool
 	}{{"no key", "", false}, {"not again", "k", false}, {"again", "k", true}} {
-		for n, struck := int64(1), true; struck; n += int64(storetest.Scale(3, 1)) {
+		for n, struck := int64(1), true; struck; n += int64(storetest.Scale(13, 1)) {
 			for _, after := range []bool{false, true} {
 				kill := &storetest.Killer{N: n, After: after}
 				synctest.Test(t, func(t *testing.T) {
@@ -340,7 +340,7 @@ func TestSubmitFaults(t *testing.T) {
 		{"refused", memory.Fault{Lost: true, Err: table.ErrRefused}, true},
 		{"no answer", memory.Fault{Lost: true}, true},
 	} {
-		for n, struck := int64(1), true; struck; n += int64(storetest.Scale(2, 1)) {
+		for n, struck := int64(1), true; struck; n += int64(storetest.Scale(9, 1)) {
 			for _, again := range []bool{false, true} {
 				synctest.Test(t, func(t *testing.T) {
 					var calls atomic.Int64

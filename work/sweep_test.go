@@ -39,7 +39,7 @@ func TestSweepKilled(t *testing.T) {
 			time.Sleep(31 * 24 * time.Hour)
 		}},
 	} {
-		for n, struck := int64(1), true; struck; n += int64(storetest.Scale(3, 1)) {
+		for n, struck := int64(1), true; struck; n += int64(storetest.Scale(11, 1)) {
 			for _, after := range []bool{false, true} {
 				kill := &storetest.Killer{N: n, After: after}
 				synctest.Test(t, func(t *testing.T) {
