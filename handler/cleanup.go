@@ -2,21 +2,14 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"kennel/channels"
 	"kennel/internal/customhandler"
-	"kennel/queue"
 )
-
-// maxLetter is the longest dead letter, in bytes: 64 KiB in base64.
-const maxLetter = 48 << 10
 
 // cleanUp carries out a message that deletes a channel. After nil the host
 // deletes the message, after an error it delivers the message again. A message
@@ -28,11 +21,9 @@ func (c channelFunctions) cleanUp(ctx context.Context, m customhandler.QueueMess
 	}
 	err := c.handle(ctx, m.Text)
 	if errors.Is(err, channels.ErrMessage) {
-		err = c.deadLetter(ctx, m, err)
+		err = c.letterbox().move(ctx, m, err)
 	}
-	if err != nil && m.DequeueCount >= maxDeliveries {
-		c.letters.added(err, moveTimeout)
-	}
+	c.letterbox().failed(m, err)
 	return err
 }
 
@@ -59,39 +50,13 @@ func (c channelFunctions) logFinished(ctx context.Context, began time.Time, d ch
 	}
 }
 
-// letter is a message in the dead-letter queue, whole, with the reason.
-type letter struct {
-	Version int       `json:"v"`
-	Queue   string    `json:"queue"` // where it came from
-	Message string    `json:"message"`
-	Reason  string    `json:"reason"`
-	At      time.Time `json:"at"`
-	Text    string    `json:"text"`
-}
-
-// newLetter returns the text of a dead letter of the cleanup queue, or false if
-// the message does not fit there with its reason.
-func newLetter(id, text, reason string) (letterText string, fits bool) {
-	body, err := json.Marshal(letter{1, cleanupQueue, id, reason, time.Now().UTC(), text})
-	return string(body), err == nil && len(body) <= maxLetter
-}
-
-// deadLetter moves a message to the dead-letter queue and returns nil, so that
-// the host deletes it from its queue. If that fails, the message is in both.
-func (c channelFunctions) deadLetter(ctx context.Context, m customhandler.QueueMessage, reason error) error {
-	text, fits := newLetter(m.ID, m.Text, reason.Error())
-	// The host moves a message that does not fit with its reason, or that may
-	// have lost bytes on its way here because they are not text: it moves the
-	// original, after the last delivery.
-	if !fits || strings.ContainsRune(m.Text, utf8.RuneError) {
-		return reason
+// letterbox returns where messages that can never be carried out go.
+func (c channelFunctions) letterbox() letterbox {
+	put := func(ctx context.Context, text string) error {
+		_, err := c.dead.Put(ctx, text, 0)
+		return err
 	}
-	if _, err := c.dead.Put(ctx, text, 0); err != nil {
-		return fmt.Errorf("move a message to the dead-letter queue (%v): %w", reason, err)
-	}
-	c.letters.added(reason, 0)
-	c.log.WarnContext(ctx, "message put among the dead letters", "queue", cleanupQueue+queue.PoisonSuffix, "message", m.ID, "reason", reason)
-	return nil
+	return letterbox{c.letters, plainLetter, put, c.log}
 }
 
 // sweep returns the function that finds work which a crash between two requests

@@ -207,7 +207,7 @@ func deadLetterProblems(t *testing.T, p *process, queues *azure.Queues) {
 	// The host is about to move a message whose last delivery fails.
 	for _, delivery := range []int64{maxDeliveries - 1, maxDeliveries} {
 		p.isWell(t, "before the last delivery")
-		m := customhandler.QueueMessage{Text: strings.Repeat("x", maxLetter), DequeueCount: delivery}
+		m := customhandler.QueueMessage{Text: strings.Repeat("x", queue.MaxText), DequeueCount: delivery}
 		if err := p.invoke(t, "ChannelCleanup", cleanupOf(m)); err == nil {
 			t.Fatal("a message that is too long was taken")
 		}

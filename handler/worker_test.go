@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -93,8 +92,6 @@ func (f *fakeWorker) put(t *testing.T, body string) queue.Message {
 	return m
 }
 
-func inBase64(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
-
 func deletionOf(c channels.Channel) string {
 	return `{"v":1,"channel":"` + c.Name + `","incarnation":"` + c.Incarnation + `"}`
 }
@@ -148,9 +145,9 @@ func TestWorkerMessages(t *testing.T) {
 		}
 		for _, m := range dead {
 			text, err := textOf(m.Body)
-			var l letter
+			var l queue.DeadLetter
 			if err == nil {
-				err = json.Unmarshal([]byte(text), &l)
+				l, err = queue.ReadDeadLetter(text)
 			}
 			if reason, ok := letters[l.Text]; err == nil && l.Queue != "" {
 				if !ok || l.Queue != cleanupQueue || l.Message != ids[l.Text] || !strings.Contains(l.Reason, reason) || l.At.IsZero() {
@@ -199,8 +196,8 @@ func TestWorkerFailures(t *testing.T) {
 			t.Fatalf("%d dead letters, want one after five attempts; log: %.2000s", len(dead), f.log.String())
 		}
 		text, err := textOf(dead[0].Body)
-		var l letter
-		if err := errors.Join(err, json.Unmarshal([]byte(text), &l)); err != nil || l.Message != m.ID || l.Text != deletionOf(c) || !strings.Contains(l.Reason, refused.Error()) {
+		l, err2 := queue.ReadDeadLetter(text)
+		if err := errors.Join(err, err2); err != nil || l.Message != m.ID || l.Text != deletionOf(c) || !strings.Contains(l.Reason, refused.Error()) {
 			t.Errorf("dead letter %s, %v, want the message and why it failed", text, err)
 		}
 		fails.Store(false)

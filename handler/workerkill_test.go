@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -116,8 +115,8 @@ func TestWorkerKilled(t *testing.T) {
 		for _, m := range messages {
 			key, content := m.Body, m.Body
 			text, err := textOf(m.Body)
-			var l letter
-			if err == nil && json.Unmarshal([]byte(text), &l) == nil && l.Queue != "" {
+			l, notLetter := queue.ReadDeadLetter(text)
+			if err == nil && notLetter == nil {
 				key, content = l.Message, l.Text
 				if !strings.Contains(l.Reason, "decode JSON") {
 					t.Errorf("dead letter %.500s", text)

@@ -33,18 +33,23 @@ func (hostMessages) Attempts(m queue.Message) (failed int64, next string) {
 
 // DeadLetter implements [queue.Codec]. A message that is not text, or does not
 // fit with its reason, stays as it is.
-func (h hostMessages) DeadLetter(_ context.Context, d queue.DeadLetter) (string, error) {
+func (h hostMessages) DeadLetter(ctx context.Context, d queue.DeadLetter) (string, error) {
 	h.letters.added(errors.New(d.Reason), moveTimeout)
-	text, err := textOf(d.Text)
+	whole := d.Text
+	text, err := textOf(whole)
 	if err != nil {
-		return d.Text, nil
+		return whole, nil
 	}
-	letter, fits := newLetter(d.Message, text, d.Reason)
-	if !fits {
-		return d.Text, nil
+	d.Text = text
+	letter, err := plainLetter(ctx, d)
+	if err != nil {
+		return whole, nil
 	}
-	return base64.StdEncoding.EncodeToString([]byte(letter)), nil
+	return inBase64(letter), nil
 }
+
+// inBase64 encodes a text as the Functions host expects messages.
+func inBase64(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 
 // textOf decodes the body of a message like the Functions host, which ignores
 // white space. The host would replace bytes that are not text.

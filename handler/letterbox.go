@@ -1,0 +1,69 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"kennel/internal/customhandler"
+	"kennel/queue"
+)
+
+// letterbox is where the functions of a queue put the messages that can never
+// be carried out.
+type letterbox struct {
+	count  *letterCount
+	encode func(context.Context, queue.DeadLetter) (text string, err error)
+	put    func(ctx context.Context, text string) error
+	log    *slog.Logger
+}
+
+// errUnfit reports a message that does not fit into a dead letter with its
+// reason.
+var errUnfit = errors.New("the message does not fit with its reason")
+
+// plainLetter returns the text of a dead letter, or errUnfit.
+func plainLetter(_ context.Context, d queue.DeadLetter) (string, error) {
+	text := d.Encode()
+	if text == d.Text || len(text) > queue.MaxText {
+		return "", errUnfit
+	}
+	return text, nil
+}
+
+// move puts a message among the dead letters and returns nil, so that the host
+// deletes it from its queue. If that fails, the message is in both.
+func (b letterbox) move(ctx context.Context, m customhandler.QueueMessage, reason error) error {
+	// The message may have lost bytes on its way here because they are not text.
+	// Then, or if it does not fit, the host moves the original, after the last
+	// delivery.
+	if strings.ContainsRune(m.Text, utf8.RuneError) {
+		return reason
+	}
+	text, err := b.encode(ctx, queue.DeadLetter{Queue: b.count.queue, Message: cmp.Or(m.ID, unnamed), Reason: reason.Error(), Attempts: m.DequeueCount, At: time.Now(), Text: m.Text})
+	if errors.Is(err, errUnfit) {
+		return reason
+	}
+	if err == nil {
+		err = b.put(ctx, text)
+	}
+	if err != nil {
+		return fmt.Errorf("move a message to the dead-letter queue (%v): %w", reason, err)
+	}
+	b.count.added(reason, 0)
+	b.log.WarnContext(ctx, "message put among the dead letters", "queue", b.count.queue+queue.PoisonSuffix, "message", m.ID, "reason", reason)
+	return nil
+}
+
+// failed counts the message that the host is about to move, because its last
+// delivery failed.
+func (b letterbox) failed(m customhandler.QueueMessage, err error) {
+	if err != nil && m.DequeueCount >= maxDeliveries {
+		b.count.added(err, moveTimeout)
+	}
+}
