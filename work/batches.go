@@ -114,4 +114,7 @@ type Swept struct {
 	Removed   int // batches after their retention
 	Orphans   int // staged blobs of batches that were never recorded
 	Moved     int // messages of partition queues beyond the number of partitions
+
+	Late     int   // unfinished batches that are late, and not held
+	LateMost Batch // that of them that is late by the longest time
 }

@@ -12,7 +12,7 @@ import (
 type blobs struct{ container queue.Container }
 
 func (b blobs) put(ctx context.Context, name string, content []byte) error {
-	_, err := table.RetryWrite(ctx, func(ctx context.Context) (struct{}, error) {
+	_, err := table.Retry(ctx, func(ctx context.Context) (struct{}, error) {
 		count(ctx, 1)
 		return struct{}{}, b.container.Put(ctx, name, content)
 	})

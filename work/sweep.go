@@ -117,6 +117,13 @@ func (b *Batches) sweepActive(ctx context.Context, swept *Swept) error {
 func (b *Batches) sweepBatch(ctx context.Context, d details, now time.Time, swept *Swept) error {
 	l, err := b.ledger(ctx, d.ID)
 	isAccepted := err == nil
+	if isAccepted && !l.ended() {
+		if v := b.view(ctx, l); v.LateBy > 0 {
+			if swept.Late++; v.LateBy > swept.LateMost.LateBy {
+				swept.LateMost = v
+			}
+		}
+	}
 	switch {
 	case err != nil && !errors.Is(err, ErrNotFound):
 		return err

@@ -99,11 +99,14 @@ func TestRestart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		late := 1 // batches
 		restarted := func(when string, want int) {
 			t.Helper()
 			swept, err := in.sweep()
-			if err != nil || swept != (Swept{Restarted: want}) {
-				t.Fatalf("%s: swept %+v, %v, want %d restarted", when, swept, err, want)
+			most := swept.LateMost
+			swept.LateMost = Batch{}
+			if err != nil || swept != (Swept{Restarted: want, Late: late}) || late > 0 && (most.ID != batch.ID || most.LateBy <= 0) {
+				t.Fatalf("%s: swept %+v, %+v, %v, want %d restarted and %d late", when, swept, most, err, want, late)
 			}
 		}
 		time.Sleep(20 * time.Minute)
@@ -123,7 +126,7 @@ func TestRestart(t *testing.T) {
 			}
 		}
 		s.lose(ResultsQueue)
-		gate.opened = time.Time{}
+		gate.opened, late = time.Time{}, 0 // its time begins again when the gate opens
 		time.Sleep(time.Hour)
 		restarted("held", 0)
 		gate.opened = time.Now()
@@ -139,6 +142,7 @@ func TestRestart(t *testing.T) {
 		restarted("again", 0)
 		s.lose("work-0", "work-1", ResultsQueue)
 		time.Sleep(12 * time.Minute)
+		late = 1
 		restarted("the time doubles", 0)
 		time.Sleep(10 * time.Minute)
 		restarted("stalled again", 1)
