@@ -147,6 +147,22 @@ func (g *Gates) whyUnknown(w *watch, p *waiter) error {
 	return nil
 }
 
+// Last returns what the last read of a gate has shown, without its history and
+// without a request. It returns false if this process has no waiters at the
+// gate, or no read was answered yet. A read that fails changes nothing, but a
+// gate whose document cannot be used counts as closed.
+func (g *Gates) Last(gate string) (s State, known bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	w := g.watches[gate]
+	if w == nil || !w.known && w.parseErr == nil {
+		return State{}, false
+	}
+	s = w.state
+	s.History, s.Released = nil, s.Released && w.parseErr == nil
+	return s, true
+}
+
 // Watched is what this process knows of a gate at which it has waiters.
 type Watched struct {
 	State   State  `json:"state"`
