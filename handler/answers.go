@@ -27,7 +27,13 @@ var (
 type reply struct {
 	status         int
 	location, etag string // "" sends none
-	body           any    // nil sends none
+	body           any    // nil sends none, and a content is sent as it is
+}
+
+// content is a body that is stored as it is sent.
+type content struct {
+	kind  []string
+	bytes []byte
 }
 
 // serve turns the replies and errors of a call into answers. No cache may keep
@@ -49,6 +55,12 @@ func serve(failures []failure, do func(*http.Request) (reply, error)) http.Handl
 		}
 		if answer.body == nil {
 			w.WriteHeader(answer.status)
+			return
+		}
+		if stored, ok := answer.body.(content); ok {
+			header["Content-Type"] = stored.kind
+			w.WriteHeader(answer.status)
+			w.Write(stored.bytes)
 			return
 		}
 		writeJSON(w, answer.status, answer.body)

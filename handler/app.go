@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 
@@ -68,6 +69,12 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 	if err != nil {
 		return nil, err
 	}
+	meter := &meter{}
+	batches, err := newBatches(cfg, account, observed, hostShare, signals, gates.gates, meter, log)
+	if err != nil {
+		return nil, err
+	}
+	batches.checkStaged(os.DirFS("."))
 	checks := func() ([][]check, error) {
 		return newDoctor(cfg, account, &azure.Options{Requests: counter, Job: "doctor"})
 	}
@@ -80,9 +87,8 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 	if err != nil {
 		return nil, err
 	}
-	meter := &meter{}
 	a.jobs = []job{
-		sequences, gates, newChannels(account, observed, signals, meter, log), busJob(signals),
+		sequences, gates.job(), newChannels(account, observed, signals, meter, log), batches.job(), busJob(signals),
 		{facts: meter.facts}, {facts: requestFacts(counter)}, storageJob(account, observed, rows),
 		members.job(), // closed last: giving back numbers matters more
 	}

@@ -140,6 +140,12 @@ func sampleQueue(ctx context.Context, queues samplable, dead *letterCount) (inst
 	if err = errors.Join(err1, err2, err); err != nil {
 		return instances.QueueSample{}, fmt.Errorf("sample queue %s: %w", name, err)
 	}
+	return depth(began, all, front, poison), nil
+}
+
+// depth returns the sample from what the requests returned that began at a
+// time.
+func depth(began time.Time, all int64, front []queue.Message, poison int64) instances.QueueSample {
 	sample := instances.QueueSample{At: began.UTC(), Ready: int64(len(front)), Poison: poison}
 	if len(front) == queue.MaxReceive {
 		sample.Ready = max(sample.Ready, all)
@@ -148,7 +154,7 @@ func sampleQueue(ctx context.Context, queues samplable, dead *letterCount) (inst
 	for _, m := range front {
 		sample.OldestSeconds = max(sample.OldestSeconds, began.Sub(m.Inserted).Seconds())
 	}
-	return sample, nil
+	return sample
 }
 
 // run counts the dead letters of channels while there are any, and sends the

@@ -58,6 +58,11 @@ func TestCallsEndInTime(t *testing.T) {
 		"GET /api/channels/{channel}/blogs/{blog}":    {"", unavailable, served, callTimeout},
 		"PUT /api/channels/{channel}/blogs/{blog}":    {draft, unavailable, unclear, callTimeout},
 		"DELETE /api/channels/{channel}/blogs/{blog}": {"", unavailable, unclear, callTimeout},
+		"POST /api/batches":                           {"[" + item(1) + "]", unavailable, unavailable, 220 * time.Second}, // a body may arrive slowly
+		"GET /api/batches":                            {"", unavailable, served, callTimeout},
+		"GET /api/batches/{batch}":                    {"", unavailable, served, callTimeout},
+		"GET /api/batches/{batch}/results":            {"", unavailable, served, callTimeout},
+		"GET /api/batches/{batch}/report":             {"", unavailable, served, callTimeout},
 		"GET /api/health":                             {}, // uses no storage
 		"GET /api/status":                             {}, // TestStatusOfSilentServices
 		"GET /api/doctor":                             {}, // TestDoctorInTime
@@ -83,7 +88,10 @@ func TestCallsEndInTime(t *testing.T) {
 				if call.body == owner {
 					channel = "other" // to be created
 				}
-				path = strings.NewReplacer("{sequence}", "orders", "{gate}", "hounds", "{channel}", channel, "{blog}", blog).Replace(path)
+				if rt.pattern == "POST /api/batches" {
+					path += "?processor=billing"
+				}
+				path = strings.NewReplacer("{sequence}", "orders", "{gate}", "hounds", "{channel}", channel, "{blog}", blog, "{batch}", "20261122210601123-aaaaaaaa").Replace(path)
 				r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(call.body))
 				r.Header.Set("Content-Type", "application/json")
 				if call.body == draft && method == "PUT" {
@@ -160,6 +168,7 @@ func silentApp(t *testing.T, readsOnly bool) (host *customhandler.App, blog stri
 		t.Fatal(err)
 	}
 	serveRoutes(host, channelFunctions{channels: silent}.routes())
+	serveRoutes(host, newMemoryBatches(t, memory.NewQueues(&o), &o).routes())
 	members := newMembers(memory.NewTable(tables), instances.Functions, time.Now(), func() []job { return nil }, slog.New(slog.DiscardHandler))
 	serveRoutes(host, gateFunctions{gates: gates, store: listable{flags}, members: members}.routes())
 	serveRoutes(host, sequenceFunctions{store: readable{stored}, sequences: sequences, members: members, allowed: []string{"*"}}.routes())

@@ -22,7 +22,7 @@ import (
 // at the same time do not disturb each other: no check depends on the result of
 // another.
 const (
-	scratch = "!doctor" // a blob in each container, and a row of tables Blogs and Instances
+	scratch = "!doctor" // a blob in each container, and a row of each table but Channels
 
 	// scratchQueue is a queue of its own: the app would carry out a message in
 	// its queues.
@@ -63,7 +63,7 @@ func newDoctor(cfg config.Config, account azure.Account, o *azure.Options) ([][]
 }
 
 func blobChecks(blobs *azure.Blobs, m mender) [][]check {
-	containers := []string{sequencesContainer, sequencesContainer + "-known", gatesContainer}
+	containers := []string{sequencesContainer, sequencesContainer + "-known", gatesContainer, claimsContainer, stagingContainer, reportsContainer}
 	right := func(name string, do func(*azure.ScratchBlob, context.Context) error) check {
 		return check{name: "blobs " + name, fix: m.storage(blobRole), do: func(ctx context.Context) (string, error) {
 			for _, container := range containers {
@@ -151,7 +151,7 @@ func tableChecks(account azure.Account, o *azure.Options, m mender) [][]check {
 		return err
 	}
 	// A row in table Channels would be a channel.
-	written := []string{blogsTable, instancesTable}
+	written := []string{blogsTable, instancesTable, batchesTable, claimsTable}
 	return [][]check{{
 		right("write", written, table.ErrExists, submit(table.Insert, "")),
 		right("read", append([]string{channelsTable}, written...), table.ErrNotFound, read),
@@ -184,7 +184,11 @@ func queueChecks(account azure.Account, o *azure.Options, m mender) [][]check {
 		},
 		{right("count", func(ctx context.Context) (string, error) {
 			count, err := queues.Count(ctx, cleanupQueue)
-			return fmt.Sprintf("queue %s has %d messages", cleanupQueue, count), err
+			if err != nil {
+				return "", err
+			}
+			ofBatches, err := queues.List(ctx, "work-")
+			return fmt.Sprintf("queue %s has %d messages; batches have %d queues", cleanupQueue, count, len(ofBatches)), err
 		})},
 	}
 }

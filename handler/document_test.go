@@ -283,7 +283,7 @@ func tightenMembers(schema any) (err error) {
 				}
 			}
 		case "additionalProperties":
-			if value != false {
+			if _, ok := value.(bool); !ok { // true: what a processor determines
 				err = errors.Join(err, tighten(value))
 			}
 		case "items":

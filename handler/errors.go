@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	"kennel/channels"
 	"kennel/gate"
@@ -13,6 +14,7 @@ import (
 	"kennel/internal/azure"
 	"kennel/internal/customhandler"
 	"kennel/table"
+	"kennel/work"
 )
 
 // failure is a row of a table from errors to answers. The first row that
@@ -117,6 +119,36 @@ var (
 		"Storage did not respond. Nothing was changed. Retry later.", "5"}
 )
 
+// The calls that concern batches.
+var (
+	batchSubmitFailures = append([]failure{
+		{work.ErrProcessor, http.StatusBadRequest, "bad_processor",
+			"processor must be the name of a processor of this app: " + strings.Join(processorNames, ", ") + ".", ""},
+		{work.ErrName, http.StatusBadRequest, "bad_name",
+			fmt.Sprintf("name must have at most %d bytes of UTF-8 and no control characters.", work.MaxName), ""},
+		{work.ErrTooLarge, http.StatusRequestEntityTooLarge, "batch_too_large",
+			"The batch has more bytes or items than KENNEL_BATCH_MAX_BYTES and KENNEL_BATCH_MAX_ITEMS allow. Nothing was queued. Split it.", ""},
+		{work.ErrKeyReused, http.StatusConflict, "key_reused",
+			"In the last 24 hours, this Idempotency-Key was sent with another batch. Nothing was queued. Use a new key for each batch.", ""},
+		{table.ErrUnclear, http.StatusServiceUnavailable, "change_unclear",
+			"Storage did not confirm the batch, which may be processed. Repeat the request with the same Idempotency-Key. If it had none, look for the batch in the list before you send it again.", "5"},
+		{context.DeadlineExceeded, http.StatusServiceUnavailable, codeUnavailable,
+			"The batch was not read and stored within the time limit of the call. Nothing was queued. Retry later, or split the batch.", "5"},
+	}, batchFailures...)
+
+	batchFailures = []failure{
+		{work.ErrNotFound, http.StatusNotFound, "batch_not_found",
+			"The batch does not exist, or its retention has ended.", ""},
+		{work.ErrRunning, http.StatusConflict, "batch_running",
+			"The batch has no report yet. Read the batch until its state is done.", ""},
+		{work.ErrContinuation, http.StatusBadRequest, "bad_continuation",
+			"The continuation is invalid. Begin the list again.", ""},
+		{work.ErrCorrupt, http.StatusInternalServerError, "batch_corrupt",
+			"What is stored of the batch cannot be used. The log names what is wrong.", ""},
+		storageUnavailable,
+	}
+)
+
 const unconfirmed = "Storage did not confirm the change, which may have been made. It is safe to repeat the request."
 
 func unclear(message string) failure {
@@ -143,6 +175,10 @@ const rejected = "Storage rejected the request and nothing was changed. Retrying
 func writeFailure(w http.ResponseWriter, r *http.Request, failures []failure, err error) {
 	known, isKnown := errors.AsType[*customhandler.Error](err)
 	input, isInput := errors.AsType[*channels.InputError](err)
+	if items, ok := errors.AsType[*work.ItemErrors](err); ok {
+		writeItemErrors(w, items)
+		return
+	}
 	switch {
 	case isInput:
 		known = badRequest("bad_"+input.Field, input.Error())
@@ -178,6 +214,27 @@ func writeFailure(w http.ResponseWriter, r *http.Request, failures []failure, er
 		return
 	}
 	customhandler.WriteError(w, r, fmt.Errorf("%w: %w", err, answer))
+}
+
+// writeItemErrors answers a submission with invalid items.
+func writeItemErrors(w http.ResponseWriter, e *work.ItemErrors) {
+	message := fmt.Sprintf("Nothing was queued, because of %d invalid items.", len(e.Items))
+	switch {
+	case len(e.Items) == 0:
+		message = "The batch has no items."
+	case e.More:
+		message = fmt.Sprintf("Nothing was queued, because of invalid items. These are the first %d.", len(e.Items))
+	case len(e.Items) == 1:
+		message = "Nothing was queued, because of an invalid item."
+	}
+	type detail struct {
+		Code    string           `json:"code"`
+		Message string           `json:"message"`
+		Items   []work.ItemError `json:"items"`
+	}
+	w.Header()["Cache-Control"] = noStore
+	items := append([]work.ItemError{}, e.Items...) // [] for none
+	writeJSON(w, http.StatusBadRequest, map[string]any{"error": detail{Code: "bad_items", Message: message, Items: items}})
 }
 
 // isRefused reports whether storage rejected a request permanently.

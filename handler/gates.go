@@ -39,19 +39,26 @@ type gateFunctions struct {
 	limits   *limits
 }
 
-// newGates serves gates. Without signals, which are nil then, they are polled.
-func newGates(cfg config.Config, blobs *azure.Blobs, signals *servicebus.Signals, m *members, log *slog.Logger) (job, error) {
+// newGates serves gates.
+func newGates(cfg config.Config, blobs *azure.Blobs, signals *servicebus.Signals, m *members, log *slog.Logger) (gateFunctions, error) {
+	gates, store, err := openGates(blobs, signals, log)
+	return gateFunctions{gates, store, m, cfg.ServiceBus.String(), cfg.SignedIn, &limits{}}, err
+}
+
+// openGates opens the gates of an account. Without signals, which are nil then,
+// they are polled.
+func openGates(blobs *azure.Blobs, signals *servicebus.Signals, log *slog.Logger) (*gate.Gates, *azure.Gates, error) {
 	o := &gate.Options{Log: log}
 	if signals != nil {
 		o.Signals = signals
 	}
 	store := azure.NewGates(blobs, gatesContainer)
 	gates, err := gate.New(store, o)
-	if err != nil {
-		return job{}, err
-	}
-	g := gateFunctions{gates, store, m, cfg.ServiceBus.String(), cfg.SignedIn, &limits{}}
-	return job{routes: g.routes(), run: gates.Run, report: g.report, facts: g.facts, problems: g.problems}, nil
+	return gates, store, err
+}
+
+func (g gateFunctions) job() job {
+	return job{routes: g.routes(), run: g.gates.Run, report: g.report, facts: g.facts, problems: g.problems}
 }
 
 func (g gateFunctions) routes() []route {

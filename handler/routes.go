@@ -21,7 +21,8 @@ type route struct {
 	pattern    string   // of http.ServeMux: method and path
 	query      []string // the parameters that it knows
 	conditions []string // those of the variable conditions that it supports
-	body       bool     // it takes a JSON body
+	body       bool     // it takes a body
+	maxBody    int64    // of its forwarded calls, in bytes; 0: that of the app
 	waits      bool     // its calls wait for an event, so their duration means nothing
 	handler    http.Handler
 }
@@ -43,7 +44,11 @@ var hostQuery = []string{"code", "clientId"}
 // serveRoutes registers routes with their functions.
 func serveRoutes(host *customhandler.App, routes []route) {
 	for _, rt := range routes {
-		host.HTTP(rt.function, "req", &rt, rt.pattern)
+		if rt.maxBody > 0 {
+			host.Upload(rt.function, "req", rt.maxBody, &rt, rt.pattern)
+		} else {
+			host.HTTP(rt.function, "req", &rt, rt.pattern)
+		}
 	}
 }
 

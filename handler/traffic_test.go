@@ -261,5 +261,8 @@ func (op *operation) checkBody(contentType, body string) error {
 	if content == nil {
 		return fmt.Errorf("a body of type %q", kind)
 	}
+	if kind != "application/json" {
+		return content.compiled.Validate(body)
+	}
 	return content.checkJSON(body)
 }

@@ -7,9 +7,11 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
+	"kennel/gate"
 	"kennel/instances"
 	"kennel/internal/azure"
 	"kennel/internal/azure/requests"
@@ -18,6 +20,7 @@ import (
 	"kennel/internal/version"
 	"kennel/queue"
 	"kennel/table"
+	"kennel/work"
 )
 
 // defaultProbes is where a worker serves its health.
@@ -49,7 +52,7 @@ func runWorker(ctx context.Context, cfg config.Config, address string, log *slog
 		return err
 	}
 	w.support = append(w.support, func(ctx context.Context) error { return w.probes.serve(ctx, port, log) })
-	log.Info("ready", "kind", instances.Worker, "address", port.Addr().String(), "queues", cleanupQueue, "version", version.Read().Version)
+	log.Info("ready", "kind", instances.Worker, "address", port.Addr().String(), "queues", strings.Join(append(workQueues(cfg.Partitions), work.ResultsQueue, cleanupQueue), ","), "version", version.Read().Version)
 	err = w.run(ctx)
 	log.Info("stopped")
 	return err
@@ -69,14 +72,40 @@ func openWorker(cfg config.Config, log *slog.Logger) (*worker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("a worker needs the tables and queues of the storage account: %w", err)
 	}
+	jobs := []job{busJob(signals), {facts: requestFacts(counter)}}
+	var gates *gate.Gates
+	if cfg.WorkGate != "" {
+		blobs, err := account.OpenBlobs(&observed)
+		if err != nil {
+			return nil, err
+		}
+		if gates, _, err = openGates(blobs, signals, log); err != nil {
+			return nil, err
+		}
+		g := gateFunctions{gates: gates, limits: &limits{}}
+		jobs = append(jobs, job{run: gates.Run, facts: g.facts, problems: g.problems})
+	}
+	batches, err := newBatches(cfg, account, observed, 0, signals, gates, c.meter, log)
+	if err != nil {
+		return nil, err
+	}
 	rows := openInstanceTable(account, observed, log)
-	return newWorker(cfg, c, queues, ofQueues(signals), rows, log,
-		busJob(signals), job{facts: requestFacts(counter)}, storageJob(account, observed, rows))
+	jobs = append(jobs, storageJob(account, observed, rows))
+	return newWorker(cfg, c, batches, queues, ofQueues(signals), rows, log, jobs...)
 }
 
-// newWorker wires a worker.
-func newWorker(cfg config.Config, c channelFunctions, store queue.Store, signals queue.Signals, rows table.Store, log *slog.Logger, jobs ...job) (*worker, error) {
+// newWorker wires a worker. It works for channels with the store; batches have
+// their own.
+func newWorker(cfg config.Config, c channelFunctions, b *batchFunctions, store queue.Store, signals queue.Signals, rows table.Store, log *slog.Logger, jobs ...job) (*worker, error) {
 	w := &worker{probes: &probes{}, log: log}
+	opened, err := b.open()
+	if err != nil {
+		return nil, err
+	}
+	parcels, err := b.listener(cfg, opened, probedStore{opened.queues, w.probes}, signals)
+	if err != nil {
+		return nil, err
+	}
 	listener, err := queue.NewListener(probedStore{store, w.probes}, []string{cleanupQueue}, hostMessages{c.letters},
 		func(ctx context.Context, d queue.Delivery[string]) error {
 			began := time.Now()
@@ -91,10 +120,19 @@ func newWorker(cfg config.Config, c channelFunctions, store queue.Store, signals
 	if err != nil {
 		return nil, err
 	}
-	jobs = append(jobs, job{run: c.run, problems: c.letters.problems}, job{facts: c.meter.facts}, job{facts: handsOf(listener)})
+	jobs = append(jobs, job{run: c.run, problems: c.letters.problems}, job{run: b.run, problems: b.problems},
+		job{facts: c.meter.facts}, job{facts: handsOf(listener)}, job{facts: handsOf(parcels)})
 	members := newMembers(rows, instances.Worker, time.Now(), func() []job { return jobs }, log)
 	jobs = append(jobs, members.job())
-	w.work = []func(context.Context) error{listener.Run, c.sweepOften}
+	sweep := c.sweep()
+	w.work = []func(context.Context) error{
+		listener.Run, parcels.Run,
+		sweepOften("cannot sweep channels; trying again later", log, func(ctx context.Context) error { return sweep(ctx, customhandler.Tick{}) }),
+		sweepOften("cannot sweep batches; trying again later", log, b.sweep),
+	}
+	if b.gate != nil {
+		w.work = append(w.work, b.gate.follow)
+	}
 	for _, j := range jobs {
 		if j.run != nil {
 			w.support = append(w.support, j.run)
@@ -117,24 +155,46 @@ func handsOf[T any](l *queue.Listener[T]) func(*instances.Report) {
 	}
 }
 
-// sweepOften sweeps until ctx ends, first at a random time within the interval.
-// Each worker and the timer of the Functions app do it: sweeping twice is
-// harmless and costs two requests, less than to agree on one process.
-func (c channelFunctions) sweepOften(ctx context.Context) error {
-	sweep := c.sweep()
-	for wait := rand.N(sweepEvery); ; wait = sweepEvery*9/10 + rand.N(sweepEvery/5) {
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return nil
-		case <-timer.C:
+// listener returns the listener of a worker for the queues of batches. Those of
+// parcels are not received from while the work gate is closed.
+func (b *batchFunctions) listener(cfg config.Config, opened *openBatches, store queue.Store, signals queue.Signals) (*queue.Listener[*workMessage], error) {
+	o := &queue.ListenerOptions{Signals: signals, Lease: cfg.WorkerLease, Drain: cfg.WorkerDrain, Log: b.log}
+	if b.gate != nil {
+		o.Admit = func(name string) (bool, <-chan struct{}) {
+			if name == work.ResultsQueue {
+				return true, nil
+			}
+			return b.gate.admit()
 		}
-		one, cancel := context.WithTimeout(ctx, sweepEvery/2)
-		if err := sweep(one, customhandler.Tick{}); err != nil && ctx.Err() == nil {
-			c.log.WarnContext(ctx, "cannot sweep channels; trying again later", "error", err.Error())
+	}
+	codec := workMessages{queue.Packed{Claims: opened.claims}, opened.batches, b.letters}
+	return queue.NewListener(store, append(workQueues(cfg.Partitions), work.ResultsQueue), codec,
+		func(ctx context.Context, d queue.Delivery[*workMessage]) error {
+			began := time.Now()
+			defer func() { b.meter.ended(began) }()
+			// What is not done before the deadline continues with another message.
+			ctx, cancel := context.WithTimeout(ctx, cfg.InvocationTimeout)
+			defer cancel()
+			return b.process(ctx, opened.batches, d)
+		}, o)
+}
+
+// sweepOften returns a function that sweeps until ctx ends, first at a random
+// time within the interval. Each worker and the timers of the Functions app do
+// it: sweeping twice is harmless and costs a few requests, less than to agree on
+// one process.
+func sweepOften(cannot string, log *slog.Logger, sweep func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		for wait := rand.N(sweepEvery); ; wait = sweepEvery*9/10 + rand.N(sweepEvery/5) {
+			if pause(ctx, wait); ctx.Err() != nil {
+				return nil
+			}
+			one, cancel := context.WithTimeout(ctx, sweepEvery/2)
+			if err := sweep(one); err != nil && ctx.Err() == nil {
+				log.WarnContext(ctx, cannot, "error", err.Error())
+			}
+			cancel()
 		}
-		cancel()
 	}
 }
 

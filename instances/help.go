@@ -15,6 +15,9 @@ const (
 	SequenceMissing = "sequence_missing"
 	DeadLetters     = "dead_letters"
 	LimitClose      = "limit_close"
+
+	PartitionMismatch = "partition_mismatch"
+	BatchLate         = "batch_late"
 )
 
 // help states for each code what to do. docs/operations.md has more.
@@ -30,6 +33,9 @@ var help = map[string]string{
 	SequenceMissing: "Restore the newest version of the sequence's blob, or raise the sequence above every number issued. Until then no number is issued.",
 	DeadLetters:     "Read the reasons in the dead-letter queue, correct the cause, and put the messages back into their queue or delete them.",
 	LimitClose:      "Find the callers that use so many names, or spread the load before the limit is reached.",
+
+	PartitionMismatch: "Package the app with as many partitions as KENNEL_PARTITIONS and deploy it. The sweep moves messages of queues that the app does not have any more.",
+	BatchLate:         "Find out whether the work queues grow: add workers or raise the instances of the app. If they are empty, read the log for items that are tried again.",
 }
 
 // Help returns a sentence that states what to do about a problem.

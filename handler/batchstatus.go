@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"kennel/instances"
+	"kennel/queue"
+	"kennel/work"
+)
+
+// lateLasts is how long after a sweep its late batches are a problem of this
+// process. The next sweep may be another process's.
+const lateLasts = 2 * sweepEvery
+
+// lateness is what the last sweep of this process found.
+type lateness struct {
+	mu    sync.Mutex
+	at    time.Time // of the sweep
+	since time.Time // when a sweep first found late batches
+	late  int
+	most  work.Batch // late by the longest time
+}
+
+// swept takes what a sweep found.
+func (l *lateness) swept(s work.Swept) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.at, l.late, l.most = time.Now(), s.Late, s.LateMost
+	switch {
+	case s.Late == 0:
+		l.since = time.Time{}
+	case l.since.IsZero():
+		l.since = l.at
+	}
+}
+
+// problems returns that batches are late.
+func (l *lateness) problems() []instances.Problem {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.late == 0 || time.Since(l.at) > lateLasts {
+		return nil
+	}
+	return []instances.Problem{{
+		Code: instances.BatchLate, Since: l.since, Count: int64(l.late),
+		What: fmt.Sprintf("Batches that are late: %d. Batch %s has results of %d of %d items, %v after the latency target.",
+			l.late, l.most.ID, l.most.Done+l.most.Rejected+l.most.Failed, l.most.Items, time.Duration(l.most.LateBy*float64(time.Second)).Round(time.Second)),
+	}}
+}
+
+// problems returns the dead letters, the late batches, and partition queues
+// that do not match the setting.
+func (b *batchFunctions) problems() []instances.Problem {
+	var letters []instances.Problem
+	for _, name := range slices.Sorted(maps.Keys(b.letters)) {
+		letters = append(letters, b.letters[name].problems()...)
+	}
+	return slices.Concat(oldest(letters), b.late.problems(), b.mismatch.problems())
+}
+
+// mismatch is what this process knows of partitions that do not match
+// KENNEL_PARTITIONS.
+type mismatch struct {
+	mu     sync.Mutex
+	since  time.Time // of the first reason; zero without one
+	staged string    // a sentence about the staged functions; "" if they match
+	queues string    // a sentence about the queues; "" if they match
+}
+
+func (m *mismatch) set(text *string, what string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	*text = what
+	switch {
+	case m.staged+m.queues == "":
+		m.since = time.Time{}
+	case m.since.IsZero():
+		m.since = time.Now()
+	}
+}
+
+// checkStaged compares the functions of partition queues in the folder of the
+// app, which the Functions host has, with the setting. In another folder there
+// is nothing to compare.
+func (b *batchFunctions) checkStaged(app fs.FS) {
+	if _, err := fs.Stat(app, "host.json"); err != nil {
+		return
+	}
+	staged, err := fs.Glob(app, "ProcessWork*/function.json")
+	if err != nil {
+		return // cannot occur: the pattern is valid
+	}
+	count := len(slices.DeleteFunc(staged, func(name string) bool { return name == "ProcessWorkExpress/function.json" }))
+	if count != b.partitions {
+		b.mismatch.set(&b.mismatch.staged, fmt.Sprintf("KENNEL_PARTITIONS is %d, and the app was packaged with %d.", b.partitions, count))
+	}
+}
+
+func (m *mismatch) problems() []instances.Problem {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.since.IsZero() {
+		return nil
+	}
+	return []instances.Problem{{Code: instances.PartitionMismatch, What: strings.TrimSpace(m.staged + " " + m.queues), Since: m.since, Count: 1}}
+}
+
+// sample samples the queues of batches: with one request to list them, and one
+// or two for each that exists. While a queue of a partition that the app does
+// not have has messages, that is a problem.
+func (b *batchFunctions) sample(ctx context.Context) (map[string]instances.QueueSample, error) {
+	opened, err := b.open()
+	if err != nil {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, sampleTimeout)
+	defer cancel()
+	names, err := opened.queues.List(ctx, "work-")
+	if err != nil {
+		return nil, fmt.Errorf("list the queues of batches: %w", err)
+	}
+	var (
+		mu      sync.Mutex
+		samples = make(map[string]instances.QueueSample)
+		failed  error
+		running sync.WaitGroup
+	)
+	for name, letters := range b.letters {
+		if !slices.Contains(names, name) {
+			continue
+		}
+		running.Go(func() {
+			sample, err := sampleCheaply(ctx, opened.queues, letters, slices.Contains(names, name+queue.PoisonSuffix))
+			mu.Lock()
+			defer mu.Unlock()
+			if samples[name] = sample; err != nil {
+				failed = fmt.Errorf("sample queue %s: %w", name, err)
+			}
+		})
+	}
+	running.Wait()
+	if failed != nil {
+		return nil, failed
+	}
+	b.mismatch.set(&b.mismatch.queues, b.surplus(samples))
+	return samples, nil
+}
+
+// sampleCheaply is sampleQueue with one request for a queue that is empty and has
+// no dead letters.
+func sampleCheaply(ctx context.Context, queues samplable, dead *letterCount, hasLetters bool) (sample instances.QueueSample, err error) {
+	began := time.Now()
+	all, err := queues.Count(ctx, dead.queue)
+	var front []queue.Message
+	if err == nil && all > 0 {
+		front, err = queues.Peek(ctx, dead.queue, queue.MaxReceive)
+	}
+	var poison int64
+	if err == nil && hasLetters {
+		poison, err = dead.countNow(ctx, queues)
+	}
+	return depth(began, all, front, poison), err
+}
+
+// surplus returns a sentence about queues with messages that no setting of the
+// partitions explains.
+func (b *batchFunctions) surplus(samples map[string]instances.QueueSample) string {
+	var names []string
+	for name, sample := range samples {
+		if name != work.ResultsQueue && !slices.Contains(workQueues(b.partitions), name) && sample.Ready+sample.InFlight > 0 {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	slices.Sort(names)
+	return fmt.Sprintf("KENNEL_PARTITIONS is %d, and these queues have messages: %s.", b.partitions, strings.Join(names, ", "))
+}
