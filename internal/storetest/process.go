@@ -79,6 +79,9 @@ func (p *Process) Outbox(outbox channels.Outbox) channels.Outbox { return proces
 // Queues wraps queues for the process.
 func (p *Process) Queues(queues queue.Store) queue.Store { return processQueues{p, queues} }
 
+// Peeker wraps a peeker for the process.
+func (p *Process) Peeker(peeker queue.Peeker) queue.Peeker { return processPeeker{p, peeker} }
+
 // Transport wraps the network for the process, for stores that send their
 // requests by HTTP.
 func (p *Process) Transport(network http.RoundTripper) http.RoundTripper {
@@ -166,6 +169,15 @@ func (q processQueues) Put(ctx context.Context, name, body string, delay time.Du
 
 func (q processQueues) Count(ctx context.Context, name string) (int64, error) {
 	return request(q.p, func() (int64, error) { return q.queues.Count(ctx, name) })
+}
+
+type processPeeker struct {
+	p      *Process
+	peeker queue.Peeker
+}
+
+func (q processPeeker) Peek(ctx context.Context, name string, max int) ([]queue.Message, error) {
+	return request(q.p, func() ([]queue.Message, error) { return q.peeker.Peek(ctx, name, max) })
 }
 
 type processTransport struct {
