@@ -41,8 +41,10 @@ func (b *Batches) Process(ctx context.Context, queueName string, m Message) erro
 	ctx, spent := withTally(ctx)
 	count(ctx, b.ofMessage(m))
 	e, p, err := b.parcelOf(ctx, m.Text)
-	if errors.Is(err, queue.ErrClaimGone) && b.wasDone(ctx, e.ID) {
-		return nil
+	if errors.Is(err, queue.ErrClaimGone) {
+		if isDone, readErr := b.wasDone(ctx, e.ID); isDone || readErr != nil {
+			return readErr
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("process a parcel: %w", err)
@@ -80,17 +82,17 @@ func unusable(err error) error {
 
 // wasDone reports whether there are results for a message whose claim is gone:
 // a copy of it was done, and the claim was removed.
-func (b *Batches) wasDone(ctx context.Context, message string) bool {
+func (b *Batches) wasDone(ctx context.Context, message string) (bool, error) {
 	batch, id, ok := strings.Cut(message, "/")
 	if !ok || CheckID(batch) != nil {
-		return false
+		return false, nil
 	}
 	p, err := parseParcelID(id)
 	if err != nil {
-		return false
+		return false, nil
 	}
-	_, found, _ := b.findResults(ctx, batch, p)
-	return found
+	_, found, err := b.findResults(ctx, batch, p)
+	return found, err
 }
 
 func (b *Batches) process(ctx context.Context, spent *tally, queueName string, m Message, e queue.Envelope, p parcel) error {
