@@ -1,0 +1,340 @@
+package work_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kennel/internal/chance"
+	"kennel/internal/memory"
+	"kennel/internal/storetest"
+	"kennel/table"
+	"kennel/work"
+)
+
+var (
+	simulations = flag.Int("simulations", storetest.Scale(20, 5_000), "seeded simulations to run")
+	simulateOne = flag.Uint64("seed", 0, "the seed of the one simulation to run")
+)
+
+// TestSimulations submits, processes and sweeps batches in processes that are
+// killed at random, with every kind of fault, storms of refused requests,
+// messages that are delivered several times, delayed and in any order, a gate
+// that opens and closes, fewer partitions, and submissions that race with the
+// same key. Then each item has one result, and nothing is left.
+func TestSimulations(t *testing.T) {
+	t.Parallel()
+	if *simulateOne != 0 {
+		synctest.Test(t, func(t *testing.T) { simulate(t, *simulateOne) })
+		return
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // each process allocates compressors
+	base := rand.Uint64()
+	var batches, kills, copies, again, next atomic.Int64
+	t.Run("shards", func(t *testing.T) {
+		for range runtime.GOMAXPROCS(0) {
+			t.Run("", func(t *testing.T) {
+				t.Parallel()
+				for i := next.Add(1); i <= int64(*simulations) && !t.Failed(); i = next.Add(1) {
+					seed := base + uint64(i)
+					synctest.Test(t, func(t *testing.T) {
+						s := simulate(t, seed)
+						kills.Add(s.kills.Load())
+						copies.Add(s.copies.Load())
+						for _, o := range s.orders {
+							batches.Add(int64(len(o.ids)))
+							for _, i := range o.items {
+								again.Add(max(0, int64(s.tries[i.ID]-1-i.Fails)))
+							}
+						}
+						if t.Failed() {
+							t.Logf("repeat with -run TestSimulations -seed %d", seed)
+						}
+					})
+				}
+			})
+		}
+	})
+	t.Logf("figure: items without one result, wrong reports, and what is left, in simulations with faults (%d runs, %d batches, %d kills, %d copies of messages, %d items processed again) | 0 | 0",
+		*simulations, batches.Load(), kills.Load(), copies.Load(), again.Load())
+	if n := int64(*simulations); batches.Load() < n || kills.Load() < n/2 || copies.Load() < n {
+		t.Error("too few batches, kills or copies for a meaningful test")
+	}
+}
+
+const (
+	faultsEnd = 4 * time.Minute
+	maxCopies = 8 // of messages, or a few more
+)
+
+// simulation is one run. Each part has its own random source, derived from the
+// seed.
+type simulation struct {
+	*world
+	seed    uint64
+	began   time.Time
+	share   int // of requests that fail, in per mille
+	storms  [2]time.Duration
+	lowered time.Duration // from then on, processes have two partitions
+	orders  []*order
+	others  sync.WaitGroup
+
+	kills, copies atomic.Int64
+}
+
+func simulate(t *testing.T, seed uint64) *simulation {
+	s := &simulation{seed: seed, began: time.Now()}
+	random := s.chance("world", 0)
+	s.share = random.Below(100)
+	for i := range s.storms {
+		s.storms[i] = random.UpTo(faultsEnd)
+	}
+	s.lowered = 24 * time.Hour
+	s.world = newWorld(t, seed|1, s.faults)
+	if random.Below(3) == 0 {
+		s.lowered = random.UpTo(faultsEnd)
+		s.partitions = 2
+	}
+	for i := range 1 + random.Below(3) {
+		s.orders = append(s.orders, s.order(i))
+	}
+	calm, begin := context.WithCancel(t.Context())
+	time.AfterFunc(faultsEnd, begin)
+	for i, o := range s.orders {
+		for client := range 1 + s.chance("clients", i).Below(2) {
+			s.others.Go(func() { s.client(calm, o, 10*i+client) })
+		}
+	}
+	s.others.Go(func() { s.copier(calm) })
+	s.others.Go(func() { s.gatekeeper(calm) })
+	ended, end := context.WithCancel(t.Context())
+	var workers sync.WaitGroup
+	for i := range 2 {
+		workers.Go(func() { s.worker(calm, ended, i) })
+	}
+	s.others.Wait()
+	<-calm.Done()
+	time.Sleep(time.Minute) // no request is late after that
+	s.await(ended, 6*time.Hour)
+	end()
+	workers.Wait()
+	s.wait()
+	s.check(s.orders, 1<<30)
+	s.checkRetention(s.start(nil, nil))
+	return s
+}
+
+// order draws a batch.
+func (s *simulation) order(i int) *order {
+	random := s.chance("order", i)
+	of := fmt.Sprint("o", i)
+	o := &order{name: of, array: random.Below(3) == 0, invalid: random.Below(12) == 0}
+	if random.Below(2) == 0 {
+		o.key = "key of " + of
+	}
+	switch random.Below(64) {
+	case 0:
+		o.items = someItems(of, 1+random.Below(2), claimed)
+	case 1:
+		o.items = someItems(of, 11+random.Below(3), aParcel) // spread over the partitions
+	case 2, 3:
+		o.items = someItems(of, 2+random.Below(3), aParcel)
+	case 4, 5:
+		o.items = someItems(of, 201+random.Below(20), small)
+	case 6, 7, 8, 9, 10, 11, 12, 13, 14, 15:
+		o.items = someItems(of, 101+random.Below(10), small)
+	default:
+		o.items = someItems(of, 1+random.Below(8), small)
+	}
+	if o.invalid {
+		o.array = false
+	}
+	for i := range o.items {
+		it := &o.items[i]
+		if len(o.items) > 20 && random.Below(10) > 0 {
+			continue
+		}
+		switch random.Below(12) {
+		case 0:
+			it.Bad = true
+		case 1, 2:
+			it.Fails, it.Panics = 1+random.Below(work.MaxTries-1), random.Below(4) == 0
+		case 3:
+			it.Fails = always
+		case 4, 5:
+			it.Millis = 1 + random.Below(3000)
+		}
+	}
+	return o
+}
+
+// client submits a batch. With a key it repeats the submission until that is
+// confirmed, sometimes in another process, or it gives up.
+func (s *simulation) client(calm context.Context, o *order, i int) {
+	random := s.chance("client", i)
+	time.Sleep(random.UpTo(time.Minute))
+	p := s.start(s.options(), s.killer(random))
+	for n := 0; ; n++ {
+		ctx, cancel := context.WithTimeout(p.Context(), 5*time.Second+random.UpTo(time.Minute))
+		_, _, err := o.submit(ctx, p)
+		cancel()
+		var invalid *work.ItemErrors
+		switch {
+		case err == nil || errors.As(err, &invalid) && o.invalid:
+			if random.Below(3) > 0 || calm.Err() != nil {
+				return
+			}
+		case !p.Dead() && (errors.Is(err, work.ErrKeyReused) || errors.Is(err, work.ErrCorrupt) || errors.As(err, &invalid)):
+			s.t.Errorf("submit: %v", err)
+			return
+		case o.key == "" || random.Below(10) == 0:
+			return
+		}
+		if p.Dead() {
+			s.kills.Add(1)
+			p = s.start(s.options(), s.killer(random))
+		}
+		if o.key == "" {
+			return
+		}
+		time.Sleep(random.UpTo(30 * time.Second))
+	}
+}
+
+// worker works in several lives until ended ends; the last one is not killed.
+func (s *simulation) worker(calm, ended context.Context, i int) {
+	for life := 0; ; life++ {
+		random := s.chance("worker", 100*i+life)
+		p := s.start(s.options(), nil)
+		if calm.Err() == nil {
+			p = s.start(s.options(), s.killer(random))
+		}
+		ctx, stop := context.WithCancel(ended)
+		if calm.Err() == nil {
+			time.AfterFunc(random.UpTo(4*time.Minute), func() {
+				if random.Below(2) == 0 {
+					p.Die()
+				} else {
+					stop()
+				}
+			})
+			context.AfterFunc(calm, func() { // the next life is the last one
+				time.Sleep(random.UpTo(time.Minute))
+				stop()
+			})
+		}
+		p.live(ctx, 1+random.Below(6), random)
+		stop()
+		if p.Dead() {
+			s.kills.Add(1)
+		}
+		p.Die()
+		if ended.Err() != nil {
+			return
+		}
+		time.Sleep(random.UpTo(10 * time.Second))
+	}
+}
+
+// options returns those of a process that starts now.
+func (s *simulation) options() *work.Options {
+	o := &work.Options{Gate: s.gate, HoldTime: time.Minute, Partitions: maxPartitions, Parallel: 4}
+	if time.Since(s.began) > s.lowered {
+		o.Partitions = 2
+	}
+	return o
+}
+
+// killer kills every other process at one of its first requests.
+func (s *simulation) killer(random *chance.Source) *storetest.Killer {
+	if random.Below(2) == 0 {
+		return nil
+	}
+	return &storetest.Killer{N: int64(1 + random.Below(60)), After: random.Below(2) == 0}
+}
+
+// copier puts copies of messages.
+func (s *simulation) copier(calm context.Context) {
+	random := s.chance("copier", 0)
+	names := queueNames(maxPartitions)
+	for calm.Err() == nil && s.copies.Load() < maxCopies {
+		time.Sleep(random.UpTo(5 * time.Second))
+		name := names[random.Below(len(names))]
+		for _, m := range s.queues.All(name) {
+			if random.Below(4) > 0 {
+				continue
+			}
+			for range 1 + random.Below(4) {
+				delay := random.UpTo(20 * time.Second)
+				if random.Below(8) == 0 {
+					delay = random.UpTo(2 * time.Hour)
+				}
+				ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+				_, _ = s.queues.Put(ctx, name, m.Body, delay)
+				cancel()
+				s.copies.Add(1)
+			}
+		}
+	}
+}
+
+// gatekeeper closes and opens the gate.
+func (s *simulation) gatekeeper(calm context.Context) {
+	random := s.chance("gate", 0)
+	for random.Below(2) == 0 && calm.Err() == nil {
+		time.Sleep(random.UpTo(2 * time.Minute))
+		s.gate.set(false)
+		time.Sleep(random.UpTo(5 * time.Minute))
+		s.gate.set(true)
+	}
+}
+
+// faults returns the faults of a store.
+func (s *simulation) faults(store string) func(memory.Call) memory.Fault {
+	return func(call memory.Call) memory.Fault {
+		now := time.Since(s.began)
+		random := s.chance(store, int(call.N))
+		f := memory.Fault{Delay: random.UpTo(20 * time.Millisecond), Back: random.UpTo(20 * time.Millisecond)}
+		if now > faultsEnd {
+			return memory.Fault{}
+		}
+		for _, storm := range s.storms {
+			if now > storm && now < storm+15*time.Second && random.Below(10) < 8 {
+				f.Err, f.Lost = memory.ErrBusy, true
+				return f
+			}
+		}
+		if random.Below(1000) >= s.share {
+			return f
+		}
+		switch random.Below(7) {
+		case 0:
+			f.Err = errReset // applied, reply lost
+		case 1:
+			f.Err, f.Lost = errReset, true // never arrives
+		case 2:
+			f.Err, f.After = errReset, random.UpTo(40*time.Second) // arrives later
+		case 3:
+			f.Lost = true // never arrives; no error before the timeout
+		case 4:
+			f.Err, f.Lost = memory.ErrBusy, true
+		case 5:
+			f.Err, f.Lost = table.ErrRefused, true
+		case 6:
+			f.Delay = random.UpTo(20 * time.Second)
+		}
+		return f
+	}
+}
+
+// chance returns the random source of one part.
+func (s *simulation) chance(of string, i int) *chance.Source { return chance.New(s.seed, of, i) }
