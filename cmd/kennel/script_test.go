@@ -95,6 +95,9 @@ var verbs = []verb{
 	// during its work.
 	{"crowd CLIENTS KILLS", scriptCrowd},
 
+	// Compare the report of the processor billing, as CSV, with a sum of the items.
+	{"bill ITEMS REPORT", scriptBill},
+
 	// Insert N blogs into the channel's table.
 	{"fill CHANNEL N", scriptFill},
 	// Start to delete a channel and leave the rest to the queue.
