@@ -5,11 +5,13 @@
 //
 // Each job that many nodes do together is a package in the root. It owns the
 // storage interface that it needs, or takes it from a foundation. Otherwise it
-// imports the standard library and golang.org/x/sync only, and knows neither
-// Azure nor the Functions host.
+// imports the standard library and golang.org/x/sync only, and work a
+// compressor. None knows Azure or the Functions host.
 //
 //   - ids: order numbers that never repeat, reserved a range at a time.
 //   - gate: holds waiting nodes back and releases them all at once.
+//   - work: batches of items that are processed by many workers and reduced to
+//     one report.
 //   - channels: channels and their blogs over two tables, and a deletion that
 //     always finishes.
 //
@@ -25,7 +27,8 @@
 // Then gate/store.go, gate/watch.go (what a process knows of a gate, as pure
 // state), gate/change.go (how a gate is released). Then channels/doc.go (the
 // steps of a deletion), channels/accept.go, channels/rounds.go,
-// channels/worker.go.
+// channels/worker.go. Then work/work.go (the life of a batch), work/submit.go,
+// work/process.go, work/collect.go, work/gather.go, work/sweep.go.
 //
 // Programs that call the app over HTTP use
 //
@@ -39,7 +42,7 @@
 //     only.
 //   - examples/numbers: a program that uses all of them.
 //
-// # Five walks
+// # Six walks
 //
 //   - One order number: internal/customhandler/forward.go,
 //     handler/sequences.go, ids/set.go, ids/ids.go. If a range must be
@@ -48,6 +51,8 @@
 //     gate/watch.go, internal/azure/gates.go.
 //   - One deletion of a channel: handler/channels.go, channels/accept.go,
 //     channels/rounds.go; later handler/cleanup.go, channels/worker.go.
+//   - One batch: handler/batches.go, work/submit.go, work/launch.go; later
+//     handler/batchwork.go, work/process.go, work/collect.go, work/gather.go.
 //   - One status: handler/status.go, handler/view.go, instances/directory.go;
 //     what it reads: instances/self.go, instances/reporter.go.
 //   - One queue message on a laptop: internal/dev/localhost/queues.go,
@@ -55,8 +60,8 @@
 //     handler/cleanup.go. In a worker: handler/worker.go, queue/delivery.go,
 //     handler/cleanup.go.
 //
-// docs/design.md describes the life of a number, of a release, of a deletion and
-// of a status in numbered steps.
+// docs/design.md describes the life of a number, of a release, of a deletion, of
+// a batch and of a status in numbered steps.
 //
 // # How the jobs are connected
 //
