@@ -22,7 +22,7 @@ import (
 )
 
 var (
-	simulations = flag.Int("simulations", storetest.Scale(20, 5_000), "seeded simulations to run")
+	simulations = flag.Int("simulations", storetest.Scale(20, 20_000), "seeded simulations to run")
 	simulateOne = flag.Uint64("seed", 0, "the seed of the one simulation to run")
 )
 
