@@ -11,6 +11,9 @@ import (
 // one gains little, and its message stays readable.
 const minCompress = 2 << 10
 
+// zstdMagic is how compressed data begins. A body of it does not become shorter.
+var zstdMagic = []byte("\x28\xb5\x2f\xfd")
+
 // coders compress and decompress, concurrently. They are created with their
 // first use, because a process without long messages needs neither.
 type coders struct {

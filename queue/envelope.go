@@ -250,7 +250,7 @@ func shorten(reason string) string {
 func (e *Envelope) fill(body []byte, c *coders) (content []byte) {
 	e.payload = payload{size: len(body), digest: sha256.Sum256(body)}
 	content = body
-	if len(body) >= minCompress {
+	if len(body) >= minCompress && !bytes.HasPrefix(body, zstdMagic) {
 		if small := c.compress(body); len(small) < len(body) {
 			content, e.zstd = small, true
 		}

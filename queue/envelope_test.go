@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -65,6 +66,7 @@ func TestForms(t *testing.T) {
 		{"longer than a message", "zstd", text(100 << 10)},
 		{"64 KiB of control characters", "zstd", bytes.Repeat([]byte{1}, MaxBody)},
 		{"noise", "base64", noise(maxInline / 4 * 3)},
+		{"compressed before", "base64", append(slices.Clone(zstdMagic), text(2*minCompress)...)},
 		{"quotes", "base64", []byte(strings.Repeat(`"`, minCompress-1))},
 		{"too much noise", "claim", noise(maxInline/4*3 + 3)},
 	} {
