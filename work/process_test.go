@@ -3,6 +3,7 @@ package work
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -179,6 +180,28 @@ func TestUnfinishedParcel(t *testing.T) {
 		if err != nil || !found || row.done < 2 || row.count()+len(row.remaining) != 3 {
 			t.Errorf("%+v, %v, want at least two done items", row, err)
 		}
+	})
+}
+
+// TestOverdueItem checks that the time of an item begins with it, also if its
+// worker processed another item before.
+func TestOverdueItem(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, nil, 0)
+		in, d := s.one(&Options{Parallel: 1}, item(1, "slow"), item(2, "hang"), item(3, "slow"))
+		began := time.Now()
+		if err := in.Process(t.Context(), ExpressQueue, Message{Text: s.message(ExpressQueue).Body}); err != nil {
+			t.Fatal(err)
+		}
+		if took, want := time.Since(began), 20*time.Second+30*time.Second+grace+20*time.Second; took != want {
+			t.Errorf("it took %v, want %v", took, want)
+		}
+		row, found, err := in.findResults(t.Context(), d.ID, parcelID{})
+		if err != nil || !found || row.done != 2 || !slices.Equal(row.remaining, []int{1}) {
+			t.Errorf("%+v, %v, want only the item that hangs to remain", row, err)
+		}
+		time.Sleep(25 * time.Hour) // until the item that hangs returns
 	})
 }
 

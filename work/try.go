@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"strings"
 	"sync"
@@ -74,33 +75,41 @@ func (b *Batches) try(ctx context.Context, processor Processor, p parcel) (resul
 	return r.row(), nil
 }
 
+// current is the item of a worker.
+type current struct {
+	item      int       // guarded by run.mu
+	overdueAt time.Time // guarded by run.mu
+}
+
 // work processes items until none is left. A worker whose item is overdue is
-// replaced by the timer that found that out.
+// replaced by its timer, which all its items share.
 func (r *run) work(ctx context.Context) {
+	var at current
+	watch := time.AfterFunc(math.MaxInt64, func() {
+		if r.abandon(&at) {
+			r.b.opt.Log.Warn("a processor ignores the end of its context; its goroutine is abandoned", "processor", r.parcel.Processor, "batch", r.parcel.Batch)
+			r.work(ctx)
+		}
+	})
+	defer watch.Stop()
 	for {
-		i, limit, ok := r.begin(ctx)
+		i, limit, ok := r.begin(ctx, &at)
 		if !ok {
 			return
 		}
-		watch := time.AfterFunc(limit+grace, func() {
-			if r.end(i, ending{outcome: ItemFailed, err: overdue}) {
-				r.b.opt.Log.Warn("a processor ignores the end of its context; its goroutine is abandoned", "processor", r.parcel.Processor, "batch", r.parcel.Batch)
-				r.work(ctx)
-			}
-		})
-		end := r.call(ctx, i, limit)
-		watch.Stop()
-		if !r.end(i, end) {
+		watch.Reset(limit + grace)
+		if !r.end(i, r.call(ctx, i, limit)) {
 			return
 		}
 	}
 }
 
 // begin returns the next item and its time limit, unless none may begin.
-func (r *run) begin(ctx context.Context) (i int, limit time.Duration, ok bool) {
+func (r *run) begin(ctx context.Context, at *current) (i int, limit time.Duration, ok bool) {
+	now := time.Now()
 	limit = r.b.opt.ItemTime
 	if !r.until.IsZero() {
-		limit = min(limit, time.Until(r.until))
+		limit = min(limit, r.until.Sub(now))
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -110,8 +119,18 @@ func (r *run) begin(ctx context.Context) (i int, limit time.Duration, ok bool) {
 		}
 		return 0, 0, false
 	}
+	at.item, at.overdueAt = r.next, now.Add(limit+grace)
 	r.next++
-	return r.next - 1, limit, true
+	return at.item, limit, true
+}
+
+// abandon ends the item of a worker, and reports whether it did. It does not if
+// the worker went on to its next item while the timer fired.
+func (r *run) abandon(at *current) bool {
+	r.mu.Lock()
+	i, overdueAt := at.item, at.overdueAt
+	r.mu.Unlock()
+	return !time.Now().Before(overdueAt) && r.end(i, ending{outcome: ItemFailed, err: overdue})
 }
 
 // end records how an item ended, unless that is recorded.
