@@ -35,7 +35,7 @@ func itemID(item []byte) (string, error) {
 			return "", errNotObject
 		}
 		value, rest = value[:length], value[length:]
-		if text, err := decodeText(name); err != nil || text != "id" {
+		if !namesID(name) {
 			continue
 		}
 		if found {
@@ -56,6 +56,15 @@ func itemID(item []byte) (string, error) {
 		return "", errors.New("the id contains control characters")
 	}
 	return id, nil
+}
+
+// namesID reports whether the name of a member is id.
+func namesID(name []byte) bool {
+	if bytes.IndexByte(name, '\\') < 0 {
+		return string(name) == `"id"`
+	}
+	text, err := decodeText(name)
+	return err == nil && text == "id"
 }
 
 // stringLen returns the length of the string that a text begins with, or 0.
@@ -111,4 +120,73 @@ func decodeText(text []byte) (decoded string, err error) {
 	}
 	err = json.Unmarshal(text, &decoded)
 	return decoded, err
+}
+
+// isPlain reports whether a text is a compact JSON object whose values are
+// texts without escapes, and numbers without exponents. Most items and results
+// are, and this finds out several times faster than encoding/json. It does not
+// check that the texts are UTF-8.
+func isPlain(text []byte) bool {
+	if len(text) == 0 || text[0] != '{' {
+		return false
+	}
+	for rest := text[1:]; ; rest = rest[1:] {
+		n := plainTextLen(rest)
+		if n == 0 || n == len(rest) || rest[n] != ':' {
+			return false
+		}
+		rest = rest[n+1:]
+		if n = plainTextLen(rest); n == 0 {
+			n = plainNumberLen(rest)
+		}
+		if n == 0 || n == len(rest) {
+			return false
+		}
+		if rest = rest[n:]; rest[0] != ',' {
+			return rest[0] == '}' && len(rest) == 1
+		}
+	}
+}
+
+// plainTextLen returns the length of the string without escapes that a text
+// begins with, or 0.
+func plainTextLen(text []byte) int {
+	if len(text) == 0 || text[0] != '"' {
+		return 0
+	}
+	for i := 1; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '"':
+			return i + 1
+		case c == '\\' || c < ' ':
+			return 0
+		}
+	}
+	return 0
+}
+
+// plainNumberLen returns the length of the number that a text begins with, or
+// 0.
+func plainNumberLen(text []byte) int {
+	digits := func(i int) int {
+		for i < len(text) && '0' <= text[i] && text[i] <= '9' {
+			i++
+		}
+		return i
+	}
+	begin := 0
+	if len(text) > 0 && text[0] == '-' {
+		begin = 1
+	}
+	end := digits(begin)
+	if end == begin || end > begin+1 && text[begin] == '0' {
+		return 0
+	}
+	if end < len(text) && text[end] == '.' {
+		point := end
+		if end = digits(point + 1); end == point+1 {
+			return 0
+		}
+	}
+	return end
 }

@@ -187,10 +187,13 @@ func (r *bodyReader) check(text []byte, validate func(json.RawMessage) error) (I
 	if !utf8.Valid(text) {
 		return Item{}, errors.New("the item is not UTF-8")
 	}
-	if err := json.Compact(&r.compact, text); err != nil {
-		return Item{}, fmt.Errorf("the item is not JSON: %w", err)
+	item := text
+	if !isPlain(text) {
+		if err := json.Compact(&r.compact, text); err != nil {
+			return Item{}, fmt.Errorf("the item is not JSON: %w", err)
+		}
+		item = r.compact.Bytes()
 	}
-	item := r.compact.Bytes()
 	id, err := itemID(item)
 	if err != nil {
 		return Item{}, err

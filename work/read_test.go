@@ -214,17 +214,23 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// FuzzItemID compares the id of items with that of encoding/json.
+// FuzzItemID compares the id of items with that of encoding/json, and checks that
+// plain items are compact.
 func FuzzItemID(f *testing.F) {
 	for _, text := range []string{
 		`{"id":"a"}`, `{"a":{"id":1},"id":"b"}`, `{"id":["a"],"id":"b"}`, `{"\u0069d":"\ud800"}`, `{"id":"\\","x":"\""}`,
-		`{}`, `[]`, `"id"`, `{"x":[{"id":"}"}],"id":null}`, `{"":0,"id":"a\u0000"}`, `{"id":"a"`, `{"id":"a",}`, `{`,
+		`{"id":"a","x":-1.50,"y":0}`, `{"x":01}`, `{"x":1.}`, `{"x":-}`, `{"x" :"1"}`, `{"x":"1",}`, `{"x":"1"}}`, `{"x":1 }`,
+		"{\"x\":\"\n\"}", `{"x"`, `{"x":`, `{"x":""`, `{}`, `[]`, `"id"`, `{"x":[{"id":"}"}],"id":null}`, `{"":0,"id":"a\u0000"}`, `{"id":"a"`, `{"id":"a",}`, `{`,
 	} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		itemID(text) // must not panic, whatever it gets
 		var compact bytes.Buffer
+		if isPlain(text) && (json.Compact(&compact, text) != nil || compact.String() != string(text)) {
+			t.Errorf("%q is plain, but in compact form it is %q", text, compact.Bytes())
+		}
+		compact.Reset()
 		if !utf8.Valid(text) || json.Compact(&compact, text) != nil {
 			return
 		}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -181,6 +182,9 @@ func panicText(p any) string {
 
 // compactResult returns the result as it is stored.
 func compactResult(result json.RawMessage) ([]byte, error) {
+	if len(result) <= MaxResult && isPlain(result) && utf8.Valid(result) {
+		return slices.Clone([]byte(result)), nil // the processor may use its own again
+	}
 	var compact bytes.Buffer
 	compact.Grow(min(len(result), MaxResult))
 	switch err := json.Compact(&compact, result); {
