@@ -1,12 +1,8 @@
 package work_test
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
 	"math"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,7 +10,6 @@ import (
 	"time"
 
 	"kennel/internal/memory"
-	"kennel/queue"
 	"kennel/work"
 )
 
@@ -73,113 +68,9 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// BenchmarkBatch compares the whole pipeline, in memory, with a loop that
-// decodes the items, processes them and adds them up. The ratio is the median of
-// alternating rounds.
-func BenchmarkBatch(b *testing.B) {
-	const items, rounds = 20_000, 9
-	o := &order{name: "n", items: someItems("i", items, small)}
-	body := o.body()
-	for b.Loop() {
-		var ratios, rates []float64
-		for range rounds {
-			bare := seconds(func() { processBare(b, body) })
-			ours := seconds(func() { processBatch(b, body, items) })
-			ratios, rates = append(ratios, bare/ours), append(rates, items/ours)
-		}
-		slices.Sort(ratios)
-		slices.Sort(rates)
-		b.Logf("figure: items submitted, processed and reported, in memory (%.0f/s here) | %.2f × the rate of a bare loop | ≥ 0.25 ×", rates[rounds/2], ratios[rounds/2])
-	}
-}
-
+// seconds returns how long do takes.
 func seconds(do func()) float64 {
 	began := time.Now()
 	do()
 	return time.Since(began).Seconds()
-}
-
-// processBare processes items without a batch.
-func processBare(t testing.TB, body []byte) {
-	p := &sums{quiet: true}
-	report := p.NewReport("bare")
-	lines := bufio.NewScanner(bytes.NewReader(body))
-	for lines.Scan() {
-		var head struct {
-			ID string `json:"id"`
-		}
-		err := json.Unmarshal(lines.Bytes(), &head)
-		if err == nil {
-			err = p.Validate(lines.Bytes())
-		}
-		var result json.RawMessage
-		if err == nil {
-			result, err = p.Process(t.Context(), work.Item{ID: head.ID, Data: lines.Bytes()})
-		}
-		if err == nil {
-			err = report.Add(work.Result{ID: head.ID, Outcome: work.ItemDone, Result: result})
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := report.JSON(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// processBatch submits a batch and works until it is done.
-func processBatch(t testing.TB, body []byte, items int) {
-	queues := memory.NewQueues(nil)
-	batches, _ := open(t, stores{
-		rows: memory.NewTable(nil), staging: memory.NewContainer(nil), reports: memory.NewContainer(nil),
-		claimRows: memory.NewTable(nil), claimBlobs: memory.NewContainer(nil), queues: queues, peeker: queues,
-	}, &sums{quiet: true}, nil)
-	submitted, _, err := batches.Submit(t.Context(), work.Submission{Processor: processor, Body: bytes.NewReader(body)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	workOff(t, batches, queues, 16)
-	if done, err := batches.Get(t.Context(), submitted.ID); err != nil || done.State != work.Done || done.Done != items {
-		t.Fatalf("batch %+v, %v", done, err)
-	}
-}
-
-// workOff works on all messages until no queue has any.
-func workOff(t testing.TB, b *work.Batches, queues queue.Receiver, hands int) {
-	for left := true; left; {
-		left = false
-		for _, name := range queueNames(maxPartitions) {
-			messages, err := queues.Receive(t.Context(), name, 32, time.Minute)
-			if err != nil {
-				t.Fatal(err)
-			}
-			left = left || len(messages) > 0
-			slots := make(chan struct{}, hands)
-			var running sync.WaitGroup
-			for _, m := range messages {
-				slots <- struct{}{}
-				running.Go(func() {
-					defer func() { <-slots }()
-					message := work.Message{Text: m.Body, Share: 1 / float64(len(messages))}
-					var err error
-					if name == work.ResultsQueue {
-						err = b.Collect(t.Context(), message)
-					} else {
-						err = b.Process(t.Context(), name, message)
-					}
-					if err == nil {
-						err = queues.Delete(t.Context(), name, m)
-					}
-					if err == nil {
-						err = b.Forget(t.Context(), m.Body)
-					}
-					if err != nil {
-						t.Error(err)
-					}
-				})
-			}
-			running.Wait()
-		}
-	}
 }
