@@ -24,8 +24,13 @@ type workerProcess struct{ *process }
 // launchWorker runs a worker until the test ends.
 func launchWorker(t testing.TB, env ...string) workerProcess {
 	t.Helper()
+	return launchProgramWorker(t, built.handler, env...)
+}
+
+func launchProgramWorker(t testing.TB, program func() (string, error), env ...string) workerProcess {
+	t.Helper()
 	port := freePort(t)
-	w := workerProcess{launchWith(t, built.handler, port, []string{"worker", "--listen", "127.0.0.1:" + strconv.Itoa(port)}, env...)}
+	w := workerProcess{launchWith(t, program, port, []string{"worker", "--listen", "127.0.0.1:" + strconv.Itoa(port)}, env...)}
 	w.stopAfter(t)
 	return w
 }
