@@ -205,6 +205,28 @@ func TestOverdueItem(t *testing.T) {
 	})
 }
 
+// TestLateItems checks that no item loses its time because the one before it
+// returned in the moment in which it was overdue. Whether that one counts as done
+// does not matter.
+func TestLateItems(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, nil, 0)
+		var items []string
+		for i := range ParcelItems {
+			items = append(items, item(i, "late"))
+		}
+		in, _ := s.one(&Options{Parallel: 1}, items...)
+		began := time.Now()
+		if err := in.Process(t.Context(), ExpressQueue, Message{Text: s.message(ExpressQueue).Body}); err != nil {
+			t.Fatal(err)
+		}
+		if took, want := time.Since(began), ParcelItems*(30*time.Second+grace); took != want {
+			t.Errorf("it took %v, want %v", took, want)
+		}
+	})
+}
+
 // TestRedeliveredParcel checks that what follows is derived from the stored
 // results, not from those of another try of the same items.
 func TestRedeliveredParcel(t *testing.T) {

@@ -70,6 +70,8 @@ func (s *scripted) Process(ctx context.Context, i Item) (json.RawMessage, error)
 		panic("oops")
 	case "hang":
 		time.Sleep(24 * time.Hour)
+	case "late":
+		time.Sleep(30*time.Second + grace)
 	case "wait":
 		<-ctx.Done()
 		return nil, ctx.Err()
