@@ -66,8 +66,9 @@ func (b *Batches) ledger(ctx context.Context, id string) (ledger, error) {
 // changes the ledger that it gets, and reports whether it did. It is called
 // again, with a newer ledger, if another process was faster or the outcome of a
 // write is unknown, so it must find in the ledger whether its change was made. It
-// may see an older ledger than the stored one, but never writes one in its place.
-// What the requests cost is added to the operations of the batch.
+// may see an older ledger than the stored one first; the last one that it sees
+// is the stored one. What the requests cost is added to the operations of the
+// batch.
 //
 // After an error, the change may be made.
 func (b *Batches) change(ctx context.Context, id string, apply func(*ledger) (changed bool)) (ledger, error) {
@@ -109,13 +110,13 @@ func (b *Batches) change(ctx context.Context, id string, apply func(*ledger) (ch
 // turn.
 func (b *Batches) write(ctx context.Context, id string, p *page, group []*change) (ledger, error) {
 	ctx, spent := withTally(ctx)
-	for failures := 0; ; {
+	for failures, isStored := 0, false; ; {
 		if p.known == nil {
 			l, err := b.ledger(ctx, id)
 			if err != nil {
 				return ledger{}, err
 			}
-			p.known = &l
+			p.known, isStored = &l, true
 		}
 		next := *p.known
 		next.counted = slices.Clone(next.counted)
@@ -123,8 +124,12 @@ func (b *Batches) write(ctx context.Context, id string, p *page, group []*change
 		for _, c := range group {
 			changed = c.apply(&next) || changed
 		}
-		if !changed {
+		if !changed && isStored {
 			return next, nil
+		}
+		if !changed { // another process may have changed or removed it since
+			p.known = nil
+			continue
 		}
 		next.operations += spent.total() + 1
 		versions, err := b.rows.Submit(ctx, table.Write{Verb: table.Replace, Row: next.row(), If: next.version})

@@ -1,0 +1,70 @@
+package work
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestGatherStale gathers in a process whose copy of the ledger is older than
+// the last result, which another process counted before it was killed.
+func TestGatherStale(t *testing.T) {
+	t.Parallel()
+	body, items := someLines(3)
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, nil, 0)
+		submitter := s.start(nil, nil)
+		batch, _, err := submitter.send("", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		worker := s.start(nil, nil)
+		message := s.queues.All(ExpressQueue)[0]
+		if err := worker.Process(t.Context(), ExpressQueue, Message{Text: message.Body}); err != nil {
+			t.Fatal(err)
+		}
+		_, err = worker.change(t.Context(), batch.ID, func(l *ledger) bool {
+			r := resultMessage{Done: len(items)}
+			added, err := l.add(r, 0)
+			return added && err == nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.lose(ExpressQueue, ResultsQueue)
+		time.Sleep(3 * time.Minute)
+		if _, err := submitter.sweep(); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := submitter.Get(t.Context(), batch.ID); err != nil || b.State != Done {
+			t.Errorf("batch %+v, %v, want it done", b, err)
+		}
+	})
+}
+
+// TestRemovedStale processes a redriven message of a batch that was removed, in
+// a process whose copy of the ledger has its results. Nothing may be left.
+func TestRemovedStale(t *testing.T) {
+	t.Parallel()
+	body, _ := someLines(3)
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, nil, 0)
+		in := s.start(nil, nil)
+		if _, _, err := in.send("", body); err != nil {
+			t.Fatal(err)
+		}
+		redriven := s.queues.All(ExpressQueue)[0].Body
+		in.drain()
+		time.Sleep(31 * 24 * time.Hour)
+		if swept, err := s.start(nil, nil).sweep(); err != nil || swept.Removed != 1 {
+			t.Fatalf("swept %+v, %v", swept, err)
+		}
+		if err := in.put(t.Context(), ExpressQueue, redriven, 0); err != nil {
+			t.Fatal(err)
+		}
+		in.drain()
+		if n := s.rows.Rows(""); n > 0 {
+			t.Errorf("%d rows are left of a batch that was removed", n)
+		}
+	})
+}
