@@ -197,21 +197,29 @@ func (b *Batches) sweepOld(ctx context.Context, swept *Swept) error {
 	})
 }
 
-// remove removes a finished batch. Its rows in the lists go last, so that the
-// next sweep continues after a crash.
+// remove removes a finished batch. Its ledger goes first: from then on, Collect
+// drops the results that a late message still inserts. Its rows in the lists go
+// last, so that the next sweep continues after a crash.
 func (b *Batches) remove(ctx context.Context, d details) error {
+	if err := b.deleteRows(ctx, []table.Row{{Partition: d.ID, Key: ledgerKey}}); err != nil {
+		return err
+	}
+	q := table.Query{Partition: d.ID, Above: resultKey, Below: resultEnd, KeysOnly: true, Top: table.MaxTransaction}
 	for {
-		page, err := b.rows.Query(ctx, table.Query{
-			Partition: d.ID, Above: resultKey, Below: resultEnd, KeysOnly: true, Top: table.MaxTransaction,
-		})
+		page, err := b.rows.Query(ctx, q)
 		if err != nil {
 			return err
 		}
 		if err := b.deleteRows(ctx, page.Rows); err != nil {
 			return err
 		}
-		if page.Next == "" {
-			break
+		// A page may be empty although rows follow it. After one that is not, rows
+		// of it may be left.
+		q.After = ""
+		if len(page.Rows) == 0 {
+			if q.After = page.Next; q.After == "" {
+				break
+			}
 		}
 	}
 	for _, name := range []string{reportName(d.ID, false), reportName(d.ID, true)} {
@@ -222,9 +230,6 @@ func (b *Batches) remove(ctx context.Context, d details) error {
 	if err := b.dropKey(ctx, d); err != nil {
 		return err
 	}
-	if err := b.deleteRows(ctx, []table.Row{{Partition: d.ID, Key: ledgerKey}}); err != nil {
-		return err
-	}
 	var rows []table.Row
 	for _, w := range listRows(d, nil) {
 		rows = append(rows, w.Row)
@@ -232,8 +237,8 @@ func (b *Batches) remove(ctx context.Context, d details) error {
 	return b.deleteRows(ctx, rows)
 }
 
-// deleteRows deletes rows of one partition. If one is missing, another sweep is
-// deleting them, and this one leaves the others to it.
+// deleteRows deletes rows of one partition. If one is missing, it deletes none:
+// another process has just deleted that one or all.
 func (b *Batches) deleteRows(ctx context.Context, rows []table.Row) error {
 	if len(rows) == 0 {
 		return nil

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"kennel/internal/memory"
 )
 
 // TestGatherStale gathers in a process whose copy of the ledger is older than
@@ -67,4 +69,65 @@ func TestRemovedStale(t *testing.T) {
 			t.Errorf("%d rows are left of a batch that was removed", n)
 		}
 	})
+}
+
+// TestRemovedRedriven processes a redriven message at each request of the sweep
+// that removes its batch, and collects its results at each later one. Nothing may
+// be left.
+func TestRemovedRedriven(t *testing.T) {
+	t.Parallel()
+	body, _ := someLines(3)
+	run := func(process, collect int) (requests int) {
+		synctest.Test(t, func(t *testing.T) {
+			sweeping := false
+			var steps map[int]func()
+			s := newSite(t, func(memory.Call) memory.Fault {
+				if !sweeping {
+					return memory.Fault{}
+				}
+				requests++
+				if step := steps[requests]; step != nil {
+					sweeping = false
+					step()
+					sweeping = true
+				}
+				return memory.Fault{}
+			}, 0)
+			in := s.start(nil, nil)
+			if _, _, err := in.send("k", body); err != nil {
+				t.Fatal(err)
+			}
+			redriven := Message{Text: s.queues.All(ExpressQueue)[0].Body}
+			in.drain()
+			time.Sleep(31 * 24 * time.Hour)
+			steps = map[int]func(){
+				process: func() {
+					if err := in.Process(t.Context(), ExpressQueue, redriven); err != nil {
+						t.Error(err)
+					}
+				},
+				collect: in.drain,
+			}
+			if process == collect {
+				first := steps[process]
+				steps[process] = func() { first(); in.drain() }
+			}
+			sweeping = true
+			if _, err := s.start(nil, nil).sweep(); err != nil {
+				t.Error(err)
+			}
+			sweeping = false
+			in.drain()
+			if n := s.rows.Rows(""); n > 0 {
+				t.Errorf("process at request %d of the removal, collect at %d: %d rows are left", process, collect, n)
+			}
+		})
+		return requests
+	}
+	requests := run(0, 0)
+	for process := 1; process <= requests; process++ {
+		for collect := process; collect <= requests+1; collect++ {
+			run(process, collect)
+		}
+	}
 }
