@@ -22,7 +22,9 @@ type keyRow struct {
 	version string
 }
 
-func (k keyRow) isValid(now time.Time) bool { return now.Before(k.at.Add(keyTime)) }
+// isValid reports whether the key still stands for its batch in a submission at
+// that time.
+func (k keyRow) isValid(submitted time.Time) bool { return submitted.Before(k.at.Add(keyTime)) }
 
 // keyOf returns the key of the row for a caller's key, which may have any
 // length and characters.
@@ -58,7 +60,7 @@ func (b *Batches) takeKey(ctx context.Context, d details) (winner keyRow, err er
 			return keyRow{}, err
 		case found && k.batch == d.ID:
 			return keyRow{}, nil
-		case found && k.isValid(time.Now()):
+		case found && k.isValid(d.SubmittedAt): // not now: its caller has got the other one
 			return k, nil
 		case found:
 			w.Verb, w.If = table.Replace, k.version
