@@ -52,9 +52,10 @@ func (b *Batches) isStalled(ctx context.Context, l ledger, now time.Time) (bool,
 	if quiet < min(minStalled<<min(l.restarts, 3), maxStalled) {
 		return false, nil
 	}
-	put := latest(l.queuedAt, l.restartedAt)
+	// Its messages were put before the ledger was last written, and those that
+	// were held before the gate opened.
 	for _, name := range l.details.queues(b.opt.Partitions) {
-		if isPast, err := b.isPast(ctx, name, put, quiet); err != nil || !isPast {
+		if isPast, err := b.isPast(ctx, name, since, quiet); err != nil || !isPast {
 			return false, err
 		}
 	}

@@ -151,6 +151,34 @@ func TestRestart(t *testing.T) {
 	})
 }
 
+// TestRestartHeld restarts no batch whose messages were put back at its gate, and
+// wait in a long queue after it opened.
+func TestRestartHeld(t *testing.T) {
+	t.Parallel()
+	body, items := someLines(3)
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, nil, 0)
+		gate := new(fixedGate)
+		in := s.start(nil, &Options{Gate: gate})
+		batch, _, err := in.send("", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		held, err := in.qs.Receive(timed(t, time.Minute), ExpressQueue, 1, time.Minute)
+		if err != nil || len(held) != 1 {
+			t.Fatal(held, err)
+		}
+		in.handle(t.Context(), ExpressQueue, held[0], 1)
+		gate.opened = time.Now()
+		time.Sleep(20 * time.Minute)
+		if swept, err := in.sweep(); err != nil || swept.Restarted != 0 {
+			t.Errorf("swept %+v, %v, want nothing restarted", swept, err)
+		}
+		s.settled([]string{batch.ID}, true, items)
+	})
+}
+
 // timed returns a ctx with a deadline.
 func timed(t *testing.T, limit time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
