@@ -1,11 +1,14 @@
 package work
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"kennel/internal/memory"
+	"kennel/internal/storetest"
+	"kennel/table"
 )
 
 // TestGatherStale gathers in a process whose copy of the ledger is older than
@@ -130,4 +133,34 @@ func TestRemovedRedriven(t *testing.T) {
 			run(process, collect)
 		}
 	}
+}
+
+// TestResultsMissing lists results of a batch that is only recorded, and of one
+// that is removed between two pages.
+func TestResultsMissing(t *testing.T) {
+	t.Parallel()
+	body, _ := someLines(3)
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, nil, 0)
+		ctx := timed(t, 40*24*time.Hour)
+		s.start(&storetest.Killer{N: 2, After: true}, nil).send("", body)
+		in := s.start(nil, nil)
+		active, err := in.rows.Query(ctx, table.Query{Partition: activeIn, Top: 1})
+		if err != nil || len(active.Rows) != 1 {
+			t.Fatal(active, err)
+		}
+		id := active.Rows[0].Key
+		if list, err := in.Results(ctx, id, Page{Top: 2}); err != nil || len(list.Items) > 0 {
+			t.Errorf("results of a batch that is recorded: %+v, %v, want none", list, err)
+		}
+		s.settle()
+		first, err := in.Results(ctx, id, Page{Top: 2})
+		if err != nil || len(first.Items) != 2 {
+			t.Fatalf("%+v, %v", first, err)
+		}
+		s.removed()
+		if list, err := in.Results(ctx, id, Page{Top: 2, Continuation: first.Continuation}); !errors.Is(err, ErrNotFound) {
+			t.Errorf("the second page of a batch that was removed: %+v, %v, want %v", list, err, ErrNotFound)
+		}
+	})
 }

@@ -308,8 +308,8 @@ func (b *Batches) Results(ctx context.Context, id string, p Page) (List[Result],
 		}
 		skip = 0
 	}
-	if !read && p.Continuation == "" {
-		_, err = b.ledger(ctx, id)
+	if !read { // none yet, or the batch was removed
+		_, err = b.Get(ctx, id)
 	}
 	return list, err
 }
