@@ -23,8 +23,9 @@ const (
 	maxDelay   = 5 * time.Minute
 )
 
-// heldDelay is the delay of the copy of a message whose gate could not be read,
-// or which could not wait at it.
+// heldDelay is how long a message that is held is at least kept from its next
+// delivery: waiting at the gate, or as a copy with a delay if its gate cannot be
+// read or waits for no message.
 const heldDelay = 30 * time.Second
 
 // errNoTime reports that the ctx ends too soon to process an item.
@@ -174,21 +175,19 @@ func (b *Batches) pass(ctx context.Context, queueName string, e queue.Envelope) 
 	if deadline, ok := ctx.Deadline(); ok {
 		limit = min(limit, time.Until(deadline)-stopEarly-b.opt.ItemTime)
 	}
-	delay := time.Duration(0)
+	began := time.Now()
 	if err == nil && limit > 0 {
 		var open bool
 		if open, err = b.opt.Gate.Wait(ctx, limit); open {
 			return nil
 		}
-	} else {
-		delay = heldDelay
 	}
+	delay := max(0, heldDelay-time.Since(began))
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	if err != nil {
 		b.opt.Log.Warn("cannot read the gate of the work queues; it counts as closed", "queue", queueName, "error", err)
-		delay = heldDelay
 	}
 	if e, err = b.claims.Extend(ctx, e, time.Now().Add(queue.ClaimTime)); err != nil {
 		return unusable(err)

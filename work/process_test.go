@@ -19,6 +19,7 @@ type door struct {
 	opened time.Time     // guarded by mu
 	change chan struct{} // closed when it opens
 	err    error
+	early  bool // Wait does not wait
 }
 
 func newDoor() *door { return &door{change: make(chan struct{})} }
@@ -39,6 +40,9 @@ func (d *door) Opened(context.Context) (time.Time, error) {
 func (d *door) Wait(ctx context.Context, limit time.Duration) (bool, error) {
 	if d.err != nil {
 		return false, d.err
+	}
+	if d.early {
+		return false, nil
 	}
 	select {
 	case <-d.change:
@@ -79,6 +83,7 @@ func TestHeld(t *testing.T) {
 		time  time.Duration // of ctx; 0: no limit
 		opens time.Duration // 0: never
 		err   error         // of the gate
+		early bool          // Wait does not wait
 		want  error
 		after time.Duration
 	}{
@@ -87,12 +92,13 @@ func TestHeld(t *testing.T) {
 		{name: "deadline", time: 2 * time.Minute, want: ErrHeld, after: 2*time.Minute - stopEarly - 30*time.Second},
 		{name: "no time to wait", time: 40 * time.Second, want: ErrHeld},
 		{name: "unreadable", err: errors.New("no answer"), want: ErrHeld},
+		{name: "stopped", early: true, want: ErrHeld},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSite(t, nil, 0)
 				gate := newDoor()
-				gate.err = c.err
+				gate.err, gate.early = c.err, c.early
 				in, _ := s.one(&Options{Gate: gate}, item(1, ""))
 				if c.opens > 0 {
 					time.AfterFunc(c.opens, gate.open)
