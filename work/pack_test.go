@@ -28,10 +28,10 @@ func TestPack(t *testing.T) {
 	}{
 		"one":        {1, 1, func(int) string { return "" }},
 		"small":      {1001, 11, func(int) string { return strings.Repeat("x", 100) }},
-		"compressed": {300, 24, func(int) string { return strings.Repeat("x", 20_000) }},
-		"random":     {500, 20, func(int) string { return random(1000) }},
-		"long":       {20, 20, func(int) string { return random(60_000) }},
-		"mixed": {400, 28, func(i int) string {
+		"compressed": {100, 8, func(int) string { return strings.Repeat("x", 20_000) }},
+		"random":     {300, 12, func(int) string { return random(1000) }},
+		"long":       {6, 6, func(int) string { return random(60_000) }},
+		"mixed": {200, 14, func(i int) string {
 			if i%40 == 39 {
 				return random(60_000)
 			}

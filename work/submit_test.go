@@ -3,6 +3,7 @@ package work
 import (
 	"context"
 	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"strings"
@@ -169,13 +170,14 @@ func TestSubmitInvalid(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, nil, 0)
-		in := s.start(nil, &Options{MaxBytes: 12 << 20, MaxItems: 160})
-		var long strings.Builder // several chunks
-		random := make([]byte, 30_000)
-		for i := range 159 {
+		in := s.start(nil, &Options{MaxBytes: 7 << 20, MaxItems: 91})
+		var long strings.Builder // more than a chunk, of parcels with one item
+		random := make([]byte, 48_000)
+		for i := range 90 {
 			rand.Read(random)
-			fmt.Fprintf(&long, "{\"id\":\"%d\",\"x\":\"%x\"}\n", i, random)
+			fmt.Fprintf(&long, "{\"id\":\"%d\",\"x\":\"%s\"}\n", i, base64.StdEncoding.EncodeToString(random))
 		}
+		tooMany, _ := someLines(92)
 		for _, test := range []struct {
 			s    Submission
 			want error
@@ -185,8 +187,8 @@ func TestSubmitInvalid(t *testing.T) {
 			{Submission{Processor: "scripted", Name: "\x00", Body: strings.NewReader(`{"id":"a"}`)}, ErrName},
 			{Submission{Processor: "scripted", Body: strings.NewReader("")}, new(ItemErrors)},
 			{Submission{Processor: "scripted", Body: strings.NewReader(long.String() + "{}")}, new(ItemErrors)},
-			{Submission{Processor: "scripted", Body: strings.NewReader(long.String() + "{\"id\":\"a\"}\n{\"id\":\"b\"}")}, ErrTooLarge},
-			{Submission{Processor: "scripted", Key: "k", Body: strings.NewReader(strings.Repeat(" ", 13<<20))}, ErrTooLarge},
+			{Submission{Processor: "scripted", Body: strings.NewReader(tooMany)}, ErrTooLarge},
+			{Submission{Processor: "scripted", Key: "k", Body: strings.NewReader(strings.Repeat(" ", 8<<20))}, ErrTooLarge},
 		} {
 			_, _, err := in.Submit(t.Context(), test.s)
 			if _, wantItems := test.want.(*ItemErrors); wantItems {
@@ -197,12 +199,12 @@ func TestSubmitInvalid(t *testing.T) {
 			} else if !errors.Is(err, test.want) {
 				t.Errorf("%v, want %v", err, test.want)
 			}
-			if s.staging.CallsOf("Put") == 0 && test.want == ErrTooLarge {
-				t.Error("nothing was staged: the test is too small")
-			}
 			if left := s.staging.Names(); len(left) > 0 || s.rows.Rows("") > 0 {
 				t.Errorf("%v: left %v, %d rows", test.want, left, s.rows.Rows(""))
 			}
+		}
+		if s.staging.CallsOf("Put") == 0 {
+			t.Error("nothing was staged: the test is too small")
 		}
 	})
 }
