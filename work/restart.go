@@ -1,10 +1,13 @@
 package work
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"kennel/queue"
 )
@@ -109,6 +112,27 @@ func latest(a, b time.Time) time.Time {
 // harmless.
 func (b *Batches) restart(ctx context.Context, l ledger) error {
 	ctx, spent := withTally(ctx)
+	puts, putting := errgroup.WithContext(ctx)
+	puts.SetLimit(putsAtOnce)
+	err := b.putMissing(putting, l, puts.Go)
+	if err := cmp.Or(puts.Wait(), err); err != nil { // a put that failed ends the others
+		return err
+	}
+	now := time.Now().UTC()
+	_, err = b.change(ctx, l.details.ID, func(l *ledger) bool {
+		if l.restartedAt.Equal(now) {
+			return false
+		}
+		l.restartedAt = now
+		l.restarts++
+		l.operations += spent.total()
+		return true
+	})
+	return err
+}
+
+// putMissing calls start with each put.
+func (b *Batches) putMissing(ctx context.Context, l ledger, start func(func() error)) error {
 	d := l.details
 	var known bitSet                // parcels with results
 	open := make(map[int]resultRow) // the last ones of parcels with items that remain
@@ -116,16 +140,14 @@ func (b *Batches) restart(ctx context.Context, l ledger) error {
 		if err != nil {
 			return err
 		}
+		row.packed = nil
 		known.set(row.id.Parcel)
 		delete(open, row.id.Parcel)
 		if len(row.remaining) > 0 {
-			row.packed = nil
 			open[row.id.Parcel] = row
 		}
 		if !l.counted.has(row.id.bit()) {
-			if err := b.putResult(ctx, d.ID, row); err != nil {
-				return err
-			}
+			start(func() error { return b.putResult(ctx, d.ID, row) })
 		}
 	}
 	n := 0
@@ -142,23 +164,11 @@ func (b *Batches) restart(ctx context.Context, l ledger) error {
 			packed = p.pack(&b.coders, p.lines())
 		}
 		if remain || !known.has(n) {
-			if err := b.putPacked(ctx, d.queueOf(n, b.opt.Partitions), p, packed, 0); err != nil {
-				return err
-			}
+			start(func() error { return b.putPacked(ctx, d.queueOf(p.ID.Parcel, b.opt.Partitions), p, packed, 0) })
 		}
 		n++
 	}
-	now := time.Now().UTC()
-	_, err := b.change(ctx, d.ID, func(l *ledger) bool {
-		if l.restartedAt.Equal(now) {
-			return false
-		}
-		l.restartedAt = now
-		l.restarts++
-		l.operations += spent.total()
-		return true
-	})
-	return err
+	return nil
 }
 
 // nextTry returns the parcel that follows results, from the one that was staged.

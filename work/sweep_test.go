@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kennel/internal/memory"
 	"kennel/internal/storetest"
 	"kennel/queue"
 	"kennel/table"
@@ -148,6 +149,34 @@ func TestRestart(t *testing.T) {
 		restarted("stalled again", 1)
 		in.drain() // the retry of item 3, too
 		s.settled([]string{batch.ID}, true, items)
+	})
+}
+
+// TestRestartSlow restarts a batch whose messages are all lost while a put takes
+// long: one after the other, they would take longer than a sweep has.
+func TestRestartSlow(t *testing.T) {
+	t.Parallel()
+	body, items := someLines(1_050)
+	synctest.Test(t, func(t *testing.T) {
+		slow := false
+		s := newSite(t, func(c memory.Call) memory.Fault {
+			if slow && c.Op == "Put" {
+				return memory.Fault{Delay: 6 * time.Second}
+			}
+			return memory.Fault{}
+		}, 0)
+		in := s.start(nil, nil)
+		if _, _, err := in.send("", body); err != nil {
+			t.Fatal(err)
+		}
+		s.lose("work-0", "work-1", "work-2", "work-3")
+		time.Sleep(20 * time.Minute)
+		slow = true
+		if swept, err := in.sweep(); err != nil || swept.Restarted != 1 {
+			t.Errorf("swept %+v, %v, want one restarted", swept, err)
+		}
+		slow = false
+		s.settled(nil, true, items)
 	})
 }
 
