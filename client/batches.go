@@ -218,7 +218,7 @@ func (c *Client) BatchResults(ctx context.Context, id string) iter.Seq2[BatchRes
 
 // BatchReport writes the report on a batch to w, which receives nothing unless
 // the report arrived whole. Before the batch is done, the code is
-// batch_running.
+// batch_running, and of one that failed batch_failed.
 func (c *Client) BatchReport(ctx context.Context, id string, format ReportFormat, w io.Writer) error {
 	if err := checkName("batch", id); err != nil {
 		return err

@@ -141,6 +141,8 @@ var (
 			"The batch does not exist, or its retention has ended.", ""},
 		{work.ErrRunning, http.StatusConflict, "batch_running",
 			"The batch has no report yet. Read the batch until its state is done.", ""},
+		{work.ErrFailed, http.StatusConflict, "batch_failed",
+			"The batch failed and has no report. Its member error states why.", ""},
 		{work.ErrContinuation, http.StatusBadRequest, "bad_continuation",
 			"The continuation is invalid. Begin the list again.", ""},
 		{work.ErrCorrupt, http.StatusInternalServerError, "batch_corrupt",

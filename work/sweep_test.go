@@ -2,6 +2,7 @@ package work
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -276,6 +277,9 @@ func TestDamaged(t *testing.T) {
 				batches := s.settle()
 				if len(batches) != 1 || batches[0].State != Failed || !strings.Contains(batches[0].Error, "staged") || batches[0].FinishedAt == nil {
 					t.Errorf("%s: %+v, want it failed", name, batches)
+				}
+				if _, err := s.start(nil, nil).Report(timed(t, time.Minute), batches[0].ID, false); !errors.Is(err, ErrFailed) {
+					t.Errorf("%s: report: %v, want %v", name, err, ErrFailed)
 				}
 				if n := s.rows.Rows(activeIn); n != 0 || len(s.staging.Names()) != 0 {
 					t.Errorf("%s: %d active rows and blobs %v are left", name, n, s.staging.Names())

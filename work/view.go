@@ -91,14 +91,14 @@ func (b *Batches) late(submitted, opened, now time.Time) time.Duration {
 }
 
 // Report returns the report of a finished batch. ErrRunning reports that it is
-// not finished.
+// not finished, ErrFailed that it has none.
 func (b *Batches) Report(ctx context.Context, id string, csv bool) ([]byte, error) {
 	batch, err := b.Get(ctx, id)
 	switch {
 	case err != nil:
 		return nil, err
 	case batch.State == Failed:
-		return nil, fmt.Errorf("batch %s failed and has no report: %s: %w", id, batch.Error, ErrNotFound)
+		return nil, fmt.Errorf("batch %s, %s: %w", id, batch.Error, ErrFailed)
 	case batch.State != Done:
 		return nil, fmt.Errorf("batch %s is %s: %w", id, batch.State, ErrRunning)
 	}

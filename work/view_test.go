@@ -58,8 +58,8 @@ func TestReportFails(t *testing.T) {
 		if err != nil || b.State != Failed || b.Error == "" || b.FinishedAt == nil {
 			t.Errorf("batch %+v, %v, want it failed", b, err)
 		}
-		if _, err := in.Report(t.Context(), d.ID, true); !errors.Is(err, ErrNotFound) {
-			t.Errorf("report: %v, want %v", err, ErrNotFound)
+		if _, err := in.Report(t.Context(), d.ID, true); !errors.Is(err, ErrFailed) {
+			t.Errorf("report: %v, want %v", err, ErrFailed)
 		}
 		if list, err := in.Results(t.Context(), d.ID, Page{Top: 10}); err != nil || len(list.Items) != 1 {
 			t.Errorf("results %+v, %v, want one", list, err)

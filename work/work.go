@@ -143,6 +143,7 @@ const (
 var (
 	ErrNotFound     = errors.New("the batch does not exist")
 	ErrRunning      = errors.New("the batch is not finished")
+	ErrFailed       = errors.New("the batch failed and has no report")
 	ErrProcessor    = errors.New("unknown processor")
 	ErrName         = errors.New("the name of the batch is invalid")
 	ErrTooLarge     = errors.New("the batch is too large")
