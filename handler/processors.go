@@ -1,11 +1,13 @@
 package main
 
 import (
+	"fmt"
+
 	"kennel/internal/config"
 	"kennel/work"
 )
 
-// processorNames are the names of the processors, for messages.
+// processorNames are the names of newProcessors, for messages.
 var processorNames = []string{"billing", "webhook"}
 
 // newProcessors returns the processors of batches, by the names that callers
@@ -13,7 +15,7 @@ var processorNames = []string{"billing", "webhook"}
 func newProcessors(cfg config.Config) (map[string]work.Processor, error) {
 	webhook, err := work.NewWebhook(cfg.WebhookAllow, nil)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("invalid setting: KENNEL_WEBHOOK_ALLOW: %w", err)
 	}
 	return map[string]work.Processor{"billing": work.Billing{}, "webhook": webhook}, nil
 }

@@ -98,8 +98,8 @@ type Config struct {
 	// KENNEL_RETENTION_DAYS.
 	Retention time.Duration
 
-	// WebhookAllow are the base addresses that the processor webhook may call;
-	// none by default. KENNEL_WEBHOOK_ALLOW.
+	// WebhookAllow are the base addresses that the processor webhook may call,
+	// unchecked: it has the rules. None by default. KENNEL_WEBHOOK_ALLOW.
 	WebhookAllow []string
 
 	// LogLevel is the lowest level that is logged. KENNEL_LOG_LEVEL.
@@ -133,6 +133,10 @@ const (
 	// within the size of an entity.
 	maxBatchBytes = 256 << 20
 	maxBatchItems = 1_000_000
+
+	// A message lives for 7 days, and so does the dead letter that the host may
+	// make of it. A batch must be kept longer than both.
+	minRetentionDays = 2*7 + 1
 )
 
 // Load reads the environment. Its error is an [*Error].
@@ -156,8 +160,8 @@ func Load(env map[string]string) (Config, error) {
 		BatchMaxBytes:       r.bytes("KENNEL_BATCH_MAX_BYTES", 64<<20, 64<<10, maxBatchBytes),
 		BatchMaxItems:       r.number("KENNEL_BATCH_MAX_ITEMS", 500_000, 1, maxBatchItems),
 		LatencyTarget:       r.duration("KENNEL_LATENCY_TARGET", 15*time.Minute, time.Second, 7*24*time.Hour),
-		Retention:           time.Duration(r.number("KENNEL_RETENTION_DAYS", 30, 1, 3650)) * 24 * time.Hour,
-		WebhookAllow:        r.addresses("KENNEL_WEBHOOK_ALLOW"),
+		Retention:           time.Duration(r.number("KENNEL_RETENTION_DAYS", 30, minRetentionDays, 3650)) * 24 * time.Hour,
+		WebhookAllow:        r.list("KENNEL_WEBHOOK_ALLOW"),
 		LogLevel:            r.level("KENNEL_LOG_LEVEL"),
 	}
 	if c.WorkerLease%time.Second != 0 {

@@ -111,21 +111,16 @@ func (r *reader) gate(name string) string {
 	return ""
 }
 
-// addresses reads a comma-separated list of base addresses; "" is none.
-func (r *reader) addresses(name string) (addresses []string) {
+// list reads a comma-separated list; "" is empty.
+func (r *reader) list(name string) (parts []string) {
 	list := r.get(name)
 	if list == "" {
 		return nil
 	}
-	for text := range strings.SplitSeq(list, ",") {
-		text = strings.TrimSpace(text)
-		if !isAddress(text, "http", "https") {
-			r.problem("%s must be a list of base addresses without user, query and fragment, separated by commas, for example https://hooks.example.com/billing", name)
-			return nil
-		}
-		addresses = append(addresses, text)
+	for part := range strings.SplitSeq(list, ",") {
+		parts = append(parts, strings.TrimSpace(part))
 	}
-	return addresses
+	return parts
 }
 
 func (r *reader) level(name string) slog.Level {
