@@ -13,9 +13,10 @@ import (
 
 const (
 	// maxDeliveries is how often the host delivers a message before it moves it
-	// to the dead letters: maxDequeueCount, which host.json leaves at its
-	// default.
-	maxDeliveries = 5
+	// to the dead letters: maxDequeueCount in host.json. It is as often as a
+	// worker receives one. The host counts deliveries to workers that were
+	// killed too, and interrupted is not failed.
+	maxDeliveries = 20
 
 	// moveTimeout is how long the host takes at most to move a message after its
 	// last delivery has failed.

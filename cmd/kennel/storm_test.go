@@ -89,7 +89,7 @@ func scriptRows(ts *testscript.TestScript, _ bool, args []string) {
 // scriptStorm deletes a channel with a handler that is killed with SIGKILL
 // every 200 ms and started again, until the deletion is done. It delivers the
 // queue messages itself: the local host would stop after three crashes, and
-// would leave the message to the sweep after five deliveries.
+// would leave the message to the sweep after 20 deliveries.
 //
 // The handler runs 50 ms longer after each kill, so that a slow machine makes
 // progress.
