@@ -74,7 +74,7 @@ func TestWorkerKilled(t *testing.T) {
 	app := start(t, built.handler, storage)
 	began, kills := time.Now(), 0
 	var hosted atomic.Int64
-	stopHost := beHost(t, app, queues, &hosted)
+	stopHost := beHost(t, app, queues, map[string]string{cleanupQueue: "ChannelCleanup"}, &hosted)
 	for {
 		left, err := queues.Count(t.Context(), cleanupQueue)
 		if err == nil && left == 0 {
@@ -191,42 +191,45 @@ func all(t *testing.T, store *azure.Table) (rows []table.Row) {
 	}
 }
 
-// beHost delivers a few messages to the app, by the rules of the Functions host,
-// until stop is called.
-func beHost(t *testing.T, app *process, queues *azure.Queues, hosted *atomic.Int64) (stop func()) {
+// beHost delivers a few messages of queues to functions of the app, by the rules
+// of the Functions host, until stop is called.
+func beHost(t *testing.T, app *process, queues *azure.Queues, functions map[string]string, hosted *atomic.Int64) (stop func()) {
 	ended := make(chan struct{})
 	var running sync.WaitGroup
 	client := customhandler.NewClient(app.url)
-	running.Go(func() {
-		for {
-			select {
-			case <-ended:
-				return
-			case <-time.After(200 * time.Millisecond):
+	for name, function := range functions {
+		running.Go(func() {
+			for {
+				select {
+				case <-ended:
+					return
+				case <-time.After(200 * time.Millisecond):
+				}
+				messages, err := queues.Receive(t.Context(), name, 1, time.Minute)
+				if err != nil || len(messages) == 0 {
+					continue
+				}
+				m := messages[0]
+				text, err := textOf(m.Body)
+				isLetter := err != nil || m.DequeueCount > maxDeliveries // the host does not pass it to the app
+				if isLetter {
+					_, err = queues.Put(t.Context(), name+queue.PoisonSuffix, m.Body, 0)
+				} else {
+					_, err = client.Invoke(t.Context(), function, customhandler.Trigger{Function: function, Binding: "message"}.Queue(customhandler.QueueMessage{Text: text, ID: m.ID, DequeueCount: m.DequeueCount}))
+				}
+				if err != nil {
+					t.Errorf("message %s of the app: %v", m.ID, err)
+					_, err = queues.Update(t.Context(), name, m, 0)
+				} else {
+					err = queues.Delete(t.Context(), name, m)
+					hosted.Add(1)
+				}
+				if err != nil && !errors.Is(err, queue.ErrLeaseLost) {
+					t.Error(err)
+				}
 			}
-			messages, err := queues.Receive(t.Context(), cleanupQueue, 1, time.Minute)
-			if err != nil || len(messages) == 0 {
-				continue
-			}
-			m := messages[0]
-			text, err := textOf(m.Body)
-			if err == nil {
-				_, err = client.Invoke(t.Context(), "ChannelCleanup", cleanupOf(customhandler.QueueMessage{Text: text, ID: m.ID, DequeueCount: m.DequeueCount}))
-			} else { // the host does not pass it to the app
-				_, err = queues.Put(t.Context(), cleanupQueue+queue.PoisonSuffix, m.Body, 0)
-			}
-			if err != nil {
-				t.Errorf("message %s of the app: %v", m.ID, err)
-				_, err = queues.Update(t.Context(), cleanupQueue, m, 0)
-			} else {
-				err = queues.Delete(t.Context(), cleanupQueue, m)
-				hosted.Add(1)
-			}
-			if err != nil && !errors.Is(err, queue.ErrLeaseLost) {
-				t.Error(err)
-			}
-		}
-	})
+		})
+	}
 	return sync.OnceFunc(func() {
 		close(ended)
 		running.Wait()
