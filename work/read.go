@@ -205,7 +205,7 @@ func (r *bodyReader) check(text []byte, validate func(json.RawMessage) error) (I
 		if r.array {
 			place = "element"
 		}
-		return Item{}, fmt.Errorf("the id %q is that of %s %d, too", id, place, line)
+		return Item{}, fmt.Errorf("the id %q is used in %s %d too", id, place, line)
 	}
 	r.seen[digest] = int32(r.line)
 	return Item{ID: id, Data: item}, validate(item)

@@ -13,12 +13,15 @@ import (
 )
 
 // A running batch is stalled if its ledger was not written for minStalled. The
-// time doubles with each restart up to maxStalled, so that a parcel that ends as
-// a dead letter each time is not queued again every few minutes.
+// time doubles with each restart up to maxStalled, so that parcels that end as
+// dead letters each time are few.
 const (
 	minStalled = 10 * time.Minute
-	maxStalled = time.Hour
+	maxStalled = 24 * time.Hour
 )
+
+// maxWork is how long a receiver may take for a message.
+const maxWork = time.Hour
 
 // sweepRunning restarts a batch that is stalled.
 func (b *Batches) sweepRunning(ctx context.Context, l ledger, now time.Time, swept *Swept) error {
@@ -52,7 +55,7 @@ func (b *Batches) isStalled(ctx context.Context, l ledger, now time.Time) (bool,
 		since = latest(since, opened)
 	}
 	quiet := now.Sub(since)
-	if quiet < min(minStalled<<min(l.restarts, 3), maxStalled) {
+	if quiet < min(minStalled<<min(l.restarts, 8), maxStalled) {
 		return false, nil
 	}
 	// Its messages were put before the ledger was last written, and those that
@@ -79,7 +82,7 @@ func (d details) queues(partitions int) []string {
 
 // isPast reports whether the messages that were put into a queue before a time
 // were received. Messages that a receiver holds cannot be seen: they are
-// expected to be done after maxStalled.
+// expected to be done after maxWork.
 func (b *Batches) isPast(ctx context.Context, name string, put time.Time, quiet time.Duration) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, queuesTime)
 	defer cancel()
@@ -92,7 +95,7 @@ func (b *Batches) isPast(ctx context.Context, name string, put time.Time, quiet 
 		return false, err
 	}
 	if len(head) == 0 {
-		return quiet >= maxStalled, nil
+		return quiet >= maxWork, nil
 	}
 	return head[0].Inserted.After(put), nil
 }

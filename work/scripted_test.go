@@ -27,7 +27,7 @@ func item(id int, do string) string { return fmt.Sprintf(`{"id":"%d","do":%q}`, 
 func (i scriptedItem) want() (Outcome, string) {
 	switch i.Do {
 	case "reject":
-		return ItemRejected, "rejected: not wanted"
+		return ItemRejected, "not wanted"
 	case "fail":
 		return ItemFailed, "broken"
 	case "panic":

@@ -163,7 +163,9 @@ func (r *run) call(ctx context.Context, i int, limit time.Duration) (e ending) {
 	case err == nil:
 		return ending{outcome: ItemDone, result: result}
 	case errors.Is(err, ErrRejected):
-		return ending{outcome: ItemRejected, err: cmp.Or(err.Error(), unknown)}
+		// The outcome has this word already.
+		reason := strings.TrimPrefix(err.Error(), ErrRejected.Error()+": ")
+		return ending{outcome: ItemRejected, err: cmp.Or(reason, unknown)}
 	}
 	return ending{outcome: ItemFailed, err: cmp.Or(err.Error(), unknown)}
 }
