@@ -97,7 +97,7 @@ func TestBatchKilled(t *testing.T) {
 		}
 		w := launchWorker(t, storage, "KENNEL_WORKER_LEASE=2s")
 		w.ready(t)
-		time.Sleep(rand.N(500 * time.Millisecond))
+		time.Sleep(200*time.Millisecond + rand.N(600*time.Millisecond))
 		w.kill()
 		sweep := customhandler.Trigger{Function: "BatchSweep", Binding: "tick"}.Timer(customhandler.Tick{})
 		if err := app.invoke(t, "BatchSweep", sweep); err != nil {
