@@ -159,6 +159,9 @@ func handsOf[T any](l *queue.Listener[T]) func(*instances.Report) {
 // parcels are not received from while the work gate is closed.
 func (b *batchFunctions) listener(cfg config.Config, opened *openBatches, store queue.Store, signals queue.Signals) (*queue.Listener[*workMessage], error) {
 	o := &queue.ListenerOptions{Signals: signals, Lease: cfg.WorkerLease, Drain: cfg.WorkerDrain, Log: b.log}
+	// Items that fail do not fail their message, so what fails is storage, which
+	// may fail for minutes. The waits between the attempts grow.
+	o.MaxAttempts = 10
 	if b.gate != nil {
 		o.Admit = func(name string) (bool, <-chan struct{}) {
 			if name == work.ResultsQueue {
