@@ -98,6 +98,9 @@ func TestIDs(t *testing.T) {
 			t.Errorf("inverted, %s is not after %s", ids[i-1], id)
 		}
 	}
+	if same := []string{newID(at), newID(at)}; slices.IsSorted(same) == (invert(same[0]) <= invert(same[1])) {
+		t.Errorf("the inverted IDs of %v are in the same order", same)
+	}
 	for _, bad := range []string{"", "x", ids[0] + "a", "+active", "20261322210601123-abcdefgh", "2026112221060112-abcdefgh", ids[0][:18] + "ABCDEFGH"} {
 		if _, err := idTimeOf(bad); !errors.Is(err, ErrNotFound) {
 			t.Errorf("ID %q: %v", bad, err)

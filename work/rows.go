@@ -17,7 +17,7 @@ const (
 	keysIn    = "+keys"   // partition; a row for each Idempotency-Key, by its digest
 	listIn    = "+list"   // partition; two rows for each batch
 	oldest    = "o"       // prefix in listIn; then the ID
-	newest    = "n"       // prefix in listIn; then the ID with its digits inverted
+	newest    = "n"       // prefix in listIn; then the inverted ID
 )
 
 // parcelID identifies one try of a parcel.
@@ -32,11 +32,15 @@ func (p parcelID) key() string { return fmt.Sprintf("%s%06d.%d", resultKey, p.Pa
 // bit is the place in the ledger's set of counted parcels.
 func (p parcelID) bit() int { return p.Parcel*MaxTries + p.Try }
 
-// invert returns the ID for lists that begin with the newest batch.
+// invert returns the ID for lists that begin with the newest batch. Inverted IDs
+// are in the opposite order, also those of one millisecond.
 func invert(id string) string {
 	return strings.Map(func(r rune) rune {
-		if r >= '0' && r <= '9' {
+		switch {
+		case r >= '0' && r <= '9':
 			return '9' - r + '0'
+		case r >= 'a' && r <= 'z':
+			return 'z' - r + 'a'
 		}
 		return r
 	}, id)
