@@ -255,7 +255,7 @@ func TestWorkerIdle(t *testing.T) {
 	}
 	t.Cleanup(signals.Close)
 	app := start(t, built.handler, "AzureWebJobsStorage="+azurite.ConnectionString())
-	for i, tt := range []struct{ how, maxRequests, maxWait string }{{"with signals", "1", "1 s"}, {"without signals", "2", "33 s"}} {
+	for i, tt := range []struct{ how, maxRequests, maxWait string }{{"with signals", "1", "1 s"}, {"without signals", "14, two for each of its queues", "33 s"}} {
 		proxy, err := faultproxy.Start(azurite.ConnectionString())
 		if err != nil {
 			t.Fatal(err)
