@@ -82,7 +82,7 @@ func TestBatchKilled(t *testing.T) {
 	functions := map[string]string{work.ResultsQueue: "CollectResults"}
 	names := append(workQueues(partitions), work.ResultsQueue)
 	for n := range partitions {
-		functions[partitionQueue(n)] = "ProcessWork" + strings.TrimPrefix(strconv.Itoa(n), "0")
+		functions[work.PartitionQueue(n)] = "ProcessWork" + strings.TrimPrefix(strconv.Itoa(n), "0")
 	}
 	began, kills := time.Now(), 0
 	var hosted atomic.Int64

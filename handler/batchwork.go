@@ -37,14 +37,11 @@ const hostShare = 1.0 / 8
 // maxHold is how long a message waits at the closed work gate.
 const maxHold = 3 * time.Minute
 
-// partitionQueue returns the name of a partition queue of batches.
-func partitionQueue(n int) string { return "work-" + strconv.Itoa(n) }
-
 // workQueues returns the names of the queues of parcels.
 func workQueues(partitions int) []string {
 	names := []string{work.ExpressQueue}
 	for n := range partitions {
-		names = append(names, partitionQueue(n))
+		names = append(names, work.PartitionQueue(n))
 	}
 	return names
 }
@@ -204,9 +201,9 @@ func (b *batchFunctions) job() job {
 // register registers the functions of all queues that an app can have: the
 // number of staged functions need not be the setting's.
 func (b *batchFunctions) register(host *customhandler.App) {
-	host.Queue("ProcessWork", "message", b.parcels(partitionQueue(0)))
+	host.Queue("ProcessWork", "message", b.parcels(work.PartitionQueue(0)))
 	for n := 1; n < config.MaxPartitions; n++ {
-		host.Queue("ProcessWork"+strconv.Itoa(n), "message", b.parcels(partitionQueue(n)))
+		host.Queue("ProcessWork"+strconv.Itoa(n), "message", b.parcels(work.PartitionQueue(n)))
 	}
 	host.Queue("ProcessWorkExpress", "message", b.parcels(work.ExpressQueue))
 	host.Queue("CollectResults", "message", b.collect())

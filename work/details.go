@@ -68,7 +68,7 @@ func (d details) queueOf(parcel, partitions int) string {
 	if d.Parcels <= expressParcels {
 		return ExpressQueue
 	}
-	return partitionQueue(parcel % partitions)
+	return PartitionQueue(parcel % partitions)
 }
 
 // parcel returns a parcel as it is staged, without its items.
@@ -76,8 +76,8 @@ func (d details) parcel(n int) parcel {
 	return parcel{Batch: d.ID, Processor: d.Processor, ID: parcelID{Parcel: n}, SubmittedAt: d.SubmittedAt}
 }
 
-// partitionQueue returns the name of a partition queue.
-func partitionQueue(n int) string { return "work-" + strconv.Itoa(n) }
+// PartitionQueue returns the name of the n-th partition queue, from 0.
+func PartitionQueue(n int) string { return "work-" + strconv.Itoa(n) }
 
 // chunkName returns the name of a staged blob. It begins with the ID, so that
 // blobs are listed in the order of time.

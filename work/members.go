@@ -26,7 +26,7 @@ type member struct {
 func readMembers(item []byte, known []member) error {
 	rest := skipSpace(item)
 	if len(rest) == 0 || rest[0] != '{' {
-		return errors.New("the item is not a JSON object")
+		return errNotObject
 	}
 	rest = skipSpace(rest[1:])
 	for n := 0; ; n++ {

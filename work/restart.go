@@ -52,7 +52,9 @@ func (b *Batches) isStalled(ctx context.Context, l ledger, now time.Time) (bool,
 		if err != nil || opened.IsZero() {
 			return false, err
 		}
-		since = latest(since, opened)
+		if opened.After(since) {
+			since = opened
+		}
 	}
 	quiet := now.Sub(since)
 	if quiet < min(minStalled<<min(l.restarts, 8), maxStalled) {
@@ -75,7 +77,7 @@ func (d details) queues(partitions int) []string {
 		return append(names, ExpressQueue)
 	}
 	for n := range min(partitions, d.Parcels) {
-		names = append(names, partitionQueue(n))
+		names = append(names, PartitionQueue(n))
 	}
 	return names
 }
@@ -102,13 +104,6 @@ func (b *Batches) isPast(ctx context.Context, name string, put time.Time, quiet 
 
 // queuesTime bounds the requests for the state of one queue.
 const queuesTime = 15 * time.Second
-
-func latest(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
 
 // restart puts the messages that are missing: for each parcel its next try, and
 // the results that are not counted. What is not missing is put twice, which is

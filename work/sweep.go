@@ -149,7 +149,7 @@ func (b *Batches) sweepBatch(ctx context.Context, d details, now time.Time, swep
 // move moves the messages of a partition queue that the app has no more. A
 // message is put before it is deleted, so after a crash it may be in both.
 func (b *Batches) move(ctx context.Context, n int, swept *Swept) error {
-	from, to := partitionQueue(n), partitionQueue(n%b.opt.Partitions)
+	from, to := PartitionQueue(n), PartitionQueue(n%b.opt.Partitions)
 	for {
 		part, cancel := context.WithTimeout(ctx, table.TryTimeout)
 		messages, err := b.surplus.Receive(part, from, moveMessages, moveLease)
