@@ -189,7 +189,7 @@ func (b *batchFunctions) listener(cfg config.Config, opened *openBatches, store 
 func sweepOften(cannot string, log *slog.Logger, sweep func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for wait := rand.N(sweepEvery); ; wait = sweepEvery*9/10 + rand.N(sweepEvery/5) {
-			if pause(ctx, wait); ctx.Err() != nil {
+			if table.Pause(ctx, wait); ctx.Err() != nil {
 				return nil
 			}
 			one, cancel := context.WithTimeout(ctx, sweepEvery/2)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"kennel/gate"
+	"kennel/table"
 )
 
 // gateUnused is how long after the last message or call that concerns it the
@@ -103,7 +104,7 @@ func (g *workGate) run(ctx context.Context) {
 			}
 		}
 		if err != nil && time.Since(began) < time.Second {
-			pause(ctx, time.Second)
+			table.Pause(ctx, time.Second)
 		}
 	}
 }
@@ -116,7 +117,7 @@ func (g *workGate) follow(ctx context.Context) error {
 	for isOpen := false; ctx.Err() == nil; {
 		was := isOpen
 		if isOpen {
-			pause(ctx, followEvery)
+			table.Pause(ctx, followEvery)
 			if opened, err := g.Opened(ctx); err == nil {
 				isOpen = !opened.IsZero()
 			}
@@ -124,7 +125,7 @@ func (g *workGate) follow(ctx context.Context) error {
 			began := time.Now()
 			var err error
 			if isOpen, err = g.Wait(ctx, gate.MaxWait); !isOpen && (err != nil || time.Since(began) < followEvery) {
-				pause(ctx, followEvery)
+				table.Pause(ctx, followEvery)
 			}
 		}
 		if isOpen != was {
@@ -144,14 +145,4 @@ func (g *workGate) admit() (open bool, changed <-chan struct{}) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.open, g.changed
-}
-
-// pause waits until ctx ends or so much time has passed.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math/rand/v2"
 	"time"
+
+	"kennel/table"
 )
 
 // lease owns the receipt of one received message. One goroutine uses it, so
@@ -90,7 +92,7 @@ func (l *lease) settle(request func(context.Context, *lease) error) error {
 		fails++
 		wait := jittered(backOff(firstFailed, fails, maxFailed/2))
 		now := time.Now()
-		if next := now.Add(wait); next.After(giveUp) || sleep(p.end, wait) != nil {
+		if next := now.Add(wait); next.After(giveUp) || table.Pause(p.end, wait) != nil {
 			return err
 		}
 		if !l.lost && !time.Now().Before(l.renewAt) {

@@ -9,6 +9,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"kennel/table"
 )
 
 // Publisher puts messages into queues and signals the listeners. It is safe for
@@ -246,7 +248,7 @@ func listenTo(ctx context.Context, signals Signals, h SignalHandler, failed func
 		}
 		h.Down(err)
 		failed(err)
-		if sleep(ctx, listenAgain) != nil {
+		if table.Pause(ctx, listenAgain) != nil {
 			return
 		}
 	}

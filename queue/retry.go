@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"kennel/table"
 )
 
 // ErrUnclear reports that a message may exist although it could not be
@@ -45,21 +47,9 @@ func putRetried(ctx context.Context, store Putter, queue, body string, delay tim
 			return tries, fmt.Errorf("%w: %v", ErrUnclear, err) // an earlier try may have been applied
 		}
 		unclear = true
-		if tries == maxTries || sleep(ctx, rand.N(backOff(firstWait, tries, maxWait))) != nil {
+		if tries == maxTries || table.Pause(ctx, rand.N(backOff(firstWait, tries, maxWait))) != nil {
 			return tries, fmt.Errorf("%w: %w", ErrUnclear, err)
 		}
-	}
-}
-
-// sleep waits for d. It returns the error of ctx if ctx ends first.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 

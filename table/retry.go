@@ -119,7 +119,7 @@ func repeat[T any](ctx context.Context, tries int, writes bool, request func(con
 		if !unanswered || n == tries || ctx.Err() != nil {
 			return answer, err
 		}
-		if pause(ctx, rand.N(firstWait<<(n-1))) != nil {
+		if Pause(ctx, rand.N(firstWait<<(n-1))) != nil {
 			return answer, err // more useful than the error of ctx
 		}
 	}
@@ -143,8 +143,8 @@ func isAnswer(err error) bool {
 	return false
 }
 
-// pause waits for d. It returns the error of ctx if ctx ends first.
-func pause(ctx context.Context, d time.Duration) error {
+// Pause waits for d, as between two tries. It returns the error of ctx if ctx ends first.
+func Pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -144,7 +144,7 @@ func (b *Batches) write(ctx context.Context, id string, p *page, group []*change
 		if !errors.Is(err, table.ErrUnclear) && !errors.Is(err, table.ErrChanged) && !errors.Is(err, table.ErrNotFound) {
 			return ledger{}, err
 		}
-		if failures++; pause(ctx, rand.N(min(10*time.Millisecond<<min(failures, 8), 2*time.Second))) != nil {
+		if failures++; table.Pause(ctx, rand.N(min(10*time.Millisecond<<min(failures, 8), 2*time.Second))) != nil {
 			return ledger{}, err
 		}
 	}
@@ -207,16 +207,4 @@ func (l *ledgers) putBack(p *page, group []*change) {
 	defer l.mu.Unlock()
 	group = slices.DeleteFunc(group, func(c *change) bool { return c.gone })
 	p.waiting = append(group, p.waiting...)
-}
-
-// pause waits for d. It returns the error of ctx if ctx ends first.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

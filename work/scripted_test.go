@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"kennel/table"
 )
 
 // scripted is a processor whose items say how they end.
@@ -82,7 +84,7 @@ func (s *scripted) Process(ctx context.Context, i Item) (json.RawMessage, error)
 	case "vast error":
 		return nil, errors.New(strings.Repeat("vast é", 1000))
 	case "slow":
-		pause(ctx, 20*time.Second)
+		table.Pause(ctx, 20*time.Second)
 	}
 	return json.RawMessage("{\n \"of\": \"" + item.ID + "\"\n}"), nil
 }

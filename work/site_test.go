@@ -184,7 +184,7 @@ func (in *instance) work(ctx context.Context) {
 				for _, m := range messages {
 					running.Go(func() { in.handle(ctx, name, m, 1/float64(len(messages))) })
 				}
-				pause(ctx, 4*time.Second)
+				table.Pause(ctx, 4*time.Second)
 			}
 		})
 	}
@@ -221,7 +221,7 @@ func (s *site) faulty() bool { return s.copies != nil }
 // finished waits until the batch has ended and nothing is left in the queues.
 func (in *instance) finished(ctx context.Context, id string) bool {
 	for ctx.Err() == nil && !in.p.Dead() {
-		pause(ctx, 5*time.Second)
+		table.Pause(ctx, 5*time.Second)
 		left := 0
 		for _, name := range []string{"work-0", "work-1", "work-2", "work-3", ExpressQueue, ResultsQueue} {
 			left += len(in.site.queues.All(name))
