@@ -15,6 +15,7 @@
 // it after 1, and never after 0.
 //
 // `handler worker` processes the queues without a Functions host (worker.go).
+// `handler probe` reports by its exit code whether a worker lives (health.go).
 package main
 
 import (
@@ -37,8 +38,9 @@ import (
 const usageText = `Usage:
   handler                            serve a Functions host, which starts it
   handler worker [--listen ADDRESS]  process the queues without a host
+  handler probe [--listen ADDRESS]   request /healthz of a worker; exit code 0 if it lives, 1 if not
 
-The settings come from the environment, see docs/operations.md.
+The settings come from the environment, see docs/operations.md. A probe needs none.
 
 A worker serves GET /healthz and /readyz at ADDRESS (default ` + defaultProbes + `).
 SIGTERM or SIGINT ends it in order, a second one at once.
@@ -49,12 +51,14 @@ func main() { os.Exit(execute(os.Args[1:], os.Environ(), os.Stdout, os.Stderr)) 
 // execute runs the program that the arguments request, and returns the exit
 // code.
 func execute(args, environ []string, stdout, stderr io.Writer) int {
-	isWorker := len(args) > 0 && args[0] == "worker"
+	command := "" // serve a host
+	if len(args) > 0 && (args[0] == "worker" || args[0] == "probe") {
+		command, args = args[0], args[1:]
+	}
 	flags := flag.NewFlagSet("handler", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	address := ""
-	if isWorker {
-		args = args[1:]
+	if command != "" {
 		flags.StringVar(&address, "listen", defaultProbes, "")
 	}
 	err := flags.Parse(args)
@@ -62,7 +66,7 @@ func execute(args, environ []string, stdout, stderr io.Writer) int {
 	case err != nil:
 	case flags.NArg() > 0:
 		err = fmt.Errorf("unknown argument %q", flags.Arg(0))
-	case isWorker && address == "":
+	case command != "" && address == "":
 		err = errors.New("the address after --listen is empty")
 	}
 	switch {
@@ -75,7 +79,10 @@ func execute(args, environ []string, stdout, stderr io.Writer) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if isWorker {
+	switch command {
+	case "probe":
+		err = requestHealth(ctx, address)
+	case "worker":
 		// A second signal ends a worker at once. The worker begins to stop only
 		// when the signals have their default action again, so that one sent
 		// after it reports the stop is not lost.
@@ -83,7 +90,7 @@ func execute(args, environ []string, stdout, stderr io.Writer) int {
 		defer cancel()
 		context.AfterFunc(ctx, func() { stop(); cancel() })
 		err = withLog(environ, stdout, stderr, func(cfg config.Config, log *slog.Logger) error { return runWorker(working, cfg, address, log) })
-	} else {
+	default:
 		err = withLog(environ, stdout, stderr, func(cfg config.Config, log *slog.Logger) error { return runApp(ctx, cfg, log) })
 	}
 	if err != nil {

@@ -179,6 +179,11 @@ func TestArguments(t *testing.T) {
 		{[]string{"worker", "--port", "1"}, 2, "-port"},
 		{[]string{"worker", "--listen", ""}, 2, "the address after --listen is empty"},
 		{[]string{"--listen", ":1"}, 2, "-listen"},
+		{[]string{"--help"}, 0, "handler probe [--listen ADDRESS]"},
+		{[]string{"probe", "--help"}, 0, "handler probe [--listen ADDRESS]"},
+		{[]string{"probe", "now"}, 2, `unknown argument "now"`},
+		{[]string{"probe", "--listen", ""}, 2, "the address after --listen is empty"},
+		{[]string{"probe", "--listen", "127.0.0.1"}, 1, "missing port"},
 		{[]string{"worker"}, 1, "AzureWebJobsStorage is not set"},
 		{nil, 1, "AzureWebJobsStorage is not set"},
 	} {
