@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help run build test prove bench lint fuzz package clean
+.PHONY: help run build test prove bench lint fuzz package image clean
 
 # Binaries that ship are static, the same wherever a commit is built, and report
 # its version.
@@ -7,6 +7,10 @@ VERSION = $(shell git describe --tags --always --dirty --abbrev=10 2>/dev/null)
 COMMIT = $(shell git rev-parse HEAD 2>/dev/null)
 LINK = -s -w -X kennel/internal/version.version=$(VERSION) -X kennel/internal/version.commit=$(COMMIT)
 BUILD = CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags="$(LINK)"
+
+# The container engine, and the name of the image without its tag.
+ENGINE ?= $(notdir $(firstword $(shell command -v docker podman)))
+IMAGE ?= kennel
 
 # Every figure that a test or benchmark prints, beside its bar.
 FIGURES = sed -n 's/.*figure: //p' $(1) | awk -F ' \\| ' '{ printf "%-64s %-32s %s\n", $$1, $$2, $$3 }'
@@ -53,6 +57,11 @@ fuzz: ## Fuzz every decoder for a while (FUZZTIME=30s each)
 
 package: build ## Write dist/kennel.zip, ready to deploy
 	bin/kennel package
+
+# BUILDAH_FORMAT is for podman, whose own format has no health check.
+image: ## Build the container image of a worker with docker or podman (ENGINE=docker IMAGE=kennel)
+	@test -n "$(ENGINE)" || { echo "install docker or podman, or set ENGINE"; exit 1; }
+	BUILDAH_FORMAT=docker $(ENGINE) build --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) --tag $(IMAGE):$(or $(VERSION),devel) .
 
 clean: ## Remove what was built
 	rm -rf bin dist
