@@ -217,11 +217,11 @@ func (d *delivery[T]) remove(before bool) {
 		d.warn("cannot delete a message whose work is done; it may be received again", err)
 		return
 	}
-	d.p.done.Add(1)
 	if before {
 		d.p.repeated.Add(1)
 		return
 	}
+	d.p.done.Add(1)
 	if d.cleanUp == nil {
 		return
 	}

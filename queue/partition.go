@@ -191,6 +191,7 @@ func (p *partition) beginReceive(requests *sync.WaitGroup, max int, deliver func
 			p.received.Add(int64(len(messages)))
 			p.unfinished.Add(int64(len(messages)))
 			for _, m := range messages {
+				p.ages.Add(m.Inserted)
 				deliver(m, received{began, 1 / float64(len(messages)), p.lane.wait()}) // in the order of the answer
 			}
 			switch {

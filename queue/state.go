@@ -27,6 +27,8 @@ type QueueState struct {
 	DeadLetters int64
 	LeasesLost  int64
 	Announced   int64            // signals that it is awake
+	Ages        []int64          // messages received, by age; see Ages
+	AgeSeconds  float64          // the sum of their ages
 	Requests    map[string]int64 // to storage, by kind: receive, count, update, delete, put
 }
 
@@ -43,7 +45,9 @@ func (e *engine) State() []QueueState {
 type counters struct {
 	receives, empty, failed, counts, renewed, updates, deletes, puts atomic.Int64 // requests
 
-	received, done, repeated, retried, returned, deadLetters, lost, announcements atomic.Int64
+	received, done, repeated, retried, returned, deadLetters, lost, announcements atomic.Int64 // done without repeated, so that neither difference nor sum goes down
+
+	ages Ages
 }
 
 func (p *partition) state() QueueState {
@@ -51,12 +55,14 @@ func (p *partition) state() QueueState {
 	p.mu.Lock()
 	seen := p.seen
 	p.mu.Unlock()
+	repeated := p.repeated.Load()
 	return QueueState{
 		Queue: p.queue, Depth: seen.depth, Pollers: seen.pollers, Asleep: seen.asleep, Held: seen.held,
 		Hands: load.working, PeakHands: load.peak, MaxHands: load.limit, Waiting: load.waiting,
 		Receives: p.receives.Load(), EmptyReceives: p.empty.Load(), FailedReceives: p.failed.Load(), Renewals: p.renewed.Load(),
-		Received: p.received.Load(), Done: p.done.Load(), Repeated: p.repeated.Load(), Retried: p.retried.Load(),
+		Received: p.received.Load(), Done: p.done.Load() + repeated, Repeated: repeated, Retried: p.retried.Load(),
 		Returned: p.returned.Load(), DeadLetters: p.deadLetters.Load(), LeasesLost: p.lost.Load(), Announced: p.announcements.Load(),
+		Ages: p.ages.Counts(), AgeSeconds: p.ages.Seconds(),
 		Requests: map[string]int64{
 			"receive": p.receives.Load(), "count": p.counts.Load(), "update": p.updates.Load(),
 			"delete": p.deletes.Load(), "put": p.puts.Load(),
