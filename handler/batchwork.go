@@ -225,10 +225,10 @@ func (b *batchFunctions) collect() func(context.Context, customhandler.QueueMess
 // invocation returns the function of a queue. After nil the host deletes the
 // message, after an error it delivers the message again.
 func (b *batchFunctions) invocation(name string, do func(*work.Batches, context.Context, work.Message) error) func(context.Context, customhandler.QueueMessage) error {
-	return b.meter.queue(name, func(ctx context.Context, m customhandler.QueueMessage) error {
+	return b.meter.queue(name, func(ctx context.Context, m customhandler.QueueMessage) (result ending, err error) {
 		opened, err := b.open()
 		if err != nil {
-			return fmt.Errorf("batches are not served: %w", err)
+			return result, fmt.Errorf("batches are not served: %w", err)
 		}
 		letters := opened.letterbox(b.letters[name], b.log)
 		err = do(opened.batches, ctx, work.Message{Text: m.Text, Redelivered: m.DequeueCount > 1})
@@ -236,12 +236,12 @@ func (b *batchFunctions) invocation(name string, do func(*work.Batches, context.
 		case err == nil:
 			b.forget(ctx, opened, m.Text)
 		case errors.Is(err, work.ErrHeld):
-			err = nil // the copy needs what is stored for the message
+			result, err = putBack, nil // the copy needs what is stored for the message
 		case errors.Is(err, work.ErrMessage):
-			err = letters.move(ctx, m, err)
+			result, err = deadLetter, letters.move(ctx, m, err)
 		}
 		letters.failed(m, err)
-		return err
+		return result, err
 	})
 }
 

@@ -15,16 +15,16 @@ import (
 // deletes the message, after an error it delivers the message again. A message
 // that can never be carried out goes to the dead-letter queue, and after its
 // last delivery the host moves it there.
-func (c channelFunctions) cleanUp(ctx context.Context, m customhandler.QueueMessage) error {
+func (c channelFunctions) cleanUp(ctx context.Context, m customhandler.QueueMessage) (result ending, err error) {
 	if c.off != nil {
-		return fmt.Errorf("channels are not served: %w", c.off)
+		return result, fmt.Errorf("channels are not served: %w", c.off)
 	}
-	err := c.handle(ctx, m.Text)
+	err = c.handle(ctx, m.Text)
 	if errors.Is(err, channels.ErrMessage) {
-		err = c.letterbox().move(ctx, m, err)
+		result, err = deadLetter, c.letterbox().move(ctx, m, err)
 	}
 	c.letterbox().failed(m, err)
-	return err
+	return result, err
 }
 
 // handle carries out the text of a message, and logs what it did.

@@ -104,7 +104,7 @@ func TestDeletedOnceInTheLog(t *testing.T) {
 	}
 	message := customhandler.QueueMessage{Text: `{"v":1,"channel":"news","incarnation":"` + channel.Incarnation + `"}`}
 	for range 3 {
-		if err := c.cleanUp(t.Context(), message); err != nil || strings.Count(log.String(), "channel deleted") != 1 {
+		if _, err := c.cleanUp(t.Context(), message); err != nil || strings.Count(log.String(), "channel deleted") != 1 {
 			t.Errorf("%v, log %s, want the deletion in it once", err, log)
 		}
 	}
@@ -139,7 +139,7 @@ func deadLetters(t *testing.T) map[string]queue.DeadLetter {
 func TestDeadLetterRefused(t *testing.T) {
 	c := inMemory(t, &bytes.Buffer{})
 	c.dead = refusing{}
-	err := c.cleanUp(t.Context(), customhandler.QueueMessage{Text: "not JSON", ID: "1"})
+	_, err := c.cleanUp(t.Context(), customhandler.QueueMessage{Text: "not JSON", ID: "1"})
 	if !errors.Is(err, errRefused) || !strings.Contains(err.Error(), "not a message that deletes a channel") {
 		t.Errorf("got %v, want both what is wrong with the message and why it is not moved", err)
 	}

@@ -9,15 +9,32 @@ import (
 
 	"kennel/instances"
 	"kennel/internal/customhandler"
+	"kennel/queue"
 )
 
 // meter counts the invocations of this process.
 type meter struct {
 	served, nanoseconds atomic.Int64 // of invocations that have ended
 
-	mu      sync.Mutex
-	running map[string]int64 // of queues, by queue; guarded by mu
+	mu     sync.Mutex
+	queues map[string]*tally // by queue; guarded by mu
 }
+
+// tally counts the invocations of a queue's function.
+type tally struct {
+	running                              atomic.Int64
+	done, returned, retried, deadLetters atomic.Int64
+	ages                                 queue.Ages
+}
+
+// ending is what an invocation without an error did with its message.
+type ending int
+
+const (
+	done ending = iota
+	putBack
+	deadLetter
+)
 
 // http measures the calls of a handler.
 func (m *meter) http(next http.Handler) http.Handler {
@@ -29,25 +46,45 @@ func (m *meter) http(next http.Handler) http.Handler {
 }
 
 // queue measures the invocations of a queue's function.
-func (m *meter) queue(name string, next func(context.Context, customhandler.QueueMessage) error) func(context.Context, customhandler.QueueMessage) error {
+func (m *meter) queue(name string, next func(context.Context, customhandler.QueueMessage) (ending, error)) func(context.Context, customhandler.QueueMessage) error {
 	return func(ctx context.Context, message customhandler.QueueMessage) error {
+		t := m.tally(name)
 		began := time.Now()
-		m.add(name, 1)
+		t.running.Add(1)
 		defer func() {
-			m.add(name, -1)
+			t.running.Add(-1)
 			m.ended(began)
 		}()
-		return next(ctx, message)
+		if !message.Inserted.IsZero() {
+			t.ages.Add(message.Inserted)
+		}
+		ended, err := next(ctx, message)
+		switch {
+		case err != nil && message.DequeueCount < maxDeliveries:
+			t.retried.Add(1)
+		case err != nil, ended == deadLetter: // after an error the host moves it
+			t.deadLetters.Add(1)
+		case ended == putBack:
+			t.returned.Add(1)
+		default:
+			t.done.Add(1)
+		}
+		return err
 	}
 }
 
-func (m *meter) add(queue string, n int64) {
+// tally returns the counts of a queue, which begin with its first message: the
+// functions of all partitions that an app can have are registered.
+func (m *meter) tally(name string) *tally {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.running == nil {
-		m.running = make(map[string]int64)
+	if m.queues == nil {
+		m.queues = make(map[string]*tally)
 	}
-	m.running[queue] += n
+	if m.queues[name] == nil {
+		m.queues[name] = &tally{}
+	}
+	return m.queues[name]
 }
 
 func (m *meter) ended(began time.Time) {
@@ -59,10 +96,14 @@ func (m *meter) facts(r *instances.Report) {
 	r.Served = instances.Served{Count: m.served.Load(), Seconds: time.Duration(m.nanoseconds.Load()).Seconds()}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r.Running = make(map[string]int64)
-	for queue, n := range m.running {
-		if n > 0 {
-			r.Running[queue] = n
+	r.Running, r.Work = make(map[string]int64), make(map[string]instances.Work)
+	for name, t := range m.queues {
+		if n := t.running.Load(); n > 0 {
+			r.Running[name] = n
+		}
+		r.Work[name] = instances.Work{
+			Done: t.done.Load(), Retried: t.retried.Load(), Returned: t.returned.Load(), DeadLetters: t.deadLetters.Load(),
+			Ages: t.ages.Counts(), AgeSeconds: t.ages.Seconds(),
 		}
 	}
 }

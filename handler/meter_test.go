@@ -1,14 +1,19 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"kennel/instances"
 	"kennel/internal/customhandler"
+	"kennel/internal/memory"
 )
 
 // TestMeter: running messages are hands, and what has ended counts with its
@@ -20,12 +25,12 @@ func TestMeter(t *testing.T) {
 			m.facts(&r)
 			return r
 		}
-		work := m.queue("work-0", func(context.Context, customhandler.QueueMessage) error {
+		work := m.queue("work-0", func(context.Context, customhandler.QueueMessage) (ending, error) {
 			time.Sleep(3 * time.Second)
-			return nil
+			return done, nil
 		})
 		for range 4 {
-			go work(t.Context(), customhandler.QueueMessage{})
+			go work(t.Context(), customhandler.QueueMessage{Inserted: time.Now().Add(-2 * time.Second)})
 		}
 		synctest.Wait()
 		if r := facts(); r.Hands() != 4 || r.Running["work-0"] != 4 || r.Served.Count != 0 {
@@ -33,8 +38,54 @@ func TestMeter(t *testing.T) {
 		}
 		time.Sleep(4 * time.Second)
 		m.http(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(time.Second) })).ServeHTTP(nil, nil)
+		want := instances.Work{Done: 4, Ages: []int64{0, 0, 4, 0, 0, 0, 0, 0, 0, 0}, AgeSeconds: 8}
+		if r := facts(); len(r.Work) != 1 || !cmp.Equal(r.Work["work-0"], want) {
+			t.Errorf("%+v, want %+v", r.Work, want)
+		}
 		if r := facts(); r.Hands() != 0 || len(r.Running) != 0 || r.Served != (instances.Served{Count: 5, Seconds: 13}) {
 			t.Errorf("%+v, want five invocations of 13 s", r)
+		}
+	})
+}
+
+// TestEndings: each message counts by what became of it, as the functions of the
+// queues report it.
+func TestEndings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		queues := memory.NewQueues(nil)
+		b := newMemoryBatches(t, queues, nil)
+		c := inMemory(t, &bytes.Buffer{})
+		c.meter = b.meter
+		cleanUp := c.meter.queue(cleanupQueue, c.cleanUp)
+		parcels := b.parcels("work-0")
+		broken := c.meter.queue("broken", func(context.Context, customhandler.QueueMessage) (ending, error) { return done, errors.New("broken") })
+		held := c.meter.queue("held", func(context.Context, customhandler.QueueMessage) (ending, error) { return putBack, nil })
+		for _, invocation := range []struct {
+			run     func(context.Context, customhandler.QueueMessage) error
+			message customhandler.QueueMessage
+			fails   bool
+		}{
+			{cleanUp, customhandler.QueueMessage{Text: "not JSON", ID: "1", DequeueCount: 1}, false},
+			{parcels, customhandler.QueueMessage{Text: "not JSON", ID: "1", DequeueCount: 1}, false},
+			{broken, customhandler.QueueMessage{DequeueCount: maxDeliveries - 1}, true},
+			{broken, customhandler.QueueMessage{DequeueCount: maxDeliveries}, true},
+			{held, customhandler.QueueMessage{DequeueCount: 1}, false},
+		} {
+			if err := invocation.run(t.Context(), invocation.message); (err != nil) != invocation.fails {
+				t.Errorf("%+v: %v", invocation.message, err)
+			}
+		}
+		var r instances.Report
+		b.meter.facts(&r)
+		none := make([]int64, 10) // their times are unknown
+		want := map[string]instances.Work{
+			cleanupQueue: {DeadLetters: 1, Ages: none},
+			"work-0":     {DeadLetters: 1, Ages: none},
+			"broken":     {Retried: 1, DeadLetters: 1, Ages: none}, // the host moves it after the last delivery
+			"held":       {Returned: 1, Ages: none},
+		}
+		if diff := cmp.Diff(want, r.Work); diff != "" {
+			t.Errorf("want (-), got (+):\n%s", diff)
 		}
 	})
 }

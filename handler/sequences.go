@@ -98,6 +98,7 @@ func (s sequenceFunctions) facts(r *instances.Report) {
 func reported(used ids.Used) instances.Sequence {
 	return instances.Sequence{
 		Name:        used.Sequence,
+		Issued:      used.Issued,
 		Available:   used.Available,
 		Highest:     used.Highest,
 		PerSecond:   used.PerSecond,

@@ -121,7 +121,7 @@ func newWorker(cfg config.Config, c channelFunctions, b *batchFunctions, store q
 		return nil, err
 	}
 	jobs = append(jobs, job{run: c.run, problems: c.letters.problems}, job{run: b.run, problems: b.problems},
-		job{facts: c.meter.facts}, job{facts: handsOf(listener)}, job{facts: handsOf(parcels)})
+		job{facts: c.meter.facts}, job{facts: workOf(listener)}, job{facts: workOf(parcels)})
 	members := newMembers(rows, instances.Worker, time.Now(), func() []job { return jobs }, log)
 	jobs = append(jobs, members.job())
 	sweep := c.sweep()
@@ -144,12 +144,17 @@ func newWorker(cfg config.Config, c channelFunctions, b *batchFunctions, store q
 	return w, nil
 }
 
-// handsOf reports the messages that are worked on.
-func handsOf[T any](l *queue.Listener[T]) func(*instances.Report) {
+// workOf reports the messages that a listener works on and worked on.
+func workOf[T any](l *queue.Listener[T]) func(*instances.Report) {
 	return func(r *instances.Report) {
 		for _, s := range l.State() {
 			if s.Hands > 0 {
 				r.Running[s.Queue] = int64(s.Hands)
+			}
+			r.Work[s.Queue] = instances.Work{
+				Receives: s.Receives, EmptyReceives: s.EmptyReceives, FailedReceives: s.FailedReceives,
+				Done: s.Done - s.Repeated, Repeated: s.Repeated, Retried: s.Retried, Returned: s.Returned, DeadLetters: s.DeadLetters, Lost: s.LeasesLost,
+				Ages: s.Ages, AgeSeconds: s.AgeSeconds,
 			}
 		}
 	}

@@ -24,15 +24,19 @@ func full(name string, sequences int) Report {
 	at := time.Now().UTC()
 	r := Report{
 		Process: Process{name, Functions, "v1.2.3", at.Add(-time.Hour)},
-		At:      at, CPU: 0.25, Memory: 20 << 20, Window: 60.012, Served: Served{100, 1.5},
+		At:      at, CPU: 0.25, Memory: 20 << 20, Window: 60.012, Served: Served{100, 1.5}, Total: Served{20_000, 300.5},
 		Running:  map[string]int64{"work-0": 3},
 		Problems: []Problem{{Code: GateUnreadable, Subject: "hounds", What: "it is corrupt", Since: at, Count: 2}},
 		Gates:    []Gate{{"hounds", 20}},
 		Queues:   map[string]QueueSample{"work-0": {At: at, Ready: 10, OldestSeconds: 1.5, Poison: 1}},
 		Requests: []Requests{{"blob", "get", "numbers", 12}, {"table", "query", "", 1}},
+		Work: map[string]Work{"work-0": {
+			Receives: 500, EmptyReceives: 100, FailedReceives: 1, Done: 9000, Repeated: 2, Retried: 3, Returned: 4, DeadLetters: 5, Lost: 6,
+			Ages: []int64{8000, 1000, 18, 0, 0, 0, 0, 0, 0, 1}, AgeSeconds: 1234.567,
+		}},
 	}
 	for i := range sequences {
-		r.Sequences = append(r.Sequences, Sequence{Name: fmt.Sprintf("orders-of-customer-%04d", i), Available: 997, Highest: 1_000_000, PerSecond: 12.345, LastError: "reset", LastErrorAt: at})
+		r.Sequences = append(r.Sequences, Sequence{Name: fmt.Sprintf("orders-of-customer-%04d", i), Issued: 12_345, Available: 997, Highest: 1_000_000, PerSecond: 12.345, LastError: "reset", LastErrorAt: at})
 	}
 	return r
 }
@@ -59,6 +63,9 @@ func TestRowsAreBounded(t *testing.T) {
 		r.Problems = append(r.Problems, Problem{Code: "c", Subject: fmt.Sprint(i), What: long})
 		r.Requests = append(r.Requests, Requests{Service: "blob", Operation: fmt.Sprint(i)})
 		r.Queues[fmt.Sprint("q", i)] = QueueSample{Ready: 1 << 52}
+		busy := r.Work["work-0"]
+		busy.Done, busy.AgeSeconds = 1<<52, 1e15
+		r.Work[fmt.Sprint("delete-channel-and-blogs-", i)] = busy
 	}
 	written, err := row(r)
 	if err != nil {
@@ -73,8 +80,8 @@ func TestRowsAreBounded(t *testing.T) {
 		}
 	}
 	back, err := parse(written, true)
-	if err != nil || len(back.Sequences) < 10 || len(back.Problems) < 5 || len(back.Gates) < 200 || len(back.Queues) < 100 {
-		t.Errorf("%v: %d sequences, %d problems, %d gates, %d queues are left", err, len(back.Sequences), len(back.Problems), len(back.Gates), len(back.Queues))
+	if err != nil || len(back.Sequences) < 10 || len(back.Problems) < 5 || len(back.Gates) < 200 || len(back.Queues) < 100 || len(back.Work) < 40 {
+		t.Errorf("%v: %d sequences, %d problems, %d gates, %d queues, work of %d queues are left", err, len(back.Sequences), len(back.Problems), len(back.Gates), len(back.Queues), len(back.Work))
 	}
 	usual, err := row(full("p", 10_000))
 	if err != nil {
@@ -83,6 +90,24 @@ func TestRowsAreBounded(t *testing.T) {
 	if back, err = parse(usual, true); err != nil || len(back.Sequences) < 140 {
 		t.Errorf("%v: %d sequences are left", err, len(back.Sequences))
 	}
+}
+
+// TestRowOfEarlierBuild: a row without the column of work, by a build before it,
+// is read.
+func TestRowOfEarlierBuild(t *testing.T) {
+	inBubble(t, memory.Options{}, func(t *testing.T, rows *memory.Table) {
+		want := full("p", 1)
+		earlier, err := row(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		delete(earlier.Values, columnWork)
+		putRow(t, rows, earlier)
+		want.Work = nil
+		if d := readAll(t, rows); d.Unreadable != 0 || cmp.Diff(want, d.Live[0].Report) != "" {
+			t.Errorf("%+v, want it without the work", d)
+		}
+	})
 }
 
 // clockOff is a table whose clock differs from that of this process.
@@ -250,7 +275,8 @@ func TestGroupProblems(t *testing.T) {
 	}
 }
 
-// A report covers the time since the report before the last one.
+// A report covers the time since the report before the last one, and in Total
+// that since the start.
 func TestUsage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		served := Served{}
@@ -260,7 +286,7 @@ func TestUsage(t *testing.T) {
 			if got := s.Report(); got.Served.Count != want || got.Window != float64(want*30) || got.Served.Seconds != float64(want)/8 {
 				t.Errorf("report %d: %+v, want %d invocations", i, got, want)
 			}
-			if got := s.next(); got.Served.Count != want {
+			if got := s.next(); got.Served.Count != want || got.Total != served {
 				t.Errorf("stored report %d: %+v, want %d invocations", i, got, want)
 			}
 			time.Sleep(30 * time.Second)

@@ -49,6 +49,7 @@ type Report struct {
 	Memory int64     `json:"memory"` // resident bytes
 	Window float64   `json:"window"` // seconds, from the report before the last one until this one
 	Served Served    `json:"served"` // within Window
+	Total  Served    `json:"total"`  // since the process started
 
 	// Running counts the invocations of queues that run now, by queue.
 	Running map[string]int64 `json:"running,omitempty"`
@@ -59,6 +60,7 @@ type Report struct {
 	Sequences []Sequence             `json:"-"` // the most recently used first
 	Gates     []Gate                 `json:"-"` // those with waiters, the most waiters first
 	Queues    map[string]QueueSample `json:"-"` // the newest samples that this process made
+	Work      map[string]Work        `json:"-"` // by queue
 	Requests  []Requests             `json:"-"`
 }
 
@@ -76,10 +78,32 @@ type Served struct {
 	Seconds float64 `json:"seconds"` // that they took, all together
 }
 
+// Work counts what a process did with the messages of a queue since it started.
+// Each count only grows. Counts of several processes can be added.
+type Work struct {
+	// Requests of a worker. A Functions host receives for its process, so there
+	// they are 0.
+	Receives       int64 `json:"receives,omitempty"`
+	EmptyReceives  int64 `json:"empty,omitempty"`
+	FailedReceives int64 `json:"failed,omitempty"`
+
+	// Each delivery of a message ends in one of these.
+	Done        int64 `json:"done,omitempty"`     // deleted after its work
+	Repeated    int64 `json:"repeated,omitempty"` // deleted without work, because it was done before
+	Retried     int64 `json:"retried,omitempty"`  // failed, and is received again
+	Returned    int64 `json:"returned,omitempty"` // put back without an attempt
+	DeadLetters int64 `json:"dead,omitempty"`     // moved to the dead letters
+	Lost        int64 `json:"lost,omitempty"`     // another process got it, because the lease ended
+
+	Ages       []int64 `json:"ages,omitempty"` // messages received, in the buckets of queue.Ages
+	AgeSeconds float64 `json:"age,omitempty"`  // the sum of their ages
+}
+
 // Sequence is what a process has of a sequence of order numbers. The names of
 // its members are short, because a process may use many sequences.
 type Sequence struct {
 	Name        string    `json:"name"`
+	Issued      int64     `json:"n,omitempty"` // since the process began to use it
 	Available   int64     `json:"has"`
 	Highest     int64     `json:"top"` // the highest number that it has reserved
 	PerSecond   float64   `json:"rate,omitempty"`

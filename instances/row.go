@@ -25,6 +25,7 @@ const (
 	columnGates     = "gates"
 	columnQueues    = "queues"
 	columnRequests  = "requests"
+	columnWork      = "work" // missing in rows of builds before it
 )
 
 // A column of a list holds up to maxColumn bytes of UTF-8 and maxItems items.
@@ -39,6 +40,12 @@ const (
 type queueRow struct {
 	Queue string `json:"queue"`
 	QueueSample
+}
+
+// workRow is an item of the column of work.
+type workRow struct {
+	Queue string `json:"queue"`
+	Work
 }
 
 // row returns the row of a report.
@@ -60,6 +67,12 @@ func row(r Report) (table.Row, error) {
 	for _, queue := range slices.Sorted(maps.Keys(r.Queues)) {
 		queues = append(queues, queueRow{queue, r.Queues[queue]})
 	}
+	var work []workRow
+	for _, queue := range slices.Sorted(maps.Keys(r.Work)) {
+		one := workRow{queue, r.Work[queue]}
+		one.AgeSeconds = rounded(one.AgeSeconds)
+		work = append(work, one)
+	}
 	return table.Row{Partition: partition, Key: r.Instance, Values: map[string]string{
 		columnFormat:    format,
 		columnReport:    string(report),
@@ -68,6 +81,7 @@ func row(r Report) (table.Row, error) {
 		columnGates:     list(r.Gates),
 		columnQueues:    list(queues),
 		columnRequests:  list(r.Requests),
+		columnWork:      list(work),
 	}}, nil
 }
 
@@ -106,6 +120,7 @@ func parse(row table.Row, sequences bool) (r Report, err error) {
 		return r, fmt.Errorf("the format is %.20q, not %q", found, format)
 	}
 	var queues []queueRow
+	var work []workRow
 	for column, part := range map[string]any{
 		columnReport:    &r,
 		columnProblems:  &r.Problems,
@@ -113,11 +128,13 @@ func parse(row table.Row, sequences bool) (r Report, err error) {
 		columnGates:     &r.Gates,
 		columnQueues:    &queues,
 		columnRequests:  &r.Requests,
+		columnWork:      &work,
 	} {
-		if column == columnSequences && !sequences {
+		text, ok := row.Values[column]
+		if column == columnSequences && !sequences || column == columnWork && !ok {
 			continue
 		}
-		if err := json.Unmarshal([]byte(row.Values[column]), part); err != nil {
+		if err := json.Unmarshal([]byte(text), part); err != nil {
 			return r, fmt.Errorf("column %s: %w", column, err)
 		}
 	}
@@ -127,6 +144,12 @@ func parse(row table.Row, sequences bool) (r Report, err error) {
 	}
 	for _, q := range queues {
 		r.Queues[q.Queue] = q.QueueSample
+	}
+	if len(work) > 0 {
+		r.Work = make(map[string]Work, len(work))
+	}
+	for _, w := range work {
+		r.Work[w.Queue] = w.Work
 	}
 	return r, nil
 }

@@ -29,7 +29,7 @@ type mark struct {
 }
 
 // NewSelf returns the reports of a process. problems returns its present
-// problems and must be cheap. collect fills in what the jobs know: Running,
+// problems and must be cheap. collect fills in what the jobs know: Running, Work,
 // Served since the start of the process, Sequences, Gates and Requests.
 func NewSelf(process Process, problems func() []Problem, collect func(*Report)) *Self {
 	start := mark{at: time.Now(), processor: processorTime()}
@@ -86,6 +86,7 @@ func (s *Self) report() (Report, mark) {
 		r.Window = rounded(window)
 		r.CPU = rounded((now.processor - before.processor).Seconds() / window)
 	}
+	r.Total = Served{r.Served.Count, rounded(r.Served.Seconds)}
 	r.Served = Served{now.served.Count - before.served.Count, rounded(now.served.Seconds - before.served.Seconds)}
 	return r, now
 }
