@@ -55,6 +55,7 @@ var layers = map[string][]string{
 	"internal/dev/figures":      {},
 	"internal/dev/localhost":    {"kennel/queue", "kennel/internal/customhandler"}, // the host's side of the protocol
 	"internal/memory":           {"kennel/gate", "kennel/ids", "kennel/queue", "kennel/table"},
+	"internal/metrics":          {"kennel/instances", "kennel/queue", "github.com/prometheus"}, // queue: the bounds of ages
 	"internal/faultproxy":       {"kennel/internal/azure/requests"},
 	"internal/dev/project":      {},
 	"internal/dev/run":          {"kennel/internal/azure", "kennel/internal/config", "kennel/internal/dev", "golang.org/x/sync"}, // it starts everything

@@ -102,6 +102,7 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 		route{function: "Health", pattern: "GET /api/health", handler: http.HandlerFunc(health)},
 		route{function: "Status", pattern: "GET /api/status", handler: newStatus(cfg, a.jobs, members, counter, started)},
 		route{function: "Doctor", pattern: "GET /api/doctor", handler: serveDoctor(checks)},
+		route{function: "Metrics", pattern: "GET /api/metrics", handler: newMetrics(a.jobs, members)},
 		route{function: "OpenAPI", pattern: "GET /api/openapi.yaml", handler: http.HandlerFunc(openAPI)})
 	for i, rt := range a.routes {
 		if !rt.waits {

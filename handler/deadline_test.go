@@ -66,6 +66,7 @@ func TestCallsEndInTime(t *testing.T) {
 		"GET /api/health":                             {}, // uses no storage
 		"GET /api/status":                             {}, // TestStatusOfSilentServices
 		"GET /api/doctor":                             {}, // TestDoctorInTime
+		"GET /api/metrics":                            {"", unavailable, served, callTimeout},
 		"GET /api/openapi.yaml":                       {}, // uses no storage
 	}
 	for _, rt := range routes(t) {
@@ -171,6 +172,7 @@ func silentApp(t *testing.T, readsOnly bool) (host *customhandler.App, blog stri
 	serveRoutes(host, newMemoryBatches(t, memory.NewQueues(&o), &o).routes())
 	members := newMembers(memory.NewTable(tables), instances.Functions, time.Now(), func() []job { return nil }, slog.New(slog.DiscardHandler))
 	serveRoutes(host, gateFunctions{gates: gates, store: listable{flags}, members: members}.routes())
+	serveRoutes(host, []route{{function: "Metrics", pattern: "GET /api/metrics", handler: newMetrics(nil, members)}})
 	serveRoutes(host, sequenceFunctions{store: readable{stored}, sequences: sequences, members: members, allowed: []string{"*"}}.routes())
 	ctx, cancel := context.WithCancel(t.Context())
 	go gates.Run(ctx)

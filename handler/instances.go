@@ -91,6 +91,13 @@ var errUnknown = errors.New("the app has no tables, so an instance does not know
 // read returns what the other processes have reported, with their sequences or
 // without: most of a report is about sequences.
 func (m *members) read(ctx context.Context, sequences bool) (instances.Directory, error) {
+	directory, err := m.readTable(ctx, sequences)
+	directory.Live, directory.Gone = m.without(directory.Live), m.without(directory.Gone)
+	return directory, err
+}
+
+// readTable is read with what this process has reported.
+func (m *members) readTable(ctx context.Context, sequences bool) (instances.Directory, error) {
 	if m.rows == nil {
 		return instances.Directory{}, errUnknown
 	}
@@ -108,7 +115,6 @@ func (m *members) read(ctx context.Context, sequences bool) (instances.Directory
 	if err != nil {
 		return directory, fmt.Errorf("read the instance table: %w", err)
 	}
-	directory.Live, directory.Gone = m.without(directory.Live), m.without(directory.Gone)
 	return directory, nil
 }
 

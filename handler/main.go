@@ -42,7 +42,7 @@ const usageText = `Usage:
 
 The settings come from the environment, see docs/operations.md. A probe needs none.
 
-A worker serves GET /healthz and /readyz at ADDRESS (default ` + defaultProbes + `).
+A worker serves GET /healthz, /readyz and /metrics at ADDRESS (default ` + defaultProbes + `).
 SIGTERM or SIGINT ends it in order, a second one at once.
 `
 

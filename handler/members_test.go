@@ -37,6 +37,7 @@ type fakeApp struct {
 	problems         atomic.Pointer[[]instances.Problem]
 	blobs, queues    atomic.Int64 // probes
 	samples          atomic.Int64
+	began            time.Time
 	blobErr, quesErr error
 }
 
@@ -44,7 +45,7 @@ type fakeApp struct {
 // without tables.
 func newFakeApp(t *testing.T, rows table.Store, sampler bool) *fakeApp {
 	t.Helper()
-	m := &fakeApp{}
+	m := &fakeApp{began: time.Now()}
 	fake := job{
 		problems: func() []instances.Problem {
 			if p := m.problems.Load(); p != nil {
@@ -52,7 +53,10 @@ func newFakeApp(t *testing.T, rows table.Store, sampler bool) *fakeApp {
 			}
 			return nil
 		},
-		facts: func(r *instances.Report) { r.Running = map[string]int64{"work-0": 2} },
+		facts: func(r *instances.Report) {
+			r.Running = map[string]int64{"work-0": 2}
+			r.Served.Count = int64(time.Since(m.began) / time.Second)
+		},
 		report: func(answer *statusAnswer) {
 			answer.Sequences, answer.Gates = map[string]ids.Stats{}, map[string]gate.Watched{}
 		},
@@ -79,7 +83,10 @@ func newFakeApp(t *testing.T, rows table.Store, sampler bool) *fakeApp {
 	if err != nil {
 		t.Fatal(err)
 	}
-	serveRoutes(m.host, []route{{function: "Status", pattern: "GET /api/status", handler: newStatus(cfg, jobs, m.members, &requests.Counter{}, time.Now())}})
+	serveRoutes(m.host, []route{
+		{function: "Status", pattern: "GET /api/status", handler: newStatus(cfg, jobs, m.members, &requests.Counter{}, time.Now())},
+		{function: "Metrics", pattern: "GET /api/metrics", handler: newMetrics(jobs, m.members)},
+	})
 	ctx, stop := contextOf(t)
 	m.stop = stop
 	if run := jobs[1].run; run != nil {

@@ -16,6 +16,8 @@ import (
 // probes report to a platform whether a worker lives, and whether it receives
 // messages.
 type probes struct {
+	metrics http.Handler // of /metrics
+
 	mu       sync.Mutex
 	reached  bool  // a receive was answered
 	err      error // of the last receive
@@ -63,7 +65,7 @@ func (p *probes) unready() string {
 }
 
 // ServeHTTP serves GET /healthz, which sends no request, so that a platform
-// does not restart workers while storage is down, and GET /readyz.
+// does not restart workers while storage is down, GET /readyz and GET /metrics.
 func (p *probes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer := struct {
 		Status string `json:"status"`
@@ -71,11 +73,14 @@ func (p *probes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}{Status: "ok"}
 	code := http.StatusOK
 	switch {
-	case r.URL.Path != "/healthz" && r.URL.Path != "/readyz":
-		code, answer.Status, answer.Reason = http.StatusNotFound, "not found", "a worker serves /healthz and /readyz only"
+	case r.URL.Path != "/healthz" && r.URL.Path != "/readyz" && r.URL.Path != "/metrics":
+		code, answer.Status, answer.Reason = http.StatusNotFound, "not found", "a worker serves /healthz, /readyz and /metrics only"
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		w.Header().Set("Allow", "GET, HEAD")
 		code, answer.Status, answer.Reason = http.StatusMethodNotAllowed, "not allowed", "use GET"
+	case r.URL.Path == "/metrics":
+		p.metrics.ServeHTTP(w, r)
+		return
 	case r.URL.Path == "/readyz":
 		if answer.Reason = p.unready(); answer.Reason != "" {
 			code, answer.Status = http.StatusServiceUnavailable, "not ready"

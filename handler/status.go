@@ -170,7 +170,7 @@ func (s *statusFunctions) probeBySampling(ctx context.Context, v *view, probe pr
 	if slices.ContainsFunc(s.members.Report().Problems, func(p instances.Problem) bool { return p.Code == instances.DeadLetters }) {
 		lasts = lettersLast
 	}
-	if _, age := known.samples(); age < lasts || !s.sampling.TryLock() {
+	if _, ages := known.samples(); newest(ages) < lasts || !s.sampling.TryLock() {
 		return probe(ctx)
 	}
 	defer s.sampling.Unlock()

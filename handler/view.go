@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -57,27 +58,45 @@ func (v *view) reports() []instances.Report {
 	return all
 }
 
-// samples returns the newest sample of each queue, and the age of the newest.
-// Each is compared with the clock that it is of: that of this process for its
-// own, and the store's for those of others.
-func (v *view) samples() (samples map[string]instances.QueueSample, newest time.Duration) {
+// samples returns the newest sample of each queue with its age. Each is compared
+// with the clock that it is of: that of this process for its own, and the
+// store's for those of others.
+func (v *view) samples() (samples map[string]instances.QueueSample, ages map[string]time.Duration) {
 	samples = make(map[string]instances.QueueSample)
-	ages := make(map[string]time.Duration)
-	newest = 1<<63 - 1
+	ages = make(map[string]time.Duration)
 	add := func(r instances.Report, now time.Time) {
 		for queue, sample := range r.Queues {
 			age := now.Sub(sample.At)
 			if known, ok := ages[queue]; !ok || age < known {
 				samples[queue], ages[queue] = sample, age
 			}
-			newest = min(newest, age)
 		}
 	}
 	add(v.own, v.own.At)
 	for _, i := range v.others {
 		add(i.Report, v.directory.ReadAt)
 	}
-	return samples, newest
+	return samples, ages
+}
+
+// newest returns the lowest of the ages, or a very high one without any.
+func newest(ages map[string]time.Duration) time.Duration {
+	lowest := time.Duration(math.MaxInt64)
+	for _, age := range ages {
+		lowest = min(lowest, age)
+	}
+	return lowest
+}
+
+// hands returns how many invocations run, by queue.
+func (v *view) hands() map[string]int64 {
+	hands := make(map[string]int64)
+	for _, r := range v.reports() {
+		for queue, running := range r.Running {
+			hands[queue] += running
+		}
+	}
+	return hands
 }
 
 // describe fills in what a status reports of the whole app.
@@ -89,16 +108,11 @@ func (v *view) describe(answer *statusAnswer) {
 		answer.Instances = append(answer.Instances, describeInstance(i.Report, i.SeenAt))
 	}
 	slices.SortFunc(answer.Instances, func(a, b instanceItem) int { return strings.Compare(a.Instance, b.Instance) })
-	hands := make(map[string]int64)
-	for _, r := range v.reports() {
-		for queue, running := range r.Running {
-			hands[queue] += running
-		}
-	}
+	hands := v.hands()
 	samples, _ := v.samples()
 	answer.Queues = make(map[string]queueItem, len(samples))
 	for queue, sample := range samples {
-		answer.Queues[queue] = describeQueue(sample, hands[queue])
+		answer.Queues[queue] = describeQueue(corrected(sample, hands[queue]))
 	}
 }
 
@@ -106,18 +120,17 @@ func describeInstance(r instances.Report, seen time.Time) instanceItem {
 	return instanceItem{r.Instance, r.Kind, r.Version, r.StartedAt.UTC(), seen.UTC(), r.CPU, r.Memory, r.Hands()}
 }
 
-// describeQueue corrects a sample by the number of running invocations: storage
+// corrected corrects a sample by the number of running invocations: storage
 // reports leased messages among the others.
-func describeQueue(s instances.QueueSample, hands int64) queueItem {
+func corrected(s instances.QueueSample, hands int64) instances.QueueSample {
 	leased := max(0, hands-s.InFlight)
-	return queueItem{
-		Ready:         max(0, s.Ready-leased),
-		InFlight:      s.InFlight + leased,
-		Delayed:       s.Delayed,
-		OldestSeconds: s.OldestSeconds,
-		Poison:        s.Poison,
-		At:            s.At.UTC(),
-	}
+	s.Ready = max(0, s.Ready-leased)
+	s.InFlight += leased
+	return s
+}
+
+func describeQueue(s instances.QueueSample) queueItem {
+	return queueItem{Ready: s.Ready, InFlight: s.InFlight, Delayed: s.Delayed, OldestSeconds: s.OldestSeconds, Poison: s.Poison, At: s.At.UTC()}
 }
 
 // usage is what live instances report of one sequence, all together.

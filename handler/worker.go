@@ -44,7 +44,7 @@ type worker struct {
 func runWorker(ctx context.Context, cfg config.Config, address string, log *slog.Logger) error {
 	port, err := net.Listen("tcp", address)
 	if err != nil {
-		return fmt.Errorf("open the port of /healthz and /readyz; choose another one with --listen: %w", err)
+		return fmt.Errorf("open the port of /healthz, /readyz and /metrics; choose another one with --listen: %w", err)
 	}
 	w, err := openWorker(cfg, log)
 	if err != nil {
@@ -120,10 +120,11 @@ func newWorker(cfg config.Config, c channelFunctions, b *batchFunctions, store q
 	if err != nil {
 		return nil, err
 	}
-	jobs = append(jobs, job{run: c.run, problems: c.letters.problems}, job{run: b.run, problems: b.problems},
+	jobs = append(jobs, job{run: c.run, problems: c.letters.problems, sample: c.sample}, job{run: b.run, problems: b.problems, sample: b.sample},
 		job{facts: c.meter.facts}, job{facts: workOf(listener)}, job{facts: workOf(parcels)})
 	members := newMembers(rows, instances.Worker, time.Now(), func() []job { return jobs }, log)
 	jobs = append(jobs, members.job())
+	w.probes.metrics = &workerMetrics{sampler{jobs: jobs, members: members}, log}
 	sweep := c.sweep()
 	w.work = []func(context.Context) error{
 		listener.Run, parcels.Run,

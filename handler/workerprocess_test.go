@@ -80,6 +80,10 @@ func TestWorker(t *testing.T) {
 	if status, body := w.probe(t, "/healthz"); status != 200 || body != "{\"status\":\"ok\"}\n" {
 		t.Errorf("healthz: %d %s", status, body)
 	}
+	status, body := w.probe(t, "/metrics")
+	if _, ok := series(t, body)[`kennel_queue_receives_total{queue="work-0"}`]; !ok || status != 200 || !strings.Contains(body, "\ngo_goroutines ") {
+		t.Errorf("metrics: %d %s", status, body)
+	}
 	if again := launchWith(t, built.handler, w.port, []string{"worker", "--listen", "127.0.0.1:" + strconv.Itoa(w.port)}, storage); again.exitCode(t) != 1 ||
 		!strings.Contains(again.output.String(), "choose another one with --listen") {
 		t.Errorf("a second worker on the port: %s", again.output)

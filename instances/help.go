@@ -1,6 +1,10 @@
 package instances
 
-import "cmp"
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
 
 // Codes of problems.
 const (
@@ -37,6 +41,9 @@ var help = map[string]string{
 	PartitionMismatch: "Package the app with as many partitions as KENNEL_PARTITIONS and deploy it. The sweep moves messages of queues that the app does not have any more.",
 	BatchLate:         "Find out whether the work queues grow: add workers or raise the instances of the app. If they are empty, read the log for items that are tried again.",
 }
+
+// Codes returns all codes of problems, in alphabetical order.
+func Codes() []string { return slices.Sorted(maps.Keys(help)) }
 
 // Help returns a sentence that states what to do about a problem.
 func Help(code string) string {

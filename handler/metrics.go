@@ -1,0 +1,130 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"kennel/instances"
+	"kennel/internal/metrics"
+)
+
+// What scrapes cause. The depths of queues are sampled for a scrape if no
+// process did it lately, at most every sampleEvery in this process.
+const (
+	sampleEvery = time.Minute
+
+	// depthLasts is how long a sample is reported. A depth of last week would
+	// look like that of now.
+	depthLasts = 2 * time.Minute
+)
+
+// sampler samples the queues for scrapes.
+type sampler struct {
+	jobs    []job
+	members *members
+
+	mu      sync.Mutex
+	triedAt time.Time // guarded by mu
+}
+
+// sample samples all queues, unless this process did it lately: a scrape during
+// an outage then waits once a minute for the timeout of samples, and no scrape
+// waits for another one. What fails is a problem of storage.
+func (s *sampler) sample(ctx context.Context) {
+	s.mu.Lock()
+	due := time.Since(s.triedAt) >= sampleEvery
+	if due {
+		s.triedAt = time.Now()
+	}
+	s.mu.Unlock()
+	if !due {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, sampleTimeout)
+	defer cancel()
+	var sampling sync.WaitGroup
+	for _, j := range s.jobs {
+		if j.sample != nil {
+			sampling.Go(func() {
+				if samples, err := j.sample(ctx); err == nil {
+					s.members.Publish(samples)
+				}
+			})
+		}
+	}
+	sampling.Wait()
+}
+
+// depths returns the depths of queues in the recent samples of a view.
+func (v *view) depths() map[string]instances.QueueSample {
+	hands := v.hands()
+	recent := make(map[string]instances.QueueSample)
+	samples, ages := v.samples()
+	for queue, s := range samples {
+		if ages[queue] < depthLasts {
+			recent[queue] = corrected(s, hands[queue])
+		}
+	}
+	return recent
+}
+
+// appMetrics serve GET /api/metrics.
+type appMetrics struct{ sampler }
+
+func newMetrics(jobs []job, m *members) http.Handler {
+	served := &appMetrics{sampler{jobs: jobs, members: m}}
+	return serve([]failure{storageUnavailable}, func(r *http.Request) (reply, error) { return limited(r, served.serve) })
+}
+
+// serve answers with the metrics of all live processes of the app.
+//
+// Of this process, too, it returns what is stored and not what is new. Otherwise
+// the counts of a process would go down whenever another process answers the
+// next scrape, which looks like a restart: all that it ever counted would seem
+// to have happened since.
+func (m *appMetrics) serve(r *http.Request) (reply, error) {
+	v := view{own: m.members.Report()}
+	stored := []instances.Report{v.own}
+	if m.members.rows != nil {
+		var err error
+		if v.directory, err = m.members.readTable(r.Context(), true); err != nil {
+			return reply{}, err
+		}
+		stored = nil
+		for _, i := range v.directory.Live {
+			stored = append(stored, i.Report)
+		}
+		v.others = m.members.without(v.directory.Live)
+	}
+	if _, ages := v.samples(); newest(ages) >= sampleEvery {
+		m.sample(r.Context())
+		v.own = m.members.Report()
+	}
+	var text bytes.Buffer
+	err := metrics.Set{Reports: stored, Queues: v.depths(), ByProcess: true}.Write(&text)
+	return reply{status: http.StatusOK, body: content{kind: []string{metrics.ContentType}, bytes: text.Bytes()}}, err
+}
+
+// workerMetrics serve GET /metrics of a worker.
+type workerMetrics struct {
+	sampler
+	log *slog.Logger
+}
+
+// ServeHTTP answers with the metrics of this process.
+func (m *workerMetrics) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	m.sample(r.Context())
+	v := view{own: m.members.Report()}
+	var text bytes.Buffer
+	if err := (metrics.Set{Reports: []instances.Report{v.own}, Queues: v.depths(), Runtime: true}).Write(&text); err != nil {
+		m.log.ErrorContext(r.Context(), "cannot write metrics", "error", err.Error())
+		http.Error(w, "cannot write metrics; see the log", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", metrics.ContentType)
+	w.Write(text.Bytes())
+}

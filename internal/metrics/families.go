@@ -1,0 +1,204 @@
+package metrics
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"kennel/instances"
+	"kennel/queue"
+)
+
+// family is a metric with all its series.
+type family struct {
+	name, help string
+	kind       prometheus.ValueType // unless it is a histogram
+	labels     []string
+
+	// One of these returns the series. Values with equal labels are added.
+	of       func(instances.Report, func(value float64, labels ...string))
+	ages     func(instances.Report, func(h histogram, labels ...string))
+	ofQueues func(map[string]instances.QueueSample, func(value float64, labels ...string))
+}
+
+// histogram is a series of a histogram.
+type histogram struct {
+	count uint64
+	sum   float64
+	below map[float64]uint64 // counts up to each bound
+}
+
+// maxNames is how many sequences and gates of a process have series: those with
+// the most numbers or waiters. Callers choose the names.
+const maxNames = 100
+
+const (
+	gauge   = prometheus.GaugeValue
+	counter = prometheus.CounterValue
+)
+
+// families are all metrics of the app.
+var families = []family{
+	{
+		name: "kennel_info", kind: gauge, labels: []string{"version", labelKind},
+		help: "A process of the app and its build; always 1.",
+		of:   func(r instances.Report, add func(float64, ...string)) { add(1, r.Version, r.Kind) },
+	},
+	{
+		name: "kennel_process_cpus", kind: gauge,
+		help: "Processors in use, as a mean over about a minute.",
+		of:   func(r instances.Report, add func(float64, ...string)) { add(r.CPU) },
+	},
+	{
+		name: "kennel_process_resident_bytes", kind: gauge,
+		help: "Resident memory of the process.",
+		of:   func(r instances.Report, add func(float64, ...string)) { add(float64(r.Memory)) },
+	},
+	{
+		name: "kennel_problems", kind: gauge, labels: []string{"code"},
+		help: "Present problems of the process, as in the status.",
+		of: func(r instances.Report, add func(float64, ...string)) {
+			for _, code := range instances.Codes() {
+				add(0, code)
+			}
+			for _, p := range r.Problems {
+				add(1, p.Code)
+			}
+		},
+	},
+	{
+		name: "kennel_invocations_total", kind: counter,
+		help: "HTTP calls and messages that were completed, without waits at gates.",
+		of:   func(r instances.Report, add func(float64, ...string)) { add(float64(r.Total.Count)) },
+	},
+	{
+		name: "kennel_invocation_seconds_total", kind: counter,
+		help: "Time that those invocations took, all together.",
+		of:   func(r instances.Report, add func(float64, ...string)) { add(r.Total.Seconds) },
+	},
+	{
+		name: "kennel_hands", kind: gauge, labels: []string{"queue"},
+		help: "Messages that the process works on now.",
+		of: func(r instances.Report, add func(float64, ...string)) {
+			for name := range r.Work {
+				add(0, name)
+			}
+			for name, running := range r.Running {
+				add(float64(running), name)
+			}
+		},
+	},
+	ofWorkers("kennel_queue_receives_total", "Requests of a worker to receive messages.",
+		func(w instances.Work) int64 { return w.Receives }),
+	ofWorkers("kennel_queue_empty_receives_total", "Those that returned no message.",
+		func(w instances.Work) int64 { return w.EmptyReceives }),
+	ofWorkers("kennel_queue_failed_receives_total", "Those that failed.",
+		func(w instances.Work) int64 { return w.FailedReceives }),
+	{
+		name: "kennel_queue_messages_total", kind: counter, labels: []string{"queue", "outcome"},
+		help: "Deliveries of messages, by what became of the message.",
+		of: func(r instances.Report, add func(float64, ...string)) {
+			for name, w := range r.Work {
+				for outcome, n := range map[string]int64{
+					"done": w.Done, "repeated": w.Repeated, "retried": w.Retried,
+					"returned": w.Returned, "dead_letter": w.DeadLetters, "lost": w.Lost,
+				} {
+					add(float64(n), name, outcome)
+				}
+			}
+		},
+	},
+	{
+		name: "kennel_message_age_seconds", labels: []string{"queue"},
+		help: "Time from the put of a message until the process received it.",
+		ages: func(r instances.Report, add func(histogram, ...string)) {
+			bounds := queue.AgeBounds()
+			for name, w := range r.Work {
+				if len(w.Ages) != len(bounds)+1 {
+					continue // another build has other bounds
+				}
+				h := histogram{sum: w.AgeSeconds, below: make(map[float64]uint64)}
+				for i, n := range w.Ages {
+					h.count += uint64(n)
+					if i < len(bounds) {
+						h.below[bounds[i].Seconds()] = h.count
+					}
+				}
+				add(h, name)
+			}
+		},
+	},
+	{
+		name: "kennel_queue_depth", kind: gauge, labels: []string{"queue", labelKind},
+		help: "Messages in the queue, as last sampled.",
+		ofQueues: func(queues map[string]instances.QueueSample, add func(float64, ...string)) {
+			for name, s := range queues {
+				add(float64(s.Ready), name, "ready")
+				add(float64(s.InFlight), name, "in_flight")
+				add(float64(s.Delayed), name, "delayed")
+				add(float64(s.Poison), name, "dead_letters")
+			}
+		},
+	},
+	{
+		name: "kennel_queue_oldest_message_seconds", kind: gauge, labels: []string{"queue"},
+		help: "Age of the oldest message that is ready, as last sampled; 0 without one.",
+		ofQueues: func(queues map[string]instances.QueueSample, add func(float64, ...string)) {
+			for name, s := range queues {
+				add(s.OldestSeconds, name)
+			}
+		},
+	},
+	ofSequences("kennel_sequence_numbers_total", counter, "Numbers that the process issued.",
+		func(s instances.Sequence) int64 { return s.Issued }),
+	ofSequences("kennel_sequence_available", gauge, "Numbers that the process has reserved and not issued yet.",
+		func(s instances.Sequence) int64 { return s.Available }),
+	ofSequences("kennel_sequence_lost_total", counter, "Reserved numbers that no process issues.",
+		func(s instances.Sequence) int64 { return s.Lost }),
+	{
+		name: "kennel_gate_waiters", kind: gauge, labels: []string{"gate"},
+		help: "Callers that wait at the gate in the process; no series without one.",
+		of: func(r instances.Report, add func(float64, ...string)) {
+			for _, g := range r.Gates[:min(len(r.Gates), maxNames)] {
+				add(float64(g.Waiters), g.Name)
+			}
+		},
+	},
+	{
+		name: "kennel_storage_requests_total", kind: counter, labels: []string{"service", "operation"},
+		help: "Requests that the process sent to storage, with repeats.",
+		of: func(r instances.Report, add func(float64, ...string)) {
+			for _, n := range r.Requests {
+				add(float64(n.Count), n.Service, n.Operation)
+			}
+		},
+	},
+}
+
+// ofWorkers returns a family of counters that processes of a Functions host do
+// not have, because the host receives their messages.
+func ofWorkers(name, help string, count func(instances.Work) int64) family {
+	return family{name: name, help: help, kind: counter, labels: []string{"queue"},
+		of: func(r instances.Report, add func(float64, ...string)) {
+			if r.Kind == instances.Functions {
+				return
+			}
+			for queue, w := range r.Work {
+				add(float64(count(w)), queue)
+			}
+		},
+	}
+}
+
+// ofSequences returns a family about sequences.
+func ofSequences(name string, kind prometheus.ValueType, help string, value func(instances.Sequence) int64) family {
+	return family{name: name, help: help, kind: kind, labels: []string{"sequence"},
+		of: func(r instances.Report, add func(float64, ...string)) {
+			all := slices.SortedStableFunc(slices.Values(r.Sequences), func(a, b instances.Sequence) int { return cmp.Compare(b.Issued, a.Issued) })
+			for _, s := range all[:min(len(all), maxNames)] {
+				add(float64(value(s)), s.Name)
+			}
+		},
+	}
+}

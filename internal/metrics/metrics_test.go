@@ -1,0 +1,261 @@
+package metrics
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"kennel/instances"
+)
+
+// full is what two processes report.
+func full() Set {
+	worker := instances.Report{
+		Process: instances.Process{Instance: "vm2-812-m5w2cd", Kind: instances.Worker, Version: "v0.1.0"},
+		CPU:     0.5, Memory: 30 << 20, Total: instances.Served{Count: 100, Seconds: 12.5},
+		Running:  map[string]int64{"work-0": 3},
+		Problems: []instances.Problem{{Code: instances.DeadLetters, Subject: "work-0"}, {Code: instances.DeadLetters, Subject: "work-1"}, {Code: "of_a_newer_build"}},
+		Gates:    []instances.Gate{{Name: "hounds", Waiters: 20}},
+		Requests: []instances.Requests{{Service: "blob", Operation: "get", Job: "numbers", Count: 12}, {Service: "blob", Operation: "get", Job: "gates", Count: 3}, {Service: "queue", Operation: "put", Count: 1}},
+		Work: map[string]instances.Work{
+			"work-0": {Receives: 500, EmptyReceives: 100, FailedReceives: 1, Done: 9, Repeated: 2, Retried: 3, Returned: 4, DeadLetters: 5, Lost: 6,
+				Ages: []int64{7, 1, 0, 0, 0, 0, 0, 0, 0, 2}, AgeSeconds: 99.5},
+			"work-1": {Ages: []int64{1, 2, 3}}, // by other bounds
+		},
+		Sequences: []instances.Sequence{{Name: "orders", Issued: 5, Available: 995, Lost: 7}},
+	}
+	app := worker
+	app.Instance, app.Kind = "vm1-4711-k3x7qa", instances.Functions
+	return Set{
+		Reports: []instances.Report{app, worker},
+		Queues:  map[string]instances.QueueSample{"work-0": {At: time.Now(), Ready: 10, InFlight: 3, Delayed: 1, OldestSeconds: 1.5, Poison: 2}},
+	}
+}
+
+// parsed writes metrics and reads them with the parser of Prometheus.
+func parsed(t *testing.T, s Set) map[string]*dto.MetricFamily {
+	t.Helper()
+	var text bytes.Buffer
+	if err := s.Write(&text); err != nil {
+		t.Fatal(err)
+	}
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	read, err := parser.TextToMetricFamilies(&text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return read
+}
+
+// series returns the values by name and labels, those of histograms without
+// their buckets.
+func series(families map[string]*dto.MetricFamily) map[string]float64 {
+	values := make(map[string]float64)
+	for name, f := range families {
+		for _, m := range f.Metric {
+			var labels []string
+			for _, l := range m.Label {
+				labels = append(labels, l.GetName()+"="+l.GetValue())
+			}
+			key := name + "{" + strings.Join(labels, ",") + "}"
+			switch {
+			case m.Histogram != nil:
+				values[key+" count"], values[key+" sum"] = float64(m.Histogram.GetSampleCount()), m.Histogram.GetSampleSum()
+			case m.Counter != nil:
+				values[key] = m.Counter.GetValue()
+			default:
+				values[key] = m.Gauge.GetValue()
+			}
+		}
+	}
+	return values
+}
+
+// TestProcess compares all series of a worker.
+func TestProcess(t *testing.T) {
+	s := full()
+	s.Reports = s.Reports[1:]
+	families := parsed(t, s)
+	want := map[string]float64{
+		"kennel_info{kind=worker,version=v0.1.0}": 1,
+		"kennel_process_cpus{}":                   0.5,
+		"kennel_process_resident_bytes{}":         30 << 20,
+		"kennel_invocations_total{}":              100,
+		"kennel_invocation_seconds_total{}":       12.5,
+		"kennel_gate_waiters{gate=hounds}":        20,
+
+		"kennel_hands{queue=work-0}": 3,
+		"kennel_hands{queue=work-1}": 0,
+
+		"kennel_queue_receives_total{queue=work-0}":        500,
+		"kennel_queue_receives_total{queue=work-1}":        0,
+		"kennel_queue_empty_receives_total{queue=work-0}":  100,
+		"kennel_queue_empty_receives_total{queue=work-1}":  0,
+		"kennel_queue_failed_receives_total{queue=work-0}": 1,
+		"kennel_queue_failed_receives_total{queue=work-1}": 0,
+
+		"kennel_queue_messages_total{outcome=done,queue=work-0}":        9,
+		"kennel_queue_messages_total{outcome=repeated,queue=work-0}":    2,
+		"kennel_queue_messages_total{outcome=retried,queue=work-0}":     3,
+		"kennel_queue_messages_total{outcome=returned,queue=work-0}":    4,
+		"kennel_queue_messages_total{outcome=dead_letter,queue=work-0}": 5,
+		"kennel_queue_messages_total{outcome=lost,queue=work-0}":        6,
+
+		"kennel_message_age_seconds{queue=work-0} count": 10,
+		"kennel_message_age_seconds{queue=work-0} sum":   99.5,
+
+		"kennel_queue_depth{kind=ready,queue=work-0}":                10,
+		"kennel_queue_depth{kind=in_flight,queue=work-0}":            3,
+		"kennel_queue_depth{kind=delayed,queue=work-0}":              1,
+		"kennel_queue_depth{kind=dead_letters,queue=work-0}":         2,
+		"kennel_queue_oldest_message_seconds{queue=work-0}":          1.5,
+		"kennel_sequence_numbers_total{sequence=orders}":             5,
+		"kennel_sequence_available{sequence=orders}":                 995,
+		"kennel_sequence_lost_total{sequence=orders}":                7,
+		"kennel_storage_requests_total{operation=get,service=blob}":  15,
+		"kennel_storage_requests_total{operation=put,service=queue}": 1,
+		"kennel_problems{code=of_a_newer_build}":                     1,
+	}
+	for _, outcome := range []string{"done", "repeated", "retried", "returned", "dead_letter", "lost"} {
+		want["kennel_queue_messages_total{outcome="+outcome+",queue=work-1}"] = 0
+	}
+	for _, code := range instances.Codes() {
+		want["kennel_problems{code="+code+"}"] = 0
+	}
+	want["kennel_problems{code=dead_letters}"] = 2
+	if diff := cmp.Diff(want, series(families)); diff != "" {
+		t.Errorf("want (-), got (+):\n%s", diff)
+	}
+	buckets := ""
+	for _, b := range families["kennel_message_age_seconds"].Metric[0].Histogram.Bucket {
+		buckets += fmt.Sprintf("%v:%d ", b.GetUpperBound(), b.GetCumulativeCount())
+	}
+	if want := "0.1:7 1:8 5:8 15:8 60:8 300:8 900:8 3600:8 21600:8 +Inf:10 "; buckets != want {
+		t.Errorf("buckets %s, want %s", buckets, want)
+	}
+}
+
+// TestApp: the series of several processes differ by their labels. Depths are of
+// the app, and receives of workers only.
+func TestApp(t *testing.T) {
+	s := full()
+	s.ByProcess = true
+	got := series(parsed(t, s))
+	key := func(process, name string, labels ...string) string {
+		kind, instance, _ := strings.Cut(process, " ")
+		labels = append(labels, "kind="+kind, "process="+instance)
+		slices.Sort(labels)
+		return name + "{" + strings.Join(labels, ",") + "}"
+	}
+	const app, worker = "functions vm1-4711-k3x7qa", "worker vm2-812-m5w2cd"
+	for _, process := range []string{app, worker} {
+		for at, want := range map[string]float64{
+			key(process, "kennel_info", "version=v0.1.0"):                                   1,
+			key(process, "kennel_invocations_total"):                                        100,
+			key(process, "kennel_problems", "code=dead_letters"):                            2,
+			key(process, "kennel_queue_messages_total", "queue=work-0", "outcome=done"):     9,
+			key(process, "kennel_message_age_seconds", "queue=work-0") + " count":           10,
+			key(process, "kennel_storage_requests_total", "service=queue", "operation=put"): 1,
+		} {
+			if got[at] != want {
+				t.Errorf("%s is %v, want %v", at, got[at], want)
+			}
+		}
+	}
+	if _, ok := got[key(app, "kennel_queue_receives_total", "queue=work-0")]; ok || got[key(worker, "kennel_queue_receives_total", "queue=work-0")] != 500 {
+		t.Error("receives of a Functions app, or none of a worker")
+	}
+	if got["kennel_queue_depth{kind=ready,queue=work-0}"] != 10 {
+		t.Error("no depth without labels of a process")
+	}
+}
+
+// TestNamesAreBounded: of the names that callers choose, those in use most have
+// series.
+func TestNamesAreBounded(t *testing.T) {
+	var r instances.Report
+	for i := range 2 * maxNames {
+		r.Sequences = append(r.Sequences, instances.Sequence{Name: fmt.Sprint("s", i), Issued: int64(i % maxNames)})
+		r.Gates = append(r.Gates, instances.Gate{Name: fmt.Sprint("g", i), Waiters: 2*maxNames - i})
+	}
+	r.Sequences[0].Issued = 1000
+	families := parsed(t, Set{Reports: []instances.Report{r}})
+	for _, name := range []string{"kennel_sequence_numbers_total", "kennel_sequence_available", "kennel_sequence_lost_total", "kennel_gate_waiters"} {
+		if n := len(families[name].GetMetric()); n != maxNames {
+			t.Errorf("%s has %d series, want %d", name, n, maxNames)
+		}
+	}
+	if got := series(families); got["kennel_sequence_numbers_total{sequence=s0}"] != 1000 || got["kennel_gate_waiters{gate=g0}"] != 2*maxNames {
+		t.Error("the sequence and the gate in use most have no series")
+	}
+}
+
+// TestNothingKnown: a scrape before any process has reported is empty, and that
+// of a process without work is not.
+func TestNothingKnown(t *testing.T) {
+	if got := parsed(t, Set{ByProcess: true}); len(got) != 0 {
+		t.Errorf("%v, want nothing", got)
+	}
+	got := parsed(t, Set{Reports: []instances.Report{{}}, Runtime: true})
+	if got["go_goroutines"] == nil || got["kennel_problems"] == nil || got["kennel_queue_depth"] != nil {
+		t.Errorf("%v, want problems and the runtime, and no depth", got)
+	}
+}
+
+// TestNamesAreUsual: the linter of Prometheus has no findings.
+func TestNamesAreUsual(t *testing.T) {
+	for _, byProcess := range []bool{false, true} {
+		s := full()
+		s.Runtime, s.ByProcess = !byProcess, byProcess
+		if !byProcess {
+			s.Reports = s.Reports[1:]
+		}
+		var text bytes.Buffer
+		if err := s.Write(&text); err != nil {
+			t.Fatal(err)
+		}
+		problems, err := promlint.New(&text).Lint()
+		if err != nil || len(problems) > 0 {
+			t.Errorf("%v %v", problems, err)
+		}
+	}
+}
+
+// TestFamiliesAreDocumented compares the table in docs/operations.md with the
+// families.
+func TestFamiliesAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want, got []string
+	for _, f := range families {
+		kind := map[prometheus.ValueType]string{gauge: "gauge", counter: "counter"}[f.kind]
+		if f.ages != nil {
+			kind = "histogram"
+		}
+		labels := ""
+		if len(f.labels) > 0 {
+			labels = "{" + strings.Join(f.labels, ",") + "}"
+		}
+		want = append(want, fmt.Sprintf("%s%s %s", f.name, labels, kind))
+	}
+	for _, row := range regexp.MustCompile("(?m)^\\| `(kennel_[a-z_]+(?:{[a-z,]+})?)` \\| ([a-z]+) \\|").FindAllStringSubmatch(string(text), -1) {
+		got = append(got, row[1]+" "+row[2])
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("families (-), documented in docs/operations.md (+):\n%s", diff)
+	}
+}
