@@ -103,6 +103,24 @@ func (c *Claims) load(ctx context.Context, from claim) (content []byte, err erro
 	return content, nil
 }
 
+// check makes one request for a claim that is stored.
+func (c *Claims) check(ctx context.Context, of claim) (err error) {
+	found := false
+	if of.In == inTable {
+		found, err = c.hasRows(ctx, of.Key)
+	} else {
+		_, err = table.Retry(ctx, func(ctx context.Context) ([]byte, error) { return c.blobs.Get(ctx, of.Key, 0) })
+		found = err == nil || errors.Is(err, table.ErrLarge)
+	}
+	switch {
+	case found:
+		return nil
+	case err == nil || errors.Is(err, table.ErrNotFound):
+		return ErrClaimGone
+	}
+	return err
+}
+
 func (c *Claims) remove(ctx context.Context, old claim) error {
 	if old.In == inTable {
 		return c.deleteRows(ctx, old.Key, rowKeys(old.Bytes))

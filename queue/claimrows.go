@@ -81,6 +81,19 @@ func (c *Claims) readRows(ctx context.Context, key string, size int) ([]byte, er
 	return content, nil
 }
 
+// hasRows reports whether a claim has a row: they are inserted and deleted
+// together.
+func (c *Claims) hasRows(ctx context.Context, key string) (found bool, err error) {
+	q := table.Query{Partition: key, KeysOnly: true, Top: 1}
+	for {
+		page, err := c.rows.Query(ctx, q)
+		if err != nil || len(page.Rows) > 0 || page.Next == "" {
+			return len(page.Rows) > 0, err
+		}
+		q.After = page.Next
+	}
+}
+
 func (c *Claims) deleteRows(ctx context.Context, partition string, keys []string) error {
 	writes := make([]table.Write, len(keys))
 	for i, key := range keys {

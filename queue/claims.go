@@ -105,6 +105,18 @@ func (c *Claims) Body(ctx context.Context, e Envelope) ([]byte, error) {
 	return body, nil
 }
 
+// Check returns ErrClaimGone if the message has a claim that is not stored. It
+// reads no body. Its other errors are those of the stores.
+func (c *Claims) Check(ctx context.Context, e Envelope) error {
+	if e.claim == nil {
+		return nil
+	}
+	if err := c.check(ctx, *e.claim); err != nil {
+		return fmt.Errorf("check the claim of message %.80q: %w", e.ID, err)
+	}
+	return nil
+}
+
 // Remove deletes the claim of a message, if it has one. Call it when storage
 // has confirmed that the message was deleted, and no other one was put in its
 // place. If it fails, Sweep deletes the claim when it expires.

@@ -182,3 +182,31 @@ func TestClaimWritesThatFail(t *testing.T) {
 		}
 	}
 }
+
+// TestCheck checks whether a claim is stored, with one request that reads no
+// body.
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	for _, prices := range []queue.Prices{cheapTable, dearTable} {
+		claims, stores := newClaims(t, nil, &queue.ClaimOptions{Prices: prices})
+		for _, c := range []struct {
+			size, requests int
+			gone           error
+		}{{10, 0, nil}, {34_000, 1, queue.ErrClaimGone}} {
+			e, err := queue.Parse(packed(t, claims, claimWork("a"), claimBody(rand.New(rand.NewPCG(1, 2)), c.size, 1)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := stores.calls()
+			if err := claims.Check(t.Context(), e); err != nil || stores.calls()-before != int64(c.requests) {
+				t.Errorf("%d bytes: %v, %d requests", c.size, err, stores.calls()-before)
+			}
+			if err := claims.Remove(t.Context(), e); err != nil {
+				t.Fatal(err)
+			}
+			if err := claims.Check(t.Context(), e); !errors.Is(err, c.gone) {
+				t.Errorf("%d bytes, removed: %v, want %v", c.size, err, c.gone)
+			}
+		}
+	}
+}
