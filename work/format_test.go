@@ -21,6 +21,20 @@ func someParcel() parcel {
 	}
 }
 
+func TestReadable(t *testing.T) {
+	b := new(Batches)
+	p := someParcel()
+	got := b.Readable(p.pack(&b.coders, p.lines()))
+	if _, err := parseParcel(got); err != nil || !bytes.HasSuffix(got, p.lines()) {
+		t.Errorf("got %q, %v", got, err)
+	}
+	for _, body := range []string{"", `{"v":1}`, "\x28\xb5\x2f\xfdcut"} {
+		if got := b.Readable([]byte(body)); string(got) != body {
+			t.Errorf("got %q, want %q", got, body)
+		}
+	}
+}
+
 func FuzzParcel(f *testing.F) {
 	b := new(Batches)
 	first := someParcel()

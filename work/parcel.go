@@ -77,6 +77,15 @@ func (b *Batches) unpackParcel(packed []byte) (parcel, error) {
 	return p, nil
 }
 
+// Readable returns the body of a message of batches as text: that of a parcel is
+// compressed. It returns any other body as it is.
+func (b *Batches) Readable(body []byte) []byte {
+	if text, err := b.coders.decompress(body); err == nil {
+		return text
+	}
+	return body
+}
+
 func parseParcel(body []byte) (parcel, error) {
 	line, rest, ok := bytes.Cut(body, []byte("\n"))
 	if !ok {
