@@ -14,6 +14,8 @@
 //     one report.
 //   - channels: channels and their blogs over two tables, and a deletion that
 //     always finishes.
+//   - deadletters: lists, redrives and deletes the messages that could not be
+//     worked on.
 //
 // The foundations are:
 //
@@ -28,7 +30,9 @@
 // state), gate/change.go (how a gate is released). Then channels/doc.go (the
 // steps of a deletion), channels/accept.go, channels/rounds.go,
 // channels/worker.go. Then work/work.go (the life of a batch), work/submit.go,
-// work/process.go, work/collect.go, work/gather.go, work/sweep.go.
+// work/process.go, work/collect.go, work/gather.go, work/sweep.go. Then
+// deadletters/deadletters.go (the contract), deadletters/letter.go (the forms),
+// deadletters/call.go (a redrive).
 //
 // Programs that call the app over HTTP use
 //

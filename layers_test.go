@@ -38,6 +38,8 @@ var layers = map[string][]string{
 	"gate":     {"golang.org/x/sync"},
 	"ids":      {"golang.org/x/sync"},
 
+	"deadletters": {"kennel/queue", "kennel/table", "golang.org/x/sync"},
+
 	"work": {"kennel/queue", "kennel/table", "golang.org/x/sync", "github.com/klauspost/compress/zstd"},
 
 	"azurestore": {"kennel/gate", "kennel/ids", "kennel/internal/azure", azureSDK + "/sdk/azcore"}, // a credential is its parameter

@@ -82,6 +82,9 @@ func (p *Process) Queues(queues queue.Store) queue.Store { return processQueues{
 // Peeker wraps a peeker for the process.
 func (p *Process) Peeker(peeker queue.Peeker) queue.Peeker { return processPeeker{p, peeker} }
 
+// Lister wraps a lister for the process.
+func (p *Process) Lister(lister queue.Lister) queue.Lister { return processLister{p, lister} }
+
 // Transport wraps the network for the process, for stores that send their
 // requests by HTTP.
 func (p *Process) Transport(network http.RoundTripper) http.RoundTripper {
@@ -178,6 +181,15 @@ type processPeeker struct {
 
 func (q processPeeker) Peek(ctx context.Context, name string, max int) ([]queue.Message, error) {
 	return request(q.p, func() ([]queue.Message, error) { return q.peeker.Peek(ctx, name, max) })
+}
+
+type processLister struct {
+	p      *Process
+	lister queue.Lister
+}
+
+func (q processLister) List(ctx context.Context, prefix string) ([]string, error) {
+	return request(q.p, func() ([]string, error) { return q.lister.List(ctx, prefix) })
 }
 
 type processTransport struct {

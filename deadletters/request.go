@@ -1,0 +1,67 @@
+package deadletters
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"kennel/queue"
+	"kennel/table"
+)
+
+// A request without an answer is sent up to maxTries times. The waits in
+// between are random, up to a bound that doubles from firstWait to maxWait.
+const (
+	maxTries    = 8
+	firstWait   = 200 * time.Millisecond
+	maxWait     = 5 * time.Second
+	requestTime = 10 * time.Second // of one try
+)
+
+// request sends a request until storage answers it. It begins no try after
+// again ended, and cancels one at end. It returns unclear if a try had no
+// answer: it may have been applied, whatever the error is.
+func request(again, end context.Context, do func(context.Context) error) (unclear bool, err error) {
+	wait := firstWait
+	for n := 1; ; n++ {
+		if err := again.Err(); err != nil && n == 1 {
+			return false, err // nothing was sent
+		}
+		ctx, cancel := context.WithTimeout(end, requestTime)
+		err = do(ctx)
+		cancel()
+		if err == nil || isAnswer(err) {
+			return unclear, err
+		}
+		unclear = true
+		if n == maxTries || table.Pause(again, rand.N(wait)) != nil {
+			return unclear, err
+		}
+		wait = min(2*wait, maxWait)
+	}
+}
+
+// isAnswer reports whether another try does not help.
+func isAnswer(err error) bool {
+	return errors.Is(err, queue.ErrLimit) || errors.Is(err, queue.ErrRefused) || errors.Is(err, queue.ErrLeaseLost)
+}
+
+// answer sends a request that changes nothing.
+func answer[T any](ctx context.Context, read func(context.Context) (T, error)) (found T, err error) {
+	_, err = request(ctx, ctx, func(ctx context.Context) (err error) {
+		found, err = read(ctx)
+		return err
+	})
+	return found, err
+}
+
+func (l *Letters) peek(ctx context.Context, name string) ([]queue.Message, error) {
+	return answer(ctx, func(ctx context.Context) ([]queue.Message, error) {
+		return l.store.Peek(ctx, name, queue.MaxReceive)
+	})
+}
+
+func (l *Letters) count(ctx context.Context, name string) (int64, error) {
+	return answer(ctx, func(ctx context.Context) (int64, error) { return l.store.Count(ctx, name) })
+}
