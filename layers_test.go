@@ -30,21 +30,23 @@ var layers = map[string][]string{
 
 	"client": {},
 	"table":  {},
-	"queue":  {"kennel/table", "golang.org/x/sync", "github.com/klauspost/compress/zstd"}, // for claim checks
+	"queue":  {"kennel/table", "kennel/trace", "golang.org/x/sync", "github.com/klauspost/compress/zstd"}, // for claim checks
 
 	"instances": {"kennel/table"}, // a foundation for status, scaling and the bill, and a user of the other one
 
-	"channels": {"kennel/table", "golang.org/x/sync"},
+	"trace": {"go.opentelemetry.io/otel"}, // its API, which records nothing by itself
+
+	"channels": {"kennel/table", "kennel/trace", "golang.org/x/sync"},
 	"gate":     {"golang.org/x/sync"},
 	"ids":      {"golang.org/x/sync"},
 
 	"deadletters": {"kennel/queue", "kennel/table", "golang.org/x/sync"},
 
-	"work": {"kennel/queue", "kennel/table", "golang.org/x/sync", "github.com/klauspost/compress/zstd"},
+	"work": {"kennel/queue", "kennel/table", "kennel/trace", "golang.org/x/sync", "github.com/klauspost/compress/zstd"},
 
 	"azurestore": {"kennel/gate", "kennel/ids", "kennel/internal/azure", azureSDK + "/sdk/azcore"}, // a credential is its parameter
 
-	"internal/azure":            {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/queue", "kennel/table", "kennel/internal/azure/identity", "kennel/internal/azure/requests", "kennel/internal/version", "golang.org/x/sync", azureSDK},
+	"internal/azure":            {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/queue", "kennel/table", "kennel/trace", "kennel/internal/azure/identity", "kennel/internal/azure/requests", "kennel/internal/version", "golang.org/x/sync", azureSDK},
 	"internal/azure/identity":   {azureSDK},
 	"internal/azure/requests":   {"kennel/instances"},
 	"internal/azure/servicebus": {"kennel/gate", "kennel/queue", "kennel/internal/azure/identity", "kennel/internal/version", azureSDK, "github.com/Azure/go-amqp"}, // the SDK returns its errors
@@ -62,12 +64,14 @@ var layers = map[string][]string{
 	"internal/dev/project":      {},
 	"internal/dev/run":          {"kennel/internal/azure", "kennel/internal/config", "kennel/internal/dev", "golang.org/x/sync"}, // it starts everything
 	"internal/suggest":          {},
+	"internal/otlptest":         {"go.opentelemetry.io/proto/otlp", "google.golang.org/protobuf", "testing"}, // a collector for tests
+	"internal/telemetry":        {"kennel/trace", "go.opentelemetry.io/otel"},
 	"internal/version":          {},
 	"internal/storetest":        {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/queue", "kennel/table", "kennel/internal/dev/azurite", "testing", "github.com/google/go-cmp"},
 
 	"examples/numbers":      {"kennel/azurestore", "kennel/client", "kennel/gate", "kennel/ids"}, // only what other modules can import
 	"cmd/kennel":            {"kennel/client", "kennel/gate", "kennel/internal", "github.com/spf13"},
-	"handler":               {"kennel/channels", "kennel/docs", "kennel/gate", "kennel/ids", "kennel/instances", "kennel/queue", "kennel/table", "kennel/work", "kennel/internal"},
+	"handler":               {"kennel/channels", "kennel/docs", "kennel/gate", "kennel/ids", "kennel/instances", "kennel/queue", "kennel/table", "kennel/trace", "kennel/work", "kennel/internal"},
 	"handler/testdata/bare": {},
 }
 

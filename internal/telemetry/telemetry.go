@@ -1,0 +1,153 @@
+// Package telemetry sends the traces of a process to a collector, as the
+// environment requests with the variables of OpenTelemetry. Spans are sent in
+// the background by OTLP over HTTP. What cannot be sent is dropped: a collector
+// that hangs or rejects everything costs a bounded amount of memory and a line
+// in the log, and delays no request.
+package telemetry
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+
+	"kennel/trace"
+)
+
+// The settings that this package reads. The SDK reads these and many more from
+// the environment of the process.
+const (
+	endpoint       = "OTEL_EXPORTER_OTLP_ENDPOINT"
+	tracesEndpoint = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
+	protocol       = "OTEL_EXPORTER_OTLP_PROTOCOL"
+	tracesProtocol = "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"
+	disabled       = "OTEL_SDK_DISABLED"
+	tracesExporter = "OTEL_TRACES_EXPORTER"
+)
+
+// scope names the program as the author of its spans.
+const scope = "kennel"
+
+// Process is what the spans of a process report about it.
+type Process struct {
+	Version  string
+	Instance string // as in the status of the app
+	Kind     string
+}
+
+// Traces sends the spans of a process. Nil sends none.
+type Traces struct {
+	provider *sdk.TracerProvider
+	log      *slog.Logger
+}
+
+// Open returns the traces that the environment requests, or nil. It sends no
+// request. A setting that is wrong is logged, and keeps nothing else from
+// working.
+func Open(env map[string]string, p Process, log *slog.Logger) *Traces {
+	if !isRequested(env, log) {
+		return nil
+	}
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
+		log.Warn("a setting or a part of OpenTelemetry failed", "error", oneLine(err))
+	}))
+	for _, name := range []string{tracesProtocol, protocol} {
+		if is := env[name]; is != "" {
+			if !strings.HasPrefix(is, "http/") {
+				log.Warn("traces are sent by http/protobuf; the protocol of the settings is not supported. Name the port that the collector has for HTTP, normally 4318", "setting", name, "value", is)
+			}
+			break // the first one has precedence
+		}
+	}
+	exporter, err := otlptracehttp.New(context.Background())
+	if err != nil {
+		log.Warn("traces are off: their exporter cannot be made", "error", oneLine(err))
+		return nil
+	}
+	return newTraces(exporter, p, log)
+}
+
+func newTraces(exporter sdk.SpanExporter, p Process, log *slog.Logger) *Traces {
+	// The attributes of the environment come last, so that they replace these.
+	about, err := resource.New(context.Background(),
+		resource.WithAttributes(
+			attribute.String("service.name", scope),
+			attribute.String("service.version", p.Version),
+			attribute.String("service.instance.id", p.Instance),
+			attribute.String("kennel.kind", p.Kind)),
+		resource.WithTelemetrySDK(),
+		resource.WithFromEnv())
+	if err != nil {
+		log.Warn("attributes of traces cannot be read; they are left out", "setting", "OTEL_RESOURCE_ATTRIBUTES", "error", oneLine(err))
+	}
+	return &Traces{sdk.NewTracerProvider(
+		sdk.WithResource(about),
+		sdk.WithBatcher(&reporting{SpanExporter: exporter, log: log}),
+	), log}
+}
+
+// isRequested reports whether the environment requests traces.
+func isRequested(env map[string]string, log *slog.Logger) bool {
+	name := tracesEndpoint
+	if env[name] == "" {
+		name = endpoint
+	}
+	switch to := env[tracesExporter]; {
+	case env[name] == "" || strings.EqualFold(env[disabled], "true") || to == "none":
+		return false
+	case to != "" && to != "otlp":
+		log.Warn("traces are off: the setting names another exporter than otlp", "setting", tracesExporter, "value", to)
+		return false
+	}
+	u, err := url.Parse(strings.TrimSpace(env[name]))
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		// The value is not logged: it may contain a password.
+		log.Warn("traces are off: the setting is not an address; use the form http://127.0.0.1:4318", "setting", name)
+		return false
+	}
+	return true
+}
+
+// Context returns a context whose spans are sent.
+func (t *Traces) Context(ctx context.Context) context.Context {
+	if t == nil {
+		return ctx
+	}
+	return trace.WithTracer(ctx, t.provider.Tracer(scope))
+}
+
+// closeTime bounds Close. A stop has other things to do within its limit.
+const closeTime = 2 * time.Second
+
+// Close sends the last spans, for two seconds at most.
+func (t *Traces) Close() {
+	if t == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	if err := t.provider.Shutdown(ctx); err != nil {
+		t.log.Warn("cannot send the last traces before the stop; they are lost", "error", oneLine(err))
+	}
+}
+
+// maxCause is how much of an error is logged, in bytes. It may contain the
+// answer of a collector.
+const maxCause = 300
+
+func oneLine(err error) string {
+	text := strings.Join(strings.Fields(err.Error()), " ")
+	if len(text) > maxCause {
+		text = strings.ToValidUTF8(text[:maxCause], "") + " …"
+	}
+	return cmp.Or(text, fmt.Sprintf("%T", err))
+}
