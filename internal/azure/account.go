@@ -161,7 +161,7 @@ func clientOptions(service string, o *Options) (azcore.ClientOptions, once) {
 		once.observed = &observing{o.Outcomes, service}
 		options.PerCallPolicies = []policy.Policy{once.observed}
 	}
-	options.PerRetryPolicies = []policy.Policy{limiting{}}
+	options.PerRetryPolicies = []policy.Policy{limiting{}, tracing{service}}
 	if o.Requests != nil {
 		options.PerRetryPolicies = append(options.PerRetryPolicies, counting{o.Requests, service})
 	}

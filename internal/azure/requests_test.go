@@ -18,9 +18,9 @@ import (
 
 // TestRequests sends every request of the adapters through the proxy. Each call
 // makes the requests that it documents, each request has a name, and the
-// counter agrees with the proxy.
+// counter and the spans agree with the proxy.
 func TestRequests(t *testing.T) {
-	ctx := t.Context()
+	ctx, traced := inTrace(t)
 	proxy, account := throughProxy(t)
 	counter := &requests.Counter{}
 	o := &Options{Requests: counter, Job: "channels"}
@@ -136,6 +136,9 @@ func TestRequests(t *testing.T) {
 		}
 		if got := proxy.Passed(); !slices.Equal(got, step.want) {
 			t.Errorf("%s: requests %q, want %q", step.name, got, step.want)
+		}
+		if got := traced.requests(t); !slices.Equal(got, step.want) {
+			t.Errorf("%s: spans %q, want %q", step.name, got, step.want)
 		}
 	}
 
