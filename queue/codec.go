@@ -29,6 +29,12 @@ type Sizer interface {
 	Size(m Message) int
 }
 
+// Tracer is a [Codec] whose messages have the trace of their sender.
+type Tracer interface {
+	// TraceParent returns the W3C trace context of a message; "" if it has none.
+	TraceParent(m Message) string
+}
+
 // Content is what a Codec reads from a message.
 type Content[T any] struct {
 	Body T

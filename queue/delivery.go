@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"runtime/debug"
 	"time"
+
+	"kennel/trace"
 )
 
 // delivery is one received message on its way through a listener. Its goroutine
@@ -46,6 +48,8 @@ func (d *delivery[T]) run() {
 		d.putBack()
 		return
 	}
+	d.startSpan()
+	defer d.lease.span.End()
 	if m.DequeueCount > maxDeliveries*int64(d.opt.MaxAttempts) {
 		// Each attempt may have killed its process. Deliveries that were not
 		// attempts count as well, hence the factor.
@@ -54,6 +58,7 @@ func (d *delivery[T]) run() {
 		return
 	}
 	failed, next := d.codec.Attempts(m)
+	d.lease.span.Number(trace.Attempt, failed+1)
 	begun := time.Now()
 	returned, err := d.attempt(failed + 1)
 	p.lane.release(max(time.Since(begun), 1))
@@ -67,6 +72,7 @@ func (d *delivery[T]) run() {
 		d.remove(false)
 	case d.lease.lost:
 		// Another receiver has the message.
+		d.ended("lost", err)
 	case errors.Is(err, ErrClaimGone) && d.copies.has(d.id):
 		d.opt.Log.InfoContext(d.end, "message deleted without work; another copy of it was done", "queue", p.queue, "message", m.ID, "error", err.Error())
 		d.remove(true)
@@ -110,7 +116,7 @@ func (d *delivery[T]) awaitHand() bool {
 // meanwhile. It reports returned false if the handler still runs although it is
 // waited for no longer.
 func (d *delivery[T]) attempt(n int64) (returned bool, err error) {
-	ctx, cancel := context.WithCancelCause(d.work)
+	ctx, cancel := context.WithCancelCause(d.lease.span.Around(d.work))
 	defer cancel(nil)
 	result, begun := make(chan error, 1), make(chan struct{})
 	m := d.lease.m
@@ -212,6 +218,11 @@ func (d *delivery[T]) awaitMemory(ctx context.Context, m Message) (free func(), 
 
 // remove deletes a message whose work is done.
 func (d *delivery[T]) remove(before bool) {
+	outcome := "done"
+	if before {
+		outcome = "repeated"
+	}
+	d.ended(outcome, nil)
 	d.lease.done = &d.done
 	if err := d.lease.remove(); err != nil {
 		d.warn("cannot delete a message whose work is done; it may be received again", err)
@@ -226,7 +237,7 @@ func (d *delivery[T]) remove(before bool) {
 		return
 	}
 	d.copies.add(d.id) // now, because they cannot be read without it
-	ctx, cancel := context.WithTimeout(d.end, callTimeout)
+	ctx, cancel := context.WithTimeout(d.lease.span.Around(d.end), callTimeout)
 	defer cancel()
 	if err := d.cleanUp(ctx); err != nil {
 		d.warn("cannot remove what belongs to a deleted message; a sweep removes it", err)
@@ -235,6 +246,7 @@ func (d *delivery[T]) remove(before bool) {
 
 // putBack makes a message visible at once whose attempt does not count.
 func (d *delivery[T]) putBack() {
+	d.ended("returned", nil)
 	if err := d.lease.putBack(d.lease.m.Body, 0); err != nil {
 		d.warn("cannot put a message back; it is received again when its lease ends", err)
 		return
@@ -253,6 +265,7 @@ const (
 func (d *delivery[T]) retry(cause error, attempt int64, body string) {
 	wait := jittered(backOff(firstRetry, int(attempt), maxRetry))
 	d.p.retried.Add(1)
+	d.ended("retried", cause)
 	d.opt.Log.WarnContext(d.end, "attempt failed; trying again later", "queue", d.p.queue, "message", d.lease.m.ID,
 		"attempt", attempt, "in", wait.String(), "error", cause.Error())
 	if err := d.lease.putBack(body, wait); err != nil {
@@ -264,7 +277,8 @@ func (d *delivery[T]) retry(cause error, attempt int64, body string) {
 // between the two requests, the message is in both queues and is moved again.
 func (d *delivery[T]) deadLetter(reason error, attempts int64) {
 	m, dead := d.lease.m, d.p.queue+PoisonSuffix
-	ctx, cancel := context.WithDeadline(d.end, d.lease.until)
+	d.ended("dead_letter", reason)
+	ctx, cancel := context.WithDeadline(d.lease.span.Around(d.end), d.lease.until)
 	defer cancel()
 	body, err := d.codec.DeadLetter(ctx, DeadLetter{
 		Queue: d.p.queue, Message: m.ID, Reason: reason.Error(), Attempts: attempts, At: time.Now(), Text: m.Body,
@@ -290,6 +304,7 @@ func (d *delivery[T]) deadLetter(reason error, attempts int64) {
 // warn logs an error, unless it only reports that the lease was lost, which
 // happens.
 func (d *delivery[T]) warn(text string, err error) {
+	d.lease.span.Fail(text + ": " + err.Error())
 	log := d.opt.Log.WarnContext
 	if errors.Is(err, ErrLeaseLost) {
 		log = d.opt.Log.DebugContext

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"kennel/table"
+	"kennel/trace"
 )
 
 // lease owns the receipt of one received message. One goroutine uses it, so
@@ -18,6 +19,8 @@ type lease struct {
 	renewAt time.Time
 	fails   int  // of renewals in a row
 	lost    bool // another receiver may have the message
+
+	span trace.Span // of the delivery; requests that end it are parts of it
 
 	done *finished // remembers the message if its work is done but not its delete; nil: it is not done
 }
@@ -78,7 +81,7 @@ func (l *lease) settle(request func(context.Context, *lease) error) error {
 		case <-p.end.Done():
 			return p.end.Err()
 		}
-		ctx, cancel := context.WithTimeout(p.end, callTimeout)
+		ctx, cancel := context.WithTimeout(l.span.Around(p.end), callTimeout)
 		err := request(ctx, l)
 		cancel()
 		<-p.writes

@@ -89,7 +89,8 @@ const (
 type Listener[T any] struct {
 	engine
 	codec   Codec[T]
-	sizer   Sizer // the codec, if it is one
+	sizer   Sizer  // the codec, if it is one
+	tracer  Tracer // likewise
 	handler Handler[T]
 	done    finished // by Message.ID: done, but not deleted
 	copies  finished // by Content.ID: what belonged to them is removed
@@ -125,6 +126,7 @@ func NewListener[T any](store Store, queues []string, codec Codec[T], handler Ha
 	}
 	l := &Listener[T]{codec: guarded[T]{codec}, handler: handler}
 	l.sizer, _ = codec.(Sizer)
+	l.tracer, _ = codec.(Tracer)
 	l.engine = engine{
 		store: store, opt: opt,
 		memory:   semaphore.NewWeighted(int64(opt.Memory)),

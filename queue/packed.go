@@ -32,6 +32,12 @@ func (p Packed) Size(m Message) int {
 	return e.size + e.claim.Bytes
 }
 
+// TraceParent implements [Tracer].
+func (p Packed) TraceParent(m Message) string {
+	e, _ := Parse(m.Body) // Decode returns the error
+	return e.TraceParent
+}
+
 // Attempts implements [Codec].
 func (p Packed) Attempts(m Message) (failed int64, next string) {
 	e, err := Parse(m.Body)

@@ -75,9 +75,10 @@ func (p *partition) finish() {
 
 // received is what is known of a message beside itself.
 type received struct {
-	began time.Time // when its lease began
-	share float64   // of the request
-	turn  *turn     // nil: it has a hand
+	began    time.Time // when its lease began
+	answered time.Time
+	share    float64 // of the request
+	turn     *turn   // nil: it has a hand
 }
 
 // run polls the queue until ctx ends, and then until the last request ends. It
@@ -192,7 +193,7 @@ func (p *partition) beginReceive(requests *sync.WaitGroup, max int, deliver func
 			p.unfinished.Add(int64(len(messages)))
 			for _, m := range messages {
 				p.ages.Add(m.Inserted)
-				deliver(m, received{began, 1 / float64(len(messages)), p.lane.wait()}) // in the order of the answer
+				deliver(m, received{began, now, 1 / float64(len(messages)), p.lane.wait()}) // in the order of the answer
 			}
 			switch {
 			case err != nil:
