@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"kennel/table"
+	"kennel/trace"
 )
 
 // ErrMessage reports that a message can never be carried out. The caller moves
@@ -28,10 +29,14 @@ type message struct {
 	Version     int    `json:"v"`
 	Channel     string `json:"channel"`
 	Incarnation string `json:"incarnation"`
+
+	// TraceParent is the trace of the request that deleted the channel. Older
+	// builds take a message with it for invalid.
+	TraceParent string `json:"traceparent,omitempty"`
 }
 
-func (r record) message() string {
-	text, err := json.Marshal(message{messageVersion, r.channel, r.incarnation})
+func (r record) message(parent string) string {
+	text, err := json.Marshal(message{messageVersion, r.channel, r.incarnation, parent})
 	if err != nil {
 		panic(err) // two texts and a number always marshal
 	}
@@ -74,8 +79,9 @@ func parseMessage(text string) (message, error) {
 // put puts the message that names this incarnation. It may put it twice, which
 // is harmless.
 func (c *Channels) put(ctx context.Context, r record, delay time.Duration) (receipt string, err error) {
+	text := r.message(trace.Parent(ctx))
 	return table.RetryWrite(ctx, func(ctx context.Context) (string, error) {
-		return c.outbox.Put(ctx, r.message(), delay)
+		return c.outbox.Put(ctx, text, delay)
 	})
 }
 

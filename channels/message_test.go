@@ -12,16 +12,18 @@ const someIncarnation = "678f0a1b2c3d4e5f-0123456789abcdef"
 
 func TestMessage(t *testing.T) {
 	for _, name := range []string{"news", `"quoted"`, "日本", "x" + strings.Repeat("<", 198) + "x"} {
-		want := message{1, name, someIncarnation}
-		got, err := parseMessage(record{channel: name, incarnation: someIncarnation}.message())
-		if err != nil || got != want {
-			t.Errorf("parsed %+v, %v, want %+v", got, err, want)
+		for _, parent := range []string{"", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"} {
+			want := message{1, name, someIncarnation, parent}
+			got, err := parseMessage(record{channel: name, incarnation: someIncarnation}.message(parent))
+			if err != nil || got != want {
+				t.Errorf("parsed %+v, %v, want %+v", got, err, want)
+			}
 		}
 	}
 	// The format must not change: messages in the old format may be in the
 	// queue.
 	const fixed = `{"v":1,"channel":"news","incarnation":"678f0a1b2c3d4e5f-0123456789abcdef"}`
-	if got := (record{channel: "news", incarnation: someIncarnation}).message(); got != fixed {
+	if got := (record{channel: "news", incarnation: someIncarnation}).message(""); got != fixed {
 		t.Errorf("message is %s, want %s", got, fixed)
 	}
 }
@@ -65,7 +67,7 @@ func FuzzMessage(f *testing.F) {
 			}
 			return
 		}
-		again, err := parseMessage(record{channel: m.Channel, incarnation: m.Incarnation}.message())
+		again, err := parseMessage(record{channel: m.Channel, incarnation: m.Incarnation}.message(""))
 		if err != nil || again != m {
 			t.Errorf("parsed %+v, and its message as %+v, %v", m, again, err)
 		}

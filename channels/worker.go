@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"kennel/trace"
 )
 
 // stopEarly is how long before the caller's deadline Handle stops working, so
@@ -29,7 +31,7 @@ func (c *Channels) Handle(ctx context.Context, text string) (Deletion, error) {
 	if err != nil {
 		return Deletion{}, fmt.Errorf("read the message: %w", err)
 	}
-	rec, err := c.work(ctx, m)
+	rec, err := c.work(trace.Within(ctx, m.TraceParent), m)
 	if err != nil {
 		return Deletion{}, fmt.Errorf("delete channel %q, incarnation %s: %w", m.Channel, m.Incarnation, err)
 	}
