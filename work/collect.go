@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"kennel/table"
+	"kennel/trace"
 )
 
 // Collect counts the results in a message from ResultsQueue. If every item of
@@ -14,10 +15,12 @@ import (
 // ErrMessage, and has it delivered again after any other error. Collect may be
 // called with the same message any number of times, also concurrently.
 func (b *Batches) Collect(ctx context.Context, m Message) error {
-	r, err := b.readResult(ctx, m.Text)
+	r, parent, err := b.readResult(ctx, m.Text)
 	if err != nil {
 		return fmt.Errorf("collect results: %w", err)
 	}
+	ctx = trace.Within(ctx, parent)
+	trace.Current(ctx).Text(trace.Batch, r.Batch)
 	if err := b.collect(ctx, m, r); err != nil {
 		return fmt.Errorf("collect parcel %d, try %d, of batch %s: %w", r.Parcel, r.Try, r.Batch, err)
 	}

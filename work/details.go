@@ -34,6 +34,9 @@ type details struct {
 	// Operations are how many requests the submission made until the batch was
 	// recorded.
 	Operations float64 `json:"operations"`
+
+	// TraceParent is the trace of the submission, which the sweep continues.
+	TraceParent string `json:"traceparent,omitempty"`
 }
 
 // text returns the stored form.

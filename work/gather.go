@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"kennel/table"
+	"kennel/trace"
 )
 
 // maxReport bounds a report, which is in memory whole.
@@ -20,7 +21,7 @@ var errReport = errors.New("the report cannot be made")
 // what only an unfinished batch needs. It is called again if it did not return
 // nil, and may be called concurrently: every call makes the same report, and the
 // first one that gets so far ends the batch.
-func (b *Batches) gather(ctx context.Context, id string) error {
+func (b *Batches) gather(ctx context.Context, id string) (err error) {
 	p := b.ledgers.open(id, nil)
 	defer b.ledgers.close(p, nil)
 	select {
@@ -35,6 +36,8 @@ func (b *Batches) gather(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
+	ctx, span := startSpan(trace.Within(ctx, l.details.TraceParent), "gather", id)
+	defer func() { endSpan(span, err) }()
 	if l.state == Gathering {
 		if l, err = b.end(ctx, spent, l); err != nil {
 			return fmt.Errorf("gather batch %s: %w", id, err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"kennel/queue"
+	"kennel/trace"
 )
 
 // stopEarly is how long before the deadline of its ctx Process begins no more
@@ -42,6 +43,7 @@ func (b *Batches) Process(ctx context.Context, queueName string, m Message) erro
 	ctx, spent := withTally(ctx)
 	count(ctx, b.ofMessage(m))
 	e, p, err := b.parcelOf(ctx, m.Text)
+	ctx = trace.Within(ctx, e.TraceParent)
 	if errors.Is(err, queue.ErrClaimGone) {
 		if isDone, readErr := b.wasDone(ctx, e.ID); isDone || readErr != nil {
 			return readErr
@@ -53,6 +55,7 @@ func (b *Batches) Process(ctx context.Context, queueName string, m Message) erro
 	if !e.ClaimExpires().IsZero() {
 		count(ctx, 3) // to store, read and delete the claim
 	}
+	trace.Current(ctx).Text(trace.Batch, p.Batch)
 	if err := b.process(ctx, spent, queueName, m, e, p); err != nil {
 		return fmt.Errorf("process parcel %s: %w", p.message(), err)
 	}
@@ -151,7 +154,7 @@ func (b *Batches) putParcel(ctx context.Context, queueName string, p parcel, del
 
 // putPacked is putParcel for a parcel that is packed.
 func (b *Batches) putPacked(ctx context.Context, queueName string, p parcel, packed []byte, delay time.Duration) error {
-	text, err := b.claims.Pack(ctx, queue.Envelope{ID: p.message(), Time: p.SubmittedAt}, packed)
+	text, err := b.claims.Pack(ctx, queue.Envelope{ID: p.message(), Time: p.SubmittedAt, TraceParent: trace.Parent(ctx)}, packed)
 	if err == nil {
 		err = b.put(ctx, queueName, text, delay)
 	}
@@ -236,7 +239,7 @@ func (b *Batches) putResult(ctx context.Context, batch string, r resultRow) erro
 	if err != nil {
 		return fmt.Errorf("put a result: %w", err)
 	}
-	e := queue.Envelope{ID: fmt.Sprintf("%s/%d.%d/results", batch, r.id.Parcel, r.id.Try), Time: submittedAt}
+	e := queue.Envelope{ID: fmt.Sprintf("%s/%d.%d/results", batch, r.id.Parcel, r.id.Try), Time: submittedAt, TraceParent: trace.Parent(ctx)}
 	text, err := b.claims.Pack(ctx, e, body)
 	if err == nil {
 		err = b.put(ctx, ResultsQueue, text, 0)
@@ -247,20 +250,21 @@ func (b *Batches) putResult(ctx context.Context, batch string, r resultRow) erro
 	return nil
 }
 
-// readResult reads what putResult puts. Its errors are those of a message.
-func (b *Batches) readResult(ctx context.Context, text string) (r resultMessage, err error) {
-	_, body, err := b.claims.Unpack(ctx, text)
+// readResult reads what putResult puts, and the trace of the message. Its errors
+// are those of a message.
+func (b *Batches) readResult(ctx context.Context, text string) (r resultMessage, parent string, err error) {
+	e, body, err := b.claims.Unpack(ctx, text)
 	if err != nil {
-		return r, unusable(err)
+		return r, "", unusable(err)
 	}
 	err = decodeStrictly(body, &r, resultMessageVersion)
 	if err == nil {
 		err = r.check()
 	}
 	if err != nil {
-		return resultMessage{}, fmt.Errorf("%w: %w", ErrMessage, err)
+		return resultMessage{}, "", fmt.Errorf("%w: %w", ErrMessage, err)
 	}
-	return r, nil
+	return r, e.TraceParent, nil
 }
 
 func (r resultMessage) check() error {

@@ -259,7 +259,7 @@ func TestRedeliveredParcel(t *testing.T) {
 			if err != nil || len(next.Items) != 1 || next.Items[0].ID != "2" || next.ID.Try != 1 {
 				t.Errorf("the next parcel is %+v, %v, want item 2", next, err)
 			}
-			r, err := in.readResult(t.Context(), s.message(ResultsQueue).Body)
+			r, _, err := in.readResult(t.Context(), s.message(ResultsQueue).Body)
 			if err != nil || r.Done != 1 || r.Operations != 5 {
 				t.Errorf("result %+v, %v, want the stored one", r, err)
 			}

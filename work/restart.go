@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"kennel/queue"
+	"kennel/trace"
 )
 
 // A running batch is stalled if its ledger was not written for minStalled. The
@@ -108,11 +109,13 @@ const queuesTime = 15 * time.Second
 // restart puts the messages that are missing: for each parcel its next try, and
 // the results that are not counted. What is not missing is put twice, which is
 // harmless.
-func (b *Batches) restart(ctx context.Context, l ledger) error {
+func (b *Batches) restart(ctx context.Context, l ledger) (err error) {
+	ctx, span := startSpan(trace.Within(ctx, l.details.TraceParent), "restart", l.details.ID)
+	defer func() { endSpan(span, err) }()
 	ctx, spent := withTally(ctx)
 	puts, putting := errgroup.WithContext(ctx)
 	puts.SetLimit(putsAtOnce)
-	err := b.putMissing(putting, l, puts.Go)
+	err = b.putMissing(putting, l, puts.Go)
 	if err := cmp.Or(puts.Wait(), err); err != nil { // a put that failed ends the others
 		return err
 	}

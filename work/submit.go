@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"kennel/table"
+	"kennel/trace"
 )
 
 // discardTime bounds the clean-up after a submission that failed, which goes on
@@ -36,7 +37,8 @@ func (b *Batches) Submit(ctx context.Context, s Submission) (batch Batch, create
 		return Batch{}, false, fmt.Errorf("%w: use up to %d bytes without control characters", ErrName, MaxName)
 	}
 	now := time.Now().UTC().Truncate(time.Millisecond)
-	d := details{ID: newID(now), Name: s.Name, Processor: s.Processor, SubmittedAt: now, Partitions: b.opt.Partitions}
+	d := details{ID: newID(now), Name: s.Name, Processor: s.Processor, SubmittedAt: now, Partitions: b.opt.Partitions, TraceParent: trace.Parent(ctx)}
+	trace.Current(ctx).Text(trace.Batch, d.ID)
 	if s.Key != "" {
 		d.Key = keyOf(s.Key)
 		k, found, err := b.readKey(ctx, d.Key)

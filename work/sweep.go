@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kennel/table"
+	"kennel/trace"
 )
 
 // Ages from which the sweep acts. They are longer than another process that
@@ -114,7 +115,7 @@ func (b *Batches) sweepActive(ctx context.Context, swept *Swept) error {
 }
 
 // sweepBatch completes or restarts one batch if it has made no progress.
-func (b *Batches) sweepBatch(ctx context.Context, d details, now time.Time, swept *Swept) error {
+func (b *Batches) sweepBatch(ctx context.Context, d details, now time.Time, swept *Swept) (err error) {
 	l, err := b.ledger(ctx, d.ID)
 	isAccepted := err == nil
 	if isAccepted && !l.ended() {
@@ -129,12 +130,16 @@ func (b *Batches) sweepBatch(ctx context.Context, d details, now time.Time, swep
 		return err
 	case isAccepted && now.Sub(l.writtenAt) < interrupted:
 		return nil
+	case isAccepted && l.state == Running:
+		return b.sweepRunning(ctx, l, now, swept)
+	}
+	ctx, span := startSpan(trace.Within(ctx, d.TraceParent), "complete", d.ID)
+	defer func() { endSpan(span, err) }()
+	switch {
 	case !isAccepted:
 		_, _, err = b.complete(ctx, d, nil)
 	case l.state == Submitting:
 		_, _, err = b.complete(ctx, d, &l)
-	case l.state == Running:
-		return b.sweepRunning(ctx, l, now, swept)
 	case l.state == Gathering:
 		err = b.gather(ctx, d.ID)
 	default:
