@@ -21,6 +21,7 @@
 //
 //   - table: the contract of a table, its limits, and the retries of requests.
 //   - queue: the contract of a queue and its limits; claims for long bodies.
+//   - trace: the spans that a request causes, and its trace in messages.
 //   - instances: what the processes of the app report about themselves. Each
 //     writes a row of one table, and the status reads them all.
 //

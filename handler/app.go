@@ -22,6 +22,7 @@ const maxBody = 1 << 20
 
 // app is the wired program.
 type app struct {
+	name   string // of this process, as in the status
 	host   *customhandler.App
 	jobs   []job
 	routes []route // all routes of the API
@@ -57,6 +58,7 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 	started := time.Now()
 	rows := openInstanceTable(account, observed, log)
 	members := newMembers(rows, instances.Functions, started, func() []job { return a.jobs }, log)
+	a.name = members.Name()
 	sequences, err := newSequences(cfg, blobs, members, log)
 	if err != nil {
 		return nil, err

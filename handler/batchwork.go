@@ -225,7 +225,7 @@ func (b *batchFunctions) collect() func(context.Context, customhandler.QueueMess
 // invocation returns the function of a queue. After nil the host deletes the
 // message, after an error it delivers the message again.
 func (b *batchFunctions) invocation(name string, do func(*work.Batches, context.Context, work.Message) error) func(context.Context, customhandler.QueueMessage) error {
-	return b.meter.queue(name, func(ctx context.Context, m customhandler.QueueMessage) (result ending, err error) {
+	return b.meter.queue(name, tracedQueue(name, func(ctx context.Context, m customhandler.QueueMessage) (result ending, err error) {
 		opened, err := b.open()
 		if err != nil {
 			return result, fmt.Errorf("batches are not served: %w", err)
@@ -242,7 +242,7 @@ func (b *batchFunctions) invocation(name string, do func(*work.Batches, context.
 		}
 		letters.failed(m, err)
 		return result, err
-	})
+	}))
 }
 
 // forget removes what is stored for a message that is done. If that fails, the

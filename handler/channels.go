@@ -87,7 +87,7 @@ func (c channelFunctions) routes() []route {
 }
 
 func (c channelFunctions) register(host *customhandler.App) {
-	host.Queue("ChannelCleanup", "message", c.meter.queue(cleanupQueue, c.cleanUp))
+	host.Queue("ChannelCleanup", "message", c.meter.queue(cleanupQueue, tracedQueue(cleanupQueue, c.cleanUp)))
 	host.Timer("ChannelSweep", "tick", c.sweep())
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"kennel/internal/customhandler"
 	"kennel/queue"
+	"kennel/trace"
 )
 
 // letterbox is where the functions of a queue put the messages that can never
@@ -56,6 +57,8 @@ func (b letterbox) move(ctx context.Context, m customhandler.QueueMessage, reaso
 		return fmt.Errorf("move a message to the dead-letter queue (%v): %w", reason, err)
 	}
 	b.count.added(reason, 0)
+	trace.Current(ctx).Text(trace.Outcome, "dead_letter")
+	trace.Current(ctx).Fail(reason.Error())
 	b.log.WarnContext(ctx, "message put among the dead letters", "queue", b.count.queue+queue.PoisonSuffix, "message", m.ID, "reason", reason)
 	return nil
 }

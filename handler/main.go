@@ -30,6 +30,7 @@ import (
 	"strings"
 	"syscall"
 
+	"kennel/instances"
 	"kennel/internal/config"
 	"kennel/internal/customhandler"
 	"kennel/internal/version"
@@ -138,8 +139,10 @@ func runApp(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 		listener.Close()
 		return err
 	}
+	traces := openTraces(cfg, instances.Functions, a.name, log)
+	defer traces.Close() // last, with the spans of the rest
 	log.Info("ready", "address", listener.Addr().String(), "version", version.Read().Version)
-	err = a.run(ctx, listener)
+	err = a.run(traces.Context(ctx), listener)
 
 	// No invocation is running now, so the jobs can release what they hold.
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.Drain)

@@ -45,9 +45,9 @@ var hostQuery = []string{"code", "clientId"}
 func serveRoutes(host *customhandler.App, routes []route) {
 	for _, rt := range routes {
 		if rt.maxBody > 0 {
-			host.Upload(rt.function, "req", rt.maxBody, &rt, rt.pattern)
+			host.Upload(rt.function, "req", rt.maxBody, traced{&rt}, rt.pattern)
 		} else {
-			host.HTTP(rt.function, "req", &rt, rt.pattern)
+			host.HTTP(rt.function, "req", traced{&rt}, rt.pattern)
 		}
 	}
 }

@@ -33,6 +33,7 @@ const sweepEvery = 5 * time.Minute
 // worker processes the app's queues without a Functions host. It serves no part
 // of the API.
 type worker struct {
+	name    string                        // of this process, as in the status
 	work    []func(context.Context) error // until the worker is stopped
 	support []func(context.Context) error // until the work has ended
 	close   []func(context.Context) error // after that
@@ -53,7 +54,9 @@ func runWorker(ctx context.Context, cfg config.Config, address string, log *slog
 	}
 	w.support = append(w.support, func(ctx context.Context) error { return w.probes.serve(ctx, port, log) })
 	log.Info("ready", "kind", instances.Worker, "address", port.Addr().String(), "queues", strings.Join(append(workQueues(cfg.Partitions), work.ResultsQueue, cleanupQueue), ","), "version", version.Read().Version)
-	err = w.run(ctx)
+	traces := openTraces(cfg, instances.Worker, w.name, log)
+	defer traces.Close()
+	err = w.run(traces.Context(ctx))
 	log.Info("stopped")
 	return err
 }
@@ -123,6 +126,7 @@ func newWorker(cfg config.Config, c channelFunctions, b *batchFunctions, store q
 	jobs = append(jobs, job{run: c.run, problems: c.letters.problems, sample: c.sample}, job{run: b.run, problems: b.problems, sample: b.sample},
 		job{facts: c.meter.facts}, job{facts: workOf(listener)}, job{facts: workOf(parcels)})
 	members := newMembers(rows, instances.Worker, time.Now(), func() []job { return jobs }, log)
+	w.name = members.Name()
 	jobs = append(jobs, members.job())
 	w.probes.metrics = &workerMetrics{sampler{jobs: jobs, members: members}, log}
 	sweep := c.sweep()

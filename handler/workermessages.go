@@ -27,6 +27,12 @@ func (hostMessages) Decode(_ context.Context, m queue.Message) (queue.Content[st
 	return queue.Content[string]{Body: text}, nil
 }
 
+// TraceParent implements [queue.Tracer].
+func (hostMessages) TraceParent(m queue.Message) string {
+	text, _ := textOf(m.Body) // Decode returns the error
+	return traceParentOf(text)
+}
+
 // Attempts implements [queue.Codec].
 func (hostMessages) Attempts(m queue.Message) (failed int64, next string) {
 	return m.DequeueCount - 1, m.Body
@@ -81,6 +87,9 @@ func (w workMessages) Decode(_ context.Context, m queue.Message) (queue.Content[
 		return w.batches.Forget(ctx, text)
 	}}, nil
 }
+
+// TraceParent implements [queue.Tracer].
+func (workMessages) TraceParent(m queue.Message) string { return hostMessages{}.TraceParent(m) }
 
 // Attempts implements [queue.Codec].
 func (w workMessages) Attempts(m queue.Message) (failed int64, next string) {

@@ -102,6 +102,10 @@ type Config struct {
 	// unchecked: it has the rules. None by default. KENNEL_WEBHOOK_ALLOW.
 	WebhookAllow []string
 
+	// OpenTelemetry are the settings OTEL_…, unchecked: their package has the
+	// rules.
+	OpenTelemetry map[string]string
+
 	// LogLevel is the lowest level that is logged. KENNEL_LOG_LEVEL.
 	LogLevel slog.Level
 
@@ -162,6 +166,7 @@ func Load(env map[string]string) (Config, error) {
 		LatencyTarget:       r.duration("KENNEL_LATENCY_TARGET", 15*time.Minute, time.Second, 7*24*time.Hour),
 		Retention:           time.Duration(r.number("KENNEL_RETENTION_DAYS", 30, minRetentionDays, 3650)) * 24 * time.Hour,
 		WebhookAllow:        r.list("KENNEL_WEBHOOK_ALLOW"),
+		OpenTelemetry:       r.withPrefix("OTEL_"),
 		LogLevel:            r.level("KENNEL_LOG_LEVEL"),
 	}
 	if c.WorkerLease%time.Second != 0 {

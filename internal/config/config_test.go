@@ -67,6 +67,8 @@ func TestLoad(t *testing.T) {
 			"KENNEL_RETENTION_DAYS":        "15",
 			"KENNEL_WEBHOOK_ALLOW":         "https://hooks.example.com/billing, private+https://erp.example.com",
 			"KENNEL_LOG_LEVEL":             "DEBUG",
+			"OTEL_EXPORTER_OTLP_ENDPOINT":  " http://127.0.0.1:4318 ",
+			"OTEL_SERVICE_NAME":            "",
 		}, func(c *Config) {
 			c.Port, c.PortFromDefault = 40123, false
 			c.RangeSize = 1_000_000
@@ -84,6 +86,7 @@ func TestLoad(t *testing.T) {
 			c.LatencyTarget = 90 * time.Minute
 			c.Retention = 15 * 24 * time.Hour
 			c.WebhookAllow = []string{"https://hooks.example.com/billing", "private+https://erp.example.com"}
+			c.OpenTelemetry = map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}
 			c.LogLevel = slog.LevelDebug
 		}},
 		{"signed in", map[string]string{"WEBSITE_AUTH_ENABLED": "True"}, func(c *Config) { c.SignedIn = true }},

@@ -123,6 +123,22 @@ func (r *reader) list(name string) (parts []string) {
 	return parts
 }
 
+// withPrefix returns the settings whose names begin with prefix; nil if there
+// are none.
+func (r *reader) withPrefix(prefix string) map[string]string {
+	var found map[string]string
+	for name, value := range r.env {
+		if value = strings.TrimSpace(value); value == "" || !strings.HasPrefix(name, prefix) {
+			continue
+		}
+		if found == nil {
+			found = make(map[string]string)
+		}
+		found[name] = value
+	}
+	return found
+}
+
 func (r *reader) level(name string) slog.Level {
 	switch strings.ToLower(r.get(name)) {
 	case "debug":

@@ -24,6 +24,15 @@ func writeError(w http.ResponseWriter, e *Error) {
 	write(w, statusOf(e), errorBody(e))
 }
 
+// Answered returns the status of the answer to an HTTP call that has begun, or 0
+// before.
+func Answered(w http.ResponseWriter) int {
+	if a, ok := w.(interface{ answered() int }); ok {
+		return a.answered()
+	}
+	return 0
+}
+
 // requestID returns the id that ServeHTTP gave to an answer.
 func requestID(w http.ResponseWriter) string { return w.Header().Get(headerRequestID) }
 

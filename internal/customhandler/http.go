@@ -249,6 +249,8 @@ func (c *capture) Flush() { c.WriteHeader(http.StatusOK) }
 
 func (c *capture) begun() bool { return c.status != 0 }
 
+func (c *capture) answered() int { return c.status }
+
 // answer returns Outputs.res with what net/http would have sent.
 func (c *capture) answer(head bool) Answer {
 	c.WriteHeader(http.StatusOK)

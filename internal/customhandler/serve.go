@@ -22,15 +22,16 @@ func Listen(port int) (net.Listener, error) {
 	return l, nil
 }
 
-// Serve serves l until ctx ends. Then it accepts no new calls, waits at most
-// Options.Drain for the running ones, cancels the rest and returns nil. After
-// an error, exit with a status other than 0, because the host does not restart
-// a process that exits with 0. (It restarts after status 200 without counting a
-// crash.)
+// Serve serves l until ctx ends, whose values the contexts of invocations have.
+// Then it accepts no new calls, waits at most Options.Drain for the running
+// ones, cancels the rest and returns nil. After an error, exit with a status
+// other than 0, because the host does not restart a process that exits with 0.
+// (It restarts after status 200 without counting a crash.)
 func (a *App) Serve(ctx context.Context, l net.Listener) error {
 	server := &http.Server{
-		Handler:  a,
-		ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelWarn),
+		Handler:     a,
+		ErrorLog:    slog.NewLogLogger(a.log.Handler(), slog.LevelWarn),
+		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
 
 		// No ReadTimeout and no WriteTimeout: each invocation has its own limit,
 		// which may be long. The host reuses its connections; closing idle ones

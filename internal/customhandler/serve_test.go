@@ -23,6 +23,8 @@ func TestListen(t *testing.T) {
 	}
 }
 
+type valueKey struct{}
+
 func TestServe(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -39,6 +41,9 @@ func TestServe(t *testing.T) {
 			app := newApp(t, Options{Log: book.logger(), Timeout: time.Hour, Drain: tt.drain})
 			started, release := make(chan struct{}), make(chan struct{})
 			app.Queue("Work", "msg", func(ctx context.Context, _ QueueMessage) error {
+				if ctx.Value(valueKey{}) != "value" {
+					t.Error("the context of the invocation lacks a value of Serve's")
+				}
 				close(started)
 				select {
 				case <-release:
@@ -51,7 +56,7 @@ func TestServe(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ctx, stop := context.WithCancel(t.Context())
+			ctx, stop := context.WithCancel(context.WithValue(t.Context(), valueKey{}, "value"))
 			defer stop()
 			ended, answered := make(chan error, 1), make(chan error, 1)
 			go func() { ended <- app.Serve(ctx, l) }()
