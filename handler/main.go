@@ -128,7 +128,8 @@ func runApp(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	if !cfg.PortFromDefault { // started by a host
-		go watchParent(ctx, os.Getppid, func() {
+		// The id is read now: later the host may be gone.
+		go watchParent(ctx, os.Getppid(), os.Getppid, func() {
 			endWithin()
 			log.Warn("the functions host has ended; stopping")
 			stop()

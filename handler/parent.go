@@ -14,10 +14,9 @@ const (
 )
 
 // watchParent calls orphaned when parent, which returns the id of the parent
-// process, changes its result. It returns then, or when ctx ends. A parent with
-// the id 1, as in a container, is a parent like others.
-func watchParent(ctx context.Context, parent func() int, orphaned func()) {
-	first := parent()
+// process, does not return first any more. It returns then, or when ctx ends. A
+// parent with the id 1, as in a container, is a parent like others.
+func watchParent(ctx context.Context, first int, parent func() int, orphaned func()) {
 	ticker := time.NewTicker(parentInterval)
 	defer ticker.Stop()
 	for {

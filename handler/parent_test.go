@@ -32,9 +32,9 @@ func TestWatchParent(t *testing.T) {
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
-				watchParent(ctx, func() int {
+				watchParent(ctx, tt.parents[0], func() int {
 					reads++
-					return tt.parents[min(reads, len(tt.parents))-1]
+					return tt.parents[min(reads, len(tt.parents)-1)]
 				}, func() { calls++ })
 			}()
 			time.Sleep(time.Minute)
