@@ -71,7 +71,7 @@ var layers = map[string][]string{
 
 	"examples/numbers":      {"kennel/azurestore", "kennel/client", "kennel/gate", "kennel/ids"}, // only what other modules can import
 	"cmd/kennel":            {"kennel/client", "kennel/gate", "kennel/internal", "github.com/spf13"},
-	"handler":               {"kennel/channels", "kennel/docs", "kennel/gate", "kennel/ids", "kennel/instances", "kennel/queue", "kennel/table", "kennel/trace", "kennel/work", "kennel/internal"},
+	"handler":               {"kennel/channels", "kennel/deadletters", "kennel/docs", "kennel/gate", "kennel/ids", "kennel/instances", "kennel/queue", "kennel/table", "kennel/trace", "kennel/work", "kennel/internal"},
 	"handler/testdata/bare": {},
 }
 

@@ -41,6 +41,7 @@ type job struct {
 	report   func(*statusAnswer)           // fills in the job's part of the status
 	facts    func(*instances.Report)       // fills in the job's part of what this process reports to the others
 
+	letters  map[string]*letterCount                                         // what it knows of dead letters, by queue
 	problems func() []instances.Problem                                      // the present problems; cheap, without requests
 	sample   func(context.Context) (map[string]instances.QueueSample, error) // the depths of work queues, by queue; sends requests to storage
 }
@@ -77,6 +78,7 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 		return nil, err
 	}
 	batches.checkStaged(os.DirFS("."))
+	letters := newLetters(account, observed, batches, a.letterCount, log)
 	checks := func() ([][]check, error) {
 		return newDoctor(cfg, account, &azure.Options{Requests: counter, Job: "doctor"})
 	}
@@ -90,7 +92,7 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 		return nil, err
 	}
 	a.jobs = []job{
-		sequences, gates.job(), newChannels(account, observed, signals, meter, log), batches.job(), busJob(signals),
+		sequences, gates.job(), newChannels(account, observed, signals, meter, log), batches.job(), {routes: letters.routes()}, busJob(signals),
 		{facts: meter.facts}, {facts: requestFacts(counter)}, storageJob(account, observed, rows),
 		members.job(), // closed last: giving back numbers matters more
 	}
@@ -113,6 +115,17 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 	}
 	serveRoutes(a.host, a.routes)
 	return a, nil
+}
+
+// letterCount returns what this process knows of the dead letters of a queue,
+// nil for nothing.
+func (a *app) letterCount(queue string) *letterCount {
+	for _, j := range a.jobs {
+		if known := j.letters[queue]; known != nil {
+			return known
+		}
+	}
+	return nil
 }
 
 // run serves until ctx ends or a part of the app fails. Jobs learn at the same

@@ -20,7 +20,7 @@ func TestBadRequests(t *testing.T) {
 	p := shared(t)
 	name := storetest.Name()
 	sequence, gate := "/api/sequences/orders/next", "/api/gates/"+name
-	list, path := "/api/channels", "/api/channels/"+name
+	list, path, letters := "/api/channels", "/api/channels/"+name, "/api/deadletters/"+name+"-poison"
 	p.channels(t, "PUT", "/"+name, `{"owner":"ann"}`).expect(t, "create", 201, "")
 	posted := p.channels(t, "POST", "/"+name+"/blogs", draft)
 	posted.expect(t, "post", 201, "")
@@ -135,6 +135,33 @@ func TestBadRequests(t *testing.T) {
 		{"GET", path + "/blogs?order=newest&after=", "", "", 400, "bad_after", ""},
 		{"GET", path + "/blogs?after=", "", "", 400, "bad_after", ""},
 		{"GET", list + "?order=newest", "", "", 400, "bad_query", "unknown"},
+
+		{"GET", "/api/deadletters/work-0", "", "", 400, "bad_queue", "-poison"},
+		{"GET", "/api/deadletters/-poison", "", "", 400, "bad_queue", ""},
+		{"GET", "/api/deadletters/Work-0-poison", "", "", 400, "bad_queue", ""},
+		{"GET", "/api/deadletters/a%2Fb-poison", "", "", 400, "bad_queue", ""},
+		{"GET", "/api/deadletters?top=5", "", "", 400, "bad_query", "none"},
+		{"DELETE", letters, "", "", 405, "method_not_allowed", "Allow"},
+		{"GET", letters + "/redrive", "", "", 405, "method_not_allowed", "Allow"},
+		{"POST", letters + "/move", "{}", "", 404, "not_found", ""},
+		{"POST", "/api/deadletters/work-0/delete", `{"all":true}`, "", 400, "bad_queue", ""},
+		{"POST", letters + "/redrive", "", "", 411, "length_required", ""},
+		{"POST", letters + "/redrive", "{}", "", 400, "bad_selection", "either"},
+		{"POST", letters + "/delete", `{"all":false,"ids":[]}`, "", 400, "bad_selection", "either"},
+		{"POST", letters + "/delete", `{"all":true,"ids":["a"]}`, "", 400, "bad_selection", "either"},
+		{"POST", letters + "/delete", `{"ids":["a",""]}`, "", 400, "bad_selection", "ids"},
+		{"POST", letters + "/delete", `{"ids":["` + long[:65] + `"]}`, "", 400, "bad_selection", "ids"},
+		{"POST", letters + "/delete", `{"ids":["a"` + strings.Repeat(`,"a"`, 1000) + `]}`, "", 400, "bad_selection", "1001"},
+		{"POST", letters + "/redrive", `{"all":true,"limit":0}`, "", 400, "bad_selection", "1 to 1000"},
+		{"POST", letters + "/redrive", `{"all":true,"limit":1001}`, "", 400, "bad_selection", "1 to 1000"},
+		{"POST", letters + "/redrive", `{"all":true,"limit":1.5}`, "", 400, "bad_json", "limit"},
+		{"POST", letters + "/redrive", `{"all":true,"ratePerSecond":0}`, "", 400, "bad_selection", "0.1 to 10000"},
+		{"POST", letters + "/redrive", `{"all":true,"ratePerSecond":10001}`, "", 400, "bad_selection", "0.1 to 10000"},
+		{"POST", letters + "/redrive", `{"all":true,"ratePerSecond":"fast"}`, "", 400, "bad_json", "ratePerSecond"},
+		{"POST", letters + "/redrive", `{"all":true,"before":"yesterday"}`, "", 400, "bad_json", ""},
+		{"POST", letters + "/redrive", `{"all":true,"before":null}`, "", 400, "bad_json", ""},
+		{"POST", letters + "/redrive", `{"every":true}`, "", 400, "bad_json", "every"},
+		{"POST", letters + "/redrive", `{"all":true}`, "", 409, "source_missing", "Create the queue"},
 
 		{"POST", list, owner, "", 405, "method_not_allowed", "POST"},
 		{"PUT", path + "/blogs", draft, "", 405, "method_not_allowed", ""},

@@ -9,18 +9,21 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
 	"time"
 
 	"kennel/channels"
+	"kennel/deadletters"
 	"kennel/gate"
 	"kennel/ids"
 	"kennel/instances"
 	"kennel/internal/azure"
 	"kennel/internal/customhandler"
 	"kennel/internal/memory"
+	"kennel/queue"
 )
 
 // TestCallsEndInTime: every call ends with 503 in time if storage does not
@@ -37,7 +40,7 @@ func TestCallsEndInTime(t *testing.T) {
 		silent, readsOnly string // the code of the answer
 		limit             time.Duration
 	}
-	const owner = `{"owner":"ann"}`
+	const owner, all = `{"owner":"ann"}`, `{"all":true}`
 	want := calls{
 		"POST /api/sequences/{sequence}/next":         {"", unavailable, unavailable, 10 * time.Second},
 		"GET /api/sequences":                          {"", unavailable, served, callTimeout},
@@ -63,6 +66,10 @@ func TestCallsEndInTime(t *testing.T) {
 		"GET /api/batches/{batch}":                    {"", unavailable, served, callTimeout},
 		"GET /api/batches/{batch}/results":            {"", unavailable, served, callTimeout},
 		"GET /api/batches/{batch}/report":             {"", unavailable, served, callTimeout},
+		"GET /api/deadletters":                        {"", unavailable, served, callTimeout},
+		"GET /api/deadletters/{queue}":                {"", unavailable, served, callTimeout},
+		"POST /api/deadletters/{queue}/redrive":       {all, unavailable, served, deadletters.MaxCall},
+		"POST /api/deadletters/{queue}/delete":        {all, unavailable, served, deadletters.MaxCall},
 		"GET /api/health":                             {}, // uses no storage
 		"GET /api/status":                             {}, // TestStatusOfSilentServices
 		"GET /api/doctor":                             {}, // TestDoctorInTime
@@ -92,7 +99,7 @@ func TestCallsEndInTime(t *testing.T) {
 				if rt.pattern == "POST /api/batches" {
 					path += "?processor=billing"
 				}
-				path = strings.NewReplacer("{sequence}", "orders", "{gate}", "hounds", "{channel}", channel, "{blog}", blog, "{batch}", "20261122210601123-aaaaaaaa").Replace(path)
+				path = strings.NewReplacer("{sequence}", "orders", "{gate}", "hounds", "{channel}", channel, "{blog}", blog, "{batch}", "20261122210601123-aaaaaaaa", "{queue}", cleanupQueue+queue.PoisonSuffix).Replace(path)
 				r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(call.body))
 				r.Header.Set("Content-Type", "application/json")
 				if call.body == draft && method == "PUT" {
@@ -155,21 +162,29 @@ func silentApp(t *testing.T, readsOnly bool) (host *customhandler.App, blog stri
 	_, _, err2 := full.Create(t.Context(), "news", "ann")
 	posted, err3 := full.Post(t.Context(), "news", channels.Draft{Title: "t", UserID: "ann"})
 
+	reads := []string{"Get", "Query", "Load", "Receive", "Peek", "Count", "List"}
+	var silent atomic.Bool
 	o := memory.Options{Fault: func(c memory.Call) memory.Fault {
-		return memory.Fault{Lost: !readsOnly || c.Op != "Get" && c.Op != "Query" && c.Op != "Load"}
+		return memory.Fault{Lost: silent.Load() && (!readsOnly || !slices.Contains(reads, c.Op))}
 	}}
 	tables := &memory.TableOptions{Options: o}
-	silent, err4 := channels.New(channelTable.Clone(tables), blogTable.Clone(tables), memory.NewOutbox(memory.NewQueues(&o), cleanupQueue), nil)
+	deaf, err4 := channels.New(channelTable.Clone(tables), blogTable.Clone(tables), memory.NewOutbox(memory.NewQueues(&o), cleanupQueue), nil)
 	flags := memory.NewGates(&o)
 	gates, err5 := gate.New(flags, nil)
 	stored := memory.NewSequences(&o)
 	sequences, err6 := ids.NewSet(stored, &ids.Options{MaxWait: 10 * time.Second})
+	silentQueues := memory.NewQueues(&o)
+	_, err8 := silentQueues.Put(t.Context(), cleanupQueue, "x", 0)
+	_, err9 := silentQueues.Put(t.Context(), cleanupQueue+queue.PoisonSuffix, "x", 0)
+	silent.Store(true)
 	host, err7 := customhandler.New(&customhandler.Options{Log: slog.New(slog.DiscardHandler)})
-	if err := errors.Join(err1, err2, err3, err4, err5, err6, err7); err != nil {
+	if err := errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9); err != nil {
 		t.Fatal(err)
 	}
-	serveRoutes(host, channelFunctions{channels: silent}.routes())
-	serveRoutes(host, newMemoryBatches(t, memory.NewQueues(&o), &o).routes())
+	serveRoutes(host, channelFunctions{channels: deaf}.routes())
+	batches := newMemoryBatches(t, silentQueues, &o)
+	serveRoutes(host, batches.routes())
+	serveRoutes(host, newMemoryLetters(batches).routes())
 	members := newMembers(memory.NewTable(tables), instances.Functions, time.Now(), func() []job { return nil }, slog.New(slog.DiscardHandler))
 	serveRoutes(host, gateFunctions{gates: gates, store: listable{flags}, members: members}.routes())
 	serveRoutes(host, []route{{function: "Metrics", pattern: "GET /api/metrics", handler: newMetrics(nil, members)}})

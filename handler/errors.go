@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"kennel/channels"
+	"kennel/deadletters"
 	"kennel/gate"
 	"kennel/ids"
 	"kennel/internal/azure"
@@ -147,6 +148,19 @@ var (
 			"The continuation is invalid. Begin the list again.", ""},
 		{work.ErrCorrupt, http.StatusInternalServerError, "batch_corrupt",
 			"What is stored of the batch cannot be used. The log names what is wrong.", ""},
+		storageUnavailable,
+	}
+)
+
+// The calls that concern dead letters.
+var (
+	letterFailures = []failure{storageUnavailable}
+
+	letterMoveFailures = []failure{
+		{deadletters.ErrNoSource, http.StatusConflict, "source_missing",
+			"The queue from which the messages came does not exist, so nothing was moved. Create the queue, or delete the dead letters.", ""},
+		{errPartly, http.StatusServiceUnavailable, "change_unclear",
+			"Storage rejected a request after some of the dead letters were moved or deleted. Retrying will not help until an operator fixes the cause; see the log.", "5"},
 		storageUnavailable,
 	}
 )

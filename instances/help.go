@@ -35,7 +35,7 @@ var help = map[string]string{
 	GateUnreadable:  "Find out who wrote to the gate's blob, then release or close the gate with force; if a newer build wrote it, update this one. Until then it counts as closed.",
 	SequenceCorrupt: "Find out who wrote to the sequence's blob, then raise the sequence above every number issued. Until then no number is issued.",
 	SequenceMissing: "Restore the newest version of the sequence's blob, or raise the sequence above every number issued. Until then no number is issued.",
-	DeadLetters:     "Read the reasons in the dead-letter queue, correct the cause, and put the messages back into their queue or delete them.",
+	DeadLetters:     "Read the reasons with `kennel deadletters list`, correct the cause, and put the messages back with `kennel deadletters redrive`, or delete them.",
 	LimitClose:      "Find the callers that use so many names, or spread the load before the limit is reached.",
 
 	PartitionMismatch: "Package the app with as many partitions as KENNEL_PARTITIONS and deploy it. The sweep moves messages of queues that the app does not have any more.",

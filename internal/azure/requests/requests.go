@@ -18,7 +18,7 @@ import (
 type Label struct {
 	Service   string // one of the services below
 	Operation string // such as "get"; see [Operation]
-	Job       string // the job that needs it: "numbers", "gates", "channels", "instances" or "doctor"; "" if unknown
+	Job       string // the job that needs it: "numbers", "gates", "channels", "batches", "deadletters", "instances" or "doctor"; "" if unknown
 }
 
 // The services whose requests are counted.
