@@ -1,6 +1,7 @@
 // Package client calls the HTTP API of a Kennel app: it draws order numbers,
 // waits at gates and releases them, submits batches and reads their reports,
-// and manages channels and their blogs. docs/api.md describes the API.
+// manages channels and their blogs, and redrives dead letters. docs/api.md
+// describes the API.
 //
 //	app, err := client.New("https://my-app.azurewebsites.net", &client.Options{Key: key})
 //	if err != nil {
@@ -21,19 +22,20 @@
 //
 //   - Reads, creating a channel, submitting a batch and adding a blog, which are
 //     sent with a key, a release or close of a gate, deleting a channel by its
-//     ETag, deleting a blog without an ETag, and overwriting any version of a
-//     blog are repeated
-//     after every 503 with Retry-After, after a 5xx that the app did not send
-//     itself, and after a connection that was closed without an answer: this is
-//     what callers see of an app that is killed. If the first request was
-//     applied, the second changes nothing.
+//     ETag, deleting a blog without an ETag, overwriting any version of a blog,
+//     and redriving or deleting dead letters are repeated after every 503 with
+//     Retry-After, after a 5xx that the app did not send itself, and after a
+//     connection that was closed without an answer: this is what callers see of
+//     an app that is killed. If the first request was applied, the second
+//     changes nothing that would do harm.
 //   - [Client.Next] is repeated after a 503 with Retry-After: then no number was
 //     drawn. It is not repeated after a lost answer, because each lost answer
 //     would leave a gap. Callers that do not mind gaps may call it again.
-//   - [Client.DeleteChannel] without an ETag, and changes of one version of a
-//     blog are repeated only if the app reports that nothing was changed.
-//     Otherwise a repeated request could delete another channel of the same
-//     name, or fail because the first one succeeded.
+//   - [Client.DeleteChannel] without an ETag, changes of one version of a blog,
+//     and deleting a number of any dead letters are repeated only if the app
+//     reports that nothing was changed. Otherwise a repeated request could
+//     delete another channel of the same name or more dead letters, or fail
+//     because the first one succeeded.
 //
 // A request that cannot connect is not repeated, because the address is
 // probably wrong, unless the app was reached before in the same call.

@@ -56,10 +56,26 @@ func TestRepeats(t *testing.T) {
 		},
 		"delete blog":     func(ctx context.Context, c *client.Client) error { return c.DeleteBlog(ctx, "news", "b", `"1"`) },
 		"delete any blog": func(ctx context.Context, c *client.Client) error { return c.DeleteBlog(ctx, "news", "b", "") },
+		"redrive": func(ctx context.Context, c *client.Client) error {
+			_, err := c.RedriveDeadLetters(ctx, "q-poison", client.DeadLetterSelection{All: true, Limit: 10})
+			return err
+		},
+		"delete all letters": func(ctx context.Context, c *client.Client) error {
+			_, err := c.DeleteDeadLetters(ctx, "q-poison", client.DeadLetterSelection{All: true})
+			return err
+		},
+		"delete some letters": func(ctx context.Context, c *client.Client) error {
+			_, err := c.DeleteDeadLetters(ctx, "q-poison", client.DeadLetterSelection{All: true, Limit: 10})
+			return err
+		},
+		"count letters": func(ctx context.Context, c *client.Client) error {
+			_, err := c.DeleteDeadLetters(ctx, "q-poison", client.DeadLetterSelection{All: true, DryRun: true})
+			return err
+		},
 	}
-	reads := []string{"read"}
-	always := []string{"create", "add blog", "delete", "raise", "release", "overwrite blog", "delete any blog"}
-	ifUnchanged := []string{"delete any", "update blog", "delete blog"}
+	reads := []string{"read", "count letters"}
+	always := []string{"create", "add blog", "delete", "raise", "release", "overwrite blog", "delete any blog", "redrive", "delete all letters"}
+	ifUnchanged := []string{"delete any", "update blog", "delete blog", "delete some letters"}
 	all := slices.Concat(reads, always, ifUnchanged, []string{"next"})
 
 	for _, failure := range []struct {

@@ -15,6 +15,7 @@ import (
 	"kennel/azurestore"
 	"kennel/client"
 	"kennel/internal/storetest"
+	"kennel/queue"
 )
 
 // TestClient checks that package client understands the answers of the app, for
@@ -188,11 +189,65 @@ func TestClient(t *testing.T) {
 	_, err = app.Channel(ctx, title)
 	refused("deleted channel", err, "channel_not_found")
 
+	checkLetters(t, app, name, check, refused)
+
 	s, err := app.Status(ctx)
 	check("status", s.Status != "" && s.Version != "" && s.Storage.Reachable && s.Storage.Tables.Reachable && s.Sequences[name].Issued == 3 && s.Requests["blob"]["get"] > 0, s, err)
 	diagnosis, err := app.Doctor(ctx)
 	check("doctor", len(diagnosis.Checks) > 10 && !slices.ContainsFunc(diagnosis.Checks, func(c client.Check) bool { return c.Name == "" || c.Detail == "" }), diagnosis, err)
 	check("health", true, nil, app.Health(ctx))
+}
+
+// checkLetters puts messages into a queue and its dead letters on Azurite, and
+// checks the calls for dead letters.
+func checkLetters(t *testing.T, app *client.Client, name string, check func(what string, ok bool, got any, err error), refused func(what string, err error, code string)) {
+	t.Helper()
+	ctx := t.Context()
+	poison := name + queue.PoisonSuffix
+	_, queues := openAzurite(t)
+	put := func(name, text string) {
+		t.Helper()
+		if _, err := queues.Put(ctx, name, text, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(poison, inBase64("raw"))
+	_, err := app.RedriveDeadLetters(ctx, poison, client.DeadLetterSelection{All: true})
+	refused("no source", err, "source_missing")
+	put(name, "x")
+	put(poison, queue.DeadLetter{Queue: name, Message: "m", Reason: "too late", Attempts: 5, At: time.Now(), Text: "written"}.Encode())
+
+	listed, err := app.DeadLetterQueues(ctx)
+	check("queues of dead letters", slices.ContainsFunc(listed, func(q client.DeadLetterQueue) bool {
+		check("a queue of dead letters", q.Queue == q.Source+queue.PoisonSuffix && q.Messages > 0, q, nil)
+		return q.Queue == poison && q.Messages == 2
+	}), listed, err)
+	letters, more, err := app.DeadLetters(ctx, poison)
+	if err != nil || len(letters) != 2 || more {
+		t.Fatalf("dead letters: %+v, %t, %v", letters, more, err)
+	}
+	if letters[0].Body != "raw" {
+		slices.Reverse(letters)
+	}
+	raw, written := letters[0], letters[1]
+	check("a message that was moved as it is", raw.Body == "raw" && raw.MovedBy == client.MovedByHost && raw.Attempts == nil && raw.ExpiresAt.After(raw.InsertedAt), raw, nil)
+	check("a dead letter", written.Body == "written" && written.MovedBy == client.MovedByKennel && *written.Attempts == 5 && written.Reason == "too late" && written.Encoding == "text" && written.Size == 7, written, nil)
+	m, err := app.DeleteDeadLetters(ctx, poison, client.DeadLetterSelection{All: true, DryRun: true})
+	check("dry run", m.Matched == 2 && m.Deleted == 0, m, err)
+	m, err = app.DeleteDeadLetters(ctx, poison, client.DeadLetterSelection{IDs: []string{written.ID, "other"}})
+	check("delete", m.Matched == 1 && m.Deleted == 1, m, err)
+	for m, err = range app.RepeatRedrive(ctx, poison, client.DeadLetterSelection{All: true}) {
+		check("redrive", m.Matched == 1 && m.Moved == 1 && !m.More && !m.Before.IsZero(), m, err)
+	}
+	messages, err := queues.Peek(ctx, name, queue.MaxReceive)
+	if i := slices.IndexFunc(messages, func(m queue.Message) bool { return m.Body == inBase64("raw") }); i < 0 || len(messages) != 2 || err != nil {
+		t.Errorf("the queue has %+v, %v, want the message as it was", messages, err)
+	}
+	if letters, more, err := app.DeadLetters(ctx, poison); err != nil || len(letters) != 0 || more {
+		t.Errorf("dead letters at the end: %+v, %t, %v", letters, more, err)
+	}
+	_, err = app.DeleteDeadLetters(ctx, name, client.DeadLetterSelection{All: true})
+	refused("no dead-letter queue", err, "bad_queue")
 }
 
 // TestClientSurvivesKill checks that a wait continues when the app is killed and
