@@ -58,7 +58,7 @@ kennel gate wait hounds  wait until "kennel gate release hounds" is called`,
 	)
 	for id, commands := range map[string][]*cobra.Command{
 		groupRun:  {con.upCommand(), con.packageCommand()},
-		groupCall: {con.statusCommand(), con.doctorCommand(), con.nextCommand(), con.sequencesCommand(), con.gateCommand(), con.submitCommand(), con.batchCommand(), con.sampleCommand(), con.channelsCommand(), con.blogsCommand()},
+		groupCall: {con.statusCommand(), con.doctorCommand(), con.nextCommand(), con.sequencesCommand(), con.gateCommand(), con.submitCommand(), con.batchCommand(), con.sampleCommand(), con.deadLettersCommand(), con.channelsCommand(), con.blogsCommand()},
 		groupSelf: {con.completionCommand(), con.versionCommand()},
 	} {
 		for _, cmd := range commands {
@@ -245,6 +245,8 @@ func wanted(invalid *pflag.InvalidValueError) string {
 		return "a duration, for example 30s or 2h"
 	case "bool":
 		return "true or false"
+	case "float64":
+		return "a number"
 	}
 	if errors.Is(invalid, strconv.ErrRange) {
 		return "a smaller number"

@@ -98,6 +98,14 @@ var verbs = []verb{
 	// Compare the report of the processor billing, as CSV, with a sum of the items.
 	{"bill ITEMS REPORT", scriptBill},
 
+	// Put a text into a queue.
+	{"enqueue QUEUE TEXT", scriptEnqueue},
+	// Move N messages, all that the queue has, to its dead letters as the
+	// Functions host does.
+	{"giveup QUEUE N", scriptGiveUp},
+	// Wait until the queue has N dead letters.
+	{"letters QUEUE N", scriptLetters},
+
 	// Insert N blogs into the channel's table.
 	{"fill CHANNEL N", scriptFill},
 	// Start to delete a channel and leave the rest to the queue.
