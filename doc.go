@@ -24,6 +24,8 @@
 //   - trace: the spans that a request causes, and its trace in messages.
 //   - instances: what the processes of the app report about themselves. Each
 //     writes a row of one table, and the status reads them all.
+//   - cost: how many requests each job makes, and what a load costs in a month.
+//     It computes only, and tests compare it with the jobs.
 //
 // Begin with ids/store.go (the contract), then ids/claim.go (the protocol, as
 // pure state), ids/window.go (the hot path), ids/fill.go (the reservations).

@@ -29,6 +29,7 @@ var layers = map[string][]string{
 	"docs": {},
 
 	"client": {},
+	"cost":   {}, // it computes only
 	"table":  {},
 	"queue":  {"kennel/table", "kennel/trace", "golang.org/x/sync", "github.com/klauspost/compress/zstd"}, // for claim checks
 
@@ -70,7 +71,7 @@ var layers = map[string][]string{
 	"internal/storetest":        {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/queue", "kennel/table", "kennel/internal/dev/azurite", "testing", "github.com/google/go-cmp"},
 
 	"examples/numbers":      {"kennel/azurestore", "kennel/client", "kennel/gate", "kennel/ids"}, // only what other modules can import
-	"cmd/kennel":            {"kennel/client", "kennel/gate", "kennel/internal", "github.com/spf13"},
+	"cmd/kennel":            {"kennel/client", "kennel/cost", "kennel/gate", "kennel/internal", "github.com/spf13"},
 	"handler":               {"kennel/channels", "kennel/deadletters", "kennel/docs", "kennel/gate", "kennel/ids", "kennel/instances", "kennel/queue", "kennel/table", "kennel/trace", "kennel/work", "kennel/internal"},
 	"handler/testdata/bare": {},
 }

@@ -1,0 +1,250 @@
+package cost_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kennel/channels"
+	"kennel/cost"
+	"kennel/gate"
+	"kennel/ids"
+	"kennel/instances"
+	"kennel/internal/memory"
+	"kennel/internal/storetest"
+	"kennel/queue"
+)
+
+// TestNumbers compares the model of order numbers with the requests of a
+// generator, and of two that draw in turns.
+func TestNumbers(t *testing.T) {
+	var worst float64
+	for _, tt := range []struct {
+		name       string
+		generators int
+		numbers    int
+	}{
+		{"one generator", 1, 300_000},
+		{"two in turns", 2, 300_000},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var counted counter
+			store := sequences{memory.NewSequences(nil), &counted}
+			var generators []*ids.Generator
+			for range tt.generators {
+				g, err := ids.New(store, "orders", &ids.Options{MaxRangeSize: 1000})
+				if err != nil {
+					t.Fatal(err)
+				}
+				generators = append(generators, g)
+			}
+			for i := range tt.numbers / 1000 {
+				for range 1000 {
+					if _, err := generators[i%len(generators)].Next(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				synctest.Wait()
+			}
+			for _, g := range generators {
+				if err := g.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+			n := cost.Numbers{Numbers: float64(tt.numbers), Range: 1000, Starts: float64(tt.generators), New: 1, Shared: tt.generators > 1}
+			worst = max(worst, check(t, tt.name, counted.take(), n.Lines()))
+		})
+	}
+	t.Logf("figure: predicted requests for order numbers, off those counted | %.2f %% | ≤ 1 %%", 100*worst)
+}
+
+// TestDeletions compares the model of deletions with the requests of some.
+func TestDeletions(t *testing.T) {
+	var worst float64
+	for _, n := range []int{0, 1, 2, 99, 100, 101, storetest.Scale(1001, 2500)} {
+		synctest.Test(t, func(t *testing.T) {
+			var counted counter
+			c, err := channels.New(rows{memory.NewTable(nil), &counted}, rows{memory.NewTable(nil), &counted},
+				outbox{memory.NewOutbox(memory.NewQueues(nil), "cleanup"), &counted}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx := t.Context()
+			if _, _, err := c.Create(ctx, "news", "ann"); err != nil {
+				t.Fatal(err)
+			}
+			for range n {
+				if _, err := c.Post(ctx, "news", channels.Draft{UserID: "ann", Title: "a title", Text: "x"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			counted.take()
+			if d, err := c.Delete(ctx, "news", ""); err != nil || d.State != channels.Done {
+				t.Fatal(d, err)
+			}
+			worst = max(worst, check(t, fmt.Sprint(n, " blogs"), counted.take(), cost.Deletion{Rows: float64(n)}.Lines()))
+		})
+	}
+	t.Logf("figure: predicted requests of deletions of channels, off those counted | %.2f %% | ≤ 1 %%", 100*worst)
+}
+
+// listen runs a listener of one queue.
+func listen(t *testing.T, store queue.Store, push bool) (l *queue.Listener[string], signals *memory.QueueSignals, stop func()) {
+	t.Helper()
+	o := &queue.ListenerOptions{}
+	if push {
+		signals = memory.NewQueueSignals(nil)
+		o.Signals = signals
+	}
+	l, err := queue.NewListener(store, []string{"work"}, queue.Text{}, func(context.Context, queue.Delivery[string]) error { return nil }, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := l.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	return l, signals, func() { cancel(); running.Wait() }
+}
+
+// TestMessages compares the model of messages with the requests of a listener
+// that finds many.
+func TestMessages(t *testing.T) {
+	var worst float64
+	for _, n := range []int{1_000, 10_000}[:storetest.Scale(1, 2)] {
+		synctest.Test(t, func(t *testing.T) {
+			var counted counter
+			store := queues{memory.NewQueues(&memory.Options{Fault: (&memory.Line{RoundTrip: 20 * time.Millisecond}).Fault}), &counted}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			var putting sync.WaitGroup
+			for i := range n {
+				putting.Go(func() {
+					if _, err := store.Put(ctx, "work", fmt.Sprint("item ", i), 0); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			putting.Wait()
+			l, _, stop := listen(t, store, false)
+			for l.State()[0].Done < int64(n) {
+				time.Sleep(10 * time.Millisecond)
+			}
+			stop()
+			s := l.State()[0]
+			m := cost.Messages{Messages: float64(n), PerReceive: float64(n) / float64(s.Receives-s.EmptyReceives)}
+			worst = max(worst, check(t, fmt.Sprint(n, " messages"), counted.take(), m.Lines("work")))
+		})
+	}
+	t.Logf("figure: predicted requests of a listener, off those counted | %.2f %% | ≤ 1 %%", 100*worst)
+}
+
+// TestIdle compares the model of idle queues with the requests of listeners. The
+// times between these are random, so it takes many.
+func TestIdle(t *testing.T) {
+	var worst float64
+	for push, hours := range map[bool]time.Duration{true: 240, false: 24} {
+		synctest.Test(t, func(t *testing.T) {
+			var counted counter
+			_, _, stop := listen(t, queues{memory.NewQueues(nil), &counted}, push)
+			time.Sleep(time.Hour)
+			counted.take()
+			time.Sleep(hours * time.Hour)
+			predicted := cost.Idle("work", push)
+			for i := range predicted {
+				predicted[i].Count *= float64(hours)
+			}
+			worst = max(worst, check(t, fmt.Sprint("idle, push ", push), counted.take(), predicted))
+			stop()
+		})
+	}
+	t.Logf("figure: predicted requests to an idle queue, off those counted | %.2f %% | ≤ 1 %%", 100*worst)
+}
+
+func TestWake(t *testing.T) {
+	const wakes = 200
+	synctest.Test(t, func(t *testing.T) {
+		var counted counter
+		_, signals, stop := listen(t, queues{memory.NewQueues(nil), &counted}, true)
+		time.Sleep(5 * time.Minute)
+		counted.take()
+		for range wakes {
+			if err := signals.Publish(t.Context(), queue.Signal{Queue: "work", Kind: queue.Work}); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(5 * time.Minute)
+		}
+		predicted := cost.Wake("work")
+		for i := range predicted {
+			predicted[i].Count *= wakes
+		}
+		check(t, "woken in vain", counted.take(), predicted)
+		stop()
+	})
+}
+
+// TestReports compares the model of the instance table with the requests of a
+// process in a day.
+func TestReports(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var counted counter
+		self := instances.NewSelf(instances.Process{Instance: "p"}, func() []instances.Problem { return nil }, func(*instances.Report) {})
+		r := instances.NewReporter(self, rows{memory.NewTable(nil), &counted}, slog.New(slog.DiscardHandler))
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() {
+			if err := r.Run(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+		time.Sleep(24 * time.Hour)
+		cancel()
+		running.Wait()
+		predicted := cost.Report()
+		for i := range predicted {
+			predicted[i].Count *= 24
+		}
+		check(t, "reports", counted.take(), predicted)
+	})
+}
+
+// TestWatch compares the model of gates with the reads of a process with a
+// waiter.
+func TestWatch(t *testing.T) {
+	for push, hours := range map[bool]time.Duration{true: 48, false: 6} {
+		synctest.Test(t, func(t *testing.T) {
+			var counted counter
+			o := &gate.Options{}
+			if push {
+				o.Signals = memory.NewSignals(nil)
+			}
+			gates, err := gate.New(flags{memory.NewGates(nil), &counted}, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			var running sync.WaitGroup
+			running.Go(func() { gates.Run(ctx) })
+			end := time.Now().Add(hours * time.Hour)
+			for time.Now().Before(end) {
+				if w, err := gates.Wait(ctx, "hounds", 0, gate.MaxWait); err != nil || w.Passed {
+					t.Fatal(w, err)
+				}
+			}
+			predicted := cost.Watch(push)
+			for i := range predicted {
+				predicted[i].Count *= float64(hours)
+			}
+			check(t, fmt.Sprint("a waiter, push ", push), counted.take(), predicted)
+			cancel()
+			running.Wait()
+		})
+	}
+}

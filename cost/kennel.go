@@ -1,0 +1,183 @@
+package cost
+
+import "math"
+
+// kennel returns the operations of a month in this app.
+func kennel(p Profile) []Line {
+	parts := [][]Line{
+		p.ofBatches(), p.ofNumbers(), p.ofDeletions(), p.ofQueues(), p.ofProcesses(), p.ofGates(), p.ofSignals(), p.ofRelay(),
+	}
+	quiet := p.quiet()
+	if p.Plan == Container {
+		quiet += p.AppInstances * 24
+	}
+	return sum(append(parts, p.compute(p.active(), quiet, p.executions()))...)
+}
+
+// active returns the hours that instances work or wait at the gate, and quiet
+// those that they are idle, of all instances in a day.
+func (p Profile) active() float64 { return p.Instances * (p.BusyHours + p.HeldHours) }
+func (p Profile) quiet() float64  { return p.IdleInstances * (p.idleHours() - p.HeldHours) }
+
+func (p Profile) ofBatches() []Line {
+	if p.Items == 0 {
+		return nil
+	}
+	b := p.batch()
+	one := sum(b.Process(), b.Remove())
+	if p.ItemBytes/p.Compression > messageBytes { // each parcel needs a claim
+		t := tally{job: jobBatches}
+		t.add("table", "transaction", 2*b.results()) // to store and to delete it
+		t.add("table", "query", b.results())
+		one = append(one, t.lines...)
+	}
+	return times(p.Days*p.Items/p.ItemsPerBatch, one)
+}
+
+func (p Profile) ofNumbers() []Line {
+	if p.Numbers == 0 {
+		return nil
+	}
+	serving := p.serving()
+	perSecond := p.Numbers / (p.BusyHours * hourSeconds) / serving
+	n := Numbers{Numbers: p.Numbers, Range: max(RangeSize(perSecond), p.NumbersACall), Starts: serving, Shared: serving > 1}
+	return times(p.Days, n.Lines())
+}
+
+// serving returns how many instances serve the API.
+func (p Profile) serving() float64 {
+	if p.hosted() {
+		return max(1, p.Instances)
+	}
+	return max(1, p.AppInstances)
+}
+
+func (p Profile) ofDeletions() []Line {
+	lines := times(p.Deletions*p.Days, Deletion{p.BlogsADeleted}.Lines())
+	if p.Push && !p.hosted() { // the signal of a message that is deleted before it is received
+		lines = append(lines, modelled(times(p.Deletions*p.Days*p.Instances, Wake(jobChannels)))...)
+	}
+	return lines
+}
+
+// queues returns how many queues an instance of the app receives from: the
+// partitions, the express queue, the results and the deletions.
+func (p Profile) queues() float64 { return p.Partitions + 3 }
+
+// ofQueues returns what idle and deep queues cost. Under a Functions host, the
+// host polls, and two timers run.
+func (p Profile) ofQueues() []Line {
+	if p.hosted() {
+		const timers = 2
+		lines := times(p.BusyHours+p.HeldHours, HostIdle(p.queues(), timers, max(1, p.Instances)))
+		// The timers keep an instance running all day.
+		lines = append(lines, times(p.idleHours()-p.HeldHours, HostIdle(p.queues(), timers, max(1, p.IdleInstances)))...)
+		if p.HeldInvocations > 0 {
+			lines = append(lines, times(p.HeldHours, append(HostHeld(p.HeldInvocations), Watch(p.Push)...))...)
+		}
+		return times(p.Days, lines)
+	}
+	ofBatches, ofChannels := Idle(jobBatches, p.Push), Idle(jobChannels, p.Push)
+	lines := times(p.active()+p.quiet(), ofChannels)
+	emptyHours := p.quiet() + p.Instances*(p.BusyHours-p.processing())
+	lines = append(lines, times(emptyHours*(p.queues()-1), ofBatches)...)
+	lines = append(lines, times(p.HeldHours*p.Instances, ofBatches)...) // the results: the others are held
+	lines = append(lines, modelled(times(p.processing()*p.Instances*p.Partitions, Deep(jobBatches)))...)
+	return times(p.Days, lines)
+}
+
+// hours returns the hours of a month that processes run, with those that serve
+// the API beside workers.
+func (p Profile) hours() float64 {
+	if p.hosted() {
+		return p.Days * max(p.active()+p.quiet(), 24)
+	}
+	return p.Days * (p.active() + p.quiet() + p.AppInstances*24)
+}
+
+// ofProcesses returns what each process does whatever the load: it reports
+// itself, and sweeps. Under a host, the timers sweep, in one instance.
+func (p Profile) ofProcesses() []Line {
+	sweeping := p.Days * 24 // instance-hours
+	if !p.hosted() {
+		sweeping = p.Days * (p.active() + p.quiet())
+	}
+	return append(times(p.hours(), Report()), times(sweeping*perHour, Sweep())...)
+}
+
+// ofGates returns what workers at a closed gate cost; under a host see ofQueues.
+func (p Profile) ofGates() []Line {
+	if p.hosted() {
+		return nil
+	}
+	return times(p.Days*p.HeldHours*p.Instances, Watch(p.Push))
+}
+
+// ofSignals returns what the signals of queues cost: of each queue with messages
+// while a batch is processed, and one for each deletion.
+func (p Profile) ofSignals() []Line {
+	if !p.Push {
+		return nil
+	}
+	parcels := math.Ceil(p.ItemsPerBatch / p.ItemsPerParcel())
+	signalled := p.Deletions + p.processing()*hourSeconds/signalSeconds*(1+p.queuesOf(parcels))
+	processes := p.serving()
+	if !p.hosted() {
+		processes = p.Instances + p.AppInstances
+	}
+	t := tally{job: jobSignals}
+	t.add(bus, "hour", p.Days*24)
+	return append(append(t.lines, times(p.Days, Signals(signalled, processes))...), times(p.hours(), Subscribed(1))...)
+}
+
+// ofRelay returns what the relay costs that sends while a namespace is down: a
+// message that takes the way over the backlog is sent twice and delivered once,
+// and each queue of the backlog is read every 15 minutes.
+func (p Profile) ofRelay() []Line {
+	t := tally{job: jobRelay, modelled: true}
+	t.add(bus, "send", p.RelayMessages+p.RelayBacklog)
+	t.add(bus, "deliver", p.RelayBacklog+24*4*p.RelayQueues)
+	if p.RelayMessages > 0 && !p.Push { // otherwise the signals have the namespace
+		t.add(bus, "hour", 24)
+	}
+	if p.RelayQueues > 0 { // the second namespace
+		t.add(bus, "hour", 24)
+	}
+	return times(p.Days, t.lines)
+}
+
+// executions returns the invocations of functions of a month.
+func (p Profile) executions() float64 {
+	if !p.hosted() {
+		return 0
+	}
+	parcels := p.Items / p.ItemsPerParcel()
+	const timers = 2 * 24 * perHour
+	batches := p.Items / p.ItemsPerBatch
+	return p.Days * (2*parcels + batches + p.Numbers/p.NumbersACall + p.Deletions + heldAnHour*p.HeldInvocations*p.HeldHours + timers)
+}
+
+// compute returns what instances cost that are active or idle for so many hours
+// a day.
+func (p Profile) compute(active, idle, executions float64) []Line {
+	t := tally{job: compute, modelled: true}
+	active, idle = active*p.Days, idle*p.Days
+	switch p.Plan {
+	case Container:
+		t.add(compute, "container vCPU-second", active*hourSeconds*p.VCPU)
+		t.add(compute, "container idle vCPU-second", idle*hourSeconds*p.VCPU)
+		t.add(compute, "container GB-second", (active+idle)*hourSeconds*p.MemoryGB)
+	case Flex:
+		t.add(compute, "flex execution", executions)
+		t.add(compute, "flex GB-second", active*hourSeconds*p.MemoryGB)
+		t.add(compute, "flex always ready GB-second", idle*hourSeconds*p.MemoryGB)
+	case Consumption:
+		t.add(compute, "consumption execution", executions)
+		t.add(compute, "consumption GB-second", active*hourSeconds*p.MemoryGB)
+	case Premium:
+		hours := max(active+idle, 24*p.Days) // at least one instance
+		t.add(compute, "premium vCPU-hour", hours*p.VCPU)
+		t.add(compute, "premium GB-hour", hours*p.MemoryGB)
+	}
+	return t.lines
+}

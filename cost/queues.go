@@ -1,0 +1,57 @@
+package cost
+
+// Messages is messages that are put, received and deleted.
+type Messages struct {
+	Messages   float64
+	PerReceive float64 // messages of a receive, as measured; up to 32
+}
+
+// Lines returns the requests, which count for a job.
+func (m Messages) Lines(job string) []Line {
+	t := tally{job: job}
+	t.add("queue", "put", m.Messages)
+	t.add("queue", "receive", m.Messages/m.PerReceive)
+	t.add("queue", "delete", m.Messages)
+	return t.lines
+}
+
+// What a listener of package queue does with a queue that is idle, deep, or
+// signalled in vain.
+const (
+	safetyMinutes = 11.0 // between two checks of a queue that signals announce, on average
+	idleSeconds   = 27.0 // between two polls of one without signals, on average
+	deepSeconds   = 5.0  // between two counts of a deep queue
+	wakeReceives  = 6.0  // after a signal of a message that another process deleted
+	wakeCounts    = 2.0  // … and counts
+)
+
+const hourSeconds = 3600.0
+
+// Idle returns the requests of a listener to one idle queue in an hour. With
+// push, signals announce messages.
+func Idle(job string, push bool) []Line {
+	t := tally{job: job}
+	if push {
+		t.add("queue", emptyReceive, 60/safetyMinutes)
+		t.add("queue", "head", 60/safetyMinutes)
+	} else {
+		t.add("queue", emptyReceive, hourSeconds/idleSeconds)
+	}
+	return t.lines
+}
+
+// Wake returns the requests of a listener that a signal wakes, and that finds
+// no message.
+func Wake(job string) []Line {
+	t := tally{job: job}
+	t.add("queue", emptyReceive, wakeReceives)
+	t.add("queue", "head", wakeCounts)
+	return t.lines
+}
+
+// Deep returns the requests in an hour by which a listener counts a deep queue.
+func Deep(job string) []Line {
+	t := tally{job: job}
+	t.add("queue", "head", hourSeconds/deepSeconds)
+	return t.lines
+}
