@@ -1,0 +1,162 @@
+package cost
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the tables of docs/costs.md")
+
+// TestDocument checks that the tables of docs/costs.md are those of the model:
+//
+//	go test ./cost -run TestDocument -update
+func TestDocument(t *testing.T) {
+	const path = "../docs/costs.md"
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := string(text)
+	for name, section := range map[string]string{"designs": designTable(t), "paper": paperText(t), "floor": floorTable(), "idle": idleText(t)} {
+		begin, end := "<!-- begin of "+name+" -->\n", "<!-- end of "+name+" -->"
+		between := regexp.MustCompile("(?s)" + begin + ".*" + end)
+		if !between.MatchString(want) {
+			t.Fatalf("%s has no section %q", path, name)
+		}
+		want = between.ReplaceAllLiteralString(want, begin+"\n"+section+"\n"+end)
+	}
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if want != string(text) {
+		t.Errorf("%s does not have the numbers of the model; run this test with -update", path)
+	}
+}
+
+func compare(t *testing.T, name string, change func(*Profile)) Comparison {
+	t.Helper()
+	p, _ := Named(name)
+	if change != nil {
+		change(&p)
+	}
+	c, err := Compare(p, ListPrices())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// amount returns what the lines of some services cost.
+func (c Cost) amount(services ...string) (sum float64) {
+	for _, l := range c.Lines {
+		for _, s := range services {
+			if l.Service == s {
+				sum += l.Amount
+			}
+		}
+	}
+	return sum
+}
+
+func designTable(t *testing.T) string {
+	var b strings.Builder
+	b.WriteString("| profile | design | million operations | storage | Service Bus | compute | operations per item |\n|---|---|---|---|---|---|---|\n")
+	for _, name := range []string{"small", "large"} {
+		for _, d := range compare(t, name, nil).Designs {
+			fmt.Fprintf(&b, "| `%s` | %s | %.1f | $%.2f | $%.2f | $%.2f | %.3f |\n", name, d.Name, d.Operations/1e6,
+				d.amount("blob", "table", "queue"), d.amount(bus), d.amount(compute), d.PerItem)
+		}
+	}
+	s, l := compare(t, "small", nil).Profile, compare(t, "large", nil).Profile
+	fmt.Fprintf(&b, "\n`small` is %s items a day on a Functions app (%s) without Service Bus; `large` is %.0f million items a day in %.0f\nworkers with it.\n",
+		grouped(s.Items), s.Plan, l.Items/1e6, l.Instances)
+	return b.String()
+}
+
+func paperText(t *testing.T) string {
+	e := PaperExample()
+	ours := compare(t, "paper", nil)
+	return fmt.Sprintf(`An idle thread that polls each second for %.0f hours a day makes %s polls a day. At the price of then, $%.2f for 10,000,
+%.0f days cost **$%.3f**, and %.0f threads **$%.2f** a month, for nothing. The paper prints $%.2f,
+which is the price of %s polls a day: a digit of %s is wrong there, or the 7 and the 5 of the total changed
+places.
+
+At list prices of today the same threads cost $%.2f. This app with %.0f workers that are idle all day makes %.1f million
+operations of storage, for $%.2f, and Service Bus costs $%.2f more, which is its base charge.
+`, e.IdleHours, grouped(e.PollsADay), e.Per10000, e.Days, e.Thread, e.Threads, e.Total, e.Printed, grouped(e.PrintedPolls), grouped(e.PollsADay),
+		ours.Designs[0].Total, ours.Profile.Instances, (ours.Designs[2].Operations-busOperations(ours.Designs[2]))/1e6,
+		ours.Designs[2].amount("blob", "table", "queue"), ours.Designs[2].amount(bus))
+}
+
+// grouped writes a number as people read it: 1,234,567.
+func grouped(n float64) string {
+	digits := fmt.Sprintf("%.0f", n)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+func busOperations(c Cost) (sum float64) {
+	for _, l := range c.Lines {
+		if l.Service == bus && l.isRequest() {
+			sum += l.Count
+		}
+	}
+	return sum
+}
+
+func floorTable() string {
+	var b strings.Builder
+	b.WriteString("| items in a parcel | floor | all operations of a batch of 100,000 items | of its queues |\n|---|---|---|---|\n")
+	for _, k := range []float64{1, 10, 50, 100} {
+		p := small
+		p.Plan, p.ItemsPerBatch = None, 100_000
+		p.ItemBytes = 1 // any size fits
+		batch := p.batch()
+		batch.Parcels = p.ItemsPerBatch / k
+		lines, queues := batch.Process(), 0.0
+		for _, l := range lines {
+			if l.Service == "queue" {
+				queues += l.Count
+			}
+		}
+		fmt.Fprintf(&b, "| %.0f | %.4f | %.4f | %.4f |\n", k, Floor(k), Total(lines)/p.ItemsPerBatch, queues/p.ItemsPerBatch)
+	}
+	return b.String()
+}
+
+func idleText(t *testing.T) string {
+	month := func(lines []Line) (operations, amount float64) {
+		lines = times(720, lines)
+		bill, err := ListPrices().Price(lines)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return Total(lines), bill.Total
+	}
+	var b strings.Builder
+	b.WriteString("| an idle queue and instance, a month | operations | price |\n|---|---|---|\n")
+	var amounts []float64
+	for _, row := range []struct {
+		name  string
+		lines []Line
+	}{
+		{"a thread that polls each second", naive(Profile{Days: 1, Threads: 1, PollSeconds: 1, BusyHours: 23, Plan: None})},
+		{"a worker without signals", Idle("", false)},
+		{"a worker with signals", Idle("", true)},
+		{"the Functions host, one instance", HostIdle(1, 0, 1)},
+	} {
+		operations, amount := month(row.lines)
+		amounts = append(amounts, amount)
+		fmt.Fprintf(&b, "| %s | %s | $%.4f |\n", row.name, grouped(operations), amount)
+	}
+	_, base := month([]Line{{Service: bus, Operation: "hour", Count: 1}})
+	fmt.Fprintf(&b, "\nThe base charge of Service Bus, $%.2f a month, is the price of the polls of %.0f idle queues, counted once for each\ninstance.\n", base, base/(amounts[1]-amounts[2]))
+	return b.String()
+}
