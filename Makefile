@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help run build test prove bench lint fuzz package image clean
+.PHONY: help run build test prove bench chart lint fuzz package image clean
 
 # Binaries that ship are static, the same wherever a commit is built, and report
 # its version.
@@ -42,6 +42,9 @@ bench: ## Run every benchmark once, print its figures and write docs/benchmarks.
 	go test -vet=off -p 1 -timeout 20m -run '^$$' -bench . -benchtime 1x ./... >bin/bench.txt || { cat bin/bench.txt; exit 1; }
 	@$(call FIGURES,bin/bench.txt)
 	@go run ./internal/dev/figures docs/benchmarks.md $(wildcard bin/prove.txt) bin/bench.txt
+
+chart: ## Simulate a day of scaling and write docs/scaling.svg
+	go test -vet=off -count=1 -run '^TestChart$$' ./scale -args -update
 
 lint: ## gofmt, vet, staticcheck
 	@test -z "$$(gofmt -l . | tee /dev/stderr)" || { echo "run gofmt -w on the files above"; exit 1; }

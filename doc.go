@@ -26,6 +26,8 @@
 //     writes a row of one table, and the status reads them all.
 //   - cost: how many requests each job makes, and what a load costs in a month.
 //     It computes only, and tests compare it with the jobs.
+//   - scale: how many instances and hands the queues need, by rules. It is
+//     arithmetic, and imports no other package.
 //
 // Begin with ids/store.go (the contract), then ids/claim.go (the protocol, as
 // pure state), ids/window.go (the hot path), ids/fill.go (the reservations).

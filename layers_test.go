@@ -39,6 +39,7 @@ var layers = map[string][]string{
 
 	"channels": {"kennel/table", "kennel/trace", "golang.org/x/sync"},
 	"gate":     {"golang.org/x/sync"},
+	"scale":    {}, // arithmetic
 	"ids":      {"golang.org/x/sync"},
 
 	"deadletters": {"kennel/queue", "kennel/table", "golang.org/x/sync"},
@@ -55,6 +56,7 @@ var layers = map[string][]string{
 	"internal/chance":           {},
 	"internal/config":           {"kennel/gate", "kennel/internal/suggest"}, // the names of gates
 	"internal/customhandler":    {},
+	"internal/dev/chart":        {},
 	"internal/dev/devbus":       {"kennel/internal/dev/devbus/amqp"},
 	"internal/dev/devbus/amqp":  {},
 	"internal/dev/figures":      {},

@@ -1,0 +1,213 @@
+package scale
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+	_ "time/tzdata" // so that the zones of windows do not depend on the machine
+)
+
+const (
+	// formatOfRules is the version of the rules that this program reads.
+	formatOfRules = 1
+
+	maxInstances = 1000
+	maxHands     = 10_000
+	maxRows      = 100
+	maxRuleBytes = 64 << 10
+)
+
+// Rules decide what is advised. ParseRules makes them. The zero Rules are the
+// default ones.
+type Rules struct {
+	parsed *ruleTable
+}
+
+// ruleTable is the JSON form of Rules, with all defaults filled in.
+type ruleTable struct {
+	Version    int       `json:"version"`
+	Instances  instances `json:"instances"`
+	CoolDown   duration  `json:"coolDown"` // see the package comment
+	StartUp    duration  `json:"startUp"`  // from the advice until a new instance works
+	Finish     float64   `json:"finish"`   // share of the latency target in which messages must be done
+	CPU        float64   `json:"cpu"`      // share of the processors above which an instance is full
+	Depth      []row     `json:"depth"`    // by the messages of a queue
+	AgeSeconds []row     `json:"ageSeconds"`
+	Windows    []window  `json:"windows"`
+}
+
+type instances struct {
+	Min  int `json:"min"`
+	Max  int `json:"max"`
+	Step int `json:"step"` // the maximum that is added at once
+}
+
+// row applies from a value until below another one. Its result is a minimum.
+type row struct {
+	From      float64  `json:"from"`
+	Below     *float64 `json:"below,omitempty"` // nil: without end
+	Hands     int      `json:"hands,omitempty"`
+	Instances int      `json:"instances,omitempty"`
+}
+
+func (r row) holds(value float64) bool {
+	return value >= r.From && (r.Below == nil || value < *r.Below)
+}
+
+//go:embed default.json
+var defaultText []byte
+
+//go:embed paper.json
+var paperText []byte
+
+// PaperRules are the paper's: 10 hands for fewer than 100 messages, 50 for fewer
+// than 1,000, else 100. They are an example.
+func PaperRules() Rules { return mustParse(paperText) }
+
+func mustParse(text []byte) Rules {
+	rules, err := ParseRules(text)
+	if err != nil {
+		panic(err) // the text is part of the program
+	}
+	return rules
+}
+
+// table returns the rules in their parsed form.
+func (r Rules) table() *ruleTable {
+	if r.parsed == nil {
+		return mustParse(defaultText).parsed
+	}
+	return r.parsed
+}
+
+// MarshalJSON returns the rules in the form that ParseRules reads, with all
+// defaults.
+func (r Rules) MarshalJSON() ([]byte, error) { return json.Marshal(r.table()) }
+
+// ParseRules reads rules. Members that are left out have the default values. The
+// error lists everything that is wrong, each with its row.
+func ParseRules(text []byte) (Rules, error) {
+	if len(text) > maxRuleBytes {
+		return Rules{}, fmt.Errorf("the rules have %d bytes; use at most %d", len(text), maxRuleBytes)
+	}
+	t := ruleTable{
+		Instances: instances{Min: 1, Max: 20, Step: 10},
+		CoolDown:  duration(4 * time.Minute), StartUp: duration(time.Minute), Finish: 0.85, CPU: 0.9,
+		AgeSeconds: []row{}, Windows: []window{},
+	}
+	if err := checkMembers(text); err != nil {
+		return Rules{}, err
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&t); err != nil {
+		return Rules{}, fmt.Errorf("the rules are not in the form of a rule table: %w", err)
+	}
+	if t.Version != formatOfRules {
+		return Rules{}, fmt.Errorf("the member version of the rules is %d; this program reads version %d", t.Version, formatOfRules)
+	}
+	if faults := t.check(); len(faults) > 0 {
+		return Rules{}, fmt.Errorf("the rules cannot be used: %s", strings.Join(faults, "; "))
+	}
+	return Rules{&t}, nil
+}
+
+// check returns all faults of the values.
+func (t *ruleTable) check() (faults []string) {
+	require := func(ok bool, format string, args ...any) {
+		if !ok {
+			faults = append(faults, fmt.Sprintf(format, args...))
+		}
+	}
+	n := t.Instances
+	require(n.Min >= 0, "instances: min is %d; use at least 0", n.Min)
+	require(n.Max >= 1 && n.Max <= maxInstances, "instances: max is %d; use 1 to %d", n.Max, maxInstances)
+	require(n.Max >= n.Min, "instances: max is %d and min is %d; use a max that is not less than min", n.Max, n.Min)
+	require(n.Step >= 1, "instances: step is %d; use at least 1", n.Step)
+	require(t.CoolDown.within(time.Minute, time.Hour), "coolDown is %s; use 1m to 1h", t.CoolDown)
+	require(t.StartUp.within(0, 30*time.Minute), "startUp is %s; use 0s to 30m", t.StartUp)
+	require(share(t.Finish), "finish is %v; use a number above 0, up to 1", t.Finish)
+	require(share(t.CPU), "cpu is %v; use a number above 0, up to 1", t.CPU)
+	require(len(t.Depth) > 0, "depth has no rows; use at least one with hands")
+	for i, r := range t.Depth {
+		require(r.Hands >= 1, "row %d of depth: hands is %d; use at least 1", i+1, r.Hands)
+	}
+	for i, r := range t.AgeSeconds {
+		require(r.Hands >= 1 || r.Instances >= 1, "row %d of ageSeconds has neither hands nor instances", i+1)
+	}
+	faults = append(faults, checkRows("depth", t.Depth, n.Max)...)
+	faults = append(faults, checkRows("ageSeconds", t.AgeSeconds, n.Max)...)
+	require(len(t.Windows) <= maxRows, "windows has %d rows; use at most %d", len(t.Windows), maxRows)
+	for i := range t.Windows {
+		for _, fault := range t.Windows[i].check(n.Max) {
+			faults = append(faults, fmt.Sprintf("row %d of windows: %s", i+1, fault))
+		}
+	}
+	return faults
+}
+
+func share(x float64) bool { return x > 0 && x <= 1 } // false for NaN
+
+// checkRows returns why rows do not assign one result, which does not shrink, to
+// each value from 0 on.
+func checkRows(list string, rows []row, maxOfRules int) (faults []string) {
+	if len(rows) > maxRows {
+		return []string{fmt.Sprintf("%s has %d rows; use at most %d", list, len(rows), maxRows)}
+	}
+	for i, r := range rows {
+		fault := func(format string, args ...any) {
+			faults = append(faults, fmt.Sprintf("row %d of %s: ", i+1, list)+fmt.Sprintf(format, args...))
+		}
+		if !(r.From >= 0) || math.IsInf(r.From, 0) {
+			fault("from is %v; use a number that is not negative", r.From)
+		}
+		if r.Below != nil && !(*r.Below > r.From) {
+			fault("below is %v; use a number above from, which is %v", *r.Below, r.From)
+		}
+		if r.Hands < 0 || r.Hands > maxHands {
+			fault("hands is %d; use 1 to %d", r.Hands, maxHands)
+		}
+		if r.Instances < 0 || r.Instances > maxOfRules {
+			fault("instances is %d; use 1 to max, which is %d", r.Instances, maxOfRules)
+		}
+		if last := i == len(rows)-1; last != (r.Below == nil) {
+			if last {
+				fault("below is %v, so nothing applies from there on; leave it out in the last row", *r.Below)
+			} else {
+				fault("below is missing; only the last row applies without end")
+			}
+		}
+		if i == 0 {
+			if r.From > 0 {
+				fault("from is %v, which leaves a hole; let the first row begin at 0", r.From)
+			}
+			continue
+		}
+		before := rows[i-1]
+		switch {
+		case before.Below == nil: // reported for that row
+		case r.From < *before.Below:
+			fault("from is %v, so it overlaps row %d, which ends at %v", r.From, i, *before.Below)
+		case r.From > *before.Below:
+			fault("from is %v, which leaves a hole after row %d, which ends at %v", r.From, i, *before.Below)
+		}
+		if r.Hands < before.Hands || r.Instances < before.Instances {
+			fault("it has %d hands and %d instances, less than row %d with %d and %d; results must not shrink", r.Hands, r.Instances, i, before.Hands, before.Instances)
+		}
+	}
+	return faults
+}
+
+// find returns the row for a value.
+func find(rows []row, value float64) row {
+	for _, r := range rows {
+		if r.holds(value) {
+			return r
+		}
+	}
+	return row{} // there are no rows
+}
