@@ -13,6 +13,7 @@ package trace
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -142,7 +143,7 @@ func (s Span) Around(ctx context.Context) context.Context {
 // Text sets an attribute.
 func (s Span) Text(key, value string) {
 	if s.span != nil {
-		s.span.SetAttributes(attribute.String(key, value))
+		s.span.SetAttributes(attribute.String(key, valid(value)))
 	}
 }
 
@@ -153,12 +154,23 @@ func (s Span) Number(key string, value int64) {
 	}
 }
 
+// maxReason is how much of a reason is recorded, in bytes. An error may contain
+// the answer of another program.
+const maxReason = 1000
+
 // Fail records why the step failed.
 func (s Span) Fail(reason string) {
 	if s.span != nil {
-		s.span.SetStatus(codes.Error, reason)
+		if len(reason) > maxReason {
+			reason = reason[:maxReason] + " …"
+		}
+		s.span.SetStatus(codes.Error, valid(reason))
 	}
 }
+
+// valid replaces bytes that are not UTF-8. They would make an exporter drop the
+// span, with all others that it sends at the same time.
+func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
 // End ends the span.
 func (s Span) End() {

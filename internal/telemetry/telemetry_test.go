@@ -100,6 +100,25 @@ func TestTracesAreSent(t *testing.T) {
 	}
 }
 
+// TestBytesThatAreNotText: an error or an attribute that is not UTF-8, as a
+// reply of another program may be, or that is very long, loses no span.
+func TestBytesThatAreNotText(t *testing.T) {
+	endpoint := otlptest.Serve(t)
+	traces, log := open(t, "OTEL_EXPORTER_OTLP_ENDPOINT="+endpoint.URL)
+	_, span := trace.Open(traces.Context(t.Context()), "", "request", trace.Server)
+	span.Text("a", "b\xff")
+	span.Fail("no\xff" + strings.Repeat("é", 10_000))
+	span.End()
+	traces.Close()
+	spans := endpoint.Spans()
+	if len(spans) != 1 || log.Len() > 0 {
+		t.Fatalf("received %+v\n%s", spans, log)
+	}
+	if s := spans[0]; s.Attributes["a"] != "b\uFFFD" || !strings.HasPrefix(s.Failed, "no\uFFFDéé") || len(s.Failed) > 1100 {
+		t.Errorf("attribute %q, failed %.20q, %d bytes", s.Attributes["a"], s.Failed, len(s.Failed))
+	}
+}
+
 // TestSampler: a caller whose trace is not sampled, as one that Application
 // Insights instruments, is recorded if the settings request that.
 func TestSampler(t *testing.T) {
