@@ -60,6 +60,7 @@ type call struct {
 
 	mu      sync.Mutex
 	matched int             // guarded by mu
+	stayed  int             // of these, letters that certainly stay; guarded by mu
 	done    int             // letters that act succeeded for; guarded by mu
 	late    bool            // there was no time for a letter that matched; guarded by mu
 	left    []Left          // guarded by mu
@@ -162,6 +163,10 @@ func (c *call) receive() (more bool, err error) {
 	missed := false // letters may be leased to a receive without an answer
 	for first := c.before.IsZero(); ; first = false {
 		n, more := c.wanted()
+		if n == 0 && more {
+			_ = c.acting.Wait() // of those under way, some may stay; they return no error
+			n, more = c.wanted()
+		}
 		if n == 0 {
 			return more || missed, nil
 		}
@@ -208,7 +213,7 @@ func (c *call) wanted() (n int, more bool) {
 	case c.stop.Err() != nil:
 		return 0, true
 	}
-	return min(queue.MaxReceive, c.sel.Limit-c.matched, c.pace.soon()), true
+	return min(queue.MaxReceive, c.sel.Limit-c.matched+c.stayed, c.pace.soon()), true
 }
 
 // take begins to act on a letter that is selected. It blocks while many letters
@@ -257,8 +262,13 @@ func (c *call) finish(x letter, err error) {
 	case errors.Is(err, errNotBegun):
 		c.matched--
 		c.late = true
-	case len(c.left) < MaxLeft:
-		c.left = append(c.left, Left{x.id, err.Error()})
+	default:
+		if !errors.Is(err, unconfirmed) {
+			c.stayed++
+		}
+		if len(c.left) < MaxLeft {
+			c.left = append(c.left, Left{x.id, err.Error()})
+		}
 	}
 }
 

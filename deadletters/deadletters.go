@@ -157,7 +157,7 @@ type Selection struct {
 	All bool
 	IDs []string // up to MaxLimit
 
-	Limit     int       // maximum letters of the call; 0: MaxLimit
+	Limit     int       // maximum letters of the call, without those that stay; 0: MaxLimit
 	PerSecond float64   // maximum letters a second, at least MinRate; 0: no limit
 	DryRun    bool      // only count the letters that match, at the front of the queue
 	Before    time.Time // Result.Before of an earlier call, to continue its run; zero: begin a run

@@ -92,6 +92,34 @@ func TestLeft(t *testing.T) {
 	}
 }
 
+// TestLeftAreBeyondLimit checks that letters that cannot be moved do not keep a
+// call with a low limit from the others.
+func TestLeftAreBeyondLimit(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		w := newWorld(t, distant)
+		w.create(source)
+		for i := range 40 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			text, err := w.claims(nil).Pack(ctx, queue.Envelope{ID: fmt.Sprint(i), Time: time.Now(), Reason: "r", Raw: true}, []byte("raw text"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.put(poison, strings.Replace(text, "raw text", "raw taxt", 1))
+		}
+		w.put(poison, "a", "b", "c")
+		time.Sleep(time.Second)
+		r, err := w.letters(nil, deadletters.Options{}).Redrive(t.Context(), poison, deadletters.Selection{All: true, Limit: 2})
+		if put := len(w.bodies(source)); err != nil || r.Moved != 2 || put != 2 || !r.More || len(r.Left) != deadletters.MaxLeft {
+			t.Errorf("%+v, %v, put %d", r, err, put)
+		}
+		if n := w.visible(poison); n != 41 {
+			t.Errorf("%d letters are visible", n)
+		}
+	})
+}
+
 // TestClaimIsExtended redrives a letter whose claim would expire too early.
 func TestClaimIsExtended(t *testing.T) {
 	t.Parallel()

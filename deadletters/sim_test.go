@@ -234,7 +234,7 @@ func (s *simulation) act(ctx context.Context, l *deadletters.Letters, random *ch
 		if took := time.Since(began); took > deadletters.MaxCall {
 			s.t.Errorf("a call took %v", took)
 		}
-		if r.Matched > selection.Limit || r.Moved > r.Matched || selection.DryRun && r.Moved > 0 {
+		if r.Moved > selection.Limit || r.Moved > r.Matched || selection.DryRun && r.Moved > 0 {
 			s.t.Errorf("%+v: %+v", selection, r)
 		}
 		if err != nil || !r.More || r.Moved == 0 {
