@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -309,7 +310,7 @@ func TestCancelled(t *testing.T) {
 func TestFaultAtEachRequest(t *testing.T) {
 	t.Parallel()
 	lost := errors.New("connection reset")
-	ran := 0
+	ran, step := 0, storetest.Scale(60, 1)
 	for name, fault := range map[string]memory.Fault{
 		"refused by the network": {Lost: true, Err: lost},
 		"reply lost":             {Err: lost},
@@ -317,7 +318,7 @@ func TestFaultAtEachRequest(t *testing.T) {
 		"no answer":              {Lost: true},
 	} {
 		struck := true
-		for n := int64(1); struck; n += int64(storetest.Scale(4, 1)) {
+		for n := 1 + rand.Int64N(int64(step)); struck; n += int64(step) {
 			inBubble(t, func(t *testing.T) {
 				var begun atomic.Int64
 				begun.Store(1 << 60)
@@ -329,7 +330,7 @@ func TestFaultAtEachRequest(t *testing.T) {
 				})
 				w.create(source)
 				want := make(map[string]bool)
-				for i := range 3 {
+				for i := range 4 { // more than one receive returns
 					for _, f := range w.forms(i) {
 						w.put(poison, f.stored)
 						want[f.original] = true

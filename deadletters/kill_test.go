@@ -15,7 +15,7 @@ import (
 // and a redrive. Another one lists each letter once, and redrives what is left.
 func TestKilledAtEachRequest(t *testing.T) {
 	t.Parallel()
-	ran, step := 0, storetest.Scale(10, 1)
+	ran, step := 0, storetest.Scale(40, 1)
 	for n, struck := 1+rand.IntN(step), true; struck; n += step {
 		struck = false
 		for _, after := range []bool{false, true} {
@@ -76,7 +76,7 @@ func runKilled(t *testing.T, kill *storetest.Killer) {
 // else is deleted, nothing is put, and no claim is removed.
 func TestDeleteKilled(t *testing.T) {
 	t.Parallel()
-	ran, step := 0, storetest.Scale(10, 1)
+	ran, step := 0, storetest.Scale(25, 1)
 	for n, struck := 1+rand.IntN(step), true; struck; n += step {
 		struck = false
 		for _, after := range []bool{false, true} {

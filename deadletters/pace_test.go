@@ -10,6 +10,7 @@ import (
 
 	"kennel/deadletters"
 	"kennel/internal/memory"
+	"kennel/internal/storetest"
 	"kennel/queue"
 )
 
@@ -17,7 +18,7 @@ import (
 // than the rate allows, few letters are hidden, and the rate is reached.
 func TestRate(t *testing.T) {
 	t.Parallel()
-	for perSecond, letters := range map[float64]int{0.1: 9, 1: 100, 7.5: 500, 400: 2000} {
+	for perSecond, letters := range map[float64]int{0.1: 9, 1: 100, 7.5: storetest.Scale(150, 500), 400: storetest.Scale(600, 2000)} {
 		for _, remove := range []bool{false, true} {
 			inBubble(t, func(t *testing.T) {
 				w := newWorld(t, distant)
@@ -74,11 +75,11 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// TestRequests counts the requests for 2,000 letters and those that are received
+// TestRequests counts the requests for many letters, and those that are received
 // and not deleted.
 func TestRequests(t *testing.T) {
 	t.Parallel()
-	const letters = 2000
+	letters := storetest.Scale(600, 2000)
 	inBubble(t, func(t *testing.T) {
 		w := newWorld(t, distant)
 		w.create(source)
@@ -99,8 +100,8 @@ func TestRequests(t *testing.T) {
 		}
 		before := w.queues.Calls()
 		moved, err := redriveAll(t.Context(), l)
-		perMessage := float64(w.queues.Calls()-before) / letters
-		if err != nil || moved != letters || announced.Load() != letters {
+		perMessage := float64(w.queues.Calls()-before) / float64(letters)
+		if err != nil || moved != letters || announced.Load() != int64(letters) {
 			t.Errorf("moved %d, %v, announced %d", moved, err, announced.Load())
 		}
 		t.Logf("figure: requests for each dead letter redriven (%d) | %.3f | ≤ 2.1", letters, perMessage)

@@ -257,7 +257,7 @@ func TestCopies(t *testing.T) {
 // once. The run ends, and moves each letter once.
 func TestFailingConsumer(t *testing.T) {
 	t.Parallel()
-	const letters = 1500 // two calls
+	const letters = 1100 // two calls
 	inBubble(t, func(t *testing.T) {
 		w := newWorld(t, distant)
 		w.create(source)

@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	simulations = flag.Int("simulations", storetest.Scale(8, 400), "seeded simulations to run")
+	simulations = flag.Int("simulations", storetest.Scale(3, 150), "seeded simulations to run")
 	seedToRun   = flag.Uint64("seed", 0, "run the one simulation with this seed")
 )
 

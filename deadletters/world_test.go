@@ -183,7 +183,11 @@ func (w *world) forms(n int) []form {
 	letterOf := func(text string) queue.DeadLetter {
 		return queue.DeadLetter{Queue: source, Message: fmt.Sprint("id ", n), Reason: reason, Attempts: 3, At: time.Now(), Text: text}
 	}
-	long := noise(n, 47_000)
+	longLen, hugeLen := 47_000, 64<<10
+	if n > 0 {
+		longLen, hugeLen = 1000, 1000 // not returned
+	}
+	long := noise(n, longLen)
 	envelope := func(kind string, body string) string {
 		return must(claims.Pack(ctx, queue.Envelope{ID: fmt.Sprint(kind, " ", n), Time: time.Now(), TraceParent: "00-1-2-01"}, []byte(body)))
 	}
@@ -201,7 +205,7 @@ func (w *world) forms(n int) []form {
 
 	short, claimed := envelope("short", word), envelope("claimed", long)
 	hosted, hostedClaim := envelope("hosted", word), envelope("hosted claim", long)
-	huge := noise(n, 64<<10)
+	huge := noise(n, hugeLen)
 	forms := []form{
 		{"written", word, letterOf(word).Encode(), true, ours(word)},
 		{"written in base64", inBase64(word + "2"), inBase64(withID(letterOf(word+"2"), n, "b").Encode()), true, ours(word + "2")},
@@ -218,7 +222,7 @@ func (w *world) forms(n int) []form {
 		{"too long for a reason", huge, letterOf(huge).Encode(), false, theirs(huge)},
 	}
 	if n > 0 {
-		forms = slices.DeleteFunc(forms, func(f form) bool { return f.want.Size > 10_000 })
+		forms = slices.DeleteFunc(forms, func(f form) bool { return f.want.Size >= 1000 })
 	}
 	return forms
 }
