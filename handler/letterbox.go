@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -46,7 +47,9 @@ func (b letterbox) move(ctx context.Context, m customhandler.QueueMessage, reaso
 	if strings.ContainsRune(m.Text, utf8.RuneError) {
 		return reason
 	}
-	text, err := b.encode(ctx, queue.DeadLetter{Queue: b.count.queue, Message: cmp.Or(m.ID, unnamed), Reason: reason.Error(), Attempts: m.DequeueCount, At: time.Now(), Text: m.Text})
+	// Dead letters of the same message are taken for copies of it, so one whose
+	// id the host does not name gets an id of its own.
+	text, err := b.encode(ctx, queue.DeadLetter{Queue: b.count.queue, Message: cmp.Or(m.ID, rand.Text()), Reason: reason.Error(), Attempts: m.DequeueCount, At: time.Now(), Text: m.Text})
 	if errors.Is(err, errUnfit) {
 		return reason
 	}

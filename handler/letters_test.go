@@ -208,6 +208,30 @@ func TestDeadLetterRoutes(t *testing.T) {
 	})
 }
 
+// TestDeadLettersWithoutID: messages whose ids the host does not name are not
+// taken for copies of each other, of which a redrive would put only one.
+func TestDeadLettersWithoutID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemoryBatches(t, memory.NewQueues(nil), nil)
+		letters := newMemoryLetters(m)
+		host := apiOf(t, m)
+		serveRoutes(host, letters.routes())
+		c := letterCalls{t, host}
+		for _, text := range []string{"not a parcel", "no parcel"} {
+			if err := m.parcels(work.ExpressQueue)(t.Context(), customhandler.QueueMessage{Text: text, DequeueCount: 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := m.queues.Put(t.Context(), work.ExpressQueue, "", 0); err != nil { // creates the queue
+			t.Fatal(err)
+		}
+		got := c.call("POST", "/work-express-poison/redrive", `{"all":true}`)
+		if n := len(m.queues.All(work.ExpressQueue)) - 1; got.Code != 200 || got.Matched != 2 || got.Moved != 2 || n != 2 {
+			t.Errorf("%d %s, put %d", got.Code, got.text, n)
+		}
+	})
+}
+
 // longItem returns an item of about the maximum length, whose parcel does not fit
 // into a message and is cut in a list.
 func longItem() string {
