@@ -51,25 +51,34 @@ func (m *meter) queue(name string, next func(context.Context, customhandler.Queu
 		t := m.tally(name)
 		began := time.Now()
 		t.running.Add(1)
+		failed := true // also by a panic
+		ended := done
 		defer func() {
+			t.count(ended, failed, message.DequeueCount)
 			t.running.Add(-1)
 			m.ended(began)
 		}()
 		if !message.Inserted.IsZero() {
 			t.ages.Add(message.Inserted)
 		}
-		ended, err := next(ctx, message)
-		switch {
-		case err != nil && message.DequeueCount < maxDeliveries:
-			t.retried.Add(1)
-		case err != nil, ended == deadLetter: // after an error the host moves it
-			t.deadLetters.Add(1)
-		case ended == putBack:
-			t.returned.Add(1)
-		default:
-			t.done.Add(1)
-		}
+		var err error
+		ended, err = next(ctx, message)
+		failed = err != nil
 		return err
+	}
+}
+
+// count counts an invocation that has ended.
+func (t *tally) count(ended ending, failed bool, deliveries int64) {
+	switch {
+	case failed && deliveries < maxDeliveries:
+		t.retried.Add(1)
+	case failed, ended == deadLetter: // after a failure the host moves it
+		t.deadLetters.Add(1)
+	case ended == putBack:
+		t.returned.Add(1)
+	default:
+		t.done.Add(1)
 	}
 }
 

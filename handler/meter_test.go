@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -59,6 +60,7 @@ func TestEndings(t *testing.T) {
 		cleanUp := c.meter.queue(cleanupQueue, c.cleanUp)
 		parcels := b.parcels("work-0")
 		broken := c.meter.queue("broken", func(context.Context, customhandler.QueueMessage) (ending, error) { return done, errors.New("broken") })
+		panics := c.meter.queue("panics", func(context.Context, customhandler.QueueMessage) (ending, error) { panic("oh") })
 		held := c.meter.queue("held", func(context.Context, customhandler.QueueMessage) (ending, error) { return putBack, nil })
 		for _, invocation := range []struct {
 			run     func(context.Context, customhandler.QueueMessage) error
@@ -70,6 +72,10 @@ func TestEndings(t *testing.T) {
 			{broken, customhandler.QueueMessage{DequeueCount: maxDeliveries - 1}, true},
 			{broken, customhandler.QueueMessage{DequeueCount: maxDeliveries}, true},
 			{held, customhandler.QueueMessage{DequeueCount: 1}, false},
+			{func(ctx context.Context, m customhandler.QueueMessage) (err error) {
+				defer func() { err = fmt.Errorf("%v", recover()) }() // as the host's server does
+				return panics(ctx, m)
+			}, customhandler.QueueMessage{DequeueCount: 1}, true},
 		} {
 			if err := invocation.run(t.Context(), invocation.message); (err != nil) != invocation.fails {
 				t.Errorf("%+v: %v", invocation.message, err)
@@ -83,6 +89,7 @@ func TestEndings(t *testing.T) {
 			"work-0":     {DeadLetters: 1, Ages: none},
 			"broken":     {Retried: 1, DeadLetters: 1, Ages: none}, // the host moves it after the last delivery
 			"held":       {Returned: 1, Ages: none},
+			"panics":     {Retried: 1, Ages: none},
 		}
 		if diff := cmp.Diff(want, r.Work); diff != "" {
 			t.Errorf("want (-), got (+):\n%s", diff)
