@@ -162,11 +162,7 @@ func TestRefused(t *testing.T) {
 					}
 					return memory.Fault{Delay: 10 * time.Millisecond, Lost: true, Err: queue.ErrRefused}
 				})
-				w.create(source)
-				for i := range 200 {
-					w.put(poison, fmt.Sprint("letter ", i))
-				}
-				time.Sleep(time.Second)
+				w.fill(200)
 				refusing.Store(true)
 				l := w.letters(nil, deadletters.Options{})
 				began := time.Now()
@@ -242,11 +238,7 @@ func TestPutsFail(t *testing.T) {
 			}
 			return distant(c)
 		})
-		w.create(source)
-		for i := range 50 {
-			w.put(poison, fmt.Sprint("letter ", i))
-		}
-		time.Sleep(time.Second)
+		w.fill(50)
 		failing.Store(true)
 		r, err := w.letters(nil, deadletters.Options{}).Redrive(t.Context(), poison, all)
 		if err != nil || r.Moved > 0 || len(r.Left) != deadletters.MaxLeft || !strings.Contains(r.Left[0].Reason, "did not confirm") {
@@ -283,11 +275,7 @@ func TestCancelled(t *testing.T) {
 	for _, after := range []time.Duration{5 * time.Millisecond, 25 * time.Millisecond, 45 * time.Millisecond, 75 * time.Millisecond, 310 * time.Millisecond} {
 		inBubble(t, func(t *testing.T) {
 			w := newWorld(t, distant)
-			w.create(source)
-			for i := range 1000 {
-				w.put(poison, fmt.Sprint("letter ", i))
-			}
-			time.Sleep(time.Second)
+			w.fill(1000)
 			ctx, cancel := context.WithTimeoutCause(t.Context(), after, errors.New("gave up"))
 			ctx, cancel2 := context.WithCancel(context.WithoutCancel(ctx))
 			time.AfterFunc(after, cancel2) // without a deadline

@@ -2,7 +2,6 @@ package deadletters_test
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,11 +21,7 @@ func TestRate(t *testing.T) {
 		for _, remove := range []bool{false, true} {
 			inBubble(t, func(t *testing.T) {
 				w := newWorld(t, distant)
-				w.create(source)
-				for i := range letters {
-					w.put(poison, fmt.Sprint("letter ", i))
-				}
-				time.Sleep(time.Second)
+				w.fill(letters)
 				store := &watched{account: account{w.queues, w.queues, w.queues}}
 				l, err := deadletters.New(store, nil)
 				if err != nil {
@@ -82,11 +77,7 @@ func TestRequests(t *testing.T) {
 	letters := storetest.Scale(600, 2000)
 	inBubble(t, func(t *testing.T) {
 		w := newWorld(t, distant)
-		w.create(source)
-		for i := range letters {
-			w.put(poison, fmt.Sprint("letter ", i))
-		}
-		time.Sleep(time.Second)
+		w.fill(letters)
 		store := &watched{account: account{w.queues, w.queues, w.queues}}
 		var announced atomic.Int64
 		l, err := deadletters.New(store, &deadletters.Options{Announce: func(name string) {
@@ -127,11 +118,7 @@ func TestNoneTwiceInACall(t *testing.T) {
 					}
 					return distant(c)
 				})
-				w.create(source)
-				for i := range letters {
-					w.put(poison, fmt.Sprint("letter ", i))
-				}
-				time.Sleep(time.Second)
+				w.fill(letters)
 				began := time.Now()
 				l := w.letters(nil, deadletters.Options{})
 				r, err := l.Redrive(t.Context(), poison, deadletters.Selection{IDs: []string{"unknown"}})
@@ -157,11 +144,7 @@ func TestTwoAtOnce(t *testing.T) {
 	const letters = 600
 	inBubble(t, func(t *testing.T) {
 		w := newWorld(t, distant)
-		w.create(source)
-		for i := range letters {
-			w.put(poison, fmt.Sprint("letter ", i))
-		}
-		time.Sleep(time.Second)
+		w.fill(letters)
 		l := w.letters(nil, deadletters.Options{})
 		var running sync.WaitGroup
 		var moved atomic.Int64

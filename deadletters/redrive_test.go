@@ -188,11 +188,7 @@ func TestDryRun(t *testing.T) {
 	} {
 		inBubble(t, func(t *testing.T) {
 			w := newWorld(t, nil)
-			w.create(source)
-			for i := range c.letters {
-				w.put(poison, fmt.Sprint("letter ", i))
-			}
-			time.Sleep(time.Second)
+			w.fill(c.letters)
 			l := w.letters(nil, deadletters.Options{})
 			items := w.front(l)
 			for i, n := range c.s.IDs {
@@ -260,11 +256,7 @@ func TestFailingConsumer(t *testing.T) {
 	const letters = 1100 // two calls
 	inBubble(t, func(t *testing.T) {
 		w := newWorld(t, distant)
-		w.create(source)
-		for i := range letters {
-			w.put(poison, fmt.Sprint("letter ", i))
-		}
-		time.Sleep(time.Second)
+		w.fill(letters)
 		var failed atomic.Int64
 		ctx, stop := context.WithCancel(context.Background())
 		consumer, err := queue.NewListener(w.queues, []string{source}, queue.Text{}, func(context.Context, queue.Delivery[string]) error {

@@ -112,6 +112,16 @@ func (w *world) put(name string, bodies ...string) {
 	}
 }
 
+// fill puts n letters that are texts, from a queue that exists.
+func (w *world) fill(n int) {
+	w.t.Helper()
+	w.create(source)
+	for i := range n {
+		w.put(poison, fmt.Sprint("letter ", i))
+	}
+	time.Sleep(time.Second)
+}
+
 // create creates an empty queue.
 func (w *world) create(name string) {
 	w.t.Helper()
