@@ -59,7 +59,11 @@ func TestTracesThatAreOff(t *testing.T) {
 		}) / calls
 	}
 	allocations(traces) // the first range
-	if with, without := allocations(traces), allocations(plain); with > without+0.5 {
+	with, without := allocations(traces), allocations(plain)
+	for range 4 { // the end of an earlier test may allocate, too
+		with, without = min(with, allocations(traces)), min(without, allocations(plain))
+	}
+	if with > without+0.5 {
 		t.Errorf("%.2f allocations, %.2f without the code for traces", with, without)
 	}
 }
