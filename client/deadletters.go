@@ -169,8 +169,9 @@ func (c *Client) moveLetters(ctx context.Context, queue, verb string, s DeadLett
 // RepeatRedrive calls RedriveDeadLetters as long as there are other dead letters
 // and some are moved, and yields the result of each call. Dead letters that
 // come back meanwhile, because they failed again, are not moved again. With
-// RatePerSecond a call takes about five seconds. Limit is that of all calls
-// together; 0 means no limit. An error ends it. If it is ended between two
+// RatePerSecond a call takes about five seconds, and longer if it meets dead
+// letters that cannot be moved. Limit is that of all calls together; 0 means no
+// limit. An error ends it. If it is ended between two
 // calls, another redrive with the last Before continues it.
 func (c *Client) RepeatRedrive(ctx context.Context, queue string, s DeadLetterSelection) iter.Seq2[MovedDeadLetters, error] {
 	return repeatMove(s, func(s DeadLetterSelection) (MovedDeadLetters, int, error) {
@@ -197,17 +198,24 @@ const (
 func repeatMove(s DeadLetterSelection, move func(DeadLetterSelection) (MovedDeadLetters, int, error)) iter.Seq2[MovedDeadLetters, error] {
 	return func(yield func(MovedDeadLetters, error) bool) {
 		limit := s.Limit
+		stuck := 0 // dead letters that the last call met and did not move
 		for {
+			most := maxMoved
+			if limit > 0 {
+				most = min(limit, maxMoved)
+			}
 			s.Limit = min(limit, maxMoved)
 			if s.RatePerSecond > 0 {
-				turn := int(min(math.Ceil(s.RatePerSecond*turnTime.Seconds()), maxMoved))
-				s.Limit = turn
-				if limit > 0 {
-					s.Limit = min(limit, turn)
-				}
+				// The call may meet these again, before it meets others.
+				turn := math.Ceil(s.RatePerSecond*turnTime.Seconds()) + float64(stuck)
+				s.Limit = int(min(turn, float64(most)))
 			}
 			m, moved, err := move(s)
-			if !yield(m, err) || err != nil || s.DryRun || !m.More || moved == 0 {
+			if !yield(m, err) || err != nil || s.DryRun || !m.More {
+				return
+			}
+			stuck = max(0, m.Matched-moved)
+			if inTurn := s.RatePerSecond > 0 && s.Limit < most && m.Matched >= s.Limit; moved == 0 && !inTurn {
 				return
 			}
 			if limit > 0 {
