@@ -192,7 +192,7 @@ func (con *console) moveLetters(ctx context.Context, app *app, move letterMove, 
 			return err
 		}
 	}
-	return w.incomplete(con, s)
+	return w.incomplete(con, s, func() int { return con.countLetters(ctx, app, queue, 0) })
 }
 
 // countLetters returns how many dead letters of a queue there are to move, 0 if
@@ -264,9 +264,11 @@ func (w *moving) interrupted(con *console, s client.DeadLetterSelection, err err
 	return explained{fmt.Sprintf("%s; %s %s; to continue: %s", clause(err.Error()), letterCount(w.moved), w.move.done, again), err}
 }
 
-// incomplete returns an error if not all that was selected was moved.
-func (w *moving) incomplete(con *console, s client.DeadLetterSelection) error {
+// incomplete returns an error if not all that was selected was moved. count
+// returns how many dead letters are there now, about, and 0 if that is not known.
+func (w *moving) incomplete(con *console, s client.DeadLetterSelection, count func() int) error {
 	missing := len(s.IDs) - w.moved - len(w.left)
+	wantedMore := s.All && (s.Limit == 0 || w.moved < s.Limit)
 	switch {
 	case len(w.left) > 0:
 		text := fmt.Sprintf("%s not %s:", letterCount(len(w.left)), w.move.done)
@@ -276,12 +278,23 @@ func (w *moving) incomplete(con *console, s client.DeadLetterSelection) error {
 		for _, l := range w.left {
 			text += fmt.Sprintf("\n  %s: %s", l.ID, oneLine(l.Reason))
 		}
+		if wantedMore && w.more {
+			text += "\nthere may be others, which were not reached; delete those that are not needed, then repeat the command"
+		}
 		return errors.New(text)
 	case missing > 0:
 		return fmt.Errorf("%s not found in %s; they may have been redriven or deleted", letterCount(missing), w.queue)
-	case s.All && w.more && (s.Limit == 0 || w.moved < s.Limit):
+	case !wantedMore:
+		return nil
+	}
+	// A killed call hides the letters that it had received: no call finds them.
+	switch present := count(); {
+	case present > 0:
+		con.say("%s has about %s now; they came meanwhile, failed again, or are held by another call for up to 75 s; see `kennel deadletters list %s`",
+			printable(w.queue), letterCount(present), printable(w.queue))
+	case w.more:
 		con.say("there may be others, which another call holds; repeat the command in two minutes to be sure")
-	case s.All && w.moved == 0:
+	case w.moved == 0:
 		con.say("nothing changed: there are no dead letters in %s", printable(w.queue))
 	}
 	return nil
