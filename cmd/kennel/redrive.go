@@ -63,7 +63,7 @@ func (con *console) moveRun(o *letterOptions, move letterMove) func(*cobra.Comma
 			return usagef("--rate is %v; use a number from %v to %d", o.rate, minRate, maxRate)
 		case flags.Changed("limit") && o.limit < 1:
 			return usagef("--limit is %d; use at least 1", o.limit)
-		case o.before != "":
+		case flags.Changed("before"):
 			var err error
 			if s.Before, err = time.Parse(time.RFC3339, o.before); err != nil {
 				return usagef("--before is %q; use the time that an interrupted command printed, such as 2026-01-02T03:04:05Z", printable(o.before))
