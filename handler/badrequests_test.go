@@ -138,7 +138,7 @@ func TestBadRequests(t *testing.T) {
 
 		{"GET", "/api/deadletters/work-0", "", "", 400, "bad_queue", "-poison"},
 		{"GET", "/api/deadletters/-poison", "", "", 400, "bad_queue", ""},
-		{"GET", "/api/deadletters/Work-0-poison", "", "", 400, "bad_queue", ""},
+		{"GET", "/api/deadletters/Work-0-poison", "", "", 400, "bad_queue", "lower-case letters"},
 		{"GET", "/api/deadletters/a%2Fb-poison", "", "", 400, "bad_queue", ""},
 		{"GET", "/api/deadletters?top=5", "", "", 400, "bad_query", "none"},
 		{"DELETE", letters, "", "", 405, "method_not_allowed", "Allow"},

@@ -132,7 +132,7 @@ func letterQueueOf(r *http.Request) (name, source string, err error) {
 	name = r.PathValue("queue")
 	source, isPoison := strings.CutSuffix(name, queue.PoisonSuffix)
 	if !isPoison || queue.CheckName(name) != nil || queue.CheckName(source) != nil {
-		return "", "", badRequest("bad_queue", "The name must be that of a dead-letter queue: the name of a queue, followed by "+queue.PoisonSuffix+".")
+		return "", "", badRequest("bad_queue", "The name must be that of a dead-letter queue: up to 63 lower-case letters, digits and single hyphens, with "+queue.PoisonSuffix+" at the end.")
 	}
 	return name, source, nil
 }
