@@ -91,8 +91,33 @@ func newTraces(exporter sdk.SpanExporter, p Process, log *slog.Logger) *Traces {
 	}
 	return &Traces{sdk.NewTracerProvider(
 		sdk.WithResource(about),
-		sdk.WithBatcher(&reporting{SpanExporter: exporter, log: log}),
+		sdk.WithBatcher(&reporting{SpanExporter: exporter, log: log}, inRange(log)),
 	), log}
+}
+
+// maxQueued is how many spans may wait in memory at most.
+const maxQueued = 100_000
+
+// inRange replaces values of settings with which the SDK panics or exports
+// without a pause.
+func inRange(log *slog.Logger) sdk.BatchSpanProcessorOption {
+	replaced := func(setting string, by any) {
+		log.Warn("a setting of traces is out of range; another value is used", "setting", setting, "value", by)
+	}
+	return func(o *sdk.BatchSpanProcessorOptions) {
+		if o.MaxQueueSize < 1 || o.MaxQueueSize > maxQueued {
+			o.MaxQueueSize = sdk.DefaultMaxQueueSize
+			replaced("OTEL_BSP_MAX_QUEUE_SIZE", o.MaxQueueSize)
+		}
+		if o.MaxExportBatchSize < 1 || o.MaxExportBatchSize > o.MaxQueueSize {
+			o.MaxExportBatchSize = min(sdk.DefaultMaxExportBatchSize, o.MaxQueueSize)
+			replaced("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", o.MaxExportBatchSize)
+		}
+		if o.BatchTimeout <= 0 {
+			o.BatchTimeout = sdk.DefaultScheduleDelay * time.Millisecond
+			replaced("OTEL_BSP_SCHEDULE_DELAY", o.BatchTimeout.Milliseconds())
+		}
+	}
 }
 
 // isRequested reports whether the environment requests traces.

@@ -258,3 +258,25 @@ func TestFailuresAreLoggedRarely(t *testing.T) {
 		}
 	})
 }
+
+// TestOutOfRange sets values with which the SDK panics or exports without a
+// pause.
+func TestOutOfRange(t *testing.T) {
+	for _, setting := range []string{
+		"OTEL_BSP_MAX_QUEUE_SIZE=-3", "OTEL_BSP_MAX_QUEUE_SIZE=0", "OTEL_BSP_MAX_QUEUE_SIZE=4611686018427387904",
+		"OTEL_BSP_MAX_EXPORT_BATCH_SIZE=-3", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE=0",
+		"OTEL_BSP_SCHEDULE_DELAY=-3", "OTEL_BSP_SCHEDULE_DELAY=0",
+	} {
+		t.Run(setting, func(t *testing.T) {
+			traces, log := open(t, "OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1", setting)
+			if traces == nil {
+				t.Fatal("they are off")
+			}
+			traces.Close()
+			name, _, _ := strings.Cut(setting, "=")
+			if !strings.Contains(log.String(), `out of range; another value is used","setting":"`+name+`","value":`) {
+				t.Errorf("log %s", log)
+			}
+		})
+	}
+}
