@@ -30,6 +30,8 @@ const (
 	tracesEndpoint = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
 	protocol       = "OTEL_EXPORTER_OTLP_PROTOCOL"
 	tracesProtocol = "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"
+	headers        = "OTEL_EXPORTER_OTLP_HEADERS"
+	tracesHeaders  = "OTEL_EXPORTER_OTLP_TRACES_HEADERS"
 	disabled       = "OTEL_SDK_DISABLED"
 	tracesExporter = "OTEL_TRACES_EXPORTER"
 )
@@ -138,6 +140,25 @@ func isRequested(env map[string]string, log *slog.Logger) bool {
 		// The value is not logged: it may contain a password.
 		log.Warn("traces are off: the setting is not an address; use the form http://127.0.0.1:4318", "setting", name)
 		return false
+	}
+	for _, name := range []string{headers, tracesHeaders} {
+		if !areHeaders(env[name]) {
+			log.Warn("traces are off: the setting is not a list of headers; use the form name=value,name=value", "setting", name)
+			return false
+		}
+	}
+	return true
+}
+
+// areHeaders reports whether the SDK accepts a list of headers. It writes others
+// to standard error, with their values, which are often keys.
+func areHeaders(list string) bool {
+	for header := range strings.SplitSeq(list, ",") {
+		name, value, found := strings.Cut(header, "=")
+		_, err := url.PathUnescape(value)
+		if strings.TrimSpace(header) != "" && (!found || strings.TrimSpace(name) == "" || err != nil) {
+			return false
+		}
 	}
 	return true
 }

@@ -53,6 +53,8 @@ func TestTracesAreOff(t *testing.T) {
 		{"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1 OTEL_TRACES_EXPORTER=zipkin", `"setting":"OTEL_TRACES_EXPORTER"`},
 		{"OTEL_EXPORTER_OTLP_ENDPOINT=127.0.0.1:4318", `"setting":"OTEL_EXPORTER_OTLP_ENDPOINT"`},
 		{"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1 OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=secret@host", `"setting":"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"`},
+		{"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1 OTEL_EXPORTER_OTLP_HEADERS=a=b,secret", `"setting":"OTEL_EXPORTER_OTLP_HEADERS"`},
+		{"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1 OTEL_EXPORTER_OTLP_TRACES_HEADERS=api-key=secret%zz", `"setting":"OTEL_EXPORTER_OTLP_TRACES_HEADERS"`},
 	} {
 		t.Run(tt.settings, func(t *testing.T) {
 			traces, log := open(t, strings.Fields(tt.settings)...)
