@@ -29,12 +29,13 @@ func (con *console) costCommand() *cobra.Command {
 		Use:   "cost",
 		Short: "compute what a load costs in a month, in three designs",
 		Long: `Computes the operations and the price of a month for a profile of load, side by side: in
-a design with a message for each item and threads that poll, in the optimised one of the same
-paper, and in this app. It calls no app. docs/costs.md explains the model.
+a design with a message for each item and threads that poll, in the optimised one of
+the same paper, and in this app. It calls no app. docs/costs.md explains the model.
 
 A profile is "paper" (the example of the paper), "small", "large", or a JSON file; --set
-changes members of it. --json prints profile and prices in full, in the form that --profile
-and --prices read.`,
+changes members of it. --json prints profile and prices in full, in the form that
+--profile and --prices read. The prices are the list prices, or those of the paper for
+its example.`,
 		Example: `kennel cost --profile paper
 kennel cost --profile large --set items=5e6 --set push=false --lines
 kennel cost --profile profile.json --prices prices.json --json`,
@@ -43,8 +44,8 @@ kennel cost --profile profile.json --prices prices.json --json`,
 		RunE:        func(*cobra.Command, []string) error { return con.cost(o) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.profile, "profile", "small", "compute for the profile `NAME`: "+or(cost.Names())+", or a JSON file")
-	flags.StringVar(&o.prices, "prices", "", "use the prices `NAME`: list, paper or a JSON file (default list; with --profile paper those of the paper)")
+	flags.StringVar(&o.profile, "profile", "small", "compute for this profile: `NAME` or a JSON file")
+	flags.StringVar(&o.prices, "prices", "", "use these prices: `NAME` (list or paper) or a JSON file")
 	flags.StringArrayVar(&o.set, "set", nil, "change a member of the profile, as `NAME=VALUE`; may be repeated")
 	flags.BoolVar(&o.lines, "lines", false, "print each operation of each design")
 	flags.BoolVar(&o.asJSON, "json", false, "print everything as JSON")
