@@ -47,7 +47,7 @@ chart: ## Simulate a day of scaling and write docs/scaling.svg
 	go test -vet=off -count=1 -run '^TestChart$$' ./scale -args -update
 
 lint: ## gofmt, vet, staticcheck
-	@test -z "$$(gofmt -l . | tee /dev/stderr)" || { echo "run gofmt -w on the files above"; exit 1; }
+	@files=$$(gofmt -l .); test -z "$$files" || { echo "$$files"; echo "run gofmt -w on the files above"; exit 1; }
 	go vet ./...
 	go tool staticcheck ./...
 
