@@ -76,7 +76,7 @@ type turn struct {
 
 // run begins a call with prepare, and acts on the selected letters.
 func (l *Letters) run(ctx context.Context, queueName string, s Selection, act func(*call, letter) error, prepare func(*call) error) (Result, int, error) {
-	source, err := sourceOf(queueName)
+	source, err := Source(queueName)
 	if err == nil {
 		s, err = s.checked()
 	}

@@ -230,7 +230,7 @@ func (l *Letters) Queues(ctx context.Context) ([]Queue, error) {
 	}
 	var queues []Queue
 	for _, name := range names {
-		if source, err := sourceOf(name); err == nil {
+		if source, err := Source(name); err == nil {
 			queues = append(queues, Queue{Queue: name, Source: source})
 		}
 	}
@@ -248,8 +248,9 @@ func (l *Letters) Queues(ctx context.Context) ([]Queue, error) {
 	return slices.DeleteFunc(queues, func(q Queue) bool { return q.Messages == 0 }), nil
 }
 
-// sourceOf returns the name of the queue that has its dead letters in this one.
-func sourceOf(name string) (source string, err error) {
+// Source returns the name of the queue that has its dead letters in this one.
+// Its error is ErrQueue.
+func Source(name string) (source string, err error) {
 	source, found := strings.CutSuffix(name, queue.PoisonSuffix)
 	if !found || queue.CheckName(name) != nil || queue.CheckName(source) != nil {
 		return "", fmt.Errorf("queue name %.80q: %w: use the name of a queue with the suffix %s", name, ErrQueue, queue.PoisonSuffix)

@@ -20,7 +20,7 @@ const (
 // Front returns up to 32 letters, of which storage shows no more. A queue that
 // does not exist is empty. It changes nothing.
 func (l *Letters) Front(ctx context.Context, queueName string) (List, error) {
-	source, err := sourceOf(queueName)
+	source, err := Source(queueName)
 	if err != nil {
 		return List{}, err
 	}

@@ -99,7 +99,7 @@ func (c *call) failed(unclear bool, err error) error {
 	switch {
 	case errors.Is(err, queue.ErrLimit):
 		return unstorable
-	case !unclear && !isAnswer(err):
+	case !unclear && !queue.IsAnswer(err):
 		return errNotBegun
 	case errors.Is(err, queue.ErrRefused):
 		c.fail(err)

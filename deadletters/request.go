@@ -2,7 +2,6 @@ package deadletters
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -31,7 +30,7 @@ func request(again, end context.Context, do func(context.Context) error) (unclea
 		ctx, cancel := context.WithTimeout(end, requestTime)
 		err = do(ctx)
 		cancel()
-		if err == nil || isAnswer(err) {
+		if err == nil || queue.IsAnswer(err) {
 			return unclear, err
 		}
 		unclear = true
@@ -40,11 +39,6 @@ func request(again, end context.Context, do func(context.Context) error) (unclea
 		}
 		wait = min(2*wait, maxWait)
 	}
-}
-
-// isAnswer reports whether another try does not help.
-func isAnswer(err error) bool {
-	return errors.Is(err, queue.ErrLimit) || errors.Is(err, queue.ErrRefused) || errors.Is(err, queue.ErrLeaseLost)
 }
 
 // answer sends a request that changes nothing.

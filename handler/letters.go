@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -130,8 +129,7 @@ func (l *letterFunctions) front(opened *openLetters, r *http.Request) (reply, er
 // letterQueueOf reads the name of a dead-letter queue.
 func letterQueueOf(r *http.Request) (name, source string, err error) {
 	name = r.PathValue("queue")
-	source, isPoison := strings.CutSuffix(name, queue.PoisonSuffix)
-	if !isPoison || queue.CheckName(name) != nil || queue.CheckName(source) != nil {
+	if source, err = deadletters.Source(name); err != nil {
 		return "", "", badRequest("bad_queue", "The name must be that of a dead-letter queue: up to 63 lower-case letters, digits and single hyphens, with "+queue.PoisonSuffix+" at the end.")
 	}
 	return name, source, nil

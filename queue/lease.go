@@ -88,7 +88,7 @@ func (l *lease) settle(request func(context.Context, *lease) error) error {
 		switch {
 		case errors.Is(err, ErrLeaseLost) && unclear && l.fails == 0:
 			return nil // by the earlier try, because no renewal is unclear
-		case err == nil, isAnswer(err):
+		case err == nil, IsAnswer(err):
 			return err
 		}
 		unclear = true

@@ -21,9 +21,9 @@ const (
 	callTimeout = 10 * time.Second       // of one request
 )
 
-// isAnswer reports whether an error is the store's answer, so that another try
+// IsAnswer reports whether an error is the store's answer, so that another try
 // does not help.
-func isAnswer(err error) bool {
+func IsAnswer(err error) bool {
 	return errors.Is(err, ErrLimit) || errors.Is(err, ErrRefused) || errors.Is(err, ErrLeaseLost)
 }
 
@@ -41,9 +41,9 @@ func putRetried(ctx context.Context, store Putter, queue, body string, delay tim
 		switch {
 		case err == nil:
 			return tries, nil
-		case isAnswer(err) && !unclear:
+		case IsAnswer(err) && !unclear:
 			return tries, err
-		case isAnswer(err):
+		case IsAnswer(err):
 			return tries, fmt.Errorf("%w: %v", ErrUnclear, err) // an earlier try may have been applied
 		}
 		unclear = true
