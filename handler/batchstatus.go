@@ -150,7 +150,24 @@ func (b *batchFunctions) sample(ctx context.Context) (map[string]instances.Queue
 		return nil, failed
 	}
 	b.mismatch.set(&b.mismatch.queues, b.surplus(samples))
+	b.markHeld(ctx, samples)
 	return samples, nil
+}
+
+// markHeld marks the queues whose messages wait at the closed work gate, or at
+// one that cannot be read. Without such messages it makes no request.
+func (b *batchFunctions) markHeld(ctx context.Context, samples map[string]instances.QueueSample) {
+	waits := func(name string) bool { return name != work.ResultsQueue && samples[name].Ready > 0 }
+	names := slices.DeleteFunc(slices.Collect(maps.Keys(samples)), func(name string) bool { return !waits(name) })
+	if b.gate == nil || len(names) == 0 {
+		return
+	}
+	isOpen := b.gate.isOpen(ctx)
+	for _, name := range names {
+		sample := samples[name]
+		sample.Held = !isOpen
+		samples[name] = sample
+	}
 }
 
 // sampleCheaply is sampleQueue with one request for a queue that is empty and has

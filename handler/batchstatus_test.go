@@ -1,7 +1,11 @@
 package main
 
 import (
+	"errors"
+	"maps"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
 	"testing/synctest"
@@ -163,6 +167,61 @@ func TestWorkGate(t *testing.T) {
 		time.Sleep(time.Hour)
 		if n := m.flags.Calls() - before; n > 0 {
 			t.Errorf("%d requests for a gate that is not in use", n)
+		}
+	})
+}
+
+// TestHeldSample: a sample marks the queues of parcels with messages that are
+// ready while the work gate is closed, or cannot be read. The gate is read only
+// then, and is not watched for it.
+func TestHeldSample(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var fails atomic.Bool
+		m := newMemoryBatches(t, memory.NewQueues(nil), &memory.Options{Fault: func(memory.Call) memory.Fault {
+			if fails.Load() {
+				return memory.Fault{Lost: true, Err: errors.New("storage is down")}
+			}
+			return memory.Fault{}
+		}}, "KENNEL_WORK_GATE=billing")
+		if _, err := m.open(); err != nil {
+			t.Fatal(err)
+		}
+		stop := m.runs(t)
+		defer stop()
+		put := func(queue string) {
+			if _, err := m.queues.Put(t.Context(), queue, "message", 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		held := func() string {
+			samples, err := m.sample(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			maps.DeleteFunc(samples, func(_ string, s instances.QueueSample) bool { return !s.Held })
+			return strings.Join(slices.Sorted(maps.Keys(samples)), " ")
+		}
+		put(work.ResultsQueue)
+		if got := held(); got != "" || m.flags.Calls() != 0 {
+			t.Errorf("held %q, %d reads of the gate, want none: no parcel waits", got, m.flags.Calls())
+		}
+		put("work-0")
+		put(work.ExpressQueue)
+		if got := held(); got != "work-0 work-express" {
+			t.Errorf("held %q, want the queues of parcels", got)
+		}
+		before := m.flags.Calls()
+		time.Sleep(time.Hour)
+		if n := m.flags.Calls() - before; n > 0 {
+			t.Errorf("the gate was read %d times without a sample", n)
+		}
+		m.release(t)
+		if got := held(); got != "" {
+			t.Errorf("held %q after the release", got)
+		}
+		fails.Store(true)
+		if got := held(); got != "work-0 work-express" {
+			t.Errorf("held %q, want the queues of parcels: the gate cannot be read", got)
 		}
 	})
 }

@@ -24,7 +24,8 @@ type meter struct {
 type tally struct {
 	running                              atomic.Int64
 	done, returned, retried, deadLetters atomic.Int64
-	ages                                 queue.Ages
+	ages, latencies                      queue.Ages
+	handTime                             atomic.Int64 // nanoseconds, of those that were not put back
 }
 
 // ending is what an invocation without an error did with its message.
@@ -54,7 +55,7 @@ func (m *meter) queue(name string, next func(context.Context, customhandler.Queu
 		failed := true // also by a panic
 		ended := done
 		defer func() {
-			t.count(ended, failed, message.DequeueCount)
+			t.count(ended, failed, message, began)
 			t.running.Add(-1)
 			m.ended(began)
 		}()
@@ -69,9 +70,12 @@ func (m *meter) queue(name string, next func(context.Context, customhandler.Queu
 }
 
 // count counts an invocation that has ended.
-func (t *tally) count(ended ending, failed bool, deliveries int64) {
+func (t *tally) count(ended ending, failed bool, message customhandler.QueueMessage, began time.Time) {
+	if failed || ended != putBack { // what is put back waited at the gate
+		t.handTime.Add(int64(time.Since(began)))
+	}
 	switch {
-	case failed && deliveries < maxDeliveries:
+	case failed && message.DequeueCount < maxDeliveries:
 		t.retried.Add(1)
 	case failed, ended == deadLetter: // after a failure the host moves it
 		t.deadLetters.Add(1)
@@ -79,6 +83,9 @@ func (t *tally) count(ended ending, failed bool, deliveries int64) {
 		t.returned.Add(1)
 	default:
 		t.done.Add(1)
+		if !message.Inserted.IsZero() {
+			t.latencies.Add(message.Inserted)
+		}
 	}
 }
 
@@ -113,6 +120,7 @@ func (m *meter) facts(r *instances.Report) {
 		r.Work[name] = instances.Work{
 			Done: t.done.Load(), Retried: t.retried.Load(), Returned: t.returned.Load(), DeadLetters: t.deadLetters.Load(),
 			Ages: t.ages.Counts(), AgeSeconds: t.ages.Seconds(),
+			HandSeconds: time.Duration(t.handTime.Load()).Seconds(), Latencies: t.latencies.Counts(),
 		}
 	}
 }

@@ -39,7 +39,7 @@ func TestMeter(t *testing.T) {
 		}
 		time.Sleep(4 * time.Second)
 		m.http(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(time.Second) })).ServeHTTP(nil, nil)
-		want := instances.Work{Done: 4, Ages: []int64{0, 0, 4, 0, 0, 0, 0, 0, 0, 0}, AgeSeconds: 8}
+		want := instances.Work{Done: 4, Ages: []int64{0, 0, 4, 0, 0, 0, 0, 0, 0, 0}, AgeSeconds: 8, HandSeconds: 12, Latencies: []int64{0, 0, 4, 0, 0, 0, 0, 0, 0, 0}}
 		if r := facts(); len(r.Work) != 1 || !cmp.Equal(r.Work["work-0"], want) {
 			t.Errorf("%+v, want %+v", r.Work, want)
 		}
@@ -61,7 +61,10 @@ func TestEndings(t *testing.T) {
 		parcels := b.parcels("work-0")
 		broken := c.meter.queue("broken", func(context.Context, customhandler.QueueMessage) (ending, error) { return done, errors.New("broken") })
 		panics := c.meter.queue("panics", func(context.Context, customhandler.QueueMessage) (ending, error) { panic("oh") })
-		held := c.meter.queue("held", func(context.Context, customhandler.QueueMessage) (ending, error) { return putBack, nil })
+		held := c.meter.queue("held", func(context.Context, customhandler.QueueMessage) (ending, error) {
+			time.Sleep(time.Minute) // which is no work
+			return putBack, nil
+		})
 		for _, invocation := range []struct {
 			run     func(context.Context, customhandler.QueueMessage) error
 			message customhandler.QueueMessage
@@ -85,11 +88,11 @@ func TestEndings(t *testing.T) {
 		b.meter.facts(&r)
 		none := make([]int64, 10) // their times are unknown
 		want := map[string]instances.Work{
-			cleanupQueue: {DeadLetters: 1, Ages: none},
-			"work-0":     {DeadLetters: 1, Ages: none},
-			"broken":     {Retried: 1, DeadLetters: 1, Ages: none}, // the host moves it after the last delivery
-			"held":       {Returned: 1, Ages: none},
-			"panics":     {Retried: 1, Ages: none},
+			cleanupQueue: {DeadLetters: 1, Ages: none, Latencies: none},
+			"work-0":     {DeadLetters: 1, Ages: none, Latencies: none},
+			"broken":     {Retried: 1, DeadLetters: 1, Ages: none, Latencies: none}, // the host moves it after the last delivery
+			"held":       {Returned: 1, Ages: none, Latencies: none},
+			"panics":     {Retried: 1, Ages: none, Latencies: none},
 		}
 		if diff := cmp.Diff(want, r.Work); diff != "" {
 			t.Errorf("want (-), got (+):\n%s", diff)

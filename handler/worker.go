@@ -159,7 +159,7 @@ func workOf[T any](l *queue.Listener[T]) func(*instances.Report) {
 			r.Work[s.Queue] = instances.Work{
 				Receives: s.Receives, EmptyReceives: s.EmptyReceives, FailedReceives: s.FailedReceives,
 				Done: s.Done - s.Repeated, Repeated: s.Repeated, Retried: s.Retried, Returned: s.Returned, DeadLetters: s.DeadLetters, Lost: s.LeasesLost,
-				Ages: s.Ages, AgeSeconds: s.AgeSeconds,
+				Ages: s.Ages, AgeSeconds: s.AgeSeconds, HandSeconds: s.HandSeconds, Latencies: s.Latencies, Pool: int64(s.Pool),
 			}
 		}
 	}

@@ -43,13 +43,24 @@ func (g *workGate) Opened(ctx context.Context) (time.Time, error) {
 	return state.ChangedAt, nil
 }
 
-// state returns the state of the gate: what is known of a gate that is watched,
-// or what a read shows.
+// state returns the state of the gate, and has it watched.
 func (g *workGate) state(ctx context.Context) (gate.State, error) {
 	select {
 	case g.used <- struct{}{}:
 	default:
 	}
+	return g.read(ctx)
+}
+
+// isOpen reports whether the gate is known to be open. It does not have it
+// watched, which costs more than a read from time to time.
+func (g *workGate) isOpen(ctx context.Context) bool {
+	state, err := g.read(ctx)
+	return err == nil && state.Released
+}
+
+// read returns what is known of a gate that is watched, or what a read shows.
+func (g *workGate) read(ctx context.Context) (gate.State, error) {
 	if state, known := g.gates.Last(g.name); known {
 		return state, nil
 	}

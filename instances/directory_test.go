@@ -33,7 +33,9 @@ func full(name string, sequences int) Report {
 		Work: map[string]Work{"work-0": {
 			Receives: 500, EmptyReceives: 100, FailedReceives: 1, Done: 9000, Repeated: 2, Retried: 3, Returned: 4, DeadLetters: 5, Lost: 6,
 			Ages: []int64{8000, 1000, 18, 0, 0, 0, 0, 0, 0, 1}, AgeSeconds: 1234.567,
+			HandSeconds: 2345.678, Latencies: []int64{8000, 1000, 0, 0, 0, 0, 0, 0, 0, 0}, Pool: 32,
 		}},
+		Recent: map[string]Recent{"work-0": {Completed: 100, HandSeconds: 12.345, Latencies: []int64{90, 10, 0, 0, 0, 0, 0, 0, 0, 0}}},
 	}
 	for i := range sequences {
 		r.Sequences = append(r.Sequences, Sequence{Name: fmt.Sprintf("orders-of-customer-%04d", i), Issued: 12_345, Available: 997, Highest: 1_000_000, PerSecond: 12.345, LastError: "reset", LastErrorAt: at})
@@ -66,6 +68,7 @@ func TestRowsAreBounded(t *testing.T) {
 		busy := r.Work["work-0"]
 		busy.Done, busy.AgeSeconds = 1<<52, 1e15
 		r.Work[fmt.Sprint("delete-channel-and-blogs-", i)] = busy
+		r.Recent[fmt.Sprint("delete-channel-and-blogs-", i)] = r.Recent["work-0"]
 	}
 	written, err := row(r)
 	if err != nil {
@@ -80,8 +83,8 @@ func TestRowsAreBounded(t *testing.T) {
 		}
 	}
 	back, err := parse(written, true)
-	if err != nil || len(back.Sequences) < 10 || len(back.Problems) < 5 || len(back.Gates) < 200 || len(back.Queues) < 100 || len(back.Work) < 40 {
-		t.Errorf("%v: %d sequences, %d problems, %d gates, %d queues, work of %d queues are left", err, len(back.Sequences), len(back.Problems), len(back.Gates), len(back.Queues), len(back.Work))
+	if err != nil || len(back.Sequences) < 10 || len(back.Problems) < 5 || len(back.Gates) < 200 || len(back.Queues) < 100 || len(back.Work) < 40 || len(back.Recent) < 40 {
+		t.Errorf("%v: %d sequences, %d problems, %d gates, %d queues, work of %d and %d queues are left", err, len(back.Sequences), len(back.Problems), len(back.Gates), len(back.Queues), len(back.Work), len(back.Recent))
 	}
 	usual, err := row(full("p", 10_000))
 	if err != nil {
@@ -92,7 +95,7 @@ func TestRowsAreBounded(t *testing.T) {
 	}
 }
 
-// TestRowOfEarlierBuild: a row without the column of work, by a build before it,
+// TestRowOfEarlierBuild: a row without the columns of work, by a build before them,
 // is read.
 func TestRowOfEarlierBuild(t *testing.T) {
 	inBubble(t, memory.Options{}, func(t *testing.T, rows *memory.Table) {
@@ -102,8 +105,9 @@ func TestRowOfEarlierBuild(t *testing.T) {
 			t.Fatal(err)
 		}
 		delete(earlier.Values, columnWork)
+		delete(earlier.Values, columnRecent)
 		putRow(t, rows, earlier)
-		want.Work = nil
+		want.Work, want.Recent = nil, nil
 		if d := readAll(t, rows); d.Unreadable != 0 || cmp.Diff(want, d.Live[0].Report) != "" {
 			t.Errorf("%+v, want it without the work", d)
 		}
@@ -150,6 +154,9 @@ func TestWrongClocks(t *testing.T) {
 						continue
 					}
 					i := d.Live[0]
+					if kept := i.Recent["work-0"].Latencies != nil; kept != (reader == writer) {
+						t.Errorf("clocks off by %v and %v: latencies %v", reader, writer, i.Recent)
+					}
 					want := stored.Add(reader)
 					near := func(at, want time.Time) bool {
 						return at.Sub(want).Abs() < 10*time.Second || reader == 0 && writer == 0
@@ -329,4 +336,35 @@ func TestHelp(t *testing.T) {
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(help)), documented); diff != "" {
 		t.Errorf("codes with help (-), in docs/operations.md (+):\n%s", diff)
 	}
+}
+
+// TestRecent: a report has what was done within its window, of each queue with
+// completed messages.
+func TestRecent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		work := map[string]Work{}
+		s := NewSelf(Process{Instance: "p"}, func() []Problem { return nil }, func(r *Report) { r.Work = maps.Clone(work) })
+		do := func(queue string, w Work) { work[queue] = w }
+		for i, tt := range []struct {
+			do   func()
+			want map[string]Recent
+		}{
+			{func() {}, map[string]Recent{}},
+			{func() {
+				do("a", Work{Done: 5, Repeated: 1, DeadLetters: 1, Retried: 9, HandSeconds: 2.5, Latencies: []int64{5, 0}})
+			},
+				map[string]Recent{"a": {7, 2.5, []int64{5, 0}}}},
+			{func() { do("b", Work{Returned: 3, HandSeconds: 1}) }, map[string]Recent{"a": {7, 2.5, []int64{5, 0}}}},
+			{func() { do("a", Work{Done: 8, Repeated: 1, DeadLetters: 1, HandSeconds: 4, Latencies: []int64{5, 3}}) },
+				map[string]Recent{"a": {3, 1.5, []int64{0, 3}}}},
+			{func() {}, map[string]Recent{"a": {3, 1.5, []int64{0, 3}}}},
+			{func() {}, map[string]Recent{}},
+		} {
+			tt.do()
+			if got := s.next(); cmp.Diff(tt.want, got.Recent) != "" || got.CPUs < 1 {
+				t.Errorf("report %d: %+v, %d processors, want %+v", i, got.Recent, got.CPUs, tt.want)
+			}
+			time.Sleep(30 * time.Second)
+		}
+	})
 }

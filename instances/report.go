@@ -46,6 +46,7 @@ type Report struct {
 	Process
 	At     time.Time `json:"at"`     // when it was made, by the clock of the process
 	CPU    float64   `json:"cpu"`    // processors in use, as a mean over Window; 0 where the system does not report it
+	CPUs   int       `json:"cpus"`   // processors that the process may use; 0 in rows of earlier builds
 	Memory int64     `json:"memory"` // resident bytes
 	Window float64   `json:"window"` // seconds, from the report before the last one until this one
 	Served Served    `json:"served"` // within Window
@@ -61,6 +62,7 @@ type Report struct {
 	Gates     []Gate                 `json:"-"` // those with waiters, the most waiters first
 	Queues    map[string]QueueSample `json:"-"` // the newest samples that this process made
 	Work      map[string]Work        `json:"-"` // by queue
+	Recent    map[string]Recent      `json:"-"` // by queue, only those with completed messages
 	Requests  []Requests             `json:"-"`
 }
 
@@ -97,6 +99,35 @@ type Work struct {
 
 	Ages       []int64 `json:"ages,omitempty"` // messages received, in the buckets of queue.Ages
 	AgeSeconds float64 `json:"age,omitempty"`  // the sum of their ages
+
+	HandSeconds float64 `json:"hand,omitempty"`      // for which messages kept a hand, all together
+	Latencies   []int64 `json:"latencies,omitempty"` // messages done, by the time since they were put, in the buckets of queue.Ages
+
+	// Pool is how many hands the queue shares with others of the process now. It
+	// is 0 where a Functions host decides.
+	Pool int64 `json:"pool,omitempty"`
+}
+
+// completed returns how many messages left the queue.
+func (w Work) completed() int64 { return w.Done + w.Repeated + w.DeadLetters }
+
+// Recent is what a process did with the messages of a queue within Window.
+type Recent struct {
+	Completed   int64   `json:"n,omitempty"` // messages that left the queue
+	HandSeconds float64 `json:"hand,omitempty"`
+	Latencies   []int64 `json:"latencies,omitempty"`
+}
+
+// since returns what was done after an earlier count.
+func (w Work) since(before Work) Recent {
+	r := Recent{Completed: w.completed() - before.completed(), HandSeconds: rounded(w.HandSeconds - before.HandSeconds)}
+	for i, n := range w.Latencies {
+		if i < len(before.Latencies) {
+			n -= before.Latencies[i]
+		}
+		r.Latencies = append(r.Latencies, n)
+	}
+	return r
 }
 
 // Sequence is what a process has of a sequence of order numbers. The names of
@@ -135,7 +166,8 @@ type Requests struct {
 	Count     int64  `json:"n"`
 }
 
-// shift corrects all times by the error of the clock of the process.
+// shift corrects all times by the error of the clock of the process, and removes
+// the recent latencies, which were measured with it.
 func (r *Report) shift(d time.Duration) {
 	for _, at := range []*time.Time{&r.StartedAt, &r.At} {
 		*at = at.Add(d)
@@ -151,5 +183,9 @@ func (r *Report) shift(d time.Duration) {
 	for queue, sample := range r.Queues {
 		sample.At = sample.At.Add(d)
 		r.Queues[queue] = sample
+	}
+	for queue, recent := range r.Recent {
+		recent.Latencies = nil
+		r.Recent[queue] = recent
 	}
 }

@@ -25,7 +25,8 @@ const (
 	columnGates     = "gates"
 	columnQueues    = "queues"
 	columnRequests  = "requests"
-	columnWork      = "work" // missing in rows of builds before it
+	columnWork      = "work"   // missing in rows of builds before it
+	columnRecent    = "recent" // likewise
 )
 
 // A column of a list holds up to maxColumn bytes of UTF-8 and maxItems items.
@@ -46,6 +47,12 @@ type queueRow struct {
 type workRow struct {
 	Queue string `json:"queue"`
 	Work
+}
+
+// recentRow is an item of the column of recent work.
+type recentRow struct {
+	Queue string `json:"queue"`
+	Recent
 }
 
 // row returns the row of a report.
@@ -70,8 +77,12 @@ func row(r Report) (table.Row, error) {
 	var work []workRow
 	for _, queue := range slices.Sorted(maps.Keys(r.Work)) {
 		one := workRow{queue, r.Work[queue]}
-		one.AgeSeconds = rounded(one.AgeSeconds)
+		one.AgeSeconds, one.HandSeconds = rounded(one.AgeSeconds), rounded(one.HandSeconds)
 		work = append(work, one)
+	}
+	var recent []recentRow
+	for _, queue := range slices.Sorted(maps.Keys(r.Recent)) {
+		recent = append(recent, recentRow{queue, r.Recent[queue]})
 	}
 	return table.Row{Partition: partition, Key: r.Instance, Values: map[string]string{
 		columnFormat:    format,
@@ -82,6 +93,7 @@ func row(r Report) (table.Row, error) {
 		columnQueues:    list(queues),
 		columnRequests:  list(r.Requests),
 		columnWork:      list(work),
+		columnRecent:    list(recent),
 	}}, nil
 }
 
@@ -121,6 +133,7 @@ func parse(row table.Row, sequences bool) (r Report, err error) {
 	}
 	var queues []queueRow
 	var work []workRow
+	var recent []recentRow
 	for column, part := range map[string]any{
 		columnReport:    &r,
 		columnProblems:  &r.Problems,
@@ -129,9 +142,10 @@ func parse(row table.Row, sequences bool) (r Report, err error) {
 		columnQueues:    &queues,
 		columnRequests:  &r.Requests,
 		columnWork:      &work,
+		columnRecent:    &recent,
 	} {
 		text, ok := row.Values[column]
-		if column == columnSequences && !sequences || column == columnWork && !ok {
+		if column == columnSequences && !sequences || !ok && (column == columnWork || column == columnRecent) {
 			continue
 		}
 		if err := json.Unmarshal([]byte(text), part); err != nil {
@@ -150,6 +164,12 @@ func parse(row table.Row, sequences bool) (r Report, err error) {
 	}
 	for _, w := range work {
 		r.Work[w.Queue] = w.Work
+	}
+	if len(recent) > 0 {
+		r.Recent = make(map[string]Recent, len(recent))
+	}
+	for _, one := range recent {
+		r.Recent[one.Queue] = one.Recent
 	}
 	return r, nil
 }

@@ -3,6 +3,7 @@ package instances
 import (
 	"maps"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -26,6 +27,7 @@ type mark struct {
 	at        time.Time
 	processor time.Duration
 	served    Served
+	work      map[string]Work
 }
 
 // NewSelf returns the reports of a process. problems returns its present
@@ -76,8 +78,8 @@ func (s *Self) next() Report {
 func (s *Self) report() (Report, mark) {
 	r := Report{Process: s.process, Memory: residentBytes(), Problems: s.problems()}
 	s.collect(&r)
-	now := mark{time.Now(), processorTime(), r.Served}
-	r.At = now.at.UTC()
+	now := mark{time.Now(), processorTime(), r.Served, r.Work}
+	r.At, r.CPUs = now.at.UTC(), runtime.GOMAXPROCS(0)
 	r.Queues = s.Samples()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,6 +90,12 @@ func (s *Self) report() (Report, mark) {
 	}
 	r.Total = Served{r.Served.Count, rounded(r.Served.Seconds)}
 	r.Served = Served{now.served.Count - before.served.Count, rounded(now.served.Seconds - before.served.Seconds)}
+	r.Recent = make(map[string]Recent)
+	for queue, w := range r.Work {
+		if recent := w.since(before.work[queue]); recent.Completed > 0 {
+			r.Recent[queue] = recent
+		}
+	}
 	return r, now
 }
 

@@ -1,6 +1,8 @@
 package queue_test
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -21,8 +23,12 @@ func TestAges(t *testing.T) {
 		put(t, queues, "work", "new")
 		l := listen(t, queues, nothing, nil)
 		await(t, time.Minute, drained(queues, "work"))
-		if s := l.state(); !slices.Equal(s.Ages, []int64{1, 0, 2, 0, 0, 0, 0, 1, 0, 0}) || s.AgeSeconds != 3610 {
+		s := l.state()
+		if !slices.Equal(s.Ages, []int64{1, 0, 2, 0, 0, 0, 0, 1, 0, 0}) || s.AgeSeconds != 3610 {
 			t.Errorf("ages %v, %v s, want one new, two of 5 s and one of an hour", s.Ages, s.AgeSeconds)
+		}
+		if !slices.Equal(s.Latencies, s.Ages) || s.Pool != 32 {
+			t.Errorf("latencies %v, a pool of %d, want those of the ages %v, and 32", s.Latencies, s.Pool, s.Ages)
 		}
 		l.end()
 	})
@@ -37,4 +43,45 @@ func TestAges(t *testing.T) {
 			t.Errorf("%v, want the bounds in their buckets, and a time in the future in the first", got)
 		}
 	})
+}
+
+// TestHandTime: attempts that end keep hands, also those that fail, and a
+// message counts by its whole age once it is done.
+func TestHandTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		queues := newQueues(t, nil)
+		put(t, queues, "work", "one", "two")
+		l := listen(t, queues, func(_ context.Context, d queue.Delivery[string]) error {
+			time.Sleep(3 * time.Second)
+			if d.Attempt == 1 && d.Body == "two" {
+				return errors.New("not yet")
+			}
+			return nil
+		}, nil)
+		await(t, time.Minute, drained(queues, "work"))
+		if s := l.state(); s.HandSeconds != 9 || !slices.Equal(s.Latencies, []int64{0, 0, 1, 1, 0, 0, 0, 0, 0, 0}) {
+			t.Errorf("%v s of hands, latencies %v, want three attempts of 3 s, and one message that took more than 5 s", s.HandSeconds, s.Latencies)
+		}
+		l.end()
+	})
+}
+
+func TestQuantile(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		counts []int64
+		share  float64
+		want   time.Duration
+	}{
+		{"none", make([]int64, 10), 0.95, 0},
+		{"of another build", []int64{1, 2}, 0.95, 0},
+		{"a half of one bucket", []int64{0, 0, 0, 0, 0, 10, 0, 0, 0, 0}, 0.5, 3 * time.Minute},
+		{"the end of one bucket", []int64{95, 5, 0, 0, 0, 0, 0, 0, 0, 0}, 0.95, 100 * time.Millisecond},
+		{"the next bucket", []int64{94, 0, 2, 4, 0, 0, 0, 0, 0, 0}, 0.95, 3 * time.Second},
+		{"older than all bounds", []int64{0, 0, 0, 0, 0, 0, 0, 0, 0, 3}, 0.5, 6 * time.Hour},
+	} {
+		if got := queue.Quantile(tt.counts, tt.share); (got - tt.want).Abs() > time.Microsecond {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
 }

@@ -61,7 +61,11 @@ func (d *delivery[T]) run() {
 	d.lease.span.Number(trace.Attempt, failed+1)
 	begun := time.Now()
 	returned, err := d.attempt(failed + 1)
-	p.lane.release(max(time.Since(begun), 1))
+	took := max(time.Since(begun), 1)
+	p.lane.release(took)
+	if returned {
+		p.handTime.Add(int64(took))
+	}
 	switch {
 	case !returned:
 		// The handler may go on, but the process ends.
@@ -233,6 +237,7 @@ func (d *delivery[T]) remove(before bool) {
 		return
 	}
 	d.p.done.Add(1)
+	d.p.latencies.Add(d.lease.m.Inserted)
 	if d.cleanUp == nil {
 		return
 	}

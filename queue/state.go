@@ -1,6 +1,9 @@
 package queue
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // QueueState is what a listener does with one queue and did since its start.
 type QueueState struct {
@@ -13,6 +16,7 @@ type QueueState struct {
 	PeakHands int
 	MaxHands  int // for the depth of now
 	Waiting   int // messages received that wait for a hand
+	Pool      int // hands that all queues of the listener share
 
 	Receives       int64 // requests
 	EmptyReceives  int64
@@ -29,6 +33,8 @@ type QueueState struct {
 	Announced   int64            // signals that it is awake
 	Ages        []int64          // messages received, by age; see Ages
 	AgeSeconds  float64          // the sum of their ages
+	HandSeconds float64          // for which attempts that have ended kept a hand, all together
+	Latencies   []int64          // messages done, by the time since they were put, in the buckets of Ages
 	Requests    map[string]int64 // to storage, by kind: receive, count, update, delete, put
 }
 
@@ -47,7 +53,8 @@ type counters struct {
 
 	received, done, repeated, retried, returned, deadLetters, lost, announcements atomic.Int64 // done without repeated, so that neither difference nor sum goes down
 
-	ages Ages
+	ages, latencies Ages
+	handTime        atomic.Int64 // nanoseconds: 292 years of one hand
 }
 
 func (p *partition) state() QueueState {
@@ -58,11 +65,12 @@ func (p *partition) state() QueueState {
 	repeated := p.repeated.Load()
 	return QueueState{
 		Queue: p.queue, Depth: seen.depth, Pollers: seen.pollers, Asleep: seen.asleep, Held: seen.held,
-		Hands: load.working, PeakHands: load.peak, MaxHands: load.limit, Waiting: load.waiting,
+		Hands: load.working, PeakHands: load.peak, MaxHands: load.limit, Waiting: load.waiting, Pool: p.opt.Hands,
 		Receives: p.receives.Load(), EmptyReceives: p.empty.Load(), FailedReceives: p.failed.Load(), Renewals: p.renewed.Load(),
 		Received: p.received.Load(), Done: p.done.Load() + repeated, Repeated: repeated, Retried: p.retried.Load(),
 		Returned: p.returned.Load(), DeadLetters: p.deadLetters.Load(), LeasesLost: p.lost.Load(), Announced: p.announcements.Load(),
 		Ages: p.ages.Counts(), AgeSeconds: p.ages.Seconds(),
+		HandSeconds: time.Duration(p.handTime.Load()).Seconds(), Latencies: p.latencies.Counts(),
 		Requests: map[string]int64{
 			"receive": p.receives.Load(), "count": p.counts.Load(), "update": p.updates.Load(),
 			"delete": p.deletes.Load(), "put": p.puts.Load(),

@@ -89,6 +89,15 @@ var families = []family{
 			}
 		},
 	},
+	{
+		name: "kennel_hand_seconds_total", kind: counter, labels: []string{"queue"},
+		help: "Time for which messages were worked on, all together.",
+		of: func(r instances.Report, add func(float64, ...string)) {
+			for name, w := range r.Work {
+				add(w.HandSeconds, name)
+			}
+		},
+	},
 	ofWorkers("kennel_queue_receives_total", "Requests of a worker to receive messages.",
 		func(w instances.Work) int64 { return w.Receives }),
 	ofWorkers("kennel_queue_empty_receives_total", "Those that returned no message.",

@@ -31,7 +31,7 @@ func full() Set {
 		Requests: []instances.Requests{{Service: "blob", Operation: "get", Job: "numbers", Count: 12}, {Service: "blob", Operation: "get", Job: "gates", Count: 3}, {Service: "queue", Operation: "put", Count: 1}},
 		Work: map[string]instances.Work{
 			"work-0": {Receives: 500, EmptyReceives: 100, FailedReceives: 1, Done: 9, Repeated: 2, Retried: 3, Returned: 4, DeadLetters: 5, Lost: 6,
-				Ages: []int64{7, 1, 0, 0, 0, 0, 0, 0, 0, 2}, AgeSeconds: 99.5},
+				Ages: []int64{7, 1, 0, 0, 0, 0, 0, 0, 0, 2}, AgeSeconds: 99.5, HandSeconds: 4.5},
 			"work-1": {Ages: []int64{1, 2, 3}}, // by other bounds
 		},
 		Sequences: []instances.Sequence{{Name: "orders", Issued: 5, Available: 995, Lost: 7}},
@@ -98,6 +98,9 @@ func TestProcess(t *testing.T) {
 
 		"kennel_hands{queue=work-0}": 3,
 		"kennel_hands{queue=work-1}": 0,
+
+		"kennel_hand_seconds_total{queue=work-0}": 4.5,
+		"kennel_hand_seconds_total{queue=work-1}": 0,
 
 		"kennel_queue_receives_total{queue=work-0}":        500,
 		"kennel_queue_receives_total{queue=work-1}":        0,
