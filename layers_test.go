@@ -37,10 +37,11 @@ var layers = map[string][]string{
 
 	"trace": {"go.opentelemetry.io/otel"}, // its API, which records nothing by itself
 
-	"channels": {"kennel/table", "kennel/trace", "golang.org/x/sync"},
-	"gate":     {"golang.org/x/sync"},
-	"scale":    {}, // arithmetic
-	"ids":      {"golang.org/x/sync"},
+	"channels":   {"kennel/table", "kennel/trace", "golang.org/x/sync"},
+	"gate":       {"golang.org/x/sync"},
+	"scale":      {},                                                                   // arithmetic
+	"scalecheck": {"kennel/instances", "kennel/queue", "kennel/scale", "kennel/table"}, // scale is its arithmetic
+	"ids":        {"golang.org/x/sync"},
 
 	"deadletters": {"kennel/queue", "kennel/table", "golang.org/x/sync"},
 
@@ -74,7 +75,7 @@ var layers = map[string][]string{
 
 	"examples/numbers":      {"kennel/azurestore", "kennel/client", "kennel/gate", "kennel/ids"}, // only what other modules can import
 	"cmd/kennel":            {"kennel/client", "kennel/cost", "kennel/gate", "kennel/internal", "github.com/spf13"},
-	"handler":               {"kennel/channels", "kennel/deadletters", "kennel/docs", "kennel/gate", "kennel/ids", "kennel/instances", "kennel/queue", "kennel/table", "kennel/trace", "kennel/work", "kennel/internal"},
+	"handler":               {"kennel/channels", "kennel/deadletters", "kennel/docs", "kennel/gate", "kennel/ids", "kennel/instances", "kennel/queue", "kennel/scalecheck", "kennel/table", "kennel/trace", "kennel/work", "kennel/internal"},
 	"handler/testdata/bare": {},
 }
 

@@ -44,6 +44,7 @@ type job struct {
 	letters  map[string]*letterCount                                         // what it knows of dead letters, by queue
 	problems func() []instances.Problem                                      // the present problems; cheap, without requests
 	sample   func(context.Context) (map[string]instances.QueueSample, error) // the depths of work queues, by queue; sends requests to storage
+	wake     func(queue string)                                              // signals waiting work, if the queue is one of the job's
 }
 
 // newApp wires everything and sends no request.
@@ -93,6 +94,7 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 	}
 	a.jobs = []job{
 		sequences, gates.job(), newChannels(account, observed, signals, meter, log), batches.job(), {routes: letters.routes()}, busJob(signals),
+		newScaling(cfg, account, observed, func() []job { return a.jobs }, members, log).job(),
 		{facts: meter.facts}, {facts: requestFacts(counter)}, storageJob(account, observed, rows),
 		members.job(), // closed last: giving back numbers matters more
 	}

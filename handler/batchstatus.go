@@ -154,6 +154,13 @@ func (b *batchFunctions) sample(ctx context.Context) (map[string]instances.Queue
 	return samples, nil
 }
 
+// wake signals work in a queue of batches.
+func (b *batchFunctions) wake(queue string) {
+	if opened, err := b.open(); err == nil && b.letters[queue] != nil {
+		opened.signals.Announce(queue)
+	}
+}
+
 // markHeld marks the queues whose messages wait at the closed work gate, or at
 // one that cannot be read. Without such messages it makes no request.
 func (b *batchFunctions) markHeld(ctx context.Context, samples map[string]instances.QueueSample) {

@@ -195,7 +195,7 @@ func (d decoded) Receive(ctx context.Context, name string, max int, visibility t
 
 // job wires batches into a process that serves a Functions host.
 func (b *batchFunctions) job() job {
-	return job{routes: b.routes(), register: b.register, run: b.run, letters: b.letters, problems: b.problems, sample: b.sample}
+	return job{routes: b.routes(), register: b.register, run: b.run, letters: b.letters, problems: b.problems, sample: b.sample, wake: b.wake}
 }
 
 // register registers the functions of all queues that an app can have: the

@@ -47,7 +47,7 @@ func newChannels(account azure.Account, o azure.Options, signals *servicebus.Sig
 		c = channelFunctions{meter: meter, log: log, off: err}
 		return job{routes: c.routes(), register: c.register}
 	}
-	return job{routes: c.routes(), register: c.register, run: c.run, probes: map[string]probe{"queues": probeQueues(queues)}, letters: map[string]*letterCount{cleanupQueue: c.letters}, problems: c.letters.problems, sample: c.sample}
+	return job{routes: c.routes(), register: c.register, run: c.run, probes: map[string]probe{"queues": probeQueues(queues)}, letters: map[string]*letterCount{cleanupQueue: c.letters}, problems: c.letters.problems, sample: c.sample, wake: c.wake}
 }
 
 func openChannels(account azure.Account, o *azure.Options, signals *servicebus.Signals, meter *meter, log *slog.Logger) (c channelFunctions, queues *azure.Queues, err error) {

@@ -190,6 +190,7 @@ func TestClient(t *testing.T) {
 	refused("deleted channel", err, "channel_not_found")
 
 	checkLetters(t, app, name, check, refused)
+	checkScale(t, p, app, check, refused)
 
 	s, err := app.Status(ctx)
 	check("status", s.Status != "" && s.Version != "" && s.Storage.Reachable && s.Storage.Tables.Reachable && s.Sequences[name].Issued == 3 && s.Requests["blob"]["get"] > 0, s, err)

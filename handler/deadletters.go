@@ -167,6 +167,13 @@ func (c channelFunctions) run(ctx context.Context) error {
 	return c.signals.Run(ctx)
 }
 
+// wake signals work in the queue of channels.
+func (c channelFunctions) wake(queue string) {
+	if queue == cleanupQueue {
+		c.signals.Announce(queue)
+	}
+}
+
 // sample samples the work queue of channels.
 func (c channelFunctions) sample(ctx context.Context) (map[string]instances.QueueSample, error) {
 	sample, err := sampleQueue(ctx, c.queues, c.letters)

@@ -21,6 +21,7 @@ import (
 	"kennel/ids"
 	"kennel/instances"
 	"kennel/internal/azure"
+	"kennel/internal/config"
 	"kennel/internal/customhandler"
 	"kennel/internal/memory"
 	"kennel/queue"
@@ -70,6 +71,10 @@ func TestCallsEndInTime(t *testing.T) {
 		"GET /api/deadletters/{queue}":                {"", unavailable, served, callTimeout},
 		"POST /api/deadletters/{queue}/redrive":       {all, unavailable, served, deadletters.MaxCall},
 		"POST /api/deadletters/{queue}/delete":        {all, unavailable, served, deadletters.MaxCall},
+		"GET /api/scale":                              {"", unavailable, served, callTimeout},
+		"GET /api/scale/history":                      {"", unavailable, served, callTimeout},
+		"GET /api/scale/rules":                        {"", unavailable, served, callTimeout},
+		"PUT /api/scale/rules":                        {`{"version":1,"depth":[{"from":0,"hands":8}]}`, unclear, unclear, callTimeout},
 		"GET /api/health":                             {}, // uses no storage
 		"GET /api/status":                             {}, // TestStatusOfSilentServices
 		"GET /api/doctor":                             {}, // TestDoctorInTime
@@ -187,6 +192,7 @@ func silentApp(t *testing.T, readsOnly bool) (host *customhandler.App, blog stri
 	serveRoutes(host, newMemoryLetters(batches).routes())
 	members := newMembers(memory.NewTable(tables), instances.Functions, time.Now(), func() []job { return nil }, slog.New(slog.DiscardHandler))
 	serveRoutes(host, gateFunctions{gates: gates, store: listable{flags}, members: members}.routes())
+	serveRoutes(host, newScalingOn(config.Config{}, scaleStores{memory.NewTable(tables), memory.NewContainer(&o)}, func() []job { return nil }, members, slog.New(slog.DiscardHandler)).routes())
 	serveRoutes(host, []route{{function: "Metrics", pattern: "GET /api/metrics", handler: newMetrics(nil, members)}})
 	serveRoutes(host, sequenceFunctions{store: readable{stored}, sequences: sequences, members: members, allowed: []string{"*"}}.routes())
 	ctx, cancel := context.WithCancel(t.Context())

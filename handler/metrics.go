@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -46,17 +48,35 @@ func (s *sampler) sample(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, sampleTimeout)
 	defer cancel()
-	var sampling sync.WaitGroup
-	for _, j := range s.jobs {
-		if j.sample != nil {
-			sampling.Go(func() {
-				if samples, err := j.sample(ctx); err == nil {
-					s.members.Publish(samples)
-				}
-			})
+	_, _ = sampleAll(ctx, s.jobs, s.members)
+}
+
+// sampleAll samples the queues of all jobs at once, and publishes what it could
+// sample.
+func sampleAll(ctx context.Context, jobs []job, m *members) (map[string]instances.QueueSample, error) {
+	var (
+		mu       sync.Mutex
+		all      = make(map[string]instances.QueueSample) // guarded by mu
+		failed   error                                    // guarded by mu
+		sampling sync.WaitGroup
+	)
+	for _, j := range jobs {
+		if j.sample == nil {
+			continue
 		}
+		sampling.Go(func() {
+			samples, err := j.sample(ctx)
+			mu.Lock()
+			defer mu.Unlock()
+			failed = errors.Join(failed, err)
+			if err == nil {
+				m.Publish(samples)
+				maps.Copy(all, samples)
+			}
+		})
 	}
 	sampling.Wait()
+	return all, failed
 }
 
 // depths returns the depths of queues in the recent samples of a view.

@@ -219,7 +219,7 @@ func TestExamples(t *testing.T) {
 	if !messages[rejected] {
 		t.Errorf("no example has the message %s", rejected)
 	}
-	for _, failures := range [][]failure{sequenceFailures, gateFailures, channelFailures, channelDeleteFailures, deletionFailures, blogPostFailures, blogFailures, batchSubmitFailures, batchFailures, letterMoveFailures} {
+	for _, failures := range [][]failure{sequenceFailures, gateFailures, channelFailures, channelDeleteFailures, deletionFailures, blogPostFailures, blogFailures, batchSubmitFailures, batchFailures, letterMoveFailures, scaleFailures, scaleRulesFailures} {
 		for _, f := range failures {
 			if f.message != "" && !messages[f.message] {
 				t.Errorf("no example of %s has the message %s", f.code, f.message)

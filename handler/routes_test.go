@@ -56,7 +56,9 @@ func TestRoutesAreStrict(t *testing.T) {
 		for _, known := range rt.query {
 			expect(known, allowed, "", "?code=k&"+known+"=!", nil)
 			expect(known+" in another case", allowed, "", "?"+strings.ToUpper(known)+"=!", nil)
-			expect(known+" without its last letter", "bad_query", "Did you mean "+known+"?", "?"+known[:len(known)-1]+"=1", nil)
+			if typo := known[:len(known)-1]; !slices.Contains(rt.query, typo) { // to is no typo of top
+				expect(known+" without its last letter", "bad_query", "Did you mean "+known+"?", "?"+typo+"=1", nil)
+			}
 			expect(known+" twice", "bad_query", "several values for "+known, "?"+known+"=1&"+known+"=1", nil)
 			expect(known+" in two cases", "bad_query", "several values for "+known, "?"+known+"=1&"+strings.ToUpper(known)+"=2", nil)
 		}

@@ -94,12 +94,16 @@ func openWorker(cfg config.Config, log *slog.Logger) (*worker, error) {
 	}
 	rows := openInstanceTable(account, observed, log)
 	jobs = append(jobs, storageJob(account, observed, rows))
-	return newWorker(cfg, c, batches, queues, ofQueues(signals), rows, log, jobs...)
+	scale, err := openScaleStores(account, observed)
+	if err != nil {
+		return nil, err
+	}
+	return newWorker(cfg, c, batches, queues, ofQueues(signals), rows, scale, log, jobs...)
 }
 
 // newWorker wires a worker. It works for channels with the store; batches have
 // their own.
-func newWorker(cfg config.Config, c channelFunctions, b *batchFunctions, store queue.Store, signals queue.Signals, rows table.Store, log *slog.Logger, jobs ...job) (*worker, error) {
+func newWorker(cfg config.Config, c channelFunctions, b *batchFunctions, store queue.Store, signals queue.Signals, rows table.Store, scale scaleStores, log *slog.Logger, jobs ...job) (*worker, error) {
 	w := &worker{probes: &probes{}, log: log}
 	opened, err := b.open()
 	if err != nil {
@@ -123,11 +127,15 @@ func newWorker(cfg config.Config, c channelFunctions, b *batchFunctions, store q
 	if err != nil {
 		return nil, err
 	}
-	jobs = append(jobs, job{run: c.run, problems: c.letters.problems, sample: c.sample}, job{run: b.run, problems: b.problems, sample: b.sample},
+	jobs = append(jobs, job{run: c.run, problems: c.letters.problems, sample: c.sample, wake: c.wake}, job{run: b.run, problems: b.problems, sample: b.sample, wake: b.wake},
 		job{facts: c.meter.facts}, job{facts: workOf(listener)}, job{facts: workOf(parcels)})
 	members := newMembers(rows, instances.Worker, time.Now(), func() []job { return jobs }, log)
 	w.name = members.Name()
-	jobs = append(jobs, members.job())
+	scaling := newScalingOn(cfg, scale, func() []job { return jobs }, members, log)
+	if scaling.off != nil {
+		return nil, scaling.off
+	}
+	jobs = append(jobs, members.job(), job{problems: scaling.check.Problems})
 	w.probes.metrics = &workerMetrics{sampler{jobs: jobs, members: members}, log}
 	sweep := c.sweep()
 	w.work = []func(context.Context) error{
@@ -135,6 +143,7 @@ func newWorker(cfg config.Config, c channelFunctions, b *batchFunctions, store q
 		sweepOften("cannot sweep channels; trying again later", log, func(ctx context.Context) error { return sweep(ctx, customhandler.Tick{}) }),
 		sweepOften("cannot sweep batches; trying again later", log, b.sweep),
 	}
+	w.work = append(w.work, scaling.check.Loop)
 	if b.gate != nil {
 		w.work = append(w.work, b.gate.follow)
 	}

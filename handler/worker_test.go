@@ -49,7 +49,9 @@ func newFakeWorker(t *testing.T, queues *memory.Queues, blogs *memory.Table, sig
 		t.Fatal(err)
 	}
 	c := channelFunctions{channels: f.channels, signals: publisher, meter: &meter{}, queues: queues, letters: &letterCount{queue: cleanupQueue}, log: log}
-	if f.worker, err = newWorker(cfg, c, newMemoryBatches(t, queues, nil).batchFunctions, queues, signals, f.rows, log); err != nil {
+	// Without this table, the worker never samples for a check of scaling.
+	noScale := memory.NewTable(&memory.TableOptions{Options: memory.Options{Fault: func(memory.Call) memory.Fault { return memory.Fault{Lost: true, Err: errors.New("none")} }}})
+	if f.worker, err = newWorker(cfg, c, newMemoryBatches(t, queues, nil).batchFunctions, queues, signals, f.rows, scaleStores{noScale, memory.NewContainer(nil)}, log); err != nil {
 		t.Fatal(err)
 	}
 	var ctx context.Context

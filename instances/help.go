@@ -22,6 +22,7 @@ const (
 
 	PartitionMismatch = "partition_mismatch"
 	BatchLate         = "batch_late"
+	RulesInvalid      = "rules_invalid"
 )
 
 // help states for each code what to do. docs/operations.md has more.
@@ -40,6 +41,7 @@ var help = map[string]string{
 
 	PartitionMismatch: "Package the app with as many partitions as KENNEL_PARTITIONS and deploy it. The sweep moves messages of queues that the app does not have any more.",
 	BatchLate:         "Find out whether the work queues grow: add workers or raise the instances of the app. If they are empty, read the log for items that are tried again.",
+	RulesInvalid:      "Correct the rules of scaling and store them with `kennel scale rules put FILE`, which checks them. Until then the last valid rules are used.",
 }
 
 // Codes returns all codes of problems, in alphabetical order.

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"kennel/internal/azure"
+	"kennel/internal/config"
+	"kennel/internal/customhandler"
+	"kennel/queue"
+	"kennel/scalecheck"
+	"kennel/table"
+)
+
+// Where checks of scaling are kept. Table and container are created with their
+// first row and blob.
+const (
+	scaleTable     = "Scale"
+	scaleContainer = "scale" // the rules
+)
+
+// scaleStores is the stores of checks.
+type scaleStores struct {
+	rows  table.Store
+	rules queue.Blobs
+}
+
+// openScaleStores opens them and makes no request.
+func openScaleStores(account azure.Account, o azure.Options) (s scaleStores, err error) {
+	o.Job = "scale"
+	blobs, err1 := account.OpenBlobs(&o)
+	tables, err2 := account.OpenTables(&o)
+	if err := errors.Join(err1, err2); err != nil {
+		return s, err
+	}
+	s.rules = azure.NewContainer(blobs, scaleContainer)
+	s.rows, err = azure.NewTable(tables, scaleTable)
+	return s, err
+}
+
+// scaleFunctions check scaling, and serve what the checks found.
+type scaleFunctions struct {
+	check *scalecheck.Check
+	off   error // why scaling is not checked; nil if it is
+}
+
+// newScaling wires the checks of an account.
+func newScaling(cfg config.Config, account azure.Account, o azure.Options, jobs func() []job, m *members, log *slog.Logger) scaleFunctions {
+	stores, err := openScaleStores(account, o)
+	if err != nil {
+		log.Warn("scaling is not checked: that needs tables", "error", err)
+		return scaleFunctions{off: err}
+	}
+	return newScalingOn(cfg, stores, jobs, m, log)
+}
+
+// newScalingOn wires checks on stores.
+func newScalingOn(cfg config.Config, s scaleStores, jobs func() []job, m *members, log *slog.Logger) scaleFunctions {
+	read := func(ctx context.Context) (scalecheck.Facts, error) { return scaleFacts(ctx, jobs(), m) }
+	wake := func(queue string) {
+		for _, j := range jobs() {
+			if j.wake != nil {
+				j.wake(queue)
+			}
+		}
+	}
+	check, err := scalecheck.New(s.rows, s.rules, read, &scalecheck.Options{Wake: wake, Latency: cfg.LatencyTarget, Keep: cfg.Retention, Log: log})
+	return scaleFunctions{check, err}
+}
+
+// scaleFacts samples all queues, so that others need not, and reads what all
+// processes report.
+func scaleFacts(ctx context.Context, jobs []job, m *members) (f scalecheck.Facts, err error) {
+	f.Depths, err = sampleAll(ctx, jobs, m)
+	if err != nil {
+		return f, err
+	}
+	directory, err := m.readTable(ctx, false)
+	if err != nil {
+		return f, err
+	}
+	isKnown := false
+	for _, i := range directory.Live {
+		f.Reports = append(f.Reports, i.Report)
+		isKnown = isKnown || i.Instance == m.Name()
+	}
+	if !isKnown { // it has just started
+		f.Reports = append(f.Reports, m.Report())
+	}
+	return f, nil
+}
+
+func (s scaleFunctions) job() job {
+	j := job{routes: s.routes(), register: s.register}
+	if s.off == nil {
+		j.problems = s.check.Problems
+	}
+	return j
+}
+
+func (s scaleFunctions) register(host *customhandler.App) {
+	host.Timer("ScaleCheck", "tick", func(ctx context.Context, _ customhandler.Tick) error {
+		if s.off != nil {
+			return nil // newScaling logged it
+		}
+		_, err := s.check.Run(ctx)
+		return err
+	})
+}
+
+func (s scaleFunctions) routes() []route {
+	const function = "Scale"
+	return []route{
+		{function: function, pattern: "GET /api/scale", handler: s.serve(scaleFailures, s.latest)},
+		{function: function, pattern: "GET /api/scale/history", query: []string{"from", "to", "top", "continuation"}, handler: s.serve(scaleFailures, s.history)},
+		{function: function, pattern: "GET /api/scale/rules", handler: s.serve(scaleFailures, s.rules)},
+		{function: function, pattern: "PUT /api/scale/rules", body: true, handler: s.serve(scaleRulesFailures, s.putRules)},
+	}
+}
+
+var (
+	scaleFailures = []failure{
+		{scalecheck.ErrNone, http.StatusNotFound, "scale_not_checked",
+			"Scaling was not checked yet. The timer ScaleCheck and workers check it once a minute; if this lasts, search the log for \"cannot check scaling\".", ""},
+		{scalecheck.ErrContinuation, http.StatusBadRequest, "bad_continuation",
+			"The continuation is invalid. Begin the list again.", ""},
+		storageUnavailable,
+	}
+	scaleRulesFailures = []failure{
+		{scalecheck.ErrRules, http.StatusBadRequest, "bad_rules", "", ""},
+		{table.ErrRefused, http.StatusServiceUnavailable, codeUnavailable, rejected, "5"},
+		{nil, http.StatusServiceUnavailable, "change_unclear", unconfirmed, "5"},
+	}
+)
+
+func (s scaleFunctions) serve(failures []failure, do func(*http.Request) (reply, error)) http.Handler {
+	return serve(failures, func(r *http.Request) (reply, error) {
+		if s.off != nil {
+			return reply{}, &customhandler.Error{Status: http.StatusNotImplemented, Code: "scale_off",
+				Message: "This app has no tables, so scaling is not checked. Name them in AzureWebJobsStorage; the app's log states what is missing."}
+		}
+		return limited(r, do)
+	})
+}
+
+// latest serves GET /api/scale.
+func (s scaleFunctions) latest(r *http.Request) (reply, error) {
+	record, err := s.check.Latest(r.Context())
+	return reply{status: http.StatusOK, body: record}, err
+}
+
+// history serves GET /api/scale/history?from=…&to=…&top=N&continuation=….
+func (s scaleFunctions) history(r *http.Request) (reply, error) {
+	var p scalecheck.Page
+	var err error
+	if p.Top, p.Continuation, err = pageOf(r); err != nil {
+		return reply{}, err
+	}
+	for name, at := range map[string]*time.Time{"from": &p.From, "to": &p.To} {
+		if !hasQuery(r, name) {
+			continue
+		}
+		if *at, err = time.Parse(time.RFC3339, customhandler.Query(r, name)); err != nil {
+			return reply{}, badRequest("bad_time", name+" must be a time such as 2026-01-02T03:04:05Z.")
+		}
+	}
+	records, continuation, err := s.check.History(r.Context(), p)
+	answer := struct {
+		Items        []scalecheck.Record `json:"items"`
+		Continuation string              `json:"continuation,omitempty"`
+	}{records, continuation}
+	return reply{status: http.StatusOK, body: answer}, err
+}
+
+// rules serves GET /api/scale/rules: those in use, with all defaults.
+func (s scaleFunctions) rules(r *http.Request) (reply, error) {
+	rules, err := s.check.Rules(r.Context())
+	return reply{status: http.StatusOK, body: rules}, err
+}
+
+// putRules serves PUT /api/scale/rules.
+func (s scaleFunctions) putRules(r *http.Request) (reply, error) {
+	var text json.RawMessage
+	if err := customhandler.ReadJSON(r, maxBody, &text); err != nil {
+		return reply{}, err
+	}
+	rules, err := s.check.PutRules(r.Context(), text)
+	return reply{status: http.StatusOK, body: rules}, err
+}

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kennel/client"
+	"kennel/instances"
+	"kennel/internal/config"
+	"kennel/internal/customhandler"
+	"kennel/internal/memory"
+	"kennel/queue"
+	"kennel/scalecheck"
+)
+
+// TestScale: a check samples the queues of all jobs once, for the status as
+// well, signals the waiting ones, and the routes return what it found.
+func TestScale(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rows := memory.NewTable(nil)
+		log := slog.New(slog.DiscardHandler)
+		var woken []string
+		var down error
+		jobs := []job{
+			{
+				facts: func(r *instances.Report) {
+					r.Running = map[string]int64{"work-0": 4}
+					r.Work = map[string]instances.Work{"work-0": {Done: int64(time.Now().Second())}}
+				},
+				sample: func(context.Context) (map[string]instances.QueueSample, error) {
+					return map[string]instances.QueueSample{"work-0": {At: time.Now(), Ready: 3000, OldestSeconds: 30}, "work-1": {At: time.Now(), Ready: 5, Held: true}}, nil
+				},
+				wake: func(queue string) { woken = append(woken, queue) },
+			},
+			{
+				sample: func(context.Context) (map[string]instances.QueueSample, error) {
+					return map[string]instances.QueueSample{"cleanup": {At: time.Now()}}, down
+				},
+			},
+		}
+		m := newMembers(rows, instances.Functions, time.Now(), func() []job { return jobs }, log)
+		s := newScalingOn(config.Config{}, scaleStores{memory.NewTable(nil), memory.NewContainer(nil)}, func() []job { return jobs }, m, log)
+		host, err := customhandler.New(&customhandler.Options{Log: log})
+		if err != nil {
+			t.Fatal(err)
+		}
+		serveRoutes(host, s.routes())
+		call := func(method, path, body string, status int) string {
+			t.Helper()
+			r := httptest.NewRequestWithContext(t.Context(), method, "/api/scale"+path, strings.NewReader(body))
+			if body != "" {
+				r.Header.Set("Content-Type", "application/json")
+			}
+			w := serveDescribed(t, host, r, body)
+			if w.Code != status {
+				t.Errorf("%s %s %s: %d %s, want %d", method, path, body, w.Code, w.Body, status)
+			}
+			return w.Body.String()
+		}
+		call("GET", "", "", 404)
+		if got := call("GET", "/history", "", 200); got != "{\"items\":[]}\n" {
+			t.Errorf("history before the first check: %s", got)
+		}
+		for range 3 {
+			if ran, err := s.check.Run(t.Context()); !ran || err != nil {
+				t.Fatalf("ran %t, %v", ran, err)
+			}
+			time.Sleep(time.Minute)
+		}
+		var latest scalecheck.Record
+		if err := json.Unmarshal([]byte(call("GET", "", "", 200)), &latest); err != nil {
+			t.Fatal(err)
+		}
+		if latest.Running != 1 || len(latest.Samples) != 3 || latest.Samples[1].Queue != "work-0" || latest.Samples[1].Working != 4 || !latest.Samples[2].Held || *latest.Advice[0].Instances < 1 {
+			t.Errorf("%+v", latest)
+		}
+		if got := strings.Join(woken, " "); got != "work-0 work-0 work-0" {
+			t.Errorf("signalled %q, want the queue that waits and is not held, each time", got)
+		}
+		if len(m.Samples()) != 3 {
+			t.Errorf("samples %v, want those of the check", m.Samples())
+		}
+		from := latest.At.Format(time.RFC3339)
+		if got := call("GET", "/history?from="+from, "", 200); strings.Count(got, `"at"`) != 1 || strings.Contains(got, "continuation") {
+			t.Errorf("history from %s: %s", from, got)
+		}
+		if got := call("GET", "/history?top=2&to="+from, "", 200); strings.Count(got, `"at"`) != 2 {
+			t.Errorf("history to %s: %s", from, got)
+		}
+		call("GET", "/history?from=today", "", 400)
+		call("GET", "/history?continuation=x", "", 400)
+
+		const valid, hole = `{"version":1,"depth":[{"from":0,"below":50,"hands":8},{"from":50,"hands":16}]}`, `{"version":1,"depth":[{"from":0,"below":50,"hands":8},{"from":100,"hands":16}]}`
+		before := call("GET", "/rules", "", 200)
+		if got := call("PUT", "/rules", hole, 400); !strings.Contains(got, `"bad_rules"`) || !strings.Contains(got, "row 2 of depth") {
+			t.Errorf("rules with a hole: %s", got)
+		}
+		call("PUT", "/rules", "{", 400)
+		if got := call("GET", "/rules", "", 200); got != before {
+			t.Errorf("rules %s after invalid ones, want %s", got, before)
+		}
+		stored := call("PUT", "/rules", valid, 200)
+		if got := call("GET", "/rules", "", 200); got != stored || !strings.Contains(got, `"below":50`) || !strings.Contains(got, `"coolDown":"4m"`) {
+			t.Errorf("rules %s, want those that were stored, %s", got, stored)
+		}
+
+		down = errors.New("queues are down")
+		if ran, err := s.check.Run(t.Context()); ran || err == nil {
+			t.Errorf("ran %t, %v without the queues", ran, err)
+		}
+	})
+}
+
+// TestScaleWithoutTables: an app without tables does not check.
+func TestScaleWithoutTables(t *testing.T) {
+	log := slog.New(slog.DiscardHandler)
+	host, err := customhandler.New(&customhandler.Options{Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := scaleFunctions{off: errors.New("no tables")}
+	serveRoutes(host, s.job().routes)
+	w := serveDescribed(t, host, httptest.NewRequestWithContext(t.Context(), "GET", "/api/scale", nil), "")
+	if w.Code != 501 || !strings.Contains(w.Body.String(), "scale_off") {
+		t.Errorf("%d %s, want 501", w.Code, w.Body)
+	}
+}
+
+// TestWake: a check signals work whose signal was lost.
+func TestWake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		signals := memory.NewQueueSignals(nil)
+		queues := memory.NewQueues(nil)
+		f := newFakeWorker(t, queues, memory.NewTable(nil), signals)
+		time.Sleep(10 * time.Minute) // it sleeps now
+		deleted := f.channel(t, "news")
+		f.put(t, inBase64(deletionOf(deleted))) // without a signal
+		publisher, err := queue.NewPublisher(queues, &queue.PublisherOptions{Signals: signals})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go publisher.Run(ctx)
+		c := channelFunctions{signals: publisher, queues: queues, letters: &letterCount{queue: cleanupQueue}}
+		s := newScalingOn(config.Config{}, scaleStores{memory.NewTable(nil), memory.NewContainer(nil)},
+			func() []job { return []job{{sample: c.sample, wake: c.wake}} },
+			newMembers(f.rows, instances.Functions, time.Now(), func() []job { return nil }, slog.New(slog.DiscardHandler)), slog.New(slog.DiscardHandler))
+		if ran, err := s.check.Run(t.Context()); !ran || err != nil {
+			t.Fatalf("ran %t, %v", ran, err)
+		}
+		time.Sleep(20 * time.Second)
+		if n := len(queues.All(cleanupQueue)); n != 0 {
+			t.Errorf("%d messages are left 20 s after the check", n)
+		}
+		f.end(t)
+	})
+}
+
+// checkScale makes a check, and checks the calls about scaling.
+func checkScale(t *testing.T, p *process, app *client.Client, check func(what string, ok bool, got any, err error), refused func(what string, err error, code string)) {
+	t.Helper()
+	ctx := t.Context()
+	tick := customhandler.Trigger{Function: "ScaleCheck", Binding: "tick"}.Timer(customhandler.Tick{})
+	if err := p.invoke(t, "ScaleCheck", tick); err != nil {
+		t.Error(err)
+	}
+	// Another process of the tests may check at this moment: then the first
+	// check ends a little later.
+	latest, err := app.Scale(ctx)
+	for deadline := time.Now().Add(30 * time.Second); err != nil && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		latest, err = app.Scale(ctx)
+	}
+	check("the last check", len(latest.Advice) > 0 && latest.Advice[0].Instances != nil && latest.Advice[0].Reason != "", latest, err)
+	found := false
+	for item, err := range app.ScaleHistory(ctx, latest.At, time.Time{}) {
+		check("the history", !item.At.Before(latest.At), item, err)
+		found = found || item.At.Equal(latest.At)
+	}
+	if !found {
+		t.Errorf("the history has no check at %v", latest.At)
+	}
+	_, err = app.PutScaleRules(ctx, json.RawMessage(`{"version":1,"depth":[]}`))
+	refused("rules without rows", err, "bad_rules")
+	rules, err := app.ScaleRules(ctx)
+	check("rules", rules.Version == 1 && strings.Contains(string(rules.JSON()), `"depth":[{`), nil, err)
+	rules, err = app.PutScaleRules(ctx, rules.JSON())
+	check("rules that are put", rules.Version == 1, nil, err)
+}
