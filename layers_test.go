@@ -73,8 +73,8 @@ var layers = map[string][]string{
 	"internal/version":          {},
 	"internal/storetest":        {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/queue", "kennel/table", "kennel/internal/dev/azurite", "testing", "github.com/google/go-cmp"},
 
-	"examples/numbers":      {"kennel/azurestore", "kennel/client", "kennel/gate", "kennel/ids"}, // only what other modules can import
-	"cmd/kennel":            {"kennel/client", "kennel/cost", "kennel/gate", "kennel/internal", "github.com/spf13"},
+	"examples/numbers":      {"kennel/azurestore", "kennel/client", "kennel/gate", "kennel/ids"},                                    // only what other modules can import
+	"cmd/kennel":            {"kennel/client", "kennel/cost", "kennel/gate", "kennel/scale", "kennel/internal", "github.com/spf13"}, // scale: to check rules
 	"handler":               {"kennel/channels", "kennel/deadletters", "kennel/docs", "kennel/gate", "kennel/ids", "kennel/instances", "kennel/queue", "kennel/scalecheck", "kennel/table", "kennel/trace", "kennel/work", "kennel/internal"},
 	"handler/testdata/bare": {},
 }

@@ -1,0 +1,235 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kennel/client"
+	"kennel/scale"
+)
+
+// maxRulesFile is more bytes than rules can have.
+const maxRulesFile = 1 << 20
+
+func (con *console) scaleCommand() *cobra.Command {
+	var to target
+	cmd := group(&cobra.Command{
+		Use:   "scale [<command>]",
+		Short: "show how many instances and hands the queues need, and change the rules",
+		Long: `Prints how many instances the queues of the app need, and how many hands each instance
+should use for each queue, with the reasons: the advice of the last check. The app checks once
+a minute. A hand works on one message at a time.`,
+		Example:     "kennel scale\nkennel scale history --since 6h",
+		Annotations: requestExits("printed"),
+	}, con.scaleHistoryCommand(&to), con.scaleRulesCommand(&to))
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		app, err := con.openApp(to)
+		if err != nil {
+			return err
+		}
+		s, err := app.Scale(cmd.Context())
+		if err != nil {
+			return app.failed(err)
+		}
+		if to.asJSON {
+			return con.writeLine(string(s.JSON()))
+		}
+		_, err = io.WriteString(con.stdout, describeScale(s))
+		return err
+	}
+	to.addTo(cmd.PersistentFlags(), responsesAsJSON)
+	return cmd
+}
+
+// describeScale returns the advice, and the samples as a table.
+func describeScale(s client.ScaleCheck) string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s, %s running\n", s.At.UTC().Format(time.RFC3339), counted(s.Running, "instance"))
+	for _, a := range s.Advice {
+		line := a.Reason
+		if a.Queue != "" {
+			line = a.Queue + ": " + line
+		}
+		fmt.Fprintf(&text, "%s\n", printable(oneLine(line)))
+	}
+	if len(s.Samples) == 0 {
+		return text.String()
+	}
+	text.WriteString("\n")
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, "QUEUE\tREADY\tOLDEST\tWORKING\tDONE/S\tTAKES\tP95\t")
+	for _, q := range s.Samples {
+		held := ""
+		if q.Held {
+			held = " held"
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%.1f\t%s\t%s\t%s\n", plain(q.Queue), grouped(float64(q.Ready)), seconds(q.OldestSeconds), q.Working,
+			q.CompletionsPerSecond, seconds(q.ResponseSeconds), seconds(q.P95LatencySeconds), held)
+	}
+	table.Flush()
+	return text.String()
+}
+
+// seconds returns a duration of a sample, "-" for none.
+func seconds(s float64) string {
+	d := time.Duration(min(s, 1e9) * float64(time.Second))
+	switch {
+	case d <= 0:
+		return "-"
+	case d < 10*time.Second:
+		return d.Round(10 * time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}
+
+func (con *console) scaleHistoryCommand(to *target) *cobra.Command {
+	var since time.Duration
+	cmd := &cobra.Command{
+		Use:   "history",
+		Short: "draw a chart of the checks of the last hours",
+		Long: `Draws the messages that were ready, and the instances as advised and as they ran. On a
+terminal it is a small chart; elsewhere, and with --json, one line for each check.`,
+		Example:     "kennel scale history --since 6h",
+		Annotations: requestExits("printed"),
+		Args:        noWords,
+	}
+	cmd.Flags().DurationVar(&since, "since", time.Hour, "begin `DURATION` ago")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if since <= 0 {
+			return usagef("--since is %s; use a duration such as 6h", since)
+		}
+		app, err := con.openApp(*to)
+		if err != nil {
+			return err
+		}
+		var checks []client.ScaleCheck
+		for check, err := range app.ScaleHistory(cmd.Context(), time.Now().Add(-since), time.Time{}) {
+			if err != nil {
+				return app.failed(err)
+			}
+			checks = append(checks, check)
+		}
+		return con.printHistory(checks, to.asJSON)
+	}
+	return cmd
+}
+
+func (con *console) printHistory(checks []client.ScaleCheck, asJSON bool) error {
+	if len(checks) == 0 {
+		con.say("there was no check in this time")
+		return nil
+	}
+	if !asJSON && isTerminal(con.stdout) && con.env["TERM"] != "dumb" {
+		_, err := io.WriteString(con.stdout, drawScale(checks))
+		return err
+	}
+	for _, c := range checks {
+		p := pointOf(c)
+		line := fmt.Sprintf("%s: %d ready, %d advised, %d running", c.At.UTC().Format(time.RFC3339), int64(p.ready), int(p.advised), int(p.running))
+		if err := con.print(c.JSON(), line, asJSON); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (con *console) scaleRulesCommand(to *target) *cobra.Command {
+	get := &cobra.Command{
+		Use:         "get",
+		Short:       "print the rules in use, as JSON",
+		Long:        "Prints the rules in use as JSON, with all defaults filled in.",
+		Example:     "kennel scale rules get > rules.json",
+		Annotations: requestExits("printed"),
+		Args:        noWords,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			app, err := con.openApp(*to)
+			if err != nil {
+				return err
+			}
+			rules, err := app.ScaleRules(cmd.Context())
+			if err != nil {
+				return app.failed(err)
+			}
+			return con.writeLine(string(rules.JSON()))
+		},
+	}
+	put := &cobra.Command{
+		Use:   "put FILE",
+		Short: "store the rules of a file",
+		Long: `Stores the rules of FILE, or of standard input if FILE is -, and prints them with all defaults.
+The next check uses them. If they are invalid, kennel prints each fault with its row, and nothing
+is changed.`,
+		Example:     "kennel scale rules put rules.json",
+		Annotations: requestExits("stored"),
+		Args:        oneWord("file", "rules.json"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			_, text, err := con.readRules(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			app, err := con.openApp(*to)
+			if err != nil {
+				return err
+			}
+			rules, err := app.PutScaleRules(cmd.Context(), text)
+			if err != nil {
+				return app.failed(err)
+			}
+			return con.writeLine(string(rules.JSON()))
+		},
+	}
+	check := &cobra.Command{
+		Use:         "check FILE",
+		Short:       "check the rules of a file",
+		Long:        "Checks the rules of FILE, or of standard input if FILE is -, and prints them with all\ndefaults. It calls no app.",
+		Example:     "kennel scale rules check rules.json",
+		Annotations: exits("valid", "invalid, or the file could not be read"),
+		Args:        oneWord("file", "rules.json"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			rules, _, err := con.readRules(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			line, err := json.Marshal(rules)
+			if err != nil {
+				return err
+			}
+			return con.writeLine(string(line))
+		},
+	}
+	return group(&cobra.Command{
+		Use:         "rules <command>",
+		Short:       "print the rules of scaling, store them and check a file of them",
+		Long:        "The rules decide what a check advises. docs/operations.md describes them.",
+		Example:     "kennel scale rules get > rules.json\nkennel scale rules put rules.json",
+		Annotations: requestExits("done"),
+	}, get, put, check)
+}
+
+// readRules reads rules from a file and checks them.
+func (con *console) readRules(ctx context.Context, path string) (rules scale.Rules, text []byte, err error) {
+	in := con.stdin
+	if path != "-" {
+		file, err := os.Open(path)
+		if err != nil {
+			return rules, nil, err
+		}
+		defer file.Close()
+		in = file
+	}
+	if text, err = io.ReadAll(io.LimitReader(interruptible(ctx, in), maxRulesFile)); err != nil {
+		return rules, nil, fmt.Errorf("read the rules: %w", err)
+	}
+	if rules, err = scale.ParseRules(text); err != nil {
+		return rules, nil, fmt.Errorf("%s: %w", printable(path), err)
+	}
+	return rules, text, nil
+}
