@@ -49,29 +49,30 @@ var layers = map[string][]string{
 
 	"azurestore": {"kennel/gate", "kennel/ids", "kennel/internal/azure", azureSDK + "/sdk/azcore"}, // a credential is its parameter
 
-	"internal/azure":            {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/queue", "kennel/table", "kennel/trace", "kennel/internal/azure/identity", "kennel/internal/azure/requests", "kennel/internal/version", "golang.org/x/sync", azureSDK},
-	"internal/azure/identity":   {azureSDK},
-	"internal/azure/requests":   {"kennel/instances"},
-	"internal/azure/servicebus": {"kennel/gate", "kennel/queue", "kennel/internal/azure/identity", "kennel/internal/version", azureSDK, "github.com/Azure/go-amqp"}, // the SDK returns its errors
-	"internal/dev/azurite":      {},
-	"internal/chance":           {},
-	"internal/config":           {"kennel/gate", "kennel/internal/suggest"}, // the names of gates
-	"internal/customhandler":    {},
-	"internal/dev/chart":        {},
-	"internal/dev/devbus":       {"kennel/internal/dev/devbus/amqp"},
-	"internal/dev/devbus/amqp":  {},
-	"internal/dev/figures":      {},
-	"internal/dev/localhost":    {"kennel/queue", "kennel/internal/customhandler"}, // the host's side of the protocol
-	"internal/memory":           {"kennel/gate", "kennel/ids", "kennel/queue", "kennel/table"},
-	"internal/metrics":          {"kennel/instances", "kennel/queue", "github.com/prometheus"}, // queue: the bounds of ages
-	"internal/faultproxy":       {"kennel/internal/azure/requests"},
-	"internal/dev/project":      {},
-	"internal/dev/run":          {"kennel/internal/azure", "kennel/internal/config", "kennel/internal/dev", "golang.org/x/sync"}, // it starts everything
-	"internal/suggest":          {},
-	"internal/otlptest":         {"go.opentelemetry.io/proto/otlp", "google.golang.org/protobuf", "testing"}, // a collector for tests
-	"internal/telemetry":        {"kennel/trace", "go.opentelemetry.io/otel"},
-	"internal/version":          {},
-	"internal/storetest":        {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/queue", "kennel/table", "kennel/internal/dev/azurite", "testing", "github.com/google/go-cmp"},
+	"internal/azure":              {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/queue", "kennel/table", "kennel/trace", "kennel/internal/azure/identity", "kennel/internal/azure/requests", "kennel/internal/version", "golang.org/x/sync", azureSDK},
+	"internal/azure/containerapp": {"kennel/scalecheck", "kennel/internal/azure/identity", "kennel/internal/version", azureSDK},
+	"internal/azure/identity":     {azureSDK},
+	"internal/azure/requests":     {"kennel/instances"},
+	"internal/azure/servicebus":   {"kennel/gate", "kennel/queue", "kennel/internal/azure/identity", "kennel/internal/version", azureSDK, "github.com/Azure/go-amqp"}, // the SDK returns its errors
+	"internal/dev/azurite":        {},
+	"internal/chance":             {},
+	"internal/config":             {"kennel/gate", "kennel/internal/suggest"}, // the names of gates
+	"internal/customhandler":      {},
+	"internal/dev/chart":          {},
+	"internal/dev/devbus":         {"kennel/internal/dev/devbus/amqp"},
+	"internal/dev/devbus/amqp":    {},
+	"internal/dev/figures":        {},
+	"internal/dev/localhost":      {"kennel/queue", "kennel/internal/customhandler"}, // the host's side of the protocol
+	"internal/memory":             {"kennel/gate", "kennel/ids", "kennel/queue", "kennel/table"},
+	"internal/metrics":            {"kennel/instances", "kennel/queue", "github.com/prometheus"}, // queue: the bounds of ages
+	"internal/faultproxy":         {"kennel/internal/azure/requests"},
+	"internal/dev/project":        {},
+	"internal/dev/run":            {"kennel/internal/azure", "kennel/internal/config", "kennel/internal/dev", "golang.org/x/sync"}, // it starts everything
+	"internal/suggest":            {},
+	"internal/otlptest":           {"go.opentelemetry.io/proto/otlp", "google.golang.org/protobuf", "testing"}, // a collector for tests
+	"internal/telemetry":          {"kennel/trace", "go.opentelemetry.io/otel"},
+	"internal/version":            {},
+	"internal/storetest":          {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/queue", "kennel/table", "kennel/internal/dev/azurite", "testing", "github.com/google/go-cmp"},
 
 	"examples/numbers":      {"kennel/azurestore", "kennel/client", "kennel/gate", "kennel/ids"},                                    // only what other modules can import
 	"cmd/kennel":            {"kennel/client", "kennel/cost", "kennel/gate", "kennel/scale", "kennel/internal", "github.com/spf13"}, // scale: to check rules

@@ -15,8 +15,19 @@ type ScaleCheck struct {
 	Running int           `json:"running"` // instances that work on queues
 	Advice  []ScaleAdvice `json:"advice"`  // the first one is for all queues together, and each other one for a queue
 	Samples []ScaleSample `json:"samples"`
+	Outcome *ScaleOutcome `json:"outcome"` // nil: the app has no target
 
 	received
+}
+
+// ScaleOutcome is what became of the advice for the container app that is the
+// target.
+type ScaleOutcome struct {
+	At        time.Time `json:"at"`        // the first check with this outcome
+	State     string    `json:"state"`     // unchanged, dryRun, applied, denied, busy or failed
+	Instances int       `json:"instances"` // the minimum of replicas as advised, within the maximum of the target
+	Minimum   *int      `json:"minimum"`   // that the target had; nil: unknown
+	Error     string    `json:"error"`
 }
 
 // ScaleAdvice is how many instances the queues need, or how many hands each

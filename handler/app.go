@@ -80,6 +80,10 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 	}
 	batches.checkStaged(os.DirFS("."))
 	letters := newLetters(account, observed, batches, a.letterCount, log)
+	scaling, err := newScaling(cfg, account, observed, func() []job { return a.jobs }, members, log)
+	if err != nil {
+		return nil, err
+	}
 	checks := func() ([][]check, error) {
 		return newDoctor(cfg, account, &azure.Options{Requests: counter, Job: "doctor"})
 	}
@@ -94,7 +98,7 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 	}
 	a.jobs = []job{
 		sequences, gates.job(), newChannels(account, observed, signals, meter, log), batches.job(), {routes: letters.routes()}, busJob(signals),
-		newScaling(cfg, account, observed, func() []job { return a.jobs }, members, log).job(),
+		scaling.job(),
 		{facts: meter.facts}, {facts: requestFacts(counter)}, storageJob(account, observed, rows),
 		members.job(), // closed last: giving back numbers matters more
 	}

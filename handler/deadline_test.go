@@ -192,7 +192,11 @@ func silentApp(t *testing.T, readsOnly bool) (host *customhandler.App, blog stri
 	serveRoutes(host, newMemoryLetters(batches).routes())
 	members := newMembers(memory.NewTable(tables), instances.Functions, time.Now(), func() []job { return nil }, slog.New(slog.DiscardHandler))
 	serveRoutes(host, gateFunctions{gates: gates, store: listable{flags}, members: members}.routes())
-	serveRoutes(host, newScalingOn(config.Config{}, scaleStores{memory.NewTable(tables), memory.NewContainer(&o)}, func() []job { return nil }, members, slog.New(slog.DiscardHandler)).routes())
+	scaling, err10 := newScalingOn(config.Config{}, scaleStores{memory.NewTable(tables), memory.NewContainer(&o)}, func() []job { return nil }, members, slog.New(slog.DiscardHandler))
+	if err10 != nil {
+		t.Fatal(err10)
+	}
+	serveRoutes(host, scaling.routes())
 	serveRoutes(host, []route{{function: "Metrics", pattern: "GET /api/metrics", handler: newMetrics(nil, members)}})
 	serveRoutes(host, sequenceFunctions{store: readable{stored}, sequences: sequences, members: members, allowed: []string{"*"}}.routes())
 	ctx, cancel := context.WithCancel(t.Context())

@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
 
 	"kennel/internal/azure"
+	"kennel/internal/azure/containerapp"
 	"kennel/internal/config"
 	"kennel/internal/customhandler"
 	"kennel/queue"
@@ -49,17 +51,17 @@ type scaleFunctions struct {
 }
 
 // newScaling wires the checks of an account.
-func newScaling(cfg config.Config, account azure.Account, o azure.Options, jobs func() []job, m *members, log *slog.Logger) scaleFunctions {
+func newScaling(cfg config.Config, account azure.Account, o azure.Options, jobs func() []job, m *members, log *slog.Logger) (scaleFunctions, error) {
 	stores, err := openScaleStores(account, o)
 	if err != nil {
 		log.Warn("scaling is not checked: that needs tables", "error", err)
-		return scaleFunctions{off: err}
+		return scaleFunctions{off: err}, nil
 	}
 	return newScalingOn(cfg, stores, jobs, m, log)
 }
 
 // newScalingOn wires checks on stores.
-func newScalingOn(cfg config.Config, s scaleStores, jobs func() []job, m *members, log *slog.Logger) scaleFunctions {
+func newScalingOn(cfg config.Config, s scaleStores, jobs func() []job, m *members, log *slog.Logger) (scaleFunctions, error) {
 	read := func(ctx context.Context) (scalecheck.Facts, error) { return scaleFacts(ctx, jobs(), m) }
 	wake := func(queue string) {
 		for _, j := range jobs() {
@@ -68,8 +70,16 @@ func newScalingOn(cfg config.Config, s scaleStores, jobs func() []job, m *member
 			}
 		}
 	}
-	check, err := scalecheck.New(s.rows, s.rules, read, &scalecheck.Options{Wake: wake, Latency: cfg.LatencyTarget, Keep: cfg.Retention, Log: log})
-	return scaleFunctions{check, err}
+	options := &scalecheck.Options{Wake: wake, Latency: cfg.LatencyTarget, Keep: cfg.Retention, Apply: cfg.ScaleApply, Log: log}
+	if cfg.ScaleTarget != "" {
+		target, err := containerapp.Open(cfg.ScaleTarget, &containerapp.Options{ManagedIdentity: cfg.Storage.ManagedIdentity, ClientID: cfg.Storage.ClientID})
+		if err != nil {
+			return scaleFunctions{}, fmt.Errorf("invalid setting: KENNEL_SCALE_TARGET: %w", err)
+		}
+		options.Target, options.TargetName = target, containerapp.Name(cfg.ScaleTarget)
+	}
+	check, err := scalecheck.New(s.rows, s.rules, read, options)
+	return scaleFunctions{check: check}, err
 }
 
 // scaleFacts samples all queues, so that others need not, and reads what all

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -46,9 +48,9 @@ func TestScale(t *testing.T) {
 			},
 		}
 		m := newMembers(rows, instances.Functions, time.Now(), func() []job { return jobs }, log)
-		s := newScalingOn(config.Config{}, scaleStores{memory.NewTable(nil), memory.NewContainer(nil)}, func() []job { return jobs }, m, log)
-		host, err := customhandler.New(&customhandler.Options{Log: log})
-		if err != nil {
+		s, err1 := newScalingOn(config.Config{}, scaleStores{memory.NewTable(nil), memory.NewContainer(nil)}, func() []job { return jobs }, m, log)
+		host, err2 := customhandler.New(&customhandler.Options{Log: log})
+		if err := errors.Join(err1, err2); err != nil {
 			t.Fatal(err)
 		}
 		serveRoutes(host, s.routes())
@@ -118,6 +120,17 @@ func TestScale(t *testing.T) {
 	})
 }
 
+// TestScaleTarget: a target that is no container app stops the start.
+func TestScaleTarget(t *testing.T) {
+	for _, args := range [][]string{nil, {"worker", "--listen", "127.0.0.1:0"}} {
+		var output bytes.Buffer
+		code := execute(args, []string{"AzureWebJobsStorage=UseDevelopmentStorage=true", "FUNCTIONS_CUSTOMHANDLER_PORT=" + strconv.Itoa(freePort(t)), "KENNEL_SCALE_TARGET=worker"}, &output, &output)
+		if code != 1 || !strings.Contains(output.String(), "invalid setting: KENNEL_SCALE_TARGET: open container app: the resource id is invalid; use /subscriptions/") {
+			t.Errorf("%q: code %d, %s", args, code, output.String())
+		}
+	}
+}
+
 // TestScaleWithoutTables: an app without tables does not check.
 func TestScaleWithoutTables(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
@@ -150,9 +163,12 @@ func TestWake(t *testing.T) {
 		defer stop()
 		go publisher.Run(ctx)
 		c := channelFunctions{signals: publisher, queues: queues, letters: &letterCount{queue: cleanupQueue}}
-		s := newScalingOn(config.Config{}, scaleStores{memory.NewTable(nil), memory.NewContainer(nil)},
+		s, err := newScalingOn(config.Config{}, scaleStores{memory.NewTable(nil), memory.NewContainer(nil)},
 			func() []job { return []job{{sample: c.sample, wake: c.wake}} },
 			newMembers(f.rows, instances.Functions, time.Now(), func() []job { return nil }, slog.New(slog.DiscardHandler)), slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
 		if ran, err := s.check.Run(t.Context()); !ran || err != nil {
 			t.Fatalf("ran %t, %v", ran, err)
 		}

@@ -131,9 +131,9 @@ func newWorker(cfg config.Config, c channelFunctions, b *batchFunctions, store q
 		job{facts: c.meter.facts}, job{facts: workOf(listener)}, job{facts: workOf(parcels)})
 	members := newMembers(rows, instances.Worker, time.Now(), func() []job { return jobs }, log)
 	w.name = members.Name()
-	scaling := newScalingOn(cfg, scale, func() []job { return jobs }, members, log)
-	if scaling.off != nil {
-		return nil, scaling.off
+	scaling, err := newScalingOn(cfg, scale, func() []job { return jobs }, members, log)
+	if err != nil {
+		return nil, err
 	}
 	jobs = append(jobs, members.job(), job{problems: scaling.check.Problems})
 	w.probes.metrics = &workerMetrics{sampler{jobs: jobs, members: members}, log}

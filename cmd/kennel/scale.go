@@ -60,6 +60,9 @@ func describeScale(s client.ScaleCheck) string {
 		}
 		fmt.Fprintf(&text, "%s\n", printable(oneLine(line)))
 	}
+	if o := s.Outcome; o != nil {
+		fmt.Fprintf(&text, "minimum of the target: %s\n", printable(oneLine(describeOutcome(*o))))
+	}
 	if len(s.Samples) == 0 {
 		return text.String()
 	}
@@ -76,6 +79,23 @@ func describeScale(s client.ScaleCheck) string {
 	}
 	table.Flush()
 	return text.String()
+}
+
+// describeOutcome returns what became of the advice.
+func describeOutcome(o client.ScaleOutcome) string {
+	text := fmt.Sprintf("%d", o.Instances)
+	switch {
+	case o.State == "dryRun" && o.Minimum != nil:
+		text = fmt.Sprintf("%d, and would be %d (a dry run)", *o.Minimum, o.Instances)
+	case o.State == "applied" && o.Minimum != nil:
+		text = fmt.Sprintf("%d, it was %d", o.Instances, *o.Minimum)
+	case o.State != "unchanged":
+		text = fmt.Sprintf("not set to %d, %s", o.Instances, o.State)
+	}
+	if o.Error != "" {
+		text += ": " + o.Error
+	}
+	return text + " (since " + o.At.UTC().Format(time.RFC3339) + ")"
 }
 
 // seconds returns a duration of a sample, "-" for none.

@@ -102,6 +102,14 @@ type Config struct {
 	// unchecked: it has the rules. None by default. KENNEL_WEBHOOK_ALLOW.
 	WebhookAllow []string
 
+	// ScaleTarget is the resource id of the container app that is scaled,
+	// unchecked: its package has the rules. None by default. KENNEL_SCALE_TARGET.
+	ScaleTarget string
+
+	// ScaleApply reports whether the target is changed; otherwise it is only
+	// compared with the advice. KENNEL_SCALE_APPLY.
+	ScaleApply bool
+
 	// OpenTelemetry are the settings OTEL_…, unchecked: their package has the
 	// rules.
 	OpenTelemetry map[string]string
@@ -166,6 +174,8 @@ func Load(env map[string]string) (Config, error) {
 		LatencyTarget:       r.duration("KENNEL_LATENCY_TARGET", 15*time.Minute, time.Second, 7*24*time.Hour),
 		Retention:           time.Duration(r.number("KENNEL_RETENTION_DAYS", 30, minRetentionDays, 3650)) * 24 * time.Hour,
 		WebhookAllow:        r.list("KENNEL_WEBHOOK_ALLOW"),
+		ScaleTarget:         r.get("KENNEL_SCALE_TARGET"),
+		ScaleApply:          r.flag("KENNEL_SCALE_APPLY"),
 		OpenTelemetry:       r.withPrefix("OTEL_"),
 		LogLevel:            r.level("KENNEL_LOG_LEVEL"),
 	}
@@ -177,6 +187,9 @@ func Load(env map[string]string) (Config, error) {
 	}
 	if c.ServiceBusSecondary.Given() && c.ServiceBusSecondary == c.ServiceBus {
 		r.problem("ServiceBusSecondary is the same as ServiceBus: use another namespace or remove it")
+	}
+	if c.ScaleApply && c.ScaleTarget == "" {
+		r.problem("KENNEL_SCALE_APPLY is true without KENNEL_SCALE_TARGET: set both or remove it")
 	}
 	c.Port, c.PortFromDefault = r.port("FUNCTIONS_CUSTOMHANDLER_PORT", "FUNCTIONS_HTTPWORKER_PORT")
 	if c.InvocationTimeout >= functionTimeout {

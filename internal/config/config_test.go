@@ -66,6 +66,8 @@ func TestLoad(t *testing.T) {
 			"KENNEL_LATENCY_TARGET":        "1h30m",
 			"KENNEL_RETENTION_DAYS":        "15",
 			"KENNEL_WEBHOOK_ALLOW":         "https://hooks.example.com/billing, private+https://erp.example.com",
+			"KENNEL_SCALE_TARGET":          "/subscriptions/S/x",
+			"KENNEL_SCALE_APPLY":           "True",
 			"KENNEL_LOG_LEVEL":             "DEBUG",
 			"OTEL_EXPORTER_OTLP_ENDPOINT":  " http://127.0.0.1:4318 ",
 			"OTEL_SERVICE_NAME":            "",
@@ -86,6 +88,7 @@ func TestLoad(t *testing.T) {
 			c.LatencyTarget = 90 * time.Minute
 			c.Retention = 15 * 24 * time.Hour
 			c.WebhookAllow = []string{"https://hooks.example.com/billing", "private+https://erp.example.com"}
+			c.ScaleTarget, c.ScaleApply = "/subscriptions/S/x", true
 			c.OpenTelemetry = map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}
 			c.LogLevel = slog.LevelDebug
 		}},
@@ -157,6 +160,8 @@ func TestProblems(t *testing.T) {
 		{"timeout of the host", map[string]string{"KENNEL_INVOCATION_TIMEOUT": "5m"}, []string{"KENNEL_INVOCATION_TIMEOUT must be shorter than functionTimeout"}},
 		{"reserving outlasts the invocation", map[string]string{"KENNEL_INVOCATION_TIMEOUT": "5s"}, []string{"KENNEL_RESERVE_TIMEOUT must not be longer than KENNEL_INVOCATION_TIMEOUT"}},
 		{"fraction of a second", map[string]string{"KENNEL_WORKER_LEASE": "2500ms"}, []string{"KENNEL_WORKER_LEASE must be whole seconds"}},
+		{"scaling of nothing", map[string]string{"KENNEL_SCALE_APPLY": "true"}, []string{"KENNEL_SCALE_APPLY is true without KENNEL_SCALE_TARGET"}},
+		{"neither true nor false", map[string]string{"KENNEL_SCALE_APPLY": "yes"}, []string{"KENNEL_SCALE_APPLY must be true or false"}},
 		{"level", map[string]string{"KENNEL_LOG_LEVEL": "verbose"}, []string{"KENNEL_LOG_LEVEL must be debug, info, warn or error"}},
 		{"misspelt", map[string]string{"KENNEL_RANGESIZE": "5"}, []string{"KENNEL_RANGESIZE is not a setting of Kennel: did you mean KENNEL_RANGE_SIZE?"}},
 		{"patterns", map[string]string{"KENNEL_SEQUENCES": "orders,,[x"}, []string{"KENNEL_SEQUENCES must be a list"}},

@@ -111,6 +111,15 @@ func (r *reader) gate(name string) string {
 	return ""
 }
 
+// flag reads true or false; "" is false.
+func (r *reader) flag(name string) bool {
+	text := r.get(name)
+	if text != "" && !strings.EqualFold(text, "true") && !strings.EqualFold(text, "false") {
+		r.problem("%s must be true or false", name)
+	}
+	return strings.EqualFold(text, "true")
+}
+
 // list reads a comma-separated list; "" is empty.
 func (r *reader) list(name string) (parts []string) {
 	list := r.get(name)

@@ -1,0 +1,209 @@
+// Package containerapp reads and changes the scale of an Azure Container App by
+// the REST API of Azure Resource Manager. It needs two requests, so it uses no
+// SDK of management.
+//
+// A change of the scale makes a new revision of the app. In the mode of a single
+// revision, its replicas replace those of the one before, which get SIGTERM.
+package containerapp
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+
+	"kennel/internal/azure/identity"
+	"kennel/internal/version"
+	"kennel/scalecheck"
+)
+
+const (
+	manager    = "https://management.azure.com"
+	apiVersion = "2024-03-01"
+
+	maxAnswer  = 4 << 20
+	tryTimeout = 10 * time.Second
+
+	// defaultMaximum is that of the platform for an app that sets none.
+	defaultMaximum = 10
+
+	// defaultPause and maxPause bound how long no request is sent after too many.
+	defaultPause = time.Minute
+	maxPause     = time.Hour
+)
+
+// App is a container app. It implements [scalecheck.Target], and is safe for
+// concurrent use.
+type App struct {
+	id         string
+	credential azcore.TokenCredential
+	http       *http.Client
+
+	mu        sync.Mutex
+	notBefore time.Time // no request is sent; guarded by mu
+}
+
+// Options are the optional parts of an app; nil and zero mean the defaults.
+type Options struct {
+	// ManagedIdentity signs in as the identity assigned to this process: the one
+	// with the ClientID, or the system-assigned one. If false, the environment
+	// selects the identity.
+	ManagedIdentity bool
+	ClientID        string
+
+	Credential azcore.TokenCredential // signs in instead
+	HTTP       *http.Client
+}
+
+var resourceID = regexp.MustCompile(`(?i)^/subscriptions/[0-9a-f-]{36}/resourceGroups/[^/?#%]+/providers/Microsoft\.App/containerApps/([a-z0-9-]+)$`)
+
+// Name returns the name in the resource id of a container app, "" if it is none.
+func Name(id string) string {
+	if match := resourceID.FindStringSubmatch(id); match != nil {
+		return match[1]
+	}
+	return ""
+}
+
+// Open returns the app with a resource id. It makes no request.
+func Open(id string, o *Options) (*App, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	if Name(id) == "" {
+		return nil, errors.New("open container app: the resource id is invalid; use /subscriptions/ID/resourceGroups/GROUP/providers/Microsoft.App/containerApps/NAME")
+	}
+	a := &App{id: id, credential: o.Credential, http: cmp.Or(o.HTTP, http.DefaultClient)}
+	if a.credential == nil {
+		var err error
+		if a.credential, err = identity.New(o.ManagedIdentity, o.ClientID); err != nil {
+			return nil, fmt.Errorf("open container app: %w", err)
+		}
+	}
+	return a, nil
+}
+
+// replicas is the part of the app that matters here.
+type replicas struct {
+	Minimum *int `json:"minReplicas,omitempty"`
+	Maximum *int `json:"maxReplicas,omitempty"`
+}
+
+// resource is the path to it.
+type resource struct {
+	Properties struct {
+		Template struct {
+			Scale *replicas `json:"scale,omitempty"`
+		} `json:"template"`
+	} `json:"properties"`
+}
+
+// Replicas implements [scalecheck.Target].
+func (a *App) Replicas(ctx context.Context) (minimum, maximum int, err error) {
+	body, err := a.send(ctx, http.MethodGet, nil)
+	if err != nil {
+		return 0, 0, err
+	}
+	var r resource
+	if err := json.Unmarshal(body, &r); err != nil {
+		return 0, 0, errors.New("the answer of Azure Resource Manager is not a container app")
+	}
+	maximum = defaultMaximum
+	if scale := r.Properties.Template.Scale; scale != nil {
+		if scale.Minimum != nil {
+			minimum = *scale.Minimum
+		}
+		if scale.Maximum != nil {
+			maximum = *scale.Maximum
+		}
+	}
+	return minimum, maximum, nil
+}
+
+// SetMinimum implements [scalecheck.Target]. After nil the change is accepted,
+// and takes effect later.
+func (a *App) SetMinimum(ctx context.Context, n int) error {
+	var r resource
+	r.Properties.Template.Scale = &replicas{Minimum: &n}
+	body, err := json.Marshal(r)
+	if err == nil {
+		_, err = a.send(ctx, http.MethodPatch, body) // a merge patch: the rest stays as it is
+	}
+	return err
+}
+
+// send sends one request, unless there were too many lately.
+func (a *App) send(ctx context.Context, method string, body []byte) ([]byte, error) {
+	a.mu.Lock()
+	pause := time.Until(a.notBefore)
+	a.mu.Unlock()
+	if pause > 0 {
+		return nil, fmt.Errorf("there were too many requests; the next one is sent in %v: %w", pause.Round(time.Second), scalecheck.ErrBusy)
+	}
+	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
+	defer cancel()
+	token, err := a.credential.GetToken(ctx, policy.TokenRequestOptions{Scopes: []string{manager + "/.default"}})
+	if err != nil {
+		return nil, errors.New("sign in to Azure Resource Manager: " + identity.OneLine(err))
+	}
+	r, err := http.NewRequestWithContext(ctx, method, manager+a.id+"?api-version="+apiVersion, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Authorization", "Bearer "+token.Token)
+	r.Header.Set("User-Agent", version.UserAgent())
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	answer, err := a.http.Do(r)
+	if err != nil {
+		return nil, fmt.Errorf("no answer of Azure Resource Manager: %w", err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	if answer.StatusCode/100 != 2 {
+		return nil, a.refused(answer, text)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the answer of Azure Resource Manager: %w", err)
+	}
+	return text, nil
+}
+
+// refused returns the error of an answer that is no success.
+func (a *App) refused(answer *http.Response, text []byte) error {
+	var body struct {
+		Error struct{ Code, Message string }
+	}
+	_ = json.Unmarshal(text, &body) // proxies answer without
+	reason := strings.TrimSpace(fmt.Sprint(answer.StatusCode, " ", body.Error.Code, " ", body.Error.Message))
+	err := errors.New("the answer of Azure Resource Manager is " + identity.OneLine(errors.New(reason)))
+	switch answer.StatusCode {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return fmt.Errorf("%w: %w", scalecheck.ErrDenied, err)
+	case http.StatusConflict:
+		return fmt.Errorf("%w: %w", scalecheck.ErrBusy, err)
+	case http.StatusTooManyRequests:
+		pause := defaultPause
+		if seconds, parseErr := strconv.Atoi(answer.Header.Get("Retry-After")); parseErr == nil && seconds > 0 {
+			pause = min(time.Duration(seconds)*time.Second, maxPause)
+		}
+		a.mu.Lock()
+		a.notBefore = time.Now().Add(pause)
+		a.mu.Unlock()
+		return fmt.Errorf("%w: %w", scalecheck.ErrBusy, err)
+	}
+	return err
+}

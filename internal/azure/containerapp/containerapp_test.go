@@ -1,0 +1,153 @@
+package containerapp
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+
+	"kennel/scalecheck"
+)
+
+const id = "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/dogs/providers/Microsoft.App/containerApps/worker"
+
+// arm plays Azure Resource Manager.
+type arm struct {
+	status  int
+	body    string
+	header  http.Header
+	fails   error
+	asked   []string
+	deaf    bool
+	noToken bool
+}
+
+func (m *arm) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, _ := io.ReadAll(r.Body)
+	m.asked = append(m.asked, strings.TrimSpace(r.Method+" "+r.URL.String()+" "+r.Header.Get("Authorization")+" "+r.Header.Get("Content-Type")+" "+string(body)))
+	if m.deaf {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	if m.fails != nil {
+		return nil, m.fails
+	}
+	return &http.Response{StatusCode: m.status, Header: m.header, Body: io.NopCloser(strings.NewReader(m.body))}, nil
+}
+
+// GetToken implements azcore.TokenCredential.
+func (m *arm) GetToken(_ context.Context, o policy.TokenRequestOptions) (azcore.AccessToken, error) {
+	if m.noToken || len(o.Scopes) != 1 || o.Scopes[0] != "https://management.azure.com/.default" {
+		return azcore.AccessToken{}, errors.New("no token")
+	}
+	return azcore.AccessToken{Token: "secret", ExpiresOn: time.Now().Add(time.Hour)}, nil
+}
+
+func open(t *testing.T, m *arm) *App {
+	t.Helper()
+	a, err := Open(id, &Options{Credential: m, HTTP: &http.Client{Transport: m}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// TestRequests: one request reads and one changes only the minimum.
+func TestRequests(t *testing.T) {
+	const address = "https://management.azure.com" + id + "?api-version=2024-03-01 Bearer secret"
+	for _, tt := range []struct {
+		body             string
+		minimum, maximum int
+	}{
+		{`{"name":"worker","properties":{"template":{"containers":[{}],"scale":{"minReplicas":2,"maxReplicas":7,"rules":[]}}}}`, 2, 7},
+		{`{"properties":{"template":{"scale":{"minReplicas":null,"maxReplicas":null}}}}`, 0, 10},
+		{`{"properties":{"template":{"scale":null}}}`, 0, 10},
+	} {
+		m := &arm{status: 200, body: tt.body}
+		minimum, maximum, err := open(t, m).Replicas(t.Context())
+		if err != nil || minimum != tt.minimum || maximum != tt.maximum || len(m.asked) != 1 || m.asked[0] != "GET "+address {
+			t.Errorf("%s: %d, %d, %v after %q", tt.body, minimum, maximum, err, m.asked)
+		}
+	}
+	m := &arm{status: 202}
+	if err := open(t, m).SetMinimum(t.Context(), 0); err != nil || len(m.asked) != 1 ||
+		m.asked[0] != "PATCH "+address+` application/json {"properties":{"template":{"scale":{"minReplicas":0}}}}` {
+		t.Errorf("%v after %q", err, m.asked)
+	}
+}
+
+// TestAnswers: each answer has its meaning, and no error has the token.
+func TestAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, tt := range []struct {
+			name string
+			arm  arm
+			want error // nil: another error
+			text string
+		}{
+			{"401", arm{status: 401}, scalecheck.ErrDenied, "401"},
+			{"403", arm{status: 403, body: `{"error":{"code":"AuthorizationFailed","message":"The client\n does not have authorization."}}`}, scalecheck.ErrDenied, "403 AuthorizationFailed The client does not have authorization."},
+			{"404", arm{status: 404, body: `{"error":{"code":"ResourceNotFound"}}`}, nil, "404 ResourceNotFound"},
+			{"409", arm{status: 409, body: `{"error":{"code":"ContainerAppOperationInProgress"}}`}, scalecheck.ErrBusy, "409"},
+			{"429", arm{status: 429}, scalecheck.ErrBusy, "429"},
+			{"500", arm{status: 500, body: "<html>"}, nil, "500"},
+			{"no JSON", arm{status: 200, body: "<html>"}, nil, "not a container app"},
+			{"no answer", arm{deaf: true}, context.DeadlineExceeded, "no answer"},
+			{"reset", arm{fails: errors.New("reset")}, nil, "reset"},
+			{"no token", arm{noToken: true}, nil, "sign in"},
+		} {
+			began := time.Now()
+			_, _, err := open(t, &tt.arm).Replicas(t.Context())
+			if err == nil || !strings.Contains(err.Error(), tt.text) || strings.Contains(err.Error(), "secret") || tt.want != nil && !errors.Is(err, tt.want) ||
+				tt.want == nil && (errors.Is(err, scalecheck.ErrBusy) || errors.Is(err, scalecheck.ErrDenied)) || time.Since(began) > tryTimeout {
+				t.Errorf("%s: %v after %v, want %v with %q", tt.name, err, time.Since(began), tt.want, tt.text)
+			}
+		}
+	})
+}
+
+// TestTooMany: after 429, no request is sent for as long as the answer states.
+func TestTooMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, tt := range []struct {
+			after string
+			want  time.Duration
+		}{{"300", 5 * time.Minute}, {"", defaultPause}, {"soon", defaultPause}, {"-5", defaultPause}, {"1000000", maxPause}} {
+			m := &arm{status: 429, header: http.Header{"Retry-After": {tt.after}}}
+			a := open(t, m)
+			for range 3 {
+				if err := a.SetMinimum(t.Context(), 1); !errors.Is(err, scalecheck.ErrBusy) {
+					t.Errorf("Retry-After %q: %v", tt.after, err)
+				}
+			}
+			time.Sleep(tt.want - time.Second)
+			a.SetMinimum(t.Context(), 1)
+			if len(m.asked) != 1 {
+				t.Errorf("Retry-After %q: %d requests within %v", tt.after, len(m.asked), tt.want)
+			}
+			time.Sleep(2 * time.Second)
+			m.status = 200
+			if err := a.SetMinimum(t.Context(), 1); err != nil || len(m.asked) != 2 {
+				t.Errorf("Retry-After %q: %v after %d requests", tt.after, err, len(m.asked))
+			}
+		}
+	})
+}
+
+func TestOpen(t *testing.T) {
+	if got := Name(id); got != "worker" {
+		t.Errorf("name %q", got)
+	}
+	for _, wrong := range []string{"", "worker", id + "/revisions/x", id + "?x=1", "https://management.azure.com" + id, strings.Replace(id, "containerApps", "jobs", 1), strings.Replace(id, "dogs", "a/../b", 1)} {
+		if _, err := Open(wrong, nil); err == nil {
+			t.Errorf("%q is accepted", wrong)
+		}
+	}
+}
