@@ -13,9 +13,11 @@ import (
 
 	"kennel/channels"
 	"kennel/cost"
+	"kennel/instances"
 	"kennel/internal/memory"
 	"kennel/internal/storetest"
 	"kennel/queue"
+	"kennel/scalecheck"
 	"kennel/table"
 	"kennel/work"
 )
@@ -227,4 +229,40 @@ func TestSweep(t *testing.T) {
 		counted := s.take()
 		check(t, "a sweep", counted, cost.Sweep())
 	})
+}
+
+// TestCheck: many processes check scaling as often as the model assumes.
+func TestCheck(t *testing.T) {
+	for _, processes := range []int{1, 10} {
+		synctest.Test(t, func(t *testing.T) {
+			const hours = 10
+			var counted counter
+			checks, members := rows{memory.NewTable(nil), &counted}, rows{memory.NewTable(nil), &counted}
+			container := blobs{memory.NewContainer(nil), &counted}
+			read := func(ctx context.Context) (f scalecheck.Facts, err error) {
+				_, err = instances.Read(ctx, members)
+				return f, err
+			}
+			ctx, stop := context.WithTimeout(t.Context(), hours*time.Hour)
+			defer stop()
+			var running sync.WaitGroup
+			for range processes {
+				one, err := scalecheck.New(checks, container, read, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				running.Go(func() {
+					if err := one.Loop(ctx); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			running.Wait()
+			predicted := cost.Check(float64(processes))
+			for i := range predicted {
+				predicted[i].Count *= hours
+			}
+			check(t, fmt.Sprint(processes, " processes"), counted.take(), predicted)
+		})
+	}
 }

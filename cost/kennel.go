@@ -65,13 +65,14 @@ func (p Profile) ofDeletions() []Line {
 func (p Profile) queues() float64 { return p.Partitions + 3 }
 
 // ofQueues returns what idle and deep queues cost. Under a Functions host, the
-// host polls, and two timers run.
+// host polls, and three timers run.
 func (p Profile) ofQueues() []Line {
 	if p.hosted() {
-		const timers = 2
+		const timers = 3
 		lines := times(p.BusyHours+p.HeldHours, HostIdle(p.queues(), timers, max(1, p.Instances)))
 		// The timers keep an instance running all day.
 		lines = append(lines, times(p.idleHours()-p.HeldHours, HostIdle(p.queues(), timers, max(1, p.IdleInstances)))...)
+		lines = append(lines, times(24, HostCheck())...)
 		if p.HeldInvocations > 0 {
 			lines = append(lines, times(p.HeldHours, append(HostHeld(p.HeldInvocations), Watch(p.Push)...))...)
 		}
@@ -96,13 +97,19 @@ func (p Profile) hours() float64 {
 }
 
 // ofProcesses returns what each process does whatever the load: it reports
-// itself, and sweeps. Under a host, the timers sweep, in one instance.
+// itself, and sweeps; and one of them checks scaling. Under a host, the timers
+// do, in one instance.
 func (p Profile) ofProcesses() []Line {
 	sweeping := p.Days * 24 // instance-hours
+	checking, processes := p.Days*24, 1.0
 	if !p.hosted() {
 		sweeping = p.Days * (p.active() + p.quiet())
+		checking = min(checking, sweeping)
+		processes = sweeping / max(checking, 1)
 	}
-	return append(times(p.hours(), Report()), times(sweeping*perHour, Sweep())...)
+	lines := append(times(p.hours(), Report()), times(sweeping*perHour, Sweep())...)
+	lines = append(lines, times(checking, Check(processes))...)
+	return append(lines, times(checking*checksAnHour, Sample(p.queues()-1))...)
 }
 
 // ofGates returns what workers at a closed gate cost; under a host see ofQueues.
@@ -152,7 +159,7 @@ func (p Profile) executions() float64 {
 		return 0
 	}
 	parcels := p.Items / p.ItemsPerParcel()
-	const timers = 2 * 24 * perHour
+	const timers = 24 * (2*perHour + checksAnHour)
 	batches := p.Items / p.ItemsPerBatch
 	return p.Days * (2*parcels + batches + p.Numbers/p.NumbersACall + p.Deletions + heldAnHour*p.HeldInvocations*p.HeldHours + timers)
 }

@@ -15,6 +15,7 @@ const (
 	jobInstances = "instances"
 	jobSignals   = "signals"
 	jobRelay     = "relay"
+	jobScale     = "scale"
 	jobHost      = "host"  // the Functions host on behalf of the app
 	jobItems     = "items" // of the designs of the paper
 	jobIdle      = "idle"

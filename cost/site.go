@@ -24,6 +24,37 @@ func Report() []Line {
 	return t.lines
 }
 
+// How often an hour scaling is checked, and how often a process looks whether
+// another one checks, on average.
+const (
+	checksAnHour = 60.0
+	standbyLooks = 20.0
+)
+
+// Check returns the requests in an hour by which one of these processes checks
+// scaling, and the others look whether it does.
+func Check(processes float64) []Line {
+	t, i := tally{job: jobScale}, tally{job: jobInstances}
+	t.add("table", "query", checksAnHour+1+standbyLooks*max(0, processes-1)) // its row, and old rows
+	t.add("table", "merge", checksAnHour)
+	t.add("table", "transaction", checksAnHour)
+	t.add("blob", "get", checksAnHour) // the rules
+	i.add("table", "query", checksAnHour)
+	return append(t.lines, i.lines...)
+}
+
+// Sample returns the requests by which the queues are sampled once, while they
+// are empty and have no dead letters. Those of batches are counted without the
+// one of channels.
+func Sample(ofBatches float64) []Line {
+	b, c := tally{job: jobBatches}, tally{job: jobChannels}
+	b.add("queue", "list", 1)
+	b.add("queue", "head", ofBatches)
+	c.add("queue", "head", 2) // the queue, and its dead letters
+	c.add("queue", "peek", 1)
+	return append(b.lines, c.lines...)
+}
+
 // Watch returns the reads of a gate in an hour by a process with waiters.
 func Watch(push bool) []Line {
 	t := tally{job: jobGates}
@@ -61,6 +92,14 @@ func HostIdle(queues, timers, instances float64) []Line {
 	t.add("queue", "head", scaleControllers*queues)
 	t.add("blob", "lease", timers*(hostRenewals+hostTries*max(0, instances-1)))
 	t.add("blob", "put", timers*perHour)
+	return t.lines
+}
+
+// HostCheck returns what the timer that checks scaling costs in an hour more than
+// one that sweeps.
+func HostCheck() []Line {
+	t := tally{job: jobHost, modelled: true}
+	t.add("blob", "put", checksAnHour-perHour)
 	return t.lines
 }
 

@@ -14,12 +14,14 @@ import (
 	"time"
 
 	"kennel/client"
+	"kennel/cost"
 	"kennel/instances"
 	"kennel/internal/config"
 	"kennel/internal/customhandler"
 	"kennel/internal/memory"
 	"kennel/queue"
 	"kennel/scalecheck"
+	"kennel/work"
 )
 
 // TestScale: a check samples the queues of all jobs once, for the status as
@@ -177,6 +179,40 @@ func TestWake(t *testing.T) {
 			t.Errorf("%d messages are left 20 s after the check", n)
 		}
 		f.end(t)
+	})
+}
+
+// TestScaleRequests: a check of empty queues makes as many requests to them as
+// the model of costs assumes.
+func TestScaleRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		queues := memory.NewQueues(nil)
+		b := newMemoryBatches(t, queues, nil)
+		names := append(workQueues(4), work.ResultsQueue)
+		for _, name := range names {
+			m, err := queues.Put(t.Context(), name, "x", 0)
+			if err == nil {
+				err = queues.Delete(t.Context(), name, m)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		c := channelFunctions{queues: queues, letters: &letterCount{queue: cleanupQueue}}
+		jobs := []job{{sample: c.sample}, {sample: b.sample}}
+		log := slog.New(slog.DiscardHandler)
+		s, err := newScalingOn(config.Config{}, scaleStores{memory.NewTable(nil), memory.NewContainer(nil)}, func() []job { return jobs },
+			newMembers(memory.NewTable(nil), instances.Functions, time.Now(), func() []job { return jobs }, log), log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := queues.Calls()
+		if ran, err := s.check.Run(t.Context()); !ran || err != nil {
+			t.Fatalf("ran %t, %v", ran, err)
+		}
+		if got, want := queues.Calls()-before, cost.Total(cost.Sample(float64(len(names)))); float64(got) != want {
+			t.Errorf("%d requests to queues, the model has %v", got, want)
+		}
 	})
 }
 
