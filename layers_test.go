@@ -53,7 +53,7 @@ var layers = map[string][]string{
 	"internal/azure/containerapp": {"kennel/scalecheck", "kennel/internal/azure/identity", "kennel/internal/version", azureSDK},
 	"internal/azure/identity":     {azureSDK},
 	"internal/azure/requests":     {"kennel/instances"},
-	"internal/azure/servicebus":   {"kennel/gate", "kennel/queue", "kennel/internal/azure/identity", "kennel/internal/version", azureSDK, "github.com/Azure/go-amqp"}, // the SDK returns its errors
+	"internal/azure/servicebus":   {"kennel/gate", "kennel/queue", "kennel/internal/azure/identity", "kennel/internal/azure/requests", "kennel/internal/version", azureSDK, "github.com/Azure/go-amqp"}, // the SDK returns its errors
 	"internal/dev/azurite":        {},
 	"internal/chance":             {},
 	"internal/config":             {"kennel/gate", "kennel/internal/suggest"}, // the names of gates

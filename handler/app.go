@@ -65,7 +65,7 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 	if err != nil {
 		return nil, err
 	}
-	signals, err := openBus(cfg.ServiceBus)
+	signals, err := openBus(cfg.ServiceBus, counter)
 	if err != nil {
 		return nil, err
 	}

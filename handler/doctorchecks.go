@@ -199,7 +199,7 @@ func busChecks(bus config.ServiceBus, m mender) [][]check {
 	}
 	right := func(name string, do func(*servicebus.Signals, context.Context) error) []check {
 		return []check{{name: "signals " + name, limit: busTimeout, fix: m.bus, do: func(ctx context.Context) (string, error) {
-			signals, err := openSignals(bus)
+			signals, err := openSignals(bus, nil)
 			if err != nil {
 				return "", err
 			}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"kennel/channels"
+	"kennel/internal/azure/requests"
 	"kennel/internal/azure/servicebus"
 	"kennel/internal/config"
 	"kennel/queue"
@@ -15,17 +16,18 @@ import (
 const signalsTopic = "signals"
 
 // openBus returns the signals of this process, or nil without Service Bus.
-func openBus(bus config.ServiceBus) (*servicebus.Signals, error) {
+func openBus(bus config.ServiceBus, counter *requests.Counter) (*servicebus.Signals, error) {
 	if !bus.Given() {
 		return nil, nil
 	}
-	return openSignals(bus)
+	return openSignals(bus, counter)
 }
 
-// openSignals returns the signals of a namespace. It makes no request.
-func openSignals(bus config.ServiceBus) (*servicebus.Signals, error) {
+// openSignals returns the signals of a namespace, whose operations are counted
+// unless counter is nil. It makes no request.
+func openSignals(bus config.ServiceBus, counter *requests.Counter) (*servicebus.Signals, error) {
 	return servicebus.Namespace{ConnectionString: bus.ConnectionString, Host: bus.Namespace,
-		ManagedIdentity: bus.ManagedIdentity, ClientID: bus.ClientID}.OpenSignals(signalsTopic, nil)
+		ManagedIdentity: bus.ManagedIdentity, ClientID: bus.ClientID}.OpenSignals(signalsTopic, &servicebus.Options{Requests: counter})
 }
 
 // ofQueues returns the signals of queues, or nil without Service Bus.

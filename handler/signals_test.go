@@ -118,7 +118,7 @@ func TestDeletionWakesWorkers(t *testing.T) {
 		t.Errorf("the bus holds %q, want the topic and one subscription", bus.Entities())
 	}
 	received := queueSignals{make(chan struct{}, 100), make(chan queue.Signal, 100)}
-	listener, err := openSignals(config.ServiceBus{ConnectionString: bus.ConnectionString()})
+	listener, err := openSignals(config.ServiceBus{ConnectionString: bus.ConnectionString()}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

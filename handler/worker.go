@@ -65,7 +65,7 @@ func runWorker(ctx context.Context, cfg config.Config, address string, log *slog
 func openWorker(cfg config.Config, log *slog.Logger) (*worker, error) {
 	account, counter, outcomes := azure.Account(cfg.Storage), &requests.Counter{}, &requests.Outcomes{}
 	observed := azure.Options{Requests: counter, Outcomes: outcomes}
-	signals, err := openBus(cfg.ServiceBus)
+	signals, err := openBus(cfg.ServiceBus, counter)
 	if err != nil {
 		return nil, err
 	}

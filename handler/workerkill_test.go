@@ -249,7 +249,7 @@ func TestWorkerIdle(t *testing.T) {
 	}
 	c, _, _ := channelsAt(t, account, queues)
 	bus, setting := withBus(t)
-	signals, err := openSignals(config.ServiceBus{ConnectionString: bus.ConnectionString()})
+	signals, err := openSignals(config.ServiceBus{ConnectionString: bus.ConnectionString()}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

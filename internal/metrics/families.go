@@ -33,6 +33,9 @@ type histogram struct {
 // the most numbers or waiters. Callers choose the names.
 const maxNames = 100
 
+// bus is the service of operations that are no requests to storage.
+const bus = "bus"
+
 const (
 	gauge   = prometheus.GaugeValue
 	counter = prometheus.CounterValue
@@ -179,7 +182,20 @@ var families = []family{
 		help: "Requests that the process sent to storage, with repeats.",
 		of: func(r instances.Report, add func(float64, ...string)) {
 			for _, n := range r.Requests {
-				add(float64(n.Count), n.Service, n.Operation)
+				if n.Service != bus {
+					add(float64(n.Count), n.Service, n.Operation)
+				}
+			}
+		},
+	},
+	{
+		name: "kennel_bus_operations_total", kind: counter, labels: []string{"operation"},
+		help: "Operations of Service Bus that the process caused: messages sent, delivered and peeked at.",
+		of: func(r instances.Report, add func(float64, ...string)) {
+			for _, n := range r.Requests {
+				if n.Service == bus {
+					add(float64(n.Count), n.Operation)
+				}
 			}
 		},
 	},

@@ -28,7 +28,7 @@ func full() Set {
 		Running:  map[string]int64{"work-0": 3},
 		Problems: []instances.Problem{{Code: instances.DeadLetters, Subject: "work-0"}, {Code: instances.DeadLetters, Subject: "work-1"}, {Code: "of_a_newer_build"}},
 		Gates:    []instances.Gate{{Name: "hounds", Waiters: 20}},
-		Requests: []instances.Requests{{Service: "blob", Operation: "get", Job: "numbers", Count: 12}, {Service: "blob", Operation: "get", Job: "gates", Count: 3}, {Service: "queue", Operation: "put", Count: 1}},
+		Requests: []instances.Requests{{Service: "blob", Operation: "get", Job: "numbers", Count: 12}, {Service: "blob", Operation: "get", Job: "gates", Count: 3}, {Service: "queue", Operation: "put", Count: 1}, {Service: "bus", Operation: "deliver", Job: "signals", Count: 8}},
 		Work: map[string]instances.Work{
 			"work-0": {Receives: 500, EmptyReceives: 100, FailedReceives: 1, Done: 9, Repeated: 2, Retried: 3, Returned: 4, DeadLetters: 5, Lost: 6,
 				Ages: []int64{7, 1, 0, 0, 0, 0, 0, 0, 0, 2}, AgeSeconds: 99.5, HandSeconds: 4.5},
@@ -129,6 +129,7 @@ func TestProcess(t *testing.T) {
 		"kennel_sequence_lost_total{sequence=orders}":                7,
 		"kennel_storage_requests_total{operation=get,service=blob}":  15,
 		"kennel_storage_requests_total{operation=put,service=queue}": 1,
+		"kennel_bus_operations_total{operation=deliver}":             8,
 		"kennel_problems{code=of_a_newer_build}":                     1,
 	}
 	for _, outcome := range []string{"done", "repeated", "retried", "returned", "dead_letter", "lost"} {

@@ -4,7 +4,8 @@
 //
 // It counts in the client: a request counts each time that the SDK sends it,
 // whatever the outcome. If net/http repeats a read by itself, because the
-// server closed an idle connection, it counts once.
+// server closed an idle connection, it counts once. Operations of Service Bus
+// have no such place: they count when Service Bus has confirmed them.
 package requests
 
 import (
@@ -18,7 +19,7 @@ import (
 type Label struct {
 	Service   string // one of the services below
 	Operation string // such as "get"; see [Operation]
-	Job       string // the job that needs it: "numbers", "gates", "channels", "batches", "deadletters", "instances" or "doctor"; "" if unknown
+	Job       string // the job that needs it: "numbers", "gates", "channels", "batches", "deadletters", "instances", "signals" or "doctor"; "" if unknown
 }
 
 // The services whose requests are counted.
@@ -26,6 +27,15 @@ const (
 	Blob  = "blob"
 	Table = "table"
 	Queue = "queue"
+	Bus   = "bus"
+)
+
+// The operations of Service Bus that are counted: what it charges for, one for
+// each message.
+const (
+	Send    = "send"
+	Deliver = "deliver"
+	Peek    = "peek"
 )
 
 // Counter counts requests. The zero value is ready to use. All methods may be
@@ -35,12 +45,15 @@ type Counter struct {
 }
 
 // Add counts one request. It takes no lock if the label was counted before.
-func (c *Counter) Add(l Label) {
+func (c *Counter) Add(l Label) { c.AddAll(l, 1) }
+
+// AddAll counts n requests. It takes no lock if the label was counted before.
+func (c *Counter) AddAll(l Label, n int64) {
 	count, ok := c.counts.Load(l)
 	if !ok {
 		count, _ = c.counts.LoadOrStore(l, new(atomic.Int64))
 	}
-	count.(*atomic.Int64).Add(1)
+	count.(*atomic.Int64).Add(n)
 }
 
 // All returns the labels with their counts, in no particular order.

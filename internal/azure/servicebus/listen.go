@@ -13,6 +13,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
+
+	"kennel/internal/azure/requests"
 )
 
 const (
@@ -207,6 +209,9 @@ func (l *listener) probe(ctx context.Context, r *azservicebus.Receiver) error {
 	if errors.Is(err, errUnreadable) {
 		waiting, err = 1, nil // the connection and the subscription have delivered it
 	}
+	if err == nil {
+		l.connector.count(requests.Peek, 1)
+	}
 	l.overdue = l.credit > 0 && waiting > 0
 	return err
 }
@@ -225,6 +230,7 @@ func (l *listener) receive(ctx context.Context, r *azservicebus.Receiver, timeou
 		messages, err = r.ReceiveMessages(waiting, count, deliverAtOnce)
 		return err
 	})
+	l.connector.count(requests.Deliver, len(messages))
 	for _, m := range messages {
 		l.to.received(decode(m.Body))
 	}
@@ -233,6 +239,7 @@ func (l *listener) receive(ctx context.Context, r *azservicebus.Receiver, timeou
 		l.credit, l.overdue = max(0, l.credit-len(messages)), false
 		return true, nil
 	case errors.Is(err, errUnreadable):
+		l.connector.count(requests.Deliver, 1)
 		l.credit, l.overdue = l.credit-1, false
 		l.to.received(message{}) // it may have been a signal
 		return true, nil

@@ -19,6 +19,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 
 	"kennel/internal/azure/identity"
+	"kennel/internal/azure/requests"
 	"kennel/internal/version"
 )
 
@@ -46,6 +47,10 @@ type Options struct {
 	// Credential signs in without a connection string. Default: the identity of
 	// the namespace.
 	Credential azcore.TokenCredential
+
+	// Requests counts the messages that are sent, delivered and peeked at, for
+	// the job "signals". Default: none.
+	Requests *requests.Counter
 }
 
 // connector creates clients of one namespace.
@@ -55,6 +60,7 @@ type connector struct {
 	credential azcore.TokenCredential
 	dial       func(ctx context.Context) (net.Conn, error)
 	admin      *admin.Client
+	requests   *requests.Counter // nil: operations are not counted
 }
 
 const (
@@ -73,7 +79,7 @@ func (n Namespace) open(o *Options) (*connector, error) {
 	if connection == "" {
 		host = n.Host
 	}
-	c := &connector{connection: connection, host: host, dial: o.Dial}
+	c := &connector{connection: connection, host: host, dial: o.Dial, requests: o.Requests}
 	if c.dial == nil {
 		c.dial = dialer(host, emulator)
 	}
@@ -102,6 +108,13 @@ func (n Namespace) open(o *Options) (*connector, error) {
 		return nil, errors.New("open Service Bus: the connection string or the host name of the namespace is malformed")
 	}
 	return c, nil
+}
+
+// count counts operations of a kind.
+func (c *connector) count(operation string, n int) {
+	if c.requests != nil && n > 0 {
+		c.requests.AddAll(requests.Label{Service: requests.Bus, Operation: operation, Job: "signals"}, int64(n))
+	}
 }
 
 // client is a client of the SDK that can be cut off. On a connection that

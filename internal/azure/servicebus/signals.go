@@ -14,6 +14,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 
 	"kennel/gate"
+	"kennel/internal/azure/requests"
 	"kennel/queue"
 )
 
@@ -117,6 +118,7 @@ func (s *Signals) send(ctx context.Context, out *sender, cached bool, m message)
 	err := out.SendMessage(ctx, newMessage(m), nil)
 	switch {
 	case err == nil:
+		s.connector.count(requests.Send, 1)
 		out.idle.Reset(senderLifetime)
 		return nil
 	case isNotFound(err):
