@@ -26,6 +26,8 @@
 //     writes a row of one table, and the status reads them all.
 //   - cost: how many requests each job makes, and what a load costs in a month.
 //     It computes only, and tests compare it with the jobs.
+//   - bill: what the processes of the app used, in a row of a table for each
+//     process and day, and what it costs.
 //   - scale: how many instances and hands the queues need, by rules. It is
 //     arithmetic, and imports no other package.
 //

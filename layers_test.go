@@ -43,6 +43,8 @@ var layers = map[string][]string{
 	"scalecheck": {"kennel/instances", "kennel/queue", "kennel/scale", "kennel/table"}, // scale is its arithmetic
 	"ids":        {"golang.org/x/sync"},
 
+	"bill": {"kennel/cost", "kennel/table"},
+
 	"deadletters": {"kennel/queue", "kennel/table", "golang.org/x/sync"},
 
 	"work": {"kennel/queue", "kennel/table", "kennel/trace", "golang.org/x/sync", "github.com/klauspost/compress/zstd"},

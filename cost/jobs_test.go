@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kennel/bill"
 	"kennel/channels"
 	"kennel/cost"
 	"kennel/gate"
@@ -213,6 +214,39 @@ func TestReports(t *testing.T) {
 		}
 		check(t, "reports", counted.take(), predicted)
 	})
+}
+
+// TestLedger compares the model of the ledger with the requests of an idle
+// process, of one that works and of one that works much.
+func TestLedger(t *testing.T) {
+	for _, perMinute := range []int64{0, 60, 1200} {
+		synctest.Test(t, func(t *testing.T) {
+			time.Sleep(3 * 24 * time.Hour) // on the first two days of a month, the one before is read, too
+			var counted counter
+			began := time.Now()
+			counts := func() bill.Counts {
+				n := int64(time.Since(began).Seconds()) * perMinute / 60
+				return bill.Counts{Operations: map[bill.Operation]int64{{Service: "queue", Name: "put"}: n}}
+			}
+			l := bill.NewLedger(rows{memory.NewTable(nil), &counted}, bill.Process{Name: "p"}, counts, slog.New(slog.DiscardHandler))
+			ctx, cancel := context.WithCancel(t.Context())
+			var running sync.WaitGroup
+			running.Go(func() {
+				if err := l.Run(ctx); err != nil {
+					t.Error(err)
+				}
+			})
+			const hours = 200
+			time.Sleep(hours * time.Hour)
+			cancel()
+			running.Wait()
+			predicted := cost.Ledger(float64(60 * perMinute))
+			for i := range predicted {
+				predicted[i].Count *= hours
+			}
+			check(t, fmt.Sprint("ledger, operations a minute ", perMinute), counted.take(), predicted)
+		})
+	}
 }
 
 // TestWatch compares the model of gates with the reads of a process with a

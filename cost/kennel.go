@@ -1,6 +1,9 @@
 package cost
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // kennel returns the operations of a month in this app.
 func kennel(p Profile) []Line {
@@ -97,8 +100,8 @@ func (p Profile) hours() float64 {
 }
 
 // ofProcesses returns what each process does whatever the load: it reports
-// itself, and sweeps; and one of them checks scaling. Under a host, the timers
-// do, in one instance.
+// itself, keeps its bill, and sweeps; and one of them checks scaling. Under a
+// host, the timers do, in one instance.
 func (p Profile) ofProcesses() []Line {
 	sweeping := p.Days * 24 // instance-hours
 	checking, processes := p.Days*24, 1.0
@@ -107,9 +110,27 @@ func (p Profile) ofProcesses() []Line {
 		checking = min(checking, sweeping)
 		processes = sweeping / max(checking, 1)
 	}
-	lines := append(times(p.hours(), Report()), times(sweeping*perHour, Sweep())...)
+	lines := append(times(p.hours(), Report()), p.ofLedger()...)
+	lines = append(lines, times(sweeping*perHour, Sweep())...)
 	lines = append(lines, times(checking, Check(processes))...)
 	return append(lines, times(checking*checksAnHour, Sample(p.queues()-1))...)
+}
+
+// ofLedger returns what the bill of the app costs. Processes that work write
+// theirs more often.
+func (p Profile) ofLedger() []Line {
+	working := p.Days * p.active()
+	lines := times(p.hours()-working, Ledger(0))
+	if working == 0 {
+		return lines
+	}
+	counted := 0.0
+	for _, l := range slices.Concat(p.ofBatches(), p.ofNumbers(), p.ofDeletions()) {
+		if !l.Modelled {
+			counted += l.Count
+		}
+	}
+	return append(lines, times(working, Ledger(counted/working))...)
 }
 
 // ofGates returns what workers at a closed gate cost; under a host see ofQueues.
@@ -132,9 +153,8 @@ func (p Profile) ofSignals() []Line {
 	if !p.hosted() {
 		processes = p.Instances + p.AppInstances
 	}
-	t := tally{job: jobSignals}
-	t.add(bus, "hour", p.Days*24)
-	return append(append(t.lines, times(p.Days, Signals(signalled, processes))...), times(p.hours(), Subscribed(1))...)
+	lines := append(times(p.Days, Signals(signalled, processes)), times(p.hours(), Subscribed(1))...)
+	return append(lines, BusCharge(p.Days*24))
 }
 
 // ofRelay returns what the relay costs that sends while a namespace is down: a

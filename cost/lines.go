@@ -13,6 +13,7 @@ const (
 	jobChannels  = "channels"
 	jobBatches   = "batches"
 	jobInstances = "instances"
+	jobBill      = "bill"
 	jobSignals   = "signals"
 	jobRelay     = "relay"
 	jobScale     = "scale"

@@ -118,6 +118,12 @@ type Line struct {
 	Modelled  bool    `json:"modelled,omitempty"` // see the package
 }
 
+// HasPrice reports whether the operation has a price class.
+func (l Line) HasPrice() bool {
+	_, ok := classes[operation{l.Service, l.Operation}]
+	return ok
+}
+
 // Priced is a line with its price.
 type Priced struct {
 	Line

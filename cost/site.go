@@ -55,6 +55,24 @@ func Sample(ofBatches float64) []Line {
 	return append(b.lines, c.lines...)
 }
 
+// When a process writes to the ledger of its bill: about every ledgerSeconds on
+// average, and for each ledgerOperations that it counts, at most every
+// ledgerPause seconds.
+const (
+	ledgerSeconds    = 305
+	ledgerOperations = 100
+	ledgerPause      = 30
+)
+
+// Ledger returns the requests in an hour by which a process keeps its bill that
+// counts so many operations in it.
+func Ledger(operations float64) []Line {
+	t := tally{job: jobBill}
+	t.add("table", "update", min(max(hourSeconds/ledgerSeconds, operations/ledgerOperations), hourSeconds/ledgerPause))
+	t.add("table", "query", 1) // for rows of processes that ended
+	return t.lines
+}
+
 // Watch returns the reads of a gate in an hour by a process with waiters.
 func Watch(push bool) []Line {
 	t := tally{job: jobGates}
@@ -131,6 +149,12 @@ func Signals(signalled, processes float64) []Line {
 	t.add(bus, "send", signalled)
 	t.add(bus, "deliver", signalled*processes)
 	return t.lines
+}
+
+// BusCharge returns the base charge of a Service Bus namespace for so many
+// hours.
+func BusCharge(hours float64) Line {
+	return Line{Job: jobSignals, Service: bus, Operation: "hour", Count: hours}
 }
 
 // Subscribed returns the operations in an hour by which idle processes check
