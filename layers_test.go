@@ -66,7 +66,7 @@ var layers = map[string][]string{
 	"internal/dev/figures":        {},
 	"internal/dev/localhost":      {"kennel/queue", "kennel/internal/customhandler"}, // the host's side of the protocol
 	"internal/memory":             {"kennel/gate", "kennel/ids", "kennel/queue", "kennel/table"},
-	"internal/metrics":            {"kennel/instances", "kennel/queue", "github.com/prometheus"}, // queue: the bounds of ages
+	"internal/metrics":            {"kennel/bill", "kennel/instances", "kennel/queue", "github.com/prometheus"}, // queue: the bounds of ages
 	"internal/faultproxy":         {"kennel/internal/azure/requests"},
 	"internal/dev/project":        {},
 	"internal/dev/run":            {"kennel/internal/azure", "kennel/internal/config", "kennel/internal/dev", "golang.org/x/sync"}, // it starts everything
@@ -78,7 +78,7 @@ var layers = map[string][]string{
 
 	"examples/numbers":      {"kennel/azurestore", "kennel/client", "kennel/gate", "kennel/ids"},                                    // only what other modules can import
 	"cmd/kennel":            {"kennel/client", "kennel/cost", "kennel/gate", "kennel/scale", "kennel/internal", "github.com/spf13"}, // scale: to check rules
-	"handler":               {"kennel/channels", "kennel/deadletters", "kennel/docs", "kennel/gate", "kennel/ids", "kennel/instances", "kennel/queue", "kennel/scalecheck", "kennel/table", "kennel/trace", "kennel/work", "kennel/internal"},
+	"handler":               {"kennel/bill", "kennel/channels", "kennel/cost", "kennel/deadletters", "kennel/docs", "kennel/gate", "kennel/ids", "kennel/instances", "kennel/queue", "kennel/scalecheck", "kennel/table", "kennel/trace", "kennel/work", "kennel/internal"},
 	"handler/testdata/bare": {},
 }
 

@@ -25,7 +25,35 @@ type Status struct {
 	Gates     map[string]GateStatus       `json:"gates"`     // those at which the instance has waiters
 	Requests  map[string]map[string]int64 `json:"requests"`  // by service and operation
 
+	Bill *Bill `json:"bill"` // of the app; nil if it is not known
+
 	received
+}
+
+// Bill is what the operations of storage and Service Bus cost, of all processes
+// of the app. Amounts are decimals.
+type Bill struct {
+	Currency string             `json:"currency"`
+	Today    string             `json:"today"` // since midnight UTC
+	Month    string             `json:"month"` // since the month began
+	Jobs     map[string]JobBill `json:"jobs"`  // of the month; "host" is the Functions host
+	Prices   Prices             `json:"prices"`
+	LeftOut  int                `json:"leftOut"` // rows that the app could not read
+}
+
+// JobBill is what a job costs.
+type JobBill struct {
+	Operations int64  `json:"operations"`
+	Amount     string `json:"amount"`
+	Modelled   bool   `json:"modelled"` // it is an estimate, and not counted
+}
+
+// Prices identifies the table of prices of a bill.
+type Prices struct {
+	Name       string `json:"name"`
+	Date       string `json:"date"`
+	Region     string `json:"region"`
+	Redundancy string `json:"redundancy"`
 }
 
 // Problem is what is wrong in one instance or several.

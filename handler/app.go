@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"kennel/bill"
 	"kennel/instances"
 	"kennel/internal/azure"
 	"kennel/internal/azure/requests"
@@ -96,11 +97,18 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 	if err != nil {
 		return nil, err
 	}
+	ledger := newLedger(account, observed, bill.Process{Name: a.name, Bus: signals != nil}, counter, meter.messages, log)
+	prices, err := readPrices(cfg.Prices)
+	if err != nil {
+		return nil, err
+	}
+	billing := &billing{ledger: ledger, prices: prices, host: hostOf(cfg.Partitions), log: log}
 	a.jobs = []job{
 		sequences, gates.job(), newChannels(account, observed, signals, meter, log), batches.job(), {routes: letters.routes()}, busJob(signals),
 		scaling.job(),
 		{facts: meter.facts}, {facts: requestFacts(counter)}, storageJob(account, observed, rows),
-		members.job(), // closed last: giving back numbers matters more
+		members.job(), // closed late: giving back numbers matters more
+		{run: ledger.Run, close: ledger.Close},
 	}
 	for _, j := range a.jobs {
 		a.routes = append(a.routes, j.routes...)
@@ -110,9 +118,9 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 	}
 	a.routes = append(a.routes,
 		route{function: "Health", pattern: "GET /api/health", handler: http.HandlerFunc(health)},
-		route{function: "Status", pattern: "GET /api/status", handler: newStatus(cfg, a.jobs, members, counter, started)},
+		route{function: "Status", pattern: "GET /api/status", handler: newStatus(cfg, a.jobs, members, billing, counter, started)},
 		route{function: "Doctor", pattern: "GET /api/doctor", handler: serveDoctor(checks)},
-		route{function: "Metrics", pattern: "GET /api/metrics", handler: newMetrics(a.jobs, members)},
+		route{function: "Metrics", pattern: "GET /api/metrics", handler: newMetrics(a.jobs, members, billing)},
 		route{function: "OpenAPI", pattern: "GET /api/openapi.yaml", handler: http.HandlerFunc(openAPI)})
 	for i, rt := range a.routes {
 		if !rt.waits {

@@ -133,7 +133,7 @@ func TestBatchKilled(t *testing.T) {
 		t.Errorf("%+v of %d batches, want one with %d results", now, len(list.Items), count)
 	}
 	_, _, report := app.call(t, "GET", "/api/batches/"+b.ID+"/report", nil, "Accept", csvMedia)
-	if want := bill(t, transactions); report != want {
+	if want := reportOn(t, transactions); report != want {
 		t.Errorf("report:\n%s\nwant:\n%s", report, want)
 	}
 	// What the killed submissions staged is for the sweep, after a day.
@@ -179,8 +179,8 @@ func (w *tripwire) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// bill returns the report on transactions, computed with fractions.
-func bill(t *testing.T, transactions []byte) string {
+// reportOn returns the report on transactions, computed with fractions.
+func reportOn(t *testing.T, transactions []byte) string {
 	t.Helper()
 	type total struct {
 		amount *big.Rat

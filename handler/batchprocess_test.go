@@ -59,7 +59,7 @@ func TestBatchOfWorkers(t *testing.T) {
 		report != fmt.Sprintf("account,currency,amount,items\na0,EUR,%[1]d.00,%[2]d\na1,EUR,%[1]d.00,%[2]d\n", n*5/4, n/2) {
 		t.Errorf("report: %d %v %s", status, header, report)
 	}
-	if status, _, body := app.call(t, "GET", "/api/status", nil); status != 200 || strings.Contains(body, "dead_letters") || strings.Contains(body, "partition_mismatch") || !strings.Contains(body, `"work-results":{"ready":0`) {
+	if status, _, body := app.call(t, "GET", "/api/status", nil); status != 200 || strings.Contains(body, "dead_letters") || strings.Contains(body, "partition_mismatch") || !strings.Contains(body, `"work-results":{"ready":0`) || !strings.Contains(body, `"batches":{"operations":`) {
 		t.Errorf("status: %d %s", status, body)
 	}
 	w.terminate()

@@ -193,7 +193,7 @@ func TestClient(t *testing.T) {
 	checkScale(t, p, app, check, refused)
 
 	s, err := app.Status(ctx)
-	check("status", s.Status != "" && s.Version != "" && s.Storage.Reachable && s.Storage.Tables.Reachable && s.Sequences[name].Issued == 3 && s.Requests["blob"]["get"] > 0, s, err)
+	check("status", s.Status != "" && s.Version != "" && s.Storage.Reachable && s.Storage.Tables.Reachable && s.Sequences[name].Issued == 3 && s.Requests["blob"]["get"] > 0 && s.Bill != nil && s.Bill.Currency == "USD", s, err)
 	diagnosis, err := app.Doctor(ctx)
 	check("doctor", len(diagnosis.Checks) > 10 && !slices.ContainsFunc(diagnosis.Checks, func(c client.Check) bool { return c.Name == "" || c.Detail == "" }), diagnosis, err)
 	check("health", true, nil, app.Health(ctx))

@@ -197,7 +197,7 @@ func silentApp(t *testing.T, readsOnly bool) (host *customhandler.App, blog stri
 		t.Fatal(err10)
 	}
 	serveRoutes(host, scaling.routes())
-	serveRoutes(host, []route{{function: "Metrics", pattern: "GET /api/metrics", handler: newMetrics(nil, members)}})
+	serveRoutes(host, []route{{function: "Metrics", pattern: "GET /api/metrics", handler: newMetrics(nil, members, nil)}})
 	serveRoutes(host, sequenceFunctions{store: readable{stored}, sequences: sequences, members: members, allowed: []string{"*"}}.routes())
 	ctx, cancel := context.WithCancel(t.Context())
 	go gates.Run(ctx)

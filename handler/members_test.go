@@ -32,6 +32,7 @@ import (
 type fakeApp struct {
 	*members
 	host *customhandler.App
+	bill *billing
 	stop context.CancelFunc // kills it
 
 	problems         atomic.Pointer[[]instances.Problem]
@@ -84,8 +85,8 @@ func newFakeApp(t *testing.T, rows table.Store, sampler bool) *fakeApp {
 		t.Fatal(err)
 	}
 	serveRoutes(m.host, []route{
-		{function: "Status", pattern: "GET /api/status", handler: newStatus(cfg, jobs, m.members, &requests.Counter{}, time.Now())},
-		{function: "Metrics", pattern: "GET /api/metrics", handler: newMetrics(jobs, m.members)},
+		{function: "Status", pattern: "GET /api/status", handler: newStatus(cfg, jobs, m.members, m.bill, &requests.Counter{}, time.Now())},
+		{function: "Metrics", pattern: "GET /api/metrics", handler: newMetrics(jobs, m.members, m.bill)},
 	})
 	ctx, stop := contextOf(t)
 	m.stop = stop

@@ -103,6 +103,16 @@ func (m *meter) tally(name string) *tally {
 	return m.queues[name]
 }
 
+// messages returns how many messages of queues were delivered and have ended.
+func (m *meter) messages() (sum int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, t := range m.queues {
+		sum += t.done.Load() + t.returned.Load() + t.retried.Load() + t.deadLetters.Load()
+	}
+	return sum
+}
+
 func (m *meter) ended(began time.Time) {
 	m.served.Add(1)
 	m.nanoseconds.Add(int64(time.Since(began)))

@@ -84,6 +84,9 @@ func TestEndings(t *testing.T) {
 				t.Errorf("%+v: %v", invocation.message, err)
 			}
 		}
+		if n := b.meter.messages(); n != 6 {
+			t.Errorf("%d messages for the bill, want 6", n)
+		}
 		var r instances.Report
 		b.meter.facts(&r)
 		none := make([]int64, 10) // their times are unknown

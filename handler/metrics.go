@@ -93,10 +93,13 @@ func (v *view) depths() map[string]instances.QueueSample {
 }
 
 // appMetrics serve GET /api/metrics.
-type appMetrics struct{ sampler }
+type appMetrics struct {
+	sampler
+	bill *billing // nil: the metrics have none
+}
 
-func newMetrics(jobs []job, m *members) http.Handler {
-	served := &appMetrics{sampler{jobs: jobs, members: m}}
+func newMetrics(jobs []job, m *members, b *billing) http.Handler {
+	served := &appMetrics{sampler{jobs: jobs, members: m}, b}
 	return serve([]failure{storageUnavailable}, func(r *http.Request) (reply, error) { return limited(r, served.serve) })
 }
 
@@ -125,7 +128,7 @@ func (m *appMetrics) serve(r *http.Request) (reply, error) {
 		v.own = m.members.Report()
 	}
 	var text bytes.Buffer
-	err := metrics.Set{Reports: stored, Queues: v.depths(), ByProcess: true}.Write(&text)
+	err := metrics.Set{Reports: stored, Queues: v.depths(), Bill: m.bill.present(r.Context()), ByProcess: true}.Write(&text)
 	return reply{status: http.StatusOK, body: content{kind: []string{metrics.ContentType}, bytes: text.Bytes()}}, err
 }
 

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"kennel/bill"
 	"kennel/gate"
 	"kennel/ids"
 	"kennel/instances"
@@ -48,6 +49,8 @@ type statusAnswer struct {
 
 	// Requests counts the requests of this process, by service and operation.
 	Requests map[string]map[string]int64 `json:"requests"`
+
+	Bill *bill.Bill `json:"bill,omitempty"` // of the app; nil if storage did not return it
 }
 
 const degraded = "degraded"
@@ -82,14 +85,15 @@ type statusFunctions struct {
 	jobs    []job
 	probes  map[string]probe // of all jobs, by service
 	members *members
+	bill    *billing // nil: the status has none
 	counter *requests.Counter
 	started time.Time
 
 	sampling sync.Mutex // held while this process samples queues
 }
 
-func newStatus(cfg config.Config, jobs []job, m *members, counter *requests.Counter, started time.Time) *statusFunctions {
-	s := &statusFunctions{account: cfg.Storage.String(), jobs: jobs, probes: make(map[string]probe), members: m, counter: counter, started: started}
+func newStatus(cfg config.Config, jobs []job, m *members, b *billing, counter *requests.Counter, started time.Time) *statusFunctions {
+	s := &statusFunctions{account: cfg.Storage.String(), jobs: jobs, probes: make(map[string]probe), members: m, bill: b, counter: counter, started: started}
 	for _, j := range jobs {
 		maps.Copy(s.probes, j.probes)
 	}
@@ -122,8 +126,12 @@ func (s *statusFunctions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // observe makes the requests to storage of a status, one to each service where
 // possible: the probe of tables is a read of the instance table, and that of
-// queues samples them if no recent sample is known.
+// queues samples them if no recent sample is known. Once a minute it also reads
+// the bill.
 func (s *statusFunctions) observe(ctx context.Context, answer *statusAnswer) *view {
+	var billing sync.WaitGroup
+	defer billing.Wait()
+	billing.Go(func() { answer.Bill = s.bill.present(ctx) })
 	v := &view{}
 	probes := maps.Clone(s.probes)
 	read := make(chan struct{}) // closed when the read of the instance table has ended

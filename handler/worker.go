@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"kennel/bill"
 	"kennel/gate"
 	"kennel/instances"
 	"kennel/internal/azure"
@@ -98,7 +99,13 @@ func openWorker(cfg config.Config, log *slog.Logger) (*worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newWorker(cfg, c, batches, queues, ofQueues(signals), rows, scale, log, jobs...)
+	w, err := newWorker(cfg, c, batches, queues, ofQueues(signals), rows, scale, log, jobs...)
+	if err != nil {
+		return nil, err
+	}
+	ledger := newLedger(account, observed, bill.Process{Name: w.name, Bus: signals != nil}, counter, nil, log)
+	w.support, w.close = append(w.support, ledger.Run), append(w.close, ledger.Close)
+	return w, nil
 }
 
 // newWorker wires a worker. It works for channels with the store; batches have

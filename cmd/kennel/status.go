@@ -35,8 +35,8 @@ func (con *console) statusCommand() *cobra.Command {
 		Use:   "status",
 		Short: "show what is wrong with the app, and what to do; its instances and queues",
 		Long: `Shows the problems of all instances with what to do about them, then the instances and
-the depths of the work queues. The sequences and gates are those of the instance that
-answers.
+the depths of the work queues, and what the app costs. The sequences and gates are those of
+the instance that answers.
 
 With --watch it repeats the request every 5 s until Ctrl+C. On a terminal it replaces the
 screen; elsewhere it prints a line for each change, or with --json each answer.`,
@@ -181,6 +181,10 @@ func (con *console) describeStatus(s client.Status) string {
 		state := map[bool]string{true: "released", false: "closed"}[g.State.Released]
 		return []any{gate, state, g.Waiting, cmp.Or(g.Error, "none")}
 	})
+	if b := s.Bill; b != nil {
+		fmt.Fprintf(&screen, "\nbill: %s %s today, %s this month, for storage and Service Bus (prices %s of %s)\n",
+			plain(b.Today), plain(b.Currency), plain(b.Month), plain(b.Prices.Name), plain(b.Prices.Date))
+	}
 	return strings.TrimRight(screen.String(), "\n")
 }
 

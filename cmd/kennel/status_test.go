@@ -102,6 +102,7 @@ func TestStatusScreen(t *testing.T) {
 		Queues:    map[string]client.QueueStatus{"work-0": {Ready: 5, InFlight: 2, Delayed: 1, OldestSeconds: 12.4, Poison: 3}},
 		Sequences: map[string]client.SequenceStatus{"orders": {Issued: 3, Available: 997, Lost: 1, Problem: "it was\ndeleted"}},
 		Gates:     map[string]client.GateStatus{"hounds": {State: client.Gate{Released: true}, Waiting: 4}},
+		Bill:      &client.Bill{Currency: "US\nD", Today: "0.042110", Month: "1.207541", Prices: client.Prices{Name: "list", Date: "2026-11-23"}},
 	}
 	for i := range 25 {
 		s.Instances = append(s.Instances, client.Instance{Instance: fmt.Sprintf("i%02d", i), Kind: "functions", Version: "v1",
@@ -115,6 +116,7 @@ func TestStatusScreen(t *testing.T) {
 		"QUEUE   READY  IN FLIGHT  DELAYED  OLDEST  DEAD LETTERS\nwork-0  5      2          1        12 s    3\n",
 		"SEQUENCE of i00  ISSUED  AVAILABLE  LOST  PROBLEM\norders           3       997        1     it was deleted\n",
 		"GATE of i00  STATE     WAITERS  ERROR\nhounds       released  4        none",
+		"\n\nbill: 0.042110 US D today, 1.207541 this month, for storage and Service Bus (prices list of 2026-11-23)",
 	} {
 		if !strings.Contains(screen, want) {
 			t.Errorf("screen\n%s\nwant\n%s", screen, want)

@@ -110,6 +110,10 @@ type Config struct {
 	// compared with the advice. KENNEL_SCALE_APPLY.
 	ScaleApply bool
 
+	// Prices is the table of prices of the bill: its name, a file, or JSON,
+	// unchecked: its reader has the rules. KENNEL_PRICES.
+	Prices string
+
 	// OpenTelemetry are the settings OTEL_…, unchecked: their package has the
 	// rules.
 	OpenTelemetry map[string]string
@@ -176,6 +180,7 @@ func Load(env map[string]string) (Config, error) {
 		WebhookAllow:        r.list("KENNEL_WEBHOOK_ALLOW"),
 		ScaleTarget:         r.get("KENNEL_SCALE_TARGET"),
 		ScaleApply:          r.flag("KENNEL_SCALE_APPLY"),
+		Prices:              r.get("KENNEL_PRICES"),
 		OpenTelemetry:       r.withPrefix("OTEL_"),
 		LogLevel:            r.level("KENNEL_LOG_LEVEL"),
 	}

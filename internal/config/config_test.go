@@ -65,6 +65,7 @@ func TestLoad(t *testing.T) {
 			"KENNEL_BATCH_MAX_ITEMS":       "1000000",
 			"KENNEL_LATENCY_TARGET":        "1h30m",
 			"KENNEL_RETENTION_DAYS":        "15",
+			"KENNEL_PRICES":                " paper ",
 			"KENNEL_WEBHOOK_ALLOW":         "https://hooks.example.com/billing, private+https://erp.example.com",
 			"KENNEL_SCALE_TARGET":          "/subscriptions/S/x",
 			"KENNEL_SCALE_APPLY":           "True",
@@ -87,6 +88,7 @@ func TestLoad(t *testing.T) {
 			c.BatchMaxItems = 1_000_000
 			c.LatencyTarget = 90 * time.Minute
 			c.Retention = 15 * 24 * time.Hour
+			c.Prices = "paper"
 			c.WebhookAllow = []string{"https://hooks.example.com/billing", "private+https://erp.example.com"}
 			c.ScaleTarget, c.ScaleApply = "/subscriptions/S/x", true
 			c.OpenTelemetry = map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}

@@ -2,10 +2,13 @@ package metrics
 
 import (
 	"cmp"
+	"math"
 	"slices"
+	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"kennel/bill"
 	"kennel/instances"
 	"kennel/queue"
 )
@@ -20,7 +23,11 @@ type family struct {
 	of       func(instances.Report, func(value float64, labels ...string))
 	ages     func(instances.Report, func(h histogram, labels ...string))
 	ofQueues func(map[string]instances.QueueSample, func(value float64, labels ...string))
+	ofBill   func(bill.Bill, func(value float64, labels ...string))
 }
+
+// isOfApp reports whether the series concern no process.
+func (f family) isOfApp() bool { return f.ofQueues != nil || f.ofBill != nil }
 
 // histogram is a series of a histogram.
 type histogram struct {
@@ -198,7 +205,47 @@ var families = []family{
 				}
 			}
 		},
+	}, {
+		name: "kennel_operations_total", kind: counter, labels: []string{labelJob},
+		help: "Requests to storage and operations of Service Bus that the process caused, by job.",
+		of: func(r instances.Report, add func(float64, ...string)) {
+			for _, n := range r.Requests {
+				add(float64(n.Count), cmp.Or(n.Job, "other"))
+			}
+		},
+	}, {
+		name: "kennel_bill_today", kind: gauge, labels: []string{"currency"},
+		help:   "Price of what all jobs used since the day began.",
+		ofBill: func(b bill.Bill, add func(float64, ...string)) { add(number(b.Today), b.Currency) },
+	}, {
+		name: "kennel_bill_month", kind: gauge, labels: []string{labelJob, "currency"},
+		help: "Price of what a job used at storage and Service Bus since the month began.",
+		ofBill: func(b bill.Bill, add func(float64, ...string)) {
+			for name, j := range b.Jobs {
+				add(number(j.Amount), name, b.Currency)
+			}
+		},
+	}, {
+		name: "kennel_bill_month_operations", kind: gauge, labels: []string{labelJob},
+		help: "Operations of storage and Service Bus since the month began.",
+		ofBill: func(b bill.Bill, add func(float64, ...string)) {
+			for name, j := range b.Jobs {
+				add(float64(j.Operations), name)
+			}
+		},
 	},
+}
+
+// labelJob is a job of the app: a scraper adds a label "job" of its own.
+const labelJob = "kennel_job"
+
+// number returns the value of a decimal of a bill.
+func number(decimal string) float64 {
+	value, err := strconv.ParseFloat(decimal, 64)
+	if err != nil {
+		return math.NaN() // the bill is made by package bill, so this does not occur
+	}
+	return value
 }
 
 // ofWorkers returns a family of counters that processes of a Functions host do

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/common/expfmt"
 
+	"kennel/bill"
 	"kennel/instances"
 )
 
@@ -26,6 +27,7 @@ var ContentType = string(format)
 type Set struct {
 	Reports []instances.Report
 	Queues  map[string]instances.QueueSample // depths, by queue; they concern no process
+	Bill    *bill.Bill                       // of the app; nil: none
 
 	// ByProcess adds the name and the kind of its process to each series. A
 	// scraper adds labels of its own to what it reads from a single process.
@@ -75,13 +77,19 @@ func (c collector) Describe(descs chan<- *prometheus.Desc) {
 func (c collector) Collect(metrics chan<- prometheus.Metric) {
 	for _, f := range families {
 		desc := c.desc(f)
-		if f.ofQueues != nil {
-			f.ofQueues(c.Queues, func(value float64, labels ...string) { metrics <- metric(desc, f.kind, value, labels) })
-			continue
-		}
-		for _, r := range c.Reports {
-			for _, m := range c.ofReport(desc, f, r) {
-				metrics <- m
+		add := func(value float64, labels ...string) { metrics <- metric(desc, f.kind, value, labels) }
+		switch {
+		case f.ofQueues != nil:
+			f.ofQueues(c.Queues, add)
+		case f.ofBill != nil:
+			if c.Bill != nil {
+				f.ofBill(*c.Bill, add)
+			}
+		default:
+			for _, r := range c.Reports {
+				for _, m := range c.ofReport(desc, f, r) {
+					metrics <- m
+				}
 			}
 		}
 	}
@@ -100,7 +108,7 @@ const (
 
 // added returns the labels of a family besides its own.
 func (c collector) added(f family) []string {
-	if !c.ByProcess || f.ofQueues != nil {
+	if !c.ByProcess || f.isOfApp() {
 		return nil
 	}
 	return slices.DeleteFunc([]string{labelProcess, labelKind}, func(label string) bool { return slices.Contains(f.labels, label) })

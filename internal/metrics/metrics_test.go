@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
+	"kennel/bill"
 	"kennel/instances"
 )
 
@@ -41,6 +42,9 @@ func full() Set {
 	return Set{
 		Reports: []instances.Report{app, worker},
 		Queues:  map[string]instances.QueueSample{"work-0": {At: time.Now(), Ready: 10, InFlight: 3, Delayed: 1, OldestSeconds: 1.5, Poison: 2}},
+		Bill: &bill.Bill{Currency: "USD", Today: "0.250000", Month: "1.500000", Jobs: map[string]bill.Job{
+			"batches": {Operations: 3000, Amount: "1.000000"}, "host": {Operations: 2000, Amount: "0.500000", Modelled: true},
+		}},
 	}
 }
 
@@ -130,6 +134,15 @@ func TestProcess(t *testing.T) {
 		"kennel_storage_requests_total{operation=get,service=blob}":  15,
 		"kennel_storage_requests_total{operation=put,service=queue}": 1,
 		"kennel_bus_operations_total{operation=deliver}":             8,
+		"kennel_operations_total{kennel_job=gates}":                  3,
+		"kennel_operations_total{kennel_job=numbers}":                12,
+		"kennel_operations_total{kennel_job=other}":                  1,
+		"kennel_operations_total{kennel_job=signals}":                8,
+		"kennel_bill_month{currency=USD,kennel_job=batches}":         1,
+		"kennel_bill_month{currency=USD,kennel_job=host}":            0.5,
+		"kennel_bill_month_operations{kennel_job=batches}":           3000,
+		"kennel_bill_month_operations{kennel_job=host}":              2000,
+		"kennel_bill_today{currency=USD}":                            0.25,
 		"kennel_problems{code=of_a_newer_build}":                     1,
 	}
 	for _, outcome := range []string{"done", "repeated", "retried", "returned", "dead_letter", "lost"} {
@@ -256,7 +269,7 @@ func TestFamiliesAreDocumented(t *testing.T) {
 		}
 		want = append(want, fmt.Sprintf("%s%s %s", f.name, labels, kind))
 	}
-	for _, row := range regexp.MustCompile("(?m)^\\| `(kennel_[a-z_]+(?:{[a-z,]+})?)` \\| ([a-z]+) \\|").FindAllStringSubmatch(string(text), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `(kennel_[a-z_]+(?:{[a-z_,]+})?)` \\| ([a-z]+) \\|").FindAllStringSubmatch(string(text), -1) {
 		got = append(got, row[1]+" "+row[2])
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
