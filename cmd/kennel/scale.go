@@ -25,8 +25,8 @@ func (con *console) scaleCommand() *cobra.Command {
 		Use:   "scale [<command>]",
 		Short: "show how many instances and hands the queues need, and change the rules",
 		Long: `Prints how many instances the queues of the app need, and how many hands each instance
-should use for each queue, with the reasons: the advice of the last check. The app checks once
-a minute. A hand works on one message at a time.`,
+should use for each queue, with the reasons: the advice of the last check. The app checks
+once a minute. A hand works on one message at a time.`,
 		Example:     "kennel scale\nkennel scale history --since 6h",
 		Annotations: requestExits("printed"),
 	}, con.scaleHistoryCommand(&to), con.scaleRulesCommand(&to))
@@ -184,9 +184,9 @@ func (con *console) scaleRulesCommand(to *target) *cobra.Command {
 	put := &cobra.Command{
 		Use:   "put FILE",
 		Short: "store the rules of a file",
-		Long: `Stores the rules of FILE, or of standard input if FILE is -, and prints them with all defaults.
-The next check uses them. If they are invalid, kennel prints each fault with its row, and nothing
-is changed.`,
+		Long: `Stores the rules of FILE, or of standard input if FILE is -, and prints them with all
+defaults. The next check uses them. If they are invalid, kennel prints each fault with its
+row, and nothing is changed.`,
 		Example:     "kennel scale rules put rules.json",
 		Annotations: requestExits("stored"),
 		Args:        oneWord("file", "rules.json"),
