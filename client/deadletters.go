@@ -171,8 +171,8 @@ func (c *Client) moveLetters(ctx context.Context, queue, verb string, s DeadLett
 // come back meanwhile, because they failed again, are not moved again. With
 // RatePerSecond a call takes about five seconds, and longer if it meets dead
 // letters that cannot be moved. Limit is that of all calls together; 0 means no
-// limit. An error ends it. If it is ended between two
-// calls, another redrive with the last Before continues it.
+// limit. An error ends it. If it is ended between two calls, another redrive with
+// the last Before continues it.
 func (c *Client) RepeatRedrive(ctx context.Context, queue string, s DeadLetterSelection) iter.Seq2[MovedDeadLetters, error] {
 	return repeatMove(s, func(s DeadLetterSelection) (MovedDeadLetters, int, error) {
 		m, err := c.RedriveDeadLetters(ctx, queue, s)
@@ -198,7 +198,6 @@ const (
 func repeatMove(s DeadLetterSelection, move func(DeadLetterSelection) (MovedDeadLetters, int, error)) iter.Seq2[MovedDeadLetters, error] {
 	return func(yield func(MovedDeadLetters, error) bool) {
 		limit := s.Limit
-		stuck := 0 // dead letters that the last call met and did not move
 		for {
 			most := maxMoved
 			if limit > 0 {
@@ -206,16 +205,10 @@ func repeatMove(s DeadLetterSelection, move func(DeadLetterSelection) (MovedDead
 			}
 			s.Limit = min(limit, maxMoved)
 			if s.RatePerSecond > 0 {
-				// The call may meet these again, before it meets others.
-				turn := math.Ceil(s.RatePerSecond*turnTime.Seconds()) + float64(stuck)
-				s.Limit = int(min(turn, float64(most)))
+				s.Limit = int(min(math.Ceil(s.RatePerSecond*turnTime.Seconds()), float64(most)))
 			}
 			m, moved, err := move(s)
-			if !yield(m, err) || err != nil || s.DryRun || !m.More {
-				return
-			}
-			stuck = max(0, m.Matched-moved)
-			if inTurn := s.RatePerSecond > 0 && s.Limit < most && m.Matched >= s.Limit; moved == 0 && !inTurn {
+			if !yield(m, err) || err != nil || s.DryRun || !m.More || moved == 0 {
 				return
 			}
 			if limit > 0 {
