@@ -31,7 +31,7 @@ var layers = map[string][]string{
 	"client": {},
 	"cost":   {}, // it computes only
 	"table":  {},
-	"queue":  {"kennel/table", "kennel/trace", "golang.org/x/sync", "github.com/klauspost/compress/zstd"}, // for claim checks
+	"queue":  {"kennel/table", "kennel/internal/names", "kennel/trace", "golang.org/x/sync", "github.com/klauspost/compress/zstd"}, // for claim checks
 
 	"instances": {"kennel/table"}, // a foundation for status, scaling and the bill, and a user of the other one
 
@@ -47,11 +47,11 @@ var layers = map[string][]string{
 
 	"deadletters": {"kennel/queue", "kennel/table", "golang.org/x/sync"},
 
-	"work": {"kennel/queue", "kennel/table", "kennel/trace", "golang.org/x/sync", "github.com/klauspost/compress/zstd"},
+	"work": {"kennel/queue", "kennel/table", "kennel/trace", "kennel/internal/names", "golang.org/x/sync", "github.com/klauspost/compress/zstd"},
 
-	"azurestore": {"kennel/gate", "kennel/ids", "kennel/internal/azure", azureSDK + "/sdk/azcore"}, // a credential is its parameter
+	"azurestore": {"kennel/gate", "kennel/ids", "kennel/internal/azure", "kennel/internal/names", azureSDK + "/sdk/azcore"}, // a credential is its parameter
 
-	"internal/azure":              {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/queue", "kennel/table", "kennel/trace", "kennel/internal/azure/identity", "kennel/internal/azure/requests", "kennel/internal/version", "golang.org/x/sync", azureSDK},
+	"internal/azure":              {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/queue", "kennel/table", "kennel/trace", "kennel/internal/azure/identity", "kennel/internal/azure/requests", "kennel/internal/names", "kennel/internal/version", "golang.org/x/sync", azureSDK},
 	"internal/azure/containerapp": {"kennel/scalecheck", "kennel/internal/azure/identity", "kennel/internal/version", azureSDK},
 	"internal/azure/identity":     {azureSDK},
 	"internal/azure/requests":     {"kennel/instances"},
@@ -64,12 +64,13 @@ var layers = map[string][]string{
 	"internal/dev/devbus":         {"kennel/internal/dev/devbus/amqp"},
 	"internal/dev/devbus/amqp":    {},
 	"internal/dev/figures":        {},
-	"internal/dev/localhost":      {"kennel/queue", "kennel/internal/customhandler"}, // the host's side of the protocol
+	"internal/dev/localhost":      {"kennel/queue", "kennel/internal/customhandler", "kennel/internal/names"}, // the host's side of the protocol
 	"internal/memory":             {"kennel/gate", "kennel/ids", "kennel/queue", "kennel/table"},
 	"internal/metrics":            {"kennel/bill", "kennel/instances", "kennel/queue", "github.com/prometheus"}, // queue: the bounds of ages
 	"internal/faultproxy":         {"kennel/internal/azure/requests"},
-	"internal/dev/project":        {},
+	"internal/dev/project":        {"kennel/internal/names"},
 	"internal/dev/run":            {"kennel/internal/azure", "kennel/internal/config", "kennel/internal/dev", "golang.org/x/sync"}, // it starts everything
+	"internal/names":              {},                                                                                              // infra/ and functions/ repeat them
 	"internal/suggest":            {},
 	"internal/otlptest":           {"go.opentelemetry.io/proto/otlp", "google.golang.org/protobuf", "testing"}, // a collector for tests
 	"internal/telemetry":          {"kennel/trace", "go.opentelemetry.io/otel"},

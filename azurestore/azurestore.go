@@ -24,13 +24,14 @@ import (
 	"kennel/ids"
 	"kennel/internal/azure"
 	"kennel/internal/azure/servicebus"
+	"kennel/internal/names"
 )
 
 // What the app uses.
 const (
-	SequencesContainer = "uniqueids"
-	GatesContainer     = "globalflags"
-	SignalsTopic       = "signals"
+	SequencesContainer = names.SequencesContainer
+	GatesContainer     = names.GatesContainer
+	SignalsTopic       = names.SignalsTopic
 )
 
 // Blobs is a client for the blobs of a storage account. It is safe for

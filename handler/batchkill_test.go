@@ -18,6 +18,7 @@ import (
 
 	"kennel/internal/azure"
 	"kennel/internal/customhandler"
+	"kennel/internal/names"
 	"kennel/internal/storetest"
 	"kennel/queue"
 	"kennel/work"
@@ -243,7 +244,7 @@ func stagedOf(t *testing.T, account azure.Account, batch string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names, err := azure.NewContainer(blobs, stagingContainer).List(t.Context(), 1000)
+	names, err := azure.NewContainer(blobs, names.StagingContainer).List(t.Context(), 1000)
 	if err != nil {
 		t.Fatal(err)
 	}

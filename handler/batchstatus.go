@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"kennel/instances"
+	"kennel/internal/names"
 	"kennel/queue"
 	"kennel/work"
 )
@@ -122,7 +123,7 @@ func (b *batchFunctions) sample(ctx context.Context) (map[string]instances.Queue
 	}
 	ctx, cancel := context.WithTimeout(ctx, sampleTimeout)
 	defer cancel()
-	names, err := opened.queues.List(ctx, "work-")
+	found, err := opened.queues.List(ctx, names.PartitionPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("list the queues of batches: %w", err)
 	}
@@ -133,11 +134,11 @@ func (b *batchFunctions) sample(ctx context.Context) (map[string]instances.Queue
 		running sync.WaitGroup
 	)
 	for name, letters := range b.letters {
-		if !slices.Contains(names, name) {
+		if !slices.Contains(found, name) {
 			continue
 		}
 		running.Go(func() {
-			sample, err := sampleCheaply(ctx, opened.queues, letters, slices.Contains(names, name+queue.PoisonSuffix))
+			sample, err := sampleCheaply(ctx, opened.queues, letters, slices.Contains(found, name+queue.PoisonSuffix))
 			mu.Lock()
 			defer mu.Unlock()
 			if samples[name] = sample; err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"sync"
 	"time"
 
@@ -14,19 +13,10 @@ import (
 	"kennel/internal/azure/servicebus"
 	"kennel/internal/config"
 	"kennel/internal/customhandler"
+	"kennel/internal/names"
 	"kennel/queue"
 	"kennel/table"
 	"kennel/work"
-)
-
-// Where batches are stored. Each table, container and queue is created with its
-// first row, blob or message.
-const (
-	batchesTable     = "Batches"
-	claimsTable      = "BatchClaims" // bodies of messages that are too long
-	claimsContainer  = "batch-claims"
-	stagingContainer = "batch-staging"
-	reportsContainer = "batch-reports"
 )
 
 // hostShare is an estimate of the requests that the Functions host makes for a
@@ -134,8 +124,8 @@ func openBatchStores(account azure.Account, o *azure.Options) (s work.Stores, qu
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return s, nil, err
 	}
-	rows, err1 := azure.NewTable(tables, batchesTable)
-	claimStore, err2 := azure.NewTable(tables, claimsTable)
+	rows, err1 := azure.NewTable(tables, names.BatchesTable)
+	claimStore, err2 := azure.NewTable(tables, names.ClaimsTable)
 	if err := errors.Join(err1, err2); err != nil {
 		return s, nil, err
 	}
@@ -143,8 +133,8 @@ func openBatchStores(account azure.Account, o *azure.Options) (s work.Stores, qu
 	if err != nil {
 		return s, nil, err
 	}
-	s = work.Stores{Rows: rows, Staging: azure.NewContainer(blobs, stagingContainer), Reports: azure.NewContainer(blobs, reportsContainer)}
-	s.Claims, err = queue.NewClaims(claimRows, azure.NewContainer(blobs, claimsContainer), nil)
+	s = work.Stores{Rows: rows, Staging: azure.NewContainer(blobs, names.StagingContainer), Reports: azure.NewContainer(blobs, names.ReportsContainer)}
+	s.Claims, err = queue.NewClaims(claimRows, azure.NewContainer(blobs, names.ClaimsContainer), nil)
 	return s, queues, err
 }
 
@@ -201,9 +191,8 @@ func (b *batchFunctions) job() job {
 // register registers the functions of all queues that an app can have: the
 // number of staged functions need not be the setting's.
 func (b *batchFunctions) register(host *customhandler.App) {
-	host.Queue("ProcessWork", "message", b.parcels(work.PartitionQueue(0)))
-	for n := 1; n < config.MaxPartitions; n++ {
-		host.Queue("ProcessWork"+strconv.Itoa(n), "message", b.parcels(work.PartitionQueue(n)))
+	for n := range config.MaxPartitions {
+		host.Queue(names.FunctionOfPartition(n), "message", b.parcels(work.PartitionQueue(n)))
 	}
 	host.Queue("ProcessWorkExpress", "message", b.parcels(work.ExpressQueue))
 	host.Queue("CollectResults", "message", b.collect())

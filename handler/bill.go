@@ -13,12 +13,9 @@ import (
 	"kennel/cost"
 	"kennel/internal/azure"
 	"kennel/internal/azure/requests"
+	"kennel/internal/names"
 	"kennel/table"
 )
-
-// billTable holds what each process used on each day. It is created with the
-// first row.
-const billTable = "Bill"
 
 // billLasts is how long a bill answers: a status may be read often, and the
 // other processes report every five minutes.
@@ -30,7 +27,7 @@ func newLedger(account azure.Account, o azure.Options, process bill.Process, cou
 	o.Job = "bill"
 	var rows table.Store // nil without tables, which is logged where the instance table is opened
 	if tables, err := account.OpenTables(&o); err == nil {
-		if opened, err := azure.NewTable(tables, billTable); err == nil {
+		if opened, err := azure.NewTable(tables, names.BillTable); err == nil {
 			rows = opened
 		}
 	}

@@ -13,16 +13,9 @@ import (
 	"kennel/internal/azure"
 	"kennel/internal/azure/servicebus"
 	"kennel/internal/customhandler"
+	"kennel/internal/names"
 	"kennel/queue"
 	"kennel/table"
-)
-
-// The tables are named as in the lecture, and the queue as in
-// functions/ChannelCleanup. Each is created with its first row or message.
-const (
-	channelsTable = "Channels"
-	blogsTable    = "Blogs"
-	cleanupQueue  = "delete-channel-and-blogs"
 )
 
 // channelFunctions serve channels and their blogs.
@@ -47,7 +40,7 @@ func newChannels(account azure.Account, o azure.Options, signals *servicebus.Sig
 		c = channelFunctions{meter: meter, log: log, off: err}
 		return job{routes: c.routes(), register: c.register}
 	}
-	return job{routes: c.routes(), register: c.register, run: c.run, probes: map[string]probe{"queues": probeQueues(queues)}, letters: map[string]*letterCount{cleanupQueue: c.letters}, problems: c.letters.problems, sample: c.sample, wake: c.wake}
+	return job{routes: c.routes(), register: c.register, run: c.run, probes: map[string]probe{"queues": probeQueues(queues)}, letters: map[string]*letterCount{names.CleanupQueue: c.letters}, problems: c.letters.problems, sample: c.sample, wake: c.wake}
 }
 
 func openChannels(account azure.Account, o *azure.Options, signals *servicebus.Signals, meter *meter, log *slog.Logger) (c channelFunctions, queues *azure.Queues, err error) {
@@ -56,16 +49,16 @@ func openChannels(account azure.Account, o *azure.Options, signals *servicebus.S
 	if err := errors.Join(err1, err2); err != nil {
 		return c, nil, err
 	}
-	channelTable, err1 := azure.NewTable(tables, channelsTable)
-	blogTable, err2 := azure.NewTable(tables, blogsTable)
-	outbox, err3 := azure.NewOutbox(queues, cleanupQueue)
-	dead, err4 := azure.NewOutbox(queues, cleanupQueue+queue.PoisonSuffix)
+	channelTable, err1 := azure.NewTable(tables, names.ChannelsTable)
+	blogTable, err2 := azure.NewTable(tables, names.BlogsTable)
+	outbox, err3 := azure.NewOutbox(queues, names.CleanupQueue)
+	dead, err4 := azure.NewOutbox(queues, names.CleanupQueue+queue.PoisonSuffix)
 	publisher, err5 := queue.NewPublisher(queues, &queue.PublisherOptions{Signals: ofQueues(signals), Log: log})
 	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
 		return c, nil, err
 	}
-	c = channelFunctions{dead: dead, signals: publisher, meter: meter, queues: queues, letters: &letterCount{queue: cleanupQueue}, log: log}
-	c.channels, err = channels.New(channelTable, blogTable, announced{outbox, publisher, cleanupQueue}, nil)
+	c = channelFunctions{dead: dead, signals: publisher, meter: meter, queues: queues, letters: &letterCount{queue: names.CleanupQueue}, log: log}
+	c.channels, err = channels.New(channelTable, blogTable, announced{outbox, publisher, names.CleanupQueue}, nil)
 	return c, queues, err
 }
 
@@ -87,7 +80,7 @@ func (c channelFunctions) routes() []route {
 }
 
 func (c channelFunctions) register(host *customhandler.App) {
-	host.Queue("ChannelCleanup", "message", c.meter.queue(cleanupQueue, tracedQueue(cleanupQueue, c.cleanUp)))
+	host.Queue("ChannelCleanup", "message", c.meter.queue(names.CleanupQueue, tracedQueue(names.CleanupQueue, c.cleanUp)))
 	host.Timer("ChannelSweep", "tick", c.sweep())
 }
 

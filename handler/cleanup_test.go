@@ -14,6 +14,7 @@ import (
 	"kennel/channels"
 	"kennel/internal/customhandler"
 	"kennel/internal/memory"
+	"kennel/internal/names"
 	"kennel/internal/storetest"
 	"kennel/queue"
 	"kennel/table"
@@ -70,7 +71,7 @@ func TestCleanupMessages(t *testing.T) {
 		if metadata := "x"; what == "names of metadata" { // the payload's own, as the host passes it on
 			letter, ok = letters[metadata]
 		}
-		if !ok || letter.Queue != cleanupQueue || letter.Text != m.text || !strings.Contains(letter.Reason, m.reason) || letter.At.IsZero() {
+		if !ok || letter.Queue != names.CleanupQueue || letter.Text != m.text || !strings.Contains(letter.Reason, m.reason) || letter.At.IsZero() {
 			t.Errorf("%s: dead letter %+.300v, want the whole message because of %q", what, letter, m.reason)
 		}
 	}
@@ -117,7 +118,7 @@ func deadLetters(t *testing.T) map[string]queue.DeadLetter {
 	_, queues := openAzurite(t)
 	letters := make(map[string]queue.DeadLetter)
 	for {
-		messages, err := queues.Receive(t.Context(), cleanupQueue+queue.PoisonSuffix, 32, time.Hour)
+		messages, err := queues.Receive(t.Context(), names.CleanupQueue+queue.PoisonSuffix, 32, time.Hour)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -200,7 +201,7 @@ func TestCorruptChannel(t *testing.T) {
 	t.Parallel()
 	p := shared(t)
 	tables, _ := openAzurite(t)
-	store := openTable(t, tables, channelsTable)
+	store := openTable(t, tables, names.ChannelsTable)
 	name := storetest.Name()
 	row := table.Row{Partition: name, Key: "name", Values: map[string]string{"v": "7", "channel": name}}
 	if _, err := store.Submit(t.Context(), []table.Write{{Verb: table.Insert, Row: row}}); err != nil {
@@ -211,7 +212,7 @@ func TestCorruptChannel(t *testing.T) {
 	created := p.channels(t, "PUT", "/"+other, `{"owner":"ann"}`)
 	created.expect(t, "create", 201, "")
 	blog := table.Row{Partition: other + "@" + created.Incarnation, Key: "20260102T030411.598217007Z-a2cf55bb", Values: map[string]string{"v": "8"}}
-	if _, err := openTable(t, tables, blogsTable).Submit(t.Context(), []table.Write{{Verb: table.Insert, Row: blog}}); err != nil {
+	if _, err := openTable(t, tables, names.BlogsTable).Submit(t.Context(), []table.Write{{Verb: table.Insert, Row: blog}}); err != nil {
 		t.Fatal(err)
 	}
 	if list := p.channels(t, "GET", "/"+other+"/blogs", ""); list.status != 200 || strings.TrimSpace(list.body) != `{"items":[],"leftOut":1}` {
@@ -230,7 +231,7 @@ func TestCorruptChannel(t *testing.T) {
 
 func channelsIn(t *testing.T, o *channels.Options) *channels.Channels {
 	t.Helper()
-	c, err := channels.New(memory.NewTable(nil), memory.NewTable(nil), memory.NewOutbox(memory.NewQueues(nil), cleanupQueue), o)
+	c, err := channels.New(memory.NewTable(nil), memory.NewTable(nil), memory.NewOutbox(memory.NewQueues(nil), names.CleanupQueue), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,9 +243,9 @@ func inMemory(t *testing.T, log *bytes.Buffer) channelFunctions {
 	queues := memory.NewQueues(nil)
 	return channelFunctions{
 		channels: channelsIn(t, nil),
-		dead:     memory.NewOutbox(queues, cleanupQueue+queue.PoisonSuffix),
+		dead:     memory.NewOutbox(queues, names.CleanupQueue+queue.PoisonSuffix),
 		queues:   queues,
-		letters:  &letterCount{queue: cleanupQueue},
+		letters:  &letterCount{queue: names.CleanupQueue},
 		log:      slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 }

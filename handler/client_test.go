@@ -14,6 +14,7 @@ import (
 
 	"kennel/azurestore"
 	"kennel/client"
+	"kennel/internal/names"
 	"kennel/internal/storetest"
 	"kennel/queue"
 )
@@ -286,7 +287,7 @@ func TestClientSurvivesKill(t *testing.T) {
 // TestSharedNames checks that a program that uses azurestore shares the
 // sequences, gates and signals of the app.
 func TestSharedNames(t *testing.T) {
-	app := []string{sequencesContainer, gatesContainer, signalsTopic}
+	app := []string{names.SequencesContainer, names.GatesContainer, names.SignalsTopic}
 	if shared := []string{azurestore.SequencesContainer, azurestore.GatesContainer, azurestore.SignalsTopic}; !slices.Equal(app, shared) {
 		t.Errorf("the app uses %q, azurestore %q", app, shared)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kennel/instances"
+	"kennel/internal/names"
 	"kennel/queue"
 )
 
@@ -169,7 +170,7 @@ func (c channelFunctions) run(ctx context.Context) error {
 
 // wake signals work in the queue of channels.
 func (c channelFunctions) wake(queue string) {
-	if queue == cleanupQueue {
+	if queue == names.CleanupQueue {
 		c.signals.Announce(queue)
 	}
 }
@@ -180,5 +181,5 @@ func (c channelFunctions) sample(ctx context.Context) (map[string]instances.Queu
 	if err != nil {
 		return nil, err
 	}
-	return map[string]instances.QueueSample{cleanupQueue: sample}, nil
+	return map[string]instances.QueueSample{names.CleanupQueue: sample}, nil
 }

@@ -24,6 +24,7 @@ import (
 	"kennel/internal/config"
 	"kennel/internal/customhandler"
 	"kennel/internal/memory"
+	"kennel/internal/names"
 	"kennel/queue"
 )
 
@@ -104,7 +105,7 @@ func TestCallsEndInTime(t *testing.T) {
 				if rt.pattern == "POST /api/batches" {
 					path += "?processor=billing"
 				}
-				path = strings.NewReplacer("{sequence}", "orders", "{gate}", "hounds", "{channel}", channel, "{blog}", blog, "{batch}", "20261122210601123-aaaaaaaa", "{queue}", cleanupQueue+queue.PoisonSuffix).Replace(path)
+				path = strings.NewReplacer("{sequence}", "orders", "{gate}", "hounds", "{channel}", channel, "{blog}", blog, "{batch}", "20261122210601123-aaaaaaaa", "{queue}", names.CleanupQueue+queue.PoisonSuffix).Replace(path)
 				r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(call.body))
 				r.Header.Set("Content-Type", "application/json")
 				if call.body == draft && method == "PUT" {
@@ -162,7 +163,7 @@ func (s slowReader) Read(p []byte) (int, error) {
 func silentApp(t *testing.T, readsOnly bool) (host *customhandler.App, blog string) {
 	t.Helper()
 	channelTable, blogTable := memory.NewTable(nil), memory.NewTable(nil)
-	queues := memory.NewOutbox(memory.NewQueues(nil), cleanupQueue)
+	queues := memory.NewOutbox(memory.NewQueues(nil), names.CleanupQueue)
 	full, err1 := channels.New(channelTable, blogTable, queues, nil)
 	_, _, err2 := full.Create(t.Context(), "news", "ann")
 	posted, err3 := full.Post(t.Context(), "news", channels.Draft{Title: "t", UserID: "ann"})
@@ -173,14 +174,14 @@ func silentApp(t *testing.T, readsOnly bool) (host *customhandler.App, blog stri
 		return memory.Fault{Lost: silent.Load() && (!readsOnly || !slices.Contains(reads, c.Op))}
 	}}
 	tables := &memory.TableOptions{Options: o}
-	deaf, err4 := channels.New(channelTable.Clone(tables), blogTable.Clone(tables), memory.NewOutbox(memory.NewQueues(&o), cleanupQueue), nil)
+	deaf, err4 := channels.New(channelTable.Clone(tables), blogTable.Clone(tables), memory.NewOutbox(memory.NewQueues(&o), names.CleanupQueue), nil)
 	flags := memory.NewGates(&o)
 	gates, err5 := gate.New(flags, nil)
 	stored := memory.NewSequences(&o)
 	sequences, err6 := ids.NewSet(stored, &ids.Options{MaxWait: 10 * time.Second})
 	silentQueues := memory.NewQueues(&o)
-	_, err8 := silentQueues.Put(t.Context(), cleanupQueue, "x", 0)
-	_, err9 := silentQueues.Put(t.Context(), cleanupQueue+queue.PoisonSuffix, "x", 0)
+	_, err8 := silentQueues.Put(t.Context(), names.CleanupQueue, "x", 0)
+	_, err9 := silentQueues.Put(t.Context(), names.CleanupQueue+queue.PoisonSuffix, "x", 0)
 	silent.Store(true)
 	host, err7 := customhandler.New(&customhandler.Options{Log: slog.New(slog.DiscardHandler)})
 	if err := errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9); err != nil {

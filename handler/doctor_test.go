@@ -18,6 +18,7 @@ import (
 	"kennel/internal/config"
 	"kennel/internal/dev/devbus"
 	"kennel/internal/faultproxy"
+	"kennel/internal/names"
 	"kennel/internal/storetest"
 	"kennel/table"
 )
@@ -66,8 +67,8 @@ func TestDoctor(t *testing.T) {
 	_, bus := withBus(t)
 	p := start(t, built.handler, withAzurite(t), bus)
 	tables, queues := openAzurite(t)
-	blobs, written := openBlobs(t), []*azure.Table{openTable(t, tables, blogsTable), openTable(t, tables, instancesTable)}
-	containers := []string{sequencesContainer, sequencesContainer + "-known", gatesContainer}
+	blobs, written := openBlobs(t), []*azure.Table{openTable(t, tables, names.BlogsTable), openTable(t, tables, names.InstancesTable)}
+	containers := []string{names.SequencesContainer, names.SequencesContainer + "-known", names.GatesContainer}
 	for _, container := range containers {
 		if err := azure.NewScratchBlob(blobs, container, scratch).Write(t.Context()); err != nil {
 			t.Fatal(err)
@@ -78,7 +79,7 @@ func TestDoctor(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := queues.Put(t.Context(), scratchQueue, "doctor", 0); err != nil {
+	if _, err := queues.Put(t.Context(), names.DoctorQueue, "doctor", 0); err != nil {
 		t.Fatal(err)
 	}
 	var running sync.WaitGroup
@@ -102,7 +103,7 @@ func TestDoctor(t *testing.T) {
 			t.Errorf("rows %v are left", left)
 		}
 	}
-	if left, err := queues.Count(t.Context(), scratchQueue); left != 0 || err != nil {
+	if left, err := queues.Count(t.Context(), names.DoctorQueue); left != 0 || err != nil {
 		t.Errorf("%d messages are left, %v", left, err)
 	}
 	for _, container := range containers {
@@ -164,12 +165,12 @@ func TestDoctorBus(t *testing.T) {
 		fix    string
 	}{
 		{"fine", func(*devbus.Local) {}, nil, ""},
-		{"no topic", func(b *devbus.Local) { b.Delete(signalsTopic) }, []string{"signals receive", "signals send"},
+		{"no topic", func(b *devbus.Local) { b.Delete(names.SignalsTopic) }, []string{"signals receive", "signals send"},
 			"az servicebus topic create --name signals --namespace-name kennel --resource-group my-group"},
 		{"may not manage", func(b *devbus.Local) { b.Fail(devbus.Fault{Kind: devbus.Admin, Status: 401}) }, []string{"signals receive"},
 			`--role "Azure Service Bus Data Owner" --scope "$(az servicebus namespace list --query "[?name=='kennel'].id" --output tsv)"`},
 		{"may not send", func(b *devbus.Local) {
-			b.Fail(devbus.Fault{Kind: devbus.RefuseAttach, Entity: signalsTopic, Condition: "amqp:unauthorized-access"})
+			b.Fail(devbus.Fault{Kind: devbus.RefuseAttach, Entity: names.SignalsTopic, Condition: "amqp:unauthorized-access"})
 		}, []string{"signals send"}, `az role assignment create --assignee c1 --role "Azure Service Bus Data Owner"`},
 		{"down", func(b *devbus.Local) { b.Fail(devbus.Fault{Kind: devbus.RefuseDial}) }, []string{"signals receive", "signals send"},
 			"az servicebus namespace list"},

@@ -13,20 +13,18 @@ import (
 	"kennel/internal/azure"
 	"kennel/internal/azure/servicebus"
 	"kennel/internal/config"
+	"kennel/internal/names"
 	"kennel/internal/version"
 	"kennel/table"
 )
 
-// The scratch resources of the doctor. Each has a fixed name, which no sequence,
-// gate or blog can have, so that a run removes what a killed one has left. Runs
-// at the same time do not disturb each other: no check depends on the result of
-// another.
+// The scratch resources of the doctor, besides the queue [names.DoctorQueue]: the
+// app would carry out a message in its other queues. Each has a fixed name,
+// which no sequence, gate or blob can have, so that a run removes what a killed
+// one has left. Runs at the same time do not disturb each other: no check depends
+// on the result of another.
 const (
 	scratch = "!doctor" // a blob in each container, and a row of each table but Channels
-
-	// scratchQueue is a queue of its own: the app would carry out a message in
-	// its queues.
-	scratchQueue = "kennel-doctor"
 
 	// scratchGate is the gate of the signal that is sent. A signal for a gate
 	// without waiters has no effect.
@@ -63,7 +61,7 @@ func newDoctor(cfg config.Config, account azure.Account, o *azure.Options) ([][]
 }
 
 func blobChecks(blobs *azure.Blobs, m mender) [][]check {
-	containers := []string{sequencesContainer, sequencesContainer + "-known", gatesContainer, claimsContainer, stagingContainer, reportsContainer}
+	containers := []string{names.SequencesContainer, names.SequencesContainer + "-known", names.GatesContainer, names.ClaimsContainer, names.StagingContainer, names.ReportsContainer}
 	right := func(name string, do func(*azure.ScratchBlob, context.Context) error) check {
 		return check{name: "blobs " + name, fix: m.storage(blobRole), do: func(ctx context.Context) (string, error) {
 			for _, container := range containers {
@@ -76,7 +74,7 @@ func blobChecks(blobs *azure.Blobs, m mender) [][]check {
 	}
 	clock := func(ctx context.Context) (string, error) {
 		sent := time.Now()
-		at, err := azure.NewScratchBlob(blobs, sequencesContainer, scratch).Time(ctx)
+		at, err := azure.NewScratchBlob(blobs, names.SequencesContainer, scratch).Time(ctx)
 		if err != nil {
 			return "", err
 		}
@@ -151,10 +149,10 @@ func tableChecks(account azure.Account, o *azure.Options, m mender) [][]check {
 		return err
 	}
 	// A row in table Channels would be a channel.
-	written := []string{blogsTable, instancesTable, batchesTable, claimsTable}
+	written := []string{names.BlogsTable, names.InstancesTable, names.BatchesTable, names.ClaimsTable}
 	return [][]check{{
 		right("write", written, table.ErrExists, submit(table.Insert, "")),
-		right("read", append([]string{channelsTable}, written...), table.ErrNotFound, read),
+		right("read", append([]string{names.ChannelsTable}, written...), table.ErrNotFound, read),
 		right("delete", written, table.ErrNotFound, submit(table.Delete, table.AnyVersion)),
 	}}
 }
@@ -168,27 +166,27 @@ func queueChecks(account azure.Account, o *azure.Options, m mender) [][]check {
 		return check{name: "queues " + name, do: do, fix: m.storage(queueRole)}
 	}
 	onScratch := func(do func(context.Context) error) func(context.Context) (string, error) {
-		return func(ctx context.Context) (string, error) { return "queue " + scratchQueue, do(ctx) }
+		return func(ctx context.Context) (string, error) { return "queue " + names.DoctorQueue, do(ctx) }
 	}
 	return [][]check{
 		{
 			right("put", onScratch(func(ctx context.Context) error {
-				_, err := queues.Put(ctx, scratchQueue, "doctor", 0)
+				_, err := queues.Put(ctx, names.DoctorQueue, "doctor", 0)
 				return err
 			})),
 			right("receive", onScratch(func(ctx context.Context) error {
-				_, err := queues.Receive(ctx, scratchQueue, 1, time.Second)
+				_, err := queues.Receive(ctx, names.DoctorQueue, 1, time.Second)
 				return err
 			})),
-			right("delete", onScratch(func(ctx context.Context) error { return queues.Clear(ctx, scratchQueue) })),
+			right("delete", onScratch(func(ctx context.Context) error { return queues.Clear(ctx, names.DoctorQueue) })),
 		},
 		{right("count", func(ctx context.Context) (string, error) {
-			count, err := queues.Count(ctx, cleanupQueue)
+			count, err := queues.Count(ctx, names.CleanupQueue)
 			if err != nil {
 				return "", err
 			}
-			ofBatches, err := queues.List(ctx, "work-")
-			return fmt.Sprintf("queue %s has %d messages; batches have %d queues", cleanupQueue, count, len(ofBatches)), err
+			ofBatches, err := queues.List(ctx, names.PartitionPrefix)
+			return fmt.Sprintf("queue %s has %d messages; batches have %d queues", names.CleanupQueue, count, len(ofBatches)), err
 		})},
 	}
 }
@@ -206,7 +204,7 @@ func busChecks(bus config.ServiceBus, m mender) [][]check {
 			defer signals.Close()
 			ctx, cancel := context.WithTimeout(ctx, busTimeout/2) // the rest is for the end of the connection
 			defer cancel()
-			return "topic " + signalsTopic, do(signals, ctx)
+			return "topic " + names.SignalsTopic, do(signals, ctx)
 		}}}
 	}
 	return [][]check{

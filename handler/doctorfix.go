@@ -13,6 +13,7 @@ import (
 	"kennel/internal/azure"
 	"kennel/internal/azure/servicebus"
 	"kennel/internal/config"
+	"kennel/internal/names"
 )
 
 // mender finds the command that mends an error of a check. What it does not
@@ -65,7 +66,7 @@ func (m mender) bus(err error) string {
 	in := fmt.Sprintf("--namespace-name %s --resource-group %s", namespace, m.group())
 	switch {
 	case errors.Is(err, servicebus.ErrNoTopic):
-		return fmt.Sprintf("az servicebus topic create --name %s %s", signalsTopic, in)
+		return fmt.Sprintf("az servicebus topic create --name %s %s", names.SignalsTopic, in)
 	case errors.Is(err, servicebus.ErrDenied) && bus.ConnectionString != "":
 		return m.set("ServiceBus", fmt.Sprintf("$(az servicebus namespace authorization-rule keys list --name RootManageSharedAccessKey %s --query primaryConnectionString --output tsv)", in))
 	case errors.Is(err, servicebus.ErrDenied):

@@ -16,6 +16,7 @@ import (
 	"kennel/internal/azure"
 	"kennel/internal/customhandler"
 	"kennel/internal/memory"
+	"kennel/internal/names"
 	"kennel/internal/storetest"
 )
 
@@ -98,7 +99,7 @@ func TestGateList(t *testing.T) {
 	if released.status != 200 || closed.status != 200 {
 		t.Fatalf("%s %s", released.body, closed.body)
 	}
-	store := azure.NewGates(openBlobs(t), gatesContainer)
+	store := azure.NewGates(openBlobs(t), names.GatesContainer)
 	if _, err := store.Replace(t.Context(), name+"-c", gate.Flag{}, gate.Flag{Text: `{"released":true}`}); err != nil {
 		t.Fatal(err)
 	}

@@ -17,11 +17,10 @@ import (
 	"kennel/internal/azure/servicebus"
 	"kennel/internal/config"
 	"kennel/internal/customhandler"
+	"kennel/internal/names"
 )
 
 const (
-	gatesContainer = "globalflags" // one blob per gate, named as in the article
-
 	defaultWait = 30 * time.Second
 	minWait     = time.Second // a shorter wait would end before storage responds
 
@@ -52,7 +51,7 @@ func openGates(blobs *azure.Blobs, signals *servicebus.Signals, log *slog.Logger
 	if signals != nil {
 		o.Signals = signals
 	}
-	store := azure.NewGates(blobs, gatesContainer)
+	store := azure.NewGates(blobs, names.GatesContainer)
 	gates, err := gate.New(store, o)
 	return gates, store, err
 }

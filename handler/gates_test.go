@@ -7,6 +7,7 @@ import (
 
 	"kennel/gate"
 	"kennel/internal/azure"
+	"kennel/internal/names"
 	"kennel/internal/storetest"
 )
 
@@ -63,7 +64,7 @@ func TestUnleash(t *testing.T) {
 func TestCorruptGate(t *testing.T) {
 	t.Parallel()
 	p := shared(t)
-	store := azure.NewGates(openBlobs(t), gatesContainer)
+	store := azure.NewGates(openBlobs(t), names.GatesContainer)
 	name := storetest.Name()
 	const corrupt = `{"released":true,"generation":41}`
 	if _, err := store.Replace(t.Context(), name, gate.Flag{}, gate.Flag{Text: corrupt}); err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"kennel/internal/customhandler"
+	"kennel/internal/names"
 	"net"
 	"os"
 	"path/filepath"
@@ -64,7 +65,7 @@ func TestNextOrderIDInEnvelope(t *testing.T) {
 
 func TestCorruptSequence(t *testing.T) {
 	p := shared(t)
-	store := azure.NewSequences(openBlobs(t), sequencesContainer)
+	store := azure.NewSequences(openBlobs(t), names.SequencesContainer)
 	put := func(text string) (path string) {
 		t.Helper()
 		name := storetest.Name()

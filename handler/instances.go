@@ -13,13 +13,10 @@ import (
 	"kennel/instances"
 	"kennel/internal/azure"
 	"kennel/internal/azure/requests"
+	"kennel/internal/names"
 	"kennel/internal/version"
 	"kennel/table"
 )
-
-// instancesTable holds a row for each process of the app. It is created with
-// the first row.
-const instancesTable = "Instances"
 
 // members is this process among the processes of the app.
 type members struct {
@@ -35,7 +32,7 @@ func openInstanceTable(account azure.Account, o azure.Options, log *slog.Logger)
 	tables, err := account.OpenTables(&o)
 	var rows *azure.Table
 	if err == nil {
-		rows, err = azure.NewTable(tables, instancesTable)
+		rows, err = azure.NewTable(tables, names.InstancesTable)
 	}
 	if err != nil {
 		log.Warn("the status covers only the instance that answers: the app needs tables to know the others", "error", err)

@@ -16,6 +16,7 @@ import (
 	"kennel/internal/azure"
 	"kennel/internal/customhandler"
 	"kennel/internal/faultproxy"
+	"kennel/internal/names"
 	"kennel/internal/storetest"
 	"kennel/table"
 )
@@ -66,8 +67,8 @@ func newKilling(t *testing.T) *killing {
 	tables, queues := openAzurite(t)
 	k := &killing{
 		proxy:    newProxy(t),
-		channels: openTable(t, tables, channelsTable),
-		blogs:    openTable(t, tables, blogsTable),
+		channels: openTable(t, tables, names.ChannelsTable),
+		blogs:    openTable(t, tables, names.BlogsTable),
 		queues:   queues,
 		fresh:    start(t, built.handler, withAzurite(t)),
 		rng:      rand.New(rand.NewPCG(*seed, 0)),
@@ -319,7 +320,7 @@ func (k *killing) deliver(t *testing.T, all ...*target) {
 		return k.fresh.channels(t, "GET", "/"+d.name+"/deletion?incarnation="+d.incarnation, "").State != "done"
 	}
 	for ; slices.ContainsFunc(all, running); time.Sleep(50 * time.Millisecond) { // between two polls, as the host does
-		messages, err := k.queues.Receive(ctx, cleanupQueue, 32, time.Minute)
+		messages, err := k.queues.Receive(ctx, names.CleanupQueue, 32, time.Minute)
 		if err != nil {
 			t.Fatalf("not all channels are deleted: %v", err)
 		}
@@ -331,7 +332,7 @@ func (k *killing) deliver(t *testing.T, all ...*target) {
 			if err := k.fresh.invoke(t, "ChannelCleanup", cleanupOf(customhandler.QueueMessage{Text: string(text), ID: m.ID, DequeueCount: m.DequeueCount})); err != nil {
 				t.Fatal(err)
 			}
-			if err := k.queues.Delete(ctx, cleanupQueue, m); err != nil {
+			if err := k.queues.Delete(ctx, names.CleanupQueue, m); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -15,6 +15,7 @@ import (
 	"kennel/instances"
 	"kennel/internal/customhandler"
 	"kennel/internal/memory"
+	"kennel/internal/names"
 )
 
 // TestMeter: running messages are hands, and what has ended counts with its
@@ -57,7 +58,7 @@ func TestEndings(t *testing.T) {
 		b := newMemoryBatches(t, queues, nil)
 		c := inMemory(t, &bytes.Buffer{})
 		c.meter = b.meter
-		cleanUp := c.meter.queue(cleanupQueue, c.cleanUp)
+		cleanUp := c.meter.queue(names.CleanupQueue, c.cleanUp)
 		parcels := b.parcels("work-0")
 		broken := c.meter.queue("broken", func(context.Context, customhandler.QueueMessage) (ending, error) { return done, errors.New("broken") })
 		panics := c.meter.queue("panics", func(context.Context, customhandler.QueueMessage) (ending, error) { panic("oh") })
@@ -91,11 +92,11 @@ func TestEndings(t *testing.T) {
 		b.meter.facts(&r)
 		none := make([]int64, 10) // their times are unknown
 		want := map[string]instances.Work{
-			cleanupQueue: {DeadLetters: 1, Ages: none, Latencies: none},
-			"work-0":     {DeadLetters: 1, Ages: none, Latencies: none},
-			"broken":     {Retried: 1, DeadLetters: 1, Ages: none, Latencies: none}, // the host moves it after the last delivery
-			"held":       {Returned: 1, Ages: none, Latencies: none},
-			"panics":     {Retried: 1, Ages: none, Latencies: none},
+			names.CleanupQueue: {DeadLetters: 1, Ages: none, Latencies: none},
+			"work-0":           {DeadLetters: 1, Ages: none, Latencies: none},
+			"broken":           {Retried: 1, DeadLetters: 1, Ages: none, Latencies: none}, // the host moves it after the last delivery
+			"held":             {Returned: 1, Ages: none, Latencies: none},
+			"panics":           {Retried: 1, Ages: none, Latencies: none},
 		}
 		if diff := cmp.Diff(want, r.Work); diff != "" {
 			t.Errorf("want (-), got (+):\n%s", diff)

@@ -15,6 +15,7 @@ import (
 
 	"kennel/channels"
 	"kennel/internal/memory"
+	"kennel/internal/names"
 )
 
 // series reads metrics with the parser of Prometheus, and returns the values of
@@ -178,13 +179,13 @@ func TestMetricsOfAWorker(t *testing.T) {
 		}
 		got := f.scrape(t)
 		outcome := func(name string) string {
-			return `kennel_queue_messages_total{outcome="` + name + `",queue="` + cleanupQueue + `"}`
+			return `kennel_queue_messages_total{outcome="` + name + `",queue="` + names.CleanupQueue + `"}`
 		}
-		const receives, age = `kennel_queue_receives_total{queue="` + cleanupQueue + `"}`, `kennel_message_age_seconds_count{queue="` + cleanupQueue + `"}`
+		const receives, age = `kennel_queue_receives_total{queue="` + names.CleanupQueue + `"}`, `kennel_message_age_seconds_count{queue="` + names.CleanupQueue + `"}`
 		// The dead letter is not text, so it is moved as it is. The deletion may
 		// take several messages.
 		if got[outcome("dead_letter")] != 1 || got[outcome("done")] < 1 || got[age] < 2 || got[receives] < 2 || got[`kennel_queue_empty_receives_total{queue="work-0"}`] < 2 ||
-			got[`kennel_queue_depth{kind="dead_letters",queue="`+cleanupQueue+`"}`] != 1 || got["go_goroutines"] < 1 || got["kennel_invocations_total"] != got[outcome("done")]+got[outcome("dead_letter")]-1 {
+			got[`kennel_queue_depth{kind="dead_letters",queue="`+names.CleanupQueue+`"}`] != 1 || got["go_goroutines"] < 1 || got["kennel_invocations_total"] != got[outcome("done")]+got[outcome("dead_letter")]-1 {
 			t.Errorf("%v, want the outcomes of two messages", got)
 		}
 		before := queues.CallsOf("Peek")
@@ -202,7 +203,7 @@ func TestMetricsOfAWorker(t *testing.T) {
 		if took := time.Since(began); took > sampleTimeout {
 			t.Errorf("a scrape took %v", took)
 		}
-		if _, ok := late[`kennel_queue_depth{kind="ready",queue="`+cleanupQueue+`"}`]; ok || late[receives] <= got[receives] {
+		if _, ok := late[`kennel_queue_depth{kind="ready",queue="`+names.CleanupQueue+`"}`]; ok || late[receives] <= got[receives] {
 			t.Errorf("%v, want the counts without the depth", late)
 		}
 		f.end(t)

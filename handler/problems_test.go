@@ -21,6 +21,7 @@ import (
 	"kennel/internal/dev/devbus"
 	"kennel/internal/faultproxy"
 	"kennel/internal/memory"
+	"kennel/internal/names"
 	"kennel/internal/storetest"
 	"kennel/queue"
 )
@@ -130,9 +131,9 @@ func sequenceProblems(t *testing.T, p *process, blobs *azblob.Client) {
 	corrupt, missing := storetest.Name(), storetest.Name()
 	p.numbers(t, corrupt, 1)
 	p.numbers(t, missing, 1)
-	_, err := blobs.UploadBuffer(t.Context(), sequencesContainer, corrupt, []byte("seven"), nil)
+	_, err := blobs.UploadBuffer(t.Context(), names.SequencesContainer, corrupt, []byte("seven"), nil)
 	if err == nil {
-		_, err = blobs.DeleteBlob(t.Context(), sequencesContainer, missing, nil)
+		_, err = blobs.DeleteBlob(t.Context(), names.SequencesContainer, missing, nil)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -159,7 +160,7 @@ func sequenceProblems(t *testing.T, p *process, blobs *azblob.Client) {
 func gateProblems(t *testing.T, p *process, blobs *azblob.Client) {
 	name := storetest.Name()
 	p.gate(t, "POST", name+"/release", "").expectGate(t, "release", 200, true, 1)
-	if _, err := blobs.UploadBuffer(t.Context(), gatesContainer, name, []byte(`{"released":true}`), nil); err != nil {
+	if _, err := blobs.UploadBuffer(t.Context(), names.GatesContainer, name, []byte(`{"released":true}`), nil); err != nil {
 		t.Fatal(err)
 	}
 	p.isWell(t, "before a read")
@@ -187,7 +188,7 @@ func busProblems(t *testing.T, p *process, bus *devbus.Local) {
 }
 
 func deadLetterProblems(t *testing.T, p *process, queues *azure.Queues) {
-	const poison = cleanupQueue + queue.PoisonSuffix
+	const poison = names.CleanupQueue + queue.PoisonSuffix
 	remove := func() {
 		t.Helper()
 		letters, err := queues.Receive(t.Context(), poison, 32, time.Minute)
@@ -202,7 +203,7 @@ func deadLetterProblems(t *testing.T, p *process, queues *azure.Queues) {
 	if err := p.invoke(t, "ChannelCleanup", cleanupOf(customhandler.QueueMessage{Text: "delete news"})); err != nil {
 		t.Fatal(err)
 	}
-	p.has(t, "dead_letters", cleanupQueue, "Dead letters in queue "+poison+": 1. The last reason that this process knows: read the message: decode JSON: ")
+	p.has(t, "dead_letters", names.CleanupQueue, "Dead letters in queue "+poison+": 1. The last reason that this process knows: read the message: decode JSON: ")
 	remove()
 	// The host is about to move a message whose last delivery fails.
 	for _, delivery := range []int64{maxDeliveries - 1, maxDeliveries} {
@@ -212,7 +213,7 @@ func deadLetterProblems(t *testing.T, p *process, queues *azure.Queues) {
 			t.Fatal("a message that is too long was taken")
 		}
 	}
-	p.has(t, "dead_letters", cleanupQueue, "not a message that deletes a channel")
+	p.has(t, "dead_letters", names.CleanupQueue, "not a message that deletes a channel")
 }
 
 // TestLimitsOfSequences: nine tenths of the sequences of a process, or the last
@@ -281,7 +282,7 @@ func TestManyProblems(t *testing.T) {
 func TestBusDenied(t *testing.T) {
 	t.Parallel()
 	bus, setting := withBus(t)
-	bus.Delete(signalsTopic)
+	bus.Delete(names.SignalsTopic)
 	p := start(t, built.handler, withAzurite(t), setting)
 	p.statusUntil(t, "a problem", func(s statusAnswer) bool { return len(s.Problems) > 0 })
 	p.has(t, "bus_denied", "", "Gate signals are not received: listen to topic signals: denied by Service Bus: the administration answered 404 Not Found: there is no such topic")

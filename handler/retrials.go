@@ -7,6 +7,7 @@ import (
 
 	"kennel/internal/azure"
 	"kennel/internal/azure/requests"
+	"kennel/internal/names"
 	"kennel/table"
 )
 
@@ -33,7 +34,7 @@ func newRetrials(account azure.Account, o azure.Options, rows table.Store) retri
 	o.Job = "status"
 	trials := make(retrials)
 	if blobs, err := account.OpenBlobs(&o); err == nil {
-		blob := azure.NewScratchBlob(blobs, sequencesContainer, scratch)
+		blob := azure.NewScratchBlob(blobs, names.SequencesContainer, scratch)
 		trials[requests.Kind{Service: requests.Blob}] = blob.Read
 		trials[requests.Kind{Service: requests.Blob, Write: true}] = blob.Delete
 	}
@@ -46,7 +47,7 @@ func newRetrials(account azure.Account, o azure.Options, rows table.Store) retri
 	if queues, err := account.OpenQueues(&o); err == nil {
 		trials[requests.Kind{Service: requests.Queue}] = probeQueues(queues)
 		trials[requests.Kind{Service: requests.Queue, Write: true}] = func(ctx context.Context) error {
-			return queues.Clear(ctx, scratchQueue)
+			return queues.Clear(ctx, names.DoctorQueue)
 		}
 	}
 	return trials

@@ -10,6 +10,7 @@ import (
 	"kennel/internal/azure"
 	"kennel/internal/azure/requests"
 	"kennel/internal/faultproxy"
+	"kennel/internal/names"
 	"kennel/table"
 )
 
@@ -34,7 +35,7 @@ func TestStorageRetrials(t *testing.T) {
 	defer stop()
 
 	heal := proxy.Add(faultproxy.Fault{Status: 503})
-	blob := azure.NewScratchBlob(blobs, sequencesContainer, scratch)
+	blob := azure.NewScratchBlob(blobs, names.SequencesContainer, scratch)
 	fails := func(what string, err error) {
 		if err == nil {
 			t.Errorf("%s succeeded with failing storage", what)
@@ -44,9 +45,9 @@ func TestStorageRetrials(t *testing.T) {
 	fails("write of a blob", blob.Write(ctx))
 	_, err = rows.Get(ctx, scratch, scratch)
 	fails("read of a row", err)
-	_, err = queues.Count(ctx, scratchQueue)
+	_, err = queues.Count(ctx, names.DoctorQueue)
 	fails("count", err)
-	_, err = queues.Put(ctx, scratchQueue, "doctor", 0)
+	_, err = queues.Put(ctx, names.DoctorQueue, "doctor", 0)
 	fails("put", err)
 
 	trials.once(ctx, observed.Outcomes)

@@ -13,16 +13,10 @@ import (
 	"kennel/internal/azure/containerapp"
 	"kennel/internal/config"
 	"kennel/internal/customhandler"
+	"kennel/internal/names"
 	"kennel/queue"
 	"kennel/scalecheck"
 	"kennel/table"
-)
-
-// Where checks of scaling are kept. Table and container are created with their
-// first row and blob.
-const (
-	scaleTable     = "Scale"
-	scaleContainer = "scale" // the rules
 )
 
 // scaleStores is the stores of checks.
@@ -39,8 +33,8 @@ func openScaleStores(account azure.Account, o azure.Options) (s scaleStores, err
 	if err := errors.Join(err1, err2); err != nil {
 		return s, err
 	}
-	s.rules = azure.NewContainer(blobs, scaleContainer)
-	s.rows, err = azure.NewTable(tables, scaleTable)
+	s.rules = azure.NewContainer(blobs, names.ScaleContainer)
+	s.rows, err = azure.NewTable(tables, names.ScaleTable)
 	return s, err
 }
 

@@ -19,6 +19,7 @@ import (
 	"kennel/internal/config"
 	"kennel/internal/customhandler"
 	"kennel/internal/memory"
+	"kennel/internal/names"
 	"kennel/queue"
 	"kennel/scalecheck"
 	"kennel/work"
@@ -164,7 +165,7 @@ func TestWake(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		go publisher.Run(ctx)
-		c := channelFunctions{signals: publisher, queues: queues, letters: &letterCount{queue: cleanupQueue}}
+		c := channelFunctions{signals: publisher, queues: queues, letters: &letterCount{queue: names.CleanupQueue}}
 		s, err := newScalingOn(config.Config{}, scaleStores{memory.NewTable(nil), memory.NewContainer(nil)},
 			func() []job { return []job{{sample: c.sample, wake: c.wake}} },
 			newMembers(f.rows, instances.Functions, time.Now(), func() []job { return nil }, slog.New(slog.DiscardHandler)), slog.New(slog.DiscardHandler))
@@ -175,7 +176,7 @@ func TestWake(t *testing.T) {
 			t.Fatalf("ran %t, %v", ran, err)
 		}
 		time.Sleep(20 * time.Second)
-		if n := len(queues.All(cleanupQueue)); n != 0 {
+		if n := len(queues.All(names.CleanupQueue)); n != 0 {
 			t.Errorf("%d messages are left 20 s after the check", n)
 		}
 		f.end(t)
@@ -188,8 +189,8 @@ func TestScaleRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		queues := memory.NewQueues(nil)
 		b := newMemoryBatches(t, queues, nil)
-		names := append(workQueues(4), work.ResultsQueue)
-		for _, name := range names {
+		all := append(workQueues(4), work.ResultsQueue)
+		for _, name := range all {
 			m, err := queues.Put(t.Context(), name, "x", 0)
 			if err == nil {
 				err = queues.Delete(t.Context(), name, m)
@@ -198,7 +199,7 @@ func TestScaleRequests(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		c := channelFunctions{queues: queues, letters: &letterCount{queue: cleanupQueue}}
+		c := channelFunctions{queues: queues, letters: &letterCount{queue: names.CleanupQueue}}
 		jobs := []job{{sample: c.sample}, {sample: b.sample}}
 		log := slog.New(slog.DiscardHandler)
 		s, err := newScalingOn(config.Config{}, scaleStores{memory.NewTable(nil), memory.NewContainer(nil)}, func() []job { return jobs },
@@ -210,7 +211,7 @@ func TestScaleRequests(t *testing.T) {
 		if ran, err := s.check.Run(t.Context()); !ran || err != nil {
 			t.Fatalf("ran %t, %v", ran, err)
 		}
-		if got, want := queues.Calls()-before, cost.Total(cost.Sample(float64(len(names)))); float64(got) != want {
+		if got, want := queues.Calls()-before, cost.Total(cost.Sample(float64(len(all)))); float64(got) != want {
 			t.Errorf("%d requests to queues, the model has %v", got, want)
 		}
 	})

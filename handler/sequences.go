@@ -15,11 +15,8 @@ import (
 	"kennel/internal/azure"
 	"kennel/internal/config"
 	"kennel/internal/customhandler"
+	"kennel/internal/names"
 )
-
-// sequencesContainer holds one blob per sequence. It is named as in the
-// article, so that existing stores can be taken over.
-const sequencesContainer = "uniqueids"
 
 // maxCount is the most numbers that one request gets.
 const maxCount = 10_000
@@ -42,7 +39,7 @@ type sequenceStore interface {
 }
 
 func newSequences(cfg config.Config, blobs *azure.Blobs, m *members, log *slog.Logger) (job, error) {
-	store := azure.NewSequences(blobs, sequencesContainer)
+	store := azure.NewSequences(blobs, names.SequencesContainer)
 	sequences, err := ids.NewSet(store, &ids.Options{
 		RangeSize:  int64(cfg.RangeSize),
 		RangeLasts: cfg.RangeLasts,

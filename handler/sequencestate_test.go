@@ -12,6 +12,7 @@ import (
 
 	"kennel/ids"
 	"kennel/internal/azure"
+	"kennel/internal/names"
 	"kennel/internal/storetest"
 )
 
@@ -63,7 +64,7 @@ func TestDeletedSequence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.DeleteBlob(t.Context(), sequencesContainer, name, nil); err != nil {
+	if _, err := client.DeleteBlob(t.Context(), names.SequencesContainer, name, nil); err != nil {
 		t.Fatal(err)
 	}
 	if code := draw(b); code != "sequence_missing" {
@@ -94,7 +95,7 @@ func TestDeletedSequence(t *testing.T) {
 	}
 
 	// An older copy is noticed by the instance that has seen a higher number.
-	store := azure.NewSequences(openBlobs(t), sequencesContainer)
+	store := azure.NewSequences(openBlobs(t), names.SequencesContainer)
 	for range 30 {
 		draw(a)
 	}
@@ -124,14 +125,14 @@ func TestDeletedSequence(t *testing.T) {
 func TestSequenceList(t *testing.T) {
 	p := shared(t)
 	name := storetest.Name()
-	names := []string{name + ".a", name + ".b", name + ".c"}
-	for i, n := range names {
+	all := []string{name + ".a", name + ".b", name + ".c"}
+	for i, n := range all {
 		if _, code := p.numbers(t, n, i+1); code != "" {
 			t.Fatal(code)
 		}
 	}
 	corrupt := name + ".d"
-	store := azure.NewSequences(openBlobs(t), sequencesContainer)
+	store := azure.NewSequences(openBlobs(t), names.SequencesContainer)
 	if _, err := store.Replace(t.Context(), corrupt, ids.Mark{}, ids.Mark{Text: "12x"}); err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +154,7 @@ func TestSequenceList(t *testing.T) {
 		}
 		path = "/api/sequences?top=2&continuation=" + page.Continuation
 	}
-	for _, n := range names {
+	for _, n := range all {
 		if item := found[n]; item.Next == nil || *item.Next <= 1000 || item.UpdatedAt.IsZero() {
 			t.Errorf("%s: %+v, want it above 1000", n, item)
 		}
@@ -162,13 +163,13 @@ func TestSequenceList(t *testing.T) {
 		t.Errorf("a corrupt sequence: %+v, want it without a number", item)
 	}
 
-	status, _, body := p.call(t, "GET", "/api/sequences/"+names[2], nil)
+	status, _, body := p.call(t, "GET", "/api/sequences/"+all[2], nil)
 	var state sequenceState
 	if err := json.Unmarshal([]byte(body), &state); err != nil || status != 200 || state.Next <= 1000 || len(state.Instances) != 1 ||
 		state.Instances[0].Highest != state.Next-1 || state.Instances[0].Available != state.Next-4 {
 		t.Errorf("state of a sequence: %d %s", status, body)
 	}
-	if status, answer, body := p.raise(t, names[2], `{"atLeast":10}`); status != 200 || answer.Changed || answer.Next != state.Next {
+	if status, answer, body := p.raise(t, all[2], `{"atLeast":10}`); status != 200 || answer.Changed || answer.Next != state.Next {
 		t.Errorf("a raise that changes nothing: %d %s", status, body)
 	}
 	if status, answer, body := p.raise(t, corrupt, `{"atLeast":10}`); status != http.StatusInternalServerError {

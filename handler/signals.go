@@ -9,11 +9,9 @@ import (
 	"kennel/internal/azure/requests"
 	"kennel/internal/azure/servicebus"
 	"kennel/internal/config"
+	"kennel/internal/names"
 	"kennel/queue"
 )
-
-// signalsTopic carries signals to all processes of the app.
-const signalsTopic = "signals"
 
 // openBus returns the signals of this process, or nil without Service Bus.
 func openBus(bus config.ServiceBus, counter *requests.Counter) (*servicebus.Signals, error) {
@@ -27,7 +25,7 @@ func openBus(bus config.ServiceBus, counter *requests.Counter) (*servicebus.Sign
 // unless counter is nil. It makes no request.
 func openSignals(bus config.ServiceBus, counter *requests.Counter) (*servicebus.Signals, error) {
 	return servicebus.Namespace{ConnectionString: bus.ConnectionString, Host: bus.Namespace,
-		ManagedIdentity: bus.ManagedIdentity, ClientID: bus.ClientID}.OpenSignals(signalsTopic, &servicebus.Options{Requests: counter})
+		ManagedIdentity: bus.ManagedIdentity, ClientID: bus.ClientID}.OpenSignals(names.SignalsTopic, &servicebus.Options{Requests: counter})
 }
 
 // ofQueues returns the signals of queues, or nil without Service Bus.

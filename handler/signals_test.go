@@ -9,6 +9,7 @@ import (
 
 	"kennel/internal/config"
 	"kennel/internal/dev/devbus"
+	"kennel/internal/names"
 	"kennel/internal/storetest"
 	"kennel/queue"
 )
@@ -21,7 +22,7 @@ func withBus(t testing.TB) (*devbus.Local, string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(bus.Close)
-	if err := bus.CreateTopic(signalsTopic, nil); err != nil {
+	if err := bus.CreateTopic(names.SignalsTopic, nil); err != nil {
 		t.Fatal(err)
 	}
 	return bus, "ServiceBus=" + bus.ConnectionString()
@@ -89,7 +90,7 @@ func TestSignals(t *testing.T) {
 func TestNoTopic(t *testing.T) {
 	t.Parallel()
 	bus, setting := withBus(t)
-	bus.Delete(signalsTopic)
+	bus.Delete(names.SignalsTopic)
 	p := start(t, built.handler, withAzurite(t), setting)
 	p.statusUntil(t, "signals not received, and a log line that there is no topic", func(s statusAnswer) bool {
 		return !s.Signals.Receiving && strings.Contains(p.output.String(), "there is no such topic")
@@ -137,8 +138,8 @@ func TestDeletionWakesWorkers(t *testing.T) {
 	remove()
 	select {
 	case s := <-received.signals:
-		if s != (queue.Signal{Queue: cleanupQueue}) {
-			t.Errorf("received %+v, want work in %s", s, cleanupQueue)
+		if s != (queue.Signal{Queue: names.CleanupQueue}) {
+			t.Errorf("received %+v, want work in %s", s, names.CleanupQueue)
 		}
 	case <-time.After(30 * time.Second):
 		t.Error("no signal was received")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kennel/internal/azure"
+	"kennel/internal/names"
 	"kennel/internal/otlptest"
 	"kennel/internal/storetest"
 	"kennel/trace"
@@ -37,7 +38,7 @@ func TestTracesOfProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	message := inBase64(`{"v":1,"channel":"news","incarnation":"` + channel.Incarnation + `","traceparent":"` + ofChannel + `"}`)
-	if _, err := queues.Put(t.Context(), cleanupQueue, message, 0); err != nil {
+	if _, err := queues.Put(t.Context(), names.CleanupQueue, message, 0); err != nil {
 		t.Fatal(err)
 	}
 	status, header, body := app.call(t, "POST", "/api/batches?processor=billing", strings.NewReader(items(2000)), "Content-Type", ndjsonMedia, "Traceparent", someParent)
@@ -60,7 +61,7 @@ func TestTracesOfProcesses(t *testing.T) {
 			t.Errorf("exit code %d\n%s", code, p.output)
 		}
 	}
-	names, kinds := make(map[string]int), make(map[string]bool)
+	spans, kinds := make(map[string]int), make(map[string]bool)
 	ids := map[string]bool{"": true, someParent[36:52]: true, ofChannel[36:52]: true}
 	for _, s := range endpoint.Spans() {
 		ids[s.ID] = true
@@ -77,33 +78,33 @@ func TestTracesOfProcesses(t *testing.T) {
 			if s.Attributes[trace.Status] == "404" {
 				continue // the first put into a queue, which is created then
 			}
-			names[s.Name]++
+			spans[s.Name]++
 			kinds[s.Process["kennel.kind"]] = true
 		case ofChannel[3:35]:
-			names["channel: "+s.Name]++
+			spans["channel: "+s.Name]++
 		default:
 			if s.Parent == "" != (s.Kind == "SPAN_KIND_SERVER") {
 				t.Errorf("%s began a trace", s.Name)
 			}
 		}
 	}
-	t.Logf("spans of the batch and of the channel: %v", names)
+	t.Logf("spans of the batch and of the channel: %v", spans)
 	for name, want := range map[string]int{
 		"POST /api/batches": 1, "process work-0": batch.Parcels / 4, "receive work-0": batch.Parcels / 4, "publish work-0": batch.Parcels / 4,
 		"process work-results": batch.Parcels, "publish work-results": batch.Parcels, "gather": 1,
-		"channel: process " + cleanupQueue: 1, "channel: receive " + cleanupQueue: 1, "channel: queue delete": 1,
+		"channel: process " + names.CleanupQueue: 1, "channel: receive " + names.CleanupQueue: 1, "channel: queue delete": 1,
 	} {
-		if names[name] < want { // a delivery or a request may be repeated
-			t.Errorf("%d spans %q, want %d or more", names[name], name, want)
+		if spans[name] < want { // a delivery or a request may be repeated
+			t.Errorf("%d spans %q, want %d or more", spans[name], name, want)
 		}
 	}
 	// Staging, the ledger, the results and the report; each message is deleted.
 	for _, name := range []string{"blob put", "table insert", "table update", "blob get"} {
-		if names[name] == 0 {
+		if spans[name] == 0 {
 			t.Errorf("no span %q", name)
 		}
 	}
-	if n := names["queue delete"]; n < 2*batch.Parcels || len(kinds) != 2 {
+	if n := spans["queue delete"]; n < 2*batch.Parcels || len(kinds) != 2 {
 		t.Errorf("%d deletes of messages, processes %v", n, kinds)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"kennel/internal/azure/requests"
 	"kennel/internal/config"
 	"kennel/internal/customhandler"
+	"kennel/internal/names"
 	"kennel/internal/version"
 	"kennel/queue"
 	"kennel/table"
@@ -54,7 +55,7 @@ func runWorker(ctx context.Context, cfg config.Config, address string, log *slog
 		return err
 	}
 	w.support = append(w.support, func(ctx context.Context) error { return w.probes.serve(ctx, port, log) })
-	log.Info("ready", "kind", instances.Worker, "address", port.Addr().String(), "queues", strings.Join(append(workQueues(cfg.Partitions), work.ResultsQueue, cleanupQueue), ","), "version", version.Read().Version)
+	log.Info("ready", "kind", instances.Worker, "address", port.Addr().String(), "queues", strings.Join(names.WorkQueues(cfg.Partitions), ","), "version", version.Read().Version)
 	traces := openTraces(cfg, instances.Worker, w.name, log)
 	defer traces.Close()
 	err = w.run(traces.Context(ctx))
@@ -120,7 +121,7 @@ func newWorker(cfg config.Config, c channelFunctions, b *batchFunctions, store q
 	if err != nil {
 		return nil, err
 	}
-	listener, err := queue.NewListener(probedStore{store, w.probes}, []string{cleanupQueue}, hostMessages{c.letters},
+	listener, err := queue.NewListener(probedStore{store, w.probes}, []string{names.CleanupQueue}, hostMessages{c.letters},
 		func(ctx context.Context, d queue.Delivery[string]) error {
 			began := time.Now()
 			defer func() { c.meter.ended(began) }()

@@ -17,6 +17,7 @@ import (
 	"kennel/instances"
 	"kennel/internal/config"
 	"kennel/internal/memory"
+	"kennel/internal/names"
 	"kennel/queue"
 )
 
@@ -44,11 +45,11 @@ func newFakeWorker(t *testing.T, queues *memory.Queues, blogs *memory.Table, sig
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.channels, err = channels.New(memory.NewTable(nil), blogs, announced{memory.NewOutbox(queues, cleanupQueue), publisher, cleanupQueue}, &channels.Options{AcceptFor: -1})
+	f.channels, err = channels.New(memory.NewTable(nil), blogs, announced{memory.NewOutbox(queues, names.CleanupQueue), publisher, names.CleanupQueue}, &channels.Options{AcceptFor: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := channelFunctions{channels: f.channels, signals: publisher, meter: &meter{}, queues: queues, letters: &letterCount{queue: cleanupQueue}, log: log}
+	c := channelFunctions{channels: f.channels, signals: publisher, meter: &meter{}, queues: queues, letters: &letterCount{queue: names.CleanupQueue}, log: log}
 	// Without this table, the worker never samples for a check of scaling.
 	noScale := memory.NewTable(&memory.TableOptions{Options: memory.Options{Fault: func(memory.Call) memory.Fault { return memory.Fault{Lost: true, Err: errors.New("none")} }}})
 	if f.worker, err = newWorker(cfg, c, newMemoryBatches(t, queues, nil).batchFunctions, queues, signals, f.rows, scaleStores{noScale, memory.NewContainer(nil)}, log); err != nil {
@@ -87,7 +88,7 @@ func (f *fakeWorker) channel(t *testing.T, name string) channels.Channel {
 
 func (f *fakeWorker) put(t *testing.T, body string) queue.Message {
 	t.Helper()
-	m, err := f.queues.Put(t.Context(), cleanupQueue, body, 0)
+	m, err := f.queues.Put(t.Context(), names.CleanupQueue, body, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,8 +142,8 @@ func TestWorkerMessages(t *testing.T) {
 				t.Errorf("%s: %+v, %v, want it deleted with its blog", c.Name, d, err)
 			}
 		}
-		dead := queues.All(cleanupQueue + queue.PoisonSuffix)
-		if n := len(queues.All(cleanupQueue)); n != 0 || len(dead) != len(letters)+len(whole) {
+		dead := queues.All(names.CleanupQueue + queue.PoisonSuffix)
+		if n := len(queues.All(names.CleanupQueue)); n != 0 || len(dead) != len(letters)+len(whole) {
 			t.Errorf("%d messages and %d dead letters, want 0 and %d", n, len(dead), len(letters)+len(whole))
 		}
 		for _, m := range dead {
@@ -152,7 +153,7 @@ func TestWorkerMessages(t *testing.T) {
 				l, err = queue.ReadDeadLetter(text)
 			}
 			if reason, ok := letters[l.Text]; err == nil && l.Queue != "" {
-				if !ok || l.Queue != cleanupQueue || l.Message != ids[l.Text] || !strings.Contains(l.Reason, reason) || l.At.IsZero() {
+				if !ok || l.Queue != names.CleanupQueue || l.Message != ids[l.Text] || !strings.Contains(l.Reason, reason) || l.At.IsZero() {
 					t.Errorf("dead letter %+.200v, want it with %q", l, reason)
 				}
 				delete(letters, l.Text)
@@ -193,7 +194,7 @@ func TestWorkerFailures(t *testing.T) {
 		fails.Store(true)
 		m := f.put(t, inBase64(deletionOf(c)))
 		time.Sleep(10 * time.Minute) // before a sweep restarts the deletion
-		dead := f.queues.All(cleanupQueue + queue.PoisonSuffix)
+		dead := f.queues.All(names.CleanupQueue + queue.PoisonSuffix)
 		if len(dead) != 1 || strings.Count(f.log.String(), "attempt failed; trying again later") < 4 {
 			t.Fatalf("%d dead letters, want one after five attempts; log: %.2000s", len(dead), f.log.String())
 		}

@@ -16,6 +16,7 @@ import (
 	"kennel/internal/config"
 	"kennel/internal/customhandler"
 	"kennel/internal/faultproxy"
+	"kennel/internal/names"
 	"kennel/internal/storetest"
 	"kennel/queue"
 	"kennel/table"
@@ -51,7 +52,7 @@ func TestWorkerKilled(t *testing.T) {
 	})
 	want := make(map[string]int) // dead letters: a text with its reason, or a body
 	each(t, deletions*copies, func(i int) error {
-		_, err := queues.Put(t.Context(), cleanupQueue, inBase64(deletionOf(created[i%deletions])), 0)
+		_, err := queues.Put(t.Context(), names.CleanupQueue, inBase64(deletionOf(created[i%deletions])), 0)
 		return err
 	})
 	for i := range bad {
@@ -66,7 +67,7 @@ func TestWorkerKilled(t *testing.T) {
 			body = inBase64(fmt.Sprintf("\xff%d", i))
 			want[body] = 1
 		}
-		if _, err := queues.Put(t.Context(), cleanupQueue, body, 0); err != nil {
+		if _, err := queues.Put(t.Context(), names.CleanupQueue, body, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -74,9 +75,9 @@ func TestWorkerKilled(t *testing.T) {
 	app := start(t, built.handler, storage)
 	began, kills := time.Now(), 0
 	var hosted atomic.Int64
-	stopHost := beHost(t, app, queues, map[string]string{cleanupQueue: "ChannelCleanup"}, &hosted)
+	stopHost := beHost(t, app, queues, map[string]string{names.CleanupQueue: "ChannelCleanup"}, &hosted)
 	for {
-		left, err := queues.Count(t.Context(), cleanupQueue)
+		left, err := queues.Count(t.Context(), names.CleanupQueue)
 		if err == nil && left == 0 {
 			break
 		}
@@ -105,7 +106,7 @@ func TestWorkerKilled(t *testing.T) {
 	twice := 0
 	seen := make(map[string]bool) // by body, or by the message's id: a kill between the requests of a move leaves two
 	for {
-		messages, err := queues.Receive(t.Context(), cleanupQueue+queue.PoisonSuffix, 32, time.Hour)
+		messages, err := queues.Receive(t.Context(), names.CleanupQueue+queue.PoisonSuffix, 32, time.Hour)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -144,8 +145,8 @@ func channelsAt(t *testing.T, account azure.Account, queues *azure.Queues) (c *c
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, blogs = openTable(t, tables, channelsTable), openTable(t, tables, blogsTable)
-	outbox, err := azure.NewOutbox(queues, cleanupQueue)
+	rows, blogs = openTable(t, tables, names.ChannelsTable), openTable(t, tables, names.BlogsTable)
+	outbox, err := azure.NewOutbox(queues, names.CleanupQueue)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,12 +287,12 @@ func TestWorkerIdle(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := queues.Put(t.Context(), cleanupQueue, inBase64(deletionOf(channel)), 0); err != nil {
+		if _, err := queues.Put(t.Context(), names.CleanupQueue, inBase64(deletionOf(channel)), 0); err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()
 		if i == 0 {
-			if err := signals.Queues().Publish(t.Context(), queue.Signal{Queue: cleanupQueue}); err != nil {
+			if err := signals.Queues().Publish(t.Context(), queue.Signal{Queue: names.CleanupQueue}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"kennel/channels"
 	"kennel/internal/azure"
 	"kennel/internal/faultproxy"
+	"kennel/internal/names"
 	"kennel/internal/storetest"
 	"kennel/queue"
 )
@@ -97,7 +98,7 @@ func TestWorker(t *testing.T) {
 	created.expect(t, "create", 201, "")
 	app.channels(t, "POST", "/news/blogs", draft).expect(t, "post", 201, "")
 	for _, body := range []string{inBase64(`{"v":1,"channel":"news","incarnation":"` + created.Incarnation + `"}`), "!!"} {
-		if _, err := queues.Put(t.Context(), cleanupQueue, body, 0); err != nil {
+		if _, err := queues.Put(t.Context(), names.CleanupQueue, body, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -105,7 +106,7 @@ func TestWorker(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	for {
-		messages, err := queues.Receive(t.Context(), cleanupQueue+queue.PoisonSuffix, 32, time.Hour)
+		messages, err := queues.Receive(t.Context(), names.CleanupQueue+queue.PoisonSuffix, 32, time.Hour)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +127,7 @@ func TestWorker(t *testing.T) {
 			t.Errorf("the log lacks %s:\n%s", line, w.output)
 		}
 	}
-	if n, err := queues.Count(t.Context(), cleanupQueue); n != 0 || err != nil {
+	if n, err := queues.Count(t.Context(), names.CleanupQueue); n != 0 || err != nil {
 		t.Errorf("%d messages are left, %v", n, err)
 	}
 	app.receives(t, true)
@@ -152,7 +153,7 @@ func secondSignal(t *testing.T, azurite string, queues *azure.Queues) {
 		<-ended
 	}})
 	w := launchWorker(t, "AzureWebJobsStorage="+proxy.ConnectionString(), "KENNEL_WORKER_DRAIN=1h")
-	if _, err := queues.Put(t.Context(), cleanupQueue, inBase64(`{"v":1,"channel":"news","incarnation":"0123456789abcdef-0123456789abcdef"}`), 0); err != nil {
+	if _, err := queues.Put(t.Context(), names.CleanupQueue, inBase64(`{"v":1,"channel":"news","incarnation":"0123456789abcdef-0123456789abcdef"}`), 0); err != nil {
 		t.Fatal(err)
 	}
 	<-begun

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"kennel/internal/names"
 )
 
 // PoisonSuffix turns the name of a queue into that of its dead-letter queue. The
 // Functions host uses the same.
-const PoisonSuffix = "-poison"
+const PoisonSuffix = names.PoisonSuffix
 
 // DeadLetter is a message that goes to the dead-letter queue, whole, with the
 // reason. A move is a put and then a delete, so after a crash or a lost reply a

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"kennel/internal/names"
 	"kennel/queue"
 	"kennel/table"
 )
@@ -14,8 +15,8 @@ import (
 // queues work-0, work-1 and so on. Those of a small batch go to ExpressQueue, so
 // that it does not wait behind a large one.
 const (
-	ExpressQueue = "work-express"
-	ResultsQueue = "work-results"
+	ExpressQueue = names.ExpressQueue
+	ResultsQueue = names.ResultsQueue
 )
 
 // Stores is where batches are stored.

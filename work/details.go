@@ -4,8 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
+
+	"kennel/internal/names"
 )
 
 // expressParcels is how many parcels a batch may have to use ExpressQueue.
@@ -80,7 +81,7 @@ func (d details) parcel(n int) parcel {
 }
 
 // PartitionQueue returns the name of the n-th partition queue, from 0.
-func PartitionQueue(n int) string { return "work-" + strconv.Itoa(n) }
+func PartitionQueue(n int) string { return names.PartitionQueue(n) }
 
 // chunkName returns the name of a staged blob. It begins with the ID, so that
 // blobs are listed in the order of time.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kennel/ids"
+	"kennel/internal/names"
 )
 
 // The metadata of a sequence's blob.
@@ -25,12 +26,12 @@ const (
 type Sequences struct{ blobs, markers casBlobs }
 
 // NewSequences returns the sequences in a container. The markers are in the
-// container of that name with "-known". Both containers are created with the
+// container of that name with [names.KnownSuffix]. Both containers are created with the
 // first sequence. It makes no request.
 func NewSequences(blobs *Blobs, containerName string) *Sequences {
 	return &Sequences{
 		blobs:   newCASBlobs(blobs, containerName, "text/plain", "numbers"),
-		markers: newCASBlobs(blobs, containerName+"-known", "text/plain", "numbers"),
+		markers: newCASBlobs(blobs, containerName+names.KnownSuffix, "text/plain", "numbers"),
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"kennel/internal/customhandler"
+	"kennel/internal/names"
 	"kennel/queue"
 )
 
@@ -232,7 +233,7 @@ func (l *queueListener) delete(ctx context.Context, m queue.Message) error {
 // processed. A poison queue has none, and neither does a queue whose poison
 // queue would have a name that is too long.
 func poisonQueue(queue string) (string, bool) {
-	const suffix, maxName = "-poison", 63
+	const suffix, maxName = names.PoisonSuffix, 63
 	name := queue + suffix
 	return name, !strings.HasSuffix(queue, suffix) && len(name) <= maxName
 }

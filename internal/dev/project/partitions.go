@@ -7,36 +7,30 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-)
 
-// The function of the partition queues, and its queue in function.json. The
-// host has no function of several queues, so there is a copy for each.
-const (
-	partitioned    = "ProcessWork"
-	partitionQueue = "work-"
+	"kennel/internal/names"
 )
 
 // Partition adds a copy of the function ProcessWork for each partition queue
 // but the first, up to n: ProcessWork1 with queue work-1, and so on. A project
 // without this function is not changed.
 func (p *Project) Partition(n int) error {
-	if !slices.Contains(p.Functions, partitioned) {
+	if !slices.Contains(p.Functions, names.PartitionFunction) {
 		return nil
 	}
-	source, err := os.ReadFile(p.source(partitioned))
+	source, err := os.ReadFile(p.source(names.PartitionFunction))
 	if err != nil {
 		return err
 	}
 	first := queueName(0)
 	if bytes.Count(source, first) != 1 {
-		return fmt.Errorf("functions/%s/function.json must contain %s once, the queue of the first partition", partitioned, first)
+		return fmt.Errorf("functions/%s/function.json must contain %s once, the queue of the first partition", names.PartitionFunction, first)
 	}
 	p.copies = make(map[string][]byte)
 	for i := 1; i < n; i++ {
-		name := partitioned + strconv.Itoa(i)
+		name := names.FunctionOfPartition(i)
 		if slices.Contains(p.Functions, name) {
-			return fmt.Errorf("functions/%s is in the way of a copy of %s: rename it", name, partitioned)
+			return fmt.Errorf("functions/%s is in the way of a copy of %s: rename it", name, names.PartitionFunction)
 		}
 		p.Functions = append(p.Functions, name)
 		p.copies[name] = bytes.Replace(source, first, queueName(i), 1)
@@ -45,7 +39,7 @@ func (p *Project) Partition(n int) error {
 	return nil
 }
 
-func queueName(i int) []byte { return []byte(`"` + partitionQueue + strconv.Itoa(i) + `"`) }
+func queueName(i int) []byte { return []byte(`"` + names.PartitionQueue(i) + `"`) }
 
 // source is the path of a function's function.json.
 func (p *Project) source(function string) string {

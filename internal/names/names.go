@@ -1,0 +1,96 @@
+// Package names has the name of everything that the app keeps in Azure, and of
+// the functions that are made for each partition. The code, infra/ and
+// functions/ must agree on them, and a test compares all three.
+package names
+
+import "strconv"
+
+// Containers of blobs.
+const (
+	SequencesContainer = "uniqueids"                      // one blob per sequence, named as in the article
+	KnownContainer     = SequencesContainer + KnownSuffix // the markers of the sequences
+	GatesContainer     = "globalflags"                    // one blob per gate, named as in the article
+	ClaimsContainer    = "batch-claims"                   // bodies of messages that are too long for a row
+	StagingContainer   = "batch-staging"                  // the parcels of unfinished batches
+	ReportsContainer   = "batch-reports"
+	ScaleContainer     = "scale" // the rules of scaling
+)
+
+// KnownSuffix turns the name of a container of sequences into that of their
+// markers.
+const KnownSuffix = "-known"
+
+// Tables. Those of channels are named as in the lecture.
+const (
+	ChannelsTable  = "Channels"
+	BlogsTable     = "Blogs"
+	InstancesTable = "Instances"
+	BatchesTable   = "Batches"
+	ClaimsTable    = "BatchClaims" // bodies of messages that are too long for a message
+	ScaleTable     = "Scale"
+	BillTable      = "Bill"
+)
+
+// Queues, besides those of [PartitionQueue].
+const (
+	ExpressQueue = "work-express"
+	ResultsQueue = "work-results"
+	CleanupQueue = "delete-channel-and-blogs"
+	DoctorQueue  = "kennel-doctor" // no function reads it
+)
+
+// PoisonSuffix turns the name of a queue into that of its dead-letter queue. The
+// Functions host uses the same.
+const PoisonSuffix = "-poison"
+
+// PartitionPrefix is that of the queues of parcels.
+const PartitionPrefix = "work-"
+
+// SignalsTopic is the topic of Service Bus that carries signals to all processes
+// of the app.
+const SignalsTopic = "signals"
+
+// PartitionFunction is the function of the first partition queue.
+const PartitionFunction = "ProcessWork"
+
+// PartitionQueue returns the n-th queue of parcels, from 0.
+func PartitionQueue(n int) string { return PartitionPrefix + strconv.Itoa(n) }
+
+// FunctionOfPartition returns the function of the n-th queue of parcels. The
+// host has no function of several queues.
+func FunctionOfPartition(n int) string {
+	if n == 0 {
+		return PartitionFunction
+	}
+	return PartitionFunction + strconv.Itoa(n)
+}
+
+// Containers returns all containers of blobs.
+func Containers() []string {
+	return []string{SequencesContainer, KnownContainer, GatesContainer, ClaimsContainer, StagingContainer, ReportsContainer, ScaleContainer}
+}
+
+// Tables returns all tables.
+func Tables() []string {
+	return []string{ChannelsTable, BlogsTable, InstancesTable, BatchesTable, ClaimsTable, ScaleTable, BillTable}
+}
+
+// WorkQueues returns the queues that functions and workers receive from, of an
+// app with so many partitions.
+func WorkQueues(partitions int) []string {
+	queues := []string{CleanupQueue, ExpressQueue, ResultsQueue}
+	for n := range partitions {
+		queues = append(queues, PartitionQueue(n))
+	}
+	return queues
+}
+
+// Queues returns all queues of an app with so many partitions: those that it
+// receives from, their dead letters, and the one of the doctor.
+func Queues(partitions int) []string {
+	queues := []string{DoctorQueue}
+	for _, queue := range WorkQueues(partitions) {
+		queues = append(queues, queue, queue+PoisonSuffix)
+	}
+	return queues
+}
