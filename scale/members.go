@@ -2,11 +2,15 @@ package scale
 
 import (
 	"bytes"
+	"cmp"
+	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -72,6 +76,81 @@ func checkValue(decoder *json.Decoder) error {
 	}
 	_, err = decoder.Token() // the end
 	return err
+}
+
+// decode reads a table whose members are known. The defaults fill in what is
+// left out. If there are faults of rows, or an error, there is no table.
+func decode(text []byte) (t ruleTable, faults []string, err error) {
+	var lists struct {
+		Version    int               `json:"version"`
+		Depth      []json.RawMessage `json:"depth"`
+		AgeSeconds []json.RawMessage `json:"ageSeconds"`
+		Windows    []json.RawMessage `json:"windows"`
+	}
+	if err := json.Unmarshal(text, &lists); err != nil {
+		return t, nil, fmt.Errorf("the rules are not a valid rule table: %w", explain(err))
+	}
+	if lists.Version != formatOfRules {
+		return t, nil, fmt.Errorf("the member version of the rules is %d; this program reads version %d", lists.Version, formatOfRules)
+	}
+	faults = slices.Concat(faultsOf[row]("depth", lists.Depth), faultsOf[row]("ageSeconds", lists.AgeSeconds), faultsOf[window]("windows", lists.Windows))
+	if len(faults) > 0 {
+		return t, faults, nil
+	}
+	t = defaultTable()
+	if lists.Depth != nil {
+		t.Depth = nil // the decoder would change the rows that are there
+	}
+	if err := decodeStrictly(text, &t); err != nil {
+		return t, nil, fmt.Errorf("the rules are not a valid rule table: %w", err)
+	}
+	return t, nil, nil
+}
+
+// faultsOf returns which rows of a list are not of a type.
+func faultsOf[T any](list string, rows []json.RawMessage) (faults []string) {
+	if len(rows) > maxRows {
+		return []string{fmt.Sprintf("%s has %d rows; use at most %d", list, len(rows), maxRows)}
+	}
+	for i, text := range rows {
+		if err := decodeStrictly(text, new(T)); err != nil {
+			faults = append(faults, fmt.Sprintf("row %d of %s: %v", i+1, list, err))
+		}
+	}
+	return faults
+}
+
+// decodeStrictly reads one value.
+func decodeStrictly(text []byte, into any) error {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	return explain(decoder.Decode(into))
+}
+
+// explain returns an error of the decoder in the words of the text.
+func explain(err error) error {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return fmt.Errorf("%s has the wrong type: %s instead of %s", cmp.Or(wrong.Field, "it"), wrong.Value, kindOf(wrong.Type))
+	}
+	if err != nil {
+		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
+	}
+	return nil
+}
+
+// kindOf returns what the JSON of a type is.
+func kindOf(t reflect.Type) string {
+	switch {
+	case t.Kind() == reflect.String, reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()):
+		return "string"
+	case t.Kind() == reflect.Int:
+		return "whole number"
+	case t.Kind() == reflect.Struct:
+		return "object"
+	case t.Kind() == reflect.Slice:
+		return "array"
+	}
+	return "number"
 }
 
 // duration is a time.Duration that JSON writes as "5m0s".

@@ -1,9 +1,9 @@
 package scale
 
 import (
-	"bytes"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -19,6 +19,7 @@ const (
 	maxHands     = 10_000
 	maxRows      = 100
 	maxRuleBytes = 64 << 10
+	maxFaults    = 20 // that an error lists
 )
 
 // Rules decide what is advised. ParseRules makes them. The zero Rules are the
@@ -79,9 +80,17 @@ func mustParse(text []byte) Rules {
 // table returns the rules in their parsed form.
 func (r Rules) table() *ruleTable {
 	if r.parsed == nil {
-		return mustParse(defaultText).parsed
+		t := defaultTable()
+		return &t
 	}
 	return r.parsed
+}
+
+func defaultTable() (t ruleTable) {
+	if err := json.Unmarshal(defaultText, &t); err != nil {
+		panic(err) // the text is part of the program
+	}
+	return t
 }
 
 // MarshalJSON returns the rules in the form that ParseRules reads, with all
@@ -89,29 +98,26 @@ func (r Rules) table() *ruleTable {
 func (r Rules) MarshalJSON() ([]byte, error) { return json.Marshal(r.table()) }
 
 // ParseRules reads rules. Members that are left out have the default values. The
-// error lists everything that is wrong, each with its row.
+// error lists what is wrong, each fault with its row.
 func ParseRules(text []byte) (Rules, error) {
 	if len(text) > maxRuleBytes {
-		return Rules{}, fmt.Errorf("the rules have %d bytes; use at most %d", len(text), maxRuleBytes)
-	}
-	t := ruleTable{
-		Instances: instances{Min: 1, Max: 20, Step: 10},
-		CoolDown:  duration(4 * time.Minute), StartUp: duration(time.Minute), Finish: 0.85, CPU: 0.9,
-		AgeSeconds: []row{}, Windows: []window{},
+		return Rules{}, fmt.Errorf("the rules are longer than %d bytes", maxRuleBytes)
 	}
 	if err := checkMembers(text); err != nil {
 		return Rules{}, err
 	}
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&t); err != nil {
-		return Rules{}, fmt.Errorf("the rules are not in the form of a rule table: %w", err)
+	t, faults, err := decode(text)
+	if err != nil {
+		return Rules{}, err
 	}
-	if t.Version != formatOfRules {
-		return Rules{}, fmt.Errorf("the member version of the rules is %d; this program reads version %d", t.Version, formatOfRules)
+	if len(faults) == 0 {
+		faults = t.check()
 	}
-	if faults := t.check(); len(faults) > 0 {
-		return Rules{}, fmt.Errorf("the rules cannot be used: %s", strings.Join(faults, "; "))
+	if n := len(faults) - maxFaults; n > 0 {
+		faults = append(faults[:maxFaults], fmt.Sprintf("and %d more", n))
+	}
+	if len(faults) > 0 {
+		return Rules{}, errors.New(strings.Join(faults, "; "))
 	}
 	return Rules{&t}, nil
 }
@@ -134,14 +140,13 @@ func (t *ruleTable) check() (faults []string) {
 	require(share(t.CPU), "cpu is %v; use a number above 0, up to 1", t.CPU)
 	require(len(t.Depth) > 0, "depth has no rows; use at least one with hands")
 	for i, r := range t.Depth {
-		require(r.Hands >= 1, "row %d of depth: hands is %d; use at least 1", i+1, r.Hands)
+		require(r.Hands != 0, "row %d of depth: hands is 0; use 1 to %d", i+1, maxHands)
 	}
 	for i, r := range t.AgeSeconds {
 		require(r.Hands >= 1 || r.Instances >= 1, "row %d of ageSeconds has neither hands nor instances", i+1)
 	}
 	faults = append(faults, checkRows("depth", t.Depth, n.Max)...)
 	faults = append(faults, checkRows("ageSeconds", t.AgeSeconds, n.Max)...)
-	require(len(t.Windows) <= maxRows, "windows has %d rows; use at most %d", len(t.Windows), maxRows)
 	for i := range t.Windows {
 		for _, fault := range t.Windows[i].check(n.Max) {
 			faults = append(faults, fmt.Sprintf("row %d of windows: %s", i+1, fault))
@@ -155,9 +160,6 @@ func share(x float64) bool { return x > 0 && x <= 1 } // false for NaN
 // checkRows returns why rows do not assign one result, which does not shrink, to
 // each value from 0 on.
 func checkRows(list string, rows []row, maxOfRules int) (faults []string) {
-	if len(rows) > maxRows {
-		return []string{fmt.Sprintf("%s has %d rows; use at most %d", list, len(rows), maxRows)}
-	}
 	for i, r := range rows {
 		fault := func(format string, args ...any) {
 			faults = append(faults, fmt.Sprintf("row %d of %s: ", i+1, list)+fmt.Sprintf(format, args...))

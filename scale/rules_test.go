@@ -21,25 +21,13 @@ func TestPaperRules(t *testing.T) {
 // TestDefaultRules: what is left out has the values of the default rules, which
 // are the zero Rules.
 func TestDefaultRules(t *testing.T) {
-	var short ruleTable
-	if err := json.Unmarshal(defaultText, &short); err != nil {
-		t.Fatal(err)
-	}
-	text, err := json.Marshal(map[string]any{"version": 1, "depth": short.Depth})
-	if err != nil {
-		t.Fatal(err)
-	}
-	left, err := ParseRules(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	whole, err := ParseRules(defaultText)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range []Rules{left, whole} {
-		if got, want := asJSON(t, r), asJSON(t, Rules{}); got != want {
-			t.Errorf("got %s, want %s", got, want)
+	for _, text := range []string{`{"version":1}`, `{"version":1,"instances":{"min":1}}`, string(defaultText)} {
+		rules, err := ParseRules([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := asJSON(t, rules), asJSON(t, Rules{}); got != want {
+			t.Errorf("%s: got %s, want %s", text, got, want)
 		}
 	}
 }
@@ -90,12 +78,14 @@ func TestBadRules(t *testing.T) {
 		{"wrong order", depth(`{"from":5,"hands":2},{"from":0,"below":5,"hands":1}`), "row 1 of depth: from is 5"},
 		{"empty row", depth(`{"from":0,"below":0,"hands":1},{"from":0,"hands":1}`), "row 1 of depth: below is 0"},
 		{"negative from", depth(`{"from":-1,"hands":1}`), "row 1 of depth: from is -1"},
-		{"negative hands", depth(`{"from":0,"hands":-1}`), "row 1 of depth: hands is -1"},
+		{"negative hands", depth(`{"from":0,"hands":-1}`), "row 1 of depth: hands is -1; use 1 to 10000"},
+		{"faults of two rows", depth(`{"from":0,"hands":"x"},{"from":true}`), "row 1 of depth: hands has the wrong type: string instead of whole number; row 2 of depth: from has the wrong type: bool instead of number"},
+		{"member of another place", one(`"min":1`), `unknown field "min"`},
 		{"no hands", depth(`{"from":0}`), "row 1 of depth: hands is 0"},
 		{"too many hands", depth(`{"from":0,"hands":10001}`), "row 1 of depth: hands is 10001"},
-		{"half a hand", depth(`{"from":0,"hands":1.5}`), "not in the form"},
+		{"half a hand", depth(`{"from":0,"hands":1.5}`), "row 1 of depth: hands has the wrong type: number 1.5 instead of whole number"},
 		{"NaN", depth(`{"from":NaN,"hands":1}`), "not a valid rule table"},
-		{"text NaN", depth(`{"from":"NaN","hands":1}`), "not in the form"},
+		{"text NaN", depth(`{"from":"NaN","hands":1}`), "row 1 of depth: from has the wrong type: string instead of number"},
 		{"infinite", depth(`{"from":0,"below":1e999,"hands":1}`), "not a valid rule table"},
 		{"too many instances", depth(`{"from":0,"hands":1,"instances":21}`), "row 1 of depth: instances is 21"},
 		{"no rows", depth(``), "depth has no rows"},
@@ -108,15 +98,19 @@ func TestBadRules(t *testing.T) {
 		{"no step", one(`"instances":{"step":0}`), "step is 0"},
 		{"negative cool-down", one(`"coolDown":"-5m"`), "coolDown is -5m"},
 		{"long cool-down", one(`"coolDown":"25h"`), "coolDown is 25h"},
+		{"cool-down without a unit", one(`"coolDown":5`), "table: coolDown has the wrong type: number instead of string"},
+		{"half an instance", one(`"instances":{"min":1.5}`), "table: instances.min has the wrong type: number 1.5 instead of whole number"},
+		{"no list", one(`"windows":{}`), "table: windows has the wrong type: object instead of array"},
+		{"day without a list", window(`"days":"mon"`), "row 2 of windows: days has the wrong type: string instead of array"},
 		{"unit missing", one(`"coolDown":"5"`), `"5" is not a duration`},
 		{"start-up", one(`"startUp":"1h"`), "startUp is 1h"},
 		{"unknown day", window(`"days":["monday"],"from":"08:00","to":"09:00","instances":1`), `row 2 of windows: days has "monday"`},
 		{"day twice", window(`"days":["mon","mon"],"from":"08:00","to":"09:00","instances":1`), `row 2 of windows: days has "mon"`},
 		{"empty window", window(`"from":"08:00","to":"08:00","instances":1`), "row 2 of windows: from and to"},
 		{"no times", window(`"instances":1`), "row 2 of windows: from and to"},
-		{"unknown time", window(`"from":"8:00","to":"09:00","instances":1`), `"8:00" is not a time of day`},
-		{"unknown zone", window(`"from":"08:00","to":"09:00","zone":"Mars/Base","instances":1`), `"Mars/Base" is not a time zone`},
-		{"zone of the machine", window(`"from":"08:00","to":"09:00","zone":"Local","instances":1`), `"Local" is not a time zone`},
+		{"unknown time", window(`"from":"8:00","to":"09:00","instances":1`), `row 2 of windows: "8:00" is not a time of day`},
+		{"unknown zone", window(`"from":"08:00","to":"09:00","zone":"Mars/Base","instances":1`), `row 2 of windows: "Mars/Base" is not a time zone`},
+		{"zone of the machine", window(`"from":"08:00","to":"09:00","zone":"Local","instances":1`), `row 2 of windows: "Local" is not a time zone`},
 		{"long lead", window(`"from":"08:00","to":"09:00","lead":"5h","instances":1`), "row 2 of windows: lead is 5h"},
 		{"no instances", window(`"from":"08:00","to":"09:00"`), "row 2 of windows: instances is 0"},
 		{"no version", `{"depth":[{"from":0,"hands":1}]}`, "version of the rules is 0"},
@@ -128,12 +122,14 @@ func TestBadRules(t *testing.T) {
 		{"no object", `[]`, "not a JSON object"},
 		{"empty", ``, "not a valid rule table"},
 		{"cut", `{"version":1`, "not a valid rule table"},
-		{"long", strings.Repeat(" ", maxRuleBytes) + one(`"cpu":1`), "bytes; use at most"},
+		{"long", strings.Repeat(" ", maxRuleBytes) + one(`"cpu":1`), "longer than 65536 bytes"},
+		{"many faults", depth(strings.Repeat(`{"from":"a"},`, 22) + `{"from":0}`), "row 20 of depth: from has the wrong type: string instead of number; and 2 more"},
+		{"many rows of depth", depth(strings.Repeat(`{"from":"a"},`, 1000) + `{"from":0}`), "depth has 1001 rows; use at most 100"},
 		{"many rows", one(`"windows":[` + strings.Repeat(`{"from":"08:00","to":"09:00","instances":1},`, 100) + `{"from":"08:00","to":"09:00","instances":1}]`), "windows has 101 rows"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if _, err := ParseRules([]byte(tt.text)); err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("%s\ngot %v, want %s", tt.text, err, tt.want)
+				t.Errorf("%.300s\ngot %v, want %s", tt.text, err, tt.want)
 			}
 		})
 	}
