@@ -197,6 +197,13 @@ func TestWindowInSight(t *testing.T) {
 	w.want("the lead", w.minutes(1, calm("q")), 6, "a window of the rules requires 6")
 }
 
+// TestMinimum: the rules require instances although no message is ready.
+func TestMinimum(t *testing.T) {
+	w := newWorker(t, 0)
+	w.want("none runs", w.minutes(1, idle("q")), 1, "1 more than before, because the rules require at least 1.")
+	w.want("one runs", w.minutes(1, idle("q")), 1, "no message is ready")
+}
+
 // TestRows: the rows of the rules for age and depth.
 func TestRows(t *testing.T) {
 	w := newWorker(t, 1)

@@ -46,8 +46,11 @@ func (c *choice) leftOut() string {
 // because returns the numbers that decide how many instances are needed.
 func (c *choice) because(instances int) string {
 	need := int(math.Ceil(c.need))
-	if c.lower > max(need, c.rows) && c.lower > c.rules.Instances.Min {
+	switch least := c.rules.Instances.Min; {
+	case c.lower > max(need, c.rows, least):
 		return fmt.Sprintf("a window of the rules requires %d", c.lower)
+	case least > max(need, c.rows, instances):
+		return fmt.Sprintf("the rules require at least %d", least)
 	}
 	if c.rows > max(need, c.lower) {
 		return fmt.Sprintf("a row of the rules requires %d", c.rows)
