@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 )
 
@@ -49,7 +50,7 @@ func (c *Check) apply(ctx context.Context, k kept, advised int) error {
 		return nil
 	}
 	o := c.compare(ctx, k.record.At, advised)
-	if was := k.record.Outcome; was != nil && o.State == was.State && o.Instances == was.Instances && o.Error == was.Error {
+	if was := k.record.Outcome; was != nil && o.equals(*was) {
 		return nil
 	}
 	log := c.opt.Log.InfoContext
@@ -80,6 +81,12 @@ func (c *Check) compare(ctx context.Context, at time.Time, advised int) Outcome 
 		o.State = Applied
 	}
 	return o
+}
+
+// equals reports whether two checks had the same outcome.
+func (o Outcome) equals(other Outcome) bool {
+	o.At = other.At
+	return reflect.DeepEqual(o, other)
 }
 
 func (o Outcome) failed(err error) Outcome {

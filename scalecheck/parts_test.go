@@ -87,6 +87,39 @@ func TestRules(t *testing.T) {
 	})
 }
 
+// silent is blobs whose reads call a function first.
+type silent struct {
+	*memory.Container
+	read func(context.Context)
+}
+
+func (s silent) Get(ctx context.Context, name string, limit int) ([]byte, error) {
+	s.read(ctx)
+	return s.Container.Get(ctx, name, limit)
+}
+
+// TestProblemsDoNotWait: the problems are known while a check waits for the
+// rules, so that a status is not late if blobs do not respond.
+func TestProblemsDoNotWait(t *testing.T) {
+	var c *Check
+	blobs := silent{memory.NewContainer(nil), func(ctx context.Context) {
+		answered := make(chan bool)
+		go func() { c.Problems(); close(answered) }()
+		select {
+		case <-answered:
+		case <-ctx.Done(): // at the end of the check
+			t.Error("the problems wait for the rules")
+		}
+	}}
+	var err error
+	if c, err = New(memory.NewTable(nil), blobs, func(context.Context) (Facts, error) { return Facts{}, nil }, nil); err != nil {
+		t.Fatal(err)
+	}
+	if ran, err := c.Run(t.Context()); !ran || err != nil {
+		t.Errorf("ran %t, %v", ran, err)
+	}
+}
+
 func marshal(t *testing.T, rules interface{ MarshalJSON() ([]byte, error) }) string {
 	t.Helper()
 	text, err := rules.MarshalJSON()
@@ -154,6 +187,27 @@ func TestApply(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestOutcomeIsKept: the outcome has the first check at which it was the same,
+// also if what differs is the minimum of the target alone.
+func TestOutcomeIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		goal := &target{minimum: 5, maximum: 9}
+		p := newProcess(t, memory.NewTable(nil), memory.NewContainer(nil), &Options{Target: goal})
+		p.facts = Facts{}
+		for _, minimum := range []int{5, 3} {
+			goal.minimum = minimum
+			began := time.Now()
+			for range 3 {
+				p.mustRun(t, true)
+				if o := p.latest(t).Outcome; o.State != DryRun || *o.Minimum != minimum || !o.At.Equal(began) {
+					t.Errorf("%+v with a minimum of %d, want %d since %v", o, *o.Minimum, minimum, began)
+				}
+				time.Sleep(time.Minute)
+			}
+		}
+	})
 }
 
 // TestTargetCounts: of a target, only workers are instances.

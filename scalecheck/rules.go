@@ -36,11 +36,13 @@ type ruleBook struct {
 	blobs queue.Blobs
 	log   *slog.Logger
 
-	mu      sync.Mutex
-	known   bool   // the rest is known; guarded by mu, as is the rest
-	text    []byte // of the blob, when it was last valid; nil without one
+	loading sync.Mutex // held while the rules are loaded
+	known   bool       // the next two are known; guarded by loading, as they are
+	text    []byte     // of the blob, when it was last valid; nil without one
 	rules   scale.Rules
-	invalid error // why what is stored now is not used
+
+	mu      sync.Mutex // held for a moment only: a status waits for it
+	invalid error      // why what is stored now is not used; guarded by mu, as is the rest
 	since   time.Time
 	readAt  time.Time
 }
@@ -48,8 +50,8 @@ type ruleBook struct {
 // load reads the rules. Without any, it returns the default rules. If they are
 // invalid or cannot be read, it returns the last ones that were valid.
 func (b *ruleBook) load(ctx context.Context) (scale.Rules, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.loading.Lock()
+	defer b.loading.Unlock()
 	text, rules, err := b.read(ctx)
 	switch {
 	case err == nil:
@@ -118,8 +120,10 @@ func (b *ruleBook) lastValid(ctx context.Context) (scale.Rules, error) {
 	return rules, nil
 }
 
-// set records whether the rules are valid. Its caller holds mu.
+// set records whether the rules are valid.
 func (b *ruleBook) set(invalid error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.readAt = time.Now()
 	if invalid != nil && b.invalid == nil {
 		b.since = b.readAt

@@ -147,10 +147,11 @@ func (a *App) SetMinimum(ctx context.Context, n int) error {
 // send sends one request, unless there were too many lately.
 func (a *App) send(ctx context.Context, method string, body []byte) ([]byte, error) {
 	a.mu.Lock()
-	pause := time.Until(a.notBefore)
+	notBefore := a.notBefore
 	a.mu.Unlock()
-	if pause > 0 {
-		return nil, fmt.Errorf("there were too many requests; the next one is sent in %v: %w", pause.Round(time.Second), scalecheck.ErrBusy)
+	if time.Now().Before(notBefore) {
+		// The time is a constant: an outcome with another error is logged.
+		return nil, fmt.Errorf("there were too many requests; none is sent until %s: %w", notBefore.UTC().Format(time.RFC3339), scalecheck.ErrBusy)
 	}
 	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
 	defer cancel()

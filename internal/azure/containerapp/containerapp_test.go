@@ -113,7 +113,8 @@ func TestAnswers(t *testing.T) {
 	})
 }
 
-// TestTooMany: after 429, no request is sent for as long as the answer states.
+// TestTooMany: after 429, no request is sent for as long as the answer states,
+// and the error stays the same.
 func TestTooMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, tt := range []struct {
@@ -127,8 +128,11 @@ func TestTooMany(t *testing.T) {
 					t.Errorf("Retry-After %q: %v", tt.after, err)
 				}
 			}
+			first := a.SetMinimum(t.Context(), 1)
 			time.Sleep(tt.want - time.Second)
-			a.SetMinimum(t.Context(), 1)
+			if last := a.SetMinimum(t.Context(), 1); last == nil || last.Error() != first.Error() {
+				t.Errorf("Retry-After %q: %v, and later %v", tt.after, first, last)
+			}
 			if len(m.asked) != 1 {
 				t.Errorf("Retry-After %q: %d requests within %v", tt.after, len(m.asked), tt.want)
 			}
