@@ -34,7 +34,8 @@ type Prices struct {
 	Redundancy string `json:"redundancy"`
 }
 
-// Host is what a Functions host does for the app.
+// Host is what a Functions host does for the app: it receives from queues, and
+// runs timers, one of which checks scaling.
 type Host struct{ Queues, Timers int }
 
 // Price returns the bill of a month. What Azure includes in a month is included
@@ -98,7 +99,8 @@ func (u Usage) Lines(host Host) (lines []cost.Line) {
 	}
 	lines = append(lines, cost.HostMessages(float64(u.Messages))...)
 	if hours := u.Hosted.hours(); hours > 0 {
-		for _, l := range cost.HostIdle(float64(host.Queues), float64(host.Timers), u.HostedHours/hours) {
+		idle := cost.HostIdle(float64(host.Queues), float64(host.Timers), u.HostedHours/hours)
+		for _, l := range append(idle, cost.HostCheck()...) {
 			l.Count *= hours
 			lines = append(lines, l)
 		}

@@ -65,8 +65,8 @@ func TestHost(t *testing.T) {
 		}
 	}
 	want := map[string]float64{"queue receive": 100, "queue delete": 800, "bus hour": 5}
-	for _, l := range cost.HostIdle(4, 2, 1.2) {
-		want[l.Service+" "+l.Operation] = 10 * l.Count
+	for _, l := range append(cost.HostIdle(4, 2, 1.2), cost.HostCheck()...) {
+		want[l.Service+" "+l.Operation] += 10 * l.Count
 	}
 	if len(got) != len(want) {
 		t.Errorf("%v, want %v", got, want)
@@ -79,6 +79,30 @@ func TestHost(t *testing.T) {
 	b := mustPrice(t, Month{Today: 1, Days: map[int]Usage{1: u}}, Host{Queues: 4, Timers: 2})
 	if !b.Jobs["host"].Modelled || b.Jobs["signals"] != (Job{Amount: "0.067192"}) {
 		t.Errorf("%+v, want the host's marked, and five hours of Service Bus", b.Jobs)
+	}
+}
+
+// TestHostAsPredicted: what the host does in an idle month is as much as package
+// cost predicts, so that a month can be compared with its prediction.
+func TestHostAsPredicted(t *testing.T) {
+	profile, _ := cost.Named("small")
+	profile.Items = 0
+	days := make(map[int]Usage)
+	for d := range int(profile.Days) {
+		begin := time.Date(2026, 11, 1+d, 0, 0, 0, 0, time.UTC)
+		days[d+1] = Usage{Hosted: Span{begin, begin.AddDate(0, 0, 1)}, HostedHours: 24}
+	}
+	want := 0.0
+	for _, design := range cost.Model(profile) {
+		for _, l := range design.Lines {
+			if design.Name == "kennel" && l.Job == "host" {
+				want += l.Count
+			}
+		}
+	}
+	got := mustPrice(t, Month{Today: 30, Days: days}, Host{Queues: int(profile.Partitions) + 3, Timers: 3}).Jobs["host"]
+	if want == 0 || !near(float64(got.Operations), want) {
+		t.Errorf("%+v, want the %v operations of the model", got, want)
 	}
 }
 
