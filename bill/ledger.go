@@ -1,6 +1,7 @@
 package bill
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,8 +54,9 @@ type Ledger struct {
 
 // ownRow is the row of this process for the present day.
 type ownRow struct {
-	from   snapshot // when it began
-	exists bool     // a write of it succeeded
+	from    snapshot  // when it began
+	triedAt time.Time // of the first write, unless that succeeded
+	exists  bool      // a write of it succeeded
 }
 
 // snapshot is what was counted until a time.
@@ -137,11 +139,14 @@ func (l *Ledger) Close(ctx context.Context) error {
 // row of the new day.
 //
 // The first write of a row may be unclear, so until one has succeeded it is
-// repeated without a condition. After that the row exists until it is folded,
-// and must not be written again.
+// repeated without a condition, for as long as the row cannot be folded. After
+// that the row exists until it is folded, and must not be written again.
 func (l *Ledger) write(ctx context.Context) error {
 	now := snapshot{time.Now().UTC(), l.counts()}
 	row := l.row
+	if !row.triedAt.IsZero() && !row.exists && now.at.Sub(row.triedAt) > foldAfter {
+		row = ownRow{from: l.tried}
+	}
 	w := table.Write{Verb: table.Upsert, Row: rowOf(keyOf(row.from.at, l.process.Name), l.usage(row.from, now))}
 	if row.exists {
 		w.Verb, w.If = table.Replace, table.AnyVersion
@@ -155,7 +160,8 @@ func (l *Ledger) write(ctx context.Context) error {
 		l.begin(ownRow{from: l.tried})
 		return fmt.Errorf("the row was added to those of ended instances, because it was not written for %v: %w", foldAfter, err)
 	case err != nil:
-		l.tried = now
+		l.tried, row.triedAt = now, cmp.Or(row.triedAt, now.at)
+		l.begin(row)
 		return err
 	}
 	l.tried, l.written = now, now.counts
