@@ -143,9 +143,9 @@ func TestParseProfile(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		``:                     "EOF",
-		`[]`:                   "cannot unmarshal",
+		`[]`:                   "has the wrong type",
 		`{"item":5}`:           `unknown field "item"`,
-		`{"items":"5"}`:        "cannot unmarshal",
+		`{"items":"5"}`:        "has the wrong type",
 		`{"items":-5}`:         "items is -5; use 0 to",
 		`{"items":1e999}`:      "1e999",
 		`{"busyHours":25}`:     "busyHours is 25; use 0 to 24",

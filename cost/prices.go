@@ -2,6 +2,7 @@ package cost
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 )
 
 // Prices is a table of prices. Each class of operations has one row.
@@ -55,6 +57,15 @@ func ParsePrices(text []byte) (Prices, error) {
 	if err := decode(text, &p); err != nil {
 		return Prices{}, fmt.Errorf("read prices: %w", err)
 	}
+	var given struct{ Rows []struct{ Price *float64 } }
+	if err := json.Unmarshal(text, &given); err != nil {
+		return Prices{}, fmt.Errorf("read prices: %w", err)
+	}
+	for i, row := range given.Rows {
+		if row.Price == nil { // which is not a price of 0
+			return Prices{}, fmt.Errorf("read prices: row %d (%s): the price is missing", i+1, p.Rows[i].Class)
+		}
+	}
 	if err := p.check(); err != nil {
 		return Prices{}, fmt.Errorf("read prices: %w", err)
 	}
@@ -66,8 +77,12 @@ func ParsePrices(text []byte) (Prices, error) {
 func decode(text []byte, into any) error {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(into); err != nil {
-		return err
+	err := decoder.Decode(into)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return fmt.Errorf("%s has the wrong type: %s", cmp.Or(wrong.Field, "the text"), wrong.Value)
+	}
+	if err != nil {
+		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if _, err := decoder.Token(); err != io.EOF {
 		return errors.New("text follows the JSON value")

@@ -158,7 +158,7 @@ func describeCosts(w io.Writer, c cost.Comparison, lines bool) {
 			return money(amount)
 		})
 	}
-	row("total "+c.Prices.Currency, func(d cost.Cost) string { return money(d.Total) })
+	row("total "+plain(c.Prices.Currency), func(d cost.Cost) string { return money(d.Total) })
 	if p.Items > 0 {
 		row("operations per item", func(d cost.Cost) string { return fmt.Sprintf("%.4f", d.PerItem) })
 	}
