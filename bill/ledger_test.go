@@ -181,7 +181,17 @@ func TestCosts(t *testing.T) {
 		if writes := rows.CallsOf("Submit") - before; writes < 115 || writes > 121 {
 			t.Errorf("%d writes for 72,000 operations in an hour, want 120", writes)
 		}
+		before = rows.CallsOf("Submit")
+		time.Sleep(time.Hour)
+		if writes := rows.CallsOf("Submit") - before; writes > 14 {
+			t.Errorf("%d writes in the idle hour afterwards, want 12", writes)
+		}
 		p.end(t)
+		before = rows.CallsOf("Submit")
+		start(t, rows, "vm-2").end(t)
+		if writes := rows.CallsOf("Submit") - before; writes != 0 {
+			t.Errorf("%d writes of a process that made no request", writes)
+		}
 	})
 }
 
@@ -305,8 +315,36 @@ func TestDays(t *testing.T) {
 			t.Errorf("%+v, want the first two days of february, and the third without operations", february.Days)
 		}
 		// Those of January are folded in February.
-		if n := rows.Rows("2000-01"); n != 31 {
-			t.Errorf("January has %d rows, want one for each day", n)
+		january, _, err := readMonth(withDeadline(t), rows, time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC))
+		if err != nil || len(january) != 31 {
+			t.Errorf("January has %d rows, %v, want one for each day", len(january), err)
+		}
+		for _, row := range january {
+			if k, _, err := parseRow(row); err != nil || k.name != "" {
+				t.Errorf("row %s of January: %v, want it folded", row.Key, err)
+			}
+		}
+	})
+}
+
+// TestCrowd: more processes end in an hour than one transaction folds.
+func TestCrowd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rows := newTable(t, nil)
+		const crowd = 250
+		for i := range crowd {
+			p := start(t, rows, fmt.Sprintf("vm-%d", i))
+			p.count(gets, 1)
+			p.end(t)
+		}
+		last := start(t, rows, "last")
+		time.Sleep(6 * foldEvery)
+		if n := rows.Rows(""); n > 2 {
+			t.Errorf("%d rows are left, want the one of the day, and that of the process", n)
+		}
+		last.end(t)
+		if got := totals(mustRead(t, reader(rows))).Operations[gets]; got != crowd {
+			t.Errorf("the sum is %d, want %d", got, crowd)
 		}
 	})
 }

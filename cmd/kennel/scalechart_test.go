@@ -32,9 +32,13 @@ func TestDrawScale(t *testing.T) {
 	}
 	var day []client.ScaleCheck
 	for minute := range 24 * 60 {
-		day = append(day, check(minute, 0, 0, 0))
+		day = append(day, check(minute, map[int]int{600: 5000}[minute], 0, 0))
 	}
-	for line := range strings.Lines(drawScale(day)) {
+	chart := drawScale(day)
+	if !strings.Contains(chart, "up to 5,000") {
+		t.Errorf("a column of several checks is not their maximum:\n%s", chart)
+	}
+	for line := range strings.Lines(chart) {
 		if n := len([]rune(line)); n > 80 {
 			t.Errorf("a line of a day has %d columns: %s", n, line)
 		}
