@@ -19,7 +19,7 @@ import (
 type Label struct {
 	Service   string // one of the services below
 	Operation string // such as "get"; see [Operation]
-	Job       string // the job that needs it: "numbers", "gates", "channels", "batches", "deadletters", "instances", "bill", "signals" or "doctor"; "" if unknown
+	Job       string // the job that needs it: "numbers", "gates", "channels", "batches", "deadletters", "instances", "scale", "bill", "signals" or "doctor"; "" if unknown
 }
 
 // The services whose requests are counted.
