@@ -210,6 +210,21 @@ func TestOutcomeIsKept(t *testing.T) {
 	})
 }
 
+// TestTargetRemoved: without a target there is no outcome.
+func TestTargetRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rows, blobs := memory.NewTable(nil), memory.NewContainer(nil)
+		for _, goal := range []Target{&target{minimum: 5, maximum: 9}, nil} {
+			p := newProcess(t, rows, blobs, &Options{Target: goal})
+			p.mustRun(t, true)
+			if o := p.latest(t).Outcome; (o == nil) != (goal == nil) {
+				t.Errorf("target %v: %+v", goal, o)
+			}
+			time.Sleep(time.Minute)
+		}
+	})
+}
+
 // TestTargetCounts: of a target, only workers are instances.
 func TestTargetCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -139,6 +139,9 @@ func (c *Check) sampleOf(name string, f Facts) scale.Sample {
 
 // record returns the record of a check.
 func (c *Check) record(reading scale.Reading, advice scale.Advice, outcome *Outcome) Record {
+	if c.opt.Target == nil {
+		outcome = nil // of a target that was removed
+	}
 	target := cmp.Or(c.opt.TargetName, defaultTarget)
 	r := Record{At: reading.At.UTC(), Running: reading.Instances, Samples: []Sample{}, Outcome: outcome,
 		Advice: []Advice{{Target: target, Instances: &advice.Instances, Reason: advice.Reason}}}
