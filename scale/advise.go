@@ -157,8 +157,13 @@ func (c *choice) slack() time.Duration {
 func (c *choice) remove(was, enough, most int, whole bool) (int, string) {
 	coolDown := time.Duration(c.rules.CoolDown)
 	n := max(most, c.rules.floor(c.now, coolDown)) // not shortly before a window adds them again
-	if n >= was {
-		return was, c.sentence(was, was, "%s", c.because(was))
+	switch why := c.because(was); {
+	case enough >= was:
+		return was, c.sentence(was, was, "%s", why)
+	case most >= was:
+		return was, c.sentence(was, was, "%s; %d would be enough, but more were needed less than %s ago", why, enough, short(coolDown))
+	case n >= was:
+		return was, c.sentence(was, was, "%s; %d would be enough, but a window of the rules begins soon", why, most)
 	}
 	stay := func(why string, args ...any) (int, string) {
 		return was, c.sentence(was, was, "%d would be enough, but "+why, append([]any{n}, args...)...)

@@ -185,10 +185,10 @@ func TestCoolDown(t *testing.T) {
 func TestWindowInSight(t *testing.T) {
 	w := newWorker(t, 8)
 	w.rules = mustParse([]byte(`{"version":1,"depth":[{"from":0,"hands":8}],"windows":[{"from":"00:08","to":"00:20","instances":6}]}`))
-	w.minutes(5, calm("q"))
-	w.want("the window begins in 3 minutes", w.minutes(1, calm("q")), 6)
-	w.want("the window", w.minutes(2, calm("q")), 6)
-	w.want("the end of the window", w.minutes(11, calm("q")), 6)
+	w.minutes(6, calm("q"))
+	w.want("the window begins in 2 minutes", w.minutes(1, calm("q")), 6, "1 would be enough, but a window of the rules begins soon")
+	w.want("the window", w.minutes(1, calm("q")), 6)
+	w.want("the end of the window", w.minutes(12, calm("q")), 6, "1 would be enough, but more were needed less than 4m ago")
 	w.want("after the cool-down", w.minutes(5, calm("q")), 1)
 
 	w = newWorker(t, 1)
