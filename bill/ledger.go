@@ -55,7 +55,7 @@ type Ledger struct {
 // ownRow is the row of this process for the present day.
 type ownRow struct {
 	from    snapshot  // when it began
-	triedAt time.Time // of the first write, unless that succeeded
+	triedAt time.Time // of the first write, if it was unclear
 	exists  bool      // a write of it succeeded
 }
 
@@ -160,8 +160,10 @@ func (l *Ledger) write(ctx context.Context) error {
 		l.begin(ownRow{from: l.tried})
 		return fmt.Errorf("the row was added to those of ended instances, because it was not written for %v: %w", foldAfter, err)
 	case err != nil:
-		l.tried, row.triedAt = now, cmp.Or(row.triedAt, now.at)
-		l.begin(row)
+		if l.tried = now; !errors.Is(err, table.ErrRefused) {
+			row.triedAt = cmp.Or(row.triedAt, now.at)
+			l.begin(row)
+		}
 		return err
 	}
 	l.tried, l.written = now, now.counts

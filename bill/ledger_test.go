@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -235,12 +236,17 @@ func TestSilent(t *testing.T) {
 		{"executed", 10 * time.Minute, true, 1100},
 		{"the first write is lost", time.Minute, false, 1000},
 		{"the first write is executed", time.Minute, true, 1100},
+		{"the first write is refused", time.Minute, false, 1111},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				rows := newTable(t, nil)
 				var cut, late atomic.Bool
-				silent := start(t, faulty{rows, &cut, &late}, "vm-1")
+				err := errReset
+				if strings.Contains(tt.name, "refused") {
+					err = table.ErrRefused
+				}
+				silent := start(t, faulty{rows, err, &cut, &late}, "vm-1")
 				other := start(t, rows, "vm-2")
 				silent.count(gets, 99)
 				time.Sleep(tt.after)
@@ -268,6 +274,7 @@ func TestSilent(t *testing.T) {
 // faulty is the table as a process sees it that is cut off.
 type faulty struct {
 	table.Store
+	err  error
 	cut  *atomic.Bool
 	late *atomic.Bool // the next request that is cut off is executed
 }
@@ -279,7 +286,7 @@ func (f faulty) Submit(ctx context.Context, writes []table.Write) ([]string, err
 	if f.late.Swap(false) {
 		f.Store.Submit(ctx, writes)
 	}
-	return nil, errReset
+	return nil, f.err
 }
 
 func (f faulty) Query(ctx context.Context, q table.Query) (table.Page, error) {
@@ -323,56 +330,6 @@ func TestDays(t *testing.T) {
 			if k, _, err := parseRow(row); err != nil || k.name != "" {
 				t.Errorf("row %s of January: %v, want it folded", row.Key, err)
 			}
-		}
-	})
-}
-
-// TestCrowd: more processes end in an hour than one transaction folds.
-func TestCrowd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		rows := newTable(t, nil)
-		const crowd = 250
-		for i := range crowd {
-			p := start(t, rows, fmt.Sprintf("vm-%d", i))
-			p.count(gets, 1)
-			p.end(t)
-		}
-		last := start(t, rows, "last")
-		time.Sleep(6 * foldEvery)
-		if n := rows.Rows(""); n > 2 {
-			t.Errorf("%d rows are left, want the one of the day, and that of the process", n)
-		}
-		last.end(t)
-		if got := totals(mustRead(t, reader(rows))).Operations[gets]; got != crowd {
-			t.Errorf("the sum is %d, want %d", got, crowd)
-		}
-	})
-}
-
-// TestUnreadable: rows of another build are neither read nor folded.
-func TestUnreadable(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		rows := newTable(t, nil)
-		var writes []table.Write
-		for i, values := range []map[string]string{
-			{columnFormat: "2", columnUsage: "{}"},
-			{columnFormat: format, columnUsage: "no JSON"},
-			{columnFormat: format, columnUsage: `{"operations":[{"service":"blob","op":"get","n":-1}]}`},
-			{columnFormat: format, columnUsage: `{"messages":-1}`},
-			{},
-		} {
-			writes = append(writes, table.Write{Verb: table.Insert, Row: table.Row{Partition: "2000-01", Key: fmt.Sprintf("01-vm-%d", i), Values: values}})
-		}
-		writes = append(writes, table.Write{Verb: table.Insert, Row: table.Row{Partition: "2000-01", Key: "99", Values: map[string]string{columnFormat: format, columnUsage: "{}"}}})
-		if _, err := rows.Submit(withDeadline(t), writes); err != nil {
-			t.Fatal(err)
-		}
-		p := start(t, rows, "vm-9")
-		p.count(gets, 5)
-		time.Sleep(5 * time.Hour)
-		p.end(t)
-		if m, err := reader(rows).Read(withDeadline(t)); err != nil || m.LeftOut != len(writes) || totals(m).Operations[gets] != 5 {
-			t.Errorf("%+v, %v, want %d rows left out", m, err, len(writes))
 		}
 	})
 }
