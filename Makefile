@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help run build test prove bench chart lint fuzz package image clean
+.PHONY: help run build test prove bench chart lint fuzz package sbom image clean
 
 # Binaries that ship are static, the same wherever a commit is built, and report
 # its version.
@@ -60,6 +60,9 @@ fuzz: ## Fuzz every decoder for a while (FUZZTIME=30s each)
 
 package: build ## Write dist/kennel.zip, ready to deploy
 	bin/kennel package
+
+sbom: package ## Write bin/*.cdx.json: which modules the binaries consist of, with versions and licences
+	go run ./internal/dev/sbom -version "$(VERSION)" -commit "$(COMMIT)" -out bin dist/handler bin/kennel
 
 # BUILDAH_FORMAT is for podman, whose own format has no health check.
 image: ## Build the container image of a worker with docker or podman (ENGINE=docker IMAGE=kennel)

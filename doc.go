@@ -104,6 +104,8 @@
 //   - internal/dev/run: runs a project on this machine, for `kennel up`.
 //   - internal/dev/localhost: a local Functions host, for machines without func.
 //   - internal/dev/figures: writes docs/benchmarks.md.
+//   - internal/dev/sbom: writes which modules a binary consists of, and checks
+//     their licences.
 //   - internal/dev/azurite: installs Azurite from npm once, and stops it with
 //     this process.
 //

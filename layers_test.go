@@ -65,6 +65,7 @@ var layers = map[string][]string{
 	"internal/dev/devbus/amqp":    {},
 	"internal/dev/figures":        {},
 	"internal/dev/localhost":      {"kennel/queue", "kennel/internal/customhandler", "kennel/internal/names"}, // the host's side of the protocol
+	"internal/dev/sbom":           {},
 	"internal/memory":             {"kennel/gate", "kennel/ids", "kennel/queue", "kennel/table"},
 	"internal/metrics":            {"kennel/bill", "kennel/instances", "kennel/queue", "github.com/prometheus"}, // queue: the bounds of ages
 	"internal/faultproxy":         {"kennel/internal/azure/requests"},

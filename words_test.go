@@ -77,6 +77,8 @@ var allowed = []struct{ text, why string }{
 	{`size quota for this stream (%d) has been exceeded`, "the wording of Service Bus"},
 	{`a restore has been noticed`, "the wording of a promise"},
 	{`maximum entity size has been reached`, "the wording of Service Bus"},
+	{`is hereby granted`, "the wording of licences"},
+	{`notice shall be included`, "the wording of licences"},
 	{`has been moved to '%s' (delivery`, "the wording of the Functions host"},
 }
 
