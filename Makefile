@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help run build test prove bench chart lint fuzz package sbom image clean
+.PHONY: help run build test prove bench chart lint fuzz package sbom reproduce image clean
 
 # Binaries that ship are static, the same wherever a commit is built, and report
 # its version.
@@ -63,6 +63,16 @@ package: build ## Write dist/kennel.zip, ready to deploy
 
 sbom: package ## Write bin/*.cdx.json: which modules the binaries consist of, with versions and licences
 	go run ./internal/dev/sbom -version "$(VERSION)" -commit "$(COMMIT)" -out bin dist/handler bin/kennel
+
+# The second build is of a clone of the last commit, in another folder and with
+# an empty build cache, so that it compiles everything again.
+reproduce: package ## Build the last commit again elsewhere, without a cache, and compare the bytes (1 minute)
+	@test -z "$$(git status --porcelain --untracked-files=no)" || { echo "commit your changes first: only the last commit is built again"; exit 1; }
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && git -c advice.detachedHead=false clone --quiet . "$$dir/again" && \
+	(umask 077 && cd "$$dir/again" && GOCACHE="$$dir/cache" $(MAKE) package >"$$dir/log" 2>&1 || { cat "$$dir/log"; exit 1; }) && \
+	for file in bin/handler bin/kennel dist/kennel.zip; do \
+		cmp "$$file" "$$dir/again/$$file" || { echo "two builds of $$file differ"; exit 1; }; \
+	done && echo "both builds have the same bytes"
 
 # BUILDAH_FORMAT is for podman, whose own format has no health check.
 image: ## Build the container image of a worker with docker or podman (ENGINE=docker IMAGE=kennel)

@@ -239,7 +239,7 @@ var texts = sync.OnceValues(func() (map[string]string, error) {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && (path == "." || path == ".ci"):
+		case entry.IsDir() && (path == "." || path == ".ci" || path == ".github"):
 			return nil
 		case entry.IsDir() && (strings.HasPrefix(entry.Name(), ".") || slices.Contains([]string{"bin", "dist", "node_modules"}, entry.Name())):
 			return filepath.SkipDir
