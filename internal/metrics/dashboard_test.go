@@ -203,10 +203,15 @@ func TestAlerts(t *testing.T) {
 	}
 	series := known(t)
 	series["up"] = []map[string]string{{}}
-	alerts := regexp.MustCompile(`{alert: \w+, expr: '([^']+)'`).FindAllStringSubmatch(string(text), -1)
+	_, runbook, _ := strings.Cut(string(text), "\n## Alerts\n")
+	runbook, _, _ = strings.Cut(runbook, "\n## ")
+	alerts := regexp.MustCompile(`{alert: (\w+), expr: '([^']+)'`).FindAllStringSubmatch(string(text), -1)
 	for _, alert := range alerts {
-		if err := checkQuery(alert[1], series); err != nil {
-			t.Errorf("%s: %v", alert[1], err)
+		if err := checkQuery(alert[2], series); err != nil {
+			t.Errorf("%s: %v", alert[2], err)
+		}
+		if !strings.Contains(runbook, "`"+alert[1]+"`") {
+			t.Errorf("the section Alerts of docs/operations.md does not state what to do after %s", alert[1])
 		}
 	}
 	if len(alerts) < 3 {
