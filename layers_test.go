@@ -60,6 +60,7 @@ var layers = map[string][]string{
 	"internal/chance":             {},
 	"internal/config":             {"kennel/gate", "kennel/internal/suggest"}, // the names of gates
 	"internal/customhandler":      {},
+	"internal/dev/bicep":          {}, // for tests of infra/
 	"internal/dev/chart":          {},
 	"internal/dev/devbus":         {"kennel/internal/dev/devbus/amqp"},
 	"internal/dev/devbus/amqp":    {},

@@ -1,0 +1,256 @@
+package bicep
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// value evaluates an expression.
+func (e *evaluation) value(x any) any {
+	switch x := x.(type) {
+	case literal:
+		return x.value
+	case string:
+		return x
+	case name:
+		return e.lookup(string(x))
+	case text:
+		var b strings.Builder
+		for _, part := range x {
+			b.WriteString(e.text(part))
+		}
+		return b.String()
+	case list:
+		values := []any{}
+		for _, item := range x {
+			values = append(values, e.value(item))
+		}
+		return values
+	case loop:
+		return e.loop(x, e.value)
+	case object:
+		o := make(map[string]any)
+		for _, p := range x {
+			key := e.text(p.key)
+			if _, twice := o[key]; twice {
+				fail("%s: an object has %s twice", e.path, key)
+			}
+			o[key] = e.value(p.value)
+		}
+		return o
+	case choice:
+		if e.truth(x.condition) {
+			return e.value(x.yes)
+		}
+		return e.value(x.no)
+	case member:
+		return e.member(e.value(x.of), x.name, x.safe)
+	case index:
+		return e.index(e.value(x.of), e.value(x.at))
+	case unary:
+		return e.unary(x)
+	case binary:
+		return e.binary(x)
+	case call:
+		return e.call(x)
+	}
+	fail("%s: %T is no expression", e.path, x)
+	return nil
+}
+
+func (e *evaluation) member(of any, name string, safe bool) any {
+	switch of := of.(type) {
+	case map[string]any:
+		v, ok := of[name]
+		if !ok && !safe {
+			fail("%s: an object has no %s", e.path, name)
+		}
+		return v
+	case later:
+		return of + later("."+name)
+	case *Resource:
+		switch {
+		case name == "id":
+			return of.ID()
+		case name == "name":
+			return of.Name
+		case of.absent && e.file.declared[of.Symbol] != nil && !e.file.declared[of.Symbol].existing:
+			fail("%s: %s.%s, but %[2]s is not deployed", e.path, of.Symbol, name)
+		}
+		return later(of.Symbol + "." + name)
+	case *module:
+		if name == "outputs" && of.outputs != nil {
+			return of.outputs
+		}
+	}
+	fail("%s: %s of what has no members", e.path, name)
+	return nil
+}
+
+func (e *evaluation) index(of, at any) any {
+	switch of := of.(type) {
+	case []any:
+		if i, ok := at.(int); ok && i >= 0 && i < len(of) {
+			return of[i]
+		}
+	case map[string]any:
+		if key, ok := at.(string); ok && of[key] != nil {
+			return of[key]
+		}
+	}
+	fail("%s: there is no item %v", e.path, at)
+	return nil
+}
+
+func (e *evaluation) unary(x unary) any {
+	switch v := e.value(x.x).(type) {
+	case bool:
+		if x.op == "!" {
+			return !v
+		}
+	case int:
+		if x.op == "-" {
+			return -v
+		}
+	}
+	fail("%s: %s of a wrong type", e.path, x.op)
+	return nil
+}
+
+func (e *evaluation) binary(x binary) any {
+	a := e.value(x.x)
+	switch x.op {
+	case "??":
+		if a == nil {
+			return e.value(x.y)
+		}
+		return a
+	case "&&":
+		return a.(bool) && e.truth(x.y)
+	case "||":
+		return a.(bool) || e.truth(x.y)
+	case "==":
+		return a == e.value(x.y)
+	case "!=":
+		return a != e.value(x.y)
+	}
+	fail("%s: the operator %s is unknown", e.path, x.op)
+	return nil
+}
+
+// functions have arguments that are known.
+var functions = map[string]func(args []any) any{
+	"concat": func(args []any) any {
+		all := []any{}
+		for _, list := range args {
+			all = append(all, list.([]any)...)
+		}
+		return all
+	},
+	"union": func(args []any) any {
+		all := make(map[string]any)
+		for _, o := range args {
+			maps.Copy(all, o.(map[string]any))
+		}
+		return all
+	},
+	"items": func(args []any) any {
+		all := []any{}
+		o := args[0].(map[string]any)
+		for _, key := range slices.Sorted(maps.Keys(o)) {
+			all = append(all, map[string]any{"key": key, "value": o[key]})
+		}
+		return all
+	},
+	"range": func(args []any) any {
+		all := []any{}
+		for i := range args[1].(int) {
+			all = append(all, args[0].(int)+i)
+		}
+		return all
+	},
+	"empty": func(args []any) any {
+		switch v := args[0].(type) {
+		case string:
+			return v == ""
+		case []any:
+			return len(v) == 0
+		}
+		return len(args[0].(map[string]any)) == 0
+	},
+	"last":    func(args []any) any { list := args[0].([]any); return list[len(list)-1] },
+	"string":  func(args []any) any { return fmt.Sprint(args[0]) },
+	"toLower": func(args []any) any { return strings.ToLower(args[0].(string)) },
+	"max":     func(args []any) any { return max(args[0].(int), args[1].(int)) },
+	"json": func(args []any) (v any) {
+		if err := json.Unmarshal([]byte(args[0].(string)), &v); err != nil {
+			fail("json: %v", err)
+		}
+		return v
+	},
+	"uniqueString": func(args []any) any { return hash(args)[:13] },
+	"guid":         func(args []any) any { return hash(args) },
+	"resourceId":   func(args []any) any { return group + "/providers/" + join(args) },
+	"subscriptionResourceId": func(args []any) any {
+		return "/subscriptions/00000000-0000-0000-0000-000000000000/providers/" + join(args)
+	},
+	"cidrSubnet": func(args []any) any { return fmt.Sprintf("%s/%d#%d", args...) },
+	"resourceGroup": func([]any) any {
+		return map[string]any{"id": group, "location": "westeurope"}
+	},
+	"tenant": func([]any) any { return map[string]any{"tenantId": "11111111-1111-1111-1111-111111111111"} },
+	"environment": func([]any) any {
+		return map[string]any{
+			"suffixes":       map[string]any{"storage": "core.windows.net"},
+			"authentication": map[string]any{"loginEndpoint": "https://login.microsoftonline.com/"},
+		}
+	},
+}
+
+const group = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/kennel"
+
+func join(args []any) string {
+	var parts []string
+	for _, a := range args {
+		parts = append(parts, a.(string))
+	}
+	return strings.Join(parts, "/")
+}
+
+func hash(args []any) string {
+	sum := sha256.Sum256([]byte(join(args)))
+	return hex.EncodeToString(sum[:16])
+}
+
+func (e *evaluation) call(c call) any {
+	if c.name == "readEnvironmentVariable" {
+		variable := e.text(c.args[0])
+		if value, ok := e.env[variable]; ok {
+			return value
+		}
+		if len(c.args) < 2 {
+			fail("%s: the environment has no %s", e.path, variable)
+		}
+		return e.value(c.args[1])
+	}
+	f := functions[c.name]
+	if f == nil {
+		fail("%s: the function %s is unknown", e.path, c.name)
+	}
+	args := []any{}
+	for _, arg := range c.args {
+		v := e.value(arg)
+		if _, ok := v.(later); ok && c.name == "empty" {
+			return false // Azure fills it in
+		} else if ok {
+			return later(c.name + "()")
+		}
+		args = append(args, v)
+	}
+	return f(args)
+}
