@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"kennel/instances"
 	"kennel/internal/azure"
 	"kennel/internal/azure/containerapp"
 	"kennel/internal/config"
@@ -56,7 +57,11 @@ func newScaling(cfg config.Config, account azure.Account, o azure.Options, jobs 
 
 // newScalingOn wires checks on stores.
 func newScalingOn(cfg config.Config, s scaleStores, jobs func() []job, m *members, log *slog.Logger) (scaleFunctions, error) {
-	read := func(ctx context.Context) (scalecheck.Facts, error) { return scaleFacts(ctx, jobs(), m) }
+	read := func(ctx context.Context) (scalecheck.Facts, error) {
+		facts, err := scaleFacts(ctx, jobs(), m)
+		logProblems(ctx, facts.Reports, log)
+		return facts, err
+	}
 	wake := func(queue string) {
 		for _, j := range jobs() {
 			if j.wake != nil {
@@ -96,6 +101,21 @@ func scaleFacts(ctx context.Context, jobs []job, m *members) (f scalecheck.Facts
 		f.Reports = append(f.Reports, m.Report())
 	}
 	return f, nil
+}
+
+// logProblems logs each problem of the app once, for alerts on logs. One process
+// makes the check, once a minute, so no other one logs it at the same time.
+func logProblems(ctx context.Context, reports []instances.Report, log *slog.Logger) {
+	type subject struct{ code, name string }
+	logged := make(map[subject]bool)
+	for _, r := range reports {
+		for _, p := range r.Problems {
+			if s := (subject{p.Code, p.Subject}); !logged[s] {
+				logged[s] = true
+				log.WarnContext(ctx, "the app has a problem", "code", p.Code, "subject", p.Subject, "what", p.What, "since", p.Since, "instance", r.Instance)
+			}
+		}
+	}
 }
 
 func (s scaleFunctions) job() job {

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"log/slog"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -180,6 +182,49 @@ func TestWake(t *testing.T) {
 			t.Errorf("%d messages are left 20 s after the check", n)
 		}
 		f.end(t)
+	})
+}
+
+// TestProblemsAreLogged: a check logs each problem of the app once, with what an
+// alert needs.
+func TestProblemsAreLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dead := instances.Problem{Code: instances.DeadLetters, Subject: "work-0", What: "3 messages.", Since: time.Now(), Count: 3}
+		late := instances.Problem{Code: instances.BatchLate, What: "2 batches.", Since: time.Now(), Count: 1}
+		rows := memory.NewTable(nil)
+		ofProcess := func(log *slog.Logger, problems ...instances.Problem) (*members, func() []job) {
+			jobs := func() []job { return []job{{problems: func() []instances.Problem { return problems }}} }
+			return newMembers(rows, instances.Functions, time.Now(), jobs, log), jobs
+		}
+		other, _ := ofProcess(slog.New(slog.DiscardHandler), dead, late)
+		ctx, stop := context.WithCancel(t.Context())
+		var reporting sync.WaitGroup
+		reporting.Go(func() { _ = other.job().run(ctx) })
+		time.Sleep(time.Minute)
+		stop()
+		reporting.Wait()
+		var text bytes.Buffer
+		log := slog.New(slog.NewJSONHandler(&text, nil))
+		m, jobs := ofProcess(log, dead)
+		s, err := newScalingOn(config.Config{}, scaleStores{memory.NewTable(nil), memory.NewContainer(nil)}, jobs, m, log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ran, err := s.check.Run(t.Context()); !ran || err != nil {
+			t.Fatalf("ran %t, %v", ran, err)
+		}
+		var got []string
+		for line := range strings.Lines(text.String()) {
+			var l struct{ Level, Msg, Code, Subject string }
+			if err := json.Unmarshal([]byte(line), &l); err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, strings.Join([]string{l.Level, l.Msg, l.Code, l.Subject}, " "))
+		}
+		slices.Sort(got)
+		if want := []string{"WARN the app has a problem batch_late ", "WARN the app has a problem dead_letters work-0"}; !slices.Equal(got, want) {
+			t.Errorf("logged %q, want %q", got, want)
+		}
 	})
 }
 
