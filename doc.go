@@ -90,6 +90,8 @@
 //   - internal/customhandler: the wire between the Functions host and a custom
 //     handler, in both directions.
 //   - internal/config: the environment, turned into one checked struct.
+//   - internal/names: the names of queues, tables and containers, which infra/ and
+//     functions/ repeat.
 //   - internal/suggest: finds the word that is nearest to a misspelt one.
 //   - internal/version: the build of this program.
 //
@@ -103,6 +105,8 @@
 //   - internal/dev/project: reads, checks, stages and packs a project.
 //   - internal/dev/run: runs a project on this machine, for `kennel up`.
 //   - internal/dev/localhost: a local Functions host, for machines without func.
+//   - internal/dev/bicep: evaluates infra/, for a test that compares it with the
+//     code.
 //   - internal/dev/figures: writes docs/benchmarks.md.
 //   - internal/dev/sbom: writes which modules a binary consists of, and checks
 //     their licences.

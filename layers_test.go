@@ -254,4 +254,4 @@ var texts = sync.OnceValues(func() (map[string]string, error) {
 })
 
 // textFiles are the extensions, or else the names, of what texts reads.
-var textFiles = []string{".go", ".md", ".txtar", ".txt", ".diff", ".json", ".yaml", ".yml", ".js", ".cjs", ".html", ".css", ".bicep", ".sample", ".sh", "Makefile", "Dockerfile", ".dockerignore", "run"}
+var textFiles = []string{".go", ".md", ".txtar", ".txt", ".diff", ".json", ".yaml", ".yml", ".js", ".cjs", ".html", ".css", ".bicep", ".bicepparam", ".sample", ".sh", "Makefile", "Dockerfile", ".dockerignore", "run"}

@@ -63,8 +63,11 @@ func (r *Resource) After(other *Resource) bool {
 }
 
 // At returns the value at a path of members, such as "properties.sku.name"; nil
-// if there is none. The part of a path in a list is its index.
+// if there is none, or no resource. The part of a path in a list is its index.
 func (r *Resource) At(path string) any {
+	if r == nil {
+		return nil
+	}
 	var v any = r.Body
 	for part := range strings.SplitSeq(path, ".") {
 		switch of := v.(type) {
@@ -205,7 +208,7 @@ func (s *Source) Deploy(name string, params map[string]any) (d *Deployment, err 
 		return nil, err
 	}
 	for key, output := range e.outputs() {
-		d.Outputs[key] = output
+		d.Outputs[key] = shown(output)
 	}
 	seen := make(map[string]bool)
 	for _, r := range d.Resources {

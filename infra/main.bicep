@@ -1,0 +1,671 @@
+// Everything that Kennel needs in a resource group. docs/infrastructure.md has
+// the parameters, what they cost, and the reasons. A test holds the names in
+// this file against those in the code and in functions/.
+targetScope = 'resourceGroup'
+
+@description('Name of the environment, such as dev or prod. It and the resource group determine the names of all resources.')
+@minLength(2)
+@maxLength(20)
+param environmentName string
+
+@description('Region of all resources but the secondary Service Bus namespace.')
+param location string = resourceGroup().location
+
+@description('Number of partition queues. Make the package with the same number: kennel package --partitions.')
+@minValue(1)
+@maxValue(32)
+param partitions int = 4
+
+@description('Memory of an instance of the function app, in MB.')
+@allowed([512, 2048, 4096])
+param instanceMemoryMB int = 2048
+
+@description('Maximum number of instances for HTTP calls, and for each function of a queue or a timer.')
+@minValue(1)
+@maxValue(1000)
+param maximumInstanceCount int = 100
+
+@description('Number of HTTP calls that one instance serves at the same time. A caller that waits at a gate is one of them and needs little.')
+@minValue(1)
+@maxValue(1000)
+param httpConcurrency int = 100
+
+@description('Number of instances that always run for HTTP calls. With 0 the first call after a pause waits for a start.')
+@minValue(0)
+@maxValue(20)
+param alwaysReadyInstances int = 0
+
+@description('Spread the instances of the function app over the zones of the region, and those of the workers if vnetEnabled.')
+param zoneRedundant bool = false
+
+@description('Redundancy of the storage account.')
+@allowed(['Standard_LRS', 'Standard_ZRS', 'Standard_GRS', 'Standard_RAGRS', 'Standard_GZRS', 'Standard_RAGZRS'])
+param storageSku string = 'Standard_ZRS'
+
+@description('Days for which deleted and overwritten blobs can be restored.')
+@minValue(1)
+@maxValue(365)
+param softDeleteDays int = 7
+
+@description('Tier of Service Bus. With vnetEnabled it is always Premium, because private endpoints need it.')
+@allowed(['Standard', 'Premium'])
+param serviceBusSku string = 'Standard'
+
+@description('Region of a second Service Bus namespace; empty for none.')
+param secondaryLocation string = ''
+
+@description('Reach storage and Service Bus through private endpoints only.')
+param vnetEnabled bool = false
+
+@description('Addresses of the virtual network. Its first four /24 blocks are used.')
+param vnetAddresses string = '10.0.0.0/16'
+
+@description('Create a container registry for the image of the workers.')
+param registryEnabled bool = false
+
+@description('Image of the workers, such as REGISTRY.azurecr.io/kennel:v1.0.0; empty for no workers.')
+param workerImage string = ''
+
+@description('Minimum number of workers of a new container app. The scaling check may change it later; see workerExists.')
+@minValue(0)
+@maxValue(100)
+param workerMinimum int = 1
+
+@description('Maximum number of workers.')
+@minValue(1)
+@maxValue(300)
+param workerMaximum int = 20
+
+@description('The container app of the workers exists: keep its minimum instead of workerMinimum.')
+param workerExists bool = false
+
+@description('Let the scaling check change the minimum number of workers; otherwise it only reports what it would change.')
+param scaleApply bool = false
+
+@description('Client id of the app registration that people sign in with; empty for no sign-in.')
+param authClientId string = ''
+
+@description('Object id of a user, a group or a service principal that gets the same rights to data as the app, for local runs against this account; empty for none.')
+param operatorId string = ''
+
+@description('What operatorId is.')
+@allowed(['User', 'Group', 'ServicePrincipal'])
+param operatorType string = 'Group'
+
+@description('Address that receives the alerts; empty for no alerts.')
+param alertEmail string = ''
+
+@description('Days for which logs are kept.')
+@minValue(30)
+@maxValue(730)
+param logRetentionDays int = 30
+
+@description('GB of logs a day, after which no more are accepted until the next day; -1 for no limit.')
+@minValue(-1)
+param logQuotaGB int = 1
+
+@description('Log each request to storage, and send the log of the Functions host to the workspace as well.')
+param diagnosticLogs bool = false
+
+@description('More settings of docs/operations.md, for the function app and the workers. No secrets: use references to Key Vault.')
+param settings object = {}
+
+var token = uniqueString(resourceGroup().id, environmentName)
+var tags = { 'azd-env-name': environmentName }
+var hasWorkers = !empty(workerImage)
+var signsIn = !empty(authClientId)
+var packageContainer = 'app-package'
+var workerName = 'ca-kennel-${token}'
+
+var containers = [
+  'uniqueids'
+  'uniqueids-known'
+  'globalflags'
+  'batch-claims'
+  'batch-staging'
+  'batch-reports'
+  'scale'
+  packageContainer
+]
+
+var tables = [
+  'Channels'
+  'Blogs'
+  'Instances'
+  'Batches'
+  'BatchClaims'
+  'Scale'
+  'Bill'
+]
+
+var partitionQueues = [for n in range(0, partitions): 'work-${n}']
+var workQueues = concat(partitionQueues, ['work-express', 'work-results', 'delete-channel-and-blogs'])
+var poisonQueues = [for queue in workQueues: '${queue}-poison']
+var queues = concat(workQueues, poisonQueues, ['kennel-doctor'])
+
+// The first namespace carries the signals. Service Bus cannot change the tier of
+// a namespace, so another tier has another name.
+var busSku = vnetEnabled ? 'Premium' : serviceBusSku
+var namespaces = concat(
+  [{ name: 'sb-${toLower(busSku)}-${token}', location: location }],
+  empty(secondaryLocation) ? [] : [{ name: 'sb-${toLower(busSku)}2-${token}', location: secondaryLocation }]
+)
+
+// Built-in roles. The host needs the owner of blobs for its leases. Each process
+// makes a subscription of its own, for which only the owner of data has the
+// right.
+var storageRoles = {
+  blobDataOwner: 'b7e6dc6d-f1e8-4753-8033-0f276bb0955b'
+  queueDataContributor: '974c5e8b-45b9-4653-ba55-5f855dd0fb88'
+  tableDataContributor: '0a9a7e1f-b9d0-4cc4-a60d-0319b160aaa3'
+}
+var busDataOwner = '090c5cfd-751d-490a-894a-3ce6f1109419'
+var metricsPublisher = '3913510d-42f4-4e42-8a64-420c390055eb'
+var registryPull = '7f951dda-4ed3-4680-a7ca-43fe172d538d'
+
+// The function app, the workers and the deployment of packages share it.
+resource identity 'Microsoft.ManagedIdentity/userAssignedIdentities@2024-11-30' = {
+  name: 'id-kennel-${token}'
+  location: location
+  tags: tags
+}
+
+// ---- storage
+
+resource storage 'Microsoft.Storage/storageAccounts@2025-01-01' = {
+  name: 'stkennel${token}'
+  location: location
+  tags: tags
+  kind: 'StorageV2'
+  sku: { name: storageSku }
+  properties: {
+    accessTier: 'Hot'
+    allowSharedKeyAccess: false
+    allowBlobPublicAccess: false
+    allowCrossTenantReplication: false
+    defaultToOAuthAuthentication: true
+    minimumTlsVersion: 'TLS1_2'
+    supportsHttpsTrafficOnly: true
+    publicNetworkAccess: vnetEnabled ? 'Disabled' : 'Enabled'
+    networkAcls: {
+      defaultAction: vnetEnabled ? 'Deny' : 'Allow'
+      bypass: 'None'
+    }
+  }
+}
+
+resource blobServices 'Microsoft.Storage/storageAccounts/blobServices@2025-01-01' = {
+  parent: storage
+  name: 'default'
+  properties: {
+    isVersioningEnabled: true
+    deleteRetentionPolicy: {
+      enabled: true
+      days: softDeleteDays
+    }
+    containerDeleteRetentionPolicy: {
+      enabled: true
+      days: softDeleteDays
+    }
+  }
+}
+
+resource blobContainers 'Microsoft.Storage/storageAccounts/blobServices/containers@2025-01-01' = [for name in containers: {
+  parent: blobServices
+  name: name
+  properties: { publicAccess: 'None' }
+}]
+
+resource queueServices 'Microsoft.Storage/storageAccounts/queueServices@2025-01-01' = {
+  parent: storage
+  name: 'default'
+}
+
+@batchSize(10)
+resource storageQueues 'Microsoft.Storage/storageAccounts/queueServices/queues@2025-01-01' = [for name in queues: {
+  parent: queueServices
+  name: name
+}]
+
+resource tableServices 'Microsoft.Storage/storageAccounts/tableServices@2025-01-01' = {
+  parent: storage
+  name: 'default'
+}
+
+resource storageTables 'Microsoft.Storage/storageAccounts/tableServices/tables@2025-01-01' = [for name in tables: {
+  parent: tableServices
+  name: name
+}]
+
+// Deletes versions that were overwritten or deleted, and nothing else: the app
+// itself deletes what it does not need any more.
+resource oldVersions 'Microsoft.Storage/storageAccounts/managementPolicies@2025-01-01' = {
+  parent: storage
+  name: 'default'
+  properties: {
+    policy: {
+      rules: [
+        {
+          name: 'old-versions'
+          enabled: true
+          type: 'Lifecycle'
+          definition: {
+            filters: { blobTypes: ['blockBlob'] }
+            actions: {
+              version: {
+                delete: { daysAfterCreationGreaterThan: softDeleteDays }
+              }
+            }
+          }
+        }
+      ]
+    }
+  }
+  dependsOn: [blobServices]
+}
+
+resource storageAccess 'Microsoft.Authorization/roleAssignments@2022-04-01' = [for role in items(storageRoles): {
+  name: guid(storage.id, identity.id, role.value)
+  scope: storage
+  properties: {
+    principalId: identity.properties.principalId
+    principalType: 'ServicePrincipal'
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', role.value)
+  }
+}]
+
+resource operatorStorageAccess 'Microsoft.Authorization/roleAssignments@2022-04-01' = [for role in items(storageRoles): if (!empty(operatorId)) {
+  name: guid(storage.id, operatorId, role.value)
+  scope: storage
+  properties: {
+    principalId: operatorId
+    principalType: operatorType
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', role.value)
+  }
+}]
+
+// ---- Service Bus
+
+resource bus 'Microsoft.ServiceBus/namespaces@2024-01-01' = [for namespace in namespaces: {
+  name: namespace.name
+  location: namespace.location
+  tags: tags
+  sku: {
+    name: busSku
+    tier: busSku
+    capacity: busSku == 'Premium' ? 1 : null
+  }
+  properties: {
+    disableLocalAuth: true
+    minimumTlsVersion: '1.2'
+    publicNetworkAccess: vnetEnabled ? 'Disabled' : 'Enabled'
+  }
+}]
+
+// A signal only wakes, so an old one is worthless.
+resource signals 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' = {
+  parent: bus[0]
+  name: 'signals'
+  properties: {
+    defaultMessageTimeToLive: 'PT5M'
+  }
+}
+
+resource busAccess 'Microsoft.Authorization/roleAssignments@2022-04-01' = [for (namespace, i) in namespaces: {
+  name: guid(bus[i].id, identity.id, busDataOwner)
+  scope: bus[i]
+  properties: {
+    principalId: identity.properties.principalId
+    principalType: 'ServicePrincipal'
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', busDataOwner)
+  }
+}]
+
+resource operatorBusAccess 'Microsoft.Authorization/roleAssignments@2022-04-01' = [for (namespace, i) in namespaces: if (!empty(operatorId)) {
+  name: guid(bus[i].id, operatorId, busDataOwner)
+  scope: bus[i]
+  properties: {
+    principalId: operatorId
+    principalType: operatorType
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', busDataOwner)
+  }
+}]
+
+// ---- logs
+
+resource workspace 'Microsoft.OperationalInsights/workspaces@2025-02-01' = {
+  name: 'log-kennel-${token}'
+  location: location
+  tags: tags
+  properties: {
+    sku: { name: 'PerGB2018' }
+    retentionInDays: logRetentionDays
+    workspaceCapping: { dailyQuotaGb: logQuotaGB }
+    features: { disableLocalAuth: true }
+  }
+}
+
+resource insights 'Microsoft.Insights/components@2020-02-02' = {
+  name: 'appi-kennel-${token}'
+  location: location
+  tags: tags
+  kind: 'web'
+  properties: {
+    Application_Type: 'web'
+    WorkspaceResourceId: workspace.id
+    IngestionMode: 'LogAnalytics'
+    DisableLocalAuth: true
+  }
+}
+
+resource insightsAccess 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
+  name: guid(insights.id, identity.id, metricsPublisher)
+  scope: insights
+  properties: {
+    principalId: identity.properties.principalId
+    principalType: 'ServicePrincipal'
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', metricsPublisher)
+  }
+}
+
+resource busLogs 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview' = [for (namespace, i) in namespaces: {
+  name: 'workspace'
+  scope: bus[i]
+  properties: {
+    workspaceId: workspace.id
+    logs: [{ category: 'OperationalLogs', enabled: true }]
+  }
+}]
+
+resource blobLogs 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview' = if (diagnosticLogs) {
+  name: 'workspace'
+  scope: blobServices
+  properties: {
+    workspaceId: workspace.id
+    logs: [{ categoryGroup: 'allLogs', enabled: true }]
+  }
+}
+
+resource queueLogs 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview' = if (diagnosticLogs) {
+  name: 'workspace'
+  scope: queueServices
+  properties: {
+    workspaceId: workspace.id
+    logs: [{ categoryGroup: 'allLogs', enabled: true }]
+  }
+}
+
+resource tableLogs 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview' = if (diagnosticLogs) {
+  name: 'workspace'
+  scope: tableServices
+  properties: {
+    workspaceId: workspace.id
+    logs: [{ categoryGroup: 'allLogs', enabled: true }]
+  }
+}
+
+resource appLogs 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview' = if (diagnosticLogs) {
+  name: 'workspace'
+  scope: app
+  properties: {
+    workspaceId: workspace.id
+    logs: [{ category: 'FunctionAppLogs', enabled: true }]
+  }
+}
+
+// ---- network
+
+module network 'network.bicep' = if (vnetEnabled) {
+  name: 'network'
+  params: {
+    token: token
+    location: location
+    tags: tags
+    addresses: vnetAddresses
+    storageId: storage.id
+    busIds: [for (namespace, i) in namespaces: bus[i].id]
+  }
+}
+
+// ---- function app
+
+resource plan 'Microsoft.Web/serverfarms@2024-11-01' = {
+  name: 'plan-kennel-${token}'
+  location: location
+  tags: tags
+  kind: 'functionapp'
+  sku: {
+    name: 'FC1'
+    tier: 'FlexConsumption'
+  }
+  properties: {
+    reserved: true
+    zoneRedundant: zoneRedundant
+  }
+}
+
+// What the function app and the workers have in common.
+var commonSettings = union(
+  settings,
+  {
+    AzureWebJobsStorage__blobServiceUri: storage.properties.primaryEndpoints.blob
+    AzureWebJobsStorage__queueServiceUri: storage.properties.primaryEndpoints.queue
+    AzureWebJobsStorage__tableServiceUri: storage.properties.primaryEndpoints.table
+    AzureWebJobsStorage__credential: 'managedidentity'
+    AzureWebJobsStorage__clientId: identity.properties.clientId
+    AZURE_CLIENT_ID: identity.properties.clientId
+    ServiceBus__fullyQualifiedNamespace: '${namespaces[0].name}.servicebus.windows.net'
+    ServiceBus__credential: 'managedidentity'
+    ServiceBus__clientId: identity.properties.clientId
+    KENNEL_PARTITIONS: string(partitions)
+  },
+  empty(secondaryLocation)
+    ? {}
+    : {
+        ServiceBusSecondary__fullyQualifiedNamespace: '${last(namespaces).name}.servicebus.windows.net'
+        ServiceBusSecondary__credential: 'managedidentity'
+        ServiceBusSecondary__clientId: identity.properties.clientId
+      },
+  hasWorkers
+    ? {
+        KENNEL_SCALE_TARGET: resourceId('Microsoft.App/containerApps', workerName)
+        KENNEL_SCALE_APPLY: scaleApply ? 'true' : 'false'
+      }
+    : {}
+)
+
+resource app 'Microsoft.Web/sites@2024-11-01' = {
+  name: 'func-kennel-${token}'
+  location: location
+  tags: union(tags, { 'azd-service-name': 'app' })
+  kind: 'functionapp,linux'
+  identity: {
+    type: 'UserAssigned'
+    userAssignedIdentities: {
+      '${identity.id}': {}
+    }
+  }
+  properties: {
+    serverFarmId: plan.id
+    httpsOnly: true
+    clientAffinityEnabled: false
+    keyVaultReferenceIdentity: identity.id
+    virtualNetworkSubnetId: vnetEnabled ? network!.outputs.appSubnetId : null
+    siteConfig: {
+      minTlsVersion: '1.2'
+      scmMinTlsVersion: '1.2'
+    }
+    functionAppConfig: {
+      runtime: {
+        name: 'custom'
+        version: '1.0'
+      }
+      deployment: {
+        storage: {
+          type: 'blobContainer'
+          value: '${storage.properties.primaryEndpoints.blob}${packageContainer}'
+          authentication: {
+            type: 'UserAssignedIdentity'
+            userAssignedIdentityResourceId: identity.id
+          }
+        }
+      }
+      scaleAndConcurrency: {
+        instanceMemoryMB: instanceMemoryMB
+        maximumInstanceCount: maximumInstanceCount
+        alwaysReady: alwaysReadyInstances == 0 ? [] : [{ name: 'http', instanceCount: alwaysReadyInstances }]
+        triggers: {
+          http: { perInstanceConcurrency: httpConcurrency }
+        }
+      }
+    }
+  }
+  // The host reads storage when it starts, and fails without its roles.
+  dependsOn: [blobContainers, storageAccess, busAccess, insightsAccess]
+}
+
+// The workers have no use for what is added here.
+resource appSettings 'Microsoft.Web/sites/config@2024-11-01' = {
+  parent: app
+  name: 'appsettings'
+  properties: union(
+    commonSettings,
+    {
+      APPLICATIONINSIGHTS_CONNECTION_STRING: insights.properties.ConnectionString
+      APPLICATIONINSIGHTS_AUTHENTICATION_STRING: 'ClientId=${identity.properties.clientId};Authorization=AAD'
+    },
+    signsIn
+      ? {
+          OVERRIDE_USE_MI_FIC_ASSERTION_CLIENTID: identity.properties.clientId
+          WEBSITE_AUTH_AAD_ALLOWED_TENANTS: tenant().tenantId
+        }
+      : {}
+  )
+}
+
+// Callers with a function key are not signed in, so the platform admits all
+// calls. The host checks the keys, and the app the roles of those who signed in.
+// Instead of a secret, the identity of the app proves the app registration.
+resource auth 'Microsoft.Web/sites/config@2024-11-01' = {
+  parent: app
+  name: 'authsettingsV2'
+  properties: {
+    platform: { enabled: signsIn }
+    globalValidation: {
+      requireAuthentication: false
+      unauthenticatedClientAction: 'AllowAnonymous'
+    }
+    httpSettings: { requireHttps: true }
+    login: {
+      tokenStore: { enabled: false }
+    }
+    identityProviders: {
+      azureActiveDirectory: signsIn
+        ? {
+            enabled: true
+            registration: {
+              openIdIssuer: '${environment().authentication.loginEndpoint}${tenant().tenantId}/v2.0'
+              clientId: authClientId
+              clientSecretSettingName: 'OVERRIDE_USE_MI_FIC_ASSERTION_CLIENTID'
+            }
+            validation: {
+              allowedAudiences: ['api://${authClientId}']
+            }
+          }
+        : { enabled: false }
+    }
+  }
+  dependsOn: [appSettings]
+}
+
+resource noFtp 'Microsoft.Web/sites/basicPublishingCredentialsPolicies@2024-11-01' = {
+  parent: app
+  name: 'ftp'
+  properties: { allow: false }
+}
+
+resource noScmPassword 'Microsoft.Web/sites/basicPublishingCredentialsPolicies@2024-11-01' = {
+  parent: app
+  name: 'scm'
+  properties: { allow: false }
+}
+
+// ---- workers
+
+resource registry 'Microsoft.ContainerRegistry/registries@2025-04-01' = if (registryEnabled) {
+  name: 'crkennel${token}'
+  location: location
+  tags: tags
+  sku: { name: 'Basic' }
+  properties: {
+    adminUserEnabled: false
+  }
+}
+
+resource registryAccess 'Microsoft.Authorization/roleAssignments@2022-04-01' = if (registryEnabled) {
+  name: guid(registry.id, identity.id, registryPull)
+  scope: registry
+  properties: {
+    principalId: identity.properties.principalId
+    principalType: 'ServicePrincipal'
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', registryPull)
+  }
+}
+
+module replicas 'replicas.bicep' = if (hasWorkers) {
+  name: 'replicas'
+  params: {
+    workerName: workerName
+    exists: workerExists
+    initial: workerMinimum
+  }
+}
+
+module workers 'workers.bicep' = if (hasWorkers) {
+  name: 'workers'
+  params: {
+    name: workerName
+    token: token
+    location: location
+    tags: tags
+    image: workerImage
+    registryServer: registryEnabled ? registry!.properties.loginServer : ''
+    identityId: identity.id
+    principalId: identity.properties.principalId
+    storageName: storage.name
+    queues: workQueues
+    minimum: replicas!.outputs.minimum
+    maximum: workerMaximum
+    scaleApply: scaleApply
+    settings: commonSettings
+    subnetId: vnetEnabled ? network!.outputs.workerSubnetId : ''
+    zoneRedundant: zoneRedundant && vnetEnabled
+    workspaceId: workspace.id
+  }
+  dependsOn: [storageQueues, storageAccess, busAccess, registryAccess]
+}
+
+// ---- alerts
+
+module alerts 'alerts.bicep' = if (!empty(alertEmail)) {
+  name: 'alerts'
+  params: {
+    token: token
+    location: location
+    tags: tags
+    email: alertEmail
+    workspaceId: workspace.id
+    storageId: storage.id
+    busIds: [for (namespace, i) in namespaces: bus[i].id]
+  }
+}
+
+output SERVICE_APP_NAME string = app.name
+output SERVICE_APP_URI string = 'https://${app.properties.defaultHostName}'
+output AZURE_STORAGE_ACCOUNT_NAME string = storage.name
+output AZURE_SERVICE_BUS_NAME string = bus[0].name
+output AZURE_CONTAINER_REGISTRY_ENDPOINT string = registryEnabled ? registry!.properties.loginServer : ''
+output AZURE_LOG_WORKSPACE_NAME string = workspace.name
+output SERVICE_APP_IDENTITY_NAME string = identity.name
+output SERVICE_APP_IDENTITY_PRINCIPAL_ID string = identity.properties.principalId
+output SERVICE_WORKER_NAME string = hasWorkers ? workerName : ''
