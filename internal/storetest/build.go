@@ -36,6 +36,12 @@ func BuildShipped(pkg string) (string, error) {
 	return build(pkg, []string{"CGO_ENABLED=0"}, "-trimpath", "-buildvcs=false", "-ldflags=-s -w")
 }
 
+// BuildOverlay is [Build] with changed source: path is that of a file for the
+// -overlay flag of the go command.
+func BuildOverlay(pkg, path string) (string, error) {
+	return build(pkg, nil, append(BuildFlags(), "-overlay="+path)...)
+}
+
 func build(pkg string, env []string, flags ...string) (string, error) {
 	programs.mu.Lock()
 	key := fmt.Sprint(pkg, flags)
