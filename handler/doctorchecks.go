@@ -54,6 +54,13 @@ func newDoctor(cfg config.Config, account azure.Account, o *azure.Options) ([][]
 	lanes = append(lanes, tableChecks(account, o, m)...)
 	lanes = append(lanes, queueChecks(account, o, m)...)
 	lanes = append(lanes, busChecks(cfg.ServiceBus, m)...)
+	if cfg.ScaleTarget != "" {
+		target, err := openScaleTarget(cfg)
+		if err != nil {
+			return nil, err
+		}
+		lanes = append(lanes, scaleChecks(cfg, target, m))
+	}
 	return append(lanes, []check{
 		{name: "settings", do: func(context.Context) (string, error) { return checkSettings(cfg, os.ReadFile) }, fix: m.setting},
 		{name: "versions", do: func(context.Context) (string, error) { return checkVersions(cfg.Platform) }, fix: m.setting},

@@ -42,7 +42,7 @@ func (m mender) storage(role string) func(error) string {
 		case rejected && s.ConnectionString != "":
 			return m.set("AzureWebJobsStorage", fmt.Sprintf("$(az storage account show-connection-string --name %s --query connectionString --output tsv)", account))
 		case rejected:
-			return m.grant(s.ManagedIdentity, s.ClientID, role, fmt.Sprintf("az storage account show --name %s --query id --output tsv", account))
+			return m.grant(s.ManagedIdentity, s.ClientID, role, fmt.Sprintf("$(az storage account show --name %s --query id --output tsv)", account))
 		case isAnswer || isNetwork || errors.Is(err, context.DeadlineExceeded):
 			return fmt.Sprintf(`az storage account show --name %s --query "{status:statusOfPrimary,endpoints:primaryEndpoints,network:publicNetworkAccess,firewall:networkRuleSet.defaultAction}"`, account)
 		case s.ConnectionString != "":
@@ -70,7 +70,7 @@ func (m mender) bus(err error) string {
 	case errors.Is(err, servicebus.ErrDenied) && bus.ConnectionString != "":
 		return m.set("ServiceBus", fmt.Sprintf("$(az servicebus namespace authorization-rule keys list --name RootManageSharedAccessKey %s --query primaryConnectionString --output tsv)", in))
 	case errors.Is(err, servicebus.ErrDenied):
-		return m.grant(bus.ManagedIdentity, bus.ClientID, busRole, fmt.Sprintf(`az servicebus namespace list --query "[?name=='%s'].id" --output tsv`, namespace))
+		return m.grant(bus.ManagedIdentity, bus.ClientID, busRole, fmt.Sprintf(`$(az servicebus namespace list --query "[?name=='%s'].id" --output tsv)`, namespace))
 	}
 	return fmt.Sprintf(`az servicebus namespace list --query "[?name=='%s'].{status:status,endpoint:serviceBusEndpoint,network:publicNetworkAccess}"`, namespace)
 }
@@ -105,7 +105,7 @@ func (m mender) setting(err error) string {
 }
 
 // grant returns the command that gives the identity of the app a role. scope is
-// the command that prints the resource.
+// the resource, or a command in $( ) that prints it.
 func (m mender) grant(managed bool, clientID, role, scope string) string {
 	who := ""
 	switch {
@@ -116,7 +116,7 @@ func (m mender) grant(managed bool, clientID, role, scope string) string {
 	default:
 		who = fmt.Sprintf(`--assignee "$(az functionapp identity show %s --query principalId --output tsv)"`, m.app())
 	}
-	return fmt.Sprintf(`az role assignment create %s --role "%s" --scope "$(%s)"`, who, role, scope)
+	return fmt.Sprintf(`az role assignment create %s --role "%s" --scope "%s"`, who, role, scope)
 }
 
 // signIn returns the command that gives the app an identity.

@@ -71,14 +71,24 @@ func newScalingOn(cfg config.Config, s scaleStores, jobs func() []job, m *member
 	}
 	options := &scalecheck.Options{Wake: wake, Latency: cfg.LatencyTarget, Keep: cfg.Retention, Apply: cfg.ScaleApply, Log: log}
 	if cfg.ScaleTarget != "" {
-		target, err := containerapp.Open(cfg.ScaleTarget, &containerapp.Options{ManagedIdentity: cfg.Storage.ManagedIdentity, ClientID: cfg.Storage.ClientID})
+		target, err := openScaleTarget(cfg)
 		if err != nil {
-			return scaleFunctions{}, fmt.Errorf("invalid setting: KENNEL_SCALE_TARGET: %w", err)
+			return scaleFunctions{}, err
 		}
 		options.Target, options.TargetName = target, containerapp.Name(cfg.ScaleTarget)
 	}
 	check, err := scalecheck.New(s.rows, s.rules, read, options)
 	return scaleFunctions{check: check}, err
+}
+
+// openScaleTarget opens the container app of KENNEL_SCALE_TARGET and makes no
+// request.
+func openScaleTarget(cfg config.Config) (*containerapp.App, error) {
+	target, err := containerapp.Open(cfg.ScaleTarget, &containerapp.Options{ManagedIdentity: cfg.Storage.ManagedIdentity, ClientID: cfg.Storage.ClientID})
+	if err != nil {
+		return nil, fmt.Errorf("invalid setting: KENNEL_SCALE_TARGET: %w", err)
+	}
+	return target, nil
 }
 
 // scaleFacts samples all queues, so that others need not, and reads what all

@@ -23,6 +23,7 @@ const (
 	PartitionMismatch = "partition_mismatch"
 	BatchLate         = "batch_late"
 	RulesInvalid      = "rules_invalid"
+	ScaleDenied       = "scale_denied"
 )
 
 // help states for each code what to do. docs/operations.md has more.
@@ -42,6 +43,7 @@ var help = map[string]string{
 	PartitionMismatch: "Package the app with as many partitions as KENNEL_PARTITIONS and deploy it. The sweep moves messages of queues that the app does not have any more.",
 	BatchLate:         "Find out whether the work queues grow: add workers or raise the instances of the app. If they are empty, read the log for items that are tried again.",
 	RulesInvalid:      "Correct the rules of scaling and store them with `kennel scale rules put FILE`, which checks them. Until then the last valid rules are used.",
+	ScaleDenied:       "Assign the identity of the app or worker the role Container Apps Contributor on the container app of KENNEL_SCALE_TARGET; `kennel doctor` prints the command.",
 }
 
 // Codes returns all codes of problems, in alphabetical order.

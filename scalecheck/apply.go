@@ -5,7 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
+	"sync"
 	"time"
+
+	"kennel/instances"
 )
 
 // Target is what is scaled.
@@ -50,6 +54,7 @@ func (c *Check) apply(ctx context.Context, k kept, advised int) error {
 		return nil
 	}
 	o := c.compare(ctx, k.record.At, advised)
+	c.denial.set(o)
 	if was := k.record.Outcome; was != nil && o.equals(*was) {
 		return nil
 	}
@@ -87,6 +92,41 @@ func (c *Check) compare(ctx context.Context, at time.Time, advised int) Outcome 
 func (o Outcome) equals(other Outcome) bool {
 	o.At = other.At
 	return reflect.DeepEqual(o, other)
+}
+
+// denial is that the target denies this process what it needs.
+type denial struct {
+	mu     sync.Mutex
+	count  int64 // of checks, one after the other; guarded by mu, as is the rest
+	cause  string
+	since  time.Time // of the first one
+	readAt time.Time // of the last one
+}
+
+// set records the outcome of a check of this process.
+func (d *denial) set(o Outcome) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.cause, d.readAt = o.Error, time.Now()
+	if o.State != Denied {
+		d.count = 0
+		return
+	}
+	if d.count++; d.count == 1 {
+		d.since = d.readAt
+	}
+}
+
+// problems returns that the target denies what is needed, if this process found
+// that lately.
+func (d *denial) problems(target string) []instances.Problem {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.count == 0 || time.Since(d.readAt) > problemLasts {
+		return nil
+	}
+	return []instances.Problem{{Code: instances.ScaleDenied, Subject: target, Since: d.since, Count: d.count,
+		What: fmt.Sprintf("The advice on scaling has no effect: %s.", strings.TrimSuffix(d.cause, "."))}}
 }
 
 func (o Outcome) failed(err error) Outcome {

@@ -30,6 +30,10 @@ const (
 	runTimeout = 30 * time.Second
 
 	sweepEvery = time.Hour // for old rows of the history
+
+	// problemLasts is how long after a check what it found is a problem of this
+	// process. The next check may be another process's.
+	problemLasts = 5 * time.Minute
 )
 
 // Facts are what a check reads of the app.
@@ -54,10 +58,11 @@ type Options struct {
 
 // Check is the check of one process. Its methods may be called concurrently.
 type Check struct {
-	rows  *table.Table
-	read  func(context.Context) (Facts, error)
-	rules *ruleBook
-	opt   Options
+	rows   *table.Table
+	read   func(context.Context) (Facts, error)
+	rules  *ruleBook
+	denial denial
+	opt    Options
 
 	mu      sync.Mutex
 	sweptAt time.Time // when this process last swept, by the store's clock; guarded by mu
@@ -152,6 +157,8 @@ func notOther(err error) error {
 	return err
 }
 
-// Problems returns that the rules are invalid, if this process found that
-// lately.
-func (c *Check) Problems() []instances.Problem { return c.rules.problems() }
+// Problems returns that the rules are invalid and that the target denies what
+// is needed, if this process found that lately.
+func (c *Check) Problems() []instances.Problem {
+	return append(c.rules.problems(), c.denial.problems(c.opt.TargetName)...)
+}

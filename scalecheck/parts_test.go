@@ -75,7 +75,7 @@ func TestRules(t *testing.T) {
 				}
 			}
 		}
-		time.Sleep(invalidLasts + time.Second)
+		time.Sleep(problemLasts + time.Second)
 		if got := p.Problems(); len(got) != 0 {
 			t.Errorf("problems %+v of a process that does not check any more", got)
 		}
@@ -222,6 +222,41 @@ func TestTargetRemoved(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 		}
+	})
+}
+
+// TestDenied: a target that denies what is needed is a problem until it allows
+// it, or until another process checks.
+func TestDenied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		g := &target{maximum: 5, readErr: fmt.Errorf("%w: 403.", ErrDenied)}
+		p := newProcess(t, memory.NewTable(nil), memory.NewContainer(nil), &Options{Target: g, TargetName: "worker"})
+		check := func(problems int) {
+			t.Helper()
+			p.mustRun(t, true)
+			if got := p.Problems(); len(got) != problems {
+				t.Errorf("problems %+v, want %d", got, problems)
+			}
+			time.Sleep(time.Minute)
+		}
+		for range 3 {
+			check(1)
+		}
+		got := p.Problems()[0]
+		if got.Code != instances.ScaleDenied || got.Subject != "worker" || got.Count != 3 || !got.Since.Equal(began) || !strings.HasSuffix(got.What, "may not read or change the target: 403.") {
+			t.Errorf("%+v, want three denials of worker", got)
+		}
+		g.readErr = ErrBusy
+		check(0)
+		g.readErr = ErrDenied
+		check(1)
+		time.Sleep(problemLasts)
+		if got := p.Problems(); len(got) != 0 {
+			t.Errorf("problems %+v of a process that does not check any more", got)
+		}
+		g.readErr = nil
+		check(0)
 	})
 }
 

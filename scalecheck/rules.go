@@ -22,10 +22,6 @@ const (
 	inUseBlob = "rules-in-use.json"
 
 	maxRules = 64 << 10
-
-	// invalidLasts is how long after a check its invalid rules are a problem of
-	// this process. The next check may be another process's.
-	invalidLasts = 5 * time.Minute
 )
 
 // ErrRules reports rules that are invalid.
@@ -136,7 +132,7 @@ func (b *ruleBook) set(invalid error) {
 func (b *ruleBook) problems() []instances.Problem {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.invalid == nil || time.Since(b.readAt) > invalidLasts {
+	if b.invalid == nil || time.Since(b.readAt) > problemLasts {
 		return nil
 	}
 	return []instances.Problem{{Code: instances.RulesInvalid, Since: b.since, Count: 1,

@@ -1,5 +1,5 @@
 // Package containerapp reads and changes the scale of an Azure Container App by
-// the REST API of Azure Resource Manager. It needs two requests, so it uses no
+// the REST API of Azure Resource Manager. It needs three requests, so it uses no
 // SDK of management.
 //
 // A change of the scale makes a new revision of the app. In the mode of a single
@@ -16,6 +16,7 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,8 +31,11 @@ import (
 )
 
 const (
-	manager    = "https://management.azure.com"
-	apiVersion = "2024-03-01"
+	manager = "https://management.azure.com"
+
+	apiVersion  = "?api-version=2024-03-01"
+	permissions = "/providers/Microsoft.Authorization/permissions?api-version=2022-04-01"
+	write       = "Microsoft.App/containerApps/write"
 
 	maxAnswer  = 4 << 20
 	tryTimeout = 10 * time.Second
@@ -42,6 +46,12 @@ const (
 	// defaultPause and maxPause bound how long no request is sent after too many.
 	defaultPause = time.Minute
 	maxPause     = time.Hour
+)
+
+// Errors of an [App] besides those of a target.
+var (
+	ErrNotFound = errors.New("the container app does not exist")
+	ErrSignIn   = errors.New("no token for Azure Resource Manager")
 )
 
 // App is a container app. It implements [scalecheck.Target], and is safe for
@@ -112,7 +122,7 @@ type resource struct {
 
 // Replicas implements [scalecheck.Target].
 func (a *App) Replicas(ctx context.Context) (minimum, maximum int, err error) {
-	body, err := a.send(ctx, http.MethodGet, nil)
+	body, err := a.send(ctx, http.MethodGet, apiVersion, nil)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -139,13 +149,43 @@ func (a *App) SetMinimum(ctx context.Context, n int) error {
 	r.Properties.Template.Scale = &replicas{Minimum: &n}
 	body, err := json.Marshal(r)
 	if err == nil {
-		_, err = a.send(ctx, http.MethodPatch, body) // a merge patch: the rest stays as it is
+		_, err = a.send(ctx, http.MethodPatch, apiVersion, body) // a merge patch: the rest stays as it is
 	}
 	return err
 }
 
-// send sends one request, unless there were too many lately.
-func (a *App) send(ctx context.Context, method string, body []byte) ([]byte, error) {
+// MayChange returns nil if the roles of the identity allow it to change the app,
+// and ErrDenied if they do not. It changes nothing: even a change of nothing
+// might make a revision, which replaces all replicas.
+func (a *App) MayChange(ctx context.Context) error {
+	body, err := a.send(ctx, http.MethodGet, permissions, nil)
+	if err != nil {
+		return err
+	}
+	var roles struct {
+		Value []struct{ Actions, NotActions []string }
+	}
+	if err := json.Unmarshal(body, &roles); err != nil {
+		return errors.New("the answer of Azure Resource Manager has no permissions")
+	}
+	for _, role := range roles.Value {
+		if slices.ContainsFunc(role.Actions, includesWrite) && !slices.ContainsFunc(role.NotActions, includesWrite) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: none of its %d roles has the action %s", scalecheck.ErrDenied, len(roles.Value), write)
+}
+
+// includesWrite reports whether an action of a role, in which * stands for any
+// text, includes that of a change.
+func includesWrite(action string) bool {
+	pattern := strings.ReplaceAll(regexp.QuoteMeta(action), `\*`, ".*")
+	return regexp.MustCompile("(?i)^" + pattern + "$").MatchString(write)
+}
+
+// send sends one request to an address below the app, unless there were too many
+// lately.
+func (a *App) send(ctx context.Context, method, address string, body []byte) ([]byte, error) {
 	a.mu.Lock()
 	notBefore := a.notBefore
 	a.mu.Unlock()
@@ -157,9 +197,9 @@ func (a *App) send(ctx context.Context, method string, body []byte) ([]byte, err
 	defer cancel()
 	token, err := a.credential.GetToken(ctx, policy.TokenRequestOptions{Scopes: []string{manager + "/.default"}})
 	if err != nil {
-		return nil, errors.New("sign in to Azure Resource Manager: " + identity.OneLine(err))
+		return nil, fmt.Errorf("%w: %s", ErrSignIn, identity.OneLine(err))
 	}
-	r, err := http.NewRequestWithContext(ctx, method, manager+a.id+"?api-version="+apiVersion, bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, method, manager+a.id+address, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -194,6 +234,8 @@ func (a *App) refused(answer *http.Response, text []byte) error {
 	switch answer.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return fmt.Errorf("%w: %w", scalecheck.ErrDenied, err)
+	case http.StatusNotFound:
+		return fmt.Errorf("%w: %w", ErrNotFound, err)
 	case http.StatusConflict:
 		return fmt.Errorf("%w: %w", scalecheck.ErrBusy, err)
 	case http.StatusTooManyRequests:

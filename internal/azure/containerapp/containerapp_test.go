@@ -94,14 +94,14 @@ func TestAnswers(t *testing.T) {
 		}{
 			{"401", arm{status: 401}, scalecheck.ErrDenied, "401"},
 			{"403", arm{status: 403, body: `{"error":{"code":"AuthorizationFailed","message":"The client\n does not have authorization."}}`}, scalecheck.ErrDenied, "403 AuthorizationFailed The client does not have authorization."},
-			{"404", arm{status: 404, body: `{"error":{"code":"ResourceNotFound"}}`}, nil, "404 ResourceNotFound"},
+			{"404", arm{status: 404, body: `{"error":{"code":"ResourceNotFound"}}`}, ErrNotFound, "404 ResourceNotFound"},
 			{"409", arm{status: 409, body: `{"error":{"code":"ContainerAppOperationInProgress"}}`}, scalecheck.ErrBusy, "409"},
 			{"429", arm{status: 429}, scalecheck.ErrBusy, "429"},
 			{"500", arm{status: 500, body: "<html>"}, nil, "500"},
 			{"no JSON", arm{status: 200, body: "<html>"}, nil, "not a container app"},
 			{"no answer", arm{deaf: true}, context.DeadlineExceeded, "no answer"},
 			{"reset", arm{fails: errors.New("reset")}, nil, "reset"},
-			{"no token", arm{noToken: true}, nil, "sign in"},
+			{"no token", arm{noToken: true}, ErrSignIn, "no token"},
 		} {
 			began := time.Now()
 			_, _, err := open(t, &tt.arm).Replicas(t.Context())
@@ -111,6 +111,34 @@ func TestAnswers(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestMayChange: one request finds out, from the actions of all roles.
+func TestMayChange(t *testing.T) {
+	for _, tt := range []struct {
+		roles string // of the answer
+		want  error
+	}{
+		{`{"actions":["Microsoft.Authorization/*/read","Microsoft.App/containerApps/*"],"notActions":[]}`, nil},
+		{`{"actions":["*/read"]},{"actions":["microsoft.app/containerapps/WRITE"]}`, nil},
+		{`{"actions":["*"],"notActions":["Microsoft.Authorization/*/Write"]}`, nil},
+		{`{"actions":["*/write"]}`, nil},
+		{`{"actions":["*"],"notActions":["Microsoft.App/*"]}`, scalecheck.ErrDenied},
+		{`{"actions":["*/read","Microsoft.App/containerApps/writes","Microsoft.App/containerApps/*/action","Microsoft.App/managedEnvironments/*",""]}`, scalecheck.ErrDenied},
+		{`{"actions":["MicrosoftXApp/containerApps/write"]}`, scalecheck.ErrDenied},
+		{``, scalecheck.ErrDenied},
+	} {
+		m := &arm{status: 200, body: `{"value":[` + tt.roles + `]}`}
+		err := open(t, m).MayChange(t.Context())
+		if !errors.Is(err, tt.want) || len(m.asked) != 1 || m.asked[0] != "GET https://management.azure.com"+id+"/providers/Microsoft.Authorization/permissions?api-version=2022-04-01 Bearer secret" {
+			t.Errorf("%s: %v after %q, want %v", tt.roles, err, m.asked, tt.want)
+		}
+	}
+	for _, m := range []*arm{{status: 403}, {status: 200, body: "<html>"}} {
+		if err := open(t, m).MayChange(t.Context()); err == nil || m.status == 403 && !errors.Is(err, scalecheck.ErrDenied) {
+			t.Errorf("%d %s: %v", m.status, m.body, err)
+		}
+	}
 }
 
 // TestTooMany: after 429, no request is sent for as long as the answer states,
