@@ -35,8 +35,11 @@ type Prices struct {
 }
 
 // Host is what a Functions host does for the app: it receives from queues, and
-// runs timers, one of which checks scaling.
-type Host struct{ Queues, Timers int }
+// runs timers.
+type Host struct {
+	Queues, Timers int
+	ScaleCheck     bool // one of the timers checks scaling, each minute
+}
 
 // Price returns the bill of a month. What Azure includes in a month is included
 // in the month and in its days before today first.
@@ -100,7 +103,10 @@ func (u Usage) Lines(host Host) (lines []cost.Line) {
 	lines = append(lines, cost.HostMessages(float64(u.Messages))...)
 	if hours := u.Hosted.hours(); hours > 0 {
 		idle := cost.HostIdle(float64(host.Queues), float64(host.Timers), u.HostedHours/hours)
-		for _, l := range append(idle, cost.HostCheck()...) {
+		if host.ScaleCheck {
+			idle = append(idle, cost.HostCheck()...)
+		}
+		for _, l := range idle {
 			l.Count *= hours
 			lines = append(lines, l)
 		}

@@ -102,7 +102,7 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 	if err != nil {
 		return nil, err
 	}
-	billing := &billing{ledger: ledger, prices: prices, host: hostOf(cfg.Partitions), log: log}
+	billing := &billing{ledger: ledger, prices: prices, host: hostOf(cfg), log: log}
 	a.jobs = []job{
 		sequences, gates.job(), newChannels(account, observed, signals, meter, log), batches.job(), {routes: letters.routes()}, busJob(signals),
 		scaling.job(),

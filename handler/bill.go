@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"kennel/cost"
 	"kennel/internal/azure"
 	"kennel/internal/azure/requests"
+	"kennel/internal/config"
 	"kennel/internal/names"
 	"kennel/table"
 )
@@ -44,10 +46,28 @@ func newLedger(account azure.Account, o azure.Options, process bill.Process, cou
 	}, log)
 }
 
-// hostOf returns what the Functions host does for an app with so many
-// partitions: it receives from their queues, and from those of single parcels,
+// hostOf returns what the Functions host does for the app: the functions that it
+// runs receive from the queues of partitions, and from those of single parcels,
 // results and deletions; two timers sweep, and one checks scaling.
-func hostOf(partitions int) bill.Host { return bill.Host{Queues: partitions + 3, Timers: 3} }
+func hostOf(cfg config.Config) (h bill.Host) {
+	runs := func(function string) bool { return !slices.Contains(cfg.Disabled, strings.ToLower(function)) }
+	queues := []string{"ProcessWorkExpress", "CollectResults", "ChannelCleanup"}
+	for n := range cfg.Partitions {
+		queues = append(queues, names.FunctionOfPartition(n))
+	}
+	for _, function := range queues {
+		if runs(function) {
+			h.Queues++
+		}
+	}
+	for _, function := range []string{"BatchSweep", "ChannelSweep", "ScaleCheck"} {
+		if runs(function) {
+			h.Timers++
+		}
+	}
+	h.ScaleCheck = runs("ScaleCheck")
+	return h
+}
 
 // billing is the bill of the app.
 type billing struct {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"kennel/bill"
 	"kennel/cost"
+	"kennel/internal/config"
 	"kennel/internal/memory"
 )
 
@@ -29,7 +31,7 @@ func TestBillIsRead(t *testing.T) {
 			return bill.Counts{Operations: map[bill.Operation]int64{{Service: "queue", Name: "put", Job: "batches"}: counted}}
 		}
 		ledger := bill.NewLedger(rows, bill.Process{Name: "vm-1"}, counts, slog.New(slog.DiscardHandler))
-		b := &billing{ledger: ledger, prices: cost.ListPrices(), host: hostOf(4), log: slog.New(slog.NewTextHandler(&log, nil))}
+		b := &billing{ledger: ledger, prices: cost.ListPrices(), host: hostOf(config.Config{Partitions: 4}), log: slog.New(slog.NewTextHandler(&log, nil))}
 		silent.Store(true)
 		began := time.Now()
 		if got := b.present(t.Context()); got != nil || time.Since(began) != probeTimeout || !strings.Contains(log.String(), "cannot read the bill") {
@@ -93,22 +95,44 @@ func TestPricesOfTheSetting(t *testing.T) {
 	}
 }
 
-// TestHostOf: the model of the host has the queues and timers of the functions.
+// TestHostOf: the model of the host has the queues and timers of the functions,
+// without those that are switched off.
 func TestHostOf(t *testing.T) {
 	files, err := filepath.Glob("../functions/*/function.json")
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
-	var want bill.Host
+	const partitions = 4
+	load := func(disabled ...string) config.Config {
+		env := map[string]string{"AzureWebJobsStorage": "UseDevelopmentStorage=true", "KENNEL_PARTITIONS": strconv.Itoa(partitions)}
+		for _, function := range disabled {
+			env["AzureWebJobs."+function+".Disabled"] = "true"
+		}
+		cfg, err := config.Load(env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cfg
+	}
+	want := bill.Host{Queues: partitions - 1, ScaleCheck: true} // a function for each partition is staged from one
+	all := hostOf(load())
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		want.Queues += bytes.Count(text, []byte(`"queueTrigger"`))
-		want.Timers += bytes.Count(text, []byte(`"timerTrigger"`))
+		queues, timers := bytes.Count(text, []byte(`"queueTrigger"`)), bytes.Count(text, []byte(`"timerTrigger"`))
+		want.Queues, want.Timers = want.Queues+queues, want.Timers+timers
+		function := filepath.Base(filepath.Dir(file))
+		without := bill.Host{Queues: all.Queues - queues, Timers: all.Timers - timers, ScaleCheck: function != "ScaleCheck"}
+		if got := hostOf(load(function)); got != without {
+			t.Errorf("without %s: %+v, want %+v", function, got, without)
+		}
 	}
-	if got := hostOf(1); got != want { // a function for each partition is staged from one
-		t.Errorf("%+v, want %+v", got, want)
+	if all != want {
+		t.Errorf("%+v, want %+v", all, want)
+	}
+	if got := hostOf(load("ProcessWork3")); got.Queues != want.Queues-1 {
+		t.Errorf("without the last partition: %+v", got)
 	}
 }

@@ -121,6 +121,10 @@ type Config struct {
 	// LogLevel is the lowest level that is logged. KENNEL_LOG_LEVEL.
 	LogLevel slog.Level
 
+	// Disabled are the functions that the host does not run, in lower case.
+	// AzureWebJobs.NAME.Disabled, which the host reads.
+	Disabled []string
+
 	// Platform is where the app runs.
 	Platform Platform
 
@@ -205,6 +209,7 @@ func Load(env map[string]string) (Config, error) {
 	}
 	r.get(keyOfCommands)
 	r.unknown("KENNEL_")
+	c.Disabled = r.disabled()
 	c.Platform = r.platform()
 	c.Warnings = r.warnings(c.InvocationTimeout)
 	if len(r.problems) > 0 {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -332,5 +333,23 @@ func TestAccount(t *testing.T) {
 		if account, local := tt.storage.Account(), tt.storage.Local(); account != tt.account || local != tt.local {
 			t.Errorf("%#v: account %q, local %t, want %q, %t", tt.storage, account, local, tt.account, tt.local)
 		}
+	}
+}
+
+// TestDisabled: the settings that switch functions off, in the forms that the
+// host reads.
+func TestDisabled(t *testing.T) {
+	cfg, err := Load(map[string]string{
+		"AzureWebJobsStorage":                    emulator,
+		"AzureWebJobs.ChannelCleanup.Disabled":   "True",
+		"AzureWebJobs__ProcessWork1__Disabled":   "1",
+		"AZUREWEBJOBS_PROCESSWORK1_DISABLED":     "true",
+		"AzureWebJobs.BatchSweep.Disabled":       "false",
+		"AzureWebJobs.ScaleCheck.Disabled.Not":   "true",
+		"AzureWebJobs.ChannelSweep.Enabled":      "true",
+		"MyAzureWebJobs.CollectResults.Disabled": "true",
+	})
+	if want := []string{"channelcleanup", "processwork1"}; err != nil || !slices.Equal(cfg.Disabled, want) {
+		t.Errorf("%q, %v, want %q", cfg.Disabled, err, want)
 	}
 }

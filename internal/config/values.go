@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"log/slog"
 	"path"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -118,6 +120,22 @@ func (r *reader) flag(name string) bool {
 		r.problem("%s must be true or false", name)
 	}
 	return strings.EqualFold(text, "true")
+}
+
+// disabledSetting is the setting that switches a function off, as Linux plans
+// write it, too.
+var disabledSetting = regexp.MustCompile(`(?i)^AzureWebJobs(?:\.|__?)(\w+?)(?:\.|__?)Disabled$`)
+
+// disabled returns the functions that are switched off.
+func (r *reader) disabled() (names []string) {
+	for setting, value := range r.env {
+		value = strings.TrimSpace(value)
+		if match := disabledSetting.FindStringSubmatch(setting); match != nil && (value == "1" || strings.EqualFold(value, "true")) {
+			names = append(names, strings.ToLower(match[1]))
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // list reads a comma-separated list; "" is empty.
