@@ -262,6 +262,45 @@ func TestScaleRequests(t *testing.T) {
 	})
 }
 
+// TestScaleWithoutQueues: queues that do not exist, as those of a new app, are
+// empty, and one that is created later is in the next check.
+func TestScaleWithoutQueues(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		queues := memory.NewQueues(nil)
+		b := newMemoryBatches(t, queues, nil)
+		c := channelFunctions{queues: queues, letters: &letterCount{queue: names.CleanupQueue}}
+		jobs := []job{{sample: c.sample}, {sample: b.sample}}
+		log := slog.New(slog.DiscardHandler)
+		s, err := newScalingOn(config.Config{}, scaleStores{memory.NewTable(nil), memory.NewContainer(nil)}, func() []job { return jobs },
+			newMembers(memory.NewTable(nil), instances.Functions, time.Now(), func() []job { return jobs }, log), log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, ready := range []int{0, 3, 0} {
+			for range ready {
+				if _, err := queues.Put(t.Context(), names.PartitionQueue(1), "x", 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if ran, err := s.check.Run(t.Context()); !ran || err != nil {
+				t.Fatalf("ran %t, %v", ran, err)
+			}
+			r, err := s.check.Latest(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := 0
+			for _, sample := range r.Samples {
+				found += int(sample.Ready)
+			}
+			if found != ready || *r.Advice[0].Instances != 1 {
+				t.Errorf("%d messages: %+v, %s", ready, r.Samples, r.Advice[0].Reason)
+			}
+			time.Sleep(8 * 24 * time.Hour) // the messages have expired
+		}
+	})
+}
+
 // checkScale makes a check, and checks the calls about scaling.
 func checkScale(t *testing.T, p *process, app *client.Client, check func(what string, ok bool, got any, err error), refused func(what string, err error, code string)) {
 	t.Helper()

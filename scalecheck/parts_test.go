@@ -260,6 +260,33 @@ func TestDenied(t *testing.T) {
 	})
 }
 
+// TestVanishedQueue: a queue that was deleted, even with a backlog, stops no check
+// and keeps no instance.
+func TestVanishedQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProcess(t, memory.NewTable(nil), memory.NewContainer(nil), nil)
+		run := func(minutes int) Record {
+			t.Helper()
+			for range minutes {
+				p.mustRun(t, true)
+				time.Sleep(time.Minute)
+			}
+			return p.latest(t)
+		}
+		before := run(10)
+		p.facts.Depths = map[string]instances.QueueSample{"cleanup": {}}
+		p.facts.Reports[1].Running, p.facts.Reports[1].Recent = nil, nil
+		after := run(30)
+		if len(after.Samples) != 1 || *before.Advice[0].Instances < 2 || *after.Advice[0].Instances != 1 {
+			t.Errorf("%+v after %+v, want one instance", after.Advice[0], before.Advice[0])
+		}
+		p.facts.Depths = nil // all of them
+		if none := run(1); len(none.Samples) != 0 || *none.Advice[0].Instances != 1 {
+			t.Errorf("%+v without queues", none)
+		}
+	})
+}
+
 // TestTargetCounts: of a target, only workers are instances.
 func TestTargetCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
