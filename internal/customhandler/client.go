@@ -165,11 +165,31 @@ func (c *Client) Forward(ctx context.Context, w http.ResponseWriter, r *http.Req
 }
 
 // forwardedPath returns a path as it arrives after the host decoded and rebuilt
-// it: an escaped question mark ends it, and a backslash becomes a slash.
+// it: an escaped question mark ends it, a backslash becomes a slash, and then
+// dot segments are resolved. The host has chosen the function, and checked its
+// key, by the path before that.
 func forwardedPath(escaped string) string {
 	before, _, _ := strings.Cut(strings.ReplaceAll(escaped, "%3f", "%3F"), "%3F")
-	return strings.NewReplacer("%5C", "/", "%5c", "/").Replace(before)
+	segments := strings.Split(strings.NewReplacer("%5C", "/", "%5c", "/").Replace(before), "/")
+	kept := segments[:1] // "" before the first slash
+	for i, segment := range segments[1:] {
+		switch escapedDots.Replace(strings.ToLower(segment)) {
+		case "..":
+			kept = kept[:max(1, len(kept)-1)]
+			fallthrough
+		case ".":
+			if i == len(segments)-2 {
+				kept = append(kept, "")
+			}
+		default:
+			kept = append(kept, segment)
+		}
+	}
+	return strings.Join(kept, "/")
 }
+
+// escapedDots are dots after the host decoded a path once.
+var escapedDots = strings.NewReplacer("%252e", ".", "%2e", ".")
 
 // lostHeaders of a request do not survive the host's forwarding: those of the
 // connection, and all content headers of .NET except Content-Type and

@@ -97,6 +97,9 @@ func childServe(w http.ResponseWriter, r *http.Request) {
 		"headers":    map[string]string{"X-Function": r.URL.Path},
 		"body":       cmp.Or(answer, string(body)),
 	}}
+	if command == "also" {
+		outputs["res2"] = []string{"a message"}
+	}
 	w.Header().Set("Content-Type", "application/json")
 	if err := json.NewEncoder(w).Encode(map[string]any{"Outputs": outputs, "Logs": []string{"a log of " + r.URL.Path}}); err != nil {
 		panic(err)

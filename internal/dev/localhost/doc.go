@@ -15,5 +15,6 @@
 //
 // It is for development only: one instance, timers in UTC, no change detection,
 // no proxying mode. It rejects an app that needs other binding types, or more
-// of ASP.NET's route templates than text and parameters.
+// of ASP.NET's route templates than text and parameters. It accepts an output
+// to a queue and fails an answer that uses it.
 package localhost

@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"kennel/internal/customhandler"
 )
 
 // A function is one direct sub-folder of the script root with a function.json.
@@ -34,8 +36,8 @@ type binding struct {
 	methods   []string // httpTrigger; empty: all
 	authLevel string   // httpTrigger
 
-	queue      string // queueTrigger
-	connection string // queueTrigger
+	queue      string // queueTrigger, queue
+	connection string // queueTrigger, queue
 
 	schedule     string // timerTrigger
 	useMonitor   bool   // timerTrigger
@@ -77,6 +79,17 @@ func (f *function) output() (binding, bool) {
 func (f *function) forwards() bool {
 	_, ok := f.output()
 	return len(f.bindings) == 2 && f.trigger().is("httpTrigger") && ok
+}
+
+// checkOutputs returns an error if an answer has something for a queue: this
+// host does not write to the queues of output bindings.
+func (f *function) checkOutputs(answer customhandler.Answer) error {
+	for _, b := range f.bindings {
+		if value := answer.Outputs[b.name]; b.is("queue") && len(value) > 0 && string(value) != "null" {
+			return fmt.Errorf("output %q is for queue %s, and this local host does not support outputs to queues", b.name, b.queue)
+		}
+	}
+	return nil
 }
 
 var (
@@ -214,7 +227,7 @@ func (f *function) check() (wrong, unsupported []error) {
 				bad("a second binding is named %q", b.name)
 			}
 		}
-		if b.direction != "in" && b.direction != "out" || b.isTrigger() && b.direction == "out" || b.is("http") && b.direction == "in" {
+		if b.direction != "in" && b.direction != "out" || b.isTrigger() && b.direction == "out" || (b.is("http") || b.is("queue")) && b.direction == "in" {
 			bad("a %s cannot have the direction %q", b.kind, b.direction)
 		}
 		if b.isTrigger() {
@@ -242,7 +255,7 @@ func (b binding) check() (err error) {
 			return fmt.Errorf("authLevel %q must be anonymous, function or admin", b.authLevel)
 		}
 		_, err = parseRoute(b.route)
-	case "queuetrigger":
+	case "queuetrigger", "queue":
 		if !percentName.MatchString(b.queue) && (!queueName.MatchString(b.queue) || len(b.queue) < 3 || len(b.queue) > 63) {
 			return fmt.Errorf("queueName %q must be 3 to 63 lower case letters, digits and single hyphens", b.queue)
 		}

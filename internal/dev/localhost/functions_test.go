@@ -68,6 +68,7 @@ func TestFunctionProblems(t *testing.T) {
 		{"queue with capitals", "F", `{"bindings":[{"type":"queueTrigger","queueName":"Jobs","name":"m"}]}`, `queueName "Jobs" must be`},
 		{"queue with two hyphens", "F", `{"bindings":[{"type":"queueTrigger","queueName":"a--b","name":"m"}]}`, "queueName"},
 		{"queue name too short", "F", `{"bindings":[{"type":"queueTrigger","queueName":"ab","name":"m"}]}`, "queueName"},
+		{"queue as input", "F", `{"bindings":[` + timerBinding + `,{"type":"queue","queueName":"jobs","name":"q"}]}`, "cannot have the direction"},
 		{"retry policy", "F", `{"retry":{"maxRetryCount":-1,"minimumInterval":"00:00:01","maximumInterval":"00:00:01"},"bindings":[` + timerBinding + `]}`, ""},
 		{"retry policy without a count", "F", `{"retry":{"strategy":"fixedDelay","delayInterval":"00:00:01"},"bindings":[` + timerBinding + `]}`, "retry.maxRetryCount must be set"},
 		{"retry policy without a delay", "F", `{"retry":{"strategy":"FixedDelay","maxRetryCount":1},"bindings":[` + timerBinding + `]}`, "retry.delayInterval must be set"},

@@ -23,6 +23,7 @@ func TestForwardedCall(t *testing.T) {
 		{"any case", "GET", "/API/Raw/x?do=echo", "", 200, "GET /API/Raw/x?do=echo 0"},
 		{"status passes", "GET", "/api/raw/x?do=status:418", "", 418, ""},
 		{"path decoded and rebuilt", "GET", "/api/raw/a%5Cb%3Fc?do=echo", "", 200, "GET /api/raw/a/b?do=echo 0"},
+		{"path of another function", "GET", "/api/raw/..%5Cstill?do=echo", "", 200, "GET /api/still?do=echo 0"},
 		{"empty segment", "GET", "/api/raw//x", "", 404, ""},
 		{"encoded dots", "GET", "/api/raw/%2e%2e", "", 404, ""},
 		{"path without the prefix", "GET", "/raw/x", "", 404, ""},
@@ -376,8 +377,8 @@ func TestNewProblems(t *testing.T) {
 		{"constraint", `function 'F': bindings[0]: route "orders/{id:int}": ` + lacks + `the constraint "int" of {id}`,
 			with(`{"type":"httpTrigger","name":"req","route":"orders/{id:int}"}`)},
 		{"trigger", `function 'F': bindings[0]: ` + lacks + `the binding type "serviceBusTrigger"`, with(`{"type":"serviceBusTrigger","name":"m"}`)},
-		{"output", `function 'F': bindings[1]: ` + lacks + `the binding type "queue"`,
-			with(timerBinding + `,{"type":"queue","direction":"out","name":"q","queueName":"q-q"}`)},
+		{"output", `function 'F': bindings[1]: ` + lacks + `the binding type "serviceBus"`,
+			with(timerBinding + `,{"type":"serviceBus","direction":"out","name":"q","queueName":"q-q"}`)},
 		{"return value", `function 'F': bindings[1]: ` + lacks + `the binding name $return`,
 			with(httpBinding + `,{"type":"http","direction":"out","name":"$return"}`)},
 	} {

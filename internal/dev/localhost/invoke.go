@@ -50,6 +50,9 @@ func (h *Host) invokeOnce(ctx context.Context, f *function, reason string, envel
 		for _, line := range answer.Logs {
 			h.out.say("%s: %s", f.name, line)
 		}
+		if err := f.checkOutputs(answer); err != nil {
+			return err
+		}
 		if finish == nil {
 			return nil
 		}
