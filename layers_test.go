@@ -73,6 +73,7 @@ var layers = map[string][]string{
 	"internal/dev/project":        {"kennel/internal/names"},
 	"internal/dev/run":            {"kennel/internal/azure", "kennel/internal/config", "kennel/internal/dev", "golang.org/x/sync"}, // it starts everything
 	"internal/names":              {},                                                                                              // infra/ and functions/ repeat them
+	"internal/principal":          {},
 	"internal/suggest":            {},
 	"internal/otlptest":           {"go.opentelemetry.io/proto/otlp", "google.golang.org/protobuf", "testing"}, // a collector for tests
 	"internal/telemetry":          {"kennel/trace", "go.opentelemetry.io/otel"},

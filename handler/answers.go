@@ -48,6 +48,9 @@ func serve(failures []failure, do func(*http.Request) (reply, error)) http.Handl
 		header := w.Header()
 		header["Cache-Control"] = noStore
 		if answer.location != "" {
+			if _, ok := personOf(r); ok {
+				answer.location = consoleBase + answer.location
+			}
 			header.Set("Location", answer.location)
 		}
 		if answer.etag != "" {

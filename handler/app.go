@@ -26,7 +26,7 @@ type app struct {
 	name   string // of this process, as in the status
 	host   *customhandler.App
 	jobs   []job
-	routes []route // all routes of the API
+	routes []route // all routes of the API, without those of the console
 }
 
 // job is one part of the app: what it adds to the host, to the life of the
@@ -128,6 +128,7 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 		}
 	}
 	serveRoutes(a.host, a.routes)
+	serveRoutes(a.host, newConsole(cfg, log).routes(a.routes))
 	return a, nil
 }
 

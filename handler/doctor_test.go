@@ -92,7 +92,7 @@ func TestDoctor(t *testing.T) {
 					t.Errorf("%+v, want it ok", f)
 				}
 			}
-			if len(answer.Checks) != 15 || strings.Contains(body, "AccountKey") {
+			if len(answer.Checks) != 16 || strings.Contains(body, "AccountKey") {
 				t.Errorf("%d checks: %s", len(answer.Checks), body)
 			}
 		})

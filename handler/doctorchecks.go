@@ -63,6 +63,7 @@ func newDoctor(cfg config.Config, account azure.Account, o *azure.Options) ([][]
 	}
 	return append(lanes, []check{
 		{name: "settings", do: func(context.Context) (string, error) { return checkSettings(cfg, os.ReadFile) }, fix: m.setting},
+		{name: "access", do: func(context.Context) (string, error) { return checkAccess(os.DirFS(".")) }, fix: m.setting},
 		{name: "versions", do: func(context.Context) (string, error) { return checkVersions(cfg.Platform) }, fix: m.setting},
 	}), nil
 }

@@ -185,6 +185,9 @@ func (g gateFunctions) readChange(r *http.Request) (gate.Change, error) {
 // callers in, its headers count, so that no caller can use the name of another.
 func (g gateFunctions) caller(r *http.Request, given string) string {
 	given = cmp.Or(strings.TrimSpace(given), unnamed)
+	if p, ok := personOf(r); ok && g.signedIn {
+		return p.Name
+	}
 	if !g.signedIn {
 		return given
 	}

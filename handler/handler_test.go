@@ -278,7 +278,7 @@ func TestFunctionFolders(t *testing.T) {
 		full := "/api/" + named.ReplaceAllString(trigger.Route, "x")
 		short := "/api/" + strings.TrimSuffix(named.ReplaceAllString(regexp.MustCompile(`/\{\*?[a-z]+\??\}$`).ReplaceAllString(trigger.Route, ""), "x"), "/")
 		found := false
-		for _, path := range []string{full, short, short + "/release", short + "/x/blogs"} {
+		for _, path := range []string{full, short, short + "/release", short + "/x/blogs", short + "/api/status"} {
 			status, header, body := p.call(t, "TRACE", path, nil)
 			found = found || status == 405 && header.Get("Allow") != ""
 			if status != 405 && !strings.Contains(body, `"code":"not_found"`) {

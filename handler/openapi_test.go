@@ -73,8 +73,9 @@ var (
 	// toHost answer the Functions host.
 	toHost = []string{"bad_envelope", "unknown_function", "binary_answer"}
 
-	// elsewhere answer requests to no operation, or no caller receives them.
-	elsewhere = []string{"not_found", "method_not_allowed", "gone", "stopped"}
+	// elsewhere answer requests to no operation, or through the console, or no
+	// caller receives them.
+	elsewhere = []string{"not_found", "method_not_allowed", "gone", "stopped", "sign_in_required", "role_required", "cross_site"}
 )
 
 // TestCodesAreDescribed compares the error codes of the source, of

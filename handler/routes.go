@@ -25,6 +25,8 @@ type route struct {
 	maxBody    int64    // of its forwarded calls, in bytes; 0: that of the app
 	waits      bool     // its calls wait for an event, so their duration means nothing
 	handler    http.Handler
+
+	console *console // checks who calls; nil: the Functions host has checked a key
 }
 
 // Headers of conditions. A route that does not support one rejects it: its
@@ -53,6 +55,15 @@ func serveRoutes(host *customhandler.App, routes []route) {
 }
 
 func (rt *route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if rt.console != nil {
+		rt.console.serve(w, r, rt)
+		return
+	}
+	rt.serve(w, r)
+}
+
+// serve serves a call of a caller who may make it.
+func (rt *route) serve(w http.ResponseWriter, r *http.Request) {
 	if err := rt.check(r); err != nil {
 		customhandler.WriteError(w, r, err)
 		return

@@ -116,7 +116,7 @@ func (d *document) find(r *http.Request) (op *operation, values map[string]strin
 	}
 	for pattern, op := range d.operations {
 		method, template, _ := strings.Cut(pattern, " ")
-		values, fits := match(template, r.URL.EscapedPath())
+		values, fits := match(template, strings.TrimPrefix(r.URL.EscapedPath(), consoleBase))
 		if fits && method == wanted {
 			return op, values, true
 		}

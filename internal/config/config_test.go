@@ -126,6 +126,15 @@ func TestLoad(t *testing.T) {
 	}
 }
 
+func TestInAzure(t *testing.T) {
+	for name, want := range map[string]bool{"WEBSITE_SITE_NAME": true, "WEBSITE_INSTANCE_ID": true, "WEBSITE_HOSTNAME": false, "FUNCTIONS_EXTENSION_VERSION": false} {
+		c, err := Load(map[string]string{"AzureWebJobsStorage": emulator, name: "x"})
+		if err != nil || c.Platform.InAzure() != want {
+			t.Errorf("with %s the app runs in Azure: %t, %v; want %t", name, c.Platform.InAzure(), err, want)
+		}
+	}
+}
+
 // TestDocumented: every setting of ours is a row in docs/operations.md.
 func TestDocumented(t *testing.T) {
 	manual, err := os.ReadFile("../../docs/operations.md")

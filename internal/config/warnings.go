@@ -16,13 +16,19 @@ import (
 // Platform is where the app runs. Azure sets it; each part may be unknown.
 type Platform struct {
 	App           string // the name of the function app: WEBSITE_SITE_NAME
+	Instance      string // the machine: WEBSITE_INSTANCE_ID
 	ResourceGroup string // WEBSITE_RESOURCE_GROUP
 	Host          string // the version of the Functions host: FUNCTIONS_EXTENSION_VERSION
 }
 
+// InAzure reports whether the app runs in Azure, and not on the machine of a
+// developer.
+func (p Platform) InAzure() bool { return p.App != "" || p.Instance != "" }
+
 func (r *reader) platform() Platform {
 	return Platform{
 		App:           r.get("WEBSITE_SITE_NAME"),
+		Instance:      r.get("WEBSITE_INSTANCE_ID"),
 		ResourceGroup: r.get("WEBSITE_RESOURCE_GROUP"),
 		Host:          r.get("FUNCTIONS_EXTENSION_VERSION"),
 	}

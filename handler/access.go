@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"path"
+	"slices"
+	"strings"
+
+	"kennel/internal/config"
+	"kennel/internal/customhandler"
+	"kennel/internal/principal"
+)
+
+// Who may call what. Machines call the routes of the API with a function key,
+// which the Functions host checks before it calls this process. People call the
+// same routes through the function Console, which the host lets everyone call:
+// there, console checks who they are.
+
+// consoleFunction serves people, at addresses that begin with consoleBase.
+const (
+	consoleFunction = "Console"
+	consoleBase     = "/api/console"
+)
+
+// anonymous are the functions that the host lets everyone call: their authLevel
+// is anonymous. All others require a function key.
+var anonymous = []string{"Health", consoleFunction}
+
+// A role is an app role of the Entra application that signs people in.
+type role string
+
+const (
+	reader   role = "Reader"
+	operator role = "Operator"
+)
+
+// mayAct reports whether a person may do what a role may. Operators may do what
+// readers may.
+func mayAct(p principal.Principal, needed role) bool {
+	return slices.Contains(p.Roles, string(needed)) || slices.Contains(p.Roles, string(operator))
+}
+
+// role returns the role that a person needs for the route.
+func (rt *route) role() role {
+	if strings.HasPrefix(rt.pattern, "GET ") {
+		return reader
+	}
+	return operator
+}
+
+// console decides which people may call the API.
+type console struct {
+	// local: the app runs on the machine of a developer, so everyone who
+	// reaches it there may do everything. A process that serves a host always
+	// listens on a loopback address.
+	local bool
+
+	// signedIn: the platform reports who calls, and lets no caller send its
+	// header.
+	signedIn bool
+
+	crossOrigin *http.CrossOriginProtection
+	log         *slog.Logger
+}
+
+func newConsole(cfg config.Config, log *slog.Logger) *console {
+	return &console{
+		local:       !cfg.Platform.InAzure() && !cfg.SignedIn,
+		signedIn:    cfg.SignedIn,
+		crossOrigin: http.NewCrossOriginProtection(),
+		log:         log,
+	}
+}
+
+// routes returns the routes of people for those of the API. Their calls come in
+// envelopes, because of the second output in function.json. That is essential:
+// the host forwards other calls by a path that it rebuilds after it has chosen
+// the function, and /api/console/..%5Cgates would become /api/gates, whose key
+// was not checked. An envelope reaches the routes of its function only.
+func (c *console) routes(api []route) []route {
+	routes := slices.Clone(api)
+	for i := range routes {
+		rt := &routes[i]
+		rt.console, rt.function = c, consoleFunction
+		rt.pattern = strings.Replace(rt.pattern, " /api/", " "+consoleBase+"/api/", 1)
+		rt.maxBody = 0 // an envelope is read as a whole
+	}
+	return routes
+}
+
+// serve serves a call for a route of people. Each change that a person makes or
+// tries to make is logged.
+func (c *console) serve(w http.ResponseWriter, r *http.Request, rt *route) {
+	p, err := c.identify(r)
+	if err != nil {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		customhandler.WriteError(w, r, err)
+		return
+	}
+	if rt.role() == operator {
+		defer func() {
+			c.log.InfoContext(r.Context(), "change through the console", "principal", p.Name, "principalId", p.ID,
+				"route", rt.pattern, "path", r.URL.EscapedPath(), "status", customhandler.Answered(w))
+		}()
+	}
+	if err := c.authorize(r, p, rt.role()); err != nil {
+		customhandler.WriteError(w, r, err)
+		return
+	}
+	rt.serve(w, r.WithContext(context.WithValue(r.Context(), personKey{}, p)))
+}
+
+// identify returns who calls.
+func (c *console) identify(r *http.Request) (p principal.Principal, err error) {
+	headers := r.Header[principal.Header]
+	switch {
+	case len(headers) > 0 && !c.signedIn:
+		return p, signInRequired("The header X-MS-CLIENT-PRINCIPAL is not accepted, because this app does not sign callers in: WEBSITE_AUTH_ENABLED is not true. Omit it.")
+	case len(headers) == 1:
+		p, err = principal.Parse(headers[0])
+		if err != nil {
+			c.log.WarnContext(r.Context(), "cannot read who calls the console", "error", err)
+			return p, signInRequired("Who you are could not be read from the header X-MS-CLIENT-PRINCIPAL: " + err.Error() + ". Sign in with an account of Microsoft Entra.")
+		}
+		return p, nil
+	case c.signedIn:
+		return p, signInRequired("Sign in first: open /.auth/login/aad of this app in a browser. Programs use the address without /console, with a function key.")
+	case !c.local:
+		return p, signInRequired("The console requires sign-in, which is off for this app: an operator has to turn on authentication with Microsoft Entra. Programs use the address without /console, with a function key.")
+	case !isLoopback(r.Host):
+		// A page can make a browser believe that its own name is an address of
+		// this machine. Its requests carry that name.
+		return p, signInRequired("Without sign-in the console answers only at an address of this machine, such as http://127.0.0.1:7071.")
+	}
+	return principal.Principal{Name: unnamed, Roles: []string{string(operator)}}, nil
+}
+
+// authorize returns an error if a person must not make a call.
+func (c *console) authorize(r *http.Request, p principal.Principal, needed role) error {
+	if needed == operator && (c.crossOrigin.Check(r) != nil || r.Header.Get("X-Kennel-Console") != "1") {
+		return &customhandler.Error{Status: http.StatusForbidden, Code: "cross_site",
+			Message: "A change through the console must come from its own pages, with the header X-Kennel-Console: 1. Nothing was changed."}
+	}
+	if !mayAct(p, needed) {
+		return &customhandler.Error{Status: http.StatusForbidden, Code: "role_required",
+			Message: fmt.Sprintf("%s does not have the app role %s, which this request needs. Nothing was changed. An administrator assigns it in Microsoft Entra, under Enterprise applications, Users and groups. Then sign in again.", p.Name, needed)}
+	}
+	return nil
+}
+
+func signInRequired(message string) error {
+	return &customhandler.Error{Status: http.StatusUnauthorized, Code: "sign_in_required", Message: message}
+}
+
+// isLoopback reports whether the host of a request is this machine.
+func isLoopback(hostport string) bool {
+	host, _, err := net.SplitHostPort(hostport)
+	if err != nil {
+		host = strings.TrimSuffix(strings.TrimPrefix(hostport, "["), "]")
+	}
+	ip, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
+}
+
+// personKey is the key of a caller's person in the context of a call.
+type personKey struct{}
+
+// personOf returns who makes a call through the console.
+func personOf(r *http.Request) (p principal.Principal, ok bool) {
+	p, ok = r.Context().Value(personKey{}).(principal.Principal)
+	return p, ok
+}
+
+// checkAccess compares who may call the functions in the folder of the app,
+// which the Functions host has, with what this process relies on.
+func checkAccess(app fs.FS) (string, error) {
+	files, err := fs.Glob(app, "*/function.json")
+	if err != nil {
+		return "", err // cannot occur: the pattern is valid
+	}
+	count := 0
+	var wrong []error
+	for _, file := range files {
+		text, err := fs.ReadFile(app, file)
+		if err != nil {
+			return "", err
+		}
+		var function struct {
+			Bindings []struct{ Type, AuthLevel string }
+		}
+		if err := json.Unmarshal(text, &function); err != nil {
+			return "", settingError{text: file + " is not valid JSON"}
+		}
+		name, want := path.Dir(file), "function"
+		if slices.Contains(anonymous, name) {
+			want = "anonymous"
+		}
+		for _, binding := range function.Bindings {
+			if binding.Type != "httpTrigger" {
+				continue
+			}
+			count++
+			if binding.AuthLevel != want {
+				wrong = append(wrong, fmt.Errorf("the authLevel of function %s is %q instead of %q", name, binding.AuthLevel, want))
+			}
+			if name == consoleFunction && len(function.Bindings) != 3 {
+				wrong = append(wrong, fmt.Errorf("function %s lacks its second output, without which callers can avoid the check of keys", name))
+			}
+		}
+	}
+	if err := errors.Join(wrong...); err != nil {
+		return "", settingError{text: err.Error()}
+	}
+	return fmt.Sprintf("%d HTTP functions", count), nil
+}

@@ -1,0 +1,269 @@
+package main
+
+import (
+	"maps"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"kennel/internal/principal"
+)
+
+// needs is the role that a person needs for each route. A function key opens
+// all routes but GET /api/health, which needs none.
+var needs = map[string]role{
+	"POST /api/sequences/{sequence}/next":         operator,
+	"GET /api/sequences":                          reader,
+	"GET /api/sequences/{sequence}":               reader,
+	"POST /api/sequences/{sequence}/raise":        operator,
+	"GET /api/gates":                              reader,
+	"GET /api/gates/{gate}":                       reader,
+	"POST /api/gates/{gate}/release":              operator,
+	"POST /api/gates/{gate}/close":                operator,
+	"GET /api/gates/{gate}/wait":                  reader,
+	"GET /api/channels":                           reader,
+	"PUT /api/channels/{channel}":                 operator,
+	"GET /api/channels/{channel}":                 reader,
+	"DELETE /api/channels/{channel}":              operator,
+	"GET /api/channels/{channel}/deletion":        reader,
+	"POST /api/channels/{channel}/blogs":          operator,
+	"GET /api/channels/{channel}/blogs":           reader,
+	"GET /api/channels/{channel}/blogs/{blog}":    reader,
+	"PUT /api/channels/{channel}/blogs/{blog}":    operator,
+	"DELETE /api/channels/{channel}/blogs/{blog}": operator,
+	"POST /api/batches":                           operator,
+	"GET /api/batches":                            reader,
+	"GET /api/batches/{batch}":                    reader,
+	"GET /api/batches/{batch}/results":            reader,
+	"GET /api/batches/{batch}/report":             reader,
+	"GET /api/deadletters":                        reader,
+	"GET /api/deadletters/{queue}":                reader,
+	"POST /api/deadletters/{queue}/redrive":       operator,
+	"POST /api/deadletters/{queue}/delete":        operator,
+	"GET /api/scale":                              reader,
+	"GET /api/scale/history":                      reader,
+	"GET /api/scale/rules":                        reader,
+	"PUT /api/scale/rules":                        operator,
+	"GET /api/health":                             reader,
+	"GET /api/status":                             reader,
+	"GET /api/doctor":                             reader,
+	"GET /api/metrics":                            reader,
+	"GET /api/openapi.yaml":                       reader,
+}
+
+// What becomes of a call.
+const (
+	served    = "served"
+	noKey     = "401 of the host"
+	signIn    = "401 sign_in_required"
+	role403   = "403 role_required"
+	crossSite = "403 cross_site"
+)
+
+// Keys of the host.
+const (
+	masterKey = "the-master-key"
+	hostKey   = "the-host-key"
+	ownKey    = "the key of the function that is called"
+	otherKey  = "the key of another function"
+)
+
+// caller is a row of the matrix.
+type caller struct {
+	name   string
+	rare   bool // calls only every fifth route
+	key    string
+	header http.Header
+	api    string // with the address of machines, in each mode
+
+	// Through the console: reads and changes on the machine of a developer, in
+	// Azure without sign-in, and in Azure with sign-in.
+	local, azure, signedIn [2]string
+}
+
+// always are the callers that call every route also without sign-in, where it
+// does not matter who they are.
+var always = []string{"without anything", "with the host key", "Operator"}
+
+func callers() []caller {
+	as := func(roles ...string) http.Header {
+		return http.Header{principal.Header: {principalOf("ann@example.com", roles...)}}
+	}
+	with := func(h http.Header, name, value string) http.Header {
+		h = maps.Clone(h)
+		if h == nil {
+			h = make(http.Header)
+		}
+		h.Set(name, value)
+		return h
+	}
+	all, none := [2]string{served, served}, [2]string{signIn, signIn}
+	read, foreign := [2]string{served, role403}, [2]string{served, crossSite}
+	neither := [2]string{role403, role403}
+	asOperator := as("Operator")
+	return []caller{
+		{"without anything", false, "", nil, noKey, all, none, none},
+		{"with the key of the function", false, ownKey, nil, served, all, none, none},
+		{"with the host key", false, hostKey, nil, served, all, none, none},
+		{"with the master key", true, masterKey, nil, served, all, none, none},
+		{"with a wrong key", false, "wrong", nil, noKey, all, none, none},
+		{"with the key of another function", false, otherKey, nil, noKey, all, none, none},
+		{"without a role", false, "", as(), noKey, none, none, neither},
+		{"with other roles", true, "", as("reader", "Operators", ""), noKey, none, none, neither},
+		{"Reader", false, "", as("Reader"), noKey, none, none, read},
+		{"Operator", false, "", asOperator, noKey, none, none, all},
+		{"Reader and Operator", true, "", as("Other", "Reader", "Operator"), noKey, none, none, all},
+		{"Operator with a key", true, ownKey, asOperator, served, none, none, all},
+		{"with a principal that cannot be read", true, "", http.Header{principal.Header: {"e30"}}, noKey, none, none, none},
+		{"with two principals", true, "", http.Header{principal.Header: {principalOf("ann", "Reader"), principalOf("bob", "Operator")}}, noKey, none, none, none},
+		{"Operator, from a page of another site", false, "", with(asOperator, "Sec-Fetch-Site", "cross-site"), noKey, none, none, foreign},
+		{"Operator, from another origin", true, "", with(asOperator, "Origin", "https://mallory.example"), noKey, none, none, foreign},
+		{"Operator, from a form", true, "", with(asOperator, "X-Kennel-Console", ""), noKey, none, none, foreign},
+		{"from a page of another site", true, "", with(nil, "Sec-Fetch-Site", "cross-site"), noKey, foreign, none, none},
+		{"from a page whose name leads to this machine", true, "", http.Header{"Host": {"mallory.example:7071"}}, noKey, none, none, none},
+	}
+}
+
+// TestAccess calls every route as every caller, through a host that checks keys:
+// on the machine of a developer, in Azure without sign-in, and with it.
+func TestAccess(t *testing.T) {
+	t.Parallel()
+	api := routes(t)
+	for _, rt := range api {
+		if needs[rt.pattern] != rt.role() {
+			t.Errorf("%s requires the role %q: want %q, or add it to the table of this test", rt.pattern, rt.role(), needs[rt.pattern])
+		}
+	}
+	if len(api) != len(needs) {
+		t.Errorf("%d routes, and %d in the table of this test", len(api), len(needs))
+	}
+	parameter := regexp.MustCompile(`\{[a-z]+\}`)
+	for i, mode := range []struct {
+		name string
+		env  []string
+		want func(caller) [2]string
+	}{
+		{"local", nil, func(c caller) [2]string { return c.local }},
+		{"Azure", []string{"WEBSITE_INSTANCE_ID=1f0c", "WEBSITE_AUTH_ENABLED=False"}, func(c caller) [2]string { return c.azure }},
+		{"signed in", []string{"WEBSITE_SITE_NAME=my-app", "WEBSITE_AUTH_ENABLED=True"}, func(c caller) [2]string { return c.signedIn }},
+	} {
+		t.Run(mode.name, func(t *testing.T) {
+			t.Parallel()
+			h := startHosted(t, asInRepository, mode.env...)
+			for j, rt := range api {
+				method, path, _ := strings.Cut(parameter.ReplaceAllString(rt.pattern, "x"), " ")
+				change := 0
+				if method != "GET" {
+					change = 1
+				}
+				rarely := j%5 != i
+				for _, c := range callers() {
+					if rarely && (c.rare || i < 2 && !slices.Contains(always, c.name)) {
+						continue
+					}
+					want := c.api
+					if rt.function == "Health" {
+						want = served
+					}
+					if i == 2 || rt.function == "Health" { // the check of keys is the host's
+						if got := h.call(t, method, path, c, rt.function); got != want {
+							t.Errorf("%s %s: %s, want %s", rt.pattern, c.name, got, want)
+						}
+					}
+					if rarely && i == 2 && c.key != "" {
+						continue // a key means nothing to the console
+					}
+					if got, want := h.call(t, method, consoleBase+path, c, consoleFunction), mode.want(c)[change]; got != want {
+						t.Errorf("%s through the console %s: %s, want %s", rt.pattern, c.name, got, want)
+					}
+				}
+			}
+			if i == 2 {
+				h.testOthers(t, api)
+			}
+		})
+	}
+}
+
+// testOthers checks what is not a route of the API.
+func (h hosted) testOthers(t *testing.T, api []route) {
+	asOperator := http.Header{principal.Header: {principalOf("ann", "Operator")}}
+	for function, isHTTP := range h.functions {
+		if isHTTP != (function == consoleFunction || slices.ContainsFunc(api, func(rt route) bool { return rt.function == function })) {
+			t.Errorf("function %s has an HTTP trigger: %t, want one exactly if it has routes", function, isHTTP)
+		}
+		// The host invokes a function at /NAME of the handler. Neither that nor the
+		// routes of the host itself lead to a function from outside.
+		for _, path := range []string{"/" + function, "/api/" + function, consoleBase + "/" + function, consoleBase + "/api/" + function, "/admin/functions/" + function, "/runtime/" + function} {
+			for _, key := range []string{"", hostKey} {
+				got := h.call(t, "POST", path, caller{key: key, header: asOperator}, function)
+				if got == served || got[0] != '4' {
+					t.Errorf("POST %s with the key %q: %s, want it rejected", path, key, got)
+				}
+			}
+		}
+	}
+	for _, path := range []string{"", "/", "/index.html", "/api", "/api/", "/api/gates/x/y/z", "/api/console/api/gates", "/API/Gates/../../../admin/host/status"} {
+		if got := h.call(t, "GET", consoleBase+path, caller{header: asOperator}, ""); got == served || got[0] != '4' {
+			t.Errorf("GET %s: %s, want it rejected", consoleBase+path, got)
+		}
+	}
+	if got := h.call(t, "GET", "/API/Console/Api/GATES/", caller{header: asOperator}, ""); got != served {
+		t.Errorf("an address in another case: %s, want it served", got)
+	}
+	if got := h.call(t, "GET", "/API/Console/Api/GATES/", caller{}, ""); got != signIn {
+		t.Errorf("an address in another case: %s, want %s", got, signIn)
+	}
+}
+
+// TestKeysCannotBeAvoided: the host forwards a call by a path that it rebuilds
+// after it has checked the key of the function. Without envelopes, everyone
+// could call all routes through the function Console, whose level is anonymous.
+func TestKeysCannotBeAvoided(t *testing.T) {
+	t.Parallel()
+	paths := []string{
+		"/api/console/..%5Cgates%5Cx%5Crelease", "/api/console/api%5c..%5C../gates/x/release", "/API/Console/%252e%252e/gates/x/release",
+		"/api/console/.%252E%5Cgates/x/release", "/api/console/x/..%5C..%5C..%5Capi%5Cgates/x/release",
+	}
+	others := []string{"/api/console/%2e%2e/gates/x/release", "/api/console/..%2Fgates%2Fx%2Frelease", "/api/console/../gates/x/release", "/api/health/..%5Cgates/x/release", "/api/health%5C..%5Cgates/x/release"}
+	for _, envelopes := range []bool{true, false} {
+		h := startHosted(t, func(name string, text []byte) []byte {
+			if envelopes || name != consoleFunction {
+				return text
+			}
+			without := regexp.MustCompile(`(?s),\s*\{\s*"type": "queue".*?\}`).ReplaceAll(text, nil)
+			if _, err := checkAccess(fstest.MapFS{"Console/function.json": {Data: without}}); err == nil {
+				t.Error("the doctor does not find that the function Console has no second output")
+			}
+			return without
+		}, "WEBSITE_SITE_NAME=my-app", "WEBSITE_AUTH_ENABLED=true")
+		for _, path := range slices.Concat(paths, others) {
+			got, avoided := h.call(t, "POST", path, caller{}, ""), !envelopes && slices.Contains(paths, path)
+			if avoided != (got == served) {
+				t.Errorf("POST %s without a key, in an envelope: %t: %s", path, envelopes, got)
+			}
+		}
+	}
+}
+
+// TestLevels: the functions of the repository have the levels that the app
+// relies on, and the doctor finds others.
+func TestLevels(t *testing.T) {
+	if detail, err := checkAccess(os.DirFS("../functions")); err != nil || !strings.HasSuffix(detail, "HTTP functions") || detail[0] == '0' {
+		t.Errorf("levels of the functions: %q, %v", detail, err)
+	}
+	function := func(level string) *fstest.MapFile {
+		return &fstest.MapFile{Data: []byte(`{"bindings":[{"type":"httpTrigger","authLevel":"` + level + `"},{"type":"http"}]}`)}
+	}
+	_, err := checkAccess(fstest.MapFS{"Health/function.json": function("function"), "Channels/function.json": function("anonymous"), "Other/function.json": function("function")})
+	if err == nil || !strings.Contains(err.Error(), `function Channels is "anonymous" instead of "function"`) || !strings.Contains(err.Error(), "Health") || strings.Contains(err.Error(), "Other") {
+		t.Errorf("wrong levels: %v", err)
+	}
+	if _, err := checkAccess(fstest.MapFS{"Other/function.json": {Data: []byte("{")}}); err == nil {
+		t.Error("no error for a broken function.json")
+	}
+}
