@@ -14,8 +14,8 @@ var (
 	errNoID      = errors.New("the item has no id")
 )
 
-// itemID returns the member id of an item, which is compact and valid JSON. It
-// reads only the names of the members, because Processors decode the item.
+// itemID returns the member id of an item of a parcel, which is compact and valid
+// JSON, and was checked when it was submitted. It reads only the names of the members, because Processors decode the item.
 func itemID(item []byte) (string, error) {
 	if len(item) < 2 || item[0] != '{' {
 		return "", errNotObject
@@ -47,9 +47,14 @@ func itemID(item []byte) (string, error) {
 		}
 		id, found = text, true
 	}
-	switch {
-	case !found:
+	if !found {
 		return "", errNoID
+	}
+	return checkID(id)
+}
+
+func checkID(id string) (string, error) {
+	switch {
 	case id == "" || len(id) > MaxItemID:
 		return "", fmt.Errorf("the id has %d bytes: use 1 to %d", len(id), MaxItemID)
 	case strings.ContainsFunc(id, unicode.IsControl):

@@ -26,6 +26,7 @@ type bodyReader struct {
 	ended bool   // the array, or nothing of it was read
 
 	compact bytes.Buffer
+	items   itemChecker
 	seen    map[[16]byte]int32 // lines by the digests of ids
 }
 
@@ -194,7 +195,7 @@ func (r *bodyReader) check(text []byte, validate func(json.RawMessage) error) (I
 		}
 		item = r.compact.Bytes()
 	}
-	id, err := itemID(item)
+	id, err := r.items.check(item)
 	if err != nil {
 		return Item{}, err
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -56,7 +57,16 @@ func TestRead(t *testing.T) {
 		{name: "not an object", body: "[]\n1\nnull", bad: []ItemError{{1, errNotObject.Error()}, {2, errNotObject.Error()}, {3, errNotObject.Error()}}},
 		{name: "no id", body: `{"ID":"a"}`, bad: []ItemError{{1, "the item has no id"}}},
 		{name: "id of another type", body: `{"id":1}`, bad: []ItemError{{1, "the id is not a text"}}},
-		{name: "two ids", body: `{"id":"a","\u0069d":"b"}`, bad: []ItemError{{1, "the item has two members id"}}},
+		{name: "two ids", body: `{"id":"a","\u0069d":"b"}`, bad: []ItemError{{1, `the item has two members "id"`}}},
+		{name: "a member twice", body: `{"id":"a","x":1,"x":1}`, bad: []ItemError{{1, `the item has two members "x"`}}},
+		{name: "a member twice, in another case", body: `{"id":"a","skill":1,"\u017fKiLl":1}`, bad: []ItemError{{1, `the item has two members "ſKiLl"`}}},
+		{name: "a member of a member twice", body: `{"id":"a","x":[{"y":{"z":1,"Z":2,"\u007a":3}}]}`, bad: []ItemError{{1, `the item has two members "z"`}}},
+		{name: "one of many members twice", body: `{"id":"a",` + manyMembers(100) + `,"M99":1}`, bad: []ItemError{{1, `the item has two members "M99"`}}},
+		{name: "equal members of different objects", body: `{"id":"a","x":{"id":1,"x":[{"x":1},{"x":2}],` + manyMembers(100) + `,"M99":1},` + manyMembers(100) + `}`,
+			want: []string{`a {"id":"a","x":{"id":1,"x":[{"x":1},{"x":2}],` + manyMembers(100) + `,"M99":1},` + manyMembers(100) + `}`}},
+		{name: "deep", body: `{"id":"a","x":` + strings.Repeat("[", maxDepth) + strings.Repeat("]", maxDepth) + `}`, bad: []ItemError{{1, "the item has objects and arrays more than 32 deep in each other"}}},
+		{name: "almost deep", body: `{"id":"a","x":` + strings.Repeat("[", maxDepth-1) + strings.Repeat("]", maxDepth-1) + `}`,
+			want: []string{`a {"id":"a","x":` + strings.Repeat("[", maxDepth-1) + strings.Repeat("]", maxDepth-1) + `}`}},
 		{name: "empty id", body: `{"id":""}`, bad: []ItemError{{1, "the id has 0 bytes: use 1 to 200"}}},
 		{name: "long id", body: `{"id":"` + long[:201] + `"}`, bad: []ItemError{{1, "the id has 201 bytes: use 1 to 200"}}},
 		{name: "control characters", body: `{"id":"a\n"}`, bad: []ItemError{{1, "the id contains control characters"}}},
@@ -102,6 +112,15 @@ func TestRead(t *testing.T) {
 			}
 		}
 	}
+}
+
+// manyMembers returns the members m0, m1, and so on of an object.
+func manyMembers(n int) string {
+	var members []string
+	for i := range n {
+		members = append(members, fmt.Sprintf(`"m%d":%d`, i, i))
+	}
+	return strings.Join(members, ",")
 }
 
 // zip compresses a text in two members, as tools that append do.
@@ -215,12 +234,13 @@ type failing struct{ err error }
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 // FuzzItemID compares the id of items with that of encoding/json, and checks that
-// plain items are compact.
+// plain items are compact, and that no item with a repeated member is accepted.
 func FuzzItemID(f *testing.F) {
 	for _, text := range []string{
 		`{"id":"a"}`, `{"a":{"id":1},"id":"b"}`, `{"id":["a"],"id":"b"}`, `{"\u0069d":"\ud800"}`, `{"id":"\\","x":"\""}`,
 		`{"id":"a","x":-1.50,"y":0}`, `{"x":01}`, `{"x":1.}`, `{"x":-}`, `{"x" :"1"}`, `{"x":"1",}`, `{"x":"1"}}`, `{"x":1 }`,
 		"{\"x\":\"\n\"}", `{"x"`, `{"x":`, `{"x":""`, `{}`, `[]`, `"id"`, `{"x":[{"id":"}"}],"id":null}`, `{"":0,"id":"a\u0000"}`, `{"id":"a"`, `{"id":"a",}`, `{`,
+		`{"id":"a","x":1,"X":2}`, `{"id":"a","x":{"y":1,"Y":2,"y":3}}`, `{"k":1,"\u212a":2,"id":"a"}`, `{"id":"a","x":[[[{}],{"a":1}],{"a":{}}]}`,
 	} {
 		f.Add([]byte(text))
 	}
@@ -239,7 +259,35 @@ func FuzzItemID(f *testing.F) {
 		if (err == nil) != ok || id != want {
 			t.Errorf("%s has the id %q, %v; want %q, %v", compact.Bytes(), id, err, want, ok)
 		}
+		var items itemChecker
+		ok = ok && !slowRepeats(json.NewDecoder(strings.NewReader(compact.String())), 1)
+		if id, err := items.check(compact.Bytes()); (err == nil) != ok || ok && id != want {
+			t.Errorf("%q is accepted with the id %q, %v; want %q, %v", text, id, err, want, ok)
+		}
 	})
+}
+
+// slowRepeats reads a value by tokens, and reports whether an object in it has two
+// members of one name, or it is too deep.
+func slowRepeats(d *json.Decoder, depth int) (repeats bool) {
+	begin, _ := d.Token()
+	if begin != json.Delim('{') && begin != json.Delim('[') {
+		return false
+	}
+	repeats = depth > maxDepth
+	var names []string
+	for d.More() {
+		if begin == json.Delim('{') {
+			token, _ := d.Token()
+			name := token.(string)
+			same := func(other string) bool { return name == other || depth == 1 && strings.EqualFold(name, other) }
+			repeats = repeats || slices.ContainsFunc(names, same)
+			names = append(names, name)
+		}
+		repeats = slowRepeats(d, depth+1) || repeats
+	}
+	d.Token()
+	return repeats
 }
 
 // slowID reads the id by tokens.
