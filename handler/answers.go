@@ -20,7 +20,6 @@ import (
 var (
 	jsonType = []string{"application/json"}
 	textType = []string{"text/plain; charset=utf-8"}
-	noStore  = []string{"no-store"}
 )
 
 // reply is the answer to a call that succeeded.
@@ -36,8 +35,7 @@ type content struct {
 	bytes []byte
 }
 
-// serve turns the replies and errors of a call into answers. No cache may keep
-// them: a state that has changed since would mislead a caller.
+// serve turns the replies and errors of a call into answers.
 func serve(failures []failure, do func(*http.Request) (reply, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer, err := do(r)
@@ -46,7 +44,6 @@ func serve(failures []failure, do func(*http.Request) (reply, error)) http.Handl
 			return
 		}
 		header := w.Header()
-		header["Cache-Control"] = noStore
 		if answer.location != "" {
 			if _, ok := personOf(r); ok {
 				answer.location = consoleBase + answer.location

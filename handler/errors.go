@@ -225,7 +225,6 @@ func writeFailure(w http.ResponseWriter, r *http.Request, failures []failure, er
 		w.Header().Set("Retry-After", f.retryAfter)
 	}
 	if f.code == codeStopping {
-		w.Header()["Cache-Control"] = noStore
 		writeJSON(w, f.status, map[string]any{"error": map[string]string{"code": f.code, "message": f.message}})
 		return
 	}
@@ -248,7 +247,6 @@ func writeItemErrors(w http.ResponseWriter, e *work.ItemErrors) {
 		Message string           `json:"message"`
 		Items   []work.ItemError `json:"items"`
 	}
-	w.Header()["Cache-Control"] = noStore
 	items := append([]work.ItemError{}, e.Items...) // [] for none
 	writeJSON(w, http.StatusBadRequest, map[string]any{"error": detail{Code: "bad_items", Message: message, Items: items}})
 }

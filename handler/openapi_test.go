@@ -71,7 +71,7 @@ func TestRoutesAreDescribed(t *testing.T) {
 // Codes that no operation describes.
 var (
 	// toHost answer the Functions host.
-	toHost = []string{"bad_envelope", "unknown_function", "binary_answer"}
+	toHost = []string{"bad_envelope", "unknown_function", "binary_answer", "too_many_headers"}
 
 	// elsewhere answer requests to no operation, or through the console, or no
 	// caller receives them.

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"kennel/internal/customhandler"
 	"kennel/queue"
 )
 
@@ -71,6 +72,7 @@ func (p *probes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Status string `json:"status"`
 		Reason string `json:"reason,omitempty"`
 	}{Status: "ok"}
+	customhandler.SetStanding(w.Header())
 	code := http.StatusOK
 	switch {
 	case r.URL.Path != "/healthz" && r.URL.Path != "/readyz" && r.URL.Path != "/metrics":
@@ -87,7 +89,6 @@ func (p *probes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	w.Header()["Content-Type"] = jsonType
-	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(code)
 	_ = json.NewEncoder(w).Encode(answer)
 }
@@ -96,7 +97,7 @@ func (p *probes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (p *probes) serve(ctx context.Context, l net.Listener, log *slog.Logger) error {
 	server := &http.Server{
 		Handler: p, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
-		ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute,
+		ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
 	}
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
 	if err := server.Serve(l); ctx.Err() == nil {

@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"kennel/internal/customhandler"
 )
 
 // checked is a transport that checks what it carries.
@@ -157,7 +159,8 @@ func (d *document) checkUnknown(known bool, status int, header http.Header, body
 	return nil
 }
 
-// transport are the headers that every answer may have.
+// transport are the headers that every answer may have, besides those that it
+// has.
 var transport = []string{"Content-Type", "Content-Length", "Date", "Connection"}
 
 func (a *response) check(method string, header http.Header, body string) error {
@@ -174,8 +177,15 @@ func (a *response) check(method string, header http.Header, body string) error {
 		}
 		left.Del(name)
 	}
+	standing := make(http.Header)
+	customhandler.SetStanding(standing)
+	for name, want := range standing {
+		if !slices.Equal(header[name], want) {
+			return fmt.Errorf("the header %s is %q, want %q", name, header[name], want)
+		}
+	}
 	for name := range left {
-		if !slices.Contains(transport, name) {
+		if !slices.Contains(transport, name) && standing[name] == nil {
 			return fmt.Errorf("the header %s is not described", name)
 		}
 	}

@@ -108,6 +108,9 @@ func (p *probes) probe(t *testing.T, method, path string) (status int, reason st
 	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
 		t.Errorf("%s %s: %q: %v", method, path, w.Body, err)
 	}
+	if h := w.Header(); h.Get("Cache-Control") != "no-store" || h.Get("X-Content-Type-Options") != "nosniff" {
+		t.Errorf("%s %s: headers %v", method, path, h)
+	}
 	return w.Code, answer.Reason
 }
 

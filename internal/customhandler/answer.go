@@ -36,10 +36,6 @@ func Answered(w http.ResponseWriter) int {
 // requestID returns the id that ServeHTTP gave to an answer.
 func requestID(w http.ResponseWriter) string { return w.Header().Get(headerRequestID) }
 
-// noStore is the Cache-Control of every error: a cache that keeps a 404 would
-// hide what is created later.
-var noStore = []string{"no-store"}
-
 func write(w http.ResponseWriter, status int, object []byte) {
 	h := w.Header()
 	h["Content-Type"] = []string{"application/json"}

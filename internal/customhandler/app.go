@@ -135,9 +135,15 @@ func (a *App) register(f *function) {
 
 // ServeHTTP distinguishes the three kinds of requests by their paths: empty, a
 // function's name, or a route, which has at least two segments because of its
-// prefix. It gives every answer the invocation's id.
+// prefix. It gives every answer the invocation's id and the headers of all
+// answers.
 func (a *App) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	SetStanding(w.Header())
 	w.Header()[headerRequestID] = []string{invocationID(r.Header)}
+	if err := checkHeader(r.Header); err != nil {
+		writeError(w, err)
+		return
+	}
 	name := strings.TrimPrefix(r.URL.Path, "/")
 	switch {
 	case name == "":

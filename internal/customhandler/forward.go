@@ -1,11 +1,13 @@
 package customhandler
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -106,9 +108,13 @@ func (c *callWriter) giveUp(ctx context.Context, log *slog.Logger, limit time.Du
 	}
 	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
 	body := errorBody(explain(abandoned))
-	_, err = fmt.Fprintf(conn, "HTTP/1.1 504 Gateway Timeout\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"+
-		"Cache-Control: no-store\r\nX-Request-Id: %s\r\nConnection: close\r\n\r\n%s", len(body), invocationFrom(ctx).id, body)
-	if err != nil {
+	header := http.Header{"Content-Type": {"application/json"}, "Content-Length": {strconv.Itoa(len(body))},
+		headerRequestID: {invocationFrom(ctx).id}, "Connection": {"close"}}
+	SetStanding(header)
+	answer := bytes.NewBufferString("HTTP/1.1 504 Gateway Timeout\r\n")
+	_ = header.Write(answer)
+	fmt.Fprintf(answer, "\r\n%s", body)
+	if _, err := conn.Write(answer.Bytes()); err != nil {
 		return
 	}
 	// Closing while a part of the request is unread would reset the connection,

@@ -61,6 +61,7 @@ func (a *App) callHTTP(ctx context.Context, f *function, e Envelope) (Answer, er
 		return errorAnswer(ctx, errTooLarge(a.maxBody)), nil
 	}
 	c := newCapture()
+	SetStanding(c.header)
 	c.header[headerRequestID] = []string{invocationFrom(ctx).id}
 	f.routes.ServeHTTP(c, r.WithContext(ctx))
 	if cookies := c.sent.Values("Set-Cookie"); len(cookies) > 1 {
@@ -214,7 +215,10 @@ func (r response) answer() Answer {
 // errorAnswer returns Outputs.res with an error for the caller of ctx's
 // invocation.
 func errorAnswer(ctx context.Context, e *Error) Answer {
-	header := map[string]string{"Cache-Control": noStore[0], "Content-Type": "application/json", headerRequestID: invocationFrom(ctx).id}
+	header := map[string]string{"Content-Type": "application/json", headerRequestID: invocationFrom(ctx).id}
+	for _, s := range standing {
+		header[s.name] = s.value[0]
+	}
 	return response{statusOf(e), header, string(errorBody(e))}.answer()
 }
 

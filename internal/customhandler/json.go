@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -38,7 +39,7 @@ func decodeJSON(text []byte, v any) error {
 		return fmt.Errorf("the surrogate %s at byte %d has no other half", text[at:at+6], at)
 	}
 	known := membersOf(v)
-	null, err := checkMembers(json.NewDecoder(bytes.NewReader(text)), known)
+	null, err := checkMembers(json.NewDecoder(bytes.NewReader(text)), known, 1)
 	if null && known != nil {
 		return errors.New("it is null instead of an object")
 	}
@@ -112,16 +113,25 @@ func membersOf(v any) []string {
 	return names
 }
 
-// checkMembers reads one valid JSON value and reports whether it is null. It
-// rejects an object with two members of one name. Unless known is nil, the
-// members of the outermost object must be in it and must not be null.
-func checkMembers(dec *json.Decoder, known []string) (null bool, _ error) {
+// maxDepth is how deep arrays and objects may be in each other. The deepest body
+// of this app has four levels.
+const maxDepth = 32
+
+// checkMembers reads one valid JSON value at a depth and reports whether it is
+// null. It rejects an object with two members of one name, or of names that
+// differ only in case, because another reader may take them for one. Unless
+// known is nil, the members of the outermost object must be in it and must not
+// be null.
+func checkMembers(dec *json.Decoder, known []string, depth int) (null bool, _ error) {
 	open, err := dec.Token()
 	if err != nil {
 		return false, err
 	}
 	if open != json.Delim('{') && open != json.Delim('[') {
 		return open == nil, nil
+	}
+	if depth > maxDepth {
+		return false, fmt.Errorf("arrays and objects are more than %d deep in each other", maxDepth)
 	}
 	seen := make(map[string]bool)
 	for dec.More() {
@@ -135,12 +145,12 @@ func checkMembers(dec *json.Decoder, known []string) (null bool, _ error) {
 			switch {
 			case known != nil && !slices.Contains(known, name):
 				return false, fmt.Errorf("unknown field %q (names are case-sensitive)", name)
-			case seen[name]:
+			case seen[folded(name)]:
 				return false, fmt.Errorf("duplicate field %q", name)
 			}
-			seen[name] = true
+			seen[folded(name)] = true
 		}
-		switch null, err := checkMembers(dec, nil); {
+		switch null, err := checkMembers(dec, nil, depth+1); {
 		case err != nil:
 			return false, err
 		case null && known != nil:
@@ -149,4 +159,16 @@ func checkMembers(dec *json.Decoder, known []string) (null bool, _ error) {
 	}
 	_, err = dec.Token()
 	return false, err
+}
+
+// folded returns the same text for names that differ only in case. Like
+// encoding/json, it takes the Kelvin sign for a k.
+func folded(name string) string {
+	return strings.Map(func(r rune) rune {
+		least := r
+		for other := unicode.SimpleFold(r); other != r; other = unicode.SimpleFold(other) {
+			least = min(least, other)
+		}
+		return least
+	}, name)
 }

@@ -44,6 +44,7 @@ func TestReadJSON(t *testing.T) {
 		{"array instead of an object", "", `[]`, badJSON + `it has the wrong type: array instead of object (near byte 1).`},
 		{"misspelt name", "", `{"quantity":3}`, badJSON + `unknown field "quantity"`},
 		{"name in another case", "", `{"ID":"a","qty":3}`, badJSON + `unknown field "ID" (names are case-sensitive).`},
+		{"duplicate name of no field", "", `{"id":"a","x":1,"x":2}`, badJSON + `unknown field "x"`},
 		{"duplicate name", "", `{"id":"b","id":"a","qty":3}`, badJSON + `duplicate field "id".`},
 		{"null member", "", `{"id":null,"qty":3}`, badJSON + `field "id" is null; give it a value or omit it.`},
 		{"null", "", ` null `, badJSON + "it is null instead of an object."},
@@ -126,8 +127,33 @@ func TestInvocationID(t *testing.T) {
 	}
 }
 
+// TestReadFreeJSON: a body that a function reads itself is strict, too, at each
+// depth.
+func TestReadFreeJSON(t *testing.T) {
+	deep := func(n int) string { return strings.Repeat(`{"a":[`, n/2) + strings.Repeat(`]}`, n/2) }
+	for body, want := range map[string]string{
+		`{"a":{"b":1,"B ":2},"b":[null,{"a":1},{"a":2}]}`: "",
+		`[{"a":{"b":1,"c":2,"b":3}}]`:                     `duplicate field "b"`,
+		`{"a":{"skill":1,"ſ\u212aILL":3}}`:                `duplicate field "ſ`, // and the Kelvin sign
+		deep(maxDepth):                                    "",
+		deep(maxDepth + 2):                                "more than 32 deep",
+		strings.Repeat("[", 1e5):                          "exceeded max depth",
+		`{"a":1}{`:                                        "text follows the JSON value",
+		`{"a":1}]`:                                        "invalid character",
+		"\ufeff{}":                                        "invalid character",
+	} {
+		r := httptest.NewRequest("POST", "/", strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		var text json.RawMessage
+		err := ReadJSON(r, 1<<20, &text)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), "bad_json") || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%.60s: %v, want an error with %q", body, err, want)
+		}
+	}
+}
+
 // TestRequestID proves that every answer has the invocation's id, which is also
-// in each line that the call left in the log.
+// in each line that the call left in the log, and the headers of all answers.
 func TestRequestID(t *testing.T) {
 	book, release := &logBook{}, make(chan struct{})
 	defer close(release)
@@ -185,6 +211,7 @@ func TestRequestID(t *testing.T) {
 				t.Errorf("%s with the invocation id %q: status %d and request id %q, want %d and that id", tt.what, id, resp.StatusCode, got, tt.status)
 				continue
 			}
+			expectStanding(t, tt.what, resp.Header)
 			lines := book.String()[before:]
 			if strings.Count(lines, `"invocation":"`+got[0]+`"`) != strings.Count(lines, "\n") || (lines != "") != tt.logged {
 				t.Errorf("%s: log = %s, want request id %s in each line", tt.what, lines, got[0])
@@ -205,9 +232,11 @@ func TestRequestID(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", path, err)
 		}
-		if got, err := answer.HTTP("res"); err != nil || got.Header.Get(headerRequestID) != e.ID {
+		got, err := answer.HTTP("res")
+		if err != nil || got.Header.Get(headerRequestID) != e.ID {
 			t.Errorf("%s in an envelope: headers %v (%v), want the request id %s", path, got.Header, err, e.ID)
 		}
+		expectStanding(t, path+" in an envelope", got.Header)
 	}
 }
 

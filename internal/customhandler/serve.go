@@ -37,6 +37,7 @@ func (a *App) Serve(ctx context.Context, l net.Listener) error {
 		// which may be long. The host reuses its connections; closing idle ones
 		// early would race with its next call.
 		ReadHeaderTimeout: 10 * time.Second,
+		MaxHeaderBytes:    maxHeaderBytes,
 		IdleTimeout:       5 * time.Minute,
 	}
 	served := make(chan error, 1)
