@@ -20,6 +20,7 @@
 // A call that fails is repeated up to five times where that is safe, and after
 // a pause of at most 30 s. The pause is the answer's Retry-After.
 //
+//   - Every call is repeated after a 429 with Retry-After: it was not let in.
 //   - Reads, creating a channel, submitting a batch and adding a blog, which are
 //     sent with a key, a release or close of a gate, deleting a channel by its
 //     ETag, deleting a blog without an ETag, overwriting any version of a blog,

@@ -65,9 +65,16 @@ func (e *Error) Is(target error) bool {
 		slices.Contains([]string{"", "change_unclear", "internal", "stopped", "timeout"}, e.Code)
 }
 
-// unchanged reports whether the app itself reports that it did nothing.
+// busy reports whether the app, or a proxy in front of it, cannot serve the
+// request now.
+func (e *Error) busy() bool {
+	return e.Status == http.StatusServiceUnavailable || e.Status == http.StatusTooManyRequests
+}
+
+// unchanged reports whether the app did nothing: it reports that itself, or the
+// request was not let in.
 func (e *Error) unchanged() bool {
-	return slices.Contains([]string{"storage_unavailable", "stopping"}, e.Code)
+	return e.Status == http.StatusTooManyRequests || slices.Contains([]string{"storage_unavailable", "stopping"}, e.Code)
 }
 
 // final reports whether the same request would fail again.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
-	"net/http"
 	"time"
 )
 
@@ -23,7 +22,7 @@ const (
 type repeats int
 
 const (
-	ifUnchanged repeats = iota // if the app reports that nothing was changed
+	ifUnchanged repeats = iota // if nothing was changed, as the app reports, or a 429 means
 	ifBusy                     // also after any other 503 with Retry-After
 	always                     // also after a lost answer
 )
@@ -44,7 +43,7 @@ func (n Notice) String() string {
 		return "the app responds again"
 	case n.Attempt == 0:
 		return n.Err.Error() + "; still waiting"
-	case refused != nil && refused.Status == http.StatusServiceUnavailable:
+	case refused != nil && refused.busy():
 		return fmt.Sprintf("the app is busy; retrying in %v (%d of %d)", n.Wait, n.Attempt, n.Attempts)
 	}
 	return fmt.Sprintf("%v; retrying in %v (%d of %d)", n.Err, n.Wait, n.Attempt, n.Attempts)
@@ -87,7 +86,7 @@ func (c *Client) send(ctx context.Context, r request) (_ *response, last error) 
 // before.
 func (r repeats) after(err error, reached bool) (time.Duration, bool) {
 	if refused, ok := errors.AsType[*Error](err); ok {
-		if refused.Status == http.StatusServiceUnavailable && refused.RetryAfter > 0 {
+		if refused.busy() && refused.RetryAfter > 0 {
 			return refused.RetryAfter, r >= ifBusy || refused.unchanged()
 		}
 		return retryInterval, r == always && refused.Status >= 500 && refused.Code == ""

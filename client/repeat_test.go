@@ -97,7 +97,9 @@ func TestRepeats(t *testing.T) {
 		{"too many sequences", appError(503, "too_many_sequences", nil), nil, nil},
 		{"corrupt", appError(500, "gate_corrupt", nil), nil, nil},
 		{"bad request", appError(400, "bad_json", after("1")), nil, nil},
-		{"throttled", appError(429, "slow", after("1")), nil, nil},
+		{"too many", appError(429, "too_many_requests", after("1")), all, nil},
+		{"too many for a proxy", answer{429, "", "", after("1")}, all, nil},
+		{"too many, without a time", answer{429, "", "", nil}, nil, nil},
 	} {
 		for name, call := range calls {
 			synctest.Test(t, func(t *testing.T) {

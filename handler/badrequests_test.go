@@ -26,7 +26,6 @@ func TestBadRequests(t *testing.T) {
 	posted.expect(t, "post", 201, "")
 	blog := path + "/blogs/" + posted.Blog
 
-	const owner = `{"owner":"ann"}`
 	long := strings.Repeat("a", 2<<10)
 	for _, tt := range []struct {
 		method, path, body string

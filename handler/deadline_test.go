@@ -28,22 +28,24 @@ import (
 	"kennel/queue"
 )
 
-// TestCallsEndInTime: every call ends with 503 in time if storage does not
-// respond, or responds to reads only. In the second case a write may still be
-// applied.
-func TestCallsEndInTime(t *testing.T) {
+// callEnd is how a call ends if storage does not respond.
+type callEnd struct {
+	body              string
+	silent, readsOnly string        // the code of the answer; "": it is served
+	limit             time.Duration // 0: it is tested elsewhere
+}
+
+const owner = `{"owner":"ann"}`
+
+// callEnds returns how a call of each route ends.
+func callEnds() map[string]callEnd {
 	const (
 		unavailable = "storage_unavailable"
 		unclear     = "change_unclear"
 		served      = ""
+		all         = `{"all":true}`
 	)
-	type calls map[string]struct {
-		body              string
-		silent, readsOnly string // the code of the answer
-		limit             time.Duration
-	}
-	const owner, all = `{"owner":"ann"}`, `{"all":true}`
-	want := calls{
+	return map[string]callEnd{
 		"POST /api/sequences/{sequence}/next":         {"", unavailable, unavailable, 10 * time.Second},
 		"GET /api/sequences":                          {"", unavailable, served, callTimeout},
 		"GET /api/sequences/{sequence}":               {"", unavailable, served, callTimeout},
@@ -82,6 +84,14 @@ func TestCallsEndInTime(t *testing.T) {
 		"GET /api/metrics":                            {"", unavailable, served, callTimeout},
 		"GET /api/openapi.yaml":                       {}, // uses no storage
 	}
+}
+
+// TestCallsEndInTime: every call ends with 503 in time if storage does not
+// respond, or responds to reads only. In the second case a write may still be
+// applied.
+func TestCallsEndInTime(t *testing.T) {
+	const served = ""
+	want := callEnds()
 	for _, rt := range routes(t) {
 		call, ok := want[rt.pattern]
 		if !ok {

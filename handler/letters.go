@@ -78,7 +78,7 @@ func (l *letterFunctions) routes() []route {
 	return []route{
 		{function: function, pattern: "GET /api/deadletters", handler: l.serve(letterFailures, inTime(l.list))},
 		{function: function, pattern: "GET /api/deadletters/{queue}", handler: l.serve(letterFailures, inTime(l.front))},
-		{function: function, pattern: "POST /api/deadletters/{queue}/redrive", body: true, handler: l.serve(letterMoveFailures, l.redrive)},
+		{function: function, pattern: "POST /api/deadletters/{queue}/redrive", body: true, quota: &quota{}, handler: l.serve(letterMoveFailures, l.redrive)},
 		{function: function, pattern: "POST /api/deadletters/{queue}/delete", body: true, handler: l.serve(letterMoveFailures, l.remove)},
 	}
 }

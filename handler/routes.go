@@ -24,6 +24,7 @@ type route struct {
 	body       bool     // it takes a body
 	maxBody    int64    // of its forwarded calls, in bytes; 0: that of the app
 	waits      bool     // its calls wait for an event, so their duration means nothing
+	quota      *quota   // how often it is served; nil: without limit
 	handler    http.Handler
 
 	console *console // checks who calls; nil: the Functions host has checked a key
@@ -66,6 +67,9 @@ func (rt *route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (rt *route) serve(w http.ResponseWriter, r *http.Request) {
 	if err := rt.check(r); err != nil {
 		customhandler.WriteError(w, r, err)
+		return
+	}
+	if rt.quota != nil && rt.quota.limit(w, r) {
 		return
 	}
 	rt.handler.ServeHTTP(w, r)

@@ -57,7 +57,7 @@ func (s sequenceFunctions) routes() []route {
 		{function: "NextOrderId", pattern: "POST /api/sequences/{sequence}/next", query: []string{"count"}, handler: http.HandlerFunc(s.next)},
 		{function: "Sequences", pattern: "GET /api/sequences", query: []string{"top", "continuation"}, handler: s.serve(s.list)},
 		{function: "Sequences", pattern: "GET /api/sequences/{sequence}", handler: s.serve(s.state)},
-		{function: "Sequences", pattern: "POST /api/sequences/{sequence}/raise", body: true, handler: s.serve(s.raise)},
+		{function: "Sequences", pattern: "POST /api/sequences/{sequence}/raise", body: true, quota: &quota{}, handler: s.serve(s.raise)},
 	}
 }
 

@@ -29,8 +29,8 @@ func (con *console) nextCommand() *cobra.Command {
 		Long: `Requests the next numbers of a sequence from the app and prints them, one per line.
 No number is issued twice. A number that was drawn and not used leaves a gap.
 
-If the app is busy (503 with Retry-After), kennel retries up to five times and reports
-each retry on standard error. It does not retry after other errors.`,
+If the app is busy (429 or 503 with Retry-After), kennel retries up to five times and
+reports each retry on standard error. It does not retry after other errors.`,
 		Example:     "kennel next --count 3\nkennel next --url https://my-app.azurewebsites.net --sequence invoices",
 		Annotations: requestExits("all numbers printed"),
 		Args: func(_ *cobra.Command, args []string) error {

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kennel/client"
+	"kennel/internal/customhandler"
+)
+
+// TestQuota: a process serves so many requests at once and a second, and answers
+// the others before it has done anything. Another route is not affected.
+func TestQuota(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		host, served := limitedRoutes(t)
+		call := func(path string) (refused bool) {
+			t.Helper()
+			w := httptest.NewRecorder()
+			before := *served
+			host.ServeHTTP(w, httptest.NewRequest("POST", path, nil))
+			refused = w.Code == 429
+			if refused != strings.Contains(w.Body.String(), `"code":"too_many_requests"`) || refused != (w.Header().Get("Retry-After") == "1") || refused == (*served > before) {
+				t.Errorf("%s: %d %v %s, served: %t", path, w.Code, w.Header(), w.Body, *served > before)
+			}
+			return refused
+		}
+		passed := func() (n int) {
+			for !call("/api/limited/a") {
+				n++
+			}
+			return n
+		}
+		for _, wait := range []struct {
+			pause time.Duration
+			want  int
+		}{{0, quotaBurst}, {0, 0}, {time.Second, quotaPerSecond}, {time.Second / 2, quotaPerSecond / 2}, {time.Millisecond, 0}, {time.Hour, quotaBurst}} {
+			time.Sleep(wait.pause)
+			if n := passed(); n != wait.want {
+				t.Errorf("%d requests were served after %v, want %d", n, wait.pause, wait.want)
+			}
+			if call("/api/other/a") || call("/api/free/a") {
+				t.Error("another route is limited")
+			}
+		}
+		if w := httptest.NewRecorder(); true {
+			r := httptest.NewRequest("POST", "/api/limited/a?by=ann", nil)
+			if host.ServeHTTP(w, r); w.Code != 400 {
+				t.Errorf("an invalid request: %d, want 400 before the quota counts", w.Code)
+			}
+		}
+	})
+}
+
+// limitedRoutes returns routes with and without a quota, and how often they were
+// served.
+func limitedRoutes(t *testing.T) (host *customhandler.App, served *int) {
+	host, err := customhandler.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	served = new(int)
+	do := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		*served++
+		writeJSON(w, http.StatusOK, map[string]any{"gate": "a", "moved": 1000, "more": *served%1000 != 0})
+	})
+	serveRoutes(host, []route{
+		{function: "A", pattern: "POST /api/limited/{gate}", quota: &quota{}, handler: do},
+		{function: "A", pattern: "POST /api/other/{gate}", quota: &quota{}, handler: do},
+		{function: "A", pattern: "POST /api/free/{gate}", handler: do},
+		{function: "A", pattern: "POST /api/gates/{gate}/release", body: true, quota: &quota{}, handler: do},
+		{function: "A", pattern: "POST /api/deadletters/{queue}/redrive", body: true, quota: &quota{}, handler: do},
+	})
+	return host, served
+}
+
+// TestClientWaitsForQuota: a program that calls as fast as it can is held up, and
+// no call fails. A redrive that a client repeats moves 20,000 dead letters a
+// second before that.
+func TestClientWaitsForQuota(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		host, _ := limitedRoutes(t)
+		retries := 0
+		c, err := client.New("http://app.example", &client.Options{HTTP: &http.Client{Transport: inProcess{host}}, Notify: func(n client.Notice) {
+			retries++
+			if !strings.HasPrefix(n.String(), "the app is busy; retrying in 1s (1 of ") {
+				t.Errorf("notice %q", n)
+			}
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, run := range map[string]func(ctx context.Context) error{
+			"releases": func(ctx context.Context) error {
+				for i := range 1000 {
+					if gate, err := c.Release(ctx, "a", client.Change{Reason: fmt.Sprint(i)}); err != nil {
+						return fmt.Errorf("release %d: %v, %w", i, gate, err)
+					}
+				}
+				return nil
+			},
+			"redrives": func(ctx context.Context) error {
+				calls := 0
+				for _, err := range c.RepeatRedrive(ctx, "q-poison", client.DeadLetterSelection{All: true}) {
+					if err != nil {
+						return err
+					}
+					calls++
+				}
+				if calls != 1000 {
+					return fmt.Errorf("%d calls, want 1000", calls)
+				}
+				return nil
+			},
+		} {
+			began, before := time.Now(), retries
+			if err := run(t.Context()); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+			const seconds = (1000 - quotaBurst) / quotaPerSecond
+			if took := time.Since(began).Seconds(); took != seconds || retries-before != seconds {
+				t.Errorf("1,000 %s took %v s with %d retries, want %d", what, took, retries-before, seconds)
+			}
+		}
+	})
+}
+
+// inProcess carries requests to an app in this process.
+type inProcess struct{ host http.Handler }
+
+func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	p.host.ServeHTTP(w, r)
+	return w.Result(), nil
+}
