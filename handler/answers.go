@@ -127,8 +127,9 @@ func conditionOf(r *http.Request) (string, error) {
 	values := r.Header[ifMatch]
 	condition := strings.TrimSpace(strings.Join(values, ", "))
 	quoted := strings.TrimPrefix(condition, "W/")
+	unsent := func(r rune) bool { return r <= ' ' || r > '~' } // only an envelope can carry them
 	if len(values) == 0 || condition == table.AnyVersion ||
-		len(quoted) > 2 && quoted[0] == '"' && strings.IndexByte(quoted[1:], '"') == len(quoted)-2 {
+		len(quoted) > 2 && quoted[0] == '"' && strings.IndexByte(quoted[1:], '"') == len(quoted)-2 && !strings.ContainsFunc(quoted, unsent) {
 		return condition, nil
 	}
 	return "", badRequest("bad_if_match", "If-Match must be one ETag as in an earlier answer, with its quotes, or *.")
