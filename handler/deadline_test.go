@@ -172,44 +172,58 @@ func (s slowReader) Read(p []byte) (int, error) {
 // It holds the channel news with one blog.
 func silentApp(t *testing.T, readsOnly bool) (host *customhandler.App, blog string) {
 	t.Helper()
+	reads := []string{"Get", "Query", "Load", "Receive", "Peek", "Count", "List"}
+	return faultyApp(t, slog.New(slog.DiscardHandler), func(c memory.Call) memory.Fault {
+		return memory.Fault{Lost: !readsOnly || !slices.Contains(reads, c.Op)}
+	})
+}
+
+// faultyApp returns the API on a storage that has faults. It holds the channel
+// news with one blog.
+func faultyApp(t *testing.T, log *slog.Logger, fault func(memory.Call) memory.Fault) (host *customhandler.App, blog string) {
+	t.Helper()
 	channelTable, blogTable := memory.NewTable(nil), memory.NewTable(nil)
 	queues := memory.NewOutbox(memory.NewQueues(nil), names.CleanupQueue)
 	full, err1 := channels.New(channelTable, blogTable, queues, nil)
 	_, _, err2 := full.Create(t.Context(), "news", "ann")
 	posted, err3 := full.Post(t.Context(), "news", channels.Draft{Title: "t", UserID: "ann"})
 
-	reads := []string{"Get", "Query", "Load", "Receive", "Peek", "Count", "List"}
-	var silent atomic.Bool
+	var faulty atomic.Bool
 	o := memory.Options{Fault: func(c memory.Call) memory.Fault {
-		return memory.Fault{Lost: silent.Load() && (!readsOnly || !slices.Contains(reads, c.Op))}
+		if !faulty.Load() {
+			return memory.Fault{}
+		}
+		return fault(c)
 	}}
 	tables := &memory.TableOptions{Options: o}
 	deaf, err4 := channels.New(channelTable.Clone(tables), blogTable.Clone(tables), memory.NewOutbox(memory.NewQueues(&o), names.CleanupQueue), nil)
 	flags := memory.NewGates(&o)
-	gates, err5 := gate.New(flags, nil)
+	gates, err5 := gate.New(flags, &gate.Options{Log: log})
 	stored := memory.NewSequences(&o)
 	sequences, err6 := ids.NewSet(stored, &ids.Options{MaxWait: 10 * time.Second})
 	silentQueues := memory.NewQueues(&o)
 	_, err8 := silentQueues.Put(t.Context(), names.CleanupQueue, "x", 0)
 	_, err9 := silentQueues.Put(t.Context(), names.CleanupQueue+queue.PoisonSuffix, "x", 0)
-	silent.Store(true)
-	host, err7 := customhandler.New(&customhandler.Options{Log: slog.New(slog.DiscardHandler)})
+	faulty.Store(true)
+	host, err7 := customhandler.New(&customhandler.Options{Log: log})
 	if err := errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9); err != nil {
 		t.Fatal(err)
 	}
-	serveRoutes(host, channelFunctions{channels: deaf}.routes())
+	serveRoutes(host, channelFunctions{channels: deaf, log: log}.routes())
 	batches := newMemoryBatches(t, silentQueues, &o)
+	batches.batchFunctions.log = log
 	serveRoutes(host, batches.routes())
+	batches.register(host)
 	serveRoutes(host, newMemoryLetters(batches).routes())
-	members := newMembers(memory.NewTable(tables), instances.Functions, time.Now(), func() []job { return nil }, slog.New(slog.DiscardHandler))
+	members := newMembers(memory.NewTable(tables), instances.Functions, time.Now(), func() []job { return nil }, log)
 	serveRoutes(host, gateFunctions{gates: gates, store: listable{flags}, members: members}.routes())
-	scaling, err10 := newScalingOn(config.Config{}, scaleStores{memory.NewTable(tables), memory.NewContainer(&o)}, func() []job { return nil }, members, slog.New(slog.DiscardHandler))
+	scaling, err10 := newScalingOn(config.Config{}, scaleStores{memory.NewTable(tables), memory.NewContainer(&o)}, func() []job { return nil }, members, log)
 	if err10 != nil {
 		t.Fatal(err10)
 	}
 	serveRoutes(host, scaling.routes())
 	serveRoutes(host, []route{{function: "Metrics", pattern: "GET /api/metrics", handler: newMetrics(nil, members, nil)}})
-	serveRoutes(host, sequenceFunctions{store: readable{stored}, sequences: sequences, members: members, allowed: []string{"*"}}.routes())
+	serveRoutes(host, sequenceFunctions{store: readable{stored}, sequences: sequences, members: members, allowed: []string{"*"}, log: log}.routes())
 	ctx, cancel := context.WithCancel(t.Context())
 	go gates.Run(ctx)
 	t.Cleanup(func() {
