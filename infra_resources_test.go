@@ -222,6 +222,7 @@ func (c *infraCheck) workers() {
 		return
 	}
 	w, host, identity := c.one(worker), c.one("Microsoft.App/managedEnvironments"), c.one("Microsoft.ManagedIdentity/userAssignedIdentities").ID()
+	c.want("the API version of the workers, by which the check of scaling changes them", w.Version, c.scaling)
 	c.want("logs of the workers", host.At("properties.appLogsConfiguration"), map[string]any{"destination": "azure-monitor"})
 	c.want("the network of the workers", host.At("properties.vnetConfiguration"), map[string]any{"internal": true, "infrastructureSubnetId": network + "/subnets/" + c.one(network).Name + "/workers"})
 	c.want("zones of the workers", host.At("properties.zoneRedundant"), true)

@@ -58,6 +58,7 @@ type infraFacts struct {
 	port     string               // of a worker's probes
 	problem  string               // the line that logs a problem
 	roles    []string             // that the doctor names
+	scaling  string               // the API version by which workers are scaled
 }
 
 // trigger is the part of function.json that matters here.
@@ -87,6 +88,7 @@ func readInfra(t *testing.T) (*bicep.Source, infraFacts) {
 	_, facts.port, _ = strings.Cut(workerAddress(t), ":")
 	facts.service = first(t, `(?m)^services:\n  (\w+):`, all["azure.yaml"])[0]
 	facts.problem = first(t, `WarnContext\(ctx, ("the app has a problem")`, all["handler/scale.go"])[0]
+	facts.scaling = first(t, `apiVersion += "\?api-version=(.*)"`, all["internal/azure/containerapp/containerapp.go"])[0]
 	facts.roles = first(t, `Role += "(.*)"`, all["handler/doctorchecks.go"])
 	return bicep.NewSource(files), facts
 }

@@ -33,7 +33,9 @@ import (
 const (
 	manager = "https://management.azure.com"
 
-	apiVersion  = "?api-version=2024-03-01"
+	// apiVersion is that of infra/. An older one does not know the identity of a
+	// scale rule, and the platform rejects a change of an app without it.
+	apiVersion  = "?api-version=2025-01-01"
 	permissions = "/providers/Microsoft.Authorization/permissions?api-version=2022-04-01"
 	write       = "Microsoft.App/containerApps/write"
 

@@ -61,7 +61,7 @@ func open(t *testing.T, m *arm) *App {
 
 // TestRequests: one request reads and one changes only the minimum.
 func TestRequests(t *testing.T) {
-	const address = "https://management.azure.com" + id + "?api-version=2024-03-01 Bearer secret"
+	const address = "https://management.azure.com" + id + "?api-version=2025-01-01 Bearer secret"
 	for _, tt := range []struct {
 		body             string
 		minimum, maximum int
