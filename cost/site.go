@@ -44,13 +44,13 @@ func Check(processes float64) []Line {
 }
 
 // Sample returns the requests by which the queues are sampled once, while they
-// are empty and have no dead letters. Those of batches are counted without the
-// one of channels.
+// and their dead-letter queues exist, as infra/ creates them, and are empty. Those
+// of batches are counted without the one of channels.
 func Sample(ofBatches float64) []Line {
 	b, c := tally{job: jobBatches}, tally{job: jobChannels}
 	b.add("queue", "list", 1)
-	b.add("queue", "head", ofBatches)
-	c.add("queue", "head", 2) // the queue, and its dead letters
+	b.add("queue", "head", 2*ofBatches) // the queue, and its dead letters
+	c.add("queue", "head", 2)
 	c.add("queue", "peek", 1)
 	return append(b.lines, c.lines...)
 }
