@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"kennel/internal/azure"
+	"kennel/internal/azure/servicebus"
 	"kennel/internal/config"
 )
 
@@ -86,7 +88,7 @@ func TestDoctorFixes(t *testing.T) {
 		{"developer", config.Storage{BlobURL: user.BlobURL}, denied, `--assignee "$(az ad signed-in-user show --query id --output tsv)"`},
 		{"unknown account", config.Storage{BlobURL: "https://storage.example", ManagedIdentity: true}, denied, "show --name ACCOUNT --query id"},
 		{"wrong key", byKey, &azure.Error{Status: 403, Code: "AuthenticationFailed"}, `--settings AzureWebJobsStorage="$(az storage account show-connection-string --name mystore`},
-		{"no keys", byKey, &azure.Error{Status: 403, Code: "KeyBasedAuthenticationNotPermitted"}, `AzureWebJobsStorage__credential="managedidentity" AzureWebJobsStorage__accountName=mystore && `},
+		{"no keys", byKey, &azure.Error{Status: 403, Code: "KeyBasedAuthenticationNotPermitted"}, `--settings AzureWebJobsStorage__accountName="mystore" AzureWebJobsStorage__credential=managedidentity && `},
 		{"emulator", config.Storage{ConnectionString: "UseDevelopmentStorage=true"}, errors.New("connection refused"), "kennel up"},
 		{"busy", user, &azure.Error{Status: 503, Code: "ServerBusy"}, "az storage account show --name mystore"},
 		{"silent", user, context.DeadlineExceeded, "az storage account show --name mystore"},
@@ -100,6 +102,45 @@ func TestDoctorFixes(t *testing.T) {
 	}
 	if got := (mender{}).app(); got != "--name APP --resource-group GROUP" {
 		t.Errorf("unknown app: %s", got)
+	}
+}
+
+// TestDoctorFixesByIdentity: where one service is used by identity, no fix is a
+// key of the other one.
+func TestDoctorFixesByIdentity(t *testing.T) {
+	const (
+		busKey     = "Endpoint=sb://mybus.servicebus.windows.net/;SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey=c2VjcmV0"
+		storageKey = "AccountName=mystore;AccountKey=c2VjcmV0;EndpointSuffix=core.windows.net"
+		set        = "az functionapp config appsettings set --name my-app --resource-group my-group --settings "
+		remove     = " && az functionapp config appsettings delete --name my-app --resource-group my-group --setting-names "
+	)
+	identity := config.Storage{BlobURL: "https://mystore.blob.core.windows.net", ManagedIdentity: true, ClientID: "c1"}
+	byIdentity := config.ServiceBus{Namespace: "mybus.servicebus.windows.net", ManagedIdentity: true, ClientID: "c1"}
+	platform := inAzure().Platform
+	bus, storage := mender.bus, func(m mender, err error) string { return m.storage("R")(err) }
+	denied := fmt.Errorf("%w: 401", servicebus.ErrDenied)
+	wrongKey := &azure.Error{Status: 403, Code: "AuthenticationFailed"}
+	for _, tt := range []struct {
+		name string
+		cfg  config.Config
+		fix  func(mender, error) string
+		err  error
+		want string
+	}{
+		{"bus by key", config.Config{Storage: identity, ServiceBus: config.ServiceBus{ConnectionString: busKey}, Platform: platform}, bus, denied,
+			set + `ServiceBus__fullyQualifiedNamespace="mybus.servicebus.windows.net" ServiceBus__credential=managedidentity ServiceBus__clientId=c1` + remove + "ServiceBus"},
+		{"storage by key", config.Config{Storage: config.Storage{ConnectionString: storageKey}, ServiceBus: byIdentity, Platform: platform}, storage, wrongKey,
+			set + `AzureWebJobsStorage__accountName="mystore" AzureWebJobsStorage__credential=managedidentity AzureWebJobsStorage__clientId=c1` + remove + "AzureWebJobsStorage"},
+		{"a developer", config.Config{Storage: config.Storage{BlobURL: identity.BlobURL}, ServiceBus: config.ServiceBus{ConnectionString: busKey}}, bus, denied,
+			`export ServiceBus__fullyQualifiedNamespace="mybus.servicebus.windows.net" && unset ServiceBus # or delete it from local.settings.json`},
+		{"both by identity", config.Config{Storage: identity, ServiceBus: byIdentity, Platform: platform}, bus, denied,
+			`az role assignment create --assignee c1 --role "Azure Service Bus Data Owner" --scope "$(az servicebus namespace list --query "[?name=='mybus'].id" --output tsv)"`},
+		{"both by key", config.Config{Storage: config.Storage{ConnectionString: storageKey}, ServiceBus: config.ServiceBus{ConnectionString: busKey}, Platform: platform}, bus, denied,
+			set + `ServiceBus="$(az servicebus namespace authorization-rule keys list --name RootManageSharedAccessKey --namespace-name mybus --resource-group my-group --query primaryConnectionString --output tsv)"`},
+	} {
+		if got := tt.fix(mender{tt.cfg}, tt.err); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
 	}
 }
 

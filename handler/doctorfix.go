@@ -34,9 +34,8 @@ func (m mender) storage(role string) func(error) string {
 			return m.set("AzureWebJobsStorage", "UseDevelopmentStorage=true")
 		case s.Local():
 			return "kennel up"
-		case rejected && answer.Code == "KeyBasedAuthenticationNotPermitted":
-			return m.set("AzureWebJobsStorage__credential", "managedidentity") + " AzureWebJobsStorage__accountName=" + account +
-				" && " + m.remove("AzureWebJobsStorage")
+		case rejected && s.ConnectionString != "" && (answer.Code == "KeyBasedAuthenticationNotPermitted" || m.byIdentity()):
+			return m.useIdentity("AzureWebJobsStorage", "accountName", account)
 		case isFirewall(err):
 			return fmt.Sprintf(`az storage account network-rule add --account-name %s --subnet "$(az functionapp show %s --query virtualNetworkSubnetId --output tsv)"`, account, m.app())
 		case rejected && s.ConnectionString != "":
@@ -61,12 +60,14 @@ func (m mender) bus(err error) string {
 		if net.ParseIP(host) != nil || host == "localhost" {
 			return "kennel up"
 		}
-		namespace = "NAMESPACE"
+		namespace, host = "NAMESPACE", "NAMESPACE.servicebus.windows.net"
 	}
 	in := fmt.Sprintf("--namespace-name %s --resource-group %s", namespace, m.group())
 	switch {
 	case errors.Is(err, servicebus.ErrNoTopic):
 		return fmt.Sprintf("az servicebus topic create --name %s %s", names.SignalsTopic, in)
+	case errors.Is(err, servicebus.ErrDenied) && bus.ConnectionString != "" && m.byIdentity():
+		return m.useIdentity("ServiceBus", "fullyQualifiedNamespace", host)
 	case errors.Is(err, servicebus.ErrDenied) && bus.ConnectionString != "":
 		return m.set("ServiceBus", fmt.Sprintf("$(az servicebus namespace authorization-rule keys list --name RootManageSharedAccessKey %s --query primaryConnectionString --output tsv)", in))
 	case errors.Is(err, servicebus.ErrDenied):
@@ -128,6 +129,27 @@ func (m mender) signIn(managed bool, clientID string) string {
 		return fmt.Sprintf(`az functionapp identity assign %s --identities "$(az identity list --query "[?clientId=='%s'].id" --output tsv)"`, m.app(), clientID)
 	}
 	return "az functionapp identity assign " + m.app()
+}
+
+// byIdentity reports whether storage or Service Bus is used by identity. Then keys
+// are probably turned off at the other one too, as in infra/.
+func (m mender) byIdentity() bool {
+	s, bus := m.cfg.Storage, m.cfg.ServiceBus
+	return s.ConnectionString == "" && s.BlobURL != "" || bus.ConnectionString == "" && bus.Given()
+}
+
+// useIdentity returns the command that replaces a connection string by an address
+// and the identity that the app already uses, or the one assigned to it.
+func (m mender) useIdentity(connection, key, value string) string {
+	s, bus := m.cfg.Storage, m.cfg.ServiceBus
+	command := m.set(connection+"__"+key, value)
+	if s.ManagedIdentity || bus.ManagedIdentity || m.cfg.Platform.App != "" {
+		command += " " + connection + "__credential=managedidentity"
+	}
+	if id := cmp.Or(s.ClientID, bus.ClientID); id != "" {
+		command += " " + connection + "__clientId=" + id
+	}
+	return command + " && " + m.remove(connection)
 }
 
 func (m mender) set(name, value string) string {
