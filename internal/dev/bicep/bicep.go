@@ -114,10 +114,7 @@ func (d *Deployment) Names(kind string) (names []string) {
 }
 
 // A Param is a parameter of a file.
-type Param struct {
-	Name, Type, Description string
-	Default                 any // an expression; nil: it is required
-}
+type Param struct{ Name, Description string }
 
 // Source is a set of files by name, parsed when needed.
 type Source struct {
@@ -171,7 +168,7 @@ func (s *Source) Params(name string) (params []Param, err error) {
 		if d.kind != "param" {
 			continue
 		}
-		p := Param{Name: d.name, Type: d.form, Default: d.value}
+		p := Param{Name: d.name}
 		if x := d.decorators["description"]; len(x) == 1 {
 			if parts, ok := x[0].(text); ok && len(parts) == 1 {
 				p.Description, _ = parts[0].(string)

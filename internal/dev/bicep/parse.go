@@ -3,7 +3,6 @@ package bicep
 import (
 	"fmt"
 	"runtime"
-	"slices"
 	"strconv"
 )
 
@@ -236,7 +235,7 @@ func (p *parser) items(end string) (items []any) {
 }
 
 // precedence of binary operators, the weakest first.
-var precedence = [][]string{{"??"}, {"||"}, {"&&"}, {"==", "!=", "=~", "!~"}, {"<", ">", "<=", ">="}, {"+", "-"}, {"*", "/", "%"}}
+var precedence = []string{"??", "&&", "=="}
 
 func (p *parser) expression() any {
 	x := p.binary(0)
@@ -257,10 +256,9 @@ func (p *parser) binary(level int) any {
 		return p.unary()
 	}
 	x := p.binary(level + 1)
-	for p.tokens[0].kind == 'o' && slices.Contains(precedence[level], p.text()) {
-		op := p.next().text
+	for p.accept(precedence[level]) {
 		p.lines()
-		x = binary{op, x, p.binary(level + 1)}
+		x = binary{precedence[level], x, p.binary(level + 1)}
 	}
 	return x
 }

@@ -2,7 +2,6 @@ package bicep
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 )
 
@@ -15,8 +14,8 @@ type token struct {
 	line  int
 }
 
-// operators, the longest first.
-var operators = []string{"??", ".?", "==", "!=", "=~", "!~", "<=", ">=", "&&", "||"}
+// operators are those of more than one character.
+var operators = []string{"??", ".?", "==", "&&"}
 
 // scan splits a text into tokens.
 func scan(text string) (tokens []token, err error) {
@@ -34,7 +33,7 @@ func scan(text string) (tokens []token, err error) {
 			}
 			line++
 			i++
-		case c == ' ' || c == '\t' || c == '\r':
+		case c == ' ':
 			i++
 		case strings.HasPrefix(text[i:], "//"):
 			i += lineEnd(text[i:])
@@ -65,7 +64,7 @@ func scan(text string) (tokens []token, err error) {
 					n = len(o)
 				}
 			}
-			if n == 1 && !strings.ContainsRune("@=()[]{},:.?!<>+-*/%", rune(c)) {
+			if n == 1 && !strings.ContainsRune("@=()[]{},:.?!-", rune(c)) {
 				return nil, fmt.Errorf("line %d: %q is not expected", line, c)
 			}
 			add('o', n)
@@ -88,59 +87,31 @@ func lineEnd(text string) int {
 }
 
 // scanString reads the string at the beginning of a text, and returns its length
-// there. It has one line: the files do without the other form.
+// there. It has one line, no escapes, and no braces within an expression: the
+// files do without.
 func scanString(text string) (parts []any, length int, err error) {
 	var plain strings.Builder
 	for i := 1; i < len(text); i++ {
 		switch c := text[i]; {
 		case c == '\'':
 			return append(parts, plain.String()), i + 1, nil
-		case c == '\n':
-			return nil, 0, fmt.Errorf("the string does not end on its line")
-		case c == '\\' && i+1 < len(text):
-			i++
-			unquoted, err := strconv.Unquote(`"\` + strings.TrimPrefix(text[i:i+1], "'") + `"`)
-			switch {
-			case strings.ContainsRune(`'$`, rune(text[i])):
-				unquoted = text[i : i+1]
-			case err != nil:
-				return nil, 0, fmt.Errorf(`\%c is no escape`, text[i])
-			}
-			plain.WriteString(unquoted)
-		case c == '$' && strings.HasPrefix(text[i:], "${"):
-			n := closing(text[i+2:])
-			if n < 0 {
+		case c == '\n' || c == '\\':
+			return nil, 0, fmt.Errorf("%q in a string", c)
+		case strings.HasPrefix(text[i:], "${"):
+			inside, _, closed := strings.Cut(text[i+2:], "}")
+			if !closed {
 				return nil, 0, fmt.Errorf("${ is not closed")
 			}
-			x, err := parseExpression(text[i+2 : i+2+n])
+			x, err := parseExpression(inside)
 			if err != nil {
 				return nil, 0, err
 			}
 			parts = append(parts, plain.String(), x)
 			plain.Reset()
-			i += 2 + n
+			i += 2 + len(inside)
 		default:
 			plain.WriteByte(c)
 		}
 	}
 	return nil, 0, fmt.Errorf("the string does not end")
-}
-
-// closing returns the index of the brace that closes an interpolation.
-func closing(text string) int {
-	depth, quoted := 0, false
-	for i, c := range text {
-		switch {
-		case c == '\'':
-			quoted = !quoted
-		case quoted:
-		case c == '{':
-			depth++
-		case c == '}' && depth == 0:
-			return i
-		case c == '}':
-			depth--
-		}
-	}
-	return -1
 }
