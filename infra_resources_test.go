@@ -3,6 +3,7 @@ package kennel
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -258,6 +259,15 @@ func (c *infraCheck) workers() {
 	c.want("rules of scaling", got, want)
 }
 
+// alertName returns the name of an alert in docs/operations.md.
+func alertName(resource string) string {
+	m := regexp.MustCompile(`^kennel-([a-z-]+[a-z])(?:-\d)?-[0-9a-f]+$`).FindStringSubmatch(resource)
+	if m == nil {
+		return resource
+	}
+	return m[1]
+}
+
 // alerts checks that alerts reach a person, and that their queries fit the logs.
 func (c *infraCheck) alerts() {
 	rules := append(c.Of(logAlert), c.Of(metricAlert)...)
@@ -276,7 +286,7 @@ func (c *infraCheck) alerts() {
 		properties, _ := r.At("properties").(map[string]any)
 		rule := make(map[string]any)
 		maps.Copy(rule, properties)
-		rule["name"], rule["kind"] = strings.Split(r.Name+"-", "-")[1], r.At("kind")
+		rule["name"], rule["kind"] = alertName(r.Name), r.At("kind")
 		delete(rule, "description")
 		delete(rule, "displayName")
 		got = append(got, rule)
@@ -298,11 +308,12 @@ func (c *infraCheck) alerts() {
 	slices.Sort(timers)
 	// The problem dead_letters covers the dead letters of each queue, because the
 	// check of scaling samples all of them.
-	onLogs(bounds("problem", 2, "PT10M"), "code", 0, "union isfuzzy=true (AppTraces | project TimeGenerated, line = Message), (ContainerAppConsoleLogs | project TimeGenerated, line = Log)"+
-		" | where line has "+c.problem+" | extend code = tostring(parse_json(line).code)")
+	for _, logs := range [][]string{{"problem", "AppTraces", "Message"}, {"problem-workers", "ContainerAppConsoleLogs", "Log"}} {
+		onLogs(bounds(logs[0], 2, "PT10M"), "code", 0, logs[1]+" | where "+logs[2]+" has "+c.problem+" | extend code = tostring(parse_json("+logs[2]+").code)")
+	}
 	onLogs(bounds("failures", 2, "PT5M"), "OperationName", 5, `AppRequests | where Success == false and ResultCode !startswith "4"`)
-	onLogs(bounds("timers", 1, "PT15M"), "OperationName", 0, "datatable(OperationName: string)["+strings.Join(timers, ", ")+
-		"] | join kind=leftanti (AppRequests | where Success == true) on OperationName | extend TimeGenerated = now()")
+	onLogs(bounds("timers", 1, "PT15M"), "OperationName", 0, "AppRequests | where Success == true | summarize seen = make_set(OperationName)"+
+		" | mv-expand OperationName = set_difference(dynamic(["+strings.Join(timers, ", ")+"]), seen) to typeof(string) | where isnotempty(OperationName)")
 	onLogs(bounds("logs", 3, "PT5M"), "Category", 0, `_LogOperation | where Category =~ "Ingestion" and Detail has "OverQuota"`)
 
 	onMetric := func(rule map[string]any, scope *bicep.Resource, metric, aggregation string, threshold int, more map[string]any) {
@@ -318,7 +329,7 @@ func (c *infraCheck) alerts() {
 		"dimensions": []any{map[string]any{"name": "ResponseType", "operator": "Include",
 			"values": []any{"ServerBusyError", "ClientThrottlingError", "ClientAccountRequestThrottlingError", "ClientAccountBandwidthThrottlingError"}}}})
 	for _, r := range c.Of(namespace) {
-		onMetric(bounds("bus", 2, "PT5M"), r, "DeadletteredMessages", "Average", 0, nil)
+		onMetric(bounds("bus-dead-letters", 2, "PT5M"), r, "DeadletteredMessages", "Average", 0, nil)
 	}
 	c.want("alerts", got, want)
 }

@@ -132,3 +132,20 @@ func TestWorkersAlone(t *testing.T) {
 		}
 	}
 }
+
+// TestAlertsWithoutWorkers: no alert reads the table of workers, which then does
+// not exist.
+func TestAlertsWithoutWorkers(t *testing.T) {
+	source, _ := readInfra(t)
+	d, err := source.Deploy("main.bicep", map[string]any{"environmentName": "test", "alertEmail": "ops@example.com"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, rule := range d.Of(logAlert) {
+		names = append(names, alertName(rule.Name))
+	}
+	if want := []string{"problem", "failures", "timers", "logs"}; !slices.Equal(names, want) {
+		t.Errorf("alerts on logs %q, want %q", names, want)
+	}
+}

@@ -9,27 +9,34 @@ param tags object
 @description('Address that receives the alerts.')
 param email string
 
+@description('There are workers, whose logs are in a table of their own.')
+param hasWorkers bool
+
 @description('Workspace that the logs of all processes are in.')
 param workspaceId string
 param storageId string
 param busIds array
 
 // Each process logs its part; the one that checks scaling logs the problems of
-// all, once a minute. Functions write to the first table, workers to the second,
-// which does not exist without workers.
-var logLines = 'union isfuzzy=true (AppTraces | project TimeGenerated, line = Message), (ContainerAppConsoleLogs | project TimeGenerated, line = Log)'
+// all, once a minute. Functions write to the first table, workers to the second.
+// Azure Monitor accepts no union of tables in an alert, so each has its own.
+var problemLogs = concat(
+  [{ name: 'problem', table: 'AppTraces', line: 'Message' }],
+  hasWorkers ? [{ name: 'problem-workers', table: 'ContainerAppConsoleLogs', line: 'Log' }] : []
+)
 
-var logAlerts = [
-  {
-    name: 'problem'
-    description: 'A process reports a problem, such as dead letters in a queue.'
-    severity: 2
-    frequency: 'PT5M'
-    window: 'PT10M'
-    threshold: 0
-    dimension: 'code'
-    query: '${logLines} | where line has "the app has a problem" | extend code = tostring(parse_json(line).code)'
-  }
+var problemAlerts = [for logs in problemLogs: {
+  name: logs.name
+  description: 'A process reports a problem, such as dead letters in a queue.'
+  severity: 2
+  frequency: 'PT5M'
+  window: 'PT10M'
+  threshold: 0
+  dimension: 'code'
+  query: '${logs.table} | where ${logs.line} has "the app has a problem" | extend code = tostring(parse_json(${logs.line}).code)'
+}]
+
+var otherAlerts = [
   {
     name: 'failures'
     description: 'Invocations fail, or HTTP calls get a status of 5xx.'
@@ -48,7 +55,7 @@ var logAlerts = [
     window: 'PT15M'
     threshold: 0
     dimension: 'OperationName'
-    query: 'datatable(OperationName: string)["BatchSweep", "ChannelSweep", "ScaleCheck"] | join kind=leftanti (AppRequests | where Success == true) on OperationName | extend TimeGenerated = now()'
+    query: 'AppRequests | where Success == true | summarize seen = make_set(OperationName) | mv-expand OperationName = set_difference(dynamic(["BatchSweep", "ChannelSweep", "ScaleCheck"]), seen) to typeof(string) | where isnotempty(OperationName)'
   }
   {
     name: 'logs'
@@ -80,7 +87,7 @@ resource people 'Microsoft.Insights/actionGroups@2023-01-01' = {
 }
 
 // A table exists after its first line, so queries cannot be validated before.
-resource onLogs 'Microsoft.Insights/scheduledQueryRules@2023-12-01' = [for alert in logAlerts: {
+resource onLogs 'Microsoft.Insights/scheduledQueryRules@2023-12-01' = [for alert in concat(problemAlerts, otherAlerts): {
   name: 'kennel-${alert.name}-${token}'
   location: location
   tags: tags

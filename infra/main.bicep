@@ -654,6 +654,7 @@ module alerts 'alerts.bicep' = if (!empty(alertEmail)) {
     location: location
     tags: tags
     email: alertEmail
+    hasWorkers: hasWorkers
     workspaceId: workspace.id
     storageId: storage.id
     busIds: [for (namespace, i) in namespaces: bus[i].id]
