@@ -201,6 +201,12 @@ func (a *App) serveEnvelope(w http.ResponseWriter, r *http.Request, name string)
 		writeAnswer(w, answer)
 		return
 	}
+	if e, ok := errors.AsType[*Error](err); ok && f.routes != nil && e.Status == http.StatusRequestEntityTooLarge {
+		// Everyone may call a function whose level is anonymous, so a long body
+		// must be neither a failed invocation nor an error in the log.
+		writeAnswer(w, errorAnswer(ctx, errTooLarge(a.maxBody)))
+		return
+	}
 	logFailure(ctx, a.log, "invocation failed", err)
 	if f.routes != nil && errors.Is(err, context.DeadlineExceeded) {
 		// The caller of an HTTP function can read this answer. After a failed
@@ -224,12 +230,13 @@ func (a *App) invoke(ctx context.Context, f *function, w http.ResponseWriter, r 
 // make it longer: hence the factor.
 func (a *App) readEnvelope(w http.ResponseWriter, r *http.Request, limit time.Duration) (Envelope, error) {
 	maxEnvelope := 3*a.maxBody + 1<<20
-	if r.ContentLength > maxEnvelope {
-		return Envelope{}, fmt.Errorf("read the envelope: %w", errTooLarge(maxEnvelope))
-	}
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(limit)) // fails on a writer without deadlines, as in tests
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxEnvelope))
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxEnvelope+1))
+	if err == nil && int64(len(body)) > maxEnvelope {
+		body, err = nil, errTooLarge(maxEnvelope)
+		_, _ = io.Copy(io.Discard, r.Body) // see maxUnread
+	}
 	_ = control.SetReadDeadline(time.Time{})
 	if err != nil {
 		return Envelope{}, fmt.Errorf("read the envelope: %w", err)

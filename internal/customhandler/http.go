@@ -57,6 +57,9 @@ func (a *App) callHTTP(ctx context.Context, f *function, e Envelope) (Answer, er
 	if err != nil {
 		return Answer{}, err
 	}
+	if err := checkHeader(r.Header); err != nil {
+		return errorAnswer(ctx, err), nil
+	}
 	if r.ContentLength > a.maxBody {
 		return errorAnswer(ctx, errTooLarge(a.maxBody)), nil
 	}

@@ -178,6 +178,49 @@ func TestHTTPCalls(t *testing.T) {
 	}
 }
 
+// TestCallersCannotFailInvocations: a caller whose request is too long or has too
+// many headers receives an answer also in an envelope. A failed invocation would
+// be an empty 500 and an error in the log, and everyone may call an anonymous
+// function.
+func TestCallersCannotFailInvocations(t *testing.T) {
+	book := &logBook{}
+	app := newApp(t, Options{Log: book.logger(), MaxBody: 10})
+	app.HTTP("Calls", "req", http.HandlerFunc(serveCalls), "POST /api/calls/{how}/{id}")
+	_, client := serve(t, app)
+	for _, tt := range []struct {
+		name            string
+		length, headers int
+		want            string
+	}{
+		{"as long as allowed", 10, maxHeaderLines - 1, "200 POST 1"},
+		{"a long body", 11, 0, `413 {"error":{"code":"body_too_large","message":"The body is larger than the limit of 10 bytes."}}`},
+		{"a long envelope", 2 << 20, 0, `413 {"error":{"code":"body_too_large","message":"The body is larger than the limit of 10 bytes."}}`},
+		{"too many headers", 1, maxHeaderLines + 1, `431 {"error":{"code":"too_many_headers"`},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), "POST", "/api/calls/show/1", strings.NewReader(strings.Repeat("a", tt.length)))
+		for i := range tt.headers {
+			r.Header.Add("X-Many", fmt.Sprint(i))
+		}
+		e, err := Trigger{Function: "Calls", Binding: "req"}.HTTP(r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := client.Invoke(t.Context(), "Calls", e)
+		if err != nil {
+			t.Errorf("%s: the invocation failed: %v", tt.name, err)
+			continue
+		}
+		if res, err := a.HTTP("res"); err != nil || !strings.HasPrefix(fmt.Sprintf("%d %s", res.Status, res.Body), tt.want) {
+			t.Errorf("%s: answer = %d %s, %v, want %s", tt.name, res.Status, res.Body, err, tt.want)
+		} else if res.Header.Get(headerRequestID) == "" {
+			t.Errorf("%s: the answer has no id", tt.name)
+		}
+	}
+	if strings.Contains(book.String(), `"level":"ERROR"`) {
+		t.Errorf("the log has an error:\n%s", book)
+	}
+}
+
 // TestDecodeHTTP covers every form in which hosts send an HTTP call.
 func TestDecodeHTTP(t *testing.T) {
 	type request struct {
