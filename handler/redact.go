@@ -72,13 +72,14 @@ var (
 	headerValues = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`=([^,]+)`) })
 
 	// secretLooks finds what looks like a secret in a line: a value in a
-	// connection string or a query, the user of an address, the value of a header,
-	// and a token.
+	// connection string or a query, also where another text quotes it, the user of
+	// an address, the value of a header, and a token.
 	secretLooks = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(?i)` +
-			`(\b(?:AccountKey|SharedAccessKey|sig|x-functions-key|api-?key|access_token|client_secret|password)=|[?&]code=)[^\s"'\\&;,<>)\]}]+` +
+			`((?:\b|u0026|%3F|%26)(?:AccountKey|SharedAccessKey|sig|x-functions-key|api-?key|access_token|client_secret|password)(?:=|%3D)|(?:[?&]|u0026|%3F|%26)code(?:=|%3D))[^\s"'\\&;,<>)\]}]+` +
 			`|(://)[^\s"'\\/@]+@` +
 			`|(\b(?:authorization|cookie|x-functions-key|x-ms-client-principal|x-ms-token-[a-z-]+|api-key)\\?"?: ?\[?(?:\\?")?)[^"\\\]\n]+` +
-			`|(\b(?:Bearer|Basic|SharedKey) )[A-Za-z0-9+/=._:~-]{16,}`)
+			`|(\b(?:Bearer|Basic|SharedKey) )[A-Za-z0-9+/=._:~-]{16,}` +
+			`|\beyJ[\w-]{8,}\.[\w.-]+`)
 	})
 )

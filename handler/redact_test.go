@@ -56,6 +56,11 @@ var leaks = []string{
 	"X-MS-TOKEN-AAD-ID-TOKEN=eyJ; x-ms-token-aad-access-token: eyJ." + secretMark,
 	`proxyconnect https://user:` + secretMark + `@proxy.example:8080/: refused`,
 	`{"error":"invalid_client","client_secret=` + secretMark + `&grant_type":"x"}`,
+	`{"source":"https://acc.blob.core.windows.net/x?sv=1\u0026sig=` + secretMark + `%3D"}`,
+	`{"url":"https://kennel.azurewebsites.net/api/gates?top=1\u0026code=` + secretMark + `"}`,
+	`https://login.example/?redirect=https%3A%2F%2Facc.example%2Fx%3Fsig%3D` + secretMark + `%26sv%3D1`,
+	`https://login.example/?redirect=%2Fapi%2Fgates%3Fcode%3D` + secretMark,
+	`cannot read {"access_token":"eyJ0eXAiOiJKV1Qi.` + secretMark + `.c2lnbmF0dXJl","expires_in":"1"`,
 	// Secrets of this app's settings, however they are written.
 	"the key " + secretMark + "OfTheAccountAAAA== is not base64",
 	"collector refused " + secretMark + "OfTheCollector",
