@@ -62,6 +62,8 @@ func TestRead(t *testing.T) {
 		{name: "a member twice, in another case", body: `{"id":"a","skill":1,"\u017fKiLl":1}`, bad: []ItemError{{1, `the item has two members "ſKiLl"`}}},
 		{name: "a member of a member twice", body: `{"id":"a","x":[{"y":{"z":1,"Z":2,"\u007a":3}}]}`, bad: []ItemError{{1, `the item has two members "z"`}}},
 		{name: "one of many members twice", body: `{"id":"a",` + manyMembers(100) + `,"M99":1}`, bad: []ItemError{{1, `the item has two members "M99"`}}},
+		{name: "one of many members twice, in another case", body: `{"id":"a",` + manyMembers(100) + `,"skill":1,"\u017fKiLl":1}`, bad: []ItemError{{1, `the item has two members "ſKiLl"`}}},
+		{name: "different members of many, with and without dots", body: `{"id":"a",` + manyMembers(100) + `,"i":1,"İ":2,"ı":3}`, want: []string{`a {"id":"a",` + manyMembers(100) + `,"i":1,"İ":2,"ı":3}`}},
 		{name: "equal members of different objects", body: `{"id":"a","x":{"id":1,"x":[{"x":1},{"x":2}],` + manyMembers(100) + `,"M99":1},` + manyMembers(100) + `}`,
 			want: []string{`a {"id":"a","x":{"id":1,"x":[{"x":1},{"x":2}],` + manyMembers(100) + `,"M99":1},` + manyMembers(100) + `}`}},
 		{name: "deep", body: `{"id":"a","x":` + strings.Repeat("[", maxDepth) + strings.Repeat("]", maxDepth) + `}`, bad: []ItemError{{1, "the item has objects and arrays more than 32 deep in each other"}}},

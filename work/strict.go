@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -129,8 +130,14 @@ func (c *itemChecker) add(name []byte) bool {
 
 // key returns the same text for names that must not be in one object.
 func (c *itemChecker) key(name []byte) string {
-	if c.depth == 1 {
-		return strings.ToLower(strings.ToUpper(string(name)))
+	if c.depth > 1 {
+		return string(name)
 	}
-	return string(name)
+	return strings.Map(func(r rune) rune { // as bytes.EqualFold: İ and i are different
+		least := r
+		for other := unicode.SimpleFold(r); other != r; other = unicode.SimpleFold(other) {
+			least = min(least, other)
+		}
+		return least
+	}, string(name))
 }
