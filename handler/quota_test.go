@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -11,7 +12,9 @@ import (
 	"time"
 
 	"kennel/client"
+	"kennel/internal/config"
 	"kennel/internal/customhandler"
+	"kennel/internal/principal"
 )
 
 // TestQuota: a process serves so many requests at once and a second, and answers
@@ -52,6 +55,56 @@ func TestQuota(t *testing.T) {
 			r := httptest.NewRequest("POST", "/api/limited/a?by=ann", nil)
 			if host.ServeHTTP(w, r); w.Code != 400 {
 				t.Errorf("an invalid request: %d, want 400 before the quota counts", w.Code)
+			}
+		}
+	})
+}
+
+// TestQuotaOfConsole: the console and the API share a quota, and who may not make
+// a call uses up nothing of it.
+func TestQuotaOfConsole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		host, err := customhandler.New(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		api := []route{{function: "A", pattern: "POST /api/limited/{gate}", quota: &quota{}, handler: serve(nil, func(*http.Request) (reply, error) {
+			return reply{status: http.StatusOK, body: struct{}{}}, nil
+		})}}
+		log := slog.New(slog.DiscardHandler)
+		serveRoutes(host, api)
+		serveRoutes(host, newConsole(config.Config{SignedIn: true}, log).routes(api))
+		calls := func(n int, path, header string) (last int) {
+			for range n {
+				r := httptest.NewRequest("POST", path, nil)
+				r.Header.Set("X-Kennel-Console", "1")
+				if header != "" {
+					r.Header.Set(principal.Header, header)
+				}
+				w := httptest.NewRecorder()
+				host.ServeHTTP(w, r)
+				last = w.Code
+			}
+			return last
+		}
+		const people, machines = "/api/console/api/limited/a", "/api/limited/a"
+		for _, tt := range []struct {
+			name   string
+			calls  int
+			path   string
+			header string
+			want   int
+		}{
+			{"not signed in", 2 * quotaBurst, people, "", 401},
+			{"Reader", 2 * quotaBurst, people, principalOf("eve", "Reader"), 403},
+			{"Operator", quotaBurst / 2, people, principalOf("ann", "Operator"), 200},
+			{"the other half, with a key", quotaBurst / 2, machines, "", 200},
+			{"one more, with a key", 1, machines, "", 429},
+			{"one more of Operator", 1, people, principalOf("ann", "Operator"), 429},
+			{"not signed in, then", 1, people, "", 401},
+		} {
+			if got := calls(tt.calls, tt.path, tt.header); got != tt.want {
+				t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
 			}
 		}
 	})
