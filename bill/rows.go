@@ -1,7 +1,6 @@
 package bill
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,25 +63,9 @@ func parseRow(row table.Row) (k key, u Usage, err error) {
 }
 
 // readMonth returns all rows of the month that has the day, and the time by the
-// store's clock: without one that of the last write, which is earlier.
+// store's clock.
 func readMonth(ctx context.Context, rows table.Store, day time.Time) (all []table.Row, at time.Time, err error) {
-	for q := (table.Query{Partition: day.UTC().Format(monthFormat), Top: table.MaxPage}); ; {
-		page, err := rows.Query(ctx, q)
-		if err != nil {
-			return nil, at, err
-		}
-		all, at = append(all, page.Rows...), page.ReadAt
-		if q.After = page.Next; q.After == "" {
-			break
-		}
-	}
-	var last time.Time
-	for _, row := range all {
-		if row.WrittenAt.After(last) {
-			last = row.WrittenAt
-		}
-	}
-	return all, cmp.Or(at, last), nil
+	return table.ReadPartition(ctx, rows, day.UTC().Format(monthFormat))
 }
 
 // foldAfter is how long a row must not have been written before it is folded.

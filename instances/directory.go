@@ -1,7 +1,6 @@
 package instances
 
 import (
-	"cmp"
 	"context"
 	"time"
 
@@ -36,20 +35,19 @@ type Instance struct {
 	SeenAt time.Time // when the report was stored
 }
 
-// querier is what Read needs of a table.
-type querier interface {
-	Query(context.Context, table.Query) (table.Page, error)
-}
-
 // Read reads the instance table, without Sequences, which take most of the time
 // to parse. Up to a thousand rows take one request.
-func Read(ctx context.Context, rows querier) (Directory, error) { return readTable(ctx, rows, false) }
+func Read(ctx context.Context, rows table.Querier) (Directory, error) {
+	return readTable(ctx, rows, false)
+}
 
 // ReadAll is Read with Sequences.
-func ReadAll(ctx context.Context, rows querier) (Directory, error) { return readTable(ctx, rows, true) }
+func ReadAll(ctx context.Context, rows table.Querier) (Directory, error) {
+	return readTable(ctx, rows, true)
+}
 
-func readTable(ctx context.Context, rows querier, sequences bool) (d Directory, err error) {
-	all, at, err := readRows(ctx, rows)
+func readTable(ctx context.Context, rows table.Querier, sequences bool) (d Directory, err error) {
+	all, at, err := table.ReadPartition(ctx, rows, partition)
 	if err != nil {
 		return d, err
 	}
@@ -74,28 +72,4 @@ func readTable(ctx context.Context, rows querier, sequences bool) (d Directory, 
 		}
 	}
 	return d, nil
-}
-
-// readRows returns all rows and the time by the store's clock. The clock of this
-// process, too, may be wrong, so it is not used: without the store's time, the
-// last write shows how late it is at least.
-func readRows(ctx context.Context, rows querier) (all []table.Row, at time.Time, err error) {
-	for q := (table.Query{Partition: partition, Top: table.MaxPage}); ; {
-		page, err := rows.Query(ctx, q)
-		if err != nil {
-			return nil, at, err
-		}
-		all = append(all, page.Rows...)
-		at = page.ReadAt
-		if q.After = page.Next; q.After == "" {
-			break
-		}
-	}
-	var last time.Time
-	for _, row := range all {
-		if row.WrittenAt.After(last) {
-			last = row.WrittenAt
-		}
-	}
-	return all, cmp.Or(at, last), nil
 }

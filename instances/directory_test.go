@@ -114,28 +114,13 @@ func TestRowOfEarlierBuild(t *testing.T) {
 	})
 }
 
-// clockOff is a table whose clock differs from that of this process.
-type clockOff struct {
-	*memory.Table
-	by time.Duration
-}
-
-func (c clockOff) Query(ctx context.Context, q table.Query) (table.Page, error) {
-	page, err := c.Table.Query(ctx, q)
-	page.ReadAt = page.ReadAt.Add(c.by)
-	for i := range page.Rows {
-		page.Rows[i].WrittenAt = page.Rows[i].WrittenAt.Add(c.by)
-	}
-	return page, err
-}
-
 // TestWrongClocks: neither the clock of the process that reads nor that of one
 // that reports decides how long it counts.
 func TestWrongClocks(t *testing.T) {
 	for _, reader := range []time.Duration{-time.Hour, 0, time.Hour} {
 		for _, writer := range []time.Duration{-48 * time.Hour, -time.Hour, 0, time.Hour, 48 * time.Hour} {
 			inBubble(t, memory.Options{}, func(t *testing.T, memoryRows *memory.Table) {
-				rows := clockOff{memoryRows, reader}
+				rows := memory.ClockOff{Table: memoryRows, By: reader}
 				r := full("p", 1)
 				r.At = r.At.Add(writer)
 				r.StartedAt = r.At.Add(-time.Hour)

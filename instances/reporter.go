@@ -120,7 +120,7 @@ func (r *Reporter) sweep(ctx context.Context) {
 func (r *Reporter) sweepOnce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*callTimeout)
 	defer cancel()
-	all, at, err := readRows(ctx, r.rows)
+	all, at, err := table.ReadPartition(ctx, r.rows, partition)
 	if err != nil {
 		return err
 	}

@@ -66,10 +66,10 @@ func (n *node) end(t *testing.T) error {
 	return n.reporter.Close(context.WithoutCancel(t.Context()))
 }
 
-func read(t *testing.T, rows querier) Directory    { return readBy(t, Read, rows) }
-func readAll(t *testing.T, rows querier) Directory { return readBy(t, ReadAll, rows) }
+func read(t *testing.T, rows table.Querier) Directory    { return readBy(t, Read, rows) }
+func readAll(t *testing.T, rows table.Querier) Directory { return readBy(t, ReadAll, rows) }
 
-func readBy(t *testing.T, do func(context.Context, querier) (Directory, error), rows querier) Directory {
+func readBy(t *testing.T, do func(context.Context, table.Querier) (Directory, error), rows table.Querier) Directory {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

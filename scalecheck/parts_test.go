@@ -338,21 +338,6 @@ func TestHistory(t *testing.T) {
 	})
 }
 
-// clockOff is a table whose clock differs from that of this process.
-type clockOff struct {
-	*memory.Table
-	by time.Duration
-}
-
-func (c clockOff) Query(ctx context.Context, q table.Query) (table.Page, error) {
-	page, err := c.Table.Query(ctx, q)
-	page.ReadAt = page.ReadAt.Add(c.by)
-	for i := range page.Rows {
-		page.Rows[i].WrittenAt = page.Rows[i].WrittenAt.Add(c.by)
-	}
-	return page, err
-}
-
 // TestWrongClock: the clock of the process that checks changes neither when it
 // checks nor how old messages seem; if it is late, their age is unknown.
 func TestWrongClock(t *testing.T) {
@@ -362,7 +347,7 @@ func TestWrongClock(t *testing.T) {
 			sample := facts.Depths["work-0"]
 			sample.OldestSeconds = max(0, sample.OldestSeconds+ahead.Seconds()) // as this process measures it
 			facts.Depths["work-0"] = sample
-			c, err := New(clockOff{memory.NewTable(nil), -ahead}, memory.NewContainer(nil), func(context.Context) (Facts, error) { return facts, nil }, nil)
+			c, err := New(memory.ClockOff{Table: memory.NewTable(nil), By: -ahead}, memory.NewContainer(nil), func(context.Context) (Facts, error) { return facts, nil }, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

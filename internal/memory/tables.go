@@ -292,3 +292,19 @@ func parseToken(token string) (position, error) {
 	}
 	return position{partition, key}, nil
 }
+
+// ClockOff is a table whose clock differs from that of this process.
+type ClockOff struct {
+	*Table
+	By time.Duration
+}
+
+// Query implements [table.Store].
+func (c ClockOff) Query(ctx context.Context, q table.Query) (table.Page, error) {
+	page, err := c.Table.Query(ctx, q)
+	page.ReadAt = page.ReadAt.Add(c.By)
+	for i := range page.Rows {
+		page.Rows[i].WrittenAt = page.Rows[i].WrittenAt.Add(c.By)
+	}
+	return page, err
+}
