@@ -10,6 +10,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"regexp"
@@ -68,11 +69,11 @@ var (
 )
 
 // parseOutput returns the figures in an output of go test, which names each
-// package after its lines.
+// package after its lines. The one of the module itself is ".".
 func parseOutput(output string) (all []figure) {
 	for at := packageLine.FindStringSubmatchIndex(output); at != nil; at = packageLine.FindStringSubmatchIndex(output) {
 		for _, m := range figureLine.FindAllStringSubmatch(output[:at[0]], -1) {
-			all = append(all, figure{output[at[2]:at[3]], m[1], m[2], m[3]})
+			all = append(all, figure{cmp.Or(output[at[2]:at[3]], "."), m[1], m[2], m[3]})
 		}
 		output = output[at[1]:]
 	}

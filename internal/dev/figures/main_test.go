@@ -32,6 +32,7 @@ func TestRun(t *testing.T) {
 PASS
 ok  	kennel/gate	0.771s
 ?   	kennel/queue	[no test files]
+    infra_test.go:5: figure: mistakes found | 98 % | at least 90 %
 PASS
 ok  	kennel	0.1s
     a_test.go:1: figure: size | 11 MB | ≤ 25 MB
@@ -53,6 +54,7 @@ ok  	kennel/ids	0.443s
 			t.Fatal(err)
 		}
 		want := "# Benchmarks\n\nBy hand.\n\n" + begin + format([]figure{
+			{".", "mistakes found", "98 %", "at least 90 %"},
 			{"gate", "reads (9 runs)", "34", "≤ 41"},
 			{"gate", "reads at the worst", "50", "none"},
 			{"gate", "kept", "1 of 2 (a detail)", "none"},
