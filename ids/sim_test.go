@@ -184,7 +184,7 @@ func (s *simulation) operate() {
 	case 3:
 		for range 1 + chance.Below(4) {
 			time.Sleep(chance.UpTo(4 * time.Second))
-			s.raise(int64(chance.Below(1000)))
+			s.raise(int64(1 + chance.Below(1000))) // 0 would begin a new sequence with 0
 		}
 	}
 }
