@@ -68,7 +68,7 @@ func TestDoctor(t *testing.T) {
 	p := start(t, built.handler, withAzurite(t), bus)
 	tables, queues := openAzurite(t)
 	blobs, written := openBlobs(t), []*azure.Table{openTable(t, tables, names.BlogsTable), openTable(t, tables, names.InstancesTable)}
-	containers := []string{names.SequencesContainer, names.SequencesContainer + "-known", names.GatesContainer}
+	containers := []string{names.SequencesContainer, names.KnownContainer, names.GatesContainer}
 	for _, container := range containers {
 		if err := azure.NewScratchBlob(blobs, container, scratch).Write(t.Context()); err != nil {
 			t.Fatal(err)

@@ -20,7 +20,7 @@ import (
 
 // The scratch resources of the doctor, besides the queue [names.DoctorQueue]: the
 // app would carry out a message in its other queues. Each has a fixed name,
-// which no sequence, gate or blob can have, so that a run removes what a killed
+// which no sequence, gate or blog can have, so that a run removes what a killed
 // one has left. Runs at the same time do not disturb each other: no check depends
 // on the result of another.
 const (
@@ -69,7 +69,7 @@ func newDoctor(cfg config.Config, account azure.Account, o *azure.Options) ([][]
 }
 
 func blobChecks(blobs *azure.Blobs, m mender) [][]check {
-	containers := []string{names.SequencesContainer, names.SequencesContainer + "-known", names.GatesContainer, names.ClaimsContainer, names.StagingContainer, names.ReportsContainer}
+	containers := []string{names.SequencesContainer, names.KnownContainer, names.GatesContainer, names.ClaimsContainer, names.StagingContainer, names.ReportsContainer}
 	right := func(name string, do func(*azure.ScratchBlob, context.Context) error) check {
 		return check{name: "blobs " + name, fix: m.storage(blobRole), do: func(ctx context.Context) (string, error) {
 			for _, container := range containers {
