@@ -42,6 +42,7 @@ var layers = map[string][]string{
 	"scale":      {},                                                                   // arithmetic
 	"scalecheck": {"kennel/instances", "kennel/queue", "kennel/scale", "kennel/table"}, // scale is its arithmetic
 	"ids":        {"golang.org/x/sync"},
+	"relay":      {azureSDK + "/sdk/messaging/azservicebus", "github.com/Azure/go-amqp"}, // their data types only: it never connects
 
 	"bill": {"kennel/cost", "kennel/table"},
 
@@ -55,7 +56,7 @@ var layers = map[string][]string{
 	"internal/azure/containerapp": {"kennel/scalecheck", "kennel/internal/azure/identity", "kennel/internal/version", azureSDK},
 	"internal/azure/identity":     {azureSDK},
 	"internal/azure/requests":     {"kennel/instances"},
-	"internal/azure/servicebus":   {"kennel/gate", "kennel/queue", "kennel/internal/azure/identity", "kennel/internal/azure/requests", "kennel/internal/version", azureSDK, "github.com/Azure/go-amqp"}, // the SDK returns its errors
+	"internal/azure/servicebus":   {"kennel/gate", "kennel/queue", "kennel/relay", "kennel/internal/azure/identity", "kennel/internal/azure/requests", "kennel/internal/version", azureSDK, "github.com/Azure/go-amqp"}, // the SDK returns its errors
 	"internal/dev/azurite":        {},
 	"internal/chance":             {},
 	"internal/config":             {"kennel/gate", "kennel/internal/suggest"}, // the names of gates

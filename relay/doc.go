@@ -1,0 +1,42 @@
+// Package relay keeps sends to Service Bus working while the namespace that
+// they go to, the primary, is out of order.
+//
+// A [Sender] sends to an entity (a queue or topic) of the primary. Once sends
+// to an entity failed for the failover interval, it sends to a backlog queue of
+// a second namespace instead, and probes the primary until it answers again. A
+// [Syphon] moves the backlog to the entities of the primary.
+//
+// What holds:
+//
+//   - A message whose Send returned nil is delivered to its entity at least
+//     once, unless its time to live ends first or its entity does not exist.
+//   - It is delivered more than once at most as often as an attempt to send it
+//     ended without an answer, or a syphon stopped between sending and
+//     completing it. Every copy has the same message ID, so duplicate detection
+//     on the entity removes the others.
+//   - A throttled entity never fails over: its sends wait.
+//   - Entities are independent: one that fails over leaves the others alone.
+//
+// What does not hold: messages without a session are not kept in order. With a
+// session they are in order as sent by one Sender, unless
+// [Options.WithoutDrainBarrier] is set.
+//
+// The state of an entity, in each process by itself:
+//
+//	Healthy --failed attempt--> Suspect --interval over--> FailedOver
+//	   ^----------successful attempt---'                        |
+//	   '---------------------two good pings in a row------------'
+//
+// The package is the policy only. It makes no connection: the program passes
+// in each [Namespace]. The life of a message while the primary is out of order:
+//
+//  1. Send checks the message (check.go), copies it, and gives it a message ID
+//     if it has none.
+//  2. The state machine (entity.go) admits one attempt at a time while the
+//     entity is suspect; the other sends wait for its outcome.
+//  3. After failover, seal (envelope.go) keeps the entity's path, the session,
+//     the expiry and the schedule in application properties, and the copy goes
+//     to a backlog queue (backlog.go).
+//  4. A syphon receives it, opens the envelope, sends the message to its entity
+//     and completes it in the backlog queue (syphon.go).
+package relay

@@ -1,0 +1,138 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Class decides what the relay does after an error.
+type Class int
+
+const (
+	// Unavailable: the connection was lost, an answer is missing, or the
+	// namespace reported a fault of its own. Only this class leads to failover.
+	// Errors without a class count as Unavailable.
+	Unavailable Class = iota + 1
+
+	// Throttled: the namespace is busy and wants fewer requests.
+	Throttled
+
+	// Refused: the caller or its permissions are at fault. A retry fails, too.
+	Refused
+
+	// TooLarge: the message is larger than the entity accepts.
+	TooLarge
+
+	// NotFound: the entity does not exist or is disabled.
+	NotFound
+
+	// Full: the entity holds as much as it may.
+	Full
+
+	// LockLost: a delivery was locked for too long. Only Settle and Renew
+	// return it.
+	LockLost
+
+	// Unreadable: a message cannot be decoded. Only Receive and Peek return it.
+	Unreadable
+)
+
+var classes = [...]string{"unknown", "unavailable", "throttled", "refused", "too large", "not found", "full", "lock lost", "unreadable"}
+
+func (c Class) String() string {
+	if c < 0 || int(c) >= len(classes) {
+		c = 0
+	}
+	return classes[c]
+}
+
+// Error is an error of a namespace with its class.
+type Error struct {
+	Class Class
+
+	// After is how long the namespace wants the sender to wait. Only of
+	// Throttled; 0 if it did not report one.
+	After time.Duration
+
+	// Unsent reports that the message certainly did not reach the namespace, so
+	// another attempt cannot make a duplicate.
+	Unsent bool
+
+	Err error // the cause; never nil
+}
+
+func (e *Error) Error() string { return e.Class.String() + ": " + e.Err.Error() }
+func (e *Error) Unwrap() error { return e.Err }
+
+// classOf returns the class of an error of a [Connection].
+func classOf(err error) Class {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Class
+	}
+	return Unavailable
+}
+
+// unsent reports whether the attempt that returned err certainly stored
+// nothing. A class other than Unavailable is an answer of the namespace.
+func unsent(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && (e.Unsent || e.Class != Unavailable)
+}
+
+// SendError reports that [Sender.Send] did not send a message, or that it may
+// or may not have done so.
+type SendError struct {
+	Entity    string
+	MessageID any // of every attempt
+
+	// Class is that of the primary's last error. It is 0 if no attempt ended
+	// with one.
+	Class Class
+
+	// Unclear reports that the message may be stored, because an attempt ended
+	// without an answer.
+	Unclear bool
+
+	// RetryAfter is how long to wait before another send. Only of Throttled.
+	RetryAfter time.Duration
+
+	Primary   error // the last error of the primary; nil without one
+	Secondary error // the last error of the secondary; nil without one
+	Context   error // why the caller's context ended; nil if it did not
+}
+
+func (e *SendError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "send to %q", e.Entity)
+	if e.Context != nil {
+		fmt.Fprintf(&b, ": %v", e.Context)
+	}
+	if e.Primary != nil {
+		fmt.Fprintf(&b, ": primary: %v", e.Primary)
+	}
+	if e.Secondary != nil {
+		fmt.Fprintf(&b, ": secondary: %v", e.Secondary)
+	}
+	if e.Unclear {
+		b.WriteString("; the message may be stored: send it again only with the same message ID")
+	}
+	return b.String()
+}
+
+// Unwrap returns the causes: those of both namespaces and the context's.
+func (e *SendError) Unwrap() []error {
+	var causes []error
+	for _, err := range []error{e.Context, e.Primary, e.Secondary} {
+		if err != nil {
+			causes = append(causes, err)
+		}
+	}
+	return causes
+}
+
+// gaveUp reports whether the caller's context ended, in which case an attempt's
+// error is no news about the namespace.
+func gaveUp(ctx context.Context) bool { return ctx.Err() != nil }
