@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -132,7 +131,3 @@ func (e *SendError) Unwrap() []error {
 	}
 	return causes
 }
-
-// gaveUp reports whether the caller's context ended, in which case an attempt's
-// error is no news about the namespace.
-func gaveUp(ctx context.Context) bool { return ctx.Err() != nil }

@@ -1,0 +1,74 @@
+package relay_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kennel/relay"
+)
+
+func TestSessionFollowsItsBacklog(t *testing.T) {
+	for _, without := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newPair(t, relay.Options{Interval: -1, WithoutDrainBarrier: without})
+			defer p.close(t)
+			send := func(m *relay.Message) bool {
+				r, err := p.send(time.Minute, "orders", m)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return r.Backlog
+			}
+			p.primary.set(always(refuse))
+			send(inSession("1", "s"))
+			p.primary.set(nil)
+			time.Sleep(time.Minute)
+			if got := send(inSession("2", "s")); got == without {
+				t.Errorf("without a barrier %v: the next message of the session is in the backlog: %v", without, got)
+			}
+			if send(text("3")) {
+				t.Error("a message without a session is in the backlog")
+			}
+			if without {
+				return
+			}
+			for _, q := range queues {
+				p.secondary.empty(q)
+			}
+			time.Sleep(time.Second)
+			if send(inSession("4", "s")) {
+				t.Error("the session is in the backlog, although that is drained")
+			}
+		})
+	}
+}
+
+// A message whose send to the backlog is under way is not seen by a peek.
+func TestSlowBacklogSendHoldsItsSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t, relay.Options{Interval: -1})
+		defer p.close(t)
+		p.primary.set(always(refuse))
+		p.secondary.latency = 3 * time.Second
+		for i := range 20 {
+			if _, err := p.send(time.Minute, "orders", inSession(fmt.Sprint(i), "s")); err != nil {
+				t.Fatal(err)
+			}
+			if i == 2 {
+				p.primary.set(nil)
+			}
+		}
+		if n := len(p.primary.got("orders")); n != 0 {
+			t.Errorf("%d messages overtook those in the backlog", n)
+		}
+	})
+}
+
+// empty deletes the messages of a queue.
+func (b *bus) empty(queue string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.entities[queue].messages = nil
+}

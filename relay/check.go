@@ -1,0 +1,159 @@
+package relay
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"regexp"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/Azure/go-amqp"
+)
+
+const (
+	maxEntity = 260 // characters of an entity's path
+	maxID     = 128 // characters of a message ID, session ID or partition key
+	maxTTL    = math.MaxUint32 * time.Millisecond
+
+	// headroom is how much larger the envelope can make a message: a path, four
+	// times, and the names and types of six properties.
+	headroom = 1 << 10
+)
+
+// entityName follows the rules of Service Bus.
+var entityName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?$`)
+
+// checked returns a copy of the message that has a message ID, or an error of
+// the class Refused or TooLarge. A message that passes can be sent to the
+// primary and to a backlog queue alike, so what is accepted does not depend on
+// the state of the entity.
+func checked(entity string, m *Message, maxBytes int) (*Message, error) {
+	if len(entity) > maxEntity || !entityName.MatchString(entity) {
+		return nil, refused("the entity name %.300q is invalid: use at most %d letters, digits, '.', '-', '_' and '/', with a letter or digit at both ends", entity, maxEntity)
+	}
+	if m == nil {
+		return nil, refused("there is no message")
+	}
+	c := clone(m)
+	if c.Properties.MessageID == nil {
+		c.Properties.MessageID = rand.Text()
+	}
+	if err := errors.Join(checkProperties(c), checkTimes(c), checkBody(c.Body)); err != nil {
+		return nil, &Error{Class: Refused, Err: err}
+	}
+	size, err := sizeOf(c)
+	if err != nil {
+		return nil, refused("the message has a value of a type that AMQP does not have: %w", err)
+	}
+	if size > maxBytes-headroom {
+		return nil, &Error{Class: TooLarge, Err: fmt.Errorf("the message has %d bytes, the maximum is %d", size, maxBytes-headroom)}
+	}
+	return c, nil
+}
+
+func refused(format string, args ...any) error {
+	return &Error{Class: Refused, Err: fmt.Errorf(format, args...)}
+}
+
+func checkProperties(m *Message) error {
+	p := m.Properties
+	switch id := p.MessageID.(type) {
+	case string:
+		if id == "" || len(id) > maxID {
+			return fmt.Errorf("the message ID has %d bytes: use 1 to %d", len(id), maxID)
+		}
+	case []byte:
+		if len(id) == 0 || len(id) > maxID {
+			return fmt.Errorf("the message ID has %d bytes: use 1 to %d", len(id), maxID)
+		}
+	case uint64, amqp.UUID:
+	default:
+		return fmt.Errorf("the message ID has the type %T: use a string, UUID, uint64 or bytes", id)
+	}
+	if p.GroupID != nil && len(*p.GroupID) > maxID {
+		return fmt.Errorf("the session ID has %d bytes, the maximum is %d", len(*p.GroupID), maxID)
+	}
+	for name, value := range m.ApplicationProperties {
+		if _, ok := envelopeNames[name]; ok {
+			return fmt.Errorf("the application property %q is reserved for the relay", name)
+		}
+		// The SDK panics when it receives these with other types.
+		if _, ok := value.(string); !ok && (name == "DeadLetterReason" || name == "DeadLetterErrorDescription") {
+			return fmt.Errorf("the application property %q has the type %T: use a string", name, value)
+		}
+	}
+	return nil
+}
+
+func checkTimes(m *Message) error {
+	if ttl := m.Header.TTL; ttl != 0 && ttl < time.Millisecond || ttl > maxTTL {
+		return fmt.Errorf("the time to live is %v: use 1ms to %v, or none", ttl, maxTTL)
+	}
+	if at, ok := annotation(m, scheduledTime); ok {
+		if _, isTime := at.(time.Time); !isTime {
+			return fmt.Errorf("the annotation %q has the type %T: use a time", scheduledTime, at)
+		}
+	}
+	return nil
+}
+
+func checkBody(b azservicebus.AMQPAnnotatedMessageBody) error {
+	kinds := 0
+	for _, has := range []bool{b.Data != nil, b.Sequence != nil, b.Value != nil} {
+		if has {
+			kinds++
+		}
+	}
+	if kinds > 1 {
+		return errors.New("the body has more than one kind of section: use data, sequences or a value")
+	}
+	return nil
+}
+
+// clone copies what the relay changes: never the caller's message. Properties
+// and Header of the copy are not nil.
+func clone(m *Message) *Message {
+	c := &Message{
+		Body:   m.Body,
+		Footer: m.Footer,
+
+		ApplicationProperties: maps.Clone(m.ApplicationProperties),
+		MessageAnnotations:    maps.Clone(m.MessageAnnotations),
+
+		Header:     &azservicebus.AMQPAnnotatedMessageHeader{Priority: 4}, // the default of AMQP
+		Properties: &azservicebus.AMQPAnnotatedMessageProperties{},
+	}
+	if m.Properties != nil {
+		*c.Properties = *m.Properties
+	}
+	if m.Header != nil {
+		*c.Header = *m.Header
+	}
+	// These belong to one delivery.
+	c.Header.DeliveryCount, c.Header.FirstAcquirer = 0, false
+	return c
+}
+
+// sizeOf returns the encoded size of a message.
+func sizeOf(m *Message) (int, error) {
+	p := m.Properties
+	data, err := (&amqp.Message{
+		Header: &amqp.MessageHeader{Durable: m.Header.Durable, Priority: m.Header.Priority, TTL: m.Header.TTL},
+		Properties: &amqp.MessageProperties{
+			MessageID: p.MessageID, UserID: p.UserID, To: p.To, Subject: p.Subject, ReplyTo: p.ReplyTo,
+			CorrelationID: p.CorrelationID, ContentType: p.ContentType, ContentEncoding: p.ContentEncoding,
+			AbsoluteExpiryTime: p.AbsoluteExpiryTime, CreationTime: p.CreationTime,
+			GroupID: p.GroupID, GroupSequence: p.GroupSequence, ReplyToGroupID: p.ReplyToGroupID,
+		},
+		Annotations:           m.MessageAnnotations,
+		ApplicationProperties: m.ApplicationProperties,
+		Data:                  m.Body.Data,
+		Sequence:              m.Body.Sequence,
+		Value:                 m.Body.Value,
+		Footer:                m.Footer,
+	}).MarshalBinary()
+	return len(data), err
+}

@@ -1,0 +1,257 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// State is where sends to an entity go.
+type State int
+
+const (
+	Healthy    State = iota // to the primary
+	Suspect                 // to the primary, one attempt at a time
+	FailedOver              // to a backlog queue
+)
+
+func (s State) String() string { return [...]string{"healthy", "suspect", "failedOver"}[s] }
+
+const (
+	minPause     = 100 * time.Millisecond // between attempts while suspect
+	maxPause     = time.Second
+	throttleWait = 10 * time.Second // at least, after the namespace was busy
+)
+
+// entity is what the process knows of an entity of the primary. It starts
+// nothing and sends nothing.
+type entity struct {
+	name     string
+	opt      *Options
+	failover bool // there is a secondary
+	moved    func(e *entity, from, to State, cause error)
+
+	mu        sync.Mutex
+	changed   chan struct{} // closed and replaced when waiting sends must decide again
+	state     State
+	since     time.Time // of state
+	lastErr   error     // of the primary; nil once healthy
+	throttled bool
+	probing   bool          // one attempt is under way while suspect or throttled
+	nextTry   time.Time     // while suspect or throttled
+	pause     time.Duration // to the next nextTry
+
+	failing     time.Time // while suspect: the first failure
+	lastFailure time.Time
+	silent      time.Time // begin of the first attempt without an answer
+
+	// onTrial is set by failback and until the first answer. A ping proves
+	// less than a send, so one failure is enough to fail over again.
+	onTrial bool
+
+	holds map[int]*hold // by backlog queue; see barrier.go
+}
+
+// admission is where one attempt may go.
+type admission struct {
+	backlog bool
+	probe   bool // the only attempt that is admitted
+	began   time.Time
+	timeout time.Duration // of the attempt
+}
+
+// admit waits until an attempt may begin. Each admission to the primary must be
+// reported to answered. The error is the context's, or of the class Throttled
+// if the context will end before an attempt may begin.
+func (e *entity) admit(ctx context.Context) (admission, error) {
+	for {
+		e.mu.Lock()
+		now := time.Now()
+		a, ok, until := e.decide(now)
+		changed, throttled := e.changed, e.throttled
+		e.mu.Unlock()
+		if ok {
+			return a, nil
+		}
+		if end, ok := ctx.Deadline(); ok && throttled && end.Before(until) {
+			return a, &Error{Class: Throttled, After: until.Sub(now), Unsent: true, Err: errors.New("the namespace is busy, and the deadline is before the next attempt")}
+		}
+		var wait <-chan time.Time
+		if !until.IsZero() {
+			wait = time.After(until.Sub(now))
+		}
+		select {
+		case <-changed:
+		case <-wait:
+		case <-ctx.Done():
+			return a, context.Cause(ctx)
+		}
+	}
+}
+
+// decide returns an admission, or until when to wait for one; zero means until
+// a change.
+func (e *entity) decide(now time.Time) (a admission, ok bool, until time.Time) {
+	switch {
+	case e.state == FailedOver:
+		return admission{backlog: true}, true, until
+	case e.state == Healthy && !e.throttled:
+		return admission{began: now, timeout: e.opt.AttemptTimeout}, true, until
+	}
+	over := false // the failover interval
+	if e.state == Suspect && e.failover {
+		if !e.probing && now.Sub(e.lastFailure) > e.opt.Interval+e.opt.AttemptTimeout {
+			e.failing = now // an old failure does not show that the failure lasts
+		}
+		until = e.failing.Add(e.opt.Interval)
+		over = !now.Before(until)
+	}
+	switch {
+	case over && e.probing:
+		e.move(FailedOver, e.lastErr)
+		return admission{backlog: true}, true, until
+	case e.probing:
+		return a, false, until
+	case now.Before(e.nextTry) && !over:
+		if until.IsZero() || e.nextTry.Before(until) {
+			until = e.nextTry
+		}
+		return a, false, until
+	}
+	e.probing = true
+	timeout := e.opt.AttemptTimeout
+	if !until.IsZero() && !over {
+		// An attempt that has no answer yet when the interval is over must not
+		// delay the failover of its message.
+		timeout = min(timeout, max(until.Sub(now), minSilence))
+	}
+	return admission{probe: true, began: now, timeout: timeout}, true, until
+}
+
+// answered reports how an attempt ended: with nil, with an error of the
+// primary, or because the caller gave up.
+func (e *entity) answered(a admission, err error, gaveUp bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if a.probe {
+		e.probing = false
+		e.wake()
+	}
+	now := time.Now()
+	class := classOf(err)
+	if gaveUp {
+		// The end of a caller's patience is no failure of the primary. But
+		// callers whose deadlines are shorter than an attempt may take would
+		// otherwise never fail over.
+		if e.silent.IsZero() || a.began.Before(e.silent) {
+			e.silent = a.began
+		}
+		if now.Sub(e.silent) < e.opt.AttemptTimeout {
+			return
+		}
+		class, err = Unavailable, fmt.Errorf("no attempt was answered for %v", e.opt.AttemptTimeout)
+	}
+	if err != nil && class == Unavailable {
+		e.failed(a, err, now)
+		return
+	}
+	e.silent = time.Time{}
+	if e.state == FailedOver {
+		return // the pings decide
+	}
+	e.onTrial = false
+	switch {
+	case err != nil && class == Throttled:
+		wait := throttleWait
+		if t, ok := errors.AsType[*Error](err); ok {
+			wait = max(wait, t.After)
+		}
+		e.throttled, e.lastErr = true, err
+		e.nextTry = now.Add(wait + rand.N(wait/10))
+	case e.throttled && !a.probe:
+		return // it began before the namespace was busy
+	default:
+		e.throttled, e.lastErr = false, nil
+	}
+	if e.state == Suspect {
+		e.move(Healthy, nil) // any answer shows that the primary is there
+	}
+	e.wake()
+}
+
+// failed counts an attempt that the primary did not answer, or answered with a
+// fault of its own.
+func (e *entity) failed(a admission, err error, now time.Time) {
+	e.lastErr, e.lastFailure, e.silent = err, now, time.Time{}
+	switch e.state {
+	case Healthy:
+		e.failing, e.pause, e.nextTry = now, minPause, now.Add(minPause)
+		if e.failover && (e.opt.Interval == 0 || e.onTrial) {
+			e.move(FailedOver, err)
+		} else {
+			e.move(Suspect, err)
+		}
+	case Suspect:
+		if e.failover && !now.Before(e.failing.Add(e.opt.Interval)) {
+			e.move(FailedOver, err)
+		} else if a.probe {
+			e.pause = min(2*e.pause, maxPause)
+			e.nextTry = now.Add(e.pause)
+		}
+	}
+}
+
+// failback ends a failover.
+func (e *entity) failback() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.onTrial, e.throttled, e.lastErr = true, false, nil
+	e.move(Healthy, nil)
+}
+
+// pingFailed keeps the error of a ping for the status.
+func (e *entity) pingFailed(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.lastErr = err
+}
+
+// withdrawn ends an admission that was not used.
+func (e *entity) withdrawn(a admission) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if a.probe {
+		e.probing = false
+		e.wake()
+	}
+}
+
+func (e *entity) move(to State, cause error) {
+	from := e.state
+	e.state, e.since = to, time.Now()
+	e.wake()
+	e.moved(e, from, to, cause)
+}
+
+func (e *entity) wake() {
+	close(e.changed)
+	e.changed = make(chan struct{})
+}
+
+// Status is the state of an entity.
+type Status struct {
+	Entity    string
+	State     State
+	Since     time.Time
+	Throttled bool  // sends wait because the namespace is busy
+	LastErr   error // of the primary; nil once healthy
+}
+
+func (e *entity) status() Status {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return Status{e.name, e.state, e.since, e.throttled, e.lastErr}
+}

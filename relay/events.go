@@ -1,0 +1,71 @@
+package relay
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// EventKind is what happened.
+type EventKind string
+
+const (
+	StateChanged EventKind = "state changed"         // of Entity, From, To; Cause is the primary's error
+	PingFailed   EventKind = "ping failed"           // of Entity; Cause
+	QueueFailed  EventKind = "backlog queue failed"  // Queue, Cause; it is left out for a while
+	Drained      EventKind = "backlog drained"       // Queue: a syphon moved messages and found no more
+	PathFailed   EventKind = "target failed"         // Entity, Cause: its messages stay in the backlog for a while
+	DeadLettered EventKind = "message dead-lettered" // Queue, Entity if known, Cause
+	Expired      EventKind = "message expired"       // Queue, Entity: its time to live ended in the backlog
+	BadMessage   EventKind = "message unreadable"    // Queue, Cause: it stays in the queue
+)
+
+// Event is something that an operator may want to see.
+type Event struct {
+	At            time.Time
+	Kind          EventKind
+	Entity, Queue string
+	From, To      State
+	Cause         error
+}
+
+// Stats are counts since the sender was created.
+type Stats struct {
+	Primary, Backlog, Failed int64 // sends by where they ended
+
+	// Ambiguous attempts at the primary ended without an answer: each may have
+	// stored a copy.
+	Ambiguous int64
+
+	Throttled            int64 // attempts
+	Failovers, Failbacks int64
+	Replaced             int64 // connections
+	BadQueues            int64 // failures of backlog queues
+}
+
+// Stats returns the counts.
+func (s *Sender) Stats() Stats {
+	c := &s.count
+	return Stats{
+		Primary: c.primary.Load(), Backlog: c.backlog.Load(), Failed: c.failed.Load(),
+		Ambiguous: c.ambiguous.Load(), Throttled: c.throttled.Load(),
+		Failovers: c.failovers.Load(), Failbacks: c.failbacks.Load(),
+		Replaced: c.replaced.Load(), BadQueues: c.badQueues.Load(),
+	}
+}
+
+// Status returns the entities that were sent to, by name.
+func (s *Sender) Status() []Status {
+	s.mu.Lock()
+	entities := make([]*entity, 0, len(s.entities))
+	for _, e := range s.entities {
+		entities = append(entities, e)
+	}
+	s.mu.Unlock()
+	all := make([]Status, 0, len(entities))
+	for _, e := range entities { // an entity is locked only without s.mu
+		all = append(all, e.status())
+	}
+	slices.SortFunc(all, func(a, b Status) int { return strings.Compare(a.Entity, b.Entity) })
+	return all
+}

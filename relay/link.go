@@ -1,0 +1,117 @@
+package relay
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+const (
+	// silences is how many attempts in a row end without an answer before a
+	// connection is replaced. The SDK itself notices a network that swallows
+	// everything only after a minute, and until then no new link helps.
+	silences = 3
+
+	minSilence   = time.Second // shorter attempts are no silence
+	closeTimeout = 5 * time.Second
+)
+
+// link is the current connection to a namespace.
+type link struct {
+	namespace Namespace
+	replaced  func() // counts
+
+	mu      sync.Mutex
+	conn    Connection // nil: none yet
+	silent  int        // attempts in a row
+	closed  bool
+	closing sync.WaitGroup // of replaced connections
+}
+
+// do makes one attempt, of at most timeout. If the attempt takes longer than
+// that, the error is of the class Unavailable.
+func (l *link) do(ctx context.Context, timeout time.Duration, attempt func(ctx context.Context, c Connection) error) error {
+	c, err := l.current()
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	bounded, cancel := context.WithTimeout(ctx, timeout)
+	err = attempt(bounded, c)
+	silent := err != nil && bounded.Err() != nil
+	cancel()
+	l.judge(c, silent, err, time.Since(began))
+	if silent && ctx.Err() == nil && classOf(err) == Unavailable {
+		return &Error{Class: Unavailable, Err: fmt.Errorf("no answer within %v: %w", timeout, err)}
+	}
+	return err
+}
+
+// current returns the connection for the next attempt.
+func (l *link) current() (Connection, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil, refused("the relay is closed")
+	}
+	if l.conn == nil {
+		c, err := l.namespace.Connect()
+		if err != nil {
+			return nil, err
+		}
+		l.conn = c
+	}
+	return l.conn, nil
+}
+
+// judge replaces a connection that no longer answers.
+func (l *link) judge(c Connection, silent bool, err error, took time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case c != l.conn:
+	case silent && took >= minSilence:
+		if l.silent++; l.silent >= silences {
+			l.drop()
+		}
+	case !silent && (err == nil || classOf(err) != Unavailable):
+		l.silent = 0
+	}
+}
+
+// renew replaces the connection if its last attempt had no answer.
+func (l *link) renew() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.silent > 0 {
+		l.drop()
+	}
+}
+
+// drop closes the connection in the background, because closing one that does
+// not answer takes until its timeout.
+func (l *link) drop() {
+	c := l.conn
+	l.conn, l.silent = nil, 0
+	l.replaced()
+	l.closing.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		defer cancel()
+		c.Close(ctx) // its error is no news: the connection was given up
+	})
+}
+
+// close closes the connection and waits for those that were replaced.
+func (l *link) close(ctx context.Context) error {
+	l.mu.Lock()
+	c := l.conn
+	l.conn, l.closed = nil, true
+	l.mu.Unlock()
+	var err error
+	if c != nil {
+		err = c.Close(ctx)
+	}
+	l.closing.Wait()
+	return err
+}

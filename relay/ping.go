@@ -1,0 +1,66 @@
+package relay
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// moved starts the pings of an entity that fails over. The entity is locked.
+func (s *Sender) moved(e *entity, from, to State, cause error) {
+	s.opt.OnEvent(Event{At: time.Now(), Kind: StateChanged, Entity: e.name, From: from, To: to, Cause: cause})
+	switch {
+	case to == FailedOver:
+		s.count.failovers.Add(1)
+		s.mu.Lock() // so that Close does not begin to wait in between
+		defer s.mu.Unlock()
+		if s.background.Err() == nil {
+			s.running.Go(func() { s.ping(e) })
+		}
+	case from == FailedOver:
+		s.count.failbacks.Add(1)
+	}
+}
+
+// ping probes the primary until it answered twice in a row.
+func (s *Sender) ping(e *entity) {
+	begin := time.Now()
+	for good := 0; good < pingsToFailback; {
+		// The interval begins with the ping before, however long that took. It
+		// varies, so that processes do not ping all at once.
+		begin = begin.Add(s.opt.PingInterval - rand.N(s.opt.PingInterval/10+1))
+		select {
+		case <-time.After(time.Until(begin)):
+		case <-s.background.Done():
+			return
+		}
+		err := s.pingOnce(e.name)
+		if s.background.Err() != nil {
+			return
+		}
+		good++
+		if err != nil {
+			good = 0
+			e.pingFailed(err)
+			s.opt.OnEvent(Event{At: time.Now(), Kind: PingFailed, Entity: e.name, Cause: err})
+		}
+	}
+	s.primary.renew()
+	e.failback()
+}
+
+// pingOnce uses a connection of its own: that of the sends may not notice for
+// a minute that the primary answers again.
+func (s *Sender) pingOnce(entity string) error {
+	ctx, cancel := context.WithTimeout(s.background, min(s.opt.AttemptTimeout, s.opt.PingInterval))
+	defer cancel()
+	c, err := s.pings.Connect()
+	if err != nil {
+		return err
+	}
+	err = c.Ping(ctx, entity)
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	c.Close(closing) // the ping's result is what counts
+	return err
+}

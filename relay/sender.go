@@ -1,0 +1,252 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Options are the optional parts of a Sender and a Syphon; nil and zero mean
+// the defaults.
+type Options struct {
+	// Interval is how long sends to an entity must fail before they go to the
+	// backlog. Default: 10 s. Negative means at the first failure.
+	Interval time.Duration
+
+	// AttemptTimeout bounds each attempt. Default: 5 s.
+	AttemptTimeout time.Duration
+
+	// PingInterval is the time between the pings of an entity that failed over.
+	// Two good ones in a row end the failover. Default: 10 s.
+	PingInterval time.Duration
+
+	// Readmit is how long a backlog queue is left out after a failure. Default:
+	// 1 min.
+	Readmit time.Duration
+
+	// MaxBytes is the size of the largest message that the entities accept,
+	// from which 1 KiB is reserved for the envelope. Default: 256 KiB.
+	MaxBytes int
+
+	// WithoutDrainBarrier lets sends with a session go to the primary as soon
+	// as it is back, past messages of their session in the backlog. Then the
+	// order within a session is lost, and no backlog queue is peeked at.
+	WithoutDrainBarrier bool
+
+	// OnEvent receives what an operator wants to see. It must return quickly
+	// and must not call the relay.
+	OnEvent func(Event)
+}
+
+// pingsToFailback is how many pings in a row must succeed.
+const pingsToFailback = 2
+
+func (o *Options) withDefaults() *Options {
+	c := Options{}
+	if o != nil {
+		c = *o
+	}
+	orDefault(&c.Interval, 10*time.Second)
+	orDefault(&c.AttemptTimeout, 5*time.Second)
+	orDefault(&c.PingInterval, 10*time.Second)
+	orDefault(&c.Readmit, time.Minute)
+	orDefault(&c.MaxBytes, 256<<10)
+	c.Interval = max(c.Interval, 0)
+	if c.OnEvent == nil {
+		c.OnEvent = func(Event) {}
+	}
+	return &c
+}
+
+func orDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Sender sends messages to the entities of the primary namespace, and to the
+// backlog queues of the secondary while that does not work. It is safe for
+// concurrent use.
+type Sender struct {
+	opt     *Options
+	primary *link
+	pings   Namespace // the primary: each ping has its own connection
+	backlog *backlog  // nil without a secondary
+
+	// The pings outlive the sends that cause them.
+	background context.Context
+	stop       context.CancelFunc
+	running    sync.WaitGroup
+
+	mu       sync.Mutex
+	entities map[string]*entity
+
+	count counters
+}
+
+type counters struct {
+	primary, backlog, failed, ambiguous, throttled, failovers, failbacks, replaced, badQueues atomic.Int64
+}
+
+// NewSender returns a sender. Without a secondary, or without queues, sends
+// wait for the primary until their deadlines. Queues are the names of the
+// backlog queues, which every sender and syphon must get in the same order; see
+// [BacklogQueues].
+func NewSender(primary, secondary Namespace, queues []string, o *Options) *Sender {
+	s := &Sender{opt: o.withDefaults(), pings: primary, entities: make(map[string]*entity)}
+	s.background, s.stop = context.WithCancel(context.Background())
+	replaced := func() { s.count.replaced.Add(1) }
+	s.primary = &link{namespace: primary, replaced: replaced}
+	if secondary != nil && len(queues) > 0 {
+		s.backlog = newBacklog(&link{namespace: secondary, replaced: replaced}, queues, s.opt, func(queue string, err error) {
+			s.count.badQueues.Add(1)
+			s.opt.OnEvent(Event{At: time.Now(), Kind: QueueFailed, Queue: queue, Cause: err})
+		})
+	}
+	return s
+}
+
+// Receipt is where a message is stored.
+type Receipt struct {
+	MessageID any  // as sent, or a new one if the message had none
+	Backlog   bool // in a backlog queue, and not in its entity yet
+}
+
+// Send stores a message in its entity or in the backlog. It tries until the
+// context ends, so give the context a deadline. The message may be used again
+// at once; its maps and body must not be changed before Send returned.
+//
+// A message with a schedule in the past is sent at once. The error has the type
+// [*SendError], and is final unless its class is Unavailable, Throttled or Full.
+func (s *Sender) Send(ctx context.Context, entity string, m *Message) (Receipt, error) {
+	c, err := checked(entity, m, s.opt.MaxBytes)
+	if err != nil {
+		return Receipt{}, &SendError{Entity: entity, Class: classOf(err), Primary: err}
+	}
+	r := Receipt{MessageID: c.Properties.MessageID}
+	failure := &SendError{Entity: entity, MessageID: r.MessageID}
+	if r.Backlog, err = s.send(ctx, s.entity(entity), c, failure); err != nil {
+		s.count.failed.Add(1)
+		return Receipt{}, err
+	}
+	if r.Backlog {
+		s.count.backlog.Add(1)
+	} else {
+		s.count.primary.Add(1)
+	}
+	return r, nil
+}
+
+// send notes each failed attempt in failure, and returns that as its error.
+func (s *Sender) send(ctx context.Context, e *entity, m *Message, failure *SendError) (toBacklog bool, err error) {
+	for pause := minPause; ; {
+		a, err := e.admit(ctx)
+		if err == nil && !a.backlog && s.mustFollow(ctx, e, m) {
+			e.withdrawn(a)
+			a = admission{backlog: true}
+		}
+		switch {
+		case err != nil:
+			return false, failure.gaveUp(ctx, err)
+		case !a.backlog:
+			err := s.attempt(ctx, e, a, m)
+			if err == nil {
+				return false, nil
+			}
+			s.note(failure, err)
+			if final(err) {
+				return false, failure
+			}
+		default:
+			err := s.backlog.send(ctx, e, m)
+			if err == nil {
+				return true, nil
+			}
+			failure.Secondary = err
+			if class := classOf(err); class == Refused || class == TooLarge {
+				return false, failure
+			}
+			// The secondary failed as well, so wait a little for either.
+			select {
+			case <-time.After(pause + rand.N(pause/4)):
+			case <-ctx.Done():
+			}
+			pause = min(2*pause, maxPause)
+		}
+		if ctx.Err() != nil {
+			return false, failure.gaveUp(ctx, context.Cause(ctx))
+		}
+	}
+}
+
+// final reports whether a retry would fail, too, or is the caller's decision.
+func final(err error) bool {
+	switch classOf(err) {
+	case Unavailable, Throttled:
+		return false
+	}
+	return true
+}
+
+// attempt makes one attempt at the primary.
+func (s *Sender) attempt(ctx context.Context, e *entity, a admission, m *Message) error {
+	err := s.primary.do(ctx, a.timeout, func(ctx context.Context, c Connection) error {
+		return c.Send(ctx, e.name, m)
+	})
+	e.answered(a, err, err != nil && ctx.Err() != nil && classOf(err) == Unavailable)
+	return err
+}
+
+// note keeps the error of an attempt at the primary.
+func (s *Sender) note(failure *SendError, err error) {
+	failure.Primary, failure.Class = err, classOf(err)
+	if !unsent(err) {
+		failure.Unclear = true
+		s.count.ambiguous.Add(1)
+	}
+	if failure.Class == Throttled {
+		s.count.throttled.Add(1)
+	}
+}
+
+// gaveUp completes the error of a send that ran out of time.
+func (f *SendError) gaveUp(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		f.Context = context.Cause(ctx)
+		return f
+	}
+	if t, ok := errors.AsType[*Error](err); ok {
+		f.Primary, f.Class, f.RetryAfter = err, t.Class, t.After
+	}
+	return f
+}
+
+// entity returns the state of an entity of the primary.
+func (s *Sender) entity(name string) *entity {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.entities[name]
+	if e == nil {
+		e = &entity{name: name, opt: s.opt, failover: s.backlog != nil, moved: s.moved, changed: make(chan struct{}), since: time.Now()}
+		s.entities[name] = e
+	}
+	return e
+}
+
+// Close ends the pings and closes both connections. Sends that are under way
+// fail.
+func (s *Sender) Close(ctx context.Context) error {
+	s.mu.Lock()
+	s.stop()
+	s.mu.Unlock()
+	s.running.Wait()
+	err := s.primary.close(ctx)
+	if s.backlog != nil {
+		err = errors.Join(err, s.backlog.link.close(ctx))
+	}
+	return err
+}
