@@ -36,6 +36,10 @@ type Options struct {
 	// order within a session is lost, and no backlog queue is peeked at.
 	WithoutDrainBarrier bool
 
+	// KeepExpired lets a syphon dead-letter the messages whose time to live
+	// ended in the backlog, instead of deleting them.
+	KeepExpired bool
+
 	// OnEvent receives what an operator wants to see. It must return quickly
 	// and must not call the relay.
 	OnEvent func(Event)

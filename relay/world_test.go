@@ -3,10 +3,8 @@ package relay_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
@@ -107,10 +105,50 @@ func (b *bus) Connect() (relay.Connection, error) {
 	return &conn{bus: b, closed: make(chan struct{})}, nil
 }
 
+// process is a process that is killed at one of its requests. Nil lives on.
+type process struct {
+	*bus
+	mu     sync.Mutex
+	left   int  // requests until it is killed
+	before bool // the last one has an effect
+	killed chan struct{}
+}
+
+func (p *process) Connect() (relay.Connection, error) {
+	c, err := p.bus.Connect()
+	c.(*conn).process = p
+	return c, err
+}
+
+// begin reports whether a request has no effect.
+func (p *process) begin() bool {
+	if p == nil {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.left--
+	if p.left == 0 {
+		close(p.killed)
+	}
+	return p.left < 0 || p.left == 0 && p.before
+}
+
+// end reports whether the process does not see the answer.
+func (p *process) end() bool {
+	if p == nil {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.left <= 0
+}
+
 type conn struct {
-	bus    *bus
-	once   sync.Once
-	closed chan struct{}
+	bus     *bus
+	process *process
+	once    sync.Once
+	closed  chan struct{}
 
 	mu   sync.Mutex
 	dead time.Time // until then, nothing is answered
@@ -133,6 +171,9 @@ func fails(class relay.Class, unsent bool, text string) error {
 // request runs do unless a fault prevents it.
 func (c *conn) request(ctx context.Context, op, entity string, do func(*store) error) error {
 	b := c.bus
+	if c.process.begin() {
+		return fails(relay.Unavailable, false, "the process was killed")
+	}
 	b.mu.Lock()
 	f := none
 	if b.fault != nil {
@@ -163,7 +204,11 @@ func (c *conn) request(ctx context.Context, op, entity string, do func(*store) e
 		if s == nil {
 			return fails(relay.NotFound, false, "amqp:not-found")
 		}
-		return do(s)
+		err := do(s)
+		if c.process.end() {
+			return fails(relay.Unavailable, false, "the process was killed")
+		}
+		return err
 	}
 	switch f {
 	case refuse:
@@ -252,10 +297,16 @@ func (c *conn) Receive(ctx context.Context, queue string, n int) (got []*relay.D
 				if time.Now().Before(m.locked) || len(got) == n {
 					continue
 				}
+				if m.m.ApplicationProperties["poison"] != nil {
+					err = fails(relay.Unreadable, false, "the SDK panics")
+				}
 				m.locked, m.token, m.count = time.Now().Add(lockTime), m.token+1, m.count+1
 				got = append(got, &relay.Delivery{Message: m.m, Sequence: m.sequence, Enqueued: m.enqueued, LockedUntil: m.locked, Handle: m.token})
 			}
-			return nil
+			if err != nil {
+				got = nil
+			}
+			return err
 		})
 		if ctx.Err() != nil && len(got) == 0 {
 			return nil, nil
@@ -323,70 +374,4 @@ func queueOf(b *bus, d *relay.Delivery) string {
 		}
 	}
 	return ""
-}
-
-// text returns a message with an ID.
-func text(id string) *relay.Message {
-	return &relay.Message{
-		Properties: &azservicebus.AMQPAnnotatedMessageProperties{MessageID: id},
-		Body:       azservicebus.AMQPAnnotatedMessageBody{Data: [][]byte{[]byte(id)}},
-	}
-}
-
-func inSession(id, session string) *relay.Message {
-	m := text(id)
-	m.Properties.GroupID = &session
-	return m
-}
-
-// ids counts messages by ID.
-func ids(all []*relay.Message) map[string]int {
-	count := make(map[string]int)
-	for _, m := range all {
-		count[fmt.Sprint(m.Properties.MessageID)]++
-	}
-	return count
-}
-
-var queues = relay.BacklogQueues("kennel", 3)
-
-// pair is a primary with two queues, a secondary, and a sender.
-type pair struct {
-	*relay.Sender
-	primary, secondary *bus
-	events             func() []relay.Event
-}
-
-// newPair is called in a bubble. The sender is closed when the bubble's test
-// ends, and no connection may be left open then.
-func newPair(t *testing.T, o relay.Options) *pair {
-	t.Helper()
-	p := &pair{primary: newBus("orders", "other"), secondary: newBus(queues...)}
-	var mu sync.Mutex
-	var events []relay.Event
-	o.OnEvent = func(e relay.Event) { mu.Lock(); events = append(events, e); mu.Unlock() }
-	p.events = func() []relay.Event { mu.Lock(); defer mu.Unlock(); return append([]relay.Event(nil), events...) }
-	p.Sender = relay.NewSender(p.primary, p.secondary, queues, &o)
-	return p
-}
-
-func (p *pair) close(t *testing.T) {
-	t.Helper()
-	if err := p.Close(context.Background()); err != nil {
-		t.Error(err)
-	}
-	if n, m := p.primary.open, p.secondary.open; n != 0 || m != 0 {
-		t.Errorf("%d and %d connections are left open", n, m)
-	}
-}
-
-// send sends with a deadline and reports where the message is.
-func (p *pair) send(within time.Duration, entity string, m *relay.Message) (relay.Receipt, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), within)
-	defer cancel()
-	return p.Send(ctx, entity, m)
-}
-
-func header(ttl time.Duration) *azservicebus.AMQPAnnotatedMessageHeader {
-	return &azservicebus.AMQPAnnotatedMessageHeader{Priority: 4, TTL: ttl}
 }

@@ -1,0 +1,189 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+const (
+	batchSize    = 100
+	parallel     = 16               // sends of one queue at a time
+	maxHeld      = 1000             // messages locked in vain by one pass
+	maxHeldTime  = 20 * time.Second // since the first of them; locks last a minute
+	renewBefore  = 30 * time.Second // the end of a lock
+	readWait     = time.Second      // for the next message of a pass
+	idleWait     = 20 * time.Second // for the first message of a pass, in Run
+	settleWithin = 5 * time.Second
+	oneByOne     = 5 * time.Minute // after an unreadable message
+)
+
+// Syphon moves messages from the backlog queues to their entities. Any number
+// of them may run at once, in any processes: a message is locked while one
+// moves it, and those of a session keep their order.
+//
+// A message is sent and then completed. If the syphon stops in between, it is
+// sent once more, with the same message ID.
+type Syphon struct {
+	opt                *Options
+	queues             []string
+	primary, secondary *link
+	paths              paths
+
+	mu     sync.Mutex
+	single map[string]time.Time // by queue: until when to receive one at a time
+}
+
+// NewSyphon returns a syphon. See [NewSender] for the queues.
+func NewSyphon(primary, secondary Namespace, queues []string, o *Options) *Syphon {
+	return &Syphon{
+		opt: o.withDefaults(), queues: queues, paths: paths{all: make(map[string]*path)}, single: make(map[string]time.Time),
+		primary:   &link{namespace: primary, replaced: func() {}},
+		secondary: &link{namespace: secondary, replaced: func() {}},
+	}
+}
+
+// Result counts what became of the messages of a pass.
+type Result struct {
+	Moved        int64
+	DeadLettered int64
+	Expired      int64 // their time to live ended in the backlog
+	Held         int64 // stay in the backlog, because their targets fail or earlier ones of their session are there
+	LockLost     int64 // left to another syphon
+	Unreadable   int64 // batches with a message that cannot be decoded
+
+	// Ambiguous attempts to send, and sent messages that could not be
+	// completed: each may have caused one duplicate.
+	Ambiguous, Unsettled int64
+
+	More bool // messages may be left
+}
+
+func (r *Result) add(o Result) {
+	r.Moved += o.Moved
+	r.DeadLettered += o.DeadLettered
+	r.Expired += o.Expired
+	r.Held += o.Held
+	r.LockLost += o.LockLost
+	r.Unreadable += o.Unreadable
+	r.Ambiguous += o.Ambiguous
+	r.Unsettled += o.Unsettled
+	r.More = r.More || o.More
+}
+
+// Run moves messages until the context ends. It returns the context's error
+// after what was under way is settled.
+func (s *Syphon) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	for _, queue := range s.queues {
+		wg.Go(func() { s.run(ctx, queue) })
+	}
+	wg.Wait()
+	return context.Cause(ctx)
+}
+
+func (s *Syphon) run(ctx context.Context, queue string) {
+	pause := time.Duration(0)
+	for ctx.Err() == nil {
+		r, err := s.pass(ctx, queue, idleWait)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			s.opt.OnEvent(Event{At: time.Now(), Kind: QueueFailed, Queue: queue, Cause: err})
+			pause = min(max(2*pause, time.Second), 30*time.Second)
+		case r.Held > 0:
+			pause = max(time.Until(s.paths.next()), 200*time.Millisecond)
+		default:
+			pause = 0
+			continue
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// Pass moves what is in the backlog now, and returns when it is empty, when
+// only messages are left that cannot be moved now, or when the context ends.
+func (s *Syphon) Pass(ctx context.Context) (Result, error) {
+	var (
+		wg  sync.WaitGroup
+		mu  sync.Mutex
+		sum Result
+		all error
+	)
+	for _, queue := range s.queues {
+		wg.Go(func() {
+			r, err := s.pass(ctx, queue, readWait)
+			mu.Lock()
+			defer mu.Unlock()
+			sum.add(r)
+			all = errors.Join(all, err)
+		})
+	}
+	wg.Wait()
+	sum.More = sum.More || sum.Held > 0 || all != nil || ctx.Err() != nil
+	return sum, all
+}
+
+// Close closes both connections, after Run and Pass returned.
+func (s *Syphon) Close(ctx context.Context) error {
+	return errors.Join(s.primary.close(ctx), s.secondary.close(ctx))
+}
+
+// pass receives from a queue until it is empty. Messages that cannot be moved
+// stay locked until its end, so that they do not come again and again while
+// others wait behind them.
+func (s *Syphon) pass(ctx context.Context, queue string, wait time.Duration) (Result, error) {
+	p := &pass{s: s, queue: queue}
+	defer p.release()
+	for {
+		batch, err := p.receive(ctx, s.batch(queue), wait)
+		switch {
+		case ctx.Err() != nil:
+			p.hold(batch...)
+			return p.result(true), nil
+		case err != nil && classOf(err) == Unreadable:
+			s.mu.Lock()
+			s.single[queue] = time.Now().Add(oneByOne)
+			s.mu.Unlock()
+			p.count(Result{Unreadable: 1})
+			s.opt.OnEvent(Event{At: time.Now(), Kind: BadMessage, Queue: queue, Cause: err})
+			continue
+		case err != nil:
+			return p.result(true), err
+		case len(batch) == 0:
+			r := p.result(false)
+			if r.Moved > 0 && r.Held == 0 {
+				s.opt.OnEvent(Event{At: time.Now(), Kind: Drained, Queue: queue})
+			}
+			return r, nil
+		}
+		p.move(ctx, batch)
+		wait = readWait
+		if len(p.held) > maxHeld || len(p.held) > 0 && time.Since(p.since) > maxHeldTime {
+			return p.result(true), nil
+		}
+	}
+}
+
+// batch returns how many messages to receive. A batch with an unreadable
+// message stays locked as a whole, so for a while after one it is one message.
+func (s *Syphon) batch(queue string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if time.Now().Before(s.single[queue]) {
+		return 1
+	}
+	return batchSize
+}
+
+func (p *pass) receive(ctx context.Context, n int, wait time.Duration) (batch []*Delivery, err error) {
+	err = p.s.secondary.do(ctx, wait, func(ctx context.Context, c Connection) error {
+		var err error
+		batch, err = c.Receive(ctx, p.queue, n)
+		return err
+	})
+	return batch, err
+}

@@ -1,0 +1,275 @@
+package relay_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kennel/relay"
+)
+
+// fill puts messages for an entity into the backlog.
+func (p *pair) fill(t *testing.T, entity string, messages ...*relay.Message) {
+	t.Helper()
+	p.primary.set(always(refuse))
+	for _, m := range messages {
+		if r, err := p.send(time.Minute, entity, m); err != nil || !r.Backlog {
+			t.Fatalf("%+v, %v", r, err)
+		}
+	}
+	p.primary.set(nil)
+}
+
+func (p *pair) syphon(o *relay.Options) *relay.Syphon {
+	return relay.NewSyphon(p.primary, p.secondary, queues, o)
+}
+
+// drain runs a pass that must not fail.
+func drain(t *testing.T, s *relay.Syphon) relay.Result {
+	t.Helper()
+	r, err := s.Pass(context.Background())
+	if err != nil {
+		t.Error(err)
+	}
+	return r
+}
+
+func numbered(n int, prefix, session string) []*relay.Message {
+	all := make([]*relay.Message, n)
+	for i := range all {
+		all[i] = inSession(fmt.Sprintf("%s%03d", prefix, i), session)
+	}
+	return all
+}
+
+// inOrder reports whether the first copies of the messages of a prefix came in
+// order, and how many there are.
+func inOrder(all []*relay.Message, prefix string) (n int, ok bool) {
+	seen, last := make(map[string]bool), ""
+	ok = true
+	for _, m := range all {
+		id := m.Properties.MessageID.(string)
+		if !strings.HasPrefix(id, prefix) || seen[id] {
+			continue
+		}
+		seen[id] = true
+		ok = ok && id > last
+		last = id
+	}
+	return len(seen), ok
+}
+
+func TestSyphonMovesSessionsInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t, relay.Options{Interval: -1})
+		defer p.close(t)
+		for _, name := range []string{"a", "b", "c", "d"} {
+			p.fill(t, "orders", numbered(250, name, name)...)
+		}
+		p.fill(t, "other", text("x"))
+		drained := 0
+		s := p.syphon(&relay.Options{OnEvent: func(e relay.Event) {
+			if e.Kind == relay.Drained {
+				drained++
+			}
+		}})
+		defer s.Close(t.Context())
+		if r := drain(t, s); r.Moved != 1001 || r.More {
+			t.Errorf("%+v, want 1001 moved", r)
+		}
+		if drained == 0 {
+			t.Error("the end of the backlog was not reported")
+		}
+		for _, name := range []string{"a", "b", "c", "d"} {
+			if n, ok := inOrder(p.primary.got("orders"), name); n != 250 || !ok {
+				t.Errorf("session %s: %d messages, in order: %v", name, n, ok)
+			}
+		}
+		for _, m := range p.primary.got("orders") {
+			if m.Properties.GroupID == nil || *m.Properties.GroupID != m.Properties.MessageID.(string)[:1] {
+				t.Fatalf("%v lost its session", m.Properties.MessageID)
+			}
+		}
+	})
+}
+
+func TestTwoSyphonsMoveEachMessageOnceAndInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t, relay.Options{Interval: -1})
+		defer p.close(t)
+		p.fill(t, "orders", numbered(400, "a", "a")...)
+		p.fill(t, "orders", numbered(400, "b", "b")...)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{}, 2)
+		for range 2 {
+			s := p.syphon(nil)
+			go func() {
+				s.Run(ctx)
+				s.Close(context.Background())
+				done <- struct{}{}
+			}()
+		}
+		time.Sleep(2 * time.Minute)
+		cancel()
+		<-done
+		<-done
+		for _, name := range []string{"a", "b"} {
+			if n, ok := inOrder(p.primary.got("orders"), name); n != 400 || !ok {
+				t.Errorf("session %s: %d messages, in order: %v", name, n, ok)
+			}
+		}
+		if n := len(p.primary.got("orders")); n != 800 {
+			t.Errorf("%d messages were sent, want 800", n)
+		}
+	})
+}
+
+func TestSlowTransferKeepsItsLocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t, relay.Options{Interval: -1})
+		defer p.close(t)
+		p.fill(t, "orders", numbered(50, "a", "a")...)
+		p.primary.latency = 4 * time.Second
+		s, other := p.syphon(nil), p.syphon(nil)
+		defer s.Close(t.Context())
+		defer other.Close(t.Context())
+		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+		defer cancel()
+		done := make(chan struct{})
+		go func() { defer close(done); other.Run(ctx) }()
+		s.Run(ctx)
+		<-done
+		if n := len(p.primary.got("orders")); n != 50 {
+			t.Errorf("%d messages were sent, want 50", n)
+		}
+	})
+}
+
+func TestSyphonDeadLettersWithTheReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t, relay.Options{Interval: -1})
+		defer p.close(t)
+		p.fill(t, "gone", text("a"))
+		c, _ := p.secondary.Connect()
+		if err := c.Send(t.Context(), queues[0], text("b")); err != nil {
+			t.Fatal(err)
+		}
+		c.Close(t.Context())
+		brief := text("c")
+		brief.Header = header(time.Minute)
+		p.fill(t, "orders", brief, text("d"))
+		time.Sleep(2 * time.Minute)
+		s := p.syphon(nil)
+		defer s.Close(t.Context())
+		if r := drain(t, s); r.DeadLettered != 2 || r.Expired != 1 || r.Moved != 1 {
+			t.Errorf("%+v, want 2 dead letters, 1 expired and 1 moved", r)
+		}
+		var reasons []string
+		for _, q := range queues {
+			reasons = append(reasons, p.secondary.entities[q].reasons...)
+		}
+		all := strings.Join(reasons, "\n")
+		if !strings.Contains(all, `TargetMissing: for "gone"`) || !strings.Contains(all, "InvalidEnvelope") {
+			t.Errorf("the reasons are %q", all)
+		}
+	})
+}
+
+func TestFailingTargetIsLeftAloneAndStarvesNoOther(t *testing.T) {
+	for _, f := range []fault{refuse, hang, busy, denied, full} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newPair(t, relay.Options{Interval: -1})
+			defer p.close(t)
+			var many []*relay.Message
+			for i := range 150 {
+				many = append(many, text(fmt.Sprint(i)))
+			}
+			p.fill(t, "orders", many...)
+			p.fill(t, "other", text("x"))
+			p.primary.set(func(_, entity string) fault {
+				if entity == "orders" {
+					return f
+				}
+				return none
+			})
+			before := len(p.primary.attempts["orders"])
+			s := p.syphon(nil)
+			defer s.Close(t.Context())
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan struct{})
+			go func() { defer close(done); s.Run(ctx) }()
+			time.Sleep(10 * time.Minute)
+			if f != hang && len(p.primary.got("other")) != 1 {
+				t.Errorf("%v: the other entity waits", f)
+			}
+			if n := len(p.primary.attempts["orders"]) - before; n > 100 {
+				t.Errorf("%v: %d attempts in 10 minutes", f, n)
+			}
+			p.primary.set(nil)
+			time.Sleep(3 * time.Minute)
+			cancel()
+			<-done
+			if n := len(ids(p.primary.got("orders"))); n != 150 {
+				t.Errorf("%v: %d messages arrived, want 150", f, n)
+			}
+			for _, q := range queues {
+				if active, dead := p.secondary.left(q); active != 0 || dead != 0 {
+					t.Errorf("%v: %s holds %d messages and %d dead letters", f, q, active, dead)
+				}
+			}
+		})
+	}
+}
+
+func TestUnreadableMessageIsIsolated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t, relay.Options{Interval: -1})
+		defer p.close(t)
+		poison := text("p")
+		poison.ApplicationProperties = map[string]any{"poison": true}
+		p.fill(t, "orders", text("a"), poison, text("b"), text("c"))
+		s := p.syphon(nil)
+		defer s.Close(t.Context())
+		for range 5 {
+			drain(t, s)
+			time.Sleep(lockTime)
+		}
+		var got []string
+		for id := range ids(p.primary.got("orders")) {
+			got = append(got, id)
+		}
+		slices.Sort(got)
+		if fmt.Sprint(got) != "[a b c]" {
+			t.Errorf("moved %v, want all but the unreadable one", got)
+		}
+	})
+}
+
+func TestStoppedSyphonUnlocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t, relay.Options{Interval: -1})
+		defer p.close(t)
+		p.fill(t, "orders", numbered(100, "a", "a")...)
+		s := p.syphon(nil)
+		defer s.Close(t.Context())
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		r, err := s.Pass(ctx)
+		if err != nil || !r.More || r.Moved == 0 || r.Moved == 100 {
+			t.Fatalf("%+v, %v, want some moved and more to do", r, err)
+		}
+		if r := drain(t, s); r.More { // at once: no lock is left
+			t.Errorf("%+v", r)
+		}
+		if n := len(p.primary.got("orders")); n > 101 {
+			t.Errorf("%d messages were sent, want 100 and at most the one that was cut short", n)
+		}
+		if n, ok := inOrder(p.primary.got("orders"), "a"); n != 100 || !ok {
+			t.Errorf("%d messages, in order: %v", n, ok)
+		}
+	})
+}
