@@ -69,22 +69,23 @@ func newBacklog(l *link, queues []string, o *Options, failed func(string, error)
 	return &backlog{link: l, queues: queues, opt: o, failed: failed, bad: make([]time.Time, len(queues))}
 }
 
-// send stores a message in a backlog queue. It tries each queue once; the
-// messages of a session have only one queue while the drain barrier is on.
-func (b *backlog) send(ctx context.Context, e *entity, m *Message) error {
+// send stores a message in a backlog queue, and calls note after each attempt
+// that fails. It tries each queue once; the messages of a session have only one
+// queue while the drain barrier is on.
+func (b *backlog) send(ctx context.Context, e *entity, m *Message, note func(error)) error {
 	sealed := seal(e.name, m, time.Now())
 	if session := m.Properties.GroupID; session != nil && !b.opt.WithoutDrainBarrier {
 		i := b.queueOf(*session)
 		e.hold(i)       // before: a peek that is under way must not miss it
 		defer e.hold(i) // after: it is stored only now
-		return b.attempt(ctx, i, sealed)
+		return b.attempt(ctx, i, sealed, note)
 	}
 	var err error
 	tried := make([]bool, len(b.queues))
 	for range b.queues {
 		i := b.choose(tried)
 		tried[i] = true
-		err = b.attempt(ctx, i, sealed)
+		err = b.attempt(ctx, i, sealed, note)
 		if class := classOf(err); err == nil || class == Refused || class == TooLarge || ctx.Err() != nil {
 			return err
 		}
@@ -93,10 +94,13 @@ func (b *backlog) send(ctx context.Context, e *entity, m *Message) error {
 }
 
 // attempt leaves the queue out for a while if it fails.
-func (b *backlog) attempt(ctx context.Context, i int, sealed *Message) error {
+func (b *backlog) attempt(ctx context.Context, i int, sealed *Message, note func(error)) error {
 	err := b.link.do(ctx, b.opt.AttemptTimeout, func(ctx context.Context, c Connection) error {
 		return c.Send(ctx, b.queues[i], sealed)
 	})
+	if err != nil {
+		note(err)
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch class := classOf(err); {

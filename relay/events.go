@@ -33,8 +33,7 @@ type Event struct {
 type Stats struct {
 	Primary, Backlog, Failed int64 // sends by where they ended
 
-	// Ambiguous attempts at the primary ended without an answer: each may have
-	// stored a copy.
+	// Ambiguous attempts ended without an answer: each may have stored a copy.
 	Ambiguous int64
 
 	Throttled            int64 // attempts

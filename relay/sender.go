@@ -161,12 +161,12 @@ func (s *Sender) send(ctx context.Context, e *entity, m *Message, failure *SendE
 			if err == nil {
 				return false, nil
 			}
-			s.note(failure, err)
-			if final(err) {
+			failure.Primary, failure.Class = err, classOf(err)
+			if s.note(failure, err); final(err) {
 				return false, failure
 			}
 		default:
-			err := s.backlog.send(ctx, e, m)
+			err := s.backlog.send(ctx, e, m, func(err error) { s.note(failure, err) })
 			if err == nil {
 				return true, nil
 			}
@@ -205,14 +205,13 @@ func (s *Sender) attempt(ctx context.Context, e *entity, a admission, m *Message
 	return err
 }
 
-// note keeps the error of an attempt at the primary.
+// note counts an attempt that failed.
 func (s *Sender) note(failure *SendError, err error) {
-	failure.Primary, failure.Class = err, classOf(err)
 	if !unsent(err) {
 		failure.Unclear = true
 		s.count.ambiguous.Add(1)
 	}
-	if failure.Class == Throttled {
+	if classOf(err) == Throttled {
 		s.count.throttled.Add(1)
 	}
 }

@@ -107,16 +107,21 @@ func (b *bus) Connect() (relay.Connection, error) {
 
 // process is a process that is killed at one of its requests. Nil lives on.
 type process struct {
-	*bus
 	mu     sync.Mutex
 	left   int  // requests until it is killed
-	before bool // the last one has an effect
+	before bool // the last one has no effect
 	killed chan struct{}
 }
 
-func (p *process) Connect() (relay.Connection, error) {
-	c, err := p.bus.Connect()
-	c.(*conn).process = p
+// view is a namespace as a process sees it.
+type view struct {
+	*bus
+	process *process
+}
+
+func (v view) Connect() (relay.Connection, error) {
+	c, err := v.bus.Connect()
+	c.(*conn).process = v.process
 	return c, err
 }
 

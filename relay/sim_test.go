@@ -1,0 +1,243 @@
+package relay_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kennel/internal/chance"
+	"kennel/internal/storetest"
+	"kennel/relay"
+)
+
+// TestSimulation lets senders and syphons run through random outages of both
+// namespaces while they are killed at random requests. Run one seed again with
+// -run 'TestSimulation/^7$'.
+func TestSimulation(t *testing.T) {
+	for seed := range storetest.Scale(12, 400) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { (&sim{t: t, seed: uint64(seed)}).run() })
+		})
+	}
+}
+
+const (
+	simSenders   = 3
+	simProducers = 2 // in each sender
+	simMessages  = 40
+	simSyphons   = 2
+)
+
+type sim struct {
+	t                  *testing.T
+	seed               uint64
+	primary, secondary *bus
+	allowed            atomic.Int64 // duplicates; what a kill makes unclear counts as ambiguous or unsettled
+	kills              atomic.Int64
+	moved              atomic.Int64
+	failovers          atomic.Int64
+}
+
+func (s *sim) run() {
+	s.primary, s.secondary = newBus("orders", "other"), newBus(queues...)
+	s.primary.dedup = s.seed%4 == 0
+	ctx, stop := context.WithCancel(context.Background())
+	var background, senders sync.WaitGroup
+	background.Go(func() { s.outages(ctx) })
+	for i := range simSyphons {
+		background.Go(func() { s.syphon(ctx, i) })
+	}
+	for i := range simSenders {
+		senders.Go(func() { s.sender(i) })
+	}
+	senders.Wait()
+	stop()
+	background.Wait()
+	s.primary.set(nil)
+	s.secondary.set(nil)
+	time.Sleep(2 * time.Minute) // locks of killed syphons end
+	last := relay.NewSyphon(s.primary, s.secondary, queues, nil)
+	s.add(drain(s.t, last))
+	last.Close(context.Background())
+	s.check()
+}
+
+// life returns a process that is killed at a random request, or never.
+func (s *sim) life(c *chance.Source, killed bool) *process {
+	p := &process{left: 1 << 40, before: c.Below(2) == 0, killed: make(chan struct{})}
+	if killed {
+		p.left = 1 + c.Below(60)
+	}
+	return p
+}
+
+// outages changes what the namespaces do.
+func (s *sim) outages(ctx context.Context) {
+	c := chance.New(s.seed, "outage", 0)
+	faults := []fault{refuse, hang, drop, storeDrop, storeHang, internal, busy}
+	for ctx.Err() == nil {
+		f, only := faults[c.Below(len(faults))], ""
+		if c.Below(3) == 0 {
+			only = "orders"
+		}
+		s.primary.set(func(_, entity string) fault {
+			if only == "" || entity == only {
+				return f
+			}
+			return none
+		})
+		if c.Below(3) == 0 {
+			bad := queues[c.Below(len(queues))]
+			g := faults[c.Below(len(faults))]
+			s.secondary.set(func(_, queue string) fault {
+				if queue == bad {
+					return g
+				}
+				return none
+			})
+		}
+		s.sleep(ctx, c.UpTo(time.Minute))
+		s.primary.set(nil)
+		s.secondary.set(nil)
+		s.sleep(ctx, c.UpTo(time.Minute))
+	}
+}
+
+func (s *sim) sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// sender runs processes one after the other until all messages are accepted.
+func (s *sim) sender(i int) {
+	c := chance.New(s.seed, "sender", i)
+	next := make([]int, simProducers) // message of each producer
+	for lives := 0; ; lives++ {
+		p := s.life(c, s.seed%2 == 1 && lives < 5)
+		ctx, cancel := context.WithCancel(context.Background())
+		go func() { // a killed process stops at once
+			select {
+			case <-p.killed:
+				s.kills.Add(1)
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+		x := relay.NewSender(view{s.primary, p}, view{s.secondary, p}, queues, &relay.Options{Interval: 5 * time.Second, PingInterval: 5 * time.Second})
+		var wg sync.WaitGroup
+		for j := range next {
+			wg.Go(func() { s.produce(ctx, x, i, j, &next[j]) })
+		}
+		wg.Wait()
+		cancel()
+		x.Close(context.Background())
+		s.allowed.Add(x.Stats().Ambiguous)
+		s.failovers.Add(x.Stats().Failovers)
+		done := true
+		for _, n := range next {
+			done = done && n == simMessages
+		}
+		if done {
+			return
+		}
+	}
+}
+
+// produce sends each message until it is accepted.
+func (s *sim) produce(ctx context.Context, x *relay.Sender, i, j int, next *int) {
+	c := chance.New(s.seed, "producer", 1000*(i*simProducers+j)+*next)
+	for *next < simMessages && ctx.Err() == nil {
+		bounded, cancel := context.WithTimeout(ctx, 2*time.Second+c.UpTo(30*time.Second))
+		_, err := x.Send(bounded, []string{"orders", "other"}[j], s.message(i, j, *next))
+		cancel()
+		if err == nil {
+			*next++
+		}
+		s.sleep(ctx, c.UpTo(3*time.Second))
+	}
+}
+
+// message returns a message whose order matters for all but the last sender.
+func (s *sim) message(i, j, n int) *relay.Message {
+	if i == simSenders-1 {
+		return text(s.prefix(i, j) + fmt.Sprintf("%03d", n))
+	}
+	return inSession(s.prefix(i, j)+fmt.Sprintf("%03d", n), s.prefix(i, j))
+}
+
+func (s *sim) prefix(i, j int) string { return fmt.Sprintf("%d-%d-", i, j) }
+
+func (s *sim) syphon(ctx context.Context, i int) {
+	c := chance.New(s.seed, "syphon", i)
+	for ctx.Err() == nil {
+		p := s.life(c, s.seed%3 != 0)
+		life, cancel := context.WithCancel(ctx)
+		go func() {
+			select {
+			case <-p.killed:
+				s.kills.Add(1)
+				cancel()
+			case <-life.Done():
+			}
+		}()
+		x := relay.NewSyphon(view{s.primary, p}, view{s.secondary, p}, queues, nil)
+		for life.Err() == nil {
+			r, _ := x.Pass(life)
+			s.add(r)
+			s.sleep(life, c.UpTo(5*time.Second))
+		}
+		cancel()
+		x.Close(context.Background())
+		s.sleep(ctx, c.UpTo(20*time.Second))
+	}
+}
+
+func (s *sim) add(r relay.Result) {
+	s.moved.Add(r.Moved)
+	s.allowed.Add(r.Ambiguous + r.Unsettled)
+	if r.DeadLettered+r.Expired+r.Unreadable > 0 {
+		s.t.Errorf("seed %d: %+v", s.seed, r)
+	}
+}
+
+func (s *sim) check() {
+	t := s.t
+	copies := 0
+	for j, entity := range []string{"orders", "other"} {
+		got := s.primary.got(entity)
+		seen := ids(got)
+		copies += len(got) - len(seen)
+		for i := range simSenders {
+			n, ok := inOrder(got, s.prefix(i, j))
+			if n != simMessages {
+				t.Errorf("seed %d: %d messages of producer %d-%d arrived, want %d", s.seed, n, i, j, simMessages)
+			}
+			// The barrier of a sender ends with its process.
+			if !ok && i < simSenders-1 && s.seed%2 == 0 {
+				t.Errorf("seed %d: session %d-%d lost its order", s.seed, i, j)
+			}
+		}
+	}
+	for _, q := range queues {
+		if active, dead := s.secondary.left(q); active+dead > 0 {
+			t.Errorf("seed %d: %s holds %d messages and %d dead letters", s.seed, q, active, dead)
+		}
+	}
+	bound := s.allowed.Load()
+	if s.primary.dedup {
+		bound = 0
+	}
+	if int64(copies) > bound {
+		t.Errorf("seed %d: %d duplicates, more than %d", s.seed, copies, bound)
+	}
+	if n, m := s.primary.open, s.secondary.open; n != 0 || m != 0 {
+		t.Errorf("seed %d: %d and %d connections are left open", s.seed, n, m)
+	}
+	t.Logf("seed %d: %d failovers, %d moved, %d kills, %d duplicates, at most %d allowed", s.seed, s.failovers.Load(), s.moved.Load(), s.kills.Load(), copies, bound)
+}
