@@ -66,6 +66,38 @@ func TestSlowBacklogSendHoldsItsSession(t *testing.T) {
 	})
 }
 
+// A message that goes to the backlog while a peek is under way keeps its
+// session there.
+func TestPeekMissesNoLaterMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		primary, secondary := newBus("orders"), newBus(queues...)
+		s := relay.NewSender(primary, secondary, queues[:1], &relay.Options{Interval: -1})
+		defer s.Close(t.Context())
+		send := func(m *relay.Message) bool {
+			r, err := s.Send(t.Context(), "orders", m)
+			if err != nil {
+				t.Error(err)
+			}
+			return r.Backlog
+		}
+		primary.set(always(refuse))
+		send(inSession("1", "a"))
+		primary.set(nil)
+		secondary.empty(queues[0])
+		time.Sleep(time.Minute)
+		secondary.answer = time.Second
+		go send(inSession("2", "a")) // peeks, and the queue is empty
+		time.Sleep(100 * time.Millisecond)
+		if !send(inSession("3", "b")) {
+			t.Fatal("the message did not wait for the peek")
+		}
+		time.Sleep(2 * time.Second)
+		if !send(inSession("4", "b")) {
+			t.Error("message 4 overtook message 3 of its session")
+		}
+	})
+}
+
 // empty deletes the messages of a queue.
 func (b *bus) empty(queue string) {
 	b.mu.Lock()

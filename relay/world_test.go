@@ -38,6 +38,7 @@ const lockTime = time.Minute
 // deliveries are counted, abandoned messages come again in order.
 type bus struct {
 	latency time.Duration
+	answer  time.Duration // of a peek, after it was made
 	dedup   bool
 
 	mu       sync.Mutex
@@ -292,6 +293,7 @@ func (c *conn) Peek(ctx context.Context, queue string, from int64, n int) (found
 		}
 		return nil
 	})
+	time.Sleep(c.bus.answer)
 	return found, err
 }
 
