@@ -51,7 +51,7 @@ func TestSlowBacklogSendHoldsItsSession(t *testing.T) {
 		p := newPair(t, relay.Options{Interval: -1})
 		defer p.close(t)
 		p.primary.set(always(refuse))
-		p.secondary.latency = 3 * time.Second
+		p.secondary.slow(3 * time.Second)
 		for i := range 20 {
 			if _, err := p.send(time.Minute, "orders", inSession(fmt.Sprint(i), "s")); err != nil {
 				t.Fatal(err)

@@ -105,7 +105,7 @@ func TestThrottlingWaitsAndNeverFailsOver(t *testing.T) {
 		if n := p.Stats().Failovers; n != 0 {
 			t.Errorf("%d failovers, want none", n)
 		}
-		attempts := p.primary.attempts["orders"]
+		attempts := p.primary.sends("orders")
 		for i := 1; i < len(attempts); i++ {
 			if d := attempts[i].Sub(attempts[i-1]); d < 10*time.Second && attempts[i].Before(attempts[0].Add(5*time.Minute)) {
 				t.Errorf("attempt %d came %v after the one before", i, d)

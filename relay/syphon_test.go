@@ -133,7 +133,7 @@ func TestSlowTransferKeepsItsLocks(t *testing.T) {
 		p := newPair(t, relay.Options{Interval: -1})
 		defer p.close(t)
 		p.fill(t, "orders", numbered(50, "a", "a")...)
-		p.primary.latency = 4 * time.Second
+		p.primary.slow(4 * time.Second)
 		s, other := p.syphon(nil), p.syphon(nil)
 		defer s.Close(t.Context())
 		defer other.Close(t.Context())
@@ -196,7 +196,7 @@ func TestFailingTargetIsLeftAloneAndStarvesNoOther(t *testing.T) {
 				}
 				return none
 			})
-			before := len(p.primary.attempts["orders"])
+			before := len(p.primary.sends("orders"))
 			s := p.syphon(nil)
 			defer s.Close(t.Context())
 			ctx, cancel := context.WithCancel(t.Context())
@@ -206,7 +206,7 @@ func TestFailingTargetIsLeftAloneAndStarvesNoOther(t *testing.T) {
 			if f != hang && len(p.primary.got("other")) != 1 {
 				t.Errorf("%v: the other entity waits", f)
 			}
-			if n := len(p.primary.attempts["orders"]) - before; n > 100 {
+			if n := len(p.primary.sends("orders")) - before; n > 100 {
 				t.Errorf("%v: %d attempts in 10 minutes", f, n)
 			}
 			p.primary.set(nil)

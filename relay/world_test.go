@@ -82,6 +82,20 @@ func (b *bus) set(f func(op, entity string) fault) {
 	b.fault = f
 }
 
+// slow changes how long an answer takes from now on.
+func (b *bus) slow(latency time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.latency = latency
+}
+
+// sends returns the attempts to send to an entity.
+func (b *bus) sends(entity string) []time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.attempts[entity]
+}
+
 func always(f fault) func(string, string) fault { return func(string, string) fault { return f } }
 
 // got returns the messages that were ever stored in an entity.
