@@ -59,13 +59,13 @@ func BenchmarkRelease(b *testing.B) {
 type crowd struct {
 	members       []*exec.Cmd
 	commands      []io.WriteCloser
-	reports       chan line
+	reports       chan outputLine
 	sender        *azservicebus.Sender
 	administrator *gate.Gates
 }
 
-// line is a line of a member's standard output.
-type line struct {
+// outputLine is a line of a member's standard output.
+type outputLine struct {
 	what string
 	at   time.Time
 }
@@ -86,7 +86,7 @@ func newCrowd(b *testing.B) *crowd {
 	check(err)
 	b.Cleanup(client.close)
 
-	c := &crowd{reports: make(chan line, members)}
+	c := &crowd{reports: make(chan outputLine, members)}
 	c.sender, err = client.NewSender(bareTopic, nil)
 	check(err)
 	c.administrator, err = gate.New(store, &gate.Options{Signals: signals})
@@ -120,10 +120,10 @@ func (c *crowd) start(b *testing.B, config ...string) {
 			var what string
 			var at int64
 			if _, err := fmt.Fscanln(output, &what, &at); err != nil {
-				c.reports <- line{what: "exit"}
+				c.reports <- outputLine{what: "exit"}
 				return
 			}
-			c.reports <- line{what, time.Unix(0, at)}
+			c.reports <- outputLine{what, time.Unix(0, at)}
 		}
 	}()
 }

@@ -1,11 +1,16 @@
 // Package servicebus carries the signals of gates and queues over a topic of
-// Azure Service Bus.
+// Azure Service Bus, and reaches the namespaces of package relay.
 //
 // # Delivery
 //
-// A topic delivers a signal at least once to every subscription that exists
+// Signals: a topic delivers a signal at least once to every subscription that exists
 // when the signal is published, and drops it after a minute. Signals may be
 // lost, repeated or reordered.
+//
+// Messages of package relay: a send that returned nil is stored. After any other
+// result the message may be stored once or, because the SDK repeats a message
+// whose link was detached, twice. A message received is locked, and it is
+// delivered again unless it is settled before its lock ends.
 //
 // # Errors
 //

@@ -49,7 +49,7 @@ type Options struct {
 	Credential azcore.TokenCredential
 
 	// Requests counts the messages that are sent, delivered and peeked at, for
-	// the job "signals". Default: none.
+	// the job "signals" or "relay". Default: none.
 	Requests *requests.Counter
 }
 
@@ -61,6 +61,7 @@ type connector struct {
 	dial       func(ctx context.Context) (net.Conn, error)
 	admin      *admin.Client
 	requests   *requests.Counter // nil: operations are not counted
+	job        string            // … for this one
 }
 
 const (
@@ -113,7 +114,7 @@ func (n Namespace) open(o *Options) (*connector, error) {
 // count counts operations of a kind.
 func (c *connector) count(operation string, n int) {
 	if c.requests != nil && n > 0 {
-		c.requests.AddAll(requests.Label{Service: requests.Bus, Operation: operation, Job: "signals"}, int64(n))
+		c.requests.AddAll(requests.Label{Service: requests.Bus, Operation: operation, Job: c.job}, int64(n))
 	}
 }
 

@@ -75,6 +75,7 @@ func (n Namespace) OpenSignals(topic string, o *Options) (*Signals, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.job = "signals"
 	// These are 33 of the 50 characters that Service Bus allows.
 	return &Signals{connector: c, topic: topic, subscription: "kennel-" + strings.ToLower(rand.Text())}, nil
 }
