@@ -102,7 +102,7 @@ func (n Namespace) open(o *Options) (*connector, error) {
 				return nil, fmt.Errorf("open Service Bus: %w", err)
 			}
 		}
-		c.admin, err = admin.NewClient(host, c.credential, options)
+		c.admin, err = admin.NewClient(host, boundCredential{c.credential, context.Background()}, options)
 	}
 	if err != nil || host == "" {
 		// The SDK's text may repeat parts of the connection string.
@@ -165,8 +165,8 @@ func (c *client) close() {
 	c.cut()
 }
 
-// boundCredential cancels token requests when its client is cut off. The SDK
-// calls GetToken without a deadline.
+// boundCredential bounds token requests, and cancels them when life ends: that
+// of the client. The SDK calls GetToken without a deadline.
 type boundCredential struct {
 	azcore.TokenCredential
 	life context.Context
