@@ -58,7 +58,7 @@ func (c *Connection) Send(ctx context.Context, entity string, m *relay.Message) 
 	return c.call(entity, entity, func(l *line) error {
 		o, err := l.outlet(ctx)
 		if err != nil {
-			return notSent(c.failed(ctx, l, err))
+			return notSent(c.notAttached(ctx, l, err))
 		}
 		defer o.calls.Done()
 		err = l.do(ctx, l.life, func(ctx context.Context) error { return o.SendAMQPAnnotatedMessage(ctx, m, nil) })
@@ -140,8 +140,15 @@ func (c *Connection) begin(key, entity string) (*line, error) {
 	return l, nil
 }
 
-// failed returns the error of a call that attached a link, classified. Only an
-// answer of the bus shows that the line still works.
+// notAttached returns the error of a call that could not attach a link,
+// classified. It closes the line: there may be no such entity.
+func (c *Connection) notAttached(ctx context.Context, l *line, err error) error {
+	c.replace(l)
+	return classify(ctx, err)
+}
+
+// failed returns the error of a request, classified. Only an answer of the bus
+// shows that the line still works.
 func (c *Connection) failed(ctx context.Context, l *line, err error) error {
 	if !isAnswer(err) {
 		c.replace(l)

@@ -288,6 +288,22 @@ func TestRelayRequests(t *testing.T) {
 	})
 }
 
+// TestNoLineWithoutLink: an entity that does not exist costs no connection.
+func TestNoLineWithoutLink(t *testing.T) {
+	withQueue(t, nil, func(t *testing.T, b *devbus.Broker) {
+		c := connect(t, inProcess(b))
+		for range 3 {
+			wantClass(t, "send", c.Send(within(t, time.Second), "missing", text("x")), relay.NotFound)
+			_, err := c.Receive(within(t, time.Second), "missing", 1)
+			wantClass(t, "receive", err, relay.NotFound)
+		}
+		synctest.Wait()
+		if got := b.Connections(); got != 0 {
+			t.Errorf("%d connections, want none", got)
+		}
+	})
+}
+
 // TestDialIsBounded: a send does not wait for a dial beyond its deadline, and
 // the SDK does not dial again by itself.
 func TestDialIsBounded(t *testing.T) {

@@ -36,11 +36,7 @@ func (c *Connection) Receive(ctx context.Context, queue string, n int) (deliveri
 	err := c.call(queue, queue, func(l *line) error {
 		r, err := l.inlet(ctx)
 		if err != nil {
-			if ctx.Err() != nil {
-				c.replace(l)
-				return nil
-			}
-			return c.failed(ctx, l, err)
+			return c.notAttached(ctx, l, err)
 		}
 		if take(ctx, l.receiving) != nil {
 			return nil
@@ -118,7 +114,7 @@ func (c *Connection) Peek(ctx context.Context, queue string, from int64, n int) 
 	err := c.call(queue, queue, func(l *line) error {
 		r, err := l.inlet(ctx)
 		if err != nil {
-			return c.failed(ctx, l, err)
+			return c.notAttached(ctx, l, err)
 		}
 		var messages []*azservicebus.ReceivedMessage
 		err = l.do(ctx, l.life, func(ctx context.Context) error {
@@ -181,7 +177,7 @@ func (c *Connection) withLock(ctx context.Context, d *relay.Delivery, call func(
 		if l != held.on {
 			var err error
 			if r, err = l.inlet(ctx); err != nil {
-				return c.failed(ctx, l, err)
+				return c.notAttached(ctx, l, err)
 			}
 			m = &azservicebus.ReceivedMessage{LockToken: held.message.LockToken} // settled by its token
 		}

@@ -3,14 +3,15 @@
 //
 // # Delivery
 //
-// Signals: a topic delivers a signal at least once to every subscription that exists
-// when the signal is published, and drops it after a minute. Signals may be
-// lost, repeated or reordered.
+// Signals: a topic delivers a signal at least once to every subscription that
+// exists when the signal is published, and drops it after a minute. Signals may
+// be lost, repeated or reordered.
 //
-// Messages of package relay: a send that returned nil is stored. After any other
-// result the message may be stored once or, because the SDK repeats a message
-// whose link was detached, twice. A message received is locked, and it is
-// delivered again unless it is settled before its lock ends.
+// Messages of package relay: a send that returned nil stored the message, unless
+// Service Bus answered "released", which the SDK hides. The SDK repeats a
+// message if its link is detached, so one send may store two copies with the
+// same id. A message that was received is locked, and is delivered again unless
+// it is settled before its lock ends.
 //
 // # Errors
 //

@@ -3,6 +3,7 @@ package servicebus
 import (
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"maps"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
@@ -53,18 +54,27 @@ func prepared(m *relay.Message) (*relay.Message, error) {
 	if b := m.Body; b.Data == nil && b.Sequence == nil && b.Value == nil {
 		prepared.Body.Value = amqp.Null{} // a message must have a body; the SDK returns null as none
 	}
-	// All that may have a type that AMQP lacks.
-	_, err := (&amqp.Message{
-		DeliveryAnnotations:   prepared.DeliveryAnnotations,
-		Annotations:           prepared.MessageAnnotations,
-		Properties:            &amqp.MessageProperties{MessageID: properties.MessageID, CorrelationID: properties.CorrelationID},
-		ApplicationProperties: prepared.ApplicationProperties,
-		Value:                 prepared.Body.Value,
-		Sequence:              prepared.Body.Sequence,
-		Footer:                prepared.Footer,
-	}).MarshalBinary()
-	if err != nil {
+	if err := encodable(&prepared); err != nil {
 		return nil, &relay.Error{Class: relay.Refused, Err: errors.New("encode the message for Service Bus: " + identity.OneLine(err))}
 	}
 	return &prepared, nil
+}
+
+// encodable encodes all that may have a type that AMQP lacks.
+func encodable(m *relay.Message) (err error) {
+	defer func() {
+		if p := recover(); p != nil { // such as on a nil pointer
+			err = fmt.Errorf("a value is invalid: %v", p)
+		}
+	}()
+	_, err = (&amqp.Message{
+		DeliveryAnnotations:   m.DeliveryAnnotations,
+		Annotations:           m.MessageAnnotations,
+		Properties:            &amqp.MessageProperties{MessageID: m.Properties.MessageID, CorrelationID: m.Properties.CorrelationID},
+		ApplicationProperties: m.ApplicationProperties,
+		Value:                 m.Body.Value,
+		Sequence:              m.Body.Sequence,
+		Footer:                m.Footer,
+	}).MarshalBinary()
+	return err
 }

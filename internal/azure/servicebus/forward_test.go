@@ -282,6 +282,7 @@ func TestPrepared(t *testing.T) {
 		type unknown struct{ A int }
 		for what, m := range map[string]*relay.Message{
 			"property":   {ApplicationProperties: map[string]any{"a": unknown{}}},
+			"pointer":    {ApplicationProperties: map[string]any{"a": (*string)(nil)}},
 			"annotation": {MessageAnnotations: map[any]any{"a": unknown{}}},
 			"value":      {Body: azservicebus.AMQPAnnotatedMessageBody{Value: unknown{}}},
 			"nested":     {Body: azservicebus.AMQPAnnotatedMessageBody{Value: []any{map[string]any{"a": make(chan int)}}}},
