@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
@@ -55,19 +54,15 @@ type line struct {
 func (c *connector) newLine(key, entity string, broke func(*line)) (*line, error) {
 	l := &line{connector: c, key: key, entity: entity, attaching: make(chan struct{}, 1), receiving: make(chan struct{}, 1)}
 	life, end := context.WithCancel(context.Background())
-	var dialed atomic.Bool
 	once := *c
 	once.dial = func(ctx context.Context) (net.Conn, error) {
-		if dialed.Swap(true) {
-			return nil, context.Canceled // the error after which the SDK does not try again
-		}
 		conn, err := c.dial(ctx)
 		if err != nil {
 			broke(l)
 			return nil, err
 		}
 		return &watchedConn{conn, func() {
-			l.cut()
+			l.cut() // so that the SDK does not connect again
 			broke(l)
 		}}, nil
 	}
@@ -86,22 +81,13 @@ func (c *connector) newLine(key, entity string, broke func(*line)) (*line, error
 	return l, nil
 }
 
-// watchedConn calls broke when it ends. The SDK reads from its connection all
-// the time, but would report the end only to the next call.
+// watchedConn calls broke when the SDK closes it, which it does as soon as the
+// connection ends. It would report the end only to the next call.
 type watchedConn struct {
 	net.Conn
 	broke func()
 }
 
-func (w *watchedConn) Read(b []byte) (int, error) {
-	n, err := w.Conn.Read(b)
-	if err != nil {
-		w.broke()
-	}
-	return n, err
-}
-
-// Close is also how the SDK ends a connection that the bus closed.
 func (w *watchedConn) Close() error {
 	defer w.broke()
 	return w.Conn.Close()
