@@ -296,6 +296,7 @@ func TestPrepared(t *testing.T) {
 			t.Errorf("%d connections, want none", got)
 		}
 		m := text("x")
+		m.DeliveryTag = make([]byte, 33) // more than the SDK sends
 		for range 2 {
 			if err := c.Send(within(t, time.Second), orders, m); err != nil {
 				t.Fatal(err)
