@@ -80,7 +80,8 @@
 //
 //   - internal/azure: the stores of ids and gates over blobs, and those of
 //     channels over tables and queues. internal/azure/servicebus: the gates'
-//     signals. Only azurestore imports the Azure SDK too.
+//     signals, and the namespaces of package relay. Only azurestore and relay
+//     import the Azure SDK too.
 //   - internal/memory: the same stores in memory, as strict as Azure, with a
 //     hook that decides what goes wrong.
 //   - internal/storetest: what every store must do, as tests. Both memory and

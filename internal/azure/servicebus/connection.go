@@ -44,7 +44,7 @@ type Connection struct {
 	mu      sync.Mutex // never held during a request
 	lines   map[string]*line
 	closed  bool
-	closing sync.WaitGroup // what is being closed; begun while mu is held
+	closing sync.WaitGroup // lines that are being closed; begun while mu is held
 }
 
 var errConnectionClosed = &relay.Error{Class: relay.Unavailable, Unsent: true, Err: errors.New("the connection to Service Bus is closed")}
@@ -56,18 +56,17 @@ func (c *Connection) Send(ctx context.Context, entity string, m *relay.Message) 
 		return err
 	}
 	return c.call(entity, entity, func(l *line) error {
-		o, err := l.outlet(ctx)
+		sender, err := l.outlet(ctx)
 		if err != nil {
 			return notSent(c.notAttached(ctx, l, err))
 		}
-		defer o.calls.Done()
-		err = l.do(ctx, l.life, func(ctx context.Context) error { return o.SendAMQPAnnotatedMessage(ctx, m, nil) })
+		err = l.do(ctx, l.life, func(ctx context.Context) error { return sender.SendAMQPAnnotatedMessage(ctx, m, nil) })
 		switch {
 		case err == nil:
 			c.connector.count(requests.Send, 1)
 			return nil
-		case endsLink(err):
-			c.drop(l, o)
+		case endsLink(err) || l.life.Err() != nil:
+			c.replace(l)
 		}
 		return classify(ctx, err)
 	})
@@ -79,11 +78,9 @@ func (c *Connection) Send(ctx context.Context, entity string, m *relay.Message) 
 func (c *Connection) Ping(ctx context.Context, entity string) error {
 	return c.call(rand.Text(), entity, func(l *line) error {
 		defer c.replace(l)
-		o, err := l.outlet(ctx)
-		if err != nil {
+		if _, err := l.outlet(ctx); err != nil {
 			return classify(ctx, err)
 		}
-		o.calls.Done()
 		return nil
 	})
 }
@@ -180,11 +177,4 @@ func (c *Connection) retire(l *line, patience time.Duration) {
 		cutting.Stop()
 		l.close()
 	})
-}
-
-// drop has the next send attach a new sender.
-func (c *Connection) drop(l *line, o *outlet) {
-	if l.dropOutlet(o) {
-		c.closing.Go(o.close) // Close waits: this call is still in progress
-	}
 }

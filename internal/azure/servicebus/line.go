@@ -42,10 +42,10 @@ type line struct {
 	current context.Context // ends when another line takes its place, or with life
 	retire  context.CancelFunc
 
-	attaching chan struct{} // holds a token while a call attaches a link
-	receiving chan struct{} // holds a token while a call receives
-	mu        sync.Mutex    // guards the links; never held during a request
-	sender    *outlet       // nil unless attached
+	attaching chan struct{}        // holds a token while a call attaches a link
+	receiving chan struct{}        // holds a token while a call receives
+	mu        sync.Mutex           // guards the links; never held during a request
+	sender    *azservicebus.Sender // nil unless attached
 	receiver  *azservicebus.Receiver
 }
 
@@ -93,12 +93,6 @@ func (w *watchedConn) Close() error {
 	return w.Conn.Close()
 }
 
-// outlet is an attached sender.
-type outlet struct {
-	*azservicebus.Sender
-	calls sync.WaitGroup // sends in progress; begun while line.mu is held
-}
-
 // do runs a call of the SDK until its context or the other one ends, which is
 // life or current. On a silent connection the SDK may not return when its
 // context ends, so do then cuts the line off.
@@ -138,64 +132,37 @@ func take(ctx context.Context, turn chan struct{}) error {
 	}
 }
 
-// outlet returns the sender, for one call of Send. The caller ends the call
-// with calls.Done.
-func (l *line) outlet(ctx context.Context) (*outlet, error) {
-	if o := l.attachedOutlet(); o != nil {
-		return o, nil
+// outlet returns the sender.
+func (l *line) outlet(ctx context.Context) (*azservicebus.Sender, error) {
+	if s := l.attachedOutlet(); s != nil {
+		return s, nil
 	}
-	var o *outlet
+	var s *azservicebus.Sender
 	err := l.attach(ctx, func(ctx context.Context) error {
-		if o = l.attachedOutlet(); o != nil {
+		if s = l.attachedOutlet(); s != nil {
 			return nil // another call has attached it
 		}
-		s, err := l.NewSender(l.entity, nil)
-		if err != nil {
+		var err error
+		if s, err = l.NewSender(l.entity, nil); err != nil {
 			return err
 		}
 		// To find out how large a batch may be, the SDK attaches the sender. It
 		// sends no message.
 		if _, err := s.NewMessageBatch(ctx, nil); err != nil {
-			return err // the SDK has closed what it had opened
+			return err
 		}
-		o = &outlet{Sender: s}
-		o.calls.Add(1)
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.sender = o
+		l.sender = s
 		return nil
 	})
-	return o, err
+	return s, err
 }
 
-func (l *line) attachedOutlet() *outlet {
+func (l *line) attachedOutlet() *azservicebus.Sender {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.sender != nil {
-		l.sender.calls.Add(1)
-	}
 	return l.sender
-}
-
-// dropOutlet has the next call attach a new sender. It reports whether the
-// caller must close this one.
-func (l *line) dropOutlet(o *outlet) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.sender != o {
-		return false
-	}
-	l.sender = nil
-	return true
-}
-
-// close waits for the calls in progress and closes the sender, or gives up after
-// a second; the end of its line closes it, too.
-func (o *outlet) close() {
-	o.calls.Wait()
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-	defer cancel()
-	_ = o.Sender.Close(ctx)
 }
 
 // inlet returns the receiver.

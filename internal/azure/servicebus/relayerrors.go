@@ -150,8 +150,9 @@ func isAnswer(err error) bool {
 	return isCondition || isStatus
 }
 
-// endsLink reports whether a sender may never work again after the error. The
-// bus has rejected a single message if the error is a bare condition.
+// endsLink reports whether a sender may never work again after the error. Its
+// connection may have ended, which the line learns a moment later. After a bare
+// condition it works: only one message was rejected.
 func endsLink(err error) bool {
 	if _, ok := errors.AsType[*amqp.LinkError](err); ok {
 		return true
