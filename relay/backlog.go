@@ -22,14 +22,14 @@ func BacklogQueues(primary string, n int) []string {
 
 // EnsureQueues creates the backlog queues that are missing and returns those
 // that exist then, in order. It tries each queue three times. The error is not
-// nil if none exists, or if the namespace refuses access.
+// nil if none exists, or if the namespace denies access.
 func EnsureQueues(ctx context.Context, admin Queues, names []string) ([]string, error) {
 	var found []string
 	var failures []error
 	for _, name := range names {
 		err := admin.Ensure(ctx, name)
 		for range 2 {
-			if err == nil || classOf(err) == Refused {
+			if class := classOf(err); err == nil || class == Denied || class == Invalid {
 				break
 			}
 			select {
@@ -42,7 +42,7 @@ func EnsureQueues(ctx context.Context, admin Queues, names []string) ([]string, 
 		switch {
 		case err == nil:
 			found = append(found, name)
-		case classOf(err) == Refused:
+		case classOf(err) == Denied:
 			return nil, fmt.Errorf("create backlog queue %q: %w; the app needs the role to manage the secondary namespace", name, err)
 		default:
 			failures = append(failures, fmt.Errorf("create backlog queue %q: %w", name, err))
@@ -86,7 +86,7 @@ func (b *backlog) send(ctx context.Context, e *entity, m *Message, note func(err
 		i := b.choose(tried)
 		tried[i] = true
 		err = b.attempt(ctx, i, sealed, note)
-		if class := classOf(err); err == nil || class == Refused || class == TooLarge || ctx.Err() != nil {
+		if err == nil || refused(err) || ctx.Err() != nil {
 			return err
 		}
 	}
@@ -103,10 +103,10 @@ func (b *backlog) attempt(ctx context.Context, i int, sealed *Message, note func
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	switch class := classOf(err); {
+	switch {
 	case err == nil:
 		b.bad[i] = time.Time{}
-	case class != Refused && class != TooLarge && ctx.Err() == nil:
+	case !refused(err) && ctx.Err() == nil:
 		b.bad[i] = time.Now().Add(b.opt.Readmit)
 		b.failed(b.queues[i], err)
 	}

@@ -27,26 +27,26 @@ const (
 var entityName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?$`)
 
 // checked returns a copy of the message that has a message ID, or an error of
-// the class Refused or TooLarge. A message that passes can be sent to the
+// the class Invalid or TooLarge. A message that passes can be sent to the
 // primary and to a backlog queue alike, so what is accepted does not depend on
 // the state of the entity.
 func checked(entity string, m *Message, maxBytes int) (*Message, error) {
 	if len(entity) > maxEntity || !entityName.MatchString(entity) {
-		return nil, refused("the entity name %.300q is invalid: use at most %d letters, digits, '.', '-', '_' and '/', with a letter or digit at both ends", entity, maxEntity)
+		return nil, invalid("the entity name %.300q is invalid: use at most %d letters, digits, '.', '-', '_' and '/', with a letter or digit at both ends", entity, maxEntity)
 	}
 	if m == nil {
-		return nil, refused("there is no message")
+		return nil, invalid("there is no message")
 	}
 	c := clone(m)
 	if c.Properties.MessageID == nil {
 		c.Properties.MessageID = rand.Text()
 	}
 	if err := errors.Join(checkProperties(c), checkTimes(c), checkBody(c.Body)); err != nil {
-		return nil, &Error{Class: Refused, Err: err}
+		return nil, &Error{Class: Invalid, Err: err}
 	}
 	size, err := sizeOf(c)
 	if err != nil {
-		return nil, refused("the message has a value of a type that AMQP does not have: %w", err)
+		return nil, invalid("the message has a value of a type that AMQP does not have: %w", err)
 	}
 	if size > maxBytes-headroom {
 		return nil, &Error{Class: TooLarge, Err: fmt.Errorf("the message has %d bytes, the maximum is %d", size, maxBytes-headroom)}
@@ -54,8 +54,8 @@ func checked(entity string, m *Message, maxBytes int) (*Message, error) {
 	return c, nil
 }
 
-func refused(format string, args ...any) error {
-	return &Error{Class: Refused, Err: fmt.Errorf(format, args...)}
+func invalid(format string, args ...any) error {
+	return &Error{Class: Invalid, Err: fmt.Errorf(format, args...)}
 }
 
 func checkProperties(m *Message) error {

@@ -19,8 +19,13 @@ const (
 	// Throttled: the namespace is busy and wants fewer requests.
 	Throttled
 
-	// Refused: the caller or its permissions are at fault. A retry fails, too.
-	Refused
+	// Invalid: the message or the name of its entity is at fault. A retry fails,
+	// too.
+	Invalid
+
+	// Denied: the namespace refuses access, or the settings do not allow to
+	// connect to it. An operator must act, and the message may be sent then.
+	Denied
 
 	// TooLarge: the message is larger than the entity accepts.
 	TooLarge
@@ -39,7 +44,7 @@ const (
 	Unreadable
 )
 
-var classes = [...]string{"unknown", "unavailable", "throttled", "refused", "too large", "not found", "full", "lock lost", "unreadable"}
+var classes = [...]string{"unknown", "unavailable", "throttled", "invalid", "denied", "too large", "not found", "full", "lock lost", "unreadable"}
 
 func (c Class) String() string {
 	if c < 0 || int(c) >= len(classes) {
@@ -65,6 +70,10 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Class.String() + ": " + e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
+
+// ErrClosed reports a call after Close. Its class is Unavailable, because
+// another sender may work.
+var ErrClosed = errors.New("the relay is closed")
 
 // classOf returns the class of an error of a [Connection].
 func classOf(err error) Class {

@@ -53,7 +53,7 @@ func (l *link) current() (Connection, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
-		return nil, refused("the relay is closed")
+		return nil, &Error{Class: Unavailable, Unsent: true, Err: ErrClosed}
 	}
 	if l.conn == nil {
 		c, err := l.namespace.Connect()

@@ -128,6 +128,8 @@ func (p *pass) moveOne(ctx context.Context, group []*Delivery) bool {
 		return p.deadLetter(d, entity, "TargetMissing", err)
 	case class == TooLarge:
 		return p.deadLetter(d, entity, "TooLarge", err)
+	case class == Invalid:
+		return p.deadLetter(d, entity, "Invalid", err)
 	}
 	if !unsent(err) {
 		p.count(Result{Ambiguous: 1})

@@ -50,7 +50,7 @@ func (p *paths) leave(entity string, err error, stopped bool) bool {
 	switch {
 	case stopped:
 		return false
-	case err == nil || class == NotFound || class == TooLarge:
+	case err == nil || class == NotFound || class == TooLarge || class == Invalid:
 		delete(p.all, entity) // it answers
 		return false
 	case e == nil:

@@ -171,7 +171,7 @@ func (s *Sender) send(ctx context.Context, e *entity, m *Message, failure *SendE
 				return true, nil
 			}
 			failure.Secondary = err
-			if class := classOf(err); class == Refused || class == TooLarge {
+			if refused(err) {
 				return false, failure
 			}
 			// The secondary failed as well, so wait a little for either.
@@ -191,9 +191,18 @@ func (s *Sender) send(ctx context.Context, e *entity, m *Message, failure *SendE
 func final(err error) bool {
 	switch classOf(err) {
 	case Unavailable, Throttled:
-		return false
+		return errors.Is(err, ErrClosed)
 	}
 	return true
+}
+
+// refused reports whether every backlog queue would answer so.
+func refused(err error) bool {
+	switch classOf(err) {
+	case Invalid, Denied, TooLarge:
+		return true
+	}
+	return errors.Is(err, ErrClosed)
 }
 
 // attempt makes one attempt at the primary.

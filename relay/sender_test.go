@@ -115,7 +115,7 @@ func TestThrottlingWaitsAndNeverFailsOver(t *testing.T) {
 }
 
 func TestCallersFaultsReturnAtOnce(t *testing.T) {
-	for f, want := range map[fault]relay.Class{denied: relay.Refused, full: relay.Full} {
+	for f, want := range map[fault]relay.Class{denied: relay.Denied, full: relay.Full, bad: relay.Invalid} {
 		synctest.Test(t, func(t *testing.T) {
 			p := newPair(t, relay.Options{})
 			defer p.close(t)
@@ -166,6 +166,24 @@ func TestDeadlineIsKept(t *testing.T) {
 			failure, ok := errors.AsType[*relay.SendError](err)
 			if !ok || failure.Secondary == nil || !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("%v: got %v, want the secondary's error and the deadline", f, err)
+			}
+		})
+	}
+}
+
+// A closed sender ends its sends at once, as not sent.
+func TestSendAfterClose(t *testing.T) {
+	for _, f := range []fault{none, refuse} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newPair(t, relay.Options{Interval: -1})
+			p.primary.set(always(f))
+			p.send(time.Minute, "orders", text("a"))
+			p.close(t)
+			began := time.Now()
+			_, err := p.send(time.Minute, "orders", text("b"))
+			failure, ok := errors.AsType[*relay.SendError](err)
+			if !ok || !errors.Is(err, relay.ErrClosed) || failure.Unclear || time.Since(began) > 0 {
+				t.Errorf("%v: got %v after %v, want ErrClosed at once", f, err, time.Since(began))
 			}
 		})
 	}
@@ -320,7 +338,7 @@ func TestBadMessagesAreRefused(t *testing.T) {
 				p := newPair(t, relay.Options{Interval: -1})
 				defer p.close(t)
 				p.primary.set(always(f))
-				want := relay.Refused
+				want := relay.Invalid
 				if name == "large" {
 					want = relay.TooLarge
 				}

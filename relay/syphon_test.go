@@ -154,6 +154,7 @@ func TestSyphonDeadLettersWithTheReason(t *testing.T) {
 		p := newPair(t, relay.Options{Interval: -1})
 		defer p.close(t)
 		p.fill(t, "gone", text("a"))
+		p.fill(t, "other", text("e"))
 		c, _ := p.secondary.Connect()
 		if err := c.Send(t.Context(), queues[0], text("b")); err != nil {
 			t.Fatal(err)
@@ -163,17 +164,23 @@ func TestSyphonDeadLettersWithTheReason(t *testing.T) {
 		brief.Header = header(time.Minute)
 		p.fill(t, "orders", brief, text("d"))
 		time.Sleep(2 * time.Minute)
+		p.primary.set(func(_, entity string) fault {
+			if entity == "other" {
+				return bad
+			}
+			return none
+		})
 		s := p.syphon(nil)
 		defer s.Close(t.Context())
-		if r := drain(t, s); r.DeadLettered != 2 || r.Expired != 1 || r.Moved != 1 {
-			t.Errorf("%+v, want 2 dead letters, 1 expired and 1 moved", r)
+		if r := drain(t, s); r.DeadLettered != 3 || r.Expired != 1 || r.Moved != 1 {
+			t.Errorf("%+v, want 3 dead letters, 1 expired and 1 moved", r)
 		}
 		var reasons []string
 		for _, q := range queues {
 			reasons = append(reasons, p.secondary.entities[q].reasons...)
 		}
 		all := strings.Join(reasons, "\n")
-		if !strings.Contains(all, `TargetMissing: for "gone"`) || !strings.Contains(all, "InvalidEnvelope") {
+		if !strings.Contains(all, `TargetMissing: for "gone"`) || !strings.Contains(all, "InvalidEnvelope") || !strings.Contains(all, `Invalid: for "other"`) {
 			t.Errorf("the reasons are %q", all)
 		}
 	})

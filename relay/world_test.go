@@ -26,10 +26,11 @@ const (
 	busy            // throttled
 	denied          // no permission
 	full            // of the quota
+	bad             // the message is at fault
 )
 
 func (f fault) String() string {
-	return [...]string{"none", "refuse", "hang", "drop", "storeDrop", "storeHang", "internal", "busy", "denied", "full"}[f]
+	return [...]string{"none", "refuse", "hang", "drop", "storeDrop", "storeHang", "internal", "busy", "denied", "full", "bad"}[f]
 }
 
 const lockTime = time.Minute
@@ -240,9 +241,11 @@ func (c *conn) request(ctx context.Context, op, entity string, do func(*store) e
 	case busy:
 		return &relay.Error{Class: relay.Throttled, Err: errors.New("server busy")}
 	case denied:
-		return fails(relay.Refused, false, "unauthorized")
+		return fails(relay.Denied, false, "unauthorized")
 	case full:
 		return fails(relay.Full, false, "quota")
+	case bad:
+		return fails(relay.Invalid, false, "amqp:decode-error")
 	case storeDrop:
 		return errors.Join(fails(relay.Unavailable, false, "connection lost"), run())
 	case storeHang:

@@ -59,9 +59,9 @@ func TestAdministrationClasses(t *testing.T) {
 		fault devbus.Fault
 		want  relay.Class
 	}{
-		{devbus.Fault{Kind: devbus.Admin, Status: 401}, relay.Refused},
-		{devbus.Fault{Kind: devbus.Admin, Status: 403}, relay.Refused},
-		{devbus.Fault{Kind: devbus.Admin, Status: 400}, relay.Refused},
+		{devbus.Fault{Kind: devbus.Admin, Status: 401}, relay.Denied},
+		{devbus.Fault{Kind: devbus.Admin, Status: 403}, relay.Denied},
+		{devbus.Fault{Kind: devbus.Admin, Status: 400}, relay.Invalid},
 		{devbus.Fault{Kind: devbus.Admin, Status: 429}, relay.Throttled},
 		{devbus.Fault{Kind: devbus.Admin, Status: 500}, relay.Unavailable},
 		{devbus.Fault{Kind: devbus.Admin, Status: 503}, relay.Unavailable},

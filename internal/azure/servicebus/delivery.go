@@ -170,7 +170,7 @@ func (c *Connection) Renew(ctx context.Context, d *relay.Delivery) error {
 func (c *Connection) withLock(ctx context.Context, d *relay.Delivery, call func(context.Context, *azservicebus.Receiver, *azservicebus.ReceivedMessage) error) error {
 	held, ok := d.Handle.(*lock)
 	if !ok {
-		return &relay.Error{Class: relay.Refused, Err: errors.New("the message was not received on this connection")}
+		return &relay.Error{Class: relay.Invalid, Err: errors.New("the message was not received on this connection")}
 	}
 	return c.call(held.on.entity, held.on.entity, func(l *line) error {
 		r, m := held.receiver, held.message

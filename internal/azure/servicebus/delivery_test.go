@@ -309,7 +309,7 @@ func TestSettleUnderFaults(t *testing.T) {
 func TestForeignHandle(t *testing.T) {
 	withQueue(t, nil, func(t *testing.T, b *devbus.Broker) {
 		c := connect(t, inProcess(b))
-		wantClass(t, "settle", c.Settle(t.Context(), &relay.Delivery{}, relay.Settlement{Action: relay.Complete}), relay.Refused)
-		wantClass(t, "renew", c.Renew(t.Context(), &relay.Delivery{Handle: &azservicebus.ReceivedMessage{}}), relay.Refused)
+		wantClass(t, "settle", c.Settle(t.Context(), &relay.Delivery{}, relay.Settlement{Action: relay.Complete}), relay.Invalid)
+		wantClass(t, "renew", c.Renew(t.Context(), &relay.Delivery{Handle: &azservicebus.ReceivedMessage{}}), relay.Invalid)
 	})
 }

@@ -290,7 +290,7 @@ func TestPrepared(t *testing.T) {
 			"footer":     {Footer: map[any]any{"a": unknown{}}},
 			"id":         {Properties: &azservicebus.AMQPAnnotatedMessageProperties{MessageID: unknown{}}},
 		} {
-			wantClass(t, what, c.Send(within(t, time.Second), orders, m), relay.Refused)
+			wantClass(t, what, c.Send(within(t, time.Second), orders, m), relay.Invalid)
 		}
 		if got := b.Stats().Connections; got != 0 {
 			t.Errorf("%d connections, want none", got)

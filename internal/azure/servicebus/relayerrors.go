@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,11 +26,17 @@ const (
 	condLockLost = amqp.ErrCond("com.microsoft:message-lock-lost")
 )
 
-// clientFaults are the conditions that report a mistake or a missing right of the
-// client.
-var clientFaults = []amqp.ErrCond{
-	amqp.ErrCondUnauthorizedAccess, amqp.ErrCondNotAllowed, amqp.ErrCondDecodeError, amqp.ErrCondInvalidField, amqp.ErrCondNotImplemented,
-	"com.microsoft:argument-error", "com.microsoft:argument-out-of-range", "com.microsoft:auth-failed",
+// clientFaults are the conditions that report a mistake in a message or in the
+// name of an entity, or a missing right.
+var clientFaults = map[amqp.ErrCond]relay.Class{
+	amqp.ErrCondNotAllowed:                relay.Invalid,
+	amqp.ErrCondDecodeError:               relay.Invalid,
+	amqp.ErrCondInvalidField:              relay.Invalid,
+	amqp.ErrCondNotImplemented:            relay.Invalid,
+	"com.microsoft:argument-error":        relay.Invalid,
+	"com.microsoft:argument-out-of-range": relay.Invalid,
+	amqp.ErrCondUnauthorizedAccess:        relay.Denied,
+	"com.microsoft:auth-failed":           relay.Denied,
 }
 
 // rpcError is an error of the SDK for a request to $cbs or $management. Its type
@@ -75,10 +80,13 @@ func classOf(err error) relay.Class {
 		return classOfStatus(rpc.RPCCode())
 	}
 	if response, ok := errors.AsType[*azcore.ResponseError](err); ok {
+		if response.StatusCode == http.StatusBadRequest {
+			return relay.Invalid // the name of the queue
+		}
 		return classOfStatus(response.StatusCode)
 	}
 	if failed, ok := errors.AsType[*azidentity.AuthenticationFailedError](err); ok && failed.RawResponse != nil {
-		return relay.Refused
+		return relay.Denied
 	}
 	return relay.Unavailable
 }
@@ -96,8 +104,8 @@ func classOfCondition(condition amqp.ErrCond) relay.Class {
 	case condLockLost:
 		return relay.LockLost
 	}
-	if slices.Contains(clientFaults, condition) {
-		return relay.Refused
+	if class, ok := clientFaults[condition]; ok {
+		return class
 	}
 	return relay.Unavailable
 }
@@ -105,7 +113,7 @@ func classOfCondition(condition amqp.ErrCond) relay.Class {
 func classOfCode(err *azservicebus.Error) relay.Class {
 	switch err.Code {
 	case azservicebus.CodeUnauthorizedAccess:
-		return relay.Refused
+		return relay.Denied
 	case azservicebus.CodeNotFound:
 		return relay.NotFound
 	case azservicebus.CodeLockLost:
@@ -114,13 +122,13 @@ func classOfCode(err *azservicebus.Error) relay.Class {
 	// The SDK reports answers that it does not know as a lost connection. It
 	// hides their cause, except in the text.
 	text := err.Error()
-	for _, condition := range clientFaults {
+	for condition, class := range clientFaults {
 		if strings.Contains(text, "Condition: "+string(condition)) {
-			return relay.Refused
+			return class
 		}
 	}
 	if strings.Contains(text, "status code 403") {
-		return relay.Refused
+		return relay.Denied
 	}
 	return relay.Unavailable
 }
@@ -128,7 +136,8 @@ func classOfCode(err *azservicebus.Error) relay.Class {
 func classOfStatus(status int) relay.Class {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusBadRequest:
-		return relay.Refused
+		// A bad request for a token is no fault of the message that needs it.
+		return relay.Denied
 	case http.StatusNotFound:
 		return relay.NotFound
 	case http.StatusTooManyRequests:
@@ -183,7 +192,7 @@ func notSent(err error) error {
 
 // refusedSettings is the error for settings with which the SDK cannot connect.
 func refusedSettings(err error) error {
-	return &relay.Error{Class: relay.Refused, Err: errors.New("open Service Bus: " + identity.OneLine(err))}
+	return &relay.Error{Class: relay.Denied, Err: errors.New("open Service Bus: " + identity.OneLine(err))}
 }
 
 // isUnreadable reports whether the SDK panicked on a message.

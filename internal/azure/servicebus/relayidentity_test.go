@@ -37,7 +37,7 @@ func TestRelayByIdentity(t *testing.T) {
 		}, 0, 0},
 		"refused": {func(context.Context) (azcore.AccessToken, error) {
 			return azcore.AccessToken{}, &azidentity.AuthenticationFailedError{RawResponse: &http.Response{StatusCode: 400, Body: http.NoBody, Request: request}}
-		}, relay.Refused, 0},
+		}, relay.Denied, 0},
 		"unreachable": {func(context.Context) (azcore.AccessToken, error) {
 			return azcore.AccessToken{}, errors.New("no route to host")
 		}, relay.Unavailable, 0},
