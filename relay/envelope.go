@@ -32,10 +32,17 @@ var envelopeNames = map[string]struct{}{propPath: {}, propSession: {}, propTTL: 
 // its entity.
 const scheduledTime = "x-opt-scheduled-enqueue-time"
 
-// brokerAnnotations are those that Service Bus adds to a delivery.
+// partitionKey and viaPartitionKey are annotations that choose a partition.
+const (
+	partitionKey    = "x-opt-partition-key"
+	viaPartitionKey = "x-opt-via-partition-key"
+)
+
+// brokerAnnotations are those that Service Bus adds to a delivery. They belong
+// to one stay in a queue, as does [scheduledTime] of a received message.
 var brokerAnnotations = []string{
-	"x-opt-sequence-number", "x-opt-enqueue-sequence-number", "x-opt-enqueued-time", "x-opt-locked-until",
-	"x-opt-message-state", "x-opt-deadletter-source", scheduledTime,
+	"x-opt-sequence-number", "x-opt-enqueue-sequence-number", "x-opt-enqueued-time", "x-opt-locked-until", "x-opt-lock-token",
+	"x-opt-message-state", "x-opt-deadletter-source",
 }
 
 // errExpired reports that the time to live of a message ended in the backlog.
@@ -74,9 +81,7 @@ func seal(entity string, m *Message, now time.Time) *Message {
 // The error is errExpired, or the envelope is missing or broken.
 func unseal(sealed *Message, now time.Time) (entity string, m *Message, err error) {
 	m = clone(sealed)
-	for _, name := range brokerAnnotations {
-		deleteAnnotation(m, name)
-	}
+	deleteAnnotation(m, scheduledTime) // of the backlog queue
 	e := envelope{m.ApplicationProperties, nil}
 	entity, _ = take[string](&e, propPath)
 	session, hasSession := take[string](&e, propSession)

@@ -18,7 +18,7 @@ func TestEnvelopeKeepsEverySection(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	now := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	for i := range 500 {
-		m, err := checked("some/path", randomMessage(r, now), 256<<10)
+		m, err := checked("some/path", randomMessage(r, now), 256<<10, now)
 		if err != nil {
 			t.Fatalf("seed %d, message %d: %v", seed, i, err)
 		}
@@ -99,8 +99,8 @@ func randomMessage(r *rand.Rand, now time.Time) *Message {
 	if r.IntN(4) == 0 {
 		annotate(m, scheduledTime, now.Add(time.Duration(r.IntN(100))*time.Minute))
 	}
-	if r.IntN(2) == 0 {
-		annotate(m, "x-opt-partition-key", "key")
+	if r.IntN(2) == 0 && p.GroupID == nil {
+		annotate(m, partitionKey, "key")
 	}
 	for i := range r.IntN(4) {
 		annotate(m, fmt.Sprint("annotation", i), randomValue(r, now))

@@ -127,7 +127,7 @@ type Receipt struct {
 // A message with a schedule in the past is sent at once. The error has the type
 // [*SendError], and is final unless its class is Unavailable, Throttled or Full.
 func (s *Sender) Send(ctx context.Context, entity string, m *Message) (Receipt, error) {
-	c, err := checked(entity, m, s.opt.MaxBytes)
+	c, err := checked(entity, m, s.opt.MaxBytes, time.Now())
 	if err != nil {
 		return Receipt{}, &SendError{Entity: entity, Class: classOf(err), Primary: err}
 	}

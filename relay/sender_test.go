@@ -320,39 +320,3 @@ func TestWithoutSecondarySendsWait(t *testing.T) {
 		}
 	})
 }
-
-func TestBadMessagesAreRefused(t *testing.T) {
-	large := text("a")
-	large.Body.Data = [][]byte{make([]byte, 256<<10-1<<10)}
-	reserved := text("a")
-	reserved.ApplicationProperties = map[string]any{"x-ms-path": "x"}
-	poison := text("a")
-	poison.ApplicationProperties = map[string]any{"DeadLetterReason": 5}
-	unknown := text("a")
-	unknown.ApplicationProperties = map[string]any{"a": struct{}{}}
-	negative := text("a")
-	negative.Header = header(-time.Second)
-	for name, m := range map[string]*relay.Message{"large": large, "reserved": reserved, "poison": poison, "unknown": unknown, "negative": negative, "missing": nil} {
-		for _, f := range []fault{none, refuse} {
-			synctest.Test(t, func(t *testing.T) {
-				p := newPair(t, relay.Options{Interval: -1})
-				defer p.close(t)
-				p.primary.set(always(f))
-				want := relay.Invalid
-				if name == "large" {
-					want = relay.TooLarge
-				}
-				_, err := p.send(time.Minute, "orders", m)
-				if failure, ok := errors.AsType[*relay.SendError](err); !ok || failure.Class != want {
-					t.Errorf("%s, %v: got %v, want the class %v", name, f, err, want)
-				}
-			})
-		}
-	}
-	for _, entity := range []string{"", "/a", "a/", "a b", "a?b", strings.Repeat("a", 261)} {
-		s := relay.NewSender(newBus(), nil, nil, nil)
-		if _, err := s.Send(t.Context(), entity, text("a")); err == nil {
-			t.Errorf("the name %q was accepted", entity)
-		}
-	}
-}
