@@ -27,6 +27,10 @@
 //	   ^----------successful attempt---'                        |
 //	   '---------------------two good pings in a row------------'
 //
+// After a failback the entity is Healthy on trial: one send at a time goes to
+// the primary, and the others still go to the backlog. The first answer ends the
+// trial. If the attempt fails instead, the entity fails over again at once.
+//
 // The package is the policy only. It makes no connection: the program passes
 // in each [Namespace]. The life of a message while the primary is out of order:
 //

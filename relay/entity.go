@@ -40,7 +40,7 @@ type entity struct {
 	since     time.Time // of state
 	lastErr   error     // of the primary; nil once healthy
 	throttled bool
-	probing   bool          // one attempt is under way while suspect or throttled
+	probing   bool          // one attempt is under way while suspect, throttled or on trial
 	nextTry   time.Time     // while suspect or throttled
 	pause     time.Duration // to the next nextTry
 
@@ -48,8 +48,9 @@ type entity struct {
 	lastFailure time.Time
 	silent      time.Time // begin of the first attempt without an answer
 
-	// onTrial is set by failback and until the first answer. A ping proves
-	// less than a send, so one failure is enough to fail over again.
+	// onTrial is set from a failback to the first answer. A ping proves less
+	// than a send, so one send at a time goes to the primary while the others
+	// still go to the backlog, and one failure is enough to fail over again.
 	onTrial bool
 
 	holds map[int]*hold // by backlog queue; see barrier.go
@@ -67,16 +68,21 @@ type admission struct {
 // reported to answered. The error is the context's, or of the class Throttled
 // if the context will end before an attempt may begin.
 func (e *entity) admit(ctx context.Context) (admission, error) {
+	end, hasEnd := ctx.Deadline()
 	for {
 		e.mu.Lock()
 		now := time.Now()
 		a, ok, until := e.decide(now)
-		changed, throttled := e.changed, e.throttled
+		changed, throttled, onTrial := e.changed, e.throttled, e.onTrial
 		e.mu.Unlock()
+		if ok && onTrial && hasEnd {
+			// Leave time for the backlog, should there be no answer.
+			a.timeout = min(a.timeout, max(end.Sub(now)/2, minSilence))
+		}
 		if ok {
 			return a, nil
 		}
-		if end, ok := ctx.Deadline(); ok && throttled && end.Before(until) {
+		if hasEnd && throttled && end.Before(until) {
 			return a, &Error{Class: Throttled, After: until.Sub(now), Unsent: true, Err: errors.New("the namespace is busy, and the deadline is before the next attempt")}
 		}
 		var wait <-chan time.Time
@@ -96,8 +102,11 @@ func (e *entity) admit(ctx context.Context) (admission, error) {
 // a change.
 func (e *entity) decide(now time.Time) (a admission, ok bool, until time.Time) {
 	switch {
-	case e.state == FailedOver:
+	case e.state == FailedOver, e.onTrial && e.probing:
 		return admission{backlog: true}, true, until
+	case e.onTrial:
+		e.probing = true
+		return admission{probe: true, began: now, timeout: e.opt.AttemptTimeout}, true, until
 	case e.state == Healthy && !e.throttled:
 		return admission{began: now, timeout: e.opt.AttemptTimeout}, true, until
 	}
@@ -139,6 +148,9 @@ func (e *entity) answered(a admission, err error, gaveUp bool) {
 	if a.probe {
 		e.probing = false
 		e.wake()
+	}
+	if e.onTrial && !a.probe {
+		return // it began before the failover
 	}
 	now := time.Now()
 	class := classOf(err)
@@ -208,7 +220,7 @@ func (e *entity) failed(a admission, err error, now time.Time) {
 func (e *entity) failback() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.onTrial, e.throttled, e.lastErr = true, false, nil
+	e.throttled, e.lastErr = false, nil
 	e.move(Healthy, nil)
 }
 
@@ -231,7 +243,7 @@ func (e *entity) withdrawn(a admission) {
 
 func (e *entity) move(to State, cause error) {
 	from := e.state
-	e.state, e.since = to, time.Now()
+	e.state, e.since, e.onTrial = to, time.Now(), from == FailedOver
 	e.wake()
 	e.moved(e, from, to, cause)
 }

@@ -96,8 +96,8 @@ type SendError struct {
 	Entity    string
 	MessageID any // of every attempt
 
-	// Class is that of the primary's last error. It is 0 if no attempt ended
-	// with one.
+	// Class is that of the primary's last error. It is Unavailable if the
+	// message only went to the backlog, and 0 if no attempt ended with an error.
 	Class Class
 
 	// Unclear reports that the message may be stored, because an attempt ended
@@ -107,7 +107,7 @@ type SendError struct {
 	// RetryAfter is how long to wait before another send. Only of Throttled.
 	RetryAfter time.Duration
 
-	Primary   error // the last error of the primary; nil without one
+	Primary   error // the last error of the primary, perhaps for another message; nil without one
 	Secondary error // the last error of the secondary; nil without one
 	Context   error // why the caller's context ended; nil if it did not
 }

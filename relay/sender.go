@@ -171,6 +171,9 @@ func (s *Sender) send(ctx context.Context, e *entity, m *Message, failure *SendE
 				return true, nil
 			}
 			failure.Secondary = err
+			if failure.Primary == nil {
+				failure.Primary, failure.Class = e.status().LastErr, Unavailable
+			}
 			if refused(err) {
 				return false, failure
 			}

@@ -1,0 +1,90 @@
+package relay_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kennel/relay"
+)
+
+// sendsOnly is a fault of sends, while pings and peeks work.
+func sendsOnly(f fault) func(op, entity string) fault {
+	return func(op, _ string) fault {
+		if op == "send" {
+			return f
+		}
+		return none
+	}
+}
+
+// A primary that answers pings and no sends delays one send in two pings. All
+// others go to the backlog without a delay, and sessions keep their order.
+func TestTrialDelaysOneSendInTwoPings(t *testing.T) {
+	const producers, outage, ping = 4, 2 * time.Minute, 10 * time.Second
+	for _, f := range []fault{hang, storeHang, storeDrop, internal} {
+		t.Run(fmt.Sprint(f), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newPair(t, relay.Options{Interval: -1, PingInterval: ping})
+				defer p.close(t)
+				s := p.syphon(nil)
+				ctx, stop := context.WithCancel(t.Context())
+				var syphon, all sync.WaitGroup
+				syphon.Go(func() { s.Run(ctx) })
+				var delayed atomic.Int64
+				sent := make([]int, producers)
+				began := time.Now()
+				for i := range producers {
+					all.Go(func() {
+						for time.Since(began) < outage+2*time.Minute {
+							m := text(fmt.Sprintf("%d-%04d", i, sent[i]))
+							if i%2 == 0 {
+								m = inSession(fmt.Sprintf("%d-%04d", i, sent[i]), fmt.Sprint(i))
+							}
+							since := time.Now()
+							_, err := p.send([]time.Duration{time.Minute, 4 * time.Second}[i%2], "orders", m)
+							took := time.Since(since)
+							if err == nil {
+								sent[i]++
+							}
+							if since.Sub(began) > 10*time.Second { // the first failover is over
+								if err != nil || took > 5*time.Second+50*time.Millisecond {
+									t.Errorf("message %d of producer %d took %v: %v", sent[i], i, took, err)
+								}
+								if took > 50*time.Millisecond {
+									delayed.Add(1)
+								}
+							}
+							time.Sleep(300 * time.Millisecond)
+						}
+					})
+				}
+				time.Sleep(time.Second)
+				p.primary.set(sendsOnly(f))
+				time.Sleep(outage)
+				p.primary.set(nil)
+				all.Wait()
+				time.Sleep(time.Minute)
+				stop()
+				syphon.Wait()
+				s.Close(t.Context())
+				if most := int64(outage/(2*ping*9/10)) + 1; delayed.Load() > most {
+					t.Errorf("%d sends were delayed, more than %d", delayed.Load(), most)
+				}
+				if state := p.Status()[0].State; state != relay.Healthy {
+					t.Errorf("the entity is %v", state)
+				}
+				for i := range producers {
+					n, ok := inOrder(p.primary.got("orders"), fmt.Sprintf("%d-", i))
+					if n != sent[i] || i%2 == 0 && !ok {
+						t.Errorf("producer %d: %d of %d messages arrived, in order: %v", i, n, sent[i], ok)
+					}
+				}
+			})
+		})
+	}
+}
