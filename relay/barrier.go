@@ -75,12 +75,7 @@ func (s *Sender) mustFollow(ctx context.Context, e *entity, m *Message) bool {
 func (b *backlog) drained(ctx context.Context, queue int, entity string) bool {
 	from := int64(0)
 	for range peekPages {
-		var page []*Delivery
-		err := b.link.do(ctx, b.opt.AttemptTimeout, func(ctx context.Context, c Connection) error {
-			var err error
-			page, err = c.Peek(ctx, b.queues[queue], from, peekPage)
-			return err
-		})
+		page, err := b.link.peek(ctx, b.opt.AttemptTimeout, b.queues[queue], from)
 		if err != nil {
 			return false
 		}

@@ -2,6 +2,7 @@ package relay_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -96,6 +97,14 @@ func TestPeekMissesNoLaterMessage(t *testing.T) {
 			t.Error("message 4 overtook message 3 of its session")
 		}
 	})
+}
+
+// delete deletes the messages of a queue with an ID.
+func (b *bus) delete(queue, id string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.entities[queue]
+	s.messages = slices.DeleteFunc(s.messages, func(m *stored) bool { return m.m.Properties.MessageID == id })
 }
 
 // empty deletes the messages of a queue.

@@ -48,6 +48,20 @@ func (l *link) do(ctx context.Context, timeout time.Duration, attempt func(ctx c
 	return err
 }
 
+// peek reads a page of a queue. If a message of it cannot be decoded, it returns
+// those before that one; the error is not nil only if that one is the first.
+func (l *link) peek(ctx context.Context, timeout time.Duration, queue string, from int64) (page []*Delivery, err error) {
+	for n := peekPage; ; n /= 2 {
+		err = l.do(ctx, timeout, func(ctx context.Context, c Connection) error {
+			page, err = c.Peek(ctx, queue, from, n)
+			return err
+		})
+		if classOf(err) != Unreadable || n == 1 {
+			return page, err
+		}
+	}
+}
+
 // current returns the connection for the next attempt.
 func (l *link) current() (Connection, error) {
 	l.mu.Lock()

@@ -195,10 +195,10 @@ func (p *pass) groups(ctx context.Context, batch []*Delivery) [][]*Delivery {
 	if len(sessions) == 0 {
 		return groups
 	}
-	foreign, err := p.foreign(ctx, own, last)
+	foreign, read := p.foreign(ctx, own, last)
 	for key, all := range sessions {
 		n := 0
-		for err == nil && n < len(all) {
+		for n < len(all) && all[n].Sequence <= read {
 			if first, ok := foreign[key]; ok && first < all[n].Sequence {
 				break
 			}
@@ -212,32 +212,28 @@ func (p *pass) groups(ctx context.Context, batch []*Delivery) [][]*Delivery {
 	return groups
 }
 
-// foreign returns the first message of each session up to a sequence number
-// that is not of this batch. A peek shows messages that others lock, until they
-// are completed.
-func (p *pass) foreign(ctx context.Context, own map[int64]bool, last int64) (map[sessionKey]int64, error) {
-	found := make(map[sessionKey]int64)
-	for from := int64(0); from <= last; {
-		var page []*Delivery
-		err := p.s.secondary.do(ctx, p.s.opt.AttemptTimeout, func(ctx context.Context, c Connection) error {
-			var err error
-			page, err = c.Peek(ctx, p.queue, from, peekPage)
-			return err
-		})
+// foreign returns the first message of each session that is not of this batch,
+// and the sequence number before which it read all messages. That is less than
+// last after an error. A peek shows messages that others lock, until they are
+// completed.
+func (p *pass) foreign(ctx context.Context, own map[int64]bool, last int64) (found map[sessionKey]int64, read int64) {
+	found = make(map[sessionKey]int64)
+	for read < last {
+		page, err := p.s.secondary.peek(ctx, p.s.opt.AttemptTimeout, p.queue, read)
 		if err != nil {
-			return nil, err
+			return found, read
+		}
+		if len(page) == 0 {
+			return found, last
 		}
 		for _, d := range page {
-			from = d.Sequence + 1
+			read = d.Sequence + 1
 			if key, ok := keyOf(d.Message); ok && !own[d.Sequence] {
 				if _, known := found[key]; !known {
 					found[key] = d.Sequence
 				}
 			}
 		}
-		if len(page) == 0 {
-			break
-		}
 	}
-	return found, nil
+	return found, read
 }

@@ -232,6 +232,39 @@ func TestFailingTargetIsLeftAloneAndStarvesNoOther(t *testing.T) {
 	}
 }
 
+// The sessions before an unreadable message are moved, those behind it wait for
+// an operator: an earlier message may be where the syphon cannot read.
+func TestUnreadableMessageHoldsOnlySessionsBehindIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t, relay.Options{Interval: -1})
+		defer p.close(t)
+		poison := inSession("p", "s")
+		poison.ApplicationProperties = map[string]any{"poison": true}
+		p.fill(t, "orders", inSession("a", "s"), inSession("b", "s"), poison, inSession("c", "s"))
+		s := p.syphon(nil)
+		defer s.Close(t.Context())
+		pass := func() (moved int64) {
+			for range 5 {
+				moved += drain(t, s).Moved
+				time.Sleep(lockTime)
+			}
+			return moved
+		}
+		if n := pass(); n != 2 {
+			t.Errorf("%d messages were moved, want the 2 before the unreadable one", n)
+		}
+		for _, q := range queues {
+			p.secondary.delete(q, "p")
+		}
+		if n := pass(); n != 1 {
+			t.Errorf("%d messages were moved after the unreadable one was deleted, want 1", n)
+		}
+		if n, ok := inOrder(p.primary.got("orders"), ""); n != 3 || !ok {
+			t.Errorf("%d messages, in order: %v", n, ok)
+		}
+	})
+}
+
 func TestUnreadableMessageIsIsolated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPair(t, relay.Options{Interval: -1})

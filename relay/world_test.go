@@ -305,13 +305,19 @@ func (c *conn) Peek(ctx context.Context, queue string, from int64, n int) (found
 	err = c.request(ctx, "peek", queue, func(s *store) error {
 		for _, m := range s.messages {
 			if m.sequence >= from && len(found) < n {
+				if m.m.ApplicationProperties["poison"] != nil {
+					return fails(relay.Unreadable, false, "the SDK panics")
+				}
 				found = append(found, &relay.Delivery{Message: m.m, Sequence: m.sequence, Enqueued: m.enqueued})
 			}
 		}
 		return nil
 	})
 	time.Sleep(c.bus.answer)
-	return found, err
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
 }
 
 func (c *conn) Receive(ctx context.Context, queue string, n int) (got []*relay.Delivery, err error) {
