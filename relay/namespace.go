@@ -48,6 +48,7 @@ type Outgoing interface {
 	// Peek returns up to n messages of the queue, including those that are
 	// locked, in the order of their sequence numbers, beginning with the first
 	// whose number is at least from. It returns none at the end of the queue.
+	// Its error is of the class Unreadable if one of them cannot be decoded.
 	Peek(ctx context.Context, queue string, from int64, n int) ([]*Delivery, error)
 }
 
@@ -106,7 +107,4 @@ type Queues interface {
 	// delivery count 2^31-1, dead-lettering of expired messages, no time to
 	// live and no deletion when idle, maximum size 5 GiB, no sessions.
 	Ensure(ctx context.Context, queue string) error
-
-	// Depth returns how many messages the queue and its dead letters hold.
-	Depth(ctx context.Context, queue string) (active, deadLettered int64, err error)
 }
