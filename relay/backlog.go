@@ -2,57 +2,11 @@ package relay
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
 	"sync"
 	"time"
 )
-
-// BacklogQueues returns the names of n backlog queues for a primary namespace,
-// whose short name is that before the first dot of its host.
-func BacklogQueues(primary string, n int) []string {
-	names := make([]string, n)
-	for i := range names {
-		names[i] = fmt.Sprintf("%s/x-servicebus-transfer/%d", primary, i)
-	}
-	return names
-}
-
-// EnsureQueues creates the backlog queues that are missing and returns those
-// that exist then, in order. It tries each queue three times. The error is not
-// nil if none exists, or if the namespace denies access.
-func EnsureQueues(ctx context.Context, admin Queues, names []string) ([]string, error) {
-	var found []string
-	var failures []error
-	for _, name := range names {
-		err := admin.Ensure(ctx, name)
-		for range 2 {
-			if class := classOf(err); err == nil || class == Denied || class == Invalid {
-				break
-			}
-			select {
-			case <-time.After(30 * time.Second):
-				err = admin.Ensure(ctx, name)
-			case <-ctx.Done():
-				return nil, context.Cause(ctx)
-			}
-		}
-		switch {
-		case err == nil:
-			found = append(found, name)
-		case classOf(err) == Denied:
-			return nil, fmt.Errorf("create backlog queue %q: %w; the app needs the role to manage the secondary namespace", name, err)
-		default:
-			failures = append(failures, fmt.Errorf("create backlog queue %q: %w", name, err))
-		}
-	}
-	if len(found) == 0 {
-		return nil, errors.Join(failures...)
-	}
-	return found, nil
-}
 
 // backlog sends to the backlog queues of the secondary.
 type backlog struct {
