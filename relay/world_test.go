@@ -48,6 +48,13 @@ type bus struct {
 	attempts map[string][]time.Time // sends by entity
 	open     int                    // connections
 	opened   int
+	changed  chan struct{} // closed and replaced when a receiver may find more
+}
+
+// wake wakes the receivers that wait. The bus is locked.
+func (b *bus) wake() {
+	close(b.changed)
+	b.changed = make(chan struct{})
 }
 
 type store struct {
@@ -69,7 +76,7 @@ type stored struct {
 }
 
 func newBus(entities ...string) *bus {
-	b := &bus{latency: 5 * time.Millisecond, entities: make(map[string]*store), attempts: make(map[string][]time.Time)}
+	b := &bus{latency: 5 * time.Millisecond, entities: make(map[string]*store), attempts: make(map[string][]time.Time), changed: make(chan struct{})}
 	for _, name := range entities {
 		b.entities[name] = &store{seen: make(map[any]bool)}
 	}
@@ -81,6 +88,7 @@ func (b *bus) set(f func(op, entity string) fault) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.fault = f
+	b.wake()
 }
 
 // slow changes how long an answer takes from now on.
@@ -192,7 +200,7 @@ func fails(class relay.Class, unsent bool, text string) error {
 // request runs do unless a fault prevents it.
 func (c *conn) request(ctx context.Context, op, entity string, do func(*store) error) error {
 	b := c.bus
-	if c.process.begin() {
+	if op != "wait" && c.process.begin() {
 		return fails(relay.Unavailable, false, "the process was killed")
 	}
 	b.mu.Lock()
@@ -271,6 +279,7 @@ func (c *conn) Send(ctx context.Context, entity string, m *relay.Message) error 
 		} else if c.bus.dedup {
 			s.seen[id] = true
 		}
+		c.bus.wake()
 		s.last++
 		s.all = append(s.all, m)
 		s.messages = append(s.messages, &stored{m: delivered(m, s.last), sequence: s.last, enqueued: time.Now()})
@@ -321,9 +330,15 @@ func (c *conn) Peek(ctx context.Context, queue string, from int64, n int) (found
 }
 
 func (c *conn) Receive(ctx context.Context, queue string, n int) (got []*relay.Delivery, err error) {
-	for {
-		err = c.request(ctx, "receive", queue, func(s *store) error {
+	for op := "receive"; ; op = "wait" { // waiting is no request
+		var changed chan struct{}
+		unlocked := time.Now().Add(time.Hour)
+		err = c.request(ctx, op, queue, func(s *store) error {
+			changed = c.bus.changed
 			for _, m := range s.messages {
+				if time.Now().Before(m.locked) && m.locked.Before(unlocked) {
+					unlocked = m.locked
+				}
 				if time.Now().Before(m.locked) || len(got) == n {
 					continue
 				}
@@ -345,7 +360,8 @@ func (c *conn) Receive(ctx context.Context, queue string, n int) (got []*relay.D
 			return got, err
 		}
 		select {
-		case <-time.After(50 * time.Millisecond):
+		case <-changed:
+		case <-time.After(time.Until(unlocked)):
 		case <-ctx.Done():
 		}
 	}
@@ -370,6 +386,7 @@ func (c *conn) Settle(ctx context.Context, d *relay.Delivery, how relay.Settleme
 		m := s.messages[i]
 		if how.Action == relay.Abandon {
 			m.locked = time.Time{}
+			c.bus.wake()
 			return nil
 		}
 		s.messages = append(s.messages[:i:i], s.messages[i+1:]...)
