@@ -10,7 +10,7 @@ import (
 
 // backlog sends to the backlog queues of the secondary.
 type backlog struct {
-	link   *link
+	links  *links
 	queues []string
 	opt    *Options
 	failed func(queue string, err error)
@@ -19,8 +19,8 @@ type backlog struct {
 	bad []time.Time // by queue: until when it is left out
 }
 
-func newBacklog(l *link, queues []string, o *Options, failed func(string, error)) *backlog {
-	return &backlog{link: l, queues: queues, opt: o, failed: failed, bad: make([]time.Time, len(queues))}
+func newBacklog(l *links, queues []string, o *Options, failed func(string, error)) *backlog {
+	return &backlog{links: l, queues: queues, opt: o, failed: failed, bad: make([]time.Time, len(queues))}
 }
 
 // send stores a message in a backlog queue, and calls note after each attempt
@@ -49,7 +49,7 @@ func (b *backlog) send(ctx context.Context, e *entity, m *Message, note func(err
 
 // attempt leaves the queue out for a while if it fails.
 func (b *backlog) attempt(ctx context.Context, i int, sealed *Message, note func(error)) error {
-	err := b.link.do(ctx, b.opt.AttemptTimeout, func(ctx context.Context, c Connection) error {
+	err := b.links.of(b.queues[i]).do(ctx, b.opt.AttemptTimeout, func(ctx context.Context, c Connection) error {
 		return c.Send(ctx, b.queues[i], sealed)
 	})
 	if err != nil {

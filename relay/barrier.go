@@ -75,7 +75,7 @@ func (s *Sender) mustFollow(ctx context.Context, e *entity, m *Message) bool {
 func (b *backlog) drained(ctx context.Context, queue int, entity string) bool {
 	from := int64(0)
 	for range peekPages {
-		page, err := b.link.peek(ctx, b.opt.AttemptTimeout, b.queues[queue], from)
+		page, err := b.links.peek(ctx, b.opt.AttemptTimeout, b.queues[queue], from)
 		if err != nil {
 			return false
 		}

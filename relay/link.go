@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -17,10 +18,52 @@ const (
 	closeTimeout = 5 * time.Second
 )
 
-// link is the current connection to a namespace.
-type link struct {
+// links are the connections to a namespace: one for each entity or queue, so
+// that one that does not answer leaves the others alone.
+type links struct {
 	namespace Namespace
 	replaced  func() // counts
+
+	mu     sync.Mutex
+	all    map[string]*link
+	closed bool
+}
+
+func newLinks(n Namespace, replaced func()) *links {
+	return &links{namespace: n, replaced: replaced, all: make(map[string]*link)}
+}
+
+// of returns the link of an entity or queue.
+func (l *links) of(name string) *link {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	one := l.all[name]
+	if one == nil {
+		one = &link{links: l, closed: l.closed}
+		l.all[name] = one
+	}
+	return one
+}
+
+// close closes all connections and waits for those that were replaced.
+func (l *links) close(ctx context.Context) error {
+	l.mu.Lock()
+	l.closed = true
+	errs := make(chan error, len(l.all))
+	for _, one := range l.all {
+		go func() { errs <- one.close(ctx) }()
+	}
+	l.mu.Unlock()
+	var all error
+	for range cap(errs) {
+		all = errors.Join(all, <-errs)
+	}
+	return all
+}
+
+// link is the current connection for one entity or queue.
+type link struct {
+	links *links
 
 	mu      sync.Mutex
 	conn    Connection // nil: none yet
@@ -50,9 +93,9 @@ func (l *link) do(ctx context.Context, timeout time.Duration, attempt func(ctx c
 
 // peek reads a page of a queue. If a message of it cannot be decoded, it returns
 // those before that one; the error is not nil only if that one is the first.
-func (l *link) peek(ctx context.Context, timeout time.Duration, queue string, from int64) (page []*Delivery, err error) {
+func (l *links) peek(ctx context.Context, timeout time.Duration, queue string, from int64) (page []*Delivery, err error) {
 	for n := peekPage; ; n /= 2 {
-		err = l.do(ctx, timeout, func(ctx context.Context, c Connection) error {
+		err = l.of(queue).do(ctx, timeout, func(ctx context.Context, c Connection) error {
 			page, err = c.Peek(ctx, queue, from, n)
 			return err
 		})
@@ -70,7 +113,7 @@ func (l *link) current() (Connection, error) {
 		return nil, &Error{Class: Unavailable, Unsent: true, Err: ErrClosed}
 	}
 	if l.conn == nil {
-		c, err := l.namespace.Connect()
+		c, err := l.links.namespace.Connect()
 		if err != nil {
 			return nil, err
 		}
@@ -108,7 +151,7 @@ func (l *link) renew() {
 func (l *link) drop() {
 	c := l.conn
 	l.conn, l.silent = nil, 0
-	l.replaced()
+	l.links.replaced()
 	l.closing.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()

@@ -55,7 +55,7 @@ func (p *pass) release() {
 
 // settle is not cut short by a stop: a message that was sent must be completed.
 func (p *pass) settle(d *Delivery, how Settlement) error {
-	return p.s.secondary.do(context.Background(), settleWithin, func(ctx context.Context, c Connection) error {
+	return p.s.secondary.of(p.queue).do(context.Background(), settleWithin, func(ctx context.Context, c Connection) error {
 		return c.Settle(ctx, d, how)
 	})
 }
@@ -111,7 +111,7 @@ func (p *pass) moveOne(ctx context.Context, group []*Delivery) bool {
 		p.hold(d)
 		return false
 	}
-	err = p.s.primary.do(ctx, p.s.opt.AttemptTimeout, func(ctx context.Context, c Connection) error {
+	err = p.s.primary.of(entity).do(ctx, p.s.opt.AttemptTimeout, func(ctx context.Context, c Connection) error {
 		return c.Send(ctx, entity, m)
 	})
 	class := classOf(err)
@@ -148,7 +148,7 @@ func (p *pass) renew(ctx context.Context, group []*Delivery) bool {
 		if time.Until(d.LockedUntil) >= renewBefore {
 			continue
 		}
-		err := p.s.secondary.do(ctx, settleWithin, func(ctx context.Context, c Connection) error { return c.Renew(ctx, d) })
+		err := p.s.secondary.of(p.queue).do(ctx, settleWithin, func(ctx context.Context, c Connection) error { return c.Renew(ctx, d) })
 		if i == 0 && err != nil {
 			return false
 		}

@@ -45,7 +45,7 @@ func (s *Sender) ping(e *entity) {
 			s.opt.OnEvent(Event{At: time.Now(), Kind: PingFailed, Entity: e.name, Cause: err})
 		}
 	}
-	s.primary.renew()
+	s.primary.of(e.name).renew()
 	e.failback()
 }
 

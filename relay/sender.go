@@ -77,7 +77,7 @@ func orDefault[T comparable](field *T, value T) {
 // concurrent use.
 type Sender struct {
 	opt     *Options
-	primary *link
+	primary *links
 	pings   Namespace // the primary: each ping has its own connection
 	backlog *backlog  // nil without a secondary
 
@@ -104,9 +104,9 @@ func NewSender(primary, secondary Namespace, queues []string, o *Options) *Sende
 	s := &Sender{opt: o.withDefaults(), pings: primary, entities: make(map[string]*entity)}
 	s.background, s.stop = context.WithCancel(context.Background())
 	replaced := func() { s.count.replaced.Add(1) }
-	s.primary = &link{namespace: primary, replaced: replaced}
+	s.primary = newLinks(primary, replaced)
 	if secondary != nil && len(queues) > 0 {
-		s.backlog = newBacklog(&link{namespace: secondary, replaced: replaced}, queues, s.opt, func(queue string, err error) {
+		s.backlog = newBacklog(newLinks(secondary, replaced), queues, s.opt, func(queue string, err error) {
 			s.count.badQueues.Add(1)
 			s.opt.OnEvent(Event{At: time.Now(), Kind: QueueFailed, Queue: queue, Cause: err})
 		})
@@ -210,7 +210,7 @@ func refused(err error) bool {
 
 // attempt makes one attempt at the primary.
 func (s *Sender) attempt(ctx context.Context, e *entity, a admission, m *Message) error {
-	err := s.primary.do(ctx, a.timeout, func(ctx context.Context, c Connection) error {
+	err := s.primary.of(e.name).do(ctx, a.timeout, func(ctx context.Context, c Connection) error {
 		return c.Send(ctx, e.name, m)
 	})
 	e.answered(a, err, err != nil && ctx.Err() != nil && classOf(err) == Unavailable)
@@ -261,7 +261,7 @@ func (s *Sender) Close(ctx context.Context) error {
 	s.running.Wait()
 	err := s.primary.close(ctx)
 	if s.backlog != nil {
-		err = errors.Join(err, s.backlog.link.close(ctx))
+		err = errors.Join(err, s.backlog.links.close(ctx))
 	}
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -13,50 +14,88 @@ import (
 	"kennel/relay"
 )
 
-func TestFailover(t *testing.T) {
+// TestFailureMode01Outage lets producers send through an outage of each kind.
+func TestFailureMode01Outage(t *testing.T) {
+	var worst outage
 	for _, f := range []fault{refuse, hang, drop, storeDrop, storeHang, internal} {
 		for _, interval := range []time.Duration{-1, 10 * time.Second, time.Minute} {
 			t.Run(fmt.Sprint(f, interval), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { failover(t, f, interval) })
+				synctest.Test(t, func(t *testing.T) {
+					o := &outage{fault: f, interval: interval}
+					o.run(t)
+					worst.failover = max(worst.failover, o.failover)
+					worst.failback = max(worst.failback, o.failback)
+					worst.slow = max(worst.slow, o.slow)
+				})
 			})
 		}
 	}
+	t.Logf("figure: failover beyond the interval, worst of 6 kinds of outage and intervals of 0, 10 s and 1 min | %v | ≤ 6s", worst.failover.Round(time.Millisecond))
+	t.Logf("figure: failback after the primary answers again, worst of these | %v | ≤ 21s", worst.failback.Round(time.Millisecond))
+	t.Logf("figure: sends while failed over, p99, worst of these (healthy: %v) | %v | ≤ %v", busLatency, worst.slow.Round(time.Millisecond), 2*busLatency+50*time.Millisecond)
 }
 
-// failover lets 8 producers send through an outage.
-func failover(t *testing.T, f fault, interval time.Duration) {
-	const outage, producers, messages = 2 * time.Minute, 8, 40
-	p := newPair(t, relay.Options{Interval: interval})
+// outage is one outage and what its sends saw.
+type outage struct {
+	fault    fault
+	interval time.Duration
+
+	mu              sync.Mutex
+	failover        time.Duration // beyond the interval
+	failback        time.Duration
+	slow            time.Duration // p99 while failed over
+	whileFailedOver []time.Duration
+}
+
+func (o *outage) run(t *testing.T) {
+	const lasts, producers, messages = 2 * time.Minute, 8, 40
+	p := newPair(t, relay.Options{Interval: o.interval})
 	defer p.close(t)
-	bound := max(interval, 0) + 5*time.Second + time.Second
-	var wg sync.WaitGroup
+	slack := 5*time.Second + time.Second // an attempt and a second
+	if o.interval < 0 {
+		slack = 5*time.Second + 100*time.Millisecond
+	}
+	var all sync.WaitGroup
 	for i := range producers {
-		wg.Go(func() {
+		all.Go(func() {
 			for n := range messages {
 				began := time.Now()
+				failedOver := len(p.Status()) > 0 && p.Status()[0].State == relay.FailedOver
 				id := fmt.Sprintf("%d-%d", i, n)
 				if _, err := p.send(2*time.Minute, "orders", text(id)); err != nil {
 					t.Errorf("message %s: %v", id, err)
 				}
-				if took := time.Since(began); took > bound {
-					t.Errorf("message %s took %v, more than %v", id, took, bound)
+				took := time.Since(began)
+				o.mu.Lock()
+				if failedOver {
+					o.whileFailedOver = append(o.whileFailedOver, took)
 				}
+				o.failover = max(o.failover, took-max(o.interval, 0))
+				o.mu.Unlock()
 				time.Sleep(4 * time.Second)
 			}
 		})
 	}
 	time.Sleep(10 * time.Second)
-	p.primary.set(always(f))
-	time.Sleep(outage)
+	p.primary.set(always(o.fault))
+	time.Sleep(lasts)
 	p.primary.set(nil)
 	back := time.Now()
 	for p.Status()[0].State != relay.Healthy {
 		time.Sleep(100 * time.Millisecond)
 	}
-	if took := time.Since(back); took > 21*time.Second {
-		t.Errorf("failback took %v, want at most two pings and a second", took)
+	o.failback = time.Since(back)
+	all.Wait()
+	o.slow = p99(o.whileFailedOver)
+	if o.failover > slack {
+		t.Errorf("a send took %v longer than the interval, more than %v", o.failover, slack)
 	}
-	wg.Wait()
+	if o.failback > 21*time.Second {
+		t.Errorf("failback took %v, want at most two pings and a second", o.failback)
+	}
+	if o.slow > 2*busLatency+50*time.Millisecond {
+		t.Errorf("p99 while failed over is %v", o.slow)
+	}
 	stats := p.Stats()
 	if stats.Failovers != 1 || stats.Failbacks != 1 {
 		t.Errorf("%d failovers and %d failbacks, want one of each", stats.Failovers, stats.Failbacks)
@@ -64,24 +103,30 @@ func failover(t *testing.T, f fault, interval time.Duration) {
 	if stats.Backlog == 0 || stats.Primary+stats.Backlog != messages*producers {
 		t.Errorf("stats: %+v", stats)
 	}
-	copies, all := 0, ids(p.primary.got("orders"))
+	copies, found := 0, ids(p.primary.got("orders"))
 	for _, q := range queues {
 		for id, n := range ids(p.secondary.got(q)) {
-			all[id] += n
+			found[id] += n
 		}
 	}
-	for _, n := range all {
+	for _, n := range found {
 		copies += n - 1
 	}
-	if len(all) != messages*producers {
-		t.Errorf("%d messages arrived, want %d", len(all), messages*producers)
+	if len(found) != messages*producers {
+		t.Errorf("%d messages arrived, want %d", len(found), messages*producers)
 	}
 	if int64(copies) > stats.Ambiguous {
 		t.Errorf("%d duplicates, more than %d ambiguous attempts", copies, stats.Ambiguous)
 	}
 }
 
-func TestThrottlingWaitsAndNeverFailsOver(t *testing.T) {
+// p99 returns the 99th percentile.
+func p99(all []time.Duration) time.Duration {
+	slices.Sort(all)
+	return all[(len(all)*99+99)/100-1]
+}
+
+func TestFailureMode05Throttled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPair(t, relay.Options{})
 		defer p.close(t)
@@ -105,12 +150,15 @@ func TestThrottlingWaitsAndNeverFailsOver(t *testing.T) {
 		if n := p.Stats().Failovers; n != 0 {
 			t.Errorf("%d failovers, want none", n)
 		}
-		attempts := p.primary.sends("orders")
-		for i := 1; i < len(attempts); i++ {
-			if d := attempts[i].Sub(attempts[i-1]); d < 10*time.Second && attempts[i].Before(attempts[0].Add(5*time.Minute)) {
-				t.Errorf("attempt %d came %v after the one before", i, d)
-			}
+		attempts, shortest := p.primary.sends("orders"), time.Hour
+		for i := 1; i < len(attempts) && attempts[i].Before(attempts[0].Add(5*time.Minute)); i++ {
+			shortest = min(shortest, attempts[i].Sub(attempts[i-1]))
 		}
+		if shortest < 10*time.Second {
+			t.Errorf("an attempt came %v after the one before", shortest)
+		}
+		t.Logf("figure: failovers in 5 minutes of a busy namespace, 20 sends | %d | 0", p.Stats().Failovers)
+		t.Logf("figure: time between two attempts at an entity of a busy namespace | %v | ≥ 10s", shortest.Round(time.Millisecond))
 	})
 }
 
@@ -143,6 +191,7 @@ func TestCallersFaultsReturnAtOnce(t *testing.T) {
 }
 
 func TestDeadlineIsKept(t *testing.T) {
+	var worst time.Duration
 	for _, f := range []fault{refuse, hang, drop, internal, busy} {
 		synctest.Test(t, func(t *testing.T) {
 			p := newPair(t, relay.Options{})
@@ -155,9 +204,7 @@ func TestDeadlineIsKept(t *testing.T) {
 				if err == nil {
 					t.Fatalf("%v: sent", f)
 				}
-				if took := time.Since(began); took > 3100*time.Millisecond {
-					t.Errorf("%v: took %v, more than 3s and 100ms", f, took)
-				}
+				worst = max(worst, time.Since(began)-3*time.Second)
 			}
 			if f == busy {
 				return
@@ -169,6 +216,10 @@ func TestDeadlineIsKept(t *testing.T) {
 			}
 		})
 	}
+	if worst > 100*time.Millisecond {
+		t.Errorf("a send ended %v after its deadline", worst)
+	}
+	t.Logf("figure: a send ends after its deadline, both namespaces down in 5 ways | %v | ≤ 100ms", worst)
 }
 
 // A closed sender ends its sends at once, as not sent.
@@ -190,32 +241,55 @@ func TestSendAfterClose(t *testing.T) {
 }
 
 func TestEntitiesAreIndependent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, relay.Options{Interval: -1})
-		defer p.close(t)
-		p.primary.set(func(_, entity string) fault {
-			if entity == "orders" {
-				return drop
+	for _, f := range []fault{hang, drop, busy} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newPair(t, relay.Options{Interval: -1})
+			defer p.close(t)
+			measure := func() time.Duration {
+				var all []time.Duration
+				for i := range 200 {
+					began := time.Now()
+					if r, err := p.send(time.Minute, "other", text(fmt.Sprint(i))); err != nil || r.Backlog {
+						t.Fatalf("%v: other: %+v, %v", f, r, err)
+					}
+					all = append(all, time.Since(began))
+					time.Sleep(50 * time.Millisecond)
+				}
+				return p99(all)
 			}
-			return none
+			before := measure()
+			p.primary.set(func(_, entity string) fault {
+				if entity == "orders" {
+					return f
+				}
+				return none
+			})
+			stop := make(chan struct{})
+			var sending sync.WaitGroup
+			for range 8 {
+				sending.Go(func() {
+					for i := 0; ; i++ {
+						select {
+						case <-stop:
+							return
+						case <-time.After(10 * time.Millisecond):
+							p.send(time.Second, "orders", text(fmt.Sprint(i)))
+						}
+					}
+				})
+			}
+			during := measure()
+			close(stop)
+			sending.Wait()
+			if during > before+before/10 {
+				t.Errorf("%v: p99 of another entity is %v instead of %v", f, during, before)
+			}
+			t.Logf("figure: p99 of sends to another entity, while one does %v (before: %v) | %v | + 10 %%", f, before, during)
 		})
-		for i := range 100 {
-			r, err := p.send(time.Minute, "orders", text(fmt.Sprint(i)))
-			if err != nil || !r.Backlog {
-				t.Fatalf("orders: %+v, %v", r, err)
-			}
-			began := time.Now()
-			if r, err := p.send(time.Minute, "other", text(fmt.Sprint(i))); err != nil || r.Backlog {
-				t.Fatalf("other: %+v, %v", r, err)
-			}
-			if took := time.Since(began); took > 5*time.Millisecond {
-				t.Errorf("other took %v", took)
-			}
-		}
-	})
+	}
 }
 
-func TestBadBacklogQueueIsLeftOutAndReadmitted(t *testing.T) {
+func TestFailureMode08BadBacklogQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPair(t, relay.Options{Interval: -1})
 		defer p.close(t)
@@ -283,7 +357,7 @@ func TestShortDeadlinesFailOver(t *testing.T) {
 	})
 }
 
-func TestFlappingIsDamped(t *testing.T) {
+func TestFailureMode22Flapping(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPair(t, relay.Options{Interval: -1})
 		defer p.close(t)

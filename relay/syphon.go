@@ -28,7 +28,7 @@ const (
 type Syphon struct {
 	opt                *Options
 	queues             []string
-	primary, secondary *link
+	primary, secondary *links
 	paths              paths
 
 	mu     sync.Mutex
@@ -39,8 +39,8 @@ type Syphon struct {
 func NewSyphon(primary, secondary Namespace, queues []string, o *Options) *Syphon {
 	return &Syphon{
 		opt: o.withDefaults(), queues: queues, paths: paths{all: make(map[string]*path)}, single: make(map[string]time.Time),
-		primary:   &link{namespace: primary, replaced: func() {}},
-		secondary: &link{namespace: secondary, replaced: func() {}},
+		primary:   newLinks(primary, func() {}),
+		secondary: newLinks(secondary, func() {}),
 	}
 }
 
@@ -180,7 +180,7 @@ func (s *Syphon) batch(queue string) int {
 }
 
 func (p *pass) receive(ctx context.Context, n int, wait time.Duration) (batch []*Delivery, err error) {
-	err = p.s.secondary.do(ctx, wait, func(ctx context.Context, c Connection) error {
+	err = p.s.secondary.of(p.queue).do(ctx, wait, func(ctx context.Context, c Connection) error {
 		var err error
 		batch, err = c.Receive(ctx, p.queue, n)
 		return err
