@@ -10,7 +10,7 @@ import (
 	"kennel/relay"
 )
 
-func TestSessionFollowsItsBacklog(t *testing.T) {
+func TestFailureMode21SessionFollowsItsBacklog(t *testing.T) {
 	for _, without := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			p := newPair(t, relay.Options{Interval: -1, WithoutDrainBarrier: without})

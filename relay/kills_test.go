@@ -14,29 +14,34 @@ import (
 	"kennel/relay"
 )
 
-// TestKilledAtEachRequest lets a sender and a syphon go through an outage, and
-// kills one of them before or after the effect of each request in turn. Another
+// A sender is killed at each of its requests. What it accepted arrives.
+func TestFailureMode10SenderKilled(t *testing.T) { killAtEachRequest(t, "sender") }
+
+// A syphon is killed at each of its requests. What it sent and did not complete
+// is sent once more.
+func TestFailureMode11SyphonKilled(t *testing.T) { killAtEachRequest(t, "syphon") }
+
+// killAtEachRequest lets a sender and a syphon go through an outage, and kills
+// one of them before or after the effect of each request in turn. Another
 // process continues. Nothing is lost, the messages of a session that one sender
 // sent keep their order, and there are no more duplicates than reported.
-func TestKilledAtEachRequest(t *testing.T) {
+func killAtEachRequest(t *testing.T, who string) {
 	for _, f := range []fault{storeDrop, hang, refuse} {
 		t.Run(fmt.Sprint(f), func(t *testing.T) {
 			kills, copies, allowed := 0, 0, int64(0)
-			for _, who := range []string{"sender", "syphon"} {
-				for request, killed := 1, true; killed; request += storetest.Scale(5, 1) {
-					for _, before := range []bool{true, false} {
-						synctest.Test(t, func(t *testing.T) {
-							k := &killedRun{who: who, process: &process{left: request, before: before, killed: make(chan struct{})}, fault: f}
-							k.run(t)
-							killed = k.process.left <= 0
-							if killed {
-								kills, copies, allowed = kills+1, copies+k.copies, allowed+k.allowed.Load()
-							}
-						})
-					}
+			for request, killed := 1, true; killed; request += storetest.Scale(9, 1) {
+				for _, before := range []bool{true, false} {
+					synctest.Test(t, func(t *testing.T) {
+						k := &killedRun{who: who, process: &process{left: request, before: before, killed: make(chan struct{})}, fault: f}
+						k.run(t)
+						killed = k.process.left <= 0
+						if killed {
+							kills, copies, allowed = kills+1, copies+k.copies, allowed+k.allowed.Load()
+						}
+					})
 				}
 			}
-			t.Logf("figure: copies of messages beyond the first, %d kills of a sender or syphon while the primary does %v | %d | ≤ %d reported", kills, f, copies, allowed)
+			t.Logf("figure: copies beyond the first, %d kills of a %s while the primary does %v | %d | ≤ %d reported", kills, who, f, copies, allowed)
 		})
 	}
 }

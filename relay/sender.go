@@ -161,7 +161,9 @@ func (s *Sender) send(ctx context.Context, e *entity, m *Message, failure *SendE
 			if err == nil {
 				return false, nil
 			}
-			failure.Primary, failure.Class = err, classOf(err)
+			if failure.Primary == nil || ctx.Err() == nil || final(err) { // a deadline is no cause
+				failure.Primary, failure.Class = err, classOf(err)
+			}
 			if s.note(failure, err); final(err) {
 				return false, failure
 			}
@@ -170,7 +172,9 @@ func (s *Sender) send(ctx context.Context, e *entity, m *Message, failure *SendE
 			if err == nil {
 				return true, nil
 			}
-			failure.Secondary = err
+			if failure.Secondary == nil || ctx.Err() == nil || refused(err) {
+				failure.Secondary = err
+			}
 			if failure.Primary == nil {
 				failure.Primary, failure.Class = e.status().LastErr, Unavailable
 			}

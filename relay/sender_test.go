@@ -247,7 +247,7 @@ func TestEntitiesAreIndependent(t *testing.T) {
 			defer p.close(t)
 			measure := func() time.Duration {
 				var all []time.Duration
-				for i := range 200 {
+				for i := range 100 {
 					began := time.Now()
 					if r, err := p.send(time.Minute, "other", text(fmt.Sprint(i))); err != nil || r.Backlog {
 						t.Fatalf("%v: other: %+v, %v", f, r, err)
@@ -266,13 +266,13 @@ func TestEntitiesAreIndependent(t *testing.T) {
 			})
 			stop := make(chan struct{})
 			var sending sync.WaitGroup
-			for range 8 {
+			for range 4 {
 				sending.Go(func() {
 					for i := 0; ; i++ {
 						select {
 						case <-stop:
 							return
-						case <-time.After(10 * time.Millisecond):
+						case <-time.After(25 * time.Millisecond):
 							p.send(time.Second, "orders", text(fmt.Sprint(i)))
 						}
 					}

@@ -40,7 +40,7 @@ func TestTrialDelaysOneSendInTwoPings(t *testing.T) {
 				began := time.Now()
 				for i := range producers {
 					all.Go(func() {
-						for time.Since(began) < outage+2*time.Minute {
+						for time.Since(began) < outage+time.Minute {
 							m := text(fmt.Sprintf("%d-%04d", i, sent[i]))
 							if i%2 == 0 {
 								m = inSession(fmt.Sprintf("%d-%04d", i, sent[i]), fmt.Sprint(i))
@@ -59,7 +59,7 @@ func TestTrialDelaysOneSendInTwoPings(t *testing.T) {
 									delayed.Add(1)
 								}
 							}
-							time.Sleep(300 * time.Millisecond)
+							time.Sleep(400 * time.Millisecond)
 						}
 					})
 				}
