@@ -33,7 +33,7 @@ func TestFailureMode23ClockJumps(t *testing.T) {
 	monotonic("throttled", e.since, e.nextTry)
 	p := paths{all: make(map[string]*path)}
 	p.enter("orders")
-	p.leave("orders", lost, false)
+	p.leave("orders", lost)
 	monotonic("path", p.next())
 
 	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)

@@ -33,6 +33,7 @@ type entity struct {
 	opt      *Options
 	failover bool // there is a secondary
 	moved    func(e *entity, from, to State, cause error)
+	closed   <-chan struct{} // the sender is closed
 
 	mu        sync.Mutex
 	changed   chan struct{} // closed and replaced when waiting sends must decide again
@@ -65,11 +66,16 @@ type admission struct {
 }
 
 // admit waits until an attempt may begin. Each admission to the primary must be
-// reported to answered. The error is the context's, or of the class Throttled
-// if the context will end before an attempt may begin.
+// reported to answered. The error is the context's, of the class Throttled if
+// the context will end before an attempt may begin, or ErrClosed.
 func (e *entity) admit(ctx context.Context) (admission, error) {
 	end, hasEnd := ctx.Deadline()
 	for {
+		select {
+		case <-e.closed:
+			return admission{}, closed()
+		default:
+		}
 		e.mu.Lock()
 		now := time.Now()
 		a, ok, until := e.decide(now)
@@ -92,6 +98,7 @@ func (e *entity) admit(ctx context.Context) (admission, error) {
 		select {
 		case <-changed:
 		case <-wait:
+		case <-e.closed:
 		case <-ctx.Done():
 			return a, context.Cause(ctx)
 		}

@@ -75,6 +75,8 @@ func (e *Error) Unwrap() error { return e.Err }
 // another sender may work.
 var ErrClosed = errors.New("the relay is closed")
 
+func closed() error { return &Error{Class: Unavailable, Unsent: true, Err: ErrClosed} }
+
 // classOf returns the class of an error of a [Connection].
 func classOf(err error) Class {
 	if e, ok := errors.AsType[*Error](err); ok {

@@ -110,7 +110,7 @@ func (l *link) current() (Connection, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
-		return nil, &Error{Class: Unavailable, Unsent: true, Err: ErrClosed}
+		return nil, closed()
 	}
 	if l.conn == nil {
 		c, err := l.links.namespace.Connect()

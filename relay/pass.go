@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -46,11 +47,19 @@ func (p *pass) hold(deliveries ...*Delivery) {
 // release unlocks the messages that were held. If it fails, their locks end
 // within a minute.
 func (p *pass) release() {
-	for _, d := range p.held {
-		if time.Now().Before(d.LockedUntil) && p.settle(d, Settlement{Action: Abandon}) != nil {
-			return
-		}
+	var wg sync.WaitGroup
+	var next atomic.Int64
+	for range parallel {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(p.held)); i = next.Add(1) - 1 {
+				d := p.held[i]
+				if time.Now().Before(d.LockedUntil) && p.settle(d, Settlement{Action: Abandon}) != nil {
+					return
+				}
+			}
+		})
 	}
+	wg.Wait()
 }
 
 // settle is not cut short by a stop: a message that was sent must be completed.
@@ -111,12 +120,12 @@ func (p *pass) moveOne(ctx context.Context, group []*Delivery) bool {
 		p.hold(d)
 		return false
 	}
-	err = p.s.primary.of(entity).do(ctx, p.s.opt.AttemptTimeout, func(ctx context.Context, c Connection) error {
+	// A stop does not cut the send off, because then it would be sent again.
+	err = p.s.primary.of(entity).do(context.WithoutCancel(ctx), p.s.opt.AttemptTimeout, func(ctx context.Context, c Connection) error {
 		return c.Send(ctx, entity, m)
 	})
 	class := classOf(err)
-	stopped := err != nil && ctx.Err() != nil && class == Unavailable
-	paused := p.s.paths.leave(entity, err, stopped)
+	paused := p.s.paths.leave(entity, err)
 	switch {
 	case err == nil:
 		if p.settle(d, Settlement{Action: Complete}) != nil {

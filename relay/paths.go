@@ -38,8 +38,8 @@ func (p *paths) enter(entity string) bool {
 }
 
 // leave reports how a send ended, and returns whether the entity is left alone
-// from now on. A send that was stopped is no news.
-func (p *paths) leave(entity string, err error, stopped bool) bool {
+// from now on.
+func (p *paths) leave(entity string, err error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e := p.all[entity]
@@ -48,8 +48,6 @@ func (p *paths) leave(entity string, err error, stopped bool) bool {
 	}
 	class := classOf(err)
 	switch {
-	case stopped:
-		return false
 	case err == nil || class == NotFound || class == TooLarge || class == Invalid:
 		delete(p.all, entity) // it answers
 		return false

@@ -39,7 +39,7 @@ func (s *Sender) ping(e *entity) {
 			return
 		}
 		good++
-		if err != nil {
+		if err != nil && classOf(err) != NotFound { // a sender must learn that its entity is gone
 			good = 0
 			e.pingFailed(err)
 			s.opt.OnEvent(Event{At: time.Now(), Kind: PingFailed, Entity: e.name, Cause: err})

@@ -184,6 +184,7 @@ func (s *Sender) send(ctx context.Context, e *entity, m *Message, failure *SendE
 			// The secondary failed as well, so wait a little for either.
 			select {
 			case <-time.After(pause + rand.N(pause/4)):
+			case <-s.background.Done():
 			case <-ctx.Done():
 			}
 			pause = min(2*pause, maxPause)
@@ -217,6 +218,10 @@ func (s *Sender) attempt(ctx context.Context, e *entity, a admission, m *Message
 	err := s.primary.of(e.name).do(ctx, a.timeout, func(ctx context.Context, c Connection) error {
 		return c.Send(ctx, e.name, m)
 	})
+	if err != nil && s.background.Err() != nil {
+		e.withdrawn(a) // Close cut it off
+		return err
+	}
 	e.answered(a, err, err != nil && ctx.Err() != nil && classOf(err) == Unavailable)
 	return err
 }
@@ -250,14 +255,14 @@ func (s *Sender) entity(name string) *entity {
 	defer s.mu.Unlock()
 	e := s.entities[name]
 	if e == nil {
-		e = &entity{name: name, opt: s.opt, failover: s.backlog != nil, moved: s.moved, changed: make(chan struct{}), since: time.Now()}
+		e = &entity{name: name, opt: s.opt, failover: s.backlog != nil, moved: s.moved, closed: s.background.Done(), changed: make(chan struct{}), since: time.Now()}
 		s.entities[name] = e
 	}
 	return e
 }
 
-// Close ends the pings and closes both connections. Sends that are under way
-// fail.
+// Close ends the pings and closes all connections. Sends that are under way
+// fail with ErrClosed.
 func (s *Sender) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.stop()

@@ -80,6 +80,7 @@ func (s *Syphon) Run(ctx context.Context) error {
 		wg.Go(func() { s.run(ctx, queue) })
 	}
 	wg.Wait()
+	<-ctx.Done()
 	return context.Cause(ctx)
 }
 
@@ -105,7 +106,8 @@ func (s *Syphon) run(ctx context.Context, queue string) {
 }
 
 // Pass moves what is in the backlog now, and returns when it is empty, when
-// only messages are left that cannot be moved now, or when the context ends.
+// only messages are left that cannot be moved now, or when the context ended
+// and what was under way is settled, which takes up to 10 s.
 func (s *Syphon) Pass(ctx context.Context) (Result, error) {
 	var (
 		wg  sync.WaitGroup

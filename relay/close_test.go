@@ -1,0 +1,96 @@
+package relay_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kennel/relay"
+)
+
+// Close ends all sends at once, also those without a deadline, and an attempt
+// that it cuts off is no failure of the primary.
+func TestCloseEndsSends(t *testing.T) {
+	for name, faults := range map[string][2]fault{
+		"healthy":             {none, none},
+		"no answer":           {hang, none},
+		"throttled":           {busy, none},
+		"both namespaces":     {refuse, refuse},
+		"silence of both":     {hang, hang},
+		"a full backlog":      {refuse, full},
+		"refused all the way": {internal, busy},
+	} {
+		for _, interval := range []time.Duration{-1, time.Minute} {
+			synctest.Test(t, func(t *testing.T) {
+				p := newPair(t, relay.Options{Interval: interval})
+				p.primary.set(always(faults[0]))
+				p.secondary.set(always(faults[1]))
+				var sending sync.WaitGroup
+				for i := range 4 {
+					sending.Go(func() {
+						for n := 0; ; n++ {
+							_, err := p.Send(context.Background(), "orders", inSession(fmt.Sprintf("%d-%d", i, n), "s"))
+							if errors.Is(err, relay.ErrClosed) {
+								return
+							}
+							if err != nil && faults[0] != busy {
+								t.Errorf("%s: %v", name, err)
+							}
+						}
+					})
+				}
+				time.Sleep(3*time.Second + 3*time.Millisecond)
+				before, began := len(p.events()), time.Now()
+				p.close(t)
+				sending.Wait()
+				if took := time.Since(began); took > 10*time.Millisecond {
+					t.Errorf("%s: the sends ended %v after Close", name, took)
+				}
+				for _, e := range p.events()[before:] {
+					if e.Kind == relay.StateChanged {
+						t.Errorf("%s: Close changed the state from %v to %v", name, e.From, e.To)
+					}
+				}
+			})
+		}
+	}
+}
+
+// An entity that is deleted while it is failed over does not fill the backlog
+// for ever: its senders learn of it.
+func TestEntityDeletedWhileFailedOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t, relay.Options{Interval: -1})
+		defer p.close(t)
+		p.primary.set(always(refuse))
+		if r, err := p.send(time.Minute, "gone", text("a")); err != nil || !r.Backlog {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		p.primary.set(nil)
+		time.Sleep(21 * time.Second)
+		_, err := p.send(time.Minute, "gone", text("b"))
+		if failure, ok := errors.AsType[*relay.SendError](err); !ok || failure.Class != relay.NotFound {
+			t.Errorf("got %v, want the class %v", err, relay.NotFound)
+		}
+	})
+}
+
+// Run without queues runs until its context ends.
+func TestRunWithoutQueues(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := relay.NewSyphon(newBus(), newBus(), nil, nil)
+		defer s.Close(t.Context())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := s.Run(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		if r, err := s.Pass(t.Context()); err != nil || r.More {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
+}
