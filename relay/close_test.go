@@ -79,6 +79,34 @@ func TestEntityDeletedWhileFailedOver(t *testing.T) {
 	})
 }
 
+// Names that callers make up leave nothing behind.
+func TestUnknownEntitiesAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t, relay.Options{})
+		defer p.close(t)
+		var all sync.WaitGroup
+		for i := range 100 {
+			for range 3 {
+				all.Go(func() { p.send(time.Minute, fmt.Sprintf("name%d", i), text("a")) })
+			}
+		}
+		all.Wait()
+		if _, err := p.send(time.Minute, "orders", text("a")); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if all := p.Status(); len(all) != 1 || p.primary.open != 1 {
+			t.Errorf("%d entities and %d connections are left, want one of each", len(all), p.primary.open)
+		}
+		p.primary.set(always(busy))
+		p.send(time.Second, "name", text("a"))
+		p.primary.set(nil)
+		if _, err := p.send(5*time.Second, "name", text("a")); err == nil || len(p.Status()) != 2 {
+			t.Errorf("got %v: an entity that is throttled was forgotten", err)
+		}
+	})
+}
+
 // Run without queues runs until its context ends.
 func TestRunWithoutQueues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -35,6 +36,9 @@ type entity struct {
 	moved    func(e *entity, from, to State, cause error)
 	closed   <-chan struct{} // the sender is closed
 
+	sends int         // under way; guarded by the sender's mu
+	known atomic.Bool // an answer, or its lack, is worth to be remembered
+
 	mu        sync.Mutex
 	changed   chan struct{} // closed and replaced when waiting sends must decide again
 	state     State
@@ -47,7 +51,8 @@ type entity struct {
 
 	failing     time.Time // while suspect: the first failure
 	lastFailure time.Time
-	silent      time.Time // begin of the first attempt without an answer
+	silent      time.Duration // that callers waited in vain before they gave up, since the last answer
+	silentUntil time.Time
 
 	// onTrial is set from a failback to the first answer. A ping proves less
 	// than a send, so one send at a time goes to the primary while the others
@@ -161,14 +166,20 @@ func (e *entity) answered(a admission, err error, gaveUp bool) {
 	}
 	now := time.Now()
 	class := classOf(err)
+	switch {
+	case err == nil, class == Unavailable, class == Throttled, class == Full:
+		e.known.Store(true)
+	}
 	if gaveUp {
 		// The end of a caller's patience is no failure of the primary. But
 		// callers whose deadlines are shorter than an attempt may take would
 		// otherwise never fail over.
-		if e.silent.IsZero() || a.began.Before(e.silent) {
-			e.silent = a.began
+		since := a.began
+		if e.silentUntil.After(since) {
+			since = e.silentUntil // attempts side by side count once
 		}
-		if now.Sub(e.silent) < e.opt.AttemptTimeout {
+		e.silent, e.silentUntil = e.silent+now.Sub(since), now
+		if e.silent < e.opt.AttemptTimeout {
 			return
 		}
 		class, err = Unavailable, fmt.Errorf("no attempt was answered for %v", e.opt.AttemptTimeout)
@@ -177,7 +188,7 @@ func (e *entity) answered(a admission, err error, gaveUp bool) {
 		e.failed(a, err, now)
 		return
 	}
-	e.silent = time.Time{}
+	e.silent = 0
 	if e.state == FailedOver {
 		return // the pings decide
 	}
@@ -204,7 +215,7 @@ func (e *entity) answered(a admission, err error, gaveUp bool) {
 // failed counts an attempt that the primary did not answer, or answered with a
 // fault of its own.
 func (e *entity) failed(a admission, err error, now time.Time) {
-	e.lastErr, e.lastFailure, e.silent = err, now, time.Time{}
+	e.lastErr, e.lastFailure, e.silent = err, now, 0
 	switch e.state {
 	case Healthy:
 		e.failing, e.pause, e.nextTry = now, minPause, now.Add(minPause)

@@ -27,6 +27,8 @@ type links struct {
 	mu     sync.Mutex
 	all    map[string]*link
 	closed bool
+
+	forgotten sync.WaitGroup // connections that are being closed
 }
 
 func newLinks(n Namespace, replaced func()) *links {
@@ -45,6 +47,22 @@ func (l *links) of(name string) *link {
 	return one
 }
 
+// forget closes the connection of an entity in the background.
+func (l *links) forget(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	one := l.all[name]
+	if one == nil || l.closed {
+		return
+	}
+	delete(l.all, name)
+	l.forgotten.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		defer cancel()
+		one.close(ctx) // its error is no news: it never worked
+	})
+}
+
 // close closes all connections and waits for those that were replaced.
 func (l *links) close(ctx context.Context) error {
 	l.mu.Lock()
@@ -58,6 +76,7 @@ func (l *links) close(ctx context.Context) error {
 	for range cap(errs) {
 		all = errors.Join(all, <-errs)
 	}
+	l.forgotten.Wait()
 	return all
 }
 

@@ -133,7 +133,9 @@ func (s *Sender) Send(ctx context.Context, entity string, m *Message) (Receipt, 
 	}
 	r := Receipt{MessageID: c.Properties.MessageID}
 	failure := &SendError{Entity: entity, MessageID: r.MessageID}
-	if r.Backlog, err = s.send(ctx, s.entity(entity), c, failure); err != nil {
+	e := s.entity(entity)
+	defer s.leave(e)
+	if r.Backlog, err = s.send(ctx, e, c, failure); err != nil {
 		s.count.failed.Add(1)
 		return Receipt{}, err
 	}
@@ -249,7 +251,7 @@ func (f *SendError) gaveUp(ctx context.Context, err error) error {
 	return f
 }
 
-// entity returns the state of an entity of the primary.
+// entity returns the state of an entity of the primary, for one send.
 func (s *Sender) entity(name string) *entity {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -258,7 +260,19 @@ func (s *Sender) entity(name string) *entity {
 		e = &entity{name: name, opt: s.opt, failover: s.backlog != nil, moved: s.moved, closed: s.background.Done(), changed: make(chan struct{}), since: time.Now()}
 		s.entities[name] = e
 	}
+	e.sends++
 	return e
+}
+
+// leave ends a send. An entity that may not exist is forgotten, or the names
+// that callers make up would fill the memory.
+func (s *Sender) leave(e *entity) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e.sends--; e.sends == 0 && !e.known.Load() {
+		delete(s.entities, e.name)
+		s.primary.forget(e.name)
+	}
 }
 
 // Close ends the pings and closes all connections. Sends that are under way
