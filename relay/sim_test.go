@@ -84,8 +84,9 @@ func (s *sim) outages(ctx context.Context) {
 		if c.Below(3) == 0 {
 			only = "orders"
 		}
-		s.primary.set(func(_, entity string) fault {
-			if only == "" || entity == only {
+		onlySends := c.Below(3) == 0 // so that pings lead to trials
+		s.primary.set(func(op, entity string) fault {
+			if (only == "" || entity == only) && (op == "send" || !onlySends) {
 				return f
 			}
 			return none
