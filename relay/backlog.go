@@ -32,14 +32,18 @@ func (b *backlog) send(ctx context.Context, e *entity, m *Message, note func(err
 		i := b.queueOf(*session)
 		e.hold(i)       // before: a peek that is under way must not miss it
 		defer e.hold(i) // after: it is stored only now
-		return b.attempt(ctx, i, sealed, note)
+		return b.attempt(ctx, b.opt.AttemptTimeout, i, sealed, note)
 	}
 	var err error
 	tried := make([]bool, len(b.queues))
 	for range b.queues {
 		i := b.choose(tried)
 		tried[i] = true
-		err = b.attempt(ctx, i, sealed, note)
+		timeout := b.opt.AttemptTimeout
+		if end, ok := ctx.Deadline(); ok && len(b.queues) > 1 {
+			timeout = min(timeout, max(time.Until(end)/2, minSilence)) // leave time for another queue
+		}
+		err = b.attempt(ctx, timeout, i, sealed, note)
 		if err == nil || refused(err) || ctx.Err() != nil {
 			return err
 		}
@@ -48,8 +52,9 @@ func (b *backlog) send(ctx context.Context, e *entity, m *Message, note func(err
 }
 
 // attempt leaves the queue out for a while if it fails.
-func (b *backlog) attempt(ctx context.Context, i int, sealed *Message, note func(error)) error {
-	err := b.links.of(b.queues[i]).do(ctx, b.opt.AttemptTimeout, func(ctx context.Context, c Connection) error {
+func (b *backlog) attempt(ctx context.Context, timeout time.Duration, i int, sealed *Message, note func(error)) error {
+	began := time.Now()
+	err := b.links.of(b.queues[i]).do(ctx, timeout, func(ctx context.Context, c Connection) error {
 		return c.Send(ctx, b.queues[i], sealed)
 	})
 	if err != nil {
@@ -60,7 +65,7 @@ func (b *backlog) attempt(ctx context.Context, i int, sealed *Message, note func
 	switch {
 	case err == nil:
 		b.bad[i] = time.Time{}
-	case !refused(err) && ctx.Err() == nil:
+	case !refused(err) && (ctx.Err() == nil || time.Since(began) >= minSilence):
 		b.bad[i] = time.Now().Add(b.opt.Readmit)
 		b.failed(b.queues[i], err)
 	}

@@ -105,7 +105,7 @@ func (l *link) do(ctx context.Context, timeout time.Duration, attempt func(ctx c
 	cancel()
 	l.judge(c, silent, err, time.Since(began))
 	if silent && ctx.Err() == nil && classOf(err) == Unavailable {
-		return &Error{Class: Unavailable, Err: fmt.Errorf("no answer within %v: %w", timeout, err)}
+		return &Error{Class: Unavailable, Unsent: unsent(err), Err: fmt.Errorf("no answer within %v: %w", timeout, err)}
 	}
 	return err
 }
@@ -160,7 +160,7 @@ func (l *link) judge(c Connection, silent bool, err error, took time.Duration) {
 func (l *link) renew() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.silent > 0 {
+	if l.conn != nil && l.silent > 0 {
 		l.drop()
 	}
 }

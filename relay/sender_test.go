@@ -207,6 +207,65 @@ func TestFailureMode08BadBacklogQueue(t *testing.T) {
 	})
 }
 
+// A backlog queue that does not answer costs one send half of its time, also if
+// the deadlines of all senders are shorter than an attempt may take.
+func TestFailureMode08SilentBacklogQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t, relay.Options{Interval: -1})
+		defer p.close(t)
+		p.primary.set(always(refuse))
+		p.secondary.set(func(_, queue string) fault {
+			if queue == queues[0] {
+				return hang
+			}
+			return none
+		})
+		slow := 0
+		for i := range 50 {
+			began := time.Now()
+			if _, err := p.send(3*time.Second, "orders", text(fmt.Sprint(i))); err != nil {
+				t.Error(err)
+			}
+			if time.Since(began) > 100*time.Millisecond {
+				slow++
+			}
+		}
+		if n := p.Stats().BadQueues; n != 1 || slow != 1 {
+			t.Errorf("the queue was tried %d times, and %d sends were slow, want one of each", n, slow)
+		}
+	})
+}
+
+// unattached is a namespace to which no sender attaches in time.
+type unattached struct{ *bus }
+
+func (u unattached) Connect() (relay.Connection, error) {
+	c, err := u.bus.Connect()
+	return unattachedConn{c}, err
+}
+
+type unattachedConn struct{ relay.Connection }
+
+func (c unattachedConn) Send(ctx context.Context, _ string, _ *relay.Message) error {
+	<-ctx.Done()
+	return &relay.Error{Class: relay.Unavailable, Unsent: true, Err: errors.New("not attached")}
+}
+
+// An attempt that took too long to begin has certainly sent nothing.
+func TestTimeoutBeforeSendIsNotUnclear(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := relay.NewSender(unattached{newBus("orders")}, nil, nil, nil)
+		defer s.Close(t.Context())
+		ctx, cancel := context.WithTimeout(t.Context(), 12*time.Second)
+		defer cancel()
+		_, err := s.Send(ctx, "orders", text("a"))
+		failure, ok := errors.AsType[*relay.SendError](err)
+		if !ok || failure.Unclear || failure.Class != relay.Unavailable || s.Stats().Ambiguous != 0 {
+			t.Errorf("got %v, want an error that is not unclear", err)
+		}
+	})
+}
+
 func TestSilentConnectionIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPair(t, relay.Options{})

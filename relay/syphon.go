@@ -11,6 +11,7 @@ const (
 	batchSize    = 100
 	parallel     = 16               // sends of one queue at a time
 	maxHeld      = 1000             // messages locked in vain by one pass
+	searchEvery  = 10               // of passes in vain: each of these looks behind the first batch
 	maxHeldTime  = 20 * time.Second // since the first of them; locks last a minute
 	renewBefore  = 30 * time.Second // the end of a lock
 	readWait     = time.Second      // for the next message of a pass
@@ -33,12 +34,13 @@ type Syphon struct {
 
 	mu     sync.Mutex
 	single map[string]time.Time // by queue: until when to receive one at a time
+	inVain map[string]int       // by queue: passes in a row that only held messages
 }
 
 // NewSyphon returns a syphon. See [NewSender] for the queues.
 func NewSyphon(primary, secondary Namespace, queues []string, o *Options) *Syphon {
 	return &Syphon{
-		opt: o.withDefaults(), queues: queues, paths: paths{all: make(map[string]*path)}, single: make(map[string]time.Time),
+		opt: o.withDefaults(), queues: queues, paths: paths{all: make(map[string]*path)}, single: make(map[string]time.Time), inVain: make(map[string]int),
 		primary:   newLinks(primary, func() {}),
 		secondary: newLinks(secondary, func() {}),
 	}
@@ -140,6 +142,8 @@ func (s *Syphon) Close(ctx context.Context) error {
 func (s *Syphon) pass(ctx context.Context, queue string, wait time.Duration) (Result, error) {
 	p := &pass{s: s, queue: queue}
 	defer p.release()
+	most := s.mayHold(queue)
+	defer func() { s.passed(queue, p.sum) }()
 	for {
 		batch, err := p.receive(ctx, s.batch(queue), wait)
 		switch {
@@ -164,9 +168,32 @@ func (s *Syphon) pass(ctx context.Context, queue string, wait time.Duration) (Re
 		}
 		p.move(ctx, batch)
 		wait = readWait
-		if len(p.held) > maxHeld || len(p.held) > 0 && time.Since(p.since) > maxHeldTime {
+		if len(p.held) > most || len(p.held) > 0 && time.Since(p.since) > maxHeldTime {
 			return p.result(true), nil
 		}
+	}
+}
+
+// mayHold returns how many messages a pass may hold before it ends. In a long
+// outage, most passes hold one batch only: each message that is locked in vain
+// costs two operations.
+func (s *Syphon) mayHold(queue string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.inVain[queue]%searchEvery != 0 {
+		return 0
+	}
+	return maxHeld
+}
+
+// passed keeps what the next pass needs to know of one.
+func (s *Syphon) passed(queue string, r Result) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.Held > 0 && r.Moved+r.DeadLettered+r.Expired == 0 {
+		s.inVain[queue]++
+	} else {
+		s.inVain[queue] = 0
 	}
 }
 

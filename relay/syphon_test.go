@@ -157,7 +157,7 @@ func TestFailureMode13TargetFails(t *testing.T) {
 			p := newPair(t, relay.Options{Interval: -1})
 			defer p.close(t)
 			var many []*relay.Message
-			for i := range 60 {
+			for i := range 150 {
 				many = append(many, text(fmt.Sprint(i)))
 			}
 			p.fill(t, "orders", many...)
@@ -186,8 +186,8 @@ func TestFailureMode13TargetFails(t *testing.T) {
 			time.Sleep(3 * time.Minute)
 			cancel()
 			<-done
-			if n := len(ids(p.primary.got("orders"))); n != 60 {
-				t.Errorf("%v: %d messages arrived, want 60", f, n)
+			if n := len(ids(p.primary.got("orders"))); n != 150 {
+				t.Errorf("%v: %d messages arrived, want 150", f, n)
 			}
 			for _, q := range queues {
 				if active, dead := p.secondary.left(q); active != 0 || dead != 0 {
@@ -196,6 +196,45 @@ func TestFailureMode13TargetFails(t *testing.T) {
 			}
 		})
 	}
+}
+
+// While a target fails, a syphon locks few messages in vain.
+func TestLongOutageLocksFewMessages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t, relay.Options{Interval: -1})
+		defer p.close(t)
+		var many []*relay.Message
+		for i := range 4000 {
+			many = append(many, text(fmt.Sprint(i)))
+		}
+		p.fill(t, "orders", many...)
+		p.primary.set(always(refuse))
+		s := p.syphon(nil)
+		defer s.Close(t.Context())
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
+		defer cancel()
+		s.Run(ctx)
+		locked := 0
+		for _, q := range queues {
+			for _, m := range p.secondary.entities[q].messages {
+				locked += m.count
+			}
+		}
+		// Nine passes with a batch and one with all of them, every 25 s or more.
+		bar := len(queues) * 20 * 60 / 25 * (9*100 + 1100) / 10
+		if locked > bar {
+			t.Errorf("%d messages were locked in vain in 20 minutes, more than %d", locked, bar)
+		}
+		t.Logf("figure: messages locked in vain in 20 minutes of outage, %d queues | %d | ≤ %d", len(queues), locked, bar)
+		p.primary.set(nil)
+		time.Sleep(31 * time.Second) // the target is left alone for up to 30 s
+		if r := drain(t, s); r.Moved == 0 {
+			t.Errorf("%+v", r)
+		}
+		if r := drain(t, s); r.More || len(p.primary.got("orders")) != 4000 {
+			t.Errorf("%+v, %d messages arrived", r, len(p.primary.got("orders")))
+		}
+	})
 }
 
 // The sessions before an unreadable message are moved, those behind it wait for
