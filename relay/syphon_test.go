@@ -157,7 +157,7 @@ func TestFailureMode13TargetFails(t *testing.T) {
 			p := newPair(t, relay.Options{Interval: -1})
 			defer p.close(t)
 			var many []*relay.Message
-			for i := range 150 {
+			for i := range 110 {
 				many = append(many, text(fmt.Sprint(i)))
 			}
 			p.fill(t, "orders", many...)
@@ -186,8 +186,8 @@ func TestFailureMode13TargetFails(t *testing.T) {
 			time.Sleep(3 * time.Minute)
 			cancel()
 			<-done
-			if n := len(ids(p.primary.got("orders"))); n != 150 {
-				t.Errorf("%v: %d messages arrived, want 150", f, n)
+			if n := len(ids(p.primary.got("orders"))); n != 110 {
+				t.Errorf("%v: %d messages arrived, want 110", f, n)
 			}
 			for _, q := range queues {
 				if active, dead := p.secondary.left(q); active != 0 || dead != 0 {
