@@ -9,7 +9,8 @@
 // What holds:
 //
 //   - A message whose Send returned nil is delivered to its entity at least
-//     once, unless its time to live ends first or its entity does not exist.
+//     once, unless its time to live ends first. In the backlog, a message whose
+//     entity does not exist or refuses it becomes a dead letter.
 //   - It is delivered more than once at most as often as an attempt to send it
 //     ended without an answer, or a syphon stopped between sending and
 //     completing it. Every copy has the same message ID, so duplicate detection
