@@ -1,8 +1,10 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 )
@@ -214,5 +216,7 @@ func (p *pass) receive(ctx context.Context, n int, wait time.Duration) (batch []
 		batch, err = c.Receive(ctx, p.queue, n)
 		return err
 	})
+	// A message whose lock ended may come after later ones.
+	slices.SortFunc(batch, func(a, b *Delivery) int { return cmp.Compare(a.Sequence, b.Sequence) })
 	return batch, err
 }
