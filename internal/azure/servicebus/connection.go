@@ -31,13 +31,12 @@ func (r *Relay) Connect() (relay.Connection, error) {
 }
 
 // Connection implements [relay.Connection]. It has one connection of AMQP for
-// each entity. After a silent loss of the network it may not work for a minute,
-// but a new Connection does.
+// each entity that it sends to, and one for each that it receives from. After a
+// silent loss of the network it may not work for a minute, but a new Connection
+// does.
 //
-// A send is one attempt, with one exception: if the bus detaches the sender,
-// the SDK attaches it and sends the message once more. Send does not notice if
-// Service Bus answers with the outcome "released", because the SDK returns nil
-// then.
+// A message goes out at most once in each send. Send does not notice if Service
+// Bus answers with the outcome "released", because the SDK returns nil then.
 type Connection struct {
 	connector *connector
 
@@ -55,26 +54,46 @@ func (c *Connection) Send(ctx context.Context, entity string, m *relay.Message) 
 	if err != nil {
 		return err
 	}
-	return c.call(entity, entity, func(l *line) error {
-		sender, err := l.outlet(ctx)
-		if err != nil {
-			return notSent(c.notAttached(ctx, l, err))
+	for first := true; ; first = false {
+		detached := false
+		err := c.call("send to "+entity, entity, func(l *line) (err error) {
+			detached, err = c.sendOn(ctx, l, m)
+			return err
+		})
+		// The bus may have detached the sender long before. It is the SDK's
+		// way, too, to attach it and try again.
+		if !detached || !first || ctx.Err() != nil {
+			return err
 		}
-		err = l.do(ctx, l.life, func(ctx context.Context) error { return sender.SendAMQPAnnotatedMessage(ctx, m, nil) })
-		switch {
-		case err == nil:
-			c.connector.count(requests.Send, 1)
-			return nil
-		case endsLink(err) || l.life.Err() != nil:
-			c.replace(l)
-		}
-		return classify(ctx, err)
-	})
+	}
+}
+
+// sendOn sends a message on a line. If it fails, it reports whether the bus had
+// detached the sender, so that the message was certainly not sent.
+func (c *Connection) sendOn(ctx context.Context, l *line, m *relay.Message) (detached bool, _ error) {
+	sender, err := l.outlet(ctx)
+	if err != nil {
+		return false, notSent(c.notAttached(ctx, l, err))
+	}
+	before := l.transfers.Load()
+	err = l.do(ctx, l.life, func(ctx context.Context) error { return sender.SendAMQPAnnotatedMessage(ctx, m, nil) })
+	if err == nil {
+		c.connector.count(requests.Send, 1)
+		return false, nil
+	}
+	ended := endsLink(err) || l.life.Err() != nil
+	if ended {
+		c.replace(l)
+	}
+	if ended && l.transfers.Load() == before {
+		return true, notSent(classify(ctx, err))
+	}
+	return false, classify(ctx, err)
 }
 
 // Ping implements [relay.Outgoing]: it connects, signs in and attaches a
-// sender, on a new connection. The SDK does not report whether the bus then
-// grants credit.
+// sender, on a new connection. The SDK shows only in a send whether the bus then
+// grants credit, so the relay's first send after it is a trial.
 func (c *Connection) Ping(ctx context.Context, entity string) error {
 	return c.call(rand.Text(), entity, func(l *line) error {
 		defer c.replace(l)

@@ -8,10 +8,9 @@
 // be lost, repeated or reordered.
 //
 // Messages of package relay: a send that returned nil stored the message, unless
-// Service Bus answered "released", which the SDK hides. The SDK repeats a
-// message if its link is detached, so one send may store two copies with the
-// same id. A message that was received is locked, and is delivered again unless
-// it is settled before its lock ends.
+// Service Bus answered "released", which the SDK hides. A message that was
+// received is locked, and is delivered again unless it is settled before its
+// lock ends.
 //
 // # Errors
 //

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
@@ -27,7 +28,7 @@ const (
 // which other calls would wait beyond their deadlines.
 var noRetry = azservicebus.RetryOptions{MaxRetries: -1}
 
-// line is a client of the SDK for one entity. It connects once, and ends with
+// line is a client of the SDK to send to one entity, or to receive from it. It connects once, and ends with
 // its connection or after [lineLifetime]; then a new one takes its place. An
 // entity that does not answer therefore does not delay the others, which the
 // SDK would make wait for the same locks.
@@ -47,6 +48,11 @@ type line struct {
 	mu        sync.Mutex           // guards the links; never held during a request
 	sender    *azservicebus.Sender // nil unless attached
 	receiver  *azservicebus.Receiver
+
+	// While once is set, the SDK cannot attach a link again. It would do that
+	// after a detach, and then repeat a message that may be stored already.
+	once      atomic.Bool
+	transfers atomic.Int64 // frames with messages, requests included
 }
 
 // newLine returns a line that connects when it is first used. It calls broke
@@ -61,7 +67,7 @@ func (c *connector) newLine(key, entity string, broke func(*line)) (*line, error
 			broke(l)
 			return nil, err
 		}
-		return &watchedConn{conn, func() {
+		return &watchedConn{conn, l, func() {
 			l.cut() // so that the SDK does not connect again
 			broke(l)
 		}}, nil
@@ -85,12 +91,44 @@ func (c *connector) newLine(key, entity string, broke func(*line)) (*line, error
 // connection ends. It would report the end only to the next call.
 type watchedConn struct {
 	net.Conn
+	line  *line
 	broke func()
 }
 
 func (w *watchedConn) Close() error {
 	defer w.broke()
 	return w.Conn.Close()
+}
+
+// Descriptors of AMQP's performatives.
+const (
+	attachFrame   = 0x12
+	transferFrame = 0x14
+)
+
+// Write is called by the SDK with one frame.
+func (w *watchedConn) Write(frame []byte) (int, error) {
+	switch performative(frame) {
+	case attachFrame:
+		if w.line.once.Load() {
+			return 0, errDisconnected
+		}
+	case transferFrame:
+		w.line.transfers.Add(1)
+	}
+	return w.Conn.Write(frame)
+}
+
+// performative returns the descriptor of a frame's body, or 0.
+func performative(frame []byte) byte {
+	if len(frame) < 8 || frame[5] != 0 { // not of AMQP, but of SASL or of the protocol's header
+		return 0
+	}
+	body := frame[min(len(frame), 4*int(frame[4])):]
+	if len(body) < 3 || body[0] != 0 || body[1] != 0x53 {
+		return 0
+	}
+	return body[2]
 }
 
 // do runs a call of the SDK until its context or the other one ends, which is
@@ -154,6 +192,7 @@ func (l *line) outlet(ctx context.Context) (*azservicebus.Sender, error) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.sender = s
+		l.once.Store(true)
 		return nil
 	})
 	return s, err
