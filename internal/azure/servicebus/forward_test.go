@@ -232,8 +232,9 @@ func (r randomMessage) annotations() map[any]any {
 	}
 }
 
-// TestForwardLimits: the SDK returns symbols as strings. If this fails after an
-// update of the SDK, a limitation is gone from the documents.
+// TestForwardLimits: go-amqp decodes symbols as strings and does not report
+// which they were. If this fails after an update of the SDK, a limitation is
+// gone from the documents.
 func TestForwardLimits(t *testing.T) {
 	withQueue(t, nil, func(t *testing.T, b *devbus.Broker) {
 		if err := b.CreateQueue("home", nil); err != nil {
