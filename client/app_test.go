@@ -46,9 +46,10 @@ type app struct {
 	answers []any // answers and errors in order; the last one is repeated
 	takes   time.Duration
 
-	mu    sync.Mutex
-	asked []string // method, address, condition and body of each request
-	said  []string // the notices, and the rows that lists left out
+	mu      sync.Mutex
+	asked   []string // method, address, condition and body of each request
+	headers []http.Header
+	said    []string // the notices, and the rows that lists left out
 }
 
 func (a *app) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -70,7 +71,7 @@ func (a *app) RoundTrip(r *http.Request) (*http.Response, error) {
 		asked += " " + string(text)
 	}
 	a.mu.Lock()
-	a.asked = append(a.asked, asked)
+	a.asked, a.headers = append(a.asked, asked), append(a.headers, r.Header)
 	next := a.answers[0]
 	if len(a.answers) > 1 {
 		a.answers = a.answers[1:]

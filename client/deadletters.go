@@ -105,12 +105,16 @@ func front[T any, P interface {
 	keeper
 }](ctx context.Context, c *Client, r request) (items []T, more bool, err error) {
 	var page struct {
-		Items []json.RawMessage `json:"items"`
-		More  bool              `json:"more"`
+		Items   []json.RawMessage `json:"items"`
+		More    bool              `json:"more"`
+		Partial bool              `json:"partial"`
 		received
 	}
 	if _, err := c.call(ctx, r, &page); err != nil {
 		return nil, false, err
+	}
+	if page.Partial {
+		c.partial(r.path)
 	}
 	items = make([]T, len(page.Items))
 	for i, text := range page.Items {

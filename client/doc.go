@@ -1,7 +1,7 @@
 // Package client calls the HTTP API of a Kennel app: it draws order numbers,
 // waits at gates and releases them, submits batches and reads their reports,
-// manages channels and their blogs, and redrives dead letters. docs/api.md
-// describes the API.
+// manages channels and their blogs, sends messages, and redrives dead letters.
+// docs/api.md describes the API.
 //
 //	app, err := client.New("https://my-app.azurewebsites.net", &client.Options{Key: key})
 //	if err != nil {
@@ -24,11 +24,13 @@
 //   - Reads, creating a channel, submitting a batch and adding a blog, which are
 //     sent with a key, a release or close of a gate, deleting a channel by its
 //     ETag, deleting a blog without an ETag, overwriting any version of a blog,
-//     and redriving or deleting dead letters are repeated after every 503 with
+//     redriving or deleting dead letters, sending a message, which has an ID,
+//     and moving the backlog are repeated after every 503 with
 //     Retry-After, after a 5xx that the app did not send itself, and after a
 //     connection that was closed without an answer: this is what callers see of
 //     an app that is killed. If the first request was applied, the second
-//     changes nothing that would do harm.
+//     changes nothing that would do harm. An entity that does not detect
+//     duplicates then has the message twice, with the same ID.
 //   - [Client.Next] is repeated after a 503 with Retry-After: then no number was
 //     drawn. It is not repeated after a lost answer, because each lost answer
 //     would leave a gap. Callers that do not mind gaps may call it again.

@@ -62,7 +62,7 @@ func (e *Error) Error() string {
 // effect.
 func (e *Error) Is(target error) bool {
 	return target == ErrUnclear && e.effect != "" && e.Status >= 500 &&
-		slices.Contains([]string{"", "change_unclear", "internal", "stopped", "timeout"}, e.Code)
+		slices.Contains([]string{"", "change_unclear", "internal", "send_unclear", "stopped", "timeout"}, e.Code)
 }
 
 // busy reports whether the app, or a proxy in front of it, cannot serve the

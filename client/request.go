@@ -31,9 +31,10 @@ type request struct {
 	path    string // after /api, escaped, with query
 	body    any    // sent as JSON; nil for none
 	upload  *upload
-	accept  string // "": JSON
-	ifMatch string // "" for none
-	key     string // in Idempotency-Key; "" for none
+	accept  string            // "": JSON
+	ifMatch string            // "" for none
+	key     string            // in Idempotency-Key; "" for none
+	header  map[string]string // others
 
 	repeats repeats
 	effect  string        // what the request may have done, for an error; "" for a read
@@ -108,6 +109,9 @@ func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, erro
 	req.Header.Set("User-Agent", c.agent)
 	if kind != "" {
 		req.Header.Set("Content-Type", kind)
+	}
+	for name, value := range r.header {
+		req.Header.Set(name, value)
 	}
 	if r.ifMatch != "" {
 		req.Header.Set("If-Match", r.ifMatch)
