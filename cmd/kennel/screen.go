@@ -170,14 +170,27 @@ func (s *screen) addresses(e devrun.Event) string {
 
   API        %s
   reference  %s
-
+%s
   Try, in a second terminal:
-`, s.con.paint(s.con.stdout, green, "ready"), e.Seconds, s.con.paint(s.con.stdout, bold, e.URL+"/api"), e.URL+"/api/openapi.yaml")
+`, s.con.paint(s.con.stdout, green, "ready"), e.Seconds, s.con.paint(s.con.stdout, bold, e.URL+"/api"), e.URL+"/api/openapi.yaml", busAddresses(e))
 	for _, words := range []string{"next --count 3", "channels create news --owner ann", "gate wait hounds"} {
 		text += command(words)
 	}
 	text += "\n  and in a third one, while it waits:\n" + command("gate release hounds")
 	return text + "\n  Ctrl+C stops everything. " + below + "\n\n"
+}
+
+// busAddresses shows where the development buses fail on request, and the queues
+// of the primary one.
+func busAddresses(e devrun.Event) string {
+	if e.ServiceBusFaults == "" {
+		return ""
+	}
+	text := fmt.Sprintf("  faults     %s, of the primary bus\n             %s, of the secondary one\n", e.ServiceBusFaults, e.ServiceBusSecondaryFaults)
+	if len(e.Entities) > 0 {
+		text += "  queues     " + strings.Join(e.Entities, ", ") + "\n"
+	}
+	return text
 }
 
 // served shows a request.

@@ -30,7 +30,8 @@ func TestScreen(t *testing.T) {
 		{Event: "step", Step: "handler", Text: "built", Done: true, Seconds: 1.14},
 		{Event: "warning", Text: "Host.CORS is ignored"},
 		{Event: "step", Step: "functions", Text: "the handler does not start", Done: true, Failed: true, Seconds: 0.2},
-		{Event: "ready", URL: "http://127.0.0.1:7080", Key: "k", Seconds: 2.44},
+		{Event: "ready", URL: "http://127.0.0.1:7080", Key: "k", Seconds: 2.44,
+			ServiceBusFaults: "http://127.0.0.1:1/faults", ServiceBusSecondaryFaults: "http://127.0.0.1:2/faults", Entities: []string{"orders", "eu/invoices"}},
 	} {
 		if err := s.report(e); err != nil {
 			t.Fatal(err)
@@ -57,6 +58,9 @@ func TestScreen(t *testing.T) {
 
   API        http://127.0.0.1:7080/api
   reference  http://127.0.0.1:7080/api/openapi.yaml
+  faults     http://127.0.0.1:1/faults, of the primary bus
+             http://127.0.0.1:2/faults, of the secondary one
+  queues     orders, eu/invoices
 
   Try, in a second terminal:
     bin/kennel next --count 3 --key k

@@ -26,6 +26,9 @@ type upOptions struct {
 	host    string // func or builtin
 	handler string // a built handler; "" builds ./handler
 	key     string // the function key that callers need; "" for none
+
+	entities []string // queues of the primary development bus
+
 	verbose bool
 	asJSON  bool
 }
@@ -43,13 +46,18 @@ kennel immediately. Requests, warnings and errors go to standard error; with --v
 Settings come from the environment and from local.settings.json. If they name a storage
 account (AzureWebJobsStorage, or AzureWebJobsStorage__… to sign in by identity), the app
 uses that account and no Azurite is started. If they name no Service Bus (ServiceBus,
-ServiceBusSecondary, or their __ forms), the app uses two in-memory development buses.`,
-		Example:     "kennel up\nkennel up --port 7080 --data .kennel/data",
+ServiceBusSecondary, or their __ forms), the app uses two in-memory development buses:
+a primary one, with the queues of --entity, and a secondary one for the backlog.`,
+		Example:     "kennel up\nkennel up --port 7080 --data .kennel/data\nkennel up --entity orders --entity eu/invoices",
 		Annotations: exits("stopped on request, by Ctrl+C or SIGTERM", "it did not start or ended unexpectedly"),
 		Args:        noWords,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.port < 0 || o.port > 65535 {
 				return usagef("--port is %d; use a number from 0 to 65535", o.port)
+			}
+			var err error
+			if o.entities, err = devrun.EntityNames(o.entities); err != nil {
+				return usagef("--entity: %v", err)
 			}
 			if !cmd.Flags().Changed("port") {
 				o.port = devrun.SettingsPort
@@ -63,6 +71,7 @@ ServiceBusSecondary, or their __ forms), the app uses two in-memory development 
 	flags.StringVar(&o.host, "host", "", "run the app in `HOST`: func (the Azure Functions Core Tools)\nor builtin (default: func if it is on the PATH)")
 	flags.StringVar(&o.handler, "handler", "", "run the built handler in `FILE` (default: built from ./handler)")
 	flags.StringVar(&o.key, "key", "", "require the function key `K` from callers, as Azure does\n(builtin host only)")
+	flags.StringArrayVar(&o.entities, "entity", nil, "create the queue `NAME` on the primary development bus (repeatable);\n~ stands for /")
 	flags.BoolVar(&o.verbose, "verbose", false, "show the whole log of the app and its host, as they write it")
 	flags.BoolVar(&o.asJSON, "json", false, "write events to standard output as lines of JSON:\nstarting, step, warning, ready, stopped")
 	completeWith(cmd, "host", "func", "builtin")
@@ -125,7 +134,7 @@ func (o upOptions) run(ctx context.Context, con *console, show *screen) error {
 		return err
 	}
 	options := &devrun.Options{
-		Port: o.port, Data: o.data, Handler: o.handler, Key: o.key,
+		Port: o.port, Data: o.data, Handler: o.handler, Key: o.key, Entities: o.entities,
 		Log: show, Report: show.report, Served: show.served,
 		Stopping: func() { show.write(con.stderr, "stopping; a second Ctrl+C ends kennel immediately\n") },
 	}

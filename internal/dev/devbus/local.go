@@ -53,6 +53,9 @@ func (l *Local) ConnectionString() string {
 		l.listener.Addr(), l.namespace)
 }
 
+// FaultsURL returns the address at which faults are controlled over HTTP.
+func (l *Local) FaultsURL() string { return "http://" + l.listener.Addr().String() + "/faults" }
+
 // Close closes the broker, all connections and the port.
 func (l *Local) Close() {
 	l.stop()

@@ -1,15 +1,25 @@
 package run
 
-import "kennel/internal/dev/devbus"
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"kennel/internal/dev/devbus"
+)
 
 // signalsTopic carries the signals of gates. In Azure the deployment creates
 // it; locally startBuses does.
 const signalsTopic = "signals"
 
+// duplicateWindow is that of the queues that the deployment creates.
+const duplicateWindow = 10 * time.Minute
+
 // buses are the primary and the secondary development namespace of an app.
 type buses struct{ primary, secondary *devbus.Local }
 
-func (a *App) startBuses() (*buses, error) {
+func (a *App) startBuses() (_ *buses, err error) {
 	if !a.devbus {
 		a.begin("bus", "").done("from the settings")
 		return nil, nil
@@ -25,9 +35,15 @@ func (a *App) startBuses() (*buses, error) {
 		return nil, err
 	}
 	b := &buses{primary, secondary}
-	if err := primary.CreateTopic(signalsTopic, nil); err != nil {
+	err = primary.CreateTopic(signalsTopic, nil)
+	for _, entity := range a.opt.Entities {
+		if err == nil {
+			err = primary.CreateQueue(entity, &devbus.Settings{DuplicateWindow: duplicateWindow})
+		}
+	}
+	if err != nil {
 		b.stop()
-		return nil, err
+		return nil, fmt.Errorf("set up the development bus: %w", err)
 	}
 	step.done("2, in memory")
 	return b, nil
@@ -37,4 +53,26 @@ func (a *App) startBuses() (*buses, error) {
 func (b *buses) stop() {
 	b.primary.Close()
 	b.secondary.Close()
+}
+
+// entityName follows the rules of Service Bus, except that ~ may stand for /.
+var entityName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._/~-]{0,258}[A-Za-z0-9])?$`)
+
+// EntityNames checks the names of queues for the primary development bus, and
+// returns them as Service Bus has them.
+func EntityNames(entities []string) ([]string, error) {
+	taken := map[string]bool{signalsTopic: true} // Service Bus ignores case
+	var names []string
+	for _, entity := range entities {
+		name := strings.ReplaceAll(entity, "~", "/")
+		switch {
+		case !entityName.MatchString(entity):
+			return nil, fmt.Errorf("the queue name %.300q is invalid; use at most 260 letters, digits, '.', '-', '_' and '/', with a letter or digit at both ends", entity)
+		case taken[strings.ToLower(name)]:
+			return nil, fmt.Errorf("the queue name %q is taken; use each name once, and not %s, which is a topic", entity, signalsTopic)
+		}
+		taken[strings.ToLower(name)] = true
+		names = append(names, name)
+	}
+	return names, nil
 }

@@ -31,6 +31,10 @@ type Options struct {
 	Handler string // a built handler; default: build one
 	Key     string // the function key that callers need (local host only); default: none
 
+	// Entities are queues to create on the primary development bus, from
+	// [EntityNames]. They detect duplicates, as those of a deployment do.
+	Entities []string
+
 	// Tether makes the Azure Functions Core Tools run the app. It is a command
 	// that calls [Tether] with the arguments that follow it. Default: the local
 	// host runs the app.
@@ -87,6 +91,11 @@ type Event struct {
 	// ready, with development buses; their keys are not secret
 	ServiceBus          string `json:"serviceBus,omitempty"`
 	ServiceBusSecondary string `json:"serviceBusSecondary,omitempty"`
+
+	// ready, with development buses: where they fail on request
+	ServiceBusFaults          string   `json:"serviceBusFaults,omitempty"`
+	ServiceBusSecondaryFaults string   `json:"serviceBusSecondaryFaults,omitempty"`
+	Entities                  []string `json:"entities,omitempty"` // queues created on the primary one
 }
 
 // An App is a project with validated settings.
@@ -136,6 +145,10 @@ func New(p *project.Project, env map[string]string, options *Options) (*App, err
 	}
 	a.storage, a.azurite = checked.Storage, isDevelopment(checked.Storage)
 	a.devbus = !mentions(a.settings, busSetting) && !mentions(a.settings, secondaryBusSetting)
+	if len(a.opt.Entities) > 0 && !a.devbus {
+		return nil, fmt.Errorf("the settings name a Service Bus (%s, %s), where kennel creates no queues; create them there, or remove both settings to use development buses",
+			busSetting, secondaryBusSetting)
+	}
 	return a, nil
 }
 
@@ -216,6 +229,8 @@ func (a *App) host(ctx context.Context, began time.Time, listener net.Listener, 
 	}
 	if p.buses != nil {
 		ready.ServiceBus, ready.ServiceBusSecondary = p.buses.primary.ConnectionString(), p.buses.secondary.ConnectionString()
+		ready.ServiceBusFaults, ready.ServiceBusSecondaryFaults = p.buses.primary.FaultsURL(), p.buses.secondary.FaultsURL()
+		ready.Entities = a.opt.Entities
 		a.settings[busSetting], a.settings[secondaryBusSetting] = ready.ServiceBus, ready.ServiceBusSecondary
 	}
 
