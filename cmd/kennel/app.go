@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -49,12 +50,13 @@ type app struct {
 	key    bool                             // it is called with a function key
 	lookup string                           // how to find out whether an unclear change was made; "" for none
 	say    func(format string, args ...any) // reports repeated requests
+	notice func(client.Notice)              // is called for each of them, by several goroutines at once
 
 	leftOut int  // rows that a list lacks
 	partial bool // a list covers only the instance that answers
 
-	outage error // why a request is repeated without limit; nil: the app responds
-	said   string
+	outage error  // why a request is repeated without limit; nil: the app responds
+	said   string // the reason that was reported last
 }
 
 // openApp finds and checks the address of the app. It sends no request.
@@ -68,12 +70,17 @@ func (con *console) openApp(t target) (*app, error) {
 		return nil, usagef("%s: %v", from, err)
 	}
 	a := &app{from: from, say: con.say}
+	a.notice = a.notify
 	key, keyFrom := t.key, "--key"
 	if key == "" {
 		key, keyFrom = con.env[keyVariable], keyVariable
 	}
 	a.key = key != ""
-	a.Client, err = client.New(address, &client.Options{Key: key, UserAgent: "kennel/" + version.Read().Version, Notify: a.notify,
+	// The default transport keeps two connections to a host and would open one
+	// for most lines of "kennel send --lines".
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxIdleConnsPerHost = parallelLines
+	a.Client, err = client.New(address, &client.Options{Key: key, HTTP: &http.Client{Transport: transport}, UserAgent: "kennel/" + version.Read().Version, Notify: func(n client.Notice) { a.notice(n) },
 		LeftOut: func(_ string, rows int) { a.leftOut += rows }, Partial: func(string) { a.partial = true }})
 	if err != nil {
 		return nil, usagef("%s: %v", keyFrom, err)
@@ -152,18 +159,27 @@ func (a *app) notify(n client.Notice) {
 		a.say("the app responds again")
 		return
 	}
-	why := printable(clause(a.explain(n.Err)))
+	why, reason := printable(clause(a.explain(n.Err))), reasonOf(n.Err)
 	if n.Attempt == 0 {
 		a.outage = n.Err
 		a.say("%s; still waiting", why)
 		return
 	}
-	if why == a.said {
+	if reason == a.said {
 		why = "no change"
 	} else {
-		a.said = why
+		a.said = reason
 	}
 	a.say("%s; retrying in %v (%d of %d)", why, n.Wait, n.Attempt, n.Attempts)
+}
+
+// reasonOf returns what errors with the same reason have in common: not the
+// identity of the request.
+func reasonOf(err error) string {
+	if refused, ok := errors.AsType[*client.Error](err); ok && refused.Code != "" {
+		return refused.Code + " " + refused.Message
+	}
+	return err.Error()
 }
 
 // listed reports, after a list, what it lacks.

@@ -64,8 +64,9 @@ func (f tripper) RoundTrip(r *http.Request) (*http.Response, error) {
 func appOf(t *testing.T, f tripper, said *[]string) *app {
 	t.Helper()
 	a := &app{from: "--url", say: func(format string, args ...any) { *said = append(*said, fmt.Sprintf(format, args...)) }}
+	a.notice = a.notify
 	var err error
-	a.Client, err = client.New("http://app.example", &client.Options{HTTP: &http.Client{Transport: f}, Notify: a.notify})
+	a.Client, err = client.New("http://app.example", &client.Options{HTTP: &http.Client{Transport: f}, Notify: func(n client.Notice) { a.notice(n) }})
 	if err != nil {
 		t.Fatal(err)
 	}

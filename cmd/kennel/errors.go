@@ -82,9 +82,21 @@ func (con *console) fail(ctx context.Context, cmd *cobra.Command, err error) int
 	if code, ok := errors.AsType[exitCode](err); ok {
 		return int(code)
 	}
+	f, code := classify(ctx, err)
+	late, _ := errors.AsType[tooLate](err)
+	con.complain(cmd.CommandPath(), f.Message)
+	if con.wantsJSON(cmd, code == exitUsage) {
+		con.writeFailure(late.state, f)
+	}
+	return code
+}
+
+// classify returns an error as JSON has it, and its exit code. ctx is that of
+// the command.
+func classify(ctx context.Context, err error) (failure, int) {
 	f, code := failure{Code: "failed", Message: err.Error()}, exitFailed
 	_, isUsage := errors.AsType[usageError](err)
-	late, isLate := errors.AsType[tooLate](err)
+	_, isLate := errors.AsType[tooLate](err)
 	refused, isRefused := errors.AsType[*client.Error](err)
 	lost, isLost := errors.AsType[*client.NoAnswerError](err)
 	_, isUnexpected := errors.AsType[*client.UnexpectedError](err)
@@ -113,11 +125,7 @@ func (con *console) fail(ctx context.Context, cmd *cobra.Command, err error) int
 	case isUnexpected:
 		f.Code = "unexpected_response"
 	}
-	con.complain(cmd.CommandPath(), f.Message)
-	if con.wantsJSON(cmd, isUsage) {
-		con.writeFailure(late.state, f)
-	}
-	return code
+	return f, code
 }
 
 // wantsJSON reports whether the command was to print JSON. After a usage error

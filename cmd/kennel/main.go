@@ -1,7 +1,7 @@
 // Kennel is the command line of the app: it runs the app on this machine and
 // packs it for Azure. Against an app anywhere, it draws order numbers, releases
-// and closes gates, submits batches, manages channels, and redrives dead
-// letters.
+// and closes gates, submits batches, manages channels, sends messages, and
+// redrives dead letters.
 //
 // Only results go to standard output. Progress, warnings and errors go to
 // standard error, so that every command works in a pipe.

@@ -26,7 +26,8 @@ func (con *console) rootCommand() *cobra.Command {
 		Use:   "kennel <command>",
 		Short: "run an app that coordinates many nodes, and call it",
 		Long: `Kennel runs an app that coordinates many nodes on Azure Functions (order numbers,
-gates, batches, channels), on this machine or in Azure, and calls it from the command line.`,
+gates, batches, channels, messages), on this machine or in Azure, and calls it from the
+command line.`,
 		Example: `kennel up                start the app with its own storage
 kennel next --count 3    draw three order numbers, in a second terminal
 kennel gate wait hounds  wait until "kennel gate release hounds" is called`,
@@ -58,7 +59,7 @@ kennel gate wait hounds  wait until "kennel gate release hounds" is called`,
 	)
 	for id, commands := range map[string][]*cobra.Command{
 		groupRun:  {con.upCommand(), con.packageCommand(), con.costCommand()},
-		groupCall: {con.statusCommand(), con.doctorCommand(), con.nextCommand(), con.sequencesCommand(), con.gateCommand(), con.submitCommand(), con.batchCommand(), con.sampleCommand(), con.deadLettersCommand(), con.scaleCommand(), con.channelsCommand(), con.blogsCommand()},
+		groupCall: {con.statusCommand(), con.doctorCommand(), con.nextCommand(), con.sequencesCommand(), con.gateCommand(), con.submitCommand(), con.batchCommand(), con.sampleCommand(), con.deadLettersCommand(), con.scaleCommand(), con.sendCommand(), con.relayCommand(), con.channelsCommand(), con.blogsCommand()},
 		groupSelf: {con.completionCommand(), con.versionCommand()},
 	} {
 		for _, cmd := range commands {

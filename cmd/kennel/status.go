@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// watchEvery is the time between two requests of "status --watch". Problems
+	// watchEvery is the time between two requests of a watch. Problems
 	// of other instances take as long to be seen.
 	watchEvery = 5 * time.Second
 
@@ -74,13 +74,19 @@ screen; elsewhere it prints a line for each change, or with --json each answer.`
 	return cmd
 }
 
-// watchStatus shows the status until ctx ends. It continues when the app does
-// not respond, unless it never did.
 func (con *console) watchStatus(ctx context.Context, app *app, asJSON bool) error {
-	show := con.showStatus(asJSON)
+	return watchAnswers(ctx, con, app, app.Status, func() func(client.Status) error { return con.showStatus(asJSON) })
+}
+
+// watchAnswers reads something of the app every few seconds and shows it, until
+// ctx ends. It continues when the app does not respond, unless it never did.
+// begin returns the function that shows what is read; after an outage another
+// one, because then what is read is news even if it did not change.
+func watchAnswers[T any](ctx context.Context, con *console, app *app, read func(context.Context) (T, error), begin func() func(T) error) error {
+	show := begin()
 	failure := "" // of the last request
 	for responded := false; ; {
-		s, err := app.Status(ctx)
+		v, err := read(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil // Ctrl+C is the normal end
@@ -91,10 +97,10 @@ func (con *console) watchStatus(ctx context.Context, app *app, asJSON bool) erro
 				failure = text
 				con.say("%s; still watching", failure)
 			}
-			show = con.showStatus(asJSON) // the next status is news, even if it is that of before
+			show = begin()
 		default:
 			responded, failure = true, ""
-			if err := show(s); err != nil {
+			if err := show(v); err != nil {
 				return err
 			}
 		}
