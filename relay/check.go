@@ -34,8 +34,8 @@ var entityName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?$
 // over. It can be sent to the primary and to a backlog queue alike, so what is
 // accepted does not depend on the state of the entity.
 func checked(entity string, m *Message, maxBytes int, now time.Time) (*Message, error) {
-	if len(entity) > maxEntity || !entityName.MatchString(entity) {
-		return nil, invalid("the entity name %.300q is invalid: use at most %d letters, digits, '.', '-', '_' and '/', with a letter or digit at both ends", entity, maxEntity)
+	if err := CheckEntity(entity); err != nil {
+		return nil, invalid("%w", err)
 	}
 	if m == nil {
 		return nil, invalid("there is no message")

@@ -3,12 +3,7 @@ package relay
 import (
 	"context"
 	"time"
-
-	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 )
-
-// Message is a message with all sections of AMQP.
-type Message = azservicebus.AMQPAnnotatedMessage
 
 // Namespace creates connections to one Service Bus namespace. It is safe for
 // concurrent use.

@@ -22,8 +22,11 @@ type pass struct {
 
 func (p *pass) count(r Result) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.sum.add(r)
+	p.mu.Unlock()
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	p.s.total.add(r)
 }
 
 func (p *pass) result(more bool) Result {

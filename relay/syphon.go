@@ -37,6 +37,7 @@ type Syphon struct {
 	mu     sync.Mutex
 	single map[string]time.Time // by queue: until when to receive one at a time
 	inVain map[string]int       // by queue: passes in a row that only held messages
+	total  Result               // without Held and More
 }
 
 // NewSyphon returns a syphon. See [NewSender] for the queues.
@@ -74,6 +75,14 @@ func (r *Result) add(o Result) {
 	r.Ambiguous += o.Ambiguous
 	r.Unsettled += o.Unsettled
 	r.More = r.More || o.More
+}
+
+// Stats returns what became of the messages of all passes since the syphon was
+// created, also of those of Run, without Held and More.
+func (s *Syphon) Stats() Result {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.total
 }
 
 // Run moves messages until the context ends. It returns the context's error
