@@ -28,8 +28,7 @@
 //     It computes only, and tests compare it with the jobs.
 //   - bill: what the processes of the app used, in a row of a table for each
 //     process and day, and what it costs.
-//   - relay: sends to Service Bus that survive the outage of a namespace. The app
-//     does not use it yet.
+//   - relay: sends to Service Bus that survive the outage of a namespace.
 //   - scale: how many instances and hands the queues need, by rules. It is
 //     arithmetic, and imports no other package.
 //

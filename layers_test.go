@@ -83,7 +83,7 @@ var layers = map[string][]string{
 
 	"examples/numbers":      {"kennel/azurestore", "kennel/client", "kennel/gate", "kennel/ids"},                                    // only what other modules can import
 	"cmd/kennel":            {"kennel/client", "kennel/cost", "kennel/gate", "kennel/scale", "kennel/internal", "github.com/spf13"}, // scale: to check rules
-	"handler":               {"kennel/bill", "kennel/channels", "kennel/cost", "kennel/deadletters", "kennel/docs", "kennel/gate", "kennel/ids", "kennel/instances", "kennel/queue", "kennel/scalecheck", "kennel/table", "kennel/trace", "kennel/work", "kennel/internal"},
+	"handler":               {"kennel/bill", "kennel/channels", "kennel/cost", "kennel/deadletters", "kennel/docs", "kennel/gate", "kennel/ids", "kennel/instances", "kennel/queue", "kennel/relay", "kennel/scalecheck", "kennel/table", "kennel/trace", "kennel/work", "kennel/internal"},
 	"handler/testdata/bare": {},
 }
 

@@ -70,6 +70,11 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 	if err != nil {
 		return nil, err
 	}
+	relaying, err := newRelay(cfg, counter, log)
+	if err != nil {
+		return nil, err
+	}
+	relaying.members = members
 	gates, err := newGates(cfg, blobs, signals, members, log)
 	if err != nil {
 		return nil, err
@@ -109,6 +114,7 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 		{facts: meter.facts}, {facts: requestFacts(counter)}, storageJob(account, observed, rows),
 		members.job(), // closed late: giving back numbers matters more
 		{run: ledger.Run, close: ledger.Close},
+		relaying.job(),
 	}
 	for _, j := range a.jobs {
 		a.routes = append(a.routes, j.routes...)

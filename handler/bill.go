@@ -48,7 +48,8 @@ func newLedger(account azure.Account, o azure.Options, process bill.Process, cou
 
 // hostOf returns what the Functions host does for the app: the functions that it
 // runs receive from the queues of partitions, and from those of single parcels,
-// results and deletions; two timers sweep, and one checks scaling.
+// results and deletions; two timers sweep, one checks scaling, and one moves the
+// backlog.
 func hostOf(cfg config.Config) (h bill.Host) {
 	runs := func(function string) bool { return !slices.Contains(cfg.Disabled, strings.ToLower(function)) }
 	queues := []string{"ProcessWorkExpress", "CollectResults", "ChannelCleanup"}
@@ -60,7 +61,7 @@ func hostOf(cfg config.Config) (h bill.Host) {
 			h.Queues++
 		}
 	}
-	for _, function := range []string{"BatchSweep", "ChannelSweep", "ScaleCheck"} {
+	for _, function := range []string{"BatchSweep", "ChannelSweep", "ScaleCheck", "Syphon"} {
 		if runs(function) {
 			h.Timers++
 		}

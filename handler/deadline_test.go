@@ -78,6 +78,9 @@ func callEnds() map[string]callEnd {
 		"GET /api/scale/history":                      {"", unavailable, served, callTimeout},
 		"GET /api/scale/rules":                        {"", unavailable, served, callTimeout},
 		"PUT /api/scale/rules":                        {`{"version":1,"depth":[{"from":0,"hands":8}]}`, unclear, unclear, callTimeout},
+		"POST /api/messages/{entity}":                 {"x", "bus_unavailable", "bus_unavailable", sendTimeout}, // Service Bus is silent, too
+		"GET /api/relay":                              {"", served, served, callTimeout},
+		"POST /api/relay/syphon":                      {"", "bus_unavailable", "bus_unavailable", sendTimeout},
 		"GET /api/health":                             {}, // uses no storage
 		"GET /api/status":                             {}, // TestStatusOfSilentServices
 		"GET /api/doctor":                             {}, // TestDoctorInTime
@@ -115,7 +118,7 @@ func TestCallsEndInTime(t *testing.T) {
 				if rt.pattern == "POST /api/batches" {
 					path += "?processor=billing"
 				}
-				path = strings.NewReplacer("{sequence}", "orders", "{gate}", "hounds", "{channel}", channel, "{blog}", blog, "{batch}", "20261122210601123-aaaaaaaa", "{queue}", names.CleanupQueue+queue.PoisonSuffix).Replace(path)
+				path = strings.NewReplacer("{sequence}", "orders", "{gate}", "hounds", "{channel}", channel, "{blog}", blog, "{batch}", "20261122210601123-aaaaaaaa", "{queue}", names.CleanupQueue+queue.PoisonSuffix, "{entity}", "orders").Replace(path)
 				r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(call.body))
 				r.Header.Set("Content-Type", "application/json")
 				if call.body == draft && method == "PUT" {
@@ -222,6 +225,11 @@ func faultyApp(t *testing.T, log *slog.Logger, fault func(memory.Call) memory.Fa
 		t.Fatal(err10)
 	}
 	serveRoutes(host, scaling.routes())
+	bus := newMemoryBus()
+	bus.fails(silent)
+	relaying := newMemoryRelay(bus, bus, true, log)
+	relaying.members = members
+	serveRoutes(host, relaying.routes())
 	serveRoutes(host, []route{{function: "Metrics", pattern: "GET /api/metrics", handler: newMetrics(nil, members, nil)}})
 	serveRoutes(host, sequenceFunctions{store: readable{stored}, sequences: sequences, members: members, allowed: []string{"*"}, log: log}.routes())
 	ctx, cancel := context.WithCancel(t.Context())
@@ -229,6 +237,7 @@ func faultyApp(t *testing.T, log *slog.Logger, fault func(memory.Call) memory.Fa
 	t.Cleanup(func() {
 		cancel()
 		sequences.Close(ctx)
+		relaying.close(context.Background())
 	})
 	return host, posted.ID
 }

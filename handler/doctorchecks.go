@@ -54,6 +54,9 @@ func newDoctor(cfg config.Config, account azure.Account, o *azure.Options) ([][]
 	lanes = append(lanes, tableChecks(account, o, m)...)
 	lanes = append(lanes, queueChecks(account, o, m)...)
 	lanes = append(lanes, busChecks(cfg.ServiceBus, m)...)
+	if cfg.ServiceBusSecondary.Given() {
+		lanes = append(lanes, backlogChecks(cfg, m)...)
+	}
 	if cfg.ScaleTarget != "" {
 		target, err := openScaleTarget(cfg)
 		if err != nil {

@@ -14,6 +14,7 @@ import (
 	"kennel/internal/azure/servicebus"
 	"kennel/internal/config"
 	"kennel/internal/names"
+	"kennel/relay"
 )
 
 // mender finds the command that mends an error of a check. What it does not
@@ -52,8 +53,12 @@ func (m mender) storage(role string) func(error) string {
 }
 
 // bus returns the command for an error of Service Bus.
-func (m mender) bus(err error) string {
-	bus := m.cfg.ServiceBus
+func (m mender) bus(err error) string { return m.namespace(m.cfg.ServiceBus, "ServiceBus", err) }
+
+// namespace returns the command for an error of the namespace of a setting.
+func (m mender) namespace(bus config.ServiceBus, setting string, err error) string {
+	failed, _ := errors.AsType[*relay.Error](err)
+	isDenied := errors.Is(err, servicebus.ErrDenied) || failed != nil && failed.Class == relay.Denied
 	host, _, _ := strings.Cut(bus.Host(), ":")
 	namespace, _, known := strings.Cut(host, ".servicebus.")
 	if !known {
@@ -66,11 +71,11 @@ func (m mender) bus(err error) string {
 	switch {
 	case errors.Is(err, servicebus.ErrNoTopic):
 		return fmt.Sprintf("az servicebus topic create --name %s %s", names.SignalsTopic, in)
-	case errors.Is(err, servicebus.ErrDenied) && bus.ConnectionString != "" && m.byIdentity():
-		return m.useIdentity("ServiceBus", "fullyQualifiedNamespace", host)
-	case errors.Is(err, servicebus.ErrDenied) && bus.ConnectionString != "":
-		return m.set("ServiceBus", fmt.Sprintf("$(az servicebus namespace authorization-rule keys list --name RootManageSharedAccessKey %s --query primaryConnectionString --output tsv)", in))
-	case errors.Is(err, servicebus.ErrDenied):
+	case isDenied && bus.ConnectionString != "" && m.byIdentity():
+		return m.useIdentity(setting, "fullyQualifiedNamespace", host)
+	case isDenied && bus.ConnectionString != "":
+		return m.set(setting, fmt.Sprintf("$(az servicebus namespace authorization-rule keys list --name RootManageSharedAccessKey %s --query primaryConnectionString --output tsv)", in))
+	case isDenied:
 		return m.grant(bus.ManagedIdentity, bus.ClientID, busRole, fmt.Sprintf(`$(az servicebus namespace list --query "[?name=='%s'].id" --output tsv)`, namespace))
 	}
 	return fmt.Sprintf(`az servicebus namespace list --query "[?name=='%s'].{status:status,endpoint:serviceBusEndpoint,network:publicNetworkAccess}"`, namespace)

@@ -128,7 +128,7 @@ func (m *appMetrics) serve(r *http.Request) (reply, error) {
 		v.own = m.members.Report()
 	}
 	var text bytes.Buffer
-	err := metrics.Set{Reports: stored, Queues: v.depths(), Bill: m.bill.present(r.Context()), ByProcess: true}.Write(&text)
+	err := metrics.Set{Reports: stored, Queues: v.depths(), Bill: m.bill.present(r.Context()), Backlog: newestBacklog(v.reports()), ByProcess: true}.Write(&text)
 	return reply{status: http.StatusOK, body: content{kind: []string{metrics.ContentType}, bytes: text.Bytes()}}, err
 }
 
@@ -143,7 +143,7 @@ func (m *workerMetrics) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m.sample(r.Context())
 	v := view{own: m.members.Report()}
 	var text bytes.Buffer
-	if err := (metrics.Set{Reports: []instances.Report{v.own}, Queues: v.depths(), Runtime: true}).Write(&text); err != nil {
+	if err := (metrics.Set{Reports: []instances.Report{v.own}, Queues: v.depths(), Backlog: v.own.Backlog, Runtime: true}).Write(&text); err != nil {
 		m.log.ErrorContext(r.Context(), "cannot write metrics", "error", err.Error())
 		http.Error(w, "cannot write metrics; see the log", http.StatusInternalServerError)
 		return

@@ -9,7 +9,11 @@ import (
 	"time"
 )
 
-// strictBodies are the routes that take a body, with one that each accepts.
+// anyBody is the route whose body is sent as it is.
+const anyBody = "POST /api/messages/{entity}"
+
+// strictBodies are the routes that take a body of JSON, with one that each
+// accepts.
 var strictBodies = map[string]string{
 	"POST /api/sequences/{sequence}/raise":     `{"atLeast":5}`,
 	"POST /api/gates/{gate}/release":           `{"by":"ann"}`,
@@ -29,7 +33,7 @@ var strictBodies = map[string]string{
 func TestBodiesAreStrict(t *testing.T) {
 	for _, rt := range routes(t) {
 		valid, ok := strictBodies[rt.pattern]
-		if ok != rt.body {
+		if ok != (rt.body && rt.pattern != anyBody) {
 			t.Errorf("%s takes a body: %t; add it to strictBodies, or remove it", rt.pattern, rt.body)
 		}
 		if !ok {

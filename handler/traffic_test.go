@@ -268,6 +268,9 @@ func (op *operation) checkBody(contentType, body string) error {
 	}
 	kind, _, _ := mime.ParseMediaType(contentType)
 	content := op.RequestBody.Content[kind]
+	if op.RequestBody.Content["*/*"] != nil {
+		return nil
+	}
 	if content == nil {
 		return fmt.Errorf("a body of type %q", kind)
 	}

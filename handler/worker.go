@@ -77,7 +77,11 @@ func openWorker(cfg config.Config, log *slog.Logger) (*worker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("a worker needs the tables and queues of the storage account: %w", err)
 	}
-	jobs := []job{busJob(signals), {facts: requestFacts(counter)}}
+	relaying, err := newRelay(cfg, counter, log)
+	if err != nil {
+		return nil, err
+	}
+	jobs := []job{busJob(signals), {facts: requestFacts(counter)}, relaying.job()}
 	var gates *gate.Gates
 	if cfg.WorkGate != "" {
 		blobs, err := account.OpenBlobs(&observed)
@@ -106,6 +110,9 @@ func openWorker(cfg config.Config, log *slog.Logger) (*worker, error) {
 	}
 	ledger := newLedger(account, observed, bill.Process{Name: w.name, Bus: signals != nil}, counter, nil, log)
 	w.support, w.close = append(w.support, ledger.Run), append(w.close, ledger.Close)
+	if relaying.syphon != nil {
+		w.work = append(w.work, relaying.follow)
+	}
 	return w, nil
 }
 

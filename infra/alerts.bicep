@@ -55,7 +55,7 @@ var otherAlerts = [
     window: 'PT15M'
     threshold: 0
     dimension: 'OperationName'
-    query: 'AppRequests | where Success == true | summarize seen = make_set(OperationName) | mv-expand OperationName = set_difference(dynamic(["BatchSweep", "ChannelSweep", "ScaleCheck"]), seen) to typeof(string) | where isnotempty(OperationName)'
+    query: 'AppRequests | where Success == true | summarize seen = make_set(OperationName) | mv-expand OperationName = set_difference(dynamic(["BatchSweep", "ChannelSweep", "ScaleCheck", "Syphon"]), seen) to typeof(string) | where isnotempty(OperationName)'
   }
   {
     name: 'logs'

@@ -35,7 +35,10 @@ func full(name string, sequences int) Report {
 			Ages: []int64{8000, 1000, 18, 0, 0, 0, 0, 0, 0, 1}, AgeSeconds: 1234.567,
 			HandSeconds: 2345.678, Latencies: []int64{8000, 1000, 0, 0, 0, 0, 0, 0, 0, 0}, Pool: 32,
 		}},
-		Recent: map[string]Recent{"work-0": {Completed: 100, HandSeconds: 12.345, Latencies: []int64{90, 10, 0, 0, 0, 0, 0, 0, 0, 0}}},
+		Sends:   Sends{Primary: 10, Backlog: 5, Failed: 1, Ambiguous: 2, Throttled: 3, Failovers: 2, Failbacks: 1, Moved: 5, DeadLettered: 1, Expired: 1},
+		Relay:   []RelayEntity{{"orders", "failedOver", at, true, "reset"}},
+		Backlog: &Backlog{at, true, []BacklogEntity{{"orders", 12, 34.567}}},
+		Recent:  map[string]Recent{"work-0": {Completed: 100, HandSeconds: 12.345, Latencies: []int64{90, 10, 0, 0, 0, 0, 0, 0, 0, 0}}},
 	}
 	for i := range sequences {
 		r.Sequences = append(r.Sequences, Sequence{Name: fmt.Sprintf("orders-of-customer-%04d", i), Issued: 12_345, Available: 997, Highest: 1_000_000, PerSecond: 12.345, LastError: "reset", LastErrorAt: at})
@@ -57,6 +60,7 @@ func TestRoundTrip(t *testing.T) {
 // TestRowsAreBounded: a row fits into storage, whatever it has to hold.
 func TestRowsAreBounded(t *testing.T) {
 	r := full("p", 10_000)
+	r.Backlog.More = false // the row holds less than all
 	long := strings.Repeat("🐕<\x00\xff", 10_000)
 	for i := range 10_000 {
 		r.Sequences[i].Name = strings.Repeat("x", 63)
@@ -64,6 +68,8 @@ func TestRowsAreBounded(t *testing.T) {
 		r.Gates = append(r.Gates, Gate{strings.Repeat("g", 63), i})
 		r.Problems = append(r.Problems, Problem{Code: "c", Subject: fmt.Sprint(i), What: long})
 		r.Requests = append(r.Requests, Requests{Service: "blob", Operation: fmt.Sprint(i)})
+		r.Relay = append(r.Relay, RelayEntity{Entity: strings.Repeat("e", 260), State: "failedOver", LastError: long})
+		r.Backlog.Entities = append(r.Backlog.Entities, BacklogEntity{strings.Repeat("e", 260), 1 << 52, 1e15})
 		r.Queues[fmt.Sprint("q", i)] = QueueSample{Ready: 1 << 52}
 		busy := r.Work["work-0"]
 		busy.Done, busy.AgeSeconds = 1<<52, 1e15
@@ -83,8 +89,10 @@ func TestRowsAreBounded(t *testing.T) {
 		}
 	}
 	back, err := parse(written, true)
-	if err != nil || len(back.Sequences) < 10 || len(back.Problems) < 5 || len(back.Gates) < 200 || len(back.Queues) < 100 || len(back.Work) < 40 || len(back.Recent) < 40 {
-		t.Errorf("%v: %d sequences, %d problems, %d gates, %d queues, work of %d and %d queues are left", err, len(back.Sequences), len(back.Problems), len(back.Gates), len(back.Queues), len(back.Work), len(back.Recent))
+	if err != nil || len(back.Sequences) < 10 || len(back.Problems) < 5 || len(back.Gates) < 200 || len(back.Queues) < 100 || len(back.Work) < 40 || len(back.Recent) < 40 ||
+		len(back.Relay) < 10 || len(back.Backlog.Entities) < 50 || !back.Backlog.More {
+		t.Errorf("%v: %d sequences, %d problems, %d gates, %d queues, work of %d and %d queues, %d entities and a backlog of %d are left", err, len(back.Sequences), len(back.Problems), len(back.Gates), len(back.Queues), len(back.Work), len(back.Recent),
+			len(back.Relay), len(back.Backlog.Entities))
 	}
 	usual, err := row(full("p", 10_000))
 	if err != nil {
@@ -95,8 +103,8 @@ func TestRowsAreBounded(t *testing.T) {
 	}
 }
 
-// TestRowOfEarlierBuild: a row without the columns of work, by a build before them,
-// is read.
+// TestRowOfEarlierBuild: a row without the columns of work and of the relay, by a
+// build before them, is read.
 func TestRowOfEarlierBuild(t *testing.T) {
 	inBubble(t, memory.Options{}, func(t *testing.T, rows *memory.Table) {
 		want := full("p", 1)
@@ -104,10 +112,16 @@ func TestRowOfEarlierBuild(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		delete(earlier.Values, columnWork)
-		delete(earlier.Values, columnRecent)
+		for _, column := range []string{columnWork, columnRecent, columnRelay, columnBacklog} {
+			delete(earlier.Values, column)
+		}
+		report := regexp.MustCompile(`,"sends":\{[^}]*\},"backlog":\{[^}]*\}`).ReplaceAllString(earlier.Values[columnReport], "")
+		if report == earlier.Values[columnReport] {
+			t.Fatalf("%s has no sends", report)
+		}
+		earlier.Values[columnReport] = report
 		putRow(t, rows, earlier)
-		want.Work, want.Recent = nil, nil
+		want.Work, want.Recent, want.Sends, want.Relay, want.Backlog = nil, nil, Sends{}, nil, nil
 		if d := readAll(t, rows); d.Unreadable != 0 || cmp.Diff(want, d.Live[0].Report) != "" {
 			t.Errorf("%+v, want it without the work", d)
 		}
@@ -127,6 +141,7 @@ func TestWrongClocks(t *testing.T) {
 				r.Problems[0].Since = r.At.Add(-time.Minute)
 				r.Queues["work-0"] = QueueSample{At: r.At.Add(-time.Second)}
 				r.Sequences[0].LastErrorAt = r.At
+				r.Relay[0].Since, r.Backlog.At = r.At, r.At
 				put(t, rows, r)
 				stored := time.Now()
 				for _, age := range []time.Duration{0, time.Minute, LiveFor - 2*time.Second, LiveFor + time.Second, time.Hour} {
@@ -147,7 +162,8 @@ func TestWrongClocks(t *testing.T) {
 						return at.Sub(want).Abs() < 10*time.Second || reader == 0 && writer == 0
 					}
 					if !near(i.SeenAt, want) || !near(i.StartedAt, want.Add(-time.Hour)) || !near(i.Problems[0].Since, want.Add(-time.Minute)) ||
-						!near(i.Queues["work-0"].At, want) || !near(i.Sequences[0].LastErrorAt, want) {
+						!near(i.Queues["work-0"].At, want) || !near(i.Sequences[0].LastErrorAt, want) ||
+						!near(i.Relay[0].Since, want) || !near(i.Backlog.At, want) {
 						t.Errorf("clocks off by %v and %v: %+v, want times of the store's clock %v", reader, writer, i, want)
 					}
 				}

@@ -14,7 +14,7 @@ type ProblemGroup struct {
 	Subject   string    `json:"subject,omitempty"`
 	What      string    `json:"what"`      // of the process that met it last
 	Since     time.Time `json:"since"`     // the earliest
-	Count     int64     `json:"count"`     // the sum; of dead letters the maximum, because each process counts all of them
+	Count     int64     `json:"count"`     // the sum; of dead letters and the backlog the maximum, because each process counts all of them
 	Instances []string  `json:"instances"` // in the order of their names
 	Help      string    `json:"help"`
 }
@@ -44,7 +44,7 @@ func GroupProblems(reports []Report) []ProblemGroup {
 		}
 		g := &groups[last]
 		g.What = p.What
-		if count := max(p.Count, 1); p.Code == DeadLetters {
+		if count := max(p.Count, 1); p.Code == DeadLetters || p.Code == BacklogOld {
 			g.Count = max(g.Count, count)
 		} else {
 			g.Count += count

@@ -24,6 +24,7 @@ const (
 	BatchLate         = "batch_late"
 	RulesInvalid      = "rules_invalid"
 	ScaleDenied       = "scale_denied"
+	BacklogOld        = "backlog_old"
 )
 
 // help states for each code what to do. docs/operations.md has more.
@@ -33,12 +34,13 @@ var help = map[string]string{
 	QueuesFailing:   "Check the storage account's health and network rules. Queued work continues by itself once queues respond.",
 	StorageDenied:   "Assign the identity of the app the missing role on the storage account, or correct its key or network rules.",
 	BusDisconnected: "Check the Service Bus namespace. Until it responds, gates are polled, so some waiters pass seconds late.",
-	BusDenied:       "Assign the identity of the app the role Azure Service Bus Data Owner on the namespace, and check that the topic exists.",
+	BusDenied:       "Assign the identity of the app the role Azure Service Bus Data Owner on the namespace that the cause names, and check that the topic signals exists.",
 	GateUnreadable:  "Find out who wrote to the gate's blob, then release or close the gate with force; if a newer build wrote it, update this one. Until then it counts as closed.",
 	SequenceCorrupt: "Find out who wrote to the sequence's blob, then raise the sequence above every number issued. Until then no number is issued.",
 	SequenceMissing: "Restore the newest version of the sequence's blob, or raise the sequence above every number issued. Until then no number is issued.",
 	DeadLetters:     "Read the reasons with `kennel deadletters list`, correct the cause, and put the messages back with `kennel deadletters redrive`, or delete them.",
 	LimitClose:      "Find the callers that use so many names, or spread the load before the limit is reached.",
+	BacklogOld:      "Check the Service Bus namespace: messages wait in the secondary one until it takes them. If it works, search the log for \"messages wait in the backlog\".",
 
 	PartitionMismatch: "Package the app with as many partitions as KENNEL_PARTITIONS and deploy it. The sweep moves messages of queues that the app does not have any more.",
 	BatchLate:         "Find out whether the work queues grow: add workers or raise the instances of the app. If they are empty, read the log for items that are tried again.",

@@ -51,6 +51,10 @@ type Report struct {
 	Window float64   `json:"window"` // seconds, from the report before the last one until this one
 	Served Served    `json:"served"` // within Window
 	Total  Served    `json:"total"`  // since the process started
+	Sends  Sends     `json:"sends,omitzero"`
+
+	// Backlog is the newest sample that this process made; nil for none.
+	Backlog *Backlog `json:"backlog,omitempty"`
 
 	// Running counts the invocations of queues that run now, by queue.
 	Running map[string]int64 `json:"running,omitempty"`
@@ -64,6 +68,7 @@ type Report struct {
 	Work      map[string]Work        `json:"-"` // by queue
 	Recent    map[string]Recent      `json:"-"` // by queue, only those with completed messages
 	Requests  []Requests             `json:"-"`
+	Relay     []RelayEntity          `json:"-"` // those that do not work first
 }
 
 // Hands returns how many invocations of queues run in the process.
@@ -183,6 +188,12 @@ func (r *Report) shift(d time.Duration) {
 	for queue, sample := range r.Queues {
 		sample.At = sample.At.Add(d)
 		r.Queues[queue] = sample
+	}
+	for i := range r.Relay {
+		r.Relay[i].Since = r.Relay[i].Since.Add(d)
+	}
+	if r.Backlog != nil {
+		r.Backlog.At = r.Backlog.At.Add(d)
 	}
 	for queue, recent := range r.Recent {
 		recent.Latencies = nil

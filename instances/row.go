@@ -25,9 +25,14 @@ const (
 	columnGates     = "gates"
 	columnQueues    = "queues"
 	columnRequests  = "requests"
-	columnWork      = "work"   // missing in rows of builds before it
-	columnRecent    = "recent" // likewise
+	columnWork      = "work" // this one and the next ones are missing in rows of builds before them
+	columnRecent    = "recent"
+	columnRelay     = "relay"
+	columnBacklog   = "backlog"
 )
+
+// later are the columns that rows of earlier builds do not have.
+var later = []string{columnWork, columnRecent, columnRelay, columnBacklog}
 
 // A column of a list holds up to maxColumn bytes of UTF-8 and maxItems items.
 // Storage counts in UTF-16, where no text takes more than twice as many bytes.
@@ -57,6 +62,13 @@ type recentRow struct {
 
 // row returns the row of a report.
 func row(r Report) (table.Row, error) {
+	backlog := "[]"
+	if r.Backlog != nil {
+		sample, n := *r.Backlog, 0
+		backlog, n = fit(sample.Entities)
+		sample.More = sample.More || n < len(sample.Entities)
+		r.Backlog = &sample
+	}
 	report, err := json.Marshal(r)
 	if err != nil {
 		return table.Row{}, fmt.Errorf("write the report of instance %q: %w", r.Instance, err)
@@ -84,6 +96,10 @@ func row(r Report) (table.Row, error) {
 	for _, queue := range slices.Sorted(maps.Keys(r.Recent)) {
 		recent = append(recent, recentRow{queue, r.Recent[queue]})
 	}
+	relay := slices.Clone(r.Relay)
+	for i := range relay {
+		relay[i].LastError = shorten(relay[i].LastError)
+	}
 	return table.Row{Partition: partition, Key: r.Instance, Values: map[string]string{
 		columnFormat:    format,
 		columnReport:    string(report),
@@ -94,18 +110,28 @@ func row(r Report) (table.Row, error) {
 		columnRequests:  list(r.Requests),
 		columnWork:      list(work),
 		columnRecent:    list(recent),
+		columnRelay:     list(relay),
+		columnBacklog:   backlog,
 	}}, nil
 }
 
 // list returns the JSON of as many items as a column holds.
 func list[T any](items []T) string {
+	text, _ := fit(items)
+	return text
+}
+
+// fit is list, and also returns how many items of the beginning it holds.
+func fit[T any](items []T) (column string, n int) {
 	text := []byte("[")
 	for _, item := range items[:min(len(items), maxItems)] {
+		n++
 		one, err := json.Marshal(item)
 		if err != nil {
 			continue // a number that JSON cannot express
 		}
 		if len(text)+1+len(one) >= maxColumn {
+			n--
 			break
 		}
 		if len(text) > 1 {
@@ -113,7 +139,7 @@ func list[T any](items []T) string {
 		}
 		text = append(text, one...)
 	}
-	return string(append(text, ']'))
+	return string(append(text, ']')), n
 }
 
 func shorten(text string) string {
@@ -134,6 +160,7 @@ func parse(row table.Row, sequences bool) (r Report, err error) {
 	var queues []queueRow
 	var work []workRow
 	var recent []recentRow
+	var waiting []BacklogEntity
 	for column, part := range map[string]any{
 		columnReport:    &r,
 		columnProblems:  &r.Problems,
@@ -143,9 +170,11 @@ func parse(row table.Row, sequences bool) (r Report, err error) {
 		columnRequests:  &r.Requests,
 		columnWork:      &work,
 		columnRecent:    &recent,
+		columnRelay:     &r.Relay,
+		columnBacklog:   &waiting,
 	} {
 		text, ok := row.Values[column]
-		if column == columnSequences && !sequences || !ok && (column == columnWork || column == columnRecent) {
+		if column == columnSequences && !sequences || !ok && slices.Contains(later, column) {
 			continue
 		}
 		if err := json.Unmarshal([]byte(text), part); err != nil {
@@ -170,6 +199,9 @@ func parse(row table.Row, sequences bool) (r Report, err error) {
 	}
 	for _, one := range recent {
 		r.Recent[one.Queue] = one.Recent
+	}
+	if r.Backlog != nil {
+		r.Backlog.Entities = waiting
 	}
 	return r, nil
 }

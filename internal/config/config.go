@@ -39,6 +39,14 @@ type Config struct {
 	// outage; optional. ServiceBusSecondary or its __ forms.
 	ServiceBusSecondary ServiceBus
 
+	// FailoverInterval is how long sends to a queue or topic must fail before
+	// they go to the backlog on ServiceBusSecondary; 0 means at the first
+	// failure. KENNEL_FAILOVER_INTERVAL.
+	FailoverInterval time.Duration
+
+	// BacklogQueues is how many queues the backlog has. KENNEL_BACKLOG_QUEUES.
+	BacklogQueues int
+
 	// SignedIn reports whether the platform authenticates callers before they
 	// reach the app. Only then are its headers with the caller's identity
 	// trusted; otherwise any caller could send them. WEBSITE_AUTH_ENABLED, set
@@ -166,6 +174,8 @@ func Load(env map[string]string) (Config, error) {
 		Storage:             r.storage("AzureWebJobsStorage"),
 		ServiceBus:          r.serviceBus("ServiceBus"),
 		ServiceBusSecondary: r.serviceBus("ServiceBusSecondary"),
+		FailoverInterval:    r.duration("KENNEL_FAILOVER_INTERVAL", 10*time.Second, 0, time.Hour),
+		BacklogQueues:       r.number("KENNEL_BACKLOG_QUEUES", 10, 1, 100),
 		SignedIn:            strings.EqualFold(r.get("WEBSITE_AUTH_ENABLED"), "true"),
 		Sequences:           r.patterns("KENNEL_SEQUENCES", "*"),
 		RangeSize:           r.number("KENNEL_RANGE_SIZE", 1000, 1, 1_000_000),

@@ -26,6 +26,8 @@ func defaults() Config {
 		Port:              7072,
 		PortFromDefault:   true,
 		Storage:           Storage{ConnectionString: emulator},
+		FailoverInterval:  10 * time.Second,
+		BacklogQueues:     10,
 		Sequences:         []string{"*"},
 		RangeSize:         1000,
 		RangeLasts:        time.Minute,
@@ -52,6 +54,8 @@ func TestLoad(t *testing.T) {
 		{"defaults", nil, func(*Config) {}},
 		{"everything", map[string]string{
 			"FUNCTIONS_CUSTOMHANDLER_PORT": "40123",
+			"KENNEL_FAILOVER_INTERVAL":     "0",
+			"KENNEL_BACKLOG_QUEUES":        "100",
 			"KENNEL_SEQUENCES":             "orders, invoices-*",
 			"KENNEL_RANGE_SIZE":            "1000000",
 			"KENNEL_RANGE_LASTS":           "90s",
@@ -75,6 +79,7 @@ func TestLoad(t *testing.T) {
 			"OTEL_SERVICE_NAME":            "",
 		}, func(c *Config) {
 			c.Port, c.PortFromDefault = 40123, false
+			c.FailoverInterval, c.BacklogQueues = 0, 100
 			c.RangeSize = 1_000_000
 			c.RangeLasts = 90 * time.Second
 			c.ReserveTimeout = 250 * time.Millisecond
@@ -182,6 +187,9 @@ func TestProblems(t *testing.T) {
 				"KENNEL_BATCH_MAX_ITEMS must be a whole number", "KENNEL_LATENCY_TARGET must be a duration", "KENNEL_RETENTION_DAYS must be a whole number from 15 to 3650"}},
 		{"batches above the maximum", map[string]string{"KENNEL_PARTITIONS": "33", "KENNEL_BATCH_MAX_BYTES": "9223372036854775807GiB", "KENNEL_BATCH_MAX_ITEMS": "1000001"},
 			[]string{"KENNEL_PARTITIONS", "KENNEL_BATCH_MAX_BYTES", "KENNEL_BATCH_MAX_ITEMS"}},
+		{"relay below the minimum", map[string]string{"KENNEL_FAILOVER_INTERVAL": "-1s", "KENNEL_BACKLOG_QUEUES": "0"},
+			[]string{"KENNEL_FAILOVER_INTERVAL must be a duration with a unit, from 0s to 1h, for example 10s", "KENNEL_BACKLOG_QUEUES must be a whole number from 1 to 100, for example 10"}},
+		{"relay above the maximum", map[string]string{"KENNEL_FAILOVER_INTERVAL": "60m1ms", "KENNEL_BACKLOG_QUEUES": "101"}, []string{"KENNEL_FAILOVER_INTERVAL", "KENNEL_BACKLOG_QUEUES"}},
 		{"unit", map[string]string{"KENNEL_BATCH_MAX_BYTES": "64MB"}, []string{"KENNEL_BATCH_MAX_BYTES"}},
 		{"negative bytes", map[string]string{"KENNEL_BATCH_MAX_BYTES": "-64MiB"}, []string{"KENNEL_BATCH_MAX_BYTES"}},
 		{"gate", map[string]string{"KENNEL_WORK_GATE": "Month End"}, []string{"KENNEL_WORK_GATE must be the name of a gate"}},

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"slices"
@@ -38,6 +39,13 @@ func (s ServiceBus) Host() string {
 		return hostOf(s.ConnectionString)
 	}
 	return s.Namespace
+}
+
+// Name returns the name of the namespace: its host up to the first dot.
+func (s ServiceBus) Name() string {
+	host, _, _ := strings.Cut(strings.Trim(s.Host(), "[]"), ":")
+	name, _, _ := strings.Cut(host, ".")
+	return cmp.Or(name, "local") // an address of IPv6
 }
 
 // hostOf returns the host of a connection string.

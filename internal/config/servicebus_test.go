@@ -48,3 +48,19 @@ func TestServiceBus(t *testing.T) {
 		})
 	}
 }
+
+// TestName: the name is part of those of the backlog queues, so all processes
+// must agree on it.
+func TestName(t *testing.T) {
+	for want, s := range map[string]ServiceBus{
+		"kennel":    {ConnectionString: bus},
+		"sb-1":      {Namespace: "sb-1.servicebus.windows.net"},
+		"localhost": {ConnectionString: "Endpoint=sb://localhost:5672;UseDevelopmentEmulator=true"},
+		"127":       {ConnectionString: "Endpoint=sb://127.0.0.1:5672;UseDevelopmentEmulator=true"},
+		"local":     {ConnectionString: "Endpoint=sb://[::1]:5672;UseDevelopmentEmulator=true"},
+	} {
+		if got := s.Name(); got != want {
+			t.Errorf("%s has the name %q, want %q", s, got, want)
+		}
+	}
+}

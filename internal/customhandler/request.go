@@ -57,7 +57,16 @@ func ReadJSON(r *http.Request, limit int64, v any) error {
 	return &Error{http.StatusBadRequest, "bad_json", "The body is not the expected JSON: " + explainJSON(err) + "."}
 }
 
-// explainJSON describes the mistake in a body that decodeJSON rejected.
+// DecodeJSON reads one JSON value, such as that of a header, into v. It is as
+// strict as ReadJSON. Its error describes the mistake, for a caller.
+func DecodeJSON(text string, v any) error {
+	if err := decodeJSON([]byte(text), v); err != nil {
+		return errors.New(explainJSON(err))
+	}
+	return nil
+}
+
+// explainJSON describes the mistake in a text that decodeJSON rejected.
 func explainJSON(err error) string {
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		what := "it"

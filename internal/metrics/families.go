@@ -24,10 +24,12 @@ type family struct {
 	ages     func(instances.Report, func(h histogram, labels ...string))
 	ofQueues func(map[string]instances.QueueSample, func(value float64, labels ...string))
 	ofBill   func(bill.Bill, func(value float64, labels ...string))
+
+	ofBacklog func(instances.Backlog, func(value float64, labels ...string))
 }
 
 // isOfApp reports whether the series concern no process.
-func (f family) isOfApp() bool { return f.ofQueues != nil || f.ofBill != nil }
+func (f family) isOfApp() bool { return f.ofQueues != nil || f.ofBill != nil || f.ofBacklog != nil }
 
 // histogram is a series of a histogram.
 type histogram struct {
@@ -49,7 +51,10 @@ const (
 )
 
 // families are all metrics of the app.
-var families = []family{
+var families = slices.Concat(ofAll, ofRelay)
+
+// ofAll are those of all jobs but the relay.
+var ofAll = []family{
 	{
 		name: "kennel_info", kind: gauge, labels: []string{"version", labelKind},
 		help: "A process of the app and its build; always 1.",

@@ -28,6 +28,7 @@ type Set struct {
 	Reports []instances.Report
 	Queues  map[string]instances.QueueSample // depths, by queue; they concern no process
 	Bill    *bill.Bill                       // of the app; nil: none
+	Backlog *instances.Backlog               // of the app; nil: it was not sampled
 
 	// ByProcess adds the name and the kind of its process to each series. A
 	// scraper adds labels of its own to what it reads from a single process.
@@ -84,6 +85,10 @@ func (c collector) Collect(metrics chan<- prometheus.Metric) {
 		case f.ofBill != nil:
 			if c.Bill != nil {
 				f.ofBill(*c.Bill, add)
+			}
+		case f.ofBacklog != nil:
+			if c.Backlog != nil {
+				f.ofBacklog(*c.Backlog, add)
 			}
 		default:
 			for _, r := range c.Reports {

@@ -35,6 +35,8 @@ func full() Set {
 				Ages: []int64{7, 1, 0, 0, 0, 0, 0, 0, 0, 2}, AgeSeconds: 99.5, HandSeconds: 4.5},
 			"work-1": {Ages: []int64{1, 2, 3}}, // by other bounds
 		},
+		Sends:     instances.Sends{Primary: 11, Backlog: 12, Failed: 13, Ambiguous: 14, Throttled: 15, Failovers: 16, Failbacks: 17, Moved: 18, DeadLettered: 19, Expired: 20},
+		Relay:     []instances.RelayEntity{{Entity: "orders", State: "failedOver"}, {Entity: "news", State: "suspect"}, {Entity: "bills", State: "healthy"}},
 		Sequences: []instances.Sequence{{Name: "orders", Issued: 5, Available: 995, Lost: 7}},
 	}
 	app := worker
@@ -42,6 +44,7 @@ func full() Set {
 	return Set{
 		Reports: []instances.Report{app, worker},
 		Queues:  map[string]instances.QueueSample{"work-0": {At: time.Now(), Ready: 10, InFlight: 3, Delayed: 1, OldestSeconds: 1.5, Poison: 2}},
+		Backlog: &instances.Backlog{At: time.Now(), Entities: []instances.BacklogEntity{{Entity: "orders", Messages: 21, OldestSeconds: 22.5}}},
 		Bill: &bill.Bill{Currency: "USD", Today: "0.250000", Month: "1.500000", Jobs: map[string]bill.Job{
 			"batches": {Operations: 3000, Amount: "1.000000"}, "host": {Operations: 2000, Amount: "0.500000", Modelled: true},
 		}},
@@ -99,6 +102,22 @@ func TestProcess(t *testing.T) {
 		"kennel_invocations_total{}":              100,
 		"kennel_invocation_seconds_total{}":       12.5,
 		"kennel_gate_waiters{gate=hounds}":        20,
+
+		"kennel_sends_total{outcome=primary}":                  11,
+		"kennel_sends_total{outcome=backlog}":                  12,
+		"kennel_sends_total{outcome=failed}":                   13,
+		"kennel_send_attempts_total{outcome=ambiguous}":        14,
+		"kennel_send_attempts_total{outcome=throttled}":        15,
+		"kennel_failovers_total{to=backlog}":                   16,
+		"kennel_failovers_total{to=primary}":                   17,
+		"kennel_backlog_drained_total{outcome=moved}":          18,
+		"kennel_backlog_drained_total{outcome=dead_letter}":    19,
+		"kennel_backlog_drained_total{outcome=expired}":        20,
+		"kennel_relay_state{entity=orders}":                    2,
+		"kennel_relay_state{entity=news}":                      1,
+		"kennel_relay_state{entity=bills}":                     0,
+		"kennel_backlog_messages{entity=orders}":               21,
+		"kennel_backlog_oldest_message_seconds{entity=orders}": 22.5,
 
 		"kennel_hands{queue=work-0}": 3,
 		"kennel_hands{queue=work-1}": 0,

@@ -1,0 +1,242 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"kennel/instances"
+	"kennel/internal/azure/requests"
+	"kennel/internal/azure/servicebus"
+	"kennel/internal/config"
+	"kennel/internal/customhandler"
+	"kennel/relay"
+	"kennel/table"
+)
+
+// relayFunctions send messages to Service Bus, and move those that wait in the
+// secondary namespace. They connect when they are first used.
+type relayFunctions struct {
+	sender  *relay.Sender // nil without Service Bus
+	syphon  *relay.Syphon // nil without a secondary namespace
+	admin   relay.Queues  // of the secondary namespace
+	queues  []string      // of the backlog
+	members *members      // set before the first call
+	log     *slog.Logger
+
+	denials denials
+	recent  recentSends
+	backlog backlogSample
+}
+
+// newRelay wires the relay of this process and makes no request.
+func newRelay(cfg config.Config, counter *requests.Counter, log *slog.Logger) (*relayFunctions, error) {
+	f := &relayFunctions{log: log}
+	if !cfg.ServiceBus.Given() {
+		return f, nil
+	}
+	primary, err := openRelay(cfg.ServiceBus, counter)
+	if err != nil {
+		return nil, err
+	}
+	o := &relay.Options{Interval: cfg.FailoverInterval, OnEvent: f.happened}
+	if o.Interval == 0 {
+		o.Interval = -1 // at the first failure
+	}
+	if !cfg.ServiceBusSecondary.Given() {
+		f.sender = relay.NewSender(primary, nil, nil, o)
+		return f, nil
+	}
+	secondary, err := openRelay(cfg.ServiceBusSecondary, counter)
+	if err != nil {
+		return nil, err
+	}
+	f.queues = backlogQueues(cfg)
+	f.admin = secondary
+	f.sender = relay.NewSender(primary, secondary, f.queues, o)
+	f.syphon = relay.NewSyphon(primary, secondary, f.queues, o)
+	return f, nil
+}
+
+// openRelay opens a namespace for the relay. Its operations are counted unless
+// counter is nil.
+func openRelay(bus config.ServiceBus, counter *requests.Counter) (*servicebus.Relay, error) {
+	return servicebus.Namespace{ConnectionString: bus.ConnectionString, Host: bus.Namespace,
+		ManagedIdentity: bus.ManagedIdentity, ClientID: bus.ClientID}.OpenRelay(&servicebus.Options{Requests: counter})
+}
+
+// backlogQueues returns the names of the queues of the backlog. infra/ creates
+// the same.
+func backlogQueues(cfg config.Config) []string {
+	return relay.BacklogQueues(cfg.ServiceBus.Name(), cfg.BacklogQueues)
+}
+
+func (f *relayFunctions) job() job {
+	return job{routes: f.routes(), register: f.register, run: f.run, close: f.close, facts: f.facts, problems: f.problems}
+}
+
+// run creates the backlog queues that are missing. Several processes may do it
+// at once.
+func (f *relayFunctions) run(ctx context.Context) error {
+	if f.syphon == nil || table.Pause(ctx, rand.N(time.Second)) != nil {
+		return nil
+	}
+	found, err := relay.EnsureQueues(ctx, f.admin, f.queues)
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		f.log.WarnContext(ctx, "cannot create the backlog queues", "error", err)
+	case len(found) < len(f.queues):
+		f.log.WarnContext(ctx, "cannot create all backlog queues", "created", len(found), "queues", len(f.queues))
+	}
+	return nil
+}
+
+// close closes the connections, after the last send.
+func (f *relayFunctions) close(ctx context.Context) error {
+	var closing sync.WaitGroup
+	var failed [2]error
+	if f.syphon != nil {
+		closing.Go(func() { failed[0] = f.syphon.Close(ctx) })
+	}
+	if f.sender != nil {
+		closing.Go(func() { failed[1] = f.sender.Close(ctx) })
+	}
+	closing.Wait()
+	for _, err := range failed {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// happened logs an event of the relay.
+func (f *relayFunctions) happened(e relay.Event) {
+	ctx := context.Background()
+	log := f.log.With("entity", e.Entity)
+	if e.Queue != "" {
+		log = log.With("queue", e.Queue)
+	}
+	if e.Cause != nil {
+		log = log.With("error", e.Cause)
+		f.denials.note(subjectOf(e), e.Cause)
+	}
+	switch e.Kind {
+	case relay.StateChanged:
+		switch {
+		case e.To == relay.FailedOver:
+			log.WarnContext(ctx, "messages go to the backlog, because the primary namespace does not take them")
+		case e.To == relay.Suspect:
+			log.WarnContext(ctx, "the primary namespace does not take messages")
+		case e.From == relay.FailedOver:
+			log.InfoContext(ctx, "messages go to the primary namespace again")
+		default:
+			log.InfoContext(ctx, "the primary namespace takes messages again")
+		}
+	case relay.PingFailed:
+		log.DebugContext(ctx, "the primary namespace does not answer pings")
+	case relay.QueueFailed:
+		log.WarnContext(ctx, "a backlog queue failed; it is left out for a while")
+	case relay.PathFailed:
+		f.backlog.changed()
+		log.WarnContext(ctx, "messages wait in the backlog, because their queue or topic does not take them")
+	case relay.Drained:
+		f.backlog.changed()
+		log.InfoContext(ctx, "a backlog queue is empty again")
+	case relay.DeadLettered:
+		log.WarnContext(ctx, "a message of the backlog was dead-lettered")
+	case relay.Expired:
+		log.WarnContext(ctx, "the time to live of a message ended in the backlog")
+	case relay.BadMessage:
+		f.backlog.changed()
+		log.WarnContext(ctx, "a message of the backlog cannot be decoded; it stays there")
+	}
+}
+
+// subjectOf returns what an event concerns.
+func subjectOf(e relay.Event) string {
+	if e.Entity != "" {
+		return e.Entity
+	}
+	return e.Queue
+}
+
+// register registers the timer.
+func (f *relayFunctions) register(host *customhandler.App) {
+	host.Timer("Syphon", "tick", func(ctx context.Context, _ customhandler.Tick) error {
+		if f.syphon == nil {
+			return nil
+		}
+		ctx, cancel := context.WithTimeout(ctx, timerPass)
+		defer cancel()
+		// After an outage the first pass tries with one message of each entity.
+		for {
+			result, err := f.pass(ctx)
+			if err != nil || !result.More || result.Moved == 0 || ctx.Err() != nil {
+				return err
+			}
+		}
+	})
+}
+
+// problems returns what the namespaces deny, and what waits for too long.
+func (f *relayFunctions) problems() []instances.Problem {
+	return append(f.denials.problems(), f.backlog.problems()...)
+}
+
+// facts fills in what this process knows of sends and of the backlog.
+func (f *relayFunctions) facts(r *instances.Report) {
+	if f.sender == nil {
+		return
+	}
+	s := f.sender.Stats()
+	r.Sends = instances.Sends{
+		Primary: s.Primary, Backlog: s.Backlog, Failed: s.Failed, Ambiguous: s.Ambiguous, Throttled: s.Throttled,
+		Failovers: s.Failovers, Failbacks: s.Failbacks,
+	}
+	if f.syphon != nil {
+		moved := f.syphon.Stats()
+		r.Sends.Moved, r.Sends.DeadLettered, r.Sends.Expired = moved.Moved, moved.DeadLettered, moved.Expired
+	}
+	r.Relay = f.entities()
+	r.Backlog = f.backlog.latest()
+}
+
+// sent notes how a send ended.
+func (f *relayFunctions) sent(entity string, err error) {
+	f.recent.add(entity)
+	if err == nil {
+		f.denials.worked(entity)
+		return
+	}
+	f.denials.note(entity, err)
+}
+
+// reportedFor is for how long an entity to which nothing is sent is reported.
+const reportedFor = time.Hour
+
+// entities returns the entities that do not work, and those to which messages
+// were sent lately.
+func (f *relayFunctions) entities() []instances.RelayEntity {
+	recent := f.recent.since(time.Now().Add(-reportedFor))
+	var all []instances.RelayEntity
+	for _, s := range f.sender.Status() {
+		if s.State == relay.Healthy && !s.Throttled && !recent[s.Entity] {
+			continue
+		}
+		e := instances.RelayEntity{Entity: s.Entity, State: s.State.String(), Since: s.Since.UTC(), Throttled: s.Throttled}
+		if s.LastErr != nil {
+			e.LastError = oneLine(s.LastErr.Error())
+		}
+		all = append(all, e)
+	}
+	sortEntities(all)
+	return all
+}
+
+// oneLine returns a text without line breaks.
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
