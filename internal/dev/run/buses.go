@@ -2,16 +2,23 @@ package run
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"strings"
 	"time"
 
+	"kennel/internal/config"
 	"kennel/internal/dev/devbus"
 )
 
 // signalsTopic carries the signals of gates. In Azure the deployment creates
 // it; locally startBuses does.
 const signalsTopic = "signals"
+
+// backlogQueue is the name of a backlog queue: of the primary namespace, and a
+// number. The app creates those that are missing, but takes its time, because in
+// Azure the deployment has created them.
+const backlogQueue = "%s/x-servicebus-transfer/%d"
 
 // duplicateWindow is that of the queues that the deployment creates.
 const duplicateWindow = 10 * time.Minute
@@ -39,6 +46,12 @@ func (a *App) startBuses() (_ *buses, err error) {
 	for _, entity := range a.opt.Entities {
 		if err == nil {
 			err = primary.CreateQueue(entity, &devbus.Settings{DuplicateWindow: duplicateWindow})
+		}
+	}
+	name := config.ServiceBus{ConnectionString: primary.ConnectionString()}.Name()
+	for i := range a.backlog {
+		if err == nil {
+			err = secondary.CreateQueue(fmt.Sprintf(backlogQueue, name, i), &devbus.Settings{MaxDeliveryCount: math.MaxInt32, DeadLetterOnExpiry: true})
 		}
 	}
 	if err != nil {

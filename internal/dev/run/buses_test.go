@@ -1,11 +1,15 @@
 package run
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 
+	"kennel/internal/config"
+	"kennel/internal/dev/devbus"
 	"kennel/internal/dev/project"
+	"kennel/relay"
 )
 
 func TestEntityNames(t *testing.T) {
@@ -38,5 +42,24 @@ func TestEntitiesNeedDevelopmentBuses(t *testing.T) {
 	_, err := New(&project.Project{Root: t.TempDir()}, env, &Options{Entities: []string{"orders"}})
 	if err == nil || !strings.Contains(err.Error(), "the settings name a Service Bus") {
 		t.Errorf("got error %v, want that the settings name a bus", err)
+	}
+}
+
+// The app finds its backlog queues as in a deployment, from the beginning.
+func TestBacklogQueues(t *testing.T) {
+	app, err := New(&project.Project{Root: t.TempDir()}, map[string]string{"KENNEL_BACKLOG_QUEUES": "3"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := app.startBuses()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.stop()
+	name := config.ServiceBus{ConnectionString: b.primary.ConnectionString()}.Name()
+	for _, queue := range relay.BacklogQueues(name, 3) {
+		if err := b.secondary.CreateQueue(queue, nil); !errors.Is(err, devbus.ErrExists) {
+			t.Errorf("%s: got %v, want that it exists", queue, err)
+		}
 	}
 }

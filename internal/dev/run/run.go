@@ -106,6 +106,7 @@ type App struct {
 	storage  config.Storage    // the account in the settings
 	azurite  bool              // start Azurite for the app
 	devbus   bool              // start development buses for the app
+	backlog  int               // queues of the secondary one
 	cors     bool              // the settings want answers for other origins
 
 	reporting sync.Mutex // held while opt.Report runs
@@ -144,6 +145,7 @@ func New(p *project.Project, env map[string]string, options *Options) (*App, err
 		return nil, err
 	}
 	a.storage, a.azurite = checked.Storage, isDevelopment(checked.Storage)
+	a.backlog = checked.BacklogQueues
 	a.devbus = !mentions(a.settings, busSetting) && !mentions(a.settings, secondaryBusSetting)
 	if len(a.opt.Entities) > 0 && !a.devbus {
 		return nil, fmt.Errorf("the settings name a Service Bus (%s, %s), where kennel creates no queues; create them there, or remove both settings to use development buses",
