@@ -59,7 +59,8 @@ var verbs = []verb{
 	{"archive FILE LIST", checkArchive},
 
 	// Start "kennel up --json" and wait until it is ready; sets $URL, $PORT
-	// and, with an Azurite, $STORAGE.
+	// and, with an Azurite, $STORAGE; with development buses, $PRIMARY to the
+	// connection string of the primary one, and $FAULTS.
 	{"up [flag…]", scriptUp},
 	// Start "kennel up" and do not wait.
 	{"launch [flag…]", scriptLaunch},
@@ -95,6 +96,12 @@ var verbs = []verb{
 	// during its work.
 	{"crowd CLIENTS KILLS", scriptCrowd},
 
+	// Cut off the primary bus of "kennel up"; restore it.
+	{"outage begin|end", scriptOutage},
+	// Expect that a queue of the primary bus has a message for each line of the
+	// files, and no other one.
+	{"delivered ENTITY FILE…", scriptDelivered},
+
 	// Compare the report of the processor billing, as CSV, with a sum of the items.
 	{"bill ITEMS REPORT", scriptBill},
 
@@ -127,8 +134,8 @@ func (v verb) call(ts *testscript.TestScript, neg bool, args []string) {
 	v.run(ts, neg, args)
 }
 
-// TestScripts runs testdata/script with the verbs. $BLOGS, $MANY and $KILLS are
-// small in `make test` and large in `make prove`, where [prove] is true.
+// TestScripts runs testdata/script with the verbs. $BLOGS, $MANY, $KILLS and
+// $MESSAGES are small in `make test` and large in `make prove`, where [prove] is true.
 func TestScripts(t *testing.T) {
 	commands := make(map[string]func(ts *testscript.TestScript, neg bool, args []string))
 	for _, v := range verbs {
@@ -148,6 +155,8 @@ func TestScripts(t *testing.T) {
 				"BLOGS": storetest.Scale(300, 3000),
 				"MANY":  storetest.Scale(2000, 12_000),
 				"KILLS": storetest.Scale(3, 15),
+
+				"MESSAGES": storetest.Scale(200, 1000), // even
 			} {
 				env.Setenv(name, strconv.Itoa(n))
 			}

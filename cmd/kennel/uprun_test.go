@@ -88,6 +88,8 @@ func scriptUp(ts *testscript.TestScript, _ bool, args []string) {
 	if ready.Connection != "" {
 		ts.Setenv("STORAGE", ready.Connection)
 	}
+	ts.Setenv("PRIMARY", ready.ServiceBus)
+	ts.Setenv("FAULTS", ready.ServiceBusFaults)
 	setAddress(ts, ready.URL)
 }
 
