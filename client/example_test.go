@@ -62,3 +62,47 @@ func Example() {
 	// released
 	// no such channel
 }
+
+// A message of which it is unclear whether it was sent is sent again with the
+// same ID: an entity that detects duplicates stores it once.
+func ExampleClient_SendMessage() {
+	// In a program: the address of the app.
+	requests := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if requests++; requests == 1 {
+			w.WriteHeader(http.StatusGatewayTimeout)
+			fmt.Fprint(w, `{"error":{"code":"send_unclear","message":"The message may have been sent."}}`)
+			return
+		}
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprint(w, `{"messageId":"order-1001","sentTo":"backlog"}`)
+	}))
+	defer server.Close()
+
+	app, err := client.New(server.URL, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	m := client.Message{
+		ID:          "order-1001",
+		Body:        []byte(`{"order":1001}`),
+		ContentType: "application/json",
+		SessionID:   "ann",
+		Properties:  map[string]any{"express": true, "weight": 1.5},
+	}
+	sent, err := app.SendMessage(context.Background(), "orders", m)
+	for errors.Is(err, client.ErrUnclear) {
+		fmt.Println("send it again")
+		sent, err = app.SendMessage(context.Background(), "orders", m)
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	if sent.SentTo == client.SentToBacklog {
+		fmt.Println(sent.MessageID, "arrives after the outage")
+	}
+	// Output:
+	// send it again
+	// order-1001 arrives after the outage
+}
