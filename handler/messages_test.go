@@ -152,7 +152,7 @@ func TestSendFailures(t *testing.T) {
 		{"busy", both(relay.Throttled), true, 503, "bus_busy", 10, sendTimeout, ""},
 		{"very busy", func(w *relayWorld) {
 			w.primary.fails(func(context.Context, string, string) error {
-				return &relay.Error{Class: relay.Throttled, After: 45 * time.Second, Err: errTest}
+				return &relay.Error{Class: relay.Throttled, Unsent: true, After: 45 * time.Second, Err: errTest}
 			})
 		}, true, 503, "bus_busy", 45, sendTimeout, ""},
 		{"full", both(relay.Full), true, 503, "bus_full", 60, 0, ""},

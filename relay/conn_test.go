@@ -33,7 +33,7 @@ func (c *conn) Close(ctx context.Context) error {
 }
 
 func fails(class relay.Class, unsent bool, text string) error {
-	return &relay.Error{Class: class, Unsent: unsent, Err: errors.New(text)}
+	return &relay.Error{Class: class, Unsent: unsent || class != relay.Unavailable, Err: errors.New(text)}
 }
 
 // request runs do unless a fault prevents it.
@@ -86,7 +86,7 @@ func (c *conn) request(ctx context.Context, op, entity string, do func(*store) e
 	case internal:
 		return fails(relay.Unavailable, true, "amqp:internal-error")
 	case busy:
-		return &relay.Error{Class: relay.Throttled, Err: errors.New("server busy")}
+		return &relay.Error{Class: relay.Throttled, Unsent: true, Err: errors.New("server busy")}
 	case denied:
 		return fails(relay.Denied, false, "unauthorized")
 	case full:

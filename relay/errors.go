@@ -61,8 +61,9 @@ type Error struct {
 	// Throttled; 0 if it did not report one.
 	After time.Duration
 
-	// Unsent reports that the message certainly did not reach the namespace, so
-	// another attempt cannot make a duplicate.
+	// Unsent reports that the message was certainly not stored, because it did
+	// not reach the namespace or was rejected. So another attempt cannot make a
+	// duplicate. Only of Send.
 	Unsent bool
 
 	Err error // the cause; never nil
@@ -86,10 +87,10 @@ func classOf(err error) Class {
 }
 
 // unsent reports whether the attempt that returned err certainly stored
-// nothing. A class other than Unavailable is an answer of the namespace.
+// nothing.
 func unsent(err error) bool {
 	e, ok := errors.AsType[*Error](err)
-	return ok && (e.Unsent || e.Class != Unavailable)
+	return ok && e.Unsent
 }
 
 // SendError reports that [Sender.Send] did not send a message, or that it may

@@ -17,7 +17,7 @@ const (
 	maxHeldTime  = 20 * time.Second // since the first of them; locks last a minute
 	renewBefore  = 30 * time.Second // the end of a lock
 	readWait     = time.Second      // for the next message of a pass
-	idleWait     = 20 * time.Second // for the first message of a pass, in Run
+	idleWait     = time.Minute      // for the first message of a pass, in Run
 	settleWithin = 5 * time.Second
 	oneByOne     = 5 * time.Minute // after an unreadable message
 )

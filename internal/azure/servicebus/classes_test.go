@@ -94,7 +94,8 @@ func TestClasses(t *testing.T) {
 					if got.Class != tt.want {
 						t.Errorf("got %v, want %v", err, tt.want)
 					}
-					if want := tt.cold || tt.fault.Kind == devbus.DeleteEntity; got.Unsent != want {
+					isRejection := tt.want != relay.Unavailable && tt.fault.Kind != devbus.Detach && tt.fault.Kind != devbus.DetachAfter
+					if want := tt.cold || isRejection; got.Unsent != want {
 						t.Errorf("unsent %t, want %t", got.Unsent, want)
 					}
 				}

@@ -88,6 +88,9 @@ func (c *Connection) sendOn(ctx context.Context, l *line, m *relay.Message) (det
 	if ended && l.transfers.Load() == before {
 		return true, notSent(classify(ctx, err))
 	}
+	if isRejection(err) {
+		return false, notSent(classify(ctx, err))
+	}
 	return false, classify(ctx, err)
 }
 

@@ -55,7 +55,7 @@ func prepared(m *relay.Message) (*relay.Message, error) {
 		prepared.Body.Value = amqp.Null{} // a message must have a body; the SDK returns null as none
 	}
 	if err := encodable(&prepared); err != nil {
-		return nil, &relay.Error{Class: relay.Invalid, Err: errors.New("encode the message for Service Bus: " + identity.OneLine(err))}
+		return nil, &relay.Error{Class: relay.Invalid, Unsent: true, Err: errors.New("encode the message for Service Bus: " + identity.OneLine(err))}
 	}
 	return &prepared, nil
 }

@@ -159,6 +159,13 @@ func isAnswer(err error) bool {
 	return isCondition || isStatus
 }
 
+// isRejection reports whether err is the answer to a message. A link that ended
+// for the same reason does not tell what became of the messages on it.
+func isRejection(err error) bool {
+	_, ended := errors.AsType[*amqp.LinkError](err)
+	return !ended && classOf(err) != relay.Unavailable
+}
+
 // endsLink reports whether a sender may never work again after the error. Its
 // connection may have ended, which the line learns a moment later. After a bare
 // condition it works: only one message was rejected.
@@ -192,7 +199,7 @@ func notSent(err error) error {
 
 // refusedSettings is the error for settings with which the SDK cannot connect.
 func refusedSettings(err error) error {
-	return &relay.Error{Class: relay.Denied, Err: errors.New("open Service Bus: " + identity.OneLine(err))}
+	return &relay.Error{Class: relay.Denied, Unsent: true, Err: errors.New("open Service Bus: " + identity.OneLine(err))}
 }
 
 // isUnreadable reports whether the SDK panicked on a message.
