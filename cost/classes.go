@@ -11,7 +11,7 @@ const (
 type operation struct{ service, name string }
 
 // emptyReceive is a receive that returns no message. The counter of requests
-// does not distinguish it, and counts it as a receive.
+// distinguishes it for Service Bus only.
 const emptyReceive = "receive nothing"
 
 // classes returns the price class of each operation. Azure prices a receive
@@ -52,11 +52,15 @@ var classes = map[operation]string{
 	{"queue", "peek"}:       "queue class 2",
 	{"queue", "other"}:      "queue class 1",
 
-	// A delivery counts as an operation, and completing it does not.
-	{bus, "send"}:    "bus operation",
-	{bus, "deliver"}: "bus operation",
-	{bus, "peek"}:    "bus operation",
-	{bus, "hour"}:    "bus hour",
+	// A message that is received under a lock and completed is two operations; one
+	// that is deleted as it is received, like a signal, is one.
+	{bus, "send"}:       "bus operation",
+	{bus, "deliver"}:    "bus operation",
+	{bus, emptyReceive}: "bus operation",
+	{bus, "settle"}:     "bus operation",
+	{bus, "renew"}:      "bus operation",
+	{bus, "peek"}:       "bus operation",
+	{bus, "hour"}:       "bus hour",
 
 	{compute, "flex execution"}:              "flex execution",
 	{compute, "flex GB-second"}:              "flex GB-second",

@@ -26,7 +26,7 @@ func TestClasses(t *testing.T) {
 		t.Fatal(err)
 	}
 	counted := map[operation]bool{{"blob", "other"}: true, {"table", "other"}: true, {"queue", "other"}: true}
-	for _, name := range []string{requests.Send, requests.Deliver, requests.Peek} {
+	for _, name := range []string{requests.Send, requests.Deliver, requests.Peek, requests.Settle, requests.Renew, requests.EmptyReceive} {
 		counted[operation{requests.Bus, name}] = true
 	}
 	ast.Inspect(file, func(n ast.Node) bool {

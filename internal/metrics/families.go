@@ -202,7 +202,7 @@ var ofAll = []family{
 	},
 	{
 		name: "kennel_bus_operations_total", kind: counter, labels: []string{"operation"},
-		help: "Operations of Service Bus that the process caused: messages sent, delivered and peeked at.",
+		help: "Operations of Service Bus that the process caused: messages sent, delivered, settled and peeked at, receives of none, and locks renewed.",
 		of: func(r instances.Report, add func(float64, ...string)) {
 			for _, n := range r.Requests {
 				if n.Service == bus {

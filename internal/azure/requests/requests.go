@@ -19,7 +19,7 @@ import (
 type Label struct {
 	Service   string // one of the services below
 	Operation string // such as "get"; see [Operation]
-	Job       string // the job that needs it: "numbers", "gates", "channels", "batches", "deadletters", "instances", "scale", "bill", "signals" or "doctor"; "" if unknown
+	Job       string // the job that needs it: "numbers", "gates", "channels", "batches", "deadletters", "instances", "scale", "bill", "signals", "relay" or "doctor"; "" if unknown
 }
 
 // The services whose requests are counted.
@@ -33,9 +33,12 @@ const (
 // The operations of Service Bus that are counted: what it charges for, one for
 // each message.
 const (
-	Send    = "send"
-	Deliver = "deliver"
-	Peek    = "peek"
+	Send         = "send"
+	Deliver      = "deliver"
+	Peek         = "peek"
+	Settle       = "settle" // complete, abandon or dead-letter
+	Renew        = "renew"
+	EmptyReceive = "receive nothing"
 )
 
 // Counter counts requests. The zero value is ready to use. All methods may be

@@ -260,7 +260,7 @@ func TestCloseEndsCalls(t *testing.T) {
 	}
 }
 
-// TestRelayRequests: what is sent, delivered and peeked at counts.
+// TestRelayRequests: what Service Bus charges for counts.
 func TestRelayRequests(t *testing.T) {
 	withQueue(t, nil, func(t *testing.T, b *devbus.Broker) {
 		o := inProcess(b)
@@ -268,11 +268,23 @@ func TestRelayRequests(t *testing.T) {
 		c := connect(t, o)
 		mustSend(t, c)
 		mustSend(t, c)
-		if ds, err := c.Receive(within(t, time.Second), orders, 10); len(ds) != 2 || err != nil {
-			t.Fatalf("received %d messages and error %v, want 2", len(ds), err)
+		locked, err := c.Receive(within(t, time.Second), orders, 10)
+		if len(locked) != 2 || err != nil {
+			t.Fatalf("received %d messages and error %v, want 2", len(locked), err)
 		}
 		if ds, err := c.Peek(within(t, time.Second), orders, 1, 10); len(ds) != 2 || err != nil {
 			t.Fatalf("peeked at %d messages and error %v, want 2", len(ds), err)
+		}
+		if ds, err := c.Receive(within(t, time.Second), orders, 10); len(ds) != 0 || err != nil {
+			t.Fatalf("received %d messages and error %v, want none", len(ds), err)
+		}
+		if err := c.Renew(within(t, time.Second), locked[0]); err != nil {
+			t.Fatal(err)
+		}
+		for i, action := range []relay.Action{relay.Complete, relay.Abandon} {
+			if err := c.Settle(within(t, time.Second), locked[i], relay.Settlement{Action: action}); err != nil {
+				t.Fatal(err)
+			}
 		}
 		b.Fail(devbus.Fault{Kind: devbus.Reject})
 		wantClass(t, "send", attempt(t, c), relay.Unavailable)
@@ -282,7 +294,7 @@ func TestRelayRequests(t *testing.T) {
 			return requests.Label{Service: requests.Bus, Operation: operation, Job: "relay"}
 		}
 		// The first peek attached the receiver.
-		if want := (map[requests.Label]int64{label("send"): 2, label("deliver"): 2, label("peek"): 3}); !maps.Equal(got, want) {
+		if want := (map[requests.Label]int64{label("send"): 2, label("deliver"): 2, label("peek"): 3, label("receive nothing"): 1, label("renew"): 1, label("settle"): 2}); !maps.Equal(got, want) {
 			t.Errorf("counted %v, want %v", got, want)
 		}
 	})

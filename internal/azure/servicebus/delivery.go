@@ -51,6 +51,7 @@ func (c *Connection) Receive(ctx context.Context, queue string, n int) (deliveri
 			deliveries = locked(l, r, messages)
 			return nil
 		case ctx.Err() != nil, l.current.Err() != nil && l.life.Err() == nil:
+			c.connector.count(requests.EmptyReceive, 1)
 			return nil // the caller's time is over, or that of the line
 		case err == nil:
 			err = errDisconnected
@@ -139,7 +140,7 @@ func (c *Connection) Peek(ctx context.Context, queue string, from int64, n int) 
 func (c *Connection) Settle(ctx context.Context, d *relay.Delivery, s relay.Settlement) error {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
-	return c.withLock(ctx, d, func(ctx context.Context, r *azservicebus.Receiver, m *azservicebus.ReceivedMessage) error {
+	return c.withLock(ctx, d, requests.Settle, func(ctx context.Context, r *azservicebus.Receiver, m *azservicebus.ReceivedMessage) error {
 		switch s.Action {
 		case relay.Complete:
 			return r.CompleteMessage(ctx, m, nil)
@@ -154,7 +155,7 @@ func (c *Connection) Settle(ctx context.Context, d *relay.Delivery, s relay.Sett
 
 // Renew implements [relay.Incoming].
 func (c *Connection) Renew(ctx context.Context, d *relay.Delivery) error {
-	return c.withLock(ctx, d, func(ctx context.Context, r *azservicebus.Receiver, m *azservicebus.ReceivedMessage) error {
+	return c.withLock(ctx, d, requests.Renew, func(ctx context.Context, r *azservicebus.Receiver, m *azservicebus.ReceivedMessage) error {
 		renewed := *m // the SDK changes it, and another call may settle it now
 		now := time.Now()
 		if err := r.RenewMessageLock(ctx, &renewed, nil); err != nil {
@@ -167,7 +168,8 @@ func (c *Connection) Renew(ctx context.Context, d *relay.Delivery) error {
 
 // withLock runs a call with a delivery on the line that received it or, if that
 // is gone, on the current one of its queue: the lock does not end with the line.
-func (c *Connection) withLock(ctx context.Context, d *relay.Delivery, call func(context.Context, *azservicebus.Receiver, *azservicebus.ReceivedMessage) error) error {
+// It counts the operation.
+func (c *Connection) withLock(ctx context.Context, d *relay.Delivery, operation string, call func(context.Context, *azservicebus.Receiver, *azservicebus.ReceivedMessage) error) error {
 	held, ok := d.Handle.(*lock)
 	if !ok {
 		return &relay.Error{Class: relay.Invalid, Err: errors.New("the message was not received on this connection")}
@@ -184,6 +186,7 @@ func (c *Connection) withLock(ctx context.Context, d *relay.Delivery, call func(
 		if err := l.do(ctx, l.life, func(ctx context.Context) error { return call(ctx, r, m) }); err != nil {
 			return c.failed(ctx, l, err)
 		}
+		c.connector.count(operation, 1)
 		return nil
 	})
 }

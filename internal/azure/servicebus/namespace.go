@@ -48,8 +48,8 @@ type Options struct {
 	// the namespace.
 	Credential azcore.TokenCredential
 
-	// Requests counts the messages that are sent, delivered and peeked at, for
-	// the job "signals" or "relay". Default: none.
+	// Requests counts the operations of Service Bus, for the job "signals" or
+	// "relay". Default: none.
 	Requests *requests.Counter
 }
 
