@@ -38,7 +38,7 @@ type Prices struct {
 // runs timers.
 type Host struct {
 	Queues, Timers int
-	ScaleCheck     bool // one of the timers checks scaling, each minute
+	EachMinute     int // of the timers; the others sweep
 }
 
 // Price returns the bill of a month. What Azure includes in a month is included
@@ -103,9 +103,7 @@ func (u Usage) Lines(host Host) (lines []cost.Line) {
 	lines = append(lines, cost.HostMessages(float64(u.Messages))...)
 	if hours := u.Hosted.hours(); hours > 0 {
 		idle := cost.HostIdle(float64(host.Queues), float64(host.Timers), u.HostedHours/hours)
-		if host.ScaleCheck {
-			idle = append(idle, cost.HostCheck()...)
-		}
+		idle = append(idle, cost.HostEachMinute(float64(host.EachMinute))...)
 		for _, l := range idle {
 			l.Count *= hours
 			lines = append(lines, l)

@@ -28,7 +28,7 @@ func TestPrice(t *testing.T) {
 	b := mustPrice(t, Month{Today: 2, Days: map[int]Usage{
 		1: day(map[Operation]int64{puts: 10_000, {"table", "get", "batches"}: 10_000}),
 		2: day(map[Operation]int64{puts: 20_000, {"blob", "put", ""}: 10_000}),
-	}}, Host{Queues: 4, Timers: 2, ScaleCheck: true})
+	}}, Host{Queues: 4, Timers: 2, EachMinute: 1})
 	want := map[string]Job{"batches": {Operations: 40_000, Amount: "0.012360"}, "other": {Operations: 10_000, Amount: "0.054000"}}
 	if !maps.Equal(b.Jobs, want) || b.Today != "0.062000" || b.Month != "0.066360" || b.Currency != "USD" || b.Prices.Name != "list" {
 		t.Errorf("%+v, want %v, today 0.062000 of 0.066360", b, want)
@@ -60,13 +60,13 @@ func TestHost(t *testing.T) {
 	}
 	u := Usage{Hosted: at(0, 6), HostedHours: 6}.and(Usage{Counts: Counts{Messages: 800}, Hosted: at(4, 10), HostedHours: 6, Bus: at(0, 5)})
 	got := make(map[string]float64)
-	for _, l := range u.Lines(Host{Queues: 4, Timers: 2, ScaleCheck: true}) {
+	for _, l := range u.Lines(Host{Queues: 4, Timers: 2, EachMinute: 1}) {
 		if got[l.Service+" "+l.Operation] += l.Count; l.Modelled != (l.Job == "host") {
 			t.Errorf("%+v, want it marked if it is the host's", l)
 		}
 	}
 	want := map[string]float64{"queue receive": 100, "queue delete": 800, "bus hour": 5}
-	for _, l := range slices.Concat(cost.HostIdle(4, 2, 1.2), cost.HostCheck()) {
+	for _, l := range slices.Concat(cost.HostIdle(4, 2, 1.2), cost.HostEachMinute(1)) {
 		want[l.Service+" "+l.Operation] += 10 * l.Count
 	}
 	if len(got) != len(want) {
@@ -101,7 +101,7 @@ func TestHostAsPredicted(t *testing.T) {
 			}
 		}
 	}
-	got := mustPrice(t, Month{Today: 30, Days: days}, Host{Queues: int(profile.Partitions) + 3, Timers: 3, ScaleCheck: true}).Jobs["host"]
+	got := mustPrice(t, Month{Today: 30, Days: days}, Host{Queues: int(profile.Partitions) + 3, Timers: 4, EachMinute: 2}).Jobs["host"]
 	if want == 0 || !near(float64(got.Operations), want) {
 		t.Errorf("%+v, want the %v operations of the model", got, want)
 	}

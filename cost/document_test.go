@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -21,7 +22,7 @@ func TestDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := string(text)
-	for name, section := range map[string]string{"designs": designTable(t), "paper": paperText(t), "floor": floorTable(), "idle": idleText(t)} {
+	for name, section := range map[string]string{"designs": designTable(t), "paper": paperText(t), "floor": floorTable(), "idle": idleText(t), "relay": relayTable()} {
 		begin, end := "<!-- begin of "+name+" -->\n", "<!-- end of "+name+" -->"
 		between := regexp.MustCompile("(?s)" + begin + ".*" + end)
 		if !between.MatchString(want) {
@@ -127,6 +128,29 @@ func floorTable() string {
 			}
 		}
 		fmt.Fprintf(&b, "| %.0f | %.4f | %.4f | %.4f |\n", k, Floor(k), Total(lines)/p.ItemsPerBatch, queues/p.ItemsPerBatch)
+	}
+	return b.String()
+}
+
+func relayTable() string {
+	prices := ListPrices()
+	operation := prices.Rows[slices.IndexFunc(prices.Rows, func(r Row) bool { return r.Class == "bus operation" })]
+	outage := small
+	outage.Days, outage.RelayMessages, outage.RelayBacklog, outage.RelayQueues, outage.RelayOutage = 1, 100_000, 100_000, 10, 1
+	var b strings.Builder
+	fmt.Fprintf(&b, "| Service Bus | operations | of the %s million included | price beyond |\n|---|---|---|---|\n", grouped(operation.Included/1e6))
+	for _, row := range []struct {
+		name  string
+		lines []Line
+	}{
+		{"a million messages, sent to the first namespace", Relay{Messages: 1e6}.Lines()},
+		{"a million messages by way of the backlog", Relay{Messages: 1e6, Backlog: 1e6}.Lines()},
+		{"ten empty backlog queues in a month, with a Functions app", times(720, RelayIdle(10, true))},
+		{"the same, for each worker", times(720, RelayIdle(10, false))},
+		{"an outage of an hour with 100,000 messages, with a Functions app", outage.ofRelay()},
+	} {
+		n := Total(row.lines)
+		fmt.Fprintf(&b, "| %s | %s | %.1f %% | $%.2f |\n", row.name, grouped(n), 100*n/operation.Included, n*operation.Price/operation.Per)
 	}
 	return b.String()
 }

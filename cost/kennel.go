@@ -68,14 +68,15 @@ func (p Profile) ofDeletions() []Line {
 func (p Profile) queues() float64 { return p.Partitions + 3 }
 
 // ofQueues returns what idle and deep queues cost. Under a Functions host, the
-// host polls, and three timers run.
+// host polls, and four timers run: two sweep, one checks scaling and one moves the
+// backlog.
 func (p Profile) ofQueues() []Line {
 	if p.hosted() {
-		const timers = 3
+		const timers, eachMinute = 4, 2
 		lines := times(p.BusyHours+p.HeldHours, HostIdle(p.queues(), timers, max(1, p.Instances)))
 		// The timers keep an instance running all day.
 		lines = append(lines, times(p.idleHours()-p.HeldHours, HostIdle(p.queues(), timers, max(1, p.IdleInstances)))...)
-		lines = append(lines, times(24, HostCheck())...)
+		lines = append(lines, times(24, HostEachMinute(eachMinute))...)
 		if p.HeldInvocations > 0 {
 			lines = append(lines, times(p.HeldHours, append(HostHeld(p.HeldInvocations), Watch(p.Push)...))...)
 		}
@@ -157,20 +158,23 @@ func (p Profile) ofSignals() []Line {
 	return append(lines, BusCharge(p.Days*24))
 }
 
-// ofRelay returns what the relay costs that sends while a namespace is down: a
-// message that takes the way over the backlog is sent twice and delivered once,
-// and each queue of the backlog is read every 15 minutes.
+// ofRelay returns what messages cost that are sent through the app, and the
+// backlog for those that the first namespace does not accept. A second namespace
+// of the Standard tier has no base charge of its own.
 func (p Profile) ofRelay() []Line {
-	t := tally{job: jobRelay, modelled: true}
-	t.add(bus, "send", p.RelayMessages+p.RelayBacklog)
-	t.add(bus, "deliver", p.RelayBacklog+24*4*p.RelayQueues)
-	if p.RelayMessages > 0 && !p.Push { // otherwise the signals have the namespace
-		t.add(bus, "hour", 24)
+	hours := p.active() + p.quiet()
+	if p.hosted() {
+		hours = 24
 	}
-	if p.RelayQueues > 0 { // the second namespace
-		t.add(bus, "hour", 24)
+	lines := Relay{p.RelayMessages, p.RelayBacklog, p.heldInBacklog(), p.atOutage(maxSampled)}.Lines()
+	lines = append(lines, times(hours, RelayIdle(p.RelayQueues, p.hosted()))...)
+	lines = modelled(lines)
+	if !p.Push && p.RelayMessages+p.RelayQueues > 0 { // otherwise the signals have it
+		charge := BusCharge(24)
+		charge.Job = jobRelay
+		lines = append(lines, charge)
 	}
-	return times(p.Days, t.lines)
+	return times(p.Days, lines)
 }
 
 // executions returns the invocations of functions of a month.
@@ -179,7 +183,7 @@ func (p Profile) executions() float64 {
 		return 0
 	}
 	parcels := p.Items / p.ItemsPerParcel()
-	const timers = 24 * (2*perHour + checksAnHour)
+	const timers = 24 * (2*perHour + checksAnHour + timerReceives)
 	batches := p.Items / p.ItemsPerBatch
 	return p.Days * (2*parcels + batches + p.Numbers/p.NumbersACall + p.Deletions + heldAnHour*p.HeldInvocations*p.HeldHours + timers)
 }

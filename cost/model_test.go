@@ -83,7 +83,7 @@ func TestFactors(t *testing.T) {
 		"held":       func(p *Profile) { p.HeldHours, p.HeldInvocations = 4, 100 },
 		"poll":       func(p *Profile) { p.Push, p.IdleInstances = false, 10 },
 		"host":       func(p *Profile) { p.Plan, p.HeldHours, p.HeldInvocations = Flex, 4, 100 },
-		"backlog":    func(p *Profile) { p.RelayMessages, p.RelayBacklog, p.RelayQueues = 1e6, 1e5, 10 },
+		"backlog":    func(p *Profile) { p.RelayMessages, p.RelayBacklog, p.RelayQueues, p.RelayOutage = 1e6, 1e5, 10, 1 },
 	} {
 		got := of(change)
 		if n, usually := storage(got), storage(usual); n <= usually && name != "backlog" && name != "host" {
@@ -142,24 +142,25 @@ func TestParseProfile(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		``:                     "EOF",
-		`[]`:                   "has the wrong type",
-		`{"item":5}`:           `unknown field "item"`,
-		`{"items":"5"}`:        "has the wrong type",
-		`{"items":-5}`:         "items is -5; use 0 to",
-		`{"items":1e999}`:      "1e999",
-		`{"busyHours":25}`:     "busyHours is 25; use 0 to 24",
-		`{"busyHours":0}`:      "busyHours is 0, and there is work",
-		`{"instances":0}`:      "instances is 0, and there is work",
-		`{"heldHours":23}`:     "heldHours is 23; use 0 to 22",
-		`{"partitions":0}`:     "partitions is 0; use 1 to 1000",
-		`{"relayBacklog":1}`:   "relayBacklog is 1; use 0 to 0",
-		`{"plan":"cheap"}`:     `plan "cheap" is unknown; use none, container, flex, consumption, premium`,
-		`{"days":30} {}`:       "text follows",
-		`{"itemBytes":0}`:      "itemBytes is 0",
-		`{"itemsPerBatch":0}`:  "itemsPerBatch is 0",
-		`{"pollSeconds":0}`:    "pollSeconds is 0",
-		`{"days":null,"x":[]}`: "unknown field",
+		``:                                     "EOF",
+		`[]`:                                   "has the wrong type",
+		`{"item":5}`:                           `unknown field "item"`,
+		`{"items":"5"}`:                        "has the wrong type",
+		`{"items":-5}`:                         "items is -5; use 0 to",
+		`{"items":1e999}`:                      "1e999",
+		`{"busyHours":25}`:                     "busyHours is 25; use 0 to 24",
+		`{"busyHours":0}`:                      "busyHours is 0, and there is work",
+		`{"instances":0}`:                      "instances is 0, and there is work",
+		`{"heldHours":23}`:                     "heldHours is 23; use 0 to 22",
+		`{"partitions":0}`:                     "partitions is 0; use 1 to 1000",
+		`{"relayBacklog":1}`:                   "relayBacklog is 1; use 0 to 0",
+		`{"relayMessages":9,"relayBacklog":1}`: "relayQueues is 0, and relayBacklog is not",
+		`{"plan":"cheap"}`:                     `plan "cheap" is unknown; use none, container, flex, consumption, premium`,
+		`{"days":30} {}`:                       "text follows",
+		`{"itemBytes":0}`:                      "itemBytes is 0",
+		`{"itemsPerBatch":0}`:                  "itemsPerBatch is 0",
+		`{"pollSeconds":0}`:                    "pollSeconds is 0",
+		`{"days":null,"x":[]}`:                 "unknown field",
 	} {
 		if _, err := ParseProfile([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want one with %q", text, err, want)

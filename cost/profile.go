@@ -40,7 +40,8 @@ type Profile struct {
 
 	RelayMessages float64 `json:"relayMessages"` // sent a day through the relay
 	RelayBacklog  float64 `json:"relayBacklog"`  // of them by way of the backlog
-	RelayQueues   float64 `json:"relayQueues"`   // of the backlog
+	RelayQueues   float64 `json:"relayQueues"`   // of the backlog; 0 without a second namespace
+	RelayOutage   float64 `json:"relayOutage"`   // hours of a day in which the first namespace accepts none
 
 	// Measured values of this app.
 	PerReceive float64 `json:"messagesPerReceive"`
@@ -156,7 +157,7 @@ func (p Profile) Check() error {
 		{"instances", p.Instances, 0, 1e5}, {"idleInstances", p.IdleInstances, 0, 1e5}, {"appInstances", p.AppInstances, 0, 1e5},
 		{"heldInvocations", p.HeldInvocations, 0, 1e6}, {"numbers", p.Numbers, 0, 1e12}, {"numbersACall", p.NumbersACall, 1, 10_000},
 		{"deletions", p.Deletions, 0, 1e9}, {"blogsADeleted", p.BlogsADeleted, 0, 1e9},
-		{"relayMessages", p.RelayMessages, 0, 1e12}, {"relayBacklog", p.RelayBacklog, 0, p.RelayMessages}, {"relayQueues", p.RelayQueues, 0, 1000},
+		{"relayMessages", p.RelayMessages, 0, 1e12}, {"relayBacklog", p.RelayBacklog, 0, p.RelayMessages}, {"relayQueues", p.RelayQueues, 0, 100}, {"relayOutage", p.RelayOutage, 0, 24},
 		{"messagesPerReceive", p.PerReceive, 1, 32}, {"emptyPerReceive", p.Empty, 0, 1000}, {"resultsPerWrite", p.PerWrite, 1, 1e6}, {"renewalsPerParcel", p.Renewals, 0, 1e6}, {"returnsPerParcel", p.Returns, 0, 1000},
 		{"threads", p.Threads, 0, 1e6}, {"pollSeconds", p.PollSeconds, 0.01, 3600}, {"maxIdle", p.MaxIdle, 0.1, 3600},
 		{"memoryGB", p.MemoryGB, 0.1, 64}, {"vCPU", p.VCPU, 0.1, 64},
@@ -168,6 +169,8 @@ func (p Profile) Check() error {
 	switch {
 	case !slices.Contains(plans, p.Plan):
 		return fmt.Errorf("plan %q is unknown; use %s", p.Plan, strings.Join(plans, ", "))
+	case p.RelayBacklog > 0 && p.RelayQueues == 0:
+		return fmt.Errorf("relayQueues is 0, and relayBacklog is not; use at least 1")
 	case p.Instances == 0 && p.Items+p.Numbers+p.Deletions > 0:
 		return fmt.Errorf("instances is 0, and there is work; use at least 1")
 	case p.BusyHours == 0 && p.Items+p.Numbers+p.Deletions > 0:

@@ -113,11 +113,11 @@ func HostIdle(queues, timers, instances float64) []Line {
 	return t.lines
 }
 
-// HostCheck returns what the timer that checks scaling costs in an hour more than
-// one that sweeps.
-func HostCheck() []Line {
+// HostEachMinute returns what timers that run each minute cost in an hour more
+// than those that sweep.
+func HostEachMinute(timers float64) []Line {
 	t := tally{job: jobHost, modelled: true}
-	t.add("blob", "put", checksAnHour-perHour)
+	t.add("blob", "put", timers*(60-perHour))
 	return t.lines
 }
 

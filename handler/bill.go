@@ -66,7 +66,11 @@ func hostOf(cfg config.Config) (h bill.Host) {
 			h.Timers++
 		}
 	}
-	h.ScaleCheck = runs("ScaleCheck")
+	for _, function := range []string{"ScaleCheck", "Syphon"} {
+		if runs(function) {
+			h.EachMinute++
+		}
+	}
 	return h
 }
 

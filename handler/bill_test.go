@@ -114,7 +114,7 @@ func TestHostOf(t *testing.T) {
 		}
 		return cfg
 	}
-	want := bill.Host{Queues: partitions - 1, ScaleCheck: true} // a function for each partition is staged from one
+	want := bill.Host{Queues: partitions - 1} // a function for each partition is staged from one
 	all := hostOf(load())
 	for _, file := range files {
 		text, err := os.ReadFile(file)
@@ -122,9 +122,10 @@ func TestHostOf(t *testing.T) {
 			t.Fatal(err)
 		}
 		queues, timers := bytes.Count(text, []byte(`"queueTrigger"`)), bytes.Count(text, []byte(`"timerTrigger"`))
-		want.Queues, want.Timers = want.Queues+queues, want.Timers+timers
+		eachMinute := bytes.Count(text, []byte(` * * * * *"`))
+		want.Queues, want.Timers, want.EachMinute = want.Queues+queues, want.Timers+timers, want.EachMinute+eachMinute
 		function := filepath.Base(filepath.Dir(file))
-		without := bill.Host{Queues: all.Queues - queues, Timers: all.Timers - timers, ScaleCheck: function != "ScaleCheck"}
+		without := bill.Host{Queues: all.Queues - queues, Timers: all.Timers - timers, EachMinute: all.EachMinute - eachMinute}
 		if got := hostOf(load(function)); got != without {
 			t.Errorf("without %s: %+v, want %+v", function, got, without)
 		}
