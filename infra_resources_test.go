@@ -150,10 +150,12 @@ func (c *infraCheck) order() {
 	app := c.one(site)
 	after(app, c.Of(assignment), registry, worker)
 	after(app, c.Of(account+"/blobServices/containers"))
+	after(app, c.backlogQueues())
 	after(app, c.Of("Microsoft.Network/privateEndpoints/privateDnsZoneGroups"))
 	for _, r := range c.Of(worker) {
 		after(r, c.Of(assignment), insights, worker)
 		after(r, c.Of(account+"/queueServices/queues"))
+		after(r, c.backlogQueues())
 	}
 	for _, r := range c.Of(siteConfig) {
 		if r.Name == "authsettingsV2" { // changes of a site at the same time fail
@@ -330,6 +332,10 @@ func (c *infraCheck) alerts() {
 			"values": []any{"ServerBusyError", "ClientThrottlingError", "ClientAccountRequestThrottlingError", "ClientAccountBandwidthThrottlingError"}}}})
 	for _, r := range c.Of(namespace) {
 		onMetric(bounds("bus-dead-letters", 2, "PT5M"), r, "DeadletteredMessages", "Average", 0, nil)
+	}
+	if c.most {
+		onMetric(bounds("backlog", 2, "PT15M"), c.Of(namespace)[1], "ActiveMessages", "Minimum", 0, map[string]any{
+			"dimensions": []any{map[string]any{"name": "EntityName", "operator": "Include", "values": []any{"*"}}}})
 	}
 	c.want("alerts", got, want)
 }

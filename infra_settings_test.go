@@ -33,7 +33,8 @@ func (c *infraCheck) settings() {
 		maps.Copy(common, map[string]any{
 			"ServiceBusSecondary__fullyQualifiedNamespace": c.Of(namespace)[len(c.Of(namespace))-1].Name + ".servicebus.windows.net",
 			"ServiceBusSecondary__credential":              "managedidentity", "ServiceBusSecondary__clientId": client,
-			"KENNEL_WORK_GATE": "month-end", "KENNEL_SCALE_APPLY": "true",
+			"KENNEL_BACKLOG_QUEUES": "3",
+			"KENNEL_WORK_GATE":      "month-end", "KENNEL_SCALE_APPLY": "true",
 			"KENNEL_SCALE_TARGET": "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/kennel/providers/" + worker + "/" + c.one(worker).Name,
 		})
 		list, _ := c.one(worker).At("properties.template.containers.0.env").([]any)
@@ -70,6 +71,8 @@ func (c *infraCheck) settings() {
 	c.want("identities that the app reads", []any{read.Storage.ManagedIdentity, read.Storage.ClientID, read.ServiceBus.ManagedIdentity, read.ServiceBus.ClientID, read.ServiceBusSecondary.ManagedIdentity},
 		[]any{true, client, true, client, c.most})
 	c.want("partitions that the app reads", read.Partitions, c.partitions)
+	c.want("backlog queues that the app reads", read.BacklogQueues, c.either(10, 3))
+	c.want("the name of the first namespace that the app reads", read.ServiceBus.Name(), c.first(namespace).Name)
 	c.want("the scale that the app reads", []any{containerapp.Name(read.ScaleTarget) != "", read.ScaleApply}, []any{c.most, c.most})
 }
 
@@ -133,8 +136,8 @@ func TestWorkersAlone(t *testing.T) {
 	}
 }
 
-// TestAlertsWithoutWorkers: no alert reads the table of workers, which then does
-// not exist.
+// TestAlertsWithoutWorkers: no alert reads the table of workers or a second
+// namespace, which then do not exist.
 func TestAlertsWithoutWorkers(t *testing.T) {
 	source, _ := readInfra(t)
 	d, err := source.Deploy("main.bicep", map[string]any{"environmentName": "test", "alertEmail": "ops@example.com"})
@@ -142,10 +145,10 @@ func TestAlertsWithoutWorkers(t *testing.T) {
 		t.Fatal(err)
 	}
 	var names []string
-	for _, rule := range d.Of(logAlert) {
+	for _, rule := range append(d.Of(logAlert), d.Of(metricAlert)...) {
 		names = append(names, alertName(rule.Name))
 	}
-	if want := []string{"problem", "failures", "timers", "logs"}; !slices.Equal(names, want) {
-		t.Errorf("alerts on logs %q, want %q", names, want)
+	if want := []string{"problem", "failures", "timers", "logs", "throttled", "bus-dead-letters"}; !slices.Equal(names, want) {
+		t.Errorf("alerts %q, want %q", names, want)
 	}
 }

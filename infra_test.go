@@ -43,6 +43,7 @@ var (
 	least = map[string]any{"environmentName": "dev"}
 	most  = map[string]any{
 		"environmentName": "prod", "partitions": 2, "vnetEnabled": true, "zoneRedundant": true, "secondaryLocation": "northeurope",
+		"backlogQueues": 3, "messageQueues": []any{"orders", "eu~invoices"}, "duplicateWindow": "PT12H",
 		"registryEnabled": true, "workerImage": "r.azurecr.io/kennel:v1", "workerExists": true, "workerMinimum": 3, "workerMaximum": 30,
 		"scaleApply": true, "authClientId": "client", "operatorId": "ann", "alertEmail": "ops@example.com", "diagnosticLogs": true,
 		"softDeleteDays": 30, "alwaysReadyInstances": 2, "logRetentionDays": 90, "logQuotaGB": 5,
@@ -59,6 +60,7 @@ type infraFacts struct {
 	problem  string               // the line that logs a problem
 	roles    []string             // that the doctor names
 	scaling  string               // the API version by which workers are scaled
+	backlog  map[string]any       // the settings of a backlog queue that the app creates
 }
 
 // trigger is the part of function.json that matters here.
@@ -90,6 +92,7 @@ func readInfra(t *testing.T) (*bicep.Source, infraFacts) {
 	facts.problem = first(t, `WarnContext\(ctx, ("the app has a problem")`, all["handler/scale.go"])[0]
 	facts.scaling = first(t, `apiVersion += "\?api-version=(.*)"`, all["internal/azure/containerapp/containerapp.go"])[0]
 	facts.roles = first(t, `Role += "(.*)"`, all["handler/doctorchecks.go"])
+	facts.backlog = createdQueue(t)
 	return bicep.NewSource(files), facts
 }
 
@@ -182,7 +185,7 @@ func infraMistakes(source *bicep.Source, facts infraFacts, brief bool) []string 
 		if c.most {
 			c.partitions = 2
 		}
-		for _, check := range []func(){c.names, c.kinds, c.roles, c.settings, c.properties, c.order, c.functions, c.network, c.workers, c.alerts, c.outputs} {
+		for _, check := range []func(){c.names, c.busQueues, c.kinds, c.roles, c.settings, c.properties, c.order, c.functions, c.network, c.workers, c.alerts, c.outputs} {
 			if check(); len(c.mistakes) > 0 && brief {
 				return c.mistakes
 			}
@@ -253,6 +256,7 @@ var azureNames = map[string]*regexp.Regexp{
 	site:                                 regexp.MustCompile(`^[a-z][a-z0-9-]{0,30}[a-z0-9]$`),
 	namespace:                            regexp.MustCompile(`^[a-z][a-z0-9-]{4,48}[a-z0-9]$`),
 	workspace:                            regexp.MustCompile(`^[a-z][a-z0-9-]{2,61}[a-z0-9]$`),
+	namespace + "/queues":                regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._~-]{0,258}[A-Za-z0-9])?$`),
 	account + "/queueServices/queues":    regexp.MustCompile(`^[a-z0-9](-?[a-z0-9]){2,62}$`),
 	account + "/blobServices/containers": regexp.MustCompile(`^[a-z0-9](-?[a-z0-9]){2,62}$`),
 	account + "/tableServices/tables":    regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]{2,62}$`),

@@ -12,6 +12,9 @@ param email string
 @description('There are workers, whose logs are in a table of their own.')
 param hasWorkers bool
 
+@description('There is a second namespace, which has the backlog queues.')
+param hasSecondary bool
+
 @description('Workspace that the logs of all processes are in.')
 param workspaceId string
 param storageId string
@@ -68,6 +71,8 @@ var otherAlerts = [
     query: '_LogOperation | where Category =~ "Ingestion" and Detail has "OverQuota"'
   }
 ]
+
+var backlogBusId = busIds[hasSecondary ? 1 : 0]
 
 resource people 'Microsoft.Insights/actionGroups@2023-01-01' = {
   name: 'ag-kennel-${token}'
@@ -190,3 +195,37 @@ resource busDeadLetters 'Microsoft.Insights/metricAlerts@2018-03-01' = [for (id,
     actions: [{ actionGroupId: people.id }]
   }
 }]
+
+// A queue counts if it is not empty for the whole window: a message that is
+// moved within a minute is what the backlog is for. The problem backlog_old needs
+// a process that reads the backlog, and this does not.
+resource backlog 'Microsoft.Insights/metricAlerts@2018-03-01' = if (hasSecondary) {
+  name: 'kennel-backlog-${token}'
+  location: 'global'
+  tags: tags
+  properties: {
+    description: 'Messages stay in a backlog queue, so the first namespace does not accept them or nothing moves them.'
+    severity: 2
+    enabled: true
+    scopes: [backlogBusId]
+    evaluationFrequency: 'PT5M'
+    windowSize: 'PT15M'
+    criteria: {
+      'odata.type': 'Microsoft.Azure.Monitor.SingleResourceMultipleMetricCriteria'
+      allOf: [
+        {
+          name: 'ActiveMessages'
+          criterionType: 'StaticThresholdCriterion'
+          metricNamespace: 'Microsoft.ServiceBus/namespaces'
+          metricName: 'ActiveMessages'
+          dimensions: [{ name: 'EntityName', operator: 'Include', values: ['*'] }]
+          timeAggregation: 'Minimum'
+          operator: 'GreaterThan'
+          threshold: 0
+        }
+      ]
+    }
+    autoMitigate: true
+    actions: [{ actionGroupId: people.id }]
+  }
+}

@@ -51,8 +51,19 @@ param softDeleteDays int = 7
 @allowed(['Standard', 'Premium'])
 param serviceBusSku string = 'Standard'
 
-@description('Region of a second Service Bus namespace; empty for none.')
+@description('Region of a second Service Bus namespace, which stores messages while sends to the first one fail; empty for none.')
 param secondaryLocation string = ''
+
+@description('Number of backlog queues in the second namespace.')
+@minValue(1)
+@maxValue(100)
+param backlogQueues int = 10
+
+@description('Names of queues that the app sends messages to, in the first namespace. A slash in a name is written ~.')
+param messageQueues array = []
+
+@description('Time for which messageQueues recognise the copies of a message, of at most 7 days. It has to cover an outage and the time to move the backlog.')
+param duplicateWindow string = 'P1D'
 
 @description('Reach storage and Service Bus through private endpoints only.')
 param vnetEnabled bool = false
@@ -113,6 +124,7 @@ param settings object = {}
 var token = uniqueString(resourceGroup().id, environmentName)
 var tags = { 'azd-env-name': environmentName }
 var hasWorkers = !empty(workerImage)
+var hasSecondary = !empty(secondaryLocation)
 var signsIn = !empty(authClientId)
 var packageContainer = 'app-package'
 var workerName = 'ca-kennel-${token}'
@@ -148,12 +160,17 @@ var queues = concat(workQueues, poisonQueues, ['kennel-doctor'])
 var busSku = vnetEnabled ? 'Premium' : serviceBusSku
 var namespaces = concat(
   [{ name: 'sb-${toLower(busSku)}-${token}', location: location }],
-  empty(secondaryLocation) ? [] : [{ name: 'sb-${toLower(busSku)}2-${token}', location: secondaryLocation }]
+  hasSecondary ? [{ name: 'sb-${toLower(busSku)}2-${token}', location: secondaryLocation }] : []
 )
 
+// Azure Resource Manager writes a slash in the name of a queue as ~. The first of
+// these is NAMESPACE/x-servicebus-transfer/0 for Service Bus.
+var backlogNames = [for n in range(0, hasSecondary ? backlogQueues : 0): '${namespaces[0].name}~x-servicebus-transfer~${n}']
+var never = 'P10675199DT2H48M5.4775807S'
+
 // Built-in roles. The host needs the owner of blobs for its leases. Each process
-// makes a subscription of its own, for which only the owner of data has the
-// right.
+// makes a subscription of its own, and backlog queues that are missing: only the
+// owner of data has the right to.
 var storageRoles = {
   blobDataOwner: 'b7e6dc6d-f1e8-4753-8033-0f276bb0955b'
   queueDataContributor: '974c5e8b-45b9-4653-ba55-5f855dd0fb88'
@@ -311,6 +328,38 @@ resource signals 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' = {
   }
 }
 
+// No number of deliveries, and no time, may remove a message from the backlog.
+@batchSize(10)
+resource backlog 'Microsoft.ServiceBus/namespaces/queues@2024-01-01' = [for name in backlogNames: {
+  parent: bus[hasSecondary ? 1 : 0]
+  name: name
+  properties: {
+    lockDuration: 'PT1M'
+    maxDeliveryCount: 2147483647
+    maxSizeInMegabytes: 5120
+    defaultMessageTimeToLive: never
+    autoDeleteOnIdle: never
+    deadLetteringOnMessageExpiration: true
+    requiresSession: false
+    enableBatchedOperations: true
+  }
+}]
+
+// A message whose first send had no answer may be stored twice. Its copies have
+// the same message id, and these queues keep one.
+@batchSize(10)
+resource messages 'Microsoft.ServiceBus/namespaces/queues@2024-01-01' = [for name in messageQueues: {
+  parent: bus[0]
+  name: name
+  properties: {
+    lockDuration: 'PT1M'
+    maxSizeInMegabytes: 5120
+    deadLetteringOnMessageExpiration: true
+    requiresDuplicateDetection: true
+    duplicateDetectionHistoryTimeWindow: duplicateWindow
+  }
+}]
+
 resource busAccess 'Microsoft.Authorization/roleAssignments@2022-04-01' = [for (namespace, i) in namespaces: {
   name: guid(bus[i].id, identity.id, busDataOwner)
   scope: bus[i]
@@ -459,13 +508,14 @@ var commonSettings = union(
     ServiceBus__clientId: identity.properties.clientId
     KENNEL_PARTITIONS: string(partitions)
   },
-  empty(secondaryLocation)
-    ? {}
-    : {
+  hasSecondary
+    ? {
         ServiceBusSecondary__fullyQualifiedNamespace: '${last(namespaces).name}.servicebus.windows.net'
         ServiceBusSecondary__credential: 'managedidentity'
         ServiceBusSecondary__clientId: identity.properties.clientId
-      },
+        KENNEL_BACKLOG_QUEUES: string(backlogQueues)
+      }
+    : {},
   hasWorkers
     ? {
         KENNEL_SCALE_TARGET: resourceId('Microsoft.App/containerApps', workerName)
@@ -520,8 +570,10 @@ resource app 'Microsoft.Web/sites@2024-11-01' = {
       }
     }
   }
-  // The host reads storage when it starts, and fails without its roles.
-  dependsOn: [blobContainers, storageAccess, busAccess, insightsAccess]
+  // The host reads storage when it starts, and fails without its roles. The app
+  // creates backlog queues that are missing, which conflicts with a deployment
+  // of them.
+  dependsOn: [blobContainers, storageAccess, busAccess, insightsAccess, backlog]
 }
 
 // The workers have no use for what is added here.
@@ -642,7 +694,7 @@ module workers 'workers.bicep' = if (hasWorkers) {
     zoneRedundant: zoneRedundant && vnetEnabled
     workspaceId: workspace.id
   }
-  dependsOn: [storageQueues, storageAccess, busAccess, registryAccess]
+  dependsOn: [storageQueues, storageAccess, busAccess, registryAccess, backlog]
 }
 
 // ---- alerts
@@ -655,6 +707,7 @@ module alerts 'alerts.bicep' = if (!empty(alertEmail)) {
     tags: tags
     email: alertEmail
     hasWorkers: hasWorkers
+    hasSecondary: hasSecondary
     workspaceId: workspace.id
     storageId: storage.id
     busIds: [for (namespace, i) in namespaces: bus[i].id]

@@ -6,6 +6,7 @@ using './main.bicep'
 param environmentName = readEnvironmentVariable('AZURE_ENV_NAME', 'dev')
 param storageSku = 'Standard_LRS'
 param maximumInstanceCount = 10
+param secondaryLocation = readEnvironmentVariable('INFRA_SECONDARY_LOCATION', '')
 param registryEnabled = readEnvironmentVariable('INFRA_REGISTRY', 'false') == 'true'
 param workerImage = readEnvironmentVariable('INFRA_WORKER_IMAGE', '')
 param workerExists = readEnvironmentVariable('INFRA_WORKER_EXISTS', 'false') == 'true'

@@ -9,6 +9,7 @@ param zoneRedundant = true
 param vnetEnabled = false
 param alwaysReadyInstances = 2
 param softDeleteDays = 30
+param secondaryLocation = readEnvironmentVariable('INFRA_SECONDARY_LOCATION', '')
 param registryEnabled = true
 param workerImage = readEnvironmentVariable('INFRA_WORKER_IMAGE', '')
 param workerExists = readEnvironmentVariable('INFRA_WORKER_EXISTS', 'false') == 'true'
