@@ -23,12 +23,12 @@ func (r Relay) Lines() []Line {
 }
 
 // How often an hour a process receives from each queue of the backlog: for a
-// second by the timer of a Functions app, for 20 s by a worker, which does so all
+// second by the timer of a Functions app, for a minute by a worker, which does so all
 // the time and samples the empty queue. A peek attaches a receiver, for four
 // minutes.
 const (
 	timerReceives  = 60.0
-	workerReceives = hourSeconds / 20
+	workerReceives = hourSeconds / 60
 	workerSamples  = hourSeconds / 300
 	attaches       = hourSeconds / 240
 )
@@ -52,7 +52,7 @@ func RelayIdle(queues float64, hosted bool) []Line {
 const (
 	timerPasses  = 60.0
 	workerPasses = 120.0
-	maxSampled   = 1000.0
+	maxSampled   = 100.0
 	batchHeld    = 100.0
 	searchHeld   = 1100.0
 )

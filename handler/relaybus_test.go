@@ -63,6 +63,14 @@ func (b *memoryBus) Connect() (relay.Connection, error) {
 	return memoryConnection{b}, nil
 }
 
+// Ensure implements [relay.Queues]: a queue needs no creation.
+func (b *memoryBus) Ensure(context.Context, string) error { return nil }
+
+// Depth implements [relay.Queues].
+func (b *memoryBus) Depth(_ context.Context, queue string) (int64, error) {
+	return int64(len(b.messages(queue))), nil
+}
+
 type memoryConnection struct{ *memoryBus }
 
 func (b *memoryBus) faulty(ctx context.Context, op, entity string) error {
@@ -197,14 +205,14 @@ func newRelayHost(t *testing.T, routes []route) *customhandler.App {
 }
 
 // newMemoryRelay returns the relay between two namespaces.
-func newMemoryRelay(primary, secondary relay.Namespace, withSecondary bool, log *slog.Logger) *relayFunctions {
+func newMemoryRelay(primary relay.Namespace, secondary *memoryBus, withSecondary bool, log *slog.Logger) *relayFunctions {
 	f := &relayFunctions{log: log}
 	o := &relay.Options{OnEvent: f.happened}
 	if !withSecondary {
 		f.sender = relay.NewSender(primary, nil, nil, o)
 		return f
 	}
-	f.queues = relay.BacklogQueues("kennel", 2)
+	f.admin, f.queues = secondary, relay.BacklogQueues("kennel", 2)
 	f.sender = relay.NewSender(primary, secondary, f.queues, o)
 	f.syphon = relay.NewSyphon(primary, secondary, f.queues, o)
 	return f

@@ -136,7 +136,7 @@ func (f *relayFunctions) sampleBacklog(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, backlogTimeout)
 	defer cancel()
-	b, err := f.syphon.Backlog(ctx)
+	b, err := f.syphon.Backlog(ctx, f.admin)
 	if err != nil {
 		f.denials.note(allQueues, err)
 		f.log.WarnContext(ctx, "cannot sample the backlog", "error", err)

@@ -102,4 +102,8 @@ type Queues interface {
 	// delivery count 2^31-1, dead-lettering of expired messages, no time to
 	// live and no deletion when idle, maximum size 5 GiB, no sessions.
 	Ensure(ctx context.Context, queue string) error
+
+	// Depth returns how many messages the queue holds, with those that are
+	// locked and without its dead letters.
+	Depth(ctx context.Context, queue string) (int64, error)
 }

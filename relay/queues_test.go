@@ -33,6 +33,10 @@ func (a *administration) Ensure(ctx context.Context, queue string) error {
 	return nil
 }
 
+func (a *administration) Depth(context.Context, string) (int64, error) {
+	return 0, errors.ErrUnsupported
+}
+
 func TestEnsureQueues(t *testing.T) {
 	down := fails(relay.Unavailable, true, "down")
 	for _, tt := range []struct {

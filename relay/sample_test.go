@@ -1,6 +1,7 @@
 package relay_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -16,7 +17,7 @@ func TestBacklogSample(t *testing.T) {
 		s := p.syphon(nil)
 		defer s.Close(t.Context())
 		sample := func() relay.Backlog {
-			b, err := s.Backlog(t.Context())
+			b, err := s.Backlog(t.Context(), depths{p.secondary, nil})
 			if err != nil {
 				t.Error(err)
 			}
@@ -64,7 +65,7 @@ func TestBacklogSample(t *testing.T) {
 			n, _ := p.secondary.left(q)
 			want += int64(n)
 		}
-		b, err := s.Backlog(t.Context())
+		b, err := s.Backlog(t.Context(), depths{p.secondary, nil})
 		for _, w := range b.Entities {
 			got += w.Messages
 		}
@@ -75,21 +76,52 @@ func TestBacklogSample(t *testing.T) {
 	})
 }
 
-func TestBacklogSampleIsBounded(t *testing.T) {
+// depths reports how many messages the queues of a bus hold.
+type depths struct {
+	*bus
+	err error
+}
+
+func (d depths) Ensure(context.Context, string) error { return d.err }
+
+func (d depths) Depth(_ context.Context, queue string) (int64, error) {
+	if d.err != nil {
+		return 0, d.err
+	}
+	n, _ := d.left(queue)
+	return int64(n), nil
+}
+
+// TestBacklogSampleOfManyMessages reads no more than 100 of a queue, and counts
+// the others by the share of each entity.
+func TestBacklogSampleOfManyMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		primary, secondary := newBus("orders"), newBus(queues...)
+		primary, secondary := newBus("orders", "other"), newBus(queues...)
 		primary.set(always(refuse))
 		x := relay.NewSender(primary, secondary, queues[:1], &relay.Options{Interval: -1})
 		defer x.Close(t.Context())
-		for i := range 1100 {
-			if _, err := x.Send(t.Context(), "orders", text(fmt.Sprint(i))); err != nil {
+		for i := range 1000 {
+			entity := "orders"
+			if i%4 == 0 {
+				entity = "other"
+			}
+			if _, err := x.Send(t.Context(), entity, text(fmt.Sprint(i))); err != nil {
 				t.Fatal(err)
 			}
 		}
 		s := relay.NewSyphon(primary, secondary, queues[:1], nil)
 		defer s.Close(t.Context())
-		if b, err := s.Backlog(t.Context()); err != nil || !b.Partial || b.Entities[0].Messages != 1000 {
-			t.Errorf("%+v, %v, want 1000 messages and more", b, err)
+		for _, tt := range []struct {
+			err           error
+			orders, other int64
+		}{
+			{nil, 750, 250},
+			{fails(relay.Denied, true, "no right to manage"), 75, 25},
+		} {
+			b, err := s.Backlog(t.Context(), depths{secondary, tt.err})
+			if err != nil || b.Partial != (tt.err != nil) || len(b.Entities) != 2 || b.Entities[0].Messages != tt.orders || b.Entities[1].Messages != tt.other {
+				t.Errorf("%+v, %v, want %d and %d messages", b, err, tt.orders, tt.other)
+			}
 		}
 	})
 }

@@ -45,6 +45,18 @@ func inProgress(conflict *azcore.ResponseError) bool {
 	return strings.Contains(conflict.Error(), "SubCode=40901")
 }
 
+// Depth implements [relay.Queues].
+func (r *Relay) Depth(ctx context.Context, queue string) (int64, error) {
+	counts, err := r.connector.admin.GetQueueRuntimeProperties(ctx, queue, nil)
+	switch {
+	case err != nil:
+		return 0, administered("count the messages of queue "+queue, err)
+	case counts == nil:
+		return 0, &relay.Error{Class: relay.NotFound, Err: fmt.Errorf("count the messages of queue %s: it does not exist", queue)}
+	}
+	return int64(counts.ActiveMessageCount), nil
+}
+
 // administered returns the error of an administrative request, classified,
 // without addresses and secrets.
 func administered(what string, err error) error {

@@ -35,6 +35,11 @@ func TestEnsure(t *testing.T) {
 		if err := r.Ensure(within(t, time.Second), backlog); err != nil {
 			t.Error(err)
 		}
+		if n, err := r.Depth(within(t, time.Second), backlog); n != 1 || err != nil {
+			t.Errorf("depth %d and error %v, want 1", n, err)
+		}
+		_, err = r.Depth(within(t, time.Second), "missing")
+		wantClass(t, "depth", err, relay.NotFound)
 	})
 }
 
@@ -59,12 +64,16 @@ func TestAdministrationClasses(t *testing.T) {
 			r := openRelay(t, inProcess(b))
 			b.Fail(tt.fault)
 			began := time.Now()
-			err := r.Ensure(within(t, 5*time.Second), backlog)
-			wantClass(t, tt.fault.Description, err, tt.want)
-			if strings.Contains(err.Error(), key) || strings.Contains(err.Error(), "\n") {
-				t.Errorf("got %q", err)
+			for _, err := range []error{
+				r.Ensure(within(t, 5*time.Second), backlog),
+				func() error { _, err := r.Depth(within(t, 5*time.Second), backlog); return err }(),
+			} {
+				wantClass(t, tt.fault.Description, err, tt.want)
+				if strings.Contains(err.Error(), key) || strings.Contains(err.Error(), "\n") {
+					t.Errorf("got %q", err)
+				}
 			}
-			if took := time.Since(began); took > 5*time.Second+100*time.Millisecond {
+			if took := time.Since(began); took > 10*time.Second+100*time.Millisecond {
 				t.Errorf("status %d took %v", tt.fault.Status, took)
 			}
 		})

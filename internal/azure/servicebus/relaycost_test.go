@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,7 +70,8 @@ type countedPair struct {
 	primary *devbus.Broker
 	sender  *relay.Sender
 	syphon  *relay.Syphon
-	sampled float64 // peeks of samples that found messages
+	admin   relay.Queues // of the secondary
+	sampled float64      // peeks of samples that found messages
 }
 
 func openPair(t *testing.T) *countedPair {
@@ -95,6 +97,7 @@ func openPair(t *testing.T) *countedPair {
 	if err != nil {
 		t.Fatal(err)
 	}
+	p.admin = secondary
 	p.sender = relay.NewSender(primary, secondary, names, nil)
 	p.syphon = relay.NewSyphon(primary, late{secondary}, names, nil)
 	t.Cleanup(func() {
@@ -194,7 +197,8 @@ func (p *countedPair) moveAll(ctx context.Context, t *testing.T, hosted bool) {
 
 // sample counts the messages of the backlog as the app does.
 func (p *countedPair) sample(t *testing.T) (messages float64) {
-	b, err := p.syphon.Backlog(t.Context())
+	admin := &counting{Queues: p.admin}
+	b, err := p.syphon.Backlog(t.Context(), admin)
 	if err != nil {
 		t.Error(err)
 	}
@@ -202,9 +206,20 @@ func (p *countedPair) sample(t *testing.T) (messages float64) {
 		messages += float64(e.Messages)
 	}
 	if messages > 0 {
-		p.sampled += messages + backlogQueues // the end of each queue is a peek, too
+		p.sampled += messages + backlogQueues - float64(admin.depths.Load()) // a peek at an empty queue is one, too
 	}
 	return messages
+}
+
+// counting counts the queues whose depth is read: those that are not empty.
+type counting struct {
+	relay.Queues
+	depths atomic.Int64
+}
+
+func (c *counting) Depth(ctx context.Context, queue string) (int64, error) {
+	c.depths.Add(1)
+	return c.Queues.Depth(ctx, queue)
 }
 
 // checkCost compares counts with a prediction, each operation and in total, and
