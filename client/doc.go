@@ -30,7 +30,9 @@
 //     connection that was closed without an answer: this is what callers see of
 //     an app that is killed. If the first request was applied, the second
 //     changes nothing that would do harm. An entity that does not detect
-//     duplicates then has the message twice, with the same ID.
+//     duplicates then has the message twice, with the same ID. The app itself
+//     tries for half a minute to send a message or to move the backlog, so
+//     only the first repeat of these may begin later than after a minute.
 //   - [Client.Next] is repeated after a 503 with Retry-After: then no number was
 //     drawn. It is not repeated after a lost answer, because each lost answer
 //     would leave a gap. Callers that do not mind gaps may call it again.

@@ -52,8 +52,13 @@ const (
 	SentToBacklog = "backlog" // it will be: the primary namespace does not work
 )
 
-// sendTime is how long the app tries to send a message.
-const sendTime = 30 * time.Second
+// sendTime is how long the app tries to send a message, or to move the backlog.
+// So a failed call is repeated once if the app took that long, and more often
+// only if it failed at once, as an instance that stops.
+const (
+	sendTime     = 30 * time.Second
+	repeatWithin = 2 * sendTime
+)
 
 // SendMessage sends a message to an entity, a queue or topic of the app's
 // Service Bus namespace. If the answer is lost (ErrUnclear), the message may be
@@ -76,6 +81,7 @@ func (c *Client) SendMessage(ctx context.Context, entity string, m Message) (s S
 		repeats: always,
 		effect:  "the message may have been sent",
 		takes:   sendTime,
+		within:  repeatWithin,
 	}
 	if r.header, err = m.header(); err != nil {
 		return s, err
@@ -217,6 +223,7 @@ func (c *Client) Syphon(ctx context.Context) (s SyphonRun, err error) {
 		repeats: always,
 		effect:  "messages may have been moved",
 		takes:   sendTime,
+		within:  repeatWithin,
 	}
 	_, err = c.call(ctx, r, &s)
 	return s, err

@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"net"
 	"strings"
@@ -79,6 +80,30 @@ func TestSendMessageAgain(t *testing.T) {
 			t.Errorf("waited %v, want the answer's 10s", waited)
 		}
 	})
+}
+
+// TestSendMessageOutage checks that a caller waits for about a minute if the app
+// tries for half a minute, but that an app that stops is tried as often as ever.
+func TestSendMessageOutage(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		again answer
+		takes time.Duration
+		asked int
+	}{
+		{"both namespaces do not respond", appError(503, "bus_unavailable", after("5")), 30 * time.Second, 2},
+		{"busy", appError(503, "bus_busy", after("11")), 20 * time.Second, 2},
+		{"slow", appError(503, "bus_unavailable", after("5")), 90 * time.Second, 2},
+		{"stopping", appError(503, "stopping", after("1")), 0, 6},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			a, c := playing(t, tt.again)
+			a.takes = tt.takes
+			_, err := c.SendMessage(t.Context(), "orders", client.Message{})
+			expectError(t, tt.name, err, fmt.Sprintf("gave up after %d attempts", tt.asked))
+			same(t, tt.name, tt.asked, len(a.asked))
+		})
+	}
 }
 
 func TestRelay(t *testing.T) {

@@ -58,6 +58,7 @@ func (c *Client) send(ctx context.Context, r request) (_ *response, last error) 
 			last = earlierError{last, r.effect}
 		}
 	}()
+	began := time.Now()
 	for attempt := 1; ; attempt++ {
 		answer, err := c.once(ctx, r)
 		if err == nil {
@@ -68,7 +69,7 @@ func (c *Client) send(ctx context.Context, r request) (_ *response, last error) 
 		switch {
 		case !again:
 			return nil, err
-		case attempt > maxRepeats:
+		case attempt > maxRepeats, attempt > 1 && r.within > 0 && time.Since(began)+wait > r.within:
 			return nil, fmt.Errorf("%w; gave up after %d attempts", err, attempt)
 		case wait > maxPause:
 			return nil, fmt.Errorf("%w; its Retry-After is %v, and a call waits at most %v", err, wait, maxPause)

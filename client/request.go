@@ -39,6 +39,7 @@ type request struct {
 	repeats repeats
 	effect  string        // what the request may have done, for an error; "" for a read
 	takes   time.Duration // how long the app may wait before it answers
+	within  time.Duration // no repeat but the first begins later; 0: no limit
 	limit   int64         // bytes of the answer; 0: maxAnswer
 }
 
