@@ -99,7 +99,7 @@ func readBrokerProperties(h http.Header, m *relay.Message) error {
 	if b.TimeToLive != nil {
 		ttl := math.Round(*b.TimeToLive * 1000) // milliseconds
 		if ttl < 1 || ttl > float64(maxTTL.Milliseconds()) {
-			return fmt.Errorf("TimeToLive is %v; use 0.001 to %v seconds, or omit it", *b.TimeToLive, maxTTL.Seconds())
+			return fmt.Errorf("TimeToLive is %v; use 0.001 to %.3f seconds, or omit it", *b.TimeToLive, maxTTL.Seconds())
 		}
 		m.Header.TTL = time.Duration(ttl) * time.Millisecond
 	}
@@ -118,7 +118,8 @@ func readBrokerProperties(h http.Header, m *relay.Message) error {
 const maxMessageID = 128
 
 // scheduleOf parses a time as the REST API of Service Bus writes it, or in RFC
-// 3339. Other zones than GMT are ambiguous in the first one.
+// 3339. Other zones than GMT are ambiguous in the first one. AMQP counts from
+// 1970, and Service Bus has no times after 9999.
 func scheduleOf(text string) (time.Time, error) {
 	at, err := time.Parse(http.TimeFormat, text)
 	if err != nil {
@@ -126,6 +127,9 @@ func scheduleOf(text string) (time.Time, error) {
 	}
 	if err != nil {
 		return at, fmt.Errorf("ScheduledEnqueueTimeUtc is %.64q; use a time such as 2026-01-02T03:04:05Z or Fri, 02 Jan 2026 03:04:05 GMT", text)
+	}
+	if year := at.UTC().Year(); year < 1970 || year > 9999 {
+		return at, fmt.Errorf("ScheduledEnqueueTimeUtc is %.64q; use a time of the years 1970 to 9999, in UTC", text)
 	}
 	return at.UTC(), nil
 }

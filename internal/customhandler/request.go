@@ -73,6 +73,9 @@ func explainJSON(err error) string {
 		if e.Field != "" {
 			what = fmt.Sprintf("field %q", e.Field)
 		}
+		if number, ok := strings.CutPrefix(e.Value, "number "); ok {
+			return fmt.Sprintf("%s has the number %.40s, which is out of range (near byte %d)", what, number, e.Offset)
+		}
 		return fmt.Sprintf("%s has the wrong type: %s instead of %s (near byte %d)", what, e.Value, kindOf(e.Type), e.Offset)
 	}
 	if e, ok := errors.AsType[*json.SyntaxError](err); ok {

@@ -41,6 +41,8 @@ func TestReadJSON(t *testing.T) {
 		{"too large after the value", "", `{"id":"a"}` + strings.Repeat(" ", 100), "413 body_too_large"},
 		{"not JSON", "", `{"id":a}`, badJSON + "invalid character 'a' looking for beginning of value (near byte 7)."},
 		{"text instead of a number", "", `{"qty":"3"}`, badJSON + `field "qty" has the wrong type: string instead of number (near byte 10).`},
+		{"no such number", "", `{"qty":1e400}`, badJSON + `field "qty" has the number 1e400, which is out of range (near byte 12).`},
+		{"long number", "", `{"qty":` + strings.Repeat("9", 50) + `}`, badJSON + `field "qty" has the number ` + strings.Repeat("9", 40) + `, which`},
 		{"array instead of an object", "", `[]`, badJSON + `it has the wrong type: array instead of object (near byte 1).`},
 		{"misspelt name", "", `{"quantity":3}`, badJSON + `unknown field "quantity"`},
 		{"name in another case", "", `{"ID":"a","qty":3}`, badJSON + `unknown field "ID" (names are case-sensitive).`},
