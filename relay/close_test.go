@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -103,6 +104,20 @@ func TestUnknownEntitiesAreForgotten(t *testing.T) {
 		p.primary.set(nil)
 		if _, err := p.send(5*time.Second, "name", text("a")); err == nil || len(p.Status()) != 2 {
 			t.Errorf("got %v: an entity that is throttled was forgotten", err)
+		}
+	})
+}
+
+// If the secondary does not work, all queues fail alike, which is reported once.
+func TestPassFailsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		secondary := newBus(queues...)
+		secondary.set(always(refuse))
+		s := relay.NewSyphon(newBus(), secondary, queues, nil)
+		defer s.Close(t.Context())
+		r, err := s.Pass(t.Context())
+		if err == nil || strings.Contains(err.Error(), "\n") || !r.More {
+			t.Errorf("%+v, %v, want one error and more", r, err)
 		}
 	})
 }

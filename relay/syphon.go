@@ -120,13 +120,14 @@ func (s *Syphon) run(ctx context.Context, queue string) {
 
 // Pass moves what is in the backlog now, and returns when it is empty, when
 // only messages are left that cannot be moved now, or when the context ended
-// and what was under way is settled, which takes up to 10 s.
+// and what was under way is settled, which takes up to 10 s. Its error has the
+// errors of all queues, equal ones once.
 func (s *Syphon) Pass(ctx context.Context) (Result, error) {
 	var (
 		wg  sync.WaitGroup
 		mu  sync.Mutex
 		sum Result
-		all error
+		all []error
 	)
 	for _, queue := range s.queues {
 		wg.Go(func() {
@@ -134,12 +135,14 @@ func (s *Syphon) Pass(ctx context.Context) (Result, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			sum.add(r)
-			all = errors.Join(all, err)
+			if err != nil && !slices.ContainsFunc(all, func(other error) bool { return other.Error() == err.Error() }) {
+				all = append(all, err)
+			}
 		})
 	}
 	wg.Wait()
 	sum.More = sum.More || sum.Held > 0 || all != nil || ctx.Err() != nil
-	return sum, all
+	return sum, errors.Join(all...)
 }
 
 // Close closes both connections, after Run and Pass returned.
