@@ -130,6 +130,9 @@ func TestHint(t *testing.T) {
 		withQueue(t, nil, func(t *testing.T, b *devbus.Broker) {
 			b.Fail(devbus.Fault{Kind: devbus.Reject, Condition: "com.microsoft:server-busy", Description: description})
 			err := errorOf(t, attempt(t, connect(t, inProcess(b))))
+			if text := "throttled: call Service Bus: com.microsoft:server-busy: " + description; err.Error() != text {
+				t.Errorf("got %v, want %s", err, text)
+			}
 			if err.Class != relay.Throttled || err.After != want {
 				t.Errorf("%q: %v with hint %v, want %v", description, &err, err.After, want)
 			}

@@ -58,6 +58,9 @@ func cleanError(err error) error {
 	if coded, ok := errors.AsType[*azservicebus.Error](err); ok && coded.Code == azservicebus.CodeUnauthorizedAccess {
 		return fmt.Errorf("%w: this app has no right to listen or send, its identity or key is unknown, or the clock of this machine is wrong", ErrDenied)
 	}
+	if condition, ok := errors.AsType[*amqp.Error](err); ok { // its text is that of a Go value
+		err = fmt.Errorf("%s: %s", condition.Condition, condition.Description)
+	}
 	return errors.New("call Service Bus: " + identity.OneLine(err))
 }
 
