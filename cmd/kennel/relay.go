@@ -166,7 +166,7 @@ func (con *console) describeRelay(entities []client.RelayEntity) string {
 		if !e.Since.IsZero() {
 			since = e.Since.UTC().Format(time.RFC3339)
 		}
-		if b := e.Backlog; b != nil {
+		if b := e.Backlog; b != nil && !(e.State == client.RelayFailedOver && b.Messages == 0 && b.At.Before(e.Since)) {
 			messages, oldest = grouped(float64(b.Messages)), seconds(b.OldestSeconds)
 			if b.More {
 				messages += " or more"

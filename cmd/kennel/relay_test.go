@@ -33,6 +33,12 @@ bills    healthy             -                     2              4.5s    -
 eu/news  suspect, throttled  2026-01-02T03:05:05Z  -              -       -
 orders   failed over         2026-01-02T03:05:05Z  1,000 or more  1m30s   cut`+"\ufffd"+` off
 `, stdout)
+	// The newest count of the backlog is older than the failover.
+	justCut := `{"entity":"orders","state":"failedOver","since":"2026-01-02T03:05:05Z","backlog":{"messages":0,"oldestSeconds":0,"at":"2026-01-02T03:05:00Z"}}`
+	_, stdout, _ = call(t, nil, "relay", "status", "--url", serving(t, relayIs(justCut)))
+	if want := "2026-01-02T03:05:05Z  -        -       -\n"; !strings.HasSuffix(stdout, want) {
+		t.Errorf("just failed over: got %s, want %s", stdout, want)
+	}
 	_, stdout, _ = call(t, nil, "relay", "status", "--url", url, "--json")
 	if !regexp.MustCompile(`^{"entity":"bills",.*}\n{"entity":"eu/news",.*}\n{"entity":"orders",.*}\n$`).MatchString(stdout) {
 		t.Errorf("JSON: got %s", stdout)
