@@ -122,7 +122,7 @@ func sendFailure(e *relay.SendError) failure {
 			"Service Bus is busy and accepts no more messages now. Nothing was sent. Retry later.", strconv.Itoa(busyWait(e))}
 	case relay.Full:
 		return failure{nil, http.StatusServiceUnavailable, "bus_full",
-			"The queue or topic is full, so nothing was sent. Retry when its messages were received.", deniedWait}
+			"The queue or topic is full, so nothing was sent. Retry after messages were received from it.", deniedWait}
 	}
 	return failure{nil, http.StatusServiceUnavailable, "bus_unavailable",
 		"Service Bus did not take the message in time. Nothing was sent. Retry later.", busWait}
