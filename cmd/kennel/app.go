@@ -236,6 +236,8 @@ func (a *app) explain(err error) string {
 // the app often answers without a message.
 func (a *app) explainRefusal(e *client.Error) string {
 	switch {
+	case e.Code == "entity_not_found" && isLocalAddress(e.Address):
+		return e.Error() + " `kennel up --entity NAME` starts an app with the queue NAME."
 	case e.Code != "" || e.Message != "":
 		if e.RequestID != "" && e.Status >= 500 {
 			return fmt.Sprintf("%v (request %s)", e, e.RequestID)
@@ -261,14 +263,19 @@ func (a *app) explainNotReached(e *client.NoAnswerError) string {
 	if op, ok := errors.AsType[*net.OpError](why); ok {
 		why = op.Err // the rest is the address again
 	}
-	u, err := url.Parse(e.Address)
 	switch {
-	case err != nil || !isLocal(u.Hostname()):
+	case !isLocalAddress(e.Address):
 		return fmt.Sprintf("cannot connect to %s: %v; %s and that the app is running", e.Address, why, a.checkAddress())
 	case strings.HasSuffix(a.from, urlFile):
 		return fmt.Sprintf("cannot connect to %s, the address in %s: `kennel up` does not run there any longer; start it again, or delete the file", e.Address, a.from)
 	}
 	return fmt.Sprintf("cannot connect to %s; start the app with `kennel up`, or %s", e.Address, a.checkAddress())
+}
+
+// isLocalAddress reports whether an app runs on this machine.
+func isLocalAddress(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && isLocal(u.Hostname())
 }
 
 // checkAddress returns what to do if the app is not at this address.

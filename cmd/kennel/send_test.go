@@ -302,6 +302,14 @@ func TestSendLinesInterrupted(t *testing.T) {
 	})
 }
 
+// A user who tries the app locally may not know that a queue has to exist.
+func TestSendToNoQueue(t *testing.T) {
+	_, _, stderr := call(t, nil, "send", "orders", os.DevNull, "--url", serving(t, appError(404, "entity_not_found", nil)))
+	if want := "entity_not_found: broken `kennel up --entity NAME` starts an app with the queue NAME.\n"; !strings.HasSuffix(stderr, want) {
+		t.Errorf("got %s, want %s", stderr, want)
+	}
+}
+
 func TestSendOne(t *testing.T) {
 	stored := func(sentTo string) answer {
 		return answer{201, "application/json", `{"messageId":"k","sentTo":"` + sentTo + `"}`, nil}
