@@ -117,7 +117,10 @@ func (f *relayFunctions) close(ctx context.Context) error {
 // happened logs an event of the relay.
 func (f *relayFunctions) happened(e relay.Event) {
 	ctx := context.Background()
-	log := f.log.With("entity", e.Entity)
+	log := f.log
+	if e.Entity != "" {
+		log = log.With("entity", e.Entity)
+	}
 	if e.Queue != "" {
 		log = log.With("queue", e.Queue)
 	}

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -290,4 +292,14 @@ func TestRelayOfAll(t *testing.T) {
 		stop()
 		<-ended
 	})
+}
+
+// An event of a backlog queue has no entity, so its log line has none.
+func TestLogOfBacklogQueue(t *testing.T) {
+	var out bytes.Buffer
+	f := &relayFunctions{log: slog.New(slog.NewTextHandler(&out, nil))}
+	f.happened(relay.Event{Kind: relay.Drained, Queue: "backlog/0"})
+	if !strings.HasSuffix(out.String(), "msg=\"a backlog queue is empty again\" queue=backlog/0\n") {
+		t.Errorf("got %s", out.String())
+	}
 }
