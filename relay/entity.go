@@ -24,6 +24,7 @@ func (s State) String() string { return [...]string{"healthy", "suspect", "faile
 const (
 	minPause     = 100 * time.Millisecond // between attempts while suspect
 	maxPause     = time.Second
+	minAttempt   = 500 * time.Millisecond // at least, for the last attempt before a failover
 	throttleWait = 10 * time.Second // at least, after the namespace was busy
 )
 
@@ -131,7 +132,9 @@ func (e *entity) decide(now time.Time) (a admission, ok bool, until time.Time) {
 		over = !now.Before(until)
 	}
 	switch {
-	case over && e.probing:
+	case over && (e.probing || now.Sub(e.lastFailure) <= maxPause):
+		// One more attempt would show what the last one did, and delay a message
+		// that has waited for the whole interval.
 		e.move(FailedOver, e.lastErr)
 		return admission{backlog: true}, true, until
 	case e.probing:
@@ -147,7 +150,7 @@ func (e *entity) decide(now time.Time) (a admission, ok bool, until time.Time) {
 	if !until.IsZero() && !over {
 		// An attempt that has no answer yet when the interval is over must not
 		// delay the failover of its message.
-		timeout = min(timeout, max(until.Sub(now), minSilence))
+		timeout = min(timeout, max(until.Sub(now), minAttempt))
 	}
 	return admission{probe: true, began: now, timeout: timeout}, true, until
 }
