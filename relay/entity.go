@@ -25,7 +25,7 @@ const (
 	minPause     = 100 * time.Millisecond // between attempts while suspect
 	maxPause     = time.Second
 	minAttempt   = 500 * time.Millisecond // at least, for the last attempt before a failover
-	throttleWait = 10 * time.Second // at least, after the namespace was busy
+	throttleWait = 10 * time.Second       // at least, after the namespace was busy
 )
 
 // entity is what the process knows of an entity of the primary. It starts
@@ -52,23 +52,25 @@ type entity struct {
 
 	failing     time.Time // while suspect: the first failure
 	lastFailure time.Time
-	silent      time.Duration // that callers waited in vain before they gave up, since the last answer
-	silentUntil time.Time
+	silent      silence // of callers that gave up
 
 	// onTrial is set from a failback to the first answer. A ping proves less
 	// than a send, so one send at a time goes to the primary while the others
 	// still go to the backlog, and one failure is enough to fail over again.
 	onTrial bool
 
+	failovers int // an attempt that began before one is no news after it
+
 	holds map[int]*hold // by backlog queue; see barrier.go
 }
 
 // admission is where one attempt may go.
 type admission struct {
-	backlog bool
-	probe   bool // the only attempt that is admitted
-	began   time.Time
-	timeout time.Duration // of the attempt
+	backlog   bool
+	probe     bool // the only attempt that is admitted
+	failovers int  // of the entity before it
+	began     time.Time
+	timeout   time.Duration // of the attempt
 }
 
 // admit waits until an attempt may begin. Each admission to the primary must be
@@ -82,9 +84,13 @@ func (e *entity) admit(ctx context.Context) (admission, error) {
 			return admission{}, closed()
 		default:
 		}
+		if ctx.Err() != nil {
+			return admission{}, context.Cause(ctx)
+		}
 		e.mu.Lock()
 		now := time.Now()
 		a, ok, until := e.decide(now)
+		a.failovers = e.failovers
 		changed, throttled, onTrial := e.changed, e.throttled, e.onTrial
 		e.mu.Unlock()
 		if ok && onTrial && hasEnd {
@@ -160,12 +166,12 @@ func (e *entity) decide(now time.Time) (a admission, ok bool, until time.Time) {
 func (e *entity) answered(a admission, err error, gaveUp bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if a.failovers != e.failovers {
+		return // the pings and the trial decide
+	}
 	if a.probe {
 		e.probing = false
 		e.wake()
-	}
-	if e.onTrial && !a.probe {
-		return // it began before the failover
 	}
 	now := time.Now()
 	class := classOf(err)
@@ -177,12 +183,7 @@ func (e *entity) answered(a admission, err error, gaveUp bool) {
 		// The end of a caller's patience is no failure of the primary. But
 		// callers whose deadlines are shorter than an attempt may take would
 		// otherwise never fail over.
-		since := a.began
-		if e.silentUntil.After(since) {
-			since = e.silentUntil // attempts side by side count once
-		}
-		e.silent, e.silentUntil = e.silent+now.Sub(since), now
-		if e.silent < e.opt.AttemptTimeout {
+		if e.silent.add(a.began, now) < e.opt.AttemptTimeout {
 			return
 		}
 		class, err = Unavailable, fmt.Errorf("no attempt was answered for %v", e.opt.AttemptTimeout)
@@ -191,10 +192,7 @@ func (e *entity) answered(a admission, err error, gaveUp bool) {
 		e.failed(a, err, now)
 		return
 	}
-	e.silent = 0
-	if e.state == FailedOver {
-		return // the pings decide
-	}
+	e.silent = silence{until: now}
 	e.onTrial = false
 	switch {
 	case err != nil && class == Throttled:
@@ -218,7 +216,8 @@ func (e *entity) answered(a admission, err error, gaveUp bool) {
 // failed counts an attempt that the primary did not answer, or answered with a
 // fault of its own.
 func (e *entity) failed(a admission, err error, now time.Time) {
-	e.lastErr, e.lastFailure, e.silent = err, now, 0
+	e.lastErr, e.lastFailure, e.silent = err, now, silence{until: now}
+	e.throttled = false // it may be busy, but that is not why sends wait now
 	switch e.state {
 	case Healthy:
 		e.failing, e.pause, e.nextTry = now, minPause, now.Add(minPause)
@@ -241,7 +240,7 @@ func (e *entity) failed(a admission, err error, now time.Time) {
 func (e *entity) failback() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.throttled, e.lastErr = false, nil
+	e.lastErr = nil
 	e.move(Healthy, nil)
 }
 
@@ -256,7 +255,7 @@ func (e *entity) pingFailed(err error) {
 func (e *entity) withdrawn(a admission) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if a.probe {
+	if a.probe && a.failovers == e.failovers {
 		e.probing = false
 		e.wake()
 	}
@@ -265,6 +264,10 @@ func (e *entity) withdrawn(a admission) {
 func (e *entity) move(to State, cause error) {
 	from := e.state
 	e.state, e.since, e.onTrial = to, time.Now(), from == FailedOver
+	if to == FailedOver {
+		e.failovers++
+		e.probing, e.throttled = false, false
+	}
 	e.wake()
 	e.moved(e, from, to, cause)
 }
@@ -286,5 +289,9 @@ type Status struct {
 func (e *entity) status() Status {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return Status{e.name, e.state, e.since, e.throttled, e.lastErr}
+	s := Status{e.name, e.state, e.since, e.throttled, e.lastErr}
+	if e.throttled && !e.probing && !time.Now().Before(e.nextTry) { // and nothing was sent since
+		s.Throttled, s.LastErr = false, nil
+	}
+	return s
 }

@@ -9,14 +9,30 @@ import (
 )
 
 const (
-	// silences is how many attempts in a row end without an answer before a
+	// maxSilence is how long attempts wait in vain for any answer before a
 	// connection is replaced. The SDK itself notices a network that swallows
 	// everything only after a minute, and until then no new link helps.
-	silences = 3
+	maxSilence = 3 * time.Second
 
-	minSilence   = time.Second // shorter attempts are no silence
+	minSilence   = time.Second
 	closeTimeout = 5 * time.Second
 )
+
+// silence is how long attempts waited in vain since the last answer. Attempts
+// side by side count once.
+type silence struct {
+	total time.Duration
+	until time.Time
+}
+
+// add adds an attempt and returns the total.
+func (s *silence) add(began, now time.Time) time.Duration {
+	if s.until.After(began) {
+		began = s.until
+	}
+	s.total, s.until = s.total+now.Sub(began), now
+	return s.total
+}
 
 // links are the connections to a namespace: one for each entity or queue, so
 // that one that does not answer leaves the others alone.
@@ -86,7 +102,7 @@ type link struct {
 
 	mu      sync.Mutex
 	conn    Connection // nil: none yet
-	silent  int        // attempts in a row
+	silent  silence
 	closed  bool
 	closing sync.WaitGroup // of replaced connections
 }
@@ -103,7 +119,7 @@ func (l *link) do(ctx context.Context, timeout time.Duration, attempt func(ctx c
 	err = attempt(bounded, c)
 	silent := err != nil && bounded.Err() != nil
 	cancel()
-	l.judge(c, silent, err, time.Since(began))
+	l.judge(c, silent, err, began)
 	if silent && ctx.Err() == nil && classOf(err) == Unavailable {
 		return &Error{Class: Unavailable, Unsent: unsent(err), Err: fmt.Errorf("no answer within %v: %w", timeout, err)}
 	}
@@ -142,25 +158,25 @@ func (l *link) current() (Connection, error) {
 }
 
 // judge replaces a connection that no longer answers.
-func (l *link) judge(c Connection, silent bool, err error, took time.Duration) {
+func (l *link) judge(c Connection, silent bool, err error, began time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case c != l.conn:
-	case silent && took >= minSilence:
-		if l.silent++; l.silent >= silences {
+	case silent:
+		if l.silent.add(began, time.Now()) >= maxSilence {
 			l.drop()
 		}
-	case !silent && (err == nil || classOf(err) != Unavailable):
-		l.silent = 0
+	case err == nil || classOf(err) != Unavailable:
+		l.silent = silence{until: time.Now()}
 	}
 }
 
-// renew replaces the connection if its last attempt had no answer.
+// renew replaces the connection: its last attempts failed.
 func (l *link) renew() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.conn != nil && l.silent > 0 {
+	if l.conn != nil {
 		l.drop()
 	}
 }
@@ -169,7 +185,7 @@ func (l *link) renew() {
 // not answer takes until its timeout.
 func (l *link) drop() {
 	c := l.conn
-	l.conn, l.silent = nil, 0
+	l.conn, l.silent = nil, silence{}
 	l.links.replaced()
 	l.closing.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
