@@ -66,6 +66,7 @@ func TestFailureMode09BothDown(t *testing.T) {
 			}
 		}
 		p.secondary.set(always(denied)) // final, so the caller need not wait
+		time.Sleep(time.Second)         // but the last attempts have just failed
 		began := time.Now()
 		_, err := p.send(3*time.Second, "orders", text("a"))
 		if failure, ok := errors.AsType[*relay.SendError](err); !ok || failure.Primary == nil || failure.Secondary == nil || time.Since(began) > 100*time.Millisecond {

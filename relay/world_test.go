@@ -183,3 +183,24 @@ func (p *process) end() bool {
 	defer p.mu.Unlock()
 	return p.left <= 0
 }
+
+// remove deletes entities.
+func (b *bus) remove(entities ...string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, name := range entities {
+		delete(b.entities, name)
+	}
+}
+
+// restore creates the entities that were removed and ends all faults.
+func (b *bus) restore(entities ...string) {
+	b.set(nil)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, name := range entities {
+		if b.entities[name] == nil {
+			b.entities[name] = &store{seen: make(map[any]bool)}
+		}
+	}
+}
