@@ -137,3 +137,53 @@ func TestRunWithoutQueues(t *testing.T) {
 		}
 	})
 }
+
+// stuck is a namespace whose connections take as long to close as they may.
+type stuck struct{ *bus }
+
+func (s stuck) Connect() (relay.Connection, error) {
+	c, err := s.bus.Connect()
+	return stuckConn{c}, err
+}
+
+type stuckConn struct{ relay.Connection }
+
+func (c stuckConn) Close(ctx context.Context) error {
+	<-ctx.Done()
+	return errors.Join(ctx.Err(), c.Connection.Close(ctx))
+}
+
+// Close ends with its context, whatever was under way.
+func TestCloseKeepsItsDeadline(t *testing.T) {
+	for after := 0 * time.Second; after < 30*time.Second; after += 700 * time.Millisecond {
+		synctest.Test(t, func(t *testing.T) {
+			primary, secondary := newBus("orders"), newBus(queues...)
+			s := relay.NewSender(stuck{primary}, stuck{secondary}, queues, &relay.Options{Interval: -1})
+			primary.set(always(hang))
+			secondary.set(always(hang))
+			var sending sync.WaitGroup
+			for i := range 3 {
+				sending.Go(func() {
+					for {
+						if _, err := s.Send(context.Background(), "orders", text(fmt.Sprint(i))); errors.Is(err, relay.ErrClosed) {
+							return
+						}
+						s.Send(context.Background(), "missing", text(fmt.Sprint(i)))
+					}
+				})
+			}
+			time.Sleep(after)
+			ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+			defer cancel()
+			began := time.Now()
+			s.Close(ctx)
+			if took := time.Since(began); took > 300*time.Millisecond {
+				t.Errorf("after %v, Close took %v", after, took)
+			}
+			sending.Wait()
+			if primary.open+secondary.open != 0 {
+				t.Errorf("after %v, %d and %d connections are open", after, primary.open, secondary.open)
+			}
+		})
+	}
+}

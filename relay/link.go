@@ -45,10 +45,17 @@ type links struct {
 	closed bool
 
 	forgotten sync.WaitGroup // connections that are being closed
+
+	// patience ends with the context of close: then connections that are being
+	// closed in the background are given up.
+	patience context.Context
+	giveUp   context.CancelFunc
 }
 
 func newLinks(n Namespace, replaced func()) *links {
-	return &links{namespace: n, replaced: replaced, all: make(map[string]*link)}
+	l := &links{namespace: n, replaced: replaced, all: make(map[string]*link)}
+	l.patience, l.giveUp = context.WithCancel(context.Background())
+	return l
 }
 
 // of returns the link of an entity or queue.
@@ -73,7 +80,7 @@ func (l *links) forget(name string) {
 	}
 	delete(l.all, name)
 	l.forgotten.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		ctx, cancel := context.WithTimeout(l.patience, closeTimeout)
 		defer cancel()
 		one.close(ctx) // its error is no news: it never worked
 	})
@@ -81,6 +88,8 @@ func (l *links) forget(name string) {
 
 // close closes all connections and waits for those that were replaced.
 func (l *links) close(ctx context.Context) error {
+	defer l.giveUp()
+	defer context.AfterFunc(ctx, l.giveUp)()
 	l.mu.Lock()
 	l.closed = true
 	errs := make(chan error, len(l.all))
@@ -188,7 +197,7 @@ func (l *link) drop() {
 	l.conn, l.silent = nil, silence{}
 	l.links.replaced()
 	l.closing.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		ctx, cancel := context.WithTimeout(l.links.patience, closeTimeout)
 		defer cancel()
 		c.Close(ctx) // its error is no news: the connection was given up
 	})

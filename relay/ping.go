@@ -59,7 +59,7 @@ func (s *Sender) pingOnce(entity string) error {
 		return err
 	}
 	err = c.Ping(ctx, entity)
-	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	closing, cancel := context.WithTimeout(s.primary.patience, time.Second)
 	defer cancel()
 	c.Close(closing) // the ping's result is what counts
 	return err

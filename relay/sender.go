@@ -281,6 +281,7 @@ func (s *Sender) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.stop()
 	s.mu.Unlock()
+	defer context.AfterFunc(ctx, s.primary.giveUp)()
 	s.running.Wait()
 	err := s.primary.close(ctx)
 	if s.backlog != nil {
