@@ -34,7 +34,7 @@ func TestFailureMode23ClockJumps(t *testing.T) {
 	p := paths{all: make(map[string]*path)}
 	p.enter("orders")
 	p.leave("orders", lost)
-	monotonic("path", p.next())
+	monotonic("path", p.until("orders"))
 
 	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	m := clone(&Message{})

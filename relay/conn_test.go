@@ -172,6 +172,9 @@ func (c *conn) Peek(ctx context.Context, queue string, from int64, n int) (found
 }
 
 func (c *conn) Receive(ctx context.Context, queue string, n int) (got []*relay.Delivery, err error) {
+	c.bus.mu.Lock()
+	c.bus.received++
+	c.bus.mu.Unlock()
 	for op := "receive"; ; op = "wait" { // waiting is no request
 		var changed chan struct{}
 		unlocked := time.Now().Add(time.Hour)

@@ -65,15 +65,12 @@ func (p *paths) leave(entity string, err error) bool {
 	return true
 }
 
-// next returns when the first entity may be tried again.
-func (p *paths) next() time.Time {
+// until returns when an entity may be tried again; zero if it did not fail.
+func (p *paths) until(entity string) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var first time.Time
-	for _, e := range p.all {
-		if first.IsZero() || e.until.Before(first) {
-			first = e.until
-		}
+	if e := p.all[entity]; e != nil {
+		return e.until
 	}
-	return first
+	return time.Time{}
 }

@@ -20,6 +20,9 @@ const (
 	idleWait     = time.Minute      // for the first message of a pass, in Run
 	settleWithin = 5 * time.Second
 	oneByOne     = 5 * time.Minute // after an unreadable message
+
+	minHeldPause = 200 * time.Millisecond // after a pass that held messages
+	maxHeldPause = 5 * time.Second        // if their targets work
 )
 
 // Syphon moves messages from the backlog queues to their entities. Any number
@@ -37,13 +40,14 @@ type Syphon struct {
 	mu     sync.Mutex
 	single map[string]time.Time // by queue: until when to receive one at a time
 	inVain map[string]int       // by queue: passes in a row that only held messages
+	again  map[string]time.Time // by queue: when a message that was held may be moved
 	total  Result               // without Held and More
 }
 
 // NewSyphon returns a syphon. See [NewSender] for the queues.
 func NewSyphon(primary, secondary Namespace, queues []string, o *Options) *Syphon {
 	return &Syphon{
-		opt: o.withDefaults(), queues: queues, paths: paths{all: make(map[string]*path)}, single: make(map[string]time.Time), inVain: make(map[string]int),
+		opt: o.withDefaults(), queues: queues, paths: paths{all: make(map[string]*path)}, single: make(map[string]time.Time), inVain: make(map[string]int), again: make(map[string]time.Time),
 		primary:   newLinks(primary, func() {}),
 		secondary: newLinks(secondary, func() {}),
 	}
@@ -106,7 +110,7 @@ func (s *Syphon) run(ctx context.Context, queue string) {
 			s.opt.OnEvent(Event{At: time.Now(), Kind: QueueFailed, Queue: queue, Cause: err})
 			pause = min(max(2*pause, time.Second), 30*time.Second)
 		case r.Held > 0:
-			pause = max(time.Until(s.paths.next()), 200*time.Millisecond)
+			pause = s.untilAgain(queue)
 		default:
 			pause = 0
 			continue
@@ -157,7 +161,7 @@ func (s *Syphon) pass(ctx context.Context, queue string, wait time.Duration) (Re
 	p := &pass{s: s, queue: queue}
 	defer p.release()
 	most := s.mayHold(queue)
-	defer func() { s.passed(queue, p.sum) }()
+	defer func() { s.passed(p) }()
 	for {
 		batch, err := p.receive(ctx, s.batch(queue), wait)
 		switch {
@@ -201,14 +205,36 @@ func (s *Syphon) mayHold(queue string) int {
 }
 
 // passed keeps what the next pass needs to know of one.
-func (s *Syphon) passed(queue string, r Result) {
+func (s *Syphon) passed(p *pass) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r.Held > 0 && r.Moved+r.DeadLettered+r.Expired == 0 {
-		s.inVain[queue]++
+	if r := p.sum; r.Held > 0 && r.Moved+r.DeadLettered+r.Expired == 0 {
+		s.inVain[p.queue]++
 	} else {
-		s.inVain[queue] = 0
+		s.inVain[p.queue] = 0
 	}
+	// Another syphon may hold earlier messages of their sessions.
+	now := time.Now()
+	waited := now.Add(min(minHeldPause<<min(s.inVain[p.queue], 10), maxHeldPause))
+	again := now.Add(maxPathPause)
+	for _, d := range p.held {
+		entity, _ := d.Message.ApplicationProperties[propPath].(string)
+		until := s.paths.until(entity)
+		if !until.After(now) {
+			until = waited
+		}
+		if until.Before(again) {
+			again = until
+		}
+	}
+	s.again[p.queue] = again
+}
+
+// untilAgain returns how long to wait after a pass that held messages.
+func (s *Syphon) untilAgain(queue string) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return max(time.Until(s.again[queue]), minHeldPause)
 }
 
 // batch returns how many messages to receive. A batch with an unreadable

@@ -46,6 +46,7 @@ type bus struct {
 	attempts map[string][]time.Time // sends by entity
 	open     int                    // connections
 	opened   int
+	received int
 	changed  chan struct{} // closed and replaced when a receiver may find more
 }
 
@@ -203,4 +204,22 @@ func (b *bus) restore(entities ...string) {
 			b.entities[name] = &store{seen: make(map[any]bool)}
 		}
 	}
+}
+
+// discard deletes the messages of a backlog queue for an entity.
+func (b *bus) discard(queue, entity string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, m := range b.entities[queue].messages {
+		if m.m.ApplicationProperties["x-ms-path"] == entity {
+			m.gone = true
+		}
+	}
+}
+
+// receives returns how many requests to receive were made.
+func (b *bus) receives() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.received
 }
