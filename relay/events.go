@@ -39,7 +39,7 @@ type Stats struct {
 	Throttled            int64 // attempts
 	Failovers, Failbacks int64
 	Replaced             int64 // connections
-	BadQueues            int64 // failures of backlog queues
+	BadQueues            int64 // times that a backlog queue was left out
 }
 
 // Stats returns the counts.

@@ -124,7 +124,7 @@ func (s *Syphon) run(ctx context.Context, queue string) {
 
 // Pass moves what is in the backlog now, and returns when it is empty, when
 // only messages are left that cannot be moved now, or when the context ended
-// and what was under way is settled, which takes up to 10 s. Its error has the
+// and what was under way is settled, which takes up to 15 s. Its error has the
 // errors of all queues, equal ones once.
 func (s *Syphon) Pass(ctx context.Context) (Result, error) {
 	var (
