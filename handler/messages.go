@@ -44,7 +44,8 @@ func (f *relayFunctions) send(w http.ResponseWriter, r *http.Request) {
 }
 
 func (f *relayFunctions) sendMessage(r *http.Request) (reply, error) {
-	entity := strings.ReplaceAll(r.PathValue("entity"), "~", "/")
+	// Service Bus ignores the case of names; with one spelling there is one state.
+	entity := strings.ToLower(strings.ReplaceAll(r.PathValue("entity"), "~", "/"))
 	if err := checkTarget(entity); err != nil {
 		return reply{}, err
 	}
@@ -86,7 +87,7 @@ func checkTarget(entity string) error {
 	if err := relay.CheckEntity(entity); err != nil {
 		return badRequest("bad_entity", "The name of the queue or topic is invalid: use at most 260 letters, digits, '.', '-' and '_', with a letter or digit at both ends, and ~ for each slash.")
 	}
-	if strings.EqualFold(entity, names.SignalsTopic) {
+	if entity == names.SignalsTopic {
 		return badRequest("bad_entity", "The topic "+names.SignalsTopic+" carries the app's own signals. Use another one.")
 	}
 	return nil

@@ -37,11 +37,12 @@ func (w *relayWorld) sentAs(t *testing.T, entity, body string, header ...string)
 	return answer
 }
 
-// TestSendMessage: the message is stored as it was sent.
+// TestSendMessage: the message is stored as it was sent, in one queue whatever
+// the case of its name.
 func TestSendMessage(t *testing.T) {
 	w := newRelayWorld(t, true)
 	body := "\x00\xff<>&"
-	got := w.sentAs(t, "sales~orders", body, "Content-Type", "application/octet-stream", brokerProperties, `{"MessageId":"m1","Label":"l"}`, messageProperties, `{"n":1}`)
+	got := w.sentAs(t, "Sales~ORDERS", body, "Content-Type", "application/octet-stream", brokerProperties, `{"MessageId":"m1","Label":"l"}`, messageProperties, `{"n":1}`)
 	if got.status != 201 || got.MessageID != "m1" || got.SentTo != "primary" {
 		t.Errorf("%+v, want it stored in the primary namespace", got)
 	}

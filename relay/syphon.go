@@ -180,7 +180,12 @@ func (s *Syphon) pass(ctx context.Context, queue string, wait time.Duration) (Re
 		case len(batch) == 0:
 			r := p.result(false)
 			if r.Moved > 0 && r.Held == 0 {
-				s.opt.OnEvent(Event{At: time.Now(), Kind: Drained, Queue: queue})
+				// A namespace that became silent, and messages that another
+				// syphon has locked, look like the end of the queue.
+				page, err := s.secondary.peek(ctx, s.opt.AttemptTimeout, queue, 0)
+				if r.More = err != nil || len(page) > 0; !r.More {
+					s.opt.OnEvent(Event{At: time.Now(), Kind: Drained, Queue: queue})
+				}
 			}
 			return r, nil
 		}

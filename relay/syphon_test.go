@@ -63,6 +63,40 @@ func inOrder(all []*relay.Message, prefix string) (n int, ok bool) {
 	return len(seen), ok
 }
 
+// TestLockedMessagesAreNotDrained: a queue is not drained while another syphon
+// has messages of it.
+func TestLockedMessagesAreNotDrained(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t, relay.Options{Interval: -1})
+		defer p.close(t)
+		p.fill(t, "orders", numbered(3, "a", "same")...) // of one session, so in one queue
+		c, _ := p.secondary.Connect()
+		defer c.Close(t.Context())
+		for _, q := range queues {
+			within, cancel := context.WithTimeout(t.Context(), time.Second)
+			if _, err := c.Receive(within, q, 3); err != nil {
+				t.Fatal(err)
+			}
+			cancel()
+		}
+		p.fill(t, "other", numbered(3, "b", "same")...)
+		drained := 0
+		s := p.syphon(&relay.Options{OnEvent: func(e relay.Event) {
+			if e.Kind == relay.Drained {
+				drained++
+			}
+		}})
+		defer s.Close(t.Context())
+		if r, err := s.Pass(t.Context()); err != nil || r.Moved != 3 || !r.More || drained != 0 {
+			t.Errorf("%+v, %v, drained %d times while another syphon has messages, want 3 moved and more", r, err, drained)
+		}
+		time.Sleep(lockTime)
+		if r, err := s.Pass(t.Context()); err != nil || r.Moved != 3 || r.More || drained != 1 {
+			t.Errorf("%+v, %v, drained %d times after that, want 3 moved", r, err, drained)
+		}
+	})
+}
+
 func TestFailureMode21SessionsKeepTheirOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPair(t, relay.Options{Interval: -1})
