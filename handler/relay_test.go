@@ -172,6 +172,44 @@ func TestSyphonFailures(t *testing.T) {
 	})
 }
 
+// TestSecondaryDoesNotAnswer: it is a problem although the primary works, of a
+// host and of a worker, until it answers again.
+func TestSecondaryDoesNotAnswer(t *testing.T) {
+	for _, isWorker := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newRelayWorld(t, true)
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			wait := func(minutes int) {
+				for range minutes {
+					if !isWorker {
+						_, _ = w.pass(ctx) // as the timer does; the host logs its error
+					}
+					time.Sleep(time.Minute)
+				}
+			}
+			if isWorker {
+				go func() { ended <- w.follow(ctx) }()
+			} else {
+				ended <- nil
+			}
+			wait(1)
+			w.secondary.fails(with(relay.Unavailable))
+			wait(20)
+			if p := w.problems(); len(p) != 1 || p[0].Code != instances.BusDisconnected || p[0].Subject != allQueues || !strings.Contains(p[0].What, errTest.Error()) {
+				t.Errorf("worker %t: problems %+v", isWorker, p)
+			}
+			w.secondary.fails(nil)
+			wait(10)
+			if p := w.problems(); len(p) > 0 {
+				t.Errorf("worker %t: problems %+v after the secondary answers again", isWorker, p)
+			}
+			stop()
+			<-ended
+		})
+	}
+}
+
 // TestFollow: a worker moves messages as soon as it can, and samples a backlog
 // that holds messages twice a minute, and an empty one rarely.
 func TestFollow(t *testing.T) {

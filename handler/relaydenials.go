@@ -10,20 +10,24 @@ import (
 	"kennel/relay"
 )
 
-// How long a refusal counts as a problem, unless something succeeds, and how
-// many entities or backlog queues are remembered. Callers choose the names.
+// How long a refusal counts as a problem, unless something succeeds, how many
+// entities or backlog queues are remembered (callers choose the names), and
+// after what time a secondary namespace that does not answer is a problem.
 const (
 	denialLasts = 10 * time.Minute
 	maxDenials  = 100
+	maxSilence  = 2 * time.Minute
 )
 
-// denials remembers what the namespaces deny.
+// denials remembers what the namespaces deny, and whether the backlog cannot be
+// read: while the primary works, nothing else shows that the secondary does not.
 type denials struct {
 	mu  sync.Mutex
 	all map[string]denial // by entity or backlog queue; guarded by mu
 }
 
 type denial struct {
+	code        string
 	since, last time.Time
 	count       int64
 	err         error
@@ -31,8 +35,12 @@ type denial struct {
 
 // note notes an error for an entity or a backlog queue.
 func (d *denials) note(subject string, err error) {
-	cause := deniedOf(err)
-	if cause == nil {
+	cause, code := deniedOf(err), instances.BusDenied
+	switch {
+	case cause != nil:
+	case subject == allQueues:
+		cause, code = err, instances.BusDisconnected
+	default:
 		return
 	}
 	d.mu.Lock()
@@ -49,7 +57,7 @@ func (d *denials) note(subject string, err error) {
 		}
 		known.since = now
 	}
-	known.last, known.count, known.err = now, known.count+1, cause
+	known.code, known.last, known.count, known.err = code, now, known.count+1, cause
 	d.all[subject] = known
 }
 
@@ -88,11 +96,19 @@ func (d *denials) expire(now time.Time) {
 func (d *denials) problems() []instances.Problem {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.expire(time.Now())
+	now := time.Now()
+	d.expire(now)
 	var problems []instances.Problem
 	for subject, known := range d.all {
-		problems = append(problems, instances.Problem{Code: instances.BusDenied, Subject: subject, Since: known.since.UTC(), Count: known.count,
-			What: fmt.Sprintf("Service Bus refused access to it: %s.", oneLine(known.err.Error()))})
+		what := "Service Bus refused access to it"
+		if known.code == instances.BusDisconnected {
+			if now.Sub(known.since) < maxSilence {
+				continue
+			}
+			what = "The secondary namespace cannot be read"
+		}
+		problems = append(problems, instances.Problem{Code: known.code, Subject: subject, Since: known.since.UTC(), Count: known.count,
+			What: fmt.Sprintf("%s: %s.", what, oneLine(known.err.Error()))})
 	}
 	return oldest(problems)
 }

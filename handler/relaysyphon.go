@@ -143,6 +143,8 @@ func (f *relayFunctions) sampleBacklog(ctx context.Context) {
 		if b.Partial = true; len(b.Entities) == 0 {
 			return
 		}
+	} else {
+		f.denials.worked(allQueues)
 	}
 	f.backlog.set(backlogOf(b))
 }
