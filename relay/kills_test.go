@@ -27,7 +27,7 @@ func TestFailureMode11SyphonKilled(t *testing.T) { killAtEachRequest(t, "syphon"
 // sent keep their order, and there are no more duplicates than reported.
 func killAtEachRequest(t *testing.T, who string) {
 	// What refuse leaves unclear is due to the kill alone, so it shows the most.
-	for f, step := range map[fault]int{refuse: 4, storeDrop: 40, hang: 40} {
+	for f, step := range map[fault]int{refuse: 12, storeDrop: 40, hang: 40} {
 		t.Run(fmt.Sprint(f), func(t *testing.T) {
 			kills, copies, allowed := 0, 0, int64(0)
 			for request, killed := 1, true; killed; request += storetest.Scale(step, 1) {

@@ -18,7 +18,7 @@ import (
 // namespaces while they are killed at random requests. Run one seed again with
 // -run 'TestSimulation/^7$'.
 func TestSimulation(t *testing.T) {
-	for seed := range storetest.Scale(12, 400) {
+	for seed := range storetest.Scale(8, 400) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { (&sim{t: t, seed: uint64(seed)}).run() })
 		})

@@ -86,7 +86,7 @@ func (p *pair) syphon(t *testing.T) {
 
 // sample is an outage as make test can afford it.
 func sample(name string) outage {
-	return outage{outageFault: named(name), interval: 10 * time.Second, lasts: 30 * time.Second, every: 400 * time.Millisecond}
+	return outage{outageFault: named(name), interval: 10 * time.Second, lasts: 30 * time.Second, every: time.Second}
 }
 
 func TestFailureMode01DialRefused(t *testing.T) { sample("dial refused").run(t) }

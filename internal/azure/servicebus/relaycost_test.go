@@ -27,9 +27,10 @@ const (
 // of a worker, both with an outage. How often messages are received in vain and
 // sampled is measured in the same run.
 func TestRelayCost(t *testing.T) {
-	hours := storetest.Scale(1, 24)
+	storetest.OnlyInProve(t)
+	const hours = 24
 	worst := 0.0
-	for _, hosted := range []bool{true, false}[:storetest.Scale(1, 2)] {
+	for _, hosted := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			p := openPair(t)
 			ctx, stop := context.WithTimeoutCause(t.Context(), time.Duration(hours)*time.Hour, errOver)
