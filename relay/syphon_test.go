@@ -63,6 +63,35 @@ func inOrder(all []*relay.Message, prefix string) (n int, ok bool) {
 	return len(seen), ok
 }
 
+// TestCopiesAreReported: a message that was sent and could not be completed is
+// sent again, and counts as a copy.
+func TestCopiesAreReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t, relay.Options{Interval: -1})
+		defer p.close(t)
+		p.fill(t, "orders", text("a"), text("b"))
+		s := p.syphon(nil)
+		defer s.Close(t.Context())
+		p.secondary.set(func(op, _ string) fault {
+			if op == "settle" {
+				return drop
+			}
+			return none
+		})
+		if r, _ := s.Pass(t.Context()); r.Moved != 2 || r.Unsettled != 2 {
+			t.Errorf("%+v, want 2 moved and not settled", r)
+		}
+		p.secondary.set(nil)
+		time.Sleep(lockTime)
+		if r, err := s.Pass(t.Context()); err != nil || r.Moved != 2 || r.Unsettled != 0 {
+			t.Errorf("%+v, %v, want 2 moved again", r, err)
+		}
+		if got := p.primary.got("orders"); len(got) != 4 || len(ids(got)) != 2 {
+			t.Errorf("%d messages arrived, want each twice", len(got))
+		}
+	})
+}
+
 // TestLockedMessagesAreNotDrained: a queue is not drained while another syphon
 // has messages of it.
 func TestLockedMessagesAreNotDrained(t *testing.T) {
