@@ -30,7 +30,7 @@ build: ## Build bin/handler and bin/kennel
 # them run side by side than there are processors. Vet has its place in lint:
 # here it would cost 10 s.
 test: ## Run the tests that every change needs, with the race detector
-	go test -race -vet=off -p 3 -parallel 8 -timeout 10m ./internal/dev/azurite ./...
+	go test -race -vet=off -ldflags=-w -p 3 -parallel 8 -timeout 10m ./internal/dev/azurite ./...
 
 prove: ## Run all tests at full width: every simulation, order of events, kill and planted bug
 	@mkdir -p bin
