@@ -3,7 +3,6 @@ package relay
 import (
 	"cmp"
 	"context"
-	"errors"
 	"hash/fnv"
 	"math/rand/v2"
 	"sync"
@@ -87,10 +86,7 @@ func (b *backlog) attempt(ctx context.Context, timeout time.Duration, i int, sea
 	case refused(err):
 	case ctx.Err() != nil && q.silent.add(began, now) < minSilence: // it may work
 	default:
-		q.err, q.nextTry, q.silent = err, now.Add(maxPause), silence{until: now}
-		if t, ok := errors.AsType[*Error](err); ok && t.Class == Throttled {
-			q.nextTry = now.Add(max(throttleWait, t.After))
-		}
+		q.err, q.nextTry, q.silent = err, now.Add(max(maxPause, busyFor(err))), silence{until: now}
 		if !now.Before(q.until) {
 			q.until = now.Add(b.opt.Readmit)
 			b.failed(b.queues[i], err)

@@ -73,12 +73,7 @@ func TestShortDeadlinesLeaveOutQueue(t *testing.T) {
 		p := newPair(t, relay.Options{Interval: -1})
 		defer p.close(t)
 		p.primary.set(always(refuse))
-		p.secondary.set(func(_, queue string) fault {
-			if queue == queues[0] {
-				return hang
-			}
-			return none
-		})
+		p.secondary.set(onlyAt(queues[0], hang))
 		failed := 0
 		for i := range 100 {
 			if _, err := p.send(500*time.Millisecond, "orders", text(fmt.Sprint(i))); err != nil {

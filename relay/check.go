@@ -47,8 +47,8 @@ func checked(entity string, m *Message, maxBytes int, now time.Time) (*Message, 
 	if err := errors.Join(checkProperties(c), checkApplication(c), checkAnnotations(c), checkBody(&c.Body)); err != nil {
 		return nil, &Error{Class: Invalid, Err: err}
 	}
-	if at, ok := annotation(c, scheduledTime); ok && !at.(time.Time).After(now) {
-		deleteAnnotation(c, scheduledTime)
+	if at, ok := annotation(c, ScheduledTime); ok && !at.(time.Time).After(now) {
+		deleteAnnotation(c, ScheduledTime)
 	}
 	size, err := sizeOf(c)
 	if err != nil {
@@ -134,12 +134,12 @@ func checkApplication(m *Message) error {
 // checkAnnotations checks those that Service Bus reads. The SDK panics when it
 // receives them with other types.
 func checkAnnotations(m *Message) error {
-	if at, ok := annotation(m, scheduledTime); ok {
+	if at, ok := annotation(m, ScheduledTime); ok {
 		if _, isTime := at.(time.Time); !isTime {
-			return fmt.Errorf("the annotation %q has the type %T: use a time", scheduledTime, at)
+			return fmt.Errorf("the annotation %q has the type %T: use a time", ScheduledTime, at)
 		}
 	}
-	for _, name := range []string{partitionKey, viaPartitionKey} {
+	for _, name := range []string{PartitionKey, viaPartitionKey} {
 		value, ok := annotation(m, name)
 		if !ok {
 			continue
@@ -150,7 +150,7 @@ func checkAnnotations(m *Message) error {
 			return fmt.Errorf("the annotation %q has the type %T: use a string", name, value)
 		case len(key) > maxID:
 			return fmt.Errorf("the annotation %q has %d bytes, the maximum is %d", name, len(key), maxID)
-		case name == partitionKey && session != nil && key != *session:
+		case name == PartitionKey && session != nil && key != *session:
 			return fmt.Errorf("the annotation %q differs from the session ID: use the same or none", name)
 		}
 	}

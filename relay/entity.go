@@ -196,10 +196,7 @@ func (e *entity) answered(a admission, err error, gaveUp bool) {
 	e.onTrial = false
 	switch {
 	case err != nil && class == Throttled:
-		wait := throttleWait
-		if t, ok := errors.AsType[*Error](err); ok {
-			wait = max(wait, t.After)
-		}
+		wait := busyFor(err)
 		e.throttled, e.lastErr = true, err
 		e.nextTry = now.Add(wait + rand.N(wait/10))
 	case e.throttled && !a.probe:

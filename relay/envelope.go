@@ -28,18 +28,12 @@ const (
 
 var envelopeNames = map[string]struct{}{propPath: {}, propSession: {}, propTTL: {}, propScheduled: {}, propExpires: {}, propAbsolute: {}}
 
-// scheduledTime is the annotation with the time at which a message appears in
-// its entity.
-const scheduledTime = "x-opt-scheduled-enqueue-time"
-
-// partitionKey and viaPartitionKey are annotations that choose a partition.
-const (
-	partitionKey    = "x-opt-partition-key"
-	viaPartitionKey = "x-opt-via-partition-key"
-)
+// viaPartitionKey is an annotation that chooses a partition, as does
+// [PartitionKey].
+const viaPartitionKey = "x-opt-via-partition-key"
 
 // brokerAnnotations are those that Service Bus adds to a delivery. They belong
-// to one stay in a queue, as does [scheduledTime] of a received message.
+// to one stay in a queue, as does [ScheduledTime] of a received message.
 var brokerAnnotations = []string{
 	"x-opt-sequence-number", "x-opt-enqueue-sequence-number", "x-opt-enqueued-time", "x-opt-locked-until", "x-opt-lock-token",
 	"x-opt-message-state", "x-opt-deadletter-source",
@@ -60,10 +54,10 @@ func seal(entity string, m *Message, now time.Time) *Message {
 		properties[propSession], c.Properties.GroupID = *session, nil
 	}
 	enqueued := now
-	if at, ok := annotation(c, scheduledTime); ok {
+	if at, ok := annotation(c, ScheduledTime); ok {
 		at := at.(time.Time)
 		properties[propScheduled] = at
-		deleteAnnotation(c, scheduledTime)
+		deleteAnnotation(c, ScheduledTime)
 		if at.After(now) {
 			enqueued = at // from which Service Bus counts the time to live
 		}
@@ -81,7 +75,7 @@ func seal(entity string, m *Message, now time.Time) *Message {
 // The error is errExpired, or the envelope is missing or broken.
 func unseal(sealed *Message, now time.Time) (entity string, m *Message, err error) {
 	m = clone(sealed)
-	deleteAnnotation(m, scheduledTime) // of the backlog queue
+	deleteAnnotation(m, ScheduledTime) // of the backlog queue
 	e := envelope{m.ApplicationProperties, nil}
 	entity, _ = take[string](&e, propPath)
 	session, hasSession := take[string](&e, propSession)
@@ -94,7 +88,7 @@ func unseal(sealed *Message, now time.Time) (entity string, m *Message, err erro
 		return "", nil, e.err
 	case entity == "":
 		return "", nil, fmt.Errorf("the property %q is missing", propPath)
-	case len(entity) > maxEntity || !entityName.MatchString(entity):
+	case CheckEntity(entity) != nil:
 		return "", nil, fmt.Errorf("the property %q is not the path of an entity: %.300q", propPath, entity)
 	case hasTTL != hasExpires:
 		return "", nil, fmt.Errorf("one of the properties %q and %q is missing", propTTL, propExpires)
@@ -109,7 +103,7 @@ func unseal(sealed *Message, now time.Time) (entity string, m *Message, err erro
 	}
 	later := hasScheduled && scheduled.After(now)
 	if later {
-		annotate(m, scheduledTime, scheduled)
+		annotate(m, ScheduledTime, scheduled)
 	}
 	m.Header.TTL = 0
 	if hasTTL {

@@ -40,8 +40,8 @@ func TestEnvelopeKeepsEverySection(t *testing.T) {
 			t.Fatalf("seed %d, message %d: %q, %v", seed, i, entity, err)
 		}
 		want := clone(m)
-		if at, ok := annotation(want, scheduledTime); ok && !at.(time.Time).After(later) {
-			deleteAnnotation(want, scheduledTime)
+		if at, ok := annotation(want, ScheduledTime); ok && !at.(time.Time).After(later) {
+			deleteAnnotation(want, ScheduledTime)
 			want.Header.TTL = max(0, at.(time.Time).Add(m.Header.TTL).Sub(later))
 			if m.Header.TTL == 0 {
 				want.Header.TTL = 0
@@ -97,10 +97,10 @@ func randomMessage(r *rand.Rand, now time.Time) *Message {
 		}
 	}
 	if r.IntN(4) == 0 {
-		annotate(m, scheduledTime, now.Add(time.Duration(r.IntN(100))*time.Minute))
+		annotate(m, ScheduledTime, now.Add(time.Duration(r.IntN(100))*time.Minute))
 	}
 	if r.IntN(2) == 0 && p.GroupID == nil {
-		annotate(m, partitionKey, "key")
+		annotate(m, PartitionKey, "key")
 	}
 	for i := range r.IntN(4) {
 		annotate(m, fmt.Sprint("annotation", i), randomValue(r, now))

@@ -86,6 +86,15 @@ func classOf(err error) Class {
 	return Unavailable
 }
 
+// busyFor returns how long to wait after an error because the namespace is busy:
+// 0 if that is not its cause.
+func busyFor(err error) time.Duration {
+	if e, ok := errors.AsType[*Error](err); ok && e.Class == Throttled {
+		return max(throttleWait, e.After)
+	}
+	return 0
+}
+
 // unsent reports whether the attempt that returned err certainly stored
 // nothing.
 func unsent(err error) bool {

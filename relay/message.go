@@ -18,8 +18,8 @@ type (
 
 // Names of annotations that a caller may set.
 const (
-	ScheduledTime = scheduledTime // time.Time: when the message appears in its entity
-	PartitionKey  = partitionKey  // string
+	ScheduledTime = "x-opt-scheduled-enqueue-time" // time.Time: when the message appears in its entity
+	PartitionKey  = "x-opt-partition-key"          // string: chooses a partition
 )
 
 // CheckEntity returns an error if a name is not that of a queue or topic.

@@ -125,12 +125,7 @@ func TestFailureMode15TargetMissing(t *testing.T) {
 			defer p.close(t)
 			p.fill(t, entity, text("a"))
 			p.fill(t, "orders", text("b"))
-			p.primary.set(func(_, entity string) fault {
-				if entity == "other" {
-					return bad
-				}
-				return none
-			})
+			p.primary.set(onlyAt("other", bad))
 			var events []relay.Event
 			s := p.syphon(&relay.Options{OnEvent: func(e relay.Event) {
 				if e.Kind == relay.DeadLettered {

@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"errors"
 	"sync"
 	"time"
 )
@@ -57,10 +56,7 @@ func (p *paths) leave(entity string, err error) bool {
 	case time.Now().Before(e.until):
 		return false // of several sends that fail, one counts
 	}
-	e.pause = min(max(2*e.pause, time.Second), maxPathPause)
-	if t, ok := errors.AsType[*Error](err); ok && class == Throttled {
-		e.pause = max(e.pause, throttleWait, t.After)
-	}
+	e.pause = max(min(max(2*e.pause, time.Second), maxPathPause), busyFor(err))
 	e.until = time.Now().Add(e.pause)
 	return true
 }

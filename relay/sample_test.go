@@ -54,12 +54,7 @@ func TestBacklogSample(t *testing.T) {
 		if b := sample(); len(b.Entities) != 2 || b.Entities[0].Messages != 2 {
 			t.Errorf("%+v while the messages are locked", b)
 		}
-		p.secondary.set(func(_, queue string) fault {
-			if queue == queues[0] {
-				return denied
-			}
-			return none
-		})
+		p.secondary.set(onlyAt(queues[0], denied))
 		want, got := int64(0), int64(0)
 		for _, q := range queues[1:] {
 			n, _ := p.secondary.left(q)

@@ -145,12 +145,7 @@ func TestEntitiesAreIndependent(t *testing.T) {
 				return p99(all)
 			}
 			before := measure()
-			p.primary.set(func(_, entity string) fault {
-				if entity == "orders" {
-					return f
-				}
-				return none
-			})
+			p.primary.set(onlyAt("orders", f))
 			stop := make(chan struct{})
 			var sending sync.WaitGroup
 			for range 4 {
@@ -181,12 +176,7 @@ func TestFailureMode08BadBacklogQueue(t *testing.T) {
 		p := newPair(t, relay.Options{Interval: -1})
 		defer p.close(t)
 		p.primary.set(always(refuse))
-		p.secondary.set(func(_, queue string) fault {
-			if queue == queues[0] {
-				return full
-			}
-			return none
-		})
+		p.secondary.set(onlyAt(queues[0], full))
 		send := func(n int) {
 			for i := range n {
 				if _, err := p.send(time.Minute, "orders", text(fmt.Sprint(i))); err != nil {
@@ -214,12 +204,7 @@ func TestFailureMode08SilentBacklogQueue(t *testing.T) {
 		p := newPair(t, relay.Options{Interval: -1})
 		defer p.close(t)
 		p.primary.set(always(refuse))
-		p.secondary.set(func(_, queue string) fault {
-			if queue == queues[0] {
-				return hang
-			}
-			return none
-		})
+		p.secondary.set(onlyAt(queues[0], hang))
 		slow := 0
 		for i := range 50 {
 			began := time.Now()

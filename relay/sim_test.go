@@ -94,12 +94,7 @@ func (s *sim) outages(ctx context.Context) {
 		if c.Below(3) == 0 {
 			bad := queues[c.Below(len(queues))]
 			g := faults[c.Below(len(faults))]
-			s.secondary.set(func(_, queue string) fault {
-				if queue == bad {
-					return g
-				}
-				return none
-			})
+			s.secondary.set(onlyAt(bad, g))
 		}
 		s.sleep(ctx, c.UpTo(time.Minute))
 		s.primary.set(nil)

@@ -225,12 +225,7 @@ func TestFailureMode13TargetFails(t *testing.T) {
 			}
 			p.fill(t, "orders", many...)
 			p.fill(t, "other", text("x"))
-			p.primary.set(func(_, entity string) fault {
-				if entity == "orders" {
-					return f
-				}
-				return none
-			})
+			p.primary.set(onlyAt("orders", f))
 			before := len(p.primary.sends("orders"))
 			s := p.syphon(nil)
 			defer s.Close(t.Context())

@@ -114,6 +114,16 @@ func (b *bus) sends(entity string) []time.Time {
 
 func always(f fault) func(string, string) fault { return func(string, string) fault { return f } }
 
+// onlyAt is a fault of one queue or topic.
+func onlyAt(bad string, f fault) func(string, string) fault {
+	return func(_, entity string) fault {
+		if entity == bad {
+			return f
+		}
+		return none
+	}
+}
+
 // got returns the messages that were ever stored in an entity.
 func (b *bus) got(entity string) []*relay.Message {
 	b.mu.Lock()
