@@ -140,7 +140,7 @@ func (f *relayFunctions) sampleBacklog(ctx context.Context) {
 	if err != nil {
 		f.denials.note(allQueues, err)
 		f.log.WarnContext(ctx, "cannot sample the backlog", "error", err)
-		if b.Partial = true; len(b.Entities) == 0 {
+		if len(b.Entities) == 0 {
 			return
 		}
 	} else {
