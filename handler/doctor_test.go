@@ -210,8 +210,8 @@ func TestDoctorBus(t *testing.T) {
 		}
 	}
 	off := diagnose(t.Context(), busChecks(config.ServiceBus{}, mender{}))
-	if want := []finding{{Name: "signals", OK: true, Detail: "not configured; gates are polled"}}; !slices.Equal(off, want) {
-		t.Errorf("%+v, want %+v", off, want)
+	if len(off) != 1 || off[0].Name != "signals" || !off[0].OK || off[0].Detail != "not configured; gates are polled" {
+		t.Errorf("%+v, want signals, not configured", off)
 	}
 }
 
