@@ -1,9 +1,11 @@
 package kennel
 
 import (
+	"io/fs"
 	"maps"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -49,6 +51,21 @@ func buildContext(t *testing.T) func(name string) bool {
 	}
 }
 
+// filesOf returns a file, or all files in a folder that is embedded.
+func filesOf(t *testing.T, name string) (files []string) {
+	t.Helper()
+	err := filepath.WalkDir(name, func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			files = append(files, name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Errorf("the handler embeds %s: %v", name, err)
+	}
+	return files
+}
+
 // TestBuildContext: what the handler is made of is sent to the engine, and no
 // setting, test or build is.
 func TestBuildContext(t *testing.T) {
@@ -66,8 +83,10 @@ func TestBuildContext(t *testing.T) {
 				continue
 			}
 			for _, needed := range append(embedded(f), path.Base(f.path)) {
-				if needed = path.Join(dir, needed); !sent(needed) {
-					t.Errorf(".dockerignore has %s, of which the handler is made", needed)
+				for _, needed := range filesOf(t, path.Join(dir, needed)) {
+					if !sent(needed) {
+						t.Errorf(".dockerignore has %s, of which the handler is made", needed)
+					}
 				}
 			}
 			for _, imported := range f.imports {

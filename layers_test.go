@@ -60,6 +60,7 @@ var layers = map[string][]string{
 	"internal/dev/azurite":        {},
 	"internal/chance":             {},
 	"internal/config":             {"kennel/gate", "kennel/internal/suggest"}, // the names of gates
+	"internal/console":            {},
 	"internal/customhandler":      {},
 	"internal/dev/bicep":          {}, // for tests of infra/
 	"internal/dev/chart":          {},

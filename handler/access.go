@@ -80,20 +80,21 @@ func newConsole(cfg config.Config, log *slog.Logger) *console {
 	}
 }
 
-// routes returns the routes of people for those of the API. Their calls come in
-// envelopes, because of the second output in function.json. That is essential:
-// the host forwards other calls by a path that it rebuilds after it has chosen
-// the function, and /api/console/..%5Cgates would become /api/gates, whose key
-// was not checked. An envelope reaches the routes of its function only.
+// routes returns the routes of people: those of the API, and the page. Calls
+// come in envelopes, because of the second output in function.json. That is
+// essential: the host forwards other calls by a path that it rebuilds after it
+// has chosen the function, and /api/console/..%5Cgates would become /api/gates,
+// whose key was not checked. An envelope reaches the routes of its function
+// only.
 func (c *console) routes(api []route) []route {
-	routes := slices.Clone(api)
+	routes := append(slices.Clone(api), c.personRoute())
 	for i := range routes {
 		rt := &routes[i]
 		rt.console, rt.function = c, consoleFunction
 		rt.pattern = strings.Replace(rt.pattern, " /api/", " "+consoleBase+"/api/", 1)
 		rt.maxBody = 0 // an envelope is read as a whole
 	}
-	return routes
+	return append(routes, c.pages()...)
 }
 
 // serve serves a call for a route of people. Each change that a person makes or
@@ -101,14 +102,14 @@ func (c *console) routes(api []route) []route {
 func (c *console) serve(w http.ResponseWriter, r *http.Request, rt *route) {
 	p, err := c.identify(r)
 	if err != nil {
-		w.Header().Set("WWW-Authenticate", "Bearer")
+		c.challenge(w)
 		customhandler.WriteError(w, r, err)
 		return
 	}
 	if rt.role() == operator {
 		defer func() {
 			c.log.InfoContext(r.Context(), "change through the console", "principal", p.Name, "principalId", p.ID,
-				"route", rt.pattern, "path", r.URL.EscapedPath(), "status", customhandler.Answered(w))
+				"route", rt.pattern, "path", r.URL.EscapedPath(), "status", customhandler.Answered(w), "reason", reasonOf(r))
 		}()
 	}
 	if err := c.authorize(r, p, rt.role()); err != nil {

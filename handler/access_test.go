@@ -210,7 +210,7 @@ func (h hosted) testOthers(t *testing.T, api []route) {
 			}
 		}
 	}
-	for _, path := range []string{"", "/", "/index.html", "/api", "/api/", "/api/gates/x/y/z", "/api/console/api/gates", "/API/Gates/../../../admin/host/status"} {
+	for _, path := range []string{"/index.html", "/api/me/x", "/views", "/views/", "/../page/style.css", "/console.go", "/api", "/api/", "/api/gates/x/y/z", "/api/console/api/gates", "/API/Gates/../../../admin/host/status"} {
 		if got := h.call(t, "GET", consoleBase+path, caller{header: asOperator}, ""); got == served || got[0] != '4' {
 			t.Errorf("GET %s: %s, want it rejected", consoleBase+path, got)
 		}

@@ -60,10 +60,11 @@ func bodyOf(r *http.Request) string {
 // checkDescribed reports an answer that docs/openapi.yaml does not describe, and
 // a request that was accepted although it is not described. All requests of the
 // tests go through it. Those that only the Functions host sends are not part of
-// the API.
+// the API, and neither is the page of the console.
 func checkDescribed(t testing.TB, r *http.Request, sent string, status int, header http.Header, body string) {
 	t.Helper()
-	if !strings.HasPrefix(r.URL.Path, "/api/") {
+	isPage := strings.HasPrefix(r.URL.Path+"/", consoleBase+"/") && !strings.HasPrefix(r.URL.Path, consoleBase+"/api/")
+	if isPage || !strings.HasPrefix(r.URL.Path, "/api/") {
 		return
 	}
 	if err := described(t).check(r, sent, status, header, body); err != nil {

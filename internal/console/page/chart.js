@@ -1,0 +1,120 @@
+// Charts in SVG. Each has a text for screen readers, and a line chart also a
+// table of its values.
+
+import { h } from './dom.js';
+import { decimal } from './format.js';
+
+// sparkline shows values over time as a small line without axes. The last one is
+// now. A value that is null is a gap.
+export function sparkline(values, label, unit = '') {
+  const known = values.filter(Number.isFinite);
+  if (!known.length) return h('span', { class: 'quiet' }, '–');
+  const width = 120;
+  const height = 24;
+  const top = Math.max(...known) || 1;
+  const x = (i) => (values.length > 1 ? (i / (values.length - 1)) * (width - 4) + 2 : width / 2);
+  const y = (v) => height - 2 - (v / top) * (height - 4);
+  const last = values.findLastIndex(Number.isFinite);
+  const text = `${label}: ${decimal(values[last])}${unit} now, highest ${decimal(Math.max(...known))}${unit}, lowest ${decimal(Math.min(...known))}${unit}`;
+  return h('svg', { class: 'spark', viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': text },
+    h('title', null, text),
+    h('path', { class: 'area', d: area(values, x, y, height) }),
+    h('path', { class: 'line', d: line(values, x, y) }),
+    h('circle', { cx: round(x(last)), cy: round(y(values[last])), r: 2 }));
+}
+
+const round = (n) => Math.round(n * 10) / 10;
+
+function line(values, x, y) {
+  let d = '';
+  let pen = 'M';
+  values.forEach((v, i) => {
+    if (Number.isFinite(v)) {
+      d += `${pen}${round(x(i))} ${round(y(v))}`;
+      pen = 'L';
+    } else {
+      pen = 'M';
+    }
+  });
+  return d;
+}
+
+function area(values, x, y, height) {
+  let d = '';
+  for (let i = 0; i < values.length; i++) {
+    if (!Number.isFinite(values[i])) continue;
+    const begin = i;
+    while (i + 1 < values.length && Number.isFinite(values[i + 1])) i++;
+    d += `M${round(x(begin))} ${height}`;
+    for (let j = begin; j <= i; j++) d += `L${round(x(j))} ${round(y(values[j]))}`;
+    d += `L${round(x(i))} ${height}Z`;
+  }
+  return d;
+}
+
+// lineChart shows series over time. Each is {name, points: [[time in ms, value]]};
+// at most four. Label names the chart, and format turns a value into text.
+export function lineChart({ label, series, format = decimal, from, to }) {
+  const shown = series.filter((s) => s.points.length);
+  if (!shown.length) return h('p', { class: 'quiet' }, 'There are no values yet.');
+  const width = 640;
+  const height = 180;
+  const left = 56;
+  const bottom = 22;
+  const times = shown.flatMap((s) => s.points.map(([t]) => t));
+  const begin = from ?? Math.min(...times);
+  const end = Math.max(to ?? Math.max(...times), begin + 60000);
+  const ticks = scaleOf(Math.max(...shown.flatMap((s) => s.points.map(([, v]) => v)), 0));
+  const top = ticks.at(-1);
+  const x = (t) => left + ((t - begin) / (end - begin)) * (width - left - 8);
+  const y = (v) => 8 + (1 - v / top) * (height - bottom - 8);
+  const text = shown.map((s) => `${s.name}: ${format(s.points.at(-1)[1])} at the end, highest ${format(Math.max(...s.points.map(([, v]) => v)))}`).join('; ');
+  return h('figure', { class: 'chart' },
+    h('figcaption', null, h('span', { class: 'title' }, label), h('span', { class: 'legend' }, shown.map((s, i) => h('span', { key: s.name, class: `series s${i}` }, s.name)))),
+    h('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': `${label}. ${text}` },
+      ticks.map((v) => h('g', { key: `y${v}`, class: 'tick' }, h('line', { x1: left, x2: width - 8, y1: round(y(v)), y2: round(y(v)) }),
+        h('text', { x: left - 6, y: round(y(v)) + 4, 'text-anchor': 'end' }, format(v)))),
+      timesOf(begin, end).map((t) => h('text', { key: `x${t}`, class: 'time', x: round(x(t)), y: height - 6, 'text-anchor': 'middle' }, timeText(t, end - begin))),
+      shown.map((s, i) => h('path', { key: s.name, class: `line s${i}`, d: path(s.points, x, y) }))),
+    h('details', null, h('summary', null, 'Values'),
+      h('div', { class: 'values', tabindex: '0', role: 'group', 'aria-label': `Values of ${label}` }, h('table', null,
+        h('thead', null, h('tr', null, h('th', { scope: 'col' }, 'Time'), shown.map((s) => h('th', { key: s.name, scope: 'col', class: 'num' }, s.name)))),
+        h('tbody', null, rowsOf(shown).map(([t, values]) => h('tr', { key: t }, h('th', { scope: 'row' }, timeText(t, 0)), values.map((v) => h('td', { class: 'num' }, v === undefined ? '–' : format(v))))))))));
+}
+
+function path(points, x, y) {
+  return points.map(([t, v], i) => `${i ? 'L' : 'M'}${round(x(t))} ${round(y(v))}`).join('');
+}
+
+// rowsOf returns the last values of all series by time, the newest first.
+function rowsOf(series) {
+  const rows = new Map();
+  series.forEach((s, i) => {
+    for (const [t, v] of s.points) {
+      if (!rows.has(t)) rows.set(t, Array(series.length).fill(undefined));
+      rows.get(t)[i] = v;
+    }
+  });
+  return [...rows].sort(([a], [b]) => b - a).slice(0, 60);
+}
+
+// scaleOf returns round values from 0 to at least the highest one.
+function scaleOf(highest) {
+  const rough = (highest || 1) / 3;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough);
+  const ticks = [];
+  for (let i = 0; i === 0 || ticks.at(-1) < highest || i < 2; i++) ticks.push(Number((i * step).toPrecision(12)));
+  return ticks;
+}
+
+function timesOf(begin, end) {
+  return [0.1, 0.37, 0.63, 0.9].map((part) => Math.round(begin + part * (end - begin)));
+}
+
+const minutes = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' });
+const days = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' });
+
+function timeText(t, span) {
+  return (span > 86400000 ? days : minutes).format(t);
+}

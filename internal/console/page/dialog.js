@@ -1,0 +1,154 @@
+// Dialogs in which a person confirms an action, and the short messages after it.
+
+import { h, patch } from './dom.js';
+import { bytes } from './format.js';
+import { button, failure, field } from './parts.js';
+
+// act asks for what an action needs, runs it, and shows its failure in the
+// dialog, where it can be repeated.
+//
+//   title, text   what happens; text may be nodes
+//   confirm       the label of the button
+//   danger        the button is red
+//   typed         the text that must be typed, as the name of what is deleted
+//   reason        asks for a reason: true, or 'required'
+//   fields        of {name, label, hint, type, value, required, choices, min, max}
+//   run(values)   does it; values has reason and the fields. It may return the
+//                 message to show afterwards, or nodes to show in place of the form
+//   done          the message if run returns nothing
+export function act(options) {
+  const box = document.getElementById('dialogs');
+  const caller = document.activeElement;
+  const state = { values: {}, busy: false, error: undefined, result: undefined };
+  for (const f of options.fields ?? []) state.values[f.name] = f.value ?? (f.type === 'checkbox' ? false : '');
+  if (options.reason) state.values.reason = '';
+  const element = () => box.querySelector('dialog');
+  const close = () => element()?.close();
+  const closed = () => {
+    patch(box);
+    if (caller?.isConnected) caller.focus();
+  };
+  const set = (name, value) => {
+    state.values[name] = value;
+    draw();
+  };
+  const submit = async (event) => {
+    event.preventDefault();
+    if (state.busy || missing()) return;
+    state.busy = true;
+    state.error = undefined;
+    draw();
+    try {
+      const result = await options.run(state.values);
+      state.busy = false;
+      if (result !== null && typeof result === 'object') {
+        state.result = result;
+        draw();
+        return;
+      }
+      close();
+      toast(result ?? options.done);
+    } catch (error) {
+      state.busy = false;
+      state.error = error;
+      draw();
+    }
+  };
+  const missing = () => {
+    if (options.typed !== undefined && state.values.typed !== options.typed) return `Type ${options.typed} first`;
+    const empty = allFields().find((f) => f.required && String(state.values[f.name]).trim() === '');
+    return empty ? `${empty.label} is required` : '';
+  };
+  const allFields = () => [
+    ...(options.fields ?? []),
+    ...(options.reason ? [{ name: 'reason', label: 'Reason', type: 'textarea', required: options.reason === 'required', hint: 'It is recorded with your name.', maxlength: 1000 }] : []),
+    ...(options.typed !== undefined ? [{ name: 'typed', label: ['Type ', h('code', null, options.typed), ' to confirm'], type: 'text', value: '' }] : []),
+  ];
+  const draw = () => patch(box, h('dialog', { 'aria-labelledby': 'dialog-title', onclose: closed, oncancel: (event) => state.busy && event.preventDefault() },
+    h('form', { method: 'dialog', onsubmit: submit, novalidate: false },
+      h('h2', { id: 'dialog-title' }, options.title),
+      h('div', { class: 'body' },
+        state.result ? h('div', { key: 'result' }, state.result) : h('div', { key: 'form' },
+          options.text && h('div', { class: 'text' }, options.text),
+          allFields().map((f) => h('div', { key: f.name }, inputOf(f, state.values[f.name] ?? '', (value) => set(f.name, value), state.busy))),
+          options.preview?.(state.values)),
+        state.error && failure(state.error)),
+      h('div', { class: 'actions' },
+        state.result ? h('button', { type: 'button', key: 'close', class: 'primary', onclick: close }, 'Close') : [
+          h('button', { type: 'button', key: 'cancel', onclick: close }, 'Cancel'),
+          h('button', { type: 'submit', key: 'ok', class: options.danger ? 'danger' : 'primary', 'aria-disabled': missing() || state.busy ? 'true' : null, title: missing() || null },
+            state.busy ? 'Working…' : options.confirm),
+        ]))));
+  draw();
+  element().showModal();
+  (element().querySelector('input, textarea, select') ?? element().querySelector('button')).focus();
+}
+
+function inputOf(f, value, set, busy) {
+  const props = { name: f.name, required: f.required ?? null, disabled: busy, oninput: (event) => set(event.target.value) };
+  switch (f.type) {
+    case 'checkbox':
+      return h('label', { class: 'check' }, h('input', { type: 'checkbox', name: f.name, checked: value, disabled: busy, onchange: (event) => set(event.target.checked) }),
+        h('span', null, f.label, f.hint && h('small', null, f.hint)));
+    case 'textarea':
+      return field(f.label, h('textarea', { ...props, rows: f.rows ?? 2, maxlength: f.maxlength ?? null, value: f.value ?? '' }), f.hint);
+    case 'file':
+      return fileInput(f, value, set, busy);
+    case 'select':
+      return field(f.label, h('select', { ...props, value: value }, f.choices.map((c) => h('option', { key: c, value: c }, c))), f.hint);
+    default:
+      return field(f.label, h('input', {
+        ...props, type: f.type ?? 'text', min: f.min ?? null, max: f.max ?? null, step: f.step ?? null, autocomplete: 'off', spellcheck: 'false',
+        inputmode: f.inputmode ?? null, maxlength: f.maxlength ?? null, value: f.value ?? '', list: f.choices ? `${f.name}-choices` : null,
+      }), f.hint, f.choices && h('datalist', { id: `${f.name}-choices` }, f.choices.map((c) => h('option', { key: c, value: c }))));
+  }
+}
+
+// fileInput takes a file that is chosen or dropped.
+function fileInput(f, file, set, busy) {
+  const mark = (over) => (event) => {
+    event.preventDefault();
+    event.currentTarget.classList.toggle('over', over);
+  };
+  return h('div', {
+    class: 'drop', ondragover: mark(true), ondragleave: mark(false), ondrop: (event) => {
+      mark(false)(event);
+      if (!busy && event.dataTransfer.files[0]) set(event.dataTransfer.files[0]);
+    },
+  },
+  h('label', { class: 'field' }, h('span', null, file ? `${file.name}, ${bytes(file.size)}` : 'Drop a file here, or choose one'),
+    h('input', { type: 'file', name: f.name, accept: f.accept ?? null, disabled: busy, onchange: (event) => set(event.target.files[0] ?? '') })),
+  h('small', { class: 'quiet' }, f.hint));
+}
+
+// inform shows something without an action.
+export function inform(title, ...content) {
+  const box = document.getElementById('dialogs');
+  const caller = document.activeElement;
+  patch(box, h('dialog', { 'aria-labelledby': 'dialog-title', onclose: () => { patch(box); if (caller?.isConnected) caller.focus(); } },
+    h('form', { method: 'dialog' }, h('h2', { id: 'dialog-title' }, title), h('div', { class: 'body' }, content),
+      h('div', { class: 'actions' }, h('button', { class: 'primary' }, 'Close')))));
+  box.querySelector('dialog').showModal();
+}
+
+let messages = [];
+let nextMessage = 0;
+
+// toast shows a message for some seconds; a screen reader reads it out.
+export function toast(text, kind = 'good') {
+  if (!text) return;
+  const message = { id: nextMessage++, text, kind };
+  messages = [...messages.slice(-2), message];
+  drawMessages();
+  setTimeout(() => dismiss(message), kind === 'bad' ? 15000 : 6000);
+}
+
+function dismiss(message) {
+  messages = messages.filter((m) => m !== message);
+  drawMessages();
+}
+
+function drawMessages() {
+  patch(document.getElementById('toasts'), messages.map((m) => h('div', { key: m.id, class: `toast ${m.kind}` },
+    h('span', null, m.text), button('×', () => dismiss(m), { describe: 'Dismiss this message' }))));
+}

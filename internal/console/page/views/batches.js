@@ -1,0 +1,178 @@
+// Batches: their progress, results and reports, and the submission of a file.
+
+import { api, call, change } from '../api.js';
+import { act, toast } from '../dialog.js';
+import { h } from '../dom.js';
+import { age, bytes, count, duration, none, now, number, since } from '../format.js';
+import { badge, bar, button, code, command, empty, facts, note, opener, section, shares, to } from '../parts.js';
+import { link } from '../router.js';
+import { pageQuery, pager, table } from '../table.js';
+
+const view = 'batches';
+const maxFile = 1 << 20; // what an envelope of the Functions host carries
+
+const states = {
+  submitting: ['info', 'Submitting'],
+  running: ['info', 'Running'],
+  held: ['warn', 'Held by its gate'],
+  gathering: ['info', 'Gathering'],
+  done: ['good', 'Done'],
+  failed: ['bad', 'Failed'],
+};
+
+export default {
+  sources(ctx) {
+    const [id] = ctx.args;
+    if (!id) return { list: { path: api`batches` + pageQuery(ctx, { order: 'newest' }), every: 2 } };
+    return {
+      batch: { path: api`batches/${id}`, every: 2 },
+      results: { path: api`batches/${id}/results` + pageQuery(ctx), every: 10 },
+    };
+  },
+
+  render(data, ctx) {
+    return ctx.args.length ? one(data, ctx) : list(data.list.value, ctx);
+  },
+};
+
+function list(value, ctx) {
+  if (!value) return null;
+  const columns = [
+    { label: 'Batch', cell: (b) => [to(b.name || code(b.batch), view, [b.batch]), b.name ? h('span', { class: 'under' }, code(b.batch)) : null] },
+    { label: 'Processor', cell: (b) => b.processor },
+    { label: 'State', cell: stateOf },
+    { label: 'Progress', kind: 'wide', cell: progress },
+    { label: 'Items', num: true, cell: (b) => number(b.items) },
+    { label: 'Time left', num: true, cell: (b) => left(b, ctx) },
+    { label: 'Late by', num: true, cell: (b) => (b.lateBy ? h('strong', { class: 'late' }, duration(b.lateBy)) : none) },
+    { label: 'Submitted', num: true, cell: (b) => since(b.submittedAt) },
+  ];
+  return section('Batches',
+    [opener(view, 'Id of a batch'), button('Submit a file…', submit, { kind: 'primary', may: ctx.may })],
+    value.items.length
+      ? table({ label: 'Batches, newest first', columns, rows: value.items, key: (b) => b.batch, more: pager(ctx, view, [], value) })
+      : empty('No batch was submitted yet.', 'Submit a file here, or ', command('kennel sample billing -n 2000 | kennel submit - --watch')));
+}
+
+function stateOf(b) {
+  const [kind, text] = states[b.state] ?? ['plain', b.state];
+  return badge(kind, text);
+}
+
+function ended(b) {
+  return b.done + b.rejected + b.failed;
+}
+
+function partsOf(b) {
+  return [{ value: b.done, kind: 'good', label: 'done' }, { value: b.rejected, kind: 'warn', label: 'rejected' }, { value: b.failed, kind: 'bad', label: 'failed' }];
+}
+
+function progress(b) {
+  const text = `${number(ended(b))} of ${count(b.items, 'item')}`;
+  const part = b.items ? Math.floor((ended(b) / b.items) * 100) : 100;
+  return h('div', { class: 'progress' }, bar(partsOf(b), b.items, `${text}: ${shares(partsOf(b)) || 'none done'}`), h('span', { class: 'small' }, `${part} %`));
+}
+
+// left estimates the time left of a batch that runs from its progress in the
+// last half minute in which this page saw it, or else since its submission.
+function left(b, ctx) {
+  if (b.state !== 'running' && b.state !== 'submitting') return none;
+  ctx.state.seen ??= {};
+  const seen = ctx.state.seen[b.batch] ??= [];
+  const at = now();
+  if (seen.at(-1)?.done !== ended(b)) seen.push({ at, done: ended(b) });
+  while (seen.length > 1 && seen[0].at < at - 30000) seen.shift();
+  const begin = seen[0].done < ended(b) ? seen[0] : { at: Date.parse(b.submittedAt), done: 0 };
+  const rate = (ended(b) - begin.done) / (at - begin.at);
+  return rate > 0 ? duration((b.items - ended(b)) / rate / 1000) : 'unknown';
+}
+
+function one({ batch, results }, ctx) {
+  const [id] = ctx.args;
+  const b = batch.value;
+  if (!b) return note('info', to('All batches', view));
+  const notDone = b.state === 'done' ? '' : 'There is a report when the batch is done';
+  return [
+    section(b.name || 'State', [
+      button('Report as CSV', () => download(id, 'text/csv', 'csv'), { may: notDone }),
+      button('Report as JSON', () => download(id, 'application/json', 'json'), { may: notDone }),
+    ],
+    b.error ? note('bad', h('p', null, b.error)) : null,
+    b.state === 'held' ? note('warn', h('p', null, 'The gate of the work queues is closed, so the items wait. ', to('Gates', 'gates'))) : null,
+    h('div', { class: 'big' }, progress(b)),
+    facts([
+      ['State', stateOf(b)],
+      ['Items', number(b.items)],
+      ['Done', number(b.done)],
+      ['Rejected', number(b.rejected)],
+      ['Failed', number(b.failed)],
+      ['Time left', left(b, ctx)],
+      ['Late by', b.lateBy ? duration(b.lateBy) : 'not late'],
+      ['Submitted', since(b.submittedAt)],
+      ['Finished', b.finishedAt ? since(b.finishedAt) : 'not yet'],
+      ['Took', b.finishedAt ? duration((Date.parse(b.finishedAt) - Date.parse(b.submittedAt)) / 1000) : duration(age(b.submittedAt)) + ' so far'],
+      ['Processor', b.processor],
+      ['Parcels', number(b.parcels)],
+      ['Storage requests', number(b.storageOperations) + (b.modelled ? ', in part estimated' : '')],
+    ])),
+    section('Results', [], results.value ? resultsOf(id, results.value, ctx) : null),
+  ];
+}
+
+function resultsOf(id, value, ctx) {
+  if (!value.items.length && !value.continuation) {
+    return empty('No item has ended so yet.', 'Results appear here as items are processed.');
+  }
+  const columns = [
+    { label: 'Item', cell: (r) => code(r.id) },
+    { label: 'Outcome', cell: (r) => badge({ done: 'good', rejected: 'warn', failed: 'bad' }[r.outcome] ?? 'plain', r.outcome) },
+    { label: 'Result', kind: 'wide', cell: (r) => r.error ?? (r.result === undefined ? none : code(JSON.stringify(r.result))) },
+  ];
+  return table({ label: 'Results', columns, rows: value.items, key: (r) => r.id, more: pager(ctx, view, [id], value) });
+}
+
+async function download(id, accept, extension) {
+  try {
+    const { text } = await call('GET', api`batches/${id}/report`, { accept });
+    const address = URL.createObjectURL(new Blob([text], { type: accept }));
+    const anchor = document.createElement('a');
+    anchor.href = address;
+    anchor.download = `${id}.${extension}`;
+    anchor.click();
+    URL.revokeObjectURL(address);
+    toast(`The report was saved as ${anchor.download}.`);
+  } catch (error) {
+    toast(`${error.message}${error.requestId ? ` Request ${error.requestId}.` : ''}`, 'bad');
+  }
+}
+
+// submit asks for a file and submits it. A repeated submission of the same has
+// the same key, so that it makes no second batch.
+function submit() {
+  let key;
+  let last;
+  act({
+    title: 'Submit a batch',
+    fields: [
+      { name: 'file', label: 'Items', type: 'file', accept: '.ndjson,.jsonl,.json,.txt', required: true, hint: 'One item on each line, or one JSON array, of up to 1 MiB and not compressed.' },
+      { name: 'processor', label: 'Processor', required: true, value: 'billing', choices: ['billing', 'webhook'], hint: 'What is done with each item.' },
+      { name: 'name', label: 'Name', hint: 'For people. It may be empty.', maxlength: 200 },
+    ],
+    reason: true,
+    confirm: 'Submit',
+    async run({ file, processor, name, reason }) {
+      if (file.size > maxFile) throw new Error(`${file.name} has ${bytes(file.size)}. The console takes up to 1 MiB; submit a larger file with: kennel submit ${file.name} --processor ${processor}`);
+      const text = await file.text();
+      if (text.startsWith('\u001f')) throw new Error(`${file.name} is compressed. Decompress it first, or use: kennel submit ${file.name} --processor ${processor}`);
+      const same = JSON.stringify([file.name, file.size, file.lastModified, processor, name]);
+      if (same !== last) key = crypto.randomUUID();
+      last = same;
+      const query = new URLSearchParams({ processor: processor.trim(), ...(name.trim() && { name: name.trim() }) });
+      const batch = await change('POST', api`batches` + `?${query}`, {
+        body: text, type: /^\s*\[/.test(text) ? 'application/json' : 'application/x-ndjson', headers: { 'Idempotency-Key': key }, reason,
+      });
+      location.hash = link(view, [batch.batch]);
+      return `${count(batch.items, 'item')} submitted.`;
+    },
+  });
+}

@@ -1,0 +1,100 @@
+// Order numbers: the sequences, and what each instance has of one of them.
+
+import { api, change } from '../api.js';
+import { act } from '../dialog.js';
+import { decimal, duration, none, number, since } from '../format.js';
+import { button, code, command, empty, facts, note, opener, section, to } from '../parts.js';
+import { pageQuery, pager, table } from '../table.js';
+
+const view = 'sequences';
+
+export default {
+  sources(ctx) {
+    const [name] = ctx.args;
+    if (name) return { sequence: { path: api`sequences/${name}`, every: 2 } };
+    return { list: { path: api`sequences` + pageQuery(ctx), every: 4 } };
+  },
+
+  render(data, ctx) {
+    return ctx.args.length ? one(data.sequence.value, ctx) : list(data.list.value, ctx);
+  },
+};
+
+function list(value, ctx) {
+  if (!value) return null;
+  const columns = [
+    { label: 'Sequence', cell: (s) => to(code(s.sequence), view, [s.sequence]) },
+    { label: 'Next number', num: true, cell: (s) => (s.next === null ? 'unreadable' : number(s.next)) },
+    { label: 'Numbers per second', num: true, cell: (s) => decimal(s.perSecond) },
+    { label: 'Given up', num: true, cell: (s) => number(s['burnt']) },
+    { label: 'Reserved', num: true, cell: (s) => since(s.updatedAt) },
+    { label: '', kind: 'actions', cell: (s) => button('Raise…', () => raise(ctx, s.sequence, s.next), { may: ctx.may, describe: `Raise ${s.sequence}` }) },
+  ];
+  return section('Sequences',
+    [opener(view, 'Name of a sequence'), button('Begin a sequence…', () => raise(ctx), { may: ctx.may })],
+    partial(value),
+    value.items.length
+      ? table({ label: 'Sequences', columns, rows: value.items, key: (s) => s.sequence, mark: (s) => (s.next === null ? 'wrong' : ''), more: pager(ctx, view, [], value) })
+      : empty('No number was drawn yet.', 'A sequence begins with its first number: ', command('kennel next --sequence orders'), ', or begin one above a number that another system has issued.'));
+}
+
+function one(value, ctx) {
+  const [name] = ctx.args;
+  const tools = button('Raise…', () => raise(ctx, name, value?.next), { may: ctx.may });
+  if (!value) {
+    return section('State', tools, note('info', 'The sequence does not exist, or its stored number cannot be used. Raise it to begin it, or to repair it, above every number that was issued. ', to('All sequences', view)));
+  }
+  const instances = value.instances;
+  const sum = (member) => instances.reduce((total, i) => total + (i[member] ?? 0), 0);
+  const columns = [
+    { label: 'Instance', cell: (i) => code(i.instance) },
+    { label: 'Available', num: true, cell: (i) => number(i['inHand']) },
+    { label: 'Lasts', num: true, cell: (i) => duration(i.secondsInHand) },
+    { label: 'Highest reserved', num: true, cell: (i) => number(i.highest) },
+    { label: 'Per second', num: true, cell: (i) => decimal(i.perSecond) },
+    { label: 'Given up', num: true, cell: (i) => number(i['burnt']) },
+    { label: 'Last error', kind: 'wide', cell: (i) => (i.lastError ? [i.lastError, ' ', since(i.lastErrorAt)] : none) },
+  ];
+  return [
+    section('State', tools, partial(value), facts([
+      ['Next number', number(value.next)],
+      ['Numbers per second', decimal(sum('perSecond'))],
+      ['Available in all instances', number(sum('inHand'))],
+      ['Given up', number(sum('burnt'))],
+      ['Last reserved', since(value.updatedAt)],
+    ])),
+    section('Instances', [], instances.length
+      ? table({ label: `Instances that use ${name}`, columns, rows: instances, key: (i) => i.instance, mark: (i) => (i.lastError ? 'wrong' : '') })
+      : empty('No instance uses this sequence now.', 'Instances appear here when they reserve numbers.')),
+  ];
+}
+
+function partial(value) {
+  return value.partial ? note('warn', 'The reports of the other instances could not be read, so this covers one instance only.') : null;
+}
+
+// raise asks for the number; without a name also for that.
+function raise(ctx, name, next) {
+  const asked = name === undefined;
+  act({
+    title: asked ? 'Begin a sequence' : ['Raise ', name],
+    text: next === undefined || next === null
+      ? 'The sequence begins at the number, or continues there if it exists. Choose one above every number that was issued.'
+      : `The next free number is ${number(next)}. It becomes at least the number that you name, and is never lowered. The numbers in between are not issued.`,
+    fields: [
+      ...(asked ? [{ name: 'sequence', label: 'Sequence', required: true, hint: 'Lower-case letters, digits, and inner hyphens and dots.', maxlength: 63 }] : []),
+      { name: 'atLeast', label: 'Next number, at least', required: true, inputmode: 'numeric' },
+      { name: 'force', label: 'Even if instances have reserved higher numbers', type: 'checkbox', hint: 'Also replaces a stored text that is not a number. Numbers may then be issued twice.' },
+    ],
+    reason: 'required',
+    confirm: asked ? 'Begin' : 'Raise',
+    async run(values) {
+      const atLeast = Number(values.atLeast.replace(/[\s,]/g, ''));
+      if (!Number.isSafeInteger(atLeast) || atLeast < 0) throw new Error('The number must be a whole number from 0 to 9,007,199,254,740,991.');
+      const sequence = name ?? values.sequence.trim();
+      const state = await change('POST', api`sequences/${sequence}/raise`, { body: { atLeast, reason: values.reason, force: values.force }, reason: values.reason });
+      ctx.reload();
+      return state.changed ? `${sequence}: the next number is ${number(state.next)}.` : `Nothing was changed: the next number of ${sequence} is ${number(state.next)} already.`;
+    },
+  });
+}
