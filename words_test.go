@@ -71,7 +71,7 @@ var allowed = []struct{ text, why string }{
 	{`"inHand"`, "a member of the published API"},
 	{"`inHand`", "a member of the published API"},
 	{`inHand: `, "a member of the published API"},
-	{`instance, inHand, highest]`, "members of the published API"},
+	{`instance, inHand, highest, perSecond, burnt]`, "members of the published API"},
 	{`secondsInHand`, "a member of the published API"},
 	{`"heard"`, "a member of the published API"},
 	{`'burnt'`, "a member of the published API"},

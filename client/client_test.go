@@ -66,6 +66,14 @@ func TestRequests(t *testing.T) {
 			return err
 		}, "GET /gates?top=100"},
 		{gateIs(200, true, 3), func(c *client.Client) error { _, err := c.Gate(ctx, "hounds"); return err }, "GET /gates/hounds"},
+		{ok(`{"items":[{"instance":"a-1","waiters":3}],"partial":true}`), func(c *client.Client) error {
+			w, err := c.Waiters(ctx, "hounds")
+			same(t, "waiters", []client.InstanceWaiters{{Instance: "a-1", Waiters: 3}}, w.Items)
+			if !w.Partial {
+				t.Errorf("got %+v, want it partial", w)
+			}
+			return err
+		}, "GET /gates/hounds/waiters"},
 		{gateIs(200, true, 3, `,"changed":true,"signalled":false`), func(c *client.Client) error {
 			g, err := c.Release(ctx, "hounds", client.Change{By: "ann", Reason: "warm", Force: true})
 			if !g.Changed || !g.Released || g.Generation != 3 || g.Signalled == nil || *g.Signalled {

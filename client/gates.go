@@ -81,6 +81,29 @@ func (c *Client) Gate(ctx context.Context, gate string) (g Gate, err error) {
 	return g, c.expect(r, err, "the state of gate", g.Name, gate)
 }
 
+// GateWaiters is who waits at a gate.
+type GateWaiters struct {
+	Items   []InstanceWaiters `json:"items"`   // the instances that have waiters, those with most of them first
+	Partial bool              `json:"partial"` // only the instance that answers is known
+
+	received
+}
+
+// InstanceWaiters is how many waiters an instance of the app has at a gate.
+type InstanceWaiters struct {
+	Instance string `json:"instance"`
+	Waiters  int    `json:"waiters"`
+}
+
+// Waiters reads who waits at a gate.
+func (c *Client) Waiters(ctx context.Context, gate string) (w GateWaiters, err error) {
+	if err := checkName("gate", gate); err != nil {
+		return w, err
+	}
+	_, err = c.call(ctx, request{method: http.MethodGet, path: gatePath(gate, "/waiters"), repeats: always}, &w)
+	return w, err
+}
+
 // Release releases a gate, which admits all its waiters. Releasing a released
 // gate only sends the signal again.
 func (c *Client) Release(ctx context.Context, gate string, by Change) (GateChange, error) {

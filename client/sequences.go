@@ -36,6 +36,8 @@ type SequenceInstance struct {
 	Available   int64      `json:"inHand"`        // numbers that it has reserved and not issued
 	Highest     int64      `json:"highest"`       // the highest number that it has reserved
 	Seconds     *float64   `json:"secondsInHand"` // how long the available numbers last; nil without demand
+	PerSecond   float64    `json:"perSecond"`     // numbers that it issues
+	Lost        int64      `json:"burnt"`         // numbers that it gave up
 	LastError   string     `json:"lastError"`     // of storage, since its last success
 	LastErrorAt *time.Time `json:"lastErrorAt"`
 }

@@ -22,6 +22,7 @@ var needs = map[string]role{
 	"POST /api/sequences/{sequence}/raise":        operator,
 	"GET /api/gates":                              reader,
 	"GET /api/gates/{gate}":                       reader,
+	"GET /api/gates/{gate}/waiters":               reader,
 	"POST /api/gates/{gate}/release":              operator,
 	"POST /api/gates/{gate}/close":                operator,
 	"GET /api/gates/{gate}/wait":                  reader,

@@ -93,6 +93,8 @@ func TestClient(t *testing.T) {
 		waited <- w
 	}()
 	p.holds(t, name, 2) // the wait and the watch
+	waiters, err := app.Waiters(ctx, name)
+	check("waiters", len(waiters.Items) == 1 && waiters.Items[0].Waiters == 2 && waiters.Items[0].Instance != "", waiters, err)
 	change, err := app.Release(ctx, name, client.Change{By: "ann", Reason: "warm"})
 	check("release", change.Changed && change.Released && change.By == "ann" && change.Signalled == nil, change, err)
 	<-waited

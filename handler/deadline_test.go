@@ -52,6 +52,7 @@ func callEnds() map[string]callEnd {
 		"POST /api/sequences/{sequence}/raise":        {`{"atLeast":5}`, "instances_unknown", unclear, callTimeout},
 		"GET /api/gates":                              {"", unavailable, served, callTimeout},
 		"GET /api/gates/{gate}":                       {"", unavailable, served, 20 * time.Second},
+		"GET /api/gates/{gate}/waiters":               {"", served, served, callTimeout}, // of this instance
 		"POST /api/gates/{gate}/release":              {"{}", unavailable, unclear, 20 * time.Second},
 		"POST /api/gates/{gate}/close":                {"{}", unavailable, served, 20 * time.Second}, // it is closed
 		"GET /api/gates/{gate}/wait":                  {"", unavailable, served, defaultWait},

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"kennel/internal/azure"
@@ -40,7 +43,13 @@ func (g gateFunctions) list(r *http.Request) (reply, error) {
 		if err != nil {
 			return reply{}, err
 		}
-		waiters, known := g.waiters(r.Context())
+		waiting, known := g.waiters(r.Context())
+		waiters := make(map[string]int)
+		for _, at := range waiting {
+			for gate, n := range at {
+				waiters[gate] += n
+			}
+		}
 		items := []gateItem{}
 		for _, stored := range page {
 			item := gateItem{Gate: stored.Gate, Released: stored.Released, ChangedAt: stored.ChangedAt, Waiters: waiters[stored.Gate]}
@@ -53,18 +62,50 @@ func (g gateFunctions) list(r *http.Request) (reply, error) {
 	})
 }
 
-// waiters returns how many waiters each gate has in all live instances. It
-// returns false if only those of this process are known.
-func (g gateFunctions) waiters(ctx context.Context) (waiters map[string]int, known bool) {
-	others, known := g.members.live(ctx, false)
-	waiters = make(map[string]int)
-	for _, other := range others {
-		for _, at := range other.Gates {
-			waiters[at.Name] += at.Waiters
+// waiterItem is how many waiters an instance has at a gate.
+type waiterItem struct {
+	Instance string `json:"instance"`
+	Waiters  int    `json:"waiters"`
+}
+
+// waiterList is who waits at a gate.
+type waiterList struct {
+	Items   []waiterItem `json:"items"`
+	Partial bool         `json:"partial,omitempty"` // only this instance is known
+}
+
+// listWaiters serves GET /api/gates/{gate}/waiters: the instances that have
+// waiters, those with most of them first.
+func (g gateFunctions) listWaiters(r *http.Request, name string) (reply, error) {
+	waiting, known := g.waiters(r.Context())
+	list := waiterList{Items: []waiterItem{}, Partial: !known}
+	for instance, at := range waiting {
+		if at[name] > 0 {
+			list.Items = append(list.Items, waiterItem{instance, at[name]})
 		}
 	}
-	for name, watched := range g.gates.Watched() {
-		waiters[name] += watched.Waiting
+	slices.SortFunc(list.Items, func(a, b waiterItem) int {
+		return cmp.Or(b.Waiters-a.Waiters, strings.Compare(a.Instance, b.Instance))
+	})
+	return reply{status: http.StatusOK, body: list}, nil
+}
+
+// waiters returns how many waiters each live instance has, by its name and that
+// of the gate. It returns false if only those of this process are known.
+func (g gateFunctions) waiters(ctx context.Context) (waiters map[string]map[string]int, known bool) {
+	others, known := g.members.live(ctx, false)
+	waiters = make(map[string]map[string]int)
+	for _, other := range others {
+		at := make(map[string]int)
+		for _, gate := range other.Gates {
+			at[gate.Name] = gate.Waiters
+		}
+		waiters[other.Instance] = at
 	}
+	own := make(map[string]int)
+	for name, watched := range g.gates.Watched() {
+		own[name] = watched.Waiting
+	}
+	waiters[g.members.Name()] = own
 	return waiters, known
 }

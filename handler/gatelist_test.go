@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -69,13 +70,36 @@ func TestGateWaiters(t *testing.T) {
 				t.Errorf("%s: %d %s, want %d waiters, partial: %t", step, w.Code, w.Body, waiters, partial)
 			}
 		}
+		// expectAt checks who waits where: the waiters of the instances, without
+		// their names.
+		expectAt := func(step, gate string, partial bool, waiters ...int) {
+			t.Helper()
+			w := serveDescribed(t, host, httptest.NewRequestWithContext(t.Context(), "GET", "/api/gates/"+gate+"/waiters", nil), "")
+			var list waiterList
+			err := json.Unmarshal(w.Body.Bytes(), &list)
+			got := []int{}
+			for _, item := range list.Items {
+				got = append(got, item.Waiters)
+				if own := item.Instance == self.Name(); item.Instance == "" || own != (item.Waiters == 2) {
+					t.Errorf("%s: %s: an instance without a name, or %s with the waiters of another one", step, w.Body, self.Name())
+				}
+			}
+			if err != nil || w.Code != 200 || list.Partial != partial || !slices.Equal(got, append([]int{}, waiters...)) {
+				t.Errorf("%s: %d %s, want %d waiters, partial: %t", step, w.Code, w.Body, waiters, partial)
+			}
+		}
 		time.Sleep(10 * time.Second)
 		expect("three instances", 532, false)
+		expectAt("three instances", "hounds", false, 500, 30, 2)
+		expectAt("a gate without a state", "others", false, 1000, 1000)
+		expectAt("a gate without waiters", "cats", false)
 		kill()
 		time.Sleep(instances.LiveFor + time.Minute)
 		expect("one was killed", 502, false)
+		expectAt("one was killed", "hounds", false, 500, 2)
 		fails.Store(true)
 		expect("no table", 2, true)
+		expectAt("no table", "hounds", true, 2)
 		flags.Delete("hounds")
 		for query, want := range map[string]string{"": `{"items":[],`, "?continuation=invalid": `{"error":{"code":"bad_continuation"`} {
 			w := serveDescribed(t, host, httptest.NewRequestWithContext(t.Context(), "GET", "/api/gates"+query, nil), "")

@@ -65,6 +65,7 @@ func (g gateFunctions) routes() []route {
 	return []route{
 		{function: function, pattern: "GET /api/gates", query: []string{"top", "continuation"}, handler: serve(gateListFailures, g.list)},
 		{function: function, pattern: "GET /api/gates/{gate}", handler: g.serve(g.state)},
+		{function: function, pattern: "GET /api/gates/{gate}/waiters", handler: g.serve(g.listWaiters)},
 		{function: function, pattern: "POST /api/gates/{gate}/release", body: true, quota: &quota{}, handler: g.serve(g.change((*gate.Gates).Release))},
 		{function: function, pattern: "POST /api/gates/{gate}/close", body: true, handler: g.serve(g.change((*gate.Gates).Close))},
 		{function: function, pattern: "GET /api/gates/{gate}/wait", query: []string{"generation", "timeout"}, waits: true, handler: g.serve(g.wait)},

@@ -50,6 +50,8 @@ type sequenceInstance struct {
 	Available   int64      `json:"inHand"`
 	Highest     int64      `json:"highest"`                 // the highest number that it has reserved
 	Seconds     *float64   `json:"secondsInHand,omitempty"` // how long what is available lasts; nil without demand
+	PerSecond   float64    `json:"perSecond"`               // issued
+	Lost        int64      `json:"burnt"`                   // given up
 	LastError   string     `json:"lastError,omitempty"`
 	LastErrorAt *time.Time `json:"lastErrorAt,omitempty"`
 }
@@ -117,7 +119,7 @@ func (s sequenceFunctions) read(ctx context.Context, sequence string) (sequenceS
 func (s sequenceFunctions) instances(sequence string, others []instances.Instance) []sequenceInstance {
 	all := []sequenceInstance{}
 	add := func(instance string, used instances.Sequence) {
-		i := sequenceInstance{Instance: instance, Available: used.Available, Highest: used.Highest, LastError: used.LastError}
+		i := sequenceInstance{Instance: instance, Available: used.Available, Highest: used.Highest, PerSecond: used.PerSecond, Lost: used.Lost, LastError: used.LastError}
 		if seconds, ok := used.Seconds(); ok {
 			i.Seconds = &seconds
 		}

@@ -12,7 +12,7 @@ const view = 'gates';
 export default {
   sources(ctx) {
     const [name] = ctx.args;
-    if (name) return { gate: { path: api`gates/${name}`, every: 2 } };
+    if (name) return { gate: { path: api`gates/${name}`, every: 2 }, waiters: { path: api`gates/${name}/waiters`, every: 4 } };
     return { list: { path: api`gates` + pageQuery(ctx), every: 2 } };
   },
 
@@ -39,24 +39,33 @@ function list(value, ctx) {
       : empty('No gate was released yet.', 'A gate appears here with its first release, and not before, even if nodes wait there. Open one by its name above, or wait at one: ', command('kennel gate wait hounds')));
 }
 
-function one({ gate }, ctx) {
+function one({ gate, waiters }, ctx) {
   const [name] = ctx.args;
   const g = gate.value;
   if (!g) {
     return section('State', button('Replace and close…', () => ask(ctx, name, 'close', 0, true), { may: ctx.may }),
       note('info', 'The gate counts as closed while its state cannot be read. A forced change replaces a stored state that is invalid. ', to('All gates', view)));
   }
+  const waiting = waiters.value?.items ?? [];
+  const all = waiting.reduce((total, w) => total + w.waiters, 0);
   const history = (g.history ?? []).toReversed();
   return [
-    section('State', [turn(ctx, name, g.released), g.released ? button('Release again…', () => ask(ctx, name, 'release'), { may: ctx.may }) : null],
+    section('State', [turn(ctx, name, g.released, all), g.released ? button('Release again…', () => ask(ctx, name, 'release', all), { may: ctx.may }) : null],
       facts([
         ['State', state(g.released)],
-          ['Releases', number(g.releases)],
+        ['Waiters', number(all)],
+        ['Releases', number(g.releases)],
         ['Last change', since(g.changedAt)],
         ['By', g.by],
         ['Reason', g.reason],
         ['Generation', g.generation ? h('span', { title: exact(new Date(g.generation).toISOString()) }, code(String(g.generation))) : 'never released'],
       ])),
+    section('Who waits where', [], waiters.value ? [partial(waiters.value), waiting.length
+      ? table({
+        label: `Waiters at ${name} by instance`, rows: waiting, key: (w) => w.instance,
+        columns: [{ label: 'Instance', cell: (w) => code(w.instance) }, { label: 'Waiters', num: true, cell: (w) => number(w.waiters) }],
+      })
+      : empty('Nothing waits at this gate.', command(`kennel gate wait ${name}`), ' waits here.')] : null),
     section('History', h('span', { class: 'small quiet' }, history.length ? `the last ${count(history.length, 'change')}` : null), history.length
       ? table({
         label: `History of ${name}`, rows: history, key: (t) => t.operation,
