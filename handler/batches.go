@@ -31,7 +31,7 @@ func (b *batchFunctions) routes() []route {
 		{function: function, pattern: "POST /api/batches", query: []string{"processor", "name"}, conditions: []string{idempotencyKey}, body: true, maxBody: maxUpload, handler: b.serve(batchSubmitFailures, b.submit)},
 		{function: function, pattern: "GET /api/batches", query: append([]string{"order"}, page...), handler: b.serveLimited(b.list)},
 		{function: function, pattern: "GET /api/batches/{batch}", handler: b.serveLimited(b.read)},
-		{function: function, pattern: "GET /api/batches/{batch}/results", query: page, handler: b.serveLimited(b.results)},
+		{function: function, pattern: "GET /api/batches/{batch}/results", query: append([]string{"outcome"}, page...), handler: b.serveLimited(b.results)},
 		{function: function, pattern: "GET /api/batches/{batch}/report", handler: b.serveLimited(b.report)},
 	}
 }
@@ -129,13 +129,21 @@ func (b *batchFunctions) read(batches *work.Batches, r *http.Request) (reply, er
 	return reply{status: http.StatusOK, body: batch}, err
 }
 
-// results serves GET /api/batches/{batch}/results?top=N&continuation=….
+// results serves GET /api/batches/{batch}/results?outcome=…&top=N&continuation=….
 func (b *batchFunctions) results(batches *work.Batches, r *http.Request) (reply, error) {
 	page, err := batchPageOf(r)
 	if err != nil {
 		return reply{}, err
 	}
-	list, err := batches.Results(r.Context(), r.PathValue("batch"), page)
+	var only []work.Outcome
+	if hasQuery(r, "outcome") {
+		outcome := work.Outcome(customhandler.Query(r, "outcome"))
+		if outcome != work.ItemDone && outcome != work.ItemRejected && outcome != work.ItemFailed {
+			return reply{}, badRequest("bad_outcome", "outcome must be done, rejected or failed.")
+		}
+		only = append(only, outcome)
+	}
+	list, err := batches.Results(r.Context(), r.PathValue("batch"), page, only...)
 	return reply{status: http.StatusOK, body: list}, err
 }
 

@@ -153,13 +153,13 @@ func TestBatch(t *testing.T) {
 		if report.Code != 200 || report.Header().Get("Content-Type") != "text/csv; charset=utf-8" || !strings.HasPrefix(report.Body.String(), "account,currency,amount,items") {
 			t.Errorf("report as CSV: %d %v %s", report.Code, report.Header(), report.Body)
 		}
-		for path, want := range map[string]int{"/api/batches?top=1": 1, "/api/batches?order=newest": 2, "/api/batches/" + sent.ID + "/results?top=1000": 1000} {
+		for path, want := range map[string]int{"/api/batches?top=1": 1, "/api/batches?order=newest": 2, "/api/batches/" + sent.ID + "/results?top=1000": 1000, "/api/batches/" + sent.ID + "/results?outcome=done&top=7": 7, "/api/batches/" + sent.ID + "/results?outcome=failed": 0} {
 			list := m.call(t, host, "GET", path, "")
 			var page struct {
 				Items        []json.RawMessage
 				Continuation string
 			}
-			if err := json.Unmarshal(list.Body.Bytes(), &page); err != nil || list.Code != 200 || len(page.Items) == 0 || len(page.Items) > want {
+			if err := json.Unmarshal(list.Body.Bytes(), &page); err != nil || list.Code != 200 || len(page.Items) == 0 && want > 0 || len(page.Items) > want {
 				t.Errorf("%s: %d %.500s, want up to %d items", path, list.Code, list.Body, want)
 			}
 		}
@@ -212,6 +212,7 @@ func TestBadBatches(t *testing.T) {
 	for path, code := range map[string]string{
 		"/none": "batch_not_found", "/20261122210601123-aaaaaaaa": "batch_not_found", "/none/results": "batch_not_found", "/none/report": "batch_not_found",
 		"?order=random": "bad_order", "?top=0": "bad_top", "?continuation=x": "bad_continuation",
+		"/20261122210601123-aaaaaaaa/results?outcome=perfect": "bad_outcome", "/20261122210601123-aaaaaaaa/results?outcome=": "bad_outcome",
 	} {
 		if got := m.call(t, host, "GET", "/api/batches"+path, ""); got.failed.Code != code {
 			t.Errorf("GET %s: %d %s, want %s", path, got.Code, got.Body, code)

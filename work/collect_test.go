@@ -157,11 +157,16 @@ func TestCollectInvalid(t *testing.T) {
 
 // fill runs a batch of full parcels to its end.
 func fill(t *testing.T, parcels int, o *Options) (s *site, in *instance, d details) {
+	return fillWith(t, parcels, o, func(int) string { return "" })
+}
+
+// fillWith is fill with what the processor does with each item.
+func fillWith(t *testing.T, parcels int, o *Options, do func(i int) string) (s *site, in *instance, d details) {
 	s = newSite(t, nil, 0)
 	in = s.start(nil, o)
 	var items []string
 	for i := range parcels * ParcelItems {
-		items = append(items, item(i, ""))
+		items = append(items, item(i, do(i)))
 	}
 	d, err := in.submit(t.Context(), items, ParcelItems)
 	if err != nil {

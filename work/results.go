@@ -143,6 +143,12 @@ func place(o Outcome) int { return slices.Index([]Outcome{ItemDone, ItemRejected
 // count returns how many results the row has.
 func (r resultRow) count() int { return r.done + r.rejected + r.failed }
 
+// hasAny reports whether the row has a result with one of the outcomes.
+func (r resultRow) hasAny(of []Outcome) bool {
+	counts := []int{r.done, r.rejected, r.failed}
+	return slices.ContainsFunc(of, func(o Outcome) bool { return counts[place(o)] > 0 })
+}
+
 // row returns the row to store.
 func (r resultRow) row(batch string) table.Row {
 	indexes := make([]string, len(r.remaining))
@@ -245,6 +251,7 @@ func (b *Batches) insertResults(ctx context.Context, batch string, r resultRow) 
 const (
 	resultsPage = 4 << 20 // bytes
 	shrinkPage  = 4       // the next page has this part of the rows after one that is too large
+	maxSearched = 2000    // rows that are read for a page: 200,000 items
 )
 
 // rowsAbove returns the rows of results of a batch in the order of their keys,
@@ -278,8 +285,10 @@ func (b *Batches) rowsAbove(ctx context.Context, batch, above string, top int) i
 
 // Results returns the results of a batch in the order of its items, except that
 // those of items that were tried again follow the others of their parcel. Those
-// of items that are not processed yet are missing.
-func (b *Batches) Results(ctx context.Context, id string, p Page) (List[Result], error) {
+// of items that are not processed yet are missing. With outcomes, the list has
+// only the results with one of them; it may then have few or none, although
+// others follow.
+func (b *Batches) Results(ctx context.Context, id string, p Page, only ...Outcome) (List[Result], error) {
 	list := List[Result]{Items: make([]Result, 0)}
 	if err := errors.Join(CheckID(id), checkTop(p.Top)); err != nil {
 		return list, err
@@ -288,12 +297,23 @@ func (b *Batches) Results(ctx context.Context, id string, p Page) (List[Result],
 	if err != nil {
 		return list, err
 	}
-	read, size := false, 0
-	for row, err := range b.rowsAbove(ctx, id, above, p.Top/ParcelItems+2) {
+	rows := p.Top/ParcelItems + 2
+	if len(only) > 0 {
+		rows = table.MaxPage
+	}
+	read, size := 0, 0
+	for row, err := range b.rowsAbove(ctx, id, above, rows) {
 		if err != nil {
 			return list, err
 		}
-		read = true
+		if read++; read > maxSearched {
+			list.Continuation = sealResults(id, row.id, 0)
+			return list, nil
+		}
+		if len(only) > 0 && !row.hasAny(only) {
+			skip = 0
+			continue
+		}
 		results, err := b.results(id, row)
 		if err != nil {
 			return list, err
@@ -303,12 +323,15 @@ func (b *Batches) Results(ctx context.Context, id string, p Page) (List[Result],
 				list.Continuation = sealResults(id, row.id, i)
 				return list, nil
 			}
+			if len(only) > 0 && !slices.Contains(only, results[i].Outcome) {
+				continue
+			}
 			list.Items = append(list.Items, results[i])
 			size += len(results[i].ID) + len(results[i].Result) + len(results[i].Error)
 		}
 		skip = 0
 	}
-	if !read { // none yet, or the batch was removed
+	if read == 0 { // none yet, or the batch was removed
 		_, err = b.Get(ctx, id)
 	}
 	return list, err

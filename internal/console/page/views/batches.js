@@ -10,6 +10,7 @@ import { pageQuery, pager, table } from '../table.js';
 
 const view = 'batches';
 const maxFile = 1 << 20; // what an envelope of the Functions host carries
+const outcomes = ['done', 'rejected', 'failed'];
 
 const states = {
   submitting: ['info', 'Submitting'],
@@ -24,9 +25,10 @@ export default {
   sources(ctx) {
     const [id] = ctx.args;
     if (!id) return { list: { path: api`batches` + pageQuery(ctx, { order: 'newest' }), every: 2 } };
+    const outcome = ctx.query.get('outcome');
     return {
       batch: { path: api`batches/${id}`, every: 2 },
-      results: { path: api`batches/${id}/results` + pageQuery(ctx), every: 10 },
+      results: { path: api`batches/${id}/results` + pageQuery(ctx, outcome ? { outcome } : {}), every: 10 },
     };
   },
 
@@ -115,8 +117,17 @@ function one({ batch, results }, ctx) {
       ['Parcels', number(b.parcels)],
       ['Storage requests', number(b.storageOperations) + (b.modelled ? ', in part estimated' : '')],
     ])),
-    section('Results', [], results.value ? resultsOf(id, results.value, ctx) : null),
+    section('Results', choice(id, b, ctx.query.get('outcome')), results.value ? resultsOf(id, results.value, ctx) : null),
   ];
+}
+
+function choice(id, b, chosen) {
+  return h('nav', { class: 'choice', 'aria-label': 'Outcome' }, [null, ...outcomes].map((o) =>
+    h('a', { key: o ?? 'all', href: linkTo(id, o), 'aria-current': (chosen ?? null) === o ? 'true' : null }, o ? `${o[0].toUpperCase()}${o.slice(1)} ${number(b[o])}` : `All ${number(ended(b))}`)));
+}
+
+function linkTo(id, outcome) {
+  return link(view, [id], { outcome });
 }
 
 function resultsOf(id, value, ctx) {
@@ -171,7 +182,7 @@ function submit() {
       const batch = await change('POST', api`batches` + `?${query}`, {
         body: text, type: /^\s*\[/.test(text) ? 'application/json' : 'application/x-ndjson', headers: { 'Idempotency-Key': key }, reason,
       });
-      location.hash = link(view, [batch.batch]);
+      location.hash = linkTo(batch.batch);
       return `${count(batch.items, 'item')} submitted.`;
     },
   });
