@@ -116,10 +116,16 @@ function frame(content, name) {
         themeSwitch())),
     h('main', { id: 'main', tabindex: '-1' },
       h('div', { class: 'title' },
-        h('h1', { tabindex: '-1' }, views[name].title, current?.ctx?.args.length && current.name === name ? h('span', { class: 'crumb' }, current.ctx.args.join(' / ')) : null),
+        heading(name, here().args),
         h('div', { id: 'live' })),
       me.roles.includes('Operator') ? null : h('p', { class: 'role small' }, 'You have the role Reader: you can see everything and change nothing.'),
       h('div', { key: `view ${name}`, class: `view ${name}` }, content)));
+}
+
+// heading is the title of a view, and below it what the address names.
+function heading(name, args) {
+  const { title } = views[name];
+  return h('h1', { tabindex: '-1' }, args.length ? [h('a', { key: 'view', href: link(name) }, title), args.map((arg, i) => h('span', { key: i, class: 'crumb' }, arg))] : title);
 }
 
 // drawLive shows whether what is on the page is live.

@@ -113,12 +113,14 @@ function fileInput(f, file, set, busy) {
   return h('div', {
     class: 'drop', ondragover: mark(true), ondragleave: mark(false), ondrop: (event) => {
       mark(false)(event);
-      if (!busy && event.dataTransfer.files[0]) set(event.dataTransfer.files[0]);
+      if (busy || !event.dataTransfer.files.length) return;
+      event.currentTarget.querySelector('input').files = event.dataTransfer.files;
+      set(event.dataTransfer.files[0]);
     },
   },
-  h('label', { class: 'field' }, h('span', null, file ? `${file.name}, ${bytes(file.size)}` : 'Drop a file here, or choose one'),
+  h('label', { class: 'field' }, h('span', null, 'Drop a file here, or choose one'),
     h('input', { type: 'file', name: f.name, accept: f.accept ?? null, disabled: busy, onchange: (event) => set(event.target.files[0] ?? '') })),
-  h('small', { class: 'quiet' }, f.hint));
+  h('small', { class: 'quiet' }, file ? `${bytes(file.size)}. ` : null, f.hint));
 }
 
 // inform shows something without an action.

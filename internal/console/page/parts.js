@@ -41,6 +41,11 @@ export function section(title, tools, ...children) {
   return h('section', { 'aria-label': title }, h('div', { class: 'head' }, h('h2', null, title), h('div', { class: 'tools' }, tools)), children);
 }
 
+// toolbar is the line above a list: what the list has, and its tools.
+export function toolbar(text, ...tools) {
+  return h('div', { class: 'head' }, h('p', { class: 'quiet' }, text), h('div', { class: 'tools' }, tools));
+}
+
 // empty stands where there is nothing, with what to do.
 export function empty(title, ...advice) {
   return h('div', { class: 'empty' }, h('p', { class: 'title' }, title), advice.length ? h('p', null, advice) : null);
@@ -60,7 +65,7 @@ export function note(kind, ...children) {
 export function failure(error) {
   return note('bad',
     h('p', null, error.message),
-    error.items?.length ? h('ol', { class: 'lines' }, error.items.map((item) => h('li', { key: item.line }, h('strong', null, `Line ${number(item.line)}: `), item.message))) : null,
+    error.items?.length ? h('ul', { class: 'lines', tabindex: '0', 'aria-label': 'Invalid items' }, error.items.map((item) => h('li', { key: item.line }, h('strong', null, `Line ${number(item.line)}: `), item.message))) : null,
     error.code && h('p', { class: 'small' },
       'Code ', code(error.code),
       error.requestId ? [' · request ', code(error.requestId)] : null));

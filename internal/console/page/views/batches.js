@@ -4,7 +4,7 @@ import { api, call, change } from '../api.js';
 import { act, toast } from '../dialog.js';
 import { h } from '../dom.js';
 import { age, bytes, count, duration, none, now, number, since } from '../format.js';
-import { badge, bar, button, code, command, empty, facts, note, opener, section, shares, to } from '../parts.js';
+import { badge, bar, button, code, command, empty, facts, note, opener, section, shares, to, toolbar } from '../parts.js';
 import { link } from '../router.js';
 import { pageQuery, pager, table } from '../table.js';
 
@@ -49,8 +49,8 @@ function list(value, ctx) {
     { label: 'Late by', num: true, cell: (b) => (b.lateBy ? h('strong', { class: 'late' }, duration(b.lateBy)) : none) },
     { label: 'Submitted', num: true, cell: (b) => since(b.submittedAt) },
   ];
-  return section('Batches',
-    [opener(view, 'Id of a batch'), button('Submit a file…', submit, { kind: 'primary', may: ctx.may })],
+  return h('div', { class: 'list' },
+    toolbar('All batches that are kept, the newest first.', opener(view, 'Id of a batch'), button('Submit a file…', submit, { kind: 'primary', may: ctx.may })),
     value.items.length
       ? table({ label: 'Batches, newest first', columns, rows: value.items, key: (b) => b.batch, more: pager(ctx, view, [], value) })
       : empty('No batch was submitted yet.', 'Submit a file here, or ', command('kennel sample billing -n 2000 | kennel submit - --watch')));
@@ -72,7 +72,10 @@ function partsOf(b) {
 function progress(b) {
   const text = `${number(ended(b))} of ${count(b.items, 'item')}`;
   const part = b.items ? Math.floor((ended(b) / b.items) * 100) : 100;
-  return h('div', { class: 'progress' }, bar(partsOf(b), b.items, `${text}: ${shares(partsOf(b)) || 'none done'}`), h('span', { class: 'small' }, `${part} %`));
+  const bad = shares(partsOf(b).slice(1));
+  return h('div', { class: 'progress' },
+    bar(partsOf(b), b.items, `${text}: ${shares(partsOf(b)) || 'none done'}`), h('span', { class: 'small' }, `${part} %`),
+    bad && h('span', { class: b.failed ? 'small bad' : 'small warn' }, bad));
 }
 
 // left estimates the time left of a batch that runs from its progress in the

@@ -4,7 +4,7 @@ import { api, change } from '../api.js';
 import { act } from '../dialog.js';
 import { h } from '../dom.js';
 import { count, exact, none, number, since } from '../format.js';
-import { badge, button, code, command, empty, facts, note, opener, section, to } from '../parts.js';
+import { badge, button, code, command, empty, facts, note, opener, section, to, toolbar } from '../parts.js';
 import { pageQuery, pager, table } from '../table.js';
 
 const view = 'gates';
@@ -31,8 +31,8 @@ function list(value, ctx) {
     { label: 'Last release', num: true, cell: (g) => (g.generation ? since(new Date(g.generation).toISOString()) : none) },
     { label: '', kind: 'actions', cell: (g) => turn(ctx, g.gate, g.released, g.waiters) },
   ];
-  return section('Gates',
-    [opener(view, 'Name of a gate')],
+  return h('div', { class: 'list' },
+    toolbar('Every gate that was released at least once, in the order of their names.', opener(view, 'Name of a gate')),
     partial(value),
     value.items.length
       ? table({ label: 'Gates', columns, rows: value.items, key: (g) => g.gate, mark: (g) => (g.generation === null ? 'wrong' : ''), more: pager(ctx, view, [], value) })

@@ -92,11 +92,11 @@ function work(s, checks) {
 }
 
 function instances(s, ctx) {
-  const versions = new Set(s.instances.map((i) => i.version));
+  const usual = mostFrequent(s.instances.map((i) => i.version));
   const all = [
     { label: 'Instance', by: (i) => i.instance, cell: (i) => [code(i.instance), i.instance === s.instance ? badge('plain', 'answers') : null] },
     { label: 'Kind', by: (i) => i.kind, cell: (i) => i.kind },
-    { label: 'Version', by: (i) => i.version, cell: (i) => (versions.size > 1 ? badge('info', i.version) : i.version) },
+    { label: 'Version', by: (i) => i.version, cell: (i) => (i.version === usual ? i.version : badge('info', i.version)) },
     { label: 'Age', num: true, by: (i) => age(i.startedAt), cell: (i) => since(i.startedAt, '') },
     { label: 'Report', num: true, by: (i) => age(i.seenAt), cell: (i) => since(i.seenAt) },
     { label: 'CPU', num: true, by: (i) => i.cpu, cell: (i) => decimal(i.cpu) },
@@ -109,4 +109,10 @@ function instances(s, ctx) {
     table({ label: 'Instances', columns: sorted.columns, rows: page.rows, key: (i) => i.instance, more: page.more }),
     s.leftOut ? note('warn', h('p', null, `${count(s.leftOut, 'more instance')} cannot be shown: their reports are those of another version.`)) : null,
   ];
+}
+
+function mostFrequent(texts) {
+  const counts = new Map();
+  for (const text of texts) counts.set(text, (counts.get(text) ?? 0) + 1);
+  return [...counts].reduce((a, b) => (b[1] > a[1] ? b : a), ['', 0])[0];
 }

@@ -2,8 +2,9 @@
 
 import { api, change } from '../api.js';
 import { act } from '../dialog.js';
+import { h } from '../dom.js';
 import { decimal, duration, none, number, since } from '../format.js';
-import { button, code, command, empty, facts, note, opener, section, to } from '../parts.js';
+import { button, code, command, empty, facts, note, opener, section, to, toolbar } from '../parts.js';
 import { pageQuery, pager, table } from '../table.js';
 
 const view = 'sequences';
@@ -30,8 +31,9 @@ function list(value, ctx) {
     { label: 'Reserved', num: true, cell: (s) => since(s.updatedAt) },
     { label: '', kind: 'actions', cell: (s) => button('Raise…', () => raise(ctx, s.sequence, s.next), { may: ctx.may, describe: `Raise ${s.sequence}` }) },
   ];
-  return section('Sequences',
-    [opener(view, 'Name of a sequence'), button('Begin a sequence…', () => raise(ctx), { may: ctx.may })],
+  return h('div', { class: 'list' },
+    toolbar('The next free number of each sequence, in the order of their names.',
+      opener(view, 'Name of a sequence'), button('Begin a sequence…', () => raise(ctx), { may: ctx.may })),
     partial(value),
     value.items.length
       ? table({ label: 'Sequences', columns, rows: value.items, key: (s) => s.sequence, mark: (s) => (s.next === null ? 'wrong' : ''), more: pager(ctx, view, [], value) })
