@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -165,14 +166,15 @@ func (s *screen) addresses(e devrun.Event) string {
 	if s.verbose {
 		below = "Below: requests and the whole log."
 	}
-	text := fmt.Sprintf(`
-  %s in %.1f s
-
-  API        %s
+	text := fmt.Sprintf("\n  %s in %.1f s\n\n", s.con.paint(s.con.stdout, green, "ready"), e.Seconds)
+	if e.Console != "" {
+		text += fmt.Sprintf("  console    %s\n", s.con.paint(s.con.stdout, bold, e.Console))
+	}
+	text += fmt.Sprintf(`  API        %s
   reference  %s
 %s
   Try, in a second terminal:
-`, s.con.paint(s.con.stdout, green, "ready"), e.Seconds, s.con.paint(s.con.stdout, bold, e.URL+"/api"), e.URL+"/api/openapi.yaml", busAddresses(e))
+`, s.con.paint(s.con.stdout, bold, e.URL+"/api"), e.URL+"/api/openapi.yaml", busAddresses(e))
 	for _, words := range []string{"next --count 3", "channels create news --owner ann", "gate wait hounds"} {
 		text += command(words)
 	}
@@ -193,9 +195,10 @@ func busAddresses(e devrun.Event) string {
 	return text
 }
 
-// served shows a request.
+// served shows a request. Those with which the console reads are many and would
+// hide the others, so they are shown only if they fail.
 func (s *screen) served(r localhost.Request) {
-	if s.asJSON {
+	if s.asJSON || !s.verbose && isConsoleRead(r) {
 		return
 	}
 	status := fmt.Sprint(r.Status)
@@ -204,6 +207,11 @@ func (s *screen) served(r localhost.Request) {
 	}
 	s.write(s.con.stderr, fmt.Sprintf("%s  %-6s %-46s %s %8s\n",
 		clock(time.Now()), printable(r.Method), printable(r.Path), status, duration(r.Duration)))
+}
+
+// isConsoleRead reports whether the page of the console read something.
+func isConsoleRead(r localhost.Request) bool {
+	return r.Method == http.MethodGet && r.Status < http.StatusBadRequest && strings.HasPrefix(r.Path, "/api/console")
 }
 
 // maxPartial is the length at which a line of the log is split, so that a line

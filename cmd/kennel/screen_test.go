@@ -30,7 +30,7 @@ func TestScreen(t *testing.T) {
 		{Event: "step", Step: "handler", Text: "built", Done: true, Seconds: 1.14},
 		{Event: "warning", Text: "Host.CORS is ignored"},
 		{Event: "step", Step: "functions", Text: "the handler does not start", Done: true, Failed: true, Seconds: 0.2},
-		{Event: "ready", URL: "http://127.0.0.1:7080", Key: "k", Seconds: 2.44,
+		{Event: "ready", URL: "http://127.0.0.1:7080", Console: "http://127.0.0.1:7080/api/console", Key: "k", Seconds: 2.44,
 			ServiceBusFaults: "http://127.0.0.1:1/faults", ServiceBusSecondaryFaults: "http://127.0.0.1:2/faults", Entities: []string{"orders", "eu/invoices"}},
 	} {
 		if err := s.report(e); err != nil {
@@ -39,6 +39,9 @@ func TestScreen(t *testing.T) {
 	}
 	s.served(localhost.Request{Method: "POST", Path: "/api/sequences/orders/next", Status: 200, Duration: 3 * time.Millisecond})
 	s.served(localhost.Request{Method: "GET", Path: "/api/gates/h/wait", Status: 503, Duration: 12345 * time.Millisecond})
+	s.served(localhost.Request{Method: "GET", Path: "/api/console/api/status", Status: 200})
+	s.served(localhost.Request{Method: "GET", Path: "/api/console/api/status", Status: 503})
+	s.served(localhost.Request{Method: "POST", Path: "/api/console/api/gates/h/close", Status: 200})
 	for _, piece := range []string{"half a ", "line\x1b[31m\r\n{\"level\":\"INFO\",\"msg\":\"x\"}\n", `{"level":"WARN","msg":"a b","n":1}` + "\nlast"} {
 		fmt.Fprint(s, piece)
 	}
@@ -56,6 +59,7 @@ func TestScreen(t *testing.T) {
 
   ready in 2.4 s
 
+  console    http://127.0.0.1:7080/api/console
   API        http://127.0.0.1:7080/api
   reference  http://127.0.0.1:7080/api/openapi.yaml
   faults     http://127.0.0.1:1/faults, of the primary bus
@@ -77,6 +81,8 @@ stopped
 	same(t, "stderr", `TIME  WARN Host.CORS is ignored
 TIME  POST   /api/sequences/orders/next                     200     3 ms
 TIME  GET    /api/gates/h/wait                              503   12.3 s
+TIME  GET    /api/console/api/status                        503     0 ms
+TIME  POST   /api/console/api/gates/h/close                 200     0 ms
 half a line`+"\ufffd"+`[31m
 WARN a b  n=1
 last

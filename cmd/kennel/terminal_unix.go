@@ -6,6 +6,8 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/exec"
+	"syscall"
 )
 
 // isTerminalFile treats every character device as a terminal, except the null
@@ -34,4 +36,10 @@ func isClosed(stdout any) bool {
 	}
 	_, err = file.Read(make([]byte, 1))
 	return errors.Is(err, io.EOF)
+}
+
+// inOwnGroup makes cmd start a process group of its own, which Ctrl+C in the
+// terminal does not reach.
+func inOwnGroup(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"syscall"
 )
 
@@ -13,3 +14,9 @@ func isTerminalFile(file *os.File) bool {
 
 // isClosed is false: writing to a closed standard output fails here.
 func isClosed(any) bool { return false }
+
+// inOwnGroup makes cmd start a process group of its own, which Ctrl+C in the
+// terminal does not reach.
+func inOwnGroup(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
+}

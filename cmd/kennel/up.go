@@ -31,6 +31,7 @@ type upOptions struct {
 
 	verbose bool
 	asJSON  bool
+	open    bool // show the console in a browser
 }
 
 func (con *console) upCommand() *cobra.Command {
@@ -74,6 +75,7 @@ a primary one, with the queues of --entity, and a secondary one for the backlog.
 	flags.StringArrayVar(&o.entities, "entity", nil, "create the queue `NAME` on the primary development bus (repeatable);\n~ stands for /")
 	flags.BoolVar(&o.verbose, "verbose", false, "show the whole log of the app and its host, as they write it")
 	flags.BoolVar(&o.asJSON, "json", false, "write events to standard output as lines of JSON:\nstarting, step, warning, ready, stopped")
+	flags.BoolVar(&o.open, "open", false, "show the console in the browser once the app is ready")
 	completeWith(cmd, "host", "func", "builtin")
 	completeFile(cmd, "data")
 	completeFile(cmd, "handler")
@@ -135,7 +137,13 @@ func (o upOptions) run(ctx context.Context, con *console, show *screen) error {
 	}
 	options := &devrun.Options{
 		Port: o.port, Data: o.data, Handler: o.handler, Key: o.key, Entities: o.entities,
-		Log: show, Report: show.report, Served: show.served,
+		Log: show, Served: show.served,
+		Report: func(e devrun.Event) error {
+			if o.open && e.Console != "" {
+				go show.open(e.Console)
+			}
+			return show.report(e)
+		},
 		Stopping: func() { show.write(con.stderr, "stopping; a second Ctrl+C ends kennel immediately\n") },
 	}
 	if o.host == "func" {

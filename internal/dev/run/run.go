@@ -16,6 +16,7 @@ import (
 	"io"
 	"net"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -57,6 +58,9 @@ const (
 	DefaultPort  = 7071
 )
 
+// consoleFunction serves the page of the app.
+const consoleFunction = "Console"
+
 // An Event reports the progress of a run.
 type Event struct {
 	Event string `json:"event"` // starting, step, warning, ready, stopped
@@ -76,7 +80,8 @@ type Event struct {
 
 	// ready
 	URL       string   `json:"url,omitempty"`
-	Key       string   `json:"key,omitempty"` // to call functions with; as given
+	Console   string   `json:"console,omitempty"` // the page for a browser; absent if the project has none
+	Key       string   `json:"key,omitempty"`     // to call functions with; as given
 	Functions []string `json:"functions,omitempty"`
 
 	// starting and ready, with Azurite
@@ -220,6 +225,9 @@ func (a *App) starting() Event {
 func (a *App) host(ctx context.Context, began time.Time, listener net.Listener, p parts) error {
 	url := "http://" + listener.Addr().String()
 	ready := Event{Event: "ready", URL: url, Key: a.opt.Key, Functions: a.project.Functions}
+	if slices.Contains(a.project.Functions, consoleFunction) {
+		ready.Console = url + "/api/console"
+	}
 	storage := a.storage
 	var storageEnded <-chan struct{}
 	if p.storage != nil {
