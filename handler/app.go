@@ -153,6 +153,11 @@ func (a *app) letterCount(queue string) *letterCount {
 // time as the server that ctx ends, so waiters at gates get an answer before
 // the server closes their connections.
 func (a *app) run(ctx context.Context, listener net.Listener) error {
+	return a.runWith(ctx, func(ctx context.Context) error { return a.host.Serve(ctx, listener) })
+}
+
+// runWith runs the jobs beside a server.
+func (a *app) runWith(ctx context.Context, serve func(context.Context) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	errs := make([]error, len(a.jobs)+1)
@@ -167,7 +172,7 @@ func (a *app) run(ctx context.Context, listener net.Listener) error {
 			}
 		})
 	}
-	errs[len(a.jobs)] = a.host.Serve(ctx, listener)
+	errs[len(a.jobs)] = serve(ctx)
 	stop()
 	running.Wait()
 	return errors.Join(errs...)

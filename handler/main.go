@@ -43,7 +43,8 @@ const usageText = `Usage:
 
 The settings come from the environment, see docs/operations.md. A probe needs none.
 
-A worker serves GET /healthz, /readyz and /metrics at ADDRESS (default ` + defaultProbes + `).
+A worker serves GET /healthz, /readyz and /metrics at ADDRESS (default ` + defaultProbes + `),
+and at a loopback address also the console: /api/console.
 SIGTERM or SIGINT ends it in order, a second one at once.
 `
 

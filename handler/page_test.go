@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -129,5 +130,24 @@ func TestReasonIsLogged(t *testing.T) {
 				t.Errorf("reason %.40q: logged %.200s, want the reason %.40q", header, &log, want)
 			}
 		}
+	}
+}
+
+// TestOnLoopback: a worker serves the console only where no other machine
+// reaches it.
+func TestOnLoopback(t *testing.T) {
+	for address, want := range map[string]bool{"127.0.0.1:0": true, "localhost:0": true, "0.0.0.0:0": false, ":0": false} {
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if onLoopback(l) != want {
+			t.Errorf("%s is a loopback address: %t", address, !want)
+		}
+		l.Close()
+	}
+	p := &probes{}
+	if status, _ := p.probe(t, "GET", consoleBase); status != 404 {
+		t.Errorf("the console of a worker that others reach: %d, want 404", status)
 	}
 }

@@ -18,6 +18,7 @@ import (
 // messages.
 type probes struct {
 	metrics http.Handler // of /metrics
+	console http.Handler // of the console; nil: others than this machine reach the worker
 
 	mu       sync.Mutex
 	reached  bool  // a receive was answered
@@ -66,7 +67,8 @@ func (p *probes) unready() string {
 }
 
 // ServeHTTP serves GET /healthz, which sends no request, so that a platform
-// does not restart workers while storage is down, GET /readyz and GET /metrics.
+// does not restart workers while storage is down, GET /readyz, GET /metrics and
+// the console.
 func (p *probes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer := struct {
 		Status string `json:"status"`
@@ -75,8 +77,11 @@ func (p *probes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	customhandler.SetStanding(w.Header())
 	code := http.StatusOK
 	switch {
+	case p.console != nil && isConsole(r.URL.Path):
+		p.console.ServeHTTP(w, r)
+		return
 	case r.URL.Path != "/healthz" && r.URL.Path != "/readyz" && r.URL.Path != "/metrics":
-		code, answer.Status, answer.Reason = http.StatusNotFound, "not found", "a worker serves /healthz, /readyz and /metrics only"
+		code, answer.Status, answer.Reason = http.StatusNotFound, "not found", "a worker serves /healthz, /readyz and /metrics, and at a loopback address "+consoleBase
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		w.Header().Set("Allow", "GET, HEAD")
 		code, answer.Status, answer.Reason = http.StatusMethodNotAllowed, "not allowed", "use GET"

@@ -33,7 +33,7 @@ const defaultProbes = "127.0.0.1:8080"
 const sweepEvery = 5 * time.Minute
 
 // worker processes the app's queues without a Functions host. It serves no part
-// of the API.
+// of the API, but the console where only this machine reaches it.
 type worker struct {
 	name    string                        // of this process, as in the status
 	work    []func(context.Context) error // until the worker is stopped
@@ -53,6 +53,10 @@ func runWorker(ctx context.Context, cfg config.Config, address string, log *slog
 	if err != nil {
 		port.Close()
 		return err
+	}
+	if onLoopback(port) {
+		c := newWorkerConsole(cfg, log)
+		w.probes.console, w.support = c, append(w.support, c.run)
 	}
 	w.support = append(w.support, func(ctx context.Context) error { return w.probes.serve(ctx, port, log) })
 	log.Info("ready", "kind", instances.Worker, "address", port.Addr().String(), "queues", strings.Join(names.WorkQueues(cfg.Partitions), ","), "version", version.Read().Version)

@@ -85,6 +85,17 @@ func TestWorker(t *testing.T) {
 	if _, ok := series(t, body)[`kennel_queue_receives_total{queue="work-0"}`]; !ok || status != 200 || !strings.Contains(body, "\ngo_goroutines ") {
 		t.Errorf("metrics: %d %s", status, body)
 	}
+	// What is opened first is one thing, and the API is no other.
+	for path, want := range map[string]string{"": `src="/api/console/app.js"`, "/style.css": "color-scheme", "/api/me": `"local":true`, "/api/status": `"status":"`} {
+		if status, body := w.probe(t, consoleBase+path); status != 200 || !strings.Contains(body, want) {
+			t.Errorf("GET %s%s: %d %.200s, want 200 with %s", consoleBase, path, status, body, want)
+		}
+	}
+	for _, path := range []string{"/api/gates", "/api/consoles", "/API/console", consoleBase + "/../gates", consoleBase + "/%2e%2e/gates", consoleBase + "/..%5Cgates"} {
+		if status, body := w.probe(t, path); status != 404 {
+			t.Errorf("GET %s: %d %.200s, want 404", path, status, body)
+		}
+	}
 	if again := launchWith(t, built.handler, w.port, []string{"worker", "--listen", "127.0.0.1:" + strconv.Itoa(w.port)}, storage); again.exitCode(t) != 1 ||
 		!strings.Contains(again.output.String(), "choose another one with --listen") {
 		t.Errorf("a second worker on the port: %s", again.output)
