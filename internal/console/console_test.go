@@ -3,6 +3,7 @@ package console
 import (
 	"net/http"
 	"net/http/httptest"
+	"os/exec"
 	"path"
 	"regexp"
 	"slices"
@@ -181,5 +182,30 @@ func TestAddressesExist(t *testing.T) {
 	}
 	if count < 3 {
 		t.Errorf("found %d addresses of the API in the page", count)
+	}
+}
+
+// parse parses modules without running them.
+const parse = `
+const vm = require('node:vm'), fs = require('node:fs');
+for (const file of process.argv.slice(1)) {
+  try {
+    new vm.SourceTextModule(fs.readFileSync(file, 'utf8'), { identifier: file });
+  } catch (error) {
+    console.log(file + ': ' + error.message);
+  }
+}`
+
+// TestModulesParse: a module with an error in its syntax would be found only
+// where a browser loads it.
+func TestModulesParse(t *testing.T) {
+	arguments := []string{"--no-warnings", "--experimental-vm-modules", "-e", parse, "--"}
+	for _, f := range Files() {
+		if path.Ext(string(f)) == ".js" {
+			arguments = append(arguments, path.Join(root, string(f)))
+		}
+	}
+	if errors, err := exec.CommandContext(t.Context(), "node", arguments...).CombinedOutput(); err != nil || len(errors) > 0 {
+		t.Errorf("%v\n%s", err, errors)
 	}
 }

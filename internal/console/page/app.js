@@ -98,9 +98,20 @@ function draw() {
 // problems shows the sources that could not be read. What they returned before
 // stays on the page.
 function problems() {
-  const failed = Object.entries(poller.sources).filter(([, s]) => s.error && !(s.optional && s.error.status === 501));
-  return failed.map(([name, s]) => h('div', { key: name }, failure(s.error),
+  const failed = Object.entries(poller.sources).filter(([, s]) => s.error && !isOff(s));
+  return failed.map(([name, s]) => h('div', { key: name }, failure(s.error, isAbsent(s) ? 'info' : 'bad'),
     s.value === undefined ? null : h('p', { class: 'small quiet stale' }, `Below is what was read at ${clock(s.at)}. The page tries again.`)));
+}
+
+// isAbsent reports that there is nothing at the address of a source, which is
+// no failure.
+function isAbsent(source) {
+  return source.error?.status === 404 && source.value === undefined;
+}
+
+// isOff reports that the app lacks the part that an optional source is of.
+function isOff(source) {
+  return source.optional && source.error?.status === 501;
 }
 
 // frame is the page around a view.
@@ -133,7 +144,7 @@ function drawLive() {
   const place = document.getElementById('live');
   if (!place) return;
   const sources = Object.values(poller.sources);
-  const failing = sources.some((s) => s.error);
+  const failing = sources.some((s) => s.error && !isAbsent(s) && !isOff(s));
   const at = Math.max(0, ...sources.map((s) => s.at));
   const [kind, text] = poller.paused ? ['plain', 'Paused'] : failing ? ['bad', 'Not up to date'] : ['good', 'Live'];
   patch(place,
@@ -148,8 +159,8 @@ function welcome() {
     h('h1', { tabindex: '-1' }, 'Kennel'),
     refused ? [
       failure(refused),
-      refused.signIn ? h('p', null, h('a', { class: 'button primary', href: `${refused.signIn}?post_login_redirect_uri=${encodeURIComponent('/api/console' + location.hash)}` }, 'Sign in')) : null,
-      h('p', null, h('button', { type: 'button', onclick: start }, 'Try again')),
+      h('p', { class: 'tools' }, refused.signIn ? h('a', { class: 'button primary', href: `${refused.signIn}?post_login_redirect_uri=${encodeURIComponent('/api/console' + location.hash)}` }, 'Sign in') : null,
+        h('button', { type: 'button', onclick: start }, 'Try again')),
     ] : h('p', { role: 'status' }, 'Loading…'));
 }
 
@@ -167,7 +178,7 @@ function themeSwitch() {
     }
   };
   return h('label', { class: 'theme' }, h('span', null, 'Theme'),
-    h('select', { value: chosen, onchange: choose }, ['system', 'light', 'dark'].map((t) => h('option', { key: t, value: t }, t[0].toUpperCase() + t.slice(1)))));
+    h('select', { 'aria-label': 'Theme', value: chosen, onchange: choose }, ['system', 'light', 'dark'].map((t) => h('option', { key: t, value: t }, t[0].toUpperCase() + t.slice(1)))));
 }
 
 async function start() {

@@ -62,8 +62,8 @@ export function note(kind, ...children) {
 }
 
 // failure shows why a call failed, with the id under which the log has it.
-export function failure(error) {
-  return note('bad',
+export function failure(error, kind = 'bad') {
+  return note(kind,
     h('p', null, error.message),
     error.items?.length ? h('ul', { class: 'lines', tabindex: '0', 'aria-label': 'Invalid items' }, error.items.map((item) => h('li', { key: item.line }, h('strong', null, `Line ${number(item.line)}: `), item.message))) : null,
     error.code && h('p', { class: 'small' },

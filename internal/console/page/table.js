@@ -17,7 +17,7 @@ export function table({ label, columns, rows, key, mark, more }) {
     h('table', { role: 'table', 'aria-label': label },
       h('thead', { role: 'rowgroup' }, h('tr', { role: 'row' }, columns.map((c) =>
         h('th', { key: c.label, role: 'columnheader', scope: 'col', class: classOf(c), 'aria-sort': c.sorted ?? null },
-          c.head ?? (c.sort ? h('button', { type: 'button', class: 'sorter', onclick: c.sort }, c.label) : c.label))))),
+          c.kind === 'actions' ? h('span', { class: 'unseen' }, 'Actions') : c.head ?? (c.sort ? h('button', { type: 'button', class: 'sorter', onclick: c.sort }, c.label) : c.label))))),
       h('tbody', { role: 'rowgroup' }, rows.map((row) =>
         h('tr', { key: key(row), role: 'row', class: mark?.(row) || null }, columns.map((c, i) =>
           h(i ? 'td' : 'th', { role: i ? 'cell' : 'rowheader', scope: i ? null : 'row', class: classOf(c), 'data-label': c.label }, c.cell(row))))))),

@@ -95,7 +95,7 @@ function left(b, ctx) {
 function one({ batch, results }, ctx) {
   const [id] = ctx.args;
   const b = batch.value;
-  if (!b) return note('info', to('All batches', view));
+  if (!b) return empty('There is nothing to show.', to('All batches', view));
   const notDone = b.state === 'done' ? '' : 'There is a report when the batch is done';
   return [
     section(b.name || 'State', [

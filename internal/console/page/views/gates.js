@@ -29,7 +29,7 @@ function list(value, ctx) {
     { label: 'Waiters', num: true, cell: (g) => (g.waiters ? h('strong', null, number(g.waiters)) : '0') },
     { label: 'Changed', num: true, cell: (g) => since(g.changedAt) },
     { label: 'Last release', num: true, cell: (g) => (g.generation ? since(new Date(g.generation).toISOString()) : none) },
-    { label: '', kind: 'actions', cell: (g) => turn(ctx, g.gate, g.released, g.waiters) },
+    { label: '', kind: 'actions', cell: (g) => turn(ctx, g.gate, g.released, g.waiters, '') },
   ];
   return h('div', { class: 'list' },
     toolbar('Every gate that was released at least once, in the order of their names.', opener(view, 'Name of a gate')),
@@ -44,7 +44,7 @@ function one({ gate, waiters }, ctx) {
   const g = gate.value;
   if (!g) {
     return section('State', button('Replace and close…', () => ask(ctx, name, 'close', 0, true), { may: ctx.may }),
-      note('info', 'The gate counts as closed while its state cannot be read. A forced change replaces a stored state that is invalid. ', to('All gates', view)));
+      empty('There is no state to show.', 'The gate counts as closed while its state cannot be read. A forced change replaces a stored state that is invalid. ', to('All gates', view)));
   }
   const waiting = waiters.value?.items ?? [];
   const all = waiting.reduce((total, w) => total + w.waiters, 0);
@@ -89,10 +89,11 @@ function partial(value) {
   return value.partial ? note('warn', 'The reports of the other instances could not be read, so this covers one instance only.') : null;
 }
 
-function turn(ctx, name, released, waiters) {
+// turn is the button that changes the state of a gate.
+function turn(ctx, name, released, waiters, kind = 'primary') {
   return released
     ? button('Close…', () => ask(ctx, name, 'close', waiters), { may: ctx.may, describe: `Close ${name}` })
-    : button('Release…', () => ask(ctx, name, 'release', waiters), { kind: 'primary', may: ctx.may, describe: `Release ${name}` });
+    : button('Release…', () => ask(ctx, name, 'release', waiters), { kind, may: ctx.may, describe: `Release ${name}` });
 }
 
 // ask asks for the reason of a change and makes it. A forced one replaces a

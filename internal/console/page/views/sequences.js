@@ -44,7 +44,7 @@ function one(value, ctx) {
   const [name] = ctx.args;
   const tools = button('Raise…', () => raise(ctx, name, value?.next), { may: ctx.may });
   if (!value) {
-    return section('State', tools, note('info', 'The sequence does not exist, or its stored number cannot be used. Raise it to begin it, or to repair it, above every number that was issued. ', to('All sequences', view)));
+    return section('State', tools, empty('There is no state to show.', 'Raise the sequence to begin it, or to repair its stored number, above every number that was issued. ', to('All sequences', view)));
   }
   const instances = value.instances;
   const sum = (member) => instances.reduce((total, i) => total + (i[member] ?? 0), 0);
