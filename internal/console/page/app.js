@@ -52,6 +52,7 @@ async function open() {
   }
   const same = current?.name === name && current.ctx?.args.join('/') === address.args.join('/');
   const opened = { name, ctx: contextOf(address, same ? current.ctx.state : {}), module: same ? current.module : undefined };
+  document.querySelector('dialog')?.close(); // it is about what was open before
   if (!same) patch(shell, frame(h('div', { class: 'loading', role: 'status' }, 'Loading…'), name));
   current = opened;
   try {

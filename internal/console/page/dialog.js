@@ -64,7 +64,7 @@ export function act(options) {
     ...(options.reason ? [{ name: 'reason', label: 'Reason', type: 'textarea', required: options.reason === 'required', hint: 'It is recorded with your name.', maxlength: 1000 }] : []),
     ...(options.typed !== undefined ? [{ name: 'typed', label: ['Type ', h('code', null, options.typed), ' to confirm'], type: 'text', value: '' }] : []),
   ];
-  const draw = () => patch(box, h('dialog', { 'aria-labelledby': 'dialog-title', onclose: closed, oncancel: (event) => state.busy && event.preventDefault() },
+  const draw = () => patch(box, h('dialog', { 'aria-labelledby': 'dialog-title', onclose: closed, oncancel: (event) => { if (state.busy) event.preventDefault(); } },
     h('form', { method: 'dialog', onsubmit: submit, novalidate: false },
       h('h2', { id: 'dialog-title' }, options.title),
       h('div', { class: 'body' },

@@ -94,7 +94,7 @@ function setAll(node, old, props) {
 function set(node, name, value, old) {
   if (name === 'key') return;
   if (name.startsWith('on')) {
-    node[name] = value ?? null;
+    node[name] = value ? (event) => { value(event); } : null; // a result of false would cancel the event
     return;
   }
   if (name === 'checked' || name === 'indeterminate') {

@@ -15,7 +15,7 @@ const outcomes = ['done', 'rejected', 'failed'];
 const states = {
   submitting: ['info', 'Submitting'],
   running: ['info', 'Running'],
-  held: ['warn', 'Held by its gate'],
+  held: ['warn', 'Held'],
   gathering: ['info', 'Gathering'],
   done: ['good', 'Done'],
   failed: ['bad', 'Failed'],
@@ -52,7 +52,7 @@ function list(value, ctx) {
   return h('div', { class: 'list' },
     toolbar('All batches that are kept, the newest first.', opener(view, 'Id of a batch'), button('Submit a file…', submit, { kind: 'primary', may: ctx.may })),
     value.items.length
-      ? table({ label: 'Batches, newest first', columns, rows: value.items, key: (b) => b.batch, more: pager(ctx, view, [], value) })
+      ? table({ label: 'Batches, newest first', columns, rows: value.items, key: (b) => b.batch, mark: (b) => (b.state === 'failed' || (b.lateBy && !b.finishedAt) ? 'wrong' : ''), more: pager(ctx, view, [], value) })
       : empty('No batch was submitted yet.', 'Submit a file here, or ', command('kennel sample billing -n 2000 | kennel submit - --watch')));
 }
 

@@ -62,7 +62,7 @@ function summary(s) {
   const silent = services(s).filter(([, service]) => service && !service.reachable).map(([name]) => name);
   return tiles(
     tile('Messages', number(sum('ready') + sum('inFlight') + sum('delayed')), `${number(sum('inFlight'))} in work`),
-    tile('Oldest message', queues.length ? duration(Math.max(...queues.map((q) => q.oldestSeconds))) : '–', 'ready and not received'),
+    tile('Oldest message', queues.length ? duration(Math.max(...queues.map((q) => q.oldestSeconds))) : '–', 'among those ready'),
     tile('Dead letters', number(dead), dead ? to('Look at them', 'deadletters') : 'none', dead ? 'warn' : ''),
     tile('Storage', silent.length ? 'Silent' : 'Answers', silent.length ? silent.join(', ') : s.storage.account, silent.length ? 'bad' : ''),
     tile('Signals', s.signals.bus ? (s.signals['heard'] ? 'Received' : 'Polling') : 'Off', s.signals.bus ? null : 'gates are polled', s.signals.bus && !s.signals['heard'] ? 'warn' : ''),
