@@ -53,7 +53,10 @@ async function open() {
   const same = current?.name === name && current.ctx?.args.join('/') === address.args.join('/');
   const opened = { name, ctx: contextOf(address, same ? current.ctx.state : {}), module: same ? current.module : undefined };
   document.querySelector('dialog')?.close(); // it is about what was open before
-  if (!same) patch(shell, frame(h('div', { class: 'loading', role: 'status' }, 'Loading…'), name));
+  if (!same) {
+    patch(shell, frame(h('div', { class: 'loading', role: 'status' }, 'Loading…'), name));
+    document.querySelector('nav [aria-current]').scrollIntoView({ block: 'nearest', inline: 'nearest' });
+  }
   current = opened;
   try {
     opened.module = (await views[name].load()).default;

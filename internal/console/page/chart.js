@@ -12,7 +12,7 @@ export function sparkline(values, label, unit = '') {
   const width = 120;
   const height = 24;
   const top = Math.max(...known) || 1;
-  const x = (i) => (values.length > 1 ? (i / (values.length - 1)) * (width - 4) + 2 : width / 2);
+  const x = (i) => (values.length > 1 ? (i / (values.length - 1)) * (width - 4) + 2 : width - 2);
   const y = (v) => height - 2 - (v / top) * (height - 4);
   const last = values.findLastIndex(Number.isFinite);
   const text = `${label}: ${decimal(values[last])}${unit} now, highest ${decimal(Math.max(...known))}${unit}, lowest ${decimal(Math.min(...known))}${unit}`;
