@@ -111,7 +111,7 @@ function set(node, name, value, old) {
   } else if (value === false || value === null || value === undefined) {
     node.removeAttribute(name);
   } else {
-    if ((name === 'href' || name === 'src') && !/^[#/]/.test(value)) throw new Error(`the address ${value} leaves the page`);
+    if ((name === 'href' || name === 'src') && !/^(#|\/(?!\/))/.test(value)) throw new Error(`the address ${value} leaves the page`);
     node.setAttribute(name, value === true ? '' : value);
   }
 }
