@@ -23,7 +23,14 @@ type Bill struct {
 type Job struct {
 	Operations int64  `json:"operations"`
 	Amount     string `json:"amount"`
+	Today      Today  `json:"today"`
 	Modelled   bool   `json:"modelled,omitempty"` // the operations are an estimate
+}
+
+// Today is what today adds to a job.
+type Today struct {
+	Operations int64  `json:"operations"`
+	Amount     string `json:"amount"`
 }
 
 // Prices identifies a table of prices.
@@ -44,43 +51,54 @@ type Host struct {
 // Price returns the bill of a month. What Azure includes in a month is included
 // in the month and in its days before today first.
 func (m Month) Price(prices cost.Prices, host Host) (Bill, error) {
-	var before, all []cost.Line
+	var untilToday, all []cost.Line
 	for day, u := range m.Days {
 		lines := u.Lines(host)
 		if all = append(all, lines...); day != m.Today {
-			before = append(before, lines...)
+			untilToday = append(untilToday, lines...)
 		}
 	}
 	month, err := prices.Price(all)
 	if err != nil {
 		return Bill{}, fmt.Errorf("price the bill: %w", err)
 	}
-	until, err := prices.Price(before)
+	before, err := prices.Price(untilToday)
 	if err != nil {
 		return Bill{}, fmt.Errorf("price the bill: %w", err)
 	}
 	b := Bill{
-		Currency: prices.Currency, Today: decimal(month.Total - until.Total), Month: decimal(month.Total), Jobs: make(map[string]Job),
+		Currency: prices.Currency, Today: decimal(month.Total - before.Total), Month: decimal(month.Total), Jobs: make(map[string]Job),
 		Prices:  Prices{cmp.Or(prices.Name, "unnamed"), prices.Date, prices.Region, prices.Redundancy},
 		LeftOut: m.LeftOut,
 	}
-	type sum struct {
-		count, amount float64
-		modelled      bool
-	}
-	jobs := make(map[string]sum)
-	for _, l := range month.Lines {
-		s := jobs[l.Job]
-		s.amount += l.Amount
-		s.count += cost.Total([]cost.Line{l.Line})
-		s.modelled = s.modelled || l.Modelled
-		jobs[l.Job] = s
-	}
-	for name, s := range jobs {
-		b.Jobs[name] = Job{int64(s.count + 0.5), decimal(s.amount), s.modelled}
+	until, sums := sumsOf(before.Lines), sumsOf(month.Lines)
+	for name, s := range sums {
+		today := Today{max(0, whole(s.count)-whole(until[name].count)), decimal(s.amount - until[name].amount)}
+		b.Jobs[name] = Job{whole(s.count), decimal(s.amount), today, s.modelled}
 	}
 	return b, nil
 }
+
+// sum is what the lines of a job add up to.
+type sum struct {
+	count, amount float64
+	modelled      bool
+}
+
+func sumsOf(lines []cost.Priced) map[string]sum {
+	sums := make(map[string]sum)
+	for _, l := range lines {
+		s := sums[l.Job]
+		s.amount += l.Amount
+		s.count += cost.Total([]cost.Line{l.Line})
+		s.modelled = s.modelled || l.Modelled
+		sums[l.Job] = s
+	}
+	return sums
+}
+
+// whole rounds a number of operations, of which estimates are not whole.
+func whole(count float64) int64 { return int64(count + 0.5) }
 
 // decimal formats an amount: an operation costs millionths.
 func decimal(amount float64) string { return strconv.FormatFloat(max(0, amount), 'f', 6, 64) }

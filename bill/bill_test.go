@@ -29,7 +29,10 @@ func TestPrice(t *testing.T) {
 		1: day(map[Operation]int64{puts: 10_000, {"table", "get", "batches"}: 10_000}),
 		2: day(map[Operation]int64{puts: 20_000, {"blob", "put", ""}: 10_000}),
 	}}, Host{Queues: 4, Timers: 2, EachMinute: 1})
-	want := map[string]Job{"batches": {Operations: 40_000, Amount: "0.012360"}, "other": {Operations: 10_000, Amount: "0.054000"}}
+	want := map[string]Job{
+		"batches": {Operations: 40_000, Amount: "0.012360", Today: Today{20_000, "0.008000"}},
+		"other":   {Operations: 10_000, Amount: "0.054000", Today: Today{10_000, "0.054000"}},
+	}
 	if !maps.Equal(b.Jobs, want) || b.Today != "0.062000" || b.Month != "0.066360" || b.Currency != "USD" || b.Prices.Name != "list" {
 		t.Errorf("%+v, want %v, today 0.062000 of 0.066360", b, want)
 	}
@@ -78,7 +81,7 @@ func TestHost(t *testing.T) {
 		}
 	}
 	b := mustPrice(t, Month{Today: 1, Days: map[int]Usage{1: u}}, Host{Queues: 4, Timers: 2})
-	if !b.Jobs["host"].Modelled || b.Jobs["signals"] != (Job{Amount: "0.067192"}) {
+	if !b.Jobs["host"].Modelled || b.Jobs["signals"] != (Job{Amount: "0.067192", Today: Today{Amount: "0.067192"}}) {
 		t.Errorf("%+v, want the host's marked, and five hours of Service Bus", b.Jobs)
 	}
 }
@@ -112,7 +115,7 @@ func TestHostAsPredicted(t *testing.T) {
 // counted has a price.
 func TestNames(t *testing.T) {
 	operations := map[Operation]int64{{"blob", "sing", "numbers"}: 10_000, {"radio", "sing", "numbers"}: 10_000}
-	if b := mustPrice(t, Month{Today: 1, Days: map[int]Usage{1: day(operations)}}, Host{}); b.Jobs["numbers"] != (Job{Operations: 10_000, Amount: "0.054000"}) {
+	if b := mustPrice(t, Month{Today: 1, Days: map[int]Usage{1: day(operations)}}, Host{}); b.Jobs["numbers"] != (Job{Operations: 10_000, Amount: "0.054000", Today: Today{10_000, "0.054000"}}) {
 		t.Errorf("%+v, want 10,000 operations at the price of a write", b.Jobs)
 	}
 	p := cost.ListPrices()

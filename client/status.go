@@ -45,7 +45,11 @@ type Bill struct {
 type JobBill struct {
 	Operations int64  `json:"operations"`
 	Amount     string `json:"amount"`
-	Modelled   bool   `json:"modelled"` // it is an estimate, and not counted
+	Today      struct {
+		Operations int64  `json:"operations"`
+		Amount     string `json:"amount"`
+	} `json:"today"` // what today adds
+	Modelled bool `json:"modelled"` // it is an estimate, and not counted
 }
 
 // Prices identifies the table of prices of a bill.
