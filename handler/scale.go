@@ -152,7 +152,7 @@ func (s scaleFunctions) routes() []route {
 		{function: function, pattern: "GET /api/scale", handler: s.serve(scaleFailures, s.latest)},
 		{function: function, pattern: "GET /api/scale/history", query: []string{"from", "to", "top", "continuation"}, handler: s.serve(scaleFailures, s.history)},
 		{function: function, pattern: "GET /api/scale/rules", handler: s.serve(scaleFailures, s.rules)},
-		{function: function, pattern: "PUT /api/scale/rules", body: true, handler: s.serve(scaleRulesFailures, s.putRules)},
+		{function: function, pattern: "PUT /api/scale/rules", query: []string{"dryRun"}, body: true, handler: s.serve(scaleRulesFailures, s.putRules)},
 	}
 }
 
@@ -216,12 +216,20 @@ func (s scaleFunctions) rules(r *http.Request) (reply, error) {
 	return reply{status: http.StatusOK, body: rules}, err
 }
 
-// putRules serves PUT /api/scale/rules.
+// putRules serves PUT /api/scale/rules. With ?dryRun=true it checks the rules and
+// stores nothing.
 func (s scaleFunctions) putRules(r *http.Request) (reply, error) {
 	var text json.RawMessage
 	if err := customhandler.ReadJSON(r, maxBody, &text); err != nil {
 		return reply{}, err
 	}
-	rules, err := s.check.PutRules(r.Context(), text)
+	put := s.check.PutRules
+	switch dryRun := customhandler.Query(r, "dryRun"); {
+	case dryRun == "true":
+		put = s.check.TryRules
+	case hasQuery(r, "dryRun") && dryRun != "false":
+		return reply{}, badRequest("bad_query", "dryRun must be true or false.")
+	}
+	rules, err := put(r.Context(), text)
 	return reply{status: http.StatusOK, body: rules}, err
 }

@@ -113,7 +113,16 @@ func TestScale(t *testing.T) {
 		if got := call("GET", "/rules", "", 200); got != before {
 			t.Errorf("rules %s after invalid ones, want %s", got, before)
 		}
-		stored := call("PUT", "/rules", valid, 200)
+		checked := call("PUT", "/rules?dryRun=true", valid, 200)
+		if got := call("GET", "/rules", "", 200); got != before {
+			t.Errorf("rules %s after a dry run, want %s", got, before)
+		}
+		call("PUT", "/rules?dryRun=true", hole, 400)
+		call("PUT", "/rules?dryRun=1", valid, 400)
+		stored := call("PUT", "/rules?dryRun=false", valid, 200)
+		if checked != stored {
+			t.Errorf("rules %s of a dry run, and %s when they were stored", checked, stored)
+		}
 		if got := call("GET", "/rules", "", 200); got != stored || !strings.Contains(got, `"below":50`) || !strings.Contains(got, `"coolDown":"4m"`) {
 			t.Errorf("rules %s, want those that were stored, %s", got, stored)
 		}

@@ -148,6 +148,9 @@ func (c *Check) Rules(ctx context.Context) (scale.Rules, error) {
 	return rules, err
 }
 
+// TryRules returns what PutRules would, and stores nothing.
+func (c *Check) TryRules(_ context.Context, text []byte) (scale.Rules, error) { return parse(text) }
+
 // PutRules stores rules, which the next check uses, and returns them with all
 // defaults. If they are invalid, the error wraps ErrRules, and the old ones stay.
 func (c *Check) PutRules(ctx context.Context, text []byte) (scale.Rules, error) {
