@@ -81,8 +81,10 @@ const maxBackoff = 30000;
 // or paused it sends nothing. Update is called after each answer, and with false
 // if it is the same as before.
 //
-// A source is {path, every}: its address, or a function that returns it, and the
-// seconds between reads; 0 reads it once.
+// A source is {path, every, take, expects}: its address, or a function that
+// returns it; the seconds between reads, or a function that returns them, 0 reads
+// it once; what to do with each value, if the view keeps more than the last one;
+// and the codes of errors that the view shows itself.
 export class Poller {
   constructor(update) {
     this.update = update;
@@ -113,11 +115,11 @@ export class Poller {
     this.schedule();
   }
 
-  // reload reads every source again, in its turn, and the first one at once.
-  async reload() {
-    const all = Object.values(this.sources);
-    for (const s of all) s.due = 0;
-    if (all.length) await this.read(all[0], this.stop.signal);
+  // reload reads every source again, in its turn, and one of them at once: the
+  // first, or the one of this name.
+  async reload(name = Object.keys(this.sources)[0]) {
+    for (const s of Object.values(this.sources)) s.due = 0;
+    if (this.sources[name]) await this.read(this.sources[name], this.stop.signal);
     this.schedule();
   }
 
@@ -146,18 +148,30 @@ export class Poller {
         source.text = text;
         source.value = JSON.parse(text);
       }
+      source.take?.(source.value);
       source.error = undefined;
       source.failures = 0;
       source.at = Date.now();
-      source.due = source.every ? Date.now() + source.every * 1000 : Infinity;
+      const every = secondsOf(source);
+      source.due = every ? Date.now() + every * 1000 : Infinity;
     } catch (error) {
       if (stop.aborted) return;
       source.error = error;
       source.failures++;
       // A client error stays until the person does something else.
       const backoff = Math.min(pace * 2 ** (source.failures - 1), maxBackoff);
-      source.due = error.status === 404 && !source.every ? Infinity : Date.now() + Math.max(backoff, error.retryAfter * 1000, (source.every || 0) * 1000);
+      const every = secondsOf(source);
+      source.due = error.status === 404 && !every ? Infinity : Date.now() + Math.max(backoff, error.retryAfter * 1000, every * 1000);
     }
     this.update(changed);
   }
+}
+
+function secondsOf(source) {
+  return (typeof source.every === 'function' ? source.every() : source.every) || 0;
+}
+
+// isFailing reports whether a source has an error that its view does not expect.
+export function isFailing(source) {
+  return Boolean(source.error) && !source.expects?.includes(source.error.code);
 }

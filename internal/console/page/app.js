@@ -1,6 +1,6 @@
 // The page: navigation, who is signed in, and the view that the address names.
 
-import { api, get, Poller } from './api.js';
+import { api, get, isFailing, Poller } from './api.js';
 import { toast } from './dialog.js';
 import { h, patch } from './dom.js';
 import { clock } from './format.js';
@@ -37,7 +37,7 @@ function contextOf(address, state) {
     me,
     may: me.roles.includes('Operator') ? '' : 'This needs the app role Operator. You have the role Reader.',
     refresh: draw,
-    reload: () => poller.reload(),
+    reload: (name) => poller.reload(name),
   };
 }
 
@@ -102,7 +102,7 @@ function draw() {
 // problems shows the sources that could not be read. What they returned before
 // stays on the page.
 function problems() {
-  const failed = Object.entries(poller.sources).filter(([, s]) => s.error && !isOff(s));
+  const failed = Object.entries(poller.sources).filter(([, s]) => isFailing(s));
   return failed.map(([name, s]) => h('div', { key: name }, failure(s.error, isAbsent(s) ? 'info' : 'bad'),
     s.value === undefined ? null : h('p', { class: 'small quiet stale' }, `Below is what was read at ${clock(s.at)}. The page tries again.`)));
 }
@@ -111,11 +111,6 @@ function problems() {
 // no failure.
 function isAbsent(source) {
   return source.error?.status === 404 && source.value === undefined;
-}
-
-// isOff reports that the app lacks the part that an optional source is of.
-function isOff(source) {
-  return source.optional && source.error?.status === 501;
 }
 
 // frame is the page around a view.
@@ -148,7 +143,7 @@ function drawLive() {
   const place = document.getElementById('live');
   if (!place) return;
   const sources = Object.values(poller.sources);
-  const failing = sources.some((s) => s.error && !isAbsent(s) && !isOff(s));
+  const failing = sources.some((s) => isFailing(s) && !isAbsent(s));
   const at = Math.max(0, ...sources.map((s) => s.at));
   const [kind, text] = poller.paused ? ['plain', 'Paused'] : failing ? ['bad', 'Not up to date'] : ['good', 'Live'];
   patch(place,

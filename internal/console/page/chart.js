@@ -2,7 +2,7 @@
 // table of its values.
 
 import { h } from './dom.js';
-import { decimal } from './format.js';
+import { decimal, duration } from './format.js';
 
 // sparkline shows values over time as a small line without axes. The last one is
 // now. A value that is null is a gap.
@@ -53,18 +53,20 @@ function area(values, x, y, height) {
 }
 
 // lineChart shows series over time. Each is {name, points: [[time in ms, value]]};
-// at most four. Label names the chart, and format turns a value into text.
+// at most four. Label names the chart, and format turns a value into text; the
+// values are seconds if it is duration.
 export function lineChart({ label, series, format = decimal, from, to }) {
   const shown = series.filter((s) => s.points.length);
   if (!shown.length) return h('p', { class: 'quiet' }, 'There are no values yet.');
-  const width = 640;
-  const height = 180;
-  const left = 56;
+  const width = 440; // about as wide as it is shown, so that text has its size
+  const height = 170;
+  const left = 52;
   const bottom = 22;
   const times = shown.flatMap((s) => s.points.map(([t]) => t));
   const begin = from ?? Math.min(...times);
   const end = Math.max(to ?? Math.max(...times), begin + 60000);
-  const ticks = scaleOf(Math.max(...shown.flatMap((s) => s.points.map(([, v]) => v)), 0));
+  const ticks = scaleOf(Math.max(...shown.flatMap((s) => s.points.map(([, v]) => v)), 0), format === duration);
+  const onAxis = format === duration ? axisTime : format;
   const top = ticks.at(-1);
   const x = (t) => left + ((t - begin) / (end - begin)) * (width - left - 8);
   const y = (v) => 8 + (1 - v / top) * (height - bottom - 8);
@@ -73,7 +75,7 @@ export function lineChart({ label, series, format = decimal, from, to }) {
     h('figcaption', null, h('span', { class: 'title' }, label), h('span', { class: 'legend' }, shown.map((s, i) => h('span', { key: s.name, class: `series s${i}` }, s.name)))),
     h('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': `${label}. ${text}` },
       ticks.map((v) => h('g', { key: `y${v}`, class: 'tick' }, h('line', { x1: left, x2: width - 8, y1: round(y(v)), y2: round(y(v)) }),
-        h('text', { x: left - 6, y: round(y(v)) + 4, 'text-anchor': 'end' }, format(v)))),
+        h('text', { x: left - 6, y: round(y(v)) + 4, 'text-anchor': 'end' }, onAxis(v)))),
       timesOf(begin, end).map((t) => h('text', { key: `x${t}`, class: 'time', x: round(x(t)), y: height - 6, 'text-anchor': 'middle' }, timeText(t, end - begin))),
       shown.map((s, i) => h('path', { key: s.name, class: `line s${i}`, d: path(s.points, x, y) }))),
     h('details', null, h('summary', null, 'Values'),
@@ -82,8 +84,10 @@ export function lineChart({ label, series, format = decimal, from, to }) {
         h('tbody', null, rowsOf(shown).map(([t, values]) => h('tr', { key: t }, h('th', { scope: 'row' }, timeText(t, 0)), values.map((v) => h('td', { class: 'num' }, v === undefined ? '–' : format(v))))))))));
 }
 
+const maxGap = 300000; // ms between two points that a line connects
+
 function path(points, x, y) {
-  return points.map(([t, v], i) => `${i ? 'L' : 'M'}${round(x(t))} ${round(y(v))}`).join('');
+  return points.map(([t, v], i) => `${i && t - points[i - 1][0] <= maxGap ? 'L' : 'M'}${round(x(t))} ${round(y(v))}`).join('');
 }
 
 // rowsOf returns the last values of all series by time, the newest first.
@@ -98,11 +102,20 @@ function rowsOf(series) {
   return [...rows].sort(([a], [b]) => b - a).slice(0, 60);
 }
 
+// Steps of seconds that are round as minutes, hours and days.
+const timeSteps = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800, 43200, 86400, 172800];
+
+// axisTime shows seconds in one unit.
+function axisTime(seconds) {
+  const [size, unit] = [[86400, 'd'], [3600, 'h'], [60, 'min'], [1, 's']].find(([size]) => seconds >= size && seconds % size === 0) ?? [1, 's'];
+  return `${decimal(seconds / size)} ${unit}`;
+}
+
 // scaleOf returns round values from 0 to at least the highest one.
-function scaleOf(highest) {
+function scaleOf(highest, isTime) {
   const rough = (highest || 1) / 3;
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough);
+  const step = (isTime && timeSteps.find((s) => s >= rough)) || [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough);
   const ticks = [];
   for (let i = 0; i === 0 || ticks.at(-1) < highest || i < 2; i++) ticks.push(Number((i * step).toPrecision(12)));
   return ticks;

@@ -13,18 +13,21 @@ import { button, failure, field } from './parts.js';
 //   typed         the text that must be typed, as the name of what is deleted
 //   reason        asks for a reason: true, or 'required'
 //   fields        of {name, label, hint, type, value, required, choices, min, max}
+//   trial         {label, run(values)}: a button that tries it without effect, and
+//                 shows the nodes that run returns in the form
 //   run(values)   does it; values has reason and the fields. It may return the
 //                 message to show afterwards, or nodes to show in place of the form
 //   done          the message if run returns nothing
 export function act(options) {
   const box = document.getElementById('dialogs');
   const caller = document.activeElement;
-  const state = { values: {}, busy: false, error: undefined, result: undefined };
+  const state = { values: {}, busy: false, error: undefined, result: undefined, tried: undefined, closed: false };
   for (const f of options.fields ?? []) state.values[f.name] = f.value ?? (f.type === 'checkbox' ? false : '');
   if (options.reason) state.values.reason = '';
   const element = () => box.querySelector('dialog');
   const close = () => element()?.close();
   const closed = () => {
+    state.closed = true;
     patch(box);
     if (caller?.isConnected) caller.focus();
   };
@@ -32,27 +35,30 @@ export function act(options) {
     state.values[name] = value;
     draw();
   };
-  const submit = async (event) => {
+  const submit = (event) => {
     event.preventDefault();
-    if (state.busy || missing()) return;
-    state.busy = true;
-    state.error = undefined;
-    draw();
-    try {
-      const result = await options.run(state.values);
-      state.busy = false;
+    if (missing()) return;
+    attempt(options.run, (result) => {
       if (result !== null && typeof result === 'object') {
         state.result = result;
-        draw();
         return;
       }
       close();
       toast(result ?? options.done);
-    } catch (error) {
+    });
+  };
+  const attempt = async (run, then) => {
+    if (state.busy) return;
+    Object.assign(state, { busy: true, error: undefined, tried: undefined });
+    draw();
+    try {
+      const result = await run(state.values);
       state.busy = false;
-      state.error = error;
-      draw();
+      then(result);
+    } catch (error) {
+      Object.assign(state, { busy: false, error });
     }
+    if (!state.closed) draw();
   };
   const missing = () => {
     if (options.typed !== undefined && state.values.typed !== options.typed) return `Type ${options.typed} first`;
@@ -71,10 +77,12 @@ export function act(options) {
         state.result ? h('div', { key: 'result' }, state.result) : h('div', { key: 'form' },
           options.text && h('div', { class: 'text' }, options.text),
           allFields().map((f) => h('div', { key: f.name }, inputOf(f, state.values[f.name] ?? '', (value) => set(f.name, value), state.busy))),
-          options.preview?.(state.values)),
+          options.preview?.(state.values),
+          state.tried && h('div', { role: 'status' }, state.tried)),
         state.error && failure(state.error)),
       h('div', { class: 'actions' },
         state.result ? h('button', { type: 'button', key: 'close', class: 'primary', onclick: close }, 'Close') : [
+          options.trial && h('button', { type: 'button', key: 'trial', class: 'trial', 'aria-disabled': state.busy ? 'true' : null, onclick: () => attempt(options.trial.run, (nodes) => { state.tried = nodes; }) }, options.trial.label),
           h('button', { type: 'button', key: 'cancel', onclick: close }, 'Cancel'),
           h('button', { type: 'submit', key: 'ok', class: options.danger ? 'danger' : 'primary', 'aria-disabled': missing() || state.busy ? 'true' : null, title: missing() || null },
             state.busy ? 'Working…' : options.confirm),

@@ -42,10 +42,12 @@ export function bytes(n) {
   return `${decimal(n)} ${units[unit]}`;
 }
 
-// money returns an amount, which is a decimal text, in a currency.
+// money returns an amount, which is a decimal text, in a currency. It has four
+// digits below 1, because an operation costs millionths.
 export function money(amount, currency) {
   const value = Number(amount);
   if (amount === undefined || !Number.isFinite(value)) return none;
+  if (value > 0 && value < 0.0001) return `< ${money('0.0001', currency)}`;
   const digits = value === 0 || Math.abs(value) >= 1 ? 2 : 4;
   try {
     return new Intl.NumberFormat('en-US', { style: 'currency', currency, minimumFractionDigits: digits, maximumFractionDigits: digits }).format(value);

@@ -12,7 +12,7 @@ const minutes = 60; // that the charts show
 export default {
   sources: () => ({
     status: { path: api`status`, every: 2 },
-    history: { path: () => api`scale/history?from=${new Date(now() - minutes * 60000).toISOString()}&top=${minutes}`, every: 60, optional: true },
+    history: { path: () => api`scale/history?from=${new Date(now() - minutes * 60000).toISOString()}&top=${minutes}`, every: 60, expects: ['scale_off'] },
   }),
 
   render({ status, history }, ctx) {
