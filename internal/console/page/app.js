@@ -14,6 +14,10 @@ const views = {
   sequences: { title: 'Order numbers', load: () => import('./views/sequences.js') },
   gates: { title: 'Gates', load: () => import('./views/gates.js') },
   batches: { title: 'Batches', load: () => import('./views/batches.js') },
+  channels: { title: 'Channels', load: () => import('./views/channels.js') },
+  deadletters: { title: 'Dead letters', load: () => import('./views/deadletters.js') },
+  queues: { title: 'Queues and scale', load: () => import('./views/queues.js') },
+  bill: { title: 'Bill', load: () => import('./views/bill.js') },
 };
 
 const shell = document.getElementById('shell');
