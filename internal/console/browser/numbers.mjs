@@ -1,0 +1,60 @@
+// The overview, order numbers and gates.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { dialog, hostile, isAccessible, says, visit } from './page.mjs';
+
+test('the overview shows the state, instances and queues', () => visit('Operator', '', async (page) => {
+  await page.getByRole('table', { name: 'Instances' }).getByText('functions').waitFor();
+  await says(page, 'Bill today');
+  await page.getByRole('button', { name: 'Memory' }).click();
+  assert.equal(await page.getByRole('columnheader', { name: 'Memory' }).getAttribute('aria-sort'), 'ascending');
+  await isAccessible(page);
+}));
+
+test('a sequence is begun and raised', () => visit('Operator', '#/sequences', async (page) => {
+  await isAccessible(page);
+  await page.getByRole('button', { name: 'Begin a sequence…' }).click();
+  let box = await dialog(page, 'Begin a sequence');
+  await isAccessible(page);
+  await box.getByLabel('Sequence').fill('invoices');
+  await box.getByLabel('Next number').fill('4,000');
+  await box.getByRole('button', { name: 'Begin', exact: true }).click({ force: true });
+  assert.ok(await box.isVisible(), 'without a reason nothing is raised');
+  await box.getByLabel('Reason').fill(`taken over ${hostile}`);
+  await box.getByRole('button', { name: 'Begin', exact: true }).click();
+  await says(page, 'invoices: the next number is 4,000.');
+  await page.getByRole('link', { name: 'invoices' }).click();
+  await page.getByRole('button', { name: 'Raise…' }).click();
+  box = await dialog(page, 'Raise invoices');
+  await box.getByLabel('Next number').fill('many');
+  await box.getByLabel('Reason').fill('again');
+  await box.getByRole('button', { name: 'Raise', exact: true }).click();
+  await says(box, 'must be a whole number');
+  await box.getByLabel('Next number').fill('5000');
+  await box.getByRole('button', { name: 'Raise', exact: true }).click();
+  await says(page, 'invoices: the next number is 5,000.');
+  await says(page.locator('.facts'), '5,000');
+  await isAccessible(page);
+}));
+
+test('a gate is released and closed', () => visit('Operator', '#/gates', async (page) => {
+  await isAccessible(page);
+  const row = page.getByRole('row').filter({ has: page.getByRole('link', { name: 'hounds', exact: true }) });
+  await row.getByRole('button', { name: 'Close hounds' }).click();
+  let box = await dialog(page, 'Close hounds');
+  await box.getByLabel('Reason').fill(`maintenance ${hostile}`);
+  await box.getByRole('button', { name: 'Close', exact: true }).click();
+  await says(page, 'hounds is closed.');
+  await row.getByText('Closed', { exact: true }).waitFor();
+  await page.getByRole('link', { name: 'hounds', exact: true }).click();
+  await says(page, `maintenance ${hostile}`);
+  await page.getByRole('button', { name: 'Release hounds' }).click();
+  box = await dialog(page, 'Release hounds');
+  await box.getByLabel('Reason').fill('done');
+  await box.getByRole('button', { name: 'Release', exact: true }).click();
+  await says(page, 'hounds is released.');
+  await page.getByRole('button', { name: 'Release again…' }).waitFor();
+  await page.getByRole('table', { name: 'History of hounds' }).getByText(hostile).first().waitFor(); // who did it
+  await isAccessible(page);
+}));

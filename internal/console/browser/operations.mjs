@@ -1,0 +1,63 @@
+// Queues and scale, and the bill.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { dialog, hostile, isAccessible, says, visit } from './page.mjs';
+
+const minute = 60000;
+
+// check is what a check of scaling has found so many minutes ago.
+function check(ago) {
+  const at = new Date(Math.floor(Date.now() / minute - ago) * minute).toISOString();
+  return {
+    at, running: 1,
+    advice: [{ target: 'instances', instances: 5, reason: `5 instances, because ${hostile}` }, { target: 'instances', queue: 'work-0', hands: 32, reason: `32 hands, because ${hostile}` }],
+    samples: [{ queue: 'work-0', ready: 3000 - ago, inFlight: 4, delayed: 1, oldestSeconds: 90, held: true, arrivalsPerSecond: 9, completionsPerSecond: 8, p95LatencySeconds: 46, responseSeconds: 2, working: 4, cpu: 0.4 }],
+    outcome: { at, state: 'denied', instances: 5, minimum: 1, error: hostile },
+  };
+}
+
+test('queues show the advice, and charts over time', () => visit('Operator', '#/queues', async (page) => {
+  await says(page, `5 instances, because ${hostile}`);
+  await says(page, 'Azure denied the change.');
+  await isAccessible(page);
+  await page.getByRole('link', { name: 'work-0' }).click();
+  await says(page, `32 hands, because ${hostile}`);
+  await page.getByRole('img', { name: /^Messages\. Ready: 2,999 at the end/ }).waitFor();
+  await page.getByText('Values').first().click();
+  await page.getByRole('group', { name: 'Values of Messages', exact: true }).getByText('2,980').first().waitFor();
+  await isAccessible(page);
+  await page.getByRole('link', { name: '6 hours' }).click();
+  await page.getByRole('link', { name: '6 hours', exact: true }).and(page.locator('[aria-current]')).waitFor();
+}, { answers: { scale: check(1), 'scale/history': { items: Array.from({ length: 50 }, (_, i) => check(50 - i)) } } }));
+
+test('the rules are checked before they are saved', () => visit('Operator', '#/queues', async (page) => {
+  await page.getByRole('button', { name: 'Edit the rules' }).click();
+  const editor = page.getByLabel('Rules in JSON');
+  assert.equal(await page.evaluate(() => document.activeElement.id), 'rules');
+  const save = page.getByRole('button', { name: 'Save…' });
+  assert.equal(await save.getAttribute('aria-disabled'), 'true');
+  await editor.fill('{"version":1,"depth":[{"from":0,"below":50,"hands":8},{"from":60,"hands":16}]}');
+  await page.getByRole('button', { name: 'Check', exact: true }).click();
+  await says(page, 'row 2 of depth');
+  await isAccessible(page);
+  await editor.fill(`{"version":1,"depth":[{"from":0,"hands":8}],"x":"${hostile.replaceAll('"', '')}"}`);
+  await page.getByRole('button', { name: 'Check', exact: true }).click();
+  await page.getByRole('alert').waitFor();
+  await editor.fill('{"version":1,"instances":{"min":2},"depth":[{"from":0,"hands":8}]}');
+  await page.getByRole('button', { name: 'Check', exact: true }).click();
+  await page.getByRole('row', { name: 'instances.min 1 2' }).waitFor();
+  await isAccessible(page);
+  await save.click();
+  const box = await dialog(page, 'Save the rules');
+  await box.getByLabel('Reason').fill(`Monday ${hostile}`);
+  await box.getByRole('button', { name: 'Save', exact: true }).click();
+  await says(page, 'The rules are saved.');
+  await says(page.locator('.facts'), '2 to 20');
+}));
+
+test('the bill is shown by job', () => visit('Operator', '#/bill', async (page) => {
+  await page.getByRole('row', { name: /channels/ }).waitFor();
+  await page.getByRole('button', { name: 'Operations today' }).click();
+  await isAccessible(page);
+}));
