@@ -17,6 +17,7 @@ const actions = {
   '#/deadletters': [],
   '#/deadletters/delete-channel-and-blogs-poison': ['Redrive selected…', 'Delete selected…', 'Redrive all…', 'Delete all…'],
   '#/queues': ['Edit the rules'],
+  '#/relay': ['Move the backlog now…'],
   '#/bill': [],
 };
 

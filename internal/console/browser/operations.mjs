@@ -1,8 +1,8 @@
-// Queues and scale, and the bill.
+// Queues and scale, the relay, and the bill.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { dialog, hostile, isAccessible, says, visit } from './page.mjs';
+import { answer, dialog, hostile, isAccessible, says, visit } from './page.mjs';
 
 const minute = 60000;
 
@@ -54,6 +54,24 @@ test('the rules are checked before they are saved', () => visit('Operator', '#/q
   await box.getByRole('button', { name: 'Save', exact: true }).click();
   await says(page, 'The rules are saved.');
   await says(page.locator('.facts'), '2 to 20');
+}));
+
+test('the relay shows its entities, and moves the backlog', () => visit('Operator', '#/relay', async (page) => {
+  await isAccessible(page);
+  await page.getByRole('button', { name: 'Move the backlog now…' }).click();
+  const box = await dialog(page, 'Move the backlog now');
+  await box.getByLabel('Reason').fill('the outage is over');
+  await box.getByRole('button', { name: 'Move', exact: true }).click();
+  await says(page, '0 messages moved. Done.');
+  const at = new Date().toISOString();
+  await answer(page, 'relay', { items: [
+    { entity: 'invoices', state: 'suspect', since: at, throttled: true, lastError: hostile, backlog: { messages: 0, oldestSeconds: 0, more: true, at } },
+    { entity: 'sales/orders', state: 'failedOver', since: at, throttled: false, lastError: 'no answer within 5s', backlog: { messages: 1200, oldestSeconds: 400, more: true, at } },
+    { entity: 'shipments', state: 'healthy', since: null, throttled: false, backlog: null },
+  ] });
+  await says(page, '≥ 1,200');
+  await page.getByRole('button', { name: 'Backlog', exact: true }).click();
+  await isAccessible(page);
 }));
 
 test('the bill is shown by job', () => visit('Operator', '#/bill', async (page) => {

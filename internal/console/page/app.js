@@ -17,6 +17,7 @@ const views = {
   channels: { title: 'Channels', load: () => import('./views/channels.js') },
   deadletters: { title: 'Dead letters', load: () => import('./views/deadletters.js') },
   queues: { title: 'Queues and scale', load: () => import('./views/queues.js') },
+  relay: { title: 'Relay', load: () => import('./views/relay.js') },
   bill: { title: 'Bill', load: () => import('./views/bill.js') },
 };
 
