@@ -18,7 +18,7 @@ func (zeros) Read(p []byte) (int, error) {
 // TestLongBody checks that a body is forwarded as a stream. It does not run in
 // parallel, so that the other tests allocate nothing meanwhile.
 func TestLongBody(t *testing.T) {
-	r := start(t, withLongTimeout(rawApp()), Options{})
+	r := start(t, rawApp(), Options{})
 	const length = 64 << 20
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -19,7 +19,8 @@ import (
 // files of an app for tests: by path below the root.
 type files map[string]string
 
-const handlerHostJSON = `{"version":"2.0","functionTimeout":"00:00:01","customHandler":{
+// handlerHostJSON has a functionTimeout that no test reaches.
+const handlerHostJSON = `{"version":"2.0","functionTimeout":"00:10:00","customHandler":{
 	"description":{"defaultExecutablePath":"handler"},"enableForwardingHttpRequest":true}}`
 
 // plainApp has one function of each kind.
@@ -39,9 +40,10 @@ func rawApp() files {
 	return files{"host.json": app["host.json"], "Raw/function.json": app["Raw/function.json"]}
 }
 
-// withLongTimeout sets a functionTimeout that no test reaches.
-func withLongTimeout(app files) files {
-	app["host.json"] = strings.Replace(app["host.json"], `"00:00:01"`, `"00:10:00"`, 1)
+// withTimeout sets a functionTimeout that ends calls that hang. The other calls
+// of a test take less, also on a busy machine.
+func withTimeout(app files) files {
+	app["host.json"] = strings.Replace(app["host.json"], `"00:10:00"`, `"00:00:03"`, 1)
 	return app
 }
 

@@ -222,7 +222,7 @@ func TestQueueFunction(t *testing.T) {
 
 func TestAdmin(t *testing.T) {
 	t.Parallel()
-	app := withLongTimeout(plainApp())
+	app := plainApp()
 	app["Broken/function.json"] = `{"bindings":[]}`
 	r := start(t, app, Options{Queues: newQueues(t)})
 	for _, tt := range []struct {

@@ -77,13 +77,13 @@ func TestTimeoutKillsHandler(t *testing.T) {
 		name, path, text string
 		strict, killed   bool
 	}{
-		{"hang", "/api/raw/x?do=hang", "Timeout value of 00:00:01 exceeded by function 'Raw'", false, true},
+		{"hang", "/api/raw/x?do=hang", "Timeout value of 00:00:03 exceeded by function 'Raw'", false, true},
 		{"empty answer", "/api/still?do=empty", "FUNCTION 'Still' RETURNED AN EMPTY RESPONSE", false, false},
-		{"empty answer, strictly", "/api/still?do=empty", "Timeout value of 00:00:01 exceeded by function 'Still'", true, true},
+		{"empty answer, strictly", "/api/still?do=empty", "Timeout value of 00:00:03 exceeded by function 'Still'", true, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			app := rawApp()
+			app := withTimeout(rawApp())
 			app["Still/function.json"] = plainApp()["Still/function.json"]
 			r := start(t, app, Options{StrictHang: tt.strict})
 			first := r.mustDo(t, "pid")
@@ -105,7 +105,7 @@ func TestTimeoutKillsHandler(t *testing.T) {
 // handler is killed because of one.
 func TestReplacementFailsEverything(t *testing.T) {
 	t.Parallel()
-	r := start(t, withLongTimeout(rawApp()), Options{})
+	r := start(t, rawApp(), Options{})
 	old := r.mustDo(t, "pid")
 	var calls sync.WaitGroup
 	for _, name := range []string{"one", "two"} {
@@ -177,7 +177,7 @@ func TestStopKills(t *testing.T) {
 // before the ten seconds are over.
 func TestStopWaitsForInvocations(t *testing.T) {
 	t.Parallel()
-	r := start(t, rawApp(), Options{})
+	r := start(t, withTimeout(rawApp()), Options{})
 	var call sync.WaitGroup
 	call.Go(func() { r.fails(t, "hang:now") })
 	r.await(t, "hanging now")
