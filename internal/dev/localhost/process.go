@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -187,16 +188,17 @@ func (p *process) stop(grace time.Duration) {
 	<-p.done
 }
 
-// FreePort returns a free port of the loopback address. It is below the ports
-// that systems give to connections and to listeners on port 0, which could take
-// it before the handler does, or between two starts of the handler. If another
-// program takes it all the same, the handler exits before it is ready, and its
-// next start uses another port.
+// FreePort returns a free port of the loopback address, another one with each
+// call. It is below the ports that systems give to connections and to listeners
+// on port 0, which could take it before the handler does, or between two starts
+// of the handler. If another program takes it all the same, the handler exits
+// before it is ready, and its next start uses another port.
 func FreePort() (int, error) {
 	const first, count, tries = 20000, 10000, 100
+	lastPort.CompareAndSwap(0, 1+rand.Uint32N(count)) // other processes call this, too
 	var last error
 	for range tries {
-		port := first + rand.IntN(count)
+		port := first + int(lastPort.Add(1)%count)
 		listener, err := net.Listen("tcp4", "127.0.0.1:"+strconv.Itoa(port))
 		if err == nil {
 			return port, listener.Close()
@@ -205,3 +207,7 @@ func FreePort() (int, error) {
 	}
 	return 0, last
 }
+
+// lastPort is the port that FreePort tried last, from its first one on; 0 before
+// the first call.
+var lastPort atomic.Uint32
