@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"kennel/internal/dev/localhost"
 	"kennel/internal/storetest"
 )
 
@@ -46,7 +45,7 @@ func TestImage(t *testing.T) {
 	}
 
 	// Further arguments of the container follow. Port 8080 may be taken here.
-	port, err := localhost.FreePort()
+	port, err := storetest.Port()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,6 @@ import (
 	"kennel/gate"
 	"kennel/instances"
 	"kennel/internal/customhandler"
-	"kennel/internal/dev/localhost"
 	"kennel/internal/storetest"
 )
 
@@ -162,7 +161,7 @@ func (p *process) ready(t testing.TB) {
 
 func freePort(t testing.TB) int {
 	t.Helper()
-	port, err := localhost.FreePort()
+	port, err := storetest.Port()
 	if err != nil {
 		t.Fatal(err)
 	}

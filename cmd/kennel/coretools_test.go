@@ -14,7 +14,7 @@ import (
 	"slices"
 	"strconv"
 
-	"kennel/internal/dev/localhost"
+	"kennel/internal/storetest"
 )
 
 // coreTools is a fake of `func start --port N`. It starts the handler, and on
@@ -46,7 +46,7 @@ func coreToolsServe(port string, stubborn bool) error {
 	if err != nil {
 		return err
 	}
-	handlerPort, err := localhost.FreePort()
+	handlerPort, err := storetest.Port()
 	if err != nil {
 		return err
 	}

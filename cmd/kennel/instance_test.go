@@ -15,7 +15,7 @@ import (
 
 	"kennel/client"
 	"kennel/internal/dev/devbus"
-	"kennel/internal/dev/localhost"
+	"kennel/internal/storetest"
 )
 
 // An instance is a handler besides the one of the local host. It can be killed
@@ -35,7 +35,7 @@ func newInstance(ts *testscript.TestScript, settings ...string) *instance {
 func (i *instance) url() string { return i.address.Load().(string) }
 
 func (i *instance) start() error {
-	number, err := localhost.FreePort()
+	number, err := storetest.Port()
 	if err != nil {
 		return err
 	}
