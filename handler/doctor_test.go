@@ -39,8 +39,12 @@ func diagnosed(t *testing.T, cfg config.Config, connection string) map[string]fi
 	if err != nil {
 		t.Fatal(err)
 	}
+	all := diagnose(t.Context(), lanes)
+	for late := 0; late < 10 && slices.ContainsFunc(all, isLate); late++ { // on a busy machine
+		all = diagnose(t.Context(), lanes)
+	}
 	findings := make(map[string]finding)
-	for _, f := range diagnose(t.Context(), lanes) {
+	for _, f := range all {
 		if _, twice := findings[f.Name]; twice || f.OK != (f.Fix == "") || f.Detail == "" {
 			t.Errorf("finding %+v; twice: %t, want a detail, and a fix if it is not ok", f, twice)
 		}
@@ -48,6 +52,9 @@ func diagnosed(t *testing.T, cfg config.Config, connection string) map[string]fi
 	}
 	return findings
 }
+
+// isLate reports whether a check had no answer in time.
+func isLate(f finding) bool { return strings.HasPrefix(f.Detail, "no answer ") }
 
 func failed(findings map[string]finding) (names []string) {
 	for name, f := range findings {

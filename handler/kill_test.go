@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -126,9 +127,9 @@ func (k *killing) dies(t *testing.T, at faultproxy.Fault, do func(p *process) er
 	p := start(t, built.handler, append(env, "AzureWebJobsStorage="+k.proxy.ConnectionString())...)
 	k.proxy.Passed()
 	struck := make(chan faultproxy.Request, 1)
+	var once sync.Once
 	kill := func(r faultproxy.Request) {
-		p.kill()
-		struck <- r
+		once.Do(func() { p.kill(); struck <- r })
 	}
 	if at.Cut {
 		at.Before = kill
@@ -141,21 +142,34 @@ func (k *killing) dies(t *testing.T, at faultproxy.Fault, do func(p *process) er
 		if err != nil {
 			t.Fatal(err)
 		}
-		passed := k.proxy.Passed()
-		k.sent = len(passed)
-		return death{passed: passed}
+		d := death{passed: k.proxy.Passed()}
+		k.sent = len(d.passed)
+		return d
 	}
 	select {
 	case r := <-struck:
-		if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGKILL {
-			t.Fatalf("killed at %v: %v", r, p.cmd.ProcessState)
-		}
-		k.kills++
-		return death{r, k.proxy.Passed()}
+		return k.died(t, p, r)
 	case <-time.After(10 * time.Second):
-		t.Fatalf("the handler survived: %v; it sent %q", err, k.proxy.Passed())
-		return death{}
 	}
+	passed := k.proxy.Passed()
+	if err != nil || at.Service != "" || len(passed) >= at.Nth {
+		t.Fatalf("the handler survived: %v; it sent %q", err, passed)
+	}
+	// It sent fewer requests than the one that was not killed, whose tasks in the
+	// background may have sent some, too. Then it dies after the last one.
+	kill(faultproxy.Request{N: at.Nth})
+	d := k.died(t, p, <-struck)
+	return death{d.Request, append(passed, d.passed...)}
+}
+
+// died returns the death of a process that was killed at a request.
+func (k *killing) died(t *testing.T, p *process, at faultproxy.Request) death {
+	t.Helper()
+	if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGKILL {
+		t.Fatalf("killed at %v: %v", at, p.cmd.ProcessState)
+	}
+	k.kills++
+	return death{at, k.proxy.Passed()}
 }
 
 // ask makes a call that may get no answer.
