@@ -210,10 +210,20 @@ func (c *Client) WatchBatch(ctx context.Context, b Batch) iter.Seq2[Batch, error
 
 // BatchResults lists the results of a batch so far. An error ends the list.
 func (c *Client) BatchResults(ctx context.Context, id string) iter.Seq2[BatchResult, error] {
+	return c.batchResults(ctx, id, nil)
+}
+
+// BatchResultsWith is BatchResults with only the results of one outcome, such as
+// ItemRejected.
+func (c *Client) BatchResultsWith(ctx context.Context, id, outcome string) iter.Seq2[BatchResult, error] {
+	return c.batchResults(ctx, id, url.Values{"outcome": {outcome}})
+}
+
+func (c *Client) batchResults(ctx context.Context, id string, query url.Values) iter.Seq2[BatchResult, error] {
 	if err := checkName("batch", id); err != nil {
 		return func(yield func(BatchResult, error) bool) { yield(BatchResult{}, err) }
 	}
-	return list[BatchResult](ctx, c, batchPath(id, "/results"), nil, maxTop)
+	return list[BatchResult](ctx, c, batchPath(id, "/results"), query, maxTop)
 }
 
 // BatchReport writes the report on a batch to w, which receives nothing unless

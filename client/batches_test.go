@@ -208,6 +208,18 @@ func TestReadBatches(t *testing.T) {
 	for _, err := range c.BatchResults(ctx, "..") {
 		expectError(t, "no name", err, "cannot have the name")
 	}
+
+	// A page of the results with an outcome may be empty, although others follow.
+	a, c = playing(t, ok(`{"items":[],"continuation":"x"}`), ok(`{"items":[{"id":"2","outcome":"rejected","error":"too large"}]}`))
+	results = nil
+	for r, err := range c.BatchResultsWith(ctx, "a", client.ItemRejected) {
+		results = append(results, fmt.Sprint(r.ID, r.Outcome, err))
+	}
+	same(t, "results", []string{"2rejected<nil>"}, results)
+	same(t, "requests", []string{"GET /batches/a/results?top=1000&outcome=rejected", "GET /batches/a/results?top=1000&continuation=x&outcome=rejected"}, a.asked)
+	for _, err := range c.BatchResultsWith(ctx, "", client.ItemDone) {
+		expectError(t, "no name", err, "is empty")
+	}
 }
 
 // TestBatchReport checks that only a report is written.

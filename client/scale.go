@@ -90,16 +90,20 @@ func (c *Client) ScaleRules(ctx context.Context) (s ScaleRules, err error) {
 // PutScaleRules stores rules, the JSON of a rule table, and returns them with all
 // defaults. Invalid ones change nothing.
 func (c *Client) PutScaleRules(ctx context.Context, rules json.RawMessage) (s ScaleRules, err error) {
+	return c.putRules(ctx, rules, request{path: "/scale/rules", effect: "the rules may have been stored"})
+}
+
+// TryScaleRules checks rules in the app and returns them as PutScaleRules would.
+// It stores nothing.
+func (c *Client) TryScaleRules(ctx context.Context, rules json.RawMessage) (s ScaleRules, err error) {
+	return c.putRules(ctx, rules, request{path: "/scale/rules?dryRun=true"})
+}
+
+func (c *Client) putRules(ctx context.Context, rules json.RawMessage, r request) (s ScaleRules, err error) {
 	if !json.Valid(rules) {
 		return s, invalidf("the rules are not JSON")
 	}
-	r := request{
-		method:  http.MethodPut,
-		path:    "/scale/rules",
-		body:    rules,
-		repeats: always,
-		effect:  "the rules may have been stored",
-	}
+	r.method, r.body, r.repeats = http.MethodPut, rules, always
 	_, err = c.call(ctx, r, &s)
 	return s, err
 }

@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"testing"
@@ -36,8 +37,13 @@ func TestScale(t *testing.T) {
 	if got, err := c.PutScaleRules(t.Context(), json.RawMessage(rules)); err != nil || string(got.JSON()) != rules {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	same(t, "asked", []string{"GET /scale/rules", "PUT /scale/rules " + rules}, a.asked)
-	if _, err := c.PutScaleRules(t.Context(), json.RawMessage("{")); !errors.Is(err, client.ErrInvalid) {
-		t.Errorf("rules that are not JSON: %v, want ErrInvalid", err)
+	if got, err := c.TryScaleRules(t.Context(), json.RawMessage(rules)); err != nil || string(got.JSON()) != rules {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	same(t, "asked", []string{"GET /scale/rules", "PUT /scale/rules " + rules, "PUT /scale/rules?dryRun=true " + rules}, a.asked)
+	for _, put := range []func(context.Context, json.RawMessage) (client.ScaleRules, error){c.PutScaleRules, c.TryScaleRules} {
+		if _, err := put(t.Context(), json.RawMessage("{")); !errors.Is(err, client.ErrInvalid) {
+			t.Errorf("rules that are not JSON: %v, want ErrInvalid", err)
+		}
 	}
 }

@@ -143,12 +143,13 @@ func showBatch(ctx context.Context, con *console, app *app, batch string, o batc
 }
 
 func printResults(ctx context.Context, con *console, app *app, batch string, o batchOptions) error {
-	for r, err := range app.BatchResults(ctx, batch) {
+	results := app.BatchResults(ctx, batch)
+	if o.outcome != "" {
+		results = app.BatchResultsWith(ctx, batch, o.outcome)
+	}
+	for r, err := range results {
 		if err != nil {
 			return app.failed(err)
-		}
-		if o.outcome != "" && r.Outcome != o.outcome {
-			continue
 		}
 		if err := con.print(r.JSON(), describeResult(r), o.asJSON); err != nil {
 			return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -46,4 +47,35 @@ func describeGateItem(g client.GateItem) string {
 		return fmt.Sprintf("%s %s: its stored document is invalid; %s", g.Name, text, counted(g.Waiters, "waiter"))
 	}
 	return fmt.Sprintf("%s %s (generation %d) since %s; %s", g.Name, text, *g.Generation, g.ChangedAt.UTC().Format(time.RFC3339), counted(g.Waiters, "waiter"))
+}
+
+func (con *console) gateWaitersCommand(o *gateOptions) *cobra.Command {
+	return &cobra.Command{
+		Use:   "waiters NAME",
+		Short: "print who waits at the gate",
+		Long: `Prints the instances of the app that have waiting nodes, and how many, one per line, those
+with most of them first. It prints nothing if no node waits. With --json it is one object.`,
+		Example:     "kennel gate waiters start-orders",
+		Annotations: requestExits("printed"),
+		Args:        oneGate,
+		RunE:        con.gateRun(o, printWaiters),
+	}
+}
+
+func printWaiters(ctx context.Context, con *console, app *app, name string, o gateOptions) error {
+	w, err := app.Waiters(ctx, name)
+	if err != nil {
+		return app.failed(err)
+	}
+	app.partial = w.Partial
+	defer app.listed()
+	if o.asJSON {
+		return con.writeLine(string(w.JSON()))
+	}
+	for _, at := range w.Items {
+		if err := con.writeLine(printable(at.Instance) + ": " + counted(at.Waiters, "waiter")); err != nil {
+			return err
+		}
+	}
+	return nil
 }

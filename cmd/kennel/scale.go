@@ -181,12 +181,13 @@ func (con *console) scaleRulesCommand(to *target) *cobra.Command {
 			return con.writeLine(string(rules.JSON()))
 		},
 	}
+	var dryRun bool
 	put := &cobra.Command{
 		Use:   "put FILE",
 		Short: "store the rules of a file",
 		Long: `Stores the rules of FILE, or of standard input if FILE is -, and prints them with all
 defaults. The next check uses them. If they are invalid, kennel prints each fault with its
-row, and nothing is changed.`,
+row, and nothing is changed. With --dry-run the app only checks them.`,
 		Example:     "kennel scale rules put rules.json",
 		Annotations: requestExits("stored"),
 		Args:        oneWord("file", "rules.json"),
@@ -199,13 +200,18 @@ row, and nothing is changed.`,
 			if err != nil {
 				return err
 			}
-			rules, err := app.PutScaleRules(cmd.Context(), text)
+			send := app.PutScaleRules
+			if dryRun {
+				send = app.TryScaleRules
+			}
+			rules, err := send(cmd.Context(), text)
 			if err != nil {
 				return app.failed(err)
 			}
 			return con.writeLine(string(rules.JSON()))
 		},
 	}
+	put.Flags().BoolVar(&dryRun, "dry-run", false, "store nothing, and print the rules as they would be stored")
 	check := &cobra.Command{
 		Use:         "check FILE",
 		Short:       "check the rules of a file",

@@ -51,7 +51,8 @@ var verbs = []verb{
 	// Make "up" and the handlers of the script use the Azurite that all scripts
 	// share; sets $STORAGE.
 	{"storage", useAzurite},
-	// Start an app at $URL that returns this response.
+	// Start an app at $URL that returns this response. The file "asked" has its
+	// last request.
 	{"answer STATUS TYPE TEXT", answerFrom},
 	// Send a GET request to the app at $URL and expect the status.
 	{"get PATH STATUS", getFrom},
@@ -210,8 +211,9 @@ func useAzurite(ts *testscript.TestScript, _ bool, _ []string) {
 }
 
 func answerFrom(ts *testscript.TestScript, _ bool, args []string) {
-	status := number(ts, args[0])
+	status, asked := number(ts, args[0]), ts.MkAbs("asked")
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		os.WriteFile(asked, []byte(r.Method+" "+r.URL.String()+"\n"), 0o644)
 		answer{status, args[1], strings.ReplaceAll(args[2], `\n`, "\n"), nil}.write(w)
 	}))
 	ts.Defer(server.Close)

@@ -137,6 +137,12 @@ func describeSequence(s client.Sequence) string {
 		if i.Seconds != nil {
 			text += fmt.Sprintf(", for %.0f s", *i.Seconds)
 		}
+		if i.PerSecond > 0 {
+			text += fmt.Sprintf(", issues %.1f per second", i.PerSecond)
+		}
+		if i.Lost > 0 {
+			text += fmt.Sprintf(", gave up %d", i.Lost)
+		}
 		if i.LastError != "" {
 			text += "; last error: " + oneLine(i.LastError)
 		}
