@@ -32,7 +32,7 @@ const (
 //
 //	npm install --package-lock-only --omit=optional --ignore-scripts --omit-lockfile-registry-resolved
 //
-// and remove what TestLockFile reports: the lock file pins contents, not
+// and remove what TestLockFiles reports: the lock file pins contents, not
 // download addresses.
 //
 //go:embed npm

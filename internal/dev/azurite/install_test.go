@@ -1,7 +1,6 @@
 package azurite
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,31 +13,17 @@ import (
 	"time"
 )
 
-// TestLockFile checks that the lock file pins contents by digest and contains
-// no addresses: npm uses its configured registry.
-func TestLockFile(t *testing.T) {
+// TestVersion checks that the lock file has the version that is reported. A test
+// of the repository checks the rest of it.
+func TestVersion(t *testing.T) {
 	text, err := files.ReadFile("npm/package-lock.json")
 	must(t, err)
-	for _, unwanted := range []string{`"resolved"`, "://"} {
-		if bytes.Contains(text, []byte(unwanted)) {
-			t.Errorf("the lock file contains %s", unwanted)
-		}
-	}
 	var lock struct {
-		Packages map[string]struct {
-			Version, Integrity string
-			Dependencies       map[string]string
-		}
+		Packages map[string]struct{ Version string }
 	}
 	must(t, json.Unmarshal(text, &lock))
-	required, locked := lock.Packages[""].Dependencies["azurite"], lock.Packages["node_modules/azurite"].Version
-	if required != Version || locked != Version {
-		t.Errorf("the lock file requires Azurite %q and has %q, want %q", required, locked, Version)
-	}
-	for name, p := range lock.Packages {
-		if name != "" && !strings.HasPrefix(p.Integrity, "sha512-") {
-			t.Errorf("%s is not pinned by a digest", name)
-		}
+	if locked := lock.Packages["node_modules/azurite"].Version; locked != Version {
+		t.Errorf("the lock file has Azurite %q, want %q", locked, Version)
 	}
 }
 
