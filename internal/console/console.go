@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"net/http"
 	"path"
+	"strings"
 )
 
 //go:embed page
@@ -61,11 +62,24 @@ func (f File) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	text, etag := f.read()
 	f.describe(w.Header())
 	w.Header().Set("ETag", etag)
-	if r.Header.Get("If-None-Match") == etag {
+	if has(r.Header.Values("If-None-Match"), etag) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
 	w.Write(text)
+}
+
+// has reports whether a header If-None-Match, a list, has an ETag. It may be weak
+// there, because what compresses the answer on its way marks it so.
+func has(ifNoneMatch []string, etag string) bool {
+	for _, list := range ifNoneMatch {
+		for known := range strings.SplitSeq(list, ",") { // our own tags have no comma
+			if known = strings.TrimSpace(known); known == "*" || strings.TrimPrefix(known, "W/") == etag {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Refuse answers with the file and the status of an error. The page shows what
@@ -91,4 +105,6 @@ func (f File) describe(h http.Header) {
 	h.Set("Content-Type", types[path.Ext(string(f))])
 	h.Set("Content-Security-Policy", policy)
 	h.Set("Cache-Control", "no-cache")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 }

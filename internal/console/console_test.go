@@ -1,6 +1,7 @@
 package console
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
@@ -18,10 +19,11 @@ import (
 // maxPage is the largest size of all files together, in bytes.
 const maxPage = 200 << 10
 
-func serve(t *testing.T, f File, ifNoneMatch string) *http.Response {
+func serve(t *testing.T, f File, ifNoneMatch ...string) *http.Response {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), "GET", "/api/console/"+string(f), nil)
-	r.Header.Set("If-None-Match", ifNoneMatch)
+	r.Header["If-None-Match"] = ifNoneMatch
+	r.Header.Set("Range", "bytes=0-1") // a file is sent whole
 	w := httptest.NewRecorder()
 	f.ServeHTTP(w, r)
 	return w.Result()
@@ -37,7 +39,15 @@ func TestFiles(t *testing.T) {
 		if answer.StatusCode != 200 || h.Get("Content-Type") == "" || h.Get("Content-Security-Policy") != policy || h.Get("Cache-Control") != "no-cache" {
 			t.Errorf("%s: %d %v, want 200 with a content type and the policy", f, answer.StatusCode, h)
 		}
-		if again := serve(t, f, h.Get("ETag")); again.StatusCode != 304 || again.Header.Get("Content-Security-Policy") != policy {
+		if body, err := io.ReadAll(answer.Body); err != nil || string(body) != string(text) {
+			t.Errorf("%s: %d bytes, %v, want the %d bytes of the file", f, len(body), err, len(text))
+		}
+		for _, name := range []string{"Cross-Origin-Opener-Policy", "Cross-Origin-Resource-Policy"} {
+			if h.Get(name) != "same-origin" {
+				t.Errorf("%s: %s is %q, want same-origin", f, name, h.Get(name))
+			}
+		}
+		if again := serve(t, f, h.Get("ETag")); again.StatusCode != 304 || again.Header.Get("Content-Security-Policy") != policy || again.Header.Get("ETag") != h.Get("ETag") {
 			t.Errorf("%s with its ETag: %d %v, want 304", f, again.StatusCode, again.Header)
 		}
 		w := httptest.NewRecorder()
@@ -52,6 +62,31 @@ func TestFiles(t *testing.T) {
 		t.Errorf("the page has %d bytes, more than %d", size, maxPage)
 	}
 	t.Logf("figure: size of the console's page | %d KB | at most %d KB", size>>10, maxPage>>10)
+}
+
+// TestConditions: a browser may know several versions of a file, and what
+// compresses the answers makes their ETags weak.
+func TestConditions(t *testing.T) {
+	etag := serve(t, Index).Header.Get("ETag")
+	for _, tt := range []struct {
+		header []string
+		want   int
+	}{
+		{nil, 200},
+		{[]string{""}, 200},
+		{[]string{etag}, 304},
+		{[]string{"W/" + etag}, 304},
+		{[]string{`"other", W/"another" ,` + etag}, 304},
+		{[]string{`"other"`, etag}, 304},
+		{[]string{"*"}, 304},
+		{[]string{`"other", "another"`}, 200},
+		{[]string{strings.Trim(etag, `"`)}, 200},
+		{[]string{`"` + etag + `"`}, 200},
+	} {
+		if got := serve(t, Index, tt.header...); got.StatusCode != tt.want {
+			t.Errorf("If-None-Match %q: %d, want %d", tt.header, got.StatusCode, tt.want)
+		}
+	}
 }
 
 // forbidden are what a file must not contain. The policy of the page stops most
