@@ -1,6 +1,9 @@
 package main
 
 import (
+	"bytes"
+	"compress/gzip"
+	"io"
 	"maps"
 	"net/http"
 	"os"
@@ -186,7 +189,18 @@ func TestAccess(t *testing.T) {
 					}
 				}
 			}
-			if i == 2 {
+			for _, c := range callers() {
+				if got, want := h.call(t, "GET", consoleBase+"/api/me", c, consoleFunction), mode.want(c)[0]; got != want {
+					t.Errorf("GET %s/api/me %s: %s, want %s", consoleBase, c.name, got, want)
+				}
+				if got := h.call(t, "GET", consoleBase+"/app.js", c, consoleFunction); got != served {
+					t.Errorf("GET %s/app.js %s: %s, want it served to everyone", consoleBase, c.name, got)
+				}
+			}
+			switch i {
+			case 0:
+				h.testPage(t)
+			case 2:
 				h.testOthers(t, api)
 			}
 		})
@@ -221,6 +235,64 @@ func (h hosted) testOthers(t *testing.T, api []route) {
 	}
 	if got := h.call(t, "GET", "/API/Console/Api/GATES/", caller{}, ""); got != signIn {
 		t.Errorf("an address in another case: %s, want %s", got, signIn)
+	}
+}
+
+// testPage checks what the host makes of the page's answers, and of bodies that
+// it cannot pass on in an envelope.
+func (h hosted) testPage(t *testing.T) {
+	call := func(method, path, body string, header http.Header) (*http.Response, string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), method, h.url+consoleBase+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header = header.Clone()
+		r.Header.Set("X-Kennel-Console", "1")
+		answer, err := http.DefaultTransport.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer, string(text)
+	}
+	for _, path := range []string{"", "/app.js", "/style.css", "/icon.svg"} {
+		answer, text := call("GET", path, "", http.Header{})
+		etag := answer.Header.Get("ETag")
+		if answer.StatusCode != 200 || etag == "" || text == "" {
+			t.Errorf("GET %s: %d, ETag %q, %d bytes", path, answer.StatusCode, etag, len(text))
+		}
+		for method, header := range map[string]http.Header{"GET": {"If-None-Match": {`"a"`, "W/" + etag}}, "HEAD": {}} {
+			want := 200
+			if len(header) > 0 {
+				want = 304
+			}
+			if answer, text := call(method, path, "", header); answer.StatusCode != want || text != "" || answer.Header.Get("ETag") != etag {
+				t.Errorf("%s %s with %v: %d, ETag %q, %d bytes, want %d without a body", method, path, header, answer.StatusCode, answer.Header.Get("ETag"), len(text), want)
+			}
+		}
+		if answer, text := call("POST", path, "x", http.Header{}); answer.StatusCode != 405 || answer.Header.Get("Allow") != "GET, HEAD" {
+			t.Errorf("POST %s: %d %s, want 405", path, answer.StatusCode, text)
+		}
+	}
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	io.WriteString(w, `{"id":"1"}`)
+	w.Close()
+	items := http.Header{"Content-Type": {"application/x-ndjson"}}
+	for _, tt := range []struct{ name, body, want string }{
+		{"1 MiB", strings.Repeat(" ", maxBody), `"code":"bad_items"`},
+		{"a byte more", strings.Repeat(" ", maxBody+1), `"code":"body_too_large"`},
+		{"more than an envelope may have", strings.Repeat(" ", 4*maxBody+1), `"code":"body_too_large"`},
+		{"compressed", packed.String(), `"code":"bad_items"`},
+	} {
+		if answer, text := call("POST", "/api/batches?processor=billing", tt.body, items); answer.StatusCode/100 != 4 || !strings.Contains(text, tt.want) {
+			t.Errorf("a batch, %s: %d %.300s, want %s", tt.name, answer.StatusCode, text, tt.want)
+		}
 	}
 }
 
