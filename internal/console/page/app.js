@@ -50,8 +50,9 @@ async function open() {
   if (!me) return;
   const first = !current;
   const address = here();
-  const name = views[address.view] ? address.view : 'overview';
-  if (address.view && !views[address.view]) {
+  const known = Object.hasOwn(views, address.view);
+  const name = known ? address.view : 'overview';
+  if (address.view && !known) {
     location.replace(link('overview'));
     return;
   }
@@ -100,6 +101,7 @@ function draw() {
     return;
   }
   const { module, ctx, problem, name } = current;
+  if (!module && !problem) return; // an answer for the view before, or a run, while this one is loaded
   patch(shell, frame(problem ?? [problems(), module.render(poller.sources, ctx)], name));
   drawLive();
 }

@@ -33,7 +33,7 @@ export default {
       depths: data.status.value?.queues ?? {},
       history: ctx.state.history,
     };
-    return ctx.args.length ? one(state, ctx) : all(state, data, ctx);
+    return ctx.args.length ? one(state, data, ctx) : all(state, data, ctx);
   },
 };
 
@@ -106,12 +106,13 @@ function rangeOf(ctx) {
 }
 
 // one shows a queue over time.
-function one({ check, depths, history }, ctx) {
+function one({ check, depths, history }, data, ctx) {
   const [queue] = ctx.args;
   const { sample, advice } = sampleOf(check, queue);
   const depth = depths[queue];
   if (!depth && !advice && !history.points(queue, 'ready').length) {
-    return history.isComplete() ? empty(`No check has found a queue ${queue}.`, to('All queues', view)) : null;
+    if (!history.isComplete() && !data.history.error) return h('p', { role: 'status' }, 'Reading…');
+    return empty(`No check has found a queue ${queue}.`, to('All queues', view));
   }
   return [
     section('Now', depth?.poison ? to(count(depth.poison, 'dead letter'), 'deadletters', [`${queue}-poison`]) : null,
@@ -130,7 +131,7 @@ function one({ check, depths, history }, ctx) {
       ]),
       advice ? note('info', h('p', null, h('strong', null, 'Advice: '), advice.reason)) : null),
     section('Over time', [
-      history.isComplete() ? null : h('span', { class: 'small quiet', role: 'status' }, `Reading; since ${exact(new Date(history.from).toISOString())} so far`),
+      history.isComplete() || data.history.error ? null : h('span', { class: 'small quiet', role: 'status' }, history.from ? `Reading; since ${exact(new Date(history.from).toISOString())} so far` : 'Reading…'),
       choice(queue, ctx),
     ], charts(queue, history)),
   ];
