@@ -89,16 +89,19 @@ func (m *mismatch) set(text *string, what string) {
 
 // checkStaged compares the functions of partition queues in the folder of the
 // app, which the Functions host has, with the setting. In another folder there
-// is nothing to compare.
+// is nothing to compare, as in that of the source, where a worker with a console
+// may run.
 func (b *batchFunctions) checkStaged(app fs.FS) {
-	if _, err := fs.Stat(app, "host.json"); err != nil {
+	staged, err := fs.Glob(app, "*/function.json")
+	if _, missing := fs.Stat(app, "host.json"); err != nil || missing != nil || len(staged) == 0 {
 		return
 	}
-	staged, err := fs.Glob(app, "ProcessWork*/function.json")
-	if err != nil {
-		return // cannot occur: the pattern is valid
+	count := 0
+	for _, name := range staged {
+		if strings.HasPrefix(name, "ProcessWork") && name != "ProcessWorkExpress/function.json" {
+			count++
+		}
 	}
-	count := len(slices.DeleteFunc(staged, func(name string) bool { return name == "ProcessWorkExpress/function.json" }))
 	if count != b.partitions {
 		b.mismatch.set(&b.mismatch.staged, fmt.Sprintf("KENNEL_PARTITIONS is %d, and the app was packaged with %d.", b.partitions, count))
 	}

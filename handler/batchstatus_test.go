@@ -25,7 +25,8 @@ func TestPartitionMismatch(t *testing.T) {
 	for _, name := range []string{"host.json", "ProcessWork/function.json", "ProcessWork1/function.json", "ProcessWorkExpress/function.json"} {
 		app[name] = &fstest.MapFile{}
 	}
-	m.checkStaged(fstest.MapFS{"ProcessWork/function.json": {}}) // a folder that is no app
+	m.checkStaged(fstest.MapFS{"ProcessWork/function.json": {}})                            // a folder that is no app
+	m.checkStaged(fstest.MapFS{"host.json": {}, "functions/ProcessWork/function.json": {}}) // the source
 	m.checkStaged(app)
 	if problems := m.problems(); len(problems) > 0 {
 		t.Errorf("problems %+v, want none", problems)
