@@ -6,14 +6,15 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
-	"time"
+
+	devrun "kennel/internal/dev/run"
 )
 
-// open shows an address in the browser, or a warning if that fails. It returns
-// when the command has ended, which may be as late as the browser.
+// open shows an address in the browser, or reports a warning if that fails. It
+// returns when the command has ended, which may be as late as the browser.
 func (s *screen) open(url string) {
 	if err := openBrowser(runtime.GOOS, url); err != nil {
-		s.show(logEntry{at: time.Now(), level: "WARN", text: err.Error()})
+		s.report(devrun.Event{Event: "warning", Text: err.Error()})
 	}
 }
 

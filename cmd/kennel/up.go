@@ -139,10 +139,11 @@ func (o upOptions) run(ctx context.Context, con *console, show *screen) error {
 		Port: o.port, Data: o.data, Handler: o.handler, Key: o.key, Entities: o.entities,
 		Log: show, Served: show.served,
 		Report: func(e devrun.Event) error {
+			err := show.report(e)
 			if o.open && e.Console != "" {
 				go show.open(e.Console)
 			}
-			return show.report(e)
+			return err
 		},
 		Stopping: func() { show.write(con.stderr, "stopping; a second Ctrl+C ends kennel immediately\n") },
 	}
