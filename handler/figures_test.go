@@ -3,16 +3,21 @@ package main
 import (
 	"bufio"
 	"cmp"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"kennel/internal/storetest"
 )
 
 // BenchmarkFigures measures the real handler process beside a bare net/http
@@ -31,11 +36,48 @@ func size(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	with := sizeOf(b, path)
+	b.Logf("figure: size of the handler | %.1f MB | ≤ 30 MB", with/1e6)
+
+	overlay := filepath.Join(b.TempDir(), "overlay.json")
+	stub := filepath.Join(filepath.Dir(overlay), "console.go")
+	source, err := filepath.Abs("../internal/console/console.go")
+	if err != nil {
+		b.Fatal(err)
+	}
+	replaced, err := json.Marshal(map[string]map[string]string{"Replace": {source: stub}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := errors.Join(os.WriteFile(stub, []byte(noPage), 0o644), os.WriteFile(overlay, replaced, 0o644)); err != nil {
+		b.Fatal(err)
+	}
+	if path, err = storetest.BuildShipped("kennel/handler", "-overlay="+overlay); err != nil {
+		b.Fatal(err)
+	}
+	b.Logf("figure: of which the page of the console | %.2f MB | ≤ 0.5 MB", (with-sizeOf(b, path))/1e6)
+}
+
+// noPage is package console without files.
+const noPage = `package console
+
+import "net/http"
+
+const Index = ""
+
+type File string
+
+func Files() []File                                        { return nil }
+func (File) ServeHTTP(http.ResponseWriter, *http.Request) {}
+func (File) Refuse(http.ResponseWriter, int)              {}
+`
+
+func sizeOf(b *testing.B, path string) float64 {
 	info, err := os.Stat(path)
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Logf("figure: size of the handler | %.1f MB | ≤ 30 MB", float64(info.Size())/1e6)
+	return float64(info.Size())
 }
 
 func coldStart(b *testing.B) {

@@ -31,9 +31,9 @@ func BuildFlags() []string {
 
 // BuildShipped is [Build] with the flags of `make build`. With these flags the
 // standard library and the SDKs are compiled again, so use it only in `make
-// prove` and benchmarks.
-func BuildShipped(pkg string) (string, error) {
-	return build(pkg, []string{"CGO_ENABLED=0"}, "-trimpath", "-buildvcs=false", "-ldflags=-s -w")
+// prove` and benchmarks. More flags may follow, such as -overlay.
+func BuildShipped(pkg string, flags ...string) (string, error) {
+	return build(pkg, []string{"CGO_ENABLED=0"}, append([]string{"-trimpath", "-buildvcs=false", "-ldflags=-s -w"}, flags...)...)
 }
 
 // BuildOverlay is [Build] with changed source: path is that of a file for the
