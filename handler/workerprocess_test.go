@@ -149,7 +149,8 @@ func TestWorker(t *testing.T) {
 }
 
 // secondSignal checks that a worker waits for the message that it works on after SIGTERM,
-// and ends at once after another one.
+// and ends at once after another one. Other machines reach this worker, so it
+// has no console.
 func secondSignal(t *testing.T, azurite string, queues *azure.Queues) {
 	proxy, err := faultproxy.Start(azurite)
 	if err != nil {
@@ -163,11 +164,18 @@ func secondSignal(t *testing.T, azurite string, queues *azure.Queues) {
 		once.Do(func() { close(begun) })
 		<-ended
 	}})
-	w := launchWorker(t, "AzureWebJobsStorage="+proxy.ConnectionString(), "KENNEL_WORKER_DRAIN=1h")
+	port := freePort(t)
+	w := workerProcess{launchWith(t, built.handler, port, []string{"worker", "--listen", ":" + strconv.Itoa(port)}, "AzureWebJobsStorage="+proxy.ConnectionString(), "KENNEL_WORKER_DRAIN=1h")}
+	w.stopAfter(t)
 	if _, err := queues.Put(t.Context(), names.CleanupQueue, inBase64(`{"v":1,"channel":"news","incarnation":"0123456789abcdef-0123456789abcdef"}`), 0); err != nil {
 		t.Fatal(err)
 	}
 	<-begun
+	for _, path := range []string{"", "/app.js", "/api/status"} {
+		if status, body := w.probe(t, consoleBase+path); status != 404 {
+			t.Errorf("GET %s%s of a worker that others reach: %d %.200s, want 404", consoleBase, path, status, body)
+		}
+	}
 	w.terminate()
 	for {
 		if status, body := w.probe(t, "/readyz"); status == 503 && strings.Contains(body, "stopping") {
