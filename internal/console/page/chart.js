@@ -1,7 +1,7 @@
 // Charts in SVG. Each has a text for screen readers, and a line chart also a
 // table of its values.
 
-import { h } from './dom.js';
+import { h, patch } from './dom.js';
 import { decimal, duration } from './format.js';
 
 // sparkline shows values over time as a small line without axes. The last one is
@@ -59,25 +59,44 @@ export function lineChart({ label, series, format = decimal, from, to }) {
   const shown = series.filter((s) => s.points.length);
   if (!shown.length) return h('p', { class: 'quiet' }, 'There are no values yet.');
   const width = 440; // about as wide as it is shown, so that text has its size
-  const height = 170;
-  const left = 52;
-  const bottom = 22;
+  const height = 174;
+  const right = 10;
+  const bottom = 26;
   const times = shown.flatMap((s) => s.points.map(([t]) => t));
   const begin = from ?? Math.min(...times);
   const end = Math.max(to ?? Math.max(...times), begin + 60000);
   const ticks = scaleOf(Math.max(...shown.flatMap((s) => s.points.map(([, v]) => v)), 0), format === duration);
   const onAxis = format === duration ? axisTime : format;
   const top = ticks.at(-1);
-  const x = (t) => left + ((t - begin) / (end - begin)) * (width - left - 8);
+  const left = 14 + 8 * Math.max(...ticks.map((v) => onAxis(v).length)); // as wide as the widest value
+  const x = (t) => left + ((t - begin) / (end - begin)) * (width - left - right);
   const y = (v) => 8 + (1 - v / top) * (height - bottom - 8);
+  // point shows the values at the pointer. A screen reader has them in the table.
+  const point = (event) => {
+    const svg = event.currentTarget;
+    const box = svg.getBoundingClientRect();
+    const at = begin + (((event.clientX - box.left) / box.width) * width - left) / (width - left - right) * (end - begin);
+    const t = nearest(shown, at);
+    const values = shown.map((s) => s.points.find(([time]) => time === t)?.[1]);
+    patch(svg.querySelector('.hand'), h('line', { x1: round(x(t)), x2: round(x(t)), y1: 8, y2: height - bottom }),
+      values.map((v, i) => (v === undefined ? null : h('circle', { key: i, class: `s${i}`, cx: round(x(t)), cy: round(y(v)), r: 3 }))));
+    patch(svg.parentNode.querySelector('.readout'), h('strong', null, timeText(t, end - begin)),
+      shown.map((s, i) => (values[i] === undefined ? null : h('span', { key: s.name, class: `series s${i}` }, format(values[i])))));
+  };
+  const leave = (event) => {
+    patch(event.currentTarget.querySelector('.hand'));
+    patch(event.currentTarget.parentNode.querySelector('.readout'));
+  };
   const text = shown.map((s) => `${s.name}: ${format(s.points.at(-1)[1])} at the end, highest ${format(Math.max(...s.points.map(([, v]) => v)))}`).join('; ');
   return h('figure', { class: 'chart' },
     h('figcaption', null, h('span', { class: 'title' }, label), h('span', { class: 'legend' }, shown.map((s, i) => h('span', { key: s.name, class: `series s${i}` }, s.name)))),
-    h('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': `${label}. ${text}` },
-      ticks.map((v) => h('g', { key: `y${v}`, class: 'tick' }, h('line', { x1: left, x2: width - 8, y1: round(y(v)), y2: round(y(v)) }),
-        h('text', { x: left - 6, y: round(y(v)) + 4, 'text-anchor': 'end' }, onAxis(v)))),
-      timesOf(begin, end).map((t) => h('text', { key: `x${t}`, class: 'time', x: round(x(t)), y: height - 6, 'text-anchor': 'middle' }, timeText(t, end - begin))),
-      shown.map((s, i) => h('path', { key: s.name, class: `line s${i}`, d: path(s.points, x, y) }))),
+    h('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': `${label}. ${text}`, onpointermove: point, onpointerleave: leave },
+      ticks.map((v) => h('g', { key: `y${v}`, class: 'tick' }, h('line', { x1: round(left), x2: width - right, y1: round(y(v)), y2: round(y(v)) }),
+        h('text', { x: round(left) - 6, y: round(y(v)) + 4, 'text-anchor': 'end' }, onAxis(v)))),
+      timesOf(begin, end).filter((t) => x(t) > left + 12).map((t) => h('text', { key: `x${t}`, class: 'time', x: round(x(t)), y: height - 6, 'text-anchor': 'middle' }, timeText(t, end - begin))),
+      shown.map((s, i) => h('path', { key: s.name, class: `line s${i}`, d: path(s.points, x, y) })),
+      h('g', { key: 'hand', class: 'hand' })),
+    h('p', { class: 'readout', 'aria-hidden': 'true' }),
     h('details', null, h('summary', null, 'Values'),
       h('div', { class: 'values', tabindex: '0', role: 'group', 'aria-label': `Values of ${label}` }, h('table', null,
         h('thead', null, h('tr', null, h('th', { scope: 'col' }, 'Time'), shown.map((s) => h('th', { key: s.name, scope: 'col', class: 'num' }, s.name)))),
@@ -105,6 +124,9 @@ function rowsOf(series) {
 // Steps of seconds that are round as minutes, hours and days.
 const timeSteps = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800, 43200, 86400, 172800];
 
+// Steps of the time axis, in ms.
+const axisSteps = [60000, 120000, 300000, 600000, 900000, 1800000, 3600000, 7200000, 14400000, 21600000];
+
 // axisTime shows seconds in one unit.
 function axisTime(seconds) {
   const [size, unit] = [[86400, 'd'], [3600, 'h'], [60, 'min'], [1, 's']].find(([size]) => seconds >= size && seconds % size === 0) ?? [1, 's'];
@@ -121,13 +143,31 @@ function scaleOf(highest, isTime) {
   return ticks;
 }
 
+// timesOf returns round times of day for about five places of the axis.
 function timesOf(begin, end) {
-  return [0.1, 0.37, 0.63, 0.9].map((part) => Math.round(begin + part * (end - begin)));
+  const step = axisSteps.find((s) => (end - begin) / s <= 6) ?? 86400000;
+  const zone = new Date(begin).getTimezoneOffset() * 60000;
+  const times = [];
+  for (let t = Math.ceil((begin - zone) / step) * step + zone; t <= end; t += step) times.push(t);
+  return times;
 }
+
+// nearest returns the time of a point that is the nearest to at.
+function nearest(series, at) {
+  let best = series[0].points[0][0];
+  for (const s of series) {
+    for (const [t] of s.points) {
+      if (Math.abs(t - at) < Math.abs(best - at)) best = t;
+    }
+  }
+  return best;
+}
+
+const maxClock = 90000000; // ms in which the time of day is enough: a day, and a little
 
 const minutes = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' });
 const days = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' });
 
 function timeText(t, span) {
-  return (span > 86400000 ? days : minutes).format(t);
+  return (span > maxClock ? days : minutes).format(t);
 }

@@ -68,7 +68,7 @@ export function act(options) {
   const allFields = () => [
     ...(options.fields ?? []),
     ...(options.reason ? [{ name: 'reason', label: 'Reason', type: 'textarea', required: options.reason === 'required', hint: 'It is recorded with your name.', maxlength: 1000 }] : []),
-    ...(options.typed !== undefined ? [{ name: 'typed', label: ['Type ', h('code', null, options.typed), ' to confirm'], type: 'text', value: '' }] : []),
+    ...(options.typed !== undefined ? [{ name: 'typed', label: ['Type ', h('code', null, options.typed), ' to confirm'], type: 'text', required: true }] : []),
   ];
   const draw = () => patch(box, h('dialog', { 'aria-labelledby': 'dialog-title', onclose: closed, oncancel: (event) => { if (state.busy) event.preventDefault(); } },
     h('form', { method: 'dialog', onsubmit: submit, novalidate: false },
@@ -94,18 +94,19 @@ export function act(options) {
 
 function inputOf(f, value, set, busy) {
   const props = { name: f.name, required: f.required ?? null, disabled: busy, oninput: (event) => set(event.target.value) };
+  const label = f.required ? f.label : [f.label, h('span', { class: 'quiet' }, ' (optional)')];
   switch (f.type) {
     case 'checkbox':
       return h('label', { class: 'check' }, h('input', { type: 'checkbox', name: f.name, checked: value, disabled: busy, onchange: (event) => set(event.target.checked) }),
         h('span', null, f.label, f.hint && h('small', null, f.hint)));
     case 'textarea':
-      return field(f.label, h('textarea', { ...props, rows: f.rows ?? 2, maxlength: f.maxlength ?? null, value: f.value ?? '' }), f.hint);
+      return field(label, h('textarea', { ...props, rows: f.rows ?? 2, maxlength: f.maxlength ?? null, value: f.value ?? '' }), f.hint);
     case 'file':
       return fileInput(f, value, set, busy);
     case 'select':
-      return field(f.label, h('select', { ...props, value: value }, f.choices.map((c) => h('option', { key: c, value: c }, c))), f.hint);
+      return field(label, h('select', { ...props, value: value }, f.choices.map((c) => h('option', { key: c, value: c }, c))), f.hint);
     default:
-      return field(f.label, h('input', {
+      return field(label, h('input', {
         ...props, type: f.type ?? 'text', min: f.min ?? null, max: f.max ?? null, step: f.step ?? null, autocomplete: 'off', spellcheck: 'false',
         inputmode: f.inputmode ?? null, maxlength: f.maxlength ?? null, value: f.value ?? '', list: f.choices ? `${f.name}-choices` : null,
       }), f.hint, f.choices && h('datalist', { id: `${f.name}-choices` }, f.choices.map((c) => h('option', { key: c, value: c }))));

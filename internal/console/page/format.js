@@ -43,12 +43,13 @@ export function bytes(n) {
 }
 
 // money returns an amount, which is a decimal text, in a currency. It has four
-// digits below 1, because an operation costs millionths.
-export function money(amount, currency) {
+// digits below 1, because an operation costs millionths. Amounts in a column have
+// the same digits.
+export function money(amount, currency, digits = Number(amount) && Math.abs(amount) < 1 ? 4 : 2) {
   const value = Number(amount);
   if (amount === undefined || !Number.isFinite(value)) return none;
-  if (value > 0 && value < 0.0001) return `< ${money('0.0001', currency)}`;
-  const digits = value === 0 || Math.abs(value) >= 1 ? 2 : 4;
+  const least = 10 ** -digits;
+  if (value > 0 && value < least) return `< ${money(least, currency, digits)}`;
   try {
     return new Intl.NumberFormat('en-US', { style: 'currency', currency, minimumFractionDigits: digits, maximumFractionDigits: digits }).format(value);
   } catch {

@@ -139,7 +139,7 @@ function resultsOf(id, value, ctx) {
   }
   const columns = [
     { label: 'Item', cell: (r) => code(r.id) },
-    { label: 'Outcome', cell: (r) => badge({ done: 'good', rejected: 'warn', failed: 'bad' }[r.outcome] ?? 'plain', r.outcome) },
+    { label: 'Outcome', cell: (r) => (r.outcome === 'done' ? r.outcome : badge(r.outcome === 'rejected' ? 'warn' : 'bad', r.outcome)) },
     { label: 'Result', kind: 'wide', cell: (r) => r.error ?? (r.result === undefined ? none : code(JSON.stringify(r.result))) },
   ];
   return table({ label: 'Results', columns, rows: value.items, key: (r) => r.id, more: pager(ctx, view, [id], value) });
@@ -170,7 +170,7 @@ function submit() {
     fields: [
       { name: 'file', label: 'Items', type: 'file', accept: '.ndjson,.jsonl,.json,.txt', required: true, hint: 'One item on each line, or one JSON array, of up to 1 MiB and not compressed.' },
       { name: 'processor', label: 'Processor', required: true, value: 'billing', choices: ['billing', 'webhook'], hint: 'What is done with each item.' },
-      { name: 'name', label: 'Name', hint: 'For people. It may be empty.', maxlength: 200 },
+      { name: 'name', label: 'Name', hint: 'For people, in the list of batches.', maxlength: 200 },
     ],
     reason: true,
     confirm: 'Submit',

@@ -3,26 +3,26 @@
 
 import { api } from '../api.js';
 import { h } from '../dom.js';
-import { count, money, now, number, percent } from '../format.js';
+import { count, money, none, now, number, percent } from '../format.js';
 import { badge, bar, empty, facts, note, section, tile, tiles } from '../parts.js';
 import { sortable, table } from '../table.js';
 
 // What the jobs are.
 const jobs = {
-  batches: 'Batches: parcels, results and reports',
-  bill: 'The bill itself',
-  channels: 'Channels and blogs, and their deletion',
-  deadletters: 'Dead letters',
-  doctor: 'Checks of the doctor',
-  gates: 'Gates',
-  host: 'What the Functions host does: receives, polls and locks',
-  instances: 'Reports of the instances, for the status',
-  numbers: 'Order numbers',
-  other: 'What belongs to no job',
-  relay: 'Messages for Service Bus and their backlog',
-  scale: 'Checks of scaling',
-  signals: 'Service Bus: signals, with its base charge',
-  status: 'Probes of storage for the status',
+  batches: 'parcels, results and reports',
+  bill: 'the bill itself',
+  channels: 'with blogs and deletions',
+  deadletters: 'lists, redrives and deletions',
+  doctor: 'checks by the doctor',
+  gates: 'reads, releases and closes',
+  host: 'receives, polls and locks',
+  instances: 'their reports, for the status',
+  numbers: 'order numbers',
+  other: 'what belongs to no job',
+  relay: 'messages and their backlog',
+  scale: 'checks of scaling',
+  signals: 'Service Bus, with its base charge',
+  status: 'probes of storage',
 };
 
 export default {
@@ -71,12 +71,14 @@ function byJob(bill, ctx) {
   if (!all.length) return empty('The app has sent no request this month.');
   const total = Number(bill.month);
   const share = (j) => (total ? j.amount / total : 0);
+  const digits = total < 100 ? 4 : 2;
   const columns = [
-    { label: 'Job', by: (j) => j.name, cell: (j) => [h('strong', null, j.name), j.modelled ? [' ', badge('plain', 'Estimate')] : null, h('p', { class: 'small quiet' }, jobs[j.name] ?? null)] },
+    { label: 'Job', kind: 'short', by: (j) => j.name, cell: (j) => h('strong', null, j.name) },
+    { label: 'For', kind: 'wide', cell: (j) => [h('span', { class: 'quiet' }, jobs[j.name] ?? none), j.modelled ? [' ', badge('plain', 'Estimate')] : null] },
     { label: 'Operations today', num: true, by: (j) => j.today.operations, cell: (j) => number(j.today.operations) },
-    { label: 'Today', num: true, by: (j) => Number(j.today.amount), cell: (j) => money(j.today.amount, bill.currency) },
+    { label: 'Today', num: true, by: (j) => Number(j.today.amount), cell: (j) => money(j.today.amount, bill.currency, digits) },
     { label: 'Operations', num: true, by: (j) => j.operations, cell: (j) => number(j.operations) },
-    { label: 'This month', num: true, by: (j) => j.amount, cell: (j) => money(j.text, bill.currency) },
+    { label: 'This month', num: true, by: (j) => j.amount, cell: (j) => money(j.text, bill.currency, digits) },
     { label: 'Share', kind: 'wide', by: (j) => j.amount, cell: (j) => h('div', { class: 'progress' }, bar([{ value: j.amount, kind: 'plain', label: j.name }], total, `${j.name}: ${percent(share(j))} of the bill`), h('span', { class: 'small' }, `${Math.round(share(j) * 100)} %`)) },
   ];
   const sorted = sortable(ctx, 'jobs', columns, all);

@@ -126,7 +126,6 @@ function shown(rows, chosen, ctx) {
       }), 'Dead letter'),
       cell: (l) => [
         h('label', { class: 'check' }, h('input', { type: 'checkbox', 'aria-label': `Select ${l.id}`, checked: chosen.has(l.id), onchange: (event) => choose([l], event.target.checked) }), code(l.id)),
-        h('p', { class: 'small quiet' }, l.movedBy === 'kennel' ? 'moved by the app' : 'moved as it was'),
       ],
     },
     { label: 'Reason', kind: 'wide', cell: (l) => [l.movedBy === 'kennel' ? l.reason : h('span', { class: 'quiet' }, l.reason), body(l)] },
@@ -141,7 +140,7 @@ function body(l) {
   return h('details', { class: 'content' }, h('summary', null, `Body, ${bytes(l.size)}`),
     l.problem ? note('warn', h('p', null, l.problem)) : null,
     l.cut ? h('p', { class: 'small quiet' }, 'This is its beginning; the whole body is longer.') : null,
-    l.body ? h('pre', { tabindex: '0', 'aria-label': `Body of ${l.id}` }, l.encoding === 'base64' ? dump(l.body) : readable(l.body)) : null,
+    l.body ? h('pre', { tabindex: '0', class: l.encoding === 'base64' ? 'dump' : null, 'aria-label': `Body of ${l.id}` }, l.encoding === 'base64' ? dump(l.body) : readable(l.body)) : null,
     l.traceparent ? h('p', { class: 'small quiet' }, 'Trace ', code(l.traceparent)) : null);
 }
 

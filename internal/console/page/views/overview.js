@@ -4,7 +4,7 @@ import { api } from '../api.js';
 import { sparkline } from '../chart.js';
 import { h } from '../dom.js';
 import { age, bytes, count, decimal, duration, money, now, number, since } from '../format.js';
-import { badge, code, empty, note, section, tile, tiles, to } from '../parts.js';
+import { badge, code, command, empty, note, section, tile, tiles, to } from '../parts.js';
 import { slice, sortable, table } from '../table.js';
 
 const minutes = 60; // that the charts show
@@ -31,7 +31,7 @@ export default {
 // verdict is the state of the app in one sentence.
 function verdict(s) {
   const silent = services(s).filter(([, service]) => service && !service.reachable);
-  if (s.status === 'ok') return note('good', h('p', null, h('strong', null, 'Everything works. '), `${count(s.instances.length, 'instance')} reported within the last two minutes.`));
+  if (s.status === 'ok') return note('good', h('p', null, h('strong', null, 'Everything works. '), `${count(s.instances.length, 'instance')} reported in the last two minutes.`));
   return note('bad', h('p', null, h('strong', null, 'Degraded. '),
     s.problems.length ? `${count(s.problems.length, 'problem')}; what to do is below. ` : null,
     silent.length ? `Storage does not answer for ${silent.map(([name]) => name).join(', ')}.` : null));
@@ -42,17 +42,23 @@ function services(s) {
 }
 
 // Where a problem can be seen, by the beginning of its code.
-const places = [['sequence', 'sequences'], ['gate', 'gates'], ['batch', 'batches'], ['dead_letters', 'deadletters'], ['backlog', 'queues'], ['rules', 'queues'], ['bus', 'relay']];
+const places = [['sequence', 'sequences'], ['gate', 'gates'], ['batch', 'batches'], ['dead_letters', 'deadletters'], ['backlog', 'relay'], ['rules', 'queues'], ['scale', 'queues'], ['bus', 'relay']];
 
+// problem shows one, with what it is first: an operator who was woken up reads
+// from the left.
 function problem(p) {
   const place = places.find(([begin]) => p.code.startsWith(begin))?.[1];
   const subject = p.code === 'dead_letters' && p.subject && !p.subject.endsWith('-poison') ? p.subject + '-poison' : p.subject;
   const named = ['sequences', 'gates', 'deadletters'].includes(place);
   return h('li', { key: `${p.code} ${p.subject}`, class: 'problem' },
-    h('p', { class: 'what' }, code(p.code), p.subject ? [' ', place ? to(p.subject, place, named ? [subject] : []) : code(p.subject)] : null),
-    h('p', null, p.what),
-    h('p', null, h('strong', null, 'What to do: '), p.help),
-    h('p', { class: 'small quiet' }, 'Since ', since(p.since, ''), ` · ${count(p.count, 'time')} · in ${p.instances.length > 3 ? count(p.instances.length, 'instance') : p.instances.join(', ')}`));
+    h('p', { class: 'what' }, p.subject ? [place ? to(p.subject, place, named ? [subject] : []) : code(p.subject), ' '] : null, p.what),
+    h('p', null, withCommands(p.help)),
+    h('p', { class: 'small quiet' }, code(p.code), ' · since ', since(p.since, ''), ` · ${count(p.count, 'time')} · in ${p.instances.length > 3 ? count(p.instances.length, 'instance') : p.instances.join(', ')}`));
+}
+
+// withCommands shows what is between backquotes as a command.
+function withCommands(text) {
+  return text.split('`').map((part, i) => (i % 2 ? command(part) : part));
 }
 
 function summary(s) {
@@ -63,9 +69,9 @@ function summary(s) {
   return tiles(
     tile('Messages', number(sum('ready') + sum('inFlight') + sum('delayed')), `${number(sum('inFlight'))} in work`),
     tile('Oldest message', queues.length ? duration(Math.max(...queues.map((q) => q.oldestSeconds))) : '–', 'among those ready'),
-    tile('Dead letters', number(dead), dead ? to('Look at them', 'deadletters') : 'none', dead ? 'warn' : ''),
-    tile('Storage', silent.length ? 'Silent' : 'Answers', silent.length ? silent.join(', ') : s.storage.account, silent.length ? 'bad' : ''),
-    tile('Signals', s.signals.bus ? (s.signals['heard'] ? 'Received' : 'Polling') : 'Off', s.signals.bus ? null : 'gates are polled', s.signals.bus && !s.signals['heard'] ? 'warn' : ''),
+    tile('Dead letters', number(dead), dead ? to('Reasons', 'deadletters') : 'none', dead ? 'warn' : ''),
+    tile('Storage', silent.length ? 'Silent' : 'Answers', silent.length ? silent.join(', ') : h('span', { title: s.storage.account }, s.storage.account.replace(/^storage (at https?:\/\/)?/, '')), silent.length ? 'bad' : ''),
+    tile('Signals', s.signals.bus ? (s.signals['heard'] ? 'Received' : 'Polling') : 'Off', s.signals.bus ? (s.signals['heard'] ? 'of gates' : 'the bus does not answer') : 'gates are polled', s.signals.bus && !s.signals['heard'] ? 'warn' : ''),
     s.bill ? tile('Bill today', money(s.bill.today, s.bill.currency), [money(s.bill.month, s.bill.currency), ' this month']) : null);
 }
 
@@ -94,7 +100,7 @@ function work(s, checks) {
 function instances(s, ctx) {
   const usual = mostFrequent(s.instances.map((i) => i.version));
   const all = [
-    { label: 'Instance', by: (i) => i.instance, cell: (i) => [code(i.instance), i.instance === s.instance ? badge('plain', 'answers') : null] },
+    { label: 'Instance', by: (i) => i.instance, cell: (i) => [code(i.instance), i.instance === s.instance ? badge('plain', 'answered') : null] },
     { label: 'Kind', by: (i) => i.kind, cell: (i) => i.kind },
     { label: 'Version', by: (i) => i.version, cell: (i) => (i.version === usual ? i.version : badge('info', i.version)) },
     { label: 'Age', num: true, by: (i) => age(i.startedAt), cell: (i) => since(i.startedAt, '') },

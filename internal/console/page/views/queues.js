@@ -6,7 +6,7 @@ import { lineChart, sparkline } from '../chart.js';
 import { h } from '../dom.js';
 import { count, decimal, duration, exact, none, now, number, percent, since } from '../format.js';
 import { History } from '../history.js';
-import { badge, code, empty, facts, note, section, tile, tiles, to } from '../parts.js';
+import { badge, code, empty, facts, note, section, to } from '../parts.js';
 import { link } from '../router.js';
 import { table } from '../table.js';
 import { rules } from './rules.js';
@@ -63,19 +63,18 @@ function advice(check) {
   const short = together.instances - check.running;
   const outcome = check.outcome;
   const [kind, word, text] = outcomes[outcome?.state] ?? ['plain', outcome?.state];
-  return section('Advice', h('span', { class: 'small quiet' }, 'once a minute; the last one ', since(check.at)),
-    tiles(
-      tile('Instances advised', number(together.instances), short > 0 ? `${number(short)} more than now` : short < 0 ? `${number(-short)} fewer than now` : 'as many as now', short > 0 ? 'warn' : ''),
-      tile('Instances that work', number(check.running), `of ${together.target}`)),
-    note('info', h('p', null, together.reason)),
-    outcome ? facts([
-      ['Target', together.target],
-      ['Outcome', [badge(kind, word), h('p', { class: 'small quiet' }, text)]],
-      ['Compared', since(outcome.at)],
-      ['Instances advised then', number(outcome.instances)],
-      ['Minimum of the target then', number(outcome.minimum)],
-      ['Error', outcome.error],
-    ]) : null);
+  return section('Advice', h('span', { class: 'small quiet' }, 'checked once a minute, ', since(check.at)),
+    h('div', { class: 'panel' },
+      h('p', { class: 'advice' },
+        h('strong', { class: short > 0 ? 'warn' : null }, number(together.instances)),
+        `${together.instances === 1 ? 'instance' : 'instances'} advised, ${short > 0 ? `${number(short)} more than work now` : short < 0 ? `${number(-short)} fewer than work now` : 'as many as work now'}`),
+      h('p', null, together.reason),
+      outcome ? facts([
+        ['Target', together.target],
+        ['Outcome', [badge(kind, word), h('p', { class: 'small quiet' }, text)]],
+        ['Compared', [since(outcome.at), h('p', { class: 'small quiet' }, `advice ${number(outcome.instances)}, minimum of the target ${number(outcome.minimum)}`)]],
+        ['Error', outcome.error],
+      ]) : null));
 }
 
 function queues({ check, depths, history }) {
@@ -129,7 +128,7 @@ function one({ check, depths, history }, data, ctx) {
         ['95 % done within', sample.p95LatencySeconds ? duration(sample.p95LatencySeconds) : none],
         ['Processors in use', sample.cpu ? percent(sample.cpu) : none],
       ]),
-      advice ? note('info', h('p', null, h('strong', null, 'Advice: '), advice.reason)) : null),
+      advice ? h('p', { class: 'small quiet' }, h('strong', null, 'Advice: '), advice.reason) : null),
     section('Over time', [
       history.isComplete() || data.history.error ? null : h('span', { class: 'small quiet', role: 'status' }, history.from ? `Reading; since ${exact(new Date(history.from).toISOString())} so far` : 'Reading…'),
       choice(queue, ctx),

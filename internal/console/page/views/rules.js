@@ -21,8 +21,8 @@ function shown(value) {
     facts([
       ['Instances', `${number(value.instances.min)} to ${number(value.instances.max)}`],
       ['Added at once', `at most ${number(value.instances.step)}`],
-      ['Removed after', value.coolDown],
-      ['Start of an instance', value.startUp],
+      ['Removed after', spaced(value.coolDown)],
+      ['Start of an instance', spaced(value.startUp)],
       ['Done within', `${percent(value.finish)} of the latency target`],
       ['An instance is full', `above ${percent(value.cpu)} of its processors`],
     ]),
@@ -34,10 +34,15 @@ function shown(value) {
         { label: 'Days', cell: (w) => (w.days ? w.days.join(', ') : 'each day') },
         { label: 'Zone', cell: (w) => w.zone },
         { label: 'Instances at least', num: true, cell: (w) => number(w.instances) },
-        { label: 'Ready before', num: true, cell: (w) => w.lead ?? none },
+        { label: 'Ready before', num: true, cell: (w) => (w.lead ? spaced(w.lead) : none) },
       ],
     }) : null,
   ];
+}
+
+// spaced shows a duration as the rules have it, such as 1m30s, as 1 min 30 s.
+function spaced(text) {
+  return text.replace(/([a-z]+)/g, (unit) => ` ${unit === 'm' ? 'min' : unit} `).trim();
 }
 
 function rows(label, list, format) {
