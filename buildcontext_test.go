@@ -102,6 +102,7 @@ func TestBuildContext(t *testing.T) {
 	for _, name := range []string{
 		".git/config", "local.settings.json", "handler/local.settings.json", ".kennel/url", "dist/handler", "bin/handler",
 		".env", "handler/main_test.go", "handler/testdata/bare/main.go", "handler/handler", "ids.test", "docs/design.md",
+		"internal/console/browser/suite.mjs", "internal/console/browser/node_modules/axe-core/axe.js",
 	} {
 		if !ignored(name) {
 			t.Errorf(".dockerignore lacks %s", name)
