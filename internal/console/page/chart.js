@@ -93,7 +93,7 @@ export function lineChart({ label, series, format = decimal, from, to }) {
     h('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': `${label}. ${text}`, onpointermove: point, onpointerleave: leave },
       ticks.map((v) => h('g', { key: `y${v}`, class: 'tick' }, h('line', { x1: round(left), x2: width - right, y1: round(y(v)), y2: round(y(v)) }),
         h('text', { x: round(left) - 6, y: round(y(v)) + 4, 'text-anchor': 'end' }, onAxis(v)))),
-      timesOf(begin, end).filter((t) => x(t) > left + 12).map((t) => h('text', { key: `x${t}`, class: 'time', x: round(x(t)), y: height - 6, 'text-anchor': 'middle' }, timeText(t, end - begin))),
+      timesOf(begin, end).filter((t) => x(t) > left + 12 && x(t) < width - 16).map((t) => h('text', { key: `x${t}`, class: 'time', x: round(x(t)), y: height - 6, 'text-anchor': 'middle' }, timeText(t, end - begin))),
       shown.map((s, i) => h('path', { key: s.name, class: `line s${i}`, d: path(s.points, x, y) })),
       h('g', { key: 'hand', class: 'hand' })),
     h('p', { class: 'readout', 'aria-hidden': 'true' }),

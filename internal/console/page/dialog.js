@@ -29,7 +29,7 @@ export function act(options) {
   const closed = () => {
     state.closed = true;
     patch(box);
-    if (caller?.isConnected) caller.focus();
+    giveBack(caller);
   };
   const set = (name, value) => {
     state.values[name] = value;
@@ -92,6 +92,12 @@ export function act(options) {
   (element().querySelector('input, textarea, select') ?? element().querySelector('button')).focus();
 }
 
+// giveBack moves the focus to what had it before a dialog, or to the content if
+// that is gone, such as the row of what was deleted.
+function giveBack(caller) {
+  (caller?.isConnected ? caller : document.getElementById('main'))?.focus();
+}
+
 function inputOf(f, value, set, busy) {
   const props = { name: f.name, required: f.required ?? null, disabled: busy, oninput: (event) => set(event.target.value) };
   const label = f.required ? f.label : [f.label, h('span', { class: 'quiet' }, ' (optional)')];
@@ -136,7 +142,7 @@ function fileInput(f, file, set, busy) {
 export function inform(title, ...content) {
   const box = document.getElementById('dialogs');
   const caller = document.activeElement;
-  patch(box, h('dialog', { 'aria-labelledby': 'dialog-title', onclose: () => { patch(box); if (caller?.isConnected) caller.focus(); } },
+  patch(box, h('dialog', { 'aria-labelledby': 'dialog-title', onclose: () => { patch(box); giveBack(caller); } },
     h('form', { method: 'dialog' }, h('h2', { id: 'dialog-title' }, title), h('div', { class: 'body' }, content),
       h('div', { class: 'actions' }, h('button', { class: 'primary' }, 'Close')))));
   box.querySelector('dialog').showModal();

@@ -15,13 +15,13 @@ const jobs = {
   deadletters: 'lists, redrives and deletions',
   doctor: 'checks by the doctor',
   gates: 'reads, releases and closes',
-  host: 'receives, polls and locks',
+  host: 'receives and polls',
   instances: 'their reports, for the status',
   numbers: 'order numbers',
   other: 'what belongs to no job',
   relay: 'messages and their backlog',
   scale: 'checks of scaling',
-  signals: 'Service Bus, with its base charge',
+  signals: 'Service Bus, base charge',
   status: 'probes of storage',
 };
 
@@ -74,7 +74,7 @@ function byJob(bill, ctx) {
   const digits = total < 100 ? 4 : 2;
   const columns = [
     { label: 'Job', kind: 'short', by: (j) => j.name, cell: (j) => h('strong', null, j.name) },
-    { label: 'For', kind: 'wide', cell: (j) => [h('span', { class: 'quiet' }, jobs[j.name] ?? none), j.modelled ? [' ', badge('plain', 'Estimate')] : null] },
+    { label: 'For', kind: 'wide', cell: (j) => [h('span', { class: 'small quiet' }, jobs[j.name] ?? none), j.modelled ? [' ', badge('plain', 'Estimate')] : null] },
     { label: 'Operations today', num: true, by: (j) => j.today.operations, cell: (j) => number(j.today.operations) },
     { label: 'Today', num: true, by: (j) => Number(j.today.amount), cell: (j) => money(j.today.amount, bill.currency, digits) },
     { label: 'Operations', num: true, by: (j) => j.operations, cell: (j) => number(j.operations) },

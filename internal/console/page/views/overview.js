@@ -68,10 +68,10 @@ function summary(s) {
   const silent = services(s).filter(([, service]) => service && !service.reachable).map(([name]) => name);
   return tiles(
     tile('Messages', number(sum('ready') + sum('inFlight') + sum('delayed')), `${number(sum('inFlight'))} in work`),
-    tile('Oldest message', queues.length ? duration(Math.max(...queues.map((q) => q.oldestSeconds))) : '–', 'among those ready'),
+    tile('Oldest message', queues.length ? duration(Math.max(...queues.map((q) => q.oldestSeconds))) : '–', 'of those ready'),
     tile('Dead letters', number(dead), dead ? to('Reasons', 'deadletters') : 'none', dead ? 'warn' : ''),
-    tile('Storage', silent.length ? 'Silent' : 'Answers', silent.length ? silent.join(', ') : h('span', { title: s.storage.account }, s.storage.account.replace(/^storage (at https?:\/\/)?/, '')), silent.length ? 'bad' : ''),
-    tile('Signals', s.signals.bus ? (s.signals['heard'] ? 'Received' : 'Polling') : 'Off', s.signals.bus ? (s.signals['heard'] ? 'of gates' : 'the bus does not answer') : 'gates are polled', s.signals.bus && !s.signals['heard'] ? 'warn' : ''),
+    tile('Storage', silent.length ? 'Silent' : 'Answers', silent.length ? silent.join(', ') : h('span', { title: s.storage.account }, /\/\/([^./]+)\.blob\./.exec(s.storage.account)?.[1] ?? s.storage.account.replace('storage ', '')), silent.length ? 'bad' : ''),
+    tile('Signals', s.signals.bus ? (s.signals['heard'] ? 'Received' : 'Polling') : 'Off', s.signals.bus ? (s.signals['heard'] ? 'of gates' : 'no answer') : 'gates are polled', s.signals.bus && !s.signals['heard'] ? 'warn' : ''),
     s.bill ? tile('Bill today', money(s.bill.today, s.bill.currency), [money(s.bill.month, s.bill.currency), ' this month']) : null);
 }
 

@@ -72,7 +72,7 @@ function advice(check) {
       outcome ? facts([
         ['Target', together.target],
         ['Outcome', [badge(kind, word), h('p', { class: 'small quiet' }, text)]],
-        ['Compared', [since(outcome.at), h('p', { class: 'small quiet' }, `advice ${number(outcome.instances)}, minimum of the target ${number(outcome.minimum)}`)]],
+        ['Compared', [since(outcome.at), h('p', { class: 'small quiet' }, `advice ${number(outcome.instances)}, minimum ${number(outcome.minimum)}`)]],
         ['Error', outcome.error],
       ]) : null));
 }

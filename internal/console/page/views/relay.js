@@ -58,15 +58,16 @@ function summary(items) {
 }
 
 function entities(items, ctx) {
+  const rank = (e) => states[e.state]?.[2] ?? 3;
   const columns = [
     { label: 'Queue or topic', by: (e) => e.entity, cell: (e) => code(e.entity) },
-    { label: 'State', by: (e) => states[e.state]?.[2] ?? 3, cell: (e) => [stateOf(e), e.throttled ? [' ', badge('warn', 'Throttled')] : null] },
+    { label: 'State', by: rank, cell: (e) => [stateOf(e), e.throttled ? [' ', badge('warn', 'Throttled')] : null] },
     { label: 'Since', num: true, by: (e) => (e.since ? -Date.parse(e.since) : undefined), cell: (e) => (e.since ? since(e.since) : 'nothing is sent') },
     { label: 'Backlog', num: true, by: (e) => e.backlog?.messages, cell: (e) => (e.backlog ? number(e.backlog.messages) : none) },
     { label: 'Oldest', num: true, by: (e) => e.backlog?.oldestSeconds, cell: (e) => (e.backlog?.messages ? duration(e.backlog.oldestSeconds) : none) },
     { label: 'Last error', kind: 'wide', cell: (e) => e.lastError ?? none },
   ];
-  const sorted = sortable(ctx, 'entities', columns, items);
+  const sorted = sortable(ctx, 'entities', columns, items.toSorted((a, b) => rank(b) - rank(a))); // what fails first
   const page = slice(ctx, 'entitiesPage', sorted.rows);
   return table({ label: 'Queues and topics', columns: sorted.columns, rows: page.rows, key: (e) => e.entity, mark: (e) => (e.state === 'failedOver' ? 'wrong' : ''), more: page.more });
 }
