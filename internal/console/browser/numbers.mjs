@@ -58,3 +58,12 @@ test('a gate is released and closed', () => visit('Operator', '#/gates', async (
   await page.getByRole('table', { name: 'History of hounds' }).getByText(hostile).first().waitFor(); // who did it
   await isAccessible(page);
 }));
+
+test('the overview does not judge an app that does not answer', () => visit('Operator', '', async (page) => {
+  const verdict = page.getByText(/^(Everything works|Degraded)\./);
+  await verdict.waitFor();
+  await page.route((url) => url.pathname === '/api/console/api/status', (route) => route.abort());
+  await says(page, 'Not up to date');
+  await says(page, 'Below is what was read at');
+  assert.equal(await verdict.count(), 0);
+}));

@@ -164,7 +164,7 @@ function welcome() {
     h('img', { src: '/api/console/icon.svg', alt: '', width: 40, height: 40 }),
     h('h1', { tabindex: '-1' }, 'Kennel'),
     refused ? [
-      failure(refused),
+      failure(refused, refused.status === 401 ? 'info' : 'bad'),
       h('p', { class: 'tools' }, refused.signIn ? h('a', { class: 'button primary', href: `${refused.signIn}?post_login_redirect_uri=${encodeURIComponent('/api/console' + location.hash)}` }, 'Sign in') : null,
         h('button', { type: 'button', onclick: start }, 'Try again')),
     ] : h('p', { role: 'status' }, 'Loading…'));

@@ -66,9 +66,7 @@ export function failure(error, kind = 'bad') {
   return note(kind,
     h('p', null, error.message),
     error.items?.length ? h('ul', { class: 'lines', tabindex: '0', 'aria-label': 'Invalid items' }, error.items.map((item) => h('li', { key: item.line }, h('strong', null, `Line ${number(item.line)}: `), item.message))) : null,
-    error.code && h('p', { class: 'small' },
-      'Code ', code(error.code),
-      error.requestId ? [' · request ', code(error.requestId)] : null));
+    error.requestId && h('p', { class: 'small' }, 'Code ', code(error.code), ' · request ', code(error.requestId)));
 }
 
 // button does an action. What a Reader must not do is shown and cannot be

@@ -28,7 +28,7 @@ export default {
     const outcome = ctx.query.get('outcome');
     return {
       batch: { path: api`batches/${id}`, every: 2 },
-      results: { path: api`batches/${id}/results` + pageQuery(ctx, outcome ? { outcome } : {}), every: 10 },
+      results: { path: api`batches/${id}/results` + pageQuery(ctx, outcome ? { outcome } : {}), every: 10, expects: ['batch_not_found'] },
     };
   },
 

@@ -36,7 +36,7 @@ function list(value, ctx) {
     partial(value),
     value.items.length
       ? table({ label: 'Gates', columns, rows: value.items, key: (g) => g.gate, mark: (g) => (g.generation === null ? 'wrong' : ''), more: pager(ctx, view, [], value) })
-      : empty('No gate was released yet.', 'A gate appears here with its first release, and not before, even if nodes wait there. Open one by its name above, or wait at one: ', command('kennel gate wait hounds')));
+      : empty('No gate was released yet.', 'A gate appears here with its first release. Until then, open it by its name above, or wait at it: ', command('kennel gate wait hounds')));
 }
 
 function one({ gate, waiters }, ctx) {

@@ -19,7 +19,7 @@ export default {
     const s = status.value;
     if (!s) return null;
     return [
-      verdict(s),
+      status.error ? null : verdict(s), // that of the last answer may be wrong by now
       s.problems.length ? h('ul', { class: 'problems', 'aria-label': 'Problems' }, s.problems.map(problem)) : null,
       summary(s),
       section('Work per minute', [], work(s, history.value?.items ?? [])),
@@ -69,7 +69,7 @@ function summary(s) {
   return tiles(
     tile('Messages', number(sum('ready') + sum('inFlight') + sum('delayed')), `${number(sum('inFlight'))} in work`),
     tile('Oldest message', queues.length ? duration(Math.max(...queues.map((q) => q.oldestSeconds))) : '–', 'of those ready'),
-    tile('Dead letters', number(dead), dead ? to('Reasons', 'deadletters') : 'none', dead ? 'warn' : ''),
+    tile('Dead letters', number(dead), dead ? to('Reasons', 'deadletters') : 'in all queues', dead ? 'warn' : ''),
     tile('Storage', silent.length ? 'Silent' : 'Answers', silent.length ? silent.join(', ') : h('span', { title: s.storage.account }, /\/\/([^./]+)\.blob\./.exec(s.storage.account)?.[1] ?? s.storage.account.replace('storage ', '')), silent.length ? 'bad' : ''),
     tile('Signals', s.signals.bus ? (s.signals['heard'] ? 'Received' : 'Polling') : 'Off', s.signals.bus ? (s.signals['heard'] ? 'of gates' : 'no answer') : 'gates are polled', s.signals.bus && !s.signals['heard'] ? 'warn' : ''),
     s.bill ? tile('Bill today', money(s.bill.today, s.bill.currency), [money(s.bill.month, s.bill.currency), ' this month']) : null);

@@ -66,7 +66,7 @@ function advice(check) {
   return section('Advice', h('span', { class: 'small quiet' }, 'checked once a minute, ', since(check.at)),
     h('div', { class: 'panel' },
       h('p', { class: 'advice' },
-        h('strong', { class: short > 0 ? 'warn' : null }, number(together.instances)),
+        h('strong', { class: short > 0 && check.running ? 'warn' : null }, number(together.instances)),
         `${together.instances === 1 ? 'instance' : 'instances'} advised, ${short > 0 ? `${number(short)} more than work now` : short < 0 ? `${number(-short)} fewer than work now` : 'as many as work now'}`),
       h('p', null, together.reason),
       outcome ? facts([

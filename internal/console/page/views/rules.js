@@ -148,8 +148,8 @@ function differences(changes) {
     table({
       label: 'Changes', rows: changes, key: ([name]) => name, columns: [
         { label: 'Member', kind: 'name', cell: ([name]) => code(name) },
-        { label: 'In use', cell: ([, before]) => code(before) },
-        { label: 'New', cell: ([, , after]) => code(after) },
+        { label: 'In use', kind: 'wide', cell: ([, before]) => code(before) },
+        { label: 'New', kind: 'wide', cell: ([, , after]) => code(after) },
       ],
     }),
   ];
