@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help run build test prove bench chart lint fuzz package sbom reproduce image clean
+.PHONY: help run build test prove bench chart screenshots lint fuzz package sbom reproduce image clean
 
 # Binaries that ship are static, the same wherever a commit is built, and report
 # its version.
@@ -45,6 +45,9 @@ bench: ## Run every benchmark once, print its figures and write docs/benchmarks.
 
 chart: ## Simulate a day of scaling and write docs/scaling.svg
 	go test -vet=off -count=1 -run '^TestChart$$' ./scale -args -update
+
+screenshots: ## Take the pictures of the console in docs/images, with Chromium and Node.js
+	go run ./internal/dev/screenshots docs/images
 
 lint: ## gofmt, vet, staticcheck
 	@files=$$(gofmt -l .); test -z "$$files" || { echo "$$files"; echo "run gofmt -w on the files above"; exit 1; }

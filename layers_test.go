@@ -69,6 +69,7 @@ var layers = map[string][]string{
 	"internal/dev/figures":        {},
 	"internal/dev/localhost":      {"kennel/queue", "kennel/internal/customhandler", "kennel/internal/names"}, // the host's side of the protocol
 	"internal/dev/sbom":           {},
+	"internal/dev/screenshots":    {"kennel/internal/azure", "kennel/internal/dev", "kennel/queue", "golang.org/x/sync"}, // it starts an app and gives it data
 	"internal/memory":             {"kennel/gate", "kennel/ids", "kennel/queue", "kennel/table"},
 	"internal/metrics":            {"kennel/bill", "kennel/instances", "kennel/queue", "github.com/prometheus"}, // queue: the bounds of ages
 	"internal/faultproxy":         {"kennel/internal/azure/requests"},

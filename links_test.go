@@ -11,6 +11,7 @@ import (
 
 var (
 	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	picture = regexp.MustCompile(`src(?:set)?="([^"]+)"`)
 	heading = regexp.MustCompile(`^#{1,6} +(.*)`)
 	// notInAnchor are the characters of a heading that its anchor does not have.
 	notInAnchor = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
@@ -75,7 +76,8 @@ func TestLinks(t *testing.T) {
 			}
 			continue
 		}
-		for _, m := range link.FindAllStringSubmatch(strings.Join(prose(text), "\n"), -1) {
+		content := strings.Join(prose(text), "\n")
+		for _, m := range append(link.FindAllStringSubmatch(content, -1), picture.FindAllStringSubmatch(content, -1)...) {
 			file, anchor, hasAnchor := strings.Cut(m[1], "#")
 			if strings.Contains(file, ":") { // another site
 				continue
