@@ -78,6 +78,11 @@ func CheckQuery(q Query) error {
 			}
 		}
 	}
+	for _, column := range q.Columns {
+		if !isColumn(column) {
+			return fmt.Errorf("column name %.80q: %w", column, ErrLimit)
+		}
+	}
 	if q.Column != "" && !isColumn(q.Column) {
 		return fmt.Errorf("column name %.80q: %w", q.Column, ErrLimit)
 	}

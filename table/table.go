@@ -50,7 +50,7 @@ import (
 type Row struct {
 	Partition, Key string
 	Values         map[string]string // nil in the result of a query for keys only
-	Version        string            // the store's token for this state; "" in the result of a query for keys only
+	Version        string            // the store's token for this state; "" in the result of a query for keys or columns only
 	WrittenAt      time.Time         // of this state, by the store's clock; zero in the result of a query for keys only
 }
 
@@ -88,9 +88,10 @@ type Query struct {
 	Column    string // only rows that hold Value in this column; "": all
 	Value     string
 	KeysOnly  bool
-	Top       int    // maximum rows on the page: 1 to MaxPage
-	MaxBytes  int    // maximum size of the page as the store sends it; 0: no limit
-	After     string // Next of the page before; "": the first page
+	Columns   []string // only these columns of the rows, of which each may be missing; nil: all
+	Top       int      // maximum rows on the page: 1 to MaxPage
+	MaxBytes  int      // maximum size of the page as the store sends it; 0: no limit
+	After     string   // Next of the page before; "": the first page
 }
 
 // Page is the answer to a [Query].

@@ -129,6 +129,9 @@ func (t *Table) query(ctx context.Context, q table.Query) (table.Page, error) {
 			keys = "RowKey"
 		}
 		options.Select, options.Format = &keys, &none
+	} else if q.Columns != nil {
+		columns := "PartitionKey,RowKey,Timestamp," + strings.Join(q.Columns, ",")
+		options.Select = &columns
 	}
 	if q.After != "" {
 		values, err := url.ParseQuery(q.After)
@@ -153,6 +156,8 @@ func (t *Table) query(ctx context.Context, q table.Query) (table.Page, error) {
 	parse := parseEntity
 	if q.KeysOnly {
 		parse = func(data []byte) (table.Row, error) { return parseKeys(data, q.Partition) }
+	} else if q.Columns != nil {
+		parse = parseColumns
 	}
 	for i, entity := range answer.Entities {
 		if page.Rows[i], err = parse(entity); err != nil {
@@ -318,16 +323,37 @@ func (f *fieldText) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// parseEntity parses a row. It returns numbers and booleans, which other
-// programs may have stored, as text.
+// parseEntity parses a row.
 func parseEntity(data []byte) (table.Row, error) {
-	var fields map[string]fieldText
+	row, err := parseFields(data)
+	if err == nil && row.Version == "" {
+		err = errors.New("the answer is not a row with a version")
+	}
+	return row, err
+}
+
+// parseColumns parses a row of a query for some columns. The service need not
+// return its version.
+func parseColumns(data []byte) (table.Row, error) {
+	row, err := parseFields(data)
+	row.Version = ""
+	return row, err
+}
+
+// parseFields returns numbers and booleans, which other programs may have
+// stored, as text. A column that a query names and the row does not have is
+// null.
+func parseFields(data []byte) (table.Row, error) {
+	var fields map[string]*fieldText
 	if err := json.Unmarshal(data, &fields); err != nil {
 		return table.Row{}, errors.New("the answer is not a row")
 	}
 	row := table.Row{Values: make(map[string]string)}
 	for name, field := range fields {
-		text := string(field)
+		if field == nil {
+			continue
+		}
+		text := string(*field)
 		switch {
 		case name == "PartitionKey":
 			row.Partition = text
@@ -346,8 +372,8 @@ func parseEntity(data []byte) (table.Row, error) {
 			row.Values[name] = text
 		}
 	}
-	if row.Partition == "" || row.Key == "" || row.Version == "" {
-		return table.Row{}, errors.New("the answer is not a row with keys and version")
+	if row.Partition == "" || row.Key == "" {
+		return table.Row{}, errors.New("the answer is not a row with keys")
 	}
 	return row, nil
 }

@@ -85,7 +85,7 @@ func (t *Table) Get(ctx context.Context, partition, key string) (table.Row, erro
 	row, err := send(ctx, &t.wire, "Get", partition, func() (table.Row, error) {
 		if p := t.partitions[partition]; p != nil {
 			if i, ok := p.find(key); ok {
-				return p.rows[i].row(partition, false), nil
+				return p.rows[i].row(partition, table.Query{}), nil
 			}
 		}
 		return table.Row{}, table.ErrNotFound
@@ -168,7 +168,7 @@ func (t *Table) page(q table.Query, from position) table.Page {
 			left--
 			at = position{name, r.key}
 			if (q.Key == "" || q.Key == r.key) && (q.Column == "" || r.values[q.Column] == q.Value) {
-				page.Rows = append(page.Rows, r.row(name, q.KeysOnly))
+				page.Rows = append(page.Rows, r.row(name, q))
 			}
 		}
 	}
@@ -264,12 +264,23 @@ func (p *partition) find(key string) (int, bool) {
 	return slices.BinarySearchFunc(p.rows, key, func(r storedRow, key string) int { return cmp.Compare(r.key, key) })
 }
 
-func (r storedRow) row(partition string, keysOnly bool) table.Row {
+// row returns what a query returns of the row.
+func (r storedRow) row(partition string, q table.Query) table.Row {
 	row := table.Row{Partition: partition, Key: r.key}
-	if keysOnly {
+	if q.KeysOnly {
 		return row
 	}
-	row.Version, row.WrittenAt = r.version, r.at
+	row.WrittenAt = r.at
+	if q.Columns != nil {
+		row.Values = make(map[string]string)
+		for _, column := range q.Columns {
+			if value, ok := r.values[column]; ok {
+				row.Values[column] = value
+			}
+		}
+		return row
+	}
+	row.Version = r.version
 	row.Values = maps.Clone(r.values)
 	if row.Values == nil {
 		row.Values = map[string]string{}

@@ -240,6 +240,26 @@ func queryFilters(t *tableTest) {
 	}
 }
 
+func queryColumns(t *tableTest) {
+	t.submit(
+		insert("p", "1", values{"x": "1", "null": "null", "long": strings.Repeat("l", 1000)}),
+		insert("p", "2", values{"y": "2"}))
+	rows, _ := t.all(table.Query{Partition: "p", Columns: []string{"x", "y", "null"}, Top: 10})
+	if len(rows) != 2 {
+		t.Fatalf("%d rows, want 2", len(rows))
+	}
+	for i, want := range []values{{"x": "1", "null": "null"}, {"y": "2"}} {
+		row := rows[i]
+		if diff := cmp.Diff(want, row.Values); diff != "" || row.Partition != "p" || row.Key != fmt.Sprint(i+1) || row.Version != "" || row.WrittenAt.IsZero() {
+			t.Errorf("row %+v, values (-want +got):\n%s", row, diff)
+		}
+	}
+	rows, _ = t.all(table.Query{Partition: "p", Columns: []string{"none"}, Column: "x", Value: "1", MaxBytes: 900, Top: 10})
+	if len(rows) != 1 || len(rows[0].Values) != 0 {
+		t.Errorf("%+v, want the first row without a column", rows)
+	}
+}
+
 func queryTokens(t *tableTest) {
 	t.fill("p", 3)
 	t.fill("q", 3)

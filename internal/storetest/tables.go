@@ -37,6 +37,7 @@ func TestTables(t *testing.T, newTable func(t *testing.T) table.Store) {
 		{"Order", queryOrder},
 		{"Pages", queryPages},
 		{"Filters", queryFilters},
+		{"Columns", queryColumns},
 		{"Tokens", queryTokens},
 		{"MaxBytes", queryMaxBytes},
 		{"Refused", refusedWrites},
