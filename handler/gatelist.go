@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"kennel/instances"
 	"kennel/internal/azure"
 )
 
@@ -93,7 +94,7 @@ func (g gateFunctions) listWaiters(r *http.Request, name string) (reply, error) 
 // waiters returns how many waiters each live instance has, by its name and that
 // of the gate. It returns false if only those of this process are known.
 func (g gateFunctions) waiters(ctx context.Context) (waiters map[string]map[string]int, known bool) {
-	others, known := g.members.live(ctx, false)
+	others, known := g.members.live(ctx, instances.PartGates)
 	waiters = make(map[string]map[string]int)
 	for _, other := range others {
 		at := make(map[string]int)

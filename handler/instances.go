@@ -85,16 +85,15 @@ const directoryTimeout = 4 * time.Second
 // instance table.
 var errUnknown = errors.New("the app has no tables, so an instance does not know the others")
 
-// read returns what the other processes have reported, with their sequences or
-// without: most of a report is about sequences.
-func (m *members) read(ctx context.Context, sequences bool) (instances.Directory, error) {
-	directory, err := m.readTable(ctx, sequences)
+// read returns what the other processes have reported, with these parts.
+func (m *members) read(ctx context.Context, parts ...instances.Part) (instances.Directory, error) {
+	directory, err := m.readTable(ctx, parts...)
 	directory.Live, directory.Gone = m.without(directory.Live), m.without(directory.Gone)
 	return directory, err
 }
 
 // readTable is read with what this process has reported.
-func (m *members) readTable(ctx context.Context, sequences bool) (instances.Directory, error) {
+func (m *members) readTable(ctx context.Context, parts ...instances.Part) (instances.Directory, error) {
 	if m.rows == nil {
 		return instances.Directory{}, errUnknown
 	}
@@ -104,21 +103,22 @@ func (m *members) readTable(ctx context.Context, sequences bool) (instances.Dire
 	}
 	ctx, cancel := context.WithTimeout(ctx, directoryTimeout)
 	defer cancel()
-	read := instances.Read
-	if sequences {
-		read = instances.ReadAll
-	}
-	directory, err := read(ctx, rows)
+	directory, err := instances.Read(ctx, rows, parts...)
 	if err != nil {
 		return directory, fmt.Errorf("read the instance table: %w", err)
 	}
 	return directory, nil
 }
 
-// live returns the other live processes, with their sequences or without. It
+// live returns the other live processes, with these parts of their reports. It
 // returns false, and logs why, if they are not known.
-func (m *members) live(ctx context.Context, sequences bool) (others []instances.Instance, known bool) {
-	directory, err := m.read(ctx, sequences)
+func (m *members) live(ctx context.Context, parts ...instances.Part) (others []instances.Instance, known bool) {
+	directory, err := m.read(ctx, parts...)
+	return m.known(ctx, directory, err)
+}
+
+// known returns what live does of what read has returned.
+func (m *members) known(ctx context.Context, directory instances.Directory, err error) (others []instances.Instance, known bool) {
 	if err != nil && !errors.Is(err, errUnknown) { // which is logged at the start
 		m.log.WarnContext(ctx, "the answer covers only this instance", "error", err)
 	}

@@ -114,7 +114,7 @@ func (m *appMetrics) serve(r *http.Request) (reply, error) {
 	stored := []instances.Report{v.own}
 	if m.members.rows != nil {
 		var err error
-		if v.directory, err = m.members.readTable(r.Context(), true); err != nil {
+		if v.directory, err = m.members.readTable(r.Context(), instances.AllParts()...); err != nil {
 			return reply{}, err
 		}
 		stored = nil

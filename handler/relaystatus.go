@@ -43,7 +43,7 @@ func (f *relayFunctions) list(r *http.Request) (reply, error) {
 	if f.sender == nil {
 		return reply{}, errBusOff
 	}
-	others, known := f.members.live(r.Context(), false)
+	others, known := f.members.live(r.Context(), instances.PartRelay, instances.PartBacklog)
 	own := instances.Report{Relay: f.entities(), Backlog: f.backlog.latest()}
 	answer := struct {
 		Items   []relayItem `json:"items"`

@@ -98,7 +98,7 @@ func scaleFacts(ctx context.Context, jobs []job, m *members) (f scalecheck.Facts
 	if err != nil {
 		return f, err
 	}
-	directory, err := m.readTable(ctx, false)
+	directory, err := m.readTable(ctx, instances.PartProblems, instances.PartWork, instances.PartRecent)
 	if err != nil {
 		return f, err
 	}

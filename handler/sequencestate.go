@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"kennel/ids"
@@ -67,12 +68,14 @@ func (s sequenceFunctions) list(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
+	others := s.others(r.Context())
 	page, next, err := s.store.List(r.Context(), top, continuation)
+	directory, unknown := others()
 	if err != nil {
 		return reply{}, err
 	}
-	others, known := s.members.live(r.Context(), true)
-	sums := usageOf(others)
+	all, known := s.members.known(r.Context(), directory, unknown)
+	sums := usageOf(all)
 	items := []sequenceItem{}
 	for _, stored := range page {
 		if stored.Mark.Version == "" {
@@ -103,7 +106,9 @@ func (s sequenceFunctions) state(r *http.Request) (reply, error) {
 }
 
 func (s sequenceFunctions) read(ctx context.Context, sequence string) (sequenceState, error) {
+	others := s.others(ctx)
 	stored, err := s.store.Read(ctx, sequence)
+	directory, unknown := others()
 	if err != nil {
 		return sequenceState{}, err
 	}
@@ -111,8 +116,22 @@ func (s sequenceFunctions) read(ctx context.Context, sequence string) (sequenceS
 	if err != nil {
 		return sequenceState{}, fmt.Errorf("sequence %q: %w", sequence, err)
 	}
-	others, known := s.members.live(ctx, true)
-	return sequenceState{sequence, next, stored.UpdatedAt, s.instances(sequence, others), !known}, nil
+	all, known := s.members.known(ctx, directory, unknown)
+	return sequenceState{sequence, next, stored.UpdatedAt, s.instances(sequence, all), !known}, nil
+}
+
+// others begins to read what the other processes report of sequences, which
+// takes about as long as a list of them. The function that it returns waits for
+// it, and must be called.
+func (s sequenceFunctions) others(ctx context.Context) (wait func() (instances.Directory, error)) {
+	var directory instances.Directory
+	var err error
+	var reading sync.WaitGroup
+	reading.Go(func() { directory, err = s.members.read(ctx, instances.PartSequences) })
+	return func() (instances.Directory, error) {
+		reading.Wait()
+		return directory, err
+	}
 }
 
 // instances returns what this instance and others have of a sequence.
@@ -201,7 +220,7 @@ func (s sequenceFunctions) checkRaise(ctx context.Context, sequence string, atLe
 	if force {
 		return nil
 	}
-	directory, unknown := s.members.read(ctx, true)
+	directory, unknown := s.members.read(ctx, instances.PartSequences)
 	if unknown == nil && directory.Unreadable > 0 {
 		unknown = fmt.Errorf("the reports of %d instances cannot be read", directory.Unreadable)
 	}

@@ -141,7 +141,7 @@ func (s *statusFunctions) observe(ctx context.Context, answer *statusAnswer) *vi
 		probes["tables"] = func(ctx context.Context) error {
 			defer close(read)
 			var err error
-			v.directory, err = instances.Read(ctx, s.members.rows)
+			v.directory, err = instances.Read(ctx, s.members.rows, instances.PartProblems, instances.PartQueues)
 			return err
 		}
 	}

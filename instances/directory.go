@@ -35,25 +35,43 @@ type Instance struct {
 	SeenAt time.Time // when the report was stored
 }
 
-// Read reads the instance table, without Sequences, which take most of the time
-// to parse. Up to a thousand rows take one request.
-func Read(ctx context.Context, rows table.Querier) (Directory, error) {
-	return readTable(ctx, rows, false)
+// A Part is a list of a [Report]. Each takes up to 20 KB in a row, so a caller
+// reads only those that it needs.
+type Part string
+
+// The parts of reports.
+const (
+	PartProblems  Part = columnProblems
+	PartSequences Part = columnSequences
+	PartGates     Part = columnGates
+	PartQueues    Part = columnQueues
+	PartRequests  Part = columnRequests
+	PartWork      Part = columnWork
+	PartRecent    Part = columnRecent
+	PartRelay     Part = columnRelay
+	PartBacklog   Part = columnBacklog // Backlog.Entities
+)
+
+// AllParts returns all parts of reports.
+func AllParts() []Part {
+	return []Part{PartProblems, PartSequences, PartGates, PartQueues, PartRequests, PartWork, PartRecent, PartRelay, PartBacklog}
 }
 
-// ReadAll is Read with Sequences.
-func ReadAll(ctx context.Context, rows table.Querier) (Directory, error) {
-	return readTable(ctx, rows, true)
-}
-
-func readTable(ctx context.Context, rows table.Querier, sequences bool) (d Directory, err error) {
-	all, at, err := table.ReadPartition(ctx, rows, partition)
+// Read reads the instance table: the reports with these parts. Other parts are
+// empty. A thousand rows take one request, or more if they are longer than
+// 4 MiB.
+func Read(ctx context.Context, rows table.Querier, parts ...Part) (d Directory, err error) {
+	columns := []string{columnFormat, columnReport}
+	for _, part := range parts {
+		columns = append(columns, string(part))
+	}
+	all, at, err := table.ReadPartition(ctx, rows, partition, columns...)
 	if err != nil {
 		return d, err
 	}
 	d.ReadAt = at
 	for _, row := range all {
-		report, err := parse(row, sequences)
+		report, err := parse(row, parts)
 		live := at.Sub(row.WrittenAt) < LiveFor
 		switch {
 		case err != nil && live:

@@ -50,7 +50,7 @@ func TestRoundTrip(t *testing.T) {
 	inBubble(t, memory.Options{}, func(t *testing.T, rows *memory.Table) {
 		for i, want := range []Report{full("p", 2), {Process: Process{Instance: "q"}, At: time.Now().UTC()}} {
 			put(t, rows, want)
-			if diff := cmp.Diff(want, readAll(t, rows).Live[i].Report, cmpopts.EquateEmpty()); diff != "" {
+			if diff := cmp.Diff(want, read(t, rows).Live[i].Report, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("written (-), read (+):\n%s", diff)
 			}
 		}
@@ -88,7 +88,7 @@ func TestRowsAreBounded(t *testing.T) {
 			t.Errorf("column %s has %d bytes", column, len(text))
 		}
 	}
-	back, err := parse(written, true)
+	back, err := parse(written, AllParts())
 	if err != nil || len(back.Sequences) < 10 || len(back.Problems) < 5 || len(back.Gates) < 200 || len(back.Queues) < 100 || len(back.Work) < 40 || len(back.Recent) < 40 ||
 		len(back.Relay) < 10 || len(back.Backlog.Entities) < 50 || !back.Backlog.More {
 		t.Errorf("%v: %d sequences, %d problems, %d gates, %d queues, work of %d and %d queues, %d entities and a backlog of %d are left", err, len(back.Sequences), len(back.Problems), len(back.Gates), len(back.Queues), len(back.Work), len(back.Recent),
@@ -98,7 +98,7 @@ func TestRowsAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if back, err = parse(usual, true); err != nil || len(back.Sequences) < 140 {
+	if back, err = parse(usual, AllParts()); err != nil || len(back.Sequences) < 140 {
 		t.Errorf("%v: %d sequences are left", err, len(back.Sequences))
 	}
 }
@@ -122,7 +122,7 @@ func TestRowOfEarlierBuild(t *testing.T) {
 		earlier.Values[columnReport] = report
 		putRow(t, rows, earlier)
 		want.Work, want.Recent, want.Sends, want.Relay, want.Backlog = nil, nil, Sends{}, nil, nil
-		if d := readAll(t, rows); d.Unreadable != 0 || cmp.Diff(want, d.Live[0].Report) != "" {
+		if d := read(t, rows); d.Unreadable != 0 || cmp.Diff(want, d.Live[0].Report) != "" {
 			t.Errorf("%+v, want it without the work", d)
 		}
 	})
@@ -146,7 +146,7 @@ func TestWrongClocks(t *testing.T) {
 				stored := time.Now()
 				for _, age := range []time.Duration{0, time.Minute, LiveFor - 2*time.Second, LiveFor + time.Second, time.Hour} {
 					time.Sleep(age - time.Since(stored))
-					d := readAll(t, rows)
+					d := read(t, rows)
 					if live := len(d.Live) == 1; live != (age < LiveFor) {
 						t.Errorf("clocks off by %v and %v: after %v live is %t", reader, writer, age, live)
 					}
@@ -224,11 +224,11 @@ func TestUnreadableRows(t *testing.T) {
 			spoil(bad.Values)
 			putRow(t, rows, bad)
 		}
-		if d := readAll(t, rows); namesOf(d.Live) != "good" || d.Unreadable != 5 {
+		if d := read(t, rows); namesOf(d.Live) != "good" || d.Unreadable != 5 {
 			t.Errorf("live %q, %d unreadable, want 5", namesOf(d.Live), d.Unreadable)
 		}
 		time.Sleep(LiveFor + time.Second)
-		if d := readAll(t, rows); namesOf(d.Gone) != "good" || d.Unreadable != 0 {
+		if d := read(t, rows); namesOf(d.Gone) != "good" || d.Unreadable != 0 {
 			t.Errorf("gone %q, %d unreadable, want none", namesOf(d.Gone), d.Unreadable)
 		}
 	})

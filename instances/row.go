@@ -104,7 +104,7 @@ func row(r Report) (table.Row, error) {
 		columnFormat:    format,
 		columnReport:    string(report),
 		columnProblems:  list(problems),
-		columnSequences: list(sequences),
+		columnSequences: pack(list(sequences)),
 		columnGates:     list(r.Gates),
 		columnQueues:    list(queues),
 		columnRequests:  list(r.Requests),
@@ -152,8 +152,8 @@ func shorten(text string) string {
 	return text
 }
 
-// parse returns the report in a row, with or without its sequences.
-func parse(row table.Row, sequences bool) (r Report, err error) {
+// parse returns the report in a row, with these parts.
+func parse(row table.Row, parts []Part) (r Report, err error) {
 	if found := row.Values[columnFormat]; found != format {
 		return r, fmt.Errorf("the format is %.20q, not %q", found, format)
 	}
@@ -174,10 +174,14 @@ func parse(row table.Row, sequences bool) (r Report, err error) {
 		columnBacklog:   &waiting,
 	} {
 		text, ok := row.Values[column]
-		if column == columnSequences && !sequences || !ok && slices.Contains(later, column) {
+		if column != columnReport && !slices.Contains(parts, Part(column)) || !ok && slices.Contains(later, column) {
 			continue
 		}
-		if err := json.Unmarshal([]byte(text), part); err != nil {
+		list, err := unpack(text)
+		if err == nil {
+			err = json.Unmarshal(list, part)
+		}
+		if err != nil {
 			return r, fmt.Errorf("column %s: %w", column, err)
 		}
 	}

@@ -66,14 +66,12 @@ func (n *node) end(t *testing.T) error {
 	return n.reporter.Close(context.WithoutCancel(t.Context()))
 }
 
-func read(t *testing.T, rows table.Querier) Directory    { return readBy(t, Read, rows) }
-func readAll(t *testing.T, rows table.Querier) Directory { return readBy(t, ReadAll, rows) }
-
-func readBy(t *testing.T, do func(context.Context, table.Querier) (Directory, error), rows table.Querier) Directory {
+// read reads the reports with all parts.
+func read(t *testing.T, rows table.Querier) Directory {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	d, err := do(ctx, rows)
+	d, err := Read(ctx, rows, AllParts()...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,55 @@
+package instances
+
+import (
+	"bytes"
+	"compress/flate"
+	"encoding/base64"
+	"errors"
+	"io"
+	"strings"
+)
+
+// A list of up to plainList bytes is stored as it is, and a longer one packed. A
+// process that uses many sequences has a long list, and a reader of the table
+// takes those of all processes: 10 MB of 500 processes, and a third of that when
+// they are packed.
+const (
+	plainList  = 2000
+	packedList = "deflate:" // begins a packed one, in base64
+)
+
+// pack returns the column of a list.
+func pack(list string) string {
+	if len(list) <= plainList {
+		return list
+	}
+	var packed bytes.Buffer
+	w, err := flate.NewWriter(&packed, flate.BestSpeed)
+	if err == nil {
+		_, err = io.WriteString(w, list)
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		panic(err) // cannot occur: a valid level, and a buffer
+	}
+	return packedList + base64.RawStdEncoding.EncodeToString(packed.Bytes())
+}
+
+// unpack returns the list in a column.
+func unpack(column string) ([]byte, error) {
+	text, isPacked := strings.CutPrefix(column, packedList)
+	if !isPacked {
+		return []byte(column), nil
+	}
+	packed, err := base64.RawStdEncoding.DecodeString(text)
+	if err != nil {
+		return nil, err
+	}
+	list, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(packed)), maxColumn+1))
+	if err == nil && len(list) > maxColumn {
+		err = errors.New("it is too long")
+	}
+	return list, err
+}
