@@ -7,7 +7,7 @@ import { h } from '../dom.js';
 import { bytes, count, number, since } from '../format.js';
 import { button, code, empty, note, section, to, toolbar } from '../parts.js';
 import { isRunning, progress, repeat } from '../repeat.js';
-import { table } from '../table.js';
+import { slice, table } from '../table.js';
 
 const view = 'deadletters';
 const noun = ['dead letter', 'dead letters'];
@@ -24,11 +24,11 @@ export default {
   },
 
   render(data, ctx) {
-    return ctx.args.length ? one(data, ctx) : queues(data.list.value);
+    return ctx.args.length ? one(data, ctx) : queues(data.list.value, ctx);
   },
 };
 
-function queues(value) {
+function queues(value, ctx) {
   if (!value) return null;
   if (!value.items.length) return empty('There are no dead letters.', 'A message that cannot be processed appears here, with the reason, and is kept for seven days.');
   const columns = [
@@ -36,8 +36,9 @@ function queues(value) {
     { label: 'Came from', cell: (q) => code(q.source) },
     { label: 'Dead letters', num: true, cell: (q) => h('strong', null, number(q.messages)) },
   ];
+  const page = slice(ctx, 'queuesPage', value.items);
   return h('div', { class: 'list' }, toolbar('All queues of the storage account that have dead letters, also those of other programs.'),
-    table({ label: 'Queues with dead letters', columns, rows: value.items, key: (q) => q.queue }));
+    table({ label: 'Queues with dead letters', columns, rows: page.rows, key: (q) => q.queue, more: page.more }));
 }
 
 function one({ letters, list }, ctx) {

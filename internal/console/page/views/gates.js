@@ -5,7 +5,7 @@ import { act } from '../dialog.js';
 import { h } from '../dom.js';
 import { count, exact, none, number, since } from '../format.js';
 import { badge, button, code, command, empty, facts, note, opener, section, to, toolbar } from '../parts.js';
-import { pageQuery, pager, table } from '../table.js';
+import { pageQuery, pager, slice, table } from '../table.js';
 
 const view = 'gates';
 
@@ -48,6 +48,7 @@ function one({ gate, waiters }, ctx) {
   }
   const waiting = waiters.value?.items ?? [];
   const all = waiting.reduce((total, w) => total + w.waiters, 0);
+  const page = slice(ctx, 'waitersPage', waiting);
   const history = (g.history ?? []).toReversed();
   return [
     section('State', [turn(ctx, name, g.released, all), g.released ? button('Release again…', () => ask(ctx, name, 'release', all), { may: ctx.may }) : null],
@@ -62,7 +63,7 @@ function one({ gate, waiters }, ctx) {
       ])),
     section('Who waits where', [], waiters.value ? [partial(waiters.value), waiting.length
       ? table({
-        label: `Waiters at ${name} by instance`, rows: waiting, key: (w) => w.instance,
+        label: `Waiters at ${name} by instance`, rows: page.rows, key: (w) => w.instance, more: page.more,
         columns: [{ label: 'Instance', cell: (w) => code(w.instance) }, { label: 'Waiters', num: true, cell: (w) => number(w.waiters) }],
       })
       : empty('Nothing waits at this gate.', command(`kennel gate wait ${name}`), ' waits here.')] : null),

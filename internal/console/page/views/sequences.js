@@ -5,15 +5,17 @@ import { act } from '../dialog.js';
 import { h } from '../dom.js';
 import { decimal, duration, none, number, since } from '../format.js';
 import { button, code, command, empty, facts, note, opener, section, to, toolbar } from '../parts.js';
-import { pageQuery, pager, table } from '../table.js';
+import { pageQuery, pager, slice, table } from '../table.js';
 
 const view = 'sequences';
 
 export default {
   sources(ctx) {
+    // Instances report every half minute, and an answer may take the reports of
+    // hundreds of them.
     const [name] = ctx.args;
-    if (name) return { sequence: { path: api`sequences/${name}`, every: 2 } };
-    return { list: { path: api`sequences` + pageQuery(ctx), every: 4 } };
+    if (name) return { sequence: { path: api`sequences/${name}`, every: 5 } };
+    return { list: { path: api`sequences` + pageQuery(ctx), every: 10 } };
   },
 
   render(data, ctx) {
@@ -57,6 +59,7 @@ function one(value, ctx) {
     { label: 'Given up', num: true, cell: (i) => number(i['burnt']) },
     { label: 'Last error', kind: 'wide', cell: (i) => (i.lastError ? [i.lastError, ' ', since(i.lastErrorAt)] : none) },
   ];
+  const page = slice(ctx, 'instancesPage', instances);
   return [
     section('State', tools, partial(value), facts([
       ['Next number', number(value.next)],
@@ -66,7 +69,7 @@ function one(value, ctx) {
       ['Last reserved', since(value.updatedAt)],
     ])),
     section('Instances', [], instances.length
-      ? table({ label: `Instances that use ${name}`, columns, rows: instances, key: (i) => i.instance, mark: (i) => (i.lastError ? 'wrong' : '') })
+      ? table({ label: `Instances that use ${name}`, columns, rows: page.rows, key: (i) => i.instance, mark: (i) => (i.lastError ? 'wrong' : ''), more: page.more })
       : empty('No instance uses this sequence now.', 'Instances appear here when they reserve numbers.')),
   ];
 }
