@@ -42,25 +42,38 @@ func TestBrowser(t *testing.T) {
 	storetest.OnlyInProve(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	browser := find(t, "a browser: apt-get install chromium", "chromium", "chromium-browser", "google-chrome")
-	node := find(t, "Node.js 20 or later, which runs the tests", "node")
-	npm := find(t, "npm, which installs them", "npm")
-
-	suite := t.TempDir()
-	check(t, os.CopyFS(suite, os.DirFS("browser")))
-	run(t, ctx, suite, nil, npm, "ci", "--prefer-offline", "--no-audit", "--no-fund", "--ignore-scripts")
-
+	suite := installSuite(t, ctx)
 	app := startApp(t)
 	seed(t, app)
-	environment := []string{"CHROMIUM=" + browser, "HOSTILE=" + hostile,
-		"OPERATOR=" + signedIn(t, app.URL, "ann "+hostile, "Operator"), "READER=" + signedIn(t, app.URL, "bob", "Reader"), "STRANGER=" + app.URL}
-	run(t, ctx, suite, environment, node, "--test-reporter=spec", "suite.mjs")
+	environment := []string{"OPERATOR=" + signedIn(t, app.URL, "ann "+hostile, "Operator"), "READER=" + signedIn(t, app.URL, "bob", "Reader"), "STRANGER=" + app.URL}
+	suite.run(t, ctx, environment, "--test-reporter=spec", "suite.mjs")
 
 	for _, reason := range []string{"taken over", "maintenance", "mended", "not needed", "Monday"} {
 		if !app.logged("change through the console", "ann "+hostile, reason+" "+hostile) {
 			t.Errorf("the log has no change by ann with the reason %s", reason)
 		}
 	}
+}
+
+// suite is the tests in the folder browser, which Node.js runs.
+type suite struct{ dir, node, chromium string }
+
+func installSuite(t *testing.T, ctx context.Context) suite {
+	t.Helper()
+	s := suite{
+		dir:      t.TempDir(),
+		node:     find(t, "Node.js 20 or later, which runs the tests", "node"),
+		chromium: find(t, "a browser: apt-get install chromium", "chromium", "chromium-browser", "google-chrome"),
+	}
+	npm := find(t, "npm, which installs them", "npm")
+	check(t, os.CopyFS(s.dir, os.DirFS("browser")))
+	run(t, ctx, s.dir, nil, npm, "ci", "--prefer-offline", "--no-audit", "--no-fund", "--ignore-scripts")
+	return s
+}
+
+func (s suite) run(t *testing.T, ctx context.Context, environment []string, args ...string) {
+	t.Helper()
+	run(t, ctx, s.dir, append(environment, "CHROMIUM="+s.chromium, "HOSTILE="+hostile), s.node, args...)
 }
 
 func find(t *testing.T, what string, names ...string) string {
@@ -128,7 +141,7 @@ func (a *app) logged(values ...string) bool {
 
 // startApp starts the app as `kennel up` does, with settings that the platform
 // has where it signs people in.
-func startApp(t *testing.T) *app {
+func startApp(t *testing.T, settings ...string) *app {
 	t.Helper()
 	handler, err := storetest.Build("kennel/handler")
 	check(t, err)
@@ -144,6 +157,10 @@ func startApp(t *testing.T) *app {
 	a := &app{}
 	ready := make(chan devrun.Event, 1)
 	environment := map[string]string{"PATH": os.Getenv("PATH"), "HOME": os.Getenv("HOME"), "WEBSITE_AUTH_ENABLED": "true", "WEBSITE_SITE_NAME": "kennel"}
+	for _, setting := range settings {
+		name, value, _ := strings.Cut(setting, "=")
+		environment[name] = value
+	}
 	local, err := devrun.New(p, environment, &devrun.Options{Handler: handler, Log: a, Report: func(e devrun.Event) error {
 		if e.Event == "ready" {
 			ready <- e

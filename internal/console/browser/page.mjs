@@ -43,6 +43,7 @@ export async function visit(role, hash, act, options = {}) {
   });
   for (const [path, json] of Object.entries(options.answers ?? {})) await answer(page, path, json);
   if (options.clock) await page.clock.install();
+  if (options.init) await page.addInitScript(...options.init);
   try {
     await page.goto(`${servers[role]}/api/console${hash}`);
     if (role !== 'stranger') await page.locator('.view > *').first().waitFor();
