@@ -126,7 +126,7 @@ func TestDoctorDenied(t *testing.T) {
 	t.Parallel()
 	proxy := newProxy(t)
 	diagnosed(t, inAzure(), proxy.ConnectionString()) // creates containers, table and queue
-	for _, tt := range []struct{ service, operation, check, role string }{
+	for i, tt := range []struct{ service, operation, check, role string }{
 		{"blob", "put", "blobs write", "Storage Blob Data Contributor"},
 		{"blob", "get", "blobs read", "Storage Blob Data Contributor"},
 		{"blob", "delete", "blobs delete", "Storage Blob Data Contributor"},
@@ -138,6 +138,9 @@ func TestDoctorDenied(t *testing.T) {
 		{"queue", "clear", "queues delete", "Storage Queue Data Contributor"},
 		{"queue", "head", "queues count", "Storage Queue Data Contributor"},
 	} {
+		if i%storetest.Scale(3, 1) != 0 {
+			continue // the sample has two rights to queues, and one of the others
+		}
 		heal := proxy.Add(faultproxy.Fault{Service: tt.service, Operation: tt.operation, Status: http.StatusForbidden, Code: "AuthorizationPermissionMismatch"})
 		findings := diagnosed(t, inAzure(), proxy.ConnectionString())
 		heal()

@@ -94,7 +94,7 @@ func TestCorruptGate(t *testing.T) {
 // A wait that is longer than an invocation may be ends before it.
 func TestWaitWithinInvocation(t *testing.T) {
 	t.Parallel()
-	p := start(t, built.handler, withAzurite(t), "KENNEL_INVOCATION_TIMEOUT=3s", "KENNEL_RESERVE_TIMEOUT=3s")
+	p := start(t, built.handler, withAzurite(t), "KENNEL_INVOCATION_TIMEOUT=8s", "KENNEL_RESERVE_TIMEOUT=8s")
 	p.gate(t, "GET", storetest.Name()+"/wait?timeout=200s", "").expectGate(t, "wait", 202, false, 0)
 }
 

@@ -64,7 +64,7 @@ func TestStorageRejects(t *testing.T) {
 	t.Parallel()
 	proxy := newProxy(t)
 	proxy.Add(faultproxy.Fault{Status: http.StatusForbidden})
-	p := start(t, built.handler, "AzureWebJobsStorage="+proxy.ConnectionString(), "KENNEL_RESERVE_TIMEOUT=500ms")
+	p := start(t, built.handler, "AzureWebJobsStorage="+proxy.ConnectionString(), "KENNEL_RESERVE_TIMEOUT=3s")
 	name := storetest.Name()
 	var ids []string
 	for _, call := range [][3]string{
