@@ -21,7 +21,7 @@ import (
 )
 
 var (
-	simulations = flag.Int("simulations", storetest.Scale(30, 5_000), "seeded simulations to run")
+	simulations = flag.Int("simulations", storetest.Scale(12, 5_000), "seeded simulations to run")
 	simulateOne = flag.Uint64("seed", 0, "the seed of the one simulation to run, or of the other random tests")
 )
 

@@ -157,7 +157,7 @@ func TestScripts(t *testing.T) {
 				"MANY":  storetest.Scale(2000, 12_000),
 				"KILLS": storetest.Scale(3, 15),
 
-				"MESSAGES": storetest.Scale(200, 1000), // even
+				"MESSAGES": storetest.Scale(60, 1000), // even
 			} {
 				env.Setenv(name, strconv.Itoa(n))
 			}

@@ -18,7 +18,7 @@ import (
 // messages.
 func TestListenerRequests(t *testing.T) {
 	t.Parallel()
-	messages := storetest.Scale(320, 1000)
+	messages := storetest.Scale(128, 1000)
 	proxy, account := throughProxy(t)
 	queues := opened(t, account.OpenQueues, nil)
 	name := storetest.Name()
