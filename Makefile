@@ -28,9 +28,10 @@ build: ## Build bin/handler and bin/kennel
 # The package of Azurite comes first, because its tests install Azurite while
 # the others compile. Many tests wait for a process or for Azurite, so more of
 # them run side by side than there are processors. Vet has its place in lint:
-# here it would cost 10 s.
+# here it would cost 10 s. Without debug information the compiler needs an
+# eighth less time.
 test: ## Run the tests that every change needs, with the race detector
-	go test -race -vet=off -ldflags=-w -p 3 -parallel 8 -timeout 10m ./internal/dev/azurite ./...
+	go test -race -vet=off -gcflags=all=-dwarf=false -ldflags=-w -p 3 -parallel 8 -timeout 10m ./internal/dev/azurite ./...
 
 prove: ## Run all tests at full width: every simulation, order of events, kill and planted bug
 	@mkdir -p bin

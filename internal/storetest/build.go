@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"sync"
 )
 
@@ -17,19 +18,22 @@ var programs struct {
 
 // Build builds the program in package pkg with [BuildFlags], once per test
 // process, and returns its path. Like the test binaries of `make test`, it has
-// no debug information: without that, it is linked in half the time.
+// no debug information: without that, linking takes a fifth less time.
 func Build(pkg string) (string, error) { return build(pkg, nil, linked(BuildFlags())...) }
 
 func linked(flags []string) []string { return append(flags, "-buildvcs=false", "-ldflags=-w") }
 
-// BuildFlags returns the flags that the test binary was built with. A test that
-// compiles other programs uses them too, so that the go command compiles shared
-// packages only once.
-func BuildFlags() []string {
-	if raceDetector {
-		return []string{"-race"}
+// BuildFlags returns the flags that the test binary was compiled with. A test
+// that compiles other programs uses them too, so that the go command compiles
+// shared packages only once.
+func BuildFlags() (flags []string) {
+	info, _ := debug.ReadBuildInfo() // a test binary has it
+	for _, setting := range info.Settings {
+		if setting.Key == "-race" || setting.Key == "-gcflags" {
+			flags = append(flags, setting.Key+"="+setting.Value)
+		}
 	}
-	return nil
+	return flags
 }
 
 // BuildShipped is [Build] with the flags of `make build`. With these flags the
