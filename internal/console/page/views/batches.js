@@ -39,6 +39,9 @@ export default {
 
 function list(value, ctx) {
   if (!value) return null;
+  for (const id in ctx.state.seen) {
+    if (!value.items.some((b) => b.batch === id)) delete ctx.state.seen[id];
+  }
   const columns = [
     { label: 'Batch', cell: (b) => [to(b.name || code(b.batch), view, [b.batch]), b.name ? h('span', { class: 'under' }, code(b.batch)) : null] },
     { label: 'Processor', cell: (b) => b.processor },
