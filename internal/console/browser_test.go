@@ -19,11 +19,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+	"go.yaml.in/yaml/v3"
 
+	"kennel/docs"
 	"kennel/internal/dev/localhost"
 	"kennel/internal/dev/project"
 	devrun "kennel/internal/dev/run"
+	"kennel/internal/names"
 	"kennel/internal/principal"
 	"kennel/internal/storetest"
 	"kennel/queue"
@@ -35,6 +39,9 @@ func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
 // elements, it would have an image without a source, and a script would run.
 const hostile = `<img src=x onerror="alert(1)">`
 
+// strange are texts that a page could also take for elements or for code.
+var strange = []string{hostile, `'><svg onload='alert(2)'>`, "javascript:alert(3)"}
+
 // TestBrowser uses the page in Chromium as people do, through the local host,
 // and with the roles that the platform would report: every action of every
 // view, and what a Reader must not do.
@@ -45,7 +52,9 @@ func TestBrowser(t *testing.T) {
 	suite := installSuite(t, ctx)
 	app := startApp(t)
 	seed(t, app)
-	environment := []string{"OPERATOR=" + signedIn(t, app.URL, "ann "+hostile, "Operator"), "READER=" + signedIn(t, app.URL, "bob", "Reader"), "STRANGER=" + app.URL}
+	pages, err := filepath.Abs("page")
+	check(t, err)
+	environment := []string{"STRANGE=" + text(t, strange), "PAGE=" + pages, "OPERATOR=" + signedIn(t, app.URL, "ann "+hostile, "Operator"), "READER=" + signedIn(t, app.URL, "bob", "Reader"), "STRANGER=" + app.URL}
 	suite.run(t, ctx, environment, "--test-reporter=spec", "suite.mjs")
 
 	for _, reason := range []string{"taken over", "maintenance", "mended", "not needed", "Monday"} {
@@ -60,12 +69,8 @@ type suite struct{ dir, node, chromium string }
 
 func installSuite(t *testing.T, ctx context.Context) suite {
 	t.Helper()
-	s := suite{
-		dir:      t.TempDir(),
-		node:     find(t, "Node.js 20 or later, which runs the tests", "node"),
-		chromium: find(t, "a browser: apt-get install chromium", "chromium", "chromium-browser", "google-chrome"),
-	}
-	npm := find(t, "npm, which installs them", "npm")
+	s := suite{dir: t.TempDir(), node: nodeTool.path(t), chromium: browserTool.path(t)}
+	npm := npmTool.path(t)
 	check(t, os.CopyFS(s.dir, os.DirFS("browser")))
 	run(t, ctx, s.dir, nil, npm, "ci", "--prefer-offline", "--no-audit", "--no-fund", "--ignore-scripts")
 	return s
@@ -73,18 +78,64 @@ func installSuite(t *testing.T, ctx context.Context) suite {
 
 func (s suite) run(t *testing.T, ctx context.Context, environment []string, args ...string) {
 	t.Helper()
-	run(t, ctx, s.dir, append(environment, "CHROMIUM="+s.chromium, "HOSTILE="+hostile), s.node, args...)
+	run(t, ctx, s.dir, append(environment, "CHROMIUM="+s.chromium, "HOSTILE="+hostile, "OPENAPI="+description(t)), s.node, args...)
 }
 
-func find(t *testing.T, what string, names ...string) string {
+// description returns a file with the description of the API as JSON.
+func description(t *testing.T) string {
 	t.Helper()
-	for _, name := range names {
+	var described any
+	check(t, yaml.Unmarshal(docs.OpenAPI, &described))
+	name := filepath.Join(t.TempDir(), "openapi.json")
+	check(t, os.WriteFile(name, []byte(text(t, described)), 0o644))
+	return name
+}
+
+// text returns a value as JSON.
+func text(t *testing.T, value any) string {
+	t.Helper()
+	text, err := json.Marshal(value)
+	check(t, err)
+	return string(text)
+}
+
+// A tool is a program that the test needs: its names, and how to get it.
+type tool struct {
+	get   string
+	names []string
+}
+
+var (
+	browserTool = tool{"install a browser, such as with: apt-get install chromium", []string{"chromium", "chromium-browser", "google-chrome"}}
+	nodeTool    = tool{"install Node.js 20 or later, which runs the tests: https://nodejs.org", []string{"node"}}
+	npmTool     = tool{"install npm, which comes with Node.js and installs the tests: https://nodejs.org", []string{"npm"}}
+)
+
+func (tl tool) find() (path string, err error) {
+	for _, name := range tl.names {
 		if path, err := exec.LookPath(name); err == nil {
-			return path
+			return path, nil
 		}
 	}
-	t.Fatalf("%s is not on the PATH: install %s", names[0], what)
-	return ""
+	return "", fmt.Errorf("%s is not on the PATH: %s", strings.Join(tl.names, " or "), tl.get)
+}
+
+func (tl tool) path(t *testing.T) string {
+	t.Helper()
+	path, err := tl.find()
+	check(t, err)
+	return path
+}
+
+// TestToolsAreNamed: where a tool is missing, the error names it and how to get
+// it.
+func TestToolsAreNamed(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	for tl, want := range map[*tool]string{&browserTool: "apt-get install chromium", &nodeTool: "Node.js 20", &npmTool: "npm"} {
+		if path, err := tl.find(); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), tl.names[0]+" ") {
+			t.Errorf("%s with an empty PATH: %q, %v; want an error with %q", tl.names[0], path, err, want)
+		}
+	}
 }
 
 func check(t *testing.T, err error) {
@@ -247,6 +298,11 @@ func seed(t *testing.T, a *app) {
 		}
 	}
 
+	blobs, err := azblob.NewClientFromConnectionString(a.Connection, nil)
+	check(t, err)
+	_, err = blobs.UploadBuffer(t.Context(), names.GatesContainer, "broken", []byte(hostile), nil) // is no state of a gate
+	check(t, err)
+
 	service, err := azqueue.NewServiceClientFromConnectionString(a.Connection, nil)
 	check(t, err)
 	letters := func(source string, count int, text func(i int) string) {
@@ -269,5 +325,12 @@ func seed(t *testing.T, a *app) {
 	}
 	letters("returns", 40, letter("returns")) // no function receives from it
 	letters("delete-channel-and-blogs", 3, letter("delete-channel-and-blogs"))
+	letters("strange", 2*len(strange), func(i int) string {
+		s := strange[i/2]
+		if i%2 == 1 {
+			return s // as it was
+		}
+		return queue.DeadLetter{Queue: "strange", Message: s, Reason: s, At: time.Now(), Text: text(t, map[string]string{"customer": s, "traceparent": s})}.Encode()
+	})
 	letters("orders", 4, func(int) string { return "\x89PNG\r\n\x1a\n\xff " + hostile })
 }

@@ -20,18 +20,19 @@ function check(ago) {
 test('queues show the advice, and charts over time', () => visit('Operator', '#/queues', async (page) => {
   await says(page, `5 instances, because ${hostile}`);
   await says(page, 'Azure denied the change.');
-  await isAccessible(page);
   await page.getByRole('link', { name: 'work-0' }).click();
   await says(page, `32 hands, because ${hostile}`);
   await page.getByRole('img', { name: /^Messages\. Ready: 2,999 at the end/ }).waitFor();
   await page.getByText('Values').first().click();
   await page.getByRole('group', { name: 'Values of Messages', exact: true }).getByText('2,980').first().waitFor();
-  await isAccessible(page);
+  await isAccessible(page, 'the values of a chart');
   await page.getByRole('link', { name: '6 hours' }).click();
   await page.getByRole('link', { name: '6 hours', exact: true }).and(page.locator('[aria-current]')).waitFor();
 }, { answers: { scale: check(1), 'scale/history': { items: Array.from({ length: 50 }, (_, i) => check(50 - i)) } } }));
 
 test('the rules are checked before they are saved', () => visit('Operator', '#/queues', async (page) => {
+  await page.getByRole('button', { name: 'Edit the rules' }).click();
+  await page.getByRole('button', { name: 'Cancel' }).click();
   await page.getByRole('button', { name: 'Edit the rules' }).click();
   const editor = page.getByLabel('Rules in JSON');
   assert.equal(await page.evaluate(() => document.activeElement.id), 'rules');
@@ -40,16 +41,17 @@ test('the rules are checked before they are saved', () => visit('Operator', '#/q
   await editor.fill('{"version":1,"depth":[{"from":0,"below":50,"hands":8},{"from":60,"hands":16}]}');
   await page.getByRole('button', { name: 'Check', exact: true }).click();
   await says(page, 'row 2 of depth');
-  await isAccessible(page);
+  await isAccessible(page, 'invalid rules');
   await editor.fill(`{"version":1,"depth":[{"from":0,"hands":8}],"x":"${hostile.replaceAll('"', '')}"}`);
   await page.getByRole('button', { name: 'Check', exact: true }).click();
   await page.getByRole('alert').waitFor();
   await editor.fill('{"version":1,"instances":{"min":2},"depth":[{"from":0,"hands":8}]}');
   await page.getByRole('button', { name: 'Check', exact: true }).click();
   await page.getByRole('row', { name: 'instances.min 1 2' }).waitFor();
-  await isAccessible(page);
+  await isAccessible(page, 'valid rules');
   await save.click();
   const box = await dialog(page, 'Save the rules');
+  await isAccessible(page, 'the rules to save');
   await box.getByLabel('Reason').fill(`Monday ${hostile}`);
   await box.getByRole('button', { name: 'Save', exact: true }).click();
   await says(page, 'The rules are saved.');
@@ -57,9 +59,9 @@ test('the rules are checked before they are saved', () => visit('Operator', '#/q
 }));
 
 test('the relay shows its entities, and moves the backlog', () => visit('Operator', '#/relay', async (page) => {
-  await isAccessible(page);
   await page.getByRole('button', { name: 'Move the backlog now…' }).click();
   const box = await dialog(page, 'Move the backlog now');
+  await isAccessible(page, 'a move of the backlog');
   await box.getByLabel('Reason').fill('the outage is over');
   await box.getByRole('button', { name: 'Move', exact: true }).click();
   await says(page, '0 messages moved. Done.');
@@ -71,11 +73,11 @@ test('the relay shows its entities, and moves the backlog', () => visit('Operato
   ] });
   await says(page, '≥ 1,200');
   await page.getByRole('button', { name: 'Backlog', exact: true }).click();
-  await isAccessible(page);
+  assert.deepEqual(await page.getByRole('table', { name: 'Queues and topics' }).locator('tbody th').allInnerTexts(), ['shipments', 'invoices', 'sales/orders']);
 }));
 
 test('the bill is shown by job', () => visit('Operator', '#/bill', async (page) => {
   await page.getByRole('row', { name: /channels/ }).waitFor();
   await page.getByRole('button', { name: 'Operations today' }).click();
-  await isAccessible(page);
+  assert.equal(await page.getByRole('columnheader', { name: 'Operations today' }).getAttribute('aria-sort'), 'ascending');
 }));

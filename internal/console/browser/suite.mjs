@@ -1,5 +1,5 @@
-// Every action of every view, as an Operator, and what a Reader must not do.
-// The Go test beside this folder starts the app and runs this file.
+// The console in a browser. The Go test beside this folder starts the app and
+// runs this file.
 
 import { after, before } from 'node:test';
 import { launch, quit } from './page.mjs';
@@ -11,4 +11,8 @@ await import('./numbers.mjs');
 await import('./work.mjs');
 await import('./operations.mjs');
 await import('./everywhere.mjs');
+await import('./fields.mjs');
+await import('./states.mjs');
+await import('./traffic.mjs');
 await import('./large.mjs');
+(await import('./actions.mjs')).everythingIsUsed();
