@@ -14,5 +14,4 @@ await import('./everywhere.mjs');
 await import('./fields.mjs');
 await import('./states.mjs');
 await import('./traffic.mjs');
-await import('./large.mjs');
 (await import('./actions.mjs')).everythingIsUsed();
