@@ -178,7 +178,7 @@ func (f *relayFunctions) register(host *customhandler.App) {
 		defer cancel()
 		// After an outage the first pass tries with one message of each entity.
 		for {
-			result, err := f.pass(ctx)
+			result, err := f.pass(ctx, f.syphon.Pass)
 			if err != nil || !result.More || result.Moved == 0 || ctx.Err() != nil {
 				return err
 			}

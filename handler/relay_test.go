@@ -183,7 +183,7 @@ func TestSecondaryDoesNotAnswer(t *testing.T) {
 			wait := func(minutes int) {
 				for range minutes {
 					if !isWorker {
-						_, _ = w.pass(ctx) // as the timer does; the host logs its error
+						_, _ = w.pass(ctx, w.syphon.Pass) // as the timer does; the host logs its error
 					}
 					time.Sleep(time.Minute)
 				}

@@ -56,7 +56,7 @@ func (f *relayFunctions) passOnCall(r *http.Request) (syphonRun, error) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), callPass)
 	defer cancel()
-	result, err := f.pass(ctx)
+	result, err := f.pass(ctx, f.syphon.PassAndPeek)
 	if result.Moved+result.DeadLettered+result.Expired > 0 {
 		err = nil // it is logged, and the caller continues
 	}
@@ -82,8 +82,8 @@ func syphonFailure(e *relay.Error) failure {
 const allQueues = "the backlog"
 
 // pass moves what is in the backlog now, and samples what is left.
-func (f *relayFunctions) pass(ctx context.Context) (relay.Result, error) {
-	result, err := f.syphon.Pass(ctx)
+func (f *relayFunctions) pass(ctx context.Context, move func(context.Context) (relay.Result, error)) (relay.Result, error) {
+	result, err := move(ctx)
 	if result != (relay.Result{More: result.More}) {
 		f.log.InfoContext(ctx, "messages of the backlog were moved", "moved", result.Moved, "deadLettered", result.DeadLettered, "expired", result.Expired,
 			"held", result.Held, "lockLost", result.LockLost, "unreadable", result.Unreadable, "ambiguous", result.Ambiguous, "unsettled", result.Unsettled, "more", result.More)

@@ -104,7 +104,7 @@ func (s *Syphon) Run(ctx context.Context) error {
 func (s *Syphon) run(ctx context.Context, queue string) {
 	pause := time.Duration(0)
 	for ctx.Err() == nil {
-		r, err := s.pass(ctx, queue, idleWait)
+		r, err := s.pass(ctx, queue, idleWait, false)
 		switch {
 		case err != nil && ctx.Err() == nil:
 			s.opt.OnEvent(Event{At: time.Now(), Kind: QueueFailed, Queue: queue, Cause: err})
@@ -125,8 +125,16 @@ func (s *Syphon) run(ctx context.Context, queue string) {
 // Pass moves what is in the backlog now, and returns when it is empty, when
 // only messages are left that cannot be moved now, or when the context ended
 // and what was under way is settled, which takes up to 15 s. Its error has the
-// errors of all queues, equal ones once.
-func (s *Syphon) Pass(ctx context.Context) (Result, error) {
+// errors of all queues, equal ones once. A queue that gives no message within a
+// second counts as empty: that costs one operation.
+func (s *Syphon) Pass(ctx context.Context) (Result, error) { return s.passAll(ctx, false) }
+
+// PassAndPeek is a Pass that looks into the queues that gave no message, too.
+// Without More, the backlog is empty; after Pass, messages may be left in a queue
+// that was slow or had them locked.
+func (s *Syphon) PassAndPeek(ctx context.Context) (Result, error) { return s.passAll(ctx, true) }
+
+func (s *Syphon) passAll(ctx context.Context, peek bool) (Result, error) {
 	var (
 		wg  sync.WaitGroup
 		mu  sync.Mutex
@@ -135,7 +143,7 @@ func (s *Syphon) Pass(ctx context.Context) (Result, error) {
 	)
 	for _, queue := range s.queues {
 		wg.Go(func() {
-			r, err := s.pass(ctx, queue, readWait)
+			r, err := s.pass(ctx, queue, readWait, peek)
 			mu.Lock()
 			defer mu.Unlock()
 			sum.add(r)
@@ -156,8 +164,9 @@ func (s *Syphon) Close(ctx context.Context) error {
 
 // pass receives from a queue until it is empty. Messages that cannot be moved
 // stay locked until its end, so that they do not come again and again while
-// others wait behind them.
-func (s *Syphon) pass(ctx context.Context, queue string, wait time.Duration) (Result, error) {
+// others wait behind them. With peek it also checks that a queue that gave
+// nothing is empty.
+func (s *Syphon) pass(ctx context.Context, queue string, wait time.Duration, peek bool) (Result, error) {
 	p := &pass{s: s, queue: queue}
 	defer p.release()
 	most := s.mayHold(queue)
@@ -179,11 +188,11 @@ func (s *Syphon) pass(ctx context.Context, queue string, wait time.Duration) (Re
 			return p.result(true), err
 		case len(batch) == 0:
 			r := p.result(false)
-			if r.Moved > 0 && r.Held == 0 {
+			if (peek || r.Moved > 0) && r.Held == 0 {
 				// A namespace that became silent, and messages that another
 				// syphon has locked, look like the end of the queue.
 				page, err := s.secondary.peek(ctx, s.opt.AttemptTimeout, queue, 0)
-				if r.More = err != nil || len(page) > 0; !r.More {
+				if r.More = err != nil || len(page) > 0; !r.More && r.Moved > 0 {
 					s.opt.OnEvent(Event{At: time.Now(), Kind: Drained, Queue: queue})
 				}
 			}

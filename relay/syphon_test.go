@@ -108,6 +108,11 @@ func TestLockedMessagesAreNotDrained(t *testing.T) {
 			}
 			cancel()
 		}
+		peeking := p.syphon(nil)
+		defer peeking.Close(t.Context())
+		if r, err := peeking.PassAndPeek(t.Context()); err != nil || r != (relay.Result{More: true}) {
+			t.Errorf("%+v, %v while another syphon has all messages, want only that there are more", r, err)
+		}
 		p.fill(t, "other", numbered(3, "b", "same")...)
 		drained := 0
 		s := p.syphon(&relay.Options{OnEvent: func(e relay.Event) {
@@ -122,6 +127,9 @@ func TestLockedMessagesAreNotDrained(t *testing.T) {
 		time.Sleep(lockTime)
 		if r, err := s.Pass(t.Context()); err != nil || r.Moved != 3 || r.More || drained != 1 {
 			t.Errorf("%+v, %v, drained %d times after that, want 3 moved", r, err, drained)
+		}
+		if r, err := peeking.PassAndPeek(t.Context()); err != nil || r != (relay.Result{}) || drained != 1 {
+			t.Errorf("%+v, %v, drained %d times in an empty backlog, want nothing", r, err, drained)
 		}
 	})
 }
