@@ -27,7 +27,9 @@ func TestSignalsThroughFaults(t *testing.T) {
 	if *seedFlag == 0 {
 		seeds = make([]uint64, storetest.Scale(2, 60))
 		for i := range seeds {
-			seeds[i] = rand.Uint64()&^1 | uint64(i)%2 // its last bits choose the kind of simulation
+			// Its last bits choose the kind of simulation. The kinds that end with a
+			// recovery, 2 and 3, come first.
+			seeds[i] = rand.Uint64()&^3 | uint64(i+2)%4
 		}
 	}
 	for _, seed := range seeds {
