@@ -94,8 +94,9 @@ function raise(ctx, name, next) {
     reason: 'required',
     confirm: asked ? 'Begin' : 'Raise',
     async run(values) {
-      const atLeast = Number(values.atLeast.replace(/[\s,]/g, ''));
-      if (!Number.isSafeInteger(atLeast) || atLeast < 0) throw new Error('The number must be a whole number from 0 to 9,007,199,254,740,991.');
+      const text = values.atLeast.replace(/\s/g, '');
+      const atLeast = /^(\d+|\d{1,3}(,\d{3})+)$/.test(text) ? Number(text.replaceAll(',', '')) : NaN; // 1.000 is 1 to Number
+      if (!Number.isSafeInteger(atLeast)) throw new Error('The number must be a whole number from 0 to 9,007,199,254,740,991.');
       const sequence = name ?? values.sequence.trim();
       const state = await change('POST', api`sequences/${sequence}/raise`, { body: { atLeast, reason: values.reason, force: values.force }, reason: values.reason });
       ctx.reload();
