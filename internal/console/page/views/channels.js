@@ -56,7 +56,8 @@ function one({ channel, deletion, blogs }, ctx) {
   const [name] = ctx.args;
   const gone = channel.error?.code === 'channel_not_found';
   const c = gone ? undefined : channel.value;
-  const record = deletion.error?.code === 'deletion_not_found' ? undefined : deletion.value;
+  const neverDeleted = deletion.error?.code === 'deletion_not_found';
+  const record = neverDeleted ? undefined : deletion.value;
   return [
     c ? section('Channel', remove(c, ctx), facts([
       ['Name', c.channel],
@@ -64,7 +65,7 @@ function one({ channel, deletion, blogs }, ctx) {
       ['Created', since(c.createdAt)],
       ['Incarnation', code(c.incarnation)],
     ])) : null,
-    gone && !record ? empty(`There is no channel ${name}.`, 'It was never created, or it was deleted more than 30 days ago. ', to('All channels', view)) : null,
+    gone && neverDeleted ? empty(`There is no channel ${name}.`, 'It was never created, or it was deleted more than 30 days ago. ', to('All channels', view)) : null,
     gone && record ? note('info', h('p', null, `The channel was deleted, and its name is free. ${record.state === 'done' ? '' : 'Its blogs are still being deleted. '}`, to('All channels', view))) : null,
     record ? section(c ? 'Deletion of an earlier channel of this name' : 'Deletion', badgeOf(record), progress(record)) : null,
     c && blogs.value ? blogsOf(name, blogs.value, ctx) : null,
