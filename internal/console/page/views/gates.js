@@ -54,7 +54,7 @@ function one({ gate, waiters }, ctx) {
     section('State', [turn(ctx, name, g.released, all), g.released ? button('Release again…', () => ask(ctx, name, 'release', all), { may: ctx.may }) : null],
       facts([
         ['State', state(g.released)],
-        ['Waiters', number(all)],
+        ['Waiters', waiters.value ? number(all) : none],
         ['Releases', number(g.releases)],
         ['Last change', since(g.changedAt)],
         ['By', g.by],
@@ -103,7 +103,7 @@ function ask(ctx, name, what, waiters, force = false) {
   const release = what === 'release';
   act({
     title: `${release ? 'Release' : 'Close'} ${name}`,
-    text: release
+    text: force ? 'The gate is closed. If its stored state is invalid, it is replaced, and its history is lost.' : release
       ? `All that wait at the gate continue at once${waiters ? `: ${count(waiters, 'waiter')} now` : ''}. It stays open until it is closed.`
       : 'All that arrive from now on wait until the gate is released. Those that have passed are not stopped.',
     reason: true,
