@@ -8,11 +8,12 @@ import { badge, code, command, empty, note, section, tile, tiles, to } from '../
 import { slice, sortable, table } from '../table.js';
 
 const minutes = 60; // that the charts show
+const maxAge = 180; // seconds for which a check, one of each minute, counts as now
 
 export default {
   sources: () => ({
     status: { path: api`status`, every: 2 },
-    history: { path: () => api`scale/history?from=${new Date(now() - minutes * 60000).toISOString()}&top=${minutes}`, every: 60, expects: ['scale_off'] },
+    history: { path: () => api`scale/history?from=${new Date(now() - minutes * 60000).toISOString()}&top=${minutes + 5}`, every: 60, expects: ['scale_off'] },
   }),
 
   render({ status, history }, ctx) {
@@ -84,10 +85,11 @@ function work(s, checks) {
     const value = c.samples.find((q) => q.queue === queue)?.[member];
     return value === undefined ? null : value * 60;
   });
+  const isRecent = checks.length > 0 && age(checks.at(-1).at) < maxAge;
   const columns = [
     { label: 'Queue', cell: (q) => code(q) },
     { label: 'Done per minute', kind: 'graph', cell: (q) => sparkline(perMinute(q, 'completionsPerSecond'), `Messages of ${q} done per minute in the last hour`) },
-    { label: 'Now', num: true, cell: (q) => decimal(perMinute(q, 'completionsPerSecond').at(-1) ?? 0) },
+    { label: 'Now', num: true, cell: (q) => decimal(isRecent ? perMinute(q, 'completionsPerSecond').at(-1) : undefined) },
     { label: 'Ready', num: true, cell: (q) => number(s.queues[q]?.ready ?? 0) },
     { label: 'In work', num: true, cell: (q) => number(s.queues[q]?.inFlight ?? 0) },
     { label: 'Delayed', num: true, cell: (q) => number(s.queues[q]?.delayed ?? 0) },
