@@ -57,6 +57,7 @@ export function act(options) {
       then(result);
     } catch (error) {
       Object.assign(state, { busy: false, error });
+      if (state.closed) toastFailure(error); // else it would be lost
     }
     if (!state.closed) draw();
   };
@@ -158,6 +159,11 @@ export function toast(text, kind = 'good') {
   messages = [...messages.slice(-2), message];
   drawMessages();
   setTimeout(() => dismiss(message), kind === 'bad' ? 15000 : 6000);
+}
+
+// toastFailure shows why a call failed where no dialog is open.
+export function toastFailure(error) {
+  toast(`${error.message}${error.requestId ? ` Request ${error.requestId}.` : ''}`, 'bad');
 }
 
 function dismiss(message) {

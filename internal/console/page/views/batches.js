@@ -1,7 +1,7 @@
 // Batches: their progress, results and reports, and the submission of a file.
 
 import { api, call, change } from '../api.js';
-import { act, toast } from '../dialog.js';
+import { act, toast, toastFailure } from '../dialog.js';
 import { h } from '../dom.js';
 import { age, bytes, count, duration, none, now, number, since } from '../format.js';
 import { badge, bar, button, code, command, empty, facts, note, opener, section, shares, to, toolbar } from '../parts.js';
@@ -159,7 +159,7 @@ async function download(id, accept, extension) {
     URL.revokeObjectURL(address);
     toast(`The report was saved as ${anchor.download}.`);
   } catch (error) {
-    toast(`${error.message}${error.requestId ? ` Request ${error.requestId}.` : ''}`, 'bad');
+    toastFailure(error);
   }
 }
 
