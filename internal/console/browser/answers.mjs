@@ -79,7 +79,7 @@ export function fake(spec, hostile, me) {
   const failure = (status, code) => ({ status, json: { error: { code, message: `Error.error.message ${hostile}`, ...(app.style === 'full' && { items: [] }) } }, headers: { 'X-Request-Id': `X-Request-Id ${hostile}`, 'Retry-After': '2' } });
 
   // off are the codes with which an app answers that has no such part.
-  const off = [[/^\/scale$/, 503, 'scale_not_checked'], [/^\/scale/, 501, 'scale_off'], [/^\/relay/, 501, 'bus_off'], [/\/deletion$/, 404, 'deletion_not_found'], [/^\/channels/, 501, 'channels_off'], [/^\/batches/, 501, 'batches_off'], [/^\/deadletters/, 501, 'dead_letters_off']];
+  const off = [[/^\/scale$/, 404, 'scale_not_checked'], [/^\/scale/, 501, 'scale_off'], [/^\/relay/, 501, 'bus_off'], [/\/deletion$/, 404, 'deletion_not_found'], [/^\/channels/, 501, 'channels_off'], [/^\/batches/, 501, 'batches_off'], [/^\/deadletters/, 501, 'dead_letters_off']];
 
   function answer(path) {
     if (path === '/me') return { status: 200, json: app.me };
