@@ -99,7 +99,7 @@ export class Poller {
     this.close();
     this.stop = new AbortController();
     this.sources = {};
-    for (const name in sources) this.sources[name] = { ...sources[name], due: 0, failures: 0, text: undefined, value: undefined, error: undefined, at: 0 };
+    for (const name in sources) this.sources[name] = { ...sources[name], due: 0, reads: 0, failures: 0, text: undefined, value: undefined, error: undefined, at: 0 };
     await Promise.all(Object.values(this.sources).map((s) => this.read(s, this.stop.signal)));
     this.schedule();
   }
@@ -139,14 +139,15 @@ export class Poller {
   async read(source, stop) {
     this.last = Date.now();
     source.due = Infinity; // while it is read
+    const read = ++source.reads;
     let changed = true;
     try {
       const { text } = await call('GET', typeof source.path === 'function' ? source.path() : source.path, { signal: stop });
-      if (stop.aborted) return;
+      if (stop.aborted || read < source.reads) return; // a read that began later, as after a change, counts
       changed = text !== source.text || source.error !== undefined;
       if (text !== source.text) {
-        source.text = text;
         source.value = JSON.parse(text);
+        source.text = text;
       }
       source.take?.(source.value);
       source.error = undefined;
@@ -155,7 +156,7 @@ export class Poller {
       const every = secondsOf(source);
       source.due = every ? Date.now() + every * 1000 : Infinity;
     } catch (error) {
-      if (stop.aborted) return;
+      if (stop.aborted || read < source.reads) return;
       source.error = error;
       source.failures++;
       // A client error stays until the person does something else.
