@@ -54,6 +54,16 @@ test('a page sends no more while every request fails', () => visit('Operator', '
   }
 }, { fake: true, clock: true }));
 
+test('a page is not live while an answer is late', () => visit('Operator', '#/gates', async (page) => {
+  const live = page.locator('#live');
+  await still(page);
+  await page.evaluate(() => { globalThis.fetch = () => new Promise(() => {}); }); // as where the network is gone
+  await page.clock.runFor(10000);
+  assert.match(await live.innerText(), /Live/);
+  await page.clock.runFor(20000);
+  assert.match(await live.innerText(), /Not up to date/);
+}, { fake: true, clock: true }));
+
 function hide(page, hidden) {
   return page.evaluate((hidden) => {
     Object.defineProperty(document, 'hidden', { get: () => hidden, configurable: true });

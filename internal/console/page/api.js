@@ -75,6 +75,7 @@ export async function change(method, path, options) {
 
 const pace = 2000; // ms between the requests of a page that is open
 const maxBackoff = 30000;
+const maxWait = 15000; // ms until what is shown does not count as live without an answer
 
 // A Poller reads the sources of a view: at first all of them, and then at most
 // one every two seconds, the one that is most overdue. While the page is hidden
@@ -140,6 +141,8 @@ export class Poller {
     this.last = Date.now();
     source.due = Infinity; // while it is read
     const read = ++source.reads;
+    source.askedAt = this.last;
+    const late = setTimeout(() => this.update(false), maxWait);
     let changed = true;
     try {
       const { text } = await call('GET', typeof source.path === 'function' ? source.path() : source.path, { signal: stop });
@@ -163,6 +166,9 @@ export class Poller {
       const backoff = Math.min(pace * 2 ** (source.failures - 1), maxBackoff);
       const every = secondsOf(source);
       source.due = error.status === 404 && !every ? Infinity : Date.now() + Math.max(backoff, error.retryAfter * 1000, every * 1000);
+    } finally {
+      clearTimeout(late);
+      if (read === source.reads) source.askedAt = undefined;
     }
     this.update(changed);
   }
@@ -170,6 +176,11 @@ export class Poller {
 
 function secondsOf(source) {
   return (typeof source.every === 'function' ? source.every() : source.every) || 0;
+}
+
+// isLate reports whether a source has had no answer for long.
+export function isLate(source) {
+  return Date.now() - source.askedAt >= maxWait; // false while it is not read
 }
 
 // isFailing reports whether a source has an error that its view does not expect.

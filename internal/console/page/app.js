@@ -1,6 +1,6 @@
 // The page: navigation, who is signed in, and the view that the address names.
 
-import { api, get, isFailing, Poller } from './api.js';
+import { api, get, isFailing, isLate, Poller } from './api.js';
 import { toast } from './dialog.js';
 import { h, patch } from './dom.js';
 import { clock } from './format.js';
@@ -150,7 +150,7 @@ function drawLive() {
   const place = document.getElementById('live');
   if (!place) return;
   const sources = Object.values(poller.sources);
-  const failing = sources.some((s) => isFailing(s) && !isAbsent(s));
+  const failing = sources.some((s) => isLate(s) || (isFailing(s) && !isAbsent(s)));
   const at = Math.max(0, ...sources.map((s) => s.at));
   const [kind, text] = poller.paused ? ['plain', 'Paused'] : failing ? ['bad', 'Not up to date'] : ['good', 'Live'];
   patch(place,
