@@ -69,6 +69,11 @@ export function failure(error, kind = 'bad') {
     error.requestId && h('p', { class: 'small' }, 'Code ', code(error.code), ' · request ', code(error.requestId)));
 }
 
+// partial states that an answer lacks the instances that could not be read.
+export function partial(value) {
+  return value.partial ? note('warn', 'The reports of the other instances could not be read, so this covers one instance only.') : null;
+}
+
 // button does an action. What a Reader must not do is shown and cannot be
 // chosen; may has the reason why not, or is "".
 export function button(label, onclick, { kind = '', may = '', describe, busy = false } = {}) {

@@ -4,7 +4,7 @@ import { api, change } from '../api.js';
 import { act } from '../dialog.js';
 import { h } from '../dom.js';
 import { count, exact, none, number, since } from '../format.js';
-import { badge, button, code, command, empty, facts, note, opener, section, to, toolbar } from '../parts.js';
+import { badge, button, code, command, empty, facts, opener, partial, section, to, toolbar } from '../parts.js';
 import { pageQuery, pager, slice, table } from '../table.js';
 
 const view = 'gates';
@@ -84,10 +84,6 @@ function one({ gate, waiters }, ctx) {
 
 function state(released, text) {
   return badge(released ? 'good' : 'warn', text ?? (released ? 'Released' : 'Closed'));
-}
-
-function partial(value) {
-  return value.partial ? note('warn', 'The reports of the other instances could not be read, so this covers one instance only.') : null;
 }
 
 // turn is the button that changes the state of a gate.

@@ -2,9 +2,8 @@
 
 import { api, change } from '../api.js';
 import { act } from '../dialog.js';
-import { h } from '../dom.js';
 import { count, duration, none, number, since } from '../format.js';
-import { badge, button, code, command, empty, note, section, tile, tiles } from '../parts.js';
+import { badge, button, code, command, empty, partial, section, tile, tiles } from '../parts.js';
 import { isRunning, progress, repeat } from '../repeat.js';
 import { slice, sortable, table } from '../table.js';
 
@@ -26,7 +25,7 @@ export default {
     if (!value) return null;
     return [
       progress(run),
-      value.partial ? note('warn', h('p', null, 'The reports of the other instances could not be read, so this covers one instance only.')) : null,
+      partial(value),
       summary(value.items),
       section('Queues and topics', button('Move the backlog now…', () => syphon(value.items, ctx), { may: ctx.may || (isRunning(run) ? 'The backlog is being moved' : '') }),
         value.items.length ? entities(value.items, ctx)

@@ -4,7 +4,7 @@ import { api, change } from '../api.js';
 import { act } from '../dialog.js';
 import { h } from '../dom.js';
 import { decimal, duration, none, number, since } from '../format.js';
-import { button, code, command, empty, facts, note, opener, section, to, toolbar } from '../parts.js';
+import { button, code, command, empty, facts, opener, partial, section, to, toolbar } from '../parts.js';
 import { pageQuery, pager, slice, table } from '../table.js';
 
 const view = 'sequences';
@@ -72,10 +72,6 @@ function one(value, ctx) {
       ? table({ label: `Instances that use ${name}`, columns, rows: page.rows, key: (i) => i.instance, mark: (i) => (i.lastError ? 'wrong' : ''), more: page.more })
       : empty('No instance uses this sequence now.', 'Instances appear here when they reserve numbers.')),
   ];
-}
-
-function partial(value) {
-  return value.partial ? note('warn', 'The reports of the other instances could not be read, so this covers one instance only.') : null;
 }
 
 // raise asks for the number; without a name also for that.
