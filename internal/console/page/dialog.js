@@ -15,13 +15,12 @@ import { button, failure, field } from './parts.js';
 //   fields        of {name, label, hint, type, value, required, choices, min, max}
 //   trial         {label, run(values)}: a button that tries it without effect, and
 //                 shows the nodes that run returns in the form
-//   run(values)   does it; values has reason and the fields. It may return the
-//                 message to show afterwards, or nodes to show in place of the form
-//   done          the message if run returns nothing
+//   run(values)   does it; values has reason and the fields. It returns the
+//                 message to show afterwards, or ""
 export function act(options) {
   const box = document.getElementById('dialogs');
   const caller = document.activeElement;
-  const state = { values: {}, busy: false, error: undefined, result: undefined, tried: undefined, closed: false };
+  const state = { values: {}, busy: false, error: undefined, tried: undefined, closed: false };
   for (const f of options.fields ?? []) state.values[f.name] = f.value ?? (f.type === 'checkbox' ? false : '');
   if (options.reason) state.values.reason = '';
   const element = () => box.querySelector('dialog');
@@ -38,13 +37,9 @@ export function act(options) {
   const submit = (event) => {
     event.preventDefault();
     if (missing()) return;
-    attempt(options.run, (result) => {
-      if (result !== null && typeof result === 'object') {
-        state.result = result;
-        return;
-      }
+    attempt(options.run, (message) => {
       close();
-      toast(result ?? options.done);
+      toast(message);
     });
   };
   const attempt = async (run, then) => {
@@ -75,22 +70,19 @@ export function act(options) {
     h('form', { method: 'dialog', onsubmit: submit, novalidate: false },
       h('h2', { id: 'dialog-title' }, options.title),
       h('div', { class: 'body' },
-        state.result ? h('div', { key: 'result' }, state.result) : h('div', { key: 'form' },
+        h('div', { key: 'form' },
           options.text && h('div', { class: 'text', id: 'dialog-text' }, options.text),
           allFields().map((f) => h('div', { key: f.name }, inputOf(f, state.values[f.name] ?? '', (value) => set(f.name, value), state.busy))),
-          options.preview?.(state.values),
           state.tried && h('div', { role: 'status' }, state.tried)),
         state.error && failure(state.error)),
       h('div', { class: 'actions' },
-        state.result ? h('button', { type: 'button', key: 'close', class: 'primary', onclick: close }, 'Close') : [
-          options.trial && h('button', { type: 'button', key: 'trial', class: 'trial', 'aria-disabled': state.busy ? 'true' : null, onclick: () => attempt(options.trial.run, (nodes) => { state.tried = nodes; }) }, options.trial.label),
-          h('button', { type: 'button', key: 'cancel', onclick: close }, 'Cancel'),
-          h('button', { type: 'submit', key: 'ok', class: options.danger ? 'danger' : 'primary', 'aria-disabled': missing() || state.busy ? 'true' : null, title: missing() || null },
-            state.busy ? 'Working…' : options.confirm),
-        ]))));
+        options.trial && h('button', { type: 'button', key: 'trial', class: 'trial', 'aria-disabled': state.busy ? 'true' : null, onclick: () => attempt(options.trial.run, (nodes) => { state.tried = nodes; }) }, options.trial.label),
+        h('button', { type: 'button', key: 'cancel', onclick: close }, 'Cancel'),
+        h('button', { type: 'submit', key: 'ok', class: options.danger ? 'danger' : 'primary', 'aria-disabled': missing() || state.busy ? 'true' : null, title: missing() || null },
+          state.busy ? 'Working…' : options.confirm)))));
   draw();
   element().showModal();
-  (element().querySelector('input, textarea, select') ?? element().querySelector('button')).focus();
+  (element().querySelector('input, textarea') ?? element().querySelector('button')).focus();
 }
 
 // giveBack moves the focus to what had it before a dialog, or to the content if
@@ -110,8 +102,6 @@ function inputOf(f, value, set, busy) {
       return field(label, h('textarea', { ...props, rows: f.rows ?? 2, maxlength: f.maxlength ?? null, value: f.value ?? '' }), f.hint);
     case 'file':
       return fileInput(f, value, set, busy);
-    case 'select':
-      return field(label, h('select', { ...props, value: value }, f.choices.map((c) => h('option', { key: c, value: c }, c))), f.hint);
     default:
       return field(label, h('input', {
         ...props, type: f.type ?? 'text', min: f.min ?? null, max: f.max ?? null, step: f.step ?? null, autocomplete: 'off', spellcheck: 'false',
