@@ -24,7 +24,9 @@ export function act(options) {
   for (const f of options.fields ?? []) state.values[f.name] = f.value ?? (f.type === 'checkbox' ? false : '');
   if (options.reason) state.values.reason = '';
   const element = () => box.querySelector('dialog');
-  const close = () => element()?.close();
+  const close = () => {
+    if (!state.closed) element()?.close(); // else it is that of another action
+  };
   const closed = () => {
     state.closed = true;
     patch(box);
