@@ -162,7 +162,7 @@ export class Poller {
       if (stop.aborted || read < source.reads) return;
       source.error = error;
       source.failures++;
-      // A client error stays until the person does something else.
+      // What does not exist and is read once is not read again.
       const backoff = Math.min(pace * 2 ** (source.failures - 1), maxBackoff);
       const every = secondsOf(source);
       source.due = error.status === 404 && !every ? Infinity : Date.now() + Math.max(backoff, error.retryAfter * 1000, every * 1000);

@@ -26,7 +26,7 @@ const poller = new Poller(updated);
 const redrawAfter = 10000; // ms, so that ages are right
 
 let me; // who is signed in
-let refused; // why the app does not tell this caller anything
+let refused; // why the app rejects this caller
 let current; // the view that is open: {name, module, ctx, problem}
 let drawnAt = 0;
 
@@ -114,8 +114,8 @@ function problems() {
     s.value === undefined ? null : h('p', { class: 'small quiet stale' }, `Below is what was read at ${clock(s.at)}. The page tries again.`)));
 }
 
-// isAbsent reports that there is nothing at the address of a source, which is
-// no failure.
+// isAbsent reports whether the app has nothing at the address of a source. That
+// is no failure.
 function isAbsent(source) {
   return source.error?.status === 404 && source.value === undefined;
 }
@@ -158,7 +158,8 @@ function drawLive() {
     h('button', { type: 'button', class: 'plain', 'aria-pressed': String(poller.paused), onclick: () => { poller.pause(!poller.paused); drawLive(); } }, poller.paused ? 'Resume' : 'Pause'));
 }
 
-// welcome is shown in place of the views to whom the app does not serve.
+// welcome is shown instead of the views until the caller is known, and to a
+// caller whom the app rejects.
 function welcome() {
   return h('main', { id: 'main', class: 'welcome', tabindex: '-1' },
     h('img', { src: '/api/console/icon.svg', alt: '', width: 40, height: 40 }),

@@ -1,5 +1,5 @@
 // Dead letters: messages that could not be processed, by queue and reason. They
-// are put back or deleted. What is in them comes from strangers.
+// are put back or deleted. Any program may have written their content.
 
 import { api, change } from '../api.js';
 import { act } from '../dialog.js';
@@ -220,7 +220,8 @@ function trial(verb, call, ids) {
   };
 }
 
-// start begins a run of calls. Before excludes those that fail again meanwhile.
+// start begins a run of calls. The time "before" of the first one excludes
+// messages that fail again meanwhile.
 function start(queue, { title, verb, total, selection, call }, ctx) {
   const limit = selection.ratePerSecond ? Math.min(maxMoved, Math.ceil(selection.ratePerSecond * turn)) : maxMoved;
   repeat(queue, {
