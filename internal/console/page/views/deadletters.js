@@ -54,7 +54,9 @@ function one({ letters, list }, ctx) {
   }
   return [
     progress(queue),
-    rows.length ? null : empty(`There are no dead letters in ${queue}.`, to('All queues', view)),
+    rows.length ? null : all
+      ? empty(`No dead letter in ${queue} can be shown now.`, `Storage counts about ${number(all)}. An action may hold them, for two minutes at most. `, to('All queues', view))
+      : empty(`There are no dead letters in ${queue}.`, to('All queues', view)),
     groups.length > 1 ? section('Reasons', h('span', { class: 'small quiet' }, 'of those shown; numbers in them are left out'), reasons(groups, group, ctx)) : null,
     rows.length ? section('Dead letters', actions(queue, chosen, all, ctx),
       letters.value.more ? note('info', h('p', null, `Below are the ${number(letters.value.items.length)} at the front of about ${number(all)}. Storage shows no more; others follow when these are gone. An action on all of them includes those that are not shown.`)) : null,
@@ -171,7 +173,7 @@ function redrive(queue, ids, total, ctx) {
   const what = ids ? count(ids.length, ...noun) : 'all dead letters';
   act({
     title: `Redrive ${what}`,
-    text: [`They go back into the queue ${queue.replace(/-poison$/, '')}, with no attempts. Correct the cause first, and try with one: those that fail again come back here.`],
+    text: [`They go back into the queue ${queue.replace(/-poison$/, '')}, with no attempts. Correct the cause first, and try with one: those that fail again come back here.`, others(ids, ctx)],
     fields: [
       { name: 'rate', label: 'At most so many a second', type: 'number', min: 0.1, max: 10000, step: 'any', value: ids ? '' : '50', hint: 'Empty for no limit.' },
     ],
@@ -191,7 +193,7 @@ function remove(queue, ids, total, ctx) {
   const what = ids ? count(ids.length, ...noun) : 'all dead letters';
   act({
     title: `Delete ${what}`,
-    text: ['They are deleted for good: what they ask for will not be done.'],
+    text: ['They are deleted for good: what they ask for will not be done.', others(ids, ctx)],
     typed: ids ? undefined : queue,
     reason: true,
     danger: true,
@@ -203,6 +205,11 @@ function remove(queue, ids, total, ctx) {
       return '';
     },
   });
+}
+
+// others states that an action on all is not limited to the reason that is shown.
+function others(ids, ctx) {
+  return !ids && ctx.state.group ? ' Dead letters with other reasons than the one shown are included.' : null;
 }
 
 function selected(ids) {
