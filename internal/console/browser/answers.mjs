@@ -84,7 +84,7 @@ export function fake(spec, hostile, me) {
   function answer(path) {
     if (path === '/me') return { status: 200, json: app.me };
     if (app.style === 'lost') return failure(503, `code ${hostile}`);
-    if (app.style === 'gone') return failure(404, path.startsWith('/channels/') ? 'channel_not_found' : `code ${hostile}`);
+    if (app.style === 'gone') return failure(404, path.startsWith('/channels/') ? 'channel_not_found' : /^\/gates\/[^/]+$/.test(path) ? 'gate_corrupt' : `code ${hostile}`);
     const part = app.style === 'off' && off.find(([of]) => of.test(path));
     if (part) return failure(part[1], part[2]);
     const [known] = paths.find(([, of]) => of.test(path)) ?? [];

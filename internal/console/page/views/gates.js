@@ -43,8 +43,9 @@ function one({ gate, waiters }, ctx) {
   const [name] = ctx.args;
   const g = gate.value;
   if (!g) {
-    return section('State', button('Replace and close…', () => ask(ctx, name, 'close', 0, true), { may: ctx.may }),
-      empty('There is no state to show.', 'The gate counts as closed while its state cannot be read. A forced change replaces a stored state that is invalid. ', to('All gates', view)));
+    const replace = gate.error?.code === 'gate_corrupt' ? button('Replace and close…', () => ask(ctx, name, 'close', 0, true), { may: ctx.may }) : null;
+    return section('State', replace, empty('There is no state to show.', 'The gate counts as closed while its state cannot be read. ',
+      replace && 'Its stored state is invalid, and a forced change replaces it. ', to('All gates', view)));
   }
   const waiting = waiters.value?.items ?? [];
   const all = waiting.reduce((total, w) => total + w.waiters, 0);
@@ -99,7 +100,7 @@ function ask(ctx, name, what, waiters, force = false) {
   const release = what === 'release';
   act({
     title: `${release ? 'Release' : 'Close'} ${name}`,
-    text: force ? 'The gate is closed. If its stored state is invalid, it is replaced, and its history is lost.' : release
+    text: force ? 'The gate is closed. Its stored state, which is invalid, is replaced, and its history is lost.' : release
       ? `All that wait at the gate continue at once${waiters ? `: ${count(waiters, 'waiter')} now` : ''}. It stays open until it is closed.`
       : 'All that arrive from now on wait until the gate is released. Those that have passed are not stopped.',
     reason: true,
