@@ -79,10 +79,12 @@ function groupsOf(letters) {
 function reasons(groups, shownGroup, ctx) {
   const show = (g) => {
     ctx.state.group = g;
+    ctx.state.chosen = new Set(); // an action includes no letter that is not shown
     ctx.refresh();
   };
   const choose = (g) => {
     ctx.state.chosen = new Set(g.letters.map((l) => l.id));
+    if (shownGroup) ctx.state.group = g.name;
     ctx.refresh();
   };
   const columns = [
