@@ -47,6 +47,10 @@ test('a sequence is begun and raised', () => visit('Operator', '#/sequences', as
   await box.getByLabel('Reason').fill('again');
   await box.getByRole('button', { name: 'Raise', exact: true }).click();
   await says(box, 'must be a whole number');
+  await box.getByLabel('Even if instances').check();
+  await box.getByRole('button', { name: 'Raise', exact: true }).click({ force: true });
+  assert.ok(await box.getByLabel('to confirm').isVisible(), 'the name is not typed');
+  await box.getByLabel('Even if instances').uncheck();
   await box.getByLabel('Next number').fill('5000');
   await box.getByRole('button', { name: 'Raise', exact: true }).click();
   await says(page, 'invoices: the next number is 5,000.');

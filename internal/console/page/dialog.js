@@ -10,7 +10,8 @@ import { button, failure, field } from './parts.js';
 //   title, text   what happens; text may be nodes
 //   confirm       the label of the button
 //   danger        the button is red
-//   typed         the text that must be typed, as the name of what is deleted
+//   typed         the text that must be typed, as the name of what is deleted; both
+//                 may be functions of the values
 //   reason        asks for a reason: true, or 'required'
 //   fields        of {name, label, hint, type, value, required, choices, min, max}
 //   trial         {label, run(values)}: a button that tries it without effect, and
@@ -58,15 +59,17 @@ export function act(options) {
     }
     if (!state.closed) draw();
   };
+  const given = (option) => (typeof option === 'function' ? option(state.values) : option);
   const missing = () => {
-    if (options.typed !== undefined && state.values.typed !== options.typed) return `Type ${options.typed} first`;
+    const typed = given(options.typed);
+    if (typed !== undefined && state.values.typed !== typed) return `Type ${typed} first`;
     const empty = allFields().find((f) => f.required && String(state.values[f.name]).trim() === '');
     return empty ? `${empty.label} is required` : '';
   };
   const allFields = () => [
     ...(options.fields ?? []),
     ...(options.reason ? [{ name: 'reason', label: 'Reason', type: 'textarea', required: options.reason === 'required', hint: 'It is recorded with your name.', maxlength: 1000 }] : []),
-    ...(options.typed !== undefined ? [{ name: 'typed', label: ['Type ', h('code', null, options.typed), ' to confirm'], type: 'text', required: true }] : []),
+    ...(given(options.typed) !== undefined ? [{ name: 'typed', label: ['Type ', h('code', null, given(options.typed)), ' to confirm'], type: 'text', required: true }] : []),
   ];
   const draw = () => patch(box, h('dialog', { 'aria-labelledby': 'dialog-title', 'aria-describedby': options.text ? 'dialog-text' : null, onclose: closed, oncancel: (event) => { if (state.busy) event.preventDefault(); } },
     h('form', { method: 'dialog', onsubmit: submit, novalidate: false },
@@ -80,7 +83,7 @@ export function act(options) {
       h('div', { class: 'actions' },
         options.trial && h('button', { type: 'button', key: 'trial', class: 'trial', 'aria-disabled': state.busy ? 'true' : null, onclick: () => attempt(options.trial.run, (nodes) => { state.tried = nodes; }) }, options.trial.label),
         h('button', { type: 'button', key: 'cancel', onclick: close }, 'Cancel'),
-        h('button', { type: 'submit', key: 'ok', class: options.danger ? 'danger' : 'primary', 'aria-disabled': missing() || state.busy ? 'true' : null, title: missing() || null },
+        h('button', { type: 'submit', key: 'ok', class: given(options.danger) ? 'danger' : 'primary', 'aria-disabled': missing() || state.busy ? 'true' : null, title: missing() || null },
           state.busy ? 'Working…' : options.confirm)))));
   draw();
   element().showModal();

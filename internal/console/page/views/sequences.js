@@ -88,6 +88,8 @@ function raise(ctx, name, next) {
       { name: 'force', label: 'Even if instances have reserved higher numbers', type: 'checkbox', hint: 'Also replaces a stored text that is not a number. Numbers may then be issued twice.' },
     ],
     reason: 'required',
+    danger: ({ force }) => force,
+    typed: ({ force, sequence }) => (force ? name ?? (sequence.trim() || undefined) : undefined),
     confirm: asked ? 'Begin' : 'Raise',
     async run(values) {
       const text = values.atLeast.replace(/\s/g, '');
