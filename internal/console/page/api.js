@@ -92,7 +92,10 @@ export class Poller {
     this.sources = {};
     this.paused = false;
     this.last = 0;
-    document.addEventListener('visibilitychange', () => this.schedule());
+    document.addEventListener('visibilitychange', () => {
+      this.schedule();
+      this.update(false); // what is shown may be old
+    });
   }
 
   // open replaces the sources. It resolves when all were read.
@@ -119,7 +122,7 @@ export class Poller {
   // reload reads every source again, in its turn, and one of them at once: the
   // first, or the one of this name.
   async reload(name = Object.keys(this.sources)[0]) {
-    for (const s of Object.values(this.sources)) s.due = 0;
+    for (const s of Object.values(this.sources)) s.due = Date.now();
     if (this.sources[name]) await this.read(this.sources[name], this.stop.signal);
     this.schedule();
   }
@@ -178,9 +181,10 @@ function secondsOf(source) {
   return (typeof source.every === 'function' ? source.every() : source.every) || 0;
 }
 
-// isLate reports whether a source has had no answer for long.
+// isLate reports whether a source has had no answer for long, or was not read for
+// long, as in a page that was hidden.
 export function isLate(source) {
-  return Date.now() - source.askedAt >= maxWait; // false while it is not read
+  return Date.now() - (source.askedAt ?? source.due) >= maxWait;
 }
 
 // isFailing reports whether a source has an error that its view does not expect.
