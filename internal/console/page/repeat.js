@@ -58,7 +58,7 @@ export function progress(key) {
   const going = isRunning(key);
   const total = Math.max(run.total ?? 0, run.done);
   const text = run.total && going ? `${number(run.done)} of about ${count(total, ...run.noun)} ${run.verb}` : `${count(run.done, ...run.noun)} ${run.verb}`;
-  const states = { running: '', stopping: ' Stopping after this call.', stopped: ' Stopped.', done: ' Done.', failed: '' };
+  const states = { running: '', stopping: ' Stopping after this call.', stopped: ' Stopped.', done: run.last?.more ? '' : ' Done.', failed: '' };
   const refresh = run.refresh;
   return h('div', { key: `run ${key}`, class: `note run ${run.state === 'done' ? 'good' : 'info'}`, role: 'status' },
     h('div', { class: 'head' },

@@ -145,7 +145,9 @@ function resultsOf(id, value, ctx) {
     { label: 'Outcome', cell: (r) => (r.outcome === 'done' ? r.outcome : badge(r.outcome === 'rejected' ? 'warn' : 'bad', r.outcome)) },
     { label: 'Result', kind: 'wide', cell: (r) => r.error ?? (r.result === undefined ? none : code(JSON.stringify(r.result))) },
   ];
-  return table({ label: 'Results', columns, rows: value.items, key: (r) => r.id, more: pager(ctx, view, [id], value) });
+  const more = pager(ctx, view, [id], value);
+  if (!value.items.length) return [empty('No such result was found so far.', 'The search goes on with the next page.'), more];
+  return table({ label: 'Results', columns, rows: value.items, key: (r) => r.id, more });
 }
 
 async function download(id, accept, extension) {

@@ -62,7 +62,7 @@ function entities(items, ctx) {
     { label: 'Queue or topic', by: (e) => e.entity, cell: (e) => code(e.entity) },
     { label: 'State', by: rank, cell: (e) => [stateOf(e), e.throttled ? [' ', badge('warn', 'Throttled')] : null] },
     { label: 'Since', num: true, by: (e) => (e.since ? -Date.parse(e.since) : undefined), cell: (e) => (e.since ? since(e.since) : 'nothing is sent') },
-    { label: 'Backlog', num: true, by: (e) => e.backlog?.messages, cell: (e) => (e.backlog ? number(e.backlog.messages) : none) },
+    { label: 'Backlog', num: true, by: (e) => e.backlog?.messages, cell: (e) => (e.backlog ? (e.backlog.more ? '≥ ' : '') + number(e.backlog.messages) : none) },
     { label: 'Oldest', num: true, by: (e) => e.backlog?.oldestSeconds, cell: (e) => (e.backlog?.messages ? duration(e.backlog.oldestSeconds) : none) },
     { label: 'Last error', kind: 'wide', cell: (e) => e.lastError ?? none },
   ];
@@ -104,5 +104,6 @@ function ended(answer, ctx) {
     answer.held && `${count(answer.held, ...noun)} stay, because their queue or topic does not take them now.`,
     answer.unreadable && `${count(answer.unreadable, 'group')} of messages cannot be decoded and stay.`,
   ].filter(Boolean);
-  return { done: answer.moved, more: answer.more, lines };
+  const note = answer.more && !answer.moved ? 'No other message can be moved now. The app tries again by itself.' : '';
+  return { done: answer.moved, more: answer.more, lines, note };
 }
