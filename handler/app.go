@@ -149,14 +149,14 @@ func (a *app) letterCount(queue string) *letterCount {
 	return nil
 }
 
-// run serves until ctx ends or a part of the app fails. Jobs learn at the same
-// time as the server that ctx ends, so waiters at gates get an answer before
-// the server closes their connections.
+// run serves until ctx ends or a part of the app fails.
 func (a *app) run(ctx context.Context, listener net.Listener) error {
 	return a.runWith(ctx, func(ctx context.Context) error { return a.host.Serve(ctx, listener) })
 }
 
-// runWith runs the jobs beside a server.
+// runWith runs the jobs beside a server. Jobs learn at the same time as the
+// server that ctx ends, so waiters at gates get an answer before the server
+// closes their connections.
 func (a *app) runWith(ctx context.Context, serve func(context.Context) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

@@ -66,7 +66,7 @@ func TestSimulations(t *testing.T) {
 	})
 	t.Logf("figure: items without one result, wrong reports, and what is left, in simulations with faults (%d runs, %d batches, %d kills, %d copies of messages, %d items processed again) | 0 | 0",
 		*simulations, batches.Load(), kills.Load(), copies.Load(), again.Load())
-	if n := int64(*simulations); batches.Load() < n/2 || kills.Load() < n/2 || copies.Load() < n {
+	if n := int64(*simulations); batches.Load() < n/int64(storetest.Scale(2, 1)) || kills.Load() < n/2 || copies.Load() < n {
 		t.Error("too few batches, kills or copies for a meaningful test")
 	}
 }
