@@ -11,12 +11,20 @@ test('a batch is submitted from a file', () => visit('Operator', '#/batches', as
   await page.getByRole('button', { name: 'Submit a file…' }).click();
   const box = await dialog(page, 'Submit a batch');
   const file = (text) => box.locator('input[type=file]').setInputFiles({ name: 'items.ndjson', mimeType: 'application/x-ndjson', buffer: Buffer.from(text) });
+  const drop = async (text) => {
+    const dataTransfer = await page.evaluateHandle((text) => {
+      const data = new DataTransfer();
+      data.items.add(new File([text], 'items.ndjson'));
+      return data;
+    }, text);
+    await box.locator('.drop').dispatchEvent('drop', { dataTransfer });
+  };
   await box.locator('[name=name]').fill(`October ${hostile}`);
   await file(`${item('t1')}\n{"id":"${hostile.replaceAll('"', '')}"}\n`);
   await box.getByRole('button', { name: 'Submit', exact: true }).click();
   await says(box, 'Line 2');
   await isAccessible(page, 'the submission of invalid items');
-  await file(`${item('t1')}\n${item(`t2 ${hostile}`)}\n`);
+  await drop(`${item('t1')}\n${item(`t2 ${hostile}`)}\n`);
   await box.getByRole('button', { name: 'Submit', exact: true }).click();
   await says(page, '2 items submitted.');
   await page.getByText('Done', { exact: true }).first().waitFor();
