@@ -63,6 +63,7 @@ var layers = map[string][]string{
 	"internal/console":            {},
 	"internal/customhandler":      {},
 	"internal/dev/bicep":          {}, // for tests of infra/
+	"internal/dev/browser":        {},
 	"internal/dev/chart":          {},
 	"internal/dev/devbus":         {"kennel/internal/dev/devbus/amqp"},
 	"internal/dev/devbus/amqp":    {},

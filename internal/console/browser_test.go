@@ -12,7 +12,6 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -24,6 +23,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"kennel/docs"
+	"kennel/internal/dev/browser"
 	"kennel/internal/dev/localhost"
 	"kennel/internal/dev/project"
 	devrun "kennel/internal/dev/run"
@@ -65,20 +65,20 @@ func TestBrowser(t *testing.T) {
 }
 
 // suite is the tests in the folder browser, which Node.js runs.
-type suite struct{ dir, node, chromium string }
+type suite struct{ scripts *browser.Scripts }
 
 func installSuite(t *testing.T, ctx context.Context) suite {
 	t.Helper()
-	s := suite{dir: t.TempDir(), node: nodeTool.path(t), chromium: browserTool.path(t)}
-	npm := npmTool.path(t)
-	check(t, os.CopyFS(s.dir, os.DirFS("browser")))
-	run(t, ctx, s.dir, nil, npm, "ci", "--prefer-offline", "--no-audit", "--no-fund", "--ignore-scripts")
-	return s
+	scripts, err := browser.Install(ctx, os.Environ(), "browser", t.TempDir())
+	check(t, err)
+	return suite{scripts}
 }
 
 func (s suite) run(t *testing.T, ctx context.Context, environment []string, args ...string) {
 	t.Helper()
-	run(t, ctx, s.dir, append(environment, "CHROMIUM="+s.chromium, "HOSTILE="+hostile, "OPENAPI="+description(t)), s.node, args...)
+	out, err := s.scripts.Run(ctx, append(environment, "HOSTILE="+hostile, "OPENAPI="+description(t)), args...)
+	check(t, err)
+	t.Logf("%s", out)
 }
 
 // description returns a file with the description of the API as JSON.
@@ -99,60 +99,10 @@ func text(t *testing.T, value any) string {
 	return string(text)
 }
 
-// A tool is a program that the test needs: its names, and how to get it.
-type tool struct {
-	get   string
-	names []string
-}
-
-var (
-	browserTool = tool{"install a browser, such as with: apt-get install chromium", []string{"chromium", "chromium-browser", "google-chrome"}}
-	nodeTool    = tool{"install Node.js 20 or later, which runs the tests: https://nodejs.org", []string{"node"}}
-	npmTool     = tool{"install npm, which comes with Node.js and installs the tests: https://nodejs.org", []string{"npm"}}
-)
-
-func (tl tool) find() (path string, err error) {
-	for _, name := range tl.names {
-		if path, err := exec.LookPath(name); err == nil {
-			return path, nil
-		}
-	}
-	return "", fmt.Errorf("%s is not on the PATH: %s", strings.Join(tl.names, " or "), tl.get)
-}
-
-func (tl tool) path(t *testing.T) string {
-	t.Helper()
-	path, err := tl.find()
-	check(t, err)
-	return path
-}
-
-// TestToolsAreNamed: where a tool is missing, the error names it and how to get
-// it.
-func TestToolsAreNamed(t *testing.T) {
-	t.Setenv("PATH", t.TempDir())
-	for tl, want := range map[*tool]string{&browserTool: "apt-get install chromium", &nodeTool: "Node.js 20", &npmTool: "npm"} {
-		if path, err := tl.find(); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), tl.names[0]+" ") {
-			t.Errorf("%s with an empty PATH: %q, %v; want an error with %q", tl.names[0], path, err, want)
-		}
-	}
-}
-
 func check(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-func run(t *testing.T, ctx context.Context, dir string, environment []string, program string, args ...string) {
-	t.Helper()
-	command := exec.CommandContext(ctx, program, args...)
-	command.Dir, command.WaitDelay = dir, 5*time.Second
-	command.Env = append(append(os.Environ(), "NO_COLOR=1"), environment...)
-	out, err := command.CombinedOutput()
-	if t.Logf("%s", out); err != nil {
-		t.Fatalf("%s %s: %v", filepath.Base(program), args[0], err)
 	}
 }
 

@@ -108,7 +108,7 @@ func TestLarge(t *testing.T) {
 	views := l.views()
 	text, err := json.Marshal(map[string]any{"views": views, "rounds": rounds})
 	check(t, err)
-	file := filepath.Join(suite.dir, "measured.json")
+	file := filepath.Join(t.TempDir(), "measured.json")
 	suite.run(t, ctx, []string{"VIEWS=" + string(text), "MEASURED=" + file, "OPERATOR=" + signedIn(t, app.URL, "ann", "Operator")}, "firstpage.mjs")
 	text, err = os.ReadFile(file)
 	check(t, err)

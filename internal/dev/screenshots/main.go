@@ -14,11 +14,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"time"
 
+	"kennel/internal/dev/browser"
 	"kennel/internal/dev/localhost"
 	"kennel/internal/dev/project"
 	devrun "kennel/internal/dev/run"
@@ -46,22 +45,16 @@ func main() {
 }
 
 func run(ctx context.Context, folder string) error {
-	browser, err1 := find("a browser: apt-get install chromium", "chromium", "chromium-browser", "google-chrome")
-	node, err2 := find("Node.js 20 or later, with npm", "node")
-	npm, err3 := find("npm, which comes with Node.js", "npm")
-	if err := errors.Join(err1, err2, err3); err != nil {
-		return err
-	}
 	scratch, err := os.MkdirTemp("", "screenshots")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(scratch)
-	err = errors.Join(os.CopyFS(scratch, os.DirFS(suite)), os.WriteFile(filepath.Join(scratch, "screenshots.mjs"), script, 0o600))
+	scripts, err := browser.Install(ctx, os.Environ(), suite, scratch)
 	if err != nil {
 		return err
 	}
-	if err := command(ctx, scratch, nil, npm, "ci", "--prefer-offline", "--no-audit", "--no-fund", "--ignore-scripts"); err != nil {
+	if err := os.WriteFile(filepath.Join(scratch, "screenshots.mjs"), script, 0o600); err != nil {
 		return err
 	}
 
@@ -73,31 +66,12 @@ func run(ctx context.Context, folder string) error {
 	}
 	err = seed(ctx, app, hooks.URL)
 	if err == nil {
-		err = command(ctx, scratch, []string{"CHROMIUM=" + browser, "APP=" + app.URL}, node, "screenshots.mjs")
+		_, err = scripts.Run(ctx, []string{"APP=" + app.URL}, "screenshots.mjs")
 	}
 	if err = errors.Join(err, stop()); err != nil {
 		return err
 	}
 	return shrink(filepath.Join(scratch, "images"), folder)
-}
-
-func find(what string, names ...string) (string, error) {
-	for _, name := range names {
-		if path, err := exec.LookPath(name); err == nil {
-			return path, nil
-		}
-	}
-	return "", fmt.Errorf("%s is not on the PATH; install %s", names[0], what)
-}
-
-func command(ctx context.Context, dir string, environment []string, program string, args ...string) error {
-	c := exec.CommandContext(ctx, program, args...)
-	c.Dir, c.WaitDelay = dir, 5*time.Second
-	c.Env = append(os.Environ(), environment...)
-	if out, err := c.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s %s: %w\n%s", filepath.Base(program), args[0], err, out)
-	}
-	return nil
 }
 
 // start starts the app as kennel up does. It may send webhooks to an address.
