@@ -122,7 +122,7 @@ const pictures = {
     const box = await page.getByRole('img', { name: /^Messages\./ }).boundingBox();
     await page.mouse.move(box.x + box.width * 0.62, box.y + box.height / 2);
   }],
-  relay: ['#/relay'],
+  relay: ['#/relay', (page) => page.getByRole('cell', { name: '40', exact: true }).first().waitFor({ timeout: 90000 })], // the app counts each minute
   bill: ['#/bill'],
   narrow: ['#/overview', undefined, 390],
 };
