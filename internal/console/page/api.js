@@ -83,9 +83,9 @@ const maxWait = 15000; // ms until what is shown does not count as live without 
 // if it is the same as before.
 //
 // A source is {path, every, take, expects}: its address, or a function that
-// returns it; the seconds between reads, or a function that returns them, 0 reads
-// it once; what to do with each value, if the view keeps more than the last one;
-// and the codes of errors that the view shows itself.
+// returns it; the seconds between reads, or a function that returns them; what to
+// do with each value, if the view keeps more than the last one; and the codes of
+// errors that the view shows itself.
 export class Poller {
   constructor(update) {
     this.update = update;
@@ -159,16 +159,13 @@ export class Poller {
       source.error = undefined;
       source.failures = 0;
       source.at = Date.now();
-      const every = secondsOf(source);
-      source.due = every ? Date.now() + every * 1000 : Infinity;
+      source.due = Date.now() + secondsOf(source) * 1000;
     } catch (error) {
       if (stop.aborted || read < source.reads) return;
       source.error = error;
       source.failures++;
-      // What does not exist and is read once is not read again.
       const backoff = Math.min(pace * 2 ** (source.failures - 1), maxBackoff);
-      const every = secondsOf(source);
-      source.due = error.status === 404 && !every ? Infinity : Date.now() + Math.max(backoff, error.retryAfter * 1000, every * 1000);
+      source.due = Date.now() + Math.max(backoff, error.retryAfter * 1000, secondsOf(source) * 1000);
     } finally {
       clearTimeout(late);
       if (read === source.reads) source.askedAt = undefined;
@@ -178,7 +175,7 @@ export class Poller {
 }
 
 function secondsOf(source) {
-  return (typeof source.every === 'function' ? source.every() : source.every) || 0;
+  return typeof source.every === 'function' ? source.every() : source.every;
 }
 
 // isLate reports whether a source has had no answer for long, or was not read for
