@@ -125,6 +125,6 @@
 // killed.
 //
 // layers_test.go lists which package may import which, and fails on any other
-// import. words_test.go lists the words that the text avoids, with what to
-// write instead. docs/design.md explains the decisions.
+// import. words_test.go holds the words of the product: one for each thing.
+// docs/design.md explains the decisions.
 package kennel
