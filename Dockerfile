@@ -12,7 +12,7 @@ ARG TARGETARCH
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
     CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH \
     go build -trimpath -buildvcs=false \
-    -ldflags="-s -w -X kennel/internal/version.version=$VERSION -X kennel/internal/version.commit=$COMMIT" \
+    -ldflags="-s -w -X $(go list ./internal/version).version=$VERSION -X $(go list ./internal/version).commit=$COMMIT" \
     -o bin/handler ./handler
 
 FROM scratch

@@ -5,7 +5,8 @@
 # its version.
 VERSION = $(shell git describe --tags --always --dirty --abbrev=10 2>/dev/null)
 COMMIT = $(shell git rev-parse HEAD 2>/dev/null)
-LINK = -s -w -X kennel/internal/version.version=$(VERSION) -X kennel/internal/version.commit=$(COMMIT)
+STAMPED = $(shell go list ./internal/version)
+LINK = -s -w -X $(STAMPED).version=$(VERSION) -X $(STAMPED).commit=$(COMMIT)
 BUILD = CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags="$(LINK)"
 
 # The container engine, and the name of the image without its tag.

@@ -12,6 +12,8 @@ import (
 
 	"github.com/moby/patternmatcher"
 	"github.com/moby/patternmatcher/ignorefile"
+
+	"kennel/internal/version"
 )
 
 // ignored returns a function that reports whether .dockerignore has a path. It
@@ -90,7 +92,7 @@ func TestBuildContext(t *testing.T) {
 				}
 			}
 			for _, imported := range f.imports {
-				if own, ok := strings.CutPrefix(imported, "kennel/"); ok {
+				if own, ok := strings.CutPrefix(imported, version.Module+"/"); ok {
 					todo = append(todo, own)
 				}
 			}

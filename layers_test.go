@@ -13,11 +13,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"kennel/internal/version"
 )
 
 // layers is the import policy: what each package may import besides the
-// standard library. The test fails for a package without a row and for a row
-// without a package.
+// standard library. Packages of this module are named by their folders. The
+// test fails for a package without a row and for a row without a package.
 //
 // Foundations and the client import nothing of this module. Jobs import
 // foundations, and never each other. Adapters import the jobs and foundations
@@ -31,62 +33,62 @@ var layers = map[string][]string{
 	"client": {},
 	"cost":   {}, // it computes only
 	"table":  {},
-	"queue":  {"kennel/table", "kennel/internal/names", "kennel/trace", "golang.org/x/sync", "github.com/klauspost/compress/zstd"}, // for claim checks
+	"queue":  {"table", "internal/names", "trace", "golang.org/x/sync", "github.com/klauspost/compress/zstd"}, // for claim checks
 
-	"instances": {"kennel/table"}, // a foundation for status, scaling and the bill, and a user of the other one
+	"instances": {"table"}, // a foundation for status, scaling and the bill, and a user of the other one
 
 	"trace": {"go.opentelemetry.io/otel"}, // its API, which records nothing by itself
 
-	"channels":   {"kennel/table", "kennel/trace", "golang.org/x/sync"},
+	"channels":   {"table", "trace", "golang.org/x/sync"},
 	"gate":       {"golang.org/x/sync"},
-	"scale":      {},                                                                   // arithmetic
-	"scalecheck": {"kennel/instances", "kennel/queue", "kennel/scale", "kennel/table"}, // scale is its arithmetic
+	"scale":      {},                                       // arithmetic
+	"scalecheck": {"instances", "queue", "scale", "table"}, // scale is its arithmetic
 	"ids":        {"golang.org/x/sync"},
 	"relay":      {azureSDK + "/sdk/messaging/azservicebus", "github.com/Azure/go-amqp"}, // their data types only: it never connects
 
-	"bill": {"kennel/cost", "kennel/table"},
+	"bill": {"cost", "table"},
 
-	"deadletters": {"kennel/queue", "kennel/table", "golang.org/x/sync"},
+	"deadletters": {"queue", "table", "golang.org/x/sync"},
 
-	"work": {"kennel/queue", "kennel/table", "kennel/trace", "kennel/internal/names", "golang.org/x/sync", "github.com/klauspost/compress/zstd"},
+	"work": {"queue", "table", "trace", "internal/names", "golang.org/x/sync", "github.com/klauspost/compress/zstd"},
 
-	"azurestore": {"kennel/gate", "kennel/ids", "kennel/internal/azure", "kennel/internal/names", azureSDK + "/sdk/azcore"}, // a credential is its parameter
+	"azurestore": {"gate", "ids", "internal/azure", "internal/names", azureSDK + "/sdk/azcore"}, // a credential is its parameter
 
-	"internal/azure":              {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/queue", "kennel/table", "kennel/trace", "kennel/internal/azure/identity", "kennel/internal/azure/requests", "kennel/internal/names", "kennel/internal/version", "golang.org/x/sync", azureSDK},
-	"internal/azure/containerapp": {"kennel/scalecheck", "kennel/internal/azure/identity", "kennel/internal/version", azureSDK},
+	"internal/azure":              {"channels", "gate", "ids", "queue", "table", "trace", "internal/azure/identity", "internal/azure/requests", "internal/names", "internal/version", "golang.org/x/sync", azureSDK},
+	"internal/azure/containerapp": {"scalecheck", "internal/azure/identity", "internal/version", azureSDK},
 	"internal/azure/identity":     {azureSDK},
-	"internal/azure/requests":     {"kennel/instances"},
-	"internal/azure/servicebus":   {"kennel/gate", "kennel/queue", "kennel/relay", "kennel/internal/azure/identity", "kennel/internal/azure/requests", "kennel/internal/version", azureSDK, "github.com/Azure/go-amqp"}, // the SDK returns its errors
+	"internal/azure/requests":     {"instances"},
+	"internal/azure/servicebus":   {"gate", "queue", "relay", "internal/azure/identity", "internal/azure/requests", "internal/version", azureSDK, "github.com/Azure/go-amqp"}, // the SDK returns its errors
 	"internal/dev/azurite":        {},
 	"internal/chance":             {},
-	"internal/config":             {"kennel/gate", "kennel/internal/suggest"}, // the names of gates
+	"internal/config":             {"gate", "internal/suggest"}, // the names of gates
 	"internal/console":            {},
 	"internal/customhandler":      {},
 	"internal/dev/bicep":          {}, // for tests of infra/
 	"internal/dev/browser":        {},
 	"internal/dev/chart":          {},
-	"internal/dev/devbus":         {"kennel/internal/dev/devbus/amqp"},
+	"internal/dev/devbus":         {"internal/dev/devbus/amqp"},
 	"internal/dev/devbus/amqp":    {},
-	"internal/dev/figures":        {},
-	"internal/dev/localhost":      {"kennel/queue", "kennel/internal/customhandler", "kennel/internal/names"}, // the host's side of the protocol
-	"internal/dev/sbom":           {},
-	"internal/dev/screenshots":    {"kennel/internal/azure", "kennel/internal/dev", "kennel/queue", "golang.org/x/sync"}, // it starts an app and gives it data
-	"internal/memory":             {"kennel/gate", "kennel/ids", "kennel/queue", "kennel/table"},
-	"internal/metrics":            {"kennel/bill", "kennel/instances", "kennel/queue", "github.com/prometheus"}, // queue: the bounds of ages
-	"internal/faultproxy":         {"kennel/internal/azure/requests"},
-	"internal/dev/project":        {"kennel/internal/names"},
-	"internal/dev/run":            {"kennel/internal/azure", "kennel/internal/config", "kennel/internal/dev", "golang.org/x/sync"}, // it starts everything
-	"internal/names":              {},                                                                                              // infra/ and functions/ repeat them
+	"internal/dev/figures":        {"internal/version"},
+	"internal/dev/localhost":      {"queue", "internal/customhandler", "internal/names"}, // the host's side of the protocol
+	"internal/dev/sbom":           {"internal/version"},
+	"internal/dev/screenshots":    {"internal/azure", "internal/dev", "queue", "golang.org/x/sync"}, // it starts an app and gives it data
+	"internal/memory":             {"gate", "ids", "queue", "table"},
+	"internal/metrics":            {"bill", "instances", "queue", "github.com/prometheus"}, // queue: the bounds of ages
+	"internal/faultproxy":         {"internal/azure/requests"},
+	"internal/dev/project":        {"internal/names", "internal/version"},
+	"internal/dev/run":            {"internal/azure", "internal/config", "internal/dev", "golang.org/x/sync"}, // it starts everything
+	"internal/names":              {},                                                                         // infra/ and functions/ repeat them
 	"internal/principal":          {},
 	"internal/suggest":            {},
 	"internal/otlptest":           {"go.opentelemetry.io/proto/otlp", "google.golang.org/protobuf", "testing"}, // a collector for tests
-	"internal/telemetry":          {"kennel/trace", "go.opentelemetry.io/otel"},
+	"internal/telemetry":          {"trace", "go.opentelemetry.io/otel"},
 	"internal/version":            {},
-	"internal/storetest":          {"kennel/channels", "kennel/gate", "kennel/ids", "kennel/queue", "kennel/table", "kennel/internal/dev/azurite", "testing", "github.com/google/go-cmp"},
+	"internal/storetest":          {"channels", "gate", "ids", "queue", "table", "internal/dev/azurite", "internal/version", "testing", "github.com/google/go-cmp"},
 
-	"examples/numbers":      {"kennel/azurestore", "kennel/client", "kennel/gate", "kennel/ids"},                                    // only what other modules can import
-	"cmd/kennel":            {"kennel/client", "kennel/cost", "kennel/gate", "kennel/scale", "kennel/internal", "github.com/spf13"}, // scale: to check rules
-	"handler":               {"kennel/bill", "kennel/channels", "kennel/cost", "kennel/deadletters", "kennel/docs", "kennel/gate", "kennel/ids", "kennel/instances", "kennel/queue", "kennel/relay", "kennel/scalecheck", "kennel/table", "kennel/trace", "kennel/work", "kennel/internal"},
+	"examples/numbers":      {"azurestore", "client", "gate", "ids"},                             // only what other modules can import
+	"cmd/kennel":            {"client", "cost", "gate", "scale", "internal", "github.com/spf13"}, // scale: to check rules
+	"handler":               {"bill", "channels", "cost", "deadletters", "docs", "gate", "ids", "instances", "queue", "relay", "scalecheck", "table", "trace", "work", "internal"},
 	"handler/testdata/bare": {},
 }
 
@@ -137,11 +139,12 @@ func TestLayers(t *testing.T) {
 }
 
 func mayImport(path string, allowed []string) bool {
-	if first, _, _ := strings.Cut(path, "/"); !strings.Contains(first, ".") && first != "kennel" && path != "testing" {
+	folder, own := strings.CutPrefix(path, version.Module+"/")
+	if first, _, _ := strings.Cut(path, "/"); !own && path != version.Module && !strings.Contains(first, ".") && path != "testing" {
 		return true // the standard library
 	}
 	return slices.ContainsFunc(allowed, func(prefix string) bool {
-		return path == prefix || strings.HasPrefix(path, prefix+"/")
+		return folder == prefix || strings.HasPrefix(folder, prefix+"/")
 	})
 }
 

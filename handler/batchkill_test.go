@@ -39,7 +39,7 @@ func TestBatchKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kennel, err := storetest.Build("kennel/cmd/kennel")
+	kennel, err := storetest.Build("cmd/kennel")
 	if err != nil {
 		t.Fatal(err)
 	}

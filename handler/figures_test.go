@@ -52,7 +52,7 @@ func size(b *testing.B) {
 	if err := errors.Join(os.WriteFile(stub, []byte(noPage), 0o644), os.WriteFile(overlay, replaced, 0o644)); err != nil {
 		b.Fatal(err)
 	}
-	if path, err = storetest.BuildShipped("kennel/handler", "-overlay="+overlay); err != nil {
+	if path, err = storetest.BuildShipped("handler", "-overlay="+overlay); err != nil {
 		b.Fatal(err)
 	}
 	b.Logf("figure: of which the page of the console | %.2f MB | ≤ 0.5 MB", (with-sizeOf(b, path))/1e6)

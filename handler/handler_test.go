@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"kennel/internal/customhandler"
-	"kennel/internal/names"
 	"net"
 	"os"
 	"path/filepath"
@@ -19,7 +17,9 @@ import (
 
 	"kennel/ids"
 	"kennel/internal/azure"
+	"kennel/internal/customhandler"
 	"kennel/internal/faultproxy"
+	"kennel/internal/names"
 	"kennel/internal/storetest"
 )
 

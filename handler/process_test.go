@@ -27,9 +27,9 @@ import (
 
 // built holds the real programs, each built when a test first needs it.
 var built = struct{ handler, shippedHandler, shippedBare func() (string, error) }{
-	handler:        func() (string, error) { return storetest.Build("kennel/handler") },
-	shippedHandler: func() (string, error) { return storetest.BuildShipped("kennel/handler") }, // as `make build`
-	shippedBare:    func() (string, error) { return storetest.BuildShipped("kennel/handler/testdata/bare") },
+	handler:        func() (string, error) { return storetest.Build("handler") },
+	shippedHandler: func() (string, error) { return storetest.BuildShipped("handler") }, // as `make build`
+	shippedBare:    func() (string, error) { return storetest.BuildShipped("handler/testdata/bare") },
 }
 
 func TestMain(m *testing.M) { os.Exit(storetest.Main(suite{m})) }

@@ -49,7 +49,7 @@ func hurriedHandler(t *testing.T) func() (string, error) {
 	if err := errors.Join(err1, err2, err3); err != nil {
 		t.Fatal(err)
 	}
-	return func() (string, error) { return storetest.BuildOverlay("kennel/handler", overlay) }
+	return func() (string, error) { return storetest.BuildOverlay("handler", overlay) }
 }
 
 // scaleWatch follows the checks of several processes through their proxies.

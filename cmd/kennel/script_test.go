@@ -199,7 +199,7 @@ func makeProject(ts *testscript.TestScript, _ bool, _ []string) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "host.json"))
 	ts.Check(err)
 	ts.Check(os.WriteFile(ts.MkAbs("host.json"), text, 0o644))
-	path, err := storetest.Build("kennel/handler")
+	path, err := storetest.Build("handler")
 	ts.Check(err)
 	ts.Setenv("HANDLER", path)
 }

@@ -144,7 +144,7 @@ func (a *app) logged(values ...string) bool {
 // has where it signs people in.
 func startApp(t *testing.T, settings ...string) *app {
 	t.Helper()
-	handler, err := storetest.Build("kennel/handler")
+	handler, err := storetest.Build("handler")
 	check(t, err)
 	root := t.TempDir()
 	repository := filepath.Join("..", "..")

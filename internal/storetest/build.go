@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"sync"
+
+	"kennel/internal/version"
 )
 
 // programs are the programs that this test process has built.
@@ -16,8 +18,8 @@ var programs struct {
 	built map[string]func() (string, error)
 }
 
-// Build builds the program in package pkg with [BuildFlags], once per test
-// process, and returns its path. Like the test binaries of `make test`, it has
+// Build builds the program in folder pkg of this module, such as "handler",
+// with [BuildFlags], once per test process, and returns its path. Like the test binaries of `make test`, it has
 // no debug information: without that, linking takes a fifth less time.
 func Build(pkg string) (string, error) { return build(pkg, nil, linked(BuildFlags())...) }
 
@@ -77,7 +79,7 @@ func goBuild(path, pkg string, env, flags []string) (string, error) {
 		return "", err
 	}
 	args := append([]string{"build", "-o", path}, flags...)
-	cmd := exec.Command("go", append(args, pkg)...)
+	cmd := exec.Command("go", append(args, version.Module+"/"+pkg)...)
 	cmd.Env = append(os.Environ(), env...)
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %s: %w\n%s", pkg, err, output)

@@ -3,8 +3,10 @@ package version
 
 import (
 	"cmp"
+	"reflect"
 	"runtime"
 	"runtime/debug"
+	"strings"
 )
 
 // The linker sets both, from git. The Makefile and internal/dev/project pass
@@ -27,6 +29,13 @@ func Read() Info {
 	info, _ := debug.ReadBuildInfo()
 	return read(version, commit, info)
 }
+
+// Package is the import path of this package, for flags of the linker.
+var Package = reflect.TypeFor[Info]().PkgPath()
+
+// Module is the path of the module that contains this package, as in go.mod,
+// also in a program of another module.
+var Module = strings.TrimSuffix(Package, "/internal/version")
 
 // UserAgent returns what requests to other services name as their sender. It
 // has at most 24 characters, the limit of the Azure SDK.

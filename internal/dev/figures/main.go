@@ -18,6 +18,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"kennel/internal/version"
 )
 
 const begin, end = "<!-- figures: written by make bench -->\n", "<!-- end of figures -->\n"
@@ -64,7 +66,7 @@ func run(page string, outputs []string, machine string) error {
 
 var (
 	figureLine  = regexp.MustCompile(`(?m)figure: (.+) \| (.+) \| (.+)$`)
-	packageLine = regexp.MustCompile(`(?m)^(?:ok|FAIL)\s+kennel/?(\S*)\s.*$`)
+	packageLine = regexp.MustCompile(`(?m)^(?:ok|FAIL)\s+` + regexp.QuoteMeta(version.Module) + `/?(\S*)\s.*$`)
 	rowLine     = regexp.MustCompile(`(?m)^\| (.+) \| (.+) \| (.+) \|$`)
 )
 

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"kennel/internal/version"
 )
 
 // The page keeps its text and what was not measured. Rows are recognized by
@@ -15,7 +17,7 @@ func TestRun(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		if err := os.WriteFile(path, []byte(strings.ReplaceAll(text, "MODULE", version.Module)), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return path
@@ -30,20 +32,20 @@ func TestRun(t *testing.T) {
     reads_test.go:8: figure: reads at the worst | 50 | none
 --- PASS: TestReads (0.00s)
 PASS
-ok  	kennel/gate	0.771s
-?   	kennel/queue	[no test files]
+ok  	MODULE/gate	0.771s
+?   	MODULE/queue	[no test files]
     infra_test.go:5: figure: mistakes found | 98 % | at least 90 %
 PASS
-ok  	kennel	0.1s
+ok  	MODULE	0.1s
     a_test.go:1: figure: size | 11 MB | ≤ 25 MB
-FAIL	kennel/handler	0.1s
+FAIL	MODULE/handler	0.1s
 `)
-	bench := file("bench.txt", `pkg: kennel/ids
+	bench := file("bench.txt", `pkg: MODULE/ids
 BenchmarkFigures-2   	       1	 431978473 ns/op
 --- BENCH: BenchmarkFigures-2
     figures_test.go:63: figure: rate | 98 % of a bare (atomic) add | ≥ 92 %
 PASS
-ok  	kennel/ids	0.443s
+ok  	MODULE/ids	0.443s
 `)
 	for range 2 { // the second time changes nothing
 		if err := run(page, []string{prove, bench}, "today"); err != nil {

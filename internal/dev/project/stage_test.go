@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"kennel/internal/storetest"
+	buildversion "kennel/internal/version"
 )
 
 // program returns the header of a Linux program for the machine, which is the
@@ -45,7 +46,7 @@ func TestStageForAzureRejectsOtherPrograms(t *testing.T) {
 	}
 	p := &Project{Root: writeTree(t, map[string]string{"host.json": goodHost})}
 	_, err := p.Stage(t.Context(), Azure, &StageOptions{Prebuilt: must(os.Executable())})
-	expectError(t, "another program", err, "is not a handler: it was built from kennel/internal/dev/project.test;")
+	expectError(t, "another program", err, "is not a handler: it was built from "+buildversion.Module+"/internal/dev/project.test;")
 }
 
 func TestStageReplacesARunningHandler(t *testing.T) {

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	buildversion "kennel/internal/version"
 )
 
 // versionFile is the file of the package in which an operator reads the version
@@ -34,8 +36,7 @@ func (p *Project) describe(ctx context.Context, env map[string]string) version {
 // linkerFlags returns the flags that make a program small, the same in each
 // folder, and aware of its version.
 func (v version) linkerFlags() string {
-	const name = "kennel/internal/version"
-	return "-s -w -X " + name + ".version=" + v.name + " -X " + name + ".commit=" + v.commit
+	return "-s -w -X " + buildversion.Package + ".version=" + v.name + " -X " + buildversion.Package + ".commit=" + v.commit
 }
 
 // write writes the version file into dist, or removes it if the version is not

@@ -12,14 +12,18 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"kennel/internal/version"
 )
+
+var handlerPackage, commandPackage = version.Module + "/handler", version.Module + "/cmd/kennel"
 
 // programs are what ships, by the systems for which it is built: some modules
 // are linked on one system only.
 var programs = map[string][]string{
-	"linux":   {"kennel/handler", "kennel/cmd/kennel"},
-	"darwin":  {"kennel/cmd/kennel"},
-	"windows": {"kennel/cmd/kennel"},
+	"linux":   {handlerPackage, commandPackage},
+	"darwin":  {commandPackage},
+	"windows": {commandPackage},
 }
 
 // linkedModules returns the licences, as an SPDX expression, of each module
