@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help run build test prove bench chart screenshots lint fuzz package sbom reproduce image clean
+.PHONY: help module run build test prove bench chart screenshots lint fuzz package sbom reproduce image clean
 
 # Binaries that ship are static, the same wherever a commit is built, and report
 # its version.
@@ -18,6 +18,9 @@ FIGURES = sed -n 's/.*figure: //p' $(1) | awk -F ' \\| ' '{ printf "%-64s %-32s 
 
 help: ## Show what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 18
+
+module: ## Rename the module: NAME=example.org/you/kennel
+	go run ./internal/dev/module "$(NAME)"
 
 run: build ## Start the app on this machine; Ctrl+C stops everything
 	@bin/kennel up

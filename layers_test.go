@@ -77,6 +77,7 @@ var layers = map[string][]string{
 	"internal/metrics":            {"bill", "instances", "queue", "github.com/prometheus"}, // queue: the bounds of ages
 	"internal/faultproxy":         {"internal/azure/requests"},
 	"internal/dev/project":        {"internal/names", "internal/version"},
+	"internal/dev/module":         {"golang.org/x/mod"},
 	"internal/dev/run":            {"internal/azure", "internal/config", "internal/dev", "golang.org/x/sync"}, // it starts everything
 	"internal/names":              {},                                                                         // infra/ and functions/ repeat them
 	"internal/principal":          {},
