@@ -13,7 +13,8 @@ import (
 
 // properties checks what makes the resources safe, and fit for the plan.
 func (c *infraCheck) properties() {
-	identity := c.one("Microsoft.ManagedIdentity/userAssignedIdentities").ID()
+	identity := c.first(identityType).ID()
+	c.want("identities", len(c.Of(identityType)), c.either(1, 2))
 	days := c.either(7, 30)
 	for _, p := range []struct {
 		kind, path string
@@ -70,7 +71,11 @@ func (c *infraCheck) properties() {
 		{site, "properties.httpsOnly", true},
 		{site, "properties.clientAffinityEnabled", false},
 		{site, "properties.keyVaultReferenceIdentity", identity},
-		{site, "properties.siteConfig", map[string]any{"minTlsVersion": "1.2", "scmMinTlsVersion": "1.2"}}, // the plan rejects much of the rest
+		{site, "properties.siteConfig", c.either(map[string]any{"minTlsVersion": "1.2", "scmMinTlsVersion": "1.2"}, map[string]any{
+			"minTlsVersion": "1.2", "scmMinTlsVersion": "1.2", "ipSecurityRestrictionsDefaultAction": "Deny", "ipSecurityRestrictions": []any{
+				map[string]any{"name": "allowed-0", "ipAddress": "203.0.113.0/24", "action": "Allow", "priority": 100},
+				map[string]any{"name": "allowed-1", "ipAddress": "198.51.100.7/32", "action": "Allow", "priority": 100},
+			}})}, // the plan rejects much of the rest
 		{site, "properties.functionAppConfig.runtime", map[string]any{"name": "custom", "version": "1.0"}},
 		{site, "properties.functionAppConfig.deployment.storage", map[string]any{
 			"type": "blobContainer", "value": "<storage.properties.primaryEndpoints.blob>" + packageContainer,
@@ -141,19 +146,23 @@ func (c *infraCheck) signIn(r *bicep.Resource) {
 func (c *infraCheck) order() {
 	after := func(r *bicep.Resource, others []*bicep.Resource, unneeded ...string) {
 		for _, other := range others {
-			person := other.At("properties.principalId") == "ann"
-			if !person && (other.Scope == nil || !slices.Contains(unneeded, other.Scope.Type)) {
+			if other.Scope == nil || !slices.Contains(unneeded, other.Scope.Type) {
 				c.want(fmt.Sprintf("%s after %s", r.Symbol, other.ID()), r.After(other), true)
 			}
 		}
 	}
+	rolesOf := func(identity string) []*bicep.Resource {
+		return slices.DeleteFunc(c.Of(assignment), func(r *bicep.Resource) bool {
+			return fmt.Sprint(r.At("properties.principalId")) != "<"+identity+".properties.principalId>"
+		})
+	}
 	app := c.one(site)
-	after(app, c.Of(assignment), registry, worker)
+	after(app, rolesOf("identity"), worker)
 	after(app, c.Of(account+"/blobServices/containers"))
 	after(app, c.backlogQueues())
 	after(app, c.Of("Microsoft.Network/privateEndpoints/privateDnsZoneGroups"))
 	for _, r := range c.Of(worker) {
-		after(r, c.Of(assignment), insights, worker)
+		after(r, rolesOf("workerIdentity"), worker)
 		after(r, c.Of(account+"/queueServices/queues"))
 		after(r, c.backlogQueues())
 	}
@@ -224,7 +233,7 @@ func (c *infraCheck) workers() {
 	if !c.most {
 		return
 	}
-	w, host, identity := c.one(worker), c.one("Microsoft.App/managedEnvironments"), c.one("Microsoft.ManagedIdentity/userAssignedIdentities").ID()
+	w, host, identity := c.one(worker), c.one("Microsoft.App/managedEnvironments"), c.Of(identityType)[len(c.Of(identityType))-1].ID()
 	c.want("the API version of the workers, by which the check of scaling changes them", w.Version, c.scaling)
 	c.want("logs of the workers", host.At("properties.appLogsConfiguration"), map[string]any{"destination": "azure-monitor"})
 	c.want("the network of the workers", host.At("properties.vnetConfiguration"), map[string]any{"internal": true, "infrastructureSubnetId": network + "/subnets/" + c.one(network).Name + "/workers"})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"kennel/cost"
 	"kennel/internal/azure/containerapp"
 	"kennel/internal/config"
 	"kennel/internal/names"
@@ -18,10 +19,18 @@ import (
 
 // settings compares the settings with what the code reads.
 func (c *infraCheck) settings() {
-	const client = "<identity.properties.clientId>"
+	const client, ofWorkers = "<identity.properties.clientId>", "<workerIdentity.properties.clientId>"
+	clientNames := []string{"AzureWebJobsStorage__clientId", "AZURE_CLIENT_ID", "ServiceBus__clientId"}
+	as := func(settings map[string]any, client string) map[string]any {
+		settings = maps.Clone(settings)
+		for _, name := range clientNames {
+			settings[name] = client
+		}
+		return settings
+	}
 	common := map[string]any{
-		"AzureWebJobsStorage__credential": "managedidentity", "AzureWebJobsStorage__clientId": client, "AZURE_CLIENT_ID": client,
-		"ServiceBus__fullyQualifiedNamespace": c.first(namespace).Name + ".servicebus.windows.net", "ServiceBus__credential": "managedidentity", "ServiceBus__clientId": client,
+		"AzureWebJobsStorage__credential":     "managedidentity",
+		"ServiceBus__fullyQualifiedNamespace": c.first(namespace).Name + ".servicebus.windows.net", "ServiceBus__credential": "managedidentity",
 		"KENNEL_PARTITIONS": fmt.Sprint(c.partitions),
 	}
 	env := map[string]string{"FUNCTIONS_CUSTOMHANDLER_PORT": "1"}
@@ -30,11 +39,12 @@ func (c *infraCheck) settings() {
 		env["AzureWebJobsStorage__"+service+"ServiceUri"] = "https://st." + service + ".core.windows.net/"
 	}
 	if c.most {
+		clientNames = append(clientNames, "ServiceBusSecondary__clientId")
 		maps.Copy(common, map[string]any{
 			"ServiceBusSecondary__fullyQualifiedNamespace": c.Of(namespace)[len(c.Of(namespace))-1].Name + ".servicebus.windows.net",
-			"ServiceBusSecondary__credential":              "managedidentity", "ServiceBusSecondary__clientId": client,
-			"KENNEL_BACKLOG_QUEUES": "3",
-			"KENNEL_WORK_GATE":      "month-end", "KENNEL_SCALE_APPLY": "true",
+			"ServiceBusSecondary__credential":              "managedidentity",
+			"KENNEL_BACKLOG_QUEUES":                        "3",
+			"KENNEL_WORK_GATE":                             "month-end", "KENNEL_SCALE_APPLY": "true",
 			"KENNEL_SCALE_TARGET": "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/kennel/providers/" + worker + "/" + c.one(worker).Name,
 		})
 		list, _ := c.one(worker).At("properties.template.containers.0.env").([]any)
@@ -43,9 +53,10 @@ func (c *infraCheck) settings() {
 			v, _ := item.(map[string]any)
 			got[fmt.Sprint(v["name"])] = v["value"]
 		}
-		c.want("settings of the workers", got, common)
+		c.want("settings of the workers", got, as(common, ofWorkers))
 	}
-	all := maps.Clone(common)
+	all := as(common, client)
+	all["FUNCTIONS_REQUEST_BODY_SIZE_LIMIT"] = "8388608"
 	all["APPLICATIONINSIGHTS_CONNECTION_STRING"] = "<insights.properties.ConnectionString>"
 	all["APPLICATIONINSIGHTS_AUTHENTICATION_STRING"] = "ClientId=" + client + ";Authorization=AAD"
 	if c.most {
@@ -132,6 +143,57 @@ func TestWorkersAlone(t *testing.T) {
 	for _, r := range d.Of(siteConfig) {
 		if apply := r.At("properties.KENNEL_SCALE_APPLY"); r.Name == "appsettings" && apply != "false" {
 			t.Errorf("KENNEL_SCALE_APPLY is %v", apply)
+		}
+	}
+}
+
+// TestAlwaysReady: no parameter file buys many always-ready instances, and the
+// documents state what zoneRedundant buys. With it, Azure keeps two for each
+// function or group of functions that scales by itself.
+func TestAlwaysReady(t *testing.T) {
+	source, facts := readInfra(t)
+	groups := func(partitions int) int {
+		const http = 1
+		return http + len(names.WorkQueues(partitions)) + len(facts.triggers["timerTrigger"])
+	}
+	for file, env := range map[string]map[string]string{"main.bicepparam": nil, "prod.bicepparam": {"INFRA_ALERT_EMAIL": "ops@example.com"}} {
+		values, err := source.Values(file, env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := source.Deploy("main.bicep", values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		instances := 0
+		list, _ := d.Of(site)[0].At("properties.functionAppConfig.scaleAndConcurrency.alwaysReady").([]any)
+		for _, item := range list {
+			n, _ := item.(map[string]any)["instanceCount"].(int)
+			instances += n
+		}
+		if d.Of("Microsoft.Web/serverfarms")[0].At("properties.zoneRedundant") == true {
+			instances = max(instances, 2*groups(4))
+		}
+		if instances > 2 {
+			t.Errorf("%s buys %d always-ready instances, want at most 2", file, instances)
+		}
+	}
+	price := func(instances int) string {
+		const gigabytes, seconds = 2, 30 * 24 * 3600
+		bill, err := cost.ListPrices().Price([]cost.Line{{Service: "compute", Operation: "flex always ready GB-second", Count: float64(instances * gigabytes * seconds)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprintf("%.0f", bill.Total)
+	}
+	all, err := texts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := fmt.Sprintf("| `zoneRedundant` | %s with 2,048 MB and four partitions, for %d always-ready instances: Azure keeps two for each of %d groups", price(2*groups(4)), 2*groups(4), groups(4))
+	for _, want := range []string{row, "so each partition adds " + price(2*groups(5)-2*groups(4))} {
+		if !strings.Contains(all["docs/infrastructure.md"], want) {
+			t.Errorf("docs/infrastructure.md does not contain %q", want)
 		}
 	}
 }

@@ -31,6 +31,8 @@ const (
 	actionGroup = "Microsoft.Insights/actionGroups"
 	logAlert    = "Microsoft.Insights/scheduledQueryRules"
 	metricAlert = "Microsoft.Insights/metricAlerts"
+
+	identityType = "Microsoft.ManagedIdentity/userAssignedIdentities"
 )
 
 // packageContainer is where the platform keeps the package. The code does not
@@ -47,7 +49,8 @@ var (
 		"registryEnabled": true, "workerImage": "r.azurecr.io/kennel:v1", "workerExists": true, "workerMinimum": 3, "workerMaximum": 30,
 		"scaleApply": true, "authClientId": "client", "operatorId": "ann", "alertEmail": "ops@example.com", "diagnosticLogs": true,
 		"softDeleteDays": 30, "alwaysReadyInstances": 2, "logRetentionDays": 90, "logQuotaGB": 5,
-		"settings": map[string]any{"KENNEL_WORK_GATE": "month-end", "KENNEL_PARTITIONS": "9"},
+		"settings":         map[string]any{"KENNEL_WORK_GATE": "month-end", "KENNEL_PARTITIONS": "9", "WEBSITE_AUTH_ENABLED": "true", "Website_Auth_Enabled": "true"},
+		"allowedAddresses": []any{"203.0.113.0/24", "198.51.100.7/32"},
 	}
 )
 
@@ -303,6 +306,7 @@ func (c *infraCheck) kinds() {
 // Built-in roles of Azure.
 var azureRoles = map[string]string{
 	"Storage Blob Data Owner":        "b7e6dc6d-f1e8-4753-8033-0f276bb0955b", // includes Storage Blob Data Contributor
+	"Storage Blob Data Contributor":  "ba92f5b4-2d11-453d-a403-e96b0029c9fe",
 	"Storage Queue Data Contributor": "974c5e8b-45b9-4653-ba55-5f855dd0fb88",
 	"Storage Table Data Contributor": "0a9a7e1f-b9d0-4cc4-a60d-0319b160aaa3",
 	"Azure Service Bus Data Owner":   "090c5cfd-751d-490a-894a-3ce6f1109419",
@@ -318,7 +322,7 @@ func (c *infraCheck) roles() {
 	for name, id := range azureRoles {
 		byID[id] = name
 	}
-	const app, person = " to <identity.properties.principalId> ServicePrincipal", " to ann Group"
+	const app, workers, person = " to <identity.properties.principalId> ServicePrincipal", " to <workerIdentity.properties.principalId> ServicePrincipal", " to ann Group"
 	of := func(kind string, i int) string {
 		if i >= len(c.Of(kind)) {
 			return ""
@@ -341,8 +345,20 @@ func (c *infraCheck) roles() {
 		give(person, of(account, 0), onStorage...)
 		give(person, of(namespace, 0), "Azure Service Bus Data Owner")
 		give(person, of(namespace, 1), "Azure Service Bus Data Owner")
-		give(app, of(registry, 0), "AcrPull")
+		give(workers, of(registry, 0), "AcrPull")
 		give(app, of(worker, 0), "Container Apps Contributor")
+		give(workers, of(worker, 0), "Container Apps Contributor")
+		// Nothing on the package, which the function app runs, or on the keys of
+		// the host, which are in a container that the host makes.
+		give(workers, of(account, 0), "Storage Queue Data Contributor", "Storage Table Data Contributor")
+		for i, r := range c.Of(account + "/blobServices/containers") {
+			if r.Name != packageContainer {
+				give(workers, of(account+"/blobServices/containers", i), "Storage Blob Data Contributor")
+			}
+		}
+		for i := range c.Of(namespace) {
+			give(workers, of(namespace, i), "Azure Service Bus Data Owner")
+		}
 	}
 	var got []string
 	seen := make(map[string]bool)

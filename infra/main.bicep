@@ -35,7 +35,7 @@ param httpConcurrency int = 100
 @maxValue(20)
 param alwaysReadyInstances int = 0
 
-@description('Spread the instances of the function app over the zones of the region, and those of the workers if vnetEnabled.')
+@description('Spread the instances of the function app over the zones of the region, and those of the workers if vnetEnabled. Azure then bills two always-ready instances for each function of a queue or a timer, and for HTTP.')
 param zoneRedundant bool = false
 
 @description('Redundancy of the storage account.')
@@ -76,6 +76,9 @@ param registryEnabled bool = false
 
 @description('Image of the workers, such as REGISTRY.azurecr.io/kennel:v1.0.0; empty for no workers.')
 param workerImage string = ''
+
+@description('Addresses that may call the function app, such as 203.0.113.0/24; empty for all.')
+param allowedAddresses array = []
 
 @description('Minimum number of workers of a new container app. The scaling check may change it later; see workerExists.')
 @minValue(0)
@@ -129,7 +132,7 @@ var signsIn = !empty(authClientId)
 var packageContainer = 'app-package'
 var workerName = 'ca-kennel-${token}'
 
-var containers = [
+var appContainers = [
   'uniqueids'
   'uniqueids-known'
   'globalflags'
@@ -137,8 +140,8 @@ var containers = [
   'batch-staging'
   'batch-reports'
   'scale'
-  packageContainer
 ]
+var containers = concat(appContainers, [packageContainer])
 
 var tables = [
   'Channels'
@@ -176,13 +179,22 @@ var storageRoles = {
   queueDataContributor: '974c5e8b-45b9-4653-ba55-5f855dd0fb88'
   tableDataContributor: '0a9a7e1f-b9d0-4cc4-a60d-0319b160aaa3'
 }
+var blobDataContributor = 'ba92f5b4-2d11-453d-a403-e96b0029c9fe'
 var busDataOwner = '090c5cfd-751d-490a-894a-3ce6f1109419'
 var metricsPublisher = '3913510d-42f4-4e42-8a64-420c390055eb'
 var registryPull = '7f951dda-4ed3-4680-a7ca-43fe172d538d'
 
-// The function app, the workers and the deployment of packages share it.
+// The function app, its host and the deployment of packages share it.
 resource identity 'Microsoft.ManagedIdentity/userAssignedIdentities@2024-11-30' = {
   name: 'id-kennel-${token}'
+  location: location
+  tags: tags
+}
+
+// The workers have no right to the package, which the function app runs, or to the
+// keys of the host: who takes over a worker does not own the app.
+resource workerIdentity 'Microsoft.ManagedIdentity/userAssignedIdentities@2024-11-30' = if (hasWorkers) {
+  name: 'id-kennel-worker-${token}'
   location: location
   tags: tags
 }
@@ -291,6 +303,26 @@ resource storageAccess 'Microsoft.Authorization/roleAssignments@2022-04-01' = [f
   }
 }]
 
+resource workerStorageAccess 'Microsoft.Authorization/roleAssignments@2022-04-01' = [for role in [storageRoles.queueDataContributor, storageRoles.tableDataContributor]: if (hasWorkers) {
+  name: guid(storage.id, workerIdentity.id, role)
+  scope: storage
+  properties: {
+    principalId: workerIdentity!.properties.principalId
+    principalType: 'ServicePrincipal'
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', role)
+  }
+}]
+
+resource workerBlobAccess 'Microsoft.Authorization/roleAssignments@2022-04-01' = [for (name, i) in appContainers: if (hasWorkers) {
+  name: guid(blobContainers[i].id, workerIdentity.id, blobDataContributor)
+  scope: blobContainers[i]
+  properties: {
+    principalId: workerIdentity!.properties.principalId
+    principalType: 'ServicePrincipal'
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', blobDataContributor)
+  }
+}]
+
 resource operatorStorageAccess 'Microsoft.Authorization/roleAssignments@2022-04-01' = [for role in items(storageRoles): if (!empty(operatorId)) {
   name: guid(storage.id, operatorId, role.value)
   scope: storage
@@ -365,6 +397,16 @@ resource busAccess 'Microsoft.Authorization/roleAssignments@2022-04-01' = [for (
   scope: bus[i]
   properties: {
     principalId: identity.properties.principalId
+    principalType: 'ServicePrincipal'
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', busDataOwner)
+  }
+}]
+
+resource workerBusAccess 'Microsoft.Authorization/roleAssignments@2022-04-01' = [for (namespace, i) in namespaces: if (hasWorkers) {
+  name: guid(bus[i].id, workerIdentity.id, busDataOwner)
+  scope: bus[i]
+  properties: {
+    principalId: workerIdentity!.properties.principalId
     principalType: 'ServicePrincipal'
     roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', busDataOwner)
   }
@@ -493,26 +535,31 @@ resource plan 'Microsoft.Web/serverfarms@2024-11-01' = {
   }
 }
 
-// What the function app and the workers have in common.
+// The app trusts the platform's headers about callers if WEBSITE_AUTH_ENABLED is
+// true. The host prefers a setting of that name to what it does itself, so any
+// caller could then claim to be an operator.
+var givenSettings = toObject(
+  filter(items(settings), setting => !startsWith(toLower(setting.key), 'website_auth_')),
+  setting => setting.key,
+  setting => setting.value
+)
+
+// What the function app and the workers have in common, besides their identity.
 var commonSettings = union(
-  settings,
+  givenSettings,
   {
     AzureWebJobsStorage__blobServiceUri: storage.properties.primaryEndpoints.blob
     AzureWebJobsStorage__queueServiceUri: storage.properties.primaryEndpoints.queue
     AzureWebJobsStorage__tableServiceUri: storage.properties.primaryEndpoints.table
     AzureWebJobsStorage__credential: 'managedidentity'
-    AzureWebJobsStorage__clientId: identity.properties.clientId
-    AZURE_CLIENT_ID: identity.properties.clientId
     ServiceBus__fullyQualifiedNamespace: '${namespaces[0].name}.servicebus.windows.net'
     ServiceBus__credential: 'managedidentity'
-    ServiceBus__clientId: identity.properties.clientId
     KENNEL_PARTITIONS: string(partitions)
   },
   hasSecondary
     ? {
         ServiceBusSecondary__fullyQualifiedNamespace: '${last(namespaces).name}.servicebus.windows.net'
         ServiceBusSecondary__credential: 'managedidentity'
-        ServiceBusSecondary__clientId: identity.properties.clientId
         KENNEL_BACKLOG_QUEUES: string(backlogQueues)
       }
     : {},
@@ -523,6 +570,13 @@ var commonSettings = union(
       }
     : {}
 )
+
+var callers = [for (address, i) in allowedAddresses: {
+  name: 'allowed-${i}'
+  ipAddress: address
+  action: 'Allow'
+  priority: 100
+}]
 
 resource app 'Microsoft.Web/sites@2024-11-01' = {
   name: 'func-kennel-${token}'
@@ -541,10 +595,13 @@ resource app 'Microsoft.Web/sites@2024-11-01' = {
     clientAffinityEnabled: false
     keyVaultReferenceIdentity: identity.id
     virtualNetworkSubnetId: vnetEnabled ? network!.outputs.appSubnetId : null
-    siteConfig: {
-      minTlsVersion: '1.2'
-      scmMinTlsVersion: '1.2'
-    }
+    siteConfig: union(
+      {
+        minTlsVersion: '1.2'
+        scmMinTlsVersion: '1.2'
+      },
+      empty(allowedAddresses) ? {} : { ipSecurityRestrictions: callers, ipSecurityRestrictionsDefaultAction: 'Deny' }
+    )
     functionAppConfig: {
       runtime: {
         name: 'custom'
@@ -576,12 +633,25 @@ resource app 'Microsoft.Web/sites@2024-11-01' = {
   dependsOn: [blobContainers, storageAccess, busAccess, insightsAccess, backlog]
 }
 
-// The workers have no use for what is added here.
+var clientSettings = union(
+  {
+    AzureWebJobsStorage__clientId: identity.properties.clientId
+    AZURE_CLIENT_ID: identity.properties.clientId
+    ServiceBus__clientId: identity.properties.clientId
+  },
+  hasSecondary ? { ServiceBusSecondary__clientId: identity.properties.clientId } : {}
+)
+
+// The workers have no use for what is added here. The host keeps a whole body in
+// memory before the app can refuse its caller, several times and for each call,
+// so it accepts 8 MiB. The parameter settings can raise that.
 resource appSettings 'Microsoft.Web/sites/config@2024-11-01' = {
   parent: app
   name: 'appsettings'
   properties: union(
+    { FUNCTIONS_REQUEST_BODY_SIZE_LIMIT: '8388608' },
     commonSettings,
+    clientSettings,
     {
       APPLICATIONINSIGHTS_CONNECTION_STRING: insights.properties.ConnectionString
       APPLICATIONINSIGHTS_AUTHENTICATION_STRING: 'ClientId=${identity.properties.clientId};Authorization=AAD'
@@ -654,11 +724,11 @@ resource registry 'Microsoft.ContainerRegistry/registries@2025-04-01' = if (regi
   }
 }
 
-resource registryAccess 'Microsoft.Authorization/roleAssignments@2022-04-01' = if (registryEnabled) {
-  name: guid(registry.id, identity.id, registryPull)
+resource registryAccess 'Microsoft.Authorization/roleAssignments@2022-04-01' = if (registryEnabled && hasWorkers) {
+  name: guid(registry.id, workerIdentity.id, registryPull)
   scope: registry
   properties: {
-    principalId: identity.properties.principalId
+    principalId: workerIdentity!.properties.principalId
     principalType: 'ServicePrincipal'
     roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', registryPull)
   }
@@ -682,8 +752,13 @@ module workers 'workers.bicep' = if (hasWorkers) {
     tags: tags
     image: workerImage
     registryServer: registryEnabled ? registry!.properties.loginServer : ''
-    identityId: identity.id
-    principalId: identity.properties.principalId
+    identityId: workerIdentity.id
+    clientId: workerIdentity!.properties.clientId
+    hasSecondary: hasSecondary
+    scalers: [
+      { id: identity.id, principalId: identity.properties.principalId }
+      { id: workerIdentity.id, principalId: workerIdentity!.properties.principalId }
+    ]
     storageName: storage.name
     queues: workQueues
     minimum: replicas!.outputs.minimum
@@ -694,7 +769,7 @@ module workers 'workers.bicep' = if (hasWorkers) {
     zoneRedundant: zoneRedundant && vnetEnabled
     workspaceId: workspace.id
   }
-  dependsOn: [storageQueues, storageAccess, busAccess, registryAccess, backlog]
+  dependsOn: [storageQueues, workerStorageAccess, workerBlobAccess, workerBusAccess, registryAccess, backlog]
 }
 
 // ---- alerts

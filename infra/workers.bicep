@@ -15,9 +15,15 @@ param image string
 @description('Registry that the identity pulls the image from; empty for a public image.')
 param registryServer string
 
-@description('Identity of the app: its resource id and its object id.')
+@description('Identity of the workers: its resource id and its client id.')
 param identityId string
-param principalId string
+param clientId string
+
+@description('Identities that check scaling: the app and the workers.')
+param scalers array
+
+@description('There is a second namespace of Service Bus.')
+param hasSecondary bool
 
 @description('Storage account of the queues.')
 param storageName string
@@ -31,7 +37,7 @@ param minimum int
 @minValue(1)
 param maximum int
 
-@description('Give the identity the right to change this container app, not only to read it.')
+@description('Give the scalers the right to change this container app, not only to read it.')
 param scaleApply bool
 
 @description('Environment variables: the settings that the function app has, too.')
@@ -52,6 +58,16 @@ var scalerRole = scaleApply ? containerAppsContributor : reader
 // So many messages in one queue start one worker more. It is a safety net for
 // when no check of scaling runs, so it is far above what one worker can work on at once.
 var messagesPerWorker = 1000
+
+var allSettings = union(
+  settings,
+  {
+    AzureWebJobsStorage__clientId: clientId
+    AZURE_CLIENT_ID: clientId
+    ServiceBus__clientId: clientId
+  },
+  hasSecondary ? { ServiceBusSecondary__clientId: clientId } : {}
+)
 
 // Logs go through diagnostic settings, which need no key of the workspace.
 resource host 'Microsoft.App/managedEnvironments@2025-01-01' = {
@@ -102,7 +118,7 @@ resource worker 'Microsoft.App/containerApps@2025-01-01' = {
         {
           name: 'worker'
           image: image
-          env: [for setting in items(settings): { name: setting.key, value: setting.value }]
+          env: [for setting in items(allSettings): { name: setting.key, value: setting.value }]
           resources: {
             cpu: json('0.5')
             memory: '1Gi'
@@ -142,12 +158,12 @@ resource worker 'Microsoft.App/containerApps@2025-01-01' = {
   }
 }
 
-resource scaler 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
-  name: guid(worker.id, identityId, scalerRole)
+resource scaler 'Microsoft.Authorization/roleAssignments@2022-04-01' = [for identity in scalers: {
+  name: guid(worker.id, identity.id, scalerRole)
   scope: worker
   properties: {
-    principalId: principalId
+    principalId: identity.principalId
     principalType: 'ServicePrincipal'
     roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', scalerRole)
   }
-}
+}]

@@ -63,6 +63,24 @@ resource r 'Rest/rests@2020-01-01' = {
 output first string = r.name
 `
 
+// TestLambda: a filter keeps what its function accepts, and variables outside of
+// it are what they were.
+func TestLambda(t *testing.T) {
+	d, err := NewSource(map[string]string{"main": `
+param settings object
+var item = 'outside'
+var kept = toObject(filter(items(settings), item => !startsWith(toLower(item.key), 'no_')), item => item.key, item => '${item.value}!')
+output kept object = kept
+output outside string = item
+`}).Deploy("main", map[string]any{"settings": map[string]any{"A": "1", "NO_B": "2", "no_c": "3", "D_no_": "4"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]any{"kept": map[string]any{"A": "1!", "D_no_": "4!"}, "outside": "outside"}, d.Outputs); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestDeploy(t *testing.T) {
 	s := NewSource(map[string]string{"main": sample, "rest.bicep": rest})
 	d, err := s.Deploy("main", map[string]any{"label": "abc", "count": 2, "extra": true})

@@ -45,6 +45,10 @@ type (
 		op   string
 		x, y any
 	}
+	lambda struct {
+		param string
+		body  any
+	}
 	choice struct{ condition, yes, no any }
 	list   []any
 	object []property
@@ -299,6 +303,8 @@ func (p *parser) primary() any {
 			p.fail("%v", err)
 		}
 		return literal{n}
+	case t.kind == 'n' && p.accept("=>"):
+		return lambda{t.text, p.expression()}
 	case t.kind == 'n' && p.accept("("):
 		return call{t.text, p.items(")")}
 	case t.kind == 'n':

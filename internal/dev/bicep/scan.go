@@ -15,7 +15,7 @@ type token struct {
 }
 
 // operators are those of more than one character.
-var operators = []string{"??", ".?", "==", "&&"}
+var operators = []string{"??", ".?", "==", "&&", "=>"}
 
 // scan splits a text into tokens.
 func scan(text string) (tokens []token, err error) {

@@ -58,6 +58,13 @@ func (e *evaluation) value(x any) any {
 		return e.binary(x)
 	case call:
 		return e.call(x)
+	case lambda:
+		return func(item any) any {
+			locals := e.locals
+			defer func() { e.locals = locals }()
+			e.locals = append(slices.Clone(locals), local{x.param, item})
+			return e.value(x.body)
+		}
 	}
 	fail("%s: %T is no expression", e.path, x)
 	return nil
@@ -146,6 +153,18 @@ var functions = map[string]func(args []any) any{
 		}
 		return all
 	},
+	"filter": func(args []any) any {
+		keep := args[1].(func(any) any)
+		return slices.DeleteFunc(slices.Clone(args[0].([]any)), func(item any) bool { return !keep(item).(bool) })
+	},
+	"toObject": func(args []any) any {
+		o, key, value := make(map[string]any), args[1].(func(any) any), args[2].(func(any) any)
+		for _, item := range args[0].([]any) {
+			o[key(item).(string)] = value(item)
+		}
+		return o
+	},
+	"startsWith": func(args []any) any { return strings.HasPrefix(args[0].(string), args[1].(string)) },
 	"range": func(args []any) any {
 		all := []any{}
 		for i := range args[1].(int) {
