@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -64,6 +65,47 @@ func failed(findings map[string]finding) (names []string) {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// TestDoctorSignIn: WEBSITE_AUTH_ENABLED alone does not prove that the platform
+// signs callers in.
+func TestDoctorSignIn(t *testing.T) {
+	status, path := 0, ""
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		path = r.URL.Path
+		w.Header().Set("Location", "https://login.example.com/")
+		w.WriteHeader(status)
+	}))
+	defer server.Close()
+	address := strings.TrimPrefix(server.URL, "https://")
+	for answer, want := range map[int]string{302: "signs in the callers", 403: "not checked", 404: "any caller can claim", 500: "answered 500"} {
+		status = answer
+		detail, err := checkSignIn(t.Context(), server.Client().Transport, address)
+		if failed := answer == 404 || answer == 500; failed != (err != nil) || !strings.Contains(detail+fmt.Sprint(err), want) || path != "/.auth/login/aad" {
+			t.Errorf("%d at %s: %q, %v, want %q", answer, path, detail, err, want)
+		}
+		if answer != 404 {
+			continue
+		}
+		m := mender{config.Config{Platform: config.Platform{App: "a", ResourceGroup: "g"}}}
+		if fix := m.setting(err); !strings.Contains(fix, "appsettings delete") || !strings.Contains(fix, "WEBSITE_AUTH_ENABLED") {
+			t.Errorf("fix: %s", fix)
+		}
+	}
+	if detail, err := checkSignIn(t.Context(), nil, ""); err != nil || !strings.Contains(detail, "WEBSITE_HOSTNAME") {
+		t.Errorf("without an address: %q, %v", detail, err)
+	}
+	for _, signedIn := range []bool{true, false} {
+		cfg := config.Config{SignedIn: signedIn}
+		lanes, err := newDoctor(cfg, azure.Account{ConnectionString: "UseDevelopmentStorage=true"}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		has := slices.ContainsFunc(slices.Concat(lanes...), func(c check) bool { return c.name == "sign-in" })
+		if has != signedIn {
+			t.Errorf("signed in %t: the check is there: %t", signedIn, has)
+		}
+	}
 }
 
 // TestDoctor: an app that may do everything has no failed check, also if two

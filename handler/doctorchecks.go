@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"runtime"
 	"strings"
@@ -63,6 +64,11 @@ func newDoctor(cfg config.Config, account azure.Account, o *azure.Options) ([][]
 			return nil, err
 		}
 		lanes = append(lanes, scaleChecks(cfg, target, m))
+	}
+	if cfg.SignedIn {
+		lanes = append(lanes, []check{{name: "sign-in", fix: m.setting, do: func(ctx context.Context) (string, error) {
+			return checkSignIn(ctx, http.DefaultTransport, cfg.Platform.Address)
+		}}})
 	}
 	return append(lanes, []check{
 		{name: "settings", do: func(context.Context) (string, error) { return checkSettings(cfg, os.ReadFile) }, fix: m.setting},
@@ -289,6 +295,35 @@ func checkSettings(cfg config.Config, read func(path string) ([]byte, error)) (s
 		all = append(all, w.Text)
 	}
 	return "", settingError{strings.Join(all, "; "), warnings[0].Setting, warnings[0].Value}
+}
+
+// checkSignIn checks that the platform signs callers in, on which the app relies
+// if WEBSITE_AUTH_ENABLED is true: a person can set that variable too, and then
+// any caller can claim to be an operator. The platform itself answers below
+// /.auth, and where it does not sign in, the Functions host does, with 404.
+func checkSignIn(ctx context.Context, transport http.RoundTripper, address string) (string, error) {
+	if address == "" {
+		return "not checked: WEBSITE_HOSTNAME, which Azure sets, is missing", nil
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+"/.auth/login/aad", nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := transport.RoundTrip(req) // which follows no redirect
+	if err != nil {
+		return "", fmt.Errorf("request the sign-in of %s: %w", address, err)
+	}
+	resp.Body.Close()
+	switch {
+	case resp.StatusCode >= 300 && resp.StatusCode < 400:
+		return "the platform signs in the callers of " + address, nil
+	case resp.StatusCode == http.StatusForbidden:
+		return "not checked: " + address + " does not admit the address of this app", nil
+	case resp.StatusCode == http.StatusNotFound:
+		return "", settingError{"WEBSITE_AUTH_ENABLED is true, but the platform does not sign callers in: any caller can claim to be an operator",
+			"WEBSITE_AUTH_ENABLED", ""}
+	}
+	return "", fmt.Errorf("the sign-in of %s answered %d", address, resp.StatusCode)
 }
 
 // checkVersions reports the versions of what runs.

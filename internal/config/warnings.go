@@ -19,6 +19,7 @@ type Platform struct {
 	Instance      string // the machine: WEBSITE_INSTANCE_ID
 	ResourceGroup string // WEBSITE_RESOURCE_GROUP
 	Host          string // the version of the Functions host: FUNCTIONS_EXTENSION_VERSION
+	Address       string // the host name of the function app: WEBSITE_HOSTNAME
 }
 
 // InAzure reports whether the app runs in Azure, and not on the machine of a
@@ -31,6 +32,7 @@ func (r *reader) platform() Platform {
 		Instance:      r.get("WEBSITE_INSTANCE_ID"),
 		ResourceGroup: r.get("WEBSITE_RESOURCE_GROUP"),
 		Host:          r.get("FUNCTIONS_EXTENSION_VERSION"),
+		Address:       r.get("WEBSITE_HOSTNAME"),
 	}
 }
 
