@@ -182,5 +182,33 @@ func idleText(t *testing.T) string {
 	}
 	_, base := month([]Line{{Service: bus, Operation: "hour", Count: 1}})
 	fmt.Fprintf(&b, "\nThe base charge of Service Bus, $%.2f a month, is the price of the polls of %.0f idle queues, counted once for each\ninstance.\n", base, base/(amounts[1]-amounts[2]))
+
+	idle := small
+	idle.BusyHours, idle.Instances, idle.Items, idle.Numbers, idle.Deletions = 0, 0, 0, 0, 0
+	computing := func(change func(*Profile)) float64 {
+		p, total := idle, 0.0
+		change(&p)
+		bill, err := ListPrices().Price(kennel(p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range bill.Lines {
+			if l.Job == compute {
+				total += l.Amount
+			}
+		}
+		return total
+	}
+	b.WriteString("\n| the compute of an idle app on Flex Consumption, 2,048 MB, four partitions | price |\n|---|---|\n")
+	for _, row := range []struct {
+		name   string
+		change func(*Profile)
+	}{
+		{"timers, of which each execution is billed as a second", func(*Profile) {}},
+		{"two always-ready instances besides", func(p *Profile) { p.AlwaysReady = 2 }},
+		{fmt.Sprintf("`zoneRedundant`: %.0f always-ready instances besides, two for each of %.0f groups", 2*idle.groups(), idle.groups()), func(p *Profile) { p.ZoneRedundant = true }},
+	} {
+		fmt.Fprintf(&b, "| %s | $%.2f |\n", row.name, computing(row.change))
+	}
 	return b.String()
 }

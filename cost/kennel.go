@@ -14,7 +14,7 @@ func kennel(p Profile) []Line {
 	if p.Plan == Container {
 		quiet += p.AppInstances * 24
 	}
-	return sum(append(parts, p.compute(p.active(), quiet, p.executions()))...)
+	return sum(append(parts, p.compute(p.active(), quiet, p.executions()), p.standing())...)
 }
 
 // active returns the hours that instances work or wait at the gate, and quiet
@@ -177,15 +177,41 @@ func (p Profile) ofRelay() []Line {
 	return times(p.Days, lines)
 }
 
+// timersADay is how often functions of timers run in a day.
+const timersADay = 24 * (2*perHour + checksAnHour + timerReceives)
+
+// groups returns how many functions, or groups of functions, of a Functions app
+// scale by themselves: HTTP together, and each function of a queue or a timer.
+func (p Profile) groups() float64 {
+	const http, timers = 1, 4
+	return http + p.queues() + timers
+}
+
+// standing returns what Flex Consumption bills whatever the load: at least a
+// second for each execution of a timer while no instance works, and the instances
+// that are always ready, in a plan with zones at least two for each group.
+func (p Profile) standing() []Line {
+	if p.Plan != Flex {
+		return nil
+	}
+	ready := p.AlwaysReady
+	if p.ZoneRedundant {
+		ready = max(ready, 2*p.groups())
+	}
+	t := tally{job: compute, modelled: true}
+	t.add(compute, "flex GB-second", p.Days*timersADay*(p.idleHours()-p.HeldHours)/24*p.MemoryGB)
+	t.add(compute, "flex always ready GB-second", p.Days*24*hourSeconds*ready*p.MemoryGB)
+	return t.lines
+}
+
 // executions returns the invocations of functions of a month.
 func (p Profile) executions() float64 {
 	if !p.hosted() {
 		return 0
 	}
 	parcels := p.Items / p.ItemsPerParcel()
-	const timers = 24 * (2*perHour + checksAnHour + timerReceives)
 	batches := p.Items / p.ItemsPerBatch
-	return p.Days * (2*parcels + batches + p.Numbers/p.NumbersACall + p.Deletions + heldAnHour*p.HeldInvocations*p.HeldHours + timers)
+	return p.Days * (2*parcels + batches + p.Numbers/p.NumbersACall + p.Deletions + heldAnHour*p.HeldInvocations*p.HeldHours + timersADay)
 }
 
 // compute returns what instances cost that are active or idle for so many hours

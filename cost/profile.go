@@ -27,6 +27,9 @@ type Profile struct {
 	IdleInstances float64 `json:"idleInstances"` // … and in the others
 	AppInstances  float64 `json:"appInstances"`  // that serve the API beside workers, all day
 
+	AlwaysReady   float64 `json:"alwaysReady"`   // instances that always run, on the plan flex
+	ZoneRedundant bool    `json:"zoneRedundant"` // of that plan: then at least two for each group of functions
+
 	HeldInvocations float64 `json:"heldInvocations"` // that wait at the closed work gate, under a Functions host
 	HeldHours       float64 `json:"heldHours"`       // of a day
 
@@ -154,7 +157,7 @@ func (p Profile) Check() error {
 		{"days", p.Days, 1, 31}, {"busyHours", p.BusyHours, 0, 24}, {"heldHours", p.HeldHours, 0, 24 - p.BusyHours},
 		{"items", p.Items, 0, 1e12}, {"itemBytes", p.ItemBytes, 1, 64 << 10}, {"itemsPerBatch", p.ItemsPerBatch, 1, 1e6}, {"batchSeconds", p.BatchSeconds, 0, 1e6},
 		{"compression", p.Compression, 1, 1000}, {"partitions", p.Partitions, 1, 1000},
-		{"instances", p.Instances, 0, 1e5}, {"idleInstances", p.IdleInstances, 0, 1e5}, {"appInstances", p.AppInstances, 0, 1e5},
+		{"instances", p.Instances, 0, 1e5}, {"idleInstances", p.IdleInstances, 0, 1e5}, {"appInstances", p.AppInstances, 0, 1e5}, {"alwaysReady", p.AlwaysReady, 0, 1e5},
 		{"heldInvocations", p.HeldInvocations, 0, 1e6}, {"numbers", p.Numbers, 0, 1e12}, {"numbersACall", p.NumbersACall, 1, 10_000},
 		{"deletions", p.Deletions, 0, 1e9}, {"blogsADeleted", p.BlogsADeleted, 0, 1e9},
 		{"relayMessages", p.RelayMessages, 0, 1e12}, {"relayBacklog", p.RelayBacklog, 0, p.RelayMessages}, {"relayQueues", p.RelayQueues, 0, 100}, {"relayOutage", p.RelayOutage, 0, 24},
