@@ -88,7 +88,7 @@ var (
 )
 
 var (
-	golangImage  = regexp.MustCompile(`^golang:(\d+)\.(\d+)\.(\d+) AS build$`)
+	golangImage  = regexp.MustCompile(`^golang:(\d+)\.(\d+)\.(\d+)(?:@sha256:[0-9a-f]{64})? AS build$`)
 	goDirective  = regexp.MustCompile(`(?m)^go (\d+)\.(\d+)\.(\d+)$`)
 	numericUser  = regexp.MustCompile(`^([1-9]\d*):([1-9]\d*)$`)
 	variable     = regexp.MustCompile(`\$\{?(\w+)`)
@@ -233,11 +233,15 @@ func TestDockerfile(t *testing.T) {
 	if mistakes := lint(text); mistakes != "" {
 		t.Error(mistakes)
 	}
+	if mistakes := lint(strings.Replace(text, "golang:1.26.8", "golang:1.26.8@sha256:"+strings.Repeat("0a", 32), 1)); mistakes != "" {
+		t.Errorf("with a digest: %s", mistakes)
+	}
 	for _, tt := range []struct{ old, new, want string }{
 		{"FROM scratch", "FROM alpine", `"alpine", want scratch`},
 		{"FROM scratch", "", "1 stages"},
 		{"golang:1.26.8", "golang", "a pinned version"},
 		{"golang:1.26.8", "golang:latest", "a pinned version"},
+		{"golang:1.26.8", "golang:1.26.8@sha256:123", "a pinned version"},
 		{"golang:1.26.8", "golang:1.26", "a pinned version"},
 		{"golang:1.26.8", "golang:1.25.8", "want the version of go.mod"},
 		{"golang:1.26.8", "golang:1.27.0", "want the version of go.mod"},
