@@ -46,17 +46,14 @@ func (p *Project) source(function string) string {
 	return filepath.Join(p.Root, "functions", function, "function.json")
 }
 
-// stageFunction writes the function.json of a function to dist.
-func (p *Project) stageFunction(dist, name string) error {
-	if err := os.MkdirAll(filepath.Join(dist, name), 0o755); err != nil {
-		return err
-	}
-	to := filepath.Join(dist, name, "function.json")
+// stageFunction stages the function.json of a function.
+func (p *Project) stageFunction(c *changes, name string) error {
+	to := name + "/function.json"
 	text, copied := p.copies[name]
 	if !copied {
-		return copyFile(to, p.source(name), 0o644)
+		return c.copy(to, p.source(name), 0o644)
 	}
-	return replaceFile(to, 0o644, func(w io.Writer) error {
+	return c.write(to, 0o644, func(w io.Writer) error {
 		_, err := w.Write(text)
 		return err
 	})

@@ -4,26 +4,89 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 )
 
+// settingsName is the name of the file with the settings for this machine.
+const settingsName = "local.settings.json"
+
 // LocalSettings are the contents of local.settings.json. The file is only for
-// this machine: it is neither staged nor packed.
+// this machine: it is never packed.
 type LocalSettings struct {
 	Values map[string]string
 	Port   int  // Host.LocalHttpPort; 0: not set
 	CORS   bool // Host.CORS is set
 }
 
-// LocalSettings reads local.settings.json as the Azure Functions Core Tools do.
-// Without the file nothing is set.
+// LocalSettings reads the settings for this machine as the Azure Functions Core
+// Tools do. Without a file nothing is set.
 func (p *Project) LocalSettings() (LocalSettings, error) {
-	return readLocalSettings(filepath.Join(p.Root, "local.settings.json"))
+	path, err := p.settingsFile()
+	if err != nil {
+		return LocalSettings{}, err
+	}
+	return readLocalSettings(path)
+}
+
+// settingsFile returns the file with the settings: local.settings.json of the
+// project; without it, the one in dist/ if a developer has changed it; without
+// both, the sample.
+func (p *Project) settingsFile() (string, error) {
+	ours := filepath.Join(p.Root, settingsName)
+	staged := filepath.Join(p.Root, "dist", settingsName)
+	info, err := os.Stat(staged)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	changed := err == nil && !info.ModTime().Equal(stagedTime)
+	_, err = os.Stat(ours)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	if err == nil && changed {
+		same, err := sameBytes(ours, staged)
+		if err == nil && !same {
+			err = errors.New("local.settings.json of the project and dist/local.settings.json, which was changed there, differ; move the changes to the first and delete the second")
+		}
+		return ours, err
+	}
+	switch {
+	case err == nil:
+		return ours, nil
+	case changed:
+		return staged, nil
+	}
+	return ours + ".sample", nil
+}
+
+// stagedTime is the modification time of the settings that are staged: a file
+// with another time was changed by a developer, and is kept.
+var stagedTime = packageEpoch
+
+// stageSettings stages the settings.
+func (p *Project) stageSettings(c *changes) error {
+	from, err := p.settingsFile()
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // `func` needs none if the environment has them
+	}
+	if err != nil || from == c.path(settingsName) {
+		return err
+	}
+	return c.write(settingsName, 0o600, func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	})
 }
 
 func readLocalSettings(path string) (LocalSettings, error) {

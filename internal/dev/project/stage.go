@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -37,6 +38,12 @@ func (t Target) Executable() string {
 type StageOptions struct {
 	Prebuilt string            // stage a copy of this handler; default: build ./handler
 	Env      map[string]string // the environment of the compiler and of git
+	Settings bool              // also stage local.settings.json, for `func start` in dist/
+
+	// Running returns the address of an app that runs from dist/, "" for none. It
+	// is called before files that such an app would notice are replaced. Default:
+	// there is none.
+	Running func(context.Context) string
 
 	// Step is called when a slow step starts; the returned function is called
 	// when the step ends. Default: nothing.
@@ -47,16 +54,18 @@ type StageOptions struct {
 // host.json, the handler, its version if known, and one folder with a
 // function.json per function.
 //
-// Each file is replaced atomically, so that staging does not disturb an app
-// that runs from the folder. Other files in dist/ are kept, except functions
-// that the source no longer has.
+// Staging does not disturb an app that runs from the folder: a file with the
+// same bytes is left where it is. The others are replaced together and each
+// atomically, or, if a running app would notice, nothing is changed and the
+// error names them. Other files in dist/ are kept, except functions that the
+// source no longer has.
 func (p *Project) Stage(ctx context.Context, t Target, options *StageOptions) (string, error) {
 	opt := StageOptions{}
 	if options != nil {
 		opt = *options
 	}
-	if opt.Prebuilt != "" && t == Azure {
-		if err := checkForAzure(opt.Prebuilt); err != nil {
+	if opt.Prebuilt != "" {
+		if err := checkPrebuilt(opt.Prebuilt, t); err != nil {
 			return "", err // before anything is written
 		}
 	}
@@ -64,65 +73,101 @@ func (p *Project) Stage(ctx context.Context, t Target, options *StageOptions) (s
 	if err := os.MkdirAll(dist, 0o755); err != nil {
 		return "", err
 	}
-	handler := filepath.Join(dist, t.Executable())
+	c := &changes{dist: dist}
+	defer c.discard()
+	if err := p.collect(ctx, t, opt, c); err != nil {
+		return "", err
+	}
+	if names := c.disturb(t); len(names) > 0 && opt.Running != nil {
+		if url := opt.Running(ctx); url != "" {
+			return "", fmt.Errorf("the app at %s runs from dist/ and would be disturbed by the new %s; stop it, then run this command again",
+				url, strings.Join(names, ", "))
+		}
+	}
+	return dist, c.apply()
+}
+
+// collect adds everything that changes in dist/.
+func (p *Project) collect(ctx context.Context, t Target, opt StageOptions, c *changes) error {
 	var from version
 	var err error
 	if opt.Prebuilt != "" {
-		err = copyFile(handler, opt.Prebuilt, 0o755)
+		err = c.copy(t.Executable(), opt.Prebuilt, 0o755)
 	} else {
 		from = p.describe(ctx, opt.Env)
-		err = p.build(ctx, t, handler, from, opt)
-	}
-	if err == nil {
-		err = from.write(dist)
+		err = p.build(ctx, t, c, from, opt)
 	}
 	if err != nil {
-		return "", err
+		return err
 	}
-	if err := copyFile(filepath.Join(dist, "host.json"), filepath.Join(p.Root, "host.json"), 0o644); err != nil {
-		return "", err
+	if err := from.write(c); err != nil {
+		return err
 	}
 	for _, name := range p.Functions {
-		if err := p.stageFunction(dist, name); err != nil {
-			return "", err
+		if err := p.stageFunction(c, name); err != nil {
+			return err
+		}
+	}
+	if err := p.stageHostFile(c, t); err != nil {
+		return err
+	}
+	if opt.Settings {
+		if err := p.stageSettings(c); err != nil {
+			return err
 		}
 	}
 	// Other tools that publish from dist/ read it to exclude the zip file.
 	const ignore = ".funcignore"
-	err = copyFile(filepath.Join(dist, ignore), filepath.Join(p.Root, ignore), 0o644)
+	err = c.copy(ignore, filepath.Join(p.Root, ignore), 0o644)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", err
+		return err
 	}
-	return dist, p.unstage(dist)
+	return p.unstage(c)
+}
+
+// executablePath finds the member of host.json that names the handler.
+var executablePath = regexp.MustCompile(`(?i)("defaultExecutablePath"\s*:\s*)"` + handlerName + `"`)
+
+// stageHostFile stages host.json with the name of the handler on the target: a
+// host finds no handler.exe under the name handler.
+func (p *Project) stageHostFile(c *changes, t Target) error {
+	text, err := os.ReadFile(filepath.Join(p.Root, "host.json"))
+	if err != nil {
+		return err
+	}
+	if t.Executable() != handlerName {
+		text = executablePath.ReplaceAll(text, []byte(`${1}"`+t.Executable()+`"`))
+	}
+	return c.write("host.json", 0o644, func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	})
 }
 
 // unstage removes functions that the source no longer has from dist. Otherwise
 // the host would still run them.
-func (p *Project) unstage(dist string) error {
-	stale, err := filepath.Glob(filepath.Join(dist, "*", "function.json"))
+func (p *Project) unstage(c *changes) error {
+	stale, err := filepath.Glob(filepath.Join(c.dist, "*", "function.json"))
 	if err != nil {
 		return err
 	}
 	for _, file := range stale {
-		folder := filepath.Dir(file)
-		if slices.Contains(p.Functions, filepath.Base(folder)) {
-			continue
-		}
-		if err := os.RemoveAll(folder); err != nil {
-			return err
+		if name := filepath.Base(filepath.Dir(file)); !slices.Contains(p.Functions, name) {
+			c.remove(name)
 		}
 	}
 	return nil
 }
 
-// build compiles ./handler into the file to. Two builds of the same commit
-// produce the same bytes: no paths, no symbols.
-func (p *Project) build(ctx context.Context, t Target, to string, from version, opt StageOptions) error {
+// build compiles ./handler. Two builds of the same commit produce the same
+// bytes: no paths, no symbols.
+func (p *Project) build(ctx context.Context, t Target, c *changes, from version, opt StageOptions) error {
 	if _, err := os.Stat(filepath.Join(p.Root, "handler")); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("no handler source in %s; use --handler FILE for a built handler", p.Root)
 	}
+	to := c.path(t.Executable())
 	half := to + ".new"
-	defer os.Remove(half)
+	defer os.Remove(half) // has no effect once it is in its place
 	if _, err := buildinfo.ReadFile(to); err == nil {
 		// The Go tool does not link a program again that has not changed, which
 		// saves most of the time. It refuses to replace other files.
@@ -151,7 +196,11 @@ func (p *Project) build(ctx context.Context, t Target, to string, from version, 
 	case err != nil:
 		return fmt.Errorf("the handler does not build (%w):\n%s", err, strings.TrimSpace(string(output)))
 	}
-	return os.Rename(half, to)
+	temp := c.path("." + t.Executable() + ".new")
+	if err := os.Rename(half, temp); err != nil {
+		return err
+	}
+	return c.add(t.Executable(), temp)
 }
 
 // command returns a command that runs in the project's folder.
@@ -163,6 +212,35 @@ func (p *Project) command(ctx context.Context, env map[string]string, name strin
 	}
 	cmd.WaitDelay = 5 * time.Second // programs that it started may hold its output
 	return cmd
+}
+
+// checkPrebuilt rejects a file that is not a handler for the target.
+func checkPrebuilt(path string, t Target) error {
+	if t == Azure {
+		return checkForAzure(path)
+	}
+	if is, ok := TargetOf(path); ok && is != t {
+		return fmt.Errorf("the handler is a program for %s/%s, and this machine is %s/%s; build it here, without --handler", is.OS, is.Arch, t.OS, t.Arch)
+	}
+	return nil
+}
+
+// TargetOf returns what kind of machine a Go program was built for, if it is
+// one.
+func TargetOf(path string) (t Target, ok bool) {
+	info, err := buildinfo.ReadFile(path)
+	if err != nil {
+		return t, false
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "GOOS":
+			t.OS = s.Value
+		case "GOARCH":
+			t.Arch = s.Value
+		}
+	}
+	return t, t.OS != "" && t.Arch != ""
 }
 
 // checkForAzure rejects a file that is not a handler, or that Azure cannot

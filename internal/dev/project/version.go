@@ -39,17 +39,16 @@ func (v version) linkerFlags() string {
 	return "-s -w -X " + buildversion.Package + ".version=" + v.name + " -X " + buildversion.Package + ".commit=" + v.commit
 }
 
-// write writes the version file into dist, or removes it if the version is not
-// known, as with a prebuilt handler.
-func (v version) write(dist string) error {
-	path := filepath.Join(dist, versionFile)
+// write stages the version file, or removes it if the version is not known, as
+// with a prebuilt handler.
+func (v version) write(c *changes) error {
 	if v.name == "" {
-		if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
-			return err
+		if _, err := os.Stat(c.path(versionFile)); !errors.Is(err, fs.ErrNotExist) {
+			c.remove(versionFile)
 		}
 		return nil
 	}
-	return replaceFile(path, 0o644, func(w io.Writer) error {
+	return c.write(versionFile, 0o644, func(w io.Writer) error {
 		_, err := io.WriteString(w, v.name+"\n"+v.commit+"\n")
 		return err
 	})

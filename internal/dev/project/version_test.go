@@ -1,6 +1,7 @@
 package project
 
 import (
+	"errors"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -62,7 +63,8 @@ func TestMakefileBuildsAlike(t *testing.T) {
 func TestVersionOfStagedHandler(t *testing.T) {
 	dist := t.TempDir()
 	for _, v := range []version{{"v0.1.0", "abc"}, {}, {}} {
-		if err := v.write(dist); err != nil {
+		c := &changes{dist: dist}
+		if err := errors.Join(v.write(c), c.apply()); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := readVersion(dist); err != nil || got != v.name {
