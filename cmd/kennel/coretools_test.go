@@ -3,79 +3,101 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net"
-	"net/http"
-	"net/http/httputil"
-	"net/url"
 	"os"
-	"os/exec"
 	"os/signal"
 	"slices"
 	"strconv"
+	"strings"
 
-	"kennel/internal/storetest"
+	"kennel/internal/azure"
+	"kennel/internal/config"
+	"kennel/internal/dev/localhost"
+	"kennel/internal/dev/project"
+	devrun "kennel/internal/dev/run"
 )
 
-// coreTools is a fake of `func start --port N`. It starts the handler, and on
-// Ctrl+C ends without stopping it, as the real tools may. CORETOOLS=stubborn
-// makes it ignore Ctrl+C, CORETOOLS=fails makes it fail at its start.
+// coreTools is a stand-in for `func start [--port N]`: it refuses what the
+// genuine one refuses, and runs the folder in the local host. On Ctrl+C it ends
+// at once, as the genuine one may. CORETOOLS=stubborn makes it ignore Ctrl+C,
+// CORETOOLS=fails makes it fail at its start.
 func coreTools() {
 	mode := os.Getenv("CORETOOLS")
-	switch {
-	case mode == "fails":
+	if mode == "fails" {
 		fmt.Println("coretools: out of order")
 		os.Exit(3)
-	case len(os.Args) != 4 || !slices.Equal(os.Args[1:3], []string{"start", "--port"}):
-		fmt.Println("coretools: unexpected arguments", os.Args)
-		os.Exit(2)
-	case os.Getenv("FUNCTIONS_WORKER_RUNTIME") != "custom":
-		fmt.Println("coretools: would ask which runtime to use")
-		os.Exit(2)
 	}
-	if err := coreToolsServe(os.Args[3], mode == "stubborn"); err != nil {
+	interrupted := make(chan os.Signal, 1)
+	signal.Notify(interrupted, os.Interrupt)
+	go func() {
+		for range interrupted {
+			fmt.Println("coretools: interrupted")
+			if mode != "stubborn" {
+				os.Exit(0)
+			}
+		}
+	}()
+	err := coreToolsServe(os.Args[1:])
+	if errors.Is(err, localhost.ErrCrashed) {
+		fmt.Println("Exceeded http worker restart retry count. Shutting down Functions Host")
+		os.Exit(0)
+	}
+	if err != nil {
 		fmt.Println("coretools:", err)
 		os.Exit(1)
 	}
 }
 
-func coreToolsServe(port string, stubborn bool) error {
-	interrupted := make(chan os.Signal, 1)
-	signal.Notify(interrupted, os.Interrupt)
+// coreToolsServe runs the app in the working directory.
+func coreToolsServe(args []string) error {
+	port := "7071"
+	if len(args) == 3 && args[1] == "--port" {
+		port, args = args[2], args[:1]
+	}
+	if !slices.Equal(args, []string{"start"}) {
+		return fmt.Errorf("unexpected arguments %q", args)
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	// The settings: of the file, and of the environment, which wins.
+	local, err := (&project.Project{Root: here}).LocalSettings()
+	if err != nil {
+		return err
+	}
+	env := make(map[string]string)
+	for name, value := range local.Values {
+		env[name] = value
+	}
+	for _, pair := range os.Environ() {
+		name, value, _ := strings.Cut(pair, "=")
+		env[name] = value
+	}
+	if err := devrun.CheckStaged(here, devrun.Machine(), env); err != nil {
+		return err
+	}
 	listener, err := net.Listen("tcp", "127.0.0.1:"+port)
 	if err != nil {
-		return err
+		return fmt.Errorf("port %s is unavailable: %w", port, err)
 	}
-	handlerPort, err := storetest.Port()
+	settings, err := config.Load(env)
 	if err != nil {
 		return err
 	}
-	number := strconv.Itoa(handlerPort)
-	address := "127.0.0.1:" + number
-
-	handler := exec.Command("./" + os.Getenv("AzureFunctionsJobHost__customHandler__description__defaultExecutablePath"))
-	handler.Env = append(os.Environ(), "FUNCTIONS_CUSTOMHANDLER_PORT="+number)
-	handler.Stdout, handler.Stderr = os.Stdout, os.Stderr
-	if err := handler.Start(); err != nil {
+	options := &localhost.Options{Env: env, Console: os.Stdout}
+	if account := azure.Account(settings.Storage); account.ConnectionString != "" || account.QueueURL != "" {
+		if options.Queues, err = account.OpenQueues(nil); err != nil {
+			return err
+		}
+	}
+	host, err := localhost.New(here, listener, options)
+	if err != nil {
 		return err
 	}
-
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /admin/host/status", func(w http.ResponseWriter, _ *http.Request) {
-		state := "Starting" // until the handler listens
-		if conn, err := net.Dial("tcp", address); err == nil {
-			conn.Close()
-			state = "Running"
-		}
-		fmt.Fprintf(w, `{"state":%q}`, state)
-	})
-	mux.Handle("/api/", httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: address}))
-	go http.Serve(listener, mux)
-	for range interrupted {
-		fmt.Println("coretools: interrupted")
-		if !stubborn {
-			break
-		}
-	}
-	return nil
+	fmt.Println("coretools: listens on port " + strconv.Itoa(listener.Addr().(*net.TCPAddr).Port))
+	return host.Run(context.Background())
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 
@@ -11,6 +12,7 @@ import (
 
 	"kennel/internal/config"
 	"kennel/internal/dev/project"
+	devrun "kennel/internal/dev/run"
 )
 
 func (con *console) packageCommand() *cobra.Command {
@@ -18,6 +20,7 @@ func (con *console) packageCommand() *cobra.Command {
 		out        string
 		handler    string
 		partitions int
+		local      bool
 		asJSON     bool
 	)
 	cmd := &cobra.Command{
@@ -25,25 +28,34 @@ func (con *console) packageCommand() *cobra.Command {
 		Short: "build the package to deploy to Azure",
 		Long: `Checks host.json and every function, builds the handler for Azure (Linux on x64),
 copies all files to dist/ and packs them into a zip file that can be deployed.
-The same commit produces the same bytes.`,
-		Example:     "kennel package\naz functionapp deployment source config-zip -g my-group -n my-app --src dist/kennel.zip",
+The same commit produces the same bytes.
+
+With --local it builds the handler for this machine and leaves dist/ as a folder in which
+"func start" runs the app, with an Azurite that was started with --skipApiVersionCheck.
+It adds local.settings.json: that of the project or else the sample. One that was changed
+in dist/ is kept.`,
+		Example:     "kennel package\nkennel package --local\naz functionapp deployment source config-zip -g my-group -n my-app --src dist/kennel.zip",
 		Annotations: exits("written", "the project is invalid or does not build", interruptedExit),
 		Args:        noWords,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return makePackage(cmd.Context(), con, out, handler, partitions, asJSON)
+			if local && out != "" {
+				return usagef("--local makes no package; use it without --out")
+			}
+			return makePackage(cmd.Context(), con, out, handler, partitions, local, asJSON)
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&out, "out", "", "write the package to `FILE` (default dist/kennel.zip in the project)")
 	flags.StringVar(&handler, "handler", "", "pack the built handler in `FILE`, a Linux program for x64\n(default: built from ./handler)")
 	flags.IntVar(&partitions, "partitions", config.DefaultPartitions, "stage the function ProcessWork for `N` partition queues, 1 to 32;\nset KENNEL_PARTITIONS of the app to the same number")
-	flags.BoolVar(&asJSON, "json", false, "print path, size, sha256 and version as JSON")
+	flags.BoolVar(&local, "local", false, "prepare dist/ for func start on this machine; make no package")
+	flags.BoolVar(&asJSON, "json", false, "print path, size, sha256 and version as JSON; with --local the path")
 	completeFile(cmd, "out")
 	completeFile(cmd, "handler")
 	return cmd
 }
 
-func makePackage(ctx context.Context, con *console, out, handler string, partitions int, asJSON bool) error {
+func makePackage(ctx context.Context, con *console, out, handler string, partitions int, local, asJSON bool) error {
 	if partitions < 1 || partitions > config.MaxPartitions {
 		return usagef("--partitions %d: use 1 to %d", partitions, config.MaxPartitions)
 	}
@@ -57,9 +69,19 @@ func makePackage(ctx context.Context, con *console, out, handler string, partiti
 	if err := p.Partition(partitions); err != nil {
 		return err
 	}
-	dist, err := p.Stage(ctx, project.Azure, &project.StageOptions{Prebuilt: handler, Env: con.env, Step: con.step})
+	target := project.Azure
+	if local {
+		target = devrun.Machine()
+	}
+	dist, err := p.Stage(ctx, target, &project.StageOptions{
+		Prebuilt: handler, Env: con.env, Settings: local, Step: con.step,
+		Running: func(ctx context.Context) string { return devrun.Running(ctx, p.Root, "") },
+	})
 	if err != nil {
 		return err
+	}
+	if local {
+		return con.stagedLocally(p, dist, target, asJSON)
 	}
 	if out == "" {
 		out = filepath.Join(dist, "kennel.zip")
@@ -88,6 +110,29 @@ func makePackage(ctx context.Context, con *console, out, handler string, partiti
 	for _, file := range made.Files {
 		con.say("  %s", file)
 	}
+	return err
+}
+
+// stagedLocally checks the folder for `func start` and reports it.
+func (con *console) stagedLocally(p *project.Project, dist string, target project.Target, asJSON bool) error {
+	local, err := p.LocalSettings()
+	if err != nil {
+		return err
+	}
+	settings := maps.Clone(local.Values)
+	if settings == nil {
+		settings = make(map[string]string)
+	}
+	maps.Copy(settings, con.env) // which takes precedence
+	if err := devrun.CheckStaged(dist, target, settings); err != nil {
+		return err
+	}
+	if asJSON {
+		return json.NewEncoder(con.stdout).Encode(struct {
+			Path string `json:"path"`
+		}{dist})
+	}
+	_, err = fmt.Fprintf(con.stdout, "dist is ready for %s/%s: run func start in it, beside azurite --skipApiVersionCheck\n", target.OS, target.Arch)
 	return err
 }
 

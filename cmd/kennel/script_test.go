@@ -45,8 +45,8 @@ type verb struct {
 }
 
 var verbs = []verb{
-	// Copy this repository's host.json and functions into the folder. Sets
-	// $HANDLER to the built handler.
+	// Copy this repository's host.json, functions and sample of settings into the
+	// folder. Sets $HANDLER to the built handler.
 	{"project", makeProject},
 	// Make "up" and the handlers of the script use the Azurite that all scripts
 	// share; sets $STORAGE.
@@ -81,8 +81,9 @@ var verbs = []verb{
 	// Wait until all processes have ended that "kennel up" had started before
 	// the signal. Fail if a NAME was not among them.
 	{"gone NAME…", scriptGone},
-	// Kill the handler of "kennel up" with SIGKILL.
-	{"strike", scriptStrike},
+	// Kill the handler of "kennel up" with SIGKILL, or the process that has WORD
+	// in its command.
+	{"strike [WORD]", scriptStrike},
 
 	// Start another handler on $STORAGE; sets $NAME to its address.
 	{"handler NAME [SETTING…]", scriptHandler},
@@ -161,6 +162,12 @@ func TestScripts(t *testing.T) {
 			} {
 				env.Setenv(name, strconv.Itoa(n))
 			}
+			testdata, err := filepath.Abs("testdata")
+			if err != nil {
+				return err
+			}
+			env.Setenv("TESTDATA", testdata)
+			env.Setenv("KENNEL", "kennel") // for testdata/func.sh
 			env.Values[stateKey{}] = &state{t: t}
 			return nil
 		},
@@ -196,9 +203,11 @@ func number(ts *testscript.TestScript, text string) int {
 
 func makeProject(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Check(os.CopyFS(ts.MkAbs("functions"), os.DirFS(filepath.Join("..", "..", "functions"))))
-	text, err := os.ReadFile(filepath.Join("..", "..", "host.json"))
-	ts.Check(err)
-	ts.Check(os.WriteFile(ts.MkAbs("host.json"), text, 0o644))
+	for _, name := range []string{"host.json", "local.settings.json.sample"} {
+		text, err := os.ReadFile(filepath.Join("..", "..", name))
+		ts.Check(err)
+		ts.Check(os.WriteFile(ts.MkAbs(name), text, 0o644))
+	}
 	path, err := storetest.Build("handler")
 	ts.Check(err)
 	ts.Setenv("HANDLER", path)

@@ -46,9 +46,11 @@ kennel immediately. Requests, warnings and errors go to standard error; with --v
 
 Settings come from the environment and from local.settings.json. If they name a storage
 account (AzureWebJobsStorage, or AzureWebJobsStorage__… to sign in by identity), the app
-uses that account and no Azurite is started. If they name no Service Bus (ServiceBus,
-ServiceBusSecondary, or their __ forms), the app uses two in-memory development buses:
-a primary one, with the queues of --entity, and a secondary one for the backlog.`,
+uses that account and no Azurite is started. With --host func and without --data, an
+Azurite that already runs at ports 10000 to 10002 is used. If they name no Service Bus
+(ServiceBus, ServiceBusSecondary, or their __ forms), the app uses two in-memory
+development buses: a primary one, with the queues of --entity, and a secondary one for
+the backlog.`,
 		Example:     "kennel up\nkennel up --port 7080 --data .kennel/data\nkennel up --entity orders --entity eu/invoices",
 		Annotations: exits("stopped on request, by Ctrl+C or SIGTERM", "it did not start or ended unexpectedly"),
 		Args:        noWords,
@@ -89,7 +91,7 @@ func (con *console) up(ctx context.Context, o upOptions) error {
 	}
 	_, err := exec.LookPath("func")
 	if err != nil && o.host == "func" {
-		return usagef("--host func: func is not on the PATH; install the Azure Functions Core Tools or use --host builtin")
+		return usagef("--host func: func is not on the PATH; install it with `npm install -g azure-functions-core-tools@4 --unsafe-perm true`, or use --host builtin")
 	}
 	if o.host == "" && err == nil {
 		o.host = "func" // the real host, if it is installed

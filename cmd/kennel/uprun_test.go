@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -167,15 +168,20 @@ func scriptSignal(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// scriptStrike kills the handler of kennel up with SIGKILL.
-func scriptStrike(ts *testscript.TestScript, _ bool, _ []string) {
+// scriptStrike kills the handler of kennel up, or the process that has the
+// argument in its command unless it has ended, with SIGKILL.
+func scriptStrike(ts *testscript.TestScript, _ bool, args []string) {
 	for pid, command := range relatives(upOf(ts).mark) {
-		if path, _, _ := strings.Cut(command, " "); filepath.Base(path) == "handler" {
+		path, rest, _ := strings.Cut(command, " ")
+		words := append(strings.Fields(rest), filepath.Base(path))
+		if len(args) == 0 && filepath.Base(path) == "handler" || len(args) == 1 && slices.Contains(words, args[0]) {
 			ts.Check(syscall.Kill(pid, syscall.SIGKILL))
 			return
 		}
 	}
-	ts.Fatalf("kennel up runs no handler")
+	if len(args) == 0 {
+		ts.Fatalf("kennel up runs no handler")
+	}
 }
 
 func scriptEnd(ts *testscript.TestScript, _ bool, args []string) {

@@ -219,12 +219,15 @@ func (s *Server) QueueURL() string { return s.queueURL }
 // TableURL is the address of the table service, including the account's name.
 func (s *Server) TableURL() string { return s.tableURL }
 
-// Done is closed when Azurite has ended for any reason.
+// Done is closed when an Azurite of this package has ended for any reason.
 func (s *Server) Done() <-chan struct{} { return s.done }
 
 // Stop stops Azurite and waits until it has written its data to disk and ended.
 // A second call has no effect.
 func (s *Server) Stop() error {
+	if s.cmd == nil {
+		return nil // another program runs it
+	}
 	s.stdin.Close()
 	timer := time.NewTimer(stopTime)
 	defer timer.Stop()

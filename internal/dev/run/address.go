@@ -1,8 +1,12 @@
 package run
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 )
 
 // addressFolder is the folder below the root of a project that holds what this
@@ -31,4 +35,21 @@ func (f addressFile) remove() {
 		os.Remove(f.path()) // a file that stays names a port at which nothing answers
 		os.Remove(f.folder) // fails if it holds something else
 	}
+}
+
+// Running returns the address of an app that `kennel up` runs from dist/ of the
+// project at root, "" for none. The address except is that of the caller.
+func Running(ctx context.Context, root, except string) string {
+	text, err := os.ReadFile(addressFile{folder: filepath.Join(root, addressFolder)}.path())
+	url := strings.TrimSpace(string(text))
+	if err != nil || url == except {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	// A host that requires keys does not show its state.
+	if _, err := hostState(ctx, url); err != nil && !errors.Is(err, errNoHost) {
+		return "" // left by a run that was killed
+	}
+	return url
 }

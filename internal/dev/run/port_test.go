@@ -1,12 +1,14 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -77,4 +79,58 @@ func TestAwaitHost(t *testing.T) {
 			t.Errorf("stopped early: got %v and %d reports", err, reports-1)
 		}
 	})
+}
+
+// TestRunning checks that the app of .kennel/url is found if it answers in any
+// way, unless it is the caller itself.
+func TestRunning(t *testing.T) {
+	answers := func(status int, text string) string {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			io.WriteString(w, text)
+		}))
+		t.Cleanup(s.Close)
+		return s.URL
+	}
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	host, locked := answers(200, `{"state":"Running"}`), answers(401, "")
+	for _, tt := range []struct{ url, except, want string }{
+		{host, "", host},
+		{locked, "http://127.0.0.1:1", locked},
+		{host, host, ""},
+		{gone.URL, "", ""},
+		{"", "", ""},
+	} {
+		root := t.TempDir()
+		if tt.url != "" {
+			if err := (addressFile{filepath.Join(root, addressFolder), tt.url}).write(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := Running(t.Context(), root, tt.except); got != tt.want {
+			t.Errorf("%q, asked by %q: got %q, want %q", tt.url, tt.except, got, tt.want)
+		}
+	}
+}
+
+// TestCheckAzurite checks that an Azurite of another program is used only if it
+// accepts the requests of the app.
+func TestCheckAzurite(t *testing.T) {
+	for code, want := range map[string]string{
+		"BlobNotFound":       "",
+		"InvalidHeaderValue": "refuses the API version of the app's requests; start it with --skipApiVersionCheck, or stop it",
+		"InternalError":      "does not work",
+	} {
+		status := map[string]int{"BlobNotFound": 404, "InvalidHeaderValue": 400}[code]
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("x-ms-error-code", code)
+			w.WriteHeader(cmp.Or(status, 403))
+		}))
+		err := checkAzurite(t.Context(), "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=bm90cmVhbGx5;BlobEndpoint="+s.URL+"/devstoreaccount1;", s.URL)
+		s.Close()
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", code, err, want)
+		}
+	}
 }

@@ -2,14 +2,17 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"kennel/internal/azure"
 	"kennel/internal/dev/azurite"
 	"kennel/internal/dev/project"
 )
@@ -25,6 +28,13 @@ type parts struct {
 func (a *App) findTools(ctx context.Context) (azurite.Tools, error) {
 	if !a.azurite {
 		return azurite.Tools{}, nil
+	}
+	// Without data of its own, an app in the Core Tools uses the Azurite that a
+	// developer runs, as `func start` does.
+	if a.opt.Tether != nil && a.opt.Data == "" {
+		if a.shared = azurite.Running(ctx, azurite.FirstPort); a.shared != nil {
+			return azurite.Tools{}, checkAzurite(ctx, a.shared.ConnectionString(), a.shared.BlobURL())
+		}
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -64,8 +74,8 @@ func (p parts) stop() error {
 	return nil
 }
 
-// machine is the target of a local run.
-func machine() project.Target { return project.Target{OS: runtime.GOOS, Arch: runtime.GOARCH} }
+// Machine is the target of a local run.
+func Machine() project.Target { return project.Target{OS: runtime.GOOS, Arch: runtime.GOARCH} }
 
 func (a *App) stage(ctx context.Context) (dist string, err error) {
 	doing, result := "building", "built"
@@ -73,17 +83,48 @@ func (a *App) stage(ctx context.Context) (dist string, err error) {
 		doing, result = "copying", "copied from "+a.opt.Handler
 	}
 	step := a.begin("handler", doing)
-	dist, err = a.project.Stage(ctx, machine(), &project.StageOptions{Prebuilt: a.opt.Handler, Env: a.settings})
+	dist, err = a.project.Stage(ctx, Machine(), &project.StageOptions{
+		Prebuilt: a.opt.Handler, Env: a.settings,
+		// The host would prefer a connection string of the file to an identity.
+		Settings: a.opt.Tether != nil && a.storage.ConnectionString != "",
+		Running:  func(ctx context.Context) string { return Running(ctx, a.project.Root, a.url) },
+	})
+	if err == nil && a.opt.Tether != nil {
+		err = CheckStaged(dist, Machine(), a.settings)
+	}
 	if err == nil {
 		step.done(result)
 	}
 	return dist, err
 }
 
+// checkAzurite checks that an Azurite that this program does not run accepts
+// the requests of the app.
+func checkAzurite(ctx context.Context, connection, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	blobs, err := azure.Account{ConnectionString: connection}.OpenBlobs(nil)
+	if err != nil {
+		return err
+	}
+	err = azure.NewScratchBlob(blobs, "kennel", "check").Read(ctx)
+	if answer, ok := errors.AsType[*azure.Error](err); ok && answer.Code == "InvalidHeaderValue" {
+		return fmt.Errorf("the Azurite at %s refuses the API version of the app's requests; start it with --skipApiVersionCheck, or stop it, and kennel starts its own", url)
+	}
+	if err != nil {
+		return fmt.Errorf("the Azurite at %s does not work (%w); stop it, and kennel starts its own", url, err)
+	}
+	return nil
+}
+
 func (a *App) startStorage(ctx context.Context, tools azurite.Tools) (*azurite.Server, error) {
 	if !a.azurite {
 		a.begin("storage", "").done("from the settings")
 		return nil, nil
+	}
+	if a.shared != nil {
+		a.begin("storage", "").done("the Azurite that runs at " + portsOf(a.shared))
+		return a.shared, nil
 	}
 	data := a.opt.Data
 	if data != "" {

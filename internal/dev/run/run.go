@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"kennel/internal/config"
+	"kennel/internal/dev/azurite"
 	"kennel/internal/dev/localhost"
 	"kennel/internal/dev/project"
 )
@@ -67,7 +68,7 @@ type Event struct {
 
 	// starting
 	Host    string `json:"host,omitempty"`    // func, builtin
-	Storage string `json:"storage,omitempty"` // azurite, given
+	Storage string `json:"storage,omitempty"` // azurite, running (an Azurite of another program), given
 	Bus     string `json:"bus,omitempty"`     // devbus, given
 
 	// step, of the start; several run at a time
@@ -109,9 +110,11 @@ type App struct {
 	opt      Options
 	settings map[string]string // the whole environment of the app
 	storage  config.Storage    // the account in the settings
-	azurite  bool              // start Azurite for the app
+	azurite  bool              // the app uses Azurite
+	shared   *azurite.Server   // … that another program runs; nil: start one
 	devbus   bool              // start development buses for the app
 	backlog  int               // queues of the secondary one
+	url      string            // of the app, once Run has its port
 	cors     bool              // the settings want answers for other origins
 
 	reporting sync.Mutex // held while opt.Report runs
@@ -169,6 +172,7 @@ func (a *App) Run(ctx context.Context) error {
 		return err
 	}
 	defer listener.Close() // fails if the host has closed it
+	a.url = "http://" + listener.Addr().String()
 	tools, err := a.findTools(ctx)
 	if err != nil {
 		return err
@@ -176,7 +180,7 @@ func (a *App) Run(ctx context.Context) error {
 	if err := a.report(a.starting()); err != nil {
 		return err
 	}
-	if a.cors {
+	if a.cors && a.opt.Tether == nil { // func reads it itself
 		a.warn("local.settings.json: Host.CORS is ignored; web pages of other origins cannot call the app")
 	}
 	entrance := openEntrance(listener)
@@ -211,7 +215,10 @@ func (a *App) starting() Event {
 	if a.opt.Tether != nil {
 		e.Host = "func"
 	}
-	if a.azurite {
+	switch {
+	case a.shared != nil:
+		e.Storage = "running"
+	case a.azurite:
 		e.Storage, e.Data = "azurite", a.opt.Data
 	}
 	if a.devbus {
@@ -223,10 +230,9 @@ func (a *App) starting() Event {
 // host runs the app in a host until ctx ends. It reports when the app is ready,
 // after it has published the address.
 func (a *App) host(ctx context.Context, began time.Time, listener net.Listener, p parts) error {
-	url := "http://" + listener.Addr().String()
-	ready := Event{Event: "ready", URL: url, Key: a.opt.Key, Functions: a.project.Functions}
+	ready := Event{Event: "ready", URL: a.url, Key: a.opt.Key, Functions: a.project.Functions}
 	if slices.Contains(a.project.Functions, consoleFunction) {
-		ready.Console = url + "/api/console"
+		ready.Console = a.url + "/api/console"
 	}
 	storage := a.storage
 	var storageEnded <-chan struct{}
@@ -244,13 +250,13 @@ func (a *App) host(ctx context.Context, began time.Time, listener net.Listener, 
 		a.settings[busSetting], a.settings[secondaryBusSetting] = ready.ServiceBus, ready.ServiceBusSecondary
 	}
 
-	h := hosted{dist: p.dist, executable: filepath.Join(p.dist, machine().Executable()), listener: listener, storage: storage}
+	h := hosted{dist: p.dist, executable: filepath.Join(p.dist, Machine().Executable()), listener: listener, storage: storage}
 	run := func(ctx context.Context, ready func(error)) error { return a.runBuiltin(ctx, h, ready) }
 	if a.opt.Tether != nil {
 		run = func(ctx context.Context, ready func(error)) error { return a.runFunc(ctx, h, ready) }
 	}
 	step := a.begin("functions", "starting the handler")
-	address := addressFile{filepath.Join(a.project.Root, addressFolder), url}
+	address := addressFile{filepath.Join(a.project.Root, addressFolder), a.url}
 	defer address.remove()
 	greet := func(problem error) error {
 		if problem != nil {

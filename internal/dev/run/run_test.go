@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"kennel/internal/dev/azurite"
 	"kennel/internal/dev/project"
 )
 
@@ -178,5 +179,23 @@ func TestAddressFile(t *testing.T) {
 	second.remove()
 	if left, err := os.ReadDir(root); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// TestStartingNamesTheData checks where an app keeps its data, as shown at its
+// start.
+func TestStartingNamesTheData(t *testing.T) {
+	for _, tt := range []struct {
+		app  *App
+		want Event
+	}{
+		{&App{}, Event{Storage: "given"}},
+		{&App{azurite: true}, Event{Storage: "azurite"}},
+		{&App{azurite: true, opt: Options{Data: "data"}}, Event{Storage: "azurite", Data: "data"}},
+		{&App{azurite: true, shared: &azurite.Server{}}, Event{Storage: "running"}},
+	} {
+		if got := tt.app.starting(); got.Storage != tt.want.Storage || got.Data != tt.want.Data {
+			t.Errorf("got %q, %q, want %q, %q", got.Storage, got.Data, tt.want.Storage, tt.want.Data)
+		}
 	}
 }

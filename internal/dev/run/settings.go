@@ -11,7 +11,6 @@ import (
 const (
 	storageSetting     = "AzureWebJobsStorage" // followed by "__" and a key to sign in by identity
 	runtimeSetting     = "FUNCTIONS_WORKER_RUNTIME"
-	executableSetting  = "AzureFunctionsJobHost__customHandler__description__defaultExecutablePath"
 	developmentStorage = "UseDevelopmentStorage=true"
 
 	busSetting          = "ServiceBus" // in one of two forms, as for storage
@@ -23,7 +22,12 @@ const (
 // the app uses the emulator on this machine.
 func settings(local, env map[string]string) map[string]string {
 	all := map[string]string{runtimeSetting: "custom"} // without it `func` prompts
-	maps.Copy(all, local)
+	for name, value := range local {
+		// An account in the environment replaces the whole one of the file.
+		if !mentions(env, storageSetting) || !mentions(map[string]string{name: value}, storageSetting) {
+			all[name] = value
+		}
+	}
 	maps.Copy(all, env)
 	if !mentions(all, storageSetting) {
 		all[storageSetting] = developmentStorage

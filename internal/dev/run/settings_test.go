@@ -26,6 +26,12 @@ func TestSettings(t *testing.T) {
 			want:  map[string]string{"A": "env", "B": "file", own: "Custom", storageSetting: developmentStorage},
 		},
 		{
+			name:  "storage by identity, which overrides the file",
+			local: map[string]string{"AzureWebJobsStorage": developmentStorage},
+			env:   map[string]string{"AzureWebJobsStorage__accountName": "account"},
+			want:  map[string]string{own: "custom", "AzureWebJobsStorage__accountName": "account"},
+		},
+		{
 			name:  "storage by identity",
 			local: map[string]string{"AzureWebJobsStorage__accountName": "account"},
 			want:  map[string]string{own: "custom", "AzureWebJobsStorage__accountName": "account"},
