@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help module run build test prove bench chart screenshots lint fuzz package sbom reproduce image clean
+.PHONY: help module run func build cross test prove bench chart screenshots lint fuzz package sbom reproduce image clean
 
 # Binaries that ship are static, the same wherever a commit is built, and report
 # its version.
@@ -25,9 +25,17 @@ module: ## Rename the module: NAME=example.org/you/kennel
 run: build ## Start the app on this machine; Ctrl+C stops everything
 	@bin/kennel up
 
+func: build ## Start the app in the Azure Functions Core Tools (func), with Azurite
+	@bin/kennel up --host func
+
 build: ## Build bin/handler and bin/kennel
 	@mkdir -p bin
 	$(BUILD) -o bin/ ./handler ./cmd/kennel
+
+cross: ## Compile both programs for the other systems on which they run
+	@for target in linux/arm64 darwin/arm64 windows/amd64; do \
+		echo "$$target"; CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/} go build ./handler ./cmd/kennel || exit 1; \
+	done
 
 # The package of Azurite comes first, because its tests install Azurite while
 # the others compile. Many tests wait for a process or for Azurite, so more of

@@ -24,7 +24,10 @@ type (
 		Jobs        map[string]job    `yaml:"jobs"`
 	}
 	job struct {
-		RunsOn      string            `yaml:"runs-on"`
+		RunsOn   string `yaml:"runs-on"`
+		Strategy struct {
+			Matrix struct{ OS []string }
+		}
 		Timeout     int               `yaml:"timeout-minutes"`
 		If          string            `yaml:"if"`
 		Permissions map[string]string `yaml:"permissions"`
@@ -52,6 +55,9 @@ var (
 	tagComment = regexp.MustCompile(`^ # v\d+\.\d+\.\d+$`)
 	expression = regexp.MustCompile(`\$\{\{`)
 	makeTarget = regexp.MustCompile(`\bmake ([a-z]+)`)
+	// A label without a version moves to another system one day.
+	versionedSystem = regexp.MustCompile(`^(ubuntu-2\d\.\d\d|macos-\d\d|windows-20\d\d)$`)
+
 	goTool     = regexp.MustCompile(`\bgo (?:run|install) \S+\.\S+/\S+`)
 	toolPinned = regexp.MustCompile(`@v\d+\.\d+\.\d+$`)
 )
@@ -80,8 +86,12 @@ func lintWorkflow(text, makefile, goVersion string) (mistakes []string) {
 		}
 	}
 	for name, j := range w.Jobs {
-		if j.Timeout == 0 || !strings.HasPrefix(j.RunsOn, "ubuntu-2") {
-			wrong("job %s: runs on %q for %d minutes, want a version of ubuntu and timeout-minutes", name, j.RunsOn, j.Timeout)
+		systems := []string{j.RunsOn}
+		if j.RunsOn == "${{ matrix.os }}" {
+			systems = j.Strategy.Matrix.OS
+		}
+		if j.Timeout == 0 || len(systems) == 0 || slices.ContainsFunc(systems, func(s string) bool { return !versionedSystem.MatchString(s) }) {
+			wrong("job %s: runs on %q for %d minutes, want versions of systems and timeout-minutes", name, systems, j.Timeout)
 		}
 		var all strings.Builder
 		for _, s := range j.Steps {
@@ -141,13 +151,14 @@ func TestWorkflows(t *testing.T) {
 			together.WriteString(text)
 		}
 	}
-	for _, want := range []string{"make test", "make lint", "make prove", "make sbom", "make reproduce", "go mod verify", "govulncheck@", "codeql-action/analyze@", "az bicep lint", "what-if"} {
+	for _, want := range []string{"make test", "make lint", "make prove", "make sbom", "make reproduce", "go mod verify", "govulncheck@", "codeql-action/analyze@", "az bicep lint", "what-if", "make cross", "make func", "testdata/func.sh"} {
 		if !strings.Contains(together.String(), want) {
 			t.Errorf("no workflow has %q", want)
 		}
 	}
 
-	ci, security, infra := all[".github/workflows/ci.yml"], all[".github/workflows/security.yml"], all[".github/workflows/infra.yml"]
+	ci, hosted := all[".github/workflows/ci.yml"], all[".github/workflows/func.yml"]
+	security, infra := all[".github/workflows/security.yml"], all[".github/workflows/infra.yml"]
 	for _, tt := range []struct{ text, old, new, want string }{
 		{ci, "name: ci", "name: {", "yaml: "},
 		{ci, "  pull_request:\n", "  pull_request_target:\n", "the event pull_request_target"},
@@ -160,6 +171,9 @@ func TestWorkflows(t *testing.T) {
 		{ci, "make sbom", "make sboms", "the Makefile has no target sboms"},
 		{ci, "make sbom", "echo ${{ github.head_ref }}", "an expression in a script"},
 		{ci, "timeout-minutes: 45", "continue-on-error: false", "for 0 minutes"},
+		{hosted, "macos-15", "macos-latest", "want versions of systems"},
+		{hosted, "[ubuntu-24.04, macos-15, windows-2025]", "[]", "want versions of systems"},
+		{hosted, "make func >", "make funk >", "the Makefile has no target funk"},
 		{security, "govulncheck@v1.9.0", "govulncheck@latest", "want a version"},
 		{security, "govulncheck@v1.9.0", "govulncheck", "want a version"},
 		{security, `"1.26"` + "\n          check-latest", `"1.25"` + "\n          check-latest", `Go "1.25", want "1.26"`},
