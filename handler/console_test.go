@@ -72,7 +72,7 @@ func TestChangesThroughTheConsole(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				host.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "POST", "/"+consoleFunction, bytes.NewReader(text)))
+				host.ServeHTTP(w, enveloped(t.Context(), consoleFunction, string(text)))
 				var got struct {
 					Outputs struct {
 						Res struct {

@@ -122,7 +122,7 @@ func (c rawCall) enveloped(t testing.TB, host http.Handler) *httptest.ResponseRe
 	}
 	inner := httptest.NewRecorder()
 	w := httptest.NewRecorder()
-	host.ServeHTTP(w, httptest.NewRequest("POST", "/"+c.function, strings.NewReader(string(text))))
+	host.ServeHTTP(w, enveloped(t.Context(), c.function, string(text)))
 	var answer customhandler.Answer
 	var res struct {
 		StatusCode int

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -91,7 +92,7 @@ func (s secretCalls) next(host http.Handler) {
 		if s.rng.Below(4) == 0 {
 			body = s.pick(secretMark, `{"Data":"`+secretMark+`"}`, `{"Data":{"`+secretMark[:3]+`":1}}`, body[:len(body)/2])
 		}
-		host.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/"+s.pick("ProcessWork", "ProcessWorkExpress", "CollectResults", "BatchSweep", "ChannelCleanup"), strings.NewReader(body)))
+		host.ServeHTTP(httptest.NewRecorder(), enveloped(context.Background(), s.pick("ProcessWork", "ProcessWorkExpress", "CollectResults", "BatchSweep", "ChannelCleanup"), body))
 		return
 	}
 	rt := s.routes[s.rng.Below(len(s.routes))]

@@ -129,7 +129,7 @@ func (w *relayWorld) tick(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := httptest.NewRecorder()
-	w.host.ServeHTTP(got, httptest.NewRequestWithContext(t.Context(), "POST", "/Syphon", strings.NewReader(string(text))))
+	w.host.ServeHTTP(got, enveloped(t.Context(), "Syphon", string(text)))
 	if got.Code != http.StatusOK {
 		t.Errorf("the timer: %d %s", got.Code, got.Body)
 	}

@@ -87,8 +87,7 @@ func TestCallsAreTraced(t *testing.T) {
 				r.Header.Set("Traceparent", tt.header)
 			}
 			if envelope {
-				r = httptest.NewRequestWithContext(ctx, "POST", "/F", strings.NewReader(
-					`{"Data":{"req":{"Url":"http://127.0.0.1`+tt.path+`","Method":"GET","Query":{},"Headers":{"traceparent":["`+tt.header+`"]}}},"Metadata":{}}`))
+				r = enveloped(ctx, "F", (`{"Data":{"req":{"Url":"http://127.0.0.1` + tt.path + `","Method":"GET","Query":{},"Headers":{"traceparent":["` + tt.header + `"]}}},"Metadata":{}}`))
 			}
 			r.Header.Set("X-Azure-Functions-InvocationId", "0d9f6b1e")
 			host.ServeHTTP(httptest.NewRecorder(), r)
@@ -244,7 +243,7 @@ func deliver(t *testing.T, ctx context.Context, host *customhandler.App, queues 
 				t.Fatal(err)
 			}
 			w := httptest.NewRecorder()
-			if host.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "POST", "/"+step.function, strings.NewReader(string(body)))); w.Code != 200 {
+			if host.ServeHTTP(w, enveloped(ctx, step.function, string(body))); w.Code != 200 {
 				t.Errorf("%s: %d %s", step.function, w.Code, w.Body)
 			}
 		}

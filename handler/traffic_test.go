@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -45,6 +46,15 @@ func serveDescribed(t testing.TB, host http.Handler, r *http.Request, body strin
 	host.ServeHTTP(w, r)
 	checkDescribed(t, r, body, w.Code, w.Header(), w.Body.String())
 	return w
+}
+
+// enveloped returns the request with which the host sends an envelope.
+func enveloped(ctx context.Context, function, text string) *http.Request {
+	r, err := customhandler.NewEnvelopeRequest(ctx, "http://127.0.0.1", function, []byte(text))
+	if err != nil {
+		panic(err)
+	}
+	return r
 }
 
 // bodyOf returns the body that a client sent, or "" if it was a stream.

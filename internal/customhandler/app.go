@@ -182,16 +182,32 @@ func (a *App) serveCall(w http.ResponseWriter, r *http.Request) {
 	u.discard() // for an answer that net/http makes
 }
 
+// envelopeType is the content type of the host's envelopes.
+const envelopeType = "application/json; charset=utf-8"
+
+// isEnvelope reports whether a request for a function's own address comes from
+// the host itself. The host rebuilds the path of a call that it forwards, so a
+// caller with the key of one function can make it forward a call to any
+// address. Two marks distinguish such a call: the host passes on the caller's
+// key, in the query or in x-functions-key; and a forwarded call is never
+// chunked, because the host fails on a chunked call before it forwards it. An
+// envelope has no query and no key, and is always chunked.
+func isEnvelope(r *http.Request) bool {
+	keyless := r.URL.RawQuery == "" && !r.URL.ForceQuery && len(r.Header["X-Functions-Key"]) == 0
+	chunked := r.ContentLength < 0
+	return r.Method == http.MethodPost && keyless && chunked && r.Header.Get("Content-Type") == envelopeType
+}
+
 func (a *App) serveEnvelope(w http.ResponseWriter, r *http.Request, name string) {
+	if !isEnvelope(r) {
+		writeError(w, &Error{http.StatusNotFound, "not_found",
+			"This address does not exist for callers. Only the Functions host calls a function by its name, with an envelope."})
+		return
+	}
 	f := a.functions[name]
 	if f == nil {
 		writeError(w, &Error{http.StatusNotFound, "unknown_function",
 			fmt.Sprintf("This handler has no function %.128q. The folder of function.json and the registered name must be equal, including case.", name)})
-		return
-	}
-	if r.Method != http.MethodPost {
-		w.Header().Set("Allow", http.MethodPost)
-		writeError(w, errMethod(r.Method))
 		return
 	}
 	ctx := withInvocation(r.Context(), &invocation{requestID(w), name, a.log})

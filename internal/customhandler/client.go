@@ -92,11 +92,10 @@ func (c *Client) Invoke(ctx context.Context, function string, e Envelope) (Answe
 	if err != nil {
 		return Answer{}, fmt.Errorf("encode the envelope for function %q: %w", function, err)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+"/"+function, bytes.NewReader(sent))
+	req, err := NewEnvelopeRequest(ctx, c.base, function, sent)
 	if err != nil {
 		return Answer{}, fmt.Errorf("invoke function %q: %w", function, err)
 	}
-	req.Header.Set("Content-Type", "application/json; charset=utf-8")
 	req.Header.Set(headerHostVersion, c.version)
 	req.Header.Set(headerInvocationID, id)
 	req.Header.Set("User-Agent", c.agent())
@@ -112,6 +111,18 @@ func (c *Client) Invoke(ctx context.Context, function string, e Envelope) (Answe
 	return judge(function, resp.StatusCode, resp.Header.Get("Content-Type"), body)
 }
 
+// NewEnvelopeRequest returns the request with which the host at base sends an
+// envelope. App takes no other request for an envelope.
+func NewEnvelopeRequest(ctx context.Context, base, function string, envelope []byte) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/"+function, bytes.NewReader(envelope))
+	if err != nil {
+		return nil, err
+	}
+	req.ContentLength = -1 // chunked
+	req.Header.Set("Content-Type", envelopeType)
+	return req, nil
+}
+
 func (c *Client) agent() string { return "Azure-Functions-Host/" + c.version }
 
 // Forward passes a client's HTTP call on as the host does with
@@ -123,7 +134,11 @@ func (c *Client) Forward(ctx context.Context, w http.ResponseWriter, r *http.Req
 	if r.ContentLength < 0 {
 		return 0, fmt.Errorf("forward %s %s: the body has no Content-Length, on which the host fails", r.Method, r.URL.Path)
 	}
-	target := c.base + forwardedPath(r.URL.EscapedPath())
+	path, err := RoutedPath(r)
+	if err != nil {
+		return 0, fmt.Errorf("forward %s: %w", r.Method, err)
+	}
+	target := c.base + forwardedPath(path, r.URL.RawQuery != "")
 	separator := "?"
 	names, query := hostQuery(r.URL.RawQuery)
 	for _, name := range names {
@@ -163,33 +178,6 @@ func (c *Client) Forward(ctx context.Context, w http.ResponseWriter, r *http.Req
 	_, _ = w.Write(answer) // a caller that hung up does not fail the invocation
 	return resp.StatusCode, nil
 }
-
-// forwardedPath returns a path as it arrives after the host decoded and rebuilt
-// it: an escaped question mark ends it, a backslash becomes a slash, and then
-// dot segments are resolved. The host has chosen the function, and checked its
-// key, by the path before that.
-func forwardedPath(escaped string) string {
-	before, _, _ := strings.Cut(strings.ReplaceAll(escaped, "%3f", "%3F"), "%3F")
-	segments := strings.Split(strings.NewReplacer("%5C", "/", "%5c", "/").Replace(before), "/")
-	kept := segments[:1] // "" before the first slash
-	for i, segment := range segments[1:] {
-		switch escapedDots.Replace(strings.ToLower(segment)) {
-		case "..":
-			kept = kept[:max(1, len(kept)-1)]
-			fallthrough
-		case ".":
-			if i == len(segments)-2 {
-				kept = append(kept, "")
-			}
-		default:
-			kept = append(kept, segment)
-		}
-	}
-	return strings.Join(kept, "/")
-}
-
-// escapedDots are dots after the host decoded a path once.
-var escapedDots = strings.NewReplacer("%252e", ".", "%2e", ".")
 
 // lostHeaders of a request do not survive the host's forwarding: those of the
 // connection, and all content headers of .NET except Content-Type and

@@ -23,7 +23,11 @@ type Trigger struct {
 // for missing optional ones. HTTP reads the body only if r has a Content-Length
 // above zero: like the host, it drops a chunked body.
 func (t Trigger) HTTP(r *http.Request, params map[string]any) (Envelope, error) {
-	u := "http://" + r.Host + r.URL.EscapedPath()
+	path, err := RoutedPath(r)
+	if err != nil {
+		return Envelope{}, err
+	}
+	u := "http://" + r.Host + escapePath(path)
 	if r.URL.RawQuery != "" {
 		u += "?" + r.URL.RawQuery
 	}

@@ -2,6 +2,7 @@ package customhandler
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -67,8 +68,10 @@ func httpEnvelope(path string) string {
 // post sends an envelope to a handler.
 func post(h http.Handler, path, body string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
-	r.Header.Set("Content-Type", "application/json; charset=utf-8")
+	r, err := NewEnvelopeRequest(context.Background(), "http://127.0.0.1:1", strings.TrimPrefix(path, "/"), []byte(body))
+	if err != nil {
+		panic(err)
+	}
 	r.Header.Set("X-Azure-Functions-InvocationId", "inv-1")
 	h.ServeHTTP(w, r)
 	return w

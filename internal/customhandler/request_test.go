@@ -176,7 +176,7 @@ func TestRequestID(t *testing.T) {
 		{"readiness", "GET", "/", "", 200, false},
 		{"readiness by another method", "DELETE", "/", "", 405, false},
 		{"unknown function", "POST", "/Nothing", "{}", 404, false},
-		{"function by another method", "GET", "/Work", "", 405, false},
+		{"function by another method", "GET", "/Work", "", 404, false},
 		{"failed invocation", "POST", "/Work", queueEnvelope, 500, true},
 		{"bad envelope", "POST", "/Work", "{", 400, true},
 		{"success", "GET", "/api/calls/nothing/1", "", 200, true},
@@ -197,6 +197,9 @@ func TestRequestID(t *testing.T) {
 			r, err := http.NewRequestWithContext(t.Context(), tt.method, server.URL+tt.path, strings.NewReader(tt.body))
 			if err != nil {
 				t.Fatal(err)
+			}
+			if tt.method == "POST" && strings.Count(tt.path, "/") == 1 {
+				r.ContentLength, r.Header["Content-Type"] = -1, []string{envelopeType}
 			}
 			r.Header.Set(headerRequestID, "of the client") // has no effect
 			if id != "" {

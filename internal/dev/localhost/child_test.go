@@ -33,6 +33,8 @@ func TestMain(m *testing.M) {
 		fallthrough
 	case "handler":
 		panic(http.ListenAndServe("127.0.0.1:"+os.Getenv("FUNCTIONS_CUSTOMHANDLER_PORT"), http.HandlerFunc(childServe)))
+	case "app":
+		panic(http.ListenAndServe("127.0.0.1:"+os.Getenv("FUNCTIONS_CUSTOMHANDLER_PORT"), childApp()))
 	case "mute":
 		time.Sleep(time.Hour) // until it is killed
 	default:

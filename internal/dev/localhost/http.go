@@ -82,16 +82,15 @@ func (h *Host) handleHTTP(work context.Context) http.Handler {
 
 // route routes a request to the homepage, the admin API or a function.
 func (h *Host) route(work context.Context, w http.ResponseWriter, r *http.Request) {
-	path, err := splitPath(r.URL.EscapedPath())
+	decoded, err := customhandler.RoutedPath(r)
+	path := splitPath(decoded)
 	switch {
 	case err != nil:
 		w.WriteHeader(http.StatusBadRequest)
-	case slices.Contains(path, "") || slices.Contains(path, ".."): // //a, and an encoded segment ..
-		w.WriteHeader(http.StatusNotFound)
 	case !h.isReady():
 		Starting(w, r)
 	case len(path) > 0 && strings.EqualFold(path[0], "admin"):
-		h.serveAdmin(work, w, r, path)
+		h.serveAdmin(work, w, r, withoutSlash(path))
 	case len(path) > 0 && strings.EqualFold(path[0], "runtime"):
 		w.WriteHeader(http.StatusNotFound)
 	case len(path) == 0 && !h.hasRootRoute():

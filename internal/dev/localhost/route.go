@@ -2,7 +2,6 @@ package localhost
 
 import (
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 )
@@ -82,47 +81,47 @@ func parseSegment(text string) (segment, error) {
 	return s, nil
 }
 
-// splitPath splits an escaped URL path into its segments. As in the real host's
-// server, an escaped slash stays escaped and does not separate. One slash at
-// the end is ignored.
-func splitPath(escaped string) ([]string, error) {
-	trimmed := strings.TrimSuffix(strings.TrimPrefix(escaped, "/"), "/")
-	if trimmed == "" {
-		return nil, nil
+// splitPath splits a decoded path into its segments. An empty one follows a
+// slash at the end.
+func splitPath(path string) []string {
+	path = strings.TrimPrefix(path, "/")
+	if path == "" {
+		return nil
 	}
-	segments := strings.Split(trimmed, "/")
-	for i, text := range segments {
-		keepSlash := strings.NewReplacer("%2F", "%252F", "%2f", "%252f")
-		plain, err := url.PathUnescape(keepSlash.Replace(text))
-		if err != nil {
-			return nil, err
-		}
-		segments[i] = plain
-	}
-	return segments, nil
+	return strings.Split(path, "/")
 }
 
-// match compares a split path with the template. values contains the text of
-// each parameter, or nil if it is absent.
+// withoutSlash returns a split path without the slash at its end.
+func withoutSlash(path []string) []string {
+	if n := len(path); n > 0 && path[n-1] == "" {
+		return path[:n-1]
+	}
+	return path
+}
+
+// match compares a split path with the template, and ignores one slash at the
+// end, which only belongs to the value of a catch-all that is not empty. values
+// contains the text of each parameter, or nil if it is absent.
 func (r route) match(path []string) (values map[string]any, ok bool) {
 	values = map[string]any{}
+	given := withoutSlash(path)
 	for i, s := range r.segments {
 		switch {
-		case i >= len(path):
+		case i >= len(given):
 			if !s.optional && !s.catchAll {
 				return nil, false
 			}
 			values[s.param] = nil
+		case given[i] == "" || s.param == "" && !strings.EqualFold(s.literal, given[i]):
+			return nil, false
 		case s.catchAll:
 			values[s.param] = strings.Join(path[i:], "/")
 			return values, true
-		case path[i] == "" || s.param == "" && !strings.EqualFold(s.literal, path[i]):
-			return nil, false
 		case s.param != "":
-			values[s.param] = path[i]
+			values[s.param] = given[i]
 		}
 	}
-	return values, len(path) <= len(r.segments)
+	return values, len(given) <= len(r.segments)
 }
 
 // compare orders routes by precedence, segment by segment: literal, parameter,

@@ -2,9 +2,12 @@ package localhost
 
 import (
 	"errors"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
+
+	"kennel/internal/customhandler"
 )
 
 func TestRouteMatch(t *testing.T) {
@@ -26,10 +29,21 @@ func TestRouteMatch(t *testing.T) {
 		{"optional absent", "a/{id?}", "/a", values{"id": nil}},
 		{"catch-all", "a/{*rest}", "/a/b/c%20d/e", values{"rest": "b/c d/e"}},
 		{"catch-all of nothing", "a/{*rest}", "/a", values{"rest": nil}},
+		{"catch-all of a slash", "a/{*rest}", "/a/", values{"rest": nil}},
+		{"catch-all with a slash at the end", "a/{*rest}", "/a/b/", values{"rest": "b/"}},
+		{"catch-all with empty segments", "a/{*rest}", "/a/b//c//", values{"rest": "b//c//"}},
+		{"catch-all that begins with an empty segment", "a/{*rest}", "/a//b", nil},
+		{"two slashes at the end", "api/status", "/api/status//", nil},
+		{"escaped prefix", "api/{*rest}", "/%61pi/b", values{"rest": "b"}},
+		{"dot segments", "api/{*rest}", "/api/b/%2e%2E/./c", values{"rest": "c"}},
+		{"dot segments out of the route", "api/{*rest}", "/api/../b", nil},
+		{"characters of an address", "a/{*rest}", "/a/b%3Fc%23d%5C..%5Ce%20", values{"rest": `b?c#d\..\e `}},
+		{"escaped escapes", "a/{*rest}", "/a/%2525b/%252e%252e", values{"rest": "%25b/%2e%2e"}},
+		{"escapes that are not UTF-8", "a/{*rest}", "/a/%ff%c3%C3%BC%C0%AF%ED%A0%80", values{"rest": "%ff%c3ü%C0%AF%ED%A0%80"}},
 		{"whole path", "{*path}", "/", values{"path": nil}},
 	}
 	for _, tt := range tests {
-		got, ok := must(parseRoute(tt.template)).match(must(splitPath(tt.path)))
+		got, ok := must(parseRoute(tt.template)).match(splitPath(must(customhandler.RoutedPath(httptest.NewRequest("GET", tt.path, nil)))))
 		if ok != (tt.want != nil) {
 			t.Errorf("%s: match %q with %q: got %v, want %v", tt.name, tt.path, tt.template, ok, tt.want)
 		} else if ok {
