@@ -176,7 +176,7 @@ func (c *Channels) Deletion(ctx context.Context, name, incarnation string) (Dele
 // deleted returns the record that Deletion reports, and the records of running
 // deletions that it read on the way.
 func (c *Channels) deleted(ctx context.Context, name, incarnation string) (rec record, running []record, err error) {
-	if err := checkName(name); err != nil {
+	if err := CheckName(name); err != nil {
 		return record{}, nil, err
 	}
 	if incarnation == "" {

@@ -158,7 +158,7 @@ func (c *Channels) List(ctx context.Context, top int, continuation string) (List
 
 // find is named for an unchecked name.
 func (c *Channels) find(ctx context.Context, name string) (record, error) {
-	if err := checkName(name); err != nil {
+	if err := CheckName(name); err != nil {
 		return record{}, err
 	}
 	ch, err := c.named(ctx, name)

@@ -30,7 +30,7 @@ var errPassed = errors.New("channels of that name were created and deleted at th
 // therefore rules the channel out permanently, however late the creator or its
 // request arrives.
 func (c *Channels) Create(ctx context.Context, name, owner string) (ch Channel, created bool, err error) {
-	if err := cmp.Or(checkName(name), checkText("owner", owner, 1, maxOwner)); err != nil {
+	if err := cmp.Or(CheckName(name), checkText("owner", owner, 1, maxOwner)); err != nil {
 		return Channel{}, false, err
 	}
 	for n := range maxCreations {

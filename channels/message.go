@@ -70,7 +70,7 @@ func parseMessage(text string) (message, error) {
 	if _, err := decoder.Token(); err != io.EOF {
 		return message{}, fmt.Errorf("more text follows its end: %w", ErrMessage)
 	}
-	if err := cmp.Or(checkName(m.Channel), checkIncarnation(m.Incarnation)); err != nil {
+	if err := cmp.Or(CheckName(m.Channel), checkIncarnation(m.Incarnation)); err != nil {
 		return message{}, fmt.Errorf("%w: %w", err, ErrMessage)
 	}
 	return m, nil

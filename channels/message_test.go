@@ -71,7 +71,7 @@ func FuzzMessage(f *testing.F) {
 		if err != nil || again != m {
 			t.Errorf("parsed %+v, and its message as %+v, %v", m, again, err)
 		}
-		if checkName(m.Channel) != nil || checkIncarnation(m.Incarnation) != nil {
+		if CheckName(m.Channel) != nil || checkIncarnation(m.Incarnation) != nil {
 			t.Errorf("parsed an invalid name or incarnation: %+v", m)
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"regexp"
 	"strings"
 	"time"
 	"unicode"
@@ -29,7 +30,10 @@ type InputError struct {
 
 func (e *InputError) Error() string { return e.Field + ": " + e.Reason }
 
-func checkName(name string) error {
+// CheckName returns an [*InputError] for a name that no channel can have. A
+// name that is valid reaches the app as it was sent: the Functions host decodes
+// an address twice, so what looks like an escape would become another name.
+func CheckName(name string) error {
 	switch {
 	case name == "":
 		return &InputError{"channel", "a channel needs a name"}
@@ -39,6 +43,8 @@ func checkName(name string) error {
 		return &InputError{"channel", "the name is not valid UTF-8"}
 	case strings.ContainsFunc(name, func(r rune) bool { return strings.ContainsRune(`/\#?`, r) || unicode.IsControl(r) }):
 		return &InputError{"channel", `a name holds no /, \, #, ? and no control characters`}
+	case escape.MatchString(name):
+		return &InputError{"channel", "a name holds no % before two hexadecimal digits, because the Functions host decodes that once more and would call another channel"}
 	case strings.TrimSpace(name) != name:
 		return &InputError{"channel", "a name neither begins nor ends with a space"}
 	case name == "." || name == "..":
@@ -50,6 +56,8 @@ func checkName(name string) error {
 	}
 	return nil
 }
+
+var escape = regexp.MustCompile("%[0-9A-Fa-f]{2}")
 
 func checkText(field, text string, min, max int) error {
 	switch {

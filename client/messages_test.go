@@ -121,3 +121,17 @@ func TestRelay(t *testing.T) {
 	same(t, "asked", []string{"GET /relay", "POST /relay/syphon"}, a.asked)
 	same(t, "said", []string{"/relay is partial"}, a.said)
 }
+
+// TestNamesThatTheHostChanges: no call sends a name that would arrive as
+// another one.
+func TestNamesThatTheHostChanges(t *testing.T) {
+	a, c := playing(t)
+	for _, name := range []string{"%41", "a%2fb", "50%25", "news#old", "news?x", `news\`, "news ", "news\n"} {
+		expectError(t, name, c.DeleteBlog(t.Context(), name, "b", ""), "would change it into another name")
+		_, err := c.Next(t.Context(), name, 1)
+		expectError(t, name, err, "would change it into another name")
+		_, err = c.Batch(t.Context(), name)
+		expectError(t, name, err, "would change it into another name")
+	}
+	same(t, "requests", 0, len(a.asked))
+}

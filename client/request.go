@@ -11,6 +11,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -221,8 +222,17 @@ func checkName(what, name string) error {
 	case ".", "..":
 		return invalidf("a %s cannot have the name %q", what, name)
 	}
+	if changed.MatchString(name) {
+		return invalidf("a %s cannot have the name %q: the Functions host would change it into another name", what, name)
+	}
 	return nil
 }
+
+// changed are the names that the host changes when it forwards their address,
+// even if they are encoded: it decodes an escape once more, a backslash becomes a
+// slash, a question mark or number sign ends the address, and so does a blank at
+// its end.
+var changed = regexp.MustCompile("%[0-9A-Fa-f]{2}|[?#\\\\\x00]|[ \t\r\n]$")
 
 // checkKey reports a key that cannot be in a header.
 func checkKey(what, key string) error {

@@ -23,6 +23,9 @@ export class Failure extends Error {
 // (an object is sent as JSON), type, accept, headers and, of a change, its
 // reason for the log.
 export async function call(method, path, options = {}) {
+  if (/%25[0-9a-f]{2}/i.test(path.split('?')[0])) {
+    throw new Failure('A name with a percent sign before two hexadecimal digits cannot be used: the Functions host would change it into another name. Nothing was sent.', { code: 'bad_name' });
+  }
   const headers = { 'X-Kennel-Console': '1', ...options.headers };
   let body = options.body;
   if (options.accept) headers.Accept = options.accept;
