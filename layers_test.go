@@ -67,12 +67,13 @@ var layers = map[string][]string{
 	"internal/dev/bicep":          {}, // for tests of infra/
 	"internal/dev/browser":        {},
 	"internal/dev/chart":          {},
-	"internal/dev/devbus":         {"internal/dev/devbus/amqp"},
+	"internal/dev/devbus":         {"internal/dev/devbus/amqp", "internal/loopback"},
 	"internal/dev/devbus/amqp":    {},
 	"internal/dev/figures":        {"internal/version"},
-	"internal/dev/localhost":      {"queue", "internal/customhandler", "internal/names"}, // the host's side of the protocol
+	"internal/dev/localhost":      {"queue", "internal/customhandler", "internal/loopback", "internal/names"}, // the host's side of the protocol
 	"internal/dev/sbom":           {"internal/version"},
 	"internal/dev/screenshots":    {"internal/azure", "internal/dev", "queue", "golang.org/x/sync"}, // it starts an app and gives it data
+	"internal/loopback":           {},
 	"internal/memory":             {"gate", "ids", "queue", "table"},
 	"internal/metrics":            {"bill", "instances", "queue", "github.com/prometheus"}, // queue: the bounds of ages
 	"internal/faultproxy":         {"internal/azure/requests"},

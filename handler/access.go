@@ -7,15 +7,14 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net"
 	"net/http"
-	"net/netip"
 	"path"
 	"slices"
 	"strings"
 
 	"kennel/internal/config"
 	"kennel/internal/customhandler"
+	"kennel/internal/loopback"
 	"kennel/internal/principal"
 )
 
@@ -136,7 +135,7 @@ func (c *console) identify(r *http.Request) (p principal.Principal, err error) {
 		return p, signInRequired("Sign in first: open /.auth/login/aad of this app in a browser. Programs use the address without /console, with a function key.")
 	case !c.local:
 		return p, signInRequired("The console requires sign-in, which is off for this app: an operator has to turn on authentication with Microsoft Entra. Programs use the address without /console, with a function key.")
-	case !isLoopback(r.Host):
+	case !loopback.IsHost(r.Host):
 		// A page can make a browser believe that its own name is an address of
 		// this machine. Its requests carry that name.
 		return p, signInRequired("Without sign-in the console answers only at an address of this machine, such as http://127.0.0.1:7071.")
@@ -159,16 +158,6 @@ func (c *console) authorize(r *http.Request, p principal.Principal, needed role)
 
 func signInRequired(message string) error {
 	return &customhandler.Error{Status: http.StatusUnauthorized, Code: "sign_in_required", Message: message}
-}
-
-// isLoopback reports whether the host of a request is this machine.
-func isLoopback(hostport string) bool {
-	host, _, err := net.SplitHostPort(hostport)
-	if err != nil {
-		host = strings.TrimSuffix(strings.TrimPrefix(hostport, "["), "]")
-	}
-	ip, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
 }
 
 // personKey is the key of a caller's person in the context of a call.

@@ -12,6 +12,7 @@ import (
 	"kennel/gate"
 	"kennel/internal/config"
 	"kennel/internal/customhandler"
+	"kennel/internal/loopback"
 	"kennel/internal/memory"
 	"kennel/internal/principal"
 )
@@ -124,7 +125,7 @@ func TestLoopback(t *testing.T) {
 		"127.0.0.1:7071": true, "127.9.9.9": true, "localhost:7071": true, "LOCALHOST": true, "[::1]:7071": true, "[::1]": true, "::1": true,
 		"": false, "localhost.example": false, "127.0.0.1.example:80": false, "0.0.0.0:7071": false, "10.0.0.1": false, "[::]:1": false, "127.1": false, "a:b:c": false,
 	} {
-		if isLoopback(host) != want {
+		if loopback.IsHost(host) != want {
 			t.Errorf("%q is this machine: %t", host, !want)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"kennel/internal/customhandler"
+	"kennel/internal/loopback"
 	"kennel/queue"
 )
 
@@ -76,6 +77,15 @@ func (p *probes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}{Status: "ok"}
 	customhandler.SetStanding(w.Header())
 	code := http.StatusOK
+	if p.console != nil && !isConsole(r.URL.Path) { // the console has rules of its own
+		if refusal := loopback.Refusal(r); refusal != "" {
+			w.Header()["Content-Type"] = jsonType
+			w.WriteHeader(http.StatusForbidden)
+			answer.Status, answer.Reason = "forbidden", refusal
+			_ = json.NewEncoder(w).Encode(answer)
+			return
+		}
+	}
 	switch {
 	case p.console != nil && isConsole(r.URL.Path):
 		p.console.ServeHTTP(w, r)

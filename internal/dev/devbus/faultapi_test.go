@@ -51,6 +51,24 @@ func TestFaultsOverHTTP(t *testing.T) {
 			t.Errorf("got Retry-After %q, want 90", resp.Header.Get("Retry-After"))
 		}
 	}
+	for name, value := range map[string]string{"Host": "evil.example", "Origin": "http://evil.example", "Sec-Fetch-Site": "cross-site"} {
+		for _, method := range []string{"POST", "GET", "DELETE"} {
+			r, _ := http.NewRequest(method, b.FaultsURL(), strings.NewReader(`{"kind":"refuse-dial"}`))
+			r.Header.Set(name, value)
+			if name == "Host" {
+				r.Host = value
+			}
+			resp, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, _ := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if resp.StatusCode != 403 || len(b.listFaults()) > 0 {
+				t.Errorf("%s with %s: %s: got %d %s and the faults %v, want 403 and none", method, name, value, resp.StatusCode, body, b.listFaults())
+			}
+		}
+	}
 	for kind := RefuseDial; kind <= ClockSkew; kind++ {
 		if kinds[kind.String()] != kind {
 			t.Errorf("kind %d has no name", kind)

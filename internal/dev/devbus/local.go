@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"kennel/internal/loopback"
 )
 
 // Local is a broker on a local address. Like a namespace, it serves messages
@@ -36,6 +38,11 @@ func Listen(o *Options) (*Local, error) {
 	faults := l.faultHandler()
 	l.web = &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if isFaultRequest(r) {
+			// A page that a developer has open must not cause an outage.
+			if refusal := loopback.Refusal(r); refusal != "" {
+				http.Error(w, refusal, http.StatusForbidden)
+				return
+			}
 			faults.ServeHTTP(w, r)
 		} else {
 			l.serveHTTP(w, r)

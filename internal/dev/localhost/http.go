@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"kennel/internal/customhandler"
+	"kennel/internal/loopback"
 )
 
 // defaultBodyLimit is the largest request body the host accepts.
@@ -82,6 +83,12 @@ func (h *Host) handleHTTP(work context.Context) http.Handler {
 
 // route routes a request to the homepage, the admin API or a function.
 func (h *Host) route(work context.Context, w http.ResponseWriter, r *http.Request) {
+	if h.keys == nil {
+		if refusal := loopback.Refusal(r); refusal != "" {
+			refuse(w, refusal)
+			return
+		}
+	}
 	decoded, err := customhandler.RoutedPath(r)
 	path := splitPath(decoded)
 	switch {
@@ -98,6 +105,20 @@ func (h *Host) route(work context.Context, w http.ResponseWriter, r *http.Reques
 	default:
 		h.serveFunction(work, w, r, path)
 	}
+}
+
+// refuse answers a request that a page of another site may have caused. The real
+// host has no such answer: in Azure, everything but the console needs a key.
+func refuse(w http.ResponseWriter, reason string) {
+	var body struct {
+		Error struct {
+			Code    string `json:"code"`
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	body.Error.Code, body.Error.Message = "foreign_caller", reason
+	w.Header().Set("Cache-Control", "no-store")
+	writeJSON(w, http.StatusForbidden, body)
 }
 
 // hasRootRoute reports whether a function serves the path /, which needs an

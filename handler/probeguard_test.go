@@ -1,0 +1,30 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// TestProbesOnThisMachine: at a loopback address, where a worker serves the
+// console too, a page with a name of its own cannot read what workers report.
+func TestProbesOnThisMachine(t *testing.T) {
+	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("kennel_queue")) })
+	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/nothing"} {
+		for host, own := range map[string]bool{"127.0.0.1:8080": true, "localhost": true, "evil.example:8080": false} {
+			for _, local := range []bool{true, false} {
+				p := &probes{metrics: metrics}
+				if local {
+					p.console = http.NotFoundHandler()
+				}
+				r := httptest.NewRequestWithContext(t.Context(), "GET", "http://"+host+path, nil)
+				w := httptest.NewRecorder()
+				p.ServeHTTP(w, r)
+				if refused := w.Code == 403; refused != (local && !own) || refused && strings.Contains(w.Body.String(), "kennel_queue") {
+					t.Errorf("%s at %s, only for this machine: %t: %d %s", path, host, local, w.Code, w.Body)
+				}
+			}
+		}
+	}
+}
