@@ -1,5 +1,5 @@
-// Package loopback protects servers on a developer's machine, which ask nobody
-// for a key, from the pages of other sites that the developer has open.
+// Package loopback protects servers on a developer's machine, which ask for no
+// key, from the pages of other sites that the developer has open.
 package loopback
 
 import (
