@@ -111,8 +111,12 @@ const (
 
 const (
 	// maxUpload is the largest body of a request that the Functions host
-	// accepts. It rejects others with a 500 that seems worth repeating.
+	// accepts without a setting. It rejects others with a 500 that seems worth repeating.
 	maxUpload = 100 << 20
+
+	// deployedUpload is the host's limit as infra/ sets it. An app may have
+	// another one, which only its answer shows.
+	deployedUpload = 8 << 20
 
 	// minCompressed is the size from which a body is compressed.
 	minCompressed = 4 << 10

@@ -295,3 +295,13 @@ func TestWatchBatch(t *testing.T) {
 		}
 	})
 }
+
+// TestSubmitAboveTheLimitOfTheHost: the host answers an upload that is too long
+// for it with 500 and no body. That is explained, and not repeated.
+func TestSubmitAboveTheLimitOfTheHost(t *testing.T) {
+	long := append([]byte("\x1f\x8b"), make([]byte, 8<<20)...)
+	a, c := playing(t, answer{status: 500})
+	_, err := c.SubmitBatch(t.Context(), client.Submission{Processor: "billing", Body: bytes.NewReader(long)})
+	expectError(t, "too long for the host", err, "upload of 8.0 MiB, which is probably more than its Functions host accepts (FUNCTIONS_REQUEST_BODY_SIZE_LIMIT, 8 MiB as deployed)")
+	same(t, "requests", 1, len(a.asked))
+}

@@ -39,6 +39,13 @@ type Error struct {
 	Location   string        // where a redirect leads to
 
 	effect string // what the request may have done
+	sent   int    // bytes of an upload
+}
+
+// tooLong reports whether the upload was probably longer than the host's limit:
+// the host answers that with 500 and no body, before it calls the app.
+func (e *Error) tooLong() bool {
+	return e.Status == http.StatusInternalServerError && e.Code == "" && e.sent > deployedUpload
 }
 
 func (e *Error) Error() string {
@@ -52,6 +59,9 @@ func (e *Error) Error() string {
 		return fmt.Sprintf("%s does not serve this request (404); check that the address is the app's, without /api", e.Address)
 	case e.Location != "":
 		return fmt.Sprintf("%s redirects (%d) to %s; use that address", e.Address, e.Status, e.Location)
+	case e.tooLong():
+		return fmt.Sprintf("the app at %s returned 500 without a body to an upload of %.1f MiB, which is probably more than its Functions host accepts (FUNCTIONS_REQUEST_BODY_SIZE_LIMIT, %d MiB as deployed); split the batch or raise the setting%s",
+			e.Address, float64(e.sent)/(1<<20), deployedUpload>>20, also(e, e.effect))
 	case http.StatusText(e.Status) != "":
 		text = " " + http.StatusText(e.Status)
 	}

@@ -90,7 +90,7 @@ func (r repeats) after(err error, reached bool) (time.Duration, bool) {
 		if refused.busy() && refused.RetryAfter > 0 {
 			return refused.RetryAfter, r >= ifBusy || refused.unchanged()
 		}
-		return retryInterval, r == always && refused.Status >= 500 && refused.Code == ""
+		return retryInterval, r == always && refused.Status >= 500 && refused.Code == "" && !refused.tooLong()
 	}
 	lost, ok := errors.AsType[*NoAnswerError](err)
 	return retryInterval, ok && r == always && (lost.closedEarly() || reached && !lost.Connected)

@@ -144,6 +144,9 @@ func (c *Client) refused(answer *http.Response, body []byte, r request) *Error {
 		Location:   answer.Header.Get("Location"),
 		effect:     r.effect,
 	}
+	if r.upload != nil {
+		e.sent = len(r.upload.body)
+	}
 	if json.Unmarshal(body, &own) == nil {
 		e.Code, e.Message, e.Items = own.Error.Code, own.Error.Message, own.Error.Items
 	}
