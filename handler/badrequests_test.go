@@ -36,6 +36,7 @@ func TestBadRequests(t *testing.T) {
 		{"POST", sequence + "?count=0", "", "", 400, "bad_count", "1 to 10000"},
 		{"POST", sequence + "?count=10001", "", "", 400, "bad_count", ""},
 		{"POST", sequence + "?count=", "", "", 400, "bad_count", ""},
+		{"POST", sequence + "?count=00002", "", "", 400, "bad_count", ""},
 		{"POST", sequence + "?count=%2B5", "", "", 400, "bad_count", ""},
 		{"POST", sequence + "?count=1.5", "", "", 400, "bad_count", ""},
 		{"POST", sequence + "?count=99999999999999999999", "", "", 400, "bad_count", ""},

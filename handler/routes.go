@@ -66,6 +66,11 @@ func (rt *route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // serve serves a call of a caller who may make it.
 func (rt *route) serve(w http.ResponseWriter, r *http.Request) {
 	if err := rt.check(r); err != nil {
+		if 0 < r.ContentLength && r.ContentLength <= maxHeldBack {
+			// Otherwise net/http would read the body before it sends the answer, and
+			// a body may be announced and never come.
+			w.Header().Set("Connection", "close")
+		}
 		customhandler.WriteError(w, r, err)
 		return
 	}
@@ -74,6 +79,10 @@ func (rt *route) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	rt.handler.ServeHTTP(w, r)
 }
+
+// maxHeldBack is the longest body that a host has surely sent, or can, while it
+// receives an answer. After a longer one it would fail.
+const maxHeldBack = 64 << 10
 
 // check returns an error if the request carries what the route does not take.
 func (rt *route) check(r *http.Request) error {
@@ -126,13 +135,14 @@ func (rt *route) checkQuery(query url.Values) error {
 // maxTypos is how many letters of a parameter may be wrong for a suggestion.
 const maxTypos = 2
 
-// hasContent reports whether a request has a body of at least one byte.
+// hasContent reports whether a request has a body of at least one byte, or a
+// chunked one that is broken.
 func hasContent(r *http.Request) bool {
 	if r.ContentLength >= 0 {
 		return r.ContentLength > 0
 	}
-	n, _ := io.ReadFull(r.Body, make([]byte, 1)) // chunked
-	return n > 0
+	_, err := io.ReadFull(r.Body, make([]byte, 1)) // chunked
+	return err != io.EOF
 }
 
 // anyOf lists names for a message.

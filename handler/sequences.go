@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"mime"
 	"net/http"
 	"path"
 	"strconv"
@@ -114,11 +115,26 @@ func (s sequenceFunctions) next(w http.ResponseWriter, r *http.Request) {
 		writeFailure(w, r, sequenceFailures, fmt.Errorf("sequence %.80q: %w", sequence, err))
 		return
 	}
-	if strings.HasPrefix(r.Header.Get("Accept"), "text/plain") {
+	if prefersText(r.Header.Get("Accept")) {
 		writeNumbersText(w, numbers)
 		return
 	}
 	writeNumbersJSON(w, sequence, numbers)
+}
+
+// prefersText reports whether the first type that a caller accepts is plain
+// text. A weight of zero excludes it.
+func prefersText(accept string) bool {
+	if !strings.HasPrefix(accept, "text/plain") {
+		return false
+	}
+	first, _, _ := strings.Cut(accept, ",")
+	_, params, err := mime.ParseMediaType(first)
+	if err != nil {
+		return true
+	}
+	weight, err := strconv.ParseFloat(params["q"], 64)
+	return err != nil || weight > 0
 }
 
 func (s sequenceFunctions) draw(r *http.Request, sequence string) (ids.Range, error) {
@@ -153,8 +169,9 @@ func countOf(r *http.Request) (int, error) {
 	if !hasQuery(r, "count") {
 		return 1, nil
 	}
-	n, err := strconv.ParseUint(customhandler.Query(r, "count"), 10, 32) // without a sign
-	if err != nil || n < 1 || n > maxCount {
+	text := customhandler.Query(r, "count")
+	n, err := strconv.ParseUint(text, 10, 32) // without a sign
+	if err != nil || n < 1 || n > maxCount || text[0] == '0' {
 		return 0, badRequest("bad_count", "count must be a whole number from 1 to "+strconv.Itoa(maxCount)+".")
 	}
 	return int(n), nil
