@@ -17,7 +17,14 @@ type Trigger struct {
 	Function string // the function's folder, in its exact case
 	Binding  string // the trigger binding's name
 	DataType string // "" or "string"; "binary" sends the data as base64
+	KeyID    string // of an HTTP call's key: DefaultKey, MasterKey, or "" without one
 }
+
+// The ids of keys in an envelope.
+const (
+	DefaultKey = "default" // a function key or the host key
+	MasterKey  = "master"
+)
 
 // HTTP builds the envelope of an HTTP call. Params are the route's values, nil
 // for missing optional ones. HTTP reads the body only if r has a Content-Length
@@ -49,7 +56,7 @@ func (t Trigger) HTTP(r *http.Request, params map[string]any) (Envelope, error) 
 		Params     map[string]any
 		Identities json.RawMessage
 		Body       *string `json:",omitempty"`
-	}{u, r.Method, query, headers, params, identities, nil}
+	}{u, r.Method, query, headers, params, identitiesOf(t.KeyID), nil}
 
 	md := newTable()
 	md.set("Query", encode(last))
@@ -83,6 +90,23 @@ func (t Trigger) HTTP(r *http.Request, params map[string]any) (Envelope, error) 
 		req.Body = &text
 	}
 	return t.envelope(encode(req), md), nil
+}
+
+// identitiesOf returns the identities of a caller with a key.
+func identitiesOf(key string) json.RawMessage {
+	level := "Function"
+	switch key {
+	case "":
+		return identities
+	case MasterKey:
+		level = "Admin"
+	}
+	claim := func(name, value string) string {
+		return `{"Issuer":"LOCAL AUTHORITY","OriginalIssuer":"LOCAL AUTHORITY","Properties":{},` +
+			`"Type":"http://schemas.microsoft.com/2017/07/functions/claims/` + name + `","Value":"` + value + `","ValueType":"http://www.w3.org/2001/XMLSchema#string"}`
+	}
+	return json.RawMessage(strings.NewReplacer(`"AuthenticationType":null,"IsAuthenticated":false`, `"AuthenticationType":"WebJobsAuthLevel","IsAuthenticated":true`,
+		`"Claims":[]`, `"Claims":[`+claim("authlevel", level)+","+claim("invoke", "true")+","+claim("keyid", key)+`]`).Replace(string(identities)))
 }
 
 // identities are those of a caller without a key.

@@ -187,7 +187,7 @@ func (h *Host) forward(work context.Context, f *function, w http.ResponseWriter,
 // function's outputs.
 func (h *Host) answer(work context.Context, f *function, w http.ResponseWriter, r *http.Request, params map[string]any) {
 	trigger := f.trigger()
-	envelope, err := customhandler.Trigger{Function: f.name, Binding: trigger.name, DataType: trigger.dataType}.HTTP(r, params)
+	envelope, err := customhandler.Trigger{Function: f.name, Binding: trigger.name, DataType: trigger.dataType, KeyID: h.keyID(r, f)}.HTTP(r, params)
 	if err != nil {
 		h.log.Warn("request body could not be read", "function", f.name, "error", err)
 		w.WriteHeader(http.StatusInternalServerError)
@@ -225,6 +225,19 @@ func (h *Host) mayCall(r *http.Request, e endpoint) bool {
 		return true
 	}
 	return e.level == "function" && (isKey(r, h.keys.Host) || isKey(r, h.keys.Functions[e.function.name]))
+}
+
+// keyID names the key of a request for the function, also an anonymous one.
+func (h *Host) keyID(r *http.Request, f *function) string {
+	switch {
+	case h.keys == nil:
+		return ""
+	case h.isMaster(r):
+		return customhandler.MasterKey
+	case isKey(r, h.keys.Host), isKey(r, h.keys.Functions[f.name]):
+		return customhandler.DefaultKey
+	}
+	return ""
 }
 
 // isMaster reports whether the request has the master key. Without Keys it is
