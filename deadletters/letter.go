@@ -85,11 +85,19 @@ func (x letter) describe() Letter {
 		d.Reason, d.Attempts, d.TraceParent = x.envelope.Reason, &attempts, x.envelope.TraceParent
 	default:
 		d.MovedBy, d.Reason, d.TraceParent = ByHost, movedAsItWas, x.envelope.TraceParent
+		if _, ok := fromBase64(x.Body); !ok && x.form == asItWas {
+			d.Reason = movedNotBase64
+		}
 	}
 	return d
 }
 
-const movedAsItWas = "The Functions host or another program moved the message as it was, without a reason. See the log of the app."
+// Reasons of letters without one. The host calls no function for a message that
+// it cannot decode, so the log of the app has nothing about it.
+const (
+	movedAsItWas   = "The Functions host or another program moved the message as it was, without a reason. See the log of the app."
+	movedNotBase64 = "The Functions host or another program moved the message as it was, without a reason. It is not base64 of text, which the host needs to call a function: correct its sender."
+)
 
 // kept is why a letter stays where it is, or why its body is not shown.
 type kept string

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net"
 	"net/http"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"kennel/internal/config"
@@ -138,7 +140,7 @@ func (c *console) identify(r *http.Request) (p principal.Principal, err error) {
 	case !loopback.IsHost(r.Host):
 		// A page can make a browser believe that its own name is an address of
 		// this machine. Its requests carry that name.
-		return p, signInRequired("Without sign-in the console answers only at an address of this machine, such as http://127.0.0.1:7071.")
+		return p, signInRequired("Without sign-in the console answers only at an address of this machine, such as http://" + thisMachine(r.Host) + ".")
 	}
 	return principal.Principal{Name: unnamed, Roles: []string{string(operator)}}, nil
 }
@@ -158,6 +160,15 @@ func (c *console) authorize(r *http.Request, p principal.Principal, needed role)
 
 func signInRequired(message string) error {
 	return &customhandler.Error{Status: http.StatusUnauthorized, Code: "sign_in_required", Message: message}
+}
+
+// thisMachine returns an address of this machine with the port of a request.
+func thisMachine(hostport string) string {
+	_, port, err := net.SplitHostPort(hostport)
+	if _, numeric := strconv.ParseUint(port, 10, 16); err != nil || numeric != nil {
+		return "127.0.0.1"
+	}
+	return "127.0.0.1:" + port
 }
 
 // personKey is the key of a caller's person in the context of a call.

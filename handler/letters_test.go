@@ -147,7 +147,7 @@ func TestDeadLetterRoutes(t *testing.T) {
 		}
 		check(items(2), deadletters.ByKennel, 7, "out of order", deadletters.AsText)
 		check("long", deadletters.ByKennel, 7, "out of order", deadletters.AsText)
-		check("not a parcel", deadletters.ByHost, 0, "log of the app", deadletters.AsText)
+		check("not a parcel", deadletters.ByHost, 0, "It is not base64 of text", deadletters.AsText)
 		check("/wA=", deadletters.ByHost, 0, "log of the app", deadletters.AsBase64)
 		if problems := m.problems(); len(problems) != 1 || problems[0].Code != "dead_letters" {
 			t.Errorf("problems: %+v, want dead letters", problems)
