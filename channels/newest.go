@@ -263,6 +263,9 @@ func (b *backwards) read(ctx context.Context, list *List[Blog], below string, ke
 		}
 		slices.Reverse(rows)
 		for _, row := range rows {
+			if done+n < len(ends)-1 && row.Key < keys[done+n-1] {
+				break // added after the search; the next read returns it
+			}
 			size += list.add(row, readBlog)
 		}
 		rows = nil

@@ -125,6 +125,72 @@ func TestNewestBlogs(t *testing.T) {
 	}
 }
 
+// Blogs that are added and removed before any request of a page do not make
+// the pages repeat a blog, skip one that stays, or lose their order.
+func TestNewestBlogsWhileBlogsAreAdded(t *testing.T) {
+	t.Parallel()
+	seed := seedOf(t)
+	changes := 0
+	for i := range uint64(storetest.Scale(8, 200)) {
+		rng := rand.New(rand.NewPCG(seed, i))
+		full, incarnation := filled(t, 0)
+		full.scatter(t, rng, incarnation)
+		all := pages(t, func(continuation string) (channels.List[channels.Blog], error) {
+			return full.start(nil, nil).Blogs(t.Context(), "news", 1000, continuation)
+		})
+		if len(all) == 0 {
+			continue
+		}
+		o := &memory.TableOptions{}
+		if rng.IntN(4) == 0 {
+			o.Scan = short(rng.Uint64())
+		}
+		w := full.clone(o)
+		p := w.start(nil, nil)
+		top := []int{1 + len(all)/50, 50, 100, 1000}[rng.IntN(4)]
+		top = max(top, 1+len(all)/100)
+		size := []int{1, 5_000, 31_000}[rng.IntN(3)]
+		removed := make(map[string]bool)
+		change := func(table.Page) {
+			for range rng.IntN(4) {
+				old := all[rng.IntN(len(all))].ID
+				if changes++; rng.IntN(2) == 0 {
+					if p.Remove(t.Context(), "news", old, "") == nil {
+						removed[old] = true
+					}
+					continue
+				}
+				at, err := time.Parse("20060102T150405.000000000Z", old[:26])
+				must(t, err)
+				at = at.Add(time.Duration(rng.Int64N(2e6) - 1e6))
+				values := map[string]string{"v": "1", "title": "t", "userId": "u", "operation": "0"}
+				for chunk := range 1 + rng.IntN(8) {
+					values[fmt.Sprintf("text%d", chunk)] = strings.Repeat("x", size)
+				}
+				must(t, errorOf(w.blogs.Submit(t.Context(), []table.Write{{Verb: table.Insert, Row: table.Row{Partition: "news@" + incarnation,
+					Key: at.UTC().Format("20060102T150405.000000000Z-") + fmt.Sprintf("%08x", rng.Uint32()), Values: values}}})))
+			}
+		}
+		c := w.with(w.channels, hooked{Store: w.blogs, queried: change}, nil)
+		seen := make(map[string]bool)
+		last := ""
+		for _, b := range pages(t, func(continuation string) (channels.List[channels.Blog], error) {
+			return c.NewestBlogs(t.Context(), "news", "", top, continuation)
+		}) {
+			if last != "" && b.ID >= last {
+				t.Fatalf("channel %d, pages of %d: %s follows %s", i, top, b.ID, last)
+			}
+			seen[b.ID], last = true, b.ID
+		}
+		for _, b := range all {
+			if !seen[b.ID] && !removed[b.ID] {
+				t.Fatalf("channel %d, pages of %d: %s is on no page", i, top, b.ID)
+			}
+		}
+	}
+	t.Logf("%d changes between requests", changes)
+}
+
 // A page of a steady channel takes three requests, one of a sparse channel a
 // few more.
 func TestRequestsForNewestBlogs(t *testing.T) {
