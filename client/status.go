@@ -14,16 +14,21 @@ type Status struct {
 	Instance  string                 `json:"instance"` // the one that answers
 	StartedAt time.Time              `json:"startedAt"`
 	Go        string                 `json:"go"`
-	Problems  []Problem              `json:"problems"`  // of all instances
-	Instances []Instance             `json:"instances"` // with the one that answers
+	Problems  []Problem              `json:"problems"`  // of all instances; the first 10 of each code
+	Instances []Instance             `json:"instances"` // up to 100, with the one that answers
 	LeftOut   int                    `json:"leftOut"`   // instances whose reports could not be read
 	Queues    map[string]QueueStatus `json:"queues"`    // those that were sampled
 
 	Storage   Storage                     `json:"storage"`
 	Signals   Signals                     `json:"signals"`
-	Sequences map[string]SequenceStatus   `json:"sequences"` // those that the instance has used
-	Gates     map[string]GateStatus       `json:"gates"`     // those at which the instance has waiters
+	Sequences map[string]SequenceStatus   `json:"sequences"` // the 20 that the instance reserves most often
+	Gates     map[string]GateStatus       `json:"gates"`     // the 20 at which the instance has the most waiters
 	Requests  map[string]map[string]int64 `json:"requests"`  // by service and operation
+
+	ProblemCount  int `json:"problemCount"`
+	InstanceCount int `json:"instanceCount"`
+	SequenceCount int `json:"sequenceCount"` // that the instance uses
+	GateCount     int `json:"gateCount"`     // at which the instance has waiters
 
 	Bill *Bill `json:"bill"` // of the app; nil if it is not known
 
@@ -66,9 +71,11 @@ type Problem struct {
 	Subject   string    `json:"subject"` // the sequence, gate or queue; "" if the code concerns none
 	What      string    `json:"what"`    // the cause
 	Since     time.Time `json:"since"`
-	Count     int64     `json:"count"` // failures since then
-	Instances []string  `json:"instances"`
-	Help      string    `json:"help"` // what to do
+	Count     int64     `json:"count"`     // failures since then
+	Instances []string  `json:"instances"` // up to 20
+	Help      string    `json:"help"`      // what to do
+
+	InstanceCount int `json:"instanceCount"`
 }
 
 // Instance is a process of the app.

@@ -74,7 +74,12 @@ func (g gateFunctions) routes() []route {
 
 func (g gateFunctions) report(status *statusAnswer) {
 	status.Signals = signalsStatus{Bus: g.bus, Receiving: g.gates.ReceivesSignals()}
-	status.Gates = g.gates.Watched()
+	reportGates(status, g.gates.Watched())
+}
+
+func reportGates(status *statusAnswer, all map[string]gate.Watched) {
+	status.GateCount = len(all)
+	status.Gates = busiest(all, func(a, b gate.Watched) int { return cmp.Compare(b.Waiting, a.Waiting) })
 }
 
 func (g gateFunctions) facts(r *instances.Report) {

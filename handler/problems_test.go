@@ -32,7 +32,7 @@ func (p *process) has(t testing.TB, code, subject, cause string) {
 	t.Helper()
 	answer, body := p.status(t)
 	all := answer.Problems
-	i := slices.IndexFunc(all, func(p instances.ProblemGroup) bool {
+	i := slices.IndexFunc(all, func(p problemItem) bool {
 		return p.Code == code && p.Subject == subject && slices.Contains(p.Instances, answer.Instance)
 	})
 	if i < 0 || answer.Status != degraded || !strings.Contains(all[i].What, cause) || all[i].Count < 1 || time.Since(all[i].Since) > time.Minute {
@@ -51,7 +51,7 @@ func (p *process) isWell(t testing.TB, when string) {
 func (p *process) meets(t testing.TB, code string) {
 	t.Helper()
 	p.statusUntil(t, code, func(s statusAnswer) bool {
-		return slices.ContainsFunc(s.own(), func(p instances.ProblemGroup) bool { return p.Code == code })
+		return slices.ContainsFunc(s.own(), func(p problemItem) bool { return p.Code == code })
 	})
 }
 

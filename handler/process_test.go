@@ -302,8 +302,8 @@ func (p *process) statusUntil(t testing.TB, what string, wanted func(statusAnswe
 // own returns the problems of the process that answered. Other processes of the
 // tests use the same storage, and may have some; the dead letters of all tests
 // are in one queue.
-func (s statusAnswer) own() []instances.ProblemGroup {
-	return slices.DeleteFunc(slices.Clone(s.Problems), func(p instances.ProblemGroup) bool {
+func (s statusAnswer) own() []problemItem {
+	return slices.DeleteFunc(slices.Clone(s.Problems), func(p problemItem) bool {
 		return !slices.Contains(p.Instances, s.Instance) || p.Code == instances.DeadLetters
 	})
 }

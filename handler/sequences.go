@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,7 +81,9 @@ func (s sequenceFunctions) probe(ctx context.Context) error {
 }
 
 func (s sequenceFunctions) report(status *statusAnswer) {
-	status.Sequences = s.sequences.Stats()
+	all := s.sequences.Stats()
+	status.SequenceCount = len(all)
+	status.Sequences = busiest(all, func(a, b ids.Stats) int { return cmp.Compare(b.Requests, a.Requests) })
 }
 
 // maxReported bounds the sequences that a process reports to the others.

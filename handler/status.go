@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"net/http"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,20 +34,25 @@ type probe func(context.Context) error
 // statusAnswer is what GET /api/status reports: problems, instances and queues
 // of the app, and the rest about the instance that answers.
 type statusAnswer struct {
-	Status    string                   `json:"status"` // "ok", or "degraded" if an instance has a problem or storage does not respond
-	Version   string                   `json:"version"`
-	Instance  string                   `json:"instance"`
-	StartedAt time.Time                `json:"startedAt"`
-	Go        string                   `json:"go"`
-	Problems  []instances.ProblemGroup `json:"problems"`
-	Instances []instanceItem           `json:"instances"`
-	LeftOut   int                      `json:"leftOut,omitempty"` // instances whose reports cannot be read
-	Queues    map[string]queueItem     `json:"queues"`
+	Status    string               `json:"status"` // "ok", or "degraded" if an instance has a problem or storage does not respond
+	Version   string               `json:"version"`
+	Instance  string               `json:"instance"`
+	StartedAt time.Time            `json:"startedAt"`
+	Go        string               `json:"go"`
+	Problems  []problemItem        `json:"problems"`          // the first maxProblems of each code
+	Instances []instanceItem       `json:"instances"`         // up to maxInstances
+	LeftOut   int                  `json:"leftOut,omitempty"` // instances whose reports cannot be read
+	Queues    map[string]queueItem `json:"queues"`
+
+	ProblemCount  int `json:"problemCount"`  // with those that Problems leaves out
+	InstanceCount int `json:"instanceCount"` // with those that Instances leaves out
+	SequenceCount int `json:"sequenceCount"` // that this instance uses
+	GateCount     int `json:"gateCount"`     // at which this instance has waiters
 
 	Storage   storageStatus           `json:"storage"`
 	Signals   signalsStatus           `json:"signals"`
-	Sequences map[string]ids.Stats    `json:"sequences"`
-	Gates     map[string]gate.Watched `json:"gates"` // those with waiters in this instance
+	Sequences map[string]ids.Stats    `json:"sequences"` // the busiest that this instance uses
+	Gates     map[string]gate.Watched `json:"gates"`     // those with the most waiters in this instance
 
 	// Requests counts the requests of this process, by service and operation.
 	Requests map[string]map[string]int64 `json:"requests"`
@@ -54,6 +61,31 @@ type statusAnswer struct {
 }
 
 const degraded = "degraded"
+
+// These limits keep a status below about 128 KiB, however many sequences,
+// gates, instances and problems the app has.
+const (
+	maxBusiest   = 20  // sequences, and gates
+	maxInstances = 100 // in the answer
+	maxProblems  = 10  // of a code
+	maxNames     = 20  // of the instances that have a problem
+)
+
+// busiest returns up to maxBusiest of all, those that order puts first. Equal
+// ones are in the order of their names.
+func busiest[T any](all map[string]T, order func(a, b T) int) map[string]T {
+	if len(all) <= maxBusiest {
+		return all
+	}
+	names := slices.SortedFunc(maps.Keys(all), func(a, b string) int {
+		return cmp.Or(order(all[a], all[b]), strings.Compare(a, b))
+	})
+	some := make(map[string]T, maxBusiest)
+	for _, name := range names[:maxBusiest] {
+		some[name] = all[name]
+	}
+	return some
+}
 
 type storageStatus struct {
 	Account       string         `json:"account"`

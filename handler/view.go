@@ -32,6 +32,13 @@ type instanceItem struct {
 	Hands     int64     `json:"hands"`  // invocations of queues that run now
 }
 
+// problemItem is a problem in the status, with the first maxNames of the
+// instances that have it.
+type problemItem struct {
+	instances.ProblemGroup
+	InstanceCount int `json:"instanceCount"`
+}
+
 // queueItem is the depth of a queue in the status.
 type queueItem struct {
 	Ready         int64     `json:"ready"`
@@ -101,18 +108,53 @@ func (v *view) hands() map[string]int64 {
 
 // describe fills in what a status reports of the whole app.
 func (v *view) describe(answer *statusAnswer) {
-	answer.Problems = instances.GroupProblems(v.reports())
+	v.describeProblems(answer, instances.GroupProblems(v.reports()))
 	answer.LeftOut = v.directory.Unreadable
 	answer.Instances = []instanceItem{describeInstance(v.own, v.own.At)}
 	for _, i := range v.others {
 		answer.Instances = append(answer.Instances, describeInstance(i.Report, i.SeenAt))
 	}
-	slices.SortFunc(answer.Instances, func(a, b instanceItem) int { return strings.Compare(a.Instance, b.Instance) })
+	byName := func(a, b instanceItem) int { return strings.Compare(a.Instance, b.Instance) }
+	slices.SortFunc(answer.Instances, byName)
+	if answer.InstanceCount = len(answer.Instances); answer.InstanceCount > maxInstances {
+		troubled := map[string]bool{v.own.Instance: true}
+		for _, r := range v.reports() {
+			troubled[r.Instance] = troubled[r.Instance] || len(r.Problems) > 0
+		}
+		rank := func(i instanceItem) int {
+			switch {
+			case i.Instance == v.own.Instance:
+				return 0
+			case troubled[i.Instance]:
+				return 1
+			}
+			return 2
+		}
+		slices.SortStableFunc(answer.Instances, func(a, b instanceItem) int { return rank(a) - rank(b) })
+		answer.Instances = answer.Instances[:maxInstances]
+		slices.SortFunc(answer.Instances, byName)
+	}
 	hands := v.hands()
 	samples, _ := v.samples()
 	answer.Queues = make(map[string]queueItem, len(samples))
 	for queue, sample := range samples {
 		answer.Queues[queue] = describeQueue(corrected(sample, hands[queue]))
+	}
+}
+
+// describeProblems fills in the first problems of each code, so that many
+// sequences with a problem hide no other.
+func (v *view) describeProblems(answer *statusAnswer, all []instances.ProblemGroup) {
+	answer.ProblemCount = len(all)
+	answer.Problems = []problemItem{}
+	ofCode := make(map[string]int)
+	for _, p := range all {
+		if ofCode[p.Code]++; ofCode[p.Code] > maxProblems {
+			continue
+		}
+		item := problemItem{p, len(p.Instances)}
+		item.Instances = p.Instances[:min(len(p.Instances), maxNames)]
+		answer.Problems = append(answer.Problems, item)
 	}
 }
 

@@ -36,7 +36,8 @@ func (con *console) statusCommand() *cobra.Command {
 		Short: "show what is wrong with the app, and what to do; its instances and queues",
 		Long: `Shows the problems of all instances with what to do about them, then the instances and
 the depths of the work queues, and what the app costs. The sequences and gates are those of
-the instance that answers.
+the instance that answers: the 20 that it reserves most often, and the 20 with the most
+waiters.
 
 With --watch it repeats the request every 5 s until Ctrl+C. On a terminal it replaces the
 screen; elsewhere it prints a line for each change, or with --json each answer.`,
@@ -161,28 +162,31 @@ func (con *console) describeStatus(s client.Status) string {
 	if s.Status != "ok" {
 		headline = con.paint(con.stdout, red, plain(s.Status))
 	}
-	fmt.Fprintf(&screen, "%s: %s, %s\n", headline, counted(len(s.Problems), "problem"), counted(len(s.Instances), "instance"))
+	fmt.Fprintf(&screen, "%s: %s, %s\n", headline, counted(max(len(s.Problems), s.ProblemCount), "problem"), counted(max(len(s.Instances), s.InstanceCount), "instance"))
 	for _, p := range s.Problems {
 		fmt.Fprintf(&screen, "\n%s: %s\n  %s, first %s, in %s\n  %s\n", con.paint(con.stdout, bold, plain(nameOf(p))), plain(p.What),
-			counted(int(p.Count), "time"), ago(now.Sub(p.Since)), someOf(p.Instances), plain(p.Help))
+			counted(int(p.Count), "time"), ago(now.Sub(p.Since)), someOf(p.Instances, p.InstanceCount), plain(p.Help))
 	}
-	writeTable(&screen, "INSTANCE\tKIND\tVERSION\tSTARTED\tSEEN\tCPU\tMEMORY\tHANDS", s.Instances, func(i client.Instance) []any {
+	if more := s.ProblemCount - len(s.Problems); more > 0 {
+		fmt.Fprintf(&screen, "\n%s left out, which have the codes of these\n", counted(more, "more problem"))
+	}
+	writeTable(&screen, "INSTANCE\tKIND\tVERSION\tSTARTED\tSEEN\tCPU\tMEMORY\tHANDS", s.Instances, s.InstanceCount, func(i client.Instance) []any {
 		return []any{i.Instance, i.Kind, i.Version, ago(now.Sub(i.StartedAt)), ago(now.Sub(i.SeenAt)),
 			fmt.Sprintf("%.2f", i.CPU), fmt.Sprintf("%.0f MB", float64(i.Memory)/1e6), i.Hands}
 	})
 	if s.LeftOut > 0 {
 		fmt.Fprintf(&screen, "%s left out: a newer build wrote their reports, or another program\n", counted(s.LeftOut, "instance"))
 	}
-	writeTable(&screen, "QUEUE\tREADY\tIN FLIGHT\tDELAYED\tOLDEST\tDEAD LETTERS", sorted(s.Queues), func(queue string) []any {
+	writeTable(&screen, "QUEUE\tREADY\tIN FLIGHT\tDELAYED\tOLDEST\tDEAD LETTERS", sorted(s.Queues), len(s.Queues), func(queue string) []any {
 		q := s.Queues[queue]
 		return []any{queue, q.Ready, q.InFlight, q.Delayed, fmt.Sprintf("%.0f s", q.OldestSeconds), q.Poison}
 	})
 	here := " of " + plain(s.Instance)
-	writeTable(&screen, "SEQUENCE"+here+"\tISSUED\tAVAILABLE\tLOST\tPROBLEM", sorted(s.Sequences), func(sequence string) []any {
+	writeTable(&screen, "SEQUENCE"+here+"\tISSUED\tAVAILABLE\tLOST\tPROBLEM", sorted(s.Sequences), s.SequenceCount, func(sequence string) []any {
 		q := s.Sequences[sequence]
 		return []any{sequence, q.Issued, q.Available, q.Lost, cmp.Or(q.Problem, "none")}
 	})
-	writeTable(&screen, "GATE"+here+"\tSTATE\tWAITERS\tERROR", sorted(s.Gates), func(gate string) []any {
+	writeTable(&screen, "GATE"+here+"\tSTATE\tWAITERS\tERROR", sorted(s.Gates), s.GateCount, func(gate string) []any {
 		g := s.Gates[gate]
 		state := map[bool]string{true: "released", false: "closed"}[g.State.Released]
 		return []any{gate, state, g.Waiting, cmp.Or(g.Error, "none")}
@@ -198,7 +202,8 @@ func (con *console) describeStatus(s client.Status) string {
 func plain(text string) string { return printable(oneLine(text)) }
 
 // writeTable writes rows in columns under a heading, and nothing without rows.
-func writeTable[T any](screen *strings.Builder, heading string, rows []T, cells func(T) []any) {
+// The app has total of them, or has sent all.
+func writeTable[T any](screen *strings.Builder, heading string, rows []T, total int, cells func(T) []any) {
 	if len(rows) == 0 {
 		return
 	}
@@ -212,17 +217,20 @@ func writeTable[T any](screen *strings.Builder, heading string, rows []T, cells 
 		fmt.Fprintln(columns, strings.Join(texts, "\t"))
 	}
 	columns.Flush() // to memory
-	if more := len(rows) - maxRows; more > 0 {
-		fmt.Fprintf(screen, "… and %d more; --json has all\n", more)
+	switch shown := min(len(rows), maxRows); {
+	case total > len(rows):
+		fmt.Fprintf(screen, "… and %d more\n", total-shown)
+	case len(rows) > shown:
+		fmt.Fprintf(screen, "… and %d more; --json has all\n", len(rows)-shown)
 	}
 }
 
 func sorted[T any](all map[string]T) []string { return slices.Sorted(maps.Keys(all)) }
 
-// someOf names the first of them.
-func someOf(names []string) string {
+// someOf names the first of them. There are total, or those that are given.
+func someOf(names []string, total int) string {
 	text := plain(strings.Join(names[:min(len(names), maxNames)], ", "))
-	if more := len(names) - maxNames; more > 0 {
+	if more := max(len(names), total) - maxNames; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text

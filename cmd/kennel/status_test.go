@@ -128,3 +128,26 @@ func TestStatusScreen(t *testing.T) {
 		}
 	}
 }
+
+// TestTableOfSome: a table states how many rows the app has not sent.
+func TestTableOfSome(t *testing.T) {
+	rows := make([]int, 25)
+	for _, tt := range []struct {
+		rows, total int
+		want        string
+	}{
+		{20, 10_000, "… and 9980 more\n"},
+		{25, 500, "… and 480 more\n"},
+		{25, 25, "… and 5 more; --json has all\n"},
+		{20, 0, "0\n"},
+	} {
+		var screen strings.Builder
+		writeTable(&screen, "ROW", rows[:tt.rows], tt.total, func(row int) []any { return []any{row} })
+		if !strings.HasSuffix(screen.String(), tt.want) {
+			t.Errorf("%d of %d rows: %q, want %q at its end", tt.rows, tt.total, screen.String(), tt.want)
+		}
+	}
+	if got := someOf([]string{"a", "b", "c", "d"}, 100); got != "a, b, c and 97 more" {
+		t.Errorf("%q", got)
+	}
+}

@@ -16,6 +16,7 @@ test('the overview shows many instances by page', () => visit('Operator', '#/bil
     const status = await (await route.fetch()).json();
     const [one] = status.instances;
     status.instances = Array.from({ length: 150 }, (_, i) => ({ ...one, instance: `instance ${i}` }));
+    status.instanceCount = 150;
     await route.fulfill({ json: status });
   });
   await go(page, '#/overview');

@@ -24,7 +24,7 @@ export default {
       s.problems.length ? h('ul', { class: 'problems', 'aria-label': 'Problems' }, s.problems.map(problem)) : null,
       summary(s),
       section('Work per minute', [], work(s, history.value?.items ?? [])),
-      section('Instances', h('span', { class: 'small quiet' }, count(s.instances.length, 'instance')), instances(s, ctx)),
+      section('Instances', h('span', { class: 'small quiet' }, count(s.instanceCount, 'instance')), instances(s, ctx)),
     ];
   },
 };
@@ -32,9 +32,9 @@ export default {
 // verdict is the state of the app in one sentence.
 function verdict(s) {
   const silent = services(s).filter(([, service]) => service && !service.reachable);
-  if (s.status === 'ok') return note('good', h('p', null, h('strong', null, 'Everything works. '), `${count(s.instances.length, 'instance')} reported in the last two minutes.`));
+  if (s.status === 'ok') return note('good', h('p', null, h('strong', null, 'Everything works. '), `${count(s.instanceCount, 'instance')} reported in the last two minutes.`));
   return note('bad', h('p', null, h('strong', null, 'Degraded. '),
-    s.problems.length ? `${count(s.problems.length, 'problem')}; what to do is below. ` : null,
+    s.problems.length ? `${count(s.problemCount, 'problem')}; what to do is below. ` : null,
     silent.length ? `Storage does not answer for ${silent.map(([name]) => name).join(', ')}.` : null));
 }
 
@@ -54,7 +54,7 @@ function problem(p) {
   return h('li', { key: `${p.code} ${p.subject}`, class: 'problem' },
     h('p', { class: 'what' }, p.subject ? [place ? to(p.subject, place, named ? [subject] : []) : code(p.subject), ' '] : null, p.what),
     h('p', null, withCommands(p.help)),
-    h('p', { class: 'small quiet' }, code(p.code), ' · since ', since(p.since, ''), ` · ${count(p.count, 'time')} · in ${p.instances.length > 3 ? count(p.instances.length, 'instance') : p.instances.join(', ')}`));
+    h('p', { class: 'small quiet' }, code(p.code), ' · since ', since(p.since, ''), ` · ${count(p.count, 'time')} · in ${p.instanceCount > 3 ? count(p.instanceCount, 'instance') : p.instances.join(', ')}`));
 }
 
 // withCommands shows what is between backquotes as a command.
@@ -115,6 +115,7 @@ function instances(s, ctx) {
   const page = slice(ctx, 'instancesPage', sorted.rows);
   return [
     table({ label: 'Instances', columns: sorted.columns, rows: page.rows, key: (i) => i.instance, more: page.more }),
+    s.instanceCount > s.instances.length ? note('info', h('p', null, `The list does not show ${count(s.instanceCount - s.instances.length, 'more instance')}; those with problems come first.`)) : null,
     s.leftOut ? note('warn', h('p', null, `${count(s.leftOut, 'more instance')} cannot be shown: their reports are those of another version.`)) : null,
   ];
 }
