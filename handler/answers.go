@@ -121,6 +121,10 @@ func pageOf(r *http.Request) (top int, continuation string, err error) {
 	return top, customhandler.Query(r, "continuation"), nil
 }
 
+// maxETag is longer than any ETag of storage. A request with a longer one, which
+// no resource has, could be too long for storage.
+const maxETag = 1024
+
 // conditionOf reads If-Match: "" if there is none, one ETag, or *. It rejects
 // several ETags, because storage compares with one.
 func conditionOf(r *http.Request) (string, error) {
@@ -130,6 +134,9 @@ func conditionOf(r *http.Request) (string, error) {
 	unsent := func(r rune) bool { return r <= ' ' || r > '~' } // only an envelope can carry them
 	if len(values) == 0 || condition == table.AnyVersion ||
 		len(quoted) > 2 && quoted[0] == '"' && strings.IndexByte(quoted[1:], '"') == len(quoted)-2 && !strings.ContainsFunc(quoted, unsent) {
+		if len(condition) > maxETag {
+			return "", channels.ErrChanged
+		}
 		return condition, nil
 	}
 	return "", badRequest("bad_if_match", "If-Match must be one ETag as in an earlier answer, with its quotes, or *.")

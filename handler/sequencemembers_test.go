@@ -79,6 +79,22 @@ func (a *sequenceApp) call(t *testing.T, method, path, body string, answer any) 
 	return w.Code, text
 }
 
+// TestExactNumbers: a sequence without numbers left shows a number that every
+// JSON reader keeps, also one whose number was written by hand.
+func TestExactNumbers(t *testing.T) {
+	stored := memory.NewSequences(nil)
+	a := newSequenceApp(t, stored, true)
+	for sequence, text := range map[string]string{"exhausted": "9007199254740992", "by-hand": "9223372036854775807"} {
+		if _, err := stored.Replace(t.Context(), sequence, ids.Mark{}, ids.Mark{Text: text}); err != nil {
+			t.Fatal(err)
+		}
+		const want = `"next":9007199254740992,`
+		if status, text := a.call(t, "GET", "/"+sequence, "", &sequenceState{}); status != 200 || !strings.Contains(text, want) {
+			t.Errorf("%d %s, want %s", status, text, want)
+		}
+	}
+}
+
 // TestSequencesOfOtherInstances: a sequence shows all instances that use it, and
 // the list their sums.
 func TestSequencesOfOtherInstances(t *testing.T) {

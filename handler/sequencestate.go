@@ -84,6 +84,7 @@ func (s sequenceFunctions) list(r *http.Request) (reply, error) {
 		sum := sums[stored.Name]
 		item := sequenceItem{Sequence: stored.Name, UpdatedAt: stored.UpdatedAt, PerSecond: sum.perSecond, Lost: sum.lost}
 		if n, err := stored.Mark.Next(); err == nil {
+			n = exact(n)
 			item.Next = &n
 		}
 		if used, ok := s.sequences.StatsOf(stored.Name); ok {
@@ -117,8 +118,12 @@ func (s sequenceFunctions) read(ctx context.Context, sequence string) (sequenceS
 		return sequenceState{}, fmt.Errorf("sequence %q: %w", sequence, err)
 	}
 	all, known := s.members.known(ctx, directory, unknown)
-	return sequenceState{sequence, next, stored.UpdatedAt, s.instances(sequence, all), !known}, nil
+	return sequenceState{sequence, exact(next), stored.UpdatedAt, s.instances(sequence, all), !known}, nil
 }
+
+// exact returns the next number of a sequence, which is above ids.MaxExact if it
+// is exhausted, as a number that every JSON reader keeps.
+func exact(next int64) int64 { return min(next, ids.MaxExact+1) }
 
 // others begins to read what the other processes report of sequences, which
 // takes about as long as a list of them. The function that it returns waits for

@@ -42,8 +42,12 @@ func (c casBlobs) list(ctx context.Context, top int, continuation string, check 
 	return names, next, nil
 }
 
-// maxReads is how many blobs of a list are read at once.
-const maxReads = 8
+// The limits of a list that reads each blob: maxListed are on a page, so that it
+// ends in time also on a slow account, and maxReads are read at once.
+const (
+	maxListed = 250
+	maxReads  = 8
+)
 
 // readEach returns what read returns for each name, or its first error.
 func readEach[T any](ctx context.Context, names []string, read func(ctx context.Context, name string) (T, error)) ([]T, error) {

@@ -47,7 +47,7 @@ func TestGateList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	top := storetest.Scale(20, 1000)
+	top := storetest.Scale(20, maxListed)
 	want := []string{"gate-0000"}
 	set, _ := outsider(&store.blobs)
 	set(t, "!doctor", "")
