@@ -57,6 +57,12 @@ func (rt *route) role() role {
 	return operator
 }
 
+// consoleHeader is a header that a page of another site cannot send.
+const consoleHeader = "X-Kennel-Console"
+
+// consoleDoctor is the only route of people that is a GET and writes.
+const consoleDoctor = "GET " + consoleBase + "/api/doctor"
+
 // console decides which people may call the API.
 type console struct {
 	// local: the app runs on the machine of a developer, so everyone who
@@ -117,6 +123,10 @@ func (c *console) serve(w http.ResponseWriter, r *http.Request, rt *route) {
 		customhandler.WriteError(w, r, err)
 		return
 	}
+	if rt.pattern == consoleDoctor && !c.ownPage(r) {
+		customhandler.WriteError(w, r, foreignSite("The doctor writes to storage, so a call through the console must come from its own pages, with the header X-Kennel-Console: 1. Nothing was done."))
+		return
+	}
 	rt.serve(w, r.WithContext(context.WithValue(r.Context(), personKey{}, p)))
 }
 
@@ -147,15 +157,26 @@ func (c *console) identify(r *http.Request) (p principal.Principal, err error) {
 
 // authorize returns an error if a person must not make a call.
 func (c *console) authorize(r *http.Request, p principal.Principal, needed role) error {
-	if needed == operator && (c.crossOrigin.Check(r) != nil || r.Header.Get("X-Kennel-Console") != "1") {
-		return &customhandler.Error{Status: http.StatusForbidden, Code: "cross_site",
-			Message: "A change through the console must come from its own pages, with the header X-Kennel-Console: 1. Nothing was changed."}
+	if needed == operator && !c.ownPage(r) {
+		return foreignSite("A change through the console must come from its own pages, with the header X-Kennel-Console: 1. Nothing was changed.")
 	}
 	if !mayAct(p, needed) {
 		return &customhandler.Error{Status: http.StatusForbidden, Code: "role_required",
 			Message: fmt.Sprintf("%s does not have the app role %s, which this request needs. Nothing was changed. An administrator assigns it in Microsoft Entra, under Enterprise applications, Users and groups. Then sign in again.", p.Name, needed)}
 	}
 	return nil
+}
+
+// ownPage reports whether a call that changes something comes from a page of the
+// console, and not from one of another site.
+func (c *console) ownPage(r *http.Request) bool {
+	changing := *r
+	changing.Method = http.MethodPost // a GET is allowed to every site
+	return c.crossOrigin.Check(&changing) == nil && r.Header.Get(consoleHeader) == "1"
+}
+
+func foreignSite(message string) error {
+	return &customhandler.Error{Status: http.StatusForbidden, Code: "cross_site", Message: message}
 }
 
 func signInRequired(message string) error {

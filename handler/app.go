@@ -125,7 +125,7 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 	a.routes = append(a.routes,
 		route{function: "Health", pattern: "GET /api/health", handler: http.HandlerFunc(health)},
 		route{function: "Status", pattern: "GET /api/status", handler: newStatus(cfg, a.jobs, members, billing, counter, started)},
-		route{function: "Doctor", pattern: "GET /api/doctor", handler: serveDoctor(checks)},
+		route{function: "Doctor", pattern: doctorPattern, quota: &quota{}, handler: serveDoctor(checks)},
 		route{function: "Metrics", pattern: "GET /api/metrics", handler: newMetrics(a.jobs, members, billing)},
 		route{function: "OpenAPI", pattern: "GET /api/openapi.yaml", handler: http.HandlerFunc(openAPI)})
 	for i, rt := range a.routes {

@@ -43,17 +43,55 @@ type doctorAnswer struct {
 	Checks []finding `json:"checks"`
 }
 
+// doctorPattern is the route of the doctor. It only reads what is the user's,
+// but it writes to storage and sends a signal.
+const doctorPattern = "GET /api/doctor"
+
+// A diagnosis is one run of the checks, for all calls that arrive during it.
+type diagnosis struct {
+	done     chan struct{} // closed at its end
+	findings []finding
+	err      error
+}
+
 // serveDoctor serves GET /api/doctor: what the app's own identity may do. The
 // answer is 200 also if a check failed: callers read the body. The checks are
 // opened by the first call, so that they do not delay the start.
+//
+// The checks run once at a time, however many call. A run does not end with the
+// call that began it, because others may wait for it.
 func serveDoctor(open func() ([][]check, error)) http.Handler {
 	open = sync.OnceValues(open)
+	var mu sync.Mutex
+	var running *diagnosis // guarded by mu; nil: none
 	return serve(nil, func(r *http.Request) (reply, error) {
-		lanes, err := open()
-		if err != nil {
-			return reply{}, err
+		mu.Lock()
+		d := running
+		if d == nil {
+			d = &diagnosis{done: make(chan struct{})}
+			running = d
+			ctx := context.WithoutCancel(r.Context())
+			go func() {
+				defer close(d.done)
+				lanes, err := open()
+				if d.err = err; err == nil {
+					d.findings = diagnose(ctx, lanes)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				running = nil
+			}()
 		}
-		return reply{status: http.StatusOK, body: doctorAnswer{diagnose(r.Context(), lanes)}}, nil
+		mu.Unlock()
+		select {
+		case <-d.done:
+		case <-r.Context().Done():
+			return reply{}, context.Cause(r.Context())
+		}
+		if d.err != nil {
+			return reply{}, d.err
+		}
+		return reply{status: http.StatusOK, body: doctorAnswer{d.findings}}, nil
 	})
 }
 
