@@ -32,7 +32,7 @@ func (b *batchFunctions) routes() []route {
 		{function: function, pattern: "GET /api/batches", query: append([]string{"order"}, page...), handler: b.serveLimited(b.list)},
 		{function: function, pattern: "GET /api/batches/{batch}", handler: b.serveLimited(b.read)},
 		{function: function, pattern: "GET /api/batches/{batch}/results", query: append([]string{"outcome"}, page...), handler: b.serveLimited(b.results)},
-		{function: function, pattern: "GET /api/batches/{batch}/report", handler: b.serveLimited(b.report)},
+		{function: function, pattern: "GET /api/batches/{batch}/report", query: []string{"safe"}, handler: b.serveLimited(b.report)},
 	}
 }
 
@@ -148,10 +148,17 @@ func (b *batchFunctions) results(batches *work.Batches, r *http.Request) (reply,
 }
 
 // report serves GET /api/batches/{batch}/report: JSON, or CSV if Accept begins
-// with text/csv.
+// with text/csv. With ?safe=1 a spreadsheet takes no cell of the CSV for a formula.
 func (b *batchFunctions) report(batches *work.Batches, r *http.Request) (reply, error) {
 	asCSV := strings.HasPrefix(strings.ToLower(strings.TrimSpace(r.Header.Get("Accept"))), csvMedia)
+	safe := customhandler.Query(r, "safe") == "1"
+	if hasQuery(r, "safe") && !safe {
+		return reply{}, badRequest("bad_query", "safe must be 1, or absent.")
+	}
 	stored, err := batches.Report(r.Context(), r.PathValue("batch"), asCSV)
+	if err == nil && asCSV && safe {
+		stored, err = safeCSV(stored)
+	}
 	if err != nil {
 		return reply{}, err
 	}

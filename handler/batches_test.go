@@ -149,6 +149,12 @@ func TestBatch(t *testing.T) {
 		if report.Code != 200 || report.Header().Get("Content-Type") != "application/json" || !strings.Contains(report.Body.String(), `"amount":"1500.00"`) {
 			t.Errorf("report: %d %v %s", report.Code, report.Header(), report.Body)
 		}
+		if report = m.call(t, host, "GET", "/api/batches/"+sent.ID+"/report?safe=2", ""); report.Code != 400 || report.failed.Code != "bad_query" {
+			t.Errorf("another value of safe: %d %s", report.Code, report.Body)
+		}
+		if report = m.call(t, host, "GET", "/api/batches/"+sent.ID+"/report?safe=1", "", "Accept", "text/csv"); report.Code != 200 || !strings.HasPrefix(report.Body.String(), "account,") {
+			t.Errorf("a safe report: %d %s", report.Code, report.Body)
+		}
 		report = m.call(t, host, "GET", "/api/batches/"+sent.ID+"/report", "", "Accept", "text/csv")
 		if report.Code != 200 || report.Header().Get("Content-Type") != "text/csv; charset=utf-8" || !strings.HasPrefix(report.Body.String(), "account,currency,amount,items") {
 			t.Errorf("report as CSV: %d %v %s", report.Code, report.Header(), report.Body)
