@@ -28,6 +28,13 @@ test('the overview shows many instances by page', () => visit('Operator', '#/bil
   await says(page, '1–100 of 150');
 }));
 
+test('the release of a gate that was never released warns of a misspelt name', () => visit('Operator', '#/gates/houndz', async (page) => {
+  await page.getByRole('button', { name: 'Release houndz' }).click();
+  const box = await dialog(page, 'Release houndz');
+  await box.getByText('was never released').waitFor();
+  await box.getByRole('button', { name: 'Cancel' }).click();
+}));
+
 test('a sequence is begun and raised', () => visit('Operator', '#/sequences', async (page) => {
   await page.getByRole('button', { name: 'Begin a sequence…' }).click();
   let box = await dialog(page, 'Begin a sequence');

@@ -49,6 +49,10 @@ test('the rules are checked before they are saved', () => visit('Operator', '#/q
   await page.getByRole('button', { name: 'Check', exact: true }).click();
   await page.getByRole('row', { name: 'instances.min 1 2' }).waitFor();
   await isAccessible(page, 'valid rules');
+  await page.getByRole('link', { name: 'Gates', exact: true }).first().click();
+  await page.getByRole('heading', { name: 'Gates', level: 1 }).waitFor();
+  await page.goBack();
+  assert.match(await editor.inputValue(), /"min":2/); // nothing is lost by leaving the view
   await save.click();
   const box = await dialog(page, 'Save the rules');
   await isAccessible(page, 'the rules to save');

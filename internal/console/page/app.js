@@ -1,7 +1,7 @@
 // The page: navigation, who is signed in, and the view that the address names.
 
 import { api, get, isFailing, isLate, Poller } from './api.js';
-import { toast } from './dialog.js';
+import { clearToasts, toast } from './dialog.js';
 import { h, patch } from './dom.js';
 import { clock } from './format.js';
 import { badge, failure, note } from './parts.js';
@@ -60,6 +60,7 @@ async function open() {
   const opened = { name, ctx: contextOf(address, same ? current.ctx.state : {}), module: same ? current.module : undefined };
   document.querySelector('dialog')?.close(); // it is about what was open before
   if (!same) {
+    clearToasts();
     patch(shell, frame(h('div', { class: 'loading', role: 'status' }, 'Loading…'), name));
     document.querySelector('nav [aria-current]').scrollIntoView({ block: 'nearest', inline: 'nearest' });
   }

@@ -150,7 +150,7 @@ let nextMessage = 0;
 // toast shows a message for some seconds; a screen reader reads it out.
 export function toast(text, kind = 'good') {
   if (!text) return;
-  const message = { id: nextMessage++, text, kind };
+  const message = { id: nextMessage++, text, kind, at: Date.now() };
   messages = [...messages.slice(-2), message];
   drawMessages();
   setTimeout(() => dismiss(message), kind === 'bad' ? 15000 : 6000);
@@ -159,6 +159,13 @@ export function toast(text, kind = 'good') {
 // toastFailure shows why a call failed where no dialog is open.
 export function toastFailure(error) {
   toast(`${error.message}${error.requestId ? ` Request ${error.requestId}.` : ''}`, 'bad');
+}
+
+// clearToasts removes the messages of a view that is left, but for one of an
+// action that led to the next view.
+export function clearToasts() {
+  messages = messages.filter((m) => Date.now() - m.at < 1000);
+  drawMessages();
 }
 
 function dismiss(message) {

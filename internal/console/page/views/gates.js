@@ -52,7 +52,7 @@ function one({ gate, waiters }, ctx) {
   const page = slice(ctx, 'waitersPage', waiting);
   const history = (g.history ?? []).toReversed();
   return [
-    section('State', [turn(ctx, name, g.released, all), g.released ? button('Release again…', () => ask(ctx, name, 'release', all), { may: ctx.may }) : null],
+    section('State', [turn(ctx, name, g.released, all, 'primary', g.generation), g.released ? button('Release again…', () => ask(ctx, name, 'release', all), { may: ctx.may }) : null],
       facts([
         ['State', state(g.released)],
         ['Waiters', waiters.value ? number(all) : none],
@@ -88,19 +88,19 @@ function state(released, text) {
 }
 
 // turn is the button that changes the state of a gate.
-function turn(ctx, name, released, waiters, kind = 'primary') {
+function turn(ctx, name, released, waiters, kind = 'primary', generation = true) {
   return released
     ? button('Close…', () => ask(ctx, name, 'close', waiters), { may: ctx.may, describe: `Close ${name}` })
-    : button('Release…', () => ask(ctx, name, 'release', waiters), { kind, may: ctx.may, describe: `Release ${name}` });
+    : button('Release…', () => ask(ctx, name, 'release', waiters, false, generation), { kind, may: ctx.may, describe: `Release ${name}` });
 }
 
 // ask asks for the reason of a change and makes it. A forced one replaces a
-// stored state that is invalid.
-function ask(ctx, name, what, waiters, force = false) {
+// stored state that is invalid. A gate without a generation was never released.
+function ask(ctx, name, what, waiters, force = false, generation = true) {
   const release = what === 'release';
   act({
     title: `${release ? 'Release' : 'Close'} ${name}`,
-    text: force ? 'The gate is closed. Its stored state, which is invalid, is replaced, and its history is lost.' : release
+    text: release && !generation && !waiters ? 'This gate was never released. If its name is misspelt, no waiter continues, and a new gate is made. Release it anyway?' : force ? 'The gate is closed. Its stored state, which is invalid, is replaced, and its history is lost.' : release
       ? `All that wait at the gate continue at once${waiters ? `: ${count(waiters, 'waiter')} now` : ''}. It stays open until it is closed.`
       : 'All that arrive from now on wait until the gate is released. Those that have passed are not stopped.',
     reason: true,

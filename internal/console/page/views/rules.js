@@ -8,9 +8,14 @@ import { none, number, percent } from '../format.js';
 import { button, code, facts, failure, note, section } from '../parts.js';
 import { table } from '../table.js';
 
+// draft is the open editor, or undefined. It outlives the view, so that rules
+// that are not saved are still there after a look at another one.
+let draft;
+
 // rules shows rules, or their editor.
 export function rules(value, ctx) {
-  const { editor } = ctx.state;
+  const editor = draft;
+  if (editor && editor.view !== ctx.state) Object.assign(editor, { view: ctx.state, begunText: editor.text }); // the view was left
   return section('Rules',
     editor ? null : button('Edit…', () => edit(value, ctx), { may: ctx.may, describe: 'Edit the rules' }),
     editor ? form(editor, value, ctx) : shown(value));
@@ -58,7 +63,7 @@ function rows(label, list, format) {
 
 function edit(value, ctx) {
   const text = textOf(value);
-  ctx.state.editor = { text, begunText: text, rows: Math.min(text.split('\n').length + 2, 30), begun: JSON.stringify(value), checked: undefined, error: undefined, busy: false };
+  draft = { view: ctx.state, text, begunText: text, rows: Math.min(text.split('\n').length + 2, 30), begun: JSON.stringify(value), checked: undefined, error: undefined, busy: false };
   ctx.refresh();
   document.getElementById('rules').focus();
 }
@@ -81,7 +86,7 @@ function oneLine(v) {
 function form(editor, value, ctx) {
   const valid = editor.checked?.text === editor.text ? editor.checked : undefined;
   const leave = () => {
-    ctx.state.editor = undefined;
+    draft = undefined;
     ctx.refresh();
   };
   const typed = (event) => {
@@ -164,7 +169,7 @@ function save(editor, { text, changes }, ctx) {
     confirm: 'Save',
     async run({ reason }) {
       await change('PUT', api`scale/rules`, { body: text, type: 'application/json', reason });
-      ctx.state.editor = undefined;
+      draft = undefined;
       await ctx.reload('rules');
       ctx.refresh();
       return 'The rules are saved.';
