@@ -132,7 +132,8 @@ func printable(text string) string {
 			out.WriteRune(r)
 		case unicode.IsControl(r):
 			out.WriteRune(unicode.ReplacementChar)
-		case unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp):
+		case unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp,
+			unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector):
 			out.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
 		default:
 			out.WriteRune(r)

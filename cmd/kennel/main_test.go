@@ -83,6 +83,7 @@ func TestPrintable(t *testing.T) {
 		"a\x1b[31mb\r\nc\td\u009be ü":            "a\ufffd[31mb\ufffd\nc\td\ufffde ü",
 		"swen\u202e?lla eteled\u2066":            `swen\u202e?lla eteled\u2066`,
 		"ne\u200bws\ufeff\u00ad\u2028\U000e0041": `ne\u200bws\ufeff\u00ad\u2028\U000e0041`,
+		"ne\u034fws\u3164\ufe0f\U000e0100":       `ne\u034fws\u3164\ufe0f\U000e0100`,
 		"日本語 👍 'a' \\ e\u0301":                   "日本語 👍 'a' \\ e\u0301",
 		"\xff":                                   "\ufffd",
 	} {

@@ -12,6 +12,7 @@ await import('./work.mjs');
 await import('./operations.mjs');
 await import('./everywhere.mjs');
 await import('./fields.mjs');
+await import('./invisible.mjs');
 await import('./states.mjs');
 await import('./traffic.mjs');
 (await import('./actions.mjs')).everythingIsUsed();

@@ -2,7 +2,7 @@
 
 import { api, get, isFailing, isLate, Poller } from './api.js';
 import { clearToasts, toast } from './dialog.js';
-import { h, patch } from './dom.js';
+import { h, patch, printable } from './dom.js';
 import { clock } from './format.js';
 import { badge, failure, note } from './parts.js';
 import { here, link } from './router.js';
@@ -71,7 +71,7 @@ async function open() {
     opened.problem = note('bad', h('p', null, 'This part of the page could not be loaded. The app may be stopped, or was replaced by another version. Reload the page.'));
   }
   if (current !== opened) return;
-  document.title = `${[opened.ctx.args[0], views[name].title].filter(Boolean).join(' · ')} – Kennel`;
+  document.title = printable(`${[opened.ctx.args[0], views[name].title].filter(Boolean).join(' · ')} – Kennel`);
   if (opened.problem) {
     draw();
     return;

@@ -1,6 +1,6 @@
 // Dialogs in which a person confirms an action, and the short messages after it.
 
-import { h, patch } from './dom.js';
+import { h, patch, printable } from './dom.js';
 import { bytes } from './format.js';
 import { button, failure, field } from './parts.js';
 
@@ -10,14 +10,14 @@ import { button, failure, field } from './parts.js';
 //   title, text   what happens; text may be nodes
 //   confirm       the label of the button
 //   danger        the button is red
-//   typed         the text that must be typed, as the name of what is deleted; both
-//                 may be functions of the values
+//   typed         the text that must be typed, as the name of what is deleted,
+//                 as it is or as it is shown; both may be functions of the values
 //   reason        asks for a reason: true, or 'required'
 //   fields        of {name, label, hint, type, value, required, choices, min, max}
 //   trial         {label, run(values)}: a button that tries it without effect, and
 //                 shows the nodes that run returns in the form
 //   run(values)   does it; values has reason and the fields. It returns the
-//                 message to show afterwards, or ""
+//                 message to show afterwards, text or nodes, or ""
 export function act(options) {
   const box = document.getElementById('dialogs');
   const caller = document.activeElement;
@@ -60,16 +60,19 @@ export function act(options) {
     if (!state.closed) draw();
   };
   const given = (option) => (typeof option === 'function' ? option(state.values) : option);
+  // No name holds a backslash, so what is shown of one stands for it alone.
+  const isTyped = (name) => [name, printable(name)].includes(state.values.typed);
+  const mismatch = () => (state.values.typed && !isTyped(given(options.typed)) ? 'This does not match. Type it exactly as it is shown above.' : '');
   const missing = () => {
     const typed = given(options.typed);
-    if (typed !== undefined && state.values.typed !== typed) return `Type ${typed} first`;
+    if (typed !== undefined && !isTyped(typed)) return `Type ${typed} first`;
     const empty = allFields().find((f) => f.required && String(state.values[f.name]).trim() === '');
     return empty ? `${empty.label} is required` : '';
   };
   const allFields = () => [
     ...(options.fields ?? []),
     ...(options.reason ? [{ name: 'reason', label: 'Reason', type: 'textarea', required: options.reason === 'required', hint: 'It is recorded with your name.', maxlength: 1000 }] : []),
-    ...(given(options.typed) !== undefined ? [{ name: 'typed', label: ['Type ', h('code', null, given(options.typed)), ' to confirm'], type: 'text', required: true }] : []),
+    ...(given(options.typed) !== undefined ? [{ name: 'typed', label: ['Type ', h('code', null, given(options.typed)), ' to confirm'], type: 'text', required: true, wrong: mismatch() }] : []),
   ];
   const draw = () => patch(box, h('dialog', { 'aria-labelledby': 'dialog-title', 'aria-describedby': options.text ? 'dialog-text' : null, onclose: closed, oncancel: (event) => { if (state.busy) event.preventDefault(); } },
     h('form', { method: 'dialog', onsubmit: submit, novalidate: false },
@@ -110,8 +113,8 @@ function inputOf(f, value, set, busy) {
     default:
       return field(label, h('input', {
         ...props, type: f.type ?? 'text', min: f.min ?? null, max: f.max ?? null, step: f.step ?? null, autocomplete: 'off', spellcheck: 'false',
-        inputmode: f.inputmode ?? null, maxlength: f.maxlength ?? null, value: f.value ?? '', list: f.choices ? `${f.name}-choices` : null,
-      }), f.hint, f.choices && h('datalist', { id: `${f.name}-choices` }, f.choices.map((c) => h('option', { key: c, value: c }))));
+        inputmode: f.inputmode ?? null, 'aria-invalid': f.wrong ? 'true' : null, 'aria-describedby': f.wrong !== undefined ? `${f.name}-wrong` : null, maxlength: f.maxlength ?? null, value: f.value ?? '', list: f.choices ? `${f.name}-choices` : null,
+      }), f.hint, f.wrong !== undefined && h('small', { id: `${f.name}-wrong`, class: 'wrong', role: 'status' }, f.wrong), f.choices && h('datalist', { id: `${f.name}-choices` }, f.choices.map((c) => h('option', { key: c, value: c }))));
   }
 }
 

@@ -2,9 +2,23 @@
 // patch() changes only what differs from the description before. So focus, selection
 // and scroll positions stay while values change, and memory does not grow.
 //
-// Text from outside only ever becomes a text node or an attribute's value.
+// Text from outside only ever becomes a text node or an attribute's value, and
+// goes through printable() first.
 
 const svgNamespace = 'http://www.w3.org/2000/svg';
+
+// Characters without a shape of their own. \r is left alone before \n.
+const unseen = /(?!\r\n)[[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{DI}]--[\n\t]]/gv;
+
+// printable escapes invisible characters, as the command line does. Some of them
+// reverse the text that follows, and others make two different names look equal.
+export function printable(text) {
+  return String(text).replace(unseen, (character) => {
+    if (/\p{Cc}/u.test(character)) return '\ufffd';
+    const code = character.codePointAt(0).toString(16);
+    return code.length > 4 ? `\\U${code.padStart(8, '0')}` : `\\u${code.padStart(4, '0')}`;
+  });
+}
 
 // h describes an element. Of its properties, key identifies it among its
 // siblings, on… are event handlers, vars are CSS variables, and the others are
@@ -19,7 +33,7 @@ function described(children, list = []) {
   for (const child of children) {
     if (Array.isArray(child)) described(child, list);
     else if (child === null || child === undefined || typeof child === 'boolean') list.push({ text: '' });
-    else list.push(typeof child === 'object' ? child : { text: String(child) });
+    else list.push(typeof child === 'object' ? child : { text: printable(child) });
   }
   return list;
 }
@@ -111,7 +125,8 @@ function set(node, name, value, old) {
   } else if (value === false || value === null || value === undefined) {
     node.removeAttribute(name);
   } else {
-    if ((name === 'href' || name === 'src') && !/^(#|\/(?!\/))/.test(value)) throw new Error(`the address ${value} leaves the page`);
-    node.setAttribute(name, value === true ? '' : value);
+    const isAddress = name === 'href' || name === 'src';
+    if (isAddress && !/^(#|\/(?!\/))/.test(value)) throw new Error(`the address ${value} leaves the page`);
+    node.setAttribute(name, value === true ? '' : isAddress ? value : printable(value));
   }
 }

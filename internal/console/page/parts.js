@@ -14,6 +14,12 @@ export function code(text) {
   return h('code', null, text);
 }
 
+// named is a name within a sentence. Its letters do not change the order of the
+// words around it, whatever their direction.
+export function named(text) {
+  return h('bdi', null, text);
+}
+
 // to is a link to a view.
 export function to(text, view, args, query) {
   return h('a', { href: link(view, args, query) }, text);

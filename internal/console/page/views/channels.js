@@ -4,7 +4,7 @@ import { api, change } from '../api.js';
 import { act, inform } from '../dialog.js';
 import { h } from '../dom.js';
 import { age, count, decimal, duration, number, since } from '../format.js';
-import { badge, button, code, command, empty, facts, note, opener, section, to, toolbar } from '../parts.js';
+import { badge, button, code, command, empty, facts, named, note, opener, section, to, toolbar } from '../parts.js';
 import { link } from '../router.js';
 import { pageQuery, pager, table } from '../table.js';
 
@@ -65,7 +65,7 @@ function one({ channel, deletion, blogs }, ctx) {
       ['Created', since(c.createdAt)],
       ['Incarnation', code(c.incarnation)],
     ])) : null,
-    gone && neverDeleted ? empty(`There is no channel ${name}.`, 'It was never created, or it was deleted more than 30 days ago. ', to('All channels', view)) : null,
+    gone && neverDeleted ? empty(['There is no channel ', named(name), '.'], 'It was never created, or it was deleted more than 30 days ago. ', to('All channels', view)) : null,
     gone && record ? note('info', h('p', null, `The channel was deleted, and its name is free. ${record.state === 'done' ? '' : 'Its blogs are still being deleted. '}`, to('All channels', view))) : null,
     record ? section(c ? 'Deletion of an earlier channel of this name' : 'Deletion', badgeOf(record), progress(record)) : null,
     c && blogs.value ? blogsOf(name, blogs.value, ctx) : null,
@@ -111,14 +111,14 @@ function blogsOf(name, value, ctx) {
 function excerpt(blog) {
   if (blog.text.length <= shownText && !blog.text.includes('\n')) return blog.text;
   const begin = blog.text.split('\n', 1)[0].slice(0, shownText);
-  return [`${begin} … `, button('Read', () => inform(blog.title, h('pre', { tabindex: '0' }, blog.text)), { kind: 'plain', describe: `Read ${blog.title}` })];
+  return [named(begin), ' … ', button('Read', () => inform(blog.title, h('pre', { tabindex: '0' }, blog.text)), { kind: 'plain', describe: `Read ${blog.title}` })];
 }
 
 // ask deletes the channel that is shown, and not a later one of its name.
 function ask(channel, ctx) {
   const name = channel.channel;
   act({
-    title: `Delete ${name}`,
+    title: ['Delete ', named(name)],
     text: ['The channel is deleted with all its blogs. This cannot be undone or stopped. The name is free at once.'],
     typed: name,
     reason: true,
@@ -128,11 +128,11 @@ function ask(channel, ctx) {
       const record = await change('DELETE', api`channels/${name}`, { headers: { 'If-Match': channel.etag }, reason });
       if (record.state === 'done') {
         ctx.reload();
-        return `${name} is deleted with ${count(record.deleted, 'blog')}.`;
+        return [named(name), ` is deleted with ${count(record.deleted, 'blog')}.`];
       }
       if (ctx.args.length) ctx.reload();
       else location.hash = link(view, [name]);
-      return `The deletion of ${name} began.`;
+      return ['The deletion of ', named(name), ' began.'];
     },
   });
 }

@@ -4,7 +4,7 @@ import { api, change } from '../api.js';
 import { act } from '../dialog.js';
 import { h } from '../dom.js';
 import { count, exact, none, number, since } from '../format.js';
-import { badge, button, code, command, empty, facts, opener, partial, section, to, toolbar } from '../parts.js';
+import { badge, button, code, command, empty, facts, named, opener, partial, section, to, toolbar } from '../parts.js';
 import { pageQuery, pager, slice, table } from '../table.js';
 
 const view = 'gates';
@@ -99,7 +99,7 @@ function turn(ctx, name, released, waiters, kind = 'primary', generation = true)
 function ask(ctx, name, what, waiters, force = false, generation = true) {
   const release = what === 'release';
   act({
-    title: `${release ? 'Release' : 'Close'} ${name}`,
+    title: [release ? 'Release ' : 'Close ', named(name)],
     text: release && !generation && !waiters ? 'This gate was never released. If its name is misspelt, no waiter continues, and a new gate is made. Release it anyway?' : force ? 'The gate is closed. Its stored state, which is invalid, is replaced, and its history is lost.' : release
       ? `All that wait at the gate continue at once${waiters ? `: ${count(waiters, 'waiter')} now` : ''}. It stays open until it is closed.`
       : 'All that arrive from now on wait until the gate is released. Those that have passed are not stopped.',
@@ -109,8 +109,8 @@ function ask(ctx, name, what, waiters, force = false, generation = true) {
       const options = { body: { reason, force, by: ctx.me.local ? 'console' : '' }, reason };
       const done = await (release ? change('POST', api`gates/${name}/release`, options) : change('POST', api`gates/${name}/close`, options));
       ctx.reload();
-      const result = release ? `${name} is released.` : `${name} is closed.`;
-      return done.signalled === false ? `${result} The signal could not be sent, so other instances see it when they poll.` : result;
+      return [named(name), release ? ' is released.' : ' is closed.',
+        done.signalled === false ? ' The signal could not be sent, so other instances see it when they poll.' : null];
     },
   });
 }

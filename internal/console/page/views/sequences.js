@@ -4,7 +4,7 @@ import { api, change } from '../api.js';
 import { act } from '../dialog.js';
 import { h } from '../dom.js';
 import { decimal, duration, none, number, since } from '../format.js';
-import { button, code, command, empty, facts, opener, partial, section, to, toolbar } from '../parts.js';
+import { button, code, command, empty, facts, named, opener, partial, section, to, toolbar } from '../parts.js';
 import { pageQuery, pager, slice, table } from '../table.js';
 
 const view = 'sequences';
@@ -78,7 +78,7 @@ function one(value, ctx) {
 function raise(ctx, name, next) {
   const asked = name === undefined;
   act({
-    title: asked ? 'Begin a sequence' : ['Raise ', name],
+    title: asked ? 'Begin a sequence' : ['Raise ', named(name)],
     text: next === undefined || next === null
       ? 'The sequence begins at the number, or continues there if it exists. Choose one above every number that was issued.'
       : `The next free number is ${number(next)}. It becomes at least the number that you name, and is never lowered. The numbers in between are not issued.`,
@@ -98,7 +98,7 @@ function raise(ctx, name, next) {
       const sequence = name ?? values.sequence.trim();
       const state = await change('POST', api`sequences/${sequence}/raise`, { body: { atLeast, reason: values.reason, force: values.force }, reason: values.reason });
       ctx.reload();
-      return state.changed ? `${sequence}: the next number is ${number(state.next)}.` : `Nothing was changed: the next number of ${sequence} is ${number(state.next)} already.`;
+      return state.changed ? [named(sequence), `: the next number is ${number(state.next)}.`] : ['Nothing was changed: the next number of ', named(sequence), ` is ${number(state.next)} already.`];
     },
   });
 }
