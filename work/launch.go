@@ -6,13 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"kennel/table"
 )
-
-// putsAtOnce is how many messages of a batch are put at the same time.
-const putsAtOnce = 16
 
 // complete completes the submission of a batch that was recorded. It may be
 // called by several processes at once, and again after a crash: what was done is
@@ -23,6 +18,7 @@ const putsAtOnce = 16
 // After an error with a ledger, the batch is accepted.
 func (b *Batches) complete(ctx context.Context, d details, known *ledger) (l ledger, winner keyRow, err error) {
 	ctx, spent := withTally(ctx)
+	isNew := false
 	if known != nil {
 		l = *known
 	} else {
@@ -35,14 +31,14 @@ func (b *Batches) complete(ctx context.Context, d details, known *ledger) (l led
 				return ledger{}, winner, err
 			}
 		}
-		if l, err = b.accept(ctx, d); err != nil {
+		if l, isNew, err = b.accept(ctx, d); err != nil {
 			return ledger{}, keyRow{}, err
 		}
 	}
 	if l.state != Submitting {
 		return l, keyRow{}, nil
 	}
-	err = b.launch(ctx, d)
+	err = b.launch(ctx, l, isNew)
 	if errors.Is(err, ErrCorrupt) {
 		l, err = b.damaged(ctx, l, err)
 		return l, keyRow{}, err
@@ -55,7 +51,7 @@ func (b *Batches) complete(ctx context.Context, d details, known *ledger) (l led
 		if !l.queuedAt.IsZero() {
 			return false
 		}
-		l.queuedAt = now
+		l.queuedAt, l.queuedTo = now, 0
 		if l.operations += spent.total(); l.state == Submitting {
 			l.state = Running
 		}
@@ -81,42 +77,55 @@ func (b *Batches) abandon(ctx context.Context, d details) error {
 }
 
 // accept inserts the ledger, or returns the one that exists.
-func (b *Batches) accept(ctx context.Context, d details) (ledger, error) {
-	l := newLedger(d)
+func (b *Batches) accept(ctx context.Context, d details) (l ledger, isNew bool, err error) {
+	l = newLedger(d)
 	versions, err := b.rows.Submit(ctx, table.Write{Verb: table.Insert, Row: l.row()})
 	if err == nil {
 		l.version = versions[0]
-		return l, nil
+		return l, true, nil
 	}
 	row, found, readErr := b.rows.ReadBack(ctx, err, d.ID, ledgerKey)
 	if readErr == nil && found {
-		return readLedger(row)
+		l, err = readLedger(row)
+		return l, false, err
 	}
 	if readErr != nil {
 		err = readErr
 	}
-	return ledger{}, fmt.Errorf("insert the ledger of batch %s: %w", d.ID, err)
+	return ledger{}, false, fmt.Errorf("insert the ledger of batch %s: %w", d.ID, err)
 }
 
-// launch adds a batch to the lists, and puts its parcels into their queues.
-func (b *Batches) launch(ctx context.Context, d details) error {
+// launch adds a batch to the lists, and puts the parcels that are not queued
+// yet into their queues. If it fails, the ledger keeps how far it came, so that
+// the sweep continues there however slow the queues are.
+func (b *Batches) launch(ctx context.Context, l ledger, isNew bool) error {
+	d := l.details
 	_, err := b.rows.Submit(ctx, listRows(d, nil)...)
 	if err != nil && !errors.Is(err, table.ErrExists) {
 		return fmt.Errorf("add batch %s to the lists: %w", d.ID, err)
 	}
-	puts, ctx := errgroup.WithContext(ctx)
-	puts.SetLimit(putsAtOnce)
-	n := 0
-	for packed, err := range b.staged(ctx, d) {
-		if err != nil {
-			puts.Go(func() error { return err })
-			break
+	missing := missing{results: new(results), from: l.queuedTo}
+	if !isNew {
+		// Parcels that another process queued may have results by now.
+		if missing.results, err = b.readResults(ctx, l, nil); err != nil {
+			return err
 		}
-		p := d.parcel(n)
-		puts.Go(func() error { return b.putPacked(ctx, d.queueOf(p.ID.Parcel, b.opt.Partitions), p, packed, 0) })
-		n++
 	}
-	return puts.Wait()
+	queuedTo, err := b.putParcels(ctx, d, missing)
+	if err == nil || errors.Is(err, ErrCorrupt) || queuedTo == l.queuedTo {
+		return err
+	}
+	// Recorded although ctx has probably ended: that is why the launch failed.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardTime)
+	defer cancel()
+	_, recordErr := b.change(ctx, d.ID, func(l *ledger) bool {
+		if l.state != Submitting || l.queuedTo >= queuedTo {
+			return false
+		}
+		l.queuedTo = queuedTo
+		return true
+	})
+	return errors.Join(err, recordErr)
 }
 
 // damaged ends a batch whose staged parcels are missing or cannot be read,

@@ -19,6 +19,7 @@ type ledger struct {
 	counted                bitSet // by parcelID.bit
 
 	operations  float64
+	queuedTo    int       // how many of the first parcels a launch that failed has put
 	queuedAt    time.Time // when the launch had put all parcels; zero: not yet
 	restartedAt time.Time // when the sweep last put parcels again; zero: never
 	restarts    int       // how often it did
@@ -91,6 +92,7 @@ func (l *ledger) row() table.Row {
 		"failed":      strconv.Itoa(l.failed),
 		"counted":     base64.RawStdEncoding.EncodeToString(l.counted),
 		"operations":  strconv.FormatFloat(l.operations, 'f', 4, 64),
+		"queuedTo":    strconv.Itoa(l.queuedTo),
 		"queuedAt":    timeText(l.queuedAt),
 		"restartedAt": timeText(l.restartedAt),
 		"restarts":    strconv.Itoa(l.restarts),
@@ -109,6 +111,7 @@ func readLedger(row table.Row) (ledger, error) {
 		rejected:    c.number("rejected"),
 		failed:      c.number("failed"),
 		operations:  c.float("operations"),
+		queuedTo:    c.number("queuedTo"),
 		queuedAt:    c.time("queuedAt"),
 		restartedAt: c.time("restartedAt"),
 		restarts:    c.number("restarts"),

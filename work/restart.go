@@ -1,13 +1,10 @@
 package work
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"kennel/queue"
 	"kennel/trace"
@@ -113,10 +110,7 @@ func (b *Batches) restart(ctx context.Context, l ledger) (err error) {
 	ctx, span := startSpan(trace.Within(ctx, l.details.TraceParent), "restart", l.details.ID)
 	defer func() { endSpan(span, err) }()
 	ctx, spent := withTally(ctx)
-	puts, putting := errgroup.WithContext(ctx)
-	puts.SetLimit(putsAtOnce)
-	err = b.putMissing(putting, l, puts.Go)
-	if err := cmp.Or(puts.Wait(), err); err != nil { // a put that failed ends the others
+	if err = b.putMissing(ctx, l); err != nil {
 		return err
 	}
 	now := time.Now().UTC()
@@ -130,53 +124,4 @@ func (b *Batches) restart(ctx context.Context, l ledger) (err error) {
 		return true
 	})
 	return err
-}
-
-// putMissing calls start with each put.
-func (b *Batches) putMissing(ctx context.Context, l ledger, start func(func() error)) error {
-	d := l.details
-	var known bitSet                // parcels with results
-	open := make(map[int]resultRow) // the last ones of parcels with items that remain
-	for row, err := range b.rowsAbove(ctx, d.ID, resultKey, sweepRows) {
-		if err != nil {
-			return err
-		}
-		row.packed = nil
-		known.set(row.id.Parcel)
-		delete(open, row.id.Parcel)
-		if len(row.remaining) > 0 {
-			open[row.id.Parcel] = row
-		}
-		if !l.counted.has(row.id.bit()) {
-			start(func() error { return b.putResult(ctx, d.ID, row) })
-		}
-	}
-	n := 0
-	for packed, err := range b.staged(ctx, d) {
-		if err != nil {
-			return err
-		}
-		p := d.parcel(n)
-		last, remain := open[n]
-		if remain {
-			if p, err = b.nextTry(packed, last); err != nil {
-				return err
-			}
-			packed = p.pack(&b.coders, p.lines())
-		}
-		if remain || !known.has(n) {
-			start(func() error { return b.putPacked(ctx, d.queueOf(p.ID.Parcel, b.opt.Partitions), p, packed, 0) })
-		}
-		n++
-	}
-	return nil
-}
-
-// nextTry returns the parcel that follows results, from the one that was staged.
-func (b *Batches) nextTry(packed []byte, last resultRow) (parcel, error) {
-	staged, err := b.unpackParcel(packed)
-	if err != nil {
-		return parcel{}, fmt.Errorf("%w: %w", ErrCorrupt, err)
-	}
-	return staged.again(last.remaining, last.id.Try+1)
 }

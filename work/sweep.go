@@ -26,7 +26,8 @@ const (
 // Sweep completes what a crash interrupted, queues again what was lost of
 // batches without progress, and removes what is not needed any more. Call it
 // every few minutes. It uses at most half of the time of ctx for unfinished
-// batches, and half of what is left for each of them. Several processes may
+// batches: half of what is left for each of them, and all of it for the last
+// one. Several processes may
 // sweep at once. Sweep continues after an error and returns all errors joined.
 func (b *Batches) Sweep(ctx context.Context) (Swept, error) {
 	var swept Swept
@@ -71,11 +72,14 @@ func (b *Batches) rowsOf(ctx context.Context, q table.Query, do func(context.Con
 		if now.IsZero() {
 			now = time.Now()
 		}
-		for _, row := range page.Rows {
+		for i, row := range page.Rows {
 			if err := ctx.Err(); err != nil {
 				return errors.Join(append(errs, err)...)
 			}
-			part, cancel := half(ctx)
+			part, cancel := ctx, context.CancelFunc(func() {})
+			if isLast := page.Next == "" && i == len(page.Rows)-1; !isLast {
+				part, cancel = half(ctx)
+			}
 			if err := do(part, row, now); err != nil {
 				errs = append(errs, err)
 			}
