@@ -63,7 +63,28 @@ func (b *batchFunctions) problems() []instances.Problem {
 	for _, name := range slices.Sorted(maps.Keys(b.letters)) {
 		letters = append(letters, b.letters[name].problems()...)
 	}
-	return slices.Concat(oldest(letters), b.late.problems(), b.mismatch.problems())
+	return slices.Concat(oldest(letters), b.late.problems(), b.mismatch.problems(), b.foreign())
+}
+
+// foreign returns that this process puts back what only others can process.
+func (b *batchFunctions) foreign() []instances.Problem {
+	select {
+	case <-b.opened:
+	default:
+		return nil // not used yet
+	}
+	opened, err := b.open()
+	if err != nil {
+		return nil
+	}
+	f := opened.batches.Foreign()
+	if f.Messages == 0 {
+		return nil
+	}
+	return []instances.Problem{{
+		Code: instances.WorkForeign, Since: f.Since, Count: f.Messages,
+		What: "This process puts work of batches back for another one: " + f.Reason + ".",
+	}}
 }
 
 // mismatch is what this process knows of partitions that do not match

@@ -48,7 +48,15 @@ func (b *Batches) collect(ctx context.Context, m Message, r resultMessage) error
 	// what is not needed any more is removed. If this message was counted before,
 	// it may be that one, delivered again.
 	if completed || !added && (l.state == Gathering || l.ended() && m.Redelivered) {
-		return b.gather(ctx, r.Batch)
+		err := b.gather(ctx, r.Batch)
+		if errors.Is(err, ErrProcessor) {
+			// A process that knows the processor makes the report in its sweep.
+			if b.foreign.add(err.Error()) {
+				b.opt.Log.WarnContext(ctx, "report left to another process", "batch", r.Batch, "error", err.Error())
+			}
+			return nil
+		}
+		return err
 	}
 	return nil
 }

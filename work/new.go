@@ -38,6 +38,7 @@ type Batches struct {
 	opt              Options
 	ledgers          ledgers
 	coders           coders
+	foreign          foreign // what only other processes can process
 }
 
 // New returns the batches in these stores. It makes no request.

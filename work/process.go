@@ -100,9 +100,8 @@ func (b *Batches) wasDone(ctx context.Context, message string) (bool, error) {
 }
 
 func (b *Batches) process(ctx context.Context, spent *tally, queueName string, m Message, e queue.Envelope, p parcel) error {
-	processor := b.processors[p.Processor]
-	if processor == nil {
-		return fmt.Errorf("%q: %w", p.Processor, ErrProcessor)
+	if reason := b.accepts(p); reason != nil {
+		return b.leave(ctx, queueName, e, reason)
 	}
 	if err := b.pass(ctx, queueName, e); err != nil {
 		return err
@@ -116,7 +115,7 @@ func (b *Batches) process(ctx context.Context, spent *tally, queueName string, m
 		}
 	}
 	if !found {
-		fresh, err := b.try(ctx, processor, p)
+		fresh, err := b.try(ctx, b.processors[p.Processor], p)
 		if err != nil {
 			return err
 		}
@@ -192,13 +191,7 @@ func (b *Batches) pass(ctx context.Context, queueName string, e queue.Envelope) 
 	if err != nil {
 		b.opt.Log.Warn("cannot read the gate of the work queues; it counts as closed", "queue", queueName, "error", err)
 	}
-	if e, err = b.claims.Extend(ctx, e, time.Now().Add(queue.ClaimTime)); err != nil {
-		return unusable(err)
-	}
-	text, err := e.Text()
-	if err == nil {
-		err = b.put(ctx, queueName, text, delay)
-	}
+	err = b.putCopy(ctx, queueName, e, delay)
 	if err != nil {
 		return fmt.Errorf("put it back at a closed gate: %w", err)
 	}

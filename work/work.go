@@ -97,7 +97,8 @@ type Result struct {
 }
 
 // Processor processes the items of batches. Its methods are called
-// concurrently.
+// concurrently. One whose valid items depend on settings implements [Selective]
+// too.
 type Processor interface {
 	// Validate returns why an item cannot be processed, in words for its
 	// submitter, or nil. It sees each item when the batch is submitted, and
@@ -155,9 +156,10 @@ var (
 	// ErrMessage reports a message that can never be processed.
 	ErrMessage = errors.New("the message is not one of this app's")
 
-	// ErrHeld reports that a message was put back because its gate is closed:
-	// the caller deletes the message, a copy of it is in the queue.
-	ErrHeld = errors.New("held at the gate")
+	// ErrHeld reports that a message was put back, because its gate is closed or
+	// because only another process can process it: the caller deletes the
+	// message, a copy of it is in the queue.
+	ErrHeld = errors.New("put back")
 )
 
 // ItemErrors reports that a batch was not accepted because items are invalid.

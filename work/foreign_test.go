@@ -1,0 +1,139 @@
+package work
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kennel/queue"
+)
+
+// newer is a processor whose items only the newer processes of a rollout accept.
+type newer struct {
+	*scripted
+	isNew *atomic.Bool
+}
+
+func (n newer) Accepts(Item) error {
+	if !n.isNew.Load() {
+		return errors.New("the URL is not allowed")
+	}
+	return nil
+}
+
+// TestRollout processes a batch while for half an hour a process of before the
+// rollout, which does not know its processor or its URLs, receives every parcel.
+// No item is rejected or failed, no attempt is used up, and the batch is done
+// soon after the rollout.
+func TestRollout(t *testing.T) {
+	t.Parallel()
+	for _, unknown := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSite(t, nil, 0)
+			var isNew atomic.Bool
+			old, in := s.start(nil, nil), s.start(nil, nil)
+			if unknown {
+				old.processors = map[string]Processor{}
+			} else {
+				old.processors = map[string]Processor{"scripted": newer{s.processor, &isNew}}
+			}
+			body, items := someLines(1_050)
+			b, _, err := in.send("", body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			receive := func(in *instance) (received int) {
+				for _, name := range []string{"work-0", "work-1", "work-2", "work-3", ExpressQueue, ResultsQueue} {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+					messages, err := in.qs.Receive(ctx, name, queue.MaxReceive, time.Minute)
+					cancel()
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, m := range messages {
+						received++
+						in.handle(t.Context(), name, m, 1)
+					}
+				}
+				return received
+			}
+			puts := 0
+			for range 30 * 60 {
+				puts += receive(old)
+				time.Sleep(time.Second)
+			}
+			what := old.Foreign()
+			s.processor.mu.Lock()
+			calls := len(s.processor.calls)
+			s.processor.mu.Unlock()
+			if calls > 0 || what.Messages != int64(puts) || !strings.Contains(what.Reason, "scripted") || time.Since(what.Since) < 29*time.Minute {
+				t.Errorf("unknown processor: %t: %d calls, %+v, want none and all %d messages", unknown, calls, what, puts)
+			}
+			// With a wait that grows to an eighth of its age, each is received some
+			// thirty times. More would be a bill, fewer a late batch.
+			if parcels := b.Parcels; puts < 10*parcels || puts > 60*parcels {
+				t.Errorf("unknown processor: %t: %d messages of %d parcels in half an hour", unknown, puts, parcels)
+			}
+			time.Sleep(maxForeignDelay)
+			in.drain()
+			s.settled(nil, true, items)
+			time.Sleep(10 * time.Minute)
+			if left := old.Foreign(); left != (Foreign{}) {
+				t.Errorf("long after the rollout: %+v", left)
+			}
+		})
+	}
+}
+
+// TestForeignReport counts the last results in a process that does not know the
+// processor: a process that knows it makes the report in its sweep.
+func TestForeignReport(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, nil, 0)
+		in, d := s.one(nil, item(1, ""))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		messages, err := in.qs.Receive(ctx, ExpressQueue, 1, time.Minute)
+		if err != nil || len(messages) != 1 {
+			t.Fatal(messages, err)
+		}
+		in.handle(ctx, ExpressQueue, messages[0], 1)
+		old := s.start(nil, nil)
+		old.processors = map[string]Processor{}
+		old.drain()
+		if b, err := in.Get(t.Context(), d.ID); err != nil || b.State != Gathering {
+			t.Fatalf("batch %+v, %v; want it %s", b, err, Gathering)
+		}
+		time.Sleep(3 * time.Minute)
+		if swept, err := in.sweep(); err != nil || swept.Completed != 1 {
+			t.Fatalf("sweep: %+v, %v", swept, err)
+		}
+		if b, err := in.Get(t.Context(), d.ID); err != nil || b.State != Done {
+			t.Errorf("batch %+v, %v; want it %s", b, err, Done)
+		}
+	})
+}
+
+// TestWebhookOfAnotherList puts the item of another process's list back.
+func TestWebhookOfAnotherList(t *testing.T) {
+	w, err := NewWebhook([]string{"https://hooks.example.com/new"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]bool{"new": true, "old": false} {
+		item := Item{ID: "1", Data: json.RawMessage(fmt.Sprintf(`{"id":"1","url":"https://hooks.example.com/%s/a","body":1}`, path))}
+		if err := w.Accepts(item); (err == nil) != want {
+			t.Errorf("%s: %v, accepted %t", path, err, want)
+		}
+		if _, err := w.Process(t.Context(), item); !want && errors.Is(err, ErrRejected) {
+			t.Errorf("%s: %v: a process rejected what another one accepted", path, err)
+		}
+	}
+}
