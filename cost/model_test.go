@@ -194,7 +194,7 @@ func TestSet(t *testing.T) {
 }
 
 func TestRangeSize(t *testing.T) {
-	for perSecond, want := range map[float64]float64{0: 1000, 10: 1000, 100: 6000, 1e9: 1e6} {
+	for perSecond, want := range map[float64]float64{0: 10, 0.1: 10, 10: 600, 100: 6000, 1e9: 1e6} {
 		if got := RangeSize(perSecond); got != want {
 			t.Errorf("%v numbers a second: ranges of %v, want %v", perSecond, got, want)
 		}

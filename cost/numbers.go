@@ -19,9 +19,14 @@ type Numbers struct {
 
 // Bounds of a range, as the defaults of package ids.
 const (
-	minRange   = 1000
+	minRange   = 10
+	growth     = 4 // of a range, at most
 	maxRange   = 1_000_000
 	rangeLasts = 60 // seconds
+
+	// waitReads is how often an instance that ends reads whether others returned
+	// the numbers above its own.
+	waitReads = 4
 )
 
 // RangeSize returns the numbers of a range at so many numbers a second and
@@ -39,6 +44,12 @@ func (n Numbers) Lines() []Line {
 	reads := n.Starts + n.New
 	if n.Shared {
 		reads += ranges
+	}
+	for size := float64(minRange); size < n.Range; size *= growth { // the ranges at the start are smaller
+		ranges += n.Starts * (1 - size/n.Range)
+	}
+	if n.Shared {
+		reads += waitReads * n.Starts
 	}
 	t.add("blob", "get", reads)
 	t.add("blob", "put", ranges+2*n.Starts+n.New) // with the range ahead, and the numbers returned

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -37,7 +38,11 @@ func newSequenceApp(t *testing.T, stored *memory.Sequences, withTable bool) *seq
 		}
 		return memory.Fault{}
 	}}})
-	sequences, err1 := ids.NewSet(stored, nil)
+	options := &ids.Options{}
+	if withTable {
+		options.Reported = func(ctx context.Context) (map[string][]ids.Reported, error) { return a.reportedSequences(a.log)(ctx) }
+	}
+	sequences, err1 := ids.NewSet(stored, options)
 	host, err2 := customhandler.New(&customhandler.Options{Log: slog.New(slog.DiscardHandler)})
 	if err := errors.Join(err1, err2); err != nil {
 		t.Fatal(err)
@@ -115,7 +120,7 @@ func TestSequencesOfOtherInstances(t *testing.T) {
 		for _, i := range state.Instances {
 			found[i.Instance] = i
 		}
-		if status != 200 || state.Partial || len(found) != 3 || found[a.Name()].Highest != 1000 || found[b].Available != 90 ||
+		if status != 200 || state.Partial || len(found) != 3 || found[a.Name()].Highest != 10 || found[b].Available != 90 ||
 			found[b].Seconds == nil || *found[b].Seconds != 30 || found[c].Highest != 8000 || found[c].LastError != "reset" || !found[c].LastErrorAt.Equal(at) {
 			t.Errorf("%d %s, want what all three instances have", status, text)
 		}
@@ -214,6 +219,26 @@ func TestRaiseWhileNumbersAreReserved(t *testing.T) {
 		var answer raisedState
 		if status, text := a.call(t, "POST", "/orders/raise", `{"atLeast":3000}`, &answer); status != 200 || answer.Changed || answer.Next <= 5000 {
 			t.Errorf("%d %s, want that nothing changed", status, text)
+		}
+	})
+}
+
+// A process that starts after an older copy was restored refuses below what the
+// row of another one shows, and a raise above it repairs that.
+func TestNumbersBelowARow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newSequenceApp(t, memory.NewSequences(nil), true)
+		_, kill := a.other(t, instances.Sequence{Name: "orders", Highest: 7000, Writer: "OTHER", Serial: 9, End: 7001})
+		defer kill()
+		time.Sleep(10 * time.Second)
+		if status, text := a.call(t, "POST", "/orders/next", "", new(any)); status != 500 || !strings.Contains(text, "sequence_corrupt") {
+			t.Errorf("%d %s, want sequence_corrupt", status, text)
+		}
+		if status, text := a.call(t, "POST", "/orders/raise", `{"atLeast":7001}`, new(any)); status != 200 {
+			t.Errorf("raise: %d %s", status, text)
+		}
+		if status, text := a.call(t, "POST", "/orders/next", "", new(any)); status != 200 || !strings.Contains(text, `"first":7001`) {
+			t.Errorf("%d %s, want 7001", status, text)
 		}
 	})
 }

@@ -46,6 +46,7 @@ func newSequences(cfg config.Config, blobs *azure.Blobs, m *members, log *slog.L
 		RangeSize:  int64(cfg.RangeSize),
 		RangeLasts: cfg.RangeLasts,
 		MaxWait:    cfg.ReserveTimeout,
+		Reported:   m.reportedSequences(log),
 	})
 	if err != nil {
 		return job{}, err
@@ -102,10 +103,35 @@ func reported(used ids.Used) instances.Sequence {
 		Issued:      used.Issued,
 		Available:   used.Available,
 		Highest:     used.Highest,
+		Writer:      used.Writer,
+		Serial:      used.Serial,
+		End:         used.End,
 		PerSecond:   used.PerSecond,
 		Lost:        used.Lost,
 		LastError:   used.LastError,
 		LastErrorAt: used.LastErrorAt,
+	}
+}
+
+// reportedSequences returns what reads the newest writes that the other
+// processes have reported within the last day, or nil if they are not known.
+func (m *members) reportedSequences(log *slog.Logger) func(context.Context) (map[string][]ids.Reported, error) {
+	if m.rows == nil {
+		return nil
+	}
+	return func(ctx context.Context) (map[string][]ids.Reported, error) {
+		directory, err := m.read(ctx, instances.PartSequences)
+		if err != nil {
+			log.WarnContext(ctx, "cannot compare sequences with what other instances have reported; numbers are reserved without", "error", err)
+			return nil, err
+		}
+		all := make(map[string][]ids.Reported)
+		for _, i := range append(directory.Live, directory.Gone...) {
+			for _, s := range i.Sequences {
+				all[s.Name] = append(all[s.Name], ids.Reported{Writer: s.Writer, Serial: s.Serial, End: s.End})
+			}
+		}
+		return all, nil
 	}
 }
 

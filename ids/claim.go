@@ -3,6 +3,7 @@ package ids
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 )
 
@@ -39,8 +40,14 @@ func (e *exhausted) Unwrap() error { return ErrExhausted }
 //   - The peak of a mark never goes down, although its number does when a node
 //     returns numbers. A mark with a lower peak than this node has seen was
 //     restored from an older copy.
+//   - A mark has the history of its writes. One without the last write of this
+//     node, or without the newest one that it has seen, was restored from an
+//     older copy, although others have moved it on since. If more writers wrote
+//     than the history holds, what the processes of the app have reported
+//     decides.
 type claim struct {
 	owner string // unique among the claims of all nodes, past and future
+	asks  bool   // reports of other processes can be read
 	first int64  // the first number of a new sequence
 	last  int64  // the last number that may be reserved
 
@@ -53,7 +60,16 @@ type claim struct {
 	pending    *write // a write whose outcome is not known yet
 	remembered bool   // the store remembers the sequence
 	owed       *Range // reserved; not issued before the store remembers the sequence
-	end        int64  // one past the last number this claim has reserved; 0 before the first
+	hist       history
+	own        place  // the last write of this claim; its end is 0 before the first
+	from       int64  // the first number that the last reservation holds
+	head       place  // the newest write that this claim has seen
+	doubt      bool   // the reports have to be read after a load
+	asked      bool   // they were read, or could not be, during this reservation
+	sure       string // the version that stood every comparison
+	unsure     bool   // held does not show whether our last write is part of its history
+	again      bool   // held was loaded again after the reports contradicted it
+	reports    []place
 	kept       string // the version that our last write created
 	shared     bool   // another node reserved between our last two writes: read before writing
 	writes     uint64 // number of writes; part of their names
@@ -63,13 +79,20 @@ type claim struct {
 type write struct {
 	old, next Mark
 	reserves  Range
+	returns   Range // that the write gives back, instead of reserving
+	serial    int64
+	end       int64 // one past the highest number that this node keeps
 }
 
-// request is what to send to the store: a write, or Remember, or a Load if it
-// is neither.
+// isReturn reports whether the write gives numbers back.
+func (w *write) isReturn() bool { return w.returns.Last > 0 }
+
+// request is what to send to the store: a write, Remember, or a Load if it is
+// none of these; or a read of what other processes have reported.
 type request struct {
 	write    *write
 	remember bool
+	reports  bool
 }
 
 // verdict is the meaning of an answer.
@@ -80,11 +103,26 @@ const (
 	reserved                // the range is ours
 	lostRace                // another node was faster although we had just read: wait, then try again
 	unclear                 // the store failed and may have applied the write: wait, then try again
+	returned                // the numbers went back
 )
 
 // begin starts a reservation. If the last one ended with a write of unknown
 // outcome, this one continues with that write.
-func (c *claim) begin() { c.fresh = false }
+func (c *claim) begin() { c.fresh, c.asked, c.again = false, false, false }
+
+// suspect makes the claim read the mark before the next write, and what others
+// have reported if another writer has changed it: it was not looked at for so
+// long that a copy that is older than all reports can have been restored, and
+// newer than what this claim has seen.
+func (c *claim) suspect() {
+	if c.asks {
+		c.doubt = true
+		c.known = c.known && c.pending != nil
+	}
+}
+
+// id returns the writer's name in histories.
+func (c *claim) id() string { return c.owner[:min(len(c.owner), idLen)] }
 
 // request returns the request that reserves want numbers. It fails if fewer
 // than need consecutive numbers are left in the sequence.
@@ -98,6 +136,9 @@ func (c *claim) request(want, need int64) (request, error) {
 	if !c.known || c.shared && !c.fresh {
 		return request{}, nil
 	}
+	if c.asks && c.doubt && !c.asked {
+		return request{reports: true}, nil
+	}
 	if left := c.last - c.next + 1; c.next > c.last || left < need {
 		if !c.fresh {
 			return request{}, nil // another node may have returned numbers since we read
@@ -107,13 +148,15 @@ func (c *claim) request(want, need int64) (request, error) {
 	size := min(want, c.last-c.next+1)
 	c.pending = c.write(c.next + size)
 	c.pending.reserves = Range{First: c.next, Last: c.next + size - 1}
+	c.pending.end = c.next + size
 	return request{write: c.pending}, nil
 }
 
 // write returns a write of the number next in the place of held.
 func (c *claim) write(next int64) *write {
 	c.writes++
-	w := &write{old: c.held, next: Mark{Text: formatNext(next), Writer: c.name(), Known: c.remembered}}
+	w := &write{old: c.held, next: Mark{Text: formatNext(next), Writer: c.name(), Known: c.remembered}, serial: c.hist.serial() + 1}
+	w.next.History = c.hist.add(c.id(), w.serial).String()
 	if c.seen > next {
 		w.next.Peak = formatNext(c.seen)
 	}
@@ -128,7 +171,8 @@ func (c *claim) loaded(m Mark, err error) (verdict, Range, error) {
 		return again, Range{}, ErrMissing
 	case errors.Is(err, ErrNotFound):
 		c.held, c.next, c.known, c.fresh = Mark{}, c.first, true, true
-		return again, Range{}, nil
+		c.hist = history{cut: cut{number: c.first}}
+		return again, Range{}, c.judge()
 	case err != nil:
 		return unclear, Range{}, nil
 	}
@@ -140,33 +184,114 @@ func (c *claim) loaded(m Mark, err error) (verdict, Range, error) {
 	if err != nil {
 		return again, Range{}, err
 	}
-	if p := c.pending; p != nil && m.Writer == p.next.Writer && next > p.reserves.Last {
-		// Our write was applied. Another write may have followed it: some
-		// programs keep our name when they move the number. So continue from
-		// the number that was read.
-		return c.applied(m, next, peak)
+	hist, err := parseHistory(m, next)
+	if err != nil {
+		return again, Range{}, err
 	}
-	if next < c.end {
-		return again, Range{}, fmt.Errorf("%w: it went down to %d after this node reserved up to %d", ErrCorrupt, next, c.end-1)
+	if p := c.pending; p != nil && next >= p.end && (m.Writer == p.next.Writer || hist.of(c.id()) == p.serial) {
+		// Our write was applied. Another write may have followed it: of another
+		// node, or of a program that keeps our name when it moves the number.
+		// So continue from the number that was read.
+		return c.applied(m, hist, next, peak)
+	}
+	if next < c.own.end {
+		return again, Range{}, fmt.Errorf("%w: it went down to %d after this node reserved up to %d", ErrCorrupt, next, c.own.end-1)
 	}
 	if peak < c.seen {
 		return again, Range{}, fmt.Errorf("%w: it went down to %d from %d", ErrCorrupt, next, c.seen)
 	}
+	own, head := hist.standing(c.own), hist.standing(c.head)
+	if own == undone || head == undone {
+		return again, Range{}, fmt.Errorf("%w: %d follows an older copy, without what this node has reserved or seen (up to %d)", ErrCorrupt, next, c.seen-1)
+	}
+	c.unsure = own == unknown || head == unknown
+	c.doubt = c.doubt && (m.Version != c.sure || c.reports != nil) || c.unsure
 	if p := c.pending; p != nil && m.Version != p.old.Version {
 		c.pending = nil // the version it depends on was replaced: it can never be applied
 	}
 	c.shared = c.kept != "" && m.Version != c.kept
-	c.held, c.next, c.seen, c.known, c.fresh = m, next, peak, true, true
+	c.held, c.hist, c.next, c.seen, c.known, c.fresh = m, hist, next, peak, true, true
 	c.remembered = c.remembered || m.Known
-	return again, Range{}, nil
+	return again, Range{}, c.judge()
+}
+
+// reported takes what other processes have reported, or why it cannot be read:
+// then the reservation goes on, and the next one reads it.
+func (c *claim) reported(all []place, err error) error {
+	c.asked = true
+	if err != nil {
+		return nil
+	}
+	c.reports, c.doubt = all, false
+	return c.judge()
+}
+
+// judge compares the mark that is held with what other processes have reported.
+// These may have written after it was loaded, so it is loaded again before it
+// counts as corrupt.
+func (c *claim) judge() error {
+	reports := c.reports
+	c.reports = nil
+	for _, p := range reports {
+		if !c.contradicts(p) {
+			continue
+		}
+		c.doubt = true // until a mark stands the comparison
+		if !c.again {
+			c.again, c.known, c.reports = true, false, reports
+			return nil
+		}
+		c.known = false
+		return fmt.Errorf("%w: at %d it lacks what another instance has reserved (up to %d)", ErrCorrupt, c.next, p.end-1)
+	}
+	if reports != nil {
+		c.doubt = false
+	}
+	if newest := c.hist.last(c.next); newest.serial > 0 {
+		c.head = newest
+	}
+	if !c.doubt {
+		c.sure = c.held.Version
+	}
+	return nil
+}
+
+// contradicts reports whether a write that another process made is not part of
+// the history of the mark. Where the history does not reach back to it, the
+// order of serials has to be that of the numbers, as in any history.
+func (c *claim) contradicts(p place) bool {
+	if p.writer == c.id() || p.serial < c.hist.cut.serial {
+		return false
+	}
+	standing := c.hist.standing(p)
+	switch {
+	case standing == undone:
+		return true
+	case standing == unknown && p.end > c.next:
+		return true
+	case !c.unsure || c.own.serial == 0 || c.own.end <= c.hist.cut.number || p.end <= c.hist.cut.number:
+		return false
+	case standing == included && c.hist.of(p.writer) != p.serial:
+		return false // it has written since, and may have returned these numbers
+	case p.serial > c.own.serial:
+		return p.end < c.own.end
+	case p.serial < c.own.serial:
+		return p.end > c.from
+	}
+	return true // two writes with one serial
 }
 
 // replaced takes the answer to the pending write.
 func (c *claim) replaced(m Mark, err error) (verdict, Range, error) {
 	switch {
 	case err == nil:
-		next := c.pending.reserves.Last + 1
-		return c.applied(m, next, next)
+		p := c.pending
+		hist := c.hist.add(c.id(), p.serial)
+		next := p.reserves.Last + 1
+		if p.isReturn() {
+			next = p.returns.First
+		}
+		return c.applied(m, hist, next, next)
 	case errors.Is(err, ErrChanged):
 		// Another node was faster, or an earlier try of our own write arrived.
 		// Only a Load can distinguish them.
@@ -183,8 +308,9 @@ func (c *claim) replaced(m Mark, err error) (verdict, Range, error) {
 
 // applied takes the pending write's range. The store now holds m with the
 // number next.
-func (c *claim) applied(m Mark, next, peak int64) (verdict, Range, error) {
-	r := c.pending.reserves
+func (c *claim) applied(m Mark, hist history, next, peak int64) (verdict, Range, error) {
+	p := c.pending
+	r := p.reserves
 	if m.Version == c.held.Version && c.held.Version != "" {
 		// A store that does not change the version with each write cannot
 		// detect a second writer.
@@ -194,8 +320,14 @@ func (c *claim) applied(m Mark, next, peak int64) (verdict, Range, error) {
 		c.shared = false // the version of our last write was still current: no other node reserves
 	}
 	c.pending = nil
-	c.held, c.next, c.known, c.fresh = m, next, true, false
-	c.end, c.seen, c.kept = r.Last+1, max(c.seen, peak), m.Version
+	c.held, c.hist, c.next, c.known, c.fresh, c.unsure = m, hist, next, true, false, false
+	c.own, c.from = place{c.id(), p.serial, p.end}, r.First
+	c.head = hist.last(next)
+	c.seen, c.kept, c.sure, c.doubt = max(c.seen, peak), m.Version, m.Version, false
+	if p.isReturn() {
+		c.from = math.MaxInt64 // it has no newest range
+		return returned, p.returns, nil
+	}
 	if !c.remembered {
 		c.owed = &r
 		return again, Range{}, nil
@@ -213,15 +345,17 @@ func (c *claim) stored(err error) (verdict, Range, error) {
 	return reserved, r, nil
 }
 
-// giveBack returns the write that returns the numbers from first to the end of
-// the last reservation, or nil if there are none. It is conditional on our own
-// last write: the numbers before another node's are not the last. The claim
-// must not be used afterwards.
-func (c *claim) giveBack(first int64) *write {
-	if !c.known || first >= c.next {
+// giveBack returns the write that returns a range which ends directly before
+// the stored number, or nil if it does not. keep is one past the highest number
+// that the node keeps. The numbers must not be issued, unless it turns out that
+// the write was not applied.
+func (c *claim) giveBack(r Range, keep int64) *write {
+	if !c.known || c.pending != nil || c.owed != nil || r.Count() < 1 || r.Last+1 != c.next {
 		return nil
 	}
-	return c.write(first)
+	c.pending = c.write(r.First)
+	c.pending.returns, c.pending.end = r, keep
+	return c.pending
 }
 
 // name returns the name of the current write, unique among all nodes.

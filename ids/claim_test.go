@@ -70,6 +70,16 @@ func (e *explorer) explore(w world) {
 	}
 }
 
+// writing reports whether the outcome of a write is not known to its node.
+func (w *world) writing() bool {
+	for _, n := range w.nodes {
+		if n.claim.pending != nil {
+			return true
+		}
+	}
+	return w.nLate > 0
+}
+
 // operate makes every step of the operators: the mark is deleted, or replaced
 // by an older one, or raised.
 func (e *explorer) operate(w world) {
@@ -82,6 +92,10 @@ func (e *explorer) operate(w world) {
 			v.version++
 			v.spread, v.mark = false, w.older
 			v.mark.Version = strconv.Itoa(v.version)
+			for i := range v.nodes {
+				n := &v.nodes[i]
+				n.knows = max(n.claim.own.end, n.saw) > peakOf(v.mark) && v.mark.History != "" && !v.writing()
+			}
 			e.step("an older mark is restored", v)
 		}
 	}
@@ -119,6 +133,9 @@ func (e *explorer) operate(w world) {
 		}
 		if v.raise.done && v.raise.result.Next >= raisedTo {
 			v.harmed = false
+			for i := range v.nodes {
+				v.nodes[i].knows = false
+			}
 		}
 		e.step(fmt.Sprintf("the raise: outcome %d", outcome), v)
 	}
@@ -136,11 +153,12 @@ func (e *explorer) close(w world, i int) {
 		w.reserved &^= 1 << last
 	}
 	n.left, n.last = 0, Range{First: 1}
-	give := n.claim.giveBack(last)
 	e.step(fmt.Sprintf("node %d closes", i), w)
-	if give == nil || n.claim.next != last+1 {
+	give := n.claim.giveBack(Range{First: last, Last: last}, last)
+	if give == nil {
 		return
 	}
+	n.claim.pending = nil // it makes no request any more
 	v := w
 	v.replace(*give)
 	e.step(fmt.Sprintf("node %d closes and returns %d", i, last), v)

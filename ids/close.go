@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // stopWaits ends all waits with ErrClosed. Available numbers are still issued.
@@ -31,13 +32,16 @@ func (g *Generator) needed() bool {
 	return g.waiting > 0 || g.unusable != nil && errors.Is(g.unusable.Err, ErrCorrupt)
 }
 
-// Close closes the generator and returns its unissued numbers to the store,
-// unless another node reserved since. It waits for a request in flight until
-// ctx ends. Numbers that cannot be returned are lost, which is not an error. A
-// store that fails is one.
+// Close closes the generator and returns its unissued numbers to the store. If
+// other nodes have reserved above them, it waits until ctx ends, and as long as
+// another one returned numbers within the last second. It waits for a request in
+// flight until ctx ends. Numbers that cannot be returned are lost, which is not
+// an error. A store that fails is one.
 //
 // Afterwards Next and Lease fail with ErrClosed. Closing again does nothing.
-func (g *Generator) Close(ctx context.Context) error {
+func (g *Generator) Close(ctx context.Context) error { return g.close(ctx, returnPatience) }
+
+func (g *Generator) close(ctx context.Context, patience time.Duration) error {
 	g.mu.Lock()
 	if g.closed {
 		g.mu.Unlock()
@@ -57,10 +61,9 @@ func (g *Generator) Close(ctx context.Context) error {
 	}
 
 	// No filler runs any more, so the claim is ours.
-	var back int64
 	err := g.settle(ctx)
 	if err == nil {
-		back, err = g.giveBack(ctx)
+		err = g.returnPatiently(ctx, patience)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -68,8 +71,6 @@ func (g *Generator) Close(ctx context.Context) error {
 		g.lost += r.Count()
 	}
 	g.ready = nil
-	g.lost -= back
-	g.returned += back
 	if err != nil {
 		return fmt.Errorf("return unused numbers of sequence %q: %w", g.sequence, err)
 	}
@@ -90,6 +91,8 @@ func (g *Generator) settle(ctx context.Context) error {
 			return g.lastError
 		case outcome == reserved:
 			g.add(r)
+		case outcome == returned:
+			g.hasReturned(r)
 		}
 	}
 	// A write that is still in flight and giveBack are conditional on the same
@@ -108,33 +111,4 @@ func (g *Generator) add(r Range) {
 	defer g.mu.Unlock()
 	g.reserved += r.Count()
 	g.ready = append(g.ready, r)
-}
-
-// giveBack lowers the stored number to the first of the available numbers that
-// end directly before it, and returns how many they are. The write is
-// conditional on our own last write, so the store refuses it if another node
-// reserved since.
-func (g *Generator) giveBack(ctx context.Context) (int64, error) {
-	end := g.claim.next
-	first := end
-	for i := len(g.ready) - 1; i >= 0 && g.ready[i].Last == first-1; i-- {
-		first = g.ready[i].First
-	}
-	give := g.claim.giveBack(first)
-	if give == nil {
-		return 0, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, g.opt.CallTimeout)
-	defer cancel()
-	g.counts.writes.Add(1)
-	_, err := g.store.Replace(ctx, g.sequence, give.old, give.next)
-	switch {
-	case errors.Is(err, ErrChanged):
-		g.counts.conflicts.Add(1)
-		return 0, nil // another node reserved since: our numbers are lost
-	case err != nil:
-		g.counts.failures.Add(1)
-		return 0, err // they may have been returned; we issue none of them in either case
-	}
-	return end - first, nil
 }

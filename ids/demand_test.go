@@ -148,7 +148,7 @@ func TestRequestsForLeases(t *testing.T) {
 	for _, count := range []int{1, 2, 7, 64, 100, 333, 499, 500, 501, 700, 900, 999, 1000, 1001, 1500, 1900, 2000, 3333, 5000, 10_000} {
 		synctest.Test(t, func(t *testing.T) {
 			store := memory.NewSequences(nil)
-			g := newGenerator(t, store, &ids.Options{MaxRangeSize: 1000})
+			g := newGenerator(t, store, &ids.Options{RangeSize: 1000, MaxRangeSize: 1000})
 			const numbers = 1_000_000
 			for range numbers / count {
 				if _, err := draw(t.Context(), g, count); err != nil {

@@ -14,11 +14,13 @@
 //     by the writer's name in the blob's metadata; otherwise its numbers are
 //     given up.
 //   - Numbers may be skipped. A kill loses at most the two ranges that the node
-//     has available. Close returns the unused end of the last range, unless
-//     another node reserved since.
-//   - The sequence stops with an error if its blob does not hold a number,
-//     holds a lower number than this node has seen, or was deleted. The package
-//     never guesses a number.
+//     has available. Set.Run returns what is unused after a minute without
+//     callers, and Close what is left, as far as no other node holds numbers
+//     above.
+//   - The sequence stops with an error if its blob does not hold a number, was
+//     deleted, or was restored from a copy that lacks what this node has
+//     reserved, although other nodes have moved it on since. The package never
+//     guesses a number.
 //
 // The numbers that one node issues increase, except for a lease that is larger
 // than the rest of the current range. Numbers of different nodes have no order.

@@ -120,7 +120,7 @@ func TestRequests(t *testing.T) {
 // ranges of 1,000. Stats must report the same.
 func requestsFor(t testing.TB, numbers int) int64 {
 	store := memory.NewSequences(nil)
-	g := newGenerator(t, store, &ids.Options{MaxRangeSize: 1000})
+	g := newGenerator(t, store, &ids.Options{RangeSize: 1000, MaxRangeSize: 1000})
 	ctx := t.Context()
 	for range numbers {
 		if _, err := g.Next(ctx); err != nil {

@@ -81,8 +81,8 @@ func (g *Generator) arrived(r Range) {
 	g.lastError, g.problem, g.unusable, g.usedUp, g.refusedUntil = nil, nil, nil, false, time.Time{}
 	g.reserved += r.Count()
 	g.highest = max(g.highest, r.Last)
-	g.pace.size = g.nextSize
 	g.shutWindow()
+	g.pace.ranged(time.Now(), g.nextSize, g.issued)
 	if last := len(g.ready) - 1; last >= 0 && g.ready[last].Last == r.First-1 {
 		g.ready[last].Last = r.Last
 	} else {
@@ -163,6 +163,9 @@ func (g *Generator) giveUp() {
 // uses this generator.
 func (g *Generator) reserve(ctx context.Context) (Range, error) {
 	g.claim.begin()
+	if time.Since(g.lookedAt) > 2*g.opt.RangeLasts {
+		g.claim.suspect()
+	}
 	racesLost, failures := 0, 0
 	race := backoff{growth: raceGrowth, max: maxRaceWait}
 	outage := backoff{growth: outageGrowth, max: maxOutageWait}
@@ -182,6 +185,8 @@ func (g *Generator) reserve(ctx context.Context) (Range, error) {
 			return Range{}, err
 		case outcome == reserved:
 			return r, nil
+		case outcome == returned:
+			g.hasReturned(r) // its reply was lost before
 		case outcome == lostRace:
 			racesLost++
 			err = g.pause(ctx, race.next(raceFactor*time.Since(sent)))
@@ -219,7 +224,8 @@ func (g *Generator) sizes(racesLost, failures int) (want, need int64, ok bool) {
 		want = min(want, max(need, g.opt.MaxRangeSize))
 	}
 	if g.low {
-		g.nextSize = g.pace.next(racesLost)
+		g.pace.hungry = len(g.leases) > 0
+		g.nextSize = g.pace.next(time.Now(), g.issued+g.opened-unpack(g.word.Load()).Count(), racesLost)
 		want += g.nextSize
 	}
 	return max(want, need), need, true
@@ -233,6 +239,10 @@ func (g *Generator) send(ctx context.Context, req request) (verdict, Range, erro
 	var m Mark
 	var err error
 	switch {
+	case req.reports:
+		// It is no request to the store of the sequence.
+		all, err := g.reports.of(ctx, g.sequence)
+		return again, Range{}, g.claim.reported(all, err)
 	case req.remember:
 		g.counts.writes.Add(1)
 		err = g.store.Remember(ctx, g.sequence)
@@ -253,6 +263,11 @@ func (g *Generator) send(ctx context.Context, req request) (verdict, Range, erro
 		g.mu.Unlock()
 	}
 	outcome, r, fatal := g.take(req, m, err)
+	if outcome == reserved || outcome == returned {
+		g.mu.Lock()
+		g.place, g.lookedAt = g.claim.own, time.Now()
+		g.mu.Unlock()
+	}
 	if fatal == nil && outcome == unclear && errors.Is(err, ErrRefused) {
 		fatal = err // the claim continues with the same write next time
 	}

@@ -44,7 +44,9 @@ type Options struct {
 	// Last is the last number of the sequence. Default MaxExact.
 	Last int64
 
-	// RangeSize is the smallest range that is reserved. Default 1000.
+	// RangeSize is the smallest range that is reserved, and the first one. While
+	// ranges are used up faster than in RangeLasts, each is up to four times as
+	// large as the last one. Default 10.
 	RangeSize int64
 
 	// MaxRangeSize is the largest range that is reserved ahead, whatever the
@@ -61,6 +63,13 @@ type Options struct {
 	// CallTimeout bounds each request to the store. Default 5 s.
 	CallTimeout time.Duration
 
+	// Reported returns what other processes have reported of all sequences:
+	// Writer, Serial and End of their Stats, which they wrote within the last
+	// day. A generator reads it at its first reservation, after it was not used
+	// for a while, and where the stored history does not reach back far enough.
+	// If it fails, the reservation goes on. Nil: other processes are not known.
+	Reported func(ctx context.Context) (map[string][]Reported, error)
+
 	// MaxWait bounds the time that a call waits for the store, even if its
 	// context lasts longer. By default only the context bounds it.
 	MaxWait time.Duration
@@ -73,7 +82,7 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	opt.First = cmp.Or(opt.First, 1)
 	opt.Last = cmp.Or(opt.Last, MaxExact)
-	opt.RangeSize = cmp.Or(opt.RangeSize, 1000)
+	opt.RangeSize = cmp.Or(opt.RangeSize, 10)
 	opt.MaxRangeSize = cmp.Or(opt.MaxRangeSize, max(1_000_000, opt.RangeSize))
 	opt.RangeLasts = cmp.Or(opt.RangeLasts, time.Minute)
 	opt.CallTimeout = cmp.Or(opt.CallTimeout, callTimeout)
@@ -106,6 +115,7 @@ type Generator struct {
 	opt      Options
 	jitter   func(bound time.Duration) time.Duration // a random wait below bound
 	counts   counts
+	reports  *reports // nil: other processes are not known
 
 	stop  chan struct{}  // closed by Close: no new waits, no new reservations
 	abort func()         // ends the request in flight; set while a filler runs
@@ -113,32 +123,36 @@ type Generator struct {
 
 	claim claim // owned by the filler while one runs, else by Close
 
-	mu       sync.Mutex
-	closed   bool
-	stopping bool // calls that would wait fail
-	filling  bool
-	low      bool     // too few numbers are available
-	usedUp   bool     // no number of the sequence is left to reserve
-	opened   int64    // size of the open window when it was opened
-	ready    []Range  // reserved, in order, after the open window
-	leases   []*lease // of the callers that wait, in order
-	round    *round   // ends the current waits
-	waiting  int      // callers that wait
-	called   bool     // a caller needed the lock since the filler last looked
-	pace     pace
-	nextSize int64 // of the range being reserved, without what callers wait for
+	mu         sync.Mutex
+	closed     bool
+	stopping   bool // calls that would wait fail
+	filling    bool
+	low        bool     // too few numbers are available
+	usedUp     bool     // no number of the sequence is left to reserve
+	opened     int64    // size of the open window when it was opened
+	openedLast int64    // its last number
+	ready      []Range  // reserved, in order, after the open window
+	leases     []*lease // of the callers that wait, in order
+	round      *round   // ends the current waits
+	waiting    int      // callers that wait
+	called     bool     // a caller needed the lock since the filler last looked
+	pace       pace
+	nextSize   int64 // of the range being reserved, without what callers wait for
 
 	issued   int64 // without those from the open window
 	reserved int64
 	lost     int64
 	returned int64
 	waits    int64
-	highest  int64 // the highest number reserved
+	highest  int64 // the highest number reserved, and not returned
+	place    place // the newest write
+	lastUsed int64 // the highest number issued
 
 	lastError    error // of the store, since the last success
 	lastErrorAt  time.Time
 	problem      error     // why no numbers can be reserved; nil after a reservation
 	unusable     *Unusable // what is stored cannot be used; nil if it can, as far as this node knows
+	lookedAt     time.Time // when the store last confirmed a write of this generator
 	refusedUntil time.Time // the store refused a request: callers do not wait until then
 }
 
@@ -165,17 +179,18 @@ func New(store Store, sequence string, options *Options) (*Generator, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newGenerator(store, sequence, opt), nil
+	return newGenerator(store, sequence, opt, newReports(opt.Reported)), nil
 }
 
-func newGenerator(store Store, sequence string, opt Options) *Generator {
+func newGenerator(store Store, sequence string, opt Options, r *reports) *Generator {
 	g := &Generator{
 		store:    store,
 		sequence: sequence,
 		opt:      opt,
 		jitter:   mathrand.N[time.Duration],
 		stop:     make(chan struct{}),
-		claim:    claim{owner: rand.Text(), first: opt.First, last: opt.Last},
+		reports:  r,
+		claim:    claim{owner: rand.Text(), first: opt.First, last: opt.Last, asks: r != nil, doubt: r != nil},
 		round:    &round{done: make(chan struct{})},
 		pace:     pace{minSize: opt.RangeSize, maxSize: opt.MaxRangeSize, lasts: opt.RangeLasts},
 	}

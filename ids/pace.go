@@ -13,6 +13,10 @@ type pace struct {
 	at     time.Time
 	issued int64
 	size   int64 // of the last range reserved, without what callers waited for
+	sizeAt time.Time
+	before int64     // numbers issued when it arrived
+	began  time.Time // when the first number was requested
+	hungry bool      // callers wait
 
 	lease     int64 // the largest lease in the current period of length lasts
 	lastLease int64 // and in the one before
@@ -25,12 +29,15 @@ type pace struct {
 const (
 	minSample = 200 * time.Millisecond
 	maxGrowth = 4
+
+	// fullReach is the age from which ranges last as long as they should.
+	fullReach = 110 * time.Second
 )
 
 // sample measures the demand since the last sample.
 func (p *pace) sample(now time.Time, issued int64) {
 	if p.at.IsZero() {
-		p.at, p.issued = now, issued
+		p.at, p.began, p.issued = now, now, issued
 		return
 	}
 	period := now.Sub(p.at)
@@ -57,19 +64,42 @@ func (p *pace) leased(now time.Time, n int64) {
 // smaller requests, but a lease would have to wait.
 func (p *pace) useful() int64 { return max(1, min(max(p.lease, p.lastLease), p.maxSize)) }
 
+// ranged records the size of a range that was reserved.
+func (p *pace) ranged(now time.Time, size, issued int64) {
+	p.size, p.sizeAt, p.before = size, now, issued
+}
+
 // next returns the size of the next range: the demand during the time that a
 // range should last. Each race that this reservation lost makes it larger,
-// because nodes that compete for one blob have to reserve less often.
-func (p *pace) next(racesLost int) int64 {
+// because nodes that compete for one blob have to reserve less often. A range
+// that was used up in a shorter time than can be measured makes the next one
+// larger, too.
+func (p *pace) next(now time.Time, issued int64, racesLost int) int64 {
 	size := max(p.minSize, p.useful())
-	if byDemand := p.rate * p.lasts.Seconds(); byDemand > float64(size) {
-		limit := p.maxSize
-		if p.size > 0 {
-			limit = min(limit, max(p.size*maxGrowth, size))
-		}
+	byDemand := p.rate * p.reach(now).Seconds()
+	switch {
+	case now.Sub(p.sizeAt) < minSample && issued-p.before >= p.size/2:
+		byDemand = float64(p.maxSize)
+	case p.hungry:
+		byDemand = max(byDemand, p.rate*p.lasts.Seconds()/60)
+	}
+	if byDemand > float64(size) {
+		limit := min(p.maxSize, max(p.size*maxGrowth, size))
 		size = int64(min(byDemand, float64(limit)))
 	}
+	if !p.hungry {
+		racesLost /= 2 // there is time
+	}
 	return min(size*int64(1+racesLost), p.maxSize)
+}
+
+// reach returns for how long a range should last. It grows with the cube of
+// the time since the start, so that an instance that lives for seconds does not
+// hold a minute's numbers: when several stop together, the rest of a range below
+// another one in use cannot go back.
+func (p *pace) reach(now time.Time) time.Duration {
+	share := min(now.Sub(p.began).Seconds()/fullReach.Seconds(), 1)
+	return min(p.lasts, p.lasts/300+time.Duration(share*share*share*float64(p.lasts)))
 }
 
 // enough returns how many available numbers are enough. With fewer, the next

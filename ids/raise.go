@@ -75,6 +75,7 @@ func (r *raise) send(ctx context.Context, store Store, sequence string) error {
 // loaded takes the answer to a Load.
 func (r *raise) loaded(m Mark, err error) error {
 	to := Mark{Text: formatNext(r.atLeast), Writer: r.writer}
+	hist := history{cut: cut{number: r.atLeast}}
 	switch {
 	case errors.Is(err, ErrNotFound):
 	case errors.Is(err, ErrMissing):
@@ -88,10 +89,14 @@ func (r *raise) loaded(m Mark, err error) error {
 		if err == nil {
 			peak, err = parsePeak(m, next)
 		}
+		if err == nil {
+			hist, err = parseHistory(m, next)
+		}
 		switch {
 		case err != nil && !r.force:
 			return err
 		case err != nil:
+			hist = history{}
 		case m.Writer == r.writer, next >= r.atLeast:
 			// Ours arrived although its reply was lost, or nothing is to do.
 			r.done, r.result = true, Raised{next, m.Writer == r.writer}
@@ -100,6 +105,7 @@ func (r *raise) loaded(m Mark, err error) error {
 			to.Peak = formatNext(peak)
 		}
 	}
+	to.History = hist.raised(r.atLeast).String()
 	r.write = &write{old: m, next: to}
 	return nil
 }

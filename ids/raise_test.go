@@ -82,7 +82,7 @@ func TestRaiseDoesNotSpin(t *testing.T) {
 // A peak survives a raise below it: a node that saw it goes on above it.
 func TestRaiseAfterReturnKeepsPeak(t *testing.T) {
 	store := memory.NewSequences(nil)
-	a := newGenerator(t, store, nil)
+	a := newGenerator(t, store, &ids.Options{RangeSize: 1000})
 	next(t, a)
 	closeCleanly(t, a) // returns 2 to 1000
 	if _, err := ids.Raise(t.Context(), store, "orders", 500, false); err != nil {

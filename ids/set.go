@@ -23,6 +23,13 @@ const (
 	// idleAfter is how long a sequence has to be unused to be given up.
 	idleAfter = 10 * time.Minute
 
+	// returnAfter is how long a sequence has to be unused for its numbers to go
+	// back. While other instances have reserved above them, this is tried
+	// maxReturns times, after waits that double from returnEvery.
+	returnAfter = time.Minute
+	returnEvery = 15 * time.Second
+	maxReturns  = 4
+
 	// maxClosing bounds the generators that return their numbers at once.
 	maxClosing = 32
 
@@ -35,8 +42,9 @@ const (
 // unissued numbers go back to the store. Sets do not share generators:
 // sequences of the same name in two stores have their own numbers.
 type Set struct {
-	store Store
-	opt   Options
+	store   Store
+	opt     Options
+	reports *reports
 
 	closing sync.WaitGroup  // generators that were given up
 	slots   chan struct{}   // for them
@@ -52,7 +60,8 @@ type Set struct {
 // member is a generator of a Set.
 type member struct {
 	*Generator
-	used time.Time
+	used  time.Time
+	tries int // to return its unused numbers since
 }
 
 // NewSet returns an empty set whose generators all use the same options.
@@ -62,7 +71,7 @@ func NewSet(store Store, options *Options) (*Set, error) {
 		return nil, err
 	}
 	s := &Set{
-		store: store, opt: opt,
+		store: store, opt: opt, reports: newReports(opt.Reported),
 		slots:      make(chan struct{}, maxClosing),
 		generators: make(map[string]*list.Element),
 	}
@@ -106,7 +115,7 @@ func (s *Set) generator(sequence string) (*Generator, error) {
 	if at, ok := s.generators[sequence]; ok {
 		s.byUse.MoveToFront(at)
 		m := at.Value.(*member)
-		m.used = now
+		m.used, m.tries = now, 0
 		return m.Generator, nil
 	}
 	if err := CheckName(sequence); err != nil {
@@ -118,8 +127,8 @@ func (s *Set) generator(sequence string) (*Generator, error) {
 	if len(s.generators) >= MaxSequences && !s.giveUpOldest() {
 		return nil, fmt.Errorf("%w: this process uses %d", ErrTooMany, MaxSequences)
 	}
-	g := newGenerator(s.store, sequence, s.opt)
-	s.generators[sequence] = s.byUse.PushFront(&member{g, now})
+	g := newGenerator(s.store, sequence, s.opt, s.reports)
+	s.generators[sequence] = s.byUse.PushFront(&member{Generator: g, used: now})
 	return g, nil
 }
 
@@ -152,24 +161,28 @@ func (s *Set) giveUp(at *list.Element) bool {
 		defer func() { <-s.slots }()
 		ctx, cancel := context.WithTimeout(s.inTime, closeTimeout)
 		defer cancel()
-		g.Close(ctx) // after an error its numbers are lost, as after a kill
+		g.close(ctx, 0) // after an error its numbers are lost, as after a kill
 	})
 	return true
 }
 
-// Run gives up the sequences that are not used any more, and reads unusable
-// ones again, until ctx ends. Then it ends all waits with ErrClosed: from now on
+// Run returns the numbers of sequences that were not used for a minute, gives up
+// the sequences that are not used any more, and reads unusable ones again, until ctx ends. Then it ends all waits with ErrClosed: from now on
 // only numbers that are available are issued. It returns nil. Call Close
 // afterwards.
 func (s *Set) Run(ctx context.Context) error {
 	ticker := time.NewTicker(idleAfter / 10)
 	defer ticker.Stop()
+	returns := time.NewTicker(returnEvery)
+	defer returns.Stop()
 	rechecks := time.NewTicker(recheckInterval)
 	defer rechecks.Stop()
 	for {
 		select {
 		case now := <-ticker.C:
 			s.giveUpIdle(now)
+		case now := <-returns.C:
+			s.returnIdle(now)
 		case <-rechecks.C:
 			s.recheck(ctx)
 		case <-ctx.Done():
@@ -188,6 +201,38 @@ func (s *Set) giveUpIdle(now time.Time) {
 			return
 		}
 		at = before
+	}
+}
+
+// returnIdle returns the unused numbers of sequences that no caller uses.
+func (s *Set) returnIdle(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for at := s.byUse.Back(); at != nil; at = at.Prev() {
+		m := at.Value.(*member)
+		unused := now.Sub(m.used)
+		if unused < returnAfter {
+			return
+		}
+		if m.tries >= maxReturns || unused < returnAfter+returnEvery*(1<<m.tries-1) {
+			continue
+		}
+		select {
+		case s.slots <- struct{}{}:
+		default:
+			return
+		}
+		m.tries++
+		used := m.used
+		s.closing.Go(func() {
+			defer func() { <-s.slots }()
+			left := m.returnIdle()
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if !left && m.used.Equal(used) {
+				m.tries = maxReturns
+			}
+		})
 	}
 }
 
@@ -266,11 +311,15 @@ func (s *Set) Close(ctx context.Context) error {
 		failed int
 	)
 	defer context.AfterFunc(ctx, s.abort)()
-	for _, g := range s.stop() {
+	for i, g := range s.stop() {
+		patience := returnPatience
+		if i >= maxClosing {
+			patience = 0 // so that they do not wait one after the other
+		}
 		s.slots <- struct{}{}
 		s.closing.Go(func() {
 			defer func() { <-s.slots }()
-			if err := g.Close(ctx); err != nil {
+			if err := g.close(ctx, patience); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
 				if failed++; failed <= 3 {

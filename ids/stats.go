@@ -26,7 +26,10 @@ type Stats struct {
 
 	Problem string `json:"problem,omitempty"` // why no numbers can be reserved, such as a corrupt text
 
-	Highest   int64   `json:"-"` // the highest number reserved
+	Highest   int64   `json:"-"` // the highest number reserved, and not returned
+	Writer    string  `json:"-"` // of the newest write; see Reported
+	Serial    int64   `json:"-"` // of the newest write; 0: none
+	End       int64   `json:"-"` // one past the highest number that this generator reserved and did not return
 	PerSecond float64 `json:"-"` // numbers issued, as last measured
 
 	LastError   string    `json:"-"` // of the store, since the last success
@@ -51,6 +54,7 @@ func (g *Generator) Stats() Stats {
 		Waits:     g.waits,
 	}
 	stats.Highest, stats.PerSecond = g.highest, g.pace.rate
+	stats.Writer, stats.Serial, stats.End = g.place.writer, g.place.serial, g.place.end
 	if g.lastError != nil {
 		stats.LastError, stats.LastErrorAt = g.lastError.Error(), g.lastErrorAt
 	}

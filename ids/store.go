@@ -11,12 +11,13 @@ import (
 //
 // Text is the next free number in decimal and nothing else. Other programs read
 // and write this format of the article that the package comes from. Writer,
-// Peak and Known are stored beside it, as blob metadata. Marks that other
-// programs write have none of them.
+// Peak, History and Known are stored beside it, as blob metadata. Marks that
+// other programs write have none of them.
 type Mark struct {
 	Text    string // the next free number, as stored
 	Writer  string // unique name of the write that stored this mark; "" if unknown
 	Peak    string // the highest number that Text ever was; "" if it is Text
+	History string // which writes led to this mark; "" if unknown
 	Known   bool   // Remember succeeded before this mark was stored
 	Version string // the store's token for this state; opaque to this package
 }
@@ -25,6 +26,7 @@ type Mark struct {
 const (
 	MaxText     = 64  // the longest number has 19
 	maxMetadata = 256 // far below the 8 KiB for all metadata of a blob
+	maxHistory  = 640 // sixteen writers with the longest serials have 583
 )
 
 // CheckMark returns an error that states why a store must not accept a mark. A
@@ -33,9 +35,9 @@ func CheckMark(m Mark) error {
 	if len(m.Text) > MaxText {
 		return fmt.Errorf("text of %d bytes is longer than %d", len(m.Text), MaxText)
 	}
-	for _, value := range []string{m.Writer, m.Peak} {
-		if len(value) > maxMetadata {
-			return fmt.Errorf("metadata of %d bytes is longer than %d", len(value), maxMetadata)
+	for i, value := range []string{m.Writer, m.Peak, m.History} {
+		if limit := []int{maxMetadata, maxMetadata, maxHistory}[i]; len(value) > limit {
+			return fmt.Errorf("metadata of %d bytes is longer than %d", len(value), limit)
 		}
 		if strings.TrimSpace(value) != value || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }) {
 			return fmt.Errorf("metadata %q cannot be sent unchanged as an HTTP header", value)

@@ -88,18 +88,35 @@ func (g *Generator) recheck(ctx context.Context) error {
 		return nil // the filler finds out
 	}
 	judge := g.claim // a copy: the next reservation reads the store itself
+	judge.begin()
+	judge.known, judge.pending, judge.owed = false, nil, nil
 	g.mu.Unlock()
 
 	ctx, cancel := context.WithTimeout(ctx, g.opt.CallTimeout)
 	defer cancel()
-	g.counts.loads.Add(1)
-	m, err := g.store.Load(ctx, g.sequence)
-	outcome, _, unusable := judge.loaded(m, err)
+	var unusable, err error
+	for unusable == nil && err == nil {
+		req, end := judge.request(1, 1)
+		if end != nil || req.write != nil {
+			break // the next reservation can send it
+		}
+		if req.reports {
+			unusable = judge.reported(g.reports.of(ctx, g.sequence))
+			continue
+		}
+		g.counts.loads.Add(1)
+		var m Mark
+		m, err = g.store.Load(ctx, g.sequence)
+		var outcome verdict
+		if outcome, _, unusable = judge.loaded(m, err); outcome != unclear {
+			err = nil
+		}
+	}
 
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
-	case unusable == nil && outcome == unclear:
+	case unusable == nil && err != nil:
 		return err
 	case g.filling || g.unusable == nil:
 	case unusable != nil:

@@ -87,6 +87,7 @@ func (g *Generator) cut(n int64) (Range, bool) {
 				g.ready = slices.Delete(g.ready, i, i+1)
 			}
 			g.issued += n
+			g.lastUsed = max(g.lastUsed, r.Last)
 			return r, true
 		}
 	}
@@ -130,7 +131,7 @@ func (g *Generator) openWindow() {
 	if run.Count() == 0 {
 		g.ready = g.ready[1:]
 	}
-	g.opened = count
+	g.opened, g.openedLast = count, unpack(word).Last
 	g.word.Store(word)
 }
 
@@ -138,6 +139,9 @@ func (g *Generator) openWindow() {
 // unissued numbers go before the other available ones. The caller holds mu.
 func (g *Generator) shutWindow() {
 	rest := unpack(g.word.Swap(windowShut))
+	if g.opened > rest.Count() {
+		g.lastUsed = max(g.lastUsed, g.openedLast-rest.Count())
+	}
 	g.issued += g.opened - rest.Count()
 	g.opened = 0
 	switch {

@@ -38,6 +38,7 @@ type node struct {
 	left  int   // reservations to make
 	last  Range // the last one made
 	saw   int64 // the highest peak that a Load returned
+	knows bool  // saw what the restore has undone
 }
 
 // The outcomes of a request.
@@ -100,8 +101,9 @@ func (w *world) key() key {
 			}
 			return "-"
 		}
-		b := fmt.Appendf(nil, "%d %v %d %d %d %d %d %t %t %t %t %s %s %s", n.left, n.last, n.saw, c.next, c.seen, c.end, c.writes,
-			c.known, c.fresh, c.shared, c.remembered, c.held.Version, c.kept, mine(w.mark.Writer)+mine(w.older.Writer))
+		b := fmt.Appendf(nil, "%t %d %v %d %d %d %d %d %t %t %t %t %s %s %s %d %t %d %d %d", n.knows, n.left, n.last, n.saw, c.next, c.seen, c.own.end, c.writes,
+			c.known, c.fresh, c.shared, c.remembered, c.held.Version, c.kept, mine(w.mark.Writer)+mine(w.older.Writer),
+			c.own.serial, c.unsure, c.head.serial, w.hist().of(c.id()), c.head.end)
 		if c.owed != nil {
 			b = fmt.Appendf(b, " owes %v", *c.owed)
 		}
@@ -114,7 +116,7 @@ func (w *world) key() key {
 		parts = append(parts, string(b))
 	}
 	slices.Sort(parts)
-	state := fmt.Appendf(nil, "%d %d %d %d %s %s %s %t %t %q", w.version, w.faults, w.reserved, w.nLate,
+	state := fmt.Appendf(nil, "%v %d %d %d %d %s %s %s %t %t %q", w.hist().cut, w.version, w.faults, w.reserved, w.nLate,
 		w.mark.Text, w.mark.Peak, w.mark.Version, w.mark.Known, w.known, parts)
 	if w.harms+w.raises > 0 || w.harmed || !w.raise.done {
 		state = fmt.Appendf(state, " %d %t %t %d %s %t %d", w.harms, w.harmed, w.spread, w.raises, w.older.Text, w.raise.done, w.raise.atLeast)
@@ -130,7 +132,7 @@ func (w *world) key() key {
 func (w *world) move(i, outcome int) (string, bool) {
 	n := &w.nodes[i]
 	if outcome == replaced {
-		n.claim, n.saw = fresh(n.claim.owner+"'"), 0
+		n.claim, n.saw, n.knows = fresh(n.claim.owner+"'"), 0, false
 		return fmt.Sprintf("node %d is replaced", i), true
 	}
 	req, err := n.claim.request(rangeSize, 1)
@@ -140,7 +142,7 @@ func (w *world) move(i, outcome int) (string, bool) {
 	}
 	var did verdict
 	var r Range
-	owed, saw, before := n.claim.owed, max(n.saw, n.claim.end), w.mark
+	owed, saw, before := n.claim.owed, max(n.saw, n.claim.own.end), w.mark
 	switch {
 	case req.remember:
 		var err error
@@ -191,7 +193,7 @@ func (w *world) move(i, outcome int) (string, bool) {
 			err = ErrChanged
 		case crashed:
 			w.replace(*req.write)
-			n.claim, n.saw = fresh(n.claim.owner+"'"), 0
+			n.claim, n.saw, n.knows = fresh(n.claim.owner+"'"), 0, false
 			return fmt.Sprintf("node %d dies after its write", i), true
 		default:
 			return "", false
@@ -206,6 +208,8 @@ func (w *world) move(i, outcome int) (string, bool) {
 	}
 	if owed == nil && r.Last > 0 {
 		switch {
+		case w.harmed && n.knows: // however far others have moved it
+			return "DUPLICATE", true
 		case w.harmed && !w.spread && (before.Version == "" || saw > peakOf(before)):
 			return "DUPLICATE", true // this node could notice the harm
 		case w.harmed:
@@ -223,6 +227,15 @@ func (w *world) move(i, outcome int) (string, bool) {
 		n.claim.begin()
 	}
 	return fmt.Sprintf("node %d: outcome %d, verdict %d", i, outcome, did), true
+}
+
+// hist returns the history of the stored mark.
+func (w *world) hist() history {
+	h, err := parseHistory(w.mark, 0)
+	if err != nil {
+		panic(err)
+	}
+	return h
 }
 
 func peakOf(m Mark) int64 {

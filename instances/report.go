@@ -141,7 +141,10 @@ type Sequence struct {
 	Name        string    `json:"name"`
 	Issued      int64     `json:"n,omitempty"` // since the process began to use it
 	Available   int64     `json:"has"`
-	Highest     int64     `json:"top"` // the highest number that it has reserved
+	Highest     int64     `json:"top"`         // the highest number that it has reserved, and not returned
+	Writer      string    `json:"w,omitempty"` // its newest write, for ids.Reported
+	Serial      int64     `json:"s,omitempty"`
+	End         int64     `json:"end,omitempty"`
 	PerSecond   float64   `json:"rate,omitempty"`
 	Lost        int64     `json:"lost,omitempty"`
 	LastError   string    `json:"error,omitempty"` // since the last success

@@ -14,9 +14,10 @@ import (
 
 // The metadata of a sequence's blob.
 const (
-	writerKey = "writer"
-	peakKey   = "peak"
-	knownKey  = "known" // "1" if there is a marker
+	writerKey  = "writer"
+	peakKey    = "peak"
+	historyKey = "history"
+	knownKey   = "known" // "1" if there is a marker
 )
 
 // Sequences is an [ids.Store] with one block blob per sequence. The blob has
@@ -56,6 +57,7 @@ func (s *Sequences) load(ctx context.Context, sequence string) (ids.Mark, time.T
 		Text:    b.text,
 		Writer:  metadata(b.metadata, writerKey),
 		Peak:    metadata(b.metadata, peakKey),
+		History: metadata(b.metadata, historyKey),
 		Known:   metadata(b.metadata, knownKey) != "",
 		Version: b.version,
 	}
@@ -79,7 +81,7 @@ func (s *Sequences) Replace(ctx context.Context, sequence string, old, next ids.
 		if next.Known {
 			known = "1"
 		}
-		for key, value := range map[string]string{writerKey: next.Writer, peakKey: next.Peak, knownKey: known} {
+		for key, value := range map[string]string{writerKey: next.Writer, peakKey: next.Peak, historyKey: next.History, knownKey: known} {
 			if value != "" {
 				metadata[key] = &value
 			}

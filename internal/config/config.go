@@ -57,8 +57,8 @@ type Config struct {
 	// syntax of [path.Match]. KENNEL_SEQUENCES.
 	Sequences []string
 
-	// RangeSize is the minimum of order numbers that one request reserves. A
-	// crash loses at most two ranges. KENNEL_RANGE_SIZE.
+	// RangeSize is the minimum of order numbers that one request reserves, and
+	// the first range. A crash loses at most two ranges. KENNEL_RANGE_SIZE.
 	RangeSize int
 
 	// RangeLasts is how long a reserved range should last. A range grows with
@@ -178,7 +178,7 @@ func Load(env map[string]string) (Config, error) {
 		BacklogQueues:       r.number("KENNEL_BACKLOG_QUEUES", 10, 1, 100),
 		SignedIn:            strings.EqualFold(r.get("WEBSITE_AUTH_ENABLED"), "true"),
 		Sequences:           r.patterns("KENNEL_SEQUENCES", "*"),
-		RangeSize:           r.number("KENNEL_RANGE_SIZE", 1000, 1, 1_000_000),
+		RangeSize:           r.number("KENNEL_RANGE_SIZE", 10, 1, 1_000_000),
 		RangeLasts:          r.duration("KENNEL_RANGE_LASTS", time.Minute, time.Second, 24*time.Hour),
 		ReserveTimeout:      r.duration("KENNEL_RESERVE_TIMEOUT", 10*time.Second, 100*time.Millisecond, functionTimeout),
 		InvocationTimeout:   r.duration("KENNEL_INVOCATION_TIMEOUT", 4*time.Minute+30*time.Second, time.Second, functionTimeout),

@@ -29,7 +29,7 @@ func defaults() Config {
 		FailoverInterval:  10 * time.Second,
 		BacklogQueues:     10,
 		Sequences:         []string{"*"},
-		RangeSize:         1000,
+		RangeSize:         10,
 		RangeLasts:        time.Minute,
 		ReserveTimeout:    10 * time.Second,
 		InvocationTimeout: 4*time.Minute + 30*time.Second,
@@ -168,7 +168,7 @@ func TestProblems(t *testing.T) {
 		want []string          // a part of each problem
 	}{
 		{"not of the type", map[string]string{"FUNCTIONS_CUSTOMHANDLER_PORT": "http", "KENNEL_RANGE_SIZE": "1k", "KENNEL_RANGE_LASTS": "60", "KENNEL_DRAIN": "00:00:05"},
-			[]string{"KENNEL_RANGE_SIZE must be a whole number from 1 to 1000000, for example 1000", "KENNEL_RANGE_LASTS must be a duration with a unit, from 1s to 24h, for example 1m",
+			[]string{"KENNEL_RANGE_SIZE must be a whole number from 1 to 1000000, for example 10", "KENNEL_RANGE_LASTS must be a duration with a unit, from 1s to 24h, for example 1m",
 				"KENNEL_DRAIN must be a duration with a unit, from 100ms to 1m, for example 5s", "FUNCTIONS_CUSTOMHANDLER_PORT must be a port"}},
 		{"below the minimum", map[string]string{"FUNCTIONS_HTTPWORKER_PORT": "0", "KENNEL_RANGE_SIZE": "0", "KENNEL_DRAIN": "-5s"},
 			[]string{"KENNEL_RANGE_SIZE", "KENNEL_DRAIN", "FUNCTIONS_HTTPWORKER_PORT must be a port"}},

@@ -53,16 +53,16 @@ func (s Sequences) cells() cells {
 	}
 }
 
-// Writer, peak and known are stored unchanged with the text. A text from another
+// Writer, peak, history and known are stored unchanged with the text. A text from another
 // program has none of them.
 func metadata(t *cellTest, s Sequences) {
 	mark := ids.Mark{}
 	for _, next := range []ids.Mark{
 		{Text: "1", Writer: "node-7/0198f1", Peak: "9223372036854775808"},
-		{Text: "2", Peak: "5", Known: true},
+		{Text: "2", Peak: "5", Known: true, History: "1048577:1 ABCDEFGHIJKL:7 MNOPQRSTUVWX:6"},
 		{Text: "3", Writer: "Ab=:;,\"'%20 ~"},
 		{Text: "4"},
-		{Text: "5", Writer: strings.Repeat("w", 256), Peak: strings.Repeat("9", 256)},
+		{Text: "5", Writer: strings.Repeat("w", 256), Peak: strings.Repeat("9", 256), History: strings.Repeat("h", 640)},
 	} {
 		written, err := s.Replace(t.ctx, "orders", mark, next)
 		if err != nil {
@@ -75,6 +75,7 @@ func metadata(t *cellTest, s Sequences) {
 	}
 	for _, next := range []ids.Mark{
 		{Text: "1", Writer: strings.Repeat("w", 257)}, {Text: "1", Writer: " padded"}, {Text: "1", Writer: "two\nlines"}, {Text: "1", Peak: "ä"},
+		{Text: "1", History: strings.Repeat("h", 641)},
 	} {
 		if _, err := s.Replace(t.ctx, "orders", mark, next); err == nil || errors.Is(err, ids.ErrChanged) {
 			t.Errorf("replace by %+v: %v, want it rejected as invalid", next, err)

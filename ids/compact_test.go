@@ -1,0 +1,163 @@
+package ids_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kennel/ids"
+	"kennel/internal/memory"
+)
+
+// Twenty processes of a small shop start one after the other, and each issues
+// one number.
+func TestColdStarts(t *testing.T) {
+	for name, tt := range map[string]struct {
+		end func(testing.TB, *ids.Generator)
+		max int64
+	}{
+		"killed":  {func(_ testing.TB, g *ids.Generator) { closeNow(g) }, 220},
+		"stopped": {closeCleanly, 21},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			store := memory.NewSequences(&memory.Options{Fault: distant})
+			for range 20 {
+				g := newGenerator(t, store, nil)
+				next(t, g)
+				time.Sleep(time.Second)
+				tt.end(t, g)
+			}
+			g := newGenerator(t, store, nil)
+			n := next(t, g)
+			t.Logf("figure: the next number after 20 starts with one number each, all %s | %d | ≤ %d", name, n, tt.max)
+			if n > tt.max {
+				t.Errorf("all %s: the next number is %d, want at most %d", name, n, tt.max)
+			}
+			closeNow(g)
+			store.Wait()
+		})
+	}
+}
+
+// Eight processes under demand stop cleanly at the same time: those that hold
+// the last ranges return first, and the others follow.
+func TestStopOfEight(t *testing.T) {
+	var lost []float64
+	for range 5 {
+		synctest.Test(t, func(t *testing.T) { lost = append(lost, stopOfEight(t)) })
+	}
+	t.Logf("figure: numbers lost when 8 processes with 100 numbers a second each stop cleanly, median of 5 | %.1f %% | ≤ 10 %%", median(lost))
+	if median(lost) > 10 {
+		t.Errorf("%.1f %% of the numbers are lost, want at most 10", lost)
+	}
+}
+
+// stopOfEight returns the share of the numbers that are lost, in percent.
+func stopOfEight(t *testing.T) float64 {
+	store := memory.NewSequences(&memory.Options{Fault: distant})
+	var sets []*ids.Set
+	var drawing, closing sync.WaitGroup
+	var issued atomic.Int64
+	for i := range 8 {
+		set := newSet(t, store, nil)
+		sets = append(sets, set)
+		drawing.Go(func() {
+			time.Sleep(time.Duration(i) * 3 * time.Millisecond)
+			for range 20 * 100 {
+				if _, err := set.Next(t.Context(), "orders"); err != nil {
+					t.Error(err)
+				}
+				issued.Add(1)
+				time.Sleep(10 * time.Millisecond)
+			}
+		})
+	}
+	drawing.Wait()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for _, set := range sets {
+		closing.Go(func() {
+			if err := set.Close(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	closing.Wait()
+	store.Wait()
+	next := float64(stored(t, store) - 1)
+	return 100 * (next - float64(issued.Load())) / next
+}
+
+// The numbers of a sequence without callers go back after a minute, of several
+// processes too, and the next number takes three round trips at most.
+func TestIdleNumbersGoBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewSequences(&memory.Options{Fault: distant})
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		var sets []*ids.Set
+		for range 4 {
+			set := newSet(t, store, nil)
+			sets = append(sets, set)
+			running.Go(func() { set.Run(ctx) })
+		}
+		want := int64(0)
+		for round := range 5 {
+			for _, set := range sets {
+				began := time.Now()
+				n, err := set.Next(ctx, "orders")
+				if err != nil {
+					t.Fatal(err)
+				}
+				want = max(want, n)
+				if took := time.Since(began); round > 0 && took > 3*50*time.Millisecond {
+					t.Errorf("the first number after idle minutes took %v, want three round trips", took)
+				}
+				time.Sleep(time.Second)
+			}
+			time.Sleep(8 * time.Minute)
+		}
+		if got := stored(t, store); got != want+1 || want > 5*31 {
+			t.Errorf("stored %d after idle minutes, want %d", got, want+1)
+		}
+		for _, set := range sets {
+			s, _ := set.StatsOf("orders")
+			checkAccount(t, s)
+		}
+		cancel()
+		running.Wait()
+		for _, set := range sets {
+			set.Close(t.Context())
+		}
+		store.Wait()
+	})
+}
+
+// At 10,000 numbers a second, calls wait only in the first three seconds, and a
+// million numbers take few requests.
+func TestGrowth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewSequences(&memory.Options{Fault: distant})
+		g := newGenerator(t, store, nil)
+		var warm int64
+		for i := range 100 * 100 {
+			if i == 3*100 {
+				warm = g.Stats().Waits
+			}
+			for range 100 {
+				next(t, g)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		s := g.Stats()
+		t.Logf("figure: requests for the first million numbers, 10,000 a second | %d | ≤ 1,020", s.Requests)
+		if s.Waits > warm || s.Requests > 1020 {
+			t.Errorf("%d calls waited after 3 s, and %d requests, want 0 and at most 1,020", s.Waits-warm, s.Requests)
+		}
+		closeNow(g)
+		store.Wait()
+	})
+}

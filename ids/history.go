@@ -1,0 +1,147 @@
+package ids
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+const (
+	// maxChain bounds the writers in a history.
+	maxChain = 16
+
+	// raiseStep is how far a raise moves the serial. Writes that a restore has
+	// undone have serials above the restored one; all of them are below that of
+	// the raise that repairs it.
+	raiseStep = 1 << 20
+
+	// idLen is the length of a writer's name in a history: 60 random bits.
+	idLen = 12
+)
+
+// history is the part of a mark that shows which writes led to it. Each write
+// has a serial, one more than that of the mark it replaces, whether it moves
+// the number forward or back. A copy that is restored has the history of the
+// copy, so it lacks the writes after it, however far other writers have moved
+// the number since.
+type history struct {
+	chain []entry // the last write of each of the last maxChain writers, the newest first; never modified
+	cut   cut
+}
+
+// entry is the last write of a writer.
+type entry struct {
+	writer string
+	serial int64
+}
+
+// cut is where a history begins: all numbers that were reserved since are at
+// least number. It is the first write of a sequence, a raise, or a number that
+// another program stored without a history.
+type cut struct{ serial, number int64 }
+
+// place is a write that a node knows was applied: an own one, one that it read,
+// or one that another process reported.
+type place struct {
+	writer string
+	serial int64 // 0: none
+	end    int64 // one past the highest number at stake
+}
+
+// standing is whether a write is part of a history.
+type standing int
+
+const (
+	included standing = iota // or nothing that it reserved can be reserved again
+	undone                   // the history is one without it: an older copy was restored
+	unknown                  // more writers than the history holds have written since
+)
+
+// parseHistory returns the history of a mark whose number is next.
+func parseHistory(m Mark, next int64) (history, error) {
+	h := history{cut: cut{number: next}}
+	if m.History == "" {
+		return h, nil
+	}
+	for i, item := range strings.Fields(m.History) {
+		writer, number, ok := strings.Cut(item, ":")
+		n, err := strconv.ParseInt(number, 10, 64)
+		switch {
+		case !ok || err != nil || n < 0 || i > maxChain:
+			return h, fmt.Errorf("%w: its history %s is not one", ErrCorrupt, quote(m.History))
+		case i > 0:
+			h.chain = append(h.chain, entry{writer, n})
+			continue
+		}
+		h.cut.number = n
+		if h.cut.serial, err = strconv.ParseInt(writer, 10, 64); err != nil || h.cut.serial < 0 {
+			return h, fmt.Errorf("%w: its history %s is not one", ErrCorrupt, quote(m.History))
+		}
+	}
+	return h, nil
+}
+
+func (h history) String() string {
+	b := fmt.Appendf(nil, "%d:%d", h.cut.serial, h.cut.number)
+	for _, e := range h.chain {
+		b = fmt.Appendf(b, " %s:%d", e.writer, e.serial)
+	}
+	return string(b)
+}
+
+// serial returns the serial of the last write.
+func (h history) serial() int64 {
+	if len(h.chain) == 0 {
+		return h.cut.serial
+	}
+	return max(h.cut.serial, h.chain[0].serial)
+}
+
+// last returns the last write of the chain; end is the number in the mark.
+func (h history) last(end int64) place {
+	if len(h.chain) == 0 {
+		return place{}
+	}
+	return place{h.chain[0].writer, h.chain[0].serial, end}
+}
+
+// of returns the serial of a writer's last write, 0 if the chain has none.
+func (h history) of(writer string) int64 {
+	for _, e := range h.chain {
+		if e.writer == writer {
+			return e.serial
+		}
+	}
+	return 0
+}
+
+// add returns the history after a write.
+func (h history) add(writer string, serial int64) history {
+	chain := make([]entry, 1, maxChain)
+	chain[0] = entry{writer, serial}
+	for _, e := range h.chain {
+		if e.writer != writer && len(chain) < maxChain {
+			chain = append(chain, e)
+		}
+	}
+	h.chain = chain
+	return h
+}
+
+// raised returns the history after a raise to a number.
+func (h history) raised(number int64) history {
+	h.cut = cut{h.serial() + raiseStep, number}
+	return h
+}
+
+// standing returns whether a write is part of the history.
+func (h history) standing(p place) standing {
+	serial := h.of(p.writer)
+	switch {
+	case p.serial == 0, serial >= p.serial, p.end <= h.cut.number:
+		return included
+	case serial > 0, len(h.chain) < maxChain, p.serial >= h.chain[maxChain-1].serial:
+		return undone
+	}
+	return unknown
+}
