@@ -123,6 +123,16 @@ func TestIdleNumbersGoBack(t *testing.T) {
 		if got := stored(t, store); got != want+1 || want > 5*31 {
 			t.Errorf("stored %d after idle minutes, want %d", got, want+1)
 		}
+		// One after the other: what one returned, the next one draws and returns.
+		want = stored(t, store)
+		for i := range 2 * len(sets) {
+			r, err := sets[i%2].Lease(ctx, "orders", []int{100, 1}[i%2])
+			if err != nil || r.First != want {
+				t.Errorf("drawn alone: %v, %v, want from %d", r, err, want)
+			}
+			want = r.Last + 1
+			time.Sleep(3 * time.Minute) // before the sequence is given up
+		}
 		for _, set := range sets {
 			s, _ := set.StatsOf("orders")
 			checkAccount(t, s)
