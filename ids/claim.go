@@ -188,10 +188,12 @@ func (c *claim) loaded(m Mark, err error) (verdict, Range, error) {
 	if err != nil {
 		return again, Range{}, err
 	}
-	if p := c.pending; p != nil && next >= p.end && (m.Writer == p.next.Writer || hist.of(c.id()) == p.serial) {
+	if p := c.pending; p != nil && next >= p.end &&
+		(m.Writer == p.next.Writer || p.serial > hist.cut.serial && hist.of(c.id()) == p.serial) {
 		// Our write was applied. Another write may have followed it: of another
 		// node, or of a program that keeps our name when it moves the number.
-		// So continue from the number that was read.
+		// So continue from the number that was read. If it was a raise, what our
+		// write reserved is given up: the raise may repair a restore before it.
 		return c.applied(m, hist, next, peak)
 	}
 	if next < c.own.end {

@@ -193,12 +193,9 @@ func TestRestores(t *testing.T) {
 // process is one process of a simulated restore.
 type process struct {
 	*ids.Generator
-	id     int
-	busy   bool
-	knew   bool // had reserved above the copy when it was restored
-	useAt  time.Time
-	rowAt  time.Time
-	places []ids.Range
+	id    int
+	knew  bool // had reserved above the copy when it was restored
+	rowAt time.Time
 }
 
 func restore(t *testing.T, seed uint64) (refused int) {
