@@ -52,6 +52,7 @@ const (
 	Reject       // no operation; the answer is Condition
 	Full         // messages are rejected as if the entity were full
 	Release      // the outcome is "released", which some SDKs report as success
+	Modify       // the outcome is "modified", which some SDKs report as success
 	Detach       // links end with Condition: immediately, and on each use
 	DetachAfter  // the link ends with Condition after the operation, before the answer
 	RefuseAttach // links are refused with Condition
@@ -251,6 +252,7 @@ type verdict struct {
 	skip    bool        // do not perform the operation
 	refuse  *amqp.Error // answer with that error
 	release bool        // answer that the message was released
+	modify  bool        // … but that it was modified, if it was sent
 	silent  bool        // do not answer
 	hangUp  bool        // end the connection instead of answering
 	reason  *amqp.Error // … with a Close that has this error, unless it is nil
@@ -296,6 +298,8 @@ func (f *Fault) verdict(op Op) (v verdict, fits bool) {
 		v = verdict{skip: true, refuse: f.error()}
 	case Release:
 		v = verdict{skip: true, release: true}
+	case Modify:
+		v = verdict{skip: true, release: true, modify: true}
 	default:
 		return verdict{}, false
 	}

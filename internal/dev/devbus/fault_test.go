@@ -63,6 +63,7 @@ func TestSendUnderFaults(t *testing.T) {
 		{"late answer", devbus.Fault{Kind: devbus.Slow, Delay: 3 * time.Second}, false, isNil, 3 * time.Second, 1},
 		{"answer too late", devbus.Fault{Kind: devbus.Slow, Delay: 5 * time.Second}, false, isDeadline, deadline, 1},
 		{"released", devbus.Fault{Kind: devbus.Release}, false, isNil, 0, 0},
+		{"modified", devbus.Fault{Kind: devbus.Modify}, false, isNil, 0, 0},
 		{"full", devbus.Fault{Kind: devbus.Full}, false, isBare("amqp:resource-limit-exceeded"), 0, 0},
 
 		{"rejected, busy", devbus.Fault{Kind: devbus.Reject, Condition: "com.microsoft:server-busy"}, false, isBare("com.microsoft:server-busy"), 0, 0},

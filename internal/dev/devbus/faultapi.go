@@ -37,7 +37,7 @@ type faultBody struct {
 var kinds = map[string]Kind{
 	"refuse-dial": RefuseDial, "black-hole": BlackHole, "freeze": Freeze, "drop-heartbeats": DropHeartbeats, "disconnect": Disconnect,
 	"close-before": CloseBefore, "close-after": CloseAfter, "silent": Silent, "silent-after": SilentAfter, "slow": Slow,
-	"reject": Reject, "full": Full, "release": Release, "detach": Detach, "detach-after": DetachAfter, "refuse-attach": RefuseAttach,
+	"reject": Reject, "full": Full, "release": Release, "modify": Modify, "detach": Detach, "detach-after": DetachAfter, "refuse-attach": RefuseAttach,
 	"cbs": CBS, "expire-tokens": ExpireTokens, "admin": Admin, "delete-entity": DeleteEntity, "clock-skew": ClockSkew,
 }
 
@@ -82,10 +82,22 @@ func (b *Broker) faultHandler() http.Handler {
 			http.Error(w, "The id of a fault is a number.", http.StatusBadRequest)
 			return
 		}
-		b.Heal(id) // it may have ended before
+		if !b.heal(id) {
+			http.Error(w, "There is no such fault. It may have ended.", http.StatusNotFound)
+			return
+		}
 		w.WriteHeader(http.StatusNoContent)
 	})
 	return mux
+}
+
+// heal ends a fault, and reports whether it was there.
+func (b *Broker) heal(id int) bool {
+	b.mu.Lock()
+	known := slices.ContainsFunc(b.faults, func(f *fault) bool { return f.id == id })
+	b.mu.Unlock()
+	b.Heal(id)
+	return known
 }
 
 func answerJSON(w http.ResponseWriter, status int, v any) {

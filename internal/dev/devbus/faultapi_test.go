@@ -31,6 +31,7 @@ func TestFaultsOverHTTP(t *testing.T) {
 		{"POST", "/faults", `{"kind":"reject","on":["receive"]}`, 400, "the operations are request, send, settle"},
 		{"POST", "/faults", `{"kind":"slow","delay":"10"}`, 400, "missing unit"},
 		{"POST", "/faults", `{"sort":"reject"}`, 400, "unknown field"},
+		{"DELETE", "/faults/2", "", 404, "no such fault"},
 		{"DELETE", "/faults/one", "", 400, "number"},
 		{"PUT", "/faults", "", 405, ""},
 		{"DELETE", "/faults", "", 204, ""},

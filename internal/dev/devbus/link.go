@@ -111,6 +111,7 @@ type incoming struct {
 	id      uint32
 	format  uint32
 	settled bool
+	size    int64 // of the payload, also if it is too large and dropped
 	payload []byte
 }
 
@@ -139,12 +140,12 @@ func (l *inlink) transfer(t amqp.Transfer, payload []byte) {
 	if t.Aborted {
 		return
 	}
-	if size := int64(len(d.payload) + len(payload)); size > l.maxSize {
-		l.detach(tooLarge(d.id, size, l.maxSize))
-		return
-	}
 	d.settled = d.settled || t.Settled
-	d.payload = append(d.payload, payload...)
+	if d.size += int64(len(payload)); d.size <= l.maxSize {
+		d.payload = append(d.payload, payload...)
+	} else {
+		d.payload = nil // it is rejected after its last part
+	}
 	if t.More {
 		l.partial = d
 		return
@@ -152,7 +153,11 @@ func (l *inlink) transfer(t amqp.Transfer, payload []byte) {
 	l.count++
 	l.credit--
 	l.used = time.Now()
-	l.take(*d)
+	if d.size > l.maxSize {
+		l.answer(*d, amqp.Rejected(tooLarge(d.id, d.size, l.maxSize)))
+	} else {
+		l.take(*d)
+	}
 	if !l.ended {
 		l.grant()
 	}
@@ -161,6 +166,7 @@ func (l *inlink) transfer(t amqp.Transfer, payload []byte) {
 var (
 	accepted = amqp.Outcome{Code: amqp.CodeAccepted}
 	released = amqp.Outcome{Code: amqp.CodeReleased}
+	modified = amqp.Outcome{Code: amqp.CodeModified}
 )
 
 // answer reports the outcome of a message, unless the client settled it.
@@ -185,6 +191,8 @@ func (l *inlink) sendTo(to destination) {
 		switch {
 		case v.refuse != nil:
 			o = amqp.Rejected(v.refuse)
+		case v.modify:
+			o = modified
 		case v.release:
 			o = released
 		case !v.skip:

@@ -47,11 +47,6 @@ func TestProtocolViolations(t *testing.T) {
 			c.send(amqp.Attach{Name: "tx", Source: &amqp.Source{}, Target: &amqp.Target{Coordinator: true}})
 		}, amqp.CodeDetach, amqp.CondNotImplemented},
 		{"no delivery-id", "q", func(c *rawClient) { c.sendWith(amqp.Transfer{Handle: 8}, dataMessage(1)) }, amqp.CodeDetach, amqp.CondNotAllowed},
-		{"a message that is too large", "q", func(c *rawClient) {
-			for range 5 {
-				c.sendWith(amqp.Transfer{Handle: 8, HasID: true, More: true}, dataMessage(60_000))
-			}
-		}, amqp.CodeDetach, amqp.CondMessageSize},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inBubbleRaw(t, func(t *testing.T, b *Broker, c *rawClient) {
@@ -318,4 +313,23 @@ func TestLocal(t *testing.T) {
 	if _, err := b.Dial().Write([]byte{0}); err == nil {
 		t.Error("a new connection works after Close")
 	}
+}
+
+// TestTooLargeMessageIsRejected: its link stays, as that of Service Bus does. A
+// client that waits for the outcome would otherwise wait for its timeout.
+func TestTooLargeMessageIsRejected(t *testing.T) {
+	inBubbleRaw(t, func(t *testing.T, b *Broker, c *rawClient) {
+		c.claim("q")
+		for i := range 5 {
+			c.sendWith(amqp.Transfer{Handle: 8, HasID: true, DeliveryID: 0, More: i < 4}, dataMessage(60_000))
+		}
+		d := wantBody[*amqp.Disposition](c, amqp.CodeDisposition)
+		if d.State.Code != amqp.CodeRejected || d.State.Err == nil || d.State.Err.Condition != amqp.CondMessageSize {
+			t.Errorf("the outcome is %+v", d.State)
+		}
+		c.transfer(8, 1, dataMessage(1))
+		if d := wantBody[*amqp.Disposition](c, amqp.CodeDisposition); d.State.Code != amqp.CodeAccepted {
+			t.Errorf("the outcome of the next message is %+v", d.State)
+		}
+	})
 }
