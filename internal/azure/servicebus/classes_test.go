@@ -38,7 +38,8 @@ func TestClasses(t *testing.T) {
 		{"stored, no answer", devbus.Fault{Kind: devbus.SilentAfter}, false, relay.Unavailable, deadline, 1},
 		{"late answer", devbus.Fault{Kind: devbus.Slow, Delay: 3 * time.Second}, false, 0, 3 * time.Second, 1},
 		{"answer too late", devbus.Fault{Kind: devbus.Slow, Delay: 5 * time.Second}, false, relay.Unavailable, deadline, 1},
-		{"released", devbus.Fault{Kind: devbus.Release}, false, 0, 0, 0}, // the SDK hides it
+		{"released", devbus.Fault{Kind: devbus.Release}, true, relay.Unavailable, 0, 0},
+		{"modified", devbus.Fault{Kind: devbus.Modify}, true, relay.Unavailable, 0, 0},
 		{"full", devbus.Fault{Kind: devbus.Full}, false, relay.Full, 0, 0},
 		{"internal error", devbus.Fault{Kind: devbus.Reject}, false, relay.Unavailable, 0, 0},
 		{"timeout", devbus.Fault{Kind: devbus.Reject, Condition: "com.microsoft:timeout"}, false, relay.Unavailable, 0, 0},

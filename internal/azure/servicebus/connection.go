@@ -35,8 +35,9 @@ func (r *Relay) Connect() (relay.Connection, error) {
 // silent loss of the network it may not work for a minute, but a new Connection
 // does.
 //
-// A message goes out at most once in each send. Send does not notice if Service
-// Bus answers with the outcome "released", because the SDK returns nil then.
+// A message goes out at most once in each send. A send that Service Bus answers
+// with the outcome "released" or "modified" stored nothing, and fails as
+// relay.Unavailable.
 type Connection struct {
 	connector *connector
 

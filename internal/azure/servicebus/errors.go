@@ -7,10 +7,9 @@
 // exists when the signal is published, and drops it after a minute. Signals may
 // be lost, repeated or reordered.
 //
-// Messages of package relay: a send that returned nil stored the message, unless
-// Service Bus answered "released", which the SDK hides. A message that was
-// received is locked, and is delivered again unless it is settled before its
-// lock ends.
+// Messages of package relay: a send that returned nil stored the message. A
+// message that was received is locked, and is delivered again unless it is
+// settled before its lock ends.
 //
 // # Errors
 //

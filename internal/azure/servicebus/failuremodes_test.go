@@ -247,16 +247,26 @@ func TestFailureMode17UnreadableMessage(t *testing.T) {
 	})
 }
 
-// TestFailureMode25Released pins a limit: the SDK reports the outcome "released"
-// as success, so the message is lost. If this fails after an update of the SDK,
-// a limitation is gone from the documents.
+// TestFailureMode25Released: the SDK reports the outcomes "released" and
+// "modified" as success, although the bus did not store the message. The message
+// goes to the backlog, and without one the send fails.
 func TestFailureMode25Released(t *testing.T) {
-	withPair(t, nil, func(t *testing.T, p *pair) {
-		p.primary.Fail(devbus.Fault{Kind: devbus.Release})
-		if _, err := p.sender(t).Send(within(t, time.Second), orders, text("x")); err != nil || ready(t, p.primary) != 0 {
-			t.Errorf("%d messages are stored, error %v", ready(t, p.primary), err)
-		}
-	})
+	for _, kind := range []devbus.Kind{devbus.Release, devbus.Modify} {
+		withPair(t, nil, func(t *testing.T, p *pair) {
+			p.primary.Fail(devbus.Fault{Kind: kind})
+			receipt, err := p.sender(t).Send(within(t, time.Second), orders, text("x"))
+			if err != nil || !receipt.Backlog || ready(t, p.primary) != 0 {
+				t.Errorf("fault %v: the receipt is %+v, error %v", kind, receipt, err)
+			}
+			alone := relay.NewSender(p.p, nil, nil, nil)
+			defer alone.Close(context.Background())
+			_, err = alone.Send(within(t, 3*time.Second), orders, text("y"))
+			failed, ok := errors.AsType[*relay.SendError](err)
+			if !ok || failed.Class != relay.Unavailable || failed.Unclear {
+				t.Errorf("fault %v, without a secondary: error %v, unclear %v", kind, err, ok && failed.Unclear)
+			}
+		})
+	}
 }
 
 // TestFailureMode26ReceivesNothing: the SDK returns neither messages nor an

@@ -67,7 +67,7 @@ func (c *connector) newLine(key, entity string, broke func(*line)) (*line, error
 			broke(l)
 			return nil, err
 		}
-		return &watchedConn{conn, l, func() {
+		return &watchedConn{&outcomeReader{Conn: conn}, l, func() {
 			l.cut() // so that the SDK does not connect again
 			broke(l)
 		}}, nil

@@ -52,6 +52,8 @@ func classify(ctx context.Context, err error) error {
 	class := classOf(err)
 	e := &relay.Error{Class: class, Err: cleanError(err)}
 	switch {
+	case isReleased(err):
+		e.Err, e.Unsent = errReleased, true
 	case class == relay.Throttled:
 		e.After = hint(err)
 	case class == relay.Unavailable && ctx.Err() != nil:

@@ -1,0 +1,75 @@
+package servicebus
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+
+	"kennel/internal/dev/devbus"
+)
+
+// TestNothingLostInAnyFault sends 2,000 messages while the bus has each kind of
+// fault in turn. Every message that Send accepted arrives, although a fault may
+// come at any point of a send.
+func TestNothingLostInAnyFault(t *testing.T) {
+	faults := []devbus.Fault{
+		{Kind: devbus.Release}, {Kind: devbus.Modify},
+		{Kind: devbus.Reject}, {Kind: devbus.Full},
+		{Kind: devbus.CloseBefore}, {Kind: devbus.CloseAfter},
+		{Kind: devbus.Silent}, {Kind: devbus.SilentAfter}, {Kind: devbus.Slow, Delay: 8 * time.Second},
+		{Kind: devbus.Detach}, {Kind: devbus.DetachAfter}, {Kind: devbus.RefuseAttach},
+		{Kind: devbus.Disconnect}, {Kind: devbus.ExpireTokens}, {Kind: devbus.CBS},
+		{Kind: devbus.RefuseDial}, {Kind: devbus.BlackHole}, {Kind: devbus.Freeze}, {Kind: devbus.DropHeartbeats},
+		{Kind: devbus.Admin}, {Kind: devbus.ClockSkew, Delay: time.Minute},
+	}
+	withPair(t, nil, func(t *testing.T, p *pair) {
+		p.syphon(t)
+		s := p.sender(t)
+		accepted := make(map[string]bool)
+		for i := range 2000 {
+			if i%5 == 0 {
+				p.primary.Heal()
+				if i%10 == 0 {
+					time.Sleep(25 * time.Second) // back at the primary
+				}
+				p.primary.Fail(faults[i/10%len(faults)])
+			}
+			id := fmt.Sprint("m", i)
+			m := text(id)
+			m.Properties = &azservicebus.AMQPAnnotatedMessageProperties{MessageID: id}
+			if _, err := s.Send(within(t, 30*time.Second), orders, m); err == nil {
+				accepted[id] = true
+			}
+		}
+		p.primary.Heal()
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		sent := len(accepted)
+		c, err := p.p.connector.newClient(noRetry)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.close()
+		r, err := c.NewReceiverForQueue(orders, &azservicebus.ReceiverOptions{ReceiveMode: azservicebus.ReceiveModeReceiveAndDelete})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close(t.Context())
+		for ready(t, p.primary) > 0 {
+			received, err := r.ReceiveMessages(within(t, time.Minute), 100, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range received {
+				delete(accepted, m.MessageID)
+			}
+		}
+		if sent < 1500 || len(accepted) > 0 {
+			t.Errorf("%d messages of %d accepted ones are lost", len(accepted), sent)
+		}
+		t.Logf("%d of 2,000 sends were accepted, and %d of these lost", sent, len(accepted))
+	})
+}
