@@ -68,6 +68,7 @@ func (f *relayFunctions) sendMessage(r *http.Request) (reply, error) {
 	m.Body = relay.Body{Data: [][]byte{body}}
 	ctx, cancel := context.WithTimeout(r.Context(), sendTimeout)
 	defer cancel()
+	f.learn(ctx)
 	receipt, err := f.sender.Send(ctx, entity, m)
 	f.sent(entity, err)
 	if err != nil {

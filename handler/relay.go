@@ -27,6 +27,8 @@ type relayFunctions struct {
 	members *members      // set before the first call
 	log     *slog.Logger
 
+	learning sync.Once
+
 	denials denials
 	recent  recentSends
 	backlog backlogSample
@@ -81,6 +83,7 @@ func (f *relayFunctions) job() job {
 // run creates the backlog queues that are missing. Several processes may do it
 // at once.
 func (f *relayFunctions) run(ctx context.Context) error {
+	f.learn(ctx)
 	if f.syphon == nil || table.Pause(ctx, rand.N(time.Second)) != nil {
 		return nil
 	}
@@ -93,6 +96,41 @@ func (f *relayFunctions) run(ctx context.Context) error {
 		f.log.WarnContext(ctx, "cannot create all backlog queues", "created", len(found), "queues", len(f.queues))
 	}
 	return nil
+}
+
+// learnTimeout is for how long the first sends may wait for the states that the
+// other processes reported.
+const learnTimeout = 800 * time.Millisecond
+
+// learn has the entities that failed over in other processes begin on trial.
+// Otherwise a process that starts during an outage would hold its first sends
+// for the whole interval. Only the first call reads; the others wait for it.
+func (f *relayFunctions) learn(ctx context.Context) {
+	if f.syphon == nil || f.members == nil {
+		return
+	}
+	f.learning.Do(func() {
+		// A caller that gives up must not take the answer from the others.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), learnTimeout)
+		defer cancel()
+		directory, err := f.members.read(ctx, instances.PartRelay)
+		if err != nil {
+			return // the sends find out by themselves
+		}
+		f.sender.BeginOnTrial(failedOver(directory.Live)...)
+	})
+}
+
+// failedOver returns the entities that failed over in any of these processes.
+func failedOver(live []instances.Instance) (entities []string) {
+	for _, process := range live {
+		for _, e := range process.Relay {
+			if e.State == relay.FailedOver.String() {
+				entities = append(entities, e.Entity)
+			}
+		}
+	}
+	return entities
 }
 
 // close closes the connections, after the last send.

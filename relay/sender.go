@@ -88,6 +88,7 @@ type Sender struct {
 
 	mu       sync.Mutex
 	entities map[string]*entity
+	trials   map[string]bool // entities that begin on trial
 
 	count counters
 }
@@ -258,10 +259,26 @@ func (s *Sender) entity(name string) *entity {
 	e := s.entities[name]
 	if e == nil {
 		e = &entity{name: name, opt: s.opt, failover: s.backlog != nil, moved: s.moved, closed: s.background.Done(), changed: make(chan struct{}), since: time.Now()}
+		e.onTrial = s.backlog != nil && s.trials[name]
+		delete(s.trials, name)
 		s.entities[name] = e
 	}
 	e.sends++
 	return e
+}
+
+// BeginOnTrial has these entities begin as after a failback: one send at a time
+// goes to the primary, and a failed one fails over at once. It is for a process
+// that starts while others have failed over, so that its sends do not wait for
+// the whole interval. Entities to which messages were sent before stay as they
+// are.
+func (s *Sender) BeginOnTrial(entities ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.trials = make(map[string]bool, len(entities))
+	for _, name := range entities {
+		s.trials[name] = true
+	}
 }
 
 // leave ends a send. An entity that may not exist is forgotten, or the names

@@ -88,3 +88,38 @@ func TestTrialDelaysOneSendInTwoPings(t *testing.T) {
 		})
 	}
 }
+
+// Ten senders that start during an outage and begin on trial hold no send for
+// longer than an attempt and a second.
+func TestStartDuringAnOutage(t *testing.T) {
+	for _, f := range []fault{hang, storeHang, storeDrop, internal} {
+		synctest.Test(t, func(t *testing.T) {
+			var all sync.WaitGroup
+			var slow atomic.Int64
+			for range 10 {
+				p := newPair(t, relay.Options{})
+				defer p.close(t)
+				p.primary.set(always(f))
+				p.BeginOnTrial("orders")
+				for i := range 40 {
+					all.Go(func() {
+						time.Sleep(time.Duration(i) * 250 * time.Millisecond)
+						began := time.Now()
+						receipt, err := p.send(30*time.Second, "orders", text(fmt.Sprint(i)))
+						took := time.Since(began)
+						if err != nil || !receipt.Backlog || took > 6*time.Second {
+							t.Errorf("%v: a send took %v, to the backlog %v: %v", f, took, receipt.Backlog, err)
+						}
+						if took > time.Second {
+							slow.Add(1)
+						}
+					})
+				}
+			}
+			all.Wait()
+			if slow.Load() > 10 {
+				t.Errorf("%v: %d sends waited for the primary, want one of each sender", f, slow.Load())
+			}
+		})
+	}
+}
