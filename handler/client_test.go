@@ -113,12 +113,12 @@ func TestClient(t *testing.T) {
 		}
 	}
 	check("gates", listed.Generation != nil && *listed.Generation == g.Generation && listed.ChangedAt.Equal(g.ChangedAt), listed, nil)
-	_, err = app.Gate(ctx, "Not/a gate?")
+	_, err = app.Gate(ctx, "Not/a gate!")
 	refused("bad gate", err, "bad_gate")
 
 	_, _, err = app.CreateChannel(ctx, "ä/ b"+name, "ann")
 	refused("bad channel", err, "bad_channel")
-	title := "ü b %2F " + name
+	title := "ü b %G " + name
 	ch, created, err := app.CreateChannel(ctx, title, "ann")
 	check("create", created && ch.Owner == "ann", ch, err)
 	ch, created, err = app.CreateChannel(ctx, title, "ann")

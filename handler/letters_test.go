@@ -111,8 +111,8 @@ func TestDeadLetterRoutes(t *testing.T) {
 		}
 		// The host moves two messages as they are, of which one is no text.
 		const express = "/" + work.ExpressQueue + queue.PoisonSuffix
-		for _, body := range []string{"not a parcel", "\xff\x00"} {
-			if _, err := m.queues.Put(t.Context(), express[1:], base64.StdEncoding.EncodeToString([]byte(body)), 0); err != nil {
+		for _, body := range []string{"not a parcel", base64.StdEncoding.EncodeToString([]byte("\xff\x00"))} {
+			if _, err := m.queues.Put(t.Context(), express[1:], body, 0); err != nil {
 				t.Fatal(err)
 			}
 		}

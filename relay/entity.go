@@ -54,9 +54,10 @@ type entity struct {
 	lastFailure time.Time
 	silent      silence // of callers that gave up
 
-	// onTrial is set from a failback, or from BeginOnTrial, to the first answer. A ping proves less
-	// than a send, so one send at a time goes to the primary while the others
-	// still go to the backlog, and one failure is enough to fail over again.
+	// onTrial is set from a failback, or from BeginOnTrial, to the first answer.
+	// A ping proves less than a send, so one send at a time goes to the primary
+	// while the others still go to the backlog, and one failure is enough to
+	// fail over again.
 	onTrial bool
 
 	failovers int // an attempt that began before one is no news after it

@@ -17,9 +17,9 @@ const (
 )
 
 // Refusal returns why a request that a page of another site may have caused is
-// not served, for its caller, or "" for other requests. Such a request is one for a host that is not this machine, or one that a browser
-// declares as coming from another site, another port of this machine, or another
-// origin.
+// not served, for its caller, or "" for other requests. Such a request is one
+// for a host that is not this machine, or one that a browser declares as coming
+// from another site, another port of this machine, or another origin.
 func Refusal(r *http.Request) string {
 	if !IsHost(r.Host) {
 		return foreignHost
