@@ -151,13 +151,13 @@ func (b *batchFunctions) results(batches *work.Batches, r *http.Request) (reply,
 // with text/csv. With ?safe=1 a spreadsheet takes no cell of the CSV for a formula.
 func (b *batchFunctions) report(batches *work.Batches, r *http.Request) (reply, error) {
 	asCSV := strings.HasPrefix(strings.ToLower(strings.TrimSpace(r.Header.Get("Accept"))), csvMedia)
+	safe := customhandler.Query(r, "safe") == "1"
+	if hasQuery(r, "safe") && !safe {
+		return reply{}, badRequest("bad_safe", "safe must be 1, or absent.")
+	}
 	stored, err := batches.Report(r.Context(), r.PathValue("batch"), asCSV)
 	if err != nil {
 		return reply{}, err
-	}
-	safe := customhandler.Query(r, "safe") == "1"
-	if hasQuery(r, "safe") && !safe {
-		return reply{}, badRequest("bad_query", "safe must be 1, or absent.")
 	}
 	if asCSV && safe {
 		if stored, err = safeCSV(stored); err != nil {

@@ -149,7 +149,7 @@ func TestBatch(t *testing.T) {
 		if report.Code != 200 || report.Header().Get("Content-Type") != "application/json" || !strings.Contains(report.Body.String(), `"amount":"1500.00"`) {
 			t.Errorf("report: %d %v %s", report.Code, report.Header(), report.Body)
 		}
-		if report = m.call(t, host, "GET", "/api/batches/"+sent.ID+"/report?safe=2", ""); report.Code != 400 || report.failed.Code != "bad_query" {
+		if report = m.call(t, host, "GET", "/api/batches/"+sent.ID+"/report?safe=2", ""); report.Code != 400 || report.failed.Code != "bad_safe" {
 			t.Errorf("another value of safe: %d %s", report.Code, report.Body)
 		}
 		if report = m.call(t, host, "GET", "/api/batches/"+sent.ID+"/report?safe=1", "", "Accept", "text/csv"); report.Code != 200 || !strings.HasPrefix(report.Body.String(), "account,") {
