@@ -24,7 +24,8 @@ func (con *console) relayCommand() *cobra.Command {
 		Long: `Prints the queues and topics to which the app sent messages within the last hour, and those
 that have messages in the backlog. Each is healthy (messages go to it), suspect (sends to it
 fail), or failed over (messages go to the backlog): the worst state of all instances. The
-backlog is counted once a minute; a - means that it was not counted yet.
+backlog is counted once a minute: COUNTED is how long ago, and what came or went since is not
+in it. A - means that it was not counted yet.
 
 With --watch it repeats the request every 5 s until Ctrl+C. On a terminal it replaces the
 screen; elsewhere it prints a line for each change, or with --json each answer.`,
@@ -94,7 +95,7 @@ primary one works again.`,
 // printRelay prints the entities, after prefix.
 func (con *console) printRelay(entities []client.RelayEntity, asJSON bool, prefix string) error {
 	if !asJSON {
-		_, err := io.WriteString(con.stdout, prefix+con.describeRelay(entities))
+		_, err := io.WriteString(con.stdout, prefix+con.describeRelay(entities, time.Now()))
 		return err
 	}
 	for _, e := range entities {
@@ -156,13 +157,14 @@ func relayState(e client.RelayEntity) string {
 	return text
 }
 
-// describeRelay returns a table of the entities.
-func (con *console) describeRelay(entities []client.RelayEntity) string {
+// describeRelay returns a table of the entities. The backlog was counted some
+// time before now, and messages that came since are not in it.
+func (con *console) describeRelay(entities []client.RelayEntity, now time.Time) string {
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "ENTITY\tSTATE\tSINCE\tBACKLOG\tOLDEST\tLAST ERROR")
+	fmt.Fprintln(table, "ENTITY\tSTATE\tSINCE\tBACKLOG\tOLDEST\tCOUNTED\tLAST ERROR")
 	for _, e := range entities {
-		since, messages, oldest, lastError := "-", "-", "-", "-"
+		since, messages, oldest, age, lastError := "-", "-", "-", "-", "-"
 		if !e.Since.IsZero() {
 			since = e.Since.UTC().Format(time.RFC3339)
 		}
@@ -171,11 +173,14 @@ func (con *console) describeRelay(entities []client.RelayEntity) string {
 			if b.More {
 				messages += " or more"
 			}
+			if !b.At.IsZero() {
+				age = ago(now.Sub(b.At))
+			}
 		}
 		if e.LastError != "" {
 			lastError = e.LastError
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", plain(e.Entity), plain(relayState(e)), since, messages, oldest, plain(lastError))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", plain(e.Entity), plain(relayState(e)), since, messages, oldest, age, plain(lastError))
 	}
 	table.Flush() // to memory
 	// A line is painted as a whole, because a tabwriter counts invisible bytes.

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"kennel/client"
 )
 
 func relayIs(entities ...string) answer {
@@ -28,15 +30,15 @@ func TestRelayStatus(t *testing.T) {
 	if code != exitDone || stderr != "" {
 		t.Errorf("code %d, stderr %q", code, stderr)
 	}
-	same(t, "table", `ENTITY   STATE               SINCE                 BACKLOG        OLDEST  LAST ERROR
-bills    healthy             -                     2              4.5s    -
-eu/news  suspect, throttled  2026-01-02T03:05:05Z  -              -       -
-orders   failed over         2026-01-02T03:05:05Z  1,000 or more  1m30s   cut`+"\ufffd"+` off
+	same(t, "table", `ENTITY   STATE               SINCE                 BACKLOG        OLDEST  COUNTED  LAST ERROR
+bills    healthy             -                     2              4.5s    -        -
+eu/news  suspect, throttled  2026-01-02T03:05:05Z  -              -       -        -
+orders   failed over         2026-01-02T03:05:05Z  1,000 or more  1m30s   -        cut`+"\ufffd"+` off
 `, stdout)
 	// The newest count of the backlog is older than the failover.
 	justCut := `{"entity":"orders","state":"failedOver","since":"2026-01-02T03:05:05Z","backlog":{"messages":0,"oldestSeconds":0,"at":"2026-01-02T03:05:00Z"}}`
 	_, stdout, _ = call(t, nil, "relay", "status", "--url", serving(t, relayIs(justCut)))
-	if want := "2026-01-02T03:05:05Z  -        -       -\n"; !strings.HasSuffix(stdout, want) {
+	if want := "2026-01-02T03:05:05Z  -        -       -        -\n"; !strings.HasSuffix(stdout, want) {
 		t.Errorf("just failed over: got %s, want %s", stdout, want)
 	}
 	_, stdout, _ = call(t, nil, "relay", "status", "--url", url, "--json")
@@ -47,6 +49,18 @@ orders   failed over         2026-01-02T03:05:05Z  1,000 or more  1m30s   cut`+"
 	if stdout != "" || stderr != "no messages were sent within the last hour, and the backlog is empty\n" {
 		t.Errorf("no entities: got %q, %q", stdout, stderr)
 	}
+}
+
+// TestAgeOfCount: a count that is older than what was sent shows how old it is.
+func TestAgeOfCount(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	of := func(name string) client.RelayEntity {
+		return client.RelayEntity{Entity: name, State: client.RelayHealthy, Since: at, Backlog: &client.RelayBacklog{At: at}}
+	}
+	same(t, "table", `ENTITY   STATE    SINCE                 BACKLOG  OLDEST  COUNTED   LAST ERROR
+orders   healthy  2026-01-02T03:04:05Z  0        -       40 s ago  -
+returns  healthy  2026-01-02T03:04:05Z  0        -       40 s ago  -
+`, (&console{stdout: &bytes.Buffer{}}).describeRelay([]client.RelayEntity{of("orders"), of("returns")}, at.Add(40*time.Second)))
 }
 
 // Elsewhere than on a terminal a watch prints what has changed, and everything

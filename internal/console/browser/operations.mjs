@@ -69,13 +69,14 @@ test('the relay shows its entities, and moves the backlog', () => visit('Operato
   await box.getByLabel('Reason').fill('the outage is over');
   await box.getByRole('button', { name: 'Move', exact: true }).click();
   await says(page, '0 messages moved. Done.');
-  const at = new Date().toISOString();
+  const at = new Date(Date.now() - 3.5 * minute).toISOString();
   await answer(page, 'relay', { items: [
     { entity: 'invoices', state: 'suspect', since: at, throttled: true, lastError: hostile, backlog: { messages: 0, oldestSeconds: 0, more: true, at } },
     { entity: 'sales/orders', state: 'failedOver', since: at, throttled: false, lastError: 'no answer within 5s', backlog: { messages: 1200, oldestSeconds: 400, more: true, at } },
     { entity: 'shipments', state: 'healthy', since: null, throttled: false, backlog: null },
   ] });
   await says(page, '≥ 1,200');
+  await says(page, 'counted 3 min ago');
   await page.getByRole('button', { name: 'Backlog', exact: true }).click();
   assert.deepEqual(await page.getByRole('table', { name: 'Queues and topics' }).locator('tbody th').allInnerTexts(), ['shipments', 'invoices', 'sales/orders']);
 }));
