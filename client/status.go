@@ -21,6 +21,7 @@ type Status struct {
 
 	Storage   Storage                     `json:"storage"`
 	Signals   Signals                     `json:"signals"`
+	Relay     *RelayStatus                `json:"relay"`     // of all instances; nil without a second Service Bus namespace
 	Sequences map[string]SequenceStatus   `json:"sequences"` // the 20 that the instance reserves most often
 	Gates     map[string]GateStatus       `json:"gates"`     // the 20 at which the instance has the most waiters
 	Requests  map[string]map[string]int64 `json:"requests"`  // by service and operation
@@ -118,6 +119,12 @@ type Service struct {
 type Signals struct {
 	Bus      string `json:"bus"`
 	Received bool   `json:"heard"` // otherwise gates are polled
+}
+
+// RelayStatus is what [Client.Relay] returns in sum.
+type RelayStatus struct {
+	FailedOver int           `json:"failedOver"` // queues and topics whose messages go to the backlog, of the instance that has the most
+	Backlog    *RelayBacklog `json:"backlog"`    // of all queues and topics; nil: the backlog was not sampled
 }
 
 // SequenceStatus counts the numbers and requests of a sequence.

@@ -245,6 +245,11 @@ func (f *relayFunctions) facts(r *instances.Report) {
 	}
 	r.Relay = f.entities()
 	r.Backlog = f.backlog.latest()
+	for _, e := range r.Relay {
+		if e.State == relay.FailedOver.String() {
+			r.FailedOver++
+		}
+	}
 }
 
 // sent notes how a send ended.

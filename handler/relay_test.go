@@ -17,6 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"kennel/instances"
+	"kennel/internal/azure/requests"
+	"kennel/internal/config"
 	"kennel/internal/customhandler"
 	"kennel/relay"
 )
@@ -329,6 +331,53 @@ func TestRelayOfAll(t *testing.T) {
 		}
 		stop()
 		<-ended
+	})
+}
+
+// TestRelayInStatus: the status of each process has the backlog and the failover
+// that another one reports, and nothing of a relay without a second namespace.
+func TestRelayInStatus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := newRelayWorld(t, true), newRelayWorld(t, true)
+		b.members.rows = a.rows
+		ctx, _ := contextOf(t)
+		go instances.NewReporter(a.members.Self, a.rows, a.relayFunctions.log).Run(ctx)
+		settings := map[string]string{"AzureWebJobsStorage": "UseDevelopmentStorage=true"}
+		status := func() *relayStatus {
+			cfg, err := config.Load(settings)
+			if err != nil {
+				t.Fatal(err)
+			}
+			jobs := []job{{report: reportNone, probes: map[string]probe{"blobs": func(context.Context) error { return nil }}}, b.job()}
+			host := newRelayHost(t, []route{{function: "Status", pattern: "GET /api/status", handler: newStatus(cfg, jobs, b.members, nil, &requests.Counter{}, time.Now())}})
+			var answer statusAnswer
+			if err := json.Unmarshal(serveDescribed(t, host, httptest.NewRequestWithContext(t.Context(), "GET", "/api/status", nil), "").Body.Bytes(), &answer); err != nil {
+				t.Fatal(err)
+			}
+			return answer.Relay
+		}
+		if s := status(); s != nil {
+			t.Errorf("%+v without a second namespace", s)
+		}
+		settings["ServiceBus"] = "Endpoint=sb://one.example.com/;SharedAccessKeyName=k;SharedAccessKey=a2V5"
+		settings["ServiceBusSecondary"] = "Endpoint=sb://two.example.com/;SharedAccessKeyName=k;SharedAccessKey=a2V5"
+		if s := status(); s == nil || s.FailedOver != 0 || s.Backlog != nil {
+			t.Errorf("%+v, want a relay of which nothing is known", s)
+		}
+		a.failOver(t, "orders")
+		a.failOver(t, "returns")
+		a.tick(t)
+		time.Sleep(time.Minute)
+		if s := status(); s == nil || s.FailedOver != 2 || s.Backlog == nil || s.Backlog.Messages != 2 || s.Backlog.OldestSeconds <= 0 || s.Backlog.More || time.Since(s.Backlog.At) > 2*time.Minute {
+			t.Errorf("%+v, want two queues failed over and a message of each in the backlog", s)
+		}
+		a.primary.fails(nil)
+		time.Sleep(time.Minute)
+		a.tick(t)
+		time.Sleep(time.Minute)
+		if s := status(); s == nil || s.FailedOver != 0 || s.Backlog == nil || s.Backlog.Messages != 0 {
+			t.Errorf("%+v, want nothing of the outage", s)
+		}
 	})
 }
 

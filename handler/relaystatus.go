@@ -107,6 +107,29 @@ func joinRelay(reports []instances.Report) []relayItem {
 	return all
 }
 
+// relayStatus is the relay in the status.
+type relayStatus struct {
+	FailedOver int          `json:"failedOver"` // queues and topics, of the process that has the most
+	Backlog    *backlogItem `json:"backlog"`    // of all queues and topics; nil: it was not sampled
+}
+
+// relayStatusOf sums up what processes report, without their entities: there
+// may be hundreds, and a status has little time to read them.
+func relayStatusOf(reports []instances.Report) *relayStatus {
+	s := &relayStatus{}
+	for _, r := range reports {
+		s.FailedOver = max(s.FailedOver, r.FailedOver)
+	}
+	if b := newestBacklog(reports); b != nil {
+		s.Backlog = &backlogItem{More: b.More, At: b.At.UTC()}
+		for _, e := range b.Entities {
+			s.Backlog.Messages += e.Messages
+			s.Backlog.OldestSeconds = max(s.Backlog.OldestSeconds, e.OldestSeconds)
+		}
+	}
+	return s
+}
+
 // newestBacklog returns the newest sample, or nil without one.
 func newestBacklog(reports []instances.Report) (newest *instances.Backlog) {
 	for _, r := range reports {

@@ -51,8 +51,9 @@ type statusAnswer struct {
 
 	Storage   storageStatus           `json:"storage"`
 	Signals   signalsStatus           `json:"signals"`
-	Sequences map[string]ids.Stats    `json:"sequences"` // the busiest that this instance uses
-	Gates     map[string]gate.Watched `json:"gates"`     // those with the most waiters in this instance
+	Relay     *relayStatus            `json:"relay,omitempty"` // of all instances; nil without a second namespace
+	Sequences map[string]ids.Stats    `json:"sequences"`       // the busiest that this instance uses
+	Gates     map[string]gate.Watched `json:"gates"`           // those with the most waiters in this instance
 
 	// Requests counts the requests of this process, by service and operation.
 	Requests map[string]map[string]int64 `json:"requests"`
@@ -115,6 +116,7 @@ func health(w http.ResponseWriter, r *http.Request) {
 type statusFunctions struct {
 	account string
 	jobs    []job
+	relays  bool             // there is a second namespace
 	probes  map[string]probe // of all jobs, by service
 	members *members
 	bill    *billing // nil: the status has none
@@ -125,7 +127,7 @@ type statusFunctions struct {
 }
 
 func newStatus(cfg config.Config, jobs []job, m *members, b *billing, counter *requests.Counter, started time.Time) *statusFunctions {
-	s := &statusFunctions{account: cfg.Storage.String(), jobs: jobs, probes: make(map[string]probe), members: m, bill: b, counter: counter, started: started}
+	s := &statusFunctions{account: cfg.Storage.String(), jobs: jobs, relays: cfg.ServiceBusSecondary.Given(), probes: make(map[string]probe), members: m, bill: b, counter: counter, started: started}
 	for _, j := range jobs {
 		maps.Copy(s.probes, j.probes)
 	}
@@ -149,6 +151,9 @@ func (s *statusFunctions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	view.describe(&answer)
+	if s.relays {
+		answer.Relay = relayStatusOf(view.reports())
+	}
 	if !answer.Storage.healthy() || len(answer.Problems) > 0 {
 		answer.Status = degraded
 	}
@@ -173,7 +178,11 @@ func (s *statusFunctions) observe(ctx context.Context, answer *statusAnswer) *vi
 		probes["tables"] = func(ctx context.Context) error {
 			defer close(read)
 			var err error
-			v.directory, err = instances.Read(ctx, s.members.rows, instances.PartProblems, instances.PartQueues)
+			parts := []instances.Part{instances.PartProblems, instances.PartQueues}
+			if s.relays {
+				parts = append(parts, instances.PartBacklog)
+			}
+			v.directory, err = instances.Read(ctx, s.members.rows, parts...)
 			return err
 		}
 	}

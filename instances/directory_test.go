@@ -35,10 +35,11 @@ func full(name string, sequences int) Report {
 			Ages: []int64{8000, 1000, 18, 0, 0, 0, 0, 0, 0, 1}, AgeSeconds: 1234.567,
 			HandSeconds: 2345.678, Latencies: []int64{8000, 1000, 0, 0, 0, 0, 0, 0, 0, 0}, Pool: 32,
 		}},
-		Sends:   Sends{Primary: 10, Backlog: 5, Failed: 1, Ambiguous: 2, Throttled: 3, Failovers: 2, Failbacks: 1, Moved: 5, DeadLettered: 1, Expired: 1},
-		Relay:   []RelayEntity{{"orders", "failedOver", at, true, "reset"}},
-		Backlog: &Backlog{at, true, []BacklogEntity{{"orders", 12, 34.567}}},
-		Recent:  map[string]Recent{"work-0": {Completed: 100, HandSeconds: 12.345, Latencies: []int64{90, 10, 0, 0, 0, 0, 0, 0, 0, 0}}},
+		Sends:      Sends{Primary: 10, Backlog: 5, Failed: 1, Ambiguous: 2, Throttled: 3, Failovers: 2, Failbacks: 1, Moved: 5, DeadLettered: 1, Expired: 1},
+		Relay:      []RelayEntity{{"orders", "failedOver", at, true, "reset"}},
+		Backlog:    &Backlog{at, true, []BacklogEntity{{"orders", 12, 34.567}}},
+		FailedOver: 1,
+		Recent:     map[string]Recent{"work-0": {Completed: 100, HandSeconds: 12.345, Latencies: []int64{90, 10, 0, 0, 0, 0, 0, 0, 0, 0}}},
 	}
 	for i := range sequences {
 		r.Sequences = append(r.Sequences, Sequence{Name: fmt.Sprintf("orders-of-customer-%04d", i), Issued: 12_345, Available: 997, Highest: 1_000_000, PerSecond: 12.345, LastError: "reset", LastErrorAt: at})

@@ -56,6 +56,10 @@ type Report struct {
 	// Backlog is the newest sample that this process made; nil for none.
 	Backlog *Backlog `json:"backlog,omitempty"`
 
+	// FailedOver counts the queues and topics whose messages this process sends
+	// to the backlog.
+	FailedOver int `json:"failedOver,omitempty"`
+
 	// Running counts the invocations of queues that run now, by queue.
 	Running map[string]int64 `json:"running,omitempty"`
 

@@ -33,7 +33,7 @@ type mark struct {
 // NewSelf returns the reports of a process. problems returns its present
 // problems and must be cheap. collect fills in what the jobs know: Running, Work,
 // Served since the start of the process, Sequences, Gates, Requests, Sends,
-// Relay and Backlog.
+// Relay, Backlog and FailedOver.
 func NewSelf(process Process, problems func() []Problem, collect func(*Report)) *Self {
 	start := mark{at: time.Now(), processor: processorTime()}
 	return &Self{process: process, problems: problems, collect: collect, marks: [2]mark{start, start}}

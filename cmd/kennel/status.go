@@ -35,7 +35,8 @@ func (con *console) statusCommand() *cobra.Command {
 		Use:   "status",
 		Short: "show what is wrong with the app, and what to do; its instances and queues",
 		Long: `Shows the problems of all instances with what to do about them, then the instances and
-the depths of the work queues, and what the app costs. The sequences and gates are those of
+the depths of the work queues, what waits in the backlog of the relay if anything does, and
+what the app costs. The sequences and gates are those of
 the instance that answers: the 20 that it reserves most often, and the 20 with the most
 waiters.
 
@@ -191,11 +192,30 @@ func (con *console) describeStatus(s client.Status) string {
 		state := map[bool]string{true: "released", false: "closed"}[g.State.Released]
 		return []any{gate, state, g.Waiting, cmp.Or(g.Error, "none")}
 	})
+	if r := s.Relay; r != nil && (r.FailedOver > 0 || r.Backlog != nil && r.Backlog.Messages > 0) {
+		fmt.Fprintf(&screen, "\nrelay: %s; see `kennel relay status`\n", describeBacklog(r, now))
+	}
 	if b := s.Bill; b != nil {
 		fmt.Fprintf(&screen, "\nbill: %s %s today, %s this month, for storage and Service Bus (prices %s of %s)\n",
 			plain(b.Today), plain(b.Currency), plain(b.Month), plain(b.Prices.Name), plain(b.Prices.Date))
 	}
 	return strings.TrimRight(screen.String(), "\n")
+}
+
+// describeBacklog returns what an outage of Service Bus shows in sum.
+func describeBacklog(r *client.RelayStatus, now time.Time) string {
+	text := "the backlog was not counted lately"
+	if b := r.Backlog; b != nil {
+		text = counted(int(b.Messages), "message")
+		if b.More {
+			text += " or more"
+		}
+		text += " in the backlog, counted " + ago(now.Sub(b.At))
+	}
+	if r.FailedOver > 0 {
+		text += fmt.Sprintf("; failed over: %d", r.FailedOver)
+	}
+	return text
 }
 
 // plain makes a text of the app safe for a line of the screen.

@@ -129,6 +129,35 @@ func TestStatusScreen(t *testing.T) {
 	}
 }
 
+// TestRelayOnScreen: an outage of Service Bus has a line, and nothing else has.
+func TestRelayOnScreen(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	backlog := func(messages int64, more bool) *client.RelayBacklog {
+		return &client.RelayBacklog{Messages: messages, More: more, At: at.Add(-40 * time.Second)}
+	}
+	for _, tt := range []struct {
+		relay *client.RelayStatus
+		want  string
+	}{
+		{nil, ""},
+		{&client.RelayStatus{}, ""},
+		{&client.RelayStatus{Backlog: backlog(0, false)}, ""},
+		{&client.RelayStatus{Backlog: backlog(1, false)}, "1 message in the backlog, counted 40 s ago"},
+		{&client.RelayStatus{FailedOver: 2, Backlog: backlog(250, true)}, "250 messages or more in the backlog, counted 40 s ago; failed over: 2"},
+		{&client.RelayStatus{FailedOver: 1}, "the backlog was not counted lately; failed over: 1"},
+	} {
+		s := client.Status{Status: "ok", Instance: "a", Instances: []client.Instance{{Instance: "a", SeenAt: at}}, Relay: tt.relay}
+		_, got, found := strings.Cut((&console{stdout: &bytes.Buffer{}}).describeStatus(s), "\n\nrelay: ")
+		want := ""
+		if tt.want != "" {
+			want = tt.want + "; see `kennel relay status`"
+		}
+		if got != want || found != (want != "") {
+			t.Errorf("%+v: %q, want %q", tt.relay, got, want)
+		}
+	}
+}
+
 // TestTableOfSome: a table states how many rows the app has not sent.
 func TestTableOfSome(t *testing.T) {
 	rows := make([]int, 25)

@@ -97,6 +97,25 @@ test('a gate whose state cannot be read is replaced', () => visit('Operator', '#
   await says(page.getByRole('table', { name: 'History of broken' }), hostile); // what it was
 }));
 
+test('the overview shows an outage of Service Bus, and where to look', () => visit('Operator', '', async (page) => {
+  const tile = page.locator('.tile', { hasText: 'Backlog' });
+  await says(page, 'Bill today');
+  assert.equal(await tile.count(), 0, 'nothing waits');
+  let relay;
+  await page.route('**/api/console/api/status', async (route) => route.fulfill({ json: { ...await (await route.fetch()).json(), relay } }));
+  const at = new Date(Date.now() - 210000).toISOString();
+  relay = { failedOver: 0, backlog: { messages: 12, oldestSeconds: 90, more: false, at } };
+  await says(tile, '12');
+  relay = { failedOver: 2, backlog: null };
+  await says(tile, '2 failed over');
+  relay.backlog = { messages: 1250, oldestSeconds: 90, more: true, at };
+  await says(tile, '≥ 1,250');
+  await says(tile, ', counted 3 min ago');
+  await isAccessible(page, 'an outage of Service Bus');
+  await tile.getByRole('link', { name: '2 failed over' }).click();
+  await page.getByRole('heading', { name: 'Relay', level: 1 }).waitFor();
+}));
+
 test('the overview does not judge an app that does not answer', () => visit('Operator', '', async (page) => {
   const verdict = page.getByText(/^(Everything works|Degraded)\./);
   await verdict.waitFor();

@@ -3,7 +3,7 @@
 import { api } from '../api.js';
 import { sparkline } from '../chart.js';
 import { h } from '../dom.js';
-import { age, bytes, count, decimal, duration, money, now, number, since } from '../format.js';
+import { age, bytes, count, decimal, duration, money, none, now, number, since } from '../format.js';
 import { badge, code, command, empty, note, section, tile, tiles, to } from '../parts.js';
 import { slice, sortable, table } from '../table.js';
 
@@ -73,7 +73,14 @@ function summary(s) {
     tile('Dead letters', number(dead), dead ? to('Reasons', 'deadletters') : 'in all queues', dead ? 'warn' : ''),
     tile('Storage', silent.length ? 'Silent' : 'Answers', silent.length ? silent.join(', ') : h('span', { title: s.storage.account }, /\/\/([^./]+)\.blob\./.exec(s.storage.account)?.[1] ?? s.storage.account.replace('storage ', '')), silent.length ? 'bad' : ''),
     tile('Signals', s.signals.bus ? (s.signals['heard'] ? 'Received' : 'Polling') : 'Off', s.signals.bus ? (s.signals['heard'] ? 'of gates' : 'no answer') : 'gates are polled', s.signals.bus && !s.signals['heard'] ? 'warn' : ''),
+    relay(s.relay),
     s.bill ? tile('Bill today', money(s.bill.today, s.bill.currency), [money(s.bill.month, s.bill.currency), ' this month']) : null);
+}
+
+// relay is the tile of an outage of Service Bus: messages wait, or new ones will.
+function relay(r) {
+  if (!r?.failedOver && !r?.backlog?.messages) return null;
+  return tile('Backlog', r.backlog ? `${r.backlog.more ? '≥ ' : ''}${number(r.backlog.messages)}` : none, [to(r.failedOver ? `${number(r.failedOver)} failed over` : 'Relay', 'relay'), r.backlog && [', counted ', since(r.backlog.at)]], r.failedOver ? 'bad' : 'warn');
 }
 
 function work(s, checks) {
