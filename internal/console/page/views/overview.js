@@ -54,7 +54,7 @@ function problem(p) {
   return h('li', { key: `${p.code} ${p.subject}`, class: 'problem' },
     h('p', { class: 'what' }, p.subject ? [place ? to(p.subject, place, named ? [subject] : []) : code(p.subject), ' '] : null, p.what),
     h('p', null, withCommands(p.help)),
-    h('p', { class: 'small quiet' }, code(p.code), ' · since ', since(p.since, ''), ` · ${count(p.count, 'time')} · in ${p.instanceCount > 3 ? count(p.instanceCount, 'instance') : p.instances.join(', ')}`));
+    h('p', { class: 'small quiet' }, code(p.code), ' · since ', since(p.since, ''), ` · ${count(p.count, 'time')} · in `, h('span', { title: p.instances.join(', ') }, p.instanceCount > 3 ? count(p.instanceCount, 'instance') : p.instances.join(', '))));
 }
 
 // withCommands shows what is between backquotes as a command.
