@@ -40,7 +40,7 @@ const fields = {
   'POST /batches': { processor: refused, name: '#/batches', 'Idempotency-Key': kept, body: refused, 'body[].*': ({ batch }) => `#/batches/${batch}` },
   'GET /batches/{batch}': { batch: refused },
   'GET /batches/{batch}/results': { batch: refused, outcome: refused, continuation: refused },
-  'GET /batches/{batch}/report': { batch: refused },
+  'GET /batches/{batch}/report': { batch: refused, safe: refused },
   'GET /deadletters/{queue}': { queue: refused },
   'POST /deadletters/{queue}/redrive': { queue: refused, 'body.ids[]': kept, 'body.before': refused }, // no letter has it
   'POST /deadletters/{queue}/delete': { queue: refused, 'body.ids[]': kept, 'body.before': refused },
