@@ -99,6 +99,24 @@ func TestOnlyItsOwnPagesChange(t *testing.T) {
 	}
 }
 
+// TestNullIsNoHost: a page without an origin, whose Origin is null, does not
+// pass for one of an app that is called without a host.
+func TestNullIsNoHost(t *testing.T) {
+	g := newGuarded(t, config.Config{SignedIn: true})
+	for _, host := range []string{"", "app.example"} {
+		r := httptest.NewRequestWithContext(t.Context(), "POST", "/api/console/api/any/x", nil)
+		r.Host = host
+		r.Header.Set("X-Kennel-Console", "1")
+		r.Header.Set("Origin", "null")
+		r.Header.Set(principal.Header, principalOf("ann", "Operator"))
+		w := httptest.NewRecorder()
+		g.ServeHTTP(w, r)
+		if w.Code != 403 || g.served != 0 {
+			t.Errorf("host %q: %d %s, want 403", host, w.Code, w.Body)
+		}
+	}
+}
+
 // TestHeadersOfTheConsole: no answer is stored, guessed at, framed or read by
 // another site, whatever becomes of the call. Only files of the page may be
 // kept, if the browser compares them first.
