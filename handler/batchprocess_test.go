@@ -59,8 +59,16 @@ func TestBatchOfWorkers(t *testing.T) {
 		report != fmt.Sprintf("account,currency,amount,items\na0,EUR,%[1]d.00,%[2]d\na1,EUR,%[1]d.00,%[2]d\n", n*5/4, n/2) {
 		t.Errorf("report: %d %v %s", status, header, report)
 	}
-	if status, _, body := app.call(t, "GET", "/api/status", nil); status != 200 || strings.Contains(body, "dead_letters") || strings.Contains(body, "partition_mismatch") || !strings.Contains(body, `"work-results":{"ready":0`) || !strings.Contains(body, `"batches":{"operations":`) {
-		t.Errorf("status: %d %s", status, body)
+	// The status shows samples of the queues that are some seconds old.
+	for {
+		status, _, body := app.call(t, "GET", "/api/status", nil)
+		if status == 200 && !strings.Contains(body, "dead_letters") && !strings.Contains(body, "partition_mismatch") && strings.Contains(body, `"work-results":{"ready":0`) && strings.Contains(body, `"batches":{"operations":`) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("status after two minutes: %d %s", status, body)
+		}
+		time.Sleep(100 * time.Millisecond)
 	}
 	w.terminate()
 	if code := w.exitCode(t); code != 0 {

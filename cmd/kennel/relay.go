@@ -24,8 +24,8 @@ func (con *console) relayCommand() *cobra.Command {
 		Long: `Prints the queues and topics to which the app sent messages within the last hour, and those
 that have messages in the backlog. Each is healthy (messages go to it), suspect (sends to it
 fail), or failed over (messages go to the backlog): the worst state of all instances. The
-backlog is counted once a minute: COUNTED is how long ago, and what came or went since is not
-in it. A - means that it was not counted yet.
+backlog is counted once a minute: COUNTED is how long ago, and what came or went since is
+not in it. A - means that it was not counted yet.
 
 With --watch it repeats the request every 5 s until Ctrl+C. On a terminal it replaces the
 screen; elsewhere it prints a line for each change, or with --json each answer.`,
