@@ -77,7 +77,7 @@ func (p *probes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}{Status: "ok"}
 	customhandler.SetStanding(w.Header())
 	code := http.StatusOK
-	if p.console != nil && !isConsole(r.URL.Path) { // the console has rules of its own
+	if p.console != nil && r.URL.Path == "/metrics" { // the console has rules of its own
 		if refusal := loopback.Refusal(r); refusal != "" {
 			w.Header()["Content-Type"] = jsonType
 			w.WriteHeader(http.StatusForbidden)

@@ -74,19 +74,22 @@ func TestSteadyLeases(t *testing.T) {
 		count  int
 		every  time.Duration
 		outage time.Duration
+		size   int64 // of the smallest range; 0: the default
 	}{
-		{500, 50 * time.Millisecond, 10 * time.Second}, // 10,000 numbers/s
-		{5000, time.Second, 10 * time.Second},
-		{10_000, time.Second, 10 * time.Second},
-		{700, time.Minute, 0},
-		{900, time.Minute, 0},
-		{10_000, time.Hour, 0},
+		{500, 50 * time.Millisecond, 10 * time.Second, 0}, // 10,000 numbers/s
+		{5000, time.Second, 10 * time.Second, 0},
+		{10_000, time.Second, 10 * time.Second, 0},
+		{700, time.Minute, 0, 0},
+		{900, time.Minute, 0, 0},
+		{700, time.Minute, 0, 1000}, // what is left of a range serves no lease
+		{900, time.Minute, 0, 1000},
+		{10_000, time.Hour, 0, 0},
 	} {
-		t.Run(fmt.Sprintf("%d every %v", tt.count, tt.every), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d every %v, ranges from %d", tt.count, tt.every, tt.size), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var o outage
 				store := memory.NewSequences(&memory.Options{Fault: o.fault})
-				g := newGenerator(t, store, nil)
+				g := newGenerator(t, store, &ids.Options{RangeSize: tt.size})
 				lease := func(d time.Duration) {
 					for range d / tt.every {
 						if _, err := g.Lease(t.Context(), tt.count); err != nil {
