@@ -111,7 +111,8 @@ const (
 
 const (
 	// maxUpload is the largest body of a request that the Functions host
-	// accepts without a setting. It rejects others with a 500 that seems worth repeating.
+	// accepts without a setting. It rejects others with a 500 that seems worth
+	// repeating.
 	maxUpload = 100 << 20
 
 	// deployedUpload is the host's limit as infra/ sets it. An app may have

@@ -81,18 +81,8 @@ func (g *Generator) close(ctx context.Context, patience time.Duration) error {
 // numbers can be returned too.
 func (g *Generator) settle(ctx context.Context) error {
 	if g.claim.pending != nil {
-		outcome, r, err := g.send(ctx, request{})
-		switch {
-		case err != nil:
+		if err := g.sendOnce(ctx, request{}); err != nil {
 			return err
-		case outcome == unclear:
-			g.mu.Lock()
-			defer g.mu.Unlock()
-			return g.lastError
-		case outcome == reserved:
-			g.add(r)
-		case outcome == returned:
-			g.hasReturned(r)
 		}
 	}
 	// A write that is still in flight and giveBack are conditional on the same
@@ -110,5 +100,6 @@ func (g *Generator) add(r Range) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.reserved += r.Count()
+	g.highest = max(g.highest, r.Last)
 	g.ready = append(g.ready, r)
 }

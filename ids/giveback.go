@@ -58,7 +58,7 @@ func (g *Generator) returnUnused(ctx context.Context) (left bool, err error) {
 			return left, nil
 		}
 		g.claim.known, read = false, true
-		if err := g.settleReturn(ctx, request{}); err != nil {
+		if err := g.sendOnce(ctx, request{}); err != nil {
 			return true, err
 		}
 	}
@@ -100,12 +100,12 @@ func (g *Generator) sendBack(ctx context.Context, r Range, keep int64) error {
 	if give == nil {
 		return nil
 	}
-	err := g.settleReturn(ctx, request{write: give})
+	err := g.sendOnce(ctx, request{write: give})
 	if err != nil && !errors.Is(err, ErrRefused) && ctx.Err() == nil {
-		err = g.settleReturn(ctx, request{write: give}) // unchanged
+		err = g.sendOnce(ctx, request{write: give}) // unchanged
 	}
 	if err == nil && !g.claim.known {
-		err = g.settleReturn(ctx, request{}) // whose write it was that came first
+		err = g.sendOnce(ctx, request{}) // whose write it was that came first
 	}
 	if err == nil && g.claim.pending == nil && g.claim.own.serial != give.serial {
 		// It was not applied and never will be: the numbers are still ours.
@@ -118,8 +118,9 @@ func (g *Generator) sendBack(ctx context.Context, r Range, keep int64) error {
 	return err
 }
 
-// settleReturn sends one request.
-func (g *Generator) settleReturn(ctx context.Context, req request) error {
+// sendOnce sends one request, and takes what a write has done whose reply was
+// lost before: one that reserved numbers, or one that returned them.
+func (g *Generator) sendOnce(ctx context.Context, req request) error {
 	outcome, r, err := g.send(ctx, req)
 	switch {
 	case err != nil:
@@ -128,6 +129,8 @@ func (g *Generator) settleReturn(ctx context.Context, req request) error {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		return g.lastError
+	case outcome == reserved:
+		g.add(r)
 	case outcome == returned:
 		g.hasReturned(r)
 	}

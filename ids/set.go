@@ -167,7 +167,8 @@ func (s *Set) giveUp(at *list.Element) bool {
 }
 
 // Run returns the numbers of sequences that were not used for a minute, gives up
-// the sequences that are not used any more, and reads unusable ones again, until ctx ends. Then it ends all waits with ErrClosed: from now on
+// the sequences that are not used any more, and reads unusable ones again, until
+// ctx ends. Then it ends all waits with ErrClosed: from now on
 // only numbers that are available are issued. It returns nil. Call Close
 // afterwards.
 func (s *Set) Run(ctx context.Context) error {

@@ -25,7 +25,8 @@ func (s *Sequences) Read(ctx context.Context, sequence string) (StoredSequence, 
 
 // List returns up to top sequences, and not more than maxListed, in the order of
 // their names, and what continues the list, or "" at its end. It makes one
-// request for the names, and one for each sequence. It leaves out blobs without the name of a sequence.
+// request for the names, and one for each sequence. It leaves out blobs without
+// the name of a sequence.
 func (s *Sequences) List(ctx context.Context, top int, continuation string) ([]StoredSequence, string, error) {
 	names, next, err := s.blobs.list(ctx, min(top, maxListed), continuation, ids.CheckName)
 	if err != nil {
