@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
 	"os/exec"
@@ -32,7 +33,7 @@ type upRun struct {
 	cmd    *exec.Cmd
 	mark   string         // an environment variable of it and all that it starts
 	done   chan struct{}  // closed when it has ended and its output was read
-	family map[int]string // the processes it had started before the signal
+	family map[int]string // the processes it had started before a signal or a strike
 
 	mu      sync.Mutex
 	output  strings.Builder // of both its streams; guarded by mu
@@ -126,6 +127,7 @@ func startUp(ts *testscript.TestScript, args []string) *upRun {
 	u.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that a signal reaches the whole group
 	u.done, u.changed = make(chan struct{}), make(chan struct{})
 	u.output.Reset()
+	u.family = make(map[int]string)
 	ts.Check(u.cmd.Start())
 	go func() {
 		u.cmd.Wait() // scriptEnd checks the exit code
@@ -153,7 +155,7 @@ func scriptAwait(ts *testscript.TestScript, neg bool, args []string) {
 
 func scriptSignal(ts *testscript.TestScript, _ bool, args []string) {
 	u := upOf(ts)
-	u.family = relatives(u.mark)
+	u.remember()
 	pid := u.cmd.Process.Pid
 	switch args[0] {
 	case "INT": // as a terminal does
@@ -171,7 +173,7 @@ func scriptSignal(ts *testscript.TestScript, _ bool, args []string) {
 // scriptStrike kills the handler of kennel up, or the process that has the
 // argument in its command unless it has ended, with SIGKILL.
 func scriptStrike(ts *testscript.TestScript, _ bool, args []string) {
-	for pid, command := range relatives(upOf(ts).mark) {
+	for pid, command := range upOf(ts).remember() {
 		path, rest, _ := strings.Cut(command, " ")
 		words := append(strings.Fields(rest), filepath.Base(path))
 		if len(args) == 0 && filepath.Base(path) == "handler" || len(args) == 1 && slices.Contains(words, args[0]) {
@@ -209,6 +211,14 @@ func scriptGone(ts *testscript.TestScript, _ bool, args []string) {
 		}
 	}
 	eventually(ts, "kennel up has left processes behind", func() bool { return len(relatives(u.mark)) == 0 })
+}
+
+// remember adds the processes that run now to the family of u, which a later
+// signal may find already ended, and returns them.
+func (u *upRun) remember() map[int]string {
+	found := relatives(u.mark)
+	maps.Copy(u.family, found)
+	return found
 }
 
 // relatives returns the commands of the processes that have a variable in their
