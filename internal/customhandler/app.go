@@ -234,7 +234,7 @@ func (a *App) serveEnvelope(w http.ResponseWriter, r *http.Request, name string)
 }
 
 func (a *App) invoke(ctx context.Context, f *function, w http.ResponseWriter, r *http.Request) (Answer, error) {
-	e, err := a.readEnvelope(w, r, f.limit)
+	e, err := a.readEnvelope(w, r, f)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -244,10 +244,10 @@ func (a *App) invoke(ctx context.Context, f *function, w http.ResponseWriter, r 
 // readEnvelope reads the request within the invocation's time. An envelope can
 // hold the body of an HTTP call twice, the second time as metadata, and escapes
 // make it longer: hence the factor.
-func (a *App) readEnvelope(w http.ResponseWriter, r *http.Request, limit time.Duration) (Envelope, error) {
+func (a *App) readEnvelope(w http.ResponseWriter, r *http.Request, f *function) (Envelope, error) {
 	maxEnvelope := 3*a.maxBody + 1<<20
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(limit)) // fails on a writer without deadlines, as in tests
+	_ = control.SetReadDeadline(time.Now().Add(f.limit)) // fails on a writer without deadlines, as in tests
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxEnvelope+1))
 	if err == nil && int64(len(body)) > maxEnvelope {
 		body, err = nil, errTooLarge(maxEnvelope)
@@ -257,5 +257,5 @@ func (a *App) readEnvelope(w http.ResponseWriter, r *http.Request, limit time.Du
 	if err != nil {
 		return Envelope{}, fmt.Errorf("read the envelope: %w", err)
 	}
-	return decodeEnvelope(body)
+	return decodeEnvelope(body, f.routes == nil)
 }

@@ -88,11 +88,11 @@ func (c *Client) Invoke(ctx context.Context, function string, e Envelope) (Answe
 	if id == "" {
 		id = NewInvocationID()
 	}
-	sent, err := marshal(e)
+	sent, err := e.encode()
 	if err != nil {
 		return Answer{}, fmt.Errorf("encode the envelope for function %q: %w", function, err)
 	}
-	req, err := NewEnvelopeRequest(ctx, c.base, function, sent)
+	req, err := NewEnvelopeRequest(ctx, c.base, function, sent...)
 	if err != nil {
 		return Answer{}, fmt.Errorf("invoke function %q: %w", function, err)
 	}
@@ -112,12 +112,20 @@ func (c *Client) Invoke(ctx context.Context, function string, e Envelope) (Answe
 }
 
 // NewEnvelopeRequest returns the request with which the host at base sends an
-// envelope. App takes no other request for an envelope.
-func NewEnvelopeRequest(ctx context.Context, base, function string, envelope []byte) (*http.Request, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/"+function, bytes.NewReader(envelope))
+// envelope, which is given in parts. App takes no other request for an envelope.
+func NewEnvelopeRequest(ctx context.Context, base, function string, envelope ...[]byte) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/"+function, nil)
 	if err != nil {
 		return nil, err
 	}
+	req.GetBody = func() (io.ReadCloser, error) { // for a redirect
+		var readers []io.Reader
+		for _, part := range envelope {
+			readers = append(readers, bytes.NewReader(part))
+		}
+		return io.NopCloser(io.MultiReader(readers...)), nil
+	}
+	req.Body, _ = req.GetBody()
 	req.ContentLength = -1 // chunked
 	req.Header.Set("Content-Type", envelopeType)
 	return req, nil

@@ -11,7 +11,7 @@ import (
 // envelope reads an envelope for a test.
 func envelope(t *testing.T, text string) Envelope {
 	t.Helper()
-	e, err := decodeEnvelope([]byte(text))
+	e, err := decodeEnvelope([]byte(text), true)
 	if err != nil {
 		t.Fatal(err)
 	}

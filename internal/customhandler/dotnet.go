@@ -19,7 +19,12 @@ import (
 
 // encodeScalar is the host's encoding of everything but objects, byte arrays
 // and times: a string that holds JSON.
-func encodeScalar(v any) json.RawMessage { return encode(string(encode(v))) }
+func encodeScalar(v any) json.RawMessage {
+	if text, ok := v.(string); ok {
+		return quote(quote(text))
+	}
+	return quote(encode(v))
+}
 
 // encodeOffset is the host's encoding of a DateTimeOffset: a plain string, in
 // whole seconds.
@@ -50,11 +55,11 @@ func (t *table) set(name string, value json.RawMessage) {
 // addPayload adds the top-level properties of a payload that is a JSON object,
 // which replaces values of the same names. It skips arrays and nulls, keeps
 // objects, and turns scalars into .NET's text of them.
-func (t *table) addPayload(payload string) {
-	if !json.Valid([]byte(payload)) || !isObject([]byte(payload)) {
+func (t *table) addPayload(payload []byte) {
+	if !json.Valid(payload) || !isObject(payload) {
 		return
 	}
-	dec := json.NewDecoder(strings.NewReader(payload)) // the payload is valid, so no call fails
+	dec := json.NewDecoder(bytes.NewReader(payload)) // the payload is valid, so no call fails
 	_, _ = dec.Token()
 	for dec.More() {
 		name, _ := dec.Token()
@@ -63,7 +68,9 @@ func (t *table) addPayload(payload string) {
 		switch raw[0] {
 		case '[', 'n':
 		case '{':
-			t.set(name.(string), raw)
+			var compact bytes.Buffer
+			_ = json.Compact(&compact, raw)
+			t.set(name.(string), compact.Bytes())
 		default:
 			t.set(name.(string), encodeScalar(dotnetText(raw)))
 		}

@@ -48,15 +48,14 @@ func (t Trigger) HTTP(r *http.Request, params map[string]any) (Envelope, error) 
 	if params == nil {
 		params = map[string]any{}
 	}
-	req := struct {
+	data := encode(struct {
 		URL        string `json:"Url"`
 		Method     string
 		Query      map[string]string
 		Headers    map[string][]string
 		Params     map[string]any
 		Identities json.RawMessage
-		Body       *string `json:",omitempty"`
-	}{u, r.Method, query, headers, params, identitiesOf(t.KeyID), nil}
+	}{u, r.Method, query, headers, params, identitiesOf(t.KeyID)})
 
 	md := newTable()
 	md.set("Query", encode(last))
@@ -81,15 +80,31 @@ func (t Trigger) HTTP(r *http.Request, params map[string]any) (Envelope, error) 
 			return Envelope{}, fmt.Errorf("read the body for function %q: %w", t.Function, err)
 		}
 		contentType := r.Header.Get("Content-Type")
-		text := string(body)
-		if isBinary(contentType) {
-			text = base64.StdEncoding.EncodeToString(body)
-		} else if strings.Contains(contentType, "json") {
-			md.addPayload(text)
+		if !isBinary(contentType) && strings.Contains(contentType, "json") {
+			md.addPayload(body)
 		}
-		req.Body = &text
+		data = addBody(data, body, isBinary(contentType))
 	}
-	return t.envelope(encode(req), md), nil
+	return t.envelope(data, md), nil
+}
+
+// addBody adds the member Body to the JSON of a call. It writes a long body once,
+// because everyone may send one to a function whose level is anonymous.
+func addBody(call json.RawMessage, body []byte, binary bool) json.RawMessage {
+	const name = `,"Body":`
+	head := call[:len(call)-1] // without the brace
+	length := quotedLength(body)
+	if binary {
+		length = len(`""`) + base64.StdEncoding.EncodedLen(len(body))
+	}
+	data := make(json.RawMessage, 0, len(head)+len(name)+length+len("}"))
+	data = append(append(data, head...), name...)
+	if binary {
+		data = append(base64.StdEncoding.AppendEncode(append(data, '"'), body), '"')
+	} else {
+		data = appendQuoted(data, body)
+	}
+	return append(data, '}')
 }
 
 // identitiesOf returns the identities of a caller with a key.
@@ -172,7 +187,7 @@ func (t Trigger) message(text string, md *table) Envelope {
 	if t.DataType == "binary" {
 		return t.envelope(encode([]byte(text)), md)
 	}
-	md.addPayload(text)
+	md.addPayload([]byte(text))
 	return t.envelope(encodeScalar(text), md)
 }
 

@@ -90,9 +90,9 @@ func decodeHTTP(e Envelope, binding string) (*http.Request, error) {
 		Method  string
 		Query   json.RawMessage
 		Headers map[string]json.RawMessage
-		Body    json.RawMessage
+		Body    bodyMember
 	}
-	_ = json.Unmarshal([]byte(textOf(raw)), &wire) // leaves a field of another type empty and reads the rest
+	_ = json.Unmarshal(objectOf(raw), &wire) // leaves a field of another type empty and reads the rest
 	if wire.Method == "" || wire.URL == "" {
 		return nil, errEnvelope(fmt.Sprintf("Binding %q holds no HTTP request: Method or Url is missing.", binding))
 	}
@@ -115,33 +115,36 @@ func decodeHTTP(e Envelope, binding string) (*http.Request, error) {
 	r.Header.Del("Host") // as net/http does
 	r.Header.Del("Transfer-Encoding")
 	r.RequestURI = r.URL.RequestURI()
-	if isNull(wire.Body) {
+	if !wire.Body.given {
 		return r, nil
 	}
-	body, err := decodeBody(wire.Body, r.Header.Get("Content-Type"))
-	if err != nil {
-		return nil, err
+	body := wire.Body.text
+	if wire.Body.quoted && isBinary(r.Header.Get("Content-Type")) {
+		decoded, err := base64.StdEncoding.DecodeString(body)
+		if err != nil {
+			return nil, errEnvelope("The body has a binary content type but is not base64: " + err.Error() + ".")
+		}
+		body = string(decoded)
 	}
-	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	r.Body, r.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
 	return r, nil
 }
 
-// decodeBody restores a body from the host's string, which is base64 for the
-// content types that the host considers binary. Other hosts may send a JSON
-// body as JSON.
-func decodeBody(raw json.RawMessage, contentType string) ([]byte, error) {
-	var text string
-	if err := json.Unmarshal(raw, &text); err != nil {
-		return raw, nil
+// bodyMember is a body in an envelope: a string, which is base64 for the content
+// types that the host considers binary. Other hosts may send a JSON body as JSON.
+type bodyMember struct {
+	given, quoted bool
+	text          string
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (b *bodyMember) UnmarshalJSON(raw []byte) error {
+	b.given = !isNull(raw)
+	if b.quoted = raw[0] == '"'; b.quoted {
+		return json.Unmarshal(raw, &b.text)
 	}
-	if !isBinary(contentType) {
-		return []byte(text), nil
-	}
-	body, err := base64.StdEncoding.DecodeString(text)
-	if err != nil {
-		return nil, errEnvelope("The body has a binary content type but is not base64: " + err.Error() + ".")
-	}
-	return body, nil
+	b.text = string(raw)
+	return nil
 }
 
 // isBinary reports whether the host sends bodies of a content type as base64.

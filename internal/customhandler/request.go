@@ -41,6 +41,9 @@ func ReadJSON(r *http.Request, limit int64, v any) error {
 	if err := requireJSON(r); err != nil {
 		return err
 	}
+	if r.ContentLength > limit {
+		return errTooLarge(limit)
+	}
 	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, limit))
 	if err == nil {
 		err = decodeJSON(body, v)

@@ -32,7 +32,7 @@ func decodeTimer(e Envelope, binding string) Tick {
 		ScheduleStatus Metadata
 		IsPastDue      json.RawMessage
 	}
-	_ = json.Unmarshal([]byte(textOf(raw)), &wire) // leaves a field of another type empty and reads the rest
+	_ = json.Unmarshal(objectOf(raw), &wire) // leaves a field of another type empty and reads the rest
 	tick := Tick{PastDue: isTrue(wire.IsPastDue), AdjustForDST: isTrue(wire.Schedule.AdjustForDST), Metadata: e.Metadata}
 	if s := wire.ScheduleStatus; s != nil {
 		tick.Schedule = &ScheduleStatus{Last: s.Time("Last"), Next: s.Time("Next"), LastUpdated: s.Time("LastUpdated")}

@@ -39,19 +39,61 @@ type Answer struct {
 	Logs    []string                   `json:",omitempty"`
 }
 
+// encode returns the JSON of the envelope in parts, so that long values are not
+// copied.
+func (e Envelope) encode() ([][]byte, error) {
+	data, err := appendMembers([][]byte{[]byte(`{"Data":`)}, e.Data)
+	if err != nil {
+		return nil, err
+	}
+	parts, err := appendMembers(append(data, []byte(`,"Metadata":`)), e.Metadata)
+	return append(parts, []byte("}")), err
+}
+
+func appendMembers(parts [][]byte, members map[string]json.RawMessage) ([][]byte, error) {
+	if members == nil {
+		return append(parts, []byte("null")), nil
+	}
+	separator := "{"
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		if !json.Valid(members[name]) {
+			return nil, fmt.Errorf("the value of %q is not JSON", name)
+		}
+		parts = append(parts, fmt.Appendf(nil, "%s%s:", separator, quote(name)), members[name])
+		separator = ","
+	}
+	if separator == "{" {
+		parts = append(parts, []byte("{"))
+	}
+	return append(parts, []byte("}")), nil
+}
+
 // decodeEnvelope ignores unknown members. It requires Data, and reads Metadata
-// of another type as empty.
-func decodeEnvelope(body []byte) (Envelope, error) {
+// of another type as empty. An HTTP function does not need Metadata, which may
+// hold the whole body of its call again.
+func decodeEnvelope(body []byte, withMetadata bool) (Envelope, error) {
 	var wire struct {
 		Data     map[string]json.RawMessage
-		Metadata json.RawMessage
+		Metadata metadataMember
 	}
+	wire.Metadata.skip = !withMetadata
 	if err := json.Unmarshal(body, &wire); err != nil {
 		return Envelope{}, errEnvelope("The body is not an envelope of the Functions host: " + err.Error() + ".")
 	}
-	e := Envelope{Data: wire.Data}
-	_ = json.Unmarshal(wire.Metadata, &e.Metadata)
-	return e, nil
+	return Envelope{Data: wire.Data, Metadata: wire.Metadata.values}, nil
+}
+
+type metadataMember struct {
+	skip   bool
+	values map[string]json.RawMessage
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (m *metadataMember) UnmarshalJSON(raw []byte) error {
+	if !m.skip {
+		_ = json.Unmarshal(raw, &m.values)
+	}
+	return nil
 }
 
 func errEnvelope(message string) *Error {
@@ -91,6 +133,14 @@ func textOf(raw json.RawMessage) string {
 		return outer
 	}
 	return elementText([]byte(outer))
+}
+
+// objectOf is textOf for a value that is an object, which it does not copy.
+func objectOf(raw json.RawMessage) []byte {
+	if isObject(raw) {
+		return raw
+	}
+	return []byte(textOf(raw))
 }
 
 // elementText returns a JSON string's text, an empty one for null, and the JSON

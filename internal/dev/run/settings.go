@@ -12,6 +12,8 @@ const (
 	storageSetting     = "AzureWebJobsStorage" // followed by "__" and a key to sign in by identity
 	runtimeSetting     = "FUNCTIONS_WORKER_RUNTIME"
 	developmentStorage = "UseDevelopmentStorage=true"
+	bodyLimitSetting   = "FUNCTIONS_REQUEST_BODY_SIZE_LIMIT"
+	bodyLimit          = "8388608" // as infra/ sets it: a host holds a body before the app can refuse its caller
 
 	busSetting          = "ServiceBus" // in one of two forms, as for storage
 	secondaryBusSetting = "ServiceBusSecondary"
@@ -21,7 +23,10 @@ const (
 // are not in it, local.settings.json. If no setting names a storage account,
 // the app uses the emulator on this machine.
 func settings(local, env map[string]string) map[string]string {
-	all := map[string]string{runtimeSetting: "custom"} // without it `func` prompts
+	all := map[string]string{
+		runtimeSetting:   "custom", // without it `func` prompts
+		bodyLimitSetting: bodyLimit,
+	}
 	for name, value := range local {
 		// An account in the environment replaces the whole one of the file.
 		if !mentions(env, storageSetting) || !mentions(map[string]string{name: value}, storageSetting) {

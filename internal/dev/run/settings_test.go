@@ -17,24 +17,24 @@ func TestSettings(t *testing.T) {
 		{
 			name: "no file",
 			env:  map[string]string{"A": "1"},
-			want: map[string]string{"A": "1", own: "custom", storageSetting: developmentStorage},
+			want: map[string]string{"A": "1", own: "custom", bodyLimitSetting: bodyLimit, storageSetting: developmentStorage},
 		},
 		{
 			name:  "the environment overrides the file",
-			local: map[string]string{"A": "file", "B": "file"},
+			local: map[string]string{"A": "file", "B": "file", bodyLimitSetting: "1"},
 			env:   map[string]string{"A": "env", own: "Custom"},
-			want:  map[string]string{"A": "env", "B": "file", own: "Custom", storageSetting: developmentStorage},
+			want:  map[string]string{"A": "env", "B": "file", own: "Custom", bodyLimitSetting: "1", storageSetting: developmentStorage},
 		},
 		{
 			name:  "storage by identity, which overrides the file",
 			local: map[string]string{"AzureWebJobsStorage": developmentStorage},
 			env:   map[string]string{"AzureWebJobsStorage__accountName": "account"},
-			want:  map[string]string{own: "custom", "AzureWebJobsStorage__accountName": "account"},
+			want:  map[string]string{own: "custom", bodyLimitSetting: bodyLimit, "AzureWebJobsStorage__accountName": "account"},
 		},
 		{
 			name:  "storage by identity",
 			local: map[string]string{"AzureWebJobsStorage__accountName": "account"},
-			want:  map[string]string{own: "custom", "AzureWebJobsStorage__accountName": "account"},
+			want:  map[string]string{own: "custom", bodyLimitSetting: bodyLimit, "AzureWebJobsStorage__accountName": "account"},
 		},
 	} {
 		if diff := cmp.Diff(tt.want, settings(tt.local, tt.env)); diff != "" {
