@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // allowList is the base URLs that a [Webhook] may call.
@@ -128,22 +130,40 @@ func joinServer(host, port string) string {
 }
 
 // checkPath refuses a path that is another one after a receiver decodes it, once
-// or several times, and resolves its dots.
+// or several times, strictly or not, and resolves its dots.
 func checkPath(path string) error {
 	for {
+		if !utf8.ValidString(path) || strings.ContainsFunc(path, unicode.IsControl) {
+			return errors.New("has a path with an encoded control character, or with bytes that are not UTF-8")
+		}
 		for segment := range strings.SplitSeq(path, "/") {
 			name, _, _ := strings.Cut(segment, ";") // some servers ignore parameters
 			if name == "." || name == ".." || strings.Contains(name, `\`) {
 				return errors.New("has a path with . or .. or a backslash")
 			}
 		}
-		decoded, err := url.PathUnescape(path)
+		decoded, err := unescape(path)
 		if err != nil || decoded == path {
-			return nil // a percent sign that encodes nothing is text
+			return err
 		}
 		if strings.Count(decoded, "/") != strings.Count(path, "/") {
 			return errors.New("has a path with an encoded slash")
 		}
 		path = decoded
 	}
+}
+
+// unescape decodes a path once. A percent sign at its end is text. Elsewhere,
+// one that encodes nothing is an error: receivers differ in what they make of it
+// and of what follows.
+func unescape(path string) (string, error) {
+	text, end := path, ""
+	if i := strings.LastIndexByte(path, '%'); i >= 0 && i > len(path)-3 {
+		text, end = path[:i], path[i:]
+	}
+	decoded, err := url.PathUnescape(text)
+	if err != nil {
+		return "", errors.New("has a path with %25 that does not precede two hexadecimal digits")
+	}
+	return decoded + end, nil
 }
