@@ -38,14 +38,14 @@ func (hostMessages) Attempts(m queue.Message) (failed int64, next string) {
 	return m.DequeueCount - 1, m.Body
 }
 
-// DeadLetter implements [queue.Codec]. A message that is not text, or does not
-// fit with its reason, stays as it is.
+// DeadLetter implements [queue.Codec]. A message that does not fit with its
+// reason stays as it is.
 func (h hostMessages) DeadLetter(ctx context.Context, d queue.DeadLetter) (string, error) {
 	h.letters.added(errors.New(d.Reason), moveTimeout)
 	whole := d.Text
 	text, err := textOf(whole)
 	if err != nil {
-		return whole, nil
+		return d.Encode(), nil // not in base64, because the message was not
 	}
 	d.Text = text
 	letter, err := plainLetter(ctx, d)
@@ -102,13 +102,12 @@ func (w workMessages) Attempts(m queue.Message) (failed int64, next string) {
 	return failed, inBase64(next)
 }
 
-// DeadLetter implements [queue.Codec]. A message that is not text stays as it
-// is.
+// DeadLetter implements [queue.Codec].
 func (w workMessages) DeadLetter(ctx context.Context, d queue.DeadLetter) (string, error) {
 	w.letters[d.Queue].added(errors.New(d.Reason), moveTimeout)
 	text, err := textOf(d.Text)
 	if err != nil {
-		return d.Text, nil
+		return d.Encode(), nil // not in base64, because the message was not
 	}
 	d.Text = text
 	letter, err := w.packed.DeadLetter(ctx, d)

@@ -122,8 +122,8 @@ func TestWorker(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(messages) > 0 {
-			if len(messages) != 1 || messages[0].Body != "!!" {
-				t.Errorf("dead letters %+v, want the message that is not base64", messages)
+			if l, err := queue.ReadDeadLetter(messages[0].Body); len(messages) != 1 || err != nil || l.Text != "!!" || !strings.Contains(l.Reason, "decode base64") {
+				t.Errorf("dead letters %+v, want the message that is not base64, and why", messages)
 			}
 			break
 		}
