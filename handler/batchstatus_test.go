@@ -106,7 +106,7 @@ func TestHeldBatch(t *testing.T) {
 		if held := m.call(t, host, "GET", "/api/batches/"+sent.ID, ""); held.State != work.Held || held.Done != 0 || held.LateBy != 0 {
 			t.Errorf("after an hour at the gate: %s", held.Body)
 		}
-		var r instances.Report
+		r := emptyReport()
 		m.meter.facts(&r)
 		if w := r.Work[work.ExpressQueue]; w.Returned == 0 || w.Done+w.Retried+w.DeadLetters > 0 {
 			t.Errorf("%+v, want messages that were put back", w)

@@ -122,7 +122,6 @@ func (m *meter) facts(r *instances.Report) {
 	r.Served = instances.Served{Count: m.served.Load(), Seconds: time.Duration(m.nanoseconds.Load()).Seconds()}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r.Running, r.Work = make(map[string]int64), make(map[string]instances.Work)
 	for name, t := range m.queues {
 		if n := t.running.Load(); n > 0 {
 			r.Running[name] = n

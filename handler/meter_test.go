@@ -18,12 +18,18 @@ import (
 	"kennel/internal/names"
 )
 
+// emptyReport returns a report as jobs get it.
+func emptyReport() instances.Report {
+	return instances.Report{Running: make(map[string]int64), Work: make(map[string]instances.Work)}
+}
+
 // TestMeter: running messages are hands, and what has ended counts with its
 // time.
 func TestMeter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &meter{}
-		facts := func() (r instances.Report) {
+		facts := func() instances.Report {
+			r := emptyReport()
 			m.facts(&r)
 			return r
 		}
@@ -88,7 +94,7 @@ func TestEndings(t *testing.T) {
 		if n := b.meter.messages(); n != 6 {
 			t.Errorf("%d messages for the bill, want 6", n)
 		}
-		var r instances.Report
+		r := emptyReport()
 		b.meter.facts(&r)
 		none := make([]int64, 10) // their times are unknown
 		want := map[string]instances.Work{

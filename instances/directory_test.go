@@ -345,7 +345,7 @@ func TestHelp(t *testing.T) {
 func TestRecent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		work := map[string]Work{}
-		s := NewSelf(Process{Instance: "p"}, func() []Problem { return nil }, func(r *Report) { r.Work = maps.Clone(work) })
+		s := NewSelf(Process{Instance: "p"}, func() []Problem { return nil }, func(r *Report) { maps.Copy(r.Work, work) })
 		do := func(queue string, w Work) { work[queue] = w }
 		for i, tt := range []struct {
 			do   func()

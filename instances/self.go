@@ -77,7 +77,7 @@ func (s *Self) next() Report {
 }
 
 func (s *Self) report() (Report, mark) {
-	r := Report{Process: s.process, Memory: residentBytes(), Problems: s.problems()}
+	r := Report{Process: s.process, Memory: residentBytes(), Problems: s.problems(), Running: make(map[string]int64), Work: make(map[string]Work)}
 	s.collect(&r)
 	now := mark{time.Now(), processorTime(), r.Served, r.Work}
 	r.At, r.CPUs = now.at.UTC(), runtime.GOMAXPROCS(0)
