@@ -115,6 +115,7 @@ func (b *batchFunctions) list(batches *work.Batches, r *http.Request) (reply, er
 		return reply{}, err
 	}
 	list, err := batches.List(r.Context(), newest, page)
+	logLeftOut(r.Context(), b.log, list.LeftOut, list.Problem)
 	return reply{status: http.StatusOK, body: list}, err
 }
 

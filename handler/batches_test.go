@@ -193,7 +193,7 @@ func TestBadBatches(t *testing.T) {
 		{"no content type", "?processor=billing", items(1), "", 415, "unsupported_media_type", "application/x-ndjson", nil},
 		{"content type", "?processor=billing", items(1), "text/plain", 415, "unsupported_media_type", "application/json", nil},
 		{"charset", "?processor=billing", items(1), "application/json; charset=latin1", 415, "unsupported_media_type", "utf-8", nil},
-		{"no body", "?processor=billing", "", ndjsonMedia, 411, "length_required", "", nil},
+		{"no body", "?processor=billing", "", ndjsonMedia, 411, "length_required", "missing or empty", nil},
 		{"no items", "?processor=billing", "\n", ndjsonMedia, 400, "bad_items", "no items", []int{}},
 		{"bad item", "?processor=billing", item(1) + "\n{}\n" + item(2), ndjsonMedia, 400, "bad_items", "an invalid item", []int{2}},
 		{"bad items", "?processor=billing", "[" + item(1) + ",{},3]", "application/json", 400, "bad_items", "2 invalid items", []int{2, 3}},

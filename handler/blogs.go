@@ -56,7 +56,7 @@ func (c channelFunctions) listBlogs(r *http.Request) (reply, error) {
 	default:
 		list, err = c.channels.Blogs(r.Context(), name, top, continuation)
 	}
-	c.logLeftOut(r.Context(), list.LeftOut, list.Problem)
+	logLeftOut(r.Context(), c.log, list.LeftOut, list.Problem)
 	return reply{status: http.StatusOK, body: list}, err
 }
 

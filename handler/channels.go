@@ -184,7 +184,7 @@ func (c channelFunctions) listChannels(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	c.logLeftOut(r.Context(), list.LeftOut, list.Problem)
+	logLeftOut(r.Context(), c.log, list.LeftOut, list.Problem)
 	answer := channels.List[channelAnswer]{Items: make([]channelAnswer, len(list.Items)), Continuation: list.Continuation, LeftOut: list.LeftOut}
 	for i, channel := range list.Items {
 		answer.Items[i] = answerChannel(channel)
@@ -192,9 +192,10 @@ func (c channelFunctions) listChannels(r *http.Request) (reply, error) {
 	return reply{status: http.StatusOK, body: answer}, nil
 }
 
-func (c channelFunctions) logLeftOut(ctx context.Context, rows int, problem error) {
+// logLeftOut logs the rows that a list lacks because they cannot be read.
+func logLeftOut(ctx context.Context, log *slog.Logger, rows int, problem error) {
 	if rows > 0 {
-		c.log.WarnContext(ctx, "invalid rows are left out of a list", "rows", rows, "error", problem)
+		log.WarnContext(ctx, "invalid rows are left out of a list", "rows", rows, "error", problem)
 	}
 }
 

@@ -106,6 +106,11 @@ type Page struct {
 type List[T any] struct {
 	Items        []T    `json:"items"`
 	Continuation string `json:"continuation,omitempty"`
+
+	// LeftOut counts the batches of the page that cannot be read, so that one of
+	// them does not hide all others. Problem is the ErrCorrupt of the first one.
+	LeftOut int   `json:"leftOut,omitzero"`
+	Problem error `json:"-"`
 }
 
 // Swept is what a sweep did.

@@ -1,9 +1,12 @@
 package work
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -72,47 +75,64 @@ func (b *Batches) List(ctx context.Context, newestFirst bool, p Page) (List[Batc
 		q.Above = prefix + order(p.Continuation)
 	}
 	for {
-		q.Top = min(p.Top-len(list.Items), listPage)
+		q.Top = min(p.Top-len(list.Items)-list.LeftOut, listPage)
 		page, err := b.rows.Query(ctx, q)
+		if err == nil {
+			err = b.addListed(ctx, &list, page.Rows)
+		}
 		if err != nil {
 			return List[Batch]{}, fmt.Errorf("list batches: %w", err)
 		}
-		batches, err := b.listed(ctx, page.Rows)
-		if err != nil {
-			return List[Batch]{}, fmt.Errorf("list batches: %w", err)
-		}
-		list.Items = append(list.Items, batches...)
 		q.After = page.Next
 		if q.After == "" {
 			return list, nil
 		}
-		if len(list.Items) == p.Top {
-			list.Continuation = list.Items[p.Top-1].ID
+		if len(list.Items)+list.LeftOut == p.Top {
+			last := page.Rows[len(page.Rows)-1].Key
+			list.Continuation = order(strings.TrimPrefix(last, prefix))
 			return list, nil
 		}
 	}
 }
 
-// listed returns the batches of rows of a list. It reads the ledgers of those
+// addListed adds the batches of rows of a list. It reads the ledgers of those
 // that are not finished.
-func (b *Batches) listed(ctx context.Context, rows []table.Row) ([]Batch, error) {
-	batches := make([]Batch, len(rows))
+func (b *Batches) addListed(ctx context.Context, list *List[Batch], rows []table.Row) error {
+	batches, corrupt := make([]Batch, len(rows)), make([]error, len(rows))
 	reads, ctx := errgroup.WithContext(ctx)
 	reads.SetLimit(readsAtOnce)
 	for i, row := range rows {
 		d, final, err := readListRow(row)
 		switch {
 		case err != nil:
-			reads.Go(func() error { return err })
+			corrupt[i] = err
 		case final != nil:
 			batches[i] = *final
 		default:
 			reads.Go(func() error {
 				l, err := b.ledger(ctx, d.ID)
-				batches[i] = b.view(ctx, l)
-				return err
+				switch {
+				case err == nil:
+					batches[i] = b.view(ctx, l)
+				case errors.Is(err, ErrCorrupt):
+					corrupt[i] = err
+				default:
+					return err
+				}
+				return nil
 			})
 		}
 	}
-	return batches, reads.Wait()
+	if err := reads.Wait(); err != nil {
+		return err
+	}
+	for i, err := range corrupt {
+		if err == nil {
+			list.Items = append(list.Items, batches[i])
+			continue
+		}
+		list.LeftOut++
+		list.Problem = cmp.Or(list.Problem, err)
+	}
+	return nil
 }

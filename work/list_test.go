@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kennel/internal/storetest"
+	"kennel/table"
 )
 
 // TestList lists batches in both orders and in all states, in pages.
@@ -65,6 +66,63 @@ func TestList(t *testing.T) {
 			_, err := in.List(timed(t, time.Minute), false, page)
 			if err == nil || errors.Is(err, ErrContinuation) != (page.Continuation != "") {
 				t.Errorf("page %+v: %v", page, err)
+			}
+		}
+	})
+}
+
+// TestListLeavesOut lists the batches beside rows that cannot be read: of a
+// ledger, and of both lists.
+func TestListLeavesOut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, nil, 0)
+		in := s.start(nil, nil)
+		body, _ := someLines(3)
+		var ids []string
+		for range 7 {
+			time.Sleep(time.Millisecond)
+			batch, _, err := in.send("", body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, batch.ID)
+		}
+		newer := map[string]string{formatColumn: "2", detailsColumn: "{}"}
+		for _, row := range []table.Row{
+			{Partition: ids[1], Key: ledgerKey, Values: newer},
+			{Partition: listIn, Key: oldest + ids[4], Values: newer},
+			{Partition: listIn, Key: newest + invert(ids[4]), Values: newer},
+			{Partition: ids[6], Key: ledgerKey, Values: newer},
+		} {
+			if _, err := in.rows.Submit(t.Context(), table.Write{Verb: table.Upsert, Row: row}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := []string{ids[0], ids[2], ids[3], ids[5]}
+		for _, newestFirst := range []bool{false, true} {
+			for _, top := range []int{1, 2, 7, 1000} {
+				var listed []string
+				leftOut := 0
+				for page := (Page{Top: top}); ; {
+					list, err := in.List(timed(t, time.Minute), newestFirst, page)
+					if err != nil || (list.LeftOut > 0) != errors.Is(list.Problem, ErrCorrupt) || len(list.Items)+list.LeftOut > top {
+						t.Fatalf("page of %d: %+v, %v", top, list, err)
+					}
+					for _, b := range list.Items {
+						listed = append(listed, b.ID)
+					}
+					leftOut += list.LeftOut
+					if page.Continuation = list.Continuation; page.Continuation == "" {
+						break
+					}
+				}
+				if newestFirst {
+					slices.Reverse(listed)
+				}
+				if !slices.Equal(listed, want) || leftOut != 3 {
+					t.Errorf("newest first: %t, pages of %d: %v and %d left out, want %v and 3", newestFirst, top, listed, leftOut, want)
+				}
 			}
 		}
 	})

@@ -20,7 +20,7 @@ func RequireBody(r *http.Request) error {
 		return nil
 	}
 	return &Error{http.StatusLengthRequired, "length_required",
-		"This call needs a body with a Content-Length. The Functions host drops chunked bodies."}
+		"The body is missing or empty. Send one with its Content-Length: the Functions host drops chunked bodies."}
 }
 
 // HasBody reports whether a call that may come without a body has one. A call

@@ -1,7 +1,7 @@
 // Small parts that the views share.
 
 import { h } from './dom.js';
-import { number } from './format.js';
+import { count, number } from './format.js';
 import { link } from './router.js';
 
 // badge is a word on a coloured ground. Kinds: good, warn, bad, info, plain.
@@ -65,6 +65,11 @@ export function command(text) {
 // note is a remark of a kind: info, warn, bad or good.
 export function note(kind, ...children) {
   return h('div', { class: `note ${kind}`, role: kind === 'bad' ? 'alert' : null }, children);
+}
+
+// leftOut warns that a page of a list lacks rows.
+export function leftOut(value, one, many) {
+  return value.leftOut ? note('warn', h('p', null, `${count(value.leftOut, one, many)} of this page cannot be read and ${value.leftOut === 1 ? 'is' : 'are'} left out; the log names the first one.`)) : null;
 }
 
 // failure shows why a call failed, with the id under which the log has it.

@@ -4,7 +4,7 @@ import { api, call, change } from '../api.js';
 import { act, toast, toastFailure } from '../dialog.js';
 import { h } from '../dom.js';
 import { age, bytes, count, duration, none, now, number, since } from '../format.js';
-import { badge, bar, button, code, command, empty, facts, note, opener, section, shares, to, toolbar } from '../parts.js';
+import { badge, bar, button, code, command, empty, facts, leftOut, note, opener, section, shares, to, toolbar } from '../parts.js';
 import { link } from '../router.js';
 import { pageQuery, pager, table } from '../table.js';
 
@@ -54,6 +54,7 @@ function list(value, ctx) {
   ];
   return h('div', { class: 'list' },
     toolbar('All batches that are kept, the newest first.', opener(view, 'Id of a batch'), button('Submit a file…', submit, { kind: 'primary', may: ctx.may })),
+    leftOut(value, 'batch', 'batches'),
     value.items.length
       ? table({ label: 'Batches, newest first', columns, rows: value.items, key: (b) => b.batch, mark: (b) => (b.state === 'failed' || (b.lateBy && !b.finishedAt) ? 'wrong' : ''), more: pager(ctx, view, [], value) })
       : empty('No batch was submitted yet.', 'Submit a file here, or ', command('kennel sample billing -n 2000 | kennel submit - --watch')));

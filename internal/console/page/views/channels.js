@@ -4,7 +4,7 @@ import { api, change } from '../api.js';
 import { act, inform } from '../dialog.js';
 import { h } from '../dom.js';
 import { age, count, decimal, duration, number, since } from '../format.js';
-import { badge, button, code, command, empty, facts, named, note, opener, section, to, toolbar } from '../parts.js';
+import { badge, button, code, command, empty, facts, leftOut, named, note, opener, section, to, toolbar } from '../parts.js';
 import { link } from '../router.js';
 import { pageQuery, pager, table } from '../table.js';
 
@@ -41,10 +41,6 @@ function list(value, ctx) {
     value.items.length
       ? table({ label: 'Channels', columns, rows: value.items, key: (c) => c.incarnation, more: pager(ctx, view, [], value) })
       : empty(ctx.query.get('from') ? 'There are no more channels.' : 'There is no channel.', 'Create one: ', command('kennel channels create news --owner ann')));
-}
-
-function leftOut(value, what) {
-  return value.leftOut ? note('warn', h('p', null, `${count(value.leftOut, what)} of this page cannot be read and ${value.leftOut === 1 ? 'is' : 'are'} left out; the log names the first one.`)) : null;
 }
 
 function remove(channel, ctx) {
