@@ -82,8 +82,8 @@ var verbs = []verb{
 	// the signal. Fail if a NAME was not among them.
 	{"gone NAME…", scriptGone},
 	// Kill the handler of "kennel up" with SIGKILL, or the process that has WORD
-	// in its command.
-	{"strike [WORD]", scriptStrike},
+	// in its command, which may get a TERM.
+	{"strike [WORD] [TERM]", scriptStrike},
 
 	// Start another handler on $STORAGE; sets $NAME to its address.
 	{"handler NAME [SETTING…]", scriptHandler},

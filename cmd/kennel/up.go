@@ -47,7 +47,8 @@ kennel immediately. Requests, warnings and errors go to standard error; with --v
 Settings come from the environment and from local.settings.json. If they name a storage
 account (AzureWebJobsStorage, or AzureWebJobsStorage__… to sign in by identity), the app
 uses that account and no Azurite is started. With --host func and without --data, an
-Azurite that already runs at ports 10000 to 10002 is used. If they name no Service Bus
+Azurite that already runs at ports 10000 to 10002 is used, unless another kennel started
+it. If storage ends, so does the app. If they name no Service Bus
 (ServiceBus, ServiceBusSecondary, or their __ forms), the app uses two in-memory
 development buses: a primary one, with the queues of --entity, and a secondary one for
 the backlog.`,

@@ -99,7 +99,8 @@ func scriptLaunch(ts *testscript.TestScript, _ bool, args []string) { startUp(ts
 
 func scriptScreen(ts *testscript.TestScript, _ bool, args []string) {
 	startUp(ts, args).await(ts, regexp.MustCompile(`^  Ctrl\+C stops everything`))
-	setAddress(ts, strings.TrimSpace(ts.ReadFile(".kennel/url")))
+	first, _, _ := strings.Cut(ts.ReadFile(".kennel/url"), "\n")
+	setAddress(ts, first)
 }
 
 func setAddress(ts *testscript.TestScript, address string) {
@@ -170,14 +171,18 @@ func scriptSignal(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// scriptStrike kills the handler of kennel up, or the process that has the
-// argument in its command unless it has ended, with SIGKILL.
+// scriptStrike kills the handler of kennel up, or the process that has the first
+// argument in its command unless it has ended, with SIGKILL or SIGTERM.
 func scriptStrike(ts *testscript.TestScript, _ bool, args []string) {
+	with := syscall.SIGKILL
+	if len(args) == 2 && args[1] == "TERM" {
+		with = syscall.SIGTERM
+	}
 	for pid, command := range upOf(ts).remember() {
 		path, rest, _ := strings.Cut(command, " ")
 		words := append(strings.Fields(rest), filepath.Base(path))
-		if len(args) == 0 && filepath.Base(path) == "handler" || len(args) == 1 && slices.Contains(words, args[0]) {
-			ts.Check(syscall.Kill(pid, syscall.SIGKILL))
+		if len(args) == 0 && filepath.Base(path) == "handler" || len(args) > 0 && slices.Contains(words, args[0]) {
+			ts.Check(syscall.Kill(pid, with))
 			return
 		}
 	}

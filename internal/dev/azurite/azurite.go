@@ -6,6 +6,10 @@
 // Azurite ends with the process that started it, even if that is killed with
 // SIGKILL.
 //
+// Each Azurite of this package has a key of its own besides the one that all
+// have. A client with [Server.ConnectionString] is refused by every other
+// Azurite, also by one that takes the ports later.
+//
 // Azurite implements conditional writes correctly but is not durable: if it is
 // killed, it loses the last seconds of acknowledged writes. Use [Server.Stop].
 package azurite
@@ -20,10 +24,11 @@ const Version = "3.37.0"
 const FirstPort = 10000
 
 // The default account of every Azurite. Its key is public in Microsoft's
-// documentation and the same on all machines, so it is not a secret.
+// documentation and the same on all machines, so it is not a secret. Storage
+// Explorer and UseDevelopmentStorage=true use it.
 const (
 	accountName = "devstoreaccount1"
-	accountKey  = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+	publicKey   = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 )
 
 // files are package.json, its lock and the script that runs Azurite.

@@ -13,7 +13,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -146,6 +148,59 @@ func TestKeepsData(t *testing.T) {
 		if err := server.Stop(); err == nil || !strings.Contains(err.Error(), "could not keep the data in data: ") {
 			t.Errorf("got %v, want an error that data is lost", err)
 		}
+	}
+}
+
+// TestForeignStorage checks that an Azurite refuses the clients of another one,
+// accepts those of the key that all have, and is not taken for one that a
+// developer runs.
+func TestForeignStorage(t *testing.T) {
+	in := installed(t)
+	first, listeners := consecutive(t, 3)
+	for _, listener := range listeners {
+		listener.Close()
+	}
+	server, err := StartAt(t.Context(), in, first, Options{})
+	must(t, err)
+	t.Cleanup(func() { server.Stop() })
+	read := func(key string) error {
+		connection := strings.Replace(server.ConnectionString(), server.key, key, 1)
+		blobs, err := azure.Account{ConnectionString: connection}.OpenBlobs(nil)
+		must(t, err)
+		return azure.NewScratchBlob(blobs, "kennel", "check").Read(t.Context())
+	}
+	must(t, read(server.key))
+	must(t, read(publicKey))
+	err = read("b3RoZXI=")
+	if answer, ok := errors.AsType[*azure.Error](err); !ok || answer.Status != 403 {
+		t.Errorf("the key of another Azurite: got %v, want 403", err)
+	}
+	if port := fmt.Sprintf(":%d/", first); !strings.Contains(server.BlobURL(), port) {
+		t.Skip("another program took the ports")
+	}
+	if Running(t.Context(), first) != nil {
+		t.Error("an Azurite of kennel counts as one that a developer runs")
+	}
+}
+
+// TestEndsOnRequestOfAnother checks that Azurite ends, rather than close its
+// ports and live on, if another program asks it to.
+func TestEndsOnRequestOfAnother(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no SIGTERM")
+	}
+	server, err := Start(t.Context(), installed(t), &Options{Dir: t.TempDir()})
+	must(t, err)
+	t.Cleanup(func() { server.Stop() })
+	must(t, server.cmd.Process.Signal(syscall.SIGTERM))
+	select {
+	case <-server.Done():
+	case <-time.After(time.Minute):
+		t.Fatal("it is still running")
+	}
+	must(t, server.Stop()) // it has written its data
+	if got, want := server.Ending(), fmt.Sprintf("process %d, exit status 0", server.cmd.Process.Pid); got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

@@ -2,38 +2,86 @@ package azurite
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"time"
 )
 
-// Running returns the Azurite that another program runs at the ports first,
-// first+1 and first+2 of 127.0.0.1, as every Azurite does by default, or nil if
-// there is none. [Server.Stop] has no effect on it, and [Server.Done] does not
-// report its end.
+// ownMark is a header of all responses of an Azurite that this package started,
+// in any process. serve.cjs sets it.
+const ownMark = "Kennel-Storage"
+
+// watchInterval is how often [Server.Watch] probes the ports.
+const watchInterval = 2 * time.Second
+
+// Running returns the Azurite that a developer runs at the ports first, first+1
+// and first+2 of 127.0.0.1, as every Azurite does by default, or nil if there is
+// none. One that this package started belongs to the app of another run, whose
+// queues no other app must serve, so it does not count. [Server.Stop] has no
+// effect on the result.
 func Running(ctx context.Context, first int) *Server {
+	s := &Server{key: publicKey, done: make(chan struct{})}
+	for i, url := range []*string{&s.blobURL, &s.queueURL, &s.tableURL} {
+		*url = fmt.Sprintf("http://127.0.0.1:%d/%s", first+i, accountName)
+	}
+	if s.probe(ctx) != nil {
+		return nil
+	}
+	return s
+}
+
+// Watch closes Done when a server of [Running] has ended or another program has
+// its ports. It returns then, or when ctx ends.
+func (s *Server) Watch(ctx context.Context) { s.watch(ctx, watchInterval) }
+
+func (s *Server) watch(ctx context.Context, interval time.Duration) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		err := s.probe(ctx)
+		op, isNetwork := errors.AsType[*net.OpError](err)
+		if errors.Is(err, errOther) || isNetwork && op.Op == "dial" && !op.Timeout() && ctx.Err() == nil {
+			s.err = err
+			close(s.done)
+			return
+		}
+		// Without an answer in time it is busy or suspended, and keeps its ports.
+	}
+}
+
+// errOther reports that a port is not that of an Azurite which a developer runs.
+var errOther = errors.New("another program")
+
+// probe checks that all services answer, and are those of an Azurite that this
+// package did not start.
+func (s *Server) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	s := &Server{}
-	for i, service := range []struct {
-		name string
-		url  *string
-	}{{"Blob", &s.blobURL}, {"Queue", &s.queueURL}, {"Table", &s.tableURL}} {
-		*service.url = fmt.Sprintf("http://127.0.0.1:%d/%s", first+i, accountName)
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, *service.url, nil)
+	for _, service := range []struct{ name, url string }{{"Blob", s.blobURL}, {"Queue", s.queueURL}, {"Table", s.tableURL}} {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, service.url, nil)
 		if err != nil {
-			return nil
+			return err
 		}
 		request.Close = true // requests are rare
 		answer, err := http.DefaultClient.Do(request)
 		if err != nil {
-			return nil
+			return err
 		}
 		answer.Body.Close() // any status will do: the request is not signed
-		if !strings.HasPrefix(answer.Header.Get("Server"), "Azurite-"+service.name) {
-			return nil
+		switch {
+		case answer.Header.Get(ownMark) != "":
+			return fmt.Errorf("%w answers at %s: the Azurite of another kennel up", errOther, request.URL.Host)
+		case !strings.HasPrefix(answer.Header.Get("Server"), "Azurite-"+service.name):
+			return fmt.Errorf("%w answers at %s", errOther, request.URL.Host)
 		}
 	}
-	return s
+	return nil
 }

@@ -1,9 +1,12 @@
 package azurite
 
 import (
+	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
+	"time"
 )
 
 // TestRunning checks that an Azurite of another program is found if all its
@@ -18,21 +21,11 @@ func TestRunning(t *testing.T) {
 		{"blobs only", []string{"Azurite-Blob/3.35.0", "", ""}, false},
 		{"another program", []string{"Azurite-Blob/3.35.0", "nginx", "Azurite-Table/3.35.0"}, false},
 		{"other order", []string{"Azurite-Blob/3.35.0", "Azurite-Table/3.35.0", "Azurite-Queue/3.35.0"}, false},
+		{"of another kennel", []string{"Azurite-Blob/3.35.0 own", "Azurite-Queue/3.35.0 own", "Azurite-Table/3.35.0 own"}, false},
 		{"none", []string{"", "", ""}, false},
 	} {
 		first, listeners := consecutive(t, len(tt.servers))
-		for i, listener := range listeners {
-			if tt.servers[i] == "" {
-				listener.Close()
-				continue
-			}
-			server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Server", tt.servers[i])
-				w.WriteHeader(http.StatusForbidden)
-			})}
-			t.Cleanup(func() { server.Close() })
-			go server.Serve(listener)
-		}
+		answerAs(t, listeners, tt.servers...)
 		s := Running(t.Context(), first)
 		if (s != nil) != tt.want {
 			t.Errorf("%s: found %v, want %v", tt.name, s != nil, tt.want)
@@ -47,6 +40,66 @@ func TestRunning(t *testing.T) {
 		case <-s.Done():
 			t.Errorf("%s: it is done", tt.name)
 		default:
+		}
+	}
+}
+
+// answerAs answers at each listener with a header Server, and the mark of this
+// package if it ends with "own". It closes the listeners without a name.
+func answerAs(t *testing.T, listeners []net.Listener, names ...string) (end func()) {
+	var servers []*http.Server
+	for i, listener := range listeners {
+		if names[i] == "" {
+			listener.Close()
+			continue
+		}
+		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			name, own := strings.CutSuffix(names[i], " own")
+			w.Header().Set("Server", name)
+			if own {
+				w.Header().Set(ownMark, "own")
+			}
+			w.WriteHeader(http.StatusForbidden)
+		})}
+		t.Cleanup(func() { server.Close() })
+		servers = append(servers, server)
+		go server.Serve(listener)
+	}
+	return func() {
+		for _, server := range servers {
+			server.Close()
+		}
+	}
+}
+
+// TestWatch checks that the end of an Azurite of another program is noticed, and
+// that another one at its ports does not take its place if it is kennel's.
+func TestWatch(t *testing.T) {
+	azurites := []string{"Azurite-Blob/3.35.0", "Azurite-Queue/3.35.0", "Azurite-Table/3.35.0"}
+	for _, tt := range []struct {
+		name string
+		next string // after the names at its ports; "-": nothing listens
+		want string
+	}{
+		{"ended", "-", "connect"},
+		{"of another kennel", " own", "the Azurite of another kennel up"},
+	} {
+		first, listeners := consecutive(t, len(azurites))
+		end := answerAs(t, listeners, azurites...)
+		s := Running(t.Context(), first)
+		if s == nil {
+			t.Fatal("not found")
+		}
+		end()
+		if tt.next != "-" {
+			listener, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", first))
+			must(t, err)
+			answerAs(t, []net.Listener{listener}, azurites[0]+tt.next)
+		}
+		s.watch(t.Context(), time.Millisecond)
+		<-s.Done()
+		if got := s.Ending(); !strings.Contains(got, tt.want) {
+			t.Errorf("%s: ended with %q, want %q", tt.name, got, tt.want)
 		}
 	}
 }

@@ -2,6 +2,8 @@ package azurite
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -35,6 +37,7 @@ type Server struct {
 	stdin  io.Closer // closing it stops Azurite
 	output *output
 	dir    string        // the data folder; "" for data in memory
+	key    string        // of the account, in base64
 	done   chan struct{} // closed when the process has ended
 	err    error         // why it ended; set before done is closed
 
@@ -84,8 +87,11 @@ func Start(ctx context.Context, in Installed, o *Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start Azurite: %w", err)
 	}
-	s := &Server{output: newOutput(o.Log), dir: o.Dir, done: make(chan struct{})}
+	key := make([]byte, 64)
+	rand.Read(key) // never fails
+	s := &Server{output: newOutput(o.Log), dir: o.Dir, key: base64.StdEncoding.EncodeToString(key), done: make(chan struct{})}
 	s.cmd = exec.Command(in.Node, args...)
+	s.cmd.Env = append(os.Environ(), fmt.Sprintf("AZURITE_ACCOUNTS=%s:%s:%s", accountName, s.key, publicKey))
 	s.cmd.Dir = in.Dir
 	s.cmd.Stdout = s.output
 	s.cmd.Stderr = s.output
@@ -204,9 +210,10 @@ func (s *Server) unwritten() []string {
 	return paths
 }
 
-// ConnectionString returns the connection string for storage clients.
+// ConnectionString returns the connection string for storage clients. Unless
+// the server is one of [Running], no other Azurite accepts it.
 func (s *Server) ConnectionString() string {
-	return "DefaultEndpointsProtocol=http;AccountName=" + accountName + ";AccountKey=" + accountKey +
+	return "DefaultEndpointsProtocol=http;AccountName=" + accountName + ";AccountKey=" + s.key +
 		";BlobEndpoint=" + s.blobURL + ";QueueEndpoint=" + s.queueURL + ";TableEndpoint=" + s.tableURL + ";"
 }
 
@@ -219,8 +226,18 @@ func (s *Server) QueueURL() string { return s.queueURL }
 // TableURL is the address of the table service, including the account's name.
 func (s *Server) TableURL() string { return s.tableURL }
 
-// Done is closed when an Azurite of this package has ended for any reason.
+// Done is closed when the server has ended for any reason. For one of
+// [Running] it needs [Server.Watch].
 func (s *Server) Done() <-chan struct{} { return s.done }
+
+// Ending describes how the server ended once Done is closed: "process 4711, exit
+// status 0".
+func (s *Server) Ending() string {
+	if s.cmd == nil {
+		return s.err.Error()
+	}
+	return fmt.Sprintf("process %d, %v", s.cmd.Process.Pid, s.cmd.ProcessState)
+}
 
 // Stop stops Azurite and waits until it has written its data to disk and ended.
 // A second call has no effect.

@@ -88,7 +88,7 @@ type Event struct {
 	// starting and ready, with Azurite
 	Data string `json:"data,omitempty"` // the data folder; absent: in memory
 
-	// ready, with Azurite; its key is public and the same everywhere
+	// ready, with Azurite; it has a key of this run
 	Connection string `json:"connection,omitempty"`
 	BlobURL    string `json:"blobUrl,omitempty"`
 	QueueURL   string `json:"queueUrl,omitempty"`
@@ -236,6 +236,11 @@ func (a *App) host(ctx context.Context, began time.Time, listener net.Listener, 
 	}
 	storage := a.storage
 	var storageEnded <-chan struct{}
+	if a.shared != nil {
+		watched, end := context.WithCancel(ctx)
+		defer end()
+		go a.shared.Watch(watched)
+	}
 	if p.storage != nil {
 		storageEnded = p.storage.Done()
 		storage = config.Storage{ConnectionString: p.storage.ConnectionString()}
@@ -271,7 +276,22 @@ func (a *App) host(ctx context.Context, began time.Time, listener net.Listener, 
 		ready.Seconds = time.Since(began).Seconds()
 		return a.report(ready)
 	}
-	return serve(ctx, run, greet, storageEnded)
+	return serve(ctx, run, greet, storageEnded, func() error { return a.storageGone(p.storage) })
+}
+
+// storageGone reports at once, and returns for the end of the run, that storage
+// has ended. The app must end too: whatever takes the ports next is not the
+// storage that it was to use.
+func (a *App) storageGone(s *azurite.Server) error {
+	a.warn("storage has ended; stopping the app")
+	switch {
+	case a.shared != nil:
+		return fmt.Errorf("the Azurite at %s, which kennel did not start, has ended (%s), so kennel stopped the app; run this command again", portsOf(s), s.Ending())
+	case a.opt.Data == "":
+		return fmt.Errorf("azurite, the storage of this app, ended without being stopped by kennel (%s), so kennel stopped the app. "+
+			"Its data was in memory and is lost; --data DIR keeps it. Run this command again", s.Ending())
+	}
+	return fmt.Errorf("azurite, the storage of this app, ended without being stopped by kennel (%s), so kennel stopped the app. Run this command again", s.Ending())
 }
 
 // hosted is what a host runs, besides the settings.
@@ -283,10 +303,11 @@ type hosted struct {
 }
 
 // serve runs the host until ctx ends, or until the host or storage ends
-// unexpectedly, which is an error. It calls greet once the host is ready, with
-// the host's problem. When serve returns, the host has stopped.
+// unexpectedly, which is an error, that of storageGone for storage. It calls
+// greet once the host is ready, with the host's problem. When serve returns, the
+// host has stopped.
 func serve(ctx context.Context, host func(_ context.Context, ready func(error)) error,
-	greet func(problem error) error, storageEnded <-chan struct{}) error {
+	greet func(problem error) error, storageEnded <-chan struct{}, storageGone func() error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	ready, ended := make(chan error, 1), make(chan error, 1) // each gets one value
@@ -299,7 +320,7 @@ func serve(ctx context.Context, host func(_ context.Context, ready func(error)) 
 			err = greet(problem)
 		case <-storageEnded:
 			storageEnded = nil // it would be received again
-			err = errors.New("azurite ended unexpectedly, so the app has no storage")
+			err = storageGone()
 		case err = <-ended:
 			if err == nil && ctx.Err() == nil {
 				err = errors.New("the Functions host ended unexpectedly")

@@ -42,8 +42,8 @@ func TestServe(t *testing.T) {
 		{"stopping fails", failsToStop, nil, false, true, "broken", false},
 		{"does not start", fails, nil, false, false, "broken", false},
 		{"ends unexpectedly", ends, nil, false, false, "the Functions host ended unexpectedly", false},
-		{"storage ends", untilStopped, nil, true, false, "azurite ended unexpectedly", false},
-		{"storage ends, and the host with an error", failsToStop, nil, true, false, "azurite ended unexpectedly, so the app has no storage\nbroken", false},
+		{"storage ends", untilStopped, nil, true, false, "no storage", false},
+		{"storage ends, and the host with an error", failsToStop, nil, true, false, "no storage\nbroken", false},
 		{"greeting fails", untilStopped, broken, false, false, "broken", true},
 	}
 	for _, tt := range tests {
@@ -61,7 +61,7 @@ func TestServe(t *testing.T) {
 				result := make(chan error, 1)
 				go func() {
 					greet := func(error) error { greeted = true; return tt.greet }
-					result <- serve(ctx, host, greet, storageEnded)
+					result <- serve(ctx, host, greet, storageEnded, func() error { return errors.New("no storage") })
 				}()
 				synctest.Wait()
 				if tt.storageEnds {
