@@ -22,7 +22,8 @@ const (
 	keyVariable = "KENNEL_KEY" // the function key that commands send to it
 )
 
-// urlFile holds the address of the "kennel up" that runs in the folder.
+// urlFile holds the addresses of each "kennel up" that runs in the folder, one a
+// line. Commands call the first, which started last.
 var urlFile = filepath.Join(".kennel", "url")
 
 // fromDefault is what the address is taken from if nothing names one.
@@ -138,7 +139,7 @@ func addScheme(from, address string) (string, error) {
 // named there: anything else would send the key to wherever an unpacked archive
 // wants it.
 func checkFile(path, text string) (address, from string, err error) {
-	address = strings.TrimSpace(text)
+	address, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" || !isLocal(u.Hostname()) {
 		return "", "", fmt.Errorf("%s is not the address of an app on this machine; delete the file, or use --url or KENNEL_URL", path)

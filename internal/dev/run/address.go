@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -13,43 +14,65 @@ import (
 // machine knows about it. Git ignores it.
 const addressFolder = ".kennel"
 
-// An addressFile names the address of the app for other commands, while it runs.
+// An addressFile names the addresses of the apps that run in a project, one a
+// line, the one that started last first: that is the one other commands call.
 type addressFile struct{ folder, url string }
 
 func (f addressFile) path() string { return filepath.Join(f.folder, "url") }
 
+// others returns the addresses in the file except that of f.
+func (f addressFile) others() []string {
+	text, _ := os.ReadFile(f.path()) // without the file there are none
+	return slices.DeleteFunc(strings.Fields(string(text)), func(url string) bool { return url == f.url })
+}
+
+// write puts the address of f first.
 func (f addressFile) write() error {
 	if err := os.MkdirAll(f.folder, 0o755); err != nil {
 		return err
 	}
+	return f.replace(append([]string{f.url}, f.others()...))
+}
+
+func (f addressFile) replace(urls []string) error {
 	half := f.path() + ".new"
-	if err := os.WriteFile(half, []byte(f.url+"\n"), 0o644); err != nil {
+	if err := os.WriteFile(half, []byte(strings.Join(urls, "\n")+"\n"), 0o644); err != nil {
 		return err
 	}
 	return os.Rename(half, f.path())
 }
 
-// remove removes the file unless another run of the project has replaced it.
+// remove removes the address of f, and those of runs that were killed. A file
+// that names an app that runs stays.
 func (f addressFile) remove() {
-	if text, err := os.ReadFile(f.path()); err == nil && string(text) == f.url+"\n" {
-		os.Remove(f.path()) // a file that stays names a port at which nothing answers
-		os.Remove(f.folder) // fails if it holds something else
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	running := slices.DeleteFunc(f.others(), func(url string) bool { return !answers(ctx, url) })
+	if len(running) > 0 {
+		f.replace(running) // a file that stays names a port at which nothing answers
+		return
 	}
+	os.Remove(f.path())
+	os.Remove(f.folder) // fails if it holds something else
 }
 
 // Running returns the address of an app that `kennel up` runs from dist/ of the
 // project at root, "" for none. The address except is that of the caller.
 func Running(ctx context.Context, root, except string) string {
-	text, err := os.ReadFile(addressFile{folder: filepath.Join(root, addressFolder)}.path())
-	url := strings.TrimSpace(string(text))
-	if err != nil || url == except {
-		return ""
-	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	// A host that requires keys does not show its state.
-	if _, err := hostState(ctx, url); err != nil && !errors.Is(err, errNoHost) {
-		return "" // left by a run that was killed
+	for _, url := range (addressFile{filepath.Join(root, addressFolder), except}).others() {
+		if answers(ctx, url) {
+			return url
+		}
 	}
-	return url
+	return ""
+}
+
+// answers reports whether an app answers at the address. The line of a run that
+// was killed names one at which none does.
+func answers(ctx context.Context, url string) bool {
+	// A host that requires keys does not show its state.
+	_, err := hostState(ctx, url)
+	return err == nil || errors.Is(err, errNoHost)
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -81,20 +82,64 @@ func TestAwaitHost(t *testing.T) {
 	})
 }
 
+// answering returns the address of a server with this answer.
+func answering(t *testing.T, status int, text string) string {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		io.WriteString(w, text)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// TestAddressFile checks that the file names the app that started last of those
+// that run, until the last one has ended.
+func TestAddressFile(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), addressFolder)
+	file := func(url string) addressFile { return addressFile{folder, url} }
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	first, killed := file(answering(t, 200, `{"state":"Running"}`)), file(gone.URL)
+	second, third := file(answering(t, 401, "")), file(answering(t, 200, `{"state":"Running"}`))
+	expect := func(when string, want ...addressFile) {
+		t.Helper()
+		var lines string
+		for _, f := range want {
+			lines += f.url + "\n"
+		}
+		text, err := os.ReadFile(first.path())
+		if string(text) != lines || (err == nil) != (len(want) > 0) {
+			t.Errorf("%s: %q, %v, want %q", when, text, err, lines)
+		}
+	}
+	for _, f := range []addressFile{first, killed, second, third} {
+		if err := f.write(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect("four have started", third, second, killed, first)
+	second.remove()
+	expect("one in the middle has ended", third, first)
+	if err := second.write(); err != nil {
+		t.Fatal(err)
+	}
+	second.remove()
+	expect("the newest has ended", third, first)
+	third.remove()
+	expect("and the one before", first)
+	first.remove()
+	expect("all have ended")
+	if _, err := os.Stat(folder); err == nil {
+		t.Error("the folder is left")
+	}
+}
+
 // TestRunning checks that the app of .kennel/url is found if it answers in any
 // way, unless it is the caller itself.
 func TestRunning(t *testing.T) {
-	answers := func(status int, text string) string {
-		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(status)
-			io.WriteString(w, text)
-		}))
-		t.Cleanup(s.Close)
-		return s.URL
-	}
 	gone := httptest.NewServer(nil)
 	gone.Close()
-	host, locked := answers(200, `{"state":"Running"}`), answers(401, "")
+	host, locked := answering(t, 200, `{"state":"Running"}`), answering(t, 401, "")
 	for _, tt := range []struct{ url, except, want string }{
 		{host, "", host},
 		{locked, "http://127.0.0.1:1", locked},

@@ -164,24 +164,6 @@ func TestEntrance(t *testing.T) {
 	}
 }
 
-func TestAddressFile(t *testing.T) {
-	root := t.TempDir()
-	first, second := addressFile{filepath.Join(root, ".kennel"), "http://127.0.0.1:1"}, addressFile{filepath.Join(root, ".kennel"), "http://127.0.0.1:2"}
-	for _, f := range []addressFile{first, second} {
-		if err := f.write(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	first.remove()
-	if text, err := os.ReadFile(second.path()); err != nil || string(text) != "http://127.0.0.1:2\n" {
-		t.Errorf("after the end of the first run: got %q, %v, want the address of the second", text, err)
-	}
-	second.remove()
-	if left, err := os.ReadDir(root); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
-	}
-}
-
 // TestStartingNamesTheData checks where an app keeps its data, as shown at its
 // start.
 func TestStartingNamesTheData(t *testing.T) {
