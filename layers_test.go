@@ -90,7 +90,7 @@ var layers = map[string][]string{
 
 	"examples/numbers":      {"azurestore", "client", "gate", "ids"},                             // only what other modules can import
 	"cmd/kennel":            {"client", "cost", "gate", "scale", "internal", "github.com/spf13"}, // scale: to check rules
-	"handler":               {"bill", "channels", "cost", "deadletters", "docs", "gate", "ids", "instances", "queue", "relay", "scalecheck", "table", "trace", "work", "internal"},
+	"handler":               {"bill", "channels", "cost", "deadletters", "docs", "gate", "ids", "instances", "queue", "relay", "scale", "scalecheck", "table", "trace", "work", "internal"},
 	"handler/testdata/bare": {},
 }
 

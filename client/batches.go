@@ -94,9 +94,12 @@ const (
 	ItemFailed   = "failed"   // its last try failed
 )
 
-// BadItem is an item for which a submission was rejected.
+// BadItem is an item for which a submission was rejected, or a fault of rules of
+// scaling.
 type BadItem struct {
-	Line    int    `json:"line"` // in a JSON array, the element; both count from 1
+	Line    int    `json:"line,omitempty"`   // of a batch; in a JSON array, the element; both count from 1
+	Row     int    `json:"row,omitempty"`    // of the list Member, from 1; 0: not about a row
+	Member  string `json:"member,omitempty"` // of rules; "": about the whole text
 	Message string `json:"message"`
 }
 

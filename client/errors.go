@@ -31,7 +31,7 @@ type Error struct {
 	Code    string
 	Message string // for people: what failed, why, and what to do
 
-	Items []BadItem // of the code bad_items: the first invalid ones
+	Items []BadItem // of the codes bad_items and bad_rules: the first invalid ones
 
 	RequestID  string        // names the request in the app's log; "" if unknown
 	RetryAfter time.Duration // at least a second; 0: the answer has no Retry-After

@@ -14,7 +14,7 @@ type SequenceItem struct {
 	Next      *int64    `json:"next"` // the next free number; nil if the stored text is not a number
 	UpdatedAt time.Time `json:"updatedAt"`
 	PerSecond float64   `json:"perSecond"` // issued by all instances
-	Lost      int64     `json:"burnt"`     // numbers that the instances gave up
+	Lost      int64     `json:"lost"`      // numbers that the instances gave up
 
 	received
 }
@@ -33,12 +33,12 @@ type Sequence struct {
 // SequenceInstance is what an instance of the app has of a sequence.
 type SequenceInstance struct {
 	Instance    string     `json:"instance"`
-	Available   int64      `json:"inHand"`        // numbers that it has reserved and not issued
-	Highest     int64      `json:"highest"`       // the highest number that it has reserved
-	Seconds     *float64   `json:"secondsInHand"` // how long the available numbers last; nil without demand
-	PerSecond   float64    `json:"perSecond"`     // numbers that it issues
-	Lost        int64      `json:"burnt"`         // numbers that it gave up
-	LastError   string     `json:"lastError"`     // of storage, since its last success
+	Available   int64      `json:"available"`        // numbers that it has reserved and not issued
+	Highest     int64      `json:"highest"`          // the highest number that it has reserved
+	Seconds     *float64   `json:"secondsAvailable"` // how long the available numbers last; nil without demand
+	PerSecond   float64    `json:"perSecond"`        // numbers that it issues
+	Lost        int64      `json:"lost"`             // numbers that it gave up
+	LastError   string     `json:"lastError"`        // of storage, since its last success
 	LastErrorAt *time.Time `json:"lastErrorAt"`
 }
 

@@ -118,7 +118,7 @@ type Service struct {
 // Signals is the Service Bus namespace of the gates' signals.
 type Signals struct {
 	Bus      string `json:"bus"`
-	Received bool   `json:"heard"` // otherwise gates are polled
+	Received bool   `json:"received"` // otherwise gates are polled
 }
 
 // RelayStatus is what [Client.Relay] returns in sum.
@@ -131,9 +131,9 @@ type RelayStatus struct {
 type SequenceStatus struct {
 	Issued    int64  `json:"issued"`
 	Reserved  int64  `json:"reserved"`
-	Lost      int64  `json:"burnt"`    // given up
+	Lost      int64  `json:"lost"`     // given up
 	Returned  int64  `json:"returned"` // given back
-	Available int64  `json:"inHand"`
+	Available int64  `json:"available"`
 	Requests  int64  `json:"requests"`
 	Conflicts int64  `json:"conflicts"` // lost races
 	Failures  int64  `json:"failures"`

@@ -14,6 +14,7 @@ import (
 	"kennel/ids"
 	"kennel/internal/azure"
 	"kennel/internal/customhandler"
+	"kennel/scale"
 	"kennel/table"
 	"kennel/work"
 )
@@ -195,6 +196,10 @@ func writeFailure(w http.ResponseWriter, r *http.Request, failures []failure, er
 		writeItemErrors(w, items)
 		return
 	}
+	if rules, ok := errors.AsType[*scale.RulesError](err); ok {
+		writeBadItems(w, "bad_rules", err.Error(), rules.Faults)
+		return
+	}
 	switch {
 	case isInput:
 		known = badRequest("bad_"+input.Field, input.Error())
@@ -242,13 +247,17 @@ func writeItemErrors(w http.ResponseWriter, e *work.ItemErrors) {
 	case len(e.Items) == 1:
 		message = "Nothing was queued, because of an invalid item."
 	}
+	writeBadItems(w, "bad_items", message, append([]work.ItemError{}, e.Items...)) // [] for none
+}
+
+// writeBadItems answers a body of which the parts in items are invalid.
+func writeBadItems[T any](w http.ResponseWriter, code, message string, items []T) {
 	type detail struct {
-		Code    string           `json:"code"`
-		Message string           `json:"message"`
-		Items   []work.ItemError `json:"items"`
+		Code    string `json:"code"`
+		Message string `json:"message"`
+		Items   []T    `json:"items"`
 	}
-	items := append([]work.ItemError{}, e.Items...) // [] for none
-	writeJSON(w, http.StatusBadRequest, map[string]any{"error": detail{Code: "bad_items", Message: message, Items: items}})
+	writeJSON(w, http.StatusBadRequest, map[string]any{"error": detail{code, message, items}})
 }
 
 // isRefused reports whether storage rejected a request permanently.

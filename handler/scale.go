@@ -165,7 +165,6 @@ var (
 		storageUnavailable,
 	}
 	scaleRulesFailures = []failure{
-		{scalecheck.ErrRules, http.StatusBadRequest, "bad_rules", "", ""},
 		{table.ErrRefused, http.StatusServiceUnavailable, codeUnavailable, rejected, "5"},
 		{nil, http.StatusServiceUnavailable, "change_unclear", unconfirmed, "5"},
 	}

@@ -106,7 +106,7 @@ func TestScale(t *testing.T) {
 
 		const valid, hole = `{"version":1,"depth":[{"from":0,"below":50,"hands":8},{"from":50,"hands":16}]}`, `{"version":1,"depth":[{"from":0,"below":50,"hands":8},{"from":100,"hands":16}]}`
 		before := call("GET", "/rules", "", 200)
-		if got := call("PUT", "/rules", hole, 400); !strings.Contains(got, `"bad_rules"`) || !strings.Contains(got, "row 2 of depth") {
+		if got := call("PUT", "/rules", hole, 400); !strings.Contains(got, `"bad_rules"`) || !strings.Contains(got, `"items":[{"row":2,"member":"depth","message":"from is 100, which leaves a hole after row 1, which ends at 50"}]`) {
 			t.Errorf("rules with a hole: %s", got)
 		}
 		call("PUT", "/rules", "{", 400)
@@ -335,6 +335,8 @@ func checkScale(t *testing.T, p *process, app *client.Client, check func(what st
 	}
 	_, err = app.PutScaleRules(ctx, json.RawMessage(`{"version":1,"depth":[]}`))
 	refused("rules without rows", err, "bad_rules")
+	e, _ := errors.AsType[*client.Error](err)
+	check("the faults of rules", e != nil && slices.Equal(e.Items, []client.BadItem{{Member: "depth", Message: "depth has no rows; use at least one with hands"}}), e, nil)
 	rules, err := app.ScaleRules(ctx)
 	check("rules", rules.Version == 1 && strings.Contains(string(rules.JSON()), `"depth":[{`), nil, err)
 	rules, err = app.PutScaleRules(ctx, rules.JSON())

@@ -21,7 +21,7 @@ type sequenceItem struct {
 	Next      *int64    `json:"next"` // nil if the stored text is not a number
 	UpdatedAt time.Time `json:"updatedAt"`
 	PerSecond float64   `json:"perSecond"` // of all instances that are known
-	Lost      int64     `json:"burnt"`     // by them
+	Lost      int64     `json:"lost"`      // by them
 }
 
 // sequenceList is a page of sequences.
@@ -48,11 +48,11 @@ type raisedState struct {
 
 type sequenceInstance struct {
 	Instance    string     `json:"instance"`
-	Available   int64      `json:"inHand"`
-	Highest     int64      `json:"highest"`                 // the highest number that it has reserved
-	Seconds     *float64   `json:"secondsInHand,omitempty"` // how long what is available lasts; nil without demand
-	PerSecond   float64    `json:"perSecond"`               // issued
-	Lost        int64      `json:"burnt"`                   // given up
+	Available   int64      `json:"available"`
+	Highest     int64      `json:"highest"`                    // the highest number that it has reserved
+	Seconds     *float64   `json:"secondsAvailable,omitempty"` // how long what is available lasts; nil without demand
+	PerSecond   float64    `json:"perSecond"`                  // issued
+	Lost        int64      `json:"lost"`                       // given up
 	LastError   string     `json:"lastError,omitempty"`
 	LastErrorAt *time.Time `json:"lastErrorAt,omitempty"`
 }

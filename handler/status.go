@@ -102,7 +102,7 @@ type serviceStatus struct {
 
 type signalsStatus struct {
 	Bus       string `json:"bus"`
-	Receiving bool   `json:"heard"` // otherwise gates are polled
+	Receiving bool   `json:"received"` // otherwise gates are polled
 }
 
 // health serves GET /api/health: the process is up. It makes no request, so

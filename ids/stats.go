@@ -13,11 +13,11 @@ type counts struct {
 // Stats counts one generator's numbers and requests since it was created. At
 // any time Reserved = Issued + Lost + Returned + Available.
 type Stats struct {
-	Issued    int64 `json:"issued"`   // returned by Next and Lease
-	Reserved  int64 `json:"reserved"` // confirmed by the store
-	Lost      int64 `json:"burnt"`    // given up: no node issues them
-	Returned  int64 `json:"returned"` // returned to the store by Close, for any node to issue
-	Available int64 `json:"inHand"`   // reserved and not issued yet
+	Issued    int64 `json:"issued"`    // returned by Next and Lease
+	Reserved  int64 `json:"reserved"`  // confirmed by the store
+	Lost      int64 `json:"lost"`      // given up: no node issues them
+	Returned  int64 `json:"returned"`  // returned to the store by Close, for any node to issue
+	Available int64 `json:"available"` // reserved and not issued yet
 
 	Requests  int64 `json:"requests"`  // to the store, reads and writes
 	Conflicts int64 `json:"conflicts"` // writes that the store rejected with ErrChanged

@@ -79,8 +79,8 @@ func checkValue(decoder *json.Decoder) error {
 }
 
 // decode reads a table whose members are known. The defaults fill in what is
-// left out. If there are faults of rows, or an error, there is no table.
-func decode(text []byte) (t ruleTable, faults []string, err error) {
+// left out. If there are faults, there is no table.
+func decode(text []byte) (t ruleTable, faults []Fault) {
 	var lists struct {
 		Version    int               `json:"version"`
 		Depth      []json.RawMessage `json:"depth"`
@@ -88,33 +88,37 @@ func decode(text []byte) (t ruleTable, faults []string, err error) {
 		Windows    []json.RawMessage `json:"windows"`
 	}
 	if err := json.Unmarshal(text, &lists); err != nil {
-		return t, nil, fmt.Errorf("the rules are not a valid rule table: %w", explain(err))
+		return t, invalidTable(explain(err))
 	}
 	if lists.Version != formatOfRules {
-		return t, nil, fmt.Errorf("the member version of the rules is %d; this program reads version %d", lists.Version, formatOfRules)
+		return t, []Fault{{Member: "version", Message: fmt.Sprintf("the member version of the rules is %d; this program reads version %d", lists.Version, formatOfRules)}}
 	}
 	faults = slices.Concat(faultsOf[row]("depth", lists.Depth), faultsOf[row]("ageSeconds", lists.AgeSeconds), faultsOf[window]("windows", lists.Windows))
 	if len(faults) > 0 {
-		return t, faults, nil
+		return t, faults
 	}
 	t = defaultTable()
 	if lists.Depth != nil {
 		t.Depth = nil // the decoder would change the rows that are there
 	}
 	if err := decodeStrictly(text, &t); err != nil {
-		return t, nil, fmt.Errorf("the rules are not a valid rule table: %w", err)
+		return t, invalidTable(err)
 	}
-	return t, nil, nil
+	return t, nil
+}
+
+func invalidTable(why error) []Fault {
+	return []Fault{{Message: fmt.Sprintf("the rules are not a valid rule table: %v", why)}}
 }
 
 // faultsOf returns which rows of a list are not of a type.
-func faultsOf[T any](list string, rows []json.RawMessage) (faults []string) {
+func faultsOf[T any](list string, rows []json.RawMessage) (faults []Fault) {
 	if len(rows) > maxRows {
-		return []string{fmt.Sprintf("%s has %d rows; use at most %d", list, len(rows), maxRows)}
+		return []Fault{{Member: list, Message: fmt.Sprintf("%s has %d rows; use at most %d", list, len(rows), maxRows)}}
 	}
 	for i, text := range rows {
 		if err := decodeStrictly(text, new(T)); err != nil {
-			faults = append(faults, fmt.Sprintf("row %d of %s: %v", i+1, list, err))
+			faults = append(faults, Fault{i + 1, list, err.Error()})
 		}
 	}
 	return faults

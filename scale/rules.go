@@ -3,10 +3,8 @@ package scale
 import (
 	_ "embed"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
-	"strings"
 	"time"
 	_ "time/tzdata" // so that the zones of windows do not depend on the machine
 )
@@ -97,59 +95,63 @@ func defaultTable() (t ruleTable) {
 // defaults.
 func (r Rules) MarshalJSON() ([]byte, error) { return json.Marshal(r.table()) }
 
-// ParseRules reads rules. Members that are left out have the default values. The
-// error lists what is wrong, each fault with its row.
+// ParseRules reads rules. Members that are left out have the default values. An
+// error is a [RulesError].
 func ParseRules(text []byte) (Rules, error) {
 	if len(text) > maxRuleBytes {
-		return Rules{}, fmt.Errorf("the rules are longer than %d bytes", maxRuleBytes)
+		return Rules{}, rulesError(Fault{Message: fmt.Sprintf("the rules are longer than %d bytes", maxRuleBytes)})
 	}
 	if err := checkMembers(text); err != nil {
-		return Rules{}, err
+		return Rules{}, rulesError(Fault{Message: err.Error()})
 	}
-	t, faults, err := decode(text)
-	if err != nil {
-		return Rules{}, err
-	}
+	t, faults := decode(text)
 	if len(faults) == 0 {
 		faults = t.check()
 	}
-	if n := len(faults) - maxFaults; n > 0 {
-		faults = append(faults[:maxFaults], fmt.Sprintf("and %d more", n))
-	}
 	if len(faults) > 0 {
-		return Rules{}, errors.New(strings.Join(faults, "; "))
+		return Rules{}, rulesError(faults...)
 	}
 	return Rules{&t}, nil
 }
 
 // check returns all faults of the values.
-func (t *ruleTable) check() (faults []string) {
+func (t *ruleTable) check() (faults []Fault) {
+	row, member := 0, ""
 	require := func(ok bool, format string, args ...any) {
 		if !ok {
-			faults = append(faults, fmt.Sprintf(format, args...))
+			faults = append(faults, Fault{row, member, fmt.Sprintf(format, args...)})
 		}
 	}
 	n := t.Instances
+	member = "instances"
 	require(n.Min >= 0, "instances: min is %d; use at least 0", n.Min)
 	require(n.Max >= 1 && n.Max <= maxInstances, "instances: max is %d; use 1 to %d", n.Max, maxInstances)
 	require(n.Max >= n.Min, "instances: max is %d and min is %d; use a max that is not less than min", n.Max, n.Min)
 	require(n.Step >= 1, "instances: step is %d; use at least 1", n.Step)
+	member = "coolDown"
 	require(t.CoolDown.within(time.Minute, time.Hour), "coolDown is %s; use 1m to 1h", t.CoolDown)
+	member = "startUp"
 	require(t.StartUp.within(0, 30*time.Minute), "startUp is %s; use 0s to 30m", t.StartUp)
+	member = "finish"
 	require(share(t.Finish), "finish is %v; use a number above 0, up to 1", t.Finish)
+	member = "cpu"
 	require(share(t.CPU), "cpu is %v; use a number above 0, up to 1", t.CPU)
+	member = "depth"
 	require(len(t.Depth) > 0, "depth has no rows; use at least one with hands")
 	for i, r := range t.Depth {
-		require(r.Hands != 0, "row %d of depth: hands is 0; use 1 to %d", i+1, maxHands)
+		row = i + 1
+		require(r.Hands != 0, "hands is 0; use 1 to %d", maxHands)
 	}
+	member = "ageSeconds"
 	for i, r := range t.AgeSeconds {
-		require(r.Hands >= 1 || r.Instances >= 1, "row %d of ageSeconds has neither hands nor instances", i+1)
+		row = i + 1
+		require(r.Hands >= 1 || r.Instances >= 1, "it has neither hands nor instances")
 	}
 	faults = append(faults, checkRows("depth", t.Depth, n.Max)...)
 	faults = append(faults, checkRows("ageSeconds", t.AgeSeconds, n.Max)...)
 	for i := range t.Windows {
 		for _, fault := range t.Windows[i].check(n.Max) {
-			faults = append(faults, fmt.Sprintf("row %d of windows: %s", i+1, fault))
+			faults = append(faults, Fault{i + 1, "windows", fault})
 		}
 	}
 	return faults
@@ -159,10 +161,10 @@ func share(x float64) bool { return x > 0 && x <= 1 } // false for NaN
 
 // checkRows returns why rows do not assign one result, which does not shrink, to
 // each value from 0 on.
-func checkRows(list string, rows []row, maxOfRules int) (faults []string) {
+func checkRows(list string, rows []row, maxOfRules int) (faults []Fault) {
 	for i, r := range rows {
 		fault := func(format string, args ...any) {
-			faults = append(faults, fmt.Sprintf("row %d of %s: ", i+1, list)+fmt.Sprintf(format, args...))
+			faults = append(faults, Fault{i + 1, list, fmt.Sprintf(format, args...)})
 		}
 		if !(r.From >= 0) || math.IsInf(r.From, 0) {
 			fault("from is %v; use a number that is not negative", r.From)

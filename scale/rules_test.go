@@ -3,6 +3,8 @@ package scale
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -89,7 +91,7 @@ func TestBadRules(t *testing.T) {
 		{"infinite", depth(`{"from":0,"below":1e999,"hands":1}`), "not a valid rule table"},
 		{"too many instances", depth(`{"from":0,"hands":1,"instances":21}`), "row 1 of depth: instances is 21"},
 		{"no rows", depth(``), "depth has no rows"},
-		{"age without a result", one(`"ageSeconds":[{"from":0}]`), "row 1 of ageSeconds has neither"},
+		{"age without a result", one(`"ageSeconds":[{"from":0}]`), "row 1 of ageSeconds: it has neither"},
 		{"age with a hole", one(`"ageSeconds":[{"from":0,"below":1,"hands":1},{"from":2,"hands":1}]`), "row 2 of ageSeconds: from is 2"},
 		{"two faults", one(`"finish":0,"cpu":1.5`), "finish is 0; use a number above 0, up to 1; cpu is 1.5"},
 		{"negative min", one(`"instances":{"min":-1}`), "min is -1"},
@@ -205,5 +207,39 @@ func TestRulesAreReadable(t *testing.T) {
 		if !bytes.HasPrefix(text, []byte("{\n  \"version\": 1,\n")) || !bytes.HasSuffix(text, []byte("}\n")) {
 			t.Errorf("%s is not indented by two spaces", name)
 		}
+	}
+}
+
+// TestFaultsOfRules: a program finds each fault without taking a text apart.
+func TestFaultsOfRules(t *testing.T) {
+	faults := func(text string) *RulesError {
+		t.Helper()
+		_, err := ParseRules([]byte(text))
+		e, ok := errors.AsType[*RulesError](err)
+		if !ok {
+			t.Fatalf("got %v, want a RulesError", err)
+		}
+		return e
+	}
+	const row = `{"from":0,"hands":1}`
+	for _, tt := range []struct {
+		text string
+		want []Fault
+	}{
+		{`{"version":1,"cpu":2,"depth":[{"from":0,"below":5,"hands":1},{"from":9,"hands":2}],"windows":[{"instances":1}]}`, []Fault{
+			{0, "cpu", "cpu is 2; use a number above 0, up to 1"},
+			{2, "depth", "from is 9, which leaves a hole after row 1, which ends at 5"},
+			{1, "windows", `from and to are missing or the same; use two different times, such as "07:30" and "09:00"`},
+		}},
+		{`{"version":1,"depth":[` + row + `],"ageSeconds":[{"from":"x"}]}`, []Fault{{1, "ageSeconds", "from has the wrong type: string instead of number"}}},
+		{`{"version":2,"depth":[` + row + `]}`, []Fault{{0, "version", "the member version of the rules is 2; this program reads version 1"}}},
+		{`[]`, []Fault{{0, "", "the rules are not a JSON object"}}},
+	} {
+		if e := faults(tt.text); !slices.Equal(e.Faults, tt.want) || e.More != 0 {
+			t.Errorf("%s\ngot  %+v\nwant %+v", tt.text, *e, tt.want)
+		}
+	}
+	if e := faults(`{"version":1,"depth":[` + strings.Repeat(`{"from":"a"},`, 22) + row + `]}`); len(e.Faults) != 20 || e.More != 2 {
+		t.Errorf("%d faults and %d more, want 20 and 2", len(e.Faults), e.More)
 	}
 }

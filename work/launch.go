@@ -143,6 +143,6 @@ func (b *Batches) damaged(ctx context.Context, l ledger, cause error) (ledger, e
 	if err != nil || l.state != Failed {
 		return l, err
 	}
-	b.opt.Log.ErrorContext(ctx, "batch failed", "batch", l.details.ID, "err", cause)
+	b.opt.Log.ErrorContext(ctx, "batch failed", "batch", l.details.ID, "error", cause)
 	return l, b.cleanUp(ctx, l)
 }

@@ -66,7 +66,7 @@ func (b *Batches) Submit(ctx context.Context, s Submission) (batch Batch, create
 	case err != nil && l.state == "":
 		return Batch{}, false, table.Unclear(err)
 	case err != nil: // the batch is accepted
-		b.opt.Log.WarnContext(ctx, "cannot queue a batch; the sweep completes it", "batch", d.ID, "err", err)
+		b.opt.Log.WarnContext(ctx, "cannot queue a batch; the sweep completes it", "batch", d.ID, "error", err)
 	}
 	return b.view(ctx, l), true, nil
 }
@@ -101,7 +101,7 @@ func (b *Batches) discard(ctx context.Context, d details) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardTime)
 	defer cancel()
 	if err := b.unstage(ctx, d); err != nil {
-		b.opt.Log.WarnContext(ctx, "cannot delete staged parcels; the sweep does it", "batch", d.ID, "err", err)
+		b.opt.Log.WarnContext(ctx, "cannot delete staged parcels; the sweep does it", "batch", d.ID, "error", err)
 	}
 }
 

@@ -74,7 +74,7 @@ type failure struct {
 	RequestID  string `json:"requestId,omitempty"`  // names the request in the app's log
 	RetryAfter int    `json:"retryAfter,omitempty"` // seconds
 
-	Items []client.BadItem `json:"items,omitempty"` // invalid items of a batch
+	Items []client.BadItem `json:"items,omitempty"` // of a batch or of rules
 }
 
 // fail reports the error that ends a command and returns the exit code.

@@ -40,7 +40,7 @@ test('the rules are checked before they are saved', () => visit('Operator', '#/q
   assert.equal(await save.getAttribute('aria-disabled'), 'true');
   await editor.fill('{"version":1,"depth":[{"from":0,"below":50,"hands":8},{"from":60,"hands":16}]}');
   await page.getByRole('button', { name: 'Check', exact: true }).click();
-  await says(page, 'row 2 of depth');
+  await says(page, 'row 2 of depth: from is 60');
   await isAccessible(page, 'invalid rules');
   await editor.fill(`{"version":1,"depth":[{"from":0,"hands":8}],"x":"${hostile.replaceAll('"', '')}"}`);
   await page.getByRole('button', { name: 'Check', exact: true }).click();

@@ -67,7 +67,7 @@ const changes = [
   [/^(sequences|gates|batches|channels|channels\/[^/]*\/blogs)$/, (a) => ({ ...a, items: a.items.map((item, i) => older(item, 3 * i + 1)) })],
   [/^gates\/[^/]*\/waiters$/, (a) => ({ ...a, items: [4, 5, 3].map((waiters, i) => ({ instance: instances[i + 3].instance, waiters })) })],
   [/^gates\/[^/]*$/, (a) => ({ ...older(a, 14), history: a.history.map((h, i, all) => older(h, 14 + 61 * (all.length - 1 - i))) })],
-  [/^sequences\/[^/]*$/, (a) => ({ ...a, instances: a.instances.flatMap((one) => instances.slice(0, 3).map((i, k) => ({ ...one, instance: i.instance, inHand: [3280, 1770, 2415][k], secondsInHand: [41, 22, 30][k], highest: one.highest - [0, 2000, 1000][k], perSecond: [80, 81, 79][k] }))) })],
+  [/^sequences\/[^/]*$/, (a) => ({ ...a, instances: a.instances.flatMap((one) => instances.slice(0, 3).map((i, k) => ({ ...one, instance: i.instance, available: [3280, 1770, 2415][k], secondsAvailable: [41, 22, 30][k], highest: one.highest - [0, 2000, 1000][k], perSecond: [80, 81, 79][k] }))) })],
 ];
 
 async function open(browser, scheme, hash, width = 1200) {

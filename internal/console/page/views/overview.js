@@ -72,7 +72,7 @@ function summary(s) {
     tile('Oldest message', queues.length ? duration(Math.max(...queues.map((q) => q.oldestSeconds))) : '–', 'of those ready'),
     tile('Dead letters', number(dead), dead ? to('Reasons', 'deadletters') : 'in all queues', dead ? 'warn' : ''),
     tile('Storage', silent.length ? 'Silent' : 'Answers', silent.length ? silent.join(', ') : h('span', { title: s.storage.account }, /\/\/([^./]+)\.blob\./.exec(s.storage.account)?.[1] ?? s.storage.account.replace('storage ', '')), silent.length ? 'bad' : ''),
-    tile('Signals', s.signals.bus ? (s.signals['heard'] ? 'Received' : 'Polling') : 'Off', s.signals.bus ? (s.signals['heard'] ? 'of gates' : 'no answer') : 'gates are polled', s.signals.bus && !s.signals['heard'] ? 'warn' : ''),
+    tile('Signals', s.signals.bus ? (s.signals.received ? 'Received' : 'Polling') : 'Off', s.signals.bus ? (s.signals.received ? 'of gates' : 'no answer') : 'gates are polled', s.signals.bus && !s.signals.received ? 'warn' : ''),
     relay(s.relay),
     s.bill ? tile('Bill today', money(s.bill.today, s.bill.currency), [money(s.bill.month, s.bill.currency), ' this month']) : null);
 }

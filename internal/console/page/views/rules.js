@@ -123,10 +123,9 @@ async function check(editor, value, ctx) {
 
 // faults shows each fault of invalid rules in a line of its own.
 function faults(error) {
-  const begin = 'the rules are invalid: ';
-  if (!error.message.startsWith(begin)) return failure(error);
-  const lines = error.message.slice(begin.length).split(/; (?=row \d|and \d+ more|(?:instances|coolDown|startUp|finish|cpu|depth|ageSeconds|windows)\b)/);
-  return note('bad', h('p', null, 'These rules are invalid:'), h('ul', { class: 'lines' }, lines.map((line) => h('li', { key: line }, line))),
+  if (error.code !== 'bad_rules') return failure(error);
+  const lines = error.items.map((fault) => (fault.row ? `row ${fault.row} of ${fault.member}: ${fault.message}` : fault.message));
+  return note('bad', h('p', null, 'These rules are invalid:'), h('ul', { class: 'lines' }, lines.map((line, i) => h('li', { key: i }, line))),
     h('p', { class: 'small' }, 'Code ', code(error.code), ' · request ', code(error.requestId)));
 }
 

@@ -29,7 +29,7 @@ function list(value, ctx) {
     { label: 'Sequence', cell: (s) => to(code(s.sequence), view, [s.sequence]) },
     { label: 'Next number', num: true, cell: (s) => (s.next === null ? 'unreadable' : number(s.next)) },
     { label: 'Numbers per second', num: true, cell: (s) => decimal(s.perSecond) },
-    { label: 'Given up', num: true, cell: (s) => number(s['burnt']) },
+    { label: 'Given up', num: true, cell: (s) => number(s.lost) },
     { label: 'Reserved', num: true, cell: (s) => since(s.updatedAt) },
     { label: '', kind: 'actions', cell: (s) => button('Raise…', () => raise(ctx, s.sequence, s.next), { may: ctx.may, describe: `Raise ${s.sequence}` }) },
   ];
@@ -52,11 +52,11 @@ function one(value, ctx) {
   const sum = (member) => instances.reduce((total, i) => total + (i[member] ?? 0), 0);
   const columns = [
     { label: 'Instance', cell: (i) => code(i.instance) },
-    { label: 'Available', num: true, cell: (i) => number(i['inHand']) },
-    { label: 'Lasts', num: true, cell: (i) => duration(i.secondsInHand) },
+    { label: 'Available', num: true, cell: (i) => number(i.available) },
+    { label: 'Lasts', num: true, cell: (i) => duration(i.secondsAvailable) },
     { label: 'Highest reserved', num: true, cell: (i) => number(i.highest) },
     { label: 'Per second', num: true, cell: (i) => decimal(i.perSecond) },
-    { label: 'Given up', num: true, cell: (i) => number(i['burnt']) },
+    { label: 'Given up', num: true, cell: (i) => number(i.lost) },
     { label: 'Last error', kind: 'wide', cell: (i) => (i.lastError ? [i.lastError, ' ', since(i.lastErrorAt)] : none) },
   ];
   const page = slice(ctx, 'instancesPage', instances);
@@ -64,8 +64,8 @@ function one(value, ctx) {
     section('State', tools, partial(value), facts([
       ['Next number', number(value.next)],
       ['Numbers per second', decimal(sum('perSecond'))],
-      ['Available in all instances', number(sum('inHand'))],
-      ['Given up', number(sum('burnt'))],
+      ['Available in all instances', number(sum('available'))],
+      ['Given up', number(sum('lost'))],
       ['Last reserved', since(value.updatedAt)],
     ])),
     section('Instances', [], instances.length
