@@ -107,6 +107,11 @@ var verbs = []verb{
 	// Compare the report of the processor billing, as CSV, with a sum of the items.
 	{"bill ITEMS REPORT", scriptBill},
 
+	// Start the receiver of docs/other-languages.md in a language, behind a proxy
+	// that loses answers and kills it once; sets $RECEIVER to the address, and
+	// $KENNEL_WEBHOOK_ALLOW for "up".
+	{"receiver python|typescript", scriptReceiver},
+
 	// Put a text into a queue.
 	{"enqueue QUEUE TEXT", scriptEnqueue},
 	// Move N messages, all that the queue has, to its dead letters as the

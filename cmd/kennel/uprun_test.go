@@ -117,7 +117,7 @@ func startUp(ts *testscript.TestScript, args []string) *upRun {
 	ts.Check(err)
 	u.cmd = exec.Command(kennel, append([]string{"up"}, args...)...)
 	u.cmd.Dir = ts.MkAbs(".")
-	for _, name := range []string{"PATH", "HOME", "XDG_CACHE_HOME", "TMPDIR", "GORACE", "AzureWebJobsStorage", "ServiceBus", "CORETOOLS"} {
+	for _, name := range []string{"PATH", "HOME", "XDG_CACHE_HOME", "TMPDIR", "GORACE", "AzureWebJobsStorage", "ServiceBus", "CORETOOLS", "KENNEL_WEBHOOK_ALLOW"} {
 		if value := ts.Getenv(name); value != "" {
 			u.cmd.Env = append(u.cmd.Env, name+"="+value)
 		}
