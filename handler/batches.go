@@ -1,10 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"kennel/internal/customhandler"
@@ -79,6 +82,10 @@ func (b *batchFunctions) submit(batches *work.Batches, r *http.Request) (reply, 
 		Body:      r.Body,
 		Array:     array,
 	})
+	if errors.Is(err, work.ErrProcessor) {
+		names := slices.Sorted(maps.Keys(b.processors))
+		return reply{}, badRequest("bad_processor", "processor must be the name of a processor of this app: "+strings.Join(names, ", ")+".")
+	}
 	if err != nil {
 		return reply{}, err
 	}

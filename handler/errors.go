@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 
 	"kennel/channels"
 	"kennel/deadletters"
@@ -124,8 +123,6 @@ var (
 // The calls that concern batches.
 var (
 	batchSubmitFailures = append([]failure{
-		{work.ErrProcessor, http.StatusBadRequest, "bad_processor",
-			"processor must be the name of a processor of this app: " + strings.Join(processorNames, ", ") + ".", ""},
 		{work.ErrName, http.StatusBadRequest, "bad_name",
 			fmt.Sprintf("name must have at most %d bytes of UTF-8 and no control characters.", work.MaxName), ""},
 		{work.ErrTooLarge, http.StatusRequestEntityTooLarge, "batch_too_large",

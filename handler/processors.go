@@ -7,9 +7,6 @@ import (
 	"kennel/work"
 )
 
-// processorNames are the names of newProcessors, for messages.
-var processorNames = []string{"billing", "webhook"}
-
 // newProcessors returns the processors of batches, by the names that callers
 // use.
 func newProcessors(cfg config.Config) (map[string]work.Processor, error) {
@@ -17,5 +14,8 @@ func newProcessors(cfg config.Config) (map[string]work.Processor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("invalid setting: KENNEL_WEBHOOK_ALLOW: %w", err)
 	}
-	return map[string]work.Processor{"billing": work.Billing{}, "webhook": webhook}, nil
+	return map[string]work.Processor{
+		"billing": work.Billing{},
+		"webhook": webhook,
+	}, nil
 }

@@ -3,24 +3,11 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"testing"
 
 	"kennel/internal/config"
 )
-
-// The answer about an unknown processor names the processors that there are.
-func TestProcessorNames(t *testing.T) {
-	processors, err := newProcessors(config.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := slices.Sorted(maps.Keys(processors)); !slices.Equal(got, processorNames) {
-		t.Errorf("processors %q, and the answer names %q", got, processorNames)
-	}
-}
 
 // TestWebhookSetting: a base address that the webhook does not accept stops the
 // start, with the name of the setting and without its value.
