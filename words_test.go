@@ -24,6 +24,9 @@ var secondNames = []struct{ avoid, write string }{
 	{`sent away|sends? away`, "reject"},
 	{`lets? pass`, "admit"},
 	{`(?:stands?|stood) still`, "stalled"},
+	{`burnt`, "lost"},
+	{`(?:seconds)?inHand`, "available"},
+	{`heard`, "received"},
 }
 
 // TestOneNameForOneThing reads what users of the product read: the texts in
@@ -57,6 +60,9 @@ func TestOneNameForOneThing(t *testing.T) {
 			ast.Inspect(f.syntax, func(n ast.Node) bool {
 				if literal, ok := n.(*ast.BasicLit); ok && literal.Kind == token.STRING {
 					check(f.set.Position(literal.Pos()).String(), literal.Value)
+					if literal.Value == `"err"` {
+						t.Errorf("%s: the log has a cause under the key error", f.set.Position(literal.Pos()))
+					}
 				}
 				return true
 			})
