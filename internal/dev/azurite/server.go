@@ -91,7 +91,7 @@ func Start(ctx context.Context, in Installed, o *Options) (*Server, error) {
 	rand.Read(key) // never fails
 	s := &Server{output: newOutput(o.Log), dir: o.Dir, key: base64.StdEncoding.EncodeToString(key), done: make(chan struct{})}
 	s.cmd = exec.Command(in.Node, args...)
-	s.cmd.Env = append(os.Environ(), fmt.Sprintf("AZURITE_ACCOUNTS=%s:%s:%s", accountName, s.key, publicKey))
+	s.cmd.Env = append(s.cmd.Environ(), fmt.Sprintf("AZURITE_ACCOUNTS=%s:%s:%s", accountName, s.key, publicKey))
 	s.cmd.Dir = in.Dir
 	s.cmd.Stdout = s.output
 	s.cmd.Stderr = s.output
