@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,6 +40,19 @@ var sequenceFailures = []failure{
 		"This instance is stopping. Send the request again.", "1"},
 	{nil, http.StatusServiceUnavailable, codeUnavailable,
 		"No numbers were issued: storage did not respond in time, or too many instances are reserving at once. Retry later.", "5"},
+}
+
+// sequenceFailuresOf returns sequenceFailures with the answer of storage, if that
+// is why no numbers were issued.
+func sequenceFailuresOf(err error) []failure {
+	answer, ok := errors.AsType[*azure.Error](err)
+	if !ok || answer.Refused() {
+		return sequenceFailures
+	}
+	last := len(sequenceFailures) - 1
+	failed := sequenceFailures[last]
+	failed.message = fmt.Sprintf("No numbers were issued: storage answered %d %s. Retry later.", answer.Status, cmp.Or(answer.Code, http.StatusText(answer.Status)))
+	return append(slices.Clone(sequenceFailures[:last]), failed)
 }
 
 // sequenceStateFailures are those of the calls that issue no numbers.

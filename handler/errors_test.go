@@ -86,3 +86,24 @@ func TestFailures(t *testing.T) {
 		}
 	}
 }
+
+// TestSequenceFailuresOf checks that the answer of storage is named if that is
+// why no numbers were issued.
+func TestSequenceFailuresOf(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{
+		{&azure.Error{Status: 500, Code: "InternalError"}, "No numbers were issued: storage answered 500 InternalError. Retry later."},
+		{&azure.Error{Status: 503}, "No numbers were issued: storage answered 503 Service Unavailable. Retry later."},
+		{azure.ErrTimeout, "storage did not respond in time, or too many instances"},
+		{&azure.Error{Status: 403, Code: "AuthorizationFailure"}, "until an operator fixes the cause"},
+	} {
+		w := httptest.NewRecorder()
+		err := fmt.Errorf("%w: %w", ids.ErrUnavailable, tt.err)
+		writeFailure(w, httptest.NewRequest("GET", "/", nil), sequenceFailuresOf(err), err)
+		if w.Code != 503 || !strings.Contains(w.Body.String(), tt.want) {
+			t.Errorf("%v: %d %s, want %s", tt.err, w.Code, w.Body, tt.want)
+		}
+	}
+}

@@ -168,6 +168,17 @@ func freePort(t testing.TB) int {
 	return port
 }
 
+// storageKey returns the key of the Azurite that the tests share.
+func storageKey(t testing.TB) string {
+	t.Helper()
+	_, rest, _ := strings.Cut(storetest.Azurite(t).ConnectionString(), ";AccountKey=")
+	key, _, found := strings.Cut(rest, ";")
+	if !found {
+		t.Fatal("the connection string has no key")
+	}
+	return key
+}
+
 // call makes one request and returns status, headers and body. It checks that
 // docs/openapi.yaml describes them.
 func (p *process) call(t testing.TB, method, path string, body io.Reader, header ...string) (int, http.Header, string) {

@@ -141,7 +141,7 @@ func (s sequenceFunctions) next(w http.ResponseWriter, r *http.Request) {
 	sequence := r.PathValue("sequence")
 	numbers, err := s.draw(r, sequence)
 	if err != nil {
-		writeFailure(w, r, sequenceFailures, fmt.Errorf("sequence %.80q: %w", sequence, err))
+		writeFailure(w, r, sequenceFailuresOf(err), fmt.Errorf("sequence %.80q: %w", sequence, err))
 		return
 	}
 	if prefersText(r.Header.Get("Accept")) {

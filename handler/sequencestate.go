@@ -110,15 +110,44 @@ func (s sequenceFunctions) read(ctx context.Context, sequence string) (sequenceS
 	others := s.others(ctx)
 	stored, err := s.store.Read(ctx, sequence)
 	directory, unknown := others()
-	if err != nil {
-		return sequenceState{}, err
+	var next int64
+	if err == nil {
+		next, err = stored.Mark.Next()
 	}
-	next, err := stored.Mark.Next()
 	if err != nil {
-		return sequenceState{}, fmt.Errorf("sequence %q: %w", sequence, err)
+		return sequenceState{}, s.withRepair(fmt.Errorf("sequence %q: %w", sequence, err), sequence, directory)
 	}
 	all, known := s.members.known(ctx, directory, unknown)
 	return sequenceState{sequence, exact(next), stored.UpdatedAt, s.instances(sequence, all), !known}, nil
+}
+
+// withRepair adds to the error of an unusable sequence what the instances of the
+// app have reserved of it, and the command that raises it above that.
+func (s sequenceFunctions) withRepair(err error, sequence string, directory instances.Directory) error {
+	var f failure
+	switch {
+	case errors.Is(err, ids.ErrMissing):
+		f = sequenceMissing
+	case errors.Is(err, ids.ErrCorrupt):
+		f = sequenceCorrupt
+	default:
+		return err
+	}
+	var highest int64
+	for _, i := range s.instances(sequence, append(directory.Live, directory.Gone...)) {
+		highest = max(highest, i.Highest)
+	}
+	if highest == 0 {
+		return err
+	}
+	return fmt.Errorf("%w: %w", err, &customhandler.Error{Status: f.status, Code: f.code,
+		Message: f.message + " " + repairOf(sequence, highest)})
+}
+
+// repairOf returns a sentence with the command that raises an unusable sequence
+// above the highest number that is known to be reserved.
+func repairOf(sequence string, highest int64) string {
+	return fmt.Sprintf("Instances have reserved numbers up to %d: `kennel sequences raise %s --at-least %d` is above all that they report.", highest, sequence, highest+1)
 }
 
 // exact returns the next number of a sequence, which is above ids.MaxExact if it

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -79,6 +80,20 @@ func TestDeletedSequence(t *testing.T) {
 	}
 	if code != "sequence_missing" {
 		t.Errorf("the instance that used it: %q, want sequence_missing after what it had available", code)
+	}
+	// What is to be done names a number above all that were issued.
+	var last int64
+	for n := range issued {
+		last = max(last, n)
+	}
+	_, _, state := a.call(t, "GET", "/api/sequences/"+name, nil)
+	_, _, status := a.call(t, "GET", "/api/status", nil)
+	for where, text := range map[string]string{"state": state, "status": status} {
+		_, rest, _ := strings.Cut(text, "`kennel sequences raise "+name+" --at-least ")
+		number, _, found := strings.Cut(rest, "`")
+		if n, err := strconv.ParseInt(number, 10, 64); !found || err != nil || n <= last {
+			t.Errorf("the command in the %s raises to %q, want more than %d: %s", where, number, last, text)
+		}
 	}
 	if status, _, body := a.raise(t, name, `{"atLeast":5}`); status != 409 || !strings.Contains(body, "raise_too_low") {
 		t.Errorf("a raise below what was issued: %d %s", status, body)

@@ -151,6 +151,7 @@ func (s *statusFunctions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	view.describe(&answer)
+	s.addRepairs(r.Context(), view.own, answer.Problems)
 	if s.relays {
 		answer.Relay = relayStatusOf(view.reports())
 	}
@@ -159,6 +160,36 @@ func (s *statusFunctions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	answer.Requests = s.counter.Operations() // including the probes of this call
 	writeJSON(w, http.StatusOK, answer)
+}
+
+// addRepairs adds to the problems of unusable sequences the commands that raise
+// them above every number that an instance has reported. Only for these it reads
+// what the instances report of sequences.
+func (s *statusFunctions) addRepairs(ctx context.Context, own instances.Report, problems []problemItem) {
+	isUnusable := func(p problemItem) bool {
+		return p.Subject != "" && (p.Code == instances.SequenceMissing || p.Code == instances.SequenceCorrupt)
+	}
+	if !slices.ContainsFunc(problems, isUnusable) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	directory, _ := s.members.read(ctx, instances.PartSequences) // a failure is a problem of tables
+	highest := make(map[string]int64)
+	add := func(r instances.Report) {
+		for _, used := range r.Sequences {
+			highest[used.Name] = max(highest[used.Name], used.Highest)
+		}
+	}
+	add(own)
+	for _, i := range append(directory.Live, directory.Gone...) {
+		add(i.Report)
+	}
+	for i, p := range problems {
+		if isUnusable(p) && highest[p.Subject] > 0 {
+			problems[i].Help += " " + repairOf(p.Subject, highest[p.Subject])
+		}
+	}
 }
 
 // observe makes the requests to storage of a status, one to each service where

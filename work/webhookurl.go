@@ -71,7 +71,7 @@ func (l allowList) find(text string) (*url.URL, error) {
 	if !slices.ContainsFunc(l, func(a allowed) bool {
 		return a.scheme == u.Scheme && a.server == server && (path == a.path || strings.HasPrefix(path, a.path+"/"))
 	}) {
-		return nil, errors.New("url is not under a base URL that the operator of this app allows")
+		return nil, errors.New("url is not under a base URL that this app allows in its setting KENNEL_WEBHOOK_ALLOW")
 	}
 	return u, nil
 }

@@ -41,7 +41,7 @@ func TestAllowList(t *testing.T) {
 		"http://[0:0:0:0:0:0:0:1]/":                  "",
 		"https://inner.example.com/":                 "",
 
-		"https://example.com":                                      "not under",
+		"https://example.com":                                      "in its setting KENNEL_WEBHOOK_ALLOW",
 		"https://example.com/hooksandmore":                         "not under",
 		"https://example.com/Hooks":                                "not under",
 		"https://example.com/h%6Foks":                              "not under",
