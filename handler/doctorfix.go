@@ -33,8 +33,10 @@ func (m mender) storage(role string) func(error) string {
 		switch {
 		case s.Local() && rejected:
 			return m.set("AzureWebJobsStorage", "UseDevelopmentStorage=true")
+		case s.Local() && isAnswer:
+			return fmt.Sprintf("kennel up # after you stopped it and made room on the disk: its storage at %s fails", s.LocalAddress())
 		case s.Local():
-			return "kennel up"
+			return fmt.Sprintf("kennel up # after you stopped it: its storage at %s does not answer", s.LocalAddress())
 		case rejected && s.ConnectionString != "" && (answer.Code == "KeyBasedAuthenticationNotPermitted" || m.byIdentity()):
 			return m.useIdentity("AzureWebJobsStorage", "accountName", account)
 		case isFirewall(err):
@@ -63,7 +65,7 @@ func (m mender) namespace(bus config.ServiceBus, setting string, err error) stri
 	namespace, _, known := strings.Cut(host, ".servicebus.")
 	if !known {
 		if net.ParseIP(host) != nil || host == "localhost" {
-			return "kennel up"
+			return fmt.Sprintf("kennel up # after you stopped it: its bus at %s does not answer", bus.Host())
 		}
 		namespace, host = "NAMESPACE", "NAMESPACE.servicebus.windows.net"
 	}

@@ -21,7 +21,8 @@ func (con *console) doctorCommand() *cobra.Command {
 		Short: "check what the app may do, and print the commands that mend it",
 		Long: `The app checks each right that its identity needs (write, read and delete, of blobs,
 tables, queues and signals), its clock, settings and versions. Each failed check ends with
-the command that mends it. Write your own names for words in capitals, such as GROUP.
+the command that mends it, unless an earlier one ended with the same command. Write your own
+names for words in capitals, such as GROUP.
 
 If the app does not answer, this command reports what it finds from here: whether the name
 exists, who listens there, whether the key is accepted, and for an app on this machine the
@@ -85,9 +86,11 @@ func (con *console) printChecks(line []byte, checks []client.Check, asJSON bool)
 		}
 	}
 	var text strings.Builder
+	printed := map[string]bool{"": true} // commands: one may mend several checks
 	for _, c := range checks {
 		fmt.Fprintf(&text, "%s  %-*s  %s\n", con.mark(c.OK), width, printable(oneLine(c.Name)), printable(oneLine(c.Detail)))
-		if c.Fix != "" {
+		if !printed[c.Fix] {
+			printed[c.Fix] = true
 			fmt.Fprintf(&text, "      fix: %s\n", printable(oneLine(c.Fix)))
 		}
 	}

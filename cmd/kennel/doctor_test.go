@@ -41,6 +41,11 @@ func TestDoctor(t *testing.T) {
 			"one failed", ok(fine + "," + missing), nil, 3,
 			"ok    blobs read     three containers\nFAIL  tables delete  403 \ufffd[1m denied\n      fix: az role assignment create\n1 of 2 checks are ok\n", "",
 		},
+		{
+			"two failed for one reason", ok(missing + "," + fine + "," + missing), nil, 3,
+			"FAIL  tables delete  403 \ufffd[1m denied\n      fix: az role assignment create\nok    blobs read     three containers\n" +
+				"FAIL  tables delete  403 \ufffd[1m denied\n1 of 3 checks are ok\n", "",
+		},
 		{"JSON", ok(missing), []string{"--json"}, 3, `{"checks":[` + missing + "]}\n", ""},
 	} {
 		code, stdout, stderr := call(t, nil, append([]string{"doctor", "--url", tt.address}, tt.flags...)...)

@@ -179,15 +179,21 @@ func (s Storage) Account() string {
 }
 
 // Local reports whether the account is an emulator on this machine.
-func (s Storage) Local() bool {
+func (s Storage) Local() bool { return s.LocalAddress() != "" }
+
+// LocalAddress returns host and port of the blobs of an emulator on this
+// machine, or "" for another account.
+func (s Storage) LocalAddress() string {
 	for part := range strings.SplitSeq(s.ConnectionString, ";") {
 		switch name, value, _ := strings.Cut(part, "="); name {
 		case "UseDevelopmentStorage":
-			return true
+			return "127.0.0.1:10000"
 		case "BlobEndpoint":
-			u, err := url.Parse(value)
-			return err == nil && (u.Hostname() == "127.0.0.1" || u.Hostname() == "localhost")
+			if u, err := url.Parse(value); err == nil && (u.Hostname() == "127.0.0.1" || u.Hostname() == "localhost") {
+				return u.Host
+			}
+			return ""
 		}
 	}
-	return false
+	return ""
 }
