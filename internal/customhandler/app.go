@@ -60,6 +60,7 @@ type App struct {
 	drain       time.Duration
 	functions   map[string]*function // by name, in the exact case that the host sends
 	routes      *router              // the patterns of all HTTP functions, for forwarded calls
+	running     runningCalls         // forwarded calls
 }
 
 // function is what POST /<name> runs.
@@ -85,7 +86,7 @@ func New(opt *Options) (*App, error) {
 		return nil, fmt.Errorf("customhandler.Options: HTTPTimeout %v must be shorter than %v, the limit of Azure's front end", o.HTTPTimeout, frontEndLimit)
 	}
 	timeout := cmp.Or(o.Timeout, defaultTimeout)
-	return &App{
+	a := &App{
 		log:         slog.New(NewLogHandler(cmp.Or(o.Log, slog.Default()).Handler())),
 		timeout:     timeout,
 		httpTimeout: cmp.Or(o.HTTPTimeout, min(timeout, defaultHTTPTimeout)),
@@ -93,7 +94,9 @@ func New(opt *Options) (*App, error) {
 		drain:       cmp.Or(o.Drain, defaultDrain),
 		functions:   make(map[string]*function),
 		routes:      newRouter(),
-	}, nil
+	}
+	a.running.overdue = func(c *runningCall) { c.out.giveUp(c.ctx, a.log, a.httpTimeout) }
+	return a, nil
 }
 
 // Queue registers a function with a queueTrigger binding. After an error the

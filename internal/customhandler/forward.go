@@ -34,12 +34,14 @@ func (f *forwarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength < 0 { // not from the host, which drops chunked bodies
 		r.Body = http.MaxBytesReader(w, r.Body, f.maxBody)
 	}
+	began := time.Now()
 	inv := &invocation{requestID(w), f.function, a.log}
-	ctx := &callContext{parent: r.Context(), deadline: time.Now().Add(softLimit(a.httpTimeout)), inv: inv}
+	ctx := &callContext{parent: r.Context(), deadline: began.Add(softLimit(a.httpTimeout)), inv: inv}
 	defer ctx.end()
 	out := &callWriter{w: w}
-	timer := time.AfterFunc(a.httpTimeout, func() { out.giveUp(ctx, a.log, a.httpTimeout) })
-	defer timer.Stop()
+	running := &runningCall{ctx: ctx, out: out, until: began.Add(a.httpTimeout)}
+	a.running.add(running)
+	defer a.running.remove(running)
 	defer out.end(ctx, a.log)
 	r = r.WithContext(ctx)
 	f.next.ServeHTTP(out, r)
