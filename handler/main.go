@@ -79,6 +79,9 @@ func execute(args, environ []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "kennel handler: %v; see handler --help\n", err)
 		return 2
 	}
+	if command != "probe" {
+		raiseHeapFloor(environment(environ))
+	}
 	stdout, stderr = newRedacted(stdout, environ), newRedacted(stderr, environ)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
