@@ -157,7 +157,7 @@ func TestBatches(t *testing.T) {
 			if b = s.get(b.ID); b.State != work.Done {
 				t.Fatalf("%+v", b)
 			}
-			idle := cost.Idle("batches", true)
+			idle := cost.Idle("batches", true, 30)
 			for i := range idle {
 				idle[i].Count *= queues
 			}

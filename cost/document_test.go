@@ -172,8 +172,9 @@ func idleText(t *testing.T) string {
 		lines []Line
 	}{
 		{"a thread that polls each second", naive(Profile{Days: 1, Threads: 1, PollSeconds: 1, BusyHours: 23, Plan: None})},
-		{"a worker without signals", Idle("", false)},
-		{"a worker with signals", Idle("", true)},
+		{"a worker without signals", Idle("", false, 30)},
+		{"the same with `KENNEL_IDLE_POLL=1s`", Idle("", false, 1)},
+		{"a worker with signals", Idle("", true, 30)},
 		{"the Functions host, one instance", HostIdle(1, 0, 1)},
 	} {
 		operations, amount := month(row.lines)
@@ -181,7 +182,7 @@ func idleText(t *testing.T) string {
 		fmt.Fprintf(&b, "| %s | %s | $%.4f |\n", row.name, grouped(operations), amount)
 	}
 	_, base := month([]Line{{Service: bus, Operation: "hour", Count: 1}})
-	fmt.Fprintf(&b, "\nThe base charge of Service Bus, $%.2f a month, is the price of the polls of %.0f idle queues, counted once for each\ninstance.\n", base, base/(amounts[1]-amounts[2]))
+	fmt.Fprintf(&b, "\nThe base charge of Service Bus, $%.2f a month, is the price of the polls of %.0f idle queues, counted once for each\ninstance.\n", base, base/(amounts[1]-amounts[3]))
 
 	idle := small
 	idle.BusyHours, idle.Instances, idle.Items, idle.Numbers, idle.Deletions = 0, 0, 0, 0, 0

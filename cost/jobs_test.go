@@ -94,9 +94,9 @@ func TestDeletions(t *testing.T) {
 }
 
 // listen runs a listener of one queue.
-func listen(t *testing.T, store queue.Store, push bool) (l *queue.Listener[string], signals *memory.QueueSignals, stop func()) {
+func listen(t *testing.T, store queue.Store, push bool, idlePoll time.Duration) (l *queue.Listener[string], signals *memory.QueueSignals, stop func()) {
 	t.Helper()
-	o := &queue.ListenerOptions{}
+	o := &queue.ListenerOptions{Lease: 30 * time.Second, MaxIdle: idlePoll} // as a worker has it
 	if push {
 		signals = memory.NewQueueSignals(nil)
 		o.Signals = signals
@@ -134,7 +134,7 @@ func TestMessages(t *testing.T) {
 				})
 			}
 			putting.Wait()
-			l, _, stop := listen(t, store, false)
+			l, _, stop := listen(t, store, false, 0)
 			for l.State()[0].Done < int64(n) {
 				time.Sleep(10 * time.Millisecond)
 			}
@@ -151,18 +151,24 @@ func TestMessages(t *testing.T) {
 // times between these are random, so it takes many.
 func TestIdle(t *testing.T) {
 	var worst float64
-	for push, hours := range map[bool]time.Duration{true: 240, false: 24} {
+	for _, tt := range []struct {
+		push     bool
+		idlePoll time.Duration
+		hours    float64
+	}{
+		{true, 30 * time.Second, 240}, {false, 30 * time.Second, 24}, {false, 10 * time.Second, 24}, {false, time.Minute, 48}, {false, time.Second, 2},
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			var counted counter
-			_, _, stop := listen(t, queues{memory.NewQueues(nil), &counted}, push)
+			_, _, stop := listen(t, queues{memory.NewQueues(nil), &counted}, tt.push, tt.idlePoll)
 			time.Sleep(time.Hour)
 			counted.take()
-			time.Sleep(hours * time.Hour)
-			predicted := cost.Idle("work", push)
+			time.Sleep(time.Duration(tt.hours * float64(time.Hour)))
+			predicted := cost.Idle("work", tt.push, tt.idlePoll.Seconds())
 			for i := range predicted {
-				predicted[i].Count *= float64(hours)
+				predicted[i].Count *= tt.hours
 			}
-			worst = max(worst, check(t, fmt.Sprint("idle, push ", push), counted.take(), predicted))
+			worst = max(worst, check(t, fmt.Sprintf("idle, %+v", tt), counted.take(), predicted))
 			stop()
 		})
 	}
@@ -173,7 +179,7 @@ func TestWake(t *testing.T) {
 	const wakes = 200
 	synctest.Test(t, func(t *testing.T) {
 		var counted counter
-		_, signals, stop := listen(t, queues{memory.NewQueues(nil), &counted}, true)
+		_, signals, stop := listen(t, queues{memory.NewQueues(nil), &counted}, true, 0)
 		time.Sleep(5 * time.Minute)
 		counted.take()
 		for range wakes {

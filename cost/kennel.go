@@ -82,7 +82,7 @@ func (p Profile) ofQueues() []Line {
 		}
 		return times(p.Days, lines)
 	}
-	ofBatches, ofChannels := Idle(jobBatches, p.Push), Idle(jobChannels, p.Push)
+	ofBatches, ofChannels := Idle(jobBatches, p.Push, p.IdlePoll), Idle(jobChannels, p.Push, p.IdlePoll)
 	lines := times(p.active()+p.quiet(), ofChannels)
 	emptyHours := p.quiet() + p.Instances*(p.BusyHours-p.processing())
 	lines = append(lines, times(emptyHours*(p.queues()-1), ofBatches)...)

@@ -38,8 +38,9 @@ type Profile struct {
 	Deletions     float64 `json:"deletions"` // of channels, a day
 	BlogsADeleted float64 `json:"blogsADeleted"`
 
-	Push bool   `json:"push"` // signals over Service Bus; otherwise queues and gates are polled
-	Plan string `json:"plan"` // see Plans
+	Push     bool    `json:"push"`     // signals over Service Bus; otherwise queues and gates are polled
+	IdlePoll float64 `json:"idlePoll"` // seconds between two polls of an empty queue by a worker without them, at most
+	Plan     string  `json:"plan"`     // see Plans
 
 	RelayMessages float64 `json:"relayMessages"` // sent a day through the relay
 	RelayBacklog  float64 `json:"relayBacklog"`  // of them by way of the backlog
@@ -84,7 +85,7 @@ var small = Profile{
 	Items: 10_000, ItemBytes: 163, ItemsPerBatch: 2_000, BatchSeconds: 60, Compression: 6,
 	Partitions: 4, Instances: 1, AppInstances: 1,
 	Numbers: 10_000, NumbersACall: 1, Deletions: 10, BlogsADeleted: 100,
-	Plan: Flex, PerReceive: 8, Empty: 2, PerWrite: 2,
+	IdlePoll: 30, Plan: Flex, PerReceive: 8, Empty: 2, PerWrite: 2,
 	Threads: 10, PollSeconds: 1, MaxIdle: 60, MemoryGB: 2, VCPU: 1,
 }
 
@@ -100,7 +101,7 @@ func named() map[string]Profile {
 
 	paper := Profile{
 		Name: "paper", Days: 30, BusyHours: 2, ItemBytes: 163, ItemsPerBatch: 2_000, BatchSeconds: 60, Compression: 6,
-		Partitions: 1, Instances: 10, IdleInstances: 10, NumbersACall: 1, Push: true, Plan: None,
+		Partitions: 1, Instances: 10, IdleInstances: 10, NumbersACall: 1, Push: true, IdlePoll: 30, Plan: None,
 		PerReceive: 8, Empty: 2, PerWrite: 2, Threads: 200, PollSeconds: 1, MaxIdle: 60, MemoryGB: 2, VCPU: 1,
 	}
 	return map[string]Profile{"small": small, "large": large, "paper": paper}
@@ -162,7 +163,7 @@ func (p Profile) Check() error {
 		{"deletions", p.Deletions, 0, 1e9}, {"blogsADeleted", p.BlogsADeleted, 0, 1e9},
 		{"relayMessages", p.RelayMessages, 0, 1e12}, {"relayBacklog", p.RelayBacklog, 0, p.RelayMessages}, {"relayQueues", p.RelayQueues, 0, 100}, {"relayOutage", p.RelayOutage, 0, 24},
 		{"messagesPerReceive", p.PerReceive, 1, 32}, {"emptyPerReceive", p.Empty, 0, 1000}, {"resultsPerWrite", p.PerWrite, 1, 1e6}, {"renewalsPerParcel", p.Renewals, 0, 1e6}, {"returnsPerParcel", p.Returns, 0, 1000},
-		{"threads", p.Threads, 0, 1e6}, {"pollSeconds", p.PollSeconds, 0.01, 3600}, {"maxIdle", p.MaxIdle, 0.1, 3600},
+		{"idlePoll", p.IdlePoll, 0.1, 600}, {"threads", p.Threads, 0, 1e6}, {"pollSeconds", p.PollSeconds, 0.01, 3600}, {"maxIdle", p.MaxIdle, 0.1, 3600},
 		{"memoryGB", p.MemoryGB, 0.1, 64}, {"vCPU", p.VCPU, 0.1, 64},
 	} {
 		if math.IsNaN(v.value) || v.value < v.min || v.value > v.max {

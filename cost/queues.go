@@ -1,5 +1,7 @@
 package cost
 
+import "math"
+
 // Messages is messages that are put, received and deleted.
 type Messages struct {
 	Messages   float64
@@ -19,7 +21,9 @@ func (m Messages) Lines(job string) []Line {
 // signalled in vain.
 const (
 	safetyMinutes = 11.0 // between two checks of a queue that signals announce, on average
-	idleSeconds   = 27.0 // between two polls of one without signals, on average
+	idleShare     = 0.9  // of the maximum interval of polling one without signals, on average
+	heldSeconds   = 4.5  // up to this interval no count shows that other workers hold messages
+	leaseSeconds  = 30.0 // of a message, in which one such count is made
 	deepSeconds   = 5.0  // between two counts of a deep queue
 	wakeReceives  = 6.0  // after a signal of a message that another process deleted
 	wakeCounts    = 2.0  // … and counts
@@ -28,14 +32,19 @@ const (
 const hourSeconds = 3600.0
 
 // Idle returns the requests of a listener to one idle queue in an hour. With
-// push, signals announce messages.
-func Idle(job string, push bool) []Line {
+// push, signals announce messages; without it, the queue is polled at least
+// every idlePoll seconds.
+func Idle(job string, push bool, idlePoll float64) []Line {
 	t := tally{job: job}
 	if push {
 		t.add("queue", emptyReceive, 60/safetyMinutes)
 		t.add("queue", "head", 60/safetyMinutes)
 	} else {
-		t.add("queue", emptyReceive, hourSeconds/idleSeconds)
+		interval := idleShare * idlePoll
+		t.add("queue", emptyReceive, hourSeconds/interval)
+		if idlePoll > heldSeconds {
+			t.add("queue", "head", hourSeconds/(interval*max(1, math.Floor(leaseSeconds/interval))))
+		}
 	}
 	return t.lines
 }

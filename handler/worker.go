@@ -142,7 +142,7 @@ func newWorker(cfg config.Config, c channelFunctions, b *batchFunctions, store q
 			defer cancel()
 			return c.process(ctx, d)
 		},
-		&queue.ListenerOptions{Signals: signals, Lease: cfg.WorkerLease, Drain: cfg.WorkerDrain, Log: log})
+		&queue.ListenerOptions{Signals: signals, Lease: cfg.WorkerLease, MaxIdle: cfg.IdlePoll, Drain: cfg.WorkerDrain, Log: log})
 	if err != nil {
 		return nil, err
 	}
@@ -196,7 +196,7 @@ func workOf[T any](l *queue.Listener[T]) func(*instances.Report) {
 // listener returns the listener of a worker for the queues of batches. Those of
 // parcels are not received from while the work gate is closed.
 func (b *batchFunctions) listener(cfg config.Config, opened *openBatches, store queue.Store, signals queue.Signals) (*queue.Listener[*workMessage], error) {
-	o := &queue.ListenerOptions{Signals: signals, Lease: cfg.WorkerLease, Drain: cfg.WorkerDrain, Log: b.log}
+	o := &queue.ListenerOptions{Signals: signals, Lease: cfg.WorkerLease, MaxIdle: cfg.IdlePoll, Drain: cfg.WorkerDrain, Log: b.log}
 	// Items that fail do not fail their message, so what fails is storage, which
 	// may fail for minutes. The waits between the attempts grow.
 	o.MaxAttempts = 10

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
@@ -33,9 +34,14 @@ type fakeWorker struct {
 }
 
 // newFakeWorker starts a worker in the bubble of a test.
-func newFakeWorker(t *testing.T, queues *memory.Queues, blogs *memory.Table, signals queue.Signals) *fakeWorker {
+func newFakeWorker(t *testing.T, queues *memory.Queues, blogs *memory.Table, signals queue.Signals, env ...string) *fakeWorker {
 	t.Helper()
-	cfg, err := config.Load(map[string]string{"AzureWebJobsStorage": "UseDevelopmentStorage=true"})
+	settings := map[string]string{"AzureWebJobsStorage": "UseDevelopmentStorage=true"}
+	for _, setting := range env {
+		name, value, _ := strings.Cut(setting, "=")
+		settings[name] = value
+	}
+	cfg, err := config.Load(settings)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,6 +186,33 @@ func TestWorkerMessages(t *testing.T) {
 		}
 		if len(letters)+len(whole) > 0 {
 			t.Errorf("not among the dead letters: %.100q %.100q", letters, whole)
+		}
+		f.end(t)
+	})
+}
+
+// TestWorkerIdlePoll: without signals, a message for a worker that is idle waits
+// for as long as KENNEL_IDLE_POLL says.
+func TestWorkerIdlePoll(t *testing.T) {
+	const within = 1100 * time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		line := &memory.Line{RoundTrip: 20 * time.Millisecond}
+		queues := memory.NewQueues(&memory.Options{Fault: line.Fault})
+		f := newFakeWorker(t, queues, memory.NewTable(nil), nil, "KENNEL_IDLE_POLL=1s")
+		var worst time.Duration
+		for range 25 {
+			time.Sleep(3*time.Minute + time.Duration(rand.N(time.Second)))
+			m := f.put(t, inBase64("not JSON"))
+			for put := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+				if all := queues.All(names.CleanupQueue); len(all) == 0 || all[0].ID != m.ID || all[0].DequeueCount > 0 {
+					worst = max(worst, time.Since(put))
+					break
+				}
+			}
+		}
+		t.Logf("figure: a message waits for an idle worker without signals, with KENNEL_IDLE_POLL=1s | %v | ≤ %v", worst, within)
+		if worst > within {
+			t.Errorf("a message waited %v, want at most %v", worst, within)
 		}
 		f.end(t)
 	})

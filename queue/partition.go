@@ -211,7 +211,7 @@ func (p *partition) beginReceive(requests *sync.WaitGroup, max int, deliver func
 
 // beginCount counts the messages.
 func (p *partition) beginCount(requests *sync.WaitGroup) {
-	version := p.poll.beginCount()
+	version := p.poll.beginCount(int(p.unfinished.Load()))
 	ended := p.lane.load().ended
 	requests.Go(func() {
 		ctx, cancel := context.WithTimeout(p.end, callTimeout)

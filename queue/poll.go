@@ -16,6 +16,12 @@ const (
 	firstFailed = 100 * time.Millisecond
 	maxFailed   = 10 * time.Second
 
+	// heldIdle is the maximum interval of polling while the last count was above
+	// 0: a message that another process holds is visible at the end of its lease
+	// if that process was killed. With the times of a request and of a count,
+	// polls are at most 5 s apart.
+	heldIdle = 4500 * time.Millisecond
+
 	// countEvery is how often the messages of a deep queue are counted, and
 	// countAgain how soon if it became deep after the last count.
 	countEvery = 5 * time.Second
@@ -28,7 +34,9 @@ const (
 // poll decides when one queue is polled. It is pure state without I/O, so that
 // a test can drive it through any order of events. The rules:
 //
-//   - An empty queue is polled less and less often, by one poller.
+//   - An empty queue is polled less and less often, by one poller, and more often
+//     while it is not known to have no messages that others hold. So it is also
+//     counted once in a lease where polls are further apart than heldIdle.
 //   - Polling ends only while signals are received, after a receive that began
 //     when they were received already and after the last signal, and that
 //     returned nothing, and after a count of 0 that began after that receive.
@@ -88,6 +96,9 @@ func (p *poll) needs(now time.Time, room, batch, unfinished int) (need, time.Tim
 			return count, time.Time{}
 		}
 	}
+	if p.mayHold(now) {
+		return count, time.Time{}
+	}
 	if p.mayEnd() && unfinished == 0 {
 		awake := p.active.Add(stayAwake)
 		if !now.Before(awake) {
@@ -100,7 +111,7 @@ func (p *poll) needs(now time.Time, room, batch, unfinished int) (need, time.Tim
 	switch {
 	case now.Before(p.next):
 		return nothing, p.next
-	case p.counting && p.under == 0 && !p.hot && p.empty:
+	case p.counting && p.ending && p.under == 0 && p.empty:
 		return nothing, time.Time{} // the count decides whether polling ends
 	case p.under == 0 && room > 0 && (!p.hot || room >= batch):
 		return receive, time.Time{}
@@ -113,6 +124,14 @@ func (p *poll) needs(now time.Time, room, batch, unfinished int) (need, time.Tim
 // mayEnd reports whether a count of 0 would end polling.
 func (p *poll) mayEnd() bool {
 	return p.push && p.empty && p.under == 0 && !p.counting && !p.asleep && p.failures == 0
+}
+
+// mayHold reports whether a count is due that shows whether other processes hold
+// messages: without one, the last count would be older than a lease at the next
+// poll.
+func (p *poll) mayHold(now time.Time) bool {
+	return p.empty && p.idle >= heldIdle && p.maxIdle > heldIdle && now.Before(p.next) && p.counted.Add(p.lease).Before(p.next) &&
+		p.under == 0 && !p.counting && !p.asleep && p.failures == 0
 }
 
 // begin records that a receive begins. The version goes to received.
@@ -153,13 +172,21 @@ func (p *poll) received(now time.Time, version, asked, messages int, err error) 
 
 // rest waits longer than the last time.
 func (p *poll) rest(now time.Time) {
-	p.idle = min(max(2*p.idle, firstIdle), p.maxIdle)
+	longest := p.maxIdle
+	if p.depth > 0 {
+		longest = min(longest, heldIdle)
+	}
+	p.idle = min(max(2*p.idle, firstIdle), longest)
 	p.next = now.Add(p.jitter(p.idle, 0.8))
 }
 
 // beginCount records that a count begins. The version goes to countedAs.
-func (p *poll) beginCount() (version int) {
-	p.ending, p.counting = p.mayEnd(), true
+func (p *poll) beginCount(unfinished int) (version int) {
+	p.ending = p.mayEnd() && unfinished == 0
+	p.counting = true
+	if !p.ending && !p.hot {
+		p.empty = false // one such count is enough until the next receive
+	}
 	return p.version
 }
 
@@ -170,6 +197,9 @@ func (p *poll) countedAs(now time.Time, version int, messages int64, err error) 
 	if err == nil {
 		p.depth = messages
 		p.recheck = p.recheck || messages > 0
+		if soon := now.Add(p.jitter(heldIdle, 0.8)); messages > 0 && !p.asleep && p.failures == 0 && soon.Before(p.next) {
+			p.next = soon
+		}
 	}
 	if !p.ending {
 		return

@@ -245,7 +245,7 @@ func (w *schedule) wake(l *sleeper) {
 	case need == receive:
 		w.receive(l, l.begin())
 	case need == count:
-		version := l.beginCount()
+		version := l.beginCount(l.working)
 		w.after(w.upTo(50*time.Millisecond), func() {
 			n := w.counted(w.upTo(w.lag))
 			w.after(w.upTo(50*time.Millisecond), func() {

@@ -21,29 +21,36 @@ func TestIdle(t *testing.T) {
 		push    bool
 		maxIdle time.Duration
 		limit   int64 // receives an hour
+		counts  int64 // likewise
 	}{
-		{"push", true, 30 * time.Second, 6},
-		{"no push, at most 30 s", false, 30 * time.Second, 150},
-		{"no push, at most 60 s", false, time.Minute, 75},
+		{"push", true, 30 * time.Second, 6, 6},
+		{"no push, at most 30 s", false, 30 * time.Second, 150, 150},
+		{"no push, at most 60 s", false, time.Minute, 75, 75},
+		{"no push, at most 1 s", false, time.Second, 4500, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			queues := newQueues(t, distant)
-			o := &queue.ListenerOptions{MaxIdle: tt.maxIdle}
+			o := &queue.ListenerOptions{MaxIdle: tt.maxIdle, Lease: 30 * time.Second}
 			if tt.push {
 				o.Signals = memory.NewQueueSignals(nil)
 			}
 			put(t, queues, "work", "hello")
 			l := listen(t, queues, nothing, o)
 			time.Sleep(2 * time.Minute)
-			var worst int64
+			var worst, counts int64
 			for range 10 {
 				before := l.state()
 				time.Sleep(time.Hour)
 				worst = max(worst, l.state().Receives-before.Receives)
+				counts = max(counts, l.state().Requests["count"]-before.Requests["count"])
 			}
 			s := l.state()
 			l.end()
 			t.Logf("figure: receives an hour of an idle queue, %s | %d | ≤ %d", tt.name, worst, tt.limit)
+			t.Logf("figure: counts an hour of an idle queue, %s | %d | ≤ %d", tt.name, counts, tt.counts)
+			if counts > tt.counts {
+				t.Errorf("%s: %d counts an hour, want up to %d", tt.name, counts, tt.counts)
+			}
 			if worst > tt.limit || worst < tt.limit/3 {
 				t.Errorf("%s: %d receives an hour, want up to %d", tt.name, worst, tt.limit)
 			}

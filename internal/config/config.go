@@ -85,6 +85,10 @@ type Config struct {
 	// it was killed, in whole seconds. KENNEL_WORKER_LEASE.
 	WorkerLease time.Duration
 
+	// IdlePoll is the maximum interval at which a worker polls an empty queue
+	// while it does not receive signals. KENNEL_IDLE_POLL.
+	IdlePoll time.Duration
+
 	// Partitions is how many queues the work of batches is spread over.
 	// KENNEL_PARTITIONS.
 	Partitions int
@@ -185,6 +189,7 @@ func Load(env map[string]string) (Config, error) {
 		Drain:               r.duration("KENNEL_DRAIN", 5*time.Second, 100*time.Millisecond, time.Minute),
 		WorkerDrain:         r.duration("KENNEL_WORKER_DRAIN", 20*time.Second, 100*time.Millisecond, time.Hour),
 		WorkerLease:         r.duration("KENNEL_WORKER_LEASE", 30*time.Second, 2*time.Second, time.Hour),
+		IdlePoll:            r.duration("KENNEL_IDLE_POLL", 30*time.Second, 100*time.Millisecond, 10*time.Minute),
 		Partitions:          r.number("KENNEL_PARTITIONS", DefaultPartitions, 1, MaxPartitions),
 		WorkGate:            r.gate("KENNEL_WORK_GATE"),
 		BatchMaxBytes:       r.bytes("KENNEL_BATCH_MAX_BYTES", 64<<20, 64<<10, maxBatchBytes),

@@ -36,6 +36,7 @@ func defaults() Config {
 		Drain:             5 * time.Second,
 		WorkerDrain:       20 * time.Second,
 		WorkerLease:       30 * time.Second,
+		IdlePoll:          30 * time.Second,
 		Partitions:        4,
 		BatchMaxBytes:     64 << 20,
 		BatchMaxItems:     500_000,
@@ -64,6 +65,7 @@ func TestLoad(t *testing.T) {
 			"KENNEL_DRAIN":                 "100ms",
 			"KENNEL_WORKER_DRAIN":          "1h",
 			"KENNEL_WORKER_LEASE":          "2s",
+			"KENNEL_IDLE_POLL":             "100ms",
 			"KENNEL_PARTITIONS":            "32",
 			"KENNEL_WORK_GATE":             "month-end",
 			"KENNEL_BATCH_MAX_BYTES":       "256mib",
@@ -87,6 +89,7 @@ func TestLoad(t *testing.T) {
 			c.Drain = 100 * time.Millisecond
 			c.WorkerDrain = time.Hour
 			c.WorkerLease = 2 * time.Second
+			c.IdlePoll = 100 * time.Millisecond
 			c.Sequences = []string{"orders", "invoices-*"}
 			c.Partitions = 32
 			c.WorkGate = "month-end"
@@ -176,6 +179,7 @@ func TestProblems(t *testing.T) {
 			[]string{"KENNEL_RANGE_SIZE", "KENNEL_INVOCATION_TIMEOUT must be a duration", "from 1 to 65535"}},
 		{"timeout of the host", map[string]string{"KENNEL_INVOCATION_TIMEOUT": "5m"}, []string{"KENNEL_INVOCATION_TIMEOUT must be shorter than functionTimeout"}},
 		{"reserving outlasts the invocation", map[string]string{"KENNEL_INVOCATION_TIMEOUT": "5s"}, []string{"KENNEL_RESERVE_TIMEOUT must not be longer than KENNEL_INVOCATION_TIMEOUT"}},
+		{"polls that are too far apart", map[string]string{"KENNEL_IDLE_POLL": "11m"}, []string{"KENNEL_IDLE_POLL must be a duration with a unit, from 100ms to 10m, for example 30s"}},
 		{"fraction of a second", map[string]string{"KENNEL_WORKER_LEASE": "2500ms"}, []string{"KENNEL_WORKER_LEASE must be whole seconds"}},
 		{"scaling of nothing", map[string]string{"KENNEL_SCALE_APPLY": "true"}, []string{"KENNEL_SCALE_APPLY is true without KENNEL_SCALE_TARGET"}},
 		{"neither true nor false", map[string]string{"KENNEL_SCALE_APPLY": "yes"}, []string{"KENNEL_SCALE_APPLY must be true or false"}},
