@@ -189,7 +189,7 @@ func (c *claim) loaded(m Mark, err error) (verdict, Range, error) {
 		return again, Range{}, err
 	}
 	if p := c.pending; p != nil && next >= p.end &&
-		(m.Writer == p.next.Writer || p.serial > hist.cut.serial && hist.of(c.id()) == p.serial) {
+		(m.Writer == p.next.Writer || hist.of(c.id()) == p.serial && (p.isReturn() || p.serial > hist.cut.serial)) {
 		// Our write was applied. Another write may have followed it: of another
 		// node, or of a program that keeps our name when it moves the number.
 		// So continue from the number that was read. If it was a raise, what our

@@ -171,3 +171,74 @@ func TestGrowth(t *testing.T) {
 		store.Wait()
 	})
 }
+
+// Numbers go back, and the reply is lost. If what is stored then does not show
+// whether they did, because others have written since or the sequence was
+// raised, they are not issued.
+func TestReturnWithLostReply(t *testing.T) {
+	for name, meanwhile := range map[string]func(*testing.T, *memory.Sequences, *tally){
+		"17 others": func(t *testing.T, store *memory.Sequences, y *tally) {
+			for i := range 17 {
+				g := newGenerator(t, store, nil)
+				n := next(t, g)
+				y.add(2+i, ids.Range{First: n, Last: n})
+				closeNow(g)
+			}
+		},
+		"a raise": func(t *testing.T, store *memory.Sequences, _ *tally) {
+			if _, err := ids.Raise(t.Context(), store, "orders", 50, false); err != nil {
+				t.Error(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				y := newTally(t)
+				var replaces atomic.Int64
+				var store *memory.Sequences
+				store = memory.NewSequences(&memory.Options{Fault: func(c memory.Call) memory.Fault {
+					if c.Op != "Replace" {
+						return memory.Fault{}
+					}
+					switch replaces.Add(1) {
+					case 2: // the return
+						time.AfterFunc(time.Second, func() { meanwhile(t, store, y) })
+						return memory.Fault{Err: errLost}
+					case 3: // its repetition
+						return memory.Fault{Delay: 2 * time.Second}
+					}
+					return memory.Fault{}
+				}})
+				set := newSet(t, store, &ids.Options{RangeSize: 100})
+				ctx, cancel := context.WithCancel(t.Context())
+				var running sync.WaitGroup
+				running.Go(func() { set.Run(ctx) })
+				draw := func(node int) {
+					n, err := set.Next(ctx, "orders")
+					if err != nil {
+						t.Fatal(err)
+					}
+					y.add(node, ids.Range{First: n, Last: n})
+				}
+				draw(1)
+				time.Sleep(2 * time.Minute)
+				if got := stored(t, store); replaces.Load() < 4 || got == 2 {
+					t.Fatalf("stored %d after %d writes, want writes after the return", got, replaces.Load())
+				}
+				for range 150 {
+					draw(1)
+				}
+				other := newGenerator(t, store, nil)
+				for range 150 {
+					n := next(t, other)
+					y.add(99, ids.Range{First: n, Last: n})
+				}
+				closeNow(other)
+				cancel()
+				running.Wait()
+				set.Close(t.Context())
+				store.Wait()
+			})
+		})
+	}
+}

@@ -96,6 +96,7 @@ func (g *Generator) sendBack(ctx context.Context, r Range, keep int64) error {
 	g.mu.Lock()
 	g.lost += r.Count()
 	g.mu.Unlock()
+	before := g.claim.own.serial
 	give := g.claim.giveBack(r, keep)
 	if give == nil {
 		return nil
@@ -107,8 +108,9 @@ func (g *Generator) sendBack(ctx context.Context, r Range, keep int64) error {
 	if err == nil && !g.claim.known {
 		err = g.sendOnce(ctx, request{}) // whose write it was that came first
 	}
-	if err == nil && g.claim.pending == nil && g.claim.own.serial != give.serial {
-		// It was not applied and never will be: the numbers are still ours.
+	if err == nil && g.claim.pending == nil && g.claim.hist.of(g.claim.id()) == before {
+		// It was not applied and never will be: the numbers are still ours. If
+		// the history does not reach back to it, they are lost.
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		g.lost -= r.Count()

@@ -3,6 +3,7 @@ package ids_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -91,4 +92,45 @@ func TestRaiseAfterReturnKeepsPeak(t *testing.T) {
 	if m, _ := store.Get("orders"); m.Text != "500" || m.Peak != "1001" || !m.Known {
 		t.Errorf("stored %+v, want 500 with the peak 1001, known", m)
 	}
+}
+
+// A write that arrives late may create a deleted sequence again. After a raise
+// has repaired that, its node does not issue what it reserved: another node may
+// have, before the deletion.
+func TestRaiseGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var isLate atomic.Bool
+		store := memory.NewSequences(&memory.Options{Fault: func(c memory.Call) memory.Fault {
+			if c.Op == "Replace" && isLate.CompareAndSwap(true, false) {
+				return memory.Fault{Err: errLost, After: 5 * time.Second}
+			}
+			return memory.Fault{}
+		}})
+		late, other := newGenerator(t, store, nil), newGenerator(t, store, nil)
+		isLate.Store(true)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Nanosecond)
+		late.Next(ctx)
+		cancel()
+		synctest.Wait()
+		y := newTally(t)
+		for range 5 {
+			n := next(t, other)
+			y.add(1, ids.Range{First: n, Last: n})
+		}
+		store.Delete("orders")
+		time.Sleep(6 * time.Second)
+		if got := stored(t, store); got != 11 {
+			t.Fatalf("stored %d, want what the late write stores", got)
+		}
+		if _, err := ids.Raise(t.Context(), store, "orders", 1000, false); err != nil {
+			t.Fatal(err)
+		}
+		for range 5 {
+			n := next(t, late)
+			y.add(2, ids.Range{First: n, Last: n})
+		}
+		closeNow(late)
+		closeNow(other)
+		store.Wait()
+	})
 }
