@@ -98,6 +98,10 @@ func (s sequenceFunctions) facts(r *instances.Report) {
 
 // reported returns what a process reports about a sequence.
 func reported(used ids.Used) instances.Sequence {
+	end := used.End
+	if end == used.Highest+1 {
+		end = 0 // as almost always: the row is shorter
+	}
 	return instances.Sequence{
 		Name:        used.Sequence,
 		Issued:      used.Issued,
@@ -105,7 +109,9 @@ func reported(used ids.Used) instances.Sequence {
 		Highest:     used.Highest,
 		Writer:      used.Writer,
 		Serial:      used.Serial,
-		End:         used.End,
+		From:        used.From,
+		End:         end,
+		Used:        used.Used,
 		PerSecond:   used.PerSecond,
 		Lost:        used.Lost,
 		LastError:   used.LastError,
@@ -128,7 +134,8 @@ func (m *members) reportedSequences(log *slog.Logger) func(context.Context) (map
 		all := make(map[string][]ids.Reported)
 		for _, i := range append(directory.Live, directory.Gone...) {
 			for _, s := range i.Sequences {
-				all[s.Name] = append(all[s.Name], ids.Reported{Writer: s.Writer, Serial: s.Serial, End: s.End})
+				end := cmp.Or(s.End, s.Highest+1)
+				all[s.Name] = append(all[s.Name], ids.Reported{Writer: s.Writer, Serial: s.Serial, From: s.From, End: end, Used: s.Used})
 			}
 		}
 		return all, nil

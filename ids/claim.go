@@ -3,7 +3,6 @@ package ids
 import (
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 )
 
@@ -62,7 +61,6 @@ type claim struct {
 	owed       *Range // reserved; not issued before the store remembers the sequence
 	hist       history
 	own        place  // the last write of this claim; its end is 0 before the first
-	from       int64  // the first number that the last reservation holds
 	head       place  // the newest write that this claim has seen
 	doubt      bool   // the reports have to be read after a load
 	asked      bool   // they were read, or could not be, during this reservation
@@ -83,6 +81,9 @@ type write struct {
 	serial    int64
 	end       int64 // one past the highest number that this node keeps
 }
+
+// from returns the lower one of the numbers before and after the write.
+func (w *write) from() int64 { return max(w.reserves.First, w.returns.First) }
 
 // isReturn reports whether the write gives numbers back.
 func (w *write) isReturn() bool { return w.returns.Last > 0 }
@@ -234,17 +235,14 @@ func (c *claim) reported(all []place, err error) error {
 func (c *claim) judge() error {
 	reports := c.reports
 	c.reports = nil
-	for _, p := range reports {
-		if !c.contradicts(p) {
-			continue
-		}
+	if highest, ok := c.contradiction(reports); ok {
 		c.doubt = true // until a mark stands the comparison
 		if !c.again {
 			c.again, c.known, c.reports = true, false, reports
 			return nil
 		}
 		c.known = false
-		return fmt.Errorf("%w: at %d it lacks what another instance has reserved (up to %d)", ErrCorrupt, c.next, p.end-1)
+		return fmt.Errorf("%w: at %d it lacks what another instance has reserved (up to %d)", ErrCorrupt, c.next, highest)
 	}
 	if reports != nil {
 		c.doubt = false
@@ -258,29 +256,26 @@ func (c *claim) judge() error {
 	return nil
 }
 
-// contradicts reports whether a write that another process made is not part of
-// the history of the mark. Where the history does not reach back to it, the
-// order of serials has to be that of the numbers, as in any history.
-func (c *claim) contradicts(p place) bool {
-	if p.writer == c.id() || p.serial < c.hist.cut.serial {
-		return false
+// contradiction reports whether other processes have reported writes that are
+// not part of the history of the mark, and the highest number that they and this
+// node have reserved. Where the history does not reach back to a write, the
+// order of serials decides.
+func (c *claim) contradiction(reports []place) (highest int64, found bool) {
+	if len(reports) == 0 {
+		return 0, false
 	}
-	standing := c.hist.standing(p)
-	switch {
-	case standing == undone:
-		return true
-	case standing == unknown && p.end > c.next:
-		return true
-	case !c.unsure || c.own.serial == 0 || c.own.end <= c.hist.cut.number || p.end <= c.hist.cut.number:
-		return false
-	case standing == included && c.hist.of(p.writer) != p.serial:
-		return false // it has written since, and may have returned these numbers
-	case p.serial > c.own.serial:
-		return p.end < c.own.end
-	case p.serial < c.own.serial:
-		return p.end > c.from
+	var all []place
+	for i, p := range append([]place{c.head, c.own}, reports...) {
+		if p.serial < max(c.hist.cut.serial, 1) || p.end <= c.hist.cut.number || p.writer == c.id() && p.serial != c.own.serial {
+			continue
+		}
+		if i > 0 && c.hist.of(p.writer) == p.serial {
+			p.used = max(p.used, p.end) // it has not written since, so it has returned nothing
+		}
+		highest, found = max(highest, p.end-1), found || c.hist.standing(p) == undone
+		all = append(all, p)
 	}
-	return true // two writes with one serial
+	return highest, found || c.hist.contradicted(c.next, all)
 }
 
 // replaced takes the answer to the pending write.
@@ -323,11 +318,10 @@ func (c *claim) applied(m Mark, hist history, next, peak int64) (verdict, Range,
 	}
 	c.pending = nil
 	c.held, c.hist, c.next, c.known, c.fresh, c.unsure = m, hist, next, true, false, false
-	c.own, c.from = place{c.id(), p.serial, p.end}, r.First
+	c.own = place{writer: c.id(), serial: p.serial, from: p.from(), end: p.end, used: p.end}
 	c.head = hist.last(next)
 	c.seen, c.kept, c.sure, c.doubt = max(c.seen, peak), m.Version, m.Version, false
 	if p.isReturn() {
-		c.from = math.MaxInt64 // it has no newest range
 		return returned, p.returns, nil
 	}
 	if !c.remembered {

@@ -1,7 +1,9 @@
 package ids
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -45,7 +47,9 @@ type cut struct{ serial, number int64 }
 type place struct {
 	writer string
 	serial int64 // 0: none
+	from   int64 // the lower one of the numbers before and after the write; 0: unknown
 	end    int64 // one past the highest number at stake
+	used   int64 // one past the highest number that is never returned; 0: unknown
 }
 
 // standing is whether a write is part of a history.
@@ -102,7 +106,7 @@ func (h history) last(end int64) place {
 	if len(h.chain) == 0 {
 		return place{}
 	}
-	return place{h.chain[0].writer, h.chain[0].serial, end}
+	return place{writer: h.chain[0].writer, serial: h.chain[0].serial, from: end, end: end}
 }
 
 // of returns the serial of a writer's last write, 0 if the chain has none.
@@ -144,4 +148,30 @@ func (h history) standing(p place) standing {
 		return undone
 	}
 	return unknown
+}
+
+// contradicted reports whether no history holds the write of the mark, whose
+// number is next, and all of these writes. A number that is never returned is
+// below each number that was stored later, and no two writes have one serial.
+// Whatever writers have returned since they reported, this holds.
+func (h history) contradicted(next int64, all []place) bool {
+	all = append(slices.Clone(all), place{serial: h.serial(), from: next})
+	if len(h.chain) > 0 && h.chain[0].serial == h.serial() {
+		all[len(all)-1].writer = h.chain[0].writer
+	}
+	slices.SortStableFunc(all, func(a, b place) int { return cmp.Compare(a.serial, b.serial) })
+	used, before := int64(0), int64(0) // by those with a lower serial, and by all
+	for i, p := range all {
+		switch {
+		case i == 0 || all[i-1].serial < p.serial:
+			used = before
+		case all[i-1].writer != p.writer:
+			return true
+		}
+		if p.from > 0 && p.from < used {
+			return true
+		}
+		before = max(before, p.used)
+	}
+	return false
 }

@@ -64,7 +64,7 @@ type Options struct {
 	CallTimeout time.Duration
 
 	// Reported returns what other processes have reported of all sequences:
-	// Writer, Serial and End of their Stats, which they wrote within the last
+	// Writer, Serial, From, End and Used of their Stats, which they wrote within the last
 	// day. A generator reads it at its first reservation, after it was not used
 	// for a while, and where the stored history does not reach back far enough.
 	// If it fails, the reservation goes on. Nil: other processes are not known.

@@ -10,7 +10,9 @@ import (
 type Reported struct {
 	Writer string // Stats.Writer
 	Serial int64
+	From   int64 // 0: unknown, and so is Used
 	End    int64
+	Used   int64
 }
 
 // reportsLast is how long reports are used for further sequences, so that a
@@ -50,7 +52,7 @@ func (r *reports) of(ctx context.Context, sequence string) ([]place, error) {
 	places := make([]place, 0, len(r.all[sequence]))
 	for _, one := range r.all[sequence] {
 		if one.Serial > 0 {
-			places = append(places, place{one.Writer, one.Serial, one.End})
+			places = append(places, place{one.Writer, one.Serial, one.From, one.End, one.Used})
 		}
 	}
 	return places, nil

@@ -29,7 +29,9 @@ type Stats struct {
 	Highest   int64   `json:"-"` // the highest number reserved, and not returned
 	Writer    string  `json:"-"` // of the newest write; see Reported
 	Serial    int64   `json:"-"` // of the newest write; 0: none
+	From      int64   `json:"-"` // the lower one of the stored numbers before and after the newest write
 	End       int64   `json:"-"` // one past the highest number that this generator reserved and did not return
+	Used      int64   `json:"-"` // one past the highest number issued, which is never returned
 	PerSecond float64 `json:"-"` // numbers issued, as last measured
 
 	LastError   string    `json:"-"` // of the store, since the last success
@@ -41,7 +43,11 @@ type Stats struct {
 func (g *Generator) Stats() Stats {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	issued := g.issued + g.opened - unpack(g.word.Load()).Count()
+	left, used := unpack(g.word.Load()).Count(), g.lastUsed
+	if g.opened > left {
+		used = max(used, g.openedLast-left)
+	}
+	issued := g.issued + g.opened - left
 	stats := Stats{
 		Issued:    issued,
 		Reserved:  g.reserved,
@@ -54,7 +60,7 @@ func (g *Generator) Stats() Stats {
 		Waits:     g.waits,
 	}
 	stats.Highest, stats.PerSecond = g.highest, g.pace.rate
-	stats.Writer, stats.Serial, stats.End = g.place.writer, g.place.serial, g.place.end
+	stats.Writer, stats.Serial, stats.From, stats.End, stats.Used = g.place.writer, g.place.serial, g.place.from, g.place.end, used+1
 	if g.lastError != nil {
 		stats.LastError, stats.LastErrorAt = g.lastError.Error(), g.lastErrorAt
 	}

@@ -148,7 +148,9 @@ type Sequence struct {
 	Highest     int64     `json:"top"`         // the highest number that it has reserved, and not returned
 	Writer      string    `json:"w,omitempty"` // its newest write, for ids.Reported
 	Serial      int64     `json:"s,omitempty"`
-	End         int64     `json:"end,omitempty"`
+	From        int64     `json:"from,omitempty"` // this and Used are missing in rows of builds before them
+	End         int64     `json:"end,omitempty"`  // 0: one past Highest
+	Used        int64     `json:"used,omitempty"`
 	PerSecond   float64   `json:"rate,omitempty"`
 	Lost        int64     `json:"lost,omitempty"`
 	LastError   string    `json:"error,omitempty"` // since the last success

@@ -1,0 +1,110 @@
+package ids_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kennel/ids"
+	"kennel/internal/chance"
+	"kennel/internal/memory"
+	"kennel/internal/storetest"
+)
+
+// TestNoFalseAlarm: without a restore no process refuses, whatever the others
+// report. 18 to 57 processes draw in bursts, return their numbers in the pauses
+// between them, and are killed with rows that are up to 30 s old; and the
+// sequence is raised.
+func TestNoFalseAlarm(t *testing.T) {
+	t.Parallel()
+	if *seedToRun != 0 {
+		synctest.Test(t, func(t *testing.T) { noFalseAlarm(t, *seedToRun) })
+		return
+	}
+	base, ran, returned := rand.Uint64(), 0, int64(0)
+	for ; ran < storetest.Scale(10, 200) && !t.Failed(); ran++ {
+		seed := base + uint64(ran)
+		synctest.Test(t, func(t *testing.T) {
+			returned += noFalseAlarm(t, seed)
+			if t.Failed() {
+				t.Logf("seed %d failed; repeat it with -run TestNoFalseAlarm -seed %d", seed, seed)
+			}
+		})
+	}
+	if returned == 0 {
+		t.Error("no numbers went back: too little for a meaningful test")
+	}
+}
+
+// noFalseAlarm returns how many numbers went back.
+func noFalseAlarm(t *testing.T, seed uint64) (returned int64) {
+	c := chance.New(seed, "alarm", 0)
+	store := memory.NewSequences(nil)
+	var table rows
+	started := 0
+	type process struct {
+		*ids.Set
+		id    int
+		end   func() // of its Run
+		rowAt time.Time
+	}
+	start := func() *process {
+		started++
+		set := newSet(t, store, &ids.Options{Reported: table.of(started)})
+		ctx, end := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { set.Run(ctx) })
+		return &process{set, started, func() { end(); running.Wait() }, time.Now().Add(c.UpTo(5 * time.Second))}
+	}
+	kill := func(p *process) {
+		p.end()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		p.Close(ctx)
+	}
+	all := make([]*process, 18+c.Below(40))
+	for i := range all {
+		all[i] = start()
+	}
+	for second := range 600 {
+		draws := c.Below(8)
+		if second/100%2 == 1 {
+			draws = c.Below(40) / 39
+		}
+		for range draws {
+			i := c.Below(len(all))
+			switch {
+			case c.Below(40) == 0:
+				kill(all[i])
+				all[i] = start()
+			case c.Below(400) == 0:
+				if _, err := ids.Raise(t.Context(), store, "orders", stored(t, store)+int64(c.Below(1000)), false); err != nil {
+					t.Fatal(err)
+				}
+			default:
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				if _, err := all[i].Lease(ctx, "orders", 1+c.Below(100)); err != nil {
+					t.Errorf("after %d s process %d drew no number: %v", second, all[i].id, err)
+				}
+				cancel()
+			}
+		}
+		for _, p := range all {
+			if now := time.Now(); !now.Before(p.rowAt) {
+				if s, ok := p.StatsOf("orders"); ok {
+					table.report(p.id, s)
+					returned += s.Returned
+				}
+				p.rowAt = now.Add(24*time.Second + c.UpTo(6*time.Second))
+			}
+		}
+		time.Sleep(time.Second)
+	}
+	for _, p := range all {
+		kill(p)
+	}
+	return returned
+}
