@@ -14,10 +14,11 @@ import (
 // Trigger is a function's trigger, in the words of function.json. Its methods
 // build the envelopes that the host sends, including the host's faults.
 type Trigger struct {
-	Function string // the function's folder, in its exact case
-	Binding  string // the trigger binding's name
-	DataType string // "" or "string"; "binary" sends the data as base64
-	KeyID    string // of an HTTP call's key: DefaultKey, MasterKey, or "" without one
+	Function string  // the function's folder, in its exact case
+	Binding  string  // the trigger binding's name
+	DataType string  // "" or "string"; "binary" sends the data as base64
+	KeyID    string  // of an HTTP call's key: DefaultKey, MasterKey, or "" without one
+	Person   *Person // who the platform has signed in; nil: nobody
 }
 
 // The ids of keys in an envelope.
@@ -54,8 +55,8 @@ func (t Trigger) HTTP(r *http.Request, params map[string]any) (Envelope, error) 
 		Query      map[string]string
 		Headers    map[string][]string
 		Params     map[string]any
-		Identities json.RawMessage
-	}{u, r.Method, query, headers, params, identitiesOf(t.KeyID)})
+		Identities []identity
+	}{u, r.Method, query, headers, params, t.identities()})
 
 	md := newTable()
 	md.set("Query", encode(last))
@@ -106,29 +107,6 @@ func addBody(call json.RawMessage, body []byte, binary bool) json.RawMessage {
 	}
 	return append(data, '}')
 }
-
-// identitiesOf returns the identities of a caller with a key.
-func identitiesOf(key string) json.RawMessage {
-	level := "Function"
-	switch key {
-	case "":
-		return identities
-	case MasterKey:
-		level = "Admin"
-	}
-	claim := func(name, value string) string {
-		return `{"Issuer":"LOCAL AUTHORITY","OriginalIssuer":"LOCAL AUTHORITY","Properties":{},` +
-			`"Type":"http://schemas.microsoft.com/2017/07/functions/claims/` + name + `","Value":"` + value + `","ValueType":"http://www.w3.org/2001/XMLSchema#string"}`
-	}
-	return json.RawMessage(strings.NewReplacer(`"AuthenticationType":null,"IsAuthenticated":false`, `"AuthenticationType":"WebJobsAuthLevel","IsAuthenticated":true`,
-		`"Claims":[]`, `"Claims":[`+claim("authlevel", level)+","+claim("invoke", "true")+","+claim("keyid", key)+`]`).Replace(string(identities)))
-}
-
-// identities are those of a caller without a key.
-var identities = json.RawMessage(`[{"AuthenticationType":null,"IsAuthenticated":false,"Actor":null,"BootstrapContext":null,` +
-	`"Claims":[],"Label":null,"Name":null,` +
-	`"NameClaimType":"http://schemas.xmlsoap.org/ws/2005/05/identity/claims/name",` +
-	`"RoleClaimType":"http://schemas.microsoft.com/ws/2008/06/identity/claims/role"}]`)
 
 // Queue builds the envelope of a queue message.
 func (t Trigger) Queue(m QueueMessage) Envelope {

@@ -91,9 +91,13 @@ func (h *Host) route(work context.Context, w http.ResponseWriter, r *http.Reques
 	}
 	decoded, err := customhandler.RoutedPath(r)
 	path := splitPath(decoded)
+	_, unreadable := h.person(r)
 	switch {
 	case err != nil:
 		w.WriteHeader(http.StatusBadRequest)
+	case unreadable != nil:
+		h.log.Warn("cannot read who is signed in", "error", unreadable)
+		w.WriteHeader(http.StatusInternalServerError)
 	case !h.isReady():
 		Starting(w, r)
 	case len(path) > 0 && strings.EqualFold(path[0], "admin"):
@@ -187,7 +191,8 @@ func (h *Host) forward(work context.Context, f *function, w http.ResponseWriter,
 // function's outputs.
 func (h *Host) answer(work context.Context, f *function, w http.ResponseWriter, r *http.Request, params map[string]any) {
 	trigger := f.trigger()
-	envelope, err := customhandler.Trigger{Function: f.name, Binding: trigger.name, DataType: trigger.dataType, KeyID: h.keyID(r, f)}.HTTP(r, params)
+	person, _ := h.person(r) // route has read it
+	envelope, err := customhandler.Trigger{Function: f.name, Binding: trigger.name, DataType: trigger.dataType, KeyID: h.keyID(r, f), Person: person}.HTTP(r, params)
 	if err != nil {
 		h.log.Warn("request body could not be read", "function", f.name, "error", err)
 		w.WriteHeader(http.StatusInternalServerError)
@@ -216,6 +221,15 @@ func (h *Host) answer(work context.Context, f *function, w http.ResponseWriter, 
 // httpReason describes the request without its query, which may contain a key.
 func httpReason(r *http.Request) string {
 	return r.Method + " " + strconv.QuoteToASCII(r.URL.Path)
+}
+
+// person returns who the platform has signed in, which the host reads from a
+// header if it is told that there is a platform.
+func (h *Host) person(r *http.Request) (*customhandler.Person, error) {
+	if !h.env.truth("WEBSITE_AUTH_ENABLED") {
+		return nil, nil
+	}
+	return customhandler.ParsePerson(r.Header[customhandler.HeaderPrincipal])
 }
 
 // mayCall reports whether the request has a valid key for the endpoint. Without
