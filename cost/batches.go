@@ -38,13 +38,13 @@ func (b Batch) Process() []Line {
 	t.add("table", "transaction", 1) // the lists
 	t.add("table", "update", 1)      // queued
 
-	// A message and a row for each parcel and try, and a message for each result.
+	// A message and a row for each parcel and try. Who inserted the row counts it.
 	if b.Hosted {
-		t.add("queue", "put", 2*r)
-		t.lines = append(t.lines, HostMessages(2*r)...)
+		t.add("queue", "put", r)
+		t.lines = append(t.lines, HostMessages(r)...)
 	} else {
-		t.lines = append(t.lines, Messages{2 * r, b.PerReceive}.Lines(jobBatches)...)
-		t.add("queue", emptyReceive, b.Empty*2*r/b.PerReceive)
+		t.lines = append(t.lines, Messages{r, b.PerReceive}.Lines(jobBatches)...)
+		t.add("queue", emptyReceive, b.Empty*r/b.PerReceive)
 		t.add("queue", "head", wakeCounts*b.Wakes)
 		t.add("queue", "update", r*(b.Renewals+b.Returns))
 		t.add("table", "get", r*b.Returns) // it may have results, so these are read when it comes again

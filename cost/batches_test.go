@@ -162,7 +162,7 @@ func TestBatches(t *testing.T) {
 				idle[i].Count *= queues
 			}
 			model := measured(cost.Batch{
-				Parcels: float64(b.Parcels), Chunks: 1, Tries: 1, Keyed: true, Wakes: queues - 1, Processes: 1,
+				Parcels: float64(b.Parcels), Chunks: 1, Tries: 1, Keyed: true, Wakes: partitions, Processes: 1,
 			}, counted, state(), idle[0].Count)
 			what := fmt.Sprint("batch of ", items)
 			t.Logf("%s: %.1f messages a receive, %.1f receives of nothing for each, %.2f renewals and %.2f returns a parcel, %.1f results a write",

@@ -149,7 +149,7 @@ func (p Profile) ofSignals() []Line {
 		return nil
 	}
 	parcels := math.Ceil(p.ItemsPerBatch / p.ItemsPerParcel())
-	signalled := p.Deletions + p.processing()*hourSeconds/signalSeconds*(1+p.queuesOf(parcels))
+	signalled := p.Deletions + p.processing()*hourSeconds/signalSeconds*p.queuesOf(parcels)
 	processes := p.serving()
 	if !p.hosted() {
 		processes = p.Instances + p.AppInstances
@@ -211,7 +211,7 @@ func (p Profile) executions() float64 {
 	}
 	parcels := p.Items / p.ItemsPerParcel()
 	batches := p.Items / p.ItemsPerBatch
-	return p.Days * (2*parcels + batches + p.Numbers/p.NumbersACall + p.Deletions + heldAnHour*p.HeldInvocations*p.HeldHours + timersADay)
+	return p.Days * (parcels + batches + p.Numbers/p.NumbersACall + p.Deletions + heldAnHour*p.HeldInvocations*p.HeldHours + timersADay)
 }
 
 // compute returns what instances cost that are active or idle for so many hours

@@ -209,7 +209,7 @@ func (p Profile) batch() Batch {
 	if p.hosted() {
 		b.Processes = min(p.Instances, parcels)
 	} else if p.Push {
-		b.Wakes = p.Instances * (1 + p.queuesOf(parcels))
+		b.Wakes = p.Instances * p.queuesOf(parcels)
 	}
 	return b
 }

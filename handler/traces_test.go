@@ -149,7 +149,7 @@ func TestInvocationsAreTraced(t *testing.T) {
 // whether workers or functions process it.
 func TestTraceOfABatch(t *testing.T) {
 	for kind, want := range map[string][]string{
-		"worker":    {"receive work-express", "receive work-results"},
+		"worker":    {"receive work-express"},
 		"functions": nil,
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -186,7 +186,7 @@ func TestTraceOfABatch(t *testing.T) {
 					t.Errorf("%s: %v %+v", s.Name(), of, s.Status())
 				}
 			}
-			want = append(want, "POST /api/batches", "process work-express", "process work-results", "gather")
+			want = append(want, "POST /api/batches", "process work-express", "gather")
 			for _, name := range want {
 				if names[name] != 1 {
 					t.Errorf("%s: %d spans %q", kind, names[name], name)
@@ -224,28 +224,27 @@ func runWorkerOf(t *testing.T, ctx context.Context, b *memoryBatches) {
 	}
 }
 
-// deliver delivers messages to their functions as the host does, until the
-// queues are empty.
+// deliver delivers the parcels of ExpressQueue to their function as the host
+// does.
 func deliver(t *testing.T, ctx context.Context, host *customhandler.App, queues *memory.Queues) {
 	t.Helper()
-	for _, step := range []struct{ name, function string }{{work.ExpressQueue, "ProcessWorkExpress"}, {work.ResultsQueue, "CollectResults"}} {
-		messages, err := queues.Receive(ctx, step.name, queue.MaxReceive, time.Minute)
-		if err != nil || len(messages) == 0 {
-			t.Fatalf("%s: %d messages, %v", step.name, len(messages), err)
+	const function = "ProcessWorkExpress"
+	messages, err := queues.Receive(ctx, work.ExpressQueue, queue.MaxReceive, time.Minute)
+	if err != nil || len(messages) == 0 {
+		t.Fatalf("%d messages, %v", len(messages), err)
+	}
+	for _, m := range messages {
+		text, err := textOf(m.Body)
+		if err != nil {
+			t.Fatal(err)
 		}
-		for _, m := range messages {
-			text, err := textOf(m.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
-			body, err := json.Marshal(customhandler.Trigger{Function: step.function, Binding: "message"}.Queue(customhandler.QueueMessage{Text: text, ID: m.ID, DequeueCount: 1}))
-			if err != nil {
-				t.Fatal(err)
-			}
-			w := httptest.NewRecorder()
-			if host.ServeHTTP(w, enveloped(ctx, step.function, string(body))); w.Code != 200 {
-				t.Errorf("%s: %d %s", step.function, w.Code, w.Body)
-			}
+		body, err := json.Marshal(customhandler.Trigger{Function: function, Binding: "message"}.Queue(customhandler.QueueMessage{Text: text, ID: m.ID, DequeueCount: 1}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := httptest.NewRecorder()
+		if host.ServeHTTP(w, enveloped(ctx, function, string(body))); w.Code != 200 {
+			t.Errorf("%s: %d %s", function, w.Code, w.Body)
 		}
 	}
 }

@@ -99,7 +99,8 @@ func runKilled(t *testing.T, kill *storetest.Killer, items []string) {
 
 // TestUnreliableStorage runs processes whose requests get lost, arrive late or
 // lose their replies, with messages that exist up to five times and arrive in
-// any order.
+// any order. In every other run, one of the two puts messages of results instead
+// of counting them, as during a rollout.
 func TestUnreliableStorage(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(storetest.Scale(3, 500)) {
@@ -147,8 +148,12 @@ func runUnreliable(t *testing.T, seed uint64) {
 	s.setQuiet(&mu, &quiet, false)
 	var running sync.WaitGroup
 	working, end := context.WithCancel(ctx)
-	for range 2 {
-		running.Go(func() { s.start(nil, nil).work(working) })
+	for i := range 2 {
+		running.Go(func() {
+			in := s.start(nil, nil)
+			in.isOld = i == 1 && seed%2 == 0
+			in.work(working)
+		})
 	}
 	time.Sleep(5 * time.Minute)
 	s.setQuiet(&mu, &quiet, true)

@@ -23,8 +23,8 @@ func TestRequests(t *testing.T) {
 		maxQueued        float64
 		maxAll           float64
 	}{
-		{100, 4_000, small, 0.03, 0.07},
-		{50, 2_000, 750, 0.05, 0.14},
+		{100, 4_000, small, 0.03, 0.05},
+		{50, 2_000, 750, 0.05, 0.1},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var queued atomic.Int64 // requests for the messages of parcels

@@ -91,8 +91,8 @@ func TestRollout(t *testing.T) {
 	}
 }
 
-// TestForeignReport counts the last results in a process that does not know the
-// processor: a process that knows it makes the report in its sweep.
+// TestForeignReport collects the last results in a process that does not know
+// the processor: a process that knows it makes the report in its sweep.
 func TestForeignReport(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -104,6 +104,7 @@ func TestForeignReport(t *testing.T) {
 		if err != nil || len(messages) != 1 {
 			t.Fatal(messages, err)
 		}
+		in.isOld = true
 		in.handle(ctx, ExpressQueue, messages[0], 1)
 		old := s.start(nil, nil)
 		old.processors = map[string]Processor{}

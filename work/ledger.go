@@ -38,25 +38,24 @@ func newLedger(d details) ledger {
 // ended reports whether the state is final.
 func (l *ledger) ended() bool { return l.state == Done || l.state == Failed }
 
-// add counts a result unless it was counted before. When every item has a
-// result, the state becomes Gathering.
-func (l *ledger) add(r resultMessage, operations float64) (added bool, err error) {
-	id := parcelID{r.Parcel, r.Try}
-	sum := l.done + l.rejected + l.failed + r.Done + r.Rejected + r.Failed
+// add counts a row of results unless it was counted before. When every item has
+// a result, the state becomes Gathering.
+func (l *ledger) add(r resultRow) (added bool, err error) {
+	sum := l.done + l.rejected + l.failed + r.count()
 	switch {
-	case l.counted.has(id.bit()):
+	case l.counted.has(r.id.bit()):
 		return false, nil
-	case r.Parcel >= l.details.Parcels:
-		return false, fmt.Errorf("batch %s has no parcel %d: %w", l.details.ID, r.Parcel, ErrMessage)
+	case r.id.Parcel >= l.details.Parcels:
+		return false, fmt.Errorf("batch %s has no parcel %d: %w", l.details.ID, r.id.Parcel, ErrMessage)
 	case sum > l.details.Items:
 		return false, fmt.Errorf("parcel %d, try %d: batch %s would have %d results for %d items: %w",
-			r.Parcel, r.Try, l.details.ID, sum, l.details.Items, ErrMessage)
+			r.id.Parcel, r.id.Try, l.details.ID, sum, l.details.Items, ErrMessage)
 	}
-	l.counted.set(id.bit())
-	l.done += r.Done
-	l.rejected += r.Rejected
-	l.failed += r.Failed
-	l.operations += operations
+	l.counted.set(r.id.bit())
+	l.done += r.done
+	l.rejected += r.rejected
+	l.failed += r.failed
+	l.operations += r.operations
 	if sum == l.details.Items && !l.ended() {
 		l.state = Gathering
 	}

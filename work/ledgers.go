@@ -16,6 +16,19 @@ import (
 // no read.
 const maxLedgers = 256
 
+// Processes that count results of one batch at the same time write the same row,
+// and all but one of them in vain. So each gathers its changes for a time that
+// doubles from minLinger up to maxLinger when another process was faster, and
+// shrinks when none was.
+const (
+	minLinger = 20 * time.Millisecond
+	maxLinger = time.Second
+)
+
+// Results wait for others up to a part of the time that they took, so that the
+// wait costs few of those who process, and at most for maxLinger.
+const patiencePart = 8
+
 // changeTime bounds a change of a ledger with all its requests.
 const changeTime = time.Minute
 
@@ -31,6 +44,10 @@ type ledgers struct {
 type page struct {
 	turn  chan struct{} // held by the caller that writes; size 1
 	known *ledger       // last read or written; nil: unknown; guarded by turn; never modified
+
+	// linger is how long the caller that writes waits for others before it does;
+	// 0 until other processes were faster. Guarded by turn.
+	linger time.Duration
 
 	gathering chan struct{} // held by the caller that gathers; size 1
 
@@ -72,6 +89,12 @@ func (b *Batches) ledger(ctx context.Context, id string) (ledger, error) {
 //
 // After an error, the change may be made.
 func (b *Batches) change(ctx context.Context, id string, apply func(*ledger) (changed bool)) (ledger, error) {
+	return b.changeWith(ctx, id, 0, apply)
+}
+
+// changeWith is change that waits up to patience for the results of parcels that
+// this process works on.
+func (b *Batches) changeWith(ctx context.Context, id string, patience time.Duration, apply func(*ledger) (changed bool)) (ledger, error) {
 	ctx, cancel := context.WithTimeout(ctx, changeTime)
 	defer cancel()
 	c := &change{apply: apply, ended: make(chan struct{})}
@@ -90,8 +113,10 @@ func (b *Batches) change(ctx context.Context, id string, apply func(*ledger) (ch
 		return c.result, c.err
 	default:
 	}
-	group := b.ledgers.take(p)
-	result, err := b.write(ctx, id, p, group)
+	if err := b.linger(ctx, p, patience); err != nil {
+		return ledger{}, fmt.Errorf("change batch %s: %w", id, err)
+	}
+	group, result, err := b.write(ctx, id, p)
 	if err != nil {
 		err = fmt.Errorf("change batch %s: %w", id, err)
 		if ctx.Err() != nil { // the others may have more time
@@ -106,17 +131,39 @@ func (b *Batches) change(ctx context.Context, id string, apply func(*ledger) (ch
 	return result, err
 }
 
-// write applies the changes of a group and stores the ledger. Its caller has the
+// linger waits for changes to write together. Its caller has the turn.
+func (b *Batches) linger(ctx context.Context, p *page, patience time.Duration) error {
+	if p.linger > 0 {
+		p.known = nil // another process has probably changed it
+		return table.Pause(ctx, max(p.linger/2+rand.N(p.linger/2), min(patience, maxLinger)))
+	}
+	if patience == 0 {
+		return nil
+	}
+	timer := time.NewTimer(min(patience, maxLinger))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-b.working.none():
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+// write applies the changes that wait, also those that begin to wait before it
+// succeeds, and stores the ledger. It returns the changes. Its caller has the
 // turn.
-func (b *Batches) write(ctx context.Context, id string, p *page, group []*change) (ledger, error) {
+func (b *Batches) write(ctx context.Context, id string, p *page) (group []*change, l ledger, err error) {
 	ctx, spent := withTally(ctx)
-	for failures, isStored := 0, false; ; {
+	conflicts, failures, isStored := 0, 0, false
+	for {
+		group = append(group, b.ledgers.take(p)...)
 		if p.known == nil {
-			l, err := b.ledger(ctx, id)
-			if err != nil {
-				return ledger{}, err
+			if l, err = b.ledger(ctx, id); err != nil {
+				return group, ledger{}, err
 			}
-			p.known, isStored = &l, true
+			p.known, isStored = new(l), true
 		}
 		next := *p.known
 		next.counted = slices.Clone(next.counted)
@@ -125,7 +172,7 @@ func (b *Batches) write(ctx context.Context, id string, p *page, group []*change
 			changed = c.apply(&next) || changed
 		}
 		if !changed && isStored {
-			return next, nil
+			return group, next, nil
 		}
 		if !changed { // another process may have changed or removed it since
 			p.known = nil
@@ -136,16 +183,33 @@ func (b *Batches) write(ctx context.Context, id string, p *page, group []*change
 		if err == nil {
 			next.version, next.writtenAt = versions[0], time.Time{}
 			p.known = &next
-			return next, nil
+			p.adapt(conflicts)
+			return group, next, nil
 		}
 		// The write was not made, or its outcome is unknown. Even if it arrives
 		// later, it does no harm: it requires the version that was read here.
 		p.known = nil
 		if !errors.Is(err, table.ErrUnclear) && !errors.Is(err, table.ErrChanged) && !errors.Is(err, table.ErrNotFound) {
-			return ledger{}, err
+			return group, ledger{}, err
+		}
+		if errors.Is(err, table.ErrChanged) {
+			conflicts++
 		}
 		if failures++; table.Pause(ctx, rand.N(min(10*time.Millisecond<<min(failures, 8), 2*time.Second))) != nil {
-			return ledger{}, err
+			return group, ledger{}, err
+		}
+	}
+}
+
+// adapt sets how long the next write lingers, after one that other processes
+// prevented so many times. Its caller has the turn.
+func (p *page) adapt(conflicts int) {
+	switch {
+	case conflicts > 0:
+		p.linger = min(max(2*p.linger, minLinger), maxLinger)
+	case p.linger > 0:
+		if p.linger -= p.linger / 4; p.linger < minLinger {
+			p.linger = 0
 		}
 	}
 }
@@ -207,4 +271,43 @@ func (l *ledgers) putBack(p *page, group []*change) {
 	defer l.mu.Unlock()
 	group = slices.DeleteFunc(group, func(c *change) bool { return c.gone })
 	p.waiting = append(group, p.waiting...)
+}
+
+// working counts the parcels that a process works on whose results are still to
+// be counted.
+type working struct {
+	mu    sync.Mutex
+	n     int           // guarded by mu
+	ended chan struct{} // closed when n becomes 0; nil: none waits; guarded by mu
+}
+
+// begin begins a parcel. The function that it returns ends it, and may be called
+// again.
+func (w *working) begin() (end func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.n++
+	return sync.OnceFunc(func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.n--; w.n == 0 && w.ended != nil {
+			close(w.ended)
+			w.ended = nil
+		}
+	})
+}
+
+// none returns a channel that is closed when there is no parcel.
+func (w *working) none() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ended == nil {
+		w.ended = make(chan struct{})
+	}
+	ended := w.ended
+	if w.n == 0 {
+		close(ended)
+		w.ended = nil
+	}
+	return ended
 }

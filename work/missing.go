@@ -47,21 +47,40 @@ type missing struct {
 	again   bool // the next tries of parcels with results are missing too
 }
 
-// putMissing puts every message that a batch without progress needs: for each
-// parcel its next try, and the results that are not counted.
+// putMissing does what a batch without progress needs: it counts the results that
+// are not counted, and puts the next try of each parcel.
 func (b *Batches) putMissing(ctx context.Context, l ledger) error {
-	puts, putting := errgroup.WithContext(ctx)
-	puts.SetLimit(putsAtOnce)
-	r, err := b.readResults(putting, l, func(row resultRow) {
+	var uncounted []resultRow
+	r, err := b.readResults(ctx, l, func(row resultRow) {
 		if !l.counted.has(row.id.bit()) {
-			puts.Go(func() error { return b.putResult(putting, l.details.ID, row) })
+			uncounted = append(uncounted, row)
 		}
 	})
-	if err := cmp.Or(puts.Wait(), err); err != nil { // a put that failed ends the others
+	if err == nil && len(uncounted) > 0 {
+		l, err = b.countAll(ctx, l.details.ID, uncounted)
+	}
+	switch {
+	case err != nil:
 		return err
+	case l.state == Gathering:
+		return b.gather(ctx, l.details.ID)
 	}
 	_, err = b.putParcels(ctx, l.details, missing{results: r, again: true})
 	return err
+}
+
+// countAll counts rows of results in one change of the ledger.
+func (b *Batches) countAll(ctx context.Context, batch string, rows []resultRow) (ledger, error) {
+	var invalid error
+	l, err := b.change(ctx, batch, func(l *ledger) (changed bool) {
+		invalid = nil
+		for _, row := range rows {
+			added, err := l.add(row)
+			changed, invalid = changed || added, cmp.Or(invalid, err)
+		}
+		return changed
+	})
+	return l, cmp.Or(err, invalid)
 }
 
 // putParcels puts the parcels that are missing, many at the same time. It

@@ -37,6 +37,7 @@ type Batches struct {
 	processors       map[string]Processor
 	opt              Options
 	ledgers          ledgers
+	working          working
 	coders           coders
 	foreign          foreign // what only other processes can process
 }

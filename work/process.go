@@ -2,7 +2,6 @@ package work
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -34,11 +33,12 @@ var errNoTime = errors.New("the time of the call is too short to process items")
 
 // Process processes the parcel in a message from one of the partition queues or
 // ExpressQueue: it stores the results of its items, queues those that have to be
-// repeated, and puts a message for Collect. After nil, and after ErrHeld, the
-// caller deletes the message; after nil it calls Forget then. It moves the
-// message to the dead-letter queue after ErrMessage, and has it delivered again
-// after any other error. Process may be called with the same message any number
-// of times, also concurrently.
+// repeated, and counts the results. If every item of the batch has a result then,
+// Process makes the report. After nil, and after ErrHeld, the caller deletes the
+// message; after nil it calls Forget then. It moves the message to the
+// dead-letter queue after ErrMessage, and has it delivered again after any other
+// error. Process may be called with the same message any number of times, also
+// concurrently.
 func (b *Batches) Process(ctx context.Context, queueName string, m Message) error {
 	ctx, spent := withTally(ctx)
 	count(ctx, b.ofMessage(m))
@@ -106,6 +106,8 @@ func (b *Batches) process(ctx context.Context, spent *tally, queueName string, m
 	if err := b.pass(ctx, queueName, e); err != nil {
 		return err
 	}
+	began, worked := time.Now(), b.working.begin()
+	defer worked()
 	var row resultRow
 	found := false
 	if m.Redelivered {
@@ -119,7 +121,7 @@ func (b *Batches) process(ctx context.Context, spent *tally, queueName string, m
 		if err != nil {
 			return err
 		}
-		fresh.operations = spent.total() + 2 // with the insert and the result message
+		fresh.operations = spent.total() + 1 // with the insert
 		if len(fresh.remaining) > 0 {
 			fresh.operations++
 		}
@@ -127,7 +129,13 @@ func (b *Batches) process(ctx context.Context, spent *tally, queueName string, m
 			return err
 		}
 	}
-	return b.follow(ctx, queueName, p, row)
+	if err := b.follow(ctx, queueName, p, row); err != nil {
+		return err
+	}
+	// The message stays until the results are counted, so those of a process that
+	// is killed are counted by the next delivery.
+	worked()
+	return b.countResults(ctx, m, p.Batch, row, time.Since(began))
 }
 
 // follow does what follows from the stored results of a parcel. It may do so
@@ -143,7 +151,7 @@ func (b *Batches) follow(ctx context.Context, queueName string, p parcel, row re
 			return err
 		}
 	}
-	return b.putResult(ctx, p.Batch, row)
+	return nil
 }
 
 // putParcel puts a parcel into a queue.
@@ -206,75 +214,4 @@ func (b *Batches) Forget(ctx context.Context, text string) error {
 		return fmt.Errorf("forget a message: %w", unusable(err))
 	}
 	return b.claims.Remove(ctx, e)
-}
-
-// resultMessage is the body of a message in ResultsQueue.
-type resultMessage struct {
-	Version    int     `json:"v"`
-	Batch      string  `json:"batch"`
-	Parcel     int     `json:"parcel"`
-	Try        int     `json:"try"`
-	Done       int     `json:"done"`
-	Rejected   int     `json:"rejected"`
-	Failed     int     `json:"failed"`
-	Operations float64 `json:"operations"`
-}
-
-const resultMessageVersion = 1
-
-// putResult puts the message that lets Collect count a row of results.
-func (b *Batches) putResult(ctx context.Context, batch string, r resultRow) error {
-	submittedAt, err := idTimeOf(batch)
-	if err != nil {
-		return fmt.Errorf("put a result: %w", err)
-	}
-	body, err := json.Marshal(resultMessage{resultMessageVersion, batch, r.id.Parcel, r.id.Try, r.done, r.rejected, r.failed, r.operations})
-	if err != nil {
-		return fmt.Errorf("put a result: %w", err)
-	}
-	e := queue.Envelope{ID: fmt.Sprintf("%s/%d.%d/results", batch, r.id.Parcel, r.id.Try), Time: submittedAt, TraceParent: trace.Parent(ctx)}
-	text, err := b.claims.Pack(ctx, e, body)
-	if err == nil {
-		err = b.put(ctx, ResultsQueue, text, 0)
-	}
-	if err != nil {
-		return fmt.Errorf("put the result of parcel %d: %w", r.id.Parcel, err)
-	}
-	return nil
-}
-
-// readResult reads what putResult puts, and the trace of the message. Its errors
-// are those of a message.
-func (b *Batches) readResult(ctx context.Context, text string) (r resultMessage, parent string, err error) {
-	e, body, err := b.claims.Unpack(ctx, text)
-	if err != nil {
-		return r, "", unusable(err)
-	}
-	err = decodeStrictly(body, &r, resultMessageVersion)
-	if err == nil {
-		err = r.check()
-	}
-	if err != nil {
-		return resultMessage{}, "", fmt.Errorf("%w: %w", ErrMessage, err)
-	}
-	return r, e.TraceParent, nil
-}
-
-func (r resultMessage) check() error {
-	items := 0
-	for _, n := range []int{r.Done, r.Rejected, r.Failed} {
-		if n < 0 || n > ParcelItems {
-			return fmt.Errorf("it counts %d items", n)
-		}
-		items += n
-	}
-	switch {
-	case CheckID(r.Batch) != nil:
-		return CheckID(r.Batch)
-	case items > ParcelItems:
-		return fmt.Errorf("it counts %d items", items)
-	case !(r.Operations >= 0 && r.Operations < 1e6):
-		return fmt.Errorf("it counts %v operations", r.Operations)
-	}
-	return parcelID{r.Parcel, r.Try}.check()
 }

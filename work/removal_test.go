@@ -29,8 +29,7 @@ func TestGatherStale(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = worker.change(t.Context(), batch.ID, func(l *ledger) bool {
-			r := resultMessage{Done: len(items)}
-			added, err := l.add(r, 0)
+			added, err := l.add(resultRow{done: len(items)})
 			return added && err == nil
 		})
 		if err != nil {

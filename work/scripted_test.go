@@ -85,6 +85,10 @@ func (s *scripted) Process(ctx context.Context, i Item) (json.RawMessage, error)
 		return nil, errors.New(strings.Repeat("vast é", 1000))
 	case "slow":
 		table.Pause(ctx, 20*time.Second)
+	default: // a time
+		if d, err := time.ParseDuration(item.Do); err == nil {
+			table.Pause(ctx, d)
+		}
 	}
 	return json.RawMessage("{\n \"of\": \"" + item.ID + "\"\n}"), nil
 }

@@ -68,6 +68,8 @@ type instance struct {
 	site *site
 	p    *storetest.Process
 	qs   queue.Store
+
+	isOld bool // of a build that puts a message for each row of results
 }
 
 // start starts a process, which kill may kill.
@@ -196,9 +198,12 @@ func (in *instance) handle(ctx context.Context, name string, m queue.Message, sh
 	defer cancel()
 	message := Message{Text: m.Body, Redelivered: m.DequeueCount > 1, Share: share}
 	var err error
-	if name == ResultsQueue {
+	switch {
+	case name == ResultsQueue:
 		err = in.Collect(ctx, message)
-	} else {
+	case in.isOld:
+		err = in.processOld(ctx, name, message)
+	default:
 		err = in.Process(ctx, name, message)
 	}
 	switch {

@@ -32,7 +32,6 @@ func TestGet(t *testing.T) {
 			t.Errorf("report: %v, want %v", err, ErrRunning)
 		}
 		in.handle(t.Context(), ExpressQueue, in.receive(t, ExpressQueue), 1)
-		in.handle(t.Context(), ResultsQueue, in.receive(t, ResultsQueue), 1)
 		time.Sleep(time.Hour)
 		check("it is done", Done, 2*time.Minute)
 		s.check(d, []string{item(1, ""), item(2, "reject")})
@@ -53,7 +52,6 @@ func TestReportFails(t *testing.T) {
 		in, d := s.one(nil, item(1, ""))
 		in.processors["scripted"] = brokenReports{s.processor}
 		in.handle(t.Context(), ExpressQueue, in.receive(t, ExpressQueue), 1)
-		in.handle(t.Context(), ResultsQueue, in.receive(t, ResultsQueue), 1)
 		b, err := in.Get(t.Context(), d.ID)
 		if err != nil || b.State != Failed || b.Error == "" || b.FinishedAt == nil {
 			t.Errorf("batch %+v, %v, want it failed", b, err)
