@@ -66,7 +66,7 @@ func (rt *route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // serve serves a call of a caller who may make it.
 func (rt *route) serve(w http.ResponseWriter, r *http.Request) {
 	if err := rt.check(r); err != nil {
-		if 0 < r.ContentLength && r.ContentLength <= maxHeldBack {
+		if 0 < r.ContentLength && r.ContentLength <= customhandler.MaxUnread {
 			// Otherwise net/http would read the body before it sends the answer, and
 			// a body may be announced and never come.
 			w.Header().Set("Connection", "close")
@@ -79,10 +79,6 @@ func (rt *route) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	rt.handler.ServeHTTP(w, r)
 }
-
-// maxHeldBack is the longest body that a host has surely sent, or can, while it
-// receives an answer. After a longer one it would fail.
-const maxHeldBack = 64 << 10
 
 // check returns an error if the request carries what the route does not take.
 func (rt *route) check(r *http.Request) error {

@@ -171,16 +171,17 @@ func (a *App) serveReadiness(w http.ResponseWriter, r *http.Request) {
 
 // serveCall serves a forwarded call.
 func (a *App) serveCall(w http.ResponseWriter, r *http.Request) {
+	until := time.Now().Add(softLimit(a.httpTimeout))
 	if r.ContentLength != 0 {
-		// A client may send half a body and then stop. The answer waits for the
+		// A client may send half a body and then stop. A function waits for the
 		// rest. This fails only on a writer without deadlines, as in tests.
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(softLimit(a.httpTimeout)))
+		_ = http.NewResponseController(w).SetReadDeadline(until)
 	}
-	if r.ContentLength <= maxUnread {
+	if r.ContentLength <= MaxUnread {
 		a.routes.ServeHTTP(w, r)
 		return
 	}
-	u := &unreadWriter{w, r.Body}
+	u := &unreadWriter{w, r.Body, until}
 	a.routes.ServeHTTP(u, r)
 	u.discard() // for an answer that net/http makes
 }
@@ -254,7 +255,7 @@ func (a *App) readEnvelope(w http.ResponseWriter, r *http.Request, f *function) 
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxEnvelope+1))
 	if err == nil && int64(len(body)) > maxEnvelope {
 		body, err = nil, errTooLarge(maxEnvelope)
-		_, _ = io.Copy(io.Discard, r.Body) // see maxUnread
+		_, _ = io.Copy(io.Discard, r.Body) // see MaxUnread
 	}
 	_ = control.SetReadDeadline(time.Time{})
 	if err != nil {

@@ -3,19 +3,26 @@ package customhandler
 import (
 	"io"
 	"net/http"
+	"time"
 )
 
-// maxUnread is how much of a body net/http reads when a function did not. If
-// more is left, net/http closes the connection soon after the answer. The host
-// is then still sending, fails, and answers 500 instead.
-const maxUnread = 256 << 10
+// MaxUnread is the longest body that a host has surely sent, or can, while it
+// receives an answer: a function that leaves it unread may close the connection.
+// With a longer one the host would still be sending, fail, and answer 500
+// instead, so the rest is read before the answer.
+const MaxUnread = 64 << 10
+
+// maxSilence is how long an answer waits for the next byte of a body that the
+// function did not read. A body may be announced and never come.
+const maxSilence = 10 * time.Second
 
 // unreadWriter is the ResponseWriter of a call with a long body. It reads what
 // the function left of the body before net/http sends the beginning of the
 // answer: at the first write or flush, or at the end of the call.
 type unreadWriter struct {
 	http.ResponseWriter
-	body io.Reader // nil once an answer began
+	body  io.Reader // nil once an answer began
+	until time.Time // the end of the call
 }
 
 func (u *unreadWriter) Write(p []byte) (int, error) {
@@ -32,12 +39,23 @@ func (u *unreadWriter) FlushError() error {
 // Unwrap serves http.ResponseController.
 func (u *unreadWriter) Unwrap() http.ResponseWriter { return u.ResponseWriter }
 
-// discard takes at most until the read deadline of the call.
 func (u *unreadWriter) discard() {
-	if u.body != nil {
-		_, _ = io.Copy(io.Discard, u.body) // after an error nothing is left that could be read
-		u.body = nil
+	if u.body == nil {
+		return
 	}
+	control := http.NewResponseController(u.ResponseWriter)
+	buffer := make([]byte, 32<<10)
+	for {
+		silent := time.Now().Add(maxSilence)
+		if silent.After(u.until) {
+			silent = u.until
+		}
+		_ = control.SetReadDeadline(silent) // fails on a writer without deadlines, as in tests
+		if _, err := u.body.Read(buffer); err != nil {
+			break // nothing is left that could be read
+		}
+	}
+	u.body = nil
 }
 
 // callBody is the body of a call. An error of the connection becomes one that

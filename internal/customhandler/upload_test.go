@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -169,6 +170,54 @@ func TestIncompleteBody(t *testing.T) {
 				near.Close()
 				close(listener)
 			})
+		})
+	}
+}
+
+// TestBodyThatStops proves that a call whose function does not read its long body
+// is answered although the body stops, but not while it still arrives, however
+// slowly.
+func TestBodyThatStops(t *testing.T) {
+	for _, tt := range []struct {
+		length, chunk int
+		every         time.Duration
+		want          time.Duration
+	}{
+		{100 << 10, 0, 0, 10 * time.Second},
+		{1 << 20, 0, 0, 10 * time.Second},
+		{1 << 20, 300 << 10, 9 * time.Second, 28 * time.Second}, // the last chunk is missing
+		{1 << 20, 256 << 10, 9 * time.Second, 27 * time.Second},
+		{1 << 20, 8 << 10, 9 * time.Second, 95 * time.Second}, // the end of the call
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			app := newApp(t, Options{HTTPTimeout: 100 * time.Second})
+			app.HTTP("Refuses", "req", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(400); _, _ = io.WriteString(w, "refused") }), "POST /api/refuses")
+			far, near := net.Pipe()
+			listener := make(oneConn, 1)
+			listener <- far
+			server := &http.Server{Handler: app}
+			go func() { _ = server.Serve(listener) }()
+			start := time.Now()
+			var sending sync.WaitGroup
+			sending.Go(func() {
+				fmt.Fprintf(near, "POST /api/refuses HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n", tt.length)
+				for sent := 0; tt.chunk > 0 && sent+tt.chunk <= tt.length; sent += tt.chunk {
+					if _, err := near.Write(make([]byte, tt.chunk)); err != nil {
+						return
+					}
+					time.Sleep(tt.every)
+				}
+			})
+			resp, err := http.ReadResponse(bufio.NewReader(near), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(start); resp.StatusCode != 400 || took != tt.want {
+				t.Errorf("%d of %d bytes every %v: %d after %v, want 400 after %v", tt.chunk, tt.length, tt.every, resp.StatusCode, took, tt.want)
+			}
+			near.Close()
+			sending.Wait()
+			close(listener)
 		})
 	}
 }
