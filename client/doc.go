@@ -15,6 +15,9 @@
 //		…
 //	}
 //
+// A program that needs numbers one by one uses [Client.Sequence], which draws
+// them in pieces that follow its demand.
+//
 // # What is repeated
 //
 // A call that fails is repeated up to five times where that is safe, and after
@@ -35,7 +38,8 @@
 //     only the first repeat of these may begin later than after a minute.
 //   - [Client.Next] is repeated after a 503 with Retry-After: then no number was
 //     drawn. It is not repeated after a lost answer, because each lost answer
-//     would leave a gap. Callers that do not mind gaps may call it again.
+//     would leave a gap. Callers that do not mind gaps may call it again. The
+//     requests of a [Sequence] are the same.
 //   - [Client.DeleteChannel] without an ETag, changes of one version of a blog,
 //     and deleting a number of any dead letters are repeated only if the app
 //     reports that nothing was changed. Otherwise a repeated request could

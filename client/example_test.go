@@ -106,3 +106,38 @@ func ExampleClient_SendMessage() {
 	// send it again
 	// order-1001 arrives after the outage
 }
+
+func ExampleClient_Sequence() {
+	// In a program: the address of the app.
+	first := 1001
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var count int
+		fmt.Sscan(r.URL.Query().Get("count"), &count)
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"sequence":"orders","first":%d,"last":%d,"count":%d}`, first, first+count-1, count)
+		first += count
+	}))
+	defer server.Close()
+	app, err := client.New(server.URL, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	// Numbers one by one, of which few need a request.
+	orders, err := app.Sequence("orders", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer orders.Close()
+	for range 3 {
+		n, err := orders.Next(context.Background())
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println("order", n)
+	}
+	// Output:
+	// order 1001
+	// order 1002
+	// order 1003
+}

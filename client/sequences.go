@@ -19,8 +19,9 @@ type SequenceItem struct {
 	received
 }
 
-// Sequence is the stored number of a sequence, and the instances that use it.
-type Sequence struct {
+// SequenceState is the stored number of a sequence, and the instances that use
+// it.
+type SequenceState struct {
 	Sequence  string             `json:"sequence"`
 	Next      int64              `json:"next"` // the next free number
 	UpdatedAt time.Time          `json:"updatedAt"`
@@ -54,7 +55,7 @@ type Raise struct {
 
 // RaisedSequence is a sequence after a raise.
 type RaisedSequence struct {
-	Sequence
+	SequenceState
 	Changed bool `json:"changed"` // false: its number was high enough before
 }
 
@@ -64,8 +65,8 @@ func (c *Client) Sequences(ctx context.Context) iter.Seq2[SequenceItem, error] {
 	return list[SequenceItem](ctx, c, "/sequences", nil, defaultTop)
 }
 
-// Sequence reads a sequence.
-func (c *Client) Sequence(ctx context.Context, name string) (s Sequence, err error) {
+// SequenceState reads the state of a sequence.
+func (c *Client) SequenceState(ctx context.Context, name string) (s SequenceState, err error) {
 	if err := checkName("sequence", name); err != nil {
 		return s, err
 	}
@@ -91,7 +92,7 @@ func (c *Client) RaiseSequence(ctx context.Context, name string, raise Raise) (s
 		effect:  "the sequence may have been raised",
 	}
 	_, err = c.call(ctx, r, &s)
-	return s, c.expect(r, err, "for sequence", s.Sequence.Sequence, name)
+	return s, c.expect(r, err, "for sequence", s.Sequence, name)
 }
 
 func sequencePath(name, rest string) string { return "/sequences/" + url.PathEscape(name) + rest }

@@ -55,9 +55,9 @@ func TestClient(t *testing.T) {
 	_, err = app.Next(ctx, name, 100_000)
 	refused("too many numbers", err, "bad_count")
 
-	sequence, err := app.Sequence(ctx, name)
+	sequence, err := app.SequenceState(ctx, name)
 	check("a sequence", sequence.Next > 3 && len(sequence.Instances) == 1 && sequence.Instances[0].Highest == sequence.Next-1, sequence, err)
-	_, err = app.Sequence(ctx, name+"-new")
+	_, err = app.SequenceState(ctx, name+"-new")
 	refused("a sequence that was never used", err, "sequence_not_found")
 	raised, err := app.RaiseSequence(ctx, name, client.Raise{AtLeast: 5000, Reason: "a test"})
 	check("a raise", raised.Next == 5000 && raised.Changed, raised, err)
@@ -252,6 +252,45 @@ func checkLetters(t *testing.T, app *client.Client, name string, check func(what
 	}
 	_, err = app.DeleteDeadLetters(ctx, name, client.DeadLetterSelection{All: true})
 	refused("no dead-letter queue", err, "bad_queue")
+}
+
+// BenchmarkClientSequence compares numbers of a client.Sequence with calls for
+// one number each, by one caller of the real handler. The ratio is the median of
+// alternating rounds.
+func BenchmarkClientSequence(b *testing.B) {
+	const rounds, calls, numbers = 9, 300, 100_000
+	p := start(b, built.handler, withAzurite(b))
+	app, err := client.New(p.url, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	name := storetest.Name()
+	sequence, err := app.Sequence(name, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer sequence.Close()
+	timed := func(n int, draw func() error) float64 {
+		began := time.Now()
+		for range n {
+			if err := draw(); err != nil {
+				b.Fatal(err)
+			}
+		}
+		return float64(n) / time.Since(began).Seconds()
+	}
+	single := func() error { _, err := app.Next(b.Context(), name, 1); return err }
+	pieces := func() error { _, err := sequence.Next(b.Context()); return err }
+	for b.Loop() {
+		timed(calls, single)
+		timed(numbers, pieces)
+		var ratios, rates []float64
+		for range rounds {
+			one, many := timed(calls, single), timed(numbers, pieces)
+			ratios, rates = append(ratios, many/one), append(rates, many)
+		}
+		b.Logf("figure: numbers of a client.Sequence (%.0f/s here), one caller | %.0f × the rate of single calls | ≥ 50 ×", median(rates), median(ratios))
+	}
 }
 
 // TestClientSurvivesKill checks that a wait continues when the app is killed and

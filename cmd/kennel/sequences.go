@@ -75,7 +75,7 @@ that are reserved are below the next free number.`,
 			if err != nil {
 				return err
 			}
-			s, err := app.Sequence(cmd.Context(), args[0])
+			s, err := app.SequenceState(cmd.Context(), args[0])
 			if err != nil {
 				return app.failed(err)
 			}
@@ -121,7 +121,7 @@ the same, and replaces a stored text that is not a number.`,
 		if !s.Changed {
 			con.say("nothing changed: the next free number was high enough")
 		}
-		return con.print(s.JSON(), describeSequence(s.Sequence), to.asJSON)
+		return con.print(s.JSON(), describeSequence(s.SequenceState), to.asJSON)
 	}
 	return cmd
 }
@@ -130,7 +130,7 @@ func describeNext(name string, next int64, updated time.Time) string {
 	return fmt.Sprintf("%s: next free number %d, written at %s", name, next, updated.UTC().Format(time.RFC3339))
 }
 
-func describeSequence(s client.Sequence) string {
+func describeSequence(s client.SequenceState) string {
 	text := describeNext(s.Sequence, s.Next, s.UpdatedAt)
 	for _, i := range s.Instances {
 		text += fmt.Sprintf("\n  %s has %d reserved numbers, up to %d", i.Instance, i.Available, i.Highest)
