@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -39,7 +40,13 @@ type fakeApp struct {
 	began            time.Time
 	blobErr, quesErr error
 	report           func(*statusAnswer)
+	takes            time.Duration // each request of a probe or sample
 }
+
+// samplesInTurn is how many requests of a sample of all queues wait for each
+// other: a list, a count, a peek and the dead letters of batches, whether a gate
+// holds them, and the count of channels.
+const samplesInTurn = 6
 
 // newFakeApp starts a process in the bubble of a test. rows may be nil: an app
 // without tables.
@@ -59,12 +66,13 @@ func newFakeApp(t *testing.T, rows table.Store, sampler bool) *fakeApp {
 		},
 		report: func(answer *statusAnswer) { m.report(answer) },
 		probes: map[string]probe{
-			"blobs":  func(context.Context) error { m.blobs.Add(1); return m.blobErr },
-			"queues": func(context.Context) error { m.queues.Add(1); return m.quesErr },
+			"blobs":  func(context.Context) error { time.Sleep(m.takes); m.blobs.Add(1); return m.blobErr },
+			"queues": func(context.Context) error { time.Sleep(m.takes); m.queues.Add(1); return m.quesErr },
 		},
 	}
 	if sampler {
 		fake.sample = func(context.Context) (map[string]instances.QueueSample, error) {
+			time.Sleep(samplesInTurn * m.takes)
 			m.samples.Add(1)
 			return map[string]instances.QueueSample{"work-0": {At: time.Now().UTC(), Ready: 5, OldestSeconds: 1.5, Poison: 1}}, m.quesErr
 		}
@@ -217,6 +225,63 @@ func TestCostOfStatus(t *testing.T) {
 		t.Errorf("%s, want %s", w.Body, want)
 	}
 	t.Logf("figure: time of a status of %d instances, with tables in memory | %.1f ms | ≤ 50 ms", crowd, float64(took.Microseconds())/1000)
+}
+
+// TestStatusOfCrowd: 16 callers read the status of 500 instances again and
+// again from one of them, over storage that takes 50 ms for each request. They
+// cause a bounded number of requests, and each answers in time.
+func TestStatusOfCrowd(t *testing.T) {
+	const crowd, callers, each, far = 500, 16, 15, 50 * time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		rows := memory.NewTable(&memory.TableOptions{Options: memory.Options{Fault: func(memory.Call) memory.Fault { return memory.Fault{Delay: far / 2, Back: far / 2} }}})
+		m := newFakeApp(t, rows, true)
+		m.takes = far
+		for i := range crowd - 1 {
+			process := instances.Process{Instance: fmt.Sprintf("host-%04d", i), Kind: instances.Functions, StartedAt: time.Now()}
+			problems := []instances.Problem{{Code: "sequence_corrupt", Subject: fmt.Sprintf("orders-%d", i%20), What: strings.Repeat("w", 200), Since: time.Now(), Count: 1}}
+			self := instances.NewSelf(process, func() []instances.Problem { return problems }, func(r *instances.Report) {
+				for n := range 100 {
+					r.Sequences = append(r.Sequences, instances.Sequence{Name: fmt.Sprintf("orders-%d", n), Issued: 1000, Highest: int64(n) * 1000})
+				}
+			})
+			ctx, _ := contextOf(t)
+			go instances.NewReporter(self, rows, m.log).Run(ctx)
+		}
+		time.Sleep(11 * time.Second) // between the requests of reporters
+		queries := rows.CallsOf("Query")
+		var mu sync.Mutex
+		var took []time.Duration
+		var calling sync.WaitGroup
+		used := storetest.ProcessorTime()
+		for caller := range callers {
+			calling.Go(func() {
+				time.Sleep(time.Duration(caller) * 37 * time.Millisecond)
+				for range each {
+					w := httptest.NewRecorder()
+					began := time.Now()
+					m.host.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/api/status", nil))
+					mu.Lock()
+					took = append(took, time.Since(began))
+					mu.Unlock()
+					if want := fmt.Sprintf(`"instanceCount":%d,`, crowd); w.Code != 200 || !strings.Contains(w.Body.String(), want) {
+						t.Errorf("%d %.200s, want %s", w.Code, w.Body, want)
+					}
+				}
+			})
+		}
+		calling.Wait()
+		cost := (storetest.ProcessorTime() - used) / (callers * each)
+		slices.Sort(took)
+		p99 := took[len(took)*99/100]
+		if n := rows.CallsOf("Query") - queries; n > callers*each+crowd {
+			t.Errorf("%d requests for the rows of %d statuses, want one each, and those of the reporters", n, callers*each)
+		}
+		t.Logf("figure: p99 of a status of %d instances for %d callers, storage 50 ms away | %v | ≤ 2 s", crowd, callers, p99)
+		t.Logf("figure: processor time of such a status | %v | ≤ 20 ms", cost.Round(100*time.Microsecond))
+		if p99 > 2*time.Second {
+			t.Errorf("p99 of a status is %v, want at most 2s", p99)
+		}
+	})
 }
 
 // TestQueuesInStatus: queues are sampled while a status is read, once in 30 s
