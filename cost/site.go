@@ -13,7 +13,7 @@ func Sweep() []Line {
 }
 
 // reportSeconds is the average time between two reports of a process.
-const reportSeconds = 31
+const reportSeconds = 29.3
 
 // Report returns the requests in an hour by which a process reports itself in
 // the instance table.

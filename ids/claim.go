@@ -208,7 +208,7 @@ func (c *claim) loaded(m Mark, err error) (verdict, Range, error) {
 		return again, Range{}, fmt.Errorf("%w: %d follows an older copy, without what this node has reserved or seen (up to %d)", ErrCorrupt, next, c.seen-1)
 	}
 	c.unsure = own == unknown || head == unknown
-	c.doubt = c.doubt && (m.Version != c.sure || c.reports != nil) || c.unsure
+	c.doubt = (c.doubt || c.asks && m.Copied) && (m.Version != c.sure || c.reports != nil) || c.unsure
 	if p := c.pending; p != nil && m.Version != p.old.Version {
 		c.pending = nil // the version it depends on was replaced: it can never be applied
 	}

@@ -241,7 +241,14 @@ func (g *Generator) send(ctx context.Context, req request) (verdict, Range, erro
 	switch {
 	case req.reports:
 		// It is no request to the store of the sequence.
-		all, err := g.reports.of(ctx, g.sequence)
+		var since time.Time
+		if held := g.claim.held; held.Copied {
+			if g.copied != held.Version {
+				g.copied, g.copiedAt = held.Version, time.Now()
+			}
+			since = g.copiedAt
+		}
+		all, err := g.reports.of(ctx, g.sequence, since)
 		return again, Range{}, g.claim.reported(all, err)
 	case req.remember:
 		g.counts.writes.Add(1)

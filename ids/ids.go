@@ -121,7 +121,9 @@ type Generator struct {
 	abort func()         // ends the request in flight; set while a filler runs
 	fills sync.WaitGroup // the running filler, at most one
 
-	claim claim // owned by the filler while one runs, else by Close
+	claim    claim     // owned by the filler while one runs, else by Close
+	copied   string    // the version of the last copy that was found; like claim
+	copiedAt time.Time // when it was found
 
 	mu         sync.Mutex
 	closed     bool

@@ -35,19 +35,22 @@ func newReports(read func(context.Context) (map[string][]Reported, error)) *repo
 	return &reports{read: read, turn: make(chan struct{}, 1)}
 }
 
-func (r *reports) of(ctx context.Context, sequence string) ([]place, error) {
+// of returns what others have reported of a sequence, as read after a time and
+// within the last reportsLast.
+func (r *reports) of(ctx context.Context, sequence string, after time.Time) ([]place, error) {
 	select {
 	case r.turn <- struct{}{}:
 		defer func() { <-r.turn }()
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if r.at.IsZero() || time.Since(r.at) >= reportsLast {
+	if r.at.IsZero() || time.Since(r.at) >= reportsLast || r.at.Before(after) {
+		at := time.Now()
 		all, err := r.read(ctx)
 		if err != nil {
 			return nil, err
 		}
-		r.all, r.at = all, time.Now()
+		r.all, r.at = all, at
 	}
 	places := make([]place, 0, len(r.all[sequence]))
 	for _, one := range r.all[sequence] {

@@ -162,10 +162,10 @@ func TestReportsAreReadOnce(t *testing.T) {
 }
 
 // TestRestores runs 2 to 40 processes that draw, pause, end and start, each with
-// a row that it writes every 30 s, while a copy is restored. A process that had
-// reserved above the copy reserves nothing until the raise, and nothing is
-// issued twice but what was reserved since the last row before the restore, 33 s
-// at most.
+// a row that it writes within 30 s, while a copy of up to three minutes is
+// restored. Numbers are issued twice only if they were issued in the 30 s before
+// the restore. A process that had reserved above a copy of 30 s or more reserves
+// nothing until the raise.
 func TestRestores(t *testing.T) {
 	t.Parallel()
 	if *seedToRun != 0 {
@@ -206,7 +206,7 @@ func restore(t *testing.T, seed uint64) (refused, wentOn int) {
 		started++
 		g := newGenerator(t, store, &ids.Options{Reported: table.of(started)})
 		g.SetJitter(chance.New(seed, "jitter", started).UpTo)
-		return &process{Generator: g, id: started, rowAt: time.Now().Add(c.UpTo(5 * time.Second))}
+		return &process{Generator: g, id: started, rowAt: time.Now().Add(time.Duration(1+c.Below(5)) * time.Second)}
 	}
 	all := make([]*process, nodes)
 	for i := range all {
@@ -221,7 +221,7 @@ func restore(t *testing.T, seed uint64) (refused, wentOn int) {
 	var copied ids.Mark
 	var copiedAt, restoredAt time.Time
 	copyAt, restoreAt, end := 5+c.Below(40), 0, 0
-	restoreAt = copyAt + 121 + c.Below(60) // an older copy than processes look back
+	restoreAt = copyAt + 1 + c.Below(180)
 	end = restoreAt + 60 + c.Below(60)
 	for second := range end {
 		now := time.Now()
@@ -259,15 +259,15 @@ func restore(t *testing.T, seed uint64) (refused, wentOn int) {
 			default:
 				draws = append(draws, draw{now, r, p.id})
 			}
-			if p.knew && p.Stats().Serial != before {
+			if p.knew && p.Stats().Serial != before && restoredAt.Sub(copiedAt) >= ids.CopyAge {
 				wentOn++
-				t.Errorf("process %d had reserved above the copy, and reserved again after the restore", p.id)
+				t.Errorf("process %d had reserved above the copy (%s at %v), and reserved again at %v after the restore at %v", p.id, copied.Text, copiedAt, now, restoredAt)
 			}
 		}
 		for _, p := range all {
 			if !now.Before(p.rowAt) {
 				table.report(p.id, p.Stats())
-				p.rowAt = now.Add(27*time.Second + c.UpTo(6*time.Second))
+				p.rowAt = now.Add(time.Duration(24+c.Below(7)) * time.Second)
 			}
 		}
 		time.Sleep(time.Second)
@@ -279,7 +279,7 @@ func restore(t *testing.T, seed uint64) (refused, wentOn int) {
 			if draws[j].at.Before(early) {
 				early = draws[j].at
 			}
-			if restoredAt.IsZero() || early.Before(restoredAt.Add(-35*time.Second)) {
+			if restoredAt.IsZero() || early.Before(restoredAt.Add(-30*time.Second)) {
 				t.Errorf("%v and %v were issued to %d and %d; copied %v, first %v, restored %v", draws[i].r, draws[j].r, draws[i].from, draws[j].from, copiedAt, early, restoredAt)
 				return refused, wentOn
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Mark is what a store holds for one sequence.
@@ -20,7 +21,11 @@ type Mark struct {
 	History string // which writes led to this mark; "" if unknown
 	Known   bool   // Remember succeeded before this mark was stored
 	Version string // the store's token for this state; opaque to this package
+	Copied  bool   // Load found that the mark was stored CopyAge or more after it was written, as a restored copy is
 }
+
+// CopyAge is the age of a copy that a store has to notice, if it can.
+const CopyAge = 30 * time.Second
 
 // Limits of a Mark, in bytes. Every store enforces them with CheckMark.
 const (
@@ -58,7 +63,8 @@ func CheckMark(m Mark) error {
 // whether it was executed.
 type Store interface {
 	// Load returns the sequence's mark with its version. If there is none it
-	// returns ErrNotFound, or ErrMissing if the sequence was remembered.
+	// returns ErrNotFound, or ErrMissing if the sequence was remembered. A mark
+	// without Copied may still be a copy.
 	Load(ctx context.Context, sequence string) (Mark, error)
 
 	// Replace stores next in the place of old and returns next with its new

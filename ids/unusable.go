@@ -101,7 +101,7 @@ func (g *Generator) recheck(ctx context.Context) error {
 			break // the next reservation can send it
 		}
 		if req.reports {
-			unusable = judge.reported(g.reports.of(ctx, g.sequence))
+			unusable = judge.reported(g.reports.of(ctx, g.sequence, time.Time{}))
 			continue
 		}
 		g.counts.loads.Add(1)

@@ -13,9 +13,10 @@ import (
 	"kennel/table"
 )
 
-// When a process writes its row: every renewEvery, by a tenth more or less, and
-// at once when there is news, but never twice within minPause. A failed write
-// is not repeated before the next one is due.
+// When a process writes its row: after renewEvery, or up to a tenth of it
+// earlier; and at once when there is news, but never twice within minPause. A
+// failed write is not repeated before the next one is due. renewEvery is a
+// multiple of checkEvery, so no row is older than that.
 const (
 	checkEvery = 2 * time.Second // for news
 	renewEvery = 30 * time.Second
@@ -72,9 +73,9 @@ func (r *Reporter) Run(ctx context.Context) error {
 	}
 }
 
-// jittered differs from d by up to a tenth, so that processes that started
-// together do not stay together.
-func jittered(d time.Duration) time.Duration { return d*9/10 + rand.N(d/5) }
+// jittered is a hundredth to a tenth less than d, so that processes that started together
+// do not stay together.
+func jittered(d time.Duration) time.Duration { return d*99/100 - rand.N(d*9/100) }
 
 // write writes the row and returns the news in it, whether or not the write
 // succeeds: news that cannot be written must not cause more requests.

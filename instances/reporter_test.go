@@ -45,6 +45,25 @@ func TestSteadyCost(t *testing.T) {
 	})
 }
 
+// TestRowsAreFresh: no row is older than 30 s, from the first seconds of a
+// process on. What sequences compare with after a restore rests on that.
+func TestRowsAreFresh(t *testing.T) {
+	inBubble(t, memory.Options{}, func(t *testing.T, rows *memory.Table) {
+		n := startNode(t, rows, "p")
+		time.Sleep(10 * time.Second)
+		for range 24 * 60 * 60 {
+			d := read(t, rows)
+			if age := d.ReadAt.Sub(d.Live[0].SeenAt); age > 30*time.Second {
+				t.Fatalf("a row is %v old", age)
+			}
+			time.Sleep(time.Second)
+		}
+		if err := n.end(t); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestProblemIsSeen: a problem of one process is read by another soon after it
 // begins, and no longer soon after it ends.
 func TestProblemIsSeen(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -27,6 +28,31 @@ type casBlobs struct {
 	container   *container.Client
 	once        once
 	contentType string // for operators who open a blob in the portal
+	clock       *serviceClock
+}
+
+// serviceClock is the clock of the service, as its newest answer shows it: late
+// by up to a second and the time that the answer took.
+type serviceClock struct {
+	mu     sync.Mutex
+	answer time.Time // by the service
+	at     time.Time // that it arrived
+}
+
+func (c *serviceClock) set(answer time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.answer, c.at = answer, time.Now()
+}
+
+// now returns the zero time before the first answer.
+func (c *serviceClock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.answer.IsZero() {
+		return time.Time{}
+	}
+	return c.answer.Add(time.Since(c.at))
 }
 
 // casBlob is the result of reading one blob.
@@ -49,7 +75,7 @@ var (
 // newCASBlobs returns the blobs of a container. It makes no request. The
 // container is created with its first blob.
 func newCASBlobs(blobs *Blobs, containerName, contentType, job string) casBlobs {
-	return casBlobs{blobs.client.NewContainerClient(containerName), blobs.once.of(job), contentType}
+	return casBlobs{blobs.client.NewContainerClient(containerName), blobs.once.of(job), contentType, new(serviceClock)}
 }
 
 // read makes one request, whose answer holds text, metadata and version. It
@@ -70,6 +96,9 @@ func (c casBlobs) read(ctx context.Context, name, seen string, limit int64) (cas
 	// The SDK reports a 304 as a success with an empty blob.
 	var raw *http.Response
 	answer, err := c.container.NewBlobClient(name).DownloadStream(policy.WithCaptureResponse(c.once.context(ctx), &raw), options)
+	if readAt := dateOf(raw); !readAt.IsZero() {
+		c.clock.set(readAt)
+	}
 	if err := answered(ctx, err); err != nil {
 		if hasCode(err, bloberror.BlobNotFound, bloberror.ContainerNotFound) {
 			return casBlob{readAt: dateOf(raw)}, errNoBlob
@@ -107,6 +136,9 @@ func (c casBlobs) read(ctx context.Context, name, seen string, limit int64) (cas
 
 // dateOf returns the time on the service's clock when it answered.
 func dateOf(raw *http.Response) time.Time {
+	if raw == nil {
+		return time.Time{}
+	}
 	at, err := http.ParseTime(raw.Header.Get("Date"))
 	if err != nil {
 		return time.Time{}
@@ -152,6 +184,9 @@ func (c casBlobs) upload(ctx context.Context, name, old, text string, metadata m
 	})
 	if err != nil {
 		return "", answered(ctx, err)
+	}
+	if answer.Date != nil {
+		c.clock.set(answer.Date.UTC())
 	}
 	if answer.ETag == nil {
 		return "", errors.New("the answer has no ETag")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,7 +18,8 @@ const (
 	writerKey  = "writer"
 	peakKey    = "peak"
 	historyKey = "history"
-	knownKey   = "known" // "1" if there is a marker
+	knownKey   = "known"   // "1" if there is a marker
+	writtenKey = "written" // when the blob was written, by the service's clock, in Unix seconds
 )
 
 // Sequences is an [ids.Store] with one block blob per sequence. The blob has
@@ -60,6 +62,7 @@ func (s *Sequences) load(ctx context.Context, sequence string) (ids.Mark, time.T
 		History: metadata(b.metadata, historyKey),
 		Known:   metadata(b.metadata, knownKey) != "",
 		Version: b.version,
+		Copied:  isCopied(metadata(b.metadata, writtenKey), b.modified),
 	}
 	switch {
 	case len(b.text) <= ids.MaxText:
@@ -81,11 +84,16 @@ func (s *Sequences) Replace(ctx context.Context, sequence string, old, next ids.
 		if next.Known {
 			known = "1"
 		}
-		for key, value := range map[string]string{writerKey: next.Writer, peakKey: next.Peak, historyKey: next.History, knownKey: known} {
+		written := ""
+		if now := s.blobs.clock.now(); !now.IsZero() {
+			written = strconv.FormatInt(now.Unix(), 10)
+		}
+		for key, value := range map[string]string{writerKey: next.Writer, peakKey: next.Peak, historyKey: next.History, knownKey: known, writtenKey: written} {
 			if value != "" {
 				metadata[key] = &value
 			}
 		}
+		next.Copied = false
 		next.Version, err = s.blobs.replace(ctx, sequence, old.Version, next.Text, metadata)
 	}
 	if errors.Is(err, errBlobChanged) {
@@ -95,6 +103,13 @@ func (s *Sequences) Replace(ctx context.Context, sequence string, old, next ids.
 		return ids.Mark{}, fmt.Errorf("replace sequence %.80q: %w", sequence, refusedSequence(err))
 	}
 	return next, nil
+}
+
+// isCopied reports whether a blob was stored long after it was written.
+// Restoring a copy keeps its metadata, and changes when it was stored.
+func isCopied(written string, stored time.Time) bool {
+	seconds, err := strconv.ParseInt(written, 10, 64)
+	return err == nil && stored.Sub(time.Unix(seconds, 0)) >= ids.CopyAge
 }
 
 // Remember implements [ids.Store] with one request, or with three if the

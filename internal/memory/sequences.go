@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"kennel/ids"
@@ -22,15 +23,16 @@ const maxName = 1024
 // writers' names that are used twice and for requests without a deadline.
 type Sequences struct {
 	wire
-	marks   map[string]ids.Mark // guarded by mu
-	known   map[string]bool     // the remembered sequences; guarded by mu
-	version int64               // the last one used; guarded by mu
-	writers map[string]bool     // every writer so far; nil without misuse checks; guarded by mu
+	marks   map[string]ids.Mark  // guarded by mu
+	known   map[string]bool      // the remembered sequences; guarded by mu
+	version int64                // the last one used; guarded by mu
+	written map[string]time.Time // when each version was written; guarded by mu
+	writers map[string]bool      // every writer so far; nil without misuse checks; guarded by mu
 }
 
 // NewSequences returns an empty store.
 func NewSequences(o *Options) *Sequences {
-	s := &Sequences{wire: newWire(o), marks: make(map[string]ids.Mark), known: make(map[string]bool)}
+	s := &Sequences{wire: newWire(o), marks: make(map[string]ids.Mark), known: make(map[string]bool), written: make(map[string]time.Time)}
 	if s.misuse != nil {
 		s.writers = make(map[string]bool)
 	}
@@ -117,6 +119,7 @@ func (s *Sequences) watch(sequence string, old ids.Mark) {
 func (s *Sequences) put(sequence string, mark ids.Mark) ids.Mark {
 	s.version++
 	mark.Version = strconv.FormatInt(s.version, 10)
+	s.written[mark.Version] = time.Now()
 	s.marks[sequence] = mark
 	return mark
 }
@@ -130,7 +133,12 @@ func (s *Sequences) Set(sequence, text string) { s.Restore(sequence, ids.Mark{Te
 func (s *Sequences) Restore(sequence string, older ids.Mark) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.put(sequence, older)
+	at, isCopy := s.written[older.Version]
+	older.Copied = isCopy && time.Since(at) >= ids.CopyAge
+	restored := s.put(sequence, older)
+	if isCopy {
+		s.written[restored.Version] = at
+	}
 }
 
 // Get returns the stored mark in full. It is not a request and has no faults.
