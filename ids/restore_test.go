@@ -3,6 +3,7 @@ package ids_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -16,7 +17,10 @@ import (
 	"kennel/ids"
 	"kennel/internal/chance"
 	"kennel/internal/memory"
+	"kennel/internal/storetest"
 )
+
+var restores = flag.Int("restores", storetest.Scale(100, 1000), "seeded restores to run")
 
 // rows are what processes have reported of one sequence.
 type rows struct {
@@ -173,7 +177,7 @@ func TestRestores(t *testing.T) {
 		return
 	}
 	base, ran, refused, wentOn := rand.Uint64(), 0, 0, 0
-	for ; ran < *simulations && !t.Failed(); ran++ {
+	for ; ran < *restores && !t.Failed(); ran++ {
 		seed := base + uint64(ran)
 		synctest.Test(t, func(t *testing.T) {
 			r, w := restore(t, seed)

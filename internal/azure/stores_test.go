@@ -1,15 +1,19 @@
 package azure
 
 import (
+	"errors"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
 
 	"kennel/channels"
 	"kennel/gate"
+	"kennel/ids"
 	"kennel/internal/storetest"
 	"kennel/queue"
 	"kennel/table"
@@ -63,6 +67,48 @@ func TestSequences(t *testing.T) {
 		set, remove := outsider(&store.blobs)
 		return storetest.Sequences{Store: store, Set: set, Delete: remove}
 	})
+}
+
+// TestCopies: a blob that was stored again long after it was written is a copy,
+// until it is written again.
+func TestCopies(t *testing.T) {
+	store := NewSequences(openBlobs(t, nil), storetest.Name())
+	mark := ids.Mark{}
+	write := func(text string) {
+		t.Helper()
+		if _, err := store.Load(t.Context(), "orders"); err != nil && !errors.Is(err, ids.ErrNotFound) {
+			t.Fatal(err)
+		}
+		var err error
+		if mark, err = store.Replace(t.Context(), "orders", mark, ids.Mark{Text: text}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	load := func(want bool) (b casBlob) {
+		t.Helper()
+		var err1, err2 error
+		mark, err1 = store.Load(t.Context(), "orders")
+		b, err2 = store.blobs.read(t.Context(), "orders", "", 100)
+		if err := errors.Join(err1, err2); err != nil || mark.Copied != want {
+			t.Fatalf("%+v, %v, want a copy: %t", mark, err, want)
+		}
+		return b
+	}
+	write("1")
+	b := load(false)
+	written, err := strconv.ParseInt(metadata(b.metadata, writtenKey), 10, 64)
+	if err != nil || b.modified.Sub(time.Unix(written, 0)).Abs() > 10*time.Second {
+		t.Fatalf("written at %d, %v, stored at %v", written, err, b.modified)
+	}
+	for age, want := range map[int64]bool{10: false, 60: true} {
+		text := strconv.FormatInt(written-age, 10)
+		if _, err := store.blobs.replace(t.Context(), "orders", mark.Version, "1", map[string]*string{writtenKey: &text}); err != nil {
+			t.Fatal(err)
+		}
+		load(want)
+	}
+	write("2")
+	load(false)
 }
 
 func TestContainers(t *testing.T) {
