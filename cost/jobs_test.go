@@ -28,16 +28,29 @@ func TestNumbers(t *testing.T) {
 		name       string
 		generators int
 		numbers    int
+		pause      time.Duration // after a thousand numbers
 	}{
-		{"one generator", 1, 300_000},
-		{"two in turns", 2, 300_000},
+		{"one generator", 1, 300_000, 0},
+		{"two in turns", 2, 300_000, 0},
+		{"twenty in turns", 20, 20_000_000, time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var counted counter
 			store := sequences{memory.NewSequences(nil), &counted}
 			var generators []*ids.Generator
-			for range tt.generators {
-				g, err := ids.New(store, "orders", &ids.Options{MaxRangeSize: 1000})
+			reported := make(map[int]ids.Reported) // by each generator, at once
+			for me := range tt.generators {
+				others := func(context.Context) (map[string][]ids.Reported, error) {
+					counted.add("table", "query")
+					var all []ids.Reported
+					for other, r := range reported {
+						if other != me {
+							all = append(all, r)
+						}
+					}
+					return map[string][]ids.Reported{"orders": all}, nil
+				}
+				g, err := ids.New(store, "orders", &ids.Options{MaxRangeSize: 1000, Reported: others})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -50,6 +63,9 @@ func TestNumbers(t *testing.T) {
 					}
 				}
 				synctest.Wait()
+				s := generators[i%len(generators)].Stats()
+				reported[i%len(generators)] = ids.Reported{Writer: s.Writer, Serial: s.Serial, From: s.From, End: s.End, Used: s.Used}
+				time.Sleep(tt.pause)
 			}
 			for _, g := range generators {
 				if err := g.Close(t.Context()); err != nil {

@@ -27,6 +27,10 @@ const (
 	// waitReads is how often an instance that ends reads whether others returned
 	// the numbers above its own.
 	waitReads = 4
+
+	// remembered is how many instances the blob remembers. If more share it, each
+	// reservation also reads what they have reported.
+	remembered = 16
 )
 
 // RangeSize returns the numbers of a range at so many numbers a second and
@@ -37,11 +41,15 @@ func RangeSize(perSecond float64) float64 {
 
 // Lines returns the requests. An instance reads the blob when it begins and
 // writes it for each range, of which it has one ahead. When it ends, it returns
-// the numbers that are left.
+// the numbers that are left. Before its first range it also reads what the
+// others have reported.
 func (n Numbers) Lines() []Line {
 	t := tally{job: jobNumbers}
 	ranges := n.Numbers / n.Range
-	reads := n.Starts + n.New
+	reads, reports := n.Starts+n.New, n.Starts
+	if n.Starts > remembered {
+		reports += ranges
+	}
 	if n.Shared {
 		reads += ranges
 	}
@@ -53,5 +61,7 @@ func (n Numbers) Lines() []Line {
 	}
 	t.add("blob", "get", reads)
 	t.add("blob", "put", ranges+2*n.Starts+n.New) // with the range ahead, and the numbers returned
-	return t.lines
+	i := tally{job: jobInstances}
+	i.add("table", "query", reports)
+	return append(t.lines, i.lines...)
 }
