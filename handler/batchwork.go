@@ -220,7 +220,9 @@ func (b *batchFunctions) invocation(name string, do func(*work.Batches, context.
 			return result, fmt.Errorf("batches are not served: %w", err)
 		}
 		letters := opened.letterbox(b.letters[name], b.log)
-		err = do(opened.batches, ctx, work.Message{Text: m.Text, Redelivered: m.DequeueCount > 1})
+		err = outlast(ctx, func(repeated bool) error {
+			return do(opened.batches, ctx, work.Message{Text: m.Text, Redelivered: repeated || m.DequeueCount > 1})
+		})
 		switch {
 		case err == nil:
 			b.forget(ctx, opened, m.Text)

@@ -19,7 +19,7 @@ func (c channelFunctions) cleanUp(ctx context.Context, m customhandler.QueueMess
 	if c.off != nil {
 		return result, fmt.Errorf("channels are not served: %w", c.off)
 	}
-	err = c.handle(ctx, m.Text)
+	err = outlast(ctx, func(bool) error { return c.handle(ctx, m.Text) })
 	if errors.Is(err, channels.ErrMessage) {
 		result, err = deadLetter, c.letterbox().move(ctx, m, err)
 	}

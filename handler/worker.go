@@ -197,8 +197,8 @@ func workOf[T any](l *queue.Listener[T]) func(*instances.Report) {
 // parcels are not received from while the work gate is closed.
 func (b *batchFunctions) listener(cfg config.Config, opened *openBatches, store queue.Store, signals queue.Signals) (*queue.Listener[*workMessage], error) {
 	o := &queue.ListenerOptions{Signals: signals, Lease: cfg.WorkerLease, MaxIdle: cfg.IdlePoll, Drain: cfg.WorkerDrain, Log: b.log}
-	// Items that fail do not fail their message, so what fails is storage, which
-	// may fail for minutes. The waits between the attempts grow.
+	// Items that fail do not fail their message, and an attempt during an outage
+	// of storage does not count, so few messages have several attempts.
 	o.MaxAttempts = 10
 	if b.gate != nil {
 		o.Admit = func(name string) (bool, <-chan struct{}) {

@@ -149,7 +149,7 @@ func (b *batchFunctions) process(ctx context.Context, batches *work.Batches, d q
 	case errors.Is(err, work.ErrMessage):
 		return unreadable{err}
 	}
-	return err
+	return noAttempt(err)
 }
 
 // process carries out a message in a worker.
@@ -158,5 +158,5 @@ func (c channelFunctions) process(ctx context.Context, d queue.Delivery[string])
 	if errors.Is(err, channels.ErrMessage) {
 		return unreadable{err}
 	}
-	return err
+	return noAttempt(err)
 }

@@ -18,16 +18,18 @@ type delivery[T any] struct {
 	p     *partition
 	lease lease
 	received
+	body    string                      // as received; the lease may have one with another attempt
 	id      string                      // of the content
 	cleanUp func(context.Context) error // Done of the content, without its body; nil: nothing
 }
 
-// maxDeliveries, times MaxAttempts, is how often a message is received at most.
+// maxDeliveries, times MaxAttempts, is how often a message whose codec cannot
+// record attempts is received at most while none of them returns.
 const maxDeliveries = 4
 
 // deliver begins the delivery of a message.
 func (l *Listener[T]) deliver(p *partition, m Message, r received) {
-	d := &delivery[T]{Listener: l, p: p, lease: newLease(p, m, r.began), received: r}
+	d := &delivery[T]{Listener: l, p: p, lease: newLease(p, m, r.began), received: r, body: m.Body}
 	l.delivered.Add(1)
 	l.crew.run(d.run)
 }
@@ -50,14 +52,11 @@ func (d *delivery[T]) run() {
 	}
 	d.startSpan()
 	defer d.lease.span.End()
-	if m.DequeueCount > maxDeliveries*int64(d.opt.MaxAttempts) {
-		// Each attempt may have killed its process. Deliveries that were not
-		// attempts count as well, hence the factor.
+	failed, next := d.codec.Attempts(m)
+	if m.DequeueCount > int64(d.opt.MaxAttempts) && !d.returned.has(m.ID) && !d.record(failed, next) {
 		p.lane.release(0)
-		d.deadLetter(fmt.Errorf("received %d times; the attempts of the last times did not end", m.DequeueCount), 0)
 		return
 	}
-	failed, next := d.codec.Attempts(m)
 	d.lease.span.Number(trace.Attempt, failed+1)
 	begun := time.Now()
 	returned, err := d.attempt(failed + 1)
@@ -65,6 +64,9 @@ func (d *delivery[T]) run() {
 	p.lane.release(took)
 	if returned {
 		p.handTime.Add(int64(took))
+		if err != nil {
+			d.returned.add(m.ID)
+		}
 	}
 	switch {
 	case !returned:
@@ -86,11 +88,38 @@ func (d *delivery[T]) run() {
 		// The stop ended the attempt, or it failed at the same time: it does
 		// not count.
 		d.putBack()
+	case errors.Is(err, ErrNoAttempt):
+		d.retryLater(err)
 	case failed+1 >= int64(d.opt.MaxAttempts):
 		d.deadLetter(err, failed+1)
 	default:
 		d.retry(err, failed+1, next)
 	}
+}
+
+// record records the attempt of a message before it is made, because the
+// message was received often and no attempt has returned in this process: each
+// one may have killed its process, or could not be recorded because storage
+// failed. It reports whether to make the attempt.
+func (d *delivery[T]) record(failed int64, next string) bool {
+	m, limit := d.lease.m, int64(d.opt.MaxAttempts)
+	canRecord := next != d.body
+	if canRecord && failed >= limit || !canRecord && m.DequeueCount > maxDeliveries*limit {
+		d.deadLetter(fmt.Errorf("received %d times; the attempts of the last times did not end", m.DequeueCount), failed)
+		return false
+	}
+	if !canRecord {
+		return true
+	}
+	if err := d.lease.store(next); err != nil {
+		// It may be recorded. The next attempt here is not recorded again, or
+		// an outage would use up the attempts.
+		d.returned.add(m.ID)
+		d.ended("returned", err)
+		d.warn("cannot record the attempt of a message that was received often; it is received again when its lease ends", err)
+		return false
+	}
+	return true
 }
 
 // awaitHand waits for a hand until half of the lease is over or the listener
@@ -124,6 +153,7 @@ func (d *delivery[T]) attempt(n int64) (returned bool, err error) {
 	defer cancel(nil)
 	result, begun := make(chan error, 1), make(chan struct{})
 	m := d.lease.m
+	m.Body = d.body
 	d.handling.Add(1)
 	d.crew.run(func() {
 		err := errors.New("the handler ended its goroutine") // by runtime.Goexit, which runs only what is deferred
@@ -252,7 +282,7 @@ func (d *delivery[T]) remove(before bool) {
 // putBack makes a message visible at once whose attempt does not count.
 func (d *delivery[T]) putBack() {
 	d.ended("returned", nil)
-	if err := d.lease.putBack(d.lease.m.Body, 0); err != nil {
+	if err := d.lease.putBack(d.body, 0); err != nil {
 		d.warn("cannot put a message back; it is received again when its lease ends", err)
 		return
 	}
@@ -278,6 +308,23 @@ func (d *delivery[T]) retry(cause error, attempt int64, body string) {
 	}
 }
 
+// maxNoAttempt is the maximum wait after an attempt that does not count: what
+// failed works again for all messages at the same time.
+const maxNoAttempt = time.Minute
+
+// retryLater makes a message visible, with the body that it had, after a wait
+// that grows with its deliveries.
+func (d *delivery[T]) retryLater(cause error) {
+	wait := jittered(backOff(firstRetry, int(d.lease.m.DequeueCount), maxNoAttempt))
+	d.p.retried.Add(1)
+	d.ended("retried", cause)
+	d.opt.Log.WarnContext(d.end, "attempt failed and does not count; trying again later", "queue", d.p.queue, "message", d.lease.m.ID,
+		"in", wait.String(), "error", cause.Error())
+	if err := d.lease.putBack(d.body, wait); err != nil {
+		d.warn("cannot put a message back; it is received again when its lease ends", err)
+	}
+}
+
 // deadLetter moves a message to the dead-letter queue. If the process ends
 // between the two requests, the message is in both queues and is moved again.
 func (d *delivery[T]) deadLetter(reason error, attempts int64) {
@@ -286,7 +333,7 @@ func (d *delivery[T]) deadLetter(reason error, attempts int64) {
 	ctx, cancel := context.WithDeadline(d.lease.span.Around(d.end), d.lease.until)
 	defer cancel()
 	body, err := d.codec.DeadLetter(ctx, DeadLetter{
-		Queue: d.p.queue, Message: m.ID, Reason: reason.Error(), Attempts: attempts, At: time.Now(), Text: m.Body,
+		Queue: d.p.queue, Message: m.ID, Reason: reason.Error(), Attempts: attempts, At: time.Now(), Text: d.body,
 	})
 	if err == nil {
 		err = d.lease.settle(func(ctx context.Context, _ *lease) error {

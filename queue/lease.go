@@ -119,6 +119,21 @@ func (l *lease) remove() error {
 	})
 }
 
+// store stores another body of the message, and renews its lease.
+func (l *lease) store(body string) error {
+	ctx, cancel := context.WithTimeout(l.span.Around(l.p.end), min(callTimeout, l.p.opt.Lease/4))
+	defer cancel()
+	began, m := time.Now(), l.m
+	m.Body = body
+	l.p.updates.Add(1)
+	m, err := l.p.store.Update(ctx, l.p.queue, m, l.p.opt.Lease)
+	if err == nil {
+		l.m = m
+		l.renewedAt(began)
+	}
+	return err
+}
+
 // putBack makes the message visible after a while, with this body.
 func (l *lease) putBack(body string, after time.Duration) error {
 	return l.settle(func(ctx context.Context, l *lease) error {

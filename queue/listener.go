@@ -23,7 +23,7 @@ type Store interface {
 
 // Handler does the work of one message. After nil the message is deleted, after
 // an error it is received again later, and after MaxAttempts it becomes a dead
-// letter. The work may be done more than once. The ctx ends if the lease is
+// letter, unless the errors wrap ErrNoAttempt. The work may be done more than once. The ctx ends if the lease is
 // lost, after MaxWork, and some time after Run was stopped. A handler that does
 // not return then keeps its hand, while the message is received again.
 type Handler[T any] func(ctx context.Context, d Delivery[T]) error
@@ -62,7 +62,7 @@ type ListenerOptions struct {
 
 	Lease       time.Duration // of a message, renewed at half; whole seconds; default 60 s
 	MaxIdle     time.Duration // the maximum interval of polling an empty queue; default 30 s
-	MaxAttempts int           // then a message becomes a dead letter; default 5
+	MaxAttempts int           // that count; then a message becomes a dead letter; default 5
 	MaxWork     time.Duration // then the ctx of an attempt ends; default 30 min
 	Drain       time.Duration // how long attempts may go on after Run was stopped; default 20 s
 
@@ -94,6 +94,10 @@ type Listener[T any] struct {
 	handler Handler[T]
 	done    finished // by Message.ID: done, but not deleted
 	copies  finished // by Content.ID: what belonged to them is removed
+
+	// returned are messages, by Message.ID, of which an attempt failed without
+	// ending this process, or could not be recorded.
+	returned finished
 }
 
 // engine is what a listener's parts share.
@@ -247,6 +251,12 @@ func (e *engine) stopped() error {
 	}
 	return nil
 }
+
+// ErrNoAttempt reports that the work of a message could not be done, or its
+// outcome not be stored, for a reason that is not the message: storage failed. A
+// [Handler] wraps it. The message is received again after a wait that grows up
+// to a minute, and no attempt is used up, however long that takes.
+var ErrNoAttempt = errors.New("storage failed")
 
 // ErrStopped is the cause of the end of a handler's ctx if the listener is
 // stopped. Such an attempt does not count.

@@ -35,6 +35,7 @@
 // be worked on within a part of their lease; none waits for longer than half of
 // it. A failed attempt is repeated after a wait that grows; a message that fails
 // too often, or cannot be read, becomes a dead letter, whole, with the reason.
+// An attempt that failed because of storage does not count ([ErrNoAttempt]).
 //
 // An empty queue is polled less and less often. While signals are received and
 // the count of a queue, which includes messages that other workers hold, is 0,
