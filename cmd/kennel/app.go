@@ -241,7 +241,7 @@ func (a *app) explainRefusal(e *client.Error) string {
 		return e.Error() + " `kennel up --entity NAME` starts an app with the queue NAME."
 	case e.Code != "" || e.Message != "":
 		if e.RequestID != "" && e.Status >= 500 {
-			return fmt.Sprintf("%v (request %s)", e, e.RequestID)
+			return fmt.Sprintf("%s (request %s)", inFlags.Replace(e.Error()), e.RequestID)
 		}
 	case e.Status == 401 && a.key:
 		return fmt.Sprintf("the app at %s rejected this function key (401)", e.Address)
@@ -252,8 +252,19 @@ func (a *app) explainRefusal(e *client.Error) string {
 	case e.Status == 404:
 		return fmt.Sprintf("%s does not serve this request (404); %s, without /api", e.Address, a.checkAddress())
 	}
-	return e.Error()
+	return inFlags.Replace(e.Error())
 }
+
+// inFlags puts the flags of this program in place of the members and headers of
+// the API.
+var inFlags = strings.NewReplacer(
+	`send "force":true`, "use --force",
+	`"force":true`, "--force",
+	"atLeast must be", "--at-least must be",
+	"this Idempotency-Key", "this --idempotency-key",
+	"the same Idempotency-Key", "the same --idempotency-key",
+	"Idempotency-Key must be", "--idempotency-key must be",
+)
 
 // explainNotReached explains that there is no app at the address.
 func (a *app) explainNotReached(e *client.NoAnswerError) string {

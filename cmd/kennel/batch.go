@@ -94,6 +94,7 @@ finished; Ctrl+C ends the watch, and not the batch.`,
 		Annotations: requestExits("done"),
 	}, list, show, results, report)
 	o.addTo(batch.PersistentFlags(), responsesAsJSON)
+	completeFirst(batch, completeNames(con, &o.target, (*client.Client).NewestBatches, func(b client.Batch) string { return b.ID }))
 	return batch
 }
 

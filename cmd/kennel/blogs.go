@@ -59,6 +59,7 @@ hours: it prints the blog that exists. Another blog with the key is rejected.`,
 		Annotations: requestExits("done"),
 	}, add, list)
 	o.addTo(blogs.PersistentFlags(), responsesAsJSON)
+	completeFirst(blogs, completeNames(con, &o.target, (*client.Client).Channels, channelName))
 	return blogs
 }
 

@@ -91,6 +91,8 @@ the remaining time.`,
 		Annotations: requestExits("done"),
 	}, create, list, show, remove)
 	o.addTo(channels.PersistentFlags(), responsesAsJSON)
+	completeFirst(channels, completeNames(con, &o.target, (*client.Client).Channels, channelName))
+	create.ValidArgsFunction = nil // its name is new
 	return channels
 }
 

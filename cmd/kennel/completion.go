@@ -2,11 +2,16 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"io"
+	"iter"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"kennel/client"
 )
 
 // shells are the shells with completion, and how each is generated.
@@ -48,7 +53,8 @@ func (con *console) completionCommand() *cobra.Command {
 		Use:   "completion <shell>",
 		Short: "print a script that completes kennel's command lines in a shell",
 		Long: `Prints a script for bash, zsh, fish or powershell that completes commands, flags and
-their values. Load it in the current shell, or for each new one:
+their values, and the gates, sequences, channels and batches of an app that answers within a
+second. Load it in the current shell, or for each new one:
 
   bash        source <(kennel completion bash), in ~/.bashrc
   zsh         source <(kennel completion zsh), in ~/.zshrc after compinit
@@ -81,6 +87,50 @@ their values. Load it in the current shell, or for each new one:
 	}
 	return cmd
 }
+
+// namesWait limits how long a completion waits for the app, and maxCompletions
+// the names that it offers.
+const (
+	namesWait      = time.Second
+	maxCompletions = 100
+)
+
+// completeNames returns what completes a name that the app knows: the first
+// argument of a command, or the value of a flag. Without an answer in time there
+// is no name.
+func completeNames[T any](con *console, to *target, list func(*client.Client, context.Context) iter.Seq2[T, error], name func(T) string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, begun string) (found []cobra.Completion, _ cobra.ShellCompDirective) {
+		app, err := con.openApp(*to)
+		if err != nil || len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		app.notice = func(client.Notice) {} // nothing may be written now
+		ctx, cancel := context.WithTimeout(context.Background(), namesWait)
+		defer cancel()
+		for item, err := range list(app.Client, ctx) {
+			if err != nil || len(found) == maxCompletions {
+				break
+			}
+			if n := name(item); strings.HasPrefix(n, begun) && printable(n) == n {
+				found = append(found, n)
+			}
+		}
+		return found, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeFirst makes the first argument of those commands below parent that
+// take one complete to a name that the app knows.
+func completeFirst(parent *cobra.Command, complete cobra.CompletionFunc) {
+	for _, cmd := range parent.Commands() {
+		if strings.Contains(cmd.Use, " ") {
+			cmd.ValidArgsFunction = complete
+		}
+	}
+}
+
+func sequenceName(s client.SequenceItem) string { return s.Sequence }
+func channelName(c client.Channel) string       { return c.Name }
 
 // completeWith makes a flag complete to one of the values.
 func completeWith(cmd *cobra.Command, flag string, values ...cobra.Completion) {

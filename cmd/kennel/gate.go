@@ -49,6 +49,7 @@ all earlier ones, even if the gate was deleted or restored in between.`,
 		con.gateWatchCommand(&o),
 	)
 	o.addTo(gates.PersistentFlags(), "print the gate's state as JSON, one object per line")
+	completeFirst(gates, completeNames(con, &o.target, (*client.Client).Gates, func(g client.GateItem) string { return g.Name }))
 	return gates
 }
 

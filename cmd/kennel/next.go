@@ -57,6 +57,7 @@ reports each retry on standard error. It does not retry after other errors.`,
 	flags.IntVar(&count, "count", 1, fmt.Sprintf("draw `N` consecutive numbers, up to %d", maxCount))
 	flags.StringVar(&sequence, "sequence", "orders", "draw from the sequence `NAME`")
 	to.addTo(flags, "print the app's response as one JSON object")
+	mustRegister(cmd, "sequence", completeNames(con, &to, (*client.Client).Sequences, sequenceName))
 	return cmd
 }
 

@@ -46,10 +46,7 @@ kennel gate wait hounds  wait until "kennel gate release hounds" is called`,
 		if *version {
 			return con.printVersion(false)
 		}
-		if err := con.writeHelp(con.stderr, cmd); err != nil {
-			return err
-		}
-		return usagef("no command given; use kennel <command>")
+		return usagef("no command given; begin with `kennel up`, or see `kennel help`")
 	}
 
 	root.AddGroup(
@@ -170,10 +167,30 @@ func unknownCommand(parent *cobra.Command, word string) error {
 	if parent.HasParent() {
 		kind, hint = parent.Name()+" command", "use "+or(names(parent))
 	}
-	if near := nearest(word, names(parent)); near != "" {
+	near := nearest(word, names(parent))
+	if usual := usualWords[word]; usual != "" && !parent.HasParent() {
+		hint, near = usual, ""
+	}
+	if near != "" {
 		hint = fmt.Sprintf("did you mean `%s %s`?", parent.CommandPath(), near)
 	}
 	return usagef("unknown %s %q; %s", kind, printable(word), hint)
+}
+
+// usualWords are commands of other programs, and what does the same here.
+var usualWords = map[string]string{
+	"run":     "`kennel up` runs the app",
+	"start":   "`kennel up` starts the app",
+	"serve":   "`kennel up` runs the app",
+	"dev":     "`kennel up` runs the app",
+	"init":    "`kennel up` runs the project of this folder; there is nothing to set up first",
+	"stop":    "Ctrl+C ends `kennel up`",
+	"down":    "Ctrl+C ends `kennel up`",
+	"build":   "`kennel package` builds the app",
+	"deploy":  "`kennel package` builds what is deployed",
+	"publish": "`kennel package` builds what is deployed",
+	"log":     "`kennel up --verbose` shows the log",
+	"logs":    "`kennel up --verbose` shows the log",
 }
 
 // nearest returns the candidate that starts with word, or one that differs in

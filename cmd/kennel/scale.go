@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -165,7 +166,7 @@ func (con *console) scaleRulesCommand(to *target) *cobra.Command {
 	get := &cobra.Command{
 		Use:         "get",
 		Short:       "print the rules in use, as JSON",
-		Long:        "Prints the rules in use as JSON, with all defaults filled in.",
+		Long:        "Prints the rules in use as indented JSON, with all defaults filled in: a file to edit and\nstore with \"put\". With --json it is one line.",
 		Example:     "kennel scale rules get > rules.json",
 		Annotations: requestExits("printed"),
 		Args:        noWords,
@@ -178,7 +179,7 @@ func (con *console) scaleRulesCommand(to *target) *cobra.Command {
 			if err != nil {
 				return app.failed(err)
 			}
-			return con.writeLine(string(rules.JSON()))
+			return con.printRules(rules.JSON(), to.asJSON)
 		},
 	}
 	var dryRun bool
@@ -208,7 +209,7 @@ row, and nothing is changed. With --dry-run the app only checks them.`,
 			if err != nil {
 				return app.failed(err)
 			}
-			return con.writeLine(string(rules.JSON()))
+			return con.printRules(rules.JSON(), to.asJSON)
 		},
 	}
 	put.Flags().BoolVar(&dryRun, "dry-run", false, "store nothing, and print the rules as they would be stored")
@@ -228,7 +229,7 @@ row, and nothing is changed. With --dry-run the app only checks them.`,
 			if err != nil {
 				return err
 			}
-			return con.writeLine(string(line))
+			return con.printRules(line, to.asJSON)
 		},
 	}
 	return group(&cobra.Command{
@@ -238,6 +239,18 @@ row, and nothing is changed. With --dry-run the app only checks them.`,
 		Example:     "kennel scale rules get > rules.json\nkennel scale rules put rules.json",
 		Annotations: requestExits("done"),
 	}, get, put, check)
+}
+
+// printRules prints rules as JSON: as a file to edit, or with --json on one line.
+func (con *console) printRules(rules []byte, asJSON bool) error {
+	if asJSON {
+		return con.writeLine(string(rules))
+	}
+	var text bytes.Buffer
+	if err := json.Indent(&text, rules, "", "  "); err != nil {
+		return err
+	}
+	return con.writeLine(text.String())
 }
 
 // readRules reads rules from a file and checks them.

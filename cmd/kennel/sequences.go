@@ -25,6 +25,7 @@ func (con *console) sequencesCommand() *cobra.Command {
 		con.sequencesRaiseCommand(&to),
 	)
 	to.addTo(sequences.PersistentFlags(), responsesAsJSON)
+	completeFirst(sequences, completeNames(con, &to, (*client.Client).Sequences, sequenceName))
 	return sequences
 }
 
