@@ -5,11 +5,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 	"unicode"
+	"unicode/utf8"
 )
 
 // A console holds the three streams, the environment, and the name that this
@@ -118,6 +120,57 @@ func (con *console) paint(w io.Writer, c colour, text string) string {
 func isTerminal(stream any) bool {
 	file, ok := stream.(*os.File)
 	return ok && isTerminalFile(file)
+}
+
+// columns returns the width of the terminal that a stream is, or 0.
+func columns(stream any) int {
+	if file, ok := stream.(*os.File); ok && isTerminalFile(file) {
+		return columnsOf(file)
+	}
+	return 0
+}
+
+// cut shortens a text to a width.
+func cut(text string, width int) string {
+	runes := []rune(text)
+	if len(runes) <= width {
+		return text
+	}
+	return string(runes[:max(width, 1)-1]) + "…"
+}
+
+// minCell is the width below which no cell of a table is cut.
+const minCell = 8
+
+// fit cuts cells so that rows, whose columns are gap apart, are at most width
+// wide, if that is possible. The widest columns are cut first. A width of 0
+// stands for any.
+func fit(rows [][]string, gap, width int) {
+	var widths []int
+	for _, row := range rows {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	total := -gap
+	for _, w := range widths {
+		total += gap + w
+	}
+	for ; width > 0 && total > width; total-- {
+		widest := slices.Index(widths, slices.Max(widths))
+		if widths[widest] <= minCell {
+			break
+		}
+		widths[widest]--
+	}
+	for _, row := range rows {
+		for i, cell := range row {
+			row[i] = cut(cell, widths[i])
+		}
+	}
 }
 
 // printable makes text from a server or a file safe for the terminal. It

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -160,9 +159,7 @@ func relayState(e client.RelayEntity) string {
 // describeRelay returns a table of the entities. The backlog was counted some
 // time before now, and messages that came since are not in it.
 func (con *console) describeRelay(entities []client.RelayEntity, now time.Time) string {
-	var text strings.Builder
-	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "ENTITY\tSTATE\tSINCE\tBACKLOG\tOLDEST\tCOUNTED\tLAST ERROR")
+	rows := [][]string{{"ENTITY", "STATE", "SINCE", "BACKLOG", "OLDEST", "COUNTED", "LAST ERROR"}}
 	for _, e := range entities {
 		since, messages, oldest, age, lastError := "-", "-", "-", "-", "-"
 		if !e.Since.IsZero() {
@@ -180,11 +177,10 @@ func (con *console) describeRelay(entities []client.RelayEntity, now time.Time) 
 		if e.LastError != "" {
 			lastError = e.LastError
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", plain(e.Entity), plain(relayState(e)), since, messages, oldest, age, plain(lastError))
+		rows = append(rows, []string{plain(e.Entity), plain(relayState(e)), since, messages, oldest, age, plain(lastError)})
 	}
-	table.Flush() // to memory
 	// A line is painted as a whole, because a tabwriter counts invisible bytes.
-	lines := strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n")
+	lines := strings.Split(strings.TrimSuffix(con.drawTable(rows, 0), "\n"), "\n")
 	for i, e := range entities {
 		switch e.State {
 		case client.RelaySuspect:

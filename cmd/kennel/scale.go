@@ -43,7 +43,7 @@ once a minute. A hand works on one message at a time.`,
 		if to.asJSON {
 			return con.writeLine(string(s.JSON()))
 		}
-		_, err = io.WriteString(con.stdout, describeScale(s))
+		_, err = io.WriteString(con.stdout, con.describeScale(s))
 		return err
 	}
 	to.addTo(cmd.PersistentFlags(), responsesAsJSON)
@@ -51,7 +51,7 @@ once a minute. A hand works on one message at a time.`,
 }
 
 // describeScale returns the advice, and the samples as a table.
-func describeScale(s client.ScaleCheck) string {
+func (con *console) describeScale(s client.ScaleCheck) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s, %s running\n", s.At.UTC().Format(time.RFC3339), counted(s.Running, "instance"))
 	for _, a := range s.Advice {
@@ -68,18 +68,16 @@ func describeScale(s client.ScaleCheck) string {
 		return text.String()
 	}
 	text.WriteString("\n")
-	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "QUEUE\tREADY\tOLDEST\tWORKING\tDONE/S\tTAKES\tP95\t")
+	rows := [][]string{{"QUEUE", "READY", "OLDEST", "WORKING", "DONE/S", "TAKES", "P95", ""}}
 	for _, q := range s.Samples {
 		held := ""
 		if q.Held {
 			held = " held"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%.1f\t%s\t%s\t%s\n", plain(q.Queue), grouped(float64(q.Ready)), seconds(q.OldestSeconds), q.Working,
-			q.CompletionsPerSecond, seconds(q.ResponseSeconds), seconds(q.P95LatencySeconds), held)
+		rows = append(rows, []string{plain(q.Queue), grouped(float64(q.Ready)), seconds(q.OldestSeconds), fmt.Sprint(q.Working),
+			fmt.Sprintf("%.1f", q.CompletionsPerSecond), seconds(q.ResponseSeconds), seconds(q.P95LatencySeconds), held})
 	}
-	table.Flush()
-	return text.String()
+	return text.String() + con.drawTable(rows, tabwriter.AlignRight)
 }
 
 // describeOutcome returns what became of the advice.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -22,10 +23,11 @@ import (
 // replaced, or with --verbose written in lines between those of the log.
 type screen struct {
 	con      *console
-	asJSON   bool // write events as lines of JSON; the log stays as it is
-	verbose  bool // leave the log as it is
-	progress bool // show the steps that run
-	live     bool // … and count their seconds
+	asJSON   bool       // write events as lines of JSON; the log stays as it is
+	verbose  bool       // leave the log as it is
+	progress bool       // show the steps that run
+	live     bool       // … and count their seconds
+	columns  func() int // of the terminal; 0 if it is unknown
 
 	mu      sync.Mutex
 	partial []byte   // an incomplete line of the log; guarded by mu
@@ -44,6 +46,7 @@ func (con *console) newScreen(asJSON, verbose bool) *screen {
 	return &screen{
 		con: con, asJSON: asJSON, verbose: verbose,
 		progress: progress, live: progress && !verbose,
+		columns: func() int { return columns(con.stderr) },
 	}
 }
 
@@ -263,9 +266,10 @@ func (s *screen) write(w io.Writer, text string) error {
 		for _, step := range s.running {
 			doing = append(doing, step.name+": "+step.text)
 		}
-		const width = 66 // of a terminal of 80 columns: a line that wraps cannot be erased
-		text := []rune(printable(strings.Join(doing, ", ")))
-		fmt.Fprintf(s.con.stderr, "  … %-*s %5.0f s", width, string(text[:min(len(text), width)]), time.Since(s.running[0].began).Seconds())
+		// A line that wraps cannot be erased.
+		const around = 14 // columns besides the text, and one that stays free
+		width := max(1, min(80, cmp.Or(s.columns(), 80))-around)
+		fmt.Fprintf(s.con.stderr, "  … %-*s %5.0f s", width, cut(printable(strings.Join(doing, ", ")), width), time.Since(s.running[0].began).Seconds())
 	}
 	return err
 }

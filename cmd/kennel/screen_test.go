@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"kennel/internal/dev/localhost"
 	devrun "kennel/internal/dev/run"
@@ -165,8 +166,31 @@ func TestScreenCounts(t *testing.T) {
 	_, stderr := written()
 	line := func(doing string) string { return fmt.Sprintf("  … %-66s     0 s", doing) }
 	const erase = "\r\x1b[K"
-	both := line("storage: installing Azurite 3.37.0 (once, 60 MB), handler: building"[:66])
+	both := line("storage: installing Azurite 3.37.0 (once, 60 MB), handler: building"[:65] + "…")
 	same(t, "stderr", line("storage: starting")+erase+line("storage: starting, handler: building")+erase+both+
 		erase+"TIME  WARN careful\n"+both+erase+line("handler: building")+erase,
 		regexp.MustCompile(`\d\d:\d\d:\d\d`).ReplaceAllString(stderr, "TIME"))
+}
+
+// TestProgressIsNarrow checks that the line that counts seconds never wraps: one
+// that does cannot be erased.
+func TestProgressIsNarrow(t *testing.T) {
+	for terminal, want := range map[int]int{0: 79, 200: 79, 80: 79, 60: 59, 20: 19} {
+		s, written := upScreen(false, false)
+		s.progress, s.live, s.columns = true, true, func() int { return terminal }
+		for _, e := range []devrun.Event{
+			{Event: "step", Step: "handler", Text: "building"},
+			{Event: "step", Step: "storage", Text: "installing Azurite 3.37.0 (once, 60 MB), which takes a while"},
+		} {
+			if err := s.report(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, stderr := written()
+		for line := range strings.SplitSeq(stderr, "\r\x1b[K") {
+			if n := utf8.RuneCountInString(line); n > want || !strings.HasPrefix(line, "  … h") {
+				t.Errorf("%d columns: a line of %d: %q", terminal, n, line)
+			}
+		}
+	}
 }

@@ -171,23 +171,23 @@ func (con *console) describeStatus(s client.Status) string {
 	if more := s.ProblemCount - len(s.Problems); more > 0 {
 		fmt.Fprintf(&screen, "\n%s left out, which have the codes of these\n", counted(more, "more problem"))
 	}
-	writeTable(&screen, "INSTANCE\tKIND\tVERSION\tSTARTED\tSEEN\tCPU\tMEMORY\tHANDS", s.Instances, s.InstanceCount, func(i client.Instance) []any {
+	writeTable(con, &screen, "INSTANCE\tKIND\tVERSION\tSTARTED\tSEEN\tCPU\tMEMORY\tHANDS", s.Instances, s.InstanceCount, func(i client.Instance) []any {
 		return []any{i.Instance, i.Kind, i.Version, ago(now.Sub(i.StartedAt)), ago(now.Sub(i.SeenAt)),
 			fmt.Sprintf("%.2f", i.CPU), fmt.Sprintf("%.0f MB", float64(i.Memory)/1e6), i.Hands}
 	})
 	if s.LeftOut > 0 {
 		fmt.Fprintf(&screen, "%s left out: a newer build wrote their reports, or another program\n", counted(s.LeftOut, "instance"))
 	}
-	writeTable(&screen, "QUEUE\tREADY\tIN FLIGHT\tDELAYED\tOLDEST\tDEAD LETTERS", sorted(s.Queues), len(s.Queues), func(queue string) []any {
+	writeTable(con, &screen, "QUEUE\tREADY\tIN FLIGHT\tDELAYED\tOLDEST\tDEAD LETTERS", sorted(s.Queues), len(s.Queues), func(queue string) []any {
 		q := s.Queues[queue]
 		return []any{queue, q.Ready, q.InFlight, q.Delayed, fmt.Sprintf("%.0f s", q.OldestSeconds), q.Poison}
 	})
 	here := " of " + plain(s.Instance)
-	writeTable(&screen, "SEQUENCE"+here+"\tISSUED\tAVAILABLE\tLOST\tPROBLEM", sorted(s.Sequences), s.SequenceCount, func(sequence string) []any {
+	writeTable(con, &screen, "SEQUENCE"+here+"\tISSUED\tAVAILABLE\tLOST\tPROBLEM", sorted(s.Sequences), s.SequenceCount, func(sequence string) []any {
 		q := s.Sequences[sequence]
 		return []any{sequence, q.Issued, q.Available, q.Lost, cmp.Or(q.Problem, "none")}
 	})
-	writeTable(&screen, "GATE"+here+"\tSTATE\tWAITERS\tERROR", sorted(s.Gates), s.GateCount, func(gate string) []any {
+	writeTable(con, &screen, "GATE"+here+"\tSTATE\tWAITERS\tERROR", sorted(s.Gates), s.GateCount, func(gate string) []any {
 		g := s.Gates[gate]
 		state := map[bool]string{true: "released", false: "closed"}[g.State.Released]
 		return []any{gate, state, g.Waiting, cmp.Or(g.Error, "none")}
@@ -223,26 +223,43 @@ func plain(text string) string { return printable(oneLine(text)) }
 
 // writeTable writes rows in columns under a heading, and nothing without rows.
 // The app has total of them, or has sent all.
-func writeTable[T any](screen *strings.Builder, heading string, rows []T, total int, cells func(T) []any) {
+func writeTable[T any](con *console, screen *strings.Builder, heading string, rows []T, total int, cells func(T) []any) {
 	if len(rows) == 0 {
 		return
 	}
-	columns := tabwriter.NewWriter(screen, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(columns, "\n%s\n", heading)
+	table := [][]string{strings.Split(heading, "\t")}
 	for _, row := range rows[:min(len(rows), maxRows)] {
 		var texts []string
 		for _, cell := range cells(row) {
 			texts = append(texts, plain(fmt.Sprint(cell)))
 		}
-		fmt.Fprintln(columns, strings.Join(texts, "\t"))
+		table = append(table, texts)
 	}
-	columns.Flush() // to memory
+	screen.WriteString("\n" + con.drawTable(table, 0))
 	switch shown := min(len(rows), maxRows); {
 	case total > len(rows):
 		fmt.Fprintf(screen, "… and %d more\n", total-shown)
 	case len(rows) > shown:
 		fmt.Fprintf(screen, "… and %d more; --json has all\n", len(rows)-shown)
 	}
+}
+
+// drawTable returns rows in columns, not wider than the terminal that shows them.
+// align is 0 or [tabwriter.AlignRight].
+func (con *console) drawTable(rows [][]string, align uint) string {
+	const gap = 2
+	width := columns(con.stdout)
+	if align != 0 {
+		width -= gap // which is then also before the first column
+	}
+	fit(rows, gap, width)
+	var text strings.Builder
+	table := tabwriter.NewWriter(&text, 0, 0, gap, ' ', align)
+	for _, row := range rows {
+		fmt.Fprintln(table, strings.Join(row, "\t"))
+	}
+	table.Flush() // to memory
+	return text.String()
 }
 
 func sorted[T any](all map[string]T) []string { return slices.Sorted(maps.Keys(all)) }

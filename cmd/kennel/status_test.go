@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"regexp"
 	"strings"
 	"testing"
@@ -171,12 +172,39 @@ func TestTableOfSome(t *testing.T) {
 		{20, 0, "0\n"},
 	} {
 		var screen strings.Builder
-		writeTable(&screen, "ROW", rows[:tt.rows], tt.total, func(row int) []any { return []any{row} })
+		writeTable(newConsole(nil, nil, nil, io.Discard, io.Discard), &screen, "ROW", rows[:tt.rows], tt.total, func(row int) []any { return []any{row} })
 		if !strings.HasSuffix(screen.String(), tt.want) {
 			t.Errorf("%d of %d rows: %q, want %q at its end", tt.rows, tt.total, screen.String(), tt.want)
 		}
 	}
 	if got := someOf([]string{"a", "b", "c", "d"}, 100); got != "a, b, c and 97 more" {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestFit checks that a table is as narrow as its terminal, at the cost of its
+// widest columns.
+func TestFit(t *testing.T) {
+	table := func() [][]string {
+		return [][]string{{"ENTITY", "STATE", "LAST ERROR"}, {"orders-of-customers", "failed over", "the namespace does not answer"}}
+	}
+	for _, tt := range []struct {
+		width int
+		want  string
+	}{
+		{0, "orders-of-customers|failed over|the namespace does not answer"},
+		{100, "orders-of-customers|failed over|the namespace does not answer"},
+		{60, "orders-of-customers|failed over|the namespace does not an…"},
+		{40, "orders-of-c…|failed over|the namespac…"},
+		{10, "orders-…|failed …|the nam…"},
+	} {
+		rows := table()
+		fit(rows, 2, tt.width)
+		if got := strings.Join(rows[1], "|"); got != tt.want {
+			t.Errorf("%d columns: %s, want %s", tt.width, got, tt.want)
+		}
+		if heading := strings.Join(rows[0], "|"); tt.width != 10 && heading != "ENTITY|STATE|LAST ERROR" {
+			t.Errorf("%d columns: %s", tt.width, heading)
+		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // isTerminalFile treats every character device as a terminal, except the null
@@ -15,6 +17,15 @@ import (
 func isTerminalFile(file *os.File) bool {
 	info, err := file.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0 && !isNull(info)
+}
+
+// columnsOf returns the width of a terminal, or 0 if it is unknown.
+func columnsOf(terminal *os.File) int {
+	size, err := unix.IoctlGetWinsize(int(terminal.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return 0
+	}
+	return int(size.Col)
 }
 
 func isNull(info os.FileInfo) bool {

@@ -4,12 +4,23 @@ import (
 	"os"
 	"os/exec"
 	"syscall"
+
+	"golang.org/x/sys/windows"
 )
 
 // isTerminalFile reports whether the file is a console.
 func isTerminalFile(file *os.File) bool {
 	var mode uint32
 	return syscall.GetConsoleMode(syscall.Handle(file.Fd()), &mode) == nil
+}
+
+// columnsOf returns the width of a console, or 0 if it is unknown.
+func columnsOf(terminal *os.File) int {
+	var info windows.ConsoleScreenBufferInfo
+	if err := windows.GetConsoleScreenBufferInfo(windows.Handle(terminal.Fd()), &info); err != nil {
+		return 0
+	}
+	return int(info.Window.Right-info.Window.Left) + 1
 }
 
 // isClosed is false: writing to a closed standard output fails here.

@@ -83,6 +83,9 @@ func (con *console) progress() *progress {
 func (p *progress) show(text string) {
 	if p.terminal {
 		text = printable(text)
+		if width := columns(p.con.stderr); width > 0 {
+			text = cut(text, width-1) // a line that wraps cannot be replaced
+		}
 		fmt.Fprintf(p.con.stderr, "\r%-*s", p.width, text)
 		p.width = len([]rune(text))
 	}
