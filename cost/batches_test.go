@@ -128,7 +128,7 @@ func (s *site) submit(items int) work.Batch {
 // returns, and how many results one write counted.
 func measured(b cost.Batch, counted map[[2]string]int64, states []queue.QueueState, idle float64) cost.Batch {
 	for _, s := range states {
-		b.Renewals += float64(s.Renewals) / b.Parcels
+		b.Renewals += float64(s.Requests["update"]-s.Returned-s.Retried) / b.Parcels
 		b.Returns += float64(s.Returned) / b.Parcels
 	}
 	receives := float64(counted[[2]string{"queue", "receive"}])

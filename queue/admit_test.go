@@ -120,14 +120,8 @@ func TestAdmit(t *testing.T) {
 				closed("before the start", time.Hour, publish)
 
 				time.Sleep(10 * time.Minute)
-				if s := l.state(); s.Held || s.Asleep != push {
-					t.Errorf("with an open gate: %+v", s)
-				}
 				gate.set(false)
 				time.Sleep(time.Second) // a receive may be under way
-				if s := l.state(); !s.Held {
-					t.Errorf("with a closed gate: %+v", s)
-				}
 				closed("of an empty queue", time.Hour, publish)
 
 				time.Sleep(10 * time.Minute)

@@ -22,7 +22,6 @@ type lane struct {
 	limit   int     // of working hands
 	waiting []*turn // messages, the oldest lease first
 	working int
-	peak    int
 	average time.Duration // for which a message keeps a hand; 0: unknown
 	last    time.Time     // when a message last left a hand, or the first took one
 	ended   int64         // messages that left a hand
@@ -95,10 +94,10 @@ func (l *lane) setLimit(limit int) {
 
 // load is what a queue's hands do.
 type load struct {
-	limit, working, peak, waiting int
-	perHand                       time.Duration // for which a message keeps a hand, at least
-	measured                      bool          // a message has left a hand
-	ended                         int64
+	limit, working int
+	perHand        time.Duration // for which a message keeps a hand, at least
+	measured       bool          // a message has left a hand
+	ended          int64
 }
 
 func (l *lane) load() load {
@@ -108,7 +107,7 @@ func (l *lane) load() load {
 	if l.working > 0 {
 		perHand = max(perHand, time.Since(l.last)) // work became slow
 	}
-	return load{l.limit, l.working, l.peak, len(l.waiting), perHand, l.average > 0, l.ended}
+	return load{l.limit, l.working, perHand, l.average > 0, l.ended}
 }
 
 // grant gives free hands to waiting messages. Its caller holds mu.
@@ -126,7 +125,6 @@ func (l *lane) take() {
 		l.last = time.Now()
 	}
 	l.working++
-	l.peak = max(l.peak, l.working)
 	l.hands.free--
 }
 

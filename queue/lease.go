@@ -49,7 +49,6 @@ func (l *lease) renew() {
 	}
 	began := time.Now()
 	one, cancelOne := context.WithTimeout(ctx, min(callTimeout, p.opt.Lease/8))
-	p.renewed.Add(1)
 	p.updates.Add(1)
 	m, err := p.store.Update(one, p.queue, l.m, p.opt.Lease)
 	cancelOne()

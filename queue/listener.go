@@ -56,9 +56,12 @@ type ListenerOptions struct {
 	// Hands is the maximum number of messages that all queues together work on
 	// at the same time; default 32, and at least two for each queue. One is kept
 	// free for each queue that has none at work. HandsFor returns how many of
-	// them a queue gets that has this many messages; default: all.
+	// them a queue gets that has this many messages, the oldest of this age as
+	// far as is known; default: all. It is called often and concurrently, and
+	// answers from memory. If it returns fewer than before, what is at work goes
+	// on; a change has its effect within a minute.
 	Hands    int
-	HandsFor func(messages int64) int
+	HandsFor func(messages int64, oldest time.Duration) int
 
 	Lease       time.Duration // of a message, renewed at half; whole seconds; default 60 s
 	MaxIdle     time.Duration // the maximum interval of polling an empty queue; default 30 s
@@ -160,7 +163,7 @@ func listenerOptions(queues []string, o *ListenerOptions) (ListenerOptions, erro
 	opt.Requests = cmp.Or(opt.Requests, 16)
 	opt.Log = cmp.Or(opt.Log, slog.New(slog.DiscardHandler))
 	if opt.HandsFor == nil {
-		opt.HandsFor = func(int64) int { return opt.Hands }
+		opt.HandsFor = func(int64, time.Duration) int { return opt.Hands }
 	}
 	var err error
 	switch {

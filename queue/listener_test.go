@@ -72,7 +72,7 @@ func TestAttempts(t *testing.T) {
 				if n := ran.of("hello"); n != tt.attempts {
 					t.Errorf("%d attempts, want %d", n, tt.attempts)
 				}
-				if got := l.state().Renewals; got < tt.renewals || got > tt.renewals+4 {
+				if got := l.state().Requests["update"] - l.state().Retried; got < tt.renewals || got > tt.renewals+4 {
 					t.Errorf("%d renewals, want %d", got, tt.renewals)
 				}
 				checkLetters(t, queues, want, tt.reason, tt.attempts)
@@ -251,15 +251,15 @@ func TestBufferedForHalfALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		queues := newQueues(t, distant)
 		put(t, queues, "work", items(32)...)
-		l := listen(t, queues, takes(time.Hour), &queue.ListenerOptions{HandsFor: func(int64) int { return 4 }, MaxWork: 2 * time.Hour})
-		await(t, time.Minute, func() bool { return l.state().Waiting == 28 })
+		l := listen(t, queues, takes(time.Hour), &queue.ListenerOptions{HandsFor: func(int64, time.Duration) int { return 4 }, MaxWork: 2 * time.Hour})
+		await(t, time.Minute, func() bool { s := l.state(); return s.Hands == 4 && s.Received == 32 })
 		time.Sleep(30*time.Second - 50*time.Millisecond)
 		if s := l.state(); s.Returned != 0 {
 			t.Errorf("%+v: returned too early", s)
 		}
 		await(t, time.Second, func() bool { return l.state().Returned == 28 })
 		time.Sleep(10 * time.Minute)
-		if s := l.state(); s.Waiting > 0 && s.Received > 32+4 {
+		if s := l.state(); s.Received > 32+4 {
 			t.Errorf("%+v: received again without a free hand", s)
 		}
 		time.Sleep(2 * time.Hour)

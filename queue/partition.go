@@ -12,6 +12,9 @@ import (
 // is free for them: one batch for each poller, and one to work on.
 const maxAhead = (maxPollers + 1) * MaxReceive
 
+// rulesEvery is how long a change of the rules for hands waits at most.
+const rulesEvery = time.Minute
+
 // partition is one queue of a listener.
 type partition struct {
 	*engine
@@ -23,14 +26,14 @@ type partition struct {
 	counters
 
 	mu   sync.Mutex
-	news arrived   // signals since run last checked; guarded by mu
-	seen pollState // guarded by mu
+	news arrived // signals since run last checked; guarded by mu
 
 	// Only run touches these.
 	poll       poll
 	width      width
-	asked      int   // messages of the receives under way
-	endedThen  int64 // messages that had left a hand at the last count
+	asked      int       // messages of the receives under way
+	endedThen  int64     // messages that had left a hand at the last count
+	oldest     time.Time // when the oldest message of the last receive was put
 	announced  time.Time
 	announceIn time.Duration // not before this long after announced
 	answers    chan func(now time.Time)
@@ -40,14 +43,6 @@ type partition struct {
 type arrived struct {
 	listens     []bool
 	work, awake bool
-}
-
-// pollState is what State reports of polling.
-type pollState struct {
-	pollers int
-	asleep  bool
-	held    bool
-	depth   int64
 }
 
 func newPartition(e *engine, queue string, lane *lane) *partition {
@@ -93,11 +88,10 @@ func (p *partition) run(ctx context.Context, deliver func(Message, received)) {
 	for {
 		now := time.Now()
 		p.applySignals(now)
-		wait := time.Hour
+		wait := rulesEvery
 		var gate <-chan struct{}
 		if ctx.Err() != nil {
 			if p.poll.under == 0 && !p.poll.counting {
-				p.publish()
 				return
 			}
 			stopped = nil
@@ -117,10 +111,9 @@ func (p *partition) run(ctx context.Context, deliver func(Message, received)) {
 				p.beginCount(&requests)
 				continue
 			case !at.IsZero():
-				wait = at.Sub(now)
+				wait = min(wait, at.Sub(now))
 			}
 		}
-		p.publish()
 		timer.Reset(wait)
 		select {
 		case <-timer.C:
@@ -162,7 +155,11 @@ func (p *partition) room(now time.Time) (room, batch int) {
 	if p.poll.hot {
 		messages = max(messages, p.poll.depth-(load.ended-p.endedThen))
 	}
-	limit := min(max(p.opt.HandsFor(messages), 1), p.opt.Hands)
+	age := time.Duration(0)
+	if messages > 0 && !p.oldest.IsZero() {
+		age = max(now.Sub(p.oldest), 0) // the clock may be another one
+	}
+	limit := min(max(p.opt.HandsFor(messages, age), 1), p.opt.Hands)
 	limit = p.width.of(now, limit, p.poll.hot, load.ended)
 	p.lane.setLimit(limit)
 	ahead := maxAhead
@@ -191,7 +188,10 @@ func (p *partition) beginReceive(requests *sync.WaitGroup, max int, deliver func
 			p.poll.received(now, version, max, len(messages), err)
 			p.received.Add(int64(len(messages)))
 			p.unfinished.Add(int64(len(messages)))
-			for _, m := range messages {
+			for i, m := range messages {
+				if i == 0 || m.Inserted.Before(p.oldest) {
+					p.oldest = m.Inserted
+				}
 				p.ages.Add(m.Inserted)
 				deliver(m, received{began, now, 1 / float64(len(messages)), p.lane.wait()}) // in the order of the answer
 			}
@@ -240,15 +240,6 @@ func (p *partition) announce(now time.Time) {
 	p.delivered.Go(func() {
 		ctx, cancel := context.WithTimeout(p.end, signalEvery) // later it is useless
 		defer cancel()
-		if p.opt.Signals.Publish(ctx, Signal{Queue: p.queue, Kind: Awake}) == nil {
-			p.announcements.Add(1)
-		}
+		_ = p.opt.Signals.Publish(ctx, Signal{Queue: p.queue, Kind: Awake}) // without it publishers signal more often
 	})
-}
-
-// publish stores what State reports of polling.
-func (p *partition) publish() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.seen = pollState{p.poll.under, p.poll.asleep, p.poll.held, p.poll.depth}
 }

@@ -7,21 +7,13 @@ import (
 
 // QueueState is what a listener does with one queue and did since its start.
 type QueueState struct {
-	Queue     string
-	Depth     int64 // of the last count; it may be old
-	Pollers   int   // receives under way
-	Asleep    bool  // it is not polled, except rarely
-	Held      bool  // it is not polled, because it is not admitted
-	Hands     int   // messages at work
-	PeakHands int
-	MaxHands  int // for the depth of now
-	Waiting   int // messages received that wait for a hand
-	Pool      int // hands that all queues of the listener share
+	Queue string
+	Hands int // messages at work
+	Pool  int // hands that all queues of the listener share
 
 	Receives       int64 // requests
 	EmptyReceives  int64
 	FailedReceives int64
-	Renewals       int64 // requests
 
 	Received    int64 // messages
 	Done        int64 // messages deleted after their work
@@ -30,7 +22,6 @@ type QueueState struct {
 	Returned    int64 // put back without an attempt
 	DeadLetters int64
 	LeasesLost  int64
-	Announced   int64            // signals that it is awake
 	Ages        []int64          // messages received, by age; see Ages
 	AgeSeconds  float64          // the sum of their ages
 	HandSeconds float64          // for which attempts that have ended kept a hand, all together
@@ -49,26 +40,21 @@ func (e *engine) State() []QueueState {
 
 // counters count since the start.
 type counters struct {
-	receives, empty, failed, counts, renewed, updates, deletes, puts atomic.Int64 // requests
+	receives, empty, failed, counts, updates, deletes, puts atomic.Int64 // requests
 
-	received, done, repeated, retried, returned, deadLetters, lost, announcements atomic.Int64 // done without repeated, so that neither difference nor sum goes down
+	received, done, repeated, retried, returned, deadLetters, lost atomic.Int64 // done without repeated, so that neither difference nor sum goes down
 
 	ages, latencies Ages
 	handTime        atomic.Int64 // nanoseconds: 292 years of one hand
 }
 
 func (p *partition) state() QueueState {
-	load := p.lane.load()
-	p.mu.Lock()
-	seen := p.seen
-	p.mu.Unlock()
 	repeated := p.repeated.Load()
 	return QueueState{
-		Queue: p.queue, Depth: seen.depth, Pollers: seen.pollers, Asleep: seen.asleep, Held: seen.held,
-		Hands: load.working, PeakHands: load.peak, MaxHands: load.limit, Waiting: load.waiting, Pool: p.opt.Hands,
-		Receives: p.receives.Load(), EmptyReceives: p.empty.Load(), FailedReceives: p.failed.Load(), Renewals: p.renewed.Load(),
+		Queue: p.queue, Hands: p.lane.load().working, Pool: p.opt.Hands,
+		Receives: p.receives.Load(), EmptyReceives: p.empty.Load(), FailedReceives: p.failed.Load(),
 		Received: p.received.Load(), Done: p.done.Load() + repeated, Repeated: repeated, Retried: p.retried.Load(),
-		Returned: p.returned.Load(), DeadLetters: p.deadLetters.Load(), LeasesLost: p.lost.Load(), Announced: p.announcements.Load(),
+		Returned: p.returned.Load(), DeadLetters: p.deadLetters.Load(), LeasesLost: p.lost.Load(),
 		Ages: p.ages.Counts(), AgeSeconds: p.ages.Seconds(),
 		HandSeconds: time.Duration(p.handTime.Load()).Seconds(), Latencies: p.latencies.Counts(),
 		Requests: map[string]int64{

@@ -34,8 +34,8 @@ func TestStop(t *testing.T) {
 			defer mu.Unlock()
 			ended[d.Body] = err
 			return err
-		}, &queue.ListenerOptions{HandsFor: func(int64) int { return 2 }})
-		await(t, time.Second, func() bool { s := l.state(); return s.Hands == 2 && s.Waiting == 1 })
+		}, &queue.ListenerOptions{HandsFor: func(int64, time.Duration) int { return 2 }})
+		await(t, time.Second, func() bool { s := l.state(); return s.Hands == 2 && s.Received == 3 })
 		time.Sleep(50 * time.Millisecond) // until the next receive has returned nothing
 		go func() {
 			time.Sleep(time.Second)
@@ -116,7 +116,7 @@ func TestStopWithoutStorage(t *testing.T) {
 			return memory.Fault{Lost: lost}
 		})
 		put(t, queues, "work", items(40)...)
-		l := listen(t, queues, takes(3*time.Second), &queue.ListenerOptions{HandsFor: func(int64) int { return 2 }})
+		l := listen(t, queues, takes(3*time.Second), &queue.ListenerOptions{HandsFor: func(int64, time.Duration) int { return 2 }})
 		await(t, time.Second, func() bool { return l.state().Hands == 2 })
 		silent.Store("now", true)
 		if took := l.end(); took > 30*time.Second {
@@ -245,7 +245,7 @@ func TestLateReceive(t *testing.T) {
 			l := listen(t, queues, func(context.Context, queue.Delivery[string]) error {
 				t.Errorf("the message was begun %s", name)
 				return nil
-			}, &queue.ListenerOptions{Lease: tt.lease, MaxIdle: time.Hour, HandsFor: func(int64) int { return 1 }})
+			}, &queue.ListenerOptions{Lease: tt.lease, MaxIdle: time.Hour, HandsFor: func(int64, time.Duration) int { return 1 }})
 			time.Sleep(tt.stop)
 			l.end()
 			if s := l.state(); s.Received == 0 || s.Returned != 1 || visible(t, queues) != 1 {
@@ -266,7 +266,7 @@ func TestManyQueues(t *testing.T) {
 		}
 		put(t, queues, "work-0", items(200)...)
 		l := listen(t, queues, takes(time.Second), nil, names...)
-		await(t, 10*time.Second, func() bool { return l.State()[0].PeakHands >= 64 })
+		await(t, 10*time.Second, func() bool { return l.State()[0].Hands >= 64 })
 		l.end()
 	})
 }

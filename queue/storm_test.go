@@ -95,7 +95,7 @@ func TestStorm(t *testing.T) {
 			}
 		}
 		t.Logf("figure: 30 %% of requests refused for 60 s: messages lost (%d messages) | %d | 0", messages, lost)
-		t.Logf("figure: 30 %% of requests refused for 60 s: leases lost (%d renewals) | %d | 0", s.Renewals, s.LeasesLost)
+		t.Logf("figure: 30 %% of requests refused for 60 s: leases lost (%d renewals) | %d | 0", s.Requests["update"], s.LeasesLost)
 		t.Logf("figure: 30 %% of requests refused for 60 s: requests of one kind sent, at most | %.2f × those needed | ≤ 2 ×", worst)
 		t.Logf("figure: 30 %% of requests refused for 60 s: rate from 10 s after the end | %.0f %% of the rate before | ≥ 90 %%", 100*rate/float64(perSecond))
 		if lost > 0 || worst > 2 || rate < 0.9*float64(perSecond) {

@@ -21,6 +21,7 @@ const (
 // pure state. A queue that is not deep has all hands that the rule allows.
 type width struct {
 	limit  int     // 0: no limit but the rule's
+	rule   int     // of the last call
 	tried  int     // the limit before the one that is tried; 0: none is tried
 	rate   float64 // at the limit that is kept; 0: unknown
 	wider  bool    // the next try is wider
@@ -37,8 +38,12 @@ func (w *width) of(now time.Time, rule int, deep bool, ended int64) int {
 		*w = width{}
 		return rule
 	}
+	if grown := rule > w.rule && max(w.limit, w.tried) >= w.rule; grown { // it is the rule that limited
+		*w = width{}
+	}
+	w.rule = rule
 	if w.since.IsZero() {
-		*w = width{limit: rule, hold: firstHold, left: firstHold, since: now, before: ended}
+		*w = width{limit: rule, rule: rule, hold: firstHold, left: firstHold, since: now, before: ended}
 	}
 	if took := now.Sub(w.since); took >= widthWindow && ended-w.before >= widthMessages {
 		w.measured(float64(ended-w.before)/took.Seconds(), rule)
