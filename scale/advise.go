@@ -68,14 +68,15 @@ type choice struct {
 	lower int // that the rules require now
 	need  float64
 	rows  int // that rows of the rules require
+	begin int // while it is unknown how fast they are
 }
 
 // choose returns the instances and the reason, and keeps them.
 func (c *choice) choose() (instances int, reason string) {
 	c.need = c.instances()
-	c.rows = c.byRows()
+	c.rows, c.begin = c.byRows(), c.bootstrap()
 	was := c.kept.Instances
-	wanted := max(c.lower, c.rows, c.bootstrap(), int(math.Ceil(c.need)))
+	wanted := max(c.lower, c.rows, c.begin, int(math.Ceil(c.need)))
 	wanted = min(wanted, c.rules.Instances.Max)
 	enough := max(wanted, int(math.Ceil(c.busyInstances())))
 	c.kept.Needed = append(c.kept.Needed, needed{c.now, enough})
@@ -86,11 +87,12 @@ func (c *choice) choose() (instances int, reason string) {
 	return c.remove(was, enough, most, whole)
 }
 
-// byRows returns how many instances the rows of the rules require.
+// byRows returns how many instances the rows of the rules require. An operator
+// writes a row for the count that is shown, so it counts without confirmation.
 func (c *choice) byRows() (n int) {
 	for i := range c.loads {
 		if l := &c.loads[i]; l.counts() {
-			n = max(n, find(c.rules.Depth, l.ready).Instances, find(c.rules.AgeSeconds, l.OldestSeconds).Instances)
+			n = max(n, find(c.rules.Depth, float64(l.Ready)).Instances, find(c.rules.AgeSeconds, l.OldestSeconds).Instances)
 		}
 	}
 	return n

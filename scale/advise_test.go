@@ -212,14 +212,55 @@ func TestRows(t *testing.T) {
 		"ageSeconds":[{"from":0,"below":300,"hands":1},{"from":300,"hands":16,"instances":4}]}`))
 	deepQueue := calm("q")
 	deepQueue.Ready, deepQueue.ResponseSeconds = 2000, 0.1
-	w.want("one full peek", w.minutes(1, deepQueue), 1)
-	w.want("two full peeks", w.minutes(1, deepQueue), 2, "a row of the rules requires 2")
+	w.want("as many messages as are shown", w.minutes(1, deepQueue), 2, "a row of the rules requires 2")
 	old := deepQueue
 	old.Ready, old.OldestSeconds = 1, 300
 	advice := w.minutes(2, old)
 	w.want("an old message", advice, 4, "a row of the rules requires 4")
 	if q := advice.Queues[0]; q.Hands != 16 || !strings.Contains(q.Reason, "5m old") {
 		t.Errorf("%+v", q)
+	}
+}
+
+// TestReasons: a reason names what decides, also if two rules require the same,
+// and its counts are those of the sample.
+func TestReasons(t *testing.T) {
+	const window = `"windows":[{"from":"00:00","to":"23:59","instances":2}]`
+	some := calm("q")
+	some.Ready, some.OldestSeconds = 20, 10
+	rows := `"depth":[{"from":0,"below":50,"hands":8},{"from":50,"hands":64,"instances":3}]`
+	old := `"ageSeconds":[{"from":0,"below":5,"hands":1},{"from":5,"hands":1,"instances":2}]`
+	full := calm("q")
+	full.Ready = 58
+	unknown := Sample{Queue: "q", Ready: 20, OldestSeconds: 500}
+	for name, tt := range map[string]struct {
+		rules  string
+		sample Sample
+		want   int
+		reason string
+	}{
+		"a window":              {window, some, 2, "because a window of the rules requires 2."},
+		"a window and a row":    {window + "," + old, some, 2, "because a window and a row of the rules require 2."},
+		"a row and the minimum": {`"instances":{"min":2},` + old, some, 2, "because a row of the rules requires 2."},
+		"the minimum":           {`"instances":{"min":2}`, some, 2, "because the rules require at least 2."},
+		"a row for the depth":   {rows, full, 3, "because a row of the rules requires 3."},
+		"unknown speed":         {`"instances":{"step":4},` + old, unknown, 5, "because 20 messages in 1 queue wait, and it is not yet known how long one takes."},
+	} {
+		w := newWorker(t, 1)
+		w.rules = mustParse([]byte(`{"version":1,` + tt.rules + `}`))
+		w.want(name, w.minutes(1, tt.sample), tt.want, tt.reason)
+	}
+	w := newWorker(t, 1)
+	var queues []Sample
+	for i := range 4 {
+		s := calm(fmt.Sprint("q", i))
+		s.Ready, s.Working, s.InFlight = 150, 1, 1
+		queues = append(queues, s)
+	}
+	advice := w.minutes(1, queues...)
+	w.want("a count that is not confirmed", advice, 1, "for 600 messages in 4 queues (128 of them confirmed), which")
+	if got, want := advice.Queues[0].Reason, "16 hands, because it has 150 messages ready and 1 at work."; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

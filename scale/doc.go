@@ -13,7 +13,8 @@
 //   - The approximate count of a queue, which lags behind and includes messages
 //     that are leased, decides nothing alone. To add instances, full peeks, the
 //     age of the oldest message or busy hands must confirm it; to remove some, no
-//     peek is full and hands are idle.
+//     peek is full and hands are idle. Only a row of the rules for a depth counts
+//     as it is.
 //   - Instances are added at once, by a bounded step. They are removed when fewer
 //     were enough for the whole cool-down. No change is reversed within the
 //     cool-down, and there are at most six changes in an hour.

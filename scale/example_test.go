@@ -26,6 +26,6 @@ func ExampleAdvise() {
 	_ = state
 	// Output:
 	// 1 instance as before: no message is ready.
-	// 5 instances, 4 more than before, because 1 instance would need 43m21s for 2,972 messages in 1 queue, which must be done in 11m33s.
+	// 5 instances, 4 more than before, because 1 instance would need 43m21s for 3,000 messages in 1 queue (2,972 of them confirmed), which must be done in 11m33s.
 	// 32 hands, because it has 3,000 messages.
 }

@@ -45,26 +45,22 @@ func (c *choice) leftOut() string {
 
 // because returns the numbers that decide how many instances are needed.
 func (c *choice) because(instances int) string {
-	need := int(math.Ceil(c.need))
-	switch least := c.rules.Instances.Min; {
-	case c.lower > max(need, c.rows, least):
-		return fmt.Sprintf("a window of the rules requires %d", c.lower)
-	case least > max(need, c.rows, instances):
-		return fmt.Sprintf("the rules require at least %d", least)
+	if why := c.required(instances); why != "" {
+		return why
 	}
-	if c.rows > max(need, c.lower) {
-		return fmt.Sprintf("a row of the rules requires %d", c.rows)
-	}
-	ready, left, queues := 0.0, time.Duration(math.MaxInt64), 0
+	ready, all, left, queues := 0.0, 0.0, time.Duration(math.MaxInt64), 0
 	for i := range c.loads {
 		if l := &c.loads[i]; l.counts() && l.ready > 0 {
-			ready, left, queues = ready+l.ready, min(left, l.left), queues+1
+			ready, all, left, queues = ready+l.ready, all+float64(l.Ready), min(left, l.left), queues+1
 		}
 	}
 	if ready == 0 {
 		return "no message is ready"
 	}
-	what := fmt.Sprintf("%s in %s", plural(ready, "message"), plural(float64(queues), "queue"))
+	what := fmt.Sprintf("%s in %s", plural(all, "message"), plural(float64(queues), "queue"))
+	if ready < all {
+		what += fmt.Sprintf(" (%s of them confirmed)", grouped(ready))
+	}
 	finish, known := c.finish(instances)
 	switch {
 	case instances == 0:
@@ -73,6 +69,26 @@ func (c *choice) because(instances int) string {
 		return what + " wait, and it is not yet known how long one takes"
 	}
 	return fmt.Sprintf("%s would need %s for %s, which must be done in %s", plural(float64(instances), "instance"), short(finish), what, short(left))
+}
+
+// required returns what of the rules requires more instances than the messages
+// need, or "".
+func (c *choice) required(instances int) string {
+	need, least, most := max(int(math.Ceil(c.need)), c.begin), c.rules.Instances.Min, max(c.lower, c.rows)
+	window := c.lower == most && c.lower > least
+	switch {
+	case most <= need:
+		return ""
+	case window && c.rows == most:
+		return fmt.Sprintf("a window and a row of the rules require %d", most)
+	case window:
+		return fmt.Sprintf("a window of the rules requires %d", most)
+	case c.rows == most:
+		return fmt.Sprintf("a row of the rules requires %d", most)
+	case least > instances:
+		return fmt.Sprintf("the rules require at least %d", least)
+	}
+	return ""
 }
 
 // advise returns the advice for one queue.
@@ -92,17 +108,26 @@ func (d *demand) advise(l *load) QueueAdvice {
 		a.Hands = byAge.Hands
 		hands(", because the oldest message is %s old", short(seconds(l.OldestSeconds)))
 	case l.Held:
-		hands(" once its gate is released, because it has %s", plural(l.depth(), "message"))
+		hands(" once its gate is released, because it has %s", l.shown())
 	case l.stuck > 0:
-		hands(", because it has %s, but it completed none for %s while other queues did", plural(l.depth(), "message"), short(l.stuck))
+		hands(", because it has %s, but it completed none for %s while other queues did", l.shown(), short(l.stuck))
 	default:
-		hands(", because it has %s", plural(l.depth(), "message"))
+		hands(", because it has %s", l.shown())
 	}
 	if n := d.fitting(l); n < a.Hands {
 		a.Hands = n
 		hands(", because %s of the processors are in use, so more would only wait for each other", percent(l.CPU))
 	}
 	return a
+}
+
+// shown returns the messages of the queue in the numbers of its sample.
+func (l *load) shown() string {
+	text := plural(float64(l.Ready), "message")
+	if begun := l.depth() - float64(l.Ready); begun > 0 {
+		text += fmt.Sprintf(" ready and %s at work", grouped(begun))
+	}
+	return text
 }
 
 // fitting returns how many hands the processors of an instance have room for.
@@ -122,14 +147,20 @@ func percent(share float64) string { return fmt.Sprintf("%.0f %%", min(100*share
 
 // plural returns a count with its noun, as in "1,200 messages".
 func plural(n float64, noun string) string {
-	digits := strconv.FormatFloat(n, 'f', 0, 64)
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
+	digits := grouped(n)
 	if digits != "1" {
 		noun += "s"
 	}
 	return digits + " " + noun
+}
+
+// grouped returns a count as in "1,200".
+func grouped(n float64) string {
+	digits := strconv.FormatFloat(n, 'f', 0, 64)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
 }
 
 // short returns a duration without units that are zero, as in "5m".

@@ -91,6 +91,21 @@ func defaultTable() (t ruleTable) {
 	return t
 }
 
+// HandsFor returns how many messages of a queue an instance should work on at
+// the same time, if the queue has this many and the oldest is of this age.
+func (r Rules) HandsFor(messages int64, oldest time.Duration) int {
+	t := r.table()
+	return max(1, find(t.Depth, float64(messages)).Hands, find(t.AgeSeconds, oldest.Seconds()).Hands)
+}
+
+// WithoutWindows returns the rules without their windows. Their JSON form has
+// less than 32 KiB.
+func (r Rules) WithoutWindows() Rules {
+	t := *r.table()
+	t.Windows = []window{}
+	return Rules{&t}
+}
+
 // MarshalJSON returns the rules in the form that ParseRules reads, with all
 // defaults.
 func (r Rules) MarshalJSON() ([]byte, error) { return json.Marshal(r.table()) }
