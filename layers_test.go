@@ -88,7 +88,7 @@ var layers = map[string][]string{
 	"internal/version":            {},
 	"internal/storetest":          {"channels", "gate", "ids", "queue", "table", "internal/dev/azurite", "internal/version", "testing", "github.com/google/go-cmp"},
 
-	"examples/numbers":      {"azurestore", "client", "gate", "ids"},                             // only what other modules can import
+	"examples/numbers":      {"azurestore", "client", "gate", "ids"},                                                 // only what other modules can import
 	"cmd/kennel":            {"client", "cost", "gate", "scale", "internal", "github.com/spf13", "golang.org/x/sys"}, // scale: to check rules; sys: the width of a terminal
 	"handler":               {"bill", "channels", "cost", "deadletters", "docs", "gate", "ids", "instances", "queue", "relay", "scale", "scalecheck", "table", "trace", "work", "internal"},
 	"handler/testdata/bare": {},

@@ -210,7 +210,7 @@ func runWorkerOf(t *testing.T, ctx context.Context, b *memoryBatches) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := b.listener(cfg, opened, opened.queues, nil)
+	l, err := b.listener(cfg, opened, opened.queues, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

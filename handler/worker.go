@@ -124,11 +124,17 @@ func openWorker(cfg config.Config, log *slog.Logger) (*worker, error) {
 // their own.
 func newWorker(cfg config.Config, c channelFunctions, b *batchFunctions, store queue.Store, signals queue.Signals, rows table.Store, scale scaleStores, log *slog.Logger, jobs ...job) (*worker, error) {
 	w := &worker{probes: &probes{}, log: log}
+	members := newMembers(rows, instances.Worker, time.Now(), func() []job { return jobs }, log)
+	w.name = members.Name()
+	scaling, err := newScalingOn(cfg, scale, func() []job { return jobs }, members, log)
+	if err != nil {
+		return nil, err
+	}
 	opened, err := b.open()
 	if err != nil {
 		return nil, err
 	}
-	parcels, err := b.listener(cfg, opened, probedStore{opened.queues, w.probes}, signals)
+	parcels, err := b.listener(cfg, opened, probedStore{opened.queues, w.probes}, signals, scaling.check.HandsFor)
 	if err != nil {
 		return nil, err
 	}
@@ -142,23 +148,22 @@ func newWorker(cfg config.Config, c channelFunctions, b *batchFunctions, store q
 			defer cancel()
 			return c.process(ctx, d)
 		},
-		&queue.ListenerOptions{Signals: signals, Lease: cfg.WorkerLease, MaxIdle: cfg.IdlePoll, Drain: cfg.WorkerDrain, Log: log})
+		&queue.ListenerOptions{Signals: signals, HandsFor: scaling.check.HandsFor, Lease: cfg.WorkerLease, MaxIdle: cfg.IdlePoll, Drain: cfg.WorkerDrain, Log: log})
 	if err != nil {
 		return nil, err
 	}
 	jobs = append(jobs, job{run: c.run, problems: c.letters.problems, sample: c.sample, wake: c.wake}, job{run: b.run, problems: b.problems, sample: b.sample, wake: b.wake},
 		job{facts: c.meter.facts}, job{facts: workOf(listener)}, job{facts: workOf(parcels)})
-	members := newMembers(rows, instances.Worker, time.Now(), func() []job { return jobs }, log)
-	w.name = members.Name()
-	scaling, err := newScalingOn(cfg, scale, func() []job { return jobs }, members, log)
-	if err != nil {
-		return nil, err
-	}
 	jobs = append(jobs, members.job(), job{problems: scaling.check.Problems})
 	w.probes.metrics = &workerMetrics{sampler{jobs: jobs, members: members}, log}
 	sweep := c.sweep()
+	rules := make(chan struct{}) // closed when those for hands are known, or cannot be read
+	afterRules := func(run func(context.Context) error) func(context.Context) error {
+		return func(ctx context.Context) error { <-rules; return run(ctx) }
+	}
 	w.work = []func(context.Context) error{
-		listener.Run, parcels.Run,
+		func(ctx context.Context) error { defer close(rules); scaling.check.Begin(ctx); return nil },
+		afterRules(listener.Run), afterRules(parcels.Run),
 		sweepOften("cannot sweep channels; trying again later", log, func(ctx context.Context) error { return sweep(ctx, customhandler.Tick{}) }),
 		sweepOften("cannot sweep batches; trying again later", log, b.sweep),
 	}
@@ -195,8 +200,8 @@ func workOf[T any](l *queue.Listener[T]) func(*instances.Report) {
 
 // listener returns the listener of a worker for the queues of batches. Those of
 // parcels are not received from while the work gate is closed.
-func (b *batchFunctions) listener(cfg config.Config, opened *openBatches, store queue.Store, signals queue.Signals) (*queue.Listener[*workMessage], error) {
-	o := &queue.ListenerOptions{Signals: signals, Lease: cfg.WorkerLease, MaxIdle: cfg.IdlePoll, Drain: cfg.WorkerDrain, Log: b.log}
+func (b *batchFunctions) listener(cfg config.Config, opened *openBatches, store queue.Store, signals queue.Signals, handsFor func(int64, time.Duration) int) (*queue.Listener[*workMessage], error) {
+	o := &queue.ListenerOptions{Signals: signals, HandsFor: handsFor, Lease: cfg.WorkerLease, MaxIdle: cfg.IdlePoll, Drain: cfg.WorkerDrain, Log: b.log}
 	// Items that fail do not fail their message, and an attempt during an outage
 	// of storage does not count, so few messages have several attempts.
 	o.MaxAttempts = 10

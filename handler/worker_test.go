@@ -37,6 +37,14 @@ type fakeWorker struct {
 // newFakeWorker starts a worker in the bubble of a test.
 func newFakeWorker(t *testing.T, queues *memory.Queues, blogs *memory.Table, signals queue.Signals, env ...string) *fakeWorker {
 	t.Helper()
+	// Without this table, the worker never samples for a check of scaling.
+	noScale := memory.NewTable(&memory.TableOptions{Options: memory.Options{Fault: func(memory.Call) memory.Fault { return memory.Fault{Lost: true, Err: errors.New("none")} }}})
+	return newFakeWorkerOn(t, queues, blogs, signals, newMemoryBatches(t, queues, nil), scaleStores{noScale, memory.NewContainer(nil)}, env...)
+}
+
+// newFakeWorkerOn starts a worker on stores of batches and of scaling.
+func newFakeWorkerOn(t *testing.T, queues *memory.Queues, blogs *memory.Table, signals queue.Signals, batches *memoryBatches, scale scaleStores, env ...string) *fakeWorker {
+	t.Helper()
 	settings := map[string]string{"AzureWebJobsStorage": "UseDevelopmentStorage=true"}
 	for _, setting := range env {
 		name, value, _ := strings.Cut(setting, "=")
@@ -46,7 +54,7 @@ func newFakeWorker(t *testing.T, queues *memory.Queues, blogs *memory.Table, sig
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fakeWorker{queues: queues, rows: memory.NewTable(nil), ended: make(chan error, 1)}
+	f := &fakeWorker{queues: queues, batches: batches, rows: memory.NewTable(nil), ended: make(chan error, 1)}
 	log := slog.New(slog.NewJSONHandler(&f.log, nil))
 	publisher, err := queue.NewPublisher(queues, &queue.PublisherOptions{Signals: signals})
 	if err != nil {
@@ -57,10 +65,7 @@ func newFakeWorker(t *testing.T, queues *memory.Queues, blogs *memory.Table, sig
 		t.Fatal(err)
 	}
 	c := channelFunctions{channels: f.channels, signals: publisher, meter: &meter{}, queues: queues, letters: &letterCount{queue: names.CleanupQueue}, log: log}
-	// Without this table, the worker never samples for a check of scaling.
-	noScale := memory.NewTable(&memory.TableOptions{Options: memory.Options{Fault: func(memory.Call) memory.Fault { return memory.Fault{Lost: true, Err: errors.New("none")} }}})
-	f.batches = newMemoryBatches(t, queues, nil)
-	if f.worker, err = newWorker(cfg, c, f.batches.batchFunctions, queues, signals, f.rows, scaleStores{noScale, memory.NewContainer(nil)}, log); err != nil {
+	if f.worker, err = newWorker(cfg, c, batches.batchFunctions, queues, signals, f.rows, scale, log); err != nil {
 		t.Fatal(err)
 	}
 	var ctx context.Context

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -242,4 +243,36 @@ func TestFaultsOfRules(t *testing.T) {
 	if e := faults(`{"version":1,"depth":[` + strings.Repeat(`{"from":"a"},`, 22) + row + `]}`); len(e.Faults) != 20 || e.More != 2 {
 		t.Errorf("%d faults and %d more, want 20 and 2", len(e.Faults), e.More)
 	}
+}
+
+// TestRulesForQueues: rules without windows fit into a column of a table, which
+// takes 32,768 characters, however long their numbers are.
+func TestRulesForQueues(t *testing.T) {
+	list := func() string {
+		var rows []string
+		for i := range maxRows {
+			row := fmt.Sprintf(`{"from":%.17g,"below":%.17g,"hands":10000,"instances":1000}`, 1e-300*float64(i)/3, 1e-300*float64(i+1)/3)
+			if i == maxRows-1 {
+				row = fmt.Sprintf(`{"from":%.17g,"hands":10000,"instances":1000}`, 1e-300*float64(i)/3)
+			}
+			rows = append(rows, row)
+		}
+		return "[" + strings.Join(rows, ",") + "]"
+	}
+	rules, err := ParseRules([]byte(`{"version":1,"instances":{"max":1000},"depth":` + list() + `,"ageSeconds":` + list() + `,"windows":[{"from":"00:00","to":"12:00","instances":2}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(rules.WithoutWindows())
+	if err != nil || len(text) > 32<<10 || strings.Contains(string(text), "12:00") {
+		t.Errorf("%d bytes, %v", len(text), err)
+	}
+	read, err := ParseRules(text)
+	if err != nil || read.HandsFor(1, 0) != 10_000 {
+		t.Errorf("%v", err)
+	}
+	if n := (Rules{}).HandsFor(150, time.Hour); n != 16 {
+		t.Errorf("%d hands by default, want 16", n)
+	}
+	t.Logf("%d bytes", len(text))
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"kennel/instances"
@@ -61,6 +62,7 @@ type Check struct {
 	rows   *table.Table
 	read   func(context.Context) (Facts, error)
 	rules  *ruleBook
+	inUse  atomic.Pointer[scale.Rules] // that this process knows; nil: the default ones
 	denial denial
 	opt    Options
 
@@ -115,8 +117,14 @@ func (c *Check) run(ctx context.Context, pause time.Duration) (ran bool, err err
 	ctx, cancel := context.WithTimeout(ctx, runTimeout)
 	defer cancel()
 	last, at, err := c.load(ctx)
-	if err != nil || at.Sub(last.writtenAt) < pause {
+	if err != nil {
 		return false, err
+	}
+	if at.Sub(last.writtenAt) < pause {
+		if last.rules != nil {
+			c.inUse.Store(last.rules)
+		}
+		return false, nil
 	}
 	skew := time.Since(at)
 	if last.version, err = c.claim(ctx, last); err != nil {
@@ -137,8 +145,9 @@ func (c *Check) run(ctx context.Context, pause time.Duration) (ran bool, err err
 	if err != nil {
 		return false, err
 	}
+	c.inUse.Store(&rules)
 	advice, state := scale.Advise(rules, last.state, reading)
-	last.state, last.record = state, c.record(reading, advice, last.record.Outcome)
+	last.state, last.rules, last.record = state, &rules, c.record(reading, advice, facts.Reports, last.record.Outcome)
 	if last.version, err = c.keep(ctx, last); err != nil {
 		return false, notOther(err)
 	}

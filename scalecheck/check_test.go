@@ -14,6 +14,7 @@ import (
 
 	"kennel/instances"
 	"kennel/internal/memory"
+	"kennel/table"
 )
 
 // process is a process of the app that checks.
@@ -280,6 +281,99 @@ func TestUnreadable(t *testing.T) {
 			time.Sleep(time.Minute)
 			p.mustRun(t, true)
 			p.latest(t)
+		}
+	})
+}
+
+// TestRulesForHands: the rules for hands are known from the start. A process that
+// does not check takes those of the last check with the row that it reads anyway,
+// and keeps them while they cannot be read, or another build wrote them.
+func TestRulesForHands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var fails atomic.Bool
+		rows, blobs := memory.NewTable(nil), memory.NewContainer(&memory.Options{Fault: func(memory.Call) memory.Fault {
+			if fails.Load() {
+				return memory.Fault{Lost: true, Err: errors.New("reset by peer")}
+			}
+			return memory.Fault{}
+		}})
+		leader, standby := newProcess(t, rows, blobs, nil), newProcess(t, rows, blobs, nil)
+		want := func(when string, p *process, messages int64, oldest time.Duration, hands int) {
+			t.Helper()
+			if n := p.HandsFor(messages, oldest); n != hands {
+				t.Errorf("%s: %d hands, want %d", when, n, hands)
+			}
+		}
+		put := func(text string) {
+			if _, err := leader.PutRules(t.Context(), []byte(text)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		fails.Store(true)
+		standby.Begin(t.Context())
+		want("unreadable at the start, many messages", standby, 5000, 0, 32)
+		want("unreadable at the start, few messages", standby, 5, 0, 8)
+		fails.Store(false)
+		put(`{"version":1,"depth":[{"from":0,"hands":2}],"ageSeconds":[{"from":0,"below":60,"hands":1},{"from":60,"hands":7}],"windows":[{"from":"00:00","to":"23:59","instances":2}]}`)
+		leader.Begin(t.Context())
+		want("at the start", leader, 5000, 0, 2)
+		want("an old message", leader, 1, time.Minute, 7)
+
+		reads := blobs.Calls()
+		leader.mustRun(t, true)
+		checked := blobs.Calls() - reads
+		standby.mustRun(t, false)
+		want("after a look", standby, 5000, 0, 2)
+		want("after a look, an old message", standby, 1, time.Minute, 7)
+		if n := blobs.Calls() - reads; n != checked {
+			t.Errorf("a look made %d requests for the rules, want none", n-checked)
+		}
+		put(`{"version":1,"depth":[{"from":0,"hands":3}]}`)
+		fails.Store(true)
+		time.Sleep(time.Minute)
+		leader.mustRun(t, true)
+		standby.mustRun(t, false)
+		want("unreadable", leader, 1, 0, 2)
+		want("unreadable for the one that checks", standby, 1, 0, 2)
+		fails.Store(false)
+		time.Sleep(time.Minute)
+		leader.mustRun(t, true)
+		standby.mustRun(t, false)
+		want("readable again", leader, 1, 0, 3)
+		want("changed", standby, 1, 0, 3)
+
+		k, _, err := leader.load(t.Context())
+		if err == nil {
+			_, err = rows.Submit(t.Context(), []table.Write{{Verb: table.Merge, If: k.version, Row: table.Row{Partition: partition, Key: stateKey, Values: map[string]string{rulesColumn: `{"version":2}`}}}})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		standby.mustRun(t, false)
+		want("of another build", standby, 1, 0, 3)
+	})
+}
+
+// TestHandsUnderTheHost: where a Functions host works on a queue, its settings
+// decide about hands, and the advice says so.
+func TestHandsUnderTheHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProcess(t, memory.NewTable(nil), memory.NewContainer(nil), nil)
+		p.facts.Reports[0].Work = map[string]instances.Work{"work-1": {}}
+		p.mustRun(t, true)
+		const host = "; under the Functions host, host.json decides."
+		for i, want := range []bool{false, false, true} { // cleanup, work-0, work-1
+			if a := p.latest(t).Advice[i+1]; strings.HasSuffix(a.Reason, host) != want {
+				t.Errorf("%s: %q", a.Queue, a.Reason)
+			}
+		}
+		p.facts.Reports = p.facts.Reports[:1]
+		time.Sleep(time.Minute)
+		p.mustRun(t, true)
+		for _, a := range p.latest(t).Advice[1:] {
+			if !strings.HasSuffix(a.Reason, host) {
+				t.Errorf("without workers, %s: %q", a.Queue, a.Reason)
+			}
 		}
 	})
 }

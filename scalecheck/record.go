@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"kennel/instances"
@@ -137,8 +138,21 @@ func (c *Check) sampleOf(name string, f Facts) scale.Sample {
 	return s
 }
 
+// hosted reports whether a Functions host works on a queue, where the settings
+// of the host decide about hands.
+func hosted(queue string, reports []instances.Report) bool {
+	workers := false
+	for _, r := range reports {
+		if _, works := r.Work[queue]; works && r.Kind == instances.Functions {
+			return true
+		}
+		workers = workers || r.Kind == instances.Worker
+	}
+	return !workers
+}
+
 // record returns the record of a check.
-func (c *Check) record(reading scale.Reading, advice scale.Advice, outcome *Outcome) Record {
+func (c *Check) record(reading scale.Reading, advice scale.Advice, reports []instances.Report, outcome *Outcome) Record {
 	if c.opt.Target == nil {
 		outcome = nil // of a target that was removed
 	}
@@ -146,7 +160,11 @@ func (c *Check) record(reading scale.Reading, advice scale.Advice, outcome *Outc
 	r := Record{At: reading.At.UTC(), Running: reading.Instances, Samples: []Sample{}, Outcome: outcome,
 		Advice: []Advice{{Target: target, Instances: &advice.Instances, Reason: advice.Reason}}}
 	for i, q := range advice.Queues {
-		r.Advice = append(r.Advice, Advice{Target: target, Queue: q.Queue, Hands: &q.Hands, Reason: q.Reason})
+		reason := q.Reason
+		if hosted(q.Queue, reports) {
+			reason = strings.TrimSuffix(reason, ".") + "; under the Functions host, host.json decides."
+		}
+		r.Advice = append(r.Advice, Advice{Target: target, Queue: q.Queue, Hands: &q.Hands, Reason: reason})
 		s := reading.Samples[i]
 		r.Samples = append(r.Samples, Sample{
 			Queue: s.Queue, Ready: s.Ready, InFlight: s.InFlight, Delayed: s.Delayed, OldestSeconds: rounded(s.OldestSeconds), Held: s.Held,

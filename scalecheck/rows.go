@@ -22,6 +22,7 @@ const (
 	stateColumn   = "state"   // of package scale
 	recordColumn  = "record"  // of the last check
 	outcomeColumn = "outcome" // of the last check, if it differs from the one in its record
+	rulesColumn   = "rules"   // in use, without windows, so that processes that do not check read them with the row
 
 	// format is the version of what the columns hold.
 	format = "1"
@@ -34,8 +35,9 @@ var ErrNone = errors.New("scaling was not checked yet")
 type kept struct {
 	state     scale.State
 	record    Record
-	checked   bool   // there is a record
-	version   string // "": there is no row
+	checked   bool         // there is a record
+	rules     *scale.Rules // of that check; nil: unknown
+	version   string       // "": there is no row
 	writtenAt time.Time
 }
 
@@ -71,6 +73,9 @@ func (c *Check) load(ctx context.Context) (k kept, at time.Time, err error) {
 	if text, ok := row.Values[recordColumn]; ok {
 		k.checked = json.Unmarshal([]byte(text), &k.record) == nil
 	}
+	if rules, err := scale.ParseRules([]byte(row.Values[rulesColumn])); err == nil { // otherwise another build wrote them, or none
+		k.rules = &rules
+	}
 	if text, ok := row.Values[outcomeColumn]; ok {
 		var o Outcome
 		if json.Unmarshal([]byte(text), &o) == nil {
@@ -97,8 +102,9 @@ func (c *Check) claim(ctx context.Context, k kept) (version string, err error) {
 func (c *Check) keep(ctx context.Context, k kept) (version string, err error) {
 	state, err1 := json.Marshal(k.state)
 	record, err2 := json.Marshal(k.record)
-	values := map[string]string{formatColumn: format, stateColumn: string(state), recordColumn: string(record)}
-	if err := errors.Join(err1, err2); err != nil {
+	rules, err3 := json.Marshal(k.rules.WithoutWindows())
+	values := map[string]string{formatColumn: format, stateColumn: string(state), recordColumn: string(record), rulesColumn: string(rules)}
+	if err := errors.Join(err1, err2, err3); err != nil {
 		return "", fmt.Errorf("store a check of scaling: %w", err)
 	}
 	versions, err := c.rows.Submit(ctx,

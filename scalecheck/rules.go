@@ -139,6 +139,35 @@ func (b *ruleBook) problems() []instances.Problem {
 		What: fmt.Sprintf("The last valid rules of scaling are used instead of those that are stored: %v.", b.invalid)}}
 }
 
+// beginTimeout limits how long Begin waits for storage.
+const beginTimeout = 5 * time.Second
+
+// Begin reads the rules for HandsFor, so that a worker does not begin with
+// others. If they cannot be read, the default ones hold until the next check of
+// any process.
+func (c *Check) Begin(ctx context.Context) {
+	bounded, cancel := context.WithTimeout(ctx, beginTimeout)
+	defer cancel()
+	rules, err := c.Rules(bounded)
+	if err != nil {
+		if ctx.Err() == nil {
+			c.opt.Log.WarnContext(ctx, "cannot read the rules of scaling; the default ones hold until the next check", "error", err.Error())
+		}
+		return
+	}
+	c.inUse.CompareAndSwap(nil, &rules)
+}
+
+// HandsFor returns how many messages of a queue this process should work on at
+// the same time, by the rules that it read last: at Begin, or with what Loop
+// reads anyway. It makes no request.
+func (c *Check) HandsFor(messages int64, oldest time.Duration) int {
+	if rules := c.inUse.Load(); rules != nil {
+		return rules.HandsFor(messages, oldest)
+	}
+	return scale.Rules{}.HandsFor(messages, oldest)
+}
+
 // Rules returns the rules in use, with all defaults filled in.
 func (c *Check) Rules(ctx context.Context) (scale.Rules, error) {
 	_, rules, err := c.rules.read(ctx)
