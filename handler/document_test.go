@@ -288,7 +288,9 @@ func tightenMembers(schema any) (err error) {
 			}
 		case "items":
 			err = errors.Join(err, tighten(value))
-		case "allOf":
+		case "not":
+			err = errors.Join(err, tightenMembers(value))
+		case "allOf", "anyOf":
 			for _, member := range value.([]any) {
 				err = errors.Join(err, tightenMembers(member))
 			}
