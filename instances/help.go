@@ -34,7 +34,7 @@ var help = map[string]string{
 	TablesFailing:   "Check the storage account's health and network rules. Channels and the view of other instances work again by themselves once tables respond.",
 	QueuesFailing:   "Check the storage account's health and network rules. Queued work continues by itself once queues respond.",
 	StorageDenied:   "Assign the identity of the app the missing role on the storage account, or correct its key or network rules.",
-	BusDisconnected: "Check the Service Bus namespace. While the primary one does not respond, gates are polled, so some waiters pass seconds late; while the secondary one does not, sends fail if the primary fails, too.",
+	BusDisconnected: "Check the Service Bus namespace: whether it exists, its network rules, and an outage of Azure. Without the primary one gates are polled, so some waiters pass seconds late, and messages go to the secondary one, as `kennel relay status` shows. If the subject is the backlog, it is the secondary one: sends fail without it if the primary one fails, too.",
 	BusDenied:       "Assign the identity of the app the role Azure Service Bus Data Owner on the namespace that the cause names, and check that the topic signals exists.",
 	GateUnreadable:  "Find out who wrote to the gate's blob, then release or close the gate with force; if a newer build wrote it, update this one. Until then it counts as closed.",
 	SequenceCorrupt: "Find out who wrote to the sequence's blob, then raise the sequence above every number issued. Until then no number is issued.",
