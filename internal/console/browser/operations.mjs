@@ -26,6 +26,7 @@ test('queues show the advice, and charts over time', () => visit('Operator', '#/
   await page.getByText('Values').first().click();
   await page.getByRole('group', { name: 'Values of Messages', exact: true }).getByText('2,980').first().waitFor();
   await isAccessible(page, 'the values of a chart');
+  await says(page, 'Arrive a second, as forecast');
   await page.getByRole('link', { name: '6 hours' }).click();
   await page.getByRole('link', { name: '6 hours', exact: true }).and(page.locator('[aria-current]')).waitFor();
 }, { answers: { scale: check(1), 'scale/history': { items: Array.from({ length: 50 }, (_, i) => check(50 - i)) } } }));
@@ -60,6 +61,13 @@ test('the rules are checked before they are saved', () => visit('Operator', '#/q
   await box.getByRole('button', { name: 'Save', exact: true }).click();
   await says(page, 'The rules are saved.');
   await says(page.locator('.facts'), '2 to 20');
+  await page.evaluate(() => { // an action may lead to another view, which keeps its message
+    const now = Date.now;
+    Date.now = () => now() + 1000;
+  });
+  await page.getByRole('link', { name: 'Gates', exact: true }).first().click();
+  await page.getByRole('heading', { name: 'Gates', level: 1 }).waitFor();
+  assert.equal(await page.getByText('The rules are saved.').count(), 0, 'messages of a view that was left');
 }));
 
 test('the relay shows its entities, and moves the backlog', () => visit('Operator', '#/relay', async (page) => {
@@ -79,6 +87,17 @@ test('the relay shows its entities, and moves the backlog', () => visit('Operato
   await says(page, 'counted 3 min ago');
   await page.getByRole('button', { name: 'Backlog', exact: true }).click();
   assert.deepEqual(await page.getByRole('table', { name: 'Queues and topics' }).locator('tbody th').allInnerTexts(), ['shipments', 'invoices', 'sales/orders']);
+}));
+
+test('a backlog of zero that was counted before the failover is not shown', () => visit('Operator', '#/relay', async (page) => {
+  const ago = (minutes) => new Date(Date.now() - minutes * minute).toISOString();
+  const orders = { entity: 'orders', state: 'failedOver', since: ago(1), throttled: false, lastError: 'no answer within 5s', backlog: { messages: 0, oldestSeconds: 0, more: false, at: ago(2) } };
+  const backlog = page.getByRole('row', { name: /orders/ }).locator('td').nth(2);
+  await answer(page, 'relay', { items: [orders] });
+  await says(page, 'not counted lately');
+  assert.equal(await backlog.innerText(), '–');
+  await answer(page, 'relay', { items: [{ ...orders, backlog: { ...orders.backlog, at: ago(0.5) } }] });
+  await backlog.getByText('0', { exact: true }).waitFor();
 }));
 
 test('the bill is shown by job', () => visit('Operator', '#/bill', async (page) => {

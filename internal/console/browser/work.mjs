@@ -50,6 +50,20 @@ test('channels show their blogs by page', () => visit('Operator', '#/channels', 
   assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Read', 'the focus goes back');
 }));
 
+test('a name that the Functions host would change is not sent', () => visit('Operator', '#/channels', async (page) => {
+  const sent = [];
+  page.on('request', (request) => { if (request.url().includes('/channels/')) sent.push(request.url()); });
+  await page.getByLabel('Name of a channel').fill('%41');
+  await page.getByRole('button', { name: 'Open' }).click();
+  await says(page, 'A name with a percent sign before two hexadecimal digits cannot be used');
+  assert.deepEqual(sent, []);
+  await page.getByRole('link', { name: 'Channels', exact: true }).first().click();
+  await page.getByLabel('Name of a channel').fill('50%');
+  await page.getByRole('button', { name: 'Open' }).click();
+  await says(page, 'There is no channel 50%.');
+  assert.notEqual(sent.length, 0);
+}));
+
 test('a channel is deleted when its name is typed', () => visit('Operator', '#/channels', async (page) => {
   const name = `old ${hostile}`;
   await page.getByRole('link', { name, exact: true }).click();

@@ -34,15 +34,24 @@ export default {
   },
 };
 
+// sampleOf returns the backlog of a queue or topic. A zero that was counted
+// before it failed over says nothing about what waits now.
+function sampleOf({ state, since, backlog }) {
+  const outdated = state === 'failedOver' && backlog && !backlog.messages && Date.parse(backlog.at) < Date.parse(since);
+  return outdated ? undefined : backlog;
+}
+
 // backlogOf adds up the backlog. It is undefined if it was not sampled.
 function backlogOf(items) {
-  const sampled = items.filter((e) => e.backlog);
-  if (!sampled.length) return undefined;
+  const samples = items.map(sampleOf).filter(Boolean);
+  const messages = samples.reduce((sum, s) => sum + s.messages, 0);
+  const outdated = items.some((e) => e.backlog && !sampleOf(e));
+  if (!samples.length || (outdated && !messages)) return undefined;
   return {
-    messages: sampled.reduce((sum, e) => sum + e.backlog.messages, 0),
-    oldestSeconds: Math.max(...sampled.map((e) => e.backlog.oldestSeconds)),
-    more: sampled.some((e) => e.backlog.more),
-    at: sampled[0].backlog.at,
+    messages,
+    oldestSeconds: Math.max(...samples.map((s) => s.oldestSeconds)),
+    more: outdated || samples.some((s) => s.more),
+    at: samples[0].at,
   };
 }
 
@@ -52,8 +61,12 @@ function summary(items) {
   return tiles(
     tile('Failed over', number(is('failedOver')), 'sent to the backlog', is('failedOver') ? 'bad' : ''),
     tile('Suspect', number(is('suspect')), 'sends fail', is('suspect') ? 'warn' : ''),
-    tile('In the backlog', backlog ? `${backlog.more ? '≥ ' : ''}${number(backlog.messages)}` : none, backlog ? ['counted ', since(backlog.at)] : 'not counted lately', backlog?.messages ? 'warn' : ''),
+    tile('In the backlog', amount(backlog), backlog ? ['counted ', since(backlog.at)] : 'not counted lately', backlog?.messages ? 'warn' : ''),
     tile('Oldest of them', backlog?.messages ? duration(backlog.oldestSeconds) : none, 'since it was sent', backlog?.oldestSeconds > 300 ? 'bad' : ''));
+}
+
+function amount(backlog) {
+  return backlog ? `${backlog.more ? '≥ ' : ''}${number(backlog.messages)}` : none;
 }
 
 function entities(items, ctx) {
@@ -62,8 +75,8 @@ function entities(items, ctx) {
     { label: 'Queue or topic', by: (e) => e.entity, cell: (e) => code(e.entity) },
     { label: 'State', by: rank, cell: (e) => [stateOf(e), e.throttled ? [' ', badge('warn', 'Throttled')] : null] },
     { label: 'Since', num: true, by: (e) => (e.since ? -Date.parse(e.since) : undefined), cell: (e) => (e.since ? since(e.since) : 'nothing is sent') },
-    { label: 'Backlog', num: true, by: (e) => e.backlog?.messages, cell: (e) => (e.backlog ? (e.backlog.more ? '≥ ' : '') + number(e.backlog.messages) : none) },
-    { label: 'Oldest', num: true, by: (e) => e.backlog?.oldestSeconds, cell: (e) => (e.backlog?.messages ? duration(e.backlog.oldestSeconds) : none) },
+    { label: 'Backlog', num: true, by: (e) => sampleOf(e)?.messages, cell: (e) => amount(sampleOf(e)) },
+    { label: 'Oldest', num: true, by: (e) => sampleOf(e)?.oldestSeconds, cell: (e) => (e.backlog?.messages ? duration(e.backlog.oldestSeconds) : none) },
     { label: 'Last error', kind: 'wide', cell: (e) => e.lastError ?? none },
   ];
   const sorted = sortable(ctx, 'entities', columns, items.toSorted((a, b) => rank(b) - rank(a))); // what fails first
