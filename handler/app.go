@@ -84,6 +84,7 @@ func newApp(cfg config.Config, log *slog.Logger) (*app, error) {
 	if err != nil {
 		return nil, err
 	}
+	batches.members = members
 	batches.checkStaged(os.DirFS("."))
 	letters := newLetters(account, observed, batches, a.letterCount, log)
 	scaling, err := newScaling(cfg, account, observed, func() []job { return a.jobs }, members, log)

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
 	"kennel/gate"
+	"kennel/instances"
 	"kennel/internal/azure"
 	"kennel/internal/azure/servicebus"
 	"kennel/internal/config"
@@ -45,6 +47,7 @@ type batchFunctions struct {
 	gate       *workGate // nil: none
 	meter      *meter
 	letters    map[string]*letterCount // by queue
+	members    *members                // nil in a worker, which submits nothing
 	late       lateness
 	mismatch   mismatch
 	log        *slog.Logger
@@ -156,6 +159,7 @@ func (b *batchFunctions) openOn(cfg config.Config, s work.Stores, queues batchQu
 		Retention:  cfg.Retention,
 		HoldTime:   min(maxHold, cfg.InvocationTimeout*2/3),
 		HostShare:  hostShare,
+		ReadLarge:  b.readLarge,
 		Log:        b.log,
 	}
 	if b.gate != nil {
@@ -167,6 +171,19 @@ func (b *batchFunctions) openOn(cfg config.Config, s work.Stores, queues batchQu
 	}
 	return &openBatches{batches, s.Claims, publisher, queues}, nil
 }
+
+// readLarge reports whether all processes can read large parcels: during a
+// rollout, one of an older build would move them to the dead letters.
+func (b *batchFunctions) readLarge(ctx context.Context) bool {
+	if b.members == nil {
+		return false
+	}
+	others, known := b.members.live(ctx)
+	return known && !slices.ContainsFunc(others, func(i instances.Instance) bool { return i.Parcel < work.LargeParcel })
+}
+
+// facts reports what this process can read.
+func (b *batchFunctions) facts(r *instances.Report) { r.Parcel = work.LargeParcel }
 
 // decoded receives messages with the texts that their senders put.
 type decoded struct{ queue.Receiver }
@@ -185,7 +202,7 @@ func (d decoded) Receive(ctx context.Context, name string, max int, visibility t
 
 // job wires batches into a process that serves a Functions host.
 func (b *batchFunctions) job() job {
-	return job{routes: b.routes(), register: b.register, run: b.run, letters: b.letters, problems: b.problems, sample: b.sample, wake: b.wake}
+	return job{routes: b.routes(), register: b.register, run: b.run, letters: b.letters, problems: b.problems, sample: b.sample, wake: b.wake, facts: b.facts}
 }
 
 // register registers the functions of all queues that an app can have: the

@@ -152,7 +152,7 @@ func newWorker(cfg config.Config, c channelFunctions, b *batchFunctions, store q
 	if err != nil {
 		return nil, err
 	}
-	jobs = append(jobs, job{run: c.run, problems: c.letters.problems, sample: c.sample, wake: c.wake}, job{run: b.run, problems: b.problems, sample: b.sample, wake: b.wake},
+	jobs = append(jobs, job{run: c.run, problems: c.letters.problems, sample: c.sample, wake: c.wake}, job{run: b.run, problems: b.problems, sample: b.sample, wake: b.wake, facts: b.facts},
 		job{facts: c.meter.facts}, job{facts: workOf(listener)}, job{facts: workOf(parcels)})
 	jobs = append(jobs, members.job(), job{problems: scaling.check.Problems})
 	w.probes.metrics = &workerMetrics{sampler{jobs: jobs, members: members}, log}

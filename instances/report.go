@@ -48,6 +48,7 @@ type Report struct {
 	CPU    float64   `json:"cpu"`    // processors in use, as a mean over Window; 0 where the system does not report it
 	CPUs   int       `json:"cpus"`   // processors that the process may use; 0 in rows of earlier builds
 	Memory int64     `json:"memory"` // resident bytes
+	Parcel int       `json:"parcel"` // most items of a parcel that the process can read; 0 in rows of earlier builds: 100
 	Window float64   `json:"window"` // seconds, from the report before the last one until this one
 	Served Served    `json:"served"` // within Window
 	Total  Served    `json:"total"`  // since the process started

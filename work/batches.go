@@ -74,6 +74,10 @@ type Options struct {
 	// operations of batches are reported as modelled.
 	HostShare float64
 
+	// ReadLarge reports whether all processes of the app can read large parcels.
+	// It is called in the submission of a large batch. Default: they can.
+	ReadLarge func(ctx context.Context) bool
+
 	Log *slog.Logger // default: discard
 }
 

@@ -61,6 +61,9 @@ func (Billing) Process(_ context.Context, item Item) (json.RawMessage, error) {
 	return append(b, `"}`...), nil
 }
 
+// ParcelItems implements [Sized].
+func (Billing) ParcelItems() int { return LargeParcel }
+
 // NewReport implements [Processor].
 func (Billing) NewReport(batch string) Report {
 	return &bill{batch: batch, totals: make(map[billKey]*total)}

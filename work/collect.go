@@ -119,7 +119,7 @@ func (b *Batches) readResult(ctx context.Context, text string) (r resultMessage,
 func (r resultMessage) check() error {
 	items := 0
 	for _, n := range []int{r.Done, r.Rejected, r.Failed} {
-		if n < 0 || n > ParcelItems {
+		if n < 0 || n > LargeParcel {
 			return fmt.Errorf("it counts %d items", n)
 		}
 		items += n
@@ -127,7 +127,7 @@ func (r resultMessage) check() error {
 	switch {
 	case CheckID(r.Batch) != nil:
 		return CheckID(r.Batch)
-	case items > ParcelItems:
+	case items > LargeParcel:
 		return fmt.Errorf("it counts %d items", items)
 	case !(r.Operations >= 0 && r.Operations < 1e6):
 		return fmt.Errorf("it counts %v operations", r.Operations)

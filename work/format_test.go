@@ -58,7 +58,7 @@ func FuzzParcel(f *testing.F) {
 		if err != nil || !reflect.DeepEqual(again, p) {
 			t.Errorf("parcel %+v is read back as %+v, %v", p, again, err)
 		}
-		if len(p.Items) > ParcelItems || p.ID.check() != nil {
+		if len(p.Items) > LargeParcel || p.ID.check() != nil {
 			t.Errorf("parcel %+v is invalid", p)
 		}
 	})
@@ -70,7 +70,7 @@ func FuzzResults(f *testing.F) {
 		f.Add([]byte(text), 1, 1, 1)
 	}
 	f.Fuzz(func(t *testing.T, body []byte, done, rejected, failed int) {
-		if min(done, rejected, failed) < 0 || max(done, rejected, failed) > ParcelItems {
+		if min(done, rejected, failed) < 0 || max(done, rejected, failed) > LargeParcel {
 			return // which readResults rejects
 		}
 		row := resultRow{done: done, rejected: rejected, failed: failed, packed: c.compress(body)}

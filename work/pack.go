@@ -30,6 +30,9 @@ type packer struct {
 	lines []byte   // the items of the next parcel, a line each
 	ends  []int    // of the items in lines
 	chunk []byte
+
+	each    int // items of a parcel now
+	largest int // items of a parcel from LargeFrom items on
 }
 
 // add adds an item.
@@ -37,7 +40,10 @@ func (p *packer) add(ctx context.Context, item Item) error {
 	p.lines = append(append(p.lines, item.Data...), '\n')
 	p.ends = append(p.ends, len(p.lines))
 	p.d.Items++
-	for len(p.ends) == ParcelItems || len(p.lines) >= packBytes {
+	if p.d.Items == LargeFrom && p.largest > p.each && (p.b.opt.ReadLarge == nil || p.b.opt.ReadLarge(ctx)) {
+		p.each = p.largest
+	}
+	for len(p.ends) >= p.each || len(p.lines) >= packBytes {
 		if err := p.pack(ctx); err != nil {
 			return err
 		}

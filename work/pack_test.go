@@ -44,7 +44,7 @@ func TestPack(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 			defer cancel()
 			d := details{ID: newID(time.Now()), Processor: "scripted", SubmittedAt: time.Now()}
-			p := packer{b: in.Batches, d: &d}
+			p := packer{b: in.Batches, d: &d, each: ParcelItems}
 			var want bytes.Buffer
 			for i := range test.items {
 				line := fmt.Sprintf(`{"id":"%d","x":"%s"}`, i, test.filler(i))

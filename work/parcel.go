@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// parcel is up to ParcelItems items that are processed together.
+// parcel is up to ParcelItems items that are processed together, or up to
+// LargeParcel.
 type parcel struct {
 	Batch       string
 	Processor   string
@@ -29,7 +30,7 @@ type parcel struct {
 const parcelVersion = 1
 
 // maxParcel bounds the body of a parcel: its head, and its items with their line
-// feeds.
+// feeds. A large parcel has no longer items, because packBytes ends it.
 const maxParcel = 4<<10 + ParcelItems*(MaxItem+1)
 
 // parcelHead is the first line of a parcel's body. A line for each item follows.
@@ -99,13 +100,13 @@ func parseParcel(body []byte) (parcel, error) {
 	if err := p.check(); err != nil {
 		return parcel{}, err
 	}
-	p.Items = make([]Item, 0, min(bytes.Count(rest, []byte("\n")), ParcelItems))
+	p.Items = make([]Item, 0, min(bytes.Count(rest, []byte("\n")), LargeParcel))
 	for len(rest) > 0 {
 		if line, rest, ok = bytes.Cut(rest, []byte("\n")); !ok {
 			return parcel{}, errors.New("its last line is cut")
 		}
-		if len(p.Items) == ParcelItems {
-			return parcel{}, fmt.Errorf("it has more than %d items", ParcelItems)
+		if len(p.Items) == LargeParcel {
+			return parcel{}, fmt.Errorf("it has more than %d items", LargeParcel)
 		}
 		id, err := itemID(line)
 		if err == nil && len(line) > MaxItem {
@@ -167,7 +168,7 @@ func parseParcelID(text string) (id parcelID, err error) {
 
 func checkIndexes(indexes []int) error {
 	for i, index := range indexes {
-		if index < 0 || index >= ParcelItems || i > 0 && index <= indexes[i-1] {
+		if index < 0 || index >= LargeParcel || i > 0 && index <= indexes[i-1] {
 			return fmt.Errorf("index %d is out of range or order", index)
 		}
 	}

@@ -28,7 +28,7 @@ type resultRow struct {
 const (
 	resultsVersion = "1" // the first line of the results
 	maxColumn      = 32_000
-	maxResults     = 1<<10 + ParcelItems*(MaxResult+6*maxError+6*MaxItemID+16) // bytes
+	maxResults     = 1<<10 + ParcelItems*(MaxResult+6*maxError+6*MaxItemID+16) // bytes of a row before compression
 )
 
 // Letters of the outcomes in stored results.
@@ -191,7 +191,7 @@ func readResults(row table.Row) (resultRow, error) {
 		}
 		r.remaining = append(r.remaining, index)
 	}
-	if checkIndexes(r.remaining) != nil || r.count()+len(r.remaining) == 0 || r.count()+len(r.remaining) > ParcelItems || len(r.remaining) > 0 && r.id.Try == MaxTries-1 {
+	if checkIndexes(r.remaining) != nil || r.count()+len(r.remaining) == 0 || r.count()+len(r.remaining) > LargeParcel || len(r.remaining) > 0 && r.id.Try == MaxTries-1 {
 		c.fail("remaining")
 	}
 	var text strings.Builder
@@ -251,7 +251,7 @@ func (b *Batches) insertResults(ctx context.Context, batch string, r resultRow) 
 const (
 	resultsPage = 4 << 20 // bytes
 	shrinkPage  = 4       // the next page has this part of the rows after one that is too large
-	maxSearched = 2000    // rows that are read for a page: 200,000 items
+	maxSearched = 2000    // rows that are read for a page: 200,000 items or more
 )
 
 // rowsAbove returns the rows of results of a batch in the order of their keys,
@@ -374,7 +374,7 @@ func openResults(id, continuation string) (above string, skip int, err error) {
 		err = decodeStrictly(text, &at, 1)
 	}
 	row := parcelID{at.Parcel, at.Try}
-	if err != nil || at.Batch != id || row.check() != nil || at.Skip < 0 || at.Skip > ParcelItems {
+	if err != nil || at.Batch != id || row.check() != nil || at.Skip < 0 || at.Skip > LargeParcel {
 		return "", 0, fmt.Errorf("%w: it was not returned by this list", ErrContinuation)
 	}
 	key := row.key()

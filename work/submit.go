@@ -2,7 +2,6 @@ package work
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -49,7 +48,7 @@ func (b *Batches) Submit(ctx context.Context, s Submission) (batch Batch, create
 			return b.repeat(ctx, k, s)
 		}
 	}
-	if err := b.stage(ctx, &d, s, processor.Validate); err != nil {
+	if err := b.stage(ctx, &d, s, processor); err != nil {
 		return Batch{}, false, err
 	}
 	d.Operations = spent.total() + 1
@@ -73,7 +72,7 @@ func (b *Batches) Submit(ctx context.Context, s Submission) (batch Batch, create
 
 // stage reads the body, and stages its items. It sets what the body determines
 // of the details. After an error, it deletes what was staged.
-func (b *Batches) stage(ctx context.Context, d *details, s Submission, validate func(json.RawMessage) error) error {
+func (b *Batches) stage(ctx context.Context, d *details, s Submission, processor Processor) error {
 	staged := false
 	defer func() {
 		if !staged { // also if Validate panics
@@ -84,8 +83,11 @@ func (b *Batches) stage(ctx context.Context, d *details, s Submission, validate 
 	if err != nil {
 		return err
 	}
-	p := packer{b: b, d: d}
-	if err = r.read(ctx, b.opt.MaxItems, validate, p.add); err == nil {
+	p := packer{b: b, d: d, each: ParcelItems, largest: ParcelItems}
+	if sized, ok := processor.(Sized); ok {
+		p.largest = min(sized.ParcelItems(), LargeParcel)
+	}
+	if err = r.read(ctx, b.opt.MaxItems, processor.Validate, p.add); err == nil {
 		err = p.close(ctx)
 	}
 	if err != nil {

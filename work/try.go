@@ -48,6 +48,9 @@ type run struct {
 	mu      sync.Mutex
 	next    int      // item to begin; guarded by mu
 	endings []ending // by item; guarded by mu
+	begun   int      // items that have begun and not ended; guarded by mu
+	size    int      // bytes of the results so far; guarded by mu
+	line    []byte   // for their length; guarded by mu
 	workers int      // guarded by mu
 	idle    chan struct{}
 }
@@ -114,7 +117,7 @@ func (r *run) begin(ctx context.Context, at *current) (i int, limit time.Duratio
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.next == len(r.endings) || limit <= 0 || ctx.Err() != nil {
+	if r.next == len(r.endings) || limit <= 0 || ctx.Err() != nil || r.isFull() {
 		if r.workers--; r.workers == 0 {
 			close(r.idle)
 		}
@@ -122,7 +125,23 @@ func (r *run) begin(ctx context.Context, at *current) (i int, limit time.Duratio
 	}
 	at.item, at.overdueAt = r.next, now.Add(limit+grace)
 	r.next++
+	r.begun++
 	return at.item, limit, true
+}
+
+// Bounds of the results of a parcel, which must fit into a row. It is stored as
+// base64 in UTF-16, so rowBytes become almost 1 MiB. Those of ParcelItems items
+// always fit: what makes them longest is escaped, and compressed again.
+const (
+	rowBytes  = 370_000
+	lineBytes = 6*(MaxItemID+maxError) + 16 // of one result at most, with its escapes
+)
+
+// isFull reports whether the results of one more item might not fit into the
+// row. It then remains for the next try, and is not processed before. Its caller
+// has mu.
+func (r *run) isFull() bool {
+	return len(r.endings) > ParcelItems && r.size+(r.begun+1)*lineBytes > rowBytes
 }
 
 // abandon ends the item of a worker, and reports whether it did. It does not if
@@ -142,6 +161,11 @@ func (r *run) end(i int, e ending) bool {
 		return false
 	}
 	r.endings[i] = e
+	r.begun--
+	if len(r.endings) > ParcelItems {
+		r.line = appendResult(r.line[:0], r.result(i, e))
+		r.size += len(r.line)
+	}
 	return true
 }
 
@@ -220,12 +244,17 @@ func (r *run) row() resultRow {
 		default:
 			row.failed++
 		}
-		body = appendResult(body, Result{ID: r.parcel.Items[i].ID, Outcome: e.outcome, Result: e.result, Error: shortError(e.err)})
+		body = appendResult(body, r.result(i, e))
 	}
 	if row.count() > 0 {
 		row.packed = r.b.coders.compress(body)
 	}
 	return row
+}
+
+// result returns the result of an item.
+func (r *run) result(i int, e ending) Result {
+	return Result{ID: r.parcel.Items[i].ID, Outcome: e.outcome, Result: e.result, Error: shortError(e.err)}
 }
 
 // shortError returns what is kept of the text of an error.

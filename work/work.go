@@ -117,6 +117,15 @@ type Processor interface {
 	NewReport(batch string) Report
 }
 
+// Sized is implemented by processors whose batches may have large parcels: their
+// items take milliseconds, and their results are short. A parcel is a message and
+// a row, so large ones cost less, and a process that is killed repeats more.
+type Sized interface {
+	// ParcelItems returns how many items a parcel may have, up to LargeParcel,
+	// from the LargeFrom-th item of a batch on.
+	ParcelItems() int
+}
+
 // Report reduces results to a report. It is used by one goroutine.
 type Report interface {
 	// Add adds a result. The results come in an order that is the same whenever
@@ -136,7 +145,9 @@ const (
 	MaxResult     = 2 << 10  // bytes of one result
 	MaxItemErrors = 20       // invalid items that are reported
 	MaxTries      = 5        // of an item that fails
-	ParcelItems   = 100      // items of one parcel
+	ParcelItems   = 100      // items of one parcel, unless it is large
+	LargeParcel   = 400      // items of a large parcel; see [Sized]
+	LargeFrom     = 20_000   // items of a batch before the first large parcel
 	ParcelBytes   = 32 << 10 // of one parcel, compressed; a single item may be longer
 )
 

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kennel/instances"
+	"kennel/internal/memory"
+	"kennel/work"
+)
+
+// TestReadLarge checks that a batch has no large parcels while a process lives
+// that does not report that it can read them, or if the others are not known.
+func TestReadLarge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rows := memory.NewTable(nil)
+		process := func(facts func(*instances.Report)) *members {
+			jobs := []job{{facts: facts}}
+			return newMembers(rows, instances.Worker, time.Now(), func() []job { return jobs }, slog.New(slog.DiscardHandler))
+		}
+		b := &batchFunctions{members: process(nil)}
+		check := func(what string, want bool) {
+			t.Helper()
+			if got := b.readLarge(t.Context()); got != want {
+				t.Errorf("%s: %t, want %t", what, got, want)
+			}
+		}
+		live := func(m *members) (stop func()) {
+			reporter := instances.NewReporter(m.Self, m.rows, m.log)
+			ctx, cancel := context.WithCancel(t.Context())
+			go reporter.Run(ctx)
+			time.Sleep(time.Minute)
+			return cancel
+		}
+		check("alone", true)
+		defer live(process(b.facts))()
+		check("with a process of this build", true)
+		stop := live(process(nil))
+		check("with an older one", false)
+		stop()
+		time.Sleep(5 * time.Minute)
+		check("after the rollout", true)
+		b.members = &members{Self: b.members.Self, log: b.members.log}
+		check("without tables", false)
+		b.members = nil
+		check("in a worker", false)
+		var r instances.Report
+		if b.facts(&r); r.Parcel != work.LargeParcel {
+			t.Errorf("report %+v", r)
+		}
+	})
+}
