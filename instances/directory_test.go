@@ -244,9 +244,7 @@ func TestCrowd(t *testing.T) {
 			put(t, rows, full(fmt.Sprintf("p%03d", i), sequences))
 		}
 		before := rows.Calls()
-		began := time.Now()
 		d := read(t, rows)
-		took := time.Since(began)
 		if n := rows.Calls() - before; n != 1 || len(d.Live) != crowd {
 			t.Errorf("%d requests for %d instances", n, len(d.Live))
 		}
@@ -254,7 +252,14 @@ func TestCrowd(t *testing.T) {
 		if len(groups) != 1 || groups[0].Count != 2*crowd || len(groups[0].Instances) != crowd {
 			t.Errorf("problems %.500v", groups)
 		}
-		t.Logf("figure: reading %d instances with %d sequences each, in one request to a table in memory | %.1f ms | ≤ 50 ms", crowd, sequences, float64(took.Microseconds())/1000)
+		var used []time.Duration
+		for range 9 {
+			began := processorTime()
+			read(t, rows)
+			used = append(used, processorTime()-began)
+		}
+		slices.Sort(used)
+		t.Logf("figure: processor time of reading %d instances with %d sequences each, in one request to a table in memory | %.1f ms | ≤ 50 ms", crowd, sequences, float64(used[len(used)/2].Microseconds())/1000)
 	}
 }
 

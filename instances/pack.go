@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"sync"
 )
 
 // A list of up to plainList bytes is stored as it is, and a longer one packed. A
@@ -47,9 +48,18 @@ func unpack(column string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(packed)), maxColumn+1))
-	if err == nil && len(list) > maxColumn {
+	unpacker := unpackers.Get().(io.Reader)
+	defer unpackers.Put(unpacker)
+	var list bytes.Buffer
+	list.Grow(maxColumn + bytes.MinRead)
+	if err = unpacker.(flate.Resetter).Reset(bytes.NewReader(packed), nil); err == nil {
+		_, err = list.ReadFrom(io.LimitReader(unpacker, maxColumn+1))
+	}
+	if err == nil && list.Len() > maxColumn {
 		err = errors.New("it is too long")
 	}
-	return list, err
+	return list.Bytes(), err
 }
+
+// unpackers are used again, because each takes 40 KB.
+var unpackers = sync.Pool{New: func() any { return flate.NewReader(nil) }}

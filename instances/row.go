@@ -178,7 +178,11 @@ func parse(row table.Row, parts []Part) (r Report, err error) {
 			continue
 		}
 		list, err := unpack(text)
-		if err == nil {
+		switch {
+		case err != nil:
+		case column == columnSequences:
+			r.Sequences, err = parseSequences(list)
+		default:
 			err = json.Unmarshal(list, part)
 		}
 		if err != nil {

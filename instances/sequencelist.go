@@ -1,0 +1,137 @@
+package instances
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+)
+
+// parseSequences decodes the list of sequences. In a large app these are most of
+// what the table holds, so that encoding/json took most of the time of a read.
+// Texts in exactly the form that row writes are decoded here, and all others, as
+// those with an escape, by encoding/json.
+func parseSequences(text []byte) (all []Sequence, err error) {
+	if all, ok := plainSequences(text); ok {
+		return all, nil
+	}
+	err = json.Unmarshal(text, &all)
+	return all, err
+}
+
+// plainSequences reports whether it could decode a list.
+func plainSequences(text []byte) ([]Sequence, bool) {
+	if string(text) == "[]" {
+		return []Sequence{}, true
+	}
+	all := make([]Sequence, 0, bytes.Count(text, []byte("},{"))+1)
+	rest, ok := bytes.CutPrefix(text, []byte("["))
+	for ok {
+		all = append(all, Sequence{})
+		if rest, ok = all[len(all)-1].plain(rest); !ok || len(rest) == 0 {
+			break
+		}
+		if string(rest) == "]" {
+			return all, true
+		}
+		rest, ok = bytes.CutPrefix(rest, []byte(","))
+	}
+	return nil, false
+}
+
+// plain decodes the object at the beginning of a text, and returns what follows.
+func (s *Sequence) plain(text []byte) (rest []byte, ok bool) {
+	rest, ok = bytes.CutPrefix(text, []byte("{"))
+	for ok {
+		var name, value []byte
+		if name, rest, ok = cutPlain(rest); !ok || len(rest) < 2 || rest[0] != ':' {
+			return nil, false
+		}
+		quoted := rest[1] == '"'
+		if quoted {
+			value, rest, ok = cutPlain(rest[1:])
+		} else {
+			value, rest, ok = cutNumber(rest[1:])
+		}
+		if !ok || len(rest) == 0 || !s.set(string(name), string(value), quoted) {
+			return nil, false
+		}
+		if rest[0] == '}' {
+			return rest[1:], true
+		}
+		rest, ok = bytes.CutPrefix(rest, []byte(","))
+	}
+	return nil, false
+}
+
+// set sets a member, and reports whether it is one with such a value.
+func (s *Sequence) set(name, value string, quoted bool) bool {
+	if quoted {
+		switch name {
+		case "name":
+			s.Name = value
+		case "w":
+			s.Writer = value
+		case "error":
+			s.LastError = value
+		case "at":
+			return s.LastErrorAt.UnmarshalText([]byte(value)) == nil
+		default:
+			return false
+		}
+		return true
+	}
+	var err error
+	switch name {
+	case "n":
+		s.Issued, err = strconv.ParseInt(value, 10, 64)
+	case "has":
+		s.Available, err = strconv.ParseInt(value, 10, 64)
+	case "top":
+		s.Highest, err = strconv.ParseInt(value, 10, 64)
+	case "s":
+		s.Serial, err = strconv.ParseInt(value, 10, 64)
+	case "end":
+		s.End, err = strconv.ParseInt(value, 10, 64)
+	case "rate":
+		s.PerSecond, err = strconv.ParseFloat(value, 64)
+	case "lost":
+		s.Lost, err = strconv.ParseInt(value, 10, 64)
+	default:
+		return false
+	}
+	return err == nil
+}
+
+// cutPlain cuts a string of visible ASCII characters without escapes.
+func cutPlain(text []byte) (value, rest []byte, ok bool) {
+	if len(text) == 0 || text[0] != '"' {
+		return nil, nil, false
+	}
+	for i, b := range text[1:] {
+		switch {
+		case b == '"':
+			return text[1 : 1+i], text[2+i:], true
+		case b == '\\' || b < ' ' || b > '~':
+			return nil, nil, false
+		}
+	}
+	return nil, nil, false
+}
+
+// cutNumber cuts a number without an exponent.
+func cutNumber(text []byte) (value, rest []byte, ok bool) {
+	isDigit := func(b byte) bool { return '0' <= b && b <= '9' }
+	n := bytes.IndexFunc(text, func(r rune) bool { return r != '-' && r != '.' && (r < '0' || r > '9') })
+	if n < 1 {
+		return nil, nil, false
+	}
+	digits := bytes.TrimPrefix(text[:n], []byte("-"))
+	whole, fraction, broken := bytes.Cut(digits, []byte("."))
+	switch {
+	case len(whole) == 0 || len(whole) > 1 && whole[0] == '0' || broken && len(fraction) == 0:
+		return nil, nil, false
+	case bytes.ContainsFunc(whole, func(r rune) bool { return !isDigit(byte(r)) }), bytes.ContainsFunc(fraction, func(r rune) bool { return !isDigit(byte(r)) }):
+		return nil, nil, false
+	}
+	return text[:n], text[n:], true
+}
