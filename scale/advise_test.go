@@ -156,7 +156,7 @@ func TestNotLate(t *testing.T) {
 	delayed := Sample{Queue: "b", Delayed: 100_000}
 	advice := w.minutes(60, held, delayed, calm("c"))
 	w.want("held", advice, 1, "a is held at its gate")
-	if advice.Queues[0].Hands != 32 || advice.Queues[1].Hands != 8 {
+	if advice.Queues[0].Hands != 32 || advice.Queues[1].Hands != 16 {
 		t.Errorf("%+v", advice.Queues)
 	}
 	w = newWorker(t, 10)
@@ -298,7 +298,7 @@ func TestBadSamples(t *testing.T) {
 		spoil(&bad)
 		advice := w.minutes(10, calm("good"), bad)
 		w.want(name, advice, 5, name)
-		if !strings.Contains(advice.Queues[1].Reason, name) || advice.Queues[0].Hands != 8 {
+		if !strings.Contains(advice.Queues[1].Reason, name) || advice.Queues[0].Hands != 16 {
 			t.Errorf("%+v", advice.Queues)
 		}
 	}

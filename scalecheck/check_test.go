@@ -312,7 +312,7 @@ func TestRulesForHands(t *testing.T) {
 		fails.Store(true)
 		standby.Begin(t.Context())
 		want("unreadable at the start, many messages", standby, 5000, 0, 32)
-		want("unreadable at the start, few messages", standby, 5, 0, 8)
+		want("unreadable at the start, few messages", standby, 5, 0, 16)
 		fails.Store(false)
 		put(`{"version":1,"depth":[{"from":0,"hands":2}],"ageSeconds":[{"from":0,"below":60,"hands":1},{"from":60,"hands":7}],"windows":[{"from":"00:00","to":"23:59","instances":2}]}`)
 		leader.Begin(t.Context())
