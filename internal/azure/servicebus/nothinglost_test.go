@@ -12,8 +12,9 @@ import (
 )
 
 // TestNothingLostInAnyFault sends 2,000 messages while the bus has each kind of
-// fault in turn. Every message that Send accepted arrives, although a fault may
-// come at any point of a send.
+// fault in turn, and the queue is deleted and created again. Every message that
+// Send accepted arrives, although a fault may come at any point of a send; but
+// for those that arrived in a queue that was deleted before they were received.
 func TestNothingLostInAnyFault(t *testing.T) {
 	faults := []devbus.Fault{
 		{Kind: devbus.Release}, {Kind: devbus.Modify},
@@ -24,50 +25,63 @@ func TestNothingLostInAnyFault(t *testing.T) {
 		{Kind: devbus.Disconnect}, {Kind: devbus.ExpireTokens}, {Kind: devbus.CBS},
 		{Kind: devbus.RefuseDial}, {Kind: devbus.BlackHole}, {Kind: devbus.Freeze}, {Kind: devbus.DropHeartbeats},
 		{Kind: devbus.Admin}, {Kind: devbus.ClockSkew, Delay: time.Minute},
+		{Kind: devbus.DeleteEntity, Entity: orders},
 	}
 	withPair(t, nil, func(t *testing.T, p *pair) {
 		p.syphon(t)
 		s := p.sender(t)
-		accepted := make(map[string]bool)
+		accepted, sent, created := make(map[string]bool), 0, 0
+		drain := func(then func()) { // receives all that arrived
+			c, err := p.p.connector.newClient(noRetry)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.close()
+			r, err := c.NewReceiverForQueue(orders, &azservicebus.ReceiverOptions{ReceiveMode: azservicebus.ReceiveModeReceiveAndDelete})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close(t.Context())
+			for ready(t, p.primary) > 0 {
+				received, err := r.ReceiveMessages(within(t, time.Minute), 100, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, m := range received {
+					delete(accepted, m.MessageID)
+				}
+			}
+			then()
+		}
 		for i := range 2000 {
 			if i%5 == 0 {
 				p.primary.Heal()
+				if p.primary.CreateQueue(orders, nil) == nil {
+					created++ // it was deleted
+				}
 				if i%10 == 0 {
 					time.Sleep(25 * time.Second) // back at the primary
 				}
-				p.primary.Fail(faults[i/10%len(faults)])
+				f := faults[i/10%len(faults)]
+				if f.Kind == devbus.DeleteEntity { // with the messages in it
+					drain(func() { p.primary.Fail(f) })
+				} else {
+					p.primary.Fail(f)
+				}
 			}
 			id := fmt.Sprint("m", i)
 			m := text(id)
 			m.Properties = &azservicebus.AMQPAnnotatedMessageProperties{MessageID: id}
 			if _, err := s.Send(within(t, 30*time.Second), orders, m); err == nil {
 				accepted[id] = true
+				sent++
 			}
 		}
 		p.primary.Heal()
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
-		sent := len(accepted)
-		c, err := p.p.connector.newClient(noRetry)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.close()
-		r, err := c.NewReceiverForQueue(orders, &azservicebus.ReceiverOptions{ReceiveMode: azservicebus.ReceiveModeReceiveAndDelete})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer r.Close(t.Context())
-		for ready(t, p.primary) > 0 {
-			received, err := r.ReceiveMessages(within(t, time.Minute), 100, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, m := range received {
-				delete(accepted, m.MessageID)
-			}
-		}
-		if sent < 1500 || len(accepted) > 0 {
+		drain(func() {})
+		if sent < 1500 || created < 5 || len(accepted) > 0 {
 			t.Errorf("%d messages of %d accepted ones are lost", len(accepted), sent)
 		}
 		t.Logf("%d of 2,000 sends were accepted, and %d of these lost", sent, len(accepted))
