@@ -75,7 +75,11 @@ func (h *Host) handleHTTP(work context.Context) http.Handler {
 		}
 		defer h.visits.leave()
 		began := time.Now()
-		out := &statusWriter{ResponseWriter: w, status: http.StatusOK}
+		body := newSteadyBody(w, r)
+		if r.ContentLength != 0 {
+			r.Body = body
+		}
+		out := &statusWriter{ResponseWriter: w, status: http.StatusOK, body: body}
 		h.route(work, out, r)
 		h.served(Request{r.Method, r.URL.EscapedPath(), out.status, time.Since(began)})
 	})

@@ -19,11 +19,48 @@ type Request struct {
 type statusWriter struct {
 	http.ResponseWriter
 	status int
+	body   *steadyBody // of the request
 }
 
 func (w *statusWriter) WriteHeader(status int) {
 	w.status = status
+	w.body.limit() // net/http reads the rest of a short body first
 	w.ResponseWriter.WriteHeader(status)
+}
+
+// maxSilence is how long the host waits for the next byte of a body. Without a
+// limit a body that is announced and never comes would hold its call until
+// functionTimeout, when the host kills the handler. The web server of the real
+// host ends such a request, too.
+const maxSilence = 10 * time.Second
+
+// A steadyBody is the body of a request that must not stop before its end.
+type steadyBody struct {
+	io.ReadCloser
+	control *http.ResponseController
+	ended   bool
+}
+
+func newSteadyBody(w http.ResponseWriter, r *http.Request) *steadyBody {
+	return &steadyBody{r.Body, http.NewResponseController(w), r.ContentLength == 0}
+}
+
+func (b *steadyBody) Read(p []byte) (int, error) {
+	b.limit()
+	n, err := b.ReadCloser.Read(p)
+	b.ended = err != nil
+	if err == nil || err == io.EOF { // else net/http must not wait for the rest again
+		_ = b.control.SetReadDeadline(time.Time{}) // fails like the call in limit
+	}
+	return n, err
+}
+
+// limit limits the wait for the next byte, unless there is none.
+func (b *steadyBody) limit() {
+	if !b.ended {
+		// This fails only on a writer without deadlines, as in tests.
+		_ = b.control.SetReadDeadline(time.Now().Add(maxSilence))
+	}
 }
 
 // isReady reports whether the handler was ready once, or cannot be started.
