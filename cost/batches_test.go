@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -27,6 +28,7 @@ type plain struct{}
 
 func (plain) Validate(json.RawMessage) error { return nil }
 func (plain) NewReport(string) work.Report   { return plain{} }
+func (plain) ParcelItems() int               { return work.LargeParcel }
 func (plain) Add(work.Result) error          { return nil }
 func (plain) JSON() ([]byte, error)          { return []byte("{}"), nil }
 func (plain) CSV() ([]byte, error)           { return []byte("\n"), nil }
@@ -151,6 +153,10 @@ func TestBatches(t *testing.T) {
 			time.Sleep(time.Minute)
 			s.take()
 			b := s.submit(items)
+			p, _ := cost.Named("large")
+			if p.ItemsPerBatch = float64(items); math.Round(float64(b.Parcels)*p.ItemsPerParcel()) != p.ItemsPerBatch {
+				t.Errorf("batch of %d: %d parcels, and %v items a parcel predicted", items, b.Parcels, p.ItemsPerParcel())
+			}
 			time.Sleep(time.Hour)
 			counted := s.take()
 			stop()

@@ -115,7 +115,7 @@ func busOperations(c Cost) (sum float64) {
 func floorTable() string {
 	var b strings.Builder
 	b.WriteString("| items in a parcel | floor | all operations of a batch of 100,000 items | of its queues |\n|---|---|---|---|\n")
-	for _, k := range []float64{1, 10, 50, 100} {
+	for _, k := range []float64{1, 10, 50, 100, 250} {
 		p := small
 		p.Plan, p.ItemsPerBatch = None, 100_000
 		p.ItemBytes = 1 // any size fits

@@ -1,7 +1,6 @@
 package cost
 
 import (
-	"math"
 	"slices"
 )
 
@@ -148,7 +147,7 @@ func (p Profile) ofSignals() []Line {
 	if !p.Push {
 		return nil
 	}
-	parcels := math.Ceil(p.ItemsPerBatch / p.ItemsPerParcel())
+	parcels := p.parcels()
 	signalled := p.Deletions + p.processing()*hourSeconds/signalSeconds*p.queuesOf(parcels)
 	processes := p.serving()
 	if !p.hosted() {

@@ -21,6 +21,7 @@ type Profile struct {
 	ItemsPerBatch float64 `json:"itemsPerBatch"`
 	BatchSeconds  float64 `json:"batchSeconds"` // from the submission of a batch to its report
 	Compression   float64 `json:"compression"`  // by how much parcels shrink, as measured
+	LargeParcel   float64 `json:"largeParcel"`  // most items of a parcel of a large batch: 400, or 100 if its processor allows no more
 
 	Partitions    float64 `json:"partitions"`
 	Instances     float64 `json:"instances"`     // that process queues in the busy hours
@@ -82,7 +83,7 @@ func (p Profile) hosted() bool { return p.Plan != None && p.Plan != Container }
 // small is a profile with a little of everything; the others derive from it.
 var small = Profile{
 	Name: "small", Days: 30, BusyHours: 2,
-	Items: 10_000, ItemBytes: 163, ItemsPerBatch: 2_000, BatchSeconds: 60, Compression: 6,
+	Items: 10_000, ItemBytes: 163, ItemsPerBatch: 2_000, BatchSeconds: 60, Compression: 6, LargeParcel: 400,
 	Partitions: 4, Instances: 1, AppInstances: 1,
 	Numbers: 10_000, NumbersACall: 1, Deletions: 10, BlogsADeleted: 100,
 	IdlePoll: 30, Plan: Flex, PerReceive: 8, Empty: 2, PerWrite: 2,
@@ -97,10 +98,10 @@ func named() map[string]Profile {
 	large.Instances, large.IdleInstances, large.AppInstances, large.Threads = 10, 2, 2, 200
 	large.Numbers, large.Deletions, large.BlogsADeleted = 10_000_000, 1_000, 1_000
 	large.Push, large.Plan = true, Container
-	large.PerReceive, large.PerWrite, large.Renewals, large.Returns = 15, 1.2, 0.06, 0.06
+	large.PerReceive, large.PerWrite, large.Renewals, large.Returns = 12, 1.2, 0.08, 0.19
 
 	paper := Profile{
-		Name: "paper", Days: 30, BusyHours: 2, ItemBytes: 163, ItemsPerBatch: 2_000, BatchSeconds: 60, Compression: 6,
+		Name: "paper", Days: 30, BusyHours: 2, ItemBytes: 163, ItemsPerBatch: 2_000, BatchSeconds: 60, Compression: 6, LargeParcel: 400,
 		Partitions: 1, Instances: 10, IdleInstances: 10, NumbersACall: 1, Push: true, IdlePoll: 30, Plan: None,
 		PerReceive: 8, Empty: 2, PerWrite: 2, Threads: 200, PollSeconds: 1, MaxIdle: 60, MemoryGB: 2, VCPU: 1,
 	}
@@ -157,7 +158,7 @@ func (p Profile) Check() error {
 	for _, v := range []value{
 		{"days", p.Days, 1, 31}, {"busyHours", p.BusyHours, 0, 24}, {"heldHours", p.HeldHours, 0, 24 - p.BusyHours},
 		{"items", p.Items, 0, 1e12}, {"itemBytes", p.ItemBytes, 1, 64 << 10}, {"itemsPerBatch", p.ItemsPerBatch, 1, 1e6}, {"batchSeconds", p.BatchSeconds, 0, 1e6},
-		{"compression", p.Compression, 1, 1000}, {"partitions", p.Partitions, 1, 1000},
+		{"compression", p.Compression, 1, 1000}, {"largeParcel", p.LargeParcel, parcelItems, 400}, {"partitions", p.Partitions, 1, 1000},
 		{"instances", p.Instances, 0, 1e5}, {"idleInstances", p.IdleInstances, 0, 1e5}, {"appInstances", p.AppInstances, 0, 1e5}, {"alwaysReady", p.AlwaysReady, 0, 1e5},
 		{"heldInvocations", p.HeldInvocations, 0, 1e6}, {"numbers", p.Numbers, 0, 1e12}, {"numbersACall", p.NumbersACall, 1, 10_000},
 		{"deletions", p.Deletions, 0, 1e9}, {"blogsADeleted", p.BlogsADeleted, 0, 1e9},
@@ -186,20 +187,33 @@ func (p Profile) Check() error {
 // Limits of parcels, as in package work.
 const (
 	parcelItems  = 100
+	largeFrom    = 20_000 // items of a batch before the first large parcel
 	parcelBytes  = 32 << 10
 	chunkBytes   = 4 << 20
 	messageBytes = 33_000 // of a body that fits into a message
 	express      = 10     // parcels of a batch that has a queue of its own
 )
 
-// ItemsPerParcel returns how many items fit into a parcel.
+// ItemsPerParcel returns how many items a parcel has, as a mean if there are
+// large ones.
 func (p Profile) ItemsPerParcel() float64 {
-	return min(parcelItems, max(1, math.Floor(parcelBytes*p.Compression/p.ItemBytes)), p.ItemsPerBatch)
+	fit := max(1, math.Floor(parcelBytes*p.Compression/p.ItemBytes))
+	small, large := min(parcelItems, fit), min(p.LargeParcel, fit)
+	if p.ItemsPerBatch < largeFrom || small == large {
+		return min(small, p.ItemsPerBatch)
+	}
+	first := math.Ceil(largeFrom/small) - 1 // the next one grows
+	return p.ItemsPerBatch / (first + math.Ceil((p.ItemsPerBatch-first*small)/large))
+}
+
+// parcels returns how many parcels a batch has.
+func (p Profile) parcels() float64 {
+	return math.Ceil(p.ItemsPerBatch/p.ItemsPerParcel() - 1e-6) // which may be a quotient
 }
 
 // batch returns a batch of the profile.
 func (p Profile) batch() Batch {
-	parcels := math.Ceil(p.ItemsPerBatch / p.ItemsPerParcel())
+	parcels := p.parcels()
 	packed := parcels * (min(p.ItemsPerParcel()*p.ItemBytes/p.Compression, parcelBytes) + 4)
 	b := Batch{
 		Parcels: parcels, Chunks: math.Ceil(packed / chunkBytes), Tries: 1,
