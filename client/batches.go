@@ -61,7 +61,20 @@ type Batch struct {
 	StorageOperations int64 `json:"storageOperations"`
 	Modelled          bool  `json:"modelled"`
 
+	// Retrying is what failed and is tried again; nil: nothing.
+	Retrying *BatchRetrying `json:"retrying"`
+
 	received
+}
+
+// BatchRetrying describes the items of a batch that failed and are tried again.
+type BatchRetrying struct {
+	Items    int       `json:"items"`
+	More     bool      `json:"more"`     // perhaps others as well
+	Attempts int       `json:"attempts"` // most of one item so far; the fifth is the last one
+	Item     string    `json:"item"`     // one of those with the most attempts
+	Error    string    `json:"error"`    // why its last attempt failed
+	NextAt   time.Time `json:"nextAt"`   // when the next of all these attempts begins
 }
 
 // The values of [Batch.State].

@@ -63,7 +63,37 @@ func (b *batchFunctions) problems() []instances.Problem {
 	for _, name := range slices.Sorted(maps.Keys(b.letters)) {
 		letters = append(letters, b.letters[name].problems()...)
 	}
-	return slices.Concat(oldest(letters), b.late.problems(), b.mismatch.problems(), b.foreign())
+	return slices.Concat(oldest(letters), b.late.problems(), b.mismatch.problems(), b.stuck(), b.foreign())
+}
+
+// stuck returns that items failed repeatedly where this process tried them.
+func (b *batchFunctions) stuck() []instances.Problem {
+	select {
+	case <-b.opened:
+	default:
+		return nil // not used yet
+	}
+	opened, err := b.open()
+	if err != nil {
+		return nil
+	}
+	batches := opened.batches.Stuck()
+	if len(batches) == 0 {
+		return nil
+	}
+	first := batches[0]
+	since, items := first.Since, 0
+	for _, s := range batches {
+		items += s.Items
+		if s.Since.Before(since) {
+			since = s.Since
+		}
+	}
+	return []instances.Problem{{
+		Code: instances.BatchStuck, Since: since, Count: int64(items),
+		What: fmt.Sprintf("Items of batches that failed more than once and are tried again: %d, in batches: %d. Item %.80s of batch %s had %d of %d attempts; the last error: %s.",
+			items, len(batches), first.Item, first.Batch, first.Attempts, work.MaxTries, first.Error),
+	}}
 }
 
 // foreign returns that this process puts back what only others can process.

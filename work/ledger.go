@@ -25,6 +25,7 @@ type ledger struct {
 	restarts    int       // how often it did
 	finishedAt  time.Time
 	lateBy      time.Duration // of a finished batch
+	retries     retries       // never modified, only replaced
 
 	version   string    // of the row
 	writtenAt time.Time // by the store's clock; zero after our own write
@@ -97,6 +98,8 @@ func (l *ledger) row() table.Row {
 		"restarts":    strconv.Itoa(l.restarts),
 		"finishedAt":  timeText(l.finishedAt),
 		"lateBy":      l.lateBy.String(),
+
+		retryingColumn: l.retries.text(),
 	}}
 }
 
@@ -124,6 +127,9 @@ func readLedger(row table.Row) (ledger, error) {
 	}
 	if l.lateBy, err = time.ParseDuration(c.text("lateBy")); err != nil || l.lateBy < 0 {
 		c.fail("lateBy")
+	}
+	if l.retries, err = readRetries(row.Values[retryingColumn]); err != nil {
+		c.fail(retryingColumn)
 	}
 	switch l.state {
 	case Submitting, Running, Gathering, Done, Failed:

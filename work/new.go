@@ -39,6 +39,7 @@ type Batches struct {
 	ledgers          ledgers
 	working          working
 	coders           coders
+	stuck            stuck   // items that fail repeatedly
 	foreign          foreign // what only other processes can process
 }
 

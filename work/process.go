@@ -109,6 +109,7 @@ func (b *Batches) process(ctx context.Context, spent *tally, queueName string, m
 	began, worked := time.Now(), b.working.begin()
 	defer worked()
 	var row resultRow
+	var item, cause string // of the first item that remains
 	found := false
 	if m.Redelivered {
 		var err error
@@ -121,6 +122,7 @@ func (b *Batches) process(ctx context.Context, spent *tally, queueName string, m
 		if err != nil {
 			return err
 		}
+		item, cause = fresh.item, fresh.cause
 		fresh.operations = spent.total() + 1 // with the insert
 		if len(fresh.remaining) > 0 {
 			fresh.operations++
@@ -129,29 +131,38 @@ func (b *Batches) process(ctx context.Context, spent *tally, queueName string, m
 			return err
 		}
 	}
-	if err := b.follow(ctx, queueName, p, row); err != nil {
+	next, err := b.follow(ctx, queueName, p, row)
+	if err != nil {
 		return err
 	}
 	// The message stays until the results are counted, so those of a process that
 	// is killed are counted by the next delivery.
 	worked()
-	return b.countResults(ctx, m, p.Batch, row, time.Since(began))
+	if err := b.countResults(ctx, m, p.Batch, row, time.Since(began)); err != nil {
+		return err
+	}
+	if !found {
+		b.recordRetry(ctx, p, row, item, cause, next)
+	}
+	return nil
 }
 
-// follow does what follows from the stored results of a parcel. It may do so
-// several times.
-func (b *Batches) follow(ctx context.Context, queueName string, p parcel, row resultRow) error {
+// follow does what follows from the stored results of a parcel, and returns when
+// those that remain are tried again. It may do so several times.
+func (b *Batches) follow(ctx context.Context, queueName string, p parcel, row resultRow) (nextAt time.Time, err error) {
 	if len(row.remaining) > 0 {
 		next, err := p.again(row.remaining, p.ID.Try+1)
 		if err != nil {
-			return err
+			return nextAt, err
 		}
 		delay := min(firstDelay<<p.ID.Try, maxDelay)
-		if err := b.putParcel(ctx, queueName, next, delay/2+rand.N(delay/2)); err != nil {
-			return err
+		delay = delay/2 + rand.N(delay/2)
+		nextAt = time.Now().Add(delay)
+		if err := b.putParcel(ctx, queueName, next, delay); err != nil {
+			return nextAt, err
 		}
 	}
-	return nil
+	return nextAt, nil
 }
 
 // putParcel puts a parcel into a queue.

@@ -23,6 +23,8 @@ type resultRow struct {
 	remaining              []int // indexes, in the parcel as it was staged, of the items of the next try
 	operations             float64
 	packed                 []byte // the compressed results
+
+	item, cause string // of the first item that remains; not stored
 }
 
 const (

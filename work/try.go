@@ -239,10 +239,13 @@ func (r *run) row() resultRow {
 		case e.outcome == ItemRejected:
 			row.rejected++
 		case r.parcel.ID.Try < MaxTries-1:
-			row.remaining = append(row.remaining, r.parcel.index(i))
+			if row.remaining = append(row.remaining, r.parcel.index(i)); len(row.remaining) == 1 {
+				row.item, row.cause = r.parcel.Items[i].ID, e.err
+			}
 			continue
 		default:
 			row.failed++
+			e.err = fmt.Sprintf("attempt %d of %d: %s", r.parcel.ID.Try+1, MaxTries, e.err)
 		}
 		body = appendResult(body, r.result(i, e))
 	}
@@ -258,12 +261,15 @@ func (r *run) result(i int, e ending) Result {
 }
 
 // shortError returns what is kept of the text of an error.
-func shortError(text string) string {
+func shortError(text string) string { return shortenTo(text, maxError) }
+
+// shortenTo returns the beginning of a text, as valid UTF-8.
+func shortenTo(text string, limit int) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
-	if len(text) <= maxError {
+	if len(text) <= limit {
 		return text
 	}
-	end := maxError
+	end := limit
 	for !utf8.RuneStart(text[end]) {
 		end--
 	}

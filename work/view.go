@@ -63,6 +63,7 @@ func (b *Batches) view(ctx context.Context, l ledger) Batch {
 		v.LateBy = l.lateBy.Seconds()
 		return v
 	}
+	v.Retrying = l.retrying()
 	var opened time.Time // a gate that cannot be read counts as closed
 	if b.opt.Gate != nil {
 		opened, _ = b.opt.Gate.Opened(ctx)

@@ -80,6 +80,9 @@ type Batch struct {
 	// Modelled, it includes an estimate of those of the Functions host.
 	StorageOperations int64 `json:"storageOperations"`
 	Modelled          bool  `json:"modelled"`
+
+	// Retrying is what failed and is tried again; nil: nothing.
+	Retrying *Retrying `json:"retrying,omitempty"`
 }
 
 // Item is one item of a batch.

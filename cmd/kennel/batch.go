@@ -225,7 +225,20 @@ func describeWholeBatch(b client.Batch) string {
 	if b.FinishedAt != nil {
 		text += fmt.Sprintf(", finished in %s", duration(b.FinishedAt.Sub(b.SubmittedAt)))
 	}
-	return describeBatch(b) + text
+	return describeBatch(b) + text + describeRetrying(b.Retrying)
+}
+
+// describeRetrying returns a line with what is tried again.
+func describeRetrying(r *client.BatchRetrying) string {
+	if r == nil {
+		return ""
+	}
+	items := counted(r.Items, "item")
+	if r.More {
+		items += " or more"
+	}
+	return "\n  " + oneLine(fmt.Sprintf("%s tried again, next at %s; item %s had %s, the last error: %s",
+		items, r.NextAt.UTC().Format(time.RFC3339), r.Item, counted(r.Attempts, "attempt"), r.Error))
 }
 
 // countedResults returns how many items have a result.

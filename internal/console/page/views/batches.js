@@ -108,6 +108,7 @@ function one({ batch, results }, ctx) {
     ],
     b.error ? note('bad', h('p', null, b.error)) : null,
     b.state === 'held' ? note('warn', h('p', null, 'The gate of the work queues is closed, so the items wait. ', to('Gates', 'gates'))) : null,
+    b.retrying ? note('warn', h('p', null, `${count(b.retrying.items, 'item')}${b.retrying.more ? ' or more' : ''} failed and ${b.retrying.items === 1 && !b.retrying.more ? 'is' : 'are'} tried again. Item `, code(b.retrying.item), ` had ${count(b.retrying.attempts, 'attempt')} of 5. Its last error: ${b.retrying.error}`)) : null,
     h('div', { class: 'big' }, progress(b)),
     facts([
       ['State', stateOf(b)],
@@ -116,6 +117,7 @@ function one({ batch, results }, ctx) {
       ['Rejected', number(b.rejected)],
       ['Failed', number(b.failed)],
       ['Time left', left(b, ctx)],
+      ['Next attempt', b.retrying ? since(b.retrying.nextAt) : null],
       ['Late by', b.lateBy ? duration(b.lateBy) : 'not late'],
       ['Submitted', since(b.submittedAt)],
       ['Finished', b.finishedAt ? since(b.finishedAt) : 'not yet'],
