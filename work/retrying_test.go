@@ -119,3 +119,26 @@ func TestRetryingIsBounded(t *testing.T) {
 		}
 	})
 }
+
+// TestRetryingIsOver: an entry is over when the results of its next try are
+// counted, while the batch goes on.
+func TestRetryingIsOver(t *testing.T) {
+	l := newLedger(details{Items: 3, Parcels: 3})
+	for n := range 2 {
+		if !l.addRetry(retry{Parcel: n, Items: 1, Item: "i", NextAt: time.Now()}) {
+			t.Fatal("it was not added")
+		}
+	}
+	for n := range 2 {
+		if r := l.retrying(); r == nil || r.Items != 2-n {
+			t.Errorf("%d are over: %+v", n, r)
+		}
+		l.counted.set(parcelID{n, 1}.bit())
+		if l.addRetry(retry{Parcel: n, Items: 1}) {
+			t.Error("an entry that came late was added")
+		}
+	}
+	if r := l.retrying(); r != nil {
+		t.Errorf("all are over: %+v", r)
+	}
+}
