@@ -3,6 +3,7 @@ package work
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -46,13 +47,26 @@ func TestItemsEnd(t *testing.T) {
 // Another process must finish its work.
 func TestKilledAtEachRequest(t *testing.T) {
 	t.Parallel()
-	items := []string{item(1, ""), item(2, "fail twice"), item(3, "reject"), item(4, "")}
-	ran := 0
-	for n := int64(1); ; n++ {
+	few := []string{item(1, ""), item(2, "fail twice"), item(3, "reject"), item(4, "")}
+	ran := killAtEach(t, few, 2, 1)
+	if ran < 60 {
+		t.Errorf("%d runs are too few", ran)
+	}
+	for i := range LargeParcel {
+		few = append(few, item(10+i, []string{"", "", "", "", "fail twice", "reject"}[i%6]))
+	}
+	ran += killAtEach(t, few, LargeParcel, storetest.Scale(10, 1))
+	t.Logf("figure: items without exactly one result, a process killed before and after each request (%d runs) | 0 | 0", ran)
+}
+
+// killAtEach runs a batch with so many items a parcel for each request at which
+// its process can be killed, or for one of so many.
+func killAtEach(t *testing.T, items []string, each, step int) (ran int) {
+	for n := int64(1 + rand.IntN(step)); ; n += int64(step) {
 		struck := false
 		for _, after := range []bool{false, true} {
 			kill := &storetest.Killer{N: n, After: after}
-			synctest.Test(t, func(t *testing.T) { runKilled(t, kill, items) })
+			synctest.Test(t, func(t *testing.T) { runKilled(t, kill, items, each) })
 			ran++
 			struck = struck || kill.Struck()
 			if t.Failed() {
@@ -60,20 +74,16 @@ func TestKilledAtEachRequest(t *testing.T) {
 			}
 		}
 		if !struck {
-			break
+			return ran
 		}
 	}
-	if ran < 60 {
-		t.Errorf("%d runs are too few", ran)
-	}
-	t.Logf("figure: items without exactly one result, a process killed before and after each request (%d runs) | 0 | 0", ran)
 }
 
-func runKilled(t *testing.T, kill *storetest.Killer, items []string) {
+func runKilled(t *testing.T, kill *storetest.Killer, items []string, each int) {
 	s := newSite(t, nil, 0)
 	ctx, stop := context.WithTimeout(context.Background(), 3*time.Hour)
 	defer stop()
-	d, err := s.start(nil, nil).submit(ctx, items, 2)
+	d, err := s.start(nil, nil).submit(ctx, items, each)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"kennel/internal/memory"
+	"kennel/internal/storetest"
 	"kennel/work"
 )
 
@@ -23,9 +24,13 @@ func TestRequests(t *testing.T) {
 		maxQueued        float64
 		maxAll           float64
 	}{
-		{100, 4_000, small, 0.03, 0.05},
-		{50, 2_000, 750, 0.05, 0.1},
+		{100, 4_000, small, 0.03, 0.06},
+		{50, 2_000, 750, 0.05, 0.11},
+		{250, 100_000, small, 0.01, 0.02}, // 100, and from the 20,000th on 400
 	} {
+		if tt.items > storetest.Scale(10_000, 100_000) {
+			continue
+		}
 		synctest.Test(t, func(t *testing.T) {
 			var queued atomic.Int64 // requests for the messages of parcels
 			w := newWorld(t, 0, func(store string) func(memory.Call) memory.Fault {

@@ -33,6 +33,9 @@ func newSums() *sums {
 // Name of the processor.
 const processor = "sum"
 
+// ParcelItems implements [work.Sized].
+func (*sums) ParcelItems() int { return work.LargeParcel }
+
 // item is one item. Its ID is unique in all batches of a test.
 type item struct {
 	ID     string `json:"id"`
