@@ -187,6 +187,7 @@ func TestRestores(t *testing.T) {
 			}
 		})
 	}
+	t.Logf("seeds from %d", base)
 	t.Logf("figure: restores after which a process that knew better went on (%d runs) | %d | 0", ran, wentOn)
 	if refused == 0 {
 		t.Error("no process refused: too few for a meaningful test")
