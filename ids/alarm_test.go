@@ -80,7 +80,7 @@ func noFalseAlarm(t *testing.T, seed uint64) (returned int64) {
 			case c.Below(40) == 0:
 				kill(all[i])
 				all[i] = start()
-			case c.Below(400) == 0:
+			case c.Below(400) == 0 && second > 10:
 				if _, err := ids.Raise(t.Context(), store, "orders", stored(t, store)+int64(c.Below(1000)), false); err != nil {
 					t.Fatal(err)
 				}
