@@ -64,11 +64,12 @@ var needs = map[string]role{
 
 // What becomes of a call.
 const (
-	served    = "served"
-	noKey     = "401 of the host"
-	signIn    = "401 sign_in_required"
-	role403   = "403 role_required"
-	crossSite = "403 cross_site"
+	served      = "served"
+	noPrincipal = "500 of the host" // with sign-in on
+	noKey       = "401 of the host"
+	signIn      = "401 sign_in_required"
+	role403     = "403 role_required"
+	crossSite   = "403 cross_site"
 )
 
 // Keys of the host.
@@ -110,7 +111,7 @@ func callers() []caller {
 	}
 	all, none := [2]string{served, served}, [2]string{signIn, signIn}
 	read, foreign := [2]string{served, role403}, [2]string{served, crossSite}
-	neither := [2]string{role403, role403}
+	neither, unread := [2]string{role403, role403}, [2]string{noPrincipal, noPrincipal}
 	asOperator := as("Operator")
 	return []caller{
 		{"without anything", false, "", nil, noKey, all, none, none},
@@ -125,8 +126,8 @@ func callers() []caller {
 		{"Operator", false, "", asOperator, noKey, none, none, all},
 		{"Reader and Operator", true, "", as("Other", "Reader", "Operator"), noKey, none, none, all},
 		{"Operator with a key", true, ownKey, asOperator, served, none, none, all},
-		{"with a principal that cannot be read", true, "", http.Header{principal.Header: {"e30"}}, noKey, none, none, none},
-		{"with two principals", true, "", http.Header{principal.Header: {principalOf("ann", "Reader"), principalOf("bob", "Operator")}}, noKey, none, none, none},
+		{"with a principal that cannot be read", true, "", http.Header{principal.Header: {"e30"}}, noPrincipal, none, none, unread},
+		{"with two principals", true, "", http.Header{principal.Header: {principalOf("ann", "Reader"), principalOf("bob", "Operator")}}, noPrincipal, none, none, unread},
 		{"Operator, from a page of another site", false, "", with(asOperator, "Sec-Fetch-Site", "cross-site"), noKey, none, none, foreign},
 		{"Operator, from another origin", true, "", with(asOperator, "Origin", "https://mallory.example"), noKey, none, none, foreign},
 		{"Operator, from a form", true, "", with(asOperator, "X-Kennel-Console", ""), noKey, none, none, foreign},
@@ -174,7 +175,7 @@ func TestAccess(t *testing.T) {
 						continue
 					}
 					want := c.api
-					if rt.function == "Health" {
+					if rt.function == "Health" && (i < 2 || want != noPrincipal) {
 						want = served
 					}
 					if i == 2 || rt.function == "Health" { // the check of keys is the host's
@@ -198,8 +199,12 @@ func TestAccess(t *testing.T) {
 				if got, want := h.call(t, "GET", consoleBase+"/api/me", c, consoleFunction), mode.want(c)[0]; got != want {
 					t.Errorf("GET %s/api/me %s: %s, want %s", consoleBase, c.name, got, want)
 				}
-				if got := h.call(t, "GET", consoleBase+"/app.js", c, consoleFunction); got != served {
-					t.Errorf("GET %s/app.js %s: %s, want it served to everyone", consoleBase, c.name, got)
+				want := served // to everyone whose call passes the host
+				if i == 2 && c.api == noPrincipal {
+					want = noPrincipal
+				}
+				if got := h.call(t, "GET", consoleBase+"/app.js", c, consoleFunction); got != want {
+					t.Errorf("GET %s/app.js %s: %s, want %s", consoleBase, c.name, got, want)
 				}
 			}
 			switch i {

@@ -122,7 +122,7 @@ func sourceCodes(t *testing.T) []string {
 	t.Helper()
 	codes := make(map[string]bool)
 	for _, source := range []struct{ folder, code, prefix string }{
-		{".", `(?:http\.Status\w+,\s+|Code: +|badRequest\(|\bcode\w+ += )"(\w*[a-z])"`, ""},
+		{".", `(?:http\.Status\w+,\s+|Code: +|badRequest\(|writeBadItems\(w, |\bcode\w+ += )"(\w*[a-z])"`, ""},
 		{"../internal/customhandler", `(?:http\.Status\w+,\s+)"(\w*[a-z])"`, ""},
 		{"../channels", `(?:InputError\{|checkText\()"(\w+)"`, "bad_"}, // see writeFailure
 	} {
