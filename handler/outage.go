@@ -23,9 +23,10 @@ var ofMessage = []error{
 
 // noAttempt wraps the error of a message's work in [queue.ErrNoAttempt] if the
 // message is not the reason: then storage failed, or took too long. What an item
-// of a batch does wrong is its result, and no error.
+// of a batch does wrong is its result, and no error. A message that was put back
+// is done: its copy continues.
 func noAttempt(err error) error {
-	if err == nil || slices.ContainsFunc(ofMessage, func(own error) bool { return errors.Is(err, own) }) {
+	if err == nil || errors.Is(err, work.ErrHeld) || slices.ContainsFunc(ofMessage, func(own error) bool { return errors.Is(err, own) }) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", queue.ErrNoAttempt, err)

@@ -223,6 +223,38 @@ func TestOutageOfHost(t *testing.T) {
 	}
 }
 
+// TestHeldByHost: each delivery by the host of a message at a closed gate puts one
+// copy back, so that the messages do not become more.
+func TestHeldByHost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var puts atomic.Int64
+		queues := memory.NewQueues(&memory.Options{Fault: func(c memory.Call) memory.Fault {
+			if c.Op == "Put" {
+				puts.Add(1)
+			}
+			return memory.Fault{}
+		}})
+		m := newMemoryBatches(t, queues, nil, "KENNEL_WORK_GATE=billing")
+		defer m.runs(t)()
+		b := m.submitted(t, items(3))
+		ctx, stop := context.WithCancel(t.Context())
+		host := &fakeHost{t: t, queues: queues}
+		var serving sync.WaitGroup
+		serving.Go(func() { host.serve(ctx, work.ExpressQueue, m.parcels(work.ExpressQueue)) })
+		time.Sleep(time.Hour)
+		if n := puts.Load(); n > 22 { // one in three minutes
+			t.Errorf("one message was put %d times in an hour", n)
+		}
+		m.release(t)
+		m.ends(t, b.ID, 5*time.Minute)
+		noLetters(t, queues)
+		stop()
+		serving.Wait()
+		host.running.Wait()
+	})
+}
+
 // TestNoAttempt: only what a message itself is the reason for uses up attempts.
 func TestNoAttempt(t *testing.T) {
 	for _, own := range ofMessage {
