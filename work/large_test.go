@@ -100,7 +100,7 @@ func (r *adverseReport) JSON() ([]byte, error) {
 func (r *adverseReport) CSV() ([]byte, error) { return r.JSON() }
 
 // TestRowsFit processes large parcels whose results are as long as they can be.
-// Each row must fit, and no item that is done is processed again.
+// Each row must fit, each item is processed, and none that is done again.
 func TestRowsFit(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"done", "rejected", "failed", "mixed"} {
@@ -112,11 +112,8 @@ func TestRowsFit(t *testing.T) {
 				in.processors["scripted"] = a
 				var items []string
 				for range 2 * LargeParcel {
-					id, err := json.Marshal(strings.Map(func(r rune) rune { return rune("<>&\"\\'"[r%6]) }, noise(MaxItemID, 32)))
-					if err != nil {
-						t.Fatal(err)
-					}
-					items = append(items, `{"id":`+string(id)+`}`)
+					id := "é" + strings.Map(func(r rune) rune { return rune("<>&"[r%3]) }, noise(MaxItemID-2, 32)) // which results escape
+					items = append(items, `{"id":"`+id+`"}`)
 				}
 				d, err := in.submit(t.Context(), items, LargeParcel)
 				if err != nil {
@@ -132,6 +129,9 @@ func TestRowsFit(t *testing.T) {
 				b, err := in.Get(timed(t, time.Minute), d.ID)
 				if err != nil || b.State != Done || b.Done+b.Rejected+b.Failed != len(items) {
 					t.Fatalf("%s: batch %+v, %v", kind, b, err)
+				}
+				if len(a.calls) != len(items) {
+					t.Errorf("%s: %d of %d items were processed", kind, len(a.calls), len(items))
 				}
 				for id, n := range a.calls {
 					if most := map[string]int{"done": 1, "rejected": 1}[kind]; most > 0 && n > most {

@@ -30,7 +30,7 @@ type resultRow struct {
 const (
 	resultsVersion = "1" // the first line of the results
 	maxColumn      = 32_000
-	maxResults     = 1<<10 + ParcelItems*(MaxResult+6*maxError+6*MaxItemID+16) // bytes of a row before compression
+	maxResults     = 1<<10 + LargeParcel*(MaxResult+6*maxError+6*MaxItemID+16) // bytes of a row before compression
 )
 
 // Letters of the outcomes in stored results.

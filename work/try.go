@@ -162,7 +162,7 @@ func (r *run) end(i int, e ending) bool {
 	}
 	r.endings[i] = e
 	r.begun--
-	if len(r.endings) > ParcelItems {
+	if len(r.endings) > ParcelItems && !r.repeats(e) { // else items that fail would keep those behind them from every try
 		r.line = appendResult(r.line[:0], r.result(i, e))
 		r.size += len(r.line)
 	}
@@ -224,6 +224,11 @@ func compactResult(result json.RawMessage) ([]byte, error) {
 	return compact.Bytes(), nil
 }
 
+// repeats reports whether an item that ended so remains for the next try.
+func (r *run) repeats(e ending) bool {
+	return e.outcome == ItemFailed && r.parcel.ID.Try < MaxTries-1
+}
+
 // row returns the results. Items that failed, or did not begin, remain for the
 // next try, or fail in the last one.
 func (r *run) row() resultRow {
@@ -238,7 +243,7 @@ func (r *run) row() resultRow {
 			row.done++
 		case e.outcome == ItemRejected:
 			row.rejected++
-		case r.parcel.ID.Try < MaxTries-1:
+		case r.repeats(e):
 			if row.remaining = append(row.remaining, r.parcel.index(i)); len(row.remaining) == 1 {
 				row.item, row.cause = r.parcel.Items[i].ID, e.err
 			}
