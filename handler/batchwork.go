@@ -178,8 +178,9 @@ func (b *batchFunctions) readLarge(ctx context.Context) bool {
 	if b.members == nil {
 		return false
 	}
-	others, known := b.members.live(ctx)
-	return known && !slices.ContainsFunc(others, func(i instances.Instance) bool { return i.Parcel < work.LargeParcel })
+	directory, err := b.members.read(ctx)
+	others, known := b.members.known(ctx, directory, err)
+	return known && directory.Unreadable == 0 && !slices.ContainsFunc(others, func(i instances.Instance) bool { return i.Parcel < work.LargeParcel })
 }
 
 // facts reports what this process can read.

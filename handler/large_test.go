@@ -9,6 +9,7 @@ import (
 
 	"kennel/instances"
 	"kennel/internal/memory"
+	"kennel/table"
 	"kennel/work"
 )
 
@@ -43,6 +44,18 @@ func TestReadLarge(t *testing.T) {
 		stop()
 		time.Sleep(5 * time.Minute)
 		check("after the rollout", true)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		page, err := rows.Query(ctx, table.Query{Top: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		row := page.Rows[0]
+		row.Key, row.Values = "another", map[string]string{"format": "0"}
+		if _, err := rows.Submit(ctx, []table.Write{{Verb: table.Insert, Row: row}}); err != nil {
+			t.Fatal(err)
+		}
+		check("with a process whose report cannot be read", false)
 		b.members = &members{Self: b.members.Self, log: b.members.log}
 		check("without tables", false)
 		b.members = nil
