@@ -84,7 +84,10 @@ func (b *Batches) report(ctx context.Context, l ledger) error {
 	if processor == nil {
 		return fmt.Errorf("%q: %w", l.details.Processor, ErrProcessor)
 	}
-	report := processor.NewReport(l.details.ID)
+	var report Report
+	if err := guarded(func() error { report = processor.NewReport(l.details.ID); return nil }); err != nil {
+		return fmt.Errorf("%w: %w", errReport, err)
+	}
 	var of [3]int
 	for row, err := range b.rowsAbove(ctx, l.details.ID, resultKey, table.MaxPage) {
 		if err != nil {

@@ -47,10 +47,15 @@ func TestGet(t *testing.T) {
 // results kept.
 func TestReportFails(t *testing.T) {
 	t.Parallel()
+	t.Run("Add panics", func(t *testing.T) { reportFails(t, func(s *scripted) Processor { return brokenReports{s} }) })
+	t.Run("NewReport panics", func(t *testing.T) { reportFails(t, func(s *scripted) Processor { return noReports{s} }) })
+}
+
+func reportFails(t *testing.T, broken func(*scripted) Processor) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, nil, 0)
 		in, d := s.one(nil, item(1, ""))
-		in.processors["scripted"] = brokenReports{s.processor}
+		in.processors["scripted"] = broken(s.processor)
 		in.handle(t.Context(), ExpressQueue, in.receive(t, ExpressQueue), 1)
 		b, err := in.Get(t.Context(), d.ID)
 		if err != nil || b.State != Failed || b.Error == "" || b.FinishedAt == nil {
@@ -71,6 +76,10 @@ func TestReportFails(t *testing.T) {
 type brokenReports struct{ *scripted }
 
 func (brokenReports) NewReport(string) Report { return new(brokenReport) }
+
+type noReports struct{ *scripted }
+
+func (noReports) NewReport(string) Report { panic("broken") }
 
 type brokenReport struct{ scriptedReport }
 
