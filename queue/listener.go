@@ -23,9 +23,10 @@ type Store interface {
 
 // Handler does the work of one message. After nil the message is deleted, after
 // an error it is received again later, and after MaxAttempts it becomes a dead
-// letter, unless the errors wrap ErrNoAttempt. The work may be done more than once. The ctx ends if the lease is
-// lost, after MaxWork, and some time after Run was stopped. A handler that does
-// not return then keeps its hand, while the message is received again.
+// letter, unless the errors wrap ErrNoAttempt. The work may be done more than
+// once. The ctx ends if the lease is lost, after MaxWork, and some time after Run
+// was stopped. A handler that does not return then keeps its hand, while the
+// message is received again.
 type Handler[T any] func(ctx context.Context, d Delivery[T]) error
 
 // Delivery is a message for a Handler.

@@ -27,8 +27,8 @@ const (
 // batches without progress, and removes what is not needed any more. Call it
 // every few minutes. It uses at most half of the time of ctx for unfinished
 // batches: half of what is left for each of them, and all of it for the last
-// one. Several processes may
-// sweep at once. Sweep continues after an error and returns all errors joined.
+// one. Several processes may sweep at once. Sweep continues after an error and
+// returns all errors joined.
 func (b *Batches) Sweep(ctx context.Context) (Swept, error) {
 	var swept Swept
 	var errs []error
@@ -206,7 +206,7 @@ func (b *Batches) sweepOld(ctx context.Context, swept *Swept) error {
 	})
 }
 
-// remove removes a finished batch. Its ledger goes first: from then on, Collect
+// remove removes a finished batch. Its ledger goes first: from then on, Process
 // drops the results that a late message still inserts. Its rows in the lists go
 // last, so that the next sweep continues after a crash.
 func (b *Batches) remove(ctx context.Context, d details) error {
