@@ -188,13 +188,18 @@ func (h *fakeHost) deliver(ctx context.Context, name string, m queue.Message, do
 }
 
 // TestOutageOfHost is TestOutageOfWorker for the functions of an app, with the
-// deliveries of the host.
+// deliveries of the host. The writes of tables fail too.
 func TestOutageOfHost(t *testing.T) {
 	t.Parallel()
 	for name, o := range outages {
 		synctest.Test(t, func(t *testing.T) {
 			queues, fails := failingQueues(o.fault, o.writes...)
-			m := newMemoryBatches(t, queues, nil)
+			m := newMemoryBatches(t, queues, &memory.Options{Fault: func(c memory.Call) memory.Fault {
+				if fails.Load() && c.Op == "Submit" { // of results: a parcel puts no message
+					return o.fault
+				}
+				return memory.Fault{}
+			}})
 			b := m.submitted(t, items(2000))
 			ctx, stop := context.WithCancel(t.Context())
 			host := &fakeHost{t: t, queues: queues}
