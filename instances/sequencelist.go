@@ -90,8 +90,12 @@ func (s *Sequence) set(name, value string, quoted bool) bool {
 		s.Highest, err = strconv.ParseInt(value, 10, 64)
 	case "s":
 		s.Serial, err = strconv.ParseInt(value, 10, 64)
+	case "from":
+		s.From, err = strconv.ParseInt(value, 10, 64)
 	case "end":
 		s.End, err = strconv.ParseInt(value, 10, 64)
+	case "used":
+		s.Used, err = strconv.ParseInt(value, 10, 64)
 	case "rate":
 		s.PerSecond, err = strconv.ParseFloat(value, 64)
 	case "lost":

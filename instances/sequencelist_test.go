@@ -3,6 +3,7 @@ package instances
 import (
 	"encoding/json"
 	"math/rand/v2"
+	"reflect"
 	"testing"
 	"time"
 
@@ -28,8 +29,13 @@ func TestPlainSequences(t *testing.T) {
 	at := time.Date(2026, 11, 26, 15, 4, 5, 678, time.UTC)
 	all := []Sequence{
 		{Name: "orders"},
-		{Name: "a.b-c", Issued: 1, Available: -2, Highest: 1<<53 - 1, Writer: "w1", Serial: 7, End: 8, PerSecond: 12.345, Lost: 9, LastError: "reset by peer", LastErrorAt: at},
+		{Name: "a.b-c", Issued: 1, Available: -2, Highest: 1<<53 - 1, Writer: "w1", Serial: 7, From: 6, End: 8, Used: 5, PerSecond: 12.345, Lost: 9, LastError: "reset by peer", LastErrorAt: at},
 		{Name: "x", PerSecond: 0.001},
+	}
+	for i, every := 0, reflect.ValueOf(all[1]); i < every.NumField(); i++ {
+		if every.Field(i).IsZero() {
+			t.Errorf("no sequence of this test has %s", every.Type().Field(i).Name)
+		}
 	}
 	for n := range len(all) + 1 {
 		text := list(all[:n])
