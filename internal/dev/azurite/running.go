@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -47,14 +47,22 @@ func (s *Server) watch(ctx context.Context, interval time.Duration) {
 		case <-ticker.C:
 		}
 		err := s.probe(ctx)
-		op, isNetwork := errors.AsType[*net.OpError](err)
-		if errors.Is(err, errOther) || isNetwork && op.Op == "dial" && !op.Timeout() && ctx.Err() == nil {
+		if hasEnded(err) {
 			s.err = err
 			close(s.done)
 			return
 		}
-		// Without an answer in time it is busy or suspended, and keeps its ports.
 	}
+}
+
+// wsaRefused is ECONNREFUSED on Windows.
+const wsaRefused = syscall.Errno(10061)
+
+// hasEnded reports whether an error of probe shows that the Azurite has ended.
+// Without an answer in time it is busy or suspended, and keeps its ports; and
+// this machine may lack a port or a file for a connection.
+func hasEnded(err error) bool {
+	return errors.Is(err, errOther) || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, wsaRefused)
 }
 
 // errOther reports that a port is not that of an Azurite which a developer runs.

@@ -1,10 +1,13 @@
 package azurite
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -100,6 +103,29 @@ func TestWatch(t *testing.T) {
 		<-s.Done()
 		if got := s.Ending(); !strings.Contains(got, tt.want) {
 			t.Errorf("%s: ended with %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestHasEnded checks that an Azurite which could not be asked has not ended.
+func TestHasEnded(t *testing.T) {
+	dial := func(err error) error {
+		return fmt.Errorf("probe: %w", &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", err)})
+	}
+	for _, tt := range []struct {
+		err  error
+		want bool
+	}{
+		{nil, false},
+		{dial(syscall.ECONNREFUSED), true},
+		{fmt.Errorf("%w answers", errOther), true},
+		{dial(syscall.EMFILE), false},
+		{dial(syscall.EADDRNOTAVAIL), false},
+		{dial(os.ErrDeadlineExceeded), false},
+		{context.DeadlineExceeded, false},
+	} {
+		if got := hasEnded(tt.err); got != tt.want {
+			t.Errorf("%v: ended %t, want %t", tt.err, got, tt.want)
 		}
 	}
 }
