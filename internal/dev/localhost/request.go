@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -24,7 +25,7 @@ type statusWriter struct {
 
 func (w *statusWriter) WriteHeader(status int) {
 	w.status = status
-	w.body.limit() // net/http reads the rest of a short body first
+	w.body.answer()
 	w.ResponseWriter.WriteHeader(status)
 }
 
@@ -38,24 +39,41 @@ const maxSilence = 10 * time.Second
 type steadyBody struct {
 	io.ReadCloser
 	control *http.ResponseController
-	ended   bool
+
+	mu       sync.Mutex // the answer can come while the rest still goes to the handler
+	ended    bool       // guarded by mu
+	answered bool       // guarded by mu
 }
 
 func newSteadyBody(w http.ResponseWriter, r *http.Request) *steadyBody {
-	return &steadyBody{r.Body, http.NewResponseController(w), r.ContentLength == 0}
+	return &steadyBody{ReadCloser: r.Body, control: http.NewResponseController(w), ended: r.ContentLength == 0}
 }
 
 func (b *steadyBody) Read(p []byte) (int, error) {
+	b.mu.Lock()
 	b.limit()
+	b.mu.Unlock()
 	n, err := b.ReadCloser.Read(p)
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.ended = err != nil
-	if err == nil || err == io.EOF { // else net/http must not wait for the rest again
+	if err == nil && !b.answered || err == io.EOF { // else net/http must not wait for the rest again
 		_ = b.control.SetReadDeadline(time.Time{}) // fails like the call in limit
 	}
 	return n, err
 }
 
-// limit limits the wait for the next byte, unless there is none.
+// answer limits the wait for the rest of a short body, which net/http reads
+// before it sends an answer.
+func (b *steadyBody) answer() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.answered = true
+	b.limit()
+}
+
+// limit limits the wait for the next byte, unless there is none. The caller
+// holds mu.
 func (b *steadyBody) limit() {
 	if !b.ended {
 		// This fails only on a writer without deadlines, as in tests.

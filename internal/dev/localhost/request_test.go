@@ -6,6 +6,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,6 +26,36 @@ func (l oneConn) Accept() (net.Conn, error) {
 
 func (l oneConn) Close() error   { return nil }
 func (l oneConn) Addr() net.Addr { return &net.TCPAddr{} }
+
+// deadlines keeps the read deadline of a connection.
+type deadlines struct {
+	http.ResponseWriter
+	last time.Time
+}
+
+func (d *deadlines) SetReadDeadline(at time.Time) error { d.last = at; return nil }
+
+// TestAnswerBeforeTheBody: the handler answers while the host still reads the
+// body for it. That read does not remove the limit for what net/http reads then.
+func TestAnswerBeforeTheBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rest, begin := io.Pipe()
+		r := httptest.NewRequest("POST", "/", rest)
+		r.ContentLength = 10
+		conn := &deadlines{ResponseWriter: httptest.NewRecorder()}
+		body := newSteadyBody(conn, r)
+		w := &statusWriter{ResponseWriter: conn, body: body}
+		var reading sync.WaitGroup
+		reading.Go(func() { _, _ = body.Read(make([]byte, 5)) })
+		synctest.Wait()
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = begin.Write([]byte("begin"))
+		reading.Wait()
+		if want := time.Now().Add(maxSilence); !conn.last.Equal(want) {
+			t.Errorf("the read deadline is %v, want %v", conn.last, want)
+		}
+	})
+}
 
 // TestBodyThatStops: a request whose body stops is answered, whether the host
 // reads the body or refuses the call before. The handler is not asked.
