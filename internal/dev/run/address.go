@@ -44,10 +44,14 @@ func (f addressFile) replace(urls []string) error {
 
 // remove removes the address of f, and those of runs that were killed. A file
 // that names an app that runs stays.
-func (f addressFile) remove() {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+func (f addressFile) remove() { f.removeWithin(2 * time.Second) }
+
+func (f addressFile) removeWithin(limit time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	running := slices.DeleteFunc(f.others(), func(url string) bool { return !answers(ctx, url) })
+	// An app that does not answer in time may be busy. Where a run was killed,
+	// the connection is refused at once.
+	running := slices.DeleteFunc(f.others(), func(url string) bool { return !answers(ctx, url) && ctx.Err() == nil })
 	if len(running) > 0 {
 		f.replace(running) // a file that stays names a port at which nothing answers
 		return

@@ -134,6 +134,27 @@ func TestAddressFile(t *testing.T) {
 	}
 }
 
+// TestAddressOfBusyApp checks that the file keeps the address of an app that
+// does not answer in time.
+func TestAddressOfBusyApp(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), addressFolder)
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close() // it accepts no connection before
+	busy, own := addressFile{folder, "http://" + listener.Addr().String()}, addressFile{folder, "http://127.0.0.1:1"}
+	for _, f := range []addressFile{busy, own} {
+		if err := f.write(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	own.removeWithin(50 * time.Millisecond)
+	if text, err := os.ReadFile(own.path()); string(text) != busy.url+"\n" {
+		t.Errorf("got %q, %v, want %q", text, err, busy.url+"\n")
+	}
+}
+
 // TestRunning checks that the app of .kennel/url is found if it answers in any
 // way, unless it is the caller itself.
 func TestRunning(t *testing.T) {
