@@ -47,7 +47,7 @@ func (s *Server) watch(ctx context.Context, interval time.Duration) {
 		case <-ticker.C:
 		}
 		err := s.probe(ctx)
-		if hasEnded(err) {
+		if ctx.Err() == nil && hasEnded(err) {
 			s.err = err
 			close(s.done)
 			return
