@@ -3,6 +3,7 @@
 package otlptest
 
 import (
+	"compress/gzip"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	spans "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
@@ -59,8 +59,10 @@ func (e *Endpoint) Spans() []Span {
 }
 
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body)
-	var request collector.ExportTraceServiceRequest
+	body, err := read(r)
+	// It has the same fields as the request, ExportTraceServiceRequest, whose
+	// package would bring gRPC.
+	var request spans.TracesData
 	if err == nil {
 		err = proto.Unmarshal(body, &request)
 	}
@@ -78,6 +80,18 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}
+}
+
+// read returns the body of a request.
+func read(r *http.Request) ([]byte, error) {
+	if r.Header.Get("Content-Encoding") != "gzip" {
+		return io.ReadAll(r.Body)
+	}
+	text, err := gzip.NewReader(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(text)
 }
 
 func decode(s *spans.Span, process []*common.KeyValue) Span {

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -27,10 +28,21 @@ func (r *reporting) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) e
 	if err == nil {
 		return nil
 	}
-	r.lost += len(spans)
-	if now := time.Now(); r.reported.IsZero() || now.Sub(r.reported) >= reportEvery {
-		r.log.Warn("cannot send traces; they are lost", "spans", r.lost, "error", oneLine(err))
-		r.lost, r.reported = 0, now
+	lost := len(spans)
+	part, isPart := errors.AsType[*partly](err)
+	if isPart {
+		lost = min(lost, part.rejected)
 	}
+	r.lost += lost
+	now := time.Now()
+	if !r.reported.IsZero() && now.Sub(r.reported) < reportEvery {
+		return nil
+	}
+	if isPart && r.lost == 0 {
+		r.log.Warn("the collector took the traces with a remark", "remark", oneLine(errors.New(part.remark)))
+	} else {
+		r.log.Warn("cannot send traces; they are lost", "spans", r.lost, "error", oneLine(err))
+	}
+	r.lost, r.reported = 0, now
 	return nil
 }

@@ -10,30 +10,15 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 
 	"kennel/trace"
-)
-
-// The settings that this package reads. The SDK reads these and many more from
-// the environment of the process.
-const (
-	endpoint       = "OTEL_EXPORTER_OTLP_ENDPOINT"
-	tracesEndpoint = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
-	protocol       = "OTEL_EXPORTER_OTLP_PROTOCOL"
-	tracesProtocol = "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"
-	headers        = "OTEL_EXPORTER_OTLP_HEADERS"
-	tracesHeaders  = "OTEL_EXPORTER_OTLP_TRACES_HEADERS"
-	disabled       = "OTEL_SDK_DISABLED"
-	tracesExporter = "OTEL_TRACES_EXPORTER"
 )
 
 // scope names the program as the author of its spans.
@@ -56,26 +41,14 @@ type Traces struct {
 // request. A setting that is wrong is logged, and keeps nothing else from
 // working.
 func Open(env map[string]string, p Process, log *slog.Logger) *Traces {
-	if !isRequested(env, log) {
+	to := requested(env, log)
+	if to == nil {
 		return nil
 	}
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
 		log.Warn("a setting or a part of OpenTelemetry failed", "error", oneLine(err))
 	}))
-	for _, name := range []string{tracesProtocol, protocol} {
-		if is := env[name]; is != "" {
-			if !strings.HasPrefix(is, "http/") {
-				log.Warn("traces are sent by http/protobuf; the protocol of the settings is not supported. Name the port that the collector has for HTTP, normally 4318", "setting", name, "value", is)
-			}
-			break // the first one has precedence
-		}
-	}
-	exporter, err := otlptracehttp.New(context.Background())
-	if err != nil {
-		log.Warn("traces are off: their exporter cannot be made", "error", oneLine(err))
-		return nil
-	}
-	return newTraces(exporter, p, log)
+	return newTraces(newSender(to, p.Version), p, log)
 }
 
 func newTraces(exporter sdk.SpanExporter, p Process, log *slog.Logger) *Traces {
@@ -120,47 +93,6 @@ func inRange(log *slog.Logger) sdk.BatchSpanProcessorOption {
 			replaced("OTEL_BSP_SCHEDULE_DELAY", o.BatchTimeout.Milliseconds())
 		}
 	}
-}
-
-// isRequested reports whether the environment requests traces.
-func isRequested(env map[string]string, log *slog.Logger) bool {
-	name := tracesEndpoint
-	if env[name] == "" {
-		name = endpoint
-	}
-	switch to := env[tracesExporter]; {
-	case env[name] == "" || strings.EqualFold(env[disabled], "true") || to == "none":
-		return false
-	case to != "" && to != "otlp":
-		log.Warn("traces are off: the setting names another exporter than otlp", "setting", tracesExporter, "value", to)
-		return false
-	}
-	u, err := url.Parse(strings.TrimSpace(env[name]))
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		// The value is not logged: it may contain a password.
-		log.Warn("traces are off: the setting is not an address; use the form http://127.0.0.1:4318", "setting", name)
-		return false
-	}
-	for _, name := range []string{headers, tracesHeaders} {
-		if !areHeaders(env[name]) {
-			log.Warn("traces are off: the setting is not a list of headers; use the form name=value,name=value", "setting", name)
-			return false
-		}
-	}
-	return true
-}
-
-// areHeaders reports whether the SDK accepts a list of headers. It writes others
-// to standard error, with their values, which are often keys.
-func areHeaders(list string) bool {
-	for header := range strings.SplitSeq(list, ",") {
-		name, value, found := strings.Cut(header, "=")
-		_, err := url.PathUnescape(value)
-		if strings.TrimSpace(header) != "" && (!found || strings.TrimSpace(name) == "" || err != nil) {
-			return false
-		}
-	}
-	return true
 }
 
 // Context returns a context whose spans are sent.
