@@ -15,6 +15,9 @@ func Nearest(word string, candidates []string, max int) string {
 		if len(word) >= minPrefix && strings.HasPrefix(candidate, word) {
 			return candidate
 		}
+		if longer := len(word) - len(candidate); longer > max || -longer > max {
+			continue // at least as many letters are too many or missing
+		}
 		if d := distance(word, candidate); d <= max && d < len(candidate) {
 			nearest, max = candidate, d-1
 		}
@@ -25,13 +28,15 @@ func Nearest(word string, candidates []string, max int) string {
 // distance returns the edit distance: the bytes to add, drop or change, and the
 // neighbors to exchange, to get from a to b.
 func distance(a, b string) int {
-	var before, last []int // the rows of the last two letters of a
-	row := make([]int, len(b)+1)
+	// The rows of this letter of a and of the two letters before it. A start
+	// compares every setting with every name that is known.
+	rows := make([]int, 3*(len(b)+1))
+	before, last, row := rows[:len(b)+1], rows[len(b)+1:2*(len(b)+1)], rows[2*(len(b)+1):]
 	for j := range row {
 		row[j] = j
 	}
 	for i := range len(a) {
-		before, last, row = last, row, make([]int, len(b)+1)
+		before, last, row = last, row, before
 		row[0] = i + 1
 		for j := range len(b) {
 			change := last[j]
