@@ -131,8 +131,9 @@ type RelayStatus struct {
 type SequenceStatus struct {
 	Issued    int64  `json:"issued"`
 	Reserved  int64  `json:"reserved"`
-	Lost      int64  `json:"lost"`     // given up
-	Returned  int64  `json:"returned"` // given back
+	Lost      int64  `json:"lost"`      // given up
+	Returned  int64  `json:"returned"`  // given back to storage
+	TakenBack int64  `json:"takenBack"` // given back by callers
 	Available int64  `json:"available"`
 	Requests  int64  `json:"requests"`
 	Conflicts int64  `json:"conflicts"` // lost races

@@ -20,6 +20,7 @@ import (
 // all routes but GET /api/health, which needs none.
 var needs = map[string]role{
 	"POST /api/sequences/{sequence}/next":         operator,
+	"POST /api/sequences/{sequence}/next/return":  operator,
 	"GET /api/sequences":                          reader,
 	"GET /api/sequences/{sequence}":               reader,
 	"POST /api/sequences/{sequence}/raise":        operator,

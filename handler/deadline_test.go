@@ -47,6 +47,7 @@ func callEnds() map[string]callEnd {
 	)
 	return map[string]callEnd{
 		"POST /api/sequences/{sequence}/next":         {"", unavailable, unavailable, 10 * time.Second},
+		"POST /api/sequences/{sequence}/next/return":  {`{"lease":"x","first":1}`, served, served, callTimeout}, // it needs no storage
 		"GET /api/sequences":                          {"", unavailable, served, callTimeout},
 		"GET /api/sequences/{sequence}":               {"", unavailable, served, callTimeout},
 		"POST /api/sequences/{sequence}/raise":        {`{"atLeast":5}`, "instances_unknown", unclear, callTimeout},

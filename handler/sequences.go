@@ -57,7 +57,8 @@ func newSequences(cfg config.Config, blobs *azure.Blobs, m *members, log *slog.L
 
 func (s sequenceFunctions) routes() []route {
 	return []route{
-		{function: "NextOrderId", pattern: "POST /api/sequences/{sequence}/next", query: []string{"count"}, handler: http.HandlerFunc(s.next)},
+		{function: "NextOrderId", pattern: "POST /api/sequences/{sequence}/next", query: []string{"count", "lease"}, handler: http.HandlerFunc(s.next)},
+		{function: "NextOrderId", pattern: "POST /api/sequences/{sequence}/next/return", body: true, handler: s.serve(s.takeBack)},
 		{function: "Sequences", pattern: "GET /api/sequences", query: []string{"top", "continuation"}, handler: s.serve(s.list)},
 		{function: "Sequences", pattern: "GET /api/sequences/{sequence}", handler: s.serve(s.state)},
 		{function: "Sequences", pattern: "POST /api/sequences/{sequence}/raise", body: true, quota: &quota{}, handler: s.serve(s.raise)},
@@ -142,20 +143,52 @@ func (m *members) reportedSequences(log *slog.Logger) func(context.Context) (map
 	}
 }
 
-// next serves POST /api/sequences/{sequence}/next?count=N: N consecutive
-// numbers of the sequence, which begins with its first request.
+// next serves POST /api/sequences/{sequence}/next?count=N&lease=true: N
+// consecutive numbers of the sequence, which begins with its first request. With
+// lease its caller can give back those that it did not use.
 func (s sequenceFunctions) next(w http.ResponseWriter, r *http.Request) {
 	sequence := r.PathValue("sequence")
-	numbers, err := s.draw(r, sequence)
+	text := prefersText(r.Header.Get("Accept"))
+	numbers, lease, err := s.draw(r, sequence, text)
 	if err != nil {
 		writeFailure(w, r, sequenceFailuresOf(err), fmt.Errorf("sequence %.80q: %w", sequence, err))
 		return
 	}
-	if prefersText(r.Header.Get("Accept")) {
+	if text {
 		writeNumbersText(w, numbers)
 		return
 	}
-	writeNumbersJSON(w, sequence, numbers)
+	writeNumbersJSON(w, sequence, numbers, lease)
+}
+
+// returnedNumbers is the answer to a return.
+type returnedNumbers struct {
+	Sequence string `json:"sequence"`
+	Returned int64  `json:"returned"`
+}
+
+// takeBack serves POST /api/sequences/{sequence}/next/return with a body
+// {"lease":"…","first":N}: the numbers of the lease from N on were not used.
+func (s sequenceFunctions) takeBack(r *http.Request) (reply, error) {
+	sequence := r.PathValue("sequence")
+	if err := s.check(sequence); err != nil {
+		return reply{}, err
+	}
+	var body struct {
+		Lease string `json:"lease"`
+		First *int64 `json:"first"`
+	}
+	if err := customhandler.ReadJSON(r, maxBody, &body); err != nil {
+		return reply{}, err
+	}
+	if body.Lease == "" || body.First == nil {
+		return reply{}, badRequest("bad_return", "lease and first are required: the lease of the numbers, and the first of them that was not used.")
+	}
+	returned, err := s.sequences.TakeBack(sequence, body.Lease, *body.First)
+	if errors.Is(err, ids.ErrNotLent) {
+		return reply{}, badRequest("bad_return", "first must be a number of the lease. Nothing was returned.")
+	}
+	return reply{status: http.StatusOK, body: returnedNumbers{sequence, returned}}, err
 }
 
 // prefersText reports whether the first type that a caller accepts is plain
@@ -173,19 +206,26 @@ func prefersText(accept string) bool {
 	return err != nil || weight > 0
 }
 
-func (s sequenceFunctions) draw(r *http.Request, sequence string) (ids.Range, error) {
+func (s sequenceFunctions) draw(r *http.Request, sequence string, text bool) (numbers ids.Range, lease string, err error) {
 	count, err := countOf(r)
 	if err != nil {
-		return ids.Range{}, err
+		return numbers, "", err
 	}
 	if err := s.check(sequence); err != nil {
-		return ids.Range{}, err
+		return numbers, "", err
 	}
-	if count > 1 {
-		return s.sequences.Lease(r.Context(), sequence, count)
+	lends := hasQuery(r, "lease")
+	switch {
+	case lends && (text || customhandler.Query(r, "lease") != "true"):
+		return numbers, "", badRequest("bad_lease", "lease must be true, and only an answer in JSON has one.")
+	case lends:
+		return s.sequences.Lend(r.Context(), sequence, count)
+	case count > 1:
+		numbers, err = s.sequences.Lease(r.Context(), sequence, count)
+		return numbers, "", err
 	}
 	n, err := s.sequences.Next(r.Context(), sequence)
-	return ids.Range{First: n, Last: n}, err
+	return ids.Range{First: n, Last: n}, "", err
 }
 
 // check returns an error if no sequence may have this name.
@@ -214,8 +254,9 @@ func countOf(r *http.Request) (int, error) {
 }
 
 // writeNumbersJSON builds the answer by hand, because it is the hot path and no
-// value needs escaping: the name was checked, the rest are numbers.
-func writeNumbersJSON(w http.ResponseWriter, sequence string, numbers ids.Range) {
+// value needs escaping: the name was checked, a lease has letters and digits, and the
+// rest are numbers.
+func writeNumbersJSON(w http.ResponseWriter, sequence string, numbers ids.Range, lease string) {
 	b := make([]byte, 0, 128)
 	b = append(b, `{"sequence":"`...)
 	b = append(b, sequence...)
@@ -225,6 +266,11 @@ func writeNumbersJSON(w http.ResponseWriter, sequence string, numbers ids.Range)
 	b = strconv.AppendInt(b, numbers.Last, 10)
 	b = append(b, `,"count":`...)
 	b = strconv.AppendInt(b, numbers.Count(), 10)
+	if lease != "" {
+		b = append(b, `,"lease":"`...)
+		b = append(b, lease...)
+		b = append(b, '"')
+	}
 	b = append(b, "}\n"...)
 	w.Header()["Content-Type"] = jsonType
 	w.Write(b)

@@ -12,9 +12,13 @@ import (
 // anyBody is the route whose body is sent as it is.
 const anyBody = "POST /api/messages/{entity}"
 
+// leaseReturn is the route with a body that needs no storage.
+const leaseReturn = "POST /api/sequences/{sequence}/next/return"
+
 // strictBodies are the routes that take a body of JSON, with one that each
 // accepts.
 var strictBodies = map[string]string{
+	leaseReturn:                                `{"lease":"x","first":5}`,
 	"POST /api/sequences/{sequence}/raise":     `{"atLeast":5}`,
 	"POST /api/gates/{gate}/release":           `{"by":"ann"}`,
 	"POST /api/gates/{gate}/close":             `{"by":"ann"}`,
@@ -103,7 +107,7 @@ func TestBodiesAreStrict(t *testing.T) {
 					t.Errorf("%s with %s (%.80s): %d %s after %v, want 400 %v", rt.pattern, what, body, w.Code, w.Body, time.Since(began), codes)
 				}
 			}
-			if w := send(valid); w.Code != 503 {
+			if w := send(valid); w.Code != 503 && (rt.pattern != leaseReturn || w.Code != 200) {
 				t.Errorf("%s with a valid body: %d %s, want 503, because storage is silent", rt.pattern, w.Code, w.Body)
 			}
 		})

@@ -31,8 +31,8 @@ const (
 
 	// maxRuns bounds the runs of available numbers. More than two remain only
 	// if other nodes reserve in between and all leases are longer than what
-	// the last one left over.
-	maxRuns = 8
+	// the last one left over, or if many callers give numbers back.
+	maxRuns = 64
 )
 
 var errStopping = errors.New("the generator is closing")
@@ -94,17 +94,24 @@ func (g *Generator) arrived(r Range) {
 		l.got, l.done = g.cut(l.n)
 		return l.done
 	})
-	if len(g.ready) > maxRuns {
-		shortest := slices.MinFunc(g.ready, func(a, b Range) int { return cmp.Compare(a.Count(), b.Count()) })
-		g.lost += shortest.Count()
-		g.ready = slices.DeleteFunc(g.ready, func(r Range) bool { return r == shortest })
-	}
+	g.dropShortest()
 	g.pace.sample(time.Now(), g.issued)
 	g.low = false
 	if !g.closed {
 		g.openWindow()
 	}
 	g.wake(nil)
+}
+
+// dropShortest gives up the shortest run of available numbers if there are too
+// many. The caller holds mu.
+func (g *Generator) dropShortest() {
+	if len(g.ready) <= maxRuns {
+		return
+	}
+	shortest := slices.MinFunc(g.ready, func(a, b Range) int { return cmp.Compare(a.Count(), b.Count()) })
+	g.lost += shortest.Count()
+	g.ready = slices.DeleteFunc(g.ready, func(r Range) bool { return r == shortest })
 }
 
 // failed ends the waits that an error concerns. The caller holds mu.
@@ -151,6 +158,7 @@ func (g *Generator) dropLease(l *lease) {
 
 // giveUp gives up all available numbers. The caller holds mu.
 func (g *Generator) giveUp() {
+	g.era++
 	g.shutWindow()
 	for _, r := range g.ready {
 		g.lost += r.Count()
@@ -269,7 +277,14 @@ func (g *Generator) send(ctx context.Context, req request) (verdict, Range, erro
 		g.lastError, g.lastErrorAt = err, time.Now()
 		g.mu.Unlock()
 	}
+	before := g.claim.hist.cut
+	issued := g.claim.own.serial > 0
 	outcome, r, fatal := g.take(req, m, err)
+	if isUnusable(fatal) || issued && g.claim.hist.cut != before {
+		g.mu.Lock()
+		g.era++
+		g.mu.Unlock()
+	}
 	if outcome == reserved || outcome == returned {
 		g.mu.Lock()
 		g.place, g.lookedAt = g.claim.own, time.Now()

@@ -52,7 +52,7 @@ func closeNow(g *ids.Generator) {
 // checkAccount requires that each reserved number is counted exactly once.
 func checkAccount(t testing.TB, s ids.Stats) {
 	t.Helper()
-	if s.Reserved != s.Issued+s.Lost+s.Returned+s.Available {
+	if s.Reserved+s.TakenBack != s.Issued+s.Lost+s.Returned+s.Available {
 		t.Errorf("Reserved is not the sum of Issued, Lost, Returned and Available: %+v", s)
 	}
 }

@@ -65,8 +65,9 @@ func (g *Generator) returnUnused(ctx context.Context) (left bool, err error) {
 }
 
 // takeLast takes the available numbers that end directly before the stored
-// number. keep is one past the highest number that this generator then keeps,
-// and left reports whether other numbers are available.
+// number, without those that were issued before and taken back. keep is one past
+// the highest number that this generator then keeps, and left reports whether
+// others are available that can go back.
 func (g *Generator) takeLast() (r Range, keep int64, left, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -76,9 +77,11 @@ func (g *Generator) takeLast() (r Range, keep int64, left, ok bool) {
 	g.shutWindow()
 	if g.claim.known && g.claim.pending == nil {
 		for i, run := range g.ready {
-			if run.Last+1 == g.claim.next {
-				r, ok = run, true
-				g.ready = slices.Delete(g.ready, i, i+1)
+			if run.Last+1 == g.claim.next && run.Last > g.lastUsed {
+				r, ok = Range{First: max(run.First, g.lastUsed+1), Last: run.Last}, true
+				if g.ready[i].Last = r.First - 1; g.ready[i].Count() == 0 {
+					g.ready = slices.Delete(g.ready, i, i+1)
+				}
 				break
 			}
 		}
@@ -86,8 +89,9 @@ func (g *Generator) takeLast() (r Range, keep int64, left, ok bool) {
 	keep = g.lastUsed + 1
 	for _, run := range g.ready {
 		keep = max(keep, run.Last+1)
+		left = left || run.Last > g.lastUsed
 	}
-	return r, keep, len(g.ready) > 0, ok
+	return r, keep, left, ok
 }
 
 // sendBack returns r. If it is not known whether the write was applied, the

@@ -141,14 +141,16 @@ type Generator struct {
 	pace       pace
 	nextSize   int64 // of the range being reserved, without what callers wait for
 
-	issued   int64 // without those from the open window
-	reserved int64
-	lost     int64
-	returned int64
-	waits    int64
-	highest  int64 // the highest number reserved, and not returned
-	place    place // the newest write
-	lastUsed int64 // the highest number issued
+	issued    int64 // without those from the open window
+	reserved  int64
+	lost      int64
+	returned  int64
+	takenBack int64
+	waits     int64
+	highest   int64 // the highest number reserved, and not returned
+	place     place // the newest write
+	lastUsed  int64 // the highest number issued; what callers give back does not lower it
+	era       int64 // see currentEra
 
 	lastError    error // of the store, since the last success
 	lastErrorAt  time.Time

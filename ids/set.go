@@ -55,6 +55,8 @@ type Set struct {
 	generators map[string]*list.Element // of *member
 	byUse      list.List                // the most recently used first
 	stopping   bool
+
+	loans loans
 }
 
 // member is a generator of a Set.

@@ -11,13 +11,14 @@ type counts struct {
 }
 
 // Stats counts one generator's numbers and requests since it was created. At
-// any time Reserved = Issued + Lost + Returned + Available.
+// any time Reserved + TakenBack = Issued + Lost + Returned + Available.
 type Stats struct {
 	Issued    int64 `json:"issued"`    // returned by Next and Lease
 	Reserved  int64 `json:"reserved"`  // confirmed by the store
 	Lost      int64 `json:"lost"`      // given up: no node issues them
 	Returned  int64 `json:"returned"`  // returned to the store by Close, for any node to issue
-	Available int64 `json:"available"` // reserved and not issued yet
+	TakenBack int64 `json:"takenBack"` // given back by callers that did not use them
+	Available int64 `json:"available"` // reserved and not issued, or taken back
 
 	Requests  int64 `json:"requests"`  // to the store, reads and writes
 	Conflicts int64 `json:"conflicts"` // writes that the store rejected with ErrChanged
@@ -53,7 +54,8 @@ func (g *Generator) Stats() Stats {
 		Reserved:  g.reserved,
 		Lost:      g.lost,
 		Returned:  g.returned,
-		Available: g.reserved - issued - g.lost - g.returned,
+		TakenBack: g.takenBack,
+		Available: g.reserved + g.takenBack - issued - g.lost - g.returned,
 		Requests:  g.counts.loads.Load() + g.counts.writes.Load(),
 		Conflicts: g.counts.conflicts.Load(),
 		Failures:  g.counts.failures.Load(),

@@ -17,6 +17,7 @@ const gate = '#/gates/fields';
 // it, which may be made from the answer.
 const fields = {
   'POST /sequences/{sequence}/next': { sequence: refused },
+  'POST /sequences/{sequence}/next/return': { sequence: refused, 'body.lease': kept }, // an unknown lease returns nothing
   'GET /sequences': { continuation: kept },
   'GET /sequences/{sequence}': { sequence: refused },
   'POST /sequences/{sequence}/raise': { sequence: refused, 'body.reason': kept },
@@ -56,6 +57,7 @@ const fields = {
 const blog = { title: 'Title', text: 'Text', userId: 'ann' };
 const item = { id: 't1', account: 'ann', sku: 'call', quantity: 3, unitPrice: '0.25', currency: 'EUR' };
 const bodies = {
+  'POST /sequences/{sequence}/next/return': { lease: 'x', first: 1 },
   'POST /sequences/{sequence}/raise': { atLeast: 1 },
   'POST /gates/{gate}/release': { by: 'ann', reason: 'none' },
   'POST /gates/{gate}/close': { by: 'ann', reason: 'none' },
