@@ -32,6 +32,19 @@ func (n Numbers) All() iter.Seq[int64] {
 // caller gets them. If the answer is lost (ErrUnclear), they may have been
 // drawn, which leaves a gap.
 func (c *Client) Next(ctx context.Context, sequence string, count int) (n Numbers, err error) {
+	p, err := c.draw(ctx, sequence, count, "")
+	return p.Numbers, err
+}
+
+// piece is numbers with the lease by which they can go back. Without one they
+// cannot.
+type piece struct {
+	Numbers
+	Lease string `json:"lease"`
+}
+
+// draw draws numbers. option is more of the query.
+func (c *Client) draw(ctx context.Context, sequence string, count int, option string) (n piece, err error) {
 	if err := checkName("sequence", sequence); err != nil {
 		return n, err
 	}
@@ -40,15 +53,31 @@ func (c *Client) Next(ctx context.Context, sequence string, count int) (n Number
 	}
 	r := request{
 		method:  http.MethodPost,
-		path:    sequencePath(sequence, "/next?count=") + strconv.Itoa(count),
+		path:    sequencePath(sequence, "/next?count=") + strconv.Itoa(count) + option,
 		repeats: ifBusy,
 		effect:  "numbers may have been drawn and lost",
 	}
 	if _, err := c.call(ctx, r, &n); err != nil {
-		return Numbers{}, err
+		return piece{}, err
 	}
 	if n.Sequence != sequence || n.First < 0 || n.Count != int64(count) || n.Last-n.First != n.Count-1 {
-		return Numbers{}, c.unexpected(r, "it does not contain %d numbers of sequence %q", count, sequence)
+		return piece{}, c.unexpected(r, "it does not contain %d numbers of sequence %q", count, sequence)
 	}
 	return n, nil
+}
+
+// giveBack returns the numbers of a piece, none of which is used from now on. If
+// the app does not take them they are lost.
+func (c *Client) giveBack(ctx context.Context, p piece) {
+	r := request{
+		method: http.MethodPost,
+		path:   sequencePath(p.Sequence, "/next/return"),
+		body: struct {
+			Lease string `json:"lease"`
+			First int64  `json:"first"`
+		}{p.Lease, p.First},
+		repeats: always, // the app takes them once
+		effect:  "numbers may have been returned",
+	}
+	c.call(ctx, r, &struct{ received }{})
 }

@@ -20,12 +20,16 @@ const (
 	pieceGrowth = 4
 
 	defaultLasts = time.Second
+
+	// returnTimeout bounds the return of numbers in Close.
+	returnTimeout = 5 * time.Second
 )
 
 // SequenceOptions configure a [Sequence]. Nil and zero fields mean the defaults.
 type SequenceOptions struct {
 	// Lasts is for how long one piece of numbers should last. The numbers of one
-	// and a half pieces are lost if the program ends. The default is a second.
+	// and a half pieces are lost if the program ends without Close. The default
+	// is a second. Pieces that are older than ten minutes do not go back.
 	Lasts time.Duration
 }
 
@@ -36,12 +40,15 @@ type SequenceOptions struct {
 // program, up to 10,000 numbers, and shrink when it ends. Before a piece is used
 // up, the next one is requested, one at a time.
 //
-// Numbers of a piece that are not used are lost, which leaves a gap: those of up
-// to one and a half times SequenceOptions.Lasts. They do not go back to the app,
-// because it cannot know that a caller did not use them, and no number may come
-// twice. Numbers need not ascend: a piece can come from another instance of the
-// app than the one before. A number can be below what [Client.RaiseSequence]
-// demands if its piece was drawn before.
+// Close returns the numbers that were not used to the app, which gives them to
+// other callers. It takes them in the process that gave them out, within ten
+// minutes: with several instances, the request for that may reach another one,
+// and then they are lost, which leaves a gap. So are those of a program that ends
+// without Close, of up to one and a half times SequenceOptions.Lasts, and a piece
+// that was on its way at Close. Numbers need not ascend: a piece can come from
+// another instance of the app than the one before, or from another program that
+// did not use it. A number can be below what [Client.RaiseSequence] demands if it
+// was reserved before.
 //
 // A Sequence may be used by several goroutines at once.
 type Sequence struct {
@@ -54,13 +61,14 @@ type Sequence struct {
 	refills sync.WaitGroup
 
 	mu        sync.Mutex
-	closed    bool          // guarded by mu, as all below
-	pieces    []Numbers     // the one in use, and the one after it; without the numbers that were issued
+	closed    bool          // guarded by mu, as all below but leaseless
+	pieces    []piece       // the one in use, and the one after it; without the numbers that were issued
 	low       int64         // the piece in use is half used up when it has so many left
 	refilling bool          // a request is under way
 	waiting   int           // callers
 	arrived   chan struct{} // closed when a request has ended
 	failed    error         // of that request
+	leaseless bool          // the app is older than leases; of the request under way
 
 	size   int64     // of the newest piece
 	issued int64     // since it was requested
@@ -165,12 +173,12 @@ func (s *Sequence) refill() {
 	size := s.next(now)
 	s.size, s.issued, s.since, s.waited = size, 0, now, false
 	s.refills.Go(func() {
-		numbers, err := s.c.Next(s.running, s.name, int(size))
+		p, err := s.draw(int(size))
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.refilling, s.failed = false, err
 		if err == nil {
-			s.pieces = append(s.pieces, numbers)
+			s.pieces = append(s.pieces, p)
 			if len(s.pieces) == 1 {
 				s.low = s.half()
 			}
@@ -178,6 +186,18 @@ func (s *Sequence) refill() {
 		close(s.arrived)
 		s.arrived = make(chan struct{})
 	})
+}
+
+// draw requests a piece. A single number has no lease: a caller waits for it.
+func (s *Sequence) draw(size int) (p piece, err error) {
+	if size > 1 && !s.leaseless {
+		p, err = s.c.draw(s.running, s.name, size, "&lease=true")
+		refused, _ := errors.AsType[*Error](err)
+		if s.leaseless = refused != nil && refused.Code == "bad_query"; !s.leaseless {
+			return p, err
+		}
+	}
+	return s.c.draw(s.running, s.name, size, "")
 }
 
 // next returns the size of the next piece: the demand since the last one was
@@ -196,12 +216,25 @@ func (s *Sequence) next(now time.Time) int64 {
 	return int64(math.Ceil(min(max(wanted, 1), most)))
 }
 
-// Close ends the sequence and waits until its request has ended. Numbers that
-// were not used are lost.
+// Close ends the sequence, waits until its request has ended and returns the
+// numbers that were not used, for at most five seconds. After an error they are
+// lost.
 func (s *Sequence) Close() {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
 	s.stop()
 	s.refills.Wait()
+
+	s.mu.Lock()
+	unused := s.pieces
+	s.pieces = nil
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), returnTimeout)
+	defer cancel()
+	for _, p := range unused {
+		if p.Lease != "" {
+			s.c.giveBack(ctx, p)
+		}
+	}
 }

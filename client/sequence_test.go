@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -27,13 +28,17 @@ type dispenser struct {
 	next    int64
 	counts  []int64 // of the pieces, in order
 	given   map[int64]bool
+	ready   []int64             // came back; in order
+	leases  map[string][2]int64 // first and last
+	old     bool                // an app without leases
+	returns int
 	atOnce  int
 	maximum int // requests at once
 }
 
 func newDispenser() *dispenser {
 	return &dispenser{takes: func() time.Duration { return 50 * time.Millisecond }, fail: func() string { return "" },
-		next: 1, given: make(map[int64]bool)}
+		next: 1, given: make(map[int64]bool), leases: make(map[string][2]int64)}
 }
 
 func (d *dispenser) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -47,6 +52,9 @@ func (d *dispenser) RoundTrip(r *http.Request) (*http.Response, error) {
 		d.atOnce--
 		d.mu.Unlock()
 	}()
+	if r.URL.Path == "/api/sequences/orders/next/return" {
+		return d.takeBack(r, takes, fail)
+	}
 	count, err := strconv.ParseInt(r.URL.Query().Get("count"), 10, 64)
 	if err != nil || count < 1 || count > 10_000 || r.Method != "POST" || r.URL.Path != "/api/sequences/orders/next" {
 		return nil, fmt.Errorf("unexpected request %s %s", r.Method, r.URL)
@@ -55,7 +63,12 @@ func (d *dispenser) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	status, body, header := 200, "", http.Header{"Content-Type": {"application/json"}}
+	leases := r.URL.Query().Has("lease")
+	if leases && d.old {
+		fail, status, body = "old", 400, `{"error":{"code":"bad_query","message":"the query parameter \"lease\" is unknown"}}`
+	}
 	switch fail {
+	case "old":
 	case "busy":
 		status, body = 503, `{"error":{"code":"storage_unavailable","message":"try again"}}`
 		header.Set("Retry-After", "1")
@@ -63,12 +76,22 @@ func (d *dispenser) RoundTrip(r *http.Request) (*http.Response, error) {
 		status, body = 409, `{"error":{"code":"sequence_exhausted","message":"no numbers are left"}}`
 	default:
 		d.mu.Lock()
+		first := d.next
+		if len(d.ready) > 0 && count == 1 {
+			first, d.ready = d.ready[0], d.ready[1:]
+		} else {
+			d.next += count
+		}
 		for n := range count {
-			d.given[d.next+n] = true
+			d.given[first+n] = true
 		}
 		d.counts = append(d.counts, count)
-		body = fmt.Sprintf(`{"sequence":"orders","first":%d,"last":%d,"count":%d}`, d.next, d.next+count-1, count)
-		d.next += count
+		body = fmt.Sprintf(`{"sequence":"orders","first":%d,"last":%d,"count":%d}`, first, first+count-1, count)
+		if leases {
+			lease := fmt.Sprintf("LEASE%d", first)
+			d.leases[lease] = [2]int64{first, first + count - 1}
+			body = strings.Replace(body, "}", fmt.Sprintf(`,"lease":%q}`, lease), 1)
+		}
 		d.mu.Unlock()
 	}
 	if err := sleep(r.Context(), takes/2); err != nil {
@@ -78,6 +101,33 @@ func (d *dispenser) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, errors.New("connection reset by peer")
 	}
 	return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+}
+
+// takeBack plays the return of numbers.
+func (d *dispenser) takeBack(r *http.Request, takes time.Duration, fail string) (*http.Response, error) {
+	if err := sleep(r.Context(), takes); err != nil {
+		return nil, err
+	}
+	var body struct {
+		Lease string
+		First int64
+	}
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.returns++
+	lease, ok := d.leases[body.Lease]
+	delete(d.leases, body.Lease)
+	for n := body.First; ok && n <= lease[1]; n++ {
+		d.ready = append(d.ready, n)
+	}
+	if fail == "lost" {
+		return nil, errors.New("connection reset by peer")
+	}
+	text := `{"sequence":"orders","returned":0}`
+	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(text)), Request: r}, nil
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -275,6 +325,85 @@ func TestSequenceFails(t *testing.T) {
 		d.fail = func() string { return "" }
 		if failed, err := draw(500); failed > 0 {
 			t.Errorf("%d calls failed when the app serves again: %v", failed, err)
+		}
+	})
+}
+
+// TestSequenceGoesBack proves that Close returns each number that was not used
+// and none that was, once, so that the next caller gets them; and that it ends
+// in time if the app does not answer.
+func TestSequenceGoesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDispenser()
+		s := d.sequence(t)
+		used := make(map[int64]bool)
+		for range 1000 {
+			n, err := s.Next(t.Context())
+			if err != nil || used[n] {
+				t.Fatalf("Next = %d, %v, used before: %t", n, err, used[n])
+			}
+			used[n] = true
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(time.Second) // the next piece arrives
+		first := true
+		d.fail = func() string {
+			if first {
+				first = false
+				return "lost"
+			}
+			return ""
+		}
+		s.Close()
+		back := d.ready
+		for n := int64(1); n < d.next; n++ {
+			if used[n] == slices.Contains(back, n) {
+				t.Errorf("%d: used: %t, returned: %t", n, used[n], !used[n])
+			}
+		}
+		if returns := d.returns; len(back) < 100 || returns < 2 {
+			t.Errorf("%d numbers came back in %d returns, want some, and a repeat of the one without an answer", len(back), returns)
+		}
+		s.Close()
+		if len(d.ready) != len(back) {
+			t.Errorf("%d numbers came back in the second Close", len(d.ready)-len(back))
+		}
+		next := d.sequence(t)
+		if n, err := next.Next(t.Context()); n != back[0] || err != nil {
+			t.Errorf("the next caller got %d, %v, want %d, which came back", n, err, back[0])
+		}
+		for range 100 {
+			if _, err := next.Next(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d.mu.Lock()
+		d.takes = func() time.Duration { return time.Hour }
+		d.mu.Unlock()
+		began := time.Now()
+		next.Close()
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("Close took %v although the app does not answer, want at most 5s", took)
+		}
+	})
+}
+
+// TestSequenceOfOldApp proves that an app without leases serves, and gets no
+// returns.
+func TestSequenceOfOldApp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDispenser()
+		d.old = true
+		s := d.sequence(t)
+		for range 1000 {
+			if _, err := s.Next(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		s.Close()
+		if d.returns > 0 {
+			t.Errorf("%d returns of numbers without a lease", d.returns)
 		}
 	})
 }
