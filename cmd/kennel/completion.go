@@ -91,7 +91,7 @@ second. Load it in the current shell, or for each new one:
 // namesWait limits how long a completion waits for the app, and maxCompletions
 // the names that it offers.
 const (
-	namesWait      = time.Second
+	namesWait      = 3 * time.Second
 	maxCompletions = 100
 )
 
