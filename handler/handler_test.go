@@ -98,7 +98,7 @@ func TestStorageDown(t *testing.T) {
 	t.Parallel()
 	proxy := newProxy(t)
 	heal := proxy.Add(faultproxy.Fault{Cut: true})
-	p := start(t, built.handler, "AzureWebJobsStorage="+proxy.ConnectionString(), "KENNEL_RESERVE_TIMEOUT=1s")
+	p := start(t, built.handler, "AzureWebJobsStorage="+proxy.ConnectionString(), "KENNEL_RESERVE_TIMEOUT=1s", oneTry)
 	name := storetest.Name()
 	next, gate, channel := "/api/sequences/"+name+"/next", "/api/gates/"+name, "/api/channels/"+name
 	calls := [][3]string{

@@ -38,7 +38,7 @@ func TestLogLinesOfCalls(t *testing.T) {
 	t.Parallel()
 	proxy := newProxy(t)
 	bus, setting := withBus(t)
-	p := start(t, built.handler, "AzureWebJobsStorage="+proxy.ConnectionString(), setting, "KENNEL_LOG_LEVEL=debug")
+	p := start(t, built.handler, "AzureWebJobsStorage="+proxy.ConnectionString(), setting, "KENNEL_LOG_LEVEL=debug", oneTry)
 	p.receives(t, true)
 	const secret = "s3cret-of-the-caller"
 	name := storetest.Name()

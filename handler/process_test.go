@@ -331,6 +331,9 @@ func (p *process) receives(t testing.TB, want bool) {
 	p.statusUntil(t, fmt.Sprint("receives signals: ", want), func(s statusAnswer) bool { return s.Signals.Receiving == want })
 }
 
+// oneTry leaves an invocation no time to wait for storage, see outlast.
+const oneTry = "KENNEL_INVOCATION_TIMEOUT=1m"
+
 // invoke calls a function as the host does.
 func (p *process) invoke(t testing.TB, function string, e customhandler.Envelope) error {
 	_, err := customhandler.NewClient(p.url).Invoke(t.Context(), function, e)
