@@ -48,7 +48,6 @@ func TestRetrying(t *testing.T) {
 				time.Sleep(time.Minute)
 			}
 			in.handle(t.Context(), ExpressQueue, s.receive(in, ExpressQueue), 1)
-			in.handle(t.Context(), ResultsQueue, s.receive(in, ResultsQueue), 1)
 			b, err := s.start(nil, nil).Get(timed(t, time.Minute), d.ID)
 			if err != nil {
 				t.Fatal(err)

@@ -1,7 +1,6 @@
 package customhandler
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"testing"
 	"testing/synctest"
@@ -57,7 +56,7 @@ func TestRunningCalls(t *testing.T) {
 
 // BenchmarkRunningCalls is the cost of the limit of a call.
 func BenchmarkRunningCalls(b *testing.B) {
-	calls := &runningCalls{overdue: func(*runningCall) { panic(fmt.Sprint("given up")) }}
+	calls := &runningCalls{overdue: func(*runningCall) { panic("given up") }}
 	for b.Loop() {
 		c := &runningCall{until: time.Now().Add(time.Hour)}
 		calls.add(c)
