@@ -47,7 +47,7 @@ test: ## Run the tests that every change needs, with the race detector
 
 prove: ## Run all tests at full width: every simulation, order of events, kill and planted bug
 	@mkdir -p bin
-	KENNEL_PROVE=1 go test -count=1 -vet=off -p 2 -parallel 8 -timeout 20m -v ./... >bin/prove.txt || { grep -E '^(---|\s+---) FAIL|^FAIL|_test.go|panic' bin/prove.txt; exit 1; }
+	KENNEL_PROVE=1 go test -count=1 -vet=off -p 2 -parallel 8 -timeout 30m -v ./... >bin/prove.txt || { grep -E '^(---|\s+---) FAIL|^FAIL|_test.go|panic' bin/prove.txt; exit 1; }
 	@$(call FIGURES,bin/prove.txt)
 
 bench: ## Run every benchmark once, print its figures and write docs/benchmarks.md
