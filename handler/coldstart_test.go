@@ -11,8 +11,7 @@ import (
 // each issues one number. Few numbers are lost when all are killed, and none
 // when all are stopped.
 func TestColdStartProcesses(t *testing.T) {
-	storetest.OnlyInProve(t)
-	t.Parallel()
+	storetest.OnlyInProve(t) // not in parallel: on a busy machine, each once reserved nineteen numbers
 	account := withAzurite(t)
 	for how, tt := range map[string]struct {
 		end func(*process)
