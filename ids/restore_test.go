@@ -133,6 +133,40 @@ func noticed(t *testing.T, others, count int) {
 	}
 }
 
+// TestRestoreKeepsTime: a tool that restores a copy may keep its time, so it does
+// not show as one. A process that has not looked for minutes, and had seen less
+// than the copy, still compares it with the rows before it reserves.
+func TestRestoreKeepsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewSequences(nil)
+		var table rows
+		idle := newGenerator(t, store, &ids.Options{Reported: table.of(0)})
+		defer closeNow(idle)
+		busy := newGenerator(t, store, &ids.Options{Reported: table.of(1)})
+		defer closeNow(busy)
+		lease := func(g *ids.Generator) {
+			t.Helper()
+			if _, err := g.Lease(t.Context(), 1000); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		lease(idle)
+		lease(busy)
+		copied, _ := store.Get("orders")
+		lease(busy)
+		lease(busy)
+		time.Sleep(5 * time.Minute)
+		table.report(1, busy.Stats())
+		copied.Version = "" // of no write that the store knows
+		store.Restore("orders", copied)
+		time.Sleep(10 * time.Second)
+		if err := reserveAgain(t, idle); !errors.Is(err, ids.ErrCorrupt) {
+			t.Errorf("a process that had not looked for minutes reserved below the rows: %v, want ErrCorrupt", err)
+		}
+	})
+}
+
 // Reports are read once by a process, and not again while it is in use.
 func TestReportsAreReadOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -91,6 +91,9 @@ func (w *world) await(ctx context.Context, limit time.Duration) bool {
 		case <-ctx.Done():
 			return false
 		}
+		if w.t.Failed() {
+			return false // what is wrong may multiply messages, and take hours
+		}
 		if time.Now().After(end) {
 			messages, _ := w.left()
 			w.t.Errorf("after %v, %d batches are not finished and %d messages are left", limit, w.rows.Rows(activeRows), messages)
