@@ -66,15 +66,25 @@ func (b *batchFunctions) problems() []instances.Problem {
 	return slices.Concat(oldest(letters), b.late.problems(), b.mismatch.problems(), b.stuck(), b.foreign())
 }
 
-// stuck returns that items failed repeatedly where this process tried them.
-func (b *batchFunctions) stuck() []instances.Problem {
+// inUse returns the batches, or nil if this process has not used them yet or
+// cannot.
+func (b *batchFunctions) inUse() *openBatches {
 	select {
 	case <-b.opened:
 	default:
-		return nil // not used yet
+		return nil
 	}
 	opened, err := b.open()
 	if err != nil {
+		return nil
+	}
+	return opened
+}
+
+// stuck returns that items failed repeatedly where this process tried them.
+func (b *batchFunctions) stuck() []instances.Problem {
+	opened := b.inUse()
+	if opened == nil {
 		return nil
 	}
 	batches := opened.batches.Stuck()
@@ -98,13 +108,8 @@ func (b *batchFunctions) stuck() []instances.Problem {
 
 // foreign returns that this process puts back what only others can process.
 func (b *batchFunctions) foreign() []instances.Problem {
-	select {
-	case <-b.opened:
-	default:
-		return nil // not used yet
-	}
-	opened, err := b.open()
-	if err != nil {
+	opened := b.inUse()
+	if opened == nil {
 		return nil
 	}
 	f := opened.batches.Foreign()

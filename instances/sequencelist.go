@@ -80,29 +80,33 @@ func (s *Sequence) set(name, value string, quoted bool) bool {
 		}
 		return true
 	}
-	var err error
+	var number *int64
 	switch name {
 	case "n":
-		s.Issued, err = strconv.ParseInt(value, 10, 64)
+		number = &s.Issued
 	case "has":
-		s.Available, err = strconv.ParseInt(value, 10, 64)
+		number = &s.Available
 	case "top":
-		s.Highest, err = strconv.ParseInt(value, 10, 64)
+		number = &s.Highest
 	case "s":
-		s.Serial, err = strconv.ParseInt(value, 10, 64)
+		number = &s.Serial
 	case "from":
-		s.From, err = strconv.ParseInt(value, 10, 64)
+		number = &s.From
 	case "end":
-		s.End, err = strconv.ParseInt(value, 10, 64)
+		number = &s.End
 	case "used":
-		s.Used, err = strconv.ParseInt(value, 10, 64)
-	case "rate":
-		s.PerSecond, err = strconv.ParseFloat(value, 64)
+		number = &s.Used
 	case "lost":
-		s.Lost, err = strconv.ParseInt(value, 10, 64)
+		number = &s.Lost
+	case "rate":
+		var err error
+		s.PerSecond, err = strconv.ParseFloat(value, 64)
+		return err == nil
 	default:
 		return false
 	}
+	var err error
+	*number, err = strconv.ParseInt(value, 10, 64)
 	return err == nil
 }
 
