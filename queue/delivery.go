@@ -57,9 +57,11 @@ func (d *delivery[T]) run() {
 		p.lane.release(0)
 		return
 	}
-	d.lease.span.Number(trace.Attempt, failed+1)
+	// A record whose reply was lost may have counted this attempt already.
+	attempt := min(failed+1, int64(d.opt.MaxAttempts))
+	d.lease.span.Number(trace.Attempt, attempt)
 	begun := time.Now()
-	returned, err := d.attempt(failed + 1)
+	returned, err := d.attempt(attempt)
 	took := max(time.Since(begun), 1)
 	p.lane.release(took)
 	if returned {
@@ -83,17 +85,17 @@ func (d *delivery[T]) run() {
 		d.opt.Log.InfoContext(d.end, "message deleted without work; another copy of it was done", "queue", p.queue, "message", m.ID, "error", err.Error())
 		d.remove(true)
 	case errors.Is(err, ErrMessage), errors.Is(err, ErrClaimGone):
-		d.deadLetter(err, failed+1)
+		d.deadLetter(err, attempt)
 	case d.work.Err() != nil, errors.Is(err, errNotBegun):
 		// The stop ended the attempt, or it failed at the same time: it does
 		// not count.
 		d.putBack()
 	case errors.Is(err, ErrNoAttempt):
 		d.retryLater(err)
-	case failed+1 >= int64(d.opt.MaxAttempts):
-		d.deadLetter(err, failed+1)
+	case attempt == int64(d.opt.MaxAttempts):
+		d.deadLetter(err, attempt)
 	default:
-		d.retry(err, failed+1, next)
+		d.retry(err, attempt, next)
 	}
 }
 

@@ -82,7 +82,7 @@ func (p *partition) run(ctx context.Context, deliver func(Message, received)) {
 	p.poll.start(time.Now())
 	var requests sync.WaitGroup
 	defer requests.Wait()
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(rulesEvery)
 	defer timer.Stop()
 	stopped := ctx.Done()
 	for {

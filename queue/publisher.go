@@ -142,7 +142,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 	})
 	sending, endSending := context.WithCancel(context.WithoutCancel(ctx))
 	defer endSending()
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	stopped := ctx.Done()
 	var deadline time.Time // set when ctx has ended
