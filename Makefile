@@ -41,9 +41,9 @@ cross: ## Compile both programs for the other systems on which they run
 # the others compile. Many tests wait for a process or for Azurite, so more of
 # them run side by side than there are processors. Vet has its place in lint:
 # here it would cost 10 s. Without debug information the compiler needs an
-# eighth less time.
+# eighth less time. gotest repeats a package if Go itself has crashed.
 test: ## Run the tests that every change needs, with the race detector
-	go test -race -vet=off -gcflags=all=-dwarf=false -ldflags=-w -p 3 -parallel 8 -timeout 10m ./internal/dev/azurite ./...
+	go run ./internal/dev/gotest -race -vet=off -gcflags=all=-dwarf=false -ldflags=-w -p 3 -parallel 8 -timeout 10m ./internal/dev/azurite ./...
 
 prove: ## Run all tests at full width: every simulation, order of events, kill and planted bug
 	@mkdir -p bin

@@ -109,6 +109,7 @@
 //   - internal/dev/localhost: a local Functions host, for machines without func.
 //   - internal/dev/bicep: evaluates infra/, for a test that compares it with the
 //     code.
+//   - internal/dev/gotest: runs go test, again where Go itself crashed.
 //   - internal/dev/figures: writes docs/benchmarks.md.
 //   - internal/dev/sbom: writes which modules a binary consists of, and checks
 //     their licences.

@@ -70,6 +70,7 @@ var layers = map[string][]string{
 	"internal/dev/devbus":         {"internal/dev/devbus/amqp", "internal/loopback"},
 	"internal/dev/devbus/amqp":    {},
 	"internal/dev/figures":        {"internal/version"},
+	"internal/dev/gotest":         {},
 	"internal/dev/localhost":      {"queue", "internal/customhandler", "internal/loopback", "internal/names"}, // the host's side of the protocol
 	"internal/dev/sbom":           {"internal/version"},
 	"internal/dev/screenshots":    {"internal/azure", "internal/dev", "queue", "golang.org/x/sync"}, // it starts an app and gives it data

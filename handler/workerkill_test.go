@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -239,8 +238,8 @@ func beHost(t *testing.T, app *process, queues *azure.Queues, functions map[stri
 					err = queues.Delete(t.Context(), name, m)
 					hosted.Add(1)
 				}
-				if err != nil && !errors.Is(err, queue.ErrLeaseLost) {
-					t.Error(err)
+				if err != nil {
+					t.Log(err) // the message is received again
 				}
 			}
 		})

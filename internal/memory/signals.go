@@ -153,7 +153,7 @@ func (s *topic[S]) listen(ctx context.Context, l receiver[S]) error {
 
 	up := false
 	connected := time.Now().Add(s.opt.Connect)
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
 		now := time.Now()
