@@ -42,6 +42,7 @@ package table
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -135,9 +136,9 @@ type Store interface {
 // The errors of a [Store], and ErrUnclear of a [Table].
 //
 // ErrRefused reports a condition that a retry does not change: a missing
-// permission or a disabled account. Check for ErrUnclear first: an error that
-// wraps both means that a repeated write was refused, but its first try may
-// have been made.
+// permission or a disabled account. ErrRowSize is one that is refused because a
+// row is too large. Check for ErrUnclear first: an error that wraps both means that
+// a repeated write was refused, but its first try may have been made.
 var (
 	ErrNotFound = errors.New("not found")
 	ErrExists   = errors.New("already exists")
@@ -146,5 +147,6 @@ var (
 	ErrToken    = errors.New("the page token is invalid")
 	ErrLarge    = errors.New("the page is larger than the query allows")
 	ErrRefused  = errors.New("refused by the store")
+	ErrRowSize  = fmt.Errorf("%w: the row is too large", ErrRefused)
 	ErrUnclear  = errors.New("the outcome of the write is unknown")
 )

@@ -274,6 +274,8 @@ func refused(err error) error {
 		sentinel = table.ErrNotFound
 	case hasStatus(err, http.StatusPreconditionFailed):
 		sentinel = table.ErrChanged
+	case hasStatus(err, http.StatusRequestEntityTooLarge) || hasCode(err, aztables.EntityTooLarge, aztables.PropertyValueTooLarge):
+		sentinel = table.ErrRowSize
 	default:
 		return declined(err, table.ErrRefused)
 	}

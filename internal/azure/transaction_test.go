@@ -123,6 +123,29 @@ func checkRefusal(t *testing.T, err, want error) {
 	}
 }
 
+// A row that is too large is told apart from other permanent refusals.
+func TestRowSizeRefused(t *testing.T) {
+	insert := []table.Write{{Verb: table.Insert, Row: table.Row{Partition: "p", Key: "a"}}}
+	for _, tt := range []struct {
+		status int
+		code   string
+		is     bool
+	}{
+		{413, "RequestBodyTooLarge", true},
+		{400, "EntityTooLarge", true},
+		{400, "PropertyValueTooLarge", true},
+		{400, "InvalidInput", false},
+		{403, "AuthorizationPermissionMismatch", false},
+	} {
+		for _, writes := range [][]table.Write{insert, twoRows} {
+			_, err := openScripted(t, refuse(tt.status, tt.code)).Submit(t.Context(), writes)
+			if checkRefusal(t, err, table.ErrRefused); errors.Is(err, table.ErrRowSize) != tt.is {
+				t.Errorf("%d %s: %v", tt.status, tt.code, err)
+			}
+		}
+	}
+}
+
 // An answer about the state of a row returns the error of the contract for it.
 // Any other permanent refusal returns ErrRefused. An error that may be
 // transient, or an internal error of the service, returns neither.
