@@ -10,26 +10,31 @@ import (
 	"kennel/trace"
 )
 
-// countResults counts a row of results in the ledger; m is the message that led
-// to it. If every item of the batch has a result then, countResults makes the
-// report. took is how long they took, of which they may wait a part for others.
-// It may be called any number of times with the same row, also concurrently.
-func (b *Batches) countResults(ctx context.Context, m Message, batch string, row resultRow, took time.Duration) error {
+// countResults counts a row of results in the ledger, and returns it; m is the
+// message that led to it. again, if it is not nil, is recorded by the same write.
+// If every item of the batch has a result then, countResults makes the report.
+// took is how long the results took, of which they may wait a part for others. The
+// ledger has no state if the batch does not exist. countResults may be called any
+// number of times with the same row, also concurrently.
+func (b *Batches) countResults(ctx context.Context, m Message, batch string, row resultRow, again *retry, took time.Duration) (ledger, error) {
 	var added bool
 	var invalid error
 	completed := false // by this row
 	l, err := b.changeWith(ctx, batch, took/patiencePart, func(l *ledger) bool {
 		added, invalid = l.add(row)
 		completed = added && l.state == Gathering
+		if added && again != nil {
+			l.addRetry(*again)
+		}
 		return added
 	})
 	switch {
 	case errors.Is(err, ErrNotFound):
-		return b.drop(ctx, batch, row.id)
+		return ledger{}, b.drop(ctx, batch, row.id)
 	case err != nil:
-		return err
+		return ledger{}, err
 	case invalid != nil:
-		return invalid
+		return ledger{}, invalid
 	}
 	// The message that completes the batch stays until the report is made and
 	// what is not needed any more is removed. If its row was counted before, it
@@ -41,11 +46,11 @@ func (b *Batches) countResults(ctx context.Context, m Message, batch string, row
 			if b.foreign.add(err.Error()) {
 				b.opt.Log.WarnContext(ctx, "report left to another process", "batch", batch, "error", err.Error())
 			}
-			return nil
+			return l, nil
 		}
-		return err
+		return l, err
 	}
-	return nil
+	return l, nil
 }
 
 // drop removes the results of a parcel whose batch does not exist: it was
@@ -79,7 +84,7 @@ func (b *Batches) Collect(ctx context.Context, m Message) error {
 		id: parcelID{r.Parcel, r.Try}, done: r.Done, rejected: r.Rejected, failed: r.Failed,
 		operations: r.Operations + b.ofMessage(m),
 	}
-	if err := b.countResults(ctx, m, r.Batch, row, 0); err != nil {
+	if _, err := b.countResults(ctx, m, r.Batch, row, nil, 0); err != nil {
 		return fmt.Errorf("collect parcel %d, try %d, of batch %s: %w", r.Parcel, r.Try, r.Batch, err)
 	}
 	return nil

@@ -42,8 +42,9 @@ func (in *instance) processOld(ctx context.Context, name string, m Message) erro
 	}
 	row, found, err := in.findResults(ctx, p.Batch, p.ID)
 	if err == nil && !found {
-		if row, err = in.try(ctx, in.processors[p.Processor], p); err == nil {
-			row, err = in.insertResults(ctx, p.Batch, row)
+		var r *run
+		if r, err = in.try(ctx, in.processors[p.Processor], p); err == nil {
+			row, err = in.insertResults(ctx, p.Batch, r.row())
 		}
 	}
 	if err == nil && len(row.remaining) > 0 {

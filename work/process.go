@@ -16,12 +16,9 @@ import (
 // items and waits no longer at a gate, so that it can store what is done.
 const stopEarly = 15 * time.Second
 
-// Waits before the next try of items: firstDelay, which doubles up to maxDelay,
-// less up to a half of it.
-const (
-	firstDelay = 10 * time.Second
-	maxDelay   = 5 * time.Minute
-)
+// firstDelay is the wait before the second try of items. It doubles with each
+// further try, and is less by up to a half of it.
+const firstDelay = 10 * time.Second
 
 // heldDelay is how long a message that is held is at least kept from its next
 // delivery: waiting at the gate, or as a copy with a delay if its gate cannot be
@@ -109,7 +106,6 @@ func (b *Batches) process(ctx context.Context, spent *tally, queueName string, m
 	began, worked := time.Now(), b.working.begin()
 	defer worked()
 	var row resultRow
-	var item, cause string // of the first item that remains
 	found := false
 	if m.Redelivered {
 		var err error
@@ -118,51 +114,38 @@ func (b *Batches) process(ctx context.Context, spent *tally, queueName string, m
 		}
 	}
 	if !found {
-		fresh, err := b.try(ctx, b.processors[p.Processor], p)
+		r, err := b.try(ctx, b.processors[p.Processor], p)
+		if err == nil {
+			row, err = b.insertRun(ctx, spent, r)
+		}
 		if err != nil {
 			return err
 		}
-		item, cause = fresh.item, fresh.cause
-		fresh.operations = spent.total() + 1 // with the insert
-		if len(fresh.remaining) > 0 {
-			fresh.operations++
-		}
-		if row, err = b.insertResults(ctx, p.Batch, fresh); err != nil {
-			return err
-		}
 	}
-	next, err := b.follow(ctx, queueName, p, row)
+	worked()
+	delay := firstDelay << p.ID.Try
+	nextAt := time.Now().Add(delay/2 + rand.N(delay/2))
+	// The message stays until the results are counted and what remains is queued,
+	// so the next delivery does what a process that is killed leaves.
+	l, err := b.countResults(ctx, m, p.Batch, row, b.retryOf(p, row, nextAt), time.Since(began))
 	if err != nil {
 		return err
 	}
-	// The message stays until the results are counted, so those of a process that
-	// is killed are counted by the next delivery.
-	worked()
-	if err := b.countResults(ctx, m, p.Batch, row, time.Since(began)); err != nil {
-		return err
-	}
-	if !found {
-		b.recordRetry(ctx, p, row, item, cause, next)
-	}
-	return nil
+	return b.follow(ctx, queueName, p, row, l, nextAt)
 }
 
-// follow does what follows from the stored results of a parcel, and returns when
-// those that remain are tried again. It may do so several times.
-func (b *Batches) follow(ctx context.Context, queueName string, p parcel, row resultRow) (nextAt time.Time, err error) {
-	if len(row.remaining) > 0 {
-		next, err := p.again(row.remaining, p.ID.Try+1)
-		if err != nil {
-			return nextAt, err
-		}
-		delay := min(firstDelay<<p.ID.Try, maxDelay)
-		delay = delay/2 + rand.N(delay/2)
-		nextAt = time.Now().Add(delay)
-		if err := b.putParcel(ctx, queueName, next, delay); err != nil {
-			return nextAt, err
-		}
+// follow puts the items that remain of a parcel, unless the next try was counted
+// or the batch has ended. l is the ledger in which row is counted: while it cannot
+// be written, each delivery would put a copy.
+func (b *Batches) follow(ctx context.Context, queueName string, p parcel, row resultRow, l ledger, nextAt time.Time) error {
+	if len(row.remaining) == 0 || l.state == "" || l.ended() || !l.isDue(retry{Parcel: row.id.Parcel, Try: row.id.Try}) {
+		return nil
 	}
-	return nextAt, nil
+	next, err := p.again(row.remaining, p.ID.Try+1)
+	if err != nil {
+		return err
+	}
+	return b.putParcel(ctx, queueName, next, max(0, time.Until(nextAt)))
 }
 
 // putParcel puts a parcel into a queue.

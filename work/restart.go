@@ -18,6 +18,10 @@ const (
 	maxStalled = 24 * time.Hour
 )
 
+// putTime is how long after the ledger was written the messages of next tries may
+// be put: in the call that counted the results before.
+const putTime = 5 * time.Minute
+
 // maxWork is how long a receiver may take for a message.
 const maxWork = time.Hour
 
@@ -58,10 +62,10 @@ func (b *Batches) isStalled(ctx context.Context, l ledger, now time.Time) (bool,
 	if quiet < min(minStalled<<min(l.restarts, 8), maxStalled) {
 		return false, nil
 	}
-	// Its messages were put before the ledger was last written, and those that
-	// were held before the gate opened.
+	// Its messages were put before the ledger was last written, or soon after it,
+	// and those that were held before the gate opened.
 	for _, name := range l.details.queues(b.opt.Partitions) {
-		if isPast, err := b.isPast(ctx, name, since, quiet); err != nil || !isPast {
+		if isPast, err := b.isPast(ctx, name, since.Add(putTime), quiet); err != nil || !isPast {
 			return false, err
 		}
 	}

@@ -1,7 +1,6 @@
 package work
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -10,9 +9,9 @@ import (
 )
 
 // What is tried again is recorded in the ledger, so that a batch shows why it
-// does not advance. That costs a request only when items fail, and is bounded in
-// size and number. It is no part of the promise: a record that cannot be written
-// is left out.
+// does not advance. The write that counts the results of a try records what
+// remains of it, so that costs no request. It is bounded in size and number, and is
+// no part of the promise: what a later delivery counts is not recorded.
 
 // Retrying describes the items of a batch that failed and are tried again.
 type Retrying struct {
@@ -210,18 +209,19 @@ func (b *Batches) Stuck() []Stuck {
 	return found
 }
 
-// recordRetry records what remains of a parcel after a try that this process
-// made. item is the first of the items that remain, and cause its error.
-func (b *Batches) recordRetry(ctx context.Context, p parcel, row resultRow, item, cause string, next time.Time) {
-	if len(row.remaining) == 0 {
+// retryOf returns what to record of a parcel after a try, or nil: nothing remains,
+// the try was made in an earlier delivery, or enough was recorded.
+func (b *Batches) retryOf(p parcel, row resultRow, next time.Time) *retry {
+	switch {
+	case len(row.remaining) == 0:
 		b.stuck.done(p.Batch, p.ID)
-		return
+		return nil
+	case row.cause == "":
+		return nil
 	}
-	r := retry{Parcel: p.ID.Parcel, Try: p.ID.Try, Items: len(row.remaining), Item: item, Error: shortenTo(cause, maxRetryError), NextAt: next.UTC()}
+	r := retry{Parcel: p.ID.Parcel, Try: p.ID.Try, Items: len(row.remaining), Item: row.item, Error: shortenTo(row.cause, maxRetryError), NextAt: next.UTC()}
 	if !b.stuck.failed(p.Batch, r) {
-		return
+		return nil
 	}
-	if _, err := b.change(ctx, p.Batch, func(l *ledger) bool { return l.addRetry(r) }); err != nil {
-		b.opt.Log.DebugContext(ctx, "cannot record what is tried again", "batch", p.Batch, "parcel", p.ID.Parcel, "error", err.Error())
-	}
+	return &r
 }

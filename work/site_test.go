@@ -29,7 +29,8 @@ type site struct {
 	claims    *memory.Container
 	queues    *memory.Queues
 	processor *scripted
-	copies    func() int // how often each message is put; nil: once
+	copies    func() int              // how often each message is put; nil: once
+	refuse    func(table.Write) error // of each write of a row; nil: none
 
 	requests atomic.Int64
 
@@ -112,13 +113,18 @@ func (in *instance) put(ctx context.Context, name, text string, delay time.Durat
 	return nil
 }
 
-// watched records the ends of batches.
+// watched records the ends of batches, and refuses writes.
 type watched struct {
 	table.Store
 	site *site
 }
 
 func (w watched) Submit(ctx context.Context, writes []table.Write) ([]string, error) {
+	if w.site.refuse != nil {
+		if err := w.site.refuse(writes[0]); err != nil {
+			return nil, err
+		}
+	}
 	versions, err := w.Store.Submit(ctx, writes)
 	if row := writes[0].Row; err == nil && row.Key == ledgerKey && row.Values["finishedAt"] != "" {
 		w.site.mu.Lock()

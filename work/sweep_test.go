@@ -94,9 +94,9 @@ func (in *instance) dieBeforeCount(t *testing.T, name string, m queue.Message) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	row, err := in.try(t.Context(), in.processors[p.Processor], p)
+	r, err := in.try(t.Context(), in.processors[p.Processor], p)
 	if err == nil {
-		_, err = in.insertResults(t.Context(), p.Batch, row)
+		_, err = in.insertResults(t.Context(), p.Batch, r.row())
 	}
 	if err == nil {
 		err = in.qs.Delete(timed(t, time.Minute), name, m)

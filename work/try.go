@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"kennel/table"
 )
 
 const (
@@ -53,15 +55,19 @@ type run struct {
 	line    []byte   // for their length; guarded by mu
 	workers int      // guarded by mu
 	idle    chan struct{}
+
+	most    int    // results of items that are stored
+	refused string // why the others are not
 }
 
-// try processes the items of a parcel. Its results are a row to insert.
-func (b *Batches) try(ctx context.Context, processor Processor, p parcel) (resultRow, error) {
-	r := &run{b: b, processor: processor, parcel: p, endings: make([]ending, len(p.Items)), idle: make(chan struct{})}
+// try processes the items of a parcel. The row of the run that it returns is to be
+// inserted.
+func (b *Batches) try(ctx context.Context, processor Processor, p parcel) (*run, error) {
+	r := &run{b: b, processor: processor, parcel: p, endings: make([]ending, len(p.Items)), idle: make(chan struct{}), most: len(p.Items)}
 	if deadline, ok := ctx.Deadline(); ok {
 		r.until = deadline.Add(-stopEarly)
 		if !time.Now().Before(r.until) {
-			return resultRow{}, errNoTime
+			return nil, errNoTime
 		}
 	}
 	r.workers = min(b.opt.Parallel, len(p.Items))
@@ -71,12 +77,36 @@ func (b *Batches) try(ctx context.Context, processor Processor, p parcel) (resul
 	select {
 	case <-r.idle:
 	case <-ctx.Done(): // the workers begin no more items
-		return resultRow{}, ctx.Err()
+		return nil, ctx.Err()
 	}
 	if err := ctx.Err(); err != nil {
-		return resultRow{}, err // which may be why items failed
+		return nil, err // which may be why items failed
 	}
-	return r.row(), nil
+	return r, nil
+}
+
+// insertRun inserts the results of a run, and returns those that are stored. If
+// storage refuses the row as too large, it is inserted with half of the results, and
+// so on. The other items remain for the next try, or fail in the last one.
+func (b *Batches) insertRun(ctx context.Context, spent *tally, r *run) (resultRow, error) {
+	for {
+		fresh := r.row()
+		fresh.operations = spent.total() + 1 // with the insert
+		if len(fresh.remaining) > 0 {
+			fresh.operations++
+		}
+		stored, err := b.insertResults(ctx, r.parcel.Batch, fresh)
+		stored.item, stored.cause = fresh.item, fresh.cause
+		if r.most == 0 || !errors.Is(err, table.ErrRowSize) && !errors.Is(err, table.ErrLimit) {
+			return stored, err
+		}
+		if r.refused == "" {
+			r.refused = fmt.Sprintf("storage refused a row with %d results of %d bytes as too large", fresh.count(), len(fresh.packed))
+		}
+		b.opt.Log.WarnContext(ctx, "results are too large for a row; some of the items are tried again",
+			"batch", r.parcel.Batch, "parcel", r.parcel.ID.Parcel, "try", r.parcel.ID.Try, "results", fresh.count(), "bytes", len(fresh.packed), "error", err.Error())
+		r.most = min(r.most, fresh.count()) / 2
+	}
 }
 
 // current is the item of a worker.
@@ -229,14 +259,20 @@ func (r *run) repeats(e ending) bool {
 	return e.outcome == ItemFailed && r.parcel.ID.Try < MaxTries-1
 }
 
-// row returns the results. Items that failed, or did not begin, remain for the
-// next try, or fail in the last one.
+// row returns the results. Items that failed, did not begin, or have no place in
+// the row, remain for the next try, or fail in the last one.
 func (r *run) row() resultRow {
-	row := resultRow{id: r.parcel.ID}
+	row, left := resultRow{id: r.parcel.ID}, r.most
 	body := append(make([]byte, 0, 128*len(r.endings)), resultsVersion+"\n"...)
 	for i, e := range r.endings {
 		if e.outcome == "" {
 			e = ending{outcome: ItemFailed, err: notBegun}
+		}
+		if left == 0 {
+			e = ending{outcome: ItemFailed, err: r.refused}
+		}
+		if !r.repeats(e) && left > 0 {
+			left--
 		}
 		switch {
 		case e.outcome == ItemDone:

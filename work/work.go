@@ -13,10 +13,10 @@
 //     partition queues (launch.go).
 //  2. Process runs the items of a parcel through a [Processor]. It inserts a row
 //     with their results, which exists once for each parcel and try (process.go).
-//     Items that have to be repeated become a smaller parcel, which is queued
-//     with a delay.
 //  3. Process counts the results in the row of the batch, the ledger. It has a
-//     bit for each parcel and try, so no result counts twice (collect.go).
+//     bit for each parcel and try, so no result counts twice (collect.go). Then
+//     items that have to be repeated become a smaller parcel, which is queued
+//     with a delay.
 //  4. Gather reduces the results to a report when every item has one
 //     (gather.go), and removes what was staged.
 //
