@@ -41,6 +41,7 @@ type Batches struct {
 	coders           coders
 	stuck            stuck   // items that fail repeatedly
 	foreign          foreign // what only other processes can process
+	largeFrom        int     // LargeFrom; less in simulations
 }
 
 // New returns the batches in these stores. It makes no request.
@@ -71,6 +72,7 @@ func New(s Stores, processors map[string]Processor, o *Options) (*Batches, error
 		surplus:    s.Surplus,
 		processors: maps.Clone(processors),
 		opt:        opt,
+		largeFrom:  LargeFrom,
 	}, nil
 }
 

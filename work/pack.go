@@ -32,7 +32,7 @@ type packer struct {
 	chunk []byte
 
 	each    int // items of a parcel now
-	largest int // items of a parcel from LargeFrom items on
+	largest int // items of a parcel from largeFrom items on
 }
 
 // add adds an item.
@@ -40,7 +40,7 @@ func (p *packer) add(ctx context.Context, item Item) error {
 	p.lines = append(append(p.lines, item.Data...), '\n')
 	p.ends = append(p.ends, len(p.lines))
 	p.d.Items++
-	if p.d.Items == LargeFrom && p.largest > p.each && (p.b.opt.ReadLarge == nil || p.b.opt.ReadLarge(ctx)) {
+	if p.d.Items == p.b.largeFrom && p.largest > p.each && (p.b.opt.ReadLarge == nil || p.b.opt.ReadLarge(ctx)) {
 		p.each = p.largest
 	}
 	for len(p.ends) >= p.each || len(p.lines) >= packBytes {

@@ -1,6 +1,7 @@
 package work_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -23,6 +24,7 @@ import (
 
 var (
 	simulations = flag.Int("simulations", storetest.Scale(8, 20_000), "seeded simulations to run")
+	firstSeed   = flag.Uint64("first-seed", 0, "the seed of the first simulation; 0: a random one")
 	simulateOne = flag.Uint64("seed", 0, "the seed of the one simulation to run")
 )
 
@@ -30,7 +32,8 @@ var (
 // killed at random, with every kind of fault, storms of refused requests,
 // messages that are delivered several times, delayed and in any order, a gate
 // that opens and closes, fewer partitions, and submissions that race with the
-// same key. Then each item has one result, and nothing is left.
+// same key. Some have large parcels, whose longer rows storage may refuse. Then each
+// item has one result, and nothing is left.
 func TestSimulations(t *testing.T) {
 	t.Parallel()
 	if *simulateOne != 0 {
@@ -38,7 +41,9 @@ func TestSimulations(t *testing.T) {
 		return
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // each process allocates compressors
-	base := rand.Uint64()
+	base := cmp.Or(*firstSeed, rand.Uint64()) - 1
+	t.Logf("the first seed is %d", base+1)
+	var large, refused atomic.Int64
 	var batches, kills, copies, again, next atomic.Int64
 	t.Run("shards", func(t *testing.T) {
 		for range runtime.GOMAXPROCS(0) {
@@ -50,6 +55,10 @@ func TestSimulations(t *testing.T) {
 						s := simulate(t, seed)
 						kills.Add(s.kills.Load())
 						copies.Add(s.copies.Load())
+						refused.Add(s.refused.Load())
+						if s.largeFrom > 0 {
+							large.Add(1)
+						}
 						for _, o := range s.orders {
 							batches.Add(int64(len(o.ids)))
 							for _, i := range o.items {
@@ -64,8 +73,8 @@ func TestSimulations(t *testing.T) {
 			})
 		}
 	})
-	t.Logf("figure: items without one result, wrong reports, and what is left, in simulations with faults (%d runs, %d batches, %d kills, %d copies of messages, %d items processed again) | 0 | 0",
-		*simulations, batches.Load(), kills.Load(), copies.Load(), again.Load())
+	t.Logf("figure: items without one result, wrong reports, and what is left, in simulations with faults (%d runs, %d of them with large parcels, %d batches, %d kills, %d copies of messages, %d rows refused as too large, %d items processed again) | 0 | 0",
+		*simulations, large.Load(), batches.Load(), kills.Load(), copies.Load(), refused.Load(), again.Load())
 	if n := int64(*simulations); batches.Load() < n/int64(storetest.Scale(2, 1)) || kills.Load() < n/2 || copies.Load() < n {
 		t.Error("too few batches, kills or copies for a meaningful test")
 	}
@@ -74,6 +83,10 @@ func TestSimulations(t *testing.T) {
 const (
 	faultsEnd = 4 * time.Minute
 	maxCopies = 8 // of messages, or a few more
+
+	// minRow is how many results storage accepts at least. With fewer, the tries
+	// might not suffice for a row that becomes half as long with each.
+	minRow = work.LargeParcel / 2
 )
 
 // simulation is one run. Each part has its own random source, derived from the
@@ -103,6 +116,12 @@ func simulate(t *testing.T, seed uint64) *simulation {
 	if random.Below(3) == 0 {
 		s.lowered = random.UpTo(faultsEnd)
 		s.partitions = 2
+	}
+	if large := s.chance("large", 0); large.Below(4) == 0 {
+		s.largeFrom, s.each = 1+large.Below(200), 201+large.Below(work.LargeParcel-200)
+		if large.Below(2) == 0 {
+			s.maxRow = minRow + large.Below(work.LargeParcel-minRow)
+		}
 	}
 	for i := range 1 + random.Below(3) {
 		s.orders = append(s.orders, s.order(i))
@@ -141,16 +160,18 @@ func (s *simulation) order(i int) *order {
 	if random.Below(2) == 0 {
 		o.key = "key of " + of
 	}
-	switch random.Below(64) {
-	case 0:
+	switch which := random.Below(64); {
+	case s.largeFrom > 0 && which < 32:
+		o.items = someItems(of, s.largeFrom+random.Below(3*s.each), small)
+	case which == 0:
 		o.items = someItems(of, 1+random.Below(2), claimed)
-	case 1:
+	case which == 1:
 		o.items = someItems(of, 11+random.Below(3), aParcel) // spread over the partitions
-	case 2, 3:
+	case which < 4:
 		o.items = someItems(of, 2+random.Below(3), aParcel)
-	case 4, 5:
+	case which < 6:
 		o.items = someItems(of, 201+random.Below(20), small)
-	case 6, 7, 8, 9, 10, 11, 12, 13, 14, 15:
+	case which < 16:
 		o.items = someItems(of, 101+random.Below(10), small)
 	default:
 		o.items = someItems(of, 1+random.Below(8), small)

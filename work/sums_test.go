@@ -2,6 +2,7 @@ package work_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -20,6 +21,7 @@ import (
 // counts outlive all processes.
 type sums struct {
 	quiet bool // nothing is counted, and no item fails
+	each  int  // items of a large parcel; 0: work.LargeParcel
 
 	mu    sync.Mutex
 	tries map[string]int       // by item
@@ -34,7 +36,7 @@ func newSums() *sums {
 const processor = "sum"
 
 // ParcelItems implements [work.Sized].
-func (*sums) ParcelItems() int { return work.LargeParcel }
+func (s *sums) ParcelItems() int { return cmp.Or(s.each, work.LargeParcel) }
 
 // item is one item. Its ID is unique in all batches of a test.
 type item struct {

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -35,6 +37,9 @@ type world struct {
 
 	partitions int         // of the processes in the end
 	lose       func() bool // whether the next message that is received is lost; nil: never
+	largeFrom  int         // items of a batch before the first large parcel; 0: work.LargeFrom
+	maxRow     int         // results of a row that storage accepts; 0: any
+	refused    atomic.Int64
 	calm       atomic.Bool // faults are over
 
 	claimRows  *memory.Table
@@ -115,10 +120,13 @@ func (w *world) start(o *work.Options, kill *storetest.Killer) *process {
 	p := &process{Process: storetest.NewProcess(kill), w: w, partitions: cmp.Or(o.Partitions, maxPartitions)}
 	p.queues = p.Queues(w.queues)
 	p.Batches, p.claims = open(w.t, stores{
-		rows: p.Table(observed{w.rows, &w.ledgers}), staging: p.Container(w.staging), reports: p.Container(w.reports),
+		rows: p.Table(observed{w.rows, w}), staging: p.Container(w.staging), reports: p.Container(w.reports),
 		claimRows: p.Table(w.claimRows), claimBlobs: p.Container(w.claimBlobs),
 		queues: p.queues, peeker: p.Peeker(w.queues),
 	}, w.sums, o)
+	if w.largeFrom > 0 {
+		p.SetLargeFrom(w.largeFrom)
+	}
 	return p
 }
 
@@ -166,26 +174,40 @@ type ledgers struct {
 	done map[string]map[string]bool // the ends that were written, by batch; guarded by mu
 }
 
-// observed is a table that records which confirmed writes end a batch.
+// observed is a table that records which confirmed writes end a batch. It refuses
+// rows with too many results.
 type observed struct {
 	table.Store
-	ledgers *ledgers
+	w *world
 }
 
 func (o observed) Submit(ctx context.Context, writes []table.Write) ([]string, error) {
+	if o.w.maxRow > 0 && strings.HasPrefix(writes[0].Row.Key, "r") && writes[0].Verb == table.Insert && results(writes[0].Row) > o.w.maxRow {
+		o.w.refused.Add(1)
+		return nil, table.ErrRowSize
+	}
 	versions, err := o.Store.Submit(ctx, writes)
 	if row := writes[0].Row; err == nil && row.Key == "batch" && row.Values["state"] == string(work.Done) {
-		o.ledgers.mu.Lock()
-		defer o.ledgers.mu.Unlock()
-		if o.ledgers.done == nil {
-			o.ledgers.done = make(map[string]map[string]bool)
+		o.w.ledgers.mu.Lock()
+		defer o.w.ledgers.mu.Unlock()
+		if o.w.ledgers.done == nil {
+			o.w.ledgers.done = make(map[string]map[string]bool)
 		}
-		if o.ledgers.done[row.Partition] == nil {
-			o.ledgers.done[row.Partition] = make(map[string]bool)
+		if o.w.ledgers.done[row.Partition] == nil {
+			o.w.ledgers.done[row.Partition] = make(map[string]bool)
 		}
-		o.ledgers.done[row.Partition][row.Values["finishedAt"]] = true
+		o.w.ledgers.done[row.Partition][row.Values["finishedAt"]] = true
 	}
 	return versions, err
+}
+
+// results returns how many results a row has.
+func results(row table.Row) (n int) {
+	for _, column := range []string{"done", "rejected", "failed"} {
+		of, _ := strconv.Atoi(row.Values[column]) // written by work
+		n += of
+	}
+	return n
 }
 
 // ends returns how many different ends of a batch were written.

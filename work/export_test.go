@@ -1,0 +1,4 @@
+package work
+
+// SetLargeFrom replaces LargeFrom, so that small batches have large parcels.
+func (b *Batches) SetLargeFrom(items int) { b.largeFrom = items }
