@@ -86,6 +86,7 @@ func killWorker(t *testing.T, push, busy bool, after time.Duration) (late time.D
 	send("held")
 	time.Sleep(after + time.Second/2)
 	p.Die()
+	time.Sleep(time.Second) // a renewal that was under way may still be applied
 	for _, m := range queues.All("work") {
 		if m.Body == "held" && began.Load() > 0 {
 			await(t, time.Hour, func() bool { return again.Load() > 0 })
