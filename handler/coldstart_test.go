@@ -11,7 +11,7 @@ import (
 // each issues one number. Few numbers are lost when all are killed, and none
 // when all are stopped.
 func TestColdStartProcesses(t *testing.T) {
-	storetest.OnlyInProve(t) // not in parallel: on a busy machine, each once reserved nineteen numbers
+	storetest.OnlyInProve(t) // not in parallel: it starts 42 processes
 	account := withAzurite(t)
 	for how, tt := range map[string]struct {
 		end func(*process)

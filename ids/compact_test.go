@@ -42,6 +42,49 @@ func TestColdStarts(t *testing.T) {
 	}
 }
 
+// One caller of a new process causes one range, however slowly storage answers:
+// one number is not a demand.
+func TestOneCallerReservesOneRange(t *testing.T) {
+	for _, away := range []time.Duration{10, 50, 70, 100, 200, 400, 1000, 4000} {
+		for fault, spoil := range map[string]func(n int64) memory.Fault{
+			"":               func(int64) memory.Fault { return memory.Fault{} },
+			", failing":      func(n int64) memory.Fault { return memory.Fault{Err: when(n < 4, errLost), Lost: n < 4} },
+			", losing reply": func(n int64) memory.Fault { return memory.Fault{Err: when(n == 2, errLost)} },
+		} {
+			for _, count := range []int64{1, 5} {
+				synctest.Test(t, func(t *testing.T) {
+					store := memory.NewSequences(&memory.Options{Fault: func(c memory.Call) memory.Fault {
+						f := spoil(c.N)
+						f.Delay, f.Back = away*time.Millisecond/2, away*time.Millisecond/2
+						return f
+					}})
+					g := newGenerator(t, store, nil)
+					if _, err := draw(t.Context(), g, int(count)); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(time.Minute)
+					want := int64(10)
+					if count > 1 {
+						want += count // what a caller waits for is reserved with the range
+					}
+					if got := g.Stats().Reserved; got != want {
+						t.Errorf("storage %d ms away%s: one caller of %d reserved %d numbers, want %d", away, fault, count, got, want)
+					}
+					closeNow(g)
+					store.Wait()
+				})
+			}
+		}
+	}
+}
+
+func when(yes bool, err error) error {
+	if yes {
+		return err
+	}
+	return nil
+}
+
 // Eight processes under demand stop cleanly at the same time: those that hold
 // the last ranges return first, and the others follow.
 func TestStopOfEight(t *testing.T) {

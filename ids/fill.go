@@ -231,7 +231,8 @@ func (g *Generator) sizes(racesLost, failures int) (want, need int64, ok bool) {
 		}
 		want = min(want, max(need, g.opt.MaxRangeSize))
 	}
-	if g.low {
+	// The size of a range that is on its way, or not issued yet, stays.
+	if g.low && g.claim.pending == nil && g.claim.owed == nil {
 		g.pace.hungry = len(g.leases) > 0
 		g.nextSize = g.pace.next(time.Now(), g.issued+g.opened-unpack(g.word.Load()).Count(), racesLost)
 		want += g.nextSize

@@ -34,17 +34,22 @@ const (
 	fullReach = 110 * time.Second
 )
 
+// begin starts to measure, with a first caller that requests n numbers. These
+// are no demand in the time after it: on a slow store they would count as
+// several a second, and a process with one caller would reserve twice.
+func (p *pace) begin(now time.Time, n int64) {
+	if p.at.IsZero() {
+		p.at, p.began, p.issued = now, now, n
+	}
+}
+
 // sample measures the demand since the last sample.
 func (p *pace) sample(now time.Time, issued int64) {
-	if p.at.IsZero() {
-		p.at, p.began, p.issued = now, now, issued
-		return
-	}
 	period := now.Sub(p.at)
 	if period < minSample {
 		return
 	}
-	rate := float64(issued-p.issued) / period.Seconds()
+	rate := float64(max(0, issued-p.issued)) / period.Seconds() // the first caller may have given up
 	if period > p.lasts {
 		rate = max(rate, p.rate/maxGrowth) // the mean of a long period hides the demand at its end
 	}

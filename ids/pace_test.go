@@ -8,7 +8,7 @@ import (
 func TestPace(t *testing.T) {
 	at := time.Now()
 	p := pace{minSize: 1000, maxSize: 100_000, lasts: time.Minute}
-	p.sample(at, 0)
+	p.begin(at, 0)
 	p.began, p.hungry = at.Add(-time.Hour), true
 	reserve := func(racesLost int) int64 {
 		p.size = p.next(at, 0, racesLost)

@@ -72,6 +72,7 @@ func (g *Generator) takeAvailable(n int64) (Range, bool) {
 	now := time.Now()
 	g.called = true
 	g.shutWindow()
+	g.pace.begin(now, n)
 	g.pace.sample(now, g.issued)
 	g.pace.leased(now, n)
 	r, ok := g.cut(n)
