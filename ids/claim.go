@@ -42,8 +42,8 @@ func (e *exhausted) Unwrap() error { return ErrExhausted }
 //   - A mark has the history of its writes. One without the last write of this
 //     node, or without the newest one that it has seen, was restored from an
 //     older copy, although others have moved it on since. If more writers wrote
-//     than the history holds, what the processes of the app have reported
-//     decides.
+//     than the history holds, a copy that was moved on since our last write shows
+//     in it too, or what the processes of the app have reported decides.
 type claim struct {
 	owner string // unique among the claims of all nodes, past and future
 	asks  bool   // reports of other processes can be read
@@ -79,7 +79,8 @@ type write struct {
 	reserves  Range
 	returns   Range // that the write gives back, instead of reserving
 	serial    int64
-	end       int64 // one past the highest number that this node keeps
+	end       int64   // one past the highest number that this node keeps
+	hist      history // of next
 }
 
 // from returns the lower one of the numbers before and after the write.
@@ -157,7 +158,11 @@ func (c *claim) request(want, need int64) (request, error) {
 func (c *claim) write(next int64) *write {
 	c.writes++
 	w := &write{old: c.held, next: Mark{Text: formatNext(next), Writer: c.name(), Known: c.remembered}, serial: c.hist.serial() + 1}
-	w.next.History = c.hist.add(c.id(), w.serial).String()
+	if w.hist = c.hist; c.held.Copied {
+		w.hist = w.hist.forked(c.id())
+	}
+	w.hist = w.hist.add(c.id(), w.serial)
+	w.hist.describe(&w.next)
 	if c.seen > next {
 		w.next.Peak = formatNext(c.seen)
 	}
@@ -203,7 +208,7 @@ func (c *claim) loaded(m Mark, err error) (verdict, Range, error) {
 	if peak < c.seen {
 		return again, Range{}, fmt.Errorf("%w: it went down to %d from %d", ErrCorrupt, next, c.seen)
 	}
-	own, head := hist.standing(c.own), hist.standing(c.head)
+	own, head := c.standing(hist, c.own), c.standing(hist, c.head)
 	if own == undone || head == undone {
 		return again, Range{}, fmt.Errorf("%w: %d follows an older copy, without what this node has reserved or seen (up to %d)", ErrCorrupt, next, c.seen-1)
 	}
@@ -216,6 +221,16 @@ func (c *claim) loaded(m Mark, err error) (verdict, Range, error) {
 	c.held, c.hist, c.next, c.seen, c.known, c.fresh = m, hist, next, peak, true, true
 	c.remembered = c.remembered || m.Known
 	return again, Range{}, c.judge()
+}
+
+// standing returns whether a write of this node, or one that it has seen, is
+// part of a history that it loaded.
+func (c *claim) standing(h history, p place) standing {
+	s := h.standing(p)
+	if s == unknown && h.undoes(p, c.hist.forks) {
+		return undone
+	}
+	return s
 }
 
 // reported takes what other processes have reported, or why it cannot be read:
@@ -283,12 +298,11 @@ func (c *claim) replaced(m Mark, err error) (verdict, Range, error) {
 	switch {
 	case err == nil:
 		p := c.pending
-		hist := c.hist.add(c.id(), p.serial)
 		next := p.reserves.Last + 1
 		if p.isReturn() {
 			next = p.returns.First
 		}
-		return c.applied(m, hist, next, next)
+		return c.applied(m, p.hist, next, next)
 	case errors.Is(err, ErrChanged):
 		// Another node was faster, or an earlier try of our own write arrived.
 		// Only a Load can distinguish them.

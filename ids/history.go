@@ -17,6 +17,9 @@ const (
 	// the raise that repairs it.
 	raiseStep = 1 << 20
 
+	// maxForks bounds the forks in a history.
+	maxForks = 4
+
 	// idLen is the length of a writer's name in a history: 60 random bits.
 	idLen = 12
 )
@@ -29,6 +32,7 @@ const (
 type history struct {
 	chain []entry // the last write of each of the last maxChain writers, the newest first; never modified
 	cut   cut
+	forks []fork // the newest maxForks forks, the newest first; never modified
 }
 
 // entry is the last write of a writer.
@@ -36,6 +40,13 @@ type entry struct {
 	writer string
 	serial int64
 }
+
+// fork is a mark that looked like a restored copy, by its serial, and the writer
+// that moved it on. A write that the restore has undone has a higher serial, and
+// its writer had not seen the fork. There is no such write in a history: those
+// before a fork have the serial of the copy at most, and the writers of those
+// after it have seen it.
+type fork entry
 
 // cut is where a history begins: all numbers that were reserved since are at
 // least number. It is the first write of a sequence, a raise, or a number that
@@ -64,6 +75,14 @@ const (
 // parseHistory returns the history of a mark whose number is next.
 func parseHistory(m Mark, next int64) (history, error) {
 	h := history{cut: cut{number: next}}
+	for _, item := range strings.Fields(m.Forks) {
+		serial, writer, ok := strings.Cut(item, ":")
+		n, err := strconv.ParseInt(serial, 10, 64)
+		if !ok || err != nil || n < 0 || len(h.forks) == maxForks {
+			return h, fmt.Errorf("%w: its forks %s are none", ErrCorrupt, quote(m.Forks))
+		}
+		h.forks = append(h.forks, fork{writer, n})
+	}
 	if m.History == "" {
 		return h, nil
 	}
@@ -91,6 +110,16 @@ func (h history) String() string {
 		b = fmt.Appendf(b, " %s:%d", e.writer, e.serial)
 	}
 	return string(b)
+}
+
+// describe sets the history of a mark.
+func (h history) describe(m *Mark) {
+	m.History = h.String()
+	forks := make([]string, len(h.forks))
+	for i, f := range h.forks {
+		forks[i] = fmt.Sprintf("%d:%s", f.serial, f.writer)
+	}
+	m.Forks = strings.Join(forks, " ")
 }
 
 // serial returns the serial of the last write.
@@ -136,6 +165,19 @@ func (h history) add(writer string, serial int64) history {
 func (h history) raised(number int64) history {
 	h.cut = cut{h.serial() + raiseStep, number}
 	return h
+}
+
+// forked returns the history of a copy that a writer moves on.
+func (h history) forked(writer string) history {
+	all := append([]fork{{writer, h.serial()}}, h.forks...)
+	h.forks = all[:min(len(all), maxForks)]
+	return h
+}
+
+// undoes reports whether a write is not part of the history because of a fork
+// behind it that its writer had not seen.
+func (h history) undoes(p place, seen []fork) bool {
+	return slices.ContainsFunc(h.forks, func(f fork) bool { return f.serial < p.serial && !slices.Contains(seen, f) })
 }
 
 // standing returns whether a write is part of the history.

@@ -105,7 +105,10 @@ func (r *raise) loaded(m Mark, err error) error {
 			to.Peak = formatNext(peak)
 		}
 	}
-	to.History = hist.raised(r.atLeast).String()
+	if m.Copied {
+		hist = hist.forked(r.writer[:idLen])
+	}
+	hist.raised(r.atLeast).describe(&to)
 	r.write = &write{old: m, next: to}
 	return nil
 }

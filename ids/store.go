@@ -12,13 +12,14 @@ import (
 //
 // Text is the next free number in decimal and nothing else. Other programs read
 // and write this format of the article that the package comes from. Writer,
-// Peak, History and Known are stored beside it, as blob metadata. Marks that
-// other programs write have none of them.
+// Peak, History, Forks and Known are stored beside it, as blob metadata. Marks
+// that other programs write have none of them.
 type Mark struct {
 	Text    string // the next free number, as stored
 	Writer  string // unique name of the write that stored this mark; "" if unknown
 	Peak    string // the highest number that Text ever was; "" if it is Text
 	History string // which writes led to this mark; "" if unknown
+	Forks   string // where copies were moved on; "" if nowhere, or if it is unknown
 	Known   bool   // Remember succeeded before this mark was stored
 	Version string // the store's token for this state; opaque to this package
 	Copied  bool   // Load found that the mark was stored CopyAge or more after it was written, as a restored copy is
@@ -40,8 +41,8 @@ func CheckMark(m Mark) error {
 	if len(m.Text) > MaxText {
 		return fmt.Errorf("text of %d bytes is longer than %d", len(m.Text), MaxText)
 	}
-	for i, value := range []string{m.Writer, m.Peak, m.History} {
-		if limit := []int{maxMetadata, maxMetadata, maxHistory}[i]; len(value) > limit {
+	for i, value := range []string{m.Writer, m.Peak, m.History, m.Forks} {
+		if limit := []int{maxMetadata, maxMetadata, maxHistory, maxMetadata}[i]; len(value) > limit {
 			return fmt.Errorf("metadata of %d bytes is longer than %d", len(value), limit)
 		}
 		if strings.TrimSpace(value) != value || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }) {

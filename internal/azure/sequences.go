@@ -18,6 +18,7 @@ const (
 	writerKey  = "writer"
 	peakKey    = "peak"
 	historyKey = "history"
+	forksKey   = "forks"
 	knownKey   = "known"   // "1" if there is a marker
 	writtenKey = "written" // when the blob was written, by the service's clock, in Unix seconds
 )
@@ -60,6 +61,7 @@ func (s *Sequences) load(ctx context.Context, sequence string) (ids.Mark, time.T
 		Writer:  metadata(b.metadata, writerKey),
 		Peak:    metadata(b.metadata, peakKey),
 		History: metadata(b.metadata, historyKey),
+		Forks:   metadata(b.metadata, forksKey),
 		Known:   metadata(b.metadata, knownKey) != "",
 		Version: b.version,
 		Copied:  isCopied(metadata(b.metadata, writtenKey), b.modified),
@@ -88,7 +90,7 @@ func (s *Sequences) Replace(ctx context.Context, sequence string, old, next ids.
 		if now := s.blobs.clock.now(); !now.IsZero() {
 			written = strconv.FormatInt(now.Unix(), 10)
 		}
-		for key, value := range map[string]string{writerKey: next.Writer, peakKey: next.Peak, historyKey: next.History, knownKey: known, writtenKey: written} {
+		for key, value := range map[string]string{writerKey: next.Writer, peakKey: next.Peak, historyKey: next.History, forksKey: next.Forks, knownKey: known, writtenKey: written} {
 			if value != "" {
 				metadata[key] = &value
 			}

@@ -53,16 +53,16 @@ func (s Sequences) cells() cells {
 	}
 }
 
-// Writer, peak, history and known are stored unchanged with the text. A text from another
+// Writer, peak, history, forks and known are stored unchanged with the text. A text from another
 // program has none of them.
 func metadata(t *cellTest, s Sequences) {
 	mark := ids.Mark{}
 	for _, next := range []ids.Mark{
 		{Text: "1", Writer: "node-7/0198f1", Peak: "9223372036854775808"},
-		{Text: "2", Peak: "5", Known: true, History: "1048577:1 ABCDEFGHIJKL:7 MNOPQRSTUVWX:6"},
+		{Text: "2", Peak: "5", Known: true, History: "1048577:1 ABCDEFGHIJKL:7 MNOPQRSTUVWX:6", Forks: "5:ABCDEFGHIJKL"},
 		{Text: "3", Writer: "Ab=:;,\"'%20 ~"},
 		{Text: "4"},
-		{Text: "5", Writer: strings.Repeat("w", 256), Peak: strings.Repeat("9", 256), History: strings.Repeat("h", 640)},
+		{Text: "5", Writer: strings.Repeat("w", 256), Peak: strings.Repeat("9", 256), History: strings.Repeat("h", 640), Forks: strings.Repeat("f", 256)},
 	} {
 		written, err := s.Replace(t.ctx, "orders", mark, next)
 		if err != nil {
@@ -76,6 +76,7 @@ func metadata(t *cellTest, s Sequences) {
 	for _, next := range []ids.Mark{
 		{Text: "1", Writer: strings.Repeat("w", 257)}, {Text: "1", Writer: " padded"}, {Text: "1", Writer: "two\nlines"}, {Text: "1", Peak: "ä"},
 		{Text: "1", History: strings.Repeat("h", 641)},
+		{Text: "1", Forks: strings.Repeat("f", 257)},
 	} {
 		if _, err := s.Replace(t.ctx, "orders", mark, next); err == nil || errors.Is(err, ids.ErrChanged) {
 			t.Errorf("replace by %+v: %v, want it rejected as invalid", next, err)
