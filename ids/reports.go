@@ -15,9 +15,15 @@ type Reported struct {
 	Used   int64
 }
 
-// reportsLast is how long reports are used for further sequences, so that a
-// process which begins many reads them once.
-const reportsLast = 10 * time.Second
+const (
+	// reportsLast is how long reports are used for further sequences and ranges,
+	// so that a process which begins many reads them once, and one of many on a
+	// sequence does not read them for each range.
+	reportsLast = 10 * time.Second
+
+	// failureLasts is how long they are not read again after that failed.
+	failureLasts = time.Second
+)
 
 // reports reads what other processes have reported.
 type reports struct {
@@ -25,6 +31,9 @@ type reports struct {
 	turn chan struct{} // one reads at a time
 	all  map[string][]Reported
 	at   time.Time
+
+	err      error
+	failedAt time.Time
 }
 
 // newReports returns nil if other processes are not known.
@@ -36,7 +45,8 @@ func newReports(read func(context.Context) (map[string][]Reported, error)) *repo
 }
 
 // of returns what others have reported of a sequence, as read after a time and
-// within the last reportsLast.
+// within the last reportsLast. The time is that at which a copy was found, so
+// each copy is a reason to read once more.
 func (r *reports) of(ctx context.Context, sequence string, after time.Time) ([]place, error) {
 	select {
 	case r.turn <- struct{}{}:
@@ -45,12 +55,18 @@ func (r *reports) of(ctx context.Context, sequence string, after time.Time) ([]p
 		return nil, context.Cause(ctx)
 	}
 	if r.at.IsZero() || time.Since(r.at) >= reportsLast || r.at.Before(after) {
+		if r.err != nil && time.Since(r.failedAt) < failureLasts {
+			return nil, r.err
+		}
 		at := time.Now()
 		all, err := r.read(ctx)
 		if err != nil {
+			if ctx.Err() != context.Canceled { // or else only this generator closes
+				r.err, r.failedAt = err, time.Now()
+			}
 			return nil, err
 		}
-		r.all, r.at = all, at
+		r.all, r.at, r.err = all, at, nil
 	}
 	places := make([]place, 0, len(r.all[sequence]))
 	for _, one := range r.all[sequence] {
