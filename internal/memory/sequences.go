@@ -23,16 +23,15 @@ const maxName = 1024
 // writers' names that are used twice and for requests without a deadline.
 type Sequences struct {
 	wire
-	marks   map[string]ids.Mark  // guarded by mu
-	known   map[string]bool      // the remembered sequences; guarded by mu
-	version int64                // the last one used; guarded by mu
-	written map[string]time.Time // when each version was written; guarded by mu
-	writers map[string]bool      // every writer so far; nil without misuse checks; guarded by mu
+	marks   map[string]ids.Mark // guarded by mu
+	known   map[string]bool     // the remembered sequences; guarded by mu
+	version int64               // the last one used; guarded by mu
+	writers map[string]bool     // every writer so far; nil without misuse checks; guarded by mu
 }
 
 // NewSequences returns an empty store.
 func NewSequences(o *Options) *Sequences {
-	s := &Sequences{wire: newWire(o), marks: make(map[string]ids.Mark), known: make(map[string]bool), written: make(map[string]time.Time)}
+	s := &Sequences{wire: newWire(o), marks: make(map[string]ids.Mark), known: make(map[string]bool)}
 	if s.misuse != nil {
 		s.writers = make(map[string]bool)
 	}
@@ -81,7 +80,7 @@ func (s *Sequences) Replace(ctx context.Context, sequence string, old, next ids.
 			}
 			s.writers[next.Writer] = true
 		}
-		return s.put(sequence, next), nil
+		return s.put(sequence, next, time.Now()), nil
 	})
 	if err != nil {
 		return ids.Mark{}, fmt.Errorf("replace sequence %q: %w", sequence, err)
@@ -109,19 +108,26 @@ func (s *Sequences) watch(sequence string, old ids.Mark) {
 	if s.misuse == nil || old.Version == "" {
 		return
 	}
-	n, err := strconv.ParseInt(old.Version, 10, 64)
-	if err != nil || n < 1 || n > s.version {
+	if n, _, ok := parseVersion(old.Version); !ok || n < 1 || n > s.version {
 		s.misuse(fmt.Sprintf("version %q of %s was never returned", old.Version, sequence))
 	}
 }
 
-// put stores mark under a new version. Its caller holds mu.
-func (s *Sequences) put(sequence string, mark ids.Mark) ids.Mark {
+// put stores mark under a new version. A version has the time at which the mark
+// was written, which a copy keeps. The caller holds mu.
+func (s *Sequences) put(sequence string, mark ids.Mark, written time.Time) ids.Mark {
 	s.version++
-	mark.Version = strconv.FormatInt(s.version, 10)
-	s.written[mark.Version] = time.Now()
+	mark.Version = fmt.Sprintf("%d-%d", s.version, written.UnixNano())
 	s.marks[sequence] = mark
 	return mark
+}
+
+// parseVersion returns the number of a version, and when its mark was written.
+func parseVersion(version string) (n int64, written time.Time, ok bool) {
+	number, nanos, _ := strings.Cut(version, "-")
+	n, err := strconv.ParseInt(number, 10, 64)
+	at, err2 := strconv.ParseInt(nanos, 10, 64)
+	return n, time.Unix(0, at), err == nil && err2 == nil
 }
 
 // Set stores a text without condition and metadata, as an operator or another
@@ -133,12 +139,12 @@ func (s *Sequences) Set(sequence, text string) { s.Restore(sequence, ids.Mark{Te
 func (s *Sequences) Restore(sequence string, older ids.Mark) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at, isCopy := s.written[older.Version]
-	older.Copied = isCopy && time.Since(at) >= ids.CopyAge
-	restored := s.put(sequence, older)
-	if isCopy {
-		s.written[restored.Version] = at
+	_, written, isCopy := parseVersion(older.Version)
+	if !isCopy {
+		written = time.Now()
 	}
+	older.Copied = time.Since(written) >= ids.CopyAge
+	s.put(sequence, older, written)
 }
 
 // Get returns the stored mark in full. It is not a request and has no faults.

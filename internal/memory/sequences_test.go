@@ -105,7 +105,7 @@ func TestMisuse(t *testing.T) {
 		{"create", func() { replace(ctx, ids.Mark{}, "a") }, 0},
 		{"replace, and the same again", func() { old := held; replace(ctx, old, "b"); replace(ctx, old, "b") }, 0},
 		{"no deadline", func() { store.Load(context.Background(), "orders") }, 1},
-		{"a future version", func() { replace(ctx, ids.Mark{Version: "77"}, "c") }, 1},
+		{"a future version", func() { replace(ctx, ids.Mark{Version: "77-0"}, "c") }, 1},
 		{"a version that is not a number", func() { replace(ctx, ids.Mark{Version: "abc"}, "c") }, 1},
 		{"a writer's name twice", func() { replace(ctx, held, "a") }, 1},
 	} {
