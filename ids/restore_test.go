@@ -290,7 +290,7 @@ func restore(t *testing.T, seed uint64) (refused, wentOn int) {
 		for range 1 + c.Below(8) {
 			i := c.Below(nodes)
 			p := all[i]
-			if second > copyAt && second < busyAgain || second >= restoreAt && second < pauseEnds && p.knew {
+			if second >= copyAt && second < busyAgain || second >= restoreAt && second < pauseEnds && p.knew {
 				continue
 			}
 			if c.Below(40) == 0 { // killed, and replaced
