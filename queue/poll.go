@@ -20,7 +20,7 @@ const (
 	// 0: a message that another process holds is visible at the end of its lease
 	// if that process was killed. With the times of a request and of a count,
 	// polls are at most 5 s apart.
-	heldIdle = 4500 * time.Millisecond
+	heldIdle = 4250 * time.Millisecond
 
 	// countEvery is how often the messages of a deep queue are counted, and
 	// countAgain how soon if it became deep after the last count.
