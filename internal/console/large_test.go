@@ -145,6 +145,9 @@ func TestLarge(t *testing.T) {
 				}
 			}
 			slices.Sort(calls)
+			if m.MS > 2000 {
+				calls = slices.Compact(calls) // a page that is still open then asks again
+			}
 			if !slices.Equal(calls, view.calls) || files > pageFiles {
 				t.Errorf("%s loads %d files and calls %q, want at most %d, and %q", view.Hash, files, calls, pageFiles, view.calls)
 			}

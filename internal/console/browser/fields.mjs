@@ -16,7 +16,7 @@ const gate = '#/gates/fields';
 // What becomes of each field: refused, kept, or the address of a view that shows
 // it, which may be made from the answer.
 const fields = {
-  'POST /sequences/{sequence}/next': { sequence: refused },
+  'POST /sequences/{sequence}/next': { sequence: refused, lease: refused },
   'POST /sequences/{sequence}/next/return': { sequence: refused, 'body.lease': kept }, // an unknown lease returns nothing
   'GET /sequences': { continuation: kept },
   'GET /sequences/{sequence}': { sequence: refused },
