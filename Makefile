@@ -67,7 +67,7 @@ lint: ## gofmt, vet, staticcheck
 	go vet ./...
 	go tool staticcheck ./...
 
-fuzz: ## Fuzz every decoder for a while (FUZZTIME=30s each)
+fuzz: ## Fuzz every decoder and the text of metrics for a while (FUZZTIME=30s each)
 	@for target in $$(grep -rlE '^func Fuzz' --include='*_test.go' . | sort); do \
 		for name in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9]*\).*/\1/p' $$target); do \
 			go test -run '^$$' -fuzz "^$$name$$" -fuzztime $${FUZZTIME:-30s} ./$$(dirname $$target) || exit 1; \

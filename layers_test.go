@@ -76,7 +76,7 @@ var layers = map[string][]string{
 	"internal/dev/screenshots":    {"internal/azure", "internal/dev", "queue", "golang.org/x/sync"}, // it starts an app and gives it data
 	"internal/loopback":           {},
 	"internal/memory":             {"gate", "ids", "queue", "table"},
-	"internal/metrics":            {"bill", "instances", "queue", "github.com/prometheus"}, // queue: the bounds of ages
+	"internal/metrics":            {"bill", "instances", "queue"}, // queue: the bounds of ages
 	"internal/faultproxy":         {"internal/azure/requests"},
 	"internal/dev/project":        {"internal/names", "internal/version"},
 	"internal/dev/module":         {"golang.org/x/mod"},

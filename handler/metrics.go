@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"log/slog"
 	"maps"
 	"net/http"
 	"sync"
@@ -127,27 +125,17 @@ func (m *appMetrics) serve(r *http.Request) (reply, error) {
 		m.sample(r.Context())
 		v.own = m.members.Report()
 	}
-	var text bytes.Buffer
-	err := metrics.Set{Reports: stored, Queues: v.depths(), Bill: m.bill.present(r.Context()), Backlog: newestBacklog(v.reports()), ByProcess: true}.Write(&text)
-	return reply{status: http.StatusOK, body: content{kind: []string{metrics.ContentType}, bytes: text.Bytes()}}, err
+	text := metrics.Set{Reports: stored, Queues: v.depths(), Bill: m.bill.present(r.Context()), Backlog: newestBacklog(v.reports()), ByProcess: true}.Text()
+	return reply{status: http.StatusOK, body: content{kind: []string{metrics.ContentType}, bytes: text}}, nil
 }
 
 // workerMetrics serve GET /metrics of a worker.
-type workerMetrics struct {
-	sampler
-	log *slog.Logger
-}
+type workerMetrics struct{ sampler }
 
 // ServeHTTP answers with the metrics of this process.
 func (m *workerMetrics) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m.sample(r.Context())
 	v := view{own: m.members.Report()}
-	var text bytes.Buffer
-	if err := (metrics.Set{Reports: []instances.Report{v.own}, Queues: v.depths(), Backlog: v.own.Backlog, Runtime: true}).Write(&text); err != nil {
-		m.log.ErrorContext(r.Context(), "cannot write metrics", "error", err.Error())
-		http.Error(w, "cannot write metrics; see the log", http.StatusInternalServerError)
-		return
-	}
 	w.Header().Set("Content-Type", metrics.ContentType)
-	w.Write(text.Bytes())
+	w.Write(metrics.Set{Reports: []instances.Report{v.own}, Queues: v.depths(), Backlog: v.own.Backlog, Runtime: true}.Text())
 }

@@ -155,7 +155,7 @@ func newWorker(cfg config.Config, c channelFunctions, b *batchFunctions, store q
 	jobs = append(jobs, job{run: c.run, problems: c.letters.problems, sample: c.sample, wake: c.wake}, job{run: b.run, problems: b.problems, sample: b.sample, wake: b.wake, facts: b.facts},
 		job{facts: c.meter.facts}, job{facts: workOf(listener)}, job{facts: workOf(parcels)})
 	jobs = append(jobs, members.job(), job{problems: scaling.check.Problems})
-	w.probes.metrics = &workerMetrics{sampler{jobs: jobs, members: members}, log}
+	w.probes.metrics = &workerMetrics{sampler{jobs: jobs, members: members}}
 	sweep := c.sweep()
 	rules := make(chan struct{}) // closed when those for hands are known, or cannot be read
 	afterRules := func(run func(context.Context) error) func(context.Context) error {

@@ -3,7 +3,6 @@ package metrics
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -27,21 +26,13 @@ func known(t *testing.T) map[string][]map[string]string {
 	}
 	s.Queues["work-results"] = instances.QueueSample{}
 	series := make(map[string][]map[string]string)
-	for name, f := range parsed(t, s) {
-		for _, m := range f.Metric {
+	for name, b := range parsed(t, s) {
+		for _, one := range b.samples {
 			labels := make(map[string]string)
-			for _, l := range m.Label {
-				labels[l.GetName()] = l.GetValue()
+			for _, l := range one.labels {
+				labels[l.name] = l.value
 			}
-			if m.Histogram == nil {
-				series[name] = append(series[name], labels)
-				continue
-			}
-			series[name+"_count"] = append(series[name+"_count"], labels)
-			series[name+"_sum"] = append(series[name+"_sum"], labels)
-			ofBucket := maps.Clone(labels)
-			ofBucket["le"] = "1"
-			series[name+"_bucket"] = append(series[name+"_bucket"], ofBucket)
+			series[name+one.suffix] = append(series[name+one.suffix], labels)
 		}
 	}
 	return series

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"kennel/bill"
 	"kennel/instances"
 	"kennel/queue"
@@ -16,26 +14,16 @@ import (
 // family is a metric with all its series.
 type family struct {
 	name, help string
-	kind       prometheus.ValueType // unless it is a histogram
+	kind       kind
 	labels     []string
 
 	// One of these returns the series. Values with equal labels are added.
 	of       func(instances.Report, func(value float64, labels ...string))
-	ages     func(instances.Report, func(h histogram, labels ...string))
+	ages     func(instances.Report, func(d distribution, labels ...string))
 	ofQueues func(map[string]instances.QueueSample, func(value float64, labels ...string))
 	ofBill   func(bill.Bill, func(value float64, labels ...string))
 
 	ofBacklog func(instances.Backlog, func(value float64, labels ...string))
-}
-
-// isOfApp reports whether the series concern no process.
-func (f family) isOfApp() bool { return f.ofQueues != nil || f.ofBill != nil || f.ofBacklog != nil }
-
-// histogram is a series of a histogram.
-type histogram struct {
-	count uint64
-	sum   float64
-	below map[float64]uint64 // counts up to each bound
 }
 
 // maxNames is how many sequences and gates of a process have series: those with
@@ -44,11 +32,6 @@ const maxNames = 100
 
 // bus is the service of operations that are no requests to storage.
 const bus = "bus"
-
-const (
-	gauge   = prometheus.GaugeValue
-	counter = prometheus.CounterValue
-)
 
 // families are all metrics of the app.
 var families = slices.Concat(ofAll, ofRelay)
@@ -134,22 +117,22 @@ var ofAll = []family{
 		},
 	},
 	{
-		name: "kennel_message_age_seconds", labels: []string{"queue"},
+		name: "kennel_message_age_seconds", kind: hist, labels: []string{"queue"},
 		help: "Time from the put of a message until the process received it.",
-		ages: func(r instances.Report, add func(histogram, ...string)) {
+		ages: func(r instances.Report, add func(distribution, ...string)) {
 			bounds := queue.AgeBounds()
 			for name, w := range r.Work {
 				if len(w.Ages) != len(bounds)+1 {
 					continue // another build has other bounds
 				}
-				h := histogram{sum: w.AgeSeconds, below: make(map[float64]uint64)}
+				d := distribution{sum: w.AgeSeconds}
 				for i, n := range w.Ages {
-					h.count += uint64(n)
+					d.count += uint64(n)
 					if i < len(bounds) {
-						h.below[bounds[i].Seconds()] = h.count
+						d.below = append(d.below, bucket{bounds[i].Seconds(), d.count})
 					}
 				}
-				add(h, name)
+				add(d, name)
 			}
 		},
 	},
@@ -269,7 +252,7 @@ func ofWorkers(name, help string, count func(instances.Work) int64) family {
 }
 
 // ofSequences returns a family about sequences.
-func ofSequences(name string, kind prometheus.ValueType, help string, value func(instances.Sequence) int64) family {
+func ofSequences(name string, kind kind, help string, value func(instances.Sequence) int64) family {
 	return family{name: name, help: help, kind: kind, labels: []string{"sequence"},
 		of: func(r instances.Report, add func(float64, ...string)) {
 			all := slices.SortedStableFunc(slices.Values(r.Sequences), func(a, b instances.Sequence) int { return cmp.Compare(b.Issued, a.Issued) })

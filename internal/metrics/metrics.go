@@ -6,22 +6,14 @@
 package metrics
 
 import (
-	"io"
+	"cmp"
+	"maps"
 	"slices"
 	"strings"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/common/expfmt"
 
 	"kennel/bill"
 	"kennel/instances"
 )
-
-var format = expfmt.NewFormat(expfmt.TypeTextPlain)
-
-// ContentType is that of the text.
-var ContentType = string(format)
 
 // Set is what one scrape returns.
 type Set struct {
@@ -39,70 +31,59 @@ type Set struct {
 	Runtime bool
 }
 
-// Write writes the metrics.
-func (s Set) Write(w io.Writer) error {
-	registry := prometheus.NewRegistry()
-	all := []prometheus.Collector{collector{s}}
+// Text returns the metrics: families in the order of their names, series in the
+// order of their labels.
+func (s Set) Text() []byte {
+	var all []block
+	for _, f := range families {
+		all = append(all, block{f.name, f.help, f.kind, s.samples(f)})
+	}
 	if s.Runtime {
-		all = append(all, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		all = append(all, runtimeBlocks()...)
+		all = append(all, processBlocks()...)
 	}
-	for _, c := range all {
-		if err := registry.Register(c); err != nil {
-			return err
+	slices.SortFunc(all, func(a, b block) int { return cmp.Compare(a.name, b.name) })
+	var text []byte
+	for _, b := range all {
+		if len(b.samples) > 0 {
+			text = b.appendTo(text)
 		}
 	}
-	gathered, err := registry.Gather()
-	if err != nil {
-		return err
-	}
-	encoder := expfmt.NewEncoder(w, format)
-	for _, f := range gathered {
-		if err := encoder.Encode(f); err != nil {
-			return err
+	return text
+}
+
+// samples returns the lines of a family.
+func (s Set) samples(f family) (all []sample) {
+	found := make(found)
+	switch {
+	case f.ofQueues != nil:
+		f.ofQueues(s.Queues, found.adder(f.labels, nil))
+	case f.ofBill != nil:
+		if s.Bill != nil {
+			f.ofBill(*s.Bill, found.adder(f.labels, nil))
 		}
-	}
-	return nil
-}
-
-// collector is a set whose series have constant values.
-type collector struct{ Set }
-
-// Describe implements [prometheus.Collector].
-func (c collector) Describe(descs chan<- *prometheus.Desc) {
-	for _, f := range families {
-		descs <- c.desc(f)
-	}
-}
-
-// Collect implements [prometheus.Collector].
-func (c collector) Collect(metrics chan<- prometheus.Metric) {
-	for _, f := range families {
-		desc := c.desc(f)
-		add := func(value float64, labels ...string) { metrics <- metric(desc, f.kind, value, labels) }
-		switch {
-		case f.ofQueues != nil:
-			f.ofQueues(c.Queues, add)
-		case f.ofBill != nil:
-			if c.Bill != nil {
-				f.ofBill(*c.Bill, add)
-			}
-		case f.ofBacklog != nil:
-			if c.Backlog != nil {
-				f.ofBacklog(*c.Backlog, add)
-			}
-		default:
-			for _, r := range c.Reports {
-				for _, m := range c.ofReport(desc, f, r) {
-					metrics <- m
-				}
+	case f.ofBacklog != nil:
+		if s.Backlog != nil {
+			f.ofBacklog(*s.Backlog, found.adder(f.labels, nil))
+		}
+	default:
+		for _, r := range s.Reports {
+			added := s.added(f, r)
+			if f.ages != nil {
+				f.ages(r, func(d distribution, values ...string) { found.at(f.labels, values, added).ages = d })
+			} else {
+				f.of(r, found.adder(f.labels, added))
 			}
 		}
 	}
-}
-
-// desc describes a family.
-func (c collector) desc(f family) *prometheus.Desc {
-	return prometheus.NewDesc(f.name, f.help, append(c.added(f), f.labels...), nil)
+	for _, one := range slices.SortedFunc(maps.Values(found), func(a, b *series) int { return slices.CompareFunc(a.labels, b.labels, byValue) }) {
+		if f.ages != nil {
+			all = append(all, one.ages.samples(one.labels)...)
+		} else {
+			all = append(all, sample{labels: one.labels, value: one.value})
+		}
+	}
+	return all
 }
 
 // labelProcess and labelKind identify a process.
@@ -111,48 +92,49 @@ const (
 	labelKind    = "kind"
 )
 
-// added returns the labels of a family besides its own.
-func (c collector) added(f family) []string {
-	if !c.ByProcess || f.isOfApp() {
+// added returns the labels of a report's series besides those of their family.
+func (s Set) added(f family, r instances.Report) []label {
+	if !s.ByProcess {
 		return nil
 	}
-	return slices.DeleteFunc([]string{labelProcess, labelKind}, func(label string) bool { return slices.Contains(f.labels, label) })
+	all := []label{{labelProcess, r.Instance}, {labelKind, r.Kind}}
+	return slices.DeleteFunc(all, func(l label) bool { return slices.Contains(f.labels, l.name) })
 }
 
-// ofReport returns the series of a family in a report.
-func (c collector) ofReport(desc *prometheus.Desc, f family, r instances.Report) (all []prometheus.Metric) {
-	var added []string
-	for _, label := range c.added(f) {
-		added = append(added, map[string]string{labelProcess: r.Instance, labelKind: r.Kind}[label])
-	}
-	if f.ages != nil {
-		f.ages(r, func(h histogram, labels ...string) {
-			m, err := prometheus.NewConstHistogram(desc, h.count, h.sum, h.below, append(slices.Clip(added), labels...)...)
-			if err != nil {
-				m = prometheus.NewInvalidMetric(desc, err)
-			}
-			all = append(all, m)
-		})
-		return all
-	}
-	// A report may have several values for the same labels, such as the requests
-	// of several jobs.
-	sums := make(map[string]float64)
-	f.of(r, func(value float64, labels ...string) { sums[strings.Join(labels, "\xff")] += value })
-	for key, value := range sums {
-		labels := slices.Clip(added)
-		if len(f.labels) > 0 {
-			labels = append(labels, strings.Split(key, "\xff")...)
-		}
-		all = append(all, metric(desc, f.kind, value, labels))
-	}
-	return all
+// series is one of a family.
+type series struct {
+	labels []label // in the order of their names
+	value  float64
+	ages   distribution // of a histogram
 }
 
-func metric(desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels []string) prometheus.Metric {
-	m, err := prometheus.NewConstMetric(desc, kind, value, labels...)
-	if err != nil {
-		return prometheus.NewInvalidMetric(desc, err)
-	}
-	return m
+// found are series by the values of their labels. No two have the same ones,
+// whatever reports contain: a scraper would reject the whole text.
+type found map[string]*series
+
+// adder returns a function that adds to the series with these values of labels:
+// a report may have several numbers for one, such as the requests of all jobs.
+func (s found) adder(names []string, added []label) func(value float64, values ...string) {
+	return func(value float64, values ...string) { s.at(names, values, added).value += value }
 }
+
+// at returns the series with these labels.
+func (s found) at(names, values []string, added []label) *series {
+	labels := slices.Clone(added)
+	for i, name := range names {
+		labels = append(labels, label{name, values[i]})
+	}
+	slices.SortFunc(labels, func(a, b label) int { return cmp.Compare(a.name, b.name) })
+	var key strings.Builder
+	for i := range labels {
+		labels[i].value = strings.ToValidUTF8(labels[i].value, "\uFFFD")
+		key.WriteString(labels[i].value)
+		key.WriteByte(0xff) // which UTF-8 does not have
+	}
+	if s[key.String()] == nil {
+		s[key.String()] = &series{labels: labels}
+	}
+	return s[key.String()]
+}
+
+func byValue(a, b label) int { return cmp.Compare(a.value, b.value) }

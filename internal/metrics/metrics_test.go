@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"regexp"
@@ -11,11 +10,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
-	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 
 	"kennel/bill"
 	"kennel/instances"
@@ -51,39 +45,18 @@ func full() Set {
 	}
 }
 
-// parsed writes metrics and reads them with the parser of Prometheus.
-func parsed(t *testing.T, s Set) map[string]*dto.MetricFamily {
-	t.Helper()
-	var text bytes.Buffer
-	if err := s.Write(&text); err != nil {
-		t.Fatal(err)
-	}
-	parser := expfmt.NewTextParser(model.LegacyValidation)
-	read, err := parser.TextToMetricFamilies(&text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return read
-}
-
-// series returns the values by name and labels, those of histograms without
+// values returns the values by name and labels, those of histograms without
 // their buckets.
-func series(families map[string]*dto.MetricFamily) map[string]float64 {
+func values(blocks map[string]block) map[string]float64 {
 	values := make(map[string]float64)
-	for name, f := range families {
-		for _, m := range f.Metric {
+	for name, b := range blocks {
+		for _, s := range b.samples {
 			var labels []string
-			for _, l := range m.Label {
-				labels = append(labels, l.GetName()+"="+l.GetValue())
+			for _, l := range s.labels {
+				labels = append(labels, l.name+"="+l.value)
 			}
-			key := name + "{" + strings.Join(labels, ",") + "}"
-			switch {
-			case m.Histogram != nil:
-				values[key+" count"], values[key+" sum"] = float64(m.Histogram.GetSampleCount()), m.Histogram.GetSampleSum()
-			case m.Counter != nil:
-				values[key] = m.Counter.GetValue()
-			default:
-				values[key] = m.Gauge.GetValue()
+			if s.suffix != "_bucket" {
+				values[name+s.suffix+"{"+strings.Join(labels, ",")+"}"] = s.value
 			}
 		}
 	}
@@ -94,7 +67,7 @@ func series(families map[string]*dto.MetricFamily) map[string]float64 {
 func TestProcess(t *testing.T) {
 	s := full()
 	s.Reports = s.Reports[1:]
-	families := parsed(t, s)
+	blocks := parsed(t, s)
 	want := map[string]float64{
 		"kennel_info{kind=worker,version=v0.1.0}": 1,
 		"kennel_process_cpus{}":                   0.5,
@@ -139,8 +112,8 @@ func TestProcess(t *testing.T) {
 		"kennel_queue_messages_total{outcome=dead_letter,queue=work-0}": 5,
 		"kennel_queue_messages_total{outcome=lost,queue=work-0}":        6,
 
-		"kennel_message_age_seconds{queue=work-0} count": 10,
-		"kennel_message_age_seconds{queue=work-0} sum":   99.5,
+		"kennel_message_age_seconds_count{queue=work-0}": 10,
+		"kennel_message_age_seconds_sum{queue=work-0}":   99.5,
 
 		"kennel_queue_depth{kind=ready,queue=work-0}":                10,
 		"kennel_queue_depth{kind=in_flight,queue=work-0}":            3,
@@ -171,12 +144,14 @@ func TestProcess(t *testing.T) {
 		want["kennel_problems{code="+code+"}"] = 0
 	}
 	want["kennel_problems{code=dead_letters}"] = 2
-	if diff := cmp.Diff(want, series(families)); diff != "" {
+	if diff := cmp.Diff(want, values(blocks)); diff != "" {
 		t.Errorf("want (-), got (+):\n%s", diff)
 	}
 	buckets := ""
-	for _, b := range families["kennel_message_age_seconds"].Metric[0].Histogram.Bucket {
-		buckets += fmt.Sprintf("%v:%d ", b.GetUpperBound(), b.GetCumulativeCount())
+	for _, s := range blocks["kennel_message_age_seconds"].samples {
+		if s.suffix == "_bucket" {
+			buckets += fmt.Sprintf("%s:%v ", s.labels[1].value, s.value)
+		}
 	}
 	if want := "0.1:7 1:8 5:8 15:8 60:8 300:8 900:8 3600:8 21600:8 +Inf:10 "; buckets != want {
 		t.Errorf("buckets %s, want %s", buckets, want)
@@ -188,7 +163,7 @@ func TestProcess(t *testing.T) {
 func TestApp(t *testing.T) {
 	s := full()
 	s.ByProcess = true
-	got := series(parsed(t, s))
+	got := values(parsed(t, s))
 	key := func(process, name string, labels ...string) string {
 		kind, instance, _ := strings.Cut(process, " ")
 		labels = append(labels, "kind="+kind, "process="+instance)
@@ -202,7 +177,7 @@ func TestApp(t *testing.T) {
 			key(process, "kennel_invocations_total"):                                        100,
 			key(process, "kennel_problems", "code=dead_letters"):                            2,
 			key(process, "kennel_queue_messages_total", "queue=work-0", "outcome=done"):     9,
-			key(process, "kennel_message_age_seconds", "queue=work-0") + " count":           10,
+			key(process, "kennel_message_age_seconds_count", "queue=work-0"):                10,
 			key(process, "kennel_storage_requests_total", "service=queue", "operation=put"): 1,
 		} {
 			if got[at] != want {
@@ -227,13 +202,13 @@ func TestNamesAreBounded(t *testing.T) {
 		r.Gates = append(r.Gates, instances.Gate{Name: fmt.Sprint("g", i), Waiters: 2*maxNames - i})
 	}
 	r.Sequences[0].Issued = 1000
-	families := parsed(t, Set{Reports: []instances.Report{r}})
+	blocks := parsed(t, Set{Reports: []instances.Report{r}})
 	for _, name := range []string{"kennel_sequence_numbers_total", "kennel_sequence_available", "kennel_sequence_lost_total", "kennel_gate_waiters"} {
-		if n := len(families[name].GetMetric()); n != maxNames {
+		if n := len(blocks[name].samples); n != maxNames {
 			t.Errorf("%s has %d series, want %d", name, n, maxNames)
 		}
 	}
-	if got := series(families); got["kennel_sequence_numbers_total{sequence=s0}"] != 1000 || got["kennel_gate_waiters{gate=g0}"] != 2*maxNames {
+	if got := values(blocks); got["kennel_sequence_numbers_total{sequence=s0}"] != 1000 || got["kennel_gate_waiters{gate=g0}"] != 2*maxNames {
 		t.Error("the sequence and the gate in use most have no series")
 	}
 }
@@ -245,26 +220,23 @@ func TestNothingKnown(t *testing.T) {
 		t.Errorf("%v, want nothing", got)
 	}
 	got := parsed(t, Set{Reports: []instances.Report{{}}, Runtime: true})
-	if got["go_goroutines"] == nil || got["kennel_problems"] == nil || got["kennel_queue_depth"] != nil {
+	if got["go_goroutines"].name == "" || got["kennel_problems"].name == "" || got["kennel_queue_depth"].name != "" {
 		t.Errorf("%v, want problems and the runtime, and no depth", got)
 	}
 }
 
-// TestNamesAreUsual: the linter of Prometheus has no findings.
+// TestNamesAreUsual: names end as the conventions of Prometheus want them.
 func TestNamesAreUsual(t *testing.T) {
-	for _, byProcess := range []bool{false, true} {
-		s := full()
-		s.Runtime, s.ByProcess = !byProcess, byProcess
-		if !byProcess {
-			s.Reports = s.Reports[1:]
+	for _, f := range families {
+		if !regexp.MustCompile("^kennel_[a-z]+(_[a-z]+)*$").MatchString(f.name) || strings.HasSuffix(f.name, "_total") != (f.kind == counter) ||
+			f.kind == hist && !strings.HasSuffix(f.name, "_seconds") || regexp.MustCompile("_(count|sum|bucket|gauge|counter|ms|milliseconds|kilobytes)(_|$)").MatchString(f.name) ||
+			!strings.HasSuffix(f.help, ".") {
+			t.Errorf("%s, a %s: %q", f.name, f.kind, f.help)
 		}
-		var text bytes.Buffer
-		if err := s.Write(&text); err != nil {
-			t.Fatal(err)
-		}
-		problems, err := promlint.New(&text).Lint()
-		if err != nil || len(problems) > 0 {
-			t.Errorf("%v %v", problems, err)
+		for _, l := range f.labels {
+			if !regexp.MustCompile("^[a-z]+(_[a-z]+)*$").MatchString(l) || l == "le" || l == "quantile" || l == "job" || l == "instance" {
+				t.Errorf("%s has a label %s", f.name, l)
+			}
 		}
 	}
 }
@@ -278,15 +250,11 @@ func TestFamiliesAreDocumented(t *testing.T) {
 	}
 	var want, got []string
 	for _, f := range families {
-		kind := map[prometheus.ValueType]string{gauge: "gauge", counter: "counter"}[f.kind]
-		if f.ages != nil {
-			kind = "histogram"
-		}
 		labels := ""
 		if len(f.labels) > 0 {
 			labels = "{" + strings.Join(f.labels, ",") + "}"
 		}
-		want = append(want, fmt.Sprintf("%s%s %s", f.name, labels, kind))
+		want = append(want, fmt.Sprintf("%s%s %s", f.name, labels, f.kind))
 	}
 	for _, row := range regexp.MustCompile("(?m)^\\| `(kennel_[a-z_]+(?:{[a-z_,]+})?)` \\| ([a-z]+) \\|").FindAllStringSubmatch(string(text), -1) {
 		got = append(got, row[1]+" "+row[2])
