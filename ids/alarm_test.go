@@ -28,7 +28,7 @@ func TestNoFalseAlarm(t *testing.T) {
 		return
 	}
 	base, ran, returned, forks := rand.Uint64(), 0, int64(0), 0
-	for ; ran < storetest.Scale(10, 200) && !t.Failed(); ran++ {
+	for ; ran < storetest.Scale(10, 100) && !t.Failed(); ran++ {
 		seed := base + uint64(ran)
 		synctest.Test(t, func(t *testing.T) {
 			r, f := noFalseAlarm(t, seed)

@@ -18,7 +18,7 @@ import (
 	"kennel/internal/storetest"
 )
 
-var loanSimulations = flag.Int("loan-simulations", storetest.Scale(60, 3000), "seeded simulations of loans to run")
+var loanSimulations = flag.Int("loan-simulations", storetest.Scale(60, 1500), "seeded simulations of loans to run")
 
 // lending draws numbers that callers give back in part, and records which of
 // them are in use. It is safe for concurrent use.

@@ -20,7 +20,7 @@ import (
 	"kennel/internal/storetest"
 )
 
-var restores = flag.Int("restores", storetest.Scale(100, 1000), "seeded restores to run")
+var restores = flag.Int("restores", storetest.Scale(100, 500), "seeded restores to run")
 
 // rows are what processes have reported of one sequence.
 type rows struct {

@@ -15,7 +15,7 @@ func FuzzText(f *testing.F) {
 	f.Add("Help.", "vm1-4711", "orders", "news", 1.5)
 	f.Add("a\\b\nc\"d", "a\\b\nc\"d", "\\n", "\n", math.Inf(1))
 	f.Add("\\\\\n\\", "a,b={}\x00", "\xff", "\xfe", math.NaN())
-	f.Add("", "\xff", "", "\xff", -0.0)
+	f.Add("", "\xff", "", "\xff", math.Copysign(0, -1))
 	f.Add("\r\n", "\r", "\u2028", "é", 1e-300)
 	f.Fuzz(func(t *testing.T, help, process, name, other string, value float64) {
 		s := Set{ByProcess: true, Reports: []instances.Report{{
