@@ -24,7 +24,7 @@ func TestBatchOfWorkers(t *testing.T) {
 	n := storetest.Scale(300, 3000)
 	const gate = "KENNEL_WORK_GATE=billing"
 	app := start(t, built.handler, storage, gate)
-	w := launchWorker(t, storage, gate, "KENNEL_WORKER_LEASE=2s")
+	w := launchWorker(t, storage, gate, "KENNEL_WORKER_LEASE=10s")
 	w.ready(t)
 	status, header, body := app.call(t, "POST", "/api/batches?processor=billing", strings.NewReader(items(n)), "Content-Type", ndjsonMedia, "Idempotency-Key", "k")
 	address := header.Get("Location")
@@ -47,12 +47,12 @@ func TestBatchOfWorkers(t *testing.T) {
 	}
 	if n > 300 {
 		w.kill()
-		w = launchWorker(t, storage, gate, "KENNEL_WORKER_LEASE=2s")
+		w = launchWorker(t, storage, gate, "KENNEL_WORKER_LEASE=10s")
 	}
-	deadline := time.Now().Add(2 * time.Minute)
+	deadline := time.Now().Add(5 * time.Minute)
 	for read().State != work.Done {
 		if time.Now().After(deadline) {
-			t.Fatalf("after two minutes: %+v\n%s", read(), w.output)
+			t.Fatalf("after five minutes: %+v\n%s", read(), w.output)
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
@@ -70,7 +70,7 @@ func TestBatchOfWorkers(t *testing.T) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("status after two minutes: %d %s", status, body)
+			t.Fatalf("status after five minutes: %d %s", status, body)
 		}
 		time.Sleep(100 * time.Millisecond)
 	}

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -235,8 +236,12 @@ func answerFrom(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 func scriptOccupy(ts *testscript.TestScript, _ bool, args []string) {
-	if listener, err := net.Listen("tcp", "127.0.0.1:"+args[0]); err == nil {
-		ts.Defer(func() { listener.Close() })
+	// A test beside this one may have the port, and give it back at any time.
+	for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(100 * time.Millisecond) {
+		if listener, err := net.Listen("tcp", "127.0.0.1:"+args[0]); err == nil {
+			ts.Defer(func() { listener.Close() })
+			return
+		}
 	}
 }
 
