@@ -32,9 +32,11 @@ build: ## Build bin/handler and bin/kennel
 	@mkdir -p bin
 	$(BUILD) -o bin/ ./handler ./cmd/kennel
 
+# Without optimizations, which only a program that is run needs: that takes a
+# third less time.
 cross: ## Compile both programs for the other systems on which they run
 	@for target in linux/arm64 darwin/arm64 windows/amd64; do \
-		echo "$$target"; CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/} go build ./handler ./cmd/kennel || exit 1; \
+		echo "$$target"; CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/} go build -gcflags='all=-N -l' ./handler ./cmd/kennel || exit 1; \
 	done
 
 # The package of Azurite comes first, because its tests install Azurite while

@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	simulations = flag.Int("simulations", storetest.Scale(100, 20_000), "seeded simulations to run")
+	simulations = flag.Int("simulations", storetest.Scale(100, 8_000), "seeded simulations to run")
 	simulateOne = flag.Uint64("seed", 0, "run the one simulation with this seed")
 )
 

@@ -23,7 +23,7 @@ import (
 )
 
 var (
-	simulations = flag.Int("simulations", storetest.Scale(8, 20_000), "seeded simulations to run")
+	simulations = flag.Int("simulations", storetest.Scale(8, 8_000), "seeded simulations to run")
 	firstSeed   = flag.Uint64("first-seed", 0, "the seed of the first simulation; 0: a random one")
 	simulateOne = flag.Uint64("seed", 0, "the seed of the one simulation to run")
 )
