@@ -70,10 +70,19 @@ func (d *delivery[T]) run() {
 			d.returned.add(m.ID)
 		}
 	}
-	switch {
-	case !returned:
+	if !returned {
 		// The handler may go on, but the process ends.
 		d.putBack()
+		return
+	}
+	d.conclude(attempt, next, err)
+}
+
+// conclude does what follows from an attempt that returned err. next is the body
+// in which it counts.
+func (d *delivery[T]) conclude(attempt int64, next string, err error) {
+	p, m := d.p, d.lease.m
+	switch {
 	case err == nil:
 		// Done even if the lease was lost meanwhile: then the delete fails, or
 		// no receiver has the message yet.
