@@ -59,7 +59,7 @@ bench: ## Run every benchmark once, print its figures and write docs/benchmarks.
 	@go run ./internal/dev/figures docs/benchmarks.md $(wildcard bin/prove.txt) bin/bench.txt
 
 chart: ## Simulate a day of scaling and write docs/scaling.svg
-	go test -vet=off -count=1 -run '^TestChart$$' ./scale -args -update
+	go test -vet=off -count=1 -run '^TestChart$$' ./internal/scale -args -update
 
 screenshots: ## Take the pictures of the console in docs/images, with Chromium and Node.js
 	go run ./internal/dev/screenshots docs/images

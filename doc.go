@@ -19,17 +19,17 @@
 //
 // The foundations are:
 //
-//   - table: the contract of a table, its limits, and the retries of requests.
+//   - internal/table: the contract of a table, its limits, and the retries of requests.
 //   - queue: the contract of a queue and its limits; claims for long bodies.
-//   - trace: the spans that a request causes, and its trace in messages.
-//   - instances: what the processes of the app report about themselves. Each
+//   - internal/trace: the spans that a request causes, and its trace in messages.
+//   - internal/instances: what the processes of the app report about themselves. Each
 //     writes a row of one table, and the status reads them all.
-//   - cost: how many requests each job makes, and what a load costs in a month.
+//   - internal/cost: how many requests each job makes, and what a load costs in a month.
 //     It computes only, and tests compare it with the jobs.
-//   - bill: what the processes of the app used, in a row of a table for each
+//   - internal/cost/bill: what the processes of the app used, in a row of a table for each
 //     process and day, and what it costs.
 //   - relay: sends to Service Bus that survive the outage of a namespace.
-//   - scale: how many instances and hands the queues need, by rules. It is
+//   - internal/scale: how many instances and hands the queues need, by rules. It is
 //     arithmetic, and imports no other package.
 //
 // Begin with ids/store.go (the contract), then ids/claim.go (the protocol, as
@@ -65,8 +65,9 @@
 //     channels/rounds.go; later handler/cleanup.go, channels/worker.go.
 //   - One batch: handler/batches.go, work/submit.go, work/launch.go; later
 //     handler/batchwork.go, work/process.go, work/collect.go, work/gather.go.
-//   - One status: handler/status.go, handler/view.go, instances/directory.go;
-//     what it reads: instances/self.go, instances/reporter.go.
+//   - One status: handler/status.go, handler/view.go, internal/instances/directory.go;
+//     what it reads: internal/instances/self.go,
+//     internal/instances/reporter.go.
 //   - One queue message on a laptop: internal/dev/localhost/queues.go,
 //     internal/customhandler/client.go, internal/customhandler/app.go,
 //     handler/cleanup.go. In a worker: handler/worker.go, queue/delivery.go,
@@ -125,7 +126,7 @@
 // must find each. The real handler process runs on a real Azurite, and is
 // killed.
 //
-// layers_test.go lists which package may import which, and fails on any other
-// import. words_test.go holds the words of the product: one for each thing.
+// internal/policy/layers_test.go lists which package may import which, and fails on any other
+// import. internal/policy/words_test.go holds the words of the product: one for each thing.
 // docs/design.md explains the decisions.
 package kennel

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // Deletion is the record of a channel's deletion.

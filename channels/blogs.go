@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // ErrNoCondition reports that an update did not state which version of the

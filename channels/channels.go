@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // Errors of package table that callers check for, besides ErrOwned,

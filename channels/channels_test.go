@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"kennel/channels"
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 func TestList(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // maxCreations is how often Create starts over when another channel of that

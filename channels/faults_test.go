@@ -13,7 +13,7 @@ import (
 	"kennel/channels"
 	"kennel/internal/memory"
 	"kennel/internal/storetest"
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 var errReset = errors.New("connection reset by peer")

@@ -9,7 +9,7 @@ import (
 
 	"kennel/channels"
 	"kennel/internal/memory"
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // rejects checks that calls reject an input with an error that names its

@@ -10,7 +10,7 @@ import (
 	"kennel/channels"
 	"kennel/internal/memory"
 	"kennel/internal/storetest"
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // A slow creator finishes after a sweep read its announcement, and before the

@@ -10,7 +10,7 @@ import (
 	"errors"
 	"fmt"
 
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // maxPages bounds the requests that one list makes to fill its page, because

@@ -10,7 +10,7 @@ import (
 	"kennel/channels"
 	"kennel/internal/memory"
 	"kennel/internal/storetest"
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // TestMemory measures how much memory the deletion of a million blogs takes. It

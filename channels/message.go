@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"kennel/table"
-	"kennel/trace"
+	"kennel/internal/table"
+	"kennel/internal/trace"
 )
 
 // ErrMessage reports that a message can never be carried out. The caller moves

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 const someIncarnation = "678f0a1b2c3d4e5f-0123456789abcdef"

@@ -11,7 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // Limits of input, in bytes.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // Storage reads rows in ascending order only. So the newest blogs are searched

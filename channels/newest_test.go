@@ -12,7 +12,7 @@ import (
 	"kennel/channels"
 	"kennel/internal/memory"
 	"kennel/internal/storetest"
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // scatter fills the channel news: bursts and steady posts, with gaps of up to

@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 var (

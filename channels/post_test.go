@@ -12,7 +12,7 @@ import (
 
 	"kennel/channels"
 	"kennel/internal/memory"
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // once posts with a key into the channel news.

@@ -9,7 +9,7 @@ import (
 
 	"kennel/channels"
 	"kennel/internal/memory"
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // A call that fails without ErrUnclear changed nothing, and a refused request

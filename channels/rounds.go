@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // ErrNoProgress reports that a deletion made no progress in several rounds.

@@ -8,7 +8,7 @@ import (
 	"time"
 	"unicode/utf16"
 
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // ErrCorrupt reports a stored row that this program did not write.

@@ -17,7 +17,7 @@ import (
 	"kennel/channels"
 	"kennel/internal/memory"
 	"kennel/internal/storetest"
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 var (

@@ -8,7 +8,7 @@ import (
 
 	"kennel/channels"
 	"kennel/internal/memory"
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // check checks that every row belongs to an existing channel.

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // A sweep reads whole pages, because few rows need work. keepAbandoned is how

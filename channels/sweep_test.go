@@ -13,7 +13,7 @@ import (
 
 	"kennel/channels"
 	"kennel/internal/memory"
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // A deletion whose message was lost is restarted once, and its record is kept

@@ -8,7 +8,7 @@ import (
 
 	"kennel/channels"
 	"kennel/internal/memory"
-	"kennel/trace"
+	"kennel/internal/trace"
 )
 
 // TestTrace: the messages of a deletion belong to the trace of the request, also

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"kennel/trace"
+	"kennel/internal/trace"
 )
 
 // stopEarly is how long before the caller's deadline Handle stops working, so

@@ -12,8 +12,8 @@ import (
 	"kennel/channels"
 	"kennel/internal/memory"
 	"kennel/internal/storetest"
+	"kennel/internal/table"
 	"kennel/queue"
-	"kennel/table"
 )
 
 const (

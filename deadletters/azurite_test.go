@@ -12,8 +12,8 @@ import (
 	"kennel/deadletters"
 	"kennel/internal/azure"
 	"kennel/internal/storetest"
+	"kennel/internal/table"
 	"kennel/queue"
-	"kennel/table"
 )
 
 // TestAzurite redrives a letter of each form on Azurite.

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"kennel/internal/table"
 	"kennel/queue"
-	"kennel/table"
 )
 
 const (

@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // pace spaces the letters of a call. The zero pace does not.

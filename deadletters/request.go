@@ -5,8 +5,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"kennel/internal/table"
 	"kennel/queue"
-	"kennel/table"
 )
 
 // A request without an answer is sent up to maxTries times. The waits in

@@ -15,8 +15,8 @@ import (
 	"kennel/deadletters"
 	"kennel/internal/memory"
 	"kennel/internal/storetest"
+	"kennel/internal/table"
 	"kennel/queue"
-	"kennel/table"
 )
 
 func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }

@@ -13,7 +13,7 @@ import (
 
 	"kennel/channels"
 	"kennel/internal/customhandler"
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // Values of headers that all answers share. They are never changed.

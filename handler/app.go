@@ -10,12 +10,12 @@ import (
 	"sync"
 	"time"
 
-	"kennel/bill"
-	"kennel/instances"
 	"kennel/internal/azure"
 	"kennel/internal/azure/requests"
 	"kennel/internal/config"
+	"kennel/internal/cost/bill"
 	"kennel/internal/customhandler"
+	"kennel/internal/instances"
 )
 
 // maxBody limits the body of a call to any function of this app, in bytes.

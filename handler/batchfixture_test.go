@@ -10,8 +10,8 @@ import (
 	"kennel/gate"
 	"kennel/internal/config"
 	"kennel/internal/memory"
+	"kennel/internal/table"
 	"kennel/queue"
-	"kennel/table"
 	"kennel/work"
 )
 

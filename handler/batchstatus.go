@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"kennel/instances"
+	"kennel/internal/instances"
 	"kennel/internal/names"
 	"kennel/queue"
 	"kennel/work"

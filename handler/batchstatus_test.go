@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"kennel/instances"
+	"kennel/internal/instances"
 	"kennel/internal/memory"
 	"kennel/work"
 )

@@ -10,14 +10,14 @@ import (
 	"time"
 
 	"kennel/gate"
-	"kennel/instances"
 	"kennel/internal/azure"
 	"kennel/internal/azure/servicebus"
 	"kennel/internal/config"
 	"kennel/internal/customhandler"
+	"kennel/internal/instances"
 	"kennel/internal/names"
+	"kennel/internal/table"
 	"kennel/queue"
-	"kennel/table"
 	"kennel/work"
 )
 

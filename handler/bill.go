@@ -10,13 +10,13 @@ import (
 	"sync"
 	"time"
 
-	"kennel/bill"
-	"kennel/cost"
 	"kennel/internal/azure"
 	"kennel/internal/azure/requests"
 	"kennel/internal/config"
+	"kennel/internal/cost"
+	"kennel/internal/cost/bill"
 	"kennel/internal/names"
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // billLasts is how long a bill answers: a status may be read often, and the

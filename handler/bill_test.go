@@ -13,9 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"kennel/bill"
-	"kennel/cost"
 	"kennel/internal/config"
+	"kennel/internal/cost"
+	"kennel/internal/cost/bill"
 	"kennel/internal/memory"
 )
 

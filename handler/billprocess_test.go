@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"kennel/bill"
 	"kennel/internal/azure"
+	"kennel/internal/cost/bill"
 	"kennel/internal/dev/localhost"
 	"kennel/internal/faultproxy"
 	"kennel/internal/storetest"

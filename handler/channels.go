@@ -14,8 +14,8 @@ import (
 	"kennel/internal/azure/servicebus"
 	"kennel/internal/customhandler"
 	"kennel/internal/names"
+	"kennel/internal/table"
 	"kennel/queue"
-	"kennel/table"
 )
 
 // channelFunctions serve channels and their blogs.

@@ -16,8 +16,8 @@ import (
 	"kennel/internal/memory"
 	"kennel/internal/names"
 	"kennel/internal/storetest"
+	"kennel/internal/table"
 	"kennel/queue"
-	"kennel/table"
 )
 
 // A message that can never be carried out goes among the dead letters, whole

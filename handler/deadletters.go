@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"kennel/instances"
+	"kennel/internal/instances"
 	"kennel/internal/names"
 	"kennel/queue"
 )

@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"kennel/instances"
+	"kennel/internal/instances"
 	"kennel/internal/memory"
 	"kennel/queue"
 )

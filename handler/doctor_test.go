@@ -21,7 +21,7 @@ import (
 	"kennel/internal/faultproxy"
 	"kennel/internal/names"
 	"kennel/internal/storetest"
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // inAzure is the configuration of an app that signs in by identity. Its storage

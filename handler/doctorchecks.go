@@ -15,8 +15,8 @@ import (
 	"kennel/internal/azure/servicebus"
 	"kennel/internal/config"
 	"kennel/internal/names"
+	"kennel/internal/table"
 	"kennel/internal/version"
-	"kennel/table"
 )
 
 // The scratch resources of the doctor, besides the queue [names.DoctorQueue]: the

@@ -7,7 +7,7 @@ import (
 
 	"kennel/internal/azure/containerapp"
 	"kennel/internal/config"
-	"kennel/scalecheck"
+	scalecheck "kennel/internal/scale/check"
 )
 
 // The built-in roles that the identity of the app needs for the container app of

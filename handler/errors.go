@@ -14,8 +14,8 @@ import (
 	"kennel/ids"
 	"kennel/internal/azure"
 	"kennel/internal/customhandler"
-	"kennel/scale"
-	"kennel/table"
+	"kennel/internal/scale"
+	"kennel/internal/table"
 	"kennel/work"
 )
 

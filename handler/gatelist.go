@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"kennel/instances"
 	"kennel/internal/azure"
+	"kennel/internal/instances"
 )
 
 // gateStore is what operators see of the stored gates.

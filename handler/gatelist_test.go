@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"kennel/gate"
-	"kennel/instances"
 	"kennel/internal/azure"
 	"kennel/internal/customhandler"
+	"kennel/internal/instances"
 	"kennel/internal/memory"
 	"kennel/internal/names"
 	"kennel/internal/storetest"

@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"kennel/gate"
-	"kennel/instances"
 	"kennel/internal/azure"
 	"kennel/internal/azure/servicebus"
 	"kennel/internal/config"
 	"kennel/internal/customhandler"
+	"kennel/internal/instances"
 	"kennel/internal/names"
 )
 

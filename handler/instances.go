@@ -10,12 +10,12 @@ import (
 	"strings"
 	"time"
 
-	"kennel/instances"
 	"kennel/internal/azure"
 	"kennel/internal/azure/requests"
+	"kennel/internal/instances"
 	"kennel/internal/names"
+	"kennel/internal/table"
 	"kennel/internal/version"
-	"kennel/table"
 )
 
 // members is this process among the processes of the app.

@@ -19,7 +19,7 @@ import (
 	"kennel/internal/faultproxy"
 	"kennel/internal/names"
 	"kennel/internal/storetest"
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 var seed = flag.Uint64("seed", rand.Uint64(), "of the requests at which TestKilledAtRequests kills")

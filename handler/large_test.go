@@ -7,9 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"kennel/instances"
+	"kennel/internal/instances"
 	"kennel/internal/memory"
-	"kennel/table"
+	"kennel/internal/table"
 	"kennel/work"
 )
 

@@ -12,8 +12,8 @@ import (
 	"unicode/utf8"
 
 	"kennel/internal/customhandler"
+	"kennel/internal/trace"
 	"kennel/queue"
-	"kennel/trace"
 )
 
 // letterbox is where the functions of a queue put the messages that can never

@@ -30,9 +30,9 @@ import (
 	"strings"
 	"syscall"
 
-	"kennel/instances"
 	"kennel/internal/config"
 	"kennel/internal/customhandler"
+	"kennel/internal/instances"
 	"kennel/internal/version"
 )
 

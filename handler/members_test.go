@@ -17,14 +17,14 @@ import (
 	"time"
 
 	"kennel/client"
-	"kennel/instances"
 	"kennel/internal/azure"
 	"kennel/internal/azure/requests"
 	"kennel/internal/config"
 	"kennel/internal/customhandler"
+	"kennel/internal/instances"
 	"kennel/internal/memory"
 	"kennel/internal/storetest"
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // fakeApp is a process of an app whose jobs are fakes.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"kennel/instances"
+	"kennel/internal/instances"
 	"kennel/relay"
 )
 

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"kennel/instances"
 	"kennel/internal/customhandler"
+	"kennel/internal/instances"
 	"kennel/queue"
 )
 

@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"kennel/instances"
 	"kennel/internal/customhandler"
+	"kennel/internal/instances"
 	"kennel/internal/memory"
 	"kennel/internal/names"
 )

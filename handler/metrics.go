@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"kennel/instances"
+	"kennel/internal/instances"
 	"kennel/internal/metrics"
 )
 

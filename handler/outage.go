@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"kennel/channels"
+	"kennel/internal/table"
 	"kennel/queue"
-	"kennel/table"
 	"kennel/work"
 )
 

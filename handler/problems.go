@@ -12,8 +12,8 @@ import (
 
 	"kennel/gate"
 	"kennel/ids"
-	"kennel/instances"
 	"kennel/internal/azure/servicebus"
+	"kennel/internal/instances"
 )
 
 // maxSubjects is how many problems with one code a job reports. The report of a

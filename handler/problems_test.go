@@ -15,11 +15,11 @@ import (
 
 	"kennel/gate"
 	"kennel/ids"
-	"kennel/instances"
 	"kennel/internal/azure"
 	"kennel/internal/customhandler"
 	"kennel/internal/dev/devbus"
 	"kennel/internal/faultproxy"
+	"kennel/internal/instances"
 	"kennel/internal/memory"
 	"kennel/internal/names"
 	"kennel/internal/storetest"

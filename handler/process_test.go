@@ -20,8 +20,8 @@ import (
 	"time"
 
 	"kennel/gate"
-	"kennel/instances"
 	"kennel/internal/customhandler"
+	"kennel/internal/instances"
 	"kennel/internal/storetest"
 )
 

@@ -8,13 +8,13 @@ import (
 	"sync"
 	"time"
 
-	"kennel/instances"
 	"kennel/internal/azure/requests"
 	"kennel/internal/azure/servicebus"
 	"kennel/internal/config"
 	"kennel/internal/customhandler"
+	"kennel/internal/instances"
+	"kennel/internal/table"
 	"kennel/relay"
-	"kennel/table"
 )
 
 // relayFunctions send messages to Service Bus, and move those that wait in the

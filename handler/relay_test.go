@@ -16,10 +16,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"kennel/instances"
 	"kennel/internal/azure/requests"
 	"kennel/internal/config"
 	"kennel/internal/customhandler"
+	"kennel/internal/instances"
 	"kennel/relay"
 )
 

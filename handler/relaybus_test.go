@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"kennel/instances"
 	"kennel/internal/customhandler"
+	"kennel/internal/instances"
 	"kennel/internal/memory"
 	"kennel/relay"
 )

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"kennel/instances"
+	"kennel/internal/instances"
 	"kennel/relay"
 )
 

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"kennel/instances"
+	"kennel/internal/instances"
 )
 
 // TestFailedOver: a new process begins on trial what failed over elsewhere.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"kennel/instances"
+	"kennel/internal/instances"
 	"kennel/relay"
 )
 

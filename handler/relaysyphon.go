@@ -11,10 +11,10 @@ import (
 	"sync"
 	"time"
 
-	"kennel/instances"
 	"kennel/internal/customhandler"
+	"kennel/internal/instances"
+	"kennel/internal/table"
 	"kennel/relay"
-	"kennel/table"
 )
 
 // How long a pass of the syphon may take. It then settles what is under way, and

@@ -8,7 +8,7 @@ import (
 	"kennel/internal/azure"
 	"kennel/internal/azure/requests"
 	"kennel/internal/names"
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // retrialInterval is how often requests to storage that fail are tried again.

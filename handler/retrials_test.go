@@ -11,7 +11,7 @@ import (
 	"kennel/internal/azure/requests"
 	"kennel/internal/faultproxy"
 	"kennel/internal/names"
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // TestStorageRetrials: what failed once is tried again without a caller. It

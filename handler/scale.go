@@ -9,15 +9,15 @@ import (
 	"net/http"
 	"time"
 
-	"kennel/instances"
 	"kennel/internal/azure"
 	"kennel/internal/azure/containerapp"
 	"kennel/internal/config"
 	"kennel/internal/customhandler"
+	"kennel/internal/instances"
 	"kennel/internal/names"
+	scalecheck "kennel/internal/scale/check"
+	"kennel/internal/table"
 	"kennel/queue"
-	"kennel/scalecheck"
-	"kennel/table"
 )
 
 // scaleStores is the stores of checks.

@@ -16,14 +16,14 @@ import (
 	"time"
 
 	"kennel/client"
-	"kennel/cost"
-	"kennel/instances"
 	"kennel/internal/config"
+	"kennel/internal/cost"
 	"kennel/internal/customhandler"
+	"kennel/internal/instances"
 	"kennel/internal/memory"
 	"kennel/internal/names"
+	scalecheck "kennel/internal/scale/check"
 	"kennel/queue"
-	"kennel/scalecheck"
 	"kennel/work"
 )
 

@@ -15,9 +15,9 @@ import (
 	"kennel/internal/azure"
 	"kennel/internal/customhandler"
 	"kennel/internal/faultproxy"
+	scalecheck "kennel/internal/scale/check"
 	"kennel/internal/storetest"
-	"kennel/scalecheck"
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // hurriedPause is the time between two checks of hurriedHandler, at least.
@@ -27,7 +27,7 @@ const hurriedPause = 45 * time.Second / 120
 // second is a minute.
 func hurriedHandler(t *testing.T) func() (string, error) {
 	t.Helper()
-	source, err := filepath.Abs("../scalecheck/check.go")
+	source, err := filepath.Abs("../internal/scale/check/check.go")
 	if err != nil {
 		t.Fatal(err)
 	}

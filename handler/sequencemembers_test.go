@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"kennel/ids"
-	"kennel/instances"
 	"kennel/internal/customhandler"
+	"kennel/internal/instances"
 	"kennel/internal/memory"
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // sequenceApp serves sequences of a store in memory, as a process of an app

@@ -13,10 +13,10 @@ import (
 	"strings"
 
 	"kennel/ids"
-	"kennel/instances"
 	"kennel/internal/azure"
 	"kennel/internal/config"
 	"kennel/internal/customhandler"
+	"kennel/internal/instances"
 	"kennel/internal/names"
 )
 

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"kennel/ids"
-	"kennel/instances"
 	"kennel/internal/customhandler"
+	"kennel/internal/instances"
 )
 
 // sequenceItem is a sequence in the list.

@@ -13,13 +13,13 @@ import (
 	"sync"
 	"time"
 
-	"kennel/bill"
 	"kennel/gate"
 	"kennel/ids"
-	"kennel/instances"
 	"kennel/internal/azure"
 	"kennel/internal/azure/requests"
 	"kennel/internal/config"
+	"kennel/internal/cost/bill"
+	"kennel/internal/instances"
 	"kennel/internal/version"
 )
 

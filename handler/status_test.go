@@ -15,7 +15,7 @@ import (
 	"kennel/internal/azure"
 	"kennel/internal/faultproxy"
 	"kennel/internal/storetest"
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // TestStatusOfServices checks that the status has each service by itself, and

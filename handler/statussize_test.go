@@ -12,7 +12,7 @@ import (
 	"kennel/client"
 	"kennel/gate"
 	"kennel/ids"
-	"kennel/instances"
+	"kennel/internal/instances"
 	"kennel/internal/memory"
 )
 

@@ -7,7 +7,7 @@ import (
 	"kennel/internal/azure"
 	"kennel/internal/faultproxy"
 	"kennel/internal/storetest"
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // openTable opens one of the tables of the tests' Azurite.

@@ -12,7 +12,7 @@ import (
 	"kennel/internal/names"
 	"kennel/internal/otlptest"
 	"kennel/internal/storetest"
-	"kennel/trace"
+	"kennel/internal/trace"
 	"kennel/work"
 )
 

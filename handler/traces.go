@@ -10,8 +10,8 @@ import (
 	"kennel/internal/config"
 	"kennel/internal/customhandler"
 	"kennel/internal/telemetry"
+	"kennel/internal/trace"
 	"kennel/internal/version"
-	"kennel/trace"
 )
 
 // openTraces returns the traces of a process if the settings request them.

@@ -20,8 +20,8 @@ import (
 	"kennel/internal/config"
 	"kennel/internal/customhandler"
 	"kennel/internal/memory"
+	"kennel/internal/trace"
 	"kennel/queue"
-	"kennel/trace"
 	"kennel/work"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"kennel/instances"
+	"kennel/internal/instances"
 )
 
 // sampleLasts is how long a sample of the queues answers a status. After that

@@ -11,17 +11,17 @@ import (
 	"sync"
 	"time"
 
-	"kennel/bill"
 	"kennel/gate"
-	"kennel/instances"
 	"kennel/internal/azure"
 	"kennel/internal/azure/requests"
 	"kennel/internal/config"
+	"kennel/internal/cost/bill"
 	"kennel/internal/customhandler"
+	"kennel/internal/instances"
 	"kennel/internal/names"
+	"kennel/internal/table"
 	"kennel/internal/version"
 	"kennel/queue"
-	"kennel/table"
 	"kennel/work"
 )
 

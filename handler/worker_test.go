@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"kennel/channels"
-	"kennel/instances"
 	"kennel/internal/config"
+	"kennel/internal/instances"
 	"kennel/internal/memory"
 	"kennel/internal/names"
 	"kennel/queue"

@@ -17,8 +17,8 @@ import (
 	"kennel/internal/faultproxy"
 	"kennel/internal/names"
 	"kennel/internal/storetest"
+	"kennel/internal/table"
 	"kennel/queue"
-	"kennel/table"
 )
 
 // TestWorkerKilled kills the real worker with SIGKILL 300 ms after each start,

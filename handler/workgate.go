@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"kennel/gate"
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // gateUnused is how long after the last message or call that concerns it the

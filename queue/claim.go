@@ -8,7 +8,7 @@ import (
 	"regexp"
 	"time"
 
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // claim names the bytes that are stored for a message. Its key begins with the

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strconv"
 
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // A claim in the table is the base64 of its bytes, in up to eight rows of one

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // ErrClaimGone reports that no claim is stored for a message that names one.

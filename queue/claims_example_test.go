@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"kennel/internal/memory"
+	"kennel/internal/table"
 	"kennel/queue"
-	"kennel/table"
 )
 
 // A body that is too long for a message is stored first, and the message has the

@@ -10,8 +10,8 @@ import (
 
 	"kennel/internal/memory"
 	"kennel/internal/storetest"
+	"kennel/internal/table"
 	"kennel/queue"
-	"kennel/table"
 )
 
 // claimStores are the stores of claims in memory.

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"kennel/internal/memory"
+	"kennel/internal/table"
 	"kennel/queue"
-	"kennel/table"
 )
 
 // claimWorld is queues and stores in memory, and what happened to each message.

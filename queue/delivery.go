@@ -8,7 +8,7 @@ import (
 	"runtime/debug"
 	"time"
 
-	"kennel/trace"
+	"kennel/internal/trace"
 )
 
 // delivery is one received message on its way through a listener. Its goroutine

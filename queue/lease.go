@@ -6,8 +6,8 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"kennel/table"
-	"kennel/trace"
+	"kennel/internal/table"
+	"kennel/internal/trace"
 )
 
 // lease owns the receipt of one received message. One goroutine uses it, so

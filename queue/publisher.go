@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // Publisher puts messages into queues and signals the listeners. It is safe for

@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // ErrUnclear reports that a message may exist although it could not be

@@ -1,6 +1,6 @@
 package queue
 
-import "kennel/trace"
+import "kennel/internal/trace"
 
 // startSpan starts the span of a delivery that has a hand, within the trace of
 // its message, and records the receive that is over. A message without a trace

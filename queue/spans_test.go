@@ -14,8 +14,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"kennel/internal/memory"
+	"kennel/internal/trace"
 	"kennel/queue"
-	"kennel/trace"
 )
 
 // tracedText is a codec of messages with a traceparent before a blank.

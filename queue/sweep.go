@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // sweepPage is how many keys the sweep reads with one request.

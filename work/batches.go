@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"kennel/internal/names"
+	"kennel/internal/table"
 	"kennel/queue"
-	"kennel/table"
 )
 
 // Queues of batches. The parcels of a batch are spread over the partition

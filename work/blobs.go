@@ -3,8 +3,8 @@ package work
 import (
 	"context"
 
+	"kennel/internal/table"
 	"kennel/queue"
-	"kennel/table"
 )
 
 // blobs is a container whose requests are counted, and repeated if they fail

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"kennel/table"
-	"kennel/trace"
+	"kennel/internal/table"
+	"kennel/internal/trace"
 )
 
 // countResults counts a row of results in the ledger, and returns it; m is the

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"kennel/internal/memory"
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // TestRowsRefused: a row of results that storage refuses as too large becomes

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 const someBatch = "20261122210601123-abcdefgh"

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"kennel/table"
-	"kennel/trace"
+	"kennel/internal/table"
+	"kennel/internal/trace"
 )
 
 // maxReport bounds a report, which is in memory whole.

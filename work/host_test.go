@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"kennel/internal/chance"
+	"kennel/internal/table"
 	"kennel/queue"
-	"kennel/table"
 	"kennel/work"
 )
 

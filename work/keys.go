@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // keyTime is how long a key stands for the batch that was submitted with it.

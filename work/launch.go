@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // complete completes the submission of a batch that was recorded. It may be

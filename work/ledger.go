@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // ledger is the row of a batch. It is only changed by Batches.change.

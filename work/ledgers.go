@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // maxLedgers is how many ledgers stay in memory, so that the next change needs

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"kennel/internal/storetest"
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // TestList lists batches in both orders and in all states, in pages.

@@ -8,8 +8,8 @@ import (
 	"maps"
 	"time"
 
+	"kennel/internal/table"
 	"kennel/queue"
-	"kennel/table"
 )
 
 // Bounds of Options. minRetention is longer than a message and the dead letter

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"kennel/table"
+	"kennel/internal/table"
 	"kennel/work"
 )
 

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"iter"
 
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 const (

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"kennel/internal/trace"
 	"kennel/queue"
-	"kennel/trace"
 )
 
 // stopEarly is how long before the deadline of its ctx Process begins no more

@@ -8,7 +8,7 @@ import (
 
 	"kennel/internal/memory"
 	"kennel/internal/storetest"
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // TestGatherStale gathers in a process whose copy of the ledger is older than

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"kennel/internal/trace"
 	"kennel/queue"
-	"kennel/trace"
 )
 
 // A running batch is stalled if its ledger was not written for minStalled. The

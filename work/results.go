@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // resultRow holds the results of one try of a parcel. It is inserted once and

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // scripted is a processor whose items say how they end.

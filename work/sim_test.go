@@ -18,7 +18,7 @@ import (
 	"kennel/internal/chance"
 	"kennel/internal/memory"
 	"kennel/internal/storetest"
-	"kennel/table"
+	"kennel/internal/table"
 	"kennel/work"
 )
 

@@ -14,8 +14,8 @@ import (
 
 	"kennel/internal/memory"
 	"kennel/internal/storetest"
+	"kennel/internal/table"
 	"kennel/queue"
-	"kennel/table"
 )
 
 // site is what is stored of an app with batches. Any number of processes work on

@@ -3,7 +3,7 @@ package work
 import (
 	"context"
 
-	"kennel/trace"
+	"kennel/internal/trace"
 )
 
 // startSpan starts the span of a step for a batch.

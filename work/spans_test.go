@@ -10,8 +10,8 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"kennel/internal/trace"
 	"kennel/queue"
-	"kennel/trace"
 )
 
 // TestTrace: all messages of a batch belong to the trace of its submission, and

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"kennel/internal/memory"
+	"kennel/internal/table"
 	"kennel/queue"
-	"kennel/table"
 )
 
 // billed is an item of the benchmark.

@@ -15,7 +15,7 @@ import (
 
 	"kennel/internal/memory"
 	"kennel/internal/storetest"
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // someLines returns the body of a batch, and its items.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"kennel/table"
-	"kennel/trace"
+	"kennel/internal/table"
+	"kennel/internal/trace"
 )
 
 // Ages from which the sweep acts. They are longer than another process that

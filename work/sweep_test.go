@@ -11,8 +11,8 @@ import (
 
 	"kennel/internal/memory"
 	"kennel/internal/storetest"
+	"kennel/internal/table"
 	"kennel/queue"
-	"kennel/table"
 )
 
 // TestSweepKilled kills a sweep before and after each of its requests: one that

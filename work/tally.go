@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // tally counts the requests that are made for a batch. It travels in the ctx of

@@ -15,7 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 const (

@@ -7,7 +7,7 @@ import (
 	"math"
 	"time"
 
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // Get returns a batch.

@@ -14,8 +14,8 @@ import (
 
 	"kennel/internal/memory"
 	"kennel/internal/storetest"
+	"kennel/internal/table"
 	"kennel/queue"
-	"kennel/table"
 	"kennel/work"
 )
 

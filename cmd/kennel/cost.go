@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kennel/cost"
+	"kennel/internal/cost"
 )
 
 // costOptions are the flags of "kennel cost".

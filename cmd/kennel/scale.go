@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kennel/client"
-	"kennel/scale"
+	"kennel/internal/scale"
 )
 
 // maxRulesFile is more bytes than rules can have.

@@ -18,7 +18,7 @@ import (
 	"kennel/internal/azure"
 	"kennel/internal/customhandler"
 	"kennel/internal/storetest"
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // blogsTable opens the table of blogs in Azurite directly.

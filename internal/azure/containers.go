@@ -12,7 +12,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // Container is a [queue.Container] in Azure: the block blobs of one container,

@@ -13,7 +13,7 @@ import (
 
 	"kennel/channels"
 	"kennel/internal/storetest"
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // BenchmarkDeletion compares deletions with bare loops of the same

@@ -13,7 +13,7 @@ import (
 
 	"kennel/channels"
 	"kennel/internal/storetest"
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // channelStores are two tables and a queue on Azurite, which outlive all

@@ -12,8 +12,8 @@ import (
 
 	"kennel/gate"
 	"kennel/ids"
+	"kennel/internal/table"
 	"kennel/queue"
-	"kennel/table"
 )
 
 // secrets must not appear in any error.

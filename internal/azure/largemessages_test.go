@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"kennel/internal/storetest"
+	"kennel/internal/table"
 	"kennel/queue"
-	"kennel/table"
 )
 
 var largeMessages = flag.String("large-messages", "", "connection string and name of a queue: run as the worker of TestMemoryOfLargeMessages")

@@ -8,7 +8,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // maxBytes is the key of a context's limit of the answer to its request.

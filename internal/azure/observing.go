@@ -14,7 +14,7 @@ import (
 
 	"kennel/internal/azure/identity"
 	"kennel/internal/azure/requests"
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // minPatience is how long a call has to wait before the end of its caller's

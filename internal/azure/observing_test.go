@@ -16,9 +16,9 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
 	"kennel/ids"
-	"kennel/instances"
 	"kennel/internal/azure/requests"
-	"kennel/table"
+	"kennel/internal/instances"
+	"kennel/internal/table"
 )
 
 // canned answers each request as answer does.

@@ -12,8 +12,8 @@ import (
 	"kennel/ids"
 	"kennel/internal/azure/requests"
 	"kennel/internal/storetest"
+	"kennel/internal/table"
 	"kennel/queue"
-	"kennel/table"
 )
 
 // TestRequests sends every request of the adapters through the proxy. Each call

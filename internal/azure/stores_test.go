@@ -15,8 +15,8 @@ import (
 	"kennel/gate"
 	"kennel/ids"
 	"kennel/internal/storetest"
+	"kennel/internal/table"
 	"kennel/queue"
-	"kennel/table"
 )
 
 func openTables(t testing.TB, o *Options) *Tables {

@@ -16,7 +16,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
 	"kennel/internal/azure/requests"
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // Tables is a client for the account's tables. It is safe for concurrent use.

@@ -3,7 +3,7 @@ package azure
 import (
 	"testing"
 
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // The caller gets the same error for both failures of each kind of write, and

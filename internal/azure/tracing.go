@@ -7,7 +7,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
 	"kennel/internal/azure/requests"
-	"kennel/trace"
+	"kennel/internal/trace"
 )
 
 // tracing is the policy of the SDK's pipeline that records requests within a

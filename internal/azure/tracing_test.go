@@ -14,8 +14,8 @@ import (
 
 	"kennel/internal/faultproxy"
 	"kennel/internal/storetest"
+	"kennel/internal/trace"
 	"kennel/queue"
-	"kennel/trace"
 )
 
 // spans keeps the spans of a trace.

@@ -19,7 +19,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // sendAll submits a transaction and parses the answer itself. The service

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // openScripted returns a table of a server that sends the same answer to every

@@ -14,7 +14,7 @@ import (
 
 	"kennel/internal/otlptest"
 	"kennel/internal/storetest"
-	"kennel/trace"
+	"kennel/internal/trace"
 )
 
 const (

@@ -18,13 +18,13 @@ import (
 	"kennel/channels"
 	"kennel/gate"
 	"kennel/ids"
-	"kennel/instances"
 	"kennel/internal/azure"
+	"kennel/internal/instances"
 	"kennel/internal/memory"
 	"kennel/internal/names"
+	scalecheck "kennel/internal/scale/check"
+	"kennel/internal/table"
 	"kennel/queue"
-	"kennel/scalecheck"
-	"kennel/table"
 	"kennel/work"
 )
 

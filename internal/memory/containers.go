@@ -7,7 +7,7 @@ import (
 	"maps"
 	"slices"
 
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // Container is a [queue.Container] in memory, safe for concurrent use.

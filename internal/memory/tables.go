@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // TableOptions are the options of a [Table]; nil and zero mean none.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"kennel/internal/storetest"
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 func TestTables(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"kennel/instances"
+	"kennel/internal/instances"
 )
 
 // ofScraper are labels that Prometheus adds, besides those of a process.

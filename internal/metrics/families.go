@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strconv"
 
-	"kennel/bill"
-	"kennel/instances"
+	"kennel/internal/cost/bill"
+	"kennel/internal/instances"
 	"kennel/queue"
 )
 

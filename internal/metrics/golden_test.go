@@ -14,8 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"kennel/bill"
-	"kennel/instances"
+	"kennel/internal/cost/bill"
+	"kennel/internal/instances"
 )
 
 var update = flag.Bool("update", false, "write testdata/app.txt")

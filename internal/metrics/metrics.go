@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
-	"kennel/bill"
-	"kennel/instances"
+	"kennel/internal/cost/bill"
+	"kennel/internal/instances"
 )
 
 // Set is what one scrape returns.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"kennel/bill"
-	"kennel/instances"
+	"kennel/internal/cost/bill"
+	"kennel/internal/instances"
 )
 
 // full is what two processes report.

@@ -1,6 +1,6 @@
 package metrics
 
-import "kennel/instances"
+import "kennel/internal/instances"
 
 // ofRelay are the metrics of messages for Service Bus.
 var ofRelay = []family{

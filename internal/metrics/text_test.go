@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"kennel/instances"
+	"kennel/internal/instances"
 )
 
 // FuzzText: whatever callers name their sequences, a scraper reads the same

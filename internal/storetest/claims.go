@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"kennel/internal/table"
 	"kennel/queue"
-	"kennel/table"
 )
 
 // ClaimStores are the table and the container of claims.

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"kennel/internal/table"
 	"kennel/queue"
-	"kennel/table"
 )
 
 // TestContainers checks the contract of [queue.Container]. Each call of

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"kennel/channels"
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // FillPartition inserts n blogs directly into a partition, without the API,

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"kennel/channels"
+	"kennel/internal/table"
 	"kennel/queue"
-	"kennel/table"
 )
 
 // Process simulates a process that can be killed. Its methods wrap the stores

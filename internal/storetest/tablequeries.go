@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 func tableKeys(t *tableTest) {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // TestTables checks the contract of [table.Store]. Each call of newTable

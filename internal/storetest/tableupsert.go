@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"kennel/table"
+	"kennel/internal/table"
 )
 
 // Upsert needs no row and no condition, alone and in a transaction.

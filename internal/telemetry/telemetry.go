@@ -18,7 +18,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 
-	"kennel/trace"
+	"kennel/internal/trace"
 )
 
 // scope names the program as the author of its spans.

@@ -18,7 +18,7 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 
 	"kennel/internal/otlptest"
-	"kennel/trace"
+	"kennel/internal/trace"
 )
 
 // open opens the traces that settings request, in the environment of the

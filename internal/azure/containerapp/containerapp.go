@@ -26,8 +26,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
 	"kennel/internal/azure/identity"
+	"kennel/internal/scale/check"
 	"kennel/internal/version"
-	"kennel/scalecheck"
 )
 
 const (
@@ -56,7 +56,7 @@ var (
 	ErrSignIn   = errors.New("no token for Azure Resource Manager")
 )
 
-// App is a container app. It implements [scalecheck.Target], and is safe for
+// App is a container app. It implements [check.Target], and is safe for
 // concurrent use.
 type App struct {
 	id         string
@@ -126,7 +126,7 @@ type resource struct {
 	} `json:"properties"`
 }
 
-// Replicas implements [scalecheck.Target].
+// Replicas implements [check.Target].
 func (a *App) Replicas(ctx context.Context) (minimum, maximum int, err error) {
 	body, err := a.send(ctx, http.MethodGet, apiVersion, nil)
 	if err != nil {
@@ -148,7 +148,7 @@ func (a *App) Replicas(ctx context.Context) (minimum, maximum int, err error) {
 	return minimum, maximum, nil
 }
 
-// SetMinimum implements [scalecheck.Target]. After nil the change is accepted,
+// SetMinimum implements [check.Target]. After nil the change is accepted,
 // and takes effect later.
 func (a *App) SetMinimum(ctx context.Context, n int) error {
 	var r resource
@@ -179,7 +179,7 @@ func (a *App) MayChange(ctx context.Context) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: none of its %d roles has the action %s", scalecheck.ErrDenied, len(roles.Value), write)
+	return fmt.Errorf("%w: none of its %d roles has the action %s", check.ErrDenied, len(roles.Value), write)
 }
 
 // includesWrite reports whether an action of a role, in which * stands for any
@@ -197,7 +197,7 @@ func (a *App) send(ctx context.Context, method, address string, body []byte) ([]
 	a.mu.Unlock()
 	if time.Now().Before(notBefore) {
 		// The time is a constant: an outcome with another error is logged.
-		return nil, fmt.Errorf("there were too many requests; none is sent until %s: %w", notBefore.UTC().Format(time.RFC3339), scalecheck.ErrBusy)
+		return nil, fmt.Errorf("there were too many requests; none is sent until %s: %w", notBefore.UTC().Format(time.RFC3339), check.ErrBusy)
 	}
 	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
 	defer cancel()
@@ -239,11 +239,11 @@ func (a *App) refused(answer *http.Response, text []byte) error {
 	err := errors.New("the answer of Azure Resource Manager is " + identity.OneLine(errors.New(reason)))
 	switch answer.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return fmt.Errorf("%w: %w", scalecheck.ErrDenied, err)
+		return fmt.Errorf("%w: %w", check.ErrDenied, err)
 	case http.StatusNotFound:
 		return fmt.Errorf("%w: %w", ErrNotFound, err)
 	case http.StatusConflict:
-		return fmt.Errorf("%w: %w", scalecheck.ErrBusy, err)
+		return fmt.Errorf("%w: %w", check.ErrBusy, err)
 	case http.StatusTooManyRequests:
 		pause := defaultPause
 		if seconds, parseErr := strconv.Atoi(answer.Header.Get("Retry-After")); parseErr == nil && seconds > 0 {
@@ -252,7 +252,7 @@ func (a *App) refused(answer *http.Response, text []byte) error {
 		a.mu.Lock()
 		a.notBefore = time.Now().Add(pause)
 		a.mu.Unlock()
-		return fmt.Errorf("%w: %w", scalecheck.ErrBusy, err)
+		return fmt.Errorf("%w: %w", check.ErrBusy, err)
 	}
 	return err
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
-	"kennel/scalecheck"
+	"kennel/internal/scale/check"
 )
 
 const id = "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/dogs/providers/Microsoft.App/containerApps/worker"
@@ -92,11 +92,11 @@ func TestAnswers(t *testing.T) {
 			want error // nil: another error
 			text string
 		}{
-			{"401", arm{status: 401}, scalecheck.ErrDenied, "401"},
-			{"403", arm{status: 403, body: `{"error":{"code":"AuthorizationFailed","message":"The client\n does not have authorization."}}`}, scalecheck.ErrDenied, "403 AuthorizationFailed The client does not have authorization."},
+			{"401", arm{status: 401}, check.ErrDenied, "401"},
+			{"403", arm{status: 403, body: `{"error":{"code":"AuthorizationFailed","message":"The client\n does not have authorization."}}`}, check.ErrDenied, "403 AuthorizationFailed The client does not have authorization."},
 			{"404", arm{status: 404, body: `{"error":{"code":"ResourceNotFound"}}`}, ErrNotFound, "404 ResourceNotFound"},
-			{"409", arm{status: 409, body: `{"error":{"code":"ContainerAppOperationInProgress"}}`}, scalecheck.ErrBusy, "409"},
-			{"429", arm{status: 429}, scalecheck.ErrBusy, "429"},
+			{"409", arm{status: 409, body: `{"error":{"code":"ContainerAppOperationInProgress"}}`}, check.ErrBusy, "409"},
+			{"429", arm{status: 429}, check.ErrBusy, "429"},
 			{"500", arm{status: 500, body: "<html>"}, nil, "500"},
 			{"no JSON", arm{status: 200, body: "<html>"}, nil, "not a container app"},
 			{"no answer", arm{deaf: true}, context.DeadlineExceeded, "no answer"},
@@ -106,7 +106,7 @@ func TestAnswers(t *testing.T) {
 			began := time.Now()
 			_, _, err := open(t, &tt.arm).Replicas(t.Context())
 			if err == nil || !strings.Contains(err.Error(), tt.text) || strings.Contains(err.Error(), "secret") || tt.want != nil && !errors.Is(err, tt.want) ||
-				tt.want == nil && (errors.Is(err, scalecheck.ErrBusy) || errors.Is(err, scalecheck.ErrDenied)) || time.Since(began) > tryTimeout {
+				tt.want == nil && (errors.Is(err, check.ErrBusy) || errors.Is(err, check.ErrDenied)) || time.Since(began) > tryTimeout {
 				t.Errorf("%s: %v after %v, want %v with %q", tt.name, err, time.Since(began), tt.want, tt.text)
 			}
 		}
@@ -123,10 +123,10 @@ func TestMayChange(t *testing.T) {
 		{`{"actions":["*/read"]},{"actions":["microsoft.app/containerapps/WRITE"]}`, nil},
 		{`{"actions":["*"],"notActions":["Microsoft.Authorization/*/Write"]}`, nil},
 		{`{"actions":["*/write"]}`, nil},
-		{`{"actions":["*"],"notActions":["Microsoft.App/*"]}`, scalecheck.ErrDenied},
-		{`{"actions":["*/read","Microsoft.App/containerApps/writes","Microsoft.App/containerApps/*/action","Microsoft.App/managedEnvironments/*",""]}`, scalecheck.ErrDenied},
-		{`{"actions":["MicrosoftXApp/containerApps/write"]}`, scalecheck.ErrDenied},
-		{``, scalecheck.ErrDenied},
+		{`{"actions":["*"],"notActions":["Microsoft.App/*"]}`, check.ErrDenied},
+		{`{"actions":["*/read","Microsoft.App/containerApps/writes","Microsoft.App/containerApps/*/action","Microsoft.App/managedEnvironments/*",""]}`, check.ErrDenied},
+		{`{"actions":["MicrosoftXApp/containerApps/write"]}`, check.ErrDenied},
+		{``, check.ErrDenied},
 	} {
 		m := &arm{status: 200, body: `{"value":[` + tt.roles + `]}`}
 		err := open(t, m).MayChange(t.Context())
@@ -135,7 +135,7 @@ func TestMayChange(t *testing.T) {
 		}
 	}
 	for _, m := range []*arm{{status: 403}, {status: 200, body: "<html>"}} {
-		if err := open(t, m).MayChange(t.Context()); err == nil || m.status == 403 && !errors.Is(err, scalecheck.ErrDenied) {
+		if err := open(t, m).MayChange(t.Context()); err == nil || m.status == 403 && !errors.Is(err, check.ErrDenied) {
 			t.Errorf("%d %s: %v", m.status, m.body, err)
 		}
 	}
@@ -152,7 +152,7 @@ func TestTooMany(t *testing.T) {
 			m := &arm{status: 429, header: http.Header{"Retry-After": {tt.after}}}
 			a := open(t, m)
 			for range 3 {
-				if err := a.SetMinimum(t.Context(), 1); !errors.Is(err, scalecheck.ErrBusy) {
+				if err := a.SetMinimum(t.Context(), 1); !errors.Is(err, check.ErrBusy) {
 					t.Errorf("Retry-After %q: %v", tt.after, err)
 				}
 			}

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"kennel/instances"
+	"kennel/internal/instances"
 )
 
 // outcomeLasts is how long a failure is reported if the same is not tried

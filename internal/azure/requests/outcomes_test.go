@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"kennel/instances"
+	"kennel/internal/instances"
 )
 
 // only returns the single problem that outcomes report.

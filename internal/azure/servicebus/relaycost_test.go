@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"kennel/cost"
 	"kennel/internal/azure/requests"
+	"kennel/internal/cost"
 	"kennel/internal/dev/devbus"
 	"kennel/internal/storetest"
 	"kennel/relay"

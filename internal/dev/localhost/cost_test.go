@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"kennel/cost"
+	"kennel/internal/cost"
 	"kennel/internal/customhandler"
 )
 

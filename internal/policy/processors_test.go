@@ -1,0 +1,85 @@
+package policy
+
+import (
+	"context"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"kennel/internal/storetest"
+)
+
+// ownProcessorBatch is added to the test of the page: a batch for the processor,
+// and an answer that names it.
+const ownProcessorBatch = `
+func TestShoutBatch(t *testing.T) {
+	m := newMemoryBatches(t, memory.NewQueues(nil), nil)
+	host := apiOf(t, m)
+	b := m.call(t, host, "POST", "/api/batches?processor=shout", "{\"id\":\"1\",\"text\":\"hello\"}\n{\"id\":\"2\",\"text\":\"HELLO\"}\n")
+	m.deliver(t)
+	if got := m.call(t, host, "GET", "/api/batches/"+b.ID, ""); got.Done != 1 || got.Rejected != 1 {
+		t.Errorf("%s", got.Body)
+	}
+	if got := m.call(t, host, "POST", "/api/batches?processor=shut", "{}"); !strings.Contains(got.failed.Message, "billing, shout, webhook") {
+		t.Errorf("%s", got.Body)
+	}
+}
+`
+
+// documentedFile is a file in a page: its path in backquotes, and its text in
+// the block after it.
+var documentedFile = regexp.MustCompile("`([\\w/]+\\.go)`[^`]*(?:`go test[^`]*`[^`]*)?```go\n((?s:.*?))```")
+
+// ownImport is the import that the page's test has of the module.
+var ownImport = regexp.MustCompile(`(?m)^\t"(.*)/work"\n`)
+
+// TestOwnProcessor puts what docs/processors.md shows where the page says. It
+// parses that, and in make prove it runs the test of the page: a build without
+// the race detector would be a second one of all dependencies in make test.
+func TestOwnProcessor(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("docs", "processors.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := make(map[string]string)
+	for _, m := range documentedFile.FindAllStringSubmatch(string(page), -1) {
+		files[m[1]] = m[2]
+	}
+	const processor, test, list = "handler/shout.go", "handler/shout_test.go", "handler/processors.go"
+	if len(files) != 3 || files[processor] == "" || files[test] == "" {
+		t.Fatalf("the page has %d files", len(files))
+	}
+	source, err := os.ReadFile(filepath.FromSlash(list))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, after, found := strings.Cut(string(source), "map[string]work.Processor{\n")
+	if line := files[list]; !found || strings.Count(line, "\n") != 1 {
+		t.Fatalf("%s has a map of processors: %v; the page adds to it: %q", list, found, line)
+	}
+	files[list] = before + "map[string]work.Processor{\n" + files[list] + after
+	files[test] = strings.Replace(ownImport.ReplaceAllString(files[test], "\t\"$1/internal/memory\"\n$0"), "\t\"testing\"\n", "\t\"strings\"\n\t\"testing\"\n", 1) + ownProcessorBatch
+
+	for name, text := range files {
+		if _, err := parser.ParseFile(token.NewFileSet(), name, text, parser.AllErrors); err != nil {
+			t.Error(err)
+		}
+	}
+	if !storetest.Proving() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute) // includes the build
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "go", "test", "-v", "-vet=off", "-count=1", "-overlay="+overlay(t, files), "-run=^TestShout", "./handler")
+	cmd.WaitDelay = 5 * time.Second
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "--- PASS: TestShout (") || !strings.Contains(string(out), "--- PASS: TestShoutBatch (") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

@@ -1,0 +1,143 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+	"time"
+
+	"kennel/internal/instances"
+)
+
+// Target is what is scaled.
+type Target interface {
+	// Replicas returns the minimum and the maximum of instances.
+	Replicas(ctx context.Context) (minimum, maximum int, err error)
+
+	// SetMinimum changes the minimum of instances.
+	SetMinimum(ctx context.Context, n int) error
+}
+
+// Errors of a [Target]. After any other error, a change may have been made.
+var (
+	ErrDenied = errors.New("the identity of the app may not read or change the target")
+	ErrBusy   = errors.New("the target cannot be changed now")
+)
+
+// The states of an outcome.
+const (
+	Unchanged = "unchanged" // the target was as advised
+	DryRun    = "dryRun"    // the target would be changed
+	Applied   = "applied"
+	Denied    = "denied"
+	Busy      = "busy" // another change is under way, or there were too many requests; a later check tries again
+	Failed    = "failed"
+)
+
+// Outcome is what became of advice for a target.
+type Outcome struct {
+	At        time.Time `json:"at"` // of the check
+	State     string    `json:"state"`
+	Instances int       `json:"instances"`         // the minimum as advised, within the maximum of the target
+	Minimum   *int      `json:"minimum,omitempty"` // that the target had
+	Error     string    `json:"error,omitempty"`
+}
+
+// apply compares the target with the advice, changes it if it may, and stores
+// the outcome if that is news. An error of the target is an outcome and not an
+// error of the check: the next check tries again.
+func (c *Check) apply(ctx context.Context, k kept, advised int) error {
+	if c.opt.Target == nil {
+		return nil
+	}
+	o := c.compare(ctx, k.record.At, advised)
+	c.denial.set(o)
+	if was := k.record.Outcome; was != nil && o.equals(*was) {
+		return nil
+	}
+	log := c.opt.Log.InfoContext
+	if o.Error != "" {
+		log = c.opt.Log.WarnContext
+	}
+	log(ctx, "target of scaling compared", "target", c.opt.TargetName, "outcome", o.State, "instances", o.Instances, "error", o.Error)
+	return c.keepOutcome(ctx, k, o)
+}
+
+// compare returns what became of the advice.
+func (c *Check) compare(ctx context.Context, at time.Time, advised int) Outcome {
+	o := Outcome{At: at, Instances: advised}
+	minimum, maximum, err := c.opt.Target.Replicas(ctx)
+	if err != nil {
+		return o.failed(fmt.Errorf("read the target: %w", err))
+	}
+	o.Minimum, o.Instances = &minimum, min(advised, maximum)
+	switch {
+	case minimum == o.Instances:
+		o.State = Unchanged
+	case !c.opt.Apply:
+		o.State = DryRun
+	default:
+		if err := c.opt.Target.SetMinimum(ctx, o.Instances); err != nil {
+			return o.failed(fmt.Errorf("change the target: %w", err))
+		}
+		o.State = Applied
+	}
+	return o
+}
+
+// equals reports whether two checks had the same outcome.
+func (o Outcome) equals(other Outcome) bool {
+	o.At = other.At
+	return reflect.DeepEqual(o, other)
+}
+
+// denial is that the target denies this process what it needs.
+type denial struct {
+	mu     sync.Mutex
+	count  int64 // of checks, one after the other; guarded by mu, as is the rest
+	cause  string
+	since  time.Time // of the first one
+	readAt time.Time // of the last one
+}
+
+// set records the outcome of a check of this process.
+func (d *denial) set(o Outcome) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.cause, d.readAt = o.Error, time.Now()
+	if o.State != Denied {
+		d.count = 0
+		return
+	}
+	if d.count++; d.count == 1 {
+		d.since = d.readAt
+	}
+}
+
+// problems returns that the target denies what is needed, if this process found
+// that lately.
+func (d *denial) problems(target string) []instances.Problem {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.count == 0 || time.Since(d.readAt) > problemLasts {
+		return nil
+	}
+	return []instances.Problem{{Code: instances.ScaleDenied, Subject: target, Since: d.since, Count: d.count,
+		What: fmt.Sprintf("The advice on scaling has no effect: %s.", strings.TrimSuffix(d.cause, "."))}}
+}
+
+func (o Outcome) failed(err error) Outcome {
+	o.Error = err.Error()
+	switch {
+	case errors.Is(err, ErrDenied):
+		o.State = Denied
+	case errors.Is(err, ErrBusy):
+		o.State = Busy
+	default:
+		o.State = Failed
+	}
+	return o
+}

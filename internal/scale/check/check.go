@@ -1,0 +1,173 @@
+package check
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"kennel/internal/instances"
+	"kennel/internal/scale"
+	"kennel/internal/table"
+	"kennel/queue"
+)
+
+const (
+	// every is the interval of checks.
+	every = time.Minute
+
+	// minPause is the time between two checks, at least, so that one that is a
+	// little early counts. A process that did not make the last check waits for
+	// standbyPause, so that the same process goes on.
+	minPause     = 45 * time.Second
+	standbyPause = 90 * time.Second
+
+	// runTimeout limits one check.
+	runTimeout = 30 * time.Second
+
+	sweepEvery = time.Hour // for old rows of the history
+
+	// problemLasts is how long after a check what it found is a problem of this
+	// process. The next check may be another process's.
+	problemLasts = 5 * time.Minute
+)
+
+// Facts are what a check reads of the app.
+type Facts struct {
+	Reports []instances.Report               // of all live processes
+	Depths  map[string]instances.QueueSample // of the queues that exist, as just sampled
+}
+
+// Options are the optional parts of a check; nil and zero fields mean the
+// defaults.
+type Options struct {
+	Wake    func(queue string) // signals work in a queue; default: nothing
+	Latency time.Duration      // from the put of a message until it is done; default 15 min
+	Keep    time.Duration      // of the history; default 30 days
+
+	Target     Target // what is scaled; default: none, the advice is only kept
+	TargetName string
+	Apply      bool // change the target; otherwise only compare
+
+	Log *slog.Logger // default: discard
+}
+
+// Check is the check of one process. Its methods may be called concurrently.
+type Check struct {
+	rows   *table.Table
+	read   func(context.Context) (Facts, error)
+	rules  *ruleBook
+	inUse  atomic.Pointer[scale.Rules] // that this process knows; nil: the default ones
+	denial denial
+	opt    Options
+
+	mu      sync.Mutex
+	sweptAt time.Time // when this process last swept, by the store's clock; guarded by mu
+}
+
+// New returns a check that keeps its rows in a table and its rules in blobs. It
+// makes no request.
+func New(rows table.Store, blobs queue.Blobs, read func(context.Context) (Facts, error), o *Options) (*Check, error) {
+	if rows == nil || blobs == nil || read == nil {
+		return nil, errors.New("new check of scaling: the table, the blobs or the facts are nil")
+	}
+	if o == nil {
+		o = &Options{}
+	}
+	opt := *o
+	opt.Latency = cmp.Or(opt.Latency, 15*time.Minute)
+	opt.Keep = cmp.Or(opt.Keep, 30*24*time.Hour)
+	opt.Log = cmp.Or(opt.Log, slog.New(slog.DiscardHandler))
+	if opt.Wake == nil {
+		opt.Wake = func(string) {}
+	}
+	repeated, err := table.New(rows)
+	if err != nil {
+		return nil, err
+	}
+	return &Check{rows: repeated, read: read, rules: &ruleBook{blobs: blobs, log: opt.Log}, opt: opt}, nil
+}
+
+// Loop checks until ctx ends. If another process checks, it only looks every few
+// minutes whether that one still does, so that many processes cost little.
+func (c *Check) Loop(ctx context.Context) error {
+	pause := standbyPause
+	for wait := rand.N(every); table.Pause(ctx, wait) == nil; {
+		ran, err := c.run(ctx, pause)
+		if err != nil && ctx.Err() == nil {
+			c.opt.Log.WarnContext(ctx, "cannot check scaling; trying again later", "error", err.Error())
+		}
+		if wait, pause = every, minPause; !ran && err == nil {
+			wait, pause = 2*every+rand.N(2*every), standbyPause
+		}
+	}
+	return nil
+}
+
+// Run checks, unless a check began or ended lately. It reports whether it did.
+func (c *Check) Run(ctx context.Context) (ran bool, err error) { return c.run(ctx, minPause) }
+
+// run checks, unless the last check wrote its row within a time.
+func (c *Check) run(ctx context.Context, pause time.Duration) (ran bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, runTimeout)
+	defer cancel()
+	last, at, err := c.load(ctx)
+	if err != nil {
+		return false, err
+	}
+	if at.Sub(last.writtenAt) < pause {
+		if last.rules != nil {
+			c.inUse.Store(last.rules)
+		}
+		return false, nil
+	}
+	skew := time.Since(at)
+	if last.version, err = c.claim(ctx, last); err != nil {
+		return false, notOther(err)
+	}
+	facts, err := c.read(ctx)
+	if err != nil {
+		return false, fmt.Errorf("read the queues and instances: %w", err)
+	}
+	reading := c.readingOf(at, facts)
+	correct(&reading, skew)
+	for _, s := range reading.Samples {
+		if s.Ready > 0 && !s.Held {
+			c.opt.Wake(s.Queue)
+		}
+	}
+	rules, err := c.rules.load(ctx)
+	if err != nil {
+		return false, err
+	}
+	c.inUse.Store(&rules)
+	advice, state := scale.Advise(rules, last.state, reading)
+	last.state, last.rules, last.record = state, &rules, c.record(reading, advice, facts.Reports, last.record.Outcome)
+	if last.version, err = c.keep(ctx, last); err != nil {
+		return false, notOther(err)
+	}
+	c.opt.Log.DebugContext(ctx, "scaling checked", "instances", advice.Instances, "running", reading.Instances, "reason", advice.Reason)
+	return true, errors.Join(c.apply(ctx, last, advice.Instances), c.sweep(ctx, at))
+}
+
+// notOther returns nil for the error of a write that another process preceded:
+// that one checks.
+func notOther(err error) error {
+	for _, other := range []error{table.ErrExists, table.ErrChanged, table.ErrNotFound} {
+		if errors.Is(err, other) {
+			return nil
+		}
+	}
+	return err
+}
+
+// Problems returns that the rules are invalid and that the target denies what
+// is needed, if this process found that lately.
+func (c *Check) Problems() []instances.Problem {
+	return append(c.rules.problems(), c.denial.problems(c.opt.TargetName)...)
+}

@@ -1,0 +1,194 @@
+package check
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"kennel/internal/instances"
+	"kennel/internal/scale"
+	"kennel/internal/table"
+	"kennel/queue"
+)
+
+// The blobs of the rules. An operator may write the first one by any means, so a
+// copy of the last valid rules is kept beside it.
+const (
+	rulesBlob = "rules.json"
+	inUseBlob = "rules-in-use.json"
+
+	maxRules = 64 << 10
+)
+
+// ErrRules reports rules that are invalid.
+var ErrRules = errors.New("the rules are invalid")
+
+// ruleBook is the rules in use.
+type ruleBook struct {
+	blobs queue.Blobs
+	log   *slog.Logger
+
+	loading sync.Mutex // held while the rules are loaded
+	known   bool       // the next two are known; guarded by loading, as they are
+	text    []byte     // of the blob, when it was last valid; nil without one
+	rules   scale.Rules
+
+	mu      sync.Mutex // held for a moment only: a status waits for it
+	invalid error      // why what is stored now is not used; guarded by mu, as is the rest
+	since   time.Time
+	readAt  time.Time
+}
+
+// load reads the rules. Without any, it returns the default rules. If they are
+// invalid or cannot be read, it returns the last ones that were valid.
+func (b *ruleBook) load(ctx context.Context) (scale.Rules, error) {
+	b.loading.Lock()
+	defer b.loading.Unlock()
+	text, rules, err := b.read(ctx)
+	switch {
+	case err == nil:
+		if text != nil && (!b.known || !bytes.Equal(text, b.text)) {
+			if err := b.blobs.Put(ctx, inUseBlob, text); err != nil {
+				b.log.WarnContext(ctx, "cannot keep a copy of the rules of scaling", "error", err.Error())
+			}
+		}
+		b.known, b.text, b.rules = true, text, rules
+		b.set(nil)
+	case errors.Is(err, ErrRules):
+		if !b.known {
+			valid, failed := b.lastValid(ctx)
+			if failed != nil {
+				return valid, failed
+			}
+			b.known, b.rules = true, valid
+		}
+		b.set(err)
+	case !b.known:
+		return rules, err
+	default:
+		b.log.WarnContext(ctx, "cannot read the rules of scaling; using those of the last check", "error", err.Error())
+	}
+	return b.rules, nil
+}
+
+// read reads the rules as they are stored; text is nil if there are none. The
+// error wraps ErrRules if they are invalid.
+func (b *ruleBook) read(ctx context.Context) (text []byte, rules scale.Rules, err error) {
+	text, err = b.blobs.Get(ctx, rulesBlob, maxRules)
+	switch {
+	case errors.Is(err, table.ErrNotFound):
+		return nil, rules, nil
+	case errors.Is(err, table.ErrLarge):
+		return nil, rules, fmt.Errorf("%w: they are longer than %d bytes", ErrRules, maxRules)
+	case err != nil:
+		return nil, rules, fmt.Errorf("read the rules of scaling: %w", err)
+	}
+	rules, err = parse(text)
+	return text, rules, err
+}
+
+func parse(text []byte) (scale.Rules, error) {
+	rules, err := scale.ParseRules(text)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", ErrRules, err)
+	}
+	return rules, err
+}
+
+// lastValid reads the copy of the last valid rules. Without one, or if it was
+// changed, it returns the default rules.
+func (b *ruleBook) lastValid(ctx context.Context) (scale.Rules, error) {
+	text, err := b.blobs.Get(ctx, inUseBlob, maxRules)
+	if errors.Is(err, table.ErrNotFound) || errors.Is(err, table.ErrLarge) {
+		return scale.Rules{}, nil
+	}
+	if err != nil {
+		return scale.Rules{}, fmt.Errorf("read the last valid rules of scaling: %w", err)
+	}
+	rules, err := scale.ParseRules(text)
+	if err != nil {
+		return scale.Rules{}, nil
+	}
+	return rules, nil
+}
+
+// set records whether the rules are valid.
+func (b *ruleBook) set(invalid error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.readAt = time.Now()
+	if invalid != nil && b.invalid == nil {
+		b.since = b.readAt
+		b.log.Warn("the stored rules of scaling are invalid and not used", "error", invalid.Error())
+	}
+	b.invalid = invalid
+}
+
+// problems returns that the rules are invalid.
+func (b *ruleBook) problems() []instances.Problem {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.invalid == nil || time.Since(b.readAt) > problemLasts {
+		return nil
+	}
+	return []instances.Problem{{Code: instances.RulesInvalid, Since: b.since, Count: 1,
+		What: fmt.Sprintf("The last valid rules of scaling are used instead of those that are stored: %v.", b.invalid)}}
+}
+
+// beginTimeout limits how long Begin waits for storage.
+const beginTimeout = 5 * time.Second
+
+// Begin reads the rules for HandsFor, so that a worker does not begin with
+// others. If they cannot be read, the default ones hold until the next check of
+// any process.
+func (c *Check) Begin(ctx context.Context) {
+	bounded, cancel := context.WithTimeout(ctx, beginTimeout)
+	defer cancel()
+	rules, err := c.Rules(bounded)
+	if err != nil {
+		if ctx.Err() == nil {
+			c.opt.Log.WarnContext(ctx, "cannot read the rules of scaling; the default ones hold until the next check", "error", err.Error())
+		}
+		return
+	}
+	c.inUse.CompareAndSwap(nil, &rules)
+}
+
+// HandsFor returns how many messages of a queue this process should work on at
+// the same time, by the rules that it read last: at Begin, or with what Loop
+// reads anyway. It makes no request.
+func (c *Check) HandsFor(messages int64, oldest time.Duration) int {
+	if rules := c.inUse.Load(); rules != nil {
+		return rules.HandsFor(messages, oldest)
+	}
+	return scale.Rules{}.HandsFor(messages, oldest)
+}
+
+// Rules returns the rules in use, with all defaults filled in.
+func (c *Check) Rules(ctx context.Context) (scale.Rules, error) {
+	_, rules, err := c.rules.read(ctx)
+	if errors.Is(err, ErrRules) {
+		return c.rules.lastValid(ctx)
+	}
+	return rules, err
+}
+
+// TryRules returns what PutRules would, and stores nothing.
+func (c *Check) TryRules(_ context.Context, text []byte) (scale.Rules, error) { return parse(text) }
+
+// PutRules stores rules, which the next check uses, and returns them with all
+// defaults. If they are invalid, the error wraps ErrRules, and the old ones stay.
+func (c *Check) PutRules(ctx context.Context, text []byte) (scale.Rules, error) {
+	rules, err := parse(text)
+	if err != nil {
+		return rules, err
+	}
+	if err := c.rules.blobs.Put(ctx, rulesBlob, text); err != nil {
+		return rules, fmt.Errorf("store the rules of scaling: %w", err)
+	}
+	return rules, nil
+}
