@@ -57,21 +57,23 @@
 // # Six walks
 //
 //   - One order number: internal/customhandler/forward.go,
-//     handler/sequences.go, ids/set.go, ids/ids.go. If a range must be
-//     reserved: ids/fill.go, ids/claim.go, internal/azure/sequences.go.
-//   - One wait at a gate: handler/gates.go, gate/wait.go, gate/read.go,
+//     internal/edge/routes.go, internal/api/sequences.go, ids/set.go, ids/ids.go.
+//     If a range must be reserved: ids/fill.go, ids/claim.go,
+//     internal/azure/sequences.go.
+//   - One wait at a gate: internal/api/gates.go, gate/wait.go, gate/read.go,
 //     gate/watch.go, internal/azure/gates.go.
-//   - One deletion of a channel: handler/channels.go, channels/accept.go,
-//     channels/rounds.go; later handler/cleanup.go, channels/worker.go.
-//   - One batch: handler/batches.go, work/submit.go, work/launch.go; later
-//     handler/batchwork.go, work/process.go, work/collect.go, work/gather.go.
-//   - One status: handler/status.go, handler/view.go, internal/instances/directory.go;
-//     what it reads: internal/instances/self.go,
+//   - One deletion of a channel: internal/api/channels.go,
+//     channels/accept.go, channels/rounds.go; later
+//     internal/parts/channelwork.go, channels/worker.go.
+//   - One batch: internal/api/batches.go, work/submit.go, work/launch.go;
+//     later internal/parts/batchwork.go, work/process.go, work/collect.go, work/gather.go.
+//   - One status: internal/observe/status.go, internal/observe/view.go,
+//     internal/instances/directory.go; what it reads: internal/instances/self.go,
 //     internal/instances/reporter.go.
 //   - One queue message on a laptop: internal/dev/localhost/queues.go,
 //     internal/customhandler/client.go, internal/customhandler/app.go,
-//     handler/cleanup.go. In a worker: handler/worker.go, queue/delivery.go,
-//     handler/cleanup.go.
+//     internal/parts/channelwork.go. In a worker: internal/worker/listening.go,
+//     queue/delivery.go, internal/parts/channelwork.go.
 //
 // docs/design.md describes the life of a number, of a release, of a deletion, of
 // a batch and of a status in numbered steps.
@@ -100,8 +102,18 @@
 //
 // # How it runs
 //
-//   - handler: the app itself. It connects all packages, with one thin file per
-//     resource.
+//   - internal/app: assembles a program from parts, and runs it behind a Functions
+//     host or as a worker. Its file program.go has the stages of the stop.
+//   - internal/edge: what every route of an API gets before its resource.
+//   - internal/api: the resources, one file for each, and one table of errors.
+//   - internal/observe: what a program knows about itself: problems, samples,
+//     processes; its status, metrics and bill.
+//   - internal/worker: the work of queues, without a Functions host and behind one.
+//   - internal/doctor: what the app may do, and the command that mends what it may
+//     not. internal/clients opens what the settings name.
+//   - internal/parts: the jobs as parts of a program: the Kennel app.
+//   - internal/apptest: what the tests of these share.
+//   - handler: the app's main, and its processors of batches.
 //   - functions: one folder with a function.json per function.
 //   - docs: the documents, and openapi.yaml, which the handler serves.
 //   - cmd/kennel: the command line.

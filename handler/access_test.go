@@ -13,54 +13,58 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"kennel/internal/api"
+	"kennel/internal/apptest"
+	"kennel/internal/doctor"
+	"kennel/internal/edge"
 	"kennel/internal/principal"
 )
 
 // needs is the role that a person needs for each route. A function key opens
 // all routes but GET /api/health, which needs none.
-var needs = map[string]role{
-	"POST /api/sequences/{sequence}/next":         operator,
-	"POST /api/sequences/{sequence}/next/return":  operator,
-	"GET /api/sequences":                          reader,
-	"GET /api/sequences/{sequence}":               reader,
-	"POST /api/sequences/{sequence}/raise":        operator,
-	"GET /api/gates":                              reader,
-	"GET /api/gates/{gate}":                       reader,
-	"GET /api/gates/{gate}/waiters":               reader,
-	"POST /api/gates/{gate}/release":              operator,
-	"POST /api/gates/{gate}/close":                operator,
-	"GET /api/gates/{gate}/wait":                  reader,
-	"GET /api/channels":                           reader,
-	"PUT /api/channels/{channel}":                 operator,
-	"GET /api/channels/{channel}":                 reader,
-	"DELETE /api/channels/{channel}":              operator,
-	"GET /api/channels/{channel}/deletion":        reader,
-	"POST /api/channels/{channel}/blogs":          operator,
-	"GET /api/channels/{channel}/blogs":           reader,
-	"GET /api/channels/{channel}/blogs/{blog}":    reader,
-	"PUT /api/channels/{channel}/blogs/{blog}":    operator,
-	"DELETE /api/channels/{channel}/blogs/{blog}": operator,
-	"POST /api/batches":                           operator,
-	"GET /api/batches":                            reader,
-	"GET /api/batches/{batch}":                    reader,
-	"GET /api/batches/{batch}/results":            reader,
-	"GET /api/batches/{batch}/report":             reader,
-	"GET /api/deadletters":                        reader,
-	"GET /api/deadletters/{queue}":                reader,
-	"POST /api/deadletters/{queue}/redrive":       operator,
-	"POST /api/deadletters/{queue}/delete":        operator,
-	"POST /api/messages/{entity}":                 operator,
-	"GET /api/relay":                              reader,
-	"POST /api/relay/syphon":                      operator,
-	"GET /api/scale":                              reader,
-	"GET /api/scale/history":                      reader,
-	"GET /api/scale/rules":                        reader,
-	"PUT /api/scale/rules":                        operator,
-	"GET /api/health":                             reader,
-	"GET /api/status":                             reader,
-	"GET /api/doctor":                             reader,
-	"GET /api/metrics":                            reader,
-	"GET /api/openapi.yaml":                       reader,
+var needs = map[string]edge.Role{
+	"POST /api/sequences/{sequence}/next":         edge.Operator,
+	"POST /api/sequences/{sequence}/next/return":  edge.Operator,
+	"GET /api/sequences":                          edge.Reader,
+	"GET /api/sequences/{sequence}":               edge.Reader,
+	"POST /api/sequences/{sequence}/raise":        edge.Operator,
+	"GET /api/gates":                              edge.Reader,
+	"GET /api/gates/{gate}":                       edge.Reader,
+	"GET /api/gates/{gate}/waiters":               edge.Reader,
+	"POST /api/gates/{gate}/release":              edge.Operator,
+	"POST /api/gates/{gate}/close":                edge.Operator,
+	"GET /api/gates/{gate}/wait":                  edge.Reader,
+	"GET /api/channels":                           edge.Reader,
+	"PUT /api/channels/{channel}":                 edge.Operator,
+	"GET /api/channels/{channel}":                 edge.Reader,
+	"DELETE /api/channels/{channel}":              edge.Operator,
+	"GET /api/channels/{channel}/deletion":        edge.Reader,
+	"POST /api/channels/{channel}/blogs":          edge.Operator,
+	"GET /api/channels/{channel}/blogs":           edge.Reader,
+	"GET /api/channels/{channel}/blogs/{blog}":    edge.Reader,
+	"PUT /api/channels/{channel}/blogs/{blog}":    edge.Operator,
+	"DELETE /api/channels/{channel}/blogs/{blog}": edge.Operator,
+	"POST /api/batches":                           edge.Operator,
+	"GET /api/batches":                            edge.Reader,
+	"GET /api/batches/{batch}":                    edge.Reader,
+	"GET /api/batches/{batch}/results":            edge.Reader,
+	"GET /api/batches/{batch}/report":             edge.Reader,
+	"GET /api/deadletters":                        edge.Reader,
+	"GET /api/deadletters/{queue}":                edge.Reader,
+	"POST /api/deadletters/{queue}/redrive":       edge.Operator,
+	"POST /api/deadletters/{queue}/delete":        edge.Operator,
+	"POST /api/messages/{entity}":                 edge.Operator,
+	"GET /api/relay":                              edge.Reader,
+	"POST /api/relay/syphon":                      edge.Operator,
+	"GET /api/scale":                              edge.Reader,
+	"GET /api/scale/history":                      edge.Reader,
+	"GET /api/scale/rules":                        edge.Reader,
+	"PUT /api/scale/rules":                        edge.Operator,
+	"GET /api/health":                             edge.Reader,
+	"GET /api/status":                             edge.Reader,
+	"GET /api/doctor":                             edge.Reader,
+	"GET /api/metrics":                            edge.Reader,
+	"GET /api/openapi.yaml":                       edge.Reader,
 }
 
 // What becomes of a call.
@@ -100,7 +104,7 @@ var always = []string{"without anything", "with the host key", "Operator"}
 
 func callers() []caller {
 	as := func(roles ...string) http.Header {
-		return http.Header{principal.Header: {principalOf("ann@example.com", roles...)}}
+		return http.Header{principal.Header: {apptest.PrincipalOf("ann@example.com", roles...)}}
 	}
 	with := func(h http.Header, name, value string) http.Header {
 		h = maps.Clone(h)
@@ -128,7 +132,7 @@ func callers() []caller {
 		{"Reader and Operator", true, "", as("Other", "Reader", "Operator"), noKey, none, none, all},
 		{"Operator with a key", true, ownKey, asOperator, served, none, none, all},
 		{"with a principal that cannot be read", true, "", http.Header{principal.Header: {"e30"}}, noPrincipal, none, none, unread},
-		{"with two principals", true, "", http.Header{principal.Header: {principalOf("ann", "Reader"), principalOf("bob", "Operator")}}, noPrincipal, none, none, unread},
+		{"with two principals", true, "", http.Header{principal.Header: {apptest.PrincipalOf("ann", "Reader"), apptest.PrincipalOf("bob", "Operator")}}, noPrincipal, none, none, unread},
 		{"Operator, from a page of another site", false, "", with(asOperator, "Sec-Fetch-Site", "cross-site"), noKey, none, none, foreign},
 		{"Operator, from another origin", true, "", with(asOperator, "Origin", "https://mallory.example"), noKey, none, none, foreign},
 		{"Operator, from a form", true, "", with(asOperator, "X-Kennel-Console", ""), noKey, none, none, foreign},
@@ -141,14 +145,14 @@ func callers() []caller {
 // on the machine of a developer, in Azure without sign-in, and with it.
 func TestAccess(t *testing.T) {
 	t.Parallel()
-	api := routes(t)
-	for _, rt := range api {
-		if needs[rt.pattern] != rt.role() {
-			t.Errorf("%s requires the role %q: want %q, or add it to the table of this test", rt.pattern, rt.role(), needs[rt.pattern])
+	routes := appRoutes(t)
+	for _, rt := range routes {
+		if needs[rt.Pattern] != rt.Role() {
+			t.Errorf("%s requires the role %q: want %q, or add it to the table of this test", rt.Pattern, rt.Role(), needs[rt.Pattern])
 		}
 	}
-	if len(api) != len(needs) {
-		t.Errorf("%d routes, and %d in the table of this test", len(api), len(needs))
+	if len(routes) != len(needs) {
+		t.Errorf("%d routes, and %d in the table of this test", len(routes), len(needs))
 	}
 	parameter := regexp.MustCompile(`\{[a-z]+\}`)
 	for i, mode := range []struct {
@@ -163,25 +167,25 @@ func TestAccess(t *testing.T) {
 		t.Run(mode.name, func(t *testing.T) {
 			t.Parallel()
 			h := startHosted(t, asInRepository, mode.env...)
-			for j, rt := range api {
-				method, path, _ := strings.Cut(parameter.ReplaceAllString(rt.pattern, "x"), " ")
+			for j, rt := range routes {
+				method, path, _ := strings.Cut(parameter.ReplaceAllString(rt.Pattern, "x"), " ")
 				change := 0
 				if method != "GET" {
 					change = 1
 				}
-				writes := rt.pattern == doctorPattern
+				writes := rt.Pattern == api.DoctorPattern
 				rarely := j%5 != i && !writes
 				for _, c := range callers() {
 					if rarely && (c.rare || i < 2 && !slices.Contains(always, c.name)) {
 						continue
 					}
 					want := c.api
-					if rt.function == "Health" && (i < 2 || want != noPrincipal) {
+					if rt.Function == "Health" && (i < 2 || want != noPrincipal) {
 						want = served
 					}
-					if i == 2 || rt.function == "Health" { // the check of keys is the host's
-						if got := h.call(t, method, path, c, rt.function); got != want {
-							t.Errorf("%s %s: %s, want %s", rt.pattern, c.name, got, want)
+					if i == 2 || rt.Function == "Health" { // the check of keys is the host's
+						if got := h.call(t, method, path, c, rt.Function); got != want {
+							t.Errorf("%s %s: %s, want %s", rt.Pattern, c.name, got, want)
 						}
 					}
 					if rarely && i == 2 && c.key != "" {
@@ -191,43 +195,43 @@ func TestAccess(t *testing.T) {
 					if writes && mode.want(c)[1] == crossSite {
 						want = crossSite
 					}
-					if got := h.call(t, method, consoleBase+path, c, consoleFunction); got != want {
-						t.Errorf("%s through the console %s: %s, want %s", rt.pattern, c.name, got, want)
+					if got := h.call(t, method, edge.ConsoleBase+path, c, edge.ConsoleFunction); got != want {
+						t.Errorf("%s through the console %s: %s, want %s", rt.Pattern, c.name, got, want)
 					}
 				}
 			}
 			for _, c := range callers() {
-				if got, want := h.call(t, "GET", consoleBase+"/api/me", c, consoleFunction), mode.want(c)[0]; got != want {
-					t.Errorf("GET %s/api/me %s: %s, want %s", consoleBase, c.name, got, want)
+				if got, want := h.call(t, "GET", edge.ConsoleBase+"/api/me", c, edge.ConsoleFunction), mode.want(c)[0]; got != want {
+					t.Errorf("GET %s/api/me %s: %s, want %s", edge.ConsoleBase, c.name, got, want)
 				}
 				want := served // to everyone whose call passes the host
 				if i == 2 && c.api == noPrincipal {
 					want = noPrincipal
 				}
-				if got := h.call(t, "GET", consoleBase+"/app.js", c, consoleFunction); got != want {
-					t.Errorf("GET %s/app.js %s: %s, want %s", consoleBase, c.name, got, want)
+				if got := h.call(t, "GET", edge.ConsoleBase+"/app.js", c, edge.ConsoleFunction); got != want {
+					t.Errorf("GET %s/app.js %s: %s, want %s", edge.ConsoleBase, c.name, got, want)
 				}
 			}
 			switch i {
 			case 0:
 				h.testPage(t)
 			case 2:
-				h.testOthers(t, api)
+				h.testOthers(t, routes)
 			}
 		})
 	}
 }
 
 // testOthers checks what is not a route of the API.
-func (h hosted) testOthers(t *testing.T, api []route) {
-	asOperator := http.Header{principal.Header: {principalOf("ann", "Operator")}}
+func (h hosted) testOthers(t *testing.T, routes []edge.Route) {
+	asOperator := http.Header{principal.Header: {apptest.PrincipalOf("ann", "Operator")}}
 	for function, isHTTP := range h.functions {
-		if isHTTP != (function == consoleFunction || slices.ContainsFunc(api, func(rt route) bool { return rt.function == function })) {
+		if isHTTP != (function == edge.ConsoleFunction || slices.ContainsFunc(routes, func(rt edge.Route) bool { return rt.Function == function })) {
 			t.Errorf("function %s has an HTTP trigger: %t, want one exactly if it has routes", function, isHTTP)
 		}
 		// The host invokes a function at /NAME of the handler. Neither that nor the
 		// routes of the host itself lead to a function from outside.
-		for _, path := range []string{"/" + function, "/api/" + function, consoleBase + "/" + function, consoleBase + "/api/" + function, "/admin/functions/" + function, "/runtime/" + function} {
+		for _, path := range []string{"/" + function, "/api/" + function, edge.ConsoleBase + "/" + function, edge.ConsoleBase + "/api/" + function, "/admin/functions/" + function, "/runtime/" + function} {
 			for _, key := range []string{"", hostKey} {
 				got := h.call(t, "POST", path, caller{key: key, header: asOperator}, function)
 				if got == served || got[0] != '4' {
@@ -237,8 +241,8 @@ func (h hosted) testOthers(t *testing.T, api []route) {
 		}
 	}
 	for _, path := range []string{"/index.html", "/api/me/x", "/views", "/views/", "/../page/style.css", "/console.go", "/api", "/api/", "/api/gates/x/y/z", "/api/console/api/gates", "/API/Gates/../../../admin/host/status"} {
-		if got := h.call(t, "GET", consoleBase+path, caller{header: asOperator}, ""); got == served || got[0] != '4' {
-			t.Errorf("GET %s: %s, want it rejected", consoleBase+path, got)
+		if got := h.call(t, "GET", edge.ConsoleBase+path, caller{header: asOperator}, ""); got == served || got[0] != '4' {
+			t.Errorf("GET %s: %s, want it rejected", edge.ConsoleBase+path, got)
 		}
 	}
 	if got := h.call(t, "GET", "/API/Console/Api/GATES/", caller{header: asOperator}, ""); got != served {
@@ -254,7 +258,7 @@ func (h hosted) testOthers(t *testing.T, api []route) {
 func (h hosted) testPage(t *testing.T) {
 	call := func(method, path, body string, header http.Header) (*http.Response, string) {
 		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), method, h.url+consoleBase+path, strings.NewReader(body))
+		r, err := http.NewRequestWithContext(t.Context(), method, h.url+edge.ConsoleBase+path, strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -296,9 +300,9 @@ func (h hosted) testPage(t *testing.T) {
 	w.Close()
 	items := http.Header{"Content-Type": {"application/x-ndjson"}}
 	for _, tt := range []struct{ name, body, want string }{
-		{"1 MiB", strings.Repeat(" ", maxBody), `"code":"bad_items"`},
-		{"a byte more", strings.Repeat(" ", maxBody+1), `"code":"body_too_large"`},
-		{"more than an envelope may have", strings.Repeat(" ", 4*maxBody+1), `"code":"body_too_large"`},
+		{"1 MiB", strings.Repeat(" ", edge.MaxBody), `"code":"bad_items"`},
+		{"a byte more", strings.Repeat(" ", edge.MaxBody+1), `"code":"body_too_large"`},
+		{"more than an envelope may have", strings.Repeat(" ", 4*edge.MaxBody+1), `"code":"body_too_large"`},
 		{"compressed", packed.String(), `"code":"bad_items"`},
 	} {
 		if answer, text := call("POST", "/api/batches?processor=billing", tt.body, items); answer.StatusCode/100 != 4 || !strings.Contains(text, tt.want) {
@@ -319,11 +323,11 @@ func TestKeysCannotBeAvoided(t *testing.T) {
 	others := []string{"/api/console/%2e%2e/gates/x/release", "/api/console/..%2Fgates%2Fx%2Frelease", "/api/console/../gates/x/release", "/api/health/..%5Cgates/x/release", "/api/health%5C..%5Cgates/x/release"}
 	for _, envelopes := range []bool{true, false} {
 		h := startHosted(t, func(name string, text []byte) []byte {
-			if envelopes || name != consoleFunction {
+			if envelopes || name != edge.ConsoleFunction {
 				return text
 			}
 			without := regexp.MustCompile(`(?s),\s*\{\s*"type": "queue".*?\}`).ReplaceAll(text, nil)
-			if _, err := checkAccess(fstest.MapFS{"Console/function.json": {Data: without}}); err == nil {
+			if _, err := doctor.CheckAccess(fstest.MapFS{"Console/function.json": {Data: without}}); err == nil {
 				t.Error("the doctor does not find that the function Console has no second output")
 			}
 			return without
@@ -340,17 +344,17 @@ func TestKeysCannotBeAvoided(t *testing.T) {
 // TestLevels: the functions of the repository have the levels that the app
 // relies on, and the doctor finds others.
 func TestLevels(t *testing.T) {
-	if detail, err := checkAccess(os.DirFS("../functions")); err != nil || !strings.HasSuffix(detail, "HTTP functions") || detail[0] == '0' {
+	if detail, err := doctor.CheckAccess(os.DirFS("../functions")); err != nil || !strings.HasSuffix(detail, "HTTP functions") || detail[0] == '0' {
 		t.Errorf("levels of the functions: %q, %v", detail, err)
 	}
 	function := func(level string) *fstest.MapFile {
 		return &fstest.MapFile{Data: []byte(`{"bindings":[{"type":"httpTrigger","authLevel":"` + level + `"},{"type":"http"}]}`)}
 	}
-	_, err := checkAccess(fstest.MapFS{"Health/function.json": function("function"), "Channels/function.json": function("anonymous"), "Other/function.json": function("function")})
+	_, err := doctor.CheckAccess(fstest.MapFS{"Health/function.json": function("function"), "Channels/function.json": function("anonymous"), "Other/function.json": function("function")})
 	if err == nil || !strings.Contains(err.Error(), `function Channels is "anonymous" instead of "function"`) || !strings.Contains(err.Error(), "Health") || strings.Contains(err.Error(), "Other") {
 		t.Errorf("wrong levels: %v", err)
 	}
-	if _, err := checkAccess(fstest.MapFS{"Other/function.json": {Data: []byte("{")}}); err == nil {
+	if _, err := doctor.CheckAccess(fstest.MapFS{"Other/function.json": {Data: []byte("{")}}); err == nil {
 		t.Error("no error for a broken function.json")
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,27 +13,11 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"kennel/internal/apptest"
 	"kennel/internal/dev/localhost"
+	"kennel/internal/edge"
 	"kennel/internal/memory"
 )
-
-// principalOf returns the header of a caller.
-func principalOf(name string, roles ...string) string {
-	type claim struct {
-		Type  string `json:"typ"`
-		Value string `json:"val"`
-	}
-	const roleClaim, nameClaim = "http://schemas.microsoft.com/ws/2008/06/identity/claims/role", "http://schemas.xmlsoap.org/ws/2005/05/identity/claims/emailaddress"
-	claims := []claim{{nameClaim, name}, {"http://schemas.microsoft.com/identity/claims/objectidentifier", "5b5450db-eb26-4c1a-981c-ba1d25f0483d"}}
-	for _, role := range roles {
-		claims = append(claims, claim{roleClaim, role})
-	}
-	text, err := json.Marshal(map[string]any{"auth_typ": "aad", "name_typ": nameClaim, "role_typ": roleClaim, "claims": claims})
-	if err != nil {
-		panic(err)
-	}
-	return base64.StdEncoding.EncodeToString(text)
-}
 
 // hosted is the app behind the local host, which checks keys.
 type hosted struct {
@@ -88,7 +71,7 @@ func startHosted(t *testing.T, edit func(name string, text []byte) []byte, env .
 	if err != nil {
 		t.Fatal(err)
 	}
-	console := &lockedBuffer{}
+	console := &apptest.Buffer{}
 	host, err := localhost.New(folder, listener, &localhost.Options{
 		Env: settings, Executable: handler, Queues: memory.NewQueues(nil), Keys: keys, Console: console,
 	})
@@ -129,7 +112,7 @@ func (h hosted) call(t *testing.T, method, path string, c caller, function strin
 		key = "key-of-" + function
 	case otherKey:
 		key = "key-of-Console"
-		if strings.HasPrefix(path, consoleBase) {
+		if strings.HasPrefix(path, edge.ConsoleBase) {
 			key = "key-of-Channels"
 		}
 	}

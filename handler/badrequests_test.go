@@ -6,11 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"kennel/internal/apptest"
+	"kennel/internal/edge"
 	"kennel/internal/storetest"
 )
-
-// draft is the body of a blog.
-const draft = `{"title":"t","text":"t","userId":"ann"}`
 
 // TestBadRequests checks each code of a request that cannot be served, with a
 // few requests of each kind. The packages of the jobs prove all forms of names,
@@ -22,7 +21,7 @@ func TestBadRequests(t *testing.T) {
 	sequence, gate := "/api/sequences/orders/next", "/api/gates/"+name
 	list, path, letters := "/api/channels", "/api/channels/"+name, "/api/deadletters/"+name+"-poison"
 	p.channels(t, "PUT", "/"+name, `{"owner":"ann"}`).expect(t, "create", 201, "")
-	posted := p.channels(t, "POST", "/"+name+"/blogs", draft)
+	posted := p.channels(t, "POST", "/"+name+"/blogs", apptest.Draft)
 	posted.expect(t, "post", 201, "")
 	blog := path + "/blogs/" + posted.Blog
 
@@ -96,16 +95,16 @@ func TestBadRequests(t *testing.T) {
 		{"POST", gate, "", "", 405, "method_not_allowed", "Allow"},
 		{"GET", gate + "/open", "", "", 404, "not_found", ""},
 
-		{"PUT", list + "/a%2Fb", owner, "", 400, "bad_channel", "no /"},
-		{"PUT", list + "/" + long, owner, "", 400, "bad_channel", "2048"},
+		{"PUT", list + "/a%2Fb", apptest.Owner, "", 400, "bad_channel", "no /"},
+		{"PUT", list + "/" + long, apptest.Owner, "", 400, "bad_channel", "2048"},
 		{"GET", list + "/a%2Fb", "", "", 400, "bad_channel", ""},
 		{"GET", list + "/a%2Fb/blogs", "", "", 400, "bad_channel", ""},
 		{"GET", list + "/a%2Fb/deletion", "", "", 400, "bad_channel", ""},
 		{"DELETE", list + "/a%5Cb", "", "", 400, "bad_channel", ""},
-		{"POST", list + "/a%0Ab/blogs", draft, "", 400, "bad_channel", ""},
+		{"POST", list + "/a%0Ab/blogs", apptest.Draft, "", 400, "bad_channel", ""},
 		{"GET", path + "/blogs/a%2Fb", "", "", 400, "bad_blog", "invalid"},
 		{"DELETE", path + "/blogs/!fence", "", "", 400, "bad_blog", ""},
-		{"PUT", path + "/blogs/%23", draft, "*", 400, "bad_blog", ""},
+		{"PUT", path + "/blogs/%23", apptest.Draft, "*", 400, "bad_blog", ""},
 		{"GET", path + "/deletion?incarnation=name", "", "", 400, "bad_incarnation", ""},
 
 		{"PUT", path, "", "", 411, "length_required", ""},
@@ -115,19 +114,19 @@ func TestBadRequests(t *testing.T) {
 		{"POST", path + "/blogs", `{"text":"t","userId":"ann"}`, "", 400, "bad_title", ""},
 		{"POST", path + "/blogs", `{"title":"t","text":"t"}`, "", 400, "bad_userId", ""},
 		{"POST", path + "/blogs", `{"title":"t","text":"` + strings.Repeat("a", 256<<10+1) + `","userId":"ann"}`, "", 400, "bad_text", "262144"},
-		{"PUT", blog, draft, "", 428, "no_condition", "If-Match"},
+		{"PUT", blog, apptest.Draft, "", 428, "no_condition", "If-Match"},
 		{"PUT", blog, "invalid", "", 428, "no_condition", ""},
 		{"PUT", blog, `{}`, "*", 400, "bad_title", ""},
-		{"PUT", blog, draft, "unquoted", 400, "bad_if_match", "quotes"},
-		{"PUT", blog, draft, `"` + strings.Repeat("a", 40_000) + `"`, 412, "blog_changed", ""},
+		{"PUT", blog, apptest.Draft, "unquoted", 400, "bad_if_match", "quotes"},
+		{"PUT", blog, apptest.Draft, `"` + strings.Repeat("a", 40_000) + `"`, 412, "blog_changed", ""},
 		{"DELETE", blog, "", `"` + strings.Repeat("a", 40_000) + `"`, 412, "blog_changed", ""},
 		{"DELETE", path, "", `"` + strings.Repeat("a", 40_000) + `"`, 412, "channel_changed", ""},
-		{"PUT", blog, draft, `"a", "b"`, 400, "bad_if_match", "one"},
+		{"PUT", blog, apptest.Draft, `"a", "b"`, 400, "bad_if_match", "one"},
 		{"DELETE", blog, "", `""`, 400, "bad_if_match", ""},
 		{"DELETE", path, "", "unquoted", 400, "bad_if_match", ""},
 		{"DELETE", path, "", `*, *`, 400, "bad_if_match", "one"},
 		{"DELETE", list + "/never-there", "", `"invalid"`, 412, "channel_changed", ""},
-		{"PUT", path, owner, "*", 400, "bad_if_match", "It supports If-None-Match. Omit"},
+		{"PUT", path, apptest.Owner, "*", 400, "bad_if_match", "It supports If-None-Match. Omit"},
 		{"DELETE", blog, "{}", "", 400, "bad_body", "no body"},
 
 		{"GET", list + "?top=0", "", "", 400, "bad_top", "1 to 1000"},
@@ -169,8 +168,8 @@ func TestBadRequests(t *testing.T) {
 		{"POST", letters + "/redrive", `{"every":true}`, "", 400, "bad_json", "every"},
 		{"POST", letters + "/redrive", `{"all":true}`, "", 409, "source_missing", "Create the queue"},
 
-		{"POST", list, owner, "", 405, "method_not_allowed", "POST"},
-		{"PUT", path + "/blogs", draft, "", 405, "method_not_allowed", ""},
+		{"POST", list, apptest.Owner, "", 405, "method_not_allowed", "POST"},
+		{"PUT", path + "/blogs", apptest.Draft, "", 405, "method_not_allowed", ""},
 		{"DELETE", path + "/deletion", "", "", 405, "method_not_allowed", ""},
 		{"GET", blog + "/more", "", "", 404, "not_found", ""},
 	} {
@@ -198,15 +197,15 @@ func TestBadRequests(t *testing.T) {
 		status             int
 		code               string
 	}{
-		{"PUT", path, owner, []string{"Content-Type", "text/plain"}, 415, "unsupported_media_type"},
-		{"PUT", path, owner, []string{"Content-Type", "application/json;charset=latin1"}, 415, "unsupported_media_type"},
-		{"PUT", path, owner, []string{"If-None-Match", `"a"`}, 400, "bad_if_none_match"},
-		{"PUT", path, owner, []string{"If-None-Match", ""}, 400, "bad_if_none_match"},
-		{"PUT", blog, draft, []string{"If-Match", "*", "If-None-Match", "*"}, 400, "bad_if_none_match"},
-		{"POST", path + "/blogs", draft, []string{"If-Match", ""}, 400, "bad_if_match"},
-		{"POST", path + "/blogs", draft, []string{"Idempotency-Key", ""}, 400, "bad_idempotency_key"},
-		{"POST", path + "/blogs", draft, []string{"Idempotency-Key", "two words"}, 400, "bad_idempotency_key"},
-		{"POST", path + "/blogs", draft, []string{"Idempotency-Key", long[:129]}, 400, "bad_idempotency_key"},
+		{"PUT", path, apptest.Owner, []string{"Content-Type", "text/plain"}, 415, "unsupported_media_type"},
+		{"PUT", path, apptest.Owner, []string{"Content-Type", "application/json;charset=latin1"}, 415, "unsupported_media_type"},
+		{"PUT", path, apptest.Owner, []string{"If-None-Match", `"a"`}, 400, "bad_if_none_match"},
+		{"PUT", path, apptest.Owner, []string{"If-None-Match", ""}, 400, "bad_if_none_match"},
+		{"PUT", blog, apptest.Draft, []string{"If-Match", "*", "If-None-Match", "*"}, 400, "bad_if_none_match"},
+		{"POST", path + "/blogs", apptest.Draft, []string{"If-Match", ""}, 400, "bad_if_match"},
+		{"POST", path + "/blogs", apptest.Draft, []string{"Idempotency-Key", ""}, 400, "bad_idempotency_key"},
+		{"POST", path + "/blogs", apptest.Draft, []string{"Idempotency-Key", "two words"}, 400, "bad_idempotency_key"},
+		{"POST", path + "/blogs", apptest.Draft, []string{"Idempotency-Key", long[:129]}, 400, "bad_idempotency_key"},
 		{"POST", sequence, "", []string{"Idempotency-Key", "k"}, 400, "bad_idempotency_key"},
 		{"POST", gate + "/release", "", []string{"Content-Type", "Application/JSON; charset=utf-8"}, 411, "length_required"},
 	} {
@@ -215,7 +214,7 @@ func TestBadRequests(t *testing.T) {
 		a.expect(t, fmt.Sprint(tt.method, tt.path, tt.header), tt.status, tt.code)
 	}
 
-	large := io.MultiReader(strings.NewReader(strings.Repeat(" ", maxBody+1))) // chunked
+	large := io.MultiReader(strings.NewReader(strings.Repeat(" ", edge.MaxBody+1))) // chunked
 	if status, _, body := p.call(t, "PUT", path, large, "Content-Type", "application/json"); status != 413 || !strings.Contains(body, "body_too_large") {
 		t.Errorf("large chunked body: %d %s, want 413", status, body)
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"kennel/internal/api"
 	"kennel/internal/azure"
 	"kennel/internal/storetest"
 	"kennel/work"
@@ -46,7 +47,7 @@ func callerDisconnects(t *testing.T, azurite string) {
 		t.Fatal(err)
 	}
 	defer caller.Close()
-	fmt.Fprintf(caller, "POST /api/batches?processor=billing HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n", ndjsonMedia, 2*body.Len())
+	fmt.Fprintf(caller, "POST /api/batches?processor=billing HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n", api.NdjsonMedia, 2*body.Len())
 	if _, err := io.WriteString(caller, body.String()); err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +113,7 @@ func workerStops(t *testing.T, azurite, drain string, calls int) {
 		fmt.Fprintf(&lines, `{"id":"%d","url":"%s/","body":%d}`+"\n", i, server.URL, i)
 	}
 	var b work.Batch
-	if status, _, body := app.request(t, "POST", "/api/batches?processor=webhook", lines.String(), &b, "Content-Type", ndjsonMedia); status != 202 {
+	if status, _, body := app.request(t, "POST", "/api/batches?processor=webhook", lines.String(), &b, "Content-Type", api.NdjsonMedia); status != 202 {
 		t.Fatalf("%d %s", status, body)
 	}
 	for range n {

@@ -16,9 +16,11 @@ import (
 	"testing"
 	"time"
 
+	"kennel/internal/api"
 	"kennel/internal/azure"
 	"kennel/internal/customhandler"
 	"kennel/internal/names"
+	"kennel/internal/parts"
 	"kennel/internal/storetest"
 	"kennel/queue"
 	"kennel/work"
@@ -81,7 +83,7 @@ func TestBatchKilled(t *testing.T) {
 	}
 
 	functions := map[string]string{work.ResultsQueue: "CollectResults"}
-	names := append(workQueues(partitions), work.ResultsQueue)
+	names := append(parts.WorkQueues(partitions), work.ResultsQueue)
 	for n := range partitions {
 		functions[work.PartitionQueue(n)] = "ProcessWork" + strings.TrimPrefix(strconv.Itoa(n), "0")
 	}
@@ -133,7 +135,7 @@ func TestBatchKilled(t *testing.T) {
 	if now.Done+now.Rejected != count || now.Failed != 0 || len(list.Items) != 1 {
 		t.Errorf("%+v of %d batches, want one with %d results", now, len(list.Items), count)
 	}
-	_, _, report := app.call(t, "GET", "/api/batches/"+b.ID+"/report", nil, "Accept", csvMedia)
+	_, _, report := app.call(t, "GET", "/api/batches/"+b.ID+"/report", nil, "Accept", api.CsvMedia)
 	if want := reportOn(t, transactions); report != want {
 		t.Errorf("report:\n%s\nwant:\n%s", report, want)
 	}
@@ -156,7 +158,7 @@ func submission(t *testing.T, app string, body io.Reader) *http.Request {
 		t.Fatal(err)
 	}
 	r.GetBody = nil // so that net/http repeats nothing
-	r.Header.Set("Content-Type", ndjsonMedia)
+	r.Header.Set("Content-Type", api.NdjsonMedia)
 	r.Header.Set("Idempotency-Key", "month")
 	return r
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"kennel/internal/api"
 	"kennel/internal/storetest"
 	"kennel/work"
 )
@@ -25,7 +26,7 @@ func TestMemoryOfBatches(t *testing.T) {
 		fmt.Fprintf(&body, `{"id":"order-%07d","account":"account-%04d","sku":"monthly rent of a kennel with a garden and heating","quantity":"%d.5","unitPrice":"%d.%04d","currency":"EUR"}`+"\n",
 			i, i*7919%1000, i%9+1, i%900+100, i*7%10_000)
 	}
-	status, _, text := handler.call(t, "POST", "/api/batches?processor=billing", strings.NewReader(body.String()), "Content-Type", ndjsonMedia)
+	status, _, text := handler.call(t, "POST", "/api/batches?processor=billing", strings.NewReader(body.String()), "Content-Type", api.NdjsonMedia)
 	var batch work.Batch
 	if err := json.Unmarshal([]byte(text), &batch); err != nil || status != 202 {
 		t.Fatalf("submit: %d %s, %v", status, text, err)

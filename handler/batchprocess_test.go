@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"kennel/internal/api"
+	"kennel/internal/apptest"
 	"kennel/internal/storetest"
 	"kennel/work"
 )
@@ -26,7 +28,7 @@ func TestBatchOfWorkers(t *testing.T) {
 	app := start(t, built.handler, storage, gate)
 	w := launchWorker(t, storage, gate, "KENNEL_WORKER_LEASE=10s")
 	w.ready(t)
-	status, header, body := app.call(t, "POST", "/api/batches?processor=billing", strings.NewReader(items(n)), "Content-Type", ndjsonMedia, "Idempotency-Key", "k")
+	status, header, body := app.call(t, "POST", "/api/batches?processor=billing", strings.NewReader(apptest.Items(n)), "Content-Type", api.NdjsonMedia, "Idempotency-Key", "k")
 	address := header.Get("Location")
 	if status != 202 || address == "" {
 		t.Fatalf("%d %s", status, body)
@@ -59,7 +61,7 @@ func TestBatchOfWorkers(t *testing.T) {
 	if b := read(); b.Done != n || b.Rejected+b.Failed > 0 || b.StorageOperations <= int64(b.Parcels) {
 		t.Errorf("at the end: %+v", b)
 	}
-	if status, header, report := app.call(t, "GET", address+"/report", nil, "Accept", "text/csv"); status != 200 || header.Get("Content-Type") != csvType[0] ||
+	if status, header, report := app.call(t, "GET", address+"/report", nil, "Accept", "text/csv"); status != 200 || header.Get("Content-Type") != api.CsvType[0] ||
 		report != fmt.Sprintf("account,currency,amount,items\na0,EUR,%[1]d.00,%[2]d\na1,EUR,%[1]d.00,%[2]d\n", n*5/4, n/2) {
 		t.Errorf("report: %d %v %s", status, header, report)
 	}

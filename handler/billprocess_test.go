@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"kennel/internal/api"
+	"kennel/internal/apptest"
 	"kennel/internal/azure"
 	"kennel/internal/cost/bill"
 	"kennel/internal/dev/localhost"
@@ -115,7 +117,7 @@ func TestBillUnderAHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	output := &lockedBuffer{}
+	output := &apptest.Buffer{}
 	host, err := localhost.New(stageApp(t), listener, &localhost.Options{
 		Env:        map[string]string{"AzureWebJobsStorage": proxy.ConnectionString(), "KENNEL_PARTITIONS": "1"},
 		Executable: program, Queues: queues, Console: output, Log: slog.New(slog.NewTextHandler(output, nil)),
@@ -141,7 +143,7 @@ func TestBillUnderAHost(t *testing.T) {
 		app.call(t, "POST", "/api/sequences/orders/next?count=1000", nil)
 	}
 	const n = 100_000
-	status, header, body := app.call(t, "POST", "/api/batches?processor=billing", strings.NewReader(items(n)), "Content-Type", ndjsonMedia)
+	status, header, body := app.call(t, "POST", "/api/batches?processor=billing", strings.NewReader(apptest.Items(n)), "Content-Type", api.NdjsonMedia)
 	if status != 202 {
 		t.Fatalf("%d %s", status, body)
 	}

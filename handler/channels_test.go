@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"kennel/channels"
+	"kennel/internal/apptest"
 	"kennel/internal/storetest"
 )
 
@@ -95,8 +96,8 @@ func TestBlogs(t *testing.T) {
 		t.Errorf("posted: %s, %v", posted.body, posted.header)
 	}
 	channel := p.channels(t, "GET", path, "")
-	p.channels(t, "POST", path+"/blogs", draft, "If-Match", `"0123456789abcdef-0123456789abcdef"`).expect(t, "post into another channel", 412, "channel_changed")
-	into := p.channels(t, "POST", path+"/blogs", draft, "If-Match", channel.ETag)
+	p.channels(t, "POST", path+"/blogs", apptest.Draft, "If-Match", `"0123456789abcdef-0123456789abcdef"`).expect(t, "post into another channel", 412, "channel_changed")
+	into := p.channels(t, "POST", path+"/blogs", apptest.Draft, "If-Match", channel.ETag)
 	into.expect(t, "post into the channel that was read", 201, "")
 	p.channels(t, "DELETE", path+"/blogs/"+into.Blog, "").expect(t, "remove it", 204, "")
 	p.blogsWithKey(t, path)
@@ -105,29 +106,29 @@ func TestBlogs(t *testing.T) {
 		t.Errorf("read: %d %s, want what was posted: %s", read.status, read.body, posted.body)
 	}
 
-	p.channels(t, "PUT", blog, draft).expect(t, "update without If-Match", 428, "no_condition")
-	p.channels(t, "PUT", blog, draft, "If-Match", `W/"1"`).expect(t, "update of what never was so", 412, "blog_changed")
+	p.channels(t, "PUT", blog, apptest.Draft).expect(t, "update without If-Match", 428, "no_condition")
+	p.channels(t, "PUT", blog, apptest.Draft, "If-Match", `W/"1"`).expect(t, "update of what never was so", 412, "blog_changed")
 	updated := p.channels(t, "PUT", blog, `{"title":"second","text":"","userId":"bob"}`, "If-Match", posted.ETag)
 	updated.expect(t, "update", 200, "")
 	if updated.Title != "second" || updated.Text != "" || updated.UserID != "bob" || !updated.CreatedAt.Equal(posted.CreatedAt) ||
 		updated.ETag == posted.ETag || updated.header.Get("ETag") != updated.ETag {
 		t.Errorf("updated: %s", updated.body)
 	}
-	p.channels(t, "PUT", blog, draft, "If-Match", posted.ETag).expect(t, "update of what was so once", 412, "blog_changed")
+	p.channels(t, "PUT", blog, apptest.Draft, "If-Match", posted.ETag).expect(t, "update of what was so once", 412, "blog_changed")
 	p.channels(t, "DELETE", blog, "", "If-Match", posted.ETag).expect(t, "removal of what was so once", 412, "blog_changed")
 	for _, etag := range []string{`"*"`, `W/"*"`} { // only a bare * matches any version
-		p.channels(t, "PUT", blog, draft, "If-Match", etag).expect(t, "update of "+etag, 412, "blog_changed")
+		p.channels(t, "PUT", blog, apptest.Draft, "If-Match", etag).expect(t, "update of "+etag, 412, "blog_changed")
 		p.channels(t, "DELETE", blog, "", "If-Match", etag).expect(t, "removal of "+etag, 412, "blog_changed")
 	}
 	if read := p.channels(t, "GET", blog, ""); read.body != updated.body {
 		t.Errorf("after refusals: %s, want %s", read.body, updated.body)
 	}
-	overwritten := p.channels(t, "PUT", blog, draft, "If-Match", "*")
+	overwritten := p.channels(t, "PUT", blog, apptest.Draft, "If-Match", "*")
 	overwritten.expect(t, "update in any case", 200, "")
 	p.channels(t, "DELETE", blog, "", "If-Match", overwritten.ETag).expect(t, "remove", 204, "")
 	p.channels(t, "DELETE", blog, "").expect(t, "remove again", 204, "")
 	p.channels(t, "GET", blog, "").expect(t, "after the removal", 404, "blog_not_found")
-	p.channels(t, "PUT", blog, draft, "If-Match", "*").expect(t, "update after the removal", 404, "blog_not_found")
+	p.channels(t, "PUT", blog, apptest.Draft, "If-Match", "*").expect(t, "update after the removal", 404, "blog_not_found")
 
 	// As large as it can be, and in any script.
 	long := strings.Repeat("ü", 128<<10)
@@ -144,21 +145,21 @@ func (p *process) blogsWithKey(t *testing.T, path string) {
 		t.Helper()
 		return p.channels(t, "POST", path+"/blogs", body, append(header, "Idempotency-Key", "!key~")...)
 	}
-	first := post(draft)
+	first := post(apptest.Draft)
 	first.expect(t, "post with a key", 201, "")
 	again := post(` { "userId":"ann", "text":"t", "title":"t" } `)
 	if again.status != 201 || again.body != first.body || again.header.Get("ETag") != first.ETag || again.header.Get("Location") != first.header.Get("Location") {
 		t.Errorf("again: %d %s %v, want what was posted: %s", again.status, again.body, again.header, first.body)
 	}
 	post(other).expect(t, "another blog with the key", 409, "key_reused")
-	post(draft, "If-Match", `"0123456789abcdef-0123456789abcdef"`).expect(t, "into another channel", 412, "channel_changed")
+	post(apptest.Draft, "If-Match", `"0123456789abcdef-0123456789abcdef"`).expect(t, "into another channel", 412, "channel_changed")
 	blog := path + "/blogs/" + first.Blog
 	updated := p.channels(t, "PUT", blog, other, "If-Match", first.ETag)
-	if again := post(draft); again.status != 201 || again.body != updated.body || again.header.Get("ETag") != updated.ETag {
+	if again := post(apptest.Draft); again.status != 201 || again.body != updated.body || again.header.Get("ETag") != updated.ETag {
 		t.Errorf("again after an update: %d %s, want %s", again.status, again.body, updated.body)
 	}
 	p.channels(t, "DELETE", blog, "").expect(t, "remove it", 204, "")
-	post(draft).expect(t, "again after its removal", 410, "blog_deleted")
+	post(apptest.Draft).expect(t, "again after its removal", 410, "blog_deleted")
 }
 
 // TestLists checks that pages hold all items of a list in order, and that a
@@ -173,7 +174,7 @@ func TestLists(t *testing.T) {
 	}
 	var want []string
 	for range 3 {
-		want = append(want, p.channels(t, "POST", path+"/blogs", draft).Blog)
+		want = append(want, p.channels(t, "POST", path+"/blogs", apptest.Draft).Blog)
 	}
 	list := func(address string, top int) (items []answer) {
 		t.Helper()

@@ -1,19 +1,15 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
-	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
-	"kennel/channels"
+	"kennel/internal/apptest"
 	"kennel/internal/customhandler"
-	"kennel/internal/memory"
 	"kennel/internal/names"
 	"kennel/internal/storetest"
 	"kennel/internal/table"
@@ -91,91 +87,6 @@ func TestCleanupMessages(t *testing.T) {
 	}
 }
 
-// A deletion is logged once, by the message that completes it.
-func TestDeletedOnceInTheLog(t *testing.T) {
-	log := &bytes.Buffer{}
-	c := inMemory(t, log)
-	c.channels = channelsIn(t, &channels.Options{AcceptFor: -1})
-	channel, _, err := c.channels.Create(t.Context(), "news", "ann")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d, err := c.channels.Delete(t.Context(), "news", ""); err != nil || d.State != channels.Running {
-		t.Fatalf("deletion: %+v, %v, want it running", d, err)
-	}
-	message := customhandler.QueueMessage{Text: `{"v":1,"channel":"news","incarnation":"` + channel.Incarnation + `"}`}
-	for range 3 {
-		if _, err := c.cleanUp(t.Context(), message); err != nil || strings.Count(log.String(), "channel deleted") != 1 {
-			t.Errorf("%v, log %s, want the deletion in it once", err, log)
-		}
-	}
-}
-
-// deadLetters takes all there are, by the message's id. Other tests may have put
-// some.
-func deadLetters(t *testing.T) map[string]queue.DeadLetter {
-	t.Helper()
-	_, queues := openAzurite(t)
-	letters := make(map[string]queue.DeadLetter)
-	for {
-		messages, err := queues.Receive(t.Context(), names.CleanupQueue+queue.PoisonSuffix, 32, time.Hour)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(messages) == 0 {
-			return letters
-		}
-		for _, m := range messages {
-			text, err := base64.StdEncoding.DecodeString(m.Body)
-			l, err2 := queue.ReadDeadLetter(string(text))
-			if err := errors.Join(err, err2); err != nil {
-				t.Fatalf("dead letter %s: %v", m.Body, err)
-			}
-			letters[l.Message] = l
-		}
-	}
-}
-
-// A dead letter that cannot be put keeps its message in the queue.
-func TestDeadLetterRefused(t *testing.T) {
-	c := inMemory(t, &bytes.Buffer{})
-	c.dead = refusing{}
-	_, err := c.cleanUp(t.Context(), customhandler.QueueMessage{Text: "not JSON", ID: "1"})
-	if !errors.Is(err, errRefused) || !strings.Contains(err.Error(), "not a message that deletes a channel") {
-		t.Errorf("got %v, want both what is wrong with the message and why it is not moved", err)
-	}
-}
-
-// A sweep that runs out of time is continued by the next one, which does not
-// start over.
-func TestSweepGoesOn(t *testing.T) {
-	log := &bytes.Buffer{}
-	c := inMemory(t, log)
-	sweep := c.sweep()
-	for i := range 2500 {
-		name := fmt.Sprintf("channel-%d", i)
-		if _, _, err := c.channels.Create(t.Context(), name, "ann"); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.channels.Delete(t.Context(), name, ""); err != nil {
-			t.Fatal(err)
-		}
-	}
-	// All their records wait to grow old. Without time, each sweep looks at a
-	// thousand of them.
-	for range 4 {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		if err := sweep(ctx, customhandler.Tick{}); err != nil {
-			t.Fatal(err)
-		}
-		cancel()
-	}
-	got := strings.Count(log.String(), `"all":false`)
-	if got < 2 || !strings.Contains(log.String(), `"all":true`) {
-		t.Errorf("four sweeps of 2,500 records logged %s, want the first ones to leave some, and a later one to end", log)
-	}
-}
-
 // An account with blobs alone serves all but channels, and logs what is
 // missing.
 func TestChannelsWithoutTables(t *testing.T) {
@@ -200,8 +111,8 @@ func TestChannelsWithoutTables(t *testing.T) {
 func TestCorruptChannel(t *testing.T) {
 	t.Parallel()
 	p := shared(t)
-	tables, _ := openAzurite(t)
-	store := openTable(t, tables, names.ChannelsTable)
+	tables, _ := apptest.OpenAzurite(t)
+	store := apptest.OpenTable(t, tables, names.ChannelsTable)
 	name := storetest.Name()
 	row := table.Row{Partition: name, Key: "name", Values: map[string]string{"v": "7", "channel": name}}
 	if _, err := store.Submit(t.Context(), []table.Write{{Verb: table.Insert, Row: row}}); err != nil {
@@ -212,7 +123,7 @@ func TestCorruptChannel(t *testing.T) {
 	created := p.channels(t, "PUT", "/"+other, `{"owner":"ann"}`)
 	created.expect(t, "create", 201, "")
 	blog := table.Row{Partition: other + "@" + created.Incarnation, Key: "20260102T030411.598217007Z-a2cf55bb", Values: map[string]string{"v": "8"}}
-	if _, err := openTable(t, tables, names.BlogsTable).Submit(t.Context(), []table.Write{{Verb: table.Insert, Row: blog}}); err != nil {
+	if _, err := apptest.OpenTable(t, tables, names.BlogsTable).Submit(t.Context(), []table.Write{{Verb: table.Insert, Row: blog}}); err != nil {
 		t.Fatal(err)
 	}
 	if list := p.channels(t, "GET", "/"+other+"/blogs", ""); list.status != 200 || strings.TrimSpace(list.body) != `{"items":[],"leftOut":1}` {
@@ -229,30 +140,27 @@ func TestCorruptChannel(t *testing.T) {
 	}
 }
 
-func channelsIn(t *testing.T, o *channels.Options) *channels.Channels {
+// deadLetters takes all there are, by the message's id. Other tests may have put
+// some.
+func deadLetters(t *testing.T) map[string]queue.DeadLetter {
 	t.Helper()
-	c, err := channels.New(memory.NewTable(nil), memory.NewTable(nil), memory.NewOutbox(memory.NewQueues(nil), names.CleanupQueue), o)
-	if err != nil {
-		t.Fatal(err)
+	_, queues := apptest.OpenAzurite(t)
+	letters := make(map[string]queue.DeadLetter)
+	for {
+		messages, err := queues.Receive(t.Context(), names.CleanupQueue+queue.PoisonSuffix, 32, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(messages) == 0 {
+			return letters
+		}
+		for _, m := range messages {
+			text, err := base64.StdEncoding.DecodeString(m.Body)
+			l, err2 := queue.ReadDeadLetter(string(text))
+			if err := errors.Join(err, err2); err != nil {
+				t.Fatalf("dead letter %s: %v", m.Body, err)
+			}
+			letters[l.Message] = l
+		}
 	}
-	return c
 }
-
-// inMemory serves channels without a process.
-func inMemory(t *testing.T, log *bytes.Buffer) channelFunctions {
-	queues := memory.NewQueues(nil)
-	return channelFunctions{
-		channels: channelsIn(t, nil),
-		dead:     memory.NewOutbox(queues, names.CleanupQueue+queue.PoisonSuffix),
-		queues:   queues,
-		letters:  &letterCount{queue: names.CleanupQueue},
-		log:      slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-	}
-}
-
-// refusing is a queue that takes nothing.
-type refusing struct{ channels.Outbox }
-
-var errRefused = errors.New("refused")
-
-func (refusing) Put(context.Context, string, time.Duration) (string, error) { return "", errRefused }

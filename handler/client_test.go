@@ -14,8 +14,10 @@ import (
 
 	"kennel/azurestore"
 	"kennel/client"
+	"kennel/internal/apptest"
 	"kennel/internal/names"
 	"kennel/internal/storetest"
+	"kennel/internal/worker"
 	"kennel/queue"
 )
 
@@ -23,7 +25,7 @@ import (
 // each of its calls.
 func TestClient(t *testing.T) {
 	p := shared(t)
-	app, err := client.New(p.url, &client.Options{HTTP: &http.Client{Transport: checked{t}}})
+	app, err := client.New(p.url, &client.Options{HTTP: &http.Client{Transport: apptest.NewChecked(t)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,14 +210,14 @@ func checkLetters(t *testing.T, app *client.Client, name string, check func(what
 	t.Helper()
 	ctx := t.Context()
 	poison := name + queue.PoisonSuffix
-	_, queues := openAzurite(t)
+	_, queues := apptest.OpenAzurite(t)
 	put := func(name, text string) {
 		t.Helper()
 		if _, err := queues.Put(ctx, name, text, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
-	put(poison, inBase64("raw"))
+	put(poison, worker.InBase64("raw"))
 	_, err := app.RedriveDeadLetters(ctx, poison, client.DeadLetterSelection{All: true})
 	refused("no source", err, "source_missing")
 	put(name, "x")
@@ -244,7 +246,7 @@ func checkLetters(t *testing.T, app *client.Client, name string, check func(what
 		check("redrive", m.Matched == 1 && m.Moved == 1 && !m.More && !m.Before.IsZero(), m, err)
 	}
 	messages, err := queues.Peek(ctx, name, queue.MaxReceive)
-	if i := slices.IndexFunc(messages, func(m queue.Message) bool { return m.Body == inBase64("raw") }); i < 0 || len(messages) != 2 || err != nil {
+	if i := slices.IndexFunc(messages, func(m queue.Message) bool { return m.Body == worker.InBase64("raw") }); i < 0 || len(messages) != 2 || err != nil {
 		t.Errorf("the queue has %+v, %v, want the message as it was", messages, err)
 	}
 	if letters, more, err := app.DeadLetters(ctx, poison); err != nil || len(letters) != 0 || more {
@@ -289,7 +291,7 @@ func BenchmarkClientSequence(b *testing.B) {
 			one, many := timed(calls, single), timed(numbers, pieces)
 			ratios, rates = append(ratios, many/one), append(rates, many)
 		}
-		b.Logf("figure: numbers of a client.Sequence (%.0f/s here), one caller | %.0f × the rate of single calls | ≥ 50 ×", median(rates), median(ratios))
+		b.Logf("figure: numbers of a client.Sequence (%.0f/s here), one caller | %.0f × the rate of single calls | ≥ 50 ×", apptest.Median(rates), apptest.Median(ratios))
 	}
 }
 
@@ -300,7 +302,7 @@ func TestClientSurvivesKill(t *testing.T) {
 	t.Parallel()
 	name := storetest.Name()
 	p := start(t, built.handler, withAzurite(t))
-	app, err := client.New(p.url, &client.Options{HTTP: &http.Client{Transport: checked{t}}})
+	app, err := client.New(p.url, &client.Options{HTTP: &http.Client{Transport: apptest.NewChecked(t)}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,130 +1,35 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
-	"fmt"
-	"net/http"
-	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
 
-	"github.com/google/go-cmp/cmp"
-
+	"kennel/internal/api"
+	"kennel/internal/apptest"
 	"kennel/internal/azure"
-	"kennel/internal/config"
-	"kennel/internal/dev/devbus"
-	"kennel/internal/faultproxy"
+	"kennel/internal/doctor"
 	"kennel/internal/names"
-	"kennel/internal/storetest"
 	"kennel/internal/table"
 )
-
-// inAzure is the configuration of an app that signs in by identity. Its storage
-// is that of the test.
-func inAzure() config.Config {
-	return config.Config{
-		Storage:  config.Storage{BlobURL: "https://mystore.blob.core.windows.net", ManagedIdentity: true},
-		Platform: config.Platform{App: "my-app", ResourceGroup: "my-group", Host: "~4"},
-	}
-}
-
-// diagnosed runs the doctor on an account and returns the findings by name.
-func diagnosed(t *testing.T, cfg config.Config, connection string) map[string]finding {
-	t.Helper()
-	lanes, err := newDoctor(cfg, azure.Account{ConnectionString: connection}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := diagnose(t.Context(), lanes)
-	for late := 0; late < 10 && slices.ContainsFunc(all, isLate); late++ { // on a busy machine
-		all = diagnose(t.Context(), lanes)
-	}
-	findings := make(map[string]finding)
-	for _, f := range all {
-		if _, twice := findings[f.Name]; twice || f.OK != (f.Fix == "") || f.Detail == "" {
-			t.Errorf("finding %+v; twice: %t, want a detail, and a fix if it is not ok", f, twice)
-		}
-		findings[f.Name] = f
-	}
-	return findings
-}
-
-// isLate reports whether a check had no answer in time.
-func isLate(f finding) bool { return strings.HasPrefix(f.Detail, "no answer ") }
-
-func failed(findings map[string]finding) (names []string) {
-	for name, f := range findings {
-		if !f.OK {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
-// TestDoctorSignIn: WEBSITE_AUTH_ENABLED alone does not prove that the platform
-// signs callers in.
-func TestDoctorSignIn(t *testing.T) {
-	status, path := 0, ""
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		path = r.URL.Path
-		w.Header().Set("Location", "https://login.example.com/")
-		w.WriteHeader(status)
-	}))
-	defer server.Close()
-	address := strings.TrimPrefix(server.URL, "https://")
-	for answer, want := range map[int]string{302: "signs in the callers", 403: "not checked", 404: "any caller can claim", 500: "answered 500"} {
-		status = answer
-		detail, err := checkSignIn(t.Context(), server.Client().Transport, address)
-		if failed := answer == 404 || answer == 500; failed != (err != nil) || !strings.Contains(detail+fmt.Sprint(err), want) || path != "/.auth/login/aad" {
-			t.Errorf("%d at %s: %q, %v, want %q", answer, path, detail, err, want)
-		}
-		if answer != 404 {
-			continue
-		}
-		m := mender{config.Config{Platform: config.Platform{App: "a", ResourceGroup: "g"}}}
-		if fix := m.setting(err); !strings.Contains(fix, "appsettings delete") || !strings.Contains(fix, "WEBSITE_AUTH_ENABLED") {
-			t.Errorf("fix: %s", fix)
-		}
-	}
-	if detail, err := checkSignIn(t.Context(), nil, ""); err != nil || !strings.Contains(detail, "WEBSITE_HOSTNAME") {
-		t.Errorf("without an address: %q, %v", detail, err)
-	}
-	for _, signedIn := range []bool{true, false} {
-		cfg := config.Config{SignedIn: signedIn}
-		lanes, err := newDoctor(cfg, azure.Account{ConnectionString: "UseDevelopmentStorage=true"}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		has := slices.ContainsFunc(slices.Concat(lanes...), func(c check) bool { return c.name == "sign-in" })
-		if has != signedIn {
-			t.Errorf("signed in %t: the check is there: %t", signedIn, has)
-		}
-	}
-}
 
 // TestDoctor: an app that may do everything has no failed check, also if two
 // doctors run at once and a killed one has left its scratch data. Afterwards
 // nothing is left. It is not parallel, because
 // other tests leave scratch data for a moment.
 func TestDoctor(t *testing.T) {
-	_, bus := withBus(t)
+	_, bus := apptest.WithBus(t)
 	p := start(t, built.handler, withAzurite(t), bus)
-	tables, queues := openAzurite(t)
-	blobs, written := openBlobs(t), []*azure.Table{openTable(t, tables, names.BlogsTable), openTable(t, tables, names.InstancesTable)}
+	tables, queues := apptest.OpenAzurite(t)
+	blobs, written := apptest.OpenBlobs(t), []*azure.Table{apptest.OpenTable(t, tables, names.BlogsTable), apptest.OpenTable(t, tables, names.InstancesTable)}
 	containers := []string{names.SequencesContainer, names.KnownContainer, names.GatesContainer}
 	for _, container := range containers {
-		if err := azure.NewScratchBlob(blobs, container, scratch).Write(t.Context()); err != nil {
+		if err := azure.NewScratchBlob(blobs, container, doctor.Scratch).Write(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, to := range written {
-		if _, err := to.Submit(t.Context(), []table.Write{{Verb: table.Insert, Row: table.Row{Partition: scratch, Key: scratch}}}); err != nil {
+		if _, err := to.Submit(t.Context(), []table.Write{{Verb: table.Insert, Row: table.Row{Partition: doctor.Scratch, Key: doctor.Scratch}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -134,7 +39,7 @@ func TestDoctor(t *testing.T) {
 	var running sync.WaitGroup
 	for range 2 {
 		running.Go(func() {
-			var answer doctorAnswer
+			var answer api.DoctorAnswer
 			_, _, body := p.request(t, "GET", "/api/doctor", "", &answer)
 			for _, f := range answer.Checks {
 				if !f.OK || f.Fix != "" || f.Detail == "" {
@@ -148,7 +53,7 @@ func TestDoctor(t *testing.T) {
 	}
 	running.Wait()
 	for _, to := range written {
-		if left := rows(t, to, scratch); len(left) != 0 {
+		if left := apptest.Rows(t, to, doctor.Scratch); len(left) != 0 {
 			t.Errorf("rows %v are left", left)
 		}
 	}
@@ -156,273 +61,8 @@ func TestDoctor(t *testing.T) {
 		t.Errorf("%d messages are left, %v", left, err)
 	}
 	for _, container := range containers {
-		if flag, err := azure.NewGates(blobs, container).Load(t.Context(), scratch, ""); flag.Version != "" || err != nil {
+		if flag, err := azure.NewGates(blobs, container).Load(t.Context(), doctor.Scratch, ""); flag.Version != "" || err != nil {
 			t.Errorf("a blob is left in %s: %+v, %v", container, flag, err)
 		}
 	}
-}
-
-// TestDoctorDenied denies each right alone: that check fails, its fix names the
-// role, and the others are ok.
-func TestDoctorDenied(t *testing.T) {
-	t.Parallel()
-	proxy := newProxy(t)
-	diagnosed(t, inAzure(), proxy.ConnectionString()) // creates containers, table and queue
-	for i, tt := range []struct{ service, operation, check, role string }{
-		{"blob", "put", "blobs write", "Storage Blob Data Contributor"},
-		{"blob", "get", "blobs read", "Storage Blob Data Contributor"},
-		{"blob", "delete", "blobs delete", "Storage Blob Data Contributor"},
-		{"table", "insert", "tables write", "Storage Table Data Contributor"},
-		{"table", "get", "tables read", "Storage Table Data Contributor"},
-		{"table", "delete", "tables delete", "Storage Table Data Contributor"},
-		{"queue", "put", "queues put", "Storage Queue Data Contributor"},
-		{"queue", "receive", "queues receive", "Storage Queue Data Contributor"},
-		{"queue", "clear", "queues delete", "Storage Queue Data Contributor"},
-		{"queue", "head", "queues count", "Storage Queue Data Contributor"},
-	} {
-		if i%storetest.Scale(3, 1) != 0 {
-			continue // the sample has two rights to queues, and one of the others
-		}
-		heal := proxy.Add(faultproxy.Fault{Service: tt.service, Operation: tt.operation, Status: http.StatusForbidden, Code: "AuthorizationPermissionMismatch"})
-		findings := diagnosed(t, inAzure(), proxy.ConnectionString())
-		heal()
-		if got := failed(findings); !slices.Equal(got, []string{tt.check}) {
-			t.Errorf("%s %s denied: %q failed, want %s", tt.service, tt.operation, got, tt.check)
-		}
-		want := `az role assignment create --assignee "$(az functionapp identity show --name my-app --resource-group my-group --query principalId --output tsv)"` +
-			` --role "` + tt.role + `" --scope "$(az storage account show --name mystore --query id --output tsv)"`
-		if f := findings[tt.check]; f.Fix != want || !strings.Contains(f.Detail, "storage answered 403 AuthorizationPermissionMismatch (request fa017000-") {
-			t.Errorf("%+v, want the answer of storage, and the fix %s", f, want)
-		}
-	}
-	// All rights denied: even then the clocks can be compared.
-	proxy.Add(faultproxy.Fault{Status: http.StatusForbidden})
-	findings := diagnosed(t, inAzure(), proxy.ConnectionString())
-	if got := failed(findings); len(got) != 10 || !findings["clock"].OK || !findings["settings"].OK {
-		t.Errorf("all denied: %q failed, want the ten rights", got)
-	}
-	if f := findings["blobs read"]; !strings.Contains(f.Detail, "firewall") || !strings.HasPrefix(f.Fix, "az storage account network-rule add --account-name mystore") {
-		t.Errorf("%+v, want the firewall as a possible cause", f)
-	}
-}
-
-// TestDoctorBus checks what is found about Service Bus, and that no
-// subscription is left.
-func TestDoctorBus(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		name   string
-		fault  func(*devbus.Local)
-		failed []string
-		fix    string
-	}{
-		{"fine", func(*devbus.Local) {}, nil, ""},
-		{"no topic", func(b *devbus.Local) { b.Delete(names.SignalsTopic) }, []string{"signals receive", "signals send"},
-			"az servicebus topic create --name signals --namespace-name kennel --resource-group my-group"},
-		{"may not manage", func(b *devbus.Local) { b.Fail(devbus.Fault{Kind: devbus.Admin, Status: 401}) }, []string{"signals receive"},
-			`--role "Azure Service Bus Data Owner" --scope "$(az servicebus namespace list --query "[?name=='kennel'].id" --output tsv)"`},
-		{"may not send", func(b *devbus.Local) {
-			b.Fail(devbus.Fault{Kind: devbus.RefuseAttach, Entity: names.SignalsTopic, Condition: "amqp:unauthorized-access"})
-		}, []string{"signals send"}, `az role assignment create --assignee c1 --role "Azure Service Bus Data Owner"`},
-		{"down", func(b *devbus.Local) { b.Fail(devbus.Fault{Kind: devbus.RefuseDial}) }, []string{"signals receive", "signals send"},
-			"az servicebus namespace list"},
-		{"silent", func(b *devbus.Local) { b.Fail(devbus.Fault{Kind: devbus.BlackHole}) }, []string{"signals receive", "signals send"},
-			"az servicebus namespace list"},
-	} {
-		if tt.name == "silent" && !storetest.Proving() {
-			continue // takes five seconds
-		}
-		bus, _ := withBus(t)
-		tt.fault(bus)
-		cfg := inAzure()
-		cfg.ServiceBus = config.ServiceBus{ConnectionString: bus.ConnectionString()}
-		// The commands are those of a namespace in Azure.
-		m := mender{cfg}
-		m.cfg.ServiceBus = config.ServiceBus{Namespace: "kennel.servicebus.windows.net", ManagedIdentity: true, ClientID: "c1"}
-		findings := make(map[string]finding)
-		for _, f := range diagnose(t.Context(), busChecks(cfg.ServiceBus, m)) {
-			findings[f.Name] = f
-			if !f.OK && !strings.Contains(f.Fix, tt.fix) {
-				t.Errorf("%s: %+v, want the fix %s", tt.name, f, tt.fix)
-			}
-			if tt.name == "silent" && !strings.Contains(f.Detail, "no answer from Service Bus in time") {
-				t.Errorf("%+v, want that it is silent", f)
-			}
-			if f.OK == (f.Fix != "") || strings.Contains(f.Detail, "SharedAccess") {
-				t.Errorf("%s: %+v", tt.name, f)
-			}
-		}
-		if got := failed(findings); !slices.Equal(got, tt.failed) || len(findings) != 2 {
-			t.Errorf("%s: %q failed, want %q: %+v", tt.name, got, tt.failed, findings)
-		}
-		for _, entity := range bus.Entities() {
-			if strings.Contains(entity, "Subscriptions") {
-				t.Errorf("%s: %s is left", tt.name, entity)
-			}
-		}
-	}
-	off := diagnose(t.Context(), busChecks(config.ServiceBus{}, mender{}))
-	if len(off) != 1 || off[0].Name != "signals" || !off[0].OK || off[0].Detail != "not configured; gates are polled" {
-		t.Errorf("%+v, want signals, not configured", off)
-	}
-}
-
-// TestDoctorInTime: checks that hang are reported so, within 10 s, and the
-// others have their results.
-func TestDoctorInTime(t *testing.T) {
-	t.Parallel()
-	hangs := func(ctx context.Context) (string, error) {
-		<-ctx.Done()
-		return "", ctx.Err()
-	}
-	fix := func(error) string { return "mend it" }
-	synctest.Test(t, func(t *testing.T) {
-		deaf := make(chan struct{}) // a request that ignores its context
-		defer close(deaf)
-		began := time.Now()
-		got := diagnose(t.Context(), [][]check{
-			{{name: "a", do: hangs, fix: fix}, {name: "b", do: hangs, fix: fix}, {name: "c", do: hangs, fix: fix}},
-			{{name: "d", do: func(context.Context) (string, error) { <-deaf; return "", nil }, fix: fix, limit: busTimeout}},
-			{{name: "e", do: func(context.Context) (string, error) { return "fine", nil }}},
-		})
-		want := []finding{
-			{"a", false, "no answer within 3s", "mend it", 3000},
-			{"b", false, "no answer within 3s", "mend it", 3000},
-			{"c", false, "no answer within 3s", "mend it", 3000},
-			{"d", false, "no answer within 9s", "mend it", 9000},
-			{"e", true, "fine", "", 0},
-		}
-		if diff := cmp.Diff(want, got); diff != "" || time.Since(began) > doctorTimeout {
-			t.Errorf("after %v (-want +got):\n%s", time.Since(began), diff)
-		}
-	})
-	for _, lane := range busChecks(config.ServiceBus{Namespace: "x.servicebus.windows.net"}, mender{}) {
-		if len(lane) > 1 || lane[0].limit >= doctorTimeout {
-			t.Errorf("the lane of %s takes too long", lane[0].name)
-		}
-	}
-}
-
-// TestDoctorOfSilentStorage: storage that never answers is reported so, and a
-// service that hangs does not delay what is known of the others.
-func TestDoctorOfSilentStorage(t *testing.T) {
-	t.Parallel()
-	for silent, want := range map[string]int{"": 11, "mystore.table": 3} { // a part of the address
-		synctest.Test(t, func(t *testing.T) {
-			storage := roundTripper(func(r *http.Request) (*http.Response, error) {
-				if strings.Contains(r.URL.Host, silent) {
-					<-r.Context().Done()
-					return nil, r.Context().Err()
-				}
-				w := httptest.NewRecorder()
-				w.Header().Set("Date", time.Now().UTC().Format(http.TimeFormat))
-				w.WriteHeader(http.StatusForbidden)
-				answer := w.Result()
-				answer.Request = r
-				return answer, nil
-			})
-			account := azure.Account{ConnectionString: "AccountName=mystore;AccountKey=c2VjcmV0;EndpointSuffix=core.windows.net"}
-			lanes, err := newDoctor(inAzure(), account, &azure.Options{HTTP: &http.Client{Transport: storage}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			began := time.Now()
-			hung, denied := 0, 0
-			for _, f := range diagnose(t.Context(), lanes) {
-				switch {
-				case f.Detail == "no answer within 3s":
-					hung++
-				case !f.OK && f.Milliseconds == 0:
-					denied++
-				case !f.OK:
-					t.Errorf("%+v", f)
-				}
-			}
-			if took := time.Since(began); hung != want || hung+denied < 10 || took > doctorTimeout {
-				t.Errorf("%q is silent: %d checks hung, want %d; %d were denied, after %v", silent, hung, want, denied, took)
-			}
-		})
-	}
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-// TestDoctorKeepsSecrets checks that no finding contains a key, a signature or
-// a connection string, whatever fails.
-func TestDoctorKeepsSecrets(t *testing.T) {
-	t.Parallel()
-	const signature = "sv=2024-01-01&sig=s3cr3tsignature"
-	proxy := newProxy(t)
-	proxy.Add(faultproxy.Fault{Service: "table", Cut: true})
-	proxy.Add(faultproxy.Fault{Service: "queue", Status: 500})
-	proxy.Add(faultproxy.Fault{Service: "blob", Status: 403})
-	endpoints := ""
-	for part := range strings.SplitSeq(proxy.ConnectionString(), ";") {
-		if strings.Contains(part, "Endpoint=") {
-			endpoints += part + ";"
-		}
-	}
-	for _, connection := range []string{
-		proxy.ConnectionString(),
-		endpoints + "SharedAccessSignature=" + signature,
-		"BlobEndpoint=http://127.0.0.1:1/x;TableEndpoint=http://127.0.0.1:1/x;QueueEndpoint=http://127.0.0.1:1/x;SharedAccessSignature=" + signature,
-	} {
-		cfg := config.Config{Storage: config.Storage{ConnectionString: connection}, Platform: inAzure().Platform}
-		cfg.ServiceBus.ConnectionString = "Endpoint=sb://127.0.0.1:1;SharedAccessKeyName=Root;SharedAccessKey=c2VjcmV0;UseDevelopmentEmulator=true"
-		findings := diagnosed(t, cfg, connection)
-		text, err := json.Marshal(findings)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(failed(findings)) < 12 {
-			t.Errorf("%q failed, want all requests", failed(findings))
-		}
-		for _, secret := range []string{"s3cr3t", "sig=", "c2VjcmV0", "SharedAccessKey", storageKey(t)} {
-			if strings.Contains(string(text), secret) {
-				t.Errorf("the findings contain %q: %s", secret, text)
-			}
-		}
-	}
-}
-
-// TestDoctorOnce: the checks run once at a time, also if the call that began
-// them ends, and calls that arrive meanwhile get the same answer.
-func TestDoctorOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		runs := 0
-		host := serveDoctor(func() ([][]check, error) {
-			return [][]check{{{name: "slow", do: func(context.Context) (string, error) {
-				runs++
-				time.Sleep(2 * time.Second)
-				return "done", nil
-			}}}}, nil
-		})
-		call := func(ctx context.Context) *httptest.ResponseRecorder {
-			w := httptest.NewRecorder()
-			host.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", "/api/doctor", nil))
-			return w
-		}
-		first, leave := context.WithCancel(t.Context())
-		var calls sync.WaitGroup
-		calls.Go(func() { call(first) })
-		time.Sleep(time.Second)
-		leave()
-		for range 100 {
-			calls.Go(func() {
-				if w := call(t.Context()); w.Code != 200 || !strings.Contains(w.Body.String(), `"detail":"done"`) {
-					t.Errorf("%d %s", w.Code, w.Body)
-				}
-			})
-		}
-		calls.Wait()
-		if runs != 1 {
-			t.Errorf("%d runs for calls at once, want 1", runs)
-		}
-		call(t.Context())
-		if runs != 2 {
-			t.Errorf("%d runs after a later call, want 2", runs)
-		}
-	})
 }

@@ -15,8 +15,10 @@ import (
 	"strings"
 	"testing"
 
+	"kennel/internal/app"
 	"kennel/internal/config"
 	"kennel/internal/customhandler"
+	"kennel/internal/edge"
 	"kennel/internal/storetest"
 )
 
@@ -63,24 +65,24 @@ func newDoors(t *testing.T, mode string) *doors {
 	if d.app, err = customhandler.New(&customhandler.Options{Log: log}); err != nil {
 		t.Fatal(err)
 	}
-	recorded := func(all []route) []route {
+	recorded := func(all []edge.Route) []edge.Route {
 		for i := range all {
-			all[i].quota = nil
-			all[i].handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				d.served = append(d.served, all[i].pattern)
+			all[i].Quota = nil
+			all[i].Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				d.served = append(d.served, all[i].Pattern)
 				w.Write([]byte("{}"))
 			})
 		}
 		return all
 	}
-	api := routes(t)
-	people := newConsole(cfg, log).routes(api)
+	api := appRoutes(t)
+	people := edge.NewPeople(cfg, log).Routes(api)
 	if mode != "worker" {
-		serveRoutes(d.app, recorded(api))
+		edge.ServeRoutes(d.app, recorded(api))
 	}
-	serveRoutes(d.app, recorded(people))
+	edge.ServeRoutes(d.app, recorded(people))
 	if mode == "worker" {
-		d.worker = &probes{console: d.app}
+		d.worker = &app.Probes{Console: d.app}
 		return d
 	}
 	served := httptest.NewServer(d.app)
@@ -131,8 +133,8 @@ func hostFunctions(t *testing.T) []hostFunction {
 	return found
 }
 
-// send sends a request as it is written, and returns the status of the answer.
-func (d *doors) send(t *testing.T, text string) int {
+// Send sends a request as it is written, and returns the status of the answer.
+func (d *doors) Send(t *testing.T, text string) int {
 	t.Helper()
 	d.served = d.served[:0]
 	r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(text)))
@@ -233,7 +235,7 @@ func TestEveryDoor(t *testing.T) {
 		d := newDoors(t, mode)
 		attempt := func(k *sent) {
 			requests++
-			status := d.send(t, k.text())
+			status := d.Send(t, k.text())
 			statuses[status]++
 			reached += len(d.served)
 			hole := len(d.served) == 0 && status/100 == 2
@@ -273,7 +275,7 @@ func TestEveryDoor(t *testing.T) {
 						attempt(&k)
 						pattern := route
 						if console {
-							pattern = strings.Replace(route, " ", " "+consoleBase, 1)
+							pattern = strings.Replace(route, " ", " "+edge.ConsoleBase, 1)
 						}
 						if at < 2 && !k.identity.strange && k.mayReach(mode, pattern) != slices.Equal(d.served, []string{pattern}) {
 							t.Errorf("%s: %s: %q reaches %q, want it served: %t", mode, k.identity.name, k.text(), d.served, k.mayReach(mode, pattern))

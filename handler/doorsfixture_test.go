@@ -5,6 +5,9 @@ import (
 	"regexp"
 	"strings"
 
+	"kennel/internal/api"
+	"kennel/internal/apptest"
+	"kennel/internal/edge"
 	"kennel/internal/principal"
 )
 
@@ -45,7 +48,7 @@ type hostName struct {
 // mayReach reports whether the table allows a request to reach a route.
 func (k *sent) mayReach(mode, pattern string) bool {
 	method, path, _ := strings.Cut(pattern, " ")
-	path, throughConsole := strings.CutPrefix(path, consoleBase)
+	path, throughConsole := strings.CutPrefix(path, edge.ConsoleBase)
 	if !throughConsole {
 		return mode != "worker" && (k.identity.key || pattern == "GET /api/health")
 	}
@@ -54,16 +57,16 @@ func (k *sent) mayReach(mode, pattern string) bool {
 	}
 	need, known := needs[method+" "+path]
 	if path == "/api/me" {
-		need, known = reader, true
+		need, known = edge.Reader, true
 	}
 	entitled := false
 	switch mode {
 	case "local", "worker":
 		entitled = k.host.here && !k.identity.claims
 	case "signed in":
-		entitled = need == reader && k.identity.reads || need == operator && k.identity.changes
+		entitled = need == edge.Reader && k.identity.reads || need == edge.Operator && k.identity.changes
 	}
-	if need == operator || method+" "+path == doctorPattern {
+	if need == edge.Operator || method+" "+path == api.DoctorPattern {
 		entitled = entitled && k.site.own
 	}
 	return known && entitled
@@ -74,7 +77,7 @@ func (k *sent) text() string {
 	method, path, _ := strings.Cut(k.route, " ")
 	path = parameters.ReplaceAllString(path, "x")
 	if k.console {
-		path = consoleBase + path
+		path = edge.ConsoleBase + path
 	}
 	if k.method != "" {
 		method = k.method
@@ -93,7 +96,7 @@ func identities() []identity {
 	person := func(name, value string, reads, changes bool) identity {
 		return identity{name: name, header: principal.Header + ": " + value + "\r\n", claims: true, reads: reads, changes: changes}
 	}
-	asOperator := principalOf("ann", "Operator")
+	asOperator := apptest.PrincipalOf("ann", "Operator")
 	plain, err := base64.StdEncoding.DecodeString(asOperator)
 	if err != nil {
 		panic(err)
@@ -122,24 +125,24 @@ func identities() []identity {
 		asked("code=wrong&code="+hostKey, false), asked("code=", false), asked("clientId="+hostKey, false),
 		asked("code="+hostKey+"%00", false), asked("c%6fde=wrong", false), strange("key"), strange("x-functions-key"), strange("code%00"), strange("code%5B%5D"),
 		{name: "a wrong key and a right one", header: "x-functions-key: wrong\r\n", query: "?code=" + hostKey},
-		person("Reader", principalOf("ann", "Reader"), true, false),
-		person("no roles", principalOf("ann"), false, false),
-		person("role of another case", principalOf("ann", "operator", "READER"), false, false),
-		person("roles in one text", principalOf("ann", "Reader,Operator"), false, false),
-		person("role with a blank", principalOf("ann", " Operator"), false, false),
+		person("Reader", apptest.PrincipalOf("ann", "Reader"), true, false),
+		person("no roles", apptest.PrincipalOf("ann"), false, false),
+		person("role of another case", apptest.PrincipalOf("ann", "operator", "READER"), false, false),
+		person("roles in one text", apptest.PrincipalOf("ann", "Reader,Operator"), false, false),
+		person("role with a blank", apptest.PrincipalOf("ann", " Operator"), false, false),
 		person("role as a list", edited(`"val":"Operator"`, `"val":["Operator"]`), false, false),
-		person("role as JSON", principalOf("ann", `["Operator"]`), false, false),
+		person("role as JSON", apptest.PrincipalOf("ann", `["Operator"]`), false, false),
 		person("role twice", edited(`"val":"Operator"`, `"val":"Other","val":"Operator"`), false, false),
 		person("claims twice", edited(`"claims"`, `"claims":[],"claims"`), false, false),
 		person("claims of another case", edited(`"claims"`, `"Claims"`), false, false),
 		person("another provider", edited(`"aad"`, `"github"`), false, false),
 		person("no provider", edited(`"auth_typ"`, `"auth"`), false, false),
-		person("two principals in one", principalOf("ann", "Reader")+", "+asOperator, false, false),
-		person("two principals", principalOf("ann", "Reader")+"\r\n"+principal.Header+": "+asOperator, false, false),
+		person("two principals in one", apptest.PrincipalOf("ann", "Reader")+", "+asOperator, false, false),
+		person("two principals", apptest.PrincipalOf("ann", "Reader")+"\r\n"+principal.Header+": "+asOperator, false, false),
 		person("a principal and an empty one", asOperator+"\r\n"+principal.Header+": ", false, false),
 		person("no JSON", "e30", false, false), person("nothing in the header", "", false, false), person("a key for a person", hostKey, false, false),
 		person("JSON itself", string(plain), false, false), person("two texts", base64.StdEncoding.EncodeToString([]byte(string(plain)+"{}")), false, false),
-		{name: "Reader with a key", header: principal.Header + ": " + principalOf("ann", "Reader") + "\r\nx-functions-key: " + hostKey + "\r\n", key: true, claims: true, reads: true},
+		{name: "Reader with a key", header: principal.Header + ": " + apptest.PrincipalOf("ann", "Reader") + "\r\nx-functions-key: " + hostKey + "\r\n", key: true, claims: true, reads: true},
 	}
 	for _, key := range []string{"wrong", "", "null", "the-host-ke", "THE-HOST-KEY", "_master", "master", "default", "Bearer " + hostKey, hostKey + "," + hostKey, "key-of-Nothing", "key-of-Console", "key-of-Health"} {
 		all = append(all, keyed("the key "+key, key, false))

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,12 +10,12 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"kennel/internal/apptest"
 	"kennel/internal/storetest"
 )
 
@@ -98,7 +97,7 @@ func coldStart(b *testing.B) {
 		bare, ours = append(bare, measure(built.shippedBare)), append(ours, measure(built.shippedHandler))
 	}
 	const unit = 100 * time.Microsecond
-	base, own := median(bare), median(ours)
+	base, own := apptest.Median(bare), apptest.Median(ours)
 	b.Logf("figure: processor time from start to first answer, more than a bare program (%v against %v) | %v | ≤ 25 ms", own.Round(unit), base.Round(unit), (own - base).Round(unit))
 }
 
@@ -124,7 +123,7 @@ func rate(b *testing.B) {
 		rates = append(rates, 6000/took.Seconds())
 	}
 	b.Logf("figure: resident memory after order numbers for four callers (%d) | %.1f MB | ≤ 40 MB", rounds*6000, float64(resident(b, handler.cmd.Process.Pid))/1e6)
-	b.Logf("figure: order number requests, processor time (%.0f/s here) | %.0f %% of a bare program's rate | ≥ 90 %%", median(rates), 100*median(ratios))
+	b.Logf("figure: order number requests, processor time (%.0f/s here) | %.0f %% of a bare program's rate | ≥ 90 %%", apptest.Median(rates), 100*apptest.Median(ratios))
 }
 
 // subscribed measures from the start of an instance until it receives signals,
@@ -132,7 +131,7 @@ func rate(b *testing.B) {
 func subscribed(b *testing.B) {
 	const rounds = 11
 	storage := withAzurite(b)
-	_, bus := withBus(b)
+	_, bus := apptest.WithBus(b)
 	var took []time.Duration
 	for range rounds {
 		began := time.Now()
@@ -142,7 +141,7 @@ func subscribed(b *testing.B) {
 		p.terminate()
 		p.exitCode(b)
 	}
-	b.Logf("figure: from the start of an instance until it is subscribed, all on this machine | %v | ≤ 2 s", median(took).Round(time.Millisecond))
+	b.Logf("figure: from the start of an instance until it is subscribed, all on this machine | %v | ≤ 2 s", apptest.Median(took).Round(time.Millisecond))
 }
 
 // flood makes n requests over a few connections and returns the processor time
@@ -167,7 +166,7 @@ func flood(b *testing.B, p *process, sequence string, n int) (used, took time.Du
 					b.Error(err)
 					return
 				}
-				if err := skipAnswer(answers); err != nil {
+				if err := apptest.SkipAnswer(answers); err != nil {
 					b.Error(err)
 					return
 				}
@@ -200,28 +199,6 @@ func (p *process) processorTime(b *testing.B) time.Duration {
 	return sum
 }
 
-func skipAnswer(r *bufio.Reader) error {
-	status, err := r.ReadSlice('\n')
-	if err != nil || !strings.HasPrefix(string(status), "HTTP/1.1 200") {
-		return fmt.Errorf("answer %q: %w", status, err)
-	}
-	length := 0
-	for {
-		line, err := r.ReadSlice('\n')
-		if err != nil {
-			return err
-		}
-		if len(line) == 2 {
-			break
-		}
-		if value, ok := strings.CutPrefix(string(line), "Content-Length: "); ok {
-			fmt.Sscan(value, &length)
-		}
-	}
-	_, err = r.Discard(length)
-	return err
-}
-
 // resident reads the process's resident set in bytes, from /proc where there
 // is one and from ps elsewhere.
 func resident(b testing.TB, pid int) int64 {
@@ -238,9 +215,4 @@ func resident(b testing.TB, pid int) int64 {
 	}
 	b.Fatal("no VmRSS in /proc")
 	return 0
-}
-
-func median[T cmp.Ordered](values []T) T {
-	slices.Sort(values)
-	return values[len(values)/2]
 }

@@ -6,7 +6,9 @@ import (
 	"testing"
 
 	"kennel/gate"
+	"kennel/internal/apptest"
 	"kennel/internal/azure"
+	"kennel/internal/edge"
 	"kennel/internal/names"
 	"kennel/internal/storetest"
 )
@@ -42,7 +44,7 @@ func TestUnleash(t *testing.T) {
 
 	closed := p.gate(t, "POST", name+"/close", "")
 	closed.expectGate(t, "close", 200, false, 1)
-	if closed.By != unnamed || closed.Reason != "" || closed.Generation != first.Generation {
+	if closed.By != edge.Unnamed || closed.Reason != "" || closed.Generation != first.Generation {
 		t.Errorf("closed without a name: %s", closed.body)
 	}
 	p.gate(t, "GET", name+"/wait?timeout=2s", "").expectGate(t, "wait at a gate that is shut again", 202, false, 1)
@@ -64,7 +66,7 @@ func TestUnleash(t *testing.T) {
 func TestCorruptGate(t *testing.T) {
 	t.Parallel()
 	p := shared(t)
-	store := azure.NewGates(openBlobs(t), names.GatesContainer)
+	store := azure.NewGates(apptest.OpenBlobs(t), names.GatesContainer)
 	name := storetest.Name()
 	const corrupt = `{"released":true,"generation":41}`
 	if _, err := store.Replace(t.Context(), name, gate.Flag{}, gate.Flag{Text: corrupt}); err != nil {
@@ -112,7 +114,7 @@ func TestWhoChangesTheGate(t *testing.T) {
 		want   string
 	}{
 		{"by the body", open, `{"by":" ann "}`, nil, "ann"},
-		{"without a name", open, `{}`, nil, unnamed},
+		{"without a name", open, `{}`, nil, edge.Unnamed},
 		{"a header that any client can send", open, `{"by":"ann"}`, []string{header, "mallory"}, "ann"},
 		{"signed in", signed, `{"by":"another person"}`, []string{header, "ann@example.com"}, "ann@example.com"},
 		{"signed in without a name", signed, "", []string{id, "1f0c"}, "1f0c"},

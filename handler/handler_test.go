@@ -16,10 +16,12 @@ import (
 	"time"
 
 	"kennel/ids"
+	"kennel/internal/apptest"
 	"kennel/internal/azure"
 	"kennel/internal/customhandler"
 	"kennel/internal/faultproxy"
 	"kennel/internal/names"
+	"kennel/internal/observe"
 	"kennel/internal/storetest"
 )
 
@@ -65,7 +67,7 @@ func TestNextOrderIDInEnvelope(t *testing.T) {
 
 func TestCorruptSequence(t *testing.T) {
 	p := shared(t)
-	store := azure.NewSequences(openBlobs(t), names.SequencesContainer)
+	store := azure.NewSequences(apptest.OpenBlobs(t), names.SequencesContainer)
 	put := func(text string) (path string) {
 		t.Helper()
 		name := storetest.Name()
@@ -80,7 +82,7 @@ func TestCorruptSequence(t *testing.T) {
 			t.Errorf("corrupt blob: %d %s", status, body)
 		}
 	}
-	if s, body := p.status(t); s.Status != degraded || !strings.Contains(body, `"problem"`) {
+	if s, body := p.status(t); s.Status != observe.Degraded || !strings.Contains(body, `"problem"`) {
 		t.Errorf("status %s, want it degraded by the sequence", body)
 	}
 	path = put(strconv.FormatInt(ids.MaxExact, 10))
@@ -96,7 +98,7 @@ func TestCorruptSequence(t *testing.T) {
 // recovers without a restart.
 func TestStorageDown(t *testing.T) {
 	t.Parallel()
-	proxy := newProxy(t)
+	proxy := apptest.NewProxy(t)
 	heal := proxy.Add(faultproxy.Fault{Cut: true})
 	p := start(t, built.handler, "AzureWebJobsStorage="+proxy.ConnectionString(), "KENNEL_RESERVE_TIMEOUT=1s", oneTry)
 	name := storetest.Name()
@@ -105,7 +107,7 @@ func TestStorageDown(t *testing.T) {
 		{"POST", next, ""},
 		{"GET", gate, ""}, {"GET", gate + "/wait?timeout=2s", ""}, {"POST", gate + "/release", ""},
 		{"GET", channel, ""}, {"GET", "/api/channels", ""}, {"PUT", channel, `{"owner":"ann"}`}, {"DELETE", channel, ""},
-		{"POST", channel + "/blogs", draft},
+		{"POST", channel + "/blogs", apptest.Draft},
 	}
 	for _, call := range calls {
 		var a answer
@@ -124,7 +126,7 @@ func TestStorageDown(t *testing.T) {
 	if status, _, body := p.call(t, "GET", "/api/health", nil); status != 200 || body != "{\"status\":\"ok\"}\n" {
 		t.Errorf("health: %d %s", status, body)
 	}
-	if s, body := p.status(t); s.Status != degraded {
+	if s, body := p.status(t); s.Status != observe.Degraded {
 		t.Errorf("status %s, want it degraded", body)
 	}
 	waited := make(chan answer)
@@ -145,8 +147,8 @@ func TestStorageDown(t *testing.T) {
 			t.Fatalf("after storage came back: %d %s", status, body)
 		}
 	}
-	p.statusUntil(t, "no problem of this process, and one number issued", func(s statusAnswer) bool {
-		return s.Storage.healthy() && len(s.own()) == 0 && s.Sequences[name].Issued == 1
+	p.statusUntil(t, "no problem of this process, and one number issued", func(s observe.Status) bool {
+		return s.Storage.Healthy() && len(ownProblems(s)) == 0 && s.Sequences[name].Issued == 1
 	})
 	p.terminate()
 	p.exitCode(t)
@@ -164,7 +166,7 @@ func TestStorageDown(t *testing.T) {
 	if logged != rejected {
 		t.Errorf("%d rejected requests are %d in the log", rejected, logged)
 	}
-	if strings.Contains(p.output.String(), "AccountKey") || strings.Contains(p.output.String(), storageKey(t)) {
+	if strings.Contains(p.output.String(), "AccountKey") || strings.Contains(p.output.String(), apptest.StorageKey(t)) {
 		t.Error("a key is in the log")
 	}
 }
@@ -290,8 +292,8 @@ func TestFunctionFolders(t *testing.T) {
 		}
 	}
 	var registered []string
-	for _, rt := range routes(t) {
-		registered = append(registered, rt.function)
+	for _, rt := range appRoutes(t) {
+		registered = append(registered, rt.Function)
 	}
 	sources, err := filepath.Glob("*.go")
 	if err != nil {

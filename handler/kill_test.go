@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"kennel/internal/apptest"
 	"kennel/internal/azure"
 	"kennel/internal/customhandler"
 	"kennel/internal/faultproxy"
@@ -65,11 +66,11 @@ type killing struct {
 }
 
 func newKilling(t *testing.T) *killing {
-	tables, queues := openAzurite(t)
+	tables, queues := apptest.OpenAzurite(t)
 	k := &killing{
-		proxy:    newProxy(t),
-		channels: openTable(t, tables, names.ChannelsTable),
-		blogs:    openTable(t, tables, names.BlogsTable),
+		proxy:    apptest.NewProxy(t),
+		channels: apptest.OpenTable(t, tables, names.ChannelsTable),
+		blogs:    apptest.OpenTable(t, tables, names.BlogsTable),
 		queues:   queues,
 		fresh:    start(t, built.handler, withAzurite(t)),
 		rng:      rand.New(rand.NewPCG(*seed, 0)),
@@ -312,7 +313,7 @@ func (k *killing) sweep(t *testing.T, at faultproxy.Fault) {
 	d := k.create(t, 101)
 	k.dies(t, faultproxy.Fault{Service: "table", Operation: "transaction", Nth: 1, Lose: true}, ask(t, "DELETE", d.name, ""))
 	k.succeed(t, d)
-	age(t, k.channels, d.name, d.incarnation, "touchedAt", time.Hour)
+	apptest.Age(t, k.channels, d.name, d.incarnation, "touchedAt", time.Hour)
 	orphan := storetest.Name()
 	k.dies(t, faultproxy.Fault{Service: "table", Operation: "insert", Nth: 2, Lose: true}, ask(t, "PUT", orphan, `{"owner":"ann"}`))
 	k.ageCreations(t, orphan, "")
@@ -375,7 +376,7 @@ func (k *killing) check(t *testing.T, d *target) {
 func (k *killing) checkRows(t *testing.T, name, incarnation string) {
 	t.Helper()
 	var left, want []string
-	for _, row := range rows(t, k.blogs, "") {
+	for _, row := range apptest.Rows(t, k.blogs, "") {
 		if strings.HasPrefix(row.Partition, name+"@") {
 			left = append(left, row.Partition)
 		}
@@ -391,9 +392,9 @@ func (k *killing) checkRows(t *testing.T, name, incarnation string) {
 // ageCreations makes all that was created under a name, but one, two hours old.
 func (k *killing) ageCreations(t *testing.T, name, but string) {
 	t.Helper()
-	for _, row := range rows(t, k.channels, name) {
+	for _, row := range apptest.Rows(t, k.channels, name) {
 		if row.Key != "name" && row.Key != but {
-			age(t, k.channels, name, row.Key, "createdAt", 2*time.Hour)
+			apptest.Age(t, k.channels, name, row.Key, "createdAt", 2*time.Hour)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"kennel/internal/apptest"
 	"kennel/internal/customhandler"
 	"kennel/internal/dev/devbus"
 	"kennel/internal/faultproxy"
@@ -36,8 +37,8 @@ type logLine struct {
 // others. No line has a key, a body or a query.
 func TestLogLinesOfCalls(t *testing.T) {
 	t.Parallel()
-	proxy := newProxy(t)
-	bus, setting := withBus(t)
+	proxy := apptest.NewProxy(t)
+	bus, setting := apptest.WithBus(t)
 	p := start(t, built.handler, "AzureWebJobsStorage="+proxy.ConnectionString(), setting, "KENNEL_LOG_LEVEL=debug", oneTry)
 	p.receives(t, true)
 	const secret = "s3cret-of-the-caller"
@@ -78,7 +79,7 @@ func TestLogLinesOfCalls(t *testing.T) {
 		{"GET", "/api/health", ""}, {"GET", "/api/status", ""}, {"GET", "/api/openapi.yaml", ""},
 		{"POST", next, ""}, {"POST", next + "?count=0", ""}, {"GET", "/api/sequences/" + name, ""},
 		{"GET", gate, ""}, {"POST", gate + "/release", `{"by":"ann","reason":"` + secret + `"}`}, {"GET", gate + "/wait?timeout=1s", ""},
-		{"PUT", channel, `{"owner":"` + secret + `"}`}, {"POST", channel + "/blogs", draft}, {"GET", channel + "/blogs", ""},
+		{"PUT", channel, `{"owner":"` + secret + `"}`}, {"POST", channel + "/blogs", apptest.Draft}, {"GET", channel + "/blogs", ""},
 		{"GET", channel + "/deletion", ""},
 	} {
 		expect(route(call[0], call[1], call[2]), done)

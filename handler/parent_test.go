@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"io"
 	"net"
 	"os"
@@ -11,41 +10,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
-)
 
-func TestWatchParent(t *testing.T) {
-	for name, tt := range map[string]struct {
-		parents []int
-		want    int // calls of orphaned
-	}{
-		"parent remains":                {[]int{7, 7, 7}, 0},
-		"parent is 1 from the start":    {[]int{1, 1, 1}, 0},
-		"parent is outside, thus 0":     {[]int{0, 0, 0}, 0},
-		"parent ends":                   {[]int{7, 7, 1}, 1},
-		"parent ends below a subreaper": {[]int{7, 9, 9, 1}, 1},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			ctx, cancel := context.WithCancel(t.Context())
-			reads, calls := 0, 0
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				watchParent(ctx, tt.parents[0], func() int {
-					reads++
-					return tt.parents[min(reads, len(tt.parents)-1)]
-				}, func() { calls++ })
-			}()
-			time.Sleep(time.Minute)
-			cancel()
-			<-done
-			if calls != tt.want {
-				t.Errorf("%s: %d calls, want %d", name, calls, tt.want)
-			}
-		})
-	}
-}
+	"kennel/internal/apptest"
+)
 
 // TestOrphan: a handler whose host was killed ends, although a caller waits at
 // a gate. A warning arrives on standard error, other lines on standard output.
@@ -58,7 +26,7 @@ func TestOrphan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{port: freePort(t), output: &lockedBuffer{}}
+	p := &process{port: freePort(t), output: &apptest.Buffer{}}
 	p.url = "http://127.0.0.1:" + strconv.Itoa(p.port)
 	p.cmd = exec.Command("/bin/sh", "-c", `"$0" & echo $!; wait`, path)
 	p.cmd.Env = []string{withAzurite(t), "FUNCTIONS_CUSTOMHANDLER_PORT=" + strconv.Itoa(p.port), "GORACE=atexit_sleep_ms=0"}

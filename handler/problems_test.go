@@ -1,27 +1,24 @@
 package main
 
 import (
-	"context"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
 
-	"kennel/gate"
-	"kennel/ids"
+	"kennel/internal/api"
+	"kennel/internal/apptest"
 	"kennel/internal/azure"
 	"kennel/internal/customhandler"
 	"kennel/internal/dev/devbus"
+	"kennel/internal/edge"
 	"kennel/internal/faultproxy"
-	"kennel/internal/instances"
-	"kennel/internal/memory"
 	"kennel/internal/names"
+	"kennel/internal/observe"
 	"kennel/internal/storetest"
 	"kennel/queue"
 )
@@ -32,10 +29,10 @@ func (p *process) has(t testing.TB, code, subject, cause string) {
 	t.Helper()
 	answer, body := p.status(t)
 	all := answer.Problems
-	i := slices.IndexFunc(all, func(p problemItem) bool {
+	i := slices.IndexFunc(all, func(p observe.ProblemItem) bool {
 		return p.Code == code && p.Subject == subject && slices.Contains(p.Instances, answer.Instance)
 	})
-	if i < 0 || answer.Status != degraded || !strings.Contains(all[i].What, cause) || all[i].Count < 1 || time.Since(all[i].Since) > time.Minute {
+	if i < 0 || answer.Status != observe.Degraded || !strings.Contains(all[i].What, cause) || all[i].Count < 1 || time.Since(all[i].Since) > time.Minute {
 		t.Errorf("status %s, want degraded with %s of %q and %q", body, code, subject, cause)
 	}
 }
@@ -44,14 +41,14 @@ func (p *process) has(t testing.TB, code, subject, cause string) {
 // One that a task in the background has met ends with the next try of the task.
 func (p *process) isWell(t testing.TB, when string) {
 	t.Helper()
-	p.statusUntil(t, when+": ok without problems", func(s statusAnswer) bool { return s.Status == "ok" && len(s.Problems) == 0 })
+	p.statusUntil(t, when+": ok without problems", func(s observe.Status) bool { return s.Status == "ok" && len(s.Problems) == 0 })
 }
 
 // meets waits until the process reports a problem of its own with the code.
 func (p *process) meets(t testing.TB, code string) {
 	t.Helper()
-	p.statusUntil(t, code, func(s statusAnswer) bool {
-		return slices.ContainsFunc(s.own(), func(p problemItem) bool { return p.Code == code })
+	p.statusUntil(t, code, func(s observe.Status) bool {
+		return slices.ContainsFunc(ownProblems(s), func(p observe.ProblemItem) bool { return p.Code == code })
 	})
 }
 
@@ -74,7 +71,7 @@ func TestProblems(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bus, setting := withBus(t)
+	bus, setting := apptest.WithBus(t)
 	p := start(t, built.handler, "AzureWebJobsStorage="+proxy.ConnectionString(), setting, "KENNEL_RESERVE_TIMEOUT=200ms")
 	p.receives(t, true)
 	p.isWell(t, "at first")
@@ -139,7 +136,7 @@ func sequenceProblems(t *testing.T, p *process, blobs *azblob.Client) {
 	// reserve repeats a request until storage answers it in time: the app of
 	// this test waits for 200 ms.
 	reserve := func(name string, count int) (first int64, code string) {
-		for code = codeUnavailable; code == codeUnavailable; {
+		for code = edge.CodeUnavailable; code == edge.CodeUnavailable; {
 			first, code = p.numbers(t, name, count)
 		}
 		return first, code
@@ -157,7 +154,7 @@ func sequenceProblems(t *testing.T, p *process, blobs *azblob.Client) {
 		corrupt: {"sequence_corrupt", `the stored number of the sequence cannot be used: "seven" is not a whole number`},
 		missing: {"sequence_missing", "the stored number of the sequence was deleted"},
 	} {
-		for code := ""; code == ""; _, code = reserve(name, maxCount) {
+		for code := ""; code == ""; _, code = reserve(name, api.MaxCount) {
 		}
 		p.has(t, want[0], name, want[1])
 	}
@@ -221,7 +218,7 @@ func deadLetterProblems(t *testing.T, p *process, queues *azure.Queues) {
 	p.has(t, "dead_letters", names.CleanupQueue, "Dead letters in queue "+poison+": 1. The last reason that this process knows: read the message: decode JSON: ")
 	remove()
 	// The host is about to move a message whose last delivery fails.
-	for _, delivery := range []int64{maxDeliveries - 1, maxDeliveries} {
+	for _, delivery := range []int64{observe.MaxDeliveries - 1, observe.MaxDeliveries} {
 		p.isWell(t, "before the last delivery")
 		m := customhandler.QueueMessage{Text: strings.Repeat("x", queue.MaxText), DequeueCount: delivery}
 		if err := p.invoke(t, "ChannelCleanup", cleanupOf(m)); err == nil {
@@ -231,106 +228,12 @@ func deadLetterProblems(t *testing.T, p *process, queues *azure.Queues) {
 	p.has(t, "dead_letters", names.CleanupQueue, "not a message that deletes a channel")
 }
 
-// TestLimitsOfSequences: nine tenths of the sequences of a process, or the last
-// hundredth of a sequence, are a problem.
-func TestLimitsOfSequences(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := memory.NewSequences(nil)
-		set, err := ids.NewSet(store, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		running.Go(func() { set.Run(ctx) })
-		defer func() { cancel(); running.Wait(); set.Close(t.Context()) }()
-		s := sequenceFunctions{sequences: set, limits: &limits{}}
-		draw := func(name string) {
-			t.Helper()
-			if _, err := set.Next(ctx, name); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for i := range 8_999 {
-			draw(fmt.Sprint("s", i))
-		}
-		if got := s.problems(); len(got) > 0 {
-			t.Errorf("problems %+v, want none", got)
-		}
-		store.Set("orders", fmt.Sprint(int64(ids.MaxExact)/1000*995))
-		draw("orders")
-		synctest.Wait()
-		began := time.Now()
-		for range 2 {
-			got := s.problems()
-			if len(got) != 2 || got[0].Subject != "all sequences" || got[0].What != "This process uses 9000 of at most 10000 sequences." || !got[0].Since.Equal(began) ||
-				got[1].Code != "limit_close" || got[1].Subject != "orders" || !strings.Contains(got[1].What, " of at most 9007199254740991 are reserved.") {
-				t.Errorf("problems %+v, want both limits since %v", got, began)
-			}
-			time.Sleep(time.Minute)
-		}
-		time.Sleep(20 * time.Minute) // unused sequences are given up
-		if got := s.problems(); len(got) != 1 || got[0].Subject != "orders" {
-			t.Errorf("problems %+v, want only that of orders", got)
-		}
-	})
-}
-
-// TestManyProblems: the problems of one code are limited, and the last one
-// counts the others.
-func TestManyProblems(t *testing.T) {
-	var many []instances.Problem
-	now := time.Now()
-	for i := range 15 {
-		many = append(many, instances.Problem{Subject: fmt.Sprintf("s%02d", i), What: "No.", Since: now.Add(-time.Duration(i))})
-	}
-	got := oldest(slices.Clone(many))
-	if len(got) != maxSubjects || got[0].Subject != "s14" || got[9].Subject != "" || got[9].What != "There are 6 more. One of them: No." {
-		t.Errorf("problems %+v, want nine and the number of the others", got)
-	}
-	if got := oldest(slices.Clone(many[:maxSubjects])); len(got) != maxSubjects || got[9].Subject != "s00" {
-		t.Errorf("problems %+v, want all ten", got)
-	}
-}
-
 // TestBusDenied: a missing topic is a problem at once, with the cause.
 func TestBusDenied(t *testing.T) {
 	t.Parallel()
-	bus, setting := withBus(t)
+	bus, setting := apptest.WithBus(t)
 	bus.Delete(names.SignalsTopic)
 	p := start(t, built.handler, withAzurite(t), setting)
 	p.meets(t, "bus_denied")
 	p.has(t, "bus_denied", "", "Gate signals are not received: listen to topic signals: denied by Service Bus: the administration answered 404 Not Found: there is no such topic")
-}
-
-// TestLimitOfGates: waiters at nine tenths of the gates that a process can
-// watch are a problem.
-func TestLimitOfGates(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		gates, err := gate.New(memory.NewGates(nil), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		g := gateFunctions{gates: gates, limits: &limits{}}
-		ctx, cancel := context.WithCancel(t.Context())
-		var waiting sync.WaitGroup
-		waiting.Go(func() { gates.Run(ctx) })
-		for i := range 900 {
-			if got := g.problems(); len(got) > 0 {
-				t.Fatalf("%d gates: problems %+v, want none", i, got)
-			}
-			waiting.Go(func() { gates.Wait(t.Context(), fmt.Sprint("g", i), gate.Now, 10*time.Second) })
-			synctest.Wait()
-		}
-		if got := g.problems(); len(got) != 1 || got[0].Code != "limit_close" || got[0].Subject != "all gates" || got[0].What != "This process has waiters at 900 of at most 1000 gates." {
-			t.Errorf("900 gates: problems %+v, want the limit", got)
-		}
-		time.Sleep(10 * time.Second)
-		synctest.Wait()
-		if got := g.problems(); len(got) > 0 {
-			t.Errorf("without waiters: problems %+v, want none", got)
-		}
-		cancel()
-		waiting.Wait()
-	})
 }

@@ -20,8 +20,10 @@ import (
 	"time"
 
 	"kennel/gate"
+	"kennel/internal/apptest"
 	"kennel/internal/customhandler"
 	"kennel/internal/instances"
+	"kennel/internal/observe"
 	"kennel/internal/storetest"
 )
 
@@ -68,24 +70,7 @@ type process struct {
 	url    string
 	port   int
 	cmd    *exec.Cmd
-	output *lockedBuffer
-}
-
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
+	output *apptest.Buffer
 }
 
 // start runs a program until the test ends, and waits for its first answer.
@@ -110,7 +95,7 @@ func launchWith(t testing.TB, program func() (string, error), port int, args []s
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{port: port, output: &lockedBuffer{}, cmd: exec.Command(path, args...)}
+	p := &process{port: port, output: &apptest.Buffer{}, cmd: exec.Command(path, args...)}
 	p.url = "http://127.0.0.1:" + strconv.Itoa(p.port)
 	p.cmd.Env = append([]string{
 		"FUNCTIONS_CUSTOMHANDLER_PORT=" + strconv.Itoa(p.port),
@@ -168,17 +153,6 @@ func freePort(t testing.TB) int {
 	return port
 }
 
-// storageKey returns the key of the Azurite that the tests share.
-func storageKey(t testing.TB) string {
-	t.Helper()
-	_, rest, _ := strings.Cut(storetest.Azurite(t).ConnectionString(), ";AccountKey=")
-	key, _, found := strings.Cut(rest, ";")
-	if !found {
-		t.Fatal("the connection string has no key")
-	}
-	return key
-}
-
 // call makes one request and returns status, headers and body. It checks that
 // docs/openapi.yaml describes them.
 func (p *process) call(t testing.TB, method, path string, body io.Reader, header ...string) (int, http.Header, string) {
@@ -202,7 +176,7 @@ func (p *process) call(t testing.TB, method, path string, body io.Reader, header
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkDescribed(t, r, bodyOf(r), answer.StatusCode, answer.Header, string(text))
+	apptest.CheckDescribed(t, r, apptest.BodyOf(r), answer.StatusCode, answer.Header, string(text))
 	return answer.StatusCode, answer.Header, string(text)
 }
 
@@ -290,14 +264,14 @@ func (p *process) request(t testing.TB, method, path, body string, answer any, h
 }
 
 // status returns the status, decoded and as text.
-func (p *process) status(t testing.TB) (answer statusAnswer, body string) {
+func (p *process) status(t testing.TB) (answer observe.Status, body string) {
 	t.Helper()
 	_, _, body = p.request(t, "GET", "/api/status", "", &answer)
 	return answer, body
 }
 
 // statusUntil waits until the status is as wanted.
-func (p *process) statusUntil(t testing.TB, what string, wanted func(statusAnswer) bool) {
+func (p *process) statusUntil(t testing.TB, what string, wanted func(observe.Status) bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		answer, body := p.status(t)
@@ -310,11 +284,11 @@ func (p *process) statusUntil(t testing.TB, what string, wanted func(statusAnswe
 	}
 }
 
-// own returns the problems of the process that answered. Other processes of the
+// ownProblems returns the problems of the process that answered. Other processes of the
 // tests use the same storage, and may have some; the dead letters of all tests
 // are in one queue.
-func (s statusAnswer) own() []problemItem {
-	return slices.DeleteFunc(slices.Clone(s.Problems), func(p problemItem) bool {
+func ownProblems(s observe.Status) []observe.ProblemItem {
+	return slices.DeleteFunc(slices.Clone(s.Problems), func(p observe.ProblemItem) bool {
 		return !slices.Contains(p.Instances, s.Instance) || p.Code == instances.DeadLetters
 	})
 }
@@ -322,13 +296,13 @@ func (s statusAnswer) own() []problemItem {
 // holds waits until a gate of this process has a number of waiters.
 func (p *process) holds(t testing.TB, name string, waiters int) {
 	t.Helper()
-	p.statusUntil(t, fmt.Sprintf("%d waiters at %s", waiters, name), func(s statusAnswer) bool { return s.Gates[name].Waiting == waiters })
+	p.statusUntil(t, fmt.Sprintf("%d waiters at %s", waiters, name), func(s observe.Status) bool { return s.Gates[name].Waiting == waiters })
 }
 
 // receives waits until the process receives signals, or until it does not.
 func (p *process) receives(t testing.TB, want bool) {
 	t.Helper()
-	p.statusUntil(t, fmt.Sprint("receives signals: ", want), func(s statusAnswer) bool { return s.Signals.Receiving == want })
+	p.statusUntil(t, fmt.Sprint("receives signals: ", want), func(s observe.Status) bool { return s.Signals.Receiving == want })
 }
 
 // oneTry leaves an invocation no time to wait for storage, see outlast.

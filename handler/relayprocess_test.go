@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"kennel/client"
+	"kennel/internal/apptest"
+	"kennel/internal/clients"
 	"kennel/internal/config"
 	"kennel/internal/dev/devbus"
 	"kennel/internal/dev/localhost"
@@ -25,8 +27,8 @@ import (
 // has the queue orders.
 func withBuses(t testing.TB) (primary, secondary *devbus.Local, settings []string) {
 	t.Helper()
-	primary, first := withBus(t)
-	secondary, second := withBus(t)
+	primary, first := apptest.WithBus(t)
+	secondary, second := apptest.WithBus(t)
 	if err := primary.CreateQueue("sales/orders", nil); err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +38,7 @@ func withBuses(t testing.TB) (primary, secondary *devbus.Local, settings []strin
 // copiesAt returns how often an entity of a bus has the messages, by message ID.
 func copiesAt(t testing.TB, bus *devbus.Local, entity string) map[string]int {
 	t.Helper()
-	namespace, err := openRelay(config.ServiceBus{ConnectionString: bus.ConnectionString()}, nil)
+	namespace, err := clients.Relay(config.ServiceBus{ConnectionString: bus.ConnectionString()}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +70,7 @@ func TestClientMessages(t *testing.T) {
 	t.Parallel()
 	primary, secondary, settings := withBuses(t)
 	p := start(t, built.handler, append(settings, withAzurite(t))...)
-	app, err := client.New(p.url, &client.Options{HTTP: &http.Client{Transport: checked{t}}})
+	app, err := client.New(p.url, &client.Options{HTTP: &http.Client{Transport: apptest.NewChecked(t)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +144,7 @@ func underHost(t *testing.T, settings []string) (app *client.Client, stop func()
 	if err != nil {
 		t.Fatal(err)
 	}
-	output := &lockedBuffer{}
+	output := &apptest.Buffer{}
 	host, err := localhost.New(stageApp(t), listener, &localhost.Options{
 		Env: env, Executable: program, Queues: memory.NewQueues(nil), Console: output, Log: slog.New(slog.DiscardHandler),
 	})

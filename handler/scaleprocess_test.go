@@ -15,6 +15,7 @@ import (
 	"kennel/internal/azure"
 	"kennel/internal/customhandler"
 	"kennel/internal/faultproxy"
+	"kennel/internal/parts"
 	scalecheck "kennel/internal/scale/check"
 	"kennel/internal/storetest"
 	"kennel/internal/table"
@@ -156,8 +157,8 @@ func TestScaleKilled(t *testing.T) {
 	t.Parallel()
 	program := hurriedHandler(t)
 	azurite := storetest.OwnAzurite(t).ConnectionString()
-	stores, err1 := openScaleStores(azure.Account{ConnectionString: azurite}, azure.Options{})
-	check, err2 := scalecheck.New(stores.rows, stores.rules, func(context.Context) (scalecheck.Facts, error) { panic("it only reads") }, nil)
+	stores, err1 := parts.OpenScaleStores(azure.Account{ConnectionString: azurite}, &azure.Options{})
+	check, err2 := scalecheck.New(stores.Rows, stores.Rules, func(context.Context) (scalecheck.Facts, error) { panic("it only reads") }, nil)
 	if err := errors.Join(err1, err2); err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +170,7 @@ func TestScaleKilled(t *testing.T) {
 		}
 	}
 	putRules("3")
-	w := &scaleWatch{t: t, rows: stores.rows, check: check, kills: make(chan struct{}, 2)}
+	w := &scaleWatch{t: t, rows: stores.Rows, check: check, kills: make(chan struct{}, 2)}
 	proxied := func() (*faultproxy.Proxy, string) {
 		proxy, err := faultproxy.Start(azurite)
 		if err != nil {

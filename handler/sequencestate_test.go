@@ -12,6 +12,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
 
 	"kennel/ids"
+	"kennel/internal/api"
+	"kennel/internal/apptest"
 	"kennel/internal/azure"
 	"kennel/internal/names"
 	"kennel/internal/storetest"
@@ -31,7 +33,7 @@ func (p *process) numbers(t *testing.T, sequence string, count int) (first int64
 	return a.First, a.Error.Code
 }
 
-func (p *process) raise(t *testing.T, sequence string, body string) (status int, answer raisedState, text string) {
+func (p *process) raise(t *testing.T, sequence string, body string) (status int, answer api.RaisedState, text string) {
 	t.Helper()
 	status, _, text = p.call(t, "POST", "/api/sequences/"+sequence+"/raise", strings.NewReader(body), "Content-Type", "application/json")
 	if err := json.Unmarshal([]byte(text), &answer); err != nil {
@@ -110,7 +112,7 @@ func TestDeletedSequence(t *testing.T) {
 	}
 
 	// An older copy is noticed by the instance that has seen a higher number.
-	store := azure.NewSequences(openBlobs(t), names.SequencesContainer)
+	store := azure.NewSequences(apptest.OpenBlobs(t), names.SequencesContainer)
 	for range 30 {
 		draw(a)
 	}
@@ -147,14 +149,14 @@ func TestSequenceList(t *testing.T) {
 		}
 	}
 	corrupt := name + ".d"
-	store := azure.NewSequences(openBlobs(t), names.SequencesContainer)
+	store := azure.NewSequences(apptest.OpenBlobs(t), names.SequencesContainer)
 	if _, err := store.Replace(t.Context(), corrupt, ids.Mark{}, ids.Mark{Text: "12x"}); err != nil {
 		t.Fatal(err)
 	}
-	found := make(map[string]sequenceItem)
+	found := make(map[string]api.SequenceItem)
 	for path := "/api/sequences?top=2"; ; {
 		var page struct {
-			Items        []sequenceItem
+			Items        []api.SequenceItem
 			Continuation string
 		}
 		status, _, body := p.call(t, "GET", path, nil)
@@ -179,7 +181,7 @@ func TestSequenceList(t *testing.T) {
 	}
 
 	status, _, body := p.call(t, "GET", "/api/sequences/"+all[2], nil)
-	var state sequenceState
+	var state api.SequenceState
 	if err := json.Unmarshal([]byte(body), &state); err != nil || status != 200 || state.Next <= 3 || len(state.Instances) != 1 ||
 		state.Instances[0].Highest != state.Next-1 || state.Instances[0].Available != state.Next-4 {
 		t.Errorf("state of a sequence: %d %s", status, body)

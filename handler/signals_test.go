@@ -7,33 +7,22 @@ import (
 	"testing"
 	"time"
 
+	"kennel/internal/apptest"
+	"kennel/internal/clients"
 	"kennel/internal/config"
 	"kennel/internal/dev/devbus"
 	"kennel/internal/names"
+	"kennel/internal/observe"
 	"kennel/internal/storetest"
 	"kennel/queue"
 )
-
-// withBus starts a bus with the topic, and returns the setting for it.
-func withBus(t testing.TB) (*devbus.Local, string) {
-	t.Helper()
-	bus, err := devbus.Listen(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(bus.Close)
-	if err := bus.CreateTopic(names.SignalsTopic, nil); err != nil {
-		t.Fatal(err)
-	}
-	return bus, "ServiceBus=" + bus.ConnectionString()
-}
 
 // TestSignals: a release on one instance reaches waiters on another by signal.
 // Without the bus they pass by polling, and signals are received again when it
 // is back. A stop deletes the subscription.
 func TestSignals(t *testing.T) {
 	t.Parallel()
-	bus, setting := withBus(t)
+	bus, setting := apptest.WithBus(t)
 	env := withAzurite(t)
 	waiters, administrator := start(t, built.handler, env, setting), start(t, built.handler, env, setting)
 	waiters.receives(t, true)
@@ -89,10 +78,10 @@ func TestSignals(t *testing.T) {
 // A bus without the topic does not keep the handler from starting.
 func TestNoTopic(t *testing.T) {
 	t.Parallel()
-	bus, setting := withBus(t)
+	bus, setting := apptest.WithBus(t)
 	bus.Delete(names.SignalsTopic)
 	p := start(t, built.handler, withAzurite(t), setting)
-	p.statusUntil(t, "signals not received, and a log line that there is no topic", func(s statusAnswer) bool {
+	p.statusUntil(t, "signals not received, and a log line that there is no topic", func(s observe.Status) bool {
 		return !s.Signals.Receiving && strings.Contains(p.output.String(), "there is no such topic")
 	})
 	p.gate(t, "POST", storetest.Name()+"/release", "").expectGate(t, "release", 200, true, 1)
@@ -104,22 +93,24 @@ type queueSignals struct {
 	signals chan queue.Signal
 }
 
-func (q queueSignals) Up()                     { q.up <- struct{}{} }
-func (q queueSignals) Down(error)              {}
+func (q queueSignals) Up() { q.up <- struct{}{} }
+
+func (q queueSignals) Down(error) {}
+
 func (q queueSignals) Received(s queue.Signal) { q.signals <- s }
 
 // TestDeletionWakesWorkers: the deletion of a channel signals its message, with
 // the subscription of gates. A bus that fails does not fail the call.
 func TestDeletionWakesWorkers(t *testing.T) {
 	t.Parallel()
-	bus, setting := withBus(t)
+	bus, setting := apptest.WithBus(t)
 	p := start(t, built.handler, withAzurite(t), setting)
 	p.receives(t, true)
 	if got := len(bus.Entities()); got != 2 {
 		t.Errorf("the bus holds %q, want the topic and one subscription", bus.Entities())
 	}
 	received := queueSignals{make(chan struct{}, 100), make(chan queue.Signal, 100)}
-	listener, err := openSignals(config.ServiceBus{ConnectionString: bus.ConnectionString()}, nil)
+	listener, err := clients.Signals(config.ServiceBus{ConnectionString: bus.ConnectionString()}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,28 +1,24 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"kennel/internal/azure"
+	"kennel/internal/apptest"
+	"kennel/internal/edge"
 	"kennel/internal/faultproxy"
+	"kennel/internal/observe"
 	"kennel/internal/storetest"
-	"kennel/internal/table"
 )
 
 // TestStatusOfServices checks that the status has each service by itself, and
 // the reason of one that refuses.
 func TestStatusOfServices(t *testing.T) {
 	t.Parallel()
-	proxy := newProxy(t)
+	proxy := apptest.NewProxy(t)
 	p := start(t, built.handler, "AzureWebJobsStorage="+proxy.ConnectionString())
 	for _, tt := range []struct {
 		refused               string
@@ -47,7 +43,7 @@ func TestStatusOfServices(t *testing.T) {
 			t.Errorf("status %s, want a version", body)
 		}
 		bad := tt.refused != "none"
-		if (len(answer.own()) > 0) != bad || bad && answer.Status != degraded || s.Reachable != tt.blobs || s.Tables == nil || s.Tables.Reachable != tt.tables || s.Queues == nil || s.Queues.Reachable != tt.queues {
+		if (len(ownProblems(answer)) > 0) != bad || bad && answer.Status != observe.Degraded || s.Reachable != tt.blobs || s.Tables == nil || s.Tables.Reachable != tt.tables || s.Queues == nil || s.Queues.Reachable != tt.queues {
 			t.Errorf("%s refused: status %s", tt.refused, body)
 		}
 		// The reason is storage's, without the names that the probes read.
@@ -62,7 +58,7 @@ func TestStatusOfServices(t *testing.T) {
 // of the answer.
 func TestStorageRejects(t *testing.T) {
 	t.Parallel()
-	proxy := newProxy(t)
+	proxy := apptest.NewProxy(t)
 	proxy.Add(faultproxy.Fault{Status: http.StatusForbidden})
 	p := start(t, built.handler, "AzureWebJobsStorage="+proxy.ConnectionString(), "KENNEL_RESERVE_TIMEOUT=3s")
 	name := storetest.Name()
@@ -73,7 +69,7 @@ func TestStorageRejects(t *testing.T) {
 	} {
 		var a answer
 		status, header, body := p.request(t, call[0], call[1], call[2], &a)
-		if status != 503 || a.Error.Code != "storage_unavailable" || a.Error.Message != rejected || header.Get("Retry-After") != "60" {
+		if status != 503 || a.Error.Code != "storage_unavailable" || a.Error.Message != edge.Rejected || header.Get("Retry-After") != "60" {
 			t.Errorf("%s %s: %d %v %s, want 503 storage_unavailable with Retry-After: 60", call[0], call[1], status, header, body)
 		}
 		ids = append(ids, header.Get("X-Request-Id"))
@@ -87,25 +83,11 @@ func TestStorageRejects(t *testing.T) {
 	}
 }
 
-func TestProbeError(t *testing.T) {
-	refused := fmt.Errorf("connect to storage: %w", errors.New("connection refused"))
-	for want, err := range map[string]error{
-		"no answer within 2s":                    fmt.Errorf("load sequence \"status\": %w", context.DeadlineExceeded),
-		"connect to storage: connection refused": fmt.Errorf("get row \"status\" of \"status\": %w", refused),
-		"storage answered 404 QueueDisabled":     fmt.Errorf("receive: %w: %w", table.ErrRefused, &azure.Error{Status: 404, Code: "QueueDisabled"}),
-		"unwrapped":                              errors.New("unwrapped"),
-	} {
-		if got := probeError(err); got != want {
-			t.Errorf("probeError(%v) = %q, want %q", err, got, want)
-		}
-	}
-}
-
 // TestRequestsInStatus checks that the status counts the requests of all jobs
 // as storage received them, also those that failed.
 func TestRequestsInStatus(t *testing.T) {
 	t.Parallel()
-	proxy := newProxy(t)
+	proxy := apptest.NewProxy(t)
 	p := start(t, built.handler, "AzureWebJobsStorage="+proxy.ConnectionString())
 	name := storetest.Name()
 	proxy.Add(faultproxy.Fault{Service: "table", Operation: "get", Nth: 1, Status: http.StatusServiceUnavailable})
@@ -132,27 +114,5 @@ func TestRequestsInStatus(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatalf("status %s, want the requests %v", body, want)
 		}
-	}
-}
-
-// TestStatusOfSilentServices: services that never respond delay a status for
-// one timeout, all together. A service without a probe is not in it.
-func TestStatusOfSilentServices(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		silent := func(ctx context.Context) error {
-			<-ctx.Done()
-			return ctx.Err()
-		}
-		began := time.Now()
-		s, problems := storageStatusOf(t.Context(), "x", map[string]probe{"blobs": silent, "tables": silent, "queues": silent})
-		if took := time.Since(began); took != probeTimeout || s.Reachable || s.Tables.Reachable || s.Queues.Reachable || s.healthy() || len(problems) != 3 {
-			t.Errorf("%+v, %+v, %+v, %v after %v, want none reachable after %v", s, s.Tables, s.Queues, problems, took, probeTimeout)
-		}
-	})
-	rejected := func(context.Context) error { return errors.New("rejected") }
-	s, _ := storageStatusOf(t.Context(), "x", map[string]probe{"blobs": rejected})
-	text, _ := json.Marshal(s)
-	if want := `{"account":"x","reachable":false,"error":"rejected"}`; string(text) != want {
-		t.Errorf("got %s, want %s", text, want)
 	}
 }

@@ -8,11 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"kennel/internal/api"
+	"kennel/internal/apptest"
 	"kennel/internal/azure"
 	"kennel/internal/names"
 	"kennel/internal/otlptest"
 	"kennel/internal/storetest"
 	"kennel/internal/trace"
+	"kennel/internal/worker"
 	"kennel/work"
 )
 
@@ -37,11 +40,11 @@ func TestTracesOfProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	message := inBase64(`{"v":1,"channel":"news","incarnation":"` + channel.Incarnation + `","traceparent":"` + ofChannel + `"}`)
+	message := worker.InBase64(`{"v":1,"channel":"news","incarnation":"` + channel.Incarnation + `","traceparent":"` + ofChannel + `"}`)
 	if _, err := queues.Put(t.Context(), names.CleanupQueue, message, 0); err != nil {
 		t.Fatal(err)
 	}
-	status, header, body := app.call(t, "POST", "/api/batches?processor=billing", strings.NewReader(items(2000)), "Content-Type", ndjsonMedia, "Traceparent", someParent)
+	status, header, body := app.call(t, "POST", "/api/batches?processor=billing", strings.NewReader(apptest.Items(2000)), "Content-Type", api.NdjsonMedia, "Traceparent", apptest.SomeParent)
 	if status != 202 {
 		t.Fatalf("%d %s", status, body)
 	}
@@ -62,7 +65,7 @@ func TestTracesOfProcesses(t *testing.T) {
 		}
 	}
 	spans, kinds := make(map[string]int), make(map[string]bool)
-	ids := map[string]bool{"": true, someParent[36:52]: true, ofChannel[36:52]: true}
+	ids := map[string]bool{"": true, apptest.SomeParent[36:52]: true, ofChannel[36:52]: true}
 	for _, s := range endpoint.Spans() {
 		ids[s.ID] = true
 	}
@@ -74,7 +77,7 @@ func TestTracesOfProcesses(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 		switch s.Trace {
-		case someParent[3:35]:
+		case apptest.SomeParent[3:35]:
 			if s.Attributes[trace.Status] == "404" {
 				continue // the first put into a queue, which is created then
 			}

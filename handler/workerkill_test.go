@@ -11,13 +11,17 @@ import (
 	"time"
 
 	"kennel/channels"
+	"kennel/internal/apptest"
 	"kennel/internal/azure"
+	"kennel/internal/clients"
 	"kennel/internal/config"
 	"kennel/internal/customhandler"
 	"kennel/internal/faultproxy"
 	"kennel/internal/names"
+	"kennel/internal/observe"
 	"kennel/internal/storetest"
 	"kennel/internal/table"
+	"kennel/internal/worker"
 	"kennel/queue"
 )
 
@@ -51,11 +55,11 @@ func TestWorkerKilled(t *testing.T) {
 	})
 	want := make(map[string]int) // dead letters: a text with its reason, or a body
 	each(t, deletions*copies, func(i int) error {
-		_, err := queues.Put(t.Context(), names.CleanupQueue, inBase64(deletionOf(created[i%deletions])), 0)
+		_, err := queues.Put(t.Context(), names.CleanupQueue, worker.InBase64(apptest.DeletionOf(created[i%deletions])), 0)
 		return err
 	})
 	for i := range bad {
-		body := inBase64(fmt.Sprint("not JSON ", i))
+		body := worker.InBase64(fmt.Sprint("not JSON ", i))
 		switch i % 3 {
 		case 0:
 			want[fmt.Sprint("not JSON ", i)] = 1
@@ -63,7 +67,7 @@ func TestWorkerKilled(t *testing.T) {
 			body = fmt.Sprintf("!%d", i)
 			want[body] = 1
 		case 2:
-			body = inBase64(fmt.Sprintf("\xff%d", i))
+			body = worker.InBase64(fmt.Sprintf("\xff%d", i))
 			want[body] = 1
 		}
 		if _, err := queues.Put(t.Context(), names.CleanupQueue, body, 0); err != nil {
@@ -126,7 +130,7 @@ func TestWorkerKilled(t *testing.T) {
 		}
 		for _, m := range messages {
 			key, content := m.Body, m.Body
-			text, err := textOf(m.Body)
+			text, err := worker.TextOf(m.Body)
 			if err != nil { // a letter has the form of its message
 				text = m.Body
 			}
@@ -158,7 +162,7 @@ func channelsAt(t *testing.T, account azure.Account, queues *azure.Queues) (c *c
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, blogs = openTable(t, tables, names.ChannelsTable), openTable(t, tables, names.BlogsTable)
+	rows, blogs = apptest.OpenTable(t, tables, names.ChannelsTable), apptest.OpenTable(t, tables, names.BlogsTable)
 	outbox, err := azure.NewOutbox(queues, names.CleanupQueue)
 	if err != nil {
 		t.Fatal(err)
@@ -224,8 +228,8 @@ func beHost(t *testing.T, app *process, queues *azure.Queues, functions map[stri
 					continue
 				}
 				m := messages[0]
-				text, err := textOf(m.Body)
-				isLetter := err != nil || m.DequeueCount > maxDeliveries // the host does not pass it to the app
+				text, err := worker.TextOf(m.Body)
+				isLetter := err != nil || m.DequeueCount > observe.MaxDeliveries // the host does not pass it to the app
 				if isLetter {
 					_, err = queues.Put(t.Context(), name+queue.PoisonSuffix, m.Body, 0)
 				} else {
@@ -262,8 +266,8 @@ func TestWorkerIdle(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, _, _ := channelsAt(t, account, queues)
-	bus, setting := withBus(t)
-	signals, err := openSignals(config.ServiceBus{ConnectionString: bus.ConnectionString()}, nil)
+	bus, setting := apptest.WithBus(t)
+	signals, err := clients.Signals(config.ServiceBus{ConnectionString: bus.ConnectionString()}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +285,7 @@ func TestWorkerIdle(t *testing.T) {
 		}
 		w := launchWorker(t, env...)
 		w.ready(t)
-		app.statusUntil(t, "a worker", func(s statusAnswer) bool { return s.workers() == 1 })
+		app.statusUntil(t, "a worker", func(s observe.Status) bool { return workersOf(s) == 1 })
 		time.Sleep(12 * time.Second) // its first check after it fell asleep is due after a lease
 		proxy.Passed()
 		const idle = 20 * time.Second
@@ -300,7 +304,7 @@ func TestWorkerIdle(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := queues.Put(t.Context(), names.CleanupQueue, inBase64(deletionOf(channel)), 0); err != nil {
+		if _, err := queues.Put(t.Context(), names.CleanupQueue, worker.InBase64(apptest.DeletionOf(channel)), 0); err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()
@@ -320,14 +324,14 @@ func TestWorkerIdle(t *testing.T) {
 		if code := w.exitCode(t); code != 0 {
 			t.Errorf("exit code %d", code)
 		}
-		if answer, body := app.status(t); answer.workers() != 0 {
+		if answer, body := app.status(t); workersOf(answer) != 0 {
 			t.Errorf("status %s, want no worker after its stop", body)
 		}
 	}
 }
 
-// workers returns how many workers the app has.
-func (s statusAnswer) workers() (n int) {
+// workersOf returns how many workers the app has.
+func workersOf(s observe.Status) (n int) {
 	for _, i := range s.Instances {
 		if i.Kind == "worker" {
 			n++

@@ -12,10 +12,13 @@ import (
 	"time"
 
 	"kennel/channels"
+	"kennel/internal/apptest"
 	"kennel/internal/azure"
+	"kennel/internal/edge"
 	"kennel/internal/faultproxy"
 	"kennel/internal/names"
 	"kennel/internal/storetest"
+	"kennel/internal/worker"
 	"kennel/queue"
 )
 
@@ -74,7 +77,7 @@ func TestWorker(t *testing.T) {
 	t.Parallel()
 	azurite := storetest.OwnAzurite(t).ConnectionString()
 	storage := "AzureWebJobsStorage=" + azurite
-	bus, setting := withBus(t)
+	bus, setting := apptest.WithBus(t)
 	app := start(t, built.handler, storage, setting)
 	w := launchWorker(t, storage, setting)
 	w.ready(t)
@@ -82,16 +85,16 @@ func TestWorker(t *testing.T) {
 		t.Errorf("healthz: %d %s", status, body)
 	}
 	status, body := w.probe(t, "/metrics")
-	if _, ok := series(t, body)[`kennel_queue_receives_total{queue="work-0"}`]; !ok || status != 200 || !strings.Contains(body, "\ngo_goroutines ") {
+	if _, ok := apptest.Series(t, body)[`kennel_queue_receives_total{queue="work-0"}`]; !ok || status != 200 || !strings.Contains(body, "\ngo_goroutines ") {
 		t.Errorf("metrics: %d %s", status, body)
 	}
 	// What is opened first is one thing, and the API is no other.
 	for path, want := range map[string]string{"": `src="/api/console/app.js"`, "/style.css": "color-scheme", "/api/me": `"local":true`, "/api/status": `"status":"`} {
-		if status, body := w.probe(t, consoleBase+path); status != 200 || !strings.Contains(body, want) {
-			t.Errorf("GET %s%s: %d %.200s, want 200 with %s", consoleBase, path, status, body, want)
+		if status, body := w.probe(t, edge.ConsoleBase+path); status != 200 || !strings.Contains(body, want) {
+			t.Errorf("GET %s%s: %d %.200s, want 200 with %s", edge.ConsoleBase, path, status, body, want)
 		}
 	}
-	for _, path := range []string{"/api/gates", "/api/consoles", "/API/console", consoleBase + "/../gates", consoleBase + "/%2e%2e/gates", consoleBase + "/..%5Cgates"} {
+	for _, path := range []string{"/api/gates", "/api/consoles", "/API/console", edge.ConsoleBase + "/../gates", edge.ConsoleBase + "/%2e%2e/gates", edge.ConsoleBase + "/..%5Cgates"} {
 		if status, body := w.probe(t, path); status != 404 {
 			t.Errorf("GET %s: %d %.200s, want 404", path, status, body)
 		}
@@ -107,8 +110,8 @@ func TestWorker(t *testing.T) {
 	}
 	created := app.channels(t, "PUT", "/news", `{"owner":"ann"}`)
 	created.expect(t, "create", 201, "")
-	app.channels(t, "POST", "/news/blogs", draft).expect(t, "post", 201, "")
-	for _, body := range []string{inBase64(`{"v":1,"channel":"news","incarnation":"` + created.Incarnation + `"}`), "!!"} {
+	app.channels(t, "POST", "/news/blogs", apptest.Draft).expect(t, "post", 201, "")
+	for _, body := range []string{worker.InBase64(`{"v":1,"channel":"news","incarnation":"` + created.Incarnation + `"}`), "!!"} {
 		if _, err := queues.Put(t.Context(), names.CleanupQueue, body, 0); err != nil {
 			t.Fatal(err)
 		}
@@ -167,13 +170,13 @@ func secondSignal(t *testing.T, azurite string, queues *azure.Queues) {
 	port := freePort(t)
 	w := workerProcess{launchWith(t, built.handler, port, []string{"worker", "--listen", ":" + strconv.Itoa(port)}, "AzureWebJobsStorage="+proxy.ConnectionString(), "KENNEL_WORKER_DRAIN=1h")}
 	w.stopAfter(t)
-	if _, err := queues.Put(t.Context(), names.CleanupQueue, inBase64(`{"v":1,"channel":"news","incarnation":"0123456789abcdef-0123456789abcdef"}`), 0); err != nil {
+	if _, err := queues.Put(t.Context(), names.CleanupQueue, worker.InBase64(`{"v":1,"channel":"news","incarnation":"0123456789abcdef-0123456789abcdef"}`), 0); err != nil {
 		t.Fatal(err)
 	}
 	<-begun
 	for _, path := range []string{"", "/app.js", "/api/status"} {
-		if status, body := w.probe(t, consoleBase+path); status != 404 {
-			t.Errorf("GET %s%s of a worker that others reach: %d %.200s, want 404", consoleBase, path, status, body)
+		if status, body := w.probe(t, edge.ConsoleBase+path); status != 404 {
+			t.Errorf("GET %s%s of a worker that others reach: %d %.200s, want 404", edge.ConsoleBase, path, status, body)
 		}
 	}
 	w.terminate()

@@ -282,7 +282,7 @@ func TestDockerfile(t *testing.T) {
 func workerAddress(t *testing.T) string {
 	t.Helper()
 	found := ""
-	for _, f := range sources(t)["handler"] {
+	for _, f := range sources(t)["internal/app"] {
 		ast.Inspect(f.syntax, func(n ast.Node) bool {
 			if v, ok := n.(*ast.ValueSpec); ok && v.Names[0].Name == "defaultProbes" {
 				if text, ok := v.Values[0].(*ast.BasicLit); ok && text.Kind == token.STRING {
@@ -294,7 +294,7 @@ func workerAddress(t *testing.T) string {
 		})
 	}
 	if found == "" {
-		t.Fatal("package handler has no constant defaultProbes")
+		t.Fatal("package internal/app has no constant defaultProbes")
 	}
 	return found
 }

@@ -92,9 +92,9 @@ func readInfra(t *testing.T) (*bicep.Source, infraFacts) {
 	}
 	_, facts.port, _ = strings.Cut(workerAddress(t), ":")
 	facts.service = first(t, `(?m)^services:\n  (\w+):`, all["azure.yaml"])[0]
-	facts.problem = first(t, `WarnContext\(ctx, ("the app has a problem")`, all["handler/scale.go"])[0]
+	facts.problem = first(t, `WarnContext\(ctx, ("the app has a problem")`, all["internal/parts/scale.go"])[0]
 	facts.scaling = first(t, `apiVersion += "\?api-version=(.*)"`, all["internal/azure/containerapp/containerapp.go"])[0]
-	facts.roles = first(t, `Role += "(.*)"`, all["handler/doctorchecks.go"])
+	facts.roles = first(t, `Role += "(.*)"`, all["internal/doctor/checks.go"])
 	facts.backlog = createdQueue(t)
 	return bicep.NewSource(files), facts
 }

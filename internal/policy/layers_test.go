@@ -59,7 +59,16 @@ var layers = map[string][]string{
 	"internal/azure/identity":     {azureSDK},
 	"internal/azure/requests":     {"internal/instances"},
 	"internal/azure/servicebus":   {"gate", "queue", "relay", "internal/azure/identity", "internal/azure/requests", "internal/version", azureSDK, "github.com/Azure/go-amqp"}, // the SDK returns its errors
-	"internal/policy":             {},                                                                                                                                         // tests
+	"internal/api":                {"channels", "deadletters", "docs", "gate", "ids", "internal/azure", "internal/customhandler", "internal/doctor", "internal/edge", "internal/instances", "internal/metrics", "internal/names", "internal/observe", "internal/scale", "internal/scale/check", "internal/table", "queue", "relay", "work"},
+	"internal/app":                {"internal/config", "internal/customhandler", "internal/edge", "internal/instances", "internal/loopback", "internal/metrics", "internal/observe", "internal/telemetry", "internal/version"}, // no job
+	"internal/apptest":            {"channels", "docs", "internal/azure", "internal/customhandler", "internal/dev/devbus", "internal/faultproxy", "internal/names", "internal/storetest", "internal/table", "testing", "github.com/santhosh-tekuri/jsonschema", "go.yaml.in/yaml"},
+	"internal/clients":            {"internal/azure/containerapp", "internal/azure/requests", "internal/azure/servicebus", "internal/config", "internal/names", "relay"},
+	"internal/doctor":             {"gate", "internal/azure", "internal/clients", "internal/config", "internal/edge", "internal/loopback", "internal/names", "internal/scale/check", "internal/table", "internal/version", "relay"},
+	"internal/edge":               {"internal/config", "internal/console", "internal/customhandler", "internal/loopback", "internal/principal", "internal/suggest", "internal/table", "internal/trace"}, // no resource
+	"internal/observe":            {"gate", "ids", "internal/azure/requests", "internal/cost", "internal/customhandler", "internal/instances", "internal/metrics", "internal/table", "internal/version", "queue"},
+	"internal/parts":              {"channels", "deadletters", "gate", "ids", "internal", "queue", "relay", "work"}, // it assembles the app
+	"internal/worker":             {"internal/config", "internal/customhandler", "internal/instances", "internal/observe", "internal/table", "internal/trace", "queue", "golang.org/x/sync"},
+	"internal/policy":             {}, // tests
 	"internal/dev/azurite":        {},
 	"internal/chance":             {},
 	"internal/config":             {"gate", "internal/suggest"}, // the names of gates
@@ -92,7 +101,7 @@ var layers = map[string][]string{
 
 	"examples/numbers":      {"azurestore", "client", "gate", "ids"},                                                                   // only what other modules can import
 	"cmd/kennel":            {"client", "internal/cost", "gate", "internal/scale", "internal", "github.com/spf13", "golang.org/x/sys"}, // scale: to check rules; sys: the width of a terminal
-	"handler":               {"internal/cost/bill", "channels", "internal/cost", "deadletters", "docs", "gate", "ids", "internal/instances", "queue", "relay", "internal/scale", "internal/scale/check", "internal/table", "internal/trace", "work", "internal"},
+	"handler":               {"internal/app", "internal/config", "internal/parts", "work"},
 	"handler/testdata/bare": {},
 }
 

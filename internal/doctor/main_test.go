@@ -1,0 +1,10 @@
+package doctor
+
+import (
+	"os"
+	"testing"
+
+	"kennel/internal/storetest"
+)
+
+func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }

@@ -1,0 +1,104 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"kennel/internal/instances"
+	"kennel/internal/table"
+	"kennel/internal/version"
+)
+
+// Members is this process among the processes of the app.
+type Members struct {
+	*instances.Self
+	Started time.Time
+	Rows    table.Store // nil without tables: then this process knows only itself
+	sources []Source    // all of this process; set before it starts
+	Log     *slog.Logger
+}
+
+// NewMembers makes this process, of one of the kinds, known.
+func NewMembers(rows table.Store, kind string, started time.Time, log *slog.Logger) *Members {
+	m := &Members{Started: started, Rows: rows, Log: log}
+	m.Self = instances.NewSelf(instances.Process{
+		Instance:  instances.NewName(),
+		Kind:      kind,
+		Version:   version.Read().Version,
+		StartedAt: started.UTC(),
+	}, m.Problems, m.Facts)
+	return m
+}
+
+// Watch sets the sources of this process, before it starts.
+func (m *Members) Watch(sources ...Source) { m.sources = sources }
+
+func (m *Members) Problems() (all []instances.Problem) {
+	for _, s := range m.sources {
+		all = append(all, s.Problems()...)
+	}
+	return all
+}
+
+func (m *Members) Facts(r *instances.Report) {
+	for _, s := range m.sources {
+		s.Facts(r)
+	}
+}
+
+// directoryTimeout limits a read of the instance table by other calls than the
+// status.
+const directoryTimeout = 4 * time.Second
+
+// ErrUnknown reports that this process cannot know the others: there is no
+// instance table.
+var ErrUnknown = errors.New("the app has no tables, so an instance does not know the others")
+
+// Read returns what the other processes have reported, with these parts.
+func (m *Members) Read(ctx context.Context, parts ...instances.Part) (instances.Directory, error) {
+	directory, err := m.ReadTable(ctx, parts...)
+	directory.Live, directory.Gone = m.without(directory.Live), m.without(directory.Gone)
+	return directory, err
+}
+
+// ReadTable is read with what this process has reported.
+func (m *Members) ReadTable(ctx context.Context, parts ...instances.Part) (instances.Directory, error) {
+	if m.Rows == nil {
+		return instances.Directory{}, ErrUnknown
+	}
+	rows, err := table.New(m.Rows)
+	if err != nil {
+		return instances.Directory{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, directoryTimeout)
+	defer cancel()
+	directory, err := instances.Read(ctx, rows, parts...)
+	if err != nil {
+		return directory, fmt.Errorf("read the instance table: %w", err)
+	}
+	return directory, nil
+}
+
+// Live returns the other live processes, with these parts of their reports. It
+// returns false, and logs why, if they are not known.
+func (m *Members) Live(ctx context.Context, parts ...instances.Part) (others []instances.Instance, known bool) {
+	directory, err := m.Read(ctx, parts...)
+	return m.Known(ctx, directory, err)
+}
+
+// Known returns what live does of what read has returned.
+func (m *Members) Known(ctx context.Context, directory instances.Directory, err error) (others []instances.Instance, known bool) {
+	if err != nil && !errors.Is(err, ErrUnknown) { // which is logged at the start
+		m.Log.WarnContext(ctx, "the answer covers only this instance", "error", err)
+	}
+	return directory.Live, err == nil
+}
+
+// without removes this process from a list: what it knows itself is newer.
+func (m *Members) without(all []instances.Instance) []instances.Instance {
+	return slices.DeleteFunc(all, func(i instances.Instance) bool { return i.Instance == m.Name() })
+}

@@ -1,0 +1,99 @@
+package observe
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"kennel/internal/instances"
+	"kennel/internal/metrics"
+)
+
+// What scrapes cause. The depths of queues are sampled for a scrape if no
+// process did it lately, at most every sampleEvery in this process.
+const (
+	sampleEvery = time.Minute
+
+	// DepthLasts is how long a sample is reported. A depth of last week would
+	// look like that of now.
+	DepthLasts = 2 * time.Minute
+)
+
+// Sampler samples the queues of the app.
+type Sampler struct {
+	Members *Members
+
+	mu      sync.Mutex
+	triedAt time.Time // of the last sample for a scrape; guarded by mu
+}
+
+// sampleForScrape samples all queues, unless this process did it lately: a scrape during
+// an outage then waits once a minute for the timeout of samples, and no scrape
+// waits for another one. What fails is a problem of storage.
+func (s *Sampler) sampleForScrape(ctx context.Context) {
+	s.mu.Lock()
+	due := time.Since(s.triedAt) >= sampleEvery
+	if due {
+		s.triedAt = time.Now()
+	}
+	s.mu.Unlock()
+	if !due {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, SampleTimeout)
+	defer cancel()
+	_, _ = s.Members.SampleAll(ctx)
+}
+
+// depths returns the depths of queues in the recent samples of a view.
+func (v *view) depths() map[string]instances.QueueSample {
+	hands := v.hands()
+	recent := make(map[string]instances.QueueSample)
+	samples, ages := v.samples()
+	for queue, s := range samples {
+		if ages[queue] < DepthLasts {
+			recent[queue] = corrected(s, hands[queue])
+		}
+	}
+	return recent
+}
+
+// Scraper writes the metrics of the app.
+type Scraper struct {
+	Sampler
+	Bill *Billing // nil: the metrics have none
+}
+
+// Text returns the metrics of all live processes of the app.
+//
+// Of this process, too, it returns what is stored and not what is new. Otherwise
+// the counts of a process would go down whenever another process answers the
+// next scrape, which looks like a restart: all that it ever counted would seem
+// to have happened since.
+func (m *Scraper) Text(ctx context.Context) ([]byte, error) {
+	v := view{own: m.Members.Report()}
+	stored := []instances.Report{v.own}
+	if m.Members.Rows != nil {
+		var err error
+		if v.directory, err = m.Members.ReadTable(ctx, instances.AllParts()...); err != nil {
+			return nil, err
+		}
+		stored = nil
+		for _, i := range v.directory.Live {
+			stored = append(stored, i.Report)
+		}
+		v.others = m.Members.without(v.directory.Live)
+	}
+	if _, ages := v.samples(); newest(ages) >= sampleEvery {
+		m.sampleForScrape(ctx)
+		v.own = m.Members.Report()
+	}
+	return metrics.Set{Reports: stored, Queues: v.depths(), Bill: m.Bill.Present(ctx), Backlog: NewestBacklog(v.reports()), ByProcess: true}.Text(), nil
+}
+
+// Own returns the metrics of this process.
+func (m *Scraper) Own(ctx context.Context) []byte {
+	m.sampleForScrape(ctx)
+	v := view{own: m.Members.Report()}
+	return metrics.Set{Reports: []instances.Report{v.own}, Queues: v.depths(), Backlog: v.own.Backlog, Runtime: true}.Text()
+}

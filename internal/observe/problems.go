@@ -1,0 +1,61 @@
+package observe
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"kennel/internal/instances"
+)
+
+// MaxSubjects is how many problems with one code a job reports. The report of a
+// process has to fit into a row.
+const MaxSubjects = 10
+
+// Oldest returns the problems of one code that began first. If there are more
+// than maxSubjects, the last one stands for the rest.
+func Oldest(problems []instances.Problem) []instances.Problem {
+	slices.SortFunc(problems, func(a, b instances.Problem) int {
+		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Subject, b.Subject))
+	})
+	if len(problems) <= MaxSubjects {
+		return problems
+	}
+	rest := problems[MaxSubjects-1]
+	rest.Subject = ""
+	rest.What = fmt.Sprintf("There are %d more. One of them: %s", len(problems)-MaxSubjects+1, rest.What)
+	return append(problems[:MaxSubjects-1], rest)
+}
+
+// Limits remembers since when each limit is close.
+type Limits struct {
+	mu    sync.Mutex
+	since map[string]time.Time // by subject; guarded by mu
+}
+
+// Problems returns a problem for each subject and sentence.
+func (l *Limits) Problems(near map[string]string) []instances.Problem {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	since := make(map[string]time.Time, len(near))
+	var problems []instances.Problem
+	for subject, what := range near {
+		at, ok := l.since[subject]
+		if !ok {
+			at = time.Now()
+		}
+		since[subject] = at
+		problems = append(problems, instances.Problem{Code: instances.LimitClose, Subject: subject, What: what, Since: at, Count: 1})
+	}
+	l.since = since
+	return Oldest(problems)
+}
+
+// IsClose reports whether nine tenths of a limit are used.
+func IsClose(used, limit int) bool { return used >= limit-limit/10 }
+
+// OneLine returns a text without line breaks.
+func OneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
