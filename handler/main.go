@@ -25,6 +25,9 @@ import (
 	"kennel/internal/app"
 	"kennel/internal/config"
 	"kennel/internal/parts"
+	"kennel/internal/telemetry"
+	"kennel/internal/telemetry/otlp"
+	"kennel/internal/version"
 )
 
 func main() { os.Exit(execute(os.Args[1:], os.Environ(), os.Stdout, os.Stderr)) }
@@ -32,6 +35,15 @@ func main() { os.Exit(execute(os.Args[1:], os.Environ(), os.Stdout, os.Stderr)) 
 // execute runs the app as the arguments request, and returns the exit code.
 func execute(args, environ []string, stdout, stderr io.Writer) int {
 	return app.Main(args, environ, stdout, stderr, func(cfg config.Config, received func(error), log *slog.Logger) (*app.Program, error) {
-		return parts.Kennel(cfg, newProcessors, received, log)
+		program, err := parts.Kennel(cfg, newProcessors, received, log)
+		if err != nil {
+			return nil, err
+		}
+		program.Trace = func(kind, name string) app.Traces {
+			build := version.Read().Version
+			exporter := otlp.FromEnvironment(cfg.OpenTelemetry, "kennel/"+build, log)
+			return telemetry.Open(exporter, telemetry.Process{Version: build, Instance: name, Kind: kind}, log)
+		}
+		return program, nil
 	})
 }

@@ -8,13 +8,22 @@ import (
 	"kennel/internal/config"
 	"kennel/internal/customhandler"
 	"kennel/internal/instances"
-	"kennel/internal/telemetry"
 	"kennel/internal/version"
 )
 
-// openTraces returns the traces of a process if the settings request them.
-func openTraces(cfg config.Config, kind, name string, log *slog.Logger) *telemetry.Traces {
-	return telemetry.Open(cfg.OpenTelemetry, telemetry.Process{Version: version.Read().Version, Instance: name, Kind: kind}, log)
+// Traces are the spans of a process.
+type Traces interface {
+	Context(ctx context.Context) context.Context // calls and messages below it are recorded
+	Close()                                      // sends the last spans
+}
+
+// traced opens the traces of a process, and returns the context of its work.
+func (a *Program) traced(ctx context.Context, kind string) (_ context.Context, end func()) {
+	if a.Trace == nil {
+		return ctx, func() {}
+	}
+	traces := a.Trace(kind, a.name)
+	return traces.Context(ctx), traces.Close
 }
 
 // runApp serves a Functions host until ctx ends.
@@ -43,10 +52,10 @@ func runApp(ctx context.Context, cfg config.Config, build Builder, log *slog.Log
 		listener.Close()
 		return err
 	}
-	traces := openTraces(cfg, instances.Functions, a.name, log)
-	defer traces.Close() // last, with the spans of the rest
+	traced, end := a.traced(ctx, instances.Functions)
+	defer end() // last, with the spans of the rest
 	log.Info("ready", "address", listener.Addr().String(), "version", version.Read().Version)
-	err = a.Run(traces.Context(ctx), listener)
+	err = a.Run(traced, listener)
 
 	// No invocation is running now, so the jobs can release what they hold.
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.Drain)

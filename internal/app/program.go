@@ -17,10 +17,11 @@ import (
 type Program struct {
 	name    string // of this process, as in the status
 	parts   []Part
-	Routes  []edge.Route                 // all routes of the API, without those of the console
-	Host    *customhandler.App           // serves calls
-	Metrics func(context.Context) []byte // of this process; nil: none
-	Queues  []string                     // that it works on, for the log
+	Routes  []edge.Route                   // all routes of the API, without those of the console
+	Host    *customhandler.App             // serves calls
+	Metrics func(context.Context) []byte   // of this process; nil: none
+	Queues  []string                       // that it works on, for the log
+	Trace   func(kind, name string) Traces // opens the traces of a process of this kind and name; nil: none
 	log     *slog.Logger
 }
 

@@ -34,9 +34,8 @@ func runWorker(ctx context.Context, cfg config.Config, address string, build Bui
 		probes.Console = a.Host
 	}
 	log.Info("ready", "kind", instances.Worker, "address", port.Addr().String(), "queues", strings.Join(a.Queues, ","), "version", version.Read().Version)
-	traces := openTraces(cfg, instances.Worker, a.name, log)
-	defer traces.Close()
-	ctx = traces.Context(ctx)
+	ctx, end := a.traced(ctx, instances.Worker)
+	defer end()
 	err = a.Work(ctx, probes.Stop, func(ctx context.Context) error { return probes.serve(ctx, port, log) })
 	if closeErr := a.Close(context.WithoutCancel(ctx)); closeErr != nil { // each part limits itself
 		log.Warn("cannot close cleanly", "error", closeErr)

@@ -60,7 +60,7 @@ var layers = map[string][]string{
 	"internal/azure/requests":     {"internal/instances"},
 	"internal/azure/servicebus":   {"gate", "queue", "relay", "internal/azure/identity", "internal/azure/requests", "internal/version", azureSDK, "github.com/Azure/go-amqp"}, // the SDK returns its errors
 	"internal/api":                {"channels", "deadletters", "docs", "gate", "ids", "internal/azure", "internal/customhandler", "internal/doctor", "internal/edge", "internal/instances", "internal/metrics", "internal/names", "internal/observe", "internal/scale", "internal/scale/check", "internal/table", "queue", "relay", "work"},
-	"internal/app":                {"internal/config", "internal/customhandler", "internal/edge", "internal/instances", "internal/loopback", "internal/metrics", "internal/observe", "internal/telemetry", "internal/version"}, // no job
+	"internal/app":                {"internal/config", "internal/customhandler", "internal/edge", "internal/instances", "internal/loopback", "internal/metrics", "internal/observe", "internal/version"}, // no job
 	"internal/apptest":            {"channels", "docs", "internal/azure", "internal/customhandler", "internal/dev/devbus", "internal/faultproxy", "internal/names", "internal/storetest", "internal/table", "testing", "github.com/santhosh-tekuri/jsonschema", "go.yaml.in/yaml"},
 	"internal/clients":            {"internal/azure/containerapp", "internal/azure/requests", "internal/azure/servicebus", "internal/config", "internal/names", "relay"},
 	"internal/doctor":             {"gate", "internal/azure", "internal/clients", "internal/config", "internal/edge", "internal/loopback", "internal/names", "internal/scale/check", "internal/table", "internal/version", "relay"},
@@ -96,12 +96,13 @@ var layers = map[string][]string{
 	"internal/suggest":            {},
 	"internal/otlptest":           {"go.opentelemetry.io/proto/otlp", "google.golang.org/protobuf", "testing"}, // a collector for tests
 	"internal/telemetry":          {"internal/trace", "go.opentelemetry.io/otel"},
+	"internal/telemetry/otlp":     {"go.opentelemetry.io/otel"},
 	"internal/version":            {},
 	"internal/storetest":          {"channels", "gate", "ids", "queue", "internal/table", "internal/dev/azurite", "internal/version", "testing", "github.com/google/go-cmp"},
 
 	"examples/numbers":      {"azurestore", "client", "gate", "ids"},                                                                   // only what other modules can import
 	"cmd/kennel":            {"client", "internal/cost", "gate", "internal/scale", "internal", "github.com/spf13", "golang.org/x/sys"}, // scale: to check rules; sys: the width of a terminal
-	"handler":               {"internal/app", "internal/config", "internal/parts", "work"},
+	"handler":               {"internal/app", "internal/config", "internal/parts", "internal/telemetry", "internal/version", "work"},
 	"handler/testdata/bare": {},
 }
 

@@ -1,16 +1,12 @@
-// Package telemetry sends the traces of a process to a collector, as the
-// environment requests with the variables of OpenTelemetry. Spans are sent in
-// the background by OTLP over HTTP. What cannot be sent is dropped: a collector
-// that hangs or rejects everything costs a bounded amount of memory and a line
-// in the log, and delays no request.
+// Package telemetry records the traces of a process and passes them to an
+// exporter, such as that of package otlp. Spans are sent in the background. A
+// span that cannot be sent is dropped: an exporter that hangs costs a bounded
+// amount of memory and a line in the log, and delays no request.
 package telemetry
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -37,23 +33,19 @@ type Traces struct {
 	log      *slog.Logger
 }
 
-// Open returns the traces that the environment requests, or nil. It sends no
-// request. A setting that is wrong is logged, and keeps nothing else from
-// working.
-func Open(env map[string]string, p Process, log *slog.Logger) *Traces {
-	to := requested(env, log)
-	if to == nil {
+// Open returns the traces whose spans the exporter sends, or nil if it is nil.
+// The variables of OpenTelemetry for samplers, batches and the attributes of the
+// process are read from the environment. A wrong one is logged and its default
+// is used.
+func Open(exporter sdk.SpanExporter, p Process, log *slog.Logger) *Traces {
+	if exporter == nil {
 		return nil
 	}
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
-		log.Warn("a setting or a part of OpenTelemetry failed", "error", oneLine(err))
+		log.Warn("OpenTelemetry reported an error", "error", err)
 	}))
-	return newTraces(newSender(to, p.Version), p, log)
-}
-
-func newTraces(exporter sdk.SpanExporter, p Process, log *slog.Logger) *Traces {
 	// The attributes of the environment come last, so that they replace these.
-	about, err := resource.New(context.Background(),
+	process, err := resource.New(context.Background(),
 		resource.WithAttributes(
 			attribute.String("service.name", scope),
 			attribute.String("service.version", p.Version),
@@ -62,11 +54,11 @@ func newTraces(exporter sdk.SpanExporter, p Process, log *slog.Logger) *Traces {
 		resource.WithTelemetrySDK(),
 		resource.WithFromEnv())
 	if err != nil {
-		log.Warn("attributes of traces cannot be read; they are left out", "setting", "OTEL_RESOURCE_ATTRIBUTES", "error", oneLine(err))
+		log.Warn("attributes of traces cannot be read; they are left out", "setting", "OTEL_RESOURCE_ATTRIBUTES", "error", err)
 	}
 	return &Traces{sdk.NewTracerProvider(
-		sdk.WithResource(about),
-		sdk.WithBatcher(&reporting{SpanExporter: exporter, log: log}, inRange(log)),
+		sdk.WithResource(process),
+		sdk.WithBatcher(exporter, inRange(log)),
 	), log}
 }
 
@@ -114,18 +106,6 @@ func (t *Traces) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
 	if err := t.provider.Shutdown(ctx); err != nil {
-		t.log.Warn("cannot send the last traces before the stop; they are lost", "error", oneLine(err))
+		t.log.Warn("cannot send the last traces before the stop; they are lost", "error", err)
 	}
-}
-
-// maxCause is how much of an error is logged, in bytes. It may contain the
-// answer of a collector.
-const maxCause = 300
-
-func oneLine(err error) string {
-	text := strings.Join(strings.Fields(err.Error()), " ")
-	if len(text) > maxCause {
-		text = strings.ToValidUTF8(text[:maxCause], "") + " …"
-	}
-	return cmp.Or(text, fmt.Sprintf("%T", err))
 }

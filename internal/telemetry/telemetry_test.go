@@ -3,7 +3,6 @@ package telemetry
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -18,6 +17,7 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 
 	"kennel/internal/otlptest"
+	"kennel/internal/telemetry/otlp"
 	"kennel/internal/trace"
 )
 
@@ -31,8 +31,9 @@ func open(t *testing.T, settings ...string) (*Traces, *bytes.Buffer) {
 		env[name] = value
 		t.Setenv(name, value)
 	}
-	var log bytes.Buffer
-	return Open(env, Process{Version: "1.2.3", Instance: "host-1-abc", Kind: "worker"}, slog.New(slog.NewJSONHandler(&log, nil))), &log
+	var buf bytes.Buffer
+	log := slog.New(slog.NewJSONHandler(&buf, nil))
+	return Open(otlp.FromEnvironment(env, "kennel/1.2.3", log), Process{Version: "1.2.3", Instance: "host-1-abc", Kind: "worker"}, log), &buf
 }
 
 func record(t *Traces, ctx context.Context, name string) {
@@ -40,46 +41,17 @@ func record(t *Traces, ctx context.Context, name string) {
 	span.End()
 }
 
+// TestTracesAreOff: without an exporter nothing changes.
 func TestTracesAreOff(t *testing.T) {
-	for _, tt := range []struct {
-		settings string
-		log      string
-	}{
-		{"", ""},
-		{"OTEL_SERVICE_NAME=app", ""},
-		{"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT=http://127.0.0.1:1", ""},
-		{"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1 OTEL_SDK_DISABLED=True", ""},
-		{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://127.0.0.1:1 OTEL_TRACES_EXPORTER=none", ""},
-		{"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1 OTEL_TRACES_EXPORTER=zipkin", `"setting":"OTEL_TRACES_EXPORTER"`},
-		{"OTEL_EXPORTER_OTLP_ENDPOINT=127.0.0.1:4318", `"setting":"OTEL_EXPORTER_OTLP_ENDPOINT"`},
-		{"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1 OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=secret@host", `"setting":"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"`},
-		{"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1 OTEL_EXPORTER_OTLP_HEADERS=a=b,secret", `"setting":"OTEL_EXPORTER_OTLP_HEADERS"`},
-		{"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1 OTEL_EXPORTER_OTLP_TRACES_HEADERS=api-key=secret%zz", `"setting":"OTEL_EXPORTER_OTLP_TRACES_HEADERS"`},
-		{"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1 OTEL_EXPORTER_OTLP_HEADERS=api(key=secret", `"setting":"OTEL_EXPORTER_OTLP_HEADERS"`},
-		{"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1 OTEL_EXPORTER_OTLP_HEADERS=api-key=secret%0Aa", `"setting":"OTEL_EXPORTER_OTLP_HEADERS"`},
-		{"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1 OTEL_EXPORTER_OTLP_CERTIFICATE=telemetry.go", `"setting":"OTEL_EXPORTER_OTLP_CERTIFICATE","error":"the address`},
-		{"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1 OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE=telemetry.go", `"setting":"OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE","error":"the address`},
-		{"OTEL_EXPORTER_OTLP_ENDPOINT=https://127.0.0.1:1 OTEL_EXPORTER_OTLP_CERTIFICATE=missing.pem", `"setting":"OTEL_EXPORTER_OTLP_CERTIFICATE","error":"open missing.pem`},
-		{"OTEL_EXPORTER_OTLP_ENDPOINT=https://127.0.0.1:1 OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE=telemetry.go", `"setting":"OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE","error":"the file has no certificate`},
-		{"OTEL_EXPORTER_OTLP_ENDPOINT=https://127.0.0.1:1 OTEL_EXPORTER_OTLP_CLIENT_KEY=telemetry.go", `"setting":"OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE","error":"it is empty`},
-		{"OTEL_EXPORTER_OTLP_ENDPOINT=https://127.0.0.1:1 OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE=telemetry.go", `"setting":"OTEL_EXPORTER_OTLP_CLIENT_KEY","error":"it is empty`},
-		{"OTEL_EXPORTER_OTLP_ENDPOINT=https://127.0.0.1:1 OTEL_EXPORTER_OTLP_CLIENT_KEY=telemetry.go OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE=telemetry.go", `"setting":"OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE","error":"tls`},
-	} {
-		t.Run(tt.settings, func(t *testing.T) {
-			traces, log := open(t, strings.Fields(tt.settings)...)
-			if traces != nil {
-				t.Error("they are on")
-			}
-			if (tt.log == "") != (log.Len() == 0) || !strings.Contains(log.String(), tt.log) || strings.Contains(log.String(), "secret") {
-				t.Errorf("log %s, want %q", log, tt.log)
-			}
-			ctx := t.Context()
-			if traces.Context(ctx) != ctx {
-				t.Error("the context was changed")
-			}
-			traces.Close()
-		})
+	traces, log := open(t, "OTEL_SERVICE_NAME=app")
+	if traces != nil || log.Len() > 0 {
+		t.Errorf("traces %v, log %s", traces, log)
 	}
+	ctx := t.Context()
+	if traces.Context(ctx) != ctx {
+		t.Error("the context was changed")
+	}
+	traces.Close()
 }
 
 func TestTracesAreSent(t *testing.T) {
@@ -225,7 +197,7 @@ func TestEndpointHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lockedBuffer
 		var taken atomic.Int64
-		traces := newTraces(exporter(func(ctx context.Context, spans int) error {
+		traces := Open(exporter(func(ctx context.Context, spans int) error {
 			taken.Add(int64(spans))
 			<-ctx.Done()
 			return ctx.Err()
@@ -247,32 +219,6 @@ func TestEndpointHangs(t *testing.T) {
 		time.Sleep(time.Hour) // a process would end
 		if n := taken.Load(); n >= 2*sdk.DefaultMaxQueueSize {
 			t.Errorf("all %d spans were kept", n)
-		}
-	})
-}
-
-// TestFailuresAreLoggedRarely: one line in ten minutes, with the number of the
-// spans that were lost since the last one.
-func TestFailuresAreLoggedRarely(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
-		var failure error
-		r := &reporting{SpanExporter: exporter(func(context.Context, int) error { return failure }), log: slog.New(slog.NewJSONHandler(&log, nil))}
-		for _, step := range []struct {
-			failure error
-			want    string
-		}{
-			{errors.New("a"), `"spans":2,"error":"a"`}, {errors.New("b"), ""}, {nil, ""}, {errors.New("c"), ""}, {errors.New("d\ne"), `"spans":6,"error":"d e"`},
-		} {
-			failure = step.failure
-			log.Reset()
-			if err := r.ExportSpans(t.Context(), make([]sdk.ReadOnlySpan, 2)); err != nil {
-				t.Error(err)
-			}
-			if got := log.String(); (step.want == "") != (got == "") || !strings.Contains(got, step.want) {
-				t.Errorf("log %q, want %q", got, step.want)
-			}
-			time.Sleep(3 * time.Minute)
 		}
 	})
 }

@@ -1,9 +1,12 @@
-package telemetry
+package otlp
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	sdk "go.opentelemetry.io/otel/sdk/trace"
@@ -45,4 +48,16 @@ func (r *reporting) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) e
 	}
 	r.lost, r.reported = 0, now
 	return nil
+}
+
+// maxCause is how much of an error is logged, in bytes. It may contain the
+// answer of a collector.
+const maxCause = 300
+
+func oneLine(err error) string {
+	text := strings.Join(strings.Fields(err.Error()), " ")
+	if len(text) > maxCause {
+		text = strings.ToValidUTF8(text[:maxCause], "") + " …"
+	}
+	return cmp.Or(text, fmt.Sprintf("%T", err))
 }

@@ -1,4 +1,4 @@
-package telemetry
+package otlp
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"mime"
 	"net/http"
@@ -40,7 +41,7 @@ type sender struct {
 	agent  string
 }
 
-func newSender(to *collector, version string) *sender {
+func newSender(to *collector, userAgent string) *sender {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	if to.tls != nil {
 		transport.TLSClientConfig = to.tls
@@ -54,7 +55,7 @@ func newSender(to *collector, version string) *sender {
 			// as if the spans were taken, and keys would go to another host.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-		agent: "kennel/" + version,
+		agent: userAgent,
 	}
 }
 
@@ -177,7 +178,7 @@ func partialSuccess(answer []byte) error {
 		for f := range fields(f.bytes) {
 			switch f.number {
 			case 1:
-				p.rejected = int(min(f.varint, maxQueued))
+				p.rejected = int(min(f.varint, math.MaxInt32))
 			case 2:
 				p.remark = string(f.bytes)
 			}

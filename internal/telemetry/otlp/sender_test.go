@@ -1,4 +1,4 @@
-package telemetry
+package otlp
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -85,7 +86,7 @@ func TestRepeats(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newSender(&collector{address: &url.URL{Scheme: "http", Host: "collector", Path: "/v1/traces"}, timeout: defaultTimeout}, "1.2.3")
+				s := newSender(&collector{address: &url.URL{Scheme: "http", Host: "collector", Path: "/v1/traces"}, timeout: defaultTimeout}, "kennel/1.2.3")
 				attempts := 0
 				s.client.Transport = network(func(r *http.Request) (*http.Response, error) {
 					body, err := io.ReadAll(r.Body)
@@ -149,7 +150,7 @@ func TestRequest(t *testing.T) {
 			if to == nil {
 				t.Fatal("traces are off")
 			}
-			s := newSender(to, "1.2.3")
+			s := newSender(to, "kennel/1.2.3")
 			s.client.Transport = network(func(r *http.Request) (*http.Response, error) {
 				if r.URL.String() != tt.url || r.Header.Get("Content-Type") != contentType {
 					t.Errorf("to %s, type %s", r.URL, r.Header.Get("Content-Type"))
@@ -255,13 +256,13 @@ func TestPartialSuccess(t *testing.T) {
 				w.Write(tt.answer)
 			}))
 			defer server.Close()
-			traces, log := open(t, "OTEL_EXPORTER_OTLP_ENDPOINT="+server.URL)
-			for range 3 {
-				record(traces, t.Context(), "request")
+			var log bytes.Buffer
+			e := FromEnvironment(settings("OTEL_EXPORTER_OTLP_ENDPOINT="+server.URL), "", slog.New(slog.NewJSONHandler(&log, nil)))
+			if err := e.ExportSpans(t.Context(), slices.Repeat(oneSpan(), 3)); err != nil {
+				t.Error(err)
 			}
-			traces.Close()
 			if (tt.log == "") != (log.Len() == 0) || !strings.Contains(log.String(), tt.log) {
-				t.Errorf("log %s, want %q", log, tt.log)
+				t.Errorf("log %s, want %q", &log, tt.log)
 			}
 		})
 	}
@@ -270,6 +271,40 @@ func TestPartialSuccess(t *testing.T) {
 		partialSuccess(whole[:i])
 		partialSuccess(append(bytes.Clone(whole[:i]), 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01))
 	}
+}
+
+// FuzzPartialSuccess reads an answer of any bytes, and its fields as the
+// protocol's authors do.
+func FuzzPartialSuccess(f *testing.F) {
+	f.Add([]byte(nil))
+	f.Add([]byte("\x0a\x09\x08\x02\x12\x05early\x39\x01\x00\x00\x00\x00\x00\x00\x00\x45\x01\x00\x00\x00"))
+	f.Fuzz(func(t *testing.T, answer []byte) {
+		partialSuccess(answer)
+		rest := answer
+		for f := range fields(answer) {
+			number, wire, n := protowire.ConsumeTag(rest)
+			if n < 0 {
+				return // a number that no field can have
+			}
+			var varint uint64
+			size := protowire.ConsumeFieldValue(number, wire, rest[n:])
+			value := rest[n:max(n, n+size)]
+			switch wire {
+			case protowire.VarintType:
+				varint, _ = protowire.ConsumeVarint(value)
+				value = nil
+			case protowire.BytesType:
+				value, _ = protowire.ConsumeBytes(value)
+			}
+			if size < 0 || f.number != uint64(number) || f.varint != varint || !bytes.Equal(f.bytes, value) {
+				t.Fatalf("field %+v, want %d %d %x (%v)", f, number, varint, value, protowire.ParseError(size))
+			}
+			rest = rest[n+size:]
+		}
+		if _, wire, n := protowire.ConsumeTag(rest); n > 0 && wire != protowire.StartGroupType && protowire.ConsumeFieldValue(1, wire, rest[n:]) >= 0 {
+			t.Fatalf("the fields end before %x", rest)
+		}
+	})
 }
 
 // TestRedirects: a redirect is a failure, because a client follows most with a

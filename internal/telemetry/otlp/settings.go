@@ -1,4 +1,4 @@
-package telemetry
+package otlp
 
 import (
 	"crypto/tls"
@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// The settings of OpenTelemetry that this package reads, besides those of the
-// exporter. The SDK reads others from the environment of the process.
+// The settings of OpenTelemetry that this package reads, besides those that
+// begin with OTEL_EXPORTER_OTLP_.
 const (
 	disabled       = "OTEL_SDK_DISABLED"
 	tracesExporter = "OTEL_TRACES_EXPORTER"

@@ -1,4 +1,4 @@
-package telemetry
+package otlp
 
 import (
 	"fmt"
@@ -23,39 +23,52 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 )
 
-// TestEncode encodes random spans and compares what the protocol's authors
-// decode with what they would have encoded.
+// TestEncode encodes random spans.
 func TestEncode(t *testing.T) {
 	for seed := range uint64(200) {
-		r := random{rand.New(rand.NewPCG(seed, 0))}
-		var spans []sdk.ReadOnlySpan
-		want := &otlp.TracesData{}
-		for range r.IntN(3) { // processes
-			process := resource.NewWithAttributes(r.text(), r.attributes(0)...)
-			for i := range 1 + r.IntN(2) {
-				scope := instrumentation.Scope{Name: fmt.Sprint(i, r.text()), Version: r.text(), SchemaURL: r.text(), Attributes: attribute.NewSet(r.attributes(0)...)}
-				group := &otlp.ScopeSpans{
-					Scope:     &common.InstrumentationScope{Name: valid(scope.Name), Version: valid(scope.Version), Attributes: pairs(scope.Attributes.ToSlice())},
-					SchemaUrl: valid(scope.SchemaURL),
-				}
-				for range 1 + r.IntN(4) {
-					stub := r.span()
-					stub.Resource, stub.InstrumentationScope = process, scope
-					spans = append(spans, stub.Snapshot())
-					group.Spans = append(group.Spans, decoded(stub))
-				}
-				want.ResourceSpans = append(want.ResourceSpans, &otlp.ResourceSpans{
-					Resource: &about.Resource{Attributes: pairs(process.Attributes())}, SchemaUrl: valid(process.SchemaURL()), ScopeSpans: []*otlp.ScopeSpans{group},
-				})
+		checkEncode(t, seed, random{Rand: rand.New(rand.NewPCG(seed, 0)), number: 300, float: 1.5})
+	}
+}
+
+// FuzzEncode encodes random spans with a text and numbers of the fuzzer.
+func FuzzEncode(f *testing.F) {
+	f.Add(uint64(0), "", int64(0), 0.0)
+	f.Add(uint64(1), "a\xffb\xc3", int64(-1), -0.5)
+	f.Fuzz(func(t *testing.T, seed uint64, text string, number int64, float float64) {
+		checkEncode(t, seed, random{rand.New(rand.NewPCG(seed, 0)), text, number, float})
+	})
+}
+
+// checkEncode compares what the protocol's authors decode of encoded spans with
+// what they would have encoded.
+func checkEncode(t *testing.T, seed uint64, r random) {
+	var spans []sdk.ReadOnlySpan
+	want := &otlp.TracesData{}
+	for range r.IntN(3) { // processes
+		process := resource.NewWithAttributes(r.text(), r.attributes(0)...)
+		for i := range 1 + r.IntN(2) {
+			scope := instrumentation.Scope{Name: fmt.Sprint(i, r.text()), Version: r.text(), SchemaURL: r.text(), Attributes: attribute.NewSet(r.attributes(0)...)}
+			group := &otlp.ScopeSpans{
+				Scope:     &common.InstrumentationScope{Name: valid(scope.Name), Version: valid(scope.Version), Attributes: pairs(scope.Attributes.ToSlice())},
+				SchemaUrl: valid(scope.SchemaURL),
 			}
+			for range 1 + r.IntN(4) {
+				stub := r.span()
+				stub.Resource, stub.InstrumentationScope = process, scope
+				spans = append(spans, stub.Snapshot())
+				group.Spans = append(group.Spans, decoded(stub))
+			}
+			want.ResourceSpans = append(want.ResourceSpans, &otlp.ResourceSpans{
+				Resource: &about.Resource{Attributes: pairs(process.Attributes())}, SchemaUrl: valid(process.SchemaURL()), ScopeSpans: []*otlp.ScopeSpans{group},
+			})
 		}
-		got := &otlp.TracesData{}
-		if err := proto.Unmarshal(encode(spans), got); err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
-		}
-		if !proto.Equal(want, got) { // which takes NaN for equal
-			t.Fatalf("seed %d: %s", seed, cmp.Diff(want, got, protocmp.Transform()))
-		}
+	}
+	got := &otlp.TracesData{}
+	if err := proto.Unmarshal(encode(spans), got); err != nil {
+		t.Fatalf("seed %d: %v", seed, err)
+	}
+	if !proto.Equal(want, got) { // which takes NaN for equal
+		t.Fatalf("seed %d: %s", seed, cmp.Diff(want, got, protocmp.Transform()))
 	}
 }
 
@@ -82,11 +95,16 @@ func TestEncodeGroups(t *testing.T) {
 	}
 }
 
-// random draws the parts of spans.
-type random struct{ *rand.Rand }
+// random draws the parts of spans. Some have the text or a number of the fuzzer.
+type random struct {
+	*rand.Rand
+	own    string
+	number int64
+	float  float64
+}
 
 func (r random) text() string {
-	parts := []string{"", "a", "kennel.batch", "é", "\xff", "a\xc3\x28b", "日本", strings.Repeat("x", r.IntN(300)), "\x00"}
+	parts := []string{"", "a", "kennel.batch", "é", "\xff", "a\xc3\x28b", "日本", strings.Repeat("x", r.IntN(300)), "\x00", r.own}
 	return parts[r.IntN(len(parts))] + parts[r.IntN(len(parts))]
 }
 
@@ -118,8 +136,8 @@ func (r random) attributes(depth int) (all []attribute.KeyValue) {
 
 func (r random) value(depth int) attribute.Value {
 	some := r.IntN(4)
-	ints := []int64{0, 1, -1, math.MaxInt64, math.MinInt64, 300}
-	floats := []float64{0, math.Copysign(0, -1), 1.5, math.Inf(-1), math.NaN(), math.SmallestNonzeroFloat64}
+	ints := []int64{0, 1, -1, math.MaxInt64, math.MinInt64, r.number}
+	floats := []float64{0, math.Copysign(0, -1), r.float, math.Inf(-1), math.NaN(), math.SmallestNonzeroFloat64}
 	texts := []string{r.text(), "", r.text(), "z"}
 	types := attribute.MAP + 1
 	if depth > 2 {
