@@ -21,7 +21,7 @@ import (
 // class, and each class is that of an operation that it names, of an hour of
 // Service Bus or of compute.
 func TestClasses(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), "../internal/azure/requests/operation.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "../azure/requests/operation.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestClasses(t *testing.T) {
 // TestClaimPrices: package queue decides by the same prices where it stores long
 // bodies.
 func TestClaimPrices(t *testing.T) {
-	text, err := os.ReadFile("../queue/claims.go")
+	text, err := os.ReadFile("../../queue/claims.go")
 	if err != nil {
 		t.Fatal(err)
 	}
