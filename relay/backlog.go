@@ -11,10 +11,10 @@ import (
 
 // backlog sends to the backlog queues of the secondary.
 type backlog struct {
-	links  *links
-	queues []string
-	opt    *Options
-	failed func(queue string, err error)
+	links   *links
+	queues  []string
+	timeout time.Duration // of an attempt
+	failed  func(queue string, err error)
 
 	mu     sync.Mutex
 	states []queueState // by queue
@@ -29,24 +29,24 @@ type queueState struct {
 	silent  silence   // of callers that gave up
 }
 
-func newBacklog(l *links, queues []string, o *Options, failed func(string, error)) *backlog {
-	return &backlog{links: l, queues: queues, opt: o, failed: failed, states: make([]queueState, len(queues))}
+func newBacklog(l *links, queues []string, timeout time.Duration, failed func(string, error)) *backlog {
+	return &backlog{links: l, queues: queues, timeout: timeout, failed: failed, states: make([]queueState, len(queues))}
 }
 
 // send stores a message in a backlog queue, and calls note after each attempt
 // that fails. It tries each queue at most once; the messages of a session have
-// only one queue while the drain barrier is on. If no queue may be tried now, it
-// returns the error of an earlier attempt.
+// only one queue. If no queue may be tried now, it returns the error of an
+// earlier attempt.
 func (b *backlog) send(ctx context.Context, e *entity, m *Message, note func(error)) error {
 	sealed := seal(e.name, m, time.Now())
-	if session := m.Properties.GroupID; session != nil && !b.opt.WithoutDrainBarrier {
+	if session := m.Properties.GroupID; session != nil {
 		i := b.queueOf(*session)
 		if err := b.try(i); err != nil {
 			return err
 		}
 		e.hold(i)       // before: a peek that is under way must not miss it
 		defer e.hold(i) // after: it is stored only now
-		return b.attempt(ctx, b.opt.AttemptTimeout, i, sealed, note)
+		return b.attempt(ctx, b.timeout, i, sealed, note)
 	}
 	tried := make([]bool, len(b.queues))
 	var err error
@@ -56,7 +56,7 @@ func (b *backlog) send(ctx context.Context, e *entity, m *Message, note func(err
 			return cmp.Or(err, earlier)
 		}
 		tried[i] = true
-		timeout := b.opt.AttemptTimeout
+		timeout := b.timeout
 		if end, ok := ctx.Deadline(); ok && len(b.queues) > 1 {
 			timeout = min(timeout, max(time.Until(end)/2, minSilence)) // leave time for another queue
 		}
@@ -88,7 +88,7 @@ func (b *backlog) attempt(ctx context.Context, timeout time.Duration, i int, sea
 	default:
 		q.err, q.nextTry, q.silent = err, now.Add(max(maxPause, busyFor(err))), silence{until: now}
 		if !now.Before(q.until) {
-			q.until = now.Add(b.opt.Readmit)
+			q.until = now.Add(readmitAfter)
 			b.failed(b.queues[i], err)
 		}
 	}

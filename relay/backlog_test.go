@@ -22,7 +22,7 @@ func TestBacklogThatDoesNotWork(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := newPair(t, relay.Options{Interval: -1, PingInterval: time.Hour})
+				p := newPair(t, relay.Options{Interval: atOnce}.WithTimes(0, time.Hour))
 				defer p.close(t)
 				p.primary.set(always(refuse))
 				outage(p)
@@ -70,7 +70,7 @@ func TestBacklogThatDoesNotWork(t *testing.T) {
 // a second.
 func TestShortDeadlinesLeaveOutQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, relay.Options{Interval: -1})
+		p := newPair(t, &relay.Options{Interval: atOnce})
 		defer p.close(t)
 		p.primary.set(always(refuse))
 		p.secondary.set(onlyAt(queues[0], hang))

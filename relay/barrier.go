@@ -43,7 +43,7 @@ func (e *entity) hold(queue int) {
 // mustFollow reports whether a message must go to the backlog although the
 // primary works, because earlier messages of its session may be there.
 func (s *Sender) mustFollow(ctx context.Context, e *entity, m *Message) bool {
-	if s.backlog == nil || s.opt.WithoutDrainBarrier || m.Properties.GroupID == nil {
+	if s.backlog == nil || m.Properties.GroupID == nil {
 		return false
 	}
 	queue := s.backlog.queueOf(*m.Properties.GroupID)
@@ -75,7 +75,7 @@ func (s *Sender) mustFollow(ctx context.Context, e *entity, m *Message) bool {
 func (b *backlog) drained(ctx context.Context, queue int, entity string) bool {
 	from := int64(0)
 	for range peekPages {
-		page, err := b.links.peek(ctx, b.opt.AttemptTimeout, b.queues[queue], from)
+		page, err := b.links.peek(ctx, b.timeout, b.queues[queue], from)
 		if err != nil {
 			return false
 		}

@@ -11,45 +11,40 @@ import (
 )
 
 func TestFailureMode21SessionFollowsItsBacklog(t *testing.T) {
-	for _, without := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			p := newPair(t, relay.Options{Interval: -1, WithoutDrainBarrier: without})
-			defer p.close(t)
-			send := func(m *relay.Message) bool {
-				r, err := p.send(time.Minute, "orders", m)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return r.Backlog
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t, &relay.Options{Interval: atOnce})
+		defer p.close(t)
+		send := func(m *relay.Message) bool {
+			r, err := p.send(time.Minute, "orders", m)
+			if err != nil {
+				t.Fatal(err)
 			}
-			p.primary.set(always(refuse))
-			send(inSession("1", "s"))
-			p.primary.set(nil)
-			time.Sleep(time.Minute)
-			if got := send(inSession("2", "s")); got == without {
-				t.Errorf("without a barrier %v: the next message of the session is in the backlog: %v", without, got)
-			}
-			if send(text("3")) {
-				t.Error("a message without a session is in the backlog")
-			}
-			if without {
-				return
-			}
-			for _, q := range queues {
-				p.secondary.empty(q)
-			}
-			time.Sleep(time.Second)
-			if send(inSession("4", "s")) {
-				t.Error("the session is in the backlog, although that is drained")
-			}
-		})
-	}
+			return r.Backlog
+		}
+		p.primary.set(always(refuse))
+		send(inSession("1", "s"))
+		p.primary.set(nil)
+		time.Sleep(time.Minute)
+		if !send(inSession("2", "s")) {
+			t.Error("the next message of the session is not in the backlog")
+		}
+		if send(text("3")) {
+			t.Error("a message without a session is in the backlog")
+		}
+		for _, q := range queues {
+			p.secondary.empty(q)
+		}
+		time.Sleep(time.Second)
+		if send(inSession("4", "s")) {
+			t.Error("the session is in the backlog, although that is drained")
+		}
+	})
 }
 
 // A message whose send to the backlog is under way is not seen by a peek.
 func TestSlowBacklogSendHoldsItsSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, relay.Options{Interval: -1})
+		p := newPair(t, &relay.Options{Interval: atOnce})
 		defer p.close(t)
 		p.primary.set(always(refuse))
 		p.secondary.slow(3 * time.Second)
@@ -72,7 +67,7 @@ func TestSlowBacklogSendHoldsItsSession(t *testing.T) {
 func TestPeekMissesNoLaterMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		primary, secondary := newBus("orders"), newBus(queues...)
-		s := relay.NewSender(primary, secondary, queues[:1], &relay.Options{Interval: -1})
+		s := newSender(t, primary, secondary, queues[:1], &relay.Options{Interval: atOnce})
 		defer s.Close(t.Context())
 		send := func(m *relay.Message) bool {
 			r, err := s.Send(t.Context(), "orders", m)

@@ -80,7 +80,7 @@ func TestBadMessagesAreRefused(t *testing.T) {
 	}
 	for _, f := range []fault{none, refuse} {
 		synctest.Test(t, func(t *testing.T) {
-			p := newPair(t, relay.Options{Interval: -1})
+			p := newPair(t, &relay.Options{Interval: atOnce})
 			defer p.close(t)
 			p.primary.set(always(f))
 			check := func(want relay.Class, messages map[string]*relay.Message) {
@@ -106,7 +106,7 @@ func TestBadMessagesAreRefused(t *testing.T) {
 // A message that passes arrives, whether or not the primary works.
 func TestGoodMessagesArrive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, relay.Options{Interval: -1})
+		p := newPair(t, &relay.Options{Interval: atOnce})
 		defer p.close(t)
 		good := []*relay.Message{
 			{}, // gets an ID
@@ -144,7 +144,7 @@ func TestGoodMessagesArrive(t *testing.T) {
 func TestFailureMode18NearlyTooLarge(t *testing.T) {
 	const most = 256 << 10
 	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, relay.Options{Interval: -1})
+		p := newPair(t, &relay.Options{Interval: atOnce})
 		defer p.close(t)
 		entity := strings.Repeat("e", 260)
 		p.primary.entities[entity] = &store{}

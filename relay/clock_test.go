@@ -12,7 +12,11 @@ import (
 // but never lives longer in its entity than its sender wanted.
 func TestFailureMode23ClockJumps(t *testing.T) {
 	// Not in a bubble, whose times have no monotonic clock.
-	e := NewSender(nil, nil, nil, nil).entity("orders")
+	s, err := NewSender(nil, nil, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := s.entity("orders")
 	e.failover = true
 	lost := &Error{Class: Unavailable, Err: errors.New("lost")}
 	monotonic := func(what string, all ...time.Time) {

@@ -25,9 +25,9 @@ func TestCloseEndsSends(t *testing.T) {
 		"a full backlog":      {refuse, full},
 		"refused all the way": {internal, busy},
 	} {
-		for _, interval := range []time.Duration{-1, time.Minute} {
+		for _, interval := range []time.Duration{0, time.Minute} {
 			synctest.Test(t, func(t *testing.T) {
-				p := newPair(t, relay.Options{Interval: interval})
+				p := newPair(t, &relay.Options{Interval: &interval})
 				p.primary.set(always(faults[0]))
 				p.secondary.set(always(faults[1]))
 				var sending sync.WaitGroup
@@ -65,7 +65,7 @@ func TestCloseEndsSends(t *testing.T) {
 // for ever: its senders learn of it.
 func TestEntityDeletedWhileFailedOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, relay.Options{Interval: -1})
+		p := newPair(t, &relay.Options{Interval: atOnce})
 		defer p.close(t)
 		p.primary.set(always(refuse))
 		if r, err := p.send(time.Minute, "gone", text("a")); err != nil || !r.Backlog {
@@ -83,7 +83,7 @@ func TestEntityDeletedWhileFailedOver(t *testing.T) {
 // Names that callers make up leave nothing behind.
 func TestUnknownEntitiesAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, relay.Options{})
+		p := newPair(t, nil)
 		defer p.close(t)
 		var all sync.WaitGroup
 		for i := range 100 {
@@ -113,7 +113,7 @@ func TestPassFailsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		secondary := newBus(queues...)
 		secondary.set(always(refuse))
-		s := relay.NewSyphon(newBus(), secondary, queues, nil)
+		s := newSyphon(t, newBus(), secondary, queues, nil)
 		defer s.Close(t.Context())
 		r, err := s.Pass(t.Context())
 		if err == nil || strings.Contains(err.Error(), "\n") || !r.More {
@@ -125,7 +125,7 @@ func TestPassFailsOnce(t *testing.T) {
 // Run without queues runs until its context ends.
 func TestRunWithoutQueues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := relay.NewSyphon(newBus(), newBus(), nil, nil)
+		s := newSyphon(t, newBus(), newBus(), nil, nil)
 		defer s.Close(t.Context())
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -158,7 +158,7 @@ func TestCloseKeepsItsDeadline(t *testing.T) {
 	for after := 0 * time.Second; after < 30*time.Second; after += 700 * time.Millisecond {
 		synctest.Test(t, func(t *testing.T) {
 			primary, secondary := newBus("orders"), newBus(queues...)
-			s := relay.NewSender(stuck{primary}, stuck{secondary}, queues, &relay.Options{Interval: -1})
+			s := newSender(t, stuck{primary}, stuck{secondary}, queues, &relay.Options{Interval: atOnce})
 			primary.set(always(hang))
 			secondary.set(always(hang))
 			var sending sync.WaitGroup

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"kennel/internal/storetest"
-	"kennel/relay"
 )
 
 // A day of outage, with a message a second.
@@ -16,7 +15,7 @@ func TestDayOfOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const sessions = 10
 		messages := int(24 * time.Hour / time.Second)
-		p := newPair(t, relay.Options{})
+		p := newPair(t, nil)
 		defer p.close(t)
 		p.primary.set(always(hang))
 		var worst time.Duration

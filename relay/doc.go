@@ -19,8 +19,7 @@
 //   - Entities are independent: one that fails over leaves the others alone.
 //
 // What does not hold: messages without a session are not kept in order. With a
-// session they are in order as sent by one Sender, unless
-// [Options.WithoutDrainBarrier] is set.
+// session they are in order as sent by one Sender.
 //
 // The state of an entity, in each process by itself:
 //

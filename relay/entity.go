@@ -32,7 +32,7 @@ const (
 // nothing and sends nothing.
 type entity struct {
 	name     string
-	opt      *Options
+	options  Options
 	failover bool // there is a secondary
 	moved    func(e *entity, from, to State, cause error)
 	closed   <-chan struct{} // the sender is closed
@@ -126,16 +126,16 @@ func (e *entity) decide(now time.Time) (a admission, ok bool, until time.Time) {
 		return admission{backlog: true}, true, until
 	case e.onTrial:
 		e.probing = true
-		return admission{probe: true, began: now, timeout: e.opt.AttemptTimeout}, true, until
+		return admission{probe: true, began: now, timeout: e.options.attemptTimeout}, true, until
 	case e.state == Healthy && !e.throttled:
-		return admission{began: now, timeout: e.opt.AttemptTimeout}, true, until
+		return admission{began: now, timeout: e.options.attemptTimeout}, true, until
 	}
 	over := false // the failover interval
 	if e.state == Suspect && e.failover {
-		if !e.probing && now.Sub(e.lastFailure) > e.opt.Interval+e.opt.AttemptTimeout {
+		if !e.probing && now.Sub(e.lastFailure) > *e.options.Interval+e.options.attemptTimeout {
 			e.failing = now // an old failure does not show that the failure lasts
 		}
-		until = e.failing.Add(e.opt.Interval)
+		until = e.failing.Add(*e.options.Interval)
 		over = !now.Before(until)
 	}
 	switch {
@@ -153,7 +153,7 @@ func (e *entity) decide(now time.Time) (a admission, ok bool, until time.Time) {
 		return a, false, until
 	}
 	e.probing = true
-	timeout := e.opt.AttemptTimeout
+	timeout := e.options.attemptTimeout
 	if !until.IsZero() && !over {
 		// An attempt that has no answer yet when the interval is over must not
 		// delay the failover of its message.
@@ -184,10 +184,10 @@ func (e *entity) answered(a admission, err error, gaveUp bool) {
 		// The end of a caller's patience is no failure of the primary. But
 		// callers whose deadlines are shorter than an attempt may take would
 		// otherwise never fail over.
-		if e.silent.add(a.began, now) < e.opt.AttemptTimeout {
+		if e.silent.add(a.began, now) < e.options.attemptTimeout {
 			return
 		}
-		class, err = Unavailable, fmt.Errorf("no attempt was answered for %v", e.opt.AttemptTimeout)
+		class, err = Unavailable, fmt.Errorf("no attempt was answered for %v", e.options.attemptTimeout)
 	}
 	if err != nil && class == Unavailable {
 		e.failed(a, err, now)
@@ -219,13 +219,13 @@ func (e *entity) failed(a admission, err error, now time.Time) {
 	switch e.state {
 	case Healthy:
 		e.failing, e.pause, e.nextTry = now, minPause, now.Add(minPause)
-		if e.failover && (e.opt.Interval == 0 || e.onTrial) {
+		if e.failover && (*e.options.Interval == 0 || e.onTrial) {
 			e.move(FailedOver, err)
 		} else {
 			e.move(Suspect, err)
 		}
 	case Suspect:
-		if e.failover && !now.Before(e.failing.Add(e.opt.Interval)) {
+		if e.failover && !now.Before(e.failing.Add(*e.options.Interval)) {
 			e.move(FailedOver, err)
 		} else if a.probe {
 			e.pause = min(2*e.pause, maxPause)

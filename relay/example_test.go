@@ -3,6 +3,7 @@ package relay_test
 import (
 	"context"
 	"fmt"
+	"log"
 	"time"
 
 	"kennel/relay"
@@ -16,14 +17,21 @@ func Example() {
 	defer cancel()
 	primary.set(always(refuse))
 
-	sender := relay.NewSender(primary, secondary, queues, &relay.Options{Interval: -1})
+	atFirstFailure := new(time.Duration)
+	sender, err := relay.NewSender(primary, secondary, queues, &relay.Options{Interval: atFirstFailure})
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer sender.Close(ctx)
 	receipt, err := sender.Send(ctx, "orders", text("order-1"))
 	fmt.Println(receipt.MessageID, receipt.Backlog, err)
 	fmt.Println(sender.Status()[0].State)
 
 	primary.set(nil)
-	syphon := relay.NewSyphon(primary, secondary, queues, nil)
+	syphon, err := relay.NewSyphon(primary, secondary, queues, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer syphon.Close(ctx)
 	result, err := syphon.Pass(ctx)
 	fmt.Println(result.Moved, err, len(primary.got("orders")))

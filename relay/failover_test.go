@@ -17,7 +17,7 @@ func TestFailoverWithinOneAttempt(t *testing.T) {
 		for _, f := range []fault{refuse, hang, storeHang, drop} {
 			for interval := 500 * time.Millisecond; interval < 20*time.Second; interval += 700 * time.Millisecond {
 				synctest.Test(t, func(t *testing.T) {
-					p := newPair(t, relay.Options{Interval: interval, AttemptTimeout: attempt})
+					p := newPair(t, relay.Options{Interval: &interval}.WithTimes(attempt, 0))
 					defer p.close(t)
 					p.primary.set(always(f))
 					began := time.Now()
@@ -38,7 +38,7 @@ func TestFailoverWithinOneAttempt(t *testing.T) {
 // the primary fails: the next send tries it.
 func TestOneFailureIsNoOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, relay.Options{Interval: 10 * time.Second})
+		p := newPair(t, &relay.Options{Interval: new(10 * time.Second)})
 		defer p.close(t)
 		for i := range 10 {
 			p.primary.set(always(drop))

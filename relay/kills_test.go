@@ -64,7 +64,7 @@ func (k *killedRun) run(t *testing.T) {
 	k.primary, k.secondary = newBus("orders"), newBus(queues...)
 	ctx, stop := context.WithCancel(t.Context())
 	var background sync.WaitGroup
-	background.Go(func() { k.syphons(ctx) })
+	background.Go(func() { k.syphons(t, ctx) })
 	time.AfterFunc(2500*time.Millisecond, func() { k.primary.set(always(k.fault)) })
 	time.AfterFunc(20*time.Second, func() { k.primary.set(nil) })
 	k.senders(t)
@@ -102,7 +102,7 @@ func (k *killedRun) senders(t *testing.T) {
 	for life := 0; next < killedMessages; life++ {
 		p := k.next("sender", life)
 		ctx, cancel := until(t.Context(), p)
-		x := relay.NewSender(view{k.primary, p}, view{k.secondary, p}, queues[:2], &relay.Options{Interval: 3 * time.Second, PingInterval: 3 * time.Second})
+		x := newSender(t, view{k.primary, p}, view{k.secondary, p}, queues[:2], relay.Options{Interval: new(3 * time.Second)}.WithTimes(0, 3*time.Second))
 		k.lives = append(k.lives, nil)
 		for next < killedMessages && ctx.Err() == nil {
 			id := fmt.Sprintf("%02d", next)
@@ -125,11 +125,11 @@ func (k *killedRun) senders(t *testing.T) {
 	}
 }
 
-func (k *killedRun) syphons(ctx context.Context) {
+func (k *killedRun) syphons(t *testing.T, ctx context.Context) {
 	for life := 0; ctx.Err() == nil; life++ {
 		p := k.next("syphon", life)
 		alive, cancel := until(ctx, p)
-		s := relay.NewSyphon(view{k.primary, p}, view{k.secondary, p}, queues[:2], nil)
+		s := newSyphon(t, view{k.primary, p}, view{k.secondary, p}, queues[:2], nil)
 		for alive.Err() == nil {
 			r, _ := s.Pass(alive)
 			k.allowed.Add(r.Ambiguous + r.Unsettled)

@@ -27,7 +27,7 @@ func TestCheckEntity(t *testing.T) {
 // TestSyphonStats: the counts have what all passes did, also those of Run.
 func TestSyphonStats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, relay.Options{Interval: -1})
+		p := newPair(t, &relay.Options{Interval: atOnce})
 		p.fill(t, "orders", numbered(7, "a", "")...)
 		expired := text("late")
 		expired.Header = header(time.Second)
@@ -51,7 +51,7 @@ func TestSyphonStats(t *testing.T) {
 // certainly stored nothing.
 func TestSilentConnectIsUnsent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := relay.NewSender(unreachable{}, nil, nil, nil)
+		s := newSender(t, unreachable{}, nil, nil, nil)
 		ctx, cancel := context.WithTimeout(t.Context(), 12*time.Second)
 		defer cancel()
 		_, err := s.Send(ctx, "orders", text("a"))

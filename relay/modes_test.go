@@ -21,7 +21,7 @@ func TestFailureMode04AnswerLost(t *testing.T) {
 	for _, f := range []fault{storeDrop, storeHang} {
 		for _, dedup := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
-				p := newPair(t, relay.Options{Interval: 10 * time.Second})
+				p := newPair(t, &relay.Options{Interval: new(10 * time.Second)})
 				defer p.close(t)
 				p.primary.dedup = dedup
 				p.primary.set(always(f))
@@ -53,7 +53,7 @@ func TestFailureMode04AnswerLost(t *testing.T) {
 // the primary is still pinged.
 func TestFailureMode09BothDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, relay.Options{Interval: -1})
+		p := newPair(t, &relay.Options{Interval: atOnce})
 		defer p.close(t)
 		p.primary.set(always(refuse))
 		p.secondary.set(always(full))
@@ -83,7 +83,7 @@ func TestFailureMode09BothDown(t *testing.T) {
 // A syphon that lost a lock leaves its message to another one.
 func TestFailureMode14LockLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, relay.Options{Interval: -1})
+		p := newPair(t, &relay.Options{Interval: atOnce})
 		defer p.close(t)
 		p.fill(t, "orders", numbered(20, "a", "a")...)
 		p.primary.slow(4 * time.Second)
@@ -121,7 +121,7 @@ func (p *pair) deadLetters() []string {
 func TestFailureMode15TargetMissing(t *testing.T) {
 	for entity, want := range map[string]string{"gone": `TargetMissing: for "gone": not found`, "other": `Invalid: for "other": invalid`} {
 		synctest.Test(t, func(t *testing.T) {
-			p := newPair(t, relay.Options{Interval: -1})
+			p := newPair(t, &relay.Options{Interval: atOnce})
 			defer p.close(t)
 			p.fill(t, entity, text("a"))
 			p.fill(t, "orders", text("b"))
@@ -149,7 +149,7 @@ func TestFailureMode15TargetMissing(t *testing.T) {
 // A message in the backlog without or with a broken envelope is dead-lettered.
 func TestFailureMode16BrokenEnvelope(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, relay.Options{Interval: -1})
+		p := newPair(t, &relay.Options{Interval: atOnce})
 		defer p.close(t)
 		c, _ := p.secondary.Connect()
 		broken := []*relay.Message{
@@ -187,7 +187,7 @@ const scheduledTime = "x-opt-scheduled-enqueue-time"
 // A schedule is restored, or left out if it is over by then.
 func TestFailureMode19Scheduled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, relay.Options{Interval: -1})
+		p := newPair(t, &relay.Options{Interval: atOnce})
 		defer p.close(t)
 		at := map[string]time.Time{"soon": time.Now().Add(time.Minute), "late": time.Now().Add(time.Hour)}
 		for id, at := range at {
@@ -228,37 +228,35 @@ func TestFailureMode19Scheduled(t *testing.T) {
 }
 
 // The time in the backlog counts for the time to live. A message that expired is
-// deleted or dead-lettered, and never delivered.
+// deleted and never delivered.
 func TestFailureMode20Expired(t *testing.T) {
-	for _, keep := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			p := newPair(t, relay.Options{Interval: -1})
-			defer p.close(t)
-			began := time.Now()
-			for id, ttl := range map[string]time.Duration{"brief": time.Minute, "long": time.Hour, "endless": 0} {
-				m := text(id)
-				m.Header = header(ttl)
-				p.fill(t, "orders", m)
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t, &relay.Options{Interval: atOnce})
+		defer p.close(t)
+		began := time.Now()
+		for id, ttl := range map[string]time.Duration{"brief": time.Minute, "long": time.Hour, "endless": 0} {
+			m := text(id)
+			m.Header = header(ttl)
+			p.fill(t, "orders", m)
+		}
+		time.Sleep(10 * time.Minute)
+		s := p.syphon(nil)
+		defer s.Close(t.Context())
+		waited := time.Since(began)
+		if r := drain(t, s); r.Expired != 1 || r.Moved != 2 || r.DeadLettered != 0 {
+			t.Errorf("%+v, want 1 expired and 2 moved", r)
+		}
+		if all := p.deadLetters(); len(all) != 0 {
+			t.Errorf("dead letters %q", all)
+		}
+		for _, m := range p.primary.got("orders") {
+			want := time.Duration(0)
+			if m.Properties.MessageID == "long" {
+				want = time.Hour - waited
 			}
-			time.Sleep(10 * time.Minute)
-			s := p.syphon(&relay.Options{KeepExpired: keep})
-			defer s.Close(t.Context())
-			waited := time.Since(began)
-			if r := drain(t, s); r.Expired != 1 || r.Moved != 2 || r.DeadLettered != 0 {
-				t.Errorf("%+v, want 1 expired and 2 moved", r)
+			if off := m.Header.TTL - want; off.Abs() > time.Second {
+				t.Errorf("%v has the time to live %v, want %v", m.Properties.MessageID, m.Header.TTL, want)
 			}
-			if all := p.deadLetters(); len(all) != 0 != keep || keep && !strings.HasPrefix(all[0], `Expired: for "orders"`) {
-				t.Errorf("keep %v: dead letters %q", keep, all)
-			}
-			for _, m := range p.primary.got("orders") {
-				want := time.Duration(0)
-				if m.Properties.MessageID == "long" {
-					want = time.Hour - waited
-				}
-				if off := m.Header.TTL - want; off.Abs() > time.Second {
-					t.Errorf("%v has the time to live %v, want %v", m.Properties.MessageID, m.Header.TTL, want)
-				}
-			}
-		})
-	}
+		}
+	})
 }

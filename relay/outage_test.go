@@ -15,7 +15,7 @@ import (
 func TestFailureMode01Outage(t *testing.T) {
 	var worst outage
 	for _, f := range []fault{refuse, hang, drop, storeDrop, storeHang, internal} {
-		for _, interval := range []time.Duration{-1, 10 * time.Second, time.Minute} {
+		for _, interval := range []time.Duration{0, 10 * time.Second, time.Minute} {
 			t.Run(fmt.Sprint(f, interval), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					o := &outage{fault: f, interval: interval}
@@ -46,10 +46,10 @@ type outage struct {
 
 func (o *outage) run(t *testing.T) {
 	const lasts, producers, messages = 2 * time.Minute, 8, 40
-	p := newPair(t, relay.Options{Interval: o.interval})
+	p := newPair(t, &relay.Options{Interval: &o.interval})
 	defer p.close(t)
 	slack := 5*time.Second + time.Second // an attempt and a second
-	if o.interval < 0 {
+	if o.interval == 0 {
 		slack = 5*time.Second + 100*time.Millisecond
 	}
 	var all sync.WaitGroup

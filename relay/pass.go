@@ -107,12 +107,8 @@ func (p *pass) moveOne(ctx context.Context, group []*Delivery) bool {
 	entity, m, err := unseal(d.Message, time.Now())
 	switch {
 	case errors.Is(err, errExpired):
-		p.s.opt.OnEvent(Event{At: time.Now(), Kind: Expired, Queue: p.queue, Entity: entity, Cause: err})
-		how := Settlement{Action: Complete}
-		if p.s.opt.KeepExpired {
-			how = Settlement{Action: DeadLetter, Reason: "Expired", Description: fmt.Sprintf("for %q: %v", entity, err)}
-		}
-		if p.settle(d, how) == nil {
+		p.s.options.OnEvent(Event{At: time.Now(), Kind: Expired, Queue: p.queue, Entity: entity, Cause: err})
+		if p.settle(d, Settlement{Action: Complete}) == nil {
 			p.count(Result{Expired: 1})
 		}
 		return true
@@ -124,7 +120,7 @@ func (p *pass) moveOne(ctx context.Context, group []*Delivery) bool {
 		return false
 	}
 	// A stop does not cut the send off, because then it would be sent again.
-	err = p.s.primary.of(entity).do(context.WithoutCancel(ctx), p.s.opt.AttemptTimeout, func(ctx context.Context, c Connection) error {
+	err = p.s.primary.of(entity).do(context.WithoutCancel(ctx), p.s.options.attemptTimeout, func(ctx context.Context, c Connection) error {
 		return c.Send(ctx, entity, m)
 	})
 	class := classOf(err)
@@ -147,7 +143,7 @@ func (p *pass) moveOne(ctx context.Context, group []*Delivery) bool {
 		p.count(Result{Ambiguous: 1})
 	}
 	if paused {
-		p.s.opt.OnEvent(Event{At: time.Now(), Kind: PathFailed, Queue: p.queue, Entity: entity, Cause: err})
+		p.s.options.OnEvent(Event{At: time.Now(), Kind: PathFailed, Queue: p.queue, Entity: entity, Cause: err})
 	}
 	p.hold(d)
 	return false
@@ -174,7 +170,7 @@ func (p *pass) deadLetter(d *Delivery, entity, reason string, cause error) bool 
 		return true // it comes again
 	}
 	p.count(Result{DeadLettered: 1})
-	p.s.opt.OnEvent(Event{At: time.Now(), Kind: DeadLettered, Queue: p.queue, Entity: entity, Cause: cause})
+	p.s.options.OnEvent(Event{At: time.Now(), Kind: DeadLettered, Queue: p.queue, Entity: entity, Cause: cause})
 	return true
 }
 
@@ -231,7 +227,7 @@ func (p *pass) groups(ctx context.Context, batch []*Delivery) [][]*Delivery {
 func (p *pass) foreign(ctx context.Context, own map[int64]bool, last int64) (found map[sessionKey]int64, read int64) {
 	found = make(map[sessionKey]int64)
 	for read < last {
-		page, err := p.s.secondary.peek(ctx, p.s.opt.AttemptTimeout, p.queue, read)
+		page, err := p.s.secondary.peek(ctx, p.s.options.attemptTimeout, p.queue, read)
 		if err != nil {
 			return found, read
 		}

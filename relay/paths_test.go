@@ -14,7 +14,7 @@ import (
 // another target that still fails.
 func TestForgottenTargetDoesNotHurryTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, relay.Options{Interval: -1})
+		p := newPair(t, &relay.Options{Interval: atOnce})
 		defer p.close(t)
 		p.fill(t, "orders", text("a"))
 		p.fill(t, "other", text("b"))

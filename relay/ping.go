@@ -8,7 +8,7 @@ import (
 
 // moved starts the pings of an entity that fails over. The entity is locked.
 func (s *Sender) moved(e *entity, from, to State, cause error) {
-	s.opt.OnEvent(Event{At: time.Now(), Kind: StateChanged, Entity: e.name, From: from, To: to, Cause: cause})
+	s.options.OnEvent(Event{At: time.Now(), Kind: StateChanged, Entity: e.name, From: from, To: to, Cause: cause})
 	switch {
 	case to == FailedOver:
 		s.count.failovers.Add(1)
@@ -28,7 +28,7 @@ func (s *Sender) ping(e *entity) {
 	for good := 0; good < pingsToFailback; {
 		// The interval begins with the ping before, however long that took. It
 		// varies, so that processes do not ping all at once.
-		begin = begin.Add(s.opt.PingInterval - rand.N(s.opt.PingInterval/10+1))
+		begin = begin.Add(s.options.pingInterval - rand.N(s.options.pingInterval/10+1))
 		select {
 		case <-time.After(time.Until(begin)):
 		case <-s.background.Done():
@@ -42,7 +42,7 @@ func (s *Sender) ping(e *entity) {
 		if err != nil && classOf(err) != NotFound { // a sender must learn that its entity is gone
 			good = 0
 			e.pingFailed(err)
-			s.opt.OnEvent(Event{At: time.Now(), Kind: PingFailed, Entity: e.name, Cause: err})
+			s.options.OnEvent(Event{At: time.Now(), Kind: PingFailed, Entity: e.name, Cause: err})
 		}
 	}
 	s.primary.of(e.name).renew()
@@ -52,7 +52,7 @@ func (s *Sender) ping(e *entity) {
 // pingOnce uses a connection of its own: that of the sends may not notice for
 // a minute that the primary answers again.
 func (s *Sender) pingOnce(entity string) error {
-	ctx, cancel := context.WithTimeout(s.background, min(s.opt.AttemptTimeout, s.opt.PingInterval))
+	ctx, cancel := context.WithTimeout(s.background, min(s.options.attemptTimeout, s.options.pingInterval))
 	defer cancel()
 	c, err := s.pings.Connect()
 	if err != nil {

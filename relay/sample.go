@@ -71,7 +71,7 @@ func (s *Syphon) Backlog(ctx context.Context, admin Queues) (Backlog, error) {
 // waiting returns what a queue holds for each entity, and whether it may hold
 // more.
 func (s *Syphon) waiting(ctx context.Context, admin Queues, queue string) (found []Waiting, more bool, err error) {
-	page, err := s.secondary.peek(ctx, s.opt.AttemptTimeout, queue, 0)
+	page, err := s.secondary.peek(ctx, s.options.attemptTimeout, queue, 0)
 	if err != nil {
 		return nil, true, err
 	}
@@ -92,7 +92,7 @@ func (s *Syphon) waiting(ctx context.Context, admin Queues, queue string) (found
 		return nil, false, nil
 	}
 	// A namespace may return fewer messages than it has, even below a full page.
-	bounded, cancel := context.WithTimeout(ctx, s.opt.AttemptTimeout)
+	bounded, cancel := context.WithTimeout(ctx, s.options.attemptTimeout)
 	defer cancel()
 	depth, err := admin.Depth(bounded, queue)
 	more = err != nil // the app may lack the right to manage

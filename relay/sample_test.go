@@ -12,7 +12,7 @@ import (
 
 func TestBacklogSample(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, relay.Options{Interval: -1})
+		p := newPair(t, &relay.Options{Interval: atOnce})
 		defer p.close(t)
 		s := p.syphon(nil)
 		defer s.Close(t.Context())
@@ -93,7 +93,7 @@ func TestBacklogSampleOfManyMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		primary, secondary := newBus("orders", "other"), newBus(queues...)
 		primary.set(always(refuse))
-		x := relay.NewSender(primary, secondary, queues[:1], &relay.Options{Interval: -1})
+		x := newSender(t, primary, secondary, queues[:1], &relay.Options{Interval: atOnce})
 		defer x.Close(t.Context())
 		for i := range 1000 {
 			entity := "orders"
@@ -104,7 +104,7 @@ func TestBacklogSampleOfManyMessages(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s := relay.NewSyphon(primary, secondary, queues[:1], nil)
+		s := newSyphon(t, primary, secondary, queues[:1], nil)
 		defer s.Close(t.Context())
 		for _, tt := range []struct {
 			err           error

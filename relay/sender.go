@@ -1,82 +1,62 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// Options are the optional parts of a Sender and a Syphon; nil and zero mean
-// the defaults.
+// Options are the optional parts of a Sender and a Syphon; nil and zero fields
+// mean the defaults.
 type Options struct {
 	// Interval is how long sends to an entity must fail before they go to the
-	// backlog. Default: 10 s. Negative means at the first failure.
-	Interval time.Duration
-
-	// AttemptTimeout bounds each attempt. Default: 5 s.
-	AttemptTimeout time.Duration
-
-	// PingInterval is the time between the pings of an entity that failed over.
-	// Two good ones in a row end the failover. Default: 10 s.
-	PingInterval time.Duration
-
-	// Readmit is how long a backlog queue is left out after a failure. Default:
-	// 1 min.
-	Readmit time.Duration
-
-	// MaxBytes is the size of the largest message that the entities accept,
-	// from which 1 KiB is reserved for the envelope. Default: 256 KiB.
-	MaxBytes int
-
-	// WithoutDrainBarrier lets sends with a session go to the primary as soon
-	// as it is back, past messages of their session in the backlog. Then the
-	// order within a session is lost, and no backlog queue is peeked at.
-	WithoutDrainBarrier bool
-
-	// KeepExpired lets a syphon dead-letter the messages whose time to live
-	// ended in the backlog, instead of deleting them.
-	KeepExpired bool
+	// backlog. 0 means at the first failure, nil means 10 s.
+	Interval *time.Duration
 
 	// OnEvent receives what an operator wants to see. It must return quickly
 	// and must not call the relay.
 	OnEvent func(Event)
+
+	// Tests of the package need other times.
+	attemptTimeout time.Duration // of each attempt; default 5 s
+	pingInterval   time.Duration // between the pings of an entity that failed over; default 10 s
 }
 
-// pingsToFailback is how many pings in a row must succeed.
-const pingsToFailback = 2
+const (
+	pingsToFailback = 2           // in a row
+	readmitAfter    = time.Minute // a failure, for a backlog queue
+	maxMessage      = 256 << 10   // bytes that the entities accept, from which 1 KiB is reserved for the envelope
+)
 
-func (o *Options) withDefaults() *Options {
-	c := Options{}
+func (o *Options) withDefaults() (Options, error) {
+	var options Options
 	if o != nil {
-		c = *o
+		options = *o
 	}
-	orDefault(&c.Interval, 10*time.Second)
-	orDefault(&c.AttemptTimeout, 5*time.Second)
-	orDefault(&c.PingInterval, 10*time.Second)
-	orDefault(&c.Readmit, time.Minute)
-	orDefault(&c.MaxBytes, 256<<10)
-	c.Interval = max(c.Interval, 0)
-	if c.OnEvent == nil {
-		c.OnEvent = func(Event) {}
+	if options.Interval == nil {
+		options.Interval = new(10 * time.Second)
 	}
-	return &c
-}
-
-func orDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
+	if *options.Interval < 0 {
+		return options, fmt.Errorf("relay.Options.Interval is %v: use 0, which means at the first failure, or more", *options.Interval)
 	}
+	if options.OnEvent == nil {
+		options.OnEvent = func(Event) {}
+	}
+	options.attemptTimeout = cmp.Or(options.attemptTimeout, 5*time.Second)
+	options.pingInterval = cmp.Or(options.pingInterval, 10*time.Second)
+	return options, nil
 }
 
 // Sender sends messages to the entities of the primary namespace, and to the
 // backlog queues of the secondary while that does not work. It is safe for
 // concurrent use.
 type Sender struct {
-	opt     *Options
+	options Options
 	primary *links
 	pings   Namespace // the primary: each ping has its own connection
 	backlog *backlog  // nil without a secondary
@@ -101,18 +81,22 @@ type counters struct {
 // wait for the primary until their deadlines. Queues are the names of the
 // backlog queues, which every sender and syphon must get in the same order; see
 // [BacklogQueues].
-func NewSender(primary, secondary Namespace, queues []string, o *Options) *Sender {
-	s := &Sender{opt: o.withDefaults(), pings: primary, entities: make(map[string]*entity)}
+func NewSender(primary, secondary Namespace, queues []string, options *Options) (*Sender, error) {
+	complete, err := options.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := &Sender{options: complete, pings: primary, entities: make(map[string]*entity)}
 	s.background, s.stop = context.WithCancel(context.Background())
 	replaced := func() { s.count.replaced.Add(1) }
 	s.primary = newLinks(primary, replaced)
 	if secondary != nil && len(queues) > 0 {
-		s.backlog = newBacklog(newLinks(secondary, replaced), queues, s.opt, func(queue string, err error) {
+		s.backlog = newBacklog(newLinks(secondary, replaced), queues, s.options.attemptTimeout, func(queue string, err error) {
 			s.count.badQueues.Add(1)
-			s.opt.OnEvent(Event{At: time.Now(), Kind: QueueFailed, Queue: queue, Cause: err})
+			s.options.OnEvent(Event{At: time.Now(), Kind: QueueFailed, Queue: queue, Cause: err})
 		})
 	}
-	return s
+	return s, nil
 }
 
 // Receipt is where a message is stored.
@@ -128,7 +112,7 @@ type Receipt struct {
 // A message with a schedule in the past is sent at once. The error has the type
 // [*SendError], and is final unless its class is Unavailable, Throttled or Full.
 func (s *Sender) Send(ctx context.Context, entity string, m *Message) (Receipt, error) {
-	c, err := checked(entity, m, s.opt.MaxBytes, time.Now())
+	c, err := checked(entity, m, maxMessage, time.Now())
 	if err != nil {
 		return Receipt{}, &SendError{Entity: entity, Class: classOf(err), Primary: err}
 	}
@@ -258,7 +242,7 @@ func (s *Sender) entity(name string) *entity {
 	defer s.mu.Unlock()
 	e := s.entities[name]
 	if e == nil {
-		e = &entity{name: name, opt: s.opt, failover: s.backlog != nil, moved: s.moved, closed: s.background.Done(), changed: make(chan struct{}), since: time.Now()}
+		e = &entity{name: name, options: s.options, failover: s.backlog != nil, moved: s.moved, closed: s.background.Done(), changed: make(chan struct{}), since: time.Now()}
 		e.onTrial = s.backlog != nil && s.trials[name]
 		delete(s.trials, name)
 		s.entities[name] = e

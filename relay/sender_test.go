@@ -15,7 +15,7 @@ import (
 
 func TestFailureMode05Throttled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, relay.Options{})
+		p := newPair(t, nil)
 		defer p.close(t)
 		p.primary.set(always(busy))
 		_, err := p.send(5*time.Second, "orders", text("a"))
@@ -52,7 +52,7 @@ func TestFailureMode05Throttled(t *testing.T) {
 func TestCallersFaultsReturnAtOnce(t *testing.T) {
 	for f, want := range map[fault]relay.Class{denied: relay.Denied, full: relay.Full, bad: relay.Invalid} {
 		synctest.Test(t, func(t *testing.T) {
-			p := newPair(t, relay.Options{})
+			p := newPair(t, nil)
 			defer p.close(t)
 			p.primary.set(always(f))
 			began := time.Now()
@@ -69,7 +69,7 @@ func TestCallersFaultsReturnAtOnce(t *testing.T) {
 		})
 	}
 	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, relay.Options{})
+		p := newPair(t, nil)
 		defer p.close(t)
 		if _, err := p.send(time.Minute, "missing", text("a")); !strings.Contains(err.Error(), "not found") {
 			t.Errorf("got %v, want not found", err)
@@ -81,7 +81,7 @@ func TestDeadlineIsKept(t *testing.T) {
 	var worst time.Duration
 	for _, f := range []fault{refuse, hang, drop, internal, busy} {
 		synctest.Test(t, func(t *testing.T) {
-			p := newPair(t, relay.Options{})
+			p := newPair(t, nil)
 			defer p.close(t)
 			p.primary.set(always(f))
 			p.secondary.set(always(f))
@@ -113,7 +113,7 @@ func TestDeadlineIsKept(t *testing.T) {
 func TestSendAfterClose(t *testing.T) {
 	for _, f := range []fault{none, refuse} {
 		synctest.Test(t, func(t *testing.T) {
-			p := newPair(t, relay.Options{Interval: -1})
+			p := newPair(t, &relay.Options{Interval: atOnce})
 			p.primary.set(always(f))
 			p.send(time.Minute, "orders", text("a"))
 			p.close(t)
@@ -130,7 +130,7 @@ func TestSendAfterClose(t *testing.T) {
 func TestEntitiesAreIndependent(t *testing.T) {
 	for _, f := range []fault{hang, drop, busy} {
 		synctest.Test(t, func(t *testing.T) {
-			p := newPair(t, relay.Options{Interval: -1})
+			p := newPair(t, &relay.Options{Interval: atOnce})
 			defer p.close(t)
 			measure := func() time.Duration {
 				var all []time.Duration
@@ -173,7 +173,7 @@ func TestEntitiesAreIndependent(t *testing.T) {
 
 func TestFailureMode08BadBacklogQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, relay.Options{Interval: -1})
+		p := newPair(t, &relay.Options{Interval: atOnce})
 		defer p.close(t)
 		p.primary.set(always(refuse))
 		p.secondary.set(onlyAt(queues[0], full))
@@ -201,7 +201,7 @@ func TestFailureMode08BadBacklogQueue(t *testing.T) {
 // the deadlines of all senders are shorter than an attempt may take.
 func TestFailureMode08SilentBacklogQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, relay.Options{Interval: -1})
+		p := newPair(t, &relay.Options{Interval: atOnce})
 		defer p.close(t)
 		p.primary.set(always(refuse))
 		p.secondary.set(onlyAt(queues[0], hang))
@@ -239,7 +239,7 @@ func (c unattachedConn) Send(ctx context.Context, _ string, _ *relay.Message) er
 // An attempt that took too long to begin has certainly sent nothing.
 func TestTimeoutBeforeSendIsNotUnclear(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := relay.NewSender(unattached{newBus("orders")}, nil, nil, nil)
+		s := newSender(t, unattached{newBus("orders")}, nil, nil, nil)
 		defer s.Close(t.Context())
 		ctx, cancel := context.WithTimeout(t.Context(), 12*time.Second)
 		defer cancel()
@@ -253,7 +253,7 @@ func TestTimeoutBeforeSendIsNotUnclear(t *testing.T) {
 
 func TestSilentConnectionIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, relay.Options{})
+		p := newPair(t, nil)
 		defer p.close(t)
 		p.primary.set(always(hang))
 		p.send(7*time.Second, "orders", text("a"))
@@ -273,7 +273,7 @@ func TestSilentConnectionIsReplaced(t *testing.T) {
 
 func TestShortDeadlinesFailOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, relay.Options{Interval: 10 * time.Second})
+		p := newPair(t, &relay.Options{Interval: new(10 * time.Second)})
 		defer p.close(t)
 		p.primary.set(always(hang))
 		began := time.Now()
@@ -291,7 +291,7 @@ func TestShortDeadlinesFailOver(t *testing.T) {
 // Callers that give up at once are no sign of an outage.
 func TestImpatientCallersDoNotFailOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, relay.Options{Interval: -1})
+		p := newPair(t, &relay.Options{Interval: atOnce})
 		defer p.close(t)
 		for range 100 {
 			p.send(time.Millisecond, "orders", text("a")) // an answer takes 5 ms
@@ -305,7 +305,7 @@ func TestImpatientCallersDoNotFailOver(t *testing.T) {
 
 func TestFailureMode22Flapping(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, relay.Options{Interval: -1})
+		p := newPair(t, &relay.Options{Interval: atOnce})
 		defer p.close(t)
 		began := time.Now()
 		p.primary.set(func(op, _ string) fault { // every second second, and pings always work
@@ -329,7 +329,7 @@ func TestFailureMode22Flapping(t *testing.T) {
 func TestWithoutSecondarySendsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		primary := newBus("orders")
-		s := relay.NewSender(primary, nil, nil, nil)
+		s := newSender(t, primary, nil, nil, nil)
 		defer s.Close(t.Context())
 		primary.set(always(drop))
 		time.AfterFunc(30*time.Second, func() { primary.set(nil) })

@@ -60,7 +60,7 @@ func (s *sim) run() {
 	s.primary.set(nil)
 	s.secondary.set(nil)
 	time.Sleep(2 * time.Minute) // locks of killed syphons end
-	last := relay.NewSyphon(s.primary, s.secondary, queues, nil)
+	last := newSyphon(s.t, s.primary, s.secondary, queues, nil)
 	s.add(drain(s.t, last))
 	last.Close(context.Background())
 	s.check()
@@ -125,7 +125,7 @@ func (s *sim) sender(i int) {
 			case <-ctx.Done():
 			}
 		}()
-		x := relay.NewSender(view{s.primary, p}, view{s.secondary, p}, queues, &relay.Options{Interval: 5 * time.Second, PingInterval: 5 * time.Second})
+		x := newSender(s.t, view{s.primary, p}, view{s.secondary, p}, queues, relay.Options{Interval: new(5 * time.Second)}.WithTimes(0, 5*time.Second))
 		var wg sync.WaitGroup
 		for j := range next {
 			wg.Go(func() { s.produce(ctx, x, i, j, &next[j]) })
@@ -182,7 +182,7 @@ func (s *sim) syphon(ctx context.Context, i int) {
 			case <-life.Done():
 			}
 		}()
-		x := relay.NewSyphon(view{s.primary, p}, view{s.secondary, p}, queues, nil)
+		x := newSyphon(s.t, view{s.primary, p}, view{s.secondary, p}, queues, nil)
 		for life.Err() == nil {
 			r, _ := x.Pass(life)
 			s.add(r)

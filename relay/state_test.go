@@ -16,7 +16,7 @@ import (
 // was sent since.
 func TestThrottlingEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, relay.Options{})
+		p := newPair(t, nil)
 		defer p.close(t)
 		p.primary.set(always(busy))
 		p.send(time.Second, "orders", text("a"))
@@ -34,7 +34,7 @@ func TestThrottlingEnds(t *testing.T) {
 // failover, and do not end with the wrong reason.
 func TestOutageAfterThrottling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, relay.Options{Interval: 10 * time.Second})
+		p := newPair(t, &relay.Options{Interval: new(10 * time.Second)})
 		defer p.close(t)
 		p.primary.set(always(busy))
 		p.send(time.Second, "orders", text("a"))
@@ -58,7 +58,7 @@ func TestOutageAfterThrottling(t *testing.T) {
 // The caller's time was over before the send.
 func TestEndedContextSendsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, relay.Options{})
+		p := newPair(t, nil)
 		defer p.close(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -74,7 +74,7 @@ func TestEndedContextSendsNothing(t *testing.T) {
 // decides it.
 func TestOldAttemptDoesNotDecideTheTrial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, relay.Options{Interval: 2 * time.Second, AttemptTimeout: 20 * time.Second, PingInterval: 2 * time.Second})
+		p := newPair(t, relay.Options{Interval: new(2 * time.Second)}.WithTimes(20*time.Second, 2*time.Second))
 		defer p.close(t)
 		p.primary.set(always(refuse))
 		p.send(50*time.Millisecond, "orders", text("a"))
@@ -106,7 +106,7 @@ func TestOldAttemptDoesNotDecideTheTrial(t *testing.T) {
 
 // A connection that never answers is replaced, however short the deadlines are.
 func TestShortDeadlinesReplaceConnections(t *testing.T) {
-	for _, o := range []relay.Options{{Interval: time.Hour}, {Interval: time.Hour, AttemptTimeout: 500 * time.Millisecond}} {
+	for _, o := range []*relay.Options{{Interval: new(time.Hour)}, relay.Options{Interval: new(time.Hour)}.WithTimes(500*time.Millisecond, 0)} {
 		synctest.Test(t, func(t *testing.T) {
 			p := newPair(t, o)
 			defer p.close(t)
@@ -126,7 +126,7 @@ func TestShortDeadlinesReplaceConnections(t *testing.T) {
 // Many impatient callers at once do not replace a connection.
 func TestImpatientCallersKeepTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, relay.Options{})
+		p := newPair(t, nil)
 		defer p.close(t)
 		p.primary.slow(time.Second)
 		var all sync.WaitGroup

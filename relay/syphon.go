@@ -32,7 +32,7 @@ const (
 // A message is sent and then completed. If the syphon stops in between, it is
 // sent once more, with the same message ID.
 type Syphon struct {
-	opt                *Options
+	options            Options
 	queues             []string
 	primary, secondary *links
 	paths              paths
@@ -45,12 +45,20 @@ type Syphon struct {
 }
 
 // NewSyphon returns a syphon. See [NewSender] for the queues.
-func NewSyphon(primary, secondary Namespace, queues []string, o *Options) *Syphon {
+func NewSyphon(primary, secondary Namespace, queues []string, options *Options) (*Syphon, error) {
+	complete, err := options.withDefaults()
+	if err != nil {
+		return nil, err
+	}
 	return &Syphon{
-		opt: o.withDefaults(), queues: queues, paths: paths{all: make(map[string]*path)}, single: make(map[string]time.Time), inVain: make(map[string]int), again: make(map[string]time.Time),
+		options: complete, queues: queues,
 		primary:   newLinks(primary, func() {}),
 		secondary: newLinks(secondary, func() {}),
-	}
+		paths:     paths{all: make(map[string]*path)},
+		single:    make(map[string]time.Time),
+		inVain:    make(map[string]int),
+		again:     make(map[string]time.Time),
+	}, nil
 }
 
 // Result counts what became of the messages of a pass.
@@ -107,7 +115,7 @@ func (s *Syphon) run(ctx context.Context, queue string) {
 		r, err := s.pass(ctx, queue, idleWait, false)
 		switch {
 		case err != nil && ctx.Err() == nil:
-			s.opt.OnEvent(Event{At: time.Now(), Kind: QueueFailed, Queue: queue, Cause: err})
+			s.options.OnEvent(Event{At: time.Now(), Kind: QueueFailed, Queue: queue, Cause: err})
 			pause = min(max(2*pause, time.Second), 30*time.Second)
 		case r.Held > 0:
 			pause = s.untilAgain(queue)
@@ -182,7 +190,7 @@ func (s *Syphon) pass(ctx context.Context, queue string, wait time.Duration, pee
 			s.single[queue] = time.Now().Add(oneByOne)
 			s.mu.Unlock()
 			p.count(Result{Unreadable: 1})
-			s.opt.OnEvent(Event{At: time.Now(), Kind: BadMessage, Queue: queue, Cause: err})
+			s.options.OnEvent(Event{At: time.Now(), Kind: BadMessage, Queue: queue, Cause: err})
 			continue
 		case err != nil:
 			return p.result(true), err
@@ -191,9 +199,9 @@ func (s *Syphon) pass(ctx context.Context, queue string, wait time.Duration, pee
 			if (peek || r.Moved > 0) && r.Held == 0 {
 				// A namespace that became silent, and messages that another
 				// syphon has locked, look like the end of the queue.
-				page, err := s.secondary.peek(ctx, s.opt.AttemptTimeout, queue, 0)
+				page, err := s.secondary.peek(ctx, s.options.attemptTimeout, queue, 0)
 				if r.More = err != nil || len(page) > 0; !r.More && r.Moved > 0 {
-					s.opt.OnEvent(Event{At: time.Now(), Kind: Drained, Queue: queue})
+					s.options.OnEvent(Event{At: time.Now(), Kind: Drained, Queue: queue})
 				}
 			}
 			return r, nil

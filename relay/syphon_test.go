@@ -25,7 +25,7 @@ func (p *pair) fill(t *testing.T, entity string, messages ...*relay.Message) {
 }
 
 func (p *pair) syphon(o *relay.Options) *relay.Syphon {
-	return relay.NewSyphon(p.primary, p.secondary, queues, o)
+	return newSyphon(p.t, p.primary, p.secondary, queues, o)
 }
 
 // drain runs a pass that must not fail.
@@ -67,7 +67,7 @@ func inOrder(all []*relay.Message, prefix string) (n int, ok bool) {
 // sent again, and counts as a copy.
 func TestCopiesAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, relay.Options{Interval: -1})
+		p := newPair(t, &relay.Options{Interval: atOnce})
 		defer p.close(t)
 		p.fill(t, "orders", text("a"), text("b"))
 		s := p.syphon(nil)
@@ -96,7 +96,7 @@ func TestCopiesAreReported(t *testing.T) {
 // has messages of it.
 func TestLockedMessagesAreNotDrained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, relay.Options{Interval: -1})
+		p := newPair(t, &relay.Options{Interval: atOnce})
 		defer p.close(t)
 		p.fill(t, "orders", numbered(3, "a", "same")...) // of one session, so in one queue
 		c, _ := p.secondary.Connect()
@@ -136,7 +136,7 @@ func TestLockedMessagesAreNotDrained(t *testing.T) {
 
 func TestFailureMode21SessionsKeepTheirOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, relay.Options{Interval: -1})
+		p := newPair(t, &relay.Options{Interval: atOnce})
 		defer p.close(t)
 		for _, name := range []string{"a", "b", "c", "d"} {
 			p.fill(t, "orders", numbered(250, name, name)...)
@@ -170,7 +170,7 @@ func TestFailureMode21SessionsKeepTheirOrder(t *testing.T) {
 
 func TestFailureMode12TwoSyphons(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, relay.Options{Interval: -1})
+		p := newPair(t, &relay.Options{Interval: atOnce})
 		defer p.close(t)
 		p.fill(t, "orders", numbered(400, "a", "a")...)
 		p.fill(t, "orders", numbered(400, "b", "b")...)
@@ -201,7 +201,7 @@ func TestFailureMode12TwoSyphons(t *testing.T) {
 
 func TestFailureMode14SlowTransfer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, relay.Options{Interval: -1})
+		p := newPair(t, &relay.Options{Interval: atOnce})
 		defer p.close(t)
 		p.fill(t, "orders", numbered(50, "a", "a")...)
 		p.primary.slow(4 * time.Second)
@@ -225,7 +225,7 @@ func TestFailureMode14SlowTransfer(t *testing.T) {
 func TestFailureMode13TargetFails(t *testing.T) {
 	for _, f := range []fault{refuse, hang, busy, denied, full} {
 		synctest.Test(t, func(t *testing.T) {
-			p := newPair(t, relay.Options{Interval: -1})
+			p := newPair(t, &relay.Options{Interval: atOnce})
 			defer p.close(t)
 			var many []*relay.Message
 			for i := range 110 {
@@ -270,14 +270,14 @@ func TestLongOutageLocksFewMessages(t *testing.T) {
 		const messages = 1500
 		primary, secondary := newBus("orders"), newBus(queues...)
 		primary.set(always(refuse))
-		x := relay.NewSender(primary, secondary, queues[:1], &relay.Options{Interval: -1})
+		x := newSender(t, primary, secondary, queues[:1], &relay.Options{Interval: atOnce})
 		defer x.Close(t.Context())
 		for i := range messages {
 			if _, err := x.Send(t.Context(), "orders", text(fmt.Sprint(i))); err != nil {
 				t.Fatal(err)
 			}
 		}
-		s := relay.NewSyphon(primary, secondary, queues[:1], nil)
+		s := newSyphon(t, primary, secondary, queues[:1], nil)
 		defer s.Close(t.Context())
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 		defer cancel()
@@ -305,7 +305,7 @@ func TestLongOutageLocksFewMessages(t *testing.T) {
 // an operator: an earlier message may be where the syphon cannot read.
 func TestUnreadableMessageHoldsOnlySessionsBehindIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, relay.Options{Interval: -1})
+		p := newPair(t, &relay.Options{Interval: atOnce})
 		defer p.close(t)
 		poison := inSession("p", "s")
 		poison.ApplicationProperties = map[string]any{"poison": true}
@@ -336,7 +336,7 @@ func TestUnreadableMessageHoldsOnlySessionsBehindIt(t *testing.T) {
 
 func TestUnreadableMessageIsIsolated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, relay.Options{Interval: -1})
+		p := newPair(t, &relay.Options{Interval: atOnce})
 		defer p.close(t)
 		poison := text("p")
 		poison.ApplicationProperties = map[string]any{"poison": true}
@@ -360,7 +360,7 @@ func TestUnreadableMessageIsIsolated(t *testing.T) {
 
 func TestStoppedSyphonUnlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, relay.Options{Interval: -1})
+		p := newPair(t, &relay.Options{Interval: atOnce})
 		defer p.close(t)
 		p.fill(t, "orders", numbered(100, "a", "a")...)
 		s := p.syphon(nil)

@@ -29,7 +29,7 @@ func TestTrialDelaysOneSendInTwoPings(t *testing.T) {
 	for _, f := range []fault{hang, storeHang, storeDrop, internal} {
 		t.Run(fmt.Sprint(f), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := newPair(t, relay.Options{Interval: -1, PingInterval: ping})
+				p := newPair(t, relay.Options{Interval: atOnce}.WithTimes(0, ping))
 				defer p.close(t)
 				s := p.syphon(nil)
 				ctx, stop := context.WithCancel(t.Context())
@@ -97,7 +97,7 @@ func TestStartDuringAnOutage(t *testing.T) {
 			var all sync.WaitGroup
 			var slow atomic.Int64
 			for range 10 {
-				p := newPair(t, relay.Options{})
+				p := newPair(t, nil)
 				defer p.close(t)
 				p.primary.set(always(f))
 				p.BeginOnTrial("orders")

@@ -30,10 +30,10 @@ func (u unsortedConnection) Receive(ctx context.Context, queue string, n int) ([
 // of delivery.
 func TestSyphonSortsABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, relay.Options{Interval: -1})
+		p := newPair(t, &relay.Options{Interval: atOnce})
 		defer p.close(t)
 		p.fill(t, "orders", numbered(250, "a", "a")...)
-		s := relay.NewSyphon(p.primary, unsorted{p.secondary}, queues, nil)
+		s := newSyphon(t, p.primary, unsorted{p.secondary}, queues, nil)
 		defer s.Close(t.Context())
 		if r := drain(t, s); r.Moved != 250 {
 			t.Errorf("%+v, want 250 moved", r)

@@ -46,13 +46,10 @@ func newRelay(cfg config.Config, counter *requests.Counter, m *observe.Members, 
 		return nil, err
 	}
 	f.Relay = f
-	o := &relay.Options{Interval: cfg.FailoverInterval, OnEvent: f.happened}
-	if o.Interval == 0 {
-		o.Interval = -1 // at the first failure
-	}
+	options := &relay.Options{Interval: &cfg.FailoverInterval, OnEvent: f.happened}
 	if !cfg.ServiceBusSecondary.Given() {
-		f.sender = relay.NewSender(primary, nil, nil, o)
-		return f, nil
+		f.sender, err = relay.NewSender(primary, nil, nil, options)
+		return f, err
 	}
 	secondary, err := clients.Relay(cfg.ServiceBusSecondary, counter)
 	if err != nil {
@@ -60,9 +57,11 @@ func newRelay(cfg config.Config, counter *requests.Counter, m *observe.Members, 
 	}
 	f.queues = clients.BacklogQueues(cfg)
 	f.admin = secondary
-	f.sender = relay.NewSender(primary, secondary, f.queues, o)
-	f.syphon = relay.NewSyphon(primary, secondary, f.queues, o)
-	return f, nil
+	if f.sender, err = relay.NewSender(primary, secondary, f.queues, options); err != nil {
+		return nil, err
+	}
+	f.syphon, err = relay.NewSyphon(primary, secondary, f.queues, options)
+	return f, err
 }
 
 // Run creates the backlog queues that are missing. Several processes may do it

@@ -212,14 +212,18 @@ func newRelayHost(t *testing.T, routes []edge.Route) *customhandler.App {
 func newMemoryRelay(primary relay.Namespace, secondary *memoryBus, withSecondary bool, log *slog.Logger) *relayPart {
 	f := &relayPart{log: log}
 	f.Relay = f
-	o := &relay.Options{OnEvent: f.happened}
-	if !withSecondary {
-		f.sender = relay.NewSender(primary, nil, nil, o)
-		return f
+	options := &relay.Options{OnEvent: f.happened}
+	var err, err2 error
+	if withSecondary {
+		f.admin, f.queues = secondary, relay.BacklogQueues("kennel", 2)
+		f.sender, err = relay.NewSender(primary, secondary, f.queues, options)
+		f.syphon, err2 = relay.NewSyphon(primary, secondary, f.queues, options)
+	} else {
+		f.sender, err = relay.NewSender(primary, nil, nil, options)
 	}
-	f.admin, f.queues = secondary, relay.BacklogQueues("kennel", 2)
-	f.sender = relay.NewSender(primary, secondary, f.queues, o)
-	f.syphon = relay.NewSyphon(primary, secondary, f.queues, o)
+	if err := errors.Join(err, err2); err != nil {
+		panic(err)
+	}
 	return f
 }
 

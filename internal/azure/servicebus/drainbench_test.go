@@ -43,7 +43,7 @@ func BenchmarkDrain(b *testing.B) {
 
 	// fill puts messages for an entity into each backlog queue.
 	fill := func(entity string) {
-		x := relay.NewSender(unreachable{}, s, queues, &relay.Options{Interval: -1})
+		x := newSender(b, unreachable{}, s, queues, &relay.Options{Interval: atOnce})
 		defer x.Close(context.Background())
 		var sending sync.WaitGroup
 		for range 16 {
@@ -115,7 +115,7 @@ func BenchmarkDrain(b *testing.B) {
 			baseline := time.Since(began)
 
 			fill(fmt.Sprint(orders, i))
-			x := relay.NewSyphon(p, s, queues, nil)
+			x := newSyphon(b, p, s, queues, nil)
 			began = time.Now()
 			result, err := x.Pass(b.Context())
 			took := time.Since(began) - time.Second // which a pass waits for more

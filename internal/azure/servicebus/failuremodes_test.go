@@ -64,16 +64,37 @@ func deliveries(c *requests.Counter) (n int64) {
 	return n
 }
 
+// atOnce lets an entity fail over at the first failure.
+var atOnce = new(time.Duration)
+
+func newSender(t testing.TB, primary, secondary relay.Namespace, queues []string, options *relay.Options) *relay.Sender {
+	t.Helper()
+	s, err := relay.NewSender(primary, secondary, queues, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func newSyphon(t testing.TB, primary, secondary relay.Namespace, queues []string, options *relay.Options) *relay.Syphon {
+	t.Helper()
+	s, err := relay.NewSyphon(primary, secondary, queues, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // sender returns a sender that fails over at the first failure.
 func (p *pair) sender(t *testing.T) *relay.Sender {
-	s := relay.NewSender(p.p, p.s, p.queues, &relay.Options{Interval: -1, OnEvent: p.event})
+	s := newSender(t, p.p, p.s, p.queues, &relay.Options{Interval: atOnce, OnEvent: p.event})
 	t.Cleanup(func() { s.Close(context.Background()) })
 	return s
 }
 
 // syphon runs a syphon until the end of the test.
 func (p *pair) syphon(t *testing.T) {
-	s := relay.NewSyphon(p.p, p.s, p.queues, &relay.Options{OnEvent: p.event})
+	s := newSyphon(t, p.p, p.s, p.queues, &relay.Options{OnEvent: p.event})
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { s.Run(ctx) })
@@ -141,7 +162,7 @@ func TestFailureMode04AnswerLost(t *testing.T) {
 				settings.DuplicateWindow = 10 * time.Minute
 			}
 			withPair(t, settings, func(t *testing.T, p *pair) {
-				s := relay.NewSender(p.p, p.s, p.queues, nil)
+				s := newSender(t, p.p, p.s, p.queues, nil)
 				defer s.Close(context.Background())
 				p.primary.Fail(fault)
 				if _, err := s.Send(within(t, 30*time.Second), orders, text("x")); err != nil {
@@ -258,7 +279,7 @@ func TestFailureMode25Released(t *testing.T) {
 			if err != nil || !receipt.Backlog || ready(t, p.primary) != 0 {
 				t.Errorf("fault %v: the receipt is %+v, error %v", kind, receipt, err)
 			}
-			alone := relay.NewSender(p.p, nil, nil, nil)
+			alone := newSender(t, p.p, nil, nil, nil)
 			defer alone.Close(context.Background())
 			_, err = alone.Send(within(t, 3*time.Second), orders, text("y"))
 			failed, ok := errors.AsType[*relay.SendError](err)

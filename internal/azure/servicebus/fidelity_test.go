@@ -57,7 +57,7 @@ func (p *pair) keeps(t *testing.T, random randomMessage) {
 	}
 	time.Sleep(time.Duration(random.Int64N(int64(30 * time.Minute))))
 	p.primary.Heal()
-	syphon := relay.NewSyphon(p.p, p.s, p.queues, nil)
+	syphon := newSyphon(t, p.p, p.s, p.queues, nil)
 	moved := time.Now()
 	if result, err := syphon.Pass(t.Context()); result.Moved != int64(len(sent)) || err != nil {
 		t.Fatalf("moved %+v, error %v", result, err)

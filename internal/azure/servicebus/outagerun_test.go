@@ -100,11 +100,7 @@ func (r *outageRun) run() *findings {
 			r.t.Fatal(err)
 		}
 	}
-	options := &relay.Options{Interval: r.interval, OnEvent: r.event}
-	if r.interval == 0 {
-		options.Interval = -1
-	}
-	sender := relay.NewSender(p, s, r.queues, options)
+	sender := newSender(r.t, p, s, r.queues, &relay.Options{Interval: &r.interval, OnEvent: r.event})
 
 	r.began = time.Now()
 	ctx, stop := context.WithCancel(r.t.Context())
@@ -212,7 +208,7 @@ func (r *outageRun) syphon(ctx context.Context, p, s relay.Namespace) {
 		life, crash := context.WithCancel(ctx)
 		c := &crashing{Namespace: s, crash: crash}
 		c.left.Store(int64(r.crashEvery))
-		syphon := relay.NewSyphon(p, c, r.queues, &relay.Options{OnEvent: r.event})
+		syphon := newSyphon(r.t, p, c, r.queues, &relay.Options{OnEvent: r.event})
 		for life.Err() == nil {
 			pass, _ := syphon.Pass(life) // its errors are those of the faults
 			r.passes.Moved += pass.Moved

@@ -170,7 +170,7 @@ func TestOutageOfADay(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		p.primary.Heal()
-		syphon := relay.NewSyphon(p.p, p.s, p.queues, nil)
+		syphon := newSyphon(t, p.p, p.s, p.queues, nil)
 		defer syphon.Close(t.Context())
 		result, err := syphon.Pass(t.Context())
 		if err != nil || result.Moved != messages || result.More {

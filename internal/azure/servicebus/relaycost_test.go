@@ -99,8 +99,8 @@ func openPair(t *testing.T) *countedPair {
 		t.Fatal(err)
 	}
 	p.admin = secondary
-	p.sender = relay.NewSender(primary, secondary, names, nil)
-	p.syphon = relay.NewSyphon(primary, late{secondary}, names, nil)
+	p.sender = newSender(t, primary, secondary, names, nil)
+	p.syphon = newSyphon(t, primary, late{secondary}, names, nil)
 	t.Cleanup(func() {
 		if err := errors.Join(p.sender.Close(context.Background()), p.syphon.Close(context.Background())); err != nil {
 			t.Error(err)
