@@ -89,7 +89,7 @@ func (w *world) claims(p *storetest.Process) *queue.Claims {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	claims, err := queue.NewClaims(repeated, blobs, nil)
+	claims, err := queue.NewClaims(repeated, blobs)
 	if err != nil {
 		w.t.Fatal(err)
 	}

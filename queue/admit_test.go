@@ -67,7 +67,7 @@ func TestAdmit(t *testing.T) {
 				}
 				gate := newValve()
 				o := &queue.ListenerOptions{Admit: gate.admit, Hands: hands}
-				publisher := &queue.PublisherOptions{Parallel: messages}
+				publisher := queue.PublisherOptions{}.WithParallel(messages)
 				if push {
 					signals := memory.NewQueueSignals(nil)
 					o.Signals, publisher.Signals = signals, signals

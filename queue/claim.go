@@ -63,10 +63,9 @@ func expiry(key string) (at time.Time, ok bool) {
 	return at, err == nil
 }
 
-// place returns the cheapest store for a claim of so many bytes: the price of
-// writing, reading and deleting it.
+// place returns where a claim of so many bytes is stored.
 func (c *Claims) place(size int) place {
-	if size <= maxInTable && 3*c.prices.Table <= c.prices.BlobWrite+c.prices.BlobRead+c.prices.BlobDelete {
+	if size <= c.inTable {
 		return inTable
 	}
 	return inBlob

@@ -24,35 +24,20 @@ const ClaimTime = 2*TimeToLive + 24*time.Hour
 // message. A longer one is stored, and the message has the claim for it. It is
 // safe for concurrent use.
 type Claims struct {
-	rows   *table.Table
-	blobs  Container
-	prices Prices
-	coders coders
+	rows    *table.Table
+	blobs   Container
+	inTable int // longer claims go to the container; less in some tests
+	coders  coders
 }
 
-// Prices are what storage takes for requests, in any unit. They decide where
-// claims are stored.
-type Prices struct{ Table, BlobWrite, BlobRead, BlobDelete float64 }
-
-// ClaimOptions are the options of [Claims]; nil and zero mean the defaults.
-type ClaimOptions struct {
-	// Prices default to the list prices of a general purpose v2 account with
-	// local redundancy. For 10,000 requests they are, in US dollars, 0.00036 to
-	// a table, and 0.054 to write and 0.0043 to read a blob.
-	Prices Prices
-}
-
-// NewClaims returns claims that are stored in a table and a container of their
-// own. It makes no request.
-func NewClaims(rows *table.Table, blobs Container, o *ClaimOptions) (*Claims, error) {
+// NewClaims returns claims that are stored in a table, or in a container if
+// they are too long for it: its requests cost 50 times as much. Both hold
+// nothing else. NewClaims makes no request.
+func NewClaims(rows *table.Table, blobs Container) (*Claims, error) {
 	if rows == nil || blobs == nil {
 		return nil, errors.New("new claims: the table or the container is nil")
 	}
-	c := &Claims{rows: rows, blobs: blobs, prices: Prices{Table: 0.00036, BlobWrite: 0.054, BlobRead: 0.0043}}
-	if o != nil && o.Prices != (Prices{}) {
-		c.prices = o.Prices
-	}
-	return c, nil
+	return &Claims{rows: rows, blobs: blobs, inTable: maxInTable}, nil
 }
 
 // Pack returns the text of a message with this body. If the body is too long

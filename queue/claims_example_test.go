@@ -23,7 +23,7 @@ func ExampleClaims() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	claims, err := queue.NewClaims(rows, memory.NewContainer(nil), nil)
+	claims, err := queue.NewClaims(rows, memory.NewContainer(nil))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -63,7 +63,7 @@ func TestClaimsKilledAtEachRequest(t *testing.T) {
 	}
 	bodies := someBodies(rand.New(rand.NewPCG(1, 2)), 2)
 	runs := 0
-	for _, prices := range []queue.Prices{cheapTable, dearTable} {
+	for _, place := range []string{"table", "blob"} {
 		for n := int64(1); ; n++ {
 			struck := false
 			for _, after := range []bool{false, true} {
@@ -75,7 +75,7 @@ func TestClaimsKilledAtEachRequest(t *testing.T) {
 						k.dead.Store(false)
 						ctx, end := context.WithCancel(t.Context())
 						k.end = end
-						w.liveAlone(ctx, w.claims(prices), plan)
+						w.liveAlone(ctx, w.claims(place), plan)
 						end()
 					}
 					w.check()
@@ -178,7 +178,7 @@ func simulateClaims(t *testing.T, seed uint64) *claimWorld {
 	for id := range bodies { // each message has a publisher, which outlives its processes
 		processes.Go(func() {
 			source := chance.New(seed, "publisher of "+id, 0)
-			c := w.claims([]queue.Prices{cheapTable, dearTable}[source.Below(2)])
+			c := w.claims([]string{"table", "blob"}[source.Below(2)])
 			for {
 				life, end := context.WithTimeout(ctx, time.Duration(1+source.Below(60))*time.Second)
 				err := w.publish(life, c, id)
@@ -199,7 +199,7 @@ func simulateClaims(t *testing.T, seed uint64) *claimWorld {
 				return []claimStep{claimDone, claimDone, claimHeld, claimDead, claimFailed}[source.Below(5)]
 			}
 			for ctx.Err() == nil {
-				c := w.claims([]queue.Prices{cheapTable, dearTable}[source.Below(2)])
+				c := w.claims([]string{"table", "blob"}[source.Below(2)])
 				life, end := context.WithTimeout(ctx, time.Duration(1+source.Below(48))*time.Hour)
 				for life.Err() == nil {
 					for _, name := range []string{"work", "work-poison"} {
@@ -222,7 +222,7 @@ func simulateClaims(t *testing.T, seed uint64) *claimWorld {
 	for _, wait := range []func(){w.queues.Wait, w.rows.Wait, w.blobs.Wait} {
 		wait()
 	}
-	if _, err := w.claims(cheapTable).Sweep(t.Context(), time.Now()); err != nil {
+	if _, err := w.claims("table").Sweep(t.Context(), time.Now()); err != nil {
 		t.Error(err)
 	}
 	w.check()

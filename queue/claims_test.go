@@ -21,7 +21,7 @@ type claimStores struct {
 }
 
 // newClaims returns claims in memory whose requests have the fault.
-func newClaims(t testing.TB, fault func(memory.Call) memory.Fault, o *queue.ClaimOptions) (*queue.Claims, claimStores) {
+func newClaims(t testing.TB, fault func(memory.Call) memory.Fault) (*queue.Claims, claimStores) {
 	t.Helper()
 	options := memory.Options{Fault: fault, OnMisuse: func(problem string) { t.Error(problem) }}
 	s := claimStores{memory.NewTable(&memory.TableOptions{Options: options}), memory.NewContainer(&options)}
@@ -29,9 +29,19 @@ func newClaims(t testing.TB, fault func(memory.Call) memory.Fault, o *queue.Clai
 	if err != nil {
 		t.Fatal(err)
 	}
-	claims, err := queue.NewClaims(rows, s.blobs, o)
+	claims, err := queue.NewClaims(rows, s.blobs)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return claims, s
+}
+
+// newClaimsIn returns such claims that are stored in a table or as blobs.
+func newClaimsIn(t testing.TB, place string, fault func(memory.Call) memory.Fault) (*queue.Claims, claimStores) {
+	t.Helper()
+	claims, s := newClaims(t, fault)
+	if place == "blob" {
+		claims.InBlobs()
 	}
 	return claims, s
 }
@@ -75,7 +85,7 @@ func TestRoundTrip(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	claims, stores := newClaims(t, nil, nil)
+	claims, stores := newClaims(t, nil)
 	sizes := []int{0, 1, 2047, 2048, 33_792, 33_793, 46 << 10, 64 << 10}
 	if storetest.Proving() {
 		sizes = append(sizes, 368_640, 368_641, 2_949_120, 2_949_121, 5_000_000)
@@ -107,22 +117,19 @@ func TestPlaces(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, tt := range []struct {
 		name        string
-		prices      queue.Prices
 		size        int
 		rows, blobs int
 	}{
-		{"in the message", queue.Prices{}, 33_000, 0, 0},
-		{"a row", queue.Prices{}, 34_000, 1, 0},
-		{"eight rows", queue.Prices{}, 2_949_120, 8, 0},
-		{"a blob", queue.Prices{}, 2_949_121, 0, 1},
-		{"prices of GPv1, which are equal", queue.Prices{Table: 0.00036, BlobWrite: 0.00036, BlobRead: 0.00036, BlobDelete: 0.00036}, 34_000, 1, 0},
-		{"a table that costs more", queue.Prices{Table: 1, BlobWrite: 1, BlobRead: 1}, 34_000, 0, 1},
+		{"in the message", 33_000, 0, 0},
+		{"a row", 34_000, 1, 0},
+		{"eight rows", 2_949_120, 8, 0},
+		{"a blob", 2_949_121, 0, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.size > 1<<20 {
 				storetest.OnlyInProve(t)
 			}
-			claims, stores := newClaims(t, nil, &queue.ClaimOptions{Prices: tt.prices})
+			claims, stores := newClaims(t, nil)
 			packed(t, claims, claimWork("a"), claimBody(random, tt.size, 1))
 			if rows, blobs := stores.rows.Rows(""), len(stores.blobs.Names()); rows != tt.rows || blobs != tt.blobs {
 				t.Errorf("%d rows and %d blobs, want %d and %d", rows, blobs, tt.rows, tt.blobs)
@@ -132,7 +139,7 @@ func TestPlaces(t *testing.T) {
 			}
 		})
 	}
-	claims, stores := newClaims(t, nil, nil)
+	claims, stores := newClaims(t, nil)
 	for name, e := range map[string]queue.Envelope{"no id": {Time: time.Now()}, "no time": {ID: "a"}} {
 		if _, err := claims.Pack(t.Context(), e, claimBody(random, 50_000, 1)); !errors.Is(err, queue.ErrLimit) || stores.calls() > 0 {
 			t.Errorf("%s: %v after %d requests, want ErrLimit after none", name, err, stores.calls())
@@ -149,11 +156,11 @@ func TestPlaces(t *testing.T) {
 func TestClaimWritesThatFail(t *testing.T) {
 	errLost := errors.New("connection reset")
 	body := claimBody(rand.New(rand.NewPCG(1, 2)), 34_000, 1)
-	for place, prices := range map[string]queue.Prices{"table": cheapTable, "blob": dearTable} {
+	for _, place := range []string{"table", "blob"} {
 		for name, nth := range map[string]func(int64, error) func(memory.Call) memory.Fault{"refused": memory.RefuseNth, "applied": memory.LoseReplyNth} {
 			for n := int64(1); n < 10; n++ {
 				synctest.Test(t, func(t *testing.T) {
-					claims, stores := newClaims(t, nth(n, errLost), &queue.ClaimOptions{Prices: prices})
+					claims, stores := newClaimsIn(t, place, nth(n, errLost))
 					e, got, err := claims.Unpack(t.Context(), packed(t, claims, claimWork("a"), body))
 					if err != nil || !bytes.Equal(got, body) {
 						t.Errorf("%s %s %d: got %d bytes, %v", place, name, n, len(got), err)
@@ -174,7 +181,7 @@ func TestClaimWritesThatFail(t *testing.T) {
 		for _, outage := range []error{errLost, table.ErrRefused} {
 			synctest.Test(t, func(t *testing.T) {
 				down := func(memory.Call) memory.Fault { return memory.Fault{Err: outage, Lost: true} }
-				claims, _ := newClaims(t, down, &queue.ClaimOptions{Prices: prices})
+				claims, _ := newClaimsIn(t, place, down)
 				if text, err := claims.Pack(t.Context(), claimWork("a"), body); text != "" || !errors.Is(err, outage) {
 					t.Errorf("%s: packed %.80q, %v, want %v", place, text, err, outage)
 				}
@@ -187,8 +194,8 @@ func TestClaimWritesThatFail(t *testing.T) {
 // body.
 func TestCheck(t *testing.T) {
 	t.Parallel()
-	for _, prices := range []queue.Prices{cheapTable, dearTable} {
-		claims, stores := newClaims(t, nil, &queue.ClaimOptions{Prices: prices})
+	for _, place := range []string{"table", "blob"} {
+		claims, stores := newClaimsIn(t, place, nil)
 		for _, c := range []struct {
 			size, requests int
 			gone           error

@@ -54,16 +54,19 @@ func newClaimWorld(t *testing.T, fault func(store string) func(memory.Call) memo
 	return w
 }
 
-// claims returns the claims of a process. With prices that make tables dear,
-// long bodies go into blobs.
-func (w *claimWorld) claims(prices queue.Prices) *queue.Claims {
+// claims returns the claims of a process, which are stored in the table or as
+// blobs.
+func (w *claimWorld) claims(place string) *queue.Claims {
 	rows, err := table.New(w.rows)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	claims, err := queue.NewClaims(rows, w.blobs, &queue.ClaimOptions{Prices: prices})
+	claims, err := queue.NewClaims(rows, w.blobs)
 	if err != nil {
 		w.t.Fatal(err)
+	}
+	if place == "blob" {
+		claims.InBlobs()
 	}
 	return claims
 }
@@ -248,8 +251,3 @@ func someBodies(random *rand.Rand, n int) map[string][]byte {
 	}
 	return bodies
 }
-
-var (
-	cheapTable = queue.Prices{Table: 0.00036, BlobWrite: 0.054, BlobRead: 0.0043} // the default
-	dearTable  = queue.Prices{Table: 1}
-)

@@ -22,7 +22,7 @@ type Codec[T any] interface {
 }
 
 // Sizer is a [Codec] that reports the length of a body before it decodes it. The
-// listener decodes a long body when the option Memory leaves room for it.
+// listener decodes a long body when maxMemory leaves room for it.
 type Sizer interface {
 	// Size returns about how many bytes a message takes while it is decoded and
 	// worked on.

@@ -254,7 +254,7 @@ func (d *delivery[T]) awaitMemory(ctx context.Context, m Message) (free func(), 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(d.stopping, cancel)()
-	n := int64(min(size, d.opt.Memory))
+	n := int64(min(size, d.opt.memory))
 	if d.memory.Acquire(ctx, n) != nil {
 		return nil, errNotBegun
 	}

@@ -70,17 +70,23 @@ type ListenerOptions struct {
 	MaxWork     time.Duration // then the ctx of an attempt ends; default 30 min
 	Drain       time.Duration // how long attempts may go on after Run was stopped; default 20 s
 
-	// Memory is how many bytes long bodies take at the same time if the codec is
-	// a Sizer; a longer one is held alone. Default 16 MiB. Decoding and the
-	// collector of the Go runtime take some times as much.
-	Memory int
-
-	// Requests is how many deletes, returns and dead letters are sent at the
-	// same time; default 16. Renewals have as many of their own.
-	Requests int
-
 	Log *slog.Logger // default: discard
+
+	// Tests of the package need other values.
+	memory   int // default maxMemory
+	requests int // default maxRequests
 }
+
+const (
+	// maxMemory is how many bytes long bodies take at the same time if the codec
+	// is a Sizer; a longer one is held alone. Decoding and the collector of the
+	// Go runtime take some times as much.
+	maxMemory = 16 << 20
+
+	// maxRequests is how many deletes, returns and dead letters are sent at the
+	// same time. Renewals have as many of their own.
+	maxRequests = 16
+)
 
 const (
 	safetyPoll = 10 * time.Minute // the interval of polling while signals are received, at least
@@ -124,11 +130,14 @@ type engine struct {
 }
 
 // NewListener returns a listener on queues. It starts nothing.
-func NewListener[T any](store Store, queues []string, codec Codec[T], handler Handler[T], o *ListenerOptions) (*Listener[T], error) {
+func NewListener[T any](store Store, queues []string, codec Codec[T], handler Handler[T], options *ListenerOptions) (*Listener[T], error) {
 	if store == nil || codec == nil || handler == nil {
 		return nil, errors.New("new listener: the store, the codec or the handler is nil")
 	}
-	opt, err := listenerOptions(queues, o)
+	if err := checkQueues(queues); err != nil {
+		return nil, fmt.Errorf("new listener: %w", err)
+	}
+	opt, err := options.withDefaults(len(queues))
 	if err != nil {
 		return nil, fmt.Errorf("new listener: %w", err)
 	}
@@ -137,9 +146,9 @@ func NewListener[T any](store Store, queues []string, codec Codec[T], handler Ha
 	l.tracer, _ = codec.(Tracer)
 	l.engine = engine{
 		store: store, opt: opt,
-		memory:   semaphore.NewWeighted(int64(opt.Memory)),
-		renewals: make(chan struct{}, opt.Requests),
-		writes:   make(chan struct{}, opt.Requests),
+		memory:   semaphore.NewWeighted(int64(opt.memory)),
+		renewals: make(chan struct{}, opt.requests),
+		writes:   make(chan struct{}, opt.requests),
 		abandon:  make(chan struct{}),
 	}
 	hands := newHands(opt.Hands, len(queues))
@@ -149,45 +158,56 @@ func NewListener[T any](store Store, queues []string, codec Codec[T], handler Ha
 	return l, nil
 }
 
-func listenerOptions(queues []string, o *ListenerOptions) (ListenerOptions, error) {
-	if o == nil {
-		o = &ListenerOptions{}
+// checkQueues reports what is wrong with the queues of a listener.
+func checkQueues(queues []string) error {
+	if len(queues) == 0 {
+		return errors.New("there are no queues")
 	}
-	opt := *o
-	opt.Hands = cmp.Or(opt.Hands, max(32, 2*len(queues)))
+	for i, queue := range queues {
+		if slices.Contains(queues[:i], queue) {
+			return fmt.Errorf("queue %q is listed twice", queue)
+		}
+		if err := CheckName(queue + PoisonSuffix); err != nil { // it is longer
+			return err
+		}
+	}
+	return nil
+}
+
+// withDefaults checks the options of a listener on so many queues, and sets
+// those that are zero.
+func (o *ListenerOptions) withDefaults(queues int) (ListenerOptions, error) {
+	var opt ListenerOptions
+	if o != nil {
+		opt = *o
+	}
+	opt.Hands = cmp.Or(opt.Hands, max(32, 2*queues))
 	opt.Lease = cmp.Or(opt.Lease, time.Minute)
 	opt.MaxIdle = cmp.Or(opt.MaxIdle, 30*time.Second)
 	opt.MaxAttempts = cmp.Or(opt.MaxAttempts, 5)
 	opt.MaxWork = cmp.Or(opt.MaxWork, 30*time.Minute)
 	opt.Drain = cmp.Or(opt.Drain, 20*time.Second)
-	opt.Memory = cmp.Or(opt.Memory, 16<<20)
-	opt.Requests = cmp.Or(opt.Requests, 16)
+	opt.memory = cmp.Or(opt.memory, maxMemory)
+	opt.requests = cmp.Or(opt.requests, maxRequests)
 	opt.Log = cmp.Or(opt.Log, slog.New(slog.DiscardHandler))
 	if opt.HandsFor == nil {
 		opt.HandsFor = func(int64, time.Duration) int { return opt.Hands }
 	}
-	var err error
 	switch {
-	case len(queues) == 0:
-		err = errors.New("there are no queues")
-	case opt.Hands < len(queues):
-		err = fmt.Errorf("the option Hands is %d; use at least one for each of %d queues", opt.Hands, len(queues))
+	case opt.Hands < queues:
+		return opt, fmt.Errorf("queue.ListenerOptions.Hands is %d: use at least one for each of %d queues", opt.Hands, queues)
 	case opt.Lease < 2*time.Second || opt.Lease%time.Second != 0 || opt.Lease > MaxVisibility:
-		err = fmt.Errorf("the option Lease is %v; use whole seconds, from 2 seconds to 7 days", opt.Lease)
+		return opt, fmt.Errorf("queue.ListenerOptions.Lease is %v: use whole seconds, from 2 seconds to 7 days", opt.Lease)
 	case opt.MaxIdle < firstIdle:
-		err = fmt.Errorf("the option MaxIdle is %v; use at least %v", opt.MaxIdle, firstIdle)
-	case opt.MaxAttempts < 0 || opt.MaxWork < 0 || opt.Drain < 0 || opt.Memory < 0 || opt.Requests < 0:
-		err = errors.New("the option MaxAttempts, MaxWork, Drain, Memory or Requests is negative")
+		return opt, fmt.Errorf("queue.ListenerOptions.MaxIdle is %v: use %v or more", opt.MaxIdle, firstIdle)
+	case opt.MaxAttempts < 0:
+		return opt, fmt.Errorf("queue.ListenerOptions.MaxAttempts is %d: use 1 or more", opt.MaxAttempts)
+	case opt.MaxWork < 0:
+		return opt, fmt.Errorf("queue.ListenerOptions.MaxWork is %v: use more than 0", opt.MaxWork)
+	case opt.Drain < 0:
+		return opt, fmt.Errorf("queue.ListenerOptions.Drain is %v: use more than 0", opt.Drain)
 	}
-	for i, queue := range queues {
-		if err == nil && slices.Contains(queues[:i], queue) {
-			err = fmt.Errorf("queue %q is listed twice", queue)
-		}
-		if err == nil {
-			err = CheckName(queue + PoisonSuffix) // it is longer
-		}
-	}
-	return opt, err
+	return opt, nil
 }
 
 // Run receives messages until ctx ends. Then it receives no more, puts back

@@ -236,7 +236,7 @@ func TestRenewalsHaveTheirOwnLane(t *testing.T) {
 				return takes(time.Minute)(ctx, d)
 			}
 			return nil
-		}, &queue.ListenerOptions{Lease: 12 * time.Second, Requests: 2, MaxIdle: time.Second})
+		}, queue.ListenerOptions{Lease: 12 * time.Second, MaxIdle: time.Second}.WithLimits(0, 2))
 		time.Sleep(time.Minute)
 		if s := l.state(); s.LeasesLost > 0 {
 			t.Errorf("%+v, want no lease lost", s)
@@ -272,22 +272,23 @@ func TestListenerOptions(t *testing.T) {
 	for name, tt := range map[string]struct {
 		queues []string
 		o      queue.ListenerOptions
+		want   string // the option that the error names
 	}{
 		"no queue":         {},
 		"bad name":         {queues: []string{"Work"}},
 		"no poison name":   {queues: []string{strings.Repeat("a", 60)}},
 		"twice":            {queues: []string{"work", "work"}},
-		"hands":            {queues: []string{"one", "two"}, o: queue.ListenerOptions{Hands: 1}},
-		"short lease":      {queues: []string{"work"}, o: queue.ListenerOptions{Lease: time.Second}},
-		"fraction":         {queues: []string{"work"}, o: queue.ListenerOptions{Lease: 2500 * time.Millisecond}},
-		"long lease":       {queues: []string{"work"}, o: queue.ListenerOptions{Lease: 8 * 24 * time.Hour}},
-		"idle":             {queues: []string{"work"}, o: queue.ListenerOptions{MaxIdle: 1}},
-		"negative drain":   {queues: []string{"work"}, o: queue.ListenerOptions{Drain: -1}},
-		"negative attempt": {queues: []string{"work"}, o: queue.ListenerOptions{MaxAttempts: -1}},
+		"hands":            {queues: []string{"one", "two"}, o: queue.ListenerOptions{Hands: 1}, want: "Hands"},
+		"short lease":      {queues: []string{"work"}, o: queue.ListenerOptions{Lease: time.Second}, want: "Lease"},
+		"fraction":         {queues: []string{"work"}, o: queue.ListenerOptions{Lease: 2500 * time.Millisecond}, want: "Lease"},
+		"long lease":       {queues: []string{"work"}, o: queue.ListenerOptions{Lease: 8 * 24 * time.Hour}, want: "Lease"},
+		"idle":             {queues: []string{"work"}, o: queue.ListenerOptions{MaxIdle: 1}, want: "MaxIdle"},
+		"negative drain":   {queues: []string{"work"}, o: queue.ListenerOptions{Drain: -1}, want: "Drain"},
+		"negative attempt": {queues: []string{"work"}, o: queue.ListenerOptions{MaxAttempts: -1}, want: "MaxAttempts"},
 	} {
 		if _, err := queue.NewListener(queues, tt.queues, queue.Text{}, nothing, &tt.o); err == nil {
 			t.Errorf("%s: no error", name)
-		} else if !strings.HasPrefix(err.Error(), "new listener: ") {
+		} else if !strings.HasPrefix(err.Error(), "new listener: ") || tt.want != "" && !strings.Contains(err.Error(), "queue.ListenerOptions."+tt.want+" is ") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"kennel/queue"
 )
 
-// sized is a codec of bodies that take as many bytes as the option Memory is
-// long, divided by their text.
+// sized is a codec of bodies whose text tells which share of the memory of the
+// listener they take.
 type sized struct{ queue.Text }
 
 const memoryForBodies = 1 << 20
@@ -20,9 +20,9 @@ func (sized) Size(m queue.Message) int {
 	return map[string]int{"tiny": 10, "half": memoryForBodies / 2, "whole": memoryForBodies, "double": 2 * memoryForBodies}[m.Body]
 }
 
-// Long bodies are held only while the option Memory leaves room for them, and a
-// longer one is held alone. A message that waits for room keeps its lease, and
-// its wait is no attempt. A stop puts it back at once.
+// Long bodies are held only while the memory of the listener leaves room for
+// them, and a longer one is held alone. A message that waits for room keeps its
+// lease, and its wait is no attempt. A stop puts it back at once.
 func TestLongBodies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		queues := newQueues(t, distant)
@@ -41,7 +41,7 @@ func TestLongBodies(t *testing.T) {
 			defer mu.Unlock()
 			held -= size
 			return nil
-		}, &queue.ListenerOptions{Memory: memoryForBodies, Drain: time.Hour, MaxAttempts: 1})
+		}, queue.ListenerOptions{Drain: time.Hour, MaxAttempts: 1}.WithLimits(memoryForBodies, 0))
 		if err != nil {
 			t.Fatal(err)
 		}

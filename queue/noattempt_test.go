@@ -48,7 +48,7 @@ func TestStorageFails(t *testing.T) {
 					}
 					return distant(c)
 				})
-				claims, _ := newClaims(t, nil, nil)
+				claims, _ := newClaims(t, nil)
 				for i := range 20 {
 					put(t, queues, "work", packed(t, claims, claimWork(fmt.Sprint(i)), []byte("hello")))
 				}
@@ -99,7 +99,7 @@ func TestKilledByMessage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		queues := newQueues(t, distant)
-		claims, _ := newClaims(t, nil, nil)
+		claims, _ := newClaims(t, nil)
 		put(t, queues, "work", packed(t, claims, claimWork("kills"), []byte("hello")))
 		kills := 0
 		for len(queues.All("work")) > 0 && kills < 100 {

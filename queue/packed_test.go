@@ -20,7 +20,7 @@ import (
 func TestPackedMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		queues := newQueues(t, distant)
-		claims, stores := newClaims(t, nil, nil)
+		claims, stores := newClaims(t, nil)
 		random := rand.New(rand.NewPCG(1, 1))
 		long := claimBody(random, 200<<10, 1)
 		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
@@ -96,7 +96,7 @@ func TestPackedMessages(t *testing.T) {
 func TestClaimGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		queues := newQueues(t, distant)
-		claims, _ := newClaims(t, nil, nil)
+		claims, _ := newClaims(t, nil)
 		long := claimBody(rand.New(rand.NewPCG(1, 1)), 200<<10, 1)
 		texts := make(map[string]string)
 		for _, id := range []string{"old", "new", "twice"} {

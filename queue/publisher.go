@@ -32,9 +32,20 @@ type Publisher struct {
 // PublisherOptions are the optional parts of a publisher; nil and zero fields
 // mean the defaults.
 type PublisherOptions struct {
-	Signals  Signals      // default: none; listeners then poll
-	Parallel int          // puts at the same time; default 32
-	Log      *slog.Logger // default: discard
+	Signals Signals      // default: none; listeners then poll
+	Log     *slog.Logger // default: discard
+
+	parallel int // puts at the same time, in tests of the package; default 32
+}
+
+func (o *PublisherOptions) withDefaults() PublisherOptions {
+	var opt PublisherOptions
+	if o != nil {
+		opt = *o
+	}
+	opt.Log = cmp.Or(opt.Log, slog.New(slog.DiscardHandler))
+	opt.parallel = cmp.Or(opt.parallel, 32)
+	return opt
 }
 
 // PublisherState is what a publisher did since its start.
@@ -47,21 +58,16 @@ type PublisherState struct {
 
 // NewPublisher returns a publisher. It starts nothing; signals are sent while
 // Run runs.
-func NewPublisher(store Putter, o *PublisherOptions) (*Publisher, error) {
-	if o == nil {
-		o = &PublisherOptions{}
-	}
+func NewPublisher(store Putter, options *PublisherOptions) (*Publisher, error) {
 	if store == nil {
 		return nil, errors.New("new publisher: the store is nil")
 	}
-	if o.Parallel < 0 {
-		return nil, fmt.Errorf("new publisher: Parallel is %d; use 1 or more, or 0 for the default", o.Parallel)
-	}
+	opt := options.withDefaults()
 	return &Publisher{
 		store:   store,
-		signals: o.Signals,
-		log:     cmp.Or(o.Log, slog.New(slog.DiscardHandler)),
-		slots:   make(chan struct{}, cmp.Or(o.Parallel, 32)),
+		signals: opt.Signals,
+		log:     opt.Log,
+		slots:   make(chan struct{}, opt.parallel),
 		wake:    make(chan struct{}, 1),
 		notices: make(map[string]*notice),
 	}, nil

@@ -167,7 +167,7 @@ func (s *simulation) awaitEnd() {
 
 func (s *simulation) live(ctx context.Context, p *storetest.Process, node string, chance *chance.Source) {
 	store := p.Queues(s.queues)
-	publisher := newPublisher(s.t, store, &queue.PublisherOptions{Signals: s.signals, Parallel: 4})
+	publisher := newPublisher(s.t, store, queue.PublisherOptions{Signals: s.signals}.WithParallel(4))
 	l, err := queue.NewListener(store, simulatedQueues, taskCodec{}, func(ctx context.Context, d queue.Delivery[task]) error {
 		return s.work(ctx, p, node, d, chance)
 	}, &queue.ListenerOptions{

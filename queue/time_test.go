@@ -109,8 +109,8 @@ func TestBurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		signals := memory.NewQueueSignals(nil)
 		queues := newQueues(t, distant)
-		l := listen(t, queues, takes(50*time.Millisecond), &queue.ListenerOptions{Signals: signals, Hands: hands, Requests: hands})
-		p := newPublisher(t, queues, &queue.PublisherOptions{Signals: signals, Parallel: messages})
+		l := listen(t, queues, takes(50*time.Millisecond), queue.ListenerOptions{Signals: signals, Hands: hands}.WithLimits(0, hands))
+		p := newPublisher(t, queues, queue.PublisherOptions{Signals: signals}.WithParallel(messages))
 		ctx, stop := context.WithCancel(context.Background())
 		var publishing sync.WaitGroup
 		publishing.Go(func() { p.Run(ctx) })

@@ -85,7 +85,7 @@ func runBatch(t testing.TB, s stores, items, hands int) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	l := listen(t, batches, s.queues, &queue.ListenerOptions{Hands: hands, MaxIdle: time.Second, Requests: 32})
+	l := listen(t, batches, s.queues, &queue.ListenerOptions{Hands: hands, MaxIdle: time.Second})
 	var running sync.WaitGroup
 	running.Go(func() {
 		if err := l.Run(ctx); err != nil {

@@ -82,7 +82,7 @@ func (s *site) start(kill *storetest.Killer, o *Options) *instance {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	claims, err := queue.NewClaims(claimRows, p.Container(s.claims), nil)
+	claims, err := queue.NewClaims(claimRows, p.Container(s.claims))
 	if err != nil {
 		s.t.Fatal(err)
 	}

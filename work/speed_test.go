@@ -98,7 +98,7 @@ func billBatch(b *testing.B, body []byte) string {
 	if err != nil {
 		b.Fatal(err)
 	}
-	claims, err := queue.NewClaims(claimRows, memory.NewContainer(nil), nil)
+	claims, err := queue.NewClaims(claimRows, memory.NewContainer(nil))
 	if err != nil {
 		b.Fatal(err)
 	}

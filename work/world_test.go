@@ -145,7 +145,7 @@ func open(t testing.TB, s stores, sums *sums, o *work.Options) (*work.Batches, *
 	if err != nil {
 		t.Fatal(err)
 	}
-	claims, err := queue.NewClaims(claimRows, s.claimBlobs, nil)
+	claims, err := queue.NewClaims(claimRows, s.claimBlobs)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -94,7 +94,7 @@ func openClaims(t *testing.T, connection, name string) (*Queues, *queue.Claims) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	claims, err := queue.NewClaims(rows, NewContainer(blobs, name), nil)
+	claims, err := queue.NewClaims(rows, NewContainer(blobs, name))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -200,7 +200,7 @@ func (l *large) batches(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	claims, err := queue.NewClaims(claimRows, memory.NewContainer(nil), nil)
+	claims, err := queue.NewClaims(claimRows, memory.NewContainer(nil))
 	if err != nil {
 		return err
 	}

@@ -59,7 +59,7 @@ func newSite(t *testing.T) *site {
 	s.rows, s.queues = rows{memory.NewTable(&memory.TableOptions{Options: o}), &s.counter}, queues{store, &s.counter}
 	container := func() queue.Container { return blobs{memory.NewContainer(&o), &s.counter} }
 	claimRows, err1 := table.New(rows{memory.NewTable(&memory.TableOptions{Options: o}), &s.counter})
-	claims, err2 := queue.NewClaims(claimRows, container(), nil)
+	claims, err2 := queue.NewClaims(claimRows, container())
 	publisher, err3 := queue.NewPublisher(s.queues, &queue.PublisherOptions{Signals: s.signals})
 	if err := errors.Join(err1, err2, err3); err != nil {
 		t.Fatal(err)

@@ -93,7 +93,7 @@ func openBatchStores(account azure.Account, o *azure.Options) (s work.Stores, qu
 		return s, nil, err
 	}
 	s = work.Stores{Rows: rows, Staging: azure.NewContainer(blobs, names.StagingContainer), Reports: azure.NewContainer(blobs, names.ReportsContainer)}
-	s.Claims, err = queue.NewClaims(claimRows, azure.NewContainer(blobs, names.ClaimsContainer), nil)
+	s.Claims, err = queue.NewClaims(claimRows, azure.NewContainer(blobs, names.ClaimsContainer))
 	return s, queues, err
 }
 

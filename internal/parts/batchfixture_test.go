@@ -62,7 +62,7 @@ func newMemoryBatches(t *testing.T, queues *memory.Queues, o *memory.Options, en
 		if err != nil {
 			return nil, err
 		}
-		claims, err := queue.NewClaims(claimRows, memory.NewContainer(o), nil)
+		claims, err := queue.NewClaims(claimRows, memory.NewContainer(o))
 		if err != nil {
 			return nil, err
 		}

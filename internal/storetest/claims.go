@@ -33,7 +33,7 @@ func TestClaims(t *testing.T, newStores func(t *testing.T) ClaimStores) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			s := newStores(t)
-			test(&claimTest{t, ctx, s, s.claims(t, nil)})
+			test(&claimTest{t, ctx, s, s.claims(t)})
 		})
 	}
 }
@@ -46,13 +46,13 @@ type claimTest struct {
 	*queue.Claims
 }
 
-func (s ClaimStores) claims(t testing.TB, o *queue.ClaimOptions) *queue.Claims {
+func (s ClaimStores) claims(t testing.TB) *queue.Claims {
 	t.Helper()
 	rows, err := table.New(s.Rows)
 	if err != nil {
 		t.Fatal(err)
 	}
-	claims, err := queue.NewClaims(rows, s.Blobs, o)
+	claims, err := queue.NewClaims(rows, s.Blobs)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,22 +66,19 @@ const inMessage = 10_000
 type claimKind struct {
 	in   string
 	size int // of a body of noise
-	queue.Prices
 }
 
-// claimKinds returns what a test covers; long bodies only in `make prove`.
+var (
+	inTable = claimKind{"table", 34_000}
+	inBlob  = claimKind{"blob", 2_949_121}
+)
+
+// claimKinds returns what a test covers.
 func claimKinds() []claimKind {
-	kinds := []claimKind{{"table", 34_000, queue.Prices{}}, {"blob", 34_000, queue.Prices{Table: 1}}}
 	if Proving() {
-		kinds = append(kinds, claimKind{"table", 2_949_120, queue.Prices{}}, claimKind{"blob", 2_949_121, queue.Prices{}})
+		return []claimKind{inTable, inBlob, {"table", 2_949_120}}
 	}
-	return kinds
-}
-
-// of returns claims with the prices of a kind.
-func (t *claimTest) of(kind claimKind) *claimTest {
-	t.Helper()
-	return &claimTest{t.T, t.ctx, t.ClaimStores, t.claims(t, &queue.ClaimOptions{Prices: kind.Prices})}
+	return []claimKind{inTable, inBlob}
 }
 
 // noise returns n bytes that cannot be compressed.
@@ -134,7 +131,7 @@ func claimLife(t *claimTest) {
 		}
 	}
 	for _, kind := range claimKinds() {
-		t, body := t.of(kind), noise(kind.size)
+		body := noise(kind.size)
 		first, second := t.pack(body), t.pack(body)
 		if in, _ := t.claimOf(first); in != kind.in {
 			t.Errorf("%+v: a claim in the %s", kind, in)
@@ -169,8 +166,15 @@ func (t *claimTest) claimOf(text string) (in, key string) {
 // Whatever is stored in place of a claim is rejected as corrupt, and not
 // reported as gone.
 func damagedClaims(t *claimTest) {
-	body := append(noise(40_000), bytes.Repeat([]byte("x"), 10_000)...) // compressed
-	encode := base64.RawStdEncoding.EncodeToString
+	t.damagedRows()
+	t.excessRows()
+	t.damagedBlobs()
+}
+
+// compressible is a body that is stored compressed, in the table.
+func compressible() []byte { return append(noise(40_000), bytes.Repeat([]byte("x"), 10_000)...) }
+
+func (t *claimTest) damagedRows() {
 	for name, spoil := range map[string]func(content []byte) []byte{
 		"cut":       func(c []byte) []byte { return c[:len(c)-1] },
 		"longer":    func(c []byte) []byte { return append(c, 0) },
@@ -179,7 +183,7 @@ func damagedClaims(t *claimTest) {
 		"empty":     func(c []byte) []byte { return nil },
 		"a picture": func(c []byte) []byte { return noise(80_000) },
 	} {
-		text := t.pack(body)
+		text := t.pack(compressible())
 		in, key := t.claimOf(text)
 		if in != "table" {
 			t.Fatalf("claim in %q, want table", in)
@@ -199,40 +203,47 @@ func damagedClaims(t *claimTest) {
 		content = spoil(content)
 		row.Values = make(map[string]string)
 		for i := 0; i < len(content); i += 24 << 10 {
-			row.Values[fmt.Sprintf("c%02d", i/(24<<10))] = encode(content[i:min(len(content), i+24<<10)])
+			row.Values[fmt.Sprintf("c%02d", i/(24<<10))] = base64.RawStdEncoding.EncodeToString(content[i:min(len(content), i+24<<10)])
 		}
 		if _, err := t.Rows.Submit(t.ctx, []table.Write{change(table.Replace, key, "0", row.Values, table.AnyVersion)}); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := t.Unpack(t.ctx, text); !errors.Is(err, queue.ErrMessage) || errors.Is(err, queue.ErrClaimGone) {
-			t.Errorf("%s row: %v, want ErrMessage", name, err)
-		}
+		t.corrupt(text, name+" row")
 	}
+}
 
-	text := t.pack(body)
+// excessRows adds more rows than a claim has, with values that are not base64.
+func (t *claimTest) excessRows() {
+	text := t.pack(compressible())
 	_, key := t.claimOf(text)
-	for i := range 10 { // more rows than a claim has, with values that are not base64
+	for i := range 10 {
 		t.submitRow(key, fmt.Sprint("x", i), values{"c00": "!"})
-		if i > 0 && i < 9 {
-			continue
-		}
-		if _, _, err := t.Unpack(t.ctx, text); !errors.Is(err, queue.ErrMessage) {
-			t.Errorf("%d rows too many: %v, want ErrMessage", i+1, err)
+		if i == 0 || i == 9 {
+			t.corrupt(text, fmt.Sprintf("%d rows too many", i+1))
 		}
 	}
+}
 
-	text = t.of(claimKinds()[1]).pack(noise(40_000))
+func (t *claimTest) damagedBlobs() {
+	size := inBlob.size
+	text := t.pack(noise(size))
 	in, key := t.claimOf(text)
 	if in != "blob" {
 		t.Fatalf("claim in %q, want blob", in)
 	}
-	for name, content := range map[string][]byte{"cut": noise(40_000)[1:], "longer": noise(40_001), "other": make([]byte, 40_000), "empty": {}} {
+	for name, content := range map[string][]byte{"cut": noise(size)[1:], "longer": noise(size + 1), "other": make([]byte, size), "empty": {}} {
 		if err := t.Blobs.Put(t.ctx, key, content); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := t.Unpack(t.ctx, text); !errors.Is(err, queue.ErrMessage) || errors.Is(err, queue.ErrClaimGone) {
-			t.Errorf("%s blob: %v, want ErrMessage", name, err)
-		}
+		t.corrupt(text, name+" blob")
+	}
+}
+
+// corrupt checks that the claim of a message is reported as corrupt.
+func (t *claimTest) corrupt(text, name string) {
+	t.Helper()
+	if _, _, err := t.Unpack(t.ctx, text); !errors.Is(err, queue.ErrMessage) || errors.Is(err, queue.ErrClaimGone) {
+		t.Errorf("%s: %v, want ErrMessage", name, err)
 	}
 }
 
@@ -246,8 +257,8 @@ func (t *claimTest) submitRow(partition, key string, v values) {
 // A claim that is valid long enough is not copied. Otherwise the copy outlives
 // the old one, which other copies of the message may name.
 func extendedClaims(t *claimTest) {
-	for _, kind := range append(claimKinds(), claimKind{"message", inMessage, queue.Prices{}}) {
-		t, size, body := t.of(kind), kind.size, noise(kind.size)
+	for _, kind := range append(claimKinds(), claimKind{"message", inMessage}) {
+		size, body := kind.size, noise(kind.size)
 		old := t.unpacks(t.pack(body), body, nil)
 		before := t.left()
 		soon := time.Now().Add(queue.ClaimTime + queue.TimeToLive - time.Hour)
@@ -299,7 +310,7 @@ func sweptClaims(t *claimTest) {
 	var early, late []string
 	var bodies [][]byte
 	for _, kind := range claimKinds() {
-		t, body := t.of(kind), noise(kind.size)
+		body := noise(kind.size)
 		bodies = append(bodies, body)
 		early = append(early, t.pack(body))
 		e := t.unpacks(t.pack(body), body, nil)

@@ -14,14 +14,14 @@ import (
 // still has its claim, unless the process had begun to remove it; and the sweep
 // finds what is left.
 func claimsKilled(t *claimTest) {
-	for _, kind := range []claimKind{{"table", 34_000, queue.Prices{}}, {"blob", 34_000, queue.Prices{Table: 1}}} {
+	for _, kind := range []claimKind{inTable, inBlob} {
 		body := noise(kind.size)
 		for n := int64(1); ; n++ {
 			struck := false
 			for _, after := range []bool{false, true} {
 				kill := &Killer{N: n, After: after}
 				p := NewProcess(kill)
-				life := claimOnce{claims: ClaimStores{p.Table(t.Rows), p.Container(t.Blobs)}.claims(t, &queue.ClaimOptions{Prices: kind.Prices})}
+				life := claimOnce{claims: ClaimStores{p.Table(t.Rows), p.Container(t.Blobs)}.claims(t)}
 				if err := life.run(p.Context(), body); kill.Struck() == (err == nil) {
 					t.Fatalf("%+v, %v: %v", kind, kill, err)
 				}
