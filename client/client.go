@@ -43,57 +43,52 @@ type Options struct {
 	Partial func(list string)
 }
 
+func (o *Options) withDefaults() (Options, error) {
+	var opt Options
+	if o != nil {
+		opt = *o
+	}
+	if strings.ContainsFunc(opt.Key, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return opt, invalidf("client.Options.Key, the function key, has characters that no key has; check it for line breaks")
+	}
+	opt.HTTP = new(*cmp.Or(opt.HTTP, &http.Client{}))
+	opt.HTTP.Timeout = 0
+	opt.HTTP.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	opt.UserAgent = cmp.Or(opt.UserAgent, "kennel-client")
+	if opt.Notify == nil {
+		opt.Notify = func(Notice) {}
+	}
+	if opt.LeftOut == nil {
+		opt.LeftOut = func(string, int) {}
+	}
+	if opt.Partial == nil {
+		opt.Partial = func(string) {}
+	}
+	return opt, nil
+}
+
 // Client calls one app. It may be used by several goroutines at once.
 type Client struct {
 	address string // without a slash at the end
-	key     string
-	agent   string
-	http    *http.Client
-	notify  func(Notice)
-	leftOut func(list string, rows int)
-	partial func(list string)
+	opt     Options
 }
 
 // New returns a client for the app at an address without /api, such as
 // https://my-app.azurewebsites.net. It sends no request. Its error wraps
 // [ErrInvalid] and does not repeat the address, which may contain a key.
 func New(address string, options *Options) (*Client, error) {
-	if options == nil {
-		options = &Options{}
-	}
 	u, err := url.Parse(address)
 	switch {
 	case err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https":
 		return nil, invalidf("the address is not a valid URL; use the app's address, for example http://127.0.0.1:7071")
 	case u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 		return nil, invalidf("the address must be only that of the app, for example http://127.0.0.1:7071, without a key")
-	case strings.ContainsFunc(options.Key, func(r rune) bool { return r < ' ' || r > '~' }):
-		return nil, invalidf("the function key has characters that no key has; check it for line breaks")
 	}
-	c := &Client{
-		address: strings.TrimRight(u.String(), "/"),
-		key:     options.Key,
-		agent:   cmp.Or(options.UserAgent, "kennel-client"),
-		http:    &http.Client{},
-		notify:  func(Notice) {},
-		leftOut: func(string, int) {},
-		partial: func(string) {},
+	opt, err := options.withDefaults()
+	if err != nil {
+		return nil, err
 	}
-	if options.HTTP != nil {
-		*c.http = *options.HTTP
-	}
-	c.http.Timeout = 0
-	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	if options.Notify != nil {
-		c.notify = options.Notify
-	}
-	if options.LeftOut != nil {
-		c.leftOut = options.LeftOut
-	}
-	if options.Partial != nil {
-		c.partial = options.Partial
-	}
-	return c, nil
+	return &Client{address: strings.TrimRight(u.String(), "/"), opt: opt}, nil
 }
 
 // Address returns the address of the app.

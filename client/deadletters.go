@@ -114,7 +114,7 @@ func front[T any, P interface {
 		return nil, false, err
 	}
 	if page.Partial {
-		c.partial(r.path)
+		c.opt.Partial(r.path)
 	}
 	items = make([]T, len(page.Items))
 	for i, text := range page.Items {

@@ -40,10 +40,10 @@ func list[T any, P interface {
 				return
 			}
 			if page.LeftOut > 0 {
-				c.leftOut(path, page.LeftOut)
+				c.opt.LeftOut(path, page.LeftOut)
 			}
 			if page.Partial {
-				c.partial(path)
+				c.opt.Partial(path)
 			}
 			for _, text := range page.Items {
 				var item T

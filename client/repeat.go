@@ -75,7 +75,7 @@ func (c *Client) send(ctx context.Context, r request) (_ *response, last error) 
 			return nil, fmt.Errorf("%w; its Retry-After is %v, and a call waits at most %v", err, wait, maxPause)
 		}
 		reached = true
-		c.notify(Notice{Err: err, Wait: wait, Attempt: attempt, Attempts: maxRepeats})
+		c.opt.Notify(Notice{Err: err, Wait: wait, Attempt: attempt, Attempts: maxRepeats})
 		if err := pauseAfter(ctx, err, wait); err != nil {
 			return nil, err
 		}
@@ -126,7 +126,7 @@ func (o *outage) pause(ctx context.Context, err error, maxWait time.Duration) er
 	wait = min(wait, maxWait)
 	if o.last != err.Error() {
 		o.last = err.Error()
-		o.c.notify(Notice{Err: err, Wait: wait})
+		o.c.opt.Notify(Notice{Err: err, Wait: wait})
 	}
 	// An outage ends for all waiters at once. Chance spreads their requests.
 	return pauseAfter(ctx, err, wait+rand.N(wait/2+1))
@@ -137,7 +137,7 @@ func (o *outage) over() {
 	o.reached = true
 	if o.last != "" {
 		o.last = ""
-		o.c.notify(Notice{})
+		o.c.opt.Notify(Notice{})
 	}
 }
 

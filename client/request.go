@@ -66,7 +66,7 @@ func (c *Client) once(ctx context.Context, r request) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer, err := c.http.Do(req)
+	answer, err := c.opt.HTTP.Do(req)
 	var body []byte
 	if err == nil {
 		defer answer.Body.Close()
@@ -108,7 +108,7 @@ func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, erro
 		return nil, invalidf("the request cannot be sent: %v", err)
 	}
 	req.Header.Set("Accept", cmp.Or(r.accept, "application/json"))
-	req.Header.Set("User-Agent", c.agent)
+	req.Header.Set("User-Agent", c.opt.UserAgent)
 	if kind != "" {
 		req.Header.Set("Content-Type", kind)
 	}
@@ -121,8 +121,8 @@ func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, erro
 	if r.key != "" {
 		req.Header.Set("Idempotency-Key", r.key)
 	}
-	if c.key != "" {
-		req.Header.Set("x-functions-key", c.key)
+	if c.opt.Key != "" {
+		req.Header.Set("x-functions-key", c.opt.Key)
 	}
 	return req, nil
 }

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -19,8 +20,6 @@ const (
 	// a burst does not predict the demand of the next second.
 	pieceGrowth = 4
 
-	defaultLasts = time.Second
-
 	// returnTimeout bounds the return of numbers in Close.
 	returnTimeout = 5 * time.Second
 )
@@ -31,6 +30,18 @@ type SequenceOptions struct {
 	// and a half pieces are lost if the program ends without Close. The default
 	// is a second. Pieces that are older than ten minutes do not go back.
 	Lasts time.Duration
+}
+
+func (o *SequenceOptions) withDefaults() (SequenceOptions, error) {
+	var opt SequenceOptions
+	if o != nil {
+		opt = *o
+	}
+	opt.Lasts = cmp.Or(opt.Lasts, time.Second)
+	if opt.Lasts < 0 {
+		return opt, invalidf("client.SequenceOptions.Lasts is %v: use more than 0", opt.Lasts)
+	}
+	return opt, nil
 }
 
 // Sequence draws numbers of a sequence one by one. It requests them in pieces
@@ -82,14 +93,11 @@ func (c *Client) Sequence(name string, options *SequenceOptions) (*Sequence, err
 	if err := checkName("sequence", name); err != nil {
 		return nil, err
 	}
-	lasts := defaultLasts
-	if options != nil && options.Lasts != 0 {
-		lasts = options.Lasts
+	opt, err := options.withDefaults()
+	if err != nil {
+		return nil, err
 	}
-	if lasts < 0 {
-		return nil, invalidf("client.SequenceOptions.Lasts is %v; use a time above 0", lasts)
-	}
-	s := &Sequence{c: c, name: name, lasts: lasts, arrived: make(chan struct{})}
+	s := &Sequence{c: c, name: name, lasts: opt.Lasts, arrived: make(chan struct{})}
 	s.running, s.stop = context.WithCancel(context.Background())
 	return s, nil
 }

@@ -200,14 +200,18 @@ type Deleted struct {
 }
 
 // New returns the dead letters of an account. It makes no request.
-func New(store Store, o *Options) (*Letters, error) {
+func New(store Store, options *Options) (*Letters, error) {
 	if store == nil {
 		return nil, errors.New("new dead letters: the store is nil")
 	}
-	if o == nil {
-		o = &Options{}
+	return &Letters{store: store, opt: options.withDefaults(), extending: make(chan struct{}, 1)}, nil
+}
+
+func (o *Options) withDefaults() Options {
+	var opt Options
+	if o != nil {
+		opt = *o
 	}
-	opt := *o
 	opt.Log = cmp.Or(opt.Log, slog.New(slog.DiscardHandler))
 	if opt.Claims == nil {
 		opt.Claims = func(string) (*queue.Claims, error) { return nil, nil }
@@ -218,7 +222,7 @@ func New(store Store, o *Options) (*Letters, error) {
 	if opt.Announce == nil {
 		opt.Announce = func(string) {}
 	}
-	return &Letters{store: store, opt: opt, extending: make(chan struct{}, 1)}, nil
+	return opt
 }
 
 // Queues returns the queues that have dead letters, in the order of their

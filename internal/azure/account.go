@@ -48,7 +48,17 @@ type Options struct {
 	Credential azcore.TokenCredential // signs in without a connection string; default: the account's identity
 }
 
-const defaultTryTimeout = 10 * time.Second
+func (o *Options) withDefaults() (Options, error) {
+	var opt Options
+	if o != nil {
+		opt = *o
+	}
+	opt.TryTimeout = cmp.Or(opt.TryTimeout, 10*time.Second)
+	if opt.TryTimeout < 0 {
+		return opt, fmt.Errorf("azure.Options.TryTimeout is %v: use more than 0", opt.TryTimeout)
+	}
+	return opt, nil
+}
 
 // Blobs is a client for the account's blobs. It is safe for concurrent use.
 type Blobs struct {
@@ -58,14 +68,18 @@ type Blobs struct {
 
 // OpenBlobs checks the account and returns a client for its blobs. It makes no
 // request.
-func (a Account) OpenBlobs(o *Options) (*Blobs, error) {
-	options, once := clientOptions(requests.Blob, o)
-	client, err := open(a, o, requests.Blob, a.BlobURL,
+func (a Account) OpenBlobs(options *Options) (*Blobs, error) {
+	opt, err := options.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	pipeline, once := clientOptions(requests.Blob, opt)
+	client, err := open(a, opt, requests.Blob, a.BlobURL,
 		func(connection string) (*service.Client, error) {
-			return service.NewClientFromConnectionString(connection, &service.ClientOptions{ClientOptions: options})
+			return service.NewClientFromConnectionString(connection, &service.ClientOptions{ClientOptions: pipeline})
 		},
 		func(address string, credential azcore.TokenCredential) (*service.Client, error) {
-			return service.NewClient(address, credential, &service.ClientOptions{ClientOptions: options})
+			return service.NewClient(address, credential, &service.ClientOptions{ClientOptions: pipeline})
 		})
 	if err != nil {
 		return nil, err
@@ -75,14 +89,18 @@ func (a Account) OpenBlobs(o *Options) (*Blobs, error) {
 
 // OpenQueues checks the account and returns a client for its queues. It makes
 // no request.
-func (a Account) OpenQueues(o *Options) (*Queues, error) {
-	options, once := clientOptions(requests.Queue, o)
-	client, err := open(a, o, requests.Queue, a.QueueURL,
+func (a Account) OpenQueues(options *Options) (*Queues, error) {
+	opt, err := options.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	pipeline, once := clientOptions(requests.Queue, opt)
+	client, err := open(a, opt, requests.Queue, a.QueueURL,
 		func(connection string) (*azqueue.ServiceClient, error) {
-			return azqueue.NewServiceClientFromConnectionString(connection, &azqueue.ClientOptions{ClientOptions: options})
+			return azqueue.NewServiceClientFromConnectionString(connection, &azqueue.ClientOptions{ClientOptions: pipeline})
 		},
 		func(address string, credential azcore.TokenCredential) (*azqueue.ServiceClient, error) {
-			return azqueue.NewServiceClient(address, credential, &azqueue.ClientOptions{ClientOptions: options})
+			return azqueue.NewServiceClient(address, credential, &azqueue.ClientOptions{ClientOptions: pipeline})
 		})
 	if err != nil {
 		return nil, err
@@ -91,7 +109,7 @@ func (a Account) OpenQueues(o *Options) (*Queues, error) {
 }
 
 // open returns a client of one service, by connection string or by identity.
-func open[Client any](a Account, o *Options, name, address string,
+func open[Client any](a Account, opt Options, name, address string,
 	byConnection func(connection string) (*Client, error),
 	byIdentity func(address string, credential azcore.TokenCredential) (*Client, error),
 ) (*Client, error) {
@@ -113,10 +131,7 @@ func open[Client any](a Account, o *Options, name, address string,
 	if u.Scheme != "https" {
 		return nil, fmt.Errorf("open %s storage: the %s address %s is not https, which is required to sign in by identity", name, name, u)
 	}
-	var as azcore.TokenCredential
-	if o != nil {
-		as = o.Credential
-	}
+	as := opt.Credential
 	if as == nil {
 		if as, err = identity.New(a.ManagedIdentity, a.ClientID); err != nil {
 			return nil, fmt.Errorf("open %s storage: %w", name, err)
@@ -147,23 +162,21 @@ func (o once) options() policy.RetryOptions {
 	return policy.RetryOptions{MaxRetries: -1, TryTimeout: o.timeout} // 0 means the default of three
 }
 
-func clientOptions(service string, o *Options) (azcore.ClientOptions, once) {
-	if o == nil {
-		o = &Options{}
-	}
-	once := once{timeout: cmp.Or(max(o.TryTimeout, 0), defaultTryTimeout), job: o.Job}
+// clientOptions returns the options of a client of the SDK.
+func clientOptions(service string, opt Options) (azcore.ClientOptions, once) {
+	once := once{timeout: opt.TryTimeout, job: opt.Job}
 	options := azcore.ClientOptions{Retry: once.options()}
 	options.Telemetry.ApplicationID = version.UserAgent()
-	if o.HTTP != nil {
-		options.Transport = o.HTTP
+	if opt.HTTP != nil {
+		options.Transport = opt.HTTP
 	}
-	if o.Outcomes != nil {
-		once.observed = &observing{o.Outcomes, service}
+	if opt.Outcomes != nil {
+		once.observed = &observing{opt.Outcomes, service}
 		options.PerCallPolicies = []policy.Policy{once.observed}
 	}
 	options.PerRetryPolicies = []policy.Policy{limiting{}, tracing{service}}
-	if o.Requests != nil {
-		options.PerRetryPolicies = append(options.PerRetryPolicies, counting{o.Requests, service})
+	if opt.Requests != nil {
+		options.PerRetryPolicies = append(options.PerRetryPolicies, counting{opt.Requests, service})
 	}
 	return options, once
 }

@@ -27,17 +27,21 @@ type Tables struct {
 
 // OpenTables checks the account and returns a client for its tables. It makes
 // no request.
-func (a Account) OpenTables(o *Options) (*Tables, error) {
-	options, once := clientOptions(requests.Table, o)
-	client, err := open(a, o, requests.Table, a.TableURL,
+func (a Account) OpenTables(options *Options) (*Tables, error) {
+	opt, err := options.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	pipeline, once := clientOptions(requests.Table, opt)
+	client, err := open(a, opt, requests.Table, a.TableURL,
 		func(connection string) (*aztables.ServiceClient, error) {
 			if address := signedTableAddress(connection); address != "" {
-				return aztables.NewServiceClientWithNoCredential(address, &aztables.ClientOptions{ClientOptions: options})
+				return aztables.NewServiceClientWithNoCredential(address, &aztables.ClientOptions{ClientOptions: pipeline})
 			}
-			return aztables.NewServiceClientFromConnectionString(connection, &aztables.ClientOptions{ClientOptions: options})
+			return aztables.NewServiceClientFromConnectionString(connection, &aztables.ClientOptions{ClientOptions: pipeline})
 		},
 		func(address string, identity azcore.TokenCredential) (*aztables.ServiceClient, error) {
-			return aztables.NewServiceClient(address, identity, &aztables.ClientOptions{ClientOptions: options})
+			return aztables.NewServiceClient(address, identity, &aztables.ClientOptions{ClientOptions: pipeline})
 		})
 	if err != nil {
 		return nil, err

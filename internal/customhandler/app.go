@@ -39,13 +39,31 @@ type Options struct {
 	Drain time.Duration
 }
 
-const (
-	frontEndLimit      = 230 * time.Second
-	defaultTimeout     = 270 * time.Second
-	defaultHTTPTimeout = 220 * time.Second
-	defaultMaxBody     = 100 << 20
-	defaultDrain       = 5 * time.Second
-)
+// frontEndLimit is how long Azure's front end waits for a response.
+const frontEndLimit = 230 * time.Second
+
+func (o *Options) withDefaults() (Options, error) {
+	var opt Options
+	if o != nil {
+		opt = *o
+	}
+	opt.Log = slog.New(NewLogHandler(cmp.Or(opt.Log, slog.Default()).Handler()))
+	opt.Timeout = cmp.Or(opt.Timeout, 270*time.Second)
+	opt.HTTPTimeout = cmp.Or(opt.HTTPTimeout, min(opt.Timeout, 220*time.Second))
+	opt.MaxBody = cmp.Or(opt.MaxBody, 100<<20)
+	opt.Drain = cmp.Or(opt.Drain, 5*time.Second)
+	switch {
+	case opt.Timeout < 0:
+		return opt, fmt.Errorf("customhandler.Options.Timeout is %v: use more than 0", opt.Timeout)
+	case opt.HTTPTimeout < 0 || opt.HTTPTimeout >= frontEndLimit:
+		return opt, fmt.Errorf("customhandler.Options.HTTPTimeout is %v: use less than %v, the limit of Azure's front end", opt.HTTPTimeout, frontEndLimit)
+	case opt.MaxBody < 0:
+		return opt, fmt.Errorf("customhandler.Options.MaxBody is %d: use more than 0", opt.MaxBody)
+	case opt.Drain < 0:
+		return opt, fmt.Errorf("customhandler.Options.Drain is %v: use more than 0", opt.Drain)
+	}
+	return opt, nil
+}
 
 // App answers the Functions host for all functions of a process. Register all
 // functions before the first call of ServeHTTP. Like http.ServeMux, the
@@ -53,14 +71,10 @@ const (
 // is a constant of the program, so only a change of the program can correct it,
 // and the first start shows it.
 type App struct {
-	log         *slog.Logger
-	timeout     time.Duration
-	httpTimeout time.Duration
-	maxBody     int64
-	drain       time.Duration
-	functions   map[string]*function // by name, in the exact case that the host sends
-	routes      *router              // the patterns of all HTTP functions, for forwarded calls
-	running     runningCalls         // forwarded calls
+	opt       Options
+	functions map[string]*function // by name, in the exact case that the host sends
+	routes    *router              // the patterns of all HTTP functions, for forwarded calls
+	running   runningCalls         // forwarded calls
 }
 
 // function is what POST /<name> runs.
@@ -73,29 +87,13 @@ type function struct {
 }
 
 // New returns an App without functions.
-func New(opt *Options) (*App, error) {
-	o := Options{}
-	if opt != nil {
-		o = *opt
+func New(options *Options) (*App, error) {
+	opt, err := options.withDefaults()
+	if err != nil {
+		return nil, err
 	}
-	if o.Timeout < 0 || o.HTTPTimeout < 0 || o.MaxBody < 0 || o.Drain < 0 {
-		return nil, fmt.Errorf("customhandler.Options: Timeout %v, HTTPTimeout %v, MaxBody %d and Drain %v must not be negative",
-			o.Timeout, o.HTTPTimeout, o.MaxBody, o.Drain)
-	}
-	if o.HTTPTimeout >= frontEndLimit {
-		return nil, fmt.Errorf("customhandler.Options: HTTPTimeout %v must be shorter than %v, the limit of Azure's front end", o.HTTPTimeout, frontEndLimit)
-	}
-	timeout := cmp.Or(o.Timeout, defaultTimeout)
-	a := &App{
-		log:         slog.New(NewLogHandler(cmp.Or(o.Log, slog.Default()).Handler())),
-		timeout:     timeout,
-		httpTimeout: cmp.Or(o.HTTPTimeout, min(timeout, defaultHTTPTimeout)),
-		maxBody:     cmp.Or(o.MaxBody, defaultMaxBody),
-		drain:       cmp.Or(o.Drain, defaultDrain),
-		functions:   make(map[string]*function),
-		routes:      newRouter(),
-	}
-	a.running.overdue = func(c *runningCall) { c.out.giveUp(c.ctx, a.log, a.httpTimeout) }
+	a := &App{opt: opt, functions: make(map[string]*function), routes: newRouter()}
+	a.running.overdue = func(c *runningCall) { c.out.giveUp(c.ctx, opt.Log, opt.HTTPTimeout) }
 	return a, nil
 }
 
@@ -122,7 +120,7 @@ func (a *App) Timer(name, binding string, f func(context.Context, Tick) error) {
 }
 
 func (a *App) trigger(name, binding string, f func(context.Context, Envelope) error) {
-	a.register(&function{name: name, binding: binding, limit: a.timeout,
+	a.register(&function{name: name, binding: binding, limit: a.opt.Timeout,
 		invoke: func(ctx context.Context, e Envelope) (Answer, error) { return Answer{}, f(ctx, e) }})
 }
 
@@ -171,7 +169,7 @@ func (a *App) serveReadiness(w http.ResponseWriter, r *http.Request) {
 
 // serveCall serves a forwarded call.
 func (a *App) serveCall(w http.ResponseWriter, r *http.Request) {
-	until := time.Now().Add(softLimit(a.httpTimeout))
+	until := time.Now().Add(softLimit(a.opt.HTTPTimeout))
 	if r.ContentLength != 0 {
 		// A client may send half a body and then stop. A function waits for the
 		// rest. This fails only on a writer without deadlines, as in tests.
@@ -214,20 +212,20 @@ func (a *App) serveEnvelope(w http.ResponseWriter, r *http.Request, name string)
 			fmt.Sprintf("This handler has no function %.128q. The folder of function.json and the registered name must be equal, including case.", name)})
 		return
 	}
-	ctx := withInvocation(r.Context(), &invocation{requestID(w), name, a.log})
+	ctx := withInvocation(r.Context(), &invocation{requestID(w), name, a.opt.Log})
 	answer, err := a.invoke(ctx, f, w, r)
 	if err == nil {
-		a.log.DebugContext(ctx, "invocation succeeded")
+		a.opt.Log.DebugContext(ctx, "invocation succeeded")
 		writeAnswer(w, answer)
 		return
 	}
 	if e, ok := errors.AsType[*Error](err); ok && f.routes != nil && e.Status == http.StatusRequestEntityTooLarge {
 		// Everyone may call a function whose level is anonymous, so a long body
 		// must be neither a failed invocation nor an error in the log.
-		writeAnswer(w, errorAnswer(ctx, errTooLarge(a.maxBody)))
+		writeAnswer(w, errorAnswer(ctx, errTooLarge(a.opt.MaxBody)))
 		return
 	}
-	logFailure(ctx, a.log, "invocation failed", err)
+	logFailure(ctx, a.opt.Log, "invocation failed", err)
 	if f.routes != nil && errors.Is(err, context.DeadlineExceeded) {
 		// The caller of an HTTP function can read this answer. After a failed
 		// invocation the host would send it an empty 500.
@@ -249,7 +247,7 @@ func (a *App) invoke(ctx context.Context, f *function, w http.ResponseWriter, r 
 // hold the body of an HTTP call twice, the second time as metadata, and escapes
 // make it longer: hence the factor.
 func (a *App) readEnvelope(w http.ResponseWriter, r *http.Request, f *function) (Envelope, error) {
-	maxEnvelope := 3*a.maxBody + 1<<20
+	maxEnvelope := 3*a.opt.MaxBody + 1<<20
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(f.limit)) // fails on a writer without deadlines, as in tests
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxEnvelope+1))

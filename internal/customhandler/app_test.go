@@ -269,8 +269,8 @@ func TestOptions(t *testing.T) {
 		a, err := New(tt.opt)
 		if (err != nil) != (tt.want == 0) {
 			t.Errorf("%s: New returned the error %v", tt.name, err)
-		} else if err == nil && (a.timeout != tt.want || a.httpTimeout != tt.http) {
-			t.Errorf("%s: timeouts = %v, %v, want %v, %v", tt.name, a.timeout, a.httpTimeout, tt.want, tt.http)
+		} else if err == nil && (a.opt.Timeout != tt.want || a.opt.HTTPTimeout != tt.http) {
+			t.Errorf("%s: timeouts = %v, %v, want %v, %v", tt.name, a.opt.Timeout, a.opt.HTTPTimeout, tt.want, tt.http)
 		}
 	}
 }

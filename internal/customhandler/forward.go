@@ -35,18 +35,18 @@ func (f *forwarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, f.maxBody)
 	}
 	began := time.Now()
-	inv := &invocation{requestID(w), f.function, a.log}
-	ctx := &callContext{parent: r.Context(), deadline: began.Add(softLimit(a.httpTimeout)), inv: inv}
+	inv := &invocation{requestID(w), f.function, a.opt.Log}
+	ctx := &callContext{parent: r.Context(), deadline: began.Add(softLimit(a.opt.HTTPTimeout)), inv: inv}
 	defer ctx.end()
 	out := &callWriter{w: w}
-	running := &runningCall{ctx: ctx, out: out, until: began.Add(a.httpTimeout)}
+	running := &runningCall{ctx: ctx, out: out, until: began.Add(a.opt.HTTPTimeout)}
 	a.running.add(running)
 	defer a.running.remove(running)
-	defer out.end(ctx, a.log)
+	defer out.end(ctx, a.opt.Log)
 	r = r.WithContext(ctx)
 	f.next.ServeHTTP(out, r)
-	if a.log.Enabled(ctx, slog.LevelDebug) {
-		a.log.DebugContext(ctx, "HTTP call done", "method", r.Method, "pattern", r.Pattern, "status", out.answered())
+	if a.opt.Log.Enabled(ctx, slog.LevelDebug) {
+		a.opt.Log.DebugContext(ctx, "HTTP call done", "method", r.Method, "pattern", r.Pattern, "status", out.answered())
 	}
 }
 

@@ -27,7 +27,7 @@ const httpOutput = "res"
 // answer is text, with one value per header and at most one cookie. In both, a
 // body without Content-Length is lost, see RequireBody.
 func (a *App) HTTP(name, binding string, h http.Handler, patterns ...string) {
-	a.Upload(name, binding, a.maxBody, h, patterns...)
+	a.Upload(name, binding, a.opt.MaxBody, h, patterns...)
 }
 
 // Upload is HTTP for routes whose forwarded calls have bodies of up to maxBody
@@ -37,7 +37,7 @@ func (a *App) HTTP(name, binding string, h http.Handler, patterns ...string) {
 func (a *App) Upload(name, binding string, maxBody int64, h http.Handler, patterns ...string) {
 	f := a.functions[name]
 	if f == nil {
-		f = &function{name: name, binding: binding, limit: a.httpTimeout, routes: newRouter()}
+		f = &function{name: name, binding: binding, limit: a.opt.HTTPTimeout, routes: newRouter()}
 		f.invoke = func(ctx context.Context, e Envelope) (Answer, error) { return a.callHTTP(ctx, f, e) }
 		a.register(f)
 	}
@@ -60,18 +60,18 @@ func (a *App) callHTTP(ctx context.Context, f *function, e Envelope) (Answer, er
 	if err := checkHeader(r.Header); err != nil {
 		return errorAnswer(ctx, err), nil
 	}
-	if r.ContentLength > a.maxBody {
-		return errorAnswer(ctx, errTooLarge(a.maxBody)), nil
+	if r.ContentLength > a.opt.MaxBody {
+		return errorAnswer(ctx, errTooLarge(a.opt.MaxBody)), nil
 	}
 	c := newCapture()
 	SetStanding(c.header)
 	c.header[headerRequestID] = []string{invocationFrom(ctx).id}
 	f.routes.ServeHTTP(c, r.WithContext(ctx))
 	if cookies := c.sent.Values("Set-Cookie"); len(cookies) > 1 {
-		a.log.WarnContext(ctx, "an envelope has room for one cookie; the others are lost", "cookies", len(cookies))
+		a.opt.Log.WarnContext(ctx, "an envelope has room for one cookie; the others are lost", "cookies", len(cookies))
 	}
 	if !utf8.Valid(c.body.Bytes()) {
-		a.log.ErrorContext(ctx, "an envelope cannot carry a binary answer; give the function only its trigger and its http output")
+		a.opt.Log.ErrorContext(ctx, "an envelope cannot carry a binary answer; give the function only its trigger and its http output")
 		return errorAnswer(ctx, &Error{http.StatusInternalServerError, "binary_answer", "The answer is binary and cannot be passed on."}), nil
 	}
 	return c.answer(r.Method == http.MethodHead), nil

@@ -30,7 +30,7 @@ func Listen(port int) (net.Listener, error) {
 func (a *App) Serve(ctx context.Context, l net.Listener) error {
 	server := &http.Server{
 		Handler:     a,
-		ErrorLog:    slog.NewLogLogger(a.log.Handler(), slog.LevelWarn),
+		ErrorLog:    slog.NewLogLogger(a.opt.Log.Handler(), slog.LevelWarn),
 		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
 
 		// No ReadTimeout and no WriteTimeout: each invocation has its own limit,
@@ -47,10 +47,10 @@ func (a *App) Serve(ctx context.Context, l net.Listener) error {
 		return fmt.Errorf("serve on %s: %w", l.Addr(), err)
 	case <-ctx.Done():
 	}
-	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.drain)
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.opt.Drain)
 	defer cancel()
 	if err := server.Shutdown(drain); err != nil {
-		a.log.Warn("invocations were canceled by the stop; the host delivers their messages again", "after", a.drain)
+		a.opt.Log.Warn("invocations were canceled by the stop; the host delivers their messages again", "after", a.opt.Drain)
 		_ = server.Close()
 	}
 	<-served

@@ -76,7 +76,18 @@ type Options struct {
 	ClientID        string
 
 	Credential azcore.TokenCredential // signs in instead
-	HTTP       *http.Client
+	HTTP       *http.Client           // default: http.DefaultClient
+}
+
+func (o *Options) withDefaults() (opt Options, err error) {
+	if o != nil {
+		opt = *o
+	}
+	opt.HTTP = cmp.Or(opt.HTTP, http.DefaultClient)
+	if opt.Credential == nil {
+		opt.Credential, err = identity.New(opt.ManagedIdentity, opt.ClientID)
+	}
+	return opt, err
 }
 
 // resourceID is compiled when it is first used: most apps have no container
@@ -94,21 +105,15 @@ func Name(id string) string {
 }
 
 // Open returns the app with a resource id. It makes no request.
-func Open(id string, o *Options) (*App, error) {
-	if o == nil {
-		o = &Options{}
-	}
+func Open(id string, options *Options) (*App, error) {
 	if Name(id) == "" {
 		return nil, errors.New("open container app: the resource id is invalid; use /subscriptions/ID/resourceGroups/GROUP/providers/Microsoft.App/containerApps/NAME")
 	}
-	a := &App{id: id, credential: o.Credential, http: cmp.Or(o.HTTP, http.DefaultClient)}
-	if a.credential == nil {
-		var err error
-		if a.credential, err = identity.New(o.ManagedIdentity, o.ClientID); err != nil {
-			return nil, fmt.Errorf("open container app: %w", err)
-		}
+	opt, err := options.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("open container app: %w", err)
 	}
-	return a, nil
+	return &App{id: id, credential: opt.Credential, http: opt.HTTP}, nil
 }
 
 // replicas is the part of the app that matters here.

@@ -16,8 +16,8 @@ type Relay struct{ connector *connector }
 
 // OpenRelay checks the namespace and returns what package relay needs of it. It
 // makes no request.
-func (n Namespace) OpenRelay(o *Options) (*Relay, error) {
-	c, err := n.open(o)
+func (n Namespace) OpenRelay(options *Options) (*Relay, error) {
+	c, err := n.open(options)
 	if err != nil {
 		return nil, err
 	}

@@ -71,38 +71,39 @@ const (
 )
 
 // open checks the namespace. It makes no request.
-func (n Namespace) open(o *Options) (*connector, error) {
-	if o == nil {
-		o = &Options{}
+func (n Namespace) open(options *Options) (*connector, error) {
+	var opt Options
+	if options != nil {
+		opt = *options
 	}
 	connection := blanks.ReplaceAllString(strings.TrimSpace(n.ConnectionString), "$1")
 	host, emulator := endpoint(connection)
 	if connection == "" {
 		host = n.Host
 	}
-	c := &connector{connection: connection, host: host, dial: o.Dial, requests: o.Requests}
+	c := &connector{connection: connection, host: host, dial: opt.Dial, requests: opt.Requests}
 	if c.dial == nil {
 		c.dial = dialer(host, emulator)
 	}
-	options := &admin.ClientOptions{}
-	options.Telemetry.ApplicationID = version.UserAgent()
-	options.Retry = policy.RetryOptions{MaxRetries: -1, TryTimeout: adminTimeout} // 0 means the default of three
+	client := &admin.ClientOptions{}
+	client.Telemetry.ApplicationID = version.UserAgent()
+	client.Retry = policy.RetryOptions{MaxRetries: -1, TryTimeout: adminTimeout} // 0 means the default of three
 	switch {
-	case o.Admin != nil:
-		options.Transport = o.Admin
+	case opt.Admin != nil:
+		client.Transport = opt.Admin
 	case emulator:
-		options.Transport = plainHTTP{}
+		client.Transport = plainHTTP{}
 	}
 	var err error
 	if connection != "" {
-		c.admin, err = admin.NewClientFromConnectionString(connection, options)
+		c.admin, err = admin.NewClientFromConnectionString(connection, client)
 	} else {
-		if c.credential = o.Credential; c.credential == nil {
+		if c.credential = opt.Credential; c.credential == nil {
 			if c.credential, err = identity.New(n.ManagedIdentity, n.ClientID); err != nil {
 				return nil, fmt.Errorf("open Service Bus: %w", err)
 			}
 		}
-		c.admin, err = admin.NewClient(host, boundCredential{c.credential, context.Background()}, options)
+		c.admin, err = admin.NewClient(host, boundCredential{c.credential, context.Background()}, client)
 	}
 	if err != nil || host == "" {
 		// The SDK's text may repeat parts of the connection string.

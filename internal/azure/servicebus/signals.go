@@ -70,8 +70,8 @@ type sender struct {
 // OpenSignals checks the namespace and returns the signals of a topic. It makes
 // no request. Several apps may share a topic: a signal of another app's gate
 // costs at most one read of the gate that has the same name here.
-func (n Namespace) OpenSignals(topic string, o *Options) (*Signals, error) {
-	c, err := n.open(o)
+func (n Namespace) OpenSignals(topic string, options *Options) (*Signals, error) {
+	c, err := n.open(options)
 	if err != nil {
 		return nil, err
 	}

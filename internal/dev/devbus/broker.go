@@ -31,24 +31,33 @@ type Broker struct {
 	serving sync.WaitGroup // goroutines of connections
 }
 
-// Options are optional settings of a broker.
+// Options are the optional parts of a broker; nil and zero fields mean the
+// defaults.
 type Options struct {
 	Namespace string       // the name that clients and administrators see; default "devbus"
 	Premium   bool         // the tier, which decides the limits of sizes; default: standard
 	Log       *slog.Logger // for protocol violations by clients; default: no log
 }
 
+func (o *Options) withDefaults() Options {
+	var opt Options
+	if o != nil {
+		opt = *o
+	}
+	opt.Namespace = cmp.Or(opt.Namespace, "devbus")
+	opt.Log = cmp.Or(opt.Log, slog.New(slog.DiscardHandler))
+	return opt
+}
+
 // New returns an empty broker. It starts no goroutine and no timer before the
 // first Dial or the first entity that can expire. Close stops them.
-func New(o *Options) *Broker {
-	if o == nil {
-		o = &Options{}
-	}
+func New(options *Options) *Broker {
+	opt := options.withDefaults()
 	b := &Broker{
-		namespace:  cmp.Or(o.Namespace, "devbus"),
-		premium:    o.Premium,
+		namespace:  opt.Namespace,
+		premium:    opt.Premium,
 		maxMessage: standardMaxMessage,
-		log:        cmp.Or(o.Log, slog.New(slog.DiscardHandler)),
+		log:        opt.Log,
 		queues:     map[string]*queue{},
 		topics:     map[string]*topic{},
 		created:    time.Now(),

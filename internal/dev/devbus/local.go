@@ -28,13 +28,13 @@ type Local struct {
 }
 
 // Listen starts an empty broker on a free port of 127.0.0.1.
-func Listen(o *Options) (*Local, error) {
+func Listen(options *Options) (*Local, error) {
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("open a port for the development bus: %w", err)
 	}
 	ctx, stop := context.WithCancel(context.Background()) // ends with Close
-	l := &Local{Broker: New(o), listener: listener, requests: make(chan net.Conn), done: ctx.Done(), stop: stop}
+	l := &Local{Broker: New(options), listener: listener, requests: make(chan net.Conn), done: ctx.Done(), stop: stop}
 	faults := l.faultHandler()
 	l.web = &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if isFaultRequest(r) {

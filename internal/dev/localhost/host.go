@@ -46,6 +46,24 @@ type Options struct {
 	Served func(Request) // called after each HTTP request; default: nothing
 }
 
+func (o *Options) withDefaults() (Options, error) {
+	var opt Options
+	if o != nil {
+		opt = *o
+	}
+	if opt.Env == nil {
+		opt.Env = make(map[string]string)
+	}
+	opt.Console = cmp.Or(opt.Console, io.Discard)
+	if opt.Served == nil {
+		opt.Served = func(Request) {}
+	}
+	if opt.GracefulStop < 0 {
+		return opt, fmt.Errorf("localhost.Options.GracefulStop is %v: use 0, which means none, or more", opt.GracefulStop)
+	}
+	return opt, nil
+}
+
 // A Host runs one function app. Create it with New and run it once.
 type Host struct {
 	listener   net.Listener
@@ -73,11 +91,11 @@ type Host struct {
 // reported on the console and not loaded, as in the real host. New fails if the
 // app cannot run or if a function needs a feature that only the real host has.
 func New(root string, listener net.Listener, options *Options) (*Host, error) {
-	opt := Options{}
-	if options != nil {
-		opt = *options
+	opt, err := options.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("open function app: %w", err)
 	}
-	root, err := filepath.Abs(root)
+	root, err = filepath.Abs(root)
 	if err != nil {
 		return nil, fmt.Errorf("open function app: %w", err)
 	}
@@ -87,7 +105,7 @@ func New(root string, listener net.Listener, options *Options) (*Host, error) {
 		queues:     opt.Queues,
 		keys:       opt.Keys,
 		strictHang: opt.StrictHang,
-		out:        &console{out: cmp.Or(opt.Console, io.Discard)},
+		out:        &console{out: opt.Console},
 		log:        opt.Log,
 		served:     opt.Served,
 		ready:      make(chan struct{}),
@@ -95,13 +113,6 @@ func New(root string, listener net.Listener, options *Options) (*Host, error) {
 	}
 	if h.log == nil {
 		h.log = slog.New(slog.NewJSONHandler(h.out, nil))
-	}
-	if h.served == nil {
-		h.served = func(Request) {}
-	}
-
-	if h.env == nil {
-		h.env = settings{}
 	}
 	if h.file, err = readHostFile(root, h.env); err != nil {
 		return nil, fmt.Errorf("open function app %s: %w", root, err)
