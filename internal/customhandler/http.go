@@ -1,7 +1,6 @@
 package customhandler
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -10,13 +9,9 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"unicode/utf8"
 )
-
-// httpOutput is the name of the http output binding of every HTTP function.
-const httpOutput = "res"
 
 // HTTP registers a function with an httpTrigger binding and an http output
 // binding called "res". Patterns are those of http.ServeMux, with the route
@@ -45,7 +40,7 @@ func (a *App) Upload(name, binding string, maxBody int64, h http.Handler, patter
 		panic(fmt.Sprintf("customhandler: HTTP function %q needs a pattern, its own name, and always the same binding (%q)", name, binding))
 	}
 	for _, pattern := range patterns {
-		a.routes.handle(pattern, &forwarded{app: a, function: name, maxBody: maxBody, next: h})
+		a.routes.handle(pattern, &forwarded{log: a.opt.Log, limit: a.opt.HTTPTimeout, running: &a.running, function: name, maxBody: maxBody, next: h})
 		f.routes.handle(pattern, h)
 	}
 }
@@ -205,85 +200,3 @@ func oneOrMany(raw json.RawMessage) []string {
 	}
 	return values
 }
-
-// response is Outputs.res. The status must be called statusCode and the body
-// must be a string: the host ignores status and reformats other bodies.
-type response struct {
-	StatusCode int               `json:"statusCode"`
-	Headers    map[string]string `json:"headers,omitempty"`
-	Body       string            `json:"body"`
-}
-
-func (r response) answer() Answer {
-	return Answer{Outputs: map[string]json.RawMessage{httpOutput: encode(r)}}
-}
-
-// errorAnswer returns Outputs.res with an error for the caller of ctx's
-// invocation.
-func errorAnswer(ctx context.Context, e *Error) Answer {
-	header := map[string]string{"Content-Type": "application/json", headerRequestID: invocationFrom(ctx).id}
-	for _, s := range standing {
-		header[s.name] = s.value[0]
-	}
-	return response{statusOf(e), header, string(errorBody(e))}.answer()
-}
-
-// capture is the ResponseWriter of a call in an envelope.
-type capture struct {
-	header http.Header
-	sent   http.Header // header at the time of WriteHeader
-	status int         // 0 before WriteHeader
-	body   bytes.Buffer
-}
-
-func newCapture() *capture { return &capture{header: make(http.Header)} }
-
-func (c *capture) Header() http.Header { return c.header }
-
-func (c *capture) WriteHeader(status int) {
-	if status < 100 || status > 999 {
-		panic(fmt.Sprintf("invalid WriteHeader code %v", status)) // as net/http does
-	}
-	if c.begun() || status < 200 { // only the first one counts, and 1xx is not an answer
-		return
-	}
-	c.status, c.sent = status, c.header.Clone()
-}
-
-func (c *capture) Write(p []byte) (int, error) {
-	c.WriteHeader(http.StatusOK)
-	return c.body.Write(p)
-}
-
-func (c *capture) Flush() { c.WriteHeader(http.StatusOK) }
-
-func (c *capture) begun() bool { return c.status != 0 }
-
-func (c *capture) answered() int { return c.status }
-
-// answer returns Outputs.res with what net/http would have sent.
-func (c *capture) answer(head bool) Answer {
-	c.WriteHeader(http.StatusOK)
-	out := response{StatusCode: c.status, Headers: make(map[string]string)}
-	for name, values := range c.sent {
-		switch {
-		case len(values) == 0 || slices.Contains(connectionHeaders, name):
-		case name == "Set-Cookie": // cookies cannot be joined
-			out.Headers[name] = values[0]
-		default:
-			out.Headers[name] = strings.Join(values, ", ")
-		}
-	}
-	if head || c.status == http.StatusNoContent || c.status == http.StatusNotModified {
-		return out.answer()
-	}
-	out.Body = c.body.String()
-	if _, ok := c.sent["Content-Type"]; !ok && c.body.Len() > 0 {
-		out.Headers["Content-Type"] = http.DetectContentType(c.body.Bytes())
-	}
-	return out.answer()
-}
-
-// connectionHeaders belong to a connection, not to an answer; the host sets its
-// own.
-var connectionHeaders = []string{"Connection", "Content-Length", "Keep-Alive", "Trailer", "Transfer-Encoding", "Upgrade"}

@@ -254,3 +254,13 @@ var asciiEscapes = sync.OnceValue(func() *[utf8.RuneSelf]string { // not at the 
 	}
 	return escapes
 })
+
+// Error is a failure that the caller of an HTTP function may read. The answer
+// is {"error":{"code":…,"message":…}} with the status.
+type Error struct {
+	Status  int
+	Code    string // for programs: a word or two, never changed
+	Message string // for people: what failed, why, and what to do
+}
+
+func (e *Error) Error() string { return e.Code + ": " + e.Message }
