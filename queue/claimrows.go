@@ -12,18 +12,11 @@ import (
 	"kennel/internal/table"
 )
 
-// A claim in the table is the base64 of its bytes, in up to eight rows of one
-// partition that are inserted by one transaction, which costs as much as one
-// row. Azure keeps two bytes for each of these characters and allows 64 KiB a
-// value, 1 MiB a row, and 4 MiB a transaction as it is sent.
-const (
-	valueBytes = 24 << 10 // whose base64 has 32 Ki characters
-	rowBytes   = 15 * valueBytes
-	maxRows    = 8
-	maxInTable = maxRows * rowBytes // 2.8 MiB
+// maxRowsPage is the length in bytes of an answer with all rows of a claim.
+const maxRowsPage = 5 << 20
 
-	maxRowsPage = 5 << 20 // bytes of an answer with such rows
-)
+// claimRows are the claims in a table.
+type claimRows struct{ *table.Table }
 
 // rowKeys returns the keys of the rows for so many bytes.
 func rowKeys(size int) (keys []string) {
@@ -33,7 +26,7 @@ func rowKeys(size int) (keys []string) {
 	return keys
 }
 
-func (c *Claims) insertRows(ctx context.Context, key string, content []byte) error {
+func (r claimRows) insert(ctx context.Context, key string, content []byte) error {
 	var writes []table.Write
 	keys := rowKeys(len(content))
 	for row := range slices.Chunk(content, rowBytes) {
@@ -43,18 +36,18 @@ func (c *Claims) insertRows(ctx context.Context, key string, content []byte) err
 		}
 		writes = append(writes, table.Write{Verb: table.Insert, Row: table.Row{Partition: key, Key: keys[len(writes)], Values: values}})
 	}
-	_, err := c.rows.Submit(ctx, writes...)
+	_, err := r.Submit(ctx, writes...)
 	if errors.Is(err, table.ErrExists) {
 		return nil // our own earlier try: no other claim has this key
 	}
 	return err
 }
 
-func (c *Claims) readRows(ctx context.Context, key string, size int) ([]byte, error) {
+func (r claimRows) read(ctx context.Context, key string, size int) ([]byte, error) {
 	q := table.Query{Partition: key, Top: maxRows + 1, MaxBytes: maxRowsPage}
 	var rows []table.Row
 	for {
-		page, err := c.rows.Query(ctx, q)
+		page, err := r.Query(ctx, q)
 		if err != nil {
 			return nil, err
 		}
@@ -83,10 +76,10 @@ func (c *Claims) readRows(ctx context.Context, key string, size int) ([]byte, er
 
 // hasRows reports whether a claim has a row: they are inserted and deleted
 // together.
-func (c *Claims) hasRows(ctx context.Context, key string) (found bool, err error) {
+func (r claimRows) has(ctx context.Context, key string) (found bool, err error) {
 	q := table.Query{Partition: key, KeysOnly: true, Top: 1}
 	for {
-		page, err := c.rows.Query(ctx, q)
+		page, err := r.Query(ctx, q)
 		if err != nil || len(page.Rows) > 0 || page.Next == "" {
 			return len(page.Rows) > 0, err
 		}
@@ -94,12 +87,12 @@ func (c *Claims) hasRows(ctx context.Context, key string) (found bool, err error
 	}
 }
 
-func (c *Claims) deleteRows(ctx context.Context, partition string, keys []string) error {
+func (r claimRows) delete(ctx context.Context, partition string, keys []string) error {
 	writes := make([]table.Write, len(keys))
 	for i, key := range keys {
 		writes[i] = table.Write{Verb: table.Delete, Row: table.Row{Partition: partition, Key: key}, If: table.AnyVersion}
 	}
-	_, err := c.rows.Submit(ctx, writes...)
+	_, err := r.Submit(ctx, writes...)
 	if errors.Is(err, table.ErrNotFound) {
 		return nil // an earlier try or another process deleted them together
 	}

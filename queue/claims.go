@@ -9,12 +9,6 @@ import (
 	"kennel/internal/table"
 )
 
-// ErrClaimGone reports that no claim is stored for a message that names one.
-// Another copy of the message was done and removed the claim, or the claim
-// expired or was deleted, or this program reads another table or container than
-// the publisher writes. Retrying does not help.
-var ErrClaimGone = errors.New("the claim of the message is gone")
-
 // ClaimTime is how long a claim is needed after its message was put: the life
 // of the message, the life of the dead letter that the Functions host may make
 // of it, and a day for clocks that differ.
@@ -24,7 +18,7 @@ const ClaimTime = 2*TimeToLive + 24*time.Hour
 // message. A longer one is stored, and the message has the claim for it. It is
 // safe for concurrent use.
 type Claims struct {
-	rows    *table.Table
+	rows    claimRows
 	blobs   Container
 	inTable int // longer claims go to the container; less in some tests
 	coders  coders
@@ -37,7 +31,7 @@ func NewClaims(rows *table.Table, blobs Container) (*Claims, error) {
 	if rows == nil || blobs == nil {
 		return nil, errors.New("new claims: the table or the container is nil")
 	}
-	return &Claims{rows: rows, blobs: blobs, inTable: maxInTable}, nil
+	return &Claims{rows: claimRows{rows}, blobs: blobs, inTable: maxInTable}, nil
 }
 
 // Pack returns the text of a message with this body. If the body is too long
@@ -134,4 +128,103 @@ func (c *Claims) Extend(ctx context.Context, e Envelope, until time.Time) (Envel
 		return Envelope{}, fmt.Errorf("extend the claim of message %.80q: %w", e.ID, err)
 	}
 	return e, nil
+}
+
+// place returns where a claim of so many bytes is stored.
+func (c *Claims) place(size int) place {
+	if size <= c.inTable {
+		return inTable
+	}
+	return inBlob
+}
+
+func (c *Claims) store(ctx context.Context, to claim, content []byte) error {
+	if to.In == inTable {
+		return c.rows.insert(ctx, to.Key, content)
+	}
+	_, err := table.RetryWrite(ctx, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, c.blobs.Put(ctx, to.Key, content)
+	})
+	return err
+}
+
+func (c *Claims) load(ctx context.Context, from claim) (content []byte, err error) {
+	if from.In == inTable {
+		content, err = c.rows.read(ctx, from.Key, from.Bytes)
+	} else {
+		content, err = table.Retry(ctx, func(ctx context.Context) ([]byte, error) {
+			return c.blobs.Get(ctx, from.Key, from.Bytes)
+		})
+	}
+	switch {
+	case errors.Is(err, table.ErrNotFound):
+		return nil, fmt.Errorf("%w: %w", ErrClaimGone, err)
+	case errors.Is(err, table.ErrLarge):
+		return nil, fmt.Errorf("%w: the claim is longer than %d bytes", ErrMessage, from.Bytes)
+	case err != nil:
+		return nil, err
+	case len(content) != from.Bytes:
+		return nil, fmt.Errorf("%w: the claim has %d bytes, want %d", ErrMessage, len(content), from.Bytes)
+	}
+	return content, nil
+}
+
+// check makes one request for a claim that is stored.
+func (c *Claims) check(ctx context.Context, of claim) (err error) {
+	found := false
+	if of.In == inTable {
+		found, err = c.rows.has(ctx, of.Key)
+	} else {
+		_, err = table.Retry(ctx, func(ctx context.Context) ([]byte, error) { return c.blobs.Get(ctx, of.Key, 0) })
+		found = err == nil || errors.Is(err, table.ErrLarge)
+	}
+	switch {
+	case found:
+		return nil
+	case err == nil || errors.Is(err, table.ErrNotFound):
+		return ErrClaimGone
+	}
+	return err
+}
+
+func (c *Claims) remove(ctx context.Context, old claim) error {
+	if old.In == inTable {
+		return c.rows.delete(ctx, old.Key, rowKeys(old.Bytes))
+	}
+	return c.deleteBlob(ctx, old.Key)
+}
+
+// Container holds the claims that do not fit into a table, as blobs. Its errors
+// are those of package table, and like a [table.Store] it does not retry. All
+// methods are called concurrently.
+type Container interface {
+	Blobs
+	BlobLister
+}
+
+// Blobs are the blobs of a [Container].
+type Blobs interface {
+	// Put stores a blob, in place of one of that name.
+	Put(ctx context.Context, name string, content []byte) error
+
+	// Get returns a blob. table.ErrNotFound reports that it does not exist,
+	// table.ErrLarge that it is longer than max bytes.
+	Get(ctx context.Context, name string, max int) ([]byte, error)
+
+	// Delete deletes a blob. It returns nil if it does not exist.
+	Delete(ctx context.Context, name string) error
+}
+
+// BlobLister lists the blobs of a [Container] for the sweep.
+type BlobLister interface {
+	// List returns the first names, up to max, in the order of their bytes. It
+	// may return fewer than max only if there are no more.
+	List(ctx context.Context, max int) ([]string, error)
+}
+
+func (c *Claims) deleteBlob(ctx context.Context, name string) error {
+	_, err := table.RetryWrite(ctx, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, c.blobs.Delete(ctx, name)
+	})
+	return err
 }

@@ -13,6 +13,85 @@ import (
 // Functions host uses the same.
 const PoisonSuffix = names.PoisonSuffix
 
+// When a message becomes a dead letter:
+//
+//   - It cannot be read: its codec returns ErrMessage, or its claim is gone
+//     and no copy of it was done.
+//   - Its last attempt failed: the attempt with the number MaxAttempts. The codec
+//     keeps the number of failed attempts in the body; without that, each
+//     delivery counts. Attempts that a stop ended, that had no memory, or
+//     whose errors wrap ErrNoAttempt do not count.
+//   - Its attempts kill their processes, see kills.
+//
+// A message that expires before is gone. The Functions host has a rule of its
+// own, maxDequeueCount in host.json, for the queues that it receives from.
+
+// fate is what becomes of a message after an attempt that returned.
+type fate int
+
+const (
+	fateDone      fate = iota // the work: delete the message, even if the lease was lost meanwhile: then the delete fails, or no receiver has it yet
+	fateElsewhere             // another receiver has the message
+	fateCopyDone              // delete it without work
+	fateDead                  // move it to the dead letters
+	fateReturned              // put it back, and count no attempt
+	fateFreeRetry             // receive it again later, and count no attempt
+	fateRetry                 // receive it again later
+)
+
+// attemptEnd is an attempt that returned.
+type attemptEnd struct {
+	err       error
+	last      bool // it has the number MaxAttempts
+	leaseLost bool
+	stopping  bool // the ctx of the handlers ended
+	copyDone  bool // another copy of the message was done here
+}
+
+func fateOf(a attemptEnd) fate {
+	switch {
+	case a.err == nil:
+		return fateDone
+	case a.leaseLost:
+		return fateElsewhere
+	case errors.Is(a.err, ErrClaimGone) && a.copyDone:
+		return fateCopyDone
+	case errors.Is(a.err, ErrMessage), errors.Is(a.err, ErrClaimGone):
+		return fateDead
+	case a.stopping, errors.Is(a.err, errNotBegun):
+		return fateReturned // the stop ended the attempt, or it failed at the same time
+	case errors.Is(a.err, ErrNoAttempt):
+		return fateFreeRetry
+	case a.last:
+		return fateDead
+	}
+	return fateRetry
+}
+
+// maxDeliveries, times MaxAttempts, is how often a message whose codec cannot
+// record attempts is received at most while none of them returns.
+const maxDeliveries = 4
+
+// kills reports whether a message is dead before another attempt, because it was
+// received more often than MaxAttempts, and none of the attempts has returned in
+// this process: it probably kills each process that works on it.
+func kills(deliveries, failed, maxAttempts int64, recorded bool) bool {
+	if recorded {
+		return failed >= maxAttempts
+	}
+	return deliveries > maxDeliveries*maxAttempts
+}
+
+// ErrNoAttempt reports that the work of a message could not be done, or its
+// outcome not be stored, for a reason that is not the message: storage failed. A
+// [Handler] wraps it. The message is received again after a wait that grows up
+// to a minute, and no attempt is used up, however long that takes.
+var ErrNoAttempt = errors.New("storage failed")
+
+// errNotBegun reports that the listener was stopped before there was memory for
+// the body of a message.
+var errNotBegun = errors.New("there was no memory for the body")
+
 // DeadLetter is a message that goes to the dead-letter queue, whole, with the
 // reason. A move is a put and then a delete, so after a crash or a lost reply a
 // dead letter may be there twice: with the same Queue and Message.

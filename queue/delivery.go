@@ -23,10 +23,6 @@ type delivery[T any] struct {
 	cleanUp func(context.Context) error // Done of the content, without its body; nil: nothing
 }
 
-// maxDeliveries, times MaxAttempts, is how often a message whose codec cannot
-// record attempts is received at most while none of them returns.
-const maxDeliveries = 4
-
 // deliver begins the delivery of a message.
 func (l *Listener[T]) deliver(p *partition, m Message, r received) {
 	d := &delivery[T]{Listener: l, p: p, lease: newLease(p, m, r.began), received: r, body: m.Body}
@@ -82,28 +78,24 @@ func (d *delivery[T]) run() {
 // in which it counts.
 func (d *delivery[T]) conclude(attempt int64, next string, err error) {
 	p, m := d.p, d.lease.m
-	switch {
-	case err == nil:
-		// Done even if the lease was lost meanwhile: then the delete fails, or
-		// no receiver has the message yet.
+	switch fateOf(attemptEnd{
+		err: err, last: attempt == int64(d.opt.MaxAttempts),
+		leaseLost: d.lease.lost, stopping: d.work.Err() != nil, copyDone: d.copies.has(d.id),
+	}) {
+	case fateDone:
 		d.remove(false)
-	case d.lease.lost:
-		// Another receiver has the message.
-		d.ended("lost", err)
-	case errors.Is(err, ErrClaimGone) && d.copies.has(d.id):
+	case fateElsewhere:
+		d.lease.ended("lost", err)
+	case fateCopyDone:
 		d.opt.Log.InfoContext(d.end, "message deleted without work; another copy of it was done", "queue", p.queue, "message", m.ID, "error", err.Error())
 		d.remove(true)
-	case errors.Is(err, ErrMessage), errors.Is(err, ErrClaimGone):
+	case fateDead:
 		d.deadLetter(err, attempt)
-	case d.work.Err() != nil, errors.Is(err, errNotBegun):
-		// The stop ended the attempt, or it failed at the same time: it does
-		// not count.
+	case fateReturned:
 		d.putBack()
-	case errors.Is(err, ErrNoAttempt):
+	case fateFreeRetry:
 		d.retryLater(err)
-	case attempt == int64(d.opt.MaxAttempts):
-		d.deadLetter(err, attempt)
-	default:
+	case fateRetry:
 		d.retry(err, attempt, next)
 	}
 }
@@ -115,7 +107,7 @@ func (d *delivery[T]) conclude(attempt int64, next string, err error) {
 func (d *delivery[T]) record(failed int64, next string) bool {
 	m, limit := d.lease.m, int64(d.opt.MaxAttempts)
 	canRecord := next != d.body
-	if canRecord && failed >= limit || !canRecord && m.DequeueCount > maxDeliveries*limit {
+	if kills(m.DequeueCount, failed, limit, canRecord) {
 		d.deadLetter(fmt.Errorf("received %d times; the attempts of the last times did not end", m.DequeueCount), failed)
 		return false
 	}
@@ -126,7 +118,7 @@ func (d *delivery[T]) record(failed int64, next string) bool {
 		// It may be recorded. The next attempt here is not recorded again, or
 		// an outage would use up the attempts.
 		d.returned.add(m.ID)
-		d.ended("returned", err)
+		d.lease.ended("returned", err)
 		d.warn("cannot record the attempt of a message that was received often; it is received again when its lease ends", err)
 		return false
 	}
@@ -238,10 +230,6 @@ func (d *delivery[T]) handle(ctx context.Context, m Message, attempt int64, begu
 // any message is as short.
 const shortBody = MaxBody
 
-// errNotBegun reports that the listener was stopped before there was memory for
-// the body of a message.
-var errNotBegun = errors.New("there was no memory for the body")
-
 // awaitMemory waits until there is memory for the body.
 func (d *delivery[T]) awaitMemory(ctx context.Context, m Message) (free func(), err error) {
 	size := 0
@@ -267,7 +255,7 @@ func (d *delivery[T]) remove(before bool) {
 	if before {
 		outcome = "repeated"
 	}
-	d.ended(outcome, nil)
+	d.lease.ended(outcome, nil)
 	d.lease.done = &d.done
 	if err := d.lease.remove(); err != nil {
 		d.warn("cannot delete a message whose work is done; it may be received again", err)
@@ -292,7 +280,7 @@ func (d *delivery[T]) remove(before bool) {
 
 // putBack makes a message visible at once whose attempt does not count.
 func (d *delivery[T]) putBack() {
-	d.ended("returned", nil)
+	d.lease.ended("returned", nil)
 	if err := d.lease.putBack(d.body, 0); err != nil {
 		d.warn("cannot put a message back; it is received again when its lease ends", err)
 		return
@@ -311,7 +299,7 @@ const (
 func (d *delivery[T]) retry(cause error, attempt int64, body string) {
 	wait := jittered(backOff(firstRetry, int(attempt), maxRetry))
 	d.p.retried.Add(1)
-	d.ended("retried", cause)
+	d.lease.ended("retried", cause)
 	d.opt.Log.WarnContext(d.end, "attempt failed; trying again later", "queue", d.p.queue, "message", d.lease.m.ID,
 		"attempt", attempt, "in", wait.String(), "error", cause.Error())
 	if err := d.lease.putBack(body, wait); err != nil {
@@ -328,7 +316,7 @@ const maxNoAttempt = time.Minute
 func (d *delivery[T]) retryLater(cause error) {
 	wait := jittered(backOff(firstRetry, int(d.lease.m.DequeueCount), maxNoAttempt))
 	d.p.retried.Add(1)
-	d.ended("retried", cause)
+	d.lease.ended("retried", cause)
 	d.opt.Log.WarnContext(d.end, "attempt failed and does not count; trying again later", "queue", d.p.queue, "message", d.lease.m.ID,
 		"in", wait.String(), "error", cause.Error())
 	if err := d.lease.putBack(d.body, wait); err != nil {
@@ -340,7 +328,7 @@ func (d *delivery[T]) retryLater(cause error) {
 // between the two requests, the message is in both queues and is moved again.
 func (d *delivery[T]) deadLetter(reason error, attempts int64) {
 	m, dead := d.lease.m, d.p.queue+PoisonSuffix
-	d.ended("dead_letter", reason)
+	d.lease.ended("dead_letter", reason)
 	ctx, cancel := context.WithDeadline(d.lease.span.Around(d.end), d.lease.until)
 	defer cancel()
 	body, err := d.codec.DeadLetter(ctx, DeadLetter{
@@ -373,4 +361,26 @@ func (d *delivery[T]) warn(text string, err error) {
 		log = d.opt.Log.DebugContext
 	}
 	log(d.end, text, "queue", d.p.queue, "message", d.lease.m.ID, "error", err.Error())
+}
+
+// startSpan starts the span of a delivery that has a hand, within the trace of
+// its message, and records the receive that is over. A message without a trace
+// gets none.
+func (d *delivery[T]) startSpan() {
+	if d.tracer == nil || !trace.IsOn(d.work) {
+		return
+	}
+	ctx := trace.Within(d.work, d.traceParent())
+	_, receive := trace.StartAt(ctx, "receive "+d.p.queue, trace.Client, d.began)
+	_, d.lease.span = trace.Start(ctx, "process "+d.p.queue, trace.Consumer)
+	d.lease.describe(receive, "receive")
+	d.lease.describe(d.lease.span, "process")
+	receive.EndAt(d.answered)
+}
+
+// traceParent returns the trace of the message. A panic of the codec is left to
+// Decode.
+func (d *delivery[T]) traceParent() (parent string) {
+	defer func() { _ = recover() }()
+	return d.tracer.TraceParent(d.lease.m)
 }

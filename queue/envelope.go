@@ -20,9 +20,6 @@ const (
 	// Functions host may expect it, it is as long as a message can be.
 	MaxText = MaxBody / 4 * 3
 
-	// MaxContent is the length of the body that a message stands for.
-	MaxContent = 64 << 20
-
 	// maxInline is the length of a body as JSON text or base64. It leaves room
 	// for the other members with all their quotes escaped, also for a reason
 	// that is added later.
@@ -31,12 +28,6 @@ const (
 	maxReason = 1000 // bytes; twice as many in JSON
 	maxID     = 256
 )
-
-// ErrMessage reports that a message is not an envelope, or that its body is not
-// the one that was packed: cut, changed, longer than declared, of an unknown
-// version. Retrying does not help. The caller moves the message to the
-// dead-letter queue with the error as its reason.
-var ErrMessage = errors.New("the message cannot be read")
 
 // Envelope describes the work of a message. It travels with the body, or with
 // the claim for it. A copy of a message, as in a redrive, has the same ID and

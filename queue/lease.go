@@ -146,3 +146,19 @@ func (l *lease) putBack(body string, after time.Duration) error {
 
 // jittered returns a random duration between d/2 and d.
 func jittered(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
+
+// describe gives a span the attributes of the message.
+func (l *lease) describe(span trace.Span, operation string) {
+	span.Text(trace.System, trace.Queues)
+	span.Text(trace.Operation, operation)
+	span.Text(trace.Queue, l.p.queue)
+	span.Text(trace.Message, l.m.ID)
+}
+
+// ended records how the delivery ended, and the error of its attempt.
+func (l *lease) ended(outcome string, err error) {
+	l.span.Text(trace.Outcome, outcome)
+	if err != nil {
+		l.span.Fail(err.Error())
+	}
+}

@@ -17,6 +17,9 @@ const (
 	TimeToLive    = 7 * 24 * time.Hour // of a message
 )
 
+// MaxContent is the length of the body that a message stands for, with a claim.
+const MaxContent = 64 << 20
+
 // CheckPut returns ErrLimit for a message that Azure would reject, or that
 // would expire before its delay is over.
 func CheckPut(queue, body string, delay time.Duration) error {

@@ -243,3 +243,19 @@ func (p *partition) announce(now time.Time) {
 		_ = p.opt.Signals.Publish(ctx, Signal{Queue: p.queue, Kind: Awake}) // without it publishers signal more often
 	})
 }
+
+func (p *partition) state() QueueState {
+	repeated := p.repeated.Load()
+	return QueueState{
+		Queue: p.queue, Hands: p.lane.load().working, Pool: p.opt.Hands,
+		Receives: p.receives.Load(), EmptyReceives: p.empty.Load(), FailedReceives: p.failed.Load(),
+		Received: p.received.Load(), Done: p.done.Load() + repeated, Repeated: repeated, Retried: p.retried.Load(),
+		Returned: p.returned.Load(), DeadLetters: p.deadLetters.Load(), LeasesLost: p.lost.Load(),
+		Ages: p.ages.Counts(), AgeSeconds: p.ages.Seconds(),
+		HandSeconds: time.Duration(p.handTime.Load()).Seconds(), Latencies: p.latencies.Counts(),
+		Requests: map[string]int64{
+			"receive": p.receives.Load(), "count": p.counts.Load(), "update": p.updates.Load(),
+			"delete": p.deletes.Load(), "put": p.puts.Load(),
+		},
+	}
+}

@@ -131,3 +131,9 @@ var (
 	ErrLimit     = errors.New("beyond the limits of a queue")
 	ErrRefused   = errors.New("refused by the store")
 )
+
+// ErrMessage reports that a message is not an envelope, or that its body is not
+// the one that was packed: cut, changed, longer than declared, of an unknown
+// version. Retrying does not help. The caller moves the message to the
+// dead-letter queue with the error as its reason.
+var ErrMessage = errors.New("the message cannot be read")

@@ -1,9 +1,6 @@
 package queue
 
-import (
-	"sync/atomic"
-	"time"
-)
+import "sync/atomic"
 
 // QueueState is what a listener does with one queue and did since its start.
 type QueueState struct {
@@ -29,15 +26,6 @@ type QueueState struct {
 	Requests    map[string]int64 // to storage, by kind: receive, count, update, delete, put
 }
 
-// State returns the state of each queue, in the order of NewListener.
-func (e *engine) State() []QueueState {
-	states := make([]QueueState, len(e.partitions))
-	for i, p := range e.partitions {
-		states[i] = p.state()
-	}
-	return states
-}
-
 // counters count since the start.
 type counters struct {
 	receives, empty, failed, counts, updates, deletes, puts atomic.Int64 // requests
@@ -46,20 +34,4 @@ type counters struct {
 
 	ages, latencies Ages
 	handTime        atomic.Int64 // nanoseconds: 292 years of one hand
-}
-
-func (p *partition) state() QueueState {
-	repeated := p.repeated.Load()
-	return QueueState{
-		Queue: p.queue, Hands: p.lane.load().working, Pool: p.opt.Hands,
-		Receives: p.receives.Load(), EmptyReceives: p.empty.Load(), FailedReceives: p.failed.Load(),
-		Received: p.received.Load(), Done: p.done.Load() + repeated, Repeated: repeated, Retried: p.retried.Load(),
-		Returned: p.returned.Load(), DeadLetters: p.deadLetters.Load(), LeasesLost: p.lost.Load(),
-		Ages: p.ages.Counts(), AgeSeconds: p.ages.Seconds(),
-		HandSeconds: time.Duration(p.handTime.Load()).Seconds(), Latencies: p.latencies.Counts(),
-		Requests: map[string]int64{
-			"receive": p.receives.Load(), "count": p.counts.Load(), "update": p.updates.Load(),
-			"delete": p.deletes.Load(), "put": p.puts.Load(),
-		},
-	}
 }

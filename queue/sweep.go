@@ -52,7 +52,7 @@ func (c *Claims) sweepRows(ctx context.Context, now time.Time) (deleted int, err
 				return deleted, nil
 			}
 			for some := range slices.Chunk(rows, table.MaxTransaction) {
-				if err := c.deleteRows(ctx, key, some); err != nil {
+				if err := c.rows.delete(ctx, key, some); err != nil {
 					return deleted, err
 				}
 			}
