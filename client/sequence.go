@@ -72,14 +72,13 @@ type Sequence struct {
 	refills sync.WaitGroup
 
 	mu        sync.Mutex
-	closed    bool          // guarded by mu, as all below but leaseless
+	closed    bool          // guarded by mu, as all below
 	pieces    []piece       // the one in use, and the one after it; without the numbers that were issued
 	low       int64         // the piece in use is half used up when it has so many left
 	refilling bool          // a request is under way
 	waiting   int           // callers
 	arrived   chan struct{} // closed when a request has ended
 	failed    error         // of that request
-	leaseless bool          // the app is older than leases; of the request under way
 
 	size   int64     // of the newest piece
 	issued int64     // since it was requested
@@ -197,15 +196,12 @@ func (s *Sequence) refill() {
 }
 
 // draw requests a piece. A single number has no lease: a caller waits for it.
-func (s *Sequence) draw(size int) (p piece, err error) {
-	if size > 1 && !s.leaseless {
-		p, err = s.c.draw(s.running, s.name, size, "&lease=true")
-		refused, _ := errors.AsType[*Error](err)
-		if s.leaseless = refused != nil && refused.Code == "bad_query"; !s.leaseless {
-			return p, err
-		}
+func (s *Sequence) draw(size int) (piece, error) {
+	query := ""
+	if size > 1 {
+		query = "&lease=true"
 	}
-	return s.c.draw(s.running, s.name, size, "")
+	return s.c.draw(s.running, s.name, size, query)
 }
 
 // next returns the size of the next piece: the demand since the last one was

@@ -30,7 +30,6 @@ type dispenser struct {
 	given   map[int64]bool
 	ready   []int64             // came back; in order
 	leases  map[string][2]int64 // first and last
-	old     bool                // an app without leases
 	returns int
 	atOnce  int
 	maximum int // requests at once
@@ -64,11 +63,7 @@ func (d *dispenser) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	status, body, header := 200, "", http.Header{"Content-Type": {"application/json"}}
 	leases := r.URL.Query().Has("lease")
-	if leases && d.old {
-		fail, status, body = "old", 400, `{"error":{"code":"bad_query","message":"the query parameter \"lease\" is unknown"}}`
-	}
 	switch fail {
-	case "old":
 	case "busy":
 		status, body = 503, `{"error":{"code":"storage_unavailable","message":"try again"}}`
 		header.Set("Retry-After", "1")
@@ -384,26 +379,6 @@ func TestSequenceGoesBack(t *testing.T) {
 		next.Close()
 		if took := time.Since(began); took > 5*time.Second {
 			t.Errorf("Close took %v although the app does not answer, want at most 5s", took)
-		}
-	})
-}
-
-// TestSequenceOfOldApp proves that an app without leases serves, and gets no
-// returns.
-func TestSequenceOfOldApp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDispenser()
-		d.old = true
-		s := d.sequence(t)
-		for range 1000 {
-			if _, err := s.Next(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(time.Millisecond)
-		}
-		s.Close()
-		if d.returns > 0 {
-			t.Errorf("%d returns of numbers without a lease", d.returns)
 		}
 	})
 }

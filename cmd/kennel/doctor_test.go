@@ -104,7 +104,6 @@ func TestDoctorFromHere(t *testing.T) {
 		{"no HTTP", noise(t), nil, "does not answer: ", "kennel up", "no_response"},
 		{"no key", app(healthy, answer{401, "", "", nil}), nil, "requires a function key (401)", "export KENNEL_KEY=KEY", "refused"},
 		{"wrong key", app(healthy, answer{401, "", "", nil}), []string{"--key", "secret"}, "rejects this function key (401)", "export KENNEL_KEY=KEY", "refused"},
-		{"an older app", app(healthy, appError(404, "not_found", nil)), nil, "older than this program", "kennel up", "not_found"},
 		{"checks that fail", app(healthy, appError(500, "internal", nil)), nil, "did not complete its checks", "kennel up --verbose", "internal"},
 		{"no app", status(404), nil, "has no function Health", "kennel up", "refused"},
 		{"stopped", status(403), nil, "(403): the app is stopped", "kennel up", "refused"},

@@ -155,9 +155,9 @@ func withoutPath(location string) string {
 // up.
 func (v visit) request(context.Context) (detail, fix string, ok bool) {
 	key := fmt.Sprintf(`export KENNEL_KEY="$(az functionapp keys list %s --query functionKeys.default --output tsv)"`, v.flags())
-	logs, update := "az webapp log tail "+v.flags(), "func azure functionapp publish "+v.name()+" --custom"
+	logs := "az webapp log tail " + v.flags()
 	if v.local() {
-		key, logs, update = "export KENNEL_KEY=KEY # of kennel up --key", "kennel up --verbose", "kennel up"
+		key, logs = "export KENNEL_KEY=KEY # of kennel up --key", "kennel up --verbose"
 	}
 	refused, isRefused := errors.AsType[*client.Error](v.cause)
 	switch {
@@ -165,8 +165,6 @@ func (v visit) request(context.Context) (detail, fix string, ok bool) {
 		return "the app rejects this function key (401)", key, false
 	case isRefused && refused.Status == 401:
 		return "the app requires a function key (401), and none is set", key, false
-	case isRefused && refused.Status == 404:
-		return "the app has no doctor (404): it is older than this program", update, false
 	}
 	return "the app is up, but did not complete its checks", logs, false
 }
