@@ -63,7 +63,7 @@ func Compare(p Profile, prices Prices) (Comparison, error) {
 		c.Designs = append(c.Designs, one)
 	}
 	if p.Name == "paper" {
-		example := PaperExample()
+		example := paperExample()
 		c.Paper = &example
 	}
 	return c, nil

@@ -80,7 +80,7 @@ func designTable(t *testing.T) string {
 }
 
 func paperText(t *testing.T) string {
-	e := PaperExample()
+	e := paperExample()
 	ours := compare(t, "paper", nil)
 	return fmt.Sprintf(`An idle thread that polls each second for %.0f hours a day makes %s polls a day. At the price of then, $%.2f for 10,000,
 %.0f days cost **$%.3f**, and %.0f threads **$%.2f** a month, for nothing. The paper prints $%.2f,

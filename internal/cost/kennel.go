@@ -42,7 +42,7 @@ func (p Profile) ofNumbers() []Line {
 	}
 	serving := p.serving()
 	perSecond := p.Numbers / (p.BusyHours * hourSeconds) / serving
-	n := Numbers{Numbers: p.Numbers, Range: max(RangeSize(perSecond), p.NumbersACall), Starts: serving, Shared: serving > 1}
+	n := Numbers{Numbers: p.Numbers, Range: max(rangeSize(perSecond), p.NumbersACall), Starts: serving, Shared: serving > 1}
 	return times(p.Days, n.Lines())
 }
 
@@ -77,7 +77,7 @@ func (p Profile) ofQueues() []Line {
 		lines = append(lines, times(p.idleHours()-p.HeldHours, HostIdle(p.queues(), timers, max(1, p.IdleInstances)))...)
 		lines = append(lines, times(24, HostEachMinute(eachMinute))...)
 		if p.HeldInvocations > 0 {
-			lines = append(lines, times(p.HeldHours, append(HostHeld(p.HeldInvocations), Watch(p.Push)...))...)
+			lines = append(lines, times(p.HeldHours, append(hostHeld(p.HeldInvocations), Watch(p.Push)...))...)
 		}
 		return times(p.Days, lines)
 	}
@@ -86,7 +86,7 @@ func (p Profile) ofQueues() []Line {
 	emptyHours := p.quiet() + p.Instances*(p.BusyHours-p.processing())
 	lines = append(lines, times(emptyHours*(p.queues()-1), ofBatches)...)
 	lines = append(lines, times(p.HeldHours*p.Instances, ofBatches)...) // the results: the others are held
-	lines = append(lines, modelled(times(p.processing()*p.Instances*p.Partitions, Deep(jobBatches)))...)
+	lines = append(lines, modelled(times(p.processing()*p.Instances*p.Partitions, deepQueue(jobBatches)))...)
 	return times(p.Days, lines)
 }
 
@@ -153,7 +153,7 @@ func (p Profile) ofSignals() []Line {
 	if !p.hosted() {
 		processes = p.Instances + p.AppInstances
 	}
-	lines := append(times(p.Days, Signals(signalled, processes)), times(p.hours(), Subscribed(1))...)
+	lines := append(times(p.Days, busSignals(signalled, processes)), times(p.hours(), subscribed(1))...)
 	return append(lines, BusCharge(p.Days*24))
 }
 

@@ -11,7 +11,7 @@ func about(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(math.Abs(a), ma
 
 // TestPaper: the model reproduces the example of the paper.
 func TestPaper(t *testing.T) {
-	e := PaperExample()
+	e := paperExample()
 	for _, n := range [][2]float64{{e.PollsADay, 79_200}, {e.Thread, 2.376}, {e.Total, 475.20}, {e.Printed, 457.20}, {e.PrintedPolls, 76_200}} {
 		if !about(n[0], n[1]) {
 			t.Errorf("%v, want %v", n[0], n[1])
@@ -195,7 +195,7 @@ func TestSet(t *testing.T) {
 
 func TestRangeSize(t *testing.T) {
 	for perSecond, want := range map[float64]float64{0: 10, 0.1: 10, 10: 600, 100: 6000, 1e9: 1e6} {
-		if got := RangeSize(perSecond); got != want {
+		if got := rangeSize(perSecond); got != want {
 			t.Errorf("%v numbers a second: ranges of %v, want %v", perSecond, got, want)
 		}
 	}

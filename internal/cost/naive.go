@@ -17,7 +17,7 @@ func naive(p Profile) []Line {
 func optimised(p Profile) []Line {
 	work := times(p.Items*p.Days, Messages{1, 32}.Lines(jobItems))
 	if p.Push {
-		s := modelled(Signals(p.Items/p.ItemsPerBatch*p.Days, p.Instances))
+		s := modelled(busSignals(p.Items/p.ItemsPerBatch*p.Days, p.Instances))
 		t := tally{job: jobSignals, lines: s}
 		t.add(bus, "hour", 24*p.Days)
 		return sum(work, t.lines, p.compute(24*p.Instances, 0, 0))
@@ -41,8 +41,8 @@ type Paper struct {
 	PrintedPolls float64 `json:"printedPolls"` // a day
 }
 
-// PaperExample computes the example of the paper.
-func PaperExample() Paper {
+// paperExample computes the example of the paper.
+func paperExample() Paper {
 	const threads, idleHours, days, per10000, printed = 200, 22, 30, 0.01, 457.20
 	const polls = idleHours * hourSeconds
 	const thread = polls * days * per10000 / 10_000

@@ -3,7 +3,7 @@ package cost
 // Numbers is a demand for order numbers of one sequence.
 type Numbers struct {
 	Numbers float64
-	Range   float64 // numbers of a range; see RangeSize
+	Range   float64 // numbers of a range; see rangeSize
 
 	// Starts is how often an instance begins with the sequence: after its start,
 	// and after ten minutes without use.
@@ -33,9 +33,9 @@ const (
 	remembered = 16
 )
 
-// RangeSize returns the numbers of a range at so many numbers a second and
+// rangeSize returns the numbers of a range at so many numbers a second and
 // instance.
-func RangeSize(perSecond float64) float64 {
+func rangeSize(perSecond float64) float64 {
 	return min(max(minRange, perSecond*rangeLasts), maxRange)
 }
 

@@ -58,8 +58,8 @@ func Wake(job string) []Line {
 	return t.lines
 }
 
-// Deep returns the requests in an hour by which a listener counts a deep queue.
-func Deep(job string) []Line {
+// deepQueue returns the requests in an hour by which a listener counts a deep queue.
+func deepQueue(job string) []Line {
 	t := tally{job: job}
 	t.add("queue", "head", hourSeconds/deepSeconds)
 	return t.lines

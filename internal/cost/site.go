@@ -130,9 +130,9 @@ func HostMessages(messages float64) []Line {
 	return t.lines
 }
 
-// HostHeld returns the requests of an hour in which so many invocations wait at
+// hostHeld returns the requests of an hour in which so many invocations wait at
 // a closed gate.
-func HostHeld(invocations float64) []Line {
+func hostHeld(invocations float64) []Line {
 	t := tally{job: jobBatches, modelled: true}
 	t.add("queue", "put", heldAnHour*invocations)
 	return append(t.lines, HostMessages(heldAnHour*invocations)...)
@@ -142,9 +142,9 @@ func HostHeld(invocations float64) []Line {
 // messages, of all processes together.
 const signalSeconds = 0.8
 
-// Signals returns the operations of Service Bus for so many signals to so many
+// busSignals returns the operations of Service Bus for so many signals to so many
 // processes.
-func Signals(signalled, processes float64) []Line {
+func busSignals(signalled, processes float64) []Line {
 	t := tally{job: jobSignals, modelled: true}
 	t.add(bus, "send", signalled)
 	t.add(bus, "deliver", signalled*processes)
@@ -157,9 +157,9 @@ func BusCharge(hours float64) Line {
 	return Line{Job: jobSignals, Service: bus, Operation: "hour", Count: hours}
 }
 
-// Subscribed returns the operations in an hour by which idle processes check
+// subscribed returns the operations in an hour by which idle processes check
 // their subscriptions.
-func Subscribed(processes float64) []Line {
+func subscribed(processes float64) []Line {
 	t := tally{job: jobSignals, modelled: true}
 	t.add(bus, "peek", processes*hourSeconds/30)
 	return t.lines

@@ -60,21 +60,6 @@ func (r row) holds(value float64) bool {
 //go:embed default.json
 var defaultText []byte
 
-//go:embed paper.json
-var paperText []byte
-
-// PaperRules are the paper's: 10 hands for fewer than 100 messages, 50 for fewer
-// than 1,000, else 100. They are an example.
-func PaperRules() Rules { return mustParse(paperText) }
-
-func mustParse(text []byte) Rules {
-	rules, err := ParseRules(text)
-	if err != nil {
-		panic(err) // the text is part of the program
-	}
-	return rules
-}
-
 // table returns the rules in their parsed form.
 func (r Rules) table() *ruleTable {
 	if r.parsed == nil {

@@ -2,6 +2,7 @@ package scale
 
 import (
 	"bytes"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,10 +12,21 @@ import (
 	"time"
 )
 
+//go:embed paper.json
+var paperText []byte
+
+func mustParse(text []byte) Rules {
+	rules, err := ParseRules(text)
+	if err != nil {
+		panic(err) // the text is part of the tests
+	}
+	return rules
+}
+
 // The paper's own table: under 100 messages 10 hands, under 1,000 50, else 100.
 func TestPaperRules(t *testing.T) {
 	for depth, want := range map[int64]int{0: 10, 1: 10, 99: 10, 100: 50, 999: 50, 1000: 100, 1_000_000: 100} {
-		advice, _ := Advise(PaperRules(), State{}, Reading{At: dayStart, Instances: 1, Samples: []Sample{{Queue: "q", Ready: depth}}})
+		advice, _ := Advise(mustParse(paperText), State{}, Reading{At: dayStart, Instances: 1, Samples: []Sample{{Queue: "q", Ready: depth}}})
 		if got := advice.Queues[0].Hands; got != want {
 			t.Errorf("%d messages: %d hands, want %d", depth, got, want)
 		}

@@ -16,7 +16,7 @@ var ports struct {
 // Port returns a free port of the loopback address for a program that a test
 // starts. No other call returns it, also not one of another test process: each
 // port has a guard, a second port that the caller's process occupies. Both are
-// outside the ports that systems give to connections, and that localhost.FreePort
+// outside the ports that systems give to connections, and that the local host
 // returns.
 func Port() (int, error) {
 	const first, count, tries = 15000, 2500, 200

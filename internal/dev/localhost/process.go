@@ -84,7 +84,7 @@ func (l launcher) start(port int) (*process, error) {
 		return nil, err
 	}
 	if port == 0 {
-		if port, err = FreePort(); err != nil {
+		if port, err = freePort(); err != nil {
 			return nil, fmt.Errorf("find a free port for the handler: %w", err)
 		}
 	}
@@ -188,12 +188,12 @@ func (p *process) stop(grace time.Duration) {
 	<-p.done
 }
 
-// FreePort returns a free port of the loopback address, another one with each
+// freePort returns a free port of the loopback address, another one with each
 // call. It is below the ports that systems give to connections and to listeners
 // on port 0, which could take it before the handler does, or between two starts
 // of the handler. If another program takes it all the same, the handler exits
 // before it is ready, and its next start uses another port.
-func FreePort() (int, error) {
+func freePort() (int, error) {
 	const first, count, tries = 20000, 10000, 100
 	lastPort.CompareAndSwap(0, 1+rand.Uint32N(count)) // other processes call this, too
 	var last error
@@ -208,6 +208,6 @@ func FreePort() (int, error) {
 	return 0, last
 }
 
-// lastPort is the port that FreePort tried last, from its first one on; 0 before
+// lastPort is the port that freePort tried last, from its first one on; 0 before
 // the first call.
 var lastPort atomic.Uint32

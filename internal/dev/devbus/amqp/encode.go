@@ -51,8 +51,8 @@ func AppendDescriptor(b []byte, code uint64) []byte {
 	return be.AppendUint64(append(b, ctorDescribed, ctorUlong), code)
 }
 
-// AppendBinary appends a binary.
-func AppendBinary(b, v []byte) []byte { return appendSized(b, ctorBinary8, v) }
+// appendBinary appends a binary.
+func appendBinary(b, v []byte) []byte { return appendSized(b, ctorBinary8, v) }
 
 // AppendValue appends a value of any type that Decode returns. Slices of
 // times, int64s, strings and Symbols become arrays. It panics on other types.
@@ -69,7 +69,7 @@ func AppendValue(b []byte, v any) []byte {
 	case Symbol:
 		return appendSized(b, ctorSymbol8, v)
 	case []byte:
-		return AppendBinary(b, v)
+		return appendBinary(b, v)
 	}
 	start := len(b)
 	constructor, b := appendContent(append(b, ctorNull), v)

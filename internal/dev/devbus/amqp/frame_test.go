@@ -127,7 +127,7 @@ func FuzzFrames(f *testing.F) {
 
 // FuzzSections checks that the sections add up to the whole message.
 func FuzzSections(f *testing.F) {
-	data := AppendBinary(AppendDescriptor(nil, SectionData), []byte("body"))
+	data := appendBinary(AppendDescriptor(nil, SectionData), []byte("body"))
 	f.Add(AppendValue(data, Described{uint64(SectionFooter), Map{Symbol("f"), "x", uint8(1), "reserved"}}))
 	f.Add(AppendValue(nil, Described{uint64(SectionAnnotations), []any{"no map"}}))
 	f.Add(AppendValue(nil, Described{uint64(SectionFooter + 1), nil}))

@@ -43,7 +43,7 @@ func (w *Writer) Int(v int32)      { w.b = be.AppendUint32(append(w.b, ctorInt),
 func (w *Writer) Long(v int64)     { w.b = be.AppendUint64(append(w.b, ctorLong), uint64(v)); w.count++ }
 func (w *Writer) Time(t time.Time) { w.b = appendTime(w.b, t); w.count++ }
 func (w *Writer) UUID(u UUID)      { w.b = append(append(w.b, ctorUUID), u[:]...); w.count++ }
-func (w *Writer) Binary(v []byte)  { w.b = AppendBinary(w.b, v); w.count++ }
+func (w *Writer) Binary(v []byte)  { w.b = appendBinary(w.b, v); w.count++ }
 func (w *Writer) String(s string)  { w.b = appendSized(w.b, ctorString8, s); w.count++ }
 func (w *Writer) Symbol(s string)  { w.b = appendSized(w.b, ctorSymbol8, s); w.count++ }
 
