@@ -31,6 +31,9 @@ func (c *infraCheck) busQueues() {
 		}
 		c.want("settings of "+r.ID(), r.At("properties"), want)
 	}
+	if c.most {
+		c.want("the region of the second namespace", c.Of(namespace)[len(c.Of(namespace))-1].At("location"), "northeurope")
+	}
 	primary := c.first(namespace).Name
 	c.want("queues of Service Bus", queues, c.either(map[string][]string{}, map[string][]string{
 		primary: {"orders", "eu/invoices"}, c.secondary(): relay.BacklogQueues(primary, 3),

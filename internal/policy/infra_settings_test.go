@@ -171,7 +171,7 @@ func TestAlwaysReady(t *testing.T) {
 			n, _ := item.(map[string]any)["instanceCount"].(int)
 			instances += n
 		}
-		if d.Of("Microsoft.Web/serverfarms")[0].At("properties.zoneRedundant") == true {
+		if d.Of(plan)[0].At("properties.zoneRedundant") == true {
 			instances = max(instances, 2*groups(4))
 		}
 		if instances > 2 {

@@ -20,6 +20,7 @@ import (
 const (
 	account     = "Microsoft.Storage/storageAccounts"
 	namespace   = "Microsoft.ServiceBus/namespaces"
+	plan        = "Microsoft.Web/serverfarms"
 	site        = "Microsoft.Web/sites"
 	siteConfig  = "Microsoft.Web/sites/config"
 	worker      = "Microsoft.App/containerApps"
@@ -27,7 +28,6 @@ const (
 	workspace   = "Microsoft.OperationalInsights/workspaces"
 	insights    = "Microsoft.Insights/components"
 	assignment  = "Microsoft.Authorization/roleAssignments"
-	network     = "Microsoft.Network/virtualNetworks"
 	actionGroup = "Microsoft.Insights/actionGroups"
 	logAlert    = "Microsoft.Insights/scheduledQueryRules"
 	metricAlert = "Microsoft.Insights/metricAlerts"
@@ -114,7 +114,7 @@ func first(t *testing.T, expression, text string) (found []string) {
 // TestInfrastructure checks the infrastructure against the code and functions/.
 func TestInfrastructure(t *testing.T) {
 	source, facts := readInfra(t)
-	for _, mistake := range infraMistakes(source, facts, false) {
+	for _, mistake := range infraMistakes(source, facts) {
 		t.Error(mistake)
 	}
 	for file, env := range map[string]map[string]string{
@@ -174,9 +174,8 @@ func TestInfrastructureIsDocumented(t *testing.T) {
 	}
 }
 
-// infraMistakes returns where a deployment would not fit the app, or only some of
-// it, in brief.
-func infraMistakes(source *bicep.Source, facts infraFacts, brief bool) []string {
+// infraMistakes returns where a deployment would not fit the app.
+func infraMistakes(source *bicep.Source, facts infraFacts) []string {
 	var all []string
 	tokens := make(map[string]bool)
 	for _, params := range []map[string]any{least, most} {
@@ -184,14 +183,12 @@ func infraMistakes(source *bicep.Source, facts infraFacts, brief bool) []string 
 		if err != nil {
 			return append(all, err.Error())
 		}
-		c := &infraCheck{Deployment: d, infraFacts: facts, brief: brief, most: len(params) > 1, partitions: 4}
+		c := &infraCheck{Deployment: d, infraFacts: facts, most: len(params) > 1, partitions: 4}
 		if c.most {
 			c.partitions = 2
 		}
-		for _, check := range []func(){c.names, c.busQueues, c.kinds, c.roles, c.settings, c.properties, c.order, c.functions, c.network, c.workers, c.alerts, c.outputs} {
-			if check(); len(c.mistakes) > 0 && brief {
-				return c.mistakes
-			}
+		for _, check := range []func(){c.names, c.busQueues, c.roles, c.settings, c.safety, c.order, c.functions, c.workers, c.alerts, c.outputs} {
+			check()
 		}
 		for _, kind := range []string{account, namespace, site, registry} {
 			for _, name := range d.Names(kind) {
@@ -208,18 +205,13 @@ func infraMistakes(source *bicep.Source, facts infraFacts, brief bool) []string 
 type infraCheck struct {
 	*bicep.Deployment
 	infraFacts
-	brief      bool
 	most       bool
 	partitions int
 	mistakes   []string
 }
 
 func (c *infraCheck) want(what string, got, want any) {
-	switch { // cmp is slow, and nearly all are equal
-	case reflect.DeepEqual(want, got):
-	case c.brief:
-		c.mistakes = append(c.mistakes, what)
-	default:
+	if !reflect.DeepEqual(want, got) { // cmp is slow, and nearly all are equal
 		c.mistakes = append(c.mistakes, fmt.Sprintf("all switches %t: %s is wrong (-want +got):\n%s", c.most, what, cmp.Diff(want, got)))
 	}
 }
@@ -272,6 +264,7 @@ func (c *infraCheck) names() {
 	c.want("tables", c.Names(account+"/tableServices/tables"), sorted(names.Tables()))
 	c.want("queues", c.Names(account+"/queueServices/queues"), sorted(names.Queues(c.partitions)))
 	c.want("topics", c.Names(namespace+"/topics"), []string{names.SignalsTopic})
+	c.want("the name of the app in azure.yaml", c.one(site).At("tags.azd-service-name"), c.service)
 	for _, r := range c.Resources {
 		if valid := azureNames[r.Type]; valid != nil {
 			c.want("a name: "+r.Name, valid.MatchString(r.Name), true)
@@ -279,27 +272,6 @@ func (c *infraCheck) names() {
 		if strings.HasSuffix(r.Type, "Services") || r.Type == account+"/managementPolicies" {
 			c.want(r.Type, r.Name, "default")
 		}
-	}
-}
-
-// kinds checks what all resources have.
-func (c *infraCheck) kinds() {
-	for _, r := range c.Resources {
-		for member := range r.Body {
-			c.want(member+" of "+r.ID(), slices.Contains([]string{"location", "tags", "kind", "sku", "identity", "properties"}, member), true)
-		}
-		if r.Parent != nil || r.Scope != nil {
-			continue
-		}
-		c.want("azd-env-name of "+r.Name, r.At("tags.azd-env-name"), c.either("dev", "prod"))
-		where := []any{"westeurope"}
-		switch {
-		case r.Type == namespace && r != c.first(namespace):
-			where = []any{"northeurope"}
-		case strings.HasPrefix(r.Type, "Microsoft.Network/privateDns"), r.Type == actionGroup, r.Type == metricAlert:
-			where = []any{"global"}
-		}
-		c.want("location of "+r.Name, slices.Contains(where, r.At("location")), true)
 	}
 }
 

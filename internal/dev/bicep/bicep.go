@@ -127,20 +127,6 @@ func NewSource(texts map[string]string) *Source {
 	return &Source{texts, make(map[string]*file)}
 }
 
-// With returns the same files but one.
-func (s *Source) With(name, text string) *Source {
-	changed := &Source{make(map[string]string), make(map[string]*file)}
-	for n, t := range s.texts {
-		changed.texts[n] = t
-	}
-	for n, f := range s.parsed {
-		changed.parsed[n] = f
-	}
-	changed.texts[name] = text
-	delete(changed.parsed, name)
-	return changed
-}
-
 func (s *Source) file(name string) (*file, error) {
 	if f := s.parsed[name]; f != nil {
 		return f, nil

@@ -82,7 +82,8 @@ output outside string = item
 }
 
 func TestDeploy(t *testing.T) {
-	s := NewSource(map[string]string{"main": sample, "rest.bicep": rest})
+	s := NewSource(map[string]string{"main": sample, "rest.bicep": rest,
+		"p": "using 'main'\nparam label = readEnvironmentVariable('L', 'x')\nparam extra = readEnvironmentVariable('E') == 'yes'\n"})
 	d, err := s.Deploy("main", map[string]any{"label": "abc", "count": 2, "extra": true})
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +120,6 @@ func TestDeploy(t *testing.T) {
 	if err != nil || len(params) != 3 || params[0].Description != "A name." {
 		t.Errorf("parameters: %+v, %v", params, err)
 	}
-	s = s.With("p", "using 'main'\nparam label = readEnvironmentVariable('L', 'x')\nparam extra = readEnvironmentVariable('E') == 'yes'\n")
 	values, err := s.Values("p", map[string]string{"E": "yes"})
 	if diff := cmp.Diff(map[string]any{"label": "x", "extra": true}, values); diff != "" || err != nil {
 		t.Error(diff, err)
