@@ -19,6 +19,9 @@
 // panics, hangs, ends its goroutine or writes nothing. It ends every invocation
 // before the host would kill the process for it.
 //
+// An answer waits at most ten seconds for a body that the function did not read
+// and that does not come.
+//
 // [Client] is the host's side, for a local host and for tests. [Trigger] builds
 // envelopes as the host does, with double encoding and replaced metadata.
 // [Client.Invoke] judges an answer as the host does, and [Answer.HTTP] makes

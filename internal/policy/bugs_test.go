@@ -22,13 +22,17 @@ import (
 // source, and the tests of which at least one must then fail. A test that
 // passes with the bug that it should detect proves nothing.
 type plantedBug struct {
-	name  string
-	title string
-	pkg   string   // for the go command, such as ./ids
-	tests []string // Test or Test/subtest
-	args  []string // for the test binary
-	hunks []hunk
+	name    string
+	title   string
+	promise promise
+	pkg     string   // for the go command, such as ./ids
+	tests   []string // Test or Test/subtest
+	args    []string // for the test binary
+	hunks   []hunk
 }
+
+// promise is what the bug breaks: words of a document or of a package's doc.go.
+type promise struct{ file, words string }
 
 // hunk is one changed place of a diff.
 type hunk struct {
@@ -36,14 +40,26 @@ type hunk struct {
 	old, new string // whole lines
 }
 
-// TestPlantedBugsApply checks that each diff applies to the source and names
-// existing tests, so that `make test` detects outdated diffs.
+// TestPlantedBugsApply checks that each diff applies to the source, names
+// existing tests and a promise that we make, so that `make test` detects
+// outdated diffs. Each promise has one bug, and enough promises have one.
 func TestPlantedBugsApply(t *testing.T) {
-	for _, bug := range plantedBugs(t) {
+	bugs, breaks := plantedBugs(t), make(map[promise]string)
+	if len(bugs) < 50 {
+		t.Errorf("%d planted bugs, want 50", len(bugs))
+	}
+	for _, bug := range bugs {
 		t.Run(bug.name, func(t *testing.T) {
 			if _, err := bug.apply(); err != nil {
 				t.Error(err)
 			}
+			if err := bug.promise.stands(); err != nil {
+				t.Error(err)
+			}
+			if other := breaks[bug.promise]; other != "" {
+				t.Errorf("%s breaks the same promise; keep one of them", other)
+			}
+			breaks[bug.promise] = bug.name
 			paths, err := filepath.Glob(filepath.Join(bug.pkg, "*_test.go"))
 			if err != nil {
 				t.Fatal(err)
@@ -65,6 +81,25 @@ func TestPlantedBugsApply(t *testing.T) {
 	}
 }
 
+var (
+	lineOfComment = regexp.MustCompile(`(?m)^//`)
+	space         = regexp.MustCompile(`\s+`)
+)
+
+// stands reports whether the words of the promise are in its file, wrapped in
+// whatever way.
+func (p promise) stands() error {
+	text, err := os.ReadFile(p.file)
+	if err != nil {
+		return err
+	}
+	joined := space.ReplaceAllString(lineOfComment.ReplaceAllString(string(text), ""), " ")
+	if !strings.Contains(joined, p.words) {
+		return fmt.Errorf("%s does not promise %q", p.file, p.words)
+	}
+	return nil
+}
+
 // TestPlantedBugs builds each package with its bug and requires that a test
 // fails. Two run at a time.
 func TestPlantedBugs(t *testing.T) {
@@ -75,12 +110,11 @@ func TestPlantedBugs(t *testing.T) {
 			t.Parallel()
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			start := time.Now()
-			by, err := bug.caught(t)
+			by, took, err := bug.caught(t)
 			if err != nil {
 				t.Fatalf("%s: %v", bug.title, err)
 			}
-			t.Logf("%.1f s: %s: caught by %s", time.Since(start).Seconds(), bug.title, by)
+			t.Logf("%.1f s of processor time: %s: caught by %s", took.Seconds(), bug.title, by)
 		})
 	}
 }
@@ -88,10 +122,10 @@ func TestPlantedBugs(t *testing.T) {
 // caught runs the tests on the source with the bug and returns the test that
 // failed. The tests run as in `make test`: the sample must detect the bug. Some
 // samples are random and detect it nearly always, so they run up to three times.
-func (b *plantedBug) caught(t *testing.T) (by string, err error) {
+func (b *plantedBug) caught(t *testing.T) (by string, took time.Duration, err error) {
 	changed, err := b.apply()
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
 	const limit = 2 * time.Minute
 	ctx, cancel := context.WithTimeout(t.Context(), 2*limit) // includes the build
@@ -105,7 +139,8 @@ func (b *plantedBug) caught(t *testing.T) (by string, err error) {
 	if ctx.Err() != nil {
 		err = ctx.Err()
 	}
-	return verdict(out, err)
+	by, err = verdict(out, err)
+	return by, cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), err
 }
 
 var failed = regexp.MustCompile(`(?m)^ *--- FAIL: (\S+)`)
@@ -210,6 +245,12 @@ func parseBug(text string) (plantedBug, error) {
 		switch key {
 		case "bug":
 			b.title = value
+		case "promise":
+			file, words, found := strings.Cut(strings.TrimSuffix(value, `"`), `: "`)
+			if !found || !strings.HasSuffix(value, `"`) {
+				return b, fmt.Errorf(`the promise %s is not of the form FILE: "WORDS"`, value)
+			}
+			b.promise = promise{file, words}
 		case "package":
 			b.pkg = value
 		case "test":
@@ -217,11 +258,11 @@ func parseBug(text string) (plantedBug, error) {
 		case "args":
 			b.args = strings.Fields(value)
 		default:
-			return b, fmt.Errorf("the header line %q is not one of bug, package, test, args", line)
+			return b, fmt.Errorf("the header line %q is not one of bug, promise, package, test, args", line)
 		}
 	}
-	if b.title == "" || b.pkg == "" || len(b.tests) == 0 {
-		return b, errors.New("the header must contain bug, package and test")
+	if b.title == "" || b.promise.words == "" || b.pkg == "" || len(b.tests) == 0 {
+		return b, errors.New("the header must contain bug, promise, package and test")
 	}
 	b.hunks = parseDiff(diff)
 	if len(b.hunks) == 0 {
