@@ -64,10 +64,13 @@ chart: ## Simulate a day of scaling and write docs/scaling.svg
 screenshots: ## Take the pictures of the console in docs/images, with Chromium and Node.js
 	go run ./internal/dev/screenshots docs/images
 
-lint: ## gofmt, vet, staticcheck
+# The tools have a module of their own: programs that use this one do not
+# download them.
+lint: ## gofmt, vet, staticcheck, actionlint
 	@files=$$(gofmt -l .); test -z "$$files" || { echo "$$files"; echo "run gofmt -w on the files above"; exit 1; }
 	go vet ./...
-	go tool staticcheck ./...
+	go tool -modfile=tools/go.mod staticcheck ./...
+	go tool -modfile=tools/go.mod actionlint
 
 fuzz: ## Fuzz every decoder and the text of metrics for a while (FUZZTIME=30s each)
 	@for target in $$(grep -rlE '^func Fuzz' --include='*_test.go' . | sort); do \
