@@ -217,6 +217,9 @@ func (b *plantedBug) apply() (map[string]string, error) {
 // plantedBugs reads testdata/bugs.
 func plantedBugs(t *testing.T) []plantedBug {
 	t.Helper()
+	if err := inRoot(); err != nil {
+		t.Fatal(err)
+	}
 	paths, err := filepath.Glob("internal/policy/testdata/bugs/*.diff")
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("internal/policy/testdata/bugs contains no diff: %v", err)

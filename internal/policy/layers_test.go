@@ -227,6 +227,9 @@ var parsed = sync.OnceValues(func() (map[string][]sourceFile, error) {
 // texts reads the files of the repository that people write and read.
 var texts = sync.OnceValues(func() (map[string]string, error) {
 	found := make(map[string]string)
+	if err := inRoot(); err != nil {
+		return nil, err
+	}
 	return found, filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:

@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"os"
+	"sync"
 	"testing"
 )
 
@@ -15,3 +16,9 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(m.Run())
 }
+
+// inRoot reports to the go command where the paths begin. It keeps the result
+// of a test until a file changes that the test has opened, and does not notice
+// a change of folder before the first test. So each test that reads files of
+// the repository calls inRoot before, most through texts.
+var inRoot = sync.OnceValue(func() error { return os.Chdir(".") })

@@ -4,9 +4,7 @@ import (
 	"context"
 	"go/parser"
 	"go/token"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -43,23 +41,16 @@ var ownImport = regexp.MustCompile(`(?m)^\t"(.*)/work"\n`)
 // parses that, and in make prove it runs the test of the page: a build without
 // the race detector would be a second one of all dependencies in make test.
 func TestOwnProcessor(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("docs", "processors.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := repository(t)
 	files := make(map[string]string)
-	for _, m := range documentedFile.FindAllStringSubmatch(string(page), -1) {
+	for _, m := range documentedFile.FindAllStringSubmatch(all["docs/processors.md"], -1) {
 		files[m[1]] = m[2]
 	}
 	const processor, test, list = "handler/shout.go", "handler/shout_test.go", "handler/processors.go"
 	if len(files) != 3 || files[processor] == "" || files[test] == "" {
 		t.Fatalf("the page has %d files", len(files))
 	}
-	source, err := os.ReadFile(filepath.FromSlash(list))
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, after, found := strings.Cut(string(source), "map[string]work.Processor{\n")
+	before, after, found := strings.Cut(all[list], "map[string]work.Processor{\n")
 	if line := files[list]; !found || strings.Count(line, "\n") != 1 {
 		t.Fatalf("%s has a map of processors: %v; the page adds to it: %q", list, found, line)
 	}
