@@ -56,13 +56,13 @@ bench: ## Run every benchmark once, print its figures and write docs/benchmarks.
 	@mkdir -p bin
 	go test -vet=off -p 1 -timeout 20m -run '^$$' -bench . -benchtime 1x ./... >bin/bench.txt || { cat bin/bench.txt; exit 1; }
 	@$(call FIGURES,bin/bench.txt)
-	@go run ./internal/dev/figures docs/benchmarks.md $(wildcard bin/prove.txt) bin/bench.txt
+	@go run ./internal/dev/docs figures docs/benchmarks.md $(wildcard bin/prove.txt) bin/bench.txt
 
 chart: ## Simulate a day of scaling and write docs/scaling.svg
 	go test -vet=off -count=1 -run '^TestChart$$' ./internal/scale -args -update
 
 screenshots: ## Take the pictures of the console in docs/images, with Chromium and Node.js
-	go run ./internal/dev/screenshots docs/images
+	go run ./internal/dev/docs screenshots docs/images
 
 # The tools have a module of their own: programs that use this one do not
 # download them.

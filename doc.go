@@ -168,10 +168,8 @@
 //   - internal/dev/bicep: evaluates infra/, for a test that compares it with
 //     the code.
 //   - internal/dev/gotest: runs go test, again where Go itself crashed.
-//   - internal/dev/figures: writes docs/benchmarks.md. internal/dev/chart:
-//     draws the simulation of scaling.
-//   - internal/dev/browser and internal/dev/screenshots: run the console in
-//     Chromium, and take its pictures.
+//   - internal/dev/docs: writes the figures of docs/benchmarks.md, and takes the
+//     pictures of the console. internal/dev/browser: runs the console in Chromium.
 //   - internal/dev/sbom: writes which modules a binary consists of, and checks
 //     their licences.
 //   - internal/dev/module: renames the module.

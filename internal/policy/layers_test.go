@@ -76,14 +76,12 @@ var layers = map[string][]string{
 	"internal/customhandler":      {},
 	"internal/dev/bicep":          {}, // for tests of infra/
 	"internal/dev/browser":        {},
-	"internal/dev/chart":          {},
+	"internal/dev/docs":           {"internal/azure", "internal/dev", "internal/version", "queue", "golang.org/x/sync"}, // it starts an app and gives it data
 	"internal/dev/devbus":         {"internal/dev/devbus/amqp", "internal/loopback"},
 	"internal/dev/devbus/amqp":    {},
-	"internal/dev/figures":        {"internal/version"},
 	"internal/dev/gotest":         {},
 	"internal/dev/localhost":      {"queue", "internal/customhandler", "internal/loopback", "internal/names"}, // the host's side of the protocol
 	"internal/dev/sbom":           {"internal/version"},
-	"internal/dev/screenshots":    {"internal/azure", "internal/dev", "queue", "golang.org/x/sync"}, // it starts an app and gives it data
 	"internal/loopback":           {},
 	"internal/memory":             {"gate", "ids", "queue", "internal/table"},
 	"internal/metrics":            {"internal/cost/bill", "internal/instances", "queue"}, // queue: the bounds of ages

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"kennel/internal/dev/chart"
 	"kennel/internal/storetest"
 )
 
@@ -164,25 +163,25 @@ func TestChart(t *testing.T) {
 		return values
 	}
 	share := func(second int) float64 { return float64(second) / dayLength }
-	c := chart.Chart{
+	c := chart{
 		Title: "A simulated day: bursts of up to 200,000 items, a stuck queue, and a morning peak that the rules know",
-		Panels: []chart.Panel{{
+		Panels: []panel{{
 			Label: "messages ready (100 items each)",
-			Lines: []chart.Line{{Name: "ready", Color: "#b04a00", Values: series(r.readyAt)}},
-			Bands: []chart.Band{{Name: "work-2 is stuck", From: share(stuckFrom), To: share(stuckTo)}},
+			Lines: []line{{Name: "ready", Color: "#b04a00", Values: series(r.readyAt)}},
+			Bands: []band{{Name: "work-2 is stuck", From: share(stuckFrom), To: share(stuckTo)}},
 		}, {
 			Label: "instances",
-			Lines: []chart.Line{
+			Lines: []line{
 				{Name: "advised", Color: "#0057b0", Steps: true, Values: series(r.instances)},
 				{Name: "oracle that knows the arrivals", Color: "#777", Dashed: true, Steps: true, Values: plan},
 			},
-			Bands: []chart.Band{{Name: "peak", From: share(8 * 3600), To: share(10 * 3600)}},
+			Bands: []band{{Name: "peak", From: share(8 * 3600), To: share(10 * 3600)}},
 		}},
 	}
 	for hour := 0; hour <= 24; hour += 2 {
 		c.Ticks = append(c.Ticks, fmt.Sprintf("%02d:00", hour))
 	}
-	want := c.SVG()
+	want := c.svg()
 	if *update {
 		if err := os.WriteFile(path, want, 0o644); err != nil {
 			t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 
 // The page keeps its text and what was not measured. Rows are recognized by
 // their names without details, and new ones find their place.
-func TestRun(t *testing.T) {
+func TestFigures(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {
 		path := filepath.Join(dir, name)
@@ -48,7 +48,7 @@ PASS
 ok  	MODULE/ids	0.443s
 `)
 	for range 2 { // the second time changes nothing
-		if err := run(page, []string{prove, bench}, "today"); err != nil {
+		if err := writeFigures(page, []string{prove, bench}, "today"); err != nil {
 			t.Fatal(err)
 		}
 		got, err := os.ReadFile(page)
@@ -67,7 +67,7 @@ ok  	MODULE/ids	0.443s
 			t.Errorf("page (-want +got):\n%s", diff)
 		}
 	}
-	if err := run(file("other.md", "# Other\n"), []string{prove}, "today"); err == nil || !strings.Contains(err.Error(), "add them") {
+	if err := writeFigures(file("other.md", "# Other\n"), []string{prove}, "today"); err == nil || !strings.Contains(err.Error(), "add them") {
 		t.Errorf("a page without markers: %v", err)
 	}
 }
@@ -82,7 +82,7 @@ func TestPage(t *testing.T) {
 	if err := os.WriteFile(page, text, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := run(page, nil, "today"); err != nil {
+	if err := writeFigures(page, nil, "today"); err != nil {
 		t.Fatal(err)
 	}
 	again, err := os.ReadFile(page)

@@ -1,11 +1,3 @@
-// Screenshots takes the pictures of the console for docs/console.md:
-//
-//	go run ./internal/dev/screenshots docs/images
-//
-// It starts the app with Azurite and development buses, gives it invented data,
-// and opens its page in Chromium, light and dark. What takes hours or several
-// machines to happen, such as the history of scaling, other instances and a month
-// of the bill, is invented in screenshots.mjs.
 package main
 
 import (
@@ -14,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 
 	"kennel/internal/dev/browser"
@@ -31,20 +22,12 @@ var script []byte
 
 const suite = "internal/console/browser"
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: go run ./internal/dev/screenshots FOLDER")
-		os.Exit(2)
-	}
-	if err := run(ctx, os.Args[1]); err != nil {
-		fmt.Fprintln(os.Stderr, "screenshots:", err)
-		os.Exit(1)
-	}
-}
-
-func run(ctx context.Context, folder string) error {
+// takeScreenshots writes pictures of the console to a folder. It starts the app
+// with Azurite and development buses, gives it invented data, and opens its page
+// in Chromium, light and dark. What takes hours or several machines to happen,
+// such as the history of scaling, other instances and a month of the bill, is
+// invented in screenshots.mjs.
+func takeScreenshots(ctx context.Context, folder string) error {
 	scratch, err := os.MkdirTemp("", "screenshots")
 	if err != nil {
 		return err

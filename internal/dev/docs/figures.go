@@ -1,12 +1,3 @@
-// Figures writes what tests and benchmarks measured into a page:
-//
-//	go run ./internal/dev/figures docs/benchmarks.md bin/prove.txt bin/bench.txt
-//
-// The files after the page are outputs of go test. Each of their lines "figure:
-// NAME | VALUE | BAR" becomes a row in the table of its package. Details that
-// change from run to run belong in parentheses, because the rest of the name
-// identifies the row. Rows that were not measured stay as they are, and so does
-// the text outside of the two markers.
 package main
 
 import (
@@ -34,16 +25,18 @@ func (f figure) is(g figure) bool {
 	return f.pkg == g.pkg && details.ReplaceAllString(f.name, "") == details.ReplaceAllString(g.name, "")
 }
 
-func main() {
+// thisMachine returns when and on what the figures are measured.
+func thisMachine() string {
 	day := time.Now().UTC().Format(time.DateOnly)
-	machine := fmt.Sprintf("%s, on %d cores (%s/%s) with %s", day, runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
-	if err := run(os.Args[1], os.Args[2:], machine); err != nil {
-		fmt.Fprintln(os.Stderr, "figures:", err)
-		os.Exit(1)
-	}
+	return fmt.Sprintf("%s, on %d cores (%s/%s) with %s", day, runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
 }
 
-func run(page string, outputs []string, machine string) error {
+// writeFigures writes the figures in outputs of go test into a page. Each line
+// "figure: NAME | VALUE | BAR" becomes a row in the table of its package.
+// Details that change from run to run belong in parentheses, because the rest of
+// the name identifies the row. Rows that were not measured stay as they are, and
+// so does the text outside of the two markers.
+func writeFigures(page string, outputs []string, machine string) error {
 	text, err := os.ReadFile(page)
 	if err != nil {
 		return err
