@@ -81,20 +81,15 @@ func TestPlantedBugsApply(t *testing.T) {
 	}
 }
 
-var (
-	lineOfComment = regexp.MustCompile(`(?m)^//`)
-	space         = regexp.MustCompile(`\s+`)
-)
-
 // stands reports whether the words of the promise are in its file, wrapped in
 // whatever way.
 func (p promise) stands() error {
-	text, err := os.ReadFile(p.file)
+	all, err := texts()
 	if err != nil {
 		return err
 	}
-	joined := space.ReplaceAllString(lineOfComment.ReplaceAllString(string(text), ""), " ")
-	if !strings.Contains(joined, p.words) {
+	words := strings.ReplaceAll(regexp.QuoteMeta(p.words), " ", `(?:\s|//)+`)
+	if !regexp.MustCompile(words).MatchString(all[p.file]) {
 		return fmt.Errorf("%s does not promise %q", p.file, p.words)
 	}
 	return nil
