@@ -82,6 +82,7 @@ var layers = map[string][]string{
 	"internal/dev/gotest":         {},
 	"internal/dev/localhost":      {"queue", "internal/customhandler", "internal/loopback", "internal/names"}, // the host's side of the protocol
 	"internal/dev/sbom":           {"internal/version"},
+	"internal/dev/typecheck":      {"golang.org/x/tools"},
 	"internal/loopback":           {},
 	"internal/memory":             {"gate", "ids", "queue", "internal/table"},
 	"internal/metrics":            {"internal/cost/bill", "internal/instances", "queue"}, // queue: the bounds of ages
