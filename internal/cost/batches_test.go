@@ -241,7 +241,7 @@ func TestSweep(t *testing.T) {
 func TestCheck(t *testing.T) {
 	for _, processes := range []int{1, 10} {
 		synctest.Test(t, func(t *testing.T) {
-			const hours = 10
+			const hours = 3
 			var counted counter
 			checks, members := rows{memory.NewTable(nil), &counted}, rows{memory.NewTable(nil), &counted}
 			container := blobs{memory.NewContainer(nil), &counted}

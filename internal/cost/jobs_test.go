@@ -28,11 +28,12 @@ func TestNumbers(t *testing.T) {
 		name       string
 		generators int
 		numbers    int
+		lease      int           // numbers of a call
 		pause      time.Duration // after a thousand numbers
 	}{
-		{"one generator", 1, 300_000, 0},
-		{"two in turns", 2, 300_000, 0},
-		{"twenty in turns", 20, 20_000_000, time.Second},
+		{"one generator", 1, 300_000, 1, 0},
+		{"two in turns", 2, 300_000, 1, 0},
+		{"twenty in turns", 20, 20_000_000, 100, time.Second}, // more than a mark has in its history
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var counted counter
@@ -57,8 +58,8 @@ func TestNumbers(t *testing.T) {
 				generators = append(generators, g)
 			}
 			for i := range tt.numbers / 1000 {
-				for range 1000 {
-					if _, err := generators[i%len(generators)].Next(t.Context()); err != nil {
+				for range 1000 / tt.lease {
+					if _, err := generators[i%len(generators)].Lease(t.Context(), tt.lease); err != nil {
 						t.Fatal(err)
 					}
 				}
