@@ -109,7 +109,7 @@ func buildLive(t *testing.T) []liveTest {
 		dir := filepath.Join(root, strings.TrimPrefix(pkg, "azservicebus"))
 		binary := filepath.Join(binaries, pkg)
 		// The first build downloads the modules that only the tests need.
-		build := exec.CommandContext(t.Context(), "go", "test", "-c", "-mod=readonly", "-o", binary, ".")
+		build := exec.CommandContext(t.Context(), "go", "test", "-c", "-mod=readonly", "-ldflags=-w", "-o", binary, ".")
 		build.Dir, build.Env = dir, append(os.Environ(), "GOWORK=off")
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("build the tests of %s: %v\n%s", pkg, err, out)
