@@ -227,15 +227,13 @@ func TestCostOfStatus(t *testing.T) {
 	t.Logf("figure: time of a status of %d instances, with tables in memory | %.1f ms | ≤ 50 ms", crowd, float64(took.Microseconds())/1000)
 }
 
-// TestStatusOfCrowd: 16 callers read the status of 500 instances again and
-// again from one of them, over storage that takes 50 ms for each request. They
-// cause a bounded number of requests, and each answers in time.
+// TestStatusOfCrowd: 16 callers read the status of 500 instances, in a sample
+// of 100, again and again from one of them, over storage that takes 50 ms for
+// each request. They cause a bounded number of requests, and each answers in
+// time.
 func TestStatusOfCrowd(t *testing.T) {
-	const crowd, callers, far = 500, 16, 50 * time.Millisecond
-	each := 2
-	if storetest.Proving() {
-		each = 15
-	}
+	const callers, far = 16, 50 * time.Millisecond
+	crowd, each := storetest.Scale(100, 500), storetest.Scale(2, 15)
 	synctest.Test(t, func(t *testing.T) {
 		rows := memory.NewTable(&memory.TableOptions{Options: memory.Options{Fault: func(memory.Call) memory.Fault { return memory.Fault{Delay: far / 2, Back: far / 2} }}})
 		m := newFakeApp(t, rows, true)
