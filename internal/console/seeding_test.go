@@ -34,11 +34,11 @@ const (
 	manyGates     = 300
 	manyInstances = 500
 	manyEntities  = 150
-	manyLetters   = 10_000
-	manyItems     = 100_000 // of one batch
-	manyBatches   = 150     // small ones
+	manyLetters   = 1000
+	manyItems     = 20_000 // of one batch
+	manyBatches   = 150    // small ones
 	manyChannels  = 300
-	manyBlogs     = 3000 // of one channel
+	manyBlogs     = 1000 // of one channel
 
 	blogsLast    = 30 * 24 * time.Hour
 	historyLasts = 6 * time.Hour // of checks of scaling
