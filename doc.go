@@ -61,6 +61,8 @@
 //
 // # Foundations and arithmetic
 //
+//   - internal/cas: a value that several processes replace by compare-and-swap,
+//     and the words for the answers of stores.
 //   - internal/table: the contract of a table, its limits, and the retries of
 //     requests.
 //   - internal/trace: the spans that a request causes, and its trace in
@@ -116,8 +118,7 @@
 //   - internal/edge: what every route of an API gets before its resource.
 //   - internal/app: assembles a program from parts and runs it, behind a Functions
 //     host or as a worker. Begin with internal/app/part.go, then
-//     internal/app/program.go, which has the
-//     stages of the stop.
+//     internal/app/program.go, which has the stages of the stop.
 //   - internal/clients: opens what the settings name. internal/doctor: what the
 //     app may do, and the command that mends what it may not.
 //   - internal/api: the resources, one file for each, and one table of errors.
@@ -170,6 +171,7 @@
 //   - internal/dev/gotest: runs go test, again where Go itself crashed.
 //   - internal/dev/docs: writes the figures of docs/benchmarks.md, and takes the
 //     pictures of the console. internal/dev/browser: runs the console in Chromium.
+//   - internal/dev/typecheck: checks the types of every package on other systems.
 //   - internal/dev/sbom: writes which modules a binary consists of, and checks
 //     their licences.
 //   - internal/dev/module: renames the module.

@@ -32,7 +32,7 @@ func TestSignals(t *testing.T) {
 	if err := bus.CreateTopic(azurestore.SignalsTopic, nil); err != nil {
 		t.Fatal(err)
 	}
-	store := memory.NewGates(nil)
+	store := memory.NewValues(nil)
 	open := func() (*gate.Gates, *azurestore.Signals) {
 		t.Helper()
 		signals, err := azurestore.NewSignalsFromConnectionString(bus.ConnectionString(), azurestore.SignalsTopic)
@@ -105,7 +105,7 @@ func TestCredential(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := azurestore.NewSequences(blobs, "numbers").Load(t.Context(), "orders"); err == nil || !strings.Contains(err.Error(), "no token") {
+	if _, err := azurestore.NewSequences(blobs, "numbers").Load(t.Context(), "orders", ""); err == nil || !strings.Contains(err.Error(), "no token") {
 		t.Errorf("load without a token: %v", err)
 	}
 	c.expect(t, "https://storage.azure.com/")

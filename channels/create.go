@@ -75,7 +75,7 @@ func (c *Channels) create(ctx context.Context, name, owner string) (Channel, boo
 		return Channel{}, false, readErr
 	case found && ch.incarnation == made.incarnation:
 		return made.public(), true, nil
-	case !found && !raced(err):
+	case !found && !table.IsConflict(err):
 		return Channel{}, false, err // the request may still arrive; if not, the sweep cleans up
 	}
 	if left := c.withdraw(ctx, next); left != nil && errors.Is(err, ErrUnclear) {
@@ -87,12 +87,6 @@ func (c *Channels) create(ctx context.Context, name, owner string) (Channel, boo
 		return sameOwner(ch, owner, nil)
 	}
 	return Channel{}, false, fmt.Errorf("%w (%v)", errPassed, err)
-}
-
-// raced reports whether a row's state violated the write's condition, because
-// another process changed, removed or inserted it.
-func raced(err error) bool {
-	return errors.Is(err, ErrChanged) || errors.Is(err, ErrNotFound) || errors.Is(err, table.ErrExists)
 }
 
 // prepare announces a new incarnation and creates its fence. Each try uses a

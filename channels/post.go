@@ -132,7 +132,7 @@ func (c *Channels) postOnce(ctx context.Context, row table.Row, key string, d Dr
 		switch {
 		case readErr != nil:
 			return Blog{}, unclear(readErr)
-		case !found && raced(err):
+		case !found && table.IsConflict(err):
 			write = table.Write{Verb: table.Insert, Row: own} // the key was forgotten since
 		case !found:
 			return Blog{}, err // the request may still arrive

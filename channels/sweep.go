@@ -156,7 +156,7 @@ func (c *Channels) restart(ctx context.Context, rec record, now time.Time, swept
 	// needed.
 	rec.touchedAt = now
 	_, err := c.channels.Submit(ctx, table.Write{Verb: table.Replace, Row: rec.row(), If: rec.version})
-	if err != nil && !raced(err) {
+	if err != nil && !table.IsConflict(err) {
 		return fmt.Errorf("record the restart of the deletion of channel %q: %w", rec.channel, err)
 	}
 	return nil
@@ -187,7 +187,7 @@ func (c *Channels) clear(ctx context.Context, rec record, now time.Time, swept *
 	default:
 		err = c.forget(ctx, rec, swept)
 	}
-	if err != nil && !raced(err) {
+	if err != nil && !table.IsConflict(err) {
 		return fmt.Errorf("clear channel %q, incarnation %s: %w", rec.channel, rec.incarnation, err)
 	}
 	return nil

@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -84,11 +85,11 @@ func (g *Gates) State(ctx context.Context, gate string) (State, error) {
 				break
 			}
 		}
-		var f Flag
-		if f, lastErr = g.load(ctx, gate, ""); lastErr != nil {
+		var v Value
+		if v, lastErr = g.load(ctx, gate, ""); lastErr != nil {
 			continue
 		}
-		s, err := f.State(gate)
+		s, err := StateOf(gate, v)
 		g.noteRead(gate, err)
 		if err != nil {
 			return State{}, fmt.Errorf("read gate %q: %w", gate, err)
@@ -132,14 +133,14 @@ func (g *Gates) drive(ctx context.Context, c *change) (verdict, error) {
 			return again, err
 		}
 		var did verdict
-		var f Flag
+		var v Value
 		var answer error
 		if write {
-			f, answer = g.replace(ctx, c.gate, old, next)
-			did = c.replaced(f, answer)
+			v, answer = g.replace(ctx, c.gate, old, next)
+			did = c.replaced(v, answer)
 		} else {
-			f, answer = g.load(ctx, c.gate, "")
-			did, err = c.loaded(f, answer)
+			v, answer = g.load(ctx, c.gate, "")
+			did, err = c.loaded(v, answer)
 			if answer == nil {
 				g.noteRead(c.gate, c.corrupt)
 			}
@@ -167,13 +168,21 @@ func (g *Gates) drive(ctx context.Context, c *change) (verdict, error) {
 	}
 }
 
-func (g *Gates) load(ctx context.Context, gate, seen string) (Flag, error) {
+// errNoTime is that of a store whose answer has no time: a release needs it for a
+// generation that was not used before.
+var errNoTime = errors.New("the store did not report the time of its answer")
+
+func (g *Gates) load(ctx context.Context, gate, seen string) (Value, error) {
 	ctx, cancel := context.WithTimeout(ctx, g.opt.CallTimeout)
 	defer cancel()
-	return g.store.Load(ctx, gate, seen)
+	v, err := g.store.Load(ctx, gate, seen)
+	if err == nil && v.ReadAt.IsZero() {
+		err = errNoTime
+	}
+	return v, err
 }
 
-func (g *Gates) replace(ctx context.Context, gate string, old, next Flag) (Flag, error) {
+func (g *Gates) replace(ctx context.Context, gate string, old, next Value) (Value, error) {
 	ctx, cancel := context.WithTimeout(ctx, g.opt.CallTimeout)
 	defer cancel()
 	return g.store.Replace(ctx, gate, old, next)

@@ -30,7 +30,7 @@ func TestChangeWhileTheStoreIsDown(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := memory.NewGates(&memory.Options{Fault: func(c memory.Call) memory.Fault {
+				store := memory.NewValues(&memory.Options{Fault: func(c memory.Call) memory.Fault {
 					if c.Op == tt.op {
 						return tt.fault
 					}
@@ -61,8 +61,32 @@ func TestChangeWhileTheStoreIsDown(t *testing.T) {
 	}
 }
 
+// timeless is a store whose answers have no time.
+type timeless struct{ *memory.Values }
+
+func (s timeless) Load(ctx context.Context, name, seen string) (gate.Value, error) {
+	v, err := s.Values.Load(ctx, name, seen)
+	v.ReadAt = time.Time{}
+	return v, err
+}
+
+// Without the store's clock a generation could be used twice, so nothing is
+// released.
+func TestAnswerWithoutTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewValues(nil)
+		g := newGates(t, timeless{store}, nil)
+		if done, err := g.Release(t.Context(), "start", ann); !errors.Is(err, gate.ErrUnknown) {
+			t.Errorf("release: %+v, %v, want %v", done, err, gate.ErrUnknown)
+		}
+		if past := store.Past("start"); len(past) != 0 {
+			t.Errorf("stored %+v", past)
+		}
+	})
+}
+
 func TestInvalidArguments(t *testing.T) {
-	g := newGates(t, memory.NewGates(nil), nil)
+	g := newGates(t, memory.NewValues(nil), nil)
 	for _, tt := range []struct {
 		gate   string
 		change gate.Change
@@ -123,7 +147,7 @@ func TestSignalAfterConfirmation(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					var releasing atomic.Bool
 					var n atomic.Int64
-					store := memory.NewGates(&memory.Options{Fault: func(c memory.Call) memory.Fault {
+					store := memory.NewValues(&memory.Options{Fault: func(c memory.Call) memory.Fault {
 						if releasing.Load() && (c.Op == "Load") == (which == "first read") && (n.Add(1) == 1 || which == "each write") {
 							return fault
 						}
@@ -160,13 +184,13 @@ func TestSignalAfterConfirmation(t *testing.T) {
 
 // hasty is a store whose caller goes away when a write is done.
 type hasty struct {
-	*memory.Gates
+	*memory.Values
 	goAway context.CancelFunc
 }
 
-func (h hasty) Replace(ctx context.Context, name string, old, next gate.Flag) (gate.Flag, error) {
+func (h hasty) Replace(ctx context.Context, name string, old, next gate.Value) (gate.Value, error) {
 	defer h.goAway()
-	return h.Gates.Replace(ctx, name, old, next)
+	return h.Values.Replace(ctx, name, old, next)
 }
 
 // A change that was made is announced even if its caller closed the
@@ -176,7 +200,7 @@ func TestSignalResult(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		signals, store := memory.NewSignals(nil), memory.NewGates(nil)
+		signals, store := memory.NewSignals(nil), memory.NewValues(nil)
 		signals.Break()
 		for i, tt := range []struct {
 			release bool

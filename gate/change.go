@@ -28,13 +28,13 @@ type change struct {
 	force  bool
 
 	known   bool  // held is what the store holds, as far as we know
-	held    Flag  // the last answer of the store
+	held    Value // the last answer of the store
 	state   State // held, parsed
 	corrupt error // why held cannot be used; nil if it can
 
-	pending *Flag // a write whose outcome is not known
-	base    Flag  // what pending is to replace
-	planned State // the gate after pending
+	pending *Value // a write whose outcome is not known
+	base    Value  // what pending is to replace
+	planned State  // the gate after pending
 }
 
 // verdict is what an answer means to a change.
@@ -50,13 +50,13 @@ const (
 
 // request returns a write of new in the place of old; if ok is false, the gate
 // is to be read. It fails if the gate cannot be changed.
-func (c *change) request() (old, new Flag, ok bool, err error) {
+func (c *change) request() (old, new Value, ok bool, err error) {
 	if !c.known {
-		return Flag{}, Flag{}, false, nil
+		return Value{}, Value{}, false, nil
 	}
 	if c.pending == nil {
 		if err := c.decide(); err != nil {
-			return Flag{}, Flag{}, false, err
+			return Value{}, Value{}, false, err
 		}
 	}
 	return c.base, *c.pending, true, nil
@@ -86,17 +86,17 @@ func (c *change) decide() error {
 	document := next(from, Transition{
 		Change: c.to, Generation: generation, At: c.held.ReadAt.UTC(), By: c.by, Reason: c.reason, Operation: c.op, Replaced: replaced,
 	})
-	c.base, c.pending, c.planned = c.held, &Flag{Text: document.encode()}, document.state(c.gate)
+	c.base, c.pending, c.planned = c.held, &Value{Text: document.encode()}, document.state(c.gate)
 	return nil
 }
 
 // loaded takes the answer to a Load.
-func (c *change) loaded(f Flag, err error) (verdict, error) {
+func (c *change) loaded(v Value, err error) (verdict, error) {
 	if err != nil {
 		return unclear, nil
 	}
-	c.known, c.held = true, f
-	c.state, c.corrupt = f.State(c.gate)
+	c.known, c.held = true, v
+	c.state, c.corrupt = StateOf(c.gate, v)
 	if c.pending != nil {
 		if slices.ContainsFunc(c.state.History, func(t Transition) bool { return t.Operation == c.op }) {
 			return changed, nil
@@ -133,10 +133,10 @@ func (c *change) forgotten() bool {
 }
 
 // replaced takes the answer to the pending write.
-func (c *change) replaced(f Flag, err error) verdict {
+func (c *change) replaced(v Value, err error) verdict {
 	switch {
 	case err == nil:
-		c.held, c.state, c.corrupt = f, c.planned, nil
+		c.held, c.state, c.corrupt = v, c.planned, nil
 		return changed
 	case errors.Is(err, ErrChanged):
 		// Another writer's change, or the echo of our own: a Load decides.

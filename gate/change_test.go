@@ -21,12 +21,12 @@ func chain(from State, changes int) State {
 }
 
 // flag returns what a store holds for a gate after so many changes.
-func (s State) flag(version string) Flag {
+func (s State) flag(version string) Value {
 	if len(s.History) == 0 {
-		return Flag{}
+		return Value{}
 	}
 	d := document{Version: format, Released: s.Released, Generation: s.Generation, Releases: s.Releases, History: s.History}
-	return Flag{Text: d.encode(), Version: version}
+	return Value{Text: d.encode(), Version: version}
 }
 
 // A write got no answer, and when the store can be read again, others have
@@ -53,7 +53,7 @@ func TestForgottenOperation(t *testing.T) {
 		before := chain(State{Gate: "start"}, tt.before)
 		c.loaded(before.flag("1"), nil)
 		c.request()
-		if did := c.replaced(Flag{}, errReset); did != unclear {
+		if did := c.replaced(Value{}, errReset); did != unclear {
 			t.Fatalf("%s: a lost answer is %v", tt.name, did)
 		}
 		now := before

@@ -22,7 +22,7 @@ const crowdSize = 1000
 // gate was released and closed before.
 type crowd struct {
 	t       *testing.T
-	store   *memory.Gates
+	store   *memory.Values
 	signals gate.Signals // nil if there are none
 	begin   time.Time
 	stop    func()
@@ -36,7 +36,7 @@ type crowd struct {
 func newCrowd(t *testing.T, signals gate.Signals) *crowd {
 	c := &crowd{t: t, signals: signals, begin: time.Now()}
 	line := &memory.Line{PerSecond: 500, RoundTrip: 50 * time.Millisecond}
-	c.store = memory.NewGates(&memory.Options{Fault: func(call memory.Call) memory.Fault {
+	c.store = memory.NewValues(&memory.Options{Fault: func(call memory.Call) memory.Fault {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.reads = append(c.reads, time.Since(c.begin))

@@ -56,12 +56,12 @@ func (d document) compact() []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// State returns the state of the gate whose flag f is. It fails with ErrCorrupt.
-func (f Flag) State(gate string) (State, error) {
-	if f.Version == "" {
+// StateOf returns the state of a gate whose value is v. It fails with ErrCorrupt.
+func StateOf(gate string, v Value) (State, error) {
+	if v.Version == "" {
 		return State{Gate: gate}, nil
 	}
-	return parse(gate, f.Text)
+	return parse(gate, v.Text)
 }
 
 // parse reads a stored document. It ignores insignificant white space and a

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"kennel/internal/cas"
 )
 
 // stored is a document as an operator finds it in the portal.
@@ -125,7 +127,7 @@ func TestLongestDocument(t *testing.T) {
 		c.By, c.Reason = strings.Repeat("\u2028", MaxBy), strings.Repeat("\u2028", MaxReason)
 		c.Operation, c.Replaced = strings.Repeat("A", 26), strings.Repeat("\u2028", 3*maxQuoted)
 	}
-	if text := next(s, s.History[0]).encode(); len(text) > MaxText {
+	if text := next(s, s.History[0]).encode(); len(text) > cas.MaxText {
 		t.Errorf("a document of %d bytes is longer than a store accepts", len(text))
 	}
 }
@@ -141,7 +143,7 @@ func FuzzParse(f *testing.F) {
 		}
 		for _, to := range []string{released, closed} {
 			c := &change{gate: "start", to: to, by: "ann", op: "Z9", force: true}
-			did, err := c.loaded(Flag{Text: text, Version: "1", ReadAt: time.UnixMilli(1795258800000)}, nil)
+			did, err := c.loaded(Value{Text: text, Version: "1", ReadAt: time.UnixMilli(1795258800000)}, nil)
 			_, new, write, refused := c.request()
 			if did == asItWas || refused != nil && errors.Is(refused, ErrCorrupt) {
 				continue

@@ -13,7 +13,7 @@ import (
 
 func Example() {
 	ctx, stop := context.WithCancel(context.Background())
-	store := memory.NewGates(nil) // in an app: the blob store of internal/azure
+	store := memory.NewValues(nil) // in an app: the blob store of internal/azure
 	gates, err := gate.New(store, &gate.Options{Signals: memory.NewSignals(nil)})
 	if err != nil {
 		log.Fatal(err)

@@ -35,7 +35,7 @@ func newGates(t testing.TB, store gate.Store, o *gate.Options) *gate.Gates {
 
 // running returns gates that run until the test ends. The test ends when no
 // request is under way.
-func running(t testing.TB, store *memory.Gates, o *gate.Options) *gate.Gates {
+func running(t testing.TB, store *memory.Values, o *gate.Options) *gate.Gates {
 	t.Helper()
 	t.Cleanup(store.Wait)
 	g := newGates(t, store, o)
@@ -91,7 +91,7 @@ func change(t testing.TB, store gate.Store, o *gate.Options, release bool) int64
 // the test disturbs. Its gate was released and closed twice.
 type scene struct {
 	*hand
-	store *memory.Gates
+	store *memory.Values
 	fault atomic.Pointer[memory.Fault]
 	gates *gate.Gates
 	log   strings.Builder // read it when all goroutines wait
@@ -104,7 +104,7 @@ func newScene(t *testing.T) *scene { return newSceneAt(t, 0) }
 func newSceneAt(t *testing.T, ahead time.Duration) *scene {
 	s := &scene{hand: newHand()}
 	s.fault.Store(&memory.Fault{})
-	s.store = memory.NewGates(&memory.Options{Fault: func(memory.Call) memory.Fault { return *s.fault.Load() }})
+	s.store = memory.NewValues(&memory.Options{Fault: func(memory.Call) memory.Fault { return *s.fault.Load() }})
 	s.store.SetClock(ahead)
 	for _, release := range []bool{true, false, true, false} {
 		s.seen = change(t, s.store, nil, release)

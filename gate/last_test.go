@@ -33,7 +33,7 @@ func TestLast(t *testing.T) {
 			w := g.newWatch("hounds")
 			for _, err := range tt.reads {
 				w.begin()
-				w.afterRead(Flag{Text: tt.text, Version: "1"}, err)
+				w.afterRead(Value{Text: tt.text, Version: "1"}, err)
 			}
 			if s, known := g.Last("hounds"); known != tt.ok || s.Released != tt.released || s.History != nil {
 				t.Errorf("%s: %+v, %v", name, s, known)

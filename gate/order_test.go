@@ -59,7 +59,7 @@ func (e *explorer) explore(w world) {
 	}
 	if w.stored.Version != "" && !w.deleted {
 		try("an operator deletes the gate", true, func(v *world) {
-			v.stored, v.deleted, v.clock, v.known = Flag{}, true, time.UnixMilli(1000), len(v.made)
+			v.stored, v.deleted, v.clock, v.known = Value{}, true, time.UnixMilli(1000), len(v.made)
 		})
 	}
 	if !moved {
@@ -83,7 +83,7 @@ func (e *explorer) safely(do func()) (kept bool) {
 // end is where nothing happens any more but polls. A waiter for a release that
 // has happened is left behind then.
 func (w world) end() {
-	now, _ := w.stored.State("start")
+	now, _ := StateOf("start", w.stored)
 	for i := range w.procs {
 		p := &w.procs[i]
 		if w.polls > 0 { // the poll that comes in any case
@@ -135,21 +135,21 @@ func (w *world) procMoves(i int, try move) {
 				p.poll++
 			}
 			p.begin()
-			p.answered, p.answer, p.err = false, Flag{}, nil
+			p.answered, p.answer, p.err = false, Value{}, nil
 		})
 	case !p.answered:
-		answer := func(f Flag, err error) func(v *world) {
+		answer := func(f Value, err error) func(v *world) {
 			return func(v *world) { v.procs[i].answered, v.procs[i].answer, v.procs[i].err = true, f, err }
 		}
 		f, err := w.load(p.watch.version)
 		try(name+"is answered by the store", false, answer(f, err))
-		try(name+"is not answered", true, answer(Flag{}, errReset))
-		try(name+"is answered with a corrupt document", true, answer(Flag{Text: `{"version":2,"released":true,"generation":9000}`, Version: "x"}, nil))
+		try(name+"is not answered", true, answer(Value{}, errReset))
+		try(name+"is answered with a corrupt document", true, answer(Value{Text: `{"version":2,"released":true,"generation":9000}`, Version: "x"}, nil))
 	default:
 		try(name+"receives the answer", false, func(v *world) {
 			p := &v.procs[i]
 			v.settle(i, p.afterRead(p.answer, p.err))
-			p.answered, p.answer, p.err = false, Flag{}, nil
+			p.answered, p.answer, p.err = false, Value{}, nil
 		})
 	}
 }

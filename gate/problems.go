@@ -106,11 +106,11 @@ func (g *Gates) recheckOnce(ctx context.Context) {
 	}
 	g.mu.Unlock()
 	for _, gate := range gates {
-		f, err := g.load(ctx, gate, "")
+		v, err := g.load(ctx, gate, "")
 		if err != nil {
 			return
 		}
-		_, corrupt := f.State(gate)
+		_, corrupt := StateOf(gate, v)
 		g.noteRead(gate, corrupt)
 	}
 }

@@ -23,12 +23,12 @@ func TestUnreadable(t *testing.T) {
 			return err
 		},
 	} {
-		for cure, repair := range map[string]func(*memory.Gates, *gate.Gates){
-			"restored": func(store *memory.Gates, _ *gate.Gates) { store.Delete("start") },
-			"forced": func(store *memory.Gates, _ *gate.Gates) {
+		for cure, repair := range map[string]func(*memory.Values, *gate.Gates){
+			"restored": func(store *memory.Values, _ *gate.Gates) { store.Delete("start") },
+			"forced": func(store *memory.Values, _ *gate.Gates) {
 				newGates(t, store, nil).Close(context.Background(), "start", gate.Change{By: "ann", Force: true})
 			},
-			"forced here": func(_ *memory.Gates, g *gate.Gates) {
+			"forced here": func(_ *memory.Values, g *gate.Gates) {
 				g.Close(context.Background(), "start", gate.Change{By: "ann", Force: true})
 			},
 		} {
@@ -69,7 +69,7 @@ func TestUnreadable(t *testing.T) {
 func TestSignalFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHand()
-		g := running(t, memory.NewGates(nil), &gate.Options{Signals: h})
+		g := running(t, memory.NewValues(nil), &gate.Options{Signals: h})
 		synctest.Wait()
 		began := time.Now()
 		check := func(when string, want error, since time.Time, count int64) {
@@ -103,7 +103,7 @@ func TestSignalFailures(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		h := newHand()
-		g := running(t, memory.NewGates(nil), &gate.Options{Signals: h})
+		g := running(t, memory.NewValues(nil), &gate.Options{Signals: h})
 		synctest.Wait()
 		h.end <- errLost
 		synctest.Wait()
@@ -113,7 +113,7 @@ func TestSignalFailures(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		h := newHand()
-		g := running(t, memory.NewGates(nil), &gate.Options{Signals: h})
+		g := running(t, memory.NewValues(nil), &gate.Options{Signals: h})
 		time.Sleep(10 * time.Second)
 		if f, _ := g.SignalFailures(); f.Err == nil {
 			t.Error("no connection for ten seconds, and no failure is reported")
@@ -126,7 +126,7 @@ func TestSignalFailures(t *testing.T) {
 func TestSendingFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		signals := memory.NewSignals(nil)
-		store := memory.NewGates(nil)
+		store := memory.NewValues(nil)
 		g := newGates(t, store, &gate.Options{Signals: signals})
 		release := func() {
 			t.Helper()

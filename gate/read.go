@@ -75,13 +75,13 @@ func (w *watch) read(ctx context.Context) {
 	seen, before, last := w.begin(), w.lastErr, w.state
 	g.mu.Unlock()
 
-	f, err := g.load(ctx, w.gate, seen)
+	v, err := g.load(ctx, w.gate, seen)
 	if err != nil && ctx.Err() != nil {
 		return // this process is stopping; the gate is not the cause
 	}
 
 	g.mu.Lock()
-	g.admit(w, w.afterRead(f, err))
+	g.admit(w, w.afterRead(v, err))
 	if w.lastErr == nil || errors.Is(w.lastErr, ErrCorrupt) {
 		g.noteDocument(w.gate, w.lastErr)
 	}

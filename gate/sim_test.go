@@ -78,7 +78,7 @@ const (
 type simulation struct {
 	t       *testing.T
 	seed    uint64
-	store   *memory.Gates
+	store   *memory.Values
 	signals *memory.Signals
 	ways    ways
 	faulty  bool      // requests fail and the operator acts until calm
@@ -112,7 +112,7 @@ func simulate(t *testing.T, seed uint64, all *verdict) {
 	s.ways = ways(c.Below(int(allWays)))
 	s.faulty = c.Below(2) == 0
 	s.calm = time.Now().Add(c.UpTo(maxCalm))
-	s.store = memory.NewGates(&memory.Options{Fault: s.fault, OnMisuse: func(problem string) { t.Error(problem) }})
+	s.store = memory.NewValues(&memory.Options{Fault: s.fault, OnMisuse: func(problem string) { t.Error(problem) }})
 	s.store.SetClock(time.Duration(c.Below(3)-1) * time.Hour)
 	s.signals = memory.NewSignals(&memory.SignalOptions{Fault: s.signalFault, Connect: c.UpTo(2 * time.Second)})
 

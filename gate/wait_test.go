@@ -44,7 +44,7 @@ func TestWhoPasses(t *testing.T) {
 		for _, signals := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, signals %t", tt.name, signals), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					store, o := memory.NewGates(nil), &gate.Options{}
+					store, o := memory.NewValues(nil), &gate.Options{}
 					if signals {
 						o.Signals = memory.NewSignals(nil)
 					}
@@ -92,7 +92,7 @@ func TestWaiterFromAnotherProcess(t *testing.T) {
 	for _, slow := range []time.Duration{0, 700 * time.Millisecond, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
 			var delay atomic.Int64
-			store := memory.NewGates(&memory.Options{Fault: func(memory.Call) memory.Fault { return memory.Fault{Delay: time.Duration(delay.Load())} }})
+			store := memory.NewValues(&memory.Options{Fault: func(memory.Call) memory.Fault { return memory.Fault{Delay: time.Duration(delay.Load())} }})
 			seen := change(t, store, nil, true)
 			g := running(t, store, nil)
 			for off := time.Duration(0); off < often; off += often / 10 {
@@ -116,7 +116,7 @@ func TestWaiterFromAnotherProcess(t *testing.T) {
 // no room.
 func TestTooManyGates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memory.NewGates(&memory.Options{Fault: (&memory.Line{RoundTrip: 10 * time.Millisecond}).Fault})
+		store := memory.NewValues(&memory.Options{Fault: (&memory.Line{RoundTrip: 10 * time.Millisecond}).Fault})
 		g := running(t, store, nil)
 		waitAt := func(name string) <-chan error {
 			c := make(chan error, 1)
@@ -152,7 +152,7 @@ func TestTooManyGates(t *testing.T) {
 
 func TestEndOfWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGates(t, memory.NewGates(nil), nil)
+		g := newGates(t, memory.NewValues(nil), nil)
 		if w, err := g.Wait(t.Context(), "start", 0, time.Second); !errors.Is(err, gate.ErrUnknown) || w.Passed || !strings.Contains(err.Error(), "not running") {
 			t.Errorf("wait before Run: %+v, %v, want %v", w, err, gate.ErrUnknown)
 		}
@@ -191,7 +191,7 @@ func TestTurnovers(t *testing.T) {
 	turnovers := storetest.Scale(200, 1000)
 	for i := range turnovers {
 		synctest.Test(t, func(t *testing.T) {
-			store := memory.NewGates(&memory.Options{Fault: func(c memory.Call) memory.Fault {
+			store := memory.NewValues(&memory.Options{Fault: func(c memory.Call) memory.Fault {
 				return memory.Fault{Delay: time.Duration(1+i%7) * 100 * time.Millisecond, Lost: c.N%3 == 0}
 			}})
 			signals := memory.NewSignals(&memory.SignalOptions{Connect: time.Second})

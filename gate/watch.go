@@ -79,7 +79,7 @@ func (w *watch) begin() (seen string) {
 }
 
 // afterRead takes the answer to the read and returns the waiters that pass.
-func (w *watch) afterRead(f Flag, err error) (passing []*waiter) {
+func (w *watch) afterRead(v Value, err error) (passing []*waiter) {
 	w.reading = false
 	if w.overtaken {
 		w.wanted = true // the answer may be older than our own change: read again
@@ -88,10 +88,10 @@ func (w *watch) afterRead(f Flag, err error) (passing []*waiter) {
 	switch {
 	case err == nil:
 		var s State
-		if s, w.parseErr = f.State(w.gate); w.parseErr == nil {
+		if s, w.parseErr = StateOf(w.gate, v); w.parseErr == nil {
 			w.known, w.state = true, s
 		}
-		w.version = f.Version
+		w.version = v.Version
 	case errors.Is(err, ErrUnchanged) && w.version != "":
 	default:
 		w.lastErr = err

@@ -15,7 +15,7 @@ import (
 // store's clock stops, except during a deletion, which takes a second:
 // generations are 1, 2, 3 before it, and 1000, 1001 after it.
 type world struct {
-	stored   Flag
+	stored   Value
 	version  int
 	clock    time.Time
 	deleted  bool         // at most once
@@ -42,7 +42,7 @@ type proc struct {
 	passed bool
 
 	answered bool // the read under way was answered, with this
-	answer   Flag
+	answer   Value
 	err      error
 	signals  int  // on their way here
 	cut      bool // it was cut off, at most once
@@ -60,7 +60,7 @@ type admin struct {
 }
 
 type lateWrite struct {
-	old, new Flag
+	old, new Value
 	op       string
 }
 
@@ -77,7 +77,7 @@ func newWorld(start string, after []int64, scripts [2]string, faults int) world 
 		for w.step(&before, "") == false {
 		}
 	}
-	s, _ := w.stored.State("start")
+	s, _ := StateOf("start", w.stored)
 	w.procs = make([]proc, len(after))
 	for i := range w.procs {
 		p := &w.procs[i]
@@ -169,9 +169,9 @@ func (w *world) did(op string) bool {
 	return slices.ContainsFunc(w.made[w.known:], func(t Transition) bool { return t.Operation == op })
 }
 
-func (w *world) load(seen string) (Flag, error) {
+func (w *world) load(seen string) (Value, error) {
 	if seen != "" && w.stored.Version == seen {
-		return Flag{}, ErrUnchanged
+		return Value{}, ErrUnchanged
 	}
 	f := w.stored
 	f.ReadAt = w.clock
@@ -179,11 +179,11 @@ func (w *world) load(seen string) (Flag, error) {
 }
 
 // replace compares and swaps, and checks what is written.
-func (w *world) replace(old, new Flag) (Flag, error) {
+func (w *world) replace(old, new Value) (Value, error) {
 	if w.stored.Version != old.Version {
-		return Flag{}, ErrChanged
+		return Value{}, ErrChanged
 	}
-	before, err := w.stored.State("start")
+	before, err := StateOf("start", w.stored)
 	if err != nil {
 		panic(violation("an unreadable document is replaced without force"))
 	}
@@ -208,7 +208,7 @@ func (w *world) replace(old, new Flag) (Flag, error) {
 		w.highest = max(w.highest, after.Generation)
 	}
 	w.version++
-	w.stored = Flag{Text: new.Text, Version: strconv.Itoa(w.version)}
+	w.stored = Value{Text: new.Text, Version: strconv.Itoa(w.version)}
 	return w.stored, nil
 }
 
@@ -241,13 +241,13 @@ func (w *world) step(a *admin, way string) (done bool) {
 	if !write {
 		f, err := w.load("")
 		if way != "" {
-			f, err = Flag{}, errReset
+			f, err = Value{}, errReset
 		}
 		if did, err = a.change.loaded(f, err); err != nil {
 			panic(violation("the change fails: " + err.Error()))
 		}
 	} else {
-		f, err := Flag{}, errReset
+		f, err := Value{}, errReset
 		switch way {
 		case "":
 			f, err = w.replace(old, new)

@@ -26,7 +26,7 @@ func TestGateList(t *testing.T) {
 		t.Fatalf("%s %s", released.body, closed.body)
 	}
 	store := azure.NewGates(apptest.OpenBlobs(t), names.GatesContainer)
-	if _, err := store.Replace(t.Context(), name+"-c", gate.Flag{}, gate.Flag{Text: `{"released":true}`}); err != nil {
+	if _, err := store.Replace(t.Context(), name+"-c", gate.Value{}, gate.Value{Text: `{"released":true}`}); err != nil {
 		t.Fatal(err)
 	}
 	found := make(map[string]string)

@@ -69,7 +69,7 @@ func TestCorruptGate(t *testing.T) {
 	store := azure.NewGates(apptest.OpenBlobs(t), names.GatesContainer)
 	name := storetest.Name()
 	const corrupt = `{"released":true,"generation":41}`
-	if _, err := store.Replace(t.Context(), name, gate.Flag{}, gate.Flag{Text: corrupt}); err != nil {
+	if _, err := store.Replace(t.Context(), name, gate.Value{}, gate.Value{Text: corrupt}); err != nil {
 		t.Fatal(err)
 	}
 	for _, call := range [][3]string{

@@ -71,7 +71,7 @@ func TestCorruptSequence(t *testing.T) {
 	put := func(text string) (path string) {
 		t.Helper()
 		name := storetest.Name()
-		if _, err := store.Replace(t.Context(), name, ids.Mark{}, ids.Mark{Text: text}); err != nil {
+		if _, err := store.Replace(t.Context(), name, ids.Value{}, ids.Value{Text: text}); err != nil {
 			t.Fatal(err)
 		}
 		return "/api/sequences/" + name + "/next"

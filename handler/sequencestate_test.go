@@ -117,7 +117,7 @@ func TestDeletedSequence(t *testing.T) {
 		draw(a)
 	}
 	for { // the instance may be reserving
-		mark, err := store.Load(t.Context(), name)
+		mark, err := store.Load(t.Context(), name, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,7 +150,7 @@ func TestSequenceList(t *testing.T) {
 	}
 	corrupt := name + ".d"
 	store := azure.NewSequences(apptest.OpenBlobs(t), names.SequencesContainer)
-	if _, err := store.Replace(t.Context(), corrupt, ids.Mark{}, ids.Mark{Text: "12x"}); err != nil {
+	if _, err := store.Replace(t.Context(), corrupt, ids.Value{}, ids.Value{Text: "12x"}); err != nil {
 		t.Fatal(err)
 	}
 	found := make(map[string]api.SequenceItem)

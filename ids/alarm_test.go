@@ -123,5 +123,5 @@ func noFalseAlarm(t *testing.T, seed uint64) (returned int64, forks int) {
 		t.Errorf("none of %d numbers that callers gave back was issued again", loans.takenBack)
 	}
 	newest, _ := store.Get("orders")
-	return returned, len(strings.Fields(newest.Forks))
+	return returned, len(strings.Fields(ids.MarkOf(newest).Forks))
 }

@@ -145,8 +145,8 @@ func TestSequenceMustNotGoBack(t *testing.T) {
 		want  error
 	}{
 		{"lowered by an operator", func(s *memory.Sequences) { s.Set("orders", "5") }, ids.ErrCorrupt},
-		{"an older copy restored", func(s *memory.Sequences) { s.Restore("orders", ids.Mark{Text: "11", Known: true}) }, ids.ErrCorrupt},
-		{"lowered with its metadata", func(s *memory.Sequences) { s.Restore("orders", ids.Mark{Text: "5", Peak: "21", Known: true}) }, ids.ErrCorrupt},
+		{"an older copy restored", func(s *memory.Sequences) { s.Restore("orders", ids.Mark{Text: "11", Known: true}.Value()) }, ids.ErrCorrupt},
+		{"lowered with its metadata", func(s *memory.Sequences) { s.Restore("orders", ids.Mark{Text: "5", Peak: "21", Known: true}.Value()) }, ids.ErrCorrupt},
 		{"deleted", func(s *memory.Sequences) { s.Delete("orders") }, ids.ErrMissing},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

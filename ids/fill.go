@@ -264,13 +264,13 @@ func (g *Generator) send(ctx context.Context, req request) (verdict, Range, erro
 		err = g.store.Remember(ctx, g.sequence)
 	case req.write != nil:
 		g.counts.writes.Add(1)
-		m, err = g.store.Replace(ctx, g.sequence, req.write.old, req.write.next)
+		m, err = replace(ctx, g.store, g.sequence, req.write.old, req.write.next)
 		if errors.Is(err, ErrChanged) {
 			g.counts.conflicts.Add(1)
 		}
 	default:
 		g.counts.loads.Add(1)
-		m, err = g.store.Load(ctx, g.sequence)
+		m, err = load(ctx, g.store, g.sequence)
 	}
 	if err != nil && !errors.Is(err, ErrChanged) && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrMissing) {
 		g.counts.failures.Add(1)

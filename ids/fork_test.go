@@ -78,7 +78,7 @@ func TestMalformedForks(t *testing.T) {
 	for _, forks := range []string{"5", "x:ABC", "-1:ABC", "1:A 2:B 3:C 4:D 5:E"} {
 		synctest.Test(t, func(t *testing.T) {
 			store := memory.NewSequences(nil)
-			store.Restore("orders", ids.Mark{Text: "5", Forks: forks})
+			store.Restore("orders", ids.Mark{Text: "5", Forks: forks}.Value())
 			g := newGenerator(t, store, nil)
 			if n, err := g.Next(t.Context()); !errors.Is(err, ids.ErrCorrupt) {
 				t.Errorf("with forks %q: %d, %v, want ErrCorrupt", forks, n, err)

@@ -293,9 +293,10 @@ func TestLeaseEnds(t *testing.T) {
 		}
 	}
 	restore := func(t *testing.T, store *memory.Sequences) {
-		older, _ := store.Get("orders")
+		v, _ := store.Get("orders")
+		older := ids.MarkOf(v)
 		older.Text, older.Peak = "3", ""
-		store.Restore("orders", older)
+		store.Restore("orders", older.Value())
 	}
 	for what, end := range map[string]func(*testing.T, *memory.Sequences, *ids.Set){
 		"a raise": func(t *testing.T, store *memory.Sequences, set *ids.Set) {

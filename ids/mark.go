@@ -20,13 +20,17 @@ const maxNext = math.MaxInt64
 // byteOrderMark precedes the text that some editors and .NET writers store.
 const byteOrderMark = "\ufeff"
 
+// maxText is the longest text that can be a number, in bytes. A longer one may
+// have been cut, and must not be taken for another number.
+const maxText = 64
+
 // parseNext parses a stored number. It ignores a leading byte order mark and
 // trailing white space, because editors and other programs add them. It returns
 // ErrCorrupt for any other text that is not the canonical decimal.
 func parseNext(text string) (int64, error) {
 	digits := strings.TrimRight(strings.TrimPrefix(text, byteOrderMark), " \t\r\n")
 	next, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil || strconv.FormatInt(next, 10) != digits || next < 0 {
+	if err != nil || len(text) > maxText || strconv.FormatInt(next, 10) != digits || next < 0 {
 		return 0, fmt.Errorf("%w: %s is not a whole number from 0 to %d", ErrCorrupt, quote(text), int64(MaxExact))
 	}
 	return next, nil

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // parseNext returns a canonical number or ErrCorrupt, whatever the text.
@@ -25,6 +26,40 @@ func FuzzParseNext(f *testing.F) {
 			t.Errorf("parseNext(%q) = %d", text, n)
 		}
 	})
+}
+
+// A number that a store may have cut is corrupt, however much of it is left.
+func TestLongNumber(t *testing.T) {
+	for _, text := range []string{strings.Repeat("1", 65), "1001" + strings.Repeat("\n", 100) + "2", strings.Repeat("\x00", 1<<20)} {
+		m := MarkOf(Value{Text: text})
+		if next, err := m.Next(); !errors.Is(err, ErrCorrupt) || len(m.Text) > 65 {
+			t.Errorf("the number of %d bytes, %.20q, is %d, %v with a text of %d bytes", len(text), text, next, err, len(m.Text))
+		}
+	}
+	if next, err := MarkOf(Value{Text: "1001" + strings.Repeat("\n", 60)}).Next(); next != 1001 || err != nil {
+		t.Errorf("%d, %v, want 1001", next, err)
+	}
+}
+
+// A mark is read back as it was stored.
+func TestMarkOf(t *testing.T) {
+	for _, m := range []Mark{
+		{Text: "1"}, {Text: "2", Writer: "node-7/0198f1", Known: true},
+		{Text: "3", Peak: "9", History: "1048577:1 ABCDEFGHIJKL:7", Forks: "5:ABCDEFGHIJKL", Version: "v"},
+	} {
+		if got := MarkOf(m.Value()); got != m {
+			t.Errorf("read back %+v, want %+v", got, m)
+		}
+	}
+	now := time.Now()
+	for age, want := range map[time.Duration]bool{0: false, CopyAge - 1: false, CopyAge: true} {
+		if m := MarkOf(Value{WrittenAt: now, StoredAt: now.Add(age)}); m.Copied != want {
+			t.Errorf("stored %v after it was written: %+v, want a copy: %t", age, m, want)
+		}
+	}
+	if m := MarkOf(Value{StoredAt: now}); m.Copied {
+		t.Error("a mark of another program counts as a copy")
+	}
 }
 
 // A window issues exactly its numbers. When it is used up or shut, it issues

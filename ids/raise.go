@@ -65,10 +65,10 @@ func (r *raise) send(ctx context.Context, store Store, sequence string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	if r.write == nil {
-		m, err := store.Load(ctx, sequence)
+		m, err := load(ctx, store, sequence)
 		return r.loaded(m, err)
 	}
-	_, err := store.Replace(ctx, sequence, r.write.old, r.write.next)
+	_, err := replace(ctx, store, sequence, r.write.old, r.write.next)
 	return r.replaced(err)
 }
 

@@ -89,7 +89,7 @@ func TestRaiseAfterReturnKeepsPeak(t *testing.T) {
 	if _, err := ids.Raise(t.Context(), store, "orders", 500, false); err != nil {
 		t.Fatal(err)
 	}
-	if m, _ := store.Get("orders"); m.Text != "500" || m.Peak != "1001" || !m.Known {
+	if m, _ := store.Get("orders"); m.Text != "500" || ids.MarkOf(m).Peak != "1001" || !ids.MarkOf(m).Known {
 		t.Errorf("stored %+v, want 500 with the peak 1001, known", m)
 	}
 }

@@ -257,7 +257,7 @@ func restore(t *testing.T, seed uint64) (refused, wentOn int) {
 		from int
 	}
 	var draws []draw
-	var copied ids.Mark
+	var copied ids.Value
 	var copiedAt, restoredAt time.Time
 	copyAt, restoreAt, end := 5+c.Below(40), 0, 0
 	restoreAt = copyAt + 1 + c.Below(180)
@@ -277,7 +277,7 @@ func restore(t *testing.T, seed uint64) (refused, wentOn int) {
 			copied, _ = store.Get("orders")
 			copiedAt = now
 		case restoreAt:
-			if copied.History == "" {
+			if ids.MarkOf(copied).History == "" {
 				break
 			}
 			store.Restore("orders", copied)
@@ -381,7 +381,7 @@ func TestRaiseKeepsHistory(t *testing.T) {
 				t.Errorf("after a raise below what was reserved: %v, want ErrCorrupt", err)
 			}
 		}
-		if m, _ := store.Get("orders"); m.History == "" {
+		if m, _ := store.Get("orders"); ids.MarkOf(m).History == "" {
 			t.Error("the history is lost")
 		}
 		for _, g := range []*ids.Generator{a, b, c} {
@@ -400,8 +400,8 @@ func TestRaiseKeepsWriters(t *testing.T) {
 	if _, err := ids.Raise(t.Context(), store, "orders", 5000, false); err != nil {
 		t.Fatal(err)
 	}
-	if m, _ := store.Get("orders"); !strings.Contains(m.History, before) {
-		t.Errorf("after a raise the history is %q, want it with %s", m.History, before)
+	if m, _ := store.Get("orders"); !strings.Contains(ids.MarkOf(m).History, before) {
+		t.Errorf("after a raise the history is %q, want it with %s", ids.MarkOf(m).History, before)
 	}
 	closeNow(g)
 }

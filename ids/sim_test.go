@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"maps"
 	"math/rand/v2"
 	"strconv"
 	"sync"
@@ -205,7 +206,7 @@ func (s *simulation) spoil(chance *chance.Source) {
 // above every number.
 func (s *simulation) harm(chance *chance.Source) {
 	now, ok := s.store.Get("orders")
-	if !ok || !now.Known {
+	if !ok || !ids.MarkOf(now).Known {
 		return
 	}
 	s.harmed++
@@ -213,16 +214,17 @@ func (s *simulation) harm(chance *chance.Source) {
 		s.store.Delete("orders")
 	} else {
 		older := now
-		older.Text, older.Peak = strconv.FormatInt(next-int64(chance.Below(int(next))), 10), ""
+		older.Text, older.Meta = strconv.FormatInt(next-int64(chance.Below(int(next))), 10), maps.Clone(now.Meta)
+		delete(older.Meta, "peak")
 		s.mu.Lock()
 		s.excused = ids.Range{First: number(s.t, older.Text), Last: 2000}
 		s.mu.Unlock()
 		s.store.Restore("orders", older)
 	}
 	time.Sleep(chance.UpTo(3 * time.Second))
-	highest := max(number(s.t, now.Text), number(s.t, max(now.Peak, "0")))
+	highest := max(number(s.t, now.Text), number(s.t, max(ids.MarkOf(now).Peak, "0")))
 	if then, ok := s.store.Get("orders"); ok {
-		highest = max(highest, number(s.t, then.Text), number(s.t, max(then.Peak, "0")))
+		highest = max(highest, number(s.t, then.Text), number(s.t, max(ids.MarkOf(then).Peak, "0")))
 	}
 	s.mu.Lock()
 	s.excused.Last = min(s.excused.Last, highest)

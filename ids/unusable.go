@@ -106,7 +106,7 @@ func (g *Generator) recheck(ctx context.Context) error {
 		}
 		g.counts.loads.Add(1)
 		var m Mark
-		m, err = g.store.Load(ctx, g.sequence)
+		m, err = load(ctx, g.store, g.sequence)
 		var outcome verdict
 		if outcome, _, unusable = judge.loaded(m, err); outcome != unclear {
 			err = nil

@@ -24,16 +24,16 @@ func TestUnusable(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name    string
-		damage  func(store *memory.Sequences, before ids.Mark)
+		damage  func(store *memory.Sequences, before ids.Value)
 		err     error
 		partial func(*memory.Sequences) error // is not a cure
 		cure    func(*memory.Sequences) error
 	}{
-		{"not a number", func(store *memory.Sequences, _ ids.Mark) { store.Set("orders", "x") }, ids.ErrCorrupt,
+		{"not a number", func(store *memory.Sequences, _ ids.Value) { store.Set("orders", "x") }, ids.ErrCorrupt,
 			raise(500), raise(100_000)},
-		{"older copy", func(store *memory.Sequences, before ids.Mark) { store.Restore("orders", before) }, ids.ErrCorrupt,
+		{"older copy", func(store *memory.Sequences, before ids.Value) { store.Restore("orders", before) }, ids.ErrCorrupt,
 			raise(1_500), raise(100_000)},
-		{"deleted", func(store *memory.Sequences, _ ids.Mark) { store.Delete("orders") }, ids.ErrMissing,
+		{"deleted", func(store *memory.Sequences, _ ids.Value) { store.Delete("orders") }, ids.ErrMissing,
 			func(store *memory.Sequences) error { store.Set("orders", "x"); return nil }, raise(100_000)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

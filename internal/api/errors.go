@@ -208,7 +208,7 @@ func Serve(failures []Failure, do func(*http.Request) (edge.Reply, error)) http.
 }
 
 // meaning returns the error of a job in the words of the API, if it is about
-// the input or a refusal.
+// the input.
 func meaning(err error) error {
 	if input, ok := errors.AsType[*channels.InputError](err); ok {
 		return edge.BadRequest("bad_"+input.Field, input.Error())
@@ -218,9 +218,6 @@ func meaning(err error) error {
 	}
 	if rules, ok := errors.AsType[*scale.RulesError](err); ok {
 		return &edge.BadItems{Code: "bad_rules", Message: err.Error(), Items: rules.Faults}
-	}
-	if errors.Is(err, ids.ErrRefused) {
-		return fmt.Errorf("%w: %w", table.ErrRefused, err)
 	}
 	return err
 }

@@ -83,7 +83,7 @@ func TestUserAgent(t *testing.T) {
 		return nil, errors.New("not sent")
 	})}}
 	account := Account{ConnectionString: "UseDevelopmentStorage=true"}
-	NewSequences(opened(t, account.OpenBlobs, o), "uniqueids").Load(t.Context(), "orders")
+	NewSequences(opened(t, account.OpenBlobs, o), "uniqueids").Load(t.Context(), "orders", "")
 	openTable(t, opened(t, account.OpenTables, o), "Channels").Get(t.Context(), "p", "k")
 	opened(t, account.OpenQueues, o).Put(t.Context(), "queue", "text", 0)
 	if sent != 3 {

@@ -15,13 +15,13 @@ var ErrContinuation = errors.New("the continuation of the list is invalid")
 // list returns the names of up to top blobs in their order, without those that
 // check rejects, and what continues the list, or "" at its end. It makes one
 // request. A container that does not exist has no blobs.
-func (c casBlobs) list(ctx context.Context, top int, continuation string, check func(name string) error) (names []string, next string, err error) {
+func (s Values) list(ctx context.Context, top int, continuation string, check func(name string) error) (names []string, next string, err error) {
 	maxResults := int32(top)
 	options := &container.ListBlobsFlatOptions{MaxResults: &maxResults}
 	if continuation != "" {
 		options.Marker = &continuation
 	}
-	page, err := c.container.NewListBlobsFlatPager(options).NextPage(c.once.context(ctx))
+	page, err := s.container.NewListBlobsFlatPager(options).NextPage(s.once.context(ctx))
 	err = answered(ctx, err)
 	switch {
 	case hasCode(err, bloberror.ContainerNotFound):

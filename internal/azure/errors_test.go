@@ -12,6 +12,7 @@ import (
 
 	"kennel/gate"
 	"kennel/ids"
+	"kennel/internal/cas"
 	"kennel/internal/table"
 	"kennel/queue"
 )
@@ -52,12 +53,12 @@ func TestBlobRefusals(t *testing.T) {
 	type call func(context.Context, *Blobs) error
 	const held = `"0x1"`
 	load := func(ctx context.Context, b *Blobs) error {
-		_, err := NewSequences(b, "uniqueids").Load(ctx, "orders")
+		_, err := NewSequences(b, "uniqueids").Load(ctx, "orders", "")
 		return err
 	}
 	write := func(version string) call {
 		return func(ctx context.Context, b *Blobs) error {
-			_, err := NewSequences(b, "uniqueids").Replace(ctx, "orders", ids.Mark{Version: version}, ids.Mark{Text: "2"})
+			_, err := NewSequences(b, "uniqueids").Replace(ctx, "orders", ids.Value{Version: version}, ids.Value{Text: "2"})
 			return err
 		}
 	}
@@ -68,7 +69,7 @@ func TestBlobRefusals(t *testing.T) {
 		}
 	}
 	replaceGate := func(ctx context.Context, b *Blobs) error {
-		_, err := NewGates(b, "globalflags").Replace(ctx, "start", gate.Flag{Version: held}, gate.Flag{Text: "{}"})
+		_, err := NewGates(b, "globalflags").Replace(ctx, "start", gate.Value{Version: held}, gate.Value{Text: "{}"})
 		return err
 	}
 	getClaim := func(ctx context.Context, b *Blobs) error {
@@ -91,23 +92,23 @@ func TestBlobRefusals(t *testing.T) {
 		{"put a claim during deletion", 409, "ContainerBeingDeleted", putClaim, nil},
 		{"load busy", 503, "ServerBusy", load, nil},
 		{"load throttled", 429, "", load, nil},
-		{"load forbidden", 403, "AuthorizationFailure", load, nil},
-		{"load of a missing account", 404, "ResourceNotFound", load, nil},
+		{"load forbidden", 403, "AuthorizationFailure", load, cas.ErrRefused},
+		{"load of a missing account", 404, "ResourceNotFound", load, cas.ErrRefused},
 		{"replace timed out in storage", 500, "OperationTimedOut", write(held), nil},
 		{"replace changed", 412, "ConditionNotMet", write(held), ids.ErrChanged},
-		{"replace leased", 412, "LeaseIdMissing", write(held), nil},
+		{"replace leased", 412, "LeaseIdMissing", write(held), cas.ErrRefused},
 		{"replace immutable", 409, "BlobImmutableDueToPolicy", write(held), nil},
 		{"replace deleted", 404, "BlobNotFound", write(held), ids.ErrChanged},
 		{"replace without container", 404, "ContainerNotFound", write(held), ids.ErrChanged},
 		{"create existing", 409, "BlobAlreadyExists", write(""), ids.ErrChanged},
 		{"create during deletion", 409, "ContainerBeingDeleted", write(""), nil},
-		{"create where no container can be created", 404, "ContainerNotFound", write(""), nil},
-		{"load a gate of a missing account", 404, "ResourceNotFound", loadGate(""), nil},
+		{"create where no container can be created", 404, "ContainerNotFound", write(""), cas.ErrRefused},
+		{"load a gate of a missing account", 404, "ResourceNotFound", loadGate(""), cas.ErrRefused},
 		{"load a gate unchanged", 304, "ConditionNotMet", loadGate(held), gate.ErrUnchanged},
 		{"load a gate unchanged without a condition", 304, "ConditionNotMet", loadGate(""), nil},
 		{"replace a gate that changed", 412, "ConditionNotMet", replaceGate, gate.ErrChanged},
 		{"replace a gate that was deleted", 404, "BlobNotFound", replaceGate, gate.ErrChanged},
-		{"replace a gate of a missing account", 404, "ResourceNotFound", replaceGate, nil},
+		{"replace a gate of a missing account", 404, "ResourceNotFound", replaceGate, cas.ErrRefused},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			err := tt.do(t.Context(), opened(t, scripted(t, refuse(tt.status, tt.code)).OpenBlobs, nil))
@@ -179,7 +180,7 @@ func TestSilence(t *testing.T) {
 			<-r.Context().Done()
 		})
 		blobs := opened(t, account.OpenBlobs, &Options{TryTimeout: short})
-		mark, err := NewSequences(blobs, "uniqueids").Load(t.Context(), "orders")
+		mark, err := NewSequences(blobs, "uniqueids").Load(t.Context(), "orders", "")
 		if !errors.Is(err, ErrTimeout) || errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("load after %q: %+v, %v, want %v and no error of a context", sent, mark, err, ErrTimeout)
 		}
@@ -188,7 +189,7 @@ func TestSilence(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), short)
 		defer cancel()
 		blobs = opened(t, account.OpenBlobs, nil)
-		if _, err = NewSequences(blobs, "uniqueids").Load(ctx, "orders"); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err = NewSequences(blobs, "uniqueids").Load(ctx, "orders", ""); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("load after %q with a short deadline: %v, want %v", sent, err, context.DeadlineExceeded)
 		}
 	}
@@ -203,7 +204,7 @@ func TestTruncatedAnswer(t *testing.T) {
 		fmt.Fprint(w, "10")
 	})
 	blobs := opened(t, account.OpenBlobs, nil)
-	if mark, err := NewSequences(blobs, "uniqueids").Load(t.Context(), "orders"); err == nil {
+	if mark, err := NewSequences(blobs, "uniqueids").Load(t.Context(), "orders", ""); err == nil {
 		t.Errorf("loaded %+v from half an answer", mark)
 	}
 }
@@ -212,7 +213,7 @@ func TestUnreachable(t *testing.T) {
 	server := httptest.NewServer(nil)
 	server.Close()
 	account := Account{ConnectionString: "BlobEndpoint=" + server.URL + ";QueueEndpoint=" + server.URL + ";SharedAccessSignature=sig=s3cr3tsignature"}
-	_, loaded := NewSequences(opened(t, account.OpenBlobs, nil), "uniqueids").Load(t.Context(), "orders")
+	_, loaded := NewSequences(opened(t, account.OpenBlobs, nil), "uniqueids").Load(t.Context(), "orders", "")
 	deleted := opened(t, account.OpenQueues, nil).Delete(t.Context(), "work", queue.Message{ID: "m1", Receipt: "AgAAreceipt"})
 	for _, err := range []error{loaded, deleted} {
 		if err == nil || !strings.Contains(err.Error(), "refused") {

@@ -49,7 +49,7 @@ func TestGateList(t *testing.T) {
 	}
 	top := storetest.Scale(20, maxListed)
 	want := []string{"gate-0000"}
-	set, _ := outsider(&store.blobs)
+	set, _ := outsider(&store.Values)
 	set(t, "!doctor", "")
 	set(t, "gate-0000/copy", "{}")
 	var writes errgroup.Group
@@ -58,7 +58,7 @@ func TestGateList(t *testing.T) {
 		name := fmt.Sprintf("gate-%04d", i)
 		want = append(want, name)
 		writes.Go(func() error {
-			_, err := store.Replace(t.Context(), name, gate.Flag{}, gate.Flag{Text: "{}"})
+			_, err := store.Replace(t.Context(), name, gate.Value{}, gate.Value{Text: "{}"})
 			return err
 		})
 	}

@@ -100,7 +100,7 @@ func TestOutcomes(t *testing.T) {
 				} else if tt.timeout < 0 {
 					time.AfterFunc(5*time.Second, cancel)
 				}
-				NewSequences(blobs, "uniqueids").Load(ctx, "orders")
+				NewSequences(blobs, "uniqueids").Load(ctx, "orders", "")
 				if got := sentences(outcomes.Problems()); got != tt.want {
 					t.Errorf("problems %q, want %q", got, tt.want)
 				}
@@ -158,7 +158,7 @@ func (noToken) GetToken(context.Context, policy.TokenRequestOptions) (azcore.Acc
 func TestNotSignedIn(t *testing.T) {
 	outcomes := &requests.Outcomes{}
 	blobs := opened(t, Account{BlobURL: "https://b.example/"}.OpenBlobs, &Options{Credential: noToken{}, Outcomes: outcomes})
-	_, err := NewSequences(blobs, "uniqueids").Replace(t.Context(), "orders", ids.Mark{}, ids.Mark{Text: "1"})
+	_, err := NewSequences(blobs, "uniqueids").Replace(t.Context(), "orders", ids.Value{}, ids.Value{Text: "1"})
 	const want = "sign in to storage: no managed identity is assigned"
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("error %v, want %q", err, want)

@@ -16,11 +16,14 @@ type StoredSequence struct {
 	UpdatedAt time.Time
 }
 
-// Read returns the mark of a sequence and when it was written. Its errors are
-// those of Load.
+// Read returns the mark of a sequence and when it was written. It fails with
+// [ids.ErrNotFound] or [ids.ErrMissing] if there is none.
 func (s *Sequences) Read(ctx context.Context, sequence string) (StoredSequence, error) {
-	mark, modified, err := s.load(ctx, sequence)
-	return StoredSequence{sequence, mark, modified}, err
+	v, err := s.Load(ctx, sequence, "")
+	if err == nil && v.Version == "" {
+		err = fmt.Errorf("load sequence %.80q: %w", sequence, ids.ErrNotFound)
+	}
+	return StoredSequence{sequence, ids.MarkOf(v), v.StoredAt}, err
 }
 
 // List returns up to top sequences, and not more than maxListed, in the order of
@@ -28,9 +31,9 @@ func (s *Sequences) Read(ctx context.Context, sequence string) (StoredSequence, 
 // request for the names, and one for each sequence. It leaves out blobs without
 // the name of a sequence.
 func (s *Sequences) List(ctx context.Context, top int, continuation string) ([]StoredSequence, string, error) {
-	names, next, err := s.blobs.list(ctx, min(top, maxListed), continuation, ids.CheckName)
+	names, next, err := s.list(ctx, min(top, maxListed), continuation, ids.CheckName)
 	if err != nil {
-		return nil, "", fmt.Errorf("list sequences: %w", refusedSequence(err))
+		return nil, "", fmt.Errorf("list sequences: %w", refusedValue(err))
 	}
 	all, err := readEach(ctx, names, func(ctx context.Context, sequence string) (StoredSequence, error) {
 		stored, err := s.Read(ctx, sequence)

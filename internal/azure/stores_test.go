@@ -1,8 +1,6 @@
 package azure
 
 import (
-	"errors"
-	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -60,49 +58,49 @@ func openBlobs(t *testing.T, o *Options) *Blobs {
 	return blobs
 }
 
-func TestSequences(t *testing.T) {
+func TestValues(t *testing.T) {
 	blobs := openBlobs(t, nil)
-	storetest.TestSequences(t, func(t *testing.T) storetest.Sequences {
-		store := NewSequences(blobs, storetest.Name())
-		set, remove := outsider(&store.blobs)
-		return storetest.Sequences{Store: store, Set: set, Delete: remove}
+	storetest.TestValues(t, func(t *testing.T) storetest.Values {
+		store := newValues(blobs, storetest.Name(), "text/plain", "numbers")
+		set, remove := outsider(&store)
+		return storetest.Values{Store: store, Set: set, Delete: remove}
 	})
+}
+
+func TestSequences(t *testing.T) {
+	store := NewSequences(openBlobs(t, nil), storetest.Name())
+	_, remove := outsider(&store.Values)
+	storetest.TestSequences(t, storetest.Sequences{Store: store, Delete: remove})
 }
 
 // TestCopies: a blob that was stored again long after it was written is a copy,
 // until it is written again.
 func TestCopies(t *testing.T) {
 	store := NewSequences(openBlobs(t, nil), storetest.Name())
-	mark := ids.Mark{}
+	var v ids.Value
 	write := func(text string) {
 		t.Helper()
-		if _, err := store.Load(t.Context(), "orders"); err != nil && !errors.Is(err, ids.ErrNotFound) {
+		if _, err := store.Load(t.Context(), "orders", ""); err != nil { // from it the store knows the time
 			t.Fatal(err)
 		}
 		var err error
-		if mark, err = store.Replace(t.Context(), "orders", mark, ids.Mark{Text: text}); err != nil {
+		if v, err = store.Replace(t.Context(), "orders", v, ids.Value{Text: text}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	load := func(want bool) (b casBlob) {
+	load := func(want bool) {
 		t.Helper()
-		var err1, err2 error
-		mark, err1 = store.Load(t.Context(), "orders")
-		b, err2 = store.blobs.read(t.Context(), "orders", "", 100)
-		if err := errors.Join(err1, err2); err != nil || mark.Copied != want {
-			t.Fatalf("%+v, %v, want a copy: %t", mark, err, want)
+		var err error
+		if v, err = store.Load(t.Context(), "orders", ""); err != nil || ids.MarkOf(v).Copied != want {
+			t.Fatalf("%+v, %v, want a copy: %t", v, err, want)
 		}
-		return b
 	}
 	write("1")
-	b := load(false)
-	written, err := strconv.ParseInt(metadata(b.metadata, writtenKey), 10, 64)
-	if err != nil || b.modified.Sub(time.Unix(written, 0)).Abs() > 10*time.Second {
-		t.Fatalf("written at %d, %v, stored at %v", written, err, b.modified)
-	}
-	for age, want := range map[int64]bool{10: false, 60: true} {
-		text := strconv.FormatInt(written-age, 10)
-		if _, err := store.blobs.replace(t.Context(), "orders", mark.Version, "1", map[string]*string{writtenKey: &text}); err != nil {
+	load(false)
+	written := v.WrittenAt
+	for age, want := range map[time.Duration]bool{10 * time.Second: false, time.Minute: true} {
+		text := strconv.FormatInt(written.Add(-age).Unix(), 10)
+		if _, err := store.upload(t.Context(), "orders", v.Version, "1", map[string]*string{writtenKey: &text}); err != nil {
 			t.Fatal(err)
 		}
 		load(want)
@@ -125,7 +123,7 @@ func TestClaims(t *testing.T) {
 
 // outsider returns functions that change the blobs of a container like another
 // program.
-func outsider(c *casBlobs) (set func(t *testing.T, name, text string), remove func(t *testing.T, name string)) {
+func outsider(c *Values) (set func(t *testing.T, name, text string), remove func(t *testing.T, name string)) {
 	set = func(t *testing.T, name, text string) {
 		t.Helper()
 		if err := c.create(t.Context()); err != nil {
@@ -145,15 +143,6 @@ func outsider(c *casBlobs) (set func(t *testing.T, name, text string), remove fu
 	return set, remove
 }
 
-func TestGates(t *testing.T) {
-	blobs := openBlobs(t, nil)
-	storetest.TestGates(t, func(t *testing.T) storetest.Gates {
-		store := NewGates(blobs, storetest.Name())
-		set, remove := outsider(&store.blobs)
-		return storetest.Gates{Store: store, Set: set, Delete: remove}
-	})
-}
-
 // If the write of a release is refused once, or is applied but reported as
 // failed, Release still succeeds with exactly one release.
 func TestReleaseThroughFailures(t *testing.T) {
@@ -161,7 +150,7 @@ func TestReleaseThroughFailures(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			proxy, account := throughProxy(t)
 			store := NewGates(opened(t, account.OpenBlobs, nil), storetest.Name())
-			if err := store.blobs.create(t.Context()); err != nil {
+			if err := store.create(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			fault.Operation, fault.Nth = "put", 1
@@ -175,19 +164,6 @@ func TestReleaseThroughFailures(t *testing.T) {
 				t.Errorf("release: %+v, %v, want one release by ann", got, err)
 			}
 		})
-	}
-}
-
-// Without the service's clock a generation could be used twice, so Load returns
-// an error.
-func TestGateAnswerWithoutDate(t *testing.T) {
-	account := scripted(t, func(w http.ResponseWriter, r *http.Request) {
-		w.Header()["Date"] = nil
-		refuse(404, "BlobNotFound")(w, r)
-	})
-	blobs := opened(t, account.OpenBlobs, nil)
-	if f, err := NewGates(blobs, "globalflags").Load(t.Context(), "start", ""); err == nil {
-		t.Errorf("loaded %+v, want an error", f)
 	}
 }
 

@@ -153,7 +153,7 @@ func (l *large) sequences(ctx context.Context) error {
 	}
 	store := azure.NewSequences(blobs, names.SequencesContainer)
 	return each(ctx, manySequences, func(ctx context.Context, i int) error {
-		_, err := store.Replace(ctx, sequenceName(i), ids.Mark{}, ids.Mark{Text: fmt.Sprint(1001 + i), Writer: "large"})
+		_, err := store.Replace(ctx, sequenceName(i), ids.Value{}, ids.Mark{Text: fmt.Sprint(1001 + i), Writer: "large"}.Value())
 		return err
 	})
 }

@@ -282,7 +282,7 @@ func TestWatch(t *testing.T) {
 			if push {
 				o.Signals = memory.NewSignals(nil)
 			}
-			gates, err := gate.New(flags{memory.NewGates(nil), &counted}, o)
+			gates, err := gate.New(flags{memory.NewValues(nil), &counted}, o)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -181,16 +181,16 @@ type sequences struct {
 	*counter
 }
 
-func (s sequences) Load(ctx context.Context, sequence string) (ids.Mark, error) {
+func (s sequences) Load(ctx context.Context, sequence, seen string) (ids.Value, error) {
 	s.add("blob", "get")
-	mark, err := s.Store.Load(ctx, sequence)
-	if errors.Is(err, ids.ErrNotFound) || errors.Is(err, ids.ErrMissing) {
+	v, err := s.Store.Load(ctx, sequence, seen)
+	if v.Version == "" && (err == nil || errors.Is(err, ids.ErrMissing)) {
 		s.add("blob", "get")
 	}
-	return mark, err
+	return v, err
 }
 
-func (s sequences) Replace(ctx context.Context, sequence string, old, next ids.Mark) (ids.Mark, error) {
+func (s sequences) Replace(ctx context.Context, sequence string, old, next ids.Value) (ids.Value, error) {
 	s.add("blob", "put")
 	return s.Store.Replace(ctx, sequence, old, next)
 }
@@ -206,7 +206,7 @@ type flags struct {
 	*counter
 }
 
-func (f flags) Load(ctx context.Context, name, seen string) (gate.Flag, error) {
+func (f flags) Load(ctx context.Context, name, seen string) (gate.Value, error) {
 	f.add("blob", "get")
 	return f.Store.Load(ctx, name, seen)
 }

@@ -133,7 +133,7 @@ func (r *Reporter) sweepOnce(ctx context.Context) error {
 	}
 	for some := range slices.Chunk(old, table.MaxTransaction) {
 		_, err := r.rows.Submit(ctx, some)
-		if err != nil && !errors.Is(err, table.ErrNotFound) && !errors.Is(err, table.ErrChanged) { // another process sweeps, too
+		if err != nil && !table.IsConflict(err) { // another process sweeps, too
 			return err
 		}
 	}

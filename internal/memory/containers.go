@@ -87,7 +87,7 @@ func (b *Container) Spoil(name string, content []byte) {
 // blob sends a request unless the name is invalid. Its error names the
 // operation and the blob.
 func blob[T any](ctx context.Context, b *Container, op, name string, do func() (T, error)) (answer T, err error) {
-	if err = checkSequence(name); err == nil {
+	if err = checkBlobName(name); err == nil {
 		answer, err = send(ctx, &b.wire, op, name, do)
 	}
 	if err != nil {

@@ -43,7 +43,7 @@ func TestFaults(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), m)
 				defer cancel()
 				start := time.Now()
-				_, err := store.Replace(ctx, "orders", ids.Mark{}, ids.Mark{Text: "1001"})
+				_, err := store.Replace(ctx, "orders", ids.Value{}, ids.Value{Text: "1001"})
 				answer := time.Since(start)
 				_, early := store.Get("orders")
 				if !errors.Is(err, tt.err) || answer != tt.answer || early != tt.early {
@@ -69,9 +69,9 @@ func TestLateWrite(t *testing.T) {
 			}
 			return Fault{}
 		}})
-		var first ids.Mark
+		var first ids.Value
 		for i, want := range []error{nil, errWire, nil} {
-			mark, err := store.Replace(t.Context(), "orders", first, ids.Mark{Text: strconv.Itoa(i + 1)})
+			mark, err := store.Replace(t.Context(), "orders", first, ids.Value{Text: strconv.Itoa(i + 1)})
 			if !errors.Is(err, want) {
 				t.Errorf("write %d: %v, want %v", i+1, err, want)
 			}
@@ -91,9 +91,9 @@ func TestMisuse(t *testing.T) {
 	store := NewSequences(&Options{OnMisuse: func(p string) { problems = append(problems, p) }})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	var held ids.Mark
-	replace := func(ctx context.Context, old ids.Mark, writer string) {
-		if mark, err := store.Replace(ctx, "orders", old, ids.Mark{Text: "1", Writer: writer}); err == nil {
+	var held ids.Value
+	replace := func(ctx context.Context, old ids.Value, writer string) {
+		if mark, err := store.Replace(ctx, "orders", old, ids.Mark{Text: "1", Writer: writer}.Value()); err == nil {
 			held = mark
 		}
 	}
@@ -102,11 +102,11 @@ func TestMisuse(t *testing.T) {
 		do   func()
 		want int
 	}{
-		{"create", func() { replace(ctx, ids.Mark{}, "a") }, 0},
+		{"create", func() { replace(ctx, ids.Value{}, "a") }, 0},
 		{"replace, and the same again", func() { old := held; replace(ctx, old, "b"); replace(ctx, old, "b") }, 0},
-		{"no deadline", func() { store.Load(context.Background(), "orders") }, 1},
-		{"a future version", func() { replace(ctx, ids.Mark{Version: "77-0"}, "c") }, 1},
-		{"a version that is not a number", func() { replace(ctx, ids.Mark{Version: "abc"}, "c") }, 1},
+		{"no deadline", func() { store.Load(context.Background(), "orders", "") }, 1},
+		{"a future version", func() { replace(ctx, ids.Value{Version: "77"}, "c") }, 1},
+		{"a version that is not a number", func() { replace(ctx, ids.Value{Version: "abc"}, "c") }, 1},
 		{"a writer's name twice", func() { replace(ctx, held, "a") }, 1},
 	} {
 		problems = nil
@@ -117,12 +117,6 @@ func TestMisuse(t *testing.T) {
 }
 
 func TestSequences(t *testing.T) {
-	storetest.TestSequences(t, func(t *testing.T) storetest.Sequences {
-		store := NewSequences(nil)
-		return storetest.Sequences{
-			Store:  store,
-			Set:    func(_ *testing.T, sequence, text string) { store.Set(sequence, text) },
-			Delete: func(_ *testing.T, sequence string) { store.Delete(sequence) },
-		}
-	})
+	store := NewSequences(nil)
+	storetest.TestSequences(t, storetest.Sequences{Store: store, Delete: func(_ *testing.T, sequence string) { store.Delete(sequence) }})
 }

@@ -21,7 +21,7 @@ import (
 type memoryBatches struct {
 	*batchPart
 	queues *memory.Queues
-	flags  *memory.Gates
+	flags  *memory.Values
 	gates  *gate.Gates // nil without a work gate
 	log    *apptest.Buffer
 }
@@ -40,7 +40,7 @@ func newMemoryBatches(t *testing.T, queues *memory.Queues, o *memory.Options, en
 	}
 	m := &memoryBatches{queues: queues, log: &apptest.Buffer{}}
 	if cfg.WorkGate != "" {
-		m.flags = memory.NewGates(o)
+		m.flags = memory.NewValues(o)
 		if m.gates, err = gate.New(m.flags, nil); err != nil {
 			t.Fatal(err)
 		}

@@ -49,7 +49,7 @@ func TestChangesThroughTheConsole(t *testing.T) {
 			var log bytes.Buffer
 			logger := slog.New(customhandler.NewLogHandler(slog.NewJSONHandler(&log, nil)))
 			host, err1 := customhandler.New(&customhandler.Options{Log: logger})
-			gates, err2 := gate.New(memory.NewGates(nil), nil)
+			gates, err2 := gate.New(memory.NewValues(nil), nil)
 			if err1 != nil || err2 != nil {
 				t.Fatal(err1, err2)
 			}

@@ -205,7 +205,7 @@ func faultyApp(t *testing.T, log *slog.Logger, fault func(memory.Call) memory.Fa
 	}}
 	tables := &memory.TableOptions{Options: o}
 	deaf, err4 := channels.New(channelTable.Clone(tables), blogTable.Clone(tables), memory.NewOutbox(memory.NewQueues(&o), names.CleanupQueue), nil)
-	flags := memory.NewGates(&o)
+	flags := memory.NewValues(&o)
 	gates, err5 := gate.New(flags, &gate.Options{Log: log})
 	stored := memory.NewSequences(&o)
 	sequences, err6 := ids.NewSet(stored, &ids.Options{MaxWait: 10 * time.Second})
@@ -251,8 +251,11 @@ func faultyApp(t *testing.T, log *slog.Logger, fault func(memory.Call) memory.Fa
 type readable struct{ *memory.Sequences }
 
 func (r readable) Read(ctx context.Context, sequence string) (azure.StoredSequence, error) {
-	mark, err := r.Load(ctx, sequence)
-	return azure.StoredSequence{Name: sequence, Mark: mark}, err
+	v, err := r.Load(ctx, sequence, "")
+	if err == nil && v.Version == "" {
+		err = ids.ErrNotFound
+	}
+	return azure.StoredSequence{Name: sequence, Mark: ids.MarkOf(v)}, err
 }
 
 func (r readable) List(ctx context.Context, _ int, _ string) ([]azure.StoredSequence, string, error) {
@@ -264,16 +267,16 @@ func (r readable) List(ctx context.Context, _ int, _ string) ([]azure.StoredSequ
 }
 
 // listable adds to a store in memory a list that has the gate hounds.
-type listable struct{ *memory.Gates }
+type listable struct{ *memory.Values }
 
 func (l listable) List(ctx context.Context, _ int, continuation string) ([]azure.StoredGate, string, error) {
 	if continuation != "" {
 		return nil, "", azure.ErrContinuation
 	}
-	flag, err := l.Load(ctx, "hounds", "")
-	if err != nil || flag.Version == "" {
+	v, err := l.Load(ctx, "hounds", "")
+	if err != nil || v.Version == "" {
 		return nil, "", err
 	}
-	state, err := flag.State("hounds")
+	state, err := gate.StateOf("hounds", v)
 	return []azure.StoredGate{{State: state, Err: err}}, "", nil
 }

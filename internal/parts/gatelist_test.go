@@ -32,7 +32,7 @@ func TestGateWaiters(t *testing.T) {
 			}
 			return memory.Fault{}
 		}}})
-		flags := memory.NewGates(nil)
+		flags := memory.NewValues(nil)
 		gates, err1 := gate.New(flags, nil)
 		log := slog.New(slog.DiscardHandler)
 		host, err2 := customhandler.New(&customhandler.Options{Log: log})

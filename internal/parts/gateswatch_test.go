@@ -26,7 +26,7 @@ func TestGatesOfAWorker(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			log := slog.New(slog.DiscardHandler)
 			signals := &countedSignals{}
-			gates, err := gate.New(memory.NewGates(nil), &gate.Options{Signals: signals})
+			gates, err := gate.New(memory.NewValues(nil), &gate.Options{Signals: signals})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -84,7 +84,7 @@ func TestManyProblems(t *testing.T) {
 // watch are a problem.
 func TestLimitOfGates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		gates, err := gate.New(memory.NewGates(nil), nil)
+		gates, err := gate.New(memory.NewValues(nil), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

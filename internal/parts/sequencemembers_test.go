@@ -96,7 +96,7 @@ func TestExactNumbers(t *testing.T) {
 	stored := memory.NewSequences(nil)
 	a := newSequenceApp(t, stored, true)
 	for sequence, text := range map[string]string{"exhausted": "9007199254740992", "by-hand": "9223372036854775807"} {
-		if _, err := stored.Replace(t.Context(), sequence, ids.Mark{}, ids.Mark{Text: text}); err != nil {
+		if _, err := stored.Replace(t.Context(), sequence, ids.Value{}, ids.Value{Text: text}); err != nil {
 			t.Fatal(err)
 		}
 		const want = `"next":9007199254740992,`

@@ -118,8 +118,8 @@ func (s *sequencePart) Probes() map[string]observe.Probe {
 }
 
 func (s *sequencePart) probe(ctx context.Context) error {
-	_, err := s.Store.Load(ctx, "status")
-	if errors.Is(err, ids.ErrNotFound) || errors.Is(err, ids.ErrMissing) {
+	_, err := s.Store.Load(ctx, "status", "")
+	if errors.Is(err, ids.ErrMissing) {
 		return nil
 	}
 	return err

@@ -32,7 +32,8 @@ var layers = map[string][]string{
 
 	"client":         {},
 	"internal/cost":  {}, // it computes only
-	"internal/table": {},
+	"internal/cas":   {}, // the contract and the words of all stores
+	"internal/table": {"internal/cas"},
 	"queue":          {"internal/table", "internal/names", "internal/trace", "golang.org/x/sync", "github.com/klauspost/compress/zstd"}, // for claim checks
 
 	"internal/instances": {"internal/table"}, // a foundation for status, scaling and the bill, and a user of the other one
@@ -40,10 +41,10 @@ var layers = map[string][]string{
 	"internal/trace": {"go.opentelemetry.io/otel"}, // its API, which records nothing by itself
 
 	"channels":             {"internal/table", "internal/trace", "golang.org/x/sync"},
-	"gate":                 {"golang.org/x/sync"},
+	"gate":                 {"internal/cas", "golang.org/x/sync"},
 	"internal/scale":       {},                                                                  // arithmetic
 	"internal/scale/check": {"internal/instances", "queue", "internal/scale", "internal/table"}, // scale is its arithmetic
-	"ids":                  {"golang.org/x/sync"},
+	"ids":                  {"internal/cas", "golang.org/x/sync"},
 	"relay":                {azureSDK + "/sdk/messaging/azservicebus", "github.com/Azure/go-amqp"}, // their data types only: it never connects
 
 	"internal/cost/bill": {"internal/cost", "internal/table"},
@@ -54,7 +55,7 @@ var layers = map[string][]string{
 
 	"azurestore": {"gate", "ids", "internal/azure", "internal/names", azureSDK + "/sdk/azcore"}, // a credential is its parameter
 
-	"internal/azure":              {"channels", "gate", "ids", "queue", "internal/table", "internal/trace", "internal/azure/identity", "internal/azure/requests", "internal/names", "internal/version", "golang.org/x/sync", azureSDK},
+	"internal/azure":              {"channels", "gate", "ids", "queue", "internal/cas", "internal/table", "internal/trace", "internal/azure/identity", "internal/azure/requests", "internal/names", "internal/version", "golang.org/x/sync", azureSDK},
 	"internal/azure/containerapp": {"internal/scale/check", "internal/azure/identity", "internal/version", azureSDK},
 	"internal/azure/identity":     {azureSDK},
 	"internal/azure/requests":     {"internal/instances"},
@@ -84,7 +85,7 @@ var layers = map[string][]string{
 	"internal/dev/sbom":           {"internal/version"},
 	"internal/dev/typecheck":      {"golang.org/x/tools"},
 	"internal/loopback":           {},
-	"internal/memory":             {"gate", "ids", "queue", "internal/table"},
+	"internal/memory":             {"gate", "ids", "queue", "internal/cas", "internal/table"},
 	"internal/metrics":            {"internal/cost/bill", "internal/instances", "queue"}, // queue: the bounds of ages
 	"internal/faultproxy":         {"internal/azure/requests"},
 	"internal/dev/project":        {"internal/names", "internal/version"},
@@ -97,7 +98,7 @@ var layers = map[string][]string{
 	"internal/telemetry":          {"internal/trace", "go.opentelemetry.io/otel"},
 	"internal/telemetry/otlp":     {"go.opentelemetry.io/otel"},
 	"internal/version":            {},
-	"internal/storetest":          {"channels", "gate", "ids", "queue", "internal/table", "internal/dev/azurite", "internal/version", "testing", "github.com/google/go-cmp"},
+	"internal/storetest":          {"channels", "ids", "queue", "internal/cas", "internal/table", "internal/dev/azurite", "internal/version", "testing", "github.com/google/go-cmp"},
 
 	"examples/numbers":      {"azurestore", "client", "gate", "ids"},                                                                   // only what other modules can import
 	"cmd/kennel":            {"client", "internal/cost", "gate", "internal/scale", "internal", "github.com/spf13", "golang.org/x/sys"}, // scale: to check rules; sys: the width of a terminal

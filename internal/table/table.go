@@ -44,6 +44,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"kennel/internal/cas"
 )
 
 // Row is one row of a table. All its values are texts. Times and numbers are
@@ -133,20 +135,27 @@ type Store interface {
 	Submit(ctx context.Context, writes []Write) (versions []string, err error)
 }
 
-// The errors of a [Store], and ErrUnclear of a [Table].
+// The errors of a [Store], and ErrUnclear of a [Table]. Those of package cas are
+// the same for all stores.
 //
 // ErrRefused reports a condition that a retry does not change: a missing
 // permission or a disabled account. ErrRowSize is one that is refused because a
 // row is too large. Check for ErrUnclear first: an error that wraps both means that
 // a repeated write was refused, but its first try may have been made.
 var (
-	ErrNotFound = errors.New("not found")
-	ErrExists   = errors.New("already exists")
-	ErrChanged  = errors.New("has changed")
+	ErrNotFound = cas.ErrNotFound
+	ErrExists   = cas.ErrExists
+	ErrChanged  = cas.ErrChanged
 	ErrLimit    = errors.New("beyond the limits of a table")
 	ErrToken    = errors.New("the page token is invalid")
 	ErrLarge    = errors.New("the page is larger than the query allows")
-	ErrRefused  = errors.New("refused by the store")
+	ErrRefused  = cas.ErrRefused
 	ErrRowSize  = fmt.Errorf("%w: the row is too large", ErrRefused)
-	ErrUnclear  = errors.New("the outcome of the write is unknown")
+	ErrUnclear  = cas.ErrUnclear
 )
+
+// IsConflict reports whether a write was not made because a row did not meet its
+// condition: another writer was faster, or an earlier try of the write arrived.
+func IsConflict(err error) bool {
+	return errors.Is(err, ErrNotFound) || errors.Is(err, ErrExists) || errors.Is(err, ErrChanged)
+}

@@ -76,7 +76,7 @@ func newCrowd(b *testing.B) *crowd {
 	b.Cleanup(bus.Close)
 	check(bus.CreateTopic(topic, nil))
 	check(bus.CreateTopic(bareTopic, nil))
-	store := memory.NewGates(nil)
+	store := memory.NewValues(nil)
 	web := httptest.NewServer(serveStore(store))
 	b.Cleanup(web.Close)
 	signals, err := Namespace{ConnectionString: bus.ConnectionString()}.OpenSignals(topic, nil)

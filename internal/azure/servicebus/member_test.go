@@ -146,7 +146,7 @@ type remoteStore struct {
 	address    string
 }
 
-func (s remoteStore) Load(_ context.Context, _, seen string) (f gate.Flag, _ error) {
+func (s remoteStore) Load(_ context.Context, _, seen string) (f gate.Value, _ error) {
 	response, err := http.Get(s.address + "?seen=" + url.QueryEscape(seen))
 	if err != nil {
 		return f, err

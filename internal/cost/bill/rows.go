@@ -124,7 +124,7 @@ func (l *Ledger) foldMonth(ctx context.Context, month time.Time) error {
 			sum.Verb, sum.If = table.Replace, total.Version
 		}
 		_, err := l.rows.Submit(ctx, append(d.deletes, sum))
-		if err != nil && !errors.Is(err, table.ErrNotFound) && !errors.Is(err, table.ErrChanged) && !errors.Is(err, table.ErrExists) {
+		if err != nil && !table.IsConflict(err) {
 			return err
 		}
 	}

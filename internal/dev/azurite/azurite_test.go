@@ -128,7 +128,7 @@ func TestKeepsData(t *testing.T) {
 	t.Chdir(t.TempDir())
 	must(t, os.Mkdir("data", 0o755))
 	must(t, os.WriteFile("data/earlier.json~", nil, 0o644))
-	var mark ids.Mark
+	var mark ids.Value
 	for run := range 2 {
 		server, err := Start(t.Context(), in, &Options{Dir: "data"})
 		must(t, err)
@@ -136,12 +136,12 @@ func TestKeepsData(t *testing.T) {
 		must(t, err)
 		store := azure.NewSequences(blobs, "uniqueids")
 		if run == 0 {
-			mark, err = store.Replace(t.Context(), "orders", ids.Mark{}, ids.Mark{Text: "1001"})
+			mark, err = store.Replace(t.Context(), "orders", ids.Value{}, ids.Value{Text: "1001"})
 			must(t, err)
 			must(t, server.Stop())
 			continue
 		}
-		if got, err := store.Load(t.Context(), "orders"); err != nil || got != mark {
+		if got, err := store.Load(t.Context(), "orders", ""); err != nil || got.Text != mark.Text || got.Version != mark.Version {
 			t.Errorf("loaded %+v, %v, want %+v", got, err, mark)
 		}
 		must(t, os.WriteFile("data/new.json~", nil, 0o644))

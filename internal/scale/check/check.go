@@ -158,10 +158,8 @@ func (c *Check) run(ctx context.Context, pause time.Duration) (ran bool, err err
 // notOther returns nil for the error of a write that another process preceded:
 // that one checks.
 func notOther(err error) error {
-	for _, other := range []error{table.ErrExists, table.ErrChanged, table.ErrNotFound} {
-		if errors.Is(err, other) {
-			return nil
-		}
+	if table.IsConflict(err) {
+		return nil
 	}
 	return err
 }

@@ -5,14 +5,14 @@ import (
 	"testing"
 	"time"
 
-	"kennel/gate"
+	"kennel/internal/cas"
 	"kennel/internal/storetest"
 )
 
-func TestGates(t *testing.T) {
-	storetest.TestGates(t, func(t *testing.T) storetest.Gates {
-		store := NewGates(nil)
-		return storetest.Gates{
+func TestValues(t *testing.T) {
+	storetest.TestValues(t, func(t *testing.T) storetest.Values {
+		store := NewValues(nil)
+		return storetest.Values{
 			Store:  store,
 			Set:    func(_ *testing.T, name, text string) { store.Set(name, text) },
 			Delete: func(_ *testing.T, name string) { store.Delete(name) },
@@ -20,31 +20,31 @@ func TestGates(t *testing.T) {
 	})
 }
 
-func TestGateMisuse(t *testing.T) {
+func TestValueMisuse(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		do   func(ctx context.Context, store *Gates, held gate.Flag)
+		do   func(ctx context.Context, store *Values, held cas.Value)
 		want int
 	}{
-		{"correct", func(ctx context.Context, store *Gates, held gate.Flag) {
+		{"correct", func(ctx context.Context, store *Values, held cas.Value) {
 			store.Load(ctx, "start", held.Version)
-			store.Replace(ctx, "start", held, gate.Flag{Text: "{}"})
-			store.Replace(ctx, "start", held, gate.Flag{Text: "{}"}) // the same request again
+			store.Replace(ctx, "start", held, cas.Value{Text: "{}"})
+			store.Replace(ctx, "start", held, cas.Value{Text: "{}"}) // the same request again
 		}, 0},
-		{"no deadline", func(_ context.Context, store *Gates, _ gate.Flag) {
+		{"no deadline", func(_ context.Context, store *Values, _ cas.Value) {
 			store.Load(context.Background(), "start", "")
 		}, 1},
-		{"invented version", func(ctx context.Context, store *Gates, _ gate.Flag) {
-			store.Replace(ctx, "start", gate.Flag{Version: "77"}, gate.Flag{Text: "{}"})
+		{"invented version", func(ctx context.Context, store *Values, _ cas.Value) {
+			store.Replace(ctx, "start", cas.Value{Version: "77"}, cas.Value{Text: "{}"})
 			store.Load(ctx, "start", "abc")
 		}, 2},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var problems []string
-			store := NewGates(&Options{OnMisuse: func(p string) { problems = append(problems, p) }})
+			store := NewValues(&Options{OnMisuse: func(p string) { problems = append(problems, p) }})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			held, err := store.Replace(ctx, "start", gate.Flag{}, gate.Flag{Text: "{}"})
+			held, err := store.Replace(ctx, "start", cas.Value{}, cas.Value{Text: "{}"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -56,10 +56,10 @@ func TestGateMisuse(t *testing.T) {
 	}
 }
 
-// TestGatesPast checks that Past returns every state in order, including
+// TestValuesPast checks that Past returns every state in order, including
 // deletions.
-func TestGatesPast(t *testing.T) {
-	store := NewGates(nil)
+func TestValuesPast(t *testing.T) {
+	store := NewValues(nil)
 	store.Set("start", "one")
 	store.Set("other", "x")
 	store.Set("start", "two")
