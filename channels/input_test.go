@@ -111,7 +111,7 @@ func TestListsLeaveOutInvalidRows(t *testing.T) {
 		w.channels: {Partition: "aaa", Key: "name", Values: map[string]string{"v": "2"}},
 		w.blogs:    {Partition: "news@" + incarnation, Key: "0later", Values: map[string]string{"v": "1"}},
 	} {
-		_, err := store.Submit(ctx, []table.Write{{Verb: table.Insert, Row: row}})
+		_, err := store.Submit(ctx, table.Write{Verb: table.Insert, Row: row})
 		must(t, err)
 	}
 	p := w.start(nil, nil)

@@ -80,7 +80,7 @@ func TestDeleteAgainWithClocksApart(t *testing.T) {
 		p := w.start(nil, nil)
 		must(t, errorOf(p.Delete(t.Context(), "news", "")))
 		ahead := table.Row{Partition: "news", Key: first, Values: map[string]string{"startedAt": time.Now().Add(3 * time.Minute).Format(time.RFC3339Nano)}}
-		must(t, errorOf(w.channels.Submit(t.Context(), []table.Write{{Verb: table.Merge, Row: ahead, If: table.AnyVersion}})))
+		must(t, errorOf(w.channels.Submit(t.Context(), table.Write{Verb: table.Merge, Row: ahead, If: table.AnyVersion})))
 		second := w.fill(t, "news", 2)
 		w.dieAt("marked", func(p *process) { p.Delete(p.Context(), "news", "") })
 

@@ -66,7 +66,7 @@ func (e *endless) Query(ctx context.Context, q table.Query) (table.Page, error) 
 			e.made++
 			writes = append(writes, table.Write{Verb: table.Insert, Row: table.Row{Partition: q.Partition, Key: fmt.Sprintf("2026%08d", e.made)}})
 		}
-		if _, err := e.Submit(ctx, writes); err != nil {
+		if _, err := e.Submit(ctx, writes...); err != nil {
 			return table.Page{}, err
 		}
 	}

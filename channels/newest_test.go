@@ -24,7 +24,7 @@ func (w *world) scatter(t *testing.T, rng *rand.Rand, incarnation string) (blogs
 	var writes []table.Write
 	submit := func() {
 		if len(writes) > 0 {
-			must(t, errorOf(w.blogs.Submit(t.Context(), writes)))
+			must(t, errorOf(w.blogs.Submit(t.Context(), writes...)))
 		}
 		writes = nil
 	}
@@ -47,7 +47,7 @@ func (w *world) scatter(t *testing.T, rng *rand.Rand, incarnation string) (blogs
 	}
 	submit()
 	for _, key := range []string{"0", "2", "2020junk", "zzz"}[rng.IntN(5):] {
-		must(t, errorOf(w.blogs.Submit(t.Context(), []table.Write{{Verb: table.Insert, Row: table.Row{Partition: partition, Key: key}}})))
+		must(t, errorOf(w.blogs.Submit(t.Context(), table.Write{Verb: table.Insert, Row: table.Row{Partition: partition, Key: key}})))
 		invalid++
 	}
 	return blogs, invalid
@@ -167,8 +167,8 @@ func TestNewestBlogsWhileBlogsAreAdded(t *testing.T) {
 				for chunk := range 1 + rng.IntN(8) {
 					values[fmt.Sprintf("text%d", chunk)] = strings.Repeat("x", size)
 				}
-				must(t, errorOf(w.blogs.Submit(t.Context(), []table.Write{{Verb: table.Insert, Row: table.Row{Partition: "news@" + incarnation,
-					Key: at.UTC().Format("20060102T150405.000000000Z-") + fmt.Sprintf("%08x", rng.Uint32()), Values: values}}})))
+				must(t, errorOf(w.blogs.Submit(t.Context(), table.Write{Verb: table.Insert, Row: table.Row{Partition: "news@" + incarnation,
+					Key: at.UTC().Format("20060102T150405.000000000Z-") + fmt.Sprintf("%08x", rng.Uint32()), Values: values}})))
 			}
 		}
 		c := w.with(w.channels, hooked{Store: w.blogs, queried: change}, nil)
@@ -211,8 +211,8 @@ func TestRequestsForNewestBlogs(t *testing.T) {
 			for i := range tt.blogs {
 				time.Sleep(tt.apart)
 				at := time.Now().UTC().Format("20060102T150405.000000000Z-") + fmt.Sprintf("%08x", i)
-				must(t, errorOf(w.blogs.Submit(t.Context(), []table.Write{{Verb: table.Insert, Row: table.Row{Partition: "news@" + incarnation, Key: at,
-					Values: map[string]string{"v": "1", "title": "t", "text0": "x", "userId": "u", "operation": "0"}}}})))
+				must(t, errorOf(w.blogs.Submit(t.Context(), table.Write{Verb: table.Insert, Row: table.Row{Partition: "news@" + incarnation, Key: at,
+					Values: map[string]string{"v": "1", "title": "t", "text0": "x", "userId": "u", "operation": "0"}}})))
 			}
 			p := w.start(nil, nil)
 			var first, rest int64

@@ -92,7 +92,7 @@ func TestSweepContinuesAfterFailures(t *testing.T) {
 			t.Errorf("%d sweeps failed, want 2", failed)
 		}
 		bad := table.Row{Partition: "a", Key: "x", Values: map[string]string{"v": "9", "state": "deleting"}}
-		must(t, errorOf(w.channels.Submit(t.Context(), []table.Write{{Verb: table.Insert, Row: bad}})))
+		must(t, errorOf(w.channels.Submit(t.Context(), table.Write{Verb: table.Insert, Row: bad})))
 		swept, err := w.start(nil, nil).Sweep(t.Context(), "")
 		if swept.Restarted != 2 || !errors.Is(err, channels.ErrCorrupt) || !strings.Contains(err.Error(), `"9"`) {
 			t.Errorf("swept %+v, %v, want the two deletions that could not be recorded, and %v", swept, err, channels.ErrCorrupt)

@@ -149,13 +149,13 @@ type hooked struct {
 	queried   func(table.Page)
 }
 
-func (h hooked) Submit(ctx context.Context, writes []table.Write) ([]string, error) {
+func (h hooked) Submit(ctx context.Context, writes ...table.Write) ([]string, error) {
 	if h.instead != nil {
 		if handled, err := h.instead(ctx, writes); handled {
 			return make([]string, len(writes)), err
 		}
 	}
-	versions, err := h.Store.Submit(ctx, writes)
+	versions, err := h.Store.Submit(ctx, writes...)
 	if h.submitted != nil {
 		h.submitted(writes, err)
 	}

@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"kennel/internal/cas"
 )
 
 // What callers branch on, beside ErrCorrupt.
@@ -22,7 +24,7 @@ var (
 
 	// ErrUnclear reports that the store did not confirm in time whether the
 	// gate was changed. Repeating the change does no harm.
-	ErrUnclear = errors.New("the gate may or may not have been changed")
+	ErrUnclear = cas.ErrUnclear
 
 	// ErrStopped reports that this process is stopping and admits no waiter.
 	ErrStopped = errors.New("the gates are stopped")

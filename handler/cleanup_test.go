@@ -115,7 +115,7 @@ func TestCorruptChannel(t *testing.T) {
 	store := apptest.OpenTable(t, tables, names.ChannelsTable)
 	name := storetest.Name()
 	row := table.Row{Partition: name, Key: "name", Values: map[string]string{"v": "7", "channel": name}}
-	if _, err := store.Submit(t.Context(), []table.Write{{Verb: table.Insert, Row: row}}); err != nil {
+	if _, err := store.Submit(t.Context(), table.Write{Verb: table.Insert, Row: row}); err != nil {
 		t.Fatal(err)
 	}
 	defer store.Submit(context.WithoutCancel(t.Context()), []table.Write{{Verb: table.Delete, Row: row, If: table.AnyVersion}})
@@ -123,7 +123,7 @@ func TestCorruptChannel(t *testing.T) {
 	created := p.channels(t, "PUT", "/"+other, `{"owner":"ann"}`)
 	created.expect(t, "create", 201, "")
 	blog := table.Row{Partition: other + "@" + created.Incarnation, Key: "20260102T030411.598217007Z-a2cf55bb", Values: map[string]string{"v": "8"}}
-	if _, err := apptest.OpenTable(t, tables, names.BlogsTable).Submit(t.Context(), []table.Write{{Verb: table.Insert, Row: blog}}); err != nil {
+	if _, err := apptest.OpenTable(t, tables, names.BlogsTable).Submit(t.Context(), table.Write{Verb: table.Insert, Row: blog}); err != nil {
 		t.Fatal(err)
 	}
 	if list := p.channels(t, "GET", "/"+other+"/blogs", ""); list.status != 200 || strings.TrimSpace(list.body) != `{"items":[],"leftOut":1}` {

@@ -29,7 +29,7 @@ func TestDoctor(t *testing.T) {
 		}
 	}
 	for _, to := range written {
-		if _, err := to.Submit(t.Context(), []table.Write{{Verb: table.Insert, Row: table.Row{Partition: doctor.Scratch, Key: doctor.Scratch}}}); err != nil {
+		if _, err := to.Submit(t.Context(), table.Write{Verb: table.Insert, Row: table.Row{Partition: doctor.Scratch, Key: doctor.Scratch}}); err != nil {
 			t.Fatal(err)
 		}
 	}

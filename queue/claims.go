@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"kennel/internal/cas"
 	"kennel/internal/table"
 )
 
@@ -207,13 +208,20 @@ type Blobs interface {
 	// Put stores a blob, in place of one of that name.
 	Put(ctx context.Context, name string, content []byte) error
 
-	// Get returns a blob. table.ErrNotFound reports that it does not exist,
-	// table.ErrLarge that it is longer than max bytes.
+	// Get returns a blob. ErrNotFound reports that it does not exist,
+	// ErrLarge that it is longer than max bytes.
 	Get(ctx context.Context, name string, max int) ([]byte, error)
 
 	// Delete deletes a blob. It returns nil if it does not exist.
 	Delete(ctx context.Context, name string) error
 }
+
+// The answers of a [Container], beside ErrRefused. Those of a table are the same:
+// a claim is in rows or in a blob, and its reader does not care.
+var (
+	ErrNotFound = cas.ErrNotFound
+	ErrLarge    = cas.ErrLarge
+)
 
 // BlobLister lists the blobs of a [Container] for the sweep.
 type BlobLister interface {

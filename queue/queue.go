@@ -56,6 +56,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"kennel/internal/cas"
 )
 
 // Message is a message that was received, put or peeked at.
@@ -129,7 +131,7 @@ type Lister interface {
 var (
 	ErrLeaseLost = errors.New("the lease of the message was lost")
 	ErrLimit     = errors.New("beyond the limits of a queue")
-	ErrRefused   = errors.New("refused by the store")
+	ErrRefused   = cas.ErrRefused
 )
 
 // ErrMessage reports that a message is not an envelope, or that its body is not

@@ -7,12 +7,13 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"kennel/internal/cas"
 	"kennel/internal/table"
 )
 
 // ErrUnclear reports that a message may exist although it could not be
 // published.
-var ErrUnclear = errors.New("the message may exist")
+var ErrUnclear = cas.ErrUnclear
 
 const (
 	maxTries    = 10                     // of one put

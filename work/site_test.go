@@ -119,13 +119,13 @@ type watched struct {
 	site *site
 }
 
-func (w watched) Submit(ctx context.Context, writes []table.Write) ([]string, error) {
+func (w watched) Submit(ctx context.Context, writes ...table.Write) ([]string, error) {
 	if w.site.refuse != nil {
 		if err := w.site.refuse(writes[0]); err != nil {
 			return nil, err
 		}
 	}
-	versions, err := w.Store.Submit(ctx, writes)
+	versions, err := w.Store.Submit(ctx, writes...)
 	if row := writes[0].Row; err == nil && row.Key == ledgerKey && row.Values["finishedAt"] != "" {
 		w.site.mu.Lock()
 		w.site.ended[row.Values["finishedAt"]] = true

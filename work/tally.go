@@ -56,9 +56,9 @@ func (r countedRows) Query(ctx context.Context, q table.Query) (table.Page, erro
 	return r.Store.Query(ctx, q)
 }
 
-func (r countedRows) Submit(ctx context.Context, writes []table.Write) ([]string, error) {
+func (r countedRows) Submit(ctx context.Context, writes ...table.Write) ([]string, error) {
 	count(ctx, 1)
-	return r.Store.Submit(ctx, writes)
+	return r.Store.Submit(ctx, writes...)
 }
 
 func counted(put Put) Put {

@@ -181,12 +181,12 @@ type observed struct {
 	w *world
 }
 
-func (o observed) Submit(ctx context.Context, writes []table.Write) ([]string, error) {
+func (o observed) Submit(ctx context.Context, writes ...table.Write) ([]string, error) {
 	if o.w.maxRow > 0 && strings.HasPrefix(writes[0].Row.Key, "r") && writes[0].Verb == table.Insert && results(writes[0].Row) > o.w.maxRow {
 		o.w.refused.Add(1)
 		return nil, table.ErrRowSize
 	}
-	versions, err := o.Store.Submit(ctx, writes)
+	versions, err := o.Store.Submit(ctx, writes...)
 	if row := writes[0].Row; err == nil && row.Key == "batch" && row.Values["state"] == string(work.Done) {
 		o.w.ledgers.mu.Lock()
 		defer o.w.ledgers.mu.Unlock()

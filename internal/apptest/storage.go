@@ -63,9 +63,9 @@ func Rows(t *testing.T, store *azure.Table, partition string) (all []table.Row) 
 // Age merges a time that is long ago into a row.
 func Age(t *testing.T, store *azure.Table, partition, key, column string, by time.Duration) {
 	t.Helper()
-	_, err := store.Submit(t.Context(), []table.Write{{Verb: table.Merge, If: table.AnyVersion, Row: table.Row{
+	_, err := store.Submit(t.Context(), table.Write{Verb: table.Merge, If: table.AnyVersion, Row: table.Row{
 		Partition: partition, Key: key, Values: map[string]string{column: time.Now().UTC().Add(-by).Format(time.RFC3339Nano)},
-	}}})
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}

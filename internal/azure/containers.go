@@ -6,13 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 
-	"kennel/internal/table"
+	"kennel/queue"
 )
 
 // Container is a [queue.Container] in Azure: the block blobs of one container,
@@ -41,7 +40,7 @@ func (c *Container) Put(ctx context.Context, name string, content []byte) error 
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("put blob %.80q: %w", name, refusedBlob(err))
+		return fmt.Errorf("put blob %.80q: %w", name, declinedBlob(err))
 	}
 	return nil
 }
@@ -56,10 +55,12 @@ func (c *Container) upload(ctx context.Context, name string, content []byte) err
 func (c *Container) Get(ctx context.Context, name string, max int) ([]byte, error) {
 	content, err := c.download(ctx, name, int64(max))
 	if hasCode(err, bloberror.BlobNotFound, bloberror.ContainerNotFound) {
-		err = fmt.Errorf("%w: %w", table.ErrNotFound, err)
+		err = fmt.Errorf("%w: %w", queue.ErrNotFound, err)
+	} else {
+		err = declinedBlob(err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("get blob %.80q: %w", name, refusedBlob(err))
+		return nil, fmt.Errorf("get blob %.80q: %w", name, err)
 	}
 	return content, nil
 }
@@ -77,7 +78,7 @@ func (c *Container) download(ctx context.Context, name string, max int64) ([]byt
 	case length == nil:
 		return nil, errors.New("the answer has no length")
 	case *length > max:
-		return nil, table.ErrLarge
+		return nil, queue.ErrLarge
 	default:
 		content := make([]byte, *length)
 		_, err := io.ReadFull(answer.Body, content)
@@ -93,7 +94,7 @@ func (c *Container) Delete(ctx context.Context, name string) error {
 		err = answered(ctx, err)
 	}
 	if err != nil && !hasCode(err, bloberror.BlobNotFound, bloberror.ContainerNotFound) {
-		return fmt.Errorf("delete blob %.80q: %w", name, refusedBlob(err))
+		return fmt.Errorf("delete blob %.80q: %w", name, declinedBlob(err))
 	}
 	return nil
 }
@@ -110,7 +111,7 @@ func (c *Container) List(ctx context.Context, max int) (names []string, err erro
 		case hasCode(err, bloberror.ContainerNotFound):
 			return nil, nil
 		case err != nil:
-			return nil, fmt.Errorf("list blobs: %w", refusedBlob(err))
+			return nil, fmt.Errorf("list blobs: %w", declinedBlob(err))
 		}
 		for _, item := range page.Segment.BlobItems {
 			names = append(names, value(item.Name))
@@ -120,13 +121,4 @@ func (c *Container) List(ctx context.Context, max int) (names []string, err erro
 			return names, nil
 		}
 	}
-}
-
-// refusedBlob adds [table.ErrRefused] to an error response that a retry does
-// not change.
-func refusedBlob(err error) error {
-	if hasStatus(err, http.StatusConflict) || errors.Is(err, table.ErrNotFound) {
-		return err // a container that is being deleted is a conflict for half a minute
-	}
-	return declined(err, table.ErrRefused)
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+
+	"kennel/internal/cas"
 )
 
 // ErrTimeout reports that one try of a request got no answer within its
@@ -75,6 +77,24 @@ func safe(err error) error {
 		return fmt.Errorf("connect to storage: %w", failed.Err)
 	}
 	return err
+}
+
+// declined adds [cas.ErrRefused] to an error response that a retry does not
+// change.
+func declined(err error) error {
+	if e, ok := errors.AsType[*Error](err); ok && e.Refused() {
+		return fmt.Errorf("%w: %w", cas.ErrRefused, err)
+	}
+	return err
+}
+
+// declinedBlob is declined for a request to blobs. A container that is being
+// deleted is a conflict for half a minute.
+func declinedBlob(err error) error {
+	if hasStatus(err, http.StatusConflict) {
+		return err
+	}
+	return declined(err)
 }
 
 // hasCode reports whether err is an [Error] with one of these codes.

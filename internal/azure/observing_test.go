@@ -137,10 +137,8 @@ func TestOutcomesOfTransactions(t *testing.T) {
 	} {
 		body := "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n" + begin + tt.part + "\r\n--c--\r\n--b--\r\n"
 		transport.answer = answerWith(http.StatusAccepted, "", strings.NewReader(body), "Content-Type", "multipart/mixed; boundary=b")
-		store.Submit(t.Context(), []table.Write{
-			{Verb: table.Insert, Row: table.Row{Partition: "p", Key: "a"}},
-			{Verb: table.Insert, Row: table.Row{Partition: "p", Key: "b"}},
-		})
+		store.Submit(t.Context(), table.Write{Verb: table.Insert, Row: table.Row{Partition: "p", Key: "a"}},
+			table.Write{Verb: table.Insert, Row: table.Row{Partition: "p", Key: "b"}})
 		if got := sentences(outcomes.Problems()); got != tt.want {
 			t.Errorf("answer %q: problems %q, want %q", tt.part, got, tt.want)
 		}

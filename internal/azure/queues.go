@@ -41,7 +41,7 @@ func (q *Queues) receive(ctx context.Context, name string, max int, visibility t
 		if hasCode(err, queueerror.QueueNotFound) {
 			return nil, nil
 		}
-		return nil, declined(err, queue.ErrRefused)
+		return nil, declined(err)
 	}
 	var messages []queue.Message
 	for _, m := range answer.Messages {
@@ -99,7 +99,7 @@ func (q *Queues) Put(ctx context.Context, name, body string, delay time.Duration
 		err = fmt.Errorf("the answer holds %d messages, want 1", len(answer.Messages))
 	}
 	if err != nil {
-		return queue.Message{}, fmt.Errorf("put message into queue %.80q: %w", name, declined(err, queue.ErrRefused))
+		return queue.Message{}, fmt.Errorf("put message into queue %.80q: %w", name, declined(err))
 	}
 	m := answer.Messages[0]
 	return queue.Message{
@@ -141,7 +141,7 @@ func (q *Queues) Count(ctx context.Context, name string) (int64, error) {
 		}
 	}
 	if err != nil {
-		return 0, fmt.Errorf("count messages of queue %.80q: %w", name, declined(err, queue.ErrRefused))
+		return 0, fmt.Errorf("count messages of queue %.80q: %w", name, declined(err))
 	}
 	return int64(value(answer.ApproximateMessagesCount)), nil
 }
@@ -152,7 +152,7 @@ func (q *Queues) List(ctx context.Context, prefix string) ([]string, error) {
 	for pages := q.client.NewListQueuesPager(&azqueue.ListQueuesOptions{Prefix: &prefix}); pages.More(); {
 		page, err := pages.NextPage(q.once.context(ctx))
 		if err := answered(ctx, err); err != nil {
-			return nil, fmt.Errorf("list queues with prefix %.80q: %w", prefix, declined(err, queue.ErrRefused))
+			return nil, fmt.Errorf("list queues with prefix %.80q: %w", prefix, declined(err))
 		}
 		for _, item := range page.Queues {
 			names = append(names, value(item.Name))
@@ -171,7 +171,7 @@ func (q *Queues) Clear(ctx context.Context, name string) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("clear queue %.80q: %w", name, declined(err, queue.ErrRefused))
+		return fmt.Errorf("clear queue %.80q: %w", name, declined(err))
 	}
 	return nil
 }
@@ -195,7 +195,7 @@ func (q *Queues) peek(ctx context.Context, name string, max int) ([]queue.Messag
 		if hasCode(err, queueerror.QueueNotFound) {
 			return nil, nil
 		}
-		return nil, declined(err, queue.ErrRefused)
+		return nil, declined(err)
 	}
 	var messages []queue.Message
 	for _, m := range answer.Messages {
@@ -216,7 +216,7 @@ func lease(err error) error {
 	if hasStatus(err, http.StatusNotFound) || hasCode(err, queueerror.PopReceiptMismatch) {
 		return queue.ErrLeaseLost
 	}
-	return declined(err, queue.ErrRefused)
+	return declined(err)
 }
 
 func seconds(d time.Duration) int32 { return int32(queue.WholeSeconds(d) / time.Second) }

@@ -55,7 +55,7 @@ func TestRequests(t *testing.T) {
 				writes[i].If = table.AnyVersion
 			}
 		}
-		return func() error { _, err := store.Submit(ctx, writes); return err }
+		return func() error { _, err := store.Submit(ctx, writes...); return err }
 	}
 	query := func() error { _, err := store.Query(ctx, table.Query{Top: 1}); return err }
 	put := func() error { _, err := queues.Put(ctx, name, "a", 0); return err }

@@ -33,7 +33,7 @@ func (s *Sequences) Read(ctx context.Context, sequence string) (StoredSequence, 
 func (s *Sequences) List(ctx context.Context, top int, continuation string) ([]StoredSequence, string, error) {
 	names, next, err := s.list(ctx, min(top, maxListed), continuation, ids.CheckName)
 	if err != nil {
-		return nil, "", fmt.Errorf("list sequences: %w", refusedValue(err))
+		return nil, "", fmt.Errorf("list sequences: %w", declinedBlob(err))
 	}
 	all, err := readEach(ctx, names, func(ctx context.Context, sequence string) (StoredSequence, error) {
 		stored, err := s.Read(ctx, sequence)

@@ -154,7 +154,7 @@ func (t *Table) query(ctx context.Context, q table.Query) (table.Page, error) {
 	case q.After != "" && hasStatus(err, http.StatusBadRequest):
 		return table.Page{}, fmt.Errorf("%w: %w", table.ErrToken, err)
 	case err != nil:
-		return table.Page{}, declined(err, table.ErrRefused)
+		return table.Page{}, declined(err)
 	}
 	page := table.Page{Rows: make([]table.Row, len(answer.Entities)), ReadAt: dateOf(raw)}
 	parse := parseEntity
@@ -194,7 +194,7 @@ func filter(q table.Query) string {
 
 // Submit implements [table.Store] with one request, or with three if the
 // table has to be created first.
-func (t *Table) Submit(ctx context.Context, writes []table.Write) ([]string, error) {
+func (t *Table) Submit(ctx context.Context, writes ...table.Write) ([]string, error) {
 	err := table.CheckWrites(writes)
 	if err != nil {
 		return nil, fmt.Errorf("submit: %w", err)
@@ -281,17 +281,9 @@ func refused(err error) error {
 	case hasStatus(err, http.StatusRequestEntityTooLarge) || hasCode(err, aztables.EntityTooLarge, aztables.PropertyValueTooLarge):
 		sentinel = table.ErrRowSize
 	default:
-		return declined(err, table.ErrRefused)
+		return declined(err)
 	}
 	return fmt.Errorf("%w: %w", sentinel, err)
-}
-
-// declined wraps an error that a retry does not change in sentinel.
-func declined(err, sentinel error) error {
-	if refusal, ok := errors.AsType[*Error](err); ok && refusal.Refused() {
-		return fmt.Errorf("%w: %w", sentinel, err)
-	}
-	return err
 }
 
 // entity returns a row in the form that the service accepts. Text values need

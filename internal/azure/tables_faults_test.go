@@ -29,12 +29,12 @@ func TestTableWritesThatFail(t *testing.T) {
 			t.Run(tt.name+" "+name, func(t *testing.T) {
 				proxy, account := throughProxy(t)
 				store := openTable(t, opened(t, account.OpenTables, nil), uniqueTable())
-				if _, err := store.Submit(t.Context(), []table.Write{insert("a"), insert("b")}); err != nil {
+				if _, err := store.Submit(t.Context(), insert("a"), insert("b")); err != nil {
 					t.Fatal(err)
 				}
 				proxy.Passed()
 				heal := proxy.Add(fault)
-				_, err := store.Submit(t.Context(), tt.writes)
+				_, err := store.Submit(t.Context(), tt.writes...)
 				checkRefusal(t, err, errOther)
 				if got := proxy.Passed(); len(got) != 1 {
 					t.Errorf("requests %q, want one", got)

@@ -89,7 +89,7 @@ func TestTransactionAnswers(t *testing.T) {
 				w.WriteHeader(http.StatusAccepted)
 				fmt.Fprint(w, tt.body)
 			})
-			versions, err := store.Submit(t.Context(), twoRows)
+			versions, err := store.Submit(t.Context(), twoRows...)
 			checkRefusal(t, err, tt.want)
 			if tt.want == nil && (len(versions) != 2 || versions[0] != `W/"1"` || versions[1] != `W/"2"`) {
 				t.Errorf("versions %q", versions)
@@ -138,7 +138,7 @@ func TestRowSizeRefused(t *testing.T) {
 		{403, "AuthorizationPermissionMismatch", false},
 	} {
 		for _, writes := range [][]table.Write{insert, twoRows} {
-			_, err := openScripted(t, refuse(tt.status, tt.code)).Submit(t.Context(), writes)
+			_, err := openScripted(t, refuse(tt.status, tt.code)).Submit(t.Context(), writes...)
 			if checkRefusal(t, err, table.ErrRefused); errors.Is(err, table.ErrRowSize) != tt.is {
 				t.Errorf("%d %s: %v", tt.status, tt.code, err)
 			}
@@ -181,7 +181,7 @@ func TestTableRefusals(t *testing.T) {
 			t.Fatal(err)
 		}
 		store := openScripted(t, refuse(tt.status, tt.code))
-		_, err = store.Submit(t.Context(), tt.writes)
+		_, err = store.Submit(t.Context(), tt.writes...)
 		checkRefusal(t, err, tt.want)
 		if tt.want != table.ErrRefused && tt.want != errOther || tt.status == 404 || tt.status == 204 {
 			continue
@@ -192,7 +192,7 @@ func TestTableRefusals(t *testing.T) {
 			w.WriteHeader(http.StatusAccepted)
 			fmt.Fprint(w, changeset(refusedPart(fmt.Sprint(tt.status, " ", http.StatusText(tt.status)), tt.code, "1:No")))
 		})
-		_, submitted := inside.Submit(t.Context(), twoRows)
+		_, submitted := inside.Submit(t.Context(), twoRows...)
 		_, got := store.Get(t.Context(), "p", "a")
 		_, queried := store.Query(t.Context(), table.Query{Top: 1})
 		_, put := openOutbox(t, queues, "cleanup").Put(t.Context(), "x", 0)

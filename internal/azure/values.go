@@ -74,7 +74,7 @@ func newValues(blobs *Blobs, containerName, contentType, job string) Values {
 func (s Values) Load(ctx context.Context, name, seen string) (cas.Value, error) {
 	v, err := s.load(ctx, name, seen)
 	if err != nil {
-		return cas.Value{}, fmt.Errorf("load blob %.80q: %w", name, refusedValue(err))
+		return cas.Value{}, fmt.Errorf("load blob %.80q: %w", name, declinedBlob(err))
 	}
 	return v, nil
 }
@@ -169,7 +169,7 @@ func (s Values) Replace(ctx context.Context, name string, old, next cas.Value) (
 		version, err = s.replace(ctx, name, old.Version, next)
 	}
 	if err != nil {
-		return cas.Value{}, fmt.Errorf("replace blob %.80q: %w", name, refusedValue(err))
+		return cas.Value{}, fmt.Errorf("replace blob %.80q: %w", name, declinedBlob(err))
 	}
 	return cas.Value{Text: next.Text, Meta: next.Meta, Version: version}, nil
 }
@@ -234,15 +234,6 @@ func (s Values) create(ctx context.Context) error {
 		return fmt.Errorf("create the container: %w", err)
 	}
 	return nil
-}
-
-// refusedValue adds [cas.ErrRefused] to an error response that a retry does not
-// change.
-func refusedValue(err error) error {
-	if hasStatus(err, http.StatusConflict) {
-		return err // a container that is being deleted is a conflict for half a minute
-	}
-	return declined(err, cas.ErrRefused)
 }
 
 // maxName is Azure's limit for a blob's name in characters. Azurite has none.

@@ -57,8 +57,9 @@ type Store interface {
 	Replace(ctx context.Context, name string, old, next Value) (Value, error)
 }
 
-// The answers of a store. ErrNotFound and ErrExists are those of a store that
-// does not read what does not exist, such as a table.
+// The answers of a store. ErrNotFound and ErrExists are those of tables and of
+// blobs without versions, for which what does not exist has no value. ErrLarge
+// reports that what was requested is longer than the caller wanted to read.
 //
 // ErrRefused reports a condition that a retry does not change until an operator
 // fixes it: a missing permission or a disabled account. ErrUnclear reports that
@@ -68,6 +69,7 @@ var (
 	ErrExists    = errors.New("already exists")
 	ErrUnchanged = errors.New("has not changed")
 	ErrChanged   = errors.New("has changed")
+	ErrLarge     = errors.New("larger than the request allows")
 	ErrRefused   = errors.New("refused by the store")
 	ErrUnclear   = errors.New("the outcome of the write is unknown")
 )

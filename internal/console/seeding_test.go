@@ -118,7 +118,7 @@ func (l *large) copyRows(ctx context.Context) error {
 			if len(writes) == 0 {
 				return nil
 			}
-			_, err := rows.Submit(ctx, writes)
+			_, err := rows.Submit(ctx, writes...)
 			writes = nil
 			return err
 		}
@@ -332,7 +332,7 @@ func (l *large) refresh(ctx context.Context) error {
 		return err
 	}
 	return each(ctx, len(l.reports), func(ctx context.Context, i int) error {
-		_, err := rows.Submit(ctx, []table.Write{{Verb: table.Upsert, Row: l.reports[i]}})
+		_, err := rows.Submit(ctx, table.Write{Verb: table.Upsert, Row: l.reports[i]})
 		return err
 	})
 }

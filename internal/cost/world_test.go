@@ -84,13 +84,13 @@ func (r rows) Query(ctx context.Context, q table.Query) (table.Page, error) {
 	return r.Store.Query(ctx, q)
 }
 
-func (r rows) Submit(ctx context.Context, writes []table.Write) ([]string, error) {
+func (r rows) Submit(ctx context.Context, writes ...table.Write) ([]string, error) {
 	name := "transaction"
 	if len(writes) == 1 {
 		name = map[table.Verb]string{table.Insert: "insert", table.Replace: "update", table.Upsert: "update", table.Merge: "merge", table.Delete: "delete"}[writes[0].Verb]
 	}
 	r.add("table", name)
-	return r.Store.Submit(ctx, writes)
+	return r.Store.Submit(ctx, writes...)
 }
 
 // blobs is a container whose requests are counted.

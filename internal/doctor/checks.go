@@ -158,7 +158,7 @@ func tableChecks(account azure.Account, o *azure.Options, m mender) [][]Check {
 	}
 	submit := func(verb table.Verb, condition string) func(context.Context, *azure.Table) error {
 		return func(ctx context.Context, t *azure.Table) error {
-			_, err := t.Submit(ctx, []table.Write{{Verb: verb, If: condition, Row: table.Row{Partition: Scratch, Key: Scratch}}})
+			_, err := t.Submit(ctx, table.Write{Verb: verb, If: condition, Row: table.Row{Partition: Scratch, Key: Scratch}})
 			return err
 		}
 	}

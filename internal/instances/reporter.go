@@ -87,7 +87,7 @@ func (r *Reporter) write(ctx context.Context) (reported string) {
 		r.mayExist.Store(true)
 		one, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		_, err = r.rows.Submit(one, []table.Write{{Verb: table.Upsert, Row: written}})
+		_, err = r.rows.Submit(one, table.Write{Verb: table.Upsert, Row: written})
 	}
 	if err != nil && ctx.Err() == nil {
 		r.log.Warn("cannot write the row of this instance; other instances do not see it", "error", err)
@@ -103,7 +103,7 @@ func (r *Reporter) Close(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	_, err := r.rows.Submit(ctx, []table.Write{remove(table.Row{Partition: partition, Key: r.self.Name()}, table.AnyVersion)})
+	_, err := r.rows.Submit(ctx, remove(table.Row{Partition: partition, Key: r.self.Name()}, table.AnyVersion))
 	if err != nil && !errors.Is(err, table.ErrNotFound) {
 		return fmt.Errorf("remove the row of this instance, which counts for another %v: %w", LiveFor, err)
 	}
@@ -132,7 +132,7 @@ func (r *Reporter) sweepOnce(ctx context.Context) error {
 		}
 	}
 	for some := range slices.Chunk(old, table.MaxTransaction) {
-		_, err := r.rows.Submit(ctx, some)
+		_, err := r.rows.Submit(ctx, some...)
 		if err != nil && !table.IsConflict(err) { // another process sweeps, too
 			return err
 		}

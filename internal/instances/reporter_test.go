@@ -248,15 +248,15 @@ func (u *unlucky) strikes() bool { return u.sent.Add(1) == u.at }
 
 var errReset = errors.New("connection reset")
 
-func (u *unlucky) Submit(ctx context.Context, writes []table.Write) ([]string, error) {
+func (u *unlucky) Submit(ctx context.Context, writes ...table.Write) ([]string, error) {
 	if !u.strikes() {
-		return u.Table.Submit(ctx, writes)
+		return u.Table.Submit(ctx, writes...)
 	}
 	ctx = context.WithoutCancel(ctx)
 	apply := func() {
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
-		u.Table.Submit(ctx, writes)
+		u.Table.Submit(ctx, writes...)
 	}
 	switch u.how {
 	case "reply lost":
@@ -358,9 +358,9 @@ type meddling struct {
 	writes int
 }
 
-func (m *meddling) Submit(ctx context.Context, writes []table.Write) ([]string, error) {
+func (m *meddling) Submit(ctx context.Context, writes ...table.Write) ([]string, error) {
 	if m.writes++; m.writes == 2 {
 		m.before()
 	}
-	return m.Table.Submit(ctx, writes)
+	return m.Table.Submit(ctx, writes...)
 }

@@ -120,7 +120,7 @@ func putRow(t *testing.T, rows table.Store, written table.Row) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if _, err := rows.Submit(ctx, []table.Write{{Verb: table.Upsert, Row: written}}); err != nil {
+	if _, err := rows.Submit(ctx, table.Write{Verb: table.Upsert, Row: written}); err != nil {
 		t.Fatal(err)
 	}
 }

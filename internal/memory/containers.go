@@ -7,7 +7,7 @@ import (
 	"maps"
 	"slices"
 
-	"kennel/internal/table"
+	"kennel/queue"
 )
 
 // Container is a [queue.Container] in memory, safe for concurrent use.
@@ -38,9 +38,9 @@ func (b *Container) Get(ctx context.Context, name string, max int) ([]byte, erro
 		content, ok := b.blobs[name]
 		switch {
 		case !ok:
-			return nil, table.ErrNotFound
+			return nil, queue.ErrNotFound
 		case len(content) > max:
-			return nil, table.ErrLarge
+			return nil, queue.ErrLarge
 		}
 		return content, nil
 	})

@@ -179,7 +179,7 @@ func (t *Table) page(q table.Query, from position) table.Page {
 }
 
 // Submit implements [table.Store].
-func (t *Table) Submit(ctx context.Context, writes []table.Write) ([]string, error) {
+func (t *Table) Submit(ctx context.Context, writes ...table.Write) ([]string, error) {
 	err := table.CheckWrites(writes)
 	if err != nil {
 		return nil, fmt.Errorf("submit: %w", err)

@@ -32,12 +32,12 @@ func TestTablesInShortPages(t *testing.T) {
 func TestTableClone(t *testing.T) {
 	store := NewTable(nil)
 	write := table.Write{Verb: table.Insert, Row: table.Row{Partition: "p", Key: "a", Values: map[string]string{"x": "1"}}}
-	if _, err := store.Submit(t.Context(), []table.Write{write}); err != nil {
+	if _, err := store.Submit(t.Context(), write); err != nil {
 		t.Fatal(err)
 	}
 	clone := store.Clone(nil)
 	write = table.Write{Verb: table.Delete, Row: table.Row{Partition: "p", Key: "a"}, If: table.AnyVersion}
-	if _, err := clone.Submit(t.Context(), []table.Write{write}); err != nil {
+	if _, err := clone.Submit(t.Context(), write); err != nil {
 		t.Fatal(err)
 	}
 	if got, cloned := store.Rows(""), clone.Rows(""); got != 1 || cloned != 0 {
@@ -58,7 +58,7 @@ func TestTableFaults(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			store := NewTable(&TableOptions{Options: Options{Fault: test.fault}})
-			if _, err := store.Submit(t.Context(), write); !errors.Is(err, errLost) {
+			if _, err := store.Submit(t.Context(), write...); !errors.Is(err, errLost) {
 				t.Errorf("submit: %v, want %v", err, errLost)
 			}
 			if got := store.Rows("p"); got != test.rows {

@@ -53,7 +53,7 @@ func TestReadLarge(t *testing.T) {
 		}
 		row := page.Rows[0]
 		row.Key, row.Values = "another", map[string]string{"format": "0"}
-		if _, err := rows.Submit(ctx, []table.Write{{Verb: table.Insert, Row: row}}); err != nil {
+		if _, err := rows.Submit(ctx, table.Write{Verb: table.Insert, Row: row}); err != nil {
 			t.Fatal(err)
 		}
 		check("with a process whose report cannot be read", false)

@@ -422,7 +422,7 @@ func TestUnreadableInstances(t *testing.T) {
 		row := page.Rows[0]
 		row.Key, row.Values = "newer", maps.Clone(row.Values)
 		row.Values["format"] = "2"
-		if _, err := rows.Submit(ctx, []table.Write{{Verb: table.Insert, Row: row}}); err != nil {
+		if _, err := rows.Submit(ctx, table.Write{Verb: table.Insert, Row: row}); err != nil {
 			t.Fatal(err)
 		}
 		if answer := m.status(t); answer.LeftOut != 1 || len(answer.Instances) != 1 || answer.Status != "ok" {

@@ -186,7 +186,7 @@ func TestRaiseBelowOtherInstances(t *testing.T) {
 		a.fails.Store(false)
 		raise(`{"atLeast":6001}`, 409, "raise_too_low")
 		row := table.Row{Partition: "instances", Key: "newer", Values: map[string]string{"format": "2"}}
-		if _, err := a.rows.Submit(t.Context(), []table.Write{{Verb: table.Upsert, Row: row}}); err != nil {
+		if _, err := a.rows.Submit(t.Context(), table.Write{Verb: table.Upsert, Row: row}); err != nil {
 			t.Fatal(err)
 		}
 		raise(`{"atLeast":7001}`, 503, "instances_unknown") // a newer build may have reserved more

@@ -34,7 +34,7 @@ var layers = map[string][]string{
 	"internal/cost":  {}, // it computes only
 	"internal/cas":   {}, // the contract and the words of all stores
 	"internal/table": {"internal/cas"},
-	"queue":          {"internal/table", "internal/names", "internal/trace", "golang.org/x/sync", "github.com/klauspost/compress/zstd"}, // for claim checks
+	"queue":          {"internal/cas", "internal/table", "internal/names", "internal/trace", "golang.org/x/sync", "github.com/klauspost/compress/zstd"}, // for claim checks
 
 	"internal/instances": {"internal/table"}, // a foundation for status, scaling and the bill, and a user of the other one
 

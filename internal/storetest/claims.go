@@ -205,7 +205,7 @@ func (t *claimTest) damagedRows() {
 		for i := 0; i < len(content); i += 24 << 10 {
 			row.Values[fmt.Sprintf("c%02d", i/(24<<10))] = base64.RawStdEncoding.EncodeToString(content[i:min(len(content), i+24<<10)])
 		}
-		if _, err := t.Rows.Submit(t.ctx, []table.Write{change(table.Replace, key, "0", row.Values, table.AnyVersion)}); err != nil {
+		if _, err := t.Rows.Submit(t.ctx, change(table.Replace, key, "0", row.Values, table.AnyVersion)); err != nil {
 			t.Fatal(err)
 		}
 		t.corrupt(text, name+" row")
@@ -249,7 +249,7 @@ func (t *claimTest) corrupt(text, name string) {
 
 func (t *claimTest) submitRow(partition, key string, v values) {
 	t.Helper()
-	if _, err := t.Rows.Submit(t.ctx, []table.Write{insert(partition, key, v)}); err != nil {
+	if _, err := t.Rows.Submit(t.ctx, insert(partition, key, v)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"kennel/internal/table"
 	"kennel/queue"
 )
 
@@ -55,7 +54,7 @@ func (t *containerTest) holds(name string, want []byte) {
 
 func (t *containerTest) missing(name string) {
 	t.Helper()
-	if got, err := t.blobs.Get(t.ctx, name, 10); !errors.Is(err, table.ErrNotFound) {
+	if got, err := t.blobs.Get(t.ctx, name, 10); !errors.Is(err, queue.ErrNotFound) {
 		t.Errorf("blob %.80q: got %q, %v, want ErrNotFound", name, got, err)
 	}
 }
@@ -106,7 +105,7 @@ func blobIsolation(t *containerTest) {
 
 func largeBlobs(t *containerTest) {
 	t.put("a", []byte("12345"))
-	if got, err := t.blobs.Get(t.ctx, "a", 4); !errors.Is(err, table.ErrLarge) {
+	if got, err := t.blobs.Get(t.ctx, "a", 4); !errors.Is(err, queue.ErrLarge) {
 		t.Errorf("got %q, %v, want ErrLarge", got, err)
 	}
 	t.holds("a", []byte("12345"))
@@ -144,7 +143,7 @@ func blobNames(t *containerTest) {
 	for _, name := range []string{"", "a.", "a/", "a\x01", strings.Repeat("a", 1025)} {
 		_, err := t.blobs.Get(t.ctx, name, 1)
 		for op, err := range map[string]error{"put": t.blobs.Put(t.ctx, name, nil), "get": err, "delete": t.blobs.Delete(t.ctx, name)} {
-			if err == nil || errors.Is(err, table.ErrNotFound) {
+			if err == nil || errors.Is(err, queue.ErrNotFound) {
 				t.Errorf("%s %.20q: %v, want another error", op, name, err)
 			}
 		}

@@ -20,7 +20,7 @@ func FillPartition(ctx context.Context, blogs table.Store, partition string, n i
 			keys = append(keys, key)
 			writes = append(writes, insert(partition, key, values{"v": "1", "title": "t", "text0": "x", "userId": "bob", "operation": "0"}))
 		}
-		if _, err := blogs.Submit(ctx, writes); err != nil {
+		if _, err := blogs.Submit(ctx, writes...); err != nil {
 			return nil, err
 		}
 	}

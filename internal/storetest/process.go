@@ -130,8 +130,8 @@ func (t processTable) Query(ctx context.Context, q table.Query) (table.Page, err
 	return request(t.p, func() (table.Page, error) { return t.table.Query(ctx, q) })
 }
 
-func (t processTable) Submit(ctx context.Context, writes []table.Write) ([]string, error) {
-	return request(t.p, func() ([]string, error) { return t.table.Submit(ctx, writes) })
+func (t processTable) Submit(ctx context.Context, writes ...table.Write) ([]string, error) {
+	return request(t.p, func() ([]string, error) { return t.table.Submit(ctx, writes...) })
 }
 
 type processOutbox struct {

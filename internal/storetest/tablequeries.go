@@ -290,8 +290,8 @@ func cancelledTable(t *tableTest) {
 	cancel()
 	_, got := t.table.Get(ctx, "p", "a")
 	_, queried := t.table.Query(ctx, table.Query{Top: 1})
-	_, one := t.table.Submit(ctx, []table.Write{remove("p", "a", version)})
-	_, two := t.table.Submit(ctx, []table.Write{remove("p", "a", version), insert("p", "b", nil)})
+	_, one := t.table.Submit(ctx, remove("p", "a", version))
+	_, two := t.table.Submit(ctx, remove("p", "a", version), insert("p", "b", nil))
 	for op, err := range map[string]error{"get": got, "query": queried, "submit": one, "submit two": two} {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v, want %v", op, err, context.Canceled)

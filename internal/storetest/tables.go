@@ -76,7 +76,7 @@ func remove(partition, key, version string) table.Write {
 // submit must succeed and return a version for each row that is not deleted.
 func (t *tableTest) submit(writes ...table.Write) []string {
 	t.Helper()
-	versions, err := t.table.Submit(t.ctx, writes)
+	versions, err := t.table.Submit(t.ctx, writes...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func (t *tableTest) submit(writes ...table.Write) []string {
 // refused checks that the transaction fails with want.
 func (t *tableTest) refused(want error, writes ...table.Write) {
 	t.Helper()
-	if _, err := t.table.Submit(t.ctx, writes); !errors.Is(err, want) {
+	if _, err := t.table.Submit(t.ctx, writes...); !errors.Is(err, want) {
 		t.Errorf("submit %.200v: %v, want %v", writes, err, want)
 	}
 }
@@ -193,7 +193,7 @@ func insertTogether(t *tableTest) {
 	var wg sync.WaitGroup
 	for i := range nodes { // all of them find the table missing
 		wg.Go(func() {
-			_, err := t.table.Submit(t.ctx, []table.Write{insert("p", "a", nil), insert("p", fmt.Sprint("b", i), nil)})
+			_, err := t.table.Submit(t.ctx, insert("p", "a", nil), insert("p", fmt.Sprint("b", i), nil))
 			if err == nil {
 				winners.Add(1)
 			} else if !errors.Is(err, table.ErrExists) {
@@ -317,10 +317,8 @@ func fence(t *tableTest) {
 	for w := range writers {
 		wg.Go(func() {
 			for i := range each {
-				_, err := t.table.Submit(t.ctx, []table.Write{
-					change(table.Merge, "p", "!fence", values{"seen": "yes"}, table.AnyVersion),
-					insert("p", fmt.Sprint(w, "-", i), nil),
-				})
+				_, err := t.table.Submit(t.ctx, change(table.Merge, "p", "!fence", values{"seen": "yes"}, table.AnyVersion),
+					insert("p", fmt.Sprint(w, "-", i), nil))
 				switch {
 				case err == nil && added.Add(1) == writers:
 					t.submit(remove("p", "!fence", table.AnyVersion))

@@ -21,9 +21,9 @@ const (
 	minTryTimeout = time.Second
 )
 
-// Table is a [Store] whose requests are repeated if they fail without an
-// answer. It is safe for concurrent use. The package comment describes its
-// errors.
+// Table is a [Store] that uses another one and repeats requests that fail
+// without an answer. It is safe for concurrent use. The package comment
+// describes its errors.
 type Table struct{ store Store }
 
 // New returns a table that uses the store. It makes no request.
@@ -47,13 +47,13 @@ func (t *Table) Query(ctx context.Context, q Query) (Page, error) {
 // Submit makes all writes or none, and returns the new version of each row.
 // After an error that wraps ErrUnclear, they may have been made.
 func (t *Table) Submit(ctx context.Context, writes ...Write) ([]string, error) {
-	return RetryWrite(ctx, func(ctx context.Context) ([]string, error) { return t.store.Submit(ctx, writes) })
+	return RetryWrite(ctx, func(ctx context.Context) ([]string, error) { return t.store.Submit(ctx, writes...) })
 }
 
 // SubmitOnce is Submit without repeats, for a transaction whose second arrival
 // could undo later changes.
 func (t *Table) SubmitOnce(ctx context.Context, writes ...Write) ([]string, error) {
-	return repeat(ctx, 1, true, func(ctx context.Context) ([]string, error) { return t.store.Submit(ctx, writes) })
+	return repeat(ctx, 1, true, func(ctx context.Context) ([]string, error) { return t.store.Submit(ctx, writes...) })
 }
 
 // ReadBack reads a row after a write to it failed with the error write, so that

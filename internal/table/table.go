@@ -132,7 +132,7 @@ type Store interface {
 	// store rejected the request permanently. After any of these errors, this
 	// request changed nothing and never will. After any other error it may
 	// have.
-	Submit(ctx context.Context, writes []Write) (versions []string, err error)
+	Submit(ctx context.Context, writes ...Write) (versions []string, err error)
 }
 
 // The errors of a [Store], and ErrUnclear of a [Table]. Those of package cas are
@@ -148,7 +148,7 @@ var (
 	ErrChanged  = cas.ErrChanged
 	ErrLimit    = errors.New("beyond the limits of a table")
 	ErrToken    = errors.New("the page token is invalid")
-	ErrLarge    = errors.New("the page is larger than the query allows")
+	ErrLarge    = cas.ErrLarge
 	ErrRefused  = cas.ErrRefused
 	ErrRowSize  = fmt.Errorf("%w: the row is too large", ErrRefused)
 	ErrUnclear  = cas.ErrUnclear

@@ -153,7 +153,7 @@ func (l *Ledger) write(ctx context.Context) error {
 	}
 	one, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	_, err := l.rows.Submit(one, []table.Write{w}) // without mu, which Read takes
+	_, err := l.rows.Submit(one, w) // without mu, which Read takes
 
 	switch {
 	case errors.Is(err, table.ErrNotFound): // it was folded, perhaps with what was tried last

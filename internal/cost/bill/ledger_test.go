@@ -279,12 +279,12 @@ type faulty struct {
 	late *atomic.Bool // the next request that is cut off is executed
 }
 
-func (f faulty) Submit(ctx context.Context, writes []table.Write) ([]string, error) {
+func (f faulty) Submit(ctx context.Context, writes ...table.Write) ([]string, error) {
 	if !f.cut.Load() {
-		return f.Store.Submit(ctx, writes)
+		return f.Store.Submit(ctx, writes...)
 	}
 	if f.late.Swap(false) {
-		f.Store.Submit(ctx, writes)
+		f.Store.Submit(ctx, writes...)
 	}
 	return nil, f.err
 }

@@ -123,7 +123,7 @@ func (l *Ledger) foldMonth(ctx context.Context, month time.Time) error {
 		if total, ok := totals[day]; ok {
 			sum.Verb, sum.If = table.Replace, total.Version
 		}
-		_, err := l.rows.Submit(ctx, append(d.deletes, sum))
+		_, err := l.rows.Submit(ctx, append(d.deletes, sum)...)
 		if err != nil && !table.IsConflict(err) {
 			return err
 		}

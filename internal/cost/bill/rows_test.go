@@ -46,7 +46,7 @@ func TestUnreadable(t *testing.T) {
 			writes = append(writes, table.Write{Verb: table.Insert, Row: table.Row{Partition: "2000-01", Key: fmt.Sprintf("01-vm-%d", i), Values: values}})
 		}
 		writes = append(writes, table.Write{Verb: table.Insert, Row: table.Row{Partition: "2000-01", Key: "99", Values: map[string]string{columnFormat: format, columnUsage: "{}"}}})
-		if _, err := rows.Submit(withDeadline(t), writes); err != nil {
+		if _, err := rows.Submit(withDeadline(t), writes...); err != nil {
 			t.Fatal(err)
 		}
 		p := start(t, rows, "vm-9")

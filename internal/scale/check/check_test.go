@@ -344,7 +344,7 @@ func TestRulesForHands(t *testing.T) {
 
 		k, _, err := leader.load(t.Context())
 		if err == nil {
-			_, err = rows.Submit(t.Context(), []table.Write{{Verb: table.Merge, If: k.version, Row: table.Row{Partition: partition, Key: stateKey, Values: map[string]string{rulesColumn: `{"version":2}`}}}})
+			_, err = rows.Submit(t.Context(), table.Write{Verb: table.Merge, If: k.version, Row: table.Row{Partition: partition, Key: stateKey, Values: map[string]string{rulesColumn: `{"version":2}`}}})
 		}
 		if err != nil {
 			t.Fatal(err)

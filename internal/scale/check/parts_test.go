@@ -19,7 +19,7 @@ func spoil(t *testing.T, rows *memory.Table, version, column string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	_, err := rows.Submit(ctx, []table.Write{{Verb: table.Merge, If: version, Row: table.Row{Partition: partition, Key: stateKey, Values: map[string]string{column: "{"}}}})
+	_, err := rows.Submit(ctx, table.Write{Verb: table.Merge, If: version, Row: table.Row{Partition: partition, Key: stateKey, Values: map[string]string{column: "{"}}})
 	if err != nil {
 		t.Fatal(err)
 	}

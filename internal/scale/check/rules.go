@@ -11,7 +11,6 @@ import (
 
 	"kennel/internal/instances"
 	"kennel/internal/scale"
-	"kennel/internal/table"
 	"kennel/queue"
 )
 
@@ -80,9 +79,9 @@ func (b *ruleBook) load(ctx context.Context) (scale.Rules, error) {
 func (b *ruleBook) read(ctx context.Context) (text []byte, rules scale.Rules, err error) {
 	text, err = b.blobs.Get(ctx, rulesBlob, maxRules)
 	switch {
-	case errors.Is(err, table.ErrNotFound):
+	case errors.Is(err, queue.ErrNotFound):
 		return nil, rules, nil
-	case errors.Is(err, table.ErrLarge):
+	case errors.Is(err, queue.ErrLarge):
 		return nil, rules, fmt.Errorf("%w: they are longer than %d bytes", ErrRules, maxRules)
 	case err != nil:
 		return nil, rules, fmt.Errorf("read the rules of scaling: %w", err)
@@ -103,7 +102,7 @@ func parse(text []byte) (scale.Rules, error) {
 // changed, it returns the default rules.
 func (b *ruleBook) lastValid(ctx context.Context) (scale.Rules, error) {
 	text, err := b.blobs.Get(ctx, inUseBlob, maxRules)
-	if errors.Is(err, table.ErrNotFound) || errors.Is(err, table.ErrLarge) {
+	if errors.Is(err, queue.ErrNotFound) || errors.Is(err, queue.ErrLarge) {
 		return scale.Rules{}, nil
 	}
 	if err != nil {

@@ -87,10 +87,10 @@ func (s *laterStores) Query(ctx context.Context, q table.Query) (table.Page, err
 	return page, err
 }
 
-func (s *laterStores) Submit(ctx context.Context, writes []table.Write) ([]string, error) {
+func (s *laterStores) Submit(ctx context.Context, writes ...table.Write) ([]string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	versions, err := s.Store.Submit(ctx, writes)
+	versions, err := s.Store.Submit(ctx, writes...)
 	for _, version := range versions {
 		s.written[version] = s.ahead
 	}
@@ -232,7 +232,7 @@ func pagesOfHistory(t *testing.T, s *laterStores) {
 			writes = append(writes, table.Write{Verb: table.Upsert, Row: table.Row{Partition: partition, Key: keyOf(r.At),
 				Values: map[string]string{formatColumn: format, recordColumn: textOf(t, r)}}})
 		}
-		if _, err := s.Submit(t.Context(), writes); err != nil {
+		if _, err := s.Submit(t.Context(), writes...); err != nil {
 			t.Fatal(err)
 		}
 	}
