@@ -2,7 +2,6 @@ package channels
 
 import (
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -16,7 +15,7 @@ var ErrCorrupt = errors.New("the stored row is invalid")
 
 // Every row holds the version of its format. An unknown version is an error.
 const (
-	formatColumn = "v"
+	formatColumn = table.FormatColumn
 	format       = "1"
 )
 
@@ -63,15 +62,15 @@ func (r record) row() table.Row {
 		"channel":    r.channel,
 		"owner":      r.owner,
 		stateColumn:  string(r.state),
-		"createdAt":  timeText(r.createdAt),
+		"createdAt":  table.FormatTime(r.createdAt),
 	}
 	if r.state == creating || r.state == abandoned || r.state == done {
 		values[sweepColumn] = sweepYes
 	}
 	if r.state != live && r.state != creating {
-		values["startedAt"] = timeText(r.startedAt)
-		values["touchedAt"] = timeText(r.touchedAt)
-		values["finishedAt"] = timeText(r.finishedAt)
+		values["startedAt"] = table.FormatTime(r.startedAt)
+		values["touchedAt"] = table.FormatTime(r.touchedAt)
+		values["finishedAt"] = table.FormatTime(r.finishedAt)
 		values["counted"] = strconv.FormatInt(r.counted, 10)
 		values["through"] = r.through
 	}
@@ -79,30 +78,30 @@ func (r record) row() table.Row {
 }
 
 func readRecord(row table.Row) (record, error) {
-	c := columns{row: row}
+	c := table.ReadColumns(row, format, ErrCorrupt)
 	r := record{
-		channel:     c.text("channel"),
+		channel:     c.Text("channel"),
 		incarnation: row.Key,
-		owner:       c.text("owner"),
-		state:       state(c.text(stateColumn)),
-		createdAt:   c.time("createdAt"),
+		owner:       c.Text("owner"),
+		state:       state(c.Text(stateColumn)),
+		createdAt:   c.Time("createdAt"),
 		version:     row.Version,
 	}
 	switch r.state {
 	case creating, live:
 	case deleting, done, abandoned:
-		r.startedAt = c.time("startedAt")
-		r.touchedAt = c.time("touchedAt")
-		r.finishedAt = c.time("finishedAt")
-		r.counted = c.number("counted")
-		r.through = c.text("through")
+		r.startedAt = c.Time("startedAt")
+		r.touchedAt = c.Time("touchedAt")
+		r.finishedAt = c.Time("finishedAt")
+		r.counted = c.Count("counted")
+		r.through = c.Text("through")
 	default:
-		c.fail(stateColumn)
+		c.Fail(stateColumn)
 	}
-	if c.err == nil && row.Partition != channelPartition(r.channel) {
-		c.fail("channel")
+	if c.Err() == nil && row.Partition != channelPartition(r.channel) {
+		c.Fail("channel")
 	}
-	return r, c.err
+	return r, c.Err()
 }
 
 // nameRow is the row that gives the name to this incarnation. It is never
@@ -113,22 +112,22 @@ func (r record) nameRow() table.Row {
 		"channel":     r.channel,
 		"incarnation": r.incarnation,
 		"owner":       r.owner,
-		"createdAt":   timeText(r.createdAt),
+		"createdAt":   table.FormatTime(r.createdAt),
 	}}
 }
 
 // readName returns the live incarnation that a name row names. Its version is
 // that of the name row.
 func readName(row table.Row) (record, error) {
-	c := columns{row: row}
+	c := table.ReadColumns(row, format, ErrCorrupt)
 	return record{
-		channel:     c.text("channel"),
-		incarnation: c.text("incarnation"),
-		owner:       c.text("owner"),
+		channel:     c.Text("channel"),
+		incarnation: c.Text("incarnation"),
+		owner:       c.Text("owner"),
 		state:       live,
-		createdAt:   c.time("createdAt"),
+		createdAt:   c.Time("createdAt"),
 		version:     row.Version,
-	}, c.err
+	}, c.Err()
 }
 
 // fenceRow is the row without which no blog can be added.
@@ -161,9 +160,9 @@ func blogRow(partition, key string, d Draft, operation string) table.Row {
 }
 
 func readBlog(row table.Row) (Blog, error) {
-	c := columns{row: row}
-	b := Blog{ID: row.Key, Title: c.text("title"), UserID: c.text("userId"), ETag: row.Version}
-	parts := []string{c.text(textColumn(0))}
+	c := table.ReadColumns(row, format, ErrCorrupt)
+	b := Blog{ID: row.Key, Title: c.Text("title"), UserID: c.Text("userId"), ETag: row.Version}
+	parts := []string{c.Text(textColumn(0))}
 	for {
 		part, more := row.Values[textColumn(len(parts))]
 		if !more {
@@ -174,10 +173,10 @@ func readBlog(row table.Row) (Blog, error) {
 	b.Text = strings.Join(parts, "")
 	created, err := parseBlogKey(row.Key)
 	if err != nil {
-		c.fail("key")
+		c.Fail("key")
 	}
 	b.CreatedAt = created
-	return b, c.err
+	return b, c.Err()
 }
 
 // postKey is the key of a post as it is stored.
@@ -198,14 +197,14 @@ func keyRow(partition, key, blog string, d Draft) table.Row {
 }
 
 func readKey(row table.Row) (postKey, error) {
-	c := columns{row: row}
-	k := postKey{blog: c.text("blog"), draft: c.text(draftColumn)}
+	c := table.ReadColumns(row, format, ErrCorrupt)
+	k := postKey{blog: c.Text("blog"), draft: c.Text(draftColumn)}
 	at, err := parseBlogKey(k.blog)
 	if err != nil {
-		c.fail("blog")
+		c.Fail("blog")
 	}
 	k.at = at
-	return k, c.err
+	return k, c.Err()
 }
 
 // keepKeys is how long the key of a post is known.
@@ -228,57 +227,4 @@ func textParts(text string) []string {
 		size += n
 	}
 	return append(parts, text[begin:])
-}
-
-// columns reads a row's values and keeps the first error.
-type columns struct {
-	row table.Row
-	err error
-}
-
-func (c *columns) text(column string) string {
-	value, ok := c.row.Values[column]
-	if !ok || c.row.Values[formatColumn] != format {
-		c.fail(column)
-	}
-	return value
-}
-
-func (c *columns) time(column string) time.Time {
-	text := c.text(column)
-	if text == "" || c.err != nil {
-		return time.Time{}
-	}
-	t, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		c.fail(column)
-	}
-	return t
-}
-
-func (c *columns) number(column string) int64 {
-	n, err := strconv.ParseInt(c.text(column), 10, 64)
-	if err != nil || n < 0 {
-		c.fail(column)
-	}
-	return n
-}
-
-func (c *columns) fail(column string) {
-	if c.err != nil {
-		return
-	}
-	if v := c.row.Values[formatColumn]; v != format {
-		c.err = fmt.Errorf("row %.80q of %.80q has format %.20q; this program knows %q: %w", c.row.Key, c.row.Partition, v, format, ErrCorrupt)
-		return
-	}
-	c.err = fmt.Errorf("row %.80q of %.80q, column %s, value %.80q: %w", c.row.Key, c.row.Partition, column, c.row.Values[column], ErrCorrupt)
-}
-
-// timeText formats a time with its fraction. The zero time is "".
-func timeText(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format(time.RFC3339Nano)
 }

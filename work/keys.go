@@ -38,9 +38,9 @@ func (b *Batches) readKey(ctx context.Context, key string) (k keyRow, found bool
 	case err != nil:
 		return keyRow{}, false, fmt.Errorf("read the key of a batch: %w", err)
 	}
-	c := columns{row: row}
-	k = keyRow{batch: c.text("batch"), digest: c.text("digest"), at: c.time("at"), version: row.Version}
-	return k, c.err == nil, c.err
+	c := table.ReadColumns(row, format, ErrCorrupt)
+	k = keyRow{batch: c.Text("batch"), digest: c.Text("digest"), at: c.Time("at"), version: row.Version}
+	return k, c.Err() == nil, c.Err()
 }
 
 // takeKey makes the key of a batch its own. If the key is that of another
@@ -50,7 +50,7 @@ func (b *Batches) takeKey(ctx context.Context, d details) (winner keyRow, err er
 		formatColumn: format,
 		"batch":      d.ID,
 		"digest":     d.Digest,
-		"at":         timeText(d.SubmittedAt),
+		"at":         table.FormatTime(d.SubmittedAt),
 	}}
 	for {
 		k, found, err := b.readKey(ctx, d.Key)

@@ -77,7 +77,7 @@ func (s *bitSet) set(n int) {
 
 const (
 	format       = "1" // of rows with formatColumn
-	formatColumn = "v"
+	formatColumn = table.FormatColumn
 )
 
 // row returns the row to store.
@@ -93,10 +93,10 @@ func (l *ledger) row() table.Row {
 		"counted":     base64.RawStdEncoding.EncodeToString(l.counted),
 		"operations":  strconv.FormatFloat(l.operations, 'f', 4, 64),
 		"queuedTo":    strconv.Itoa(l.queuedTo),
-		"queuedAt":    timeText(l.queuedAt),
-		"restartedAt": timeText(l.restartedAt),
+		"queuedAt":    table.FormatTime(l.queuedAt),
+		"restartedAt": table.FormatTime(l.restartedAt),
 		"restarts":    strconv.Itoa(l.restarts),
-		"finishedAt":  timeText(l.finishedAt),
+		"finishedAt":  table.FormatTime(l.finishedAt),
 		"lateBy":      l.lateBy.String(),
 
 		retryingColumn: l.retries.text(),
@@ -105,108 +105,48 @@ func (l *ledger) row() table.Row {
 
 // readLedger reads the row of a batch. Its error is ErrCorrupt.
 func readLedger(row table.Row) (ledger, error) {
-	c := columns{row: row}
+	c := table.ReadColumns(row, format, ErrCorrupt)
 	l := ledger{
-		state:       State(c.text("state")),
-		err:         c.text("error"),
-		done:        c.number("done"),
-		rejected:    c.number("rejected"),
-		failed:      c.number("failed"),
-		operations:  c.float("operations"),
-		queuedTo:    c.number("queuedTo"),
-		queuedAt:    c.time("queuedAt"),
-		restartedAt: c.time("restartedAt"),
-		restarts:    c.number("restarts"),
-		finishedAt:  c.time("finishedAt"),
+		state:       State(c.Text("state")),
+		err:         c.Text("error"),
+		done:        c.Int("done"),
+		rejected:    c.Int("rejected"),
+		failed:      c.Int("failed"),
+		operations:  c.Float("operations"),
+		queuedTo:    c.Int("queuedTo"),
+		queuedAt:    c.Time("queuedAt"),
+		restartedAt: c.Time("restartedAt"),
+		restarts:    c.Int("restarts"),
+		finishedAt:  c.Time("finishedAt"),
 		version:     row.Version,
 		writtenAt:   row.WrittenAt,
 	}
 	var err error
-	if l.counted, err = base64.RawStdEncoding.Strict().DecodeString(c.text("counted")); err != nil || len(l.counted) > maxParcels*MaxTries/8+1 {
-		c.fail("counted")
+	if l.counted, err = base64.RawStdEncoding.Strict().DecodeString(c.Text("counted")); err != nil || len(l.counted) > maxParcels*MaxTries/8+1 {
+		c.Fail("counted")
 	}
-	if l.lateBy, err = time.ParseDuration(c.text("lateBy")); err != nil || l.lateBy < 0 {
-		c.fail("lateBy")
+	if l.lateBy, err = time.ParseDuration(c.Text("lateBy")); err != nil || l.lateBy < 0 {
+		c.Fail("lateBy")
 	}
 	if l.retries, err = readRetries(row.Values[retryingColumn]); err != nil {
-		c.fail(retryingColumn)
+		c.Fail(retryingColumn)
 	}
 	switch l.state {
 	case Submitting, Running, Gathering, Done, Failed:
 	default:
-		c.fail("state")
+		c.Fail("state")
 	}
-	if c.err != nil {
-		return ledger{}, c.err
+	if c.Err() != nil {
+		return ledger{}, c.Err()
 	}
-	if l.details, err = readDetails(c.text(detailsColumn)); err != nil {
+	if l.details, err = readDetails(c.Text(detailsColumn)); err != nil {
 		return ledger{}, fmt.Errorf("ledger of batch %.80q: %w", row.Partition, err)
 	}
 	switch {
 	case l.details.ID != row.Partition || l.details.Parcels > maxParcels:
-		c.fail(detailsColumn)
+		c.Fail(detailsColumn)
 	case l.done+l.rejected+l.failed > l.details.Items:
-		c.fail("done")
+		c.Fail("done")
 	}
-	return l, c.err
-}
-
-// columns reads a row's values and keeps the first error.
-type columns struct {
-	row table.Row
-	err error
-}
-
-func (c *columns) text(column string) string {
-	value, ok := c.row.Values[column]
-	if !ok || c.row.Values[formatColumn] != format {
-		c.fail(column)
-	}
-	return value
-}
-
-func (c *columns) time(column string) time.Time {
-	text := c.text(column)
-	if text == "" || c.err != nil {
-		return time.Time{}
-	}
-	t, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		c.fail(column)
-	}
-	return t
-}
-
-func (c *columns) number(column string) int {
-	n, err := strconv.ParseInt(c.text(column), 10, 32)
-	if err != nil || n < 0 {
-		c.fail(column)
-	}
-	return int(n)
-}
-
-func (c *columns) float(column string) float64 {
-	f, err := strconv.ParseFloat(c.text(column), 64)
-	if err != nil || !(f >= 0 && f < 1<<53) {
-		c.fail(column)
-	}
-	return f
-}
-
-func (c *columns) fail(column string) {
-	switch v := c.row.Values[formatColumn]; {
-	case c.err != nil:
-	case v != format:
-		c.err = fmt.Errorf("row %.80q of %.80q has format %.20q; this program knows %q: %w", c.row.Key, c.row.Partition, v, format, ErrCorrupt)
-	default:
-		c.err = fmt.Errorf("row %.80q of %.80q, column %s, value %.80q: %w", c.row.Key, c.row.Partition, column, c.row.Values[column], ErrCorrupt)
-	}
-}
-
-// timeText formats a time with its fraction. The zero time is "".
-func timeText(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format(time.RFC3339Nano)
+	return l, c.Err()
 }

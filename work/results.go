@@ -175,26 +175,26 @@ func (r resultRow) row(batch string) table.Row {
 
 // readResults reads a row without its results. Its error is ErrCorrupt.
 func readResults(row table.Row) (resultRow, error) {
-	c := columns{row: row}
+	c := table.ReadColumns(row, format, ErrCorrupt)
 	r := resultRow{
-		done:       c.number("done"),
-		rejected:   c.number("rejected"),
-		failed:     c.number("failed"),
-		operations: c.float("operations"),
+		done:       c.Int("done"),
+		rejected:   c.Int("rejected"),
+		failed:     c.Int("failed"),
+		operations: c.Float("operations"),
 	}
 	var err error
 	if r.id, err = parseKey(row.Key); err != nil {
-		c.fail("key")
+		c.Fail("key")
 	}
-	for field := range strings.FieldsSeq(c.text("remaining")) {
+	for field := range strings.FieldsSeq(c.Text("remaining")) {
 		index, err := strconv.Atoi(field)
 		if err != nil {
-			c.fail("remaining")
+			c.Fail("remaining")
 		}
 		r.remaining = append(r.remaining, index)
 	}
 	if checkIndexes(r.remaining) != nil || r.count()+len(r.remaining) == 0 || r.count()+len(r.remaining) > LargeParcel || len(r.remaining) > 0 && r.id.Try == MaxTries-1 {
-		c.fail("remaining")
+		c.Fail("remaining")
 	}
 	var text strings.Builder
 	for i := 0; ; i++ {
@@ -205,9 +205,9 @@ func readResults(row table.Row) (resultRow, error) {
 		text.WriteString(part)
 	}
 	if r.packed, err = base64.RawStdEncoding.Strict().DecodeString(text.String()); err != nil {
-		c.fail("c0")
+		c.Fail("c0")
 	}
-	return r, c.err
+	return r, c.Err()
 }
 
 // parseKey is the inverse of parcelID.key.

@@ -296,7 +296,7 @@ func (s *site) check(d details, items []string) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended[timeText(*b.FinishedAt)] = true; len(s.ended) != 1 {
+	if s.ended[table.FormatTime(*b.FinishedAt)] = true; len(s.ended) != 1 {
 		t.Errorf("the batch was ended more than once: %v", s.ended)
 	}
 	if left := s.staging.Names(); len(left) > 0 {
