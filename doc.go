@@ -65,6 +65,7 @@
 //     and the words for the answers of stores.
 //   - internal/table: the contract of a table, its limits, and the retries of
 //     requests.
+//   - internal/signal: the contract of signals, which wake and decide nothing.
 //   - internal/trace: the spans that a request causes, and its trace in
 //     messages.
 //   - internal/instances: what the processes of the app report about

@@ -118,7 +118,7 @@ func TestCorruptChannel(t *testing.T) {
 	if _, err := store.Submit(t.Context(), table.Write{Verb: table.Insert, Row: row}); err != nil {
 		t.Fatal(err)
 	}
-	defer store.Submit(context.WithoutCancel(t.Context()), []table.Write{{Verb: table.Delete, Row: row, If: table.AnyVersion}})
+	defer store.Submit(context.WithoutCancel(t.Context()), table.Write{Verb: table.Delete, Row: row, If: table.AnyVersion})
 	other := storetest.Name()
 	created := p.channels(t, "PUT", "/"+other, `{"owner":"ann"}`)
 	created.expect(t, "create", 201, "")

@@ -163,7 +163,7 @@ func channelsAt(t *testing.T, account azure.Account, queues *azure.Queues) (c *c
 		t.Fatal(err)
 	}
 	rows, blogs = apptest.OpenTable(t, tables, names.ChannelsTable), apptest.OpenTable(t, tables, names.BlogsTable)
-	outbox, err := azure.NewOutbox(queues, names.CleanupQueue)
+	outbox, err := queue.NewOutbox(queues, names.CleanupQueue)
 	if err != nil {
 		t.Fatal(err)
 	}

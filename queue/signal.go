@@ -1,8 +1,9 @@
 package queue
 
 import (
-	"context"
 	"time"
+
+	"kennel/internal/signal"
 )
 
 // Signal is a message about one queue. A listener never believes it: it causes a
@@ -28,30 +29,10 @@ const (
 // twice, out of order or from any program: a message is then received later, or
 // a queue is polled once more. A message that cannot be decoded is delivered as
 // the zero Signal.
-type Signals interface {
-	// Publish sends a signal to every process that listens, this one included.
-	// It is called concurrently.
-	Publish(ctx context.Context, s Signal) error
-
-	// Listen passes every signal to h, one call at a time, until ctx ends, and
-	// then returns nil. It reconnects by itself. An error means that this
-	// process cannot listen at all, for instance for lack of rights; Listen may
-	// be called again later.
-	Listen(ctx context.Context, h SignalHandler) error
-}
+type Signals = signal.Signals[Signal]
 
 // SignalHandler receives what a Signals delivers. Its methods do not block.
-type SignalHandler interface {
-	// Up reports that signals published from now on will be received.
-	Up()
-
-	// Down reports that signals may be missed from now on. Listening begins
-	// like that.
-	Down(why error)
-
-	// Received delivers a signal.
-	Received(s Signal)
-}
+type SignalHandler = signal.Listener[Signal]
 
 // signalEvery is how long a publisher sends no signal for a queue after any
 // signal for that queue, its own or received.

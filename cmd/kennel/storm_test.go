@@ -19,6 +19,7 @@ import (
 	"kennel/internal/customhandler"
 	"kennel/internal/storetest"
 	"kennel/internal/table"
+	"kennel/queue"
 )
 
 // blogsTable opens the table of blogs in Azurite directly.
@@ -50,7 +51,7 @@ func scriptBegin(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	table, err := azure.NewTable(tables, "Channels")
 	ts.Check(err)
-	outbox, err := azure.NewOutbox(queues, "delete-channel-and-blogs")
+	outbox, err := queue.NewOutbox(queues, "delete-channel-and-blogs")
 	ts.Check(err)
 	c, err := channels.New(table, blogsTable(ts), outbox, &channels.Options{AcceptFor: -1})
 	ts.Check(err)

@@ -14,6 +14,7 @@ import (
 	"kennel/channels"
 	"kennel/internal/storetest"
 	"kennel/internal/table"
+	"kennel/queue"
 )
 
 // channelStores are two tables and a queue on Azurite, which outlive all
@@ -62,7 +63,7 @@ func (s *channelStores) start(t testing.TB, o *channels.Options, kill *storetest
 }
 
 // undelayed is an outbox that delivers messages without delay.
-type undelayed struct{ *Outbox }
+type undelayed struct{ *queue.Outbox }
 
 func (o undelayed) Put(ctx context.Context, text string, _ time.Duration) (string, error) {
 	return o.Outbox.Put(ctx, text, 0)

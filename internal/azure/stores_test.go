@@ -9,7 +9,6 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
 
-	"kennel/channels"
 	"kennel/gate"
 	"kennel/ids"
 	"kennel/internal/storetest"
@@ -176,9 +175,9 @@ func openQueues(t testing.TB, o *Options) *Queues {
 	return queues
 }
 
-func openOutbox(t testing.TB, queues *Queues, name string) *Outbox {
+func openOutbox(t testing.TB, queues *Queues, name string) *queue.Outbox {
 	t.Helper()
-	outbox, err := NewOutbox(queues, name)
+	outbox, err := queue.NewOutbox(queues, name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,12 +188,12 @@ func TestQueues(t *testing.T) {
 	queues := openQueues(t, nil)
 	t.Run("Messages", func(t *testing.T) { storetest.TestQueues(t, queues) })
 	t.Run("Outbox", func(t *testing.T) {
-		storetest.TestOutbox(t, queues, func(name string) channels.Outbox { return openOutbox(t, queues, name) })
+		storetest.TestOutbox(t, queues)
 	})
 }
 
 func TestNames(t *testing.T) {
-	if outbox, err := NewOutbox(openQueues(t, nil), "No_Queue"); err == nil {
+	if outbox, err := queue.NewOutbox(openQueues(t, nil), "No_Queue"); err == nil {
 		t.Errorf("opened %+v", outbox)
 	}
 	for _, name := range []string{"", "ab", "1abc", "a-b-c", "a_bc"} {

@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"kennel/channels"
 	"kennel/internal/storetest"
 	"kennel/queue"
 )
@@ -19,7 +18,7 @@ func TestQueues(t *testing.T) {
 			t.Parallel()
 			queues := NewQueues(&Options{ShuffleSeed: seed})
 			storetest.TestQueues(t, queues)
-			storetest.TestOutbox(t, queues, func(name string) channels.Outbox { return NewOutbox(queues, name) })
+			storetest.TestOutbox(t, queues)
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kennel/gate"
+	"kennel/internal/signal"
 	"kennel/queue"
 )
 
@@ -21,11 +22,12 @@ type SignalFault struct {
 
 // The options of Signals and of QueueSignals; nil and zero mean none.
 type (
-	SignalOptions      = topicOptions[gate.Signal]
-	QueueSignalOptions = topicOptions[queue.Signal]
+	SignalOptions      = TopicOptions[gate.Signal]
+	QueueSignalOptions = TopicOptions[queue.Signal]
 )
 
-type topicOptions[S any] struct {
+// TopicOptions are the options of a [Topic]; nil and zero mean none.
+type TopicOptions[S any] struct {
 	// Fault returns the fault of a signal to a listener. Listeners are counted
 	// from 1. It is called concurrently.
 	Fault func(listener int, s S) SignalFault
@@ -36,16 +38,16 @@ type topicOptions[S any] struct {
 // ErrCutOff is the error of Publish and Listen between Break and Mend.
 var ErrCutOff = errors.New("signals are cut off")
 
-// Signals is a [gate.Signals] in one process. It is safe for concurrent use.
-type Signals struct{ topic[gate.Signal] }
+type (
+	// Signals is a [gate.Signals], and QueueSignals a [queue.Signals].
+	Signals      = Topic[gate.Signal]
+	QueueSignals = Topic[queue.Signal]
+)
 
-// QueueSignals is a [queue.Signals] in one process. It is safe for concurrent
-// use.
-type QueueSignals struct{ topic[queue.Signal] }
-
-// topic has a subscription per listener.
-type topic[S any] struct {
-	opt topicOptions[S]
+// Topic is a [signal.Signals] in one process, with a subscription per listener.
+// It is safe for concurrent use.
+type Topic[S any] struct {
+	opt TopicOptions[S]
 
 	mu        sync.Mutex
 	open      []*subscription[S]
@@ -55,7 +57,7 @@ type topic[S any] struct {
 }
 
 // subscription is one call of Listen and the signals in transit to it.
-// topic.mu guards it.
+// Topic.mu guards it.
 type subscription[S any] struct {
 	n        int
 	up       bool
@@ -69,41 +71,22 @@ type sentSignal[S any] struct {
 	signal S
 }
 
-// receiver is a [gate.Listener] or a [queue.SignalHandler].
-type receiver[S any] interface {
-	Up()
-	Down(why error)
-	Received(s S)
-}
-
 // NewSignals returns signals without listeners.
-func NewSignals(o *SignalOptions) *Signals {
-	s := &Signals{}
-	if o != nil {
-		s.opt = *o
-	}
-	return s
-}
+func NewSignals(o *SignalOptions) *Signals { return newTopic(o) }
 
 // NewQueueSignals returns signals without listeners.
-func NewQueueSignals(o *QueueSignalOptions) *QueueSignals {
-	s := &QueueSignals{}
+func NewQueueSignals(o *QueueSignalOptions) *QueueSignals { return newTopic(o) }
+
+func newTopic[S any](o *TopicOptions[S]) *Topic[S] {
+	s := &Topic[S]{}
 	if o != nil {
 		s.opt = *o
 	}
 	return s
-}
-
-// Listen implements [gate.Signals].
-func (s *Signals) Listen(ctx context.Context, l gate.Listener) error { return s.listen(ctx, l) }
-
-// Listen implements [queue.Signals].
-func (s *QueueSignals) Listen(ctx context.Context, h queue.SignalHandler) error {
-	return s.listen(ctx, h)
 }
 
 // Publish sends a signal to all listeners.
-func (s *topic[S]) Publish(ctx context.Context, signal S) error {
+func (s *Topic[S]) Publish(ctx context.Context, signal S) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -122,7 +105,7 @@ func (s *topic[S]) Publish(ctx context.Context, signal S) error {
 }
 
 // post sends a signal to one listener. Its caller holds mu.
-func (s *topic[S]) post(e *subscription[S], signal S) {
+func (s *Topic[S]) post(e *subscription[S], signal S) {
 	var fault SignalFault
 	if s.opt.Fault != nil {
 		fault = s.opt.Fault(e.n, signal)
@@ -139,7 +122,8 @@ func (s *topic[S]) post(e *subscription[S], signal S) {
 	e.notify()
 }
 
-func (s *topic[S]) listen(ctx context.Context, l receiver[S]) error {
+// Listen implements [signal.Signals].
+func (s *Topic[S]) Listen(ctx context.Context, l signal.Listener[S]) error {
 	s.mu.Lock()
 	s.count++
 	e := &subscription[S]{n: s.count, wake: make(chan struct{}, 1)}
@@ -193,7 +177,7 @@ func (s *topic[S]) listen(ctx context.Context, l receiver[S]) error {
 }
 
 // take returns the signals that have arrived and how long to wait for the next
-// one. Its caller holds topic.mu.
+// one. Its caller holds Topic.mu.
 func (e *subscription[S]) take(now time.Time) (due []S, wait time.Duration) {
 	wait = time.Hour
 	e.messages = slices.DeleteFunc(e.messages, func(p sentSignal[S]) bool {
@@ -215,12 +199,12 @@ func (e *subscription[S]) notify() {
 }
 
 // Break cuts all listeners off until Mend, and loses the signals in transit.
-func (s *topic[S]) Break() { s.setBroken(ErrCutOff) }
+func (s *Topic[S]) Break() { s.setBroken(ErrCutOff) }
 
 // Mend restores the connections after Break.
-func (s *topic[S]) Mend() { s.setBroken(nil) }
+func (s *Topic[S]) Mend() { s.setBroken(nil) }
 
-func (s *topic[S]) setBroken(err error) {
+func (s *Topic[S]) setBroken(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.broken = err
@@ -233,7 +217,7 @@ func (s *topic[S]) setBroken(err error) {
 }
 
 // Listening returns how many listeners would receive a signal.
-func (s *topic[S]) Listening() int {
+func (s *Topic[S]) Listening() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := 0
@@ -246,7 +230,7 @@ func (s *topic[S]) Listening() int {
 }
 
 // Published returns how many signals were sent so far.
-func (s *topic[S]) Published() int64 {
+func (s *Topic[S]) Published() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.published

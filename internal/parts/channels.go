@@ -77,8 +77,8 @@ func openChannels(e *environment) (w *channelWork, queues *azure.Queues, err err
 	}
 	channelTable, err1 := azure.NewTable(tables, names.ChannelsTable)
 	blogTable, err2 := azure.NewTable(tables, names.BlogsTable)
-	outbox, err3 := azure.NewOutbox(queues, names.CleanupQueue)
-	dead, err4 := azure.NewOutbox(queues, names.CleanupQueue+queue.PoisonSuffix)
+	outbox, err3 := queue.NewOutbox(queues, names.CleanupQueue)
+	dead, err4 := queue.NewOutbox(queues, names.CleanupQueue+queue.PoisonSuffix)
 	publisher, err5 := queue.NewPublisher(queues, &queue.PublisherOptions{Signals: ofQueues(e.signals), Log: e.log})
 	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
 		return nil, nil, err

@@ -30,18 +30,19 @@ var layers = map[string][]string{
 	".":    {},
 	"docs": {},
 
-	"client":         {},
-	"internal/cost":  {}, // it computes only
-	"internal/cas":   {}, // the contract and the words of all stores
-	"internal/table": {"internal/cas"},
-	"queue":          {"internal/cas", "internal/table", "internal/names", "internal/trace", "golang.org/x/sync", "github.com/klauspost/compress/zstd"}, // for claim checks
+	"client":          {},
+	"internal/cost":   {}, // it computes only
+	"internal/signal": {}, // the contract of what wakes processes
+	"internal/cas":    {}, // the contract and the words of all stores
+	"internal/table":  {"internal/cas"},
+	"queue":           {"internal/cas", "internal/signal", "internal/table", "internal/names", "internal/trace", "golang.org/x/sync", "github.com/klauspost/compress/zstd"}, // for claim checks
 
 	"internal/instances": {"internal/table"}, // a foundation for status, scaling and the bill, and a user of the other one
 
 	"internal/trace": {"go.opentelemetry.io/otel"}, // its API, which records nothing by itself
 
 	"channels":             {"internal/table", "internal/trace", "golang.org/x/sync"},
-	"gate":                 {"internal/cas", "golang.org/x/sync"},
+	"gate":                 {"internal/cas", "internal/signal", "golang.org/x/sync"},
 	"internal/scale":       {},                                                                  // arithmetic
 	"internal/scale/check": {"internal/instances", "queue", "internal/scale", "internal/table"}, // scale is its arithmetic
 	"ids":                  {"internal/cas", "golang.org/x/sync"},
@@ -85,7 +86,7 @@ var layers = map[string][]string{
 	"internal/dev/sbom":           {"internal/version"},
 	"internal/dev/typecheck":      {"golang.org/x/tools"},
 	"internal/loopback":           {},
-	"internal/memory":             {"gate", "ids", "queue", "internal/cas", "internal/table"},
+	"internal/memory":             {"gate", "ids", "queue", "internal/cas", "internal/signal", "internal/table"},
 	"internal/metrics":            {"internal/cost/bill", "internal/instances", "queue"}, // queue: the bounds of ages
 	"internal/faultproxy":         {"internal/azure/requests"},
 	"internal/dev/project":        {"internal/names", "internal/version"},

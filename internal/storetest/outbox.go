@@ -5,14 +5,17 @@ import (
 	"testing"
 	"time"
 
-	"kennel/channels"
+	"kennel/queue"
 )
 
-// TestOutbox checks what [channels.Outbox] promises in addition to its queue:
+// TestOutbox checks what a [queue.Outbox] promises in addition to its queues:
 // the encoding, and that a receipt deletes a message that was not received.
-func TestOutbox(t *testing.T, queues Queues, newOutbox func(queue string) channels.Outbox) {
+func TestOutbox(t *testing.T, queues Queues) {
 	q := &queueTest{T: t, ctx: t.Context(), queues: queues, queue: Name()}
-	outbox := newOutbox(q.queue)
+	outbox, err := queue.NewOutbox(queues, q.queue)
+	if err != nil {
+		t.Fatal(err)
+	}
 	put := func(text string, delay time.Duration) (receipt string) {
 		t.Helper()
 		receipt, err := outbox.Put(t.Context(), text, delay)
