@@ -93,26 +93,32 @@ type Options struct {
 const minKeepRecords = 8 * 24 * time.Hour
 
 func (o *Options) withDefaults() (Options, error) {
-	var f Options
+	var opt Options
 	if o != nil {
-		f = *o
+		opt = *o
 	}
-	f.AcceptFor = cmp.Or(f.AcceptFor, 5*time.Second)
-	f.MessageDelay = cmp.Or(f.MessageDelay, max(f.AcceptFor, 0)+2*time.Second)
-	f.HandleFor = cmp.Or(f.HandleFor, 4*time.Minute)
-	f.Parallel = cmp.Or(f.Parallel, 4)
-	f.StalledAfter = cmp.Or(f.StalledAfter, 15*time.Minute)
-	f.OrphanAfter = cmp.Or(f.OrphanAfter, time.Hour)
-	f.KeepRecords = cmp.Or(f.KeepRecords, 30*24*time.Hour)
+	opt.AcceptFor = cmp.Or(opt.AcceptFor, 5*time.Second)
+	opt.MessageDelay = cmp.Or(opt.MessageDelay, max(opt.AcceptFor, 0)+2*time.Second)
+	opt.HandleFor = cmp.Or(opt.HandleFor, 4*time.Minute)
+	opt.Parallel = cmp.Or(opt.Parallel, 4)
+	opt.StalledAfter = cmp.Or(opt.StalledAfter, 15*time.Minute)
+	opt.OrphanAfter = cmp.Or(opt.OrphanAfter, time.Hour)
+	opt.KeepRecords = cmp.Or(opt.KeepRecords, 30*24*time.Hour)
 	switch {
-	case min(f.MessageDelay, f.HandleFor, f.StalledAfter, f.OrphanAfter) < 0:
-		return f, errors.New("option MessageDelay, HandleFor, StalledAfter or OrphanAfter is negative")
-	case f.Parallel < 0:
-		return f, fmt.Errorf("option Parallel is %d, which is negative", f.Parallel)
-	case f.KeepRecords < minKeepRecords:
-		return f, fmt.Errorf("option KeepRecords is %v, which is less than %v", f.KeepRecords, minKeepRecords)
+	case opt.MessageDelay < 0:
+		return opt, fmt.Errorf("channels.Options.MessageDelay is %v: use a positive duration", opt.MessageDelay)
+	case opt.HandleFor < 0:
+		return opt, fmt.Errorf("channels.Options.HandleFor is %v: use a positive duration", opt.HandleFor)
+	case opt.Parallel < 0:
+		return opt, fmt.Errorf("channels.Options.Parallel is %d: use at least 1", opt.Parallel)
+	case opt.StalledAfter < 0:
+		return opt, fmt.Errorf("channels.Options.StalledAfter is %v: use a positive duration", opt.StalledAfter)
+	case opt.OrphanAfter < 0:
+		return opt, fmt.Errorf("channels.Options.OrphanAfter is %v: use a positive duration", opt.OrphanAfter)
+	case opt.KeepRecords < minKeepRecords:
+		return opt, fmt.Errorf("channels.Options.KeepRecords is %v: use at least %v", opt.KeepRecords, minKeepRecords)
 	}
-	return f, nil
+	return opt, nil
 }
 
 // Channels manages the channels and blogs in two tables. All methods may be
@@ -127,8 +133,8 @@ type Channels struct {
 }
 
 // New returns the channels in two different tables. It makes no request.
-func New(channels, blogs table.Store, outbox Outbox, o *Options) (*Channels, error) {
-	opt, err := o.withDefaults()
+func New(channels, blogs table.Store, outbox Outbox, options *Options) (*Channels, error) {
+	opt, err := options.withDefaults()
 	if outbox == nil {
 		err = cmp.Or(err, errors.New("the outbox is nil"))
 	}

@@ -1,6 +1,7 @@
 package channels_test
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,16 +14,19 @@ import (
 // New returns an error for a missing store or an invalid option.
 func TestNew(t *testing.T) {
 	store, outbox := memory.NewTable(nil), memory.NewOutbox(memory.NewQueues(nil), cleanupQueue)
-	for name, err := range map[string]error{
-		"no channels":     errorOf(channels.New(nil, store, outbox, nil)),
-		"no blogs":        errorOf(channels.New(store, nil, outbox, nil)),
-		"no outbox":       errorOf(channels.New(store, store, nil, nil)),
-		"negative time":   errorOf(channels.New(store, store, outbox, &channels.Options{OrphanAfter: -1})),
-		"negative number": errorOf(channels.New(store, store, outbox, &channels.Options{Parallel: -1})),
-		"short records":   errorOf(channels.New(store, store, outbox, &channels.Options{KeepRecords: time.Hour})),
+	for want, err := range map[string]error{
+		"new channels: new table":         errorOf(channels.New(nil, store, outbox, nil)),
+		"new table: the store is nil":     errorOf(channels.New(store, nil, outbox, nil)),
+		"the outbox is nil":               errorOf(channels.New(store, store, nil, nil)),
+		"channels.Options.MessageDelay ":  errorOf(channels.New(store, store, outbox, &channels.Options{MessageDelay: -1})),
+		"channels.Options.HandleFor is ":  errorOf(channels.New(store, store, outbox, &channels.Options{HandleFor: -1})),
+		"channels.Options.StalledAfter ":  errorOf(channels.New(store, store, outbox, &channels.Options{StalledAfter: -1})),
+		"channels.Options.OrphanAfter is": errorOf(channels.New(store, store, outbox, &channels.Options{OrphanAfter: -1})),
+		"channels.Options.Parallel is -1": errorOf(channels.New(store, store, outbox, &channels.Options{Parallel: -1})),
+		"channels.Options.KeepRecords is": errorOf(channels.New(store, store, outbox, &channels.Options{KeepRecords: time.Hour})),
 	} {
-		if err == nil {
-			t.Errorf("%s: no error", name)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want one with %q", err, want)
 		}
 	}
 }

@@ -107,14 +107,20 @@ func TestGeneration(t *testing.T) {
 	}
 }
 
+// noStore is a store that is not used.
+type noStore struct{ Store }
+
 func TestOptions(t *testing.T) {
+	if _, err := New(nil, nil); err == nil {
+		t.Error("gates without a store are accepted")
+	}
 	for _, o := range []*Options{nil, {}, {PollOften: time.Minute}, {PollOften: 10 * time.Millisecond, PollRarely: 10 * time.Millisecond}} {
-		if g, err := New(nil, o); err != nil || g.opt.PollRarely < g.opt.PollOften || g.opt.CallTimeout <= 0 {
+		if g, err := New(noStore{}, o); err != nil || g.opt.PollRarely < g.opt.PollOften || g.opt.CallTimeout <= 0 {
 			t.Errorf("%+v: %+v, %v", o, g, err)
 		}
 	}
 	for _, o := range []Options{{PollOften: time.Millisecond}, {PollRarely: time.Second}, {CallTimeout: -1}, {ChangeTimeout: -1}} {
-		if _, err := New(nil, &o); err == nil {
+		if _, err := New(noStore{}, &o); err == nil {
 			t.Errorf("%+v is accepted", o)
 		}
 	}

@@ -75,8 +75,10 @@ func (o *Options) withDefaults() (Options, error) {
 		return opt, fmt.Errorf("gate.Options.PollOften is %v: use at least 10 ms", opt.PollOften)
 	case opt.PollRarely < opt.PollOften:
 		return opt, fmt.Errorf("gate.Options.PollRarely is %v: use at least PollOften (%v)", opt.PollRarely, opt.PollOften)
-	case opt.CallTimeout < 0 || opt.ChangeTimeout < 0:
-		return opt, fmt.Errorf("gate.Options.CallTimeout is %v, ChangeTimeout is %v: use positive durations", opt.CallTimeout, opt.ChangeTimeout)
+	case opt.CallTimeout < 0:
+		return opt, fmt.Errorf("gate.Options.CallTimeout is %v: use a positive duration", opt.CallTimeout)
+	case opt.ChangeTimeout < 0:
+		return opt, fmt.Errorf("gate.Options.ChangeTimeout is %v: use a positive duration", opt.ChangeTimeout)
 	}
 	return opt, nil
 }
@@ -106,6 +108,9 @@ type Gates struct {
 
 // New returns the gates of a store. It does no I/O and starts nothing.
 func New(store Store, options *Options) (*Gates, error) {
+	if store == nil {
+		return nil, errors.New("new gates: the store is nil")
+	}
 	opt, err := options.withDefaults()
 	if err != nil {
 		return nil, err

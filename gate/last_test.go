@@ -23,7 +23,7 @@ func TestLast(t *testing.T) {
 		"an unusable text": {reads: []error{nil}, text: "{", ok: true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			g, err := New(nil, nil)
+			g, err := New(noStore{}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

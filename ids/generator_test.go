@@ -81,6 +81,11 @@ func TestNewRefuses(t *testing.T) {
 			t.Errorf("New of %q with %+v: %v, want an error with %q", tt.sequence, tt.options, err, tt.want)
 		}
 	}
+	_, err1 := ids.New(nil, "a", nil)
+	_, err2 := ids.NewSet(nil, nil)
+	if err1 == nil || err2 == nil {
+		t.Errorf("without a store: %v, %v", err1, err2)
+	}
 	for _, name := range []string{"0", "orders-2026", "ordernumber.dat", strings.Repeat("a", 63)} {
 		if err := ids.CheckName(name); err != nil {
 			t.Errorf("CheckName(%q): %v", name, err)

@@ -174,8 +174,13 @@ type lease struct {
 	done bool
 }
 
+var errNoStore = errors.New("new sequences: the store is nil")
+
 // New returns a generator for a sequence. It does no I/O; the first Next does.
 func New(store Store, sequence string, options *Options) (*Generator, error) {
+	if store == nil {
+		return nil, errNoStore
+	}
 	if err := CheckName(sequence); err != nil {
 		return nil, err
 	}

@@ -107,7 +107,7 @@ func FuzzWindow(f *testing.F) {
 // Calls to a closed generator must not make its window overflow, however many
 // they are.
 func TestClosedStaysClosed(t *testing.T) {
-	g, err := New(nil, "orders", nil)
+	g, err := New(struct{ Store }{}, "orders", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -68,6 +68,9 @@ type member struct {
 
 // NewSet returns an empty set whose generators all use the same options.
 func NewSet(store Store, options *Options) (*Set, error) {
+	if store == nil {
+		return nil, errNoStore
+	}
 	opt, err := options.withDefaults()
 	if err != nil {
 		return nil, err

@@ -28,7 +28,7 @@ func newSet(t testing.TB, store ids.Store, o *ids.Options) *ids.Set {
 // Sets share no generators, although their sequences have the same name. They
 // make no request before the first number.
 func TestSets(t *testing.T) {
-	if _, err := ids.NewSet(nil, &ids.Options{First: -1}); err == nil {
+	if _, err := ids.NewSet(memory.NewSequences(nil), &ids.Options{First: -1}); err == nil {
 		t.Error("NewSet with invalid options succeeded")
 	}
 	sets := make([]*ids.Set, 2)

@@ -51,10 +51,31 @@ type Options struct {
 	Keep    time.Duration      // of the history; default 30 days
 
 	Target     Target // what is scaled; default: none, the advice is only kept
-	TargetName string
-	Apply      bool // change the target; otherwise only compare
+	TargetName string // default "instances"
+	Apply      bool   // change the target; otherwise only compare
 
 	Log *slog.Logger // default: discard
+}
+
+func (o *Options) withDefaults() (Options, error) {
+	var opt Options
+	if o != nil {
+		opt = *o
+	}
+	opt.Latency = cmp.Or(opt.Latency, 15*time.Minute)
+	opt.Keep = cmp.Or(opt.Keep, 30*24*time.Hour)
+	opt.TargetName = cmp.Or(opt.TargetName, defaultTarget)
+	opt.Log = cmp.Or(opt.Log, slog.New(slog.DiscardHandler))
+	if opt.Wake == nil {
+		opt.Wake = func(string) {}
+	}
+	switch {
+	case opt.Latency < 0:
+		return opt, fmt.Errorf("check.Options.Latency is %v: use a positive duration", opt.Latency)
+	case opt.Keep < 0:
+		return opt, fmt.Errorf("check.Options.Keep is %v: use a positive duration", opt.Keep)
+	}
+	return opt, nil
 }
 
 // Check is the check of one process. Its methods may be called concurrently.
@@ -72,19 +93,13 @@ type Check struct {
 
 // New returns a check that keeps its rows in a table and its rules in blobs. It
 // makes no request.
-func New(rows table.Store, blobs queue.Blobs, read func(context.Context) (Facts, error), o *Options) (*Check, error) {
+func New(rows table.Store, blobs queue.Blobs, read func(context.Context) (Facts, error), options *Options) (*Check, error) {
 	if rows == nil || blobs == nil || read == nil {
 		return nil, errors.New("new check of scaling: the table, the blobs or the facts are nil")
 	}
-	if o == nil {
-		o = &Options{}
-	}
-	opt := *o
-	opt.Latency = cmp.Or(opt.Latency, 15*time.Minute)
-	opt.Keep = cmp.Or(opt.Keep, 30*24*time.Hour)
-	opt.Log = cmp.Or(opt.Log, slog.New(slog.DiscardHandler))
-	if opt.Wake == nil {
-		opt.Wake = func(string) {}
+	opt, err := options.withDefaults()
+	if err != nil {
+		return nil, err
 	}
 	repeated, err := table.New(rows)
 	if err != nil {

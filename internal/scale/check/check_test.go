@@ -377,3 +377,18 @@ func TestHandsUnderTheHost(t *testing.T) {
 		}
 	})
 }
+
+// New returns an error for a missing store or an invalid option.
+func TestNew(t *testing.T) {
+	rows, blobs := memory.NewTable(nil), memory.NewContainer(nil)
+	read := func(context.Context) (Facts, error) { return Facts{}, nil }
+	for want, make := range map[string]func() (*Check, error){
+		"the table, the blobs or the facts are nil": func() (*Check, error) { return New(nil, blobs, read, nil) },
+		"check.Options.Latency is -1ns":             func() (*Check, error) { return New(rows, blobs, read, &Options{Latency: -1}) },
+		"check.Options.Keep is -1ns":                func() (*Check, error) { return New(rows, blobs, read, &Options{Keep: -1}) },
+	} {
+		if c, err := make(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v, %v, want an error with %q", c, err, want)
+		}
+	}
+}

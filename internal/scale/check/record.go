@@ -1,7 +1,6 @@
 package check
 
 import (
-	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -48,7 +47,7 @@ type Sample struct {
 	CPU                  float64 `json:"cpu"`
 }
 
-// defaultTarget names the instances if no target is set.
+// defaultTarget is the name of the target if none is set.
 const defaultTarget = "instances"
 
 // counts reports whether a process is one of the instances that the advice
@@ -156,7 +155,7 @@ func (c *Check) record(reading scale.Reading, advice scale.Advice, reports []ins
 	if c.opt.Target == nil {
 		outcome = nil // of a target that was removed
 	}
-	target := cmp.Or(c.opt.TargetName, defaultTarget)
+	target := c.opt.TargetName
 	r := Record{At: reading.At.UTC(), Running: reading.Instances, Samples: []Sample{}, Outcome: outcome,
 		Advice: []Advice{{Target: target, Instances: &advice.Instances, Reason: advice.Reason}}}
 	for i, q := range advice.Queues {
