@@ -30,8 +30,7 @@ type message struct {
 	Channel     string `json:"channel"`
 	Incarnation string `json:"incarnation"`
 
-	// TraceParent is the trace of the request that deleted the channel. Older
-	// builds take a message with it for invalid.
+	// TraceParent is the trace of the request that deleted the channel.
 	TraceParent string `json:"traceparent,omitempty"`
 }
 

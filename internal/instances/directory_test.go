@@ -104,31 +104,6 @@ func TestRowsAreBounded(t *testing.T) {
 	}
 }
 
-// TestRowOfEarlierBuild: a row without the columns of work and of the relay, by a
-// build before them, is read.
-func TestRowOfEarlierBuild(t *testing.T) {
-	inBubble(t, memory.Options{}, func(t *testing.T, rows *memory.Table) {
-		want := full("p", 1)
-		earlier, err := row(want)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, column := range []string{columnWork, columnRecent, columnRelay, columnBacklog} {
-			delete(earlier.Values, column)
-		}
-		report := regexp.MustCompile(`,"sends":\{[^}]*\},"backlog":\{[^}]*\}`).ReplaceAllString(earlier.Values[columnReport], "")
-		if report == earlier.Values[columnReport] {
-			t.Fatalf("%s has no sends", report)
-		}
-		earlier.Values[columnReport] = report
-		putRow(t, rows, earlier)
-		want.Work, want.Recent, want.Sends, want.Relay, want.Backlog = nil, nil, Sends{}, nil, nil
-		if d := read(t, rows); d.Unreadable != 0 || cmp.Diff(want, d.Live[0].Report) != "" {
-			t.Errorf("%+v, want it without the work", d)
-		}
-	})
-}
-
 // TestWrongClocks: neither the clock of the process that reads nor that of one
 // that reports decides how long it counts.
 func TestWrongClocks(t *testing.T) {

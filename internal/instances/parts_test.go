@@ -54,7 +54,7 @@ func TestPartsAreRead(t *testing.T) {
 }
 
 // TestLongLists: a long list of sequences is stored packed, a short one as it is,
-// and both are read, also a long one of an earlier build. A packed one that is
+// and both are read, also a long one that is not packed. A packed one that is
 // damaged or too long makes the row unreadable.
 func TestLongLists(t *testing.T) {
 	inBubble(t, memory.Options{}, func(t *testing.T, rows *memory.Table) {
@@ -66,13 +66,13 @@ func TestLongLists(t *testing.T) {
 		if n, whole := len(written.Values[columnSequences]), len(list(long.Sequences)); n > whole/3 || !strings.HasPrefix(written.Values[columnSequences], packedList) {
 			t.Errorf("%d bytes of a list of %d", n, whole)
 		}
-		earlier, err := row(full("earlier", 140))
+		plain, err := row(full("plain", 140))
 		if err != nil {
 			t.Fatal(err)
 		}
-		earlier.Values[columnSequences] = list(long.Sequences)
+		plain.Values[columnSequences] = list(long.Sequences)
 		putRow(t, rows, written)
-		putRow(t, rows, earlier)
+		putRow(t, rows, plain)
 		put(t, rows, full("short", 2))
 		for i, damaged := range []string{packedList + "?", packedList + "AAAA", pack("[" + strings.Repeat(" ", maxColumn) + "]")} {
 			other, err := row(full(fmt.Sprint("damaged ", i), 0))
@@ -83,7 +83,7 @@ func TestLongLists(t *testing.T) {
 			putRow(t, rows, other)
 		}
 		d := read(t, rows)
-		if namesOf(d.Live) != "earlier long short" || d.Unreadable != 3 {
+		if namesOf(d.Live) != "long plain short" || d.Unreadable != 3 {
 			t.Fatalf("%s, and %d unreadable", namesOf(d.Live), d.Unreadable)
 		}
 		for _, i := range d.Live[:2] {

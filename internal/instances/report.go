@@ -46,9 +46,9 @@ type Report struct {
 	Process
 	At     time.Time `json:"at"`     // when it was made, by the clock of the process
 	CPU    float64   `json:"cpu"`    // processors in use, as a mean over Window; 0 where the system does not report it
-	CPUs   int       `json:"cpus"`   // processors that the process may use; 0 in rows of earlier builds
+	CPUs   int       `json:"cpus"`   // processors that the process may use
 	Memory int64     `json:"memory"` // resident bytes
-	Parcel int       `json:"parcel"` // most items of a parcel that the process can read; 0 in rows of earlier builds: 100
+	Parcel int       `json:"parcel"` // most items of a parcel that the process can read; 0 without batches
 	Window float64   `json:"window"` // seconds, from the report before the last one until this one
 	Served Served    `json:"served"` // within Window
 	Total  Served    `json:"total"`  // since the process started
@@ -149,8 +149,8 @@ type Sequence struct {
 	Highest     int64     `json:"top"`         // the highest number that it has reserved, and not returned
 	Writer      string    `json:"w,omitempty"` // its newest write, for ids.Reported
 	Serial      int64     `json:"s,omitempty"`
-	From        int64     `json:"from,omitempty"` // this and Used are missing in rows of builds before them
-	End         int64     `json:"end,omitempty"`  // 0: one past Highest
+	From        int64     `json:"from,omitempty"`
+	End         int64     `json:"end,omitempty"` // 0: one past Highest
 	Used        int64     `json:"used,omitempty"`
 	PerSecond   float64   `json:"rate,omitempty"`
 	Lost        int64     `json:"lost,omitempty"`

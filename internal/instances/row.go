@@ -25,14 +25,11 @@ const (
 	columnGates     = "gates"
 	columnQueues    = "queues"
 	columnRequests  = "requests"
-	columnWork      = "work" // this one and the next ones are missing in rows of builds before them
+	columnWork      = "work"
 	columnRecent    = "recent"
 	columnRelay     = "relay"
 	columnBacklog   = "backlog"
 )
-
-// later are the columns that rows of earlier builds do not have.
-var later = []string{columnWork, columnRecent, columnRelay, columnBacklog}
 
 // A column of a list holds up to maxColumn bytes of UTF-8 and maxItems items.
 // Storage counts in UTF-16, where no text takes more than twice as many bytes.
@@ -173,11 +170,10 @@ func parse(row table.Row, parts []Part) (r Report, err error) {
 		columnRelay:     &r.Relay,
 		columnBacklog:   &waiting,
 	} {
-		text, ok := row.Values[column]
-		if column != columnReport && !slices.Contains(parts, Part(column)) || !ok && slices.Contains(later, column) {
+		if column != columnReport && !slices.Contains(parts, Part(column)) {
 			continue
 		}
-		list, err := unpack(text)
+		list, err := unpack(row.Values[column])
 		switch {
 		case err != nil:
 		case column == columnSequences:

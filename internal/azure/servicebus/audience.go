@@ -25,7 +25,7 @@ type Queues struct{ signals *Signals }
 
 // Publish implements [queue.Signals].
 func (q Queues) Publish(ctx context.Context, signal queue.Signal) error {
-	m := message{Gate: noGate, Queue: signal.Queue}
+	m := message{Queue: signal.Queue}
 	if signal.Kind == queue.Awake {
 		m.Kind = kindAwake
 	}

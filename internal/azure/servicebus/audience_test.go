@@ -2,7 +2,6 @@ package servicebus
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"strings"
 	"sync"
@@ -92,20 +91,15 @@ func TestQueueSignals(t *testing.T) {
 	})
 }
 
-// A build that knows only gates reads the signal of a queue as that of a gate
-// which does not exist, and not as one of any gate.
-func TestQueueSignalToOlderBuild(t *testing.T) {
+// The longest signal of a queue is read back.
+func TestQueueMessage(t *testing.T) {
 	long := strings.Repeat("q", 63)
-	body := newMessage(message{Gate: noGate, Queue: long, Kind: kindAwake}).Body
-	var older struct {
-		Version    int    `json:"v"`
-		Gate       string `json:"gate"`
-		Generation int64  `json:"generation"`
-	}
-	if err := json.Unmarshal(body, &older); err != nil || older.Version != 1 || older.Generation != 0 || gate.CheckName(older.Gate) != nil {
-		t.Errorf("%s: %+v, %v", body, older, err)
-	}
-	if want := `{"v":1,"gate":"signals-of-queues","generation":0,"queue":"` + long + `","kind":"awake"}`; string(body) != want {
+	m := message{Version: messageVersion, Queue: long, Kind: kindAwake}
+	body := newMessage(m).Body
+	if want := `{"v":1,"queue":"` + long + `","kind":"awake"}`; string(body) != want {
 		t.Errorf("the format has changed: %s", body)
+	}
+	if got := decode(body); got != m {
+		t.Errorf("read back %+v, want %+v", got, m)
 	}
 }

@@ -185,20 +185,15 @@ func (s *Signals) Close() {
 // read the rest.
 type message struct {
 	Version    int    `json:"v"`
-	Gate       string `json:"gate"`
-	Generation int64  `json:"generation"`
-	Queue      string `json:"queue,omitempty"` // then it is a signal of this queue, and Gate is noGate
+	Gate       string `json:"gate,omitempty"`
+	Generation int64  `json:"generation,omitempty"`
+	Queue      string `json:"queue,omitempty"` // then it is a signal of this queue, and has no Gate
 	Kind       string `json:"kind,omitempty"`  // of a queue's signal: kindAwake, or else work
 }
 
 const (
 	messageVersion = 1
 	maxMessage     = 1 << 10 // bytes; the longest of this version has about 150
-
-	// noGate is the gate in a signal of a queue. Builds that know only gates
-	// read the signal as one of this gate, at which no process waits. Without a
-	// valid name they would read it as one of any gate, and read all of theirs.
-	noGate = "signals-of-queues"
 
 	kindAwake = "awake"
 )
@@ -219,8 +214,8 @@ func newMessage(m message) *azservicebus.Message {
 func decode(body []byte) message {
 	var m message
 	if len(body) > maxMessage || json.Unmarshal(body, &m) != nil ||
-		m.Version != messageVersion || m.Generation < 0 || m.Generation > gate.MaxGeneration || gate.CheckName(m.Gate) != nil ||
-		m.Queue != "" && queue.CheckName(m.Queue) != nil {
+		m.Version != messageVersion || m.Generation < 0 || m.Generation > gate.MaxGeneration || (m.Gate == "") == (m.Queue == "") ||
+		m.Gate != "" && gate.CheckName(m.Gate) != nil || m.Queue != "" && queue.CheckName(m.Queue) != nil {
 		return message{}
 	}
 	return m

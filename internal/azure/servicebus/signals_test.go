@@ -134,7 +134,7 @@ var unreadable = []string{
 	`{"v":1,"gate":"../hounds","generation":7}`, `{"v":1,"gate":7,"generation":7}`,
 	`{"v":1,"gate":"hounds","generation":-1}`, `{"v":1,"gate":"hounds","generation":7.5}`,
 	`{"v":1,"gate":"hounds","generation":9007199254740992}`,
-	`{"v":1,"gate":"hounds","generation":7} and more`, `{"v":1,"gate":"signals-of-queues","generation":0,"queue":"A/B"}`,
+	`{"v":1,"gate":"hounds","generation":7} and more`, `{"v":1,"queue":"A/B"}`, `{"v":1,"gate":"hounds","queue":"work-0"}`,
 	`{"v":1,"gate":"hounds","generation":7,"padding":"` + strings.Repeat("x", maxMessage) + `"}`,
 	"kennel 1\nhttps://contoso.blob.core.windows.net\nhounds\n7\nreleased\nLIFE\n2026-11-21T09:00:00Z\nann\nready",
 }
