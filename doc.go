@@ -50,9 +50,9 @@
 //   - queue: the contract of a queue and its limits; the listener of a worker;
 //     claims for long bodies. Jobs use it as a foundation.
 //   - work: batches of items that are processed by many workers and reduced to
-//     one report. Begin with work/work.go (the life of a batch),
-//     work/submit.go, work/process.go, work/collect.go, work/gather.go,
-//     work/sweep.go.
+//     one report. work is its face; below it are work/internal/items (how items
+//     are read), work/internal/model (the terms), work/internal/report and
+//     work/processors (those that the app has).
 //   - deadletters: lists, redrives and deletes the messages that could not be
 //     worked on. Begin with deadletters/deadletters.go (the contract),
 //     deadletters/letter.go (the forms), deadletters/call.go (a redrive).

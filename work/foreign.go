@@ -15,14 +15,6 @@ import (
 // is no verdict over its items: it puts the message back, without an attempt,
 // for a process that can.
 
-// Selective is implemented by processors whose valid items depend on the
-// settings of a process.
-type Selective interface {
-	// Accepts returns why this process cannot process an item that was valid
-	// where it was submitted, or nil. It makes no requests.
-	Accepts(item Item) error
-}
-
 // The wait of a message that was put back for another process: an eighth of the
 // age of its batch, within these bounds. Then a short rollout delays little, and
 // a long one costs few requests.

@@ -2,9 +2,7 @@ package work
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -120,21 +118,4 @@ func TestForeignReport(t *testing.T) {
 			t.Errorf("batch %+v, %v; want it %s", b, err, Done)
 		}
 	})
-}
-
-// TestWebhookOfAnotherList puts the item of another process's list back.
-func TestWebhookOfAnotherList(t *testing.T) {
-	w, err := NewWebhook([]string{"https://hooks.example.com/new"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for path, want := range map[string]bool{"new": true, "old": false} {
-		item := Item{ID: "1", Data: json.RawMessage(fmt.Sprintf(`{"id":"1","url":"https://hooks.example.com/%s/a","body":1}`, path))}
-		if err := w.Accepts(item); (err == nil) != want {
-			t.Errorf("%s: %v, accepted %t", path, err, want)
-		}
-		if _, err := w.Process(t.Context(), item); !want && errors.Is(err, ErrRejected) {
-			t.Errorf("%s: %v: a process rejected what another one accepted", path, err)
-		}
-	}
 }

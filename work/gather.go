@@ -8,6 +8,7 @@ import (
 
 	"kennel/internal/table"
 	"kennel/internal/trace"
+	"kennel/work/internal/model"
 )
 
 // maxReport bounds a report, which is in memory whole.
@@ -69,7 +70,7 @@ func (b *Batches) end(ctx context.Context, spent *tally, l ledger) (ledger, erro
 		}
 		l.state = Done
 		if err != nil {
-			l.state, l.err = Failed, shortError(err.Error())
+			l.state, l.err = Failed, model.ShortError(err.Error())
 		}
 		l.finishedAt = now
 		l.lateBy = b.late(l.details.SubmittedAt, opened, now)

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"kennel/work/internal/model"
 )
 
 // sized is scripted with large parcels.
@@ -68,12 +70,12 @@ func (a *adverse) Process(_ context.Context, i Item) (json.RawMessage, error) {
 	a.mu.Unlock()
 	switch a.kind {
 	case "rejected":
-		return nil, fmt.Errorf("%w: %s", ErrRejected, noise(maxError, 32))
+		return nil, fmt.Errorf("%w: %s", ErrRejected, noise(model.MaxError, 32))
 	case "failed":
-		return nil, errors.New(noise(maxError, 32))
+		return nil, errors.New(noise(model.MaxError, 32))
 	case "mixed":
 		if rand.N(2) == 0 {
-			return nil, errors.New(noise(maxError, 32))
+			return nil, errors.New(noise(model.MaxError, 32))
 		}
 	}
 	return json.RawMessage(`"` + strings.NewReplacer(`"`, "-", `\`, "_").Replace(noise(MaxResult-2, 127)) + `"`), nil

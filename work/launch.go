@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"kennel/internal/table"
+	"kennel/work/internal/model"
 )
 
 // complete completes the submission of a batch that was recorded. It may be
@@ -137,7 +138,7 @@ func (b *Batches) damaged(ctx context.Context, l ledger, cause error) (ledger, e
 		if l.state != state {
 			return false
 		}
-		l.state, l.err, l.finishedAt = Failed, shortError(cause.Error()), now
+		l.state, l.err, l.finishedAt = Failed, model.ShortError(cause.Error()), now
 		return true
 	})
 	if err != nil || l.state != Failed {

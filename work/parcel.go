@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"kennel/work/internal/items"
 )
 
 // parcel is up to ParcelItems items that are processed together, or up to
@@ -108,7 +110,7 @@ func parseParcel(body []byte) (parcel, error) {
 		if len(p.Items) == LargeParcel {
 			return parcel{}, fmt.Errorf("it has more than %d items", LargeParcel)
 		}
-		id, err := itemID(line)
+		id, err := items.ID(line)
 		if err == nil && len(line) > MaxItem {
 			err = fmt.Errorf("%d bytes are more than %d", len(line), MaxItem)
 		}

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"kennel/internal/table"
+	"kennel/work/internal/model"
 )
 
 // resultRow holds the results of one try of a parcel. It is inserted once and
@@ -30,7 +31,7 @@ type resultRow struct {
 const (
 	resultsVersion = "1" // the first line of the results
 	maxColumn      = 32_000
-	maxResults     = 1<<10 + LargeParcel*(MaxResult+6*maxError+6*MaxItemID+16) // bytes of a row before compression
+	maxResults     = 1<<10 + LargeParcel*(MaxResult+6*model.MaxError+6*MaxItemID+16) // bytes of a row before compression
 )
 
 // Letters of the outcomes in stored results.

@@ -6,22 +6,14 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"kennel/work/internal/model"
 )
 
 // What is tried again is recorded in the ledger, so that a batch shows why it
 // does not advance. The write that counts the results of a try records what
 // remains of it, so that costs no request. It is bounded in size and number, and is
 // no part of the promise: what a later delivery counts is not recorded.
-
-// Retrying describes the items of a batch that failed and are tried again.
-type Retrying struct {
-	Items    int       `json:"items"`
-	More     bool      `json:"more,omitempty"` // perhaps others as well
-	Attempts int       `json:"attempts"`       // most of one item so far; MaxTries is the last one
-	Item     string    `json:"item"`           // one of those with the most attempts
-	Error    string    `json:"error"`          // why its last attempt failed
-	NextAt   time.Time `json:"nextAt"`         // when the next of all these attempts begins, at the earliest
-}
 
 // retry is the items of one parcel that are tried again.
 type retry struct {
@@ -219,7 +211,7 @@ func (b *Batches) retryOf(p parcel, row resultRow, next time.Time) *retry {
 	case row.cause == "":
 		return nil
 	}
-	r := retry{Parcel: p.ID.Parcel, Try: p.ID.Try, Items: len(row.remaining), Item: row.item, Error: shortenTo(row.cause, maxRetryError), NextAt: next.UTC()}
+	r := retry{Parcel: p.ID.Parcel, Try: p.ID.Try, Items: len(row.remaining), Item: row.item, Error: model.ShortenTo(row.cause, maxRetryError), NextAt: next.UTC()}
 	if !b.stuck.failed(p.Batch, r) {
 		return nil
 	}

@@ -16,6 +16,7 @@ import (
 	"kennel/internal/storetest"
 	"kennel/internal/table"
 	"kennel/queue"
+	"kennel/work/internal/model"
 )
 
 // site is what is stored of an app with batches. Any number of processes work on
@@ -283,7 +284,7 @@ func (s *site) check(d details, items []string) {
 			t.Fatal(err)
 		}
 		want, problem := item.want()
-		if r := ended[item.ID]; r.Outcome != want || !strings.Contains(r.Error, problem) || len(r.Error) > maxError {
+		if r := ended[item.ID]; r.Outcome != want || !strings.Contains(r.Error, problem) || len(r.Error) > model.MaxError {
 			t.Errorf("item %s has the result %+v, want %s %q", text, r, want, problem)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"kennel/internal/table"
 	"kennel/internal/trace"
+	"kennel/work/internal/items"
 )
 
 // discardTime bounds the clean-up after a submission that failed, which goes on
@@ -79,7 +80,7 @@ func (b *Batches) stage(ctx context.Context, d *details, s Submission, processor
 			b.discard(ctx, *d)
 		}
 	}()
-	r, err := newBodyReader(s, b.opt.MaxBytes)
+	r, err := items.NewReader(s, b.opt.MaxBytes)
 	if err != nil {
 		return err
 	}
@@ -87,13 +88,13 @@ func (b *Batches) stage(ctx context.Context, d *details, s Submission, processor
 	if sized, ok := processor.(Sized); ok {
 		p.largest = min(sized.ParcelItems(), LargeParcel)
 	}
-	if err = r.read(ctx, b.opt.MaxItems, processor.Validate, p.add); err == nil {
+	if err = r.Read(ctx, b.opt.MaxItems, processor.Validate, p.add); err == nil {
 		err = p.close(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	d.Digest = r.digest()
+	d.Digest = r.Digest()
 	staged = true
 	return nil
 }
@@ -135,14 +136,14 @@ func (d details) activeRow() table.Row {
 // repeat returns the batch that has the key of a submission, if the submission
 // is the same.
 func (b *Batches) repeat(ctx context.Context, k keyRow, s Submission) (Batch, bool, error) {
-	r, err := newBodyReader(s, b.opt.MaxBytes)
+	r, err := items.NewReader(s, b.opt.MaxBytes)
 	if err == nil {
-		err = r.skim()
+		err = r.Skim()
 	}
 	switch {
 	case err != nil:
 		return Batch{}, false, err
-	case r.digest() != k.digest:
+	case r.Digest() != k.digest:
 		return Batch{}, false, fmt.Errorf("batch %s: %w", k.batch, ErrKeyReused)
 	}
 	batch, err := b.resume(ctx, k.batch)

@@ -1,11 +1,13 @@
 package work
 
 import (
+	"compress/gzip"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -220,7 +222,7 @@ func TestKeys(t *testing.T) {
 		if err != nil || !created {
 			t.Fatal(created, err)
 		}
-		for _, same := range []string{body, zip(body)} {
+		for _, same := range []string{body, zipped(body)} {
 			if again, created, err := in.send("k", same); err != nil || created || again.ID != first.ID {
 				t.Errorf("again: %+v, %v, %v, want %s", again, created, err, first.ID)
 			}
@@ -384,4 +386,13 @@ func TestSubmitFaults(t *testing.T) {
 			}
 		}
 	}
+}
+
+// zipped compresses a text.
+func zipped(text string) string {
+	var b strings.Builder
+	w := gzip.NewWriter(&b)
+	io.WriteString(w, text)
+	w.Close()
+	return b.String()
 }

@@ -16,14 +16,14 @@ import (
 	"unicode/utf8"
 
 	"kennel/internal/table"
+	"kennel/work/internal/items"
+	"kennel/work/internal/model"
 )
 
 const (
 	// grace is how long after its time limit an item may return. Then it counts
 	// as failed, and its goroutine is abandoned: its result is ignored.
 	grace = 2 * time.Second
-
-	maxError = 500 // bytes of the error of an item
 )
 
 // Errors of items, as texts.
@@ -164,7 +164,7 @@ func (r *run) begin(ctx context.Context, at *current) (i int, limit time.Duratio
 // always fit: what makes them longest is escaped, and compressed again.
 const (
 	rowBytes  = 370_000
-	lineBytes = 6*(MaxItemID+maxError) + 16 // of one result at most, with its escapes
+	lineBytes = 6*(MaxItemID+model.MaxError) + 16 // of one result at most, with its escapes
 )
 
 // isFull reports whether the results of one more item might not fit into the
@@ -238,7 +238,7 @@ func panicText(p any) string {
 
 // compactResult returns the result as it is stored.
 func compactResult(result json.RawMessage) ([]byte, error) {
-	if len(result) <= MaxResult && isPlain(result) && utf8.Valid(result) {
+	if len(result) <= MaxResult && items.IsPlain(result) && utf8.Valid(result) {
 		return slices.Clone([]byte(result)), nil // the processor may use its own again
 	}
 	var compact bytes.Buffer
@@ -298,21 +298,5 @@ func (r *run) row() resultRow {
 
 // result returns the result of an item.
 func (r *run) result(i int, e ending) Result {
-	return Result{ID: r.parcel.Items[i].ID, Outcome: e.outcome, Result: e.result, Error: shortError(e.err)}
-}
-
-// shortError returns what is kept of the text of an error.
-func shortError(text string) string { return shortenTo(text, maxError) }
-
-// shortenTo returns the beginning of a text, as valid UTF-8.
-func shortenTo(text string, limit int) string {
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	if len(text) <= limit {
-		return text
-	}
-	end := limit
-	for !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end]
+	return Result{ID: r.parcel.Items[i].ID, Outcome: e.outcome, Result: e.result, Error: model.ShortError(e.err)}
 }

@@ -26,6 +26,7 @@ import (
 	"kennel/internal/table"
 	"kennel/queue"
 	"kennel/work"
+	"kennel/work/processors"
 )
 
 // What a large app has.
@@ -211,7 +212,7 @@ func (l *large) batches(ctx context.Context) error {
 	batches, err := work.New(work.Stores{
 		Rows: rows, Staging: memory.NewContainer(nil), Reports: memory.NewContainer(nil),
 		Claims: claims, Put: publisher.Publish, Depths: queues,
-	}, map[string]work.Processor{"billing": work.Billing{}}, nil)
+	}, map[string]work.Processor{"billing": processors.Billing{}}, nil)
 	if err != nil {
 		return err
 	}

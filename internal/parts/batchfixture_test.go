@@ -15,6 +15,7 @@ import (
 	"kennel/internal/table"
 	"kennel/queue"
 	"kennel/work"
+	"kennel/work/processors"
 )
 
 // memoryBatches is batches on stores in memory.
@@ -109,6 +110,6 @@ func (m *memoryBatches) closeElsewhere(t *testing.T) {
 
 // testProcessors returns the processors of the tests, as the app's own.
 func testProcessors(cfg config.Config) (map[string]work.Processor, error) {
-	webhook, err := work.NewWebhook(cfg.WebhookAllow, nil)
-	return map[string]work.Processor{"billing": work.Billing{}, "webhook": webhook}, err
+	webhook, err := processors.NewWebhook(cfg.WebhookAllow, nil)
+	return map[string]work.Processor{"billing": processors.Billing{}, "webhook": webhook}, err
 }

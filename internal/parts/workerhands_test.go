@@ -14,12 +14,13 @@ import (
 	"kennel/internal/memory"
 	"kennel/queue"
 	"kennel/work"
+	"kennel/work/processors"
 )
 
 // crowded is a processor that takes a while, and counts of how many parcels, that
 // is, messages, it processes items at the same time.
 type crowded struct {
-	work.Billing
+	processors.Billing
 	mu   sync.Mutex
 	now  map[int]int // items by parcel
 	most int

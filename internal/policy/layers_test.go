@@ -52,7 +52,11 @@ var layers = map[string][]string{
 
 	"deadletters": {"queue", "internal/table", "golang.org/x/sync"},
 
-	"work": {"queue", "internal/table", "internal/trace", "internal/names", "golang.org/x/sync", "github.com/klauspost/compress/zstd"},
+	"work":                 {"work/internal", "queue", "internal/table", "internal/trace", "internal/names", "golang.org/x/sync", "github.com/klauspost/compress/zstd"},
+	"work/internal/items":  {"work/internal/model"},
+	"work/internal/model":  {"queue"},
+	"work/internal/report": {"work/internal/model"},
+	"work/processors":      {"work", "work/internal/items", "work/internal/report"},
 
 	"azurestore": {"gate", "ids", "internal/azure", "internal/names", azureSDK + "/sdk/azcore"}, // a credential is its parameter
 

@@ -1,4 +1,4 @@
-package work
+package items
 
 import (
 	"bytes"
@@ -7,18 +7,20 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+
+	"kennel/work/internal/model"
 )
 
 var (
-	errNotObject = errors.New("the item is not a JSON object")
+	ErrNotObject = errors.New("the item is not a JSON object")
 	errNoID      = errors.New("the item has no id")
 )
 
-// itemID returns the member id of an item of a parcel, which is compact and valid
+// ID returns the member id of an item of a parcel, which is compact and valid
 // JSON, and was checked when it was submitted. It reads only the names of the members, because Processors decode the item.
-func itemID(item []byte) (string, error) {
+func ID(item []byte) (string, error) {
 	if len(item) < 2 || item[0] != '{' {
-		return "", errNotObject
+		return "", ErrNotObject
 	}
 	id, found := "", false
 	for rest := item[1:]; rest[0] != '}'; {
@@ -27,12 +29,12 @@ func itemID(item []byte) (string, error) {
 		}
 		end := stringLen(rest)
 		if end == 0 || end+1 >= len(rest) {
-			return "", errNotObject
+			return "", ErrNotObject
 		}
 		name, value := rest[:end], rest[end+1:]
 		length := valueLen(value)
 		if length == 0 || length >= len(value) {
-			return "", errNotObject
+			return "", ErrNotObject
 		}
 		value, rest = value[:length], value[length:]
 		if !namesID(name) {
@@ -55,8 +57,8 @@ func itemID(item []byte) (string, error) {
 
 func checkID(id string) (string, error) {
 	switch {
-	case id == "" || len(id) > MaxItemID:
-		return "", fmt.Errorf("the id has %d bytes: use 1 to %d", len(id), MaxItemID)
+	case id == "" || len(id) > model.MaxItemID:
+		return "", fmt.Errorf("the id has %d bytes: use 1 to %d", len(id), model.MaxItemID)
 	case strings.ContainsFunc(id, unicode.IsControl):
 		return "", errors.New("the id contains control characters")
 	}
@@ -127,11 +129,11 @@ func decodeText(text []byte) (decoded string, err error) {
 	return decoded, err
 }
 
-// isPlain reports whether a text is a compact JSON object whose values are
+// IsPlain reports whether a text is a compact JSON object whose values are
 // texts without escapes, and numbers without exponents. Most items and results
 // are, and this finds out several times faster than encoding/json. It does not
 // check that the texts are UTF-8.
-func isPlain(text []byte) bool {
+func IsPlain(text []byte) bool {
 	if len(text) == 0 || text[0] != '{' {
 		return false
 	}
@@ -194,4 +196,13 @@ func plainNumberLen(text []byte) int {
 		}
 	}
 	return end
+}
+
+// Quote shortens text of a submitter for an error.
+func Quote(text []byte) string {
+	const limit = 50
+	if len(text) > limit {
+		return fmt.Sprintf("%q…", bytes.ToValidUTF8(text[:limit], nil))
+	}
+	return fmt.Sprintf("%q", text)
 }

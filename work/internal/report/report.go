@@ -1,29 +1,33 @@
-package work
+// Package report has the report for processors without one of their own, and what
+// other reports share with it.
+package report
 
 import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
+
+	"kennel/work/internal/model"
 )
 
-// NewReport returns a report for processors without one of their own. As JSON it
+// New returns a report for processors without one of their own. As JSON it
 // is {"batch","items","done","rejected"}, and "failed" if items failed: how many
 // items there are, how many are done, and the id and error of each of the others.
 // As CSV it has a row id,outcome,error for each item that is not done. Both are
 // in the order of the results.
-func NewReport(batch string) Report { return &plainReport{batch: batch} }
+func New(batch string) model.Report { return &plainReport{batch: batch} }
 
 type plainReport struct {
 	batch string
 	items int
-	notDone
+	NotDone
 }
 
 // Add implements [Report].
-func (p *plainReport) Add(r Result) error {
+func (p *plainReport) Add(r model.Result) error {
 	p.items++
-	if r.Outcome != ItemDone {
-		p.notDone.add(r)
+	if r.Outcome != model.ItemDone {
+		p.NotDone.Add(r)
 	}
 	return nil
 }
@@ -34,27 +38,27 @@ func (p *plainReport) JSON() ([]byte, error) {
 		Batch string `json:"batch"`
 		Items int    `json:"items"`
 		Done  int    `json:"done"`
-		notDoneLists
-	}{p.batch, p.items, p.items - len(p.notDone), p.lists()})
+		NotDoneLists
+	}{p.batch, p.items, p.items - len(p.NotDone), p.Lists()})
 }
 
 // CSV implements [Report].
 func (p *plainReport) CSV() ([]byte, error) {
-	rows := make([][]string, 0, 1+len(p.notDone))
+	rows := make([][]string, 0, 1+len(p.NotDone))
 	rows = append(rows, []string{"id", "outcome", "error"})
-	for _, r := range p.notDone {
+	for _, r := range p.NotDone {
 		rows = append(rows, []string{r.ID, string(r.Outcome), r.Error})
 	}
-	return writeCSV(rows)
+	return WriteCSV(rows)
 }
 
-// notDone is the results of the items that are not done.
-type notDone []Result
+// NotDone is the results of the items that are not done.
+type NotDone []model.Result
 
-func (n *notDone) add(r Result) { *n = append(*n, r) }
+func (n *NotDone) Add(r model.Result) { *n = append(*n, r) }
 
-// notDoneLists is how reports show the items that are not done.
-type notDoneLists struct {
+// NotDoneLists is how reports show the items that are not done.
+type NotDoneLists struct {
 	Rejected []itemAndError `json:"rejected"`
 	Failed   []itemAndError `json:"failed,omitempty"`
 }
@@ -64,10 +68,10 @@ type itemAndError struct {
 	Error string `json:"error"`
 }
 
-func (n notDone) lists() notDoneLists {
-	l := notDoneLists{Rejected: []itemAndError{}}
+func (n NotDone) Lists() NotDoneLists {
+	l := NotDoneLists{Rejected: []itemAndError{}}
 	for _, r := range n {
-		if r.Outcome == ItemFailed {
+		if r.Outcome == model.ItemFailed {
 			l.Failed = append(l.Failed, itemAndError{r.ID, r.Error})
 		} else {
 			l.Rejected = append(l.Rejected, itemAndError{r.ID, r.Error})
@@ -76,12 +80,12 @@ func (n notDone) lists() notDoneLists {
 	return l
 }
 
-// writeCSV quotes cells as RFC 4180 requires and ends lines with LF, so that a
+// WriteCSV quotes cells as RFC 4180 requires and ends lines with LF, so that a
 // program reads exactly the text that was submitted. That includes a cell that
 // begins with = + - or @, which a spreadsheet may take for a formula if the file
 // is opened and not imported as text. An apostrophe before it would change the
 // name of an account, and make a text of a credit.
-func writeCSV(rows [][]string) ([]byte, error) {
+func WriteCSV(rows [][]string) ([]byte, error) {
 	var b bytes.Buffer
 	w := csv.NewWriter(&b)
 	if err := w.WriteAll(rows); err != nil {

@@ -1,9 +1,11 @@
-package work
+package items
 
 import (
 	"bufio"
 	"bytes"
 	"io"
+
+	"kennel/work/internal/model"
 )
 
 // blank is JSON's white space.
@@ -11,7 +13,7 @@ const blank = " \t\r\n"
 
 // nextLine returns the next line that is not empty. It returns io.EOF after the
 // last one, and errLong for a line that is too long.
-func (r *bodyReader) nextLine() ([]byte, error) {
+func (r *Reader) nextLine() ([]byte, error) {
 	for {
 		text, err := r.in.ReadSlice('\n')
 		if len(text) > 0 {
@@ -27,7 +29,7 @@ func (r *bodyReader) nextLine() ([]byte, error) {
 		}
 		text = bytes.Trim(text, blank)
 		switch {
-		case long || len(text) > MaxItem:
+		case long || len(text) > model.MaxItem:
 			return nil, errLong
 		case len(text) > 0:
 			return text, nil
@@ -40,7 +42,7 @@ func (r *bodyReader) nextLine() ([]byte, error) {
 // nextElement returns the text of the next element of an array, which is not
 // checked. It returns io.EOF after the array, and errLong for an element that
 // is too long.
-func (r *bodyReader) nextElement() ([]byte, error) {
+func (r *Reader) nextElement() ([]byte, error) {
 	if r.ended {
 		return nil, io.EOF
 	}
@@ -86,14 +88,14 @@ func (r *bodyReader) nextElement() ([]byte, error) {
 		if size++; !isBlank {
 			length = size
 		}
-		if size <= MaxItem {
+		if size <= model.MaxItem {
 			r.long = append(r.long, c)
 		}
 	}
 }
 
 // element returns the element that was read.
-func (r *bodyReader) element(length int) ([]byte, error) {
+func (r *Reader) element(length int) ([]byte, error) {
 	if length == 0 && r.ended && r.line == 1 {
 		r.line = 0 // an empty array
 	}
@@ -106,7 +108,7 @@ func (r *bodyReader) element(length int) ([]byte, error) {
 		}
 	}
 	switch {
-	case length > MaxItem:
+	case length > model.MaxItem:
 		return nil, errLong
 	case r.line == 0:
 		return nil, io.EOF
@@ -115,7 +117,7 @@ func (r *bodyReader) element(length int) ([]byte, error) {
 }
 
 // nextByte returns the next byte that is not blank.
-func (r *bodyReader) nextByte() (byte, error) {
+func (r *Reader) nextByte() (byte, error) {
 	for {
 		c, err := r.in.ReadByte()
 		if err != nil || bytes.IndexByte([]byte(blank), c) < 0 {
@@ -125,7 +127,7 @@ func (r *bodyReader) nextByte() (byte, error) {
 }
 
 // cut returns the error for an array that ends too early, or was never one.
-func (r *bodyReader) cut(err error, message string) error {
+func (r *Reader) cut(err error, message string) error {
 	if err != nil && err != io.EOF {
 		return r.failed(err)
 	}

@@ -1,4 +1,4 @@
-package work
+package processors
 
 import (
 	"bytes"
@@ -14,6 +14,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+
+	"kennel/work"
 )
 
 func TestCurrencies(t *testing.T) {
@@ -102,8 +104,8 @@ func TestBillingValidate(t *testing.T) {
 		if err := (Billing{}).Validate(c.item); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.item, err, c.want)
 		}
-		if _, err := (Billing{}).Process(t.Context(), Item{"1", c.item}); !errors.Is(err, ErrRejected) {
-			t.Errorf("%s: processed with %v, want %v", c.item, err, ErrRejected)
+		if _, err := (Billing{}).Process(t.Context(), work.Item{ID: "1", Data: c.item}); !errors.Is(err, work.ErrRejected) {
+			t.Errorf("%s: processed with %v, want %v", c.item, err, work.ErrRejected)
 		}
 	}
 }
@@ -126,10 +128,10 @@ func TestBillingProcess(t *testing.T) {
 		{`0.1`, `3`, "EUR", "0.30"},
 	} {
 		data := fmt.Sprintf(`{"id":"1","account":"ac\u006de","sku":"s","quantity":%s,"unitPrice":%s,"currency":%q}`, c.quantity, c.price, c.currency)
-		got, err := Billing{}.Process(t.Context(), Item{"1", json.RawMessage(data)})
+		got, err := Billing{}.Process(t.Context(), work.Item{ID: "1", Data: json.RawMessage(data)})
 		if c.want == "" {
-			if !errors.Is(err, ErrRejected) || !strings.Contains(err.Error(), "more than 18 digits") {
-				t.Errorf("%s: %s, %v, want %v", data, got, err, ErrRejected)
+			if !errors.Is(err, work.ErrRejected) || !strings.Contains(err.Error(), "more than 18 digits") {
+				t.Errorf("%s: %s, %v, want %v", data, got, err, work.ErrRejected)
 			}
 			continue
 		}
@@ -138,8 +140,8 @@ func TestBillingProcess(t *testing.T) {
 		}
 	}
 	long := charged("account", `"`+strings.Repeat(`\u00e9`, maxText/2)+`"`)
-	if got, err := (Billing{}).Process(t.Context(), Item{"1", long}); err != nil || len(got) > MaxResult {
-		t.Errorf("the longest account has a result of %d bytes, %v, want at most %d", len(got), err, MaxResult)
+	if got, err := (Billing{}).Process(t.Context(), work.Item{ID: "1", Data: long}); err != nil || len(got) > work.MaxResult {
+		t.Errorf("the longest account has a result of %d bytes, %v, want at most %d", len(got), err, work.MaxResult)
 	}
 }
 
@@ -157,11 +159,11 @@ func TestBillIsExact(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		result, err := Billing{}.Process(t.Context(), Item{"x", data})
+		result, err := Billing{}.Process(t.Context(), work.Item{ID: "x", Data: data})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := report.Add(Result{ID: fmt.Sprint(i), Outcome: ItemDone, Result: result}); err != nil {
+		if err := report.Add(work.Result{ID: fmt.Sprint(i), Outcome: work.ItemDone, Result: result}); err != nil {
 			t.Fatal(err)
 		}
 		key := billKey{account, currency}
@@ -178,8 +180,8 @@ func TestBillIsExact(t *testing.T) {
 	var got struct {
 		Batch    string
 		Totals   []billLine
-		Rejected []itemAndError
-		Failed   *[]itemAndError
+		Rejected []json.RawMessage
+		Failed   *[]json.RawMessage
 	}
 	if err := json.Unmarshal(text, &got); err != nil || got.Batch != "b" || got.Rejected == nil || len(got.Rejected) > 0 || got.Failed != nil || len(got.Totals) != len(sums) {
 		t.Fatalf("%s, %v", text, err)
@@ -215,11 +217,11 @@ func TestBillIsExact(t *testing.T) {
 
 func TestBillNotDone(t *testing.T) {
 	report := Billing{}.NewReport("b")
-	for _, r := range []Result{
-		{ID: "2", Outcome: ItemRejected, Error: "no"},
-		{ID: "1", Outcome: ItemDone, Result: json.RawMessage(`{"account":"a","currency":"JPY","amount":"-999999999999999999"}`)},
-		{ID: "3", Outcome: ItemFailed, Error: "late"},
-		{ID: "4", Outcome: ItemDone, Result: json.RawMessage(`{"account":"\u0061","currency":"JPY","amount":"-999999999999999999"}`)},
+	for _, r := range []work.Result{
+		{ID: "2", Outcome: work.ItemRejected, Error: "no"},
+		{ID: "1", Outcome: work.ItemDone, Result: json.RawMessage(`{"account":"a","currency":"JPY","amount":"-999999999999999999"}`)},
+		{ID: "3", Outcome: work.ItemFailed, Error: "late"},
+		{ID: "4", Outcome: work.ItemDone, Result: json.RawMessage(`{"account":"\u0061","currency":"JPY","amount":"-999999999999999999"}`)},
 	} {
 		if err := report.Add(r); err != nil {
 			t.Fatal(err)
@@ -233,34 +235,9 @@ func TestBillNotDone(t *testing.T) {
 	}
 	for _, result := range []string{``, `{}`, `{"account":"a","currency":"JPY","amount":"1.5"}`, `{"account":"a","currency":"DEM","amount":"1"}`,
 		`{"account":"a","currency":"EUR","amount":"x"}`, `{"account":"a","currency":1,"amount":"1"}`} {
-		if err := report.Add(Result{ID: "5", Outcome: ItemDone, Result: json.RawMessage(result)}); !errors.Is(err, ErrCorrupt) {
-			t.Errorf("%s: %v, want %v", result, err, ErrCorrupt)
+		if err := report.Add(work.Result{ID: "5", Outcome: work.ItemDone, Result: json.RawMessage(result)}); !errors.Is(err, work.ErrCorrupt) {
+			t.Errorf("%s: %v, want %v", result, err, work.ErrCorrupt)
 		}
-	}
-}
-
-func TestNewReport(t *testing.T) {
-	report := NewReport("b")
-	for _, r := range []Result{
-		{ID: "3", Outcome: ItemFailed, Error: "late"},
-		{ID: "1", Outcome: ItemDone},
-		{ID: `a"b`, Outcome: ItemRejected, Error: "=no, never"},
-	} {
-		if err := report.Add(r); err != nil {
-			t.Fatal(err)
-		}
-	}
-	text, err := report.JSON()
-	want := `{"batch":"b","items":3,"done":1,"rejected":[{"id":"a\"b","error":"=no, never"}],"failed":[{"id":"3","error":"late"}]}`
-	if diff := cmp.Diff(want, string(text)); diff != "" || err != nil {
-		t.Error(err, diff)
-	}
-	table, err := report.CSV()
-	if diff := cmp.Diff("id,outcome,error\n3,failed,late\n\"a\"\"b\",rejected,\"=no, never\"\n", string(table)); diff != "" || err != nil {
-		t.Error(err, diff)
-	}
-	if text, err := NewReport("b").JSON(); err != nil || string(text) != `{"batch":"b","items":0,"done":0,"rejected":[]}` {
-		t.Errorf("%s, %v", text, err)
 	}
 }
 
@@ -333,14 +310,14 @@ func FuzzCharge(f *testing.F) {
 		if c.quantity != quantity || c.unitPrice != unitPrice {
 			t.Fatalf("%q has %+v × %+v", item, c.quantity, c.unitPrice)
 		}
-		result, err := Billing{}.Process(t.Context(), Item{"1", item})
-		if errors.Is(err, ErrRejected) {
+		result, err := Billing{}.Process(t.Context(), work.Item{ID: "1", Data: item})
+		if errors.Is(err, work.ErrRejected) {
 			return
 		}
-		if err != nil || len(result) > MaxResult || !json.Valid(result) {
+		if err != nil || len(result) > work.MaxResult || !json.Valid(result) {
 			t.Fatalf("%q has result %q, %v", item, result, err)
 		}
-		if err := (Billing{}).NewReport("b").Add(Result{ID: "1", Outcome: ItemDone, Result: result}); err != nil {
+		if err := (Billing{}).NewReport("b").Add(work.Result{ID: "1", Outcome: work.ItemDone, Result: result}); err != nil {
 			t.Fatalf("%q: %v", result, err)
 		}
 	})
@@ -348,15 +325,15 @@ func FuzzCharge(f *testing.F) {
 
 func BenchmarkBilling(b *testing.B) {
 	item := charged("", "")
-	result, err := Billing{}.Process(b.Context(), Item{"1", item})
+	result, err := Billing{}.Process(b.Context(), work.Item{ID: "1", Data: item})
 	if err != nil {
 		b.Fatal(err)
 	}
 	report := Billing{}.NewReport("b")
 	for name, do := range map[string]func() error{
 		"Validate": func() error { return Billing{}.Validate(item) },
-		"Process":  func() error { _, err := Billing{}.Process(b.Context(), Item{"1", item}); return err },
-		"Add":      func() error { return report.Add(Result{ID: "1", Outcome: ItemDone, Result: result}) },
+		"Process":  func() error { _, err := Billing{}.Process(b.Context(), work.Item{ID: "1", Data: item}); return err },
+		"Add":      func() error { return report.Add(work.Result{ID: "1", Outcome: work.ItemDone, Result: result}) },
 		"Valid":    func() error { json.Valid(item); return nil },
 	} {
 		b.Run(name, func(b *testing.B) {

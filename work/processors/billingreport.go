@@ -1,4 +1,4 @@
-package work
+package processors
 
 import (
 	"cmp"
@@ -7,6 +7,9 @@ import (
 	"math/big"
 	"slices"
 	"strconv"
+
+	"kennel/work"
+	"kennel/work/internal/report"
 )
 
 // bill is the report of [Billing]. It is {"batch","totals","rejected"}, and
@@ -15,7 +18,7 @@ import (
 type bill struct {
 	batch  string
 	totals map[billKey]*total
-	notDone
+	report.NotDone
 	scratch big.Int
 }
 
@@ -29,9 +32,9 @@ type total struct {
 }
 
 // Add implements [Report].
-func (b *bill) Add(r Result) error {
-	if r.Outcome != ItemDone {
-		b.notDone.add(r)
+func (b *bill) Add(r work.Result) error {
+	if r.Outcome != work.ItemDone {
+		b.NotDone.Add(r)
 		return nil
 	}
 	m := [...]member{{name: "account"}, {name: "currency"}, {name: "amount"}}
@@ -65,8 +68,8 @@ func (b *bill) Add(r Result) error {
 	return nil
 }
 
-func corruptResult(r Result, err error) error {
-	return fmt.Errorf("%w: the result of item %q: %w", ErrCorrupt, r.ID, err)
+func corruptResult(r work.Result, err error) error {
+	return fmt.Errorf("%w: the result of item %q: %w", work.ErrCorrupt, r.ID, err)
 }
 
 type billLine struct {
@@ -93,8 +96,8 @@ func (b *bill) JSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Batch  string     `json:"batch"`
 		Totals []billLine `json:"totals"`
-		notDoneLists
-	}{b.batch, b.lines(), b.notDone.lists()})
+		report.NotDoneLists
+	}{b.batch, b.lines(), b.NotDone.Lists()})
 }
 
 // CSV implements [Report]. It has the totals only.
@@ -103,5 +106,5 @@ func (b *bill) CSV() ([]byte, error) {
 	for _, l := range b.lines() {
 		rows = append(rows, []string{l.Account, l.Currency, l.Amount, strconv.Itoa(l.Items)})
 	}
-	return writeCSV(rows)
+	return report.WriteCSV(rows)
 }

@@ -1,4 +1,4 @@
-package work_test
+package processors_test
 
 import (
 	"context"
@@ -6,12 +6,13 @@ import (
 	"fmt"
 
 	"kennel/work"
+	"kennel/work/processors"
 )
 
 func ExampleBilling() {
 	item := work.Item{ID: "1", Data: json.RawMessage(
 		`{"id":"1","account":"acme","sku":"disk","quantity":"2.5","unitPrice":"0.03","currency":"EUR"}`)}
-	result, err := work.Billing{}.Process(context.Background(), item)
+	result, err := processors.Billing{}.Process(context.Background(), item)
 	fmt.Println(string(result), err) // 0.075 is rounded to the even cent
 
 	// Output:
@@ -19,7 +20,7 @@ func ExampleBilling() {
 }
 
 func ExampleNewWebhook() {
-	w, err := work.NewWebhook([]string{"https://example.com/hooks"}, nil)
+	w, err := processors.NewWebhook([]string{"https://example.com/hooks"}, nil)
 	if err != nil {
 		fmt.Println(err)
 		return

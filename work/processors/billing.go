@@ -1,10 +1,13 @@
-package work
+package processors
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
 	"strconv"
+
+	"kennel/work"
+	"kennel/work/internal/items"
 )
 
 // Billing is the processor "billing". It rates transactions exactly. An item is
@@ -43,14 +46,14 @@ func (Billing) Validate(item json.RawMessage) error {
 }
 
 // Process implements [Processor].
-func (Billing) Process(_ context.Context, item Item) (json.RawMessage, error) {
+func (Billing) Process(_ context.Context, item work.Item) (json.RawMessage, error) {
 	c, err := readCharge(item.Data)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrRejected, err)
+		return nil, fmt.Errorf("%w: %w", work.ErrRejected, err)
 	}
 	units, ok := c.quantity.times(c.unitPrice, c.minor)
 	if !ok {
-		return nil, fmt.Errorf("%w: quantity × unitPrice has more than %d digits", ErrRejected, maxDigits)
+		return nil, fmt.Errorf("%w: quantity × unitPrice has more than %d digits", work.ErrRejected, maxDigits)
 	}
 	var digits [20]byte
 	b := make([]byte, 0, len(`{"account":,"currency":"EUR","amount":"-."}`)+len(c.account)+maxDigits)
@@ -62,10 +65,10 @@ func (Billing) Process(_ context.Context, item Item) (json.RawMessage, error) {
 }
 
 // ParcelItems implements [Sized].
-func (Billing) ParcelItems() int { return LargeParcel }
+func (Billing) ParcelItems() int { return work.LargeParcel }
 
-// NewReport implements [Processor].
-func (Billing) NewReport(batch string) Report {
+// New implements [Processor].
+func (Billing) NewReport(batch string) work.Report {
 	return &bill{batch: batch, totals: make(map[billKey]*total)}
 }
 
@@ -92,7 +95,7 @@ func readCharge(item []byte) (c charge, err error) {
 	}
 	var ok bool
 	if c.minor, ok = minorDigits[string(c.currency)]; !ok {
-		return c, fmt.Errorf("currency %s is not an active code of ISO 4217 with a minor unit, such as EUR", quote(c.currency))
+		return c, fmt.Errorf("currency %s is not an active code of ISO 4217 with a minor unit, such as EUR", items.Quote(c.currency))
 	}
 	return c, nil
 }
@@ -109,11 +112,11 @@ func (m member) decimal() (d decimal, err error) {
 		}
 		d, err = parseDecimal(text)
 		if err != nil {
-			return d, fmt.Errorf("%s %s %w", m.name, quote(text), err)
+			return d, fmt.Errorf("%s %s %w", m.name, items.Quote(text), err)
 		}
 	default:
 		if d, err = parseDecimal(m.value); err != nil {
-			return d, fmt.Errorf("%s %s %w", m.name, quote(m.value), err)
+			return d, fmt.Errorf("%s %s %w", m.name, items.Quote(m.value), err)
 		}
 	}
 	return d, nil

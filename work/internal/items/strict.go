@@ -1,4 +1,4 @@
-package work
+package items
 
 import (
 	"bytes"
@@ -35,7 +35,7 @@ type itemChecker struct {
 // which may have such names.
 func (c *itemChecker) check(item []byte) (id string, err error) {
 	if item[0] != '{' {
-		return "", errNotObject
+		return "", ErrNotObject
 	}
 	c.depth, c.special, c.names = 0, false, c.names[:0]
 	var idText []byte
@@ -67,7 +67,7 @@ func (c *itemChecker) check(item []byte) (id string, err error) {
 				name = []byte(text)
 			}
 			if !c.add(name) {
-				return "", fmt.Errorf("the item has two members %s", quote(name))
+				return "", fmt.Errorf("the item has two members %s", Quote(name))
 			}
 			if c.depth == 1 && string(name) == "id" {
 				idText = item[i+2:]

@@ -1,4 +1,4 @@
-package work
+package processors
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"kennel/internal/memory"
 	"kennel/internal/table"
 	"kennel/queue"
+	"kennel/work"
 )
 
 // billed is an item of the benchmark.
@@ -107,26 +108,26 @@ func billBatch(b *testing.B, body []byte) string {
 	if err != nil {
 		b.Fatal(err)
 	}
-	batches, err := New(Stores{
+	batches, err := work.New(work.Stores{
 		Rows: memory.NewTable(nil), Staging: memory.NewContainer(nil), Reports: memory.NewContainer(nil),
 		Claims: claims, Put: publisher.Publish, Depths: queues,
-	}, map[string]Processor{"billing": Billing{}}, nil)
+	}, map[string]work.Processor{"billing": Billing{}}, nil)
 	if err != nil {
 		b.Fatal(err)
 	}
-	batch, _, err := batches.Submit(b.Context(), Submission{Processor: "billing", Body: bytes.NewReader(body)})
+	batch, _, err := batches.Submit(b.Context(), work.Submission{Processor: "billing", Body: bytes.NewReader(body)})
 	if err != nil {
 		b.Fatal(err)
 	}
-	for _, name := range []string{"work-0", "work-1", "work-2", "work-3", ResultsQueue} {
+	for _, name := range []string{"work-0", "work-1", "work-2", "work-3", work.ResultsQueue} {
 		for {
 			messages, err := queues.Receive(b.Context(), name, queue.MaxReceive, time.Minute)
 			if err != nil {
 				b.Fatal(err)
 			}
 			for _, m := range messages {
-				message := Message{Text: m.Body, Share: 1 / float64(len(messages))}
-				if name == ResultsQueue {
+				message := work.Message{Text: m.Body, Share: 1 / float64(len(messages))}
+				if name == work.ResultsQueue {
 					err = batches.Collect(b.Context(), message)
 				} else {
 					err = batches.Process(b.Context(), name, message)

@@ -1,4 +1,4 @@
-package work
+package items
 
 import (
 	"bytes"
@@ -14,11 +14,13 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+
+	"kennel/work/internal/model"
 )
 
 // readAll reads a body, and returns the compact items.
-func readAll(s Submission, maxBytes int64, maxItems int) (items []string, err error) {
-	r, err := newBodyReader(s, maxBytes)
+func readAll(s model.Submission, maxBytes int64, maxItems int) (items []string, err error) {
+	r, err := NewReader(s, maxBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -28,7 +30,7 @@ func readAll(s Submission, maxBytes int64, maxItems int) (items []string, err er
 		}
 		return nil
 	}
-	err = r.read(context.Background(), maxItems, refuse, func(_ context.Context, item Item) error {
+	err = r.Read(context.Background(), maxItems, refuse, func(_ context.Context, item model.Item) error {
 		items = append(items, item.ID+" "+string(item.Data))
 		return nil
 	})
@@ -37,14 +39,14 @@ func readAll(s Submission, maxBytes int64, maxItems int) (items []string, err er
 
 func TestRead(t *testing.T) {
 	t.Parallel()
-	long := strings.Repeat("x", MaxItem)
+	long := strings.Repeat("x", model.MaxItem)
 	vast := `{"id":"` + strings.Repeat("x", 1<<20) + `"}`
 	for _, test := range []struct {
 		name  string
 		array bool
 		body  string
 		want  []string
-		bad   []ItemError
+		bad   []model.ItemError
 	}{
 		{name: "lines", body: `{"id":"a"}` + "\n" + `{"id":"b"}` + "\n", want: []string{`a {"id":"a"}`, `b {"id":"b"}`}},
 		{name: "no last end of line", body: `{"id":"a"}`, want: []string{`a {"id":"a"}`}},
@@ -53,58 +55,58 @@ func TestRead(t *testing.T) {
 		{name: "nested ids", body: `{"x":{"id":1},"y":["id","}"],"id":"a"}`, want: []string{`a {"x":{"id":1},"y":["id","}"],"id":"a"}`}},
 		{name: "nothing"},
 		{name: "only blanks", body: "\n \r\n"},
-		{name: "empty lines count", body: "\n\n{\n", bad: []ItemError{{3, "the item is not JSON: unexpected end of JSON input"}}},
-		{name: "not an object", body: "[]\n1\nnull", bad: []ItemError{{1, errNotObject.Error()}, {2, errNotObject.Error()}, {3, errNotObject.Error()}}},
-		{name: "no id", body: `{"ID":"a"}`, bad: []ItemError{{1, "the item has no id"}}},
-		{name: "id of another type", body: `{"id":1}`, bad: []ItemError{{1, "the id is not a text"}}},
-		{name: "two ids", body: `{"id":"a","\u0069d":"b"}`, bad: []ItemError{{1, `the item has two members "id"`}}},
-		{name: "a member twice", body: `{"id":"a","x":1,"x":1}`, bad: []ItemError{{1, `the item has two members "x"`}}},
-		{name: "a member twice, in another case", body: `{"id":"a","skill":1,"\u017fKiLl":1}`, bad: []ItemError{{1, `the item has two members "ſKiLl"`}}},
-		{name: "a member of a member twice", body: `{"id":"a","x":[{"y":{"z":1,"Z":2,"\u007a":3}}]}`, bad: []ItemError{{1, `the item has two members "z"`}}},
-		{name: "one of many members twice", body: `{"id":"a",` + manyMembers(100) + `,"M99":1}`, bad: []ItemError{{1, `the item has two members "M99"`}}},
-		{name: "one of many members twice, in another case", body: `{"id":"a",` + manyMembers(100) + `,"skill":1,"\u017fKiLl":1}`, bad: []ItemError{{1, `the item has two members "ſKiLl"`}}},
+		{name: "empty lines count", body: "\n\n{\n", bad: []model.ItemError{{Line: 3, Message: "the item is not JSON: unexpected end of JSON input"}}},
+		{name: "not an object", body: "[]\n1\nnull", bad: []model.ItemError{{Line: 1, Message: ErrNotObject.Error()}, {Line: 2, Message: ErrNotObject.Error()}, {Line: 3, Message: ErrNotObject.Error()}}},
+		{name: "no id", body: `{"ID":"a"}`, bad: []model.ItemError{{Line: 1, Message: "the item has no id"}}},
+		{name: "id of another type", body: `{"id":1}`, bad: []model.ItemError{{Line: 1, Message: "the id is not a text"}}},
+		{name: "two ids", body: `{"id":"a","\u0069d":"b"}`, bad: []model.ItemError{{Line: 1, Message: `the item has two members "id"`}}},
+		{name: "a member twice", body: `{"id":"a","x":1,"x":1}`, bad: []model.ItemError{{Line: 1, Message: `the item has two members "x"`}}},
+		{name: "a member twice, in another case", body: `{"id":"a","skill":1,"\u017fKiLl":1}`, bad: []model.ItemError{{Line: 1, Message: `the item has two members "ſKiLl"`}}},
+		{name: "a member of a member twice", body: `{"id":"a","x":[{"y":{"z":1,"Z":2,"\u007a":3}}]}`, bad: []model.ItemError{{Line: 1, Message: `the item has two members "z"`}}},
+		{name: "one of many members twice", body: `{"id":"a",` + manyMembers(100) + `,"M99":1}`, bad: []model.ItemError{{Line: 1, Message: `the item has two members "M99"`}}},
+		{name: "one of many members twice, in another case", body: `{"id":"a",` + manyMembers(100) + `,"skill":1,"\u017fKiLl":1}`, bad: []model.ItemError{{Line: 1, Message: `the item has two members "ſKiLl"`}}},
 		{name: "different members of many, with and without dots", body: `{"id":"a",` + manyMembers(100) + `,"i":1,"İ":2,"ı":3}`, want: []string{`a {"id":"a",` + manyMembers(100) + `,"i":1,"İ":2,"ı":3}`}},
 		{name: "equal members of different objects", body: `{"id":"a","x":{"id":1,"x":[{"x":1},{"x":2}],` + manyMembers(100) + `,"M99":1},` + manyMembers(100) + `}`,
 			want: []string{`a {"id":"a","x":{"id":1,"x":[{"x":1},{"x":2}],` + manyMembers(100) + `,"M99":1},` + manyMembers(100) + `}`}},
-		{name: "deep", body: `{"id":"a","x":` + strings.Repeat("[", maxDepth) + strings.Repeat("]", maxDepth) + `}`, bad: []ItemError{{1, "the item has objects and arrays more than 32 deep in each other"}}},
+		{name: "deep", body: `{"id":"a","x":` + strings.Repeat("[", maxDepth) + strings.Repeat("]", maxDepth) + `}`, bad: []model.ItemError{{Line: 1, Message: "the item has objects and arrays more than 32 deep in each other"}}},
 		{name: "almost deep", body: `{"id":"a","x":` + strings.Repeat("[", maxDepth-1) + strings.Repeat("]", maxDepth-1) + `}`,
 			want: []string{`a {"id":"a","x":` + strings.Repeat("[", maxDepth-1) + strings.Repeat("]", maxDepth-1) + `}`}},
-		{name: "empty id", body: `{"id":""}`, bad: []ItemError{{1, "the id has 0 bytes: use 1 to 200"}}},
-		{name: "long id", body: `{"id":"` + long[:201] + `"}`, bad: []ItemError{{1, "the id has 201 bytes: use 1 to 200"}}},
-		{name: "control characters", body: `{"id":"a\n"}`, bad: []ItemError{{1, "the id contains control characters"}}},
-		{name: "not UTF-8", body: "{\"id\":\"a\xff\"}", bad: []ItemError{{1, "the item is not UTF-8"}}},
-		{name: "id twice", body: "{\"id\":\"a\"}\n\n{\"id\":\"b\"}\n{\"id\":\"\\u0061\"}", bad: []ItemError{{4, `the id "a" is used in line 1 too`}}},
-		{name: "id twice in an array", array: true, body: `[{"id":"a"},{"id":"a"}]`, bad: []ItemError{{2, `the id "a" is used in element 1 too`}}},
-		{name: "refused", body: "{\"id\":\"a\"}\n{\"id\":\"b\",\"do\":\"refuse\"}", bad: []ItemError{{2, "refused"}}},
-		{name: "item of the longest length", body: `{"id":"a","x":"` + long[:MaxItem-17] + `"}`, want: []string{`a {"id":"a","x":"` + long[:MaxItem-17] + `"}`}},
-		{name: "long item", body: `{"id":"a","x":"` + long[:MaxItem-16] + `"}` + "\n{}", bad: []ItemError{{1, errLong.Error()}, {2, "the item has no id"}}},
-		{name: "vast line", body: "{\"id\":\"a\"}\n" + vast + "\n{}", bad: []ItemError{{2, errLong.Error()}, {3, "the item has no id"}}},
+		{name: "empty id", body: `{"id":""}`, bad: []model.ItemError{{Line: 1, Message: "the id has 0 bytes: use 1 to 200"}}},
+		{name: "long id", body: `{"id":"` + long[:201] + `"}`, bad: []model.ItemError{{Line: 1, Message: "the id has 201 bytes: use 1 to 200"}}},
+		{name: "control characters", body: `{"id":"a\n"}`, bad: []model.ItemError{{Line: 1, Message: "the id contains control characters"}}},
+		{name: "not UTF-8", body: "{\"id\":\"a\xff\"}", bad: []model.ItemError{{Line: 1, Message: "the item is not UTF-8"}}},
+		{name: "id twice", body: "{\"id\":\"a\"}\n\n{\"id\":\"b\"}\n{\"id\":\"\\u0061\"}", bad: []model.ItemError{{Line: 4, Message: `the id "a" is used in line 1 too`}}},
+		{name: "id twice in an array", array: true, body: `[{"id":"a"},{"id":"a"}]`, bad: []model.ItemError{{Line: 2, Message: `the id "a" is used in element 1 too`}}},
+		{name: "refused", body: "{\"id\":\"a\"}\n{\"id\":\"b\",\"do\":\"refuse\"}", bad: []model.ItemError{{Line: 2, Message: "refused"}}},
+		{name: "item of the longest length", body: `{"id":"a","x":"` + long[:model.MaxItem-17] + `"}`, want: []string{`a {"id":"a","x":"` + long[:model.MaxItem-17] + `"}`}},
+		{name: "long item", body: `{"id":"a","x":"` + long[:model.MaxItem-16] + `"}` + "\n{}", bad: []model.ItemError{{Line: 1, Message: errLong.Error()}, {Line: 2, Message: "the item has no id"}}},
+		{name: "vast line", body: "{\"id\":\"a\"}\n" + vast + "\n{}", bad: []model.ItemError{{Line: 2, Message: errLong.Error()}, {Line: 3, Message: "the item has no id"}}},
 		{name: "array", array: true, body: "\ufeff [ {\"id\" : \"a\"} ,\n{\"id\":\"]\\\",\"} ] \n", want: []string{`a {"id":"a"}`, `]", {"id":"]\","}`}},
 		{name: "empty array", array: true, body: " [ ] "},
-		{name: "vast element", array: true, body: `[` + vast + `,{}]`, bad: []ItemError{{1, errLong.Error()}, {2, "the item has no id"}}},
-		{name: "no array", array: true, body: `{"id":"a"}`, bad: []ItemError{{1, "the body is not a JSON array"}}},
-		{name: "empty body for an array", array: true, body: ` `, bad: []ItemError{{1, "the body is not a JSON array"}}},
-		{name: "cut array", array: true, body: `[{"id":"a"},`, bad: []ItemError{{2, "the array does not end: the body is cut"}}},
-		{name: "cut string", array: true, body: `[{"id":"a]`, bad: []ItemError{{1, "the array does not end: the body is cut"}}},
-		{name: "text after the array", array: true, body: `[{"id":"a"}] x`, bad: []ItemError{{1, "text follows the array, beginning with x"}}},
-		{name: "last comma", array: true, body: `[{"id":"a"},]`, bad: []ItemError{{2, "the item is not JSON: unexpected end of JSON input"}}},
-		{name: "two values", array: true, body: `[{"id":"a"} {"id":"b"}]`, bad: []ItemError{{1, "the item is not JSON: invalid character '{' after top-level value"}}},
-		{name: "wrong bracket", array: true, body: `[{"id":["a"}]]`, bad: []ItemError{{1, "the item is not JSON: invalid character '}' after array element"}}},
-		{name: "deep nesting", body: `{"id":"a","x":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}`, bad: []ItemError{{1, "the item is not JSON: invalid character '[' exceeded max depth"}}},
+		{name: "vast element", array: true, body: `[` + vast + `,{}]`, bad: []model.ItemError{{Line: 1, Message: errLong.Error()}, {Line: 2, Message: "the item has no id"}}},
+		{name: "no array", array: true, body: `{"id":"a"}`, bad: []model.ItemError{{Line: 1, Message: "the body is not a JSON array"}}},
+		{name: "empty body for an array", array: true, body: ` `, bad: []model.ItemError{{Line: 1, Message: "the body is not a JSON array"}}},
+		{name: "cut array", array: true, body: `[{"id":"a"},`, bad: []model.ItemError{{Line: 2, Message: "the array does not end: the body is cut"}}},
+		{name: "cut string", array: true, body: `[{"id":"a]`, bad: []model.ItemError{{Line: 1, Message: "the array does not end: the body is cut"}}},
+		{name: "text after the array", array: true, body: `[{"id":"a"}] x`, bad: []model.ItemError{{Line: 1, Message: "text follows the array, beginning with x"}}},
+		{name: "last comma", array: true, body: `[{"id":"a"},]`, bad: []model.ItemError{{Line: 2, Message: "the item is not JSON: unexpected end of JSON input"}}},
+		{name: "two values", array: true, body: `[{"id":"a"} {"id":"b"}]`, bad: []model.ItemError{{Line: 1, Message: "the item is not JSON: invalid character '{' after top-level value"}}},
+		{name: "wrong bracket", array: true, body: `[{"id":["a"}]]`, bad: []model.ItemError{{Line: 1, Message: "the item is not JSON: invalid character '}' after array element"}}},
+		{name: "deep nesting", body: `{"id":"a","x":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}`, bad: []model.ItemError{{Line: 1, Message: "the item is not JSON: invalid character '[' exceeded max depth"}}},
 	} {
 		for _, zipped := range []bool{false, true} {
 			var body io.Reader = strings.NewReader(test.body)
 			if zipped {
 				body = strings.NewReader(zip(test.body))
 			}
-			items, err := readAll(Submission{Body: body, Array: test.array}, 64<<20, 1000)
+			items, err := readAll(model.Submission{Body: body, Array: test.array}, 64<<20, 1000)
 			if test.want != nil {
 				if diff := cmp.Diff(test.want, items); err != nil || diff != "" {
 					t.Errorf("%s: %v, items wanted (-), read (+):\n%s", test.name, err, diff)
 				}
 				continue
 			}
-			var invalid *ItemErrors
+			var invalid *model.ItemErrors
 			if !errors.As(err, &invalid) || invalid.More {
 				t.Errorf("%s: %v, want ItemErrors", test.name, err)
 				continue
@@ -140,14 +142,14 @@ func zip(text string) string {
 // others.
 func TestReadFirstErrors(t *testing.T) {
 	t.Parallel()
-	for _, n := range []int{MaxItemErrors, MaxItemErrors + 1, 1000} {
+	for _, n := range []int{model.MaxItemErrors, model.MaxItemErrors + 1, 1000} {
 		body := &countingReader{Reader: strings.NewReader(strings.Repeat("{}\n", n) + strings.Repeat("\n", 1<<20))}
-		_, err := readAll(Submission{Body: body}, 64<<20, 1000)
-		var invalid *ItemErrors
-		if !errors.As(err, &invalid) || len(invalid.Items) != MaxItemErrors || invalid.More != (n > MaxItemErrors) {
+		_, err := readAll(model.Submission{Body: body}, 64<<20, 1000)
+		var invalid *model.ItemErrors
+		if !errors.As(err, &invalid) || len(invalid.Items) != model.MaxItemErrors || invalid.More != (n > model.MaxItemErrors) {
 			t.Errorf("%d invalid items: %+v", n, err)
 		}
-		if n > MaxItemErrors && body.read > 1<<18 {
+		if n > model.MaxItemErrors && body.read > 1<<18 {
 			t.Errorf("%d invalid items: %d bytes were read", n, body.read)
 		}
 	}
@@ -178,16 +180,16 @@ func TestReadTooLarge(t *testing.T) {
 		want     error
 	}{
 		{"at the limits", two, false, len(two), 2, nil},
-		{"bytes", two, false, len(two) - 1, 2, ErrTooLarge},
-		{"items", two, false, len(two), 1, ErrTooLarge},
+		{"bytes", two, false, len(two) - 1, 2, model.ErrTooLarge},
+		{"items", two, false, len(two), 1, model.ErrTooLarge},
 		{"gzip at the limits", zip(two), false, len(two), 2, nil},
-		{"gzip", zip(two), false, len(two) - 1, 2, ErrTooLarge},
-		{"gzip bomb", bomb, false, 1 << 20, 2, ErrTooLarge},
-		{"gzip bomb for an array", bomb, true, 1 << 20, 2, ErrTooLarge},
-		{"a line without end", strings.Repeat("x", 2<<20), false, 1 << 20, 2, ErrTooLarge},
+		{"gzip", zip(two), false, len(two) - 1, 2, model.ErrTooLarge},
+		{"gzip bomb", bomb, false, 1 << 20, 2, model.ErrTooLarge},
+		{"gzip bomb for an array", bomb, true, 1 << 20, 2, model.ErrTooLarge},
+		{"a line without end", strings.Repeat("x", 2<<20), false, 1 << 20, 2, model.ErrTooLarge},
 	} {
 		body := &countingReader{Reader: strings.NewReader(test.body)}
-		_, err := readAll(Submission{Body: body, Array: test.array}, int64(test.maxBytes), test.maxItems)
+		_, err := readAll(model.Submission{Body: body, Array: test.array}, int64(test.maxBytes), test.maxItems)
 		if !errors.Is(err, test.want) {
 			t.Errorf("%s: %v, want %v", test.name, err, test.want)
 		}
@@ -215,14 +217,14 @@ func TestReadBroken(t *testing.T) {
 		for _, whole := range []string{text, zip(text)} {
 			for _, cut := range []int{0, 1, 5, 12, 1000, len(whole) / 2, len(whole) - 1, len(whole)} {
 				body := io.MultiReader(strings.NewReader(whole[:cut]), failing{lost})
-				if _, err := readAll(Submission{Body: body, Array: array}, 64<<20, 5000); !errors.Is(err, lost) {
+				if _, err := readAll(model.Submission{Body: body, Array: array}, 64<<20, 5000); !errors.Is(err, lost) {
 					t.Errorf("array %v, connection lost after %d of %d bytes: %v", array, cut, len(whole), err)
 				}
 				if whole == text || cut < 2 || cut == len(whole) {
 					continue
 				}
-				_, err := readAll(Submission{Body: strings.NewReader(whole[:cut]), Array: array}, 64<<20, 5000)
-				var invalid *ItemErrors
+				_, err := readAll(model.Submission{Body: strings.NewReader(whole[:cut]), Array: array}, 64<<20, 5000)
+				var invalid *model.ItemErrors
 				if !errors.As(err, &invalid) || len(invalid.Items) != 1 || !strings.Contains(invalid.Items[0].Message, "gzip") {
 					t.Errorf("array %v, gzip cut after %d of %d bytes: %v", array, cut, len(whole), err)
 				}
@@ -247,16 +249,16 @@ func FuzzItemID(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		itemID(text) // must not panic, whatever it gets
+		ID(text) // must not panic, whatever it gets
 		var compact bytes.Buffer
-		if isPlain(text) && (json.Compact(&compact, text) != nil || compact.String() != string(text)) {
+		if IsPlain(text) && (json.Compact(&compact, text) != nil || compact.String() != string(text)) {
 			t.Errorf("%q is plain, but in compact form it is %q", text, compact.Bytes())
 		}
 		compact.Reset()
 		if !utf8.Valid(text) || json.Compact(&compact, text) != nil {
 			return
 		}
-		id, err := itemID(compact.Bytes())
+		id, err := ID(compact.Bytes())
 		want, ok := slowID(compact.Bytes())
 		if (err == nil) != ok || id != want {
 			t.Errorf("%s has the id %q, %v; want %q, %v", compact.Bytes(), id, err, want, ok)
@@ -312,7 +314,7 @@ func slowID(text []byte) (id string, ok bool) {
 			id = *text
 		}
 	}
-	if found != 1 || id == "" || len(id) > MaxItemID || strings.ContainsFunc(id, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 }) {
+	if found != 1 || id == "" || len(id) > model.MaxItemID || strings.ContainsFunc(id, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 }) {
 		return "", false
 	}
 	return id, true

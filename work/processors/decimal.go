@@ -1,8 +1,10 @@
-package work
+package processors
 
 import (
 	"errors"
 	"math/bits"
+
+	"kennel/work"
 )
 
 // Limits of a decimal. Zeros before the first and after the last other digit do
@@ -108,7 +110,7 @@ func parseExponent[T string | []byte](text T) (exponent int, ok bool) {
 		if text[i] < '0' || text[i] > '9' {
 			return 0, false
 		}
-		exponent = min(10*exponent+int(text[i]-'0'), 4*MaxItem)
+		exponent = min(10*exponent+int(text[i]-'0'), 4*work.MaxItem)
 	}
 	if negative {
 		exponent = -exponent

@@ -1,4 +1,4 @@
-package work
+package processors
 
 import (
 	"encoding/json"
@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"kennel/work"
 )
 
 func TestParseDecimal(t *testing.T) {
@@ -154,7 +156,7 @@ func FuzzDecimal(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if len(text) > MaxItem {
+		if len(text) > work.MaxItem {
 			return
 		}
 		d, err := parseDecimal(text)

@@ -1,4 +1,7 @@
-package work
+// Package items reads the items of a batch from the body of its submission, and
+// checks them: their syntax, their ids, and that two readers of an item cannot
+// take it for different things.
+package items
 
 import (
 	"bufio"
@@ -12,11 +15,13 @@ import (
 	"hash"
 	"io"
 	"unicode/utf8"
+
+	"kennel/work/internal/model"
 )
 
-// bodyReader reads the items of a body. It holds one item in memory, and of
+// Reader reads the items of a body. It holds one item in memory, and of
 // each item before it a digest of its id.
-type bodyReader struct {
+type Reader struct {
 	array bool
 	raw   *source
 	plain *limited // after decompression
@@ -59,15 +64,15 @@ func (l *limited) Read(p []byte) (int, error) {
 	n, err := l.body.Read(p)
 	l.sum.Write(p[:n])
 	if l.left -= int64(n); l.left < 0 {
-		return 0, ErrTooLarge
+		return 0, model.ErrTooLarge
 	}
 	return n, err
 }
 
-// newBodyReader begins to read a body: it recognizes gzip, and skips a byte
+// NewReader begins to read a body: it recognizes gzip, and skips a byte
 // order mark.
-func newBodyReader(s Submission, maxBytes int64) (*bodyReader, error) {
-	r := &bodyReader{array: s.Array, raw: &source{body: s.Body}, line: 1, seen: make(map[[16]byte]int32)}
+func NewReader(s model.Submission, maxBytes int64) (*Reader, error) {
+	r := &Reader{array: s.Array, raw: &source{body: s.Body}, line: 1, seen: make(map[[16]byte]int32)}
 	sent := bufio.NewReader(r.raw)
 	r.plain = &limited{body: sent, left: maxBytes, sum: sha256.New()}
 	// The digest is that of the submission, so the same body for another
@@ -83,7 +88,7 @@ func newBodyReader(s Submission, maxBytes int64) (*bodyReader, error) {
 		}
 		r.plain.body = unzip
 	}
-	r.in = bufio.NewReaderSize(r.plain, MaxItem+4<<10)
+	r.in = bufio.NewReaderSize(r.plain, model.MaxItem+4<<10)
 	mark, err := r.in.Peek(3)
 	if err != nil && err != io.EOF {
 		return nil, r.failed(err)
@@ -97,26 +102,26 @@ func newBodyReader(s Submission, maxBytes int64) (*bodyReader, error) {
 
 // failed returns the error for a body that cannot be read: [*ItemErrors] if
 // what was sent is damaged.
-func (r *bodyReader) failed(err error) error {
+func (r *Reader) failed(err error) error {
 	switch {
 	case r.raw.err != nil:
 		return fmt.Errorf("read the body: %w", r.raw.err)
-	case errors.Is(err, ErrTooLarge):
+	case errors.Is(err, model.ErrTooLarge):
 		return err
 	}
 	return r.bad("the gzip data is damaged or cut: " + err.Error())
 }
 
 // bad returns the error for a body that ends at an invalid place.
-func (r *bodyReader) bad(message string) error {
-	return &ItemErrors{Items: []ItemError{{max(r.line, 1), message}}}
+func (r *Reader) bad(message string) error {
+	return &model.ItemErrors{Items: []model.ItemError{{Line: max(r.line, 1), Message: message}}}
 }
 
-// digest returns the digest of a submission that was read to its end.
-func (r *bodyReader) digest() string { return fmt.Sprintf("%x", r.plain.sum.Sum(nil)) }
+// Digest returns the digest of a submission that was read to its end.
+func (r *Reader) Digest() string { return fmt.Sprintf("%x", r.plain.sum.Sum(nil)) }
 
-// skim reads a body to its end only for its digest.
-func (r *bodyReader) skim() error {
+// Skim reads a body to its end only for its digest.
+func (r *Reader) Skim() error {
 	if _, err := io.Copy(io.Discard, r.in); err != nil {
 		return r.failed(err)
 	}
@@ -124,41 +129,41 @@ func (r *bodyReader) skim() error {
 }
 
 // errLong reports an item that is longer than MaxItem, and was skipped.
-var errLong = fmt.Errorf("the item is longer than %d bytes", MaxItem)
+var errLong = fmt.Errorf("the item is longer than %d bytes", model.MaxItem)
 
-// read passes each item to add, in compact form, which is valid until add
+// Read passes each item to add, in compact form, which is valid until add
 // returns. Validate is that of a processor. If an item is invalid, no more are
 // passed to add, and read returns the first invalid ones as [*ItemErrors].
-func (r *bodyReader) read(ctx context.Context, maxItems int, validate func(json.RawMessage) error, add func(context.Context, Item) error) error {
+func (r *Reader) Read(ctx context.Context, maxItems int, validate func(json.RawMessage) error, add func(context.Context, model.Item) error) error {
 	next := r.nextLine
 	if r.array {
 		next = r.nextElement
 	}
-	invalid := &ItemErrors{}
+	invalid := &model.ItemErrors{}
 	items := 0
 	for {
 		text, err := next()
 		if err == io.EOF {
 			break
 		}
-		var damaged *ItemErrors
+		var damaged *model.ItemErrors
 		switch {
 		case errors.As(err, &damaged):
-			invalid.add(damaged.Items[0].Line, errors.New(damaged.Items[0].Message))
+			addError(invalid, damaged.Items[0].Line, errors.New(damaged.Items[0].Message))
 			return invalid
 		case err != nil && err != errLong:
 			return err
 		}
 		if items++; items > maxItems {
-			return fmt.Errorf("more than %d items: %w", maxItems, ErrTooLarge)
+			return fmt.Errorf("more than %d items: %w", maxItems, model.ErrTooLarge)
 		}
-		var item Item
+		var item model.Item
 		if err == nil {
 			item, err = r.check(text, validate)
 		}
 		switch {
 		case err != nil:
-			if invalid.add(r.line, err); invalid.More {
+			if addError(invalid, r.line, err); invalid.More {
 				return invalid
 			}
 		case len(invalid.Items) == 0:
@@ -173,31 +178,31 @@ func (r *bodyReader) read(ctx context.Context, maxItems int, validate func(json.
 	return nil
 }
 
-// add adds an error if there is space for it.
-func (e *ItemErrors) add(line int, err error) {
-	if len(e.Items) == MaxItemErrors {
+// addError adds the error of an item if there is space for it.
+func addError(e *model.ItemErrors, line int, err error) {
+	if len(e.Items) == model.MaxItemErrors {
 		e.More = true
 		return
 	}
-	e.Items = append(e.Items, ItemError{line, shortError(err.Error())})
+	e.Items = append(e.Items, model.ItemError{Line: line, Message: model.ShortError(err.Error())})
 }
 
 // check returns an item in compact form, which is valid until the next call.
-func (r *bodyReader) check(text []byte, validate func(json.RawMessage) error) (Item, error) {
+func (r *Reader) check(text []byte, validate func(json.RawMessage) error) (model.Item, error) {
 	r.compact.Reset()
 	if !utf8.Valid(text) {
-		return Item{}, errors.New("the item is not UTF-8")
+		return model.Item{}, errors.New("the item is not UTF-8")
 	}
 	item := text
-	if !isPlain(text) {
+	if !IsPlain(text) {
 		if err := json.Compact(&r.compact, text); err != nil {
-			return Item{}, fmt.Errorf("the item is not JSON: %w", err)
+			return model.Item{}, fmt.Errorf("the item is not JSON: %w", err)
 		}
 		item = r.compact.Bytes()
 	}
 	id, err := r.items.check(item)
 	if err != nil {
-		return Item{}, err
+		return model.Item{}, err
 	}
 	sum := sha256.Sum256([]byte(id))
 	digest := [16]byte(sum[:16])
@@ -206,8 +211,8 @@ func (r *bodyReader) check(text []byte, validate func(json.RawMessage) error) (I
 		if r.array {
 			place = "element"
 		}
-		return Item{}, fmt.Errorf("the id %q is used in %s %d too", id, place, line)
+		return model.Item{}, fmt.Errorf("the id %q is used in %s %d too", id, place, line)
 	}
 	r.seen[digest] = int32(r.line)
-	return Item{ID: id, Data: item}, validate(item)
+	return model.Item{ID: id, Data: item}, validate(item)
 }

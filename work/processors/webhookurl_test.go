@@ -1,4 +1,4 @@
-package work
+package processors
 
 import (
 	"net/netip"

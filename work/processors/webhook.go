@@ -1,4 +1,6 @@
-package work
+// Package processors has the processors that Kennel comes with: [Billing] rates
+// transactions, [Webhook] sends items to other programs.
+package processors
 
 import (
 	"bytes"
@@ -16,6 +18,9 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"kennel/work"
+	"kennel/work/internal/report"
 )
 
 // Webhook is the processor "webhook". It sends the body of each item to a URL of
@@ -57,16 +62,16 @@ type WebhookOptions struct {
 // NewWebhook returns a webhook for these base URLs, http or https. A base URL
 // allows the URLs of its scheme, host and port whose path is its own, or begins
 // with it and a slash. Without base URLs no item is valid.
-func NewWebhook(allow []string, o *WebhookOptions) (*Webhook, error) {
+func NewWebhook(allow []string, options *WebhookOptions) (*Webhook, error) {
 	list, err := newAllowList(allow)
 	if err != nil {
 		return nil, err
 	}
-	if o == nil {
-		o = &WebhookOptions{}
+	if options == nil {
+		options = &WebhookOptions{}
 	}
 	return &Webhook{list, &http.Transport{
-		DialContext:            guard{list, o.Resolver}.dial,
+		DialContext:            guard{list, options.Resolver}.dial,
 		ForceAttemptHTTP2:      true,
 		DisableCompression:     true, // nothing to unpack, so no bomb
 		MaxIdleConns:           64,
@@ -85,7 +90,7 @@ func (w *Webhook) Validate(item json.RawMessage) error {
 
 // Accepts implements [Selective]: the list of this process may differ from that
 // of the one that took the item.
-func (w *Webhook) Accepts(item Item) error {
+func (w *Webhook) Accepts(item work.Item) error {
 	_, _, err := w.read(item.Data)
 	return err
 }
@@ -113,7 +118,7 @@ func (w *Webhook) read(item []byte) (u *url.URL, body []byte, err error) {
 const maxRedirects = 3
 
 // Process implements [Processor].
-func (w *Webhook) Process(ctx context.Context, item Item) (json.RawMessage, error) {
+func (w *Webhook) Process(ctx context.Context, item work.Item) (json.RawMessage, error) {
 	to, body, err := w.read(item.Data)
 	if err != nil {
 		return nil, err // cannot occur: Accepts was called before
@@ -130,19 +135,19 @@ func (w *Webhook) Process(ctx context.Context, item Item) (json.RawMessage, erro
 			return a.result()
 		case a.status == http.StatusTemporaryRedirect || a.status == http.StatusPermanentRedirect:
 			if to, err = w.redirect(to, a); err != nil {
-				return nil, fmt.Errorf("%w: %w", ErrRejected, err)
+				return nil, fmt.Errorf("%w: %w", work.ErrRejected, err)
 			}
 		case a.status == http.StatusRequestTimeout || a.status == http.StatusTooManyRequests || a.status >= 500:
 			return nil, errors.New(a.String())
 		default:
-			return nil, fmt.Errorf("%w: %s", ErrRejected, a)
+			return nil, fmt.Errorf("%w: %s", work.ErrRejected, a)
 		}
 	}
-	return nil, fmt.Errorf("%w: more than %d redirects", ErrRejected, maxRedirects)
+	return nil, fmt.Errorf("%w: more than %d redirects", work.ErrRejected, maxRedirects)
 }
 
-// NewReport implements [Processor].
-func (w *Webhook) NewReport(batch string) Report { return NewReport(batch) }
+// New implements [Processor].
+func (w *Webhook) NewReport(batch string) work.Report { return report.New(batch) }
 
 func (w *Webhook) post(ctx context.Context, to *url.URL, key string, body []byte) (a answer, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to.String(), bytes.NewReader(body))
@@ -154,7 +159,7 @@ func (w *Webhook) post(ctx context.Context, to *url.URL, key string, body []byte
 	req.Header.Set("User-Agent", "kennel")
 	resp, err := w.transport.RoundTrip(req)
 	if refused, ok := errors.AsType[*addressError](err); ok {
-		return a, fmt.Errorf("%w: %w", ErrRejected, refused)
+		return a, fmt.Errorf("%w: %w", work.ErrRejected, refused)
 	}
 	if err != nil { // without the URL, which may contain a secret
 		return a, fmt.Errorf("the request to %s failed: %w", to.Host, err)
@@ -183,9 +188,9 @@ func (w *Webhook) redirect(from *url.URL, a answer) (*url.URL, error) {
 
 // Limits of an answer in bytes. Longer texts are cut off.
 const (
-	maxAnswer = MaxResult - 100 // read and recorded; the rest of a result needs less than 100
-	maxRest   = 64 << 10        // read and dropped
-	maxReason = 200             // in an error
+	maxAnswer = work.MaxResult - 100 // read and recorded; the rest of a result needs less than 100
+	maxRest   = 64 << 10             // read and dropped
+	maxReason = 200                  // in an error
 )
 
 // answer is what a receiver answered.
@@ -223,7 +228,7 @@ func (a answer) result() (json.RawMessage, error) {
 		}{a.status, string(body)}); err != nil {
 			return nil, err
 		}
-		if text := bytes.TrimSpace(b.Bytes()); len(text) <= MaxResult {
+		if text := bytes.TrimSpace(b.Bytes()); len(text) <= work.MaxResult {
 			return text, nil
 		}
 	}

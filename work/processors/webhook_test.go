@@ -1,4 +1,4 @@
-package work
+package processors
 
 import (
 	"bytes"
@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"kennel/work"
 )
 
 // receive starts a receiver of webhooks, and a webhook that may call it below
@@ -32,12 +34,12 @@ func receive(t *testing.T, answer http.HandlerFunc) (w *Webhook, base string) {
 	return w, server.URL
 }
 
-func hook(url string) Item {
+func hook(url string) work.Item {
 	data, err := json.Marshal(map[string]any{"id": "1", "url": url, "body": 7})
 	if err != nil {
 		panic(err)
 	}
-	return Item{"1", data}
+	return work.Item{ID: "1", Data: data}
 }
 
 func TestWebhookRequest(t *testing.T) {
@@ -54,9 +56,9 @@ func TestWebhookRequest(t *testing.T) {
 		w.WriteHeader(201)
 		io.WriteString(w, `{"ok":"<é>"}`)
 	})
-	item := Item{"1", fmt.Appendf(nil, `{"id":"1","url":"%s/hooks/a%%20b?x=1","body":{"a":[1.0,"<é>"]}}`, base)}
-	other := Item{"2", bytes.Replace(item.Data, []byte(`"id":"1"`), []byte(`"id":"2"`), 1)}
-	for _, i := range []Item{item, item, other} {
+	item := work.Item{ID: "1", Data: fmt.Appendf(nil, `{"id":"1","url":"%s/hooks/a%%20b?x=1","body":{"a":[1.0,"<é>"]}}`, base)}
+	other := work.Item{ID: "2", Data: bytes.Replace(item.Data, []byte(`"id":"1"`), []byte(`"id":"2"`), 1)}
+	for _, i := range []work.Item{item, item, other} {
 		got, err := w.Process(t.Context(), i)
 		if want := `{"status":201,"body":"{\"ok\":\"<é>\"}"}`; string(got) != want || err != nil {
 			t.Errorf("%s, %v, want %s", got, err, want)
@@ -86,7 +88,7 @@ func TestWebhookAnswers(t *testing.T) {
 		status = s
 		result, err := w.Process(t.Context(), hook(base+"/hooks"))
 		got := done
-		if errors.Is(err, ErrRejected) {
+		if errors.Is(err, work.ErrRejected) {
 			got = rejected
 		} else if err != nil {
 			got = again
@@ -113,7 +115,7 @@ func TestWebhookResultFits(t *testing.T) {
 				Status int
 				Body   string
 			}
-			if err != nil || len(result) > MaxResult || json.Unmarshal(result, &got) != nil || got.Status != 200 {
+			if err != nil || len(result) > work.MaxResult || json.Unmarshal(result, &got) != nil || got.Status != 200 {
 				t.Fatalf("%d × %q: %d bytes %s, %v", n, one, len(result), result, err)
 			}
 			if whole := strings.ToValidUTF8(text, "\ufffd"); one == "\xff" {
@@ -147,7 +149,7 @@ func TestWebhookHangs(t *testing.T) {
 		if wantDone && err == nil && strings.HasPrefix(string(result), `{"status":200,"body":"`) {
 			continue
 		}
-		if err == nil || errors.Is(err, ErrRejected) || strings.Contains(err.Error(), path) {
+		if err == nil || errors.Is(err, work.ErrRejected) || strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %s, %v, want an error that is no rejection and has no path", path, result, err)
 		}
 	}
@@ -160,7 +162,7 @@ func TestWebhookWithoutReceiver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Process(t.Context(), hook(server.URL)); err == nil || errors.Is(err, ErrRejected) {
+	if _, err := w.Process(t.Context(), hook(server.URL)); err == nil || errors.Is(err, work.ErrRejected) {
 		t.Errorf("%v, want an error that is no rejection", err)
 	}
 }
@@ -204,7 +206,7 @@ func TestWebhookRedirects(t *testing.T) {
 		requests.Store(0)
 		to.Store(c.to)
 		_, err := w.Process(t.Context(), hook(base+"/hooks/"))
-		if requests.Load() != c.requests || c.want == "" && err != nil || c.want != "" && (!errors.Is(err, ErrRejected) || !strings.Contains(err.Error(), c.want)) {
+		if requests.Load() != c.requests || c.want == "" && err != nil || c.want != "" && (!errors.Is(err, work.ErrRejected) || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%q: %d requests, %v, want %d, %q", c.to, requests.Load(), err, c.requests, c.want)
 		}
 	}
@@ -239,7 +241,7 @@ func TestWebhookAddresses(t *testing.T) {
 		for _, ip := range []string{"127.0.0.1", "169.254.169.254", "168.63.129.16", "0.0.0.0", "::1", "fe80::1", "::ffff:127.0.0.1"} {
 			address.Store(netip.MustParseAddr(ip))
 			_, err := w.Process(t.Context(), hook(url))
-			if refused, ok := errors.AsType[*addressError](err); !ok || !errors.Is(err, ErrRejected) || refused.ip != netip.MustParseAddr(ip).Unmap() {
+			if refused, ok := errors.AsType[*addressError](err); !ok || !errors.Is(err, work.ErrRejected) || refused.ip != netip.MustParseAddr(ip).Unmap() {
 				t.Errorf("%s%s at %s: %v, want it rejected for its address", entry, url, ip, err)
 			}
 		}
@@ -286,6 +288,23 @@ func answerDNS(c net.Conn, ip netip.Addr) {
 		}
 		if _, err := c.Write(append([]byte{byte(len(answer) >> 8), byte(len(answer))}, answer...)); err != nil {
 			return
+		}
+	}
+}
+
+// TestWebhookOfAnotherList puts the item of another process's list back.
+func TestWebhookOfAnotherList(t *testing.T) {
+	w, err := NewWebhook([]string{"https://hooks.example.com/new"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]bool{"new": true, "old": false} {
+		item := work.Item{ID: "1", Data: json.RawMessage(fmt.Sprintf(`{"id":"1","url":"https://hooks.example.com/%s/a","body":1}`, path))}
+		if err := w.Accepts(item); (err == nil) != want {
+			t.Errorf("%s: %v, accepted %t", path, err, want)
+		}
+		if _, err := w.Process(t.Context(), item); !want && errors.Is(err, work.ErrRejected) {
+			t.Errorf("%s: %v: a process rejected what another one accepted", path, err)
 		}
 	}
 }

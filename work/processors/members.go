@@ -1,4 +1,4 @@
-package work
+package processors
 
 import (
 	"bytes"
@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"kennel/work/internal/items"
 )
 
 // member is a member of an item that a processor knows.
@@ -26,7 +28,7 @@ type member struct {
 func readMembers(item []byte, known []member) error {
 	rest := skipSpace(item)
 	if len(rest) == 0 || rest[0] != '{' {
-		return errNotObject
+		return items.ErrNotObject
 	}
 	rest = skipSpace(rest[1:])
 	for n := 0; ; n++ {
@@ -87,20 +89,11 @@ func find(known []member, quoted []byte) (int, error) {
 		for _, m := range known {
 			names = append(names, m.name)
 		}
-		return 0, fmt.Errorf("member %s is unknown; the members are %s", quote(name), strings.Join(names, ", "))
+		return 0, fmt.Errorf("member %s is unknown; the members are %s", items.Quote(name), strings.Join(names, ", "))
 	case known[i].value != nil:
-		return 0, fmt.Errorf("member %s is repeated", quote(name))
+		return 0, fmt.Errorf("member %s is repeated", items.Quote(name))
 	}
 	return i, nil
-}
-
-// quote shortens text of a submitter for an error.
-func quote(text []byte) string {
-	const limit = 50
-	if len(text) > limit {
-		return fmt.Sprintf("%q…", bytes.ToValidUTF8(text[:limit], nil))
-	}
-	return fmt.Sprintf("%q", text)
 }
 
 func skipSpace(b []byte) []byte {

@@ -1,0 +1,55 @@
+package model
+
+import (
+	"context"
+	"encoding/json"
+)
+
+// Processor processes the items of batches. Its methods are called
+// concurrently. One whose valid items depend on settings implements [Selective]
+// too.
+type Processor interface {
+	// Validate returns why an item cannot be processed, in words for its
+	// submitter, or nil. It sees each item when the batch is submitted, and
+	// makes no requests. That the item is an object with an id is checked
+	// before. The item is valid until Validate returns.
+	Validate(item json.RawMessage) error
+
+	// Process processes one item and returns its result, at most MaxResult bytes
+	// of compact JSON. An error that wraps ErrRejected rejects the item; after
+	// any other error, the item is tried again later, up to MaxTries times. ctx
+	// ends after the time limit of an item. An item may be processed more than
+	// once, also after it was done.
+	Process(ctx context.Context, item Item) (json.RawMessage, error)
+
+	// New returns an empty report on a batch.
+	NewReport(batch string) Report
+}
+
+// Selective is implemented by processors whose valid items depend on the
+// settings of a process.
+type Selective interface {
+	// Accepts returns why this process cannot process an item that was valid
+	// where it was submitted, or nil. It makes no requests.
+	Accepts(item Item) error
+}
+
+// Sized is implemented by processors whose batches may have large parcels: their
+// items take milliseconds, and their results are short. A parcel is a message and
+// a row, so large ones cost less, and a process that is killed repeats more.
+type Sized interface {
+	// ParcelItems returns how many items a parcel may have, up to LargeParcel,
+	// from the LargeFrom-th item of a batch on.
+	ParcelItems() int
+}
+
+// Report reduces results to a report. It is used by one goroutine.
+type Report interface {
+	// Add adds a result. The results come in an order that is the same whenever
+	// the report is made.
+	Add(Result) error
+
+	// JSON and CSV return the report, the same for the same results.
+	JSON() ([]byte, error)
+	CSV() ([]byte, error)
+}

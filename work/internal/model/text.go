@@ -1,0 +1,22 @@
+package model
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// ShortError returns what is kept of the text of an error.
+func ShortError(text string) string { return ShortenTo(text, MaxError) }
+
+// ShortenTo returns the beginning of a text, as valid UTF-8.
+func ShortenTo(text string, limit int) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if len(text) <= limit {
+		return text
+	}
+	end := limit
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end]
+}
