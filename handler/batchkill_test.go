@@ -82,8 +82,8 @@ func TestBatchKilled(t *testing.T) {
 		t.Errorf("%d submissions were cut, want two or more", cut)
 	}
 
-	functions := map[string]string{work.ResultsQueue: "CollectResults"}
-	names := append(parts.WorkQueues(partitions), work.ResultsQueue)
+	functions := make(map[string]string)
+	names := parts.WorkQueues(partitions)
 	for n := range partitions {
 		functions[work.PartitionQueue(n)] = "ProcessWork" + strings.TrimPrefix(strconv.Itoa(n), "0")
 	}

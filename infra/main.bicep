@@ -154,7 +154,7 @@ var tables = [
 ]
 
 var partitionQueues = [for n in range(0, partitions): 'work-${n}']
-var workQueues = concat(partitionQueues, ['work-express', 'work-results', 'delete-channel-and-blogs'])
+var workQueues = concat(partitionQueues, ['work-express', 'delete-channel-and-blogs'])
 var poisonQueues = [for queue in workQueues: '${queue}-poison']
 var queues = concat(workQueues, poisonQueues, ['kennel-doctor'])
 

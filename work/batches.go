@@ -10,13 +10,10 @@ import (
 	"kennel/queue"
 )
 
-// Queues of batches. The parcels of a batch are spread over the partition
+// ExpressQueue is a queue of parcels. The parcels of a batch are spread over the partition
 // queues work-0, work-1 and so on. Those of a small batch go to ExpressQueue, so
 // that it does not wait behind a large one.
-const (
-	ExpressQueue = names.ExpressQueue
-	ResultsQueue = names.ResultsQueue
-)
+const ExpressQueue = names.ExpressQueue
 
 // Stores is where batches are stored.
 type Stores struct {

@@ -2,7 +2,6 @@ package work
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -15,52 +14,14 @@ import (
 	"kennel/queue"
 )
 
-// resultText returns the text of the message with a row of results, as builds put
-// it that do not count them.
-func (in *instance) resultText(t testing.TB, r resultRow, batch string) string {
-	t.Helper()
-	body, err := json.Marshal(resultMessage{resultMessageVersion, batch, r.id.Parcel, r.id.Try, r.done, r.rejected, r.failed, r.operations})
-	if err != nil {
-		t.Fatal(err)
-	}
-	at, err := idTimeOf(batch)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := in.claims.Pack(t.Context(), queue.Envelope{ID: fmt.Sprintf("%s/%d.%d/results", batch, r.id.Parcel, r.id.Try), Time: at}, body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
+// countOf counts a row of results.
+func (in *instance) countOf(ctx context.Context, m Message, batch string, row resultRow) error {
+	_, err := in.countResults(ctx, m, batch, row, nil, 0)
+	return err
 }
 
-// processOld is Process in a build that puts a message for each row of results.
-func (in *instance) processOld(ctx context.Context, name string, m Message) error {
-	_, p, err := in.parcelOf(ctx, m.Text)
-	if err != nil {
-		return err
-	}
-	row, found, err := in.findResults(ctx, p.Batch, p.ID)
-	if err == nil && !found {
-		var r *run
-		if r, err = in.try(ctx, in.processors[p.Processor], p); err == nil {
-			row, err = in.insertResults(ctx, p.Batch, r.row())
-		}
-	}
-	if err == nil && len(row.remaining) > 0 {
-		var next parcel
-		if next, err = p.again(row.remaining, p.ID.Try+1); err == nil {
-			err = in.putParcel(ctx, name, next, time.Second)
-		}
-	}
-	if err != nil {
-		return err
-	}
-	return in.put(ctx, ResultsQueue, in.resultText(in.site.t, row, p.Batch), 0)
-}
-
-// TestCollectTogether checks that results that arrive together share a write.
-func TestCollectTogether(t *testing.T) {
+// TestCountAtOnce checks that results that arrive together share a write.
+func TestCountAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		slow := false
@@ -80,17 +41,13 @@ func TestCollectTogether(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var texts []string
-		for i := range parcels - 1 {
-			texts = append(texts, in.resultText(t, resultRow{id: parcelID{Parcel: i}, done: 1}, d.ID))
-		}
 		slow = true
 		before := s.rows.CallsOf("Submit")
 		var running sync.WaitGroup
-		for _, text := range texts {
+		for i := range parcels - 1 {
 			for range 3 {
 				running.Go(func() {
-					if err := in.Collect(t.Context(), Message{Text: text}); err != nil {
+					if err := in.countOf(t.Context(), Message{}, d.ID, resultRow{id: parcelID{Parcel: i}, done: 1}); err != nil {
 						t.Error(err)
 					}
 				})
@@ -107,9 +64,9 @@ func TestCollectTogether(t *testing.T) {
 	})
 }
 
-// TestCollectWithoutTime checks that the caller that writes does not take its
+// TestCountWithoutTime checks that the caller that writes does not take its
 // deadline to those that wait with it.
-func TestCollectWithoutTime(t *testing.T) {
+func TestCountWithoutTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var down sync.Mutex
@@ -132,20 +89,19 @@ func TestCollectWithoutTime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		first := in.resultText(t, resultRow{id: parcelID{Parcel: 0}, done: 1}, d.ID)
-		second := in.resultText(t, resultRow{id: parcelID{Parcel: 1}, done: 1}, d.ID)
+		first, second := resultRow{id: parcelID{Parcel: 0}, done: 1}, resultRow{id: parcelID{Parcel: 1}, done: 1}
 		set(true)
 		var running sync.WaitGroup
 		running.Go(func() {
 			ctx, stop := context.WithTimeout(t.Context(), 3*time.Second)
 			defer stop()
-			if err := in.Collect(ctx, Message{Text: first}); err == nil {
+			if err := in.countOf(ctx, Message{}, d.ID, first); err == nil {
 				t.Error("a write while storage is down succeeded")
 			}
 		})
 		time.Sleep(time.Second / 2)
 		running.Go(func() {
-			if err := in.Collect(t.Context(), Message{Text: second}); err != nil {
+			if err := in.countOf(t.Context(), Message{}, d.ID, second); err != nil {
 				t.Errorf("the caller with more time: %v", err)
 			}
 		})
@@ -155,7 +111,7 @@ func TestCollectWithoutTime(t *testing.T) {
 		if b, err := in.Get(t.Context(), d.ID); err != nil || b.Done != 1 {
 			t.Errorf("batch %+v, %v, want one done item", b, err)
 		}
-		if err := in.Collect(t.Context(), Message{Text: first, Redelivered: true}); err != nil {
+		if err := in.countOf(t.Context(), Message{Redelivered: true}, d.ID, first); err != nil {
 			t.Error(err)
 		}
 		if b, err := in.Get(t.Context(), d.ID); err != nil || b.Done != 2 {
@@ -164,15 +120,14 @@ func TestCollectWithoutTime(t *testing.T) {
 	})
 }
 
-// TestCollectInvalid checks results that do not belong to their batch.
-func TestCollectInvalid(t *testing.T) {
+// TestCountInvalid checks results that do not belong to their batch.
+func TestCountInvalid(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, nil, 0)
 		in, d := s.one(nil, item(1, ""))
 		for _, r := range []resultRow{{id: parcelID{Parcel: 1}, done: 1}, {done: 2}} {
-			text := in.resultText(t, r, d.ID)
-			if err := in.Collect(t.Context(), Message{Text: text}); !errors.Is(err, ErrMessage) {
+			if err := in.countOf(t.Context(), Message{}, d.ID, r); !errors.Is(err, ErrMessage) {
 				t.Errorf("%+v: error %v, want %v", r, err, ErrMessage)
 			}
 		}
@@ -181,7 +136,7 @@ func TestCollectInvalid(t *testing.T) {
 		if _, err := in.insertResults(t.Context(), removed, row); err != nil {
 			t.Fatal(err)
 		}
-		if err := in.Collect(t.Context(), Message{Text: in.resultText(t, row, removed)}); err != nil {
+		if err := in.countOf(t.Context(), Message{}, removed, row); err != nil {
 			t.Errorf("results of a batch that was removed: %v, want nil", err)
 		}
 		if n := s.rows.Rows(removed); n != 0 {
@@ -207,7 +162,7 @@ func fillWith(t *testing.T, parcels int, o *Options, do func(i int) string) (s *
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{ExpressQueue, "work-0", "work-1", "work-2", "work-3", ResultsQueue} {
+	for _, name := range []string{ExpressQueue, "work-0", "work-1", "work-2", "work-3"} {
 		for len(s.queues.All(name)) > 0 {
 			messages, err := in.qs.Receive(bounded(t), name, queue.MaxReceive, time.Minute)
 			if err != nil {

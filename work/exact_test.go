@@ -158,12 +158,8 @@ func runUnreliable(t *testing.T, seed uint64) {
 	s.setQuiet(&mu, &quiet, false)
 	var running sync.WaitGroup
 	working, end := context.WithCancel(ctx)
-	for i := range 2 {
-		running.Go(func() {
-			in := s.start(nil, nil)
-			in.isOld = i == 1 && seed%2 == 0
-			in.work(working)
-		})
+	for range 2 {
+		running.Go(func() { s.start(nil, nil).work(working) })
 	}
 	time.Sleep(5 * time.Minute)
 	s.setQuiet(&mu, &quiet, true)

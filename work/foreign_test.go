@@ -47,7 +47,7 @@ func TestRollout(t *testing.T) {
 				t.Fatal(err)
 			}
 			receive := func(in *instance) (received int) {
-				for _, name := range []string{"work-0", "work-1", "work-2", "work-3", ExpressQueue, ResultsQueue} {
+				for _, name := range []string{"work-0", "work-1", "work-2", "work-3", ExpressQueue} {
 					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 					messages, err := in.qs.Receive(ctx, name, queue.MaxReceive, time.Minute)
 					cancel()
@@ -89,28 +89,39 @@ func TestRollout(t *testing.T) {
 	}
 }
 
-// TestForeignReport collects the last results in a process that does not know
-// the processor: a process that knows it makes the report in its sweep.
+// TestForeignReport sweeps a batch whose results are all counted, in a process
+// that does not know the processor: a process that knows it makes the report.
 func TestForeignReport(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, nil, 0)
 		in, d := s.one(nil, item(1, ""))
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		messages, err := in.qs.Receive(ctx, ExpressQueue, 1, time.Minute)
-		if err != nil || len(messages) != 1 {
-			t.Fatal(messages, err)
+		message := s.queues.All(ExpressQueue)[0]
+		_, p, err := in.parcelOf(t.Context(), message.Body)
+		if err != nil {
+			t.Fatal(err)
 		}
-		in.isOld = true
-		in.handle(ctx, ExpressQueue, messages[0], 1)
+		// The process that knows the processor is killed before it makes the report.
+		r, err := in.try(t.Context(), in.processors[p.Processor], p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		row, err := in.insertResults(t.Context(), p.Batch, r.row())
+		if err == nil {
+			_, err = in.countAll(t.Context(), p.Batch, []resultRow{row})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Minute)
 		old := s.start(nil, nil)
 		old.processors = map[string]Processor{}
-		old.drain()
+		if swept, err := old.sweep(); !errors.Is(err, ErrProcessor) || swept.Completed != 0 {
+			t.Fatalf("sweep in a process without the processor: %+v, %v", swept, err)
+		}
 		if b, err := in.Get(t.Context(), d.ID); err != nil || b.State != Gathering {
 			t.Fatalf("batch %+v, %v; want it %s", b, err, Gathering)
 		}
-		time.Sleep(3 * time.Minute)
 		if swept, err := in.sweep(); err != nil || swept.Completed != 1 {
 			t.Fatalf("sweep: %+v, %v", swept, err)
 		}

@@ -2,7 +2,6 @@ package work
 
 import (
 	"bytes"
-	"encoding/json"
 	"reflect"
 	"strings"
 	"testing"
@@ -86,21 +85,6 @@ func FuzzResults(f *testing.F) {
 			if err != nil || !reflect.DeepEqual(again, r) {
 				t.Errorf("result %+v is read back as %+v, %v", r, again, err)
 			}
-		}
-	})
-}
-
-func FuzzResultMessage(f *testing.F) {
-	f.Add(`{"v":1,"batch":"` + someBatch + `","parcel":7,"try":1,"done":98,"rejected":1,"failed":1,"operations":5.25}`)
-	f.Fuzz(func(t *testing.T, text string) {
-		var r resultMessage
-		if decodeStrictly([]byte(text), &r, resultMessageVersion) != nil || r.check() != nil {
-			return
-		}
-		body, err := json.Marshal(r)
-		var again resultMessage
-		if err != nil || decodeStrictly(body, &again, resultMessageVersion) != nil || again != r {
-			t.Errorf("%+v is read back as %+v, %v", r, again, err)
 		}
 	})
 }

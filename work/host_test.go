@@ -108,12 +108,7 @@ func (p *process) handle(name string, m queue.Message, together int) {
 		return
 	}
 	message := work.Message{Text: m.Body, Redelivered: m.DequeueCount > 1, Share: 1 / float64(together)}
-	var err error
-	if name == work.ResultsQueue {
-		err = p.Collect(ctx, message)
-	} else {
-		err = p.Batches.Process(ctx, name, message)
-	}
+	err := p.Batches.Process(ctx, name, message)
 	if p.Dead() {
 		return
 	}

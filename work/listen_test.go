@@ -13,12 +13,7 @@ import (
 func listen(t testing.TB, b *work.Batches, queues queue.Store, o *queue.ListenerOptions) *queue.Listener[work.Message] {
 	t.Helper()
 	handle := func(ctx context.Context, d queue.Delivery[work.Message]) error {
-		var err error
-		if d.Queue == work.ResultsQueue {
-			err = b.Collect(ctx, d.Body)
-		} else {
-			err = b.Process(ctx, d.Queue, d.Body)
-		}
+		err := b.Process(ctx, d.Queue, d.Body)
 		if errors.Is(err, work.ErrHeld) {
 			return nil
 		}
@@ -31,8 +26,8 @@ func listen(t testing.TB, b *work.Batches, queues queue.Store, o *queue.Listener
 	return l
 }
 
-// texts is the codec of the messages of batches, which Process and Collect
-// read. They are returned as they are.
+// texts is the codec of the messages of batches, which Process reads. They are
+// returned as they are.
 type texts struct {
 	queue.Packed
 	batches *work.Batches

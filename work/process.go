@@ -200,8 +200,8 @@ func (b *Batches) pass(ctx context.Context, queueName string, e queue.Envelope) 
 	return ErrHeld
 }
 
-// Forget removes what is stored for a message that was deleted, after Process or
-// Collect returned nil for it.
+// Forget removes what is stored for a message that was deleted, after Process
+// returned nil for it.
 func (b *Batches) Forget(ctx context.Context, text string) error {
 	e, err := queue.Parse(text)
 	if err != nil {

@@ -35,7 +35,7 @@ func TestGatherStale(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.lose(ExpressQueue, ResultsQueue)
+		s.lose(ExpressQueue)
 		time.Sleep(3 * time.Minute)
 		if _, err := submitter.sweep(); err != nil {
 			t.Fatal(err)

@@ -74,10 +74,10 @@ func (b *Batches) isStalled(ctx context.Context, l ledger, now time.Time) (bool,
 
 // queues returns the queues that messages of the batch may be in.
 func (d details) queues(partitions int) []string {
-	names := []string{ResultsQueue}
 	if d.Parcels <= expressParcels {
-		return append(names, ExpressQueue)
+		return []string{ExpressQueue}
 	}
+	var names []string
 	for n := range min(partitions, d.Parcels) {
 		names = append(names, PartitionQueue(n))
 	}

@@ -70,8 +70,6 @@ type instance struct {
 	site *site
 	p    *storetest.Process
 	qs   queue.Store
-
-	isOld bool // of a build that puts a message for each row of results
 }
 
 // start starts a process, which kill may kill.
@@ -184,7 +182,7 @@ func (in *instance) work(ctx context.Context) {
 	defer context.AfterFunc(in.p.Context(), cancel)()
 	var running sync.WaitGroup
 	defer running.Wait()
-	for _, name := range []string{"work-0", "work-1", "work-2", "work-3", ExpressQueue, ResultsQueue} {
+	for _, name := range []string{"work-0", "work-1", "work-2", "work-3", ExpressQueue} {
 		running.Go(func() {
 			for ctx.Err() == nil {
 				one, stop := context.WithTimeout(ctx, 30*time.Second)
@@ -204,15 +202,7 @@ func (in *instance) handle(ctx context.Context, name string, m queue.Message, sh
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	message := Message{Text: m.Body, Redelivered: m.DequeueCount > 1, Share: share}
-	var err error
-	switch {
-	case name == ResultsQueue:
-		err = in.Collect(ctx, message)
-	case in.isOld:
-		err = in.processOld(ctx, name, message)
-	default:
-		err = in.Process(ctx, name, message)
-	}
+	err := in.Process(ctx, name, message)
 	switch {
 	case err == nil:
 		if in.qs.Delete(ctx, name, m) == nil {
@@ -235,7 +225,7 @@ func (in *instance) finished(ctx context.Context, id string) bool {
 	for ctx.Err() == nil && !in.p.Dead() {
 		table.Pause(ctx, 5*time.Second)
 		left := 0
-		for _, name := range []string{"work-0", "work-1", "work-2", "work-3", ExpressQueue, ResultsQueue} {
+		for _, name := range []string{"work-0", "work-1", "work-2", "work-3", ExpressQueue} {
 			left += len(in.site.queues.All(name))
 		}
 		if b, err := in.Get(ctx, id); err == nil && b.FinishedAt != nil && left == 0 {

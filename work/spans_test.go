@@ -39,7 +39,7 @@ func TestTrace(t *testing.T) {
 		batch := submit(request)
 		call.End()
 		id := strings.Split(trace.Parent(request), "-")[1]
-		all := []string{"work-0", "work-1", "work-2", "work-3", ExpressQueue, ResultsQueue}
+		all := []string{"work-0", "work-1", "work-2", "work-3", ExpressQueue}
 		check := func(what string, want int) {
 			t.Helper()
 			n := 0

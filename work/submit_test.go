@@ -68,7 +68,7 @@ func (s *site) settle() []Batch {
 func (in *instance) drain() {
 	for {
 		left := 0
-		for _, name := range []string{"work-0", "work-1", "work-2", "work-3", ExpressQueue, ResultsQueue} {
+		for _, name := range []string{"work-0", "work-1", "work-2", "work-3", ExpressQueue} {
 			left += len(in.site.queues.All(name))
 			ctx, cancel := context.WithTimeout(in.p.Context(), time.Minute)
 			messages, err := in.qs.Receive(ctx, name, 32, 5*time.Minute)
@@ -115,7 +115,7 @@ func (s *site) settled(ids []string, accepted bool, items []string) {
 		}
 		s.check(details{ID: batches[0].ID}, items)
 	}
-	for _, name := range []string{"work-0", "work-1", "work-2", "work-3", "work-4", "work-5", ExpressQueue, ResultsQueue} {
+	for _, name := range []string{"work-0", "work-1", "work-2", "work-3", "work-4", "work-5", ExpressQueue} {
 		if left := s.queues.All(name); len(left) > 0 {
 			s.t.Errorf("%s holds %d messages", name, len(left))
 		}

@@ -179,7 +179,7 @@ func TestRestart(t *testing.T) {
 		restarted("the gate has just opened", 0)
 		time.Sleep(2 * time.Minute)
 		restarted("stalled", 1)
-		for name, want := range map[string]int{"work-0": 3, "work-1": 3, "work-2": 0, "work-3": 0, ResultsQueue: 0} {
+		for name, want := range map[string]int{"work-0": 3, "work-1": 3, "work-2": 0, "work-3": 0} {
 			if n := len(s.queues.All(name)); n != want {
 				t.Errorf("%s has %d messages after the restart, want %d", name, n, want)
 			}

@@ -86,10 +86,10 @@ func (w *world) calls() int64 {
 
 // queueNames returns the queues of a number of partitions.
 func queueNames(partitions int) []string {
-	return slices.Clone(allQueues[:2+partitions])
+	return slices.Clone(allQueues[:1+partitions])
 }
 
-var allQueues = []string{work.ExpressQueue, work.ResultsQueue, "work-0", "work-1", "work-2", "work-3"}
+var allQueues = []string{work.ExpressQueue, "work-0", "work-1", "work-2", "work-3"}
 
 // left returns how many messages and dead letters the queues have. Copies of
 // messages in the queues of former partitions, whose batches are done, expire

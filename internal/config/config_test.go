@@ -361,14 +361,14 @@ func TestAccount(t *testing.T) {
 // host reads.
 func TestDisabled(t *testing.T) {
 	cfg, err := Load(map[string]string{
-		"AzureWebJobsStorage":                    emulator,
-		"AzureWebJobs.ChannelCleanup.Disabled":   "True",
-		"AzureWebJobs__ProcessWork1__Disabled":   "1",
-		"AZUREWEBJOBS_PROCESSWORK1_DISABLED":     "true",
-		"AzureWebJobs.BatchSweep.Disabled":       "false",
-		"AzureWebJobs.ScaleCheck.Disabled.Not":   "true",
-		"AzureWebJobs.ChannelSweep.Enabled":      "true",
-		"MyAzureWebJobs.CollectResults.Disabled": "true",
+		"AzureWebJobsStorage":                  emulator,
+		"AzureWebJobs.ChannelCleanup.Disabled": "True",
+		"AzureWebJobs__ProcessWork1__Disabled": "1",
+		"AZUREWEBJOBS_PROCESSWORK1_DISABLED":   "true",
+		"AzureWebJobs.BatchSweep.Disabled":     "false",
+		"AzureWebJobs.ScaleCheck.Disabled.Not": "true",
+		"AzureWebJobs.ChannelSweep.Enabled":    "true",
+		"MyAzureWebJobs.ProcessWork.Disabled":  "true",
 	})
 	if want := []string{"channelcleanup", "processwork1"}; err != nil || !slices.Equal(cfg.Disabled, want) {
 		t.Errorf("%q, %v, want %q", cfg.Disabled, err, want)

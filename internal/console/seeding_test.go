@@ -55,7 +55,7 @@ const (
 	largeLetters = "returns" + queue.PoisonSuffix // no function receives from this queue
 )
 
-var largeQueues = []string{names.ExpressQueue, "work-0", "work-1", "work-2", "work-3", names.ResultsQueue, names.CleanupQueue}
+var largeQueues = []string{names.ExpressQueue, "work-0", "work-1", "work-2", "work-3", names.CleanupQueue}
 
 func sequenceName(i int) string { return fmt.Sprintf("sequence-%04d", i) }
 
@@ -238,11 +238,7 @@ func (l *large) batches(ctx context.Context) error {
 			}
 			for _, m := range messages {
 				message := work.Message{Text: m.Body, Share: 1 / float64(len(messages))}
-				if name == names.ResultsQueue {
-					err = batches.Collect(ctx, message)
-				} else {
-					err = batches.Process(ctx, name, message)
-				}
+				err := batches.Process(ctx, name, message)
 				if err == nil {
 					err = queues.Delete(ctx, name, m)
 				}

@@ -83,15 +83,12 @@ type depths struct {
 // work processes the queues as a worker does, until stop is called. state
 // returns what its listener counted.
 func (s *site) work() (stop func(), state func() []queue.QueueState) {
-	names := []string{work.ExpressQueue, work.ResultsQueue}
+	names := []string{work.ExpressQueue}
 	for n := range partitions {
 		names = append(names, work.PartitionQueue(n))
 	}
 	do := func(ctx context.Context, d queue.Delivery[string]) error {
 		m := work.Message{Text: d.Body, Redelivered: d.Redelivered, Share: d.Share}
-		if d.Queue == work.ResultsQueue {
-			return s.batches.Collect(ctx, m)
-		}
 		return s.batches.Process(ctx, d.Queue, m)
 	}
 	l, err := queue.NewListener(s.queues, names, queue.Text{}, do, &queue.ListenerOptions{Signals: s.signals})
@@ -144,7 +141,7 @@ func measured(b cost.Batch, counted map[[2]string]int64, states []queue.QueueSta
 // submits a batch and is a worker, in the hour from its submission. It measures
 // in the same run what the model cannot know.
 func TestBatches(t *testing.T) {
-	const queues = partitions + 2
+	const queues = partitions + 1
 	var worst float64
 	for _, items := range []int{10_000, 20_000, 100_000}[:storetest.Scale(1, 3)] {
 		synctest.Test(t, func(t *testing.T) {

@@ -63,8 +63,8 @@ func (p Profile) ofDeletions() []Line {
 }
 
 // queues returns how many queues an instance of the app receives from: the
-// partitions, the express queue, the results and the deletions.
-func (p Profile) queues() float64 { return p.Partitions + 3 }
+// partitions, the express queue and the deletions.
+func (p Profile) queues() float64 { return p.Partitions + 2 }
 
 // ofQueues returns what idle and deep queues cost. Under a Functions host, the
 // host polls, and four timers run: two sweep, one checks scaling and one moves the

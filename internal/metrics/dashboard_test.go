@@ -22,9 +22,9 @@ func known(t *testing.T) map[string][]map[string]string {
 	s := full()
 	s.ByProcess = true
 	for i := range s.Reports {
-		s.Reports[i].Work["work-results"] = instances.Work{Done: 1, Ages: make([]int64, 10)}
+		s.Reports[i].Work["work-express"] = instances.Work{Done: 1, Ages: make([]int64, 10)}
 	}
-	s.Queues["work-results"] = instances.QueueSample{}
+	s.Queues["work-express"] = instances.QueueSample{}
 	series := make(map[string][]map[string]string)
 	for name, b := range parsed(t, s) {
 		for _, one := range b.samples {

@@ -34,7 +34,6 @@ const (
 // Queues, besides those of [PartitionQueue].
 const (
 	ExpressQueue = "work-express"
-	ResultsQueue = "work-results"
 	CleanupQueue = "delete-channel-and-blogs"
 	DoctorQueue  = "kennel-doctor" // no function reads it
 )
@@ -78,7 +77,7 @@ func Tables() []string {
 // WorkQueues returns the queues that functions and workers receive from, of an
 // app with so many partitions.
 func WorkQueues(partitions int) []string {
-	queues := []string{CleanupQueue, ExpressQueue, ResultsQueue}
+	queues := []string{CleanupQueue, ExpressQueue}
 	for n := range partitions {
 		queues = append(queues, PartitionQueue(n))
 	}

@@ -74,7 +74,7 @@ func (m *memoryBatches) call(t *testing.T, host *customhandler.App, method, path
 // would.
 func (m *memoryBatches) deliver(t *testing.T) {
 	t.Helper()
-	functions := map[string]func(context.Context, customhandler.QueueMessage) error{work.ResultsQueue: m.collect()}
+	functions := map[string]func(context.Context, customhandler.QueueMessage) error{}
 	for _, name := range WorkQueues(m.partitions) {
 		functions[name] = m.parcels(name)
 	}
@@ -202,7 +202,7 @@ func TestBadBatches(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d %s with %q and lines %v", tt.name, got.Code, got.Body, tt.status, tt.code, tt.text, tt.lines)
 		}
 	}
-	for _, name := range append(WorkQueues(m.partitions), work.ResultsQueue) {
+	for _, name := range WorkQueues(m.partitions) {
 		if n := len(m.queues.All(name)); n > 0 {
 			t.Errorf("%d messages in %s", n, name)
 		}

@@ -226,7 +226,7 @@ func (b *batchWork) Wake(queue string) {
 // markHeld marks the queues whose messages wait at the closed work gate, or at
 // one that cannot be read. Without such messages it makes no request.
 func (b *batchWork) markHeld(ctx context.Context, samples map[string]instances.QueueSample) {
-	waits := func(name string) bool { return name != work.ResultsQueue && samples[name].Ready > 0 }
+	waits := func(name string) bool { return samples[name].Ready > 0 }
 	names := slices.DeleteFunc(slices.Collect(maps.Keys(samples)), func(name string) bool { return !waits(name) })
 	if b.gate == nil || len(names) == 0 {
 		return
@@ -244,7 +244,7 @@ func (b *batchWork) markHeld(ctx context.Context, samples map[string]instances.Q
 func (b *batchWork) surplus(samples map[string]instances.QueueSample) string {
 	var names []string
 	for name, sample := range samples {
-		if name != work.ResultsQueue && !slices.Contains(WorkQueues(b.partitions), name) && sample.Ready+sample.InFlight > 0 {
+		if !slices.Contains(WorkQueues(b.partitions), name) && sample.Ready+sample.InFlight > 0 {
 			names = append(names, name)
 		}
 	}

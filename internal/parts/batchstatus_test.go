@@ -203,7 +203,6 @@ func TestHeldSample(t *testing.T) {
 			maps.DeleteFunc(samples, func(_ string, s instances.QueueSample) bool { return !s.Held })
 			return strings.Join(slices.Sorted(maps.Keys(samples)), " ")
 		}
-		put(work.ResultsQueue)
 		if got := held(); got != "" || m.flags.Calls() != 0 {
 			t.Errorf("held %q, %d reads of the gate, want none: no parcel waits", got, m.flags.Calls())
 		}

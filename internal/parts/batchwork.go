@@ -79,7 +79,7 @@ func newBatchWork(cfg config.Config, processors map[string]work.Processor, gates
 	if cfg.WorkGate != "" {
 		b.gate = newWorkGate(gates, cfg.WorkGate)
 	}
-	for _, name := range append(WorkQueues(config.MaxPartitions), work.ResultsQueue) {
+	for _, name := range WorkQueues(config.MaxPartitions) {
 		b.letters[name] = &observe.LetterCount{Queue: name}
 	}
 	return b
@@ -158,7 +158,6 @@ func (b *batchWork) Functions(host *customhandler.App) {
 		host.Queue(names.FunctionOfPartition(n), "message", b.parcels(work.PartitionQueue(n)))
 	}
 	host.Queue("ProcessWorkExpress", "message", b.parcels(work.ExpressQueue))
-	host.Queue("CollectResults", "message", b.collect())
 	host.Timer("BatchSweep", "tick", func(ctx context.Context, _ customhandler.Tick) error { return b.sweep(ctx) })
 }
 
@@ -174,16 +173,11 @@ func (b *batchWork) listen(l *worker.Listening) error {
 	// of storage does not count, so few messages have several attempts.
 	o.MaxAttempts = 10
 	if b.gate != nil {
-		o.Admit = func(name string) (bool, <-chan struct{}) {
-			if name == work.ResultsQueue {
-				return true, nil
-			}
-			return b.gate.admit()
-		}
+		o.Admit = func(string) (bool, <-chan struct{}) { return b.gate.admit() }
 	}
 	codec := workMessages{queue.Packed{Claims: opened.claims}, opened.batches, b.letters}
 	b.listening = l
-	b.listener, err = worker.Listen(l, opened.queues, append(WorkQueues(b.partitions), work.ResultsQueue), codec, b.process, o)
+	b.listener, err = worker.Listen(l, opened.queues, WorkQueues(b.partitions), codec, b.process, o)
 	return err
 }
 
@@ -209,11 +203,7 @@ func (b *batchWork) process(ctx context.Context, d queue.Delivery[*workMessage])
 		return err // cannot occur: listen has opened them
 	}
 	m := work.Message{Text: d.Body.text, Redelivered: d.Redelivered, Share: d.Share}
-	if d.Queue == work.ResultsQueue {
-		err = opened.batches.Collect(ctx, m)
-	} else {
-		err = opened.batches.Process(ctx, d.Queue, m)
-	}
+	err = opened.batches.Process(ctx, d.Queue, m)
 	switch {
 	case errors.Is(err, work.ErrHeld):
 		d.Body.held = true
@@ -229,11 +219,6 @@ func (b *batchWork) parcels(name string) func(context.Context, customhandler.Que
 	return b.invocation(name, func(batches *work.Batches, ctx context.Context, m work.Message) error {
 		return batches.Process(ctx, name, m)
 	})
-}
-
-// collect returns the function of the queue of results.
-func (b *batchWork) collect() func(context.Context, customhandler.QueueMessage) error {
-	return b.invocation(work.ResultsQueue, (*work.Batches).Collect)
 }
 
 // invocation returns the function of a queue. After nil the host deletes the

@@ -61,12 +61,12 @@ func newLedger(e *environment) *bill.Ledger {
 }
 
 // hostOf returns what the Functions host does for the app: the functions that it
-// runs receive from the queues of partitions, and from those of single parcels,
-// results and deletions; two timers sweep, one checks scaling, and one moves the
+// runs receive from the queues of partitions, and from those of small
+// batches and deletions; two timers sweep, one checks scaling, and one moves the
 // backlog.
 func hostOf(cfg config.Config) (h bill.Host) {
 	runs := func(function string) bool { return !slices.Contains(cfg.Disabled, strings.ToLower(function)) }
-	queues := []string{"ProcessWorkExpress", "CollectResults", "ChannelCleanup"}
+	queues := []string{"ProcessWorkExpress", "ChannelCleanup"}
 	for n := range cfg.Partitions {
 		queues = append(queues, names.FunctionOfPartition(n))
 	}

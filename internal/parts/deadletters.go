@@ -10,7 +10,6 @@ import (
 	"kennel/internal/app"
 	"kennel/internal/config"
 	"kennel/queue"
-	"kennel/work"
 )
 
 // letterPart is dead letters as a part of the program.
@@ -40,7 +39,7 @@ func newLetters(e *environment, batches *batchWork) app.Part {
 
 // openLettersOn returns the dead letters of these queues.
 func openLettersOn(queues deadletters.Store, batches *openBatches, log *slog.Logger) (*api.OpenLetters, error) {
-	areOfBatches := append(WorkQueues(config.MaxPartitions), work.ResultsQueue)
+	areOfBatches := WorkQueues(config.MaxPartitions)
 	letters, err := deadletters.New(queues, &deadletters.Options{
 		Claims: func(source string) (*queue.Claims, error) {
 			if !slices.Contains(areOfBatches, source) {

@@ -89,7 +89,7 @@ func (m *memoryBatches) ends(t *testing.T, id string, limit time.Duration) time.
 // noLetters checks that no queue of batches has dead letters.
 func noLetters(t *testing.T, queues *memory.Queues) {
 	t.Helper()
-	for _, name := range append(WorkQueues(4), work.ResultsQueue, names.CleanupQueue) {
+	for _, name := range append(WorkQueues(4), names.CleanupQueue) {
 		if dead := queues.All(name + queue.PoisonSuffix); len(dead) > 0 {
 			t.Errorf("%d dead letters of %s, such as %.300s", len(dead), name, dead[0].Body)
 		}
@@ -207,7 +207,6 @@ func TestOutageOfHost(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			host := &fakeHost{t: t, queues: queues}
 			var serving sync.WaitGroup
-			serving.Go(func() { host.serve(ctx, work.ResultsQueue, m.collect()) })
 			for _, name := range WorkQueues(m.partitions) {
 				serving.Go(func() { host.serve(ctx, name, m.parcels(name)) })
 			}

@@ -95,7 +95,7 @@ func (s secretCalls) next(host http.Handler) {
 		if s.rng.Below(4) == 0 {
 			body = s.pick(secretMark, `{"Data":"`+secretMark+`"}`, `{"Data":{"`+secretMark[:3]+`":1}}`, body[:len(body)/2])
 		}
-		host.ServeHTTP(httptest.NewRecorder(), apptest.Enveloped(context.Background(), s.pick("ProcessWork", "ProcessWorkExpress", "CollectResults", "BatchSweep", "ChannelCleanup"), body))
+		host.ServeHTTP(httptest.NewRecorder(), apptest.Enveloped(context.Background(), s.pick("ProcessWork", "ProcessWorkExpress", "BatchSweep", "ChannelCleanup"), body))
 		return
 	}
 	rt := s.routes[s.rng.Below(len(s.routes))]

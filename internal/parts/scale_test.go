@@ -27,7 +27,6 @@ import (
 	scalecheck "kennel/internal/scale/check"
 	"kennel/internal/worker"
 	"kennel/queue"
-	"kennel/work"
 )
 
 // TestScale: a check samples the queues of all jobs once, for the status as
@@ -233,7 +232,7 @@ func TestScaleRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		queues := memory.NewQueues(nil)
 		b := newMemoryBatches(t, queues, nil)
-		all := append(WorkQueues(4), work.ResultsQueue)
+		all := WorkQueues(4)
 		for _, name := range names.Queues(4) { // as in infra/
 			m, err := queues.Put(t.Context(), name, "x", 0)
 			if err == nil {

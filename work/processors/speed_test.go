@@ -119,7 +119,7 @@ func billBatch(b *testing.B, body []byte) string {
 	if err != nil {
 		b.Fatal(err)
 	}
-	for _, name := range []string{"work-0", "work-1", "work-2", "work-3", work.ResultsQueue} {
+	for _, name := range []string{"work-0", "work-1", "work-2", "work-3"} {
 		for {
 			messages, err := queues.Receive(b.Context(), name, queue.MaxReceive, time.Minute)
 			if err != nil {
@@ -127,11 +127,7 @@ func billBatch(b *testing.B, body []byte) string {
 			}
 			for _, m := range messages {
 				message := work.Message{Text: m.Body, Share: 1 / float64(len(messages))}
-				if name == work.ResultsQueue {
-					err = batches.Collect(b.Context(), message)
-				} else {
-					err = batches.Process(b.Context(), name, message)
-				}
+				err := batches.Process(b.Context(), name, message)
 				if err == nil {
 					err = queues.Delete(b.Context(), name, m)
 				}
