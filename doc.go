@@ -50,9 +50,13 @@
 //   - queue: the contract of a queue and its limits; the listener of a worker;
 //     claims for long bodies. Jobs use it as a foundation.
 //   - work: batches of items that are processed by many workers and reduced to
-//     one report. work is its face; below it are work/internal/items (how items
-//     are read), work/internal/model (the terms), work/internal/report and
-//     work/processors (those that the app has).
+//     one report. work is its face; work/work.go has the life of a batch. Below
+//     it, in this order: work/internal/model (the terms, and when a message
+//     becomes a dead letter), work/internal/format (how rows and messages are
+//     encoded), work/internal/items (how a submission is read),
+//     work/internal/store, work/internal/report, work/internal/base; and the
+//     steps work/internal/submit, work/internal/process, work/internal/collect
+//     and work/internal/sweep. work/processors has those of the app.
 //   - deadletters: lists, redrives and deletes the messages that could not be
 //     worked on. Begin with deadletters/deadletters.go (the contract),
 //     deadletters/letter.go (the forms), deadletters/call.go (a redrive).
@@ -188,8 +192,8 @@
 //   - One deletion of a channel: internal/api/channels.go,
 //     channels/accept.go, channels/rounds.go; later
 //     internal/parts/channelwork.go, channels/worker.go.
-//   - One batch: internal/api/batches.go, work/submit.go, work/launch.go;
-//     later internal/parts/batchwork.go, work/process.go, work/collect.go, work/gather.go.
+//   - One batch: internal/api/batches.go, work/internal/submit; later
+//     internal/parts/batchwork.go, work/internal/process, work/internal/collect.
 //   - One status: internal/observe/status.go, internal/observe/view.go,
 //     internal/instances/directory.go; what it reads: internal/instances/self.go,
 //     internal/instances/reporter.go.

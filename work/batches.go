@@ -2,12 +2,17 @@ package work
 
 import (
 	"context"
-	"log/slog"
-	"time"
+	"errors"
+	"fmt"
 
 	"kennel/internal/names"
 	"kennel/internal/table"
-	"kennel/queue"
+	"kennel/work/internal/base"
+	"kennel/work/internal/collect"
+	"kennel/work/internal/model"
+	"kennel/work/internal/process"
+	"kennel/work/internal/submit"
+	"kennel/work/internal/sweep"
 )
 
 // ExpressQueue is a queue of parcels. The parcels of a batch are spread over the partition
@@ -15,45 +20,11 @@ import (
 // that it does not wait behind a large one.
 const ExpressQueue = names.ExpressQueue
 
-// Stores is where batches are stored.
-type Stores struct {
-	Rows    table.Store     // batches and results
-	Staging queue.Container // the parcels of unfinished batches
-	Reports queue.Container
-	Claims  *queue.Claims // packs messages; of stores of its own
-	Put     Put
-	Depths  Depths
+// PartitionQueue returns the name of the n-th partition queue, from 0.
+func PartitionQueue(n int) string { return names.PartitionQueue(n) }
 
-	// Surplus receives from partition queues that the app does not have any
-	// more. Its messages have texts as Put gets them. Nil: they are not moved.
-	Surplus queue.Receiver
-}
-
-// Options are the optional parts of [Batches]; nil and zero fields mean the
-// defaults.
-type Options struct {
-	Gate Gate // default: none, nothing is held
-
-	Partitions int           // default 4
-	MaxBytes   int64         // of a body after decompression; default 64 MiB
-	MaxItems   int           // of a batch; default 500,000
-	Latency    time.Duration // from submission to report; later is late; default 15 min
-	Retention  time.Duration // of finished batches; default 30 days
-	Parallel   int           // items of a parcel at the same time; default 8
-	ItemTime   time.Duration // of one try of an item; default 30 s
-	HoldTime   time.Duration // of a message at a closed gate; default 3 min
-
-	// HostShare is an estimate of the requests that the Functions host makes for
-	// one message, which this process cannot count; default 0. If it is set, the
-	// operations of batches are reported as modelled.
-	HostShare float64
-
-	// ReadLarge reports whether all processes of the app can read large parcels.
-	// It is called in the submission of a large batch. Default: they can.
-	ReadLarge func(ctx context.Context) bool
-
-	Log *slog.Logger // default: discard
-}
+// CheckID returns ErrNotFound for a text that cannot be the ID of a batch.
+func CheckID(id string) error { return model.CheckID(id) }
 
 // Page selects a page of a list.
 type Page struct {
@@ -72,14 +43,96 @@ type List[T any] struct {
 	Problem error `json:"-"`
 }
 
-// Swept is what a sweep did.
-type Swept struct {
-	Completed int // batches whose submission or report was completed
-	Restarted int // batches without progress, whose missing parcels were queued again
-	Removed   int // batches after their retention
-	Orphans   int // staged blobs of batches that were never recorded
-	Moved     int // messages of partition queues beyond the number of partitions
+// Batches is the batches of one app. It is safe for concurrent use.
+type Batches struct {
+	base      *base.Base
+	collector *collect.Collector
+	submitter *submit.Submitter
+	worker    *process.Worker
+	sweeper   *sweep.Sweeper
+}
 
-	Late     int   // unfinished batches that are late, and not held
-	LateMost Batch // that of them that is late by the longest time
+// New returns the batches in these stores. It makes no request.
+func New(stores Stores, processors map[string]Processor, options *Options) (*Batches, error) {
+	b, err := base.New(stores, processors, options)
+	if err != nil {
+		return nil, fmt.Errorf("new batches: %w", err)
+	}
+	c := &collect.Collector{Base: b}
+	s := submit.New(b, c)
+	return &Batches{base: b, collector: c, submitter: s, worker: &process.Worker{Base: b, Collector: c}, sweeper: &sweep.Sweeper{Base: b, Collector: c, Submitter: s}}, nil
+}
+
+// Submit accepts a batch: it reads, validates and stores all items, and then
+// queues them. If an item is invalid, or the body cannot be read to its end,
+// nothing is stored; see [ItemErrors] and ErrTooLarge. After an error that wraps
+// table.ErrUnclear, the batch may be processed all the same.
+//
+// If the same submission was accepted with this key before, Submit returns that
+// batch, and completes it if its submission was interrupted. Without an error,
+// the batch is accepted even if its state is Submitting: then the sweep queues
+// the rest.
+func (b *Batches) Submit(ctx context.Context, s Submission) (batch Batch, created bool, err error) {
+	return b.submitter.Submit(ctx, s)
+}
+
+// Process processes the parcel in a message from one of the partition queues or
+// ExpressQueue: it stores the results of its items, queues those that have to be
+// repeated, and counts the results. If every item of the batch has a result then,
+// Process makes the report. After nil, and after ErrHeld, the caller deletes the
+// message; after nil it calls Forget then. It moves the message to the
+// dead-letter queue after ErrMessage, and has it delivered again after any other
+// error. Process may be called with the same message any number of times, also
+// concurrently.
+func (b *Batches) Process(ctx context.Context, queueName string, m Message) error {
+	return b.worker.Process(ctx, queueName, m)
+}
+
+// Forget removes what is stored for a message that was deleted, after Process
+// returned nil for it.
+func (b *Batches) Forget(ctx context.Context, text string) error { return b.base.Forget(ctx, text) }
+
+// Readable returns the body of a message of batches as text: that of a parcel is
+// compressed. It returns any other body as it is.
+func (b *Batches) Readable(body []byte) []byte { return b.base.Coders.Readable(body) }
+
+// Sweep completes what a crash interrupted, queues again what was lost of
+// batches without progress, and removes what is not needed any more. Call it
+// every few minutes. It uses at most half of the time of ctx for unfinished
+// batches: half of what is left for each of them, and all of it for the last
+// one. Several processes may sweep at once. Sweep continues after an error and
+// returns all errors joined.
+func (b *Batches) Sweep(ctx context.Context) (Swept, error) { return b.sweeper.Sweep(ctx) }
+
+// Stuck returns the batches with items that failed more than once where this
+// process tried them, those with the most attempts first.
+func (b *Batches) Stuck() []Stuck { return b.worker.Stuck() }
+
+// Foreign returns what this process has put back in the last ten minutes because
+// only other processes can process it. The zero value is nothing.
+func (b *Batches) Foreign() Foreign { return b.worker.Foreign() }
+
+// Get returns a batch.
+func (b *Batches) Get(ctx context.Context, id string) (Batch, error) { return b.base.Get(ctx, id) }
+
+// Report returns the report of a finished batch. ErrRunning reports that it is
+// not finished, ErrFailed that it has none.
+func (b *Batches) Report(ctx context.Context, id string, csv bool) ([]byte, error) {
+	batch, err := b.Get(ctx, id)
+	switch {
+	case err != nil:
+		return nil, err
+	case batch.State == Failed:
+		return nil, fmt.Errorf("batch %s, %s: %w", id, batch.Error, ErrFailed)
+	case batch.State != Done:
+		return nil, fmt.Errorf("batch %s is %s: %w", id, batch.State, ErrRunning)
+	}
+	content, err := b.base.Reports.Get(ctx, collect.ReportName(id, csv), collect.MaxReport)
+	switch {
+	case errors.Is(err, table.ErrNotFound):
+		return nil, fmt.Errorf("the report of batch %s was removed: %w", id, ErrNotFound)
+	case err != nil:
+		return nil, fmt.Errorf("read the report of batch %s: %w", id, err)
+	}
+	return content, nil
 }

@@ -12,11 +12,13 @@ import (
 
 	"kennel/internal/memory"
 	"kennel/queue"
+	"kennel/work/internal/format"
+	"kennel/work/internal/model"
 )
 
 // countOf counts a row of results.
-func (in *instance) countOf(ctx context.Context, m Message, batch string, row resultRow) error {
-	_, err := in.countResults(ctx, m, batch, row, nil, 0)
+func (in *instance) countOf(ctx context.Context, m Message, batch string, row format.ResultRow) error {
+	_, err := in.collector.CountResults(ctx, m, batch, row, nil, 0)
 	return err
 }
 
@@ -47,7 +49,7 @@ func TestCountAtOnce(t *testing.T) {
 		for i := range parcels - 1 {
 			for range 3 {
 				running.Go(func() {
-					if err := in.countOf(t.Context(), Message{}, d.ID, resultRow{id: parcelID{Parcel: i}, done: 1}); err != nil {
+					if err := in.countOf(t.Context(), Message{}, d.ID, format.ResultRow{ID: format.ParcelID{Parcel: i}, Done: 1}); err != nil {
 						t.Error(err)
 					}
 				})
@@ -89,7 +91,7 @@ func TestCountWithoutTime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		first, second := resultRow{id: parcelID{Parcel: 0}, done: 1}, resultRow{id: parcelID{Parcel: 1}, done: 1}
+		first, second := format.ResultRow{ID: format.ParcelID{Parcel: 0}, Done: 1}, format.ResultRow{ID: format.ParcelID{Parcel: 1}, Done: 1}
 		set(true)
 		var running sync.WaitGroup
 		running.Go(func() {
@@ -126,14 +128,14 @@ func TestCountInvalid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, nil, 0)
 		in, d := s.one(nil, item(1, ""))
-		for _, r := range []resultRow{{id: parcelID{Parcel: 1}, done: 1}, {done: 2}} {
+		for _, r := range []format.ResultRow{{ID: format.ParcelID{Parcel: 1}, Done: 1}, {Done: 2}} {
 			if err := in.countOf(t.Context(), Message{}, d.ID, r); !errors.Is(err, ErrMessage) {
 				t.Errorf("%+v: error %v, want %v", r, err, ErrMessage)
 			}
 		}
-		removed := newID(time.Now())
-		row := resultRow{done: 1, packed: []byte{1}}
-		if _, err := in.insertResults(t.Context(), removed, row); err != nil {
+		removed := model.NewID(time.Now())
+		row := format.ResultRow{Done: 1, Packed: []byte{1}}
+		if _, err := in.base.Store.InsertResults(t.Context(), removed, row); err != nil {
 			t.Fatal(err)
 		}
 		if err := in.countOf(t.Context(), Message{}, removed, row); err != nil {
@@ -146,12 +148,12 @@ func TestCountInvalid(t *testing.T) {
 }
 
 // fill runs a batch of full parcels to its end.
-func fill(t *testing.T, parcels int, o *Options) (s *site, in *instance, d details) {
+func fill(t *testing.T, parcels int, o *Options) (s *site, in *instance, d format.Details) {
 	return fillWith(t, parcels, o, func(int) string { return "" })
 }
 
 // fillWith is fill with what the processor does with each item.
-func fillWith(t *testing.T, parcels int, o *Options, do func(i int) string) (s *site, in *instance, d details) {
+func fillWith(t *testing.T, parcels int, o *Options, do func(i int) string) (s *site, in *instance, d format.Details) {
 	s = newSite(t, nil, 0)
 	in = s.start(nil, o)
 	var items []string
@@ -254,7 +256,7 @@ func TestPages(t *testing.T) {
 				t.Errorf("continuation %q: %v, want %v", c, err, ErrContinuation)
 			}
 		}
-		other := newID(time.Now())
+		other := model.NewID(time.Now())
 		if _, err := in.Results(t.Context(), other, Page{Top: 5, Continuation: list.Continuation}); !errors.Is(err, ErrContinuation) {
 			t.Errorf("continuation of another batch: %v", err)
 		}

@@ -20,7 +20,7 @@ func TestCountTogether(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		processes, hands, parcels int
-		maxEach                   float64 // requests of the ledger for each parcel
+		maxEach                   float64 // requests for the row for each parcel
 		maxTime                   time.Duration
 	}{
 		{1, 64, 320, 0.3, 15 * time.Second},
@@ -95,14 +95,14 @@ func TestCountAfterKill(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSite(t, nil, 0)
 			_, d := s.one(nil, item(1, ""))
-			dying := s.start(&storetest.Killer{N: 4, After: after}, nil) // received, inserted, read the ledger
+			dying := s.start(&storetest.Killer{N: 4, After: after}, nil) // received, inserted, read the batch's row
 			dying.handle(t.Context(), ExpressQueue, dying.receive(t, ExpressQueue), 1)
 			if !dying.p.Dead() {
 				t.Fatal("the process is alive")
 			}
-			l, err := s.start(nil, nil).ledger(t.Context(), d.ID)
-			if err != nil || (l.done == 1) != after {
-				t.Fatalf("killed after the count: %t; ledger %+v, %v", after, l, err)
+			l, err := s.start(nil, nil).base.Store.BatchRow(t.Context(), d.ID)
+			if err != nil || (l.Done == 1) != after {
+				t.Fatalf("killed after the count: %t; row %+v, %v", after, l, err)
 			}
 			time.Sleep(time.Minute) // its lease
 			in := s.start(nil, nil)

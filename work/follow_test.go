@@ -12,6 +12,8 @@ import (
 
 	"kennel/internal/memory"
 	"kennel/internal/table"
+	"kennel/work/internal/format"
+	"kennel/work/internal/sweep"
 )
 
 // TestRowsRefused: a row of results that storage refuses as too large becomes
@@ -30,7 +32,7 @@ func TestRowsRefused(t *testing.T) {
 			var mu sync.Mutex
 			s.refuse = func(w table.Write) error {
 				done, _ := strconv.Atoi(w.Row.Values["done"])
-				if strings.HasPrefix(w.Row.Key, resultKey) && done > test.accepted {
+				if strings.HasPrefix(w.Row.Key, format.ResultKey) && done > test.accepted {
 					mu.Lock()
 					defer mu.Unlock()
 					refused++
@@ -75,13 +77,13 @@ func TestRowsRefused(t *testing.T) {
 }
 
 // TestFailingParcelWritesOnce: results and what is tried again are written by one
-// change of the ledger.
+// change of the batch's row.
 func TestFailingParcelWritesOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, nil, 0)
 		in, d := s.one(nil, item(1, ""), item(2, "fail twice"), item(3, "fail twice"))
-		for try, want := range []int64{2, 2} { // the row of results and the ledger
+		for try, want := range []int64{2, 2} { // the row of results and the batch's row
 			time.Sleep(time.Minute)
 			m, before := s.receive(in, ExpressQueue), s.rows.Calls()
 			if err := in.Process(t.Context(), ExpressQueue, Message{Text: m.Body}); err != nil {
@@ -101,7 +103,7 @@ func TestFailingParcelWritesOnce(t *testing.T) {
 	})
 }
 
-// TestNoCopiesUncounted delivers a message many times while the ledger cannot be
+// TestNoCopiesUncounted delivers a message many times while the batch's row cannot be
 // written. What remains of its parcel is put after it was counted, and not again
 // after its next try was counted.
 func TestNoCopiesUncounted(t *testing.T) {
@@ -112,7 +114,7 @@ func TestNoCopiesUncounted(t *testing.T) {
 		messages := func() int { return len(s.queues.All(ExpressQueue)) }
 		m := s.receive(in, ExpressQueue)
 		s.refuse = func(w table.Write) error {
-			if w.Row.Key == ledgerKey {
+			if w.Row.Key == format.BatchKey {
 				return memory.ErrBusy
 			}
 			return nil
@@ -155,7 +157,7 @@ func TestNoCopiesUncounted(t *testing.T) {
 	})
 }
 
-// TestNextTryWaits: the message of a next try is put after the ledger was written.
+// TestNextTryWaits: the message of a next try is put after the batch's row was written.
 // While it waits in its queue, its batch is not restarted.
 func TestNextTryWaits(t *testing.T) {
 	t.Parallel()
@@ -167,7 +169,7 @@ func TestNextTryWaits(t *testing.T) {
 			t.Fatal(err)
 		}
 		in.handle(t.Context(), ExpressQueue, s.receive(in, ExpressQueue), 1)
-		time.Sleep(2 * minStalled)
+		time.Sleep(2 * sweep.MinStalled)
 		if swept, err := in.sweep(); err != nil || swept.Restarted != 0 {
 			t.Errorf("%+v, %v", swept, err)
 		}

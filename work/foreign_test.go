@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"kennel/queue"
+	"kennel/work/internal/format"
+	"kennel/work/internal/process"
 )
 
 // newer is a processor whose items only the newer processes of a rollout accept.
@@ -37,9 +39,9 @@ func TestRollout(t *testing.T) {
 			var isNew atomic.Bool
 			old, in := s.start(nil, nil), s.start(nil, nil)
 			if unknown {
-				old.processors = map[string]Processor{}
+				old.base.Processors = map[string]Processor{}
 			} else {
-				old.processors = map[string]Processor{"scripted": newer{s.processor, &isNew}}
+				old.base.Processors = map[string]Processor{"scripted": newer{s.processor, &isNew}}
 			}
 			body, items := someLines(1_050)
 			b, _, err := in.send("", body)
@@ -78,7 +80,7 @@ func TestRollout(t *testing.T) {
 			if parcels := b.Parcels; puts < 10*parcels || puts > 60*parcels {
 				t.Errorf("unknown processor: %t: %d messages of %d parcels in half an hour", unknown, puts, parcels)
 			}
-			time.Sleep(maxForeignDelay)
+			time.Sleep(process.MaxForeignDelay)
 			in.drain()
 			s.settled(nil, true, items)
 			time.Sleep(10 * time.Minute)
@@ -97,25 +99,25 @@ func TestForeignReport(t *testing.T) {
 		s := newSite(t, nil, 0)
 		in, d := s.one(nil, item(1, ""))
 		message := s.queues.All(ExpressQueue)[0]
-		_, p, err := in.parcelOf(t.Context(), message.Body)
+		_, p, err := in.base.ParcelOf(t.Context(), message.Body)
 		if err != nil {
 			t.Fatal(err)
 		}
 		// The process that knows the processor is killed before it makes the report.
-		r, err := in.try(t.Context(), in.processors[p.Processor], p)
+		r, err := in.worker.Try(t.Context(), in.base.Processors[p.Processor], p)
 		if err != nil {
 			t.Fatal(err)
 		}
-		row, err := in.insertResults(t.Context(), p.Batch, r.row())
+		row, err := in.base.Store.InsertResults(t.Context(), p.Batch, r.Row())
 		if err == nil {
-			_, err = in.countAll(t.Context(), p.Batch, []resultRow{row})
+			_, err = in.base.Store.CountAll(t.Context(), p.Batch, []format.ResultRow{row})
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(3 * time.Minute)
 		old := s.start(nil, nil)
-		old.processors = map[string]Processor{}
+		old.base.Processors = map[string]Processor{}
 		if swept, err := old.sweep(); !errors.Is(err, ErrProcessor) || swept.Completed != 0 {
 			t.Fatalf("sweep in a process without the processor: %+v, %v", swept, err)
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"kennel/internal/storetest"
+	"kennel/work/internal/format"
 )
 
 // TestKeyLost submits a batch again after its first submission was killed before
@@ -16,8 +17,8 @@ func TestKeyLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, nil, 0)
 		body, items := someLines(3)
-		if _, _, err := s.start(&storetest.Killer{N: 3, After: true}, nil).send("k", body); err == nil || s.rows.Rows(activeIn) != 1 {
-			t.Fatalf("%v, %d batches are recorded", err, s.rows.Rows(activeIn))
+		if _, _, err := s.start(&storetest.Killer{N: 3, After: true}, nil).send("k", body); err == nil || s.rows.Rows(format.ActiveIn) != 1 {
+			t.Fatalf("%v, %d batches are recorded", err, s.rows.Rows(format.ActiveIn))
 		}
 		batch, created, err := s.start(nil, nil).send("k", body)
 		if err != nil || !created {

@@ -40,7 +40,7 @@ func TestLargeParcels(t *testing.T) {
 			s := newSite(t, nil, 0)
 			in := s.start(nil, &Options{ReadLarge: test.read})
 			if test.is {
-				in.processors["scripted"] = sized{s.processor}
+				in.base.Processors["scripted"] = sized{s.processor}
 			}
 			body, items := someLines(test.items)
 			b, _, err := in.send("", body)
@@ -111,7 +111,7 @@ func TestRowsFit(t *testing.T) {
 				s := newSite(t, nil, 0)
 				in := s.start(nil, &Options{Parallel: parallel})
 				a := &adverse{kind: kind, calls: make(map[string]int)}
-				in.processors["scripted"] = a
+				in.base.Processors["scripted"] = a
 				var items []string
 				for range 2 * LargeParcel {
 					id := "é" + strings.Map(func(r rune) rune { return rune("<>&"[r%3]) }, noise(MaxItemID-2, 32)) // which results escape

@@ -10,6 +10,7 @@ import (
 
 	"kennel/internal/storetest"
 	"kennel/queue"
+	"kennel/work/internal/submit"
 )
 
 // slowQueues are queues whose puts take a while.
@@ -23,8 +24,8 @@ type slowQueues struct {
 // start starts a process that puts into slow queues.
 func (q *slowQueues) start(s *site) *instance {
 	in := s.start(nil, nil)
-	put := in.Batches.put
-	in.Batches.put = func(ctx context.Context, queueName, text string, delay time.Duration) error {
+	put := in.base.Put
+	in.base.Put = func(ctx context.Context, queueName, text string, delay time.Duration) error {
 		select {
 		case <-time.After(q.latency):
 		case <-ctx.Done():
@@ -47,7 +48,7 @@ func (q *slowQueues) start(s *site) *instance {
 // TestSlowLaunch submits a large batch while its queues are slow, so that
 // neither the submission nor a sweep has the time to queue all parcels. A few
 // sweeps complete it, because each continues where the one before ended: if they
-// are cut off, by what the ledger keeps; if they are killed, by the results of
+// are cut off, by what the batch's row keeps; if they are killed, by the results of
 // the parcels that were processed meanwhile. No parcel with results is queued
 // again.
 func TestSlowLaunch(t *testing.T) {
@@ -96,7 +97,7 @@ func TestSlowLaunch(t *testing.T) {
 			}
 			// A parcel without results is put again if one before it, which was
 			// put at the same time, was cut off.
-			if len(q.puts) != parcels || killed && twice > 0 || twice >= sweeps*putsAtOnce {
+			if len(q.puts) != parcels || killed && twice > 0 || twice >= sweeps*submit.PutsAtOnce {
 				t.Errorf("killed: %t: %d of %d parcels queued, %d twice", killed, len(q.puts), parcels, twice)
 			}
 		})

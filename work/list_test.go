@@ -9,6 +9,8 @@ import (
 
 	"kennel/internal/storetest"
 	"kennel/internal/table"
+	"kennel/work/internal/format"
+	"kennel/work/internal/model"
 )
 
 // TestList lists batches in both orders and in all states, in pages.
@@ -72,7 +74,7 @@ func TestList(t *testing.T) {
 }
 
 // TestListLeavesOut lists the batches beside rows that cannot be read: of a
-// ledger, and of both lists.
+// row, and of both lists.
 func TestListLeavesOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -88,14 +90,14 @@ func TestListLeavesOut(t *testing.T) {
 			}
 			ids = append(ids, batch.ID)
 		}
-		newer := map[string]string{formatColumn: "2", detailsColumn: "{}"}
+		newer := map[string]string{format.VersionColumn: "2", format.DetailsColumn: "{}"}
 		for _, row := range []table.Row{
-			{Partition: ids[1], Key: ledgerKey, Values: newer},
-			{Partition: listIn, Key: oldest + ids[4], Values: newer},
-			{Partition: listIn, Key: newest + invert(ids[4]), Values: newer},
-			{Partition: ids[6], Key: ledgerKey, Values: newer},
+			{Partition: ids[1], Key: format.BatchKey, Values: newer},
+			{Partition: format.ListIn, Key: format.Oldest + ids[4], Values: newer},
+			{Partition: format.ListIn, Key: format.Newest + format.Invert(ids[4]), Values: newer},
+			{Partition: ids[6], Key: format.BatchKey, Values: newer},
 		} {
-			if _, err := in.rows.Submit(t.Context(), table.Write{Verb: table.Upsert, Row: row}); err != nil {
+			if _, err := in.base.Store.Rows.Submit(t.Context(), table.Write{Verb: table.Upsert, Row: row}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -143,24 +145,24 @@ func sameBatch(a, b Batch) bool {
 func TestIDs(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 22, 23, 59, 59, 998_000_000, time.FixedZone("", 3600))
-	ids := []string{newID(at), newID(at.Add(time.Millisecond)), newID(at.Add(2 * time.Millisecond)), newID(at.Add(time.Hour)), newID(at.AddDate(1, 0, 0))}
+	ids := []string{model.NewID(at), model.NewID(at.Add(time.Millisecond)), model.NewID(at.Add(2 * time.Millisecond)), model.NewID(at.Add(time.Hour)), model.NewID(at.AddDate(1, 0, 0))}
 	if !slices.IsSorted(ids) {
 		t.Errorf("IDs %v are not in order", ids)
 	}
 	for i, id := range ids {
-		of, err := idTimeOf(id)
+		of, err := model.IdTimeOf(id)
 		if err != nil || i == 0 && !of.Equal(at) {
 			t.Errorf("ID %s is of %v, %v", id, of, err)
 		}
-		if i > 0 && invert(ids[i-1]) <= invert(id) {
+		if i > 0 && format.Invert(ids[i-1]) <= format.Invert(id) {
 			t.Errorf("inverted, %s is not after %s", ids[i-1], id)
 		}
 	}
-	if same := []string{newID(at), newID(at)}; slices.IsSorted(same) == (invert(same[0]) <= invert(same[1])) {
+	if same := []string{model.NewID(at), model.NewID(at)}; slices.IsSorted(same) == (format.Invert(same[0]) <= format.Invert(same[1])) {
 		t.Errorf("the inverted IDs of %v are in the same order", same)
 	}
 	for _, bad := range []string{"", "x", ids[0] + "a", "+active", "20261322210601123-abcdefgh", "2026112221060112-abcdefgh", ids[0][:18] + "ABCDEFGH"} {
-		if _, err := idTimeOf(bad); !errors.Is(err, ErrNotFound) {
+		if _, err := model.IdTimeOf(bad); !errors.Is(err, ErrNotFound) {
 			t.Errorf("ID %q: %v", bad, err)
 		}
 	}

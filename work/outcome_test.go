@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+
+	"kennel/work/internal/format"
 )
 
 // TestResultsByOutcome reads the results with one outcome, which are few among
@@ -67,7 +69,7 @@ func TestResultsSearchIsBounded(t *testing.T) {
 		in, d := s.one(nil, item(1, ""))
 		for parcel := range maxSearched + 1 {
 			// The packed results cannot be read, so a row that is parsed fails the test.
-			if _, err := in.insertResults(t.Context(), d.ID, resultRow{id: parcelID{Parcel: parcel}, done: 1, packed: []byte{1}}); err != nil {
+			if _, err := in.base.Store.InsertResults(t.Context(), d.ID, format.ResultRow{ID: format.ParcelID{Parcel: parcel}, Done: 1, Packed: []byte{1}}); err != nil {
 				t.Fatal(err)
 			}
 		}

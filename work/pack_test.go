@@ -10,6 +10,10 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"kennel/work/internal/format"
+	"kennel/work/internal/model"
+	"kennel/work/internal/submit"
 )
 
 // TestPack packs items of several lengths, and reads the parcels back.
@@ -43,33 +47,33 @@ func TestPack(t *testing.T) {
 			in := s.start(nil, nil)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 			defer cancel()
-			d := details{ID: newID(time.Now()), Processor: "scripted", SubmittedAt: time.Now()}
-			p := packer{b: in.Batches, d: &d, each: ParcelItems}
+			d := format.Details{ID: model.NewID(time.Now()), Processor: "scripted", SubmittedAt: time.Now()}
+			p := submit.Packer{S: in.submitter, D: &d, Each: ParcelItems}
 			var want bytes.Buffer
 			for i := range test.items {
 				line := fmt.Sprintf(`{"id":"%d","x":"%s"}`, i, test.filler(i))
 				want.WriteString(line + "\n")
-				if err := p.add(ctx, Item{ID: fmt.Sprint(i), Data: json.RawMessage(line)}); err != nil {
+				if err := p.Add(ctx, Item{ID: fmt.Sprint(i), Data: json.RawMessage(line)}); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if err := p.close(ctx); err != nil {
+			if err := p.Close(ctx); err != nil {
 				t.Fatal(err)
 			}
 			var got bytes.Buffer
 			n := 0
-			for packed, err := range in.staged(ctx, d) {
+			for packed, err := range in.base.Staging.Staged(ctx, d) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				parcel, err := in.unpackParcel(packed)
-				if err != nil || parcel.ID != (parcelID{Parcel: n}) || parcel.Batch != d.ID {
+				parcel, err := format.UnpackParcel(&in.base.Coders, packed)
+				if err != nil || parcel.ID != (format.ParcelID{Parcel: n}) || parcel.Batch != d.ID {
 					t.Fatalf("%s: parcel %d is %+v, %v", name, n, parcel.ID, err)
 				}
 				if len(packed) > ParcelBytes && len(parcel.Items) > 1 || len(parcel.Items) > ParcelItems {
 					t.Errorf("%s: parcel of %d items, %d bytes", name, len(parcel.Items), len(packed))
 				}
-				got.Write(parcel.lines())
+				got.Write(parcel.Lines())
 				n++
 			}
 			if n != d.Parcels || d.Items != test.items || n > test.maxParcels {

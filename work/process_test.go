@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"kennel/queue"
+	"kennel/work/internal/format"
+	"kennel/work/internal/process"
 )
 
 // door is a gate that tests open.
@@ -65,7 +67,7 @@ func (s *site) message(name string) queue.Message {
 }
 
 // one starts a process and submits a batch of one parcel.
-func (s *site) one(o *Options, items ...string) (*instance, details) {
+func (s *site) one(o *Options, items ...string) (*instance, format.Details) {
 	s.t.Helper()
 	in := s.start(nil, o)
 	d, err := in.submit(s.t.Context(), items, ParcelItems)
@@ -89,7 +91,7 @@ func TestHeld(t *testing.T) {
 	}{
 		{name: "closed", want: ErrHeld, after: 3 * time.Minute},
 		{name: "opens", opens: time.Minute, after: time.Minute},
-		{name: "deadline", time: 2 * time.Minute, want: ErrHeld, after: 2*time.Minute - stopEarly - 30*time.Second},
+		{name: "deadline", time: 2 * time.Minute, want: ErrHeld, after: 2*time.Minute - process.StopEarly - 30*time.Second},
 		{name: "no time to wait", time: 40 * time.Second, want: ErrHeld},
 		{name: "unreadable", err: errors.New("no answer"), want: ErrHeld},
 		{name: "stopped", early: true, want: ErrHeld},
@@ -152,10 +154,10 @@ func TestProcessHasNoTime(t *testing.T) {
 		s := newSite(t, nil, 0)
 		in, d := s.one(&Options{ItemTime: time.Hour}, item(1, "slow"), item(2, "hang"))
 		m := Message{Text: s.message(ExpressQueue).Body}
-		short, stop := context.WithTimeout(t.Context(), stopEarly)
+		short, stop := context.WithTimeout(t.Context(), process.StopEarly)
 		defer stop()
-		if err := in.Process(short, ExpressQueue, m); !errors.Is(err, errNoTime) {
-			t.Errorf("error %v, want %v", err, errNoTime)
+		if err := in.Process(short, ExpressQueue, m); !errors.Is(err, process.ErrNoTime) {
+			t.Errorf("error %v, want %v", err, process.ErrNoTime)
 		}
 		cancelled, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(30*time.Second, cancel)
@@ -164,7 +166,7 @@ func TestProcessHasNoTime(t *testing.T) {
 			t.Errorf("error %v after %v, want %v at once", err, time.Since(began), context.Canceled)
 		}
 		if n := s.rows.Rows(d.ID); n != 1 {
-			t.Errorf("%d rows, want only the ledger", n)
+			t.Errorf("%d rows, want only the batch's row", n)
 		}
 		time.Sleep(25 * time.Hour) // until the item that hangs returns
 	})
@@ -177,13 +179,13 @@ func TestUnfinishedParcel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, nil, 0)
 		in, d := s.one(&Options{Parallel: 1}, item(1, "slow"), item(2, "slow"), item(3, "slow"))
-		ctx, stop := context.WithTimeout(t.Context(), stopEarly+41*time.Second)
+		ctx, stop := context.WithTimeout(t.Context(), process.StopEarly+41*time.Second)
 		defer stop()
 		if err := in.Process(ctx, ExpressQueue, Message{Text: s.message(ExpressQueue).Body}); err != nil {
 			t.Fatal(err)
 		}
-		row, found, err := in.findResults(t.Context(), d.ID, parcelID{})
-		if err != nil || !found || row.done < 2 || row.count()+len(row.remaining) != 3 {
+		row, found, err := in.base.Store.FindResults(t.Context(), d.ID, format.ParcelID{})
+		if err != nil || !found || row.Done < 2 || row.Count()+len(row.Remaining) != 3 {
 			t.Errorf("%+v, %v, want at least two done items", row, err)
 		}
 	})
@@ -200,11 +202,11 @@ func TestOverdueItem(t *testing.T) {
 		if err := in.Process(t.Context(), ExpressQueue, Message{Text: s.message(ExpressQueue).Body}); err != nil {
 			t.Fatal(err)
 		}
-		if took, want := time.Since(began), 20*time.Second+30*time.Second+grace+20*time.Second; took != want {
+		if took, want := time.Since(began), 20*time.Second+30*time.Second+process.Grace+20*time.Second; took != want {
 			t.Errorf("it took %v, want %v", took, want)
 		}
-		row, found, err := in.findResults(t.Context(), d.ID, parcelID{})
-		if err != nil || !found || row.done != 2 || !slices.Equal(row.remaining, []int{1}) {
+		row, found, err := in.base.Store.FindResults(t.Context(), d.ID, format.ParcelID{})
+		if err != nil || !found || row.Done != 2 || !slices.Equal(row.Remaining, []int{1}) {
 			t.Errorf("%+v, %v, want only the item that hangs to remain", row, err)
 		}
 		time.Sleep(25 * time.Hour) // until the item that hangs returns
@@ -227,7 +229,7 @@ func TestLateItems(t *testing.T) {
 		if err := in.Process(t.Context(), ExpressQueue, Message{Text: s.message(ExpressQueue).Body}); err != nil {
 			t.Fatal(err)
 		}
-		if took, want := time.Since(began), ParcelItems*(30*time.Second+grace); took != want {
+		if took, want := time.Since(began), ParcelItems*(30*time.Second+process.Grace); took != want {
 			t.Errorf("it took %v, want %v", took, want)
 		}
 	})
@@ -241,11 +243,11 @@ func TestRedeliveredParcel(t *testing.T) {
 		for _, redelivered := range []bool{true, false} {
 			s := newSite(t, nil, 0)
 			in, d := s.one(nil, item(1, ""), item(2, ""))
-			stored := resultRow{
-				remaining: []int{1}, done: 1, operations: 5,
-				packed: in.coders.compress([]byte("1\nd\"1\"7\n")),
+			stored := format.ResultRow{
+				Remaining: []int{1}, Done: 1, Operations: 5,
+				Packed: in.base.Coders.Compress([]byte("1\nd\"1\"7\n")),
 			}
-			if _, err := in.insertResults(t.Context(), d.ID, stored); err != nil {
+			if _, err := in.base.Store.InsertResults(t.Context(), d.ID, stored); err != nil {
 				t.Fatal(err)
 			}
 			m := s.message(ExpressQueue)
@@ -255,13 +257,13 @@ func TestRedeliveredParcel(t *testing.T) {
 			if calls := len(s.processor.calls); (calls == 0) != redelivered {
 				t.Errorf("redelivered %t: %d items were processed", redelivered, calls)
 			}
-			_, next, err := in.parcelOf(t.Context(), s.queues.All(ExpressQueue)[1].Body)
+			_, next, err := in.base.ParcelOf(t.Context(), s.queues.All(ExpressQueue)[1].Body)
 			if err != nil || len(next.Items) != 1 || next.Items[0].ID != "2" || next.ID.Try != 1 {
 				t.Errorf("the next parcel is %+v, %v, want item 2", next, err)
 			}
-			l, err := in.ledger(t.Context(), d.ID)
-			if err != nil || l.done != 1 || l.operations < 5 {
-				t.Errorf("ledger %+v, %v, want the stored results counted without a message", l, err)
+			l, err := in.base.Store.BatchRow(t.Context(), d.ID)
+			if err != nil || l.Done != 1 || l.Operations < 5 {
+				t.Errorf("row %+v, %v, want the stored results counted without a message", l, err)
 			}
 		}
 	})
@@ -313,19 +315,19 @@ func TestBadMessages(t *testing.T) {
 		s := newSite(t, nil, 0)
 		in, d := s.one(nil, item(1, ""))
 		pack := func(id string, body []byte) string {
-			text, err := in.claims.Pack(t.Context(), queue.Envelope{ID: id, Time: d.SubmittedAt}, body)
+			text, err := in.base.Claims.Pack(t.Context(), queue.Envelope{ID: id, Time: d.SubmittedAt}, body)
 			if err != nil {
 				t.Fatal(err)
 			}
 			return text
 		}
-		bomb := in.coders.compress(make([]byte, 8<<20))
+		bomb := in.base.Coders.Compress(make([]byte, 8<<20))
 		for name, text := range map[string]string{
 			"no envelope":     "hello",
 			"not compressed":  pack("1", []byte("hello")),
 			"bomb":            pack("1", bomb),
-			"empty":           pack("1", in.coders.compress([]byte("\n"))),
-			"another version": pack("1", in.coders.compress([]byte(`{"v":2}`+"\n"))),
+			"empty":           pack("1", in.base.Coders.Compress([]byte("\n"))),
+			"another version": pack("1", in.base.Coders.Compress([]byte(`{"v":2}`+"\n"))),
 		} {
 			if err := in.Process(t.Context(), ExpressQueue, Message{Text: text}); !errors.Is(err, ErrMessage) {
 				t.Errorf("%s: error %v, want %v", name, err, ErrMessage)

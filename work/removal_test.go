@@ -9,9 +9,10 @@ import (
 	"kennel/internal/memory"
 	"kennel/internal/storetest"
 	"kennel/internal/table"
+	"kennel/work/internal/format"
 )
 
-// TestGatherStale gathers in a process whose copy of the ledger is older than
+// TestGatherStale gathers in a process whose copy of the batch's row is older than
 // the last result, which another process counted before it was killed.
 func TestGatherStale(t *testing.T) {
 	t.Parallel()
@@ -28,8 +29,8 @@ func TestGatherStale(t *testing.T) {
 		if err := worker.Process(t.Context(), ExpressQueue, Message{Text: message.Body}); err != nil {
 			t.Fatal(err)
 		}
-		_, err = worker.change(t.Context(), batch.ID, func(l *ledger) bool {
-			added, err := l.add(resultRow{done: len(items)})
+		_, err = worker.base.Store.Change(t.Context(), batch.ID, func(l *format.BatchRow) bool {
+			added, err := l.Add(format.ResultRow{Done: len(items)})
 			return added && err == nil
 		})
 		if err != nil {
@@ -47,7 +48,7 @@ func TestGatherStale(t *testing.T) {
 }
 
 // TestRemovedStale processes a redriven message of a batch that was removed, in
-// a process whose copy of the ledger has its results. Nothing may be left.
+// a process whose copy of the batch's row has its results. Nothing may be left.
 func TestRemovedStale(t *testing.T) {
 	t.Parallel()
 	body, _ := someLines(3)
@@ -144,7 +145,7 @@ func TestResultsMissing(t *testing.T) {
 		ctx := timed(t, 40*24*time.Hour)
 		s.start(&storetest.Killer{N: 2, After: true}, nil).send("", body)
 		in := s.start(nil, nil)
-		active, err := in.rows.Query(ctx, table.Query{Partition: activeIn, Top: 1})
+		active, err := in.base.Store.Rows.Query(ctx, table.Query{Partition: format.ActiveIn, Top: 1})
 		if err != nil || len(active.Rows) != 1 {
 			t.Fatal(active, err)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kennel/queue"
+	"kennel/work/internal/format"
 )
 
 // tryReceive receives a message of a queue, if there is one.
@@ -97,12 +98,12 @@ func TestRetryingIsBounded(t *testing.T) {
 				in.handle(t.Context(), name, m, 1)
 			}
 		}
-		l, err := in.ledger(timed(t, time.Minute), d.ID)
-		if err != nil || len(l.retries) != maxRetries || len(l.retries.text()) > 8<<10 {
-			t.Fatalf("%d entries of %d bytes, %v", len(l.retries), len(l.retries.text()), err)
+		l, err := in.base.Store.BatchRow(timed(t, time.Minute), d.ID)
+		if err != nil || len(l.Retries) != format.MaxRetries || len(l.Retries.Text()) > 8<<10 {
+			t.Fatalf("%d entries of %d bytes, %v", len(l.Retries), len(l.Retries.Text()), err)
 		}
 		b, err := in.Get(timed(t, time.Minute), d.ID)
-		if err != nil || b.Retrying == nil || b.Retrying.Items != maxRetries || !b.Retrying.More || !strings.HasPrefix(b.Retrying.Error, "vast") {
+		if err != nil || b.Retrying == nil || b.Retrying.Items != format.MaxRetries || !b.Retrying.More || !strings.HasPrefix(b.Retrying.Error, "vast") {
 			t.Errorf("%+v, %v", b.Retrying, err)
 		}
 		in.drain()
@@ -122,22 +123,22 @@ func TestRetryingIsBounded(t *testing.T) {
 // TestRetryingIsOver: an entry is over when the results of its next try are
 // counted, while the batch goes on.
 func TestRetryingIsOver(t *testing.T) {
-	l := newLedger(details{Items: 3, Parcels: 3})
+	l := format.NewBatchRow(format.Details{Items: 3, Parcels: 3})
 	for n := range 2 {
-		if !l.addRetry(retry{Parcel: n, Items: 1, Item: "i", NextAt: time.Now()}) {
+		if !l.AddRetry(format.Retry{Parcel: n, Items: 1, Item: "i", NextAt: time.Now()}) {
 			t.Fatal("it was not added")
 		}
 	}
 	for n := range 2 {
-		if r := l.retrying(); r == nil || r.Items != 2-n {
+		if r := l.Retrying(); r == nil || r.Items != 2-n {
 			t.Errorf("%d are over: %+v", n, r)
 		}
-		l.counted.set(parcelID{n, 1}.bit())
-		if l.addRetry(retry{Parcel: n, Items: 1}) {
+		l.Counted.Set(format.ParcelID{Parcel: n, Try: 1}.Bit())
+		if l.AddRetry(format.Retry{Parcel: n, Items: 1}) {
 			t.Error("an entry that came late was added")
 		}
 	}
-	if r := l.retrying(); r != nil {
+	if r := l.Retrying(); r != nil {
 		t.Errorf("all are over: %+v", r)
 	}
 }

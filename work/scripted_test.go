@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"kennel/internal/table"
+	"kennel/work/internal/process"
 )
 
 // scripted is a processor whose items say how they end.
@@ -35,7 +36,7 @@ func (i scriptedItem) want() (Outcome, string) {
 	case "panic":
 		return ItemFailed, "panicked: oops"
 	case "hang":
-		return ItemFailed, overdue
+		return ItemFailed, process.Overdue
 	case "wait":
 		return ItemFailed, "deadline exceeded"
 	case "long":
@@ -73,7 +74,7 @@ func (s *scripted) Process(ctx context.Context, i Item) (json.RawMessage, error)
 	case "hang":
 		time.Sleep(24 * time.Hour)
 	case "late":
-		time.Sleep(30*time.Second + grace)
+		time.Sleep(30*time.Second + process.Grace)
 	case "wait":
 		<-ctx.Done()
 		return nil, ctx.Err()

@@ -16,6 +16,7 @@ import (
 	"kennel/internal/storetest"
 	"kennel/internal/table"
 	"kennel/queue"
+	"kennel/work/internal/format"
 	"kennel/work/internal/model"
 )
 
@@ -125,7 +126,7 @@ func (w watched) Submit(ctx context.Context, writes ...table.Write) ([]string, e
 		}
 	}
 	versions, err := w.Store.Submit(ctx, writes...)
-	if row := writes[0].Row; err == nil && row.Key == ledgerKey && row.Values["finishedAt"] != "" {
+	if row := writes[0].Row; err == nil && row.Key == format.BatchKey && row.Values["finishedAt"] != "" {
 		w.site.mu.Lock()
 		w.site.ended[row.Values["finishedAt"]] = true
 		w.site.mu.Unlock()
@@ -134,41 +135,41 @@ func (w watched) Submit(ctx context.Context, writes ...table.Write) ([]string, e
 }
 
 // submit records a batch and queues its parcels, of so many items each.
-func (in *instance) submit(ctx context.Context, items []string, each int) (details, error) {
+func (in *instance) submit(ctx context.Context, items []string, each int) (format.Details, error) {
 	at := time.Now().UTC()
-	d := details{ID: newID(at), Name: "test", Processor: "scripted", Items: len(items), Chunks: 1, SubmittedAt: at, Partitions: 4}
-	var parcels []parcel
+	d := format.Details{ID: model.NewID(at), Name: "test", Processor: "scripted", Items: len(items), Chunks: 1, SubmittedAt: at, Partitions: 4}
+	var parcels []format.Parcel
 	for part := range slices.Chunk(items, each) {
-		p := parcel{Batch: d.ID, Processor: d.Processor, ID: parcelID{Parcel: len(parcels)}, SubmittedAt: at}
+		p := format.Parcel{Batch: d.ID, Processor: d.Processor, ID: format.ParcelID{Parcel: len(parcels)}, SubmittedAt: at}
 		for _, item := range part {
 			p.Items = append(p.Items, Item{Data: []byte(item)})
 		}
 		parcels = append(parcels, p)
 	}
 	d.Parcels = len(parcels)
-	if err := in.staging.put(ctx, chunkName(d.ID, 0), []byte("staged")); err != nil {
+	if err := in.base.Staging.Put(ctx, format.ChunkName(d.ID, 0), []byte("staged")); err != nil {
 		return d, err
 	}
-	active := table.Row{Partition: activeIn, Key: d.ID, Values: map[string]string{formatColumn: format, detailsColumn: d.text()}}
-	if _, err := in.rows.Submit(ctx, table.Write{Verb: table.Insert, Row: active}); err != nil {
+	active := table.Row{Partition: format.ActiveIn, Key: d.ID, Values: map[string]string{format.VersionColumn: format.Version, format.DetailsColumn: d.Text()}}
+	if _, err := in.base.Store.Rows.Submit(ctx, table.Write{Verb: table.Insert, Row: active}); err != nil {
 		return d, err
 	}
-	l := newLedger(d)
-	if _, err := in.rows.Submit(ctx, table.Write{Verb: table.Insert, Row: l.row()}); err != nil {
+	l := format.NewBatchRow(d)
+	if _, err := in.base.Store.Rows.Submit(ctx, table.Write{Verb: table.Insert, Row: l.Row()}); err != nil {
 		return d, err
 	}
 	for _, p := range parcels {
-		if err := in.putParcel(ctx, d.queueOf(p.ID.Parcel, d.Partitions), p, 0); err != nil {
+		if err := in.base.PutParcel(ctx, d.QueueOf(p.ID.Parcel, d.Partitions), p, 0); err != nil {
 			return d, err
 		}
 	}
-	_, err := in.change(ctx, d.ID, func(l *ledger) bool {
-		if !l.queuedAt.IsZero() {
+	_, err := in.base.Store.Change(ctx, d.ID, func(l *format.BatchRow) bool {
+		if !l.QueuedAt.IsZero() {
 			return false
 		}
-		l.queuedAt = time.Now()
-		if l.state == Submitting {
-			l.state = Running
+		l.QueuedAt = time.Now()
+		if l.State == Submitting {
+			l.State = Running
 		}
 		return true
 	})
@@ -236,7 +237,7 @@ func (in *instance) finished(ctx context.Context, id string) bool {
 }
 
 // check checks what is stored of a batch that has ended.
-func (s *site) check(d details, items []string) {
+func (s *site) check(d format.Details, items []string) {
 	t := s.t
 	t.Helper()
 	in := s.start(nil, nil)
@@ -293,7 +294,7 @@ func (s *site) check(d details, items []string) {
 	if left := s.staging.Names(); len(left) > 0 {
 		t.Errorf("left in staging: %v", left)
 	}
-	if n := s.rows.Rows(activeIn); n > 0 {
+	if n := s.rows.Rows(format.ActiveIn); n > 0 {
 		t.Errorf("%d active rows are left", n)
 	}
 	if n := s.claimRows.Rows(""); n > 0 {

@@ -12,6 +12,7 @@ import (
 
 	"kennel/internal/trace"
 	"kennel/queue"
+	"kennel/work/internal/format"
 )
 
 // TestTrace: all messages of a batch belong to the trace of its submission, and
@@ -147,7 +148,7 @@ func TestInterruptedStepsAreTraced(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := in.change(ctx, batch.ID, func(l *ledger) bool { l.state = state; return true }); err != nil {
+			if _, err := in.base.Store.Change(ctx, batch.ID, func(l *format.BatchRow) bool { l.State = state; return true }); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(5 * time.Minute)

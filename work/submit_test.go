@@ -18,6 +18,7 @@ import (
 	"kennel/internal/memory"
 	"kennel/internal/storetest"
 	"kennel/internal/table"
+	"kennel/work/internal/format"
 )
 
 // someLines returns the body of a batch, and its items.
@@ -48,7 +49,7 @@ func (s *site) settle() []Batch {
 	s.t.Helper()
 	s.wait()
 	in := s.start(nil, nil)
-	in.surplus = in.qs
+	in.base.Surplus = in.qs
 	for _, pause := range []time.Duration{0, 3 * time.Minute, 3 * time.Minute, 26 * time.Hour} {
 		time.Sleep(pause)
 		if _, err := in.sweep(); err != nil {
@@ -113,7 +114,7 @@ func (s *site) settled(ids []string, accepted bool, items []string) {
 				s.t.Errorf("a caller got batch %s, processed was %s", id, batches[0].ID)
 			}
 		}
-		s.check(details{ID: batches[0].ID}, items)
+		s.check(format.Details{ID: batches[0].ID}, items)
 	}
 	for _, name := range []string{"work-0", "work-1", "work-2", "work-3", "work-4", "work-5", ExpressQueue} {
 		if left := s.queues.All(name); len(left) > 0 {
@@ -153,7 +154,7 @@ func TestSubmit(t *testing.T) {
 				inQueues[name] = len(s.queues.All(name))
 			}
 			want := map[string]int{ExpressQueue: parcels, "work-0": 0, "work-1": 0, "work-2": 0, "work-3": 0}
-			if parcels > expressParcels {
+			if parcels > format.ExpressParcels {
 				want = map[string]int{ExpressQueue: 0, "work-0": 5, "work-1": 5, "work-2": 5, "work-3": 5}
 			}
 			if fmt.Sprint(inQueues) != fmt.Sprint(want) {

@@ -13,6 +13,9 @@ import (
 	"kennel/internal/storetest"
 	"kennel/internal/table"
 	"kennel/queue"
+	"kennel/work/internal/format"
+	"kennel/work/internal/model"
+	"kennel/work/internal/sweep"
 )
 
 // TestSweepKilled kills a sweep before and after each of its requests: one that
@@ -90,13 +93,13 @@ func (s *site) lose(names ...string) {
 // process was killed then, and the next one that had the message as well.
 func (in *instance) dieBeforeCount(t *testing.T, name string, m queue.Message) {
 	t.Helper()
-	_, p, err := in.parcelOf(t.Context(), m.Body)
+	_, p, err := in.base.ParcelOf(t.Context(), m.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := in.try(t.Context(), in.processors[p.Processor], p)
+	r, err := in.worker.Try(t.Context(), in.base.Processors[p.Processor], p)
 	if err == nil {
-		_, err = in.insertResults(t.Context(), p.Batch, r.row())
+		_, err = in.base.Store.InsertResults(t.Context(), p.Batch, r.Row())
 	}
 	if err == nil {
 		err = in.qs.Delete(timed(t, time.Minute), name, m)
@@ -121,7 +124,7 @@ func TestRestartCounts(t *testing.T) {
 		for range batch.Parcels {
 			in.dieBeforeCount(t, ExpressQueue, in.receive(t, ExpressQueue))
 		}
-		time.Sleep(minStalled)
+		time.Sleep(sweep.MinStalled)
 		swept, err := in.sweep()
 		if b, _ := in.Get(timed(t, time.Minute), batch.ID); err != nil || swept.Restarted != 1 || b.State != Done {
 			t.Fatalf("swept %+v, %v; batch %+v", swept, err, b)
@@ -282,7 +285,7 @@ func TestFewerPartitions(t *testing.T) {
 			t.Fatal(err)
 		}
 		in := s.start(nil, nil)
-		in.surplus = in.qs
+		in.base.Surplus = in.qs
 		before := len(s.queues.All("work-4")) + len(s.queues.All("work-5"))
 		swept, err := in.sweep()
 		if left := len(s.queues.All("work-4")) + len(s.queues.All("work-5")); err != nil || swept != (Swept{Moved: before}) || before == 0 || left > 0 {
@@ -327,7 +330,7 @@ func TestDamaged(t *testing.T) {
 				if _, err := s.start(nil, nil).Report(timed(t, time.Minute), batches[0].ID, false); !errors.Is(err, ErrFailed) {
 					t.Errorf("%s: report: %v, want %v", name, err, ErrFailed)
 				}
-				if n := s.rows.Rows(activeIn); n != 0 || len(s.staging.Names()) != 0 {
+				if n := s.rows.Rows(format.ActiveIn); n != 0 || len(s.staging.Names()) != 0 {
 					t.Errorf("%s: %d active rows and blobs %v are left", name, n, s.staging.Names())
 				}
 				s.removed()
@@ -343,19 +346,19 @@ func TestOrphans(t *testing.T) {
 		s := newSite(t, nil, 0)
 		in := s.start(nil, nil)
 		ctx := timed(t, time.Hour)
-		old := newID(time.Now().Add(-25 * time.Hour))
-		active := details{ID: newID(time.Now().Add(-30 * time.Hour)), Items: 1, Parcels: 1, Chunks: 1, Partitions: 1, SubmittedAt: time.Now()}
-		if _, err := in.rows.Submit(ctx, table.Write{Verb: table.Insert, Row: active.activeRow()}); err != nil {
+		old := model.NewID(time.Now().Add(-25 * time.Hour))
+		active := format.Details{ID: model.NewID(time.Now().Add(-30 * time.Hour)), Items: 1, Parcels: 1, Chunks: 1, Partitions: 1, SubmittedAt: time.Now()}
+		if _, err := in.base.Store.Rows.Submit(ctx, table.Write{Verb: table.Insert, Row: active.ActiveRow()}); err != nil {
 			t.Fatal(err)
 		}
-		young := newID(time.Now().Add(-23 * time.Hour))
-		for _, name := range []string{"0-other", old + "/0000", old + "/0001", chunkName(active.ID, 0), young + "/0000"} {
-			if err := in.staging.put(ctx, name, []byte("x")); err != nil {
+		young := model.NewID(time.Now().Add(-23 * time.Hour))
+		for _, name := range []string{"0-other", old + "/0000", old + "/0001", format.ChunkName(active.ID, 0), young + "/0000"} {
+			if err := in.base.Staging.Put(ctx, name, []byte("x")); err != nil {
 				t.Fatal(err)
 			}
 		}
 		swept, err := in.sweep()
-		want := fmt.Sprint([]string{"0-other", chunkName(active.ID, 0), young + "/0000"})
+		want := fmt.Sprint([]string{"0-other", format.ChunkName(active.ID, 0), young + "/0000"})
 		if left := fmt.Sprint(s.staging.Names()); err != nil || swept != (Swept{Orphans: 2}) || left != want {
 			t.Errorf("swept %+v, %v; left %v, want %v", swept, err, left, want)
 		}

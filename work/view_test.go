@@ -5,6 +5,10 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"kennel/work/internal/base"
+	"kennel/work/internal/format"
+	"kennel/work/internal/model"
 )
 
 // TestGet checks the state and the lateness of a batch through its life.
@@ -35,7 +39,7 @@ func TestGet(t *testing.T) {
 		time.Sleep(time.Hour)
 		check("it is done", Done, 2*time.Minute)
 		s.check(d, []string{item(1, ""), item(2, "reject")})
-		for _, id := range []string{"", "x", newID(time.Now())} {
+		for _, id := range []string{"", "x", model.NewID(time.Now())} {
 			if _, err := in.Get(t.Context(), id); !errors.Is(err, ErrNotFound) {
 				t.Errorf("get %q: %v, want %v", id, err, ErrNotFound)
 			}
@@ -55,7 +59,7 @@ func reportFails(t *testing.T, broken func(*scripted) Processor) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, nil, 0)
 		in, d := s.one(nil, item(1, ""))
-		in.processors["scripted"] = broken(s.processor)
+		in.base.Processors["scripted"] = broken(s.processor)
 		in.handle(t.Context(), ExpressQueue, in.receive(t, ExpressQueue), 1)
 		b, err := in.Get(t.Context(), d.ID)
 		if err != nil || b.State != Failed || b.Error == "" || b.FinishedAt == nil {
@@ -67,7 +71,7 @@ func reportFails(t *testing.T, broken func(*scripted) Processor) {
 		if list, err := in.Results(t.Context(), d.ID, Page{Top: 10}); err != nil || len(list.Items) != 1 {
 			t.Errorf("results %+v, %v, want one", list, err)
 		}
-		if len(s.staging.Names()) != 0 || s.rows.Rows(activeIn) != 0 {
+		if len(s.staging.Names()) != 0 || s.rows.Rows(format.ActiveIn) != 0 {
 			t.Error("the failed batch was not cleaned up")
 		}
 	})
@@ -88,14 +92,14 @@ func (*brokenReport) Add(Result) error { panic("broken") }
 // TestOptions checks that wrong options are rejected.
 func TestOptions(t *testing.T) {
 	t.Parallel()
-	if _, err := (*Options)(nil).withDefaults(); err != nil {
+	if _, err := (*Options)(nil).WithDefaults(); err != nil {
 		t.Error(err)
 	}
 	for _, o := range []Options{
-		{Partitions: -1}, {Partitions: maxPartitions + 1}, {MaxBytes: -1}, {MaxBytes: maxBytes + 1}, {MaxItems: maxItems + 1},
+		{Partitions: -1}, {Partitions: base.MaxPartitions + 1}, {MaxBytes: -1}, {MaxBytes: format.MaxBytes + 1}, {MaxItems: format.MaxItems + 1},
 		{Latency: -1}, {Retention: 7 * 24 * time.Hour}, {Parallel: -1}, {ItemTime: -1}, {HoldTime: -1}, {HostShare: -1},
 	} {
-		if _, err := o.withDefaults(); err == nil {
+		if _, err := o.WithDefaults(); err == nil {
 			t.Errorf("options %+v were accepted", o)
 		}
 	}

@@ -5,28 +5,35 @@
 // killed, delivered twice, delayed or reordered. An item may be processed more
 // than once; only one of its results counts.
 //
-// The life of a batch:
+// The life of a batch, and the packages below internal/ that live it:
 //
-//  1. Submit reads the body once. It validates each item and packs the items
-//     into parcels, which it stages in blobs (submit.go, pack.go). After the
-//     last item was valid it records the batch, and puts its parcels into the
-//     partition queues (launch.go).
+//  1. Submit reads the body once. It validates each item (items) and packs the
+//     items into parcels, which it stages in blobs. After the last item was valid
+//     it records the batch, and puts its parcels into the partition queues
+//     (submit).
 //  2. Process runs the items of a parcel through a [Processor]. It inserts a row
-//     with their results, which exists once for each parcel and try (process.go).
-//  3. Process counts the results in the row of the batch, the ledger. It has a
-//     bit for each parcel and try, so no result counts twice (collect.go). Then
-//     items that have to be repeated become a smaller parcel, which is queued
-//     with a delay.
-//  4. Gather reduces the results to a report when every item has one
-//     (gather.go), and removes what was staged.
+//     with their results, which exists once for each parcel and try (process).
+//  3. Process counts the results in the row of the batch, which has a bit for each
+//     parcel and try, so no result counts twice (collect). Then items that have to
+//     be repeated become a smaller parcel, which is queued with a delay (process).
+//  4. The results are reduced to a report when every item has one, and what was
+//     staged is removed (collect).
 //
 // Sweep completes what a crash interrupted, restarts batches without progress,
-// and removes batches when their retention has ended (sweep.go).
+// and removes batches when their retention has ended (sweep).
+//
+// All of them are over base, which puts parcels into queues, store, which keeps
+// rows and blobs, format, which says how messages (message.go) and rows are
+// encoded, and model, the terms, which says when a message becomes a dead letter
+// (deadletter.go). The built-in processors are in package processors.
 package work
 
 import (
+	"kennel/work/internal/base"
 	"kennel/work/internal/model"
+	"kennel/work/internal/process"
 	"kennel/work/internal/report"
+	"kennel/work/internal/sweep"
 )
 
 // What callers and processors see of batches. The types are documented in
@@ -111,3 +118,12 @@ var (
 // As CSV it has a row id,outcome,error for each item that is not done. Both are
 // in the order of the results.
 func NewReport(batch string) Report { return report.New(batch) }
+
+// What [Batches] are made of, and what they report.
+type (
+	Stores  = base.Stores
+	Options = base.Options
+	Swept   = sweep.Swept
+	Stuck   = process.Stuck
+	Foreign = process.Foreign
+)

@@ -52,11 +52,18 @@ var layers = map[string][]string{
 
 	"deadletters": {"queue", "internal/table", "golang.org/x/sync"},
 
-	"work":                 {"work/internal", "queue", "internal/table", "internal/trace", "internal/names", "golang.org/x/sync", "github.com/klauspost/compress/zstd"},
-	"work/internal/items":  {"work/internal/model"},
-	"work/internal/model":  {"queue"},
-	"work/internal/report": {"work/internal/model"},
-	"work/processors":      {"work", "work/internal/items", "work/internal/report"},
+	"work":                  {"work/internal", "queue", "internal/table", "internal/trace", "internal/names", "golang.org/x/sync", "github.com/klauspost/compress/zstd"},
+	"work/internal/base":    {"work/internal/format", "work/internal/model", "work/internal/store", "internal/table", "internal/trace", "queue"},
+	"work/internal/collect": {"work/internal/base", "work/internal/format", "work/internal/model", "work/internal/store", "internal/table", "internal/trace"},
+	"work/internal/process": {"work/internal/base", "work/internal/collect", "work/internal/format", "work/internal/items", "work/internal/model", "work/internal/store", "internal/table", "internal/trace", "queue"},
+	"work/internal/submit":  {"work/internal/base", "work/internal/collect", "work/internal/format", "work/internal/items", "work/internal/model", "work/internal/store", "internal/table", "internal/trace", "golang.org/x/sync"},
+	"work/internal/sweep":   {"work/internal/base", "work/internal/collect", "work/internal/format", "work/internal/model", "work/internal/store", "work/internal/submit", "internal/names", "internal/table", "internal/trace", "queue"},
+	"work/internal/format":  {"work/internal/items", "work/internal/model", "internal/names", "internal/table", "github.com/klauspost/compress/zstd"},
+	"work/internal/store":   {"work/internal/format", "work/internal/model", "internal/table", "queue", "golang.org/x/sync"},
+	"work/internal/items":   {"work/internal/model"},
+	"work/internal/model":   {"queue"},
+	"work/internal/report":  {"work/internal/model"},
+	"work/processors":       {"work", "work/internal/items", "work/internal/report"},
 
 	"azurestore": {"gate", "ids", "internal/azure", "internal/names", azureSDK + "/sdk/azcore"}, // a credential is its parameter
 

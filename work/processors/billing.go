@@ -73,12 +73,12 @@ func (Billing) NewReport(batch string) work.Report {
 }
 
 func readCharge(item []byte) (c charge, err error) {
-	m := [...]member{{name: "id"}, {name: "account"}, {name: "sku"}, {name: "quantity"}, {name: "unitPrice"}, {name: "currency"}}
-	if err := readMembers(item, m[:]); err != nil {
+	m := [...]field{{name: "id"}, {name: "account"}, {name: "sku"}, {name: "quantity"}, {name: "unitPrice"}, {name: "currency"}}
+	if err := readFields(item, m[:]); err != nil {
 		return c, err
 	}
 	id, account, sku, quantity, unitPrice, currency := m[0], m[1], m[2], m[3], m[4], m[5]
-	for _, name := range [...]member{id, account, sku} {
+	for _, name := range [...]field{id, account, sku} {
 		if _, err := name.short(); err != nil {
 			return c, err
 		}
@@ -101,7 +101,7 @@ func readCharge(item []byte) (c charge, err error) {
 }
 
 // decimal returns the number of a member that is a number or a string.
-func (m member) decimal() (d decimal, err error) {
+func (m field) decimal() (d decimal, err error) {
 	switch {
 	case m.value == nil:
 		return d, fmt.Errorf("%s is missing", m.name)

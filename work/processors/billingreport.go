@@ -37,8 +37,8 @@ func (b *bill) Add(r work.Result) error {
 		b.NotDone.Add(r)
 		return nil
 	}
-	m := [...]member{{name: "account"}, {name: "currency"}, {name: "amount"}}
-	if err := readMembers(r.Result, m[:]); err != nil {
+	m := [...]field{{name: "account"}, {name: "currency"}, {name: "amount"}}
+	if err := readFields(r.Result, m[:]); err != nil {
 		return corruptResult(r, err)
 	}
 	account, err := m[0].text()

@@ -99,8 +99,8 @@ func (w *Webhook) read(item []byte) (u *url.URL, body []byte, err error) {
 	if !json.Valid(item) {
 		return nil, nil, errSyntax
 	}
-	m := [...]member{{name: "id"}, {name: "url"}, {name: "body"}}
-	if err := readMembers(item, m[:]); err != nil {
+	m := [...]field{{name: "id"}, {name: "url"}, {name: "body"}}
+	if err := readFields(item, m[:]); err != nil {
 		return nil, nil, err
 	}
 	text, err := m[1].text()

@@ -104,7 +104,7 @@ func TestHostAsPredicted(t *testing.T) {
 			}
 		}
 	}
-	got := mustPrice(t, Month{Today: 30, Days: days}, Host{Queues: int(profile.Partitions) + 3, Timers: 4, EachMinute: 2}).Jobs["host"]
+	got := mustPrice(t, Month{Today: 30, Days: days}, Host{Queues: int(profile.Partitions) + 2, Timers: 4, EachMinute: 2}).Jobs["host"]
 	if want == 0 || !near(float64(got.Operations), want) {
 		t.Errorf("%+v, want the %v operations of the model", got, want)
 	}

@@ -14,12 +14,4 @@ var (
 	ErrRejected     = errors.New("rejected") // of an item, by its Processor
 	ErrContinuation = errors.New("the continuation is invalid")
 	ErrCorrupt      = errors.New("what is stored of the batch cannot be used")
-
-	// ErrMessage reports a message that can never be processed.
-	ErrMessage = errors.New("the message is not one of this app's")
-
-	// ErrHeld reports that a message was put back, because its gate is closed or
-	// because only another process can process it: the caller deletes the
-	// message, a copy of it is in the queue.
-	ErrHeld = errors.New("put back")
 )

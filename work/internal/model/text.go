@@ -1,6 +1,8 @@
 package model
 
 import (
+	"fmt"
+	"runtime"
 	"strings"
 	"unicode/utf8"
 )
@@ -19,4 +21,16 @@ func ShortenTo(text string, limit int) string {
 		end--
 	}
 	return text[:end]
+}
+
+// PanicText returns the text of what was passed to panic, without its methods,
+// which may panic too.
+func PanicText(p any) string {
+	switch p := p.(type) {
+	case string:
+		return p
+	case runtime.Error:
+		return p.Error()
+	}
+	return fmt.Sprintf("%T", p)
 }

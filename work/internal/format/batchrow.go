@@ -1,0 +1,199 @@
+package format
+
+import (
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"kennel/internal/table"
+	"kennel/work/internal/model"
+)
+
+// BatchRow is the row of a batch. It is only changed by Store.Change.
+type BatchRow struct {
+	Details Details
+	State   model.State
+	Err     string // why it is Failed
+
+	Done, Rejected, Failed int
+	Counted                BitSet // by ParcelID.bit
+
+	Operations  float64
+	QueuedTo    int       // how many of the first parcels a launch that failed has put
+	QueuedAt    time.Time // when the launch had put all parcels; zero: not yet
+	RestartedAt time.Time // when the sweep last put parcels again; zero: never
+	Restarts    int       // how often it did
+	FinishedAt  time.Time
+	LateBy      time.Duration // of a finished batch
+	Retries     retries       // never modified, only replaced
+
+	Version   string    // of the row
+	WrittenAt time.Time // by the store's clock; zero after our own write
+}
+
+// NewBatchRow returns the row of a batch whose parcels are not queued yet.
+func NewBatchRow(d Details) BatchRow {
+	return BatchRow{Details: d, State: model.Submitting, Operations: d.Operations}
+}
+
+// Ended reports whether the state is final.
+func (l *BatchRow) Ended() bool { return l.State == model.Done || l.State == model.Failed }
+
+// Add counts a row of results unless it was counted before. When every item has
+// a result, the state becomes Gathering.
+func (l *BatchRow) Add(r ResultRow) (added bool, err error) {
+	sum := l.Done + l.Rejected + l.Failed + r.Count()
+	switch {
+	case l.Counted.Has(r.ID.Bit()):
+		return false, nil
+	case r.ID.Parcel >= l.Details.Parcels:
+		return false, fmt.Errorf("batch %s has no parcel %d: %w", l.Details.ID, r.ID.Parcel, model.ErrMessage)
+	case sum > l.Details.Items:
+		return false, fmt.Errorf("parcel %d, try %d: batch %s would have %d results for %d items: %w",
+			r.ID.Parcel, r.ID.Try, l.Details.ID, sum, l.Details.Items, model.ErrMessage)
+	}
+	l.Counted.Set(r.ID.Bit())
+	l.Done += r.Done
+	l.Rejected += r.Rejected
+	l.Failed += r.Failed
+	l.Operations += r.Operations
+	if sum == l.Details.Items && !l.Ended() {
+		l.State = model.Gathering
+	}
+	return true, nil
+}
+
+// BitSet is a set of small numbers.
+type BitSet []byte
+
+func (s BitSet) Has(n int) bool { return n/8 < len(s) && s[n/8]&(1<<(n%8)) != 0 }
+
+func (s *BitSet) Set(n int) {
+	for n/8 >= len(*s) {
+		*s = append(*s, 0)
+	}
+	(*s)[n/8] |= 1 << (n % 8)
+}
+
+// Row returns the row to store.
+func (l *BatchRow) Row() table.Row {
+	return table.Row{Partition: l.Details.ID, Key: BatchKey, Values: map[string]string{
+		VersionColumn: Version,
+		DetailsColumn: l.Details.Text(),
+		"state":       string(l.State),
+		"error":       l.Err,
+		"done":        strconv.Itoa(l.Done),
+		"rejected":    strconv.Itoa(l.Rejected),
+		"failed":      strconv.Itoa(l.Failed),
+		"counted":     base64.RawStdEncoding.EncodeToString(l.Counted),
+		"operations":  strconv.FormatFloat(l.Operations, 'f', 4, 64),
+		"queuedTo":    strconv.Itoa(l.QueuedTo),
+		"queuedAt":    table.FormatTime(l.QueuedAt),
+		"restartedAt": table.FormatTime(l.RestartedAt),
+		"restarts":    strconv.Itoa(l.Restarts),
+		"finishedAt":  table.FormatTime(l.FinishedAt),
+		"lateBy":      l.LateBy.String(),
+
+		retryingColumn: l.Retries.Text(),
+	}}
+}
+
+// ReadBatchRow reads the row of a batch. Its error is ErrCorrupt.
+func ReadBatchRow(row table.Row) (BatchRow, error) {
+	c := table.ReadColumns(row, Version, model.ErrCorrupt)
+	l := BatchRow{
+		State:       model.State(c.Text("state")),
+		Err:         c.Text("error"),
+		Done:        c.Int("done"),
+		Rejected:    c.Int("rejected"),
+		Failed:      c.Int("failed"),
+		Operations:  c.Float("operations"),
+		QueuedTo:    c.Int("queuedTo"),
+		QueuedAt:    c.Time("queuedAt"),
+		RestartedAt: c.Time("restartedAt"),
+		Restarts:    c.Int("restarts"),
+		FinishedAt:  c.Time("finishedAt"),
+		Version:     row.Version,
+		WrittenAt:   row.WrittenAt,
+	}
+	var err error
+	if l.Counted, err = base64.RawStdEncoding.Strict().DecodeString(c.Text("counted")); err != nil || len(l.Counted) > MaxParcels*model.MaxTries/8+1 {
+		c.Fail("counted")
+	}
+	if l.LateBy, err = time.ParseDuration(c.Text("lateBy")); err != nil || l.LateBy < 0 {
+		c.Fail("lateBy")
+	}
+	if l.Retries, err = readRetries(row.Values[retryingColumn]); err != nil {
+		c.Fail(retryingColumn)
+	}
+	switch l.State {
+	case model.Submitting, model.Running, model.Gathering, model.Done, model.Failed:
+	default:
+		c.Fail("state")
+	}
+	if c.Err() != nil {
+		return BatchRow{}, c.Err()
+	}
+	if l.Details, err = ReadDetails(c.Text(DetailsColumn)); err != nil {
+		return BatchRow{}, fmt.Errorf("row of batch %.80q: %w", row.Partition, err)
+	}
+	switch {
+	case l.Details.ID != row.Partition || l.Details.Parcels > MaxParcels:
+		c.Fail(DetailsColumn)
+	case l.Done+l.Rejected+l.Failed > l.Details.Items:
+		c.Fail("done")
+	}
+	return l, c.Err()
+}
+
+// IsDue reports whether an entry still describes its parcel: the results of the
+// next try are not counted.
+func (l *BatchRow) IsDue(r Retry) bool {
+	next := ParcelID{r.Parcel, r.Try + 1}
+	return next.Check() == nil && !l.Counted.Has(next.Bit())
+}
+
+// AddRetry adds an entry, and removes those that are over.
+func (l *BatchRow) AddRetry(r Retry) (changed bool) {
+	if l.Ended() || !l.IsDue(r) || slices.ContainsFunc(l.Retries, func(other Retry) bool { return other.Parcel == r.Parcel && other.Try >= r.Try }) {
+		return false
+	}
+	kept := make(retries, 0, MaxRetries)
+	for _, other := range l.Retries {
+		if l.IsDue(other) && other.Parcel != r.Parcel {
+			kept = append(kept, other)
+		}
+	}
+	if len(kept) == MaxRetries {
+		return false
+	}
+	l.Retries = append(kept, r)
+	return true
+}
+
+// Retrying returns what is tried again, or nil.
+func (l *BatchRow) Retrying() *model.Retrying {
+	var all model.Retrying
+	entries := 0
+	for _, r := range l.Retries {
+		if !l.IsDue(r) {
+			continue
+		}
+		entries++
+		all.Items += r.Items
+		if r.Try+1 > all.Attempts {
+			all.Attempts, all.Item, all.Error = r.Try+1, r.Item, r.Error
+		}
+		if all.NextAt.IsZero() || r.NextAt.Before(all.NextAt) {
+			all.NextAt = r.NextAt.UTC()
+		}
+	}
+	if entries == 0 || l.Ended() {
+		return nil
+	}
+	all.Items = min(all.Items, l.Details.Items-l.Done-l.Rejected-l.Failed)
+	all.More = entries == MaxRetries
+	return &all
+}

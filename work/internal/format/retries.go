@@ -1,0 +1,50 @@
+package format
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// What is tried again is recorded in the batch's row, so that a batch shows why it
+// does not advance. The write that counts the results of a try records what
+// remains of it, so that costs no request. It is bounded in size and number, and is
+// no part of the promise: what a later delivery counts is not recorded.
+
+// Retry is the items of one parcel that are tried again.
+type Retry struct {
+	Parcel int       `json:"parcel"`
+	Try    int       `json:"try"`   // that failed
+	Items  int       `json:"items"` // that remain
+	Item   string    `json:"item"`  // the first one of them
+	Error  string    `json:"error"`
+	NextAt time.Time `json:"nextAt"`
+}
+
+const (
+	retryingColumn = "retrying"
+	MaxRetries     = 10  // entries of a row; about 4 KiB
+	MaxRetryError  = 200 // bytes
+)
+
+// retries are the entries of a row.
+type retries []Retry
+
+func (r retries) Text() string {
+	if len(r) == 0 {
+		return ""
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		panic(err) // cannot occur: numbers, times and valid texts
+	}
+	return string(text)
+}
+
+// readRetries reads the column, which builds that do not know it drop.
+func readRetries(text string) (r retries, err error) {
+	if text == "" {
+		return nil, nil
+	}
+	err = json.Unmarshal([]byte(text), &r)
+	return r, err
+}
