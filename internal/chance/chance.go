@@ -5,9 +5,8 @@
 package chance
 
 import (
-	"fmt"
-	"hash/fnv"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -15,14 +14,27 @@ import (
 // Source is one source of random numbers. It is safe for concurrent use.
 type Source struct {
 	mu  sync.Mutex
-	rng *rand.Rand
+	rng rand.Rand
+	pcg rand.PCG
 }
 
-// New returns the source of the i-th participant of a kind.
+// New returns the source of the i-th participant of a kind. A simulation calls
+// it for each request, so it is quick.
 func New(seed uint64, kind string, i int) *Source {
-	h := fnv.New64a()
-	fmt.Fprintf(h, "%s/%d", kind, i)
-	return &Source{rng: rand.New(rand.NewPCG(seed, h.Sum64()))}
+	var digits [20]byte
+	const offset, prime = 14695981039346656037, 1099511628211 // of FNV-1a
+	hash := uint64(offset)
+	for j := range len(kind) {
+		hash = (hash ^ uint64(kind[j])) * prime
+	}
+	hash = (hash ^ '/') * prime
+	for _, b := range strconv.AppendInt(digits[:0], int64(i), 10) {
+		hash = (hash ^ uint64(b)) * prime
+	}
+	s := &Source{}
+	s.pcg.Seed(seed, hash)
+	s.rng = *rand.New(&s.pcg)
+	return s
 }
 
 // Below draws a number from 0 to n-1.
