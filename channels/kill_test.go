@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -58,7 +57,7 @@ type kills struct {
 // deletions of large channels only at some requests.
 func TestKilledAtEachRequest(t *testing.T) {
 	t.Parallel()
-	ks := &kills{seed: seedOf(t)}
+	ks := &kills{seed: storetest.Seed(t)}
 	t.Cleanup(func() {
 		if !t.Failed() {
 			t.Logf("figure: rows left of 0 to 2,500 blogs, killed at each request (%d runs) | 0 | 0", ks.runs.Load())
@@ -69,25 +68,15 @@ func TestKilledAtEachRequest(t *testing.T) {
 		t.Run(fmt.Sprintf("%d blogs", n), func(t *testing.T) {
 			t.Parallel()
 			full, incarnation := filled(t, n)
-			step := int64(storetest.Scale(1+n/100, 1))
 			for _, s := range situations {
 				if s.pages && n > 1_001 {
 					continue // tests nothing more than a smaller channel
 				}
-				killed := true
-				for k := 1 + int64(ks.seed%uint64(step)); killed; k += step {
-					killed = false
-					for _, after := range []bool{false, true} {
-						synctest.Test(t, func(t *testing.T) {
-							kill := &storetest.Killer{N: k, After: after}
-							ks.run(t, s, full, incarnation, n, kill)
-							killed = killed || kill.Struck()
-							if t.Failed() {
-								t.Fatalf("%s, %v", s.name, kill)
-							}
-						})
+				storetest.KillAtEachRequest(t, storetest.Scale(1+n/100, 1), func(t *testing.T, kill *storetest.Killer) {
+					if ks.run(t, s, full, incarnation, n, kill); t.Failed() {
+						t.Log(s.name)
 					}
-				}
+				})
 			}
 		})
 	}
@@ -275,15 +264,4 @@ func (r *racers) check(t *testing.T, w *world) {
 	if diff := cmp.Diff(list.Items, r.blogs); err != nil || diff != "" {
 		t.Errorf("the new channel's blogs are (-), were (+), %v:\n%s", err, diff)
 	}
-}
-
-// seedOf returns the seed of the command line, or a random one, and logs it.
-func seedOf(t *testing.T) uint64 {
-	t.Helper()
-	seed := *simulateOne
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Logf("repeat with -seed %d", seed)
-	return seed
 }

@@ -58,7 +58,7 @@ func (w *world) scatter(t *testing.T, rng *rand.Rand, incarnation string) (blogs
 // short.
 func TestNewestBlogs(t *testing.T) {
 	t.Parallel()
-	seed := seedOf(t)
+	seed := storetest.Seed(t)
 	pagesRead, requests, most := 0, int64(0), int64(0)
 	for i := range uint64(storetest.Scale(15, 400)) {
 		rng := rand.New(rand.NewPCG(seed, i))
@@ -129,7 +129,7 @@ func TestNewestBlogs(t *testing.T) {
 // the pages repeat a blog, skip one that stays, or lose their order.
 func TestNewestBlogsWhileBlogsAreAdded(t *testing.T) {
 	t.Parallel()
-	seed := seedOf(t)
+	seed := storetest.Seed(t)
 	changes := 0
 	for i := range uint64(storetest.Scale(40, 200)) {
 		rng := rand.New(rand.NewPCG(seed, i))

@@ -13,37 +13,38 @@ import (
 
 // check checks that every row belongs to an existing channel.
 func (s *simulation) check() {
+	random := s.Chance("check", 0)
 	p := s.world.start(nil, nil)
 	live := make(map[string]bool)
-	for _, ch := range pages(s.t, func(continuation string) (channels.List[channels.Channel], error) {
+	for _, ch := range pages(s.T, func(continuation string) (channels.List[channels.Channel], error) {
 		return p.List(p.Context(), 1000, continuation)
 	}) {
 		live[ch.Name+"@"+ch.Incarnation] = true
-		p.open(s.t, ch.Name)
-		oldest := pages(s.t, func(continuation string) (channels.List[channels.Blog], error) {
-			return p.Blogs(p.Context(), ch.Name, 1+s.below(20), continuation)
+		p.open(s.T, ch.Name)
+		oldest := pages(s.T, func(continuation string) (channels.List[channels.Blog], error) {
+			return p.Blogs(p.Context(), ch.Name, 1+random.Below(20), continuation)
 		})
-		newest := pages(s.t, func(continuation string) (channels.List[channels.Blog], error) {
-			return p.NewestBlogs(p.Context(), ch.Name, "", 1+s.below(20), continuation)
+		newest := pages(s.T, func(continuation string) (channels.List[channels.Blog], error) {
+			return p.NewestBlogs(p.Context(), ch.Name, "", 1+random.Below(20), continuation)
 		})
 		if slices.Reverse(newest); !slices.Equal(oldest, newest) {
-			s.t.Errorf("%s: %d blogs from the oldest, %d from the newest", ch.Name, len(oldest), len(newest))
+			s.Errorf("%s: %d blogs from the oldest, %d from the newest", ch.Name, len(oldest), len(newest))
 		}
 	}
 	blogs := s.rows(s.world.blogs)
 	for _, row := range blogs {
 		if !live[row.Partition] {
-			s.t.Errorf("row %s of %s has no channel", row.Key, row.Partition)
+			s.Errorf("row %s of %s has no channel", row.Key, row.Partition)
 		}
 	}
 	for _, row := range s.rows(s.world.channels) {
 		switch state := row.Values["state"]; {
 		case row.Key == "name" && !live[row.Partition+"@"+row.Values["incarnation"]]:
-			s.t.Errorf("the name %s has no channel", row.Partition)
+			s.Errorf("the name %s has no channel", row.Partition)
 		case state == "live" && !live[row.Partition+"@"+row.Key]:
-			s.t.Errorf("incarnation %s of %s has no name", row.Key, row.Partition)
+			s.Errorf("incarnation %s of %s has no name", row.Key, row.Partition)
 		case state == "creating", state == "abandoned", state == "deleting":
-			s.t.Errorf("incarnation %s of %s is still %s at the end", row.Key, row.Partition, state)
+			s.Errorf("incarnation %s of %s is still %s at the end", row.Key, row.Partition, state)
 		}
 	}
 	s.checkBlogs(live, blogs)
@@ -67,13 +68,13 @@ func (s *simulation) checkBlogs(live map[string]bool, rows []table.Row) {
 		}
 		switch {
 		case ok && row.Partition != partition:
-			s.t.Errorf("blog %s of %s is in %s", id, partition, row.Partition)
+			s.Errorf("blog %s of %s is in %s", id, partition, row.Partition)
 		case blog.removed && ok:
-			s.t.Errorf("blog %s was removed but exists", id)
+			s.Errorf("blog %s was removed but exists", id)
 		case live[partition] && posted && !blog.removing && !ok:
-			s.t.Errorf("blog %s was posted into %s but does not exist", id, partition)
+			s.Errorf("blog %s was posted into %s but does not exist", id, partition)
 		case ok && posted && !blog.updated && (row.Values["text0"] != blog.Text || row.Version != blog.ETag):
-			s.t.Errorf("blog %s is %+v, posted was %+v", id, row, blog)
+			s.Errorf("blog %s is %+v, posted was %+v", id, row, blog)
 		}
 	}
 	s.checkKeys(there)
@@ -89,7 +90,7 @@ func (s *simulation) checkBlogs(live map[string]bool, rows []table.Row) {
 	for partition, n := range kept {
 		got, err := strconv.Atoi(counted[partition])
 		if limit := inserts[partition]; !live[partition] && (err != nil || got < n || got > limit) {
-			s.t.Errorf("the deletion of %s counts %d blogs, %v, want %d to %d", partition, got, err, n, limit)
+			s.Errorf("the deletion of %s counts %d blogs, %v, want %d to %d", partition, got, err, n, limit)
 		}
 	}
 }
@@ -110,7 +111,7 @@ func (s *simulation) checkKeys(there map[string]table.Row) {
 			before, err1 := time.Parse(at, ids[i-1][:len(at)])
 			after, err2 := time.Parse(at, ids[i][:len(at)])
 			if apart := after.Sub(before); err1 != nil || err2 != nil || apart < 24*time.Hour {
-				s.t.Errorf("blogs %s and %s have the same key %s, want them a day apart", ids[i-1], ids[i], key)
+				s.Errorf("blogs %s and %s have the same key %s, want them a day apart", ids[i-1], ids[i], key)
 			}
 		}
 	}
@@ -119,7 +120,7 @@ func (s *simulation) checkKeys(there map[string]table.Row) {
 func (s *simulation) rows(store *memory.Table) (rows []table.Row) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	return pages(s.t, func(after string) (channels.List[table.Row], error) {
+	return pages(s.T, func(after string) (channels.List[table.Row], error) {
 		page, err := store.Query(ctx, table.Query{Top: 1000, After: after})
 		return channels.List[table.Row]{Items: page.Rows, Continuation: page.Next}, err
 	})

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strconv"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"kennel/client"
+	"kennel/internal/storetest"
 )
 
 // dispenser plays an app that gives out numbers, without a network.
@@ -151,53 +151,51 @@ func (d *dispenser) sequence(t testing.TB) *client.Sequence {
 // app that is slow, busy, refuses and loses answers. No number comes twice, and
 // none that the app did not give.
 func TestSequenceNeverRepeats(t *testing.T) {
-	for seed := range uint64(60) {
-		synctest.Test(t, func(t *testing.T) {
-			d := newDispenser()
-			random := rand.New(rand.NewPCG(seed, 1))
-			d.takes = func() time.Duration { return time.Duration(random.Int64N(int64(300 * time.Millisecond))) }
-			d.fail = func() string {
-				return []string{"busy", "refused", "lost", "", "", "", "", "", "", "", "", ""}[random.IntN(12)]
-			}
-			s := d.sequence(t)
-			var mu sync.Mutex
-			issued := make(map[int64]bool)
-			var callers sync.WaitGroup
-			for caller := range uint64(8) {
-				callers.Go(func() {
-					random := rand.New(rand.NewPCG(seed, 2+caller))
-					for range 150 {
-						ctx, cancel := context.WithTimeout(t.Context(), time.Duration(random.Int64N(int64(2*time.Second))))
-						n, err := s.Next(ctx)
-						cancel()
-						mu.Lock()
-						if err == nil && issued[n] {
-							t.Errorf("seed %d: %d twice", seed, n)
-						}
-						if err == nil {
-							issued[n] = true
-						}
-						mu.Unlock()
-						_, refused := errors.AsType[*client.Error](err)
-						if err != nil && !refused && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, client.ErrUnclear) {
-							t.Errorf("seed %d: %v", seed, err)
-						}
-						time.Sleep(time.Duration(random.Int64N(int64(40 * time.Millisecond))))
+	storetest.Simulate(t, 60, func(t *storetest.Simulation) {
+		d := newDispenser()
+		random := t.Chance("app", 0)
+		d.takes = func() time.Duration { return random.UpTo(300 * time.Millisecond) }
+		d.fail = func() string {
+			return []string{"busy", "refused", "lost", "", "", "", "", "", "", "", "", ""}[random.Below(12)]
+		}
+		s := d.sequence(t.T)
+		var mu sync.Mutex
+		issued := make(map[int64]bool)
+		var callers sync.WaitGroup
+		for caller := range 8 {
+			callers.Go(func() {
+				random := t.Chance("caller", caller)
+				for range 150 {
+					ctx, cancel := context.WithTimeout(t.Context(), random.UpTo(2*time.Second))
+					n, err := s.Next(ctx)
+					cancel()
+					mu.Lock()
+					if err == nil && issued[n] {
+						t.Errorf("%d twice", n)
 					}
-				})
-			}
-			callers.Wait()
-			s.Close()
-			for n := range issued {
-				if !d.given[n] {
-					t.Errorf("seed %d: %d, which the app did not give", seed, n)
+					if err == nil {
+						issued[n] = true
+					}
+					mu.Unlock()
+					_, refused := errors.AsType[*client.Error](err)
+					if err != nil && !refused && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, client.ErrUnclear) {
+						t.Errorf("%v", err)
+					}
+					time.Sleep(random.UpTo(40 * time.Millisecond))
 				}
+			})
+		}
+		callers.Wait()
+		s.Close()
+		for n := range issued {
+			if !d.given[n] {
+				t.Errorf("%d, which the app did not give", n)
 			}
-			if d.maximum != 1 || len(issued) < 100 {
-				t.Errorf("seed %d: %d requests at once, %d numbers; want 1 and some", seed, d.maximum, len(issued))
-			}
-		})
-	}
+		}
+		if d.maximum != 1 || len(issued) < 100 {
+			t.Errorf("%d requests at once, %d numbers; want 1 and some", d.maximum, len(issued))
+		}
+	})
 }
 
 // TestSequenceFollowsDemand proves what a program pays: one number if it needs

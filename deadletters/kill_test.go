@@ -2,7 +2,6 @@ package deadletters_test
 
 import (
 	"context"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -15,19 +14,7 @@ import (
 // and a redrive. Another one lists each letter once, and redrives what is left.
 func TestKilledAtEachRequest(t *testing.T) {
 	t.Parallel()
-	ran, step := 0, storetest.Scale(40, 1)
-	for n, struck := 1+rand.IntN(step), true; struck; n += step {
-		struck = false
-		for _, after := range []bool{false, true} {
-			kill := &storetest.Killer{N: int64(n), After: after}
-			inBubble(t, func(t *testing.T) { runKilled(t, kill) })
-			ran++
-			struck = struck || kill.Struck()
-			if t.Failed() {
-				t.Fatal(kill)
-			}
-		}
-	}
+	ran := storetest.KillAtEachRequest(t, storetest.Scale(40, 1), runKilled)
 	t.Logf("figure: dead letters lost or left, a process killed before and after each request of a list and a redrive (%d runs) | 0 | 0", ran)
 }
 
@@ -76,53 +63,41 @@ func runKilled(t *testing.T, kill *storetest.Killer) {
 // else is deleted, nothing is put, and no claim is removed.
 func TestDeleteKilled(t *testing.T) {
 	t.Parallel()
-	ran, step := 0, storetest.Scale(25, 1)
-	for n, struck := 1+rand.IntN(step), true; struck; n += step {
-		struck = false
-		for _, after := range []bool{false, true} {
-			kill := &storetest.Killer{N: int64(n), After: after}
-			inBubble(t, func(t *testing.T) {
-				w := newWorld(t, distant)
-				w.create(source)
-				var kept []string
-				var ids []string
-				for i := range 3 {
-					for _, f := range w.forms(i) {
-						w.put(poison, f.stored)
-					}
-				}
-				time.Sleep(time.Second)
-				for _, item := range w.front(w.letters(nil, deadletters.Options{})) {
-					ids = append(ids, item.ID)
-				}
-				claims := w.rows.Rows("")
-				for _, m := range w.queues.All(poison)[len(ids):] {
-					kept = append(kept, m.Body)
-				}
-				slices.Sort(kept)
-				p := storetest.NewProcess(kill)
-				s := deadletters.Selection{IDs: ids}
-				if _, err := w.letters(p, deadletters.Options{}).Delete(p.Context(), poison, s); err != nil && !p.Dead() {
-					t.Error(err)
-				}
-				w.queues.Wait()
-				time.Sleep(deadletters.MaxHidden)
-				if r, err := w.letters(nil, deadletters.Options{}).Delete(context.Background(), poison, s); err != nil || len(r.Left) > 0 {
-					t.Errorf("%+v, %v", r, err)
-				}
-				if got := w.bodies(poison); !slices.Equal(got, kept) || w.visible(poison) != len(kept) {
-					t.Errorf("%d letters are left, %d of them visible, want %d", len(got), w.visible(poison), len(kept))
-				}
-				if n := w.rows.Rows(""); len(w.bodies(source)) > 0 || n != claims {
-					t.Errorf("%d messages were put, %d claims are left of %d", len(w.bodies(source)), n, claims)
-				}
-			})
-			ran++
-			struck = struck || kill.Struck()
-			if t.Failed() {
-				t.Fatal(kill)
+	ran := storetest.KillAtEachRequest(t, storetest.Scale(25, 1), func(t *testing.T, kill *storetest.Killer) {
+		w := newWorld(t, distant)
+		w.create(source)
+		var kept []string
+		var ids []string
+		for i := range 3 {
+			for _, f := range w.forms(i) {
+				w.put(poison, f.stored)
 			}
 		}
-	}
+		time.Sleep(time.Second)
+		for _, item := range w.front(w.letters(nil, deadletters.Options{})) {
+			ids = append(ids, item.ID)
+		}
+		claims := w.rows.Rows("")
+		for _, m := range w.queues.All(poison)[len(ids):] {
+			kept = append(kept, m.Body)
+		}
+		slices.Sort(kept)
+		p := storetest.NewProcess(kill)
+		s := deadletters.Selection{IDs: ids}
+		if _, err := w.letters(p, deadletters.Options{}).Delete(p.Context(), poison, s); err != nil && !p.Dead() {
+			t.Error(err)
+		}
+		w.queues.Wait()
+		time.Sleep(deadletters.MaxHidden)
+		if r, err := w.letters(nil, deadletters.Options{}).Delete(context.Background(), poison, s); err != nil || len(r.Left) > 0 {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if got := w.bodies(poison); !slices.Equal(got, kept) || w.visible(poison) != len(kept) {
+			t.Errorf("%d letters are left, %d of them visible, want %d", len(got), w.visible(poison), len(kept))
+		}
+		if n := w.rows.Rows(""); len(w.bodies(source)) > 0 || n != claims {
+			t.Errorf("%d messages were put, %d claims are left of %d", len(w.bodies(source)), n, claims)
+		}
+	})
 	t.Logf("figure: dead letters left, or others deleted, a process killed before and after each request of a deletion (%d runs) | 0 | 0", ran)
 }

@@ -3,13 +3,10 @@ package deadletters_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"kennel/deadletters"
@@ -19,33 +16,23 @@ import (
 	"kennel/queue"
 )
 
-var (
-	simulations = flag.Int("simulations", storetest.Scale(3, 150), "seeded simulations to run")
-	seedToRun   = flag.Uint64("seed", 0, "run the one simulation with this seed")
-)
-
 // TestSimulations has several operators redrive at once, at random and killed at
 // random, while the work of many messages fails again, over queues with every
 // kind of fault. The work of each message is done with its body, and no letter is
 // left of which the body is not known to be removed.
 func TestSimulations(t *testing.T) {
 	t.Parallel()
-	base := rand.Uint64()
-	if *seedToRun != 0 {
-		base, *simulations = *seedToRun, 1
-	}
-	ran, messages, moved, killed := 0, 0, 0, 0
-	for ; ran < *simulations && !t.Failed(); ran++ {
-		seed := base + uint64(ran)
-		synctest.Test(t, func(t *testing.T) {
-			s := simulate(t, seed)
-			messages, moved, killed = messages+len(s.fails), moved+s.moved, killed+s.killed
-			if t.Failed() {
-				t.Logf("seed %d failed; repeat it with -run TestSimulations -seed %d", seed, seed)
-			}
-		})
-	}
-	t.Logf("figure: messages lost, left or damaged by redrives in simulations (%d runs, %d messages, %d moves, %d kills) | 0 | 0", ran, messages, moved, killed)
+	all := storetest.Simulate(t, storetest.Scale(3, 150), func(run *storetest.Simulation) {
+		s := simulate(run)
+		run.Count("messages", len(s.fails))
+		run.Count("moves", s.moved)
+		run.Count("kills", s.killed)
+	})
+	t.Logf("figure: messages lost, left or damaged by redrives in simulations (%d runs, %d messages, %d moves, %d kills) | 0 | 0",
+		all.Runs, all.Of("messages"), all.Of("moves"), all.Of("kills"))
+	all.Want("messages", 5)
+	all.Want("moves", 5)
+	all.Want("kills", 1)
 }
 
 // Two queues: of texts, and of envelopes.
@@ -61,8 +48,8 @@ const faultsEnd = 5 * time.Minute
 var errLost = errors.New("connection reset")
 
 type simulation struct {
+	*storetest.Simulation
 	*world
-	seed uint64
 
 	mu     sync.Mutex
 	fails  map[string]int  // by message: how often its work fails after a redrive
@@ -71,14 +58,12 @@ type simulation struct {
 	killed int             // guarded by mu
 }
 
-func simulate(t *testing.T, seed uint64) *simulation {
-	s := &simulation{seed: seed, fails: make(map[string]int), done: make(map[string]bool)}
-	s.world = newWorld(t, nil)
-	s.queues = memory.NewQueues(&memory.Options{
-		Fault: s.fault, OnMisuse: func(problem string) { t.Error(problem) }, ShuffleSeed: seed | 1,
-	})
-	t.Cleanup(s.queues.Wait)
-	random := s.chance("world", 0)
+func simulate(run *storetest.Simulation) *simulation {
+	s := &simulation{Simulation: run, fails: make(map[string]int), done: make(map[string]bool)}
+	s.world = newWorld(run, nil)
+	s.queues = memory.NewQueues(&memory.Options{Fault: s.fault, OnMisuse: run.Misused, ShuffleSeed: run.Seed | 1})
+	run.Cleanup(s.queues.Wait)
+	random := s.Chance("world", 0)
 	s.begin(random)
 	ctx, stop := context.WithCancel(context.Background())
 	var working, operating sync.WaitGroup
@@ -90,7 +75,7 @@ func simulate(t *testing.T, seed uint64) *simulation {
 		operating.Go(func() { s.operate(i) })
 	}
 	operating.Wait()
-	time.Sleep(max(0, faultsEnd-sinceBubble()) + deadletters.MaxHidden)
+	time.Sleep(max(0, faultsEnd-s.Elapsed()) + deadletters.MaxHidden)
 	s.end(ctx)
 	stop()
 	working.Wait()
@@ -160,7 +145,7 @@ func consume[T any](ctx context.Context, s *simulation, name string, codec queue
 		id, pad, padded := strings.Cut(body, "#")
 		var i int
 		if _, err := fmt.Sscanf(id, "message %d", &i); err != nil || padded && "#"+pad != noise(i, 47_000) {
-			s.t.Errorf("received %.100q, %v", body, err)
+			s.Errorf("received %.100q, %v", body, err)
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -175,19 +160,19 @@ func consume[T any](ctx context.Context, s *simulation, name string, codec queue
 		err = l.Run(ctx)
 	}
 	if err != nil {
-		s.t.Error(err)
+		s.Error(err)
 	}
 }
 
 // operate redrives in several lives until faultsEnd.
 func (s *simulation) operate(i int) {
-	random := s.chance("operator", i)
-	for sinceBubble() < faultsEnd {
+	random := s.Chance("operator", i)
+	for s.Elapsed() < faultsEnd {
 		p := storetest.NewProcess(nil)
 		var living sync.WaitGroup
 		living.Go(func() {
 			l := s.letters(p, deadletters.Options{})
-			for p.Context().Err() == nil && sinceBubble() < faultsEnd {
+			for p.Context().Err() == nil && s.Elapsed() < faultsEnd {
 				s.act(p.Context(), l, random)
 				time.Sleep(random.UpTo(10 * time.Second))
 			}
@@ -211,7 +196,7 @@ func (s *simulation) act(ctx context.Context, l *deadletters.Letters, random *ch
 	var some []string
 	for _, item := range list.Items {
 		if seen[item.ID] {
-			s.t.Errorf("letter %s is listed twice", item.ID)
+			s.Errorf("letter %s is listed twice", item.ID)
 		}
 		seen[item.ID] = true
 		if random.Below(3) == 0 {
@@ -232,10 +217,10 @@ func (s *simulation) act(ctx context.Context, l *deadletters.Letters, random *ch
 		s.moved += r.Moved
 		s.mu.Unlock()
 		if took := time.Since(began); took > deadletters.MaxCall {
-			s.t.Errorf("a call took %v", took)
+			s.Errorf("a call took %v", took)
 		}
 		if r.Moved > selection.Limit || r.Moved > r.Matched || selection.DryRun && r.Moved > 0 {
-			s.t.Errorf("%+v: %+v", selection, r)
+			s.Errorf("%+v: %+v", selection, r)
 		}
 		if err != nil || !r.More || r.Moved == 0 {
 			return
@@ -251,7 +236,7 @@ func (s *simulation) end(ctx context.Context) {
 		for _, name := range simulated {
 			r, err := l.Redrive(ctx, name+queue.PoisonSuffix, all)
 			if err != nil {
-				s.t.Error(err)
+				s.Error(err)
 			}
 			s.moved += r.Moved
 		}
@@ -274,54 +259,33 @@ func (s *simulation) isDone() bool {
 func (s *simulation) check() {
 	for id := range s.fails {
 		if !s.done[id] {
-			s.t.Errorf("%s is not done", id)
+			s.Errorf("%s is not done", id)
 		}
 	}
 	l := s.letters(nil, deadletters.Options{})
 	for _, name := range simulated {
 		if left := s.bodies(name); len(left) > 0 {
-			s.t.Errorf("%d messages are left in %s", len(left), name)
+			s.Errorf("%d messages are left in %s", len(left), name)
 		}
 		list, err := l.Front(context.Background(), name+queue.PoisonSuffix)
 		if err != nil || list.More {
-			s.t.Errorf("%+v, %v", list, err)
+			s.Errorf("%+v, %v", list, err)
 		}
 		for _, item := range list.Items {
 			if !strings.Contains(item.Problem, "is gone") {
-				s.t.Errorf("left: %+.200v", item)
+				s.Errorf("left: %+.200v", item)
 			}
 		}
 	}
 }
 
-// fault makes one request in five fail while there are faults.
+// mishaps make one request in five fail while there are faults.
+var mishaps = memory.Mishaps{Each: 30, Trip: 50 * time.Millisecond, Lost: errLost, After: 5 * time.Second, Slow: 4 * time.Second}
+
 func (s *simulation) fault(call memory.Call) memory.Fault {
-	random := s.chance("request", int(call.N))
-	f := memory.Fault{Delay: random.UpTo(50 * time.Millisecond), Back: random.UpTo(50 * time.Millisecond)}
-	if sinceBubble() > faultsEnd {
-		return f
+	m := mishaps
+	if s.Elapsed() > faultsEnd {
+		m.Each = 0
 	}
-	switch random.Below(30) {
-	case 0:
-		f.Err = errLost // applied, reply lost
-	case 1:
-		f.Err, f.Lost = errLost, true // never arrives
-	case 2:
-		f.Err, f.After = errLost, random.UpTo(5*time.Second) // arrives later
-	case 3:
-		f.Lost = true // never arrives; no error before the timeout
-	case 4:
-		f.Err, f.Lost = memory.ErrBusy, true
-	case 5:
-		f.Delay = random.UpTo(4 * time.Second)
-	}
-	return f
-}
-
-// chance returns the random source of one part.
-func (s *simulation) chance(of string, i int) *chance.Source { return chance.New(s.seed, of, i) }
-
-// sinceBubble is the time since a synctest bubble began.
-func sinceBubble() time.Duration {
-	return time.Since(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC))
+	return m.Draw(s.Chance("request", int(call.N)))
 }

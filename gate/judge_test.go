@@ -4,27 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
-	"testing"
 	"time"
 
 	"kennel/gate"
 )
-
-// verdict is what all simulations came to.
-type verdict struct {
-	runs, releases, failed   int
-	passed, closed           int     // waiters that passed, and those for which the gate was closed again by then
-	falsely, late, disagreed int     // waiters, waiters and changes
-	worst                    float64 // the longest time until a pass, of the one promised
-}
-
-func (v *verdict) figures(t *testing.T) {
-	t.Logf("%+v", *v)
-	t.Logf("figure: waiters that pass falsely, in simulations with faults, half of them without signals (%d runs, %d passed) | %d | 0", v.runs, v.passed, v.falsely)
-	t.Logf("figure: waiters left behind in these simulations | %d | 0", v.late)
-	t.Logf("figure: releases with other than one winner in these simulations (%d releases) | %d | 0", v.releases, v.disagreed)
-	t.Logf("figure: the latest pass after a release in these simulations | %.0f %% of 1.1 × poll + a round trip | ≤ 100 %%", 100*v.worst)
-}
 
 // event is a change of the stored gate.
 type event struct {
@@ -65,35 +48,34 @@ func (s *simulation) bound() time.Duration {
 	return rarely + rarely/10 + roundTrip
 }
 
-func (s *simulation) judge(v *verdict) {
-	v.runs, v.failed = v.runs+1, v.failed+s.failed
+func (s *simulation) judge() {
 	events, byHand := s.events()
 	for _, e := range events {
 		if e.op != "" && e.state.Released {
-			v.releases++
+			s.Count("releases", 1)
 		}
 	}
-	s.judgeChanges(v, events, byHand)
+	s.judgeChanges(events, byHand)
 	for _, w := range s.stays {
 		if w.passed {
-			v.passed++
+			s.Count("passes", 1)
 			if w.closed {
-				v.closed++
+				s.Count("passes of a closed gate", 1)
 			}
 			if !mayPass(events, w) {
-				v.falsely++
-				s.t.Errorf("false start at %v: the waiter came at %v with generation %d", w.until, w.from, w.after)
+				s.Count("false starts", 1)
+				s.Errorf("false start at %v: the waiter came at %v with generation %d", w.until, w.from, w.after)
 			}
 		}
 		begin, bound := s.mustPass(events, w)
 		switch {
 		case bound == 0:
 		case w.until.After(begin.Add(bound)):
-			v.late++
-			s.t.Errorf("left behind: the waiter came at %v with generation %d, should pass within %v from %v, and was there until %v (passed: %t)",
+			s.Count("left behind", 1)
+			s.Errorf("left behind: the waiter came at %v with generation %d, should pass within %v from %v, and was there until %v (passed: %t)",
 				w.from, w.after, bound, begin, w.until, w.passed)
 		case w.passed:
-			v.worst = max(v.worst, float64(w.until.Sub(begin))/float64(bound))
+			s.Max("time to pass, of the bound", float64(w.until.Sub(begin))/float64(bound))
 		}
 	}
 }
@@ -153,7 +135,7 @@ func (s *simulation) mustPass(events []event, w stay) (begin time.Time, bound ti
 
 // judgeChanges compares what administrators got with what was done. What was
 // done by hand may have removed it.
-func (s *simulation) judgeChanges(v *verdict, events []event, byHand bool) {
+func (s *simulation) judgeChanges(events []event, byHand bool) {
 	done := make(map[string]int)
 	before := gate.State{}
 	for _, e := range events {
@@ -161,7 +143,7 @@ func (s *simulation) judgeChanges(v *verdict, events []event, byHand bool) {
 			done[e.state.Reason]++
 		}
 		if !byHand && (e.state.Released == before.Released || e.state.Generation > before.Generation != e.state.Released) {
-			s.t.Errorf("%q has made %+v of %+v", e.state.Reason, e.state, before)
+			s.Errorf("%q has made %+v of %+v", e.state.Reason, e.state, before)
 		}
 		before = e.state
 	}
@@ -172,8 +154,8 @@ func (s *simulation) judgeChanges(v *verdict, events []event, byHand bool) {
 		case got == nil && n == 1, errors.Is(got, gate.ErrUnclear) && n <= 1:
 		case got != nil && !errors.Is(got, gate.ErrUnclear) && n == 0:
 		default:
-			v.disagreed++
-			s.t.Errorf("%q was done %d times, and its administrator got: %v", reason, n, got)
+			s.Count("disagreed", 1)
+			s.Errorf("%q was done %d times, and its administrator got: %v", reason, n, got)
 		}
 	}
 }

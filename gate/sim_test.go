@@ -3,23 +3,15 @@ package gate_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"kennel/gate"
 	"kennel/internal/chance"
 	"kennel/internal/memory"
 	"kennel/internal/storetest"
-)
-
-var (
-	simulations = flag.Int("simulations", storetest.Scale(100, 8_000), "seeded simulations to run")
-	simulateOne = flag.Uint64("seed", 0, "run the one simulation with this seed")
 )
 
 // TestSimulations runs processes whose waiters come, leave and come back to
@@ -29,26 +21,16 @@ var (
 // all. It looks for waiters that start falsely or are left behind.
 func TestSimulations(t *testing.T) {
 	t.Parallel()
-	var all verdict
-	defer func() { all.figures(t) }() // also when a simulation has failed
-	if *simulateOne != 0 {
-		synctest.Test(t, func(t *testing.T) { simulate(t, *simulateOne, &all) })
-		return
-	}
-	base := rand.Uint64()
-	t.Logf("seeds %d to %d", base, base+uint64(*simulations))
-	for i := range *simulations {
-		seed := base + uint64(i)
-		synctest.Test(t, func(t *testing.T) {
-			simulate(t, seed, &all)
-			if t.Failed() {
-				t.Logf("seed %d: run it alone with -run TestSimulations -seed %d", seed, seed)
-			}
-		})
-	}
-	if all.passed < *simulations || all.failed == 0 || all.releases < *simulations || all.closed == 0 {
-		t.Errorf("%+v is too little to have tried anything", all)
-	}
+	all := storetest.Simulate(t, storetest.Scale(100, 8_000), simulate)
+	t.Logf("%d waits failed, and %d waiters passed after the gate was closed again", all.Of("waits that failed"), all.Of("passes of a closed gate"))
+	t.Logf("figure: waiters that pass falsely, in simulations with faults, half of them without signals (%d runs, %d passed) | %d | 0", all.Runs, all.Of("passes"), all.Of("false starts"))
+	t.Logf("figure: waiters left behind in these simulations | %d | 0", all.Of("left behind"))
+	t.Logf("figure: releases with other than one winner in these simulations (%d releases) | %d | 0", all.Of("releases"), all.Of("disagreed"))
+	t.Logf("figure: the latest pass after a release in these simulations | %.0f %% of 1.1 × poll + a round trip | ≤ 100 %%", 100*all.MaxOf("time to pass, of the bound"))
+	all.Want("passes", 1)
+	all.Want("passes of a closed gate", 0)
+	all.Want("waits that failed", 0)
+	all.Want("releases", 1)
 }
 
 // What holds in every simulation.
@@ -72,12 +54,9 @@ const (
 	allWays
 )
 
-// simulation is one gate and all who use it. Each draws from a random source of
-// its own, made from the seed, so that who runs first within an instant changes
-// nothing for the others.
+// simulation is one gate and all who use it.
 type simulation struct {
-	t       *testing.T
-	seed    uint64
+	*storetest.Simulation
 	store   *memory.Values
 	signals *memory.Signals
 	ways    ways
@@ -89,7 +68,6 @@ type simulation struct {
 	posted  map[int]int // signals to each listener
 	stays   []stay
 	changes map[string]error // by reason: what its administrator got; errNothing if there was nothing to change
-	failed  int
 }
 
 var errNothing = errors.New("it was so already")
@@ -103,20 +81,17 @@ type stay struct {
 	closed      bool // the gate was closed again by then
 }
 
-// chance returns the source of random numbers of one participant.
-func (s *simulation) chance(of string, i int) *chance.Source { return chance.New(s.seed, of, i) }
-
-func simulate(t *testing.T, seed uint64, all *verdict) {
-	s := &simulation{t: t, seed: seed, posted: make(map[int]int), changes: make(map[string]error)}
-	c := s.chance("world", 0)
+func simulate(run *storetest.Simulation) {
+	s := &simulation{Simulation: run, posted: make(map[int]int), changes: make(map[string]error)}
+	c := s.Chance("world", 0)
 	s.ways = ways(c.Below(int(allWays)))
 	s.faulty = c.Below(2) == 0
 	s.calm = time.Now().Add(c.UpTo(maxCalm))
-	s.store = memory.NewValues(&memory.Options{Fault: s.fault, OnMisuse: func(problem string) { t.Error(problem) }})
+	s.store = memory.NewValues(&memory.Options{Fault: s.fault, OnMisuse: run.Misused})
 	s.store.SetClock(time.Duration(c.Below(3)-1) * time.Hour)
 	s.signals = memory.NewSignals(&memory.SignalOptions{Fault: s.signalFault, Connect: c.UpTo(2 * time.Second)})
 
-	ctx, stop := context.WithCancel(t.Context())
+	ctx, stop := context.WithCancel(run.Context())
 	var running, acting sync.WaitGroup
 	for i := range 1 + c.Below(3) {
 		g := s.newGates(fmt.Sprint("process ", i))
@@ -124,12 +99,12 @@ func simulate(t *testing.T, seed uint64, all *verdict) {
 		running.Go(func() {
 			time.Sleep(time.Duration(1+i) * time.Microsecond)
 			if err := g.Run(ctx); err != nil {
-				t.Error(err)
+				run.Error(err)
 			}
 		})
 	}
 	for i := range 1 + c.Below(3) {
-		running.Go(func() { s.waiter(ctx, s.chance("waiter", i)) })
+		running.Go(func() { s.waiter(ctx, s.Chance("waiter", i)) })
 	}
 	switch s.ways {
 	case dead:
@@ -142,14 +117,14 @@ func simulate(t *testing.T, seed uint64, all *verdict) {
 	}
 	acting.Go(s.forger)
 	for i := range 1 + c.Below(2) {
-		acting.Go(func() { s.administrator(fmt.Sprint("admin ", i), s.chance("admin", i)) })
+		acting.Go(func() { s.administrator(fmt.Sprint("admin ", i), s.Chance("admin", i)) })
 	}
 	acting.Wait()
 	s.finish()
 	stop()
 	running.Wait()
 	s.store.Wait()
-	s.judge(all)
+	s.judge()
 }
 
 func (s *simulation) newGates(name string) *gate.Gates {
@@ -157,8 +132,8 @@ func (s *simulation) newGates(name string) *gate.Gates {
 	if s.ways != absent {
 		o.Signals = s.signals
 	}
-	g := newGates(s.t, s.store, o)
-	g.SetJitter(s.chance("jitter of "+name, 0).UpTo)
+	g := newGates(s, s.store, o)
+	g.SetJitter(s.Chance("jitter of "+name, 0).UpTo)
 	return g
 }
 
@@ -174,22 +149,20 @@ func (s *simulation) waiter(ctx context.Context, c *chance.Source) {
 		limit, began := c.UpTo(20*time.Second), time.Now()
 		w, err := s.procs[c.Below(len(s.procs))].Wait(wait, "start", v.after, limit)
 		if cancel(); time.Since(began) > limit {
-			s.t.Errorf("a wait of %v lasted %v", limit, time.Since(began))
+			s.Errorf("a wait of %v lasted %v", limit, time.Since(began))
 		}
 		v.until, v.passed, v.closed = time.Now(), w.Passed, !w.State.Released
-		s.mu.Lock()
 		if err != nil {
-			s.failed++
+			s.Count("waits that failed", 1)
 		}
-		s.mu.Unlock()
 		if err != nil && w.Passed || err == nil && !w.Passed && w.State.Generation > w.Generation {
-			s.t.Errorf("the wait after %d ended with %+v, %v", v.after, w, err)
+			s.Errorf("the wait after %d ended with %+v, %v", v.after, w, err)
 		}
 		if byHTTP && err == nil {
 			w.Generation = w.State.Generation
 		}
 		if w.Passed && v.after != gate.Now && w.Generation <= passed {
-			s.t.Errorf("passed generation %d after %d", w.Generation, passed)
+			s.Errorf("passed generation %d after %d", w.Generation, passed)
 		}
 		if w.Passed {
 			passed = w.Generation
@@ -231,7 +204,7 @@ func (s *simulation) administrator(name string, c *chance.Source) {
 }
 
 func (s *simulation) change(g *gate.Gates, release bool, c gate.Change) {
-	done, err := changeTo(g, release)(s.t.Context(), "start", c)
+	done, err := changeTo(g, release)(s.Context(), "start", c)
 	if err == nil && !done.Changed {
 		err = errNothing
 	}
@@ -243,7 +216,7 @@ func (s *simulation) change(g *gate.Gates, release bool, c gate.Change) {
 // finish releases the gate a last time, a second after all is calm, and gives
 // all waiters the time they may take.
 func (s *simulation) finish() {
-	c := s.chance("last", 0)
+	c := s.Chance("last", 0)
 	time.Sleep(max(0, time.Until(s.calm)) + time.Second + c.UpTo(3*time.Second))
 	g := s.newGates("last")
 	s.change(g, false, gate.Change{By: "last", Reason: "close", Force: true})
@@ -252,41 +225,29 @@ func (s *simulation) finish() {
 	time.Sleep(s.bound() + time.Second)
 }
 
-// fault makes one request in three go wrong, while things do.
+// mishaps make one request in three go wrong, while things do. Those that
+// replace the document may also meet a false conflict.
+var mishaps = memory.Mishaps{
+	Each: 24, Trip: roundTrip / 2, Lost: errLost, After: 3 * time.Second, Slow: 2 * callTimeout,
+	Rejected: []error{errors.New("forbidden")},
+}
+
 func (s *simulation) fault(c memory.Call) memory.Fault {
-	chance := s.chance("request", int(c.N))
-	f := memory.Fault{Delay: chance.UpTo(roundTrip / 2), Back: chance.UpTo(roundTrip / 2)}
-	if !s.faulty || !time.Now().Before(s.calm) {
-		return f
+	m := mishaps
+	switch {
+	case !s.faulty || !time.Now().Before(s.calm):
+		m.Each = 0
+	case c.Op == "Replace":
+		m.Rejected = append(m.Rejected, gate.ErrChanged)
 	}
-	switch chance.Below(24) {
-	case 0:
-		f.Err = errLost // carried out, answer lost
-	case 1:
-		f.Err, f.Lost = errLost, true // never arrived
-	case 2:
-		f.Err, f.After = errLost, chance.UpTo(3*time.Second) // arrives late
-	case 3:
-		f.Lost = true // a black hole
-	case 4:
-		f.Err, f.Lost = memory.ErrBusy, true
-	case 5:
-		f.Delay = chance.UpTo(2 * callTimeout) // its caller may leave before
-	case 6:
-		f.Err, f.Lost = errors.New("forbidden"), true
-	case 7:
-		if c.Op == "Replace" {
-			f.Err, f.Lost = gate.ErrChanged, true // a false conflict
-		}
-	}
-	return f
+	return m.Draw(s.Chance("request", int(c.N)))
 }
 
 // signalFault loses one signal in eight, or all.
 func (s *simulation) signalFault(listener int, _ gate.Signal) memory.SignalFault {
 	s.mu.Lock()
 	s.posted[listener]++
-	c := s.chance(fmt.Sprint("signal to ", listener), s.posted[listener])
+	c := s.Chance(fmt.Sprint("signal to ", listener), s.posted[listener])
 	s.mu.Unlock()
 	return memory.SignalFault{
 		Lost:  s.ways == silent || c.Below(8) == 0,
@@ -297,7 +258,7 @@ func (s *simulation) signalFault(listener int, _ gate.Signal) memory.SignalFault
 
 // operator breaks, deletes and restores the document while faults last.
 func (s *simulation) operator() {
-	c := s.chance("operator", 0)
+	c := s.Chance("operator", 0)
 	for range c.Below(4) {
 		time.Sleep(c.UpTo(time.Until(s.calm) / 2))
 		past := s.store.Past("start")
@@ -324,10 +285,10 @@ var corrupt = []string{"", "true", "released", `{"version":1,"released":true,"ge
 
 // forger sends signals that nothing has caused.
 func (s *simulation) forger() {
-	c := s.chance("forger", 0)
+	c := s.Chance("forger", 0)
 	for range c.Below(6) {
 		time.Sleep(c.UpTo(4 * time.Second))
-		s.signals.Publish(s.t.Context(), gate.Signal{
+		s.signals.Publish(s.Context(), gate.Signal{
 			Gate:       []string{"start", "start", "", "other"}[c.Below(4)],
 			Generation: []int64{0, -1, time.Now().UnixMilli(), gate.MaxGeneration}[c.Below(4)],
 		})
@@ -336,7 +297,7 @@ func (s *simulation) forger() {
 
 // flap cuts all listeners off from signals, and not for long.
 func (s *simulation) flap() {
-	c := s.chance("flap", 0)
+	c := s.Chance("flap", 0)
 	for time.Now().Before(s.calm) {
 		time.Sleep(c.UpTo(4 * time.Second))
 		s.signals.Break()

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/base64"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -22,8 +21,6 @@ import (
 	"kennel/internal/storetest"
 	"kennel/internal/table"
 )
-
-var seed = flag.Uint64("seed", rand.Uint64(), "of the requests at which TestKilledAtRequests kills")
 
 // TestKilledAtRequests kills the real process, as by kill -9, before and
 // after its storage requests: while it creates, fills and deletes a channel,
@@ -73,13 +70,8 @@ func newKilling(t *testing.T) *killing {
 		blogs:    apptest.OpenTable(t, tables, names.BlogsTable),
 		queues:   queues,
 		fresh:    start(t, built.handler, withAzurite(t)),
-		rng:      rand.New(rand.NewPCG(*seed, 0)),
+		rng:      rand.New(rand.NewPCG(storetest.Seed(t), 0)),
 	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("run again with -seed %d", *seed)
-		}
-	})
 	d := k.create(t, 1) // so that no table and no queue has to be created later
 	k.fresh.channels(t, "DELETE", "/"+d.name, "").expect(t, "delete", 202, "")
 	return k

@@ -2,7 +2,6 @@ package ids_test
 
 import (
 	"context"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"kennel/ids"
-	"kennel/internal/chance"
 	"kennel/internal/memory"
 	"kennel/internal/storetest"
 )
@@ -23,30 +21,13 @@ import (
 // twice.
 func TestNoFalseAlarm(t *testing.T) {
 	t.Parallel()
-	if *seedToRun != 0 {
-		synctest.Test(t, func(t *testing.T) { noFalseAlarm(t, *seedToRun) })
-		return
-	}
-	base, ran, returned, forks := rand.Uint64(), 0, int64(0), 0
-	for ; ran < storetest.Scale(10, 100) && !t.Failed(); ran++ {
-		seed := base + uint64(ran)
-		synctest.Test(t, func(t *testing.T) {
-			r, f := noFalseAlarm(t, seed)
-			returned, forks = returned+r, forks+f
-			if t.Failed() {
-				t.Logf("seed %d failed; repeat it with -run TestNoFalseAlarm -seed %d", seed, seed)
-			}
-		})
-	}
-	if returned == 0 || forks < ran {
-		t.Errorf("%d numbers went back and %d copies were moved on: too little for a meaningful test", returned, forks)
-	}
+	all := storetest.Simulate(t, storetest.Scale(10, 100), noFalseAlarm)
+	all.Want("numbers that went back", 0)
+	all.Want("last copies that were moved on", 1)
 }
 
-// noFalseAlarm returns how many numbers went back, and how many of the last copies
-// were moved on.
-func noFalseAlarm(t *testing.T, seed uint64) (returned int64, forks int) {
-	c := chance.New(seed, "alarm", 0)
+func noFalseAlarm(t *storetest.Simulation) {
+	c := t.Chance("alarm", 0)
 	store := memory.NewSequences(nil)
 	var table rows
 	loans := newLending(newTally(t), c)
@@ -109,7 +90,7 @@ func noFalseAlarm(t *testing.T, seed uint64) (returned int64, forks int) {
 			if now := time.Now(); !now.Before(p.rowAt) {
 				if s, ok := p.StatsOf("orders"); ok {
 					table.report(p.id, s)
-					returned += s.Returned
+					t.Count("numbers that went back", int(s.Returned))
 				}
 				p.rowAt = now.Add(24*time.Second + c.UpTo(6*time.Second))
 			}
@@ -123,5 +104,5 @@ func noFalseAlarm(t *testing.T, seed uint64) (returned int64, forks int) {
 		t.Errorf("none of %d numbers that callers gave back was issued again", loans.takenBack)
 	}
 	newest, _ := store.Get("orders")
-	return returned, len(strings.Fields(ids.MarkOf(newest).Forks))
+	t.Count("last copies that were moved on", len(strings.Fields(ids.MarkOf(newest).Forks)))
 }

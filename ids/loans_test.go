@@ -3,9 +3,7 @@ package ids_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
@@ -17,8 +15,6 @@ import (
 	"kennel/internal/memory"
 	"kennel/internal/storetest"
 )
-
-var loanSimulations = flag.Int("loan-simulations", storetest.Scale(60, 1500), "seeded simulations of loans to run")
 
 // lending draws numbers that callers give back in part, and records which of
 // them are in use. It is safe for concurrent use.
@@ -112,37 +108,24 @@ func (l *lending) giveBack() {
 // and raise the sequence. No two callers have one number at once.
 func TestLoansNeverRepeat(t *testing.T) {
 	t.Parallel()
-	base, runs := rand.Uint64(), *loanSimulations
-	if *seedToRun != 0 {
-		base, runs = *seedToRun, 1
-	}
-	takenBack, reused := int64(0), int64(0)
-	for ran := 0; ran < runs && !t.Failed(); ran++ {
-		seed := base + uint64(ran)
-		synctest.Test(t, func(t *testing.T) {
-			l := simulateLoans(t, seed)
-			takenBack, reused = takenBack+l.takenBack, reused+l.reused
-			if t.Failed() {
-				t.Logf("seed %d failed; repeat it with -run TestLoansNeverRepeat -seed %d", seed, seed)
-			}
-		})
-	}
-	t.Logf("%d simulations: %d numbers were taken back, %d of them issued again", runs, takenBack, reused)
-	if !t.Failed() && *seedToRun == 0 && reused < int64(10*runs) {
-		t.Errorf("%d numbers were issued again: too few for a meaningful test", reused)
-	}
+	all := storetest.Simulate(t, storetest.Scale(60, 1500), func(run *storetest.Simulation) {
+		l := simulateLoans(run)
+		run.Count("numbers taken back", int(l.takenBack))
+		run.Count("numbers issued again", int(l.reused))
+	})
+	t.Logf("%d numbers were taken back, %d of them issued again", all.Of("numbers taken back"), all.Of("numbers issued again"))
+	all.Want("numbers issued again", 10)
 }
 
-func simulateLoans(t *testing.T, seed uint64) *lending {
-	s := &simulation{tally: newTally(t), t: t, seed: seed}
-	s.store = memory.NewSequences(&memory.Options{Fault: s.fault, OnMisuse: func(problem string) { t.Error(problem) }})
-	l := newLending(s.tally, s.chance("loans", 0))
+func simulateLoans(run *storetest.Simulation) *lending {
+	s := newSimulation(run)
+	l := newLending(s.tally, s.Chance("loans", 0))
 	var nodes sync.WaitGroup
-	for i := range 2 + s.chance("world", 0).Below(4) {
+	for i := range 2 + s.Chance("world", 0).Below(4) {
 		nodes.Go(func() { s.lender(i, l) })
 	}
 	nodes.Go(func() {
-		if c := s.chance("operator", 1); c.Below(2) == 0 {
+		if c := s.Chance("operator", 1); c.Below(2) == 0 {
 			time.Sleep(c.UpTo(4 * time.Minute))
 		}
 		s.operate()
@@ -155,19 +138,19 @@ func simulateLoans(t *testing.T, seed uint64) *lending {
 // lender is a process that draws numbers and takes them back, in one or more
 // lives.
 func (s *simulation) lender(i int, l *lending) {
-	c := s.chance("lender", i)
+	c := s.Chance("lender", i)
 	for life := range 1 + c.Below(3) {
 		size := int64(1 + c.Below(20))
-		set := newSet(s.t, s.store, &ids.Options{
+		set := newSet(s, s.store, &ids.Options{
 			RangeSize: size, MaxRangeSize: size * int64(1+c.Below(8)), Last: 2000,
 			RangeLasts: 4 * time.Second, CallTimeout: 300 * time.Millisecond,
 		})
-		set.SetJitter("orders", s.chance("waits of lender", 10*i+life).UpTo)
-		ctx, end := context.WithCancel(s.t.Context())
+		set.SetJitter("orders", s.Chance("waits of lender", 10*i+life).UpTo)
+		ctx, end := context.WithCancel(s.Context())
 		var running sync.WaitGroup
 		running.Go(func() { set.Run(ctx) })
 		for range 5 + c.Below(20) {
-			limited, cancel := context.WithTimeout(s.t.Context(), c.UpTo(4*time.Second))
+			limited, cancel := context.WithTimeout(s.Context(), c.UpTo(4*time.Second))
 			l.draw(limited, i, set, 1+c.Below(12))
 			cancel()
 			if c.Below(3) == 0 {
@@ -177,7 +160,7 @@ func (s *simulation) lender(i int, l *lending) {
 				l.giveBack() // of any process, also one that has ended
 			}
 		}
-		closing, cancel := context.WithTimeout(s.t.Context(), time.Second)
+		closing, cancel := context.WithTimeout(s.Context(), time.Second)
 		switch c.Below(3) {
 		case 0:
 			cancel() // like a kill: no further request

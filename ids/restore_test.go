@@ -3,9 +3,7 @@ package ids_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,12 +13,9 @@ import (
 	"time"
 
 	"kennel/ids"
-	"kennel/internal/chance"
 	"kennel/internal/memory"
 	"kennel/internal/storetest"
 )
-
-var restores = flag.Int("restores", storetest.Scale(100, 500), "seeded restores to run")
 
 // rows are what processes have reported of one sequence.
 type rows struct {
@@ -206,26 +201,13 @@ func TestReportsAreReadOnce(t *testing.T) {
 // nothing until the raise.
 func TestRestores(t *testing.T) {
 	t.Parallel()
-	if *seedToRun != 0 {
-		synctest.Test(t, func(t *testing.T) { restore(t, *seedToRun) })
-		return
-	}
-	base, ran, refused, wentOn := rand.Uint64(), 0, 0, 0
-	for ; ran < *restores && !t.Failed(); ran++ {
-		seed := base + uint64(ran)
-		synctest.Test(t, func(t *testing.T) {
-			r, w := restore(t, seed)
-			refused, wentOn = refused+r, wentOn+w
-			if t.Failed() {
-				t.Logf("seed %d failed; repeat it with -run TestRestores -seed %d", seed, seed)
-			}
-		})
-	}
-	t.Logf("seeds from %d", base)
-	t.Logf("figure: restores after which a process that knew better went on (%d runs) | %d | 0", ran, wentOn)
-	if refused == 0 {
-		t.Error("no process refused: too few for a meaningful test")
-	}
+	all := storetest.Simulate(t, storetest.Scale(100, 500), func(run *storetest.Simulation) {
+		refused, wentOn := restore(run)
+		run.Count("refusals", refused)
+		run.Count("went on", wentOn)
+	})
+	t.Logf("figure: restores after which a process that knew better went on (%d runs) | %d | 0", all.Runs, all.Of("went on"))
+	all.Want("refusals", 0)
 }
 
 // process is one process of a simulated restore.
@@ -236,15 +218,15 @@ type process struct {
 	rowAt time.Time
 }
 
-func restore(t *testing.T, seed uint64) (refused, wentOn int) {
-	c := chance.New(seed, "restore", 0)
+func restore(t *storetest.Simulation) (refused, wentOn int) {
+	c := t.Chance("restore", 0)
 	store := memory.NewSequences(nil)
 	var table rows
 	nodes, started := 2+c.Below(39), 0
 	start := func() *process {
 		started++
 		g := newGenerator(t, store, &ids.Options{Reported: table.of(started)})
-		g.SetJitter(chance.New(seed, "jitter", started).UpTo)
+		g.SetJitter(t.Chance("jitter", started).UpTo)
 		return &process{Generator: g, id: started, rowAt: time.Now().Add(time.Duration(1+c.Below(5)) * time.Second)}
 	}
 	all := make([]*process, nodes)
@@ -264,7 +246,7 @@ func restore(t *testing.T, seed uint64) (refused, wentOn int) {
 	end = restoreAt + 60 + c.Below(60)
 	// In one of two, only writes of the last seconds follow the copy, which no row
 	// shows yet, and a few processes that made them pause.
-	calm := chance.New(seed, "calm", 0)
+	calm := t.Chance("calm", 0)
 	busyAgain, pauseEnds := copyAt, restoreAt
 	if calm.Below(2) == 0 {
 		busyAgain = max(copyAt, restoreAt-1-calm.Below(5))
@@ -341,7 +323,7 @@ func restore(t *testing.T, seed uint64) (refused, wentOn int) {
 	return refused, wentOn
 }
 
-func draw1(t *testing.T, p *process, n int) (ids.Range, error) {
+func draw1(t testing.TB, p *process, n int) (ids.Range, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	return draw(ctx, p.Generator, n)

@@ -2,7 +2,6 @@ package queue_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -10,40 +9,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"kennel/internal/chance"
 	"kennel/internal/memory"
 	"kennel/internal/storetest"
 	"kennel/queue"
 )
-
-var errKilled = errors.New("the process is dead")
-
-// claimKiller kills the process that sends the n-th request of all stores:
-// before it or, with after, after it was executed. The next process lives.
-type claimKiller struct {
-	n     int64
-	after bool
-	sent  atomic.Int64
-	dead  atomic.Bool
-	end   context.CancelFunc
-}
-
-func (k *claimKiller) fault(string) func(memory.Call) memory.Fault {
-	return func(memory.Call) memory.Fault {
-		switch {
-		case k.dead.Load():
-			return memory.Fault{Err: errKilled, Lost: true}
-		case k.sent.Add(1) == k.n:
-			k.dead.Store(true)
-			k.end()
-			return memory.Fault{Err: errKilled, Lost: !k.after}
-		}
-		return memory.Fault{}
-	}
-}
 
 // TestClaimsKilledAtEachRequest publishes two messages that are held four
 // times, for five days each, become dead letters and are redriven. The process
@@ -64,35 +35,19 @@ func TestClaimsKilledAtEachRequest(t *testing.T) {
 	bodies := someBodies(rand.New(rand.NewPCG(1, 2)), 2)
 	runs := 0
 	for _, place := range []string{"table", "blob"} {
-		for n := int64(1); ; n++ {
-			struck := false
-			for _, after := range []bool{false, true} {
-				runs++
-				synctest.Test(t, func(t *testing.T) {
-					k := &claimKiller{n: n, after: after}
-					w := newClaimWorld(t, k.fault, bodies)
-					for i := 0; i == 0 || k.dead.Load(); i++ {
-						k.dead.Store(false)
-						ctx, end := context.WithCancel(t.Context())
-						k.end = end
-						w.liveAlone(ctx, w.claims(place), plan)
-						end()
-					}
-					w.check()
-					if w.copied == 0 {
-						t.Error("no claim was copied: the messages were not held long enough")
-					}
-					struck = struck || k.sent.Load() >= n
-				})
-				if t.Failed() {
-					t.Fatalf("killed at request %d, after it: %v", n, after)
+		runs += storetest.KillAtEachRequest(t, storetest.Scale(40, 1), func(t *testing.T, kill *storetest.Killer) {
+			w := newClaimWorld(t, func(string) func(memory.Call) memory.Fault { return nil }, bodies)
+			for w.process = storetest.NewProcess(kill); ; w.process = storetest.NewProcess(nil) {
+				w.liveAlone(w.process.Context(), w.claims(place), plan)
+				if !w.process.Dead() {
+					break
 				}
 			}
-			if !struck {
-				break
+			w.check()
+			if w.copied == 0 {
+				t.Error("no claim was copied: the messages were not held long enough")
 			}
-			n += rand.Int64N(int64(storetest.Scale(80, 1))) // a sample
-		}
+		})
 	}
 	t.Logf("figure: claims left, lost, or gone too early, killed at each storage request (%d runs) | 0 | 0", runs)
 }
@@ -128,35 +83,23 @@ func (w *claimWorld) liveAlone(ctx context.Context, c *queue.Claims, plan func(s
 // redrive and sweep, all at once; requests are lost, delayed, applied without an
 // answer or long after it; processes die.
 func TestClaimSimulations(t *testing.T) {
-	n := storetest.Scale(4, 250)
-	seeds := rand.New(rand.NewPCG(rand.Uint64(), 0))
-	var gone, copied int
-	for range n {
-		seed := seeds.Uint64()
-		if *queue.SeedToRun != 0 {
-			seed = *queue.SeedToRun
-		}
-		synctest.Test(t, func(t *testing.T) {
-			w := simulateClaims(t, seed)
-			gone, copied = gone+w.gone, copied+w.copied
-		})
-		if t.Failed() {
-			t.Fatalf("seed %d", seed)
-		}
-		if *queue.SeedToRun != 0 {
-			return
-		}
-	}
-	t.Logf("figure: claims left, lost, or gone too early, in simulations with faults and kills (%d runs, %d copies of messages found their claim removed, %d claims copied) | 0 | 0", n, gone, copied)
+	t.Parallel()
+	all := storetest.Simulate(t, storetest.Scale(4, 250), func(run *storetest.Simulation) {
+		w := simulateClaims(run)
+		run.Count("copies", w.gone)
+		run.Count("claims copied", w.copied)
+	})
+	t.Logf("figure: claims left, lost, or gone too early, in simulations with faults and kills (%d runs, %d copies of messages found their claim removed, %d claims copied) | 0 | 0",
+		all.Runs, all.Of("copies"), all.Of("claims copied"))
 }
 
-func simulateClaims(t *testing.T, seed uint64) *claimWorld {
-	source := chance.New(seed, "world", 0)
+func simulateClaims(t *storetest.Simulation) *claimWorld {
+	source := t.Chance("world", 0)
 	bodies := someBodies(rand.New(rand.NewPCG(1, 2)), 3+source.Below(6))
 	var calm atomic.Bool      // no more faults
 	share := source.Below(15) // per cent
 	fault := func(store string) func(memory.Call) memory.Fault {
-		source := chance.New(seed, store, 0)
+		source := t.Chance(store, 0)
 		return func(memory.Call) memory.Fault {
 			if calm.Load() || source.Below(100) >= share {
 				return memory.Fault{}
@@ -177,7 +120,7 @@ func simulateClaims(t *testing.T, seed uint64) *claimWorld {
 	var processes sync.WaitGroup
 	for id := range bodies { // each message has a publisher, which outlives its processes
 		processes.Go(func() {
-			source := chance.New(seed, "publisher of "+id, 0)
+			source := t.Chance("publisher of "+id, 0)
 			c := w.claims([]string{"table", "blob"}[source.Below(2)])
 			for {
 				life, end := context.WithTimeout(ctx, time.Duration(1+source.Below(60))*time.Second)
@@ -191,7 +134,7 @@ func simulateClaims(t *testing.T, seed uint64) *claimWorld {
 	}
 	for i := range 2 + source.Below(2) {
 		processes.Go(func() {
-			source := chance.New(seed, "worker", i)
+			source := t.Chance("worker", i)
 			plan := func(id string, n int) claimStep {
 				if n > 6 {
 					return claimDone

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"kennel/internal/memory"
+	"kennel/internal/storetest"
 	"kennel/internal/table"
 	"kennel/queue"
 )
@@ -19,10 +20,11 @@ import (
 // Its processes publish, work, hold, dead-letter, redrive and sweep. The stores
 // outlive them.
 type claimWorld struct {
-	t      *testing.T
+	t      testing.TB
 	queues *memory.Queues
 	claimStores
-	bodies map[string][]byte // by id; read only
+	process *storetest.Process // that sends the requests; nil: processes that are not killed
+	bodies  map[string][]byte  // by id; read only
 
 	mu      sync.Mutex
 	put     map[string]bool // guarded by mu: a put was confirmed
@@ -43,7 +45,7 @@ const (
 	claimFailed                  // leave it to another receiver
 )
 
-func newClaimWorld(t *testing.T, fault func(store string) func(memory.Call) memory.Fault, bodies map[string][]byte) *claimWorld {
+func newClaimWorld(t testing.TB, fault func(store string) func(memory.Call) memory.Fault, bodies map[string][]byte) *claimWorld {
 	w := &claimWorld{t: t, bodies: bodies, put: make(map[string]bool), done: make(map[string]bool), steps: make(map[string]int)}
 	options := func(store string) memory.Options {
 		return memory.Options{Fault: fault(store), OnMisuse: func(problem string) { t.Error(problem) }}
@@ -57,11 +59,16 @@ func newClaimWorld(t *testing.T, fault func(store string) func(memory.Call) memo
 // claims returns the claims of a process, which are stored in the table or as
 // blobs.
 func (w *claimWorld) claims(place string) *queue.Claims {
-	rows, err := table.New(w.rows)
+	var store table.Store = w.rows
+	var blobs queue.Container = w.blobs
+	if w.process != nil {
+		store, blobs = w.process.Table(store), w.process.Container(blobs)
+	}
+	rows, err := table.New(store)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	claims, err := queue.NewClaims(rows, w.blobs)
+	claims, err := queue.NewClaims(rows, blobs)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -77,6 +84,14 @@ func (w *claimWorld) note(format string, args ...any) {
 	w.history = append(w.history, time.Now().Format("02T15:04:05 ")+fmt.Sprintf(format, args...))
 }
 
+// store returns the queues as the process sees them.
+func (w *claimWorld) store() queue.Store {
+	if w.process != nil {
+		return w.process.Queues(w.queues)
+	}
+	return w.queues
+}
+
 // bounded bounds one request to a queue.
 func bounded[T any](ctx context.Context, do func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
@@ -85,12 +100,12 @@ func bounded[T any](ctx context.Context, do func(context.Context) (T, error)) (T
 }
 
 func (w *claimWorld) putText(ctx context.Context, name, text string, delay time.Duration) error {
-	_, err := bounded(ctx, func(ctx context.Context) (queue.Message, error) { return w.queues.Put(ctx, name, text, delay) })
+	_, err := bounded(ctx, func(ctx context.Context) (queue.Message, error) { return w.store().Put(ctx, name, text, delay) })
 	return err
 }
 
 func (w *claimWorld) delete(ctx context.Context, name string, m queue.Message) error {
-	_, err := bounded(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, w.queues.Delete(ctx, name, m) })
+	_, err := bounded(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, w.store().Delete(ctx, name, m) })
 	return err
 }
 
@@ -116,7 +131,7 @@ func (w *claimWorld) publish(ctx context.Context, c *queue.Claims, id string) er
 // many there were.
 func (w *claimWorld) receive(ctx context.Context, c *queue.Claims, name string, plan func(id string, n int) claimStep) (int, error) {
 	messages, err := bounded(ctx, func(ctx context.Context) ([]queue.Message, error) {
-		return w.queues.Receive(ctx, name, 4, 10*time.Minute)
+		return w.store().Receive(ctx, name, 4, 10*time.Minute)
 	})
 	for _, m := range messages {
 		if name == "work-poison" {

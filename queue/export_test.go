@@ -1,12 +1,9 @@
 package queue
 
-import "flag"
+import "time"
 
 // InBlobs stores all new claims as blobs.
 func (c *Claims) InBlobs() { c.inTable = 0 }
-
-// SeedToRun is the flag of all simulations of this package.
-var SeedToRun = flag.Uint64("seed", 0, "run the one simulation with this seed")
 
 // WithLimits returns the options with other limits; 0 means the default.
 func (o ListenerOptions) WithLimits(memory, requests int) *ListenerOptions {
@@ -18,4 +15,23 @@ func (o ListenerOptions) WithLimits(memory, requests int) *ListenerOptions {
 func (o PublisherOptions) WithParallel(n int) *PublisherOptions {
 	o.parallel = n
 	return &o
+}
+
+// RunOrder runs the random order of TestPushLeavesNothing with this seed.
+func RunOrder(seed uint64) OrderResult {
+	w := newSchedule(seed)
+	left := w.run()
+	return OrderResult{
+		Left: left, Slept: w.slept, Hushed: w.hushed, Held: w.held, Requested: w.requested, Latest: w.latest,
+		TooLate: w.latest > receivedWithin || w.prompt && w.latest > promptly,
+	}
+}
+
+// OrderResult is what a random order came to.
+type OrderResult struct {
+	Left                int // messages that were not received
+	Slept, Hushed, Held int // listeners asleep, puts that waited for a signal, and messages that waited at the gate
+	Requested           int // while the gate was closed
+	Latest              time.Duration
+	TooLate             bool
 }

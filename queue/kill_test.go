@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"kennel/internal/memory"
@@ -21,22 +20,7 @@ import (
 // none is left.
 func TestKilledAtEachRequest(t *testing.T) {
 	t.Parallel()
-	ran := 0
-	for n := int64(1); ; n++ {
-		struck := false
-		for _, after := range []bool{false, true} {
-			kill := &storetest.Killer{N: n, After: after}
-			synctest.Test(t, func(t *testing.T) { runKilled(t, kill) })
-			ran++
-			struck = struck || kill.Struck()
-			if t.Failed() {
-				t.Fatal(kill)
-			}
-		}
-		if !struck {
-			break
-		}
-	}
+	ran := storetest.KillAtEachRequest(t, 1, runKilled)
 	if ran < 40 {
 		t.Errorf("%d runs are too few", ran)
 	}

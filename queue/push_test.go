@@ -3,50 +3,8 @@ package queue
 import (
 	"container/heap"
 	"math/rand/v2"
-	"os"
-	"testing"
 	"time"
 )
-
-// How many random orders run in `make test` and in `make prove`.
-const sampleOrders, allOrders = 1000, 100_000
-
-// TestPushLeavesNothing runs publishers and listeners, kept as plain state,
-// through random orders of puts, signals, receives, counts, kills, closed gates
-// and falling asleep. Signals are late and come twice, but while a listener
-// receives them, none is lost; counts are old. Each message must be received
-// long before the safety poll. While the gate is closed, no request begins.
-func TestPushLeavesNothing(t *testing.T) {
-	t.Parallel()
-	orders, base := sampleOrders, rand.Uint64()
-	if os.Getenv("KENNEL_PROVE") != "" {
-		orders = allOrders
-	}
-	if *SeedToRun != 0 {
-		orders, base = 1, *SeedToRun
-	}
-	ran, slept, hushed, held := 0, 0, 0, 0
-	var latest time.Duration
-	for ; ran < orders && !t.Failed(); ran++ {
-		w := newSchedule(base + uint64(ran))
-		left := w.run()
-		slept, hushed, held, latest = slept+w.slept, hushed+w.hushed, held+w.held, max(latest, w.latest)
-		if w.prompt && w.latest > promptly {
-			t.Errorf("a message was received %v after it was put, by a check; repeat it with -run TestPushLeavesNothing -seed %d", w.latest, base+uint64(ran))
-		}
-		if w.requested > 0 {
-			t.Errorf("%d requests began at a closed gate; repeat it with -run TestPushLeavesNothing -seed %d", w.requested, base+uint64(ran))
-		}
-		if left > 0 || w.latest > receivedWithin {
-			t.Errorf("%d messages were left, one was received %v after it was visible; repeat it with -run TestPushLeavesNothing -seed %d", left, w.latest, base+uint64(ran))
-		}
-	}
-	t.Logf("figure: messages left to the safety poll, in random orders of publishing, signals and falling asleep (%d orders) | 0 | 0", ran)
-	t.Logf("the latest was received %v after it was visible; listeners fell asleep %d times; %d puts waited for their signal; %d messages waited at the gate", latest, slept, hushed, held)
-	if *SeedToRun == 0 && (slept < orders || hushed < orders/10 || held < orders/10) {
-		t.Errorf("listeners fell asleep %d times, %d puts waited for their signal and %d messages at the gate: too few for a meaningful test", slept, hushed, held)
-	}
-}
 
 const (
 	scheduleLease = 20 * time.Second

@@ -4,12 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"kennel/internal/chance"
@@ -18,30 +15,22 @@ import (
 	"kennel/queue"
 )
 
-var simulations = flag.Int("simulations", storetest.Scale(6, 500), "seeded simulations to run")
-
 // TestSimulations runs publishers and listeners that are stopped and killed at
 // random, over queues with every kind of fault, late counts and unreliable
 // signals. Each published message is done, or is a dead letter if its work
 // cannot succeed; none is left, and no lease is held twice.
 func TestSimulations(t *testing.T) {
 	t.Parallel()
-	base := rand.Uint64()
-	if *queue.SeedToRun != 0 {
-		base, *simulations = *queue.SeedToRun, 1
-	}
-	ran, published, deaths, repeated := 0, 0, 0, 0
-	for ; ran < *simulations && !t.Failed(); ran++ {
-		seed := base + uint64(ran)
-		synctest.Test(t, func(t *testing.T) {
-			s := simulate(t, seed)
-			published, deaths, repeated = published+len(s.published), deaths+s.deaths, repeated+s.repeated
-			if t.Failed() {
-				t.Logf("seed %d failed; repeat it with -run TestSimulations -seed %d", seed, seed)
-			}
-		})
-	}
-	t.Logf("figure: messages lost, left or wrongly dead-lettered in simulations (%d runs, %d messages, %d kills, %d done again) | 0 | 0", ran, published, deaths, repeated)
+	all := storetest.Simulate(t, storetest.Scale(6, 500), func(run *storetest.Simulation) {
+		s := simulate(run)
+		run.Count("messages", len(s.published))
+		run.Count("kills", s.deaths)
+		run.Count("done again", s.repeated)
+	})
+	t.Logf("figure: messages lost, left or wrongly dead-lettered in simulations (%d runs, %d messages, %d kills, %d done again) | 0 | 0",
+		all.Runs, all.Of("messages"), all.Of("kills"), all.Of("done again"))
+	all.Want("messages", 20)
+	all.Want("kills", 0.5)
 }
 
 // task is the body of a message, and its own codec.
@@ -79,11 +68,9 @@ const (
 
 var simulatedQueues = []string{"work-0", "work-1", "work-2"}
 
-// simulation is one run. Each part has its own random source, derived from the
-// seed.
+// simulation is one run.
 type simulation struct {
-	t       *testing.T
-	seed    uint64
+	*storetest.Simulation
 	queues  *memory.Queues
 	signals *memory.QueueSignals
 	others  sync.WaitGroup // nodes beside node 0
@@ -96,12 +83,12 @@ type simulation struct {
 	repeated  int
 }
 
-func simulate(t *testing.T, seed uint64) *simulation {
-	s := &simulation{t: t, seed: seed, published: make(map[string]task), done: make(map[string]int), working: make(map[string]string)}
-	world := s.chance("world", 0)
+func simulate(run *storetest.Simulation) *simulation {
+	s := &simulation{Simulation: run, published: make(map[string]task), done: make(map[string]int), working: make(map[string]string)}
+	world := s.Chance("world", 0)
 	s.queues = memory.NewQueues(&memory.Options{
-		Fault: s.fault, OnMisuse: func(problem string) { t.Error(problem) },
-		ShuffleSeed: seed | 1, CountLag: world.UpTo(simulatedLease - time.Second),
+		Fault: s.fault, OnMisuse: run.Misused,
+		ShuffleSeed: run.Seed | 1, CountLag: world.UpTo(simulatedLease - time.Second),
 	})
 	s.signals = memory.NewQueueSignals(&memory.QueueSignalOptions{Fault: s.signalFault, Connect: world.UpTo(2 * time.Second)})
 	for i := range 1 + world.Below(3) {
@@ -124,14 +111,14 @@ func simulate(t *testing.T, seed uint64) *simulation {
 // node publishes and listens in several lives. The last one of node 0 goes on
 // until the work is done.
 func (s *simulation) node(i int) {
-	chance := s.chance("node", i)
+	chance := s.Chance("node", i)
 	lives := 1 + chance.Below(4)
 	for life := range lives {
 		time.Sleep(chance.UpTo(20 * time.Second))
 		p := storetest.NewProcess(nil)
 		ctx, stop := context.WithCancel(p.Context())
 		var running sync.WaitGroup
-		running.Go(func() { s.live(ctx, p, fmt.Sprint(i, "/", life), s.chance("work of node", 10*i+life)) })
+		running.Go(func() { s.live(ctx, p, fmt.Sprint(i, "/", life), s.Chance("work of node", 10*i+life)) })
 		switch {
 		case i == 0 && life == lives-1:
 			s.awaitEnd()
@@ -153,7 +140,7 @@ func (s *simulation) node(i int) {
 // nodes, which must happen within a few rare polls.
 func (s *simulation) awaitEnd() {
 	s.others.Wait()
-	time.Sleep(max(0, faultsEnd-sinceBubble()) + 10*time.Second) // no request is late after that
+	time.Sleep(max(0, faultsEnd-s.Elapsed()) + 10*time.Second) // no request is late after that
 	for end := time.Now().Add(40 * time.Minute); time.Now().Before(end); time.Sleep(time.Second) {
 		left := 0
 		for _, name := range simulatedQueues {
@@ -167,7 +154,7 @@ func (s *simulation) awaitEnd() {
 
 func (s *simulation) live(ctx context.Context, p *storetest.Process, node string, chance *chance.Source) {
 	store := p.Queues(s.queues)
-	publisher := newPublisher(s.t, store, queue.PublisherOptions{Signals: s.signals}.WithParallel(4))
+	publisher := newPublisher(s, store, queue.PublisherOptions{Signals: s.signals}.WithParallel(4))
 	l, err := queue.NewListener(store, simulatedQueues, taskCodec{}, func(ctx context.Context, d queue.Delivery[task]) error {
 		return s.work(ctx, p, node, d, chance)
 	}, &queue.ListenerOptions{
@@ -175,21 +162,21 @@ func (s *simulation) live(ctx context.Context, p *storetest.Process, node string
 		MaxAttempts: simulatedAttempts, MaxWork: time.Minute, Drain: chance.UpTo(5 * time.Second),
 	})
 	if err != nil {
-		s.t.Error(err)
+		s.Error(err)
 		return
 	}
 	var running sync.WaitGroup
 	running.Go(func() { publisher.Run(ctx) })
 	running.Go(func() { s.publish(ctx, publisher, node, chance) })
 	if err := l.Run(ctx); err != nil {
-		s.t.Error(err)
+		s.Error(err)
 	}
 	running.Wait()
 }
 
 func (s *simulation) publish(ctx context.Context, p *queue.Publisher, node string, chance *chance.Source) {
 	for n := range chance.Below(25) {
-		if sinceBubble() > faultsEnd {
+		if s.Elapsed() > faultsEnd {
 			return
 		}
 		k := task{ID: fmt.Sprint(node, "-", n)}
@@ -217,7 +204,7 @@ func (s *simulation) publish(ctx context.Context, p *queue.Publisher, node strin
 func (s *simulation) work(ctx context.Context, p *storetest.Process, node string, d queue.Delivery[task], chance *chance.Source) error {
 	s.mu.Lock()
 	if other := s.working[d.ID]; other != "" {
-		s.t.Errorf("nodes %s and %s work on message %s at the same time", other, node, d.ID)
+		s.Errorf("nodes %s and %s work on message %s at the same time", other, node, d.ID)
 	}
 	s.working[d.ID] = node
 	s.mu.Unlock()
@@ -255,7 +242,7 @@ func (s *simulation) check() {
 	letters := make(map[string]queue.DeadLetter)
 	for _, name := range simulatedQueues {
 		if all := s.queues.All(name); len(all) > 0 {
-			s.t.Errorf("left in %s: %+v", name, all)
+			s.Errorf("left in %s: %+v", name, all)
 		}
 		for _, m := range s.queues.All(name + queue.PoisonSuffix) {
 			d, err := queue.ReadDeadLetter(m.Body)
@@ -264,7 +251,7 @@ func (s *simulation) check() {
 				err = json.Unmarshal([]byte(d.Text), &k)
 			}
 			if err != nil || d.Queue != name || k.Fails >= 0 && d.Attempts != simulatedAttempts {
-				s.t.Errorf("dead letter %+v, %v", d, err)
+				s.Errorf("dead letter %+v, %v", d, err)
 			}
 			letters[k.ID] = d
 		}
@@ -276,42 +263,26 @@ func (s *simulation) check() {
 			dead = true // an attempt that is recorded before it begins counts although its process is killed
 		}
 		if letter != dead {
-			s.t.Errorf("message %+v is a dead letter: %v", k, letter)
+			s.Errorf("message %+v is a dead letter: %v", k, letter)
 		}
 		if ok := s.done[id] > 0; ok == letter {
-			s.t.Errorf("message %+v is done: %v", k, ok)
+			s.Errorf("message %+v is done: %v", k, ok)
 		}
 	}
 }
 
-// fault makes one request in five fail while there are faults.
+// mishaps make one request in five fail while there are faults.
+var mishaps = memory.Mishaps{Each: 30, Trip: 50 * time.Millisecond, Lost: errLost, After: 5 * time.Second, Slow: 4 * time.Second}
+
 func (s *simulation) fault(call memory.Call) memory.Fault {
-	chance := s.chance("request", int(call.N))
-	f := memory.Fault{Delay: chance.UpTo(50 * time.Millisecond), Back: chance.UpTo(50 * time.Millisecond)}
-	if sinceBubble() > faultsEnd {
-		return f
+	m := mishaps
+	if s.Elapsed() > faultsEnd {
+		m.Each = 0
 	}
-	switch chance.Below(30) {
-	case 0:
-		f.Err = errLost // applied, reply lost
-	case 1:
-		f.Err, f.Lost = errLost, true // never arrives
-	case 2:
-		f.Err, f.After = errLost, chance.UpTo(5*time.Second) // arrives later
-	case 3:
-		f.Lost = true // never arrives; no error before the timeout
-	case 4:
-		f.Err, f.Lost = memory.ErrBusy, true
-	case 5:
-		f.Delay = chance.UpTo(4 * time.Second)
-	}
-	return f
+	return m.Draw(s.Chance("request", int(call.N)))
 }
 
 func (s *simulation) signalFault(listener int, _ queue.Signal) memory.SignalFault {
-	chance := s.chance("signal", listener+1000*int(time.Now().UnixMilli()%1e6))
+	chance := s.Chance("signal", listener+1000*int(time.Now().UnixMilli()%1e6))
 	return memory.SignalFault{Lost: chance.Below(4) == 0, Delay: chance.UpTo(2 * time.Second), Twice: chance.Below(4) == 0}
 }
-
-// chance returns the random source of one part.
-func (s *simulation) chance(of string, i int) *chance.Source { return chance.New(s.seed, of, i) }

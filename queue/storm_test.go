@@ -24,8 +24,9 @@ func TestStorm(t *testing.T) {
 		lease      = 30 * time.Second
 	)
 	perSecond := storetest.Scale(20, 40)
+	seed := storetest.Seed(t)
 	synctest.Test(t, func(t *testing.T) {
-		random := chance.New(*queue.SeedToRun, "storm", 0)
+		random := chance.New(seed, "storm", 0)
 		var mu sync.Mutex
 		sent, refused := make(map[string]int), make(map[string]int)
 		queues := newQueues(t, func(c memory.Call) memory.Fault {

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"kennel/internal/chance"
@@ -15,14 +14,14 @@ import (
 )
 
 // TestSimulation lets senders and syphons run through random outages of both
-// namespaces while they are killed at random requests. Run one seed again with
-// -run 'TestSimulation/^7$'.
+// namespaces while they are killed at random requests.
 func TestSimulation(t *testing.T) {
-	for seed := range storetest.Scale(8, 400) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { (&sim{t: t, seed: uint64(seed)}).run() })
-		})
-	}
+	all := storetest.Simulate(t, storetest.Scale(8, 400), func(run *storetest.Simulation) { (&sim{Simulation: run}).run() })
+	t.Logf("%d failovers, %d messages moved, %d kills, %d duplicates, at most %d allowed",
+		all.Of("failovers"), all.Of("messages moved"), all.Of("kills"), all.Of("duplicates"), all.Of("duplicates allowed"))
+	all.Want("failovers", 1)
+	all.Want("messages moved", 1)
+	all.Want("kills", 1)
 }
 
 const (
@@ -33,8 +32,7 @@ const (
 )
 
 type sim struct {
-	t                  *testing.T
-	seed               uint64
+	*storetest.Simulation
 	primary, secondary *bus
 	allowed            atomic.Int64 // duplicates; what a kill makes unclear counts as ambiguous or unsettled
 	kills              atomic.Int64
@@ -44,7 +42,7 @@ type sim struct {
 
 func (s *sim) run() {
 	s.primary, s.secondary = newBus("orders", "other"), newBus(queues...)
-	s.primary.dedup = s.seed%4 == 0
+	s.primary.dedup = s.Seed%4 == 0
 	ctx, stop := context.WithCancel(context.Background())
 	var background, senders sync.WaitGroup
 	background.Go(func() { s.outages(ctx) })
@@ -60,8 +58,8 @@ func (s *sim) run() {
 	s.primary.set(nil)
 	s.secondary.set(nil)
 	time.Sleep(2 * time.Minute) // locks of killed syphons end
-	last := newSyphon(s.t, s.primary, s.secondary, queues, nil)
-	s.add(drain(s.t, last))
+	last := newSyphon(s.T, s.primary, s.secondary, queues, nil)
+	s.add(drain(s.T, last))
 	last.Close(context.Background())
 	s.check()
 }
@@ -77,7 +75,7 @@ func (s *sim) life(c *chance.Source, killed bool) *process {
 
 // outages changes what the namespaces do.
 func (s *sim) outages(ctx context.Context) {
-	c := chance.New(s.seed, "outage", 0)
+	c := s.Chance("outage", 0)
 	faults := []fault{refuse, hang, drop, storeDrop, storeHang, internal, busy}
 	for ctx.Err() == nil {
 		f, only := faults[c.Below(len(faults))], ""
@@ -112,10 +110,10 @@ func (s *sim) sleep(ctx context.Context, d time.Duration) {
 
 // sender runs processes one after the other until all messages are accepted.
 func (s *sim) sender(i int) {
-	c := chance.New(s.seed, "sender", i)
+	c := s.Chance("sender", i)
 	next := make([]int, simProducers) // message of each producer
 	for lives := 0; ; lives++ {
-		p := s.life(c, s.seed%2 == 1 && lives < 5)
+		p := s.life(c, s.Seed%2 == 1 && lives < 5)
 		ctx, cancel := context.WithCancel(context.Background())
 		go func() { // a killed process stops at once
 			select {
@@ -125,7 +123,7 @@ func (s *sim) sender(i int) {
 			case <-ctx.Done():
 			}
 		}()
-		x := newSender(s.t, view{s.primary, p}, view{s.secondary, p}, queues, relay.Options{Interval: new(5 * time.Second)}.WithTimes(0, 5*time.Second))
+		x := newSender(s.T, view{s.primary, p}, view{s.secondary, p}, queues, relay.Options{Interval: new(5 * time.Second)}.WithTimes(0, 5*time.Second))
 		var wg sync.WaitGroup
 		for j := range next {
 			wg.Go(func() { s.produce(ctx, x, i, j, &next[j]) })
@@ -147,7 +145,7 @@ func (s *sim) sender(i int) {
 
 // produce sends each message until it is accepted.
 func (s *sim) produce(ctx context.Context, x *relay.Sender, i, j int, next *int) {
-	c := chance.New(s.seed, "producer", 1000*(i*simProducers+j)+*next)
+	c := s.Chance("producer", 1000*(i*simProducers+j)+*next)
 	for *next < simMessages && ctx.Err() == nil {
 		bounded, cancel := context.WithTimeout(ctx, 2*time.Second+c.UpTo(30*time.Second))
 		_, err := x.Send(bounded, []string{"orders", "other"}[j], s.message(i, j, *next))
@@ -170,9 +168,9 @@ func (s *sim) message(i, j, n int) *relay.Message {
 func (s *sim) prefix(i, j int) string { return fmt.Sprintf("%d-%d-", i, j) }
 
 func (s *sim) syphon(ctx context.Context, i int) {
-	c := chance.New(s.seed, "syphon", i)
+	c := s.Chance("syphon", i)
 	for ctx.Err() == nil {
-		p := s.life(c, s.seed%3 != 0)
+		p := s.life(c, s.Seed%3 != 0)
 		life, cancel := context.WithCancel(ctx)
 		go func() {
 			select {
@@ -182,7 +180,7 @@ func (s *sim) syphon(ctx context.Context, i int) {
 			case <-life.Done():
 			}
 		}()
-		x := newSyphon(s.t, view{s.primary, p}, view{s.secondary, p}, queues, nil)
+		x := newSyphon(s.T, view{s.primary, p}, view{s.secondary, p}, queues, nil)
 		for life.Err() == nil {
 			r, _ := x.Pass(life)
 			s.add(r)
@@ -198,12 +196,11 @@ func (s *sim) add(r relay.Result) {
 	s.moved.Add(r.Moved)
 	s.allowed.Add(r.Ambiguous + r.Unsettled)
 	if r.DeadLettered+r.Expired+r.Unreadable > 0 {
-		s.t.Errorf("seed %d: %+v", s.seed, r)
+		s.Errorf("%+v", r)
 	}
 }
 
 func (s *sim) check() {
-	t := s.t
 	copies := 0
 	for j, entity := range []string{"orders", "other"} {
 		got := s.primary.got(entity)
@@ -212,17 +209,17 @@ func (s *sim) check() {
 		for i := range simSenders {
 			n, ok := inOrder(got, s.prefix(i, j))
 			if n != simMessages {
-				t.Errorf("seed %d: %d messages of producer %d-%d arrived, want %d", s.seed, n, i, j, simMessages)
+				s.Errorf("%d messages of producer %d-%d arrived, want %d", n, i, j, simMessages)
 			}
 			// The barrier of a sender ends with its process.
-			if !ok && i < simSenders-1 && s.seed%2 == 0 {
-				t.Errorf("seed %d: session %d-%d lost its order", s.seed, i, j)
+			if !ok && i < simSenders-1 && s.Seed%2 == 0 {
+				s.Errorf("session %d-%d lost its order", i, j)
 			}
 		}
 	}
 	for _, q := range queues {
 		if active, dead := s.secondary.left(q); active+dead > 0 {
-			t.Errorf("seed %d: %s holds %d messages and %d dead letters", s.seed, q, active, dead)
+			s.Errorf("%s holds %d messages and %d dead letters", q, active, dead)
 		}
 	}
 	bound := s.allowed.Load()
@@ -230,10 +227,14 @@ func (s *sim) check() {
 		bound = 0
 	}
 	if int64(copies) > bound {
-		t.Errorf("seed %d: %d duplicates, more than %d", s.seed, copies, bound)
+		s.Errorf("%d duplicates, more than %d", copies, bound)
 	}
 	if n, m := s.primary.open, s.secondary.open; n != 0 || m != 0 {
-		t.Errorf("seed %d: %d and %d connections are left open", s.seed, n, m)
+		s.Errorf("%d and %d connections are left open", n, m)
 	}
-	t.Logf("seed %d: %d failovers, %d moved, %d kills, %d duplicates, at most %d allowed", s.seed, s.failovers.Load(), s.moved.Load(), s.kills.Load(), copies, bound)
+	s.Count("failovers", int(s.failovers.Load()))
+	s.Count("messages moved", int(s.moved.Load()))
+	s.Count("kills", int(s.kills.Load()))
+	s.Count("duplicates", copies)
+	s.Count("duplicates allowed", int(bound))
 }

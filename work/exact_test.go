@@ -3,13 +3,11 @@ package work
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"kennel/internal/chance"
 	"kennel/internal/memory"
 	"kennel/internal/storetest"
 )
@@ -62,21 +60,7 @@ func TestKilledAtEachRequest(t *testing.T) {
 // killAtEach runs a batch with so many items a parcel for each request at which
 // its process can be killed, or for one of so many.
 func killAtEach(t *testing.T, items []string, each, step int) (ran int) {
-	for n := int64(1 + rand.IntN(step)); ; n += int64(step) {
-		struck := false
-		for _, after := range []bool{false, true} {
-			kill := &storetest.Killer{N: n, After: after}
-			synctest.Test(t, func(t *testing.T) { runKilled(t, kill, items, each) })
-			ran++
-			struck = struck || kill.Struck()
-			if t.Failed() {
-				t.Fatal(kill)
-			}
-		}
-		if !struck {
-			return ran
-		}
-	}
+	return storetest.KillAtEachRequest(t, step, func(t *testing.T, kill *storetest.Killer) { runKilled(t, kill, items, each) })
 }
 
 func runKilled(t *testing.T, kill *storetest.Killer, items []string, each int) {
@@ -113,16 +97,11 @@ func runKilled(t *testing.T, kill *storetest.Killer, items []string, each int) {
 // of counting them, as during a rollout.
 func TestUnreliableStorage(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(storetest.Scale(3, 500)) {
-		synctest.Test(t, func(t *testing.T) { runUnreliable(t, seed+1) })
-		if t.Failed() {
-			t.Fatalf("seed %d", seed+1)
-		}
-	}
+	storetest.Simulate(t, storetest.Scale(3, 500), runUnreliable)
 }
 
-func runUnreliable(t *testing.T, seed uint64) {
-	random := chance.New(seed, "storage", 0)
+func runUnreliable(t *storetest.Simulation) {
+	random := t.Chance("storage", 0)
 	quiet := false
 	var mu sync.Mutex
 	fault := func(memory.Call) memory.Fault {
@@ -142,7 +121,7 @@ func runUnreliable(t *testing.T, seed uint64) {
 		}
 		return f
 	}
-	s := newSite(t, fault, seed)
+	s := newSite(t, fault, t.Seed)
 	s.copies = func() int { return max(1, random.Below(12)-6) }
 	s.setQuiet(&mu, &quiet, true)
 	var items []string

@@ -2,11 +2,9 @@ package work_test
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"kennel/internal/storetest"
@@ -60,18 +58,8 @@ func TestKilledThroughout(t *testing.T) {
 			for _, how := range []killed{{key: "k"}, {}, {beside: true}} {
 				t.Run(name+how.String(), func(t *testing.T) {
 					t.Parallel()
-					for n, struck := int64(1+rand.IntN(step)), true; struck; n += int64(step) {
-						struck = false
-						for _, after := range []bool{false, true} {
-							kill := &storetest.Killer{N: n, After: after}
-							synctest.Test(t, func(t *testing.T) { runKilled(t, items(), how, kill) })
-							runs.Add(1)
-							struck = struck || kill.Struck()
-							if t.Failed() {
-								t.Fatal(kill)
-							}
-						}
-					}
+					ran := storetest.KillAtEachRequest(t, step, func(t *testing.T, kill *storetest.Killer) { runKilled(t, items(), how, kill) })
+					runs.Add(int64(ran))
 				})
 			}
 		}

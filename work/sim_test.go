@@ -1,18 +1,13 @@
 package work_test
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"math/rand/v2"
-	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"kennel/internal/chance"
@@ -20,12 +15,6 @@ import (
 	"kennel/internal/storetest"
 	"kennel/internal/table"
 	"kennel/work"
-)
-
-var (
-	simulations = flag.Int("simulations", storetest.Scale(8, 8_000), "seeded simulations to run")
-	firstSeed   = flag.Uint64("first-seed", 0, "the seed of the first simulation; 0: a random one")
-	simulateOne = flag.Uint64("seed", 0, "the seed of the one simulation to run")
 )
 
 // TestSimulations submits, processes and sweeps batches in processes that are
@@ -36,48 +25,27 @@ var (
 // item has one result, and nothing is left.
 func TestSimulations(t *testing.T) {
 	t.Parallel()
-	if *simulateOne != 0 {
-		synctest.Test(t, func(t *testing.T) { simulate(t, *simulateOne) })
-		return
-	}
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // each process allocates compressors
-	base := cmp.Or(*firstSeed, rand.Uint64()) - 1
-	t.Logf("the first seed is %d", base+1)
-	var large, refused atomic.Int64
-	var batches, kills, copies, again, next atomic.Int64
-	t.Run("shards", func(t *testing.T) {
-		for range runtime.GOMAXPROCS(0) {
-			t.Run("", func(t *testing.T) {
-				t.Parallel()
-				for i := next.Add(1); i <= int64(*simulations) && !t.Failed(); i = next.Add(1) {
-					seed := base + uint64(i)
-					synctest.Test(t, func(t *testing.T) {
-						s := simulate(t, seed)
-						kills.Add(s.kills.Load())
-						copies.Add(s.copies.Load())
-						refused.Add(s.refused.Load())
-						if s.largeFrom > 0 {
-							large.Add(1)
-						}
-						for _, o := range s.orders {
-							batches.Add(int64(len(o.ids)))
-							for _, i := range o.items {
-								again.Add(max(0, int64(s.tries[i.ID]-1-i.Fails)))
-							}
-						}
-						if t.Failed() {
-							t.Logf("repeat with -run TestSimulations -seed %d", seed)
-						}
-					})
-				}
-			})
+	all := storetest.Simulate(t, storetest.Scale(8, 8_000), func(run *storetest.Simulation) {
+		s := simulate(run)
+		run.Count("kills", int(s.kills.Load()))
+		run.Count("copies of messages", int(s.copies.Load()))
+		run.Count("rows refused as too large", int(s.refused.Load()))
+		if s.largeFrom > 0 {
+			run.Count("with large parcels", 1)
+		}
+		for _, o := range s.orders {
+			run.Count("batches", len(o.ids))
+			for _, i := range o.items {
+				run.Count("items processed again", max(0, s.tries[i.ID]-1-i.Fails))
+			}
 		}
 	})
 	t.Logf("figure: items without one result, wrong reports, and what is left, in simulations with faults (%d runs, %d of them with large parcels, %d batches, %d kills, %d copies of messages, %d rows refused as too large, %d items processed again) | 0 | 0",
-		*simulations, large.Load(), batches.Load(), kills.Load(), copies.Load(), refused.Load(), again.Load())
-	if n := int64(*simulations); batches.Load() < n/int64(storetest.Scale(2, 1)) || kills.Load() < n/2 || copies.Load() < n {
-		t.Error("too few batches, kills or copies for a meaningful test")
-	}
+		all.Runs, all.Of("with large parcels"), all.Of("batches"), all.Of("kills"), all.Of("copies of messages"), all.Of("rows refused as too large"), all.Of("items processed again"))
+	all.Want("batches", 1/float64(storetest.Scale(2, 1)))
+	all.Want("kills", 0.5)
+	all.Want("copies of messages", 1)
 }
 
 const (
@@ -89,13 +57,11 @@ const (
 	minRow = work.LargeParcel / 2
 )
 
-// simulation is one run. Each part has its own random source, derived from the
-// seed.
+// simulation is one run.
 type simulation struct {
+	*storetest.Simulation
 	*world
-	seed    uint64
-	began   time.Time
-	share   int // of requests that fail, in per mille
+	mishaps memory.Mishaps
 	storms  [2]time.Duration
 	lowered time.Duration // from then on, processes have two partitions
 	orders  []*order
@@ -104,20 +70,23 @@ type simulation struct {
 	kills, copies atomic.Int64
 }
 
-func simulate(t *testing.T, seed uint64) *simulation {
-	s := &simulation{seed: seed, began: time.Now()}
-	random := s.chance("world", 0)
-	s.share = random.Below(100)
+func simulate(run *storetest.Simulation) *simulation {
+	s := &simulation{Simulation: run}
+	random := s.Chance("world", 0)
+	s.mishaps = memory.Mishaps{
+		Each: 7 * 1000 / max(1, random.Below(100)), Trip: 20 * time.Millisecond, // up to one request in ten fails
+		Lost: errReset, After: 40 * time.Second, Slow: 20 * time.Second, Rejected: []error{table.ErrRefused},
+	}
 	for i := range s.storms {
 		s.storms[i] = random.UpTo(faultsEnd)
 	}
 	s.lowered = 24 * time.Hour
-	s.world = newWorld(t, seed|1, s.faults)
+	s.world = newWorld(run.T, run.Seed|1, s.faults)
 	if random.Below(3) == 0 {
 		s.lowered = random.UpTo(faultsEnd)
 		s.partitions = 2
 	}
-	if large := s.chance("large", 0); large.Below(4) == 0 {
+	if large := s.Chance("large", 0); large.Below(4) == 0 {
 		s.largeFrom, s.each = 1+large.Below(200), 201+large.Below(work.LargeParcel-200)
 		if large.Below(2) == 0 {
 			s.maxRow = minRow + large.Below(work.LargeParcel-minRow)
@@ -126,16 +95,16 @@ func simulate(t *testing.T, seed uint64) *simulation {
 	for i := range 1 + random.Below(3) {
 		s.orders = append(s.orders, s.order(i))
 	}
-	calm, begin := context.WithCancel(t.Context())
+	calm, begin := context.WithCancel(run.Context())
 	time.AfterFunc(faultsEnd, begin)
 	for i, o := range s.orders {
-		for client := range 1 + s.chance("clients", i).Below(2) {
+		for client := range 1 + s.Chance("clients", i).Below(2) {
 			s.others.Go(func() { s.client(calm, o, 10*i+client) })
 		}
 	}
 	s.others.Go(func() { s.copier(calm) })
 	s.others.Go(func() { s.gatekeeper(calm) })
-	ended, end := context.WithCancel(t.Context())
+	ended, end := context.WithCancel(run.Context())
 	var workers sync.WaitGroup
 	for i := range 2 {
 		workers.Go(func() { s.worker(calm, ended, i) })
@@ -154,7 +123,7 @@ func simulate(t *testing.T, seed uint64) *simulation {
 
 // order draws a batch.
 func (s *simulation) order(i int) *order {
-	random := s.chance("order", i)
+	random := s.Chance("order", i)
 	of := fmt.Sprint("o", i)
 	o := &order{name: of, array: random.Below(3) == 0, invalid: random.Below(12) == 0}
 	if random.Below(2) == 0 {
@@ -201,7 +170,7 @@ func (s *simulation) order(i int) *order {
 // client submits a batch. With a key it repeats the submission until that is
 // confirmed, sometimes in another process, or it gives up.
 func (s *simulation) client(calm context.Context, o *order, i int) {
-	random := s.chance("client", i)
+	random := s.Chance("client", i)
 	time.Sleep(random.UpTo(time.Minute))
 	p := s.start(s.options(), s.killer(random))
 	for n := 0; ; n++ {
@@ -215,7 +184,7 @@ func (s *simulation) client(calm context.Context, o *order, i int) {
 				return
 			}
 		case !p.Dead() && (errors.Is(err, work.ErrKeyReused) || errors.Is(err, work.ErrCorrupt) || errors.As(err, &invalid)):
-			s.t.Errorf("submit: %v", err)
+			s.Errorf("submit: %v", err)
 			return
 		case o.key == "" || random.Below(10) == 0:
 			return
@@ -234,7 +203,7 @@ func (s *simulation) client(calm context.Context, o *order, i int) {
 // worker works in several lives until ended ends; the last one is not killed.
 func (s *simulation) worker(calm, ended context.Context, i int) {
 	for life := 0; ; life++ {
-		random := s.chance("worker", 100*i+life)
+		random := s.Chance("worker", 100*i+life)
 		p := s.start(s.options(), nil)
 		if calm.Err() == nil {
 			p = s.start(s.options(), s.killer(random))
@@ -269,7 +238,7 @@ func (s *simulation) worker(calm, ended context.Context, i int) {
 // options returns those of a process that starts now.
 func (s *simulation) options() *work.Options {
 	o := &work.Options{Gate: s.gate, HoldTime: time.Minute, Partitions: maxPartitions, Parallel: 4}
-	if time.Since(s.began) > s.lowered {
+	if s.Elapsed() > s.lowered {
 		o.Partitions = 2
 	}
 	return o
@@ -285,7 +254,7 @@ func (s *simulation) killer(random *chance.Source) *storetest.Killer {
 
 // copier puts copies of messages.
 func (s *simulation) copier(calm context.Context) {
-	random := s.chance("copier", 0)
+	random := s.Chance("copier", 0)
 	names := queueNames(maxPartitions)
 	for calm.Err() == nil && s.copies.Load() < maxCopies {
 		time.Sleep(random.UpTo(5 * time.Second))
@@ -299,7 +268,7 @@ func (s *simulation) copier(calm context.Context) {
 				if random.Below(8) == 0 {
 					delay = random.UpTo(2 * time.Hour)
 				}
-				ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+				ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
 				_, _ = s.queues.Put(ctx, name, m.Body, delay)
 				cancel()
 				s.copies.Add(1)
@@ -310,7 +279,7 @@ func (s *simulation) copier(calm context.Context) {
 
 // gatekeeper closes and opens the gate.
 func (s *simulation) gatekeeper(calm context.Context) {
-	random := s.chance("gate", 0)
+	random := s.Chance("gate", 0)
 	for random.Below(2) == 0 && calm.Err() == nil {
 		time.Sleep(random.UpTo(2 * time.Minute))
 		s.gate.set(false)
@@ -322,40 +291,17 @@ func (s *simulation) gatekeeper(calm context.Context) {
 // faults returns the faults of a store.
 func (s *simulation) faults(store string) func(memory.Call) memory.Fault {
 	return func(call memory.Call) memory.Fault {
-		now := time.Since(s.began)
-		random := s.chance(store, int(call.N))
-		f := memory.Fault{Delay: random.UpTo(20 * time.Millisecond), Back: random.UpTo(20 * time.Millisecond)}
+		now := s.Elapsed()
 		if now > faultsEnd {
 			return memory.Fault{}
 		}
+		random := s.Chance(store, int(call.N))
+		f := s.mishaps.Draw(random)
 		for _, storm := range s.storms {
 			if now > storm && now < storm+15*time.Second && random.Below(10) < 8 {
-				f.Err, f.Lost = memory.ErrBusy, true
-				return f
+				return memory.Fault{Delay: f.Delay, Back: f.Back, Err: memory.ErrBusy, Lost: true}
 			}
-		}
-		if random.Below(1000) >= s.share {
-			return f
-		}
-		switch random.Below(7) {
-		case 0:
-			f.Err = errReset // applied, reply lost
-		case 1:
-			f.Err, f.Lost = errReset, true // never arrives
-		case 2:
-			f.Err, f.After = errReset, random.UpTo(40*time.Second) // arrives later
-		case 3:
-			f.Lost = true // never arrives; no error before the timeout
-		case 4:
-			f.Err, f.Lost = memory.ErrBusy, true
-		case 5:
-			f.Err, f.Lost = table.ErrRefused, true
-		case 6:
-			f.Delay = random.UpTo(20 * time.Second)
 		}
 		return f
 	}
 }
-
-// chance returns the random source of one part.
-func (s *simulation) chance(of string, i int) *chance.Source { return chance.New(s.seed, of, i) }

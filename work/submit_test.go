@@ -298,30 +298,23 @@ func TestSubmitKilled(t *testing.T) {
 		name, key string
 		again     bool
 	}{{"no key", "", false}, {"not again", "k", false}, {"again", "k", true}} {
-		for n, struck := int64(1), true; struck; n += int64(storetest.Scale(13, 1)) {
-			for _, after := range []bool{false, true} {
-				kill := &storetest.Killer{N: n, After: after}
-				synctest.Test(t, func(t *testing.T) {
-					s := newSite(t, nil, 0)
-					var ids []string
-					if batch, _, err := s.start(kill, nil).send(test.key, body); err == nil {
-						ids = append(ids, batch.ID)
-					}
-					if test.again {
-						batch, _, err := s.start(nil, nil).send(test.key, body)
-						if err != nil {
-							t.Error(err)
-						}
-						ids = append(ids, batch.ID)
-					}
-					s.settled(ids, len(ids) > 0, items)
-				})
-				struck = kill.Struck()
-				if t.Failed() {
-					t.Fatal(test.name, " ", kill)
+		t.Run(test.name, func(t *testing.T) {
+			storetest.KillAtEachRequest(t, storetest.Scale(13, 1), func(t *testing.T, kill *storetest.Killer) {
+				s := newSite(t, nil, 0)
+				var ids []string
+				if batch, _, err := s.start(kill, nil).send(test.key, body); err == nil {
+					ids = append(ids, batch.ID)
 				}
-			}
-		}
+				if test.again {
+					batch, _, err := s.start(nil, nil).send(test.key, body)
+					if err != nil {
+						t.Error(err)
+					}
+					ids = append(ids, batch.ID)
+				}
+				s.settled(ids, len(ids) > 0, items)
+			})
+		})
 	}
 }
 

@@ -44,26 +44,19 @@ func TestSweepKilled(t *testing.T) {
 			time.Sleep(31 * 24 * time.Hour)
 		}},
 	} {
-		for n, struck := int64(1), true; struck; n += int64(storetest.Scale(11, 1)) {
-			for _, after := range []bool{false, true} {
-				kill := &storetest.Killer{N: n, After: after}
-				synctest.Test(t, func(t *testing.T) {
-					s := newSite(t, nil, 0)
-					test.prepare(s)
-					s.start(kill, nil).sweep()
-					if test.name == "removal" {
-						s.removed()
-						return
-					}
-					time.Sleep(25 * time.Minute)
-					s.settled(nil, true, items)
-				})
-				struck = kill.Struck()
-				if t.Failed() {
-					t.Fatal(test.name, " ", kill)
+		t.Run(test.name, func(t *testing.T) {
+			storetest.KillAtEachRequest(t, storetest.Scale(11, 1), func(t *testing.T, kill *storetest.Killer) {
+				s := newSite(t, nil, 0)
+				test.prepare(s)
+				s.start(kill, nil).sweep()
+				if test.name == "removal" {
+					s.removed()
+					return
 				}
-			}
-		}
+				time.Sleep(25 * time.Minute)
+				s.settled(nil, true, items)
+			})
+		})
 	}
 }
 

@@ -122,8 +122,7 @@ func (s *channelStores) host(t *testing.T, start func() *channelProcess) (texts 
 // real.
 func TestKilledAtEachRequest(t *testing.T) {
 	t.Parallel()
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := storetest.Seed(t)
 	var runs atomic.Int64
 	largest := storetest.Scale(101, 1_001)
 	t.Cleanup(func() {

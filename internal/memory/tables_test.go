@@ -2,10 +2,9 @@ package memory
 
 import (
 	"errors"
-	"math/rand/v2"
-	"sync"
 	"testing"
 
+	"kennel/internal/chance"
 	"kennel/internal/storetest"
 	"kennel/internal/table"
 )
@@ -16,16 +15,9 @@ func TestTables(t *testing.T) {
 
 // TestTablesInShortPages checks the contract with short and empty pages.
 func TestTablesInShortPages(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	var mu sync.Mutex
-	rng := rand.New(rand.NewPCG(seed, 0))
+	random := chance.New(storetest.Seed(t), "pages", 0)
 	storetest.TestTables(t, func(t *testing.T) table.Store {
-		return NewTable(&TableOptions{Scan: func(top int) int {
-			mu.Lock()
-			defer mu.Unlock()
-			return 1 + rng.IntN(2*top)
-		}})
+		return NewTable(&TableOptions{Scan: func(top int) int { return 1 + random.Below(2*top) }})
 	})
 }
 

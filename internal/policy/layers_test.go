@@ -97,7 +97,7 @@ var layers = map[string][]string{
 	"internal/dev/sbom":           {"internal/version"},
 	"internal/dev/typecheck":      {"golang.org/x/tools"},
 	"internal/loopback":           {},
-	"internal/memory":             {"gate", "ids", "queue", "internal/cas", "internal/signal", "internal/table"},
+	"internal/memory":             {"gate", "ids", "queue", "internal/cas", "internal/chance", "internal/signal", "internal/table"},
 	"internal/metrics":            {"internal/cost/bill", "internal/instances", "queue"}, // queue: the bounds of ages
 	"internal/faultproxy":         {"internal/azure/requests"},
 	"internal/dev/project":        {"internal/names", "internal/version"},
@@ -110,7 +110,7 @@ var layers = map[string][]string{
 	"internal/telemetry":          {"internal/trace", "go.opentelemetry.io/otel"},
 	"internal/telemetry/otlp":     {"go.opentelemetry.io/otel"},
 	"internal/version":            {},
-	"internal/storetest":          {"channels", "ids", "queue", "internal/cas", "internal/table", "internal/dev/azurite", "internal/version", "testing", "github.com/google/go-cmp"},
+	"internal/storetest":          {"channels", "ids", "queue", "internal/cas", "internal/chance", "internal/table", "internal/dev/azurite", "internal/version", "testing", "github.com/google/go-cmp"},
 
 	"examples/numbers":      {"azurestore", "client", "gate", "ids"},                                                                   // only what other modules can import
 	"cmd/kennel":            {"client", "internal/cost", "gate", "internal/scale", "internal", "github.com/spf13", "golang.org/x/sys"}, // scale: to check rules; sys: the width of a terminal

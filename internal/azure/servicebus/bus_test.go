@@ -36,17 +36,21 @@ func messageOf(s gate.Signal) message {
 // if a goroutine outlives the test.
 func withBus(t *testing.T, test func(t *testing.T, b *devbus.Broker)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		b := devbus.New(nil)
-		t.Cleanup(func() {
-			b.Heal()
-			b.Close()
-		})
-		if err := b.CreateTopic(topic, nil); err != nil {
-			t.Fatal(err)
-		}
-		test(t, b)
+	synctest.Test(t, func(t *testing.T) { test(t, newBus(t)) })
+}
+
+// newBus returns a bus with the topic, in virtual time.
+func newBus(t *testing.T) *devbus.Broker {
+	t.Helper()
+	b := devbus.New(nil)
+	t.Cleanup(func() {
+		b.Heal()
+		b.Close()
 	})
+	if err := b.CreateTopic(topic, nil); err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 func inProcess(b *devbus.Broker) *Options {

@@ -1,7 +1,6 @@
 package servicebus
 
 import (
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -14,8 +13,6 @@ import (
 	"kennel/internal/storetest"
 )
 
-var seedFlag = flag.Uint64("seed", 0, "run only the simulation with this seed")
-
 // TestSignalsThroughFaults injects random faults, several at a time, and fails
 // if a listener does not recover, sends too many requests or stops slowly.
 //
@@ -23,29 +20,19 @@ var seedFlag = flag.Uint64("seed", 0, "run only the simulation with this seed")
 // is published: the SDK connects and renews tokens under a lock, and virtual
 // time does not advance while a goroutine waits for a lock.
 func TestSignalsThroughFaults(t *testing.T) {
-	seeds := []uint64{*seedFlag}
-	if *seedFlag == 0 {
-		seeds = make([]uint64, storetest.Scale(2, 60))
-		for i := range seeds {
-			// Its last bits choose the kind of simulation. The kinds that end with a
-			// recovery, 2 and 3, come first.
-			seeds[i] = rand.Uint64()&^3 | uint64(i+2)%4
-		}
-	}
-	for _, seed := range seeds {
-		withBus(t, func(t *testing.T, b *devbus.Broker) {
-			s := &simulation{Broker: b, random: rand.New(rand.NewPCG(seed, 0)), kinds: loudFaults, lasts: 30 * time.Minute}
-			t.Cleanup(func() { // after Listen and Close
-				if t.Failed() {
-					t.Logf("repeat with -seed %d\n%s", seed, strings.Join(s.events, "\n"))
-				}
-			})
-			if s.silent = seed%2 == 0; s.silent {
-				s.kinds, s.lasts = slices.Concat(loudFaults, []devbus.Kind{devbus.Freeze, devbus.BlackHole}), 270*time.Second
+	storetest.Simulate(t, storetest.Scale(4, 60), func(run *storetest.Simulation) {
+		s := &simulation{Broker: newBus(run.T), random: rand.New(rand.NewPCG(run.Seed, 0)), kinds: loudFaults, lasts: 30 * time.Minute}
+		run.Cleanup(func() { // after Listen and Close
+			if run.Failed() {
+				run.Log(strings.Join(s.events, "\n"))
 			}
-			s.run(t, seed%4 < 2)
 		})
-	}
+		// Four seeds in a row are one of each kind.
+		if s.silent = run.Seed%2 == 0; s.silent {
+			s.kinds, s.lasts = slices.Concat(loudFaults, []devbus.Kind{devbus.Freeze, devbus.BlackHole}), 270*time.Second
+		}
+		s.run(run.T, run.Seed%4 < 2)
+	})
 }
 
 // loudFaults are the faults that a client notices soon.

@@ -19,20 +19,9 @@ import (
 // AMQP during an outage, lets a syphon move them home, and compares what arrives
 // there, and when, with what was sent.
 func TestBacklogKeepsMessages(t *testing.T) {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	random := randomMessage{rand.New(rand.NewPCG(seed, 1))}
+	random := randomMessage{rand.New(rand.NewPCG(storetest.Seed(t), 1))}
 	for range storetest.Scale(1, 20) {
-		withPair(t, nil, func(t *testing.T, p *pair) {
-			t.Cleanup(func() {
-				if t.Failed() {
-					t.Logf("repeat with -seed %d", seed)
-				}
-			})
-			p.keeps(t, random)
-		})
+		withPair(t, nil, func(t *testing.T, p *pair) { p.keeps(t, random) })
 	}
 }
 

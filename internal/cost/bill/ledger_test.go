@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"maps"
 	"math"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -104,60 +103,58 @@ func newTable(t *testing.T, fault func(memory.Call) memory.Fault) *memory.Table 
 // while requests are lost, or executed without an answer. What they counted is in
 // the sum exactly once, and a day has one row when its processes have ended.
 func TestLedger(t *testing.T) {
-	for seed := range uint64(storetest.Scale(1, 10)) {
-		synctest.Test(t, func(t *testing.T) {
-			var mu sync.Mutex
-			faults, healed := rand.New(rand.NewPCG(seed, 1)), false // guarded by mu
-			rows := newTable(t, func(memory.Call) memory.Fault {
-				mu.Lock()
-				defer mu.Unlock()
-				switch n := faults.IntN(10); {
-				case healed || n > 1:
-					return memory.Fault{}
-				default:
-					return memory.Fault{Err: errReset, Lost: n == 0}
-				}
-			})
-			random := rand.New(rand.NewPCG(seed, 2))
-			want := make(map[Operation]int64)
-			var all []*process
-			end := func(i int) {
-				all[i].stop()
-				for all[i].Close(t.Context()) != nil {
-				}
-				all = append(all[:i], all[i+1:]...)
-			}
-			for step := range 300 {
-				if len(all) < 3 {
-					all = append(all, start(t, rows, fmt.Sprintf("vm-%d", step)))
-				}
-				operation, n := []Operation{gets, puts}[random.IntN(2)], random.Int64N(2000)
-				all[random.IntN(len(all))].count(operation, n)
-				want[operation] += n
-				time.Sleep(time.Duration(random.Int64N(int64(20 * time.Minute))))
-				if random.IntN(10) == 0 {
-					end(random.IntN(len(all)))
-				}
-			}
-			for len(all) > 0 {
-				end(0)
-			}
-			days := time.Now().UTC().Day()
-			last := start(t, rows, "last")
-			time.Sleep(6 * foldEvery)
+	storetest.Simulate(t, storetest.Scale(1, 10), func(t *storetest.Simulation) {
+		var mu sync.Mutex
+		faults, healed := t.Chance("faults", 0), false // healed is guarded by mu
+		rows := newTable(t.T, func(memory.Call) memory.Fault {
 			mu.Lock()
-			healed = true
-			mu.Unlock()
-			got := totals(mustRead(t, reader(rows)))
-			if !maps.Equal(got.Operations, want) || got.Messages != want[gets]+want[puts] {
-				t.Errorf("seed %d: %v and %d messages, want %v", seed, got.Operations, got.Messages, want)
-			}
-			last.end(t)
-			if n := rows.Rows("2000-01"); n > days+2 {
-				t.Errorf("seed %d: %d rows of %d days and a process", seed, n, days)
+			defer mu.Unlock()
+			switch n := faults.Below(10); {
+			case healed || n > 1:
+				return memory.Fault{}
+			default:
+				return memory.Fault{Err: errReset, Lost: n == 0}
 			}
 		})
-	}
+		random := t.Chance("processes", 0)
+		want := make(map[Operation]int64)
+		var all []*process
+		end := func(i int) {
+			all[i].stop()
+			for all[i].Close(t.Context()) != nil {
+			}
+			all = append(all[:i], all[i+1:]...)
+		}
+		for step := range 300 {
+			if len(all) < 3 {
+				all = append(all, start(t.T, rows, fmt.Sprintf("vm-%d", step)))
+			}
+			operation, n := []Operation{gets, puts}[random.Below(2)], int64(random.Below(2000))
+			all[random.Below(len(all))].count(operation, n)
+			want[operation] += n
+			time.Sleep(random.UpTo(20 * time.Minute))
+			if random.Below(10) == 0 {
+				end(random.Below(len(all)))
+			}
+		}
+		for len(all) > 0 {
+			end(0)
+		}
+		days := time.Now().UTC().Day()
+		last := start(t.T, rows, "last")
+		time.Sleep(6 * foldEvery)
+		mu.Lock()
+		healed = true
+		mu.Unlock()
+		got := totals(mustRead(t.T, reader(rows)))
+		if !maps.Equal(got.Operations, want) || got.Messages != want[gets]+want[puts] {
+			t.Errorf("%v and %d messages, want %v", got.Operations, got.Messages, want)
+		}
+		last.end(t.T)
+		if n := rows.Rows("2000-01"); n > days+2 {
+			t.Errorf("%d rows of %d days and a process", n, days)
+		}
+	})
 }
 
 // errReset is the error of a request whose outcome is unknown.
