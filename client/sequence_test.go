@@ -17,6 +17,7 @@ import (
 
 	"kennel/client"
 	"kennel/internal/storetest"
+	"kennel/internal/table"
 )
 
 // dispenser plays an app that gives out numbers, without a network.
@@ -58,7 +59,7 @@ func (d *dispenser) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil || count < 1 || count > 10_000 || r.Method != "POST" || r.URL.Path != "/api/sequences/orders/next" {
 		return nil, fmt.Errorf("unexpected request %s %s", r.Method, r.URL)
 	}
-	if err := sleep(r.Context(), takes/2); err != nil {
+	if err := table.Pause(r.Context(), takes/2); err != nil {
 		return nil, err
 	}
 	status, body, header := 200, "", http.Header{"Content-Type": {"application/json"}}
@@ -89,7 +90,7 @@ func (d *dispenser) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		d.mu.Unlock()
 	}
-	if err := sleep(r.Context(), takes/2); err != nil {
+	if err := table.Pause(r.Context(), takes/2); err != nil {
 		return nil, err
 	}
 	if fail == "lost" {
@@ -100,7 +101,7 @@ func (d *dispenser) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // takeBack plays the return of numbers.
 func (d *dispenser) takeBack(r *http.Request, takes time.Duration, fail string) (*http.Response, error) {
-	if err := sleep(r.Context(), takes); err != nil {
+	if err := table.Pause(r.Context(), takes); err != nil {
 		return nil, err
 	}
 	var body struct {
@@ -123,15 +124,6 @@ func (d *dispenser) takeBack(r *http.Request, takes time.Duration, fail string) 
 	}
 	text := `{"sequence":"orders","returned":0}`
 	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(text)), Request: r}, nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // sequence returns a sequence of the dispenser. The test closes it.

@@ -10,6 +10,7 @@ import (
 
 	"kennel/internal/chance"
 	"kennel/internal/storetest"
+	"kennel/internal/table"
 	"kennel/relay"
 )
 
@@ -94,17 +95,10 @@ func (s *sim) outages(ctx context.Context) {
 			g := faults[c.Below(len(faults))]
 			s.secondary.set(onlyAt(bad, g))
 		}
-		s.sleep(ctx, c.UpTo(time.Minute))
+		table.Pause(ctx, c.UpTo(time.Minute))
 		s.primary.set(nil)
 		s.secondary.set(nil)
-		s.sleep(ctx, c.UpTo(time.Minute))
-	}
-}
-
-func (s *sim) sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
+		table.Pause(ctx, c.UpTo(time.Minute))
 	}
 }
 
@@ -153,7 +147,7 @@ func (s *sim) produce(ctx context.Context, x *relay.Sender, i, j int, next *int)
 		if err == nil {
 			*next++
 		}
-		s.sleep(ctx, c.UpTo(3*time.Second))
+		table.Pause(ctx, c.UpTo(3*time.Second))
 	}
 }
 
@@ -184,11 +178,11 @@ func (s *sim) syphon(ctx context.Context, i int) {
 		for life.Err() == nil {
 			r, _ := x.Pass(life)
 			s.add(r)
-			s.sleep(life, c.UpTo(5*time.Second))
+			table.Pause(life, c.UpTo(5*time.Second))
 		}
 		cancel()
 		x.Close(context.Background())
-		s.sleep(ctx, c.UpTo(20*time.Second))
+		table.Pause(ctx, c.UpTo(20*time.Second))
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"kennel/internal/table"
 )
 
 // Call names one request to a store.
@@ -182,12 +184,5 @@ func pause(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return table.Pause(ctx, d)
 }
