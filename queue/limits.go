@@ -3,7 +3,6 @@ package queue
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -62,11 +61,16 @@ func WholeSeconds(d time.Duration) time.Duration {
 	return (d + time.Second - 1).Truncate(time.Second)
 }
 
-var validName = regexp.MustCompile(`^[a-z0-9](-?[a-z0-9])*$`)
-
-// CheckName returns ErrLimit for a name that no queue can have.
+// CheckName returns ErrLimit for a name that no queue can have. Each request
+// checks its name, so there is no regular expression.
 func CheckName(queue string) error {
-	if len(queue) < 3 || len(queue) > 63 || !validName.MatchString(queue) {
+	valid := len(queue) >= 3 && len(queue) <= 63 && !strings.HasSuffix(queue, "-")
+	before := '-' // as if a hyphen preceded the name
+	for _, c := range queue {
+		valid = valid && ('a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-' && before != '-')
+		before = c
+	}
+	if !valid {
 		return fmt.Errorf("queue name %.80q: use 3 to 63 lower-case letters, digits and single inner hyphens: %w", queue, ErrLimit)
 	}
 	return nil
