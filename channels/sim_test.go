@@ -21,7 +21,7 @@ import (
 // checks that every row belongs to a channel. Every other simulation is slow.
 func TestSimulations(t *testing.T) {
 	t.Parallel()
-	all := storetest.Simulate(t, storetest.Scale(12, 5_000), func(run *storetest.Simulation) {
+	all := storetest.Simulate(t, storetest.Scale(12, 1_000), func(run *storetest.Simulation) {
 		s := simulate(run)
 		run.Count("channels deleted", s.deleted)
 		run.Count("calls that failed", s.failed)

@@ -21,7 +21,7 @@ import (
 // all. It looks for waiters that start falsely or are left behind.
 func TestSimulations(t *testing.T) {
 	t.Parallel()
-	all := storetest.Simulate(t, storetest.Scale(100, 8_000), simulate)
+	all := storetest.Simulate(t, storetest.Scale(100, 2_000), simulate)
 	t.Logf("%d waits failed, and %d waiters passed after the gate was closed again", all.Of("waits that failed"), all.Of("passes of a closed gate"))
 	t.Logf("figure: waiters that pass falsely, in simulations with faults, half of them without signals (%d runs, %d passed) | %d | 0", all.Runs, all.Of("passes"), all.Of("false starts"))
 	t.Logf("figure: waiters left behind in these simulations | %d | 0", all.Of("left behind"))

@@ -21,7 +21,7 @@ import (
 // call may outlast its ctx.
 func TestSimulations(t *testing.T) {
 	t.Parallel()
-	all := storetest.Simulate(t, storetest.Scale(100, 8_000), func(run *storetest.Simulation) {
+	all := storetest.Simulate(t, storetest.Scale(100, 1_000), func(run *storetest.Simulation) {
 		s := simulate(run)
 		run.Count("numbers issued", len(s.owner))
 		run.Count("calls that failed", s.failed)

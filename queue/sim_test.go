@@ -21,7 +21,7 @@ import (
 // cannot succeed; none is left, and no lease is held twice.
 func TestSimulations(t *testing.T) {
 	t.Parallel()
-	all := storetest.Simulate(t, storetest.Scale(6, 500), func(run *storetest.Simulation) {
+	all := storetest.Simulate(t, storetest.Scale(6, 250), func(run *storetest.Simulation) {
 		s := simulate(run)
 		run.Count("messages", len(s.published))
 		run.Count("kills", s.deaths)

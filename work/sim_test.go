@@ -26,7 +26,7 @@ import (
 func TestSimulations(t *testing.T) {
 	t.Parallel()
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // each process allocates compressors
-	all := storetest.Simulate(t, storetest.Scale(8, 8_000), func(run *storetest.Simulation) {
+	all := storetest.Simulate(t, storetest.Scale(8, 1_000), func(run *storetest.Simulation) {
 		s := simulate(run)
 		run.Count("kills", int(s.kills.Load()))
 		run.Count("copies of messages", int(s.copies.Load()))
