@@ -32,7 +32,9 @@ func TestSimulations(t *testing.T) {
 		all.Runs, all.Of("messages"), all.Of("moves"), all.Of("kills"))
 	all.Want("messages", 5)
 	all.Want("moves", 5)
-	all.Want("kills", 1)
+	if storetest.Proving() { // a sample may have few
+		all.Want("kills", 1)
+	}
 }
 
 // Two queues: of texts, and of envelopes.
