@@ -12,8 +12,8 @@ import (
 // maxDepth is how deep objects and arrays may be in each other in an item.
 const maxDepth = 32
 
-// fewMembers is up to how many members of an object comparing them with each
-// other is faster than a set.
+// Up to fewMembers, comparing the members of an object pairwise is faster than a
+// set.
 const fewMembers = 16
 
 // itemChecker checks items one after the other. It is the names of the members
