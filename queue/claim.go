@@ -44,8 +44,8 @@ const (
 
 var claimKey = regexp.MustCompile(`^\d{4}-\d\d-\d\d-[A-Z2-7]{26}$`)
 
-// newClaim returns a claim that expires a week after until, or up to a day
-// later. So a message can be put again for a week with the same claim.
+// newClaim returns a claim that expires between 7 and 8 days after until. So a
+// message can be put again for a week with the same claim.
 func newClaim(in place, until time.Time, size int) *claim {
 	day := until.UTC().Add(TimeToLive + 24*time.Hour).Format(time.DateOnly)
 	return &claim{in, day + "-" + rand.Text(), size}

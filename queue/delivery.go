@@ -288,8 +288,8 @@ func (d *delivery[T]) putBack() {
 	d.p.returned.Add(1)
 }
 
-// The wait before another attempt: a half to all of what doubles from
-// firstRetry to maxRetry.
+// Retries back off exponentially from firstRetry to maxRetry, with jitter of up
+// to half.
 const (
 	firstRetry = 2 * time.Second
 	maxRetry   = 5 * time.Minute

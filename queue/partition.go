@@ -143,9 +143,9 @@ func (p *partition) applySignals(now time.Time) {
 	}
 }
 
-// room sets how many hands the queue may use, by the rule for its depth and by
-// measured throughput. It returns how many more messages may be received, and
-// how many to wait for while many are there.
+// room updates the queue's concurrency limit, by the rule for its depth and by
+// measured throughput. It returns how many more messages to receive, and how
+// many to wait for while many are there.
 //
 // Messages are received before a hand is free only as far as the hands work
 // them off in a quarter of a lease, by the time that one took so far.
