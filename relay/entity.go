@@ -38,7 +38,7 @@ type entity struct {
 	closed   <-chan struct{} // the sender is closed
 
 	sends int         // under way; guarded by the sender's mu
-	known atomic.Bool // an answer, or its lack, is worth to be remembered
+	known atomic.Bool // the state of the entity is worth keeping
 
 	mu        sync.Mutex
 	changed   chan struct{} // closed and replaced when waiting sends must decide again

@@ -82,7 +82,7 @@ func (l *links) forget(name string) {
 	l.forgotten.Go(func() {
 		ctx, cancel := context.WithTimeout(l.patience, closeTimeout)
 		defer cancel()
-		one.close(ctx) // its error is no news: it never worked
+		one.close(ctx) // ignore the error: the connection never worked
 	})
 }
 
@@ -199,7 +199,7 @@ func (l *link) drop() {
 	l.closing.Go(func() {
 		ctx, cancel := context.WithTimeout(l.links.patience, closeTimeout)
 		defer cancel()
-		c.Close(ctx) // its error is no news: the connection was given up
+		c.Close(ctx) // ignore the error: the connection was given up
 	})
 }
 
