@@ -50,9 +50,9 @@ type Options struct {
 	RangeSize int64
 
 	// MaxRangeSize is the largest range that is reserved ahead, whatever the
-	// demand. What callers wait for is reserved with it, up to as many again. A
-	// kill loses at most two ranges and what its callers wait for. Default
-	// 1,000,000, or RangeSize if that is larger.
+	// demand. A reservation may be up to twice as large if callers are waiting. A
+	// kill loses at most two ranges and the numbers that its callers wait for.
+	// Default 1,000,000, or RangeSize if that is larger.
 	MaxRangeSize int64
 
 	// RangeLasts is how long a range should serve the measured demand. The next
