@@ -118,9 +118,8 @@ func (c *Channels) withdraw(ctx context.Context, announced record) error {
 	rec, err := c.ruleOut(ctx, announced)
 	switch {
 	case errors.Is(err, ErrNotFound):
-		// The creation was ruled out so long ago that its row was removed: this
-		// machine slept for a day. No sweep knows of the fence that it created
-		// since.
+		// Its row has expired (this machine slept for a day), so no sweep knows of
+		// the fence that the creation left: remove it here.
 		_ = c.dropFence(ctx, announced)
 		return nil
 	case errors.Is(err, ErrChanged):
