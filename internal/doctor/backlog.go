@@ -26,7 +26,7 @@ func backlogChecks(cfg config.Config, m mender) [][]Check {
 			if err != nil {
 				return "", err
 			}
-			defer connection.Close(ctx) // its error is no news
+			defer connection.Close(ctx) // ignore the error: the check has its answer
 			ctx, cancel := context.WithTimeout(ctx, busTimeout/2)
 			defer cancel()
 			err = do(ctx, connection)

@@ -17,8 +17,8 @@ import (
 	"kennel/relay"
 )
 
-// mender finds the command that mends an error of a check. What it does not
-// know stands in the command in capitals: APP, GROUP, ACCOUNT, NAMESPACE.
+// mender finds the command that mends an error of a check. Placeholders in
+// capitals (APP, GROUP, ACCOUNT, NAMESPACE) stand for names that it cannot know.
 type mender struct{ cfg config.Config }
 
 // storage returns the command for an error of storage. The identity of the app

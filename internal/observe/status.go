@@ -296,8 +296,8 @@ func problemOf(service string, err error, cause string) instances.Problem {
 	return p
 }
 
-// probeError describes why a probe failed, without what it read: an operator
-// would look for a sequence or queue that does not exist.
+// probeError describes why a probe failed, without the name of what it read: an
+// operator would look for a sequence or queue that does not exist.
 func probeError(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Sprintf("no answer within %v", ProbeTimeout)

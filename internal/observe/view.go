@@ -65,9 +65,9 @@ func (v *view) reports() []instances.Report {
 	return all
 }
 
-// samples returns the newest sample of each queue with its age. Each is compared
-// with the clock that it is of: that of this process for its own, and the
-// store's for those of others.
+// samples returns the newest sample of each queue with its age. Each age is
+// measured by the clock that stamped the sample: that of this process for its
+// own, and the store's for those of others.
 func (v *view) samples() (samples map[string]instances.QueueSample, ages map[string]time.Duration) {
 	samples = make(map[string]instances.QueueSample)
 	ages = make(map[string]time.Duration)
