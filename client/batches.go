@@ -18,7 +18,7 @@ import (
 
 // Submission is a batch of items to be processed.
 type Submission struct {
-	Processor string // what processes the items, such as "billing"
+	Processor string // the processor of the items, such as "billing"
 	Name      string // for people; may be empty
 
 	// Key makes the call safe to repeat: in 24 hours, all calls with the same
@@ -61,7 +61,7 @@ type Batch struct {
 	StorageOperations int64 `json:"storageOperations"`
 	Modelled          bool  `json:"modelled"`
 
-	// Retrying is what failed and is tried again; nil: nothing.
+	// Retrying counts the items that failed and are tried again; nil: none.
 	Retrying *BatchRetrying `json:"retrying"`
 
 	received

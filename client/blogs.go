@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Draft is what a caller writes of a blog.
+// Draft has the fields of a blog that its author writes.
 type Draft struct {
 	Title  string `json:"title"`
 	Text   string `json:"text"`

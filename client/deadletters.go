@@ -28,7 +28,7 @@ type DeadLetter struct {
 	InsertedAt time.Time `json:"insertedAt"`
 	ExpiresAt  time.Time `json:"expiresAt"`
 
-	// Body is what the message carries, or its beginning if it is Cut. If
+	// Body is the body of the message, or its beginning if it is Cut. If
 	// Encoding is "base64", it is not text. Size is the length of the whole in
 	// bytes.
 	Body     string `json:"body"`
@@ -56,7 +56,7 @@ type DeadLetterSelection struct {
 
 	Limit         int     `json:"limit,omitempty"`         // of a call: up to 1,000, which is the default
 	RatePerSecond float64 `json:"ratePerSecond,omitempty"` // 0: as fast as possible
-	DryRun        bool    `json:"dryRun,omitempty"`        // only count what would be selected
+	DryRun        bool    `json:"dryRun,omitempty"`        // only count the dead letters that would be selected
 
 	// Before excludes dead letters that are newer: those that failed again. It
 	// is the value of the previous call's result; the default is the beginning
@@ -64,7 +64,7 @@ type DeadLetterSelection struct {
 	Before time.Time `json:"before,omitzero"`
 }
 
-// MovedDeadLetters is what a redrive or a deletion did.
+// MovedDeadLetters is the result of a redrive or a deletion.
 type MovedDeadLetters struct {
 	Matched int              `json:"matched"` // dead letters that were found
 	Moved   int              `json:"moved"`   // by a redrive

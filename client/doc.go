@@ -24,18 +24,18 @@
 // a pause of at most 30 s. The pause is the answer's Retry-After.
 //
 //   - Every call is repeated after a 429 with Retry-After: it was not let in.
-//   - Reads, creating a channel, submitting a batch and adding a blog, which are
-//     sent with a key, a release or close of a gate, deleting a channel by its
-//     ETag, deleting a blog without an ETag, overwriting any version of a blog,
-//     redriving or deleting dead letters, sending a message, which has an ID,
-//     and moving the backlog are repeated after every 503 with
-//     Retry-After, after a 5xx that the app did not send itself, and after a
-//     connection that was closed without an answer: this is what callers see of
-//     an app that is killed. If the first request was applied, the second
-//     changes nothing that would do harm. An entity that does not detect
-//     duplicates then has the message twice, with the same ID. The app itself
-//     tries for half a minute to send a message or to move the backlog, so
-//     only the first repeat of these may begin later than after a minute.
+//   - Reads, creating a channel, submitting a batch and adding a blog, which
+//     are sent with a key, a release or close of a gate, deleting a channel by
+//     its ETag, deleting a blog without an ETag, overwriting any version of a
+//     blog, redriving or deleting dead letters, sending a message, which has an
+//     ID, and moving the backlog are repeated after every 503 with Retry-After,
+//     after a 5xx that the app did not send itself, and after a connection that
+//     was closed without an answer, as by an app that is killed. If the first
+//     request was applied, the second changes nothing that would do harm. An
+//     entity that does not detect duplicates then has the message twice, with
+//     the same ID. The app itself tries for half a minute to send a message or
+//     to move the backlog, so only the first repeat of these may begin later
+//     than after a minute.
 //   - [Client.Next] is repeated after a 503 with Retry-After: then no number was
 //     drawn. It is not repeated after a lost answer, because each lost answer
 //     would leave a gap. Callers that do not mind gaps may call it again. The

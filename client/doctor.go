@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// Diagnosis is what the identity of the app may do.
+// Diagnosis lists the rights of the app's identity.
 type Diagnosis struct {
 	Checks []Check `json:"checks"`
 
@@ -21,9 +21,9 @@ type Check struct {
 	Milliseconds int64  `json:"milliseconds"`
 }
 
-// Doctor has the app check what its identity may do, within 10 s. A check that
-// failed is not an error. The request is not repeated after a failure, because
-// the failure is part of the diagnosis.
+// Doctor has the app check the rights of its identity, within 10 s. A check
+// that failed is not an error. The request is not repeated after a failure,
+// because the failure is part of the diagnosis.
 func (c *Client) Doctor(ctx context.Context) (d Diagnosis, err error) {
 	_, err = c.call(ctx, request{method: http.MethodGet, path: "/doctor"}, &d)
 	return d, err

@@ -25,9 +25,9 @@ var (
 type Error struct {
 	Status int
 
-	// Code is what programs branch on; see docs/api.md. It is "" if the app did
-	// not send the answer itself: it comes from the Functions host or a proxy
-	// in front of it.
+	// Programs branch on Code; see docs/api.md. It is "" if the app did not
+	// send the answer itself: it comes from the Functions host or a proxy in
+	// front of it.
 	Code    string
 	Message string // for people: what failed, why, and what to do
 
@@ -142,7 +142,7 @@ func connected(err error) bool {
 // sign-in page of a proxy.
 type UnexpectedError struct {
 	Address string // of the app
-	Err     error  // what is wrong with the answer
+	Err     error  // why the answer is unexpected
 
 	effect string // what the request may have done
 }
@@ -170,7 +170,7 @@ func (e earlierError) Error() string {
 func (e earlierError) Unwrap() error        { return e.last }
 func (e earlierError) Is(target error) bool { return target == ErrUnclear }
 
-// also adds what a request may have done to the text of its error.
+// also adds the possible effect of a request to the text of its error.
 func also(err error, effect string) string {
 	if !errors.Is(err, ErrUnclear) {
 		return ""

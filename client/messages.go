@@ -187,7 +187,7 @@ const (
 	RelayFailedOver = "failedOver" // messages go to the backlog
 )
 
-// RelayBacklog is what the backlog holds of an entity.
+// RelayBacklog is the backlog of an entity.
 type RelayBacklog struct {
 	Messages      int64     `json:"messages"`
 	OldestSeconds float64   `json:"oldestSeconds"` // 0 without messages
@@ -202,7 +202,7 @@ func (c *Client) Relay(ctx context.Context) ([]RelayEntity, error) {
 	return entities, err
 }
 
-// SyphonRun is what a run of the syphon did.
+// SyphonRun is the result of a run of the syphon.
 type SyphonRun struct {
 	Moved        int64 `json:"moved"`        // to their entities
 	DeadLettered int64 `json:"deadLettered"` // in the backlog: they cannot be sent

@@ -144,7 +144,7 @@ func (o *outage) over() {
 // watchInterval is how often the state of something that runs is read.
 const watchInterval = time.Second
 
-// follow yields v and then, every second, what read returns, while it runs. It
+// follow yields v and then, every second, the result of read, while it runs. It
 // yields the last value again if the app does not answer, and goes on. A
 // permanent error or the end of ctx ends it with that error.
 func follow[T any](ctx context.Context, c *Client, v T, runs func(T) bool, read func() (T, error)) iter.Seq2[T, error] {

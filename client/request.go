@@ -164,8 +164,8 @@ func (c *Client) unexpected(r request, format string, args ...any) error {
 	return &UnexpectedError{c.address, fmt.Errorf(format, args...), r.effect}
 }
 
-// expect checks that an answer without an error is for the requested name. what
-// is how the error calls it, such as "for channel".
+// expect checks that an answer without an error is for the requested name. The
+// error names it with what, such as "for channel".
 func (c *Client) expect(r request, err error, what, name, want string) error {
 	if err == nil && name != want {
 		return c.unexpected(r, "it is not %s %q", what, want)

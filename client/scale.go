@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// ScaleCheck is what a check of scaling found.
+// ScaleCheck is the result of a check of scaling.
 type ScaleCheck struct {
 	At      time.Time     `json:"at"`
 	Running int           `json:"running"` // instances that work on queues
@@ -20,7 +20,7 @@ type ScaleCheck struct {
 	received
 }
 
-// ScaleOutcome is what became of the advice for the container app that is the
+// ScaleOutcome reports whether the advice reached the container app that is the
 // target.
 type ScaleOutcome struct {
 	At        time.Time `json:"at"`        // the first check with this outcome

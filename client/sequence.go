@@ -54,12 +54,12 @@ func (o *SequenceOptions) withDefaults() (SequenceOptions, error) {
 // Close returns the numbers that were not used to the app, which gives them to
 // other callers. It takes them in the process that gave them out, within ten
 // minutes: with several instances, the request for that may reach another one,
-// and then they are lost, which leaves a gap. So are those of a program that ends
-// without Close, of up to one and a half times SequenceOptions.Lasts, and a piece
-// that was on its way at Close. Numbers need not ascend: a piece can come from
-// another instance of the app than the one before, or from another program that
-// did not use it. A number can be below what [Client.RaiseSequence] demands if it
-// was reserved before.
+// and then they are lost, which leaves a gap. So are those of a program that
+// ends without Close, of up to one and a half times SequenceOptions.Lasts, and
+// a piece that was on its way at Close. Numbers need not ascend: a piece can
+// come from another instance of the app than the one before, or from another
+// program that did not use it. A number that was reserved before a call of
+// [Client.RaiseSequence] can be below the minimum of that call.
 //
 // A Sequence may be used by several goroutines at once.
 type Sequence struct {
@@ -86,7 +86,7 @@ type Sequence struct {
 	waited bool      // a caller waited since then
 }
 
-// Sequence returns what draws numbers of a sequence in pieces. It sends no
+// Sequence returns a [Sequence], which draws numbers in pieces. It sends no
 // request. Close it after use.
 func (c *Client) Sequence(name string, options *SequenceOptions) (*Sequence, error) {
 	if err := checkName("sequence", name); err != nil {

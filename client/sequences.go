@@ -31,7 +31,7 @@ type SequenceState struct {
 	received
 }
 
-// SequenceInstance is what an instance of the app has of a sequence.
+// SequenceInstance is the share of a sequence that an instance of the app has.
 type SequenceInstance struct {
 	Instance    string     `json:"instance"`
 	Available   int64      `json:"available"`        // numbers that it has reserved and not issued
@@ -48,8 +48,8 @@ type Raise struct {
 	AtLeast int64  `json:"atLeast"` // the next free number afterwards, or less than it
 	Reason  string `json:"reason"`
 
-	// Force replaces a stored text that is not a number, and ignores what
-	// instances have reserved.
+	// Force replaces a stored text that is not a number, and ignores the
+	// reservations of instances.
 	Force bool `json:"force"`
 }
 

@@ -36,8 +36,8 @@ type Status struct {
 	received
 }
 
-// Bill is what the operations of storage and Service Bus cost, of all processes
-// of the app. Amounts are decimals.
+// Bill is the cost of the operations of storage and Service Bus, of all
+// processes of the app. Amounts are decimals.
 type Bill struct {
 	Currency string             `json:"currency"`
 	Today    string             `json:"today"` // since midnight UTC
@@ -47,14 +47,14 @@ type Bill struct {
 	LeftOut  int                `json:"leftOut"` // rows that the app could not read
 }
 
-// JobBill is what a job costs.
+// JobBill is the cost of a job.
 type JobBill struct {
 	Operations int64  `json:"operations"`
 	Amount     string `json:"amount"`
 	Today      struct {
 		Operations int64  `json:"operations"`
 		Amount     string `json:"amount"`
-	} `json:"today"` // what today adds
+	} `json:"today"` // the share of today
 	Modelled bool `json:"modelled"` // it is an estimate, and not counted
 }
 
@@ -66,7 +66,7 @@ type Prices struct {
 	Redundancy string `json:"redundancy"`
 }
 
-// Problem is what is wrong in one instance or several.
+// Problem is a fault of one instance or several.
 type Problem struct {
 	Code      string    `json:"code"`
 	Subject   string    `json:"subject"` // the sequence, gate or queue; "" if the code concerns none
@@ -121,7 +121,7 @@ type Signals struct {
 	Received bool   `json:"received"` // otherwise gates are polled
 }
 
-// RelayStatus is what [Client.Relay] returns in sum.
+// RelayStatus is the summary of [Client.Relay].
 type RelayStatus struct {
 	FailedOver int           `json:"failedOver"` // queues and topics whose messages go to the backlog, of the instance that has the most
 	Backlog    *RelayBacklog `json:"backlog"`    // of all queues and topics; nil: the backlog was not sampled

@@ -32,9 +32,9 @@ const Now = -1
 type Waited struct {
 	Passed bool // the waiter may go on
 
-	// Generation is what the waiter has seen. Wait with it again, to go on
-	// waiting or for the next release: no release is missed in between. It is
-	// Now if the app has not reported one.
+	// Generation is the last one that the waiter has seen. Wait with it again,
+	// to continue or for the next release: no release is missed in between. It
+	// is Now if the app has not reported one.
 	Generation int64
 
 	// Gate is the newest known state. It may be closed for a waiter that passed:
