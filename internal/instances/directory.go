@@ -22,7 +22,7 @@ const (
 	maxLate = 10 * time.Second
 )
 
-// Directory is what the processes of the app have reported.
+// Directory has the reports of the processes of the app.
 type Directory struct {
 	ReadAt     time.Time  // by the store's clock
 	Live       []Instance // in the order of their names

@@ -29,7 +29,7 @@ const (
 	BacklogOld        = "backlog_old"
 )
 
-// help states for each code what to do. docs/operations.md has more.
+// help has a remedy for each code. docs/operations.md has more.
 var help = map[string]string{
 	BlobsFailing:    "Check the storage account's health and network rules. Numbers and gates work again by themselves once blobs respond.",
 	TablesFailing:   "Check the storage account's health and network rules. Channels and the view of other instances work again by themselves once tables respond.",
@@ -55,7 +55,7 @@ var help = map[string]string{
 // Codes returns all codes of problems, in alphabetical order.
 func Codes() []string { return slices.Sorted(maps.Keys(help)) }
 
-// Help returns a sentence that states what to do about a problem.
+// Help returns the remedy for a problem, a sentence.
 func Help(code string) string {
 	return cmp.Or(help[code], "Search the log of these instances; a newer build of the app explains the code.")
 }

@@ -1,6 +1,6 @@
-// Package instances is what the processes of the app report about themselves.
-// Each process knows only what it met itself, so all of them together are read
-// wherever an answer must be true for the app.
+// Package instances carries the reports of the app's processes about
+// themselves. Each process knows only its own failures and counts, so an answer
+// that must be true for the app reads all of them.
 //
 // [Self] makes the reports of a process, and a [Reporter] writes them to a row
 // of a table, twice a minute and when there is news. [Read] returns the reports

@@ -2,8 +2,8 @@ package instances
 
 import "time"
 
-// RelayEntity is what a process knows of a queue or topic of Service Bus to
-// which it sends messages.
+// RelayEntity is a queue or topic of Service Bus as a process that sends to it
+// sees it.
 type RelayEntity struct {
 	Entity    string    `json:"entity"`
 	State     string    `json:"state"` // "healthy", "suspect" or "failedOver"
@@ -26,8 +26,8 @@ type BacklogEntity struct {
 	OldestSeconds float64 `json:"oldest"` // since the oldest of them was stored
 }
 
-// Sends counts what a process did with messages for Service Bus since it
-// started. Each count only grows.
+// Sends counts the messages for Service Bus of a process since it started, by
+// their end. Each count only grows.
 type Sends struct {
 	Primary   int64 `json:"primary,omitempty"` // stored where they belong
 	Backlog   int64 `json:"backlog,omitempty"` // stored in the backlog
@@ -37,7 +37,7 @@ type Sends struct {
 	Failovers int64 `json:"failovers,omitempty"`
 	Failbacks int64 `json:"failbacks,omitempty"`
 
-	// What became of messages in the backlog.
+	// The messages in the backlog, by their end.
 	Moved        int64 `json:"moved,omitempty"`
 	DeadLettered int64 `json:"dead,omitempty"`
 	Expired      int64 `json:"expired,omitempty"`

@@ -41,7 +41,7 @@ func NewName() string {
 	return host[:min(len(host), maxHost)] + "-" + strconv.Itoa(os.Getpid()) + "-" + strings.ToLower(rand.Text()[:6])
 }
 
-// Report is what a process reports about itself.
+// Report is the report of a process about itself.
 type Report struct {
 	Process
 	At     time.Time `json:"at"`     // when it was made, by the clock of the process
@@ -64,8 +64,8 @@ type Report struct {
 	// Running counts the invocations of queues that run now, by queue.
 	Running map[string]int64 `json:"running,omitempty"`
 
-	// The rest is bounded by its length in storage. Each list begins with what
-	// matters most.
+	// The rest is bounded by its length in storage. The most important items of
+	// a list come first.
 	Problems  []Problem              `json:"-"`
 	Sequences []Sequence             `json:"-"` // the most recently used first
 	Gates     []Gate                 `json:"-"` // those with waiters, the most waiters first
@@ -90,8 +90,9 @@ type Served struct {
 	Seconds float64 `json:"seconds"` // that they took, all together
 }
 
-// Work counts what a process did with the messages of a queue since it started.
-// Each count only grows. Counts of several processes can be added.
+// Work counts the messages of a queue that a process worked on since it
+// started, by their end. Each count only grows. Counts of several processes can
+// be added.
 type Work struct {
 	// Requests of a worker. A Functions host receives for its process, so there
 	// they are 0.
@@ -121,14 +122,14 @@ type Work struct {
 // completed returns how many messages left the queue.
 func (w Work) completed() int64 { return w.Done + w.Repeated + w.DeadLetters }
 
-// Recent is what a process did with the messages of a queue within Window.
+// Recent is the work of a process on the messages of a queue within Window.
 type Recent struct {
 	Completed   int64   `json:"n,omitempty"` // messages that left the queue
 	HandSeconds float64 `json:"hand,omitempty"`
 	Latencies   []int64 `json:"latencies,omitempty"`
 }
 
-// since returns what was done after an earlier count.
+// since returns the work that was done after an earlier count.
 func (w Work) since(before Work) Recent {
 	r := Recent{Completed: w.completed() - before.completed(), HandSeconds: rounded(w.HandSeconds - before.HandSeconds)}
 	for i, n := range w.Latencies {
@@ -140,8 +141,8 @@ func (w Work) since(before Work) Recent {
 	return r
 }
 
-// Sequence is what a process has of a sequence of order numbers. The names of
-// its members are short, because a process may use many sequences.
+// Sequence is the share of a process in a sequence of order numbers. The names
+// of its members are short, because a process may use many sequences.
 type Sequence struct {
 	Name        string    `json:"name"`
 	Issued      int64     `json:"n,omitempty"` // since the process began to use it

@@ -14,8 +14,8 @@ import (
 const (
 	partition = "instances"
 
-	// format is the version of what the columns hold. A row of another format
-	// is left out by readers.
+	// format is the version of the columns' contents. Readers leave out a row
+	// of another format.
 	format = "1"
 
 	columnFormat    = "format"

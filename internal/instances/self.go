@@ -22,7 +22,7 @@ type Self struct {
 	marks  [2]mark                // at the last report but one, and at the last one; guarded by mu
 }
 
-// mark is what was counted at a time.
+// mark is a state of the counts at a time.
 type mark struct {
 	at        time.Time
 	processor time.Duration
@@ -31,9 +31,9 @@ type mark struct {
 }
 
 // NewSelf returns the reports of a process. problems returns its present
-// problems and must be cheap. collect fills in what the jobs know: Running, Work,
-// Served since the start of the process, Sequences, Gates, Requests, Sends,
-// Relay, Backlog and FailedOver.
+// problems and must be cheap. collect fills in the facts of the jobs: Running,
+// Work, Served since the start of the process, Sequences, Gates, Requests,
+// Sends, Relay, Backlog and FailedOver.
 func NewSelf(process Process, problems func() []Problem, collect func(*Report)) *Self {
 	start := mark{at: time.Now(), processor: processorTime()}
 	return &Self{process: process, problems: problems, collect: collect, marks: [2]mark{start, start}}
@@ -103,8 +103,8 @@ func (s *Self) report() (Report, mark) {
 // rounded keeps three decimals, so that the number is short in JSON.
 func rounded(x float64) float64 { return math.Round(x*1000) / 1000 }
 
-// news identifies what other processes must learn soon: which problems there
-// are, and which queues were sampled when.
+// news identifies the facts that other processes must learn soon: which
+// problems there are, and which queues were sampled when.
 func (s *Self) news() string {
 	return newsOf(s.problems(), s.Samples())
 }

@@ -6,10 +6,10 @@ import (
 	"strconv"
 )
 
-// parseSequences decodes the list of sequences. In a large app these are most of
-// what the table holds, so that encoding/json took most of the time of a read.
-// Texts in exactly the form that row writes are decoded here, and all others, as
-// those with an escape, by encoding/json.
+// parseSequences decodes the list of sequences. In a large app these are most
+// of the table, so that encoding/json took most of the time of a read. Texts in
+// exactly the form that row writes are decoded here, and all others, as those
+// with an escape, by encoding/json.
 func parseSequences(text []byte) (all []Sequence, err error) {
 	if all, ok := plainSequences(text); ok {
 		return all, nil
@@ -38,7 +38,7 @@ func plainSequences(text []byte) ([]Sequence, bool) {
 	return nil, false
 }
 
-// plain decodes the object at the beginning of a text, and returns what follows.
+// plain decodes the object at the beginning of a text, and returns the rest.
 func (s *Sequence) plain(text []byte) (rest []byte, ok bool) {
 	rest, ok = bytes.CutPrefix(text, []byte("{"))
 	for ok {

@@ -7,8 +7,9 @@ import (
 	"strconv"
 )
 
-// residentBytes returns the resident bytes of this process. Where the system has no
-// /proc, it returns what the Go runtime has obtained from the system.
+// residentBytes returns the resident bytes of this process. Where the system
+// has no /proc, it returns the memory that the Go runtime has obtained from the
+// system.
 func residentBytes() int64 {
 	text, err := os.ReadFile("/proc/self/statm")
 	if fields := bytes.Fields(text); err == nil && len(fields) > 1 {
