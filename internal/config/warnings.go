@@ -76,7 +76,7 @@ func (r *reader) misspelt() (warnings []Warning) {
 	return warnings
 }
 
-// CheckHostFile returns what is wrong in a host.json for this configuration.
+// CheckHostFile returns the faults of a host.json for this configuration.
 func (c Config) CheckHostFile(text []byte) ([]Warning, error) {
 	var file struct{ FunctionTimeout string }
 	if err := json.Unmarshal(text, &file); err != nil {
