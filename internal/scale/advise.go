@@ -14,14 +14,15 @@ const margin = 1.1
 // several now.
 const settled = 0.75
 
-// Advice is what a worker needs.
+// Advice is the number of instances that a worker needs, and why.
 type Advice struct {
 	Instances int
 	Reason    string        // one sentence
 	Queues    []QueueAdvice // in the order of the samples
 }
 
-// QueueAdvice is what each instance of the worker should use for a queue.
+// QueueAdvice is the number of hands that each instance of the worker should
+// use for a queue.
 type QueueAdvice struct {
 	Queue             string
 	Hands             int     // of each instance

@@ -8,7 +8,8 @@ import (
 )
 
 const (
-	// settle is how long it takes until a reading shows what an instance does.
+	// settle is how long it takes until a reading shows the work of a new
+	// instance.
 	settle = time.Minute
 
 	// busyShare is the share of the hands of an instance that are at work when it
@@ -16,7 +17,7 @@ const (
 	busyShare = 0.75
 )
 
-// load is a queue with what it requires.
+// load is a queue with its requirements.
 type load struct {
 	Sample
 	fault    string        // of the sample, which then does not count
@@ -33,7 +34,7 @@ func (l *load) counts() bool { return l.fault == "" && !l.Held && l.stuck == 0 }
 // work returns the time that hands need for the messages that are ready.
 func (l *load) work() float64 { return l.ready * l.seconds }
 
-// demand is what the queues require, all together.
+// demand is the sum of what the queues require.
 type demand struct {
 	rules   *ruleTable
 	reading Reading
@@ -43,7 +44,7 @@ type demand struct {
 	stalled bool    // messages wait, and no queue completes any
 }
 
-// measure derives the demand from a reading, and what to remember of it.
+// measure derives the demand from a reading, and the facts to keep of it.
 func measure(rules *ruleTable, k kept, r Reading) (demand, kept) {
 	d := demand{rules: rules, reading: r}
 	passed := max(r.At.Sub(k.At), 0)
@@ -92,7 +93,7 @@ func measure(rules *ruleTable, k kept, r Reading) (demand, kept) {
 	return d, k
 }
 
-// next returns what to remember of a queue.
+// next returns the facts to keep of a queue.
 func (q seen) next(s Sample, at time.Time, passed time.Duration) seen {
 	switch {
 	case q.Moved.IsZero():
@@ -121,7 +122,7 @@ func (d *demand) confirmed(s Sample, before seen) float64 {
 		return float64(s.Ready)
 	}
 	if d.busy || before.Full || d.old(s) {
-		return float64(max(s.Ready-max(0, s.Working-s.InFlight), maxPeek)) // the count includes what hands have
+		return float64(max(s.Ready-max(0, s.Working-s.InFlight), maxPeek)) // the count includes the messages that hands have
 	}
 	return maxPeek
 }
@@ -146,7 +147,7 @@ func (d *demand) left(s Sample, takes float64) time.Duration {
 	return max(seconds(left), time.Duration(d.rules.StartUp)+2*settle)
 }
 
-// finishLoads adds what follows from all queues together.
+// finishLoads adds the facts that follow from all queues together.
 func (d *demand) finishLoads(queues map[string]seen, moving bool) {
 	known, n := 0.0, 0
 	for i := range d.loads {
@@ -175,7 +176,7 @@ func (d *demand) finishLoads(queues map[string]seen, moving bool) {
 
 // instances returns how many instances finish the messages in time, as a
 // fraction. Messages that arrive later may also be done later, so each deadline
-// is compared with what must be done until then.
+// is compared with the work that is due until then.
 func (d *demand) instances() (need float64) {
 	loads := slices.DeleteFunc(slices.Clone(d.loads), func(l load) bool { return !l.counts() })
 	slices.SortStableFunc(loads, func(a, b load) int { return cmp.Compare(a.left, b.left) })
@@ -193,7 +194,7 @@ func (d *demand) instances() (need float64) {
 	return min(need, maxInstances)
 }
 
-// busyInstances returns how many instances must stay for what is worked on now.
+// busyInstances returns how many instances must stay for the present work.
 func (d *demand) busyInstances() float64 {
 	hands, cpu := 0.0, 0.0
 	for _, l := range d.loads {

@@ -8,7 +8,7 @@
 // caller samples, stores the State and applies the advice. A lost State or a
 // missed reading costs a few minutes of precision and nothing else.
 //
-// What holds for all rules:
+// These hold for all rules:
 //
 //   - The approximate count of a queue, which lags behind and includes messages
 //     that are leased, decides nothing alone. To add instances, full peeks, the

@@ -11,7 +11,7 @@ type RulesError struct {
 	More   int     // how many others there are
 }
 
-// Fault is one thing that is wrong with rules. Its JSON is what the API answers.
+// Fault is one fault of rules. Its JSON is part of the API.
 type Fault struct {
 	Row     int    `json:"row,omitempty"`    // of the list Member, from 1; 0: not about a row
 	Member  string `json:"member,omitempty"` // of the rules; "": about the whole text

@@ -78,8 +78,8 @@ func checkValue(decoder *json.Decoder) error {
 	return err
 }
 
-// decode reads a table whose members are known. The defaults fill in what is
-// left out. If there are faults, there is no table.
+// decode reads a table whose members are known. The defaults replace missing
+// members. If there are faults, there is no table.
 func decode(text []byte) (t ruleTable, faults []Fault) {
 	var lists struct {
 		Version    int               `json:"version"`
@@ -142,7 +142,7 @@ func explain(err error) error {
 	return nil
 }
 
-// kindOf returns what the JSON of a type is.
+// kindOf names the kind of JSON of a type.
 func kindOf(t reflect.Type) string {
 	switch {
 	case t.Kind() == reflect.String, reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()):

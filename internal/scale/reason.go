@@ -71,8 +71,8 @@ func (c *choice) because(instances int) string {
 	return fmt.Sprintf("%s would need %s for %s, which must be done in %s", plural(float64(instances), "instance"), short(finish), what, short(left))
 }
 
-// required returns what of the rules requires more instances than the messages
-// need, or "".
+// required names the rule that requires more instances than the messages need,
+// or returns "".
 func (c *choice) required(instances int) string {
 	need, least, most := max(int(math.Ceil(c.need)), c.begin), c.rules.Instances.Min, max(c.lower, c.rows)
 	window := c.lower == most && c.lower > least

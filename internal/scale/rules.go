@@ -20,7 +20,7 @@ const (
 	maxFaults    = 20 // that an error lists
 )
 
-// Rules decide what is advised. ParseRules makes them. The zero Rules are the
+// Rules decide the advice. ParseRules makes them. The zero Rules are the
 // default ones.
 type Rules struct {
 	parsed *ruleTable

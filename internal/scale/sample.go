@@ -15,8 +15,8 @@ const maxNumber = 1e12
 // defaultTarget replaces a latency target that is not positive.
 const defaultTarget = 15 * time.Minute
 
-// Reading is what the caller read of the queues and of the worker's instances at
-// one time.
+// Reading is the state of the queues and of the worker's instances at one time,
+// as the caller read it.
 type Reading struct {
 	At            time.Time     // by the store's clock
 	LatencyTarget time.Duration // from the submission of work until it is done
@@ -25,14 +25,13 @@ type Reading struct {
 	Samples       []Sample      // of each queue that exists
 }
 
-// Sample is a queue at one time. What the instances measured are rates and
-// durations, each by the clock of one instance, so that wrong clocks do not
-// matter.
+// Sample is a queue at one time. The instances measure rates and durations,
+// each by its own clock, so that wrong clocks do not matter.
 type Sample struct {
 	Queue string
 
-	// Ready is how many messages may be received now. Below 32 it is what a peek
-	// returned, and so exact. From 32 on, the peek was full, and the number
+	// Ready is how many messages may be received now. Below 32 it is the result
+	// of a peek, and so exact. From 32 on, the peek was full, and the number
 	// follows from the approximate count; it may include messages in flight.
 	// InFlight and Delayed always follow from the count.
 	Ready, InFlight, Delayed int64
@@ -70,8 +69,7 @@ func (s *Sample) full() bool { return s.Ready >= maxPeek }
 func (s *Sample) all() float64 { return float64(s.Ready) + float64(s.InFlight) + float64(s.Delayed) }
 
 // depth is how many messages are there to be worked on. Leased messages count
-// only if a hand works on them: the rest is what the count lags behind, or
-// delayed.
+// only if a hand works on them: the others are stale counts or delayed messages.
 func (s *Sample) depth() float64 { return float64(s.Ready) + float64(min(s.InFlight, s.Working)) }
 
 // sane replaces impossible numbers.

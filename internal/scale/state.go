@@ -26,7 +26,7 @@ const (
 	maxGap = 2 * memory
 )
 
-// State is what Advise remembers from one reading to the next. The zero State
+// State is the memory of Advise from one reading to the next. The zero State
 // remembers nothing. Its JSON form has a few hundred bytes for each queue.
 type State struct {
 	kept kept
@@ -58,7 +58,7 @@ type change struct {
 	By int       `json:"by"`
 }
 
-// seen is what is remembered of a queue.
+// seen is the part of the state about a queue.
 type seen struct {
 	All      float64   `json:"all"`      // its approximate count
 	Full     bool      `json:"full"`     // the peek was full
@@ -93,8 +93,8 @@ func (s *State) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// since returns a copy of the state as it counts at a time. A state of the future
-// is of another clock, and counts as lost.
+// since returns a copy of the state without the parts that are too old at a
+// time. A state from the future came from another clock; since ignores it.
 func (k kept) since(at time.Time) kept {
 	if k.At.Sub(at) > memory {
 		return kept{}
@@ -112,8 +112,8 @@ func (k kept) since(at time.Time) kept {
 	return k
 }
 
-// most returns the maximum that was needed within a time, and forgets what is
-// older. It reports whether the readings reach back as far.
+// most returns the maximum that was needed within a time, and removes older
+// entries. It reports whether the readings reach back as far.
 func (k *kept) most(now time.Time, within time.Duration) (n int, whole bool) {
 	for len(k.Needed) > 1 && now.Sub(k.Needed[1].At) >= within {
 		k.Needed = k.Needed[1:]

@@ -24,7 +24,7 @@ type window struct {
 	Instances int       `json:"instances"`
 }
 
-// check returns what is wrong with the window.
+// check returns the faults of the window.
 func (w *window) check(maxOfRules int) (faults []string) {
 	for i, day := range w.Days {
 		if !slices.Contains(weekdays, day) || slices.Contains(w.Days[:i], day) {

@@ -12,7 +12,7 @@ import (
 	"kennel/internal/instances"
 )
 
-// Target is what is scaled.
+// Target is the container app that is scaled.
 type Target interface {
 	// Replicas returns the minimum and the maximum of instances.
 	Replicas(ctx context.Context) (minimum, maximum int, err error)
@@ -37,7 +37,7 @@ const (
 	Failed    = "failed"
 )
 
-// Outcome is what became of advice for a target.
+// Outcome reports whether advice reached a target.
 type Outcome struct {
 	At        time.Time `json:"at"` // of the check
 	State     string    `json:"state"`
@@ -66,7 +66,7 @@ func (c *Check) apply(ctx context.Context, k kept, advised int) error {
 	return c.keepOutcome(ctx, k, o)
 }
 
-// compare returns what became of the advice.
+// compare compares the advice with the target, and applies it if it may.
 func (c *Check) compare(ctx context.Context, at time.Time, advised int) Outcome {
 	o := Outcome{At: at, Instances: advised}
 	minimum, maximum, err := c.opt.Target.Replicas(ctx)
@@ -94,7 +94,7 @@ func (o Outcome) equals(other Outcome) bool {
 	return reflect.DeepEqual(o, other)
 }
 
-// denial is that the target denies this process what it needs.
+// denial records that the target denies this process a right that it needs.
 type denial struct {
 	mu     sync.Mutex
 	count  int64 // of checks, one after the other; guarded by mu, as is the rest
@@ -117,8 +117,8 @@ func (d *denial) set(o Outcome) {
 	}
 }
 
-// problems returns that the target denies what is needed, if this process found
-// that lately.
+// problems returns the problem that the target denies a right, if this process
+// met it lately.
 func (d *denial) problems(target string) []instances.Problem {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -32,12 +32,12 @@ const (
 
 	sweepEvery = time.Hour // for old rows of the history
 
-	// problemLasts is how long after a check what it found is a problem of this
+	// problemLasts is how long the result of a check is a problem of this
 	// process. The next check may be another process's.
 	problemLasts = 5 * time.Minute
 )
 
-// Facts are what a check reads of the app.
+// Facts are the facts about the app that a check reads.
 type Facts struct {
 	Reports []instances.Report               // of all live processes
 	Depths  map[string]instances.QueueSample // of the queues that exist, as just sampled
@@ -179,8 +179,8 @@ func notOther(err error) error {
 	return err
 }
 
-// Problems returns that the rules are invalid and that the target denies what
-// is needed, if this process found that lately.
+// Problems returns the problems that the rules are invalid and that the target
+// denies a right, if this process met them lately.
 func (c *Check) Problems() []instances.Problem {
 	return append(c.rules.problems(), c.denial.problems(c.opt.TargetName)...)
 }

@@ -1,5 +1,5 @@
-// Package check checks how many instances and hands the queues of the app
-// need, and keeps what it found.
+// Package check checks how many instances and hands the queues of the app need,
+// and keeps the advice.
 //
 // The life of a check:
 //
@@ -7,9 +7,9 @@
 //     check, and does nothing if another process wrote it lately. Otherwise it
 //     writes the row on condition that it has not changed, so only one process
 //     goes on.
-//  2. It reads the facts: the depths of all queues, and what the processes
-//     report about themselves. It signals work in each queue whose messages are
-//     ready, in case a signal was lost.
+//  2. It reads the facts: the depths of all queues, and the reports of the
+//     processes. It signals work in each queue whose messages are ready, in
+//     case a signal was lost.
 //  3. It reads the rules (rules.go) and requests advice of package scale.
 //  4. It stores the advice, the state of package scale and a row of the history,
 //     in one transaction.

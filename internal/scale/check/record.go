@@ -21,8 +21,7 @@ type Record struct {
 	Outcome *Outcome  `json:"outcome,omitempty"` // of the last advice that was compared with the target
 }
 
-// Advice is what the instances need: how many of them, or how many hands each of
-// them for a queue.
+// Advice is a number of instances, or of hands of each instance for a queue.
 type Advice struct {
 	Target    string `json:"target"`
 	Queue     string `json:"queue,omitempty"`
@@ -56,8 +55,8 @@ func (c *Check) counts(r *instances.Report) bool {
 	return len(r.Work) > 0 && (c.opt.Target == nil || r.Kind == instances.Worker)
 }
 
-// readingOf returns what package scale needs to know. A message is done by any
-// process; what instances have is taken from those that count.
+// readingOf returns the reading for package scale. Completed messages of all
+// processes count, but only the instances that count have hands and messages.
 func (c *Check) readingOf(at time.Time, f Facts) scale.Reading {
 	reading := scale.Reading{At: at, LatencyTarget: c.opt.Latency}
 	hands, cpu, measured := 0, 0.0, 0
@@ -91,8 +90,8 @@ func (c *Check) readingOf(at time.Time, f Facts) scale.Reading {
 const maxLate = 10 * time.Second
 
 // correct corrects the ages of messages, which this process measured with a clock
-// that is ahead of the store's by skew. An age of 0 may be one that a clock which
-// is late made negative; it is unknown and stays.
+// that is ahead of the store's by skew. An age of 0 may be a negative one, set to
+// 0 because the clock was late; it is unknown and stays.
 func correct(reading *scale.Reading, skew time.Duration) {
 	if skew.Abs() <= maxLate {
 		return
@@ -104,8 +103,8 @@ func correct(reading *scale.Reading, skew time.Duration) {
 	}
 }
 
-// sampleOf adds up what the processes report of a queue. Each rate is one of the
-// clock of one process.
+// sampleOf adds up the reports of the processes on a queue. Each rate is one of
+// the clock of one process.
 func (c *Check) sampleOf(name string, f Facts) scale.Sample {
 	d := f.Depths[name]
 	s := scale.Sample{Queue: name, Ready: d.Ready, InFlight: d.InFlight, Delayed: d.Delayed, OldestSeconds: d.OldestSeconds, Held: d.Held}

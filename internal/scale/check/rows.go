@@ -24,7 +24,7 @@ const (
 	outcomeColumn = "outcome" // of the last check, if it differs from the one in its record
 	rulesColumn   = "rules"   // in use, without windows, so that processes that do not check read them with the row
 
-	// format is the version of what the columns hold.
+	// format is the version of the columns' contents.
 	format = "1"
 )
 
@@ -41,8 +41,8 @@ type kept struct {
 	writtenAt time.Time
 }
 
-// load reads the row of the check, and the time by the store's clock. What
-// another build or program wrote counts as lost.
+// load reads the row of the check, and the time by the store's clock. It
+// ignores a row in the format of another build or program.
 func (c *Check) load(ctx context.Context) (k kept, at time.Time, err error) {
 	var page table.Page
 	for q := (table.Query{Partition: partition, Key: stateKey, Top: 1}); ; q.After = page.Next {
@@ -98,7 +98,7 @@ func (c *Check) claim(ctx context.Context, k kept) (version string, err error) {
 	return versions[0], nil
 }
 
-// keep stores what a check found.
+// keep stores the result of a check.
 func (c *Check) keep(ctx context.Context, k kept) (version string, err error) {
 	state, err1 := json.Marshal(k.state)
 	record, err2 := json.Marshal(k.record)
@@ -116,7 +116,7 @@ func (c *Check) keep(ctx context.Context, k kept) (version string, err error) {
 	return versions[0], nil
 }
 
-// keepOutcome stores what became of the advice.
+// keepOutcome stores the outcome of the advice.
 func (c *Check) keepOutcome(ctx context.Context, k kept, o Outcome) error {
 	text, err := json.Marshal(o)
 	if err == nil {

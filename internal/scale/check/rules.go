@@ -37,7 +37,7 @@ type ruleBook struct {
 	rules   scale.Rules
 
 	mu      sync.Mutex // held for a moment only: a status waits for it
-	invalid error      // why what is stored now is not used; guarded by mu, as is the rest
+	invalid error      // why the stored rules are not used; guarded by mu, as is the rest
 	since   time.Time
 	readAt  time.Time
 }
@@ -158,8 +158,8 @@ func (c *Check) Begin(ctx context.Context) {
 }
 
 // HandsFor returns how many messages of a queue this process should work on at
-// the same time, by the rules that it read last: at Begin, or with what Loop
-// reads anyway. It makes no request.
+// the same time, by the rules that it read last: at Begin, or in the regular
+// read of Loop. It makes no request.
 func (c *Check) HandsFor(messages int64, oldest time.Duration) int {
 	if rules := c.inUse.Load(); rules != nil {
 		return rules.HandsFor(messages, oldest)
