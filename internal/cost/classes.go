@@ -16,8 +16,8 @@ const emptyReceive = "receive nothing"
 
 // classes returns the price class of each operation. Azure prices a receive
 // that returns messages as a write, and one that returns none as a read. The
-// deletion of a blob is free. What a counter could not name counts as the
-// dearest class of its service that it may be.
+// deletion of a blob is free. An operation that a counter could not name has
+// the dearest class of its service that is possible.
 var classes = map[operation]string{
 	{"blob", "put"}:    "blob write",
 	{"blob", "update"}: "blob write",

@@ -10,8 +10,8 @@
 //     causes in a month: in the design that polls with many threads, in the
 //     optimised one of the same paper, and in this app.
 //   - The prices (prices.go, classes.go): a table of classes, and the class of
-//     each operation as the counter of requests names it. They also price what
-//     a process has counted.
+//     each operation as the counter of requests names it. They also price the
+//     counts of a process.
 //
 // A line that is Modelled is an estimate: of what other programs do on behalf of
 // the app, such as the Functions host, or of how the load is spread over time.

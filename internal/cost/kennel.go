@@ -66,9 +66,9 @@ func (p Profile) ofDeletions() []Line {
 // partitions, the express queue and the deletions.
 func (p Profile) queues() float64 { return p.Partitions + 2 }
 
-// ofQueues returns what idle and deep queues cost. Under a Functions host, the
-// host polls, and four timers run: two sweep, one checks scaling and one moves the
-// backlog.
+// ofQueues returns the cost of idle and deep queues. Under a Functions host,
+// the host polls, and four timers run: two sweep, one checks scaling and one
+// moves the backlog.
 func (p Profile) ofQueues() []Line {
 	if p.hosted() {
 		const timers, eachMinute = 4, 2
@@ -99,9 +99,9 @@ func (p Profile) hours() float64 {
 	return p.Days * (p.active() + p.quiet() + p.AppInstances*24)
 }
 
-// ofProcesses returns what each process does whatever the load: it reports
-// itself, keeps its bill, and sweeps; and one of them checks scaling. Under a
-// host, the timers do, in one instance.
+// ofProcesses returns the standing work of each process: it reports itself,
+// keeps its bill, and sweeps; and one of them checks scaling. Under a host, the
+// timers do, in one instance.
 func (p Profile) ofProcesses() []Line {
 	sweeping := p.Days * 24 // instance-hours
 	checking, processes := p.Days*24, 1.0
@@ -116,8 +116,8 @@ func (p Profile) ofProcesses() []Line {
 	return append(lines, times(checking*checksAnHour, Sample(p.queues()-1))...)
 }
 
-// ofLedger returns what the bill of the app costs. Processes that work write
-// theirs more often.
+// ofLedger returns the cost of keeping the bill of the app. Processes that work
+// write theirs more often.
 func (p Profile) ofLedger() []Line {
 	working := p.Days * p.active()
 	lines := times(p.hours()-working, Ledger(0))
@@ -133,7 +133,8 @@ func (p Profile) ofLedger() []Line {
 	return append(lines, times(working, Ledger(counted/working))...)
 }
 
-// ofGates returns what workers at a closed gate cost; under a host see ofQueues.
+// ofGates returns the cost of workers at a closed gate; under a host see
+// ofQueues.
 func (p Profile) ofGates() []Line {
 	if p.hosted() {
 		return nil
@@ -141,8 +142,8 @@ func (p Profile) ofGates() []Line {
 	return times(p.Days*p.HeldHours*p.Instances, Watch(p.Push))
 }
 
-// ofSignals returns what the signals of queues cost: of each queue with messages
-// while a batch is processed, and one for each deletion.
+// ofSignals returns the cost of the signals of queues: of each queue with
+// messages while a batch is processed, and one for each deletion.
 func (p Profile) ofSignals() []Line {
 	if !p.Push {
 		return nil
@@ -157,9 +158,9 @@ func (p Profile) ofSignals() []Line {
 	return append(lines, BusCharge(p.Days*24))
 }
 
-// ofRelay returns what messages cost that are sent through the app, and the
-// backlog for those that the first namespace does not accept. A second namespace
-// of the Standard tier has no base charge of its own.
+// ofRelay returns the cost of messages that are sent through the app, and of
+// the backlog for those that the first namespace does not accept. A second
+// namespace of the Standard tier has no base charge of its own.
 func (p Profile) ofRelay() []Line {
 	hours := p.active() + p.quiet()
 	if p.hosted() {
@@ -186,9 +187,9 @@ func (p Profile) groups() float64 {
 	return http + p.queues() + timers
 }
 
-// standing returns what Flex Consumption bills whatever the load: at least a
-// second for each execution of a timer while no instance works, and the instances
-// that are always ready, in a plan with zones at least two for each group.
+// standing returns the base charge of Flex Consumption: at least a second for
+// each execution of a timer while no instance works, and the instances that are
+// always ready, in a plan with zones at least two for each group.
 func (p Profile) standing() []Line {
 	if p.Plan != Flex {
 		return nil
@@ -213,8 +214,8 @@ func (p Profile) executions() float64 {
 	return p.Days * (parcels + batches + p.Numbers/p.NumbersACall + p.Deletions + heldAnHour*p.HeldInvocations*p.HeldHours + timersADay)
 }
 
-// compute returns what instances cost that are active or idle for so many hours
-// a day.
+// compute returns the cost of instances that are active or idle for so many
+// hours a day.
 func (p Profile) compute(active, idle, executions float64) []Line {
 	t := tally{job: compute, modelled: true}
 	active, idle = active*p.Days, idle*p.Days

@@ -28,8 +28,8 @@ const (
 	// the numbers above its own.
 	waitReads = 4
 
-	// remembered is how many instances the blob remembers. If more share it, each
-	// reservation also reads what they have reported.
+	// remembered is how many instances the blob remembers. If more share it,
+	// each reservation also reads their reports.
 	remembered = 16
 )
 
@@ -41,8 +41,8 @@ func rangeSize(perSecond float64) float64 {
 
 // Lines returns the requests. An instance reads the blob when it begins and
 // writes it for each range, of which it has one ahead. When it ends, it returns
-// the numbers that are left. Before its first range it also reads what the
-// others have reported.
+// the numbers that are left. Before its first range it also reads the reports
+// of the others.
 func (n Numbers) Lines() []Line {
 	t := tally{job: jobNumbers}
 	ranges := n.Numbers / n.Range

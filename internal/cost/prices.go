@@ -146,16 +146,16 @@ type Priced struct {
 	Amount float64 `json:"amount"`
 }
 
-// Bill is what operations cost together.
+// Bill is the cost of operations together.
 type Bill struct {
 	Currency string   `json:"currency"`
 	Total    float64  `json:"total"`
 	Lines    []Priced `json:"lines"`
 }
 
-// Price prices the operations of a month, or of a part of it. What a class
-// includes is shared by its lines in proportion. An operation without a class,
-// or a class without a row, is an error.
+// Price prices the operations of a month, or of a part of it. The lines of a
+// class share its included operations in proportion. An operation without a
+// class, or a class without a row, is an error.
 func (p Prices) Price(lines []Line) (Bill, error) {
 	units := make(map[string]float64) // by class
 	priced := make([]Priced, len(lines))

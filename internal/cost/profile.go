@@ -117,7 +117,7 @@ func Named(name string) (p Profile, ok bool) {
 	return p, ok
 }
 
-// ParseProfile reads a profile. What the text does not name is as in the profile
+// ParseProfile reads a profile. Missing members are those of the profile
 // "small".
 func ParseProfile(text []byte) (Profile, error) {
 	p := small
@@ -148,7 +148,7 @@ func (p *Profile) Set(name, value string) error {
 	return nil
 }
 
-// Check returns what is wrong with the profile.
+// Check returns the faults of the profile.
 func (p Profile) Check() error {
 	type value struct {
 		name     string

@@ -17,8 +17,8 @@ func (m Messages) Lines(job string) []Line {
 	return t.lines
 }
 
-// What a listener of package queue does with a queue that is idle, deep, or
-// signalled in vain.
+// The requests of a listener of package queue for a queue that is idle, deep,
+// or signalled although it is empty.
 const (
 	safetyMinutes = 11.0 // between two checks of a queue that signals announce, on average
 	idleShare     = 0.9  // of the maximum interval of polling one without signals, on average

@@ -84,11 +84,11 @@ func Watch(push bool) []Line {
 	return t.lines
 }
 
-// What the Functions host does, from its source: a receive of up to 16 messages
-// each time half of them are done, a poll a minute of an idle queue, the lock of
-// a timer that one instance renews twice a minute and the others try to get each
-// minute, a blob with the status of a timer, and the scale controller, which
-// reads each queue twice in ten seconds.
+// The requests of the Functions host, from its source: a receive of up to 16
+// messages each time half of them are done, a poll a minute of an idle queue,
+// the lock of a timer that one instance renews twice a minute and the others
+// try to get each minute, a blob with the status of a timer, and the scale
+// controller, which reads each queue twice in ten seconds.
 const (
 	hostPerReceive   = 8
 	hostPolls        = 60.0
@@ -113,8 +113,8 @@ func HostIdle(queues, timers, instances float64) []Line {
 	return t.lines
 }
 
-// HostEachMinute returns what timers that run each minute cost in an hour more
-// than those that sweep.
+// HostEachMinute returns the cost in an hour of timers that run each minute,
+// beyond that of the timers that sweep.
 func HostEachMinute(timers float64) []Line {
 	t := tally{job: jobHost, modelled: true}
 	t.add("blob", "put", timers*(60-perHour))

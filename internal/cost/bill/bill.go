@@ -8,7 +8,7 @@ import (
 	"kennel/internal/cost"
 )
 
-// Bill is what a month costs until now, without the rows that were left out.
+// Bill is the cost of a month until now, without the rows that were left out.
 // Amounts are decimals in its currency.
 type Bill struct {
 	Currency string         `json:"currency"`
@@ -19,7 +19,7 @@ type Bill struct {
 	LeftOut  int            `json:"leftOut,omitempty"`
 }
 
-// Job is what a job costs.
+// Job is the cost of a job.
 type Job struct {
 	Operations int64  `json:"operations"`
 	Amount     string `json:"amount"`
@@ -27,7 +27,7 @@ type Job struct {
 	Modelled   bool   `json:"modelled,omitempty"` // the operations are an estimate
 }
 
-// Today is what today adds to a job.
+// Today is the share of today in the cost of a job.
 type Today struct {
 	Operations int64  `json:"operations"`
 	Amount     string `json:"amount"`
@@ -41,15 +41,15 @@ type Prices struct {
 	Redundancy string `json:"redundancy"`
 }
 
-// Host is what a Functions host does for the app: it receives from queues, and
-// runs timers.
+// Host is the work of a Functions host for the app: it receives from queues,
+// and runs timers.
 type Host struct {
 	Queues, Timers int
 	EachMinute     int // of the timers; the others sweep
 }
 
-// Price returns the bill of a month. What Azure includes in a month is included
-// in the month and in its days before today first.
+// Price returns the bill of a month. The operations that Azure includes in a
+// month are subtracted from the days before today first.
 func (m Month) Price(prices cost.Prices, host Host) (Bill, error) {
 	var untilToday, all []cost.Line
 	for day, u := range m.Days {
@@ -79,7 +79,7 @@ func (m Month) Price(prices cost.Prices, host Host) (Bill, error) {
 	return b, nil
 }
 
-// sum is what the lines of a job add up to.
+// sum is the sum of the lines of a job.
 type sum struct {
 	count, amount float64
 	modelled      bool
@@ -103,11 +103,11 @@ func whole(count float64) int64 { return int64(count + 0.5) }
 // decimal formats an amount: an operation costs millionths.
 func decimal(amount float64) string { return strconv.FormatFloat(max(0, amount), 'f', 6, 64) }
 
-// Lines returns the operations: those that were counted, and what a Functions
-// host did, which is modelled. The host reads queues from the first to the last
-// process of the day; without one, nothing is known of it. A message that waited
-// at a closed gate is one that was delivered, and the app counted the copy that
-// it put back.
+// Lines returns the operations: those that were counted, and those of a
+// Functions host, which are modelled. The host reads queues from the first to
+// the last process of the day; without one, nothing is known of it. A message
+// that waited at a closed gate is one that was delivered, and the app counted
+// the copy that it put back.
 func (u Usage) Lines(host Host) (lines []cost.Line) {
 	for o, n := range u.Operations {
 		l := cost.Line{Job: cmp.Or(o.Job, "other"), Service: o.Service, Operation: o.Name, Count: float64(n)}

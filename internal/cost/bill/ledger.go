@@ -29,7 +29,7 @@ const (
 	callTimeout = 5 * time.Second // of one request
 )
 
-// Process is what a ledger knows of its process.
+// Process describes the process of a ledger.
 type Process struct {
 	Name   string // which no other process has
 	Hosted bool   // by a Functions host, which delivers its messages
@@ -59,14 +59,14 @@ type ownRow struct {
 	exists  bool      // a write of it succeeded
 }
 
-// snapshot is what was counted until a time.
+// snapshot is a state of the counts at a time.
 type snapshot struct {
 	at     time.Time
 	counts Counts
 }
 
-// NewLedger returns the ledger of a process. counts returns what it has counted
-// since its start. Without a table, rows is nil.
+// NewLedger returns the ledger of a process. counts returns its counts since
+// its start. Without a table, rows is nil.
 func NewLedger(rows table.Store, process Process, counts func() Counts, log *slog.Logger) *Ledger {
 	start := snapshot{at: time.Now().UTC()}
 	return &Ledger{rows: rows, process: process, counts: counts, log: log, row: ownRow{from: start}, tried: start}
@@ -122,8 +122,8 @@ func (l *Ledger) isDue(now time.Time) bool {
 	return dayOf(now) != dayOf(l.row.from.at) || l.counts().total()-l.written.total() >= manyOperations
 }
 
-// Close writes what was counted since the last write. A process that never sent
-// a request sends none at its end.
+// Close writes the counts since the last write. A process that never sent a
+// request sends none at its end.
 func (l *Ledger) Close(ctx context.Context) error {
 	if l.rows == nil || l.counts().total() == 0 {
 		return nil
@@ -134,9 +134,9 @@ func (l *Ledger) Close(ctx context.Context) error {
 	return nil
 }
 
-// write replaces the row of this process by one with its present usage. The last
-// write of a day takes what was counted until now, and the next one begins the
-// row of the new day.
+// write replaces the row of this process by one with its present usage. The
+// last write of a day has the counts until now, and the next one begins the row
+// of the new day.
 //
 // The first write of a row may be unclear, so until one has succeeded it is
 // repeated without a condition, for as long as the row cannot be folded. After
@@ -156,7 +156,7 @@ func (l *Ledger) write(ctx context.Context) error {
 	_, err := l.rows.Submit(one, w) // without mu, which Read takes
 
 	switch {
-	case errors.Is(err, table.ErrNotFound): // it was folded, perhaps with what was tried last
+	case errors.Is(err, table.ErrNotFound): // it was folded, perhaps with the last write
 		l.begin(ownRow{from: l.tried})
 		return fmt.Errorf("the row was added to those of ended instances, because it was not written for %v: %w", foldAfter, err)
 	case err != nil:
@@ -180,8 +180,8 @@ func (l *Ledger) begin(row ownRow) {
 	l.row = row
 }
 
-// usage returns what this process used between two times, the first one of which
-// is that of a day.
+// usage returns the usage of this process between two times. The first one
+// decides the day.
 func (l *Ledger) usage(from, now snapshot) Usage {
 	u := Usage{Counts: now.counts.since(from.counts)}
 	span := Span{from.at, now.at}

@@ -16,8 +16,8 @@ const (
 	monthFormat = "2006-01"
 	dayFormat   = "02"
 
-	// format is the version of what the column of usage holds. A row of another
-	// format is left out by readers, and never folded.
+	// format is the version of the content of the column of usage. Readers
+	// leave out a row of another format, and it is never folded.
 	format = "1"
 
 	columnFormat = "format"
@@ -131,7 +131,8 @@ func (l *Ledger) foldMonth(ctx context.Context, month time.Time) error {
 	return nil
 }
 
-// Month is what all processes used in a month until now, by day of the month.
+// Month is the usage of all processes in a month until now, by day of the
+// month.
 type Month struct {
 	Days    map[int]Usage
 	Today   int // the day of the month

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// Operation names what is counted, as the counter of requests does.
+// Operation is a kind of request, named as by the counter of requests.
 type Operation struct{ Service, Name, Job string }
 
-// Counts is what a process has counted since its start.
+// Counts are the requests of a process since its start.
 type Counts struct {
 	Operations map[Operation]int64
 	Messages   int64 // that a Functions host delivered
@@ -26,7 +26,7 @@ func (c Counts) total() (sum int64) {
 	return sum
 }
 
-// since returns what was counted after earlier.
+// since returns the counts after earlier.
 func (c Counts) since(earlier Counts) Counts {
 	d := Counts{Operations: make(map[Operation]int64), Messages: c.Messages - earlier.Messages}
 	for o, n := range c.Operations {
@@ -59,7 +59,7 @@ func (s Span) and(other Span) Span {
 
 func (s Span) hours() float64 { return s.To.Sub(s.From).Hours() }
 
-// Usage is what one process used on a day, or several together.
+// Usage is the usage of one process on a day, or of several together.
 type Usage struct {
 	Counts
 	Hosted      Span    // in which processes of a Functions host ran
