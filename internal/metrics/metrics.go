@@ -1,5 +1,5 @@
-// Package metrics writes what processes of the app report about themselves in
-// the text format of Prometheus.
+// Package metrics writes the reports of the app's processes in the text format
+// of Prometheus.
 //
 // The numbers are those of [instances.Report], so metrics, status and the
 // advice on scaling agree. docs/operations.md lists the families.
@@ -15,7 +15,7 @@ import (
 	"kennel/internal/instances"
 )
 
-// Set is what one scrape returns.
+// Set is the result of one scrape.
 type Set struct {
 	Reports []instances.Report
 	Queues  map[string]instances.QueueSample // depths, by queue; they concern no process
@@ -23,7 +23,7 @@ type Set struct {
 	Backlog *instances.Backlog               // of the app; nil: it was not sampled
 
 	// ByProcess adds the name and the kind of its process to each series. A
-	// scraper adds labels of its own to what it reads from a single process.
+	// scraper adds labels of its own to the series of a single process.
 	ByProcess bool
 
 	// Runtime adds metrics of this process that the Go runtime and the system

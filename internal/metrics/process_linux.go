@@ -12,8 +12,8 @@ import (
 // has.
 const ticksPerSecond = 100
 
-// processBlocks returns metrics of this process that the system knows. What
-// cannot be read is left out.
+// processBlocks returns metrics of this process that the system knows. A metric
+// that cannot be read is left out.
 func processBlocks() (all []block) {
 	add := func(name, help string, kind kind, value float64) { all = append(all, one(name, help, kind, value)) }
 	if stat := processStat(); stat != nil {
