@@ -15,8 +15,8 @@ type Call struct {
 	Key string // the sequence, gate, partition or queue
 }
 
-// Fault is what goes wrong with one request. The zero Fault is nothing: the
-// request succeeds and takes no time.
+// Fault is the fault of one request. With the zero Fault the request succeeds
+// and takes no time.
 type Fault struct {
 	Delay time.Duration // until the store receives the request
 	Back  time.Duration // from its execution until the caller receives the reply

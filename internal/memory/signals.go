@@ -12,7 +12,7 @@ import (
 	"kennel/queue"
 )
 
-// SignalFault is what goes wrong with one signal to one listener. With the zero
+// SignalFault is the fault of one signal to one listener. With the zero
 // SignalFault the signal arrives immediately and once.
 type SignalFault struct {
 	Lost  bool

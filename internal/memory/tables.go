@@ -264,7 +264,7 @@ func (p *partition) find(key string) (int, bool) {
 	return slices.BinarySearchFunc(p.rows, key, func(r storedRow, key string) int { return cmp.Compare(r.key, key) })
 }
 
-// row returns what a query returns of the row.
+// row returns the parts of the row that a query selects.
 func (r storedRow) row(partition string, q table.Query) table.Row {
 	row := table.Row{Partition: partition, Key: r.key}
 	if q.KeysOnly {
