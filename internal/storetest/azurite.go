@@ -16,7 +16,7 @@ import (
 // shared is the one Azurite of this test process.
 var shared struct {
 	mu     sync.Mutex
-	main   bool            // Main runs and will stop what is started
+	main   bool            // Main runs and will stop Azurite
 	server *azurite.Server // started on first use
 	err    error           // why it could not be started; there is no second attempt
 }
@@ -46,8 +46,8 @@ func Main(m interface{ Run() int }) (code int) {
 
 // Azurite returns a running Azurite that all tests of the process share. Use
 // unique names in it, for example from [Name]. The first call starts Azurite
-// and installs it if necessary. Without Node.js the test fails and reports what
-// to install.
+// and installs it if necessary. Without Node.js the test fails and names the
+// program to install.
 func Azurite(t testing.TB) *azurite.Server {
 	t.Helper()
 	shared.mu.Lock()

@@ -297,7 +297,7 @@ func extendedClaims(t *claimTest) {
 	}
 }
 
-// The sweep deletes what expired, and nothing else.
+// The sweep deletes expired claims, and nothing else.
 func sweptClaims(t *claimTest) {
 	now := time.Now()
 	sweep := func(at time.Time, want int) {

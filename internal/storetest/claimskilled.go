@@ -12,7 +12,7 @@ import (
 
 // A process is killed before and after each request. A message that it had put
 // still has its claim, unless the process had begun to remove it; and the sweep
-// finds what is left.
+// finds the others.
 func claimsKilled(t *claimTest) {
 	for _, kind := range []claimKind{inTable, inBlob} {
 		body := noise(kind.size)
@@ -47,7 +47,7 @@ func claimsKilled(t *claimTest) {
 	}
 }
 
-// claimOnce is what a process does with one body.
+// claimOnce is the life of one body in a process.
 type claimOnce struct {
 	claims   *queue.Claims
 	texts    []string // of the messages that it could put

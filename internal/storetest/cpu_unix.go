@@ -8,7 +8,7 @@ import (
 )
 
 // ProcessorTime returns how much processor time this process has used. Unlike
-// the time of the clock it hardly depends on what else the machine does.
+// the time of the clock it hardly depends on other programs.
 func ProcessorTime() time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {

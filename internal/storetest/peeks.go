@@ -7,7 +7,7 @@ import (
 	"kennel/queue"
 )
 
-// Peeking shows what may be received, and changes nothing.
+// Peeking shows the messages that may be received, and changes nothing.
 func peeked(t *queueTest) {
 	put := t.put("hello", 0)
 	t.put("later", time.Minute)

@@ -29,7 +29,7 @@ func upsert(t *tableTest) {
 	}
 }
 
-// merged returns what a row with these values holds.
+// merged returns the columns of a row with these values.
 func merged(v values) values {
 	if v == nil {
 		return values{}
