@@ -20,7 +20,7 @@ import (
 // scope names the program as the author of its spans.
 const scope = "kennel"
 
-// Process is what the spans of a process report about it.
+// Process describes the process in its spans.
 type Process struct {
 	Version  string
 	Instance string // as in the status of the app

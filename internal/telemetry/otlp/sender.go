@@ -197,7 +197,7 @@ type field struct {
 	bytes  []byte // of the types with a length
 }
 
-// fields returns the fields of a message up to its end, or to what is not one.
+// fields returns the fields of a message up to its end, or to the first error.
 func fields(m []byte) func(yield func(field) bool) {
 	return func(yield func(field) bool) {
 		for len(m) > 0 {
