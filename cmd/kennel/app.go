@@ -26,7 +26,7 @@ const (
 // line. Commands call the first, which started last.
 var urlFile = filepath.Join(".kennel", "url")
 
-// fromDefault is what the address is taken from if nothing names one.
+// fromDefault is the source of the address if nothing names one.
 const fromDefault = "the default"
 
 // target holds the flags of all commands that call an app.
@@ -47,7 +47,7 @@ func (t *target) addTo(flags *pflag.FlagSet, usage string) {
 // An app is an app that a command calls.
 type app struct {
 	*client.Client
-	from   string                           // what its address is taken from
+	from   string                           // the source of its address
 	key    bool                             // it is called with a function key
 	lookup string                           // how to find out whether an unclear change was made; "" for none
 	say    func(format string, args ...any) // reports repeated requests
@@ -89,7 +89,7 @@ func (con *console) openApp(t target) (*app, error) {
 	return a, nil
 }
 
-// findAddress returns the address of the app and what it is taken from.
+// findAddress returns the address of the app and its source.
 func (con *console) findAddress(t target) (address, from string, err error) {
 	if t.flags.Changed("url") {
 		address, err = addScheme("--url", t.url)
@@ -174,8 +174,8 @@ func (a *app) notify(n client.Notice) {
 	a.say("%s; retrying in %v (%d of %d)", why, n.Wait, n.Attempt, n.Attempts)
 }
 
-// reasonOf returns what errors with the same reason have in common: not the
-// identity of the request.
+// reasonOf returns the part that errors with the same reason have in common:
+// all but the identity of the request.
 func reasonOf(err error) string {
 	if refused, ok := errors.AsType[*client.Error](err); ok && refused.Code != "" {
 		return refused.Code + " " + refused.Message
@@ -183,7 +183,7 @@ func reasonOf(err error) string {
 	return err.Error()
 }
 
-// listed reports, after a list, what it lacks.
+// listed reports, after a list, how much of it is missing.
 func (a *app) listed() {
 	switch {
 	case a.leftOut == 1:
@@ -216,8 +216,8 @@ type explained struct {
 func (e explained) Error() string { return e.text }
 func (e explained) Unwrap() error { return e.err }
 
-// explain returns the text of an error of a request, with what to do about it
-// on the command line.
+// explain returns the text of an error of a request, with a remedy on the
+// command line.
 func (a *app) explain(err error) string {
 	text := err.Error()
 	replace := func(part error, by string) { text = strings.Replace(text, part.Error(), by, 1) }
@@ -290,7 +290,7 @@ func isLocalAddress(address string) bool {
 	return err == nil && isLocal(u.Hostname())
 }
 
-// checkAddress returns what to do if the app is not at this address.
+// checkAddress returns the remedy if the app is not at this address.
 func (a *app) checkAddress() string {
 	if a.from == fromDefault {
 		return "name the app's address with --url"

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A logEntry is what people read of a line of the log.
+// A logEntry is the part of a line of the log that people read.
 type logEntry struct {
 	at    time.Time // zero: not known
 	level string    // WARN, ERROR; "" for others
@@ -35,9 +35,9 @@ func (e logEntry) line(paint func(colour, string) string) string {
 }
 
 // readLog reads a line of the log of the app or of its host. It returns false
-// for what only --verbose shows: that executions begin and succeed, and records
-// without a warning or error. A record of a function call is the exception,
-// because functions report what they have done, and nothing else.
+// for lines that only --verbose shows: that executions begin and succeed, and
+// records without a warning or error. A record of a function call is the
+// exception, because functions report only their effects.
 func readLog(line string) (logEntry, bool) {
 	var e logEntry
 	rest := line

@@ -216,7 +216,7 @@ func describeBatch(b client.Batch) string {
 	return oneLine(text + lossesOf(b) + ", submitted at " + b.SubmittedAt.UTC().Format(time.RFC3339) + lateness(b))
 }
 
-// describeWholeBatch returns describeBatch, and a line with what else is known.
+// describeWholeBatch returns describeBatch, and a line with the other facts.
 func describeWholeBatch(b client.Batch) string {
 	text := fmt.Sprintf("\n  processor %s, %s, %s", b.Processor, counted(b.Parcels, "parcel"), counted(int(b.StorageOperations), "storage operation"))
 	if b.Modelled {
@@ -228,7 +228,7 @@ func describeWholeBatch(b client.Batch) string {
 	return describeBatch(b) + text + describeRetrying(b.Retrying)
 }
 
-// describeRetrying returns a line with what is tried again.
+// describeRetrying returns a line with the items that are tried again.
 func describeRetrying(r *client.BatchRetrying) string {
 	if r == nil {
 		return ""

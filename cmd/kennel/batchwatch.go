@@ -11,7 +11,7 @@ import (
 // lineEvery is how often a watch without a terminal reports progress.
 const lineEvery = 10 * time.Second
 
-// batchWatch is what a watch of a batch knows.
+// batchWatch is the state of a watch of a batch.
 type batchWatch struct {
 	state string    // of the batch
 	since time.Time // when the watch first saw this state

@@ -38,7 +38,7 @@ func openBrowser(system, url string) error {
 	return nil
 }
 
-// errorWith adds the first line of what a command wrote to its error.
+// errorWith adds the first line of a command's output to its error.
 func errorWith(err error, output string) error {
 	if line, _, _ := strings.Cut(strings.TrimSpace(output), "\n"); line != "" {
 		return fmt.Errorf("%w: %s", err, line)

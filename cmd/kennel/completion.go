@@ -95,9 +95,9 @@ const (
 	maxCompletions = 100
 )
 
-// completeNames returns what completes a name that the app knows: the first
-// argument of a command, or the value of a flag. Without an answer in time there
-// is no name.
+// completeNames returns a function that completes a name that the app knows:
+// the first argument of a command, or the value of a flag. Without an answer in
+// time there is no name.
 func completeNames[T any](con *console, to *target, list func(*client.Client, context.Context) iter.Seq2[T, error], name func(T) string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, begun string) (found []cobra.Completion, _ cobra.ShellCompDirective) {
 		app, err := con.openApp(*to)

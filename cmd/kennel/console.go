@@ -37,8 +37,8 @@ func newConsole(args []string, env map[string]string, stdin io.Reader, stdout, s
 	}
 }
 
-// programName returns what to type to call this program again. `go run` starts
-// a binary from a temporary folder, so its path cannot be used again.
+// programName returns the command that calls this program again. `go run`
+// starts a binary from a temporary folder, so its path cannot be used again.
 func programName(args []string) string {
 	if len(args) == 0 {
 		return "kennel"

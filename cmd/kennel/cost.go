@@ -179,8 +179,8 @@ The example of the paper: a thread that polls each second for %.0f idle hours ma
 	}
 }
 
-// describeLines writes what the month of this app consists of, by job, or each
-// operation of each design.
+// describeLines writes the month of this app by job, or each operation of each
+// design.
 func describeLines(w io.Writer, c cost.Comparison, all bool) {
 	designs := c.Designs
 	if !all {

@@ -113,7 +113,7 @@ func (v visit) connect(ctx context.Context) (detail, fix string, ok bool) {
 	return detail, "az functionapp start " + v.flags(), false
 }
 
-// health requests what needs no key and no storage.
+// health requests a route that needs no key and no storage.
 func (v visit) health(ctx context.Context) (detail, fix string, ok bool) {
 	logs := "az webapp log tail " + v.flags()
 	publish := fmt.Sprintf("kennel package && az functionapp deployment source config-zip %s --src dist/kennel.zip", v.flags())
@@ -253,7 +253,7 @@ func findAzurite(ctx context.Context) (detail, fix string, ok bool) {
 	return strings.Join(used, ", "), "", true
 }
 
-// findProject checks what "kennel up" would run in this folder.
+// findProject checks the project that "kennel up" would run in this folder.
 func (con *console) findProject(context.Context) (detail, fix string, ok bool) {
 	p, err := openProject()
 	if err != nil {

@@ -38,7 +38,7 @@ func usagef(format string, args ...any) error {
 // tooLate reports that something did not happen in time.
 type tooLate struct {
 	text  string
-	state json.RawMessage // what --json prints besides the error; nil: nothing
+	state json.RawMessage // also printed by --json; nil: nothing
 }
 
 func (t tooLate) Error() string { return t.text }

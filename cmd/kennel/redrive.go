@@ -16,7 +16,7 @@ import (
 	"kennel/client"
 )
 
-// A letterMove is what a command does with dead letters.
+// A letterMove is a redrive or a deletion of dead letters.
 type letterMove struct {
 	verb, done string // as in "delete" and "deleted"
 	asks       bool   // for confirmation
@@ -87,7 +87,7 @@ func (con *console) moveRun(o *letterOptions, move letterMove) func(*cobra.Comma
 	}
 }
 
-// rehearse prints what a command would do.
+// rehearse prints the effect that a command would have.
 func (con *console) rehearse(ctx context.Context, app *app, move letterMove, queue string, s client.DeadLetterSelection, asJSON bool) error {
 	for m, err := range move.repeat(app.Client, ctx, queue, s) {
 		if err != nil {
@@ -131,7 +131,7 @@ func (con *console) confirmMove(ctx context.Context, app *app, move letterMove, 
 	return con.confirm(ctx, printable(question), "not "+move.done)
 }
 
-// moving is what a command has done so far.
+// moving is the progress of a command.
 type moving struct {
 	move  letterMove
 	queue string
@@ -146,7 +146,7 @@ type moving struct {
 }
 
 // moveLetters moves dead letters and shows the progress. When ctx ends, it
-// completes the call to the app, so that it is known what was done.
+// completes the call to the app, so that its result is known.
 func (con *console) moveLetters(ctx context.Context, app *app, move letterMove, queue string, s client.DeadLetterSelection, asJSON bool) error {
 	out := con.progress()
 	defer out.end()
@@ -241,7 +241,7 @@ func (w *moving) describe(elapsed time.Duration) string {
 	return text
 }
 
-// interrupted adds to an error what was done before it, and how to continue.
+// interrupted adds the progress before an error to it, and how to continue.
 func (w *moving) interrupted(con *console, s client.DeadLetterSelection, err error) error {
 	if w.moved == 0 {
 		return err

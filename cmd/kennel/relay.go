@@ -257,7 +257,7 @@ func describeMoving(all client.SyphonRun, elapsed time.Duration) string {
 	return text
 }
 
-// movedMessages returns what calls of the syphon did.
+// movedMessages describes the result of calls of the syphon.
 func movedMessages(all client.SyphonRun) string {
 	text := counted(int(all.Moved), "message") + " moved"
 	if all.DeadLettered > 0 {

@@ -177,7 +177,7 @@ func unknownCommand(parent *cobra.Command, word string) error {
 	return usagef("unknown %s %q; %s", kind, printable(word), hint)
 }
 
-// usualWords are commands of other programs, and what does the same here.
+// usualWords maps commands of other programs to the same ones here.
 var usualWords = map[string]string{
 	"run":     "`kennel up` runs the app",
 	"start":   "`kennel up` starts the app",

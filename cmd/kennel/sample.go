@@ -73,8 +73,8 @@ func writeBilling(ctx context.Context, w io.Writer, count int, seed uint64, arra
 }
 
 // A sampler invents items. It uses only the numbers of the generator, whose
-// algorithm is specified, because the methods of [rand.Rand] may change what
-// they make of these numbers.
+// algorithm is specified, because the methods of [rand.Rand] may change their
+// use of these numbers.
 type sampler struct{ numbers *rand.PCG }
 
 // below returns a number below n.

@@ -80,7 +80,7 @@ func (con *console) describeScale(s client.ScaleCheck) string {
 	return text.String() + con.drawTable(rows, tabwriter.AlignRight)
 }
 
-// describeOutcome returns what became of the advice.
+// describeOutcome returns whether the advice reached its target.
 func describeOutcome(o client.ScaleOutcome) string {
 	text := fmt.Sprintf("%d", o.Instances)
 	switch {

@@ -73,7 +73,7 @@ func (s *screen) count() (end func()) {
 		close(done)
 		counting.Wait()
 		s.mu.Lock()
-		s.running = nil // what has failed
+		s.running = nil // the step that failed
 		partial := len(s.partial) > 0
 		s.mu.Unlock()
 		if partial {
@@ -106,7 +106,7 @@ func (s *screen) report(e devrun.Event) error {
 	}
 }
 
-// header is the first line: what runs, and where.
+// header is the first line: the project, and its address.
 func (s *screen) header(e devrun.Event) string {
 	name := "Kennel " + version.Read().Version
 	where := map[string]string{"builtin": "built-in host", "func": "host func"}[e.Host]
@@ -159,7 +159,7 @@ func (s *screen) showStep(e devrun.Event) error {
 	return s.write(s.con.stderr, "")
 }
 
-// addresses shows where the app is, and what to do with it.
+// addresses shows where the app is, and commands to try.
 func (s *screen) addresses(e devrun.Event) string {
 	command := func(words string) string {
 		if e.Key != "" {

@@ -30,7 +30,7 @@ type lineRun struct {
 	ordered bool               // one after another, up to the first that fails
 	stop    context.CancelFunc // begins no other line
 
-	mu               sync.Mutex // guards what follows
+	mu               sync.Mutex // guards the fields below
 	out              *progress
 	began, shown     time.Time
 	last             int    // line that was begun

@@ -82,8 +82,8 @@ func (con *console) watchStatus(ctx context.Context, app *app, asJSON bool) erro
 
 // watchAnswers reads something of the app every few seconds and shows it, until
 // ctx ends. It continues when the app does not respond, unless it never did.
-// begin returns the function that shows what is read; after an outage another
-// one, because then what is read is news even if it did not change.
+// begin returns the function that shows an answer; after an outage another one,
+// because then an answer is news even if it did not change.
 func watchAnswers[T any](ctx context.Context, con *console, app *app, read func(context.Context) (T, error), begin func() func(T) error) error {
 	show := begin()
 	failure := "" // of the last request
@@ -202,7 +202,7 @@ func (con *console) describeStatus(s client.Status) string {
 	return strings.TrimRight(screen.String(), "\n")
 }
 
-// describeBacklog returns what an outage of Service Bus shows in sum.
+// describeBacklog summarizes an outage of Service Bus.
 func describeBacklog(r *client.RelayStatus, now time.Time) string {
 	text := "the backlog was not counted lately"
 	if b := r.Backlog; b != nil {

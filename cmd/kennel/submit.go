@@ -129,7 +129,7 @@ func isArray(path string, head []byte) bool {
 	}
 	if packed, err := gzip.NewReader(bytes.NewReader(head)); err == nil {
 		text := make([]byte, 64)
-		n, _ := packed.Read(text) // what can be read of a part of the file
+		n, _ := packed.Read(text) // as much as can be read
 		head = text[:n]
 	}
 	head = bytes.TrimPrefix(head, []byte("\ufeff")) // a byte order mark

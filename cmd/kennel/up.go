@@ -113,8 +113,8 @@ func (con *console) up(ctx context.Context, o upOptions) error {
 	return show.report(devrun.Event{Event: "stopped"})
 }
 
-// explainCrash describes a crash for people: what it means and what to do. It
-// keeps other errors, and those that are joined with a crash.
+// explainCrash describes a crash for people: its meaning and a remedy. It keeps
+// other errors, and those that are joined with a crash.
 func explainCrash(err error) error {
 	crash, ok := errors.AsType[*localhost.CrashError](err)
 	if !ok {
@@ -164,7 +164,8 @@ func (o upOptions) run(ctx context.Context, con *console, show *screen) error {
 	return app.Run(ctx)
 }
 
-// appSettings returns the environment without what is no setting of the app.
+// appSettings returns the variables of the environment that are settings of the
+// app.
 func (con *console) appSettings() map[string]string {
 	env := maps.Clone(con.env)
 	for _, name := range []string{keyVariable, urlVariable} {

@@ -16,7 +16,7 @@ const (
 	unknown = int64(-1)
 )
 
-// watching is what is known about a deletion when the watch starts.
+// watching has the facts about a deletion when the watch starts.
 type watching struct {
 	total int64     // blogs before the deletion, or unknown
 	began time.Time // start of the deletion; zero: it started before the watch
