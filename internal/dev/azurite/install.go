@@ -44,7 +44,7 @@ type Tools struct {
 }
 
 // Find finds Node.js and, unless Azurite is already installed below cacheDir,
-// npm. Its error states what to install.
+// npm. Its error names the program to install.
 func Find(ctx context.Context, cacheDir string) (Tools, error) {
 	t := Tools{dir: filepath.Join(cacheDir, folderName())}
 	var err error
@@ -156,7 +156,7 @@ func folderName() string {
 // withoutAzurite is the way out if Azurite cannot be installed.
 const withoutAzurite = "set AzureWebJobsStorage to a storage account, which needs no Azurite"
 
-// find returns the path of node or npm. Its error names what to install.
+// find returns the path of node or npm. Its error names the program to install.
 func find(ctx context.Context, name string, minVersion int) (string, error) {
 	const advice = "the storage emulator Azurite needs Node.js %d or newer with npm; install it from https://nodejs.org or with your package manager, or " + withoutAzurite
 	path, err := exec.LookPath(name)

@@ -80,7 +80,7 @@ func run(ctx context.Context, dir, npm string, args ...string) error {
 	return fmt.Errorf("%w: %s", err, cmp.Or(text[max(0, len(text)-maxLength):], "no output"))
 }
 
-// npmError is what npm reports with --json.
+// npmError is an error that npm reports with --json.
 type npmError struct{ Code, Summary string }
 
 func (e *npmError) Error() string {

@@ -1,10 +1,10 @@
 // Package bicep evaluates the files in infra/ for tests: which resources a
 // deployment with certain parameters would have, with names and properties.
 //
-// It is not a compiler. It knows the part of the language and the functions that
-// the files use, and no types of resources. What only Azure knows, such as the
-// client id of an identity, is a text in angle brackets that names it:
-// <identity.properties.clientId>.
+// It is not a compiler. It knows the part of the language and the functions
+// that the files use, and no types of resources. A value that only Azure knows,
+// such as the client id of an identity, is a text in angle brackets that names
+// it: <identity.properties.clientId>.
 package bicep
 
 import (
@@ -88,7 +88,8 @@ func (r *Resource) At(path string) any {
 
 type set map[*Resource]bool
 
-// A Deployment is what a file would deploy with certain parameters.
+// A Deployment has the resources that a file would deploy with certain
+// parameters.
 type Deployment struct {
 	Resources []*Resource
 	Outputs   map[string]any

@@ -16,8 +16,8 @@ type evaluation struct {
 	env    map[string]string
 	known  map[string]*known
 	all    *Deployment
-	before set // what a module depends on
-	deps   set // of what is evaluated now
+	before set // dependencies of a module
+	deps   set // of the expression that is evaluated now
 	locals []local
 }
 
@@ -327,7 +327,7 @@ func (e *evaluation) text(x any) string {
 	return ""
 }
 
-// shown replaces what is not known in a value by its text.
+// shown replaces the unknown parts of a value by their texts.
 func shown(v any) any {
 	switch v := v.(type) {
 	case later:

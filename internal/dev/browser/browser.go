@@ -60,7 +60,7 @@ func Install(ctx context.Context, environment []string, scripts, dir string) (*S
 	return s, err
 }
 
-// Run runs a script, the last of args, and returns what it wrote. Its environment
+// Run runs a script, the last of args, and returns its output. Its environment
 // also has CHROMIUM and these settings.
 func (s *Scripts) Run(ctx context.Context, settings []string, args ...string) (output []byte, err error) {
 	return s.run(ctx, settings, s.node, args...)

@@ -9,7 +9,7 @@ import (
 	"kennel/internal/dev/devbus/amqp"
 )
 
-// This file ends what is not used: entities, links and connections.
+// This file ends unused entities, links and connections.
 
 // An entity that is unused for AutoDeleteOnIdle is deleted. Sending, receiving,
 // peeking, updates and scheduled messages use a queue. Sending to a topic does

@@ -8,7 +8,7 @@ import (
 
 // queue holds messages for receivers. It is a queue, a subscription, or a
 // dead-letter queue of either. This file stores and delivers messages; state.go
-// defines what happens to a message.
+// defines the states of a message.
 type queue struct {
 	entity
 	topic       *topic // of a subscription

@@ -162,7 +162,7 @@ func (s *session) flush() {
 // disposition applies the outcomes of deliveries that the client reports.
 func (s *session) disposition(p amqp.Disposition) {
 	if !p.Receiver {
-		return // for what the client sent, which the broker settled already
+		return // for messages of the client, which the broker settled already
 	}
 	// The client chooses the range, which may span four billion ids.
 	var ids []uint32

@@ -86,8 +86,8 @@ func parsePage(table string) (rows []figure) {
 	return slices.DeleteFunc(rows, func(f figure) bool { return f.name == "figure" }) // the heading
 }
 
-// merge puts what was measured into the rows. A new figure follows the one that
-// was measured before it in its package.
+// merge puts the measured figures into the rows. A new figure follows the one
+// that was measured before it in its package.
 func merge(rows, measured []figure) []figure {
 	last := figure{}
 	for _, f := range measured {

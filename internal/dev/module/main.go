@@ -96,9 +96,9 @@ func rename(root, name string) (int, error) {
 	return 1 + len(changed), write(filepath.Join(root, "go.mod"), mod)
 }
 
-// check refuses what the go command does not accept as the name of a module.
-// The name that this module began with has no dot, so such names are accepted
-// if they hide no package of the standard library.
+// check refuses a name that the go command does not accept for a module. The
+// name that this module began with has no dot, so such names are accepted if
+// they hide no package of the standard library.
 func check(name string) error {
 	first, _, _ := strings.Cut(name, "/")
 	if strings.Contains(first, ".") {
@@ -124,7 +124,7 @@ func check(name string) error {
 }
 
 // texts returns the paths of the files of a repository that may name the
-// module, except for go.mod and what was built or downloaded.
+// module, except for go.mod and files that were built or downloaded.
 func texts(root string) (paths []string, err error) {
 	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {

@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// changes are what staging will change in dist/. A Functions host that runs
-// from the folder restarts the app when host.json or a function.json is
-// replaced, even by the same bytes, so a file that is equal is no change. The
-// new files are complete before the first one is moved to its place.
+// changes are the changes of staging in dist/. A Functions host that runs from
+// the folder restarts the app when host.json or a function.json is replaced,
+// even by the same bytes, so a file that is equal is no change. The new files
+// are complete before the first one is moved to its place.
 type changes struct {
 	dist  string
 	files []change
@@ -73,9 +73,10 @@ func (c *changes) remove(name string) { c.gone = append(c.gone, name) }
 
 func (c *changes) path(name string) string { return filepath.Join(c.dist, filepath.FromSlash(name)) }
 
-// disturb returns the names of what an app that runs from dist/ would notice: the
-// files that the host watches, and a handler for another kind of machine, which
-// the host would start after a crash. An app keeps a handler that it runs.
+// disturb returns the changes that an app that runs from dist/ would notice:
+// the files that the host watches, and a handler for another kind of machine,
+// which the host would start after a crash. An app keeps a handler that it
+// runs.
 func (c *changes) disturb(t Target) []string {
 	var names []string
 	for _, f := range c.files {

@@ -225,8 +225,8 @@ func checkPrebuilt(path string, t Target) error {
 	return nil
 }
 
-// TargetOf returns what kind of machine a Go program was built for, if it is
-// one.
+// TargetOf returns the kind of machine that a Go program was built for, if the
+// file is one.
 func TargetOf(path string) (t Target, ok bool) {
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {

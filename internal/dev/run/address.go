@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// addressFolder is the folder below the root of a project that holds what this
-// machine knows about it. Git ignores it.
+// addressFolder is the folder below the root of a project for the state of this
+// machine. Git ignores it.
 const addressFolder = ".kennel"
 
 // An addressFile names the addresses of the apps that run in a project, one a

@@ -37,7 +37,7 @@ func (a *App) runFunc(ctx context.Context, h hosted, ready func(error)) error {
 	cmd.Env = environ(a.settings)
 	log := &crashLog{out: a.opt.Log}
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.WaitDelay = time.Second // what the tools leave behind may hold their output
+	cmd.WaitDelay = time.Second // processes of the tools may still hold their output
 	inOwnGroup(cmd)             // Ctrl+C reaches only this program, which stops the tools through the tether
 	tether, err := cmd.StdinPipe()
 	if err != nil {
@@ -111,7 +111,7 @@ type crashLog struct {
 	gaveUp  bool   // guarded by mu
 }
 
-// What the host logs of an exit, and when it gives up.
+// The lines that the host logs of an exit, and when it gives up.
 var (
 	exitLine   = regexp.MustCompile(`(?i)\bexited with (code -?\d+|signal: [a-z ]+)`)
 	gaveUpLine = regexp.MustCompile(`(?i)exceeded .*worker restart retry count`)

@@ -24,7 +24,7 @@ func claimPort(ctx context.Context, port int) (net.Listener, error) {
 	return listener, err
 }
 
-// occupant returns what kind of program occupies a port.
+// occupant names the kind of program that occupies a port.
 func occupant(ctx context.Context, address string) string {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

@@ -17,7 +17,7 @@ import (
 	"kennel/internal/dev/project"
 )
 
-// parts are what the app needs to run.
+// parts are the folder, storage and buses that the app needs.
 type parts struct {
 	dist    string          // the staged project
 	storage *azurite.Server // nil: the settings name an account

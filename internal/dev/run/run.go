@@ -76,7 +76,7 @@ type Event struct {
 	Done   bool   `json:"done,omitempty"`
 	Failed bool   `json:"failed,omitempty"` // done without success, and the app runs on
 
-	Text    string  `json:"text,omitempty"`    // step: what it does or, once done, its result; warning: what is wrong
+	Text    string  `json:"text,omitempty"`    // step: its purpose or, once done, its result; warning: its text
 	Seconds float64 `json:"seconds,omitempty"` // step, once done: how long it took; ready: since the start
 
 	// ready
@@ -294,7 +294,7 @@ func (a *App) storageGone(s *azurite.Server) error {
 	return fmt.Errorf("azurite, the storage of this app, ended without being stopped by kennel (%s), so kennel stopped the app. Run this command again", s.Ending())
 }
 
-// hosted is what a host runs, besides the settings.
+// hosted describes the app that a host runs, without the settings.
 type hosted struct {
 	dist       string         // the folder with host.json
 	executable string         // the handler in it

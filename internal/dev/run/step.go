@@ -13,14 +13,14 @@ type step struct {
 	began time.Time
 }
 
-// begin reports that a step begins. text is what it does.
+// begin reports that a step begins. text is its purpose.
 func (a *App) begin(name, text string) step {
 	s := step{a, name, time.Now()}
 	s.say(text)
 	return s
 }
 
-// say reports what the step does now.
+// say reports the present work of the step.
 func (s step) say(text string) {
 	if text != "" {
 		s.app.inform(Event{Event: "step", Step: s.name, Text: text})
@@ -43,7 +43,7 @@ func (s step) fail(why string) {
 	s.app.inform(Event{Event: "step", Step: s.name, Done: true, Failed: true, Text: why, Seconds: time.Since(s.began).Seconds()})
 }
 
-// warn reports what may surprise the developer.
+// warn reports something that may surprise the developer.
 func (a *App) warn(text string) { a.inform(Event{Event: "warning", Text: text}) }
 
 // inform reports an event that the run does not depend on.

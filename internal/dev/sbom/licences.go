@@ -18,8 +18,8 @@ import (
 
 var handlerPackage, commandPackage = version.Module + "/handler", version.Module + "/cmd/kennel"
 
-// programs are what ships, by the systems for which it is built: some modules
-// are linked on one system only.
+// programs are the programs that ship, with the systems for which they are
+// built: some modules are linked on one system only.
 var programs = map[string][]string{
 	"linux":   {handlerPackage, commandPackage},
 	"darwin":  {commandPackage},
@@ -31,7 +31,7 @@ var programs = map[string][]string{
 // permissive.
 func linkedModules() (map[string]string, error) {
 	var wait sync.WaitGroup
-	var mu sync.Mutex // guards what follows
+	var mu sync.Mutex // guards the variables below
 	var all []map[string]map[string]bool
 	var errs []error
 	for system, packages := range programs {

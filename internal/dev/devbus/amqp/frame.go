@@ -32,7 +32,7 @@ type Frame struct {
 	fields Fields
 }
 
-// ProtocolHeader is what each side sends before its first frame.
+// ProtocolHeader is sent by each side before its first frame.
 type ProtocolHeader string
 
 // The headers of AMQP 1.0 and of the SASL layer before it.
