@@ -1,8 +1,8 @@
 // Package console holds the page through which people watch and operate the
-// app: HTML, CSS and JavaScript as a browser reads them, embedded in the binary.
-// The page calls the API of the app and nothing else. It has no data and no
-// secrets of its own, so it is the same for every caller; who may do what is
-// decided by the calls that it makes.
+// app: HTML, CSS and JavaScript as a browser reads them, embedded in the
+// binary. The page calls the API of the app and nothing else. It has no data
+// and no secrets of its own, so it is the same for every caller. The API
+// decides about the rights of a caller.
 //
 // docs/console.md describes the parts of the page and how a view is written.
 package console
@@ -69,8 +69,8 @@ func (f File) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Write(text)
 }
 
-// has reports whether a header If-None-Match, a list, has an ETag. It may be weak
-// there, because what compresses the answer on its way marks it so.
+// has reports whether a header If-None-Match, a list, has an ETag. It may be
+// weak there, because a proxy that compresses the answer marks it so.
 func has(ifNoneMatch []string, etag string) bool {
 	for _, list := range ifNoneMatch {
 		for known := range strings.SplitSeq(list, ",") { // our own tags have no comma
@@ -82,8 +82,8 @@ func has(ifNoneMatch []string, etag string) bool {
 	return false
 }
 
-// Refuse answers with the file and the status of an error. The page shows what
-// the API answers, so a person learns the reason from it.
+// Refuse answers with the file and the status of an error. The page shows the
+// API's answers, so a person learns the reason from it.
 func (f File) Refuse(w http.ResponseWriter, status int) {
 	text, _ := f.read()
 	f.describe(w.Header())
