@@ -49,11 +49,11 @@ type Fault struct {
 	Share              float64 // only this share of them, at random; 0 means all
 	Seed               uint64  // of the random choice
 
-	// What happens to the request, in this order.
+	// The faults of the request, in this order.
 	Delay  time.Duration // wait first
 	Before func(Request) // called before the request reaches storage
 	Status int           // answer with this status instead of storage
-	Code   string        // of that answer; default: what Azure uses for the status
+	Code   string        // of that answer; default: Azure's for the status
 	Cut    bool          // close the connection; storage never sees the request
 	After  func(Request) // called after storage has applied the request
 	Lose   bool          // close the connection instead of returning storage's answer
@@ -142,9 +142,9 @@ func (p *Proxy) Add(f Fault) (heal func()) {
 	}
 }
 
-// Passed returns what the proxy answered since the last call, in the order of
-// the answers: service, operation and status, such as "table insert 201". The
-// status is 0 if the connection was closed instead.
+// Passed returns the answers of the proxy since the last call, in their order:
+// service, operation and status, such as "table insert 201". The status is 0 if
+// the connection was closed instead.
 func (p *Proxy) Passed() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -239,7 +239,7 @@ func (p *Proxy) note(r Request, status int) {
 	p.passed = append(p.passed, fmt.Sprint(r.Service, " ", r.Operation, " ", status))
 }
 
-// codes are what Azure usually gives as the reason of a status.
+// codes are the reasons that Azure usually gives for a status.
 var codes = map[int]string{403: "AuthorizationFailure", 429: "TooManyRequests", 500: "InternalError", 503: "ServerBusy"}
 
 // refuse answers as the service in Azure does: tables in JSON, the others in

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// What Refusal returns.
+// The results of Refusal.
 const (
 	foreignHost = "The host of this request is not this machine. Without a key, only localhost and loopback addresses such as 127.0.0.1 are served, because a page can lead a name of its own here."
 	foreignSite = "A browser sent this request for a page of another site or origin. Without a key, only pages of this server and programs are served."

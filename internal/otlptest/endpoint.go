@@ -1,5 +1,5 @@
 // Package otlptest is a collector of traces for tests: an OTLP endpoint that
-// decodes what it receives with the messages of the protocol's authors.
+// decodes requests with the messages of the protocol's authors.
 package otlptest
 
 import (
@@ -51,7 +51,7 @@ func Serve(t testing.TB) *Endpoint {
 	return e
 }
 
-// Spans returns what was received so far.
+// Spans returns the spans that were received so far.
 func (e *Endpoint) Spans() []Span {
 	e.mu.Lock()
 	defer e.mu.Unlock()

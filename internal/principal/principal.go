@@ -1,6 +1,7 @@
-// Package principal reads who the platform has signed in: the header that
-// authentication of Azure App Service adds to a request. Nothing in it is signed,
-// so use it only where the platform removes what callers send in its name.
+// Package principal reads the caller that the platform has signed in: the
+// header that authentication of Azure App Service adds to a request. Nothing in
+// it is signed, so use it only where the platform removes such a header of
+// callers.
 package principal
 
 import (
@@ -162,7 +163,7 @@ func first(claims []claim, kinds []string) string {
 	return ""
 }
 
-// printable shortens a name and replaces what would not show in it.
+// printable shortens a name and replaces characters that would not show.
 func printable(name string) string {
 	name = strings.TrimSpace(strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

@@ -1,11 +1,11 @@
-// Package trace records what a request causes as spans of OpenTelemetry, and
+// Package trace records the steps of a request as spans of OpenTelemetry, and
 // carries the identity of a trace in messages.
 //
 // The tracer travels in the context: [WithTracer] adds it to the contexts of a
 // whole process. Without it nothing is recorded, at the cost of a lookup.
 //
 // A trace begins with a request from outside ([Open]). All other spans
-// ([Start]) belong to a trace that is sampled, so what a process does on its
+// ([Start]) belong to a trace that is sampled, so the work of a process on its
 // own, such as polling, causes none. A message keeps the trace of its sender as
 // the traceparent of W3C's Trace Context ([Parent]), and its receiver continues
 // that trace ([Within]), also if it records nothing itself.

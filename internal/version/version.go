@@ -37,7 +37,7 @@ var Package = reflect.TypeFor[Info]().PkgPath()
 // also in a program of another module.
 var Module = strings.TrimSuffix(Package, "/internal/version")
 
-// UserAgent returns what requests to other services name as their sender. It
+// UserAgent returns the name of the sender in requests to other services. It
 // has at most 24 characters, the limit of the Azure SDK.
 func UserAgent() string {
 	const limit = 24
