@@ -1,4 +1,4 @@
-// Calls the API of the app, and keeps what a view shows up to date.
+// Calls the API of the app, and keeps the values of a view up to date.
 
 import { serverTime } from './format.js';
 
@@ -78,7 +78,7 @@ export async function change(method, path, options) {
 
 const pace = 2000; // ms between the requests of a page that is open
 const maxBackoff = 30000;
-const maxWait = 15000; // ms until what is shown does not count as live without an answer
+const maxWait = 15000; // ms without an answer until the page does not count as live
 
 // A Poller reads the sources of a view: at first all of them, and then at most
 // one every two seconds, the one that is most overdue. While the page is hidden
@@ -86,9 +86,9 @@ const maxWait = 15000; // ms until what is shown does not count as live without 
 // if it is the same as before.
 //
 // A source is {path, every, take, expects}: its address, or a function that
-// returns it; the seconds between reads, or a function that returns them; what to
-// do with each value, if the view keeps more than the last one; and the codes of
-// errors that the view shows itself.
+// returns it; the seconds between reads, or a function that returns them; a
+// function that takes each value, if the view keeps more than the last one; and
+// the codes of errors that the view shows itself.
 export class Poller {
   constructor(update) {
     this.update = update;
@@ -97,7 +97,7 @@ export class Poller {
     this.last = 0;
     document.addEventListener('visibilitychange', () => {
       this.schedule();
-      this.update(false); // what is shown may be old
+      this.update(false); // the values on the page may be old
     });
   }
 

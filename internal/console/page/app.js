@@ -8,7 +8,7 @@ import { badge, failure, note } from './parts.js';
 import { here, link } from './router.js';
 
 // The views by their names in addresses. A module is loaded when its view is
-// opened first; docs/console.md describes what it exports.
+// opened first; docs/console.md describes its exports.
 const views = {
   overview: { title: 'Overview', load: () => import('./views/overview.js') },
   sequences: { title: 'Order numbers', load: () => import('./views/sequences.js') },
@@ -58,7 +58,7 @@ async function open() {
   }
   const same = current?.name === name && current.ctx?.args.join('/') === address.args.join('/');
   const opened = { name, ctx: contextOf(address, same ? current.ctx.state : {}), module: same ? current.module : undefined };
-  document.querySelector('dialog')?.close(); // it is about what was open before
+  document.querySelector('dialog')?.close(); // it belongs to the previous view
   if (!same) {
     clearToasts();
     patch(shell, frame(h('div', { class: 'loading', role: 'status' }, 'Loading…'), name));
@@ -140,13 +140,13 @@ function frame(content, name) {
       h('div', { key: `view ${name}`, class: `view ${name}` }, content)));
 }
 
-// heading is the title of a view, and below it what the address names.
+// heading is the title of a view, and below it the arguments of the address.
 function heading(name, args) {
   const { title } = views[name];
   return h('h1', { tabindex: '-1' }, args.length ? [h('a', { key: 'view', href: link(name) }, title), args.map((arg, i) => h('span', { key: i, class: 'crumb' }, arg))] : title);
 }
 
-// drawLive shows whether what is on the page is live.
+// drawLive shows whether the values on the page are live.
 function drawLive() {
   const place = document.getElementById('live');
   if (!place) return;

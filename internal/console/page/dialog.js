@@ -4,13 +4,13 @@ import { h, patch, printable } from './dom.js';
 import { bytes } from './format.js';
 import { button, failure, field } from './parts.js';
 
-// act asks for what an action needs, runs it, and shows its failure in the
-// dialog, where it can be repeated.
+// act asks for the values that an action needs, runs it, and shows its failure
+// in the dialog, where it can be repeated.
 //
-//   title, text   what happens; text may be nodes
+//   title, text   the effect; text may be nodes
 //   confirm       the label of the button
 //   danger        the button is red
-//   typed         the text that must be typed, as the name of what is deleted,
+//   typed         the text that must be typed, as the name of the deleted item,
 //                 as it is or as it is shown; both may be functions of the values
 //   reason        asks for a reason: true, or 'required'
 //   fields        of {name, label, hint, type, value, required, choices, min, max}
@@ -60,7 +60,7 @@ export function act(options) {
     if (!state.closed) draw();
   };
   const given = (option) => (typeof option === 'function' ? option(state.values) : option);
-  // No name holds a backslash, so what is shown of one stands for it alone.
+  // No name holds a backslash, so no two names are shown alike.
   const isTyped = (name) => [name, printable(name)].includes(state.values.typed);
   const mismatch = () => (state.values.typed && !isTyped(given(options.typed)) ? 'This does not match. Type it exactly as it is shown above.' : '');
   const missing = () => {
@@ -93,8 +93,8 @@ export function act(options) {
   (element().querySelector('input, textarea') ?? element().querySelector('button')).focus();
 }
 
-// giveBack moves the focus to what had it before a dialog, or to the content if
-// that is gone, such as the row of what was deleted.
+// giveBack moves the focus to the element that had it before a dialog, or to
+// the content if that is gone, such as the row of a deleted item.
 function giveBack(caller) {
   (caller?.isConnected ? caller : document.getElementById('main'))?.focus();
 }

@@ -24,7 +24,7 @@ export function printable(text) {
 // siblings, on… are event handlers, vars are CSS variables, and the others are
 // attributes; true is an attribute without a value, and false, null and
 // undefined are none. A child that is null, undefined or a boolean keeps its
-// place empty, so that the children after it stay what they are.
+// place empty, so that the children after it keep their elements.
 export function h(tag, props, ...children) {
   return { tag, props: props ?? {}, key: props?.key, children: described(children) };
 }
@@ -38,7 +38,7 @@ function described(children, list = []) {
   return list;
 }
 
-const shown = new WeakMap(); // what patch has described of each parent
+const shown = new WeakMap(); // the last description of each parent
 
 // patch makes the children of parent as described.
 export function patch(parent, ...children) {
@@ -119,7 +119,7 @@ function set(node, name, value, old) {
     for (const v in value) node.style.setProperty(v, value[v]);
     return;
   }
-  if (value === old) return; // also what a person has typed since
+  if (value === old) return; // also text that a person has typed since
   if (name === 'value' && 'value' in node) {
     node.value = value ?? '';
   } else if (value === false || value === null || value === undefined) {

@@ -1,5 +1,5 @@
-// The checks of scaling over time, which a view reads piece by piece: the newest
-// first, then what is before, and then once a minute what is new.
+// The checks of scaling over time, which a view reads piece by piece: the
+// newest first, then the older ones, and then new ones once a minute.
 
 import { api } from './api.js';
 import { now } from './format.js';
@@ -13,7 +13,7 @@ export class History {
     this.range = minutes * minute;
     this.piece = Math.min(minutes, maxPiece);
     this.checks = new Map(); // by time
-    this.from = this.to = undefined; // what is known
+    this.from = this.to = undefined; // the range that is known
   }
 
   // source is the source of the view for the poller.

@@ -47,12 +47,12 @@ export function section(title, tools, ...children) {
   return h('section', { 'aria-label': title }, h('div', { class: 'head' }, h('h2', null, title), h('div', { class: 'tools' }, tools)), children);
 }
 
-// toolbar is the line above a list: what the list has, and its tools.
+// toolbar is the line above a list: its size, and its tools.
 export function toolbar(text, ...tools) {
   return h('div', { class: 'head' }, h('p', { class: 'quiet' }, text), h('div', { class: 'tools' }, tools));
 }
 
-// empty stands where there is nothing, with what to do.
+// empty replaces an empty list, with advice.
 export function empty(title, ...advice) {
   return h('div', { class: 'empty' }, h('p', { class: 'title' }, title), advice.length ? h('p', null, advice) : null);
 }

@@ -10,9 +10,9 @@ const runs = new Map(); // by key
 
 // repeat begins a run; one of the same key that has ended is replaced.
 //
-//   title     what is done
-//   verb      of what was done: "put back"
-//   noun      [one, many] of what it is done with
+//   title     the action, as a title
+//   verb      the action in the past: "put back"
+//   noun      [one, many] of the items
 //   total     about how many they are, if that is known
 //   call      sends a request; it gets the answer of the last one, undefined at
 //             first, and returns {done, more}: how many it has done, and whether

@@ -10,7 +10,7 @@ import { button } from './parts.js';
 export const pageSize = 100;
 
 // table shows rows. A column is {label, cell(row), num, kind, sort(row)}: num
-// aligns numbers, and kind is a class of its cells. Key returns what identifies
+// aligns numbers, and kind is a class of its cells. Key returns the identity of
 // a row, and mark a class for it.
 export function table({ label, columns, rows, key, mark, more }) {
   return h('div', { class: 'tablebox', tabindex: '0', role: 'group', 'aria-label': label },

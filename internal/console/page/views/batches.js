@@ -9,7 +9,7 @@ import { link } from '../router.js';
 import { pageQuery, pager, table } from '../table.js';
 
 const view = 'batches';
-const maxFile = 1 << 20; // what an envelope of the Functions host carries
+const maxFile = 1 << 20; // the limit of an envelope of the Functions host
 const outcomes = ['done', 'rejected', 'failed'];
 
 const states = {

@@ -1,5 +1,5 @@
-// The bill: what the app uses at storage and Service Bus, by job, and what it
-// costs.
+// The bill: the app's requests to storage and Service Bus, by job, and their
+// cost.
 
 import { api } from '../api.js';
 import { h } from '../dom.js';

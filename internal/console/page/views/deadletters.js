@@ -64,7 +64,7 @@ function one({ letters, list }, ctx) {
   ];
 }
 
-// groupsOf groups letters by what their reasons have in common: all but numbers
+// groupsOf groups letters by the common part of their reasons: all but numbers
 // and ids.
 function groupsOf(letters) {
   const groups = new Map();
@@ -218,7 +218,7 @@ function selected(ids) {
   return ids ? { ids } : { all: true };
 }
 
-// trial counts what an action would do, and changes nothing.
+// trial counts the messages that an action would change, and changes nothing.
 function trial(verb, call, ids) {
   return {
     label: 'Dry run',

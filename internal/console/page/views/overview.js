@@ -1,4 +1,4 @@
-// The overview: is everything well, what runs, and how much work is done.
+// The overview: the problems, the processes, and the rates of work.
 
 import { api } from '../api.js';
 import { sparkline } from '../chart.js';
@@ -45,8 +45,8 @@ function services(s) {
 // Where a problem can be seen, by the beginning of its code.
 const places = [['sequence', 'sequences'], ['gate', 'gates'], ['batch', 'batches'], ['dead_letters', 'deadletters'], ['backlog', 'relay'], ['rules', 'queues'], ['scale', 'queues'], ['bus', 'relay']];
 
-// problem shows one, with what it is first: an operator who was woken up reads
-// from the left.
+// problem shows a problem, its description first: an operator who was woken up
+// reads from the left.
 function problem(p) {
   const place = places.find(([begin]) => p.code.startsWith(begin))?.[1];
   const subject = p.code === 'dead_letters' && p.subject && !p.subject.endsWith('-poison') ? p.subject + '-poison' : p.subject;
@@ -57,7 +57,7 @@ function problem(p) {
     h('p', { class: 'small quiet' }, code(p.code), ' · since ', since(p.since, ''), ` · ${count(p.count, 'time')} · in `, h('span', { title: p.instances.join(', ') }, p.instanceCount > 3 ? count(p.instanceCount, 'instance') : p.instances.join(', '))));
 }
 
-// withCommands shows what is between backquotes as a command.
+// withCommands shows text between backquotes as a command.
 function withCommands(text) {
   return text.split('`').map((part, i) => (i % 2 ? command(part) : part));
 }

@@ -1,4 +1,4 @@
-// The relay: where messages for Service Bus go, and what waits in the backlog.
+// The relay: where messages for Service Bus go, and the backlog.
 
 import { api, change } from '../api.js';
 import { act } from '../dialog.js';
@@ -35,7 +35,7 @@ export default {
 };
 
 // sampleOf returns the backlog of a queue or topic. A zero that was counted
-// before it failed over says nothing about what waits now.
+// before it failed over is outdated.
 function sampleOf({ state, since, backlog }) {
   const outdated = state === 'failedOver' && backlog && !backlog.messages && Date.parse(backlog.at) < Date.parse(since);
   return outdated ? undefined : backlog;
@@ -79,7 +79,7 @@ function entities(items, ctx) {
     { label: 'Oldest', num: true, by: (e) => sampleOf(e)?.oldestSeconds, cell: (e) => (e.backlog?.messages ? duration(e.backlog.oldestSeconds) : none) },
     { label: 'Last error', kind: 'wide', cell: (e) => e.lastError ?? none },
   ];
-  const sorted = sortable(ctx, 'entities', columns, items.toSorted((a, b) => rank(b) - rank(a))); // what fails first
+  const sorted = sortable(ctx, 'entities', columns, items.toSorted((a, b) => rank(b) - rank(a))); // failing entities first
   const page = slice(ctx, 'entitiesPage', sorted.rows);
   return table({ label: 'Queues and topics', columns: sorted.columns, rows: page.rows, key: (e) => e.entity, mark: (e) => (e.state === 'failedOver' ? 'wrong' : ''), more: page.more });
 }

@@ -1,5 +1,5 @@
-// The rules of scaling, as a part of a view: what they are, and an editor that
-// checks them before they are stored.
+// The rules of scaling, as a part of a view: a table, and an editor that checks
+// them before they are stored.
 
 import { api, change } from '../api.js';
 import { act } from '../dialog.js';

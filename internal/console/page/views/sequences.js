@@ -1,4 +1,4 @@
-// Order numbers: the sequences, and what each instance has of one of them.
+// Order numbers: the sequences, and the share of each instance in one of them.
 
 import { api, change } from '../api.js';
 import { act } from '../dialog.js';
