@@ -49,7 +49,7 @@ const (
 	maxReads  = 8
 )
 
-// readEach returns what read returns for each name, or its first error.
+// readEach returns the result of read for each name, or its first error.
 func readEach[T any](ctx context.Context, names []string, read func(ctx context.Context, name string) (T, error)) ([]T, error) {
 	all := make([]T, len(names))
 	reads, ctx := errgroup.WithContext(ctx)

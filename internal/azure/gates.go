@@ -24,10 +24,10 @@ type StoredGate struct {
 }
 
 // List returns up to top gates, and not more than maxListed, in the order of
-// their names, and what continues the list, or "" at its end. It makes one request for the names, and one for
-// each gate. It leaves out blobs without the name of a gate, and gates that are
-// deleted in the meantime. A document may be long, so List keeps only what it
-// returns of it.
+// their names, and the continuation of the list, or "" at its end. It makes one
+// request for the names, and one for each gate. It leaves out blobs without the
+// name of a gate, and gates that are deleted in the meantime. A document may be
+// long, so List keeps only the part that it returns.
 func (g *Gates) List(ctx context.Context, top int, continuation string) ([]StoredGate, string, error) {
 	names, next, err := g.list(ctx, min(top, maxListed), continuation, gate.CheckName)
 	if err != nil {

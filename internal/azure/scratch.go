@@ -12,10 +12,10 @@ import (
 	"kennel/internal/cas"
 )
 
-// ScratchBlob is a blob without meaning. Its methods show what this process may
-// do in a container. Storage checks a right before it reads the blob, so the
-// answer that the blob exists, or that it does not, shows that this process has
-// the right. So checks that run at the same time do not disturb each other.
+// ScratchBlob is a blob without meaning. Its methods show the rights of this
+// process in a container. Storage checks a right before it reads the blob, so
+// the answer that the blob exists, or that it does not, shows that this process
+// has the right. So checks that run at the same time do not disturb each other.
 type ScratchBlob struct {
 	values Values
 	name   string

@@ -9,7 +9,7 @@ import (
 	"kennel/ids"
 )
 
-// StoredSequence is what storage holds for one sequence.
+// StoredSequence is a sequence as it is stored.
 type StoredSequence struct {
 	Name      string
 	Mark      ids.Mark
@@ -26,10 +26,10 @@ func (s *Sequences) Read(ctx context.Context, sequence string) (StoredSequence, 
 	return StoredSequence{sequence, ids.MarkOf(v), v.StoredAt}, err
 }
 
-// List returns up to top sequences, and not more than maxListed, in the order of
-// their names, and what continues the list, or "" at its end. It makes one
-// request for the names, and one for each sequence. It leaves out blobs without
-// the name of a sequence.
+// List returns up to top sequences, and not more than maxListed, in the order
+// of their names, and the continuation of the list, or "" at its end. It makes
+// one request for the names, and one for each sequence. It leaves out blobs
+// without the name of a sequence.
 func (s *Sequences) List(ctx context.Context, top int, continuation string) ([]StoredSequence, string, error) {
 	names, next, err := s.list(ctx, min(top, maxListed), continuation, ids.CheckName)
 	if err != nil {

@@ -31,7 +31,7 @@ type Outcomes struct {
 	broken map[call]*failure // guarded by mu
 }
 
-// call is what a failure concerns.
+// call is the kind of call that a failure concerns.
 type call struct {
 	service        string
 	denied         bool
@@ -111,7 +111,7 @@ type Kind struct {
 	Write   bool
 }
 
-// Failing returns what fails, without denials.
+// Failing returns the kinds of requests that fail, without denials.
 func (o *Outcomes) Failing() []Kind {
 	if o.AllWell() {
 		return nil

@@ -30,8 +30,8 @@ const (
 	Bus   = "bus"
 )
 
-// The operations of Service Bus that are counted: what it charges for, one for
-// each message.
+// The operations of Service Bus that are counted: those that it charges for,
+// one for each message.
 const (
 	Send         = "send"
 	Deliver      = "deliver"

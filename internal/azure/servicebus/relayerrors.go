@@ -162,7 +162,7 @@ func isAnswer(err error) bool {
 }
 
 // isRejection reports whether err is the answer to a message. A link that ended
-// for the same reason does not tell what became of the messages on it.
+// for the same reason does not show whether the messages on it arrived.
 func isRejection(err error) bool {
 	_, ended := errors.AsType[*amqp.LinkError](err)
 	return !ended && classOf(err) != relay.Unavailable
