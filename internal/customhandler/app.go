@@ -77,7 +77,7 @@ type App struct {
 	running   runningCalls         // forwarded calls
 }
 
-// function is what POST /<name> runs.
+// function is the function that POST /<name> runs.
 type function struct {
 	name    string
 	binding string

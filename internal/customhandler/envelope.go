@@ -126,8 +126,8 @@ func (t Trigger) Queue(m QueueMessage) Envelope {
 func (t Trigger) Timer(tick Tick) Envelope { return t.envelope(encodeTick(tick), newTable()) }
 
 // AdminText builds the envelope for an administrator who runs a queue function
-// (POST /admin/functions/<name> with {"input": text}). What a message from a
-// queue would have is 0, absent, or .NET's latest time.
+// (POST /admin/functions/<name> with {"input": text}). The metadata of a
+// message from a queue are 0, absent, or .NET's latest time.
 func (t Trigger) AdminText(input string) Envelope {
 	md := newTable()
 	md.set("DequeueCount", encodeScalar(0))

@@ -52,7 +52,7 @@ func (f *forwarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // callWriter is the ResponseWriter of a forwarded call. It knows whether an
-// answer has begun, and discards what is written after the end of the call.
+// answer has begun, and discards writes after the end of the call.
 type callWriter struct {
 	w http.ResponseWriter
 

@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// The host decodes an address twice, so a handler does not get what the client
-// sent. First its web server decodes the path, by which the function is chosen
-// and its key is checked. Then .NET's Uri reads that text as an address once
-// more.
+// The host decodes an address twice, so a handler does not get the address that
+// the client sent. First its web server decodes the path, by which the function
+// is chosen and its key is checked. Then .NET's Uri reads that text as an
+// address once more.
 
 var errBadPath = errors.New("the path contains NUL or a byte that is not ASCII, which the host's web server rejects with 400")
 
@@ -79,7 +79,7 @@ func escapedRune(text string) string {
 // forwardedPath returns the escaped path of a forwarded call, whose path was
 // decoded by RoutedPath: a question mark or a number sign ends it, a blank at
 // the end of the address is cut, a backslash becomes a slash, dot segments are
-// resolved, and what looks like an escape is one. The host has chosen the
+// resolved, and text that looks like an escape is one. The host has chosen the
 // function, and checked its key, by the path before that.
 func forwardedPath(decoded string, hasQuery bool) string {
 	if !hasQuery {
@@ -95,7 +95,7 @@ func forwardedPath(decoded string, hasQuery bool) string {
 var escapedDots = strings.NewReplacer("%2e", ".")
 
 // escapePath escapes a decoded path, as the host does in the address of an
-// envelope. It takes what looks like an escape for one.
+// envelope. It takes text that looks like an escape for one.
 func escapePath(decoded string) string {
 	const plain = "-._~!$&'()*+,;=:@/"
 	var b strings.Builder

@@ -15,7 +15,7 @@ import (
 	"unicode/utf8"
 )
 
-// encoding/json silently changes what the caller wrote: it replaces invalid
+// encoding/json silently changes the text of the caller: it replaces invalid
 // text by U+FFFD, uses the last of several members with one name, takes OWNER
 // for owner, and skips null. Here these are errors.
 

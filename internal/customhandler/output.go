@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// HTTPAnswer is what the host sends to an HTTP caller.
+// HTTPAnswer is the answer of the host to an HTTP caller.
 type HTTPAnswer struct {
 	Status int
 	Header http.Header

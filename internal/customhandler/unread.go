@@ -16,9 +16,9 @@ const MaxUnread = 64 << 10
 // function did not read. A body may be announced and never come.
 const maxSilence = 10 * time.Second
 
-// unreadWriter is the ResponseWriter of a call with a long body. It reads what
-// the function left of the body before net/http sends the beginning of the
-// answer: at the first write or flush, or at the end of the call.
+// unreadWriter is the ResponseWriter of a call with a long body. It reads the
+// rest of the body before net/http sends the beginning of the answer: at the
+// first write or flush, or at the end of the call.
 type unreadWriter struct {
 	http.ResponseWriter
 	body  io.Reader // nil once an answer began
