@@ -68,7 +68,7 @@ type call struct {
 	failure error           // that ends the call; guarded by mu
 }
 
-// turn is what a call does with a letter.
+// turn is the action of a call on one letter.
 type turn struct {
 	ended chan struct{} // closed after act
 	done  bool          // act succeeded; read after ended
@@ -249,7 +249,7 @@ func (c *call) take(x letter) {
 	})
 }
 
-// finish records what act returned for a letter.
+// finish records the result of act for a letter.
 func (c *call) finish(x letter, err error) {
 	if err != nil {
 		c.hold(x)

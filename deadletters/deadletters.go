@@ -163,7 +163,7 @@ type Selection struct {
 	Before    time.Time // Result.Before of an earlier call, to continue its run; zero: begin a run
 }
 
-// Result is what a call did.
+// Result is the result of a call.
 type Result struct {
 	Matched int  `json:"matched"` // letters of the selection; copies count once
 	More    bool `json:"more"`    // a further call may find others

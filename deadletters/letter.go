@@ -73,7 +73,7 @@ func fromBase64(body string) (content []byte, ok bool) {
 	return content, err == nil && len(content) > 0
 }
 
-// describe returns what is listed of the letter besides its body.
+// describe returns the listed parts of the letter, without its body.
 func (x letter) describe() Letter {
 	d := Letter{ID: x.id, MovedBy: ByKennel, InsertedAt: x.Inserted.UTC(), ExpiresAt: x.Expires.UTC()}
 	attempts := int64(x.envelope.Attempts)
@@ -137,7 +137,7 @@ func (l *Letters) body(ctx context.Context, source string, x letter) ([]byte, er
 }
 
 // claims returns where the body of a message is stored. The zero Claims read
-// what is in the message.
+// bodies in messages.
 func (l *Letters) claims(source string, e queue.Envelope) (*queue.Claims, error) {
 	if e.ClaimExpires().IsZero() {
 		return &queue.Claims{}, nil

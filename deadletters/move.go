@@ -10,9 +10,9 @@ import (
 )
 
 // Redrive puts letters back into the queue that they came from. It returns an
-// error if it moved none, or if storage refused a request: what was moved stays
-// moved. After any other error, or the end of ctx, More is true, and the next
-// call meets the error.
+// error if it moved none, or if storage refused a request: letters that were
+// moved stay moved. After any other error, or the end of ctx, More is true, and
+// the next call meets the error.
 //
 // To continue a run, repeat the call with Result.Before while More is true and
 // Moved is not 0. Letters that cannot be moved may be matched by each call.
