@@ -27,7 +27,7 @@ import (
 	"kennel/internal/names"
 )
 
-// What the app uses.
+// The names that the app uses.
 const (
 	SequencesContainer = names.SequencesContainer
 	GatesContainer     = names.GatesContainer
