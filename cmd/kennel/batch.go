@@ -54,7 +54,7 @@ finished; Ctrl+C ends the watch, and not the batch.`,
 	results := &cobra.Command{
 		Use:         "results BATCH",
 		Short:       "print how each item ended, one per line",
-		Long:        "Prints the results of the items so far, one per line: the item, its outcome, and what the\nprocessor returned or why there is no result.",
+		Long:        "Prints the results of the items so far, one per line: the item, its outcome, and the\nprocessor's answer or why there is no result.",
 		Example:     "kennel batch results 20261122210601123-kqhzmwtb --outcome rejected",
 		Annotations: requestExits("printed"),
 		Args:        oneBatch,

@@ -27,7 +27,7 @@ func (con *console) costCommand() *cobra.Command {
 	var o costOptions
 	cmd := &cobra.Command{
 		Use:   "cost",
-		Short: "compute what a load costs in a month, in three designs",
+		Short: "compute the cost of a load in a month, in three designs",
 		Long: `Computes the operations and the price of a month for a profile of load, side by side: in
 a design with a message for each item and threads that poll, in the optimised one of
 the same paper, and in this app. It calls no app. docs/costs.md explains the model.

@@ -46,7 +46,7 @@ letters at the front of this queue, at most 32: storage shows no more.`,
 	show := &cobra.Command{
 		Use:         "show QUEUE ID",
 		Short:       "print a dead letter with its body",
-		Long:        "Prints a dead letter: why it is one, who moved it, and what it carries. It must be among\nthose that \"kennel deadletters list QUEUE\" prints.",
+		Long:        "Prints a dead letter: why it is one, who moved it, and its body. It must be among\nthose that \"kennel deadletters list QUEUE\" prints.",
 		Example:     "kennel deadletters show work-0 k3x7qam5w2cdzvnb",
 		Annotations: requestExits("printed"),
 		Args: func(cmd *cobra.Command, args []string) error {

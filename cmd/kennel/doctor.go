@@ -18,7 +18,7 @@ func (con *console) doctorCommand() *cobra.Command {
 	var to target
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "check what the app may do, and print the commands that mend it",
+		Short: "check the rights of the app, and print the commands that mend it",
 		Long: `The app checks each right that its identity needs (write, read and delete, of blobs,
 tables, queues and signals), its clock, settings and versions. Each failed check ends with
 the command that mends it, unless an earlier one ended with the same command. Write your own

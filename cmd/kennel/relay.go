@@ -19,7 +19,7 @@ func (con *console) relayCommand() *cobra.Command {
 	var wait time.Duration
 	status := &cobra.Command{
 		Use:   "status",
-		Short: "print where messages go, and what the backlog holds",
+		Short: "print where messages go, and the backlog",
 		Long: `Prints the queues and topics to which the app sent messages within the last hour, and those
 that have messages in the backlog. Each is healthy (messages go to it), suspect (sends to it
 fail), or failed over (messages go to the backlog): the worst state of all instances. The

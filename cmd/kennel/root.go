@@ -187,8 +187,8 @@ var usualWords = map[string]string{
 	"stop":    "Ctrl+C ends `kennel up`",
 	"down":    "Ctrl+C ends `kennel up`",
 	"build":   "`kennel package` builds the app",
-	"deploy":  "`kennel package` builds what is deployed",
-	"publish": "`kennel package` builds what is deployed",
+	"deploy":  "`kennel package` builds the package",
+	"publish": "`kennel package` builds the package",
 	"log":     "`kennel up --verbose` shows the log",
 	"logs":    "`kennel up --verbose` shows the log",
 }

@@ -65,7 +65,7 @@ func (con *console) sequencesListCommand(to *target) *cobra.Command {
 func (con *console) sequencesShowCommand(to *target) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show NAME",
-		Short: "print the next free number and what instances have reserved",
+		Short: "print the next free number and the reservations of instances",
 		Long: `Prints the next free number of the sequence, and what instances have reserved. Numbers
 that are reserved are below the next free number.`,
 		Example:     "kennel sequences show orders",
@@ -105,7 +105,7 @@ the same, and replaces a stored text that is not a number.`,
 	flags := cmd.Flags()
 	flags.Int64Var(&raise.AtLeast, "at-least", 0, "raise the next free number to `N`, if it is lower")
 	flags.StringVar(&raise.Reason, "reason", "", "record the reason `WHY` in the log, up to 1000 characters")
-	flags.BoolVar(&raise.Force, "force", false, "ignore what instances have reserved, and replace an invalid text")
+	flags.BoolVar(&raise.Force, "force", false, "ignore the reservations of instances, and replace an invalid text")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !flags.Changed("at-least") || raise.AtLeast < 0 {
 			return usagef("--at-least is missing or negative; use the lowest number that may be issued next, for example --at-least 20000")

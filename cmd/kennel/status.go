@@ -33,7 +33,7 @@ func (con *console) statusCommand() *cobra.Command {
 	var watch bool
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "show what is wrong with the app, and what to do; its instances and queues",
+		Short: "show the problems of the app with their remedies, its instances and queues",
 		Long: `Shows the problems of all instances with what to do about them, then the instances and
 the depths of the work queues, what waits in the backlog of the relay if anything does, and
 what the app costs. The sequences and gates are those of

@@ -107,7 +107,7 @@ func (p Prices) check() error {
 		case seen[row.Class]:
 			return fmt.Errorf("row %d: class %q is repeated", i+1, row.Class)
 		case !isCount(row.Price) || !isCount(row.Included):
-			return fmt.Errorf("row %d (%s): the price or what is included is negative or no number", i+1, row.Class)
+			return fmt.Errorf("row %d (%s): the price or the included number is negative or no number", i+1, row.Class)
 		case !isCount(row.Per) || row.Per == 0:
 			return fmt.Errorf("row %d (%s): per is %v; use how many units the price is for, such as 10000", i+1, row.Class, row.Per)
 		}

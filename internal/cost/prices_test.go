@@ -134,19 +134,19 @@ func TestParsePrices(t *testing.T) {
 		return string(text)
 	}
 	tests := map[string]string{
-		"unknown field":                            strings.Replace(spoilt(func(*Prices) {}), `"date"`, `"day"`, 1),
-		"text follows":                             spoilt(func(*Prices) {}) + "{}",
-		"unexpected EOF":                           "{",
-		"rows.price has the wrong type: string":    `{"rows":[{"price":"dear"}]}`,
-		"date has the wrong type: number":          `{"date":5}`,
-		"1e999":                                    `{"rows":[{"price":1e999}]}`,
-		"date is missing":                          spoilt(func(p *Prices) { p.Date = "" }),
-		"row 3: class \"gold\" is unknown":         spoilt(func(p *Prices) { p.Rows[2].Class = "gold" }),
-		"row 3: class \"blob write\" is repeated":  spoilt(func(p *Prices) { p.Rows[2].Class = "blob write" }),
-		"row 2 (blob list): the price":             spoilt(func(p *Prices) { p.Rows[1].Price = -1 }),
-		"row 2 (blob list): the price or what is":  spoilt(func(p *Prices) { p.Rows[1].Included = -1 }),
-		"row 1 (blob write): the price is missing": strings.Replace(spoilt(func(*Prices) {}), `"price":0.054,`, "", 1),
-		"row 1 (blob write): per is 0":             spoilt(func(p *Prices) { p.Rows[0].Per = 0 }),
+		"unknown field":                                strings.Replace(spoilt(func(*Prices) {}), `"date"`, `"day"`, 1),
+		"text follows":                                 spoilt(func(*Prices) {}) + "{}",
+		"unexpected EOF":                               "{",
+		"rows.price has the wrong type: string":        `{"rows":[{"price":"dear"}]}`,
+		"date has the wrong type: number":              `{"date":5}`,
+		"1e999":                                        `{"rows":[{"price":1e999}]}`,
+		"date is missing":                              spoilt(func(p *Prices) { p.Date = "" }),
+		"row 3: class \"gold\" is unknown":             spoilt(func(p *Prices) { p.Rows[2].Class = "gold" }),
+		"row 3: class \"blob write\" is repeated":      spoilt(func(p *Prices) { p.Rows[2].Class = "blob write" }),
+		"row 2 (blob list): the price":                 spoilt(func(p *Prices) { p.Rows[1].Price = -1 }),
+		"row 2 (blob list): the price or the included": spoilt(func(p *Prices) { p.Rows[1].Included = -1 }),
+		"row 1 (blob write): the price is missing":     strings.Replace(spoilt(func(*Prices) {}), `"price":0.054,`, "", 1),
+		"row 1 (blob write): per is 0":                 spoilt(func(p *Prices) { p.Rows[0].Per = 0 }),
 		"the row of class \"queue class 2\" is missing": spoilt(func(p *Prices) {
 			p.Rows = slices.DeleteFunc(p.Rows, func(r Row) bool { return r.Class == "queue class 2" })
 		}),

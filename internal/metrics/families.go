@@ -104,7 +104,7 @@ var ofAll = []family{
 		func(w instances.Work) int64 { return w.FailedReceives }),
 	{
 		name: "kennel_queue_messages_total", kind: counter, labels: []string{"queue", "outcome"},
-		help: "Deliveries of messages, by what became of the message.",
+		help: "Deliveries of messages, by outcome.",
 		of: func(r instances.Report, add func(float64, ...string)) {
 			for name, w := range r.Work {
 				for outcome, n := range map[string]int64{
@@ -203,11 +203,11 @@ var ofAll = []family{
 		},
 	}, {
 		name: "kennel_bill_today", kind: gauge, labels: []string{"currency"},
-		help:   "Price of what all jobs used since the day began.",
+		help:   "Price of the requests of all jobs since the day began.",
 		ofBill: func(b bill.Bill, add func(float64, ...string)) { add(number(b.Today), b.Currency) },
 	}, {
 		name: "kennel_bill_month", kind: gauge, labels: []string{labelJob, "currency"},
-		help: "Price of what a job used at storage and Service Bus since the month began.",
+		help: "Price of the requests of a job to storage and Service Bus since the month began.",
 		ofBill: func(b bill.Bill, add func(float64, ...string)) {
 			for name, j := range b.Jobs {
 				add(number(j.Amount), name, b.Currency)

@@ -41,7 +41,7 @@ var ofRelay = []family{
 	},
 	{
 		name: "kennel_backlog_drained_total", kind: counter, labels: []string{"outcome"},
-		help: "Messages that left the backlog, by what became of them.",
+		help: "Messages that left the backlog, by outcome.",
 		of: func(r instances.Report, add func(float64, ...string)) {
 			add(float64(r.Sends.Moved), "moved")
 			add(float64(r.Sends.DeadLettered), "dead_letter")

@@ -95,7 +95,7 @@ func (e *evaluation) member(of any, name string, safe bool) any {
 			return of.outputs
 		}
 	}
-	fail("%s: %s of what has no members", e.path, name)
+	fail("%s: %s of a value without members", e.path, name)
 	return nil
 }
 

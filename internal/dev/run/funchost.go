@@ -72,7 +72,7 @@ func (a *App) runFunc(ctx context.Context, h hosted, ready func(error)) error {
 	held := portHeld(h.listener.Addr().String())
 	switch {
 	case held:
-		return fmt.Errorf("`func start` ended (%w), but what it had started still listens on port %s; end that process, or use another port with --port", orZero(err), port)
+		return fmt.Errorf("`func start` ended (%w), but a process that it started still listens on port %s; end that process, or use another port with --port", orZero(err), port)
 	case ctx.Err() != nil:
 		return nil // stopped on request: the exit code does not matter
 	}

@@ -84,7 +84,7 @@ func linkedFolders(system string, packages []string) (map[string]map[string]bool
 	cmd.Stderr = &message
 	output, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("list what is linked on %s: %w: %s", system, err, strings.TrimSpace(message.String()))
+		return nil, fmt.Errorf("list the modules that are linked on %s: %w: %s", system, err, strings.TrimSpace(message.String()))
 	}
 	folders := make(map[string]map[string]bool)
 	for line := range strings.Lines(string(output)) {

@@ -124,7 +124,7 @@ func (c *Check) keepOutcome(ctx context.Context, k kept, o Outcome) error {
 			Row: table.Row{Partition: partition, Key: stateKey, Values: map[string]string{outcomeColumn: string(text)}}})
 	}
 	if err = notOther(err); err != nil {
-		return fmt.Errorf("store what became of the advice: %w", err)
+		return fmt.Errorf("store the outcome of the advice: %w", err)
 	}
 	return nil
 }
