@@ -112,10 +112,11 @@ var layers = map[string][]string{
 	"internal/version":            {},
 	"internal/storetest":          {"channels", "ids", "queue", "internal/cas", "internal/chance", "internal/table", "internal/dev/azurite", "internal/version", "testing", "github.com/google/go-cmp"},
 
-	"examples/numbers":      {"azurestore", "client", "gate", "ids"},                                                                   // only what other modules can import
-	"cmd/kennel":            {"client", "internal/cost", "gate", "internal/scale", "internal", "github.com/spf13", "golang.org/x/sys"}, // scale: to check rules; sys: the width of a terminal
-	"handler":               {"internal/app", "internal/config", "internal/parts", "internal/telemetry", "internal/version", "work"},
-	"handler/testdata/bare": {},
+	"examples/numbers":            {"azurestore", "client", "gate", "ids"},                                                                   // only what other modules can import
+	"cmd/kennel":                  {"client", "internal/cost", "gate", "internal/scale", "internal", "github.com/spf13", "golang.org/x/sys"}, // scale: to check rules; sys: the width of a terminal
+	"handler":                     {"internal/app", "internal/config", "internal/parts", "internal/telemetry", "internal/version", "work"},
+	"handler/testdata/bare":       {},
+	"internal/app/testdata/small": {"internal", "queue"}, // a program of the tests
 }
 
 const azureSDK = "github.com/Azure/azure-sdk-for-go"
