@@ -83,8 +83,8 @@ func (con *console) openApp(t target) (*app, error) {
 	transport.MaxIdleConnsPerHost = parallelLines
 	a.Client, err = client.New(address, &client.Options{Key: key, HTTP: &http.Client{Transport: transport}, UserAgent: "kennel/" + version.Read().Version, Notify: func(n client.Notice) { a.notice(n) },
 		LeftOut: func(_ string, rows int) { a.leftOut += rows }, Partial: func(string) { a.partial = true }})
-	if err != nil {
-		return nil, usagef("%s: %v", keyFrom, err)
+	if err != nil { // only the key can be wrong now
+		return nil, usagef("%s: %s", keyFrom, strings.Replace(err.Error(), "client.Options.Key, the function key, has", "the function key has", 1))
 	}
 	return a, nil
 }
