@@ -38,7 +38,7 @@ func TestNoFalseStart(t *testing.T) {
 		{"503", refuse(memory.ErrBusy), gate.ErrUnknown},
 		{"timeout", func(s *scene) { s.fault.Store(&memory.Fault{Lost: true}) }, gate.ErrUnknown},
 		{"empty text", text(""), gate.ErrCorrupt},
-		{"corrupt text", text(`{"version":1,"released":true,"generation":9000000000000000}`), gate.ErrCorrupt},
+		{"corrupt text", text(`{"version":2,"released":true,"generation":9000000000000000}`), gate.ErrCorrupt},
 		{"older format", text(`{"version":1,"released":true,"generation":9000000000000000}`), gate.ErrCorrupt},
 		{"newer format", text(`{"version":3,"released":true}`), gate.ErrCorrupt},
 		{"closed connection", func(s *scene) { s.listener().Down(errors.New("EOF")) }, nil},

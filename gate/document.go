@@ -19,7 +19,7 @@ var ErrCorrupt = errors.New("the stored state of the gate cannot be used")
 const (
 	// format is the version of the documents that this program reads and
 	// writes.
-	format = 1
+	format = 2
 
 	maxHistory = 50  // changes
 	maxQuoted  = 200 // bytes

@@ -11,7 +11,7 @@ import (
 
 // stored is a document as an operator finds it in the portal.
 const stored = `{
-  "version": 1,
+  "version": 2,
   "released": true,
   "generation": 1795258800000,
   "releases": 2,
@@ -82,14 +82,14 @@ func TestCorruptDocument(t *testing.T) {
 		"cut":                       stored[:len(stored)-20],
 		"more behind it":            stored + "{}",
 		"not UTF-8":                 replace("bob", "b\xffb"),
-		"newer format":              replace(`"version": 1`, `"version": 2`),
-		"no format":                 replace(`  "version": 1,`, ""),
+		"newer format":              replace(`"version": 2`, `"version": 3`),
+		"no format":                 replace(`  "version": 2,`, ""),
 		"closed without history":    replace(`"released": true`, `"released": false`),
 		"released as text":          replace(`"released": true`, `"released": "true"`),
 		"released twice":            replace(`"released": true`, `"released": false, "released": true`),
 		"released in capitals":      replace(`"released": true`, `"Released": true`),
 		"unknown member":            replace(`"released": true`, `"released": true, "until": 5`),
-		"member in another order":   replace("\"version\": 1,\n  \"released\": true,", "\"released\": true,\n  \"version\": 1,"),
+		"member in another order":   replace("\"version\": 2,\n  \"released\": true,", "\"released\": true,\n  \"version\": 2,"),
 		"generation beyond history": replace(`  "generation": 1795258800000,`+"\n  \"rel", `  "generation": 1795258800001,`+"\n  \"rel"),
 		"generation too large":      replace("1795258800000", "9007199254740992"),
 		"generation negative":       replace("1795255200000", "-1"),
@@ -134,7 +134,7 @@ func TestLongestDocument(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add(stored)
-	f.Add(`{"version":1,"released":false,"generation":0,"releases":0,"history":[{"change":"close","generation":0,"at":"2026-11-21T10:00:00Z","by":"a","reason":"","operation":"A","replaced":"\"x\""}]}`)
+	f.Add(`{"version":2,"released":false,"generation":0,"releases":0,"history":[{"change":"close","generation":0,"at":"2026-11-21T10:00:00Z","by":"a","reason":"","operation":"A","replaced":"\"x\""}]}`)
 	f.Add(`{"version":1}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		before, err := parse("start", text)

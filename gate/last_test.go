@@ -43,4 +43,4 @@ func TestLast(t *testing.T) {
 	}
 }
 
-const releasedOnce = `{"version":1,"released":true,"generation":1764547200000,"releases":1,"history":[{"change":"release","generation":1764547200000,"at":"2025-12-01T00:00:00Z","by":"ann","reason":"","operation":"A"}]}`
+const releasedOnce = `{"version":2,"released":true,"generation":1764547200000,"releases":1,"history":[{"change":"release","generation":1764547200000,"at":"2025-12-01T00:00:00Z","by":"ann","reason":"","operation":"A"}]}`

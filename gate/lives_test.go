@@ -23,7 +23,7 @@ func TestGateStartsOver(t *testing.T) {
 	const bound = often + often/10 + 100*time.Millisecond // 1.1 × poll and a round trip
 	force := func(release bool) func(*scene, *testing.T, string) {
 		return func(s *scene, t *testing.T, _ string) {
-			s.store.Set("start", `{"version":1,"generation":`+fmt.Sprint(s.seen+5000)+`}`)
+			s.store.Set("start", `{"version":2,"generation":`+fmt.Sprint(s.seen+5000)+`}`)
 			if got, err := changeTo(newGates(t, s.store, nil), release)(t.Context(), "start", gate.Change{By: "bob", Force: true}); err != nil || !got.Changed {
 				t.Errorf("by force: %+v, %v", got, err)
 			}
@@ -88,7 +88,7 @@ func TestForce(t *testing.T) {
 		name, text string
 		forced     bool
 	}{
-		{"released as text", `{"version":1,"released":"yes"}`, true},
+		{"released as text", `{"version":2,"released":"yes"}`, true},
 		{"empty", "", true},
 		{"long", strings.Repeat("日", 1000), true},
 		{"older format", `{"version":1,"life":"A","released":true,"generation":4,"history":[]}`, true},

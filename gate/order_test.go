@@ -144,7 +144,7 @@ func (w *world) procMoves(i int, try move) {
 		f, err := w.load(p.watch.version)
 		try(name+"is answered by the store", false, answer(f, err))
 		try(name+"is not answered", true, answer(Value{}, errReset))
-		try(name+"is answered with a corrupt document", true, answer(Value{Text: `{"version":1,"released":true,"generation":9000}`, Version: "x"}, nil))
+		try(name+"is answered with a corrupt document", true, answer(Value{Text: `{"version":2,"released":true,"generation":9000}`, Version: "x"}, nil))
 	default:
 		try(name+"receives the answer", false, func(v *world) {
 			p := &v.procs[i]

@@ -281,7 +281,7 @@ func (s *simulation) operator() {
 }
 
 // corrupt is what is found where a gate should be.
-var corrupt = []string{"", "true", "released", `{"version":1,"released":true,"generation":1}`, "\x00\x00\x00\x00"}
+var corrupt = []string{"", "true", "released", `{"version":2,"released":true,"generation":1}`, "\x00\x00\x00\x00"}
 
 // forger sends signals that nothing has caused.
 func (s *simulation) forger() {
