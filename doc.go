@@ -194,7 +194,7 @@
 //     internal/parts/channelwork.go, channels/worker.go.
 //   - One batch: internal/api/batches.go, work/internal/submit; later
 //     internal/parts/batchwork.go, work/internal/process, work/internal/collect.
-//   - One status: internal/observe/status.go, internal/observe/view.go,
+//   - One status: internal/observe/reader.go, internal/observe/view.go,
 //     internal/instances/directory.go; what it reads: internal/instances/self.go,
 //     internal/instances/reporter.go.
 //   - One queue message on a laptop: internal/dev/localhost/queues.go,

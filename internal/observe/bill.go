@@ -10,10 +10,6 @@ import (
 	"kennel/internal/cost/bill"
 )
 
-// BillLasts is how long a bill answers: a status may be read often, and the
-// other processes report every five minutes.
-const BillLasts = time.Minute
-
 // Billing is the bill of the app.
 type Billing struct {
 	Ledger *bill.Ledger
@@ -30,7 +26,7 @@ type Billing struct {
 
 // Present returns the bill, which may be a minute old. Without an answer of
 // storage it returns the last one, nil if there is none. It sends one request
-// or none, and returns within probeTimeout.
+// or none, and returns within ProbeTimeout.
 func (b *Billing) Present(ctx context.Context) *bill.Bill {
 	if b == nil || !b.isOld() || !b.reading.TryLock() {
 		return b.known()
@@ -56,7 +52,7 @@ func (b *Billing) Present(ctx context.Context) *bill.Bill {
 func (b *Billing) isOld() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.last == nil || time.Since(b.readAt) >= BillLasts
+	return b.last == nil || time.Since(b.readAt) >= OfBill.Lasts
 }
 
 func (b *Billing) known() *bill.Bill {

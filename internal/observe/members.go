@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"kennel/internal/instances"
@@ -20,6 +21,10 @@ type Members struct {
 	Rows    table.Store // nil without tables: then this process knows only itself
 	sources []Source    // all of this process; set before it starts
 	Log     *slog.Logger
+
+	sampling  sync.Mutex // held while a status samples the queues
+	mu        sync.Mutex
+	scrapedAt time.Time // when a scrape last sampled the queues; guarded by mu
 }
 
 // NewMembers makes this process, of one of the kinds, known.

@@ -2,48 +2,10 @@ package observe
 
 import (
 	"context"
-	"sync"
-	"time"
 
 	"kennel/internal/instances"
 	"kennel/internal/metrics"
 )
-
-// What scrapes cause. The depths of queues are sampled for a scrape if no
-// process did it lately, at most every sampleEvery in this process.
-const (
-	sampleEvery = time.Minute
-
-	// DepthLasts is how long a sample is reported. A depth of last week would
-	// look like that of now.
-	DepthLasts = 2 * time.Minute
-)
-
-// Sampler samples the queues of the app.
-type Sampler struct {
-	Members *Members
-
-	mu      sync.Mutex
-	triedAt time.Time // of the last sample for a scrape; guarded by mu
-}
-
-// sampleForScrape samples all queues, unless this process did it lately: a scrape during
-// an outage then waits once a minute for the timeout of samples, and no scrape
-// waits for another one. What fails is a problem of storage.
-func (s *Sampler) sampleForScrape(ctx context.Context) {
-	s.mu.Lock()
-	due := time.Since(s.triedAt) >= sampleEvery
-	if due {
-		s.triedAt = time.Now()
-	}
-	s.mu.Unlock()
-	if !due {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, SampleTimeout)
-	defer cancel()
-	_, _ = s.Members.SampleAll(ctx)
-}
 
 // depths returns the depths of queues in the recent samples of a view.
 func (v *view) depths() map[string]instances.QueueSample {
@@ -51,7 +13,7 @@ func (v *view) depths() map[string]instances.QueueSample {
 	recent := make(map[string]instances.QueueSample)
 	samples, ages := v.samples()
 	for queue, s := range samples {
-		if ages[queue] < DepthLasts {
+		if ages[queue] < ForScrape.Lasts {
 			recent[queue] = corrected(s, hands[queue])
 		}
 	}
@@ -60,8 +22,8 @@ func (v *view) depths() map[string]instances.QueueSample {
 
 // Scraper writes the metrics of the app.
 type Scraper struct {
-	Sampler
-	Bill *Billing // nil: the metrics have none
+	Members *Members
+	Bill    *Billing // nil: the metrics have none
 }
 
 // Text returns the metrics of all live processes of the app.
@@ -84,8 +46,8 @@ func (m *Scraper) Text(ctx context.Context) ([]byte, error) {
 		}
 		v.others = m.Members.without(v.directory.Live)
 	}
-	if _, ages := v.samples(); newest(ages) >= sampleEvery {
-		m.sampleForScrape(ctx)
+	if _, ages := v.samples(); newest(ages) >= ForScrape.Every {
+		m.Members.sampleForScrape(ctx)
 		v.own = m.Members.Report()
 	}
 	return metrics.Set{Reports: stored, Queues: v.depths(), Bill: m.Bill.Present(ctx), Backlog: NewestBacklog(v.reports()), ByProcess: true}.Text(), nil
@@ -93,7 +55,7 @@ func (m *Scraper) Text(ctx context.Context) ([]byte, error) {
 
 // Own returns the metrics of this process.
 func (m *Scraper) Own(ctx context.Context) []byte {
-	m.sampleForScrape(ctx)
+	m.Members.sampleForScrape(ctx)
 	v := view{own: m.Members.Report()}
 	return metrics.Set{Reports: []instances.Report{v.own}, Queues: v.depths(), Backlog: v.own.Backlog, Runtime: true}.Text()
 }

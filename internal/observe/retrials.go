@@ -24,20 +24,6 @@ func Retry(ctx context.Context, outcomes *requests.Outcomes, open func() Retrial
 	})
 }
 
-// Every calls do at intervals until ctx ends.
-func Every(ctx context.Context, interval time.Duration, do func()) {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-			do()
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
 // Once tries again what fails. The outcomes are recorded where the requests are
 // sent.
 func (t Retrials) Once(ctx context.Context, outcomes *requests.Outcomes) {

@@ -9,18 +9,19 @@ import (
 	"kennel/internal/instances"
 )
 
-// A source is what a part knows about itself.
+// A Source is what a part knows about itself.
 type Source interface {
 	Problems() []instances.Problem // the present ones; cheap, without requests
 	Facts(*instances.Report)       // fills in what this process reports to the others
 }
 
-// A described source has a section in the status.
-type described interface{ Report(*Status) }
-
 // A probed source uses services of storage: by their names, a cheap request to
 // each.
 type probed interface{ Probes() map[string]Probe }
+
+// A Probe makes one cheap request to a service. It returns nil if the service
+// responded.
+type Probe func(context.Context) error
 
 // A sampled source has queues.
 type sampled interface {
@@ -29,7 +30,7 @@ type sampled interface {
 	LetterCounts() map[string]*LetterCount                                // what is known of their dead letters, by queue
 }
 
-// NoProblems and noFacts are embedded by sources without.
+// NoProblems and NoFacts are embedded by sources without.
 type (
 	NoProblems struct{}
 	NoFacts    struct{}

@@ -2,32 +2,16 @@ package observe
 
 import (
 	"cmp"
-	"context"
-	"errors"
-	"fmt"
 	"maps"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"kennel/gate"
 	"kennel/ids"
-	"kennel/internal/azure/requests"
 	"kennel/internal/cost/bill"
 	"kennel/internal/instances"
-	"kennel/internal/table"
-	"kennel/internal/version"
 )
-
-// ProbeTimeout limits the requests to storage that a status makes, one to each
-// service, all at once.
-const ProbeTimeout = 2 * time.Second
-
-// A probe makes one cheap request to a service. It returns nil if the service
-// responded.
-type Probe func(context.Context) error
 
 // Status is what GET /api/status reports: problems, instances and queues
 // of the app, and the rest about the instance that answers.
@@ -86,236 +70,96 @@ func Busiest[T any](all map[string]T, order func(a, b T) int) map[string]T {
 	return some
 }
 
-type storageStatus struct {
-	Account       string         `json:"account"`
-	serviceStatus                // of blobs, which every job needs
-	Tables        *serviceStatus `json:"tables,omitempty"` // nil without a job that uses tables
-	Queues        *serviceStatus `json:"queues,omitempty"`
-}
-
-type serviceStatus struct {
-	Reachable bool   `json:"reachable"`
-	Error     string `json:"error,omitempty"`
-}
-
 type SignalsStatus struct {
 	Bus       string `json:"bus"`
 	Receiving bool   `json:"received"` // otherwise gates are polled
 }
 
-// StatusReader reads the status of the app.
-type StatusReader struct {
-	Account string
-	Relays  bool // there is a second namespace
-	Members *Members
-	Bill    *Billing // nil: the status has none
-	Counter *requests.Counter
-	Started time.Time
-
-	sampling sync.Mutex // held while this process samples queues
+// InstanceItem is an instance in the status.
+type InstanceItem struct {
+	Instance  string    `json:"instance"`
+	Kind      string    `json:"kind"`
+	Version   string    `json:"version"`
+	StartedAt time.Time `json:"startedAt"`
+	SeenAt    time.Time `json:"seenAt"` // when it reported last
+	CPU       float64   `json:"cpu"`    // processors in use
+	Memory    int64     `json:"memory"` // resident bytes
+	Hands     int64     `json:"hands"`  // invocations of queues that run now
 }
 
-// Read returns the status. It takes little longer than probeTimeout.
-func (s *StatusReader) Read(ctx context.Context) *Status {
-	answer := &Status{
-		Status:    "ok",
-		Version:   version.Read().Version,
-		Instance:  s.Members.Name(),
-		StartedAt: s.Started.UTC(),
-		Go:        runtime.Version(),
-	}
-	view := s.observe(ctx, answer)
-	for _, source := range s.Members.sources {
-		if d, ok := source.(described); ok {
-			d.Report(answer)
-		}
-	}
-	view.describe(answer)
-	s.addRepairs(ctx, view.own, answer.Problems)
-	if s.Relays {
-		answer.Relay = relayStatusOf(view.reports())
-	}
-	if !answer.Storage.Healthy() || len(answer.Problems) > 0 {
-		answer.Status = Degraded
-	}
-	answer.Requests = s.Counter.Operations() // including the probes of this call
-	return answer
+// ProblemItem is a problem in the status, with the first maxNames of the
+// instances that have it.
+type ProblemItem struct {
+	instances.ProblemGroup
+	InstanceCount int `json:"instanceCount"`
 }
 
-// addRepairs adds to the problems of unusable sequences the commands that raise
-// them above every number that an instance has reported. Only for these it reads
-// what the instances report of sequences.
-func (s *StatusReader) addRepairs(ctx context.Context, own instances.Report, problems []ProblemItem) {
-	isUnusable := func(p ProblemItem) bool {
-		return p.Subject != "" && (p.Code == instances.SequenceMissing || p.Code == instances.SequenceCorrupt)
-	}
-	if !slices.ContainsFunc(problems, isUnusable) {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, ProbeTimeout)
-	defer cancel()
-	directory, _ := s.Members.Read(ctx, instances.PartSequences) // a failure is a problem of tables
-	highest := make(map[string]int64)
-	add := func(r instances.Report) {
-		for _, used := range r.Sequences {
-			highest[used.Name] = max(highest[used.Name], used.Highest)
-		}
-	}
-	add(own)
-	for _, i := range append(directory.Live, directory.Gone...) {
-		add(i.Report)
-	}
-	for i, p := range problems {
-		if isUnusable(p) && highest[p.Subject] > 0 {
-			problems[i].Help += " " + RepairOf(p.Subject, highest[p.Subject])
-		}
-	}
+// QueueItem is the depth of a queue in the status.
+type QueueItem struct {
+	Ready         int64     `json:"ready"`
+	InFlight      int64     `json:"inFlight"`
+	Delayed       int64     `json:"delayed"`
+	OldestSeconds float64   `json:"oldestSeconds"`
+	Poison        int64     `json:"poison"`
+	At            time.Time `json:"at"` // of the sample
 }
 
-// RepairOf returns a sentence with the command that raises an unusable sequence
-// above the highest number that is known to be reserved.
-func RepairOf(sequence string, highest int64) string {
-	return fmt.Sprintf("Instances have reserved numbers up to %d: `kennel sequences raise %s --at-least %d` is above all that they report.", highest, sequence, highest+1)
-}
-
-// observe makes the requests to storage of a status, one to each service where
-// possible: the probe of tables is a read of the instance table, and that of
-// queues samples them if no recent sample is known. Once a minute it also reads
-// the bill.
-func (s *StatusReader) observe(ctx context.Context, answer *Status) *view {
-	var billing sync.WaitGroup
-	defer billing.Wait()
-	billing.Go(func() { answer.Bill = s.Bill.Present(ctx) })
-	v := &view{}
-	probes := make(map[string]Probe)
-	for _, source := range s.Members.sources {
-		if p, ok := source.(probed); ok {
-			maps.Copy(probes, p.Probes())
-		}
+// describe fills in what a status reports of the whole app.
+func (v *view) describe(answer *Status) {
+	v.describeProblems(answer, instances.GroupProblems(v.reports()))
+	answer.LeftOut = v.directory.Unreadable
+	answer.Instances = []InstanceItem{describeInstance(v.own, v.own.At)}
+	for _, i := range v.others {
+		answer.Instances = append(answer.Instances, describeInstance(i.Report, i.SeenAt))
 	}
-	read := make(chan struct{}) // closed when the read of the instance table has ended
-	if s.Members.Rows == nil {
-		close(read)
-	} else {
-		probes["tables"] = func(ctx context.Context) error {
-			defer close(read)
-			var err error
-			parts := []instances.Part{instances.PartProblems, instances.PartQueues}
-			if s.Relays {
-				parts = append(parts, instances.PartBacklog)
+	byName := func(a, b InstanceItem) int { return strings.Compare(a.Instance, b.Instance) }
+	slices.SortFunc(answer.Instances, byName)
+	if answer.InstanceCount = len(answer.Instances); answer.InstanceCount > maxInstances {
+		troubled := map[string]bool{v.own.Instance: true}
+		for _, r := range v.reports() {
+			troubled[r.Instance] = troubled[r.Instance] || len(r.Problems) > 0
+		}
+		rank := func(i InstanceItem) int {
+			switch {
+			case i.Instance == v.own.Instance:
+				return 0
+			case troubled[i.Instance]:
+				return 1
 			}
-			v.directory, err = instances.Read(ctx, s.Members.Rows, parts...)
-			return err
+			return 2
 		}
+		slices.SortStableFunc(answer.Instances, func(a, b InstanceItem) int { return rank(a) - rank(b) })
+		answer.Instances = answer.Instances[:maxInstances]
+		slices.SortFunc(answer.Instances, byName)
 	}
-	if probe := probes["queues"]; probe != nil {
-		probes["queues"] = func(ctx context.Context) error {
-			select {
-			case <-read:
-			case <-time.After(ProbeTimeout / 2): // leaves time for the probe
-				return probe(ctx)
-			}
-			return s.probeBySampling(ctx, v, probe)
-		}
+	hands := v.hands()
+	samples, _ := v.samples()
+	answer.Queues = make(map[string]QueueItem, len(samples))
+	for queue, sample := range samples {
+		answer.Queues[queue] = describeQueue(corrected(sample, hands[queue]))
 	}
-	var failed []instances.Problem
-	answer.Storage, failed = storageStatusOf(ctx, s.Account, probes)
-	v.own = s.Members.Report() // after the probes, which may be what finds a problem
-	for _, p := range failed {
-		if !slices.ContainsFunc(v.own.Problems, func(known instances.Problem) bool { return known.Code == p.Code }) {
-			v.own.Problems = append(slices.Clip(v.own.Problems), p)
-		}
-	}
-	v.others = s.Members.without(v.directory.Live)
-	return v
 }
 
-// probeBySampling samples the queues, unless a recent sample is known or this
-// process is sampling already. While this process knows of dead letters, a
-// sample is recent for a shorter time, so that the status is ok soon after they
-// are gone.
-func (s *StatusReader) probeBySampling(ctx context.Context, v *view, probe Probe) error {
-	known := view{directory: v.directory, others: s.Members.without(slices.Clone(v.directory.Live))}
-	known.own.At, known.own.Queues = time.Now(), s.Members.Samples()
-	lasts := SampleLasts
-	if slices.ContainsFunc(s.Members.Report().Problems, func(p instances.Problem) bool { return p.Code == instances.DeadLetters }) {
-		lasts = lettersLast
-	}
-	if _, ages := known.samples(); newest(ages) < lasts || !s.sampling.TryLock() {
-		return probe(ctx)
-	}
-	defer s.sampling.Unlock()
-	sampled := false
-	for queues := range s.Members.sampled() {
-		samples, err := queues.Sample(ctx)
-		s.Members.Publish(samples)
-		if err != nil {
-			return err
+// describeProblems fills in the first problems of each code, so that many
+// sequences with a problem hide no other.
+func (v *view) describeProblems(answer *Status, all []instances.ProblemGroup) {
+	answer.ProblemCount = len(all)
+	answer.Problems = []ProblemItem{}
+	ofCode := make(map[string]int)
+	for _, p := range all {
+		if ofCode[p.Code]++; ofCode[p.Code] > maxProblems {
+			continue
 		}
-		sampled = true
+		item := ProblemItem{p, len(p.Instances)}
+		item.Instances = p.Instances[:min(len(p.Instances), maxNames)]
+		answer.Problems = append(answer.Problems, item)
 	}
-	if !sampled {
-		return probe(ctx)
-	}
-	return nil
 }
 
-// storageStatusOf probes all services at once, so that a silent service does
-// not delay the others. It also returns the problems that this finds.
-func storageStatusOf(ctx context.Context, account string, probes map[string]Probe) (storageStatus, []instances.Problem) {
-	ctx, cancel := context.WithTimeout(ctx, ProbeTimeout)
-	defer cancel()
-	var mu sync.Mutex
-	services := make(map[string]*serviceStatus) // guarded by mu
-	var problems []instances.Problem            // guarded by mu
-	var probing sync.WaitGroup
-	for service, probe := range probes {
-		probing.Go(func() {
-			err := probe(ctx)
-			mu.Lock()
-			defer mu.Unlock()
-			if err == nil {
-				services[service] = &serviceStatus{Reachable: true}
-				return
-			}
-			failed := &serviceStatus{Error: probeError(err)}
-			services[service] = failed
-			problems = append(problems, problemOf(service, err, failed.Error))
-		})
-	}
-	probing.Wait()
-	return storageStatus{account, *services["blobs"], services["tables"], services["queues"]}, problems
+func describeInstance(r instances.Report, seen time.Time) InstanceItem {
+	return InstanceItem{r.Instance, r.Kind, r.Version, r.StartedAt.UTC(), seen.UTC(), r.CPU, r.Memory, r.Hands()}
 }
 
-// problemOf returns the problem that a failed probe shows.
-func problemOf(service string, err error, cause string) instances.Problem {
-	p := instances.Problem{Code: service + "_failing", What: fmt.Sprintf("A request for the status to %s failed: %s.", service, cause), Since: time.Now().UTC(), Count: 1}
-	if table.IsRefused(err) {
-		p.Code = instances.StorageDenied
-	}
-	return p
-}
-
-// probeError describes why a probe failed, without the name of what it read: an
-// operator would look for a sequence or queue that does not exist.
-func probeError(err error) string {
-	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Sprintf("no answer within %v", ProbeTimeout)
-	}
-	if answer, ok := errors.AsType[table.Refusal](err); ok {
-		return answer.Error()
-	}
-	if cause := errors.Unwrap(err); cause != nil {
-		err = cause // stores wrap an error once, with the operation
-	}
-	return err.Error()
-}
-
-func (s storageStatus) Healthy() bool {
-	for _, service := range []*serviceStatus{&s.serviceStatus, s.Tables, s.Queues} {
-		if service != nil && !service.Reachable {
-			return false
-		}
-	}
-	return true
+func describeQueue(s instances.QueueSample) QueueItem {
+	return QueueItem{Ready: s.Ready, InFlight: s.InFlight, Delayed: s.Delayed, OldestSeconds: s.OldestSeconds, Poison: s.Poison, At: s.At.UTC()}
 }

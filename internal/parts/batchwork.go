@@ -281,7 +281,7 @@ func (b *batchWork) Run(ctx context.Context) error {
 		running.Go(func() { b.gate.Run(ctx) })
 	}
 	running.Go(func() {
-		observe.Every(ctx, observe.RecountInterval, func() {
+		observe.Every(ctx, observe.Recounts.Every, func() {
 			for _, letters := range b.letters {
 				if letters.Known() {
 					letters.CountNow(ctx, opened.queues) // an error is a problem of storage

@@ -49,7 +49,7 @@ func TestBillIsRead(t *testing.T) {
 			t.Errorf("%d reads of the ledger, want one, and one without an answer", n)
 		}
 		counted = 20_000
-		time.Sleep(observe.BillLasts)
+		time.Sleep(observe.OfBill.Lasts)
 		silent.Store(true)
 		if got := b.Present(t.Context()); got == nil || got.Today != "0.004000" {
 			t.Errorf("%+v without an answer, want the last one", got)

@@ -235,7 +235,7 @@ func faultyApp(t *testing.T, log *slog.Logger, fault func(memory.Call) memory.Fa
 	relaying := newMemoryRelay(bus, bus, true, log)
 	relaying.Members = members
 	edge.ServeRoutes(host, relaying.Routes())
-	edge.ServeRoutes(host, []edge.Route{{Function: "Metrics", Pattern: "GET /api/metrics", Handler: api.ServeMetrics((&observe.Scraper{Sampler: observe.Sampler{Members: members}}).Text)}})
+	edge.ServeRoutes(host, []edge.Route{{Function: "Metrics", Pattern: "GET /api/metrics", Handler: api.ServeMetrics((&observe.Scraper{Members: members}).Text)}})
 	edge.ServeRoutes(host, api.SequenceResource{Store: readable{stored}, Sequences: sequences, Members: members, Allowed: []string{"*"}, Log: log}.Routes())
 	ctx, cancel := context.WithCancel(t.Context())
 	go gates.Run(ctx)

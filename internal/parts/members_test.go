@@ -93,7 +93,7 @@ func newFakeApp(t *testing.T, rows table.Store, samples bool) *fakeApp {
 	}
 	edge.ServeRoutes(m.host, []edge.Route{
 		{Function: "Status", Pattern: "GET /api/status", Handler: api.ServeStatus((&observe.StatusReader{Account: cfg.Storage.String(), Members: m.Members, Bill: m.bill, Counter: &requests.Counter{}, Started: time.Now()}).Read)},
-		{Function: "Metrics", Pattern: "GET /api/metrics", Handler: api.ServeMetrics((&observe.Scraper{Sampler: observe.Sampler{Members: m.Members}, Bill: m.bill}).Text)},
+		{Function: "Metrics", Pattern: "GET /api/metrics", Handler: api.ServeMetrics((&observe.Scraper{Members: m.Members, Bill: m.bill}).Text)},
 	})
 	ctx, stop := contextOf(t)
 	m.stop = stop
@@ -321,7 +321,7 @@ func TestQueuesInStatus(t *testing.T) {
 		before := sampled()
 		for i := range minutes * 60 {
 			m := all[i%len(all)]
-			if age := time.Since(m.status(t).Queues["work-0"].At); age > observe.SampleLasts {
+			if age := time.Since(m.status(t).Queues["work-0"].At); age > observe.ForStatus.Lasts {
 				t.Fatalf("a sample is %v old", age)
 			}
 			time.Sleep(time.Second)

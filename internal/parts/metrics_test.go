@@ -92,7 +92,7 @@ func TestDepthsOfTheApp(t *testing.T) {
 		for _, m := range []*fakeApp{a, b} {
 			m.quesErr = errors.New("reset")
 		}
-		time.Sleep(observe.DepthLasts)
+		time.Sleep(observe.ForScrape.Lasts)
 		before := a.samples.Load()
 		for range 30 {
 			if _, ok := a.scrape(t)[readyDepth]; ok {
@@ -175,7 +175,7 @@ func TestMetricsOfAWorker(t *testing.T) {
 			t.Errorf("%d peeks for scrapes within a minute, want none", n)
 		}
 		silent.Store(true)
-		time.Sleep(observe.DepthLasts)
+		time.Sleep(observe.ForScrape.Lasts)
 		began := time.Now()
 		late := f.scrape(t)
 		if took := time.Since(began); took > observe.SampleTimeout {

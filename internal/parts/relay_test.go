@@ -263,7 +263,7 @@ func TestOldSampleIsDropped(t *testing.T) {
 		for _, tt := range []struct {
 			sample instances.Backlog
 			lasts  time.Duration
-		}{{instances.Backlog{}, emptyLasts}, {instances.Backlog{Entities: []instances.BacklogEntity{{Entity: "orders", Messages: 1, OldestSeconds: 1000}}}, backlogLasts}} {
+		}{{instances.Backlog{}, observe.OfEmptyBacklog.Lasts}, {instances.Backlog{Entities: []instances.BacklogEntity{{Entity: "orders", Messages: 1, OldestSeconds: 1000}}}, observe.OfBacklog.Lasts}} {
 			var b backlogSample
 			tt.sample.At = time.Now()
 			b.set(&tt.sample)

@@ -15,11 +15,10 @@ import (
 	"kennel/relay"
 )
 
-// How long the passes of the timer may take. It then settles what is under way,
-// and samples what is left, which takes up to 15 s.
-const (
-	timerPass = 40 * time.Second // of the timer, which runs each minute, for all its passes
-)
+// timerPass is how long all passes of the timer may take, which runs each
+// minute. It then settles what is under way, and samples what is left, which
+// takes up to 15 s.
+const timerPass = 40 * time.Second
 
 // allQueues is the subject of a problem with the backlog as a whole.
 const allQueues = "the backlog"
@@ -57,7 +56,7 @@ func (f *relayPart) Work(ctx context.Context) error {
 			if f.backlog.isDue() {
 				f.sampleBacklog(ctx)
 			}
-			_ = table.Pause(ctx, sampleBacklogEvery) // the loop ends with ctx
+			_ = table.Pause(ctx, observe.OfBacklog.Every) // the loop ends with ctx
 		}
 	})
 	_ = f.syphon.Run(ctx) // returns the context's error
@@ -65,22 +64,12 @@ func (f *relayPart) Work(ctx context.Context) error {
 	return nil
 }
 
-// When a process that moves the backlog samples it, and for how long a sample
-// describes the backlog.
-const (
-	sampleBacklogEvery = 30 * time.Second
-	sampleEmptyEvery   = 5 * time.Minute
-	backlogTimeout     = 10 * time.Second
-	backlogLasts       = 3 * time.Minute
-	emptyLasts         = 2 * sampleEmptyEvery
-)
-
 // sampleBacklog samples the backlog, unless this process did it lately.
 func (f *relayPart) sampleBacklog(ctx context.Context) {
 	if !f.backlog.begin() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, backlogTimeout)
+	ctx, cancel := context.WithTimeout(ctx, observe.BacklogTimeout)
 	defer cancel()
 	b, err := f.syphon.Backlog(ctx, f.admin)
 	if err != nil {
@@ -121,7 +110,7 @@ type backlogSample struct {
 func (b *backlogSample) begin() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if now := time.Now(); now.Sub(b.triedAt) >= sampleBacklogEvery {
+	if now := time.Now(); now.Sub(b.triedAt) >= observe.OfBacklog.Every {
 		b.triedAt, b.news = now, false
 		return true
 	}
@@ -133,7 +122,7 @@ func (b *backlogSample) isDue() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	isEmpty := b.last != nil && len(b.last.Entities) == 0
-	return b.news || !isEmpty || time.Since(b.triedAt) >= sampleEmptyEvery
+	return b.news || !isEmpty || time.Since(b.triedAt) >= observe.OfEmptyBacklog.Every
 }
 
 // changed notes that the backlog may have changed.
@@ -153,11 +142,11 @@ func (b *backlogSample) set(sample *instances.Backlog) {
 func (b *backlogSample) latest() *instances.Backlog {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	lasts := backlogLasts
+	pace := observe.OfBacklog
 	if b.last == nil || len(b.last.Entities) == 0 {
-		lasts = emptyLasts
+		pace = observe.OfEmptyBacklog
 	}
-	if b.last == nil || time.Since(b.last.At) > lasts {
+	if b.last == nil || time.Since(b.last.At) > pace.Lasts {
 		return nil
 	}
 	return b.last
