@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"kennel/internal/instances"
@@ -26,9 +24,7 @@ const outcomeLasts = 10 * time.Minute
 // because rights differ by operation and by container, and each job has its
 // own. It ends when that operation is allowed again for that job.
 type Outcomes struct {
-	any    atomic.Bool // broken is not empty
-	mu     sync.Mutex
-	broken map[call]*failure // guarded by mu
+	broken instances.Tracker[call, string]
 }
 
 // call is the kind of call that a failure concerns.
@@ -38,43 +34,27 @@ type call struct {
 	operation, job string // of a denial; else operation is reads or writes
 }
 
-type failure struct {
-	cause       string
-	since, last time.Time
-	count       int64
-}
-
 // AllWell reports whether no call has failed since the last success of the
 // same. It takes no lock.
-func (o *Outcomes) AllWell() bool { return !o.any.Load() }
+func (o *Outcomes) AllWell() bool { return o.broken.IsEmpty() }
 
 // Responded records that the service responded to a call and did not deny it.
 func (o *Outcomes) Responded(l Label, write bool) {
-	if o.AllWell() {
-		return
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	delete(o.broken, failed(l, write))
-	delete(o.broken, denied(l))
-	o.any.Store(len(o.broken) > 0)
+	o.broken.Solved(failed(l, write))
+	o.broken.Solved(denied(l))
 }
 
 // Failed records that the service did not respond, or that it reported that it
 // cannot serve at the moment.
 func (o *Outcomes) Failed(l Label, write bool, cause string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.add(failed(l, write), cause)
+	o.broken.Occurred(failed(l, write), cause, outcomeLasts)
 }
 
 // Denied records that the service denied a call, or that this process could not
 // sign in for it.
 func (o *Outcomes) Denied(l Label, write bool, cause string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	delete(o.broken, failed(l, write)) // it responded
-	o.add(denied(l), cause)
+	o.broken.Solved(failed(l, write)) // it responded
+	o.broken.Occurred(denied(l), cause, outcomeLasts)
 }
 
 const reads, writes = "read", "write"
@@ -89,22 +69,6 @@ func failed(l Label, write bool) call {
 
 func denied(l Label) call { return call{l.Service, true, l.Operation, l.Job} }
 
-// add counts a failure. Its caller holds mu.
-func (o *Outcomes) add(c call, cause string) {
-	now := time.Now()
-	f := o.broken[c]
-	if f == nil || now.Sub(f.last) > outcomeLasts {
-		f = &failure{since: now}
-	}
-	f.cause, f.last = cause, now
-	f.count++
-	if o.broken == nil {
-		o.broken = make(map[call]*failure)
-	}
-	o.broken[c] = f
-	o.any.Store(true)
-}
-
 // Kind is the reads or the writes of a service.
 type Kind struct {
 	Service string
@@ -113,13 +77,8 @@ type Kind struct {
 
 // Failing returns the kinds of requests that fail, without denials.
 func (o *Outcomes) Failing() []Kind {
-	if o.AllWell() {
-		return nil
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
 	var kinds []Kind
-	for c := range o.broken {
+	for c := range o.broken.All() {
 		if !c.denied {
 			kinds = append(kinds, Kind{c.service, c.operation == writes})
 		}
@@ -130,32 +89,21 @@ func (o *Outcomes) Failing() []Kind {
 // Problems returns the failures that have not ended, one for each code. The
 // sentences of several failures are joined.
 func (o *Outcomes) Problems() []instances.Problem {
-	if o.AllWell() {
-		return nil
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	now := time.Now()
 	codes := make(map[string]*instances.Problem)
 	said := make(map[string][]string)
-	for c, f := range o.broken {
-		if now.Sub(f.last) > outcomeLasts {
-			delete(o.broken, c)
-			continue
-		}
+	for c, f := range o.broken.All() {
 		code := c.code()
 		p := codes[code]
 		if p == nil {
-			p = &instances.Problem{Code: code, Since: f.since}
+			p = &instances.Problem{Code: code, Since: f.Since}
 			codes[code] = p
 		}
-		if f.since.Before(p.Since) {
-			p.Since = f.since
+		if f.Since.Before(p.Since) {
+			p.Since = f.Since
 		}
-		p.Count += f.count
-		said[code] = append(said[code], c.sentence(f.cause))
+		p.Count += f.Count
+		said[code] = append(said[code], c.sentence(f.Cause))
 	}
-	o.any.Store(len(o.broken) > 0)
 	var problems []instances.Problem
 	for code, p := range codes {
 		p.What = join(said[code])

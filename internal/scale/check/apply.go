@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
-	"sync"
 	"time"
-
-	"kennel/internal/instances"
 )
 
 // Target is the container app that is scaled.
@@ -54,7 +51,7 @@ func (c *Check) apply(ctx context.Context, k kept, advised int) error {
 		return nil
 	}
 	o := c.compare(ctx, k.record.At, advised)
-	c.denial.set(o)
+	c.judge(o)
 	if was := k.record.Outcome; was != nil && o.equals(*was) {
 		return nil
 	}
@@ -94,39 +91,13 @@ func (o Outcome) equals(other Outcome) bool {
 	return reflect.DeepEqual(o, other)
 }
 
-// denial records that the target denies this process a right that it needs.
-type denial struct {
-	mu     sync.Mutex
-	count  int64 // of checks, one after the other; guarded by mu, as is the rest
-	cause  string
-	since  time.Time // of the first one
-	readAt time.Time // of the last one
-}
-
-// set records the outcome of a check of this process.
-func (d *denial) set(o Outcome) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.cause, d.readAt = o.Error, time.Now()
-	if o.State != Denied {
-		d.count = 0
-		return
+// judge records whether the target denied this process what it needs.
+func (c *Check) judge(o Outcome) {
+	if o.State == Denied {
+		c.denied.Occurred(c.opt.TargetName, strings.TrimSuffix(o.Error, "."), problemLasts)
+	} else {
+		c.denied.Solved(c.opt.TargetName)
 	}
-	if d.count++; d.count == 1 {
-		d.since = d.readAt
-	}
-}
-
-// problems returns the problem that the target denies a right, if this process
-// met it lately.
-func (d *denial) problems(target string) []instances.Problem {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.count == 0 || time.Since(d.readAt) > problemLasts {
-		return nil
-	}
-	return []instances.Problem{{Code: instances.ScaleDenied, Subject: target, Since: d.since, Count: d.count,
-		What: fmt.Sprintf("The advice on scaling has no effect: %s.", strings.TrimSuffix(d.cause, "."))}}
 }
 
 func (o Outcome) failed(err error) Outcome {

@@ -83,8 +83,8 @@ type Check struct {
 	rows   *table.Table
 	read   func(context.Context) (Facts, error)
 	rules  *ruleBook
-	inUse  atomic.Pointer[scale.Rules] // that this process knows; nil: the default ones
-	denial denial
+	inUse  atomic.Pointer[scale.Rules]       // that this process knows; nil: the default ones
+	denied instances.Tracker[string, string] // why the target denies this process what it needs
 	opt    Options
 
 	mu      sync.Mutex
@@ -182,5 +182,14 @@ func notOther(err error) error {
 // Problems returns the problems that the rules are invalid and that the target
 // denies a right, if this process met them lately.
 func (c *Check) Problems() []instances.Problem {
-	return append(c.rules.problems(), c.denial.problems(c.opt.TargetName)...)
+	var all []instances.Problem
+	for _, p := range c.rules.invalid.All() {
+		all = append(all, instances.Problem{Code: instances.RulesInvalid, Since: p.Since, Count: 1,
+			What: fmt.Sprintf("The last valid rules of scaling are used instead of those that are stored: %v.", p.Cause)})
+	}
+	for target, p := range c.denied.All() {
+		all = append(all, instances.Problem{Code: instances.ScaleDenied, Subject: target, Since: p.Since, Count: p.Count,
+			What: fmt.Sprintf("The advice on scaling has no effect: %s.", p.Cause)})
+	}
+	return all
 }

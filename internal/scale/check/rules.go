@@ -36,10 +36,7 @@ type ruleBook struct {
 	text    []byte     // of the blob, when it was last valid; nil without one
 	rules   scale.Rules
 
-	mu      sync.Mutex // held for a moment only: a status waits for it
-	invalid error      // why the stored rules are not used; guarded by mu, as is the rest
-	since   time.Time
-	readAt  time.Time
+	invalid instances.Tracker[string, error] // why what is stored now is not used, of rulesBlob
 }
 
 // load reads the rules. Without any, it returns the default rules. If they are
@@ -56,7 +53,7 @@ func (b *ruleBook) load(ctx context.Context) (scale.Rules, error) {
 			}
 		}
 		b.known, b.text, b.rules = true, text, rules
-		b.set(nil)
+		b.judge(nil)
 	case errors.Is(err, ErrRules):
 		if !b.known {
 			valid, failed := b.lastValid(ctx)
@@ -65,7 +62,7 @@ func (b *ruleBook) load(ctx context.Context) (scale.Rules, error) {
 			}
 			b.known, b.rules = true, valid
 		}
-		b.set(err)
+		b.judge(err)
 	case !b.known:
 		return rules, err
 	default:
@@ -115,27 +112,13 @@ func (b *ruleBook) lastValid(ctx context.Context) (scale.Rules, error) {
 	return rules, nil
 }
 
-// set records whether the rules are valid.
-func (b *ruleBook) set(invalid error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.readAt = time.Now()
-	if invalid != nil && b.invalid == nil {
-		b.since = b.readAt
+// judge records whether the stored rules are valid.
+func (b *ruleBook) judge(invalid error) {
+	if invalid == nil {
+		b.invalid.Solved(rulesBlob)
+	} else if p := b.invalid.Occurred(rulesBlob, invalid, problemLasts); p.Count == 1 {
 		b.log.Warn("the stored rules of scaling are invalid and not used", "error", invalid.Error())
 	}
-	b.invalid = invalid
-}
-
-// problems returns that the rules are invalid.
-func (b *ruleBook) problems() []instances.Problem {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.invalid == nil || time.Since(b.readAt) > problemLasts {
-		return nil
-	}
-	return []instances.Problem{{Code: instances.RulesInvalid, Since: b.since, Count: 1,
-		What: fmt.Sprintf("The last valid rules of scaling are used instead of those that are stored: %v.", b.invalid)}}
 }
 
 // beginTimeout limits how long Begin waits for storage.
