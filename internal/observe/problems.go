@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"kennel/internal/instances"
 )
@@ -16,7 +14,7 @@ import (
 const MaxSubjects = 10
 
 // Oldest returns the problems of one code that began first. If there are more
-// than maxSubjects, the last one stands for the rest.
+// than MaxSubjects, the last one stands for the rest.
 func Oldest(problems []instances.Problem) []instances.Problem {
 	slices.SortFunc(problems, func(a, b instances.Problem) int {
 		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Subject, b.Subject))
@@ -32,25 +30,21 @@ func Oldest(problems []instances.Problem) []instances.Problem {
 
 // Limits remembers since when each limit is close.
 type Limits struct {
-	mu    sync.Mutex
-	since map[string]time.Time // by subject; guarded by mu
+	close instances.Tracker[string, string]
 }
 
 // Problems returns a problem for each subject and sentence.
 func (l *Limits) Problems(near map[string]string) []instances.Problem {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	since := make(map[string]time.Time, len(near))
+	for subject := range l.close.All() {
+		if _, ok := near[subject]; !ok {
+			l.close.Solved(subject)
+		}
+	}
 	var problems []instances.Problem
 	for subject, what := range near {
-		at, ok := l.since[subject]
-		if !ok {
-			at = time.Now()
-		}
-		since[subject] = at
-		problems = append(problems, instances.Problem{Code: instances.LimitClose, Subject: subject, What: what, Since: at, Count: 1})
+		p := l.close.Occurred(subject, what, 0)
+		problems = append(problems, instances.Problem{Code: instances.LimitClose, Subject: subject, What: what, Since: p.Since, Count: 1})
 	}
-	l.since = since
 	return Oldest(problems)
 }
 

@@ -22,40 +22,29 @@ import (
 // process. The next sweep may be another process's.
 const lateLasts = 2 * worker.SweepEvery
 
-// lateness is what the last sweep of this process found.
-type lateness struct {
-	mu    sync.Mutex
-	at    time.Time // of the sweep
-	since time.Time // when a sweep first found late batches
-	late  int
-	most  work.Batch // late by the longest time
-}
+// allBatches is the subject of a problem with batches as a whole.
+const allBatches = ""
 
-// swept takes what a sweep found.
-func (l *lateness) swept(s work.Swept) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.at, l.late, l.most = time.Now(), s.Late, s.LateMost
-	switch {
-	case s.Late == 0:
-		l.since = time.Time{}
-	case l.since.IsZero():
-		l.since = l.at
+// judge records what a sweep found.
+func (b *batchWork) judge(s work.Swept) {
+	if s.Late == 0 {
+		b.late.Solved(allBatches)
+	} else {
+		b.late.Occurred(allBatches, s, lateLasts)
 	}
 }
 
-// Problems returns that batches are late.
-func (l *lateness) Problems() []instances.Problem {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.late == 0 || time.Since(l.at) > lateLasts {
-		return nil
+// lateness returns that batches are late.
+func (b *batchWork) lateness() (all []instances.Problem) {
+	for _, p := range b.late.All() {
+		most := p.Cause.LateMost // late by the longest time
+		all = append(all, instances.Problem{
+			Code: instances.BatchLate, Since: p.Since, Count: int64(p.Cause.Late),
+			What: fmt.Sprintf("Batches that are late: %d. Batch %s has results of %d of %d items, %v after the latency target.",
+				p.Cause.Late, most.ID, most.Done+most.Rejected+most.Failed, most.Items, time.Duration(most.LateBy*float64(time.Second)).Round(time.Second)),
+		})
 	}
-	return []instances.Problem{{
-		Code: instances.BatchLate, Since: l.since, Count: int64(l.late),
-		What: fmt.Sprintf("Batches that are late: %d. Batch %s has results of %d of %d items, %v after the latency target.",
-			l.late, l.most.ID, l.most.Done+l.most.Rejected+l.most.Failed, l.most.Items, time.Duration(l.most.LateBy*float64(time.Second)).Round(time.Second)),
-	}}
+	return all
 }
 
 // Problems returns the dead letters, the late batches, and partition queues
@@ -65,7 +54,7 @@ func (b *batchWork) Problems() []instances.Problem {
 	for _, name := range slices.Sorted(maps.Keys(b.letters)) {
 		letters = append(letters, b.letters[name].Problems()...)
 	}
-	return slices.Concat(observe.Oldest(letters), b.late.Problems(), b.mismatch.Problems(), b.stuck(), b.foreign())
+	return slices.Concat(observe.Oldest(letters), b.lateness(), b.mismatched(), b.stuck(), b.foreign())
 }
 
 // inUse returns the batches, or nil if this process has not used them yet or
@@ -124,24 +113,18 @@ func (b *batchWork) foreign() []instances.Problem {
 	}}
 }
 
-// mismatch is what this process knows of partitions that do not match
-// KENNEL_PARTITIONS.
-type mismatch struct {
-	mu     sync.Mutex
-	since  time.Time // of the first reason; zero without one
-	staged string    // a sentence about the staged functions; "" if they match
-	queues string    // a sentence about the queues; "" if they match
-}
+// The subjects that must match KENNEL_PARTITIONS.
+const (
+	stagedFunctions = "staged"
+	partitionQueues = "queues"
+)
 
-func (m *mismatch) set(text *string, what string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	*text = what
-	switch {
-	case m.staged+m.queues == "":
-		m.since = time.Time{}
-	case m.since.IsZero():
-		m.since = time.Now()
+// match records whether something matches: what is "" if it does, or a sentence.
+func (b *batchWork) match(subject, what string) {
+	if what == "" {
+		b.mismatch.Solved(subject)
+	} else {
+		b.mismatch.Occurred(subject, what, 0)
 	}
 }
 
@@ -161,17 +144,28 @@ func (b *batchWork) checkStaged(app fs.FS) {
 		}
 	}
 	if count != b.partitions {
-		b.mismatch.set(&b.mismatch.staged, fmt.Sprintf("KENNEL_PARTITIONS is %d, and the app was packaged with %d.", b.partitions, count))
+		b.match(stagedFunctions, fmt.Sprintf("KENNEL_PARTITIONS is %d, and the app was packaged with %d.", b.partitions, count))
 	}
 }
 
-func (m *mismatch) Problems() []instances.Problem {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.since.IsZero() {
+// mismatched returns that the partitions do not match the setting.
+func (b *batchWork) mismatched() []instances.Problem {
+	all := b.mismatch.All()
+	var since time.Time
+	var what []string
+	for _, subject := range []string{stagedFunctions, partitionQueues} {
+		p, ok := all[subject]
+		if !ok {
+			continue
+		}
+		if what = append(what, p.Cause); since.IsZero() || p.Since.Before(since) {
+			since = p.Since
+		}
+	}
+	if len(what) == 0 {
 		return nil
 	}
-	return []instances.Problem{{Code: instances.PartitionMismatch, What: strings.TrimSpace(m.staged + " " + m.queues), Since: m.since, Count: 1}}
+	return []instances.Problem{{Code: instances.PartitionMismatch, What: strings.Join(what, " "), Since: since, Count: 1}}
 }
 
 // Sample samples the queues of batches: with one request to list them, and one
@@ -211,7 +205,7 @@ func (b *batchWork) Sample(ctx context.Context) (map[string]instances.QueueSampl
 	if failed != nil {
 		return nil, failed
 	}
-	b.mismatch.set(&b.mismatch.queues, b.surplus(samples))
+	b.match(partitionQueues, b.surplus(samples))
 	b.markHeld(ctx, samples)
 	return samples, nil
 }

@@ -39,10 +39,10 @@ type batchWork struct {
 	partitions int       // by the setting
 	gate       *workGate // nil: none
 	meter      *observe.Meter
-	letters    map[string]*observe.LetterCount // by queue
-	readsLarge func(context.Context) bool      // whether all processes can read large parcels; nil: not known
-	late       lateness
-	mismatch   mismatch
+	letters    map[string]*observe.LetterCount       // by queue
+	readsLarge func(context.Context) bool            // whether all processes can read large parcels; nil: not known
+	late       instances.Tracker[string, work.Swept] // what the last sweep found, of allBatches
+	mismatch   instances.Tracker[string, string]     // partitions that do not match KENNEL_PARTITIONS
 	log        *slog.Logger
 
 	listening *worker.Listening // nil behind a host
@@ -301,7 +301,7 @@ func (b *batchWork) sweep(ctx context.Context) error {
 	}
 	swept, err := opened.batches.Sweep(ctx)
 	claims, err2 := opened.claims.Sweep(ctx, time.Now())
-	b.late.swept(swept)
+	b.judge(swept)
 	log := b.log.DebugContext
 	if swept.Completed > 0 || swept.Restarted > 0 || swept.Removed > 0 || swept.Orphans > 0 || swept.Moved > 0 || claims > 0 {
 		log = b.log.InfoContext

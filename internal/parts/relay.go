@@ -242,7 +242,7 @@ func (f *relayPart) Send(ctx context.Context, entity string, m *relay.Message) (
 	receipt, err := f.sender.Send(ctx, entity, m)
 	f.recent.add(entity)
 	if err == nil {
-		f.denials.worked(entity)
+		f.denials.Solved(entity)
 	} else {
 		f.denials.note(entity, err)
 	}

@@ -11,55 +11,32 @@ import (
 	"kennel/relay"
 )
 
-// How long a refusal counts as a problem, unless something succeeds, how many
-// entities or backlog queues are remembered (callers choose the names), and
-// after what time a secondary namespace that does not answer is a problem.
+// How long a refusal counts as a problem, unless something succeeds, and after
+// what time a secondary namespace that does not answer is a problem.
 const (
 	denialLasts = 10 * time.Minute
-	maxDenials  = 100
 	maxSilence  = 2 * time.Minute
 )
 
-// denials remembers what the namespaces deny, and whether the backlog cannot be
-// read: while the primary works, nothing else shows that the secondary does not.
+// denials remembers what the namespaces deny, by entity or backlog queue, and
+// whether the backlog cannot be read: while the primary works, nothing else shows
+// that the secondary does not.
 type denials struct {
-	mu  sync.Mutex
-	all map[string]denial // by entity or backlog queue; guarded by mu
+	instances.Tracker[string, denial]
 }
 
 type denial struct {
-	code        string
-	since, last time.Time
-	count       int64
-	err         error
+	code string
+	err  error
 }
 
 // note notes an error for an entity or a backlog queue.
 func (d *denials) note(subject string, err error) {
-	cause, code := deniedOf(err), instances.BusDenied
-	switch {
-	case cause != nil:
-	case subject == allQueues:
-		cause, code = err, instances.BusDisconnected
-	default:
-		return
+	if cause := deniedOf(err); cause != nil {
+		d.Occurred(subject, denial{instances.BusDenied, cause}, denialLasts)
+	} else if subject == allQueues {
+		d.Occurred(subject, denial{instances.BusDisconnected, err}, denialLasts)
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	now := time.Now()
-	known, ok := d.all[subject]
-	if !ok {
-		d.expire(now)
-		if len(d.all) >= maxDenials {
-			return
-		}
-		if d.all == nil {
-			d.all = make(map[string]denial)
-		}
-		known.since = now
-	}
-	known.code, known.last, known.count, known.err = code, now, known.count+1, cause
-	d.all[subject] = known
 }
 
 // deniedOf returns the refusal in an error, nil without one.
@@ -78,38 +55,19 @@ func deniedOf(err error) error {
 	return nil
 }
 
-// worked notes that a request for an entity was not denied.
-func (d *denials) worked(subject string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.all, subject)
-}
-
-// expire forgets what is over. The caller holds mu.
-func (d *denials) expire(now time.Time) {
-	for subject, known := range d.all {
-		if now.Sub(known.last) > denialLasts {
-			delete(d.all, subject)
-		}
-	}
-}
-
+// Problems returns what is denied now, and whether the backlog cannot be read.
 func (d *denials) Problems() []instances.Problem {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	now := time.Now()
-	d.expire(now)
 	var problems []instances.Problem
-	for subject, known := range d.all {
+	for subject, p := range d.All() {
 		what := "Service Bus refused access to it"
-		if known.code == instances.BusDisconnected {
-			if now.Sub(known.since) < maxSilence {
+		if p.Cause.code == instances.BusDisconnected {
+			if time.Since(p.Since) < maxSilence {
 				continue
 			}
 			what = "The secondary namespace cannot be read"
 		}
-		problems = append(problems, instances.Problem{Code: known.code, Subject: subject, Since: known.since.UTC(), Count: known.count,
-			What: fmt.Sprintf("%s: %s.", what, observe.OneLine(known.err.Error()))})
+		problems = append(problems, instances.Problem{Code: p.Cause.code, Subject: subject, Since: p.Since, Count: p.Count,
+			What: fmt.Sprintf("%s: %s.", what, observe.OneLine(p.Cause.err.Error()))})
 	}
 	return observe.Oldest(problems)
 }

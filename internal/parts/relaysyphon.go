@@ -34,7 +34,7 @@ func (f *relayPart) pass(ctx context.Context, move func(context.Context) (relay.
 		f.denials.note(allQueues, err)
 		f.log.WarnContext(ctx, "cannot move all messages of the backlog", "error", err)
 	} else {
-		f.denials.worked(allQueues)
+		f.denials.Solved(allQueues)
 	}
 	if !result.More && result.Unreadable == 0 && result.LockLost == 0 {
 		f.backlog.set(&instances.Backlog{At: time.Now().UTC()}) // it is empty
@@ -79,7 +79,7 @@ func (f *relayPart) sampleBacklog(ctx context.Context) {
 			return
 		}
 	} else {
-		f.denials.worked(allQueues)
+		f.denials.Solved(allQueues)
 	}
 	f.backlog.set(backlogOf(b))
 }
