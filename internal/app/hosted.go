@@ -11,21 +11,6 @@ import (
 	"kennel/internal/version"
 )
 
-// Traces are the spans of a process.
-type Traces interface {
-	Context(ctx context.Context) context.Context // calls and messages below it are recorded
-	Close()                                      // sends the last spans
-}
-
-// traced opens the traces of a process, and returns the context of its work.
-func (a *Program) traced(ctx context.Context, kind string) (_ context.Context, end func()) {
-	if a.Trace == nil {
-		return ctx, func() {}
-	}
-	traces := a.Trace(kind, a.name)
-	return traces.Context(ctx), traces.Close
-}
-
 // runApp serves a Functions host until ctx ends.
 func runApp(ctx context.Context, cfg config.Config, build Builder, log *slog.Logger) error {
 	// Open the port first: the host then knows that this process is alive while

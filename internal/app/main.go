@@ -27,11 +27,6 @@ and at a loopback address also the console: /api/console.
 SIGTERM or SIGINT ends it in order, a second one at once.
 `
 
-// A builder wires a program, and sends no request. received takes how each
-// receive of messages ended, in a process without a Functions host; behind one
-// it is nil.
-type Builder func(cfg config.Config, received func(error), log *slog.Logger) (*Program, error)
-
 // Main runs the program as the arguments request, and returns the exit code:
 // 0 after SIGINT or SIGTERM, or after its host ended; 1 if it could not start, or
 // a part of it failed; 2 for unknown arguments. The host restarts it after 1, and

@@ -34,6 +34,19 @@ type Runner interface {
 	Close(ctx context.Context) error // after the last call and the last message
 }
 
+// A stage is when a part is closed, after the last call and the last message.
+type stage int
+
+// The stages of the stop, in their order. A process may be killed during it, so
+// what others need comes first.
+const (
+	releases    stage = iota // by default: what a part holds for itself
+	GivesBack                // what others can use, as numbers that were not issued
+	Leaves                   // the row of this process: without it, the others count it as gone
+	Accounts                 // the bill, which has the requests of the stages before
+	Disconnects              // connections that the stages before may use
+)
+
 // NoFunctions is embedded by a server without functions of queues and timers.
 type NoFunctions struct{}
 

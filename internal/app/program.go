@@ -13,6 +13,11 @@ import (
 	"kennel/internal/observe"
 )
 
+// A builder wires a program, and sends no request. received takes how each
+// receive of messages ended, in a process without a Functions host; behind one
+// it is nil.
+type Builder func(cfg config.Config, received func(error), log *slog.Logger) (*Program, error)
+
 // Program is an assembled program: its parts, and what they serve.
 type Program struct {
 	name    string // of this process, as in the status
@@ -51,6 +56,21 @@ func New(cfg config.Config, m *observe.Members, mt *observe.Meter, parts []Part,
 	m.Watch(sources...)
 	edge.ServeAll(host, a.Routes, mt.HTTP, edge.NewPeople(cfg, log))
 	return a, nil
+}
+
+// Traces are the spans of a process.
+type Traces interface {
+	Context(ctx context.Context) context.Context // calls and messages below it are recorded
+	Close()                                      // sends the last spans
+}
+
+// traced opens the traces of a process, and returns the context of its work.
+func (a *Program) traced(ctx context.Context, kind string) (_ context.Context, end func()) {
+	if a.Trace == nil {
+		return ctx, func() {}
+	}
+	traces := a.Trace(kind, a.name)
+	return traces.Context(ctx), traces.Close
 }
 
 // Run serves a Functions host until ctx ends or a part fails.
@@ -120,19 +140,6 @@ func (r *running) wait() []error {
 	r.group.Wait()
 	return r.errs
 }
-
-// A stage is when a part is closed, after the last call and the last message.
-type stage int
-
-// The stages of the stop, in their order. A process may be killed during it, so
-// what others need comes first.
-const (
-	releases    stage = iota // by default: what a part holds for itself
-	GivesBack                // what others can use, as numbers that were not issued
-	Leaves                   // the row of this process: without it, the others count it as gone
-	Accounts                 // the bill, which has the requests of the stages before
-	Disconnects              // connections that the stages before may use
-)
 
 // stages are in the order of the stop.
 var stages = []stage{GivesBack, releases, Leaves, Accounts, Disconnects}

@@ -33,14 +33,6 @@ const (
 	scratchGate = "kennel-doctor"
 )
 
-// The roles that the identity of the app needs.
-const (
-	blobRole  = "Storage Blob Data Contributor"
-	tableRole = "Storage Table Data Contributor"
-	queueRole = "Storage Queue Data Contributor"
-	busRole   = "Azure Service Bus Data Owner"
-)
-
 // maxSkew is the tolerated difference between the clocks. Tokens are rejected
 // at about five minutes, signatures at 15.
 const maxSkew = time.Minute
@@ -106,17 +98,6 @@ func blobChecks(blobs *azure.Blobs, m mender) [][]Check {
 		},
 		{{Name: "clock", Do: clock, fix: m.clock}},
 	}
-}
-
-// skewError reports a wrong clock.
-type skewError struct{ off time.Duration }
-
-func (e skewError) Error() string {
-	direction := "behind"
-	if e.off > 0 {
-		direction = "ahead of"
-	}
-	return fmt.Sprintf("the clock of this instance is %v %s storage's; storage and Service Bus reject signatures and tokens from a wrong clock", e.off.Abs(), direction)
 }
 
 // checkClock compares the clock of this instance with that of storage, which
@@ -269,14 +250,6 @@ func (o outcome) Report(err error) {
 	default: // not the first
 	}
 }
-
-// settingError reports a setting that is probably a mistake.
-type settingError struct {
-	text           string
-	setting, value string // as in config.Warning
-}
-
-func (e settingError) Error() string { return e.text }
 
 // checkSettings reports the settings that do not stop the start and are
 // probably mistakes. The host starts the handler in the folder of host.json.

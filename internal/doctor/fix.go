@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
+	"time"
 
 	"kennel/internal/azure"
 	"kennel/internal/azure/servicebus"
@@ -16,6 +17,33 @@ import (
 	"kennel/internal/names"
 	"kennel/relay"
 )
+
+// The roles that the identity of the app needs.
+const (
+	blobRole  = "Storage Blob Data Contributor"
+	tableRole = "Storage Table Data Contributor"
+	queueRole = "Storage Queue Data Contributor"
+	busRole   = "Azure Service Bus Data Owner"
+)
+
+// skewError reports a wrong clock.
+type skewError struct{ off time.Duration }
+
+func (e skewError) Error() string {
+	direction := "behind"
+	if e.off > 0 {
+		direction = "ahead of"
+	}
+	return fmt.Sprintf("the clock of this instance is %v %s storage's; storage and Service Bus reject signatures and tokens from a wrong clock", e.off.Abs(), direction)
+}
+
+// settingError reports a setting that is probably a mistake.
+type settingError struct {
+	text           string
+	setting, value string // as in config.Warning
+}
+
+func (e settingError) Error() string { return e.text }
 
 // mender finds the command that mends an error of a check. Placeholders in
 // capitals (APP, GROUP, ACCOUNT, NAMESPACE) stand for names that it cannot know.

@@ -94,7 +94,7 @@ func readInfra(t *testing.T) (*bicep.Source, infraFacts) {
 	facts.service = first(t, `(?m)^services:\n  (\w+):`, all["azure.yaml"])[0]
 	facts.problem = first(t, `WarnContext\(ctx, ("the app has a problem")`, all["internal/parts/scale.go"])[0]
 	facts.scaling = first(t, `apiVersion += "\?api-version=(.*)"`, all["internal/azure/containerapp/containerapp.go"])[0]
-	facts.roles = first(t, `Role += "(.*)"`, all["internal/doctor/checks.go"])
+	facts.roles = first(t, `Role += "(.*)"`, all["internal/doctor/fix.go"])
 	facts.backlog = createdQueue(t)
 	return bicep.NewSource(files), facts
 }
