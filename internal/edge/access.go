@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,9 +20,9 @@ import (
 // Who may call what. Machines call the routes of the API with a function key,
 // which the Functions host checks before it calls this process. People call the
 // same routes through the function Console, which the host lets everyone call:
-// there, console checks who they are.
+// there, [People] checks who they are.
 
-// ConsoleFunction serves people, at addresses that begin with consoleBase.
+// ConsoleFunction serves people, at addresses that begin with ConsoleBase.
 const (
 	ConsoleFunction = "Console"
 	ConsoleBase     = "/api/console"
@@ -86,23 +87,6 @@ func NewPeople(cfg config.Config, log *slog.Logger) *People {
 	}
 }
 
-// Routes returns the routes of people: those of the API, and the page. Calls
-// come in envelopes, because of the second output in function.json. That is
-// essential: the host forwards other calls by a path that it rebuilds after it
-// has chosen the function, and /api/console/..%5Cgates would become /api/gates,
-// whose key was not checked. An envelope reaches the routes of its function
-// only.
-func (c *People) Routes(api []Route) []Route {
-	routes := append(slices.Clone(api), c.personRoute())
-	for i := range routes {
-		rt := &routes[i]
-		rt.console, rt.Function = c, ConsoleFunction
-		rt.Pattern = strings.Replace(rt.Pattern, " /api/", " "+ConsoleBase+"/api/", 1)
-		rt.MaxBody = 0 // an envelope is read as a whole
-	}
-	return append(routes, c.pages()...)
-}
-
 // serve serves a call for a route of people. Each change that a person makes or
 // tries to make is logged.
 func (c *People) serve(w http.ResponseWriter, r *http.Request, rt *Route) {
@@ -127,6 +111,32 @@ func (c *People) serve(w http.ResponseWriter, r *http.Request, rt *Route) {
 		return
 	}
 	rt.serve(w, r.WithContext(context.WithValue(r.Context(), personKey{}, p)))
+}
+
+// reasonHeader has the reason of a change, with percent signs as in an address:
+// a header cannot carry every letter.
+const reasonHeader = "X-Kennel-Reason"
+
+// challenge names the address at which a person signs in, if there is one.
+func (c *People) challenge(w http.ResponseWriter) {
+	scheme := "Bearer"
+	if c.signedIn {
+		scheme += ` authorization_uri="/.auth/login/aad"`
+	}
+	w.Header().Set("WWW-Authenticate", scheme)
+}
+
+// MaxReason is the length of a reason in characters, as for gates.
+const MaxReason = 1000
+
+// reasonOf returns the reason of a change, for the log.
+func reasonOf(r *http.Request) string {
+	text, err := url.PathUnescape(r.Header.Get(reasonHeader))
+	if err != nil {
+		text = r.Header.Get(reasonHeader)
+	}
+	runes := []rune(text)
+	return string(runes[:min(len(runes), MaxReason)])
 }
 
 // identify returns who calls.

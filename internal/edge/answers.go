@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"io"
 	"net/http"
 	"strconv"
@@ -13,12 +12,6 @@ import (
 
 	"kennel/internal/customhandler"
 	"kennel/internal/table"
-)
-
-// Values of headers that all answers share. They are never changed.
-var (
-	JsonType = []string{"application/json"}
-	TextType = []string{"text/plain; charset=utf-8"}
 )
 
 // Reply is the answer to a call that succeeded.
@@ -70,7 +63,7 @@ func Respond(of Faults, do func(*http.Request) (Reply, error)) http.Handler {
 // storage and their repeats.
 const CallTimeout = 10 * time.Second
 
-// Limited does a call within callTimeout.
+// Limited does a call within CallTimeout.
 func Limited(r *http.Request, do func(*http.Request) (Reply, error)) (Reply, error) {
 	body, err := io.ReadAll(r.Body) // before the limit begins: a sender may be slow
 	ctx, cancel := context.WithTimeout(r.Context(), CallTimeout)
@@ -84,14 +77,6 @@ func Limited(r *http.Request, do func(*http.Request) (Reply, error)) (Reply, err
 type failedReader struct{ err error }
 
 func (f failedReader) Read([]byte) (int, error) { return 0, cmp.Or(f.err, io.EOF) }
-
-func WriteJSON(w http.ResponseWriter, status int, answer any) {
-	w.Header()["Content-Type"] = JsonType
-	w.WriteHeader(status)
-	encoder := json.NewEncoder(w)
-	encoder.SetEscapeHTML(false)
-	encoder.Encode(answer)
-}
 
 // HasQuery reports whether a query has a parameter, even an empty one.
 func HasQuery(r *http.Request, name string) bool {

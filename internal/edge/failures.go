@@ -2,12 +2,19 @@ package edge
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 
 	"kennel/internal/customhandler"
 	"kennel/internal/table"
+)
+
+// Values of headers that all answers share. They are never changed.
+var (
+	JsonType = []string{"application/json"}
+	TextType = []string{"text/plain; charset=utf-8"}
 )
 
 // Fault is the answer to an error.
@@ -95,4 +102,13 @@ func (b *BadItems) write(w http.ResponseWriter) {
 
 func BadRequest(code, message string) *customhandler.Error {
 	return &customhandler.Error{Status: http.StatusBadRequest, Code: code, Message: message}
+}
+
+// WriteJSON sends an answer in JSON.
+func WriteJSON(w http.ResponseWriter, status int, answer any) {
+	w.Header()["Content-Type"] = JsonType
+	w.WriteHeader(status)
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	encoder.Encode(answer)
 }

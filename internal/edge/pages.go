@@ -2,14 +2,28 @@ package edge
 
 import (
 	"net/http"
-	"net/url"
+	"slices"
+	"strings"
 
 	page "kennel/internal/console"
 )
 
-// reasonHeader has the reason of a change, with percent signs as in an address:
-// a header cannot carry every letter.
-const reasonHeader = "X-Kennel-Reason"
+// Routes returns the routes of people: those of the API, and the page. Calls
+// come in envelopes, because of the second output in function.json. That is
+// essential: the host forwards other calls by a path that it rebuilds after it
+// has chosen the function, and /api/console/..%5Cgates would become /api/gates,
+// whose key was not checked. An envelope reaches the routes of its function
+// only.
+func (c *People) Routes(api []Route) []Route {
+	routes := append(slices.Clone(api), c.personRoute())
+	for i := range routes {
+		rt := &routes[i]
+		rt.console, rt.Function = c.serve, ConsoleFunction
+		rt.Pattern = strings.Replace(rt.Pattern, " /api/", " "+ConsoleBase+"/api/", 1)
+		rt.MaxBody = 0 // an envelope is read as a whole
+	}
+	return append(routes, c.pages()...)
+}
 
 // pages returns the routes of the page and its files. They are the same for
 // every caller and have no data, so every caller may read them. The page itself
@@ -38,15 +52,6 @@ func (c *People) index(file page.File) http.Handler {
 	})
 }
 
-// challenge names the address at which a person signs in, if there is one.
-func (c *People) challenge(w http.ResponseWriter) {
-	scheme := "Bearer"
-	if c.signedIn {
-		scheme += ` authorization_uri="/.auth/login/aad"`
-	}
-	w.Header().Set("WWW-Authenticate", scheme)
-}
-
 // personRoute serves GET /api/console/api/me. The page shows who is signed in,
 // and what this person may do.
 func (c *People) personRoute() Route {
@@ -64,17 +69,4 @@ func (c *People) personRoute() Route {
 			Local bool   `json:"local"`
 		}{p.Name, roles, c.local}}, nil
 	})}
-}
-
-// MaxReason is the length of a reason in characters, as for gates.
-const MaxReason = 1000
-
-// reasonOf returns the reason of a change, for the log.
-func reasonOf(r *http.Request) string {
-	text, err := url.PathUnescape(r.Header.Get(reasonHeader))
-	if err != nil {
-		text = r.Header.Get(reasonHeader)
-	}
-	runes := []rune(text)
-	return string(runes[:min(len(runes), MaxReason)])
 }

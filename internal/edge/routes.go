@@ -1,7 +1,3 @@
-// Package edge is the HTTP edge of a program: what every route of an API gets
-// before its resource, in this order: the meter, a span of its trace, who may
-// call it, what it takes, its quota. It also turns replies and errors into
-// answers. It knows no resource.
 package edge
 
 import (
@@ -31,7 +27,7 @@ type Route struct {
 	Quota      *Quota   // how often it is served; nil: without limit
 	Handler    http.Handler
 
-	console *People // checks who calls; nil: the Functions host has checked a key
+	console func(http.ResponseWriter, *http.Request, *Route) // serves a call of a person who may make it; nil: the Functions host has checked a key
 }
 
 // Headers of conditions. A route that does not support one rejects it: its
@@ -48,37 +44,9 @@ var Conditions = []string{IfMatch, IfNoneMatch, IdempotencyKey, "If-Modified-Sin
 // hostQuery are the parameters that the Functions host reads and passes on.
 var hostQuery = []string{"code", "clientId"}
 
-// ServeAll registers the routes of an API with their functions: for callers with
-// a key, and for people through the console. Here, and in [route.ServeHTTP], is
-// all that a route gets before its resource: the meter, then a span of its
-// trace, then who may call it, then what it takes, then its quota.
-func ServeAll(host *customhandler.App, api []Route, measure func(http.Handler) http.Handler, people *People) {
-	api = slices.Clone(api)
-	for i, rt := range api {
-		if !rt.Waits {
-			api[i].Handler = measure(rt.Handler)
-		}
-	}
-	ServeRoutes(host, api)
-	if people != nil {
-		ServeRoutes(host, people.Routes(api))
-	}
-}
-
-// ServeRoutes registers routes with their functions.
-func ServeRoutes(host *customhandler.App, routes []Route) {
-	for _, rt := range routes {
-		if rt.MaxBody > 0 {
-			host.Upload(rt.Function, "req", rt.MaxBody, traced{&rt}, rt.Pattern)
-		} else {
-			host.HTTP(rt.Function, "req", traced{&rt}, rt.Pattern)
-		}
-	}
-}
-
 func (rt *Route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if rt.console != nil {
-		rt.console.serve(w, r, rt)
+		rt.console(w, r, rt)
 		return
 	}
 	rt.serve(w, r)

@@ -8,17 +8,20 @@ import (
 	"kennel/internal/trace"
 )
 
-// traced is a route whose calls are spans if traces are on.
-type traced struct{ *Route }
+// traced is a handler of a pattern whose calls are spans if traces are on.
+type traced struct {
+	http.Handler
+	pattern string
+}
 
 func (t traced) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !trace.IsOn(r.Context()) {
-		t.Route.ServeHTTP(w, r)
+		t.Handler.ServeHTTP(w, r)
 		return
 	}
-	ctx, span := trace.Open(r.Context(), r.Header.Get("traceparent"), t.Pattern, trace.Server)
+	ctx, span := trace.Open(r.Context(), r.Header.Get("traceparent"), t.pattern, trace.Server)
 	defer span.End()
-	_, path, _ := strings.Cut(t.Pattern, " ")
+	_, path, _ := strings.Cut(t.pattern, " ")
 	span.Text(trace.Method, r.Method)
 	span.Text("http.route", path)
 	span.Text(trace.Invocation, w.Header().Get("X-Request-Id"))
@@ -35,6 +38,6 @@ func (t traced) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			span.Number(trace.Status, int64(status))
 		}
 	}()
-	t.Route.ServeHTTP(w, r.WithContext(ctx))
+	t.Handler.ServeHTTP(w, r.WithContext(ctx))
 	returned = true
 }
