@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -146,9 +145,6 @@ func (l LetterResource) redrive(opened *OpenLetters, r *http.Request) (edge.Repl
 func (l LetterResource) remove(opened *OpenLetters, r *http.Request) (edge.Reply, error) {
 	return take(l, opened, r, opened.Letters.Delete, "dead letters deleted", func(d deadletters.Deleted) (deadletters.Result, int) { return d.Result, d.Deleted })
 }
-
-// errPartly reports a failure after some dead letters were moved or deleted.
-var errPartly = errors.New("some were moved or deleted before")
 
 // take serves a call that takes dead letters out of a queue. It logs done with
 // what parts returns: the result, and how many they were.

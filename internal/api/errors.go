@@ -21,6 +21,16 @@ import (
 	"kennel/work"
 )
 
+// errPartly reports a failure after some dead letters were moved or deleted.
+var errPartly = errors.New("some were moved or deleted before")
+
+// errRaiseUnclear reports a raise whose outcome storage did not confirm.
+var errRaiseUnclear = errors.New("storage did not confirm the raise")
+
+// errUnchecked reports a raise that could not be compared with what the
+// instances of the app have reserved.
+var errUnchecked = errors.New("the raise could not be checked")
+
 // Failure is a row of a table from errors to answers. The first row that
 // matches counts.
 type Failure struct {

@@ -34,9 +34,17 @@ type sentMessage struct {
 	SentTo    string `json:"sentTo"` // "primary" or "backlog"
 }
 
+// sendResource sends messages.
+type sendResource struct{ relay sender }
+
+// A sender is the relay of this process; nil without Service Bus.
+type sender interface {
+	Send(ctx context.Context, entity string, m *relay.Message) (relay.Receipt, error)
+}
+
 // serveSend serves POST /api/messages/{entity}. The body is sent as it is.
-func (f RelayResource) serveSend(w http.ResponseWriter, r *http.Request) {
-	answer, err := f.sendMessage(r)
+func (s sendResource) serveSend(w http.ResponseWriter, r *http.Request) {
+	answer, err := s.sendMessage(r)
 	if failed, ok := errors.AsType[*relay.SendError](err); ok {
 		edge.WriteFailure(w, r, answersTo([]Failure{sendFailure(failed)}), err)
 		return
@@ -44,7 +52,7 @@ func (f RelayResource) serveSend(w http.ResponseWriter, r *http.Request) {
 	Serve(nil, func(*http.Request) (edge.Reply, error) { return answer, err }).ServeHTTP(w, r)
 }
 
-func (f RelayResource) sendMessage(r *http.Request) (edge.Reply, error) {
+func (s sendResource) sendMessage(r *http.Request) (edge.Reply, error) {
 	// Service Bus ignores the case of names; with one spelling there is one state.
 	entity := strings.ToLower(strings.ReplaceAll(r.PathValue("entity"), "~", "/"))
 	if err := checkTarget(entity); err != nil {
@@ -54,7 +62,7 @@ func (f RelayResource) sendMessage(r *http.Request) (edge.Reply, error) {
 	if err != nil {
 		return edge.Reply{}, err
 	}
-	if f.Relay == nil {
+	if s.relay == nil {
 		return edge.Reply{}, errBusOff
 	}
 	// The host drops a chunked body. A caller that sends none on purpose has no
@@ -69,7 +77,7 @@ func (f RelayResource) sendMessage(r *http.Request) (edge.Reply, error) {
 	m.Body = relay.Body{Data: [][]byte{body}}
 	ctx, cancel := context.WithTimeout(r.Context(), SendTimeout)
 	defer cancel()
-	receipt, err := f.Relay.Send(ctx, entity, m)
+	receipt, err := s.relay.Send(ctx, entity, m)
 	if err != nil {
 		return edge.Reply{}, err
 	}

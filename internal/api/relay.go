@@ -24,7 +24,7 @@ type RelayResource struct {
 
 // relayJob is the relay of this process.
 type relayJob interface {
-	Send(ctx context.Context, entity string, m *relay.Message) (relay.Receipt, error)
+	sender
 	Entities() []instances.RelayEntity // those that do not work, and those to which messages were sent lately
 	BacklogNow() *instances.Backlog    // nil: not sampled
 	HasBacklog() bool                  // there is a secondary namespace
@@ -34,7 +34,7 @@ type relayJob interface {
 func (f RelayResource) Routes() []edge.Route {
 	const function = "Relay"
 	return []edge.Route{
-		{Function: "SendMessage", Pattern: "POST /api/messages/{entity}", Body: true, Handler: http.HandlerFunc(f.serveSend)},
+		{Function: "SendMessage", Pattern: "POST /api/messages/{entity}", Body: true, Handler: http.HandlerFunc(sendResource{f.Relay}.serveSend)},
 		{Function: function, Pattern: "GET /api/relay", Handler: Serve(nil, func(r *http.Request) (edge.Reply, error) { return edge.Limited(r, f.list) })},
 		{Function: function, Pattern: "POST /api/relay/syphon", Handler: http.HandlerFunc(f.runSyphon)},
 	}

@@ -192,9 +192,6 @@ func (s SequenceResource) instances(sequence string, others []instances.Instance
 	return all
 }
 
-// errRaiseUnclear reports a raise whose outcome storage did not confirm.
-var errRaiseUnclear = errors.New("storage did not confirm the raise")
-
 // raise serves POST /api/sequences/{sequence}/raise with a body
 // {"atLeast":N,"reason":"…","force":false}.
 func (s SequenceResource) raise(r *http.Request) (edge.Reply, error) {
@@ -235,10 +232,6 @@ func (s SequenceResource) raise(r *http.Request) (edge.Reply, error) {
 	}
 	return edge.Reply{Status: http.StatusOK, Body: RaisedState{state, raised.Changed}}, nil
 }
-
-// errUnchecked reports a raise that could not be compared with what the
-// instances of the app have reserved.
-var errUnchecked = errors.New("the raise could not be checked")
 
 // checkRaise rejects a raise that would let numbers be issued again: one of a
 // sequence whose stored number is not above what an instance has reserved, even
