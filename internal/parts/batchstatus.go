@@ -13,26 +13,9 @@ import (
 	"kennel/internal/instances"
 	"kennel/internal/names"
 	"kennel/internal/observe"
-	"kennel/internal/worker"
 	"kennel/queue"
 	"kennel/work"
 )
-
-// lateLasts is how long after a sweep its late batches are a problem of this
-// process. The next sweep may be another process's.
-const lateLasts = 2 * worker.SweepEvery
-
-// allBatches is the subject of a problem with batches as a whole.
-const allBatches = ""
-
-// judge records what a sweep found.
-func (b *batchWork) judge(s work.Swept) {
-	if s.Late == 0 {
-		b.late.Solved(allBatches)
-	} else {
-		b.late.Occurred(allBatches, s, lateLasts)
-	}
-}
 
 // lateness returns that batches are late.
 func (b *batchWork) lateness() (all []instances.Problem) {

@@ -310,6 +310,22 @@ func (b *batchWork) sweep(ctx context.Context) error {
 	return errors.Join(err, err2)
 }
 
+// allBatches is the subject of a problem with batches as a whole.
+const allBatches = ""
+
+// lateLasts is how long after a sweep its late batches are a problem of this
+// process. The next sweep may be another process's.
+const lateLasts = 2 * worker.SweepEvery
+
+// judge records what a sweep found.
+func (b *batchWork) judge(s work.Swept) {
+	if s.Late == 0 {
+		b.late.Solved(allBatches)
+	} else {
+		b.late.Occurred(allBatches, s, lateLasts)
+	}
+}
+
 func (b *batchWork) LetterCounts() map[string]*observe.LetterCount { return b.letters }
 
 // Facts reports what this process can read, and works on.

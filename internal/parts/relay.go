@@ -11,7 +11,6 @@ import (
 	"kennel/internal/azure/requests"
 	"kennel/internal/clients"
 	"kennel/internal/config"
-	"kennel/internal/customhandler"
 	"kennel/internal/instances"
 	"kennel/internal/observe"
 	"kennel/internal/table"
@@ -190,24 +189,6 @@ func subjectOf(e relay.Event) string {
 	return e.Queue
 }
 
-// Functions registers the timer.
-func (f *relayPart) Functions(host *customhandler.App) {
-	host.Timer("Syphon", "tick", func(ctx context.Context, _ customhandler.Tick) error {
-		if f.syphon == nil {
-			return nil
-		}
-		ctx, cancel := context.WithTimeout(ctx, timerPass)
-		defer cancel()
-		// After an outage the first pass tries with one message of each entity.
-		for {
-			result, err := f.pass(ctx, f.syphon.Pass)
-			if err != nil || !result.More || result.Moved == 0 || ctx.Err() != nil {
-				return err
-			}
-		}
-	})
-}
-
 // Problems returns what the namespaces deny, and what waits for too long.
 func (f *relayPart) Problems() []instances.Problem {
 	return append(f.denials.Problems(), f.backlog.Problems()...)
@@ -276,8 +257,3 @@ func (f *relayPart) BacklogNow() *instances.Backlog { return f.backlog.latest() 
 
 // HasBacklog reports whether there is a secondary namespace.
 func (f *relayPart) HasBacklog() bool { return f.syphon != nil }
-
-// Move moves messages of the backlog, and samples what is left.
-func (f *relayPart) Move(ctx context.Context) (relay.Result, error) {
-	return f.pass(ctx, f.syphon.PassAndPeek)
-}

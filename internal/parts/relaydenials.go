@@ -11,6 +11,9 @@ import (
 	"kennel/relay"
 )
 
+// allQueues is the subject of a problem with the backlog as a whole.
+const allQueues = "the backlog"
+
 // How long a refusal counts as a problem, unless something succeeds, and after
 // what time a secondary namespace that does not answer is a problem.
 const (

@@ -1,14 +1,11 @@
 package parts
 
 import (
-	"cmp"
 	"context"
-	"fmt"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
+	"kennel/internal/customhandler"
 	"kennel/internal/instances"
 	"kennel/internal/observe"
 	"kennel/internal/table"
@@ -20,8 +17,28 @@ import (
 // takes up to 15 s.
 const timerPass = 40 * time.Second
 
-// allQueues is the subject of a problem with the backlog as a whole.
-const allQueues = "the backlog"
+// Functions registers the timer.
+func (f *relayPart) Functions(host *customhandler.App) {
+	host.Timer("Syphon", "tick", func(ctx context.Context, _ customhandler.Tick) error {
+		if f.syphon == nil {
+			return nil
+		}
+		ctx, cancel := context.WithTimeout(ctx, timerPass)
+		defer cancel()
+		// After an outage the first pass tries with one message of each entity.
+		for {
+			result, err := f.pass(ctx, f.syphon.Pass)
+			if err != nil || !result.More || result.Moved == 0 || ctx.Err() != nil {
+				return err
+			}
+		}
+	})
+}
+
+// Move moves messages of the backlog, and samples what is left.
+func (f *relayPart) Move(ctx context.Context) (relay.Result, error) {
+	return f.pass(ctx, f.syphon.PassAndPeek)
+}
 
 // pass moves what is in the backlog now, and samples what is left.
 func (f *relayPart) pass(ctx context.Context, move func(context.Context) (relay.Result, error)) (relay.Result, error) {
@@ -82,100 +99,4 @@ func (f *relayPart) sampleBacklog(ctx context.Context) {
 		f.denials.Solved(allQueues)
 	}
 	f.backlog.set(backlogOf(b))
-}
-
-// backlogOf returns a sample as it is reported.
-func backlogOf(b relay.Backlog) *instances.Backlog {
-	sample := &instances.Backlog{At: b.At.UTC(), More: b.Partial}
-	for _, w := range b.Entities {
-		sample.Entities = append(sample.Entities, instances.BacklogEntity{
-			Entity: w.Entity, Messages: w.Messages, OldestSeconds: max(0, b.At.Sub(w.Oldest).Seconds()), // its clock may be ahead
-		})
-	}
-	slices.SortFunc(sample.Entities, func(a, b instances.BacklogEntity) int {
-		return cmp.Or(cmp.Compare(b.OldestSeconds, a.OldestSeconds), strings.Compare(a.Entity, b.Entity))
-	})
-	return sample
-}
-
-// backlogSample is the newest sample that this process made.
-type backlogSample struct {
-	mu      sync.Mutex
-	last    *instances.Backlog // is replaced, never changed; guarded by mu
-	triedAt time.Time          // guarded by mu
-	news    bool               // something happened since the last try; guarded by mu
-}
-
-// begin reports whether a sample may be made now, and notes that it is.
-func (b *backlogSample) begin() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if now := time.Now(); now.Sub(b.triedAt) >= observe.OfBacklog.Every {
-		b.triedAt, b.news = now, false
-		return true
-	}
-	return false
-}
-
-// isDue reports whether a process that moves the backlog should sample it.
-func (b *backlogSample) isDue() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	isEmpty := b.last != nil && len(b.last.Entities) == 0
-	return b.news || !isEmpty || time.Since(b.triedAt) >= observe.OfEmptyBacklog.Every
-}
-
-// changed notes that the backlog may have changed.
-func (b *backlogSample) changed() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.news = true
-}
-
-func (b *backlogSample) set(sample *instances.Backlog) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.last = sample
-}
-
-// latest returns the newest sample, nil if it describes the backlog no longer.
-func (b *backlogSample) latest() *instances.Backlog {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	pace := observe.OfBacklog
-	if b.last == nil || len(b.last.Entities) == 0 {
-		pace = observe.OfEmptyBacklog
-	}
-	if b.last == nil || time.Since(b.last.At) > pace.Lasts {
-		return nil
-	}
-	return b.last
-}
-
-// maxBacklogAge is how old a message in the backlog may be. An outage of the
-// primary namespace that lasts longer is a problem.
-const maxBacklogAge = 5 * time.Minute
-
-// Problems returns the entities whose messages wait for too long.
-func (b *backlogSample) Problems() []instances.Problem {
-	sample := b.latest()
-	if sample == nil {
-		return nil
-	}
-	var old []instances.Problem
-	for _, e := range sample.Entities {
-		age := time.Duration(e.OldestSeconds * float64(time.Second))
-		if age <= maxBacklogAge {
-			continue
-		}
-		more := ""
-		if sample.More {
-			more = "at least "
-		}
-		old = append(old, instances.Problem{
-			Code: instances.BacklogOld, Subject: e.Entity, Since: sample.At.Add(maxBacklogAge - age), Count: e.Messages,
-			What: fmt.Sprintf("In the secondary namespace %s%d messages wait for it, the oldest for %v.", more, e.Messages, age.Round(time.Second)),
-		})
-	}
-	return observe.Oldest(old)
 }

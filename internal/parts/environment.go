@@ -1,0 +1,35 @@
+package parts
+
+import (
+	"log/slog"
+	"net/http"
+
+	"kennel/internal/azure"
+	"kennel/internal/azure/requests"
+	"kennel/internal/azure/servicebus"
+	"kennel/internal/config"
+	"kennel/internal/observe"
+	"kennel/internal/worker"
+	"kennel/work"
+)
+
+// environment is what the parts of the Kennel app share.
+type environment struct {
+	cfg        config.Config
+	account    azure.Account
+	transport  *http.Client // of requests to storage; nil: the default
+	counter    *requests.Counter
+	outcomes   *requests.Outcomes
+	blobs      *azure.Blobs
+	signals    *servicebus.Signals // nil without Service Bus
+	members    *observe.Members
+	meter      *observe.Meter
+	listening  *worker.Listening // nil behind a Functions host
+	processors map[string]work.Processor
+	log        *slog.Logger
+}
+
+// optionsOf returns the options of the clients of a job.
+func (e *environment) optionsOf(job string) *azure.Options {
+	return &azure.Options{HTTP: e.transport, Requests: e.counter, Outcomes: e.outcomes, Job: job}
+}
