@@ -25,9 +25,10 @@ const (
 	CsvMedia    = "text/csv"
 )
 
+// CsvType is the value of the header Content-Type of results as CSV.
 var CsvType = []string{CsvMedia + "; charset=utf-8"}
 
-// BatchResource serve batches.
+// BatchResource serves batches.
 type BatchResource struct {
 	Opens func() (*work.Batches, error) // opens them for the first use: a start needs nothing of it
 	Known []string                      // the names of the processors, sorted

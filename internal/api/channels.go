@@ -15,7 +15,7 @@ import (
 	"kennel/internal/table"
 )
 
-// ChannelResource serve channels and their blogs.
+// ChannelResource serves channels and their blogs.
 type ChannelResource struct {
 	Channels *channels.Channels
 	Log      *slog.Logger

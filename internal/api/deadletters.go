@@ -15,7 +15,7 @@ import (
 	"kennel/queue"
 )
 
-// LetterResource serve the dead letters of all queues of the account, also of
+// LetterResource serves the dead letters of all queues of the account, also of
 // those that belong to other programs.
 type LetterResource struct {
 	Open   func() (*OpenLetters, error) // for the first use: a start needs nothing of it

@@ -53,6 +53,7 @@ func answersTo(failures []Failure) edge.Faults {
 	}
 }
 
+// SequenceFailures are those of the call that issues numbers.
 var SequenceFailures = []Failure{
 	{ids.ErrExhausted, http.StatusConflict, "sequence_exhausted",
 		"The sequence has fewer numbers left than requested. Use a new sequence name.", ""},
@@ -66,7 +67,7 @@ var SequenceFailures = []Failure{
 		"No numbers were issued: storage did not respond in time, or too many instances are reserving at once. Retry later.", "5"},
 }
 
-// sequenceFailuresOf returns sequenceFailures with the answer of storage, if that
+// sequenceFailuresOf returns SequenceFailures with the answer of storage, if that
 // is why no numbers were issued.
 func sequenceFailuresOf(err error) []Failure {
 	answer, ok := errors.AsType[*azure.Error](err)
@@ -99,6 +100,7 @@ var (
 		"The stored number of the sequence was deleted. No number is issued until an operator restores it or raises the sequence; see the log.", ""}
 )
 
+// GateFailures are those of the calls for one gate.
 var GateFailures = []Failure{
 	{gate.ErrStopped, http.StatusServiceUnavailable, edge.CodeStopping,
 		"This instance is stopping. Repeat the request with the same generation.", "1"},

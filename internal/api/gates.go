@@ -18,12 +18,13 @@ import (
 	"kennel/internal/observe"
 )
 
+// How long a wait takes, by default and at least.
 const (
 	DefaultWait = 30 * time.Second
 	minWait     = time.Second // a shorter wait would end before storage responds
 )
 
-// GateResource serve gates.
+// GateResource serves gates.
 type GateResource struct {
 	Gates    *gate.Gates
 	Store    GateStore

@@ -16,7 +16,7 @@ import (
 	"kennel/relay"
 )
 
-// RelayResource send messages, and serve what is known of the relay.
+// RelayResource sends messages, and serves what is known of the relay.
 type RelayResource struct {
 	Relay   relayJob // nil without Service Bus
 	Members *observe.Members

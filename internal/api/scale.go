@@ -11,7 +11,7 @@ import (
 	"kennel/internal/table"
 )
 
-// ScaleResource serve what the checks of scaling found.
+// ScaleResource serves what the checks of scaling found.
 type ScaleResource struct {
 	Check *scalecheck.Check
 	Off   error // why scaling is not checked; nil if it is
@@ -27,6 +27,7 @@ func (s ScaleResource) Routes() []edge.Route {
 	}
 }
 
+// ScaleFailures are those of reads, and ScaleRulesFailures those of changes.
 var (
 	ScaleFailures = []Failure{
 		{scalecheck.ErrNone, http.StatusNotFound, "scale_not_checked",

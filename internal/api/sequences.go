@@ -22,7 +22,7 @@ import (
 // MaxCount is the most numbers that one request gets.
 const MaxCount = 10_000
 
-// SequenceResource serve order numbers.
+// SequenceResource serves order numbers.
 type SequenceResource struct {
 	Store     sequenceStore
 	Sequences *ids.Set

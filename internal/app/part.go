@@ -11,7 +11,7 @@ import (
 	"kennel/internal/observe"
 )
 
-// A part is one part of a program. A nil member means that it has nothing of
+// A Part is one part of a program. A nil member means that it has nothing of
 // that kind.
 type Part struct {
 	Serves server
@@ -27,7 +27,7 @@ type server interface {
 	Functions(host *customhandler.App) // those of queues and timers
 }
 
-// A runner is what a part runs and closes.
+// A Runner is what a part runs and closes.
 type Runner interface {
 	Run(ctx context.Context) error   // beside everything else, until ctx ends
 	Work(ctx context.Context) error  // what the host's functions do, in a process without a host, until ctx ends

@@ -39,6 +39,7 @@ func (p *Probes) Received(err error) {
 	p.reached, p.err = p.reached || err == nil, err
 }
 
+// Stop notes that the worker stops, so that it is not ready any more.
 func (p *Probes) Stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

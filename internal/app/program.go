@@ -13,7 +13,7 @@ import (
 	"kennel/internal/observe"
 )
 
-// A builder wires a program, and sends no request. received takes how each
+// A Builder wires a program, and sends no request. received takes how each
 // receive of messages ended, in a process without a Functions host; behind one
 // it is nil.
 type Builder func(cfg config.Config, received func(error), log *slog.Logger) (*Program, error)

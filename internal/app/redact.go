@@ -59,6 +59,7 @@ func (w redacted) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
+// Removed replaces a secret.
 const Removed = "REDACTED"
 
 // The expressions are compiled with the first line and not at the start of the

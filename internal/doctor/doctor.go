@@ -22,12 +22,12 @@ const (
 	DoctorTimeout = 10 * time.Second
 )
 
-// A check finds out one thing.
+// A Check finds out one thing.
 type Check struct {
 	Name  string
 	limit time.Duration // 0: checkTimeout
 	Do    func(context.Context) (detail string, err error)
-	fix   func(err error) string // returns the command that mends an error of do
+	fix   func(err error) string // returns the command that mends an error of Do
 }
 
 // Finding is the result of a check.
@@ -49,7 +49,7 @@ func Diagnose(ctx context.Context, lanes [][]Check) []Finding {
 	for i, lane := range lanes {
 		running.Go(func() {
 			for _, c := range lane {
-				findings[i] = append(findings[i], c.Run(ctx))
+				findings[i] = append(findings[i], c.run(ctx))
 			}
 		})
 	}
@@ -57,9 +57,9 @@ func Diagnose(ctx context.Context, lanes [][]Check) []Finding {
 	return slices.Concat(findings...)
 }
 
-// Run does the check within its limit. It does not wait for a request that
+// run does the check within its limit. It does not wait for a request that
 // outlives its context, as those of Service Bus may: that ends by itself.
-func (c Check) Run(ctx context.Context) Finding {
+func (c Check) run(ctx context.Context) Finding {
 	limit := c.limit
 	if limit == 0 {
 		limit = checkTimeout

@@ -32,9 +32,10 @@ const (
 // is anonymous. All others require a function key.
 var Anonymous = []string{"Health", ConsoleFunction}
 
-// A role is an app role of the Entra application that signs people in.
+// A Role is an app role of the Entra application that signs people in.
 type Role string
 
+// The roles of people.
 const (
 	Reader   Role = "Reader"
 	Operator Role = "Operator"
@@ -78,6 +79,7 @@ type People struct {
 	log         *slog.Logger
 }
 
+// NewPeople returns the people of an app with these settings.
 func NewPeople(cfg config.Config, log *slog.Logger) *People {
 	return &People{
 		local:       !cfg.Platform.InAzure() && !cfg.SignedIn,

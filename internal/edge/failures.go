@@ -38,6 +38,7 @@ const (
 	CodeUnavailable = "storage_unavailable"
 )
 
+// Rejected is the message of a request that storage rejected.
 const Rejected = "Storage rejected the request and nothing was changed. Retrying will not help until an operator fixes the cause; see the log."
 
 // WriteFailure turns an error into an answer. The caller gets the meaning and
@@ -100,6 +101,7 @@ func (b *BadItems) write(w http.ResponseWriter) {
 	WriteJSON(w, http.StatusBadRequest, map[string]any{"error": detail{b.Code, b.Message, b.Items}})
 }
 
+// BadRequest returns the answer 400 with a code and a message.
 func BadRequest(code, message string) *customhandler.Error {
 	return &customhandler.Error{Status: http.StatusBadRequest, Code: code, Message: message}
 }

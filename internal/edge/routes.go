@@ -39,11 +39,14 @@ const (
 	IdempotencyKey = "Idempotency-Key"
 )
 
+// Conditions are the headers of all conditions.
 var Conditions = []string{IfMatch, IfNoneMatch, IdempotencyKey, "If-Modified-Since", "If-Unmodified-Since", "If-Range"}
 
 // hostQuery are the parameters that the Functions host reads and passes on.
 var hostQuery = []string{"code", "clientId"}
 
+// ServeHTTP serves a call: of a person who may make it, or of any caller that the
+// Functions host let through.
 func (rt *Route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if rt.console != nil {
 		rt.console(w, r, rt)

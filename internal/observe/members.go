@@ -35,21 +35,21 @@ func NewMembers(rows table.Store, kind string, started time.Time, log *slog.Logg
 		Kind:      kind,
 		Version:   version.Read().Version,
 		StartedAt: started.UTC(),
-	}, m.Problems, m.Facts)
+	}, m.problems, m.facts)
 	return m
 }
 
 // Watch sets the sources of this process, before it starts.
 func (m *Members) Watch(sources ...Source) { m.sources = sources }
 
-func (m *Members) Problems() (all []instances.Problem) {
+func (m *Members) problems() (all []instances.Problem) {
 	for _, s := range m.sources {
 		all = append(all, s.Problems()...)
 	}
 	return all
 }
 
-func (m *Members) Facts(r *instances.Report) {
+func (m *Members) facts(r *instances.Report) {
 	for _, s := range m.sources {
 		s.Facts(r)
 	}
@@ -70,7 +70,7 @@ func (m *Members) Read(ctx context.Context, parts ...instances.Part) (instances.
 	return directory, err
 }
 
-// ReadTable is read with what this process has reported.
+// ReadTable is [Members.Read] with what this process has reported.
 func (m *Members) ReadTable(ctx context.Context, parts ...instances.Part) (instances.Directory, error) {
 	if m.Rows == nil {
 		return instances.Directory{}, ErrUnknown
@@ -95,7 +95,7 @@ func (m *Members) Live(ctx context.Context, parts ...instances.Part) (others []i
 	return m.Known(ctx, directory, err)
 }
 
-// Known returns what live does of what read has returned.
+// Known returns what [Members.Live] does of what [Members.Read] has returned.
 func (m *Members) Known(ctx context.Context, directory instances.Directory, err error) (others []instances.Instance, known bool) {
 	if err != nil && !errors.Is(err, ErrUnknown) { // which is logged at the start
 		m.Log.WarnContext(ctx, "the answer covers only this instance", "error", err)

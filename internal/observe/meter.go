@@ -31,10 +31,11 @@ type tally struct {
 // Ending is what an invocation without an error did with its message.
 type Ending int
 
+// The endings of an invocation.
 const (
-	Done Ending = iota
-	PutBack
-	DeadLetter
+	Done       Ending = iota
+	PutBack           // for a later invocation
+	DeadLetter        // moved to the dead letters
 )
 
 // HTTP measures the calls of a handler.
@@ -113,6 +114,7 @@ func (m *Meter) Messages() (sum int64) {
 	return sum
 }
 
+// Ended counts an invocation or a call that began at a time and ends now.
 func (m *Meter) Ended(began time.Time) {
 	m.served.Add(1)
 	m.nanoseconds.Add(int64(time.Since(began)))
@@ -124,6 +126,7 @@ type MeterSource struct {
 	*Meter
 }
 
+// Facts fills in what this process served and works on.
 func (m *Meter) Facts(r *instances.Report) {
 	r.Served = instances.Served{Count: m.served.Load(), Seconds: time.Duration(m.nanoseconds.Load()).Seconds()}
 	m.mu.Lock()

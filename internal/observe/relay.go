@@ -47,6 +47,7 @@ func NewestBacklog(reports []instances.Report) (newest *instances.Backlog) {
 	return newest
 }
 
+// ReportsOf returns the reports of instances.
 func ReportsOf(all []instances.Instance) []instances.Report {
 	reports := make([]instances.Report, len(all))
 	for i := range all {

@@ -43,6 +43,7 @@ type Status struct {
 	Bill *bill.Bill `json:"bill,omitempty"` // of the app; nil if storage did not return it
 }
 
+// Degraded is the status of an app that is not "ok".
 const Degraded = "degraded"
 
 // These limits keep a status below about 128 KiB, however many sequences,
@@ -70,6 +71,7 @@ func Busiest[T any](all map[string]T, order func(a, b T) int) map[string]T {
 	return some
 }
 
+// SignalsStatus is the signals of gates in the status.
 type SignalsStatus struct {
 	Bus       string `json:"bus"`
 	Receiving bool   `json:"received"` // otherwise gates are polled

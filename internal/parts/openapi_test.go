@@ -121,7 +121,7 @@ func sourceCodes(t *testing.T) []string {
 		{"../api", inSource, ""},
 		{"../edge", inSource, ""},
 		{"../customhandler", `(?:http\.Status\w+,\s+)"(\w*[a-z])"`, ""},
-		{"../../channels", `(?:InputError\{|checkText\()"(\w+)"`, "bad_"}, // see writeFailure
+		{"../../channels", `(?:InputError\{|checkText\()"(\w+)"`, "bad_"}, // see edge.WriteFailure
 	} {
 		files, err := filepath.Glob(filepath.Join(source.folder, "*.go"))
 		if err != nil {

@@ -38,6 +38,7 @@ func NewListening(cfg config.Config, signals queue.Signals, received func(error)
 	}
 }
 
+// Options returns those of a listener, which its user may change.
 func (l *Listening) Options() *queue.ListenerOptions {
 	return &queue.ListenerOptions{Signals: l.signals, HandsFor: l.HandsFor, Lease: l.lease, MaxIdle: l.maxIdle, Drain: l.drain, Log: l.log}
 }
