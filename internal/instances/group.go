@@ -8,13 +8,16 @@ import (
 )
 
 // ProblemGroup is a problem of the app: the problems of its processes with the
-// same code and subject.
+// same code and subject, merged. Each process reports only the problems that it
+// met itself, and forgets them by itself (tracker.go). A group has no memory of
+// its own: it exists as long as a live process reports the problem. Only this
+// file merges problems.
 type ProblemGroup struct {
 	Code      string    `json:"code"`
 	Subject   string    `json:"subject,omitempty"`
-	What      string    `json:"what"`      // of the process that met it last
+	What      string    `json:"what"`      // of the process whose problem began last
 	Since     time.Time `json:"since"`     // the earliest
-	Count     int64     `json:"count"`     // the sum; of dead letters and the backlog the maximum, because each process counts all of them
+	Count     int64     `json:"count"`     // the sum; of dead letters and the backlog the maximum, because each process counts all of them; at least 1 for each process
 	Instances []string  `json:"instances"` // in the order of their names
 	Help      string    `json:"help"`
 }

@@ -19,6 +19,10 @@ const (
 	packedList = "deflate:" // begins a packed one, in base64
 )
 
+// maxColumn is how many bytes of UTF-8 a column of a list holds. Storage counts
+// in UTF-16, where no text takes more than twice as many bytes.
+const maxColumn = 20_000
+
 // pack returns the column of a list.
 func pack(list string) string {
 	if len(list) <= plainList {

@@ -2,6 +2,7 @@ package instances
 
 import (
 	"crypto/rand"
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -211,3 +212,6 @@ func (r *Report) shift(d time.Duration) {
 		r.Recent[queue] = recent
 	}
 }
+
+// rounded keeps three decimals, so that the number is short in JSON.
+func rounded(x float64) float64 { return math.Round(x*1000) / 1000 }

@@ -31,12 +31,10 @@ const (
 	columnBacklog   = "backlog"
 )
 
-// A column of a list holds up to maxColumn bytes of UTF-8 and maxItems items.
-// Storage counts in UTF-16, where no text takes more than twice as many bytes.
+// A column of a list holds up to maxItems items.
 const (
-	maxColumn = 20_000
-	maxItems  = 250
-	maxText   = 300 // characters of a problem's cause and of an error
+	maxItems = 250
+	maxText  = 300 // characters of a problem's cause and of an error
 )
 
 // queueRow is a sample in the column of queues.

@@ -2,7 +2,6 @@ package instances
 
 import (
 	"maps"
-	"math"
 	"runtime"
 	"slices"
 	"strings"
@@ -99,9 +98,6 @@ func (s *Self) report() (Report, mark) {
 	}
 	return r, now
 }
-
-// rounded keeps three decimals, so that the number is short in JSON.
-func rounded(x float64) float64 { return math.Round(x*1000) / 1000 }
 
 // news identifies the facts that other processes must learn soon: which
 // problems there are, and which queues were sampled when.

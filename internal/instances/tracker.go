@@ -87,7 +87,7 @@ func (t *Tracker[Subject, Cause]) All() map[Subject]Tracked[Cause] {
 	return maps.Clone(t.known)
 }
 
-// expire forgets what is over. The caller holds mu.
+// expire forgets the problems that are over. The caller holds mu.
 func (t *Tracker[Subject, Cause]) expire(now time.Time) {
 	maps.DeleteFunc(t.known, func(_ Subject, p Tracked[Cause]) bool { return p.isOver(now) })
 	t.any.Store(len(t.known) > 0)

@@ -75,7 +75,7 @@ func TestTracker(t *testing.T) {
 }
 
 // TestTrackerIsBounded: callers that choose ever new names fill no memory, and
-// what is over makes room.
+// problems that are over make room.
 func TestTrackerIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var tracker Tracker[string, int]
