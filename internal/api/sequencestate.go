@@ -48,7 +48,7 @@ type RaisedState struct {
 	Changed bool `json:"changed"` // false: the number was high enough before
 }
 
-// SequenceInstance is what an instance has of a sequence.
+// SequenceInstance is an instance that uses a sequence.
 type SequenceInstance struct {
 	Instance    string     `json:"instance"`
 	Available   int64      `json:"available"`

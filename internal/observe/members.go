@@ -70,7 +70,7 @@ func (m *Members) Read(ctx context.Context, parts ...instances.Part) (instances.
 	return directory, err
 }
 
-// ReadTable is [Members.Read] with what this process has reported.
+// ReadTable is [Members.Read] with the last report of this process.
 func (m *Members) ReadTable(ctx context.Context, parts ...instances.Part) (instances.Directory, error) {
 	if m.Rows == nil {
 		return instances.Directory{}, ErrUnknown
@@ -95,7 +95,7 @@ func (m *Members) Live(ctx context.Context, parts ...instances.Part) (others []i
 	return m.Known(ctx, directory, err)
 }
 
-// Known returns what [Members.Live] does of what [Members.Read] has returned.
+// Known returns the result of [Members.Live] for that of [Members.Read].
 func (m *Members) Known(ctx context.Context, directory instances.Directory, err error) (others []instances.Instance, known bool) {
 	if err != nil && !errors.Is(err, ErrUnknown) { // which is logged at the start
 		m.Log.WarnContext(ctx, "the answer covers only this instance", "error", err)

@@ -126,7 +126,7 @@ type MeterSource struct {
 	*Meter
 }
 
-// Facts fills in what this process served and works on.
+// Facts fills in the counts of this process.
 func (m *Meter) Facts(r *instances.Report) {
 	r.Served = instances.Served{Count: m.served.Load(), Seconds: time.Duration(m.nanoseconds.Load()).Seconds()}
 	m.mu.Lock()

@@ -20,9 +20,9 @@ type Pace struct {
 	Lasts time.Duration // for which a sample counts
 }
 
-// When what is sampled: each sample costs requests to storage, and nothing is
+// The paces of all samples. Each sample costs requests to storage, and nothing is
 // sampled that no caller reads. Besides these, the check of scaling samples all
-// queues once a minute, in one process of the app. These are never changed.
+// queues once a minute, in one process of the app. They are never changed.
 var (
 	// ForStatus is of the queues. The process that answers a status samples them
 	// if no process has a sample that counts, and its row shows the result to the
@@ -109,8 +109,8 @@ func depth(began time.Time, all int64, front []queue.Message, poison int64) inst
 	return sample
 }
 
-// SampleCheaply is [SampleQueue] with one request for a queue that is empty and has
-// no dead letters.
+// SampleCheaply is [SampleQueue] with one request for a queue that is empty and
+// has no dead letters.
 func SampleCheaply(ctx context.Context, queues samplable, dead *LetterCount, hasLetters bool) (sample instances.QueueSample, err error) {
 	began := time.Now()
 	all, err := queues.Count(ctx, dead.Queue)

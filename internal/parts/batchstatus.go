@@ -102,12 +102,12 @@ const (
 	partitionQueues = "queues"
 )
 
-// match records whether something matches: what is "" if it does, or a sentence.
-func (b *batchWork) match(subject, what string) {
-	if what == "" {
+// match records whether a subject matches. The sentence is "" if it does.
+func (b *batchWork) match(subject, sentence string) {
+	if sentence == "" {
 		b.mismatch.Solved(subject)
 	} else {
-		b.mismatch.Occurred(subject, what, 0)
+		b.mismatch.Occurred(subject, sentence, 0)
 	}
 }
 

@@ -41,7 +41,7 @@ type batchWork struct {
 	meter      *observe.Meter
 	letters    map[string]*observe.LetterCount       // by queue
 	readsLarge func(context.Context) bool            // whether all processes can read large parcels; nil: not known
-	late       instances.Tracker[string, work.Swept] // what the last sweep found, of allBatches
+	late       instances.Tracker[string, work.Swept] // the result of the last sweep, of allBatches
 	mismatch   instances.Tracker[string, string]     // partitions that do not match KENNEL_PARTITIONS
 	log        *slog.Logger
 
@@ -317,7 +317,7 @@ const allBatches = ""
 // process. The next sweep may be another process's.
 const lateLasts = 2 * worker.SweepEvery
 
-// judge records what a sweep found.
+// judge records the result of a sweep.
 func (b *batchWork) judge(s work.Swept) {
 	if s.Late == 0 {
 		b.late.Solved(allBatches)

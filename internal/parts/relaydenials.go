@@ -21,8 +21,8 @@ const (
 	maxSilence  = 2 * time.Minute
 )
 
-// denials remembers what the namespaces deny, by entity or backlog queue, and
-// whether the backlog cannot be read: while the primary works, nothing else shows
+// denials remembers the refusals of the namespaces, by entity or backlog queue,
+// and whether the backlog cannot be read: while the primary works, nothing else shows
 // that the secondary does not.
 type denials struct {
 	instances.Tracker[string, denial]
@@ -58,7 +58,8 @@ func deniedOf(err error) error {
 	return nil
 }
 
-// Problems returns what is denied now, and whether the backlog cannot be read.
+// Problems returns the entities and queues to which access is refused, and
+// whether the backlog cannot be read.
 func (d *denials) Problems() []instances.Problem {
 	var problems []instances.Problem
 	for subject, p := range d.All() {

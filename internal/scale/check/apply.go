@@ -91,7 +91,7 @@ func (o Outcome) equals(other Outcome) bool {
 	return reflect.DeepEqual(o, other)
 }
 
-// judge records whether the target denied this process what it needs.
+// judge records whether the target denied this process a right that it needs.
 func (c *Check) judge(o Outcome) {
 	if o.State == Denied {
 		c.denied.Occurred(c.opt.TargetName, strings.TrimSuffix(o.Error, "."), problemLasts)

@@ -84,7 +84,7 @@ type Check struct {
 	read   func(context.Context) (Facts, error)
 	rules  *ruleBook
 	inUse  atomic.Pointer[scale.Rules]       // that this process knows; nil: the default ones
-	denied instances.Tracker[string, string] // why the target denies this process what it needs
+	denied instances.Tracker[string, string] // why the target denies this process a right that it needs
 	opt    Options
 
 	mu      sync.Mutex

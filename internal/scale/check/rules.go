@@ -36,7 +36,7 @@ type ruleBook struct {
 	text    []byte     // of the blob, when it was last valid; nil without one
 	rules   scale.Rules
 
-	invalid instances.Tracker[string, error] // why what is stored now is not used, of rulesBlob
+	invalid instances.Tracker[string, error] // why the stored rules are not used, of rulesBlob
 }
 
 // load reads the rules. Without any, it returns the default rules. If they are
