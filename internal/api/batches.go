@@ -54,8 +54,7 @@ func (b BatchResource) serve(failures []Failure, do batchCall) http.Handler {
 	return Serve(failures, func(r *http.Request) (edge.Reply, error) {
 		batches, err := b.Opens()
 		if err != nil {
-			return edge.Reply{}, &customhandler.Error{Status: http.StatusNotImplemented, Code: "batches_off",
-				Message: "This app has no tables or queues for batches. Name them in AzureWebJobsStorage; the app's log states what is missing."}
+			return edge.Reply{}, errBatchesOff
 		}
 		return do(batches, r)
 	})

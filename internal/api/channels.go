@@ -42,8 +42,7 @@ func (c ChannelResource) Routes() []edge.Route {
 func (c ChannelResource) serve(failures []Failure, do func(*http.Request) (edge.Reply, error)) http.Handler {
 	return Serve(failures, func(r *http.Request) (edge.Reply, error) {
 		if c.Off != nil {
-			return edge.Reply{}, &customhandler.Error{Status: http.StatusNotImplemented, Code: "channels_off",
-				Message: "This app has no tables or queues for channels. Name them in AzureWebJobsStorage; the app's log states what is missing."}
+			return edge.Reply{}, errChannelsOff
 		}
 		return edge.Limited(r, do)
 	})
@@ -76,8 +75,7 @@ func (c ChannelResource) createChannel(r *http.Request) (edge.Reply, error) {
 	}
 	channel, created, err := c.Channels.Create(r.Context(), r.PathValue("channel"), body.Owner)
 	if absent && (err == nil && !created || errors.Is(err, channels.ErrOwned)) {
-		return edge.Reply{}, &customhandler.Error{Status: http.StatusPreconditionFailed, Code: "channel_exists",
-			Message: "A channel of this name exists, and the request has If-None-Match: *."}
+		return edge.Reply{}, errChannelExists
 	}
 	if err != nil {
 		return edge.Reply{}, err

@@ -46,8 +46,7 @@ func (l LetterResource) serve(failures []Failure, do letterCall) http.Handler {
 	return Serve(failures, func(r *http.Request) (edge.Reply, error) {
 		opened, err := l.Open()
 		if err != nil {
-			return edge.Reply{}, &customhandler.Error{Status: http.StatusNotImplemented, Code: "dead_letters_off",
-				Message: "This app has no tables or queues. Name them in AzureWebJobsStorage; the app's log states what is missing."}
+			return edge.Reply{}, errLettersOff
 		}
 		return do(opened, r)
 	})

@@ -7,17 +7,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
+	"strconv"
 
 	"kennel/channels"
 	"kennel/deadletters"
 	"kennel/gate"
 	"kennel/ids"
 	"kennel/internal/azure"
+	"kennel/internal/customhandler"
 	"kennel/internal/edge"
 	"kennel/internal/scale"
+	scalecheck "kennel/internal/scale/check"
 	"kennel/internal/table"
+	"kennel/relay"
 	"kennel/work"
 )
 
@@ -203,6 +208,21 @@ var (
 	}
 )
 
+// ScaleFailures are those of reads, and ScaleRulesFailures those of changes.
+var (
+	ScaleFailures = []Failure{
+		{scalecheck.ErrNone, http.StatusNotFound, "scale_not_checked",
+			"Scaling was not checked yet. The timer ScaleCheck and workers check it once a minute; if this lasts, search the log for \"cannot check scaling\".", ""},
+		{scalecheck.ErrContinuation, http.StatusBadRequest, "bad_continuation",
+			"The continuation is invalid. Begin the list again.", ""},
+		storageUnavailable,
+	}
+	ScaleRulesFailures = []Failure{
+		{table.ErrRefused, http.StatusServiceUnavailable, edge.CodeUnavailable, edge.Rejected, "5"},
+		{nil, http.StatusServiceUnavailable, "change_unclear", unconfirmed, "5"},
+	}
+)
+
 const unconfirmed = "Storage did not confirm the change, which may have been made. It is safe to repeat the request."
 
 func unclear(message string) Failure {
@@ -246,4 +266,86 @@ func invalidItems(e *work.ItemErrors) error {
 		message = "Nothing was queued, because of an invalid item."
 	}
 	return &edge.BadItems{Code: "bad_items", Message: message, Items: append([]work.ItemError{}, e.Items...)} // [] for none
+}
+
+// The answers to calls of what this app does not have, and to a creation of what
+// exists. All answers to invalid input have a code that begins with "bad_", and
+// status 400; they stand beside the check.
+var (
+	errBatchesOff = &customhandler.Error{Status: http.StatusNotImplemented, Code: "batches_off",
+		Message: "This app has no tables or queues for batches. Name them in AzureWebJobsStorage; the app's log states what is missing."}
+	errChannelsOff = &customhandler.Error{Status: http.StatusNotImplemented, Code: "channels_off",
+		Message: "This app has no tables or queues for channels. Name them in AzureWebJobsStorage; the app's log states what is missing."}
+	errLettersOff = &customhandler.Error{Status: http.StatusNotImplemented, Code: "dead_letters_off",
+		Message: "This app has no tables or queues. Name them in AzureWebJobsStorage; the app's log states what is missing."}
+	errScaleOff = &customhandler.Error{Status: http.StatusNotImplemented, Code: "scale_off",
+		Message: "This app has no tables, so scaling is not checked. Name them in AzureWebJobsStorage; the app's log states what is missing."}
+	errChannelExists = &customhandler.Error{Status: http.StatusPreconditionFailed, Code: "channel_exists",
+		Message: "A channel of this name exists, and the request has If-None-Match: *."}
+	errRelayOff = &customhandler.Error{Status: http.StatusNotImplemented, Code: "relay_off",
+		Message: "This app has no secondary namespace, so there is no backlog. Name one in the setting ServiceBusSecondary."}
+	errBusOff = &customhandler.Error{Status: http.StatusNotImplemented, Code: "bus_off",
+		Message: "This app has no Service Bus, so it sends no messages. Name the namespace in the setting ServiceBus."}
+)
+
+// sendFailure returns the answer to a send that failed.
+func sendFailure(e *relay.SendError) Failure {
+	if e.Unclear {
+		return Failure{nil, http.StatusGatewayTimeout, "send_unclear",
+			"Service Bus did not confirm the message, which may have been stored. Send it again with the same MessageId: where duplicates are detected it is stored once, elsewhere perhaps twice.", ""}
+	}
+	class, cause := e.Class, e.Primary
+	if second, ok := errors.AsType[*relay.Error](e.Secondary); ok && class == relay.Unavailable && slices.Contains([]relay.Class{relay.Denied, relay.Invalid, relay.TooLarge}, second.Class) {
+		class, cause = second.Class, second // an outage of the primary is no news then
+	}
+	switch class {
+	case relay.Invalid:
+		return Failure{nil, http.StatusBadRequest, "bad_message", fmt.Sprintf("The message is invalid: %v.", withoutClass(cause)), ""}
+	case relay.TooLarge:
+		return Failure{nil, http.StatusRequestEntityTooLarge, "message_too_large",
+			fmt.Sprintf("The message is too large: %v.", withoutClass(cause)), ""}
+	case relay.NotFound:
+		return Failure{nil, http.StatusNotFound, "entity_not_found",
+			"The namespace of the setting ServiceBus has no such queue or topic, or it is disabled. Nothing was sent.", ""}
+	case relay.Denied:
+		return Failure{nil, http.StatusServiceUnavailable, "bus_denied",
+			"Service Bus refused access, so nothing was sent. Retrying will not help until an operator fixes the cause; see the log.", deniedWait}
+	case relay.Throttled:
+		return Failure{nil, http.StatusServiceUnavailable, "bus_busy",
+			"Service Bus is busy and accepts no more messages now. Nothing was sent. Retry later.", strconv.Itoa(busyWait(e))}
+	case relay.Full:
+		return Failure{nil, http.StatusServiceUnavailable, "bus_full",
+			"The queue or topic is full, so nothing was sent. Retry after messages were received from it.", deniedWait}
+	}
+	return Failure{nil, http.StatusServiceUnavailable, "bus_unavailable",
+		"Service Bus did not take the message in time. Nothing was sent. Retry later.", busWait}
+}
+
+// busyWait returns after how many seconds a busy namespace may be asked again.
+func busyWait(e *relay.SendError) int {
+	const least = 10 // as the SDKs of Service Bus wait
+	return max(least, int(math.Ceil(e.RetryAfter.Seconds())))
+}
+
+// withoutClass returns the cause in an error of the relay.
+func withoutClass(err error) error {
+	if e, ok := errors.AsType[*relay.Error](err); ok {
+		return e.Err
+	}
+	return err
+}
+
+// busUnavailable is the failure of a pass that moved nothing.
+var busUnavailable = Failure{nil, http.StatusServiceUnavailable, "bus_unavailable",
+	"The secondary namespace did not respond, so nothing was moved. Retry later.", busWait}
+
+func syphonFailure(e *relay.Error) Failure {
+	switch e.Class {
+	case relay.Denied:
+		return Failure{nil, http.StatusServiceUnavailable, "bus_denied",
+			"The secondary namespace refused access, so nothing was moved. Retrying will not help until an operator fixes the cause; see the log.", deniedWait}
+	case relay.Throttled:
+		return Failure{nil, http.StatusServiceUnavailable, "bus_busy", "The secondary namespace is busy, so nothing was moved. Retry later.", "10"}
+	}
+	return busUnavailable
 }

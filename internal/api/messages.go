@@ -3,12 +3,8 @@ package api
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"math"
 	"net/http"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -99,54 +95,4 @@ func checkTarget(entity string) error {
 		return edge.BadRequest("bad_entity", "The topic "+names.SignalsTopic+" carries the app's own signals. Use another one.")
 	}
 	return nil
-}
-
-var errBusOff = &customhandler.Error{Status: http.StatusNotImplemented, Code: "bus_off",
-	Message: "This app has no Service Bus, so it sends no messages. Name the namespace in the setting ServiceBus."}
-
-// sendFailure returns the answer to a send that failed.
-func sendFailure(e *relay.SendError) Failure {
-	if e.Unclear {
-		return Failure{nil, http.StatusGatewayTimeout, "send_unclear",
-			"Service Bus did not confirm the message, which may have been stored. Send it again with the same MessageId: where duplicates are detected it is stored once, elsewhere perhaps twice.", ""}
-	}
-	class, cause := e.Class, e.Primary
-	if second, ok := errors.AsType[*relay.Error](e.Secondary); ok && class == relay.Unavailable && slices.Contains([]relay.Class{relay.Denied, relay.Invalid, relay.TooLarge}, second.Class) {
-		class, cause = second.Class, second // an outage of the primary is no news then
-	}
-	switch class {
-	case relay.Invalid:
-		return Failure{nil, http.StatusBadRequest, "bad_message", fmt.Sprintf("The message is invalid: %v.", withoutClass(cause)), ""}
-	case relay.TooLarge:
-		return Failure{nil, http.StatusRequestEntityTooLarge, "message_too_large",
-			fmt.Sprintf("The message is too large: %v.", withoutClass(cause)), ""}
-	case relay.NotFound:
-		return Failure{nil, http.StatusNotFound, "entity_not_found",
-			"The namespace of the setting ServiceBus has no such queue or topic, or it is disabled. Nothing was sent.", ""}
-	case relay.Denied:
-		return Failure{nil, http.StatusServiceUnavailable, "bus_denied",
-			"Service Bus refused access, so nothing was sent. Retrying will not help until an operator fixes the cause; see the log.", deniedWait}
-	case relay.Throttled:
-		return Failure{nil, http.StatusServiceUnavailable, "bus_busy",
-			"Service Bus is busy and accepts no more messages now. Nothing was sent. Retry later.", strconv.Itoa(busyWait(e))}
-	case relay.Full:
-		return Failure{nil, http.StatusServiceUnavailable, "bus_full",
-			"The queue or topic is full, so nothing was sent. Retry after messages were received from it.", deniedWait}
-	}
-	return Failure{nil, http.StatusServiceUnavailable, "bus_unavailable",
-		"Service Bus did not take the message in time. Nothing was sent. Retry later.", busWait}
-}
-
-// busyWait returns after how many seconds a busy namespace may be asked again.
-func busyWait(e *relay.SendError) int {
-	const least = 10 // as the SDKs of Service Bus wait
-	return max(least, int(math.Ceil(e.RetryAfter.Seconds())))
-}
-
-// withoutClass returns the cause in an error of the relay.
-func withoutClass(err error) error {
-	if e, ok := errors.AsType[*relay.Error](err); ok {
-		return e.Err
-	}
-	return err
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"kennel/internal/customhandler"
 	"kennel/internal/edge"
 	"kennel/internal/instances"
 	"kennel/internal/observe"
@@ -149,8 +148,7 @@ func (f RelayResource) passOnCall(r *http.Request) (SyphonRun, error) {
 	case f.Relay == nil:
 		return SyphonRun{}, errBusOff
 	case !f.Relay.HasBacklog():
-		return SyphonRun{}, &customhandler.Error{Status: http.StatusNotImplemented, Code: "relay_off",
-			Message: "This app has no secondary namespace, so there is no backlog. Name one in the setting ServiceBusSecondary."}
+		return SyphonRun{}, errRelayOff
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), callPass)
 	defer cancel()
@@ -159,19 +157,4 @@ func (f RelayResource) passOnCall(r *http.Request) (SyphonRun, error) {
 		err = nil // it is logged, and the caller continues
 	}
 	return SyphonRun{result.Moved, result.DeadLettered, result.Expired, result.Held, result.Unreadable, result.More}, err
-}
-
-// busUnavailable is the failure of a pass that moved nothing.
-var busUnavailable = Failure{nil, http.StatusServiceUnavailable, "bus_unavailable",
-	"The secondary namespace did not respond, so nothing was moved. Retry later.", busWait}
-
-func syphonFailure(e *relay.Error) Failure {
-	switch e.Class {
-	case relay.Denied:
-		return Failure{nil, http.StatusServiceUnavailable, "bus_denied",
-			"The secondary namespace refused access, so nothing was moved. Retrying will not help until an operator fixes the cause; see the log.", deniedWait}
-	case relay.Throttled:
-		return Failure{nil, http.StatusServiceUnavailable, "bus_busy", "The secondary namespace is busy, so nothing was moved. Retry later.", "10"}
-	}
-	return busUnavailable
 }

@@ -8,7 +8,6 @@ import (
 	"kennel/internal/customhandler"
 	"kennel/internal/edge"
 	scalecheck "kennel/internal/scale/check"
-	"kennel/internal/table"
 )
 
 // ScaleResource serves what the checks of scaling found.
@@ -27,26 +26,10 @@ func (s ScaleResource) Routes() []edge.Route {
 	}
 }
 
-// ScaleFailures are those of reads, and ScaleRulesFailures those of changes.
-var (
-	ScaleFailures = []Failure{
-		{scalecheck.ErrNone, http.StatusNotFound, "scale_not_checked",
-			"Scaling was not checked yet. The timer ScaleCheck and workers check it once a minute; if this lasts, search the log for \"cannot check scaling\".", ""},
-		{scalecheck.ErrContinuation, http.StatusBadRequest, "bad_continuation",
-			"The continuation is invalid. Begin the list again.", ""},
-		storageUnavailable,
-	}
-	ScaleRulesFailures = []Failure{
-		{table.ErrRefused, http.StatusServiceUnavailable, edge.CodeUnavailable, edge.Rejected, "5"},
-		{nil, http.StatusServiceUnavailable, "change_unclear", unconfirmed, "5"},
-	}
-)
-
 func (s ScaleResource) serve(failures []Failure, do func(*http.Request) (edge.Reply, error)) http.Handler {
 	return Serve(failures, func(r *http.Request) (edge.Reply, error) {
 		if s.Off != nil {
-			return edge.Reply{}, &customhandler.Error{Status: http.StatusNotImplemented, Code: "scale_off",
-				Message: "This app has no tables, so scaling is not checked. Name them in AzureWebJobsStorage; the app's log states what is missing."}
+			return edge.Reply{}, errScaleOff
 		}
 		return edge.Limited(r, do)
 	})
