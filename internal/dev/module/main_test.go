@@ -103,10 +103,10 @@ func TestRename(t *testing.T) {
 		}
 	}
 	for name, text := range map[string]string{
-		"go.mod":                     "module " + other() + "\n",
-		"docs/api.md":                "`go doc " + other() + "/client`",
-		"cmd/kennel/app.go":          `"` + other() + `/client"`,
-		"internal/observe/status.go": `"` + other() + `/internal/version"`,
+		"go.mod":            "module " + other() + "\n",
+		"docs/api.md":       "`go doc " + other() + "/client`",
+		"cmd/kennel/app.go": `"` + other() + `/client"`,
+		"handler/main.go":   `"` + other() + `/internal/version"`,
 	} {
 		if !bytes.Contains(renamed[filepath.FromSlash(name)], []byte(text)) {
 			t.Errorf("%s does not contain %s", name, text)
