@@ -11,20 +11,35 @@ import (
 	"time"
 
 	"kennel/internal/storetest"
+	"kennel/internal/version"
 )
 
-// ownProcessorBatch is added to the test of the page: a batch for the processor,
-// and an answer that names it.
-const ownProcessorBatch = `
+// ownProcessorKnown is added to the test of the page: the app has the processor.
+const ownProcessorKnown = `
+func TestShoutIsKnown(t *testing.T) {
+	processors, err := newProcessors(config.Config{})
+	if _, ok := processors["shout"].(shout); !ok || err != nil {
+		t.Errorf("processors %v, %v", processors, err)
+	}
+}
+`
+
+// ownProcessorBatch is a batch for the processor, beside the tests of others.
+const ownProcessorBatch = `package parts
+
+import (
+	"testing"
+
+	"MODULE/internal/memory"
+)
+
 func TestShoutBatch(t *testing.T) {
 	m := newMemoryBatches(t, memory.NewQueues(nil), nil)
+	m.processors["shout"] = shout{}
 	host := apiOf(t, m)
 	b := m.call(t, host, "POST", "/api/batches?processor=shout", "{\"id\":\"1\",\"text\":\"hello\"}\n{\"id\":\"2\",\"text\":\"HELLO\"}\n")
 	m.deliver(t)
 	if got := m.call(t, host, "GET", "/api/batches/"+b.ID, ""); got.Done != 1 || got.Rejected != 1 {
-		t.Errorf("%s", got.Body)
-	}
-	if got := m.call(t, host, "POST", "/api/batches?processor=shut", "{}"); !strings.Contains(got.failed.Message, "billing, shout, webhook") {
 		t.Errorf("%s", got.Body)
 	}
 }
@@ -55,7 +70,9 @@ func TestOwnProcessor(t *testing.T) {
 		t.Fatalf("%s has a map of processors: %v; the page adds to it: %q", list, found, line)
 	}
 	files[list] = before + "map[string]work.Processor{\n" + files[list] + after
-	files[test] = strings.Replace(ownImport.ReplaceAllString(files[test], "\t\"$1/internal/memory\"\n$0"), "\t\"testing\"\n", "\t\"strings\"\n\t\"testing\"\n", 1) + ownProcessorBatch
+	files[test] = ownImport.ReplaceAllString(files[test], "\t\"$1/internal/config\"\n$0") + ownProcessorKnown
+	files["internal/parts/shout_test.go"] = strings.Replace(files[processor], "package main\n", "package parts\n", 1)
+	files["internal/parts/shoutbatch_test.go"] = strings.ReplaceAll(ownProcessorBatch, "MODULE", version.Module)
 
 	for name, text := range files {
 		if _, err := parser.ParseFile(token.NewFileSet(), name, text, parser.AllErrors); err != nil {
@@ -67,10 +84,12 @@ func TestOwnProcessor(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute) // includes the build
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", "test", "-v", "-vet=off", "-count=1", "-overlay="+overlay(t, files), "-run=^TestShout", "./handler")
+	cmd := exec.CommandContext(ctx, "go", "test", "-v", "-vet=off", "-count=1", "-overlay="+overlay(t, files), "-run=^TestShout", "./handler", "./internal/parts")
 	cmd.WaitDelay = 5 * time.Second
 	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "--- PASS: TestShout (") || !strings.Contains(string(out), "--- PASS: TestShoutBatch (") {
-		t.Errorf("%v\n%s", err, out)
+	for _, name := range []string{"TestShout", "TestShoutIsKnown", "TestShoutBatch"} {
+		if err != nil || !strings.Contains(string(out), "--- PASS: "+name+" (") {
+			t.Fatalf("%s: %v\n%s", name, err, out)
+		}
 	}
 }
