@@ -23,9 +23,7 @@ func ServeAll(host *customhandler.App, api []Route, measure func(http.Handler) h
 		}
 	}
 	ServeRoutes(host, api)
-	if people != nil {
-		ServeRoutes(host, people.Routes(api))
-	}
+	ServeRoutes(host, people.Routes(api))
 }
 
 // ServeRoutes registers routes with their functions.

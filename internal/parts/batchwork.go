@@ -214,16 +214,9 @@ func (b *batchWork) process(ctx context.Context, d queue.Delivery[*workMessage])
 	return worker.NoAttempt(err, ofBatch...)
 }
 
-// parcels returns the function of a queue of parcels.
+// parcels returns the function of a queue of parcels. After nil the host deletes
+// the message, after an error it delivers the message again.
 func (b *batchWork) parcels(name string) func(context.Context, customhandler.QueueMessage) error {
-	return b.invocation(name, func(batches *work.Batches, ctx context.Context, m work.Message) error {
-		return batches.Process(ctx, name, m)
-	})
-}
-
-// invocation returns the function of a queue. After nil the host deletes the
-// message, after an error it delivers the message again.
-func (b *batchWork) invocation(name string, do func(*work.Batches, context.Context, work.Message) error) func(context.Context, customhandler.QueueMessage) error {
 	return b.meter.Queue(name, worker.TracedQueue(name, func(ctx context.Context, m customhandler.QueueMessage) (result observe.Ending, err error) {
 		opened, err := b.open()
 		if err != nil {
@@ -231,7 +224,7 @@ func (b *batchWork) invocation(name string, do func(*work.Batches, context.Conte
 		}
 		letters := opened.letterbox(b.letters[name], b.log)
 		err = worker.Outlast(ctx, func(repeated bool) error {
-			return do(opened.batches, ctx, work.Message{Text: m.Text, Redelivered: repeated || m.DequeueCount > 1})
+			return opened.batches.Process(ctx, name, work.Message{Text: m.Text, Redelivered: repeated || m.DequeueCount > 1})
 		}, ofBatch...)
 		switch {
 		case err == nil:

@@ -101,12 +101,7 @@ func (c *channelWork) Sample(ctx context.Context) (map[string]instances.QueueSam
 }
 
 // Problems returns the dead letters.
-func (c *channelWork) Problems() []instances.Problem {
-	if c.off != nil {
-		return nil
-	}
-	return c.letters.Problems()
-}
+func (c *channelWork) Problems() []instances.Problem { return c.letters.Problems() }
 
 func (c *channelWork) LetterCounts() map[string]*observe.LetterCount {
 	return map[string]*observe.LetterCount{names.CleanupQueue: c.letters}
