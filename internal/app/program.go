@@ -20,11 +20,10 @@ type Builder func(cfg config.Config, received func(error), log *slog.Logger) (*P
 
 // Program is an assembled program: its parts, and what they serve.
 type Program struct {
-	name    string // of this process, as in the status
+	members *observe.Members // with the name of this process, as in the status
 	parts   []Part
 	Routes  []edge.Route                   // all routes of the API, without those of the console
 	Host    *customhandler.App             // serves calls
-	Metrics func(context.Context) []byte   // of this process; nil: none
 	Queues  []string                       // that it works on, for the log
 	Trace   func(kind, name string) Traces // opens the traces of a process of this kind and name; nil: none
 	log     *slog.Logger
@@ -42,7 +41,7 @@ func New(cfg config.Config, m *observe.Members, mt *observe.Meter, parts []Part,
 	if err != nil {
 		return nil, err
 	}
-	a := &Program{name: m.Name(), parts: parts, Host: host, log: log}
+	a := &Program{members: m, parts: parts, Host: host, log: log}
 	var sources []observe.Source
 	for _, p := range parts {
 		if p.Knows != nil {
@@ -69,7 +68,7 @@ func (a *Program) traced(ctx context.Context, kind string) (_ context.Context, e
 	if a.Trace == nil {
 		return ctx, func() {}
 	}
-	traces := a.Trace(kind, a.name)
+	traces := a.Trace(kind, a.members.Name())
 	return traces.Context(ctx), traces.Close
 }
 

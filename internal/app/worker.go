@@ -29,7 +29,7 @@ func runWorker(ctx context.Context, cfg config.Config, address string, build Bui
 		port.Close()
 		return err
 	}
-	probes.Metrics = a.Metrics
+	probes.Metrics = a.members.Metrics
 	if onLoopback(port) {
 		probes.Console = a.Host
 	}

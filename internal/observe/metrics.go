@@ -53,9 +53,9 @@ func (m *Scraper) Text(ctx context.Context) ([]byte, error) {
 	return metrics.Set{Reports: stored, Queues: v.depths(), Bill: m.Bill.Present(ctx), Backlog: NewestBacklog(v.reports()), ByProcess: true}.Text(), nil
 }
 
-// Own returns the metrics of this process.
-func (m *Scraper) Own(ctx context.Context) []byte {
-	m.Members.sampleForScrape(ctx)
-	v := view{own: m.Members.Report()}
+// Metrics returns those of this process.
+func (m *Members) Metrics(ctx context.Context) []byte {
+	m.sampleForScrape(ctx)
+	v := view{own: m.Report()}
 	return metrics.Set{Reports: []instances.Report{v.own}, Queues: v.depths(), Backlog: v.own.Backlog, Runtime: true}.Text()
 }

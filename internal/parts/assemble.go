@@ -83,7 +83,7 @@ func Kennel(cfg config.Config, processors processorsOf, received func(error), lo
 	}})
 	a, err := app.New(cfg, e.members, e.meter, parts, log)
 	if err == nil {
-		a.Metrics, a.Queues = scrape.Own, names.WorkQueues(cfg.Partitions)
+		a.Queues = names.WorkQueues(cfg.Partitions)
 	}
 	return a, err
 }

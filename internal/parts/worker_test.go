@@ -78,7 +78,7 @@ func newFakeWorkerOn(t *testing.T, queues *memory.Queues, blogs *memory.Table, s
 	if err := errors.Join(err1, err2, batches.listen(l)); err != nil {
 		t.Fatal(err)
 	}
-	f.probes.Metrics = (&observe.Scraper{Members: members}).Own
+	f.probes.Metrics = members.Metrics
 	program, err := app.New(cfg, members, batches.meter, []app.Part{
 		{Serves: scaling, Knows: scaling, Runs: scaling}, ofChannels,
 		{Serves: batches.batchPart, Knows: batches.batchPart, Runs: batches.batchPart},
