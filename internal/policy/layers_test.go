@@ -67,6 +67,10 @@ var layers = map[string][]string{
 
 	"azurestore": {"gate", "ids", "internal/azure", "internal/names", azureSDK + "/sdk/azcore"}, // a credential is its parameter
 
+	"devstore/internal/auth":    {"devstore/internal/rest"},
+	"devstore/internal/journal": {},
+	"devstore/internal/rest":    {},
+
 	"internal/azure":              {"channels", "gate", "ids", "queue", "internal/cas", "internal/table", "internal/trace", "internal/azure/identity", "internal/azure/requests", "internal/names", "internal/version", "golang.org/x/sync", azureSDK},
 	"internal/azure/containerapp": {"internal/scale/check", "internal/azure/identity", "internal/version", azureSDK},
 	"internal/azure/identity":     {azureSDK},

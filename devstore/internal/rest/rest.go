@@ -7,6 +7,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 )
 
@@ -21,7 +22,8 @@ type Service interface {
 	Policy(account, container, id string) (Policy, bool)
 
 	// Apply makes the change of a record that this service wrote to its log
-	// before. It runs before the first request.
+	// before. It runs before the first request. The record's bytes do not
+	// change, but who keeps a part of them keeps their neighbours too.
 	Apply(record []byte) error
 
 	// Snapshot emits records from which Apply builds the present state.
@@ -120,6 +122,12 @@ type Grant struct {
 	// Override holds the response headers that a blob is to be read with, by
 	// the names rscc, rscd, rsce, rscl and rsct.
 	Override map[string]string
+}
+
+// May reports whether the caller has one of these letters. Without a grant, it
+// has all of them.
+func (g *Grant) May(letters string) bool {
+	return g == nil || strings.ContainsAny(g.Permissions, letters)
 }
 
 // A Policy is a stored access policy. Empty members are in the signature.
