@@ -112,10 +112,9 @@ func (s *Store) stats(r *rest.Request) (*rest.Answer, error) {
 // secondary reports whether a request came to the secondary location: its
 // account has the suffix in the host or in the path.
 func secondary(r *rest.Request) bool {
-	host, _, _ := strings.Cut(r.HTTP.Host, ".")
 	segment, _, _ := strings.Cut(strings.TrimPrefix(r.HTTP.URL.Path, "/"), "/")
-	for _, name := range []string{r.Account, host, segment} {
-		if strings.HasSuffix(name, "-secondary") {
+	for _, name := range []string{r.Account, r.HTTP.Host, segment} {
+		if account, _, _ := strings.Cut(name, "."); strings.HasSuffix(account, "-secondary") {
 			return true
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/xml"
 	"errors"
-	"io"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -39,7 +38,11 @@ func (s *Service) getACL(r *rest.Request, name string) (*rest.Answer, error) {
 		b.WriteString(`</AccessPolicy></SignedIdentifier>`)
 	}
 	b.WriteString(`</SignedIdentifiers>`)
-	return rest.Reply(200).With("application/xml", b.Bytes()), nil
+	answer := rest.Reply(200).With("application/xml", b.Bytes())
+	if r.HTTP.Method == "HEAD" {
+		answer.Body, answer.Length = nil, int64(b.Len())
+	}
+	return answer, nil
 }
 
 func (s *Service) setACL(r *rest.Request, name string) (*rest.Answer, error) {
@@ -118,24 +121,4 @@ func isTime(s string) bool {
 		}
 	}
 	return false
-}
-
-// decodeXML reads a body that has one root element.
-func decodeXML(body []byte, into any) error {
-	decoder := xml.NewDecoder(bytes.NewReader(body))
-	if err := decoder.Decode(into); err != nil {
-		return err
-	}
-	for {
-		token, err := decoder.Token()
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if _, ok := token.(xml.StartElement); ok {
-			return errors.New("there are multiple root elements")
-		}
-	}
 }

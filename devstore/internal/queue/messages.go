@@ -2,13 +2,9 @@ package queue
 
 import (
 	"bytes"
-	"encoding/base64"
-	"encoding/binary"
-	"encoding/hex"
 	"encoding/xml"
 	"errors"
 	"strconv"
-	"strings"
 
 	"kennel/devstore/internal/rest"
 )
@@ -298,64 +294,7 @@ func readCount(r *rest.Request) (int, error) {
 	return int(count), err
 }
 
-// readNumber reads a query parameter.
-func readNumber(r *rest.Request, name string, low, high int64) (int64, error) {
-	value := r.Query.Get(name)
-	n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
-	if err != nil && !errors.Is(err, strconv.ErrRange) {
-		return 0, rest.InvalidQuery(name, value, "Invalid query parameter value.")
-	}
-	if err != nil || n < low || n > high {
-		return 0, rest.OutOfRange(name, value, low, high)
-	}
-	return n, nil
-}
-
-func missingQuery(name string) error {
-	e := rest.Fail(400, "MissingRequiredQueryParameter", "A query parameter that's mandatory for this request is not specified.")
-	e.Details = []string{"QueryParameterName", name}
-	return e
-}
-
 // tooLate is the error of a message that would expire before it is visible.
 func tooLate(hidden int64) error {
 	return rest.InvalidQuery("visibilitytimeout", strconv.FormatInt(hidden, 10), "messagettl must be greater than visibilitytimeout")
-}
-
-// A receipt is 12 bytes that are always the same, then a time.
-var receiptHead = []byte{2, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0}
-
-func formatReceipt(receipt ticks) string {
-	b := binary.LittleEndian.AppendUint64(append(make([]byte, 0, 20), receiptHead...), uint64(receipt))
-	return base64.StdEncoding.EncodeToString(b)
-}
-
-// readReceipt returns 0, the receipt of no message, for one that this service
-// did not give.
-func readReceipt(r *rest.Request) (ticks, error) {
-	value := r.Query.Get("popreceipt")
-	if value == "" {
-		return 0, missingQuery("popreceipt")
-	}
-	b, err := base64.StdEncoding.DecodeString(value)
-	if err != nil {
-		return 0, rest.InvalidQuery("popreceipt", value, "Invalid pop receipt format")
-	}
-	if len(b) != 20 || !bytes.HasPrefix(b, receiptHead) {
-		return 0, nil
-	}
-	return ticks(binary.LittleEndian.Uint64(b[len(receiptHead):])), nil
-}
-
-func formatID(id [16]byte) string {
-	h := hex.EncodeToString(id[:])
-	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
-}
-
-func parseID(s string) (id [16]byte, ok bool) {
-	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
-		return id, false
-	}
-	_, err := hex.Decode(id[:], []byte(s[:8]+s[9:13]+s[14:18]+s[19:23]+s[24:]))
-	return id, err == nil
 }

@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"kennel/devstore/internal/rest"
 )
 
 func texts(messages []got) string {
@@ -304,5 +307,34 @@ func TestDeepQueueLeavesNothingBehind(t *testing.T) {
 	}
 	if q.peak != 0 {
 		t.Error("the map of messages was kept")
+	}
+}
+
+// Each message is received by one of many callers.
+func TestCallersAtOnce(t *testing.T) {
+	c := newClient(t, 0)
+	c.s.log = rest.Memory{}
+	c.create()
+	const callers, each = 8, 100
+	received := make([][]string, callers)
+	var group sync.WaitGroup
+	for i := range callers {
+		group.Go(func() {
+			c := *c
+			for j := range each {
+				c.put(fmt.Sprint(i*each+j), "")
+				for _, m := range c.receive("numofmessages=2") {
+					received[i] = append(received[i], m.MessageText)
+					c.ok(204, "DELETE", m.path("jobs"), "")
+				}
+			}
+		})
+	}
+	group.Wait()
+	all := slices.Concat(received...)
+	all = append(all, strings.Fields(texts(c.receive("numofmessages=32")))...)
+	slices.Sort(all)
+	if len(all) != callers*each || len(slices.Compact(all)) != callers*each {
+		t.Errorf("received %d messages, want each of %d once", len(all), callers*each)
 	}
 }

@@ -175,18 +175,9 @@ func endpoint(r *rest.Request) string {
 		url = "https://"
 	}
 	url += r.HTTP.Host + "/"
-	if path := strings.TrimPrefix(r.HTTP.URL.Path, "/"); path == r.Account || strings.HasPrefix(path, r.Account+"/") {
-		url += r.Account
+	first, _, _ := strings.Cut(strings.TrimPrefix(r.HTTP.URL.Path, "/"), "/")
+	if name, _, _ := strings.Cut(first, "."); name == r.Account {
+		url += first
 	}
 	return url
-}
-
-func writeElement(b *bytes.Buffer, name, text string) {
-	if text == "" {
-		b.WriteString("<" + name + " />")
-		return
-	}
-	b.WriteString("<" + name + ">")
-	_ = xml.EscapeText(b, []byte(text))
-	b.WriteString("</" + name + ">")
 }

@@ -107,6 +107,9 @@ func TestPolicies(t *testing.T) {
 	want(t, "ACL", string(c.ok(200, "GET", "jobs?comp=acl", "").Body), `<?xml version="1.0" encoding="utf-8"?><SignedIdentifiers>`+
 		`<SignedIdentifier><Id>one</Id><AccessPolicy><Start>2026-01-01T00:00:00.0000000Z</Start><Expiry>2026-12-31</Expiry><Permission>rup</Permission></AccessPolicy></SignedIdentifier>`+
 		`<SignedIdentifier><Id>two</Id><AccessPolicy></AccessPolicy></SignedIdentifier></SignedIdentifiers>`)
+	if head, get := c.ok(200, "HEAD", "jobs?comp=acl", ""), c.ok(200, "GET", "jobs?comp=acl", ""); len(head.Body) != 0 || head.Length != int64(len(get.Body)) {
+		t.Errorf("HEAD has a body of %d bytes and a length of %d, want 0 and %d", len(head.Body), head.Length, len(get.Body))
+	}
 	for _, c := range []*client{c, c.reopened(), c.copied()} {
 		if p, ok := c.s.Policy("dev", "jobs", "one"); !ok || p.Permission != "rup" || p.Expiry != "2026-12-31" {
 			t.Errorf("Policy = %+v, %v", p, ok)

@@ -50,13 +50,13 @@ func (m model) next(now time.Time, count int) model {
 // TestRandomCalls compares the service with the model, and what its log and its
 // snapshot rebuild with itself.
 func TestRandomCalls(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(10) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 0))
 			c := newClient(t, 0)
 			c.create()
 			var m model
-			for step := range 600 {
+			for step := range 400 {
 				if random.IntN(3) == 0 {
 					c.wait(time.Duration(random.IntN(3000)) * time.Millisecond)
 				}
