@@ -42,7 +42,7 @@ func (s *Service) plan(r *rest.Request) (plan, error) {
 	case a.tables:
 		s.planTables(&p, method)
 	case a.table == "":
-		planService(&p, r, method)
+		p.operation, _ = s.properties.Operation(r)
 	case r.Query.Get("comp") == "acl" && !a.entity:
 		s.planPolicies(&p, method)
 	case a.entity:
@@ -113,21 +113,6 @@ func (s *Service) planEntity(p *plan, r *rest.Request, method string) {
 		p.setWrite(s, name, "u", merge)
 	case "DELETE":
 		p.setWrite(s, "Delete Entity", "d", remove)
-	}
-}
-
-func planService(p *plan, r *rest.Request, method string) {
-	if r.Query.Get("restype") != "service" {
-		return
-	}
-	p.operation.Level, p.operation.Permission = 's', "r"
-	switch comp := r.Query.Get("comp"); {
-	case comp == "properties" && method == "GET":
-		p.operation.Name = "Get Table Service Properties"
-	case comp == "properties" && method == "PUT":
-		p.operation.Name, p.operation.Permission = "Set Table Service Properties", "w"
-	case comp == "stats" && method == "GET":
-		p.operation.Name = "Get Table Service Stats"
 	}
 }
 

@@ -6,15 +6,17 @@ import (
 	"math/rand/v2"
 	"sync"
 
+	"kennel/devstore/internal/properties"
 	"kennel/devstore/internal/rest"
 )
 
 // A Service keeps the tables of all accounts. It implements [rest.Service] and
 // is safe for concurrent use.
 type Service struct {
-	log    rest.Log
-	stamps rest.Stamps
-	early  early
+	log        rest.Log
+	stamps     rest.Stamps
+	early      early
+	properties *properties.Store
 
 	mu       sync.RWMutex
 	accounts accounts // guarded by mu
@@ -25,7 +27,19 @@ type Service struct {
 // return less than a page and go on from there, as in Azure, where a page ends
 // at the borders of partitions and servers.
 func New(log rest.Log, seed uint64) *Service {
-	return &Service{log: log, early: newEarly(seed), accounts: make(accounts)}
+	return &Service{
+		log:        log,
+		early:      newEarly(seed),
+		properties: properties.New(properties.Table, propertyLog{log}),
+		accounts:   make(accounts),
+	}
+}
+
+// A propertyLog marks the records of the service properties.
+type propertyLog struct{ log rest.Log }
+
+func (l propertyLog) Append(record []byte) {
+	l.log.Append(append([]byte{recordVersion, setProperty}, record...))
 }
 
 // Policy implements [rest.Service].
@@ -44,24 +58,51 @@ func (s *Service) Policy(account, container, id string) (rest.Policy, bool) {
 
 // Apply implements [rest.Service].
 func (s *Service) Apply(record []byte) error {
+	kind, texts, err := parseRecord(record)
+	if err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	stamp, err := s.accounts.applyRecord(record)
+	switch kind {
+	case setProperty:
+		return s.properties.Apply(record[2:])
+	case forgetAll:
+		s.forget()
+		return nil
+	case setStamp:
+		if len(texts) != 1 || len(texts[0]) != 8 {
+			return errDamaged
+		}
+		s.seen(readInt64(texts[0]))
+		return nil
+	default:
+		stamp, err := s.accounts.apply(kind, texts)
+		s.seen(stamp)
+		return err
+	}
+}
+
+// seen makes later stamps larger than one.
+func (s *Service) seen(stamp int64) {
 	if stamp > s.last {
 		s.last = stamp
 		s.stamps.Seen(timeOf(stamp))
 	}
-	return err
 }
 
 // Snapshot implements [rest.Service].
 func (s *Service) Snapshot(emit func(record []byte) error) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if s.last != 0 {
-		if err := emit(stampRecord(s.last)); err != nil {
-			return err
-		}
+	if err := emit(stampRecord(s.last)); err != nil {
+		return err
+	}
+	err := s.properties.Snapshot(func(record []byte) error {
+		return emit(append([]byte{recordVersion, setProperty}, record...))
+	})
+	if err != nil {
+		return err
 	}
 	return s.accounts.snapshot(emit)
 }
@@ -70,12 +111,13 @@ func (s *Service) Snapshot(emit func(record []byte) error) error {
 func (s *Service) Reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for account := range s.accounts {
-		for _, t := range s.accounts.sorted(account) {
-			s.log.Append(newRecord(deleteTable, account, t.name))
-		}
-	}
+	s.forget()
+	s.log.Append(newRecord(forgetAll))
+}
+
+func (s *Service) forget() {
 	clear(s.accounts)
+	s.properties.Reset()
 }
 
 // stamp returns the time of a change. Its caller holds the lock.

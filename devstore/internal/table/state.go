@@ -48,8 +48,8 @@ func (a accounts) sorted(account string) []*table {
 	return tables
 }
 
-// A record has a version, its type, and texts. All but those of stamps begin
-// with the account and the name of the table.
+// A record has a version, its type, and texts, of which the first two are the
+// account and the name of the table if it is about a table.
 const (
 	recordVersion = 1
 
@@ -57,6 +57,8 @@ const (
 	deleteTable = 'd'
 	changeRows  = 'r' // pairs of an operation and what it is about
 	setStamp    = 's' // a time after which all later changes are
+	setProperty = 'p' // a record of the service properties instead of texts
+	forgetAll   = 'f'
 
 	putRow    = "+" // with a row
 	deleteRow = "-" // with a key
@@ -107,31 +109,33 @@ func (t *table) change(c change) {
 	}
 }
 
-// applyRecord makes the change of a record and returns the last time in it.
-func (a accounts) applyRecord(record []byte) (stamp int64, err error) {
+// parseRecord returns the type and the texts of a record.
+func parseRecord(record []byte) (kind byte, texts []string, err error) {
 	if len(record) < 2 || record[0] != recordVersion {
-		return 0, errors.New("table: the record has an unknown version")
+		return 0, nil, errors.New("table: the record has an unknown version")
 	}
-	text := string(record[2:])
-	var texts []string
-	for text != "" {
+	kind = record[1]
+	if kind == setProperty {
+		return kind, nil, nil
+	}
+	for text := string(record[2:]); text != ""; {
 		next, after, ok := readText(text)
 		if !ok {
-			return 0, errDamaged
+			return 0, nil, errDamaged
 		}
 		texts, text = append(texts, next), after
 	}
-	if record[1] == setStamp {
-		if len(texts) != 1 || len(texts[0]) != 8 {
-			return 0, errDamaged
-		}
-		return readInt64(texts[0]), nil
-	}
+	return kind, texts, nil
+}
+
+// apply makes the change of a record about a table and returns the last time in
+// it.
+func (a accounts) apply(kind byte, texts []string) (stamp int64, err error) {
 	if len(texts) < 2 {
 		return 0, errDamaged
 	}
 	account, name := texts[0], texts[1]
-	switch record[1] {
+	switch kind {
 	case putTable:
 		return 0, a.applyTable(account, name, texts[2:])
 	case deleteTable:
@@ -140,7 +144,7 @@ func (a accounts) applyRecord(record []byte) (stamp int64, err error) {
 	case changeRows:
 		return a.applyRows(account, name, texts[2:])
 	default:
-		return 0, fmt.Errorf("table: the record has the unknown type %q", record[1])
+		return 0, fmt.Errorf("table: the record has the unknown type %q", kind)
 	}
 }
 
