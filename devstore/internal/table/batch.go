@@ -128,12 +128,12 @@ func (s *Service) transact(r *rest.Request, parts []part) (answers []*rest.Answe
 		if changes[i], err = w.decide(t, s.stamp(r)); err != nil {
 			return nil, i, err
 		}
-		record = changes[i].appendTo(record)
+		record = changes[i].appendTo(record, t.names)
 	}
 	s.log.Append(record)
 	for i, c := range changes {
 		t.change(c)
-		answers = append(answers, writes[i].answer(parts[i].request, formats[i], t.name, c))
+		answers = append(answers, writes[i].answer(parts[i].request, formats[i], t, c))
 	}
 	return answers, 0, nil
 }
@@ -277,7 +277,7 @@ func subrequest(r *rest.Request, method string, address *url.URL, header http.He
 	if unescaped, err := url.PathUnescape(prefix + path); err == nil {
 		within.Path = unescaped
 	}
-	query := address.Query()
+	query, _ := url.ParseQuery(strings.ReplaceAll(address.RawQuery, ";", "%3B")) // wrong pairs are left out
 	query.Set("tn", r.Query.Get("tn"))
 	inner := &http.Request{Method: method, URL: &within, Header: header, Host: r.HTTP.Host, TLS: r.HTTP.TLS}
 	return &rest.Request{

@@ -110,20 +110,20 @@ func escapeKey(key string) string {
 // appendEntity appends the members of a row to an object that was begun. Nil
 // names are for all of its properties. A name that the row does not have is
 // null, as in Azure.
-func (f format) appendEntity(b []byte, table string, r row, names []string) []byte {
+func (f format) appendEntity(b []byte, t *table, r row, names []string) []byte {
 	if f.level == fullMetadata {
-		b = appendMember(b, "odata.type", f.account+"."+table)
-		b = appendMember(b, "odata.id", f.base+entityLink(table, r.key()))
+		b = appendMember(b, "odata.type", f.account+"."+t.name)
+		b = appendMember(b, "odata.id", f.base+entityLink(t.name, r.key()))
 	}
 	if f.level != noMetadata {
 		b = appendMember(b, "odata.etag", etag(r.stamp()))
 	}
 	if f.level == fullMetadata {
-		b = appendMember(b, "odata.editLink", entityLink(table, r.key()))
+		b = appendMember(b, "odata.editLink", entityLink(t.name, r.key()))
 	}
 	if names != nil {
 		for _, name := range names {
-			if v, ok := r.find(name); ok {
+			if v, ok := r.find(t.names, name); ok {
 				b = f.appendProperty(b, name, v)
 			} else {
 				b = append(appendName(b, name), "null"...)
@@ -132,10 +132,10 @@ func (f format) appendEntity(b []byte, table string, r row, names []string) []by
 		return append(b, '}')
 	}
 	for _, name := range []string{"PartitionKey", "RowKey", "Timestamp"} {
-		v, _ := r.find(name)
+		v, _ := r.find(t.names, name)
 		b = f.appendProperty(b, name, v)
 	}
-	for name, v := range r.properties() {
+	for name, v := range r.properties(t.names) {
 		b = f.appendProperty(b, name, v)
 	}
 	return append(b, '}')

@@ -51,7 +51,7 @@ func (s *Service) getEntity(r *rest.Request, a address) (*rest.Answer, error) {
 	if found == "" {
 		return nil, resourceNotFound()
 	}
-	b := f.appendEntity(f.appendMetadata(nil, t.name+"/@Element"), t.name, found, names)
+	b := f.appendEntity(f.appendMetadata(nil, t.name+"/@Element"), t, found, names)
 	return f.answer(200, b, "ETag", etag(found.stamp())), nil
 }
 
@@ -96,7 +96,9 @@ func (s *Service) scanOf(r *rest.Request) (scan, error) {
 // not match, so the next page may be empty, as in Azure.
 func (q scan) run(b []byte, t *table) (body []byte, next string) {
 	found, scanned := 0, 0
-	for r := range t.rows.from(q.span.from) {
+	var r row
+	lookup := func(name string) (value, bool) { return r.find(t.names, name) }
+	for r = range t.rows.from(q.span.from) {
 		key := r.key()
 		if !q.span.contains(key) {
 			break
@@ -105,14 +107,14 @@ func (q scan) run(b []byte, t *table) (body []byte, next string) {
 			return b, key
 		}
 		scanned++
-		if q.filter != nil && !q.filter.match(r.find) {
+		if q.filter != nil && !q.filter.match(lookup) {
 			continue
 		}
 		if found > 0 {
 			b = append(b, ',')
 		}
 		found++
-		b = q.format.appendEntity(append(b, '{'), t.name, r, q.names)
+		b = q.format.appendEntity(append(b, '{'), t, r, q.names)
 	}
 	return b, ""
 }

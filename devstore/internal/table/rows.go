@@ -62,6 +62,9 @@ func (t *rows) put(r row) {
 	}
 	t.count++
 	if len(chunk) < maxChunk {
+		if len(chunk) == cap(chunk) { // append would double it
+			chunk = append(make([]row, 0, len(chunk)+maxChunk/8), chunk...)
+		}
 		t.chunks[at] = slices.Insert(chunk, i, r)
 		return
 	}
@@ -70,8 +73,7 @@ func (t *rows) put(r row) {
 		half = maxChunk // rows that arrive in order fill their chunks
 	}
 	next := slices.Clone(chunk[half:])
-	clear(chunk[half:])
-	chunk = chunk[:half]
+	chunk = slices.Clone(chunk[:half])
 	if i > half || half == maxChunk {
 		next = slices.Insert(next, i-half, r)
 	} else {

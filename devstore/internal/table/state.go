@@ -17,9 +17,12 @@ const maxPolicies = 5
 // A table is one table of an account.
 type table struct {
 	name     string // as it was created; names do not differ by case alone
+	names    *dictionary
 	policies []rest.Policy
 	rows     rows
 }
+
+func newTable(name string) *table { return &table{name: name, names: newDictionary()} }
 
 // accounts has the tables of each account by their names in lower case.
 type accounts map[string]map[string]*table
@@ -94,11 +97,11 @@ type change struct {
 }
 
 // appendTo appends the change to a record.
-func (c change) appendTo(b []byte) []byte {
+func (c change) appendTo(b []byte, d *dictionary) []byte {
 	if c.row == "" {
 		return appendTexts(b, deleteRow, c.key)
 	}
-	return appendTexts(b, putRow, string(c.row))
+	return appendTexts(b, putRow, string(c.row.appendTo(nil, d)))
 }
 
 func (t *table) change(c change) {
@@ -154,7 +157,7 @@ func (a accounts) applyTable(account, name string, texts []string) error {
 	}
 	t := a.find(account, name)
 	if t == nil {
-		t = &table{name: name}
+		t = newTable(name)
 		a.add(account, t)
 	}
 	t.policies = nil
@@ -172,8 +175,8 @@ func (a accounts) applyRows(account, name string, texts []string) (stamp int64, 
 	for pair := range slices.Chunk(texts, 2) {
 		switch pair[0] {
 		case putRow:
-			r := row(strings.Clone(pair[1])) // the record is larger
-			if !r.valid() {
+			r, ok := readRow(t.names, pair[1])
+			if !ok {
 				return 0, errDamaged
 			}
 			stamp = max(stamp, r.stamp())
@@ -209,7 +212,7 @@ func (t *table) snapshot(account string, emit func([]byte) error) error {
 	empty := len(newRecord(changeRows, account, t.name))
 	b := newRecord(changeRows, account, t.name)
 	for r := range t.rows.from("") {
-		b = change{row: r}.appendTo(b)
+		b = change{row: r}.appendTo(b, t.names)
 		if len(b) >= snapshotSize {
 			if err := emit(b); err != nil {
 				return err

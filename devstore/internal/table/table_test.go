@@ -85,7 +85,7 @@ func (a *account) put(partition, row, properties string) *rest.Answer {
 // get returns the members of an entity without metadata.
 func (a *account) get(partition, row string) map[string]any {
 	a.Helper()
-	answer := a.must(200, "", a.do("GET", entityLink("blogs", joinKey(partition, row))+"?$format=application/json;odata=nometadata", ""))
+	answer := a.must(200, "", a.do("GET", entityLink("blogs", joinKey(partition, row))+"?$format=application/json%3Bodata=nometadata", ""))
 	return decode[map[string]any](a.T, answer.Body)
 }
 

@@ -31,7 +31,7 @@ func (s *Service) createTable(r *rest.Request, _ address) (*rest.Answer, error) 
 	if s.accounts.find(r.Account, name) != nil {
 		return nil, rest.Fail(409, "TableAlreadyExists", "The table specified already exists.")
 	}
-	t := &table{name: name}
+	t := newTable(name)
 	s.accounts.add(r.Account, t)
 	s.log.Append(tableRecord(r.Account, t))
 	return f.created(r, "Tables('"+name+"')", f.appendTable(f.appendMetadata(nil, "Tables/@Element"), name)), nil

@@ -111,24 +111,24 @@ func (w *write) decide(t *table, stamp int64) (change, error) {
 	}
 	properties := w.entity.properties
 	if w.verb == merge && old != "" {
-		properties = old.merge(properties)
+		properties = old.merge(t.names, properties)
 	}
 	partition, key := splitKey(w.key)
 	if err := checkSize(partition, key, properties); err != nil {
 		return change{}, err
 	}
-	return change{key: w.key, row: newRow(w.key, stamp, properties)}, nil
+	return change{key: w.key, row: newRow(t.names, w.key, stamp, properties)}, nil
 }
 
 // answer returns the answer to a write that made a change.
-func (w *write) answer(r *rest.Request, f format, table string, c change) *rest.Answer {
+func (w *write) answer(r *rest.Request, f format, t *table, c change) *rest.Answer {
 	switch w.verb {
 	case insert:
 		var body []byte
 		if content, _ := preference(r); content {
-			body = f.appendEntity(f.appendMetadata(nil, table+"/@Element"), table, c.row, nil)
+			body = f.appendEntity(f.appendMetadata(nil, t.name+"/@Element"), t, c.row, nil)
 		}
-		return f.created(r, entityLink(table, c.key), body, "ETag", etag(c.row.stamp()))
+		return f.created(r, entityLink(t.name, c.key), body, "ETag", etag(c.row.stamp()))
 	case remove:
 		return noContent()
 	default:
@@ -157,6 +157,6 @@ func (s *Service) write(r *rest.Request, v verb, a address) (*rest.Answer, error
 		return nil, err
 	}
 	t.change(c)
-	s.log.Append(c.appendTo(newRecord(changeRows, r.Account, t.name)))
-	return w.answer(r, f, t.name, c), nil
+	s.log.Append(c.appendTo(newRecord(changeRows, r.Account, t.name), t.names))
+	return w.answer(r, f, t, c), nil
 }
