@@ -285,7 +285,7 @@ func TestPolicies(t *testing.T) {
 // 100,000 rows of about 200 bytes fit into 60 MiB of a process, whose heap may be
 // twice as large as what it holds.
 func TestMemory(t *testing.T) {
-	const rows, perRow = 20_000, 210
+	const rows, perRow = 10_000, 210
 	a := newAccount(t)
 	a.create("blogs")
 	heap := func() uint64 {

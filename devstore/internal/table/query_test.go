@@ -130,7 +130,7 @@ func TestSpans(t *testing.T) {
 			return "(" + random(depth+1) + " and " + random(depth+1) + ")"
 		}
 	}
-	for range 3000 {
+	for range 1000 {
 		text := random(0)
 		f, err := parseFilter(text)
 		if err != nil {
