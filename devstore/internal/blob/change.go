@@ -11,8 +11,12 @@ import (
 	"kennel/devstore/internal/rest"
 )
 
-// layout is the first byte of each record. It changes with the form of changes.
-const layout = 1
+// The first byte of a record is its layout, which changes with the form of
+// changes, or that of the records of service properties.
+const (
+	layout           = 1
+	layoutProperties = 2
+)
 
 // A change is one atomic change of the state, as the log holds it. Which members
 // count depends on the operation.
@@ -66,6 +70,7 @@ const (
 	opDeleteSnapshots = "delete snapshots" // all of a blob
 	opDeleteAll       = "delete all"       // the blob with its snapshots
 	opDiscard         = "discard"          // the blocks that are not committed
+	opReset           = "reset"            // delete everything, the service properties too
 
 	// These restore what Snapshot emitted.
 	opData    = "data"
@@ -131,6 +136,11 @@ func (s *Service) applyAny(c *change) error {
 		return nil
 	case opEnd:
 		clear(s.restored)
+		return nil
+	case opReset:
+		clear(s.accounts)
+		clear(s.staged)
+		s.properties.Reset()
 		return nil
 	case opContainer:
 		return s.applyContainer(c)

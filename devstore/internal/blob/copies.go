@@ -50,18 +50,21 @@ func (c *call) parseSource() (*source, error) {
 }
 
 // split divides an address of this store into the account and the path below
-// it. Accounts are the first segment of the path or the first label of the host,
-// as they are in the address of this request.
+// it. Accounts are the first label of the host or the first segment of the path,
+// as they are in the address of this request. What may follow both is the name
+// of the service.
 func (c *call) split(u *url.URL) (account, path string, ok bool) {
-	own, host := c.r.HTTP.Host, u.Host
 	path = strings.TrimPrefix(u.EscapedPath(), "/")
-	if strings.HasPrefix(c.r.HTTP.URL.EscapedPath(), "/"+c.r.Account+"/") {
-		account, path, _ = strings.Cut(path, "/")
-		return account, path, sameHost(own, host)
+	base := strings.TrimSuffix(c.r.HTTP.URL.EscapedPath(), c.r.Path)
+	if base == "/" {
+		account, kind, _ := strings.Cut(u.Host, ".")
+		_, ownKind, _ := strings.Cut(c.r.HTTP.Host, ".")
+		return account, path, kind == ownKind
 	}
-	account, host, _ = strings.Cut(host, ".")
-	_, own, _ = strings.Cut(own, ".")
-	return account, path, own == host
+	first, path, _ := strings.Cut(path, "/")
+	account, kind, _ := strings.Cut(first, ".")
+	_, ownKind, _ := strings.Cut(strings.Trim(base, "/"), ".")
+	return account, path, kind == ownKind && sameHost(c.r.HTTP.Host, u.Host)
 }
 
 // sameHost compares hosts. All names of the loopback are one.

@@ -42,9 +42,6 @@ var accountRules = []rule{
 	{method: post, comp: "batch", name: "Blob Batch", permission: anyPermission, run: (*call).batch, max: 4 * mib},
 	{method: get, comp: "account/properties", name: "Get Account Information", permission: anyPermission, run: (*call).accountInfo},
 	{method: head, comp: "account/properties", name: "Get Account Information", permission: anyPermission, run: (*call).accountInfo},
-	{method: get, comp: "service/properties", name: "Get Blob Service Properties", permission: "r"},
-	{method: put, comp: "service/properties", name: "Set Blob Service Properties", permission: "w"},
-	{method: get, comp: "service/stats", name: "Get Blob Service Stats", permission: "r"},
 	{method: post, comp: "service/userdelegationkey", name: "Get User Delegation Key"},
 	{method: get, comp: "blobs", name: "Find Blobs by Tags", permission: "f"},
 }
@@ -139,6 +136,9 @@ func makingRule(r *rest.Request, comp string) (rule, error) {
 
 // Route implements [rest.Service].
 func (s *Service) Route(r *rest.Request) (rest.Operation, error) {
+	if operation, found := s.properties.Operation(r); found {
+		return operation, nil
+	}
 	c := &call{Service: s, r: r}
 	found, level, err := c.route()
 	if err != nil {

@@ -6,15 +6,17 @@ import (
 	"encoding/hex"
 	"sync"
 
+	"kennel/devstore/internal/properties"
 	"kennel/devstore/internal/rest"
 )
 
 // A Service is the blob service of all accounts of a store. It implements
 // [rest.Service].
 type Service struct {
-	log    rest.Log
-	seed   uint64
-	stamps rest.Stamps
+	log        rest.Log
+	seed       uint64
+	stamps     rest.Stamps
+	properties *properties.Store
 
 	mu       sync.RWMutex
 	accounts map[string]*sorted[*container]
@@ -29,12 +31,20 @@ type Service struct {
 // Azure documents, so the seed decides only on the IDs that the service makes.
 func New(log rest.Log, seed uint64) *Service {
 	return &Service{
-		log:      log,
-		seed:     seed,
-		accounts: make(map[string]*sorted[*container]),
-		restored: make(map[uint64][]byte),
-		staged:   make(map[*blob]place),
+		log:        log,
+		seed:       seed,
+		properties: properties.New(properties.Blob, propertyLog{log}),
+		accounts:   make(map[string]*sorted[*container]),
+		restored:   make(map[uint64][]byte),
+		staged:     make(map[*blob]place),
 	}
+}
+
+// propertyLog marks the records of service properties.
+type propertyLog struct{ rest.Log }
+
+func (l propertyLog) Append(record []byte) {
+	l.Log.Append(append([]byte{layoutProperties}, record...))
 }
 
 // Policy implements [rest.Service].
@@ -55,6 +65,9 @@ func (s *Service) Policy(account, container, id string) (rest.Policy, bool) {
 
 // Apply implements [rest.Service].
 func (s *Service) Apply(record []byte) error {
+	if len(record) > 0 && record[0] == layoutProperties {
+		return s.properties.Apply(record[1:])
+	}
 	c, err := decode(record)
 	if err != nil {
 		return err
@@ -80,7 +93,12 @@ func (s *Service) Snapshot(emit func(record []byte) error) error {
 		}
 	}
 	e.change(&change{Op: opEnd, Stamp: s.last})
-	return e.err
+	if e.err != nil {
+		return e.err
+	}
+	return s.properties.Snapshot(func(record []byte) error {
+		return emit(append([]byte{layoutProperties}, record...))
+	})
 }
 
 // An emitter writes the state as changes. It stops after an error.
@@ -148,16 +166,7 @@ func (e *emitter) data(data []byte) uint64 {
 func (s *Service) Reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for account, all := range s.accounts {
-		var names []string
-		for name := range all.from("") {
-			names = append(names, name)
-		}
-		for _, name := range names {
-			_ = s.commit(&change{Op: opDeleteContainer, Account: account, Container: name}) // it exists
-		}
-	}
-	clear(s.accounts)
+	_ = s.commit(&change{Op: opReset, Stamp: s.last}) // it fits every state
 }
 
 // next returns the time of a change. The caller holds the lock.
