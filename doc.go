@@ -63,6 +63,20 @@
 //   - relay: sends to Service Bus that survive the outage of a namespace. Begin
 //     with relay/doc.go, relay/entity.go (the state of an entity).
 //
+// # Storage for tests and laptops
+//
+// Package devstore is Azure Storage in Go, public like the jobs: "In tests of
+// other programs" in docs/local-development.md.
+//
+//   - devstore: a store, its ports, its faults, and the way of a request. Begin
+//     with devstore/store.go, devstore/serve.go.
+//   - devstore/internal/rest: what the services share: a call, its answer, errors.
+//   - devstore/internal/auth: who calls, and what a signature allows.
+//   - devstore/internal/journal: the log that survives a kill.
+//   - devstore/internal/blob, devstore/internal/queue, devstore/internal/table: one
+//     service each, as a state machine without clock, network and files.
+//     devstore/internal/properties: the settings of a service.
+//
 // # Foundations and arithmetic
 //
 //   - internal/cas: a value that several processes replace by compare-and-swap,

@@ -67,9 +67,14 @@ var layers = map[string][]string{
 
 	"azurestore": {"gate", "ids", "internal/azure", "internal/names", azureSDK + "/sdk/azcore"}, // a credential is its parameter
 
-	"devstore/internal/auth":    {"devstore/internal/rest"},
-	"devstore/internal/journal": {},
-	"devstore/internal/rest":    {},
+	"devstore":                     {"devstore/internal", "internal/loopback"}, // public; it names nothing else of this module
+	"devstore/internal/auth":       {"devstore/internal/rest"},
+	"devstore/internal/blob":       {"devstore/internal/properties", "devstore/internal/rest"},
+	"devstore/internal/journal":    {},
+	"devstore/internal/properties": {"devstore/internal/rest"},
+	"devstore/internal/queue":      {"devstore/internal/properties", "devstore/internal/rest"},
+	"devstore/internal/rest":       {},
+	"devstore/internal/table":      {"devstore/internal/properties", "devstore/internal/rest"},
 
 	"internal/azure":              {"channels", "gate", "ids", "queue", "internal/cas", "internal/table", "internal/trace", "internal/azure/identity", "internal/azure/requests", "internal/names", "internal/version", "golang.org/x/sync", azureSDK},
 	"internal/azure/containerapp": {"internal/scale/check", "internal/azure/identity", "internal/version", azureSDK},
@@ -114,7 +119,7 @@ var layers = map[string][]string{
 	"internal/telemetry":          {"internal/trace", "go.opentelemetry.io/otel"},
 	"internal/telemetry/otlp":     {"go.opentelemetry.io/otel"},
 	"internal/version":            {},
-	"internal/storetest":          {"channels", "ids", "queue", "internal/cas", "internal/chance", "internal/table", "internal/dev/azurite", "internal/version", "testing", "github.com/google/go-cmp"},
+	"internal/storetest":          {"channels", "devstore", "ids", "queue", "internal/cas", "internal/chance", "internal/table", "internal/dev/azurite", "internal/version", "testing", "github.com/google/go-cmp"},
 
 	"examples/numbers":            {"azurestore", "client", "gate", "ids"},                                                                   // only what other modules can import
 	"cmd/kennel":                  {"client", "internal/cost", "gate", "internal/scale", "internal", "github.com/spf13", "golang.org/x/sys"}, // scale: to check rules; sys: the width of a terminal

@@ -1,0 +1,253 @@
+package devstore
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"kennel/internal/loopback"
+)
+
+// UsualPorts are where storage on a developer's machine serves blobs, queues
+// and tables, and where UseDevelopmentStorage=true looks for it.
+const UsualPorts = 10000
+
+const stopTime = 5 * time.Second // for requests that run when a listener ends
+
+// A Listener serves a store on loopback addresses.
+type Listener struct {
+	store   *Store
+	ports   map[string]int // by service; "" is the port of all three
+	servers []*http.Server
+}
+
+// Listen serves all three services on one port of 127.0.0.1, any free one for
+// 0, until the store is closed.
+func (s *Store) Listen(port int) (*Listener, error) {
+	return s.listen(map[string]int{"": port})
+}
+
+// ListenEach serves blobs, queues and tables each on a port of its own: first,
+// for example [UsualPorts], and the two that follow, any free ones for 0, until
+// the store is closed.
+func (s *Store) ListenEach(first int) (*Listener, error) {
+	if first == 0 {
+		return s.listen(map[string]int{"blob": 0, "queue": 0, "table": 0})
+	}
+	return s.listen(map[string]int{"blob": first, "queue": first + 1, "table": first + 2})
+}
+
+func (s *Store) listen(ports map[string]int) (*Listener, error) {
+	l := &Listener{store: s, ports: make(map[string]int)}
+	for _, service := range []string{"", "blob", "queue", "table"} {
+		port, wanted := ports[service]
+		if !wanted {
+			continue
+		}
+		socket, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("serve storage on port %d: %w", port, err), l.stop())
+		}
+		l.ports[service] = socket.Addr().(*net.TCPAddr).Port
+		server := &http.Server{Handler: s.handler(service), ReadHeaderTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
+		l.servers = append(l.servers, server)
+		go func() { _ = server.Serve(socket) }() // it ends with ErrServerClosed
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, errors.Join(errors.New("serve storage: the store is closed"), l.stop())
+	}
+	s.listeners = append(s.listeners, l)
+	return l, nil
+}
+
+func (l *Listener) stop() error {
+	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
+	defer cancel()
+	var all []error
+	for _, server := range l.servers {
+		if err := server.Shutdown(ctx); err != nil {
+			all = append(all, server.Close())
+		}
+	}
+	return errors.Join(all...)
+}
+
+// Endpoint returns the address of a service (blob, queue or table) for an
+// account.
+func (l *Listener) Endpoint(service, account string) string {
+	if port, own := l.ports[service]; own {
+		return fmt.Sprintf("http://127.0.0.1:%d/%s", port, account)
+	}
+	return fmt.Sprintf("http://127.0.0.1:%d/%s.%s", l.ports[""], account, service)
+}
+
+// ConnectionString returns the connection string of the first account.
+func (l *Listener) ConnectionString() string {
+	return l.store.connectionString(l.Endpoint)
+}
+
+// ConnectionString returns the connection string of the first account at a port
+// that the first call opens. Without one, the test of the store fails.
+func (s *Store) ConnectionString() string {
+	s.mu.Lock()
+	own := s.own
+	s.mu.Unlock()
+	if own == nil {
+		l, err := s.Listen(0)
+		if err != nil {
+			s.fatal(err)
+			return ""
+		}
+		s.mu.Lock()
+		s.own = l
+		s.mu.Unlock()
+		own = l
+	}
+	return own.ConnectionString()
+}
+
+// InProcess returns the connection string of the first account for clients
+// whose transport is the store, see [Store.Do].
+func (s *Store) InProcess() string {
+	return s.connectionString(func(service, account string) string { return "http://" + account + "." + service + ".localhost" })
+}
+
+func (s *Store) connectionString(endpoint func(service, account string) string) string {
+	account := s.accounts()[0]
+	return fmt.Sprintf("DefaultEndpointsProtocol=http;AccountName=%s;AccountKey=%s;BlobEndpoint=%s;QueueEndpoint=%s;TableEndpoint=%s;",
+		account, s.options.Accounts[account][0], endpoint("blob", account), endpoint("queue", account), endpoint("table", account))
+}
+
+// handler serves one service, or all three for "", to callers on this machine.
+func (s *Store) handler(only string) http.Handler {
+	control := s.control()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if refusal := refusal(r); refusal != "" {
+			http.Error(w, refusal, http.StatusForbidden)
+			return
+		}
+		if isControl(r) {
+			control.ServeHTTP(w, r)
+			return
+		}
+		a := s.answer(r, only)
+		if a.cut {
+			panic(http.ErrAbortHandler)
+		}
+		write(w, r, a)
+	})
+}
+
+// refusal returns why a request from the network is not served, or "". A host
+// that names an account in front of localhost is this machine.
+func refusal(r *http.Request) string {
+	name, port, _ := strings.Cut(r.Host, ":")
+	if strings.HasSuffix(name, ".localhost") {
+		local := *r
+		local.Host = "localhost:" + port
+		r = &local
+	}
+	return loopback.Refusal(r)
+}
+
+func write(w http.ResponseWriter, r *http.Request, a reply) {
+	h := w.Header()
+	for name, values := range a.Header {
+		h[name] = values
+	}
+	length := int64(len(a.Body))
+	if r.Method == http.MethodHead {
+		length = a.Length
+	}
+	if a.Status != http.StatusNoContent && a.Status != http.StatusNotModified {
+		h.Set("Content-Length", strconv.FormatInt(length, 10))
+	}
+	w.WriteHeader(a.Status)
+	if r.Method == http.MethodHead || len(a.Body) == 0 {
+		return
+	}
+	if a.slow > 0 {
+		half := len(a.Body) / 2
+		_, _ = w.Write(a.Body[:half])
+		_ = http.NewResponseController(w).Flush()
+		if wait(r.Context(), a.slow) != nil {
+			return
+		}
+		a.Body = a.Body[half:]
+	}
+	_, _ = w.Write(a.Body) // the caller has gone
+}
+
+// Do answers a request in this process, without a port. With it, a store is the
+// transport of an SDK's client: every host that names an account and a service,
+// such as devstoreaccount1.blob.core.windows.net, reaches it.
+func (s *Store) Do(r *http.Request) (*http.Response, error) {
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	if r.Body != nil {
+		defer r.Body.Close()
+	}
+	a := s.answer(received(r), "")
+	if a.cut {
+		return nil, fmt.Errorf("a fault of the storage cut the connection: %w", io.ErrUnexpectedEOF)
+	}
+	if a.slow > 0 {
+		if err := wait(r.Context(), a.slow); err != nil {
+			return nil, err
+		}
+	}
+	length, body := int64(len(a.Body)), a.Body
+	if r.Method == http.MethodHead {
+		length, body = a.Length, nil
+	}
+	return &http.Response{
+		Status: fmt.Sprintf("%d %s", a.Status, http.StatusText(a.Status)), StatusCode: a.Status,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: a.Header, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: length, Request: r,
+	}, nil
+}
+
+// received returns a request as a server would see it: SDKs write the names of
+// some headers in small letters, and leave the host to the address.
+func received(r *http.Request) *http.Request {
+	seen := r.WithContext(r.Context())
+	seen.Header = make(http.Header, len(r.Header))
+	for name, values := range r.Header {
+		name = http.CanonicalHeaderKey(name)
+		seen.Header[name] = append(seen.Header[name], values...)
+	}
+	if seen.Host == "" {
+		seen.Host = r.URL.Host
+	}
+	return seen
+}
+
+// RoundTrip makes a store an [http.RoundTripper]; see [Store.Do].
+func (s *Store) RoundTrip(r *http.Request) (*http.Response, error) { return s.Do(r) }
+
+func newIDPrefix() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	text := hex.EncodeToString(b[:])
+	return text[:8] + "-" + text[8:12] + "-" + text[12:16]
+}
+
+// newID returns the id of a request.
+func (s *Store) newID() string {
+	n := s.ids.Add(1)
+	return fmt.Sprintf("%s-%04x-%012x", s.idPrefix, n>>48, n&(1<<48-1))
+}
+
+var _ http.RoundTripper = (*Store)(nil)
