@@ -157,10 +157,10 @@
 //   - internal/memory: the stores in memory, as strict as Azure, with a hook
 //     that decides what goes wrong.
 //   - internal/storetest: what every store must do, as tests. Both memory and
-//     Azure run them, the latter on a real Azurite.
+//     Azure run them, the latter on devstore and on a real Azurite.
 //   - internal/apptest: what the tests of the app's packages share.
 //   - internal/chance: the random numbers of simulations, from a seed.
-//   - internal/faultproxy: an HTTP proxy in front of Azurite that injects
+//   - internal/faultproxy: an HTTP proxy in front of storage that injects
 //     faults.
 //   - internal/otlptest: a collector of traces.
 //   - internal/policy: the rules of the house as tests.
@@ -172,7 +172,7 @@
 // Domain packages are simulated in virtual time (testing/synctest) with seeds,
 // against stores that refuse requests, lose replies and apply writes late. The
 // protocol of ids is driven through every order of events. The real handler
-// process runs on a real Azurite, and is killed.
+// process runs on devstore, and is killed.
 //
 // # Tools, never deployed
 //

@@ -23,18 +23,18 @@ import (
 // real worker while it processes one.
 func TestBatchInterrupted(t *testing.T) {
 	t.Parallel()
-	azurite := storetest.OwnAzurite(t).ConnectionString()
-	t.Run("caller disconnects", func(t *testing.T) { callerDisconnects(t, azurite) })
-	t.Run("worker drains", func(t *testing.T) { workerStops(t, azurite, "1h", 1) })
-	t.Run("worker returns its parcel", func(t *testing.T) { workerStops(t, azurite, "100ms", 2) })
+	connection := storetest.OwnStorage(t).ConnectionString()
+	t.Run("caller disconnects", func(t *testing.T) { callerDisconnects(t, connection) })
+	t.Run("worker drains", func(t *testing.T) { workerStops(t, connection, "1h", 1) })
+	t.Run("worker returns its parcel", func(t *testing.T) { workerStops(t, connection, "100ms", 2) })
 }
 
 // callerDisconnects: a caller disconnects in the middle of the body, after
 // parcels were staged. Nothing is left, and it is no failure of the app.
-func callerDisconnects(t *testing.T, azurite string) {
+func callerDisconnects(t *testing.T, connection string) {
 	storetest.OnlyInProve(t) // megabytes are read before parcels are staged
-	account := azure.Account{ConnectionString: azurite}
-	app := start(t, built.handler, "AzureWebJobsStorage="+azurite)
+	account := azure.Account{ConnectionString: connection}
+	app := start(t, built.handler, "AzureWebJobsStorage="+connection)
 	var body strings.Builder
 	noise := rand.NewChaCha8([32]byte{1})
 	name := make([]byte, 150)
@@ -99,12 +99,12 @@ func (s *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // the items of a parcel. It waits for the answers, or leaves the parcel to
 // another worker, which makes that many calls of each item. Each item has one
 // result.
-func workerStops(t *testing.T, azurite, drain string, calls int) {
+func workerStops(t *testing.T, connection, drain string, calls int) {
 	const n = 3
 	s := &receiver{begun: make(chan struct{}, 3*n), answer: make(chan struct{}), calls: make(map[string]int)}
 	server := httptest.NewServer(s)
 	defer server.Close()
-	env := []string{"AzureWebJobsStorage=" + azurite, "KENNEL_WEBHOOK_ALLOW=" + server.URL}
+	env := []string{"AzureWebJobsStorage=" + connection, "KENNEL_WEBHOOK_ALLOW=" + server.URL}
 	app := start(t, built.handler, env...)
 	w := launchWorker(t, append(env, "KENNEL_WORKER_DRAIN="+drain)...)
 	w.ready(t)

@@ -34,9 +34,9 @@ func TestBatchKilled(t *testing.T) {
 	storetest.OnlyInProve(t)
 	t.Parallel()
 	const count, partitions = 20_000, 4
-	azurite := storetest.OwnAzurite(t).ConnectionString()
-	storage := "AzureWebJobsStorage=" + azurite
-	account := azure.Account{ConnectionString: azurite}
+	connection := storetest.OwnStorage(t).ConnectionString()
+	storage := "AzureWebJobsStorage=" + connection
+	account := azure.Account{ConnectionString: connection}
 	queues, err := account.OpenQueues(nil)
 	if err != nil {
 		t.Fatal(err)

@@ -17,9 +17,9 @@ import (
 func TestMemoryOfBatches(t *testing.T) {
 	storetest.OnlyInProve(t)
 	const items, limit = 100_000, 100
-	azurite := "AzureWebJobsStorage=" + storetest.OwnAzurite(t).ConnectionString()
-	handler := start(t, built.shippedHandler, azurite)
-	worker := launchProgramWorker(t, built.shippedHandler, azurite)
+	connection := "AzureWebJobsStorage=" + storetest.OwnStorage(t).ConnectionString()
+	handler := start(t, built.shippedHandler, connection)
+	worker := launchProgramWorker(t, built.shippedHandler, connection)
 	worker.ready(t)
 	var body strings.Builder
 	for i := range items {

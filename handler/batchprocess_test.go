@@ -17,12 +17,12 @@ import (
 // emptyQueue matches the status of a queue of parcels that is empty.
 var emptyQueue = regexp.MustCompile(`"work-(express|0)":\{"ready":0,"inFlight":0,`)
 
-// TestBatchOfWorkers: the real app accepts a batch on Azurite, which real
+// TestBatchOfWorkers: the real app accepts a batch on storage, which real
 // workers process while their gate is open; in make prove with one killed in
 // between.
 func TestBatchOfWorkers(t *testing.T) {
 	t.Parallel()
-	storage := "AzureWebJobsStorage=" + storetest.OwnAzurite(t).ConnectionString()
+	storage := "AzureWebJobsStorage=" + storetest.OwnStorage(t).ConnectionString()
 	n := storetest.Scale(300, 3000)
 	const gate = "KENNEL_WORK_GATE=billing"
 	app := start(t, built.handler, storage, gate)

@@ -48,7 +48,7 @@ func billed(b *bill.Bill) (counted, all int64) {
 func TestBillOfProcesses(t *testing.T) {
 	storetest.OnlyInProve(t)
 	t.Parallel()
-	proxy, err := faultproxy.Start(storetest.OwnAzurite(t).ConnectionString())
+	proxy, err := faultproxy.Start(storetest.OwnStorage(t).ConnectionString())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func stageApp(t *testing.T) (folder string) {
 // and from the host.
 func TestBillUnderAHost(t *testing.T) {
 	storetest.OnlyInProve(t)
-	proxy, err := faultproxy.Start(storetest.OwnAzurite(t).ConnectionString())
+	proxy, err := faultproxy.Start(storetest.OwnStorage(t).ConnectionString())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -243,7 +243,7 @@ func TestLists(t *testing.T) {
 // make prove. No line is lost or there twice.
 func TestNoLostUpdate(t *testing.T) {
 	t.Parallel()
-	env := withAzurite(t)
+	env := withStorage(t)
 	both := []*process{start(t, built.handler, env), start(t, built.handler, env)}
 	path := "/" + storetest.Name()
 	both[0].channels(t, "PUT", path, `{"owner":"ann"}`).expect(t, "create", 201, "")

@@ -20,7 +20,7 @@ import (
 // and with the reason, and touches nothing.
 func TestCleanupMessages(t *testing.T) {
 	t.Parallel()
-	p := start(t, built.handler, withAzurite(t)) // its log is read below
+	p := start(t, built.handler, withStorage(t)) // its log is read below
 	path := "/" + storetest.Name()
 	older := p.channels(t, "PUT", path, `{"owner":"ann"}`)
 	older.expect(t, "create", 201, "")
@@ -111,7 +111,7 @@ func TestChannelsWithoutTables(t *testing.T) {
 func TestCorruptChannel(t *testing.T) {
 	t.Parallel()
 	p := shared(t)
-	tables, _ := apptest.OpenAzurite(t)
+	tables, _ := apptest.OpenStorage(t)
 	store := apptest.OpenTable(t, tables, names.ChannelsTable)
 	name := storetest.Name()
 	row := table.Row{Partition: name, Key: "name", Values: map[string]string{"v": "7", "channel": name}}
@@ -144,7 +144,7 @@ func TestCorruptChannel(t *testing.T) {
 // some.
 func deadLetters(t *testing.T) map[string]queue.DeadLetter {
 	t.Helper()
-	_, queues := apptest.OpenAzurite(t)
+	_, queues := apptest.OpenStorage(t)
 	letters := make(map[string]queue.DeadLetter)
 	for {
 		messages, err := queues.Receive(t.Context(), names.CleanupQueue+queue.PoisonSuffix, 32, time.Hour)

@@ -204,13 +204,13 @@ func TestClient(t *testing.T) {
 	check("health", true, nil, app.Health(ctx))
 }
 
-// checkLetters puts messages into a queue and its dead letters on Azurite, and
+// checkLetters puts messages into a queue and its dead letters on storage, and
 // checks the calls for dead letters.
 func checkLetters(t *testing.T, app *client.Client, name string, check func(what string, ok bool, got any, err error), refused func(what string, err error, code string)) {
 	t.Helper()
 	ctx := t.Context()
 	poison := name + queue.PoisonSuffix
-	_, queues := apptest.OpenAzurite(t)
+	_, queues := apptest.OpenStorage(t)
 	put := func(name, text string) {
 		t.Helper()
 		if _, err := queues.Put(ctx, name, text, 0); err != nil {
@@ -261,7 +261,7 @@ func checkLetters(t *testing.T, app *client.Client, name string, check func(what
 // alternating rounds.
 func BenchmarkClientSequence(b *testing.B) {
 	const rounds, calls, numbers = 9, 300, 100_000
-	p := start(b, built.handler, withAzurite(b))
+	p := start(b, built.handler, withStorage(b))
 	app, err := client.New(p.url, nil)
 	if err != nil {
 		b.Fatal(err)
@@ -301,7 +301,7 @@ func TestClientSurvivesKill(t *testing.T) {
 	storetest.OnlyInProve(t) // the client pauses for two seconds before it repeats a request
 	t.Parallel()
 	name := storetest.Name()
-	p := start(t, built.handler, withAzurite(t))
+	p := start(t, built.handler, withStorage(t))
 	app, err := client.New(p.url, &client.Options{HTTP: &http.Client{Transport: apptest.NewChecked(t)}})
 	if err != nil {
 		t.Fatal(err)
@@ -316,7 +316,7 @@ func TestClientSurvivesKill(t *testing.T) {
 	}()
 	p.holds(t, name, 1)
 	p.kill()
-	next := launch(t, built.handler, withAzurite(t), "FUNCTIONS_CUSTOMHANDLER_PORT="+strconv.Itoa(p.port))
+	next := launch(t, built.handler, withStorage(t), "FUNCTIONS_CUSTOMHANDLER_PORT="+strconv.Itoa(p.port))
 	next.stopAfter(t)
 	next.port, next.url = p.port, p.url
 	next.ready(t)

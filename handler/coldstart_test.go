@@ -12,7 +12,7 @@ import (
 // when all are stopped.
 func TestColdStartProcesses(t *testing.T) {
 	storetest.OnlyInProve(t) // not in parallel: it starts 42 processes
-	account := withAzurite(t)
+	account := withStorage(t)
 	for how, tt := range map[string]struct {
 		end func(*process)
 		max int64
@@ -36,7 +36,7 @@ func TestColdStartProcesses(t *testing.T) {
 			draw(tt.end)
 		}
 		n := draw((*process).kill)
-		t.Logf("figure: the next number after 20 processes on Azurite with one number each, all %s | %d | ≤ %d", how, n, tt.max)
+		t.Logf("figure: the next number after 20 processes with one number each, all %s | %d | ≤ %d", how, n, tt.max)
 		if n < 21 || n > tt.max {
 			t.Errorf("all %s: the next number is %d, want 21 to %d", how, n, tt.max)
 		}

@@ -19,8 +19,8 @@ import (
 // other tests leave scratch data for a moment.
 func TestDoctor(t *testing.T) {
 	_, bus := apptest.WithBus(t)
-	p := start(t, built.handler, withAzurite(t), bus)
-	tables, queues := apptest.OpenAzurite(t)
+	p := start(t, built.handler, withStorage(t), bus)
+	tables, queues := apptest.OpenStorage(t)
 	blobs, written := apptest.OpenBlobs(t), []*azure.Table{apptest.OpenTable(t, tables, names.BlogsTable), apptest.OpenTable(t, tables, names.InstancesTable)}
 	containers := []string{names.SequencesContainer, names.KnownContainer, names.GatesContainer}
 	for _, container := range containers {

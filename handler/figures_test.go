@@ -84,7 +84,7 @@ func sizeOf(b *testing.B, path string) float64 {
 
 func coldStart(b *testing.B) {
 	const rounds = 41
-	storage := withAzurite(b)
+	storage := withStorage(b)
 	measure := func(program func() (string, error)) time.Duration {
 		p := start(b, program, storage)
 		p.kill()
@@ -103,7 +103,7 @@ func coldStart(b *testing.B) {
 
 func rate(b *testing.B) {
 	const rounds = 21
-	handler := start(b, built.shippedHandler, withAzurite(b), "KENNEL_RANGE_SIZE=1000000")
+	handler := start(b, built.shippedHandler, withStorage(b), "KENNEL_RANGE_SIZE=1000000")
 	bare := start(b, built.shippedBare)
 	b.Logf("figure: resident memory when idle | %.1f MB | ≤ 30 MB", float64(resident(b, handler.cmd.Process.Pid))/1e6)
 
@@ -130,7 +130,7 @@ func rate(b *testing.B) {
 // on a bus of this machine.
 func subscribed(b *testing.B) {
 	const rounds = 11
-	storage := withAzurite(b)
+	storage := withStorage(b)
 	_, bus := apptest.WithBus(b)
 	var took []time.Duration
 	for range rounds {

@@ -96,7 +96,7 @@ func TestCorruptGate(t *testing.T) {
 // A wait that is longer than an invocation may be ends before it.
 func TestWaitWithinInvocation(t *testing.T) {
 	t.Parallel()
-	p := start(t, built.handler, withAzurite(t), "KENNEL_INVOCATION_TIMEOUT=8s", "KENNEL_RESERVE_TIMEOUT=8s")
+	p := start(t, built.handler, withStorage(t), "KENNEL_INVOCATION_TIMEOUT=8s", "KENNEL_RESERVE_TIMEOUT=8s")
 	p.gate(t, "GET", storetest.Name()+"/wait?timeout=200s", "").expectGate(t, "wait", 202, false, 0)
 }
 
@@ -104,8 +104,8 @@ func TestWaitWithinInvocation(t *testing.T) {
 // in, and only there.
 func TestWhoChangesTheGate(t *testing.T) {
 	const header, id = "X-MS-CLIENT-PRINCIPAL-NAME", "X-MS-CLIENT-PRINCIPAL-ID"
-	open := start(t, built.handler, withAzurite(t))
-	signed := start(t, built.handler, withAzurite(t), "WEBSITE_AUTH_ENABLED=True")
+	open := start(t, built.handler, withStorage(t))
+	signed := start(t, built.handler, withStorage(t), "WEBSITE_AUTH_ENABLED=True")
 	for _, tt := range []struct {
 		name   string
 		p      *process

@@ -177,7 +177,7 @@ func TestStop(t *testing.T) {
 	t.Parallel()
 	name := storetest.Name()
 	for i := range 2 {
-		p := start(t, built.handler, withAzurite(t), "KENNEL_DRAIN=1m")
+		p := start(t, built.handler, withStorage(t), "KENNEL_DRAIN=1m")
 		if _, _, body := p.call(t, "POST", "/api/sequences/"+name+"/next", nil); !strings.Contains(body, fmt.Sprintf(`"first":%d,`, i+1)) {
 			t.Errorf("process %d: %s", i, body)
 		}

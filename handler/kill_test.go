@@ -63,13 +63,13 @@ type killing struct {
 }
 
 func newKilling(t *testing.T) *killing {
-	tables, queues := apptest.OpenAzurite(t)
+	tables, queues := apptest.OpenStorage(t)
 	k := &killing{
 		proxy:    apptest.NewProxy(t),
 		channels: apptest.OpenTable(t, tables, names.ChannelsTable),
 		blogs:    apptest.OpenTable(t, tables, names.BlogsTable),
 		queues:   queues,
-		fresh:    start(t, built.handler, withAzurite(t)),
+		fresh:    start(t, built.handler, withStorage(t)),
 		rng:      rand.New(rand.NewPCG(storetest.Seed(t), 0)),
 	}
 	d := k.create(t, 1) // so that no table and no queue has to be created later

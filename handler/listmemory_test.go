@@ -17,7 +17,7 @@ import (
 func TestMemoryOfLists(t *testing.T) {
 	storetest.OnlyInProve(t)
 	const callers, blogs, limit = 24, 100, 200
-	p := start(t, built.shippedHandler, withAzurite(t))
+	p := start(t, built.shippedHandler, withStorage(t))
 	path := "/" + storetest.Name()
 	p.channels(t, "PUT", path, `{"owner":"ann"}`).expect(t, "create", 201, "")
 	body := fmt.Sprintf(`{"title":"t","text":"%s","userId":"ann"}`, strings.Repeat("a", 256<<10))
@@ -35,7 +35,7 @@ func TestMemoryOfLists(t *testing.T) {
 			}
 			defer answer.Body.Close()
 			size, err := io.Copy(io.Discard, answer.Body)
-			busy := answer.StatusCode == http.StatusServiceUnavailable // Azurite was slow
+			busy := answer.StatusCode == http.StatusServiceUnavailable // storage was slow
 			if err != nil || !busy && (answer.StatusCode != http.StatusOK || size < 1<<20 || size > 3<<20) {
 				t.Errorf("answer %d of %d bytes, %v", answer.StatusCode, size, err)
 			}

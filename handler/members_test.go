@@ -13,7 +13,7 @@ import (
 func TestProcessesSeeEachOther(t *testing.T) {
 	storetest.OnlyInProve(t) // the first row is written within 7 s
 	t.Parallel()
-	a, b, c := start(t, built.handler, withAzurite(t)), start(t, built.handler, withAzurite(t)), start(t, built.handler, withAzurite(t))
+	a, b, c := start(t, built.handler, withStorage(t)), start(t, built.handler, withStorage(t)), start(t, built.handler, withStorage(t))
 	name := func(p *process) string {
 		s, _ := p.status(t)
 		return s.Instance

@@ -29,7 +29,7 @@ func TestOrphan(t *testing.T) {
 	p := &process{port: freePort(t), output: &apptest.Buffer{}}
 	p.url = "http://127.0.0.1:" + strconv.Itoa(p.port)
 	p.cmd = exec.Command("/bin/sh", "-c", `"$0" & echo $!; wait`, path)
-	p.cmd.Env = []string{withAzurite(t), "FUNCTIONS_CUSTOMHANDLER_PORT=" + strconv.Itoa(p.port), "GORACE=atexit_sleep_ms=0"}
+	p.cmd.Env = []string{withStorage(t), "FUNCTIONS_CUSTOMHANDLER_PORT=" + strconv.Itoa(p.port), "GORACE=atexit_sleep_ms=0"}
 	p.cmd.Stderr = p.output
 	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {

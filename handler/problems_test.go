@@ -57,17 +57,17 @@ func (p *process) meets(t testing.TB, code string) {
 // own, so that it is well if it has no problem.
 func TestProblems(t *testing.T) {
 	t.Parallel()
-	azurite := storetest.OwnAzurite(t)
-	proxy, err := faultproxy.Start(azurite.ConnectionString())
+	account := storetest.OwnStorage(t)
+	proxy, err := faultproxy.Start(account.ConnectionString())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(proxy.Close)
-	blobs, err := azblob.NewClientFromConnectionString(azurite.ConnectionString(), nil)
+	blobs, err := azblob.NewClientFromConnectionString(account.ConnectionString(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	queues, err := azure.Account{ConnectionString: azurite.ConnectionString()}.OpenQueues(nil)
+	queues, err := azure.Account{ConnectionString: account.ConnectionString()}.OpenQueues(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +233,7 @@ func TestBusDenied(t *testing.T) {
 	t.Parallel()
 	bus, setting := apptest.WithBus(t)
 	bus.Delete(names.SignalsTopic)
-	p := start(t, built.handler, withAzurite(t), setting)
+	p := start(t, built.handler, withStorage(t), setting)
 	p.meets(t, "bus_denied")
 	p.has(t, "bus_denied", "", "Gate signals are not received: listen to topic signals: denied by Service Bus: the administration answered 404 Not Found: there is no such topic")
 }

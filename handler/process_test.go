@@ -53,11 +53,11 @@ var common struct {
 	p    *process
 }
 
-// shared returns a handler on Azurite that all tests share which need nothing
+// shared returns a handler on storage that all tests share which need nothing
 // special of it.
 func shared(t testing.TB) *process {
 	t.Helper()
-	common.once.Do(func() { common.p = launch(t, built.handler, withAzurite(t)) })
+	common.once.Do(func() { common.p = launch(t, built.handler, withStorage(t)) })
 	if common.p == nil {
 		t.Fatal("the shared handler did not start")
 	}
@@ -322,8 +322,8 @@ func sweepNow() customhandler.Envelope {
 	return customhandler.Trigger{Function: "ChannelSweep", Binding: "tick"}.Timer(customhandler.Tick{})
 }
 
-func withAzurite(t testing.TB) string {
-	return "AzureWebJobsStorage=" + storetest.Azurite(t).ConnectionString()
+func withStorage(t testing.TB) string {
+	return "AzureWebJobsStorage=" + storetest.Storage(t).ConnectionString()
 }
 
 // exitCode waits for the process to end by itself.

@@ -69,7 +69,7 @@ func copiesAt(t testing.TB, bus *devbus.Local, entity string) map[string]int {
 func TestClientMessages(t *testing.T) {
 	t.Parallel()
 	primary, secondary, settings := withBuses(t)
-	p := start(t, built.handler, append(settings, withAzurite(t))...)
+	p := start(t, built.handler, append(settings, withStorage(t))...)
 	app, err := client.New(p.url, &client.Options{HTTP: &http.Client{Transport: apptest.NewChecked(t)}})
 	if err != nil {
 		t.Fatal(err)

@@ -156,8 +156,8 @@ func TestScaleKilled(t *testing.T) {
 	storetest.OnlyInProve(t)
 	t.Parallel()
 	program := hurriedHandler(t)
-	azurite := storetest.OwnAzurite(t).ConnectionString()
-	stores, err1 := parts.OpenScaleStores(azure.Account{ConnectionString: azurite}, &azure.Options{})
+	connection := storetest.OwnStorage(t).ConnectionString()
+	stores, err1 := parts.OpenScaleStores(azure.Account{ConnectionString: connection}, &azure.Options{})
 	check, err2 := scalecheck.New(stores.Rows, stores.Rules, func(context.Context) (scalecheck.Facts, error) { panic("it only reads") }, nil)
 	if err := errors.Join(err1, err2); err != nil {
 		t.Fatal(err)
@@ -172,7 +172,7 @@ func TestScaleKilled(t *testing.T) {
 	putRules("3")
 	w := &scaleWatch{t: t, rows: stores.Rows, check: check, kills: make(chan struct{}, 2)}
 	proxied := func() (*faultproxy.Proxy, string) {
-		proxy, err := faultproxy.Start(azurite)
+		proxy, err := faultproxy.Start(connection)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -46,7 +46,7 @@ func (p *process) raise(t *testing.T, sequence string, body string) (status int,
 // and goes on above every number after a raise.
 func TestDeletedSequence(t *testing.T) {
 	t.Parallel()
-	a, b := start(t, built.handler, withAzurite(t), "KENNEL_RANGE_SIZE=20", "KENNEL_RANGE_LASTS=1s"), start(t, built.handler, withAzurite(t))
+	a, b := start(t, built.handler, withStorage(t), "KENNEL_RANGE_SIZE=20", "KENNEL_RANGE_LASTS=1s"), start(t, built.handler, withStorage(t))
 	name := storetest.Name()
 	issued := make(map[int64]bool)
 	draw := func(p *process) string {
@@ -63,7 +63,7 @@ func TestDeletedSequence(t *testing.T) {
 			t.Fatal(code)
 		}
 	}
-	client, err := azblob.NewClientFromConnectionString(storetest.Azurite(t).ConnectionString(), nil)
+	client, err := azblob.NewClientFromConnectionString(storetest.Storage(t).ConnectionString(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func TestSequenceList(t *testing.T) {
 func TestAllowedSequences(t *testing.T) {
 	t.Parallel()
 	name := storetest.Name()
-	p := start(t, built.handler, withAzurite(t), "KENNEL_SEQUENCES="+name+"-*, x")
+	p := start(t, built.handler, withStorage(t), "KENNEL_SEQUENCES="+name+"-*, x")
 	if n, code := p.numbers(t, name+"-orders", 1); n != 1 || code != "" {
 		t.Errorf("an allowed sequence: %d %s", n, code)
 	}

@@ -23,7 +23,7 @@ import (
 func TestSignals(t *testing.T) {
 	t.Parallel()
 	bus, setting := apptest.WithBus(t)
-	env := withAzurite(t)
+	env := withStorage(t)
 	waiters, administrator := start(t, built.handler, env, setting), start(t, built.handler, env, setting)
 	waiters.receives(t, true)
 	administrator.receives(t, true)
@@ -80,7 +80,7 @@ func TestNoTopic(t *testing.T) {
 	t.Parallel()
 	bus, setting := apptest.WithBus(t)
 	bus.Delete(names.SignalsTopic)
-	p := start(t, built.handler, withAzurite(t), setting)
+	p := start(t, built.handler, withStorage(t), setting)
 	p.statusUntil(t, "signals not received, and a log line that there is no topic", func(s observe.Status) bool {
 		return !s.Signals.Receiving && strings.Contains(p.output.String(), "there is no such topic")
 	})
@@ -104,7 +104,7 @@ func (q queueSignals) Received(s queue.Signal) { q.signals <- s }
 func TestDeletionWakesWorkers(t *testing.T) {
 	t.Parallel()
 	bus, setting := apptest.WithBus(t)
-	p := start(t, built.handler, withAzurite(t), setting)
+	p := start(t, built.handler, withStorage(t), setting)
 	p.receives(t, true)
 	if got := len(bus.Entities()); got != 2 {
 		t.Errorf("the bus holds %q, want the topic and one subscription", bus.Entities())

@@ -20,15 +20,15 @@ import (
 )
 
 // TestTracesOfProcesses: what the real app and a real worker send to a collector
-// shows a batch on Azurite as one trace, from its submission to its report, with
+// shows a batch on storage as one trace, from its submission to its report, with
 // the requests to storage, and the message of a channel in the trace that it
 // names.
 func TestTracesOfProcesses(t *testing.T) {
 	storetest.OnlyInProve(t)
 	t.Parallel()
-	azurite := storetest.OwnAzurite(t).ConnectionString()
+	connection := storetest.OwnStorage(t).ConnectionString()
 	endpoint := otlptest.Serve(t)
-	env := []string{"AzureWebJobsStorage=" + azurite, "OTEL_EXPORTER_OTLP_ENDPOINT=" + endpoint.URL}
+	env := []string{"AzureWebJobsStorage=" + connection, "OTEL_EXPORTER_OTLP_ENDPOINT=" + endpoint.URL}
 	app, w := start(t, built.handler, env...), launchWorker(t, env...)
 	w.ready(t)
 	if status, _, body := app.call(t, "POST", "/api/sequences/orders/next", nil); status != 200 {
@@ -36,7 +36,7 @@ func TestTracesOfProcesses(t *testing.T) {
 	}
 	const ofChannel = "00-1111111111111111aaaaaaaaaaaaaaaa-2222222222222222-01"
 	channel := app.channels(t, "PUT", "/news", `{"owner":"ann"}`)
-	queues, err := azure.Account{ConnectionString: azurite}.OpenQueues(nil)
+	queues, err := azure.Account{ConnectionString: connection}.OpenQueues(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestCollectorsThatFail(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			p := start(t, built.handler, withAzurite(t), "OTEL_EXPORTER_OTLP_ENDPOINT="+tt.url, "OTEL_BSP_SCHEDULE_DELAY=1", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE=1")
+			p := start(t, built.handler, withStorage(t), "OTEL_EXPORTER_OTLP_ENDPOINT="+tt.url, "OTEL_BSP_SCHEDULE_DELAY=1", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE=1")
 			name := storetest.Name()
 			for range 200 {
 				if status, _, body := p.call(t, "POST", "/api/sequences/"+name+"/next", nil); status != 200 {

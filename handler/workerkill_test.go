@@ -33,9 +33,9 @@ func TestWorkerKilled(t *testing.T) {
 	storetest.OnlyInProve(t)
 	t.Parallel()
 	const deletions, copies, bad, lease = 500, 4, 60, 4 * time.Second
-	azurite := storetest.OwnAzurite(t).ConnectionString()
-	storage := "AzureWebJobsStorage=" + azurite
-	account := azure.Account{ConnectionString: azurite}
+	connection := storetest.OwnStorage(t).ConnectionString()
+	storage := "AzureWebJobsStorage=" + connection
+	account := azure.Account{ConnectionString: connection}
 	queues, err := account.OpenQueues(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -259,8 +259,8 @@ func beHost(t *testing.T, app *process, queues *azure.Queues, functions map[stri
 func TestWorkerIdle(t *testing.T) {
 	storetest.OnlyInProve(t)
 	t.Parallel()
-	azurite := storetest.OwnAzurite(t)
-	account := azure.Account{ConnectionString: azurite.ConnectionString()}
+	connection := storetest.OwnStorage(t).ConnectionString()
+	account := azure.Account{ConnectionString: connection}
 	queues, err := account.OpenQueues(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -272,9 +272,9 @@ func TestWorkerIdle(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(signals.Close)
-	app := start(t, built.handler, "AzureWebJobsStorage="+azurite.ConnectionString())
+	app := start(t, built.handler, "AzureWebJobsStorage="+connection)
 	for i, tt := range []struct{ how, maxRequests, maxWait string }{{"with signals", "1", "1 s"}, {"without signals", "14, two for each of its queues", "33 s"}} {
-		proxy, err := faultproxy.Start(azurite.ConnectionString())
+		proxy, err := faultproxy.Start(connection)
 		if err != nil {
 			t.Fatal(err)
 		}

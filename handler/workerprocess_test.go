@@ -75,8 +75,8 @@ func (w workerProcess) ready(t testing.TB) {
 // deletions, moves what it cannot read, and ends in order.
 func TestWorker(t *testing.T) {
 	t.Parallel()
-	azurite := storetest.OwnAzurite(t).ConnectionString()
-	storage := "AzureWebJobsStorage=" + azurite
+	connection := storetest.OwnStorage(t).ConnectionString()
+	storage := "AzureWebJobsStorage=" + connection
 	bus, setting := apptest.WithBus(t)
 	app := start(t, built.handler, storage, setting)
 	w := launchWorker(t, storage, setting)
@@ -104,7 +104,7 @@ func TestWorker(t *testing.T) {
 		t.Errorf("a second worker on the port: %s", again.output)
 	}
 
-	queues, err := azure.Account{ConnectionString: azurite}.OpenQueues(nil)
+	queues, err := azure.Account{ConnectionString: connection}.OpenQueues(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestWorker(t *testing.T) {
 		t.Errorf("%d messages are left, %v", n, err)
 	}
 	app.receives(t, true)
-	secondSignal(t, azurite, queues)
+	secondSignal(t, connection, queues)
 	if got := len(bus.Entities()); got != 2 {
 		t.Errorf("after the stop the bus holds %q, want the topic and the subscription of the app", bus.Entities())
 	}
@@ -154,8 +154,8 @@ func TestWorker(t *testing.T) {
 // secondSignal checks that a worker waits for the message that it works on after SIGTERM,
 // and ends at once after another one. Other machines reach this worker, so it
 // has no console.
-func secondSignal(t *testing.T, azurite string, queues *azure.Queues) {
-	proxy, err := faultproxy.Start(azurite)
+func secondSignal(t *testing.T, connection string, queues *azure.Queues) {
+	proxy, err := faultproxy.Start(connection)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -220,7 +220,7 @@ func makeProject(ts *testscript.TestScript, _ bool, _ []string) {
 }
 
 func useAzurite(ts *testscript.TestScript, _ bool, _ []string) {
-	connection := storetest.Azurite(stateOf(ts).t).ConnectionString()
+	connection := storetest.Storage(stateOf(ts).t).ConnectionString()
 	ts.Setenv("STORAGE", connection)
 	ts.Setenv("AzureWebJobsStorage", connection)
 }

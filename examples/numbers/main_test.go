@@ -21,10 +21,10 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
 
-// TestNumbers runs the example on Azurite, beside an app that shares its
+// TestNumbers runs the example on storage, beside an app that shares its
 // sequence.
 func TestNumbers(t *testing.T) {
-	storage := storetest.Azurite(t).ConnectionString()
+	storage := storetest.Storage(t).ConnectionString()
 	blobs, err := azurestore.NewBlobsFromConnectionString(storage)
 	if err != nil {
 		t.Fatal(err)

@@ -53,7 +53,7 @@ func TestSmallProgram(t *testing.T) {
 		t.Errorf("it has %d bytes, want at most 16 MB", file.Size())
 	}
 
-	connection := storetest.Azurite(t).ConnectionString()
+	connection := storetest.Storage(t).ConnectionString()
 	queues, err := azure.Account{ConnectionString: connection}.OpenQueues(nil)
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"kennel/internal/table"
 )
 
-// OpenTable opens one of the tables of the tests' Azurite.
+// OpenTable opens one of the tables of the tests' storage.
 func OpenTable(t testing.TB, tables *azure.Tables, name string) *azure.Table {
 	t.Helper()
 	store, err := azure.NewTable(tables, name)
@@ -21,10 +21,10 @@ func OpenTable(t testing.TB, tables *azure.Tables, name string) *azure.Table {
 	return store
 }
 
-// OpenAzurite opens the tables and queues of the tests' Azurite.
-func OpenAzurite(t testing.TB) (*azure.Tables, *azure.Queues) {
+// OpenAzurite opens the tables and queues of the tests' storage.
+func OpenStorage(t testing.TB) (*azure.Tables, *azure.Queues) {
 	t.Helper()
-	account := azure.Account{ConnectionString: storetest.Azurite(t).ConnectionString()}
+	account := azure.Account{ConnectionString: storetest.Storage(t).ConnectionString()}
 	tables, err := account.OpenTables(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +38,7 @@ func OpenAzurite(t testing.TB) (*azure.Tables, *azure.Queues) {
 
 func OpenBlobs(t testing.TB) *azure.Blobs {
 	t.Helper()
-	blobs, err := azure.Account{ConnectionString: storetest.Azurite(t).ConnectionString()}.OpenBlobs(nil)
+	blobs, err := azure.Account{ConnectionString: storetest.Storage(t).ConnectionString()}.OpenBlobs(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,10 +71,10 @@ func Age(t *testing.T, store *azure.Table, partition, key, column string, by tim
 	}
 }
 
-// NewProxy starts a fault proxy before the tests' Azurite.
+// NewProxy starts a fault proxy before the tests' storage.
 func NewProxy(t testing.TB) *faultproxy.Proxy {
 	t.Helper()
-	proxy, err := faultproxy.Start(storetest.Azurite(t).ConnectionString())
+	proxy, err := faultproxy.Start(storetest.Storage(t).ConnectionString())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,10 +82,10 @@ func NewProxy(t testing.TB) *faultproxy.Proxy {
 	return proxy
 }
 
-// StorageKey returns the key of the Azurite that the tests share.
+// StorageKey returns the key of the storage that the tests share.
 func StorageKey(t testing.TB) string {
 	t.Helper()
-	_, rest, _ := strings.Cut(storetest.Azurite(t).ConnectionString(), ";AccountKey=")
+	_, rest, _ := strings.Cut(storetest.Storage(t).ConnectionString(), ";AccountKey=")
 	key, _, found := strings.Cut(rest, ";")
 	if !found {
 		t.Fatal("the connection string has no key")

@@ -17,7 +17,7 @@ import (
 	"kennel/queue"
 )
 
-// channelStores are two tables and a queue on Azurite, which outlive all
+// channelStores are two tables and a queue on storage, which outlive all
 // processes.
 type channelStores struct {
 	channels, blogs, queue string
@@ -127,7 +127,7 @@ func TestKilledAtEachRequest(t *testing.T) {
 	largest := storetest.Scale(101, 1_001)
 	t.Cleanup(func() {
 		if !t.Failed() {
-			t.Logf("figure: rows left on Azurite, killed at each request (0 to %d blogs, %d runs) | 0 | 0", largest, runs.Load())
+			t.Logf("figure: rows left on storage, killed at each request (0 to %d blogs, %d runs) | 0 | 0", largest, runs.Load())
 		}
 	})
 	for _, size := range []struct{ blogs, sample, prove int }{{0, 1, all}, {1, 1, all}, {101, 1, all}, {1_001, 0, 8}}[:storetest.Scale(3, 4)] {
@@ -255,5 +255,5 @@ func TestWritersOfOneBlog(t *testing.T) {
 	t.Parallel()
 	s := newChannelStores(t)
 	s.create(t, "news", 1)
-	storetest.TestWriters(t, "on Azurite", func() *channels.Channels { return s.start(t, nil, nil).Channels }, nil)
+	storetest.TestWriters(t, "on storage", func() *channels.Channels { return s.start(t, nil, nil).Channels }, nil)
 }

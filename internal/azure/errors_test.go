@@ -29,7 +29,7 @@ func leakless(t *testing.T, err error) {
 	}
 }
 
-// scripted returns an account whose services return answers that Azurite never
+// scripted returns an account whose services return answers that no emulator
 // returns.
 func scripted(t *testing.T, handler http.HandlerFunc) Account {
 	t.Helper()

@@ -15,7 +15,7 @@ import (
 // throughProxy returns a fault proxy and the account that is behind it.
 func throughProxy(t *testing.T) (*faultproxy.Proxy, Account) {
 	t.Helper()
-	proxy, err := faultproxy.Start(storetest.Azurite(t).ConnectionString())
+	proxy, err := faultproxy.Start(storetest.Storage(t).ConnectionString())
 	if err != nil {
 		t.Fatal(err)
 	}

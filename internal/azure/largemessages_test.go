@@ -34,7 +34,7 @@ func TestMemoryOfLargeMessages(t *testing.T) {
 		workOnLargeMessages(t, connection, name, messages)
 		return
 	}
-	connection, name := storetest.OwnAzurite(t).ConnectionString(), storetest.Name()
+	connection, name := storetest.OwnStorage(t).ConnectionString(), storetest.Name()
 	queues, claims := openClaims(t, connection, name)
 	publisher, err := queue.NewPublisher(queues, nil)
 	if err != nil {

@@ -46,7 +46,7 @@ func TestListenerRequests(t *testing.T) {
 		t.Errorf("reported %d requests, the proxy counted %d: %v", reported, counted, l.State())
 	}
 	perMessage := float64(reported) / float64(messages)
-	t.Logf("figure: requests per message, put included, on Azurite (%d waiting) | %.3f | ≤ 2.04", messages, perMessage)
+	t.Logf("figure: requests per message, put included, on storage (%d waiting) | %.3f | ≤ 2.04", messages, perMessage)
 	if perMessage > 2.04+8/float64(messages)-0.008 { // a few requests find the queue empty
 		t.Errorf("%.3f requests per message: %v", perMessage, l.State())
 	}
@@ -104,7 +104,7 @@ func drain(t testing.TB, queues *Queues, name string, messages int) *queue.Liste
 // the median of rounds that alternate.
 func BenchmarkListener(b *testing.B) {
 	const messages, rounds = 480, 9
-	queues := opened(b, Account{ConnectionString: storetest.OwnAzurite(b).ConnectionString()}.OpenQueues, nil)
+	queues := opened(b, Account{ConnectionString: storetest.OwnStorage(b).ConnectionString()}.OpenQueues, nil)
 	p, err := queue.NewPublisher(queues, nil)
 	if err != nil {
 		b.Fatal(err)

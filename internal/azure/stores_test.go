@@ -18,7 +18,7 @@ import (
 
 func openTables(t testing.TB, o *Options) *Tables {
 	t.Helper()
-	tables, err := Account{ConnectionString: storetest.Azurite(t).ConnectionString()}.OpenTables(o)
+	tables, err := Account{ConnectionString: storetest.Storage(t).ConnectionString()}.OpenTables(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 
 func openBlobs(t *testing.T, o *Options) *Blobs {
 	t.Helper()
-	blobs, err := Account{ConnectionString: storetest.Azurite(t).ConnectionString()}.OpenBlobs(o)
+	blobs, err := Account{ConnectionString: storetest.Storage(t).ConnectionString()}.OpenBlobs(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func TestReleaseThroughFailures(t *testing.T) {
 
 func openQueues(t testing.TB, o *Options) *Queues {
 	t.Helper()
-	queues, err := Account{ConnectionString: storetest.Azurite(t).ConnectionString()}.OpenQueues(o)
+	queues, err := Account{ConnectionString: storetest.Storage(t).ConnectionString()}.OpenQueues(o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -93,7 +93,7 @@ func TestFailedRequestsAreTraced(t *testing.T) {
 func TestRequestsOutsideOfATrace(t *testing.T) {
 	recorder := tracetest.NewSpanRecorder()
 	tracer := sdk.NewTracerProvider(sdk.WithSpanProcessor(recorder)).Tracer("test")
-	queues := opened(t, Account{ConnectionString: storetest.Azurite(t).ConnectionString()}.OpenQueues, &Options{})
+	queues := opened(t, Account{ConnectionString: storetest.Storage(t).ConnectionString()}.OpenQueues, &Options{})
 	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0"
 	for _, ctx := range []context.Context{
 		trace.WithTracer(t.Context(), tracer),

@@ -1,8 +1,8 @@
-// Package faultproxy is an HTTP proxy between a program and Azurite, for tests:
-// it makes requests fail the way they fail in Azure, or kills the program at a
+// Package faultproxy is an HTTP proxy between a program and storage, for tests: it
+// makes requests fail the way they fail in Azure, or kills the program at a
 // certain request. It is never deployed.
 //
-//	proxy, err := faultproxy.Start(azurite.ConnectionString())
+//	proxy, err := faultproxy.Start(storage.ConnectionString())
 //	…                     // start the program with proxy.ConnectionString()
 //	heal := proxy.Add(faultproxy.Fault{Service: "table", Share: 0.2, Status: 503})
 //	…

@@ -32,7 +32,7 @@ func (c *counted) RoundTrip(r *http.Request) (*http.Response, error) {
 // states.
 func TestStorageRequestsOfCalls(t *testing.T) {
 	t.Parallel()
-	account := azure.Account{ConnectionString: storetest.Azurite(t).ConnectionString()}
+	account := azure.Account{ConnectionString: storetest.Storage(t).ConnectionString()}
 	counted := &counted{next: http.DefaultTransport}
 	log := slog.New(slog.DiscardHandler)
 	e := &environment{account: account, transport: &http.Client{Transport: counted}, meter: &observe.Meter{}, log: log}

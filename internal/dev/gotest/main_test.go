@@ -38,8 +38,8 @@ func TestCrashed(t *testing.T) {
 }
 
 func TestFlags(t *testing.T) {
-	args := []string{"-race", "-p", "3", "./internal/dev/azurite", "./..."}
-	if got := append(flags(args), "kennel/gate"); !slices.Equal(got, []string{"-race", "-p", "3", "kennel/gate"}) || args[3] != "./internal/dev/azurite" {
+	args := []string{"-race", "-p", "3", "./ids", "./..."}
+	if got := append(flags(args), "kennel/gate"); !slices.Equal(got, []string{"-race", "-p", "3", "kennel/gate"}) || args[3] != "./ids" {
 		t.Errorf("%q of %q", got, args)
 	}
 }

@@ -21,10 +21,10 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
 
-// TestStores: a check does in memory and on Azurite what the tests in virtual
+// TestStores: a check does in memory and on storage what the tests in virtual
 // time rely on.
 func TestStores(t *testing.T) {
-	for name, open := range map[string]func(*testing.T) *laterStores{"memory": inMemory, "Azurite": onAzurite} {
+	for name, open := range map[string]func(*testing.T) *laterStores{"memory": inMemory, "Azurite": onStorage} {
 		t.Run(name, func(t *testing.T) {
 			for name, test := range map[string]func(*testing.T, *laterStores){
 				"AtOnce": oneAtOnce, "Rules": rulesOfOthers, "Largest": largestRecord, "Pages": pagesOfHistory, "Expiry": expiryOfHistory,
@@ -52,9 +52,9 @@ func inMemory(*testing.T) *laterStores {
 	return &laterStores{Store: memory.NewTable(nil), blobs: memory.NewContainer(nil), written: make(map[string]time.Duration)}
 }
 
-func onAzurite(t *testing.T) *laterStores {
+func onStorage(t *testing.T) *laterStores {
 	storetest.OnlyInProve(t)
-	account := azure.Account{ConnectionString: storetest.Azurite(t).ConnectionString()}
+	account := azure.Account{ConnectionString: storetest.Storage(t).ConnectionString()}
 	tables, err := account.OpenTables(nil)
 	if err != nil {
 		t.Fatal(err)

@@ -21,9 +21,9 @@ import (
 	"kennel/work"
 )
 
-// onAzurite returns stores in an account, whose tables and containers have
+// onStorage returns stores in an account, whose tables and containers have
 // names that begin with prefix.
-func onAzurite(t testing.TB, connection, prefix string) stores {
+func onStorage(t testing.TB, connection, prefix string) stores {
 	t.Helper()
 	account := azure.Account{ConnectionString: connection}
 	tables, err := account.OpenTables(nil)
@@ -107,18 +107,18 @@ func runBatch(t testing.TB, s stores, items, hands int) {
 	}
 }
 
-// TestAzurite processes a batch on Azurite.
-func TestAzurite(t *testing.T) {
+// TestStorage processes a batch on storage.
+func TestStorage(t *testing.T) {
 	storetest.OnlyInProve(t)
 	t.Parallel()
-	runBatch(t, onAzurite(t, storetest.OwnAzurite(t).ConnectionString(), storetest.Name()), 3_000, 32)
+	runBatch(t, onStorage(t, storetest.OwnStorage(t).ConnectionString(), storetest.Name()), 3_000, 32)
 }
 
 // BenchmarkAzurite compares a batch with a loop that puts one message for each
 // item, receives 32 at a time, processes and deletes them, on the same Azurite.
 func BenchmarkAzurite(b *testing.B) {
 	const items, single = 20_000, 600
-	s := onAzurite(b, storetest.OwnAzurite(b).ConnectionString(), storetest.Name())
+	s := onStorage(b, storetest.OwnStorage(b).ConnectionString(), storetest.Name())
 	runBatch(b, s, 200, 32) // creates tables, containers and queues
 	for b.Loop() {
 		loop := seconds(func() { runSingly(b, s.queues, single) }) / single
@@ -178,14 +178,14 @@ func runSingly(t testing.TB, queues queue.Store, items int) {
 var inMemory = flag.String("memory-of-batch", "", "connection string and prefix of names: run as the process of TestMemory")
 
 // TestMemory measures the resident memory of a process that submits a batch of
-// 100,000 items and works on it, on Azurite.
+// 100,000 items and works on it, on storage.
 func TestMemory(t *testing.T) {
 	storetest.OnlyInProve(t)
 	t.Parallel()
 	const items, limit = 100_000, 100
 	if *inMemory != "" {
 		connection, prefix, _ := strings.Cut(*inMemory, " ")
-		runBatch(t, onAzurite(t, connection, prefix), items, 16)
+		runBatch(t, onStorage(t, connection, prefix), items, 16)
 		status, err := os.ReadFile("/proc/self/status")
 		if err != nil {
 			t.Skip("needs /proc: ", err)
@@ -198,7 +198,7 @@ func TestMemory(t *testing.T) {
 		fmt.Println("peak KiB:", kib)
 		return
 	}
-	connection := storetest.OwnAzurite(t).ConnectionString()
+	connection := storetest.OwnStorage(t).ConnectionString()
 	process := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMemory$", "-test.v", "-memory-of-batch="+connection+" "+storetest.Name())
 	output, err := process.CombinedOutput()
 	if err != nil {

@@ -16,11 +16,11 @@ import (
 	"kennel/queue"
 )
 
-// TestAzurite redrives a letter of each form on Azurite.
-func TestAzurite(t *testing.T) {
+// TestStorage redrives a letter of each form on storage.
+func TestStorage(t *testing.T) {
 	storetest.OnlyInProve(t)
 	t.Parallel()
-	account := azure.Account{ConnectionString: storetest.Azurite(t).ConnectionString()}
+	account := azure.Account{ConnectionString: storetest.Storage(t).ConnectionString()}
 	queues, err := account.OpenQueues(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -94,7 +94,7 @@ func TestAzurite(t *testing.T) {
 // request grows with all messages of the account.
 func BenchmarkAzurite(b *testing.B) {
 	const portion, rounds = 250, 8
-	queues, err := azure.Account{ConnectionString: storetest.OwnAzurite(b).ConnectionString()}.OpenQueues(nil)
+	queues, err := azure.Account{ConnectionString: storetest.OwnStorage(b).ConnectionString()}.OpenQueues(nil)
 	if err != nil {
 		b.Fatal(err)
 	}
