@@ -19,11 +19,16 @@ import (
 // written by. Newer ones are answered as that one.
 const newestVersion = "2026-06-06"
 
+// secondarySuffix ends the name of an account in the address of its secondary
+// location.
+const secondarySuffix = "-secondary"
+
 // target is what the address of a request names.
 type target struct {
-	service *service
-	account string
-	path    string // below the account
+	service   *service
+	account   string
+	secondary bool   // the location that can only be read
+	path      string // below the account
 }
 
 // locate finds service and account. only is the service of a port that serves
@@ -36,7 +41,8 @@ type target struct {
 func (s *Store) locate(r *http.Request, only string) (target, *rest.Error) {
 	path := r.URL.EscapedPath()
 	if account, service, found := s.accountOfHost(r.Host); found && (only == "" || only == service.name) {
-		return target{service, account, strings.TrimPrefix(path, "/")}, nil
+		account, secondary := strings.CutSuffix(account, secondarySuffix)
+		return target{service, account, secondary, strings.TrimPrefix(path, "/")}, nil
 	}
 	first, below, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	account, name, named := strings.Cut(first, ".")
@@ -47,10 +53,11 @@ func (s *Store) locate(r *http.Request, only string) (target, *rest.Error) {
 	if service == nil || only != "" && only != name {
 		return target{}, rest.Fail(400, "InvalidUri", "The address names no service. On this port it begins with the account and the service, such as /%s.blob/container, or its host does, such as %s.blob.localhost.", DefaultAccount, DefaultAccount)
 	}
+	account, secondary := strings.CutSuffix(account, secondarySuffix)
 	if len(s.keys[account]) == 0 {
 		return target{}, rest.Fail(404, "AccountNotFound", "This storage has no account %.30q. It has %s.", account, strings.Join(s.accounts(), ", "))
 	}
-	return target{service, account, below}, nil
+	return target{service, account, secondary, below}, nil
 }
 
 func (s *Store) accountOfHost(hostport string) (account string, of *service, found bool) {
@@ -58,7 +65,7 @@ func (s *Store) accountOfHost(hostport string) (account string, of *service, fou
 	name, _, _ := strings.Cut(rest, ".")
 	name, _, _ = strings.Cut(name, ":")
 	of = s.services[name]
-	return account, of, of != nil && len(s.keys[account]) > 0
+	return account, of, of != nil && len(s.keys[strings.TrimSuffix(account, secondarySuffix)]) > 0
 }
 
 // reply is an answer with what a fault does to it.
@@ -75,7 +82,7 @@ func (s *Store) answer(r *http.Request, only string) reply {
 	if failed != nil {
 		return reply{Answer: s.finish(request, failed.XML(request))}
 	}
-	request.Account, request.Path = at.account, at.path
+	request.Account, request.Path, request.Secondary = at.account, at.path, at.secondary
 	request.Sub = func(sub *http.Request) *rest.Answer { return s.answerSub(sub, at.service.name) }
 	var hit Fault
 	a, err := s.run(request, at, &hit)
@@ -107,6 +114,9 @@ func (s *Store) run(r *rest.Request, at target, hit *Fault) (*rest.Answer, error
 	}
 	if notFound != nil {
 		return nil, notFound
+	}
+	if at.secondary && r.HTTP.Method != http.MethodGet && r.HTTP.Method != http.MethodHead {
+		return nil, rest.Fail(403, "InsufficientAccountPermissions", "Write operations are not allowed at the secondary location.")
 	}
 	s.warnOfVersion(r)
 	*hit = s.faults.next(at.service.name, op, r.HTTP.Method)

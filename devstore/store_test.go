@@ -326,6 +326,30 @@ func TestForeignCallers(t *testing.T) {
 	}
 }
 
+// The secondary location shows what the primary has, and takes nothing.
+func TestSecondary(t *testing.T) {
+	store := devstore.New(t, nil)
+	if err := connect(t, store.InProcess(), store).use(t.Context(), "shared"); err != nil {
+		t.Fatal(err)
+	}
+	for name, connection := range map[string]string{
+		"by its host": strings.ReplaceAll(store.InProcess(), "http://"+devstore.DefaultAccount, "http://"+devstore.DefaultAccount+"-secondary"),
+		"by its path": strings.ReplaceAll(store.ConnectionString(), "/"+devstore.DefaultAccount, "/"+devstore.DefaultAccount+"-secondary"),
+	} {
+		var transport policy.Transporter
+		if name == "by its host" {
+			transport = store
+		}
+		c := connect(t, connection, transport)
+		if err := c.check(t.Context(), "shared"); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := c.use(t.Context(), "more"); code(err) != "403 InsufficientAccountPermissions" {
+			t.Errorf("%s: a write: %v", name, err)
+		}
+	}
+}
+
 func TestBadAddresses(t *testing.T) {
 	store := devstore.New(t, nil)
 	for path, want := range map[string]int{

@@ -182,6 +182,19 @@ func TestBlobSignature(t *testing.T) {
 	}
 }
 
+// A signature for a container does not reach the container itself, but for a list.
+func TestSignatureOnContainers(t *testing.T) {
+	text := strings.Join([]string{"rl", "", "2026-11-28", "/blob/acc/box", "", "", "", "2026-06-06", "c", "", "", "", "", "", "", ""}, "\n")
+	query := url.Values{"sr": {"c"}, "sp": {"rl"}, "se": {"2026-11-28"}, "sv": {"2026-06-06"}, "sig": {sign(text)}}.Encode()
+	for name, want := range map[string]string{"List Blobs": "", "Get Container Properties": "AuthorizationFailure", "Delete Container": "AuthorizationFailure"} {
+		c := caller(t, "http://127.0.0.1/acc/box?"+query)
+		c.Operation.Name, c.Operation.Level = name, 'c'
+		if got := code(Authorize(c)); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
 func TestTableSignature(t *testing.T) {
 	text := strings.Join([]string{"r", "", "2026-11-28", "/table/acc/people", "", "", "", "2019-02-02", "a", "", "b", "9"}, "\n")
 	query := url.Values{"tn": {"People"}, "sp": {"r"}, "se": {"2026-11-28"}, "sv": {"2019-02-02"}, "spk": {"a"}, "epk": {"b"}, "erk": {"9"}, "sig": {sign(text)}}

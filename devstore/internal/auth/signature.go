@@ -173,6 +173,10 @@ func (c Caller) origin(protocol, addresses string) error {
 	return nil
 }
 
+// onContainers are the operations on a whole container or queue that a signature
+// for it allows. All others need one for the account.
+var onContainers = map[string]bool{"List Blobs": true, "Blob Batch": true, "Get Queue Metadata": true}
+
 // allowed checks the operation against the letters of a signature.
 func (c Caller) allowed(grant *rest.Grant) error {
 	op := c.Operation
@@ -184,7 +188,10 @@ func (c Caller) allowed(grant *rest.Grant) error {
 			return rest.Fail(403, "AuthorizationResourceTypeMismatch", "This request is not authorized to perform this operation using this resource type.")
 		}
 	}
-	if grant.Service && op.Level == 's' || !grant.May(op.Permission) {
+	if grant.Service && op.Level != 'o' && !onContainers[op.Name] {
+		return rest.Fail(403, "AuthorizationFailure", "This request is not authorized to perform this operation.")
+	}
+	if !grant.May(op.Permission) {
 		return rest.Fail(403, "AuthorizationPermissionMismatch", "This request is not authorized to perform this operation using this permission.")
 	}
 	return nil

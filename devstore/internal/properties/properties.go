@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -101,24 +100,12 @@ func (s *Store) of(account string) *document {
 // stats answers for the secondary location only, as Azure does. The secondary
 // is never behind, because it is the same store.
 func (s *Store) stats(r *rest.Request) (*rest.Answer, error) {
-	if !secondary(r) {
+	if !r.Secondary {
 		return nil, rest.InvalidQuery("comp", "stats", "The statistics are available at the secondary location only.")
 	}
 	body := `<?xml version="1.0" encoding="utf-8"?><StorageServiceStats><GeoReplication><Status>live</Status><LastSyncTime>` +
 		rest.Date(r.Now.Truncate(time.Second)) + `</LastSyncTime></GeoReplication></StorageServiceStats>`
 	return rest.Reply(200).With("application/xml", []byte(body)), nil
-}
-
-// secondary reports whether a request came to the secondary location: its
-// account has the suffix in the host or in the path.
-func secondary(r *rest.Request) bool {
-	segment, _, _ := strings.Cut(strings.TrimPrefix(r.HTTP.URL.Path, "/"), "/")
-	for _, name := range []string{r.Account, r.HTTP.Host, segment} {
-		if account, _, _ := strings.Cut(name, "."); strings.HasSuffix(account, "-secondary") {
-			return true
-		}
-	}
-	return false
 }
 
 // record returns the record of an account's properties: the version, the length

@@ -59,6 +59,10 @@ type Request struct {
 	Now     time.Time // in UTC
 	ID      string    // x-ms-request-id
 
+	// Secondary is set for a request to the secondary location, which is read
+	// only, and here never behind.
+	Secondary bool
+
 	// Grant is what a shared access signature allows, nil for other callers.
 	Grant *Grant
 
