@@ -29,6 +29,9 @@ func TestMetadata(t *testing.T) {
 	answer := c.ok(200, "HEAD", "jobs?comp=metadata", "")
 	want(t, "one", answer.Header.Get("x-ms-meta-one"), "1")
 	want(t, "two", answer.Header.Get("x-ms-meta-two"), "a b")
+	for _, again := range []*client{c.reopened(), c.copied()} {
+		want(t, "one after a restart", again.ok(200, "GET", "jobs?comp=metadata", "").Header.Get("x-ms-meta-one"), "1")
+	}
 	c.ok(204, "PUT", "jobs?comp=metadata", "")
 	if answer := c.ok(200, "GET", "jobs?comp=metadata", ""); len(answer.Header) != 1 {
 		t.Errorf("headers = %v, want the count only", answer.Header)

@@ -143,6 +143,32 @@ func randomChange(c *client, random *rand.Rand, m model, seconds, step int) mode
 	return m
 }
 
+func TestHeap(t *testing.T) {
+	const seed = 1
+	random := rand.New(rand.NewPCG(seed, 0))
+	h := heap{slot: func(m *message) *int32 { return &m.slot }, less: func(a, b *message) bool { return a.place < b.place }}
+	var items []*message
+	for step := range 5000 {
+		if len(items) < 10 || random.IntN(2) == 0 {
+			m := &message{place: random.Uint64N(1000)}
+			items = append(items, m)
+			h.push(m)
+		} else {
+			i := random.IntN(len(items))
+			h.remove(items[i])
+			items = append(items[:i], items[i+1:]...)
+		}
+		for i, m := range h.items {
+			if int(m.slot) != i || h.less(m, h.items[max(i-1, 0)/2]) {
+				t.Fatalf("seed %d, step %d: the message at %d is out of order or knows slot %d", seed, step, i, m.slot)
+			}
+		}
+		if len(h.items) != len(items) {
+			t.Fatalf("seed %d, step %d: %d messages, want %d", seed, step, len(h.items), len(items))
+		}
+	}
+}
+
 func FuzzText(f *testing.F) {
 	f.Add([]byte(body("a")))
 	f.Add([]byte("<QueueMessage><MessageText>&#xd;<![CDATA[ ]]></MessageText></QueueMessage>"))
