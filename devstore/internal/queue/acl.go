@@ -94,6 +94,7 @@ func readPolicies(body []byte) ([]rest.Policy, error) {
 		if err := checkPolicy(p); err != nil {
 			return nil, err
 		}
+		p.Permission = inOrder(p.Permission)
 		policies = append(policies, p)
 	}
 	return policies, nil
@@ -112,6 +113,17 @@ func checkPolicy(p rest.Policy) error {
 		}
 	}
 	return nil
+}
+
+// inOrder returns permissions in the order in which Azure shows them.
+func inOrder(given string) string {
+	var ordered strings.Builder
+	for _, letter := range permissions {
+		if strings.ContainsRune(given, letter) {
+			ordered.WriteRune(letter)
+		}
+	}
+	return ordered.String()
 }
 
 func isTime(s string) bool {

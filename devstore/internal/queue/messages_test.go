@@ -142,7 +142,7 @@ func TestMessagesExpireAlsoWhileHidden(t *testing.T) {
 	c.wait(100)
 	c.wantCount("1")
 	c.refused(404, "MessageNotFound", "DELETE", m.path(c.name), "")
-	want(t, "left", texts(c.receive("numofmessages=32")), "stays")
+	want(t, "left", texts(messages(t, c.ok(200, "GET", "jobs/messages/?numofmessages=32", ""))), "stays")
 	c.wait(time.Second)
 	c.wantCount("0")
 }
@@ -241,6 +241,8 @@ func TestReceiptsThatWereNeverGiven(t *testing.T) {
 		c.refused(404, "MessageNotFound", "DELETE", b.path("jobs"), "")
 	}
 	c.refused(404, "QueueNotFound", "DELETE", a.path("other"), "")
+	c.refused(404, "MessageNotFound", "DELETE", "jobs/messages/?popreceipt=AAAA", "")
+	c.wantCount("2")
 	a.MessageID = strings.ToUpper(a.MessageID)
 	c.ok(204, "DELETE", a.path("jobs"), "")
 }

@@ -106,7 +106,7 @@ func TestPolicies(t *testing.T) {
 		return "<SignedIdentifier><Id>" + id + "</Id><AccessPolicy>" + inner + "</AccessPolicy></SignedIdentifier>"
 	}
 	set := func(inner string) string { return "<SignedIdentifiers>" + inner + "</SignedIdentifiers>" }
-	c.ok(204, "PUT", "jobs?comp=acl", set(policy("one", "<Start>2026-01-01T00:00:00.0000000Z</Start><Expiry>2026-12-31</Expiry><Permission>rup</Permission>")+policy("two", "")))
+	c.ok(204, "PUT", "jobs?comp=acl", set(policy("one", "<Start>2026-01-01T00:00:00.0000000Z</Start><Expiry>2026-12-31</Expiry><Permission>pur</Permission>")+policy("two", "")))
 	want(t, "ACL", string(c.ok(200, "GET", "jobs?comp=acl", "").Body), `<?xml version="1.0" encoding="utf-8"?><SignedIdentifiers>`+
 		`<SignedIdentifier><Id>one</Id><AccessPolicy><Start>2026-01-01T00:00:00.0000000Z</Start><Expiry>2026-12-31</Expiry><Permission>rup</Permission></AccessPolicy></SignedIdentifier>`+
 		`<SignedIdentifier><Id>two</Id><AccessPolicy></AccessPolicy></SignedIdentifier></SignedIdentifiers>`)

@@ -23,7 +23,7 @@ func (s *Service) Route(r *rest.Request) (rest.Operation, error) {
 	if o, ok := s.properties.Operation(r); ok {
 		return o, nil
 	}
-	parts := strings.Split(strings.TrimSuffix(r.Path, "/"), "/")
+	parts := strings.Split(r.Path, "/")
 	for i, part := range parts {
 		decoded, err := url.PathUnescape(part)
 		if err != nil {
@@ -37,12 +37,14 @@ func (s *Service) Route(r *rest.Request) (rest.Operation, error) {
 	if err := checkName(parts[0]); err != nil {
 		return rest.Operation{}, err
 	}
+	// Delete Message without an id must not clear the queue.
+	emptyID := len(parts) == 3 && parts[2] == ""
 	var o rest.Operation
 	var err error
 	switch {
-	case len(parts) == 1:
+	case len(parts) == 1 || len(parts) == 2 && parts[1] == "":
 		o, err = s.routeQueue(r, parts[0])
-	case parts[1] == "messages" && len(parts) == 2:
+	case parts[1] == "messages" && (len(parts) == 2 || emptyID && r.HTTP.Method != "DELETE"):
 		o, err = s.routeMessages(r, parts[0])
 	case parts[1] == "messages" && len(parts) == 3:
 		o, err = s.routeMessage(r, parts[0], parts[2])
