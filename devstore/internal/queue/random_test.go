@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http/httptest"
@@ -217,6 +218,35 @@ func FuzzApply(f *testing.F) {
 		again := New(rest.Memory{}, 0)
 		if err := s.Snapshot(again.Apply); err != nil {
 			t.Errorf("after record %q the snapshot cannot be read: %v", record, err)
+		}
+	})
+}
+
+// FuzzCall sends any request to a service that has a queue with a message.
+func FuzzCall(f *testing.F) {
+	f.Add("GET", "jobs/messages", "numofmessages=32&visibilitytimeout=1", "")
+	f.Add("POST", "jobs/messages", "messagettl=-1&visibilitytimeout=7", body("a"))
+	f.Add("PUT", "jobs/messages/a", "popreceipt=AAAA&visibilitytimeout=7", "")
+	f.Add("GET", "", "comp=list&prefix=j&marker=/dev/a&maxresults=1&include=metadata", "")
+	f.Add("PUT", "%2f%", "comp=acl", "<SignedIdentifiers/>")
+	f.Add("PUT", "", "restype=service&comp=properties", "<StorageServiceProperties/>")
+	f.Fuzz(func(t *testing.T, method, path, query, body string) {
+		c := newClient(t, 0)
+		c.create()
+		c.put("a", "")
+		r := request("GET", path+"?"+query)
+		r.HTTP.Method, r.Body, r.Now = method, []byte(body), c.now
+		o, err := c.s.Route(r)
+		if err == nil && o.Run != nil {
+			_, err = o.Run(r)
+		}
+		var known *rest.Error
+		if err != nil && !errors.As(err, &known) {
+			t.Errorf("error %v is no rest.Error", err)
+		}
+		c.wait(time.Hour)
+		if err := c.s.Snapshot(c.reopened().s.Apply); err != nil {
+			t.Errorf("the snapshot does not fit to the log: %v", err)
 		}
 	})
 }
