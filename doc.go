@@ -199,7 +199,7 @@
 //
 //   - One order number: internal/customhandler/forward.go,
 //     internal/edge/routes.go, internal/api/sequences.go, ids/set.go, ids/ids.go.
-//     If a range must be reserved: ids/fill.go, ids/claim.go,
+//     If a range must be reserved: ids/fill.go, ids/claim.go, ids/send.go,
 //     internal/azure/sequences.go.
 //   - One wait at a gate: internal/api/gates.go, gate/wait.go, gate/read.go,
 //     gate/watch.go, internal/azure/gates.go.

@@ -94,12 +94,3 @@ func (g *Generator) settle(ctx context.Context) error {
 	}
 	return nil
 }
-
-// add adds a range to those that giveBack may return.
-func (g *Generator) add(r Range) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.reserved += r.Count()
-	g.highest = max(g.highest, r.Last)
-	g.ready = append(g.ready, r)
-}

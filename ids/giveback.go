@@ -15,6 +15,9 @@ const (
 
 	// returnPoll is the mean time between its reads.
 	returnPoll = 150 * time.Millisecond
+
+	// closeTimeout bounds the return of numbers of a sequence that is given up.
+	closeTimeout = 10 * time.Second
 )
 
 // returnPatiently returns the unused numbers, and waits for others to return
@@ -122,34 +125,6 @@ func (g *Generator) sendBack(ctx context.Context, r Range, keep int64) error {
 		slices.SortFunc(g.ready, func(a, b Range) int { return cmp.Compare(a.First, b.First) })
 	}
 	return err
-}
-
-// sendOnce sends one request, and takes what a write has done whose reply was
-// lost before: one that reserved numbers, or one that returned them.
-func (g *Generator) sendOnce(ctx context.Context, req request) error {
-	outcome, r, err := g.send(ctx, req)
-	switch {
-	case err != nil:
-		return err
-	case outcome == unclear:
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		return g.lastError
-	case outcome == reserved:
-		g.add(r)
-	case outcome == returned:
-		g.hasReturned(r)
-	}
-	return nil
-}
-
-// hasReturned counts numbers that went back, which were counted as lost.
-func (g *Generator) hasReturned(r Range) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.lost -= r.Count()
-	g.returned += r.Count()
-	g.highest = min(g.highest, g.claim.own.end-1)
 }
 
 // returnIdle returns the unused numbers of a generator that no caller uses, and

@@ -2,8 +2,6 @@ package ids
 
 import (
 	"container/list"
-	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -38,40 +36,6 @@ type loans struct {
 	mu    sync.Mutex
 	byID  map[string]*list.Element // of *loan
 	byAge list.List                // the oldest first
-}
-
-// Lend returns n consecutive numbers of a sequence as Next and Lease do, and a
-// secret with which their caller can give those back that it did not use.
-func (s *Set) Lend(ctx context.Context, sequence string, n int) (r Range, id string, err error) {
-	l := &loan{id: rand.Text()}
-	l.numbers, err = s.draw(sequence, func(g *Generator) (r Range, err error) {
-		l.from, l.era = g, g.currentEra() // before the numbers are taken
-		if n == 1 {
-			r.First, err = g.Next(ctx)
-			r.Last = r.First
-			return r, err
-		}
-		return g.Lease(ctx, n)
-	})
-	if err != nil {
-		return Range{}, "", err
-	}
-	s.loans.add(l)
-	return l.numbers, l.id, nil
-}
-
-// TakeBack takes the numbers of a loan from first on, which its caller did not
-// use and will not use. This process issues them again. It returns how many it
-// took: none if the loan is unknown, was taken back before or is older than ten
-// minutes, if the sequence was raised or found unusable since, or if this
-// process has given it up or is stopping. Those numbers stay a gap. ErrNotLent
-// reports a first that is not part of the loan, which then stays.
-func (s *Set) TakeBack(sequence, id string, first int64) (int64, error) {
-	l, err := s.loans.take(sequence, id, first)
-	if l == nil {
-		return 0, err
-	}
-	return l.from.takeBack(Range{First: first, Last: l.numbers.Last}, l.era), nil
 }
 
 func (ls *loans) add(l *loan) {

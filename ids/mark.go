@@ -1,17 +1,85 @@
 package ids
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // ErrCorrupt reports that the stored mark of a sequence cannot be used: it is
 // not a number, or it contradicts an earlier reservation of this node. No
 // number is issued until an operator repairs it.
 var ErrCorrupt = errors.New("the stored number of the sequence cannot be used")
+
+// Mark is a Value as the package reads it.
+//
+// Text is the next free number, which other programs read and write in the
+// format of the article that the package comes from. Writer, Peak, History,
+// Forks and Known are stored beside it, as metadata. Marks that other programs
+// write have none of them.
+type Mark struct {
+	Text    string // the next free number, as stored
+	Writer  string // unique name of the write that stored this mark; "" if unknown
+	Peak    string // the highest number that Text ever was; "" if it is Text
+	History string // which writes led to this mark; "" if unknown
+	Forks   string // where copies were moved on; "" if nowhere, or if it is unknown
+	Known   bool   // Remember succeeded before this mark was stored
+	Version string // the store's token for this state; opaque to this package
+	Copied  bool   // the mark was stored CopyAge or more after it was written, as a restored copy is
+}
+
+// CopyAge is the age of a copy that is noticed.
+const CopyAge = 30 * time.Second
+
+// The metadata of a mark. Known is "1" or missing.
+const (
+	writerKey  = "writer"
+	peakKey    = "peak"
+	historyKey = "history"
+	forksKey   = "forks"
+	knownKey   = "known"
+)
+
+// MarkOf returns the mark that a store holds. It cuts a text that is too long for
+// a number, and leaves too much of it for one.
+func MarkOf(v Value) Mark {
+	return Mark{
+		Text:    strings.Clone(v.Text[:min(len(v.Text), maxText+1)]),
+		Writer:  v.Meta[writerKey],
+		Peak:    v.Meta[peakKey],
+		History: v.Meta[historyKey],
+		Forks:   v.Meta[forksKey],
+		Known:   v.Meta[knownKey] != "",
+		Version: v.Version,
+		Copied:  !v.WrittenAt.IsZero() && v.StoredAt.Sub(v.WrittenAt) >= CopyAge,
+	}
+}
+
+// Value returns what a store holds of the mark.
+func (m Mark) Value() Value {
+	v := Value{Text: m.Text, Version: m.Version}
+	known := ""
+	if m.Known {
+		known = "1"
+	}
+	for key, value := range map[string]string{writerKey: m.Writer, peakKey: m.Peak, historyKey: m.History, forksKey: m.Forks, knownKey: known} {
+		if value != "" {
+			if v.Meta == nil {
+				v.Meta = make(map[string]string)
+			}
+			v.Meta[key] = value
+		}
+	}
+	return v
+}
+
+// MaxExact is the largest whole number that every JSON reader keeps exactly,
+// and the default end of a sequence.
+const MaxExact = 1<<53 - 1
 
 // maxNext bounds the stored number, so that one past the last number of any
 // sequence can still be written.
@@ -62,4 +130,26 @@ func quote(text string) string {
 		return strconv.Quote(text[:maxShown]) + "…"
 	}
 	return strconv.Quote(text)
+}
+
+// load reads the mark of a sequence. It returns ErrNotFound if there is none.
+func load(ctx context.Context, store Store, sequence string) (Mark, error) {
+	v, err := store.Load(ctx, sequence, "")
+	if err == nil && v.Version == "" {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return Mark{}, err
+	}
+	return MarkOf(v), nil
+}
+
+// replace stores next in the place of old, and returns it with its version.
+func replace(ctx context.Context, store Store, sequence string, old, next Mark) (Mark, error) {
+	v, err := store.Replace(ctx, sequence, old.Value(), next.Value())
+	if err != nil {
+		return Mark{}, err
+	}
+	next.Version, next.Copied = v.Version, false
+	return next, nil
 }

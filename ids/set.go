@@ -3,8 +3,10 @@ package ids
 import (
 	"container/list"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	mathrand "math/rand/v2"
 	"sync"
 	"time"
 )
@@ -32,9 +34,15 @@ const (
 
 	// maxClosing bounds the generators that return their numbers at once.
 	maxClosing = 32
+)
 
-	// closeTimeout bounds the return of numbers of a sequence that is given up.
-	closeTimeout = 10 * time.Second
+const (
+	// recheckInterval is how often the stored numbers of unusable sequences are
+	// read again, so that a repair is noticed without a caller.
+	recheckInterval = 30 * time.Second
+
+	// maxRechecks bounds these reads in one interval.
+	maxRechecks = 100
 )
 
 // Set issues the numbers of any number of sequences of one store. It begins
@@ -96,6 +104,40 @@ func (s *Set) Next(ctx context.Context, sequence string) (int64, error) {
 // Lease returns n consecutive numbers of a sequence, as [Generator.Lease] does.
 func (s *Set) Lease(ctx context.Context, sequence string, n int) (Range, error) {
 	return s.draw(sequence, func(g *Generator) (Range, error) { return g.Lease(ctx, n) })
+}
+
+// Lend returns n consecutive numbers of a sequence as Next and Lease do, and a
+// secret with which their caller can give those back that it did not use.
+func (s *Set) Lend(ctx context.Context, sequence string, n int) (r Range, id string, err error) {
+	l := &loan{id: rand.Text()}
+	l.numbers, err = s.draw(sequence, func(g *Generator) (r Range, err error) {
+		l.from, l.era = g, g.currentEra() // before the numbers are taken
+		if n == 1 {
+			r.First, err = g.Next(ctx)
+			r.Last = r.First
+			return r, err
+		}
+		return g.Lease(ctx, n)
+	})
+	if err != nil {
+		return Range{}, "", err
+	}
+	s.loans.add(l)
+	return l.numbers, l.id, nil
+}
+
+// TakeBack takes the numbers of a loan from first on, which its caller did not
+// use and will not use. This process issues them again. It returns how many it
+// took: none if the loan is unknown, was taken back before or is older than ten
+// minutes, if the sequence was raised or found unusable since, or if this
+// process has given it up or is stopping. Those numbers stay a gap. ErrNotLent
+// reports a first that is not part of the loan, which then stays.
+func (s *Set) TakeBack(sequence, id string, first int64) (int64, error) {
+	l, err := s.loans.take(sequence, id, first)
+	if l == nil {
+		return 0, err
+	}
+	return l.from.takeBack(Range{First: first, Last: l.numbers.Last}, l.era), nil
 }
 
 func (s *Set) draw(sequence string, from func(*Generator) (Range, error)) (Range, error) {
@@ -242,6 +284,25 @@ func (s *Set) returnIdle(now time.Time) {
 	}
 }
 
+// recheck reads unusable sequences again, in a random order. It ends when the
+// store fails, because further reads would fail too.
+func (s *Set) recheck(ctx context.Context) {
+	var broken []*Generator
+	for _, g := range s.all() {
+		g.mu.Lock()
+		if g.unusable != nil {
+			broken = append(broken, g)
+		}
+		g.mu.Unlock()
+	}
+	mathrand.Shuffle(len(broken), func(i, j int) { broken[i], broken[j] = broken[j], broken[i] })
+	for _, g := range broken[:min(len(broken), maxRechecks)] {
+		if err := g.recheck(ctx); err != nil {
+			return
+		}
+	}
+}
+
 // stop ends all waits. It returns the generators, the most recently used first.
 func (s *Set) stop() []*Generator {
 	s.mu.Lock()
@@ -254,57 +315,21 @@ func (s *Set) stop() []*Generator {
 	return all
 }
 
+// all returns the generators, the most recently used first.
+func (s *Set) all() []*Generator {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]*Generator, 0, len(s.generators))
+	for at := s.byUse.Front(); at != nil; at = at.Next() {
+		all = append(all, at.Value.(*member).Generator)
+	}
+	return all
+}
+
 func (s *Set) isStopping() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.stopping
-}
-
-// Stats returns the statistics of each sequence in use.
-func (s *Set) Stats() map[string]Stats {
-	s.mu.Lock()
-	all := make(map[string]*Generator, len(s.generators))
-	for name, at := range s.generators {
-		all[name] = at.Value.(*member).Generator
-	}
-	s.mu.Unlock()
-	stats := make(map[string]Stats, len(all))
-	for name, g := range all {
-		stats[name] = g.Stats()
-	}
-	return stats
-}
-
-// StatsOf returns the statistics of a sequence, or false if it is not in use.
-func (s *Set) StatsOf(sequence string) (Stats, bool) {
-	s.mu.Lock()
-	at, ok := s.generators[sequence]
-	s.mu.Unlock()
-	if !ok {
-		return Stats{}, false
-	}
-	return at.Value.(*member).Stats(), true
-}
-
-// Used is a sequence in use with its statistics.
-type Used struct {
-	Sequence string
-	Stats
-}
-
-// Recent returns up to n sequences in use, the most recently used first.
-func (s *Set) Recent(n int) []Used {
-	s.mu.Lock()
-	var recent []*Generator
-	for at := s.byUse.Front(); at != nil && len(recent) < n; at = at.Next() {
-		recent = append(recent, at.Value.(*member).Generator)
-	}
-	s.mu.Unlock()
-	used := make([]Used, len(recent))
-	for i, g := range recent {
-		used[i] = Used{g.sequence, g.Stats()}
-	}
-	return used
 }
 
 // Close closes all generators, up to 32 at a time, the most recently used

@@ -1,14 +1,8 @@
 package ids
 
 import (
-	"sync/atomic"
 	"time"
 )
-
-// counts are the requests made to the store.
-type counts struct {
-	loads, writes, conflicts, failures atomic.Int64
-}
 
 // Stats counts one generator's numbers and requests since it was created. At
 // any time Reserved + TakenBack = Issued + Lost + Returned + Available.
@@ -70,4 +64,89 @@ func (g *Generator) Stats() Stats {
 		stats.Problem = g.problem.Error()
 	}
 	return stats
+}
+
+// Stats returns the statistics of each sequence in use.
+func (s *Set) Stats() map[string]Stats {
+	s.mu.Lock()
+	all := make(map[string]*Generator, len(s.generators))
+	for name, at := range s.generators {
+		all[name] = at.Value.(*member).Generator
+	}
+	s.mu.Unlock()
+	stats := make(map[string]Stats, len(all))
+	for name, g := range all {
+		stats[name] = g.Stats()
+	}
+	return stats
+}
+
+// StatsOf returns the statistics of a sequence, or false if it is not in use.
+func (s *Set) StatsOf(sequence string) (Stats, bool) {
+	s.mu.Lock()
+	at, ok := s.generators[sequence]
+	s.mu.Unlock()
+	if !ok {
+		return Stats{}, false
+	}
+	return at.Value.(*member).Stats(), true
+}
+
+// Used is a sequence in use with its statistics.
+type Used struct {
+	Sequence string
+	Stats
+}
+
+// Recent returns up to n sequences in use, the most recently used first.
+func (s *Set) Recent(n int) []Used {
+	s.mu.Lock()
+	var recent []*Generator
+	for at := s.byUse.Front(); at != nil && len(recent) < n; at = at.Next() {
+		recent = append(recent, at.Value.(*member).Generator)
+	}
+	s.mu.Unlock()
+	used := make([]Used, len(recent))
+	for i, g := range recent {
+		used[i] = Used{g.sequence, g.Stats()}
+	}
+	return used
+}
+
+// Unusable returns the sequences in use that this process found unusable, in no
+// particular order. It makes no request. While Run is running, they are read
+// again every 30 seconds.
+func (s *Set) Unusable() []Unusable {
+	var all []Unusable
+	for _, g := range s.all() {
+		g.mu.Lock()
+		if g.unusable != nil {
+			all = append(all, *g.unusable)
+		}
+		g.mu.Unlock()
+	}
+	return all
+}
+
+// NearEnd returns the sequences of which this process has reserved numbers from
+// the last hundredth, or of which none is left, with the last number reserved.
+func (s *Set) NearEnd() map[string]int64 {
+	near := make(map[string]int64)
+	for _, g := range s.all() {
+		g.mu.Lock()
+		if last := g.opt.Last; g.usedUp {
+			near[g.sequence] = last
+		} else if g.highest > last-last/100 {
+			near[g.sequence] = g.highest
+		}
+		g.mu.Unlock()
+	}
+	return near
+}
+
+// Len returns how many sequences are in use. Their maximum is MaxSequences.
+func (s *Set) Len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.generators)
 }
