@@ -3,7 +3,6 @@ package gate
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -166,26 +165,6 @@ func (g *Gates) drive(ctx context.Context, c *change) (verdict, error) {
 		}
 		bound = min(2*bound, maxPause)
 	}
-}
-
-// errNoTime is that of a store whose answer has no time: a release needs it for a
-// generation that was not used before.
-var errNoTime = errors.New("the store did not report the time of its answer")
-
-func (g *Gates) load(ctx context.Context, gate, seen string) (Value, error) {
-	ctx, cancel := context.WithTimeout(ctx, g.opt.CallTimeout)
-	defer cancel()
-	v, err := g.store.Load(ctx, gate, seen)
-	if err == nil && v.ReadAt.IsZero() {
-		err = errNoTime
-	}
-	return v, err
-}
-
-func (g *Gates) replace(ctx context.Context, gate string, old, next Value) (Value, error) {
-	ctx, cancel := context.WithTimeout(ctx, g.opt.CallTimeout)
-	defer cancel()
-	return g.store.Replace(ctx, gate, old, next)
 }
 
 // learn passes on to the waiters of this process what the store has answered.

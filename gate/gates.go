@@ -2,6 +2,7 @@ package gate
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -123,4 +124,24 @@ func New(store Store, options *Options) (*Gates, error) {
 
 		unreadable: make(map[string]*Failure),
 	}, nil
+}
+
+// errNoTime is that of a store whose answer has no time: a release needs it for a
+// generation that was not used before.
+var errNoTime = errors.New("the store did not report the time of its answer")
+
+func (g *Gates) load(ctx context.Context, gate, seen string) (Value, error) {
+	ctx, cancel := context.WithTimeout(ctx, g.opt.CallTimeout)
+	defer cancel()
+	v, err := g.store.Load(ctx, gate, seen)
+	if err == nil && v.ReadAt.IsZero() {
+		err = errNoTime
+	}
+	return v, err
+}
+
+func (g *Gates) replace(ctx context.Context, gate string, old, next Value) (Value, error) {
+	ctx, cancel := context.WithTimeout(ctx, g.opt.CallTimeout)
+	defer cancel()
+	return g.store.Replace(ctx, gate, old, next)
 }

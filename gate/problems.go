@@ -23,25 +23,6 @@ const (
 	sendingLasts = 10 * time.Minute
 )
 
-// Failure is what does not work at present.
-type Failure struct {
-	Err   error
-	Since time.Time
-	Count int64 // how often it has failed since; 0: an attempt is under way
-
-	last time.Time
-}
-
-// add counts a failure.
-func (f *Failure) add(err error) {
-	now := time.Now()
-	if f.Since.IsZero() {
-		f.Since = now
-	}
-	f.Err, f.last = err, now
-	f.Count++
-}
-
 // Unreadable returns the gates whose document could not be used when this
 // process last read it: each Err wraps ErrCorrupt. It makes no request. While
 // Run is running, they are read again at least every 30 seconds. At most 100

@@ -103,6 +103,18 @@ func (w *watch) read(ctx context.Context) {
 	}
 }
 
+// admit lets waiters pass. Its caller holds mu.
+func (g *Gates) admit(w *watch, passing []*waiter) {
+	if len(passing) == 0 {
+		return // the usual case
+	}
+	waited := &Waited{Passed: true, Generation: w.state.Generation, State: w.state}
+	for _, p := range passing {
+		p.waited = waited
+		close(p.done)
+	}
+}
+
 // schedule sets the time of the next poll after a read. The first poll of an
 // interval comes at a random time within it, so that processes that begin
 // together do not poll together; later ones differ by up to a tenth.

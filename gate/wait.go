@@ -7,27 +7,6 @@ import (
 	"time"
 )
 
-// MaxWait is the longest that one Wait lasts, because an HTTP request cannot
-// last longer. To wait longer, call Wait again.
-const MaxWait = 200 * time.Second
-
-// Now, as the generation that a waiter has seen, means that it has seen none.
-const Now = -1
-
-// Waited is the result of a wait.
-type Waited struct {
-	// Passed reports that the waiter may go on. Otherwise its time was over.
-	Passed bool
-
-	// Generation is what this waiter has seen. Wait with it again, to go on
-	// waiting or for the next release: no release is missed in between.
-	Generation int64
-
-	// State is the newest known state of the gate. It may be closed for a
-	// waiter that passed: a release has happened, and a close after it.
-	State State
-}
-
 // Wait waits at a gate until it may be passed, at most for limit, which is at
 // most MaxWait, and at most until ctx ends.
 //
@@ -98,18 +77,6 @@ func (g *Gates) arrive(gate string, p *waiter) (*watch, error) {
 	}
 	w.plan(time.Now())
 	return w, nil
-}
-
-// admit lets waiters pass. Its caller holds mu.
-func (g *Gates) admit(w *watch, passing []*waiter) {
-	if len(passing) == 0 {
-		return // the usual case
-	}
-	waited := &Waited{Passed: true, Generation: w.state.Generation, State: w.state}
-	for _, p := range passing {
-		p.waited = waited
-		close(p.done)
-	}
 }
 
 // leave ends a wait that is over without a pass. If it has ended already, the

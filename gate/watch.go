@@ -40,17 +40,6 @@ type watch struct {
 	reader
 }
 
-// waiter is one call of Wait.
-type waiter struct {
-	after  int64 // passes with a greater generation; Now until a read has shown which
-	reads  int   // that had begun when it came
-	unread bool  // it needs the answer to a read that begins after it came
-
-	done   chan struct{} // closed when the waiter is admitted or rejected
-	waited *Waited       // nil until the wait has ended; shared by those who pass together
-	err    error
-}
-
 // arrive adds a waiter, unless it passes at once.
 func (w *watch) arrive(p *waiter) (passes bool) {
 	if w.admits(p) {
