@@ -9,6 +9,9 @@ import (
 	"time"
 )
 
+// readmitAfter is how long after a failure a backlog queue is left out.
+const readmitAfter = time.Minute
+
 // backlog sends to the backlog queues of the secondary.
 type backlog struct {
 	links   *links

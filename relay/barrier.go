@@ -16,29 +16,7 @@ import (
 const (
 	peekPause = 200 * time.Millisecond // between the peeks of one entity and queue
 	peekPages = 10
-	peekPage  = 100
 )
-
-// hold is what a sender knows of its messages in one backlog queue.
-type hold struct {
-	writes int       // begun or ended
-	peekAt time.Time // not before
-}
-
-// hold notes that a message with a session goes to a backlog queue.
-func (e *entity) hold(queue int) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	h := e.holds[queue]
-	if h == nil {
-		if e.holds == nil {
-			e.holds = make(map[int]*hold)
-		}
-		h = &hold{}
-		e.holds[queue] = h
-	}
-	h.writes++
-}
 
 // mustFollow reports whether a message must go to the backlog although the
 // primary works, because earlier messages of its session may be there.

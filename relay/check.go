@@ -4,9 +4,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"maps"
-	"math"
-	"regexp"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
@@ -14,9 +11,7 @@ import (
 )
 
 const (
-	maxEntity = 260 // characters of an entity's path
-	maxID     = 128 // characters of a message ID, session ID or partition key
-	maxTTL    = math.MaxUint32 * time.Millisecond
+	maxID = 128 // characters of a message ID, session ID or partition key
 
 	maxProperty   = 32 << 10 // bytes of an application property with its name
 	maxProperties = 64 << 10 // bytes of all sections before the body
@@ -25,9 +20,6 @@ const (
 	// times, and the names and types of six properties.
 	headroom = 1 << 10
 )
-
-// entityName follows the rules of Service Bus.
-var entityName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?$`)
 
 // checked returns a copy of the message as it is to be sent, or an error of the
 // class Invalid or TooLarge. The copy has a message ID, and no schedule that is
@@ -175,33 +167,6 @@ func checkBody(b *azservicebus.AMQPAnnotatedMessageBody) error {
 		return errors.New("the body has more than one kind of section: use data, sequences or a value")
 	}
 	return nil
-}
-
-// clone copies what the relay changes: never the caller's message. Properties
-// and Header of the copy are not nil.
-func clone(m *Message) *Message {
-	c := &Message{
-		Body:   m.Body,
-		Footer: m.Footer,
-
-		ApplicationProperties: maps.Clone(m.ApplicationProperties),
-		MessageAnnotations:    maps.Clone(m.MessageAnnotations),
-
-		Header:     &azservicebus.AMQPAnnotatedMessageHeader{Priority: 4}, // the default of AMQP
-		Properties: &azservicebus.AMQPAnnotatedMessageProperties{},
-	}
-	if m.Properties != nil {
-		*c.Properties = *m.Properties
-	}
-	if m.Header != nil {
-		*c.Header = *m.Header
-	}
-	// These belong to one delivery.
-	c.Header.DeliveryCount, c.Header.FirstAcquirer = 0, false
-	for _, name := range brokerAnnotations {
-		deleteAnnotation(c, name)
-	}
-	return c
 }
 
 // sizeOf returns the encoded size of a message.

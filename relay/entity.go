@@ -22,10 +22,9 @@ const (
 func (s State) String() string { return [...]string{"healthy", "suspect", "failedOver"}[s] }
 
 const (
-	minPause     = 100 * time.Millisecond // between attempts while suspect
-	maxPause     = time.Second
-	minAttempt   = 500 * time.Millisecond // at least, for the last attempt before a failover
-	throttleWait = 10 * time.Second       // at least, after the namespace was busy
+	minPause   = 100 * time.Millisecond // between attempts while suspect
+	maxPause   = time.Second
+	minAttempt = 500 * time.Millisecond // at least, for the last attempt before a failover
 )
 
 // entity is what the process knows of an entity of the primary. It starts
@@ -63,6 +62,12 @@ type entity struct {
 	failovers int // an attempt that began before one is no news after it
 
 	holds map[int]*hold // by backlog queue; see barrier.go
+}
+
+// hold is what a sender knows of its messages in one backlog queue.
+type hold struct {
+	writes int       // begun or ended
+	peekAt time.Time // not before
 }
 
 // admission is where one attempt may go.
@@ -292,4 +297,19 @@ func (e *entity) status() Status {
 		s.Throttled, s.LastErr = false, nil
 	}
 	return s
+}
+
+// hold notes that a message with a session goes to a backlog queue.
+func (e *entity) hold(queue int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	h := e.holds[queue]
+	if h == nil {
+		if e.holds == nil {
+			e.holds = make(map[int]*hold)
+		}
+		h = &hold{}
+		e.holds[queue] = h
+	}
+	h.writes++
 }

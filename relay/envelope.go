@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/Azure/go-amqp"
 )
 
 // The envelope is a set of application properties of a message in a backlog
@@ -27,17 +25,6 @@ const (
 )
 
 var envelopeNames = map[string]struct{}{propPath: {}, propSession: {}, propTTL: {}, propScheduled: {}, propExpires: {}, propAbsolute: {}}
-
-// viaPartitionKey is an annotation that chooses a partition, as does
-// [PartitionKey].
-const viaPartitionKey = "x-opt-via-partition-key"
-
-// brokerAnnotations are those that Service Bus adds to a delivery. They belong
-// to one stay in a queue, as does [ScheduledTime] of a received message.
-var brokerAnnotations = []string{
-	"x-opt-sequence-number", "x-opt-enqueue-sequence-number", "x-opt-enqueued-time", "x-opt-locked-until", "x-opt-lock-token",
-	"x-opt-message-state", "x-opt-deadletter-source",
-}
 
 // errExpired reports that the time to live of a message ended in the backlog.
 var errExpired = errors.New("the time to live ended in the backlog")
@@ -144,25 +131,4 @@ func take[T any](e *envelope, name string) (T, bool) {
 		e.err = fmt.Errorf("the property %q has the type %T instead of %T", name, value, none)
 	}
 	return typed, ok
-}
-
-// annotation returns a message annotation. Its key is a string or a symbol.
-func annotation(m *Message, name string) (any, bool) {
-	if v, ok := m.MessageAnnotations[name]; ok {
-		return v, true
-	}
-	v, ok := m.MessageAnnotations[amqp.Symbol(name)]
-	return v, ok
-}
-
-func annotate(m *Message, name string, value any) {
-	if m.MessageAnnotations == nil {
-		m.MessageAnnotations = make(map[any]any)
-	}
-	m.MessageAnnotations[name] = value
-}
-
-func deleteAnnotation(m *Message, name string) {
-	delete(m.MessageAnnotations, name)
-	delete(m.MessageAnnotations, amqp.Symbol(name))
 }

@@ -86,6 +86,27 @@ func classOf(err error) Class {
 	return Unavailable
 }
 
+// final reports whether a retry would fail, too, or is the caller's decision.
+func final(err error) bool {
+	switch classOf(err) {
+	case Unavailable, Throttled:
+		return errors.Is(err, ErrClosed)
+	}
+	return true
+}
+
+// refused reports whether every backlog queue would answer so.
+func refused(err error) bool {
+	switch classOf(err) {
+	case Invalid, Denied, TooLarge:
+		return true
+	}
+	return errors.Is(err, ErrClosed)
+}
+
+// throttleWait is how long to wait at least after the namespace was busy.
+const throttleWait = 10 * time.Second
+
 // busyFor returns how long to wait after an error because the namespace is busy:
 // 0 if that is not its cause.
 func busyFor(err error) time.Duration {

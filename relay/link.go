@@ -135,6 +135,9 @@ func (l *link) do(ctx context.Context, timeout time.Duration, attempt func(ctx c
 	return err
 }
 
+// peekPage is how many messages a page of a peek has at most.
+const peekPage = 100
+
 // peek reads a page of a queue. If a message of it cannot be decoded, it returns
 // those before that one; the error is not nil only if that one is the first.
 func (l *links) peek(ctx context.Context, timeout time.Duration, queue string, from int64) (page []*Delivery, err error) {

@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// pingsToFailback is how many pings in a row have to be answered.
+const pingsToFailback = 2
+
 // moved starts the pings of an entity that fails over. The entity is locked.
 func (s *Sender) moved(e *entity, from, to State, cause error) {
 	s.options.OnEvent(Event{At: time.Now(), Kind: StateChanged, Entity: e.name, From: from, To: to, Cause: cause})

@@ -1,56 +1,17 @@
 package relay
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// Options are the optional parts of a Sender and a Syphon; nil and zero fields
-// mean the defaults.
-type Options struct {
-	// Interval is how long sends to an entity must fail before they go to the
-	// backlog. 0 means at the first failure, nil means 10 s.
-	Interval *time.Duration
-
-	// OnEvent receives what an operator wants to see. It must return quickly
-	// and must not call the relay.
-	OnEvent func(Event)
-
-	// Tests of the package need other times.
-	attemptTimeout time.Duration // of each attempt; default 5 s
-	pingInterval   time.Duration // between the pings of an entity that failed over; default 10 s
-}
-
-const (
-	pingsToFailback = 2           // in a row
-	readmitAfter    = time.Minute // a failure, for a backlog queue
-	maxMessage      = 256 << 10   // bytes that the entities accept, from which 1 KiB is reserved for the envelope
-)
-
-func (o *Options) withDefaults() (Options, error) {
-	var options Options
-	if o != nil {
-		options = *o
-	}
-	if options.Interval == nil {
-		options.Interval = new(10 * time.Second)
-	}
-	if *options.Interval < 0 {
-		return options, fmt.Errorf("relay.Options.Interval is %v: use 0, which means at the first failure, or more", *options.Interval)
-	}
-	if options.OnEvent == nil {
-		options.OnEvent = func(Event) {}
-	}
-	options.attemptTimeout = cmp.Or(options.attemptTimeout, 5*time.Second)
-	options.pingInterval = cmp.Or(options.pingInterval, 10*time.Second)
-	return options, nil
-}
+// maxMessage is how many bytes the entities accept, from which 1 KiB is reserved
+// for the envelope.
+const maxMessage = 256 << 10
 
 // Sender sends messages to the entities of the primary namespace, and to the
 // backlog queues of the secondary while that does not work. It is safe for
@@ -180,24 +141,6 @@ func (s *Sender) send(ctx context.Context, e *entity, m *Message, failure *SendE
 			return false, failure.gaveUp(ctx, context.Cause(ctx))
 		}
 	}
-}
-
-// final reports whether a retry would fail, too, or is the caller's decision.
-func final(err error) bool {
-	switch classOf(err) {
-	case Unavailable, Throttled:
-		return errors.Is(err, ErrClosed)
-	}
-	return true
-}
-
-// refused reports whether every backlog queue would answer so.
-func refused(err error) bool {
-	switch classOf(err) {
-	case Invalid, Denied, TooLarge:
-		return true
-	}
-	return errors.Is(err, ErrClosed)
 }
 
 // attempt makes one attempt at the primary.
