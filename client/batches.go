@@ -107,15 +107,6 @@ const (
 	ItemFailed   = "failed"   // its last try failed
 )
 
-// BadItem is an item for which a submission was rejected, or a fault of rules of
-// scaling.
-type BadItem struct {
-	Line    int    `json:"line,omitempty"`   // of a batch; in a JSON array, the element; both count from 1
-	Row     int    `json:"row,omitempty"`    // of the list Member, from 1; 0: not about a row
-	Member  string `json:"member,omitempty"` // of rules; "": about the whole text
-	Message string `json:"message"`
-}
-
 // ReportFormat is a format of the report on a batch.
 type ReportFormat string
 
@@ -130,10 +121,6 @@ const (
 	// accepts without a setting. It rejects others with a 500 that seems worth
 	// repeating.
 	maxUpload = 100 << 20
-
-	// deployedUpload is the host's limit as infra/ sets it. An app may have
-	// another one, which only its answer shows.
-	deployedUpload = 8 << 20
 
 	// minCompressed is the size from which a body is compressed.
 	minCompressed = 4 << 10

@@ -2,8 +2,6 @@ package client
 
 import (
 	"cmp"
-	"context"
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"strings"
@@ -93,23 +91,3 @@ func New(address string, options *Options) (*Client, error) {
 
 // Address returns the address of the app.
 func (c *Client) Address() string { return c.address }
-
-// received keeps an answer as it was received.
-type received struct{ line json.RawMessage }
-
-// JSON returns the answer of the app on one line, otherwise unchanged.
-func (r received) JSON() json.RawMessage { return r.line }
-
-func (r *received) keep(line json.RawMessage) { r.line = line }
-
-// keeper is an answer that embeds received.
-type keeper interface{ keep(json.RawMessage) }
-
-// call sends a request and decodes the answer. It returns the status.
-func (c *Client) call(ctx context.Context, r request, into keeper) (int, error) {
-	answer, err := c.send(ctx, r)
-	if err != nil {
-		return 0, err
-	}
-	return answer.status, c.decode(answer, r, into)
-}

@@ -42,6 +42,19 @@ type Error struct {
 	sent   int    // bytes of an upload
 }
 
+// BadItem is an item for which a submission was rejected, or a fault of rules of
+// scaling.
+type BadItem struct {
+	Line    int    `json:"line,omitempty"`   // of a batch; in a JSON array, the element; both count from 1
+	Row     int    `json:"row,omitempty"`    // of the list Member, from 1; 0: not about a row
+	Member  string `json:"member,omitempty"` // of rules; "": about the whole text
+	Message string `json:"message"`
+}
+
+// deployedUpload is the host's limit of a body as infra/ sets it. An app may
+// have another one, which only its answer shows.
+const deployedUpload = 8 << 20
+
 // tooLong reports whether the upload was probably longer than the host's limit:
 // the host answers that with 500 and no body, before it calls the app.
 func (e *Error) tooLong() bool {

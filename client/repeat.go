@@ -18,15 +18,6 @@ const (
 	retryInterval = 2 * time.Second
 )
 
-// repeats is when a request may be sent again.
-type repeats int
-
-const (
-	ifUnchanged repeats = iota // if nothing was changed, as the app reports, or a 429 means
-	ifBusy                     // also after any other 503 with Retry-After
-	always                     // also after a lost answer
-)
-
 // Notice reports that a request is repeated, or that the app answers again.
 type Notice struct {
 	Err      error         // why the request is repeated; nil: the app responds again
@@ -47,6 +38,15 @@ func (n Notice) String() string {
 		return fmt.Sprintf("the app is busy; retrying in %v (%d of %d)", n.Wait, n.Attempt, n.Attempts)
 	}
 	return fmt.Sprintf("%v; retrying in %v (%d of %d)", n.Err, n.Wait, n.Attempt, n.Attempts)
+}
+
+// call sends a request and decodes the answer. It returns the status.
+func (c *Client) call(ctx context.Context, r request, into keeper) (int, error) {
+	answer, err := c.send(ctx, r)
+	if err != nil {
+		return 0, err
+	}
+	return answer.status, c.decode(answer, r, into)
 }
 
 // send sends a request, and repeats it where that is safe. Its error is

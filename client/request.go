@@ -44,6 +44,15 @@ type request struct {
 	limit   int64         // bytes of the answer; 0: maxAnswer
 }
 
+// repeats is when a request may be sent again.
+type repeats int
+
+const (
+	ifUnchanged repeats = iota // if nothing was changed, as the app reports, or a 429 means
+	ifBusy                     // also after any other 503 with Retry-After
+	always                     // also after a lost answer
+)
+
 // An upload is a body that is sent as it is.
 type upload struct {
 	kind string // the content type
@@ -56,6 +65,17 @@ type response struct {
 	kind   string // the content type, without parameters
 	body   []byte
 }
+
+// received keeps an answer as it was received.
+type received struct{ line json.RawMessage }
+
+// JSON returns the answer of the app on one line, otherwise unchanged.
+func (r received) JSON() json.RawMessage { return r.line }
+
+func (r *received) keep(line json.RawMessage) { r.line = line }
+
+// keeper is an answer that embeds received.
+type keeper interface{ keep(json.RawMessage) }
 
 // once sends a request without repeating it.
 func (c *Client) once(ctx context.Context, r request) (*response, error) {
