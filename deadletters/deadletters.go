@@ -225,6 +225,9 @@ func (o *Options) withDefaults() Options {
 	return opt
 }
 
+// parallelReads is how many queues are counted, or bodies read, at the same time.
+const parallelReads = 4
+
 // Queues returns the queues that have dead letters, in the order of their
 // names. It makes a request for each queue with the suffix.
 func (l *Letters) Queues(ctx context.Context) ([]Queue, error) {
@@ -260,4 +263,14 @@ func Source(name string) (source string, err error) {
 		return "", fmt.Errorf("queue name %.80q: %w: use the name of a queue with the suffix %s", name, ErrQueue, queue.PoisonSuffix)
 	}
 	return source, nil
+}
+
+func (l *Letters) peek(ctx context.Context, name string) ([]queue.Message, error) {
+	return answer(ctx, func(ctx context.Context) ([]queue.Message, error) {
+		return l.store.Peek(ctx, name, queue.MaxReceive)
+	})
+}
+
+func (l *Letters) count(ctx context.Context, name string) (int64, error) {
+	return answer(ctx, func(ctx context.Context) (int64, error) { return l.store.Count(ctx, name) })
 }

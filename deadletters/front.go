@@ -12,9 +12,8 @@ import (
 )
 
 const (
-	parallelReads = 4        // bodies, or queues that are counted, at the same time
-	maxShown      = 64 << 10 // bytes of a body that are shown
-	maxRead       = 1 << 20  // bytes of a body that is read to show its beginning
+	maxShown = 64 << 10 // bytes of a body that are shown
+	maxRead  = 1 << 20  // bytes of a body that is read to show its beginning
 )
 
 // Front returns up to 32 letters, of which storage shows no more. A queue that

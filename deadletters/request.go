@@ -49,13 +49,3 @@ func answer[T any](ctx context.Context, read func(context.Context) (T, error)) (
 	})
 	return found, err
 }
-
-func (l *Letters) peek(ctx context.Context, name string) ([]queue.Message, error) {
-	return answer(ctx, func(ctx context.Context) ([]queue.Message, error) {
-		return l.store.Peek(ctx, name, queue.MaxReceive)
-	})
-}
-
-func (l *Letters) count(ctx context.Context, name string) (int64, error) {
-	return answer(ctx, func(ctx context.Context) (int64, error) { return l.store.Count(ctx, name) })
-}
