@@ -36,6 +36,13 @@ var errRaiseUnclear = errors.New("storage did not confirm the raise")
 // instances of the app have reserved.
 var errUnchecked = errors.New("the raise could not be checked")
 
+// busWait and deniedWait are values of Retry-After: after an outage, which may
+// end at any time, and after a failure that an operator has to mend.
+const (
+	busWait    = "5"
+	deniedWait = "60"
+)
+
 // Failure is a row of a table from errors to answers. The first row that
 // matches counts.
 type Failure struct {

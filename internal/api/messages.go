@@ -17,13 +17,6 @@ import (
 // SendTimeout is how long a send is tried.
 const SendTimeout = 30 * time.Second
 
-// busWait and deniedWait are values of Retry-After: after an outage, which may
-// end at any time, and after a failure that an operator has to mend.
-const (
-	busWait    = "5"
-	deniedWait = "60"
-)
-
 // sentMessage is the answer to a send.
 type sentMessage struct {
 	MessageID string `json:"messageId"`
