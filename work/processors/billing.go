@@ -99,25 +99,3 @@ func readCharge(item []byte) (c charge, err error) {
 	}
 	return c, nil
 }
-
-// decimal returns the number of a member that is a number or a string.
-func (m field) decimal() (d decimal, err error) {
-	switch {
-	case m.value == nil:
-		return d, fmt.Errorf("%s is missing", m.name)
-	case m.value[0] == '"':
-		text, err := m.text()
-		if err != nil {
-			return d, err
-		}
-		d, err = parseDecimal(text)
-		if err != nil {
-			return d, fmt.Errorf("%s %s %w", m.name, items.Quote(text), err)
-		}
-	default:
-		if d, err = parseDecimal(m.value); err != nil {
-			return d, fmt.Errorf("%s %s %w", m.name, items.Quote(m.value), err)
-		}
-	}
-	return d, nil
-}

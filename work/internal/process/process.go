@@ -16,10 +16,6 @@ import (
 	"kennel/work/internal/store"
 )
 
-// StopEarly is how long before the deadline of its ctx Process begins no more
-// items and waits no longer at a gate, so that it can store what is done.
-const StopEarly = 15 * time.Second
-
 // firstDelay is the wait before the second try of items. It doubles with each
 // further try, and is less by up to a half of it.
 const firstDelay = 10 * time.Second
@@ -28,9 +24,6 @@ const firstDelay = 10 * time.Second
 // delivery: waiting at the gate, or as a copy with a delay if its gate cannot be
 // read or waits for no message.
 const heldDelay = 30 * time.Second
-
-// ErrNoTime reports that the ctx ends too soon to process an item.
-var ErrNoTime = errors.New("the time of the call is too short to process items")
 
 // Process processes the parcel in a message from one of the partition queues or
 // ExpressQueue: it stores the results of its items, queues those that have to be

@@ -21,6 +21,13 @@ import (
 	"kennel/work/internal/store"
 )
 
+// StopEarly is how long before the deadline of its ctx Process begins no more
+// items and waits no longer at a gate, so that it can store what is done.
+const StopEarly = 15 * time.Second
+
+// ErrNoTime reports that the ctx ends too soon to process an item.
+var ErrNoTime = errors.New("the time of the call is too short to process items")
+
 const (
 	// Grace is how long after its time limit an item may return. Then it counts
 	// as failed, and its goroutine is abandoned: its result is ignored.

@@ -12,6 +12,10 @@ import (
 	"kennel/work/internal/store"
 )
 
+// discardTime bounds the clean-up after a submission that failed, which goes on
+// when its caller has gone.
+const discardTime = 10 * time.Second
+
 // Complete completes the submission of a batch that was recorded. It may be
 // called by several processes at once, and again after a crash: what was done is
 // found, except that parcels may be queued twice. known is the batch's row, or nil if

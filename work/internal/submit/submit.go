@@ -19,10 +19,6 @@ import (
 	"kennel/work/internal/store"
 )
 
-// discardTime bounds the clean-up after a submission that failed, which goes on
-// when its caller has gone.
-const discardTime = 10 * time.Second
-
 // Submit accepts a batch: it reads, validates and stores all items, and then
 // queues them. If an item is invalid, or the body cannot be read to its end,
 // nothing is stored; see [ItemErrors] and ErrTooLarge. After an error that wraps
