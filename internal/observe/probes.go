@@ -12,13 +12,14 @@ import (
 )
 
 type storageStatus struct {
-	Account       string         `json:"account"`
-	serviceStatus                // of blobs, which every job needs
-	Tables        *serviceStatus `json:"tables,omitempty"` // nil without a job that uses tables
-	Queues        *serviceStatus `json:"queues,omitempty"`
+	Account        string         `json:"account"`
+	*ServiceStatus                // of blobs; nil, as the others, if no part probes them
+	Tables         *ServiceStatus `json:"tables,omitempty"`
+	Queues         *ServiceStatus `json:"queues,omitempty"`
 }
 
-type serviceStatus struct {
+// ServiceStatus is a service of storage in the status.
+type ServiceStatus struct {
 	Reachable bool   `json:"reachable"`
 	Error     string `json:"error,omitempty"`
 }
@@ -29,7 +30,7 @@ func storageStatusOf(ctx context.Context, account string, probes map[string]Prob
 	ctx, cancel := context.WithTimeout(ctx, ProbeTimeout)
 	defer cancel()
 	var mu sync.Mutex
-	services := make(map[string]*serviceStatus) // guarded by mu
+	services := make(map[string]*ServiceStatus) // guarded by mu
 	var problems []instances.Problem            // guarded by mu
 	var probing sync.WaitGroup
 	for service, probe := range probes {
@@ -38,16 +39,16 @@ func storageStatusOf(ctx context.Context, account string, probes map[string]Prob
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {
-				services[service] = &serviceStatus{Reachable: true}
+				services[service] = &ServiceStatus{Reachable: true}
 				return
 			}
-			failed := &serviceStatus{Error: probeError(err)}
+			failed := &ServiceStatus{Error: probeError(err)}
 			services[service] = failed
 			problems = append(problems, problemOf(service, err, failed.Error))
 		})
 	}
 	probing.Wait()
-	return storageStatus{account, *services["blobs"], services["tables"], services["queues"]}, problems
+	return storageStatus{account, services["blobs"], services["tables"], services["queues"]}, problems
 }
 
 // problemOf returns the problem that a failed probe shows.
@@ -75,7 +76,7 @@ func probeError(err error) string {
 }
 
 func (s storageStatus) Healthy() bool {
-	for _, service := range []*serviceStatus{&s.serviceStatus, s.Tables, s.Queues} {
+	for _, service := range []*ServiceStatus{s.ServiceStatus, s.Tables, s.Queues} {
 		if service != nil && !service.Reachable {
 			return false
 		}

@@ -42,9 +42,15 @@ func TestStatusOfSilentServices(t *testing.T) {
 		}
 	})
 	rejected := func(context.Context) error { return errors.New("rejected") }
-	s, _ := storageStatusOf(t.Context(), "x", map[string]Probe{"blobs": rejected})
-	text, _ := json.Marshal(s)
-	if want := `{"account":"x","reachable":false,"error":"rejected"}`; string(text) != want {
-		t.Errorf("got %s, want %s", text, want)
+	for want, probes := range map[string]map[string]Probe{
+		`{"account":"x","reachable":false,"error":"rejected"}`:            {"blobs": rejected},
+		`{"account":"x","queues":{"reachable":false,"error":"rejected"}}`: {"queues": rejected},
+		`{"account":"x"}`: nil,
+	} {
+		s, _ := storageStatusOf(t.Context(), "x", probes)
+		text, err := json.Marshal(s)
+		if string(text) != want || s.Healthy() != (probes == nil) {
+			t.Errorf("got %s, %v, healthy %t, want %s", text, err, s.Healthy(), want)
+		}
 	}
 }
