@@ -24,7 +24,6 @@ type StatusReader struct {
 	Members *Members
 	Bill    *Billing // nil: the status has none
 	Counter *requests.Counter
-	Started time.Time
 }
 
 // Read returns the status. It takes little longer than ProbeTimeout.
@@ -33,7 +32,7 @@ func (s *StatusReader) Read(ctx context.Context) *Status {
 		Status:    "ok",
 		Version:   version.Read().Version,
 		Instance:  s.Members.Name(),
-		StartedAt: s.Started.UTC(),
+		StartedAt: s.Members.Started.UTC(),
 		Go:        runtime.Version(),
 	}
 	view := s.observe(ctx, answer)

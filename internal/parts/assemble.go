@@ -70,7 +70,7 @@ func Kennel(cfg config.Config, processors processorsOf, received func(error), lo
 	}
 	parts = append(parts, writesBill)
 	scrape := &observe.Scraper{Members: e.members, Bill: bill}
-	status := &observe.StatusReader{Account: cfg.Storage.String(), Relays: cfg.ServiceBusSecondary.Given(), Members: e.members, Bill: bill, Counter: e.counter, Started: e.members.Started}
+	status := &observe.StatusReader{Account: cfg.Storage.String(), Relays: cfg.ServiceBusSecondary.Given(), Members: e.members, Bill: bill, Counter: e.counter}
 	checks := func() ([][]doctor.Check, error) {
 		return doctor.New(cfg, e.account, &azure.Options{Requests: e.counter, Job: "doctor"})
 	}

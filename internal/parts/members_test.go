@@ -92,7 +92,7 @@ func newFakeApp(t *testing.T, rows table.Store, samples bool) *fakeApp {
 		t.Fatal(err)
 	}
 	edge.ServeRoutes(m.host, []edge.Route{
-		{Function: "Status", Pattern: "GET /api/status", Handler: api.ServeStatus((&observe.StatusReader{Account: cfg.Storage.String(), Members: m.Members, Bill: m.bill, Counter: &requests.Counter{}, Started: time.Now()}).Read)},
+		{Function: "Status", Pattern: "GET /api/status", Handler: api.ServeStatus((&observe.StatusReader{Account: cfg.Storage.String(), Members: m.Members, Bill: m.bill, Counter: &requests.Counter{}}).Read)},
 		{Function: "Metrics", Pattern: "GET /api/metrics", Handler: api.ServeMetrics((&observe.Scraper{Members: m.Members, Bill: m.bill}).Text)},
 	})
 	ctx, stop := contextOf(t)

@@ -355,7 +355,7 @@ func TestRelayInStatus(t *testing.T) {
 				t.Fatal(err)
 			}
 			b.Members.Watch(append(sourcesOf(job{report: reportNone, probes: map[string]observe.Probe{"blobs": func(context.Context) error { return nil }}}), b.relayPart)...)
-			host := newRelayHost(t, []edge.Route{{Function: "Status", Pattern: "GET /api/status", Handler: api.ServeStatus((&observe.StatusReader{Account: cfg.Storage.String(), Relays: cfg.ServiceBusSecondary.Given(), Members: b.Members, Counter: &requests.Counter{}, Started: time.Now()}).Read)}})
+			host := newRelayHost(t, []edge.Route{{Function: "Status", Pattern: "GET /api/status", Handler: api.ServeStatus((&observe.StatusReader{Account: cfg.Storage.String(), Relays: cfg.ServiceBusSecondary.Given(), Members: b.Members, Counter: &requests.Counter{}}).Read)}})
 			var answer observe.Status
 			if err := json.Unmarshal(apptest.ServeDescribed(t, host, httptest.NewRequestWithContext(t.Context(), "GET", "/api/status", nil), "").Body.Bytes(), &answer); err != nil {
 				t.Fatal(err)
