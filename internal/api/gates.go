@@ -139,11 +139,11 @@ func (g GateResource) listWaiters(r *http.Request, name string) (edge.Reply, err
 // waiters returns how many waiters each live instance has, by its name and that
 // of the gate. It returns false if only those of this process are known.
 func (g GateResource) waiters(ctx context.Context) (waiters map[string]map[string]int, known bool) {
-	others, known := g.Members.Live(ctx, instances.PartGates)
+	others, known := g.Members.Live(ctx, instances.GateSection)
 	waiters = make(map[string]map[string]int)
 	for _, other := range others {
 		at := make(map[string]int)
-		for _, gate := range other.Gates {
+		for _, gate := range instances.GateSection.Of(other.Report) {
 			at[gate.Name] = gate.Waiters
 		}
 		waiters[other.Instance] = at

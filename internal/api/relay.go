@@ -54,8 +54,10 @@ func (f RelayResource) list(r *http.Request) (edge.Reply, error) {
 	if f.Relay == nil {
 		return edge.Reply{}, errBusOff
 	}
-	others, known := f.Members.Live(r.Context(), instances.PartRelay, instances.PartBacklog)
-	own := instances.Report{Relay: f.Relay.Entities(), Backlog: f.Relay.BacklogNow()}
+	others, known := f.Members.Live(r.Context(), instances.RelaySection, instances.BacklogSection)
+	var own instances.Report
+	instances.RelaySection.Add(&own, f.Relay.Entities())
+	instances.BacklogSection.Add(&own, f.Relay.BacklogNow())
 	answer := struct {
 		Items   []RelayItem `json:"items"`
 		Partial bool        `json:"partial,omitempty"` // the other instances are not known
@@ -84,7 +86,7 @@ func JoinRelay(reports []instances.Report) []RelayItem {
 		return items[entity]
 	}
 	for _, r := range reports {
-		for _, e := range r.Relay {
+		for _, e := range instances.RelaySection.Of(r) {
 			i, rank := item(e.Entity), slices.Index(states, e.State)
 			if rank < 0 {
 				continue // a newer build has other states

@@ -158,7 +158,7 @@ func (s SequenceResource) others(ctx context.Context) (wait func() (instances.Di
 	var directory instances.Directory
 	var err error
 	var reading sync.WaitGroup
-	reading.Go(func() { directory, err = s.Members.Read(ctx, instances.PartSequences) })
+	reading.Go(func() { directory, err = s.Members.Read(ctx, instances.SequenceSection) })
 	return func() (instances.Directory, error) {
 		reading.Wait()
 		return directory, err
@@ -183,7 +183,7 @@ func (s SequenceResource) instances(sequence string, others []instances.Instance
 		add(s.Members.Name(), Reported(ids.Used{Sequence: sequence, Stats: used}))
 	}
 	for _, other := range others {
-		for _, used := range other.Sequences {
+		for _, used := range instances.SequenceSection.Of(other.Report) {
 			if used.Name == sequence {
 				add(other.Instance, used)
 			}
@@ -241,7 +241,7 @@ func (s SequenceResource) checkRaise(ctx context.Context, sequence string, atLea
 	if force {
 		return nil
 	}
-	directory, unknown := s.Members.Read(ctx, instances.PartSequences)
+	directory, unknown := s.Members.Read(ctx, instances.SequenceSection)
 	if unknown == nil && directory.Unreadable > 0 {
 		unknown = fmt.Errorf("the reports of %d instances cannot be read", directory.Unreadable)
 	}

@@ -336,22 +336,28 @@ func (l *large) refresh(ctx context.Context) error {
 
 // describe fills in what an instance of a busy app reports.
 func describe(r *instances.Report, i int) {
+	var sequences []instances.Sequence
 	for n := range sequencesOfEach {
-		r.Sequences = append(r.Sequences, instances.Sequence{Name: sequenceName((i*37 + n) % manySequences), Issued: int64(100_000 + n), Available: 400, Highest: int64(1_000_000 + n), PerSecond: 1.5})
+		sequences = append(sequences, instances.Sequence{Name: sequenceName((i*37 + n) % manySequences), Issued: int64(100_000 + n), Available: 400, Highest: int64(1_000_000 + n), PerSecond: 1.5})
 	}
-	r.Gates = []instances.Gate{{Name: largeGate, Waiters: waitersOfEach}}
+	instances.SequenceSection.Add(r, sequences)
+	instances.GateSection.Add(r, []instances.Gate{{Name: largeGate, Waiters: waitersOfEach}})
+	var entities []instances.RelayEntity
 	for n := range entitiesOfEach {
-		r.Relay = append(r.Relay, instances.RelayEntity{Entity: fmt.Sprintf("entity-%03d", (i*7+n)%manyEntities), State: "healthy", Since: r.StartedAt})
+		entities = append(entities, instances.RelayEntity{Entity: fmt.Sprintf("entity-%03d", (i*7+n)%manyEntities), State: "healthy", Since: r.StartedAt})
 	}
-	r.Running, r.Work = make(map[string]int64), make(map[string]instances.Work)
+	instances.RelaySection.Add(r, entities)
+	running, work := make(map[string]int64), make(map[string]instances.Work)
 	for _, name := range largeQueues {
-		r.Running[name] = 2
-		r.Work[name] = instances.Work{Done: int64(1000 + i), Receives: 500, HandSeconds: 12.5, Ages: make([]int64, 10), Latencies: make([]int64, 10), Pool: 16}
+		running[name] = 2
+		work[name] = instances.Work{Done: int64(1000 + i), Receives: 500, HandSeconds: 12.5, Ages: make([]int64, 10), Latencies: make([]int64, 10), Pool: 16}
 	}
+	instances.RunningSection.Add(r, running)
+	instances.WorkSection.Add(r, work)
 	for _, service := range []string{"blob", "table", "queue"} {
 		for _, operation := range []string{"get", "put", "list", "delete"} {
 			for _, job := range []string{"numbers", "batches", "channels"} {
-				r.Requests = append(r.Requests, instances.Requests{Service: service, Operation: operation, Job: job, Count: int64(10_000 + i)})
+				instances.RequestSection.Add(r, []instances.Requests{{Service: service, Operation: operation, Job: job, Count: int64(10_000 + i)}})
 			}
 		}
 	}

@@ -37,35 +37,13 @@ type Instance struct {
 	SeenAt time.Time // when the report was stored
 }
 
-// A Part is a list of a [Report]. Each takes up to 20 KB in a row, so a caller
-// reads only those that it needs.
-type Part string
-
-// The parts of reports.
-const (
-	PartProblems  Part = columnProblems
-	PartSequences Part = columnSequences
-	PartGates     Part = columnGates
-	PartQueues    Part = columnQueues
-	PartRequests  Part = columnRequests
-	PartWork      Part = columnWork
-	PartRecent    Part = columnRecent
-	PartRelay     Part = columnRelay
-	PartBacklog   Part = columnBacklog // Backlog.Entities
-)
-
-// AllParts returns all parts of reports.
-func AllParts() []Part {
-	return []Part{PartProblems, PartSequences, PartGates, PartQueues, PartRequests, PartWork, PartRecent, PartRelay, PartBacklog}
-}
-
 // Read reads the instance table: the reports with these parts. Other parts are
-// empty. A thousand rows take one request, or more if they are longer than
-// 4 MiB.
+// empty. Each takes up to 20 KB in a row, so a caller names only those that it
+// needs. A thousand rows take one request, or more if they are longer than 4 MiB.
 func Read(ctx context.Context, rows table.Querier, parts ...Part) (d Directory, err error) {
 	columns := []string{columnFormat, columnReport}
 	for _, part := range parts {
-		columns = append(columns, string(part))
+		columns = append(columns, part.column())
 	}
 	all, at, err := table.ReadPartition(ctx, rows, partition, columns...)
 	if err != nil {

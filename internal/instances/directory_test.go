@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -25,33 +26,71 @@ func full(name string, sequences int) Report {
 	r := Report{
 		Process: Process{name, Functions, "v1.2.3", at.Add(-time.Hour)},
 		At:      at, CPU: 0.25, Memory: 20 << 20, Window: 60.012, Served: Served{100, 1.5}, Total: Served{20_000, 300.5},
-		Running:  map[string]int64{"work-0": 3},
 		Problems: []Problem{{Code: GateUnreadable, Subject: "hounds", What: "it is corrupt", Since: at, Count: 2}},
-		Gates:    []Gate{{"hounds", 20}},
-		Queues:   map[string]QueueSample{"work-0": {At: at, Ready: 10, OldestSeconds: 1.5, Poison: 1}},
-		Requests: []Requests{{"blob", "get", "numbers", 12}, {"table", "query", "", 1}},
-		Work: map[string]Work{"work-0": {
-			Receives: 500, EmptyReceives: 100, FailedReceives: 1, Done: 9000, Repeated: 2, Retried: 3, Returned: 4, DeadLetters: 5, Lost: 6,
-			Ages: []int64{8000, 1000, 18, 0, 0, 0, 0, 0, 0, 1}, AgeSeconds: 1234.567,
-			HandSeconds: 2345.678, Latencies: []int64{8000, 1000, 0, 0, 0, 0, 0, 0, 0, 0}, Pool: 32,
-		}},
-		Sends:      Sends{Primary: 10, Backlog: 5, Failed: 1, Ambiguous: 2, Throttled: 3, Failovers: 2, Failbacks: 1, Moved: 5, DeadLettered: 1, Expired: 1},
-		Relay:      []RelayEntity{{"orders", "failedOver", at, true, "reset"}},
-		Backlog:    &Backlog{at, true, []BacklogEntity{{"orders", 12, 34.567}}},
-		FailedOver: 1,
-		Recent:     map[string]Recent{"work-0": {Completed: 100, HandSeconds: 12.345, Latencies: []int64{90, 10, 0, 0, 0, 0, 0, 0, 0, 0}}},
 	}
+	RunningSection.Add(&r, map[string]int64{"work-0": 3})
+	GateSection.Add(&r, []Gate{{"hounds", 20}})
+	QueueSection.Add(&r, map[string]QueueSample{"work-0": {At: at, Ready: 10, OldestSeconds: 1.5, Poison: 1}})
+	RequestSection.Add(&r, []Requests{{"blob", "get", "numbers", 12}, {"table", "query", "", 1}})
+	WorkSection.Add(&r, map[string]Work{"work-0": {
+		Receives: 500, EmptyReceives: 100, FailedReceives: 1, Done: 9000, Repeated: 2, Retried: 3, Returned: 4, DeadLetters: 5, Lost: 6,
+		Ages: []int64{8000, 1000, 18, 0, 0, 0, 0, 0, 0, 1}, AgeSeconds: 1234.567,
+		HandSeconds: 2345.678, Latencies: []int64{8000, 1000, 0, 0, 0, 0, 0, 0, 0, 0}, Pool: 32,
+	}})
+	SendSection.Add(&r, Sends{Primary: 10, Backlog: 5, Failed: 1, Ambiguous: 2, Throttled: 3, Failovers: 2, Failbacks: 1, Moved: 5, DeadLettered: 1, Expired: 1})
+	RelaySection.Add(&r, []RelayEntity{{"orders", "failedOver", at, true, "reset"}})
+	BacklogSection.Add(&r, &Backlog{at, true, []BacklogEntity{{"orders", 12, 34.567}}})
+	RecentSection.Add(&r, map[string]Recent{"work-0": {Completed: 100, HandSeconds: 12.345, Latencies: []int64{90, 10, 0, 0, 0, 0, 0, 0, 0, 0}}})
+	var used []Sequence
 	for i := range sequences {
-		r.Sequences = append(r.Sequences, Sequence{Name: fmt.Sprintf("orders-of-customer-%04d", i), Issued: 12_345, Available: 997, Highest: 1_000_000, PerSecond: 12.345, LastError: "reset", LastErrorAt: at})
+		used = append(used, Sequence{Name: fmt.Sprintf("orders-of-customer-%04d", i), Issued: 12_345, Available: 997, Highest: 1_000_000, PerSecond: 12.345, LastError: "reset", LastErrorAt: at})
 	}
+	SequenceSection.Add(&r, used)
 	return r
+}
+
+// sections are all that this package declares, by their columns.
+var sections = map[string]struct {
+	Part
+	of func(Report) any
+}{
+	"backlog":   {BacklogSection, func(r Report) any { return BacklogSection.Of(r) }},
+	"gates":     {GateSection, func(r Report) any { return GateSection.Of(r) }},
+	"queues":    {QueueSection, func(r Report) any { return QueueSection.Of(r) }},
+	"recent":    {RecentSection, func(r Report) any { return RecentSection.Of(r) }},
+	"relay":     {RelaySection, func(r Report) any { return RelaySection.Of(r) }},
+	"requests":  {RequestSection, func(r Report) any { return RequestSection.Of(r) }},
+	"running":   {RunningSection, func(r Report) any { return RunningSection.Of(r) }},
+	"sends":     {SendSection, func(r Report) any { return SendSection.Of(r) }},
+	"sequences": {SequenceSection, func(r Report) any { return SequenceSection.Of(r) }},
+	"work":      {WorkSection, func(r Report) any { return WorkSection.Of(r) }},
+}
+
+// all returns the problems and all sections.
+func all() []Part {
+	parts := []Part{Problems}
+	for _, s := range sections {
+		parts = append(parts, s.Part)
+	}
+	return parts
+}
+
+// diff compares reports with all their sections.
+func diff(want, got Report) string {
+	text := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmpopts.IgnoreUnexported(Report{}))
+	for name, s := range sections {
+		if diff := cmp.Diff(s.of(want), s.of(got), cmpopts.EquateEmpty()); diff != "" {
+			text += name + ":\n" + diff
+		}
+	}
+	return text
 }
 
 func TestRoundTrip(t *testing.T) {
 	inBubble(t, memory.Options{}, func(t *testing.T, rows *memory.Table) {
 		for i, want := range []Report{full("p", 2), {Process: Process{Instance: "q"}, At: time.Now().UTC()}} {
 			put(t, rows, want)
-			if diff := cmp.Diff(want, read(t, rows).Live[i].Report, cmpopts.EquateEmpty()); diff != "" {
+			if diff := diff(want, read(t, rows).Live[i].Report); diff != "" {
 				t.Errorf("written (-), read (+):\n%s", diff)
 			}
 		}
@@ -60,23 +99,29 @@ func TestRoundTrip(t *testing.T) {
 
 // TestRowsAreBounded: a row fits into storage, whatever it has to hold.
 func TestRowsAreBounded(t *testing.T) {
-	r := full("p", 10_000)
-	r.Backlog.More = false // the row holds less than all
+	r := full("p", 0)
 	long := strings.Repeat("🐕<\x00\xff", 10_000)
+	busy := WorkSection.Of(r)["work-0"]
+	busy.Done, busy.AgeSeconds = 1<<52, 1e15
+	backlog := &Backlog{} // without More, but the row holds less than all
+	running, queues := make(map[string]int64), make(map[string]QueueSample)
+	work, recent := make(map[string]Work), make(map[string]Recent)
 	for i := range 10_000 {
-		r.Sequences[i].Name = strings.Repeat("x", 63)
-		r.Sequences[i].LastError = long
-		r.Gates = append(r.Gates, Gate{strings.Repeat("g", 63), i})
 		r.Problems = append(r.Problems, Problem{Code: "c", Subject: fmt.Sprint(i), What: long})
-		r.Requests = append(r.Requests, Requests{Service: "blob", Operation: fmt.Sprint(i)})
-		r.Relay = append(r.Relay, RelayEntity{Entity: strings.Repeat("e", 260), State: "failedOver", LastError: long})
-		r.Backlog.Entities = append(r.Backlog.Entities, BacklogEntity{strings.Repeat("e", 260), 1 << 52, 1e15})
-		r.Queues[fmt.Sprint("q", i)] = QueueSample{Ready: 1 << 52}
-		busy := r.Work["work-0"]
-		busy.Done, busy.AgeSeconds = 1<<52, 1e15
-		r.Work[fmt.Sprint("delete-channel-and-blogs-", i)] = busy
-		r.Recent[fmt.Sprint("delete-channel-and-blogs-", i)] = r.Recent["work-0"]
+		backlog.Entities = append(backlog.Entities, BacklogEntity{strings.Repeat("e", 260), 1 << 52, 1e15})
+		queues[fmt.Sprint("q", i)] = QueueSample{Ready: 1 << 52}
+		name := fmt.Sprint("delete-channel-and-blogs-", i)
+		running[name], work[name], recent[name] = 1<<52, busy, RecentSection.Of(r)["work-0"]
 	}
+	SequenceSection.Add(&r, slices.Repeat([]Sequence{{Name: strings.Repeat("x", 63), LastError: long}}, 10_000))
+	GateSection.Add(&r, slices.Repeat([]Gate{{strings.Repeat("g", 63), 1000}}, 10_000))
+	RequestSection.Add(&r, slices.Repeat([]Requests{{Service: "blob", Operation: "get"}}, 10_000))
+	RelaySection.Add(&r, slices.Repeat([]RelayEntity{{Entity: strings.Repeat("e", 260), State: "failedOver", LastError: long}}, 10_000))
+	BacklogSection.Add(&r, backlog)
+	RunningSection.Add(&r, running)
+	QueueSection.Add(&r, queues)
+	WorkSection.Add(&r, work)
+	RecentSection.Add(&r, recent)
 	written, err := row(r)
 	if err != nil {
 		t.Fatal(err)
@@ -89,18 +134,28 @@ func TestRowsAreBounded(t *testing.T) {
 			t.Errorf("column %s has %d bytes", column, len(text))
 		}
 	}
-	back, err := parse(written, AllParts())
-	if err != nil || len(back.Sequences) < 10 || len(back.Problems) < 5 || len(back.Gates) < 200 || len(back.Queues) < 100 || len(back.Work) < 40 || len(back.Recent) < 40 ||
-		len(back.Relay) < 10 || len(back.Backlog.Entities) < 50 || !back.Backlog.More {
-		t.Errorf("%v: %d sequences, %d problems, %d gates, %d queues, work of %d and %d queues, %d entities and a backlog of %d are left", err, len(back.Sequences), len(back.Problems), len(back.Gates), len(back.Queues), len(back.Work), len(back.Recent),
-			len(back.Relay), len(back.Backlog.Entities))
+	back, err := parse(written, all())
+	if err != nil || len(back.Problems) < 5 {
+		t.Errorf("%v: %d problems are left", err, len(back.Problems))
+	}
+	for name, min := range map[string]int{"backlog": 50, "gates": 200, "queues": 100, "recent": 40, "relay": 10, "requests": 250, "running": 250, "sequences": 10, "work": 40} {
+		of := reflect.Indirect(reflect.ValueOf(sections[name].of(back)))
+		if of.Kind() == reflect.Struct {
+			of = of.FieldByName("Entities")
+		}
+		if of.Len() < min || of.Len() > maxItems {
+			t.Errorf("%d of %s are left", of.Len(), name)
+		}
+	}
+	if !BacklogSection.Of(back).More {
+		t.Error("a backlog that lacks entities seems to be whole")
 	}
 	usual, err := row(full("p", 10_000))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if back, err = parse(usual, AllParts()); err != nil || len(back.Sequences) < 140 {
-		t.Errorf("%v: %d sequences are left", err, len(back.Sequences))
+	if back, err = parse(usual, all()); err != nil || len(SequenceSection.Of(back)) < 140 {
+		t.Errorf("%v: %d sequences are left", err, len(SequenceSection.Of(back)))
 	}
 }
 
@@ -115,9 +170,10 @@ func TestWrongClocks(t *testing.T) {
 				r.At = r.At.Add(writer)
 				r.StartedAt = r.At.Add(-time.Hour)
 				r.Problems[0].Since = r.At.Add(-time.Minute)
-				r.Queues["work-0"] = QueueSample{At: r.At.Add(-time.Second)}
-				r.Sequences[0].LastErrorAt = r.At
-				r.Relay[0].Since, r.Backlog.At = r.At, r.At
+				QueueSection.Add(&r, map[string]QueueSample{"work-0": {At: r.At.Add(-time.Second)}})
+				SequenceSection.Of(r)[0].LastErrorAt = r.At
+				RelaySection.Of(r)[0].Since = r.At
+				BacklogSection.Of(r).At = r.At
 				put(t, rows, r)
 				stored := time.Now()
 				for _, age := range []time.Duration{0, time.Minute, LiveFor - 2*time.Second, LiveFor + time.Second, time.Hour} {
@@ -130,16 +186,16 @@ func TestWrongClocks(t *testing.T) {
 						continue
 					}
 					i := d.Live[0]
-					if kept := i.Recent["work-0"].Latencies != nil; kept != (reader == writer) {
-						t.Errorf("clocks off by %v and %v: latencies %v", reader, writer, i.Recent)
+					if kept := RecentSection.Of(i.Report)["work-0"].Latencies != nil; kept != (reader == writer) {
+						t.Errorf("clocks off by %v and %v: latencies %v", reader, writer, RecentSection.Of(i.Report))
 					}
 					want := stored.Add(reader)
 					near := func(at, want time.Time) bool {
 						return at.Sub(want).Abs() < 10*time.Second || reader == 0 && writer == 0
 					}
 					if !near(i.SeenAt, want) || !near(i.StartedAt, want.Add(-time.Hour)) || !near(i.Problems[0].Since, want.Add(-time.Minute)) ||
-						!near(i.Queues["work-0"].At, want) || !near(i.Sequences[0].LastErrorAt, want) ||
-						!near(i.Relay[0].Since, want) || !near(i.Backlog.At, want) {
+						!near(QueueSection.Of(i.Report)["work-0"].At, want) || !near(SequenceSection.Of(i.Report)[0].LastErrorAt, want) ||
+						!near(RelaySection.Of(i.Report)[0].Since, want) || !near(BacklogSection.Of(i.Report).At, want) {
 						t.Errorf("clocks off by %v and %v: %+v, want times of the store's clock %v", reader, writer, i, want)
 					}
 				}
@@ -189,19 +245,20 @@ func TestUnreadableRows(t *testing.T) {
 		}
 		putRow(t, rows, good)
 		for name, spoil := range map[string]func(map[string]string){
-			"newer":      func(v map[string]string) { v[columnFormat] = "2" },
+			"newer":      func(v map[string]string) { v[columnFormat] = "3" },
 			"empty":      func(v map[string]string) { clear(v) },
 			"not JSON":   func(v map[string]string) { v[columnReport] = "{" },
-			"not a list": func(v map[string]string) { v[columnSequences] = "{}" },
-			"missing":    func(v map[string]string) { delete(v, columnGates) },
+			"not a list": func(v map[string]string) { v["sequences"] = "{}" },
+			"damaged":    func(v map[string]string) { v["running"] = `[{"name":7}]` },
+			"missing":    func(v map[string]string) { delete(v, columnReport) },
 		} {
 			bad := good
 			bad.Key, bad.Values = name, maps.Clone(good.Values)
 			spoil(bad.Values)
 			putRow(t, rows, bad)
 		}
-		if d := read(t, rows); namesOf(d.Live) != "good" || d.Unreadable != 5 {
-			t.Errorf("live %q, %d unreadable, want 5", namesOf(d.Live), d.Unreadable)
+		if d := read(t, rows); namesOf(d.Live) != "good" || d.Unreadable != 6 {
+			t.Errorf("live %q, %d unreadable, want 6", namesOf(d.Live), d.Unreadable)
 		}
 		time.Sleep(LiveFor + time.Second)
 		if d := read(t, rows); namesOf(d.Gone) != "good" || d.Unreadable != 0 {
@@ -325,7 +382,7 @@ func TestHelp(t *testing.T) {
 func TestRecent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		work := map[string]Work{}
-		s := NewSelf(Process{Instance: "p"}, func() []Problem { return nil }, func(r *Report) { maps.Copy(r.Work, work) })
+		s := NewSelf(Process{Instance: "p"}, func() []Problem { return nil }, func(r *Report) { WorkSection.Add(r, maps.Clone(work)) })
 		do := func(queue string, w Work) { work[queue] = w }
 		for i, tt := range []struct {
 			do   func()
@@ -343,8 +400,8 @@ func TestRecent(t *testing.T) {
 			{func() {}, map[string]Recent{}},
 		} {
 			tt.do()
-			if got := s.next(); cmp.Diff(tt.want, got.Recent) != "" || got.CPUs < 1 {
-				t.Errorf("report %d: %+v, %d processors, want %+v", i, got.Recent, got.CPUs, tt.want)
+			if got := s.next(); cmp.Diff(tt.want, RecentSection.Of(got)) != "" || got.CPUs < 1 {
+				t.Errorf("report %d: %+v, %d processors, want %+v", i, RecentSection.Of(got), got.CPUs, tt.want)
 			}
 			time.Sleep(30 * time.Second)
 		}

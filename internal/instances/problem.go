@@ -6,6 +6,10 @@
 // of a table, twice a minute and when there is news. [Read] returns the reports
 // of the processes that still write theirs. Ages are judged by the store's clock
 // alone, so that the clock of no process matters.
+//
+// A [Report] has what every process knows about itself: its identity, usage and
+// problems. All else is a [Section]. Each has a file of its own here if several
+// packages read it, and is declared by its package otherwise.
 package instances
 
 import "time"
@@ -19,14 +23,20 @@ type Problem struct {
 	Count   int64     `json:"count"`             // failures since then, at least 1
 }
 
-// QueueSample is the depth of a queue at one time. Storage reports only the sum
-// of Ready, InFlight and Delayed, which may lag behind.
-type QueueSample struct {
-	At            time.Time `json:"at"`
-	Ready         int64     `json:"ready"`          // may be received now
-	InFlight      int64     `json:"inFlight"`       // leased by a receiver
-	Delayed       int64     `json:"delayed"`        // not to be received yet
-	OldestSeconds float64   `json:"oldestSeconds"`  // age of the oldest ready message; 0 without one
-	Poison        int64     `json:"poison"`         // messages in the queue's dead letters
-	Held          bool      `json:"held,omitempty"` // a closed gate holds the messages that are ready
+// problemList is how a row has problems.
+var problemList = List(columnProblems, &Items[Problem]{
+	Texts: func(p *Problem) []*string { return []*string{&p.What} },
+	Shift: func(p *Problem, d time.Duration) { p.Since = p.Since.Add(d) },
+})
+
+// Problems are the problems of reports, for a reader that needs them.
+var Problems Part = problemPart{}
+
+type problemPart struct{}
+
+func (problemPart) column() string { return columnProblems }
+
+func (problemPart) read(r *Report, list []byte) (err error) {
+	r.Problems, err = problemList.decode(list)
+	return err
 }

@@ -80,8 +80,9 @@ func jittered(d time.Duration) time.Duration { return d*99/100 - rand.N(d*9/100)
 // write writes the row and returns the news in it, whether or not the write
 // succeeds: news that cannot be written must not cause more requests.
 func (r *Reporter) write(ctx context.Context) (reported string) {
+	renewals := r.self.renewals.Load() // before the report, which has at least these
 	report := r.self.next()
-	reported = newsOf(report.Problems, report.Queues)
+	reported = newsOf(report.Problems, renewals)
 	written, err := row(report)
 	if err == nil {
 		r.mayExist.Store(true)

@@ -133,19 +133,19 @@ func TestFlappingProblem(t *testing.T) {
 	})
 }
 
-// TestPublishedSamples: samples are in the row soon, so that other processes
-// need not sample.
-func TestPublishedSamples(t *testing.T) {
+// TestRenew: a report that is renewed is in the row soon, also if the one before
+// was.
+func TestRenew(t *testing.T) {
 	inBubble(t, memory.Options{}, func(t *testing.T, rows *memory.Table) {
 		n := startNode(t, rows, "p")
 		time.Sleep(40 * time.Second)
-		n.Publish(map[string]QueueSample{"work-0": {At: time.Now().UTC(), Ready: 7}})
-		time.Sleep(7 * time.Second)
-		n.Publish(map[string]QueueSample{"work-1": {At: time.Now().UTC(), Ready: 8}})
-		time.Sleep(7 * time.Second)
-		d := read(t, rows)
-		if len(d.Live) != 1 || d.Live[0].Queues["work-0"].Ready != 7 || d.Live[0].Queues["work-1"].Ready != 8 {
-			t.Errorf("%+v, want the samples", d)
+		for range 2 {
+			renewed := time.Now()
+			n.Renew()
+			time.Sleep(7 * time.Second)
+			if d := read(t, rows); len(d.Live) != 1 || d.Live[0].At.Before(renewed) {
+				t.Errorf("%+v, want a report of the last 7 s", d)
+			}
 		}
 		n.kill()
 	})

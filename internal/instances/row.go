@@ -3,32 +3,23 @@ package instances
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 
 	"kennel/internal/table"
 )
 
 // A report is a row of the one partition, with the name of the instance as its
-// key. Its parts are columns of JSON, because a column holds 64 KiB.
+// key. Its problems and sections are columns of JSON, because a column holds
+// 64 KiB.
 const (
 	partition = "instances"
 
 	// format is the version of the columns' contents. Readers leave out a row
 	// of another format.
-	format = "1"
+	format = "2"
 
-	columnFormat    = "format"
-	columnReport    = "report"
-	columnProblems  = "problems"
-	columnSequences = "sequences"
-	columnGates     = "gates"
-	columnQueues    = "queues"
-	columnRequests  = "requests"
-	columnWork      = "work"
-	columnRecent    = "recent"
-	columnRelay     = "relay"
-	columnBacklog   = "backlog"
+	columnFormat   = "format"
+	columnReport   = "report"
+	columnProblems = "problems"
 )
 
 // A column of a list holds up to maxItems items.
@@ -37,96 +28,39 @@ const (
 	maxText  = 300 // characters of a problem's cause and of an error
 )
 
-// queueRow is a sample in the column of queues.
-type queueRow struct {
-	Queue string `json:"queue"`
-	QueueSample
-}
-
-// workRow is an item of the column of work.
-type workRow struct {
-	Queue string `json:"queue"`
-	Work
-}
-
-// recentRow is an item of the column of recent work.
-type recentRow struct {
-	Queue string `json:"queue"`
-	Recent
+// A Part is what a reader of reports may leave out: their problems, or a
+// [Section].
+type Part interface {
+	column() string
+	read(r *Report, list []byte) error // the list in the column
 }
 
 // row returns the row of a report.
 func row(r Report) (table.Row, error) {
-	backlog := "[]"
-	if r.Backlog != nil {
-		sample, n := *r.Backlog, 0
-		backlog, n = fit(sample.Entities)
-		sample.More = sample.More || n < len(sample.Entities)
-		r.Backlog = &sample
-	}
 	report, err := json.Marshal(r)
 	if err != nil {
 		return table.Row{}, fmt.Errorf("write the report of instance %q: %w", r.Instance, err)
 	}
-	problems := slices.Clone(r.Problems)
-	for i := range problems {
-		problems[i].What = shorten(problems[i].What)
+	values := map[string]string{
+		columnFormat:   format,
+		columnReport:   string(report),
+		columnProblems: problemList.encode(r.Problems),
 	}
-	sequences := slices.Clone(r.Sequences[:min(len(r.Sequences), maxItems)])
-	for i := range sequences {
-		sequences[i].LastError = shorten(sequences[i].LastError)
-		sequences[i].PerSecond = rounded(sequences[i].PerSecond)
+	for column, fact := range r.facts {
+		values[column] = fact.encoded()
 	}
-	var queues []queueRow
-	for _, queue := range slices.Sorted(maps.Keys(r.Queues)) {
-		queues = append(queues, queueRow{queue, r.Queues[queue]})
-	}
-	var work []workRow
-	for _, queue := range slices.Sorted(maps.Keys(r.Work)) {
-		one := workRow{queue, r.Work[queue]}
-		one.AgeSeconds, one.HandSeconds = rounded(one.AgeSeconds), rounded(one.HandSeconds)
-		work = append(work, one)
-	}
-	var recent []recentRow
-	for _, queue := range slices.Sorted(maps.Keys(r.Recent)) {
-		recent = append(recent, recentRow{queue, r.Recent[queue]})
-	}
-	relay := slices.Clone(r.Relay)
-	for i := range relay {
-		relay[i].LastError = shorten(relay[i].LastError)
-	}
-	return table.Row{Partition: partition, Key: r.Instance, Values: map[string]string{
-		columnFormat:    format,
-		columnReport:    string(report),
-		columnProblems:  list(problems),
-		columnSequences: pack(list(sequences)),
-		columnGates:     list(r.Gates),
-		columnQueues:    list(queues),
-		columnRequests:  list(r.Requests),
-		columnWork:      list(work),
-		columnRecent:    list(recent),
-		columnRelay:     list(relay),
-		columnBacklog:   backlog,
-	}}, nil
+	return table.Row{Partition: partition, Key: r.Instance, Values: values}, nil
 }
 
 // list returns the JSON of as many items as a column holds.
 func list[T any](items []T) string {
-	text, _ := fit(items)
-	return text
-}
-
-// fit is list, and also returns how many items of the beginning it holds.
-func fit[T any](items []T) (column string, n int) {
 	text := []byte("[")
 	for _, item := range items[:min(len(items), maxItems)] {
-		n++
 		one, err := json.Marshal(item)
 		if err != nil {
 			continue // a number that JSON cannot express
 		}
 		if len(text)+1+len(one) >= maxColumn {
-			n--
 			break
 		}
 		if len(text) > 1 {
@@ -134,7 +68,7 @@ func fit[T any](items []T) (column string, n int) {
 		}
 		text = append(text, one...)
 	}
-	return string(append(text, ']')), n
+	return string(append(text, ']'))
 }
 
 func shorten(text string) string {
@@ -147,63 +81,28 @@ func shorten(text string) string {
 	return text
 }
 
-// parse returns the report in a row, with these parts.
+// parse returns the report in a row, with these parts. A section that the
+// process does not report has no column.
 func parse(row table.Row, parts []Part) (r Report, err error) {
 	if found := row.Values[columnFormat]; found != format {
 		return r, fmt.Errorf("the format is %.20q, not %q", found, format)
 	}
-	var queues []queueRow
-	var work []workRow
-	var recent []recentRow
-	var waiting []BacklogEntity
-	for column, part := range map[string]any{
-		columnReport:    &r,
-		columnProblems:  &r.Problems,
-		columnSequences: &r.Sequences,
-		columnGates:     &r.Gates,
-		columnQueues:    &queues,
-		columnRequests:  &r.Requests,
-		columnWork:      &work,
-		columnRecent:    &recent,
-		columnRelay:     &r.Relay,
-		columnBacklog:   &waiting,
-	} {
-		if column != columnReport && !slices.Contains(parts, Part(column)) {
-			continue
-		}
-		list, err := unpack(row.Values[column])
-		switch {
-		case err != nil:
-		case column == columnSequences:
-			r.Sequences, err = parseSequences(list)
-		default:
-			err = json.Unmarshal(list, part)
-		}
-		if err != nil {
-			return r, fmt.Errorf("column %s: %w", column, err)
-		}
+	if err := json.Unmarshal([]byte(row.Values[columnReport]), &r); err != nil {
+		return r, fmt.Errorf("column %s: %w", columnReport, err)
 	}
 	r.Instance = row.Key
-	if len(queues) > 0 {
-		r.Queues = make(map[string]QueueSample, len(queues))
-	}
-	for _, q := range queues {
-		r.Queues[q.Queue] = q.QueueSample
-	}
-	if len(work) > 0 {
-		r.Work = make(map[string]Work, len(work))
-	}
-	for _, w := range work {
-		r.Work[w.Queue] = w.Work
-	}
-	if len(recent) > 0 {
-		r.Recent = make(map[string]Recent, len(recent))
-	}
-	for _, one := range recent {
-		r.Recent[one.Queue] = one.Recent
-	}
-	if r.Backlog != nil {
-		r.Backlog.Entities = waiting
+	for _, part := range parts {
+		text, ok := row.Values[part.column()]
+		if !ok {
+			continue
+		}
+		list, err := unpack(text)
+		if err == nil {
+			err = part.read(&r, list)
+		}
+		if err != nil {
+			return r, fmt.Errorf("column %s: %w", part.column(), err)
+		}
 	}
 	return r, nil
 }

@@ -4,8 +4,10 @@ import (
 	"maps"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -15,10 +17,10 @@ type Self struct {
 	process  Process
 	problems func() []Problem
 	collect  func(*Report)
+	renewals atomic.Int64 // calls of Renew
 
-	mu     sync.Mutex
-	queues map[string]QueueSample // guarded by mu
-	marks  [2]mark                // at the last report but one, and at the last one; guarded by mu
+	mu    sync.Mutex
+	marks [2]mark // at the last report but one, and at the last one; guarded by mu
 }
 
 // mark is a state of the counts at a time.
@@ -26,13 +28,12 @@ type mark struct {
 	at        time.Time
 	processor time.Duration
 	served    Served
-	work      map[string]Work
+	facts     map[string]fact // of sections that count
 }
 
 // NewSelf returns the reports of a process. problems returns its present
-// problems and must be cheap. collect fills in the facts of the jobs: Running,
-// Work, Served since the start of the process, Sequences, Gates, Requests,
-// Sends, Relay, Backlog and FailedOver.
+// problems and must be cheap. collect fills in what the parts of the program
+// know: Served since the start of the process, and all sections.
 func NewSelf(process Process, problems func() []Problem, collect func(*Report)) *Self {
 	start := mark{at: time.Now(), processor: processorTime()}
 	return &Self{process: process, problems: problems, collect: collect, marks: [2]mark{start, start}}
@@ -41,24 +42,9 @@ func NewSelf(process Process, problems func() []Problem, collect func(*Report)) 
 // Name returns the name of this process.
 func (s *Self) Name() string { return s.process.Instance }
 
-// Publish adds samples of queues to the next report, which is made soon.
-func (s *Self) Publish(samples map[string]QueueSample) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	queues := maps.Clone(s.queues)
-	if queues == nil {
-		queues = make(map[string]QueueSample)
-	}
-	maps.Copy(queues, samples)
-	s.queues = queues
-}
-
-// Samples returns the newest samples that this process published.
-func (s *Self) Samples() map[string]QueueSample {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.queues // is replaced, never changed
-}
+// Renew has the report be stored soon: it has a fact that other processes must
+// not learn up to 30 s late.
+func (s *Self) Renew() { s.renewals.Add(1) }
 
 // Report returns the present report.
 func (s *Self) Report() Report {
@@ -76,11 +62,11 @@ func (s *Self) next() Report {
 }
 
 func (s *Self) report() (Report, mark) {
-	r := Report{Process: s.process, Memory: residentBytes(), Problems: s.problems(), Running: make(map[string]int64), Work: make(map[string]Work)}
+	r := Report{Process: s.process, Memory: residentBytes(), Problems: s.problems()}
 	s.collect(&r)
-	now := mark{time.Now(), processorTime(), r.Served, r.Work}
+	now := mark{time.Now(), processorTime(), r.Served, maps.Clone(r.facts)}
+	maps.DeleteFunc(now.facts, func(_ string, f fact) bool { return !f.isCounted() })
 	r.At, r.CPUs = now.at.UTC(), runtime.GOMAXPROCS(0)
-	r.Queues = s.Samples()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.marks[0]
@@ -90,28 +76,20 @@ func (s *Self) report() (Report, mark) {
 	}
 	r.Total = Served{r.Served.Count, rounded(r.Served.Seconds)}
 	r.Served = Served{now.served.Count - before.served.Count, rounded(now.served.Seconds - before.served.Seconds)}
-	r.Recent = make(map[string]Recent)
-	for queue, w := range r.Work {
-		if recent := w.since(before.work[queue]); recent.Completed > 0 {
-			r.Recent[queue] = recent
-		}
+	for name, f := range now.facts {
+		f.addWithin(&r, before.facts[name])
 	}
 	return r, now
 }
 
 // news identifies the facts that other processes must learn soon: which
-// problems there are, and which queues were sampled when.
-func (s *Self) news() string {
-	return newsOf(s.problems(), s.Samples())
-}
+// problems there are, and those of [Self.Renew].
+func (s *Self) news() string { return newsOf(s.problems(), s.renewals.Load()) }
 
-func newsOf(problems []Problem, queues map[string]QueueSample) string {
-	var news []string
+func newsOf(problems []Problem, renewals int64) string {
+	news := []string{strconv.FormatInt(renewals, 10)}
 	for _, p := range problems {
 		news = append(news, p.Code+"\n"+p.Subject)
-	}
-	for queue, sample := range queues {
-		news = append(news, queue+"\n"+sample.At.String())
 	}
 	slices.Sort(news)
 	return strings.Join(news, "\n\n")

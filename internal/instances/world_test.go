@@ -71,7 +71,7 @@ func read(t *testing.T, rows table.Querier) Directory {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	d, err := Read(ctx, rows, AllParts()...)
+	d, err := Read(ctx, rows, all()...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ func known(t *testing.T) map[string][]map[string]string {
 	s := full()
 	s.ByProcess = true
 	for i := range s.Reports {
-		s.Reports[i].Work["work-express"] = instances.Work{Done: 1, Ages: make([]int64, 10)}
+		instances.WorkSection.Add(&s.Reports[i], map[string]instances.Work{"work-express": {Done: 1, Ages: make([]int64, 10)}})
 	}
 	s.Queues["work-express"] = instances.QueueSample{}
 	series := make(map[string][]map[string]string)

@@ -79,10 +79,10 @@ var ofAll = []family{
 		name: "kennel_hands", kind: gauge, labels: []string{"queue"},
 		help: "Messages that the process works on now.",
 		of: func(r instances.Report, add func(float64, ...string)) {
-			for name := range r.Work {
+			for name := range instances.WorkSection.Of(r) {
 				add(0, name)
 			}
-			for name, running := range r.Running {
+			for name, running := range instances.RunningSection.Of(r) {
 				add(float64(running), name)
 			}
 		},
@@ -91,7 +91,7 @@ var ofAll = []family{
 		name: "kennel_hand_seconds_total", kind: counter, labels: []string{"queue"},
 		help: "Time for which messages were worked on, all together.",
 		of: func(r instances.Report, add func(float64, ...string)) {
-			for name, w := range r.Work {
+			for name, w := range instances.WorkSection.Of(r) {
 				add(w.HandSeconds, name)
 			}
 		},
@@ -106,7 +106,7 @@ var ofAll = []family{
 		name: "kennel_queue_messages_total", kind: counter, labels: []string{"queue", "outcome"},
 		help: "Deliveries of messages, by outcome.",
 		of: func(r instances.Report, add func(float64, ...string)) {
-			for name, w := range r.Work {
+			for name, w := range instances.WorkSection.Of(r) {
 				for outcome, n := range map[string]int64{
 					"done": w.Done, "repeated": w.Repeated, "retried": w.Retried,
 					"returned": w.Returned, "dead_letter": w.DeadLetters, "lost": w.Lost,
@@ -121,7 +121,7 @@ var ofAll = []family{
 		help: "Time from the put of a message until the process received it.",
 		ages: func(r instances.Report, add func(distribution, ...string)) {
 			bounds := queue.AgeBounds()
-			for name, w := range r.Work {
+			for name, w := range instances.WorkSection.Of(r) {
 				if len(w.Ages) != len(bounds)+1 {
 					continue // another build has other bounds
 				}
@@ -167,7 +167,8 @@ var ofAll = []family{
 		name: "kennel_gate_waiters", kind: gauge, labels: []string{"gate"},
 		help: "Callers that wait at the gate in the process; no series without one.",
 		of: func(r instances.Report, add func(float64, ...string)) {
-			for _, g := range r.Gates[:min(len(r.Gates), maxNames)] {
+			all := instances.GateSection.Of(r)
+			for _, g := range all[:min(len(all), maxNames)] {
 				add(float64(g.Waiters), g.Name)
 			}
 		},
@@ -176,7 +177,7 @@ var ofAll = []family{
 		name: "kennel_storage_requests_total", kind: counter, labels: []string{"service", "operation"},
 		help: "Requests that the process sent to storage, with repeats.",
 		of: func(r instances.Report, add func(float64, ...string)) {
-			for _, n := range r.Requests {
+			for _, n := range instances.RequestSection.Of(r) {
 				if n.Service != bus {
 					add(float64(n.Count), n.Service, n.Operation)
 				}
@@ -187,7 +188,7 @@ var ofAll = []family{
 		name: "kennel_bus_operations_total", kind: counter, labels: []string{"operation"},
 		help: "Operations of Service Bus that the process caused: messages sent, delivered, settled and peeked at, receives of none, and locks renewed.",
 		of: func(r instances.Report, add func(float64, ...string)) {
-			for _, n := range r.Requests {
+			for _, n := range instances.RequestSection.Of(r) {
 				if n.Service == bus {
 					add(float64(n.Count), n.Operation)
 				}
@@ -197,7 +198,7 @@ var ofAll = []family{
 		name: "kennel_operations_total", kind: counter, labels: []string{labelJob},
 		help: "Requests to storage and operations of Service Bus that the process caused, by job.",
 		of: func(r instances.Report, add func(float64, ...string)) {
-			for _, n := range r.Requests {
+			for _, n := range instances.RequestSection.Of(r) {
 				add(float64(n.Count), cmp.Or(n.Job, "other"))
 			}
 		},
@@ -244,7 +245,7 @@ func ofWorkers(name, help string, count func(instances.Work) int64) family {
 			if r.Kind == instances.Functions {
 				return
 			}
-			for queue, w := range r.Work {
+			for queue, w := range instances.WorkSection.Of(r) {
 				add(float64(count(w)), queue)
 			}
 		},
@@ -255,7 +256,7 @@ func ofWorkers(name, help string, count func(instances.Work) int64) family {
 func ofSequences(name string, kind kind, help string, value func(instances.Sequence) int64) family {
 	return family{name: name, help: help, kind: kind, labels: []string{"sequence"},
 		of: func(r instances.Report, add func(float64, ...string)) {
-			all := slices.SortedStableFunc(slices.Values(r.Sequences), func(a, b instances.Sequence) int { return cmp.Compare(b.Issued, a.Issued) })
+			all := slices.SortedStableFunc(slices.Values(instances.SequenceSection.Of(r)), func(a, b instances.Sequence) int { return cmp.Compare(b.Issued, a.Issued) })
 			for _, s := range all[:min(len(all), maxNames)] {
 				add(float64(value(s)), s.Name)
 			}

@@ -26,7 +26,7 @@ func unusual() Set {
 	s := full()
 	s.ByProcess = true
 	for i, name := range []string{`quote"d`, `back\slash`, "two\nlines", "Überzwinger", "", "a,b={}", "a\ttab", `\n`} {
-		s.Reports[1].Sequences = append(s.Reports[1].Sequences, instances.Sequence{Name: name, Issued: math.MaxInt64 >> (6 * i), Available: -1, Lost: 999999})
+		instances.SequenceSection.Add(&s.Reports[1], []instances.Sequence{{Name: name, Issued: math.MaxInt64 >> (6 * i), Available: -1, Lost: 999999}})
 	}
 	s.Reports[1].Total.Seconds = 0.1 + 0.2
 	s.Bill.Today = "-1.5e-7"

@@ -31,6 +31,12 @@ type Set struct {
 	Runtime bool
 }
 
+// Parts returns what the metrics of processes read of their reports.
+func Parts() []instances.Part {
+	return []instances.Part{instances.Problems, instances.SequenceSection, instances.GateSection, instances.RequestSection,
+		instances.RunningSection, instances.WorkSection, instances.RelaySection, instances.SendSection}
+}
+
 // Text returns the metrics: families in the order of their names, series in the
 // order of their labels.
 func (s Set) Text() []byte {

@@ -20,19 +20,19 @@ func full() Set {
 	worker := instances.Report{
 		Process: instances.Process{Instance: "vm2-812-m5w2cd", Kind: instances.Worker, Version: "v0.1.0"},
 		CPU:     0.5, Memory: 30 << 20, Total: instances.Served{Count: 100, Seconds: 12.5},
-		Running:  map[string]int64{"work-0": 3},
 		Problems: []instances.Problem{{Code: instances.DeadLetters, Subject: "work-0"}, {Code: instances.DeadLetters, Subject: "work-1"}, {Code: "of_a_newer_build"}},
-		Gates:    []instances.Gate{{Name: "hounds", Waiters: 20}},
-		Requests: []instances.Requests{{Service: "blob", Operation: "get", Job: "numbers", Count: 12}, {Service: "blob", Operation: "get", Job: "gates", Count: 3}, {Service: "queue", Operation: "put", Count: 1}, {Service: "bus", Operation: "deliver", Job: "signals", Count: 8}},
-		Work: map[string]instances.Work{
-			"work-0": {Receives: 500, EmptyReceives: 100, FailedReceives: 1, Done: 9, Repeated: 2, Retried: 3, Returned: 4, DeadLetters: 5, Lost: 6,
-				Ages: []int64{7, 1, 0, 0, 0, 0, 0, 0, 0, 2}, AgeSeconds: 99.5, HandSeconds: 4.5},
-			"work-1": {Ages: []int64{1, 2, 3}}, // by other bounds
-		},
-		Sends:     instances.Sends{Primary: 11, Backlog: 12, Failed: 13, Ambiguous: 14, Throttled: 15, Failovers: 16, Failbacks: 17, Moved: 18, DeadLettered: 19, Expired: 20},
-		Relay:     []instances.RelayEntity{{Entity: "orders", State: "failedOver"}, {Entity: "news", State: "suspect"}, {Entity: "bills", State: "healthy"}},
-		Sequences: []instances.Sequence{{Name: "orders", Issued: 5, Available: 995, Lost: 7}},
 	}
+	instances.RunningSection.Add(&worker, map[string]int64{"work-0": 3})
+	instances.GateSection.Add(&worker, []instances.Gate{{Name: "hounds", Waiters: 20}})
+	instances.RequestSection.Add(&worker, []instances.Requests{{Service: "blob", Operation: "get", Job: "numbers", Count: 12}, {Service: "blob", Operation: "get", Job: "gates", Count: 3}, {Service: "queue", Operation: "put", Count: 1}, {Service: "bus", Operation: "deliver", Job: "signals", Count: 8}})
+	instances.WorkSection.Add(&worker, map[string]instances.Work{
+		"work-0": {Receives: 500, EmptyReceives: 100, FailedReceives: 1, Done: 9, Repeated: 2, Retried: 3, Returned: 4, DeadLetters: 5, Lost: 6,
+			Ages: []int64{7, 1, 0, 0, 0, 0, 0, 0, 0, 2}, AgeSeconds: 99.5, HandSeconds: 4.5},
+		"work-1": {Ages: []int64{1, 2, 3}}, // by other bounds
+	})
+	instances.SendSection.Add(&worker, instances.Sends{Primary: 11, Backlog: 12, Failed: 13, Ambiguous: 14, Throttled: 15, Failovers: 16, Failbacks: 17, Moved: 18, DeadLettered: 19, Expired: 20})
+	instances.RelaySection.Add(&worker, []instances.RelayEntity{{Entity: "orders", State: "failedOver"}, {Entity: "news", State: "suspect"}, {Entity: "bills", State: "healthy"}})
+	instances.SequenceSection.Add(&worker, []instances.Sequence{{Name: "orders", Issued: 5, Available: 995, Lost: 7}})
 	app := worker
 	app.Instance, app.Kind = "vm1-4711-k3x7qa", instances.Functions
 	return Set{
@@ -198,10 +198,10 @@ func TestApp(t *testing.T) {
 func TestNamesAreBounded(t *testing.T) {
 	var r instances.Report
 	for i := range 2 * maxNames {
-		r.Sequences = append(r.Sequences, instances.Sequence{Name: fmt.Sprint("s", i), Issued: int64(i % maxNames)})
-		r.Gates = append(r.Gates, instances.Gate{Name: fmt.Sprint("g", i), Waiters: 2*maxNames - i})
+		instances.SequenceSection.Add(&r, []instances.Sequence{{Name: fmt.Sprint("s", i), Issued: int64(i % maxNames)}})
+		instances.GateSection.Add(&r, []instances.Gate{{Name: fmt.Sprint("g", i), Waiters: 2*maxNames - i}})
 	}
-	r.Sequences[0].Issued = 1000
+	instances.SequenceSection.Of(r)[0].Issued = 1000
 	blocks := parsed(t, Set{Reports: []instances.Report{r}})
 	for _, name := range []string{"kennel_sequence_numbers_total", "kennel_sequence_available", "kennel_sequence_lost_total", "kennel_gate_waiters"} {
 		if n := len(blocks[name].samples); n != maxNames {

@@ -18,10 +18,9 @@ func FuzzText(f *testing.F) {
 	f.Add("", "\xff", "", "\xff", math.Copysign(0, -1))
 	f.Add("\r\n", "\r", "\u2028", "é", 1e-300)
 	f.Fuzz(func(t *testing.T, help, process, name, other string, value float64) {
-		s := Set{ByProcess: true, Reports: []instances.Report{{
-			Process:   instances.Process{Instance: process},
-			Sequences: []instances.Sequence{{Name: name, Issued: 1}, {Name: other, Issued: 2}},
-		}}}
+		r := instances.Report{Process: instances.Process{Instance: process}}
+		instances.SequenceSection.Add(&r, []instances.Sequence{{Name: name, Issued: 1}, {Name: other, Issued: 2}})
+		s := Set{ByProcess: true, Reports: []instances.Report{r}}
 		want := make(map[string]float64)
 		valid := func(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 		want[valid(name)]++

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -24,7 +25,8 @@ type Members struct {
 
 	sampling  sync.Mutex // held while a status samples the queues
 	mu        sync.Mutex
-	scrapedAt time.Time // when a scrape last sampled the queues; guarded by mu
+	samples   map[string]instances.QueueSample // the newest of this process; is replaced, never changed; guarded by mu
+	scrapedAt time.Time                        // when a scrape last sampled the queues; guarded by mu
 }
 
 // NewMembers makes this process, of one of the kinds, known.
@@ -53,6 +55,29 @@ func (m *Members) facts(r *instances.Report) {
 	for _, s := range m.sources {
 		s.Facts(r)
 	}
+	instances.QueueSection.Add(r, m.Samples())
+}
+
+// Publish adds samples of queues to the report of this process, which is stored
+// soon.
+func (m *Members) Publish(samples map[string]instances.QueueSample) {
+	if len(samples) == 0 {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := make(map[string]instances.QueueSample)
+	maps.Copy(all, m.samples)
+	maps.Copy(all, samples)
+	m.samples = all
+	m.Renew()
+}
+
+// Samples returns the newest samples that this process published.
+func (m *Members) Samples() map[string]instances.QueueSample {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.samples
 }
 
 // directoryTimeout limits a read of the instance table by other calls than the

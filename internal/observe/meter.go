@@ -129,16 +129,19 @@ type MeterSource struct {
 // Facts fills in the counts of this process.
 func (m *Meter) Facts(r *instances.Report) {
 	r.Served = instances.Served{Count: m.served.Load(), Seconds: time.Duration(m.nanoseconds.Load()).Seconds()}
+	running, work := make(map[string]int64), make(map[string]instances.Work)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for name, t := range m.queues {
 		if n := t.running.Load(); n > 0 {
-			r.Running[name] = n
+			running[name] = n
 		}
-		r.Work[name] = instances.Work{
+		work[name] = instances.Work{
 			Done: t.done.Load(), Retried: t.retried.Load(), Returned: t.returned.Load(), DeadLetters: t.deadLetters.Load(),
 			Ages: t.ages.Counts(), AgeSeconds: t.ages.Seconds(),
 			HandSeconds: time.Duration(t.handTime.Load()).Seconds(), Latencies: t.latencies.Counts(),
 		}
 	}
+	instances.RunningSection.Add(r, running)
+	instances.WorkSection.Add(r, work)
 }

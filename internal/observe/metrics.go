@@ -37,7 +37,7 @@ func (m *Scraper) Text(ctx context.Context) ([]byte, error) {
 	stored := []instances.Report{v.own}
 	if m.Members.Rows != nil {
 		var err error
-		if v.directory, err = m.Members.ReadTable(ctx, instances.AllParts()...); err != nil {
+		if v.directory, err = m.Members.ReadTable(ctx, append(metrics.Parts(), instances.QueueSection, instances.BacklogSection)...); err != nil {
 			return nil, err
 		}
 		stored = nil
@@ -57,5 +57,5 @@ func (m *Scraper) Text(ctx context.Context) ([]byte, error) {
 func (m *Members) Metrics(ctx context.Context) []byte {
 	m.sampleForScrape(ctx)
 	v := view{own: m.Report()}
-	return metrics.Set{Reports: []instances.Report{v.own}, Queues: v.depths(), Backlog: v.own.Backlog, Runtime: true}.Text()
+	return metrics.Set{Reports: []instances.Report{v.own}, Queues: v.depths(), Backlog: instances.BacklogSection.Of(v.own), Runtime: true}.Text()
 }

@@ -65,10 +65,10 @@ func (s *StatusReader) addRepairs(ctx context.Context, own instances.Report, pro
 	}
 	ctx, cancel := context.WithTimeout(ctx, ProbeTimeout)
 	defer cancel()
-	directory, _ := s.Members.Read(ctx, instances.PartSequences) // a failure is a problem of tables
+	directory, _ := s.Members.Read(ctx, instances.SequenceSection) // a failure is a problem of tables
 	highest := make(map[string]int64)
 	add := func(r instances.Report) {
-		for _, used := range r.Sequences {
+		for _, used := range instances.SequenceSection.Of(r) {
 			highest[used.Name] = max(highest[used.Name], used.Highest)
 		}
 	}
@@ -105,9 +105,9 @@ func (s *StatusReader) observe(ctx context.Context, answer *Status) *view {
 		probes["tables"] = func(ctx context.Context) error {
 			defer close(read)
 			var err error
-			parts := []instances.Part{instances.PartProblems, instances.PartQueues}
+			parts := []instances.Part{instances.Problems, instances.QueueSection, instances.RunningSection}
 			if s.Relays {
-				parts = append(parts, instances.PartBacklog)
+				parts = append(parts, FailedOverSection, instances.BacklogSection)
 			}
 			v.directory, err = instances.Read(ctx, s.Members.Rows, parts...)
 			return err

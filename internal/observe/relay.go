@@ -20,12 +20,16 @@ type RelayStatus struct {
 	Backlog    *BacklogItem `json:"backlog"`    // of all queues and topics; nil: it was not sampled
 }
 
+// FailedOverSection counts the queues and topics whose messages a process sends
+// to the backlog.
+var FailedOverSection = instances.One[int]("failedOver", nil)
+
 // relayStatusOf sums up what processes report, without their entities: there
 // may be hundreds, and a status has little time to read them.
 func relayStatusOf(reports []instances.Report) *RelayStatus {
 	s := &RelayStatus{}
 	for _, r := range reports {
-		s.FailedOver = max(s.FailedOver, r.FailedOver)
+		s.FailedOver = max(s.FailedOver, FailedOverSection.Of(r))
 	}
 	if b := NewestBacklog(reports); b != nil {
 		s.Backlog = &BacklogItem{More: b.More, At: b.At.UTC()}
@@ -40,8 +44,8 @@ func relayStatusOf(reports []instances.Report) *RelayStatus {
 // NewestBacklog returns the newest sample, or nil without one.
 func NewestBacklog(reports []instances.Report) (newest *instances.Backlog) {
 	for _, r := range reports {
-		if r.Backlog != nil && (newest == nil || r.Backlog.At.After(newest.At)) {
-			newest = r.Backlog
+		if b := instances.BacklogSection.Of(r); b != nil && (newest == nil || b.At.After(newest.At)) {
+			newest = b
 		}
 	}
 	return newest

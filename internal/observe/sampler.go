@@ -205,7 +205,8 @@ func (m *Members) LetterCount(queue string) *LetterCount {
 // process is sampling already.
 func (m *Members) probeBySampling(ctx context.Context, v *view, probe Probe) error {
 	known := view{directory: v.directory, others: m.without(slices.Clone(v.directory.Live))}
-	known.own.At, known.own.Queues = time.Now(), m.Samples()
+	known.own.At = time.Now()
+	instances.QueueSection.Add(&known.own, m.Samples())
 	pace := ForStatus
 	if slices.ContainsFunc(m.Report().Problems, func(p instances.Problem) bool { return p.Code == instances.DeadLetters }) {
 		pace = withLetters

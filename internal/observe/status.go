@@ -159,7 +159,7 @@ func (v *view) describeProblems(answer *Status, all []instances.ProblemGroup) {
 }
 
 func describeInstance(r instances.Report, seen time.Time) InstanceItem {
-	return InstanceItem{r.Instance, r.Kind, r.Version, r.StartedAt.UTC(), seen.UTC(), r.CPU, r.Memory, r.Hands()}
+	return InstanceItem{r.Instance, r.Kind, r.Version, r.StartedAt.UTC(), seen.UTC(), r.CPU, r.Memory, instances.HandsOf(r)}
 }
 
 func describeQueue(s instances.QueueSample) QueueItem {

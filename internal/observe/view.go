@@ -30,7 +30,7 @@ func (v *view) samples() (samples map[string]instances.QueueSample, ages map[str
 	samples = make(map[string]instances.QueueSample)
 	ages = make(map[string]time.Duration)
 	add := func(r instances.Report, now time.Time) {
-		for queue, sample := range r.Queues {
+		for queue, sample := range instances.QueueSection.Of(r) {
 			age := now.Sub(sample.At)
 			if known, ok := ages[queue]; !ok || age < known {
 				samples[queue], ages[queue] = sample, age
@@ -57,7 +57,7 @@ func newest(ages map[string]time.Duration) time.Duration {
 func (v *view) hands() map[string]int64 {
 	hands := make(map[string]int64)
 	for _, r := range v.reports() {
-		for queue, running := range r.Running {
+		for queue, running := range instances.RunningSection.Of(r) {
 			hands[queue] += running
 		}
 	}
@@ -83,7 +83,7 @@ type usage struct {
 func UsageOf(all []instances.Instance) map[string]usage {
 	sums := make(map[string]usage)
 	for _, i := range all {
-		for _, s := range i.Sequences {
+		for _, s := range instances.SequenceSection.Of(i.Report) {
 			sum := sums[s.Name]
 			sums[s.Name] = usage{sum.PerSecond + s.PerSecond, sum.Lost + s.Lost}
 		}

@@ -97,9 +97,13 @@ func openBatchStores(account azure.Account, o *azure.Options) (s work.Stores, qu
 	return s, queues, err
 }
 
+// parcelSection has the most items of a parcel that a process can read; 0
+// without batches.
+var parcelSection = instances.One[int]("parcel", nil)
+
 // readLarge reports whether all processes can read large parcels.
 func readLarge(ctx context.Context, m *observe.Members) bool {
-	directory, err := m.Read(ctx)
+	directory, err := m.Read(ctx, parcelSection)
 	others, known := m.Known(ctx, directory, err)
-	return known && directory.Unreadable == 0 && !slices.ContainsFunc(others, func(i instances.Instance) bool { return i.Parcel < work.LargeParcel })
+	return known && directory.Unreadable == 0 && !slices.ContainsFunc(others, func(i instances.Instance) bool { return parcelSection.Of(i.Report) < work.LargeParcel })
 }

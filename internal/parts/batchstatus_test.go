@@ -107,9 +107,9 @@ func TestHeldBatch(t *testing.T) {
 		if held := m.call(t, host, "GET", "/api/batches/"+sent.ID, ""); held.State != work.Held || held.Done != 0 || held.LateBy != 0 {
 			t.Errorf("after an hour at the gate: %s", held.Body)
 		}
-		r := emptyReport()
+		var r instances.Report
 		m.meter.Facts(&r)
-		if w := r.Work[work.ExpressQueue]; w.Returned == 0 || w.Done+w.Retried+w.DeadLetters > 0 {
+		if w := instances.WorkSection.Of(r)[work.ExpressQueue]; w.Returned == 0 || w.Done+w.Retried+w.DeadLetters > 0 {
 			t.Errorf("%+v, want messages that were put back", w)
 		}
 		if dead := m.queues.All(work.ExpressQueue + "-poison"); len(dead) > 0 {

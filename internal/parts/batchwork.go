@@ -323,7 +323,7 @@ func (b *batchWork) LetterCounts() map[string]*observe.LetterCount { return b.le
 
 // Facts reports what this process can read, and works on.
 func (b *batchWork) Facts(r *instances.Report) {
-	r.Parcel = work.LargeParcel
+	parcelSection.Add(r, work.LargeParcel)
 	if b.listener != nil {
 		worker.ReportWork(r, b.listener)
 	}

@@ -52,7 +52,7 @@ func TestGateWaiters(t *testing.T) {
 		}
 		other := func(waiters int) (kill func()) {
 			jobs := []job{{facts: func(r *instances.Report) {
-				r.Gates = []instances.Gate{{Name: "hounds", Waiters: waiters}, {Name: "others", Waiters: 1000}}
+				instances.GateSection.Add(r, []instances.Gate{{Name: "hounds", Waiters: waiters}, {Name: "others", Waiters: 1000}})
 			}}}
 			m := membersOf(rows, instances.Functions, log, jobs...)
 			ctx, kill := contextOf(t)

@@ -103,14 +103,16 @@ func reportGates(status *observe.Status, all map[string]gate.Watched) {
 }
 
 func (g *gatePart) Facts(r *instances.Report) {
+	var all []instances.Gate
 	for name, watched := range g.Gates.Watched() {
 		if watched.Waiting > 0 {
-			r.Gates = append(r.Gates, instances.Gate{Name: name, Waiters: watched.Waiting})
+			all = append(all, instances.Gate{Name: name, Waiters: watched.Waiting})
 		}
 	}
-	slices.SortFunc(r.Gates, func(a, b instances.Gate) int {
+	slices.SortFunc(all, func(a, b instances.Gate) int {
 		return cmp.Or(b.Waiters-a.Waiters, strings.Compare(a.Name, b.Name))
 	})
+	instances.GateSection.Add(r, all)
 }
 
 // Problems returns the gates that cannot be read, why signals are not received

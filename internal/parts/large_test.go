@@ -60,7 +60,7 @@ func TestReadLarge(t *testing.T) {
 		own.Rows = nil
 		check("without tables", false)
 		var r instances.Report
-		if b.Facts(&r); r.Parcel != work.LargeParcel {
+		if b.Facts(&r); parcelSection.Of(r) != work.LargeParcel {
 			t.Errorf("report %+v", r)
 		}
 	})

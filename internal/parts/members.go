@@ -56,10 +56,12 @@ type requestFacts struct {
 }
 
 func (c requestFacts) Facts(r *instances.Report) {
+	var all []instances.Requests
 	for l, n := range c.All() {
-		r.Requests = append(r.Requests, instances.Requests{Service: l.Service, Operation: l.Operation, Job: l.Job, Count: n})
+		all = append(all, instances.Requests{Service: l.Service, Operation: l.Operation, Job: l.Job, Count: n})
 	}
-	slices.SortFunc(r.Requests, func(a, b instances.Requests) int {
+	slices.SortFunc(all, func(a, b instances.Requests) int {
 		return cmp.Or(strings.Compare(a.Service, b.Service), strings.Compare(a.Operation, b.Operation), strings.Compare(a.Job, b.Job))
 	})
+	instances.RequestSection.Add(r, all)
 }

@@ -65,7 +65,7 @@ func newFakeApp(t *testing.T, rows table.Store, samples bool) *fakeApp {
 			return nil
 		},
 		facts: func(r *instances.Report) {
-			r.Running = map[string]int64{"work-0": 2}
+			instances.RunningSection.Add(r, map[string]int64{"work-0": 2})
 			r.Served.Count = int64(time.Since(m.began) / time.Second)
 		},
 		report: func(answer *observe.Status) { m.report(answer) },
@@ -243,7 +243,7 @@ func TestStatusOfCrowd(t *testing.T) {
 			problems := []instances.Problem{{Code: "sequence_corrupt", Subject: fmt.Sprintf("orders-%d", i%20), What: strings.Repeat("w", 200), Since: time.Now(), Count: 1}}
 			self := instances.NewSelf(process, func() []instances.Problem { return problems }, func(r *instances.Report) {
 				for n := range 100 {
-					r.Sequences = append(r.Sequences, instances.Sequence{Name: fmt.Sprintf("orders-%d", n), Issued: 1000, Highest: int64(n) * 1000})
+					instances.SequenceSection.Add(r, []instances.Sequence{{Name: fmt.Sprintf("orders-%d", n), Issued: 1000, Highest: int64(n) * 1000}})
 				}
 			})
 			ctx, _ := contextOf(t)
@@ -421,7 +421,7 @@ func TestUnreadableInstances(t *testing.T) {
 		}
 		row := page.Rows[0]
 		row.Key, row.Values = "newer", maps.Clone(row.Values)
-		row.Values["format"] = "2"
+		row.Values["format"] = "3"
 		if _, err := rows.Submit(ctx, table.Write{Verb: table.Insert, Row: row}); err != nil {
 			t.Fatal(err)
 		}

@@ -19,18 +19,12 @@ import (
 	"kennel/internal/observe"
 )
 
-// emptyReport returns a report as jobs get it.
-func emptyReport() instances.Report {
-	return instances.Report{Running: make(map[string]int64), Work: make(map[string]instances.Work)}
-}
-
 // TestMeter: running messages are hands, and what has ended counts with its
 // time.
 func TestMeter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &observe.Meter{}
-		facts := func() instances.Report {
-			r := emptyReport()
+		facts := func() (r instances.Report) {
 			m.Facts(&r)
 			return r
 		}
@@ -42,16 +36,16 @@ func TestMeter(t *testing.T) {
 			go work(t.Context(), customhandler.QueueMessage{Inserted: time.Now().Add(-2 * time.Second)})
 		}
 		synctest.Wait()
-		if r := facts(); r.Hands() != 4 || r.Running["work-0"] != 4 || r.Served.Count != 0 {
+		if r := facts(); instances.HandsOf(r) != 4 || instances.RunningSection.Of(r)["work-0"] != 4 || r.Served.Count != 0 {
 			t.Errorf("%+v, want four hands", r)
 		}
 		time.Sleep(4 * time.Second)
 		m.HTTP(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(time.Second) })).ServeHTTP(nil, nil)
 		want := instances.Work{Done: 4, Ages: []int64{0, 0, 4, 0, 0, 0, 0, 0, 0, 0}, AgeSeconds: 8, HandSeconds: 12, Latencies: []int64{0, 0, 4, 0, 0, 0, 0, 0, 0, 0}}
-		if r := facts(); len(r.Work) != 1 || !cmp.Equal(r.Work["work-0"], want) {
-			t.Errorf("%+v, want %+v", r.Work, want)
+		if got := instances.WorkSection.Of(facts()); len(got) != 1 || !cmp.Equal(got["work-0"], want) {
+			t.Errorf("%+v, want %+v", got, want)
 		}
-		if r := facts(); r.Hands() != 0 || len(r.Running) != 0 || r.Served != (instances.Served{Count: 5, Seconds: 13}) {
+		if r := facts(); instances.HandsOf(r) != 0 || len(instances.RunningSection.Of(r)) != 0 || r.Served != (instances.Served{Count: 5, Seconds: 13}) {
 			t.Errorf("%+v, want five invocations of 13 s", r)
 		}
 	})
@@ -97,7 +91,7 @@ func TestEndings(t *testing.T) {
 		if n := b.meter.Messages(); n != 6 {
 			t.Errorf("%d messages for the bill, want 6", n)
 		}
-		r := emptyReport()
+		var r instances.Report
 		b.meter.Facts(&r)
 		none := make([]int64, 10) // their times are unknown
 		want := map[string]instances.Work{
@@ -107,7 +101,7 @@ func TestEndings(t *testing.T) {
 			"held":             {Returned: 1, Ages: none, Latencies: none},
 			"panics":           {Retried: 1, Ages: none, Latencies: none},
 		}
-		if diff := cmp.Diff(want, r.Work); diff != "" {
+		if diff := cmp.Diff(want, instances.WorkSection.Of(r)); diff != "" {
 			t.Errorf("want (-), got (+):\n%s", diff)
 		}
 	})

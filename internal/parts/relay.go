@@ -96,7 +96,7 @@ func (f *relayPart) learn(ctx context.Context) {
 		// A caller that gives up must not take the answer from the others.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), learnTimeout)
 		defer cancel()
-		directory, err := f.Members.Read(ctx, instances.PartRelay)
+		directory, err := f.Members.Read(ctx, instances.RelaySection)
 		if err != nil {
 			return // the sends find out by themselves
 		}
@@ -107,7 +107,7 @@ func (f *relayPart) learn(ctx context.Context) {
 // failedOver returns the entities that failed over in any of these processes.
 func failedOver(live []instances.Instance) (entities []string) {
 	for _, process := range live {
-		for _, e := range process.Relay {
+		for _, e := range instances.RelaySection.Of(process.Report) {
 			if e.State == relay.FailedOver.String() {
 				entities = append(entities, e.Entity)
 			}
@@ -200,21 +200,24 @@ func (f *relayPart) Facts(r *instances.Report) {
 		return
 	}
 	s := f.sender.Stats()
-	r.Sends = instances.Sends{
+	sends := instances.Sends{
 		Primary: s.Primary, Backlog: s.Backlog, Failed: s.Failed, Ambiguous: s.Ambiguous, Throttled: s.Throttled,
 		Failovers: s.Failovers, Failbacks: s.Failbacks,
 	}
 	if f.syphon != nil {
 		moved := f.syphon.Stats()
-		r.Sends.Moved, r.Sends.DeadLettered, r.Sends.Expired = moved.Moved, moved.DeadLettered, moved.Expired
+		sends.Moved, sends.DeadLettered, sends.Expired = moved.Moved, moved.DeadLettered, moved.Expired
 	}
-	r.Relay = f.Entities()
-	r.Backlog = f.backlog.latest()
-	for _, e := range r.Relay {
+	entities, failedOver := f.Entities(), 0
+	for _, e := range entities {
 		if e.State == relay.FailedOver.String() {
-			r.FailedOver++
+			failedOver++
 		}
 	}
+	instances.SendSection.Add(r, sends)
+	instances.RelaySection.Add(r, entities)
+	instances.BacklogSection.Add(r, f.backlog.latest())
+	observe.FailedOverSection.Add(r, failedOver)
 }
 
 // Send sends a message, and notes how that ended.

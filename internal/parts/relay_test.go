@@ -104,8 +104,9 @@ func TestOutage(t *testing.T) {
 		var r instances.Report
 		w.Facts(&r)
 		want := instances.Sends{Primary: 2, Backlog: 11, Failovers: 1, Failbacks: 1, Moved: 11}
-		if diff := cmp.Diff(want, r.Sends); diff != "" || r.Backlog == nil || len(r.Backlog.Entities) != 0 {
-			t.Errorf("%+v (-want +got):\n%s", r.Backlog, diff)
+		waiting := instances.BacklogSection.Of(r)
+		if diff := cmp.Diff(want, instances.SendSection.Of(r)); diff != "" || waiting == nil || len(waiting.Entities) != 0 {
+			t.Errorf("%+v (-want +got):\n%s", waiting, diff)
 		}
 		for message, least := range map[string]int{
 			"messages go to the backlog, because the primary namespace does not take them":  1,
@@ -121,8 +122,10 @@ func TestOutage(t *testing.T) {
 			}
 		}
 		time.Sleep(reportedFor + time.Second)
-		if w.Facts(&r); len(r.Relay) > 0 {
-			t.Errorf("%+v, want none an hour after the last send", r.Relay)
+		r = instances.Report{}
+		w.Facts(&r)
+		if all := instances.RelaySection.Of(r); len(all) > 0 {
+			t.Errorf("%+v, want none an hour after the last send", all)
 		}
 	})
 }
@@ -285,12 +288,17 @@ func TestJoinRelay(t *testing.T) {
 	entity := func(name, state string, minute int, throttled bool, lastErr string) instances.RelayEntity {
 		return instances.RelayEntity{Entity: name, State: state, Since: at(minute), Throttled: throttled, LastError: lastErr}
 	}
+	report := func(backlog *instances.Backlog, entities ...instances.RelayEntity) (r instances.Report) {
+		instances.RelaySection.Add(&r, entities)
+		instances.BacklogSection.Add(&r, backlog)
+		return r
+	}
 	reports := []instances.Report{
-		{Relay: []instances.RelayEntity{entity("a", "healthy", 1, true, ""), entity("b", "failedOver", 9, false, "b9"), entity("c", "of a newer build", 3, false, "")},
-			Backlog: &instances.Backlog{At: at(8), Entities: []instances.BacklogEntity{{Entity: "a", Messages: 1, OldestSeconds: 1}}}},
-		{Relay: []instances.RelayEntity{entity("a", "suspect", 5, false, "a5"), entity("b", "failedOver", 7, false, "b7")},
-			Backlog: &instances.Backlog{At: at(9), More: true, Entities: []instances.BacklogEntity{{Entity: "b", Messages: 7, OldestSeconds: 8.5}, {Entity: "z", Messages: 2, OldestSeconds: 3}}}},
-		{Relay: []instances.RelayEntity{entity("b", "healthy", 0, false, "")}},
+		report(&instances.Backlog{At: at(8), Entities: []instances.BacklogEntity{{Entity: "a", Messages: 1, OldestSeconds: 1}}},
+			entity("a", "healthy", 1, true, ""), entity("b", "failedOver", 9, false, "b9"), entity("c", "of a newer build", 3, false, "")),
+		report(&instances.Backlog{At: at(9), More: true, Entities: []instances.BacklogEntity{{Entity: "b", Messages: 7, OldestSeconds: 8.5}, {Entity: "z", Messages: 2, OldestSeconds: 3}}},
+			entity("a", "suspect", 5, false, "a5"), entity("b", "failedOver", 7, false, "b7")),
+		report(nil, entity("b", "healthy", 0, false, "")),
 	}
 	since := func(minute int) *time.Time { t := at(minute); return &t }
 	waiting := func(n int64, oldest float64) *observe.BacklogItem {
@@ -305,7 +313,7 @@ func TestJoinRelay(t *testing.T) {
 	if diff := cmp.Diff(want, api.JoinRelay(reports)); diff != "" {
 		t.Errorf("want (-), got (+):\n%s", diff)
 	}
-	if got := api.JoinRelay([]instances.Report{{Relay: reports[2].Relay}}); len(got) != 1 || got[0].Backlog != nil {
+	if got := api.JoinRelay(reports[2:]); len(got) != 1 || got[0].Backlog != nil {
 		t.Errorf("%+v, want no backlog without a sample", got)
 	}
 	if got := api.JoinRelay(nil); got == nil || len(got) > 0 {

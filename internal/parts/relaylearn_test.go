@@ -14,10 +14,9 @@ import (
 
 // TestFailedOver: a new process begins on trial what failed over elsewhere.
 func TestFailedOver(t *testing.T) {
-	live := []instances.Instance{
-		{Report: instances.Report{Relay: []instances.RelayEntity{{Entity: "a", State: "failedOver"}, {Entity: "b", State: "suspect"}}}},
-		{Report: instances.Report{Relay: []instances.RelayEntity{{Entity: "c", State: "failedOver"}, {Entity: "d", State: "healthy"}}}},
-	}
+	live := make([]instances.Instance, 2)
+	instances.RelaySection.Add(&live[0].Report, []instances.RelayEntity{{Entity: "a", State: "failedOver"}, {Entity: "b", State: "suspect"}})
+	instances.RelaySection.Add(&live[1].Report, []instances.RelayEntity{{Entity: "c", State: "failedOver"}, {Entity: "d", State: "healthy"}})
 	if got := failedOver(live); !slices.Equal(got, []string{"a", "c"}) {
 		t.Errorf("got %v, want a and c", got)
 	}

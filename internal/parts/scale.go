@@ -127,7 +127,7 @@ func scaleFacts(ctx context.Context, m *observe.Members) (f scalecheck.Facts, er
 	if err != nil {
 		return f, err
 	}
-	directory, err := m.ReadTable(ctx, instances.PartProblems, instances.PartWork, instances.PartRecent)
+	directory, err := m.ReadTable(ctx, append(scalecheck.Parts(), instances.Problems)...)
 	if err != nil {
 		return f, err
 	}

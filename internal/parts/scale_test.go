@@ -40,8 +40,8 @@ func TestScale(t *testing.T) {
 		jobs := []job{
 			{
 				facts: func(r *instances.Report) {
-					r.Running = map[string]int64{"work-0": 4}
-					r.Work = map[string]instances.Work{"work-0": {Done: int64(time.Now().Second())}}
+					instances.RunningSection.Add(r, map[string]int64{"work-0": 4})
+					instances.WorkSection.Add(r, map[string]instances.Work{"work-0": {Done: int64(time.Now().Second())}})
 				},
 				sample: func(context.Context) (map[string]instances.QueueSample, error) {
 					return map[string]instances.QueueSample{"work-0": {At: time.Now(), Ready: 3000, OldestSeconds: 30}, "work-1": {At: time.Now(), Ready: 5, Held: true}}, nil

@@ -68,7 +68,7 @@ func newSequenceApp(t *testing.T, stored *memory.Sequences, withTable bool) *seq
 // kills it.
 func (a *sequenceApp) other(t *testing.T, used ...instances.Sequence) (name string, kill func()) {
 	t.Helper()
-	jobs := []job{{facts: func(r *instances.Report) { r.Sequences = used }}}
+	jobs := []job{{facts: func(r *instances.Report) { instances.SequenceSection.Add(r, used) }}}
 	m := membersOf(a.rows, instances.Functions, a.Log, jobs...)
 	reporter := instances.NewReporter(m.Self, a.rows, a.Log)
 	ctx, kill := contextOf(t)
@@ -185,7 +185,7 @@ func TestRaiseBelowOtherInstances(t *testing.T) {
 		raise(`{"atLeast":5000}`, 200, `"changed":false`) // there is nothing to check
 		a.fails.Store(false)
 		raise(`{"atLeast":6001}`, 409, "raise_too_low")
-		row := table.Row{Partition: "instances", Key: "newer", Values: map[string]string{"format": "2"}}
+		row := table.Row{Partition: "instances", Key: "newer", Values: map[string]string{"format": "3"}}
 		if _, err := a.rows.Submit(t.Context(), table.Write{Verb: table.Upsert, Row: row}); err != nil {
 			t.Fatal(err)
 		}

@@ -61,9 +61,11 @@ func (s *sequencePart) Report(status *observe.Status) {
 const maxReported = 250
 
 func (s *sequencePart) Facts(r *instances.Report) {
+	var all []instances.Sequence
 	for _, used := range s.Sequences.Recent(maxReported) {
-		r.Sequences = append(r.Sequences, api.Reported(used))
+		all = append(all, api.Reported(used))
 	}
+	instances.SequenceSection.Add(r, all)
 }
 
 // Problems returns the sequences that cannot be used, and the limits that are
@@ -96,14 +98,14 @@ func reportedSequences(m *observe.Members, log *slog.Logger) func(context.Contex
 		return nil
 	}
 	return func(ctx context.Context) (map[string][]ids.Reported, error) {
-		directory, err := m.Read(ctx, instances.PartSequences)
+		directory, err := m.Read(ctx, instances.SequenceSection)
 		if err != nil {
 			log.WarnContext(ctx, "cannot compare sequences with what other instances have reported; numbers are reserved without", "error", err)
 			return nil, err
 		}
 		all := make(map[string][]ids.Reported)
 		for _, i := range append(directory.Live, directory.Gone...) {
-			for _, s := range i.Sequences {
+			for _, s := range instances.SequenceSection.Of(i.Report) {
 				end := cmp.Or(s.End, s.Highest+1)
 				all[s.Name] = append(all[s.Name], ids.Reported{Writer: s.Writer, Serial: s.Serial, From: s.From, End: end, Used: s.Used})
 			}

@@ -309,12 +309,12 @@ func TestWorkerHands(t *testing.T) {
 		var most int64
 		for range 300 {
 			time.Sleep(time.Second)
-			directory, err := instances.Read(t.Context(), f.rows)
+			directory, err := instances.Read(t.Context(), f.rows, instances.RunningSection)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, i := range directory.Live {
-				most = max(most, i.Hands())
+				most = max(most, instances.HandsOf(i.Report))
 			}
 		}
 		if most < 1 || most > 3 {

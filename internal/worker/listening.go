@@ -67,16 +67,19 @@ func Listen[T any](l *Listening, store queue.Store, names []string, codec queue.
 
 // ReportWork reports the messages that a listener works on and worked on.
 func ReportWork[T any](r *instances.Report, l *queue.Listener[T]) {
+	running, work := make(map[string]int64), make(map[string]instances.Work)
 	for _, s := range l.State() {
 		if s.Hands > 0 {
-			r.Running[s.Queue] = int64(s.Hands)
+			running[s.Queue] = int64(s.Hands)
 		}
-		r.Work[s.Queue] = instances.Work{
+		work[s.Queue] = instances.Work{
 			Receives: s.Receives, EmptyReceives: s.EmptyReceives, FailedReceives: s.FailedReceives,
 			Done: s.Done - s.Repeated, Repeated: s.Repeated, Retried: s.Retried, Returned: s.Returned, DeadLetters: s.DeadLetters, Lost: s.LeasesLost,
 			Ages: s.Ages, AgeSeconds: s.AgeSeconds, HandSeconds: s.HandSeconds, Latencies: s.Latencies, Pool: int64(s.Pool),
 		}
 	}
+	instances.RunningSection.Add(r, running)
+	instances.WorkSection.Add(r, work)
 }
 
 // AfterRules returns what runs once the rules for hands are known.

@@ -39,8 +39,13 @@ const (
 
 // Facts are the facts about the app that a check reads.
 type Facts struct {
-	Reports []instances.Report               // of all live processes
+	Reports []instances.Report               // of all live processes, with [Parts]
 	Depths  map[string]instances.QueueSample // of the queues that exist, as just sampled
+}
+
+// Parts returns what a check reads of reports.
+func Parts() []instances.Part {
+	return []instances.Part{instances.RunningSection, instances.WorkSection, instances.RecentSection}
 }
 
 // Options are the optional parts of a check; nil and zero fields mean the

@@ -74,18 +74,25 @@ func (p *process) history(t *testing.T) (all []Record) {
 
 // busy is a worker with a backlog, beside a process that serves HTTP.
 func busy() Facts {
+	worker := idle()
+	instances.RunningSection.Add(&worker, map[string]int64{"work-0": 20})
+	instances.RecentSection.Add(&worker, map[string]instances.Recent{"work-0": {Completed: 120, HandSeconds: 1200, Latencies: []int64{0, 0, 0, 0, 0, 100, 20, 0, 0, 0}}})
 	return Facts{
 		Reports: []instances.Report{
 			{Process: instances.Process{Instance: "http", Kind: instances.Functions}, CPU: 2, CPUs: 2, Window: 60},
-			{Process: instances.Process{Instance: "worker", Kind: instances.Worker}, CPU: 1, CPUs: 2, Window: 60,
-				Running: map[string]int64{"work-0": 20},
-				Work:    map[string]instances.Work{"work-0": {Pool: 32}, "cleanup": {Pool: 16}},
-				Recent:  map[string]instances.Recent{"work-0": {Completed: 120, HandSeconds: 1200, Latencies: []int64{0, 0, 0, 0, 0, 100, 20, 0, 0, 0}}}},
+			worker,
 		},
 		Depths: map[string]instances.QueueSample{
 			"work-0": {Ready: 5000, InFlight: 20, OldestSeconds: 100}, "work-1": {Ready: 7, Held: true}, "cleanup": {},
 		},
 	}
+}
+
+// idle is the worker without work.
+func idle() instances.Report {
+	r := instances.Report{Process: instances.Process{Instance: "worker", Kind: instances.Worker}, CPU: 1, CPUs: 2, Window: 60}
+	instances.WorkSection.Add(&r, map[string]instances.Work{"work-0": {Pool: 32}, "cleanup": {Pool: 16}})
+	return r
 }
 
 // TestRun: a check turns what processes report into advice, signals the queues
@@ -359,7 +366,7 @@ func TestRulesForHands(t *testing.T) {
 func TestHandsUnderTheHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProcess(t, memory.NewTable(nil), memory.NewContainer(nil), nil)
-		p.facts.Reports[0].Work = map[string]instances.Work{"work-1": {}}
+		instances.WorkSection.Add(&p.facts.Reports[0], map[string]instances.Work{"work-1": {}})
 		p.mustRun(t, true)
 		const host = "; under the Functions host, host.json decides."
 		for i, want := range []bool{false, false, true} { // cleanup, work-0, work-1

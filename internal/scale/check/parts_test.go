@@ -275,7 +275,7 @@ func TestVanishedQueue(t *testing.T) {
 		}
 		before := run(10)
 		p.facts.Depths = map[string]instances.QueueSample{"cleanup": {}}
-		p.facts.Reports[1].Running, p.facts.Reports[1].Recent = nil, nil
+		p.facts.Reports[1] = idle()
 		after := run(30)
 		if len(after.Samples) != 1 || *before.Advice[0].Instances < 2 || *after.Advice[0].Instances != 1 {
 			t.Errorf("%+v after %+v, want one instance", after.Advice[0], before.Advice[0])
@@ -295,7 +295,7 @@ func TestTargetCounts(t *testing.T) {
 			want   int
 		}{{nil, 2}, {&target{maximum: 5}, 1}} {
 			p := newProcess(t, memory.NewTable(nil), memory.NewContainer(nil), &Options{Target: tt.target})
-			p.facts.Reports[0].Work = map[string]instances.Work{"work-0": {Done: 1}} // it serves a queue, too
+			instances.WorkSection.Add(&p.facts.Reports[0], map[string]instances.Work{"work-0": {Done: 1}}) // it serves a queue, too
 			p.mustRun(t, true)
 			if n := p.latest(t).Running; n != tt.want {
 				t.Errorf("target %v: %d instances, want %d", tt.target, n, tt.want)

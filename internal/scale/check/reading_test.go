@@ -19,10 +19,11 @@ func TestReading(t *testing.T) {
 		t.Fatal(err)
 	}
 	report := func(name, kind string, cpu float64, completed int64, window float64) instances.Report {
-		return instances.Report{Process: instances.Process{Instance: name, Kind: kind}, CPU: cpu, CPUs: 2, Window: window,
-			Running: map[string]int64{"q": 4},
-			Work:    map[string]instances.Work{"q": {Pool: 32}, "cleanup": {Pool: 16}},
-			Recent:  map[string]instances.Recent{"q": {Completed: completed, HandSeconds: float64(completed)}}}
+		r := instances.Report{Process: instances.Process{Instance: name, Kind: kind}, CPU: cpu, CPUs: 2, Window: window}
+		instances.RunningSection.Add(&r, map[string]int64{"q": 4})
+		instances.WorkSection.Add(&r, map[string]instances.Work{"q": {Pool: 32}, "cleanup": {Pool: 16}})
+		instances.RecentSection.Add(&r, map[string]instances.Recent{"q": {Completed: completed, HandSeconds: float64(completed)}})
+		return r
 	}
 	unknown := report("c", instances.Worker, 0, 60, 0) // it has just started
 	unknown.CPUs = 0

@@ -52,7 +52,7 @@ const defaultTarget = "instances"
 // counts reports whether a process is one of the instances that the advice
 // counts: those that work on queues, and of a target only workers.
 func (c *Check) counts(r *instances.Report) bool {
-	return len(r.Work) > 0 && (c.opt.Target == nil || r.Kind == instances.Worker)
+	return len(instances.WorkSection.Of(*r)) > 0 && (c.opt.Target == nil || r.Kind == instances.Worker)
 }
 
 // readingOf returns the reading for package scale. Completed messages of all
@@ -66,7 +66,7 @@ func (c *Check) readingOf(at time.Time, f Facts) scale.Reading {
 		}
 		reading.Instances++
 		pool := int64(0) // the largest: queues of several pools rarely have backlogs at once
-		for _, w := range r.Work {
+		for _, w := range instances.WorkSection.Of(r) {
 			pool = max(pool, w.Pool)
 		}
 		hands += int(pool)
@@ -113,9 +113,9 @@ func (c *Check) sampleOf(name string, f Facts) scale.Sample {
 	var latencies []int64
 	for _, r := range f.Reports {
 		if c.counts(&r) {
-			s.Working += r.Running[name]
+			s.Working += instances.RunningSection.Of(r)[name]
 		}
-		recent, ok := r.Recent[name]
+		recent, ok := instances.RecentSection.Of(r)[name]
 		if !ok || r.Window <= 0 {
 			continue
 		}
@@ -141,7 +141,7 @@ func (c *Check) sampleOf(name string, f Facts) scale.Sample {
 func hosted(queue string, reports []instances.Report) bool {
 	workers := false
 	for _, r := range reports {
-		if _, works := r.Work[queue]; works && r.Kind == instances.Functions {
+		if _, works := instances.WorkSection.Of(r)[queue]; works && r.Kind == instances.Functions {
 			return true
 		}
 		workers = workers || r.Kind == instances.Worker

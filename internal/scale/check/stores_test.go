@@ -179,18 +179,14 @@ func rulesOfOthers(t *testing.T, s *laterStores) {
 // largestRecord: a check of as many queues as an app can have, of which each
 // needs the longest reason, fits into a row.
 func largestRecord(t *testing.T, s *laterStores) {
-	facts := Facts{Depths: make(map[string]instances.QueueSample)}
-	for _, r := range busy().Reports {
-		r.Running, r.Recent = make(map[string]int64), make(map[string]instances.Recent)
-		facts.Reports = append(facts.Reports, r)
-	}
+	facts := Facts{Reports: []instances.Report{busy().Reports[0], idle()}, Depths: make(map[string]instances.QueueSample)}
 	const queues = 32 + 3 // KENNEL_PARTITIONS at most, and those of single parcels, results and deletions
 	for i := range queues {
 		name := fmt.Sprintf("delete-channel-and-blogs-%d", i)
 		facts.Depths[name] = instances.QueueSample{Ready: 1e11, InFlight: 1e11, Delayed: 1e11, OldestSeconds: 604_799.999, Held: i%2 == 0}
-		facts.Reports[1].Running[name] = 1e9
+		instances.RunningSection.Add(&facts.Reports[1], map[string]int64{name: 1e9})
 		if i == 1 {
-			facts.Reports[1].Recent[name] = instances.Recent{Completed: 1e9, HandSeconds: 1e9 / 3, Latencies: []int64{0, 0, 0, 0, 0, 0, 0, 0, 0, 1e9}}
+			instances.RecentSection.Add(&facts.Reports[1], map[string]instances.Recent{name: {Completed: 1e9, HandSeconds: 1e9 / 3, Latencies: []int64{0, 0, 0, 0, 0, 0, 0, 0, 0, 1e9}}})
 		}
 	}
 	for range 10 { // until the other queues are stuck

@@ -4,11 +4,52 @@ import (
 	"bytes"
 	"encoding/json"
 	"strconv"
+	"time"
 )
+
+// SequenceSection has the sequences that a process uses, the most recently used
+// first.
+var SequenceSection = List("sequences", &Items[Sequence]{
+	Texts:   func(s *Sequence) []*string { return []*string{&s.LastError} },
+	Numbers: func(s *Sequence) []*float64 { return []*float64{&s.PerSecond} },
+	Shift: func(s *Sequence, d time.Duration) {
+		if !s.LastErrorAt.IsZero() {
+			s.LastErrorAt = s.LastErrorAt.Add(d)
+		}
+	},
+	Parse: parseSequences,
+})
+
+// Sequence is the share of a process in a sequence of order numbers. The names
+// of its members are short, because a process may use many sequences.
+type Sequence struct {
+	Name        string    `json:"name"`
+	Issued      int64     `json:"n,omitempty"` // since the process began to use it
+	Available   int64     `json:"has"`
+	Highest     int64     `json:"top"`         // the highest number that it has reserved, and not returned
+	Writer      string    `json:"w,omitempty"` // its newest write, for ids.Reported
+	Serial      int64     `json:"s,omitempty"`
+	From        int64     `json:"from,omitempty"`
+	End         int64     `json:"end,omitempty"` // 0: one past Highest
+	Used        int64     `json:"used,omitempty"`
+	PerSecond   float64   `json:"rate,omitempty"`
+	Lost        int64     `json:"lost,omitempty"`
+	LastError   string    `json:"error,omitempty"` // since the last success
+	LastErrorAt time.Time `json:"at,omitzero"`
+}
+
+// Seconds returns how long the available numbers last, or false without
+// demand.
+func (s Sequence) Seconds() (float64, bool) {
+	if s.PerSecond <= 0 {
+		return 0, false
+	}
+	return float64(s.Available) / s.PerSecond, true
+}
 
 // parseSequences decodes the list of sequences. In a large app these are most
 // of the table, so that encoding/json took most of the time of a read. Texts in
-// exactly the form that row writes are decoded here, and all others, as those
+// exactly the form that list writes are decoded here, and all others, as those
 // with an escape, by encoding/json.
 func parseSequences(text []byte) (all []Sequence, err error) {
 	if all, ok := plainSequences(text); ok {
