@@ -86,8 +86,7 @@ func (c *call) batch() (*rest.Answer, error) {
 			fmt.Fprintf(&b, "Content-ID: %s\r\n", sub.id)
 		}
 		b.WriteString("\r\n")
-		sub.Host = c.r.HTTP.Host
-		c.writeAnswer(&b, c.r.Sub(sub.WithContext(c.r.Context())))
+		c.writeAnswer(&b, c.sub(sub.WithContext(c.r.Context())))
 	}
 	fmt.Fprintf(&b, "--%s--\r\n", boundary)
 	return rest.Reply(202).With("multipart/mixed; boundary="+boundary, b.Bytes()), nil

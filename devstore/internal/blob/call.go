@@ -1,6 +1,8 @@
 package blob
 
 import (
+	"cmp"
+	"net/http"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -178,6 +180,13 @@ func (c *call) mayReplace(b *blob) error {
 		return rest.Fail(403, "UnauthorizedBlobOverwrite", "This request is not authorized to perform blob overwrites.")
 	}
 	return nil
+}
+
+// sub runs a request as one that came on the same connection.
+func (c *call) sub(r *http.Request) *rest.Answer {
+	r.Host, r.TLS, r.RemoteAddr = cmp.Or(r.Host, c.r.HTTP.Host), c.r.HTTP.TLS, c.r.HTTP.RemoteAddr
+	r.URL.Scheme = c.r.HTTP.URL.Scheme
+	return c.r.Sub(r)
 }
 
 // change returns a change of the call's blob. The blob's lease changes with it

@@ -97,7 +97,7 @@ func (c *call) verify(s *source) error {
 	if token := c.r.Header("x-ms-copy-source-authorization"); token != "" {
 		sub.Header.Set("Authorization", token)
 	}
-	a := c.r.Sub(sub)
+	a := c.sub(sub)
 	switch {
 	case a.Status == 404:
 		return rest.Fail(404, "CannotVerifyCopySource", "The specified blob does not exist.")
