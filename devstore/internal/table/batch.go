@@ -35,7 +35,7 @@ func (s *Service) batch(r *rest.Request, _ address) (*rest.Answer, error) {
 	if query {
 		answer, err := s.batchQuery(parts[0].request)
 		if err != nil {
-			answer = failure(err).JSON(parts[0].request)
+			answer = refusal(failure(err), parts[0].request)
 		}
 		response.add(answer, parts[0].id)
 		return response.answer(false), nil
@@ -44,13 +44,21 @@ func (s *Service) batch(r *rest.Request, _ address) (*rest.Answer, error) {
 	if err != nil {
 		e := *failure(err)
 		e.Message = strconv.Itoa(failed) + ":" + e.Message
-		response.add(e.JSON(r), parts[failed].id)
+		response.add(refusal(&e, r), parts[failed].id)
 		return response.answer(true), nil
 	}
 	for i, answer := range answers {
 		response.add(answer, parts[i].id)
 	}
 	return response.answer(true), nil
+}
+
+// refusal returns the answer to an operation that fails.
+func refusal(e *rest.Error, r *rest.Request) *rest.Answer {
+	answer := e.JSON(r)
+	answer.Header.Set("X-Content-Type-Options", "nosniff")
+	answer.Header.Set("DataServiceVersion", "3.0;")
+	return answer
 }
 
 // failure returns the error of an operation. All of them are of this type.
@@ -208,6 +216,10 @@ func readMultipart(contentType string, body []byte) ([]section, error) {
 	kind, parameters, err := mime.ParseMediaType(contentType)
 	if err != nil || !strings.HasPrefix(kind, "multipart/") || parameters["boundary"] == "" {
 		return nil, invalidInput()
+	}
+	last := "--" + parameters["boundary"]
+	if body = bytes.TrimRight(body, "\r\n"); bytes.HasSuffix(body, []byte("\n"+last)) {
+		body = append(body[:len(body):len(body)], "--"...) // some clients leave out the end, and Azure does not mind
 	}
 	reader := multipart.NewReader(bytes.NewReader(body), parameters["boundary"])
 	var sections []section

@@ -214,6 +214,31 @@ func TestBatchQuery(t *testing.T) {
 	a.must(400, "InvalidInput", a.do("POST", "$batch", query("DELETE "+link("a")), "Content-Type", "multipart/mixed; boundary=outer"))
 }
 
+// A batch as the SDK for JavaScript sends it: more empty lines, small letters, and
+// no end.
+func TestForeignBatch(t *testing.T) {
+	a := newAccount(t)
+	a.create("blogs")
+	body := "--batch\r\ncontent-type: multipart/mixed; boundary=changeset\r\n\r\n\r\n" +
+		"--changeset\r\ncontent-type: application/http\r\ncontent-transfer-encoding: binary\r\n\r\nPOST " + base + "blogs HTTP/1.1\r\n" +
+		"content-type: application/json;odata=nometadata\r\nprefer: return-no-content\r\n\r\n\r\n{\"PartitionKey\":\"p\",\"RowKey\":\"a\"}\r\n" +
+		"--changeset\r\ncontent-type: application/http\r\ncontent-transfer-encoding: binary\r\n\r\nDELETE " + link("b") + " HTTP/1.1\r\n" +
+		"accept: application/json\r\nif-match: *\r\n\r\n\r\n--changeset--\r\n--batch\r\n"
+	send := func(want string) {
+		t.Helper()
+		answer := a.must(202, "", a.do("POST", "$batch", body, "Content-Type", "multipart/mixed; boundary=batch"))
+		if got := readAnswers(t, answer)[0].Status; got != want {
+			t.Errorf("answered %s, want %s", got, want)
+		}
+	}
+	send("404 Not Found")
+	a.put("p", "b", "")
+	send("204 No Content")
+	if keys, _ := a.query(); fmt.Sprint(keys) != "[p/a]" {
+		t.Errorf("%q", keys)
+	}
+}
+
 var damagedBatches = []string{
 	"", "--outer--\r\n", "--outer\r\n\r\n--outer--\r\n",
 	"--outer\r\nContent-Type: multipart/mixed; boundary=inner\r\n\r\n--inner--\r\n--outer--\r\n",

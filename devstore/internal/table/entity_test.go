@@ -256,21 +256,21 @@ func TestSignatures(t *testing.T) {
 func TestPolicies(t *testing.T) {
 	a := newAccount(t)
 	a.create("blogs")
-	one := `<SignedIdentifier><Id>one</Id><AccessPolicy><Start>2026-01-01T00:00:00.0000000Z</Start><Expiry>2026-02-01</Expiry><Permission>raud</Permission></AccessPolicy></SignedIdentifier>`
+	one := `<SignedIdentifier><Id>one</Id><AccessPolicy><Start>2026-01-01T00:00:00.0000000Z</Start><Expiry>2026-02-01T00:00:00.0000000Z</Expiry><Permission>raud</Permission></AccessPolicy></SignedIdentifier>`
 	body := "<SignedIdentifiers>" + one + "<SignedIdentifier><Id>two</Id></SignedIdentifier></SignedIdentifiers>"
-	a.must(204, "", a.do("PUT", "blogs?comp=acl", body))
+	a.must(204, "", a.do("PUT", "blogs?comp=acl", strings.Replace(body, "T00:00:00.0000000Z</E", "</E", 1)))
 	answer := a.must(200, "", a.do("GET", "Blogs?comp=acl", ""))
 	if string(answer.Body) != `<?xml version="1.0" encoding="utf-8"?>`+body || answer.Header.Get("Content-Type") != "application/xml" {
 		t.Errorf("%s", answer.Body)
 	}
-	if p, ok := a.service.Policy("devaccount", "BLOGS", "one"); !ok || p.Permission != "raud" || p.Expiry != "2026-02-01" {
+	if p, ok := a.service.Policy("devaccount", "BLOGS", "one"); !ok || p.Permission != "raud" || p.Expiry != "2026-02-01T00:00:00.0000000Z" {
 		t.Errorf("%v, %v", p, ok)
 	}
 	if _, ok := a.service.Policy("devaccount", "blogs", "three"); ok {
 		t.Error("found a policy that does not exist")
 	}
 	for _, wrong := range []string{"<SignedIdentifiers>", "<SignedIdentifiers/>x", strings.Replace(body, "one", "", 1), strings.Replace(body, "one", "two", 1), strings.Replace(body, "raud", "raudx", 1),
-		strings.Replace(body, "2026-02-01", "soon", 1), "<SignedIdentifiers>" + strings.Repeat(one, 6) + "</SignedIdentifiers>", strings.Replace(body, "one", strings.Repeat("x", 65), 1)} {
+		strings.Replace(body, "2026-02-01T", "soon", 1), "<SignedIdentifiers>" + strings.Repeat(one, 6) + "</SignedIdentifiers>", strings.Replace(body, "one", strings.Repeat("x", 65), 1)} {
 		a.must(400, "InvalidXmlDocument", a.do("PUT", "blogs?comp=acl", wrong))
 	}
 	a.must(204, "", a.do("PUT", "blogs?comp=acl", ""))

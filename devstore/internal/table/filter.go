@@ -312,7 +312,7 @@ func (p *parser) word() {
 	case "INF", "Infinity":
 		p.literal(doubleValue(math.Inf(1)), true)
 	case "null":
-		p.fail(errQuery)
+		p.fail(invalidInput())
 	default:
 		p.token = token{kind: nameToken, text: word}
 	}

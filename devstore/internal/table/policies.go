@@ -55,8 +55,12 @@ func parsePolicies(body []byte) ([]rest.Policy, error) {
 		case strings.Trim(p.Permission, "raud") != "":
 			return nil, rest.InvalidXML("Permissions are r, a, u and d.")
 		}
-		for _, at := range []string{p.Start, p.Expiry} {
-			if _, ok := parseTicks(at); at != "" && !ok {
+		for _, at := range []*string{&p.Start, &p.Expiry} {
+			t, ok := parseTicks(*at)
+			switch {
+			case ok:
+				*at = timeOf(t).Format("2006-01-02T15:04:05.0000000Z")
+			case *at != "":
 				return nil, rest.InvalidXML("Start and Expiry must be times of ISO 8601.")
 			}
 		}
