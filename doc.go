@@ -190,6 +190,8 @@
 //   - internal/dev/gotest: runs go test, again where Go itself crashed.
 //   - internal/dev/docs: writes the figures of docs/benchmarks.md, and takes the
 //     pictures of the console. internal/dev/browser: runs the console in Chromium.
+//   - internal/dev/sdktests: runs the live tests of the Azure SDK against storage
+//     in this module and against Azurite.
 //   - internal/dev/typecheck: checks the types of every package on other systems.
 //   - internal/dev/sbom: writes which modules a binary consists of, and checks
 //     their licences.

@@ -104,6 +104,7 @@ var layers = map[string][]string{
 	"internal/dev/gotest":         {},
 	"internal/dev/localhost":      {"queue", "internal/customhandler", "internal/loopback", "internal/names"}, // the host's side of the protocol
 	"internal/dev/sbom":           {"internal/version"},
+	"internal/dev/sdktests":       {}, // tests
 	"internal/dev/typecheck":      {"golang.org/x/tools"},
 	"internal/loopback":           {},
 	"internal/memory":             {"gate", "ids", "queue", "internal/cas", "internal/chance", "internal/signal", "internal/table"},

@@ -1,0 +1,223 @@
+package sdktests
+
+import (
+	"bufio"
+	"flag"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"kennel/internal/storetest"
+)
+
+// For work on devstore: go test -run LiveTests ./internal/dev/sdktests -args -side devstore -only TestQueueGetSASURL -keep DIR
+var (
+	only    = flag.String("only", "", "run the functions whose suite/package and name match this, and judge nothing")
+	keep    = flag.String("keep", "", "keep the compiled tests, their output and a list of all outcomes in this folder")
+	oneSide = flag.String("side", "", "run against this side alone, devstore or azurite, and judge nothing")
+	update  = flag.Bool("update", false, "write testdata/tests.txt")
+)
+
+func TestLiveTestsOfTheSDK(t *testing.T) {
+	if *only == "" && *oneSide == "" && !*update {
+		storetest.OnlyInProve(t)
+	}
+	dir := t.TempDir()
+	if *keep != "" {
+		dir = filepath.Join(*keep, "build")
+		must(t, os.MkdirAll(dir, 0o755))
+	}
+	list, err := build(t.Context(), dir)
+	must(t, err)
+	pattern := regexp.MustCompile(*only)
+	list = slices.DeleteFunc(list, func(f function) bool { return !pattern.MatchString(f.suite + "/" + f.pkg + " " + f.name) })
+
+	authority, certificate, key := certificates(t, dir)
+	maximum := len(list) + 100
+	sides := map[string]func() http.Handler{
+		"azurite": func() http.Handler { return startAzurite(t, certificate, key, accounts(maximum)) },
+	}
+	chunk := 10
+	if *update {
+		chunk = 1 // or the calls of one test would count for all
+	}
+	outcomes := make(map[string]map[test]string) // by side
+	var mu sync.Mutex
+	var running sync.WaitGroup
+	for side, start := range sides {
+		if *oneSide != "" && *oneSide != side {
+			continue
+		}
+		p, address := startProxy(t, certificate, key, start())
+		b := &bench{proxy: p, address: address, authority: authority, home: t.TempDir(), chunk: chunk, processes: 12, maximum: maximum}
+		running.Go(func() {
+			results := b.runAll(t.Context(), list)
+			if *keep != "" {
+				if err := write(*keep, side, list, results); err != nil {
+					t.Error(err)
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			outcomes[side] = leaves(list, results)
+		})
+	}
+	running.Wait()
+	if *update {
+		must(t, writeList(outcomes))
+		return
+	}
+	if *only != "" || *oneSide != "" {
+		for side, found := range outcomes {
+			for _, leaf := range slices.SortedFunc(maps.Keys(found), compareTests) {
+				t.Logf("%s: %s %s", side, found[leaf], leaf)
+			}
+		}
+		return
+	}
+	judge(t, outcomes["devstore"], outcomes["azurite"])
+}
+
+// test is a live test without sub-tests.
+type test struct{ suite, pkg, name string }
+
+func (t test) String() string { return t.suite + "/" + t.pkg + " " + t.name }
+
+func compareTests(a, b test) int { return strings.Compare(a.String(), b.String()) }
+
+// leaves returns the outcomes of the live tests that did not skip themselves.
+func leaves(list []function, results []result) map[test]string {
+	found := make(map[test]string)
+	for i, f := range list {
+		for name, outcome := range results[i].outcomes {
+			if results[i].live && outcome != "SKIP" {
+				found[test{f.suite, f.pkg, name}] = outcome
+			}
+		}
+	}
+	return found
+}
+
+// judge compares what passed with the lists in testdata and with the bars.
+func judge(t *testing.T, devstore, azurite map[test]string) {
+	listed := read(t, "tests.txt")
+	categories := read(t, "excluded.txt") // of functions
+	failures := read(t, "failures.txt")   // reasons
+	category := func(leaf test) string {
+		for f, c := range categories {
+			if rest, ok := strings.CutPrefix(leaf.String(), f.String()); ok && (rest == "" || rest[0] == '/' || rest[0] == '#') {
+				return c
+			}
+		}
+		return ""
+	}
+	for leaf := range listed {
+		if devstore[leaf] == "" && azurite[leaf] == "" {
+			t.Errorf("testdata/tests.txt lists %s, which does not run", leaf)
+		}
+	}
+	for leaf := range failures {
+		if _, ok := listed[leaf]; !ok || category(leaf) != "" || devstore[leaf] == "PASS" {
+			t.Errorf("testdata/failures.txt has a reason for %s, which passes, does not count or does not exist: remove the line", leaf)
+		}
+	}
+	for _, suite := range suites {
+		var counted, passed, other, total, passedOfTotal, otherOfTotal int
+		for leaf := range listed {
+			if leaf.suite != suite.name {
+				continue
+			}
+			ours, theirs := devstore[leaf] == "PASS", azurite[leaf] == "PASS"
+			total++
+			passedOfTotal += number(ours)
+			otherOfTotal += number(theirs)
+			if category(leaf) != "" {
+				continue
+			}
+			counted++
+			passed += number(ours)
+			other += number(theirs)
+			if _, ok := failures[leaf]; !ours && !ok {
+				t.Errorf("%s fails on devstore: correct devstore, or give the reason in testdata/failures.txt", leaf)
+			}
+		}
+		t.Logf("figure: live tests of %s that pass on devstore, of %d (all: %d of %d, Azurite %d) | %d | ≥ 90 %%, > %d on Azurite",
+			suite.name, counted, passedOfTotal, total, otherOfTotal, passed, other)
+		if passed <= other {
+			t.Errorf("%s: %d tests pass on devstore and %d on Azurite, want more", suite.name, passed, other)
+		}
+		if passed*10 < counted*9 {
+			t.Errorf("%s: %d of %d tests pass on devstore, want 90 %%", suite.name, passed, counted)
+		}
+	}
+}
+
+// writeList writes the live tests that a side ran.
+func writeList(outcomes map[string]map[test]string) error {
+	all := make(map[test]string)
+	for _, found := range outcomes {
+		maps.Copy(all, found)
+	}
+	text := "# The live tests of the SDK, which call storage and do not skip themselves.\n# Written by the test in this folder with -args -update.\n"
+	for _, leaf := range slices.SortedFunc(maps.Keys(all), compareTests) {
+		text += leaf.String() + "\n"
+	}
+	return os.WriteFile(filepath.Join("testdata", "tests.txt"), []byte(text), 0o644)
+}
+
+func number(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// read reads a list of tests: suite/package, name and after " | " a text.
+func read(t *testing.T, name string) map[test]string {
+	t.Helper()
+	file, err := os.Open(filepath.Join("testdata", name))
+	must(t, err)
+	defer file.Close()
+	list := make(map[test]string)
+	lines := bufio.NewScanner(file)
+	for lines.Scan() {
+		if line := lines.Text(); line != "" && !strings.HasPrefix(line, "#") {
+			where, text, _ := strings.Cut(line, " | ")
+			pkg, name, ok := strings.Cut(where, " ")
+			suite, pkg, ok2 := strings.Cut(pkg, "/")
+			if !ok || !ok2 {
+				t.Fatalf("testdata: not a test: %q", line)
+			}
+			list[test{suite, pkg, name}] = text
+		}
+	}
+	must(t, lines.Err())
+	return list
+}
+
+// write keeps the output of every function and a list of all outcomes.
+func write(dir, side string, list []function, results []result) error {
+	var lines []string
+	for i, f := range list {
+		r := results[i]
+		file := filepath.Join(dir, side, f.suite, f.pkg, strings.ReplaceAll(f.name, "/", ".")+".txt")
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(file, []byte(r.output), 0o644); err != nil {
+			return err
+		}
+		for name, outcome := range r.outcomes {
+			lines = append(lines, fmt.Sprintf("%s %s live=%v", test{f.suite, f.pkg, name}, outcome, r.live))
+		}
+	}
+	slices.Sort(lines)
+	return os.WriteFile(filepath.Join(dir, side+".txt"), []byte(strings.Join(lines, "\n")+"\n"), 0o644)
+}
