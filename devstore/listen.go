@@ -21,7 +21,10 @@ import (
 // and tables, and where UseDevelopmentStorage=true looks for it.
 const UsualPorts = 10000
 
-const stopTime = 5 * time.Second // for requests that run when a listener ends
+const (
+	readTime = 10 * time.Minute // for the body of a request
+	stopTime = 5 * time.Second  // for requests that run when a listener ends
+)
 
 // A Listener serves a store on loopback addresses.
 type Listener struct {
@@ -58,7 +61,7 @@ func (s *Store) listen(ports map[string]int) (*Listener, error) {
 			return nil, errors.Join(fmt.Errorf("serve storage on port %d: %w", port, err), l.stop())
 		}
 		l.ports[service] = socket.Addr().(*net.TCPAddr).Port
-		server := &http.Server{Handler: s.handler(service), ReadHeaderTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
+		server := &http.Server{Handler: s.handler(service), ReadHeaderTimeout: time.Minute, ReadTimeout: readTime, MaxHeaderBytes: 64 << 10}
 		l.servers = append(l.servers, server)
 		go func() { _ = server.Serve(socket) }() // it ends with ErrServerClosed
 	}

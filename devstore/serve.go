@@ -162,6 +162,9 @@ func (s *Store) operate(r *rest.Request, op rest.Operation) (*rest.Answer, error
 	return a, err
 }
 
+// maxGrow is how much memory the length that a caller announces is worth.
+const maxGrow = 64 << 20
+
 // readBody reads the body of a request.
 func readBody(r *http.Request, limit int64) ([]byte, error) {
 	if r.Body == nil {
@@ -172,7 +175,7 @@ func readBody(r *http.Request, limit int64) ([]byte, error) {
 	}
 	var body bytes.Buffer
 	if r.ContentLength > 0 {
-		body.Grow(int(r.ContentLength) + bytes.MinRead) // all in one piece, which the blob then keeps
+		body.Grow(int(min(r.ContentLength, maxGrow)) + bytes.MinRead) // in one piece, which the blob then keeps
 	}
 	if _, err := body.ReadFrom(io.LimitReader(r.Body, limit+1)); err != nil {
 		return nil, rest.Fail(400, "InvalidInput", "The body of the request ended before its end: %v.", err)
