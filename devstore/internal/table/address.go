@@ -100,7 +100,7 @@ func checkTableName(name string) error {
 		}
 	}
 	if strings.EqualFold(name, "tables") {
-		return invalidInput()
+		return errInput
 	}
 	return nil
 }

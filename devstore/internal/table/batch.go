@@ -70,7 +70,7 @@ func (s *Service) batchQuery(r *rest.Request) (*rest.Answer, error) {
 		return nil, err
 	}
 	if p.verb != noWrite {
-		return nil, invalidInput()
+		return nil, errInput
 	}
 	return p.operation.Run(r)
 }
@@ -83,14 +83,14 @@ func (s *Service) planPart(r *rest.Request) (plan, error) {
 		return plan{}, err
 	}
 	if p.address.batch || p.address.tables || p.operation.Level != 'o' {
-		return plan{}, invalidInput()
+		return plan{}, errInput
 	}
 	if g := r.Grant; g != nil {
 		if !strings.ContainsAny(g.Permissions, p.operation.Permission) {
-			return plan{}, permissionMismatch()
+			return plan{}, errPermission
 		}
 		if name := r.Query.Get("tn"); g.Service && !strings.EqualFold(name, p.address.table) {
-			return plan{}, rest.Fail(403, "AuthorizationFailure", "This request is not authorized to perform this operation.")
+			return plan{}, errUnauthorized
 		}
 	}
 	return p, nil
@@ -111,7 +111,7 @@ func (s *Service) transact(r *rest.Request, parts []part) (answers []*rest.Answe
 			return nil, i, err
 		}
 		if p.verb == noWrite || i > 0 && !strings.EqualFold(p.address.table, table) {
-			return nil, i, invalidInput()
+			return nil, i, errInput
 		}
 		table = p.address.table
 		if formats[i], err = formatOf(part.request); err != nil {
@@ -128,7 +128,7 @@ func (s *Service) transact(r *rest.Request, parts []part) (answers []*rest.Answe
 	defer s.mu.Unlock()
 	t := s.accounts.find(r.Account, table)
 	if t == nil {
-		return nil, 0, tableNotFound()
+		return nil, 0, errTableNotFound
 	}
 	changes := make([]change, len(writes))
 	record := newRecord(changeRows, r.Account, t.name)
@@ -168,7 +168,7 @@ func checkDistinct(writes []*write) (int, error) {
 func readBatch(r *rest.Request) (parts []part, query bool, err error) {
 	outer, err := readMultipart(r.Header("Content-Type"), r.Body)
 	if err != nil || len(outer) != 1 {
-		return nil, false, invalidInput() // Azure allows one change set or one query
+		return nil, false, errInput // Azure allows one change set or one query
 	}
 	if isHTTP(outer[0].header) {
 		p, err := readPart(r, outer[0])
@@ -176,17 +176,17 @@ func readBatch(r *rest.Request) (parts []part, query bool, err error) {
 			return nil, false, err
 		}
 		if p.request.HTTP.Method != "GET" {
-			return nil, false, invalidInput()
+			return nil, false, errInput
 		}
 		return []part{p}, true, nil
 	}
 	inner, err := readMultipart(outer[0].header.Get("Content-Type"), outer[0].body)
 	if err != nil || len(inner) == 0 {
-		return nil, false, invalidInput()
+		return nil, false, errInput
 	}
 	for _, section := range inner {
 		if !isHTTP(section.header) {
-			return nil, false, invalidInput()
+			return nil, false, errInput
 		}
 		p, err := readPart(r, section)
 		if err != nil {
@@ -215,7 +215,7 @@ const maxSections = maxOperations + 1
 func readMultipart(contentType string, body []byte) ([]section, error) {
 	kind, parameters, err := mime.ParseMediaType(contentType)
 	if err != nil || !strings.HasPrefix(kind, "multipart/") || parameters["boundary"] == "" {
-		return nil, invalidInput()
+		return nil, errInput
 	}
 	last := "--" + parameters["boundary"]
 	if body = bytes.TrimRight(body, "\r\n"); bytes.HasSuffix(body, []byte("\n"+last)) {
@@ -247,24 +247,24 @@ func readPart(r *rest.Request, s section) (part, error) {
 	text := textproto.NewReader(reader)
 	line, err := text.ReadLine()
 	if err != nil {
-		return part{}, invalidInput()
+		return part{}, errInput
 	}
 	method, line, _ := strings.Cut(line, " ")
 	target, protocol, ok := strings.Cut(line, " ")
 	if !ok || method == "" || !strings.HasPrefix(protocol, "HTTP/1.") {
-		return part{}, invalidInput()
+		return part{}, errInput
 	}
 	address, err := url.ParseRequestURI(target)
 	if err != nil {
-		return part{}, invalidInput()
+		return part{}, errInput
 	}
 	header, err := text.ReadMIMEHeader()
 	if err != nil && err != io.EOF {
-		return part{}, invalidInput()
+		return part{}, errInput
 	}
 	body, err := io.ReadAll(reader)
 	if err != nil {
-		return part{}, invalidInput()
+		return part{}, errInput
 	}
 	if n, err := strconv.Atoi(header.Get("Content-Length")); err == nil && n >= 0 && n < len(body) {
 		body = body[:n]

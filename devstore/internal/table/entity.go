@@ -30,10 +30,6 @@ type entity struct {
 	properties           []property // without nulls
 }
 
-func invalidInput() *rest.Error {
-	return rest.Fail(400, "InvalidInput", "One of the request inputs is not valid.")
-}
-
 // A field is a member of the JSON of an entity.
 type field struct {
 	name       string
@@ -56,7 +52,7 @@ func parseEntity(body []byte) (*entity, error) {
 		}
 		v, ok := f.parse()
 		if !ok {
-			return nil, invalidInput()
+			return nil, errInput
 		}
 		switch f.name {
 		case "PartitionKey":
@@ -80,18 +76,18 @@ func parseFields(body []byte) ([]*field, error) {
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.UseNumber()
 	if t, err := decoder.Token(); err != nil || t != json.Delim('{') {
-		return nil, invalidInput()
+		return nil, errInput
 	}
 	var fields []*field
 	seen := make(map[string]*field)
 	for decoder.More() {
 		name, err := decoder.Token()
 		if err != nil {
-			return nil, invalidInput()
+			return nil, errInput
 		}
 		v, err := decoder.Token()
 		if _, nested := v.(json.Delim); err != nil || nested {
-			return nil, invalidInput()
+			return nil, errInput
 		}
 		text := name.(string) // the decoder accepts nothing else
 		of, annotates := strings.CutSuffix(text, "@odata.type")
@@ -114,10 +110,10 @@ func parseFields(body []byte) ([]*field, error) {
 		}
 	}
 	if _, err := decoder.Token(); err != nil {
-		return nil, invalidInput()
+		return nil, errInput
 	}
 	if _, err := decoder.Token(); err != io.EOF {
-		return nil, invalidInput()
+		return nil, errInput
 	}
 	return fields, nil
 }

@@ -72,12 +72,6 @@ func (f comparison) match(lookup func(string) (value, bool)) bool {
 	}
 }
 
-var errQuery = rest.Fail(400, "InvalidInput", "Bad Request - Error in query syntax.")
-
-// errFilterFeature is the error of functions and arithmetic, which Azure does not
-// have.
-var errFilterFeature = rest.Fail(501, "NotImplemented", "The requested operation is not implemented on the specified resource.")
-
 // maxFilterDepth bounds the nesting, so that no filter exhausts the stack.
 const maxFilterDepth = 200
 
@@ -184,7 +178,7 @@ func (p *parser) comparison() filter {
 	if p.token.kind != nameToken || flipped[operator] == "" {
 		switch operator {
 		case "add", "sub", "mul", "div", "mod":
-			p.fail(errFilterFeature)
+			p.fail(errFeature)
 		}
 		if left.kind != nameToken {
 			p.fail(errQuery)
@@ -212,7 +206,7 @@ func (p *parser) operand() token {
 	}
 	p.next()
 	if t.kind == nameToken && p.isSign("(") {
-		p.fail(errFilterFeature)
+		p.fail(errFeature)
 	}
 	return t
 }
@@ -312,7 +306,7 @@ func (p *parser) word() {
 	case "INF", "Infinity":
 		p.literal(doubleValue(math.Inf(1)), true)
 	case "null":
-		p.fail(invalidInput())
+		p.fail(errInput)
 	default:
 		p.token = token{kind: nameToken, text: word}
 	}

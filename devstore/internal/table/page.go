@@ -30,13 +30,13 @@ func pageOf(r *rest.Request) (page, error) {
 		case "$filter", "$top", "$select", "$format":
 		default:
 			if strings.HasPrefix(name, "$") {
-				return p, errFilterFeature
+				return p, errFeature
 			}
 		}
 	}
 	if top := r.Query.Get("$top"); top != "" {
 		if p.top, err = strconv.Atoi(top); err != nil || p.top < 1 || p.top > maxPage {
-			return p, invalidInput()
+			return p, errInput
 		}
 	}
 	p.filter, err = parseFilter(r.Query.Get("$filter"))
@@ -60,11 +60,11 @@ func readToken(token string) (string, error) {
 	}
 	length, text, ok := strings.Cut(strings.TrimPrefix(token, tokenVersion), "!")
 	if !ok || !strings.HasPrefix(token, tokenVersion) || length != strconv.Itoa(len(text)) {
-		return "", invalidInput()
+		return "", errInput
 	}
 	key, err := base64.StdEncoding.DecodeString(strings.NewReplacer("-", "=", "_", "/", "*", "+").Replace(text))
 	if err != nil {
-		return "", invalidInput()
+		return "", errInput
 	}
 	return string(key), nil
 }

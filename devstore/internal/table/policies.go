@@ -88,7 +88,7 @@ func (s *Service) getPolicies(r *rest.Request, a address) (*rest.Answer, error) 
 	defer s.mu.RUnlock()
 	t := s.accounts.find(r.Account, a.table)
 	if t == nil {
-		return nil, tableNotFound()
+		return nil, errTableNotFound
 	}
 	return rest.Reply(200).With("application/xml", renderPolicies(t.policies)), nil
 }
@@ -102,7 +102,7 @@ func (s *Service) setPolicies(r *rest.Request, a address) (*rest.Answer, error) 
 	defer s.mu.Unlock()
 	t := s.accounts.find(r.Account, a.table)
 	if t == nil {
-		return nil, tableNotFound()
+		return nil, errTableNotFound
 	}
 	t.policies = policies
 	s.log.Append(tableRecord(r.Account, t))

@@ -23,7 +23,7 @@ func grantSpan(g *rest.Grant) span {
 // checkGrant checks that a shared access signature is for a row.
 func checkGrant(g *rest.Grant, key string) error {
 	if !grantSpan(g).contains(key) {
-		return rest.Fail(403, "AuthorizationFailure", "This request is not authorized to perform this operation.")
+		return errUnauthorized
 	}
 	return nil
 }
@@ -45,11 +45,11 @@ func (s *Service) getEntity(r *rest.Request, a address) (*rest.Answer, error) {
 	defer s.mu.RUnlock()
 	t := s.accounts.find(r.Account, a.table)
 	if t == nil {
-		return nil, tableNotFound()
+		return nil, errTableNotFound
 	}
 	found := t.rows.get(key)
 	if found == "" {
-		return nil, resourceNotFound()
+		return nil, errNotFound
 	}
 	b := f.appendEntity(f.appendMetadata(nil, t.name+"/@Element"), t, found, names)
 	return f.answer(200, b, "ETag", etag(found.stamp())), nil
@@ -128,7 +128,7 @@ func (s *Service) queryEntities(r *rest.Request, a address) (*rest.Answer, error
 	defer s.mu.RUnlock()
 	t := s.accounts.find(r.Account, a.table)
 	if t == nil {
-		return nil, tableNotFound()
+		return nil, errTableNotFound
 	}
 	b := append(appendName(q.format.appendMetadata(nil, t.name), "value"), '[')
 	b, next := q.run(b, t)

@@ -244,6 +244,18 @@ func TestEarlyEnds(t *testing.T) {
 	}
 }
 
+// Rows that arrive in order fill their chunks.
+func TestRowsInOrder(t *testing.T) {
+	var kept rows
+	const full = 10
+	for i := range full * maxChunk {
+		kept.put(newRow(nil, joinKey("p", fmt.Sprintf("%06d", i)), 0, nil))
+	}
+	if len(kept.chunks) != full {
+		t.Errorf("%d rows are in %d chunks", kept.count, len(kept.chunks))
+	}
+}
+
 // Rows are kept as a map and a sort would keep them.
 func TestRows(t *testing.T) {
 	seed := rand.Uint64()

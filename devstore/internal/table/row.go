@@ -75,6 +75,9 @@ type property struct {
 // characters, so rows are sorted by partition, then by row.
 const keySeparator = "\x00"
 
+// isControl reports whether Azure takes a character for a control character.
+func isControl(r rune) bool { return r < 0x20 || r >= 0x7f && r <= 0x9f }
+
 func joinKey(partition, key string) string { return partition + keySeparator + key }
 
 func splitKey(key string) (partition, row string) {

@@ -126,14 +126,6 @@ func (s *Service) stamp(r *rest.Request) int64 {
 	return s.last
 }
 
-func tableNotFound() *rest.Error {
-	return rest.Fail(404, "TableNotFound", "The table specified does not exist.")
-}
-
-func resourceNotFound() *rest.Error {
-	return rest.Fail(404, "ResourceNotFound", "The specified resource does not exist.")
-}
-
 // early decides where queries end before their page is full.
 type early struct {
 	mu  sync.Mutex

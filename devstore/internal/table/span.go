@@ -123,6 +123,3 @@ func rowsOf(f filter, partition string) span {
 	}
 	return span{}
 }
-
-// isControl reports whether Azure takes a character for a control character.
-func isControl(r rune) bool { return r < 0x20 || r >= 0x7f && r <= 0x9f }

@@ -17,7 +17,7 @@ func (s *Service) createTable(r *rest.Request, _ address) (*rest.Answer, error) 
 	}
 	var body struct{ TableName *string }
 	if err := json.Unmarshal(r.Body, &body); err != nil {
-		return nil, invalidInput()
+		return nil, errInput
 	}
 	if body.TableName == nil {
 		return nil, rest.Fail(400, "PropertiesNeedValue", "The values are not specified for all properties in the entity.")
@@ -41,7 +41,7 @@ func (s *Service) deleteTable(r *rest.Request, a address) (*rest.Answer, error) 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.accounts.find(r.Account, a.table) == nil {
-		return nil, resourceNotFound()
+		return nil, errNotFound
 	}
 	s.accounts.remove(r.Account, a.table)
 	s.log.Append(newRecord(deleteTable, r.Account, a.table))
@@ -57,7 +57,7 @@ func (s *Service) getTable(r *rest.Request, a address) (*rest.Answer, error) {
 	defer s.mu.RUnlock()
 	t := s.accounts.find(r.Account, a.table)
 	if t == nil {
-		return nil, resourceNotFound()
+		return nil, errNotFound
 	}
 	return f.answer(200, f.appendTable(f.appendMetadata(nil, "Tables/@Element"), t.name)), nil
 }

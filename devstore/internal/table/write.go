@@ -59,13 +59,9 @@ func parseWrite(r *rest.Request, v verb, a address) (*write, error) {
 		}
 	}
 	if g := r.Grant; g != nil && w.upserts() && !(strings.Contains(g.Permissions, "a") && strings.Contains(g.Permissions, "u")) {
-		return nil, permissionMismatch()
+		return nil, errPermission
 	}
 	return w, checkGrant(r.Grant, w.key)
-}
-
-func permissionMismatch() *rest.Error {
-	return rest.Fail(403, "AuthorizationPermissionMismatch", "This request is not authorized to perform this operation using this permission.")
 }
 
 // upserts reports whether the write inserts an entity that does not exist.
@@ -103,7 +99,7 @@ func (w *write) decide(t *table, stamp int64) (change, error) {
 	case w.verb == insert && old != "":
 		return change{}, rest.Fail(409, "EntityAlreadyExists", "The specified entity already exists.")
 	case w.conditional && old == "":
-		return change{}, resourceNotFound()
+		return change{}, errNotFound
 	case w.conditional && !w.any && w.version != old.stamp():
 		return change{}, rest.Fail(412, "UpdateConditionNotSatisfied", "The update condition specified in the request was not satisfied.")
 	case w.verb == remove:
@@ -150,7 +146,7 @@ func (s *Service) write(r *rest.Request, v verb, a address) (*rest.Answer, error
 	defer s.mu.Unlock()
 	t := s.accounts.find(r.Account, a.table)
 	if t == nil {
-		return nil, tableNotFound()
+		return nil, errTableNotFound
 	}
 	c, err := w.decide(t, s.stamp(r))
 	if err != nil {
