@@ -110,7 +110,7 @@ var layers = map[string][]string{
 	"internal/memory":             {"gate", "ids", "queue", "internal/cas", "internal/chance", "internal/signal", "internal/table"},
 	"internal/metrics":            {"internal/cost/bill", "internal/instances", "queue"}, // queue: the bounds of ages
 	"internal/faultproxy":         {"internal/azure/requests"},
-	"internal/dev/project":        {"internal/names", "internal/version"},
+	"internal/dev/project":        {"internal/names", "internal/version", "golang.org/x/mod"},
 	"internal/dev/module":         {"golang.org/x/mod"},
 	"internal/dev/run":            {"internal/azure", "internal/config", "internal/dev", "golang.org/x/sync"}, // it starts everything
 	"internal/names":              {},                                                                         // infra/ and functions/ repeat them

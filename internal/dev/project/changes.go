@@ -20,6 +20,7 @@ type changes struct {
 	dist  string
 	files []change
 	gone  []string // functions and files to remove
+	done  func()   // is called once all is applied; nil: nothing
 }
 
 // A change is a new file. Until it is applied, it is in dist/ under a temporary
@@ -109,6 +110,9 @@ func (c *changes) apply() error {
 		if err := os.RemoveAll(c.path(name)); err != nil {
 			return err
 		}
+	}
+	if c.done != nil {
+		c.done()
 	}
 	return nil
 }

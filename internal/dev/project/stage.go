@@ -39,6 +39,7 @@ type StageOptions struct {
 	Prebuilt string            // stage a copy of this handler; default: build ./handler
 	Env      map[string]string // the environment of the compiler and of git
 	Settings bool              // also stage local.settings.json, for `func start` in dist/
+	Keep     bool              // do not run the compiler if the handler in dist/ is that of the source
 
 	// Running returns the address of an app that runs from dist/, "" for none. It
 	// is called before files that such an app would notice are replaced. Default:
@@ -166,6 +167,13 @@ func (p *Project) build(ctx context.Context, t Target, c *changes, from version,
 		return fmt.Errorf("no handler source in %s; use --handler FILE for a built handler", p.Root)
 	}
 	to := c.path(t.Executable())
+	b := &goBuild{
+		project: p, target: t, env: opt.Env, handler: to,
+		args: []string{"build", "-trimpath", "-buildvcs=false", "-ldflags", from.linkerFlags()},
+	}
+	if opt.Keep && b.isCurrent() {
+		return nil
+	}
 	half := to + ".new"
 	defer os.Remove(half) // has no effect once it is in its place
 	if _, err := buildinfo.ReadFile(to); err == nil {
@@ -175,7 +183,11 @@ func (p *Project) build(ctx context.Context, t Target, c *changes, from version,
 			return err
 		}
 	}
-	cmd := p.command(ctx, opt.Env, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", from.linkerFlags(), "-o", half, "./handler")
+	began, err := b.begin()
+	if err != nil {
+		return err
+	}
+	cmd := p.command(ctx, opt.Env, "go", append(slices.Clone(b.args), "-o", half, "./handler")...)
 	cmd.Env = append(cmd.Env, "GOOS="+t.OS, "GOARCH="+t.Arch, "CGO_ENABLED=0",
 		"GOAMD64=v1") // the target processor is unknown
 	if opt.Step != nil {
@@ -200,6 +212,7 @@ func (p *Project) build(ctx context.Context, t Target, c *changes, from version,
 	if err := os.Rename(half, temp); err != nil {
 		return err
 	}
+	c.done = func() { b.remember(began) }
 	return c.add(t.Executable(), temp)
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	buildversion "kennel/internal/version"
 )
@@ -30,7 +31,12 @@ func (p *Project) describe(ctx context.Context, env map[string]string) version {
 		}
 		return strings.TrimSpace(string(output))
 	}
-	return version{git("describe", "--tags", "--always", "--dirty", "--abbrev=10"), git("rev-parse", "HEAD")}
+	var v version
+	var describing sync.WaitGroup
+	describing.Go(func() { v.name = git("describe", "--tags", "--always", "--dirty", "--abbrev=10") })
+	v.commit = git("rev-parse", "HEAD")
+	describing.Wait()
+	return v
 }
 
 // linkerFlags returns the flags that make a program small, the same in each

@@ -13,6 +13,7 @@ import (
 	"kennel/internal/dev/azurite"
 	"kennel/internal/dev/localhost"
 	"kennel/internal/dev/project"
+	"kennel/internal/storetest"
 )
 
 // BenchmarkUp measures a warm start, in which nothing has changed and Azurite is
@@ -41,8 +42,18 @@ func BenchmarkUp(b *testing.B) {
 	b.Logf("figure: from the start of a warm `kennel up` until the app is ready | %.2f × Azurite alone (%.2f s) | ≤ 1.5 ×", ratios[rounds/2], ours[rounds/2])
 }
 
+// TestWarmStart checks that a second start needs no Go tool.
+func TestWarmStart(t *testing.T) {
+	storetest.OnlyInProve(t) // it builds
+	root := copyOfProject(t)
+	time.Sleep(3 * time.Second) // younger files are built again
+	up(t, root)
+	t.Setenv("PATH", t.TempDir())
+	up(t, root)
+}
+
 // up runs the app until it is ready and returns how long that took.
-func up(b *testing.B, root string) (took time.Duration) {
+func up(b testing.TB, root string) (took time.Duration) {
 	began := time.Now()
 	p, err := project.Open(root, localhost.CheckFunction)
 	check(b, err)
@@ -66,7 +77,7 @@ func up(b *testing.B, root string) (took time.Duration) {
 
 // copyOfProject copies the source of the app, so that a start does not replace
 // the files of a real one.
-func copyOfProject(b *testing.B) string {
+func copyOfProject(b testing.TB) string {
 	from, to := filepath.Join("..", "..", ".."), b.TempDir()
 	check(b, filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		relative, _ := filepath.Rel(from, path)
@@ -88,7 +99,7 @@ func copyOfProject(b *testing.B) string {
 	return to
 }
 
-func check(b *testing.B, err error) {
+func check(b testing.TB, err error) {
 	b.Helper()
 	if err != nil {
 		b.Fatal(err)

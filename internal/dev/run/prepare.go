@@ -78,13 +78,18 @@ func (p parts) stop() error {
 func Machine() project.Target { return project.Target{OS: runtime.GOOS, Arch: runtime.GOARCH} }
 
 func (a *App) stage(ctx context.Context) (dist string, err error) {
-	doing, result := "building", "built"
+	doing, result := "", "unchanged"
 	if a.opt.Handler != "" {
 		doing, result = "copying", "copied from "+a.opt.Handler
 	}
 	step := a.begin("handler", doing)
 	dist, err = a.project.Stage(ctx, Machine(), &project.StageOptions{
-		Prebuilt: a.opt.Handler, Env: a.settings,
+		Prebuilt: a.opt.Handler, Env: a.settings, Keep: true,
+		Step: func(string) func() {
+			step.say("building")
+			result = "built"
+			return func() {}
+		},
 		// The host would prefer a connection string of the file to an identity.
 		Settings: a.opt.Tether != nil && a.storage.ConnectionString != "",
 		Running:  func(ctx context.Context) string { return Running(ctx, a.project.Root, a.url) },
