@@ -57,7 +57,7 @@ func (con *console) checkFromHere(ctx context.Context, a *app, cause error) (che
 	if isLocal(v.url.Hostname()) {
 		run("go", findGo)
 		run("node", findNode)
-		run("ports", findAzurite)
+		run("ports", findStorage)
 		run("project", con.findProject)
 	}
 	return checks
@@ -212,21 +212,22 @@ func findGo(ctx context.Context) (detail, fix string, ok bool) {
 	return got, "", true
 }
 
-// findNode checks the programs that Azurite needs.
+// findNode reports whether "kennel up --storage azurite" would run. Without it,
+// "kennel up" has storage of its own, so this is no failure.
 func findNode(ctx context.Context) (detail, fix string, ok bool) {
 	cache, err := os.UserCacheDir()
 	if err == nil {
 		_, err = azurite.Find(ctx, filepath.Join(cache, "kennel"))
 	}
 	if err != nil {
-		return err.Error(), "install Node.js with npm from https://nodejs.org", false
+		return "not needed, except for kennel up --storage azurite: " + err.Error(), "", true
 	}
-	return "node and npm can run Azurite", "", true
+	return "node and npm can run Azurite, for kennel up --storage azurite", "", true
 }
 
-// findAzurite reports who uses the ports of Azurite. Occupied ports are no
+// findStorage reports who uses the usual ports of storage. Occupied ports are no
 // failure: "kennel up" then uses others.
-func findAzurite(ctx context.Context) (detail, fix string, ok bool) {
+func findStorage(ctx context.Context) (detail, fix string, ok bool) {
 	var used []string
 	for port := azurite.FirstPort; port < azurite.FirstPort+3; port++ {
 		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
@@ -241,14 +242,16 @@ func findAzurite(ctx context.Context) (detail, fix string, ok bool) {
 		who := "another program"
 		if err == nil {
 			answer.Body.Close()
-			if strings.Contains(answer.Header.Get("Server"), "Azurite") {
-				who = "Azurite"
+			for _, kind := range []string{"Azurite", "devstore"} {
+				if strings.Contains(answer.Header.Get("Server"), kind) {
+					who = kind
+				}
 			}
 		}
 		used = append(used, fmt.Sprintf("%d is used by %s", port, who))
 	}
 	if len(used) == 0 {
-		return fmt.Sprintf("%d-%d are free for Azurite", azurite.FirstPort, azurite.FirstPort+2), "", true
+		return fmt.Sprintf("%d-%d are free for storage", azurite.FirstPort, azurite.FirstPort+2), "", true
 	}
 	return strings.Join(used, ", "), "", true
 }

@@ -31,9 +31,9 @@ copies all files to dist/ and packs them into a zip file that can be deployed.
 The same commit produces the same bytes.
 
 With --local it builds the handler for this machine and leaves dist/ as a folder in which
-"func start" runs the app, with an Azurite that was started with --skipApiVersionCheck.
-It adds local.settings.json: that of the project or else the sample. One that was changed
-in dist/ is kept.`,
+"func start" runs the app, beside "kennel storage" or an Azurite that was started with
+--skipApiVersionCheck. It adds local.settings.json: that of the project or else the
+sample. One that was changed in dist/ is kept.`,
 		Example:     "kennel package\nkennel package --local\naz functionapp deployment source config-zip -g my-group -n my-app --src dist/kennel.zip",
 		Annotations: exits("written", "the project is invalid or does not build", interruptedExit),
 		Args:        noWords,
@@ -132,7 +132,7 @@ func (con *console) stagedLocally(p *project.Project, dist string, target projec
 			Path string `json:"path"`
 		}{dist})
 	}
-	_, err = fmt.Fprintf(con.stdout, "dist is ready for %s/%s: run func start in it, beside azurite --skipApiVersionCheck\n", target.OS, target.Arch)
+	_, err = fmt.Fprintf(con.stdout, "dist is ready for %s/%s: run func start in it, beside kennel storage or azurite --skipApiVersionCheck\n", target.OS, target.Arch)
 	return err
 }
 

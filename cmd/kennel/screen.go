@@ -112,8 +112,8 @@ func (s *screen) header(e devrun.Event) string {
 	where := map[string]string{"builtin": "built-in host", "func": "host func"}[e.Host]
 	switch {
 	case e.Storage == "running":
-		where += ", data in the Azurite that runs"
-	case e.Storage != "azurite":
+		where += ", data in the storage that runs"
+	case e.Storage == "given":
 		where += ", data in the account of the settings"
 	case e.Data == "":
 		where += ", data in memory (--data DIR keeps it)"

@@ -22,7 +22,8 @@ const defaultURL = "http://127.0.0.1:7071"
 // upOptions are the flags of "kennel up".
 type upOptions struct {
 	port    int
-	data    string // Azurite's data folder; "" keeps the data in memory
+	data    string // the folder for stored data; "" keeps the data in memory
+	storage string // devstore or azurite
 	host    string // func or builtin
 	handler string // a built handler; "" builds ./handler
 	key     string // the function key that callers need; "" for none
@@ -39,17 +40,21 @@ func (con *console) upCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "run the app on this machine",
-		Long: `Builds the app, starts a storage emulator for it (Azurite, installed once from npm) and
-runs it in a Functions host until Ctrl+C, which stops everything. A second Ctrl+C ends
-kennel immediately. Requests, warnings and errors go to standard error; with --verbose or
+		Long: `Builds the app unless its source is unchanged, and runs it with storage of its own in a
+Functions host until Ctrl+C, which stops everything. A second Ctrl+C ends kennel
+immediately. Requests, warnings and errors go to standard error; with --verbose or
 --json the whole log does. While the app runs, .kennel/url in the project has its address.
+
+Storage is devstore, a part of this program, or with --storage azurite Microsoft's
+emulator Azurite, which needs Node.js and is installed once from npm. Neither reads the
+data of the other. Ports are 10000 to 10002 where these are free.
 
 Settings come from the environment and from local.settings.json. If they name a storage
 account (AzureWebJobsStorage, or AzureWebJobsStorage__… to sign in by identity), the app
-uses that account and no Azurite is started. With --host func and without --data, an
-Azurite that already runs at ports 10000 to 10002 is used, unless another kennel started
-it. If storage ends, so does the app. If they name no Service Bus
-(ServiceBus, ServiceBusSecondary, or their __ forms), the app uses two in-memory
+uses that account and no storage is started. With --host func and without --data, storage
+that already runs at ports 10000 to 10002 is used, an Azurite or "kennel storage", but not
+that of another "kennel up". If it ends, so does the app. If the settings name no Service
+Bus (ServiceBus, ServiceBusSecondary, or their __ forms), the app uses two in-memory
 development buses: a primary one, with the queues of --entity, and a secondary one for
 the backlog.`,
 		Example:     "kennel up\nkennel up --port 7080 --data .kennel/data\nkennel up --entity orders --entity eu/invoices",
@@ -72,6 +77,7 @@ the backlog.`,
 	flags := cmd.Flags()
 	flags.IntVar(&o.port, "port", devrun.DefaultPort, "listen on `PORT` of 127.0.0.1, 0 for any free one; without it\nHost.LocalHttpPort of local.settings.json counts")
 	flags.StringVar(&o.data, "data", "", "keep the data in `DIR` (default: in memory, lost when kennel stops)")
+	flags.StringVar(&o.storage, "storage", devrun.Devstore, "keep the data in `KIND`: devstore, or azurite (needs Node.js)")
 	flags.StringVar(&o.host, "host", "", "run the app in `HOST`: func (the Azure Functions Core Tools)\nor builtin (default: func if it is on the PATH)")
 	flags.StringVar(&o.handler, "handler", "", "run the built handler in `FILE` (default: built from ./handler)")
 	flags.StringVar(&o.key, "key", "", "require the function key `K` from callers, as Azure does\n(builtin host only)")
@@ -79,6 +85,7 @@ the backlog.`,
 	flags.BoolVar(&o.verbose, "verbose", false, "show the whole log of the app and its host, as they write it")
 	flags.BoolVar(&o.asJSON, "json", false, "write events to standard output as lines of JSON:\nstarting, step, warning, ready, stopped")
 	flags.BoolVar(&o.open, "open", false, "show the console in the browser once the app is ready")
+	completeWith(cmd, "storage", devrun.Devstore, devrun.Azurite)
 	completeWith(cmd, "host", "func", "builtin")
 	completeFile(cmd, "data")
 	completeFile(cmd, "handler")
@@ -89,6 +96,9 @@ the backlog.`,
 func (con *console) up(ctx context.Context, o upOptions) error {
 	if o.host != "" && o.host != "func" && o.host != "builtin" {
 		return usagef("--host is %q; use func or builtin", o.host)
+	}
+	if o.storage != devrun.Devstore && o.storage != devrun.Azurite {
+		return usagef("--storage is %q; use devstore or azurite", o.storage)
 	}
 	_, err := exec.LookPath("func")
 	if err != nil && o.host == "func" {
@@ -139,7 +149,7 @@ func (o upOptions) run(ctx context.Context, con *console, show *screen) error {
 		return err
 	}
 	options := &devrun.Options{
-		Port: o.port, Data: o.data, Handler: o.handler, Key: o.key, Entities: o.entities,
+		Port: o.port, Data: o.data, Storage: o.storage, Handler: o.handler, Key: o.key, Entities: o.entities,
 		Log: show, Served: show.served,
 		Report: func(e devrun.Event) error {
 			err := show.report(e)

@@ -112,8 +112,8 @@ var layers = map[string][]string{
 	"internal/faultproxy":         {"internal/azure/requests"},
 	"internal/dev/project":        {"internal/names", "internal/version", "golang.org/x/mod"},
 	"internal/dev/module":         {"golang.org/x/mod"},
-	"internal/dev/run":            {"internal/azure", "internal/config", "internal/dev", "golang.org/x/sync"}, // it starts everything
-	"internal/names":              {},                                                                         // infra/ and functions/ repeat them
+	"internal/dev/run":            {"devstore", "internal/azure", "internal/config", "internal/dev", "golang.org/x/sync"}, // it starts everything
+	"internal/names":              {},                                                                                     // infra/ and functions/ repeat them
 	"internal/principal":          {},
 	"internal/suggest":            {},
 	"internal/otlptest":           {"go.opentelemetry.io/proto/otlp", "google.golang.org/protobuf", "testing"}, // a collector for tests
@@ -122,8 +122,8 @@ var layers = map[string][]string{
 	"internal/version":            {},
 	"internal/storetest":          {"channels", "devstore", "ids", "queue", "internal/cas", "internal/chance", "internal/table", "internal/dev/azurite", "internal/version", "testing", "github.com/google/go-cmp"},
 
-	"examples/numbers":            {"azurestore", "client", "gate", "ids"},                                                                   // only what other modules can import
-	"cmd/kennel":                  {"client", "internal/cost", "gate", "internal/scale", "internal", "github.com/spf13", "golang.org/x/sys"}, // scale: to check rules; sys: the width of a terminal
+	"examples/numbers":            {"azurestore", "client", "gate", "ids"},                                                                               // only what other modules can import
+	"cmd/kennel":                  {"client", "devstore", "internal/cost", "gate", "internal/scale", "internal", "github.com/spf13", "golang.org/x/sys"}, // scale: to check rules; sys: the width of a terminal
 	"handler":                     {"internal/app", "internal/config", "internal/parts", "internal/telemetry", "internal/version", "work"},
 	"handler/testdata/bare":       {},
 	"internal/app/testdata/small": {"internal", "queue"}, // a program of the tests

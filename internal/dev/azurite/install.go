@@ -154,7 +154,7 @@ func folderName() string {
 }
 
 // withoutAzurite is the way out if Azurite cannot be installed.
-const withoutAzurite = "set AzureWebJobsStorage to a storage account, which needs no Azurite"
+const withoutAzurite = "leave out --storage azurite: devstore needs none of it"
 
 // find returns the path of node or npm. Its error names the program to install.
 func find(ctx context.Context, name string, minVersion int) (string, error) {

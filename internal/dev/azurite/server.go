@@ -31,8 +31,9 @@ type Options struct {
 	BlobPort, QueuePort, TablePort int
 }
 
-// Server is a running Azurite.
+// Server is a running Azurite, or other storage of [Running].
 type Server struct {
+	kind   string // Azurite or devstore; "" before the first probe
 	cmd    *exec.Cmd
 	stdin  io.Closer // closing it stops Azurite
 	output *output
@@ -89,7 +90,7 @@ func Start(ctx context.Context, in Installed, o *Options) (*Server, error) {
 	}
 	key := make([]byte, 64)
 	rand.Read(key) // never fails
-	s := &Server{output: newOutput(o.Log), dir: o.Dir, key: base64.StdEncoding.EncodeToString(key), done: make(chan struct{})}
+	s := &Server{kind: "Azurite", output: newOutput(o.Log), dir: o.Dir, key: base64.StdEncoding.EncodeToString(key), done: make(chan struct{})}
 	s.cmd = exec.Command(in.Node, args...)
 	s.cmd.Env = append(s.cmd.Environ(), fmt.Sprintf("AZURITE_ACCOUNTS=%s:%s:%s", accountName, s.key, publicKey))
 	s.cmd.Dir = in.Dir
@@ -209,6 +210,9 @@ func (s *Server) unwritten() []string {
 	}
 	return paths
 }
+
+// Kind is the name of the program: Azurite, or devstore for one of [Running].
+func (s *Server) Kind() string { return s.kind }
 
 // ConnectionString returns the connection string for storage clients. Unless
 // the server is one of [Running], no other Azurite accepts it.

@@ -180,9 +180,9 @@ func TestRunning(t *testing.T) {
 	}
 }
 
-// TestCheckAzurite checks that an Azurite of another program is used only if it
+// TestCheckShared checks that storage of another program is used only if it
 // accepts the requests of the app.
-func TestCheckAzurite(t *testing.T) {
+func TestCheckShared(t *testing.T) {
 	for code, want := range map[string]string{
 		"BlobNotFound":       "",
 		"InvalidHeaderValue": "refuses the API version of the app's requests; start it with --skipApiVersionCheck, or stop it",
@@ -193,7 +193,7 @@ func TestCheckAzurite(t *testing.T) {
 			w.Header().Set("x-ms-error-code", code)
 			w.WriteHeader(cmp.Or(status, 403))
 		}))
-		err := checkAzurite(t.Context(), "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=bm90cmVhbGx5;BlobEndpoint="+s.URL+"/devstoreaccount1;", s.URL)
+		err := checkShared(t.Context(), "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=bm90cmVhbGx5;BlobEndpoint="+s.URL+"/devstoreaccount1;", "Azurite at "+s.URL)
 		s.Close()
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", code, err, want)

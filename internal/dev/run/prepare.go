@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -19,22 +18,26 @@ import (
 
 // parts are the folder, storage and buses that the app needs.
 type parts struct {
-	dist    string          // the staged project
-	storage *azurite.Server // nil: the settings name an account
-	buses   *buses          // nil: the settings name a bus
+	dist    string // the staged project
+	storage store  // nil: the settings name an account
+	buses   *buses // nil: the settings name a bus
 }
 
-// findTools finds the programs that Azurite needs, before anything is built.
+// findTools finds the storage that runs, and else the programs that Azurite
+// needs, before anything is built.
 func (a *App) findTools(ctx context.Context) (azurite.Tools, error) {
-	if !a.azurite {
+	if !a.development {
 		return azurite.Tools{}, nil
 	}
-	// Without data of its own, an app in the Core Tools uses the Azurite that a
+	// Without data of its own, an app in the Core Tools uses the storage that a
 	// developer runs, as `func start` does.
 	if a.opt.Tether != nil && a.opt.Data == "" {
 		if a.shared = azurite.Running(ctx, azurite.FirstPort); a.shared != nil {
-			return azurite.Tools{}, checkAzurite(ctx, a.shared.ConnectionString(), a.shared.BlobURL())
+			return azurite.Tools{}, checkShared(ctx, a.shared.ConnectionString(), a.shared.Kind()+" at "+a.shared.BlobURL())
 		}
+	}
+	if a.opt.Storage != Azurite {
+		return azurite.Tools{}, nil
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -103,9 +106,9 @@ func (a *App) stage(ctx context.Context) (dist string, err error) {
 	return dist, err
 }
 
-// checkAzurite checks that an Azurite that this program does not run accepts
-// the requests of the app.
-func checkAzurite(ctx context.Context, connection, url string) error {
+// checkShared checks that storage which this program does not run accepts the
+// requests of the app. name is its kind and address.
+func checkShared(ctx context.Context, connection, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	blobs, err := azure.Account{ConnectionString: connection}.OpenBlobs(nil)
@@ -114,61 +117,10 @@ func checkAzurite(ctx context.Context, connection, url string) error {
 	}
 	err = azure.NewScratchBlob(blobs, "kennel", "check").Read(ctx)
 	if answer, ok := errors.AsType[*azure.Error](err); ok && answer.Code == "InvalidHeaderValue" {
-		return fmt.Errorf("the Azurite at %s refuses the API version of the app's requests; start it with --skipApiVersionCheck, or stop it, and kennel starts its own", url)
+		return fmt.Errorf("the %s refuses the API version of the app's requests; start it with --skipApiVersionCheck, or stop it, and kennel starts its own", name)
 	}
 	if err != nil {
-		return fmt.Errorf("the Azurite at %s does not work (%w); stop it, and kennel starts its own", url, err)
+		return fmt.Errorf("the %s does not work (%w); stop it, and kennel starts its own", name, err)
 	}
 	return nil
-}
-
-func (a *App) startStorage(ctx context.Context, tools azurite.Tools) (*azurite.Server, error) {
-	if !a.azurite {
-		a.begin("storage", "").done("from the settings")
-		return nil, nil
-	}
-	if a.shared != nil {
-		a.begin("storage", "").done("the Azurite that runs at " + portsOf(a.shared))
-		return a.shared, nil
-	}
-	data := a.opt.Data
-	if data != "" {
-		var err error
-		if data, err = filepath.Abs(data); err != nil { // Azurite runs in its own folder
-			return nil, err
-		}
-		if err := os.MkdirAll(data, 0o755); err != nil {
-			return nil, fmt.Errorf("cannot create the data folder: %w; use another one", err)
-		}
-	}
-	step := a.begin("storage", "starting Azurite "+azurite.Version)
-	installed, err := tools.Install(ctx, step)
-	if err != nil {
-		return nil, err
-	}
-	// No log: Azurite logs only its addresses, and an error when it ends
-	// contains its last lines.
-	server, err := azurite.StartAt(ctx, installed, azurite.FirstPort, azurite.Options{Dir: data})
-	if err == nil {
-		step.done("Azurite " + azurite.Version + ", " + portsOf(server))
-	}
-	return server, err
-}
-
-// portsOf returns the ports of Azurite for people. Other ports than the usual
-// ones come with the reason.
-func portsOf(s *azurite.Server) string {
-	var ports []any
-	for _, address := range []string{s.BlobURL(), s.QueueURL(), s.TableURL()} {
-		u, err := url.Parse(address)
-		if err != nil {
-			return address
-		}
-		ports = append(ports, u.Port())
-	}
-	const first, last = azurite.FirstPort, azurite.FirstPort + 2
-	if ports[0] == fmt.Sprint(first) {
-		return fmt.Sprintf("127.0.0.1:%d-%d", first, last)
-	}
-	return fmt.Sprintf("ports %s, %s, %s", ports...) + fmt.Sprintf(" (%d-%d in use)", first, last)
 }

@@ -1,5 +1,5 @@
-// Package run runs a project on this machine. It stages the project, starts a
-// storage emulator (Azurite) and two buses (devbus) unless the settings name
+// Package run runs a project on this machine. It stages the project, starts
+// storage (devstore or Azurite) and two buses (devbus) unless the settings name
 // others, and runs the app in a Functions host: the local one or the Azure
 // Functions Core Tools.
 //
@@ -30,6 +30,7 @@ import (
 type Options struct {
 	Port    int    // listen on this port of 127.0.0.1, or see SettingsPort; default: any free one
 	Data    string // the folder for stored data; default: in memory
+	Storage string // Devstore or Azurite; default: Devstore
 	Handler string // a built handler; default: build one
 	Key     string // the function key that callers need (local host only); default: none
 
@@ -68,7 +69,7 @@ type Event struct {
 
 	// starting
 	Host    string `json:"host,omitempty"`    // func, builtin
-	Storage string `json:"storage,omitempty"` // azurite, running (an Azurite of another program), given
+	Storage string `json:"storage,omitempty"` // devstore, azurite, running (one of these, of another program), given
 	Bus     string `json:"bus,omitempty"`     // devbus, given
 
 	// step, of the start; several run at a time
@@ -85,10 +86,10 @@ type Event struct {
 	Key       string   `json:"key,omitempty"`     // to call functions with; as given
 	Functions []string `json:"functions,omitempty"`
 
-	// starting and ready, with Azurite
+	// starting and ready, with storage of this run
 	Data string `json:"data,omitempty"` // the data folder; absent: in memory
 
-	// ready, with Azurite; it has a key of this run
+	// ready, with storage on this machine; that of this run has a key of its own
 	Connection string `json:"connection,omitempty"`
 	BlobURL    string `json:"blobUrl,omitempty"`
 	QueueURL   string `json:"queueUrl,omitempty"`
@@ -110,12 +111,14 @@ type App struct {
 	opt      Options
 	settings map[string]string // the whole environment of the app
 	storage  config.Storage    // the account in the settings
-	azurite  bool              // the app uses Azurite
-	shared   *azurite.Server   // … that another program runs; nil: start one
-	devbus   bool              // start development buses for the app
-	backlog  int               // queues of the secondary one
-	url      string            // of the app, once Run has its port
-	cors     bool              // the settings want answers for other origins
+
+	development bool            // the app uses storage on this machine
+	shared      *azurite.Server // … that another program runs; nil: start one
+
+	devbus  bool   // start development buses for the app
+	backlog int    // queues of the secondary one
+	url     string // of the app, once Run has its port
+	cors    bool   // the settings want answers for other origins
 
 	reporting sync.Mutex // held while opt.Report runs
 }
@@ -136,6 +139,7 @@ func New(p *project.Project, env map[string]string, options *Options) (*App, err
 	if a.opt.Stopping == nil {
 		a.opt.Stopping = func() {}
 	}
+	a.opt.Storage = cmp.Or(a.opt.Storage, Devstore)
 	local, err := p.LocalSettings()
 	if err != nil {
 		return nil, err
@@ -152,7 +156,7 @@ func New(p *project.Project, env map[string]string, options *Options) (*App, err
 	if err := p.Partition(checked.Partitions); err != nil {
 		return nil, err
 	}
-	a.storage, a.azurite = checked.Storage, isDevelopment(checked.Storage)
+	a.storage, a.development = checked.Storage, isDevelopment(checked.Storage)
 	a.backlog = checked.BacklogQueues
 	a.devbus = !mentions(a.settings, busSetting) && !mentions(a.settings, secondaryBusSetting)
 	if len(a.opt.Entities) > 0 && !a.devbus {
@@ -218,8 +222,8 @@ func (a *App) starting() Event {
 	switch {
 	case a.shared != nil:
 		e.Storage = "running"
-	case a.azurite:
-		e.Storage, e.Data = "azurite", a.opt.Data
+	case a.development:
+		e.Storage, e.Data = a.opt.Storage, a.opt.Data
 	}
 	if a.devbus {
 		e.Bus = "devbus"
@@ -282,11 +286,11 @@ func (a *App) host(ctx context.Context, began time.Time, listener net.Listener, 
 // storageGone reports at once, and returns for the end of the run, that storage
 // has ended. The app must end too: whatever takes the ports next is not the
 // storage that it was to use.
-func (a *App) storageGone(s *azurite.Server) error {
+func (a *App) storageGone(s store) error {
 	a.warn("storage has ended; stopping the app")
 	switch {
 	case a.shared != nil:
-		return fmt.Errorf("the Azurite at %s, which kennel did not start, has ended (%s), so kennel stopped the app; run this command again", portsOf(s), s.Ending())
+		return fmt.Errorf("the %s at %s, which kennel did not start, has ended (%s), so kennel stopped the app; run this command again", a.shared.Kind(), portsOf(s), s.Ending())
 	case a.opt.Data == "":
 		return fmt.Errorf("azurite, the storage of this app, ended without being stopped by kennel (%s), so kennel stopped the app. "+
 			"Its data was in memory and is lost; --data DIR keeps it. Run this command again", s.Ending())

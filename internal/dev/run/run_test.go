@@ -172,9 +172,9 @@ func TestStartingNamesTheData(t *testing.T) {
 		want Event
 	}{
 		{&App{}, Event{Storage: "given"}},
-		{&App{azurite: true}, Event{Storage: "azurite"}},
-		{&App{azurite: true, opt: Options{Data: "data"}}, Event{Storage: "azurite", Data: "data"}},
-		{&App{azurite: true, shared: &azurite.Server{}}, Event{Storage: "running"}},
+		{&App{development: true, opt: Options{Storage: Devstore}}, Event{Storage: "devstore"}},
+		{&App{development: true, opt: Options{Storage: Azurite, Data: "data"}}, Event{Storage: "azurite", Data: "data"}},
+		{&App{development: true, opt: Options{Storage: Devstore}, shared: &azurite.Server{}}, Event{Storage: "running"}},
 	} {
 		if got := tt.app.starting(); got.Storage != tt.want.Storage || got.Data != tt.want.Data {
 			t.Errorf("got %q, %q, want %q, %q", got.Storage, got.Data, tt.want.Storage, tt.want.Data)
