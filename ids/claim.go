@@ -90,7 +90,7 @@ func (w *write) from() int64 { return max(w.reserves.First, w.returns.First) }
 func (w *write) isReturn() bool { return w.returns.Last > 0 }
 
 // request is what to send to the store: a write, Remember, or a Load if it is
-// none of these; or a read of what other processes have reported.
+// none of these; or a read of the reports of other processes.
 type request struct {
 	write    *write
 	remember bool
@@ -244,7 +244,7 @@ func (c *claim) reported(all []place, err error) error {
 	return c.judge()
 }
 
-// judge compares the mark that is held with what other processes have reported.
+// judge compares the mark that is held with the reports of other processes.
 // These may have written after it was loaded, so it is loaded again before it
 // counts as corrupt.
 func (c *claim) judge() error {

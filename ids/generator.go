@@ -54,7 +54,7 @@ type Options struct {
 	// CallTimeout bounds each request to the store. Default 5 s.
 	CallTimeout time.Duration
 
-	// Reported returns what other processes have reported of all sequences:
+	// Reported returns the reports of other processes on all sequences:
 	// Writer, Serial, From, End and Used of their Stats, which they wrote within the last
 	// day. A generator reads it at its first reservation, after it was not used
 	// for a while, and where the stored history does not reach back far enough.
@@ -130,7 +130,7 @@ type Generator struct {
 	waiting    int      // callers that wait
 	called     bool     // a caller needed the lock since the filler last looked
 	pace       pace
-	nextSize   int64 // of the range being reserved, without what callers wait for
+	nextSize   int64 // of the range being reserved, without the numbers that callers wait for
 
 	issued    int64 // without those from the open window
 	reserved  int64
@@ -146,7 +146,7 @@ type Generator struct {
 	lastError    error // of the store, since the last success
 	lastErrorAt  time.Time
 	problem      error     // why no numbers can be reserved; nil after a reservation
-	unusable     *Unusable // what is stored cannot be used; nil if it can, as far as this node knows
+	unusable     *Unusable // why the stored number cannot be used; nil if it can, as far as this node knows
 	lookedAt     time.Time // when the store last confirmed a write of this generator
 	refusedUntil time.Time // the store refused a request: callers do not wait until then
 }

@@ -70,8 +70,8 @@ func (g *Generator) Lease(ctx context.Context, n int) (Range, error) {
 	return g.leaseSlow(ctx, int64(n))
 }
 
-// nextSlow is what Next does without an open window. Inlined into Next, it would
-// make Next too large to be inlined into its callers.
+// nextSlow is the slow path of Next: without an open window. Inlined into Next,
+// it would make Next too large to be inlined into its callers.
 //
 //go:noinline
 func (g *Generator) nextSlow(ctx context.Context) (int64, error) {

@@ -59,7 +59,7 @@ func MarkOf(v Value) Mark {
 	}
 }
 
-// Value returns what a store holds of the mark.
+// Value returns the mark in the form in which a store holds it.
 func (m Mark) Value() Value {
 	v := Value{Text: m.Text, Version: m.Version}
 	known := ""

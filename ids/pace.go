@@ -12,7 +12,7 @@ type pace struct {
 	rate   float64 // numbers per second, in the last period
 	at     time.Time
 	issued int64
-	size   int64 // of the last range reserved, without what callers waited for
+	size   int64 // of the last range reserved, without the numbers that callers waited for
 	sizeAt time.Time
 	before int64     // numbers issued when it arrived
 	began  time.Time // when the first number was requested

@@ -25,7 +25,7 @@ const (
 	failureLasts = time.Second
 )
 
-// reports reads what other processes have reported.
+// reports reads the reports of other processes.
 type reports struct {
 	read func(context.Context) (map[string][]Reported, error)
 	turn chan struct{} // one reads at a time
@@ -44,7 +44,7 @@ func newReports(read func(context.Context) (map[string][]Reported, error)) *repo
 	return &reports{read: read, turn: make(chan struct{}, 1)}
 }
 
-// of returns what others have reported of a sequence, as read after a time and
+// of returns the reports of others on a sequence, as read after a time and
 // within the last reportsLast. The time is that at which a copy was found, so
 // each copy is a reason to read once more.
 func (r *reports) of(ctx context.Context, sequence string, after time.Time) ([]place, error) {

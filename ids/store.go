@@ -30,7 +30,7 @@ type Store interface {
 	Remember(ctx context.Context, sequence string) error
 }
 
-// What a Store returns. Any other error of a write leaves open whether it was
+// Errors of a Store. Any other error of a write leaves open whether it was
 // made.
 var (
 	ErrUnchanged = cas.ErrUnchanged

@@ -7,7 +7,7 @@ import (
 )
 
 // Unusable is a sequence of which no number is issued until an operator repairs
-// what is stored.
+// the stored number.
 type Unusable struct {
 	Sequence string
 	Err      error     // wraps ErrCorrupt or ErrMissing
