@@ -167,7 +167,7 @@ func (g *Gates) drive(ctx context.Context, c *change) (verdict, error) {
 	}
 }
 
-// learn passes on to the waiters of this process what the store has answered.
+// learn passes the store's answer on to the waiters of this process.
 func (g *Gates) learn(gate, version string, s State) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

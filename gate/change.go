@@ -33,11 +33,11 @@ type change struct {
 	corrupt error // why held cannot be used; nil if it can
 
 	pending *Value // a write whose outcome is not known
-	base    Value  // what pending is to replace
+	base    Value  // the value that pending is to replace
 	planned State  // the gate after pending
 }
 
-// verdict is what an answer means to a change.
+// verdict is the meaning of an answer for a change.
 type verdict int
 
 const (

@@ -2,7 +2,7 @@ package gate
 
 import "time"
 
-// Failure is what does not work at present.
+// Failure is a failure that still lasts.
 type Failure struct {
 	Err   error
 	Since time.Time

@@ -13,7 +13,7 @@ import (
 	"kennel/internal/cas"
 )
 
-// What callers branch on, beside ErrCorrupt.
+// Errors that callers branch on, beside ErrCorrupt.
 var (
 	// ErrInvalid reports an invalid argument. The text of the error that wraps
 	// it describes only the mistake.

@@ -16,5 +16,6 @@ type Signal struct {
 // Signal.
 type Signals = signal.Signals[Signal]
 
-// Listener receives what a Signals delivers. Its methods do not block.
+// Listener receives the signals that a Signals delivers. Its methods do not
+// block.
 type Listener = signal.Listener[Signal]

@@ -31,7 +31,7 @@ type Store interface {
 	Replace(ctx context.Context, gate string, old, next Value) (Value, error)
 }
 
-// What a Store returns.
+// Errors of a Store.
 var (
 	ErrUnchanged = cas.ErrUnchanged
 	ErrChanged   = cas.ErrChanged

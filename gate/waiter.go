@@ -14,8 +14,8 @@ type Waited struct {
 	// Passed reports that the waiter may go on. Otherwise its time was over.
 	Passed bool
 
-	// Generation is what this waiter has seen. Wait with it again, to go on
-	// waiting or for the next release: no release is missed in between.
+	// Generation is the one that this waiter has seen. Wait with it again, to
+	// go on waiting or for the next release: no release is missed in between.
 	Generation int64
 
 	// State is the newest known state of the gate. It may be closed for a

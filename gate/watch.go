@@ -15,7 +15,7 @@ import (
 //     change by this process. An error changes nothing.
 //   - A signal causes a read that begins after it.
 //   - Signals are relied on only after a read that began while they were
-//     received: what was published before is in what it saw.
+//     received: a change that was published before is in its answer.
 type watch struct {
 	gate    string
 	waiting map[*waiter]struct{}
@@ -105,7 +105,7 @@ func (w *watch) afterRead(v Value, err error) (passing []*waiter) {
 	return w.pass()
 }
 
-// learn takes what the store answered to a change by this process, and returns
+// learn takes the store's answer to a change by this process, and returns
 // the waiters that pass.
 func (w *watch) learn(version string, s State) (passing []*waiter) {
 	if version == w.version && w.known {
