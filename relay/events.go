@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// EventKind is what happened.
+// EventKind is the kind of an event.
 type EventKind string
 
 const (

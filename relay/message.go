@@ -54,8 +54,8 @@ func CheckEntity(name string) error {
 	return nil
 }
 
-// clone copies what the relay changes: never the caller's message. Properties
-// and Header of the copy are not nil.
+// clone copies the parts that the relay changes: never the caller's message.
+// Properties and Header of the copy are not nil.
 func clone(m *Message) *Message {
 	c := &Message{
 		Body:   m.Body,

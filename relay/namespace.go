@@ -85,7 +85,7 @@ type Settlement struct {
 	Reason, Description string
 }
 
-// Action is what becomes of a delivered message.
+// Action is how a delivery ends.
 type Action int
 
 const (

@@ -13,8 +13,8 @@ type Options struct {
 	// backlog. 0 means at the first failure, nil means 10 s.
 	Interval *time.Duration
 
-	// OnEvent receives what an operator wants to see. It must return quickly
-	// and must not call the relay.
+	// OnEvent receives the events that an operator wants to see. It must return
+	// quickly and must not call the relay.
 	OnEvent func(Event)
 
 	// Tests of the package need other times.

@@ -164,7 +164,8 @@ func (p *pass) renew(ctx context.Context, group []*Delivery) bool {
 	return true
 }
 
-// deadLetter never guesses: what cannot be moved is kept with the reason.
+// deadLetter never guesses: a message that cannot be moved is kept with the
+// reason.
 func (p *pass) deadLetter(d *Delivery, entity, reason string, cause error) bool {
 	if p.settle(d, Settlement{Action: DeadLetter, Reason: reason, Description: fmt.Sprintf("for %q: %.1000s", entity, cause)}) != nil {
 		return true // it comes again
@@ -174,7 +175,7 @@ func (p *pass) deadLetter(d *Delivery, entity, reason string, cause error) bool 
 	return true
 }
 
-// sessionKey is what keeps its order: a session of an entity.
+// sessionKey names the messages that keep their order: a session of an entity.
 type sessionKey struct{ path, session string }
 
 func keyOf(sealed *Message) (sessionKey, bool) {

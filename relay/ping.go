@@ -64,6 +64,6 @@ func (s *Sender) pingOnce(entity string) error {
 	err = c.Ping(ctx, entity)
 	closing, cancel := context.WithTimeout(s.primary.patience, time.Second)
 	defer cancel()
-	c.Close(closing) // the ping's result is what counts
+	c.Close(closing) // only the ping's result counts
 	return err
 }

@@ -68,8 +68,8 @@ func (s *Syphon) Backlog(ctx context.Context, admin Queues) (Backlog, error) {
 	return sample, all
 }
 
-// waiting returns what a queue holds for each entity, and whether it may hold
-// more.
+// waiting returns how much a queue holds for each entity, and whether it may
+// hold more.
 func (s *Syphon) waiting(ctx context.Context, admin Queues, queue string) (found []Waiting, more bool, err error) {
 	page, err := s.secondary.peek(ctx, s.options.attemptTimeout, queue, 0)
 	if err != nil {

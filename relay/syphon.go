@@ -61,7 +61,7 @@ func NewSyphon(primary, secondary Namespace, queues []string, options *Options) 
 	}, nil
 }
 
-// Result counts what became of the messages of a pass.
+// Result counts the messages of a pass by their outcome.
 type Result struct {
 	Moved        int64
 	DeadLettered int64
@@ -98,7 +98,7 @@ func (s *Syphon) Stats() Result {
 }
 
 // Run moves messages until the context ends. It returns the context's error
-// after what was under way is settled.
+// after all moves under way are settled.
 func (s *Syphon) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	for _, queue := range s.queues {
@@ -132,9 +132,9 @@ func (s *Syphon) run(ctx context.Context, queue string) {
 
 // Pass moves what is in the backlog now, and returns when it is empty, when
 // only messages are left that cannot be moved now, or when the context ended
-// and what was under way is settled, which takes up to 15 s. Its error has the
-// errors of all queues, equal ones once. A queue that gives no message within a
-// second counts as empty: that costs one operation.
+// and all moves under way are settled, which takes up to 15 s. Its error has
+// the errors of all queues, equal ones once. A queue that gives no message
+// within a second counts as empty: that costs one operation.
 func (s *Syphon) Pass(ctx context.Context) (Result, error) { return s.passAll(ctx, false) }
 
 // PassAndPeek is a Pass that looks into the queues that gave no message, too.
