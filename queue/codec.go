@@ -35,7 +35,7 @@ type Tracer interface {
 	TraceParent(m Message) string
 }
 
-// Content is what a Codec reads from a message.
+// Content is the content of a message, as a Codec reads it.
 type Content[T any] struct {
 	Body T
 

@@ -74,7 +74,7 @@ const (
 	closing    = 5 * time.Second  // after that, for the last requests
 )
 
-// engine is what a listener's parts share.
+// engine is the state that a listener's parts share.
 type engine struct {
 	store    Store
 	opt      ListenerOptions
@@ -92,7 +92,7 @@ type engine struct {
 	delivered sync.WaitGroup  // messages
 }
 
-// checkQueues reports what is wrong with the queues of a listener.
+// checkQueues reports a mistake in the queues of a listener.
 func checkQueues(queues []string) error {
 	if len(queues) == 0 {
 		return errors.New("there are no queues")

@@ -218,7 +218,7 @@ func isPlain(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f || notXML(r) })
 }
 
-// shorten returns what is kept of a reason.
+// shorten returns the part of a reason that is kept.
 func shorten(reason string) string {
 	reason = strings.Map(func(r rune) rune {
 		if notXML(r) {

@@ -92,7 +92,7 @@ func (l *lane) setLimit(limit int) {
 	}
 }
 
-// load is what a queue's hands do.
+// load is the work of a queue's hands.
 type load struct {
 	limit, working int
 	perHand        time.Duration // for which a message keeps a hand, at least

@@ -32,7 +32,7 @@ type Delivery[T any] struct {
 }
 
 // Listener receives messages from queues and passes them to a handler. The
-// package comment describes what it promises.
+// package comment describes its promises.
 type Listener[T any] struct {
 	engine
 	partitions []*partition
@@ -185,7 +185,7 @@ func (all listenerSignals) Received(s Signal) {
 	}
 }
 
-// QueueState is what a listener does with one queue and did since its start.
+// QueueState is the work of a listener on one queue, now and since its start.
 type QueueState struct {
 	Queue string
 	Hands int // messages at work

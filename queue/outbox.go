@@ -16,7 +16,7 @@ type Outbox struct {
 	queue string
 }
 
-// OutboxStore is what an Outbox needs of a queue's store.
+// OutboxStore is the part of a queue's store that an Outbox needs.
 type OutboxStore interface {
 	Putter
 

@@ -54,7 +54,7 @@ func newPartition(e *engine, queue string, lane *lane) *partition {
 	}
 }
 
-// signal records what a signal reported.
+// signal records a signal.
 func (p *partition) signal(change func(*arrived)) {
 	p.mu.Lock()
 	change(&p.news)

@@ -71,7 +71,7 @@ type poll struct {
 	counted time.Time
 }
 
-// need is what to do now.
+// need is the next step.
 type need int
 
 const (
@@ -83,7 +83,7 @@ const (
 // start begins polling.
 func (p *poll) start(now time.Time) { p.next, p.active, p.recheck = now, now, true }
 
-// needs returns what to do now, or when to ask again; room is how many messages
+// needs returns the next step, or when to ask again; room is how many messages
 // fit, and batch how many to wait for before a further poller is worth its
 // request. While messages are unfinished, polling does not end.
 func (p *poll) needs(now time.Time, room, batch, unfinished int) (need, time.Time) {

@@ -14,7 +14,7 @@ import (
 )
 
 // Publisher puts messages into queues and signals the listeners. It is safe for
-// concurrent use. See the package comment for what it promises.
+// concurrent use. See the package comment for its promises.
 type Publisher struct {
 	store   Putter
 	signals Signals // nil: none
@@ -118,7 +118,7 @@ func (p *Publisher) Announce(queue string) {
 	notify(p.wake)
 }
 
-// State returns what the publisher did so far.
+// State returns the state of the publisher.
 func (p *Publisher) State() PublisherState {
 	p.mu.Lock()
 	defer p.mu.Unlock()

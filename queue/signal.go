@@ -13,7 +13,7 @@ type Signal struct {
 	Kind  Kind
 }
 
-// Kind is what a signal announces.
+// Kind is the event that a signal announces.
 type Kind int
 
 const (
@@ -31,7 +31,8 @@ const (
 // the zero Signal.
 type Signals = signal.Signals[Signal]
 
-// SignalHandler receives what a Signals delivers. Its methods do not block.
+// SignalHandler receives the signals that a Signals delivers. Its methods do
+// not block.
 type SignalHandler = signal.Listener[Signal]
 
 // signalEvery is how long a publisher sends no signal for a queue after any
