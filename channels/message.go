@@ -42,7 +42,7 @@ func (r record) message(parent string) string {
 	return string(text)
 }
 
-// parseMessage accepts what message writes and nothing else.
+// parseMessage accepts only the texts that message writes.
 func parseMessage(text string) (message, error) {
 	var m message
 	if len(text) > maxMessage {

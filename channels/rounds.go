@@ -151,7 +151,7 @@ func upTo(key string, keys []string) int {
 
 // erase deletes these rows in transactions of up to 100 rows, several at once.
 // If a transaction fails because a row is already deleted, its other rows are
-// not tried one by one: the next round reads what is left.
+// not tried one by one: the next round reads the rest.
 func (d *deletion) erase(ctx context.Context, keys []string) error {
 	var stale atomic.Pointer[error]
 	group, ctx := errgroup.WithContext(ctx)

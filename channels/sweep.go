@@ -19,7 +19,7 @@ const (
 	keepAbandoned = 24 * time.Hour
 )
 
-// Swept counts what a [Channels.Sweep] did.
+// Swept counts the results of a [Channels.Sweep].
 type Swept struct {
 	Restarted int `json:"restarted"` // stalled deletions: a message was put for each
 	Fences    int `json:"fences"`    // unfinished creations: their fences were removed
