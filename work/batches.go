@@ -88,7 +88,7 @@ func (b *Batches) Process(ctx context.Context, queueName string, m Message) erro
 	return b.worker.Process(ctx, queueName, m)
 }
 
-// Forget removes what is stored for a message that was deleted, after Process
+// Forget removes the data stored for a message that was deleted, after Process
 // returned nil for it.
 func (b *Batches) Forget(ctx context.Context, text string) error { return b.base.Forget(ctx, text) }
 

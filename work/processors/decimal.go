@@ -89,9 +89,9 @@ func parseDecimal[T string | []byte](text T) (decimal, error) {
 	return d, nil
 }
 
-// parseExponent parses what follows the digits of a number. An exponent that is
-// beyond every limit is returned as a smaller one, still beyond them: an item
-// has fewer digits.
+// parseExponent parses the rest of a number after its digits. An exponent that
+// is beyond every limit is returned as a smaller one, still beyond them: an
+// item has fewer digits.
 func parseExponent[T string | []byte](text T) (exponent int, ok bool) {
 	if len(text) == 0 {
 		return 0, true

@@ -193,7 +193,7 @@ const (
 	maxReason = 200                  // in an error
 )
 
-// answer is what a receiver answered.
+// answer is the answer of a receiver.
 type answer struct {
 	status   int
 	location string

@@ -43,7 +43,7 @@ type Stores struct {
 	Surplus queue.Receiver
 }
 
-// New checks what batches are made of.
+// New checks the parts of batches.
 func New(s Stores, processors map[string]model.Processor, options *Options) (*Base, error) {
 	opt, err := options.WithDefaults()
 	if s.Rows == nil || s.Staging == nil || s.Reports == nil || s.Claims == nil || s.Put == nil || s.Depths == nil {

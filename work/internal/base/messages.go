@@ -41,7 +41,7 @@ func (b *Base) PutPacked(ctx context.Context, queueName string, p format.Parcel,
 	return nil
 }
 
-// PutCopy puts a copy of a message, which needs what is stored for it.
+// PutCopy puts a copy of a message, which needs the data stored for it.
 func (b *Base) PutCopy(ctx context.Context, queueName string, e queue.Envelope, delay time.Duration) error {
 	e, err := b.Claims.Extend(ctx, e, time.Now().Add(queue.ClaimTime))
 	if err != nil {
@@ -54,7 +54,7 @@ func (b *Base) PutCopy(ctx context.Context, queueName string, e queue.Envelope, 
 	return err
 }
 
-// Forget removes what is stored for a message that was deleted, after Process
+// Forget removes the data stored for a message that was deleted, after Process
 // returned nil for it.
 func (b *Base) Forget(ctx context.Context, text string) error {
 	e, err := queue.Parse(text)

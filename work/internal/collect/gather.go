@@ -148,8 +148,8 @@ func ReportName(id string, csv bool) string {
 	return id + ".json"
 }
 
-// CleanUp removes what only an unfinished batch needs. The row that lets the
-// sweep find the batch is removed last; without it, nothing is left.
+// CleanUp removes the data that only an unfinished batch needs. The row that
+// lets the sweep find the batch is removed last; without it, nothing is left.
 func (c *Collector) CleanUp(ctx context.Context, l format.BatchRow) error {
 	id := l.Details.ID
 	switch _, err := c.Store.Rows.Get(ctx, format.ActiveIn, id); {

@@ -20,7 +20,7 @@ const detailsVersion = 1
 // DetailsColumn holds the details in the rows of a batch.
 const DetailsColumn = "details"
 
-// Details are what never changes of a batch that was accepted.
+// Details are the facts of an accepted batch that never change.
 type Details struct {
 	Version     int       `json:"v"`
 	ID          string    `json:"batch"`

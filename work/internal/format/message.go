@@ -79,7 +79,7 @@ func (p Parcel) Lines() []byte {
 	return lines
 }
 
-// UnpackParcel reads what pack returns. Its error is ErrMessage.
+// UnpackParcel is the inverse of pack. Its error is ErrMessage.
 func UnpackParcel(c *Coders, packed []byte) (Parcel, error) {
 	body, err := c.decompress(packed)
 	var p Parcel

@@ -5,10 +5,11 @@ import (
 	"time"
 )
 
-// What is tried again is recorded in the batch's row, so that a batch shows why it
-// does not advance. The write that counts the results of a try records what
-// remains of it, so that costs no request. It is bounded in size and number, and is
-// no part of the promise: what a later delivery counts is not recorded.
+// The items that are tried again are recorded in the batch's row, so that a
+// batch shows why it does not advance. The write that counts the results of a
+// try records what remains of it, so that costs no request. It is bounded in
+// size and number, and is no part of the promise: what a later delivery counts
+// is not recorded.
 
 // Retry is the items of one parcel that are tried again.
 type Retry struct {

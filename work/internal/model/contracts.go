@@ -30,7 +30,7 @@ type Gate interface {
 	Wait(ctx context.Context, limit time.Duration) (open bool, err error)
 }
 
-// Submission is what a caller submits.
+// Submission is a batch as a caller submits it.
 type Submission struct {
 	Processor string
 	Name      string // for people; may be empty

@@ -33,7 +33,7 @@ func NewID(at time.Time) string {
 	return IdAt(at) + "-" + string(letters)
 }
 
-// IdAt returns what the IDs of batches submitted at a time begin with.
+// IdAt returns the beginning of the IDs of batches submitted at a time.
 func IdAt(at time.Time) string {
 	text := at.UTC().Format(idTime)
 	return text[:idDigits-3] + text[idDigits-2:]

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// ShortError returns what is kept of the text of an error.
+// ShortError returns the part of an error's text that is kept.
 func ShortError(text string) string { return ShortenTo(text, MaxError) }
 
 // ShortenTo returns the beginning of a text, as valid UTF-8.
@@ -23,7 +23,7 @@ func ShortenTo(text string, limit int) string {
 	return text[:end]
 }
 
-// PanicText returns the text of what was passed to panic, without its methods,
+// PanicText returns the text of the value passed to panic, without its methods,
 // which may panic too.
 func PanicText(p any) string {
 	switch p := p.(type) {

@@ -1,7 +1,7 @@
-// Package store reads and changes what is stored of batches: their rows, with the
-// one row of each batch that many processes change at the same time (change.go),
-// and the blobs of staged parcels. It counts the requests that it makes for a
-// batch (tally.go).
+// Package store reads and changes the stored data of batches: their rows, with
+// the one row of each batch that many processes change at the same time
+// (change.go), and the blobs of staged parcels. It counts the requests that it
+// makes for a batch (tally.go).
 package store
 
 import "kennel/internal/table"

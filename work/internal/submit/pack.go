@@ -46,7 +46,7 @@ func (p *Packer) Add(ctx context.Context, item model.Item) error {
 	return nil
 }
 
-// Close packs and stages what is left.
+// Close packs and stages the rest.
 func (p *Packer) Close(ctx context.Context) error {
 	for len(p.ends) > 0 {
 		if err := p.pack(ctx); err != nil {

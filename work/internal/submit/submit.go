@@ -100,7 +100,7 @@ func (s *Submitter) stage(ctx context.Context, d *format.Details, sub model.Subm
 	return nil
 }
 
-// discard deletes what was staged of a batch that does not exist.
+// discard deletes the staged data of a batch that does not exist.
 func (s *Submitter) discard(ctx context.Context, d format.Details) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardTime)
 	defer cancel()

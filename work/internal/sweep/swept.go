@@ -4,7 +4,7 @@ import (
 	"kennel/work/internal/model"
 )
 
-// Swept is what a sweep did.
+// Swept counts the results of a sweep.
 type Swept struct {
 	Completed int // batches whose submission or report was completed
 	Restarted int // batches without progress, whose missing parcels were queued again
