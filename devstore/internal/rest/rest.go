@@ -94,6 +94,10 @@ type Operation struct {
 	// is enough, "" for operations that no signature allows.
 	Permission string
 
+	// ForAccount says that a signature for one container, queue or table is not
+	// enough, whatever its permissions: the answer is AuthorizationFailure.
+	ForAccount bool
+
 	// Public says that everybody may call it, as for a blob in a container
 	// with public access.
 	Public bool
