@@ -237,7 +237,7 @@ func TestPolicies(t *testing.T) {
 	s := newStore(t)
 	s.create("one")
 	policy := func(id string) string {
-		return "<SignedIdentifier><Id>" + id + "</Id><AccessPolicy><Start>2026-11-27T09:00:00+01:00</Start><Expiry>2026-12-01</Expiry><Permission>rl</Permission></AccessPolicy></SignedIdentifier>"
+		return "<SignedIdentifier><Id>" + id + "</Id><AccessPolicy><Start>2026-11-27T09:00:00+01:00</Start><Expiry>2026-12-01</Expiry><Permission>lr</Permission></AccessPolicy></SignedIdentifier>"
 	}
 	document := func(all string) string { return "<SignedIdentifiers>" + all + "</SignedIdentifiers>" }
 	six := ""

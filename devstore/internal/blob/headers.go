@@ -206,17 +206,21 @@ var unsupported = []string{
 var plainTiers = []string{"", "Hot", "Cool", "Cold"}
 
 // checkSupported returns 501 for a request with a header that would have to be
-// ignored.
+// ignored, or with a tier that is more than a price.
 func checkSupported(r *rest.Request, operation string) error {
 	for _, name := range unsupported {
 		if r.HTTP.Header[name] != nil {
 			return notImplemented("%s with the header %s", operation, strings.ToLower(name))
 		}
 	}
-	if tier := r.Header("x-ms-access-tier"); !slices.Contains(plainTiers, tier) {
+	switch tier := r.Header("x-ms-access-tier"); {
+	case slices.Contains(plainTiers, tier):
+		return nil
+	case tier == "Archive", tier == "Smart", strings.HasPrefix(tier, "P"): // P4 to P80 and Premium
 		return notImplemented("%s with the access tier %s", operation, tier)
+	default:
+		return rest.InvalidHeader("x-ms-access-tier", tier)
 	}
-	return nil
 }
 
 func notImplemented(format string, args ...any) error {

@@ -145,7 +145,7 @@ func (s *Service) Route(r *rest.Request) (rest.Operation, error) {
 		return rest.Operation{}, err
 	}
 	c.operation = found.name
-	operation := rest.Operation{Name: found.name, Container: c.name, Level: level, Permission: found.permission, MaxBody: found.max}
+	operation := rest.Operation{Name: found.name, Container: c.name, Level: level, Permission: found.permission, ForAccount: found.account, MaxBody: found.max}
 	if found.public != "" {
 		operation.Public = s.isPublic(r.Account, c.name, found.public)
 	}

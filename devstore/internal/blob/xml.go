@@ -207,8 +207,8 @@ func parsePolicies(body []byte) ([]rest.Policy, error) {
 		if p.Expiry, err = policyTime("Expiry", one.Policy.Expiry); err != nil {
 			return nil, err
 		}
-		if strings.Trim(p.Permission, "racwdxyltmeopi") != "" {
-			return nil, invalidNode("Permission", p.Permission)
+		if p.Permission, err = policyPermission(p.Permission); err != nil {
+			return nil, err
 		}
 		all = append(all, p)
 	}
@@ -226,6 +226,20 @@ func policyTime(name, text string) (string, error) {
 		}
 	}
 	return "", invalidNode(name, text)
+}
+
+// policyPermission returns permissions in the order in which Azure answers them.
+func policyPermission(text string) (ordered string, err error) {
+	const all = "racwdxyltmeopi"
+	if strings.Trim(text, all) != "" {
+		return "", invalidNode("Permission", text)
+	}
+	for _, letter := range all {
+		if strings.ContainsRune(text, letter) {
+			ordered += string(letter)
+		}
+	}
+	return ordered, nil
 }
 
 func invalidNode(name, text string) error {
