@@ -417,6 +417,8 @@ func TestBlocks(t *testing.T) {
 	s.fails(400, "InvalidBlockList", "PUT", target, "<BlockList><Latest>DDDD</Latest></BlockList>")
 	s.fails(400, "InvalidXmlDocument", "PUT", target, "<BlockList><Newest>AAAA</Newest></BlockList>")
 	s.fails(400, "InvalidXmlDocument", "PUT", target, "<BlockList>")
+	s.fails(412, "ConditionNotMet", "PUT", target, list, "If-Modified-Since", "Fri, 27 Nov 2026 08:00:10 GMT")
+	s.fails(412, "ConditionNotMet", "PUT", target, list, "If-Unmodified-Since", "Fri, 27 Nov 2026 07:59:59 GMT")
 	s.fails(409, "BlobAlreadyExists", "PUT", "one/a?comp=blocklist", list, "If-None-Match", "*", "x-test", s.put("one/a", "old"))
 	for _, id := range []string{"BBBB", "AAAA", "CCCC"} {
 		s.ok(201, "PUT", "one/a?comp=block&blockid="+id, id)

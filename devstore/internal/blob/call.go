@@ -168,7 +168,7 @@ func (c *call) toCreate() (*blob, error) {
 	if err := c.mayReplace(b); err != nil {
 		return nil, err
 	}
-	if err := when.create(b.base); err != nil {
+	if err := when.create(b); err != nil {
 		return nil, err
 	}
 	return b, b.lease.checkWrite(c.r.Header("x-ms-lease-id"), ofBlob, c.now())

@@ -115,11 +115,15 @@ func (c conditions) write(etag string, at time.Time) error {
 	return nil
 }
 
-// create checks a write that makes or replaces a blob. The version is nil if
-// there is none yet.
-func (c conditions) create(v *version) error {
+// create checks a write that makes or replaces a blob. Blocks that are not
+// committed have a time, although the blob does not exist yet.
+func (c conditions) create(b *blob) error {
+	v, at := b.base, timeOf(b.staged)
+	staged := v == nil && len(b.pending.runs) > 0
 	switch {
-	case v == nil && (c.match != nil || !c.until.IsZero()):
+	case v == nil && c.match != nil, staged && !(c.unmodified(at) && c.modified(at)):
+		return errCondition(412)
+	case v == nil && !staged && !c.until.IsZero():
 		return errCondition(412)
 	case v == nil:
 		return nil
@@ -130,13 +134,13 @@ func (c conditions) create(v *version) error {
 }
 
 // source checks the source of a copy, which exists. For a copy that is made at
-// once, Azure has another code for a source that did not change.
+// once, Azure answers for a source that did not change as to a read of it.
 func (c conditions) source(v *version, later bool) error {
 	switch err := c.write(v.etag(), timeOf(v.Stamp)); {
 	case err == nil:
 		return nil
 	case !later && (c.noneMatch != nil || !c.since.IsZero()):
-		return rest.Fail(412, "CannotVerifyCopySource", "The source condition specified using HTTP conditional header(s) is not met.")
+		return rest.Fail(304, "CannotVerifyCopySource", "The source condition specified using HTTP conditional header(s) is not met.")
 	}
 	return rest.Fail(412, "SourceConditionNotMet", "The source condition specified using HTTP conditional header(s) is not met.")
 }

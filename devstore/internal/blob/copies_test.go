@@ -31,6 +31,7 @@ func TestCopy(t *testing.T) {
 	}
 	s.fails(412, "SourceConditionNotMet", "PUT", "one/b", "", "x-ms-copy-source", here+"one/a", "x-ms-source-if-match", `"0x1"`)
 	s.fails(412, "SourceConditionNotMet", "PUT", "one/b", "", "x-ms-copy-source", here+"one/a", "x-ms-source-if-none-match", etag)
+	s.fails(304, "CannotVerifyCopySource", "PUT", "one/b", "", "x-ms-copy-source", here+"one/a?sig=x", "x-ms-blob-type", "BlockBlob", "x-ms-source-if-none-match", etag)
 	s.fails(412, "ConditionNotMet", "PUT", "one/b", "", "x-ms-copy-source", here+"one/a", "If-Match", `"0x1"`)
 	s.fails(409, "BlobAlreadyExists", "PUT", "one/b", "", "x-ms-copy-source", here+"one/a", "If-None-Match", "*")
 	s.fails(501, "NotImplemented", "PUT", "one/b", "", "x-ms-copy-source", "http://storage.example/kennel/one/a")
