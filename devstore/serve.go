@@ -83,7 +83,7 @@ func (s *Store) answer(r *http.Request, only string) reply {
 		return reply{Answer: s.finish(request, failed.XML(request))}
 	}
 	request.Account, request.Path, request.Secondary = at.account, at.path, at.secondary
-	request.Sub = func(sub *http.Request) *rest.Answer { return s.answerSub(sub, at.service.name) }
+	request.Sub = func(sub *http.Request) *rest.Answer { return s.answerWithin(sub, at.service.name) }
 	var hit Fault
 	a, err := s.run(request, at, &hit)
 	if err != nil {
@@ -95,15 +95,20 @@ func (s *Store) answer(r *http.Request, only string) reply {
 	return reply{Answer: s.finish(request, a), cut: hit.Kind == Cut, slow: delayOf(hit, Slow)}
 }
 
-// answerSub answers one request of a batch.
-func (s *Store) answerSub(sub *http.Request, service string) *rest.Answer {
-	return s.answer(sub, service).Answer
+// within marks the context of a request that is part of another one.
+type within struct{}
+
+// answerWithin answers a request that is part of another one, as in a batch.
+func (s *Store) answerWithin(sub *http.Request, service string) *rest.Answer {
+	return s.answer(sub.WithContext(context.WithValue(sub.Context(), within{}, true)), service).Answer
 }
 
 // run finds the operation, checks that its caller may have it run, reads the
 // body and runs it.
 func (s *Store) run(r *rest.Request, at target, hit *Fault) (*rest.Answer, error) {
-	query, err := url.ParseQuery(r.HTTP.URL.RawQuery)
+	// Callers leave the semicolon of $format=application/json;odata=… as it is,
+	// which ParseQuery refuses.
+	query, err := url.ParseQuery(strings.ReplaceAll(r.HTTP.URL.RawQuery, ";", "%3B"))
 	if err != nil {
 		return nil, rest.Fail(400, "InvalidQueryParameterValue", "The query of the address cannot be read: %v.", err)
 	}
@@ -152,6 +157,9 @@ func (s *Store) authorize(r *rest.Request, at target, op rest.Operation) (err er
 // operate runs the operation, and returns when its changes are durable, as well
 // as those of others that its answer may show.
 func (s *Store) operate(r *rest.Request, op rest.Operation) (*rest.Answer, error) {
+	if r.Context().Value(within{}) != nil {
+		return op.Run(r) // the request around it holds the lock, and waits for the disk
+	}
 	s.compacting.RLock()
 	a, err := op.Run(r)
 	s.compacting.RUnlock()

@@ -350,6 +350,51 @@ func TestSecondary(t *testing.T) {
 	}
 }
 
+// A batch ends although all is forgotten meanwhile: its requests do not wait for
+// what waits for the batch.
+func TestBatchesDuringResets(t *testing.T) {
+	store := devstore.New(t, nil)
+	c := connect(t, store.InProcess(), store)
+	done, resets := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(resets)
+		for {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			if err := store.Reset(); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	service := c.blobs.ServiceClient()
+	for range 100 {
+		batch, err := service.NewBatchBuilder()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 50 {
+			if err := batch.Delete("box", fmt.Sprint(i), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := service.SubmitBatch(t.Context(), batch, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(done)
+	<-resets
+}
+
+func TestSemicolonInTheQuery(t *testing.T) {
+	store := devstore.New(t, nil)
+	if status, text := control(t, store, "GET", "/devstoreaccount1.table/Tables?$format=application/json;odata=nometadata", ""); status != 401 {
+		t.Errorf("%d %s, want 401: it can be read, and is not signed", status, text)
+	}
+}
+
 func TestBadAddresses(t *testing.T) {
 	store := devstore.New(t, nil)
 	for path, want := range map[string]int{

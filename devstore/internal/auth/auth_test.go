@@ -188,7 +188,7 @@ func TestSignatureOnContainers(t *testing.T) {
 	query := url.Values{"sr": {"c"}, "sp": {"rl"}, "se": {"2026-11-28"}, "sv": {"2026-06-06"}, "sig": {sign(text)}}.Encode()
 	for name, want := range map[string]string{"List Blobs": "", "Get Container Properties": "AuthorizationFailure", "Delete Container": "AuthorizationFailure"} {
 		c := caller(t, "http://127.0.0.1/acc/box?"+query)
-		c.Operation.Name, c.Operation.Level = name, 'c'
+		c.Operation.Name, c.Operation.Level, c.Operation.ForAccount = name, 'c', want != ""
 		if got := code(Authorize(c)); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}

@@ -173,10 +173,6 @@ func (c Caller) origin(protocol, addresses string) error {
 	return nil
 }
 
-// onContainers are the operations on a whole container or queue that a signature
-// for it allows. All others need one for the account.
-var onContainers = map[string]bool{"List Blobs": true, "Blob Batch": true, "Get Queue Metadata": true}
-
 // allowed checks the operation against the letters of a signature.
 func (c Caller) allowed(grant *rest.Grant) error {
 	op := c.Operation
@@ -188,7 +184,7 @@ func (c Caller) allowed(grant *rest.Grant) error {
 			return rest.Fail(403, "AuthorizationResourceTypeMismatch", "This request is not authorized to perform this operation using this resource type.")
 		}
 	}
-	if grant.Service && op.Level != 'o' && !onContainers[op.Name] {
+	if grant.Service && (op.ForAccount || op.Level == 's' && op.Name != "Blob Batch") {
 		return rest.Fail(403, "AuthorizationFailure", "This request is not authorized to perform this operation.")
 	}
 	if !grant.May(op.Permission) {

@@ -72,17 +72,17 @@ func (s *Service) routeQueue(r *rest.Request, name string) (rest.Operation, erro
 	}
 	switch method, comp := r.HTTP.Method, r.Query.Get("comp"); {
 	case comp == "" && method == "PUT":
-		return rest.Operation{Name: "Create Queue", Level: 'c', Permission: "cw", Run: bind(s.createQueue)}, nil
+		return rest.Operation{Name: "Create Queue", Level: 'c', ForAccount: true, Permission: "cw", Run: bind(s.createQueue)}, nil
 	case comp == "" && method == "DELETE":
-		return rest.Operation{Name: "Delete Queue", Level: 'c', Permission: "d", Run: bind(s.deleteQueue)}, nil
+		return rest.Operation{Name: "Delete Queue", Level: 'c', ForAccount: true, Permission: "d", Run: bind(s.deleteQueue)}, nil
 	case comp == "metadata" && (method == "GET" || method == "HEAD"):
 		return rest.Operation{Name: "Get Queue Metadata", Level: 'c', Permission: "r", Run: bind(s.getMetadata)}, nil
 	case comp == "metadata" && method == "PUT":
-		return rest.Operation{Name: "Set Queue Metadata", Level: 'c', Permission: "w", Run: bind(s.setMetadata)}, nil
+		return rest.Operation{Name: "Set Queue Metadata", Level: 'c', ForAccount: true, Permission: "w", Run: bind(s.setMetadata)}, nil
 	case comp == "acl" && (method == "GET" || method == "HEAD"):
-		return rest.Operation{Name: "Get Queue ACL", Level: 'c', Run: bind(s.getACL)}, nil
+		return rest.Operation{Name: "Get Queue ACL", Level: 'c', ForAccount: true, Run: bind(s.getACL)}, nil
 	case comp == "acl" && method == "PUT":
-		return rest.Operation{Name: "Set Queue ACL", Level: 'c', MaxBody: maxPolicyBody, Run: bind(s.setACL)}, nil
+		return rest.Operation{Name: "Set Queue ACL", Level: 'c', ForAccount: true, MaxBody: maxPolicyBody, Run: bind(s.setACL)}, nil
 	default:
 		return rest.Operation{}, unknown(r, "", "metadata", "acl")
 	}

@@ -70,7 +70,7 @@ func (p *plan) setWrite(s *Service, name, permission string, v verb) {
 }
 
 func (s *Service) planTables(p *plan, method string) {
-	p.operation.Level = 'c'
+	p.operation.Level, p.operation.ForAccount = 'c', true
 	one := p.address.table != ""
 	switch {
 	case method == "GET" && one:
@@ -85,7 +85,7 @@ func (s *Service) planTables(p *plan, method string) {
 }
 
 func (s *Service) planPolicies(p *plan, method string) {
-	p.operation.Level = 'c'
+	p.operation.Level, p.operation.ForAccount = 'c', true
 	switch method {
 	case "GET", "HEAD":
 		p.set("Get Table ACL", "", 0, s.getPolicies)
