@@ -154,9 +154,6 @@ func (s *Service) Route(r *rest.Request) (rest.Operation, error) {
 		return operation, nil
 	}
 	operation.Run = func(r *rest.Request) (*rest.Answer, error) {
-		if found.account && r.Grant != nil && r.Grant.Service {
-			return nil, rest.Fail(403, "AuthorizationFailure", "This request is not authorized to perform this operation.")
-		}
 		if err := checkSupported(r, found.name); err != nil {
 			return nil, err
 		}
