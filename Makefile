@@ -25,7 +25,7 @@ module: ## Rename the module: NAME=example.org/you/kennel
 run: build ## Start the app on this machine; Ctrl+C stops everything
 	@bin/kennel up
 
-func: build ## Start the app in the Azure Functions Core Tools (func), with Azurite
+func: build ## Start the app in the Azure Functions Core Tools (func), with storage
 	@bin/kennel up --host func
 
 build: ## Build bin/handler and bin/kennel

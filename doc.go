@@ -183,7 +183,7 @@
 //   - internal/dev/devbus: a broker compatible with Service Bus, over the AMQP
 //     codec internal/dev/devbus/amqp.
 //   - internal/dev/azurite: installs Azurite from npm once, and stops it with
-//     this process.
+//     this process; finds the storage that runs at the usual ports.
 //   - internal/loopback: protects the servers of a developer's machine.
 //   - internal/dev/bicep: evaluates infra/, for a test that compares it with
 //     the code.

@@ -24,6 +24,16 @@ func scriptEnqueue(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 }
 
+func scriptHolds(ts *testscript.TestScript, _ bool, args []string) {
+	queues, err := azure.Account{ConnectionString: ts.Getenv("STORAGE")}.OpenQueues(nil)
+	ts.Check(err)
+	messages, err := queues.Peek(context.Background(), args[0], 2)
+	ts.Check(err)
+	if want := base64.StdEncoding.EncodeToString([]byte(args[1])); len(messages) != 1 || messages[0].Body != want {
+		ts.Fatalf("queue %s holds %d messages %v, want %q", args[0], len(messages), messages, want)
+	}
+}
+
 // scriptGiveUp moves the messages of a queue to the dead letters as the
 // Functions host does: unchanged.
 func scriptGiveUp(ts *testscript.TestScript, _ bool, args []string) {

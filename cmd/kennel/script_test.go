@@ -64,6 +64,9 @@ var verbs = []verb{
 	// and, with an Azurite, $STORAGE; with development buses, $PRIMARY to the
 	// connection string of the primary one, and $FAULTS.
 	{"up [flag…]", scriptUp},
+	// Start "kennel storage" or "kennel bus" in its place and wait until it is
+	// ready; with --json sets $URL, $PORT, and $STORAGE or $PRIMARY.
+	{"serve storage|bus [flag…]", scriptServe},
 	// Start "kennel up" and do not wait.
 	{"launch [flag…]", scriptLaunch},
 	// Start "kennel up" as for people; sets $URL and $PORT from .kennel/url.
@@ -115,6 +118,8 @@ var verbs = []verb{
 
 	// Put a text into a queue.
 	{"enqueue QUEUE TEXT", scriptEnqueue},
+	// Expect that the only message of a queue has this text.
+	{"holds QUEUE TEXT", scriptHolds},
 	// Move N messages, all that the queue has, to its dead letters as the
 	// Functions host does.
 	{"giveup QUEUE N", scriptGiveUp},

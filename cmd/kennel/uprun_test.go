@@ -97,6 +97,18 @@ func scriptUp(ts *testscript.TestScript, _ bool, args []string) {
 
 func scriptLaunch(ts *testscript.TestScript, _ bool, args []string) { startUp(ts, args) }
 
+func scriptServe(ts *testscript.TestScript, _ bool, args []string) {
+	line := startKennel(ts, args).await(ts, regexp.MustCompile(`"event":"ready"|^  Ctrl\+C stops it`))
+	if !strings.HasPrefix(line, "{") {
+		return
+	}
+	var ready struct{ Connection, ServiceBus, Faults string }
+	ts.Check(json.Unmarshal([]byte(line), &ready))
+	ts.Setenv("STORAGE", ready.Connection)
+	ts.Setenv("PRIMARY", ready.ServiceBus)
+	setAddress(ts, strings.TrimSuffix(ready.Faults, "/faults"))
+}
+
 func scriptScreen(ts *testscript.TestScript, _ bool, args []string) {
 	startUp(ts, args).await(ts, regexp.MustCompile(`^  Ctrl\+C stops everything`))
 	first, _, _ := strings.Cut(ts.ReadFile(".kennel/url"), "\n")
@@ -110,12 +122,17 @@ func setAddress(ts *testscript.TestScript, address string) {
 	ts.Setenv("PORT", parsed.Port())
 }
 
-// startUp starts kennel up. It is killed at the end of the script.
+// startUp starts kennel up.
 func startUp(ts *testscript.TestScript, args []string) *upRun {
+	return startKennel(ts, append([]string{"up"}, args...))
+}
+
+// startKennel starts kennel. It is killed at the end of the script.
+func startKennel(ts *testscript.TestScript, args []string) *upRun {
 	u := upOf(ts)
 	kennel, err := exec.LookPath("kennel")
 	ts.Check(err)
-	u.cmd = exec.Command(kennel, append([]string{"up"}, args...)...)
+	u.cmd = exec.Command(kennel, args...)
 	u.cmd.Dir = ts.MkAbs(".")
 	for _, name := range []string{"PATH", "HOME", "XDG_CACHE_HOME", "TMPDIR", "GORACE", "AzureWebJobsStorage", "ServiceBus", "CORETOOLS", "KENNEL_WEBHOOK_ALLOW"} {
 		if value := ts.Getenv(name); value != "" {

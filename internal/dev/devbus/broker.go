@@ -36,6 +36,7 @@ type Broker struct {
 type Options struct {
 	Namespace string       // the name that clients and administrators see; default "devbus"
 	Premium   bool         // the tier, which decides the limits of sizes; default: standard
+	Port      int          // of [Listen], on 127.0.0.1; default: any free one
 	Log       *slog.Logger // for protocol violations by clients; default: no log
 }
 

@@ -27,9 +27,9 @@ type Local struct {
 	serving  sync.WaitGroup
 }
 
-// Listen starts an empty broker on a free port of 127.0.0.1.
+// Listen starts an empty broker on a port of 127.0.0.1.
 func Listen(options *Options) (*Local, error) {
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	listener, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", options.withDefaults().Port))
 	if err != nil {
 		return nil, fmt.Errorf("open a port for the development bus: %w", err)
 	}

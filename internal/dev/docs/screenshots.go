@@ -23,7 +23,7 @@ var script []byte
 const suite = "internal/console/browser"
 
 // takeScreenshots writes pictures of the console to a folder. It starts the app
-// with Azurite and development buses, gives it invented data, and opens its page
+// with storage and development buses, gives it invented data, and opens its page
 // in Chromium, light and dark. What takes hours or several machines to happen,
 // such as the history of scaling, other instances and a month of the bill, is
 // invented in screenshots.mjs.

@@ -32,7 +32,7 @@ func (a *App) startBuses() (_ *buses, err error) {
 		return nil, nil
 	}
 	step := a.begin("bus", "")
-	primary, err := devbus.Listen(&devbus.Options{Namespace: "primary"})
+	primary, err := StartBus(0, a.opt.Entities)
 	if err != nil {
 		return nil, err
 	}
@@ -42,12 +42,6 @@ func (a *App) startBuses() (_ *buses, err error) {
 		return nil, err
 	}
 	b := &buses{primary, secondary}
-	err = primary.CreateTopic(signalsTopic, nil)
-	for _, entity := range a.opt.Entities {
-		if err == nil {
-			err = primary.CreateQueue(entity, &devbus.Settings{DuplicateWindow: duplicateWindow})
-		}
-	}
 	name := config.ServiceBus{ConnectionString: primary.ConnectionString()}.Name()
 	for i := range a.backlog {
 		if err == nil {
@@ -60,6 +54,26 @@ func (a *App) startBuses() (_ *buses, err error) {
 	}
 	step.done("2, in memory")
 	return b, nil
+}
+
+// StartBus starts a development bus like the primary one of an app, on a port of
+// 127.0.0.1, any free one for 0. entities are queues, from [EntityNames].
+func StartBus(port int, entities []string) (*devbus.Local, error) {
+	bus, err := devbus.Listen(&devbus.Options{Namespace: "primary", Port: port})
+	if err != nil {
+		return nil, err
+	}
+	err = bus.CreateTopic(signalsTopic, nil)
+	for _, entity := range entities {
+		if err == nil {
+			err = bus.CreateQueue(entity, &devbus.Settings{DuplicateWindow: duplicateWindow})
+		}
+	}
+	if err != nil {
+		bus.Close()
+		return nil, fmt.Errorf("set up the development bus: %w", err)
+	}
+	return bus, nil
 }
 
 // stop stops both and discards their contents.
