@@ -16,11 +16,11 @@ import (
 	"kennel/internal/storetest"
 )
 
-// BenchmarkUp measures a warm start, in which nothing has changed and Azurite is
-// installed, until the app is ready. The baseline is Azurite alone, until its
-// three services respond.
+// BenchmarkUp measures a warm start, in which nothing has changed, until the app
+// is ready. The baseline is Azurite alone, until its three services respond.
 func BenchmarkUp(b *testing.B) {
 	root := copyOfProject(b)
+	time.Sleep(settled)
 	cache, err := os.UserCacheDir()
 	check(b, err)
 	installed, err := azurite.Install(b.Context(), filepath.Join(cache, "kennel"), nil)
@@ -39,14 +39,17 @@ func BenchmarkUp(b *testing.B) {
 	}
 	slices.Sort(ours)
 	slices.Sort(ratios)
-	b.Logf("figure: from the start of a warm `kennel up` until the app is ready | %.2f × Azurite alone (%.2f s) | ≤ 1.5 ×", ratios[rounds/2], ours[rounds/2])
+	b.Logf("figure: from the start of a warm `kennel up` until the app is ready | %.2f s (%.2f × Azurite alone) | ≤ 0.35 s", ours[rounds/2], ratios[rounds/2])
 }
+
+// settled is the age from which sources are not built again.
+const settled = 3 * time.Second
 
 // TestWarmStart checks that a second start needs no Go tool.
 func TestWarmStart(t *testing.T) {
 	storetest.OnlyInProve(t) // it builds
 	root := copyOfProject(t)
-	time.Sleep(3 * time.Second) // younger files are built again
+	time.Sleep(settled)
 	up(t, root)
 	t.Setenv("PATH", t.TempDir())
 	up(t, root)
