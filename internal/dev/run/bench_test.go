@@ -88,6 +88,8 @@ func copyOfProject(b testing.TB) string {
 		switch {
 		case err != nil:
 			return err
+		case name == ".git" && !entry.IsDir(): // of a worktree
+			return nil
 		case entry.IsDir() && path != from && (strings.HasPrefix(name, ".") || slices.Contains([]string{"bin", "dist", "testdata", "node_modules"}, name)):
 			return filepath.SkipDir
 		case entry.IsDir():
