@@ -95,6 +95,15 @@ func (l *Listener) Endpoint(service, account string) string {
 	return fmt.Sprintf("http://127.0.0.1:%d/%s.%s", l.ports[""], account, service)
 }
 
+// FaultsURL returns the address at which the store fails on request.
+func (l *Listener) FaultsURL() string {
+	port, one := l.ports[""]
+	if !one {
+		port = l.ports["blob"]
+	}
+	return fmt.Sprintf("http://127.0.0.1:%d/%s", port, controlFaults)
+}
+
 // ConnectionString returns the connection string of the first account.
 func (l *Listener) ConnectionString() string {
 	return l.store.connectionString(l.Endpoint)

@@ -179,7 +179,7 @@ func (s *screen) addresses(e devrun.Event) string {
   reference  %s
 %s
   Try, in a second terminal:
-`, s.con.paint(s.con.stdout, bold, e.URL+"/api"), e.URL+"/api/openapi.yaml", busAddresses(e))
+`, s.con.paint(s.con.stdout, bold, e.URL+"/api"), e.URL+"/api/openapi.yaml", faultAddresses(e))
 	for _, words := range []string{"next --count 3", "channels create news --owner ann", "gate wait hounds"} {
 		text += command(words)
 	}
@@ -187,13 +187,16 @@ func (s *screen) addresses(e devrun.Event) string {
 	return text + "\n  Ctrl+C stops everything. " + below + "\n\n"
 }
 
-// busAddresses shows where the development buses fail on request, and the queues
-// of the primary one.
-func busAddresses(e devrun.Event) string {
-	if e.ServiceBusFaults == "" {
-		return ""
+// faultAddresses shows where storage and the development buses fail on request,
+// and the queues of the primary bus.
+func faultAddresses(e devrun.Event) (text string) {
+	name := "faults"
+	for _, at := range [][2]string{{e.StorageFaults, "storage"}, {e.ServiceBusFaults, "the primary bus"}, {e.ServiceBusSecondaryFaults, "the secondary one"}} {
+		if at[0] != "" {
+			text += fmt.Sprintf("  %-10s %s, of %s\n", name, at[0], at[1])
+			name = ""
+		}
 	}
-	text := fmt.Sprintf("  faults     %s, of the primary bus\n             %s, of the secondary one\n", e.ServiceBusFaults, e.ServiceBusSecondaryFaults)
 	if len(e.Entities) > 0 {
 		text += "  queues     " + strings.Join(e.Entities, ", ") + "\n"
 	}

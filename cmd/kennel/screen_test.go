@@ -32,7 +32,7 @@ func TestScreen(t *testing.T) {
 		{Event: "warning", Text: "Host.CORS is ignored"},
 		{Event: "step", Step: "functions", Text: "the handler does not start", Done: true, Failed: true, Seconds: 0.2},
 		{Event: "ready", URL: "http://127.0.0.1:7080", Console: "http://127.0.0.1:7080/api/console", Key: "k", Seconds: 2.44,
-			ServiceBusFaults: "http://127.0.0.1:1/faults", ServiceBusSecondaryFaults: "http://127.0.0.1:2/faults", Entities: []string{"orders", "eu/invoices"}},
+			StorageFaults: "http://127.0.0.1:10000/faults", ServiceBusFaults: "http://127.0.0.1:1/faults", ServiceBusSecondaryFaults: "http://127.0.0.1:2/faults", Entities: []string{"orders", "eu/invoices"}},
 	} {
 		if err := s.report(e); err != nil {
 			t.Fatal(err)
@@ -63,7 +63,8 @@ func TestScreen(t *testing.T) {
   console    http://127.0.0.1:7080/api/console
   API        http://127.0.0.1:7080/api
   reference  http://127.0.0.1:7080/api/openapi.yaml
-  faults     http://127.0.0.1:1/faults, of the primary bus
+  faults     http://127.0.0.1:10000/faults, of storage
+             http://127.0.0.1:1/faults, of the primary bus
              http://127.0.0.1:2/faults, of the secondary one
   queues     orders, eu/invoices
 

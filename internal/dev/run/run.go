@@ -99,6 +99,9 @@ type Event struct {
 	ServiceBus          string `json:"serviceBus,omitempty"`
 	ServiceBusSecondary string `json:"serviceBusSecondary,omitempty"`
 
+	// ready, with devstore of this app: where it fails on request
+	StorageFaults string `json:"storageFaults,omitempty"`
+
 	// ready, with development buses: where they fail on request
 	ServiceBusFaults          string   `json:"serviceBusFaults,omitempty"`
 	ServiceBusSecondaryFaults string   `json:"serviceBusSecondaryFaults,omitempty"`
@@ -251,6 +254,9 @@ func (a *App) host(ctx context.Context, began time.Time, listener net.Listener, 
 		a.settings[storageSetting] = storage.ConnectionString
 		ready.Data, ready.Connection = a.opt.Data, storage.ConnectionString
 		ready.BlobURL, ready.QueueURL, ready.TableURL = p.storage.BlobURL(), p.storage.QueueURL(), p.storage.TableURL()
+		if own, ok := p.storage.(*ownStore); ok {
+			ready.StorageFaults = own.FaultsURL()
+		}
 	}
 	if p.buses != nil {
 		ready.ServiceBus, ready.ServiceBusSecondary = p.buses.primary.ConnectionString(), p.buses.secondary.ConnectionString()

@@ -47,6 +47,7 @@ func (s *ownStore) ConnectionString() string { return s.at.ConnectionString() }
 func (s *ownStore) BlobURL() string          { return s.at.Endpoint("blob", devstore.DefaultAccount) }
 func (s *ownStore) QueueURL() string         { return s.at.Endpoint("queue", devstore.DefaultAccount) }
 func (s *ownStore) TableURL() string         { return s.at.Endpoint("table", devstore.DefaultAccount) }
+func (s *ownStore) FaultsURL() string        { return s.at.FaultsURL() }
 func (s *ownStore) Done() <-chan struct{}    { return nil }
 func (s *ownStore) Ending() string           { return "" }
 func (s *ownStore) Stop() error              { return s.store.Close() }
