@@ -102,6 +102,10 @@ func startProxy(t *testing.T, certificate, key string, storage http.Handler) (*p
 
 // connect answers CONNECT and passes the connection on to the inner server.
 func (p *proxy) connect(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodConnect && known(r.Host) { // without TLS
+		p.ServeHTTP(w, r)
+		return
+	}
 	if r.Method != http.MethodConnect || !known(r.Host) {
 		http.Error(w, "only storage and sign-in are served here, not "+r.Host, http.StatusBadGateway)
 		return
@@ -189,6 +193,9 @@ func signIn(w http.ResponseWriter, r *http.Request) {
 	case strings.HasSuffix(r.URL.Path, "/token"):
 		scope, _, _ := strings.Cut(r.FormValue("scope"), " ")
 		audience := strings.TrimSuffix(strings.TrimSuffix(scope, ".default"), "/")
+		if audience == "https://cosmos.azure.com" { // for which the table service stands in
+			audience = "https://storage.azure.com"
+		}
 		answer["token_type"], answer["expires_in"], answer["access_token"] = "Bearer", 3600, bearer(audience)
 	default:
 		http.NotFound(w, r)

@@ -42,18 +42,15 @@ func environment(i int, proxyURL, authority, home string) []string {
 	env := []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + home,
 		"AZURE_RECORD_MODE=live", "PROXY_MANUAL_START=true", "PROXY_CERT=" + authority,
-		"HTTPS_PROXY=" + proxyURL, "SSL_CERT_FILE=" + authority, "SSL_CERT_DIR=" + home,
+		"HTTPS_PROXY=" + proxyURL, "HTTP_PROXY=" + proxyURL, "SSL_CERT_FILE=" + authority, "SSL_CERT_DIR=" + home,
 
 		"AZURE_SERVICE_DIRECTORY=KENNEL", "KENNEL_TENANT_ID=" + tenant, "KENNEL_CLIENT_ID=client", "KENNEL_CLIENT_SECRET=secret",
 		"AZURE_TENANT_ID=" + tenant, "AZURE_CLIENT_ID=client", "AZURE_CLIENT_SECRET=secret",
 		"SUBSCRIPTION_ID=subscription", "RESOURCE_GROUP_NAME=group", // of a service that the proxy does not have
 		"AZURE_STORAGE_ENCRYPTION_SCOPE=scope",
-	}
-	for _, prefix := range []string{"TABLES_STORAGE_ACCOUNT_NAME=", "TABLES_COSMOS_ACCOUNT_NAME="} {
-		env = append(env, prefix+account(i, ""))
-	}
-	for _, prefix := range []string{"TABLES_PRIMARY_STORAGE_ACCOUNT_KEY=", "TABLES_PRIMARY_COSMOS_ACCOUNT_KEY="} {
-		env = append(env, prefix+accountKey)
+
+		"TABLES_STORAGE_ACCOUNT_NAME=" + account(i, ""), "TABLES_PRIMARY_STORAGE_ACCOUNT_KEY=" + accountKey,
+		"TABLES_COSMOS_ACCOUNT_NAME=" + account(i, "SECONDARY_"), "TABLES_PRIMARY_COSMOS_ACCOUNT_KEY=" + accountKey,
 	}
 	for kind := range kinds {
 		env = append(env, kind+"AZURE_STORAGE_ACCOUNT_NAME="+account(i, kind), kind+"AZURE_STORAGE_ACCOUNT_KEY="+accountKey)

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"kennel/devstore"
 	"kennel/internal/dev/azurite"
 )
 
@@ -68,26 +69,44 @@ func startAzurite(t *testing.T, certificate, key string, accounts []string) http
 			time.Sleep(100 * time.Millisecond)
 		}
 	}
+	return passOn(func(service string) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[service])) }, &http.Transport{
+		TLSClientConfig:       &tls.Config{InsecureSkipVerify: true}, // by address
+		DisableCompression:    true,
+		MaxIdleConnsPerHost:   32,
+		IdleConnTimeout:       3 * time.Second, // shorter than that of Node.js
+		ExpectContinueTimeout: time.Second,
+	})
+}
+
+// passOn returns a handler that sends requests unchanged to the address of their
+// service; "" for a transport that
+// needs none.
+func passOn(address func(service string) string, transport http.RoundTripper) http.Handler {
 	return &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
-			service := strings.SplitN(r.In.Host, ".", 3)[1]
 			r.Out.URL.Scheme = "https"
-			r.Out.URL.Host = net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[service]))
+			r.Out.URL.Host = address(strings.SplitN(r.In.Host, ".", 3)[1])
 			r.Out.Host = r.In.Host
-			// Even a query that Go would clean belongs to the signature.
-			r.Out.URL.RawQuery = r.In.URL.RawQuery
+			r.Out.URL.RawQuery = r.In.URL.RawQuery // signed, even where Go would clean it
 			r.Out.Header = r.In.Header.Clone()
 			if _, ok := r.Out.Header["User-Agent"]; !ok {
 				r.Out.Header["User-Agent"] = nil
 			}
 		},
-		Transport: &http.Transport{
-			TLSClientConfig:       &tls.Config{InsecureSkipVerify: true}, // by address
-			DisableCompression:    true,
-			MaxIdleConnsPerHost:   32,
-			IdleConnTimeout:       3 * time.Second, // shorter than that of Node.js
-			ExpectContinueTimeout: time.Second,
-		},
-		ErrorLog: log.New(io.Discard, "", 0),
+		Transport: transport,
+		ErrorLog:  log.New(io.Discard, "", 0),
 	}
+}
+
+// startDevstore returns a handler that passes requests on to a devstore.
+func startDevstore(t *testing.T, accounts []string) http.Handler {
+	t.Helper()
+	keys := make(map[string][]string)
+	for _, account := range accounts {
+		keys[account] = []string{accountKey}
+	}
+	store, err := devstore.Open("", &devstore.Options{Accounts: keys})
+	must(t, err)
+	t.Cleanup(func() { store.Close() })
+	return passOn(func(string) string { return "" }, store)
 }
