@@ -178,27 +178,37 @@ func write(w http.ResponseWriter, r *http.Request, a reply) {
 	for name, values := range a.Header {
 		h[name] = values
 	}
-	length := int64(len(a.Body))
-	if r.Method == http.MethodHead {
-		length = a.Length
-	}
-	if a.Status != http.StatusNoContent && a.Status != http.StatusNotModified {
+	length, body := a.content(r)
+	if length >= 0 {
 		h.Set("Content-Length", strconv.FormatInt(length, 10))
 	}
 	w.WriteHeader(a.Status)
-	if r.Method == http.MethodHead || len(a.Body) == 0 {
+	if len(body) == 0 {
 		return
 	}
 	if a.slow > 0 {
-		half := len(a.Body) / 2
-		_, _ = w.Write(a.Body[:half])
+		half := len(body) / 2
+		_, _ = w.Write(body[:half])
 		_ = http.NewResponseController(w).Flush()
 		if wait(r.Context(), a.slow) != nil {
 			return
 		}
-		a.Body = a.Body[half:]
+		body = body[half:]
 	}
-	_, _ = w.Write(a.Body) // the caller has gone
+	_, _ = w.Write(body) // the caller has gone
+}
+
+// content returns the Content-Length of an answer, −1 for none, and the body
+// that is sent.
+func (a reply) content(r *http.Request) (length int64, body []byte) {
+	switch {
+	case a.Status == http.StatusNoContent || a.Status == http.StatusNotModified:
+		return -1, nil
+	case r.Method == http.MethodHead:
+		return a.Length, nil
+	default:
+		return int64(len(a.Body)), a.Body
+	}
 }
 
 // Do answers a request in this process, without a port. With it, a store is the
@@ -220,14 +230,14 @@ func (s *Store) Do(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	length, body := int64(len(a.Body)), a.Body
-	if r.Method == http.MethodHead {
-		length, body = a.Length, nil
+	length, body := a.content(r)
+	if length >= 0 {
+		a.Header.Set("Content-Length", strconv.FormatInt(length, 10)) // the SDK reads the header
 	}
 	return &http.Response{
 		Status: fmt.Sprintf("%d %s", a.Status, http.StatusText(a.Status)), StatusCode: a.Status,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: a.Header, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: length, Request: r,
+		Header: a.Header, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: max(length, 0), Request: r,
 	}, nil
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
 	"kennel/devstore"
@@ -437,4 +438,32 @@ func (n newer) Do(r *http.Request) (*http.Response, error) {
 	r.Header.Set("x-ms-version", "2099-12-31")
 	r.URL.RawQuery = strings.TrimPrefix(r.URL.RawQuery+"&"+sas+"&sig="+accountSignature(sas), "&")
 	return n.store.Do(r)
+}
+
+// A client in this process sees the length of a blob, which the SDK's download
+// in parts needs, and no body where HTTP has none.
+func TestAnswersInProcess(t *testing.T) {
+	store := devstore.New(t, nil)
+	blobs := connect(t, store.InProcess(), store).blobs
+	if _, err := blobs.CreateContainer(t.Context(), "parts", nil); err != nil {
+		t.Fatal(err)
+	}
+	want := bytes.Repeat([]byte("kennel"), 1<<20)
+	stored, err := blobs.UploadBuffer(t.Context(), "parts", "one", want, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, len(want))
+	if _, err := blobs.DownloadBuffer(t.Context(), "parts", "one", got, nil); err != nil || !bytes.Equal(got, want) {
+		t.Fatalf("downloaded in parts: %v", err)
+	}
+	unchanged, err := blobs.DownloadStream(t.Context(), "parts", "one", &azblob.DownloadStreamOptions{
+		AccessConditions: &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: stored.ETag}},
+	})
+	if err != nil || unchanged.ErrorCode == nil || *unchanged.ErrorCode != "ConditionNotMet" {
+		t.Fatalf("got %v, %v, want 304 ConditionNotMet", unchanged.ErrorCode, err)
+	}
+	if body, err := io.ReadAll(unchanged.Body); err != nil || len(body) > 0 {
+		t.Errorf("304 has a body of %d bytes, %v", len(body), err)
+	}
 }
