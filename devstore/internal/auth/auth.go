@@ -46,7 +46,10 @@ func Authorize(c Caller) error {
 	case strings.EqualFold(kind, "SharedKey"), strings.EqualFold(kind, "SharedKeyLite"):
 		return c.sharedKey(strings.EqualFold(kind, "SharedKeyLite"), credential)
 	case strings.EqualFold(kind, "Bearer"):
-		return c.bearer(credential)
+		if err := c.bearer(credential); err != nil || !c.Request.Query.Has("sduoid") {
+			return err
+		}
+		return c.signature() // for this user alone
 	default:
 		return failed("The kind of authorization is %q, not SharedKey, SharedKeyLite or Bearer.", kind)
 	}

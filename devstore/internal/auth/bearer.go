@@ -15,12 +15,13 @@ func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 // bearer checks that a token was made for storage, and nothing else: there is
 // nobody here who could have signed it.
 func (c Caller) bearer(token string) error {
-	audiences := audiences(token)
-	if slices.ContainsFunc(audiences, c.isAudience) {
+	claims := read(token)
+	if slices.ContainsFunc(claims.audiences, c.isAudience) {
+		c.Request.Token = &rest.Token{Object: claims.Object, Tenant: claims.Tenant, Delegate: c.delegationKey}
 		return nil
 	}
 	e := rest.Fail(401, "InvalidAuthenticationInfo", "Authentication information is not given in the correct format. Check the value of Authorization header.")
-	e.Details = []string{"AuthenticationErrorDetail", "The audience of the token is " + strconv.Quote(strings.Join(audiences, ", ")) + ", not https://storage.azure.com."}
+	e.Details = []string{"AuthenticationErrorDetail", "The audience of the token is " + strconv.Quote(strings.Join(claims.audiences, ", ")) + ", not https://storage.azure.com."}
 	return e
 }
 
@@ -30,27 +31,34 @@ func (c Caller) isAudience(audience string) bool {
 	return audience == "https://storage.azure.com" || audience == "https://"+c.Request.Account+"."+service+".core.windows.net"
 }
 
-// audiences returns those of a token, none for text that is no token.
-func audiences(token string) []string {
+// claims are those of a token that matter here.
+type claims struct {
+	Object string `json:"oid"`
+	Tenant string `json:"tid"`
+
+	audiences []string
+}
+
+// read returns the claims of a token, none for text that is no token.
+func read(token string) (c claims) {
 	parts := strings.Split(strings.TrimSpace(token), ".")
 	if len(parts) != 3 {
-		return nil
+		return c
 	}
-	claims, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(parts[1], "="))
-	if err != nil {
-		return nil
+	text, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(parts[1], "="))
+	if err != nil || json.Unmarshal(text, &c) != nil {
+		return claims{}
 	}
 	var one struct {
 		Audience string `json:"aud"`
 	}
-	if json.Unmarshal(claims, &one) == nil && one.Audience != "" {
-		return []string{one.Audience}
-	}
 	var many struct {
 		Audiences []string `json:"aud"`
 	}
-	if json.Unmarshal(claims, &many) == nil {
-		return many.Audiences
+	if json.Unmarshal(text, &one) == nil && one.Audience != "" {
+		c.audiences = []string{one.Audience}
+	} else if json.Unmarshal(text, &many) == nil {
+		c.audiences = many.Audiences
 	}
-	return nil
+	return c
 }

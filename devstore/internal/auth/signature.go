@@ -13,23 +13,25 @@ import (
 // signature checks a shared access signature and what it allows.
 func (c Caller) signature() error {
 	q := c.Request.Query
-	if q.Has("skoid") {
-		return rest.Fail(501, "NotImplemented", "devstore does not imitate user delegation signatures.")
-	}
 	var texts []string
 	grant := &rest.Grant{
 		Version: q.Get("sv"), Permissions: q.Get("sp"), Resource: q.Get("sr"), Identity: q.Get("si"),
 		Services: q.Get("ss"), Levels: q.Get("srt"), Service: !q.Has("ss"),
 	}
-	if grant.Service {
-		var err error
+	var err error
+	switch {
+	case q.Has("skoid"):
+		if err := c.delegated(grant); err != nil {
+			return err
+		}
+	case grant.Service:
 		if texts, err = c.serviceTexts(grant); err != nil {
 			return err
 		}
-	} else {
+	default:
 		texts = c.accountTexts()
 	}
-	if !signed(c.Key, q.Get("sig"), texts...) {
+	if texts != nil && !signed(c.Key, q.Get("sig"), texts...) {
 		return failed("Signature did not match. String to sign used was %q.", texts[0])
 	}
 	start, expiry := q.Get("st"), q.Get("se")
@@ -89,30 +91,15 @@ func (c Caller) serviceTexts(grant *rest.Grant) ([]string, error) {
 		grant.FromPartition, grant.FromRow, grant.ToPartition, grant.ToRow = q.Get("spk"), q.Get("srk"), q.Get("epk"), q.Get("erk")
 		return []string{text("/table/"+c.Request.Account+"/"+name, q.Get("spk"), q.Get("srk"), q.Get("epk"), q.Get("erk"))}, nil
 	}
-	name := "/blob/" + c.Request.Account + "/" + c.Operation.Container
-	switch grant.Resource {
-	case "c":
-	case "b", "bs":
-		path, err := url.PathUnescape(c.Request.Path)
-		if err != nil {
-			return nil, failed("The path of the address cannot be decoded.")
-		}
-		name = "/blob/" + c.Request.Account + "/" + path
-	default:
-		return nil, rest.Fail(501, "NotImplemented", "devstore does not imitate shared access signatures for the resource %q.", grant.Resource)
+	name, err := c.blobName(grant)
+	if err != nil {
+		return nil, err
 	}
-	grant.Override = make(map[string]string)
 	var answer []string
-	for _, header := range []string{"rscc", "rscd", "rsce", "rscl", "rsct"} {
+	for _, header := range overrides {
 		answer = append(answer, q.Get(header))
-		if q.Has(header) {
-			grant.Override[header] = q.Get(header)
-		}
 	}
-	snapshot := ""
-	if grant.Resource == "bs" {
-		snapshot = q.Get("snapshot")
-	}
+	snapshot := snapshot(q, grant.Resource)
 	switch version := q.Get("sv"); {
 	case version >= "2020-12-06":
 		return []string{text(name, append([]string{grant.Resource, snapshot, q.Get("ses")}, answer...)...)}, nil
@@ -121,6 +108,40 @@ func (c Caller) serviceTexts(grant *rest.Grant) ([]string, error) {
 	default:
 		return []string{text(name, answer...)}, nil
 	}
+}
+
+// overrides are the parameters for headers that a blob is to be read with.
+var overrides = []string{"rscc", "rscd", "rsce", "rscl", "rsct"}
+
+// blobName returns the container or blob that a signature names, and keeps the
+// headers of its answer in the grant.
+func (c Caller) blobName(grant *rest.Grant) (string, error) {
+	grant.Override = make(map[string]string)
+	for _, header := range overrides {
+		if c.Request.Query.Has(header) {
+			grant.Override[header] = c.Request.Query.Get(header)
+		}
+	}
+	switch grant.Resource {
+	case "c":
+		return "/blob/" + c.Request.Account + "/" + c.Operation.Container, nil
+	case "b", "bs":
+		path, err := url.PathUnescape(c.Request.Path)
+		if err != nil {
+			return "", failed("The path of the address cannot be decoded.")
+		}
+		return "/blob/" + c.Request.Account + "/" + path, nil
+	default:
+		return "", rest.Fail(501, "NotImplemented", "devstore does not imitate shared access signatures for the resource %q.", grant.Resource)
+	}
+}
+
+// snapshot returns the snapshot that a signature for one is for.
+func snapshot(q url.Values, resource string) string {
+	if resource == "bs" {
+		return q.Get("snapshot")
+	}
+	return ""
 }
 
 // times are the forms that a signature may write a time in.

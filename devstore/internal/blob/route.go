@@ -42,7 +42,7 @@ var accountRules = []rule{
 	{method: post, comp: "batch", name: "Blob Batch", permission: anyPermission, run: (*call).batch, max: 4 * mib},
 	{method: get, comp: "account/properties", name: "Get Account Information", permission: anyPermission, run: (*call).accountInfo},
 	{method: head, comp: "account/properties", name: "Get Account Information", permission: anyPermission, run: (*call).accountInfo},
-	{method: post, comp: "service/userdelegationkey", name: "Get User Delegation Key"},
+	{method: post, comp: "service/userdelegationkey", name: "Get User Delegation Key", run: (*call).delegationKey, max: mib},
 	{method: get, comp: "blobs", name: "Find Blobs by Tags", permission: "f"},
 }
 

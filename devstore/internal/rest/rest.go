@@ -66,6 +66,9 @@ type Request struct {
 	// Grant is what a shared access signature allows, nil for other callers.
 	Grant *Grant
 
+	// Token is of a caller who came with one, nil for others.
+	Token *Token
+
 	// Sub answers a request within this one, as batches contain them. Its path
 	// begins as the path of HTTP does.
 	Sub func(*http.Request) *Answer
@@ -76,6 +79,19 @@ func (r *Request) Header(name string) string { return r.HTTP.Header.Get(name) }
 
 // Context ends with the caller.
 func (r *Request) Context() context.Context { return r.HTTP.Context() }
+
+// A Token is who a caller with a token is, in Microsoft Entra ID.
+type Token struct {
+	Object, Tenant string
+
+	// Delegate returns the key with which the caller may sign for the account,
+	// for the values of [Delegation] in their order.
+	Delegate func(values ...string) []byte
+}
+
+// Delegation names the parameters of a shared access signature that say which
+// key a user signed it with.
+var Delegation = []string{"skoid", "sktid", "skt", "ske", "sks", "skv", "skdutid"}
 
 // An Operation is what one request asks for.
 type Operation struct {
