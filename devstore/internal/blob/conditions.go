@@ -116,14 +116,13 @@ func (c conditions) write(etag string, at time.Time) error {
 }
 
 // create checks a write that makes or replaces a blob. Blocks that are not
-// committed have a time, although the blob does not exist yet.
+// committed have a time, although the blob does not exist yet. Without a time,
+// HTTP ignores If-Unmodified-Since.
 func (c conditions) create(b *blob) error {
 	v, at := b.base, timeOf(b.staged)
 	staged := v == nil && len(b.pending.runs) > 0
 	switch {
 	case v == nil && c.match != nil, staged && !(c.unmodified(at) && c.modified(at)):
-		return errCondition(412)
-	case v == nil && !staged && !c.until.IsZero():
 		return errCondition(412)
 	case v == nil:
 		return nil

@@ -156,7 +156,7 @@ func (s *Service) writeQueues(b *bytes.Buffer, name string, l list) string {
 		}
 		b.WriteString(`<Queue>`)
 		writeElement(b, "Name", queue)
-		if metadata := a.queues[queue].metadata; l.metadata && len(metadata) > 0 {
+		if metadata := a.queues[queue].metadata; l.metadata {
 			b.WriteString(`<Metadata>`)
 			for _, key := range sortedNames(metadata) {
 				writeElement(b, key, metadata[key])
