@@ -166,12 +166,13 @@ func checkDistinct(writes []*write) (int, error) {
 // readBatch reads the operations of a batch, and reports whether it is one query
 // outside of a change set. There is at least one operation.
 func readBatch(r *rest.Request) (parts []part, query bool, err error) {
+	reader := bufio.NewReader(nil)
 	outer, err := readMultipart(r.Header("Content-Type"), r.Body)
 	if err != nil || len(outer) != 1 {
 		return nil, false, errInput // Azure allows one change set or one query
 	}
 	if isHTTP(outer[0].header) {
-		p, err := readPart(r, outer[0])
+		p, err := readPart(r, outer[0], reader)
 		if err != nil {
 			return nil, false, err
 		}
@@ -188,7 +189,7 @@ func readBatch(r *rest.Request) (parts []part, query bool, err error) {
 		if !isHTTP(section.header) {
 			return nil, false, errInput
 		}
-		p, err := readPart(r, section)
+		p, err := readPart(r, section, reader)
 		if err != nil {
 			return nil, false, err
 		}
@@ -223,6 +224,7 @@ func readMultipart(contentType string, body []byte) ([]section, error) {
 	}
 	reader := multipart.NewReader(bytes.NewReader(body), parameters["boundary"])
 	var sections []section
+	all := bytes.NewBuffer(make([]byte, 0, len(body)+bytes.MinRead)) // of which each section is a part
 	for len(sections) < maxSections {
 		p, err := reader.NextRawPart()
 		if err == io.EOF {
@@ -231,19 +233,20 @@ func readMultipart(contentType string, body []byte) ([]section, error) {
 		if err != nil {
 			return nil, err
 		}
-		data, err := io.ReadAll(p)
-		if err != nil {
+		start := all.Len()
+		if _, err := all.ReadFrom(p); err != nil {
 			return nil, err
 		}
-		sections = append(sections, section{p.Header, data})
+		sections = append(sections, section{p.Header, all.Bytes()[start:all.Len():all.Len()]})
 	}
 	return sections, nil
 }
 
 // readPart reads the request in a section. Its body goes to the end of the
 // section if it has no length.
-func readPart(r *rest.Request, s section) (part, error) {
-	reader := bufio.NewReader(bytes.NewReader(bytes.TrimLeft(s.body, "\r\n")))
+func readPart(r *rest.Request, s section, reader *bufio.Reader) (part, error) {
+	left := bytes.NewReader(bytes.TrimLeft(s.body, "\r\n"))
+	reader.Reset(left)
 	text := textproto.NewReader(reader)
 	line, err := text.ReadLine()
 	if err != nil {
@@ -262,10 +265,7 @@ func readPart(r *rest.Request, s section) (part, error) {
 	if err != nil && err != io.EOF {
 		return part{}, errInput
 	}
-	body, err := io.ReadAll(reader)
-	if err != nil {
-		return part{}, errInput
-	}
+	body := s.body[len(s.body)-left.Len()-reader.Buffered():]
 	if n, err := strconv.Atoi(header.Get("Content-Length")); err == nil && n >= 0 && n < len(body) {
 		body = body[:n]
 	}
@@ -311,6 +311,7 @@ func newResponse(id string) *response {
 // add adds the answer to one operation.
 func (s *response) add(a *rest.Answer, id string) {
 	var b bytes.Buffer
+	b.Grow(512 + len(a.Body))
 	fmt.Fprintf(&b, "Content-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n")
 	fmt.Fprintf(&b, "HTTP/1.1 %d %s\r\n", a.Status, http.StatusText(a.Status))
 	if id != "" {
@@ -326,6 +327,11 @@ func (s *response) add(a *rest.Answer, id string) {
 // answer returns the whole answer. Its status is not that of an operation.
 func (s *response) answer(changeSet bool) *rest.Answer {
 	var b bytes.Buffer
+	size := 500
+	for _, part := range s.parts {
+		size += 100 + len(part)
+	}
+	b.Grow(size)
 	fmt.Fprintf(&b, "--%s\r\n", s.outer)
 	if changeSet {
 		fmt.Fprintf(&b, "Content-Type: multipart/mixed; boundary=%s\r\n\r\n", s.inner)
