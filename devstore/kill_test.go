@@ -26,12 +26,15 @@ import (
 // folder, prints its connection string and waits until it is killed.
 const asServer = "DEVSTORE_TEST_FOLDER"
 
+// inMemory stands for no folder.
+const inMemory = "(memory)"
+
 func TestMain(m *testing.M) {
 	folder := os.Getenv(asServer)
 	if folder == "" {
 		os.Exit(m.Run())
 	}
-	store, err := devstore.Open(folder, &devstore.Options{Log: slog.New(slog.DiscardHandler)})
+	store, err := devstore.Open(strings.TrimPrefix(folder, inMemory), &devstore.Options{Log: slog.New(slog.DiscardHandler)})
 	if err == nil {
 		_, err = fmt.Println(store.ConnectionString())
 	}
