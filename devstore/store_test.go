@@ -435,7 +435,8 @@ type newer struct{ store *devstore.Store }
 func (n newer) Do(r *http.Request) (*http.Response, error) {
 	sas := "sv=2026-06-06&ss=q&srt=sco&sp=rwdlacup&se=2099-01-01"
 	r.Header.Del("Authorization")
-	r.Header.Set("x-ms-version", "2099-12-31")
+	r.Header["x-ms-version"] = []string{"2099-12-31"} // as the SDK writes it
+	r.Header.Del("x-ms-version")
 	r.URL.RawQuery = strings.TrimPrefix(r.URL.RawQuery+"&"+sas+"&sig="+accountSignature(sas), "&")
 	return n.store.Do(r)
 }
