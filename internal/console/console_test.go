@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"kennel/docs"
+	"kennel/internal/storetest"
 )
 
 // maxPage is the largest size of all files together, in bytes.
@@ -234,6 +235,7 @@ for (const file of process.argv.slice(1)) {
 // TestModulesParse: a module with an error in its syntax would be found only
 // where a browser loads it.
 func TestModulesParse(t *testing.T) {
+	storetest.OnlyInProve(t) // it needs Node.js
 	arguments := []string{"--no-warnings", "--experimental-vm-modules", "-e", parse, "--"}
 	for _, f := range Files() {
 		if path.Ext(string(f)) == ".js" {

@@ -23,8 +23,8 @@ type parts struct {
 	buses   *buses // nil: the settings name a bus
 }
 
-// findTools finds the storage that runs, and else the programs that Azurite
-// needs, before anything is built.
+// findTools finds the storage that runs, and else checks the data and finds the
+// programs that Azurite needs, before anything is built.
 func (a *App) findTools(ctx context.Context) (azurite.Tools, error) {
 	if !a.development {
 		return azurite.Tools{}, nil
@@ -34,6 +34,11 @@ func (a *App) findTools(ctx context.Context) (azurite.Tools, error) {
 	if a.opt.Tether != nil && a.opt.Data == "" {
 		if a.shared = azurite.Running(ctx, azurite.FirstPort); a.shared != nil {
 			return azurite.Tools{}, checkShared(ctx, a.shared.ConnectionString(), a.shared.Kind()+" at "+a.shared.BlobURL())
+		}
+	}
+	if a.opt.Data != "" {
+		if err := CheckData(a.opt.Data, a.opt.Storage); err != nil {
+			return azurite.Tools{}, err
 		}
 	}
 	if a.opt.Storage != Azurite {

@@ -72,9 +72,6 @@ func (a *App) startStorage(ctx context.Context, tools azurite.Tools) (store, err
 		if err := os.MkdirAll(data, 0o755); err != nil {
 			return nil, fmt.Errorf("cannot create the data folder: %w; use another one", err)
 		}
-		if err := CheckData(data, a.opt.Storage); err != nil {
-			return nil, err
-		}
 	}
 	if a.opt.Storage == Azurite {
 		return a.startAzurite(ctx, tools, data)
