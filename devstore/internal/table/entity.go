@@ -1,10 +1,8 @@
 package table
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
-	"io"
 	"math"
 	"strconv"
 	"strings"
@@ -73,23 +71,18 @@ func parseEntity(body []byte) (*entity, error) {
 // parseFields reads an object whose members are simple values. Metadata that
 // the service itself returns is left out.
 func parseFields(body []byte) ([]*field, error) {
-	decoder := json.NewDecoder(bytes.NewReader(body))
-	decoder.UseNumber()
-	if t, err := decoder.Token(); err != nil || t != json.Delim('{') {
+	object, ok := openObject(body)
+	if !ok {
 		return nil, errInput
 	}
 	var fields []*field
 	seen := make(map[string]*field)
-	for decoder.More() {
-		name, err := decoder.Token()
-		if err != nil {
+	for object.more() {
+		text := object.name()
+		v, simple := object.value()
+		if !simple {
 			return nil, errInput
 		}
-		v, err := decoder.Token()
-		if _, nested := v.(json.Delim); err != nil || nested {
-			return nil, errInput
-		}
-		text := name.(string) // the decoder accepts nothing else
 		of, annotates := strings.CutSuffix(text, "@odata.type")
 		if !annotates && strings.HasPrefix(text, "odata.") {
 			continue
@@ -108,12 +101,6 @@ func parseFields(body []byte) ([]*field, error) {
 		default:
 			f.value, f.hasValue = v, true
 		}
-	}
-	if _, err := decoder.Token(); err != nil {
-		return nil, errInput
-	}
-	if _, err := decoder.Token(); err != io.EOF {
-		return nil, errInput
 	}
 	return fields, nil
 }
