@@ -83,6 +83,7 @@ func residentMiB(t *testing.T, pid int) float64 {
 // What was deleted, replaced, given away or has expired leaves nothing behind,
 // neither in memory nor in the folder.
 func TestChurn(t *testing.T) {
+	storetest.OnlyInProve(t)
 	for _, where := range []string{"memory", "folder"} {
 		t.Run(where, func(t *testing.T) {
 			seed := storetest.Seed(t)
@@ -96,9 +97,9 @@ func TestChurn(t *testing.T) {
 			}
 			c := &churn{clients: connect(t, store.InProcess(), store), ctx: t.Context()}
 			c.begin(t)
-			rounds := storetest.Scale(30, 300)
+			rounds := 300
 			if folder != "" {
-				rounds = storetest.Scale(15, 90)
+				rounds = 90
 			}
 			var first, last int64
 			for round := range rounds {
@@ -242,12 +243,13 @@ func (c *churn) checkFolder(t *testing.T, folder string) {
 
 // Several callers get pages of large rows at once.
 func TestLargePages(t *testing.T) {
+	storetest.OnlyInProve(t)
 	store := devstore.New(t, nil)
 	tables := connect(t, store.ConnectionString(), nil).tables
 	if _, err := tables.CreateTable(t.Context(), "rows", nil); err != nil {
 		t.Fatal(err)
 	}
-	rows := storetest.Scale(20, 100)
+	const rows = 100
 	part := strings.Repeat("x", 31_000) // UTF-16 units, of which a property has 32 Ki at most
 	for row := range rows {
 		var entity bytes.Buffer
