@@ -77,7 +77,7 @@ the backlog.`,
 	flags := cmd.Flags()
 	flags.IntVar(&o.port, "port", devrun.DefaultPort, "listen on `PORT` of 127.0.0.1, 0 for any free one; without it\nHost.LocalHttpPort of local.settings.json counts")
 	flags.StringVar(&o.data, "data", "", "keep the data in `DIR` (default: in memory, lost when kennel stops)")
-	flags.StringVar(&o.storage, "storage", devrun.Devstore, "the `KIND` of storage: devstore or azurite (by npm)")
+	flags.StringVar(&o.storage, "storage", devrun.Devstore, "the `KIND` of storage: devstore or azurite")
 	flags.StringVar(&o.host, "host", "", "run the app in `HOST`: func (the Azure Functions Core Tools)\nor builtin (default: func if it is on the PATH)")
 	flags.StringVar(&o.handler, "handler", "", "run the built handler in `FILE` (default: built from ./handler)")
 	flags.StringVar(&o.key, "key", "", "require the function key `K` from callers, as Azure does\n(builtin host only)")
