@@ -7,7 +7,7 @@ import (
 )
 
 // An object is a JSON object of which the members are still to be read. It is
-// known to be valid. The decoder of the standard library needs three times the
+// known to be valid. The decoder of the standard library needs several times the
 // time for the small objects of a transaction.
 type object struct{ rest []byte }
 
