@@ -166,3 +166,17 @@ func (c *call) setContainerACL() (*rest.Answer, error) {
 	state.Access, state.Policies = access, policies
 	return c.putContainer(200, state)
 }
+
+// restoreContainer is for containers that were deleted softly. There are none.
+func (c *call) restoreContainer() (*rest.Answer, error) {
+	if c.r.Header("x-ms-deleted-container-name") == "" {
+		return nil, rest.MissingHeader("x-ms-deleted-container-name")
+	}
+	return nil, notImplemented("Restore Container")
+}
+
+// errFlat is the answer to an expiry: only blobs of accounts with a hierarchical
+// namespace have one.
+var errFlat = rest.Fail(400, "HierarchicalNamespaceNotEnabled", "Hierarchical namespace is not enabled for this account.")
+
+func (c *call) setExpiry() (*rest.Answer, error) { return nil, errFlat }

@@ -199,7 +199,7 @@ var unsupported = []string{
 	"X-Ms-Encryption-Scope", "X-Ms-Default-Encryption-Scope", "X-Ms-Deny-Encryption-Scope-Override",
 	"X-Ms-Encryption-Key", "X-Ms-Encryption-Key-Sha256", "X-Ms-Encryption-Algorithm", "X-Ms-Source-Encryption-Key",
 	"X-Ms-Immutability-Policy-Until-Date", "X-Ms-Immutability-Policy-Mode", "X-Ms-Legal-Hold",
-	"X-Ms-Expiry-Option", "X-Ms-Expiry-Time", "X-Ms-Structured-Body",
+	"X-Ms-Structured-Body",
 }
 
 // plainTiers are the access tiers that differ in price only.
@@ -212,6 +212,9 @@ func checkSupported(r *rest.Request, operation string) error {
 		if r.HTTP.Header[name] != nil {
 			return notImplemented("%s with the header %s", operation, strings.ToLower(name))
 		}
+	}
+	if r.Header("x-ms-expiry-option") != "" {
+		return errFlat
 	}
 	switch tier := r.Header("x-ms-access-tier"); {
 	case slices.Contains(plainTiers, tier):

@@ -64,7 +64,7 @@ var containerRules = []rule{
 	{method: get, comp: "account/properties", name: "Get Account Information", permission: anyPermission, run: (*call).accountInfo},
 	{method: head, comp: "account/properties", name: "Get Account Information", permission: anyPermission, run: (*call).accountInfo},
 	{method: get, comp: "blobs", name: "Find Blobs by Tags in Container", permission: "f"},
-	{method: put, comp: "undelete", name: "Restore Container", permission: "w"},
+	{method: put, comp: "undelete", name: "Restore Container", permission: "w", run: (*call).restoreContainer},
 	{method: put, comp: "rename", name: "Rename Container", permission: "w"},
 }
 
@@ -89,7 +89,7 @@ var blobRules = []rule{
 	{method: put, comp: "undelete", name: "Undelete Blob", permission: "w"},
 	{method: get, comp: "tags", name: "Get Blob Tags", permission: "t", snapshot: true},
 	{method: put, comp: "tags", name: "Set Blob Tags", permission: "t", snapshot: true},
-	{method: put, comp: "expiry", name: "Set Blob Expiry", permission: "w"},
+	{method: put, comp: "expiry", name: "Set Blob Expiry", permission: "w", run: (*call).setExpiry},
 	{method: put, comp: "immutabilitypolicies", name: "Set Blob Immutability Policy", permission: "i", snapshot: true},
 	{method: remove, comp: "immutabilitypolicies", name: "Delete Blob Immutability Policy", permission: "i", snapshot: true},
 	{method: put, comp: "legalhold", name: "Set Blob Legal Hold", permission: "i", snapshot: true},
