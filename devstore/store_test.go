@@ -119,8 +119,8 @@ func TestWaysIn(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if store.ConnectionString() != store.ConnectionString() {
-		t.Error("each call opens a port")
+	if first, second := store.ConnectionString(), store.ConnectionString(); first != second {
+		t.Errorf("each call opens a port: %s, %s", first, second)
 	}
 }
 

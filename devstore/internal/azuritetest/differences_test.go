@@ -38,8 +38,6 @@ const (
 	// The codes of requests that are wrong whatever the storage holds.
 	malformed = "400 InvalidHeaderValue|400 InvalidQueryParameterValue|400 OutOfRangeQueryParameterValue|400 MissingRequiredHeader|400 MissingRequiredQueryParameter|" +
 		"400 InvalidXmlDocument|400 InvalidMetadata|400 InvalidInput|400 Md5Mismatch|400 InvalidMd5|400 PropertiesNeedValue|400 PropertyNameInvalid|400 OutOfRangeInput"
-
-	anyBlob = "Get Blob*|Delete Blob|Set Blob*|Snapshot Blob|Lease Blob*|Append*|Copy Blob|Put Block*"
 )
 
 // differences are ordered: the first row that fits counts.

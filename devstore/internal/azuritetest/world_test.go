@@ -13,7 +13,6 @@ type world struct {
 	name   string
 	tokens map[string][]string // names of ETags, lease ids … by what they belong to
 	step   int
-	begun  bool
 }
 
 func newWorld(seed uint64, number int) *world {

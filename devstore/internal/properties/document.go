@@ -232,7 +232,7 @@ func (r *retention) check(name string) error {
 	}
 	days, err := strconv.Atoi(strings.TrimSpace(*r.Days))
 	if err != nil || days < 1 || days > maxDays {
-		return fmt.Errorf("Days of %s must be from 1 to %d", name, maxDays)
+		return fmt.Errorf("the element Days of %s must be from 1 to %d", name, maxDays)
 	}
 	r.Days = text(strconv.Itoa(days))
 	return nil
@@ -259,7 +259,7 @@ func (c *cors) check() error {
 		return err
 	}
 	if len(c.Rules) > maxRules {
-		return fmt.Errorf("Cors may have %d rules at most", maxRules)
+		return fmt.Errorf("the element Cors may have %d rules at most", maxRules)
 	}
 	for i := range c.Rules {
 		if err := c.Rules[i].check(); err != nil {
@@ -355,7 +355,7 @@ func analytics(of string, version *string) error {
 		return missing(of, "Version")
 	}
 	if *version = strings.TrimSpace(*version); *version != "1.0" {
-		return fmt.Errorf("Version of %s must be 1.0", of)
+		return fmt.Errorf("the element Version of %s must be 1.0", of)
 	}
 	return nil
 }

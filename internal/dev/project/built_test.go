@@ -222,8 +222,8 @@ func TestYoungSourcesAreBuiltAgain(t *testing.T) {
 	s := newWarmStage(t)
 	s.write("a/windows/windows.go", "package windows\n\nvar x int\n")
 	settled = time.Hour
-	if !s.stage() || !s.stage() {
-		t.Error("the second start built nothing")
+	if first, second := s.stage(), s.stage(); !first || !second {
+		t.Errorf("the first start built: %t, the second one: %t", first, second)
 	}
 	settled = 0
 	s.settle()
