@@ -93,38 +93,73 @@ func (e *explorer) step(event string, w world) {
 // differ only by name, so exploring one order is enough.
 func (w *world) key() key {
 	parts := make([]string, 0, len(w.nodes))
+	hist := w.hist()
 	for _, n := range w.nodes {
-		c := n.claim
+		c := &n.claim
 		mine := func(writer string) string { // the number of the node's write
-			if number, ok := strings.CutPrefix(writer, c.owner+"/"); ok {
+			if number, ok := strings.CutPrefix(writer, c.owner); ok && number != "" && number[0] == '/' {
 				return number
 			}
 			return "-"
 		}
-		b := fmt.Appendf(nil, "%t %d %v %d %d %d %d %d %t %t %t %t %s %s %s %d %t %d %d %d", n.knows, n.left, n.last, n.saw, c.next, c.seen, c.own.end, c.writes,
-			c.known, c.fresh, c.shared, c.remembered, c.held.Version, c.kept, mine(w.mark.Writer)+mine(w.older.Writer),
-			c.own.serial, c.unsure, c.head.serial, w.hist().of(c.id()), c.head.end)
+		f := make(fields, 0, 256)
+		f.flags(n.knows, c.known, c.fresh, c.shared, c.remembered, c.unsure, c.owed != nil, c.pending != nil)
+		f.numbers(int64(n.left), n.last.First, n.last.Last, n.saw, c.next, c.seen, c.own.end, int64(c.writes),
+			c.own.serial, c.head.serial, hist.of(c.id()), c.head.end)
+		f.texts(c.held.Version, c.kept, mine(w.mark.Writer), mine(w.older.Writer))
 		if c.owed != nil {
-			b = fmt.Appendf(b, " owes %v", *c.owed)
+			f.numbers(c.owed.First, c.owed.Last)
 		}
 		if c.pending != nil {
-			b = fmt.Appendf(b, " %s %v", c.pending.old.Version, c.pending.reserves)
+			f.texts(c.pending.old.Version)
+			f.numbers(c.pending.reserves.First, c.pending.reserves.Last)
 		}
 		for _, l := range w.late[:w.nLate] {
-			b = fmt.Appendf(b, " %s %s %v", mine(l.next.Writer), l.old.Version, l.reserves)
+			f.texts(mine(l.next.Writer), l.old.Version)
+			f.numbers(l.reserves.First, l.reserves.Last)
 		}
-		parts = append(parts, string(b))
+		parts = append(parts, string(f))
 	}
 	slices.Sort(parts)
-	state := fmt.Appendf(nil, "%v %d %d %d %d %s %s %s %t %t %q", w.hist().cut, w.version, w.faults, w.reserved, w.nLate,
-		w.mark.Text, w.mark.Peak, w.mark.Version, w.mark.Known, w.known, parts)
+	f := make(fields, 0, 1024)
+	f.numbers(hist.cut.serial, hist.cut.number, int64(w.version), int64(w.faults), int64(w.reserved), int64(w.nLate))
+	f.texts(w.mark.Text, w.mark.Peak, w.mark.Version)
+	f.flags(w.mark.Known, w.known)
+	f.texts(parts...)
 	if w.harms+w.raises > 0 || w.harmed || !w.raise.done {
-		state = fmt.Appendf(state, " %d %t %t %d %s %t %d", w.harms, w.harmed, w.spread, w.raises, w.older.Text, w.raise.done, w.raise.atLeast)
+		f.numbers(int64(w.harms), int64(w.raises), w.raise.atLeast)
+		f.flags(w.harmed, w.spread, w.raise.done)
+		f.texts(w.older.Text)
 		if w.raise.write != nil {
-			state = fmt.Appendf(state, " %v", *w.raise.write)
+			f = fmt.Appendf(f, "%v", *w.raise.write)
 		}
 	}
-	return sha256.Sum224(state)
+	return sha256.Sum224(f)
+}
+
+// fields are the parts of a key, each with an end of its own. Package fmt takes
+// several times as long, for each of a million worlds.
+type fields []byte
+
+func (f *fields) flags(all ...bool) {
+	for _, v := range all {
+		*f = strconv.AppendBool(*f, v)
+		*f = append(*f, ' ')
+	}
+}
+
+func (f *fields) numbers(all ...int64) {
+	for _, v := range all {
+		*f = strconv.AppendInt(*f, v, 36)
+		*f = append(*f, ' ')
+	}
+}
+
+func (f *fields) texts(all ...string) {
+	for _, v := range all {
+		f.numbers(int64(len(v)))
+		*f = append(*f, v...)
+	}
 }
 
 // move makes node i send its next request, with the given outcome. It returns
