@@ -16,6 +16,7 @@ import (
 	"kennel/internal/instances"
 	"kennel/internal/memory"
 	"kennel/internal/observe"
+	"kennel/internal/storetest"
 )
 
 // reportNone reports no sequences and no gates.
@@ -25,9 +26,11 @@ func reportNone(answer *observe.Status) {
 
 // TestSizeOfStatus: the status of an instance with 10,000 sequences and 1,000
 // gates, in an app with 500 instances that have many problems, is small and
-// states how much it leaves out.
+// states how much it leaves out. A sample has fewer of each, but more than a
+// status shows.
 func TestSizeOfStatus(t *testing.T) {
-	const others, sequences, limit = 499, ids.MaxSequences, 128 << 10
+	const limit = 128 << 10
+	others, sequences := storetest.Scale(209, 499), storetest.Scale(1000, ids.MaxSequences)
 	synctest.Test(t, func(t *testing.T) {
 		rows := memory.NewTable(nil)
 		m := newFakeApp(t, rows, true)
@@ -40,7 +43,7 @@ func TestSizeOfStatus(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		busy := "a-name-of-20-0007777"
+		busy := "a-name-of-20-0000777"
 		for range 3 {
 			if _, err := set.Lease(t.Context(), busy, 10_000); err != nil {
 				t.Fatal(err)
