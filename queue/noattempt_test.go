@@ -36,6 +36,7 @@ func packedListener(t *testing.T, queues *memory.Queues, claims *queue.Claims, p
 // used up, and no message becomes a dead letter.
 func TestStorageFails(t *testing.T) {
 	t.Parallel()
+	messages := storetest.Scale(8, 20)
 	for name, fault := range map[string]memory.Fault{
 		"handler alone": {}, "refused": {Err: memory.ErrBusy, Lost: true}, "unanswered": {Lost: true}, "unconfirmed": {Err: memory.ErrBusy},
 	} {
@@ -49,7 +50,7 @@ func TestStorageFails(t *testing.T) {
 					return distant(c)
 				})
 				claims, _ := newClaims(t, nil)
-				for i := range 20 {
+				for i := range messages {
 					put(t, queues, "work", packed(t, claims, claimWork(fmt.Sprint(i)), []byte("hello")))
 				}
 				fails.Store(true)
@@ -85,8 +86,8 @@ func TestStorageFails(t *testing.T) {
 				if limit := int64(1 + time.Hour/every); counted.Load() > limit {
 					t.Errorf("%s: attempt %d was the last one, want at most %d", name, counted.Load(), limit)
 				}
-				if n := runs.Load(); every > time.Hour && (n < 20*30 || n > 20*130) {
-					t.Errorf("%s: %d runs of 20 messages in an hour", name, n)
+				if n := runs.Load(); every > time.Hour && (n < int64(messages)*30 || n > int64(messages)*130) {
+					t.Errorf("%s: %d runs of %d messages in an hour", name, n, messages)
 				}
 			})
 		}
