@@ -65,8 +65,10 @@ type result struct {
 	output   string
 }
 
-// testTime limits a process. The slowest test waits for two minutes.
-const testTime = 170 * time.Second
+const (
+	testTime = 170 * time.Second // of a process: the slowest test waits for two minutes
+	perOther = 20 * time.Second  // for each further test of the process
+)
 
 // A bench runs tests against one side.
 type bench struct {
@@ -137,7 +139,8 @@ var (
 
 // run runs some functions of a package in a process.
 func (b *bench) run(ctx context.Context, list []function, chunk []int, results []result) {
-	ctx, cancel := context.WithTimeout(ctx, testTime+10*time.Second)
+	limit := testTime + time.Duration(len(chunk)-1)*perOther
+	ctx, cancel := context.WithTimeout(ctx, limit+10*time.Second)
 	defer cancel()
 	var names []string
 	prefix := ""
@@ -151,7 +154,7 @@ func (b *bench) run(ctx context.Context, list []function, chunk []int, results [
 	pattern := prefix + "^(" + strings.Join(names, "|") + `)(#\d+)?$`
 	number := b.fresh()
 	first := list[chunk[0]]
-	cmd := exec.CommandContext(ctx, first.binary, "-test.run", pattern, "-test.v=test2json", "-test.timeout", testTime.String())
+	cmd := exec.CommandContext(ctx, first.binary, "-test.run", pattern, "-test.v=test2json", "-test.timeout", limit.String())
 	cmd.Dir = first.dir
 	cmd.Env = environment(number, b.address, b.authority, b.home)
 	var out bytes.Buffer
