@@ -282,8 +282,10 @@ func TestBlockBlob(t *testing.T) {
 	s.fails(501, "NotImplemented", "PUT", "one/a", "", "x-ms-blob-type", "PageBlob")
 	s.fails(400, "HierarchicalNamespaceNotEnabled", "PUT", "one/a?comp=expiry", "", "x-ms-expiry-option", "NeverExpire")
 	s.fails(400, "HierarchicalNamespaceNotEnabled", "PUT", "one/a", "", "x-ms-blob-type", "BlockBlob", "x-ms-expiry-option", "NeverExpire")
-	s.fails(400, "MissingRequiredHeader", "PUT", "one?restype=container&comp=undelete", "")
-	s.fails(501, "NotImplemented", "PUT", "one?restype=container&comp=undelete", "", "x-ms-deleted-container-name", "two")
+	s.fails(400, "MissingRequiredHeader", "PUT", "?restype=container&comp=undelete", "")
+	s.fails(400, "MissingRequiredHeader", "PUT", "one?restype=container&comp=undelete", "", "x-ms-deleted-container-name", "two")
+	s.fails(501, "NotImplemented", "PUT", "one?restype=container&comp=undelete", "",
+		"x-ms-deleted-container-name", "two", "x-ms-deleted-container-version", "01D")
 	s.fails(501, "NotImplemented", "PUT", "one/a", "", "x-ms-blob-type", "BlockBlob", "x-ms-tags", "a=b")
 	s.fails(400, "Md5Mismatch", "PUT", "one/a", "text", "x-ms-blob-type", "BlockBlob", "Content-MD5", encode64(md5Of([]byte("other"))))
 	s.fails(400, "InvalidMd5", "PUT", "one/a", "text", "x-ms-blob-type", "BlockBlob", "Content-MD5", "abc")

@@ -169,8 +169,10 @@ func (c *call) setContainerACL() (*rest.Answer, error) {
 
 // restoreContainer is for containers that were deleted softly. There are none.
 func (c *call) restoreContainer() (*rest.Answer, error) {
-	if c.r.Header("x-ms-deleted-container-name") == "" {
-		return nil, rest.MissingHeader("x-ms-deleted-container-name")
+	for _, name := range []string{"x-ms-deleted-container-name", "x-ms-deleted-container-version"} {
+		if c.r.Header(name) == "" {
+			return nil, rest.MissingHeader(name)
+		}
 	}
 	return nil, notImplemented("Restore Container")
 }

@@ -179,6 +179,8 @@ func (c *call) route() (found rule, level byte, err error) {
 	}
 	container, blob, inside := strings.Cut(c.r.Path, "/")
 	switch {
+	case c.r.Path == "" && kind == "container" && comp == "undelete": // names it by a header
+		return found, 0, rest.MissingHeader("x-ms-deleted-container-name")
 	case c.r.Path == "" && kind == "container":
 		return found, 0, rest.InvalidQuery("restype", kind, "The address names no container.")
 	case c.r.Path == "":
