@@ -76,6 +76,7 @@
 //   - devstore/internal/blob, devstore/internal/queue, devstore/internal/table: one
 //     service each, as a state machine without clock, network and files.
 //     devstore/internal/properties: the settings of a service.
+//     devstore/internal/sorted: items in the order of their names.
 //   - devstore/internal/azuritetest: the same random requests to devstore and to
 //     Azurite, and why some answers differ.
 //

@@ -70,11 +70,12 @@ var layers = map[string][]string{
 	"devstore":                      {"devstore/internal", "internal/loopback"}, // public; it names nothing else of this module
 	"devstore/internal/auth":        {"devstore/internal/rest"},
 	"devstore/internal/azuritetest": {}, // tests only
-	"devstore/internal/blob":        {"devstore/internal/properties", "devstore/internal/rest"},
+	"devstore/internal/blob":        {"devstore/internal/properties", "devstore/internal/rest", "devstore/internal/sorted"},
 	"devstore/internal/journal":     {},
 	"devstore/internal/properties":  {"devstore/internal/rest"},
 	"devstore/internal/queue":       {"devstore/internal/properties", "devstore/internal/rest"},
 	"devstore/internal/rest":        {},
+	"devstore/internal/sorted":      {},
 	"devstore/internal/table":       {"devstore/internal/properties", "devstore/internal/rest"},
 
 	"internal/azure":              {"channels", "gate", "ids", "queue", "internal/cas", "internal/table", "internal/trace", "internal/azure/identity", "internal/azure/requests", "internal/names", "internal/version", "golang.org/x/sync", azureSDK},

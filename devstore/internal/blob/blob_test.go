@@ -112,11 +112,11 @@ func (s *store) content(target string) string {
 func (s *store) image() string {
 	var b bytes.Buffer
 	for account, all := range s.accounts {
-		for name, k := range all.from("") {
+		for name, k := range all.From("") {
 			fmt.Fprintf(&b, "%s/%s %+v\n", account, name, *k.state())
-			for blobName, one := range k.blobs.from("") {
-				fmt.Fprintf(&b, " %s %+v %d\n", blobName, one.lease, one.pending.size())
-				for id, data := range one.pending.from("") {
+			for blobName, one := range k.blobs.From("") {
+				fmt.Fprintf(&b, " %s %+v %d\n", blobName, one.lease, one.pending.Size())
+				for id, data := range one.pending.From("") {
 					fmt.Fprintf(&b, "  %s %q\n", id, data)
 				}
 				for _, v := range append(slices.Clone(one.snapshots), one.base) {
@@ -449,7 +449,7 @@ func TestBlocks(t *testing.T) {
 	s.now = s.now.Add(8 * 24 * time.Hour)
 	s.ok(201, "PUT", "one/c?comp=block&blockid=AAAA", "x")
 	s.fails(404, "BlobNotFound", "GET", "one/b?comp=blocklist&blocklisttype=all", "")
-	if len(s.staged) != 1 || s.Service.container("kennel", "one").blobs.size() != 2 {
+	if len(s.staged) != 1 || s.Service.container("kennel", "one").blobs.Size() != 2 {
 		t.Error("old blocks that were not committed are still there")
 	}
 	s.checkReplay()
@@ -521,7 +521,7 @@ func TestSnapshots(t *testing.T) {
 	s.ok(201, "PUT", "one/a?comp=snapshot", "")
 	s.ok(202, "DELETE", "one/a", "", "x-ms-delete-snapshots", "include")
 	s.fails(404, "BlobNotFound", "GET", "one/a", "")
-	if s.Service.container("kennel", "one").blobs.size() != 0 {
+	if s.Service.container("kennel", "one").blobs.Size() != 0 {
 		t.Error("something is left of a deleted blob")
 	}
 }

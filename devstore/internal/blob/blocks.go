@@ -50,13 +50,13 @@ func (c *call) stage(data []byte, headers []string) (*rest.Answer, error) {
 	if b.base != nil && b.base.Type != blockBlob {
 		return nil, errType
 	}
-	for other := range b.pending.from("") {
+	for other := range b.pending.From("") {
 		if len(strings.TrimRight(other, "=")) != len(strings.TrimRight(id, "=")) {
 			return nil, rest.Fail(400, "InvalidBlobOrBlock", "The specified blob or block content is invalid.")
 		}
 		break
 	}
-	if _, found := b.pending.get(id); !found && b.pending.size() >= maxStaged {
+	if _, found := b.pending.Get(id); !found && b.pending.Size() >= maxStaged {
 		return nil, errTooManyBlocks
 	}
 	change := &change{Op: opStage, Account: c.r.Account, Container: c.name, Blob: c.blob, Block: id, data: data}
@@ -121,7 +121,7 @@ func (b *blob) locate(list []wanted) ([]listed, error) {
 	committed := b.committed()
 	all := make([]listed, 0, len(list))
 	for _, w := range list {
-		_, staged := b.pending.get(w.id)
+		_, staged := b.pending.Get(w.id)
 		_, old := committed[w.id]
 		switch {
 		case staged && w.from != "Committed":
@@ -151,7 +151,7 @@ func (c *call) getBlockList() (*rest.Answer, error) {
 		return nil, err
 	}
 	v := b.version(c.snapshot)
-	if v == nil && (c.snapshot != 0 || len(b.pending.runs) == 0) {
+	if v == nil && (c.snapshot != 0 || b.pending.Empty()) {
 		return nil, errNoBlob
 	}
 	if v != nil && v.Type != blockBlob {
@@ -178,7 +178,7 @@ func (c *call) getBlockList() (*rest.Answer, error) {
 	if kind != "committed" {
 		d.open("UncommittedBlocks")
 		if c.snapshot == 0 {
-			for id, data := range b.pending.from("") {
+			for id, data := range b.pending.From("") {
 				d.block(id, data)
 			}
 		}

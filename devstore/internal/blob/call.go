@@ -96,7 +96,7 @@ func (c *call) target() (*blob, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, found := k.blobs.get(c.blob)
+	b, found := k.blobs.Get(c.blob)
 	if !found {
 		b = new(blob)
 	}

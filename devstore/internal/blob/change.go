@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"kennel/devstore/internal/rest"
+	"kennel/devstore/internal/sorted"
 )
 
 // The first byte of a record is its layout, which changes with the form of
@@ -150,11 +151,11 @@ func (s *Service) applyAny(c *change) error {
 		return errDamaged(c)
 	}
 	if c.Op == opDeleteContainer {
-		s.accounts[c.Account].remove(c.Container)
+		s.accounts[c.Account].Remove(c.Container)
 		maps.DeleteFunc(s.staged, func(_ *blob, at place) bool { return at.Account == c.Account && at.Container == c.Container })
 		return nil
 	}
-	b, _ := k.blobs.get(c.Blob)
+	b, _ := k.blobs.Get(c.Blob)
 	created := b == nil
 	if created {
 		b = new(blob)
@@ -165,16 +166,16 @@ func (s *Service) applyAny(c *change) error {
 	if c.Lease != nil {
 		b.lease = *c.Lease
 	}
-	if len(b.pending.runs) > 0 {
+	if !b.pending.Empty() {
 		s.staged[b] = place{Account: c.Account, Container: c.Container, Blob: c.Blob}
 	} else {
 		delete(s.staged, b)
 	}
 	switch {
 	case b.empty():
-		k.blobs.remove(c.Blob)
+		k.blobs.Remove(c.Blob)
 	case created:
-		k.blobs.put(c.Blob, b)
+		k.blobs.Put(c.Blob, b)
 	}
 	return nil
 }
@@ -185,14 +186,14 @@ func (s *Service) applyContainer(c *change) error {
 	}
 	all := s.accounts[c.Account]
 	if all == nil {
-		all = new(sorted[*container])
+		all = new(sorted.List[*container])
 		s.accounts[c.Account] = all
 	}
 	state := *c.State
-	if old, found := all.get(c.Container); found {
+	if old, found := all.Get(c.Container); found {
 		state.blobs = old.blobs
 	}
-	all.put(c.Container, &state)
+	all.Put(c.Container, &state)
 	return nil
 }
 
@@ -206,11 +207,11 @@ func (s *Service) applyBlob(b *blob, c *change) error {
 	}
 	switch c.Op {
 	case opStage:
-		b.pending.put(c.Block, c.data)
+		b.pending.Put(c.Block, c.data)
 		b.staged = c.Stamp
 		return nil
 	case opDiscard:
-		b.pending = sorted[[]byte]{}
+		b.pending = sorted.List[[]byte]{}
 		return nil
 	case opPut:
 		b.replace(c.Props, single(c.data))
@@ -256,7 +257,7 @@ func (b *blob) alter(v *version, c *change) {
 		b.snapshots = append(b.snapshots, &version{*c.Props, c.Snapshot, v.share(), v.length})
 	case opDelete:
 		if v == b.base {
-			b.base, b.pending, b.lease = nil, sorted[[]byte]{}, lease{}
+			b.base, b.pending, b.lease = nil, sorted.List[[]byte]{}, lease{}
 			return
 		}
 		b.snapshots = slices.DeleteFunc(b.snapshots, func(other *version) bool { return other == v })
@@ -293,7 +294,7 @@ func (s *Service) applyVersion(b *blob, c *change) error {
 func (b *blob) replace(p *props, blocks []block) {
 	b.base = &version{props: *p, blocks: blocks}
 	b.base.measure()
-	b.pending = sorted[[]byte]{}
+	b.pending = sorted.List[[]byte]{}
 }
 
 // single returns the content of one upload as blocks.
@@ -317,7 +318,7 @@ func (b *blob) choose(list []listed) (blocks []block, missing string) {
 			}
 			data, found = committed[l.ID]
 		} else {
-			data, found = b.pending.get(l.ID)
+			data, found = b.pending.Get(l.ID)
 		}
 		if !found {
 			return nil, l.ID
@@ -346,7 +347,7 @@ func (s *Service) container(account, name string) *container {
 	if all == nil {
 		return nil
 	}
-	k, _ := all.get(name)
+	k, _ := all.Get(name)
 	return k
 }
 
@@ -359,7 +360,7 @@ func (s *Service) version(p *place) *version {
 	if k == nil {
 		return nil
 	}
-	b, _ := k.blobs.get(p.Blob)
+	b, _ := k.blobs.Get(p.Blob)
 	return b.version(p.Snapshot)
 }
 

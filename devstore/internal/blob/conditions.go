@@ -120,7 +120,7 @@ func (c conditions) write(etag string, at time.Time) error {
 // HTTP ignores If-Unmodified-Since.
 func (c conditions) create(b *blob) error {
 	v, at := b.base, timeOf(b.staged)
-	staged := v == nil && len(b.pending.runs) > 0
+	staged := v == nil && !b.pending.Empty()
 	switch {
 	case v == nil && c.match != nil, staged && !(c.unmodified(at) && c.modified(at)):
 		return errCondition(412)

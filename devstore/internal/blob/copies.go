@@ -113,7 +113,7 @@ func (c *call) read(s *source, when conditions) (*version, error) {
 	if k == nil {
 		return nil, errNoContainer
 	}
-	b, _ := k.blobs.get(s.Blob)
+	b, _ := k.blobs.Get(s.Blob)
 	v := b.version(s.Snapshot)
 	if v == nil {
 		return nil, errNoBlob

@@ -116,7 +116,7 @@ func (c *call) listContainers() (*rest.Answer, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	if all := c.accounts[c.r.Account]; all != nil {
-		for name, k := range all.from(l.from) {
+		for name, k := range all.From(l.from) {
 			if !strings.HasPrefix(name, l.prefix) {
 				break
 			}
@@ -196,7 +196,7 @@ func (c *call) page(d *document, k *container, l listing) (next string) {
 	n, from, more := 0, l.from, true
 	for more {
 		more = false
-		for name, b := range k.blobs.from(from) {
+		for name, b := range k.blobs.From(from) {
 			if !strings.HasPrefix(name, l.prefix) {
 				return ""
 			}

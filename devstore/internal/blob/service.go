@@ -8,6 +8,7 @@ import (
 
 	"kennel/devstore/internal/properties"
 	"kennel/devstore/internal/rest"
+	"kennel/devstore/internal/sorted"
 )
 
 // A Service is the blob service of all accounts of a store. It implements
@@ -19,7 +20,7 @@ type Service struct {
 	properties *properties.Store
 
 	mu       sync.RWMutex
-	accounts map[string]*sorted[*container]
+	accounts map[string]*sorted.List[*container]
 	restored map[uint64][]byte // data of a snapshot that is being applied
 	last     int64             // the time of the last change
 
@@ -34,7 +35,7 @@ func New(log rest.Log, seed uint64) *Service {
 		log:        log,
 		seed:       seed,
 		properties: properties.New(properties.Blob, propertyLog{log}),
-		accounts:   make(map[string]*sorted[*container]),
+		accounts:   make(map[string]*sorted.List[*container]),
 		restored:   make(map[uint64][]byte),
 		staged:     make(map[*blob]place),
 	}
@@ -88,7 +89,7 @@ func (s *Service) Snapshot(emit func(record []byte) error) error {
 	defer s.mu.RUnlock()
 	e := &emitter{emit: emit, refs: make(map[*byte]uint64)}
 	for account, all := range s.accounts {
-		for name, k := range all.from("") {
+		for name, k := range all.From("") {
 			e.container(account, name, k)
 		}
 	}
@@ -121,7 +122,7 @@ func (e *emitter) change(c *change) {
 
 func (e *emitter) container(account, name string, k *container) {
 	e.change(&change{Op: opContainer, Account: account, Container: name, Stamp: k.Stamp, State: k})
-	for blobName, b := range k.blobs.from("") {
+	for blobName, b := range k.blobs.From("") {
 		at := change{Account: account, Container: name, Blob: blobName}
 		for _, v := range b.snapshots {
 			e.version(at, v)
@@ -129,7 +130,7 @@ func (e *emitter) container(account, name string, k *container) {
 		if b.base != nil {
 			e.version(at, b.base)
 		}
-		for id, data := range b.pending.from("") {
+		for id, data := range b.pending.From("") {
 			c := at
 			c.Op, c.Stamp, c.Block, c.data = opStage, b.staged, id, data
 			e.change(&c)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"kennel/devstore/internal/rest"
+	"kennel/devstore/internal/sorted"
 )
 
 // Times are kept in ticks of 100 ns since 1970, as Azure counts them.
@@ -26,7 +27,7 @@ type container struct {
 	Policies []rest.Policy     `json:"i,omitempty"`
 	Lease    lease             `json:"l,omitzero"`
 
-	blobs sorted[*blob]
+	blobs sorted.List[*blob]
 }
 
 // A blob is all that exists under one name.
@@ -34,13 +35,13 @@ type blob struct {
 	base      *version   // nil while there are only blocks that are not committed
 	snapshots []*version // oldest first
 	lease     lease
-	pending   sorted[[]byte] // blocks that are not committed, by their IDs
-	staged    int64          // when the last of them arrived
+	pending   sorted.List[[]byte] // blocks that are not committed, by their IDs
+	staged    int64               // when the last of them arrived
 }
 
 // empty reports whether nothing is left under the name.
 func (b *blob) empty() bool {
-	return b.base == nil && len(b.snapshots) == 0 && len(b.pending.runs) == 0
+	return b.base == nil && len(b.snapshots) == 0 && b.pending.Empty()
 }
 
 // version returns the base blob or one of its snapshots, nil if it does not

@@ -1,4 +1,5 @@
-package blob
+// Package sorted keeps items in the order of their names.
+package sorted
 
 import (
 	"cmp"
@@ -9,9 +10,9 @@ import (
 // maxRun is how many items a run of a sorted list holds before it is split.
 const maxRun = 512
 
-// A sorted list holds items in the order of their names. All its operations
+// A List holds items in the order of their names. All its operations
 // take logarithmic time but for moves within one run.
-type sorted[T any] struct {
+type List[T any] struct {
 	runs [][]named[T] // none is empty
 }
 
@@ -21,7 +22,7 @@ type named[T any] struct {
 }
 
 // find returns the run and the place within it where a name is or belongs.
-func (s *sorted[T]) find(name string) (run, place int, found bool) {
+func (s *List[T]) find(name string) (run, place int, found bool) {
 	run, found = slices.BinarySearchFunc(s.runs, name, func(r []named[T], name string) int { return cmp.Compare(r[0].name, name) })
 	if found {
 		return run, 0, true
@@ -35,8 +36,8 @@ func (s *sorted[T]) find(name string) (run, place int, found bool) {
 	return run, place, found
 }
 
-// get returns the item of a name, or the zero value.
-func (s *sorted[T]) get(name string) (item T, found bool) {
+// Get returns the item of a name, or the zero value.
+func (s *List[T]) Get(name string) (item T, found bool) {
 	run, place, found := s.find(name)
 	if found {
 		item = s.runs[run][place].item
@@ -44,8 +45,8 @@ func (s *sorted[T]) get(name string) (item T, found bool) {
 	return item, found
 }
 
-// put adds an item or replaces that of the same name.
-func (s *sorted[T]) put(name string, item T) {
+// Put adds an item or replaces that of the same name.
+func (s *List[T]) Put(name string, item T) {
 	run, place, found := s.find(name)
 	switch {
 	case found:
@@ -66,8 +67,8 @@ func (s *sorted[T]) put(name string, item T) {
 	}
 }
 
-// remove deletes the item of a name.
-func (s *sorted[T]) remove(name string) {
+// Remove deletes the item of a name.
+func (s *List[T]) Remove(name string) {
 	run, place, found := s.find(name)
 	if !found {
 		return
@@ -78,17 +79,20 @@ func (s *sorted[T]) remove(name string) {
 	}
 }
 
-// size returns how many items there are.
-func (s *sorted[T]) size() (n int) {
+// Empty reports whether there is no item.
+func (s *List[T]) Empty() bool { return len(s.runs) == 0 }
+
+// Size returns how many items there are.
+func (s *List[T]) Size() (n int) {
 	for _, r := range s.runs {
 		n += len(r)
 	}
 	return n
 }
 
-// from returns the items in order, beginning with the first whose name is not
+// From returns the items in order, beginning with the first whose name is not
 // below this one.
-func (s *sorted[T]) from(name string) iter.Seq2[string, T] {
+func (s *List[T]) From(name string) iter.Seq2[string, T] {
 	return func(yield func(string, T) bool) {
 		run, place, _ := s.find(name)
 		for ; run < len(s.runs); run, place = run+1, 0 {
