@@ -11,19 +11,13 @@ import (
 	"time"
 )
 
-// Faults can be made over HTTP, at each port of a store:
+// This file controls the store over HTTP, at each of its ports:
 //
 //	POST   /faults       {"kind": "busy", "service": "queue", "times": 3}
 //	GET    /faults       lists the faults
 //	DELETE /faults/{id}  heals one
 //	DELETE /faults       heals all
 //	POST   /reset        forgets all data and all faults
-//
-// No account has one of these names.
-const (
-	controlFaults = "faults"
-	controlReset  = "reset"
-)
 
 // faultBody is a Fault in JSON.
 type faultBody struct {

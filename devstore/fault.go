@@ -52,29 +52,6 @@ type faults struct {
 	last int // id
 }
 
-// Fail makes requests fail. It returns an id for [Store.Heal]. It panics for a
-// fault without a kind, which is a bug in the test.
-func (s *Store) Fail(f Fault) (id int) {
-	if f.Kind < Refuse || f.Kind > Slow {
-		panic("devstore: a fault needs a kind")
-	}
-	s.faults.mu.Lock()
-	defer s.faults.mu.Unlock()
-	s.faults.last++
-	s.faults.list = append(s.faults.list, &fault{Fault: f, id: s.faults.last, skip: f.Skip})
-	return s.faults.last
-}
-
-// Heal ends faults, all of them if none is named, and returns how many there
-// were.
-func (s *Store) Heal(ids ...int) (healed int) {
-	s.faults.mu.Lock()
-	defer s.faults.mu.Unlock()
-	before := len(s.faults.list)
-	s.faults.list = slices.DeleteFunc(s.faults.list, func(f *fault) bool { return len(ids) == 0 || slices.Contains(ids, f.id) })
-	return before - len(s.faults.list)
-}
-
 // next returns the fault that happens to a request, if one does.
 func (fs *faults) next(service string, op rest.Operation, method string) Fault {
 	fs.mu.Lock()

@@ -2,9 +2,6 @@ package devstore
 
 import (
 	"bytes"
-	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -21,17 +18,7 @@ import (
 // and tables, and where UseDevelopmentStorage=true looks for it.
 const UsualPorts = 10000
 
-const (
-	readTime = 10 * time.Minute // for the body of a request
-	stopTime = 5 * time.Second  // for requests that run when a listener ends
-)
-
-// A Listener serves a store on loopback addresses.
-type Listener struct {
-	store   *Store
-	ports   map[string]int // by service; "" is the port of all three
-	servers []*http.Server
-}
+const readTime = 10 * time.Minute // for the body of a request
 
 // Listen serves all three services on one port of 127.0.0.1, any free one for
 // 0, until the store is closed.
@@ -72,18 +59,6 @@ func (s *Store) listen(ports map[string]int) (*Listener, error) {
 	}
 	s.listeners = append(s.listeners, l)
 	return l, nil
-}
-
-func (l *Listener) stop() error {
-	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
-	defer cancel()
-	var all []error
-	for _, server := range l.servers {
-		if err := server.Shutdown(ctx); err != nil {
-			all = append(all, server.Close())
-		}
-	}
-	return errors.Join(all...)
 }
 
 // Endpoint returns the address of a service (blob, queue or table) for an
@@ -258,18 +233,5 @@ func received(r *http.Request) *http.Request {
 
 // RoundTrip makes a store an [http.RoundTripper]; see [Store.Do].
 func (s *Store) RoundTrip(r *http.Request) (*http.Response, error) { return s.Do(r) }
-
-func newIDPrefix() string {
-	var b [8]byte
-	_, _ = rand.Read(b[:]) // never fails
-	text := hex.EncodeToString(b[:])
-	return text[:8] + "-" + text[8:12] + "-" + text[12:16]
-}
-
-// newID returns the id of a request.
-func (s *Store) newID() string {
-	n := s.ids.Add(1)
-	return fmt.Sprintf("%s-%04x-%012x", s.idPrefix, n>>48, n&(1<<48-1))
-}
 
 var _ http.RoundTripper = (*Store)(nil)

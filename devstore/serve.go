@@ -272,3 +272,9 @@ func wait(ctx context.Context, d time.Duration) error {
 		return nil
 	}
 }
+
+// newID returns the id of a request.
+func (s *Store) newID() string {
+	n := s.ids.Add(1)
+	return fmt.Sprintf("%s-%04x-%012x", s.idPrefix, n>>48, n&(1<<48-1))
+}

@@ -1,13 +1,16 @@
 package devstore
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -78,6 +81,12 @@ func (o *Options) withDefaults() (*Options, map[string][][]byte, error) {
 	}
 	return &filled, keys, nil
 }
+
+// The words that control the store over HTTP. No account has one of these names.
+const (
+	controlFaults = "faults"
+	controlReset  = "reset"
+)
 
 func validAccount(name string) bool {
 	if len(name) < 3 || len(name) > 24 || name == controlFaults || name == controlReset {
@@ -201,6 +210,13 @@ func Open(folder string, options *Options) (*Store, error) {
 	return s, nil
 }
 
+func newIDPrefix() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	text := hex.EncodeToString(b[:])
+	return text[:8] + "-" + text[8:12] + "-" + text[12:16]
+}
+
 // serviceLog is the log of one service.
 type serviceLog struct {
 	store  *Store
@@ -292,4 +308,49 @@ func (s *Store) accounts() []string {
 		names = slices.Insert(slices.Delete(names, at, at+1), 0, DefaultAccount)
 	}
 	return names
+}
+
+// Fail makes requests fail. It returns an id for [Store.Heal]. It panics for a
+// fault without a kind, which is a bug in the test.
+func (s *Store) Fail(f Fault) (id int) {
+	if f.Kind < Refuse || f.Kind > Slow {
+		panic("devstore: a fault needs a kind")
+	}
+	s.faults.mu.Lock()
+	defer s.faults.mu.Unlock()
+	s.faults.last++
+	s.faults.list = append(s.faults.list, &fault{Fault: f, id: s.faults.last, skip: f.Skip})
+	return s.faults.last
+}
+
+// Heal ends faults, all of them if none is named, and returns how many there
+// were.
+func (s *Store) Heal(ids ...int) (healed int) {
+	s.faults.mu.Lock()
+	defer s.faults.mu.Unlock()
+	before := len(s.faults.list)
+	s.faults.list = slices.DeleteFunc(s.faults.list, func(f *fault) bool { return len(ids) == 0 || slices.Contains(ids, f.id) })
+	return before - len(s.faults.list)
+}
+
+// stopTime is for requests that run when a listener ends.
+const stopTime = 5 * time.Second
+
+// A Listener serves a store on loopback addresses.
+type Listener struct {
+	store   *Store
+	ports   map[string]int // by service; "" is the port of all three
+	servers []*http.Server
+}
+
+func (l *Listener) stop() error {
+	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
+	defer cancel()
+	var all []error
+	for _, server := range l.servers {
+		if err := server.Shutdown(ctx); err != nil {
+			all = append(all, server.Close())
+		}
+	}
+	return errors.Join(all...)
 }

@@ -10,8 +10,6 @@ import (
 	"kennel/devstore/internal/rest"
 )
 
-func itoa(n int64) string { return strconv.FormatInt(n, 10) }
-
 // bearer checks that a token was made for storage, and nothing else: there is
 // nobody here who could have signed it.
 func (c Caller) bearer(token string) error {

@@ -3,9 +3,14 @@ package auth
 import (
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
+
+// maxSkew is how far the clock of a caller that signs with the account's key
+// may be from that of the storage.
+const maxSkew = 15 * time.Minute
 
 // sharedKey checks a signature with the account's key.
 func (c Caller) sharedKey(lite bool, credential string) error {
@@ -85,7 +90,7 @@ func (c Caller) tableDate() string {
 // takes the header out of the others.
 func (c Caller) contentLength() string {
 	if n := c.Request.HTTP.ContentLength; n > 0 {
-		return itoa(n)
+		return strconv.FormatInt(n, 10)
 	}
 	if h := c.Request.Header("Content-Length"); h != "0" {
 		return h
