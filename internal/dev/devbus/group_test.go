@@ -74,9 +74,14 @@ func TestNextSession(t *testing.T) {
 		}
 		// The client that still waits gets the session.
 		start = time.Now()
-		time.AfterFunc(20*time.Second, func() { f.send("q", inSession("late", "l1")) })
+		sent := make(chan struct{})
+		time.AfterFunc(20*time.Second, func() {
+			defer close(sent)
+			f.send("q", inSession("late", "l1"))
+		})
 		equal(f, "third", f.accept("").SessionID(), "late")
 		equal(f, "accepted after", time.Since(start), 20*time.Second)
+		<-sent // the session can be there before the answer to its message
 	}, inSession("z", "z1"), inSession("a", "a1"))
 }
 
