@@ -39,6 +39,11 @@ var ErrDenied = errors.New("denied by Service Bus")
 // too.
 var ErrNoTopic = errors.New("there is no such topic")
 
+var (
+	errDisconnected = errors.New("the connection to Service Bus broke") // the SDK returns neither messages nor an error
+	errUnreadable   = errors.New("a message that the SDK cannot read")
+)
+
 // cleanError converts an error of the SDK to one line without addresses and
 // secrets.
 func cleanError(err error) error {
@@ -84,4 +89,16 @@ func isNotFound(err error) bool {
 	}
 	condition, ok := errors.AsType[*amqp.Error](err)
 	return ok && condition.Condition == amqp.ErrCondNotFound
+}
+
+// withoutPanic returns a panic of call as errUnreadable. The SDK panics on a
+// message that has properties of unexpected types, and every sender can set
+// them.
+func withoutPanic(call func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %v", errUnreadable, p)
+		}
+	}()
+	return call()
 }

@@ -100,12 +100,6 @@ func (w *watchedConn) Close() error {
 	return w.Conn.Close()
 }
 
-// Descriptors of AMQP's performatives.
-const (
-	attachFrame   = 0x12
-	transferFrame = 0x14
-)
-
 // Write is called by the SDK with one frame.
 func (w *watchedConn) Write(frame []byte) (int, error) {
 	switch performative(frame) {
@@ -117,18 +111,6 @@ func (w *watchedConn) Write(frame []byte) (int, error) {
 		w.line.transfers.Add(1)
 	}
 	return w.Conn.Write(frame)
-}
-
-// performative returns the descriptor of a frame's body, or 0.
-func performative(frame []byte) byte {
-	if len(frame) < 8 || frame[5] != 0 { // not of AMQP, but of SASL or of the protocol's header
-		return 0
-	}
-	body := frame[min(len(frame), 4*int(frame[4])):]
-	if len(body) < 3 || body[0] != 0 || body[1] != 0x53 {
-		return 0
-	}
-	return body[2]
 }
 
 // do runs a call of the SDK until its context or the other one ends, which is

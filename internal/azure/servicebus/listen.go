@@ -102,7 +102,6 @@ type listener struct {
 var (
 	errNoSubscription = errors.New("the subscription of this process was deleted")
 	errNotDelivered   = errors.New("the subscription of this process holds signals that are not delivered")
-	errDisconnected   = errors.New("the connection to Service Bus broke") // the SDK returns neither messages nor an error
 )
 
 // listen subscribes, connects, receives until something fails, and returns the
@@ -281,18 +280,4 @@ func (l *listener) unsubscribe(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, unsubscribeTimeout)
 	defer cancel()
 	_, _ = l.connector.admin.DeleteSubscription(ctx, l.topic, l.subscription, nil)
-}
-
-var errUnreadable = errors.New("a message that the SDK cannot read")
-
-// withoutPanic returns a panic of call as errUnreadable. The SDK panics on a
-// message that has properties of unexpected types, and every sender can set
-// them.
-func withoutPanic(call func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%w: %v", errUnreadable, p)
-		}
-	}()
-	return call()
 }

@@ -30,9 +30,14 @@ func isReleased(err error) bool {
 	return ok && condition.Condition == condCanceled && condition.Description == releasedText
 }
 
+// Descriptors of AMQP's performatives.
 const (
+	attachFrame      = 0x12
+	transferFrame    = 0x14
 	dispositionFrame = 0x15
+)
 
+const (
 	headerSize   = 8       // of a frame, and of a protocol header
 	maxFrameSize = 1 << 20 // the SDK allows its peer 64 KiB
 )
@@ -114,6 +119,18 @@ func rejectReleased(frame []byte) []byte {
 	changed = append(changed, described(dispositionFrame, sequence(0xc0, 5, append(fields, state...)))...)
 	binary.BigEndian.PutUint32(changed, uint32(len(changed)))
 	return changed
+}
+
+// performative returns the descriptor of a frame's body, or 0.
+func performative(frame []byte) byte {
+	if len(frame) < 8 || frame[5] != 0 { // not of AMQP, but of SASL or of the protocol's header
+		return 0
+	}
+	body := frame[min(len(frame), 4*int(frame[4])):]
+	if len(body) < 3 || body[0] != 0 || body[1] != 0x53 {
+		return 0
+	}
+	return body[2]
 }
 
 // isTrue reports whether a value is the boolean true.
