@@ -1,12 +1,79 @@
 package config
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
 )
+
+// Settings of every section that sign in by identity.
+const (
+	credentialKey = "credential"
+	clientIDKey   = "clientId"
+)
+
+// section reads a connection: a connection string, or a section with these keys
+// and those of an identity. Setting both is a problem, because one of them is
+// probably a leftover; the host would ignore the section.
+func (r *reader) section(name string, keys ...string) (connectionString string, section map[string]string) {
+	connectionString, section = r.connection(name), make(map[string]string)
+	var set []string
+	for _, key := range append(keys, credentialKey, clientIDKey) {
+		if value := r.connection(name + "__" + key); value != "" {
+			section[key] = value
+			set = append(set, name+"__"+key)
+		}
+	}
+	if connectionString != "" && len(set) > 0 {
+		r.problem("%s and %s are both set, and the host ignores the latter: remove %[1]s to sign in by identity, or all %[1]s__ settings to use the connection string", name, strings.Join(set, ", "))
+	}
+	return connectionString, section
+}
+
+// identity reads the identity of a section: whether it is managed, and the
+// client ID of a user-assigned one.
+func (r *reader) identity(name string, section map[string]string) (managed bool, clientID string) {
+	credential, clientID := section[credentialKey], section[clientIDKey]
+	switch {
+	case strings.EqualFold(credential, "managedidentity"):
+		return true, cmp.Or(clientID, r.get("AZURE_CLIENT_ID"))
+	case credential != "":
+		r.problem("%s__%s must be managedidentity or absent", name, credentialKey)
+	case clientID != "":
+		r.problem("%[1]s__%[2]s has no effect alone: set %[1]s__%[3]s=managedidentity too", name, clientIDKey, credentialKey)
+	}
+	return false, clientID
+}
+
+// connection reads a setting of a connection. As in the host, case does not
+// matter, and the parts of the name may be joined by __ or by a colon.
+func (r *reader) connection(name string) string {
+	if value := r.get(name); value != "" {
+		return value
+	}
+	var found []string
+	for other, value := range r.env {
+		if strings.EqualFold(strings.ReplaceAll(other, ":", "__"), name) && strings.TrimSpace(value) != "" {
+			found = append(found, other)
+		}
+	}
+	if len(found) == 0 {
+		return ""
+	}
+	return r.get(slices.Min(found))
+}
+
+// isAddress reports whether text is the URL of a service, without query,
+// fragment and user.
+func isAddress(text string, schemes ...string) bool {
+	u, err := url.Parse(text)
+	return err == nil && slices.Contains(schemes, u.Scheme) && u.Hostname() != "" &&
+		u.User == nil && u.RawQuery == "" && !u.ForceQuery && u.Fragment == ""
+}
 
 // The parts of a storage connection string. The SDK compares them exactly.
 var connectionParts = []string{
@@ -121,4 +188,13 @@ func (c *connection) checkKey() {
 	default:
 		c.wrong("has neither AccountKey nor SharedAccessSignature: copy the whole connection string from the storage account's access keys")
 	}
+}
+
+var accountName = regexp.MustCompile(`^[a-z0-9]+$`)
+
+// validAccount reports whether a storage account may have this name. The length
+// is not in the pattern: compiling a counted repetition costs as much of the
+// start as everything else in this package.
+func validAccount(name string) bool {
+	return len(name) >= 3 && len(name) <= 24 && accountName.MatchString(name)
 }

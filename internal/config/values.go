@@ -181,6 +181,8 @@ func (r *reader) level(name string) slog.Level {
 	return slog.LevelInfo
 }
 
+const defaultPort = 7072
+
 // port reads the port that the host assigns to the handler, from its name or
 // the name in older hosts.
 func (r *reader) port(name, legacy string) (port int, byDefault bool) {
