@@ -132,3 +132,11 @@ func parseUsage(text string) (Usage, error) {
 	}
 	return u, nil
 }
+
+// Month is the usage of all processes in a month until now, by day of the
+// month.
+type Month struct {
+	Days    map[int]Usage
+	Today   int // the day of the month
+	LeftOut int // rows that cannot be read: another build wrote them, or another program
+}
