@@ -73,6 +73,17 @@ func Read(ctx context.Context, rows table.Querier, parts ...Part) (d Directory, 
 	return d, nil
 }
 
+// shift corrects all times by the error of the clock of the process.
+func (r *Report) shift(d time.Duration) {
+	r.StartedAt, r.At = r.StartedAt.Add(d), r.At.Add(d)
+	r.Problems = problemList.shift(r.Problems, d)
+	facts := make(map[string]fact, len(r.facts))
+	for name, fact := range r.facts {
+		facts[name] = fact.shifted(d)
+	}
+	r.facts = facts
+}
+
 // parseAll parses rows on all processors: the lists of hundreds of processes
 // have 10 MB, and a person waits for them.
 func parseAll(rows []table.Row, parts []Part) (reports []Report, errs []error) {

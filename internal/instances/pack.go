@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/flate"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"io"
 	"strings"
@@ -22,6 +23,12 @@ const (
 // maxColumn is how many bytes of UTF-8 a column of a list holds. Storage counts
 // in UTF-16, where no text takes more than twice as many bytes.
 const maxColumn = 20_000
+
+// A column of a list holds up to maxItems items.
+const (
+	maxItems = 250
+	maxText  = 300 // characters of a problem's cause and of an error
+)
 
 // pack returns the column of a list.
 func pack(list string) string {
@@ -67,3 +74,32 @@ func unpack(column string) ([]byte, error) {
 
 // unpackers are used again, because each takes 40 KB.
 var unpackers = sync.Pool{New: func() any { return flate.NewReader(nil) }}
+
+// list returns the JSON of as many items as a column holds.
+func list[T any](items []T) string {
+	text := []byte("[")
+	for _, item := range items[:min(len(items), maxItems)] {
+		one, err := json.Marshal(item)
+		if err != nil {
+			continue // a number that JSON cannot express
+		}
+		if len(text)+1+len(one) >= maxColumn {
+			break
+		}
+		if len(text) > 1 {
+			text = append(text, ',')
+		}
+		text = append(text, one...)
+	}
+	return string(append(text, ']'))
+}
+
+func shorten(text string) string {
+	runes := 0
+	for at := range text {
+		if runes++; runes > maxText {
+			return text[:at] + "…"
+		}
+	}
+	return text
+}

@@ -1,3 +1,15 @@
+// Package instances carries the reports of the app's processes about
+// themselves. Each process knows only its own failures and counts, so an answer
+// that must be true for the app reads all of them.
+//
+// [Self] makes the reports of a process, and a [Reporter] writes them to a row
+// of a table, twice a minute and when there is news. [Read] returns the reports
+// of the processes that still write theirs. Ages are judged by the store's clock
+// alone, so that the clock of no process matters.
+//
+// A [Report] has what every process knows about itself: its identity, usage and
+// problems. All else is a [Section]. Each has a file of its own here if several
+// packages read it, and is declared by its package otherwise.
 package instances
 
 import (
@@ -59,21 +71,34 @@ type Report struct {
 	facts    map[string]fact // by the names of their sections; is replaced, never changed
 }
 
+// fact is the value of a section.
+type fact interface {
+	encoded() string
+	shifted(d time.Duration) fact
+	isCounted() bool                  // its section has a function for the window
+	addWithin(r *Report, before fact) // before may be nil
+}
+
+// Problem is a fault in a process that an operator may have to act on.
+type Problem struct {
+	Code    string    `json:"code"`              // a code of the status, such as "blobs_failing"
+	Subject string    `json:"subject,omitempty"` // the sequence, gate or queue, if the code concerns one
+	What    string    `json:"what"`              // a sentence that names the cause
+	Since   time.Time `json:"since"`             // when it began
+	Count   int64     `json:"count"`             // failures since then, at least 1
+}
+
 // Served counts invocations that have ended, without waits at gates.
 type Served struct {
 	Count   int64   `json:"count"`
 	Seconds float64 `json:"seconds"` // that they took, all together
 }
 
-// shift corrects all times by the error of the clock of the process.
-func (r *Report) shift(d time.Duration) {
-	r.StartedAt, r.At = r.StartedAt.Add(d), r.At.Add(d)
-	r.Problems = problemList.shift(r.Problems, d)
-	facts := make(map[string]fact, len(r.facts))
-	for name, fact := range r.facts {
-		facts[name] = fact.shifted(d)
-	}
-	r.facts = facts
+// A Part is what a reader of reports may leave out: their problems, or a
+// [Section].
+type Part interface {
+	column() string
+	read(r *Report, list []byte) error // the list in the column
 }
 
 // rounded keeps three decimals, so that the number is short in JSON.

@@ -17,23 +17,9 @@ const (
 	// of another format.
 	format = "2"
 
-	columnFormat   = "format"
-	columnReport   = "report"
-	columnProblems = "problems"
+	columnFormat = "format"
+	columnReport = "report"
 )
-
-// A column of a list holds up to maxItems items.
-const (
-	maxItems = 250
-	maxText  = 300 // characters of a problem's cause and of an error
-)
-
-// A Part is what a reader of reports may leave out: their problems, or a
-// [Section].
-type Part interface {
-	column() string
-	read(r *Report, list []byte) error // the list in the column
-}
 
 // row returns the row of a report.
 func row(r Report) (table.Row, error) {
@@ -50,35 +36,6 @@ func row(r Report) (table.Row, error) {
 		values[column] = fact.encoded()
 	}
 	return table.Row{Partition: partition, Key: r.Instance, Values: values}, nil
-}
-
-// list returns the JSON of as many items as a column holds.
-func list[T any](items []T) string {
-	text := []byte("[")
-	for _, item := range items[:min(len(items), maxItems)] {
-		one, err := json.Marshal(item)
-		if err != nil {
-			continue // a number that JSON cannot express
-		}
-		if len(text)+1+len(one) >= maxColumn {
-			break
-		}
-		if len(text) > 1 {
-			text = append(text, ',')
-		}
-		text = append(text, one...)
-	}
-	return string(append(text, ']'))
-}
-
-func shorten(text string) string {
-	runes := 0
-	for at := range text {
-		if runes++; runes > maxText {
-			return text[:at] + "…"
-		}
-	}
-	return text
 }
 
 // parse returns the report in a row, with these parts. A section that the

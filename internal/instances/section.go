@@ -190,14 +190,6 @@ func (s *Section[T]) read(r *Report, list []byte) error {
 	return err
 }
 
-// fact is the value of a section.
-type fact interface {
-	encoded() string
-	shifted(d time.Duration) fact
-	isCounted() bool                  // its section has a function for the window
-	addWithin(r *Report, before fact) // before may be nil
-}
-
 type factOf[T any] struct {
 	*Section[T]
 	value T
