@@ -11,25 +11,6 @@ import (
 	"kennel/queue"
 )
 
-// family is a metric with all its series.
-type family struct {
-	name, help string
-	kind       kind
-	labels     []string
-
-	// One of these returns the series. Values with equal labels are added.
-	of       func(instances.Report, func(value float64, labels ...string))
-	ages     func(instances.Report, func(d distribution, labels ...string))
-	ofQueues func(map[string]instances.QueueSample, func(value float64, labels ...string))
-	ofBill   func(bill.Bill, func(value float64, labels ...string))
-
-	ofBacklog func(instances.Backlog, func(value float64, labels ...string))
-}
-
-// maxNames is how many sequences and gates of a process have series: those with
-// the most numbers or waiters. Callers choose the names.
-const maxNames = 100
-
 // bus is the service of operations that are no requests to storage.
 const bus = "bus"
 
