@@ -28,7 +28,7 @@ const hurriedPause = 45 * time.Second / 120
 // second is a minute.
 func hurriedHandler(t *testing.T) func() (string, error) {
 	t.Helper()
-	source, err := filepath.Abs("../internal/scale/check/check.go")
+	source, err := filepath.Abs("../internal/scale/check/run.go")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func hurriedHandler(t *testing.T) func() (string, error) {
 		text = []byte(strings.Replace(string(text), constant, constant+" / 120", 1))
 	}
 	dir := t.TempDir()
-	changed, overlay := filepath.Join(dir, "check.go"), filepath.Join(dir, "overlay.json")
+	changed, overlay := filepath.Join(dir, "run.go"), filepath.Join(dir, "overlay.json")
 	replace, err1 := json.Marshal(map[string]any{"Replace": map[string]string{source: changed}})
 	err2 := os.WriteFile(changed, text, 0o600)
 	err3 := os.WriteFile(overlay, replace, 0o600)

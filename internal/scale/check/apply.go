@@ -9,40 +9,6 @@ import (
 	"time"
 )
 
-// Target is the container app that is scaled.
-type Target interface {
-	// Replicas returns the minimum and the maximum of instances.
-	Replicas(ctx context.Context) (minimum, maximum int, err error)
-
-	// SetMinimum changes the minimum of instances.
-	SetMinimum(ctx context.Context, n int) error
-}
-
-// Errors of a [Target]. After any other error, a change may have been made.
-var (
-	ErrDenied = errors.New("the identity of the app may not read or change the target")
-	ErrBusy   = errors.New("the target cannot be changed now")
-)
-
-// The states of an outcome.
-const (
-	Unchanged = "unchanged" // the target was as advised
-	DryRun    = "dryRun"    // the target would be changed
-	Applied   = "applied"
-	Denied    = "denied"
-	Busy      = "busy" // another change is under way, or there were too many requests; a later check tries again
-	Failed    = "failed"
-)
-
-// Outcome reports whether advice reached a target.
-type Outcome struct {
-	At        time.Time `json:"at"` // of the check
-	State     string    `json:"state"`
-	Instances int       `json:"instances"`         // the minimum as advised, within the maximum of the target
-	Minimum   *int      `json:"minimum,omitempty"` // that the target had
-	Error     string    `json:"error,omitempty"`
-}
-
 // apply compares the target with the advice, changes it if it may, and stores
 // the outcome if that is news. An error of the target is an outcome and not an
 // error of the check: the next check tries again.

@@ -46,8 +46,24 @@ type Sample struct {
 	CPU                  float64 `json:"cpu"`
 }
 
-// defaultTarget is the name of the target if none is set.
-const defaultTarget = "instances"
+// The states of an outcome.
+const (
+	Unchanged = "unchanged" // the target was as advised
+	DryRun    = "dryRun"    // the target would be changed
+	Applied   = "applied"
+	Denied    = "denied"
+	Busy      = "busy" // another change is under way, or there were too many requests; a later check tries again
+	Failed    = "failed"
+)
+
+// Outcome reports whether advice reached a target.
+type Outcome struct {
+	At        time.Time `json:"at"` // of the check
+	State     string    `json:"state"`
+	Instances int       `json:"instances"`         // the minimum as advised, within the maximum of the target
+	Minimum   *int      `json:"minimum,omitempty"` // that the target had
+	Error     string    `json:"error,omitempty"`
+}
 
 // counts reports whether a process is one of the instances that the advice
 // counts: those that work on queues, and of a target only workers.

@@ -132,6 +132,15 @@ func (c *Check) keepOutcome(ctx context.Context, k kept, o Outcome) error {
 // keyOf returns the key of a row of the history.
 func keyOf(at time.Time) string { return history + at.UTC().Format(time.RFC3339) }
 
+// notOther returns nil for the error of a write that another process preceded:
+// that one checks.
+func notOther(err error) error {
+	if table.IsConflict(err) {
+		return nil
+	}
+	return err
+}
+
 // Latest returns the last check of any process, or ErrNone.
 func (c *Check) Latest(ctx context.Context) (Record, error) {
 	k, _, err := c.load(ctx)
@@ -195,6 +204,8 @@ func (c *Check) History(ctx context.Context, p Page) (records []Record, continua
 		}
 	}
 }
+
+const sweepEvery = time.Hour // for old rows of the history
 
 // sweep removes rows of the history that are older than they are kept.
 func (c *Check) sweep(ctx context.Context, at time.Time) error {
