@@ -5,6 +5,8 @@ import (
 	"strings"
 )
 
+const maxFaults = 20 // that an error lists
+
 // RulesError reports rules that are invalid.
 type RulesError struct {
 	Faults []Fault // at least one, and at most the first 20

@@ -11,7 +11,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 )
 
 // members are the names of all members of rules.
@@ -155,23 +154,4 @@ func kindOf(t reflect.Type) string {
 		return "array"
 	}
 	return "number"
-}
-
-// duration is a time.Duration that JSON writes as "5m0s".
-type duration time.Duration
-
-func (d duration) String() string               { return short(time.Duration(d)) }
-func (d duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
-
-func (d *duration) UnmarshalText(text []byte) error {
-	parsed, err := time.ParseDuration(string(text))
-	if err != nil {
-		return fmt.Errorf("%.50q is not a duration such as \"5m\"", text)
-	}
-	*d = duration(parsed)
-	return nil
-}
-
-func (d duration) within(low, high time.Duration) bool {
-	return time.Duration(d) >= low && time.Duration(d) <= high
 }

@@ -139,10 +139,6 @@ func (d *demand) fitting(l *load) int {
 	return max(1, int(min(math.Ceil(perInstance*d.rules.CPU/l.CPU), maxHands)))
 }
 
-func seconds(s float64) time.Duration {
-	return time.Duration(min(s, math.MaxInt32) * float64(time.Second))
-}
-
 func percent(share float64) string { return fmt.Sprintf("%.0f %%", min(100*share, 100)) }
 
 // plural returns a count with its noun, as in "1,200 messages".
@@ -161,17 +157,4 @@ func grouped(n float64) string {
 		digits = digits[:i] + "," + digits[i:]
 	}
 	return digits
-}
-
-// short returns a duration without units that are zero, as in "5m".
-func short(d time.Duration) string {
-	d = d.Round(time.Second)
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
 }

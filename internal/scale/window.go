@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	_ "time/tzdata" // so that the zones of windows do not depend on the machine
 )
 
 const maxLead = 4 * time.Hour
