@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/google/go-cmp/cmp"
@@ -77,34 +76,6 @@ func largeWrites(t *tableTest) {
 	t.submit(many...)
 }
 
-// all reads all pages of a query and returns their number.
-func (t *tableTest) all(q table.Query) (rows []table.Row, pages int) {
-	t.Helper()
-	for {
-		page, err := t.table.Query(t.ctx, q)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(page.Rows) > q.Top {
-			t.Errorf("%d rows on a page of %d", len(page.Rows), q.Top)
-		}
-		rows = append(rows, page.Rows...)
-		if pages++; page.Next == "" || pages > 10_000 {
-			return rows, pages
-		}
-		q.After = page.Next
-	}
-}
-
-func (t *tableTest) keys(q table.Query) (keys []string) {
-	t.Helper()
-	rows, _ := t.all(q)
-	for _, row := range rows {
-		keys = append(keys, row.Partition+"/"+row.Key)
-	}
-	return keys
-}
-
 func queryOrder(t *tableTest) {
 	for _, partition := range []string{"b", "a", "ab", "a!"} {
 		for _, key := range []string{"2", "10", "!x", "1", "~", "a"} {
@@ -124,18 +95,6 @@ func queryOrder(t *tableTest) {
 	}
 	if diff := cmp.Diff(t.keys(table.Query{Partition: "a!", Top: 4}), want[6:12]); diff != "" {
 		t.Errorf("of one partition (-), want (+):\n%s", diff)
-	}
-}
-
-// fill puts n rows into the partition, named by their numbers.
-func (t *tableTest) fill(partition string, n int) {
-	t.Helper()
-	var writes []table.Write
-	for i := range n {
-		writes = append(writes, insert(partition, fmt.Sprintf("%05d", i), values{"x": fmt.Sprint(i)}))
-	}
-	for some := range slices.Chunk(writes, table.MaxTransaction) {
-		t.submit(some...)
 	}
 }
 
