@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"compress/gzip"
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -31,6 +32,15 @@ const (
 
 // contentType is that of requests, and of answers that are read.
 const contentType = "application/x-protobuf"
+
+// collector is where and how spans are sent.
+type collector struct {
+	address *url.URL
+	headers map[string]string // often keys
+	gzip    bool
+	timeout time.Duration // of one request
+	tls     *tls.Config   // nil is the default
+}
 
 // sender sends spans to a collector by OTLP over HTTP. Where the collector is
 // busy or slow it tries again.

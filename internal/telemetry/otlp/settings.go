@@ -21,15 +21,6 @@ const (
 	tracesExporter = "OTEL_TRACES_EXPORTER"
 )
 
-// collector is where and how spans are sent.
-type collector struct {
-	address *url.URL
-	headers map[string]string // often keys
-	gzip    bool
-	timeout time.Duration // of one request
-	tls     *tls.Config   // nil is the default
-}
-
 const defaultTimeout = 10 * time.Second
 
 // value returns a setting of the exporter and its whole name. One for traces
