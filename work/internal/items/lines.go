@@ -3,6 +3,7 @@ package items
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"io"
 
 	"kennel/work/internal/model"
@@ -10,6 +11,9 @@ import (
 
 // blank is JSON's white space.
 const blank = " \t\r\n"
+
+// errLong reports an item that is longer than MaxItem, and was skipped.
+var errLong = fmt.Errorf("the item is longer than %d bytes", model.MaxItem)
 
 // nextLine returns the next line that is not empty. It returns io.EOF after the
 // last one, and errLong for a line that is too long.
