@@ -17,7 +17,6 @@ import (
 	"kennel/work/internal/format"
 	"kennel/work/internal/model"
 	"kennel/work/internal/store"
-	"kennel/work/internal/submit"
 )
 
 // Ages from which the sweep acts. They are longer than another process that
@@ -30,13 +29,6 @@ const (
 const (
 	sweepBlobs = 1000 // of one request
 )
-
-// Sweeper completes and removes batches.
-type Sweeper struct {
-	*base.Base
-	Collector *collect.Collector
-	Submitter *submit.Submitter
-}
 
 // Sweep completes what a crash interrupted, queues again what was lost of
 // batches without progress, and removes what is not needed any more. Call it

@@ -1,8 +1,18 @@
 package sweep
 
 import (
+	"kennel/work/internal/base"
+	"kennel/work/internal/collect"
 	"kennel/work/internal/model"
+	"kennel/work/internal/submit"
 )
+
+// Sweeper completes and removes batches.
+type Sweeper struct {
+	*base.Base
+	Collector *collect.Collector
+	Submitter *submit.Submitter
+}
 
 // Swept counts the results of a sweep.
 type Swept struct {
