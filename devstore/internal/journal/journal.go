@@ -45,25 +45,6 @@ type Journal struct {
 	err      error // the log cannot be written any more
 }
 
-// Open reads the log of a folder, which is made if there is none, and calls
-// apply for each of its records in the order in which they were appended. One
-// process at a time has a folder open.
-func Open(folder string, log *slog.Logger, apply func(kind byte, record []byte) error) (*Journal, error) {
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return nil, fmt.Errorf("make the folder of the storage: %w", err)
-	}
-	lock, err := lockFolder(folder)
-	if err != nil {
-		return nil, err
-	}
-	j := &Journal{folder: folder, log: log, lock: lock}
-	j.changed.L = &j.mu
-	if err := j.load(apply); err != nil {
-		return nil, errors.Join(err, lock.Close())
-	}
-	return j, nil
-}
-
 // Append adds a record. It returns before the record is on the disk: see
 // [Journal.Sync].
 func (j *Journal) Append(kind byte, record []byte) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,16 +13,23 @@ import (
 	"strings"
 )
 
-// Files of a folder: storage-1.log and so on, of which the last counts.
-// One with the ending of unfinished was not renamed yet when its process ended.
-const (
-	prefix     = "storage-"
-	suffix     = ".log"
-	unfinished = ".new"
-)
-
-func path(folder string, number uint64) string {
-	return filepath.Join(folder, prefix+strconv.FormatUint(number, 10)+suffix)
+// Open reads the log of a folder, which is made if there is none, and calls
+// apply for each of its records in the order in which they were appended. One
+// process at a time has a folder open.
+func Open(folder string, log *slog.Logger, apply func(kind byte, record []byte) error) (*Journal, error) {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return nil, fmt.Errorf("make the folder of the storage: %w", err)
+	}
+	lock, err := lockFolder(folder)
+	if err != nil {
+		return nil, err
+	}
+	j := &Journal{folder: folder, log: log, lock: lock}
+	j.changed.L = &j.mu
+	if err := j.load(apply); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return j, nil
 }
 
 // load reads the last log of the folder, removes others, and opens it for more.
@@ -79,28 +87,6 @@ func (j *Journal) create() (err error) {
 	}
 	j.snapshot = j.size
 	return nil
-}
-
-// begin writes a log with a snapshot, and opens it for more. The log has its
-// name only when it is complete and durable.
-func begin(folder, name string, snapshot func(emit func(kind byte, record []byte) error) error) (file *os.File, frame uint64, size int64, err error) {
-	file, err = os.OpenFile(name+unfinished, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return nil, 0, 0, err
-	}
-	frame, size, err = writeSnapshot(file, snapshot)
-	err = errors.Join(err, file.Close()) // Windows renames no open file
-	if err == nil {
-		err = errors.Join(os.Rename(name+unfinished, name), syncFolder(folder))
-	}
-	if err == nil {
-		file, err = os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0)
-	}
-	if err != nil {
-		_ = os.Remove(name + unfinished) // otherwise the next start does
-		return nil, 0, 0, err
-	}
-	return file, frame, size, nil
 }
 
 // read applies the records of the log, cuts off a torn end, and opens the file
