@@ -131,10 +131,14 @@ func (j *Journal) Compact(snapshot func(emit func(kind byte, record []byte) erro
 	return syncFolder(j.folder)
 }
 
+// errClosed is the error of a journal whose folder may be another one's by now.
+var errClosed = errors.New("the log of the storage is closed")
+
 // Close makes all records durable and frees the folder.
 func (j *Journal) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	err := j.sync(j.appended)
+	j.err = errClosed
 	return errors.Join(err, j.file.Close(), j.lock.Close())
 }

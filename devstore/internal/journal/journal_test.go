@@ -221,6 +221,28 @@ func TestKilledWhileCompacting(t *testing.T) {
 	}
 }
 
+// Who comes late to replace the log of a folder that was closed changes nothing:
+// the folder may be open again.
+func TestCompactAfterClose(t *testing.T) {
+	folder := t.TempDir()
+	j, _, _ := open(t, folder)
+	j.Append('b', []byte("old"))
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	next, _, _ := open(t, folder)
+	defer next.Close()
+	if err := j.Compact(func(emit func(byte, []byte) error) error { return emit('b', []byte("late")) }); !errors.Is(err, errClosed) {
+		t.Errorf("replaced after its end: %v", err)
+	}
+	if _, err := os.Stat(path(folder, 2)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the log that would replace it: %v", err)
+	}
+	if err := j.Sync(); !errors.Is(err, errClosed) {
+		t.Errorf("Sync after the end: %v", err)
+	}
+}
+
 func TestOneProcessHasAFolder(t *testing.T) {
 	folder := t.TempDir()
 	j, _, _ := open(t, folder)
