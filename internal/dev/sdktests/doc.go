@@ -10,4 +10,8 @@
 //
 // testdata/tests.txt lists every live test, with a category for those that do
 // not count; testdata/failures.txt states why a test fails on devstore.
+//
+// The outcomes of Azurite are kept in testdata/azurite.txt, because its version is
+// pinned: go test -run LiveTests ./internal/dev/sdktests -args -azurite measures
+// them again, in the same run as those of devstore.
 package sdktests
