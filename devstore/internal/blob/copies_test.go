@@ -97,3 +97,16 @@ func TestCopiesDoNotShareTheirEnd(t *testing.T) {
 	s.ok(201, "PUT", "one/d?comp=appendblock", "x")
 	s.checkReplay()
 }
+
+// TestPartsOfBlobsInASnapshot keeps parts of a block that begin where the block
+// does, and share its memory.
+func TestPartsOfBlobsInASnapshot(t *testing.T) {
+	for _, names := range [][2]string{{"a-whole", "part"}, {"whole", "a-part"}} { // a list has them in either order
+		s := newStore(t)
+		s.create("one")
+		s.put("one/"+names[0], "0123456789")
+		s.ok(201, "PUT", "one/"+names[1]+"?comp=block&blockid=AAAA", "", "x-ms-copy-source", here+"one/"+names[0]+"?sig=x", "x-ms-source-range", "bytes=0-3")
+		s.ok(201, "PUT", "one/"+names[1]+"?comp=blocklist", "<BlockList><Latest>AAAA</Latest></BlockList>")
+		s.checkReplay()
+	}
+}

@@ -87,7 +87,7 @@ func (s *Service) Apply(record []byte) error {
 func (s *Service) Snapshot(emit func(record []byte) error) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	e := &emitter{emit: emit, refs: make(map[*byte]uint64)}
+	e := &emitter{emit: emit, refs: make(map[memory]uint64)}
 	for account, all := range s.accounts {
 		for name, k := range all.From("") {
 			e.container(account, name, k)
@@ -105,8 +105,14 @@ func (s *Service) Snapshot(emit func(record []byte) error) error {
 // An emitter writes the state as changes. It stops after an error.
 type emitter struct {
 	emit func(record []byte) error
-	refs map[*byte]uint64 // by the first byte of the data
+	refs map[memory]uint64 // to data
 	err  error
+}
+
+// memory is where data is. A part of a block may begin where the block does.
+type memory struct {
+	first *byte
+	size  int
 }
 
 func (e *emitter) change(c *change) {
@@ -153,11 +159,11 @@ func (e *emitter) version(at change, v *version) {
 }
 
 func (e *emitter) data(data []byte) uint64 {
-	first := &data[0] // no block is empty
-	ref, known := e.refs[first]
+	at := memory{&data[0], len(data)} // no block is empty
+	ref, known := e.refs[at]
 	if !known {
 		ref = uint64(len(e.refs)) + 1
-		e.refs[first] = ref
+		e.refs[at] = ref
 		e.change(&change{Op: opData, Ref: ref, data: data})
 	}
 	return ref
