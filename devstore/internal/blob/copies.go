@@ -43,6 +43,10 @@ func (c *call) parseSource() (*source, error) {
 	if s.Snapshot, err = parseSnapshot(u.Query().Get("snapshot")); err != nil {
 		return nil, err
 	}
+	// Another operation could need another right than to read the blob.
+	if query := u.Query(); query.Has("comp") || query.Has("restype") {
+		return nil, rest.InvalidHeader(name, u.Redacted())
+	}
 	if u.Query().Has("versionid") {
 		return nil, notImplemented("%s from a version", c.operation)
 	}
