@@ -43,6 +43,8 @@ func (c *call) append(data []byte, headers []string) (*rest.Answer, error) {
 		return nil, errPosition
 	case limit >= 0 && offset+int64(len(data)) > limit:
 		return nil, rest.Fail(412, "MaxBlobSizeConditionNotMet", "The max blob size condition specified was not met.")
+	case offset+int64(len(data)) > maxContent:
+		return nil, errContent
 	case len(v.blocks) >= maxBlocks:
 		return nil, errTooManyBlocks
 	}

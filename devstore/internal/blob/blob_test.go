@@ -558,3 +558,23 @@ func TestReset(t *testing.T) {
 		t.Errorf("the log gives %s", got)
 	}
 }
+
+// TestRepeatedBlocks makes small requests for content that no machine holds.
+func TestRepeatedBlocks(t *testing.T) {
+	s := newStore(t)
+	s.create("one")
+	s.ok(201, "PUT", "one/a?comp=block&blockid=AAAA", strings.Repeat("x", mib))
+	list := func(blocks int) string {
+		return "<BlockList>" + strings.Repeat("<Latest>AAAA</Latest>", blocks) + "</BlockList>"
+	}
+	s.ok(201, "PUT", "one/a?comp=blocklist", list(1))
+	s.fails(413, "RequestBodyTooLarge", "PUT", "one/a?comp=blocklist", list(maxContent/mib+1))
+	s.ok(201, "PUT", "one/a?comp=blocklist", list(maxContent/mib))
+	s.ok(201, "PUT", "one/log", "", "x-ms-blob-type", "AppendBlob")
+	s.ok(201, "PUT", "one/log?comp=appendblock", "x")
+	s.fails(413, "RequestBodyTooLarge", "PUT", "one/log?comp=appendblock", "", "x-ms-copy-source", here+"one/a?sig=x")
+	s.fails(413, "RequestBodyTooLarge", "PUT", "one/b?comp=block&blockid=AAAA", "", "x-ms-copy-source", here+"one/a?sig=x")
+	log, _ := s.container("kennel", "one").blobs.Get("log")
+	log.base.length = maxContent
+	s.fails(413, "RequestBodyTooLarge", "PUT", "one/log?comp=appendblock", "x")
+}

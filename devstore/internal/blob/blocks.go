@@ -119,18 +119,23 @@ func (c *call) putBlockList() (*rest.Answer, error) {
 // locate decides for each block of a list whether it is one that was committed.
 func (b *blob) locate(list []wanted) ([]listed, error) {
 	committed := b.committed()
-	all := make([]listed, 0, len(list))
+	all, size := make([]listed, 0, len(list)), int64(0)
 	for _, w := range list {
-		_, staged := b.pending.Get(w.id)
-		_, old := committed[w.id]
+		data, staged := b.pending.Get(w.id)
+		earlier, old := committed[w.id]
 		switch {
 		case staged && w.from != "Committed":
 			all = append(all, listed{ID: w.id})
+			size += int64(len(data))
 		case old && w.from != "Uncommitted":
 			all = append(all, listed{ID: w.id, Committed: true})
+			size += int64(len(earlier))
 		default:
 			return nil, rest.Fail(400, "InvalidBlockList", "The specified block list is invalid.")
 		}
+	}
+	if size > maxContent {
+		return nil, errContent
 	}
 	return all, nil
 }

@@ -286,8 +286,9 @@ func (p *props) override(other *props) {
 }
 
 // fromURL returns the part of the source that a block is made of, and the
-// headers that answer for it.
-func (c *call) fromURL() ([]byte, []string, error) {
+// headers that answer for it. It may be as large as the body of the same call
+// without a source.
+func (c *call) fromURL(limit int64) ([]byte, []string, error) {
 	from, when, err := c.prepareCopy(false)
 	if err != nil {
 		return nil, nil, err
@@ -305,6 +306,9 @@ func (c *call) fromURL() ([]byte, []string, error) {
 			return nil, nil, err
 		}
 	}
+	if end-first > limit {
+		return nil, nil, rest.Fail(413, "RequestBodyTooLarge", "The part of the source is larger than a block may be.")
+	}
 	data := v.bytes(first, end)
 	if len(data) == 0 {
 		return nil, nil, rest.InvalidHeader("x-ms-copy-source", from.address.Redacted())
@@ -314,7 +318,7 @@ func (c *call) fromURL() ([]byte, []string, error) {
 }
 
 func (c *call) putBlockFromURL() (*rest.Answer, error) {
-	data, sums, err := c.fromURL()
+	data, sums, err := c.fromURL(maxBlock)
 	if err != nil {
 		return nil, err
 	}
@@ -322,7 +326,7 @@ func (c *call) putBlockFromURL() (*rest.Answer, error) {
 }
 
 func (c *call) appendFromURL() (*rest.Answer, error) {
-	data, sums, err := c.fromURL()
+	data, sums, err := c.fromURL(maxAppended)
 	if err != nil {
 		return nil, err
 	}

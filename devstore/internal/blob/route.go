@@ -30,7 +30,9 @@ const (
 	post   = http.MethodPost
 	remove = http.MethodDelete
 
-	mib = 1 << 20
+	mib         = 1 << 20
+	maxBlock    = 4000 * mib
+	maxAppended = 100 * mib
 
 	anyPermission = "rwdlacuptfxyie"
 )
@@ -109,11 +111,11 @@ func makingRule(r *rest.Request, comp string) (rule, error) {
 	case comp == "block" && copied:
 		made.name, made.run = "Put Block From URL", (*call).putBlockFromURL
 	case comp == "block":
-		made.name, made.run, made.max = "Put Block", (*call).putBlock, 4000*mib
+		made.name, made.run, made.max = "Put Block", (*call).putBlock, maxBlock
 	case comp == "appendblock" && copied:
 		made.name, made.run, made.permission = "Append Block From URL", (*call).appendFromURL, "aw"
 	case comp == "appendblock":
-		made.name, made.run, made.permission, made.max = "Append Block", (*call).appendBlock, "aw", 100*mib
+		made.name, made.run, made.permission, made.max = "Append Block", (*call).appendBlock, "aw", maxAppended
 	case copied && kind != "":
 		made.name, made.run = "Put Blob From URL", (*call).putFromURL
 	case copied && strings.EqualFold(r.Header("x-ms-requires-sync"), "true"):

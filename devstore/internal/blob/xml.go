@@ -80,6 +80,12 @@ func (d *document) metadata(meta map[string]string) {
 // maxBlocks is how many blocks a blob may have.
 const maxBlocks = 50_000
 
+// maxContent is how many bytes a blob may have here. Azure allows far more, but
+// blocks can be repeated at no cost, and a reader gets all of them.
+const maxContent = 5000 * mib
+
+var errContent = rest.Fail(413, "RequestBodyTooLarge", "The blob would be larger than 5,000 MiB, the most that this store keeps in one.")
+
 // A wanted block is an element of the body of Put Block List.
 type wanted struct {
 	id   string
