@@ -85,6 +85,8 @@ func TestUserDelegation(t *testing.T) {
 			header: http.Header{"Toy": {"ball"}}},
 		{name: "without its header", values: values(func(v *sas.BlobSignatureValues) { v.SignedRequestHeaders = map[string]string{"toy": "ball"} }),
 			want: "AuthenticationFailed"},
+		{name: "its header as a part of another value", values: values(func(v *sas.BlobSignatureValues) { v.SignedRequestHeaders = map[string]string{"toy": "ball"} }),
+			edit: func(q string) string { return strings.Replace(q, "srh=toy", "ses=%0Atoy%3Aball%0A%0A", 1) }, want: "AuthenticationFailed"},
 		{name: "a user", values: values(func(v *sas.BlobSignatureValues) { v.SignedDelegatedUserObjectID = "max" }), token: signedIn{"max"}},
 		{name: "another user", values: values(func(v *sas.BlobSignatureValues) { v.SignedDelegatedUserObjectID = "max" }), token: signedIn{"rex"},
 			want: "AuthenticationFailed"},
