@@ -169,7 +169,8 @@ func TestBlobSignature(t *testing.T) {
 		{"for the container", make("", "c", "", "r", "2026-11-28"), ""},
 		{"for another blob", make("a", "b", "", "r", "2026-11-28"), "AuthenticationFailed"},
 		{"by a policy", make("", "c", "known", "", ""), ""},
-		{"by a policy and a permission that it lacks", make("", "c", "known", "w", ""), "AuthorizationPermissionMismatch"},
+		{"by a policy and a permission beside it", make("", "c", "known", "r", ""), "AuthenticationFailed"},
+		{"by a policy and an end beside it", make("", "c", "known", "", "2026-11-29"), "AuthenticationFailed"},
 		{"by no policy", make("", "c", "unknown", "", ""), "AuthenticationFailed"},
 		{"for a folder", make("", "d", "", "r", "2026-11-28"), "NotImplemented"},
 	} {

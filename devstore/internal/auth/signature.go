@@ -40,6 +40,9 @@ func (c Caller) signature() error {
 		if !found {
 			return failed("There is no stored access policy %q.", grant.Identity)
 		}
+		if start != "" && policy.Start != "" || expiry != "" && policy.Expiry != "" || grant.Permissions != "" && policy.Permission != "" {
+			return failed("Start, expiry and permissions are each in the signature or in the policy %q, not in both.", grant.Identity)
+		}
 		start, expiry = either(start, policy.Start), either(expiry, policy.Expiry)
 		grant.Permissions = either(grant.Permissions, policy.Permission)
 	}
