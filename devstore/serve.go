@@ -83,9 +83,21 @@ func (s *Store) answer(r *http.Request, only string) reply {
 		return reply{Answer: s.finish(request, failed.XML(request))}
 	}
 	request.Account, request.Path, request.Secondary = at.account, at.path, at.secondary
-	request.Sub = func(sub *http.Request) *rest.Answer { return s.answerWithin(sub, at.service.name) }
-	var hit Fault
+	var hit, inside Fault
+	request.Sub = func(sub *http.Request) *rest.Answer {
+		part := s.answerWithin(sub, at.service.name)
+		switch { // a part has no connection of its own
+		case part.cut:
+			inside.Kind = Cut
+		case part.slow > inside.Delay && inside.Kind != Cut:
+			inside = Fault{Kind: Slow, Delay: part.slow}
+		}
+		return part.Answer
+	}
 	a, err := s.run(request, at, &hit)
+	if hit.Kind == 0 {
+		hit = inside
+	}
 	if err != nil {
 		a = at.service.failure(request, err)
 		if r.Method == http.MethodHead {
@@ -99,8 +111,8 @@ func (s *Store) answer(r *http.Request, only string) reply {
 type within struct{}
 
 // answerWithin answers a request that is part of another one, as in a batch.
-func (s *Store) answerWithin(sub *http.Request, service string) *rest.Answer {
-	return s.answer(sub.WithContext(context.WithValue(sub.Context(), within{}, true)), service).Answer
+func (s *Store) answerWithin(sub *http.Request, service string) reply {
+	return s.answer(sub.WithContext(context.WithValue(sub.Context(), within{}, true)), service)
 }
 
 // run finds the operation, checks that its caller may have it run, reads the

@@ -244,6 +244,30 @@ func TestFaults(t *testing.T) {
 }
 
 // control sends a request to the control of a store.
+// TestFaultsInBatches cuts the connection of one of the requests of a batch.
+func TestFaultsInBatches(t *testing.T) {
+	store := devstore.New(t, nil)
+	c := connect(t, store.InProcess(), store)
+	if err := c.use(t.Context(), "shared"); err != nil {
+		t.Fatal(err)
+	}
+	box := c.blobs.ServiceClient().NewContainerClient("shared")
+	batch, err := box.NewBatchBuilder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := batch.Delete("a b/ü", nil); err != nil {
+		t.Fatal(err)
+	}
+	store.Fail(devstore.Fault{Kind: devstore.Cut, Operation: "Delete Blob", Times: 1})
+	if _, err := box.SubmitBatch(t.Context(), batch, nil); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("the batch: %v, want a connection that was cut", err)
+	}
+	if _, err := box.NewBlobClient("a b/ü").GetProperties(t.Context(), nil); code(err) == "<nil>" {
+		t.Error("the blob was not deleted")
+	}
+}
+
 func control(t *testing.T, store *devstore.Store, method, path, body string, headers ...string) (int, string) {
 	t.Helper()
 	_, rest, _ := strings.Cut(store.ConnectionString(), "BlobEndpoint=http://")
