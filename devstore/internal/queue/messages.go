@@ -63,7 +63,18 @@ func (s *Service) putMessage(r *rest.Request, name string) (*rest.Answer, error)
 }
 
 // stamp returns a time that no other message or receipt has.
-func (s *Service) stamp(r *rest.Request) ticks { return ticksOf(s.stamps.Next(r.Now)) }
+func (s *Service) stamp(r *rest.Request) ticks {
+	s.last = ticksOf(s.stamps.Next(r.Now))
+	return s.last
+}
+
+// seen makes later stamps larger than one.
+func (s *Service) seen(stamp ticks) {
+	if stamp > s.last {
+		s.last = stamp
+		s.stamps.Seen(stamp.time())
+	}
+}
 
 func (s *Service) getMessages(r *rest.Request, name string) (*rest.Answer, error) {
 	count, err := readCount(r)

@@ -340,3 +340,14 @@ func TestCallersAtOnce(t *testing.T) {
 		t.Errorf("received %d messages, want each of %d once", len(all), callers*each)
 	}
 }
+
+// TestReceiptsDoNotRepeat goes on from a snapshot with a clock that stands still.
+func TestReceiptsDoNotRepeat(t *testing.T) {
+	c := newClient(t, 0)
+	c.create()
+	first := c.put("a", "")
+	c.ok(204, "DELETE", first.path(c.name), "")
+	if again := c.copied().put("b", ""); again.PopReceipt == first.PopReceipt || again.MessageID == first.MessageID {
+		t.Errorf("the next message is %+v, as the one before was", again)
+	}
+}

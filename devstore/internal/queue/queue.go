@@ -22,6 +22,7 @@ type Service struct {
 	mu       sync.Mutex
 	accounts map[string]*account // guarded by mu
 	sequence uint64              // of the newest message; guarded by mu
+	last     ticks               // the stamp of the last change; guarded by mu
 	now      ticks               // the latest time of a request; guarded by mu
 }
 

@@ -23,6 +23,7 @@ const (
 	recordNoMessage  = 'n'
 	recordCleared    = 'c'
 	recordReset      = 'r'
+	recordLast       = 'l' // the last time that a message or receipt has
 )
 
 type encoder []byte
@@ -160,6 +161,9 @@ func (s *Service) apply(record []byte) error {
 	case recordReset:
 		s.forget()
 		return nil
+	case recordLast:
+		s.seen(ticks(d.number()))
+		return d.err
 	}
 	account, name := d.text(), d.text()
 	if d.err != nil {
@@ -198,7 +202,7 @@ func (s *Service) applyTo(q *queue, kind byte, d *decoder) error {
 		}
 		m.place = place(s.seed, m.sequence)
 		s.sequence = max(s.sequence, m.sequence)
-		s.stamps.Seen(m.receipt.time())
+		s.seen(m.receipt)
 		q.add(m)
 	case recordMoved:
 		for len(d.rest) > 0 && d.err == nil {
@@ -211,7 +215,7 @@ func (s *Service) applyTo(q *queue, kind byte, d *decoder) error {
 			}
 			m.receipt, m.count = moved.receipt, moved.count
 			q.hide(m, moved.visible)
-			s.stamps.Seen(m.receipt.time())
+			s.seen(m.receipt)
 		}
 	case recordNoMessage:
 		m := q.byID[d.id()]
@@ -231,6 +235,11 @@ func (s *Service) applyTo(q *queue, kind byte, d *decoder) error {
 func (s *Service) Snapshot(emit func(record []byte) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	last := encode(recordLast)
+	last.number(int64(s.last))
+	if err := emit(last); err != nil {
+		return err
+	}
 	err := s.properties.Snapshot(func(record []byte) error {
 		return emit(append(encode(recordProperties), record...))
 	})
