@@ -172,9 +172,11 @@ func (s *Store) operate(r *rest.Request, op rest.Operation) (*rest.Answer, error
 	if r.Context().Value(within{}) != nil {
 		return op.Run(r) // the request around it holds the lock, and waits for the disk
 	}
-	s.compacting.RLock()
-	a, err := op.Run(r)
-	s.compacting.RUnlock()
+	a, err := func() (*rest.Answer, error) {
+		s.compacting.RLock()
+		defer s.compacting.RUnlock()
+		return op.Run(r)
+	}()
 	if durable := s.durable(); durable != nil {
 		s.options.Log.Error("nothing can be stored any more", "error", durable)
 		return nil, rest.Fail(500, "InternalError", "The storage cannot write to its disk any more.")
