@@ -127,7 +127,7 @@ func TestBurst(t *testing.T) {
 		wide := time.Since(begun)
 		await(t, 10*time.Minute, func() bool { return l.state().EmptyReceives > 0 && drained(queues, "work")() })
 		took := time.Since(begun)
-		time.Sleep(time.Second) // three steps of backing off, 0.1 to 0.4 s, also if the last messages were late
+		time.Sleep(2 * time.Second) // four steps of backing off, 0.1 to 0.8 s, also if the last messages were late
 		polls := l.state().Receives
 		time.Sleep(200 * time.Millisecond)
 		if s := l.state(); s.Receives > polls+1 {
