@@ -68,14 +68,6 @@ func (s *Service) stamp(r *rest.Request) ticks {
 	return s.last
 }
 
-// seen makes later stamps larger than one.
-func (s *Service) seen(stamp ticks) {
-	if stamp > s.last {
-		s.last = stamp
-		s.stamps.Seen(stamp.time())
-	}
-}
-
 func (s *Service) getMessages(r *rest.Request, name string) (*rest.Answer, error) {
 	count, err := readCount(r)
 	if err != nil {

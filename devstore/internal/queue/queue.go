@@ -37,6 +37,14 @@ func New(log rest.Log, seed uint64) *Service {
 	}
 }
 
+// seen makes later stamps larger than one.
+func (s *Service) seen(stamp ticks) {
+	if stamp > s.last {
+		s.last = stamp
+		s.stamps.Seen(stamp.time())
+	}
+}
+
 // marked marks the records of package properties in the log.
 type marked struct {
 	log rest.Log
