@@ -87,21 +87,12 @@ func (l *Listener) ConnectionString() string {
 // ConnectionString returns the connection string of the first account at a port
 // that the first call opens. Without one, the test of the store fails.
 func (s *Store) ConnectionString() string {
-	s.mu.Lock()
-	own := s.own
-	s.mu.Unlock()
-	if own == nil {
-		l, err := s.Listen(0)
-		if err != nil {
-			s.fatal(err)
-			return ""
-		}
-		s.mu.Lock()
-		s.own = l
-		s.mu.Unlock()
-		own = l
+	l, err := s.own()
+	if err != nil {
+		s.fatal(err)
+		return ""
 	}
-	return own.ConnectionString()
+	return l.ConnectionString()
 }
 
 // InProcess returns the connection string of the first account for clients

@@ -4,12 +4,11 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
-	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
+	mathrand "math/rand/v2"
 	"net/http"
 	"slices"
 	"sync"
@@ -125,9 +124,7 @@ func New(t TB, options *Options) *Store {
 		drawn = *options
 	}
 	if drawn.Seed == 0 {
-		var b [8]byte
-		_, _ = rand.Read(b[:]) // never fails
-		drawn.Seed = binary.LittleEndian.Uint64(b[:]) | 1
+		drawn.Seed = mathrand.Uint64() | 1
 		t.Logf("devstore: seed %d", drawn.Seed)
 	}
 	s, err := Open("", &drawn)
@@ -160,9 +157,10 @@ type Store struct {
 	compacting sync.RWMutex
 	rewriting  atomic.Bool
 
+	own func() (*Listener, error) // the listener of ConnectionString, which the first call opens
+
 	mu        sync.Mutex
 	listeners []*Listener
-	own       *Listener // that of ConnectionString
 	closed    bool
 }
 
@@ -182,6 +180,7 @@ func Open(folder string, options *Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{options: filled, keys: keys, idPrefix: newIDPrefix(), fatal: func(err error) { panic(err) }}
+	s.own = sync.OnceValues(func() (*Listener, error) { return s.Listen(0) })
 	logOf := func(letter byte) rest.Log {
 		if folder == "" {
 			return rest.Memory{}
@@ -211,9 +210,7 @@ func Open(folder string, options *Options) (*Store, error) {
 }
 
 func newIDPrefix() string {
-	var b [8]byte
-	_, _ = rand.Read(b[:]) // never fails
-	text := hex.EncodeToString(b[:])
+	text := fmt.Sprintf("%016x", mathrand.Uint64())
 	return text[:8] + "-" + text[8:12] + "-" + text[12:16]
 }
 

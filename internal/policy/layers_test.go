@@ -70,7 +70,7 @@ var layers = map[string][]string{
 	"devstore":                      {"devstore/internal", "internal/loopback"}, // public; it names nothing else of this module
 	"devstore/internal/auth":        {"devstore/internal/rest"},
 	"devstore/internal/azuritetest": {}, // tests only
-	"devstore/internal/blob":        {"devstore/internal/properties", "devstore/internal/rest", "devstore/internal/sorted"},
+	"devstore/internal/blob":        {"devstore/internal/properties", "devstore/internal/rest", "devstore/internal/sorted", "internal/loopback"},
 	"devstore/internal/journal":     {},
 	"devstore/internal/properties":  {"devstore/internal/rest"},
 	"devstore/internal/queue":       {"devstore/internal/properties", "devstore/internal/rest"},

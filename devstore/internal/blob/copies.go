@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"kennel/devstore/internal/rest"
+	"kennel/internal/loopback"
 )
 
 // A source is a blob of this store that a request names by its address.
@@ -76,13 +77,9 @@ func sameHost(a, b string) bool {
 	if strings.EqualFold(a, b) {
 		return true
 	}
-	nameA, portA, errA := net.SplitHostPort(a)
-	nameB, portB, errB := net.SplitHostPort(b)
-	return errA == nil && errB == nil && portA == portB && loopback(nameA) && loopback(nameB)
-}
-
-func loopback(name string) bool {
-	return strings.EqualFold(name, "localhost") || net.ParseIP(name).IsLoopback()
+	_, portA, errA := net.SplitHostPort(a)
+	_, portB, errB := net.SplitHostPort(b)
+	return errA == nil && errB == nil && portA == portB && loopback.IsHost(a) && loopback.IsHost(b)
 }
 
 // verify checks that the caller may read the source. A caller who holds the key
