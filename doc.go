@@ -188,6 +188,7 @@
 //   - internal/dev/azurite: installs Azurite from npm once, and stops it with
 //     this process; finds the storage that runs at the usual ports.
 //   - internal/loopback: protects the servers of a developer's machine.
+//     internal/faultapi: their faults over HTTP.
 //   - internal/dev/bicep: evaluates infra/, for a test that compares it with
 //     the code.
 //   - internal/dev/gotest: runs go test, again where Go itself crashed.

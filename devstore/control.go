@@ -1,14 +1,14 @@
 package devstore
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
+
+	"kennel/internal/faultapi"
 )
 
 // This file controls the store over HTTP, at each of its ports:
@@ -47,40 +47,23 @@ func (k Kind) String() string {
 
 // isControl reports whether a request is for the control of the store.
 func isControl(r *http.Request) bool {
-	path := r.URL.Path
-	return path == "/"+controlFaults || path == "/"+controlReset || strings.HasPrefix(path, "/"+controlFaults+"/")
+	return faultapi.Is(r) || r.URL.Path == "/"+controlReset
 }
 
 func (s *Store) control() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /faults", func(w http.ResponseWriter, r *http.Request) {
-		f, err := readFault(r)
-		if err != nil {
-			http.Error(w, "The fault is invalid: "+err.Error(), http.StatusBadRequest)
-			return
-		}
-		answerJSON(w, http.StatusCreated, map[string]int{"id": s.Fail(f)})
+	mux := faultapi.Handler(faultapi.Faults{
+		Add: func(r *http.Request) (int, error) {
+			f, err := readFault(r)
+			if err != nil {
+				return 0, err
+			}
+			return s.Fail(f), nil
+		},
+		List: func() any { return s.faults.bodies() },
+		Heal: func(id int) bool { return s.Heal(id) > 0 },
+		All:  func() { s.Heal() },
 	})
-	mux.HandleFunc("GET /faults", func(w http.ResponseWriter, _ *http.Request) {
-		answerJSON(w, http.StatusOK, s.faults.bodies())
-	})
-	mux.HandleFunc("DELETE /faults", func(w http.ResponseWriter, _ *http.Request) {
-		s.Heal()
-		w.WriteHeader(http.StatusNoContent)
-	})
-	mux.HandleFunc("DELETE /faults/{id}", func(w http.ResponseWriter, r *http.Request) {
-		id, err := strconv.Atoi(r.PathValue("id"))
-		if err != nil {
-			http.Error(w, "The id of a fault is a number.", http.StatusBadRequest)
-			return
-		}
-		if s.Heal(id) == 0 {
-			http.Error(w, "There is no such fault. It may have ended.", http.StatusNotFound)
-			return
-		}
-		w.WriteHeader(http.StatusNoContent)
-	})
-	mux.HandleFunc("POST /reset", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("POST /"+controlReset, func(w http.ResponseWriter, _ *http.Request) {
 		if err := s.Reset(); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
@@ -90,17 +73,9 @@ func (s *Store) control() http.Handler {
 	return mux
 }
 
-func answerJSON(w http.ResponseWriter, status int, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // the caller has gone
-}
-
 func readFault(r *http.Request) (Fault, error) {
 	var body faultBody
-	decoder := json.NewDecoder(http.MaxBytesReader(nil, r.Body, 1<<16))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&body); err != nil {
+	if err := faultapi.Decode(r, &body); err != nil {
 		return Fault{}, err
 	}
 	f := Fault{

@@ -67,7 +67,7 @@ var layers = map[string][]string{
 
 	"azurestore": {"gate", "ids", "internal/azure", "internal/names", azureSDK + "/sdk/azcore"}, // a credential is its parameter
 
-	"devstore":                      {"devstore/internal", "internal/loopback"}, // public; it names nothing else of this module
+	"devstore":                      {"devstore/internal", "internal/faultapi", "internal/loopback"}, // public; it names nothing else of this module
 	"devstore/internal/auth":        {"devstore/internal/rest"},
 	"devstore/internal/azuritetest": {}, // tests only
 	"devstore/internal/blob":        {"devstore/internal/properties", "devstore/internal/rest", "devstore/internal/sorted", "internal/loopback"},
@@ -101,7 +101,7 @@ var layers = map[string][]string{
 	"internal/dev/bicep":          {}, // for tests of infra/
 	"internal/dev/browser":        {},
 	"internal/dev/docs":           {"internal/azure", "internal/dev", "internal/version", "queue", "golang.org/x/sync"}, // it starts an app and gives it data
-	"internal/dev/devbus":         {"internal/dev/devbus/amqp", "internal/loopback"},
+	"internal/dev/devbus":         {"internal/dev/devbus/amqp", "internal/faultapi", "internal/loopback"},
 	"internal/dev/devbus/amqp":    {},
 	"internal/dev/gotest":         {},
 	"internal/dev/localhost":      {"queue", "internal/customhandler", "internal/loopback", "internal/names"}, // the host's side of the protocol
@@ -111,6 +111,7 @@ var layers = map[string][]string{
 	"internal/loopback":           {},
 	"internal/memory":             {"gate", "ids", "queue", "internal/cas", "internal/chance", "internal/signal", "internal/table"},
 	"internal/metrics":            {"internal/cost/bill", "internal/instances", "queue"}, // queue: the bounds of ages
+	"internal/faultapi":           {},                                                    // of servers on a developer's machine
 	"internal/faultproxy":         {"internal/azure/requests"},
 	"internal/dev/project":        {"internal/names", "internal/version", "golang.org/x/mod"},
 	"internal/dev/module":         {"golang.org/x/mod"},

@@ -2,7 +2,6 @@ package devbus
 
 import (
 	"cmp"
-	"encoding/json"
 	"encoding/xml"
 	"fmt"
 	"maps"
@@ -12,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"kennel/internal/faultapi"
 )
 
 // This file controls faults over HTTP, at the address of a local broker:
@@ -56,39 +57,22 @@ func (k Kind) String() string {
 // isFaultRequest reports whether a request is for the handler of faults, and not
 // for the administration of an entity named "faults".
 func isFaultRequest(r *http.Request) bool {
-	return (r.URL.Path == "/faults" || strings.HasPrefix(r.URL.Path, "/faults/")) && !r.URL.Query().Has("api-version")
+	return faultapi.Is(r) && !r.URL.Query().Has("api-version")
 }
 
 func (b *Broker) faultHandler() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /faults", func(w http.ResponseWriter, r *http.Request) {
-		f, err := readFault(r)
-		if err != nil {
-			http.Error(w, "The fault is invalid: "+err.Error(), http.StatusBadRequest)
-			return
-		}
-		answerJSON(w, http.StatusCreated, map[string]int{"id": b.Fail(f)})
+	return faultapi.Handler(faultapi.Faults{
+		Add: func(r *http.Request) (int, error) {
+			f, err := readFault(r)
+			if err != nil {
+				return 0, err
+			}
+			return b.Fail(f), nil
+		},
+		List: func() any { return b.listFaults() },
+		Heal: b.heal,
+		All:  func() { b.Heal() },
 	})
-	mux.HandleFunc("GET /faults", func(w http.ResponseWriter, _ *http.Request) {
-		answerJSON(w, http.StatusOK, b.listFaults())
-	})
-	mux.HandleFunc("DELETE /faults", func(w http.ResponseWriter, _ *http.Request) {
-		b.Heal()
-		w.WriteHeader(http.StatusNoContent)
-	})
-	mux.HandleFunc("DELETE /faults/{id}", func(w http.ResponseWriter, r *http.Request) {
-		id, err := strconv.Atoi(r.PathValue("id"))
-		if err != nil {
-			http.Error(w, "The id of a fault is a number.", http.StatusBadRequest)
-			return
-		}
-		if !b.heal(id) {
-			http.Error(w, "There is no such fault. It may have ended.", http.StatusNotFound)
-			return
-		}
-		w.WriteHeader(http.StatusNoContent)
-	})
-	return mux
 }
 
 // heal ends a fault, and reports whether it was there.
@@ -100,17 +84,9 @@ func (b *Broker) heal(id int) bool {
 	return known
 }
 
-func answerJSON(w http.ResponseWriter, status int, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	json.NewEncoder(w).Encode(v)
-}
-
 func readFault(r *http.Request) (Fault, error) {
 	var body faultBody
-	decoder := json.NewDecoder(http.MaxBytesReader(nil, r.Body, 1<<16))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&body); err != nil {
+	if err := faultapi.Decode(r, &body); err != nil {
 		return Fault{}, err
 	}
 	f := Fault{
