@@ -3,7 +3,6 @@ package blob
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"sync"
 
 	"kennel/devstore/internal/properties"
@@ -187,5 +186,5 @@ func (s *Service) newID(stamp int64) string {
 	binary.BigEndian.PutUint64(b[8:], uint64(stamp))
 	sum := sha256.Sum256(b[:])
 	sum[6], sum[8] = sum[6]&0x0f|0x40, sum[8]&0x3f|0x80 // version 4
-	return guid([]byte(hex.EncodeToString(sum[:16])))
+	return rest.GUID([16]byte(sum[:16]))
 }

@@ -200,7 +200,7 @@ func (s *Service) find(r *rest.Request, name, id string, receipt ticks) (*queue,
 	if err != nil {
 		return nil, nil, err
 	}
-	key, ok := parseID(id)
+	key, ok := rest.ParseGUID(id)
 	m := q.byID[key]
 	if !ok || m == nil || m.receipt != receipt {
 		return nil, nil, rest.Fail(404, "MessageNotFound", "The specified message does not exist.")
@@ -224,7 +224,7 @@ func reply(status int, write func(*bytes.Buffer)) *rest.Answer {
 
 func writeMessage(b *bytes.Buffer, m *message, show int) {
 	b.WriteString(`<QueueMessage>`)
-	writeElement(b, "MessageId", formatID(m.id))
+	writeElement(b, "MessageId", rest.GUID(m.id))
 	writeElement(b, "InsertionTime", rest.Date(m.inserted.time()))
 	writeElement(b, "ExpirationTime", rest.Date(m.expires.time()))
 	if show&showReceipt != 0 {

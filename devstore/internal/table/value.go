@@ -4,13 +4,14 @@ import (
 	"cmp"
 	"encoding/base64"
 	"encoding/binary"
-	"encoding/hex"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf16"
+
+	"kennel/devstore/internal/rest"
 )
 
 // A kind is the type of a property. Its numbers are in the log.
@@ -229,7 +230,7 @@ func (v value) appendJSON(b []byte) []byte {
 		return append(b, '"')
 	case kindGUID:
 		b = append(b, '"')
-		b = append(b, formatGUID(v.text)...)
+		b = append(b, rest.GUID([16]byte([]byte(v.text)))...)
 		return append(b, '"')
 	default:
 		b = append(b, '"')
@@ -312,16 +313,8 @@ func parseTicks(s string) (int64, bool) {
 // minTicks is the first time that Azure stores: the beginning of 1601.
 var minTicks = ticks(time.Date(1601, 1, 1, 0, 0, 0, 0, time.UTC))
 
-func formatGUID(s string) string {
-	h := hex.EncodeToString([]byte(s))
-	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
-}
-
 // parseGUID returns the 16 bytes of a GUID.
 func parseGUID(s string) (string, bool) {
-	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
-		return "", false
-	}
-	b, err := hex.DecodeString(s[:8] + s[9:13] + s[14:18] + s[19:23] + s[24:])
-	return string(b), err == nil
+	id, ok := rest.ParseGUID(s)
+	return string(id[:]), ok
 }
