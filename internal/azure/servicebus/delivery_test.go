@@ -165,6 +165,7 @@ func TestReceiveFails(t *testing.T) {
 		wantClass(t, "receive from a missing queue", err, relay.NotFound)
 		_, err = c.Peek(within(t, time.Minute), orders, 1, 1)
 		wantClass(t, "peek at a missing queue", err, relay.NotFound)
+		synctest.Wait() // until the sender has learnt that it was detached: a send before that is unclear
 		if err := b.CreateQueue(orders, nil); err != nil {
 			t.Fatal(err)
 		}
