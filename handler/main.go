@@ -1,6 +1,6 @@
 // Handler is the Kennel app: the custom handler that the Azure Functions host
-// starts, one process per instance. Here are only its main and its processors of
-// batches: package parts assembles it, and package app runs it.
+// starts, one process per instance. It is a program on package kennel that uses
+// all that is built in.
 //
 // It answers the host as soon as the port is open, and no answer needs a request
 // to storage that was sent before. So it starts while storage is down and
@@ -18,32 +18,15 @@
 package main
 
 import (
-	"io"
-	"log/slog"
-	"os"
-
-	"kennel/internal/app"
-	"kennel/internal/config"
-	"kennel/internal/parts"
-	"kennel/internal/telemetry"
-	"kennel/internal/telemetry/otlp"
-	"kennel/internal/version"
+	"kennel"
+	"kennel/otlp"
 )
 
-func main() { os.Exit(execute(os.Args[1:], os.Environ(), os.Stdout, os.Stderr)) }
+func main() { kennel.Main("kennel", everything) }
 
-// execute runs the app as the arguments request, and returns the exit code.
-func execute(args, environ []string, stdout, stderr io.Writer) int {
-	return app.Main(args, environ, stdout, stderr, func(cfg config.Config, received func(error), log *slog.Logger) (*app.Program, error) {
-		program, err := parts.Kennel(cfg, newProcessors, received, log)
-		if err != nil {
-			return nil, err
-		}
-		program.Trace = func(kind, name string) app.Traces {
-			build := version.Read().Version
-			exporter := otlp.FromEnvironment(cfg.OpenTelemetry, "kennel/"+build, log)
-			return telemetry.Open(exporter, telemetry.Process{Version: build, Instance: name, Kind: kind}, log)
-		}
-		return program, nil
-	})
+// everything declares the Kennel app: all that is built in, with its traces.
+func everything(a *kennel.App) error {
+	a.EnableAll()
+	otlp.Enable(a)
+	return nil
 }

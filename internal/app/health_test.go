@@ -38,7 +38,7 @@ func TestProbe(t *testing.T) {
 		{"a redirection", address(moved), 1, "answers /healthz with 302 Found"},
 	} {
 		var stdout, stderr bytes.Buffer
-		code := Main([]string{"probe", "--listen", tt.address}, nil, &stdout, &stderr, nil)
+		code := Main(t.Context(), []string{"probe", "--listen", tt.address}, nil, &stdout, &stderr, nil)
 		if code != tt.code || !strings.Contains(stderr.String(), tt.want) || stdout.Len() > 0 || code == 0 && stderr.Len() > 0 {
 			t.Errorf("%s: code %d, %q %q, want %d and %q", tt.name, code, &stdout, &stderr, tt.code, tt.want)
 		}

@@ -27,11 +27,12 @@ and at a loopback address also the console: /api/console.
 SIGTERM or SIGINT ends it in order, a second one at once.
 `
 
-// Main runs the program as the arguments request, and returns the exit code:
+// Main runs the program as the arguments request, until ctx ends, and returns the
+// exit code:
 // 0 after SIGINT or SIGTERM, or after its host ended; 1 if it could not start, or
 // a part of it failed; 2 for unknown arguments. The host restarts it after 1, and
 // never after 0.
-func Main(args, environ []string, stdout, stderr io.Writer, build Builder) int {
+func Main(ctx context.Context, args, environ []string, stdout, stderr io.Writer, build Builder) int {
 	command := "" // serve a host
 	if len(args) > 0 && (args[0] == "worker" || args[0] == "probe") {
 		command, args = args[0], args[1:]
@@ -62,7 +63,7 @@ func Main(args, environ []string, stdout, stderr io.Writer, build Builder) int {
 		raiseHeapFloor(settingsOf(environ))
 	}
 	stdout, stderr = NewRedacted(stdout, environ), NewRedacted(stderr, environ)
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	switch command {
 	case "probe":

@@ -8,8 +8,10 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"slices"
 	"time"
 
+	"kennel/gate"
 	"kennel/internal/api"
 	"kennel/internal/app"
 	"kennel/internal/azure"
@@ -21,15 +23,15 @@ import (
 	"kennel/internal/instances"
 	"kennel/internal/names"
 	"kennel/internal/observe"
+	"kennel/internal/program"
 	"kennel/internal/worker"
-	"kennel/work"
 )
 
 // newEnvironment opens what the parts share, and sends no request. received
 // takes how each receive of messages ended; nil behind a Functions host.
-func newEnvironment(cfg config.Config, received func(error), log *slog.Logger) (_ *environment, err error) {
+func newEnvironment(cfg config.Config, transport *http.Client, received func(error), log *slog.Logger) (_ *environment, err error) {
 	e := &environment{
-		cfg: cfg, account: azure.Account(cfg.Storage), counter: &requests.Counter{}, outcomes: &requests.Outcomes{}, meter: &observe.Meter{}, log: log,
+		cfg: cfg, account: azure.Account(cfg.Storage), transport: transport, counter: &requests.Counter{}, outcomes: &requests.Outcomes{}, meter: &observe.Meter{}, log: log,
 	}
 	if e.blobs, err = e.account.OpenBlobs(e.optionsOf("")); err != nil {
 		return nil, err
@@ -46,81 +48,145 @@ func newEnvironment(cfg config.Config, received func(error), log *slog.Logger) (
 	return e, nil
 }
 
-// processorsOf returns the processors of batches, by the names that callers use.
-type processorsOf func(config.Config) (map[string]work.Processor, error)
-
-// Kennel wires the Kennel app, and sends no request. received takes how each
+// Open wires a declared program, and sends no request. received takes how each
 // receive of messages ended, in a process without a Functions host; behind one
 // it is nil.
-func Kennel(cfg config.Config, processors processorsOf, received func(error), log *slog.Logger) (*app.Program, error) {
-	e, err := newEnvironment(cfg, received, log)
+func Open(cfg config.Config, d *program.Declared, outside Outside, received func(error), log *slog.Logger) (*Running, error) {
+	settings, err := ownSettings(d.Settings, outside.Environ)
 	if err != nil {
 		return nil, err
 	}
-	if e.processors, err = processors(cfg); err != nil {
-		return nil, err
-	}
-	parts, err := newParts(e)
+	e, err := newEnvironment(cfg, outside.Transport, received, log)
 	if err != nil {
 		return nil, err
 	}
-	bill, writesBill, err := newBill(e)
+	e.declared = d
+	if e.processors, err = processorsOf(cfg, d); err != nil {
+		return nil, err
+	}
+	r := &Running{settings: settings}
+	parts, err := newParts(e, r)
 	if err != nil {
 		return nil, err
 	}
-	parts = append(parts, writesBill)
-	scrape := &observe.Scraper{Members: e.members, Bill: bill}
-	status := &observe.StatusReader{Account: cfg.Storage.String(), Relays: cfg.ServiceBusSecondary.Given(), Members: e.members, Bill: bill, Counter: e.counter}
+	r.Program, err = app.New(cfg, e.members, e.meter, parts, log)
+	if err == nil {
+		r.Program.Queues = e.workQueues()
+	}
+	return r, err
+}
+
+// newParts returns the parts of the program: the jobs that it uses, what every
+// program has, and what its author declared.
+func newParts(e *environment, r *Running) ([]app.Part, error) {
+	jobs, err := newJobs(e)
+	if err != nil {
+		return nil, err
+	}
+	common, err := newCommon(e)
+	if err != nil {
+		return nil, err
+	}
+	own, err := newOwn(e, r)
+	return slices.Concat(jobs, common, own), err
+}
+
+// newCommon returns what every program has.
+func newCommon(e *environment) ([]app.Part, error) {
+	status := &observe.StatusReader{Account: e.cfg.Storage.String(), Relays: e.cfg.ServiceBusSecondary.Given(), Members: e.members, Counter: e.counter}
+	scrape := &observe.Scraper{Members: e.members}
+	parts := []app.Part{
+		{Knows: observe.MeterSource{Meter: e.meter}},
+		{Knows: requestFacts{Counter: e.counter}},
+		newStoragePart(e),
+		{Runs: reportMembers(e.members), Closes: app.Leaves},
+	}
+	if e.uses(program.Bill) {
+		bill, writesBill, err := newBill(e)
+		if err != nil {
+			return nil, err
+		}
+		status.Bill, scrape.Bill = bill, bill
+		parts = append(parts, writesBill)
+	}
+	if e.signals != nil {
+		parts = append(parts, app.Part{Runs: connection{Signals: e.signals}, Closes: app.Disconnects})
+	}
 	checks := func() ([][]doctor.Check, error) {
-		return doctor.New(cfg, e.account, &azure.Options{Requests: e.counter, Job: "doctor"})
+		return doctor.New(e.cfg, e.account, &azure.Options{Requests: e.counter, Job: "doctor"})
 	}
-	parts = append(parts, app.Part{Serves: app.RoutesOnly{
+	return append(parts, app.Part{Serves: app.RoutesOnly{
 		{Function: "Health", Pattern: "GET /api/health", Handler: http.HandlerFunc(api.Health)},
 		{Function: "Status", Pattern: "GET /api/status", Handler: api.ServeStatus(status.Read)},
 		{Function: "Doctor", Pattern: api.DoctorPattern, Quota: &edge.Quota{}, Handler: api.ServeDoctor(checks)},
 		{Function: "Metrics", Pattern: "GET /api/metrics", Handler: api.ServeMetrics(scrape.Text)},
 		{Function: "OpenAPI", Pattern: "GET /api/openapi.yaml", Handler: http.HandlerFunc(api.OpenAPI)},
-	}})
-	a, err := app.New(cfg, e.members, e.meter, parts, log)
-	if err == nil {
-		a.Queues = names.WorkQueues(cfg.Partitions)
-	}
-	return a, err
+	}}), nil
 }
 
-// newParts returns the jobs. Each opens its clients, and sends no request.
-func newParts(e *environment) ([]app.Part, error) {
-	scaling, err := newScaling(e)
-	if err != nil {
-		return nil, err
+// newJobs returns the jobs that the program uses. Each opens its clients, and
+// sends no request.
+func newJobs(e *environment) (parts []app.Part, err error) {
+	add := func(err1 error, some ...app.Part) {
+		if err = errors.Join(err, err1); err1 == nil {
+			parts = append(parts, some...)
+		}
 	}
-	sequences, err1 := newSequences(e)
-	gates, err2 := newGates(e)
-	channels, err3 := newChannels(e)
-	relaying, err4 := newRelay(e.cfg, e.counter, e.members, e.log)
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
-		return nil, err
+	if e.uses(program.Scale) {
+		scaling, err := newScaling(e)
+		add(err, app.Part{Serves: scaling, Knows: scaling, Runs: scaling})
+	} else if e.listening != nil {
+		close(e.listening.Ready) // there are no rules to read
 	}
-	batches, err := newBatches(e, gates.Gates)
+	if e.uses(program.Numbers) {
+		sequences, err := newSequences(e)
+		add(err, app.Part{Serves: sequences, Knows: sequences, Runs: sequences, Closes: app.GivesBack})
+	}
+	gates, errOfGates := newGates(e) // batches may wait at one
+	if e.uses(program.Gates) {
+		add(errOfGates, app.Part{Serves: gates, Knows: gates, Runs: gates})
+	}
+	if e.uses(program.Channels) {
+		channels, err := newChannels(e)
+		add(err, channels)
+	}
+	if e.uses(program.Batches) {
+		add(e.addBatches(gates.Gates, &parts))
+	}
+	if e.uses(program.Messages) {
+		relaying, err := newRelay(e.cfg, e.counter, e.members, e.log)
+		add(err, app.Part{Serves: relaying, Knows: relaying, Runs: relaying, Closes: app.Disconnects})
+	}
+	return parts, err
+}
+
+// addBatches adds batches, and the dead letters.
+func (e *environment) addBatches(gates *gate.Gates, parts *[]app.Part) error {
+	batches, err := newBatches(e, gates)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	batches.checkStaged(os.DirFS("."))
-	parts := []app.Part{
-		{Serves: sequences, Knows: sequences, Runs: sequences, Closes: app.GivesBack},
-		{Serves: gates, Knows: gates, Runs: gates},
-		channels,
-		{Serves: batches, Knows: batches, Runs: batches},
-		newLetters(e, batches.batchWork),
-		{Serves: scaling, Knows: scaling, Runs: scaling},
-		{Knows: observe.MeterSource{Meter: e.meter}},
-		{Knows: requestFacts{Counter: e.counter}},
-		newStoragePart(e),
-		{Runs: reportMembers(e.members), Closes: app.Leaves},
-		{Serves: relaying, Knows: relaying, Runs: relaying, Closes: app.Disconnects},
+	*parts = append(*parts, app.Part{Serves: batches, Knows: batches, Runs: batches}, newLetters(e, batches.batchWork))
+	return nil
+}
+
+// newOwn returns what the author of the program declared.
+func newOwn(e *environment, r *Running) ([]app.Part, error) {
+	l := &life{hosted: e.listening == nil, starts: e.declared.Starts, begun: make(chan struct{})}
+	return []app.Part{{Runs: l}, {Serves: ownRoutes(e.declared, l)}}, nil
+}
+
+// uses reports whether the program uses a part.
+func (e *environment) uses(p program.Part) bool { return e.declared.Uses[p] }
+
+// workQueues returns the queues on which a worker works.
+func (e *environment) workQueues() (all []string) {
+	if e.uses(program.Channels) {
+		all = append(all, names.CleanupQueue)
 	}
-	if e.signals != nil {
-		parts = append(parts, app.Part{Runs: connection{Signals: e.signals}, Closes: app.Disconnects})
+	if e.uses(program.Batches) {
+		all = append(all, WorkQueues(e.cfg.Partitions)...)
 	}
-	return parts, nil
+	return append(all, e.declared.StorageQueues()...)
 }

@@ -9,6 +9,7 @@ import (
 	"kennel/internal/azure/servicebus"
 	"kennel/internal/config"
 	"kennel/internal/observe"
+	"kennel/internal/program"
 	"kennel/internal/worker"
 	"kennel/work"
 )
@@ -26,6 +27,7 @@ type environment struct {
 	meter      *observe.Meter
 	listening  *worker.Listening // nil behind a Functions host
 	processors map[string]work.Processor
+	declared   *program.Declared
 	log        *slog.Logger
 }
 

@@ -284,7 +284,7 @@ func TestRedacted(t *testing.T) {
 
 	// What the program prints before it ends is redacted, too.
 	var stderr bytes.Buffer
-	code := app.Main([]string{"worker", "--listen", "a?code=" + secretMark}, []string{"AzureWebJobsStorage=UseDevelopmentStorage=true"}, io.Discard, &stderr, nil)
+	code := app.Main(t.Context(), []string{"worker", "--listen", "a?code=" + secretMark}, []string{"AzureWebJobsStorage=UseDevelopmentStorage=true"}, io.Discard, &stderr, nil)
 	if code != 1 || strings.Contains(stderr.String(), secretMark) || !strings.Contains(stderr.String(), app.Removed) {
 		t.Errorf("exit code %d with %q, want 1 with a redacted text", code, &stderr)
 	}

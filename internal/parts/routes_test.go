@@ -7,6 +7,7 @@ import (
 	"kennel/internal/app"
 	"kennel/internal/config"
 	"kennel/internal/edge"
+	"kennel/internal/program"
 )
 
 // routes returns all routes of the API.
@@ -25,5 +26,11 @@ func routes(t testing.TB) []edge.Route {
 
 // newApp wires the app behind a Functions host.
 func newApp(cfg config.Config, log *slog.Logger) (*app.Program, error) {
-	return Kennel(cfg, testProcessors, nil, log)
+	d := &program.Declared{Name: "kennel"}
+	d.UseAll()
+	r, err := Open(cfg, d, Outside{}, nil, log)
+	if err != nil {
+		return nil, err
+	}
+	return r.Program, nil
 }

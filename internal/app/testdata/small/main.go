@@ -22,7 +22,9 @@ import (
 
 const emailQueue = "emails"
 
-func main() { os.Exit(app.Main(os.Args[1:], os.Environ(), os.Stdout, os.Stderr, program)) }
+func main() {
+	os.Exit(app.Main(context.Background(), os.Args[1:], os.Environ(), os.Stdout, os.Stderr, program))
+}
 
 // program wires the program, behind a Functions host or as a worker.
 func program(cfg config.Config, received func(error), log *slog.Logger) (*app.Program, error) {

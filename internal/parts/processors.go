@@ -1,9 +1,10 @@
-package main
+package parts
 
 import (
 	"fmt"
 
 	"kennel/internal/config"
+	"kennel/internal/program"
 	"kennel/work"
 	"kennel/work/processors"
 )
@@ -19,4 +20,17 @@ func newProcessors(cfg config.Config) (map[string]work.Processor, error) {
 		"billing": processors.Billing{},
 		"webhook": webhook,
 	}, nil
+}
+
+// processorsOf returns the processors of a program: those that its author
+// declared, and with all parts those of the Kennel app.
+func processorsOf(cfg config.Config, d *program.Declared) (map[string]work.Processor, error) {
+	all := make(map[string]work.Processor)
+	if d.Everything {
+		var err error
+		if all, err = newProcessors(cfg); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
 }

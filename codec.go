@@ -1,0 +1,73 @@
+package kennel
+
+import (
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"reflect"
+	"sync"
+)
+
+var (
+	marshals = reflect.TypeFor[json.Marshaler]()
+	texts    = reflect.TypeFor[encoding.TextMarshaler]()
+)
+
+// carriesElements checks the type of elements. A recursive type is checked once
+// around: pointers, slices and maps end the recursion of structs.
+func carriesElements(t reflect.Type) error {
+	if t.Elem().Kind() == reflect.Struct {
+		return nil // its own check would not end for a recursive type; Send returns the error
+	}
+	return carries(t.Elem())
+}
+
+func carriesFields(t reflect.Type) error {
+	if t.Implements(marshals) || t.Implements(texts) || reflect.PointerTo(t).Implements(marshals) || reflect.PointerTo(t).Implements(texts) {
+		return nil
+	}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if !f.IsExported() || f.Tag.Get("json") == "-" {
+			continue
+		}
+		if err := carries(f.Type); err != nil {
+			return fmt.Errorf("field %s of %v: %w", f.Name, t, err)
+		}
+	}
+	return nil
+}
+
+// sendAll sends messages, several at the same time, until the first error.
+func sendAll[M any](messages iter.Seq[M], send func(M) (Sent, error)) (sent []Sent, err error) {
+	var (
+		mu      sync.Mutex
+		group   sync.WaitGroup
+		free    = make(chan struct{}, sending)
+		failure error
+	)
+	for m := range messages {
+		free <- struct{}{}
+		mu.Lock()
+		stop, i := failure != nil, len(sent)
+		if !stop {
+			sent = append(sent, Sent{})
+		}
+		mu.Unlock()
+		if stop {
+			break
+		}
+		group.Go(func() {
+			defer func() { <-free }()
+			one, err := send(m)
+			mu.Lock()
+			defer mu.Unlock()
+			if sent[i] = one; err != nil && failure == nil {
+				failure = err
+			}
+		})
+	}
+	group.Wait()
+	return sent, failure
+}

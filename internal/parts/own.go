@@ -1,0 +1,160 @@
+package parts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"kennel/internal/app"
+	"kennel/internal/edge"
+	"kennel/internal/program"
+)
+
+// Running is an assembled program, for the code of its author.
+type Running struct {
+	Program  *app.Program
+	Queues   sender
+	settings map[string]string
+}
+
+// Setting returns the value of a declared setting.
+func (r *Running) Setting(name string) string { return r.settings[name] }
+
+// Send sends a message to a declared queue and returns its id.
+func (r *Running) Send(ctx context.Context, queue string, body []byte, delay time.Duration) (id string, err error) {
+	return r.Queues.Send(ctx, queue, body, delay)
+}
+
+// sender sends messages to declared queues.
+type sender interface {
+	Send(ctx context.Context, queue string, body []byte, delay time.Duration) (id string, err error)
+}
+
+// ownSettings returns the values of the declared settings. Its error names all
+// that are missing or wrong, and no value.
+func ownSettings(declared []*program.Setting, environ []string) (map[string]string, error) {
+	given := make(map[string]string, len(environ))
+	for _, setting := range environ {
+		name, value, _ := strings.Cut(setting, "=")
+		given[name] = value
+	}
+	values := make(map[string]string, len(declared))
+	var errs []error
+	for _, s := range declared {
+		value := given[s.Name]
+		if value == "" {
+			value = s.Default
+		}
+		switch {
+		case value == "" && !s.Optional:
+			errs = append(errs, fmt.Errorf("the setting %s is missing%s", s.Name, described(s)))
+		case value != "" && s.Check != nil:
+			if err := s.Check(value); err != nil {
+				errs = append(errs, fmt.Errorf("invalid setting: %s: %w", s.Name, withoutValue(err, s, value)))
+			}
+		}
+		values[s.Name] = value
+	}
+	return values, errors.Join(errs...)
+}
+
+func described(s *program.Setting) string {
+	if s.Description == "" {
+		return ""
+	}
+	return ": " + s.Description
+}
+
+// withoutValue keeps a secret out of the error of its check.
+func withoutValue(err error, s *program.Setting, value string) error {
+	if s.Secret && strings.Contains(err.Error(), value) {
+		return errors.New("its check refuses the value, which is a secret")
+	}
+	return err
+}
+
+// life is the part of a program that its author's OnStart begins and ends.
+type life struct {
+	app.Idle
+	hosted bool
+	starts []func(context.Context) (func(context.Context) error, error)
+	begun  chan struct{} // closed when all have started
+
+	mu    sync.Mutex
+	stops []func(context.Context) error // guarded by mu
+}
+
+// Run starts behind a Functions host, whose ctx ends when the stop begins.
+func (l *life) Run(ctx context.Context) error {
+	if !l.hosted {
+		return nil
+	}
+	return l.begin(ctx)
+}
+
+// Work starts in a worker.
+func (l *life) Work(ctx context.Context) error { return l.begin(ctx) }
+
+func (l *life) begin(ctx context.Context) error {
+	for _, start := range l.starts {
+		stop, err := start(ctx)
+		if err != nil {
+			return fmt.Errorf("start the program: %w", err)
+		}
+		if stop != nil {
+			l.mu.Lock()
+			l.stops = append(l.stops, stop)
+			l.mu.Unlock()
+		}
+	}
+	close(l.begun)
+	return nil
+}
+
+// Close stops what was started, in reverse order.
+func (l *life) Close(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var errs []error
+	for _, stop := range slices.Backward(l.stops) {
+		errs = append(errs, stop(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// wait returns when the program has started.
+func (l *life) wait(ctx context.Context) error {
+	select {
+	case <-l.begun:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("the program has not started: %w", context.Cause(ctx))
+	}
+}
+
+// ownRoutes returns the declared routes.
+func ownRoutes(d *program.Declared, l *life) (routes app.RoutesOnly) {
+	for _, r := range d.Routes {
+		handler := r.Handler
+		for _, wrap := range slices.Backward(d.UseHTTP) {
+			handler = wrap(handler)
+		}
+		method, path, _ := strings.Cut(r.Pattern, " ")
+		routes = append(routes, edge.Route{
+			Function: program.FunctionOfRoute(r), Pattern: method + " /api" + strings.TrimSpace(path), Own: true,
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+				if err := l.wait(request.Context()); err != nil {
+					http.Error(w, "the program has not started", http.StatusServiceUnavailable)
+					return
+				}
+				handler.ServeHTTP(w, request)
+			}),
+		})
+	}
+	return routes
+}

@@ -1,0 +1,135 @@
+package program
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+)
+
+// Description is what `describe` prints: what a program consists of. It is the
+// same in every run of a build.
+type Description struct {
+	Version    int                  `json:"version"` // of this form
+	Program    string               `json:"program"`
+	Parts      []Part               `json:"parts"`
+	Functions  []Function           `json:"functions"`
+	Queues     []QueueDescription   `json:"queues"`
+	Timers     []TimerDescription   `json:"timers"`
+	Routes     []RouteDescription   `json:"routes"`
+	Processors []string             `json:"processors"`
+	Settings   []SettingDescription `json:"settings"`
+	Storage    Storage              `json:"storage"`
+	Roles      []string             `json:"roles"` // that the app needs, by the names of Azure
+}
+
+// DescriptionVersion is the version of the form of a description.
+const DescriptionVersion = 1
+
+// Function is a function of the Functions host.
+type Function struct {
+	Name     string    `json:"name"` // of its folder
+	Bindings []Binding `json:"bindings"`
+}
+
+// Binding is a binding of a function.json, as the host reads it. Members are in
+// the order in which they are written.
+type Binding struct {
+	Type       string `json:"type"`
+	Direction  string `json:"direction"`
+	Name       string `json:"name"`
+	AuthLevel  string `json:"authLevel,omitempty"`
+	Route      string `json:"route,omitempty"`
+	QueueName  string `json:"queueName,omitempty"`
+	Schedule   string `json:"schedule,omitempty"`
+	Connection string `json:"connection,omitempty"`
+}
+
+// Text returns the content of the function.json of a function.
+func (f Function) Text() string {
+	var b strings.Builder
+	encoder := json.NewEncoder(&b)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(struct {
+		Bindings []Binding `json:"bindings"`
+	}{f.Bindings}) // of strings, into memory
+	return b.String()
+}
+
+// QueueDescription is a queue in a description.
+type QueueDescription struct {
+	Name           string   `json:"name"`
+	StorageQueue   string   `json:"storageQueue"`
+	FormerNames    []string `json:"formerNames,omitempty"`
+	Handled        bool     `json:"handled"`
+	SendOnly       bool     `json:"sendOnly,omitempty"`
+	Concurrency    int      `json:"concurrency,omitempty"`
+	MaxAttempts    int      `json:"maxAttempts,omitempty"`
+	TimeoutSeconds float64  `json:"timeoutSeconds,omitempty"`
+}
+
+// TimerDescription is a timer in a description.
+type TimerDescription struct {
+	Name     string `json:"name"`
+	Schedule string `json:"schedule"`
+	Zone     string `json:"zone"`
+	CatchUp  bool   `json:"catchUp,omitempty"`
+}
+
+// RouteDescription is a route in a description.
+type RouteDescription struct {
+	Pattern  string `json:"pattern"`
+	Level    string `json:"level"`
+	Function string `json:"function"`
+}
+
+// SettingDescription is a setting in a description.
+type SettingDescription struct {
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+	Default     string `json:"default,omitempty"`
+	Secret      bool   `json:"secret,omitempty"`
+	Optional    bool   `json:"optional,omitempty"`
+}
+
+// Storage is what a program keeps in its account, without its prefix.
+type Storage struct {
+	Queues     []string `json:"queues"`
+	Tables     []string `json:"tables"`
+	Containers []string `json:"containers"`
+}
+
+// Describe returns the description of what was declared, which was checked.
+func (d *Declared) Describe() Description {
+	out := Description{
+		Version: DescriptionVersion, Program: d.Name,
+		Parts: []Part{}, Queues: []QueueDescription{}, Timers: []TimerDescription{}, Routes: []RouteDescription{}, Processors: []string{}, Settings: []SettingDescription{},
+		Functions: d.functions(), Storage: d.storage(), Roles: d.roles(),
+	}
+	for _, p := range Parts() {
+		if d.Uses[p] {
+			out.Parts = append(out.Parts, p)
+		}
+	}
+	for _, q := range d.Queues {
+		described := QueueDescription{Name: q.Name, StorageQueue: q.Storage(), FormerNames: q.FormerNames, Handled: q.Handled > 0, SendOnly: q.SendOnly}
+		if described.Handled {
+			described.Concurrency, described.MaxAttempts, described.TimeoutSeconds = q.Concurrency, q.MaxAttempts, q.Timeout.Seconds()
+		}
+		out.Queues = append(out.Queues, described)
+	}
+	for _, t := range d.Timers {
+		out.Timers = append(out.Timers, TimerDescription{Name: t.Name, Schedule: t.Schedule, Zone: t.Zone, CatchUp: t.CatchUp})
+	}
+	for _, r := range d.Routes {
+		out.Routes = append(out.Routes, RouteDescription{Pattern: r.Pattern, Level: r.Level.String(), Function: FunctionOfRoute(r)})
+	}
+	for _, p := range d.Processors {
+		out.Processors = append(out.Processors, p.Name)
+	}
+	for _, s := range d.Settings {
+		out.Settings = append(out.Settings, SettingDescription{Name: s.Name, Description: s.Description, Default: s.Default, Secret: s.Secret, Optional: s.Optional})
+	}
+	slices.SortFunc(out.Functions, func(a, b Function) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}

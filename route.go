@@ -1,0 +1,51 @@
+package kennel
+
+import (
+	"net/http"
+
+	"kennel/internal/program"
+)
+
+// Level is who may call a route.
+type Level = program.Level
+
+// The levels.
+const (
+	LevelFunction  = program.LevelFunction  // who has a key of the function
+	LevelAnonymous = program.LevelAnonymous // anyone
+	LevelAdmin     = program.LevelAdmin     // who has the master key
+)
+
+// RouteOptions are the options of a route; nil and zero fields mean the defaults.
+type RouteOptions struct {
+	Level Level // default LevelFunction. Routes with the same first segment have the same level
+}
+
+// Handle declares a route: a pattern of [http.ServeMux] with a method, below
+// /api. "POST /orders" serves POST /api/orders. Meter, traces, request ids and
+// the limit of bodies are those of the built-in routes.
+//
+// The Functions host stands before it: it rebuilds the path, joins headers of
+// one name, sends no chunked body, takes an answer as a whole and only then
+// passes it on, and ends a call after 230 seconds. Refused are {$}, host names,
+// patterns without a method, and first segments of built-in routes.
+func (a *App) Handle(pattern string, handler http.Handler, options *RouteOptions) {
+	var opt RouteOptions
+	if options != nil {
+		opt = *options
+	}
+	if a.ended {
+		a.mistake("route %q is declared after the program began", pattern)
+		return
+	}
+	a.declared.Routes = append(a.declared.Routes, &program.Route{Pattern: pattern, Level: opt.Level, Handler: handler})
+}
+
+// HandleFunc is [App.Handle] for a function.
+func (a *App) HandleFunc(pattern string, handler func(http.ResponseWriter, *http.Request), options *RouteOptions) {
+	if handler == nil {
+		a.Handle(pattern, nil, options)
+		return
+	}
+	a.Handle(pattern, http.HandlerFunc(handler), options)
+}

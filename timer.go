@@ -1,0 +1,43 @@
+package kennel
+
+import (
+	"time"
+
+	"kennel/internal/program"
+)
+
+// TimerOptions are the options of a timer; nil and zero fields mean the
+// defaults.
+type TimerOptions struct {
+	Zone        string        // of the schedule, as "Europe/Berlin"; default UTC
+	CatchUp     bool          // slots that were missed, because nothing ran, are done later, each
+	Timeout     time.Duration // of an attempt; default 5 minutes
+	MaxAttempts int           // of a slot, while the next one has not begun; default 5
+
+	// Retry returns the wait after a number of failed attempts; default: as for
+	// queues.
+	Retry func(failed int, err error) time.Duration
+}
+
+// Timer declares a timer: work runs once in the program for each slot of the
+// schedule, not once an instance. A schedule has five fields (minute, hour, day
+// of the month, month, day of the week) or six (second first), or is "@every
+// 10m".
+//
+// At most one attempt of a slot is recorded as done. Two can follow each other
+// after a kill, and overlap for as long as a process was paused: the Slot of
+// [Current] is the key for what must happen once.
+func (a *App) Timer(name, schedule string, work Work, options *TimerOptions) {
+	var opt TimerOptions
+	if options != nil {
+		opt = *options
+	}
+	if a.ended {
+		a.mistake("timer %q is declared after the program began", name)
+		return
+	}
+	a.declared.Timers = append(a.declared.Timers, &program.Timer{
+		Name: name, Schedule: schedule, Zone: or(opt.Zone, "UTC"), CatchUp: opt.CatchUp, Work: work,
+		Timeout: or(opt.Timeout, program.Timeout), MaxAttempts: or(opt.MaxAttempts, program.TimerAttempts), Retry: opt.Retry,
+	})
+}
