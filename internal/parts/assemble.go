@@ -60,8 +60,9 @@ func Open(cfg config.Config, d *program.Declared, outside Outside, received func
 	if err != nil {
 		return nil, err
 	}
-	e.declared = d
-	if e.processors, err = processorsOf(cfg, d); err != nil {
+	l := &life{hosted: e.listening == nil, starts: d.Starts, begun: make(chan struct{})}
+	e.declared, e.life = d, l
+	if e.processors, err = processorsOf(cfg, d, l); err != nil {
 		return nil, err
 	}
 	r := &Running{settings: settings}
@@ -79,7 +80,7 @@ func Open(cfg config.Config, d *program.Declared, outside Outside, received func
 // newParts returns the parts of the program: the jobs that it uses, what every
 // program has, and what its author declared.
 func newParts(e *environment, r *Running) ([]app.Part, error) {
-	jobs, err := newJobs(e)
+	jobs, err := newJobs(e, r)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +88,7 @@ func newParts(e *environment, r *Running) ([]app.Part, error) {
 	if err != nil {
 		return nil, err
 	}
-	own, err := newOwn(e, r)
+	own, err := newOwn(e)
 	return slices.Concat(jobs, common, own), err
 }
 
@@ -126,7 +127,7 @@ func newCommon(e *environment) ([]app.Part, error) {
 
 // newJobs returns the jobs that the program uses. Each opens its clients, and
 // sends no request.
-func newJobs(e *environment) (parts []app.Part, err error) {
+func newJobs(e *environment, r *Running) (parts []app.Part, err error) {
 	add := func(err1 error, some ...app.Part) {
 		if err = errors.Join(err, err1); err1 == nil {
 			parts = append(parts, some...)
@@ -140,10 +141,12 @@ func newJobs(e *environment) (parts []app.Part, err error) {
 	}
 	if e.uses(program.Numbers) {
 		sequences, err := newSequences(e)
+		r.jobs.sequences = sequences.Sequences
 		add(err, app.Part{Serves: sequences, Knows: sequences, Runs: sequences, Closes: app.GivesBack})
 	}
 	gates, errOfGates := newGates(e) // batches may wait at one
 	if e.uses(program.Gates) {
+		r.jobs.gates = gates.Gates
 		add(errOfGates, app.Part{Serves: gates, Knows: gates, Runs: gates})
 	}
 	if e.uses(program.Channels) {
@@ -151,30 +154,33 @@ func newJobs(e *environment) (parts []app.Part, err error) {
 		add(err, channels)
 	}
 	if e.uses(program.Batches) {
-		add(e.addBatches(gates.Gates, &parts))
+		add(e.addBatches(gates.Gates, &parts, r))
 	}
 	if e.uses(program.Messages) {
 		relaying, err := newRelay(e.cfg, e.counter, e.members, e.log)
+		if err == nil && relaying.Relay != nil {
+			r.jobs.bus = relaying
+		}
 		add(err, app.Part{Serves: relaying, Knows: relaying, Runs: relaying, Closes: app.Disconnects})
 	}
 	return parts, err
 }
 
 // addBatches adds batches, and the dead letters.
-func (e *environment) addBatches(gates *gate.Gates, parts *[]app.Part) error {
+func (e *environment) addBatches(gates *gate.Gates, parts *[]app.Part, r *Running) error {
 	batches, err := newBatches(e, gates)
 	if err != nil {
 		return err
 	}
+	r.jobs.batches = batches.Opens
 	batches.checkStaged(os.DirFS("."))
 	*parts = append(*parts, app.Part{Serves: batches, Knows: batches, Runs: batches}, newLetters(e, batches.batchWork))
 	return nil
 }
 
 // newOwn returns what the author of the program declared.
-func newOwn(e *environment, r *Running) ([]app.Part, error) {
-	l := &life{hosted: e.listening == nil, starts: e.declared.Starts, begun: make(chan struct{})}
-	return []app.Part{{Runs: l}, {Serves: ownRoutes(e.declared, l)}}, nil
+func newOwn(e *environment) ([]app.Part, error) {
+	return []app.Part{{Runs: e.life}, {Serves: ownRoutes(e.declared, e.life)}}, nil
 }
 
 // uses reports whether the program uses a part.

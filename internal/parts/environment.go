@@ -28,6 +28,7 @@ type environment struct {
 	listening  *worker.Listening // nil behind a Functions host
 	processors map[string]work.Processor
 	declared   *program.Declared
+	life       *life
 	log        *slog.Logger
 }
 

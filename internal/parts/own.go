@@ -20,6 +20,7 @@ type Running struct {
 	Program  *app.Program
 	Queues   sender
 	settings map[string]string
+	jobs     jobs
 }
 
 // Setting returns the value of a declared setting.

@@ -1,8 +1,12 @@
 package parts
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 
+	"kennel/internal/attempt"
 	"kennel/internal/config"
 	"kennel/internal/program"
 	"kennel/work"
@@ -24,7 +28,7 @@ func newProcessors(cfg config.Config) (map[string]work.Processor, error) {
 
 // processorsOf returns the processors of a program: those that its author
 // declared, and with all parts those of the Kennel app.
-func processorsOf(cfg config.Config, d *program.Declared) (map[string]work.Processor, error) {
+func processorsOf(cfg config.Config, d *program.Declared, l *life) (map[string]work.Processor, error) {
 	all := make(map[string]work.Processor)
 	if d.Everything {
 		var err error
@@ -32,5 +36,53 @@ func processorsOf(cfg config.Config, d *program.Declared) (map[string]work.Proce
 			return nil, err
 		}
 	}
+	for _, p := range d.Processors {
+		if all[p.Name] != nil {
+			return nil, fmt.Errorf("processor %q is built in: use another name", p.Name)
+		}
+		all[p.Name] = ownProcessor{p, d, l}
+		if p.Parcel > 0 {
+			all[p.Name] = sizedProcessor{ownProcessor{p, d, l}}
+		}
+	}
 	return all, nil
 }
+
+// ownProcessor is a processor that the program's author declared.
+type ownProcessor struct {
+	declared *program.Processor
+	program  *program.Declared
+	life     *life
+}
+
+// Validate implements [work.Processor].
+func (p ownProcessor) Validate(item json.RawMessage) error { return p.declared.Check(item) }
+
+// NewReport implements [work.Processor].
+func (ownProcessor) NewReport(batch string) work.Report { return work.NewReport(batch) }
+
+// Process implements [work.Processor]. When the next attempt of an item begins is
+// the batch's: its items that failed are a parcel of their own.
+func (p ownProcessor) Process(ctx context.Context, item work.Item) (result json.RawMessage, err error) {
+	if err := p.life.wait(ctx); err != nil {
+		return nil, err
+	}
+	a := attempt.Attempt{Processor: p.declared.Name, Batch: item.Batch, Item: item.ID, ID: item.Batch + "/" + item.ID, Number: item.Try, MaxAttempts: work.MaxTries}
+	v := attempt.Do(ctx, a, p.declared.Timeout, func(ctx context.Context) (err error) {
+		result, err = p.declared.Work(ctx, item.Data)
+		return err
+	}, p.program.UseWork...)
+	switch v.Outcome {
+	case attempt.Done:
+		return result, nil
+	case attempt.Rejected:
+		return nil, fmt.Errorf("%w: %s", work.ErrRejected, v.Reason())
+	}
+	return nil, errors.New(v.Reason()) // after a stop the whole parcel is delivered again
+}
+
+// sizedProcessor is one whose large batches have parcels of another size.
+type sizedProcessor struct{ ownProcessor }
+
+// ParcelItems implements [work.Sized].
+func (p sizedProcessor) ParcelItems() int { return p.declared.Parcel }

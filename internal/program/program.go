@@ -142,14 +142,12 @@ type Route struct {
 
 // Processor is what a batch does with each item.
 type Processor struct {
-	Name        string
-	Check       func(item []byte) error
-	Work        func(ctx context.Context, item []byte) (result []byte, err error)
-	Concurrency int
-	MaxAttempts int
-	Retry       func(failed int, err error) time.Duration
-	Timeout     time.Duration
-	Mistake     error // of its types
+	Name    string
+	Check   func(item []byte) error // whether the declared type takes an item; its error is for the submitter
+	Work    func(ctx context.Context, item []byte) (result []byte, err error)
+	Parcel  int           // items of a parcel of a large batch; 0: the default
+	Timeout time.Duration // of an attempt of an item; 0: that of its message
+	Mistake error         // of its types
 }
 
 // Setting is a declared environment variable.

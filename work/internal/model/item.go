@@ -6,6 +6,9 @@ import "encoding/json"
 type Item struct {
 	ID   string          // unique in the batch
 	Data json.RawMessage // the whole item, compact JSON
+
+	Batch string // for [Processor.Process]: the batch of the item,
+	Try   int    // and which attempt of it this is, from 1
 }
 
 // Outcome is how an item ended.

@@ -216,7 +216,9 @@ func (r *run) call(ctx context.Context, i int, limit time.Duration) (e ending) {
 			e = ending{outcome: model.ItemFailed, err: "the processor panicked: " + model.PanicText(p)}
 		}
 	}()
-	returned, err := r.processor.Process(ctx, r.parcel.Items[i])
+	item := r.parcel.Items[i]
+	item.Batch, item.Try = r.parcel.Batch, r.parcel.ID.Try+1
+	returned, err := r.processor.Process(ctx, item)
 	var result []byte
 	if err == nil {
 		result, err = compactResult(returned)

@@ -1,0 +1,38 @@
+package policy
+
+import (
+	"context"
+	"os/exec"
+	"regexp"
+	"testing"
+	"time"
+)
+
+// pageProgram is a program in a page.
+var pageProgram = regexp.MustCompile("```go\n(package main\n(?s:.*?))```")
+
+// TestProgramsOfPages: the programs that pages show compile.
+func TestProgramsOfPages(t *testing.T) {
+	files := make(map[string]string)
+	for name, text := range repository(t) {
+		if len(name) > 3 && name[len(name)-3:] == ".md" {
+			for _, m := range pageProgram.FindAllStringSubmatch(text, -1) {
+				files["examples/page"+string(rune('a'+len(files)))+"/main.go"] = m[1]
+			}
+		}
+	}
+	if len(files) == 0 {
+		t.Fatal("no page has a program")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute) // includes the compilation of the module
+	defer cancel()
+	args := []string{"build", "-overlay=" + overlay(t, files), "./internal/attempt"} // several packages are compiled and not linked
+	for name := range files {
+		args = append(args, "./"+name[:len(name)-len("/main.go")])
+	}
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.WaitDelay = 5 * time.Second
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

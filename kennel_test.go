@@ -1,0 +1,182 @@
+package kennel
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"kennel/internal/parts"
+	"kennel/internal/program"
+)
+
+type email struct {
+	To string `json:"to"`
+}
+
+// nothing is a handler that does nothing.
+func nothing(context.Context, email) error { return nil }
+
+// TestMistakes: a program with mistakes does not start, and all of them are
+// reported at once, each with the name of what is wrong.
+func TestMistakes(t *testing.T) {
+	var later *App
+	mistakes := func(a *App) error {
+		later = a
+		NewQueue[email](a, "emails", nil)                                                     // no handler
+		NewQueue[email](a, "orders", &QueueOptions[email]{SendOnly: true})                    //
+		NewQueue[email](a, "orders", &QueueOptions[email]{SendOnly: true})                    // twice
+		NewQueue[chan int](a, "channels-of-go", &QueueOptions[chan int]{SendOnly: true})      // not JSON
+		NewQueue[struct{ F func() }](a, "functions-of-go", nil).Handle(nil, nil)              // not JSON, and nil
+		NewQueue[email](a, "work-0", nil).Handle(nothing, nil)                                // reserved
+		NewQueue[email](a, "mail-poison", nil).Handle(nothing, nil)                           // reserved
+		NewQueue[email](a, "Mail", nil).Handle(nothing, nil)                                  // illegal
+		q := NewQueue[email](a, "invoices", nil)                                              //
+		q.Handle(nothing, nil)                                                                //
+		q.Handle(nothing, &HandleOptions[email]{Concurrency: -1})                             // two handlers, negative
+		NewQueue[email](a, "both", &QueueOptions[email]{SendOnly: true}).Handle(nothing, nil) // SendOnly and a handler
+		a.Timer("digest", "0 6 * * *", nil, nil)                                              // nil
+		a.Timer("digest", "0 6 * * *", func(context.Context) error { return nil }, nil)       // twice
+		a.HandleFunc("/hello", func(http.ResponseWriter, *http.Request) {}, nil)              // no method
+		a.HandleFunc("GET /status", func(http.ResponseWriter, *http.Request) {}, nil)         // built in
+		a.HandleFunc("GET /x/{$}", func(http.ResponseWriter, *http.Request) {}, nil)          // {$}
+		a.HandleFunc("GET host/x", func(http.ResponseWriter, *http.Request) {}, nil)          // a host
+		a.HandleFunc("POST /a/b", func(http.ResponseWriter, *http.Request) {}, nil)           //
+		a.HandleFunc("GET /a/c", func(http.ResponseWriter, *http.Request) {}, &RouteOptions{Level: LevelAnonymous})
+		a.HandleFunc("GET /nil", nil, nil)
+		a.Setting("smtp_url", nil)                                               // illegal
+		a.Setting("KENNEL_OWN", nil)                                             // reserved
+		a.Setting("PASSWORD", &SettingOptions{Secret: true, Default: "hunter2"}) // a secret with a default
+		early := a.Setting("EARLY", nil)
+		early.Value()
+		a.OnStart(nil)
+		a.UseWork(nil)
+		a.UseHTTP(nil)
+		a.Numbers("Bad Name", nil)
+		a.Gate("", nil)
+		NewProcessor(a, "numbers-of-go", func(context.Context, int) (int, error) { return 0, nil }, nil) // no object
+		NewProcessor(a, "resize", func(context.Context, email) (int, error) { return 0, nil }, &ProcessorOptions[email]{Parcel: 500})
+		return errors.New("the author's own reason")
+	}
+	var stderr bytes.Buffer
+	code := execute(t.Context(), "shop", mistakes, nil, parts.Outside{Stdout: io.Discard, Stderr: &stderr})
+	if code != 1 {
+		t.Errorf("code %d", code)
+	}
+	for _, want := range []string{
+		`queue "emails" has no handler`, `queue "orders" is declared twice`, `queue "channels-of-go": JSON cannot carry chan int`,
+		`queue "functions-of-go": field F`, `queue "functions-of-go": its handler is nil`, `queue "work-0": the name is reserved`, `queue "mail-poison": the name is reserved`,
+		`queue "Mail": use lower-case letters`, `queue "invoices" has 2 handlers`, `queue "invoices": Concurrency`, `queue "both" has a handler and is SendOnly`,
+		`timer "digest": its function is nil`, `timer "digest" is declared twice`, `route "/hello": begin it with one of the methods`, `/api/status belongs to a built-in part`,
+		`{$} has no meaning`, `route "GET host/x": the path begins with /`, `route "GET /a/c": another route below /a has the level function`, `route "GET /nil": its handler is nil`,
+		`setting "smtp_url": use capital letters`, `setting "KENNEL_OWN": its beginning is reserved`, `setting "PASSWORD": a secret has no default`, `setting "EARLY" is read before OnStart`,
+		"OnStart: the function is nil", "UseWork: the function is nil", "UseHTTP: the function is nil", `numbers "Bad Name"`, `gate ""`,
+		`processor "numbers-of-go": an item is a JSON object`, `processor "resize": ProcessorOptions.Parcel is 500`, "the author's own reason",
+	} {
+		if !strings.Contains(stderr.String(), want) {
+			t.Errorf("it does not report %s", want)
+		}
+	}
+	if strings.Contains(stderr.String(), "hunter2") {
+		t.Error("it prints a secret")
+	}
+	if t.Failed() {
+		t.Logf("it reports:\n%s", &stderr)
+	}
+
+	before := len(later.declared.Mistakes)
+	later.Timer("late", "* * * * *", nil, nil)
+	if len(later.declared.Mistakes) != before+1 || slices.ContainsFunc(later.declared.Timers, func(t *program.Timer) bool { return t.Name == "late" }) {
+		t.Error("a timer that is declared after the start is not refused")
+	}
+}
+
+// shop is a program with one of each.
+func shop(a *App) error {
+	emails := NewQueue[email](a, "emails", nil)
+	emails.Handle(nothing, &HandleOptions[email]{Concurrency: 8})
+	NewQueue[json.RawMessage](a, "audit", &QueueOptions[json.RawMessage]{StorageQueue: "jobs"}).Handle(func(context.Context, json.RawMessage) error { return nil }, nil)
+	a.Timer("digest", "0 6 * * *", func(context.Context) error { return nil }, nil)
+	a.HandleFunc("POST /orders/{id}", func(http.ResponseWriter, *http.Request) {}, nil)
+	a.Setting("SMTP_URL", &SettingOptions{Secret: true, Description: "the mail server"})
+	return nil
+}
+
+// TestDescribe: what a program consists of is printed without settings, and the
+// same twice.
+func TestDescribe(t *testing.T) {
+	describe := func() string {
+		var out, stderr bytes.Buffer
+		if code := execute(t.Context(), "shop", shop, []string{"describe"}, parts.Outside{Stdout: &out, Stderr: &stderr}); code != 0 {
+			t.Fatalf("code %d: %s", code, &stderr)
+		}
+		return out.String()
+	}
+	text := describe()
+	if again := describe(); again != text {
+		t.Errorf("a second run differs:\n%s\n%s", text, again)
+	}
+	var d program.Description
+	if err := json.Unmarshal([]byte(text), &d); err != nil {
+		t.Fatal(err)
+	}
+	var functions []string
+	for _, f := range d.Functions {
+		functions = append(functions, f.Name)
+	}
+	want := []string{
+		"Console", "DeadLetters", "Doctor", "Health", "Metrics", "OpenAPI", "Queue-emails", "Queue-jobs", "QueueSweep", "Queues", "Route-orders", "Status", "Timer-digest", "Timers",
+	}
+	if !slices.Equal(functions, want) {
+		t.Errorf("functions %q, want %q", functions, want)
+	}
+	if slices.Contains(d.Roles, "Azure Service Bus Data Owner") || slices.Contains(d.Storage.Tables, "Batches") {
+		t.Errorf("it asks for what it does not use: %q, %q", d.Roles, d.Storage.Tables)
+	}
+}
+
+// TestSettings: a program whose settings are missing or wrong does not start,
+// and reports all of them without their values.
+func TestSettings(t *testing.T) {
+	p := func(a *App) error {
+		a.Setting("SMTP_URL", &SettingOptions{Secret: true, Description: "the mail server", Check: func(value string) error { return fmt.Errorf("%q is no URL", value) }})
+		a.Setting("REGION", nil)
+		a.Setting("COLOR", &SettingOptions{Default: "blue"})
+		a.Setting("SIZE", &SettingOptions{Optional: true})
+		return nil
+	}
+	var stderr bytes.Buffer
+	code := execute(t.Context(), "shop", p, []string{"worker", "--listen", "127.0.0.1:0"}, parts.Outside{
+		Environ: []string{"AzureWebJobsStorage=UseDevelopmentStorage=true", "SMTP_URL=hunter2"}, Stdout: io.Discard, Stderr: &stderr,
+	})
+	text := stderr.String()
+	if code != 1 || !strings.Contains(text, "SMTP_URL") || !strings.Contains(text, "REGION is missing") || strings.Contains(text, "hunter2") || strings.Contains(text, "COLOR") || strings.Contains(text, "SIZE") {
+		t.Errorf("code %d, %s", code, text)
+	}
+}
+
+// TestNotRunning: what needs the running program reports that it does not run.
+func TestNotRunning(t *testing.T) {
+	a, err := declare("shop", shop)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := &Queue[email]{app: a, declared: a.declared.Queues[0]}
+	_, err1 := q.Send(t.Context(), email{}, nil)
+	_, err2 := q.SendAll(t.Context(), slices.Values([]Message[email]{{Body: email{To: "ann"}}}))
+	_, err3 := (&Numbers{a, "orders"}).Next(t.Context())
+	err4 := (&Gate{a, "start"}).Wait(t.Context())
+	_, err5 := (&Messages{a}).Send(t.Context(), "orders", BusMessage{})
+	_, err6 := (&Processor[email, int]{app: a}).Submit(t.Context(), slices.Values([]email{{}}), nil)
+	for i, err := range []error{err1, err2, err3, err4, err5, err6} {
+		if !errors.Is(err, ErrNotRunning) {
+			t.Errorf("call %d: %v", i+1, err)
+		}
+	}
+}

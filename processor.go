@@ -1,0 +1,191 @@
+package kennel
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"reflect"
+	"strconv"
+	"time"
+
+	"kennel/internal/program"
+)
+
+// Processor is what batches of items of type T do with each of them; the result
+// of an item has type R.
+type Processor[T, R any] struct {
+	app   *App
+	name  string
+	codec codec[T]
+}
+
+// ProcessorOptions are the options of a processor; nil and zero fields mean the
+// defaults.
+type ProcessorOptions[T any] struct {
+	Validate func(T) error // sees each item when its batch is submitted; its error is for the submitter
+	Timeout  time.Duration // of an attempt of an item; default 30 s, and not more
+
+	// Parcel is how many items a message of a large batch has, up to 400; default
+	// 100. Large parcels cost less, and a process that is killed repeats more.
+	Parcel int
+}
+
+// The greatest number of items of a parcel, and the time limit of an item.
+const (
+	maxParcel   = 400
+	maxItemTime = 30 * time.Second
+)
+
+// NewProcessor declares a processor: process is called for each item of its
+// batches, up to five times if it fails, and the results become a report. T is
+// read from a JSON object with an "id" that is unique in its batch, and R is
+// written as JSON of up to 2 KiB: put a longer result into a store of yours.
+//
+// RetryAfter and Snooze are failed attempts here: the items of a batch that failed
+// are tried again together.
+func NewProcessor[T, R any](a *App, name string, process func(context.Context, T) (R, error), options *ProcessorOptions[T]) *Processor[T, R] {
+	var opt ProcessorOptions[T]
+	if options != nil {
+		opt = *options
+	}
+	p := &Processor[T, R]{app: a, name: name, codec: codec[T]{validate: opt.Validate}}
+	declared := &program.Processor{Name: name, Check: p.codec.check, Parcel: opt.Parcel, Timeout: or(opt.Timeout, maxItemTime)}
+	switch kind := reflect.TypeFor[T]().Kind(); {
+	case process == nil:
+		declared.Mistake = errors.New("its function is nil")
+	case kind != reflect.Struct && kind != reflect.Map && !p.codec.raw():
+		declared.Mistake = fmt.Errorf("an item is a JSON object, which %v is not: use a struct", reflect.TypeFor[T]())
+	case opt.Parcel < 0 || opt.Parcel > maxParcel:
+		declared.Mistake = fmt.Errorf("ProcessorOptions.Parcel is %d: use up to %d", opt.Parcel, maxParcel)
+	case opt.Timeout < 0 || opt.Timeout > maxItemTime:
+		declared.Mistake = fmt.Errorf("ProcessorOptions.Timeout is %v: use up to %v", opt.Timeout, maxItemTime)
+	default:
+		declared.Mistake = errors.Join(carries(reflect.TypeFor[T]()), carries(reflect.TypeFor[R]()))
+	}
+	declared.Work = func(ctx context.Context, item []byte) ([]byte, error) {
+		m, err := p.codec.decode(item)
+		if err != nil {
+			return nil, Reject(err)
+		}
+		result, err := process(ctx, m)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(result)
+	}
+	if a.ended {
+		a.mistake("processor %q is declared after the program began", name)
+		return p
+	}
+	a.declared.Processors = append(a.declared.Processors, declared)
+	a.declared.Use(program.Batches)
+	return p
+}
+
+// BatchOptions are the options of a batch; nil and zero fields mean the defaults.
+type BatchOptions struct {
+	Name string // for people
+	Key  string // the same key and items are the same batch for 24 hours
+}
+
+// Submit submits a batch, and returns when all its items are stored. An item
+// whose JSON has no "id" gets its place as one, from 1. If an item is not valid,
+// nothing is stored.
+func (p *Processor[T, R]) Submit(ctx context.Context, items iter.Seq[T], options *BatchOptions) (Batch, error) {
+	var opt BatchOptions
+	if options != nil {
+		opt = *options
+	}
+	running := p.app.running.Load()
+	if running == nil {
+		return Batch{}, fmt.Errorf("submit a batch to %q: %w", p.name, ErrNotRunning)
+	}
+	reader, writer := io.Pipe()
+	defer reader.Close() // ends the goroutine after an error
+	go func() { writer.CloseWithError(p.write(writer, items)) }()
+	batch, err := running.SubmitBatch(ctx, p.name, opt.Name, opt.Key, reader)
+	if err != nil {
+		return Batch{}, fmt.Errorf("submit a batch to %q: %w", p.name, err)
+	}
+	return batch, nil
+}
+
+// write writes items as lines.
+func (p *Processor[T, R]) write(w io.Writer, items iter.Seq[T]) error {
+	n := 0
+	for item := range items {
+		n++
+		line, err := p.codec.encode(item)
+		if err == nil {
+			line, err = withID(line, n)
+		}
+		if err != nil {
+			return fmt.Errorf("item %d: %w", n, err)
+		}
+		if _, err := w.Write(append(line, '\n')); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// withID returns an item with an id.
+func withID(item []byte, n int) ([]byte, error) {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(item, &members); err != nil || members == nil {
+		return nil, fmt.Errorf("%w: it is no JSON object", ErrInvalid)
+	}
+	if _, found := members["id"]; !found {
+		members["id"] = json.RawMessage(strconv.Quote(strconv.Itoa(n)))
+	}
+	return json.Marshal(members) // compact, in one line
+}
+
+// Batch is a batch of items.
+type Batch = program.Batch
+
+// Batch returns a batch of this program.
+func (p *Processor[T, R]) Batch(ctx context.Context, id string) (Batch, error) {
+	running := p.app.running.Load()
+	if running == nil {
+		return Batch{}, fmt.Errorf("read batch %q: %w", id, ErrNotRunning)
+	}
+	return running.Batch(ctx, id)
+}
+
+// Result is how one item of a batch ended.
+type Result[R any] struct {
+	ID    string
+	State Outcome // Done, Rejected or Failed
+	Value R       // if it is done
+	Error string  // if it is not
+}
+
+// Results returns the results of a batch so far, in the order of its items,
+// except that those of items that were tried again follow the others of their
+// parcel. It ends with the first error.
+func (p *Processor[T, R]) Results(ctx context.Context, id string) iter.Seq2[Result[R], error] {
+	return func(yield func(Result[R], error) bool) {
+		running := p.app.running.Load()
+		if running == nil {
+			yield(Result[R]{}, fmt.Errorf("read the results of batch %q: %w", id, ErrNotRunning))
+			return
+		}
+		for raw, err := range running.Results(ctx, id) {
+			result := Result[R]{ID: raw.ID, State: raw.State, Error: raw.Error}
+			if err == nil && raw.State == Done {
+				err = json.Unmarshal(raw.Value, &result.Value)
+			}
+			if err != nil {
+				yield(Result[R]{}, fmt.Errorf("read the results of batch %q: %w", id, err))
+				return
+			}
+			if !yield(result, nil) {
+				return
+			}
+		}
+	}
+}
