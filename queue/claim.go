@@ -42,6 +42,25 @@ const (
 	maxInTable = maxRows * rowBytes // 2.8 MiB
 )
 
+// keptKey is the key of a claim that does not expire: the day on which it was
+// written, and the storage queue of its message.
+var keptKey = regexp.MustCompile(`^(\d{4}-\d\d-\d\d)\.([a-z0-9-]{3,63})\.[A-Z2-7]{26}$`)
+
+func newKeptClaim(in place, queue string, now time.Time, size int) *claim {
+	return &claim{in, now.UTC().Format(time.DateOnly) + "." + queue + "." + rand.Text(), size}
+}
+
+// keptOf returns the day on which a kept claim was written, and the storage
+// queue of its message.
+func keptOf(key string) (day time.Time, queue string, ok bool) {
+	m := keptKey.FindStringSubmatch(key)
+	if m == nil {
+		return time.Time{}, "", false
+	}
+	day, err := time.Parse(time.DateOnly, m[1])
+	return day, m[2], err == nil
+}
+
 var claimKey = regexp.MustCompile(`^\d{4}-\d\d-\d\d-[A-Z2-7]{26}$`)
 
 // newClaim returns a claim that expires between 7 and 8 days after until. So a
@@ -55,7 +74,7 @@ func (c claim) check() error {
 	switch {
 	case c.In != inTable && c.In != inBlob:
 		return fmt.Errorf("the claim is in %.80q, want table or blob", c.In)
-	case !claimKey.MatchString(c.Key) || c.expires().IsZero():
+	case c.expires().IsZero():
 		return fmt.Errorf("the key of the claim is %.80q, want a date and 26 characters", c.Key)
 	case c.Bytes < 1 || c.Bytes > MaxContent || c.In == inTable && c.Bytes > maxInTable:
 		return fmt.Errorf("the claim has %d bytes, which the %s cannot hold", c.Bytes, c.In)
@@ -63,7 +82,12 @@ func (c claim) check() error {
 	return nil
 }
 
+// expires returns the time from which on a copy of the message needs a copy of
+// the claim: that of a kept claim is in the past.
 func (c claim) expires() time.Time {
+	if day, _, ok := keptOf(c.Key); ok {
+		return day
+	}
 	at, _ := expiry(c.Key)
 	return at
 }

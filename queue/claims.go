@@ -21,7 +21,8 @@ const ClaimTime = 2*TimeToLive + 24*time.Hour
 type Claims struct {
 	rows    claimRows
 	blobs   Container
-	inTable int // longer claims go to the container; less in some tests
+	inTable int    // longer claims go to the container; less in some tests
+	kept    string // the storage queue whose messages never expire; "": claims expire
 	coders  coders
 }
 
@@ -35,6 +36,29 @@ func NewClaims(rows *table.Table, blobs Container) (*Claims, error) {
 	return &Claims{rows: claimRows{rows}, blobs: blobs, inTable: maxInTable}, nil
 }
 
+// NewKeptClaims returns claims for the messages of one storage queue that never
+// expire: a claim goes only with its message. Claims of several queues may share
+// the table and the container, which hold nothing else.
+func NewKeptClaims(rows *table.Table, blobs Container, queue string) (*Claims, error) {
+	c, err := NewClaims(rows, blobs)
+	if err == nil {
+		err = CheckName(queue + PoisonSuffix)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.kept = queue
+	return c, nil
+}
+
+// newClaim returns a claim for bytes that are not stored yet.
+func (c *Claims) newClaim(until time.Time, size int) *claim {
+	if c.kept != "" {
+		return newKeptClaim(c.place(size), c.kept, time.Now(), size)
+	}
+	return newClaim(c.place(size), until, size)
+}
+
 // Pack returns the text of a message with this body. If the body is too long
 // for a message, it first stores the body, so that no message has a claim that
 // is not stored. Without a message, the claim is removed when it expires.
@@ -44,7 +68,7 @@ func (c *Claims) Pack(ctx context.Context, e Envelope, body []byte) (text string
 	}
 	content := e.fill(body, &c.coders)
 	if content != nil {
-		e.claim = newClaim(c.place(len(content)), time.Now().Add(ClaimTime), len(content))
+		e.claim = c.newClaim(time.Now().Add(ClaimTime), len(content))
 	}
 	text, err = e.Text() // before the claim is stored: it checks the envelope
 	if err == nil && content != nil {
@@ -115,14 +139,15 @@ func (c *Claims) Remove(ctx context.Context, e Envelope) error {
 // needs the claim no more: normally ClaimTime from now. It makes no request if
 // the claim is valid long enough, as every claim is for a week. Otherwise it
 // copies the claim. The old one stays until it expires, because other copies of
-// the message may name it.
+// the message may name it. A kept claim is always copied: so a message that moves
+// from the dead letters to its queue has a young claim, see SweepKept.
 func (c *Claims) Extend(ctx context.Context, e Envelope, until time.Time) (Envelope, error) {
 	if e.claim == nil || !e.claim.expires().Before(until) {
 		return e, nil
 	}
 	content, err := c.load(ctx, *e.claim)
 	if err == nil {
-		e.claim = newClaim(c.place(len(content)), until, len(content))
+		e.claim = c.newClaim(until, len(content))
 		err = c.store(ctx, *e.claim, content)
 	}
 	if err != nil {

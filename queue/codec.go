@@ -35,6 +35,12 @@ type Tracer interface {
 	TraceParent(m Message) string
 }
 
+// Returner is a [Codec] that returns the body with which a message is put back
+// whose work was not begun, so that its delivery does not count.
+type Returner interface {
+	Returned(m Message) (body string)
+}
+
 // Content is the content of a message, as a Codec reads it.
 type Content[T any] struct {
 	Body T

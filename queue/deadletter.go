@@ -37,6 +37,7 @@ const (
 	fateReturned              // put it back, and count no attempt
 	fateFreeRetry             // receive it again later, and count no attempt
 	fateRetry                 // receive it again later
+	fateAgain                 // what the handler decided by Again
 )
 
 // attemptEnd is an attempt that returned.
@@ -54,6 +55,8 @@ func fateOf(a attemptEnd) fate {
 		return fateDone
 	case a.leaseLost:
 		return fateElsewhere
+	case isAgain(a.err):
+		return fateAgain
 	case errors.Is(a.err, ErrClaimGone) && a.copyDone:
 		return fateCopyDone
 	case errors.Is(a.err, ErrMessage), errors.Is(a.err, ErrClaimGone):
@@ -87,6 +90,37 @@ func kills(deliveries, failed, maxAttempts int64, recorded bool) bool {
 // [Handler] wraps it. The message is received again after a wait that grows up
 // to a minute, and no attempt is used up, however long that takes.
 var ErrNoAttempt = errors.New("storage failed")
+
+// again is an error of a handler that decides itself when its message is received
+// again.
+type again struct {
+	body string        // to store; "": the present one
+	wait time.Duration // until it is received again
+	err  error         // nil: no attempt has failed
+}
+
+func (a *again) Error() string {
+	if a.err == nil {
+		return "the message is received again after " + a.wait.String()
+	}
+	return a.err.Error()
+}
+
+func (a *again) Unwrap() error { return a.err }
+
+// Again returns an error after which a message is received again after wait, with
+// another body if it is not empty. It is for handlers that count attempts in
+// their messages: the listener counts none, and makes no dead letter of it. The
+// message counts as retried if err is not nil, else as returned. A wait of more
+// than MaxVisibility is cut.
+func Again(body string, wait time.Duration, err error) error {
+	return &again{body, min(max(wait, 0), MaxVisibility), err}
+}
+
+func isAgain(err error) bool {
+	_, ok := errors.AsType[*again](err)
+	return ok
+}
 
 // errNotBegun reports that the listener was stopped before there was memory for
 // the body of a message.

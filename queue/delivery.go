@@ -49,12 +49,15 @@ func (d *delivery[T]) run() {
 	d.startSpan()
 	defer d.lease.span.End()
 	failed, next := d.codec.Attempts(m)
-	if m.DequeueCount > int64(d.opt.MaxAttempts) && !d.returned.has(m.ID) && !d.record(failed, next) {
+	if limit := int64(d.opt.MaxAttempts); limit > 0 && m.DequeueCount > limit && !d.returned.has(m.ID) && !d.record(failed, next) {
 		p.lane.release(0)
 		return
 	}
 	// A record whose reply was lost may have counted this attempt already.
-	attempt := min(failed+1, int64(d.opt.MaxAttempts))
+	attempt := failed + 1
+	if d.opt.MaxAttempts > 0 {
+		attempt = min(attempt, int64(d.opt.MaxAttempts))
+	}
 	d.lease.span.Number(trace.Attempt, attempt)
 	begun := time.Now()
 	returned, err := d.attempt(attempt)
@@ -97,6 +100,8 @@ func (d *delivery[T]) conclude(attempt int64, next string, err error) {
 		d.retryLater(err)
 	case fateRetry:
 		d.retry(err, attempt, next)
+	case fateAgain:
+		d.again(err)
 	}
 }
 
@@ -221,7 +226,7 @@ func (d *delivery[T]) handle(ctx context.Context, m Message, attempt int64, begu
 	}
 	return d.handler(ctx, Delivery[T]{
 		Queue: d.p.queue, Body: content.Body, ID: cmp.Or(content.ID, m.ID),
-		Attempt: attempt, Inserted: m.Inserted,
+		Attempt: attempt, Inserted: m.Inserted, Message: m,
 		Redelivered: m.DequeueCount > 1, Share: d.share,
 	})
 }
@@ -266,6 +271,7 @@ func (d *delivery[T]) remove(before bool) {
 		return
 	}
 	d.p.done.Add(1)
+	d.p.lastDone.Store(time.Now().UnixNano())
 	d.p.latencies.Add(d.lease.m.Inserted)
 	if d.cleanUp == nil {
 		return
@@ -281,11 +287,30 @@ func (d *delivery[T]) remove(before bool) {
 // putBack makes a message visible at once whose attempt does not count.
 func (d *delivery[T]) putBack() {
 	d.lease.ended("returned", nil)
-	if err := d.lease.putBack(d.body, 0); err != nil {
+	body := d.body
+	if d.returner != nil {
+		body = d.returner.Returned(d.lease.m)
+	}
+	if err := d.lease.putBack(body, 0); err != nil {
 		d.warn("cannot put a message back; it is received again when its lease ends", err)
 		return
 	}
 	d.p.returned.Add(1)
+}
+
+// again does what the handler decided.
+func (d *delivery[T]) again(cause error) {
+	a, _ := errors.AsType[*again](cause)
+	body := cmp.Or(a.body, d.body)
+	outcome, count := "retried", &d.p.retried
+	if a.err == nil {
+		outcome, count = "returned", &d.p.returned
+	}
+	d.lease.ended(outcome, a.err)
+	count.Add(1)
+	if err := d.lease.putBack(body, a.wait); err != nil {
+		d.warn("cannot put a message back; it is received again when its lease ends", err)
+	}
 }
 
 // Retries back off exponentially from firstRetry to maxRetry, with jitter of up

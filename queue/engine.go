@@ -46,7 +46,7 @@ type ListenerOptions struct {
 
 	Lease       time.Duration // of a message, renewed at half; whole seconds; default 60 s
 	MaxIdle     time.Duration // the maximum interval of polling an empty queue; default 30 s
-	MaxAttempts int           // that count; then a message becomes a dead letter; default 5
+	MaxAttempts int           // that count; then a message becomes a dead letter; default 5. Negative: the handler counts, see Again
 	MaxWork     time.Duration // then the ctx of an attempt ends; default 30 min
 	Drain       time.Duration // how long attempts may go on after Run was stopped; default 20 s
 
@@ -134,8 +134,6 @@ func (o *ListenerOptions) withDefaults(queues int) (ListenerOptions, error) {
 		return opt, fmt.Errorf("queue.ListenerOptions.Lease is %v: use whole seconds, from 2 seconds to 7 days", opt.Lease)
 	case opt.MaxIdle < firstIdle:
 		return opt, fmt.Errorf("queue.ListenerOptions.MaxIdle is %v: use %v or more", opt.MaxIdle, firstIdle)
-	case opt.MaxAttempts < 0:
-		return opt, fmt.Errorf("queue.ListenerOptions.MaxAttempts is %d: use 1 or more", opt.MaxAttempts)
 	case opt.MaxWork < 0:
 		return opt, fmt.Errorf("queue.ListenerOptions.MaxWork is %v: use more than 0", opt.MaxWork)
 	case opt.Drain < 0:

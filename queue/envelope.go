@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -26,6 +27,7 @@ const (
 	maxInline = MaxText - 4<<10
 
 	maxReason = 1000 // bytes; twice as many in JSON
+	minReason = 100
 	maxID     = 256
 )
 
@@ -38,6 +40,12 @@ type Envelope struct {
 	Attempts    int       // of the work so far; the store's DequeueCount starts again with each copy
 	TraceParent string    // W3C trace context; "" if unknown
 
+	// Queue is the declared queue of the message, where several share a storage
+	// queue. Seen is the DequeueCount of the delivery that Attempts includes; 0 if
+	// the message was put since.
+	Queue string
+	Seen  int64
+
 	// Reason states why the message is a dead letter. Only its first 1,000
 	// bytes are kept.
 	Reason string
@@ -47,6 +55,10 @@ type Envelope struct {
 	Raw bool
 
 	payload
+
+	// others are the members that this version does not know, such as headers
+	// and until, which are reserved. Each copy of the message keeps them.
+	others map[string]json.RawMessage
 }
 
 // payload is the body in the form in which it is sent or stored.
@@ -81,6 +93,8 @@ type stored struct {
 	Time        time.Time `json:"time"`
 	Attempts    int       `json:"attempts,omitempty"`
 	TraceParent string    `json:"traceparent,omitempty"`
+	Queue       string    `json:"queue,omitempty"`
+	Seen        int64     `json:"seen,omitempty"`
 	Reason      string    `json:"reason,omitempty"`
 	Raw         bool      `json:"raw,omitempty"`
 	Size        int       `json:"size"`
@@ -94,8 +108,17 @@ type stored struct {
 // Text returns the text of a message. An envelope that was parsed, and whose
 // exported fields were changed, needs no new claim.
 func (e Envelope) Text() (string, error) {
+	text, err := e.text()
+	if err != nil && len(e.Reason) > minReason && e.others != nil { // which may take the room of the reason
+		e.Reason = shorten(e.Reason[:minReason])
+		text, err = e.text()
+	}
+	return text, err
+}
+
+func (e Envelope) text() (string, error) {
 	s := stored{
-		Version: envelopeVersion, ID: e.ID, Time: e.Time.UTC(), Attempts: e.Attempts, TraceParent: e.TraceParent,
+		Version: envelopeVersion, ID: e.ID, Time: e.Time.UTC(), Attempts: e.Attempts, TraceParent: e.TraceParent, Queue: e.Queue, Seen: e.Seen,
 		Reason: shorten(e.Reason), Raw: e.Raw, Size: e.size, SHA256: e.digest[:], Zstd: e.zstd, Claim: e.claim,
 	}
 	switch {
@@ -110,6 +133,14 @@ func (e Envelope) Text() (string, error) {
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
 	err := cmp.Or(s.check(), encoder.Encode(s))
+	if err == nil && len(e.others) > 0 {
+		text.Truncate(text.Len() - len("}\n"))
+		text.WriteByte(',')
+		var others []byte
+		if others, err = json.Marshal(e.others); err == nil {
+			text.Write(others[1:])
+		}
+	}
 	if err == nil && text.Len() > MaxText {
 		err = fmt.Errorf("%d bytes are more than %d", text.Len(), MaxText)
 	}
@@ -122,7 +153,7 @@ func (e Envelope) Text() (string, error) {
 // Parse returns the envelope of a message without its body. It makes no
 // request. Its error is ErrMessage.
 func Parse(text string) (Envelope, error) {
-	s, err := parse(text)
+	s, others, err := parse(text)
 	if err == nil {
 		err = s.check()
 	}
@@ -130,7 +161,8 @@ func Parse(text string) (Envelope, error) {
 		return Envelope{}, fmt.Errorf("%w: %w", ErrMessage, err)
 	}
 	e := Envelope{
-		ID: s.ID, Time: s.Time.UTC(), Attempts: s.Attempts, TraceParent: s.TraceParent, Reason: s.Reason, Raw: s.Raw,
+		ID: s.ID, Time: s.Time.UTC(), Attempts: s.Attempts, TraceParent: s.TraceParent, Queue: s.Queue, Seen: s.Seen, Reason: s.Reason, Raw: s.Raw,
+		others:  others,
 		payload: payload{size: s.Size, digest: [sha256.Size]byte(s.SHA256), zstd: s.Zstd, inline: s.Base64, claim: s.Claim},
 	}
 	if s.Text != nil {
@@ -139,16 +171,17 @@ func Parse(text string) (Envelope, error) {
 	return e, nil
 }
 
-func parse(text string) (s stored, err error) {
+// parse returns the members of a message that this version knows, and the
+// others.
+func parse(text string) (s stored, others map[string]json.RawMessage, err error) {
 	if len(text) > MaxText {
-		return s, fmt.Errorf("%d bytes are more than %d", len(text), MaxText)
+		return s, nil, fmt.Errorf("%d bytes are more than %d", len(text), MaxText)
 	}
-	decoder := json.NewDecoder(strings.NewReader(text))
-	decoder.DisallowUnknownFields()
-	err = decoder.Decode(&s)
-	if err == nil {
-		if _, end := decoder.Token(); end != io.EOF {
-			err = errors.New("more text follows its end")
+	if err = decode(text, &s, true); err != nil { // most messages have no others, which cost a second look
+		lenient := stored{}
+		if others, err = othersOf(text); err == nil {
+			err = decode(text, &lenient, false)
+			s = lenient
 		}
 	}
 	// The version determines the other members, so it is checked first.
@@ -158,17 +191,59 @@ func parse(text string) (s stored, err error) {
 	if err == nil {
 		head.Version = &s.Version
 	} else if err := json.Unmarshal([]byte(text), &head); err != nil {
-		return s, fmt.Errorf("decode JSON: %w", err)
+		return s, nil, fmt.Errorf("decode JSON: %w", err)
 	}
 	switch {
 	case head.Version == nil || *head.Version == 0:
-		return s, errors.New("it has no version")
+		return s, nil, errors.New("it has no version")
 	case *head.Version != envelopeVersion:
-		return s, fmt.Errorf("version %d is unknown; this program knows %d", *head.Version, envelopeVersion)
+		return s, nil, fmt.Errorf("version %d is unknown; this program knows %d", *head.Version, envelopeVersion)
 	case err != nil:
-		return s, fmt.Errorf("decode JSON: %w", err)
+		return s, nil, fmt.Errorf("decode JSON: %w", err)
 	}
-	return s, nil
+	return s, others, nil
+}
+
+// decode decodes the one JSON value of a text.
+func decode(text string, s *stored, strict bool) error {
+	decoder := json.NewDecoder(strings.NewReader(text))
+	if strict {
+		decoder.DisallowUnknownFields()
+	}
+	if err := decoder.Decode(s); err != nil {
+		return err
+	}
+	if _, end := decoder.Token(); end != io.EOF {
+		return errors.New("more text follows its end")
+	}
+	return nil
+}
+
+// members are the names of those that this version knows.
+var members = []string{
+	"v", "id", "time", "attempts", "traceparent", "queue", "seen", "reason", "raw", "size", "sha256", "zstd", "text", "base64", "claim",
+}
+
+// othersOf returns the members of a message that this version does not know. A
+// name that differs from a known one by its case alone is an error: the decoder
+// has taken it for that.
+func othersOf(text string) (map[string]json.RawMessage, error) {
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(text), &all); err != nil {
+		return nil, err
+	}
+	for _, name := range members {
+		delete(all, name)
+	}
+	for name := range all {
+		if slices.ContainsFunc(members, func(known string) bool { return strings.EqualFold(known, name) }) {
+			return nil, fmt.Errorf("member %.80q has other letters than the known one", name)
+		}
+	}
+	if len(all) == 0 {
+		return nil, nil
+	}
+	return all, nil
 }
 
 // check applies the rules of the format, which hold for texts of this program
@@ -194,6 +269,10 @@ func (s stored) check() error {
 		return fmt.Errorf("traceparent %.80q: use up to %d bytes without control characters", s.TraceParent, maxID)
 	case s.Time.IsZero() || s.Time.Year() < 1 || s.Time.Year() > 9999:
 		return fmt.Errorf("time %v: use the time of the publication", s.Time)
+	case len(s.Queue) > maxID || !isPlain(s.Queue):
+		return fmt.Errorf("queue %.80q: use up to %d bytes without control characters", s.Queue, maxID)
+	case s.Seen < 0:
+		return fmt.Errorf("it was seen %d times", s.Seen)
 	case s.Attempts < 0 || s.Attempts > 1<<30:
 		return fmt.Errorf("%d attempts", s.Attempts)
 	case s.Size < 0 || s.Size > MaxContent:

@@ -199,7 +199,7 @@ func TestBadMessages(t *testing.T) {
 		{"unknown version", change(good, `"v":1`, `"v":2`), "version 2 is unknown"},
 		{"unknown version with other members", `{"v":2,"body":{}}`, "version 2 is unknown"},
 		{"version is text", change(good, `"v":1`, `"v":"1"`), "JSON"},
-		{"unknown member", change(good, `"v":1`, `"v":1,"x":1`), "unknown field"},
+		{"a known member in other letters", change(good, `"v":1`, `"v":1,"x":1,"ID":"x"`), "other letters"},
 		{"no id", change(good, `"order-7"`, `""`), "id"},
 		{"no time", change(good, `"time":"2026-07-01T12:30:00.123456789Z",`, ``), "time"},
 		{"negative size", change(claimed, `70000`, `-1`), "-1 bytes"},
@@ -316,5 +316,38 @@ func TestMembers(t *testing.T) {
 		if !strings.Contains(" v id time size sha256 text ", " "+name+" ") {
 			t.Errorf("%s has the member %s", text, name)
 		}
+	}
+}
+
+// TestOtherMembers: members that this version does not know stay in every copy
+// of the message, and take room from the reason only.
+func TestOtherMembers(t *testing.T) {
+	good := inline(t, Envelope{}, []byte("hello"))
+	with := strings.TrimSuffix(good, "}") + `,"headers":{"tenant":"ann"},"until":"2027-01-01T00:00:00Z"}`
+	e, err := Parse(with)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Attempts, e.Queue, e.Seen = 3, "emails", 4
+	text, err := e.Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Parse(text)
+	if err != nil || again.Attempts != 3 || again.Queue != "emails" || again.Seen != 4 || string(again.others["headers"]) != `{"tenant":"ann"}` || len(again.others) != 2 {
+		t.Errorf("%s is read as %+v, %v", text, again, err)
+	}
+	if second, err := again.Text(); second != text || err != nil {
+		t.Errorf("a second copy is %s, %v", second, err)
+	}
+
+	full := inline(t, Envelope{}, bytes.Repeat([]byte("a"), maxInline))
+	full = strings.TrimSuffix(full, "}") + `,"headers":"` + strings.Repeat("h", MaxText-len(full)-500) + `"}`
+	if e, err = Parse(full); err != nil {
+		t.Fatal(err)
+	}
+	e.Reason = strings.Repeat("r", maxReason)
+	if text, err = e.Text(); err != nil || len(text) > MaxText || !strings.Contains(text, strings.Repeat("r", minReason)) {
+		t.Errorf("%d bytes, %v", len(text), err)
 	}
 }

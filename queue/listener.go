@@ -26,6 +26,7 @@ type Delivery[T any] struct {
 	ID       string // the same for all copies of the message
 	Attempt  int64  // counts from 1
 	Inserted time.Time
+	Message  Message // as it was received, for handlers that count attempts themselves
 
 	Redelivered bool    // it was received before: its work may be done
 	Share       float64 // of the request that received it: 1 divided by its messages
@@ -37,8 +38,9 @@ type Listener[T any] struct {
 	engine
 	partitions []*partition
 	codec      Codec[T]
-	sizer      Sizer  // the codec, if it is one
-	tracer     Tracer // likewise
+	sizer      Sizer    // the codec, if it is one
+	tracer     Tracer   // likewise
+	returner   Returner // likewise
 	handler    Handler[T]
 	done       finished // by Message.ID: done, but not deleted
 	copies     finished // by Content.ID: what belonged to them is removed
@@ -63,6 +65,7 @@ func NewListener[T any](store Store, queues []string, codec Codec[T], handler Ha
 	l := &Listener[T]{codec: guarded[T]{codec}, handler: handler}
 	l.sizer, _ = codec.(Sizer)
 	l.tracer, _ = codec.(Tracer)
+	l.returner, _ = codec.(Returner)
 	l.engine = engine{
 		store: store, opt: opt,
 		memory:   semaphore.NewWeighted(int64(opt.memory)),
@@ -206,6 +209,7 @@ type QueueState struct {
 	AgeSeconds  float64          // the sum of their ages
 	HandSeconds float64          // for which attempts that have ended kept a hand, all together
 	Latencies   []int64          // messages done, by the time since they were put, in the buckets of Ages
+	LastDone    time.Time        // when a message was last deleted after its work; zero: none was
 	Requests    map[string]int64 // to storage, by kind: receive, count, update, delete, put
 }
 
@@ -217,4 +221,5 @@ type counters struct {
 
 	ages, latencies Ages
 	handTime        atomic.Int64 // nanoseconds: 292 years of one hand
+	lastDone        atomic.Int64 // Unix time in nanoseconds; 0: none
 }

@@ -274,17 +274,16 @@ func TestListenerOptions(t *testing.T) {
 		o      queue.ListenerOptions
 		want   string // the option that the error names
 	}{
-		"no queue":         {},
-		"bad name":         {queues: []string{"Work"}},
-		"no poison name":   {queues: []string{strings.Repeat("a", 60)}},
-		"twice":            {queues: []string{"work", "work"}},
-		"hands":            {queues: []string{"one", "two"}, o: queue.ListenerOptions{Hands: 1}, want: "Hands"},
-		"short lease":      {queues: []string{"work"}, o: queue.ListenerOptions{Lease: time.Second}, want: "Lease"},
-		"fraction":         {queues: []string{"work"}, o: queue.ListenerOptions{Lease: 2500 * time.Millisecond}, want: "Lease"},
-		"long lease":       {queues: []string{"work"}, o: queue.ListenerOptions{Lease: 8 * 24 * time.Hour}, want: "Lease"},
-		"idle":             {queues: []string{"work"}, o: queue.ListenerOptions{MaxIdle: 1}, want: "MaxIdle"},
-		"negative drain":   {queues: []string{"work"}, o: queue.ListenerOptions{Drain: -1}, want: "Drain"},
-		"negative attempt": {queues: []string{"work"}, o: queue.ListenerOptions{MaxAttempts: -1}, want: "MaxAttempts"},
+		"no queue":       {},
+		"bad name":       {queues: []string{"Work"}},
+		"no poison name": {queues: []string{strings.Repeat("a", 60)}},
+		"twice":          {queues: []string{"work", "work"}},
+		"hands":          {queues: []string{"one", "two"}, o: queue.ListenerOptions{Hands: 1}, want: "Hands"},
+		"short lease":    {queues: []string{"work"}, o: queue.ListenerOptions{Lease: time.Second}, want: "Lease"},
+		"fraction":       {queues: []string{"work"}, o: queue.ListenerOptions{Lease: 2500 * time.Millisecond}, want: "Lease"},
+		"long lease":     {queues: []string{"work"}, o: queue.ListenerOptions{Lease: 8 * 24 * time.Hour}, want: "Lease"},
+		"idle":           {queues: []string{"work"}, o: queue.ListenerOptions{MaxIdle: 1}, want: "MaxIdle"},
+		"negative drain": {queues: []string{"work"}, o: queue.ListenerOptions{Drain: -1}, want: "Drain"},
 	} {
 		if _, err := queue.NewListener(queues, tt.queues, queue.Text{}, nothing, &tt.o); err == nil {
 			t.Errorf("%s: no error", name)

@@ -246,8 +246,13 @@ func (p *partition) announce(now time.Time) {
 
 func (p *partition) state() QueueState {
 	repeated := p.repeated.Load()
+	var lastDone time.Time
+	if at := p.lastDone.Load(); at != 0 {
+		lastDone = time.Unix(0, at)
+	}
 	return QueueState{
-		Queue: p.queue, Hands: p.lane.load().working, Pool: p.opt.Hands,
+		LastDone: lastDone,
+		Queue:    p.queue, Hands: p.lane.load().working, Pool: p.opt.Hands,
 		Receives: p.receives.Load(), EmptyReceives: p.empty.Load(), FailedReceives: p.failed.Load(),
 		Received: p.received.Load(), Done: p.done.Load() + repeated, Repeated: repeated, Retried: p.retried.Load(),
 		Returned: p.returned.Load(), DeadLetters: p.deadLetters.Load(), LeasesLost: p.lost.Load(),

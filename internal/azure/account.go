@@ -45,6 +45,8 @@ type Options struct {
 	Outcomes   *requests.Outcomes // records which calls fail; default: none
 	Job        string             // the job to count requests for, unless the adapter belongs to one; default ""
 
+	Endless func(queue string) bool // which queues have messages that never expire; default: none
+
 	Credential azcore.TokenCredential // signs in without a connection string; default: the account's identity
 }
 
@@ -105,7 +107,7 @@ func (a Account) OpenQueues(options *Options) (*Queues, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Queues{client, once}, nil
+	return &Queues{client, once, opt.Endless}, nil
 }
 
 // open returns a client of one service, by connection string or by identity.

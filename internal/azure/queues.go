@@ -17,8 +17,9 @@ import (
 // for concurrent use. Each method makes one request, but Put makes three if the
 // queue has to be created first, and List one for each 5,000 queues.
 type Queues struct {
-	client *azqueue.ServiceClient
-	once   once
+	client  *azqueue.ServiceClient
+	once    once
+	endless func(queue string) bool // nil: none
 }
 
 // Receive implements [queue.Receiver].
@@ -115,6 +116,9 @@ func (q *Queues) Put(ctx context.Context, name, body string, delay time.Duration
 func (q *Queues) put(ctx context.Context, name, body string, delay time.Duration) (azqueue.EnqueueMessagesResponse, error) {
 	invisible := seconds(delay)
 	options := &azqueue.EnqueueMessageOptions{VisibilityTimeout: &invisible}
+	if q.endless != nil && q.endless(name) {
+		options.TimeToLive = new(int32(-1))
+	}
 	client := q.client.NewQueueClient(name)
 	answer, err := client.EnqueueMessage(q.once.context(ctx), body, options)
 	err = answered(ctx, err)

@@ -1,6 +1,7 @@
 package azure
 
 import (
+	"context"
 	"os"
 	"strconv"
 	"strings"
@@ -189,6 +190,18 @@ func TestQueues(t *testing.T) {
 	t.Run("Messages", func(t *testing.T) { storetest.TestQueues(t, queues) })
 	t.Run("Outbox", func(t *testing.T) {
 		storetest.TestOutbox(t, queues)
+	})
+	t.Run("Endless", func(t *testing.T) {
+		name := storetest.Name()
+		endless := openQueues(t, &Options{Endless: func(queue string) bool { return queue == name }})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for queue, want := range map[string]bool{name: true, storetest.Name(): false} {
+			m, err := endless.Put(ctx, queue, "hello", 0)
+			if never := m.Expires.Year() == 9999; err != nil || never != want {
+				t.Errorf("a message expires at %v, %v; never: %v", m.Expires, err, want)
+			}
+		}
 	})
 }
 

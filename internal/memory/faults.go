@@ -49,6 +49,9 @@ type Options struct {
 	// the seed and the requests. 0: in the order of becoming visible.
 	ShuffleSeed uint64
 
+	// Endless makes messages never expire.
+	Endless bool
+
 	// CountLag makes Queues.Count return the count of that long ago.
 	CountLag time.Duration
 }

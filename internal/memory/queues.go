@@ -21,6 +21,7 @@ import (
 type Queues struct {
 	wire
 	lag    time.Duration         // of counts
+	life   time.Duration         // of messages
 	random *rand.Rand            // guarded by mu; nil: in order
 	queues map[string][]*message // guarded by mu
 	counts map[string][]count    // since lag ago, and one older; guarded by mu
@@ -44,7 +45,10 @@ func NewQueues(o *Options) *Queues {
 	if o == nil {
 		o = &Options{}
 	}
-	q := &Queues{wire: newWire(o), lag: o.CountLag, queues: make(map[string][]*message), counts: make(map[string][]count)}
+	q := &Queues{wire: newWire(o), lag: o.CountLag, life: queue.TimeToLive, queues: make(map[string][]*message), counts: make(map[string][]count)}
+	if o.Endless {
+		q.life = 100 * 365 * 24 * time.Hour
+	}
 	if o.ShuffleSeed != 0 {
 		q.random = rand.New(rand.NewPCG(o.ShuffleSeed, 0))
 	}
@@ -133,7 +137,7 @@ func (q *Queues) Put(ctx context.Context, name, body string, delay time.Duration
 			Receipt:     q.receipt(),
 			Body:        body,
 			Inserted:    now,
-			Expires:     now.Add(queue.TimeToLive),
+			Expires:     now.Add(q.life),
 			NextVisible: now.Add(queue.WholeSeconds(delay)),
 		}, number: q.last}
 		m.ID = fmt.Sprintf("00000000-0000-4000-8000-%012x", m.number)

@@ -14,6 +14,8 @@ const (
 	StagingContainer   = "batch-staging"                  // the parcels of unfinished batches
 	ReportsContainer   = "batch-reports"
 	ScaleContainer     = "scale" // the rules of scaling
+
+	QueueClaimsContainer = "queue-claims" // as ClaimsContainer, of the queues of a program's own
 )
 
 // KnownSuffix turns the name of a container of sequences into that of their
@@ -29,6 +31,9 @@ const (
 	ClaimsTable    = "BatchClaims" // bodies of messages that are too long for a message
 	ScaleTable     = "Scale"
 	BillTable      = "Bill"
+
+	QueueClaimsTable = "QueueClaims" // as ClaimsTable, of the queues of a program's own
+	TimersTable      = "Timers"      // the timers of a program's own
 )
 
 // Queues, besides those of [PartitionQueue].

@@ -189,10 +189,10 @@ func (d *Declared) storage() Storage {
 		}
 	}
 	if len(d.Queues) > 0 {
-		add(d.allQueues(), []string{"QueueClaims"}, []string{"queue-claims"})
+		add(d.allQueues(), []string{names.QueueClaimsTable}, []string{names.QueueClaimsContainer})
 	}
 	if len(d.Timers) > 0 {
-		add(nil, []string{"Timers"}, nil)
+		add(nil, []string{names.TimersTable}, nil)
 	}
 	for _, list := range []*[]string{&s.Queues, &s.Tables, &s.Containers} {
 		slices.SortFunc(*list, cmp.Compare[string])
