@@ -194,7 +194,7 @@ func (l *Letters) repacked(ctx context.Context, source string, x letter) (string
 	if err != nil {
 		return "", err
 	}
-	e.Reason, e.Attempts = "", 0
+	e.Reason, e.Attempts, e.Seen = "", 0, 0
 	return e.Text()
 }
 

@@ -144,6 +144,8 @@
 //   - internal/observe: what a program knows about itself: problems, samples of
 //     queues, processes; and from these its status, metrics and bill.
 //   - internal/worker: the work of queues, without a Functions host and behind one.
+//   - internal/queues: the queues of a program, behind a host and in a worker.
+//     Begin with internal/queues/judge.go, then internal/queues/work.go.
 //   - internal/edge: what every route of an API gets before its resource.
 //   - internal/app: assembles a program from parts and runs it, behind a Functions
 //     host or as a worker. Begin with internal/app/part.go, then

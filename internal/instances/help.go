@@ -24,6 +24,7 @@ const (
 	BatchLate         = "batch_late"
 	BatchStuck        = "batch_stuck"
 	WorkForeign       = "work_foreign"
+	QueueForeign      = "queue_foreign"
 	RulesInvalid      = "rules_invalid"
 	ScaleDenied       = "scale_denied"
 	BacklogOld        = "backlog_old"
@@ -48,6 +49,7 @@ var help = map[string]string{
 	BatchLate:         "Find out whether the work queues grow: add workers or raise the instances of the app. If they are empty, read the log for items that are tried again.",
 	BatchStuck:        "Read the error: the processor, or the service that it calls, fails for these items. Correct the cause before their last attempt; see `kennel batch show`.",
 	WorkForeign:       "Finish the rollout: give every instance and worker the same build and the same KENNEL_WEBHOOK_ALLOW. Until then these items wait for a process that can process them; none is lost or rejected.",
+	QueueForeign:      "Finish the rollout: give every instance and worker the same build. Messages of a queue that no build handles any more go with `kennel deadletters`, or need a build with FormerNames.",
 	RulesInvalid:      "Correct the rules of scaling and store them with `kennel scale rules put FILE`, which checks them. Until then the last valid rules are used.",
 	ScaleDenied:       "Assign the identity of the app or worker the role Container Apps Contributor on the container app of KENNEL_SCALE_TARGET; `kennel doctor` prints the command.",
 }

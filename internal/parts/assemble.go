@@ -84,11 +84,14 @@ func newParts(e *environment, r *Running) ([]app.Part, error) {
 	if err != nil {
 		return nil, err
 	}
-	common, err := newCommon(e)
+	own, err := newOwn(e, r)
 	if err != nil {
 		return nil, err
 	}
-	own, err := newOwn(e)
+	if e.batches != nil || r.queues != nil || e.uses(program.Channels) {
+		jobs = append(jobs, newLetters(e, e.batches, r.queues))
+	}
+	common, err := newCommon(e)
 	return slices.Concat(jobs, common, own), err
 }
 
@@ -166,7 +169,7 @@ func newJobs(e *environment, r *Running) (parts []app.Part, err error) {
 	return parts, err
 }
 
-// addBatches adds batches, and the dead letters.
+// addBatches adds batches.
 func (e *environment) addBatches(gates *gate.Gates, parts *[]app.Part, r *Running) error {
 	batches, err := newBatches(e, gates)
 	if err != nil {
@@ -174,13 +177,23 @@ func (e *environment) addBatches(gates *gate.Gates, parts *[]app.Part, r *Runnin
 	}
 	r.jobs.batches = batches.Opens
 	batches.checkStaged(os.DirFS("."))
-	*parts = append(*parts, app.Part{Serves: batches, Knows: batches, Runs: batches}, newLetters(e, batches.batchWork))
+	*parts = append(*parts, app.Part{Serves: batches, Knows: batches, Runs: batches})
+	e.batches = batches.batchWork
 	return nil
 }
 
 // newOwn returns what the author of the program declared.
-func newOwn(e *environment) ([]app.Part, error) {
-	return []app.Part{{Runs: e.life}, {Serves: ownRoutes(e.declared, e.life)}}, nil
+func newOwn(e *environment, r *Running) ([]app.Part, error) {
+	parts := []app.Part{{Runs: e.life}, {Serves: ownRoutes(e.declared, e.life)}}
+	if len(e.declared.Queues) > 0 {
+		queues, err := newOwnQueues(e)
+		if err != nil {
+			return nil, err
+		}
+		r.queues = queues.Queues
+		parts = append(parts, app.Part{Serves: queues, Knows: queues, Runs: queues})
+	}
+	return parts, nil
 }
 
 // uses reports whether the program uses a part.

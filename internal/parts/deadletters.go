@@ -9,6 +9,7 @@ import (
 	"kennel/internal/api"
 	"kennel/internal/app"
 	"kennel/internal/config"
+	"kennel/internal/queues"
 	"kennel/queue"
 )
 
@@ -18,41 +19,56 @@ type letterPart struct {
 	app.NoFunctions
 }
 
-// newLetters wires dead letters and sends no request. Only batches have long
-// messages, and so claims.
-func newLetters(e *environment, batches *batchWork) app.Part {
+// newLetters wires dead letters and sends no request. Batches and the queues of
+// the program's own have long messages, and so claims; nil: there are none.
+func newLetters(e *environment, batches *batchWork, own *queues.Queues) app.Part {
 	l := api.LetterResource{Counts: e.members.LetterCount, Log: e.log}
 	l.Open = sync.OnceValues(func() (*api.OpenLetters, error) {
-		queues, err := e.account.OpenQueues(e.optionsOf("deadletters"))
+		store, err := e.account.OpenQueues(e.optionsOf("deadletters"))
 		var ofBatches *openBatches
-		if err == nil {
+		if err == nil && batches != nil {
 			ofBatches, err = batches.open()
 		}
 		if err != nil {
 			e.log.Warn("dead letters are not served: they need tables and queues", "error", err)
 			return nil, err
 		}
-		return openLettersOn(queues, ofBatches, e.log)
+		return openLettersOn(store, ofBatches, own, e.log)
 	})
 	return app.Part{Serves: letterPart{LetterResource: l}}
 }
 
 // openLettersOn returns the dead letters of these queues.
-func openLettersOn(queues deadletters.Store, batches *openBatches, log *slog.Logger) (*api.OpenLetters, error) {
+func openLettersOn(store deadletters.Store, batches *openBatches, own *queues.Queues, log *slog.Logger) (*api.OpenLetters, error) {
 	areOfBatches := WorkQueues(config.MaxPartitions)
-	letters, err := deadletters.New(queues, &deadletters.Options{
+	letters, err := deadletters.New(store, &deadletters.Options{
 		Claims: func(source string) (*queue.Claims, error) {
-			if !slices.Contains(areOfBatches, source) {
-				return nil, nil
+			switch {
+			case batches != nil && slices.Contains(areOfBatches, source):
+				return batches.claims, nil
+			case own != nil:
+				return own.Claims(source), nil
 			}
-			return batches.claims, nil
+			return nil, nil
 		},
-		Text:     func(_ string, body []byte) []byte { return batches.batches.Readable(body) },
-		Announce: batches.signals.Announce,
-		Log:      log,
+		Text: func(source string, body []byte) []byte {
+			if batches == nil || !slices.Contains(areOfBatches, source) {
+				return body
+			}
+			return batches.batches.Readable(body)
+		},
+		Announce: func(queue string) {
+			if batches != nil {
+				batches.signals.Announce(queue)
+			}
+			if own != nil {
+				own.Wake(queue)
+			}
+		},
+		Log: log,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &api.OpenLetters{Letters: letters, Queues: queues}, nil
+	return &api.OpenLetters{Letters: letters, Queues: store}, nil
 }

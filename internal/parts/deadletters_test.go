@@ -35,7 +35,7 @@ func newMemoryLetters(m *memoryBatches) *api.LetterResource {
 		if err != nil {
 			return nil, err
 		}
-		return openLettersOn(m.queues, opened, l.Log)
+		return openLettersOn(m.queues, opened, nil, l.Log)
 	})
 	return l
 }

@@ -3,11 +3,14 @@ package parts
 import (
 	"log/slog"
 	"net/http"
+	"slices"
+	"strings"
 
 	"kennel/internal/azure"
 	"kennel/internal/azure/requests"
 	"kennel/internal/azure/servicebus"
 	"kennel/internal/config"
+	"kennel/internal/names"
 	"kennel/internal/observe"
 	"kennel/internal/program"
 	"kennel/internal/worker"
@@ -29,10 +32,18 @@ type environment struct {
 	processors map[string]work.Processor
 	declared   *program.Declared
 	life       *life
+	batches    *batchWork // nil: the program uses none
 	log        *slog.Logger
 }
 
 // optionsOf returns the options of the clients of a job.
 func (e *environment) optionsOf(job string) *azure.Options {
-	return &azure.Options{HTTP: e.transport, Requests: e.counter, Outcomes: e.outcomes, Job: job}
+	return &azure.Options{HTTP: e.transport, Requests: e.counter, Outcomes: e.outcomes, Job: job, Endless: e.endless}
+}
+
+// endless reports whether the messages of a queue never expire: those of the
+// program's own, and their dead letters.
+func (e *environment) endless(queue string) bool {
+	storage := strings.TrimSuffix(queue, names.PoisonSuffix)
+	return e.declared != nil && slices.Contains(e.declared.AllQueues(), storage)
 }

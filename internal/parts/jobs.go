@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"time"
 
 	"kennel/gate"
 	"kennel/ids"
@@ -34,6 +35,11 @@ func CheckSequence(name string) error { return ids.CheckName(name) }
 
 // CheckGate returns an error for a name that no gate can have.
 func CheckGate(name string) error { return gate.CheckName(name) }
+
+// Send sends a message to a declared queue and returns its id.
+func (r *Running) Send(ctx context.Context, queue string, body []byte, delay time.Duration) (id string, err error) {
+	return r.queues.Send(ctx, queue, body, delay)
+}
 
 // NextNumbers reserves consecutive numbers and returns the first one.
 func (r *Running) NextNumbers(ctx context.Context, sequence string, count int) (first int64, err error) {

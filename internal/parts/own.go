@@ -8,33 +8,23 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"kennel/internal/app"
 	"kennel/internal/edge"
 	"kennel/internal/program"
+	"kennel/internal/queues"
 )
 
 // Running is an assembled program, for the code of its author.
 type Running struct {
 	Program  *app.Program
-	Queues   sender
+	queues   *queues.Queues
 	settings map[string]string
 	jobs     jobs
 }
 
 // Setting returns the value of a declared setting.
 func (r *Running) Setting(name string) string { return r.settings[name] }
-
-// Send sends a message to a declared queue and returns its id.
-func (r *Running) Send(ctx context.Context, queue string, body []byte, delay time.Duration) (id string, err error) {
-	return r.Queues.Send(ctx, queue, body, delay)
-}
-
-// sender sends messages to declared queues.
-type sender interface {
-	Send(ctx context.Context, queue string, body []byte, delay time.Duration) (id string, err error)
-}
 
 // ownSettings returns the values of the declared settings. Its error names all
 // that are missing or wrong, and no value.

@@ -94,6 +94,7 @@ var layers = map[string][]string{
 	"internal/parts":              {"channels", "deadletters", "gate", "ids", "internal", "queue", "relay", "work"}, // it assembles the app
 	"internal/attempt":            {"queue"},                                                                        // the words for the ends of a context
 	"internal/program":            {"internal/attempt", "internal/names"},                                           // declarations only
+	"internal/queues":             {"internal/attempt", "internal/customhandler", "internal/instances", "internal/observe", "internal/program", "internal/trace", "internal/worker", "queue"},
 	"otlp":                        {".", "internal/app", "internal/config", "internal/telemetry", "internal/version"},
 	"internal/worker":             {"internal/config", "internal/customhandler", "internal/instances", "internal/observe", "internal/table", "internal/trace", "queue", "golang.org/x/sync"},
 	"internal/policy":             {}, // tests
@@ -133,6 +134,7 @@ var layers = map[string][]string{
 	"cmd/kennel":                  {"client", "devstore", "internal/cost", "gate", "internal/scale", "internal", "github.com/spf13", "golang.org/x/sys"}, // scale: to check rules; sys: the width of a terminal
 	"handler":                     {".", "otlp"},                                                                                                         // a program like others
 	"handler/testdata/bare":       {},
+	"testdata/shop":               {"."},                 // a program of the tests
 	"internal/app/testdata/small": {"internal", "queue"}, // a program of the tests
 }
 

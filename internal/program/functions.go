@@ -189,7 +189,7 @@ func (d *Declared) storage() Storage {
 		}
 	}
 	if len(d.Queues) > 0 {
-		add(d.allQueues(), []string{names.QueueClaimsTable}, []string{names.QueueClaimsContainer})
+		add(d.AllQueues(), []string{names.QueueClaimsTable}, []string{names.QueueClaimsContainer})
 	}
 	if len(d.Timers) > 0 {
 		add(nil, []string{names.TimersTable}, nil)
@@ -201,8 +201,8 @@ func (d *Declared) storage() Storage {
 	return s
 }
 
-// allQueues returns the storage queues of all declared queues.
-func (d *Declared) allQueues() (all []string) {
+// AllQueues returns the storage queues of all declared queues.
+func (d *Declared) AllQueues() (all []string) {
 	for _, q := range d.Queues {
 		all = append(append(all, q.Storage()), q.FormerNames...)
 	}

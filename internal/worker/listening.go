@@ -65,6 +65,11 @@ func Listen[T any](l *Listening, store queue.Store, names []string, codec queue.
 	}, options)
 }
 
+// ListenUntimed is Listen for work with time limits of its own.
+func ListenUntimed[T any](l *Listening, store queue.Store, names []string, codec queue.Codec[T], work queue.Handler[T], options *queue.ListenerOptions) (*queue.Listener[T], error) {
+	return queue.NewListener(observedStore{store, l.received}, names, codec, work, options)
+}
+
 // ReportWork reports the messages that a listener works on and worked on.
 func ReportWork[T any](r *instances.Report, l *queue.Listener[T]) {
 	running, work := make(map[string]int64), make(map[string]instances.Work)
@@ -120,4 +125,12 @@ func SweepOften(cannot string, log *slog.Logger, sweep func(context.Context) err
 			cancel()
 		}
 	}
+}
+
+// NewTestListening returns how tests without settings receive messages: without
+// signals and rules.
+func NewTestListening(lease, maxIdle, drain time.Duration) *Listening {
+	l := &Listening{received: func(error) {}, Ready: make(chan struct{}), lease: lease, maxIdle: maxIdle, drain: drain, timeout: 30 * time.Minute, log: slog.New(slog.DiscardHandler)}
+	close(l.Ready)
+	return l
 }

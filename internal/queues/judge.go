@@ -1,0 +1,100 @@
+package queues
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"kennel/internal/attempt"
+	"kennel/internal/program"
+	"kennel/queue"
+)
+
+// fate is what becomes of a delivery.
+type fate int
+
+const (
+	fateDone  fate = iota // delete the message
+	fateAgain             // put it back, with the text and after the wait
+	fateDead              // put it among the dead letters
+)
+
+// ending is how a delivery ends.
+type ending struct {
+	fate     fate
+	attempts int           // that have failed, as the message has it from now on
+	wait     time.Duration // of fateAgain
+	err      error         // why; nil: no attempt has failed
+}
+
+// unrecorded is how many deliveries a worker forgives that ended without a
+// record: it receives more messages than it works on, and a kill ends them all.
+const unrecorded = 4
+
+// numberOf returns the number of the attempt that a delivery is: after the failed
+// ones in the message, and the deliveries since, which ended with their process.
+func numberOf(e queue.Envelope, deliveries int64, hosted bool) int {
+	since := deliveries - e.Seen
+	if !hosted {
+		since = max(1, since-unrecorded)
+	}
+	return e.Attempts + int(max(1, since))
+}
+
+// errKilled is the reason of a message whose last attempt ended its process.
+var errKilled = errors.New("its last attempt did not end: the process was killed or crashed")
+
+// judge returns how the delivery of a message ends after an attempt.
+func judge(q *program.Queue, number int, v attempt.Verdict) ending {
+	last := number >= q.MaxAttempts
+	switch v.Outcome {
+	case attempt.Done:
+		return ending{fate: fateDone}
+	case attempt.PutBack:
+		return ending{fate: fateAgain, attempts: number - 1}
+	case attempt.Snoozed:
+		return ending{fate: fateAgain, attempts: number - 1, wait: v.Wait}
+	case attempt.Rejected:
+		return ending{fate: fateDead, attempts: number, err: errors.New(v.Reason())}
+	}
+	if last {
+		return ending{fate: fateDead, attempts: number, err: errors.New(v.Reason())}
+	}
+	wait := v.Wait
+	if v.Outcome != attempt.RetriedLater {
+		wait = retryOf(q, number, v.Err)
+	}
+	return ending{fate: fateAgain, attempts: number, wait: wait, err: errors.New(v.Reason())}
+}
+
+// retryOf returns the wait after a failed attempt. A Retry that panics has the
+// default.
+func retryOf(q *program.Queue, failed int, err error) (wait time.Duration) {
+	if q.Retry == nil {
+		return attempt.DefaultRetry(failed, err)
+	}
+	defer func() {
+		if recover() != nil {
+			wait = attempt.DefaultRetry(failed, err)
+		}
+	}()
+	return max(0, q.Retry(failed, err))
+}
+
+// The waits of messages that this process cannot work on, and another may.
+const (
+	firstForeign = 10 * time.Second
+	maxForeign   = 5 * time.Minute
+)
+
+// foreign returns the end of a delivery that this process cannot work on: no
+// attempt, and again after a wait that grows with the deliveries.
+func foreign(number int, deliveries int64, why error) ending {
+	wait := firstForeign
+	for n := deliveries; n > 1 && wait < maxForeign; n-- {
+		wait *= 2
+	}
+	wait = min(wait, maxForeign)
+	return ending{fate: fateAgain, attempts: number - 1, wait: wait/2 + rand.N(wait/2), err: fmt.Errorf("not worked on here: %w", why)}
+}

@@ -1,0 +1,282 @@
+// Package queues is the queues of a program: it sends messages, and works on them
+// under the Functions host and in a worker by the same rules.
+//
+// A message is an envelope (package queue) that counts its failed attempts. How a
+// delivery ends is decided by judge, from the envelope, the store's count of
+// deliveries and what the handler returned. Under the host a message that is
+// tried again is put again, and the invocation succeeds, so the host's own count
+// never adds up; a worker updates it.
+package queues
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"kennel/internal/attempt"
+	"kennel/internal/instances"
+	"kennel/internal/observe"
+	"kennel/internal/program"
+	"kennel/internal/trace"
+	"kennel/internal/worker"
+	"kennel/queue"
+)
+
+// Store is a client for the queues, whose messages never expire.
+type Store interface {
+	queue.Store
+	queue.Peeker
+}
+
+// Options are the optional parts of queues; nil and zero fields mean the
+// defaults.
+type Options struct {
+	Listening *worker.Listening // how a worker receives; default: a Functions host does
+	Signals   queue.Signals     // wake workers; default: none
+	Meter     *observe.Meter    // counts the invocations of a host; default: one of its own
+
+	// Drain is how long attempts of a host's process may go on after its stop
+	// began; default 2 s. In a worker the listener decides.
+	Drain time.Duration
+
+	// Ready returns when attempts may begin; default: at once.
+	Ready func(context.Context) error
+
+	// Others returns whether processes of another version run, which may read
+	// messages that this one cannot; default: none do.
+	Others func(context.Context) (bool, error)
+
+	Log *slog.Logger // default: discard
+}
+
+func (o *Options) withDefaults() (Options, error) {
+	var opt Options
+	if o != nil {
+		opt = *o
+	}
+	if opt.Meter == nil {
+		opt.Meter = &observe.Meter{}
+	}
+	if opt.Ready == nil {
+		opt.Ready = func(context.Context) error { return nil }
+	}
+	if opt.Others == nil {
+		opt.Others = func(context.Context) (bool, error) { return false, nil }
+	}
+	opt.Drain = cmp.Or(opt.Drain, 2*time.Second)
+	if opt.Drain < 0 {
+		return opt, fmt.Errorf("queues.Options.Drain is %v: use more than 0", opt.Drain)
+	}
+	opt.Log = cmp.Or(opt.Log, slog.New(slog.DiscardHandler))
+	return opt, nil
+}
+
+// Queues is the queues of a program.
+type Queues struct {
+	store     Store
+	claims    map[string]*queue.Claims // by storage queue
+	publisher *queue.Publisher
+	wraps     []func(attempt.Work) attempt.Work
+	opt       Options
+
+	declared  map[string]*own   // by name
+	storage   map[string][]*own // of which a storage queue has messages
+	letters   map[string]*observe.LetterCount
+	unknown   instances.Tracker[string, error] // what this process could not work on, by queue
+	listeners []*queue.Listener[*delivery]
+
+	// The stop of a host's process: no attempt begins after the first has ended,
+	// and those that run end with the second.
+	stopping, stopped context.Context
+	stop              context.CancelFunc
+	end               context.CancelCauseFunc
+}
+
+// own is a declared queue.
+type own struct {
+	*program.Queue
+	slots chan struct{} // one for each attempt that runs
+}
+
+// New returns the queues that a program declares. claims returns those of a
+// storage queue. It makes no request.
+func New(d *program.Declared, store Store, claims func(storageQueue string) (*queue.Claims, error), options *Options) (*Queues, error) {
+	opt, err := options.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	q := &Queues{
+		store: store, wraps: d.UseWork, opt: opt,
+		claims: make(map[string]*queue.Claims), declared: make(map[string]*own), storage: make(map[string][]*own), letters: make(map[string]*observe.LetterCount),
+	}
+	q.stopping, q.stop = context.WithCancel(context.Background())
+	q.stopped, q.end = context.WithCancelCause(context.Background())
+	for _, one := range d.Queues {
+		o := &own{Queue: one, slots: make(chan struct{}, max(1, one.Concurrency))}
+		q.declared[one.Name] = o
+		for _, name := range append([]string{one.Storage()}, one.FormerNames...) {
+			q.storage[name] = append(q.storage[name], o)
+			if q.claims[name] == nil {
+				if q.claims[name], err = claims(name); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	for _, name := range d.StorageQueues() {
+		q.letters[name] = &observe.LetterCount{Queue: name}
+	}
+	if q.publisher, err = queue.NewPublisher(store, &queue.PublisherOptions{Signals: opt.Signals, Log: opt.Log}); err != nil {
+		return nil, err
+	}
+	return q, q.listen(d.StorageQueues())
+}
+
+// The errors of Send, beside those of the store.
+var (
+	ErrUnknown  = errors.New("the program declares no such queue")
+	ErrTooLarge = errors.New("the message is too large")
+	ErrDelay    = fmt.Errorf("the delay is not 0 to %v", maxDelay)
+)
+
+const (
+	sendTimeout = 30 * time.Second                    // of a caller without a deadline
+	maxDelay    = queue.MaxVisibility - 2*time.Second // the limit of storage, with room for its rounding
+)
+
+// Send sends a message, and returns its id when storage has confirmed it. After
+// other errors than those of this package, the message may have been sent.
+func (q *Queues) Send(ctx context.Context, name string, body []byte, delay time.Duration) (id string, err error) {
+	o := q.declared[name]
+	switch {
+	case o == nil:
+		return "", fmt.Errorf("%w: %q", ErrUnknown, name)
+	case len(body) > queue.MaxContent:
+		return "", fmt.Errorf("%w: it has %d bytes; use up to %d", ErrTooLarge, len(body), queue.MaxContent)
+	case delay < 0 || delay > maxDelay:
+		return "", ErrDelay
+	}
+	if _, limited := ctx.Deadline(); !limited {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, sendTimeout)
+		defer cancel()
+	}
+	ctx, span := trace.Start(ctx, "send "+name, trace.Producer)
+	defer span.End()
+	storage := o.Storage()
+	e := queue.Envelope{ID: rand.Text(), Time: time.Now(), TraceParent: trace.Parent(ctx)}
+	if name != storage {
+		e.Queue = name
+	}
+	span.Text(trace.System, trace.Queues)
+	span.Text(trace.Operation, "send")
+	span.Text(trace.Queue, name)
+	span.Text(trace.Message, e.ID)
+	text, err := q.claims[storage].Pack(ctx, e, body)
+	if err == nil {
+		err = q.publisher.Publish(ctx, storage, worker.InBase64(text), delay)
+	}
+	if err != nil {
+		span.Fail(err.Error())
+		return "", err
+	}
+	return e.ID, nil
+}
+
+// Run sends signals, and counts the dead letters while there are any, until ctx
+// ends.
+func (q *Queues) Run(ctx context.Context) error {
+	done := make(chan struct{})
+	context.AfterFunc(ctx, func() {
+		q.stop()
+		time.AfterFunc(q.opt.Drain, func() { q.end(attempt.ErrStopping) })
+	})
+	go func() {
+		defer close(done)
+		observe.Every(ctx, observe.Recounts.Every, func() {
+			for _, letters := range q.letters {
+				if letters.Known() {
+					letters.CountNow(ctx, q.store) // an error is a problem of storage
+				}
+			}
+		})
+	}()
+	err := q.publisher.Run(ctx)
+	<-done
+	return err
+}
+
+// Sweep deletes the claims that belong to no message.
+func (q *Queues) Sweep(ctx context.Context) error {
+	for _, claims := range q.claims { // all are in one table and one container
+		n, err := claims.SweepKept(ctx, time.Now(), q.store.Count)
+		if n > 0 {
+			q.opt.Log.InfoContext(ctx, "long bodies without a message deleted", "claims", n)
+		}
+		return err
+	}
+	return nil
+}
+
+// Claims returns those of a storage queue; nil if it is none of the program's.
+func (q *Queues) Claims(storageQueue string) *queue.Claims { return q.claims[storageQueue] }
+
+// Announce wakes the workers of a storage queue.
+func (q *Queues) Announce(storageQueue string) { q.publisher.Announce(storageQueue) }
+
+// Wake implements the sampled source of package observe.
+func (q *Queues) Wake(storageQueue string) {
+	if q.claims[storageQueue] != nil {
+		q.publisher.Announce(storageQueue)
+	}
+}
+
+// LetterCounts returns what is known of the dead letters.
+func (q *Queues) LetterCounts() map[string]*observe.LetterCount { return q.letters }
+
+// Sample samples the queues on which the program works.
+func (q *Queues) Sample(ctx context.Context) (map[string]instances.QueueSample, error) {
+	all := make(map[string]instances.QueueSample, len(q.letters))
+	for name, letters := range q.letters {
+		sample, err := observe.SampleQueue(ctx, q.store, letters)
+		if err != nil {
+			return nil, err
+		}
+		all[name] = sample
+	}
+	return all, nil
+}
+
+// unknownLasts is how long a message that this process could not work on is a
+// problem.
+const unknownLasts = 15 * time.Minute
+
+// Problems returns the dead letters, and the messages that this process could
+// not work on.
+func (q *Queues) Problems() (all []instances.Problem) {
+	for _, name := range sortedKeys(q.letters) {
+		all = append(all, q.letters[name].Problems()...)
+	}
+	for name, p := range q.unknown.All() {
+		all = append(all, instances.Problem{
+			Code: instances.QueueForeign, Subject: name, Since: p.Since, Count: p.Count,
+			What: fmt.Sprintf("Messages are put back because this build cannot work on them: %v. They stay until another build does, or until an operator deletes them.", p.Cause),
+		})
+	}
+	slices.SortFunc(all, func(a, b instances.Problem) int {
+		return cmp.Or(cmp.Compare(a.Code, b.Code), cmp.Compare(a.Subject, b.Subject))
+	})
+	return all
+}
+
+// Facts reports the messages that this process works on.
+func (q *Queues) Facts(r *instances.Report) {
+	for _, l := range q.listeners {
+		worker.ReportWork(r, l)
+	}
+}

@@ -1,0 +1,199 @@
+package kennel
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"kennel/internal/azure"
+	"kennel/internal/parts"
+	"kennel/internal/storetest"
+	"kennel/internal/worker"
+	"kennel/queue"
+)
+
+func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
+
+// shopProgram is built once.
+var shopProgram = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "kennel-shop")
+	if err != nil {
+		return "", err
+	}
+	binary := filepath.Join(dir, "shop")
+	out, err := exec.Command("go", "build", "-o", binary, "./testdata/shop").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w\n%s", err, out)
+	}
+	return binary, nil
+})
+
+// shopOrder is the message of testdata/shop.
+type shopOrder struct {
+	N    int    `json:"n"`
+	Kind string `json:"kind,omitempty"`
+	Pad  string `json:"pad,omitempty"`
+}
+
+// sendOrders sends orders to the three queues of the shop by code, as another
+// binary of the same program does.
+func sendOrders(t *testing.T, connection string, n int) {
+	t.Helper()
+	var queues []*Queue[shopOrder]
+	sender := func(a *App) error {
+		for _, name := range []string{"orders", "mails", "bills"} {
+			options := &QueueOptions[shopOrder]{SendOnly: true}
+			if name != "orders" {
+				options.StorageQueue = "jobs"
+			}
+			queues = append(queues, NewQueue(a, name, options))
+		}
+		return nil
+	}
+	runs(t, connection, sender, func(ctx context.Context) {
+		var messages []Message[shopOrder]
+		for i := range n {
+			o := shopOrder{N: i}
+			switch {
+			case i%10 == 0:
+				o.Kind = "fails once"
+			case i%100 == 1:
+				o.Pad = strings.Repeat(fmt.Sprint(i*7919), 40_000)
+			}
+			messages = append(messages, Message[shopOrder]{Body: o})
+		}
+		for i, q := range queues {
+			sent, err := q.SendAll(ctx, func(yield func(Message[shopOrder]) bool) {
+				for j := i; j < n; j += len(queues) {
+					if !yield(messages[j]) {
+						return
+					}
+				}
+			})
+			if err != nil || sent[len(sent)-1].ID == "" {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// runs runs do in a program behind a host that never calls.
+func runs(t *testing.T, connection string, p Program, do func(context.Context)) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	port, err := storetest.Port()
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun := make(chan struct{})
+	started := func(a *App) error {
+		a.OnStart(func(context.Context) (func(context.Context) error, error) { close(begun); return nil, nil })
+		return p(a)
+	}
+	ended := make(chan int, 1)
+	running, stop := context.WithCancel(ctx)
+	var output strings.Builder
+	go func() {
+		ended <- execute(running, "shop", started, nil, parts.Outside{
+			Environ: []string{"AzureWebJobsStorage=" + connection, fmt.Sprint("FUNCTIONS_CUSTOMHANDLER_PORT=", port)}, Stdout: &output, Stderr: &output,
+		})
+	}()
+	select {
+	case <-begun:
+		do(ctx)
+	case <-ctx.Done():
+	}
+	stop()
+	if code := <-ended; code != 0 {
+		t.Fatalf("code %d: %s", code, &output)
+	}
+}
+
+// readDone reads the lines of a process into done until its end.
+func readDone(t *testing.T, p *exec.Cmd, mu *sync.Mutex, done map[int]bool) (wait func()) {
+	t.Helper()
+	out, err := p.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			var line struct{ Done *int }
+			if json.Unmarshal(lines.Bytes(), &line) == nil && line.Done != nil {
+				mu.Lock()
+				done[*line.Done] = true
+				mu.Unlock()
+			}
+		}
+	}()
+	return func() { <-ended; _ = p.Wait() }
+}
+
+// TestShopKilled kills the real process of a program again and again, while it
+// works as a worker on the messages of three queues: each message is done.
+func TestShopKilled(t *testing.T) {
+	messages := storetest.Scale(300, 5000)
+	binary, err := shopProgram()
+	if err != nil {
+		t.Fatal(err)
+	}
+	connection := storetest.OwnStorage(t).ConnectionString()
+	sendOrders(t, connection, messages)
+	var mu sync.Mutex
+	done := make(map[int]bool)
+	count := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(done)
+	}
+	kills := 0
+	for began := time.Now(); count() < messages; {
+		if time.Since(began) > 8*time.Minute {
+			t.Fatalf("%d of %d messages are done after %d kills", count(), messages, kills)
+		}
+		p := exec.Command(binary, "worker", "--listen", "127.0.0.1:0")
+		p.Env = []string{"AzureWebJobsStorage=" + connection, "KENNEL_WORKER_LEASE=3s", "KENNEL_IDLE_POLL=1s"}
+		wait := readDone(t, p, &mu, done)
+		before := count()
+		time.Sleep(300 * time.Millisecond)
+		for begun := time.Now(); count() == before && count() < messages && time.Since(begun) < 20*time.Second; {
+			time.Sleep(10 * time.Millisecond)
+		}
+		if err := p.Process.Signal(syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		wait()
+		kills++
+	}
+	queues, err := azure.Account{ConnectionString: connection}.OpenQueues(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"orders", "jobs"} {
+		letters, err := queues.Receive(t.Context(), name+queue.PoisonSuffix, 32, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range letters { // a copy of a long one whose claim went with the first
+			if text, _ := worker.TextOf(m.Body); !strings.Contains(text, "claim of the message is gone") {
+				t.Errorf("dead letter %.300s", text)
+			}
+		}
+	}
+	t.Logf("figure: messages of three queues lost, a worker killed -9 every 300 ms (%d messages, %d kills) | %d | 0", messages, kills, messages-count())
+}
