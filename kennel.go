@@ -81,6 +81,21 @@ func declare(name string, p Program) (*App, error) {
 	return a, errors.Join(err, a.declared.Check())
 }
 
+// Open opens a program for package kenneltest, which runs it in a test. No other
+// caller has the type of its parameter.
+func Open(name string, p Program, outside parts.Outside) (*parts.Running, *program.Declared, error) {
+	a, err := declare(name, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := parts.OpenForTest(&a.declared, outside)
+	if err != nil {
+		return nil, nil, err
+	}
+	a.running.Store(r)
+	return r, &a.declared, nil
+}
+
 // mistake records an error of a declaration.
 func (a *App) mistake(format string, values ...any) {
 	a.declared.Mistakes = append(a.declared.Mistakes, fmt.Errorf(format, values...))

@@ -58,6 +58,10 @@ type Attempt = attempt.Attempt
 // Current returns the attempt to which a context belongs.
 func Current(ctx context.Context) (Attempt, bool) { return attempt.Current(ctx) }
 
+// Now returns the time of Kennel's clock: the real one, and in a test the one that
+// package kenneltest moves.
+func Now(ctx context.Context) time.Time { return attempt.Now(ctx) }
+
 // LogHandler returns a handler that adds the attempt of the context to every
 // record, as the group "attempt".
 func LogHandler(next slog.Handler) slog.Handler { return attempt.LogHandler(next) }

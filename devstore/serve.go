@@ -156,7 +156,7 @@ func (s *Store) run(r *rest.Request, at target, hit *Fault) (*rest.Answer, error
 func (s *Store) authorize(r *rest.Request, at target, op rest.Operation) (err error) {
 	for _, key := range s.keys[at.account] {
 		err = auth.Authorize(auth.Caller{
-			Request: r, Service: at.service.letter, Key: key, Operation: op,
+			Request: r, Service: at.service.letter, Key: key, Operation: op, AnyDate: s.anyDate,
 			Policy: func(id string) (rest.Policy, bool) { return at.service.Policy(at.account, op.Container, id) },
 		})
 		if err == nil {

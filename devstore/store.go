@@ -44,7 +44,8 @@ type Options struct {
 	// Log receives warnings. The default is slog.Default().
 	Log *slog.Logger
 
-	// Now is the clock of the storage. The default is time.Now.
+	// Now is the clock of the storage. The default is time.Now. With another one,
+	// the dates that callers sign are not compared with it.
 	Now func() time.Time
 }
 
@@ -144,6 +145,7 @@ func New(t TB, options *Options) *Store {
 type Store struct {
 	options  *Options
 	keys     map[string][][]byte
+	anyDate  bool // of signatures: callers have another clock
 	services map[string]*service
 	journal  *journal.Journal // nil in memory
 	faults   faults
@@ -179,7 +181,7 @@ func Open(folder string, options *Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{options: filled, keys: keys, idPrefix: newIDPrefix(), fatal: func(err error) { panic(err) }}
+	s := &Store{options: filled, keys: keys, anyDate: options != nil && options.Now != nil, idPrefix: newIDPrefix(), fatal: func(err error) { panic(err) }}
 	s.own = sync.OnceValues(func() (*Listener, error) { return s.Listen(0) })
 	logOf := func(letter byte) rest.Log {
 		if folder == "" {

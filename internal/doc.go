@@ -107,7 +107,8 @@
 // # For programs of others
 //
 //   - The root, package kennel: what a program declares, thin over internal/parts.
-//     Begin with kennel.go, queue.go. otlp: the exporter of traces, for programs
+//     Begin with kennel.go, queue.go. kenneltest: a program in its author's tests,
+//     on devstore behind a host whose clock the test moves. otlp: the exporter of traces, for programs
 //     that want it.
 //   - client: the Go client of the HTTP API. It imports the standard library
 //     only.

@@ -62,6 +62,21 @@ func Current(ctx context.Context) (Attempt, bool) {
 	return a, ok
 }
 
+type clockKey struct{}
+
+// WithClock returns a context whose time is that of a clock, as tests move it.
+func WithClock(ctx context.Context, now func() time.Time) context.Context {
+	return context.WithValue(ctx, clockKey{}, now)
+}
+
+// Now returns the time of the context's clock, or the real one.
+func Now(ctx context.Context) time.Time {
+	if now, ok := ctx.Value(clockKey{}).(func() time.Time); ok {
+		return now()
+	}
+	return time.Now()
+}
+
 // The causes of an attempt's context that ended, as [context.Cause] returns
 // them.
 var (

@@ -49,6 +49,14 @@ func NewClient(base string) *Client {
 	}
 }
 
+// NewClientThrough returns a client of an App in the same process, whose network
+// is a transport.
+func NewClientThrough(transport http.RoundTripper) *Client {
+	c := NewClient("http://127.0.0.1")
+	c.http.Transport, c.direct.Transport = transport, transport
+	return c
+}
+
 // Ready requests GET / every 25 ms and returns after any HTTP answer, even a
 // malformed one. The context carries the initialization timeout, 30 s in the
 // host.

@@ -65,7 +65,8 @@ func Open(cfg config.Config, d *program.Declared, outside Outside, received func
 	if e.processors, err = processorsOf(cfg, d, l); err != nil {
 		return nil, err
 	}
-	r := &Running{settings: settings}
+	e.newID = outside.NewID
+	r := &Running{settings: settings, life: l}
 	parts, err := newParts(e, r)
 	if err != nil {
 		return nil, err

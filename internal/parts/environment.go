@@ -32,7 +32,8 @@ type environment struct {
 	processors map[string]work.Processor
 	declared   *program.Declared
 	life       *life
-	batches    *batchWork // nil: the program uses none
+	newID      func() string // of messages; nil: random ones
+	batches    *batchWork    // nil: the program uses none
 	log        *slog.Logger
 }
 

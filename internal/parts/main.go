@@ -17,7 +17,10 @@ import (
 type Outside struct {
 	Environ        []string
 	Stdout, Stderr io.Writer
-	Transport      *http.Client // of requests to storage; nil: the default
+
+	// For tests.
+	Transport *http.Client  // of requests to storage; nil: the default
+	NewID     func() string // of messages; nil: random ones
 }
 
 // TraceOpener opens the exporter of a process of this kind and name.
@@ -47,4 +50,14 @@ func Main(ctx context.Context, d *program.Declared, traces TraceOpener, started 
 		started(r)
 		return r.Program, nil
 	})
+}
+
+// OpenForTest opens a declared program in a test, behind a host. It starts
+// nothing.
+func OpenForTest(d *program.Declared, outside Outside) (r *Running, err error) {
+	err = app.WithLog(outside.Environ, outside.Stdout, outside.Stderr, func(cfg config.Config, log *slog.Logger) (err error) {
+		r, err = Open(cfg, d, outside, nil, log)
+		return err
+	})
+	return r, err
 }

@@ -21,7 +21,23 @@ type Running struct {
 	queues   *queues.Queues
 	settings map[string]string
 	jobs     jobs
+	life     *life
 }
+
+// Start calls the functions of OnStart in a test. The program needs no loops
+// then.
+func (r *Running) Start(ctx context.Context) error { return r.life.begin(ctx) }
+
+// Stop calls the stops of OnStart in a test.
+func (r *Running) Stop(ctx context.Context) error { return r.life.Close(ctx) }
+
+// Letters returns the dead letters of a declared queue in a test.
+func (r *Running) Letters(ctx context.Context, queue string) ([]queues.Letter, error) {
+	return r.queues.Letters(ctx, queue)
+}
+
+// CheckBody returns why a declared queue does not take a body in a test.
+func (r *Running) CheckBody(queue string, body []byte) error { return r.queues.Check(queue, body) }
 
 // Setting returns the value of a declared setting.
 func (r *Running) Setting(name string) string { return r.settings[name] }

@@ -59,7 +59,7 @@ func newOwnQueues(e *environment) (*queuePart, error) {
 	}
 	q, err := queues.New(e.declared, store, claims, &queues.Options{
 		Listening: e.listening, Signals: ofQueues(e.signals), Meter: e.meter, Drain: e.cfg.Drain / 2,
-		Ready: e.life.wait, Others: (&versions{members: e.members}).others, Log: e.log,
+		Ready: e.life.wait, Others: (&versions{members: e.members}).others, NewID: e.newID, Log: e.log,
 	})
 	if err != nil {
 		return nil, err

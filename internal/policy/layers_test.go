@@ -95,6 +95,7 @@ var layers = map[string][]string{
 	"internal/attempt":            {"queue"},                                                                        // the words for the ends of a context
 	"internal/program":            {"internal/attempt", "internal/names"},                                           // declarations only
 	"internal/queues":             {"internal/attempt", "internal/customhandler", "internal/instances", "internal/observe", "internal/program", "internal/trace", "internal/worker", "queue"},
+	"kenneltest":                  {".", "devstore", "internal/attempt", "internal/azure", "internal/customhandler", "internal/parts", "internal/program", "internal/worker", "queue", "testing"},
 	"otlp":                        {".", "internal/app", "internal/config", "internal/telemetry", "internal/version"},
 	"internal/worker":             {"internal/config", "internal/customhandler", "internal/instances", "internal/observe", "internal/table", "internal/trace", "queue", "golang.org/x/sync"},
 	"internal/policy":             {}, // tests

@@ -51,6 +51,9 @@ type Options struct {
 	// messages that this one cannot; default: none do.
 	Others func(context.Context) (bool, error)
 
+	// NewID returns the id of a new message; default: a random one.
+	NewID func() string
+
 	Log *slog.Logger // default: discard
 }
 
@@ -67,6 +70,9 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	if opt.Others == nil {
 		opt.Others = func(context.Context) (bool, error) { return false, nil }
+	}
+	if opt.NewID == nil {
+		opt.NewID = rand.Text
 	}
 	opt.Drain = cmp.Or(opt.Drain, 2*time.Second)
 	if opt.Drain < 0 {
@@ -169,7 +175,7 @@ func (q *Queues) Send(ctx context.Context, name string, body []byte, delay time.
 	ctx, span := trace.Start(ctx, "send "+name, trace.Producer)
 	defer span.End()
 	storage := o.Storage()
-	e := queue.Envelope{ID: rand.Text(), Time: time.Now(), TraceParent: trace.Parent(ctx)}
+	e := queue.Envelope{ID: q.opt.NewID(), Time: attempt.Now(ctx), TraceParent: trace.Parent(ctx)}
 	if name != storage {
 		e.Queue = name
 	}
@@ -279,4 +285,45 @@ func (q *Queues) Facts(r *instances.Report) {
 	for _, l := range q.listeners {
 		worker.ReportWork(r, l)
 	}
+}
+
+// Check returns why a queue does not take a body.
+func (q *Queues) Check(name string, body []byte) error {
+	o := q.declared[name]
+	if o == nil {
+		return fmt.Errorf("%w: %q", ErrUnknown, name)
+	}
+	if o.Check == nil {
+		return nil
+	}
+	return o.Check(body)
+}
+
+// Letter is a dead letter.
+type Letter struct {
+	ID       string
+	Body     []byte
+	Reason   string
+	Attempts int
+}
+
+// Letters returns the first dead letters of a declared queue.
+func (q *Queues) Letters(ctx context.Context, name string) (all []Letter, err error) {
+	o := q.declared[name]
+	if o == nil {
+		return nil, fmt.Errorf("%w: %q", ErrUnknown, name)
+	}
+	storage := o.Storage()
+	messages, err := q.store.Peek(ctx, storage+queue.PoisonSuffix, queue.MaxReceive)
+	for _, m := range messages {
+		text, _ := worker.TextOf(m.Body)
+		e, body, err := q.claims[storage].Unpack(ctx, text)
+		if err != nil {
+			return nil, err
+		}
+		if e.Queue == name || e.Queue == "" && name == storage || len(q.storage[storage]) == 1 {
+			all = append(all, Letter{ID: e.ID, Body: body, Reason: e.Reason, Attempts: e.Attempts})
+		}
+	}
+	return all, err
 }

@@ -22,6 +22,7 @@ type Caller struct {
 	Service   byte // Blob, Queue or Table
 	Key       []byte
 	Operation rest.Operation
+	AnyDate   bool // the clock of the storage is another one than that of callers
 
 	// Policy returns a stored access policy of the operation's container.
 	Policy func(id string) (rest.Policy, bool)

@@ -1,0 +1,264 @@
+package kenneltest_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"kennel"
+	"kennel/kenneltest"
+)
+
+// order is the message of the tests.
+type order struct {
+	To    string `json:"to"`
+	Fails int    `json:"fails"`
+}
+
+// shop is a program with a fake outside.
+type shop struct {
+	mail   func(to string) error
+	orders *kennel.Queue[order]
+	start  *kennel.Setting
+	began  bool
+	stops  *int
+}
+
+func (s *shop) program(a *kennel.App) error {
+	s.start = a.Setting("GREETING", nil)
+	a.OnStart(func(context.Context) (func(context.Context) error, error) {
+		s.began = s.start.Value() == "hello"
+		return func(context.Context) error { *s.stops++; return nil }, nil
+	})
+	s.orders = kennel.NewQueue(a, "orders", &kennel.QueueOptions[order]{Validate: func(o order) error {
+		if o.To == "" {
+			return errors.New("to is missing")
+		}
+		return nil
+	}})
+	s.orders.Handle(s.handle, &kennel.HandleOptions[order]{MaxAttempts: 4, Retry: func(failed int, _ error) time.Duration { return time.Duration(failed) * time.Hour }})
+	a.HandleFunc("POST /orders", func(w http.ResponseWriter, r *http.Request) {
+		var o order
+		if err := json.NewDecoder(r.Body).Decode(&o); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		sent, err := s.orders.Send(r.Context(), o, &kennel.SendOptions{Delay: time.Minute})
+		if errors.Is(err, kennel.ErrInvalid) {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		w.WriteHeader(http.StatusAccepted)
+		io.WriteString(w, sent.ID)
+	}, nil)
+	numbers := a.Numbers("invoices", nil)
+	a.HandleFunc("POST /invoices", func(w http.ResponseWriter, r *http.Request) {
+		n, err := numbers.Next(r.Context())
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		json.NewEncoder(w).Encode(n)
+	}, nil)
+	return nil
+}
+
+func (s *shop) handle(ctx context.Context, o order) error {
+	a, _ := kennel.Current(ctx)
+	if a.Number <= o.Fails {
+		return errors.New("no route to host")
+	}
+	if !s.began {
+		return errors.New("it has not begun")
+	}
+	return s.mail(o.To)
+}
+
+func runShop(t *testing.T, f func(*kenneltest.Kit)) {
+	t.Helper()
+	stops := 0
+	kenneltest.Run(t, func(k *kenneltest.Kit) kennel.Program {
+		s := &shop{mail: func(to string) error { return k.Effect("mail", to, nil) }, stops: &stops}
+		return s.program
+	}, f, &kenneltest.Options{Settings: map[string]string{"GREETING": "hello"}})
+	if stops != 1 {
+		t.Errorf("it was stopped %d times", stops)
+	}
+}
+
+// TestSettle: attempts follow each other over the waits of Retry, by Kennel's
+// clock, and the last one makes a dead letter.
+func TestSettle(t *testing.T) {
+	runShop(t, func(k *kenneltest.Kit) {
+		began := k.Now()
+		if sent := k.Send("orders", order{To: "ann"}, nil); sent.ID != "message-1" {
+			t.Errorf("the id is %q", sent.ID)
+		}
+		k.Send("orders", order{To: "bob", Fails: 2}, nil)
+		k.Send("orders", map[string]any{"to": "eve", "fails": 9}, nil)
+		before := k.Requests()
+		k.Settle()
+		// Put again twice for bob and three times for eve, and her letter, whose
+		// queue is made first.
+		if n := k.Requests() - before; n != 8 {
+			t.Errorf("%d requests", n)
+		}
+		mails := k.Effects("mail")
+		if len(mails) != 2 || mails[0].Key != "ann" || mails[0].At.Sub(began) > time.Minute || mails[1].Key != "bob" || mails[1].At.Sub(began) < 3*time.Hour {
+			t.Errorf("mails %v", mails)
+		}
+		letters := k.DeadLetters("orders")
+		if len(letters) != 1 || letters[0].ID != "message-3" || letters[0].Attempts != 4 || letters[0].Reason != "no route to host" || !strings.Contains(string(letters[0].Body), "eve") {
+			t.Errorf("dead letters %+v", letters)
+		}
+	})
+}
+
+// TestEffects: an effect can fail before it happens, and although it happened.
+func TestEffects(t *testing.T) {
+	runShop(t, func(k *kenneltest.Kit) {
+		k.FailEffect("mail", false)
+		k.FailEffect("mail", true)
+		k.Send("orders", order{To: "ann"}, nil)
+		k.Settle()
+		if mails := k.Effects("mail"); len(mails) != 2 || k.Now().Sub(mails[0].At) < time.Hour {
+			t.Errorf("mails %v", mails)
+		}
+	})
+}
+
+// TestClient: routes of the program and of the API are called as through the
+// host, and a delay passes by Advance.
+func TestClient(t *testing.T) {
+	runShop(t, func(k *kenneltest.Kit) {
+		call := func(method, path, body string) (int, string) {
+			t.Helper()
+			r, err := http.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer, err := k.Client().Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer answer.Body.Close()
+			text, err := io.ReadAll(answer.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return answer.StatusCode, strings.TrimSpace(string(text))
+		}
+		if status, body := call("POST", "/api/orders", `{"to":"ann"}`); status != 202 || body != "message-1" {
+			t.Errorf("%d %s", status, body)
+		}
+		if status, body := call("POST", "/api/orders", `{}`); status != 400 || !strings.Contains(body, "to is missing") {
+			t.Errorf("%d %s", status, body)
+		}
+		for _, want := range []string{"1", "2"} {
+			if status, body := call("POST", "/api/invoices", ""); status != 200 || body != want {
+				t.Errorf("%d %s, want %s", status, body, want)
+			}
+		}
+		if status, body := call("GET", "/api/health", ""); status != 200 {
+			t.Errorf("%d %s", status, body)
+		}
+		k.Advance(50 * time.Second)
+		if mails := k.Effects("mail"); len(mails) != 0 {
+			t.Errorf("mails before the delay is over: %v", mails)
+		}
+		k.Advance(15 * time.Second)
+		if mails := k.Effects("mail"); len(mails) != 1 {
+			t.Errorf("mails after the delay: %v", mails)
+		}
+	})
+}
+
+// thumbnail is an item of a batch.
+type thumbnail struct {
+	ID  string `json:"id"`
+	URL string `json:"url"`
+}
+
+// TestBatch: a batch of a declared processor ends in Settle, and its results are
+// read with their type.
+func TestBatch(t *testing.T) {
+	var p *kennel.Processor[thumbnail, string]
+	var submit func(context.Context) (kennel.Batch, error)
+	build := func(k *kenneltest.Kit) kennel.Program {
+		return func(a *kennel.App) error {
+			p = kennel.NewProcessor(a, "thumbnails", func(ctx context.Context, image thumbnail) (string, error) {
+				attempt, _ := kennel.Current(ctx)
+				switch {
+				case attempt.Processor != "thumbnails" || attempt.Batch == "" || attempt.Item != image.ID:
+					return "", errors.New("the attempt is unknown")
+				case image.ID == "2":
+					return "", kennel.Reject(errors.New("no image"))
+				case image.ID == "3" && attempt.Number == 1:
+					return "", errors.New("try again")
+				}
+				return image.URL + "?small", k.Effect("made", image.ID, nil)
+			}, nil)
+			submit = func(ctx context.Context) (kennel.Batch, error) {
+				return p.Submit(ctx, slices.Values([]thumbnail{{"1", "a"}, {"2", "b"}, {"3", "c"}}), nil)
+			}
+			return nil
+		}
+	}
+	kenneltest.Run(t, build, func(k *kenneltest.Kit) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		batch, err := submit(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k.Settle()
+		if batch, err = p.Batch(ctx, batch.ID); err != nil || !batch.Ended() || batch.Done != 2 || batch.Rejected != 1 {
+			t.Errorf("batch %+v, %v", batch, err)
+		}
+		got := make(map[string]kennel.Result[string])
+		for result, err := range p.Results(ctx, batch.ID) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[result.ID] = result
+		}
+		if len(got) != 3 || got["1"].Value != "a?small" || got["2"].State != kennel.Rejected || !strings.Contains(got["2"].Error, "no image") || got["3"].Value != "c?small" {
+			t.Errorf("results %+v", got)
+		}
+	}, nil)
+}
+
+// TestMistakes: a test that uses an undeclared queue, or a body that the queue
+// does not take, ends with a reason.
+func TestMistakes(t *testing.T) {
+	for name, use := range map[string]func(*kenneltest.Kit){
+		`queue "orderz"`:  func(k *kenneltest.Kit) { k.Send("orderz", order{To: "ann"}, nil) },
+		"to is missing":   func(k *kenneltest.Kit) { k.Send("orders", order{}, nil) },
+		"json: cannot":    func(k *kenneltest.Kit) { k.Send("orders", "ann", nil) },
+		`queue "letters"`: func(k *kenneltest.Kit) { k.DeadLetters("letters") },
+	} {
+		f := &failing{TB: t}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			stops := 0
+			kenneltest.Run(f, func(k *kenneltest.Kit) kennel.Program {
+				return (&shop{mail: func(string) error { return nil }, stops: &stops}).program
+			}, use, &kenneltest.Options{Settings: map[string]string{"GREETING": "hello"}})
+		}()
+		<-done
+		if !strings.Contains(f.text, name) {
+			t.Errorf("want %s, got %q", name, f.text)
+		}
+	}
+}
