@@ -132,29 +132,16 @@ var signsIn = !empty(authClientId)
 var packageContainer = 'app-package'
 var workerName = 'ca-kennel-${token}'
 
-var appContainers = [
-  'uniqueids'
-  'uniqueids-known'
-  'globalflags'
-  'batch-claims'
-  'batch-staging'
-  'batch-reports'
-  'scale'
-]
+// What the program declares; `kennel functions` writes it.
+var declared = loadJsonContent('app.json')
+var appContainers = declared.storage.containers
 var containers = concat(appContainers, [packageContainer])
-
-var tables = [
-  'Channels'
-  'Blogs'
-  'Instances'
-  'Batches'
-  'BatchClaims'
-  'Scale'
-  'Bill'
-]
-
-var partitionQueues = [for n in range(0, partitions): 'work-${n}']
-var workQueues = concat(partitionQueues, ['work-express', 'delete-channel-and-blogs'])
+var tables = declared.storage.tables
+var firstPartition = 'work-0'
+var hasPartitions = contains(declared.storage.queues, firstPartition)
+var partitionQueues = [for n in range(0, hasPartitions ? partitions : 0): 'work-${n}']
+var declaredQueues = filter(declared.storage.queues, name => !endsWith(name, '-poison') && !startsWith(name, 'kennel-'))
+var workQueues = union(partitionQueues, declaredQueues)
 var poisonQueues = [for queue in workQueues: '${queue}-poison']
 var queues = concat(workQueues, poisonQueues, ['kennel-doctor'])
 

@@ -7,12 +7,14 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"kennel/internal/config"
 	"kennel/internal/dev/project"
 	devrun "kennel/internal/dev/run"
+	"kennel/internal/program"
 )
 
 func (con *console) packageCommand() *cobra.Command {
@@ -80,6 +82,11 @@ func makePackage(ctx context.Context, con *console, out, handler string, partiti
 	if err != nil {
 		return err
 	}
+	if handler == "" {
+		if err := con.checkFunctions(ctx, p, dist, target); err != nil {
+			return err
+		}
+	}
 	if local {
 		return con.stagedLocally(p, dist, target, asJSON)
 	}
@@ -109,6 +116,27 @@ func makePackage(ctx context.Context, con *console, out, handler string, partiti
 	_, err = fmt.Fprintf(con.stdout, "%s  %.1f MB  sha256 %s%s\n", made.Path, float64(made.Size)/1e6, made.SHA256, version)
 	for _, file := range made.Files {
 		con.say("  %s", file)
+	}
+	return err
+}
+
+// checkFunctions returns an error if the functions are not those that the program
+// declares.
+func (con *console) checkFunctions(ctx context.Context, p *project.Project, dist string, target project.Target) error {
+	var d program.Description
+	found, err := true, error(nil)
+	if target == devrun.Machine() {
+		d, found, err = p.DescribeBuilt(ctx, filepath.Join(dist, target.Executable()))
+	} else {
+		d, err = p.Describe(ctx, con.env)
+	}
+	if err != nil || !found {
+		return err
+	}
+	all, err := p.Differences(d)
+	all = slices.DeleteFunc(all, func(one project.Difference) bool { return one.Is == "undeclared" })
+	if err == nil && len(all) > 0 {
+		return fmt.Errorf("%s does not match what the program declares, nor do %d others: functions/ is older than the code; run kennel functions", all[0].Path, len(all)-1)
 	}
 	return err
 }

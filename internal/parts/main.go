@@ -2,7 +2,6 @@ package parts
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -30,10 +29,7 @@ type TraceOpener func(cfg config.Config, kind, name string, log *slog.Logger) ap
 // exit code of app.Main. It calls started before the first attempt or request.
 func Main(ctx context.Context, d *program.Declared, traces TraceOpener, started func(*Running), args []string, outside Outside) int {
 	if len(args) == 1 && args[0] == "describe" {
-		encoder := json.NewEncoder(outside.Stdout)
-		encoder.SetIndent("", "  ")
-		encoder.SetEscapeHTML(false)
-		if err := encoder.Encode(d.Describe()); err != nil {
+		if _, err := outside.Stdout.Write(d.Describe().Text()); err != nil {
 			fmt.Fprintln(outside.Stderr, "describe:", err)
 			return 1
 		}

@@ -119,7 +119,7 @@ var layers = map[string][]string{
 	"internal/metrics":            {"internal/cost/bill", "internal/instances", "queue"}, // queue: the bounds of ages
 	"internal/faultapi":           {},                                                    // of servers on a developer's machine
 	"internal/faultproxy":         {"internal/azure/requests"},
-	"internal/dev/project":        {"internal/names", "internal/version", "golang.org/x/mod"},
+	"internal/dev/project":        {"internal/names", "internal/program", "internal/version", "golang.org/x/mod"},
 	"internal/dev/module":         {"golang.org/x/mod"},
 	"internal/dev/run":            {"devstore", "internal/azure", "internal/config", "internal/dev", "golang.org/x/sync"}, // it starts everything
 	"internal/names":              {},                                                                                     // infra/ and functions/ repeat them

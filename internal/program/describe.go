@@ -1,7 +1,10 @@
 package program
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -132,4 +135,56 @@ func (d *Declared) Describe() Description {
 	}
 	slices.SortFunc(out.Functions, func(a, b Function) int { return strings.Compare(a.Name, b.Name) })
 	return out
+}
+
+// Text returns the description as JSON.
+func (d Description) Text() []byte {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(d) // of strings and numbers, into memory
+	return b.Bytes()
+}
+
+// With returns the description of two binaries of one program. A queue that one
+// of them works on is handled.
+func (d Description) With(o Description) (Description, error) {
+	if o.Program != d.Program {
+		return d, fmt.Errorf("it is program %q, the other %q: binaries of one program have one name", o.Program, d.Program)
+	}
+	d.Parts = union(d.Parts, o.Parts, func(p Part) string { return string(p) })
+	d.Functions = union(d.Functions, o.Functions, func(f Function) string { return f.Name })
+	d.Timers = union(d.Timers, o.Timers, func(t TimerDescription) string { return t.Name })
+	d.Routes = union(d.Routes, o.Routes, func(r RouteDescription) string { return r.Pattern })
+	d.Settings = union(d.Settings, o.Settings, func(s SettingDescription) string { return s.Name })
+	same := func(text string) string { return text }
+	d.Processors = union(d.Processors, o.Processors, same)
+	d.Roles = union(d.Roles, o.Roles, same)
+	d.Storage.Queues = union(d.Storage.Queues, o.Storage.Queues, same)
+	d.Storage.Tables = union(d.Storage.Tables, o.Storage.Tables, same)
+	d.Storage.Containers = union(d.Storage.Containers, o.Storage.Containers, same)
+	handled := slices.DeleteFunc(slices.Concat(d.Queues, o.Queues), func(q QueueDescription) bool { return !q.Handled })
+	d.Queues = union(handled, slices.Concat(d.Queues, o.Queues), func(q QueueDescription) string { return q.Name })
+	return d, nil
+}
+
+// union returns the items of both lists, in the order of their names; of two
+// with one name the first.
+func union[T any](a, b []T, name func(T) string) []T {
+	all := slices.Concat(a, b)
+	slices.SortStableFunc(all, func(x, y T) int { return strings.Compare(name(x), name(y)) })
+	return slices.CompactFunc(all, func(x, y T) bool { return name(x) == name(y) })
+}
+
+// Complete returns an error if no binary works on a queue that they both declare
+// as their own.
+func (d Description) Complete() error {
+	var errs []error
+	for _, q := range d.Queues {
+		if !q.Handled && !q.SendOnly {
+			errs = append(errs, fmt.Errorf("queue %q has no handler", q.Name))
+		}
+	}
+	return errors.Join(errs...)
 }

@@ -103,9 +103,6 @@ func (d *Declared) functions() []Function {
 	if d.hasLetters() {
 		all = append(all, httpFunction("DeadLetters", "deadletters/{*path}", LevelFunction))
 	}
-	if len(d.Queues) > 0 || d.Uses[Batches] || d.Uses[Channels] {
-		all = append(all, httpFunction("Queues", "queues/{*path}", LevelFunction))
-	}
 	if len(d.Queues) > 0 {
 		all = append(all, timerFunction(QueueSweep, "45 */5 * * * *"))
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 )
@@ -139,6 +140,17 @@ var functions = map[string]func(args []any) any{
 		return all
 	},
 	"union": func(args []any) any {
+		if _, ok := args[0].([]any); ok {
+			all := []any{}
+			for _, list := range args {
+				for _, item := range list.([]any) {
+					if !slices.Contains(all, item) {
+						all = append(all, item)
+					}
+				}
+			}
+			return all
+		}
 		all := make(map[string]any)
 		for _, o := range args {
 			maps.Copy(all, o.(map[string]any))
@@ -163,6 +175,13 @@ var functions = map[string]func(args []any) any{
 			o[key(item).(string)] = value(item)
 		}
 		return o
+	},
+	"endsWith": func(args []any) any { return strings.HasSuffix(args[0].(string), args[1].(string)) },
+	"contains": func(args []any) any {
+		if list, ok := args[0].([]any); ok {
+			return slices.Contains(list, args[1])
+		}
+		return strings.Contains(args[0].(string), args[1].(string))
 	},
 	"startsWith": func(args []any) any { return strings.HasPrefix(args[0].(string), args[1].(string)) },
 	"range": func(args []any) any {
@@ -225,6 +244,36 @@ func hash(args []any) string {
 	return hex.EncodeToString(sum[:16])
 }
 
+// load returns the content of a JSON file beside the one that names it.
+func (e *evaluation) load(name string) any {
+	text, ok := e.source.texts[path.Join(path.Dir(e.path), name)]
+	if !ok {
+		fail("%s: there is no file %s", e.path, name)
+	}
+	var content any
+	if err := json.Unmarshal([]byte(text), &content); err != nil {
+		fail("%s: %s: %v", e.path, name, err)
+	}
+	return whole(content)
+}
+
+// whole returns JSON with its numbers as Bicep has them.
+func whole(content any) any {
+	switch value := content.(type) {
+	case float64:
+		return int(value)
+	case []any:
+		for i := range value {
+			value[i] = whole(value[i])
+		}
+	case map[string]any:
+		for name := range value {
+			value[name] = whole(value[name])
+		}
+	}
+	return content
+}
+
 func (e *evaluation) call(c call) any {
 	if c.name == "readEnvironmentVariable" {
 		variable := e.text(c.args[0])
@@ -235,6 +284,9 @@ func (e *evaluation) call(c call) any {
 			fail("%s: the environment has no %s", e.path, variable)
 		}
 		return e.value(c.args[1])
+	}
+	if c.name == "loadJsonContent" {
+		return e.load(e.text(c.args[0]))
 	}
 	f := functions[c.name]
 	if f == nil {

@@ -33,7 +33,7 @@ func findSources(root string) (sources, error) {
 	if err != nil {
 		return sources{}, err
 	}
-	found := sources{Packages: []string{handlerName}}
+	found := sources{Packages: []string{path.Clean(programOf(root))}}
 	for i := 0; i < len(found.Packages); i++ { // grows meanwhile
 		imports, embedded, err := readPackage(root, found.Packages[i])
 		if err != nil {

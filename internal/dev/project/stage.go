@@ -163,7 +163,7 @@ func (p *Project) unstage(c *changes) error {
 // build compiles ./handler. Two builds of the same commit produce the same
 // bytes: no paths, no symbols.
 func (p *Project) build(ctx context.Context, t Target, c *changes, from version, opt StageOptions) error {
-	if _, err := os.Stat(filepath.Join(p.Root, "handler")); errors.Is(err, fs.ErrNotExist) {
+	if sources, err := filepath.Glob(filepath.Join(p.Root, p.Program(), "*.go")); err != nil || len(sources) == 0 {
 		return fmt.Errorf("no handler source in %s; use --handler FILE for a built handler", p.Root)
 	}
 	to := c.path(t.Executable())
@@ -187,7 +187,7 @@ func (p *Project) build(ctx context.Context, t Target, c *changes, from version,
 	if err != nil {
 		return err
 	}
-	cmd := p.command(ctx, opt.Env, "go", append(slices.Clone(b.args), "-o", half, "./handler")...)
+	cmd := p.command(ctx, opt.Env, "go", append(slices.Clone(b.args), "-o", half, p.Program())...)
 	cmd.Env = append(cmd.Env, "GOOS="+t.OS, "GOARCH="+t.Arch, "CGO_ENABLED=0",
 		"GOAMD64=v1") // the target processor is unknown
 	if opt.Step != nil {
@@ -312,4 +312,12 @@ func isInterrupted(err error) bool {
 	}
 	status, ok := exit.Sys().(syscall.WaitStatus)
 	return ok && status.Signaled() && (status.Signal() == syscall.SIGINT || status.Signal() == syscall.SIGTERM)
+}
+
+// writerOf returns a function that writes a text.
+func writerOf(text []byte) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	}
 }

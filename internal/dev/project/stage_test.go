@@ -13,9 +13,9 @@ import (
 	buildversion "kennel/internal/version"
 )
 
-// program returns the header of a Linux program for the machine, which is the
+// headerOf returns the header of a Linux program for the machine, which is the
 // only part that Stage reads.
-func program(machine elf.Machine) string {
+func headerOf(machine elf.Machine) string {
 	header := append([]byte("\x7fELF\x02\x01\x01"), make([]byte, 57)...)
 	header[16], header[18], header[20], header[52] = byte(elf.ET_EXEC), byte(machine), byte(elf.EV_CURRENT), 64
 	return string(header)
@@ -27,8 +27,8 @@ func TestStageForAzureRejectsOtherTargets(t *testing.T) {
 		handler string
 		want    string // in the error
 	}{
-		{"not Go", program(elf.EM_X86_64), "is not a handler: it is not a Go program; build it from ./handler"},
-		{"arm64", program(elf.EM_AARCH64), "a Linux program for EM_AARCH64; Azure runs Linux on x64"},
+		{"not Go", headerOf(elf.EM_X86_64), "is not a handler: it is not a Go program; build it from ./handler"},
+		{"arm64", headerOf(elf.EM_AARCH64), "a Linux program for EM_AARCH64; Azure runs Linux on x64"},
 		{"Windows", "MZ\x90\x00", "the handler is not a Linux program"},
 	} {
 		p := &Project{Root: writeTree(t, map[string]string{"host.json": goodHost, "built": tt.handler})}

@@ -102,6 +102,9 @@ func (a *App) stage(ctx context.Context) (dist string, err error) {
 		Settings: a.opt.Tether != nil && a.storage.ConnectionString != "",
 		Running:  func(ctx context.Context) string { return Running(ctx, a.project.Root, a.url) },
 	})
+	if err == nil && result == "built" && a.opt.Handler == "" {
+		dist, err = a.restage(ctx, dist)
+	}
 	if err == nil && a.opt.Tether != nil {
 		err = CheckStaged(dist, Machine(), a.settings)
 	}
@@ -109,6 +112,22 @@ func (a *App) stage(ctx context.Context) (dist string, err error) {
 		step.done(result)
 	}
 	return dist, err
+}
+
+// restage writes the functions that the new program declares, and stages them.
+func (a *App) restage(ctx context.Context, dist string) (string, error) {
+	d, found, err := a.project.DescribeBuilt(ctx, filepath.Join(dist, Machine().Executable()))
+	if err != nil || !found {
+		return dist, err
+	}
+	written, err := a.project.WriteFunctions(d)
+	if err != nil || len(written) == 0 {
+		return dist, err
+	}
+	return a.project.Stage(ctx, Machine(), &project.StageOptions{
+		Env: a.settings, Keep: true, Settings: a.opt.Tether != nil && a.storage.ConnectionString != "",
+		Running: func(ctx context.Context) string { return Running(ctx, a.project.Root, a.url) },
+	})
 }
 
 // checkShared checks that storage which this program does not run accepts the

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"kennel/internal/dev/project"
+)
+
+func (con *console) functionsCommand() *cobra.Command {
+	var check, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "functions [PACKAGE...]",
+		Short: "write functions/ and infra/app.json from what the program declares",
+		Long: `Builds the program for this machine, has it describe itself, which needs no network
+and no settings, and writes a folder with a function.json for each function, and
+infra/app.json for the infrastructure. Functions that the program no longer declares are
+removed; others that it never declared stay.
+
+PACKAGE is ./handler if that exists, else the root of the module. Two binaries of one
+program are named together, and what they declare is staged together.`,
+		Example:     "kennel functions\nkennel functions --check\nkennel functions ./api ./worker",
+		Annotations: exits("written, or with --check nothing differs", "the program does not build or has mistakes, or with --check something differs", interruptedExit),
+		Args:        cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, packages []string) error {
+			return con.writeFunctions(cmd.Context(), packages, check, asJSON)
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&check, "check", false, "write nothing; report what differs")
+	flags.BoolVar(&asJSON, "json", false, "print the files that were written, or that differ, as JSON")
+	return cmd
+}
+
+// changedFile is a file that differs from what the program declares.
+type changedFile struct {
+	Path string `json:"path"`
+	Is   string `json:"is"` // missing, different or undeclared
+}
+
+func (con *console) writeFunctions(ctx context.Context, packages []string, check, asJSON bool) error {
+	p, err := openProject()
+	if err != nil {
+		return err
+	}
+	done := con.step("building the program for its description")
+	d, err := p.Describe(ctx, con.env, packages...)
+	done()
+	if err != nil {
+		return err
+	}
+	var all []project.Difference
+	if check {
+		all, err = p.Differences(d)
+	} else {
+		all, err = p.WriteFunctions(d)
+	}
+	if err != nil {
+		return err
+	}
+	files := make([]changedFile, len(all))
+	for i, one := range all {
+		files[i] = changedFile{one.Path, one.Is}
+	}
+	if asJSON {
+		err = json.NewEncoder(con.stdout).Encode(files)
+	} else {
+		for _, f := range files {
+			if _, err = fmt.Fprintf(con.stdout, "%-10s %s\n", f.Is, f.Path); err != nil {
+				return err
+			}
+		}
+	}
+	if err == nil && check && len(files) > 0 {
+		return fmt.Errorf("%d files differ from what the program declares; run kennel functions", len(files))
+	}
+	return err
+}

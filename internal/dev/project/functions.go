@@ -1,0 +1,183 @@
+package project
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"kennel/internal/program"
+)
+
+// Program returns the package of the program, as a path from the root: ./handler
+// if that exists, else the root.
+func (p *Project) Program() string { return programOf(p.Root) }
+
+func programOf(root string) string {
+	if info, err := os.Stat(filepath.Join(root, handlerName)); err == nil && info.IsDir() {
+		return "./" + handlerName
+	}
+	return "."
+}
+
+// errNotDescribed reports a program that is none of package kennel.
+var errNotDescribed = errors.New("the program does not describe itself")
+
+// Describe builds programs for this machine and returns what they consist of
+// together. A program that is none of package kennel has no description.
+func (p *Project) Describe(ctx context.Context, env map[string]string, packages ...string) (d program.Description, err error) {
+	if len(packages) == 0 {
+		packages = []string{p.Program()}
+	}
+	for i, pkg := range packages {
+		one, err := p.describeBy(p.command(ctx, env, "go", "run", pkg, "describe"))
+		if err != nil {
+			return d, fmt.Errorf("describe %s: %w", pkg, err)
+		}
+		if i == 0 {
+			d = one
+			continue
+		}
+		if d, err = d.With(one); err != nil {
+			return d, fmt.Errorf("describe %s: %w", pkg, err)
+		}
+	}
+	return d, d.Complete()
+}
+
+// DescribeBuilt returns what the program in a built file consists of. found is
+// false for one that does not describe itself.
+func (p *Project) DescribeBuilt(ctx context.Context, file string) (d program.Description, found bool, err error) {
+	d, err = p.describeBy(p.command(ctx, nil, file, "describe"))
+	if errors.Is(err, errNotDescribed) {
+		return d, false, nil
+	}
+	if err == nil {
+		err = d.Complete()
+	}
+	return d, err == nil, err
+}
+
+// describeTime is how long a description takes at most, with a build.
+const describeTime = 5 * time.Minute
+
+func (p *Project) describeBy(cmd *exec.Cmd) (d program.Description, err error) {
+	var out, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &stderr
+	timer := time.AfterFunc(describeTime, func() { _ = cmd.Cancel() })
+	defer timer.Stop()
+	if err := cmd.Run(); err != nil {
+		if text := strings.TrimSpace(stderr.String()); strings.Contains(text, "the program cannot run:") || cmd.Args[0] == "go" {
+			return d, fmt.Errorf("%w\n%s", err, text)
+		}
+		return d, errNotDescribed
+	}
+	if err := json.Unmarshal(out.Bytes(), &d); err != nil || d.Version == 0 {
+		return d, errNotDescribed
+	}
+	if d.Version != program.DescriptionVersion {
+		return d, fmt.Errorf("the description has version %d, this program knows %d: build both from one version of the module", d.Version, program.DescriptionVersion)
+	}
+	return d, nil
+}
+
+// appFile has the description, for infra/ and for the process in Azure.
+const appFile = "infra/app.json"
+
+// A Difference is a file that does not match what the program declares.
+type Difference struct {
+	Path string // from the root, with slashes
+	Is   string // missing, different or undeclared
+	text []byte // that it should have; nil: none
+}
+
+// Differences compares the functions and infra/app.json with a description.
+func (p *Project) Differences(d program.Description) (all []Difference, err error) {
+	want := map[string][]byte{appFile: d.Text()}
+	for _, f := range d.Functions {
+		want["functions/"+f.Name+"/function.json"] = []byte(f.Text())
+	}
+	for _, path := range sortedPaths(want) {
+		text, err := os.ReadFile(filepath.Join(p.Root, filepath.FromSlash(path)))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			all = append(all, Difference{path, "missing", want[path]})
+		case err != nil:
+			return nil, err
+		case !bytes.Equal(text, want[path]):
+			all = append(all, Difference{path, "different", want[path]})
+		}
+	}
+	found, err := filepath.Glob(filepath.Join(p.Root, "functions", "*", "function.json"))
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range found {
+		path := "functions/" + filepath.Base(filepath.Dir(file)) + "/function.json"
+		if want[path] == nil {
+			all = append(all, Difference{path, "undeclared", nil})
+		}
+	}
+	return all, nil
+}
+
+func sortedPaths(m map[string][]byte) []string {
+	var all []string
+	for path := range m {
+		all = append(all, path)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// WriteFunctions writes what differs, and reads the functions again. A function
+// that the last description had, and this one has not, is removed; another
+// undeclared one stays.
+func (p *Project) WriteFunctions(d program.Description) (written []Difference, err error) {
+	before := make(map[string]bool)
+	var last program.Description
+	if text, err := os.ReadFile(filepath.Join(p.Root, filepath.FromSlash(appFile))); err == nil && json.Unmarshal(text, &last) == nil {
+		for _, f := range last.Functions {
+			before["functions/"+f.Name+"/function.json"] = true
+		}
+	}
+	all, err := p.Differences(d)
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range all {
+		path := filepath.Join(p.Root, filepath.FromSlash(one.Path))
+		switch {
+		case one.text != nil:
+			if err = os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
+				err = replaceFile(path, 0o644, writerOf(one.text))
+			}
+		case before[one.Path]:
+			err = os.RemoveAll(filepath.Dir(path))
+		default:
+			continue
+		}
+		if err != nil {
+			return written, err
+		}
+		written = append(written, one)
+	}
+	p.Functions = nil
+	found, err := filepath.Glob(filepath.Join(p.Root, "functions", "*", "function.json"))
+	for _, file := range found {
+		p.Functions = append(p.Functions, filepath.Base(filepath.Dir(file)))
+	}
+	for name := range p.copies {
+		p.Functions = append(p.Functions, name)
+	}
+	slices.Sort(p.Functions)
+	return written, err
+}

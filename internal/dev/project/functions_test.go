@@ -1,0 +1,91 @@
+package project
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"kennel/internal/program"
+)
+
+// describe returns the description of a program with these queues.
+func describe(name string, queues ...*program.Queue) program.Description {
+	return (&program.Declared{Name: name, Queues: queues}).Describe()
+}
+
+// TestWriteFunctions: what is missing or different is written, what the program
+// declared before and no longer does is removed, and a function that it never
+// declared stays.
+func TestWriteFunctions(t *testing.T) {
+	p := &Project{Root: t.TempDir()}
+	own := filepath.Join(p.Root, "functions", "Own", "function.json")
+	if err := os.MkdirAll(filepath.Dir(own), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(own, []byte("{}"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	both := describe("shop", &program.Queue{Name: "emails", Handled: 1}, &program.Queue{Name: "orders", Handled: 1})
+	if _, err := p.WriteFunctions(both); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(p.Functions, "Queue-emails") || !slices.Contains(p.Functions, "Own") {
+		t.Errorf("functions %q", p.Functions)
+	}
+	paths := func(d program.Description) (all []string) {
+		t.Helper()
+		differ, err := p.Differences(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range differ {
+			all = append(all, one.Is+" "+one.Path)
+		}
+		return all
+	}
+	if got, want := paths(both), []string{"undeclared functions/Own/function.json"}; !slices.Equal(got, want) {
+		t.Errorf("%q differ, want %q", got, want)
+	}
+	if err := os.WriteFile(filepath.Join(p.Root, "functions", "Queue-orders", "function.json"), []byte("{}"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	one := describe("shop", &program.Queue{Name: "orders", Handled: 1})
+	want := []string{"different functions/Queue-orders/function.json", "different infra/app.json", "undeclared functions/Own/function.json", "undeclared functions/Queue-emails/function.json"}
+	got := paths(one)
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("%q differ, want %q", got, want)
+	}
+	written, err := p.WriteFunctions(one)
+	if err != nil || len(written) != 3 {
+		t.Errorf("written %+v, %v", written, err)
+	}
+	if slices.Contains(p.Functions, "Queue-emails") || !slices.Contains(p.Functions, "Own") {
+		t.Errorf("functions %q", p.Functions)
+	}
+}
+
+// TestTwoBinaries: what two binaries of a program declare is staged together,
+// and a queue that neither works on is refused.
+func TestTwoBinaries(t *testing.T) {
+	api := describe("shop", &program.Queue{Name: "emails", SendOnly: true}, &program.Queue{Name: "orders", SendOnly: true})
+	worker := describe("shop", &program.Queue{Name: "emails", Handled: 1})
+	d, err := api.With(worker)
+	if err != nil || d.Complete() != nil {
+		t.Fatalf("%v, %v", err, d.Complete())
+	}
+	if len(d.Queues) != 2 || !d.Queues[0].Handled || d.Queues[1].Handled {
+		t.Errorf("queues %+v", d.Queues)
+	}
+	if !slices.ContainsFunc(d.Functions, func(f program.Function) bool { return f.Name == "Queue-emails" }) {
+		t.Errorf("functions %+v", d.Functions)
+	}
+	if _, err := api.With(describe("billing")); err == nil || !strings.Contains(err.Error(), `"billing"`) {
+		t.Errorf("two names: %v", err)
+	}
+	if err := describe("shop", &program.Queue{Name: "emails"}).Complete(); err == nil || !strings.Contains(err.Error(), `"emails"`) {
+		t.Errorf("a queue without a handler: %v", err)
+	}
+}
