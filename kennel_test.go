@@ -131,7 +131,7 @@ func TestDescribe(t *testing.T) {
 		functions = append(functions, f.Name)
 	}
 	want := []string{
-		"Console", "DeadLetters", "Doctor", "Health", "Metrics", "OpenAPI", "Queue-emails", "Queue-jobs", "QueueSweep", "Route-orders", "Status", "Timer-digest", "Timers",
+		"Console", "DeadLetters", "Doctor", "Health", "Metrics", "OpenAPI", "Queue-emails", "Queue-jobs", "Queues", "Route-orders", "Status", "Timer-digest", "Timers",
 	}
 	if !slices.Equal(functions, want) {
 		t.Errorf("functions %q, want %q", functions, want)

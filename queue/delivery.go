@@ -307,10 +307,11 @@ func (d *delivery[T]) again(cause error) {
 		outcome, count = "returned", &d.p.returned
 	}
 	d.lease.ended(outcome, a.err)
-	count.Add(1)
 	if err := d.lease.putBack(body, a.wait); err != nil {
 		d.warn("cannot put a message back; it is received again when its lease ends", err)
+		return
 	}
+	count.Add(1)
 }
 
 // Retries back off exponentially from firstRetry to maxRetry, with jitter of up

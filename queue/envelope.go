@@ -27,8 +27,11 @@ const (
 	maxInline = MaxText - 4<<10
 
 	maxReason = 1000 // bytes; twice as many in JSON
-	minReason = 100
 	maxID     = 256
+
+	// maxOthers is what unknown members take at most, so that a copy of a message
+	// always has room for its count.
+	maxOthers = 1 << 10
 )
 
 // Envelope describes the work of a message. It travels with the body, or with
@@ -108,15 +111,6 @@ type stored struct {
 // Text returns the text of a message. An envelope that was parsed, and whose
 // exported fields were changed, needs no new claim.
 func (e Envelope) Text() (string, error) {
-	text, err := e.text()
-	if err != nil && len(e.Reason) > minReason && e.others != nil { // which may take the room of the reason
-		e.Reason = shorten(e.Reason[:minReason])
-		text, err = e.text()
-	}
-	return text, err
-}
-
-func (e Envelope) text() (string, error) {
 	s := stored{
 		Version: envelopeVersion, ID: e.ID, Time: e.Time.UTC(), Attempts: e.Attempts, TraceParent: e.TraceParent, Queue: e.Queue, Seen: e.Seen,
 		Reason: shorten(e.Reason), Raw: e.Raw, Size: e.size, SHA256: e.digest[:], Zstd: e.zstd, Claim: e.claim,
@@ -136,10 +130,9 @@ func (e Envelope) text() (string, error) {
 	if err == nil && len(e.others) > 0 {
 		text.Truncate(text.Len() - len("}\n"))
 		text.WriteByte(',')
-		var others []byte
-		if others, err = json.Marshal(e.others); err == nil {
-			text.Write(others[1:])
-		}
+		begin := text.Len()
+		err = encoder.Encode(e.others)
+		text.Bytes()[begin] = ' ' // instead of its brace
 	}
 	if err == nil && text.Len() > MaxText {
 		err = fmt.Errorf("%d bytes are more than %d", text.Len(), MaxText)
@@ -184,6 +177,9 @@ func parse(text string) (s stored, others map[string]json.RawMessage, err error)
 			s = lenient
 		}
 	}
+	if size := sizeOf(others); err == nil && size > maxOthers {
+		err = fmt.Errorf("it has %d bytes of members that are unknown here, more than %d", size, maxOthers)
+	}
 	// The version determines the other members, so it is checked first.
 	var head struct {
 		Version *int `json:"v"`
@@ -217,6 +213,14 @@ func decode(text string, s *stored, strict bool) error {
 		return errors.New("more text follows its end")
 	}
 	return nil
+}
+
+// sizeOf returns the length of unknown members.
+func sizeOf(others map[string]json.RawMessage) (n int) {
+	for name, value := range others {
+		n += len(name) + len(value) + len(`"":,`)
+	}
+	return n
 }
 
 // members are the names of those that this version knows.

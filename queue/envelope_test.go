@@ -320,7 +320,7 @@ func TestMembers(t *testing.T) {
 }
 
 // TestOtherMembers: members that this version does not know stay in every copy
-// of the message, and take room from the reason only.
+// of the message, and leave room for its count and its reason.
 func TestOtherMembers(t *testing.T) {
 	good := inline(t, Envelope{}, []byte("hello"))
 	with := strings.TrimSuffix(good, "}") + `,"headers":{"tenant":"ann"},"until":"2027-01-01T00:00:00Z"}`
@@ -342,12 +342,16 @@ func TestOtherMembers(t *testing.T) {
 	}
 
 	full := inline(t, Envelope{}, bytes.Repeat([]byte("a"), maxInline))
-	full = strings.TrimSuffix(full, "}") + `,"headers":"` + strings.Repeat("h", MaxText-len(full)-500) + `"}`
+	full = strings.TrimSuffix(full, "}") + `,"headers":"` + strings.Repeat("<", 900) + `"}`
 	if e, err = Parse(full); err != nil {
 		t.Fatal(err)
 	}
 	e.Reason = strings.Repeat("r", maxReason)
-	if text, err = e.Text(); err != nil || len(text) > MaxText || !strings.Contains(text, strings.Repeat("r", minReason)) {
+	if text, err = e.Text(); err != nil || len(text) > MaxText || !strings.Contains(text, e.Reason) || !strings.Contains(text, strings.Repeat("<", 900)) {
 		t.Errorf("%d bytes, %v", len(text), err)
+	}
+	long := strings.TrimSuffix(good, "}") + `,"headers":"` + strings.Repeat("h", maxOthers) + `"}`
+	if _, err := Parse(long); !errors.Is(err, ErrMessage) {
+		t.Errorf("too many unknown members: %v", err)
 	}
 }

@@ -90,7 +90,7 @@ func newParts(e *environment, r *Running) ([]app.Part, error) {
 		return nil, err
 	}
 	if e.batches != nil || r.queues != nil || e.uses(program.Channels) {
-		jobs = append(jobs, newLetters(e, e.batches, r.queues))
+		jobs = append(jobs, newLetters(e, e.batches, r.queues), newQueueRoutes(e, r.queues))
 	}
 	common, err := newCommon(e)
 	return slices.Concat(jobs, common, own), err

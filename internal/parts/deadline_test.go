@@ -74,6 +74,9 @@ func callEnds() map[string]callEnd {
 		"GET /api/batches/{batch}":                    {"", unavailable, served, edge.CallTimeout},
 		"GET /api/batches/{batch}/results":            {"", unavailable, served, edge.CallTimeout},
 		"GET /api/batches/{batch}/report":             {"", unavailable, served, edge.CallTimeout},
+		"GET /api/queues":                             {}, // TestQueuesInTime
+		"GET /api/queues/{queue}":                     {}, // TestQueuesInTime
+		"POST /api/queues/{queue}/messages":           {}, // TestQueuesInTime
 		"GET /api/deadletters":                        {"", unavailable, served, edge.CallTimeout},
 		"GET /api/deadletters/{queue}":                {"", unavailable, served, edge.CallTimeout},
 		"POST /api/deadletters/{queue}/redrive":       {all, unavailable, served, deadletters.MaxCall},

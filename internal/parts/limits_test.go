@@ -37,6 +37,10 @@ func TestLimitsAreDocumented(t *testing.T) {
 	elsewhere := map[string]time.Duration{
 		"GET /api/gates/{gate}/wait": gate.MaxWait, // callEnds has the default
 		"GET /api/doctor":            doctor.DoctorTimeout,
+
+		"GET /api/queues":                   edge.CallTimeout,
+		"GET /api/queues/{queue}":           edge.CallTimeout,
+		"POST /api/queues/{queue}/messages": edge.CallTimeout,
 	}
 	ends := callEnds()
 	want := make(map[string][]string)
@@ -66,7 +70,7 @@ func TestLimitsAreDocumented(t *testing.T) {
 		t.Errorf("limits of the routes (-) and in docs/api.md (+):\n%s", diff)
 	}
 
-	if diff := cmp.Diff([]string{"POST /api/sequences/{sequence}/raise", "POST /api/gates/{gate}/release", "POST /api/deadletters/{queue}/redrive", api.DoctorPattern}, limited); diff != "" {
+	if diff := cmp.Diff([]string{"POST /api/sequences/{sequence}/raise", "POST /api/gates/{gate}/release", "POST /api/deadletters/{queue}/redrive", "GET /api/queues", "GET /api/queues/{queue}", api.DoctorPattern}, limited); diff != "" {
 		t.Errorf("routes with a quota, wanted (-) and found (+):\n%s", diff)
 	}
 }

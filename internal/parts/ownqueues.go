@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"kennel/internal/api"
 	"kennel/internal/app"
 	"kennel/internal/azure"
 	"kennel/internal/edge"
@@ -26,7 +27,12 @@ type queuePart struct {
 	probe observe.Probe
 }
 
-func (q *queuePart) Routes() []edge.Route { return nil }
+func (q *queuePart) Routes() []edge.Route { return nil } // newQueueRoutes has them, with those of built-in queues
+
+// newQueueRoutes serves the queues of the program, own and built-in ones.
+func newQueueRoutes(e *environment, own *queues.Queues) app.Part {
+	return app.Part{Serves: app.RoutesOnly(api.QueueResource{Own: own, Members: e.members}.Routes())}
+}
 
 func (q *queuePart) Probes() map[string]observe.Probe {
 	return map[string]observe.Probe{"queues": q.probe}

@@ -101,10 +101,7 @@ func (d *Declared) functions() []Function {
 		}
 	}
 	if d.hasLetters() {
-		all = append(all, httpFunction("DeadLetters", "deadletters/{*path}", LevelFunction))
-	}
-	if len(d.Queues) > 0 {
-		all = append(all, timerFunction(QueueSweep, "45 */5 * * * *"))
+		all = append(all, httpFunction("DeadLetters", "deadletters/{*path}", LevelFunction), httpFunction("Queues", "queues/{*path}", LevelFunction))
 	}
 	if len(d.Timers) > 0 {
 		all = append(all, httpFunction("Timers", "timers/{*path}", LevelFunction))
@@ -123,9 +120,6 @@ func (d *Declared) functions() []Function {
 	}
 	return all
 }
-
-// QueueSweep is the function that removes what belongs to no message.
-const QueueSweep = "QueueSweep"
 
 // StorageQueues returns the storage queues on which the program works, in their
 // order: those of handled queues, with their former names.

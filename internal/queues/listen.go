@@ -138,12 +138,12 @@ func (q *Queues) receive(ctx context.Context, m queue.Delivery[*delivery]) error
 	return nil
 }
 
-// Work receives messages and sweeps, until ctx ends.
+// Work receives messages until ctx ends.
 func (q *Queues) Work(ctx context.Context) error {
 	if err := q.opt.Ready(ctx); err != nil {
 		return nil // the stop came before the start
 	}
-	parts := []func(context.Context) error{worker.SweepOften("cannot sweep long bodies; trying again later", q.opt.Log, q.Sweep)}
+	var parts []func(context.Context) error
 	for _, l := range q.listeners {
 		parts = append(parts, l.Run)
 	}

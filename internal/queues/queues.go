@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"kennel/internal/attempt"
@@ -90,8 +91,10 @@ type Queues struct {
 	wraps     []func(attempt.Work) attempt.Work
 	opt       Options
 
-	declared  map[string]*own   // by name
-	storage   map[string][]*own // of which a storage queue has messages
+	all       []*program.Queue         // in the order of their declarations
+	declared  map[string]*own          // by name
+	lastDone  map[string]*atomic.Int64 // by storage queue, Unix time in nanoseconds; 0: none
+	storage   map[string][]*own        // of which a storage queue has messages
 	letters   map[string]*observe.LetterCount
 	unknown   instances.Tracker[string, error] // what this process could not work on, by queue
 	listeners []*queue.Listener[*delivery]
@@ -118,7 +121,7 @@ func New(d *program.Declared, store Store, claims func(storageQueue string) (*qu
 	}
 	q := &Queues{
 		store: store, wraps: d.UseWork, opt: opt,
-		claims: make(map[string]*queue.Claims), declared: make(map[string]*own), storage: make(map[string][]*own), letters: make(map[string]*observe.LetterCount),
+		all: d.Queues, lastDone: make(map[string]*atomic.Int64), claims: make(map[string]*queue.Claims), declared: make(map[string]*own), storage: make(map[string][]*own), letters: make(map[string]*observe.LetterCount),
 	}
 	q.stopping, q.stop = context.WithCancel(context.Background())
 	q.stopped, q.end = context.WithCancelCause(context.Background())
@@ -128,6 +131,7 @@ func New(d *program.Declared, store Store, claims func(storageQueue string) (*qu
 		for _, name := range append([]string{one.Storage()}, one.FormerNames...) {
 			q.storage[name] = append(q.storage[name], o)
 			if q.claims[name] == nil {
+				q.lastDone[name] = &atomic.Int64{}
 				if q.claims[name], err = claims(name); err != nil {
 					return nil, err
 				}
@@ -147,12 +151,12 @@ func New(d *program.Declared, store Store, claims func(storageQueue string) (*qu
 var (
 	ErrUnknown  = errors.New("the program declares no such queue")
 	ErrTooLarge = errors.New("the message is too large")
-	ErrDelay    = fmt.Errorf("the delay is not 0 to %v", maxDelay)
+	ErrDelay    = fmt.Errorf("the delay is not 0 to %v", MaxDelay)
 )
 
 const (
 	sendTimeout = 30 * time.Second                    // of a caller without a deadline
-	maxDelay    = queue.MaxVisibility - 2*time.Second // the limit of storage, with room for its rounding
+	MaxDelay    = queue.MaxVisibility - 2*time.Second // the limit of storage, with room for its rounding
 )
 
 // Send sends a message, and returns its id when storage has confirmed it. After
@@ -164,7 +168,7 @@ func (q *Queues) Send(ctx context.Context, name string, body []byte, delay time.
 		return "", fmt.Errorf("%w: %q", ErrUnknown, name)
 	case len(body) > queue.MaxContent:
 		return "", fmt.Errorf("%w: it has %d bytes; use up to %d", ErrTooLarge, len(body), queue.MaxContent)
-	case delay < 0 || delay > maxDelay:
+	case delay < 0 || delay > MaxDelay:
 		return "", ErrDelay
 	}
 	if _, limited := ctx.Deadline(); !limited {
@@ -194,16 +198,15 @@ func (q *Queues) Send(ctx context.Context, name string, body []byte, delay time.
 	return e.ID, nil
 }
 
-// Run sends signals, and counts the dead letters while there are any, until ctx
-// ends.
+// Run sends signals, sweeps, and counts the dead letters while there are any,
+// until ctx ends. A sweep has no function of its own, which would wake a process
+// each five minutes: what it removes may wait.
 func (q *Queues) Run(ctx context.Context) error {
-	done := make(chan struct{})
 	context.AfterFunc(ctx, func() {
 		q.stop()
 		time.AfterFunc(q.opt.Drain, func() { q.end(attempt.ErrStopping) })
 	})
-	go func() {
-		defer close(done)
+	count := func(ctx context.Context) error {
 		observe.Every(ctx, observe.Recounts.Every, func() {
 			for _, letters := range q.letters {
 				if letters.Known() {
@@ -211,10 +214,9 @@ func (q *Queues) Run(ctx context.Context) error {
 				}
 			}
 		})
-	}()
-	err := q.publisher.Run(ctx)
-	<-done
-	return err
+		return nil
+	}
+	return worker.Together(ctx, count, q.publisher.Run, worker.SweepOften("cannot sweep long bodies; trying again later", q.opt.Log, q.Sweep))
 }
 
 // Sweep deletes the claims that belong to no message.
@@ -285,6 +287,18 @@ func (q *Queues) Facts(r *instances.Report) {
 	for _, l := range q.listeners {
 		worker.ReportWork(r, l)
 	}
+}
+
+// Declared returns the declared queues.
+func (q *Queues) Declared() []*program.Queue { return q.all }
+
+// LastDone returns when this process last finished the work of a message of a
+// storage queue; zero: it did not.
+func (q *Queues) LastDone(storageQueue string) time.Time {
+	if at := q.lastDone[storageQueue].Load(); at != 0 {
+		return time.Unix(0, at)
+	}
+	return time.Time{}
 }
 
 // Check returns why a queue does not take a body.

@@ -263,7 +263,7 @@ func TestWaitsFortyDays(t *testing.T) {
 // letter of 10,000 messages, costs at most 16 requests each, and 70 minutes
 // after its end all are done.
 func TestOutage(t *testing.T) {
-	messages := storetest.Scale(300, 10_000)
+	messages := storetest.Scale(100, 10_000)
 	for _, hosted := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(nil)
@@ -311,7 +311,7 @@ func TestKilledThroughout(t *testing.T) {
 	for _, hosted := range []bool{true, false} {
 		t.Run(fmt.Sprint("hosted ", hosted), func(t *testing.T) {
 			t.Parallel()
-			ran := storetest.KillAtEachRequest(t, storetest.Scale(15, 2), func(t *testing.T, kill *storetest.Killer) {
+			ran := storetest.KillAtEachRequest(t, storetest.Scale(41, 3), func(t *testing.T, kill *storetest.Killer) {
 				w := newWorld(nil)
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Hour)
 				defer cancel()
@@ -336,7 +336,7 @@ func TestKilledThroughout(t *testing.T) {
 // TestSimulations: several processes behind a host and as workers, kills, stops,
 // faults and lost replies: no confirmed message is lost.
 func TestSimulations(t *testing.T) {
-	all := storetest.Simulate(t, storetest.Scale(4, 200), func(s *storetest.Simulation) {
+	all := storetest.Simulate(t, storetest.Scale(3, 200), func(s *storetest.Simulation) {
 		random := s.Chance("world", 0)
 		mishaps := &memory.Mishaps{Each: 60, Trip: 200 * time.Millisecond, Lost: errors.New("connection reset"), After: 5 * time.Second, Slow: 15 * time.Second}
 		var calm bool

@@ -120,6 +120,9 @@ func (q *Queues) attempt(ctx context.Context, d *delivery, body []byte) ending {
 		return q.lastWord(ctx, d, body, ending{fate: fateDead, attempts: d.number, err: v.Err})
 	}
 	end := judge(o.Queue, d.number, v)
+	if end.fate == fateDone {
+		q.lastDone[d.storage].Store(time.Now().UnixNano())
+	}
 	if end.fate == fateDead {
 		return q.lastWord(ctx, d, body, end)
 	}
@@ -251,10 +254,9 @@ func (q *Queues) buried(ctx context.Context, d *delivery, end ending) {
 }
 
 // Functions registers the functions of the storage queues on which the program
-// works, and the sweep.
+// works.
 func (q *Queues) Functions(host *customhandler.App) {
 	for name := range q.letters {
 		host.Queue(program.FunctionOfQueue(name), "message", q.hosted(name))
 	}
-	host.Timer(program.QueueSweep, "tick", func(ctx context.Context, _ customhandler.Tick) error { return q.Sweep(ctx) })
 }

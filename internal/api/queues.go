@@ -1,0 +1,312 @@
+package api
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"kennel/internal/customhandler"
+	"kennel/internal/edge"
+	"kennel/internal/instances"
+	"kennel/internal/observe"
+	"kennel/internal/program"
+	"kennel/internal/queues"
+	"kennel/queue"
+)
+
+// QueueResource serves the queues of a program: those that it declares, and the
+// built-in ones.
+type QueueResource struct {
+	Own     *queues.Queues // nil: the program declares none
+	Members *observe.Members
+}
+
+// maxSent is the longest message of a call.
+const maxSent = 1 << 20
+
+func (q QueueResource) Routes() []edge.Route {
+	const function = "Queues"
+	return []edge.Route{
+		{Function: function, Pattern: "GET /api/queues", Quota: &edge.Quota{}, Handler: q.serve(q.list)},
+		{Function: function, Pattern: "GET /api/queues/{queue}", Quota: &edge.Quota{}, Handler: q.serve(q.show)},
+		{Function: function, Pattern: "POST /api/queues/{queue}/messages", Query: []string{"delay"}, Body: true, MaxBody: maxLines, Handler: q.serve(q.send)},
+	}
+}
+
+func (q QueueResource) serve(do func(*http.Request) (edge.Reply, error)) http.Handler {
+	return Serve(queueFailures, func(r *http.Request) (edge.Reply, error) { return edge.Limited(r, do) })
+}
+
+// The errors of a call for a queue.
+var (
+	errNoQueue      = errors.New("the program has no such queue")
+	errQueueBuiltIn = errors.New("the queue is built in")
+)
+
+var queueFailures = []Failure{
+	{errNoQueue, http.StatusNotFound, "queue_not_found", "The program declares no queue of this name. GET /api/queues lists them.", ""},
+	{errQueueBuiltIn, http.StatusConflict, "queue_built_in", "The queue belongs to a built-in part, which alone puts messages into it.", ""},
+	{queues.ErrTooLarge, http.StatusRequestEntityTooLarge, "message_too_large", "The message is too long. Send up to 1 MiB, or put the content into a store of yours and send its address.", ""},
+	{queue.ErrLimit, http.StatusRequestEntityTooLarge, "message_too_large", "Storage cannot hold the message.", ""},
+	storageUnavailable,
+}
+
+// queueItem is a queue in an answer.
+type queueItem struct {
+	Queue         string     `json:"queue"`
+	Own           bool       `json:"own"`
+	Ready         int64      `json:"ready"`
+	InFlight      int64      `json:"inFlight"`
+	Delayed       int64      `json:"delayed"`
+	OldestSeconds float64    `json:"oldestSeconds"`
+	DeadLetters   int64      `json:"deadLetters"`
+	StorageQueue  string     `json:"storageQueue"` // whose messages the numbers count
+	Concurrency   int        `json:"concurrency"`  // 0: the program does not work on it, or the queue is built in
+	LastOkAt      *time.Time `json:"lastOkAt"`     // by this process, or null
+	*queueDetails
+}
+
+// queueDetails is what a single queue has besides.
+type queueDetails struct {
+	MaxAttempts    int     `json:"maxAttempts"`
+	TimeoutSeconds float64 `json:"timeoutSeconds"`
+	Handled        bool    `json:"handled"`
+}
+
+// items returns all queues, by name, with these samples.
+func (q QueueResource) items(samples map[string]instances.QueueSample) []queueItem {
+	all := make(map[string]queueItem)
+	own := make(map[string]bool)
+	item := func(name, storage string) queueItem {
+		s := samples[storage]
+		return queueItem{Queue: name, StorageQueue: storage, Ready: s.Ready, InFlight: s.InFlight, Delayed: s.Delayed, OldestSeconds: s.OldestSeconds, DeadLetters: s.Poison}
+	}
+	if q.Own != nil {
+		for _, d := range q.Own.Declared() {
+			one := item(d.Name, d.Storage())
+			one.Own, own[d.Storage()] = true, true
+			if d.Handled > 0 {
+				one.Concurrency = d.Concurrency
+			}
+			if at := q.Own.LastDone(d.Storage()); !at.IsZero() {
+				one.LastOkAt = &at
+			}
+			all[d.Name] = one
+		}
+	}
+	for storage := range samples {
+		if _, known := all[storage]; !known && !own[storage] {
+			all[storage] = item(storage, storage)
+		}
+	}
+	return slices.SortedFunc(maps.Values(all), func(a, b queueItem) int { return strings.Compare(a.Queue, b.Queue) })
+}
+
+// list serves GET /api/queues.
+func (q QueueResource) list(r *http.Request) (edge.Reply, error) {
+	samples, err := q.Members.SampleAll(r.Context())
+	if err != nil {
+		return edge.Reply{}, err
+	}
+	answer := struct {
+		Items []queueItem `json:"items"`
+	}{append([]queueItem{}, q.items(samples)...)} // [] for none
+	return edge.Reply{Status: http.StatusOK, Body: answer}, nil
+}
+
+// show serves GET /api/queues/{queue}.
+func (q QueueResource) show(r *http.Request) (edge.Reply, error) {
+	if name := r.PathValue("queue"); q.declared(name) == nil && q.Members.LetterCount(name) == nil {
+		return edge.Reply{}, errNoQueue
+	}
+	samples, err := q.Members.SampleAll(r.Context())
+	if err != nil {
+		return edge.Reply{}, err
+	}
+	all := q.items(samples)
+	one := queueItem{Queue: r.PathValue("queue"), StorageQueue: r.PathValue("queue")} // a built-in one that is not used yet
+	if at := slices.IndexFunc(all, func(item queueItem) bool { return item.Queue == one.Queue }); at >= 0 {
+		one = all[at]
+	}
+	one.queueDetails = &queueDetails{Handled: !one.Own}
+	if d := q.declared(one.Queue); d != nil {
+		*one.queueDetails = queueDetails{d.MaxAttempts, d.Timeout.Seconds(), d.Handled > 0}
+	}
+	return edge.Reply{Status: http.StatusOK, Body: one}, nil
+}
+
+// declared returns a queue that the program declares; nil if it does not.
+func (q QueueResource) declared(name string) *program.Queue {
+	if q.Own == nil {
+		return nil
+	}
+	for _, d := range q.Own.Declared() {
+		if d.Name == name {
+			return d
+		}
+	}
+	return nil
+}
+
+// send serves POST /api/queues/{queue}/messages.
+func (q QueueResource) send(r *http.Request) (edge.Reply, error) {
+	delay, err := delayOf(r)
+	if err != nil {
+		return edge.Reply{}, err
+	}
+	kind := ""
+	if text := r.Header.Get("Content-Type"); text != "" {
+		if kind, _, err = mime.ParseMediaType(text); err != nil {
+			return edge.Reply{}, edge.BadRequest("bad_message", "The header Content-Type cannot be read.")
+		}
+	}
+	d := q.declared(r.PathValue("queue"))
+	switch {
+	case d != nil:
+	case q.Members.LetterCount(r.PathValue("queue")) != nil:
+		return edge.Reply{}, errQueueBuiltIn
+	default:
+		return edge.Reply{}, errNoQueue
+	}
+	if err := customhandler.RequireBody(r); err != nil {
+		return edge.Reply{}, err
+	}
+	body, err := io.ReadAll(r.Body)
+	switch {
+	case err != nil:
+		return edge.Reply{}, err
+	case kind == "application/x-ndjson":
+		return q.sendLines(r.Context(), d, body)
+	case len(body) > maxSent:
+		return edge.Reply{}, queues.ErrTooLarge
+	}
+	id, err := q.sendOne(r.Context(), d, kind, body, delay)
+	if err != nil {
+		return edge.Reply{}, err
+	}
+	return edge.Reply{Status: http.StatusAccepted, Body: sentTo{ID: id, State: "queued"}}, nil
+}
+
+// sentTo is the answer to a message.
+type sentTo struct {
+	ID        string  `json:"id"`
+	Key       *string `json:"key"`
+	Duplicate bool    `json:"duplicate"`
+	State     string  `json:"state"`
+}
+
+// sendOne checks a message by its declared type and sends it.
+func (q QueueResource) sendOne(ctx context.Context, d *program.Queue, kind string, body []byte, delay time.Duration) (id string, err error) {
+	if !d.Raw && kind != "application/json" {
+		return "", edge.BadRequest("bad_message", "The messages of this queue are JSON. Send Content-Type: application/json.")
+	}
+	if !d.Raw && !json.Valid(body) {
+		return "", edge.BadRequest("bad_message", "The message is not valid JSON.")
+	}
+	if err := q.Own.Check(d.Name, body); err != nil {
+		return "", edge.BadRequest("bad_message", fmt.Sprintf("The queue does not take the message: %.300v.", err))
+	}
+	return q.Own.Send(ctx, d.Name, body, delay)
+}
+
+// delayOf reads how long a message is not received.
+func delayOf(r *http.Request) (time.Duration, error) {
+	text := r.URL.Query().Get("delay")
+	if text == "" && !edge.HasQuery(r, "delay") {
+		return 0, nil
+	}
+	return readDelay(text)
+}
+
+func readDelay(text string) (time.Duration, error) {
+	delay, err := time.ParseDuration(text)
+	if err != nil || delay < 0 || delay > queues.MaxDelay {
+		return 0, edge.BadRequest("bad_delay", fmt.Sprintf("delay is %.40q. Use a time such as 30s or 1h30m, up to 7 days.", text))
+	}
+	return delay, nil
+}
+
+// Limits of a call with many messages.
+const (
+	maxLines = 4 << 20 // bytes
+	maxMany  = 1000    // messages
+)
+
+// failedLine is a message that was not sent.
+type failedLine struct {
+	Line    int    `json:"line"`
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// sendLines sends many messages, each by itself.
+func (q QueueResource) sendLines(ctx context.Context, d *program.Queue, body []byte) (edge.Reply, error) {
+	answer := struct {
+		Sent       int          `json:"sent"`
+		Duplicates int          `json:"duplicates"`
+		Failed     []failedLine `json:"failed"`
+	}{Failed: []failedLine{}}
+	lines := bufio.NewScanner(bytes.NewReader(body))
+	lines.Buffer(nil, maxLines)
+	line := 0
+	for lines.Scan() {
+		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
+			continue
+		}
+		if line++; line > maxMany {
+			return edge.Reply{}, edge.BadRequest("bad_message", fmt.Sprintf("There are more than %d messages. Those before were sent; send the others in another call.", maxMany))
+		}
+		if err := q.sendLine(ctx, d, lines.Bytes()); err != nil {
+			answer.Failed = append(answer.Failed, failedOf(line, err))
+			continue
+		}
+		answer.Sent++
+	}
+	return edge.Reply{Status: http.StatusAccepted, Body: answer}, lines.Err()
+}
+
+func (q QueueResource) sendLine(ctx context.Context, d *program.Queue, text []byte) (err error) {
+	var one struct {
+		Body  json.RawMessage `json:"body"`
+		Delay string          `json:"delay"`
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&one); err != nil || one.Body == nil {
+		return edge.BadRequest("bad_message", `The line is not like {"body":…,"delay":"30s"}.`)
+	}
+	delay := time.Duration(0)
+	if one.Delay != "" {
+		if delay, err = readDelay(one.Delay); err != nil {
+			return err
+		}
+	}
+	if len(one.Body) > maxSent {
+		return queues.ErrTooLarge
+	}
+	_, err = q.sendOne(ctx, d, "application/json", one.Body, delay)
+	return err
+}
+
+// failedOf returns why a line was not sent.
+func failedOf(line int, err error) failedLine {
+	if bad, ok := errors.AsType[*customhandler.Error](err); ok {
+		return failedLine{line, bad.Code, bad.Message}
+	}
+	for _, f := range queueFailures {
+		if f.is == nil || errors.Is(err, f.is) {
+			return failedLine{line, f.Code, f.Message}
+		}
+	}
+	return failedLine{line, edge.CodeUnavailable, ""} // cannot occur: the last row matches
+}

@@ -1,0 +1,138 @@
+package parts
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kennel/devstore"
+	"kennel/internal/apptest"
+	"kennel/internal/config"
+	"kennel/internal/program"
+)
+
+// queueApp is a program with the queue emails, on a store in memory that can be
+// silent.
+type queueApp struct {
+	*Running
+	silent atomic.Bool
+	store  *devstore.Store
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (q *queueApp) RoundTrip(r *http.Request) (*http.Response, error) {
+	if q.silent.Load() {
+		<-r.Context().Done()
+		return nil, context.Cause(r.Context())
+	}
+	return q.store.RoundTrip(r)
+}
+
+func newQueueApp(t *testing.T) *queueApp {
+	t.Helper()
+	store, err := devstore.Open("", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	q := &queueApp{store: store}
+	cfg, err := config.Load(map[string]string{"AzureWebJobsStorage": store.InProcess()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &program.Declared{Name: "shop", Queues: []*program.Queue{{
+		Name: "emails", Handled: 1, Concurrency: 3, MaxAttempts: 7, Timeout: time.Minute, Work: func(context.Context, []byte) error { return nil },
+		Check: func(body []byte) error {
+			if strings.Contains(string(body), "eve") {
+				return fmt.Errorf("eve gets no mail")
+			}
+			return nil
+		},
+	}}}
+	d.UseAll()
+	if q.Running, err = Open(cfg, d, Outside{Transport: &http.Client{Transport: q}}, nil, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+// call makes a call and checks that docs/openapi.yaml describes it.
+func (q *queueApp) call(t *testing.T, method, path, kind, body string) (status int, answer string) {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
+	if kind != "" {
+		r.Header.Set("Content-Type", kind)
+	}
+	w := apptest.ServeDescribed(t, q.Program.Host, r, body)
+	text, err := io.ReadAll(w.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w.Code, string(text)
+}
+
+// TestQueueRoutes: queues are listed, shown and sent to, and what a queue does not
+// take is refused before anything is stored.
+func TestQueueRoutes(t *testing.T) {
+	q := newQueueApp(t)
+	const messages, list = "/api/queues/emails/messages", "application/x-ndjson"
+	for _, tt := range []struct {
+		name, method, path, kind, body string
+		status                         int
+		want                           string
+	}{
+		{"a message", "POST", messages, "application/json", `{"to":"ann"}`, 202, `"state":"queued"`},
+		{"a message with a delay", "POST", messages + "?delay=1h", "application/json; charset=utf-8", `{"to":"ann"}`, 202, `"state":"queued"`},
+		{"no JSON", "POST", messages, "application/json", `{`, 400, "bad_message"},
+		{"another content type", "POST", messages, "text/plain", `{"to":"ann"}`, 400, "bad_message"},
+		{"what the type does not take", "POST", messages, "application/json", `{"to":"eve"}`, 400, "eve gets no mail"},
+		{"a bad delay", "POST", messages + "?delay=soon", "application/json", `{"to":"ann"}`, 400, "bad_delay"},
+		{"too long a delay", "POST", messages + "?delay=169h", "application/json", `{"to":"ann"}`, 400, "bad_delay"},
+		{"no body", "POST", messages, "application/json", "", 411, "length_required"},
+		{"too long a message", "POST", messages, "application/json", `"` + strings.Repeat("a", maxSentOfTests) + `"`, 413, "message_too_large"},
+		{"an unknown queue", "POST", "/api/queues/letters/messages", "application/json", `{}`, 404, "queue_not_found"},
+		{"a built-in queue", "POST", "/api/queues/work-0/messages", "application/json", `{}`, 409, "queue_built_in"},
+		{"many", "POST", messages, list, "{\"body\":{\"to\":\"ann\"}}\n\n{\"body\":{\"to\":\"bob\"},\"delay\":\"1m\"}\n", 202, `{"sent":2,"duplicates":0,"failed":[]}`},
+		{"some of many", "POST", messages, list, "{\"body\":{\"to\":\"eve\"}}\n{\"body\":{\"to\":\"bob\"}}\n{\"delay\":\"1m\"}\nx\n", 202, `"sent":1`},
+		{"the queue", "GET", "/api/queues/emails", "", "", 200, `"ready":3,"inFlight":2,`},
+		{"its details", "GET", "/api/queues/emails", "", "", 200, `"maxAttempts":7,"timeoutSeconds":60,"handled":true`},
+		{"a built-in one", "GET", "/api/queues/work-0", "", "", 200, `"own":false`},
+		{"none", "GET", "/api/queues/letters", "", "", 404, "queue_not_found"},
+		{"all", "GET", "/api/queues", "", "", 200, `{"queue":"emails","own":true,"ready":3`},
+	} {
+		if status, answer := q.call(t, tt.method, tt.path, tt.kind, tt.body); status != tt.status || !strings.Contains(answer, tt.want) {
+			t.Errorf("%s: %d %s, want %d %s", tt.name, status, answer, tt.status, tt.want)
+		}
+	}
+	many := strings.Repeat("{\"body\":1}\n", 1001)
+	if status, answer := q.call(t, "POST", messages, list, many); status != 400 || !strings.Contains(answer, "1000 messages") {
+		t.Errorf("too many: %d %s", status, answer)
+	}
+}
+
+// maxSentOfTests is a message that is too long.
+const maxSentOfTests = 1 << 20
+
+// TestQueuesInTime: calls for queues end in time while storage is silent.
+func TestQueuesInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueueApp(t)
+		q.silent.Store(true)
+		for _, call := range [][]string{{"GET", "/api/queues", ""}, {"GET", "/api/queues/emails", ""}, {"POST", "/api/queues/emails/messages", `{"to":"ann"}`}} {
+			began := time.Now()
+			status, answer := q.call(t, call[0], call[1], "application/json", call[2])
+			if took := time.Since(began); !slices.Contains([]int{503, 504}, status) || took > 11*time.Second {
+				t.Errorf("%s %s: %d %s after %v", call[0], call[1], status, answer, took)
+			}
+		}
+	})
+}
