@@ -26,6 +26,28 @@ type ending struct {
 	attempts int           // that have failed, as the message has it from now on
 	wait     time.Duration // of fateAgain
 	err      error         // why; nil: no attempt has failed
+	dying    string        // of fateAgain: why it becomes a dead letter next
+}
+
+// again returns the end of a delivery whose attempt has not begun: the message
+// goes back as it is, after a wait.
+func (d *delivery) again(wait time.Duration, err error) ending {
+	if d.envelope.Reason != "" {
+		return ending{fate: fateAgain, attempts: d.envelope.Attempts, wait: wait, err: err, dying: d.envelope.Reason}
+	}
+	return ending{fate: fateAgain, attempts: d.number - 1, wait: wait, err: err}
+}
+
+// dying returns the end of a message that has no attempt left, and in how many
+// deliveries its last word has begun, this one included.
+func (d *delivery) dying() (end ending, words int, ok bool) {
+	switch e, last := d.envelope, d.own.MaxAttempts; {
+	case e.Reason != "":
+		return ending{fate: fateDead, attempts: e.Attempts, err: errors.New(e.Reason)}, d.number - e.Attempts, true
+	case d.number > last:
+		return ending{fate: fateDead, attempts: last, err: errKilled}, d.number - last, true
+	}
+	return ending{}, 0, false
 }
 
 // unrecorded is how many deliveries a worker forgives that ended without a
@@ -89,12 +111,8 @@ const (
 )
 
 // foreign returns the end of a delivery that this process cannot work on: no
-// attempt, and again after a wait that grows with the deliveries.
-func foreign(number int, deliveries int64, why error) ending {
-	wait := firstForeign
-	for n := deliveries; n > 1 && wait < maxForeign; n-- {
-		wait *= 2
-	}
-	wait = min(wait, maxForeign)
-	return ending{fate: fateAgain, attempts: number - 1, wait: wait/2 + rand.N(wait/2), err: fmt.Errorf("not worked on here: %w", why)}
+// attempt, and again after a wait, within the limits.
+func foreign(d *delivery, wait time.Duration, why error) ending {
+	wait = min(max(wait, firstForeign), maxForeign)
+	return d.again(wait/2+rand.N(wait/2), fmt.Errorf("not worked on here: %w", why))
 }

@@ -66,6 +66,11 @@ func (c codec) delivered(m queue.Message) *delivery {
 func (c codec) Attempts(m queue.Message) (failed int64, next string) {
 	d := c.delivered(m)
 	c.open(d)
+	if d.own != nil {
+		if end, _, ok := d.dying(); ok {
+			return int64(end.attempts) - 1, m.Body
+		}
+	}
 	return int64(d.number) - 1, m.Body
 }
 
@@ -75,7 +80,7 @@ func (c codec) Returned(m queue.Message) string {
 	if c.open(d); d.raw {
 		return m.Body
 	}
-	text, err := c.again(context.Background(), d, ending{attempts: d.number - 1}, m.DequeueCount)
+	text, err := c.again(context.Background(), d, d.again(0, nil), m.DequeueCount)
 	if err != nil {
 		return m.Body
 	}

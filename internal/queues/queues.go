@@ -15,7 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -270,16 +269,14 @@ func (q *Queues) Problems() (all []instances.Problem) {
 	for _, name := range sortedKeys(q.letters) {
 		all = append(all, q.letters[name].Problems()...)
 	}
+	var foreign []instances.Problem
 	for name, p := range q.unknown.All() {
-		all = append(all, instances.Problem{
+		foreign = append(foreign, instances.Problem{
 			Code: instances.QueueForeign, Subject: name, Since: p.Since, Count: p.Count,
 			What: fmt.Sprintf("Messages are put back because this build cannot work on them: %v. They stay until another build does, or until an operator deletes them.", p.Cause),
 		})
 	}
-	slices.SortFunc(all, func(a, b instances.Problem) int {
-		return cmp.Or(cmp.Compare(a.Code, b.Code), cmp.Compare(a.Subject, b.Subject))
-	})
-	return all
+	return append(all, observe.Oldest(foreign)...)
 }
 
 // Facts reports the messages that this process works on.

@@ -2,7 +2,9 @@ package queues
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -25,14 +27,30 @@ type delivery struct {
 	hosted     bool
 
 	envelope queue.Envelope
-	raw      bool // it is no envelope: another program put it there
-	number   int  // of this attempt
-	own      *own // nil: unknown here
+	raw      bool  // it is no envelope: another program put it there
+	number   int   // of this attempt
+	own      *own  // nil: unknown here
+	newer    error // why this build cannot read the envelope of a newer one
+}
+
+// isNewer reports whether a text is an envelope of a later version. A handler
+// that took it for a body would find members of its type missing, and no error.
+func isNewer(text string) bool {
+	var e struct {
+		V      int
+		ID     *string
+		Size   *int
+		SHA256 []byte
+	}
+	return json.Unmarshal([]byte(text), &e) == nil && e.V > 1 && e.ID != nil && e.Size != nil && len(e.SHA256) == sha256.Size
 }
 
 // open reads the envelope of a delivery.
 func (q *Queues) open(d *delivery) {
 	e, err := queue.Parse(d.text)
+	if err != nil && isNewer(d.text) {
+		d.newer = err
+	}
 	if err != nil || e.Raw {
 		d.raw = true
 		e = queue.Envelope{ID: d.id, Time: d.inserted}
@@ -54,21 +72,28 @@ var errUndeclared = errors.New("it declares no handler for the queue")
 // a host it is received, and others could do it.
 const patience = 5 * time.Second
 
+// maxHosted is after how many deliveries of a message a host's process puts it
+// again before the attempt: kills count in the host, which would move the message
+// to the dead letters by itself after [observe.MaxDeliveries].
+const maxHosted = observe.MaxDeliveries / 2
+
 // work makes the attempt of a delivery, and returns how it ends.
 func (q *Queues) work(ctx context.Context, d *delivery) ending {
 	q.open(d)
 	switch {
+	case d.newer != nil:
+		return q.putBack(d, d.newer)
 	case d.own == nil || d.own.Handled == 0:
 		return q.putBack(d, errUndeclared)
-	case d.hosted && q.stopping.Err() != nil, q.opt.Ready(ctx) != nil:
-		return ending{fate: fateAgain, attempts: d.number - 1}
+	case d.hosted && d.deliveries > maxHosted, d.hosted && q.stopping.Err() != nil, q.opt.Ready(ctx) != nil:
+		return d.again(0, nil)
 	}
 	select {
 	case d.own.slots <- struct{}{}:
 	case <-time.After(patience):
-		return ending{fate: fateAgain, attempts: d.number - 1, wait: time.Second}
+		return d.again(time.Second, nil)
 	case <-ctx.Done():
-		return ending{fate: fateAgain, attempts: d.number - 1}
+		return d.again(0, nil)
 	}
 	defer func() { <-d.own.slots }()
 	body, err := q.body(ctx, d)
@@ -83,7 +108,7 @@ func (q *Queues) work(ctx context.Context, d *delivery) ending {
 	case errors.Is(err, queue.ErrMessage):
 		return ending{fate: fateDead, attempts: d.number, err: err}
 	case err != nil:
-		return foreign(d.number, d.deliveries, err) // storage failed
+		return foreign(d, firstForeign, err) // storage failed
 	}
 	return q.attempt(ctx, d, body)
 }
@@ -94,8 +119,7 @@ func (q *Queues) putBack(d *delivery, why error) ending {
 	if name == "" {
 		name = d.storage
 	}
-	q.unknown.Occurred(name, why, unknownLasts)
-	return foreign(d.number, d.deliveries, why)
+	return foreign(d, time.Since(q.unknown.Occurred(name, why, unknownLasts).Since), why)
 }
 
 // body returns the body of a message.
@@ -108,8 +132,12 @@ func (q *Queues) body(ctx context.Context, d *delivery) ([]byte, error) {
 
 func (q *Queues) attempt(ctx context.Context, d *delivery, body []byte) ending {
 	o := d.own
-	if d.number > o.MaxAttempts {
-		return q.lastWord(ctx, d, body, ending{fate: fateDead, attempts: o.MaxAttempts, err: errKilled})
+	if end, words, ok := d.dying(); ok {
+		if o.Dead != nil && words > lastWords {
+			end.err = fmt.Errorf("%w; the queue's Dead did not end in %d deliveries", end.err, lastWords)
+			return end
+		}
+		return q.lastWord(ctx, d, body, end)
 	}
 	a := attempt.Attempt{Queue: o.Name, ID: d.envelope.ID, Number: d.number, MaxAttempts: o.MaxAttempts, SentAt: d.envelope.Time}
 	v := attempt.Do(ctx, a, o.Timeout, func(ctx context.Context) error { return o.Work(ctx, body) }, q.wraps...)
@@ -145,7 +173,7 @@ func (q *Queues) lastWord(ctx context.Context, d *delivery, body []byte, end end
 	if d.own.Dead == nil {
 		return end
 	}
-	a := attempt.Attempt{Queue: d.own.Name, ID: d.envelope.ID, Number: d.number, MaxAttempts: d.own.MaxAttempts, SentAt: d.envelope.Time}
+	a := attempt.Attempt{Queue: d.own.Name, ID: d.envelope.ID, Number: end.attempts, MaxAttempts: d.own.MaxAttempts, SentAt: d.envelope.Time}
 	for try := 1; ; try++ {
 		v := attempt.Do(ctx, a, d.own.Timeout, func(ctx context.Context) error {
 			return d.own.Dead(ctx, body, program.Dead{Reason: end.err.Error(), Attempts: end.attempts})
@@ -154,7 +182,7 @@ func (q *Queues) lastWord(ctx context.Context, d *delivery, body []byte, end end
 		case v.Outcome == attempt.Done:
 			return end
 		case ctx.Err() != nil:
-			return ending{fate: fateAgain, attempts: d.number - 1}
+			return ending{fate: fateAgain, attempts: end.attempts, dying: end.err.Error()}
 		case try == lastWords:
 			end.err = fmt.Errorf("%w; the queue's Dead failed %d times: %s", end.err, try, v.Reason())
 			return end
@@ -170,8 +198,11 @@ func (q *Queues) lastWord(ctx context.Context, d *delivery, body []byte, end end
 // again returns the text with which a message is tried again. seen is the count
 // of deliveries that the store goes on from: 0 for a new message.
 func (q *Queues) again(ctx context.Context, d *delivery, end ending, seen int64) (string, error) {
+	if d.newer != nil {
+		return d.text, nil
+	}
 	e := d.envelope
-	e.Attempts, e.Seen = end.attempts, seen
+	e.Attempts, e.Seen, e.Reason = end.attempts, seen, end.dying
 	if d.raw {
 		return q.claims[d.storage].Pack(ctx, e, []byte(d.text))
 	}
@@ -201,36 +232,44 @@ func (q *Queues) hosted(storage string) func(context.Context, customhandler.Queu
 		defer cancel(nil)
 		defer context.AfterFunc(q.stopped, func() { cancel(attempt.ErrStopping) })()
 		end := q.work(attempting, d)
-		// What follows must not end with the attempt: the message would count a
-		// delivery that failed.
-		ctx, free := context.WithTimeout(context.WithoutCancel(ctx), sendTimeout)
-		defer free()
 		switch end.fate {
 		case fateAgain:
-			text, err := q.again(ctx, d, end, 0)
-			if err == nil {
-				err = q.publisher.Publish(ctx, storage, worker.InBase64(text), end.wait)
-			}
+			err := worker.Outlast(ctx, func(bool) error {
+				return q.publish(ctx, storage, end.wait, func(ctx context.Context) (string, error) { return q.again(ctx, d, end, 0) })
+			})
 			if err != nil {
 				return observe.Done, fmt.Errorf("put a message again: %w", err)
 			}
 			return observe.PutBack, nil
 		case fateDead:
-			text, err := q.letter(ctx, d, end)
-			if err == nil {
-				err = q.publisher.Publish(ctx, storage+queue.PoisonSuffix, worker.InBase64(text), 0)
-			}
+			err := worker.Outlast(ctx, func(bool) error {
+				return q.publish(ctx, storage+queue.PoisonSuffix, 0, func(ctx context.Context) (string, error) { return q.letter(ctx, d, end) })
+			})
 			if err != nil {
 				return observe.Done, fmt.Errorf("put a message among the dead letters: %w", err)
 			}
 			q.buried(ctx, d, end)
 			return observe.DeadLetter, nil
 		}
+		ctx, free := context.WithTimeout(context.WithoutCancel(ctx), sendTimeout)
+		defer free()
 		if err := q.forget(ctx, d); err != nil {
 			q.opt.Log.WarnContext(ctx, "cannot remove the long body of a message that is done; a sweep removes it", "message", d.envelope.ID, "error", err.Error())
 		}
 		return observe.Done, nil
 	}))
+}
+
+// publish puts a text into a storage queue, also after the end of the attempt:
+// otherwise the message would count a delivery that failed.
+func (q *Queues) publish(ctx context.Context, storage string, wait time.Duration, write func(context.Context) (string, error)) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sendTimeout)
+	defer cancel()
+	text, err := write(ctx)
+	if err != nil {
+		return err
+	}
+	return q.publisher.Publish(ctx, storage, worker.InBase64(text), wait)
 }
 
 // queueID is the id of a message whose host names none: dead letters of equal

@@ -170,6 +170,19 @@ func (w *world) live(ctx context.Context, t testing.TB, p *storetest.Process, q 
 	running.Wait()
 }
 
+// untilEmpty is live until its queues are empty, or ctx ends.
+func (w *world) untilEmpty(ctx context.Context, t testing.TB, p *storetest.Process, q *Queues) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		for ctx.Err() == nil && len(w.queues.All("orders"))+len(w.queues.All("jobs")) > 0 {
+			time.Sleep(20 * time.Second)
+		}
+		cancel()
+	}()
+	w.live(ctx, t, p, q)
+}
+
 // host delivers messages by the rules of the Functions host.
 func (w *world) host(ctx context.Context, t testing.TB, p *storetest.Process, q *Queues) {
 	const batch, lease, maxDeliveries = 16, 30 * time.Second, 20
@@ -201,6 +214,9 @@ func (w *world) host(ctx context.Context, t testing.TB, p *storetest.Process, q 
 }
 
 func (w *world) invoke(ctx context.Context, t testing.TB, p *storetest.Process, name string, m queue.Message, maxDeliveries int64, lease time.Duration, invoke func(context.Context, customhandler.QueueMessage) error) {
+	if m.DequeueCount > maxDeliveries {
+		t.Errorf("the host moves a message to its dead letters at delivery %d", m.DequeueCount)
+	}
 	store := p.Queues(w.queues)
 	text, err := worker.TextOf(m.Body)
 	if err != nil {
@@ -234,6 +250,7 @@ func (w *world) invoke(ctx context.Context, t testing.TB, p *storetest.Process, 
 	one, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	switch {
+	case p.Dead():
 	case err == nil:
 		_ = store.Delete(one, name, m)
 	case m.DequeueCount >= maxDeliveries:
