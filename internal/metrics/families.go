@@ -15,7 +15,7 @@ import (
 const bus = "bus"
 
 // families are all metrics of the app.
-var families = slices.Concat(ofAll, ofRelay)
+var families = slices.Concat(ofAll, ofRelay, ofMessaging)
 
 // ofAll are those of all jobs but the relay.
 var ofAll = []family{
@@ -101,19 +101,10 @@ var ofAll = []family{
 		name: "kennel_message_age_seconds", kind: hist, labels: []string{"queue"},
 		help: "Time from the put of a message until the process received it.",
 		ages: func(r instances.Report, add func(distribution, ...string)) {
-			bounds := queue.AgeBounds()
 			for name, w := range instances.WorkSection.Of(r) {
-				if len(w.Ages) != len(bounds)+1 {
-					continue // another build has other bounds
+				if len(w.Ages) == len(queue.AgeBounds())+1 { // another build has other bounds
+					add(distributionOf(w.Ages, w.AgeSeconds), name)
 				}
-				d := distribution{sum: w.AgeSeconds}
-				for i, n := range w.Ages {
-					d.count += uint64(n)
-					if i < len(bounds) {
-						d.below = append(d.below, bucket{bounds[i].Seconds(), d.count})
-					}
-				}
-				add(d, name)
 			}
 		},
 	},

@@ -33,7 +33,7 @@ type Set struct {
 // Parts returns what the metrics of processes read of their reports.
 func Parts() []instances.Part {
 	return []instances.Part{instances.Problems, instances.SequenceSection, instances.GateSection, instances.RequestSection,
-		instances.RunningSection, instances.WorkSection, instances.RelaySection, instances.SendSection}
+		instances.RunningSection, instances.WorkSection, instances.RelaySection, instances.SendSection, instances.MessagingSection}
 }
 
 // Text returns the metrics: families in the order of their names, series in the

@@ -30,6 +30,11 @@ func full() Set {
 			Ages: []int64{7, 1, 0, 0, 0, 0, 0, 0, 0, 2}, AgeSeconds: 99.5, HandSeconds: 4.5},
 		"work-1": {Ages: []int64{1, 2, 3}}, // by other bounds
 	})
+	instances.MessagingSection.Add(&worker, map[string]instances.Messaging{
+		"mails": {Sent: 30, SendFailed: 1, Outcomes: map[string]int64{"done": 31, "failed": 2}, Durations: []int64{30, 3, 0, 0, 0, 0, 0, 0, 0, 0}, Seconds: 5.5,
+			SuccessAges: []int64{0, 30, 1, 0, 0, 0, 0, 0, 0, 0}, SuccessAgeSeconds: 32.5, LastSuccess: worker.At.Add(-42 * time.Second)},
+		"bills": {Sent: 5, SuccessAges: []int64{1, 2, 3}}, // by other bounds
+	})
 	instances.SendSection.Add(&worker, instances.Sends{Primary: 11, Backlog: 12, Failed: 13, Ambiguous: 14, Throttled: 15, Failovers: 16, Failbacks: 17, Moved: 18, DeadLettered: 19, Expired: 20})
 	instances.RelaySection.Add(&worker, []instances.RelayEntity{{Entity: "orders", State: "failedOver"}, {Entity: "news", State: "suspect"}, {Entity: "bills", State: "healthy"}})
 	instances.SequenceSection.Add(&worker, []instances.Sequence{{Name: "orders", Issued: 5, Available: 995, Lost: 7}})
@@ -114,6 +119,17 @@ func TestProcess(t *testing.T) {
 
 		"kennel_message_age_seconds_count{queue=work-0}": 10,
 		"kennel_message_age_seconds_sum{queue=work-0}":   99.5,
+
+		"kennel_attempts_total{messaging_destination_name=mails,outcome=done}":                                                               31,
+		"kennel_attempts_total{messaging_destination_name=mails,outcome=failed}":                                                             2,
+		"kennel_last_success_seconds{messaging_destination_name=mails}":                                                                      42,
+		"kennel_success_age_seconds_count{messaging_destination_name=mails,messaging_system=azure_queue_storage}":                            31,
+		"kennel_success_age_seconds_sum{messaging_destination_name=mails,messaging_system=azure_queue_storage}":                              32.5,
+		"messaging_client_sent_messages_total{error_type=,messaging_destination_name=bills,messaging_system=azure_queue_storage}":            5,
+		"messaging_client_sent_messages_total{error_type=,messaging_destination_name=mails,messaging_system=azure_queue_storage}":            30,
+		"messaging_client_sent_messages_total{error_type=unconfirmed,messaging_destination_name=mails,messaging_system=azure_queue_storage}": 1,
+		"messaging_process_duration_seconds_count{messaging_destination_name=mails,messaging_system=azure_queue_storage}":                    33,
+		"messaging_process_duration_seconds_sum{messaging_destination_name=mails,messaging_system=azure_queue_storage}":                      5.5,
 
 		"kennel_queue_depth{kind=ready,queue=work-0}":                10,
 		"kennel_queue_depth{kind=in_flight,queue=work-0}":            3,
@@ -228,7 +244,7 @@ func TestNothingKnown(t *testing.T) {
 // TestNamesAreUsual: names end as the conventions of Prometheus want them.
 func TestNamesAreUsual(t *testing.T) {
 	for _, f := range families {
-		if !regexp.MustCompile("^kennel_[a-z]+(_[a-z]+)*$").MatchString(f.name) || strings.HasSuffix(f.name, "_total") != (f.kind == counter) ||
+		if !regexp.MustCompile("^(kennel|messaging)_[a-z]+(_[a-z]+)*$").MatchString(f.name) || strings.HasSuffix(f.name, "_total") != (f.kind == counter) ||
 			f.kind == hist && !strings.HasSuffix(f.name, "_seconds") || regexp.MustCompile("_(count|sum|bucket|gauge|counter|ms|milliseconds|kilobytes)(_|$)").MatchString(f.name) ||
 			!strings.HasSuffix(f.help, ".") {
 			t.Errorf("%s, a %s: %q", f.name, f.kind, f.help)
@@ -256,7 +272,7 @@ func TestFamiliesAreDocumented(t *testing.T) {
 		}
 		want = append(want, fmt.Sprintf("%s%s %s", f.name, labels, f.kind))
 	}
-	for _, row := range regexp.MustCompile("(?m)^\\| `(kennel_[a-z_]+(?:{[a-z_,]+})?)` \\| ([a-z]+) \\|").FindAllStringSubmatch(string(text), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `((?:kennel|messaging)_[a-z_]+(?:{[a-z_,]+})?)` \\| ([a-z]+) \\|").FindAllStringSubmatch(string(text), -1) {
 		got = append(got, row[1]+" "+row[2])
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

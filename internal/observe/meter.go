@@ -35,6 +35,7 @@ type Ending int
 const (
 	Done       Ending = iota
 	PutBack           // for a later invocation
+	Retried           // put back, after a failure that its message counts
 	DeadLetter        // moved to the dead letters
 )
 
@@ -76,7 +77,7 @@ func (t *tally) count(ended Ending, failed bool, message customhandler.QueueMess
 		t.handTime.Add(int64(time.Since(began)))
 	}
 	switch {
-	case failed && message.DequeueCount < MaxDeliveries:
+	case failed && message.DequeueCount < MaxDeliveries, ended == Retried:
 		t.retried.Add(1)
 	case failed, ended == DeadLetter: // after a failure the host moves it
 		t.deadLetters.Add(1)

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -96,6 +97,7 @@ type Queues struct {
 	storage   map[string][]*own        // of which a storage queue has messages
 	letters   map[string]*observe.LetterCount
 	unknown   instances.Tracker[string, error] // what this process could not work on, by queue
+	late      instances.Tracker[string, int64] // storage queues with old messages, and how many are ready
 	listeners []*queue.Listener[*delivery]
 
 	// The stop of a host's process: no attempt begins after the first has ended,
@@ -109,6 +111,7 @@ type Queues struct {
 type own struct {
 	*program.Queue
 	slots chan struct{} // one for each attempt that runs
+	counts
 }
 
 // New returns the queues that a program declares. claims returns those of a
@@ -190,7 +193,7 @@ func (q *Queues) Send(ctx context.Context, name string, body []byte, delay time.
 	if err == nil {
 		err = q.publisher.Publish(ctx, storage, worker.InBase64(text), delay)
 	}
-	if err != nil {
+	if o.sent(err); err != nil {
 		span.Fail(err.Error())
 		return "", err
 	}
@@ -255,6 +258,11 @@ func (q *Queues) Sample(ctx context.Context) (map[string]instances.QueueSample, 
 			return nil, err
 		}
 		all[name] = sample
+		if sample.OldestSeconds > lateAfter.Seconds() {
+			q.late.Occurred(name, sample.Ready, lateLasts)
+		} else {
+			q.late.Solved(name)
+		}
 	}
 	return all, nil
 }
@@ -263,7 +271,14 @@ func (q *Queues) Sample(ctx context.Context) (map[string]instances.QueueSample, 
 // problem.
 const unknownLasts = 15 * time.Minute
 
-// Problems returns the dead letters, and the messages that this process could
+// lateAfter is for how long a message waits before that is a problem, which lasts
+// until the next sample, or for a time.
+const (
+	lateAfter = 24 * time.Hour
+	lateLasts = 10 * time.Minute
+)
+
+// Problems returns the dead letters, the queues whose messages wait long, and the messages that this process could
 // not work on.
 func (q *Queues) Problems() (all []instances.Problem) {
 	for _, name := range sortedKeys(q.letters) {
@@ -276,11 +291,25 @@ func (q *Queues) Problems() (all []instances.Problem) {
 			What: fmt.Sprintf("Messages are put back because this build cannot work on them: %v. They stay until another build does, or until an operator deletes them.", p.Cause),
 		})
 	}
-	return append(all, observe.Oldest(foreign)...)
+	var late []instances.Problem
+	for name, p := range q.late.All() {
+		late = append(late, instances.Problem{
+			Code: instances.QueueLate, Subject: name, Since: p.Since, Count: p.Cause,
+			What: fmt.Sprintf("A message in queue %s waits for more than a day; %d are ready.", name, p.Cause),
+		})
+	}
+	return slices.Concat(all, observe.Oldest(late), observe.Oldest(foreign))
 }
 
-// Facts reports the messages that this process works on.
+// Facts reports the messages that this process sends and works on.
 func (q *Queues) Facts(r *instances.Report) {
+	all := make(map[string]instances.Messaging)
+	for name, o := range q.declared {
+		if m, any := o.report(); any {
+			all[name] = m
+		}
+	}
+	instances.MessagingSection.Add(r, all)
 	for _, l := range q.listeners {
 		worker.ReportWork(r, l)
 	}

@@ -13,6 +13,7 @@ import (
 	"kennel/internal/customhandler"
 	"kennel/internal/observe"
 	"kennel/internal/program"
+	"kennel/internal/trace"
 	"kennel/internal/worker"
 	"kennel/queue"
 )
@@ -139,8 +140,11 @@ func (q *Queues) attempt(ctx context.Context, d *delivery, body []byte) ending {
 		}
 		return q.lastWord(ctx, d, body, end)
 	}
+	began := time.Now()
+	trace.Current(ctx).Number(trace.Attempt, int64(d.number))
 	a := attempt.Attempt{Queue: o.Name, ID: d.envelope.ID, Number: d.number, MaxAttempts: o.MaxAttempts, SentAt: d.envelope.Time}
 	v := attempt.Do(ctx, a, o.Timeout, func(ctx context.Context) error { return o.Work(ctx, body) }, q.wraps...)
+	o.ended(v.Outcome, began, d.envelope.Time)
 	if v.Outcome == attempt.Failed && program.IsUnreadable(v.Err) {
 		if others, err := q.opt.Others(ctx); others || err != nil {
 			return q.putBack(d, v.Err)
@@ -240,6 +244,9 @@ func (q *Queues) hosted(storage string) func(context.Context, customhandler.Queu
 			if err != nil {
 				return observe.Done, fmt.Errorf("put a message again: %w", err)
 			}
+			if end.attempts >= d.number {
+				return observe.Retried, nil
+			}
 			return observe.PutBack, nil
 		case fateDead:
 			err := worker.Outlast(ctx, func(bool) error {
@@ -249,6 +256,7 @@ func (q *Queues) hosted(storage string) func(context.Context, customhandler.Queu
 				return observe.Done, fmt.Errorf("put a message among the dead letters: %w", err)
 			}
 			q.buried(ctx, d, end)
+			trace.Current(ctx).Text(trace.Outcome, "dead_letter")
 			return observe.DeadLetter, nil
 		}
 		ctx, free := context.WithTimeout(context.WithoutCancel(ctx), sendTimeout)

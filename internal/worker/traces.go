@@ -29,6 +29,8 @@ func TracedQueue(name string, next func(context.Context, customhandler.QueueMess
 		case err != nil:
 			span.Text(trace.Outcome, "retried")
 			span.Fail(err.Error())
+		case result == observe.Retried:
+			span.Text(trace.Outcome, "retried")
 		case result == observe.PutBack:
 			span.Text(trace.Outcome, "returned")
 		}
