@@ -2,12 +2,17 @@ package kennel
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -15,7 +20,9 @@ import (
 	"time"
 
 	"kennel/internal/azure"
+	"kennel/internal/dev/localhost"
 	"kennel/internal/parts"
+	"kennel/internal/program"
 	"kennel/internal/storetest"
 	"kennel/internal/worker"
 	"kennel/queue"
@@ -184,6 +191,13 @@ func TestShopKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	checkLetters(t, queues)
+	t.Logf("figure: messages of three queues lost, a worker killed -9 every 300 ms (%d messages, %d kills) | %d | 0", messages, kills, messages-count())
+}
+
+// checkLetters fails for a dead letter.
+func checkLetters(t *testing.T, queues *azure.Queues) {
+	t.Helper()
 	for _, name := range []string{"orders", "jobs"} {
 		letters, err := queues.Receive(t.Context(), name+queue.PoisonSuffix, 32, time.Minute)
 		if err != nil {
@@ -195,5 +209,123 @@ func TestShopKilled(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("figure: messages of three queues lost, a worker killed -9 every 300 ms (%d messages, %d kills) | %d | 0", messages, kills, messages-count())
+}
+
+// stageShop writes what the Functions host needs of the shop, with a short wait
+// before it delivers again what a killed process had. The host starts a shell
+// that ends with the code for a restart, because it stops after three crashes.
+func stageShop(t *testing.T, binary string) (root string) {
+	t.Helper()
+	root = t.TempDir()
+	text, err := exec.Command(binary, "describe").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var described program.Description
+	if err := json.Unmarshal(text, &described); err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{
+		"host.json": `{"version":"2.0","customHandler":{"description":{"defaultExecutablePath":"run"},"enableForwardingHttpRequest":true},
+			"extensions":{"queues":{"visibilityTimeout":"00:00:01","maxDequeueCount":20,"maxPollingInterval":"00:00:01"}}}`,
+		"run": "#!/bin/sh\n'" + binary + "' &\necho '{\"pid\":'$!'}'\nwait $!\nexit 200\n",
+	}
+	for _, f := range described.Functions {
+		files[filepath.Join(f.Name, "function.json")] = f.Text()
+	}
+	for name, text := range files {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+// shopConsole is the output of a host and of the processes that it starts.
+type shopConsole struct {
+	mu   sync.Mutex
+	done map[int]bool // guarded by mu
+	pid  int          // of the last process; guarded by mu
+	text []byte       // guarded by mu
+}
+
+var shopLine = regexp.MustCompile(`"(done|pid)":(\d+)`)
+
+func (c *shopConsole) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.text = append(c.text, p...)
+	end := bytes.LastIndexByte(c.text, '\n') + 1
+	for _, found := range shopLine.FindAllSubmatch(c.text[:end], -1) {
+		n, _ := strconv.Atoi(string(found[2]))
+		if string(found[1]) == "pid" {
+			c.pid = n
+		} else {
+			c.done[n] = true
+		}
+	}
+	c.text = slices.Clone(c.text[end:])
+	return len(p), nil
+}
+
+func (c *shopConsole) state() (done, pid int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.done), c.pid
+}
+
+// TestShopKilledBehindHost is TestShopKilled behind the development host.
+func TestShopKilledBehindHost(t *testing.T) {
+	storetest.OnlyInProve(t)
+	const messages = 3000
+	binary, err := shopProgram()
+	if err != nil {
+		t.Fatal(err)
+	}
+	connection := storetest.OwnStorage(t).ConnectionString()
+	sendOrders(t, connection, messages)
+	queues, err := azure.Account{ConnectionString: connection}.OpenQueues(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	console := &shopConsole{done: make(map[int]bool)}
+	host, err := localhost.New(stageShop(t, binary), listener, &localhost.Options{
+		Env: map[string]string{"AzureWebJobsStorage": connection, "PATH": os.Getenv("PATH")}, Queues: queues, Console: console,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), 8*time.Minute)
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- host.Run(ctx) }()
+	kills, killed := 0, 0
+	for done, pid := console.state(); done < messages && ctx.Err() == nil; done, pid = console.state() {
+		before := done
+		time.Sleep(300 * time.Millisecond)
+		if done, _ = console.state(); done == before || pid == killed || pid == 0 {
+			continue // let it do something first
+		}
+		if err := syscall.Kill(pid, syscall.SIGKILL); err == nil {
+			kills, killed = kills+1, pid
+		}
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	done, pid := console.state()
+	_ = syscall.Kill(pid, syscall.SIGKILL) // the host has killed its shell alone
+	if done != messages {
+		t.Errorf("%d of %d messages are done after %d kills", done, messages, kills)
+	}
+	checkLetters(t, queues)
+	t.Logf("figure: messages of three queues lost, a process behind the development host killed -9 every 300 ms (%d messages, %d kills) | %d | 0", messages, kills, messages-done)
 }

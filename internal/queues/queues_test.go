@@ -316,6 +316,7 @@ func TestKilledThroughout(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Hour)
 				defer cancel()
 				p := storetest.NewProcess(kill)
+				w.attempts = 4
 				q := w.open(t, p, hosted, nil)
 				life, stop := context.WithTimeout(p.Context(), 30*time.Minute)
 				confirmed := send(life, q, 0)

@@ -38,6 +38,8 @@ type world struct {
 	rows   *memory.Table
 	blobs  *memory.Container
 
+	attempts int // MaxAttempts of all queues
+
 	mu      sync.Mutex
 	done    map[int]int // by N; guarded by mu
 	calls   map[int]int // guarded by mu
@@ -51,7 +53,8 @@ func newWorld(o *memory.Options) *world {
 	}
 	o.Endless = true
 	return &world{
-		queues: memory.NewQueues(o), rows: memory.NewTable(&memory.TableOptions{Options: *o}), blobs: memory.NewContainer(o),
+		attempts: program.MaxAttempts,
+		queues:   memory.NewQueues(o), rows: memory.NewTable(&memory.TableOptions{Options: *o}), blobs: memory.NewContainer(o),
 		done: make(map[int]int), calls: make(map[int]int), numbers: make(map[int]int), words: make(map[int]int),
 	}
 }
@@ -116,7 +119,7 @@ func (w *world) declared(p *storetest.Process) *program.Declared {
 	d := &program.Declared{Name: "shop"}
 	for _, q := range []program.Queue{{Name: "orders"}, {Name: "mails", StorageQueue: "jobs"}, {Name: "bills", StorageQueue: "jobs"}} {
 		q.Handled, q.Work = 1, w.handle(p)
-		q.Concurrency, q.MaxAttempts, q.Timeout = 8, program.MaxAttempts, time.Minute
+		q.Concurrency, q.MaxAttempts, q.Timeout = 8, w.attempts, time.Minute
 		q.Retry = func(failed int, _ error) time.Duration { return time.Duration(failed) * time.Second }
 		q.Dead = func(ctx context.Context, body []byte, dead program.Dead) error {
 			var o order
@@ -173,13 +176,19 @@ func (w *world) live(ctx context.Context, t testing.TB, p *storetest.Process, q 
 // untilEmpty is live until its queues are empty, or ctx ends.
 func (w *world) untilEmpty(ctx context.Context, t testing.TB, p *storetest.Process, q *Queues) {
 	ctx, cancel := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	defer watching.Wait()
 	defer cancel()
-	go func() {
-		for ctx.Err() == nil && len(w.queues.All("orders"))+len(w.queues.All("jobs")) > 0 {
-			time.Sleep(20 * time.Second)
+	watching.Go(func() {
+		defer cancel()
+		for len(w.queues.All("orders"))+len(w.queues.All("jobs")) > 0 {
+			select {
+			case <-time.After(20 * time.Second):
+			case <-ctx.Done():
+				return
+			}
 		}
-		cancel()
-	}()
+	})
 	w.live(ctx, t, p, q)
 }
 
