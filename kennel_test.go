@@ -43,6 +43,7 @@ func TestMistakes(t *testing.T) {
 		NewQueue[email](a, "both", &QueueOptions[email]{SendOnly: true}).Handle(nothing, nil) // SendOnly and a handler
 		a.Timer("digest", "0 6 * * *", nil, nil)                                              // nil
 		a.Timer("digest", "0 6 * * *", func(context.Context) error { return nil }, nil)       // twice
+		a.Timer("weekly", "0 6 * * MOONDAY", func(context.Context) error { return nil }, nil) // a schedule
 		a.HandleFunc("/hello", func(http.ResponseWriter, *http.Request) {}, nil)              // no method
 		a.HandleFunc("GET /status", func(http.ResponseWriter, *http.Request) {}, nil)         // built in
 		a.HandleFunc("GET /x/{$}", func(http.ResponseWriter, *http.Request) {}, nil)          // {$}
@@ -73,7 +74,7 @@ func TestMistakes(t *testing.T) {
 		`queue "emails" has no handler`, `queue "orders" is declared twice`, `queue "channels-of-go": JSON cannot carry chan int`,
 		`queue "functions-of-go": field F`, `queue "functions-of-go": its handler is nil`, `queue "work-0": the name is reserved`, `queue "mail-poison": the name is reserved`,
 		`queue "Mail": use lower-case letters`, `queue "invoices" has 2 handlers`, `queue "invoices": Concurrency`, `queue "both" has a handler and is SendOnly`,
-		`timer "digest": its function is nil`, `timer "digest" is declared twice`, `route "/hello": begin it with one of the methods`, `/api/status belongs to a built-in part`,
+		`timer "digest": its function is nil`, `timer "digest" is declared twice`, `timer "weekly": the schedule "0 6 * * MOONDAY": the field "MOONDAY" (day of the week)`, `route "/hello": begin it with one of the methods`, `/api/status belongs to a built-in part`,
 		`{$} has no meaning`, `route "GET host/x": the path begins with /`, `route "GET /a/c": another route below /a has the level function`, `route "GET /nil": its handler is nil`,
 		`setting "smtp_url": use capital letters`, `setting "KENNEL_OWN": its beginning is reserved`, `setting "PASSWORD": a secret has no default`, `setting "EARLY" is read before OnStart`,
 		"OnStart: the function is nil", "UseWork: the function is nil", "UseHTTP: the function is nil", `numbers "Bad Name"`, `gate ""`,

@@ -93,7 +93,8 @@ var layers = map[string][]string{
 	"internal/observe":            {"gate", "ids", "internal/azure/requests", "internal/cost", "internal/customhandler", "internal/instances", "internal/metrics", "internal/table", "internal/version", "queue"},
 	"internal/parts":              {"channels", "deadletters", "gate", "ids", "internal", "queue", "relay", "work"}, // it assembles the app
 	"internal/attempt":            {"queue"},                                                                        // the words for the ends of a context
-	"internal/program":            {"internal/attempt", "internal/names"},                                           // declarations only
+	"internal/program":            {"internal/attempt", "internal/names", "internal/schedule"},                      // declarations only
+	"internal/schedule":           {},                                                                               // it computes only
 	"internal/queues":             {"internal/attempt", "internal/customhandler", "internal/instances", "internal/observe", "internal/program", "internal/trace", "internal/worker", "queue"},
 	"kenneltest":                  {".", "devstore", "internal/attempt", "internal/azure", "internal/customhandler", "internal/parts", "internal/program", "internal/worker", "queue", "testing"},
 	"otlp":                        {".", "internal/app", "internal/config", "internal/telemetry", "internal/version"},

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"kennel/internal/names"
+	"kennel/internal/schedule"
 )
 
 var (
@@ -117,6 +118,9 @@ func (d *Declared) checkTimers(bad func(string, ...any)) {
 		}
 		if t.MaxAttempts < 0 || t.Timeout < 0 {
 			bad("timer %q: MaxAttempts or Timeout is negative", t.Name)
+		}
+		if _, err := schedule.Parse(t.Schedule, t.Zone); err != nil {
+			bad("timer %q: %w", t.Name, err)
 		}
 	}
 }

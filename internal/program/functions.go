@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"kennel/internal/names"
+	"kennel/internal/schedule"
 )
 
 // storageConnection is the setting with the connection of the host.
@@ -151,18 +152,15 @@ func segmentOf(pattern string) string {
 	return segment
 }
 
-// hostSchedule returns how often the host wakes the process for a timer. The row
-// of the timer decides which slot is due, so a trigger that comes too often is
-// harmless; its schedule is in UTC, and a zone may be another one.
+// hostSchedule returns when the host wakes the process for a timer, whose
+// schedule is valid. The row of the timer decides which slot is due, so a trigger
+// that comes too often is harmless.
 func (t *Timer) hostSchedule() string {
-	fields := strings.Fields(t.Schedule)
-	switch {
-	case strings.HasPrefix(t.Schedule, "@every"), t.Zone != "" && t.Zone != "UTC":
-		return "0 * * * * *"
-	case len(fields) == 5:
-		return "0 " + t.Schedule
+	s, err := schedule.Parse(t.Schedule, t.Zone)
+	if err != nil {
+		return t.Schedule
 	}
-	return t.Schedule
+	return s.Host()
 }
 
 // storage returns what the program keeps in its account.
