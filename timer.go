@@ -10,7 +10,7 @@ import (
 // defaults.
 type TimerOptions struct {
 	Zone        string        // of the schedule, as "Europe/Berlin"; default UTC
-	CatchUp     bool          // slots that were missed, because nothing ran, are done later, each
+	CatchUp     bool          // slots that were missed are done later, each; default: the newest one alone
 	Timeout     time.Duration // of an attempt; default 5 minutes
 	MaxAttempts int           // of a slot, while the next one has not begun; default 5
 
@@ -22,7 +22,13 @@ type TimerOptions struct {
 // Timer declares a timer: work runs once in the program for each slot of the
 // schedule, not once an instance. A schedule has five fields (minute, hour, day
 // of the month, month, day of the week) or six (second first), or is "@every
-// 10m".
+// 10m", whose slots are multiples since the Unix epoch. If both days are
+// restricted, a slot needs one of them. When the clock of the zone is changed, a
+// slot that does not exist comes after the gap, and one that exists twice comes
+// once.
+//
+// A slot has failed when it is rejected, its attempts are used up, or the next
+// slot begins; then it is a problem in the status.
 //
 // At most one attempt of a slot is recorded as done. Two can follow each other
 // after a kill, and overlap for as long as a process was paused: the Slot of

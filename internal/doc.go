@@ -148,6 +148,9 @@
 //   - internal/worker: the work of queues, without a Functions host and behind one.
 //   - internal/queues: the queues of a program, behind a host and in a worker.
 //     Begin with internal/queues/judge.go, then internal/queues/work.go.
+//   - internal/timers: the timers of a program. Begin with
+//     internal/timers/claim.go (the protocol, as pure state), then
+//     internal/timers/loop.go.
 //   - internal/edge: what every route of an API gets before its resource.
 //   - internal/app: assembles a program from parts and runs it, behind a Functions
 //     host or as a worker. Begin with internal/app/part.go, then

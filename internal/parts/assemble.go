@@ -194,6 +194,13 @@ func newOwn(e *environment, r *Running) ([]app.Part, error) {
 		r.queues = queues.Queues
 		parts = append(parts, app.Part{Serves: queues, Knows: queues, Runs: queues})
 	}
+	if len(e.declared.Timers) > 0 {
+		timers, err := newOwnTimers(e)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, app.Part{Serves: timers, Knows: timers, Runs: timers})
+	}
 	return parts, nil
 }
 

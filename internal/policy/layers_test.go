@@ -95,6 +95,7 @@ var layers = map[string][]string{
 	"internal/attempt":            {"queue"},                                                                        // the words for the ends of a context
 	"internal/program":            {"internal/attempt", "internal/names", "internal/schedule"},                      // declarations only
 	"internal/schedule":           {},                                                                               // it computes only
+	"internal/timers":             {"internal/attempt", "internal/instances", "internal/program", "internal/schedule", "internal/table", "internal/trace"},
 	"internal/queues":             {"internal/attempt", "internal/customhandler", "internal/instances", "internal/observe", "internal/program", "internal/trace", "internal/worker", "queue"},
 	"kenneltest":                  {".", "devstore", "internal/attempt", "internal/azure", "internal/customhandler", "internal/parts", "internal/program", "internal/worker", "queue", "testing"},
 	"otlp":                        {".", "internal/app", "internal/config", "internal/telemetry", "internal/version"},
