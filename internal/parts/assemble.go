@@ -194,7 +194,7 @@ func newOwn(e *environment, r *Running) ([]app.Part, error) {
 		r.queues = queues.Queues
 		parts = append(parts, app.Part{Serves: queues, Knows: queues, Runs: queues})
 	}
-	if len(e.declared.Timers) > 0 {
+	if len(e.declared.Timers) > 0 || e.declared.Everything { // the app has none, and lists them
 		timers, err := newOwnTimers(e)
 		if err != nil {
 			return nil, err

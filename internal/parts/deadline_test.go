@@ -29,6 +29,9 @@ import (
 	"kennel/internal/memory"
 	"kennel/internal/names"
 	"kennel/internal/observe"
+	"kennel/internal/program"
+	"kennel/internal/table"
+	"kennel/internal/timers"
 	"kennel/queue"
 )
 
@@ -81,6 +84,9 @@ func callEnds() map[string]callEnd {
 		"GET /api/deadletters/{queue}":                {"", unavailable, served, edge.CallTimeout},
 		"POST /api/deadletters/{queue}/redrive":       {all, unavailable, served, deadletters.MaxCall},
 		"POST /api/deadletters/{queue}/delete":        {all, unavailable, served, deadletters.MaxCall},
+		"GET /api/timers":                             {"", unavailable, served, edge.CallTimeout},
+		"GET /api/timers/{timer}":                     {"", unavailable, served, edge.CallTimeout},
+		"POST /api/timers/{timer}/run":                {"", unavailable, unclear, edge.CallTimeout},
 		"GET /api/scale":                              {"", unavailable, served, edge.CallTimeout},
 		"GET /api/scale/history":                      {"", unavailable, served, edge.CallTimeout},
 		"GET /api/scale/rules":                        {"", unavailable, served, edge.CallTimeout},
@@ -125,7 +131,7 @@ func TestCallsEndInTime(t *testing.T) {
 				if rt.Pattern == "POST /api/batches" {
 					path += "?processor=billing"
 				}
-				path = strings.NewReplacer("{sequence}", "orders", "{gate}", "hounds", "{channel}", channel, "{blog}", blog, "{batch}", "20261122210601123-aaaaaaaa", "{queue}", names.CleanupQueue+queue.PoisonSuffix, "{entity}", "orders").Replace(path)
+				path = strings.NewReplacer("{sequence}", "orders", "{gate}", "hounds", "{channel}", channel, "{blog}", blog, "{batch}", "20261122210601123-aaaaaaaa", "{queue}", names.CleanupQueue+queue.PoisonSuffix, "{entity}", "orders", "{timer}", "digest").Replace(path)
 				r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(call.body))
 				r.Header.Set("Content-Type", "application/json")
 				if call.body == apptest.Draft && method == "PUT" {
@@ -233,6 +239,16 @@ func faultyApp(t *testing.T, log *slog.Logger, fault func(memory.Call) memory.Fa
 		t.Fatal(err10)
 	}
 	edge.ServeRoutes(host, scaling.Routes())
+	rows, err11 := table.New(memory.NewTable(tables))
+	if err11 != nil {
+		t.Fatal(err11)
+	}
+	declared := &program.Declared{Timers: []*program.Timer{{Name: "digest", Schedule: "0 6 * * *"}}}
+	digest, err12 := timers.New(declared, rows, &timers.Options{Hosted: true})
+	if err12 != nil {
+		t.Fatal(err12)
+	}
+	edge.ServeRoutes(host, api.TimerResource{Timers: digest}.Routes())
 	bus := newMemoryBus()
 	bus.fails(silent)
 	relaying := newMemoryRelay(bus, bus, true, log)

@@ -220,7 +220,7 @@ func TestExamples(t *testing.T) {
 	if !messages[edge.Rejected] {
 		t.Errorf("no example has the message %s", edge.Rejected)
 	}
-	for _, failures := range [][]api.Failure{api.SequenceFailures, api.GateFailures, api.ChannelFailures, api.ChannelDeleteFailures, api.DeletionFailures, api.BlogPostFailures, api.BlogFailures, api.BatchSubmitFailures, api.BatchFailures, api.LetterMoveFailures, api.ScaleFailures, api.ScaleRulesFailures} {
+	for _, failures := range [][]api.Failure{api.SequenceFailures, api.GateFailures, api.ChannelFailures, api.ChannelDeleteFailures, api.DeletionFailures, api.BlogPostFailures, api.BlogFailures, api.BatchSubmitFailures, api.BatchFailures, api.LetterMoveFailures, api.TimerFailures, api.TimerRunFailures, api.ScaleFailures, api.ScaleRulesFailures} {
 		for _, f := range failures {
 			if f.Message != "" && !messages[f.Message] {
 				t.Errorf("no example of %s has the message %s", f.Code, f.Message)

@@ -3,6 +3,7 @@ package parts
 import (
 	"context"
 
+	"kennel/internal/api"
 	"kennel/internal/app"
 	"kennel/internal/azure"
 	"kennel/internal/customhandler"
@@ -15,13 +16,14 @@ import (
 
 // timerPart is the timers of a program's own as a part of it.
 type timerPart struct {
+	api.TimerResource
 	*timers.Timers
 	app.Idle
 	declared []*program.Timer
 	hosted   bool
 }
 
-func (t *timerPart) Routes() []edge.Route { return nil }
+func (t *timerPart) Routes() []edge.Route { return t.TimerResource.Routes() }
 
 // Functions registers a function for each timer.
 func (t *timerPart) Functions(host *customhandler.App) {
@@ -62,5 +64,5 @@ func newOwnTimers(e *environment) (*timerPart, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &timerPart{Timers: t, declared: e.declared.Timers, hosted: hosted}, nil
+	return &timerPart{TimerResource: api.TimerResource{Timers: t}, Timers: t, declared: e.declared.Timers, hosted: hosted}, nil
 }

@@ -84,7 +84,7 @@ var layers = map[string][]string{
 	"internal/azure/identity":     {azureSDK},
 	"internal/azure/requests":     {"internal/instances"},
 	"internal/azure/servicebus":   {"gate", "queue", "relay", "internal/azure/identity", "internal/azure/requests", "internal/version", azureSDK, "github.com/Azure/go-amqp"}, // the SDK returns its errors
-	"internal/api":                {"channels", "deadletters", "docs", "gate", "ids", "internal/azure", "internal/customhandler", "internal/doctor", "internal/edge", "internal/instances", "internal/metrics", "internal/names", "internal/observe", "internal/program", "internal/queues", "internal/scale", "internal/scale/check", "internal/table", "queue", "relay", "work"},
+	"internal/api":                {"channels", "deadletters", "docs", "gate", "ids", "internal/azure", "internal/customhandler", "internal/doctor", "internal/edge", "internal/instances", "internal/metrics", "internal/names", "internal/observe", "internal/program", "internal/queues", "internal/scale", "internal/scale/check", "internal/table", "internal/timers", "queue", "relay", "work"},
 	"internal/app":                {"internal/config", "internal/customhandler", "internal/edge", "internal/instances", "internal/loopback", "internal/metrics", "internal/observe", "internal/version"}, // no job
 	"internal/apptest":            {"channels", "docs", "internal/azure", "internal/customhandler", "internal/dev/devbus", "internal/faultproxy", "internal/names", "internal/storetest", "internal/table", "testing", "github.com/santhosh-tekuri/jsonschema", "go.yaml.in/yaml"},
 	"internal/clients":            {"internal/azure/containerapp", "internal/azure/requests", "internal/azure/servicebus", "internal/config", "internal/names", "relay"},

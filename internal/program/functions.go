@@ -104,8 +104,8 @@ func (d *Declared) functions() []Function {
 	if d.hasLetters() {
 		all = append(all, httpFunction("DeadLetters", "deadletters/{*path}", LevelFunction), httpFunction("Queues", "queues/{*path}", LevelFunction))
 	}
-	if len(d.Timers) > 0 {
-		all = append(all, httpFunction("Timers", "timers/{*path}", LevelFunction))
+	if len(d.Timers) > 0 || d.Everything {
+		all = append(all, httpFunction("Timers", "timers/{*path}", LevelFunction)) // the app has none, and lists them
 	}
 	for _, queue := range d.StorageQueues() {
 		all = append(all, queueFunction(FunctionOfQueue(queue), queue))

@@ -250,7 +250,7 @@ func (w *world) live(ctx context.Context, p *storetest.Process, t *Timers, c *ch
 			}
 			name := []string{catching, newest}[c.Below(2)]
 			limited, cancel := context.WithTimeout(ctx, 30*time.Second)
-			err := t.Start(limited, name)
+			_, err := t.Start(limited, name)
 			cancel()
 			w.mu.Lock()
 			switch {

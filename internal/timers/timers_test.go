@@ -292,12 +292,12 @@ func TestStart(t *testing.T) {
 			defer stop()
 			go timers.Run(ctx)
 			time.Sleep(time.Minute)
-			if err := timers.Start(ctx, "digest"); err != nil {
+			if _, err := timers.Start(ctx, "digest"); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(10 * time.Second)
 			state, err := timers.Get(ctx, "digest")
-			if again := timers.Start(ctx, "digest"); !errors.Is(again, ErrRunning) || err != nil || state.RunningSince == nil || state.LastOKAt != nil || state.NextAt.Minute() != 10 {
+			if _, again := timers.Start(ctx, "digest"); !errors.Is(again, ErrRunning) || err != nil || state.RunningSince == nil || state.LastOKAt != nil || state.NextAt.Minute() != 10 {
 				t.Errorf("while it runs: %v; %+v, %v", again, state, err)
 			}
 			time.Sleep(10 * time.Minute)
@@ -310,7 +310,7 @@ func TestStart(t *testing.T) {
 			if ends := a.ends(t, "digest"); err != nil || len(all) != 1 || all[0].Last.Outcome != outcomeDone || all[0].RunningSince != nil || len(ends) != 2 || ends[0] != "00:03:00 done" || ends[1] != "00:10:00 done" {
 				t.Errorf("hosted %v: ends %q; %+v, %v", hosted, ends, all, err)
 			}
-			if err := timers.Start(t.Context(), "other"); !errors.Is(err, ErrUnknown) {
+			if _, err := timers.Start(t.Context(), "other"); !errors.Is(err, ErrUnknown) {
 				t.Errorf("an unknown timer: %v", err)
 			}
 		})

@@ -35,6 +35,9 @@ type Last struct {
 
 // List returns all timers, in the order of their declaration.
 func (t *Timers) List(ctx context.Context) ([]State, error) {
+	if len(t.all) == 0 {
+		return []State{}, nil // and perhaps there is no table
+	}
 	rows := make(map[string]row)
 	for after := ""; ; {
 		page, err := t.rows.Query(ctx, table.Query{Partition: partition, Top: table.MaxPage, After: after})
@@ -109,16 +112,16 @@ const maxRaces = 5
 // Start requests a run now, in addition to the slots of the schedule, whose slot
 // is the present time. This process takes it; if it is killed before, another
 // process does when it next reads the row. The error is ErrRunning if a slot
-// runs or waits.
-func (t *Timers) Start(ctx context.Context, name string) error {
+// runs or waits. It returns the slot.
+func (t *Timers) Start(ctx context.Context, name string) (slot time.Time, err error) {
 	one := t.timer(name)
 	if one == nil {
-		return fmt.Errorf("%w: %q", ErrUnknown, name)
+		return time.Time{}, fmt.Errorf("%w: %q", ErrUnknown, name)
 	}
 	for race := 1; ; race++ {
 		r, version, err := one.load(ctx)
 		if err != nil {
-			return err
+			return time.Time{}, err
 		}
 		now := attempt.Now(ctx)
 		write := table.Write{Verb: table.Replace, If: version}
@@ -127,7 +130,7 @@ func (t *Timers) Start(ctx context.Context, name string) error {
 			write.Verb = table.Insert
 			r = row{schedule: one.claim.text, after: wall(now.Add(-recent)), phase: idle}
 		case r.phase != idle || !r.asked.IsZero():
-			return ErrRunning
+			return time.Time{}, ErrRunning
 		}
 		// Not the time of a slot, which has whole seconds.
 		r.asked, r.nonce = wall(now).Truncate(time.Millisecond).Add(time.Microsecond), rand.Text()
@@ -135,7 +138,7 @@ func (t *Timers) Start(ctx context.Context, name string) error {
 		if _, err = t.rows.Submit(ctx, write); err != nil {
 			stored, found, errBack := t.rows.ReadBack(ctx, err, partition, name)
 			if errBack != nil {
-				return errBack
+				return time.Time{}, errBack
 			}
 			switch now, errRow := readRow(stored); {
 			case found && errRow == nil && slices.ContainsFunc([]time.Time{now.asked, now.slot, now.last.slot}, r.asked.Equal):
@@ -147,6 +150,6 @@ func (t *Timers) Start(ctx context.Context, name string) error {
 		if err == nil {
 			one.rouse(true)
 		}
-		return err
+		return r.asked, err
 	}
 }
