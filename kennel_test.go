@@ -148,16 +148,17 @@ func TestSettings(t *testing.T) {
 	p := func(a *App) error {
 		a.Setting("SMTP_URL", &SettingOptions{Secret: true, Description: "the mail server", Check: func(value string) error { return fmt.Errorf("%q is no URL", value) }})
 		a.Setting("REGION", nil)
+		a.Setting("TOKEN", &SettingOptions{Secret: true})
 		a.Setting("COLOR", &SettingOptions{Default: "blue"})
 		a.Setting("SIZE", &SettingOptions{Optional: true})
 		return nil
 	}
 	var stderr bytes.Buffer
 	code := execute(t.Context(), "shop", p, []string{"worker", "--listen", "127.0.0.1:0"}, parts.Outside{
-		Environ: []string{"AzureWebJobsStorage=UseDevelopmentStorage=true", "SMTP_URL=hunter2"}, Stdout: io.Discard, Stderr: &stderr,
+		Environ: []string{"AzureWebJobsStorage=UseDevelopmentStorage=true", "SMTP_URL=hunter2", "TOKEN=@Microsoft.KeyVault(SecretUri=https://example.com/secrets/token)"}, Stdout: io.Discard, Stderr: &stderr,
 	})
 	text := stderr.String()
-	if code != 1 || !strings.Contains(text, "SMTP_URL") || !strings.Contains(text, "REGION is missing") || strings.Contains(text, "hunter2") || strings.Contains(text, "COLOR") || strings.Contains(text, "SIZE") {
+	if code != 1 || !strings.Contains(text, "SMTP_URL") || !strings.Contains(text, "REGION is missing") || !strings.Contains(text, "TOKEN is a reference") || strings.Contains(text, "hunter2") || strings.Contains(text, "COLOR") || strings.Contains(text, "SIZE") {
 		t.Errorf("code %d, %s", code, text)
 	}
 }

@@ -15,6 +15,9 @@ param hasWorkers bool
 @description('There is a second namespace, which has the backlog queues.')
 param hasSecondary bool
 
+@description('The functions of timers that run at least every five minutes.')
+param timers array
+
 @description('Workspace that the logs of all processes are in.')
 param workspaceId string
 param storageId string
@@ -58,7 +61,7 @@ var otherAlerts = [
     window: 'PT15M'
     threshold: 0
     dimension: 'OperationName'
-    query: 'AppRequests | where Success == true | summarize seen = make_set(OperationName) | mv-expand OperationName = set_difference(dynamic(["BatchSweep", "ChannelSweep", "ScaleCheck", "Syphon"]), seen) to typeof(string) | where isnotempty(OperationName)'
+    query: 'AppRequests | where Success == true | summarize seen = make_set(OperationName) | mv-expand OperationName = set_difference(dynamic(["${join(timers, '", "')}"]), seen) to typeof(string) | where isnotempty(OperationName)'
   }
   {
     name: 'logs'
@@ -72,7 +75,7 @@ var otherAlerts = [
   }
 ]
 
-var backlogBusId = busIds[hasSecondary ? 1 : 0]
+var backlogBusId = hasSecondary ? busIds[1] : ''
 
 resource people 'Microsoft.Insights/actionGroups@2023-01-01' = {
   name: 'ag-kennel-${token}'

@@ -127,13 +127,35 @@ param settings object = {}
 var token = uniqueString(resourceGroup().id, environmentName)
 var tags = { 'azd-env-name': environmentName }
 var hasWorkers = !empty(workerImage)
-var hasSecondary = !empty(secondaryLocation)
 var signsIn = !empty(authClientId)
 var packageContainer = 'app-package'
 var workerName = 'ca-kennel-${token}'
 
-// What the program declares; `kennel functions` writes it.
+// What the program declares; `kennel functions` writes it. A part that it does not
+// use has no resources here, and the app no rights to them.
 var declared = loadJsonContent('app.json')
+var usesBus = contains(declared.roles, 'Azure Service Bus Data Owner')
+var usesScale = contains(declared.parts, 'scale')
+var hasSecondary = usesBus && !empty(secondaryLocation)
+
+// The values of secrets are in a vault, where people put them; see docs/infrastructure.md.
+// A plain setting has its value in the parameter settings, or the default of the program.
+var secrets = filter(declared.settings, setting => setting.secret)
+var hasSecrets = !empty(secrets)
+var vaultName = 'kv-kennel-${token}'
+var vaultUri = 'https://${vaultName}${environment().suffixes.keyvaultDns}/secrets/'
+var secretIds = toObject(
+  secrets,
+  setting => setting.name,
+  setting => '${vaultUri}${replace(toLower(setting.name), '_', '-')}'
+)
+var plain = filter(declared.settings, setting => !setting.secret)
+var required = filter(plain, setting => setting.required)
+var requiredPairs = [for setting in required: { name: setting.name, value: settings[setting.name] }]
+var requiredValues = toObject(requiredPairs, pair => pair.name, pair => pair.value)
+// Those of the app's timers that run at least every five minutes.
+var functionNames = map(declared.functions, function => function.name)
+var frequentTimers = intersection(['BatchSweep', 'ChannelSweep', 'QueueSweep', 'ScaleCheck', 'Syphon'], functionNames)
 var appContainers = declared.storage.containers
 var containers = concat(appContainers, [packageContainer])
 var tables = declared.storage.tables
@@ -148,14 +170,15 @@ var queues = concat(workQueues, poisonQueues, ['kennel-doctor'])
 // The first namespace carries the signals. Service Bus cannot change the tier of
 // a namespace, so another tier has another name.
 var busSku = vnetEnabled ? 'Premium' : serviceBusSku
+var busName = 'sb-${toLower(busSku)}-${token}'
 var namespaces = concat(
-  [{ name: 'sb-${toLower(busSku)}-${token}', location: location }],
+  usesBus ? [{ name: busName, location: location }] : [],
   hasSecondary ? [{ name: 'sb-${toLower(busSku)}2-${token}', location: secondaryLocation }] : []
 )
 
 // Azure Resource Manager writes a slash in the name of a queue as ~. The first of
 // these is NAMESPACE/x-servicebus-transfer/0 for Service Bus.
-var backlogNames = [for n in range(0, hasSecondary ? backlogQueues : 0): '${namespaces[0].name}~x-servicebus-transfer~${n}']
+var backlogNames = [for n in range(0, hasSecondary ? backlogQueues : 0): '${busName}~x-servicebus-transfer~${n}']
 var never = 'P10675199DT2H48M5.4775807S'
 
 // Built-in roles. The host needs the owner of blobs for its leases. Each process
@@ -167,6 +190,8 @@ var storageRoles = {
   tableDataContributor: '0a9a7e1f-b9d0-4cc4-a60d-0319b160aaa3'
 }
 var blobDataContributor = 'ba92f5b4-2d11-453d-a403-e96b0029c9fe'
+var vaultSecretsUser = '4633458b-17de-408a-b874-0445c86b69e6'
+var vaultSecretsOfficer = 'b86a8fe4-44ce-4948-aee5-eccb2c155cd7'
 var busDataOwner = '090c5cfd-751d-490a-894a-3ce6f1109419'
 var metricsPublisher = '3913510d-42f4-4e42-8a64-420c390055eb'
 var registryPull = '7f951dda-4ed3-4680-a7ca-43fe172d538d'
@@ -339,13 +364,13 @@ resource bus 'Microsoft.ServiceBus/namespaces@2024-01-01' = [for namespace in na
 }]
 
 // A signal only wakes, so an old one is worthless.
-resource signals 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' = {
+resource signals 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' = [for name in usesBus ? ['signals'] : []: {
   parent: bus[0]
-  name: 'signals'
+  name: name
   properties: {
     defaultMessageTimeToLive: 'PT5M'
   }
-}
+}]
 
 // No number of deliveries, and no time, may remove a message from the backlog.
 @batchSize(10)
@@ -367,7 +392,7 @@ resource backlog 'Microsoft.ServiceBus/namespaces/queues@2024-01-01' = [for name
 // A message whose first send had no answer may be stored twice. Its copies have
 // the same message id, and these queues keep one.
 @batchSize(10)
-resource messages 'Microsoft.ServiceBus/namespaces/queues@2024-01-01' = [for name in messageQueues: {
+resource messages 'Microsoft.ServiceBus/namespaces/queues@2024-01-01' = [for name in usesBus ? messageQueues : []: {
   parent: bus[0]
   name: name
   properties: {
@@ -408,6 +433,51 @@ resource operatorBusAccess 'Microsoft.Authorization/roleAssignments@2022-04-01' 
     roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', busDataOwner)
   }
 }]
+
+// ---- secrets
+
+resource vault 'Microsoft.KeyVault/vaults@2023-07-01' = if (hasSecrets) {
+  name: vaultName
+  location: location
+  tags: tags
+  properties: {
+    tenantId: tenant().tenantId
+    sku: { family: 'A', name: 'standard' }
+    enableRbacAuthorization: true
+    enableSoftDelete: true
+  }
+}
+
+resource vaultAccess 'Microsoft.Authorization/roleAssignments@2022-04-01' = if (hasSecrets) {
+  name: guid(vault.id, identity.id, vaultSecretsUser)
+  scope: vault
+  properties: {
+    principalId: identity.properties.principalId
+    principalType: 'ServicePrincipal'
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', vaultSecretsUser)
+  }
+}
+
+resource workerVaultAccess 'Microsoft.Authorization/roleAssignments@2022-04-01' = if (hasSecrets && hasWorkers) {
+  name: guid(vault.id, workerIdentity.id, vaultSecretsUser)
+  scope: vault
+  properties: {
+    principalId: workerIdentity!.properties.principalId
+    principalType: 'ServicePrincipal'
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', vaultSecretsUser)
+  }
+}
+
+// The operator puts the values there.
+resource operatorVaultAccess 'Microsoft.Authorization/roleAssignments@2022-04-01' = if (hasSecrets && !empty(operatorId)) {
+  name: guid(vault.id, operatorId, vaultSecretsOfficer)
+  scope: vault
+  properties: {
+    principalId: operatorId
+    principalType: operatorType
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', vaultSecretsOfficer)
+  }
+}
 
 // ---- logs
 
@@ -534,15 +604,20 @@ var givenSettings = toObject(
 // What the function app and the workers have in common, besides their identity.
 var commonSettings = union(
   givenSettings,
+  requiredValues,
   {
     AzureWebJobsStorage__blobServiceUri: storage.properties.primaryEndpoints.blob
     AzureWebJobsStorage__queueServiceUri: storage.properties.primaryEndpoints.queue
     AzureWebJobsStorage__tableServiceUri: storage.properties.primaryEndpoints.table
     AzureWebJobsStorage__credential: 'managedidentity'
-    ServiceBus__fullyQualifiedNamespace: '${namespaces[0].name}.servicebus.windows.net'
-    ServiceBus__credential: 'managedidentity'
-    KENNEL_PARTITIONS: string(partitions)
   },
+  hasPartitions ? { KENNEL_PARTITIONS: string(partitions) } : {},
+  usesBus
+    ? {
+        ServiceBus__fullyQualifiedNamespace: '${busName}.servicebus.windows.net'
+        ServiceBus__credential: 'managedidentity'
+      }
+    : {},
   hasSecondary
     ? {
         ServiceBusSecondary__fullyQualifiedNamespace: '${last(namespaces).name}.servicebus.windows.net'
@@ -550,7 +625,7 @@ var commonSettings = union(
         KENNEL_BACKLOG_QUEUES: string(backlogQueues)
       }
     : {},
-  hasWorkers
+  hasWorkers && usesScale
     ? {
         KENNEL_SCALE_TARGET: resourceId('Microsoft.App/containerApps', workerName)
         KENNEL_SCALE_APPLY: scaleApply ? 'true' : 'false'
@@ -617,15 +692,15 @@ resource app 'Microsoft.Web/sites@2024-11-01' = {
   // The host reads storage when it starts, and fails without its roles. The app
   // creates backlog queues that are missing, which conflicts with a deployment
   // of them.
-  dependsOn: [blobContainers, storageAccess, busAccess, insightsAccess, backlog]
+  dependsOn: [blobContainers, storageAccess, busAccess, insightsAccess, vaultAccess, backlog]
 }
 
 var clientSettings = union(
   {
     AzureWebJobsStorage__clientId: identity.properties.clientId
     AZURE_CLIENT_ID: identity.properties.clientId
-    ServiceBus__clientId: identity.properties.clientId
   },
+  usesBus ? { ServiceBus__clientId: identity.properties.clientId } : {},
   hasSecondary ? { ServiceBusSecondary__clientId: identity.properties.clientId } : {}
 )
 
@@ -638,6 +713,7 @@ resource appSettings 'Microsoft.Web/sites/config@2024-11-01' = {
   properties: union(
     { FUNCTIONS_REQUEST_BODY_SIZE_LIMIT: '8388608' },
     commonSettings,
+    toObject(items(secretIds), secret => secret.key, secret => '@Microsoft.KeyVault(SecretUri=${secret.value})'),
     clientSettings,
     {
       APPLICATIONINSIGHTS_CONNECTION_STRING: insights.properties.ConnectionString
@@ -741,11 +817,15 @@ module workers 'workers.bicep' = if (hasWorkers) {
     registryServer: registryEnabled ? registry!.properties.loginServer : ''
     identityId: workerIdentity.id
     clientId: workerIdentity!.properties.clientId
+    usesBus: usesBus
     hasSecondary: hasSecondary
-    scalers: [
-      { id: identity.id, principalId: identity.properties.principalId }
-      { id: workerIdentity.id, principalId: workerIdentity!.properties.principalId }
-    ]
+    secrets: secretIds
+    scalers: usesScale
+      ? [
+          { id: identity.id, principalId: identity.properties.principalId }
+          { id: workerIdentity.id, principalId: workerIdentity!.properties.principalId }
+        ]
+      : []
     storageName: storage.name
     queues: workQueues
     minimum: replicas!.outputs.minimum
@@ -756,7 +836,7 @@ module workers 'workers.bicep' = if (hasWorkers) {
     zoneRedundant: zoneRedundant && vnetEnabled
     workspaceId: workspace.id
   }
-  dependsOn: [storageQueues, workerStorageAccess, workerBlobAccess, workerBusAccess, registryAccess, backlog]
+  dependsOn: [storageQueues, workerStorageAccess, workerBlobAccess, workerBusAccess, workerVaultAccess, registryAccess, backlog]
 }
 
 // ---- alerts
@@ -768,6 +848,7 @@ module alerts 'alerts.bicep' = if (!empty(alertEmail)) {
     location: location
     tags: tags
     email: alertEmail
+    timers: frequentTimers
     hasWorkers: hasWorkers
     hasSecondary: hasSecondary
     workspaceId: workspace.id
@@ -779,8 +860,9 @@ module alerts 'alerts.bicep' = if (!empty(alertEmail)) {
 output SERVICE_APP_NAME string = app.name
 output SERVICE_APP_URI string = 'https://${app.properties.defaultHostName}'
 output AZURE_STORAGE_ACCOUNT_NAME string = storage.name
-output AZURE_SERVICE_BUS_NAME string = bus[0].name
+output AZURE_SERVICE_BUS_NAME string = usesBus ? bus[0].name : ''
 output AZURE_CONTAINER_REGISTRY_ENDPOINT string = registryEnabled ? registry!.properties.loginServer : ''
+output AZURE_VAULT_NAME string = hasSecrets ? vaultName : ''
 output AZURE_LOG_WORKSPACE_NAME string = workspace.name
 output SERVICE_APP_IDENTITY_NAME string = identity.name
 output SERVICE_APP_IDENTITY_PRINCIPAL_ID string = identity.properties.principalId

@@ -19,12 +19,14 @@ param busIds array
 // service.
 var appService = 'Microsoft.App/environments'
 
-var zoneNames = [
-  'privatelink.blob.${environment().suffixes.storage}'
-  'privatelink.queue.${environment().suffixes.storage}'
-  'privatelink.table.${environment().suffixes.storage}'
-  'privatelink.servicebus.windows.net'
-]
+var zoneNames = concat(
+  [
+    'privatelink.blob.${environment().suffixes.storage}'
+    'privatelink.queue.${environment().suffixes.storage}'
+    'privatelink.table.${environment().suffixes.storage}'
+  ],
+  empty(busIds) ? [] : ['privatelink.servicebus.windows.net']
+)
 
 // zone is the index of a name in zoneNames.
 var storageTargets = [

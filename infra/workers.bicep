@@ -22,6 +22,9 @@ param clientId string
 @description('Identities that check scaling: the app and the workers.')
 param scalers array
 
+@description('The workers use Service Bus.')
+param usesBus bool
+
 @description('There is a second namespace of Service Bus.')
 param hasSecondary bool
 
@@ -42,6 +45,9 @@ param scaleApply bool
 
 @description('Environment variables: the settings that the function app has, too.')
 param settings object
+
+@description('The addresses of secrets in a vault, by the names of their settings.')
+param secrets object
 
 @description('Subnet of the Container Apps environment; empty for none.')
 param subnetId string
@@ -64,10 +70,13 @@ var allSettings = union(
   {
     AzureWebJobsStorage__clientId: clientId
     AZURE_CLIENT_ID: clientId
-    ServiceBus__clientId: clientId
   },
+  usesBus ? { ServiceBus__clientId: clientId } : {},
   hasSecondary ? { ServiceBusSecondary__clientId: clientId } : {}
 )
+
+var plainVariables = [for setting in items(allSettings): { name: setting.key, value: setting.value }]
+var secretVariables = [for secret in items(secrets): { name: secret.key, secretRef: last(split(secret.value, '/')) }]
 
 // Logs go through diagnostic settings, which need no key of the workspace.
 resource host 'Microsoft.App/managedEnvironments@2025-01-01' = {
@@ -109,6 +118,7 @@ resource worker 'Microsoft.App/containerApps@2025-01-01' = {
     workloadProfileName: 'Consumption'
     configuration: {
       activeRevisionsMode: 'Single'
+      secrets: [for secret in items(secrets): { name: last(split(secret.value, '/')), keyVaultUrl: secret.value, identity: identityId }]
       registries: empty(registryServer) ? [] : [{ server: registryServer, identity: identityId }]
     }
     template: {
@@ -118,7 +128,7 @@ resource worker 'Microsoft.App/containerApps@2025-01-01' = {
         {
           name: 'worker'
           image: image
-          env: [for setting in items(allSettings): { name: setting.key, value: setting.value }]
+          env: concat(plainVariables, secretVariables)
           resources: {
             cpu: json('0.5')
             memory: '1Gi'

@@ -58,6 +58,8 @@ func ownSettings(declared []*program.Setting, environ []string) (map[string]stri
 			value = s.Default
 		}
 		switch {
+		case strings.HasPrefix(value, "@Microsoft.KeyVault("):
+			errs = append(errs, fmt.Errorf("the setting %s is a reference to a Key Vault that the platform could not read: store the secret, then restart the app", s.Name))
 		case value == "" && !s.Optional:
 			errs = append(errs, fmt.Errorf("the setting %s is missing%s", s.Name, described(s)))
 		case value != "" && s.Check != nil:

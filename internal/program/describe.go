@@ -86,13 +86,14 @@ type RouteDescription struct {
 	Function string `json:"function"`
 }
 
-// SettingDescription is a setting in a description.
+// SettingDescription is a setting in a description. Bicep reads each member, so
+// none is left out.
 type SettingDescription struct {
 	Name        string `json:"name"`
-	Description string `json:"description,omitempty"`
-	Default     string `json:"default,omitempty"`
-	Secret      bool   `json:"secret,omitempty"`
-	Optional    bool   `json:"optional,omitempty"`
+	Description string `json:"description"`
+	Default     string `json:"default"`
+	Secret      bool   `json:"secret"`
+	Required    bool   `json:"required"` // it has no default and is not optional
 }
 
 // Storage is what a program keeps in its account, without its prefix.
@@ -131,7 +132,7 @@ func (d *Declared) Describe() Description {
 		out.Processors = append(out.Processors, p.Name)
 	}
 	for _, s := range d.Settings {
-		out.Settings = append(out.Settings, SettingDescription{Name: s.Name, Description: s.Description, Default: s.Default, Secret: s.Secret, Optional: s.Optional})
+		out.Settings = append(out.Settings, SettingDescription{Name: s.Name, Description: s.Description, Default: s.Default, Secret: s.Secret, Required: !s.Optional && s.Default == ""})
 	}
 	slices.SortFunc(out.Functions, func(a, b Function) int { return strings.Compare(a.Name, b.Name) })
 	return out

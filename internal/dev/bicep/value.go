@@ -101,6 +101,9 @@ func (e *evaluation) member(of any, name string, safe bool) any {
 }
 
 func (e *evaluation) index(of, at any) any {
+	if name, ok := at.(string); ok {
+		return e.member(of, name, false)
+	}
 	list, i := of.([]any), at.(int)
 	if i < 0 || i >= len(list) {
 		fail("%s: there is no item %d", e.path, i)
@@ -183,6 +186,26 @@ var functions = map[string]func(args []any) any{
 		}
 		return strings.Contains(args[0].(string), args[1].(string))
 	},
+	"map": func(args []any) any {
+		all, one := []any{}, args[1].(func(any) any)
+		for _, item := range args[0].([]any) {
+			all = append(all, one(item))
+		}
+		return all
+	},
+	"intersection": func(args []any) any {
+		return slices.DeleteFunc(slices.Clone(args[0].([]any)), func(item any) bool { return !slices.Contains(args[1].([]any), item) })
+	},
+	"split": func(args []any) any {
+		all := []any{}
+		for _, part := range strings.Split(args[0].(string), args[1].(string)) {
+			all = append(all, part)
+		}
+		return all
+	},
+	"replace": func(args []any) any {
+		return strings.ReplaceAll(args[0].(string), args[1].(string), args[2].(string))
+	},
 	"startsWith": func(args []any) any { return strings.HasPrefix(args[0].(string), args[1].(string)) },
 	"range": func(args []any) any {
 		all := []any{}
@@ -200,8 +223,15 @@ var functions = map[string]func(args []any) any{
 		}
 		return len(args[0].(map[string]any)) == 0
 	},
-	"last":    func(args []any) any { list := args[0].([]any); return list[len(list)-1] },
-	"string":  func(args []any) any { return fmt.Sprint(args[0]) },
+	"last":   func(args []any) any { list := args[0].([]any); return list[len(list)-1] },
+	"string": func(args []any) any { return fmt.Sprint(args[0]) },
+	"join": func(args []any) any {
+		var all []string
+		for _, part := range args[0].([]any) {
+			all = append(all, part.(string))
+		}
+		return strings.Join(all, args[1].(string))
+	},
 	"toLower": func(args []any) any { return strings.ToLower(args[0].(string)) },
 	"max":     func(args []any) any { return max(args[0].(int), args[1].(int)) },
 	"json": func(args []any) (v any) {
@@ -223,7 +253,7 @@ var functions = map[string]func(args []any) any{
 	"tenant": func([]any) any { return map[string]any{"tenantId": "11111111-1111-1111-1111-111111111111"} },
 	"environment": func([]any) any {
 		return map[string]any{
-			"suffixes":       map[string]any{"storage": "core.windows.net"},
+			"suffixes":       map[string]any{"storage": "core.windows.net", "keyvaultDns": ".vault.azure.net"},
 			"authentication": map[string]any{"loginEndpoint": "https://login.microsoftonline.com/"},
 		}
 	},
