@@ -114,6 +114,9 @@ func newCommon(e *environment) ([]app.Part, error) {
 		status.Bill, scrape.Bill = bill, bill
 		parts = append(parts, writesBill)
 	}
+	if e.listening == nil {
+		parts = append(parts, checkFunctions(e.declared, os.DirFS("."))...)
+	}
 	if e.signals != nil {
 		parts = append(parts, app.Part{Runs: connection{Signals: e.signals}, Closes: app.Disconnects})
 	}
