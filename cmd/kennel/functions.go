@@ -18,7 +18,8 @@ func (con *console) functionsCommand() *cobra.Command {
 		Long: `Builds the program for this machine, has it describe itself, which needs no network
 and no settings, and writes a folder with a function.json for each function, and
 infra/app.json for the infrastructure. Functions that the program no longer declares are
-removed; others that it never declared stay.
+removed; others that it never declared stay. Declared settings that
+local.settings.json.sample lacks are added to it, without values.
 
 PACKAGE is ./handler if that exists, else the root of the module. Two binaries of one
 program are named together, and what they declare is staged together.`,

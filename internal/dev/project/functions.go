@@ -99,11 +99,18 @@ type Difference struct {
 	text []byte // that it should have; nil: none
 }
 
-// Differences compares the functions and infra/app.json with a description.
+// Differences compares the functions, infra/app.json and the sample settings with
+// a description.
 func (p *Project) Differences(d program.Description) (all []Difference, err error) {
 	want := map[string][]byte{appFile: d.Text()}
 	for _, f := range d.Functions {
 		want["functions/"+f.Name+"/function.json"] = []byte(f.Text())
+	}
+	if want[sampleFile], err = p.sample(d.Settings); err != nil {
+		return nil, err
+	}
+	if want[sampleFile] == nil {
+		delete(want, sampleFile)
 	}
 	for _, path := range sortedPaths(want) {
 		text, err := os.ReadFile(filepath.Join(p.Root, filepath.FromSlash(path)))

@@ -89,3 +89,47 @@ func TestTwoBinaries(t *testing.T) {
 		t.Errorf("a queue without a handler: %v", err)
 	}
 }
+
+// TestSampleSettings: the sample gets the declared settings that it lacks, and
+// keeps everything else of the file.
+func TestSampleSettings(t *testing.T) {
+	d := (&program.Declared{Name: "shop", Settings: []*program.Setting{{Name: "SHOP_TOKEN", Secret: true}, {Name: "SHOP_LIMIT", Default: "7"}}}).Describe()
+	sample := func(p *Project) string {
+		t.Helper()
+		if _, err := p.WriteFunctions(d); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(filepath.Join(p.Root, "local.settings.json.sample"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	p := &Project{Root: writeTree(t, map[string]string{
+		"local.settings.json.sample": `{"Host": {"CORS": "*"}, "Values": {"Z": "1", "SHOP_LIMIT": "3", "A": "2"}}`,
+	})}
+	want := `{
+  "Host": {
+    "CORS": "*"
+  },
+  "Values": {
+    "Z": "1",
+    "SHOP_LIMIT": "3",
+    "A": "2",
+    "SHOP_TOKEN": ""
+  }
+}
+`
+	for range 2 {
+		if got := sample(p); got != want {
+			t.Errorf("the sample is %s, want %s", got, want)
+		}
+	}
+	if got := sample(&Project{Root: t.TempDir()}); !strings.Contains(got, `"SHOP_LIMIT": ""`) || !strings.Contains(got, "UseDevelopmentStorage=true") {
+		t.Errorf("a new sample is %s", got)
+	}
+	broken := &Project{Root: writeTree(t, map[string]string{"local.settings.json.sample": "[]"})}
+	if _, err := broken.WriteFunctions(d); err == nil || !strings.Contains(err.Error(), "local.settings.json.sample") {
+		t.Errorf("a broken sample: %v", err)
+	}
+}

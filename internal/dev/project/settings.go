@@ -17,6 +17,9 @@ import (
 // settingsName is the name of the file with the settings for this machine.
 const settingsName = "local.settings.json"
 
+// sampleFile has the settings of a new machine.
+const sampleFile = settingsName + ".sample"
+
 // LocalSettings are the contents of local.settings.json. The file is only for
 // this machine: it is never packed.
 type LocalSettings struct {
@@ -63,7 +66,7 @@ func (p *Project) settingsFile() (string, error) {
 	case changed:
 		return staged, nil
 	}
-	return ours + ".sample", nil
+	return filepath.Join(p.Root, sampleFile), nil
 }
 
 // stagedTime is the modification time of the settings that are staged: a file
