@@ -1,0 +1,127 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kennel/client"
+)
+
+func (con *console) timersCommand() *cobra.Command {
+	var to target
+	cmd := group(&cobra.Command{
+		Use:   "timers <command>",
+		Short: "list the timers of a program and run them",
+		Long:  `Lists the timers that the program declares, and runs one now.`,
+	}, con.timersListCommand(&to), con.timersShowCommand(&to), con.timersRunCommand(&to))
+	to.addTo(cmd.PersistentFlags(), responsesAsJSON)
+	return cmd
+}
+
+func (con *console) timersListCommand(to *target) *cobra.Command {
+	return &cobra.Command{
+		Use:         "list",
+		Short:       "list the timers of the program",
+		Long:        `Prints each timer with its next slot and how the last one ended.`,
+		Example:     "kennel timers list",
+		Annotations: requestExits("printed"),
+		Args:        cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			app, err := con.openApp(*to)
+			if err != nil {
+				return err
+			}
+			l, err := app.Timers(cmd.Context())
+			if err != nil {
+				return app.failed(err)
+			}
+			if to.asJSON {
+				return con.writeLine(string(l.JSON()))
+			}
+			_, err = io.WriteString(con.stdout, con.describeTimers(l.Items))
+			return err
+		},
+	}
+}
+
+func (con *console) timersShowCommand(to *target) *cobra.Command {
+	return &cobra.Command{
+		Use:         "show TIMER",
+		Short:       "show a timer and how its last slot ended",
+		Long:        `Prints the schedule of a timer, its next slot, and how the last one ended.`,
+		Example:     "kennel timers show digest",
+		Annotations: requestExits("printed"),
+		Args:        cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			app, err := con.openApp(*to)
+			if err != nil {
+				return err
+			}
+			t, err := app.Timer(cmd.Context(), args[0])
+			if err != nil {
+				return app.failed(err)
+			}
+			if to.asJSON {
+				return con.writeLine(string(t.JSON()))
+			}
+			text := con.describeTimers([]client.Timer{t})
+			if t.Last != nil && t.Last.Error != "" {
+				text += printable(oneLine(t.Last.Error)) + "\n"
+			}
+			_, err = io.WriteString(con.stdout, text)
+			return err
+		},
+	}
+}
+
+func (con *console) timersRunCommand(to *target) *cobra.Command {
+	return &cobra.Command{
+		Use:         "run TIMER",
+		Short:       "run a timer now",
+		Long:        `Requests a run now, in addition to the slots of the schedule. It does not wait for its end.`,
+		Example:     "kennel timers run digest",
+		Annotations: requestExits("requested"),
+		Args:        cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			app, err := con.openApp(*to)
+			if err != nil {
+				return err
+			}
+			run, err := app.RunTimer(cmd.Context(), args[0])
+			if err != nil {
+				return app.failed(err)
+			}
+			if to.asJSON {
+				return con.writeLine(string(run.JSON()))
+			}
+			_, err = fmt.Fprintf(con.stdout, "%s runs: its slot is %s\n", printable(run.Timer), run.Slot.UTC().Format(time.RFC3339Nano))
+			return err
+		},
+	}
+}
+
+// describeTimers returns timers as a table.
+func (con *console) describeTimers(all []client.Timer) string {
+	at := func(t *time.Time) string {
+		if t == nil {
+			return "-"
+		}
+		return t.UTC().Format(time.RFC3339)
+	}
+	rows := [][]string{{"TIMER", "SCHEDULE", "ZONE", "NEXT", "RUNS SINCE", "LAST", "LAST DONE"}}
+	for _, t := range all {
+		last := "-"
+		if t.Last != nil {
+			last = t.Last.Outcome + " " + at(&t.Last.At)
+		}
+		rows = append(rows, []string{plain(t.Timer), plain(t.Schedule), plain(t.Zone), at(&t.NextAt), at(t.RunningSince), plain(last), at(t.LastOKAt)})
+	}
+	if len(all) == 0 {
+		return "the program declares no timers\n"
+	}
+	return strings.TrimRight(con.drawTable(rows, 0), "\n") + "\n"
+}
