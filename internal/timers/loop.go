@@ -75,8 +75,10 @@ func (t *timer) run(ctx context.Context) {
 			}
 			if stopped == nil {
 				stopped = time.After(t.opt.Drain + stopTimeout)
-				drained := time.AfterFunc(t.opt.Drain, func() { t.end(attempt.ErrStopping) })
-				defer drained.Stop()
+				if cancel := t.cancel; cancel != nil { // of the last attempt: no other one begins
+					drained := time.AfterFunc(t.opt.Drain, func() { cancel(attempt.ErrStopping) })
+					defer drained.Stop()
+				}
 			}
 		}
 		select {
@@ -268,11 +270,4 @@ func (t *timer) begin(ctx context.Context) {
 		}
 		t.ended <- ending{v, attempt.Now(ctx), time.Since(began)}
 	}()
-}
-
-// end ends the context of the attempt that runs.
-func (t *timer) end(cause error) {
-	if t.cancel != nil {
-		t.cancel(cause)
-	}
 }
