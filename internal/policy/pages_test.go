@@ -4,8 +4,11 @@ import (
 	"context"
 	"os/exec"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
+
+	"kennel/internal/version"
 )
 
 // pageProgram is a program in a page.
@@ -17,7 +20,7 @@ func TestProgramsOfPages(t *testing.T) {
 	for name, text := range repository(t) {
 		if len(name) > 3 && name[len(name)-3:] == ".md" {
 			for _, m := range pageProgram.FindAllStringSubmatch(text, -1) {
-				files["examples/page"+string(rune('a'+len(files)))+"/main.go"] = m[1]
+				files["examples/page"+string(rune('a'+len(files)))+"/main.go"] = strings.Replace(m[1], "\t\"kennel\"\n", "\t\""+version.Module+"\"\n", 1) // if the module has another name
 			}
 		}
 	}

@@ -106,7 +106,7 @@ func TestRename(t *testing.T) {
 		"go.mod":            "module " + other() + "\n",
 		"docs/api.md":       "`go doc " + other() + "/client`",
 		"cmd/kennel/app.go": `"` + other() + `/client"`,
-		"handler/main.go":   `"` + other() + `/internal/version"`,
+		"handler/main.go":   `"` + other() + `"`,
 	} {
 		if !bytes.Contains(renamed[filepath.FromSlash(name)], []byte(text)) {
 			t.Errorf("%s does not contain %s", name, text)
