@@ -333,7 +333,7 @@ func TestKeysCannotBeAvoided(t *testing.T) {
 				return text
 			}
 			without := regexp.MustCompile(`(?s),\s*\{\s*"type": "queue".*?\}`).ReplaceAll(text, nil)
-			if _, err := doctor.CheckAccess(fstest.MapFS{"Console/function.json": {Data: without}}); err == nil {
+			if _, err := doctor.CheckAccess(fstest.MapFS{"Console/function.json": {Data: without}}, nil); err == nil {
 				t.Error("the doctor does not find that the function Console has no second output")
 			}
 			return without
@@ -350,17 +350,17 @@ func TestKeysCannotBeAvoided(t *testing.T) {
 // TestLevels: the functions of the repository have the levels that the app
 // relies on, and the doctor finds others.
 func TestLevels(t *testing.T) {
-	if detail, err := doctor.CheckAccess(os.DirFS("../functions")); err != nil || !strings.HasSuffix(detail, "HTTP functions") || detail[0] == '0' {
+	if detail, err := doctor.CheckAccess(os.DirFS("../functions"), nil); err != nil || !strings.HasSuffix(detail, "HTTP functions") || detail[0] == '0' {
 		t.Errorf("levels of the functions: %q, %v", detail, err)
 	}
 	function := func(level string) *fstest.MapFile {
 		return &fstest.MapFile{Data: []byte(`{"bindings":[{"type":"httpTrigger","authLevel":"` + level + `"},{"type":"http"}]}`)}
 	}
-	_, err := doctor.CheckAccess(fstest.MapFS{"Health/function.json": function("function"), "Channels/function.json": function("anonymous"), "Other/function.json": function("function")})
+	_, err := doctor.CheckAccess(fstest.MapFS{"Health/function.json": function("function"), "Channels/function.json": function("anonymous"), "Other/function.json": function("function"), "Route-hello/function.json": function("anonymous")}, map[string]string{"Route-hello": "anonymous"})
 	if err == nil || !strings.Contains(err.Error(), `function Channels is "anonymous" instead of "function"`) || !strings.Contains(err.Error(), "Health") || strings.Contains(err.Error(), "Other") {
 		t.Errorf("wrong levels: %v", err)
 	}
-	if _, err := doctor.CheckAccess(fstest.MapFS{"Other/function.json": {Data: []byte("{")}}); err == nil {
+	if _, err := doctor.CheckAccess(fstest.MapFS{"Other/function.json": {Data: []byte("{")}}, nil); err == nil {
 		t.Error("no error for a broken function.json")
 	}
 }

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,8 +13,9 @@ import (
 )
 
 // CheckAccess compares who may call the functions in the folder of the app,
-// which the Functions host has, with what this process relies on.
-func CheckAccess(app fs.FS) (string, error) {
+// which the Functions host has, with what this process relies on. levels has the
+// authLevel of the functions of routes that the program declares.
+func CheckAccess(app fs.FS, levels map[string]string) (string, error) {
 	files, err := fs.Glob(app, "*/function.json")
 	if err != nil {
 		return "", err // cannot occur: the pattern is valid
@@ -31,7 +33,8 @@ func CheckAccess(app fs.FS) (string, error) {
 		if err := json.Unmarshal(text, &function); err != nil {
 			return "", settingError{text: file + " is not valid JSON"}
 		}
-		name, want := path.Dir(file), "function"
+		name := path.Dir(file)
+		want := cmp.Or(levels[name], "function")
 		if slices.Contains(edge.Anonymous, name) {
 			want = "anonymous"
 		}

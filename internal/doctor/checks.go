@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"kennel/internal/clients"
 	"kennel/internal/config"
 	"kennel/internal/names"
+	"kennel/internal/program"
 	"kennel/internal/table"
 	"kennel/internal/version"
 )
@@ -37,16 +39,22 @@ const (
 // at about five minutes, signatures at 15.
 const maxSkew = time.Minute
 
+// Declared is what the program declares.
+type Declared struct {
+	program.Description
+	Given map[string]bool // the settings that have a value, besides their default
+}
+
 // New returns the checks of this app. It makes no request.
-func New(cfg config.Config, account azure.Account, o *azure.Options) ([][]Check, error) {
+func New(cfg config.Config, account azure.Account, d Declared, o *azure.Options) ([][]Check, error) {
 	m := mender{cfg}
 	blobs, err := account.OpenBlobs(o)
 	if err != nil {
 		return nil, err
 	}
-	lanes := blobChecks(blobs, m)
-	lanes = append(lanes, tableChecks(account, o, m)...)
-	lanes = append(lanes, queueChecks(account, o, m)...)
+	lanes := blobChecks(blobs, d.Storage.Containers, m)
+	lanes = append(lanes, tableChecks(account, d.Storage.Tables, o, m)...)
+	lanes = append(lanes, queueChecks(account, d.Storage.Queues, o, m)...)
 	lanes = append(lanes, busChecks(cfg.ServiceBus, m)...)
 	if cfg.ServiceBusSecondary.Given() {
 		lanes = append(lanes, backlogChecks(cfg, m)...)
@@ -63,15 +71,45 @@ func New(cfg config.Config, account azure.Account, o *azure.Options) ([][]Check,
 			return checkSignIn(ctx, http.DefaultTransport, cfg.Platform.Address)
 		}}})
 	}
+	if len(d.Settings) > 0 {
+		lanes = append(lanes, []Check{{Name: "declared settings", Do: func(context.Context) (string, error) { return declaredSettings(d), nil }, fix: m.setting}})
+	}
+	levels := make(map[string]string)
+	for _, route := range d.Routes {
+		levels[route.Function] = route.Level
+	}
 	return append(lanes, []Check{
 		{Name: "settings", Do: func(context.Context) (string, error) { return checkSettings(cfg, os.ReadFile) }, fix: m.setting},
-		{Name: "access", Do: func(context.Context) (string, error) { return CheckAccess(os.DirFS(".")) }, fix: m.setting},
+		{Name: "access", Do: func(context.Context) (string, error) { return CheckAccess(os.DirFS("."), levels) }, fix: m.setting},
 		{Name: "versions", Do: func(context.Context) (string, error) { return checkVersions(cfg.Platform) }, fix: m.setting},
 	}), nil
 }
 
-func blobChecks(blobs *azure.Blobs, m mender) [][]Check {
-	containers := []string{names.SequencesContainer, names.KnownContainer, names.GatesContainer, names.ClaimsContainer, names.StagingContainer, names.ReportsContainer}
+// declaredSettings tells where the declared settings have their values from. It
+// has none of them: a program with a missing or invalid one does not start.
+func declaredSettings(d Declared) string {
+	var all []string
+	for _, s := range d.Settings {
+		switch {
+		case d.Given[s.Name]:
+			all = append(all, s.Name+" is set")
+		case s.Default != "":
+			all = append(all, s.Name+" has its default")
+		default:
+			all = append(all, s.Name+" is not set")
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// used returns those of the names that the program declares.
+func used(all, declared []string) []string {
+	return slices.DeleteFunc(all, func(name string) bool { return !slices.Contains(declared, name) })
+}
+
+func blobChecks(blobs *azure.Blobs, declared []string, m mender) [][]Check {
+	// In the other containers a blob would be found by those who list them.
+	containers := used([]string{names.SequencesContainer, names.KnownContainer, names.GatesContainer, names.ClaimsContainer, names.StagingContainer, names.ReportsContainer}, declared)
 	right := func(name string, do func(*azure.ScratchBlob, context.Context) error) Check {
 		return Check{Name: "blobs " + name, fix: m.storage(blobRole), Do: func(ctx context.Context) (string, error) {
 			for _, container := range containers {
@@ -118,7 +156,7 @@ func notServed(service string, err error) [][]Check {
 	}}}}
 }
 
-func tableChecks(account azure.Account, o *azure.Options, m mender) [][]Check {
+func tableChecks(account azure.Account, declared []string, o *azure.Options, m mender) [][]Check {
 	tables, err := account.OpenTables(o)
 	if err != nil {
 		return notServed("tables", err)
@@ -147,16 +185,17 @@ func tableChecks(account azure.Account, o *azure.Options, m mender) [][]Check {
 		_, err := t.Get(ctx, Scratch, Scratch)
 		return err
 	}
-	// A row in table Channels would be a channel.
-	written := []string{names.BlogsTable, names.InstancesTable, names.BatchesTable, names.ClaimsTable}
+	// A row in table Channels would be a channel, and one in others a timer or so.
+	written := used([]string{names.BlogsTable, names.InstancesTable, names.BatchesTable, names.ClaimsTable}, declared)
+	onlyRead := used([]string{names.ChannelsTable, names.TimersTable, names.QueueClaimsTable}, declared)
 	return [][]Check{{
 		right("write", written, table.ErrExists, submit(table.Insert, "")),
-		right("read", append([]string{names.ChannelsTable}, written...), table.ErrNotFound, read),
+		right("read", append(onlyRead, written...), table.ErrNotFound, read),
 		right("delete", written, table.ErrNotFound, submit(table.Delete, table.AnyVersion)),
 	}}
 }
 
-func queueChecks(account azure.Account, o *azure.Options, m mender) [][]Check {
+func queueChecks(account azure.Account, declared []string, o *azure.Options, m mender) [][]Check {
 	queues, err := account.OpenQueues(o)
 	if err != nil {
 		return notServed("queues", err)
@@ -180,14 +219,27 @@ func queueChecks(account azure.Account, o *azure.Options, m mender) [][]Check {
 			right("delete", onScratch(func(ctx context.Context) error { return queues.Clear(ctx, names.DoctorQueue) })),
 		},
 		{right("count", func(ctx context.Context) (string, error) {
-			count, err := queues.Count(ctx, names.CleanupQueue)
-			if err != nil {
-				return "", err
-			}
-			ofBatches, err := queues.List(ctx, names.PartitionPrefix)
-			return fmt.Sprintf("queue %s has %d messages; batches have %d queues", names.CleanupQueue, count, len(ofBatches)), err
+			return countQueues(ctx, queues, declared)
 		})},
 	}
+}
+
+// countQueues counts the messages of the declared queues. Those of batches are
+// listed: their number depends on a setting.
+func countQueues(ctx context.Context, queues *azure.Queues, declared []string) (string, error) {
+	var all []string
+	for _, name := range declared {
+		if strings.HasPrefix(name, names.PartitionPrefix) || strings.HasSuffix(name, names.PoisonSuffix) {
+			continue
+		}
+		count, err := queues.Count(ctx, name)
+		if err != nil {
+			return "", err
+		}
+		all = append(all, fmt.Sprintf("queue %s has %d messages", name, count))
+	}
+	ofBatches, err := queues.List(ctx, names.PartitionPrefix)
+	return strings.Join(append(all, fmt.Sprintf("batches have %d queues", len(ofBatches))), "; "), err
 }
 
 func busChecks(bus config.ServiceBus, m mender) [][]Check {

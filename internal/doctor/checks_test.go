@@ -151,7 +151,7 @@ func TestDoctorFixesByIdentity(t *testing.T) {
 // TestDoctorWithoutChannels: an account for blobs alone is a choice.
 func TestDoctorWithoutChannels(t *testing.T) {
 	account := azure.Account{BlobURL: "https://mystore.blob.core.windows.net"}
-	for _, lanes := range [][][]Check{tableChecks(account, nil, mender{}), queueChecks(account, nil, mender{})} {
+	for _, lanes := range [][][]Check{tableChecks(account, nil, nil, mender{}), queueChecks(account, nil, nil, mender{})} {
 		for _, f := range Diagnose(t.Context(), lanes) {
 			if !f.OK || !strings.Contains(f.Detail, "channels are not served: open "+strings.TrimSuffix(f.Name, "s")+" storage") {
 				t.Errorf("%+v, want it ok", f)

@@ -20,6 +20,7 @@ import (
 	"kennel/internal/dev/devbus"
 	"kennel/internal/faultproxy"
 	"kennel/internal/names"
+	"kennel/internal/program"
 	"kennel/internal/storetest"
 )
 
@@ -32,10 +33,17 @@ func inAzure() config.Config {
 	}
 }
 
+// whole is a program that uses everything.
+func whole() Declared {
+	d := &program.Declared{Name: "kennel"}
+	d.UseAll()
+	return Declared{Description: d.Describe()}
+}
+
 // diagnosed runs the doctor on an account and returns the findings by name.
 func diagnosed(t *testing.T, cfg config.Config, connection string) map[string]Finding {
 	t.Helper()
-	lanes, err := New(cfg, azure.Account{ConnectionString: connection}, nil)
+	lanes, err := New(cfg, azure.Account{ConnectionString: connection}, whole(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +104,7 @@ func TestDoctorSignIn(t *testing.T) {
 	}
 	for _, signedIn := range []bool{true, false} {
 		cfg := config.Config{SignedIn: signedIn}
-		lanes, err := New(cfg, azure.Account{ConnectionString: "UseDevelopmentStorage=true"}, nil)
+		lanes, err := New(cfg, azure.Account{ConnectionString: "UseDevelopmentStorage=true"}, Declared{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -267,7 +275,7 @@ func TestDoctorOfSilentStorage(t *testing.T) {
 				return answer, nil
 			})
 			account := azure.Account{ConnectionString: "AccountName=mystore;AccountKey=c2VjcmV0;EndpointSuffix=core.windows.net"}
-			lanes, err := New(inAzure(), account, &azure.Options{HTTP: &http.Client{Transport: storage}})
+			lanes, err := New(inAzure(), account, whole(), &azure.Options{HTTP: &http.Client{Transport: storage}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -328,6 +336,38 @@ func TestDoctorKeepsSecrets(t *testing.T) {
 			if strings.Contains(string(text), secret) {
 				t.Errorf("the findings contain %q: %s", secret, text)
 			}
+		}
+	}
+}
+
+// TestDoctorOfProgram: the doctor checks what the program declares, and touches
+// nothing of the parts that it does not use. It tells which settings are set, and
+// no value.
+func TestDoctorOfProgram(t *testing.T) {
+	t.Parallel()
+	d := &program.Declared{
+		Name: "shop", Queues: []*program.Queue{{Name: "emails", Handled: 1}},
+		Settings: []*program.Setting{{Name: "SHOP_TOKEN", Secret: true}, {Name: "SHOP_LIMIT", Default: "d3fault"}, {Name: "SHOP_NOTE", Optional: true}},
+	}
+	lanes, err := New(inAzure(), azure.Account{ConnectionString: apptest.NewProxy(t).ConnectionString()}, Declared{d.Describe(), map[string]bool{"SHOP_TOKEN": true}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	details := make(map[string]string)
+	for _, f := range Diagnose(t.Context(), lanes) {
+		if details[f.Name] = f.Detail; !f.OK && !isLate(f) {
+			t.Errorf("%+v", f)
+		}
+	}
+	for name, want := range map[string]string{
+		"blobs write":       "containers uniqueids",
+		"tables write":      "tables Instances",
+		"tables read":       "tables QueueClaims, Instances",
+		"queues count":      "queue emails has 0 messages; queue kennel-doctor has 0 messages; batches have 0 queues",
+		"declared settings": "SHOP_TOKEN is set, SHOP_LIMIT has its default, SHOP_NOTE is not set",
+	} {
+		if details[name] != want && !strings.HasPrefix(details[name], "no answer ") {
+			t.Errorf("%s: %q, want %q", name, details[name], want)
 		}
 	}
 }

@@ -65,7 +65,7 @@ func Open(cfg config.Config, d *program.Declared, outside Outside, received func
 	if e.processors, err = processorsOf(cfg, d, l); err != nil {
 		return nil, err
 	}
-	e.newID = outside.NewID
+	e.newID, e.given = outside.NewID, given(d.Settings, outside.Environ)
 	r := &Running{settings: settings, life: l}
 	parts, err := newParts(e, r)
 	if err != nil {
@@ -121,7 +121,7 @@ func newCommon(e *environment) ([]app.Part, error) {
 		parts = append(parts, app.Part{Runs: connection{Signals: e.signals}, Closes: app.Disconnects})
 	}
 	checks := func() ([][]doctor.Check, error) {
-		return doctor.New(e.cfg, e.account, &azure.Options{Requests: e.counter, Job: "doctor"})
+		return doctor.New(e.cfg, e.account, doctor.Declared{Description: e.declared.Describe(), Given: e.given}, &azure.Options{Requests: e.counter, Job: "doctor"})
 	}
 	return append(parts, app.Part{Serves: app.RoutesOnly{
 		{Function: "Health", Pattern: "GET /api/health", Handler: http.HandlerFunc(api.Health)},

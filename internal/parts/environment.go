@@ -32,8 +32,9 @@ type environment struct {
 	processors map[string]work.Processor
 	declared   *program.Declared
 	life       *life
-	newID      func() string // of messages; nil: random ones
-	batches    *batchWork    // nil: the program uses none
+	newID      func() string   // of messages; nil: random ones
+	given      map[string]bool // the declared settings that have a value, besides their default
+	batches    *batchWork      // nil: the program uses none
 	log        *slog.Logger
 }
 

@@ -45,11 +45,7 @@ func (r *Running) Setting(name string) string { return r.settings[name] }
 // ownSettings returns the values of the declared settings. Its error names all
 // that are missing or wrong, and no value.
 func ownSettings(declared []*program.Setting, environ []string) (map[string]string, error) {
-	given := make(map[string]string, len(environ))
-	for _, setting := range environ {
-		name, value, _ := strings.Cut(setting, "=")
-		given[name] = value
-	}
+	given := valuesOf(environ)
 	values := make(map[string]string, len(declared))
 	var errs []error
 	for _, s := range declared {
@@ -70,6 +66,25 @@ func ownSettings(declared []*program.Setting, environ []string) (map[string]stri
 		values[s.Name] = value
 	}
 	return values, errors.Join(errs...)
+}
+
+func valuesOf(environ []string) map[string]string {
+	values := make(map[string]string, len(environ))
+	for _, setting := range environ {
+		name, value, _ := strings.Cut(setting, "=")
+		values[name] = value
+	}
+	return values
+}
+
+// given returns which of the declared settings have a value, besides their
+// default.
+func given(declared []*program.Setting, environ []string) map[string]bool {
+	values, all := valuesOf(environ), make(map[string]bool)
+	for _, s := range declared {
+		all[s.Name] = values[s.Name] != ""
+	}
+	return all
 }
 
 func described(s *program.Setting) string {

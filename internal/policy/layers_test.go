@@ -88,7 +88,7 @@ var layers = map[string][]string{
 	"internal/app":                {"internal/config", "internal/customhandler", "internal/edge", "internal/instances", "internal/loopback", "internal/metrics", "internal/observe", "internal/version"}, // no job
 	"internal/apptest":            {"channels", "docs", "internal/azure", "internal/customhandler", "internal/dev/devbus", "internal/faultproxy", "internal/names", "internal/storetest", "internal/table", "testing", "github.com/santhosh-tekuri/jsonschema", "go.yaml.in/yaml"},
 	"internal/clients":            {"internal/azure/containerapp", "internal/azure/requests", "internal/azure/servicebus", "internal/config", "internal/names", "relay"},
-	"internal/doctor":             {"gate", "internal/azure", "internal/clients", "internal/config", "internal/edge", "internal/loopback", "internal/names", "internal/scale/check", "internal/table", "internal/version", "relay"},
+	"internal/doctor":             {"gate", "internal/azure", "internal/clients", "internal/config", "internal/edge", "internal/loopback", "internal/names", "internal/program", "internal/scale/check", "internal/table", "internal/version", "relay"},
 	"internal/edge":               {"internal/config", "internal/console", "internal/customhandler", "internal/loopback", "internal/principal", "internal/suggest", "internal/table", "internal/trace"}, // no resource
 	"internal/observe":            {"gate", "ids", "internal/azure/requests", "internal/cost", "internal/customhandler", "internal/instances", "internal/metrics", "internal/table", "internal/version", "queue"},
 	"internal/parts":              {"channels", "deadletters", "gate", "ids", "internal", "queue", "relay", "work"}, // it assembles the app
