@@ -14,6 +14,7 @@ import (
 type Description struct {
 	Version    int                  `json:"version"` // of this form
 	Program    string               `json:"program"`
+	Packages   []string             `json:"packages,omitempty"` // of which kennel functions made it, the handler first; none: the usual one
 	Parts      []Part               `json:"parts"`
 	Functions  []Function           `json:"functions"`
 	Queues     []QueueDescription   `json:"queues"`

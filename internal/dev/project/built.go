@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -49,7 +50,7 @@ type goBuild struct {
 func (b *goBuild) isCurrent() bool {
 	var was builtFrom
 	text, err := os.ReadFile(b.record())
-	if err != nil || json.Unmarshal(text, &was) != nil {
+	if err != nil || json.Unmarshal(text, &was) != nil || !slices.Contains(was.Sources.Packages, path.Clean(b.project.Program())) {
 		return false
 	}
 	tool, err := b.tool()

@@ -17,27 +17,68 @@ import (
 	"kennel/internal/program"
 )
 
-// Program returns the package of the program, as a path from the root: ./handler
-// if that exists, else the root.
+// Program returns the package of the handler, as a path from the root: the first
+// one that was named when the functions were written, or else ./handler if that
+// exists, else the root.
 func (p *Project) Program() string { return programOf(p.Root) }
 
 func programOf(root string) string {
+	if named := namedPackages(root); len(named) > 0 {
+		return named[0]
+	}
 	if info, err := os.Stat(filepath.Join(root, handlerName)); err == nil && info.IsDir() {
 		return "./" + handlerName
 	}
 	return "."
 }
 
+// namedPackages returns the packages that were named when the functions were
+// written; none for the usual one.
+func namedPackages(root string) []string {
+	last, _ := lastDescription(root)
+	for _, name := range last.Packages {
+		if checkPackage(name) != nil {
+			return nil
+		}
+	}
+	return last.Packages
+}
+
+// checkPackage accepts a folder of the module.
+func checkPackage(name string) error {
+	if name != "." && !strings.HasPrefix(name, "./") {
+		return fmt.Errorf("%q is no folder of the module: write it as ./folder", name)
+	}
+	return nil
+}
+
+// lastDescription returns what infra/app.json has.
+func lastDescription(root string) (d program.Description, err error) {
+	text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(appFile)))
+	if err == nil {
+		err = json.Unmarshal(text, &d)
+	}
+	return d, err
+}
+
 // errNotDescribed reports a program that is none of package kennel.
 var errNotDescribed = errors.New("the program does not describe itself")
 
 // Describe builds programs for this machine and returns what they consist of
-// together. A program that is none of package kennel has no description.
+// together: by default those that were named the last time. A program that is
+// none of package kennel has no description.
 func (p *Project) Describe(ctx context.Context, env map[string]string, packages ...string) (d program.Description, err error) {
 	if len(packages) == 0 {
+		packages = namedPackages(p.Root)
+	}
+	named := packages
+	if len(named) == 0 {
 		packages = []string{p.Program()}
 	}
 	for i, pkg := range packages {
+		if err := checkPackage(pkg); err != nil {
+			return d, err
+		}
 		one, err := p.describeBy(p.command(ctx, env, "go", "run", pkg, "describe"))
 		if err != nil {
 			return d, fmt.Errorf("describe %s: %w", pkg, err)
@@ -50,12 +91,17 @@ func (p *Project) Describe(ctx context.Context, env map[string]string, packages 
 			return d, fmt.Errorf("describe %s: %w", pkg, err)
 		}
 	}
+	d.Packages = named
 	return d, d.Complete()
 }
 
-// DescribeBuilt returns what the program in a built file consists of. found is
-// false for one that does not describe itself.
+// DescribeBuilt returns what the program in a built file consists of, with its
+// other packages. found is false for one that does not describe itself.
 func (p *Project) DescribeBuilt(ctx context.Context, file string) (d program.Description, found bool, err error) {
+	if len(namedPackages(p.Root)) > 0 {
+		d, err = p.Describe(ctx, nil)
+		return d, err == nil, err
+	}
 	d, err = p.describeBy(p.command(ctx, nil, file, "describe"))
 	if errors.Is(err, errNotDescribed) {
 		return d, false, nil
@@ -150,8 +196,7 @@ func sortedPaths(m map[string][]byte) []string {
 // undeclared one stays.
 func (p *Project) WriteFunctions(d program.Description) (written []Difference, err error) {
 	before := make(map[string]bool)
-	var last program.Description
-	if text, err := os.ReadFile(filepath.Join(p.Root, filepath.FromSlash(appFile))); err == nil && json.Unmarshal(text, &last) == nil {
+	if last, err := lastDescription(p.Root); err == nil {
 		for _, f := range last.Functions {
 			before["functions/"+f.Name+"/function.json"] = true
 		}

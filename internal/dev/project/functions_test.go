@@ -133,3 +133,36 @@ func TestSampleSettings(t *testing.T) {
 		t.Errorf("a broken sample: %v", err)
 	}
 }
+
+// TestNamedPackages: the packages that were named are those of the next time, and
+// the first one is the handler.
+func TestNamedPackages(t *testing.T) {
+	main := func(queue, handled string) string {
+		return "package main\n\nfunc main() { print() }\n\nfunc print() { println2(`{\"version\":1,\"program\":\"shop\",\"queues\":[{\"name\":\"" + queue + "\",\"handled\":" + handled + "}]}`) }\n"
+	}
+	const println2 = "package main\n\nimport \"os\"\n\nfunc println2(text string) { os.Stdout.WriteString(text) }\n"
+	p := &Project{Root: writeTree(t, map[string]string{
+		"go.mod": "module shop\n\ngo 1.22\n", "api/main.go": main("emails", "false"), "api/print.go": println2,
+		"worker/main.go": main("emails", "true"), "worker/print.go": println2,
+	})}
+	if got := p.Program(); got != "." {
+		t.Errorf("the program is %s", got)
+	}
+	if _, err := p.Describe(t.Context(), nil, "api"); err == nil || !strings.Contains(err.Error(), "./folder") {
+		t.Errorf("a name that is no folder: %v", err)
+	}
+	if _, err := p.Describe(t.Context(), nil, "./api"); err == nil || !strings.Contains(err.Error(), `"emails"`) {
+		t.Errorf("a queue without a handler: %v", err)
+	}
+	d, err := p.Describe(t.Context(), nil, "./api", "./worker")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.WriteFunctions(d); err != nil {
+		t.Fatal(err)
+	}
+	again, found, err := p.DescribeBuilt(t.Context(), "")
+	if err != nil || !found || string(again.Text()) != string(d.Text()) || p.Program() != "./api" {
+		t.Errorf("the next time: %s, %t, %v, program %s", again.Text(), found, err, p.Program())
+	}
+}
