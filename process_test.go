@@ -53,7 +53,7 @@ type shopOrder struct {
 
 // sendOrders sends orders to the three queues of the shop by code, as another
 // binary of the same program does.
-func sendOrders(t *testing.T, connection string, n int) {
+func sendOrders(t testing.TB, connection string, n int) {
 	t.Helper()
 	var queues []*Queue[shopOrder]
 	sender := func(a *App) error {
@@ -94,7 +94,7 @@ func sendOrders(t *testing.T, connection string, n int) {
 }
 
 // runs runs do in a program behind a host that never calls.
-func runs(t *testing.T, connection string, p Program, do func(context.Context)) {
+func runs(t testing.TB, connection string, p Program, do func(context.Context)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()

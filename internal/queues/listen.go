@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	"kennel/internal/observe"
 	"kennel/internal/worker"
@@ -27,7 +28,8 @@ func (q *Queues) listen(storageQueues []string) error {
 			o.MaxWork = max(o.MaxWork, one.Timeout+lastWords*(one.Timeout+wordPause)+patience)
 		}
 		o.Hands = max(2, o.Hands)
-		listener, err := worker.ListenUntimed(l, q.store, []string{name}, codec{q, name}, q.receive, o)
+		c := codec{q, name, &deliveries{all: make(map[string]*delivery)}}
+		listener, err := worker.ListenUntimed(l, q.store, []string{name}, c, c.receive, o)
 		if err != nil {
 			return err
 		}
@@ -40,12 +42,51 @@ func (q *Queues) listen(storageQueues []string) error {
 type codec struct {
 	*Queues
 	storage string
+	read    *deliveries
+}
+
+// deliveries are those that were read and have not ended: a listener asks several
+// times about each, and reading an envelope is most of the work of a short message.
+type deliveries struct {
+	mu  sync.Mutex
+	all map[string]*delivery // by the id of the store; guarded by mu
+}
+
+// maxRead is how many deliveries are kept: a lost lease ends one without notice.
+const maxRead = 1000
+
+// of returns the delivery of a message. It is never changed.
+func (c codec) of(m queue.Message) *delivery {
+	c.read.mu.Lock()
+	d := c.read.all[m.ID]
+	c.read.mu.Unlock()
+	if d != nil && d.deliveries == m.DequeueCount && d.body == m.Body {
+		return d
+	}
+	d = &delivery{storage: c.storage, id: m.ID, text: m.Body, body: m.Body, deliveries: m.DequeueCount, inserted: m.Inserted}
+	if text, err := worker.TextOf(m.Body); err == nil {
+		d.text = text
+	}
+	c.open(d)
+	c.read.mu.Lock()
+	defer c.read.mu.Unlock()
+	if len(c.read.all) >= maxRead {
+		clear(c.read.all)
+	}
+	c.read.all[m.ID] = d
+	return d
+}
+
+// ended forgets a delivery.
+func (c codec) ended(m queue.Message) {
+	c.read.mu.Lock()
+	defer c.read.mu.Unlock()
+	delete(c.read.all, m.ID)
 }
 
 // Decode implements [queue.Codec].
 func (c codec) Decode(_ context.Context, m queue.Message) (queue.Content[*delivery], error) {
-	d := c.delivered(m)
-	c.open(d)
+	d := c.of(m)
 	content := queue.Content[*delivery]{Body: d, ID: d.envelope.ID}
 	if !d.raw {
 		content.Done = func(ctx context.Context) error { return c.forget(ctx, d) }
@@ -53,19 +94,9 @@ func (c codec) Decode(_ context.Context, m queue.Message) (queue.Content[*delive
 	return content, nil
 }
 
-// delivered returns the delivery of a message.
-func (c codec) delivered(m queue.Message) *delivery {
-	d := &delivery{storage: c.storage, id: m.ID, text: m.Body, deliveries: m.DequeueCount, inserted: m.Inserted}
-	if text, err := worker.TextOf(m.Body); err == nil {
-		d.text = text
-	}
-	return d
-}
-
 // Attempts implements [queue.Codec]. The listener does not use the body.
 func (c codec) Attempts(m queue.Message) (failed int64, next string) {
-	d := c.delivered(m)
-	c.open(d)
+	d := c.of(m)
 	if d.own != nil {
 		if end, _, ok := d.dying(); ok {
 			return int64(end.attempts) - 1, m.Body
@@ -76,8 +107,9 @@ func (c codec) Attempts(m queue.Message) (failed int64, next string) {
 
 // Returned implements [queue.Returner]: a message that was not begun.
 func (c codec) Returned(m queue.Message) string {
-	d := c.delivered(m)
-	if c.open(d); d.raw {
+	d := c.of(m)
+	defer c.ended(m)
+	if d.raw {
 		return m.Body
 	}
 	text, err := c.again(context.Background(), d, d.again(0, nil), m.DequeueCount)
@@ -89,18 +121,16 @@ func (c codec) Returned(m queue.Message) string {
 
 // Size implements [queue.Sizer].
 func (c codec) Size(m queue.Message) int {
-	text, err := worker.TextOf(m.Body)
-	if err != nil {
-		return 0
+	d := c.of(m)
+	if d.envelope.ClaimExpires().IsZero() {
+		return d.envelope.Size()
 	}
-	return queue.Packed{}.Size(queue.Message{Body: text})
+	return queue.Packed{}.Size(queue.Message{Body: d.text})
 }
 
 // TraceParent implements [queue.Tracer].
 func (c codec) TraceParent(m queue.Message) string {
-	d := c.delivered(m)
-	c.open(d)
-	return d.envelope.TraceParent
+	return c.of(m).envelope.TraceParent
 }
 
 // dead is the error after which the listener moves a message to the dead
@@ -116,8 +146,7 @@ func (*dead) Is(target error) bool { return target == queue.ErrMessage }
 
 // DeadLetter implements [queue.Codec].
 func (c codec) DeadLetter(ctx context.Context, letter queue.DeadLetter) (string, error) {
-	d := c.delivered(queue.Message{ID: letter.Message, Body: letter.Text, Inserted: letter.At})
-	c.open(d)
+	d := c.of(queue.Message{ID: letter.Message, Body: letter.Text, Inserted: letter.At})
 	end := ending{attempts: int(letter.Attempts), err: errors.New(letter.Reason)}
 	text, err := c.letter(ctx, d, end)
 	if err != nil {
@@ -128,11 +157,12 @@ func (c codec) DeadLetter(ctx context.Context, letter queue.DeadLetter) (string,
 }
 
 // receive works on a message in a worker.
-func (q *Queues) receive(ctx context.Context, m queue.Delivery[*delivery]) error {
+func (c codec) receive(ctx context.Context, m queue.Delivery[*delivery]) error {
 	d := m.Body
-	switch end := q.work(ctx, d); end.fate {
+	defer c.ended(m.Message)
+	switch end := c.work(ctx, d); end.fate {
 	case fateAgain:
-		text, err := q.again(context.WithoutCancel(ctx), d, end, d.deliveries)
+		text, err := c.again(context.WithoutCancel(ctx), d, end, d.deliveries)
 		if err != nil {
 			return queue.Again("", end.wait, err)
 		}

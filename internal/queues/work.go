@@ -23,6 +23,7 @@ type delivery struct {
 	storage    string
 	id         string // of the store
 	text       string // without its base64
+	body       string // as the store has it, in a worker
 	deliveries int64
 	inserted   time.Time
 	hosted     bool
@@ -80,7 +81,6 @@ const maxHosted = observe.MaxDeliveries / 2
 
 // work makes the attempt of a delivery, and returns how it ends.
 func (q *Queues) work(ctx context.Context, d *delivery) ending {
-	q.open(d)
 	switch {
 	case d.newer != nil:
 		return q.putBack(d, d.newer)
@@ -91,10 +91,14 @@ func (q *Queues) work(ctx context.Context, d *delivery) ending {
 	}
 	select {
 	case d.own.slots <- struct{}{}:
-	case <-time.After(patience):
-		return d.again(time.Second, nil)
-	case <-ctx.Done():
-		return d.again(0, nil)
+	default:
+		select {
+		case d.own.slots <- struct{}{}:
+		case <-time.After(patience):
+			return d.again(time.Second, nil)
+		case <-ctx.Done():
+			return d.again(0, nil)
+		}
 	}
 	defer func() { <-d.own.slots }()
 	body, err := q.body(ctx, d)
@@ -232,6 +236,7 @@ func (q *Queues) hosted(storage string) func(context.Context, customhandler.Queu
 		if d.id == "" {
 			d.id = queueID(m)
 		}
+		q.open(d)
 		attempting, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
 		defer context.AfterFunc(q.stopped, func() { cancel(attempt.ErrStopping) })()

@@ -60,7 +60,10 @@ func InBase64(text string) string { return base64.StdEncoding.EncodeToString([]b
 // TextOf decodes the body of a message like the Functions host, which ignores
 // white space. The host would replace bytes that are not text.
 func TextOf(body string) (string, error) {
-	text, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(body), ""))
+	text, err := base64.StdEncoding.DecodeString(body)
+	if err != nil { // it may have spaces
+		text, err = base64.StdEncoding.DecodeString(strings.Join(strings.Fields(body), ""))
+	}
 	if err != nil {
 		return "", fmt.Errorf("decode base64: %w", err)
 	}
