@@ -233,6 +233,7 @@ func (w *world) invoke(ctx context.Context, t testing.TB, p *storetest.Process, 
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Minute)
 	defer cancel()
+	delivered := customhandler.QueueMessage{Text: text, ID: m.ID, DequeueCount: m.DequeueCount, Inserted: m.Inserted}
 	// The host renews the lease meanwhile.
 	renewing, stop := context.WithCancel(ctx)
 	var renewal sync.WaitGroup
@@ -253,7 +254,7 @@ func (w *world) invoke(ctx context.Context, t testing.TB, p *storetest.Process, 
 			cancel()
 		}
 	})
-	err = invoke(ctx, customhandler.QueueMessage{Text: text, ID: m.ID, DequeueCount: m.DequeueCount, Inserted: m.Inserted})
+	err = invoke(ctx, delivered)
 	stop()
 	renewal.Wait()
 	one, cancel := context.WithTimeout(ctx, 5*time.Second)
