@@ -229,11 +229,15 @@ func (k *Kit) Advance(d time.Duration) {
 			continue
 		}
 		at := k.network.next()
+		if slot := k.wakes(); at.IsZero() || !slot.IsZero() && slot.Before(at) {
+			at = slot
+		}
 		if at.IsZero() || at.After(until) {
 			k.clock.set(until)
 			k.deliver()
 			return
 		}
 		k.clock.set(at)
+		k.tick()
 	}
 }

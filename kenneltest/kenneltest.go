@@ -77,6 +77,7 @@ type Kit struct {
 	host     *customhandler.Client
 	queues   *azure.Queues
 	triggers map[string]string // the function of a storage queue
+	timers   []*timer
 
 	mu      sync.Mutex
 	effects []EffectRecord    // guarded by mu
@@ -139,6 +140,7 @@ func (k *Kit) open(build Build, opt Options, connection string) {
 	if k.queues, err = (azure.Account{ConnectionString: connection}).OpenQueues(&azure.Options{HTTP: &http.Client{Transport: uncounted{k.network}}}); err != nil {
 		k.t.Fatal(err)
 	}
+	k.openTimers()
 	for _, f := range k.declared.Describe().Functions {
 		if f.Bindings[0].Type == "queueTrigger" {
 			k.triggers[f.Bindings[0].QueueName] = f.Name

@@ -262,3 +262,44 @@ func TestMistakes(t *testing.T) {
 		}
 	}
 }
+
+// TestTimers: Advance runs the slots that come, and the attempts of one that
+// failed, until the next slot begins.
+func TestTimers(t *testing.T) {
+	build := func(k *kenneltest.Kit) kennel.Program {
+		return func(a *kennel.App) error {
+			digests := kennel.NewQueue[order](a, "digests", nil)
+			digests.Handle(func(ctx context.Context, o order) error { return k.Effect("digest", o.To, nil) }, nil)
+			a.Timer("digest", "0 6 * * *", func(ctx context.Context) error {
+				attempt, _ := kennel.Current(ctx)
+				if err := k.Effect("slot", attempt.Slot.Format(time.DateTime), nil); err != nil {
+					return err
+				}
+				if !kennel.Now(ctx).Equal(k.Now()) {
+					return kennel.Reject(errors.New("the clocks differ"))
+				}
+				_, err := digests.Send(ctx, order{To: attempt.Slot.Format(time.DateOnly)}, nil)
+				return err
+			}, &kennel.TimerOptions{Zone: "Europe/Berlin", Retry: func(failed int, _ error) time.Duration { return time.Hour }})
+			return nil
+		}
+	}
+	kenneltest.Run(t, build, func(k *kenneltest.Kit) {
+		k.Settle()
+		if n := len(k.Effects("slot")); n != 0 {
+			t.Errorf("%d slots without Advance", n)
+		}
+		k.Advance(5 * time.Hour) // 06:00 in Berlin
+		k.FailEffect("slot", false)
+		k.FailEffect("slot", false)
+		k.Advance(24 * time.Hour)
+		slots, digests := k.Effects("slot"), k.Effects("digest")
+		if len(slots) != 1 || slots[0].Key != "2026-01-01 05:00:00" || len(digests) != 1 {
+			t.Errorf("while the second slot fails: slots %v, digests %v", slots, digests)
+		}
+		k.Advance(2 * time.Hour)
+		if slots, digests = k.Effects("slot"), k.Effects("digest"); len(slots) != 2 || slots[1].Key != "2026-01-02 05:00:00" || len(digests) != 2 || digests[1].Key != "2026-01-02" {
+			t.Errorf("slots %v, digests %v", slots, digests)
+		}
+	}, &kenneltest.Options{Start: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)})
+}

@@ -97,7 +97,7 @@ var layers = map[string][]string{
 	"internal/schedule":           {},                                                                               // it computes only
 	"internal/timers":             {"internal/attempt", "internal/instances", "internal/program", "internal/schedule", "internal/table", "internal/trace"},
 	"internal/queues":             {"internal/attempt", "internal/customhandler", "internal/instances", "internal/observe", "internal/program", "internal/trace", "internal/worker", "queue"},
-	"kenneltest":                  {".", "devstore", "internal/attempt", "internal/azure", "internal/customhandler", "internal/parts", "internal/program", "internal/worker", "queue", "testing"},
+	"kenneltest":                  {".", "devstore", "internal/attempt", "internal/azure", "internal/customhandler", "internal/parts", "internal/program", "internal/schedule", "internal/worker", "queue", "testing"},
 	"otlp":                        {".", "internal/app", "internal/config", "internal/telemetry", "internal/version"},
 	"internal/worker":             {"internal/config", "internal/customhandler", "internal/instances", "internal/observe", "internal/table", "internal/trace", "queue", "golang.org/x/sync"},
 	"internal/policy":             {}, // tests
