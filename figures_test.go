@@ -21,7 +21,7 @@ import (
 // many goroutines as the worker has delete. The ratio is the median of rounds
 // that alternate. The worker's time begins with its OnStart.
 func BenchmarkWorker(b *testing.B) {
-	const messages, rounds, concurrency = 480, 7, 16
+	const messages, rounds, concurrency = 240, 5, 16
 	connection := storetest.OwnStorage(b).ConnectionString()
 	queues, err := azure.Account{ConnectionString: connection}.OpenQueues(nil)
 	if err != nil {
