@@ -258,7 +258,7 @@ func findStorage(ctx context.Context) (detail, fix string, ok bool) {
 
 // findProject checks the project that "kennel up" would run in this folder.
 func (con *console) findProject(context.Context) (detail, fix string, ok bool) {
-	p, err := openProject()
+	p, err := openProject("")
 	if err != nil {
 		return err.Error(), "cd FOLDER # with host.json", false
 	}

@@ -44,7 +44,7 @@ type changedFile struct {
 }
 
 func (con *console) writeFunctions(ctx context.Context, packages []string, check, asJSON bool) error {
-	p, err := openProject()
+	p, err := openProject("")
 	if err != nil {
 		return err
 	}

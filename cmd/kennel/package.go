@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -26,11 +27,14 @@ func (con *console) packageCommand() *cobra.Command {
 		asJSON     bool
 	)
 	cmd := &cobra.Command{
-		Use:   "package",
+		Use:   "package [package]",
 		Short: "build the package to deploy to Azure",
 		Long: `Checks host.json and every function, builds the handler for Azure (Linux on x64),
 copies all files to dist/ and packs them into a zip file that can be deployed.
 The same commit produces the same bytes.
+
+The program is the package in handler/ if the project has one, else that of its root, or
+the package that is given.
 
 With --local it builds the handler for this machine and leaves dist/ as a folder in which
 "func start" runs the app, beside "kennel storage" or an Azurite that was started with
@@ -38,17 +42,17 @@ With --local it builds the handler for this machine and leaves dist/ as a folder
 sample. One that was changed in dist/ is kept.`,
 		Example:     "kennel package\nkennel package --local\naz functionapp deployment source config-zip -g my-group -n my-app --src dist/kennel.zip",
 		Annotations: exits("written", "the project is invalid or does not build", interruptedExit),
-		Args:        noWords,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Args:        maybePackage,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if local && out != "" {
 				return usagef("--local makes no package; use it without --out")
 			}
-			return makePackage(cmd.Context(), con, out, handler, partitions, local, asJSON)
+			return makePackage(cmd.Context(), con, strings.Join(args, ""), out, handler, partitions, local, asJSON)
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&out, "out", "", "write the package to `FILE` (default dist/kennel.zip in the project)")
-	flags.StringVar(&handler, "handler", "", "pack the built handler in `FILE`, a Linux program for x64\n(default: built from ./handler)")
+	flags.StringVar(&handler, "handler", "", "pack the built handler in `FILE`, a Linux program for x64\n(default: built from the program)")
 	flags.IntVar(&partitions, "partitions", config.DefaultPartitions, "stage the function ProcessWork for `N` partition queues, 1 to 32;\nset KENNEL_PARTITIONS of the app to the same number")
 	flags.BoolVar(&local, "local", false, "prepare dist/ for func start on this machine; make no package")
 	flags.BoolVar(&asJSON, "json", false, "print path, size, sha256 and version as JSON; with --local the path")
@@ -57,14 +61,14 @@ sample. One that was changed in dist/ is kept.`,
 	return cmd
 }
 
-func makePackage(ctx context.Context, con *console, out, handler string, partitions int, local, asJSON bool) error {
+func makePackage(ctx context.Context, con *console, program, out, handler string, partitions int, local, asJSON bool) error {
 	if partitions < 1 || partitions > config.MaxPartitions {
 		return usagef("--partitions %d: use 1 to %d", partitions, config.MaxPartitions)
 	}
 	if err := checkOut(out); err != nil {
 		return err
 	}
-	p, err := openProject()
+	p, err := openProject(program)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -25,7 +26,8 @@ type upOptions struct {
 	data    string // the folder for stored data; "" keeps the data in memory
 	storage string // devstore or azurite
 	host    string // func or builtin
-	handler string // a built handler; "" builds ./handler
+	handler string // a built handler; "" builds the program
+	program string // its package; "" for the usual one
 	key     string // the function key that callers need; "" for none
 
 	entities []string // queues of the primary development bus
@@ -38,12 +40,15 @@ type upOptions struct {
 func (con *console) upCommand() *cobra.Command {
 	var o upOptions
 	cmd := &cobra.Command{
-		Use:   "up",
+		Use:   "up [package]",
 		Short: "run the app on this machine",
 		Long: `Builds the app unless its source is unchanged, and runs it with storage of its own in a
 Functions host until Ctrl+C, which stops everything. A second Ctrl+C ends kennel
 immediately. Requests, warnings and errors go to standard error; with --verbose or
 --json the whole log does. While the app runs, .kennel/url in the project has its address.
+
+The program is the package in handler/ if the project has one, else that of its root, or
+the package that is given.
 
 Storage is devstore, a part of this program, or with --storage azurite Microsoft's
 emulator Azurite, which needs Node.js and is installed once from npm. Neither reads the
@@ -59,8 +64,11 @@ development buses: a primary one, with the queues of --entity, and a secondary o
 the backlog.`,
 		Example:     "kennel up\nkennel up --port 7080 --data .kennel/data\nkennel up --entity orders --entity eu/invoices",
 		Annotations: exits("stopped on request, by Ctrl+C or SIGTERM", "it did not start or ended unexpectedly"),
-		Args:        noWords,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Args:        maybePackage,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				o.program = args[0]
+			}
 			if o.port < 0 || o.port > 65535 {
 				return usagef("--port is %d; use a number from 0 to 65535", o.port)
 			}
@@ -79,7 +87,7 @@ the backlog.`,
 	flags.StringVar(&o.data, "data", "", "keep the data in `DIR` (default: in memory, lost when kennel stops)")
 	flags.StringVar(&o.storage, "storage", devrun.Devstore, "the `KIND` of storage: devstore or azurite")
 	flags.StringVar(&o.host, "host", "", "run the app in `HOST`: func (the Azure Functions Core Tools)\nor builtin (default: func if it is on the PATH)")
-	flags.StringVar(&o.handler, "handler", "", "run the built handler in `FILE` (default: built from ./handler)")
+	flags.StringVar(&o.handler, "handler", "", "run the built handler in `FILE` (default: built from the program)")
 	flags.StringVar(&o.key, "key", "", "require the function key `K` from callers, as Azure does\n(builtin host only)")
 	flags.StringArrayVar(&o.entities, "entity", nil, "create the queue `NAME` on the primary development bus (repeatable);\n~ stands for /")
 	flags.BoolVar(&o.verbose, "verbose", false, "show the whole log of the app and its host, as they write it")
@@ -144,7 +152,7 @@ func explainCrash(err error) error {
 
 // run runs the app until ctx ends.
 func (o upOptions) run(ctx context.Context, con *console, show *screen) error {
-	p, err := openProject()
+	p, err := openProject(o.program)
 	if err != nil {
 		return err
 	}
@@ -185,10 +193,25 @@ func (con *console) appSettings() map[string]string {
 }
 
 // openProject finds and checks the project that contains the working directory.
-func openProject() (*project.Project, error) {
+// program is the package of its program, from there; "" for the usual one.
+func openProject(program string) (*project.Project, error) {
 	here, err := os.Getwd()
 	if err != nil {
 		return nil, err
 	}
-	return project.Open(here, localhost.CheckFunction)
+	p, err := project.Open(here, localhost.CheckFunction)
+	if err != nil || program == "" {
+		return p, err
+	}
+	if !filepath.IsAbs(program) {
+		program = filepath.Join(here, program)
+	}
+	if p.Package, err = filepath.Rel(p.Root, program); err != nil {
+		return nil, err
+	}
+	_, err = project.ProgramPackage(p.Root, p.Package)
+	return p, err
 }
+
+// maybePackage allows one argument besides flags: the package of the program.
+func maybePackage(cmd *cobra.Command, args []string) error { return unexpected(cmd, args, 1) }

@@ -43,6 +43,7 @@ type goBuild struct {
 	target  Target
 	args    []string
 	env     map[string]string
+	program string // the package
 	handler string // its path in dist/
 }
 
@@ -50,7 +51,7 @@ type goBuild struct {
 func (b *goBuild) isCurrent() bool {
 	var was builtFrom
 	text, err := os.ReadFile(b.record())
-	if err != nil || json.Unmarshal(text, &was) != nil || !slices.Contains(was.Sources.Packages, path.Clean(b.project.Program())) {
+	if err != nil || json.Unmarshal(text, &was) != nil || !slices.Contains(was.Sources.Packages, path.Clean(b.program)) {
 		return false
 	}
 	tool, err := b.tool()
@@ -68,7 +69,7 @@ func (b *goBuild) isCurrent() bool {
 // began at a time, if that is certain.
 func (b *goBuild) remember(began time.Time) {
 	was := builtFrom{}
-	found, err := findSources(b.project.Root)
+	found, err := findSources(b.project.Root, b.program)
 	if err == nil {
 		was.Sources = found
 		was.Tool, err = b.tool()
@@ -119,7 +120,7 @@ func (b *goBuild) digest(from sources, tool string) (digest string, newest time.
 	if err != nil {
 		return "", newest, err
 	}
-	lines := slices.Concat([]string{"1", b.target.OS, b.target.Arch, tool, stateOf("handler", handler)}, b.args, env, files)
+	lines := slices.Concat([]string{"2", b.target.OS, b.target.Arch, tool, stateOf("handler", handler)}, b.args, env, files)
 	sum := sha256.New()
 	for _, line := range lines {
 		fmt.Fprintf(sum, "%q\n", line)

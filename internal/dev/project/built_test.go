@@ -188,6 +188,17 @@ func TestChangesAreBuilt(t *testing.T) {
 		{"a named workspace", func(s *warmStage) { s.env["GOWORK"] = "/go.work" }, "always"},
 		{"a vendor folder", func(s *warmStage) { s.write("a/vendor/modules.txt", "") }, "always"},
 		{"a module in another folder", func(s *warmStage) { s.write("a/go.mod", "module example.org/app\n\nreplace example.org/x => ../x\n") }, "always"},
+		{"a module within that replaces another", func(s *warmStage) {
+			s.write("a/go.mod", "module example.org/app\n\nreplace example.org/x => ./x\n")
+			s.write("a/x/go.mod", "module example.org/x\n")
+			s.write("a/x/y/y.go", "package y\n")
+			s.write("a/windows/windows.go", "package windows\n\nimport _ \"example.org/x/y\"\n")
+			s.settle()
+			if first, second := s.stage(), s.stage(); !first || second {
+				s.t.Errorf("with the module the first start built: %t, the second one: %t", first, second)
+			}
+			s.write("a/x/y/y.go", "package y\n\nvar x int\n")
+		}, "build"},
 		{"an overlay", func(s *warmStage) { s.env["GOFLAGS"] = "-overlay=/x.json" }, "always"},
 		{"another GOROOT", func(s *warmStage) { s.env["GOROOT"] = "/go" }, "always"},
 		{"assembly", func(s *warmStage) { s.write("a/windows/x.s", "") }, "always"},

@@ -17,21 +17,6 @@ import (
 	"kennel/internal/program"
 )
 
-// Program returns the package of the handler, as a path from the root: the first
-// one that was named when the functions were written, or else ./handler if that
-// exists, else the root.
-func (p *Project) Program() string { return programOf(p.Root) }
-
-func programOf(root string) string {
-	if named := namedPackages(root); len(named) > 0 {
-		return named[0]
-	}
-	if info, err := os.Stat(filepath.Join(root, handlerName)); err == nil && info.IsDir() {
-		return "./" + handlerName
-	}
-	return "."
-}
-
 // namedPackages returns the packages that were named when the functions were
 // written; none for the usual one.
 func namedPackages(root string) []string {
@@ -73,7 +58,11 @@ func (p *Project) Describe(ctx context.Context, env map[string]string, packages 
 	}
 	named := packages
 	if len(named) == 0 {
-		packages = []string{p.Program()}
+		pkg, err := ProgramPackage(p.Root, p.Package)
+		if err != nil {
+			return d, err
+		}
+		packages = []string{pkg}
 	}
 	for i, pkg := range packages {
 		if err := checkPackage(pkg); err != nil {

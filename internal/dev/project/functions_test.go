@@ -145,7 +145,7 @@ func TestNamedPackages(t *testing.T) {
 		"go.mod": "module shop\n\ngo 1.22\n", "api/main.go": main("emails", "false"), "api/print.go": println2,
 		"worker/main.go": main("emails", "true"), "worker/print.go": println2,
 	})}
-	if got := p.Program(); got != "." {
+	if got := programOf(p.Root); got != "." {
 		t.Errorf("the program is %s", got)
 	}
 	if _, err := p.Describe(t.Context(), nil, "api"); err == nil || !strings.Contains(err.Error(), "./folder") {
@@ -162,7 +162,7 @@ func TestNamedPackages(t *testing.T) {
 		t.Fatal(err)
 	}
 	again, found, err := p.DescribeBuilt(t.Context(), "")
-	if err != nil || !found || string(again.Text()) != string(d.Text()) || p.Program() != "./api" {
-		t.Errorf("the next time: %s, %t, %v, program %s", again.Text(), found, err, p.Program())
+	if err != nil || !found || string(again.Text()) != string(d.Text()) || programOf(p.Root) != "./api" {
+		t.Errorf("the next time: %s, %t, %v, program %s", again.Text(), found, err, programOf(p.Root))
 	}
 }

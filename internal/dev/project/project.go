@@ -2,9 +2,10 @@
 // handler, stages it in the layout of the Functions host, and packs it for
 // Azure.
 //
-// A project is a folder with host.json, the source of the handler in handler/,
-// and one folder with a function.json per function in functions/. The host
-// finds functions only directly below its root, so it runs in dist/, not here.
+// A project is a Go module with host.json and one folder with a function.json
+// per function in functions/. Its program is the package in handler/ if there is
+// one, else that of its root. The host finds functions only directly below its
+// root, so it runs in dist/, not here.
 package project
 
 import (
@@ -28,6 +29,7 @@ const handlerName = "handler"
 type Project struct {
 	Root      string   // the folder that holds host.json
 	Functions []string // the folder names below functions/, and their copies, sorted
+	Package   string   // of the program; "": see ProgramPackage
 
 	copies map[string][]byte // function.json of the copies, see Partition
 }

@@ -23,56 +23,122 @@ import (
 type sources struct {
 	Packages []string `json:"packages"` // folders
 	Embedded []string `json:"embedded"` // files, and folders with all that they contain
+	Modules  []string `json:"modules"`  // folders of modules within, by which go.mod replaces others
 }
 
-// findSources follows the imports from ./handler. It regards all files of a
-// package as parts of it, except tests, whatever system they are for. An error
+// findSources follows the imports from the package of the program. An error
 // means that the handler may depend on files elsewhere.
-func findSources(root string) (sources, error) {
-	module, err := modulePath(root)
+func findSources(root, program string) (sources, error) {
+	modules, err := modulesWithin(root)
 	if err != nil {
 		return sources{}, err
 	}
-	found := sources{Packages: []string{path.Clean(programOf(root))}}
+	found, err := closure(root, modules, path.Clean(program))
+	if err != nil {
+		return sources{}, err
+	}
+	for _, m := range modules[1:] {
+		found.Modules = append(found.Modules, m.dir)
+	}
+	return found.sources, nil
+}
+
+// A Closure is what packages of a module consist of, with what they import.
+type Closure struct {
+	sources
+	Others []string // imported packages of other modules and of the standard library
+}
+
+// ClosureOf follows the imports from packages of the module at root, which are
+// folders with slashes. It regards all files of a package as parts of it, except
+// tests, whatever system they are for.
+func ClosureOf(root string, packages ...string) (Closure, error) {
+	path, err := moduleOf(root)
+	if err != nil {
+		return Closure{}, err
+	}
+	return closure(root, []module{{path, "."}}, packages...)
+}
+
+func closure(root string, modules []module, packages ...string) (Closure, error) {
+	found := Closure{sources: sources{Packages: packages}}
 	for i := 0; i < len(found.Packages); i++ { // grows meanwhile
 		imports, embedded, err := readPackage(root, found.Packages[i])
 		if err != nil {
-			return sources{}, err
+			return Closure{}, err
 		}
 		found.Embedded = append(found.Embedded, embedded...)
 		for _, name := range imports {
-			dir, ours := strings.CutPrefix(name+"/", module+"/")
-			if dir = path.Clean("./" + dir); ours && !slices.Contains(found.Packages, dir) {
+			dir, ours := within(modules, name)
+			switch {
+			case !ours:
+				found.Others = append(found.Others, name)
+			case !slices.Contains(found.Packages, dir):
 				found.Packages = append(found.Packages, dir)
 			}
 		}
 	}
-	slices.Sort(found.Packages)
-	slices.Sort(found.Embedded)
-	found.Embedded = slices.Compact(found.Embedded)
+	for _, list := range []*[]string{&found.Packages, &found.Embedded, &found.Others} {
+		slices.Sort(*list)
+		*list = slices.Compact(*list)
+	}
 	return found, nil
 }
 
-// modulePath returns the path of the module at root, unless go.mod replaces
-// another one by a folder.
-func modulePath(root string) (string, error) {
-	text, err := os.ReadFile(filepath.Join(root, "go.mod"))
-	if err != nil {
-		return "", err
-	}
-	file, err := modfile.Parse("go.mod", text, nil)
-	if err != nil {
-		return "", err
-	}
-	for _, r := range file.Replace {
-		if r.New.Version == "" {
-			return "", errUnsure
+// within returns the folder of an imported package in one of the modules.
+func within(modules []module, name string) (dir string, ours bool) {
+	for _, m := range modules {
+		if rest, ok := strings.CutPrefix(name+"/", m.path+"/"); ok {
+			return path.Join(m.dir, rest), true
 		}
 	}
-	if file.Module == nil {
-		return "", errUnsure
+	return "", false
+}
+
+// A module is a path and the folder that holds it, with slashes from the root of
+// the project.
+type module struct{ path, dir string }
+
+// modulesWithin returns the module at root, and those within it by which its
+// go.mod replaces others. It fails if go.mod replaces one by a folder elsewhere.
+func modulesWithin(root string) ([]module, error) {
+	file, err := readModFile(root)
+	if err != nil {
+		return nil, err
+	}
+	modules := []module{{file.Module.Mod.Path, "."}}
+	for _, r := range file.Replace {
+		if r.New.Version != "" {
+			continue
+		}
+		dir := path.Clean(r.New.Path)
+		if !strings.HasPrefix(r.New.Path, "./") || strings.HasPrefix(dir, "..") || dir == "." {
+			return nil, errUnsure
+		}
+		modules = append(modules, module{r.Old.Path, dir})
+	}
+	return modules, nil
+}
+
+// moduleOf returns the path of the module at root.
+func moduleOf(root string) (string, error) {
+	file, err := readModFile(root)
+	if err != nil {
+		return "", err
 	}
 	return file.Module.Mod.Path, nil
+}
+
+func readModFile(root string) (*modfile.File, error) {
+	text, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if err != nil {
+		return nil, err
+	}
+	file, err := modfile.Parse("go.mod", text, nil)
+	if err == nil && file.Module == nil {
+		err = errUnsure
+	}
+	return file, err
 }
 
 // readPackage returns the imports of the files in a folder, and what they embed.
@@ -140,6 +206,7 @@ func embeddedBy(text string) (names []string, err error) {
 // package.
 var languages = []string{".go", ".c", ".cc", ".cpp", ".cxx", ".m", ".h", ".hh", ".hpp", ".hxx", ".f", ".F", ".for", ".f90", ".s", ".S", ".sx", ".swig", ".swigcxx", ".syso"}
 
+// isSource reports whether a file is a part of its package.
 func isSource(name string) bool {
 	return !strings.HasPrefix(name, ".") && !strings.HasPrefix(name, "_") && !strings.HasSuffix(name, "_test.go") &&
 		slices.Contains(languages, filepath.Ext(name))
@@ -157,7 +224,11 @@ func (s sources) state(root string) (lines []string, newest time.Time, err error
 		lines = append(lines, stateOf(name, info))
 		return nil
 	}
-	for _, name := range []string{"go.mod", "go.sum"} {
+	own := []string{"go.mod", "go.sum"}
+	for _, dir := range s.Modules {
+		own = append(own, path.Join(dir, "go.mod"))
+	}
+	for _, name := range own {
 		info, err := os.Lstat(filepath.Join(root, name))
 		if err == nil {
 			err = add(name, info)
@@ -197,7 +268,7 @@ func (s sources) state(root string) (lines []string, newest time.Time, err error
 }
 
 // statePackage adds the files of a package. It must be a folder of this module:
-// no link, and in no other module.
+// no link, and in no other module than those that go.mod names.
 func (s sources) statePackage(root, dir string, add func(name string, info fs.FileInfo) error) error {
 	for above := dir; above != "."; above = path.Dir(above) {
 		at := filepath.Join(root, filepath.FromSlash(above))
@@ -205,7 +276,10 @@ func (s sources) statePackage(root, dir string, add func(name string, info fs.Fi
 		if err != nil {
 			return err
 		}
-		if _, err := os.Lstat(filepath.Join(at, "go.mod")); !info.IsDir() || !errors.Is(err, fs.ErrNotExist) {
+		if !info.IsDir() {
+			return errUnsure
+		}
+		if _, err := os.Lstat(filepath.Join(at, "go.mod")); !errors.Is(err, fs.ErrNotExist) && !slices.Contains(s.Modules, above) {
 			return errUnsure
 		}
 	}

@@ -36,7 +36,7 @@ func (t Target) Executable() string {
 // StageOptions are the choices of [Project.Stage]; nil and zero fields mean the
 // defaults.
 type StageOptions struct {
-	Prebuilt string            // stage a copy of this handler; default: build ./handler
+	Prebuilt string            // stage a copy of this handler; default: build the program
 	Env      map[string]string // the environment of the compiler and of git
 	Settings bool              // also stage local.settings.json, for `func start` in dist/
 	Keep     bool              // do not run the compiler if the handler in dist/ is that of the source
@@ -66,7 +66,7 @@ func (p *Project) Stage(ctx context.Context, t Target, options *StageOptions) (s
 		opt = *options
 	}
 	if opt.Prebuilt != "" {
-		if err := checkPrebuilt(opt.Prebuilt, t); err != nil {
+		if err := p.checkPrebuilt(opt.Prebuilt, t); err != nil {
 			return "", err // before anything is written
 		}
 	}
@@ -160,15 +160,19 @@ func (p *Project) unstage(c *changes) error {
 	return nil
 }
 
-// build compiles ./handler. Two builds of the same commit produce the same
+// build compiles the program. Two builds of the same commit produce the same
 // bytes: no paths, no symbols.
 func (p *Project) build(ctx context.Context, t Target, c *changes, from version, opt StageOptions) error {
-	if sources, err := filepath.Glob(filepath.Join(p.Root, p.Program(), "*.go")); err != nil || len(sources) == 0 {
-		return fmt.Errorf("no handler source in %s; use --handler FILE for a built handler", p.Root)
+	program, err := ProgramPackage(p.Root, p.Package)
+	if errors.Is(err, ErrNoSource) {
+		err = fmt.Errorf("%w; use --handler FILE for a built handler", err)
+	}
+	if err != nil {
+		return err
 	}
 	to := c.path(t.Executable())
 	b := &goBuild{
-		project: p, target: t, env: opt.Env, handler: to,
+		project: p, target: t, env: opt.Env, program: program, handler: to,
 		args: []string{"build", "-trimpath", "-buildvcs=false", "-ldflags", from.linkerFlags()},
 	}
 	if opt.Keep && b.isCurrent() {
@@ -187,7 +191,7 @@ func (p *Project) build(ctx context.Context, t Target, c *changes, from version,
 	if err != nil {
 		return err
 	}
-	cmd := p.command(ctx, opt.Env, "go", append(slices.Clone(b.args), "-o", half, p.Program())...)
+	cmd := p.command(ctx, opt.Env, "go", append(slices.Clone(b.args), "-o", half, program)...)
 	cmd.Env = append(cmd.Env, "GOOS="+t.OS, "GOARCH="+t.Arch, "CGO_ENABLED=0",
 		"GOAMD64=v1") // the target processor is unknown
 	if opt.Step != nil {
@@ -228,9 +232,9 @@ func (p *Project) command(ctx context.Context, env map[string]string, name strin
 }
 
 // checkPrebuilt rejects a file that is not a handler for the target.
-func checkPrebuilt(path string, t Target) error {
+func (p *Project) checkPrebuilt(path string, t Target) error {
 	if t == Azure {
-		return checkForAzure(path)
+		return p.checkForAzure(path)
 	}
 	if is, ok := TargetOf(path); ok && is != t {
 		return fmt.Errorf("the handler is a program for %s/%s, and this machine is %s/%s; build it here, without --handler", is.OS, is.Arch, t.OS, t.Arch)
@@ -258,7 +262,7 @@ func TargetOf(path string) (t Target, ok bool) {
 
 // checkForAzure rejects a file that is not a handler, or that Azure cannot
 // start.
-func checkForAzure(path string) error {
+func (p *Project) checkForAzure(path string) error {
 	file, err := elf.Open(path)
 	if err != nil {
 		return fmt.Errorf("the handler is not a Linux program (%w); Azure runs Linux on x64", err)
@@ -267,12 +271,16 @@ func checkForAzure(path string) error {
 	if file.Machine != elf.EM_X86_64 {
 		return fmt.Errorf("the handler is a Linux program for %s; Azure runs Linux on x64 (GOOS=linux GOARCH=amd64)", file.Machine)
 	}
+	from := "the program of this project"
+	if program, err := ProgramPackage(p.Root, p.Package); err == nil {
+		from = program
+	}
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {
-		return fmt.Errorf("%s is not a handler: it is not a Go program; build it from ./handler", path)
+		return fmt.Errorf("%s is not a handler: it is not a Go program; build it from %s", path, from)
 	}
-	if filepath.Base(info.Path) != handlerName {
-		return fmt.Errorf("%s is not a handler: it was built from %s; build it from ./handler", path, info.Path)
+	if filepath.Base(info.Path) != handlerName && info.Path != p.importPath() {
+		return fmt.Errorf("%s is not a handler: it was built from %s; build it from %s", path, info.Path, from)
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ func TestStageForAzureRejectsOtherTargets(t *testing.T) {
 		handler string
 		want    string // in the error
 	}{
-		{"not Go", headerOf(elf.EM_X86_64), "is not a handler: it is not a Go program; build it from ./handler"},
+		{"not Go", headerOf(elf.EM_X86_64), "is not a handler: it is not a Go program; build it from the program of this project"},
 		{"arm64", headerOf(elf.EM_AARCH64), "a Linux program for EM_AARCH64; Azure runs Linux on x64"},
 		{"Windows", "MZ\x90\x00", "the handler is not a Linux program"},
 	} {
