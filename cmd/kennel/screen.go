@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -99,6 +100,10 @@ func (s *screen) report(e devrun.Event) error {
 		return s.showStep(e)
 	case "warning":
 		return s.show(logEntry{at: time.Now(), level: "WARN", text: e.Text})
+	case "attach":
+		return s.write(s.con.stdout, environmentOf(e))
+	case "restarted":
+		return s.write(s.con.stdout, fmt.Sprintf("  %s in %.1f s\n", s.con.paint(s.con.stdout, green, "restarted"), e.Seconds))
 	case "ready":
 		return s.write(s.con.stdout, s.addresses(e))
 	default:
@@ -159,6 +164,15 @@ func (s *screen) showStep(e devrun.Event) error {
 	return s.write(s.con.stderr, "")
 }
 
+// environmentOf shows the environment of a process that a person starts.
+func environmentOf(e devrun.Event) string {
+	text := fmt.Sprintf("\n  Start the program with this environment, which %s has, too:\n\n", printable(e.File))
+	for _, name := range slices.Sorted(maps.Keys(e.Environment)) {
+		text += fmt.Sprintf("    %s=%s\n", printable(name), printable(e.Environment[name]))
+	}
+	return text + "\n"
+}
+
 // addresses shows where the app is, and commands to try.
 func (s *screen) addresses(e devrun.Event) string {
 	command := func(words string) string {
@@ -175,15 +189,18 @@ func (s *screen) addresses(e devrun.Event) string {
 	if e.Console != "" {
 		text += fmt.Sprintf("  console    %s\n", s.con.paint(s.con.stdout, bold, e.Console))
 	}
-	text += fmt.Sprintf(`  API        %s
-  reference  %s
-%s
-  Try, in a second terminal:
-`, s.con.paint(s.con.stdout, bold, e.URL+"/api"), e.URL+"/api/openapi.yaml", faultAddresses(e))
-	for _, words := range []string{"next --count 3", "channels create news --owner ann", "gate wait hounds"} {
-		text += command(words)
+	text += fmt.Sprintf("  API        %s\n  reference  %s\n%s", s.con.paint(s.con.stdout, bold, e.URL+"/api"), e.URL+"/api/openapi.yaml", faultAddresses(e))
+	// A program has commands for the parts that it uses.
+	try := "\n  Try, in a second terminal:\n"
+	for _, hint := range [][2]string{{"NextOrderId", "next --count 3"}, {"Channels", "channels create news --owner ann"}, {"Unleash", "gate wait hounds"}} {
+		if slices.Contains(e.Functions, hint[0]) {
+			text += try + command(hint[1])
+			try = ""
+		}
 	}
-	text += "\n  and in a third one, while it waits:\n" + command("gate release hounds")
+	if slices.Contains(e.Functions, "Unleash") {
+		text += "\n  and in a third one, while it waits:\n" + command("gate release hounds")
+	}
 	return text + "\n  Ctrl+C stops everything. " + below + "\n\n"
 }
 

@@ -31,7 +31,7 @@ func TestScreen(t *testing.T) {
 		{Event: "step", Step: "handler", Text: "built", Done: true, Seconds: 1.14},
 		{Event: "warning", Text: "Host.CORS is ignored"},
 		{Event: "step", Step: "functions", Text: "the handler does not start", Done: true, Failed: true, Seconds: 0.2},
-		{Event: "ready", URL: "http://127.0.0.1:7080", Console: "http://127.0.0.1:7080/api/console", Key: "k", Seconds: 2.44,
+		{Event: "ready", URL: "http://127.0.0.1:7080", Functions: []string{"Channels", "NextOrderId", "Unleash"}, Console: "http://127.0.0.1:7080/api/console", Key: "k", Seconds: 2.44,
 			StorageFaults: "http://127.0.0.1:10000/faults", ServiceBusFaults: "http://127.0.0.1:1/faults", ServiceBusSecondaryFaults: "http://127.0.0.1:2/faults", Entities: []string{"orders", "eu/invoices"}},
 	} {
 		if err := s.report(e); err != nil {

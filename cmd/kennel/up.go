@@ -32,6 +32,9 @@ type upOptions struct {
 
 	entities []string // queues of the primary development bus
 
+	watch  bool
+	attach bool
+
 	verbose bool
 	asJSON  bool
 	open    bool // show the console in a browser
@@ -50,6 +53,14 @@ immediately. Requests, warnings and errors go to standard error; with --verbose 
 The program is the package in handler/ if the project has one, else that of its root, or
 the package that is given.
 
+With --watch the app is built and started again when a Go file, function or embedded file
+changes. The old process stops in order: what it has not finished goes back to its queue.
+While a change does not build, the app runs on as it was.
+
+With --attach no handler is built or started: start one yourself, as in a debugger, with
+the environment that is shown and that .kennel/env in the project has, one NAME=VALUE a
+line. Calls wait until it answers. When it ends, the next one is waited for.
+
 Storage is devstore, a part of this program, or with --storage azurite Microsoft's
 emulator Azurite, which needs Node.js and is installed once from npm. Neither reads the
 data of the other. Ports are 10000 to 10002 where these are free.
@@ -62,7 +73,7 @@ that of another "kennel up". If it ends, so does the app. If the settings name n
 Bus (ServiceBus, ServiceBusSecondary, or their __ forms), the app uses two in-memory
 development buses: a primary one, with the queues of --entity, and a secondary one for
 the backlog.`,
-		Example:     "kennel up\nkennel up --port 7080 --data .kennel/data\nkennel up --entity orders --entity eu/invoices",
+		Example:     "kennel up\nkennel up --watch\nkennel up --port 7080 --data .kennel/data\nkennel up --entity orders --entity eu/invoices",
 		Annotations: exits("stopped on request, by Ctrl+C or SIGTERM", "it did not start or ended unexpectedly"),
 		Args:        maybePackage,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -90,6 +101,8 @@ the backlog.`,
 	flags.StringVar(&o.handler, "handler", "", "run the built handler in `FILE` (default: built from the program)")
 	flags.StringVar(&o.key, "key", "", "require the function key `K` from callers, as Azure does\n(builtin host only)")
 	flags.StringArrayVar(&o.entities, "entity", nil, "create the queue `NAME` on the primary development bus (repeatable);\n~ stands for /")
+	flags.BoolVar(&o.watch, "watch", false, "build and start the app again after each change (builtin host only)")
+	flags.BoolVar(&o.attach, "attach", false, "wait for a handler that you start yourself (builtin host only)")
 	flags.BoolVar(&o.verbose, "verbose", false, "show the whole log of the app and its host, as they write it")
 	flags.BoolVar(&o.asJSON, "json", false, "write events to standard output as lines of JSON:\nstarting, step, warning, ready, stopped")
 	flags.BoolVar(&o.open, "open", false, "show the console in the browser once the app is ready")
@@ -112,7 +125,10 @@ func (con *console) up(ctx context.Context, o upOptions) error {
 	if err != nil && o.host == "func" {
 		return usagef("--host func: func is not on the PATH; install it with `npm install -g azure-functions-core-tools@4 --unsafe-perm true`, or use --host builtin")
 	}
-	if o.host == "" && err == nil {
+	if err := o.checkSource(); err != nil {
+		return err
+	}
+	if o.host == "" && err == nil && !o.watch && !o.attach {
 		o.host = "func" // the real host, if it is installed
 	}
 	if o.host == "func" && o.key != "" {
@@ -129,6 +145,25 @@ func (con *console) up(ctx context.Context, o upOptions) error {
 		return explainCrash(err)
 	}
 	return show.report(devrun.Event{Event: "stopped"})
+}
+
+// checkSource checks the flags that say where the process of the app comes from.
+func (o upOptions) checkSource() error {
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{{"--watch", o.watch}, {"--attach", o.attach}} {
+		switch {
+		case f.set && o.host == "func":
+			return usagef("%s requires --host builtin", f.name)
+		case f.set && o.handler != "":
+			return usagef("%s and --handler exclude each other", f.name)
+		}
+	}
+	if o.watch && o.attach {
+		return usagef("--watch starts the process of the app, and --attach waits for one; use one of them")
+	}
+	return nil
 }
 
 // explainCrash describes a crash for people: its meaning and a remedy. It keeps
@@ -157,7 +192,7 @@ func (o upOptions) run(ctx context.Context, con *console, show *screen) error {
 		return err
 	}
 	options := &devrun.Options{
-		Port: o.port, Data: o.data, Storage: o.storage, Handler: o.handler, Key: o.key, Entities: o.entities,
+		Port: o.port, Data: o.data, Storage: o.storage, Handler: o.handler, Key: o.key, Entities: o.entities, Watch: o.watch, Attach: o.attach,
 		Log: show, Served: show.served,
 		Report: func(e devrun.Event) error {
 			err := show.report(e)

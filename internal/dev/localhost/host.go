@@ -36,6 +36,11 @@ type Options struct {
 	// that is missed while the host is down is not caught up.
 	StatusDir string
 
+	// Attach is the port of a handler that another program starts, such as a
+	// debugger: the host waits for it without a limit. Default: it starts the
+	// handler itself.
+	Attach int
+
 	Keys         *Keys         // default: every function is open to everyone, as under `func start`
 	GracefulStop time.Duration // between SIGTERM and SIGKILL at a stop; default: SIGKILL at once
 	StrictHang   bool          // after an empty response, wait for functionTimeout as the real host does
@@ -143,10 +148,17 @@ func New(root string, listener net.Listener, options *Options) (*Host, error) {
 		childEnv["AzureWebJobsScriptRoot"] = root
 		childEnv["AZURE_FUNCTIONS_ENVIRONMENT"] = "Development"
 		h.handler = newSupervisor(newLauncher(h.file.handler, root, childEnv, h.out), h.file.startUp, opt.GracefulStop)
+		if opt.Attach != 0 {
+			h.handler.attached, h.handler.startUp = opt.Attach, attachTime
+		}
 	}
 	h.report(root)
 	return h, nil
 }
+
+// attachTime is how long calls wait for a process that another program starts:
+// a person does.
+const attachTime = 24 * time.Hour
 
 // unsupported joins the unsupported features of the functions. It skips
 // functions with a problem, which cannot run in any host.

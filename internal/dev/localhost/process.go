@@ -76,6 +76,18 @@ func (l launcher) find() (string, error) {
 	return path, nil
 }
 
+// environment returns the environment of a process at a port.
+func (l launcher) environment(port int) map[string]string {
+	env := maps.Clone(l.env)
+	id := customhandler.NewInvocationID() // any GUID will do
+	env["FUNCTIONS_CUSTOMHANDLER_PORT"] = strconv.Itoa(port)
+	env["FUNCTIONS_HTTPWORKER_PORT"] = strconv.Itoa(port)
+	env["FUNCTIONS_CUSTOMHANDLER_WORKER_ID"] = id
+	env["FUNCTIONS_HTTPWORKER_ID"] = id
+	env["FUNCTIONS_APP_ROOT_PATH"] = l.root
+	return env
+}
+
 // start starts the handler on a port, or on a free one if that is 0. It does not
 // wait until the handler is ready.
 func (l launcher) start(port int) (*process, error) {
@@ -95,13 +107,7 @@ func (l launcher) start(port int) (*process, error) {
 		done:     make(chan struct{}),
 		replaced: make(chan struct{}),
 	}
-	env := maps.Clone(l.env)
-	id := customhandler.NewInvocationID() // any GUID will do
-	env["FUNCTIONS_CUSTOMHANDLER_PORT"] = strconv.Itoa(port)
-	env["FUNCTIONS_HTTPWORKER_PORT"] = strconv.Itoa(port)
-	env["FUNCTIONS_CUSTOMHANDLER_WORKER_ID"] = id
-	env["FUNCTIONS_HTTPWORKER_ID"] = id
-	env["FUNCTIONS_APP_ROOT_PATH"] = l.root
+	env := l.environment(port)
 	p.cmd.Env = make([]string, 0, len(env))
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		p.cmd.Env = append(p.cmd.Env, name+"="+env[name])

@@ -52,6 +52,7 @@ type supervisor struct {
 	launcher launcher
 	startUp  time.Duration // the initialization timeout
 	grace    time.Duration // between SIGTERM and SIGKILL; zero: SIGKILL at once
+	attached int           // the port of processes that another program starts; 0: start them
 
 	overdue     chan struct{} // closed when an invocation has waited too long for the handler
 	overdueOnce sync.Once
@@ -81,6 +82,9 @@ const stopWindow = 100 * time.Millisecond
 // ended, the handler is not restarted. When run returns, the last process has
 // ended.
 func (s *supervisor) run(taking, work context.Context) error {
+	if s.attached != 0 {
+		return s.attach(work)
+	}
 	var record crashRecord
 	port := 0 // of a handler that was ready, which the next one gets too
 	for {
@@ -207,6 +211,9 @@ func (s *supervisor) awaitReady(ctx context.Context, p *process) error {
 }
 
 func exitText(p *process) string {
+	if p.cmd == nil {
+		return "a code that is not known"
+	}
 	if p.code < 0 {
 		return p.cmd.ProcessState.String() // "signal: killed"
 	}

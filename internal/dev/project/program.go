@@ -89,3 +89,17 @@ func (p *Project) importPath() string {
 	}
 	return path.Join(module, pkg)
 }
+
+// Embedded returns the files that the program embeds, and folders with all that
+// they contain, with slashes from the root; none if that is not known.
+func (p *Project) Embedded() []string {
+	program, err := ProgramPackage(p.Root, p.Package)
+	if err != nil {
+		return nil
+	}
+	found, err := findSources(p.Root, program)
+	if err != nil {
+		return nil
+	}
+	return found.Embedded
+}

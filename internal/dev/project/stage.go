@@ -41,6 +41,16 @@ type StageOptions struct {
 	Settings bool              // also stage local.settings.json, for `func start` in dist/
 	Keep     bool              // do not run the compiler if the handler in dist/ is that of the source
 
+	// Built is called with the file of a handler that was built, before the other
+	// files are collected. An error ends Stage. Default: nothing.
+	Built func(ctx context.Context, file string) error
+
+	NoHandler bool // stage no handler: another program starts one
+
+	// Replace is called before files of dist/ are replaced, unless none are.
+	// Default: nothing.
+	Replace func()
+
 	// Running returns the address of an app that runs from dist/, "" for none. It
 	// is called before files that such an app would notice are replaced. Default:
 	// there is none.
@@ -85,6 +95,9 @@ func (p *Project) Stage(ctx context.Context, t Target, options *StageOptions) (s
 				url, strings.Join(names, ", "))
 		}
 	}
+	if opt.Replace != nil && len(c.files)+len(c.gone) > 0 {
+		opt.Replace()
+	}
 	return dist, c.apply()
 }
 
@@ -92,9 +105,11 @@ func (p *Project) Stage(ctx context.Context, t Target, options *StageOptions) (s
 func (p *Project) collect(ctx context.Context, t Target, opt StageOptions, c *changes) error {
 	var from version
 	var err error
-	if opt.Prebuilt != "" {
+	switch {
+	case opt.NoHandler:
+	case opt.Prebuilt != "":
 		err = c.copy(t.Executable(), opt.Prebuilt, 0o755)
-	} else {
+	default:
 		from = p.describe(ctx, opt.Env)
 		err = p.build(ctx, t, c, from, opt)
 	}
@@ -212,9 +227,15 @@ func (p *Project) build(ctx context.Context, t Target, c *changes, from version,
 	case err != nil:
 		return fmt.Errorf("the handler does not build (%w):\n%s", err, strings.TrimSpace(string(output)))
 	}
-	temp := c.path("." + t.Executable() + ".new")
+	temp := c.path(".new." + t.Executable()) // which Windows starts by its ending
 	if err := os.Rename(half, temp); err != nil {
 		return err
+	}
+	if opt.Built != nil {
+		if err := opt.Built(ctx, temp); err != nil {
+			os.Remove(temp)
+			return err
+		}
 	}
 	c.done = func() { b.remember(began) }
 	return c.add(t.Executable(), temp)

@@ -87,25 +87,22 @@ func Machine() project.Target { return project.Target{OS: runtime.GOOS, Arch: ru
 
 func (a *App) stage(ctx context.Context) (dist string, err error) {
 	doing, result := "", "unchanged"
-	if a.opt.Handler != "" {
+	switch {
+	case a.opt.Handler != "":
 		doing, result = "copying", "copied from "+a.opt.Handler
+	case a.opt.Attach:
+		result = "not started: --attach"
 	}
 	step := a.begin("handler", doing)
-	dist, err = a.project.Stage(ctx, Machine(), &project.StageOptions{
-		Prebuilt: a.opt.Handler, Env: a.settings, Keep: true,
-		Step: func(string) func() {
-			step.say("building")
-			result = "built"
-			return func() {}
-		},
-		// The host would prefer a connection string of the file to an identity.
-		Settings: a.opt.Tether != nil && a.storage.ConnectionString != "",
-		Running:  func(ctx context.Context) string { return Running(ctx, a.project.Root, a.url) },
-	})
-	if err == nil && result == "built" && a.opt.Handler == "" {
-		dist, err = a.restage(ctx, dist)
+	building := func() {
+		step.say("building")
+		result = "built"
 	}
-	if err == nil && a.opt.Tether != nil {
+	if err := a.firstStage(ctx, building); err != nil {
+		return "", err
+	}
+	dist = filepath.Join(a.project.Root, "dist")
+	if a.opt.Tether != nil {
 		err = CheckStaged(dist, Machine(), a.settings)
 	}
 	if err == nil {
@@ -114,20 +111,25 @@ func (a *App) stage(ctx context.Context) (dist string, err error) {
 	return dist, err
 }
 
-// restage writes the functions that the new program declares, and stages them.
-func (a *App) restage(ctx context.Context, dist string) (string, error) {
-	d, found, err := a.project.DescribeBuilt(ctx, filepath.Join(dist, Machine().Executable()))
-	if err != nil || !found {
-		return dist, err
-	}
-	written, err := a.project.WriteFunctions(d)
-	if err != nil || len(written) == 0 {
-		return dist, err
-	}
-	return a.project.Stage(ctx, Machine(), &project.StageOptions{
-		Env: a.settings, Keep: true, Settings: a.opt.Tether != nil && a.storage.ConnectionString != "",
-		Running: func(ctx context.Context) string { return Running(ctx, a.project.Root, a.url) },
+// stageProject stages p. It calls building when that runs the compiler, and
+// replace before it changes anything in dist/.
+func (a *App) stageProject(ctx context.Context, p *project.Project, building, replace func()) error {
+	_, err := p.Stage(ctx, Machine(), &project.StageOptions{
+		Prebuilt: a.opt.Handler, Env: a.settings, Keep: true, NoHandler: a.opt.Attach, Replace: replace,
+		// The functions are those that the new program declares.
+		Built: func(ctx context.Context, file string) error {
+			d, found, err := p.DescribeBuilt(ctx, file)
+			if err == nil && found {
+				_, err = p.WriteFunctions(d)
+			}
+			return err
+		},
+		Step: func(string) func() { building(); return func() {} },
+		// The host would prefer a connection string of the file to an identity.
+		Settings: a.opt.Tether != nil && a.storage.ConnectionString != "",
+		Running:  func(ctx context.Context) string { return Running(ctx, a.project.Root, a.url) },
 	})
+	return err
 }
 
 // checkShared checks that storage which this program does not run accepts the

@@ -38,6 +38,13 @@ type Options struct {
 	// [EntityNames]. They detect duplicates, as those of a deployment do.
 	Entities []string
 
+	Watch bool // run the app again after each change of its sources (local host only); default: false
+
+	// Attach makes the app that of a process which another program starts, such
+	// as a debugger: its environment is reported and written to .kennel/env, and
+	// no handler is built or started (local host only). Default: false.
+	Attach bool
+
 	// Tether makes the Azure Functions Core Tools run the app. It is a command
 	// that calls [Tether] with the arguments that follow it. Default: the local
 	// host runs the app.
@@ -65,7 +72,7 @@ const consoleFunction = "Console"
 
 // An Event reports the progress of a run.
 type Event struct {
-	Event string `json:"event"` // starting, step, warning, ready, stopped
+	Event string `json:"event"` // starting, step, warning, attach, ready, restarted, stopped
 
 	// starting
 	Host    string `json:"host,omitempty"`    // func, builtin
@@ -78,13 +85,17 @@ type Event struct {
 	Failed bool   `json:"failed,omitempty"` // done without success, and the app runs on
 
 	Text    string  `json:"text,omitempty"`    // step: its purpose or, once done, its result; warning: its text
-	Seconds float64 `json:"seconds,omitempty"` // step, once done: how long it took; ready: since the start
+	Seconds float64 `json:"seconds,omitempty"` // step, once done: how long it took; ready: since the start; restarted: since the change
+
+	// attach
+	Environment map[string]string `json:"environment,omitempty"` // for the process, besides that of kennel
+	File        string            `json:"file,omitempty"`        // which holds it
 
 	// ready
 	URL       string   `json:"url,omitempty"`
-	Console   string   `json:"console,omitempty"` // the page for a browser; absent if the project has none
-	Key       string   `json:"key,omitempty"`     // to call functions with; as given
-	Functions []string `json:"functions,omitempty"`
+	Console   string   `json:"console,omitempty"`   // the page for a browser; absent if the project has none
+	Key       string   `json:"key,omitempty"`       // to call functions with; as given
+	Functions []string `json:"functions,omitempty"` // restarted has them, too
 
 	// starting and ready, with storage of this run
 	Data string `json:"data,omitempty"` // the data folder; absent: in memory
@@ -112,6 +123,7 @@ type Event struct {
 type App struct {
 	project  *project.Project
 	opt      Options
+	given    map[string]string // the environment of this program
 	settings map[string]string // the whole environment of the app
 	storage  config.Storage    // the account in the settings
 
@@ -123,13 +135,16 @@ type App struct {
 	url     string // of the app, once Run has its port
 	cors    bool   // the settings want answers for other origins
 
+	partitions int    // queues of the function of partitions
+	watch      *watch // of the sources; nil without Watch
+
 	reporting sync.Mutex // held while opt.Report runs
 }
 
 // New reads and validates the settings of a project: env and, for names that
 // are not in env, local.settings.json.
 func New(p *project.Project, env map[string]string, options *Options) (*App, error) {
-	a := &App{project: p}
+	a := &App{project: p, given: env}
 	if options != nil {
 		a.opt = *options
 	}
@@ -159,6 +174,7 @@ func New(p *project.Project, env map[string]string, options *Options) (*App, err
 	if err := p.Partition(checked.Partitions); err != nil {
 		return nil, err
 	}
+	a.partitions = checked.Partitions
 	a.storage, a.development = checked.Storage, isDevelopment(checked.Storage)
 	a.backlog = checked.BacklogQueues
 	a.devbus = !mentions(a.settings, busSetting) && !mentions(a.settings, secondaryBusSetting)
@@ -189,6 +205,9 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	if a.cors && a.opt.Tether == nil { // func reads it itself
 		a.warn("local.settings.json: Host.CORS is ignored; web pages of other origins cannot call the app")
+	}
+	if a.opt.Watch {
+		a.watch = newWatch(a.project)
 	}
 	entrance := openEntrance(listener)
 	defer entrance.close()
@@ -267,7 +286,10 @@ func (a *App) host(ctx context.Context, began time.Time, listener net.Listener, 
 
 	h := hosted{dist: p.dist, executable: filepath.Join(p.dist, Machine().Executable()), listener: listener, storage: storage}
 	run := func(ctx context.Context, ready func(error)) error { return a.runBuiltin(ctx, h, ready) }
-	if a.opt.Tether != nil {
+	switch {
+	case a.opt.Watch:
+		run = func(ctx context.Context, ready func(error)) error { return a.runWatched(ctx, h, ready) }
+	case a.opt.Tether != nil:
 		run = func(ctx context.Context, ready func(error)) error { return a.runFunc(ctx, h, ready) }
 	}
 	step := a.begin("functions", "starting the handler")
