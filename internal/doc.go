@@ -195,6 +195,8 @@
 // # Tools, never deployed
 //
 //   - internal/dev/project: reads, checks, stages and packs a project.
+//   - internal/dev/starter: writes new programs, which are copies of
+//     examples/starter with a copy of this module.
 //   - internal/dev/run: runs a project on this machine, for "kennel up".
 //   - internal/dev/localhost: a local Functions host, for machines without
 //     func.

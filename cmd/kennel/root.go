@@ -55,7 +55,7 @@ kennel gate wait hounds  wait until "kennel gate release hounds" is called`,
 		&cobra.Group{ID: groupSelf, Title: "This program"},
 	)
 	for id, commands := range map[string][]*cobra.Command{
-		groupRun:  {con.upCommand(), con.functionsCommand(), con.packageCommand(), con.storageCommand(), con.busCommand(), con.costCommand()},
+		groupRun:  {con.newCommand(), con.upCommand(), con.functionsCommand(), con.packageCommand(), con.storageCommand(), con.busCommand(), con.costCommand()},
 		groupCall: {con.statusCommand(), con.doctorCommand(), con.nextCommand(), con.sequencesCommand(), con.gateCommand(), con.submitCommand(), con.batchCommand(), con.sampleCommand(), con.deadLettersCommand(), con.timersCommand(), con.scaleCommand(), con.sendCommand(), con.relayCommand(), con.channelsCommand(), con.blogsCommand()},
 		groupSelf: {con.completionCommand(), con.versionCommand()},
 	} {
@@ -183,7 +183,8 @@ var usualWords = map[string]string{
 	"start":   "`kennel up` starts the app",
 	"serve":   "`kennel up` runs the app",
 	"dev":     "`kennel up` runs the app",
-	"init":    "`kennel up` runs the project of this folder; there is nothing to set up first",
+	"init":    "`kennel new` writes a program",
+	"create":  "`kennel new` writes a program",
 	"stop":    "Ctrl+C ends `kennel up`",
 	"down":    "Ctrl+C ends `kennel up`",
 	"build":   "`kennel package` builds the app",

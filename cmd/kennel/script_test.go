@@ -6,11 +6,13 @@ import (
 	"archive/zip"
 	"flag"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -61,6 +63,8 @@ var verbs = []verb{
 	{"answer STATUS TYPE TEXT", answerFrom},
 	// Send a GET request to the app at $URL and expect the status.
 	{"get PATH STATUS", getFrom},
+	// Post the body to the app at $URL until the answer matches.
+	{"post PATH BODY REGEXP", postTo},
 	// Compare the modes and names in a zip with a list.
 	{"archive FILE LIST", checkArchive},
 
@@ -275,6 +279,23 @@ func getFrom(ts *testscript.TestScript, _ bool, args []string) {
 	if got := strconv.Itoa(resp.StatusCode); got != args[1] {
 		ts.Fatalf("GET %s returned %s, want %s", args[0], got, args[1])
 	}
+}
+
+func postTo(ts *testscript.TestScript, _ bool, args []string) {
+	pattern, err := regexp.Compile(args[2])
+	ts.Check(err)
+	last := ""
+	eventually(ts, "no answer matches "+args[2], func() bool {
+		resp, err := http.Post(ts.Getenv("URL")+args[0], "application/json", strings.NewReader(args[1]))
+		if err != nil {
+			return false
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		last = string(text)
+		return err == nil && pattern.MatchString(last)
+	})
+	ts.Logf("%s", last)
 }
 
 func checkArchive(ts *testscript.TestScript, _ bool, args []string) {

@@ -123,6 +123,7 @@ var layers = map[string][]string{
 	"internal/faultproxy":         {"internal/azure/requests"},
 	"internal/dev/project":        {"internal/names", "internal/program", "internal/version", "golang.org/x/mod"},
 	"internal/dev/module":         {"golang.org/x/mod"},
+	"internal/dev/starter":        {"internal/dev/project", "internal/version", "golang.org/x/mod"},
 	"internal/dev/run":            {"devstore", "internal/azure", "internal/config", "internal/dev", "golang.org/x/sync"}, // it starts everything
 	"internal/names":              {},                                                                                     // infra/ and functions/ repeat them
 	"internal/principal":          {},
@@ -133,7 +134,8 @@ var layers = map[string][]string{
 	"internal/version":            {},
 	"internal/storetest":          {"channels", "devstore", "ids", "queue", "internal/cas", "internal/chance", "internal/table", "internal/dev/azurite", "internal/version", "testing", "github.com/google/go-cmp"},
 
-	"examples/numbers":            {"azurestore", "client", "gate", "ids"},                                                                               // only what other modules can import
+	"examples/numbers":            {"azurestore", "client", "gate", "ids"}, // only what other modules can import
+	"examples/starter":            {"."},
 	"cmd/kennel":                  {"client", "devstore", "internal/cost", "gate", "internal/scale", "internal", "github.com/spf13", "golang.org/x/sys"}, // scale: to check rules; sys: the width of a terminal
 	"handler":                     {".", "otlp"},                                                                                                         // a program like others
 	"handler/testdata/bare":       {},
