@@ -14,9 +14,11 @@ import (
 func (con *console) timersCommand() *cobra.Command {
 	var to target
 	cmd := group(&cobra.Command{
-		Use:   "timers <command>",
-		Short: "list the timers of a program and run them",
-		Long:  `Lists the timers that the program declares, and runs one now.`,
+		Use:         "timers <command>",
+		Short:       "list the timers of a program and run them",
+		Long:        `Lists the timers that the program declares, and runs one now.`,
+		Example:     "kennel timers list\nkennel timers run digest",
+		Annotations: requestExits("done"),
 	}, con.timersListCommand(&to), con.timersShowCommand(&to), con.timersRunCommand(&to))
 	to.addTo(cmd.PersistentFlags(), responsesAsJSON)
 	return cmd

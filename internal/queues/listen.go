@@ -89,7 +89,12 @@ func (c codec) Decode(_ context.Context, m queue.Message) (queue.Content[*delive
 	d := c.of(m)
 	content := queue.Content[*delivery]{Body: d, ID: d.envelope.ID}
 	if !d.raw {
-		content.Done = func(ctx context.Context) error { return c.forget(ctx, d) }
+		content.Done = func(ctx context.Context) error {
+			if d.copied {
+				return nil // the new message has the claim
+			}
+			return c.forget(ctx, d)
+		}
 	}
 	return content, nil
 }
@@ -166,11 +171,28 @@ func (c codec) receive(ctx context.Context, m queue.Delivery[*delivery]) error {
 		if err != nil {
 			return queue.Again("", end.wait, err)
 		}
+		if d.deliveries >= maxHosted && c.putCopy(ctx, d, end) == nil {
+			return nil // and this one is deleted
+		}
 		return queue.Again(worker.InBase64(text), end.wait, end.err)
 	case fateDead:
 		return &dead{d, end}
 	}
 	return nil
+}
+
+// putCopy puts a message again that was delivered often, so that its count begins
+// anew: a Functions host beside this worker would move it to the dead letters by
+// itself.
+func (c codec) putCopy(ctx context.Context, d *delivery, end ending) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sendTimeout)
+	defer cancel()
+	text, err := c.again(ctx, d, end, 0)
+	if err == nil {
+		err = c.publisher.Publish(ctx, c.storage, worker.InBase64(text), end.wait)
+	}
+	d.copied = err == nil
+	return err
 }
 
 // Work receives messages until ctx ends.

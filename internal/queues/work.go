@@ -33,6 +33,7 @@ type delivery struct {
 	number   int   // of this attempt
 	own      *own  // nil: unknown here
 	newer    error // why this build cannot read the envelope of a newer one
+	copied   bool  // a worker has put it again as a new message
 }
 
 // isNewer reports whether a text is an envelope of a later version. A handler
