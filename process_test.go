@@ -154,7 +154,7 @@ func readDone(t *testing.T, p *exec.Cmd, mu *sync.Mutex, done map[int]bool) (wai
 // TestShopKilled kills the real process of a program again and again, while it
 // works as a worker on the messages of three queues: each message is done.
 func TestShopKilled(t *testing.T) {
-	messages := storetest.Scale(300, 5000)
+	messages := storetest.Scale(300, 2000)
 	binary, err := shopProgram()
 	if err != nil {
 		t.Fatal(err)

@@ -315,7 +315,7 @@ func TestKilledThroughout(t *testing.T) {
 	for _, hosted := range []bool{true, false} {
 		t.Run(fmt.Sprint("hosted ", hosted), func(t *testing.T) {
 			t.Parallel()
-			ran := storetest.KillAtEachRequest(t, storetest.Scale(41, 3), func(t *testing.T, kill *storetest.Killer) {
+			ran := storetest.KillAtEachRequest(t, storetest.Scale(41, 5), func(t *testing.T, kill *storetest.Killer) {
 				w := newWorld(nil)
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Hour)
 				defer cancel()
@@ -341,7 +341,7 @@ func TestKilledThroughout(t *testing.T) {
 // TestSimulations: several processes behind a host and as workers, kills, stops,
 // faults and lost replies: no confirmed message is lost.
 func TestSimulations(t *testing.T) {
-	all := storetest.Simulate(t, storetest.Scale(3, 200), func(s *storetest.Simulation) {
+	all := storetest.Simulate(t, storetest.Scale(3, 100), func(s *storetest.Simulation) {
 		random := s.Chance("world", 0)
 		mishaps := &memory.Mishaps{Each: 60, Trip: 200 * time.Millisecond, Lost: errors.New("connection reset"), After: 5 * time.Second, Slow: 15 * time.Second}
 		var calm bool

@@ -318,7 +318,7 @@ func (w *world) check(began time.Time) {
 // twice, none of a timer with CatchUp is lost, and no attempt begins while
 // another one of its slot has its lease.
 func TestSimulations(t *testing.T) {
-	all := storetest.Simulate(t, storetest.Scale(60, 3000), func(s *storetest.Simulation) {
+	all := storetest.Simulate(t, storetest.Scale(60, 1000), func(s *storetest.Simulation) {
 		w := &world{
 			Simulation: s, store: newWatched(s.Misused), running: make(map[string]context.Context), done: make(map[string]bool), broken: make(map[string]bool),
 			asked: make(map[string]int), unsure: make(map[string]int),
