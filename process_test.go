@@ -329,3 +329,28 @@ func TestShopKilledBehindHost(t *testing.T) {
 	checkLetters(t, queues)
 	t.Logf("figure: messages of three queues lost, a process behind the development host killed -9 every 300 ms (%d messages, %d kills) | %d | 0", messages, kills, messages-done)
 }
+
+// TestTwoPrograms: the account belongs to the first program that starts on it.
+// Another one ends before its OnStart, and names both.
+func TestTwoPrograms(t *testing.T) {
+	connection := storetest.OwnStorage(t).ConnectionString()
+	nothing := func(*App) error { return nil }
+	for range 2 {
+		runs(t, connection, nothing, func(context.Context) {})
+	}
+	begun := false
+	var output strings.Builder
+	port, err := storetest.Port()
+	if err != nil {
+		t.Fatal(err)
+	}
+	code := execute(t.Context(), "billing", func(a *App) error {
+		a.OnStart(func(context.Context) (func(context.Context) error, error) { begun = true; return nil, nil })
+		return nil
+	}, nil, parts.Outside{
+		Environ: []string{"AzureWebJobsStorage=" + connection, fmt.Sprint("FUNCTIONS_CUSTOMHANDLER_PORT=", port)}, Stdout: &output, Stderr: &output,
+	})
+	if text := output.String(); code != 1 || begun || !strings.Contains(text, "billing") || !strings.Contains(text, "shop") {
+		t.Errorf("code %d, begun: %t, %s", code, begun, text)
+	}
+}

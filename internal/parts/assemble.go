@@ -62,6 +62,9 @@ func Open(cfg config.Config, d *program.Declared, outside Outside, received func
 	}
 	l := &life{hosted: e.listening == nil, starts: d.Starts, begun: make(chan struct{})}
 	e.declared, e.life = d, l
+	if l.owner, err = newOwner(e); err != nil {
+		return nil, err
+	}
 	if e.processors, err = processorsOf(cfg, d, l); err != nil {
 		return nil, err
 	}

@@ -108,6 +108,7 @@ type life struct {
 	hosted bool
 	starts []func(context.Context) (func(context.Context) error, error)
 	begun  chan struct{} // closed when all have started
+	owner  *owner        // nil: the account is not checked
 
 	mu    sync.Mutex
 	stops []func(context.Context) error // guarded by mu
@@ -125,6 +126,13 @@ func (l *life) Run(ctx context.Context) error {
 func (l *life) Work(ctx context.Context) error { return l.begin(ctx) }
 
 func (l *life) begin(ctx context.Context) error {
+	later := false
+	if l.owner != nil {
+		var err error
+		if later, err = l.owner.check(ctx); err != nil {
+			return err
+		}
+	}
 	for _, start := range l.starts {
 		stop, err := start(ctx)
 		if err != nil {
@@ -137,6 +145,9 @@ func (l *life) begin(ctx context.Context) error {
 		}
 	}
 	close(l.begun)
+	if later {
+		return l.owner.follow(ctx)
+	}
 	return nil
 }
 
