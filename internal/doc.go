@@ -115,6 +115,9 @@
 //   - azurestore: the stores and signals of ids and gate on Azure. It contains
 //     constructors only.
 //   - examples/numbers: a program that uses all of these.
+//   - examples/emails, examples/thumbnails, examples/digest: a queue, a processor
+//     and a timer on package kennel, each with its test. examples/orders: one
+//     program of two binaries, examples/orders/api and examples/orders/worker.
 //
 // # Adapters
 //

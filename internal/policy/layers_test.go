@@ -136,6 +136,12 @@ var layers = map[string][]string{
 
 	"examples/numbers":            {"azurestore", "client", "gate", "ids"}, // only what other modules can import
 	"examples/starter":            {"."},
+	"examples/digest":             {"."},
+	"examples/emails":             {"."},
+	"examples/orders":             {"."},
+	"examples/orders/api":         {".", "examples/orders"},
+	"examples/orders/worker":      {".", "examples/orders"},
+	"examples/thumbnails":         {"."},
 	"cmd/kennel":                  {"client", "devstore", "internal/cost", "gate", "internal/scale", "internal", "github.com/spf13", "golang.org/x/sys"}, // scale: to check rules; sys: the width of a terminal
 	"handler":                     {".", "otlp"},                                                                                                         // a program like others
 	"handler/testdata/bare":       {},
