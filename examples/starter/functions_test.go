@@ -23,11 +23,13 @@ func TestFunctions(t *testing.T) {
 	}
 	stdout := os.Stdout
 	os.Stdout = w
+	ended := make(chan error, 1)
 	go func() {
-		err = kennel.Run(context.Background(), "starter", newShop(dispatch).program, []string{"describe"})
-		w.Close()
+		defer w.Close()
+		ended <- kennel.Run(context.Background(), "starter", newShop(dispatch).program, []string{"describe"})
 	}()
 	text, readErr := io.ReadAll(r)
+	err = <-ended
 	os.Stdout = stdout
 	var described struct {
 		Functions []struct {
