@@ -41,19 +41,22 @@ func (t *timerPart) Run(ctx context.Context) error {
 
 func (t *timerPart) Work(ctx context.Context) error { return t.Timers.Run(ctx) }
 
-// newOwnTimers opens the timers that the author of the program declared.
+// newOwnTimers opens the timers that the author of the program declared. Without
+// any it needs no tables.
 func newOwnTimers(e *environment) (*timerPart, error) {
-	tables, err := e.account.OpenTables(e.optionsOf("timers"))
-	if err != nil {
-		return nil, err
-	}
-	store, err := azure.NewTable(tables, names.TimersTable)
-	if err != nil {
-		return nil, err
-	}
-	rows, err := table.New(store)
-	if err != nil {
-		return nil, err
+	var rows *table.Table
+	if len(e.declared.Timers) > 0 {
+		tables, err := e.account.OpenTables(e.optionsOf("timers"))
+		if err != nil {
+			return nil, err
+		}
+		store, err := azure.NewTable(tables, names.TimersTable)
+		if err != nil {
+			return nil, err
+		}
+		if rows, err = table.New(store); err != nil {
+			return nil, err
+		}
 	}
 	hosted := e.listening == nil
 	o := &timers.Options{Hosted: hosted, Drain: e.cfg.WorkerDrain, Ready: e.life.wait, Log: e.log}
