@@ -31,7 +31,7 @@ var foreign = []string{
 // validValues are values that each path parameter accepts.
 var validValues = map[string]string{
 	"{sequence}": "orders", "{gate}": "hounds", "{channel}": "news", "{blog}": "20260102T030411.598217007Z-a2cf55bb",
-	"{batch}": "20261122210601123-aaaaaaaa", "{queue}": "work-0-poison", "{entity}": "orders",
+	"{batch}": "20261122210601123-aaaaaaaa", "{queue}": "work-0-poison", "{entity}": "orders", "{timer}": "digest",
 }
 
 // TestForeignNames: what the path of any route holds, no request to storage

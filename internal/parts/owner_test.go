@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,9 +49,9 @@ func TestOwner(t *testing.T) {
 // answers that the account is another program's.
 func TestOwnerInOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		down := true
+		var up atomic.Bool
 		store := memory.NewTable(&memory.TableOptions{Options: memory.Options{Fault: func(memory.Call) memory.Fault {
-			if down {
+			if !up.Load() {
 				return memory.Fault{Err: memory.ErrBusy, Lost: true}
 			}
 			return memory.Fault{}
@@ -65,7 +66,7 @@ func TestOwnerInOutage(t *testing.T) {
 			t.Fatalf("later %t, %v", later, err)
 		}
 		time.AfterFunc(time.Hour, func() {
-			down = false
+			up.Store(true)
 			if _, err := (&owner{"shop", rows, o.log}).check(t.Context()); err != nil {
 				t.Error(err)
 			}

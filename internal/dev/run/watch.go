@@ -9,6 +9,7 @@ import (
 	"net"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"kennel/internal/dev/localhost"
@@ -79,9 +80,11 @@ func isWatched(root, path string) bool {
 
 // A watch notices changes of the sources.
 type watch struct {
-	project  *project.Project
-	embedded []string
-	built    sourceState // that was built last, or could not be built
+	project *project.Project
+
+	mu       sync.Mutex
+	embedded []string    // guarded by mu
+	built    sourceState // that was built last, or could not be built; guarded by mu
 }
 
 func newWatch(p *project.Project) *watch {
@@ -90,24 +93,39 @@ func newWatch(p *project.Project) *watch {
 	return w
 }
 
+// read returns the present state. Its caller has mu, or is alone.
 func (w *watch) read() sourceState { return readSources(w.project.Root, w.embedded) }
+
+// changed compares the present state with that of the look before, and takes one
+// that is no longer being changed as built.
+func (w *watch) changed(before sourceState) (now sourceState, changed bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now = w.read()
+	if changed = maps.Equal(now, before) && !maps.Equal(now, w.built); changed {
+		w.built = now
+	}
+	return now, changed
+}
 
 // next returns a channel that gets a value once the sources have changed and are
 // no longer being changed.
 func (w *watch) next(ctx context.Context) <-chan struct{} {
 	changed := make(chan struct{}, 1)
+	w.mu.Lock()
+	before := w.built
+	w.mu.Unlock()
 	go func() {
 		ticker := time.NewTicker(watchInterval)
 		defer ticker.Stop()
-		for before := w.built; ; {
+		for {
 			select {
 			case <-ctx.Done():
 				return
 			case <-ticker.C:
 			}
-			now := w.read()
-			if maps.Equal(now, before) && !maps.Equal(now, w.built) {
-				w.built = now
+			now, has := w.changed(before)
+			if has {
 				changed <- struct{}{}
 				return
 			}
@@ -120,6 +138,8 @@ func (w *watch) next(ctx context.Context) <-chan struct{} {
 // staged takes note of the functions that staging wrote among the sources, and of
 // what the program embeds now.
 func (w *watch) staged() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	isFunction := func(path, _ string) bool { return filepath.Base(path) == "function.json" }
 	now := w.read()
 	maps.DeleteFunc(w.built, isFunction)
