@@ -21,7 +21,7 @@ type files struct {
 }
 
 // shared are files and folders of this module that each program has, too.
-var shared = []string{"host.json", "local.settings.json.sample", ".funcignore", "infra", "go.sum"}
+var shared = []string{"host.json", ".funcignore", "infra", "go.sum"}
 
 // notCopied are files of the example that concern this module alone.
 var notCopied = []string{example + "/functions_test.go"}
