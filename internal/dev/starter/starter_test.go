@@ -4,13 +4,10 @@ import (
 	"context"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-
-	"kennel/internal/storetest"
 )
 
 func TestDescribe(t *testing.T) {
@@ -135,27 +132,5 @@ func TestUnfinishedWrite(t *testing.T) {
 	}
 	if left, err := os.ReadDir(parent); err != nil || len(left) != 1 {
 		t.Errorf("beside the program: %v, %v", left, err)
-	}
-}
-
-// TestNewProgramBuilds: go.mod and go.sum are complete, all packages of the copy
-// build, and the test of the program passes.
-func TestNewProgramBuilds(t *testing.T) {
-	storetest.OnlyInProve(t) // it builds
-	source, err := FindSource(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := write(t, source, filepath.Join(t.TempDir(), "shop"))
-	for _, args := range [][]string{
-		{"vet", "-mod=readonly", "./..."},
-		{"build", "-mod=readonly", "-trimpath", "-o", os.DevNull, "kennel/..."},
-		{"test", "-mod=readonly", "-trimpath", "./..."},
-	} {
-		cmd := exec.CommandContext(t.Context(), "go", args...)
-		cmd.Dir = dir
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Errorf("go %v: %v\n%s", args, err, out)
-		}
 	}
 }
