@@ -60,7 +60,7 @@ func TestNewestBlogs(t *testing.T) {
 	t.Parallel()
 	seed := storetest.Seed(t)
 	pagesRead, requests, most := 0, int64(0), int64(0)
-	for i := range uint64(storetest.Scale(15, 400)) {
+	for i := range uint64(storetest.Scale(15, 200)) {
 		rng := rand.New(rand.NewPCG(seed, i))
 		full, incarnation := filled(t, 0)
 		_, invalid := full.scatter(t, rng, incarnation)
@@ -131,7 +131,7 @@ func TestNewestBlogsWhileBlogsAreAdded(t *testing.T) {
 	t.Parallel()
 	seed := storetest.Seed(t)
 	changes := 0
-	for i := range uint64(storetest.Scale(40, 200)) {
+	for i := range uint64(storetest.Scale(40, 100)) {
 		rng := rand.New(rand.NewPCG(seed, i))
 		full, incarnation := filled(t, 0)
 		full.scatter(t, rng, incarnation)

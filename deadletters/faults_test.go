@@ -298,7 +298,7 @@ func TestCancelled(t *testing.T) {
 func TestFaultAtEachRequest(t *testing.T) {
 	t.Parallel()
 	lost := errors.New("connection reset")
-	ran, step := 0, storetest.Scale(60, 1)
+	ran, step := 0, storetest.Scale(60, 2)
 	for name, fault := range map[string]memory.Fault{
 		"refused by the network": {Lost: true, Err: lost},
 		"reply lost":             {Err: lost},

@@ -14,7 +14,7 @@ import (
 // and a redrive. Another one lists each letter once, and redrives what is left.
 func TestKilledAtEachRequest(t *testing.T) {
 	t.Parallel()
-	ran := storetest.KillAtEachRequest(t, storetest.Scale(40, 1), runKilled)
+	ran := storetest.KillAtEachRequest(t, storetest.Scale(40, 2), runKilled)
 	t.Logf("figure: dead letters lost or left, a process killed before and after each request of a list and a redrive (%d runs) | 0 | 0", ran)
 }
 
@@ -63,7 +63,7 @@ func runKilled(t *testing.T, kill *storetest.Killer) {
 // else is deleted, nothing is put, and no claim is removed.
 func TestDeleteKilled(t *testing.T) {
 	t.Parallel()
-	ran := storetest.KillAtEachRequest(t, storetest.Scale(25, 1), func(t *testing.T, kill *storetest.Killer) {
+	ran := storetest.KillAtEachRequest(t, storetest.Scale(25, 2), func(t *testing.T, kill *storetest.Killer) {
 		w := newWorld(t, distant)
 		w.create(source)
 		var kept []string
