@@ -42,6 +42,10 @@ const fields = {
   'GET /batches/{batch}': { batch: refused },
   'GET /batches/{batch}/results': { batch: refused, outcome: refused, continuation: refused },
   'GET /batches/{batch}/report': { batch: refused, safe: refused },
+  'GET /queues/{queue}': { queue: refused },
+  'POST /queues/{queue}/messages': { queue: refused, delay: refused },
+  'GET /timers/{timer}': { timer: refused },
+  'POST /timers/{timer}/run': { timer: refused },
   'GET /deadletters/{queue}': { queue: refused },
   'POST /deadletters/{queue}/redrive': { queue: refused, 'body.ids[]': kept, 'body.before': refused }, // no letter has it
   'POST /deadletters/{queue}/delete': { queue: refused, 'body.ids[]': kept, 'body.before': refused },
@@ -68,9 +72,10 @@ const bodies = {
   'POST /deadletters/{queue}/redrive': { ids: ['none'] },
   'POST /deadletters/{queue}/delete': { ids: ['none'] },
   'POST /messages/{entity}': {},
+  'POST /queues/{queue}/messages': {},
   'PUT /scale/rules': { version: 1, depth: [{ from: 0, hands: 8 }], windows: [{ days: ['mon'], from: '08:00', to: '09:00', zone: 'UTC', instances: 1, lead: '1m' }] },
 };
-const values = { sequence: 'fields', gate: 'fields', channel: 'fields', blog: '20260102T030405.000000006Z-0123abcd', batch: '20260102030405678-abcdefgh', queue: 'strange-poison', entity: 'fields', processor: 'billing' };
+const values = { sequence: 'fields', gate: 'fields', channel: 'fields', blog: '20260102T030405.000000006Z-0123abcd', batch: '20260102030405678-abcdefgh', queue: 'strange-poison', timer: 'fields', entity: 'fields', processor: 'billing' };
 const conditions = { 'PUT /channels/{channel}/blogs/{blog}': { 'If-Match': '*' }, 'DELETE /channels/{channel}/blogs/{blog}': { 'If-Match': '*' } };
 
 const of = (v) => (v?.$ref ? of(v.$ref.split('/').slice(1).reduce((o, name) => o[name], spec)) : v);
