@@ -260,12 +260,12 @@ func TestWaitsFortyDays(t *testing.T) {
 }
 
 // TestOutage: an hour in which what the handler calls is down makes no dead
-// letter of 10,000 messages, and 70 minutes after its end all are done. A worker
+// letter of thousands of messages, and 70 minutes after its end all are done. A worker
 // needs up to 16 requests for each; behind a host each of about twelve failed
 // attempts costs a put and a delete.
 func TestOutage(t *testing.T) {
 	for _, hosted := range []bool{true, false} {
-		messages, limit := storetest.Scale(100, 10_000), 16.0
+		messages, limit := storetest.Scale(100, 3000), 16.0
 		if hosted {
 			messages, limit = storetest.Scale(100, 2000), 26.0
 		}
