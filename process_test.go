@@ -15,7 +15,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -181,7 +180,7 @@ func TestShopKilled(t *testing.T) {
 		for begun := time.Now(); count() == before && count() < messages && time.Since(begun) < 20*time.Second; {
 			time.Sleep(10 * time.Millisecond)
 		}
-		if err := p.Process.Signal(syscall.SIGKILL); err != nil {
+		if err := p.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
 		wait()
@@ -313,7 +312,7 @@ func TestShopKilledBehindHost(t *testing.T) {
 		if done, _ = console.state(); done == before || pid == killed || pid == 0 {
 			continue // let it do something first
 		}
-		if err := syscall.Kill(pid, syscall.SIGKILL); err == nil {
+		if killProcess(pid) == nil {
 			kills, killed = kills+1, pid
 		}
 	}
@@ -322,7 +321,7 @@ func TestShopKilledBehindHost(t *testing.T) {
 		t.Error(err)
 	}
 	done, pid := console.state()
-	_ = syscall.Kill(pid, syscall.SIGKILL) // the host has killed its shell alone
+	_ = killProcess(pid) // the host has killed its shell alone
 	if done != messages {
 		t.Errorf("%d of %d messages are done after %d kills", done, messages, kills)
 	}
@@ -353,4 +352,12 @@ func TestTwoPrograms(t *testing.T) {
 	if text := output.String(); code != 1 || begun || !strings.Contains(text, "billing") || !strings.Contains(text, "shop") {
 		t.Errorf("code %d, begun: %t, %s", code, begun, text)
 	}
+}
+
+func killProcess(pid int) error {
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return err
+	}
+	return p.Kill()
 }
