@@ -97,6 +97,10 @@ var verbs = []verb{
 	// in its command, which may get a TERM.
 	{"strike [WORD] [TERM]", scriptStrike},
 
+	// Go through a page of the documents line by line: its commands, its code, and
+	// what it shows of their output.
+	{"page FILE", walkPage},
+
 	// Start another handler on $STORAGE; sets $NAME to its address.
 	{"handler NAME [SETTING…]", scriptHandler},
 	// Start a bus of the script and set $BUS to its connection string; cut its

@@ -83,6 +83,24 @@ func (u *upRun) await(ts *testscript.TestScript, pattern *regexp.Regexp) string 
 	}
 }
 
+// awaitMany waits until the output has a text n times.
+func (u *upRun) awaitMany(ts *testscript.TestScript, text string, n int) {
+	deadline := time.After(patience)
+	for {
+		output, changed := u.text()
+		if strings.Count(output, text) >= n {
+			return
+		}
+		select {
+		case <-changed:
+		case <-u.done:
+			ts.Fatalf("kennel up ended without %q %d times; it wrote\n%s", text, n, output)
+		case <-deadline:
+			ts.Fatalf("%q is not there %d times; kennel up wrote\n%s", text, n, output)
+		}
+	}
+}
+
 func scriptUp(ts *testscript.TestScript, _ bool, args []string) {
 	u := startUp(ts, append([]string{"--json"}, args...))
 	var ready devrun.Event
