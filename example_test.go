@@ -48,7 +48,7 @@ func (s *Shop) digest(ctx context.Context) error {
 
 func (s *Shop) order(w http.ResponseWriter, r *http.Request) {
 	if _, err := s.emails.Send(r.Context(), Email{To: r.FormValue("to"), Text: "thank you"}, nil); err != nil {
-		http.Error(w, "try again later", http.StatusServiceUnavailable)
+		kennel.Error(w, err)
 		return
 	}
 	w.WriteHeader(http.StatusAccepted)
@@ -114,7 +114,7 @@ func ExampleNewProcessor() {
 		a.HandleFunc("POST /albums", func(w http.ResponseWriter, r *http.Request) {
 			batch, err := thumbnails.Submit(r.Context(), slices.Values([]Image{{ID: "1", URL: "https://images.example.com/1"}}), nil)
 			if err != nil {
-				http.Error(w, "try again later", http.StatusServiceUnavailable)
+				kennel.Error(w, err)
 				return
 			}
 			fmt.Fprintln(w, batch.ID)
@@ -175,7 +175,7 @@ func ExampleApp_Numbers() {
 		a.HandleFunc("POST /orders", func(w http.ResponseWriter, r *http.Request) {
 			number, err := orders.Next(r.Context())
 			if err != nil {
-				http.Error(w, "try again later", http.StatusServiceUnavailable)
+				kennel.Error(w, err)
 				return
 			}
 			fmt.Fprintln(w, number)
@@ -200,7 +200,7 @@ func ExampleApp_Messages() {
 		a.HandleFunc("POST /events", func(w http.ResponseWriter, r *http.Request) {
 			receipt, err := bus.Send(r.Context(), "orders", kennel.BusMessage{Body: []byte(`{"order":1}`), ContentType: "application/json"})
 			if err != nil {
-				http.Error(w, "try again later", http.StatusServiceUnavailable)
+				kennel.Error(w, err)
 				return
 			}
 			fmt.Fprintln(w, receipt.ID)

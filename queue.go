@@ -3,7 +3,6 @@ package kennel
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"iter"
 	"reflect"
@@ -136,10 +135,10 @@ type Sent struct {
 }
 
 // ErrNotRunning reports a call before the program began, as in its declarations.
-var ErrNotRunning = errors.New("the program is not running: it begins with OnStart")
+var ErrNotRunning = program.ErrNotRunning
 
 // ErrInvalid reports a message that its queue does not take. Nothing was sent.
-var ErrInvalid = errors.New("the message is not valid")
+var ErrInvalid = program.ErrInvalid
 
 // Send sends a message, and returns when storage has confirmed it. After an
 // error that is not [ErrInvalid] the message may have been sent.

@@ -36,6 +36,7 @@ type DeadLetter struct {
 	Size     int    `json:"size"`
 	Cut      bool   `json:"cut"`
 	Problem  string `json:"problem"` // why there is no body; "" if there is
+	SHA256   string `json:"sha256"`  // of the whole body, in hex, if its queue is private; Body is empty then
 
 	TraceParent string `json:"traceparent"` // W3C trace context; "" if unknown
 

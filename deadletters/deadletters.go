@@ -66,6 +66,11 @@ type Options struct {
 	// the body.
 	Text func(source string, body []byte) []byte
 
+	// Private reports whether the bodies of messages are shown nowhere. name is
+	// that of the queue in the envelope of a message, "" if it has none. Default:
+	// all are shown.
+	Private func(source, name string) bool
+
 	// Announce signals that messages were put into a queue. It is called for
 	// each one and does not block. Default: nothing; listeners poll.
 	Announce func(source string)
@@ -117,9 +122,10 @@ type Letter struct {
 
 	// Body is the body of the message that failed, or its beginning.
 	Body     string   `json:"body"`
-	Encoding Encoding `json:"encoding"`      // of Body
-	Size     int      `json:"size"`          // of the whole body in bytes
-	Cut      bool     `json:"cut,omitempty"` // Body is not the whole body
+	Encoding Encoding `json:"encoding"`         // of Body
+	Size     int      `json:"size"`             // of the whole body in bytes
+	Cut      bool     `json:"cut,omitempty"`    // Body is not the whole body
+	SHA256   string   `json:"sha256,omitempty"` // of the whole body, in hex, where Body is private
 
 	// Problem states why Body is empty although Size is not 0; "" if it is not.
 	Problem string `json:"problem,omitempty"`
@@ -215,6 +221,9 @@ func (o *Options) withDefaults() Options {
 	opt.Log = cmp.Or(opt.Log, slog.New(slog.DiscardHandler))
 	if opt.Claims == nil {
 		opt.Claims = func(string) (*queue.Claims, error) { return nil, nil }
+	}
+	if opt.Private == nil {
+		opt.Private = func(string, string) bool { return false }
 	}
 	if opt.Text == nil {
 		opt.Text = func(_ string, body []byte) []byte { return body }

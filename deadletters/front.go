@@ -2,6 +2,7 @@ package deadletters
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
 	"unicode/utf8"
@@ -15,6 +16,9 @@ const (
 	maxShown = 64 << 10 // bytes of a body that are shown
 	maxRead  = 1 << 20  // bytes of a body that is read to show its beginning
 )
+
+// bodyPrivate is the problem of a letter whose body nobody may read.
+const bodyPrivate = "The body is not shown: its queue is private. A redrive works."
 
 // Front returns up to 32 letters, of which storage shows no more. A queue that
 // does not exist is empty. It changes nothing.
@@ -70,6 +74,14 @@ func distinct(source string, messages []queue.Message) (letters []letter) {
 func (l *Letters) show(ctx context.Context, source string, x letter) Letter {
 	d := x.describe()
 	d.Encoding = AsText
+	private := l.opt.Private(source, x.envelope.Queue)
+	if private {
+		d.Problem = bodyPrivate
+	}
+	if private && x.form == packed {
+		d.Size, d.SHA256 = x.envelope.Size(), fmt.Sprintf("%x", x.envelope.SHA256())
+		return d
+	}
 	if x.form == packed && x.envelope.Size() > maxRead {
 		d.Size, d.Cut = x.envelope.Size(), true
 		d.Problem = fmt.Sprintf("The body of the message is not shown: it is longer than %d bytes.", maxRead)
@@ -82,6 +94,10 @@ func (l *Letters) show(ctx context.Context, source string, x letter) Letter {
 			l.opt.Log.WarnContext(ctx, "cannot read the body of a dead letter", "source", source, "letter", x.id, "error", err.Error())
 		}
 		d.Size, d.Problem = x.envelope.Size(), string(reason)
+		return d
+	}
+	if private {
+		d.Size, d.SHA256 = len(body), fmt.Sprintf("%x", sha256.Sum256(body))
 		return d
 	}
 	body = l.opt.Text(source, body)

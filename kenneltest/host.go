@@ -2,6 +2,7 @@ package kenneltest
 
 import (
 	"context"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -105,7 +106,14 @@ type inProcess struct {
 }
 
 // RoundTrip implements [http.RoundTripper].
-func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
+func (p inProcess) RoundTrip(r *http.Request) (_ *http.Response, err error) {
+	defer func() { // as a server, which closes the connection of half an answer
+		if v := recover(); v == http.ErrAbortHandler {
+			err = io.ErrUnexpectedEOF
+		} else if v != nil {
+			panic(v)
+		}
+	}()
 	call := r.Clone(context.WithoutCancel(p.ctx))
 	call.RequestURI = r.URL.RequestURI()
 	if call.Host == "" {

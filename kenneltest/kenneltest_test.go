@@ -50,12 +50,8 @@ func (s *shop) program(a *kennel.App) error {
 			return
 		}
 		sent, err := s.orders.Send(r.Context(), o, &kennel.SendOptions{Delay: time.Minute})
-		if errors.Is(err, kennel.ErrInvalid) {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
 		if err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			kennel.Error(w, err)
 			return
 		}
 		w.WriteHeader(http.StatusAccepted)

@@ -77,6 +77,9 @@ type payload struct {
 // Size returns the length of the body in bytes.
 func (e Envelope) Size() int { return e.size }
 
+// SHA256 returns the digest of the body.
+func (e Envelope) SHA256() [sha256.Size]byte { return e.digest }
+
 // ClaimExpires returns when the body may be deleted if the message has a claim,
 // else the zero time.
 func (e Envelope) ClaimExpires() time.Time {

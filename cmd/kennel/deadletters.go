@@ -193,6 +193,8 @@ func describeWholeLetter(l client.DeadLetter) string {
 		text += "\n  traceparent " + oneLine(l.TraceParent)
 	}
 	switch {
+	case l.SHA256 != "":
+		return fmt.Sprintf("%s\n  the body of %s is private; its SHA-256 is %s", text, counted(l.Size, "byte"), oneLine(l.SHA256))
 	case l.Problem != "":
 		return text + "\n  no body: " + oneLine(l.Problem)
 	case l.Cut:

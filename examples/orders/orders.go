@@ -39,14 +39,11 @@ func API(a *kennel.App) error {
 			http.Error(w, "send an order as JSON", http.StatusBadRequest)
 			return
 		}
-		switch _, err := queue.Send(r.Context(), o, nil); {
-		case errors.Is(err, kennel.ErrInvalid):
-			http.Error(w, err.Error(), http.StatusBadRequest)
-		case err != nil: // it may have been sent
-			http.Error(w, "try again later", http.StatusServiceUnavailable)
-		default:
-			w.WriteHeader(http.StatusAccepted)
+		if _, err := queue.Send(r.Context(), o, nil); err != nil {
+			kennel.Error(w, err)
+			return
 		}
+		w.WriteHeader(http.StatusAccepted)
 	}, nil)
 	return nil
 }

@@ -60,13 +60,8 @@ func (s *Shop) order(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	sent, err := s.orders.Send(r.Context(), o, nil)
-	switch {
-	case errors.Is(err, kennel.ErrInvalid):
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	case err != nil:
-		slog.ErrorContext(r.Context(), "cannot send the order", "error", err)
-		http.Error(w, "try again later", http.StatusServiceUnavailable)
+	if err != nil {
+		kennel.Error(w, err)
 		return
 	}
 	w.WriteHeader(http.StatusAccepted)

@@ -67,7 +67,7 @@ func (g *gallery) submit(w http.ResponseWriter, r *http.Request) {
 	}
 	batch, err := g.thumbnails.Submit(r.Context(), slices.Values(images), nil)
 	if err != nil {
-		http.Error(w, "try again later", http.StatusServiceUnavailable)
+		kennel.Error(w, err)
 		return
 	}
 	w.WriteHeader(http.StatusAccepted)

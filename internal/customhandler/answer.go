@@ -217,10 +217,54 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	if e.Status >= http.StatusInternalServerError && inv != nil {
 		logFailure(r.Context(), inv.log, "HTTP call failed", err)
 	}
-	if b, ok := w.(interface{ begun() bool }); ok && b.begun() {
+	if hasBegun(w) {
 		panic(http.ErrAbortHandler)
 	}
 	writeError(w, e)
+}
+
+// hasBegun reports whether the answer has begun that is written to w, or to the
+// writer within it.
+func hasBegun(w http.ResponseWriter) bool {
+	for w != nil {
+		if b, ok := w.(interface{ begun() bool }); ok {
+			return b.begun()
+		}
+		w = within(w)
+	}
+	return false
+}
+
+// within returns the writer that another one wraps; nil if it wraps none.
+func within(w http.ResponseWriter) http.ResponseWriter {
+	if u, ok := w.(interface{ Unwrap() http.ResponseWriter }); ok {
+		return u.Unwrap()
+	}
+	return nil
+}
+
+// WithRequest returns a writer that knows the request which it answers.
+func WithRequest(w http.ResponseWriter, r *http.Request) http.ResponseWriter {
+	return requestWriter{w, r}
+}
+
+type requestWriter struct {
+	http.ResponseWriter
+	r *http.Request
+}
+
+func (w requestWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// RequestOf returns the request that a writer of [WithRequest], or one that
+// wraps it, answers. Of another writer it is an empty one, so that functions can
+// be tested alone.
+func RequestOf(w http.ResponseWriter) *http.Request {
+	for ; w != nil; w = within(w) {
+		if known, ok := w.(requestWriter); ok {
+			return known.r
+		}
+	}
+	return new(http.Request)
 }
 
 // explain maps errors to statuses. No other place does.

@@ -57,6 +57,7 @@ func openLettersOn(store deadletters.Store, batches *openBatches, own *queues.Qu
 			}
 			return batches.batches.Readable(body)
 		},
+		Private: func(source, name string) bool { return own != nil && own.Private(source, name) },
 		Announce: func(queue string) {
 			if batches != nil {
 				batches.signals.Announce(queue)

@@ -12,6 +12,7 @@ import (
 	"kennel/ids"
 	"kennel/internal/attempt"
 	"kennel/internal/program"
+	"kennel/internal/queues"
 	"kennel/relay"
 	"kennel/work"
 )
@@ -38,7 +39,11 @@ func CheckGate(name string) error { return gate.CheckName(name) }
 
 // Send sends a message to a declared queue and returns its id.
 func (r *Running) Send(ctx context.Context, queue string, body []byte, delay time.Duration) (id string, err error) {
-	return r.queues.Send(ctx, queue, body, delay)
+	id, err = r.queues.Send(ctx, queue, body, delay)
+	if errors.Is(err, queues.ErrTooLarge) || errors.Is(err, queues.ErrDelay) {
+		err = fmt.Errorf("%w: %w", program.ErrInvalid, err)
+	}
+	return id, err
 }
 
 // NextNumbers reserves consecutive numbers and returns the first one.

@@ -9,7 +9,10 @@ import (
 	"strings"
 	"sync"
 
+	"kennel/internal/api"
 	"kennel/internal/app"
+	"kennel/internal/attempt"
+	"kennel/internal/customhandler"
 	"kennel/internal/edge"
 	"kennel/internal/program"
 	"kennel/internal/queues"
@@ -172,6 +175,20 @@ func (l *life) wait(ctx context.Context) error {
 	}
 }
 
+var notStarted = &customhandler.Error{Status: http.StatusServiceUnavailable, Code: "starting", Message: "The program has not started. Send the request again."}
+
+// WriteError answers a call of a declared route with an error.
+func WriteError(w http.ResponseWriter, err error) {
+	switch {
+	case errors.Is(err, program.ErrInvalid) && !errors.Is(err, queues.ErrTooLarge):
+		_, cause, _ := strings.Cut(err.Error(), program.ErrInvalid.Error()+": ")
+		err = edge.BadRequest("bad_message", fmt.Sprintf("Nothing was sent: %s.", cause))
+	case errors.Is(err, program.ErrNotRunning):
+		err = fmt.Errorf("%w (%w)", err, attempt.ErrStopping) // a route is served between the start and the stop
+	}
+	api.WriteOwn(w, err)
+}
+
 // ownRoutes returns the declared routes.
 func ownRoutes(d *program.Declared, l *life) (routes app.RoutesOnly) {
 	for _, r := range d.Routes {
@@ -183,8 +200,10 @@ func ownRoutes(d *program.Declared, l *life) (routes app.RoutesOnly) {
 		routes = append(routes, edge.Route{
 			Function: program.FunctionOfRoute(r), Pattern: method + " /api" + strings.TrimSpace(path), Own: true,
 			Handler: http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+				w = customhandler.WithRequest(w, request)
 				if err := l.wait(request.Context()); err != nil {
-					http.Error(w, "the program has not started", http.StatusServiceUnavailable)
+					w.Header().Set("Retry-After", "1")
+					customhandler.WriteError(w, request, fmt.Errorf("%w: %w", err, notStarted))
 					return
 				}
 				handler.ServeHTTP(w, request)

@@ -174,3 +174,9 @@ func IsUnreadable(err error) bool {
 	_, ok := errors.AsType[unreadable](err)
 	return ok
 }
+
+// The errors of a program's own code, besides those of the jobs.
+var (
+	ErrNotRunning = errors.New("the program is not running: it begins with OnStart")
+	ErrInvalid    = errors.New("the message is not valid")
+)

@@ -236,6 +236,17 @@ func (q *Queues) Sweep(ctx context.Context) error {
 // Claims returns those of a storage queue; nil if it is none of the program's.
 func (q *Queues) Claims(storageQueue string) *queue.Claims { return q.claims[storageQueue] }
 
+// Private reports whether the body of a message of a storage queue may be shown
+// nowhere. A message that names no declared queue may be of any that it has.
+func (q *Queues) Private(storageQueue, name string) bool {
+	private := func(o *own) bool { return o.Queue.Private }
+	all := q.storage[storageQueue]
+	if at := slices.IndexFunc(all, func(o *own) bool { return o.Name == name }); at >= 0 {
+		return private(all[at])
+	}
+	return slices.ContainsFunc(all, private)
+}
+
 // Announce wakes the workers of a storage queue.
 func (q *Queues) Announce(storageQueue string) { q.publisher.Announce(storageQueue) }
 

@@ -144,6 +144,7 @@ function shown(rows, chosen, ctx) {
 function body(l) {
   return h('details', { class: 'content' }, h('summary', null, `Body, ${bytes(l.size)}`),
     l.problem ? note('warn', h('p', null, l.problem)) : null,
+    l.sha256 ? h('p', { class: 'small quiet' }, 'SHA-256 ', code(l.sha256)) : null,
     l.cut ? h('p', { class: 'small quiet' }, 'This is its beginning; the whole body is longer.') : null,
     l.body ? h('pre', { tabindex: '0', class: l.encoding === 'base64' ? 'dump' : null, 'aria-label': `Body of ${l.id}` }, l.encoding === 'base64' ? dump(l.body) : readable(l.body)) : null,
     l.traceparent ? h('p', { class: 'small quiet' }, 'Trace ', code(l.traceparent)) : null);
