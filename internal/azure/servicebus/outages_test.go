@@ -50,7 +50,7 @@ var outages = []outageFault{
 	{"busy", []devbus.Fault{{Kind: devbus.Reject, Entity: orders, Condition: "com.microsoft:server-busy"}}, throttled, 0, false},
 }
 
-// TestOutages cuts a sender of 160 messages/s off its primary for 45 s, in every
+// TestOutages cuts a sender of 80 messages/s off its primary for 45 s, in every
 // way, while a syphon runs and crashes.
 func TestOutages(t *testing.T) {
 	var mu sync.Mutex
@@ -74,7 +74,7 @@ func TestOutages(t *testing.T) {
 			}
 		}
 	})
-	t.Logf("figure: messages lost in outages of 45 s at 160/s (%d outages, %d accepted, %d moved by syphons, which crashed %d times) | %d | 0",
+	t.Logf("figure: messages lost in outages of 45 s at 80/s (%d outages, %d accepted, %d moved by syphons, which crashed %d times) | %d | 0",
 		sum.runs, sum.accepted, sum.moved, sum.crashes, sum.lost)
 	t.Logf("figure: duplicates in these outages (%d) | %.0f %% of the reported bound | ≤ 100 %%", sum.duplicates, 100*float64(sum.duplicates)/float64(max(1, sum.bound)))
 	t.Logf("figure: the latest failover in these outages, after the interval | %v | ≤ 6 s (an attempt and a second)", sum.failover.Round(time.Millisecond))
@@ -97,7 +97,7 @@ func TestOutagesOfMinutes(t *testing.T) {
 }
 
 // outageEvery is how often each producer sends.
-func outageEvery() time.Duration { return time.Duration(storetest.Scale(600, 50)) * time.Millisecond }
+func outageEvery() time.Duration { return time.Duration(storetest.Scale(600, 100)) * time.Millisecond }
 
 // named returns an outage by its name.
 func named(name string) outageFault {
@@ -153,11 +153,11 @@ func TestOutageOfOneEntity(t *testing.T) {
 	}
 }
 
-// TestOutageOfADay sends a message a second during an outage of a day, and then
+// TestOutageOfADay sends a message in five seconds during an outage of a day, and then
 // drains the backlog.
 func TestOutageOfADay(t *testing.T) {
 	storetest.OnlyInProve(t)
-	const messages = 24 * 60 * 60
+	const messages, every = 24 * 60 * 60 / 5, 5 * time.Second
 	withPair(t, nil, func(t *testing.T, p *pair) {
 		p.primary.Fail(devbus.Fault{Kind: devbus.RefuseDial})
 		s := p.sender(t)
@@ -167,7 +167,7 @@ func TestOutageOfADay(t *testing.T) {
 			if cancel(); err != nil || !receipt.Backlog {
 				t.Fatalf("message %d: to the backlog %t, error %v", i, receipt.Backlog, err)
 			}
-			time.Sleep(time.Second)
+			time.Sleep(every)
 		}
 		p.primary.Heal()
 		syphon := newSyphon(t, p.p, p.s, p.queues, nil)
