@@ -28,7 +28,7 @@ var largeMessages = flag.String("large-messages", "", "connection string and nam
 // does nothing but check each body, so it gets as many as it can hold.
 func TestMemoryOfLargeMessages(t *testing.T) {
 	storetest.OnlyInProve(t)
-	const messages, limit = 1000, 100
+	const messages, limit = 500, 100
 	if *largeMessages != "" {
 		connection, name, _ := strings.Cut(*largeMessages, " ")
 		workOnLargeMessages(t, connection, name, messages)
