@@ -1,7 +1,7 @@
 // Package client calls the HTTP API of a Kennel app: it draws order numbers,
 // waits at gates and releases them, submits batches and reads their reports,
-// manages channels and their blogs, sends messages, and redrives dead letters.
-// docs/api.md describes the API.
+// manages channels and their blogs, sends messages to queues and to Service Bus,
+// runs timers, and redrives dead letters. docs/api.md describes the API.
 //
 //	app, err := client.New("https://my-app.azurewebsites.net", &client.Options{Key: key})
 //	if err != nil {
@@ -41,10 +41,11 @@
 //     would leave a gap. Callers that do not mind gaps may call it again. The
 //     requests of a [Sequence] are the same.
 //   - [Client.DeleteChannel] without an ETag, changes of one version of a blog,
-//     and deleting a number of any dead letters are repeated only if the app
-//     reports that nothing was changed. Otherwise a repeated request could
-//     delete another channel of the same name or more dead letters, or fail
-//     because the first one succeeded.
+//     deleting a number of any dead letters, running a timer, and sending
+//     messages to a queue of the program are repeated only if the app reports
+//     that nothing was changed. Otherwise a repeated request could delete another
+//     channel of the same name or more dead letters, run a timer or send a
+//     message twice, or fail because the first one succeeded.
 //
 // A request that cannot connect is not repeated, because the address is
 // probably wrong, unless the app was reached before in the same call.

@@ -7,6 +7,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 
 	"kennel/client"
 )
@@ -105,6 +106,37 @@ func ExampleClient_SendMessage() {
 	// Output:
 	// send it again
 	// order-1001 arrives after the outage
+}
+
+// A line that cannot be sent does not stop the others.
+func ExampleClient_SendLinesToQueue() {
+	// In a program: the address of the app.
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusAccepted)
+		fmt.Fprint(w, `{"sent":2,"duplicates":0,"failed":[{"line":2,"code":"bad_message","message":"The queue does not take the message: to is missing."}]}`)
+	}))
+	defer server.Close()
+	app, err := client.New(server.URL, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	emails := `{"to":"ann"}
+
+{"subject":"to nobody"}
+{"to":"bob"}`
+	sent, err := app.SendLinesToQueue(context.Background(), "emails", strings.NewReader(emails), &client.QueueLinesOptions{Bodies: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(sent.Sent, "sent")
+	for _, line := range sent.Failed {
+		fmt.Printf("line %d: %s\n", line.Line, line.Message)
+	}
+	// Output:
+	// 2 sent
+	// line 3: The queue does not take the message: to is missing.
 }
 
 func ExampleClient_Sequence() {
