@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -13,6 +12,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"kennel/internal/customhandler"
@@ -58,6 +58,7 @@ var queueFailures = []Failure{
 	{errQueueBuiltIn, http.StatusConflict, "queue_built_in", "The queue belongs to a built-in part, which alone puts messages into it.", ""},
 	{queues.ErrTooLarge, http.StatusRequestEntityTooLarge, "message_too_large", "The message is too long. Send up to 1 MiB, or put the content into a store of yours and send its address.", ""},
 	{queue.ErrLimit, http.StatusRequestEntityTooLarge, "message_too_large", "Storage cannot hold the message.", ""},
+	{queue.ErrUnclear, http.StatusServiceUnavailable, "change_unclear", "Storage did not confirm the message, which may have been sent. Sending it again may send it twice.", "5"},
 	storageUnavailable,
 }
 
@@ -190,7 +191,10 @@ func (q QueueResource) send(r *http.Request) (edge.Reply, error) {
 	case len(body) > maxSent:
 		return edge.Reply{}, queues.ErrTooLarge
 	}
-	id, err := q.sendOne(r.Context(), d, kind, body, delay)
+	if err := q.check(d, kind, body); err != nil {
+		return edge.Reply{}, err
+	}
+	id, err := q.Own.Send(r.Context(), d.Name, body, delay)
 	if err != nil {
 		return edge.Reply{}, err
 	}
@@ -205,18 +209,18 @@ type sentTo struct {
 	State     string  `json:"state"`
 }
 
-// sendOne checks a message by its declared type and sends it.
-func (q QueueResource) sendOne(ctx context.Context, d *program.Queue, kind string, body []byte, delay time.Duration) (id string, err error) {
+// check returns why a queue does not take a message.
+func (q QueueResource) check(d *program.Queue, kind string, body []byte) error {
 	if !d.Raw && kind != "application/json" {
-		return "", edge.BadRequest("bad_message", "The messages of this queue are JSON. Send Content-Type: application/json.")
+		return edge.BadRequest("bad_message", "The messages of this queue are JSON. Send Content-Type: application/json.")
 	}
 	if !d.Raw && !json.Valid(body) {
-		return "", edge.BadRequest("bad_message", "The message is not valid JSON.")
+		return edge.BadRequest("bad_message", "The message is not valid JSON.")
 	}
 	if err := q.Own.Check(d.Name, body); err != nil {
-		return "", edge.BadRequest("bad_message", fmt.Sprintf("The queue does not take the message: %.300v.", err))
+		return edge.BadRequest("bad_message", fmt.Sprintf("The queue does not take the message: %.300v.", err))
 	}
-	return q.Own.Send(ctx, d.Name, body, delay)
+	return nil
 }
 
 // delayOf reads how long a message is not received.
@@ -240,6 +244,8 @@ func readDelay(text string) (time.Duration, error) {
 const (
 	maxLines = 4 << 20 // bytes
 	maxMany  = 1000    // messages
+
+	maxSending = 16 // of them at the same time, so that all are sent within the time of a call
 )
 
 // failedLine is a message that was not sent.
@@ -256,46 +262,60 @@ func (q QueueResource) sendLines(ctx context.Context, d *program.Queue, body []b
 		Duplicates int          `json:"duplicates"`
 		Failed     []failedLine `json:"failed"`
 	}{Failed: []failedLine{}}
-	lines := bufio.NewScanner(bytes.NewReader(body))
-	lines.Buffer(nil, maxLines)
-	line := 0
-	for lines.Scan() {
-		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
+	var lines [][]byte
+	for text := range bytes.Lines(body) {
+		if text = bytes.TrimSpace(text); len(text) > 0 {
+			lines = append(lines, text)
+		}
+	}
+	if len(lines) > maxMany {
+		return edge.Reply{}, edge.BadRequest("bad_message", fmt.Sprintf("There are %d messages, more than %d. Nothing was sent. Use several calls.", len(lines), maxMany))
+	}
+	errs := make([]error, len(lines))
+	slots := make(chan struct{}, maxSending)
+	var sending sync.WaitGroup
+	for i, text := range lines {
+		message, delay, err := q.readLine(d, text) // here, because it calls the program
+		if errs[i] = err; err != nil {
 			continue
 		}
-		if line++; line > maxMany {
-			return edge.Reply{}, edge.BadRequest("bad_message", fmt.Sprintf("There are more than %d messages. Those before were sent; send the others in another call.", maxMany))
-		}
-		if err := q.sendLine(ctx, d, lines.Bytes()); err != nil {
-			answer.Failed = append(answer.Failed, failedOf(line, err))
+		slots <- struct{}{}
+		sending.Go(func() {
+			_, errs[i] = q.Own.Send(ctx, d.Name, message, delay)
+			<-slots
+		})
+	}
+	sending.Wait()
+	for i, err := range errs {
+		if err != nil {
+			answer.Failed = append(answer.Failed, failedOf(i+1, err))
 			continue
 		}
 		answer.Sent++
 	}
-	return edge.Reply{Status: http.StatusAccepted, Body: answer}, lines.Err()
+	return edge.Reply{Status: http.StatusAccepted, Body: answer}, nil
 }
 
-func (q QueueResource) sendLine(ctx context.Context, d *program.Queue, text []byte) (err error) {
+// readLine returns the message of a line, which the queue takes.
+func (q QueueResource) readLine(d *program.Queue, text []byte) (message []byte, delay time.Duration, err error) {
 	var one struct {
 		Body  json.RawMessage `json:"body"`
 		Delay string          `json:"delay"`
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&one); err != nil || one.Body == nil {
-		return edge.BadRequest("bad_message", `The line is not like {"body":…,"delay":"30s"}.`)
+	if err := decoder.Decode(&one); err != nil || one.Body == nil || decoder.InputOffset() < int64(len(text)) {
+		return nil, 0, edge.BadRequest("bad_message", `The line is not like {"body":…,"delay":"30s"}.`)
 	}
-	delay := time.Duration(0)
 	if one.Delay != "" {
 		if delay, err = readDelay(one.Delay); err != nil {
-			return err
+			return nil, 0, err
 		}
 	}
 	if len(one.Body) > maxSent {
-		return queues.ErrTooLarge
+		return nil, 0, queues.ErrTooLarge
 	}
-	_, err = q.sendOne(ctx, d, "application/json", one.Body, delay)
-	return err
+	return one.Body, delay, q.check(d, "application/json", one.Body)
 }
 
 // failedOf returns why a line was not sent.

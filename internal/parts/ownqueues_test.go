@@ -2,6 +2,7 @@ package parts
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -25,6 +26,7 @@ import (
 type queueApp struct {
 	*Running
 	silent atomic.Bool
+	fault  func(*http.Request, *http.Response) (*http.Response, error) // of puts; nil: none
 	store  *devstore.Store
 }
 
@@ -34,7 +36,11 @@ func (q *queueApp) RoundTrip(r *http.Request) (*http.Response, error) {
 		<-r.Context().Done()
 		return nil, context.Cause(r.Context())
 	}
-	return q.store.RoundTrip(r)
+	answer, err := q.store.RoundTrip(r)
+	if q.fault != nil && err == nil && r.Method == http.MethodPost {
+		return q.fault(r, answer)
+	}
+	return answer, err
 }
 
 func newQueueApp(t *testing.T) *queueApp {
@@ -103,6 +109,7 @@ func TestQueueRoutes(t *testing.T) {
 		{"a built-in queue", "POST", "/api/queues/work-0/messages", "application/json", `{}`, 409, "queue_built_in"},
 		{"many", "POST", messages, list, "{\"body\":{\"to\":\"ann\"}}\n\n{\"body\":{\"to\":\"bob\"},\"delay\":\"1m\"}\n", 202, `{"sent":2,"duplicates":0,"failed":[]}`},
 		{"some of many", "POST", messages, list, "{\"body\":{\"to\":\"eve\"}}\n{\"body\":{\"to\":\"bob\"}}\n{\"delay\":\"1m\"}\nx\n", 202, `"sent":1`},
+		{"lines of more than a message", "POST", messages, list, "{\"body\":1} {\"body\":2}\n{\"body\":3}x\n", 202, `{"sent":0,"duplicates":0,"failed":[{"line":1,"code":"bad_message"`},
 		{"the queue", "GET", "/api/queues/emails", "", "", 200, `"ready":3,"inFlight":2,`},
 		{"its details", "GET", "/api/queues/emails", "", "", 200, `"maxAttempts":7,"timeoutSeconds":60,"handled":true`},
 		{"a built-in one", "GET", "/api/queues/work-0", "", "", 200, `"own":false`},
@@ -114,9 +121,39 @@ func TestQueueRoutes(t *testing.T) {
 		}
 	}
 	many := strings.Repeat("{\"body\":1}\n", 1001)
-	if status, answer := q.call(t, "POST", messages, list, many); status != 400 || !strings.Contains(answer, "1000 messages") {
+	if status, answer := q.call(t, "POST", messages, list, many); status != 400 || !strings.Contains(answer, "Nothing was sent") {
 		t.Errorf("too many: %d %s", status, answer)
 	}
+	if status, answer := q.call(t, "POST", messages, list, many[:1000*len("{\"body\":1}\n")]); status != 202 || !strings.Contains(answer, `"sent":1000`) {
+		t.Errorf("as many as are taken: %d %s", status, answer)
+	}
+}
+
+// TestQueueUnclear: a message of which storage confirms nothing may have been
+// sent, and the answer says so; one that storage refuses was not.
+func TestQueueUnclear(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueueApp(t)
+		const messages = "/api/queues/emails/messages"
+		for _, tt := range []struct {
+			fault      func(*http.Request, *http.Response) (*http.Response, error)
+			one, lines string
+		}{
+			{func(_ *http.Request, r *http.Response) (*http.Response, error) {
+				r.Body.Close()
+				return nil, errors.New("connection reset") // after it was applied
+			}, "change_unclear", `{"sent":0,"duplicates":0,"failed":[{"line":1,"code":"change_unclear"`},
+			{nil, `"state":"queued"`, `"sent":1`},
+		} {
+			q.fault = tt.fault
+			if _, answer := q.call(t, "POST", messages, "application/json", `{"to":"ann"}`); !strings.Contains(answer, tt.one) {
+				t.Errorf("got %s, want %s", answer, tt.one)
+			}
+			if _, answer := q.call(t, "POST", messages, "application/x-ndjson", `{"body":{"to":"ann"}}`); !strings.Contains(answer, tt.lines) {
+				t.Errorf("got %s, want %s", answer, tt.lines)
+			}
+		}
+	})
 }
 
 // maxSentOfTests is a message that is too long.
