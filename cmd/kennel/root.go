@@ -56,7 +56,7 @@ kennel gate wait hounds  wait until "kennel gate release hounds" is called`,
 	)
 	for id, commands := range map[string][]*cobra.Command{
 		groupRun:  {con.newCommand(), con.upCommand(), con.functionsCommand(), con.packageCommand(), con.storageCommand(), con.busCommand(), con.costCommand()},
-		groupCall: {con.statusCommand(), con.doctorCommand(), con.nextCommand(), con.sequencesCommand(), con.gateCommand(), con.submitCommand(), con.batchCommand(), con.sampleCommand(), con.deadLettersCommand(), con.timersCommand(), con.scaleCommand(), con.sendCommand(), con.relayCommand(), con.channelsCommand(), con.blogsCommand()},
+		groupCall: {con.statusCommand(), con.doctorCommand(), con.nextCommand(), con.sequencesCommand(), con.gateCommand(), con.submitCommand(), con.batchCommand(), con.sampleCommand(), con.deadLettersCommand(), con.timersCommand(), con.queuesCommand(), con.scaleCommand(), con.sendCommand(), con.relayCommand(), con.channelsCommand(), con.blogsCommand()},
 		groupSelf: {con.completionCommand(), con.versionCommand()},
 	} {
 		for _, cmd := range commands {

@@ -53,8 +53,9 @@ var verbs = []verb{
 	// processor time with the race detector.
 	{"run ARGUMENT…", scriptRun},
 	// Copy this repository's host.json, functions and sample of settings into the
-	// folder. Sets $HANDLER to the built handler.
-	{"project", makeProject},
+	// folder, or functions and sample of an example. Sets $HANDLER to the built
+	// program.
+	{"project [EXAMPLE]", makeProject},
 	// Make "up" and the handlers of the script use the Azurite that all scripts
 	// share; sets $STORAGE.
 	{"storage", useAzurite},
@@ -238,14 +239,23 @@ func number(ts *testscript.TestScript, text string) int {
 	return n
 }
 
-func makeProject(ts *testscript.TestScript, _ bool, _ []string) {
-	ts.Check(os.CopyFS(ts.MkAbs("functions"), os.DirFS(filepath.Join("..", "..", "functions"))))
-	for _, name := range []string{"host.json", "local.settings.json.sample"} {
-		text, err := os.ReadFile(filepath.Join("..", "..", name))
+func makeProject(ts *testscript.TestScript, _ bool, args []string) {
+	root := filepath.Join("..", "..")
+	from, program := root, "handler"
+	if len(args) > 0 {
+		program = "examples/" + args[0]
+		from = filepath.Join(root, filepath.FromSlash(program))
+		// They name the program that may be given as a handler.
+		ts.Check(os.WriteFile(ts.MkAbs("go.mod"), []byte("module kennel/"+program+"\n"), 0o644))
+		ts.Check(os.WriteFile(ts.MkAbs("main.go"), []byte("package main\n"), 0o644))
+	}
+	ts.Check(os.CopyFS(ts.MkAbs("functions"), os.DirFS(filepath.Join(from, "functions"))))
+	for name, dir := range map[string]string{"host.json": root, "local.settings.json.sample": from} {
+		text, err := os.ReadFile(filepath.Join(dir, name))
 		ts.Check(err)
 		ts.Check(os.WriteFile(ts.MkAbs(name), text, 0o644))
 	}
-	path, err := storetest.Build("handler")
+	path, err := storetest.Build(program)
 	ts.Check(err)
 	ts.Setenv("HANDLER", path)
 }
