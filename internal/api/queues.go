@@ -81,7 +81,7 @@ type queueItem struct {
 type queueDetails struct {
 	MaxAttempts    int     `json:"maxAttempts"`
 	TimeoutSeconds float64 `json:"timeoutSeconds"`
-	Handled        bool    `json:"handled"`
+	Handled        bool    `json:"handled"` // by a living instance
 }
 
 // items returns all queues, by name, with these samples.
@@ -141,7 +141,8 @@ func (q QueueResource) show(r *http.Request) (edge.Reply, error) {
 	}
 	one.queueDetails = &queueDetails{Handled: !one.Own}
 	if d := q.declared(one.Queue); d != nil {
-		*one.queueDetails = queueDetails{d.MaxAttempts, d.Timeout.Seconds(), d.Handled > 0}
+		handled, _ := q.Own.HandledBy(r.Context(), d)
+		*one.queueDetails = queueDetails{d.MaxAttempts, d.Timeout.Seconds(), handled}
 	}
 	return edge.Reply{Status: http.StatusOK, Body: one}, nil
 }

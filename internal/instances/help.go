@@ -27,6 +27,7 @@ const (
 	WorkForeign       = "work_foreign"
 	QueueForeign      = "queue_foreign"
 	QueueLate         = "queue_late"
+	QueueUnhandled    = "queue_unhandled"
 	TimerFailed       = "timer_failed"
 	RulesInvalid      = "rules_invalid"
 	ScaleDenied       = "scale_denied"
@@ -55,6 +56,7 @@ var help = map[string]string{
 	WorkForeign:       "Finish the rollout: give every instance and worker the same build and the same KENNEL_WEBHOOK_ALLOW. Until then these items wait for a process that can process them; none is lost or rejected.",
 	QueueForeign:      "Finish the rollout: give every instance and worker the same build. Messages of a queue that no build handles any more go with `kennel deadletters`, or need a build with FormerNames.",
 	QueueLate:         "Find out whether a process works on the queue, and whether it keeps up: raise the concurrency or the instances. Nothing expires; messages wait until their handler has done them.",
+	QueueUnhandled:    "Start the process that works on the queue, and read the log of why it stopped. If no build works on it any more, deploy one that has its name in FormerNames. Nothing expires.",
 	TimerFailed:       "Read the error and correct the cause, then run the timer with `kennel timers run TIMER` or wait for its next slot. The problem ends with a slot that is done.",
 	RulesInvalid:      "Correct the rules of scaling and store them with `kennel scale rules put FILE`, which checks them. Until then the last valid rules are used.",
 	ScaleDenied:       "Assign the identity of the app or worker the role Container Apps Contributor on the container app of KENNEL_SCALE_TARGET; `kennel doctor` prints the command.",

@@ -13,6 +13,10 @@ var MessagingSection = ByName("messaging", &Items[Messaging]{
 	},
 })
 
+// HandledSection has the declared queues on which a process works, each with its
+// storage queues.
+var HandledSection = ByName[[]string]("handled", nil)
+
 // Messaging counts the messages of a declared queue since the process started.
 type Messaging struct {
 	Sent       int64 `json:"sent,omitempty"`       // confirmed by storage

@@ -65,12 +65,23 @@ func newOwnQueues(e *environment) (*queuePart, error) {
 	}
 	q, err := queues.New(e.declared, store, claims, &queues.Options{
 		Listening: e.listening, Signals: ofQueues(e.signals), Meter: e.meter, Drain: e.cfg.Drain / 2,
-		Ready: e.life.wait, Others: (&versions{members: e.members}).others, NewID: e.newID, Log: e.log,
+		Ready: e.life.wait, Others: (&versions{members: e.members}).others, Handlers: handlersOf(e.members), NewID: e.newID, Log: e.log,
 	})
 	if err != nil {
 		return nil, err
 	}
 	return &queuePart{Queues: q, probe: probeQueues(store)}, nil
+}
+
+// handlersOf returns what works on which queues in the other living processes.
+func handlersOf(members *observe.Members) func(context.Context) ([]map[string][]string, bool) {
+	return func(ctx context.Context) (all []map[string][]string, known bool) {
+		others, known := members.Live(ctx, instances.HandledSection)
+		for _, i := range others {
+			all = append(all, instances.HandledSection.Of(i.Report))
+		}
+		return all, known
+	}
 }
 
 // The look at the other processes: how long it may take, and for how long its

@@ -18,6 +18,7 @@ import (
 	"kennel/devstore"
 	"kennel/internal/apptest"
 	"kennel/internal/config"
+	"kennel/internal/instances"
 	"kennel/internal/program"
 )
 
@@ -171,5 +172,56 @@ func TestQueuesInTime(t *testing.T) {
 				t.Errorf("%s %s: %d %s after %v", call[0], call[1], status, answer, took)
 			}
 		}
+	})
+}
+
+// TestHandledByAnother: a queue to which this process only sends is handled while
+// an instance lives that works on it.
+func TestHandledByAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, err := devstore.Open("", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Close()
+		cfg, err := config.Load(map[string]string{"AzureWebJobsStorage": store.InProcess()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		transport, log := &http.Client{Transport: store}, slog.New(slog.DiscardHandler)
+		api := &queueApp{store: store}
+		handled := func(want bool) {
+			t.Helper()
+			status, answer := api.call(t, "GET", "/api/queues/emails", "", "")
+			if status != 200 || strings.Contains(answer, `"handled":true`) != want {
+				t.Errorf("%d %s, want handled: %v", status, answer, want)
+			}
+		}
+		sends := &program.Declared{Name: "shop", Queues: []*program.Queue{{Name: "emails", SendOnly: true}}}
+		if api.Running, err = Open(cfg, sends, Outside{Transport: transport}, nil, log); err != nil {
+			t.Fatal(err)
+		}
+		handled(false)
+		worker, err := newEnvironment(cfg, transport, nil, log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		worker.life = &life{}
+		worker.declared = &program.Declared{Name: "shop", Queues: []*program.Queue{{Name: "emails", Handled: 1, Timeout: time.Minute}}}
+		works, err := newOwnQueues(worker)
+		if err != nil {
+			t.Fatal(err)
+		}
+		worker.members.Watch(works)
+		ctx, stop := context.WithCancel(t.Context())
+		reporter := instances.NewReporter(worker.members.Self, worker.members.Rows, log)
+		done := make(chan error, 1)
+		go func() { done <- reporter.Run(ctx) }()
+		time.Sleep(40 * time.Second)
+		handled(true)
+		stop()
+		<-done
+		time.Sleep(3 * time.Minute)
+		handled(false)
 	})
 }

@@ -135,6 +135,17 @@ func (d *Declared) StorageQueues() []string {
 	return slices.Compact(all)
 }
 
+// SentQueues returns the storage queues to which the program only sends.
+func (d *Declared) SentQueues() (all []string) {
+	handled := d.StorageQueues()
+	for _, q := range d.Queues {
+		if !slices.Contains(handled, q.Storage()) && !slices.Contains(all, q.Storage()) {
+			all = append(all, q.Storage())
+		}
+	}
+	return all
+}
+
 // FunctionOfQueue returns the function that works on a storage queue.
 func FunctionOfQueue(storageQueue string) string { return "Queue-" + storageQueue }
 

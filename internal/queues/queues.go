@@ -52,6 +52,11 @@ type Options struct {
 	// messages that this one cannot; default: none do.
 	Others func(context.Context) (bool, error)
 
+	// Handlers returns for each other living process the declared queues on which it
+	// works, each with its storage queues. known is false if they cannot be read;
+	// default: that.
+	Handlers func(context.Context) (others []map[string][]string, known bool)
+
 	// NewID returns the id of a new message; default: a random one.
 	NewID func() string
 
@@ -72,6 +77,9 @@ func (o *Options) withDefaults() (Options, error) {
 	if opt.Others == nil {
 		opt.Others = func(context.Context) (bool, error) { return false, nil }
 	}
+	if opt.Handlers == nil {
+		opt.Handlers = func(context.Context) ([]map[string][]string, bool) { return nil, false }
+	}
 	if opt.NewID == nil {
 		opt.NewID = rand.Text
 	}
@@ -91,13 +99,16 @@ type Queues struct {
 	wraps     []func(attempt.Work) attempt.Work
 	opt       Options
 
-	all       []*program.Queue         // in the order of their declarations
-	declared  map[string]*own          // by name
-	lastDone  map[string]*atomic.Int64 // by storage queue, Unix time in nanoseconds; 0: none
-	storage   map[string][]*own        // of which a storage queue has messages
-	letters   map[string]*observe.LetterCount
+	all       []*program.Queue                 // in the order of their declarations
+	declared  map[string]*own                  // by name
+	lastDone  map[string]*atomic.Int64         // by storage queue, Unix time in nanoseconds; 0: none
+	storage   map[string][]*own                // of which a storage queue has messages
+	letters   map[string]*observe.LetterCount  // by storage queue, also of those to which the program only sends
+	working   []string                         // the storage queues on which the program works
 	unknown   instances.Tracker[string, error] // what this process could not work on, by queue
 	late      instances.Tracker[string, int64] // storage queues with old messages, and how many are ready
+	unhandled instances.Tracker[string, int64] // declared queues without a living handler, and how many messages are ready
+	stalled   stalled
 	listeners []*queue.Listener[*delivery]
 
 	// The stop of a host's process: no attempt begins after the first has ended,
@@ -140,13 +151,14 @@ func New(d *program.Declared, store Store, claims func(storageQueue string) (*qu
 			}
 		}
 	}
-	for _, name := range d.StorageQueues() {
+	q.working = d.StorageQueues()
+	for _, name := range slices.Concat(q.working, d.SentQueues()) {
 		q.letters[name] = &observe.LetterCount{Queue: name}
 	}
 	if q.publisher, err = queue.NewPublisher(store, &queue.PublisherOptions{Signals: opt.Signals, Log: opt.Log}); err != nil {
 		return nil, err
 	}
-	return q, q.listen(d.StorageQueues())
+	return q, q.listen(q.working)
 }
 
 // The errors of Send, beside those of the store.
@@ -260,7 +272,8 @@ func (q *Queues) Wake(storageQueue string) {
 // LetterCounts returns what is known of the dead letters.
 func (q *Queues) LetterCounts() map[string]*observe.LetterCount { return q.letters }
 
-// Sample samples the queues on which the program works.
+// Sample samples the queues on which the program works, and those to which it
+// only sends.
 func (q *Queues) Sample(ctx context.Context) (map[string]instances.QueueSample, error) {
 	all := make(map[string]instances.QueueSample, len(q.letters))
 	for name, letters := range q.letters {
@@ -269,12 +282,16 @@ func (q *Queues) Sample(ctx context.Context) (map[string]instances.QueueSample, 
 			return nil, err
 		}
 		all[name] = sample
+		if !slices.Contains(q.working, name) {
+			continue // where messages wait long is a problem of who works on them
+		}
 		if sample.OldestSeconds > lateAfter.Seconds() {
 			q.late.Occurred(name, sample.Ready, lateLasts)
 		} else {
 			q.late.Solved(name)
 		}
 	}
+	q.watchUnhandled(ctx, all)
 	return all, nil
 }
 
@@ -289,8 +306,8 @@ const (
 	lateLasts = 10 * time.Minute
 )
 
-// Problems returns the dead letters, the queues whose messages wait long, and the messages that this process could
-// not work on.
+// Problems returns the dead letters, the queues whose messages wait long or have
+// no living handler, and the messages that this process could not work on.
 func (q *Queues) Problems() (all []instances.Problem) {
 	for _, name := range sortedKeys(q.letters) {
 		all = append(all, q.letters[name].Problems()...)
@@ -309,7 +326,7 @@ func (q *Queues) Problems() (all []instances.Problem) {
 			What: fmt.Sprintf("A message in queue %s waits for more than a day; %d are ready.", name, p.Cause),
 		})
 	}
-	return slices.Concat(all, observe.Oldest(late), observe.Oldest(foreign))
+	return slices.Concat(all, observe.Oldest(q.unhandledProblems()), observe.Oldest(late), observe.Oldest(foreign))
 }
 
 // Facts reports the messages that this process sends and works on.
@@ -321,6 +338,7 @@ func (q *Queues) Facts(r *instances.Report) {
 		}
 	}
 	instances.MessagingSection.Add(r, all)
+	instances.HandledSection.Add(r, q.handles())
 	for _, l := range q.listeners {
 		worker.ReportWork(r, l)
 	}

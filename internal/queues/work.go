@@ -309,7 +309,7 @@ func (q *Queues) buried(ctx context.Context, d *delivery, end ending) {
 // Functions registers the functions of the storage queues on which the program
 // works.
 func (q *Queues) Functions(host *customhandler.App) {
-	for name := range q.letters {
+	for _, name := range q.working {
 		host.Queue(program.FunctionOfQueue(name), "message", q.hosted(name))
 	}
 }

@@ -1,0 +1,122 @@
+package queues
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kennel/internal/instances"
+	"kennel/internal/program"
+	"kennel/internal/storetest"
+	"kennel/internal/table"
+	"kennel/queue"
+)
+
+// sender returns the queues of a process that only sends to mails, which another
+// binary of its program works on.
+func (w *world) sender(t *testing.T, options *Options) *Queues {
+	t.Helper()
+	rows, err := table.New(w.rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &program.Declared{Name: "shop", Queues: []*program.Queue{{Name: "mails", StorageQueue: "jobs", SendOnly: true}}}
+	q, err := New(d, w.queues, func(name string) (*queue.Claims, error) { return queue.NewKeptClaims(rows, w.blobs, name) }, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+// TestUnhandled: a message that is ready while no living process works on its
+// queue is a problem after three minutes, until one does. A queue that is worked
+// on by a program that does not report has no problem.
+func TestUnhandled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(nil)
+		var others []map[string][]string
+		known := true
+		q := w.sender(t, &Options{Handlers: func(context.Context) ([]map[string][]string, bool) { return others, known }})
+		ctx := t.Context()
+		check := func(name string, want bool) {
+			t.Helper()
+			samples, err := q.Sample(ctx)
+			if err != nil || len(samples) != 1 {
+				t.Fatal(samples, err)
+			}
+			at := slices.IndexFunc(q.Problems(), func(p instances.Problem) bool { return p.Code == instances.QueueUnhandled })
+			switch {
+			case (at >= 0) != want:
+				t.Errorf("%s: a problem: %v", name, at >= 0)
+			case want && (q.Problems()[at].Subject != "mails" || q.Problems()[at].Count == 0):
+				t.Errorf("%s: %+v", name, q.Problems()[at])
+			}
+		}
+		send := func(delay time.Duration) {
+			t.Helper()
+			if _, err := q.Send(ctx, "mails", order{N: 1}.text(), delay); err != nil {
+				t.Fatal(err)
+			}
+		}
+		take := func() {
+			t.Helper()
+			all, err := w.queues.Receive(ctx, "jobs", 1, time.Minute)
+			if err != nil || len(all) != 1 {
+				t.Fatal(all, err)
+			}
+			if err := w.queues.Delete(ctx, "jobs", all[0]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		send(time.Hour)
+		check("delayed", false)
+		time.Sleep(time.Hour + time.Second)
+		check("just ready", false)
+		time.Sleep(2 * time.Minute)
+		check("ready for two minutes", false)
+		time.Sleep(2 * time.Minute)
+		check("ready for four minutes", true)
+		known = false
+		check("instances unknown", true)
+		known, others = true, []map[string][]string{{"mails": {"mails"}, "bills": {"jobs"}}}
+		check("another storage queue of that name", true)
+		others = append(others, map[string][]string{"mails": {"mails", "jobs"}})
+		check("a worker lives", false)
+		others = nil
+		check("it is gone again", false)
+		time.Sleep(4 * time.Minute)
+		check("gone for four minutes", true)
+		take()
+		check("no message", false)
+		for range 4 { // what another program takes
+			send(0)
+			check("sent", false)
+			time.Sleep(2 * time.Minute)
+			send(0)
+			check("one waits", false)
+			take()
+			check("one was taken", false)
+			time.Sleep(2 * time.Minute)
+			check("the next one waits", false)
+			take()
+		}
+	})
+}
+
+// TestSenderIsNoHandler: a process reports the queues on which it works, and has
+// functions for these alone.
+func TestSenderIsNoHandler(t *testing.T) {
+	w := newWorld(nil)
+	var r instances.Report
+	w.sender(t, nil).Facts(&r)
+	if all := instances.HandledSection.Of(r); len(all) != 0 {
+		t.Errorf("a sender works on %v", all)
+	}
+	w.open(t, storetest.NewProcess(nil), true, nil).Facts(&r)
+	all := instances.HandledSection.Of(r)
+	if len(all) != 3 || !slices.Equal(all["mails"], []string{"jobs"}) || !slices.Equal(all["orders"], []string{"orders"}) {
+		t.Errorf("the other works on %v", all)
+	}
+}
