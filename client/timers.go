@@ -12,6 +12,7 @@ type Timer struct {
 	Timer        string     `json:"timer"`
 	Schedule     string     `json:"schedule"`
 	Zone         string     `json:"zone"`
+	Paused       *Pause     `json:"paused"`       // nil: it is not
 	NextAt       time.Time  `json:"nextAt"`       // the next slot of the schedule
 	RunningSince *time.Time `json:"runningSince"` // nil: no attempt runs
 	LastOKAt     *time.Time `json:"lastOkAt"`     // nil: no slot was done yet

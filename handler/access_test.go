@@ -62,6 +62,8 @@ var needs = map[string]edge.Role{
 	"GET /api/timers":                             edge.Reader,
 	"GET /api/timers/{timer}":                     edge.Reader,
 	"POST /api/timers/{timer}/run":                edge.Operator,
+	"POST /api/timers/{timer}/pause":              edge.Operator,
+	"POST /api/timers/{timer}/resume":             edge.Operator,
 	"GET /api/scale":                              edge.Reader,
 	"GET /api/scale/history":                      edge.Reader,
 	"GET /api/scale/rules":                        edge.Reader,

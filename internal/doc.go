@@ -144,6 +144,7 @@
 //   - internal/attempt: calls the author's function for a message, a slot or an
 //     item, and decides what becomes of it.
 //   - internal/schedule: the schedules of timers and their slots.
+//   - internal/control: which queues and timers people have paused.
 //   - internal/program: what a program declares, whether that can be, and its
 //     description.
 //   - internal/observe: what a program knows about itself: problems, samples of

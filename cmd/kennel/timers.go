@@ -15,11 +15,11 @@ func (con *console) timersCommand() *cobra.Command {
 	var to target
 	cmd := group(&cobra.Command{
 		Use:         "timers <command>",
-		Short:       "list the timers of a program and run them",
-		Long:        `Lists the timers that the program declares, and runs one now.`,
-		Example:     "kennel timers list\nkennel timers run digest",
+		Short:       "list the timers of a program, run and pause them",
+		Long:        `Lists the timers that the program declares, runs one now, and pauses and resumes them.`,
+		Example:     "kennel timers list\nkennel timers run digest\nkennel timers pause digest",
 		Annotations: requestExits("done"),
-	}, con.timersListCommand(&to), con.timersShowCommand(&to), con.timersRunCommand(&to))
+	}, con.timersListCommand(&to), con.timersShowCommand(&to), con.timersRunCommand(&to), con.pauseCommand(&to, pausableTimer), con.resumeCommand(&to, pausableTimer))
 	to.addTo(cmd.PersistentFlags(), responsesAsJSON)
 	return cmd
 }
@@ -74,6 +74,9 @@ func (con *console) timersShowCommand(to *target) *cobra.Command {
 			if t.Last != nil && t.Last.Error != "" {
 				text += printable(oneLine(t.Last.Error)) + "\n"
 			}
+			if t.Paused != nil {
+				text += "it " + describePause(t.Paused) + "\n"
+			}
 			_, err = io.WriteString(con.stdout, text)
 			return err
 		},
@@ -114,13 +117,17 @@ func (con *console) describeTimers(all []client.Timer) string {
 		}
 		return t.UTC().Format(time.RFC3339)
 	}
-	rows := [][]string{{"TIMER", "SCHEDULE", "ZONE", "NEXT", "RUNS SINCE", "LAST", "LAST DONE"}}
+	rows := [][]string{{"TIMER", "SCHEDULE", "ZONE", "NEXT", "RUNS SINCE", "LAST", "LAST DONE", "PAUSED"}}
 	for _, t := range all {
 		last := "-"
 		if t.Last != nil {
 			last = t.Last.Outcome + " " + at(&t.Last.At)
 		}
-		rows = append(rows, []string{plain(t.Timer), plain(t.Schedule), plain(t.Zone), at(&t.NextAt), at(t.RunningSince), plain(last), at(t.LastOKAt)})
+		paused := "-"
+		if t.Paused != nil {
+			paused = at(&t.Paused.At)
+		}
+		rows = append(rows, []string{plain(t.Timer), plain(t.Schedule), plain(t.Zone), at(&t.NextAt), at(t.RunningSince), plain(last), at(t.LastOKAt), plain(paused)})
 	}
 	if len(all) == 0 {
 		return "the program declares no timers\n"

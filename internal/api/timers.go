@@ -10,7 +10,10 @@ import (
 )
 
 // TimerResource serves the timers that a program declares.
-type TimerResource struct{ Timers *timers.Timers }
+type TimerResource struct {
+	Timers *timers.Timers
+	People
+}
 
 func (t TimerResource) Routes() []edge.Route {
 	const function = "Timers"
@@ -18,6 +21,8 @@ func (t TimerResource) Routes() []edge.Route {
 		{Function: function, Pattern: "GET /api/timers", Handler: t.serve(TimerFailures, t.list)},
 		{Function: function, Pattern: "GET /api/timers/{timer}", Handler: t.serve(TimerFailures, t.show)},
 		{Function: function, Pattern: "POST /api/timers/{timer}/run", Handler: t.serve(TimerRunFailures, t.start)},
+		{Function: function, Pattern: "POST /api/timers/{timer}/pause", Body: true, Handler: t.serve(TimerRunFailures, t.pause)},
+		{Function: function, Pattern: "POST /api/timers/{timer}/resume", Body: true, Handler: t.serve(TimerRunFailures, t.resume)},
 	}
 }
 
@@ -25,7 +30,7 @@ func (t TimerResource) serve(failures []Failure, do func(*http.Request) (edge.Re
 	return Serve(failures, func(r *http.Request) (edge.Reply, error) { return edge.Limited(r, do) })
 }
 
-// TimerFailures are those of reads, and TimerRunFailures those of runs.
+// TimerFailures are those of reads, and TimerRunFailures those of changes.
 var (
 	TimerFailures = []Failure{
 		{timers.ErrUnknown, http.StatusNotFound, "timer_not_found", "The program declares no timer of this name. GET /api/timers lists them.", ""},
@@ -63,4 +68,31 @@ func (t TimerResource) start(r *http.Request) (edge.Reply, error) {
 		Slot  time.Time `json:"slot"`
 	}{r.PathValue("timer"), slot}
 	return edge.Reply{Status: http.StatusAccepted, Body: answer}, err
+}
+
+// pause serves POST /api/timers/{timer}/pause, with an optional body
+// {"reason":"…","by":"…"}.
+func (t TimerResource) pause(r *http.Request) (edge.Reply, error) {
+	p, err := t.pauseOf(r)
+	if err != nil {
+		return edge.Reply{}, err
+	}
+	state, err := t.Timers.Pause(r.Context(), r.PathValue("timer"), p)
+	if err == nil {
+		t.made(r, "timer paused", "timer", p)
+	}
+	return edge.Reply{Status: http.StatusOK, Body: state}, err
+}
+
+// resume serves POST /api/timers/{timer}/resume, with the same body.
+func (t TimerResource) resume(r *http.Request) (edge.Reply, error) {
+	p, err := t.pauseOf(r)
+	if err != nil {
+		return edge.Reply{}, err
+	}
+	state, err := t.Timers.Resume(r.Context(), r.PathValue("timer"))
+	if err == nil {
+		t.made(r, "timer resumed", "timer", p)
+	}
+	return edge.Reply{Status: http.StatusOK, Body: state}, err
 }

@@ -87,6 +87,8 @@ func callEnds() map[string]callEnd {
 		"GET /api/timers":                             {"", unavailable, served, edge.CallTimeout},
 		"GET /api/timers/{timer}":                     {"", unavailable, served, edge.CallTimeout},
 		"POST /api/timers/{timer}/run":                {"", unavailable, unclear, edge.CallTimeout},
+		"POST /api/timers/{timer}/pause":              {"{}", unavailable, unclear, edge.CallTimeout},
+		"POST /api/timers/{timer}/resume":             {"{}", unavailable, served, edge.CallTimeout}, // it is not paused
 		"GET /api/scale":                              {"", unavailable, served, edge.CallTimeout},
 		"GET /api/scale/history":                      {"", unavailable, served, edge.CallTimeout},
 		"GET /api/scale/rules":                        {"", unavailable, served, edge.CallTimeout},

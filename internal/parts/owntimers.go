@@ -67,5 +67,5 @@ func newOwnTimers(e *environment) (*timerPart, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &timerPart{TimerResource: api.TimerResource{Timers: t}, Timers: t, declared: e.declared.Timers, hosted: hosted}, nil
+	return &timerPart{TimerResource: api.TimerResource{Timers: t, People: api.People{SignedIn: e.cfg.SignedIn, Log: e.log}}, Timers: t, declared: e.declared.Timers, hosted: hosted}, nil
 }

@@ -80,6 +80,14 @@ func TestTimersOfHost(t *testing.T) {
 	if code, body := call("GET", "/api/timers"); code != 200 || !strings.Contains(body, `"outcome":"done"`) || !strings.Contains(body, `"paused":null`) {
 		t.Errorf("the list: %d %s", code, body)
 	}
+	for _, change := range [][2]string{{"pause", `"by":{"name":"unknown","verified":false}`}, {"resume", `"paused":null`}} {
+		if code, body := call("POST", "/api/timers/digest/"+change[0]); code != 200 || !strings.Contains(body, change[1]) {
+			t.Errorf("%s: %d %s", change[0], code, body)
+		}
+		if code, body := call("POST", "/api/timers/other/"+change[0]); code != 404 {
+			t.Errorf("%s of an unknown timer: %d %s", change[0], code, body)
+		}
+	}
 	for path, want := range map[string]int{"/api/timers/digest": 200, "/api/timers/other": 404} {
 		if code, body := call("GET", path); code != want {
 			t.Errorf("%s: %d %s", path, code, body)

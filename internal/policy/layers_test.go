@@ -38,7 +38,8 @@ var layers = map[string][]string{
 	"internal/table":  {"internal/cas"},
 	"queue":           {"internal/cas", "internal/signal", "internal/table", "internal/names", "internal/trace", "golang.org/x/sync", "github.com/klauspost/compress/zstd"}, // for claim checks
 
-	"internal/instances": {"internal/table"}, // a foundation for status, scaling and the bill, and a user of the other one
+	"internal/control":   {"internal/signal", "internal/table"}, // what people change about how a program runs
+	"internal/instances": {"internal/table"},                    // a foundation for status, scaling and the bill, and a user of the other one
 
 	"internal/trace": {"go.opentelemetry.io/otel"}, // its API, which records nothing by itself
 
@@ -84,7 +85,7 @@ var layers = map[string][]string{
 	"internal/azure/identity":     {azureSDK},
 	"internal/azure/requests":     {"internal/instances"},
 	"internal/azure/servicebus":   {"gate", "queue", "relay", "internal/azure/identity", "internal/azure/requests", "internal/version", azureSDK, "github.com/Azure/go-amqp"}, // the SDK returns its errors
-	"internal/api":                {"channels", "deadletters", "docs", "gate", "ids", "internal/attempt", "internal/azure", "internal/customhandler", "internal/doctor", "internal/edge", "internal/instances", "internal/metrics", "internal/names", "internal/observe", "internal/program", "internal/queues", "internal/scale", "internal/scale/check", "internal/table", "internal/timers", "queue", "relay", "work"},
+	"internal/api":                {"channels", "deadletters", "docs", "gate", "ids", "internal/attempt", "internal/azure", "internal/control", "internal/customhandler", "internal/doctor", "internal/edge", "internal/instances", "internal/metrics", "internal/names", "internal/observe", "internal/program", "internal/queues", "internal/scale", "internal/scale/check", "internal/table", "internal/timers", "queue", "relay", "work"},
 	"internal/app":                {"internal/config", "internal/customhandler", "internal/edge", "internal/instances", "internal/loopback", "internal/metrics", "internal/observe", "internal/version"}, // no job
 	"internal/apptest":            {"channels", "docs", "internal/azure", "internal/customhandler", "internal/dev/devbus", "internal/faultproxy", "internal/names", "internal/storetest", "internal/table", "testing", "github.com/santhosh-tekuri/jsonschema", "go.yaml.in/yaml"},
 	"internal/clients":            {"internal/azure/containerapp", "internal/azure/requests", "internal/azure/servicebus", "internal/config", "internal/names", "relay"},
@@ -95,8 +96,8 @@ var layers = map[string][]string{
 	"internal/attempt":            {"queue"},                                                                        // the words for the ends of a context
 	"internal/program":            {"internal/attempt", "internal/names", "internal/schedule"},                      // declarations only
 	"internal/schedule":           {},                                                                               // it computes only
-	"internal/timers":             {"internal/attempt", "internal/instances", "internal/program", "internal/schedule", "internal/table", "internal/trace"},
-	"internal/queues":             {"internal/attempt", "internal/customhandler", "internal/instances", "internal/observe", "internal/program", "internal/trace", "internal/worker", "queue"},
+	"internal/timers":             {"internal/attempt", "internal/control", "internal/instances", "internal/program", "internal/schedule", "internal/table", "internal/trace"},
+	"internal/queues":             {"internal/attempt", "internal/control", "internal/customhandler", "internal/instances", "internal/observe", "internal/program", "internal/trace", "internal/worker", "queue"},
 	"kenneltest":                  {".", "devstore", "internal/attempt", "internal/azure", "internal/customhandler", "internal/parts", "internal/program", "internal/schedule", "internal/worker", "queue", "testing"},
 	"otlp":                        {".", "internal/app", "internal/config", "internal/telemetry", "internal/version"},
 	"internal/worker":             {"internal/config", "internal/customhandler", "internal/instances", "internal/observe", "internal/table", "internal/trace", "queue", "golang.org/x/sync"},

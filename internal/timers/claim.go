@@ -26,6 +26,9 @@ import (
 //   - While an attempt runs, its process writes a new nonce at each third of the
 //     lease. Its context is cancelled when a lease has passed since the last of
 //     these writes was first sent, or when the row is another's.
+//   - While the row says that the timer is paused, no attempt of a slot of the
+//     schedule begins. Who pauses or resumes it replaces the row as well, so the
+//     process that would take a slot has its write refused and reads the pause.
 //   - A process takes the slot of another one only after it has itself seen the
 //     same nonce for longer than a lease. Only this time decides, not a clock
 //     that two processes share.
@@ -51,6 +54,7 @@ type claim struct {
 	finished *ending   // how it ended
 	lost     bool      // it is not ours any more
 	stopping bool      // no attempt begins
+	recheck  time.Time // when the row of a paused timer is read again; zero: it was just read
 }
 
 // write replaces a version of the row, or inserts it.
@@ -132,10 +136,15 @@ func (c *claim) decide(now time.Time) step {
 		c.adopted, r.schedule = true, c.text
 		r.after = later(r.after, wall(now.Add(-recent)))
 		c.write(r)
+	case r.phase == waiting && r.isHeld():
+		return c.hold(now)
 	case r.phase == waiting:
 		return c.wait(now)
 	default:
 		slot, due := c.due(now)
+		if !due && r.paused != nil {
+			return c.hold(now)
+		}
 		if !due {
 			return step{do: rest, until: c.slots.Next(later(now, r.after)), idle: true}
 		}
@@ -143,6 +152,26 @@ func (c *claim) decide(now time.Time) step {
 		c.take(r, now)
 	}
 	return step{}
+}
+
+// isHeld reports whether a pause holds the slot of the row. It does not hold a
+// run that a person has requested.
+func (r row) isHeld() bool { return r.paused != nil && !r.isRun() }
+
+// isRun reports whether the slot of the row is a run that was requested.
+func (r row) isRun() bool { return !r.asked.IsZero() && r.slot.Equal(r.asked) }
+
+// hold rests while the timer is paused. It reads the row at each slot, when it
+// would otherwise take one: another process may have resumed the timer.
+func (c *claim) hold(now time.Time) step {
+	if c.recheck.IsZero() {
+		c.recheck = c.slots.Next(now)
+	}
+	if now.Before(c.recheck) {
+		return step{do: rest, until: c.recheck, idle: true}
+	}
+	c.known = false
+	return step{do: read}
 }
 
 // ours reports whether an attempt of this process runs, as far as the row says.
@@ -188,6 +217,9 @@ func (c *claim) watch(now time.Time) step {
 		c.write(c.ended(r, now, outcomeFailed, 0, r.reason))
 	case !c.catchUp && c.isOver(r, now):
 		c.write(c.ended(r, now, outcomeFailed, 0, r.reason+", and the next slot has begun"))
+	case r.isHeld():
+		r.phase, r.retryAt = waiting, wall(now)
+		c.write(r)
 	default:
 		c.take(r, now)
 	}
@@ -219,6 +251,8 @@ func (c *claim) due(now time.Time) (slot time.Time, ok bool) {
 	switch {
 	case !c.row.asked.IsZero():
 		return c.row.asked, true
+	case c.row.paused != nil:
+		return time.Time{}, false
 	case c.catchUp:
 		slot = c.slots.Next(after)
 	default:
@@ -275,7 +309,7 @@ func (c *claim) ended(r row, at time.Time, outcome string, took time.Duration, r
 	if outcome == outcomeDone {
 		r.lastOK = wall(at)
 	}
-	if r.slot.Equal(r.asked) {
+	if r.isRun() {
 		r.asked = time.Time{}
 	} else {
 		r.after = later(r.after, r.slot)
@@ -311,7 +345,7 @@ func (c *claim) loaded(r row, version string, found bool, sent, now time.Time) {
 	} else if sent.After(c.seen.Add(lease)) {
 		c.silent = true
 	}
-	c.row, c.version, c.known, c.notYet = r, version, true, time.Time{}
+	c.row, c.version, c.known, c.notYet, c.recheck = r, version, true, time.Time{}, time.Time{}
 }
 
 // applied takes that the pending write was made.
@@ -355,7 +389,7 @@ func (c *claim) woken(now time.Time, must bool) {
 		}
 		return
 	}
-	if _, due := c.due(now); must || due || c.row.phase != idle {
+	if _, due := c.due(now); must || due || c.row.phase != idle || c.row.paused != nil {
 		c.known, c.notYet = false, time.Time{}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"kennel/internal/control"
 	"kennel/internal/table"
 )
 
@@ -31,14 +32,15 @@ type row struct {
 	after    time.Time // each slot up to it has ended
 	asked    time.Time // the slot of a run that an operator requested; zero: none
 	phase    phase
-	slot     time.Time // that works or waits
-	failed   int       // attempts of the slot
-	began    time.Time // the first attempt of the slot
-	since    time.Time // the attempt that works
-	retryAt  time.Time // of waiting
-	reason   string    // why the last attempt of the slot failed
-	owner    string    // the process of the last attempt
-	nonce    string    // of the write; the owner writes another one while its attempt runs
+	slot     time.Time      // that works or waits
+	failed   int            // attempts of the slot
+	began    time.Time      // the first attempt of the slot
+	since    time.Time      // the attempt that works
+	retryAt  time.Time      // of waiting
+	reason   string         // why the last attempt of the slot failed
+	owner    string         // the process of the last attempt
+	nonce    string         // of the write; the owner writes another one while its attempt runs
+	paused   *control.Pause // by a person; nil: it is not. It is replaced, never changed
 	last     result
 	lastOK   time.Time
 }
@@ -88,6 +90,7 @@ func (r row) values() map[string]string {
 		"reason":           r.reason,
 		"owner":            r.owner,
 		"nonce":            r.nonce,
+		"paused":           r.paused.Text(),
 		"lastSlot":         table.FormatTime(r.last.slot),
 		"lastAt":           table.FormatTime(r.last.at),
 		"lastOutcome":      r.last.outcome,
@@ -106,6 +109,10 @@ func readRow(stored table.Row) (row, error) {
 			slot: c.Time("lastSlot"), at: c.Time("lastAt"), outcome: c.Text("lastOutcome"), took: time.Duration(c.Float("lastSeconds") * float64(time.Second)), reason: c.Text("lastError"),
 		},
 		lastOK: c.Time("lastOK"),
+	}
+	var err error
+	if r.paused, err = control.ParsePause(c.Text("paused")); err != nil {
+		c.Fail("paused")
 	}
 	if r.phase != idle && r.phase != working && r.phase != waiting {
 		c.Fail("phase")

@@ -11,6 +11,7 @@ import (
 
 	"kennel/internal/attempt"
 	"kennel/internal/chance"
+	"kennel/internal/control"
 	"kennel/internal/memory"
 	"kennel/internal/program"
 	"kennel/internal/storetest"
@@ -29,12 +30,16 @@ type recorded struct{ slot, outcome string }
 type watched struct {
 	*memory.Table
 	mu   sync.Mutex
-	last map[string]string     // the end that the row of a timer has; guarded by mu
-	all  map[string][]recorded // guarded by mu
+	last map[string]string            // the end that the row of a timer has; guarded by mu
+	row  map[string]map[string]string // of each timer; guarded by mu
+	held map[string]bool              // paused, as an operator was told; guarded by mu
+	odd  func(string)                 // takes what no write may do
+	all  map[string][]recorded        // guarded by mu
 }
 
 func newWatched(misused func(string)) *watched {
 	return &watched{
+		row: make(map[string]map[string]string), held: make(map[string]bool), odd: misused,
 		Table: memory.NewTable(&memory.TableOptions{Options: memory.Options{OnMisuse: misused}}),
 		last:  make(map[string]string), all: make(map[string][]recorded),
 	}
@@ -48,11 +53,32 @@ func (w *watched) Submit(ctx context.Context, writes ...table.Write) ([]string, 
 		return versions, err
 	}
 	v, name := writes[0].Row.Values, writes[0].Row.Key
+	w.mustHold(name, v)
 	if end := v["lastSlot"] + v["lastAt"]; end != w.last[name] {
 		w.last[name] = end
 		w.all[name] = append(w.all[name], recorded{v["lastSlot"], v["lastOutcome"]})
 	}
 	return versions, nil
+}
+
+// mustHold checks that a write begins no slot of a paused timer, and that no
+// process forgets a pause. Its caller holds mu.
+func (w *watched) mustHold(name string, v map[string]string) {
+	old := w.row[name]
+	w.row[name] = v
+	if takes := v["phase"] == string(working) && (old["phase"] != string(working) || old["owner"] != v["owner"]); takes && old["paused"] != "" && v["slot"] != v["asked"] {
+		w.odd("a process takes the slot " + v["slot"] + " of " + name + ", which is paused")
+	}
+	if v["paused"] == "" && w.held[name] {
+		w.odd("the pause of " + name + " is forgotten")
+	}
+}
+
+// hold sets whether a timer must stay paused.
+func (w *watched) hold(name string, held bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.held[name] = held
 }
 
 // flaky is the way of a process to storage, with faults and pauses.
@@ -122,6 +148,8 @@ type world struct {
 	broken  map[string]bool            // or an error; guarded by mu
 	asked   map[string]int             // runs that were requested, by timer; guarded by mu
 	unsure  map[string]int             // the same without an answer; guarded by mu
+
+	operator map[string]*sync.Mutex // one changes a timer at a time
 }
 
 func (w *world) isCalm() bool {
@@ -249,6 +277,10 @@ func (w *world) live(ctx context.Context, p *storetest.Process, t *Timers, c *ch
 				return
 			}
 			name := []string{catching, newest}[c.Below(2)]
+			if c.Below(3) == 0 {
+				w.pause(ctx, t, name, c)
+				continue
+			}
 			limited, cancel := context.WithTimeout(ctx, 30*time.Second)
 			_, err := t.Start(limited, name)
 			cancel()
@@ -264,6 +296,30 @@ func (w *world) live(ctx context.Context, p *storetest.Process, t *Timers, c *ch
 	})
 	all.Wait()
 	p.Die() // it has exited
+}
+
+// pause pauses a timer for a while. A process that is killed meanwhile leaves it
+// paused.
+func (w *world) pause(ctx context.Context, t *Timers, name string, c *chance.Source) {
+	if !w.operator[name].TryLock() {
+		return
+	}
+	defer w.operator[name].Unlock()
+	change := func(do func(ctx context.Context) (State, error)) bool {
+		limited, cancel := context.WithTimeout(ctx, 30*time.Second)
+		defer cancel()
+		_, err := do(limited)
+		return err == nil
+	}
+	if change(func(ctx context.Context) (State, error) { return t.Pause(ctx, name, control.Pause{}) }) {
+		w.store.hold(name, true)
+		w.Count("paused", 1)
+	}
+	table.Pause(ctx, c.UpTo(8*time.Minute))
+	w.store.hold(name, false)
+	for ctx.Err() == nil && !change(func(ctx context.Context) (State, error) { return t.Resume(ctx, name) }) {
+		table.Pause(ctx, 10*time.Second)
+	}
 }
 
 // check compares what is recorded with what was done.
@@ -322,6 +378,7 @@ func TestSimulations(t *testing.T) {
 		w := &world{
 			Simulation: s, store: newWatched(s.Misused), running: make(map[string]context.Context), done: make(map[string]bool), broken: make(map[string]bool),
 			asked: make(map[string]int), unsure: make(map[string]int),
+			operator: map[string]*sync.Mutex{catching: {}, newest: {}},
 		}
 		mishaps := &memory.Mishaps{Each: 30, Trip: 200 * time.Millisecond, Lost: errors.New("connection reset"), After: 3 * time.Minute, Slow: 15 * time.Second}
 		began := time.Now()
@@ -352,10 +409,16 @@ func TestSimulations(t *testing.T) {
 		until, stop := context.WithTimeout(p.Context(), 40*time.Minute)
 		defer stop()
 		hosted := c.Below(2) == 0
-		w.live(until, p, w.open(p, c, mishaps, hosted), c, hosted)
+		t := w.open(p, c, mishaps, hosted)
+		for _, name := range []string{catching, newest} {
+			if _, err := t.Resume(until, name); err != nil {
+				w.Error(err)
+			}
+		}
+		w.live(until, p, t, c, hosted)
 		w.check(began)
 	})
-	for what, perRun := range map[string]float64{"catching done": 10, "newest done": 5, "newest failed": 0.2, "runs": 1, "lost": 0.2, "pauses": 1} {
+	for what, perRun := range map[string]float64{"catching done": 10, "newest done": 5, "newest failed": 0.2, "runs": 1, "lost": 0.2, "pauses": 1, "paused": 1} {
 		all.Want(what, perRun)
 	}
 	t.Logf("figure: slots recorded twice or lost in simulations (%d runs, %d slots, %d attempts) | 0 | 0", all.Runs, all.Of("catching done")+all.Of("catching failed"), all.Of("attempts"))

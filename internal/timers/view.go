@@ -2,26 +2,25 @@ package timers
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"kennel/internal/attempt"
+	"kennel/internal/control"
 	"kennel/internal/table"
 )
 
 // State is what is known of a timer.
 type State struct {
-	Timer        string     `json:"timer"`
-	Schedule     string     `json:"schedule"`
-	Zone         string     `json:"zone"`
-	Paused       *struct{}  `json:"paused"` // null
-	NextAt       time.Time  `json:"nextAt"`
-	RunningSince *time.Time `json:"runningSince"` // null: no attempt runs
-	LastOKAt     *time.Time `json:"lastOkAt"`     // null: never
-	Last         *Last      `json:"last"`         // null: no slot has ended
+	Timer        string         `json:"timer"`
+	Schedule     string         `json:"schedule"`
+	Zone         string         `json:"zone"`
+	Paused       *control.Pause `json:"paused"` // null: it is not
+	NextAt       time.Time      `json:"nextAt"`
+	RunningSince *time.Time     `json:"runningSince"` // null: no attempt runs
+	LastOKAt     *time.Time     `json:"lastOkAt"`     // null: never
+	Last         *Last          `json:"last"`         // null: no slot has ended
 }
 
 // Last is the slot that ended last.
@@ -90,7 +89,7 @@ func (t *timer) load(ctx context.Context) (r row, version string, err error) {
 }
 
 func (t *timer) state(r row, now time.Time) State {
-	s := State{Timer: t.Name, Schedule: t.Schedule, Zone: t.zone, NextAt: t.claim.slots.Next(now)}
+	s := State{Timer: t.Name, Schedule: t.Schedule, Zone: t.zone, Paused: r.paused, NextAt: t.claim.slots.Next(now)}
 	if r.phase == working {
 		s.RunningSince = &r.since
 	}
@@ -104,52 +103,4 @@ func (t *timer) state(r row, now time.Time) State {
 		}
 	}
 	return s
-}
-
-// maxRaces bounds how often Start tries again after another process was faster.
-const maxRaces = 5
-
-// Start requests a run now, in addition to the slots of the schedule, whose slot
-// is the present time. This process takes it; if it is killed before, another
-// process does when it next reads the row. The error is ErrRunning if a slot
-// runs or waits. It returns the slot.
-func (t *Timers) Start(ctx context.Context, name string) (slot time.Time, err error) {
-	one := t.timer(name)
-	if one == nil {
-		return time.Time{}, fmt.Errorf("%w: %q", ErrUnknown, name)
-	}
-	for race := 1; ; race++ {
-		r, version, err := one.load(ctx)
-		if err != nil {
-			return time.Time{}, err
-		}
-		now := attempt.Now(ctx)
-		write := table.Write{Verb: table.Replace, If: version}
-		switch {
-		case version == "":
-			write.Verb = table.Insert
-			r = row{schedule: one.claim.text, after: wall(now.Add(-recent)), phase: idle}
-		case r.phase != idle || !r.asked.IsZero():
-			return time.Time{}, ErrRunning
-		}
-		// Not the time of a slot, which has whole seconds.
-		r.asked, r.nonce = wall(now).Truncate(time.Millisecond).Add(time.Microsecond), rand.Text()
-		write.Row = table.Row{Partition: partition, Key: name, Values: r.values()}
-		if _, err = t.rows.Submit(ctx, write); err != nil {
-			stored, found, errBack := t.rows.ReadBack(ctx, err, partition, name)
-			if errBack != nil {
-				return time.Time{}, errBack
-			}
-			switch now, errRow := readRow(stored); {
-			case found && errRow == nil && slices.ContainsFunc([]time.Time{now.asked, now.slot, now.last.slot}, r.asked.Equal):
-				err = nil // another process may have taken it already
-			case table.IsConflict(err) && !errors.Is(err, table.ErrUnclear) && race < maxRaces:
-				continue
-			}
-		}
-		if err == nil {
-			one.rouse(true)
-		}
-		return r.asked, err
-	}
 }

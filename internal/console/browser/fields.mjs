@@ -46,6 +46,8 @@ const fields = {
   'POST /queues/{queue}/messages': { queue: refused, delay: refused },
   'GET /timers/{timer}': { timer: refused },
   'POST /timers/{timer}/run': { timer: refused },
+  'POST /timers/{timer}/pause': { timer: refused, 'body.by': kept, 'body.reason': kept },
+  'POST /timers/{timer}/resume': { timer: refused, 'body.by': kept, 'body.reason': kept },
   'GET /deadletters/{queue}': { queue: refused },
   'POST /deadletters/{queue}/redrive': { queue: refused, 'body.ids[]': kept, 'body.before': refused }, // no letter has it
   'POST /deadletters/{queue}/delete': { queue: refused, 'body.ids[]': kept, 'body.before': refused },
@@ -73,6 +75,8 @@ const bodies = {
   'POST /deadletters/{queue}/delete': { ids: ['none'] },
   'POST /messages/{entity}': {},
   'POST /queues/{queue}/messages': {},
+  'POST /timers/{timer}/pause': { by: 'ann', reason: 'none' },
+  'POST /timers/{timer}/resume': { by: 'ann', reason: 'none' },
   'PUT /scale/rules': { version: 1, depth: [{ from: 0, hands: 8 }], windows: [{ days: ['mon'], from: '08:00', to: '09:00', zone: 'UTC', instances: 1, lead: '1m' }] },
 };
 const values = { sequence: 'fields', gate: 'fields', channel: 'fields', blog: '20260102T030405.000000006Z-0123abcd', batch: '20260102030405678-abcdefgh', queue: 'strange-poison', timer: 'fields', entity: 'fields', processor: 'billing' };

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kennel/client"
+)
+
+// pausable is a kind of thing that a person can pause.
+type pausable struct {
+	kind, example string // such as timer and digest
+	stops, goesOn string // what a pause does, and a resume
+	pause, resume func(ctx context.Context, app *app, name string, by client.PauseChange) (paused *client.Pause, json string, err error)
+}
+
+var pausableTimer = pausable{
+	kind: "timer", example: "digest",
+	stops:  "takes no slot of its schedule until it is resumed.\nAn attempt that runs goes on.",
+	goesOn: "goes on with its next slot.\nOne that catches up first does the slots that it missed.",
+	pause: func(ctx context.Context, app *app, name string, by client.PauseChange) (*client.Pause, string, error) {
+		t, err := app.PauseTimer(ctx, name, by)
+		return t.Paused, string(t.JSON()), err
+	},
+	resume: func(ctx context.Context, app *app, name string, by client.PauseChange) (*client.Pause, string, error) {
+		t, err := app.ResumeTimer(ctx, name, by)
+		return t.Paused, string(t.JSON()), err
+	},
+}
+
+func (con *console) pauseCommand(to *target, p pausable) *cobra.Command {
+	return con.pauseOrResume(to, p, &cobra.Command{
+		Use:   "pause NAME",
+		Short: "pause a " + p.kind,
+		Long: fmt.Sprintf(`Pauses a %s, which then %s
+Pausing a paused %s changes nothing and is not an error.`, p.kind, p.stops, p.kind),
+		Example:     fmt.Sprintf("kennel %ss pause %s --reason \"the mail server is down\"", p.kind, p.example),
+		Annotations: requestExits("paused"),
+	}, p.pause)
+}
+
+func (con *console) resumeCommand(to *target, p pausable) *cobra.Command {
+	return con.pauseOrResume(to, p, &cobra.Command{
+		Use:   "resume NAME",
+		Short: "resume a paused " + p.kind,
+		Long: fmt.Sprintf(`Ends the pause of a %s, which %s
+Resuming a %s that is not paused changes nothing and is not an error.`, p.kind, p.goesOn, p.kind),
+		Example:     fmt.Sprintf("kennel %ss resume %s", p.kind, p.example),
+		Annotations: requestExits("resumed"),
+	}, p.resume)
+}
+
+func (con *console) pauseOrResume(to *target, p pausable, cmd *cobra.Command, change func(context.Context, *app, string, client.PauseChange) (*client.Pause, string, error)) *cobra.Command {
+	var by client.PauseChange
+	cmd.Args = cobra.ExactArgs(1)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		app, err := con.openApp(*to)
+		if err != nil {
+			return err
+		}
+		if by.By == "" {
+			by.By = loginName(con.env)
+		}
+		paused, json, err := change(cmd.Context(), app, args[0], by)
+		if err != nil {
+			return app.failed(err)
+		}
+		if to.asJSON {
+			return con.writeLine(json)
+		}
+		_, err = fmt.Fprintf(con.stdout, "%s %s %s\n", p.kind, printable(args[0]), describePause(paused))
+		return err
+	}
+	cmd.Flags().StringVar(&by.By, "by", "", "record `WHO` as the one who makes the change (default: your login name)")
+	cmd.Flags().StringVar(&by.Reason, "reason", "", "record the reason `WHY`, up to 1000 characters")
+	return cmd
+}
+
+// describePause returns whether something is paused, by whom and why.
+func describePause(p *client.Pause) string {
+	if p == nil {
+		return "is not paused"
+	}
+	text := fmt.Sprintf("is paused since %s by %s", p.At.UTC().Format(time.RFC3339), printable(oneLine(p.By.Name)))
+	if !p.By.Verified {
+		text += " (not verified)"
+	}
+	if p.Reason != "" {
+		text += ": " + printable(oneLine(p.Reason))
+	}
+	return text
+}
