@@ -46,7 +46,7 @@ test: ## Run the tests that every change needs, with the race detector
 
 # Azurite is the second opinion about storage: the tests of all that reads and
 # writes it run once more with it.
-ON_STORAGE = ./internal/azure ./internal/app ./internal/parts ./internal/scale/check ./channels ./deadletters ./work ./examples/numbers
+ON_STORAGE = ./internal/azure ./internal/app ./internal/parts ./internal/scale/check ./channels ./deadletters ./work ./azurestore ./examples/numbers ./examples/queuealone
 
 prove: ## Run all tests at full width: every simulation, order of events, kill and planted bug
 	@mkdir -p bin

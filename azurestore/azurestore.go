@@ -1,6 +1,6 @@
-// Package azurestore connects packages ids and gate to Azure Storage and
-// Service Bus, for programs that use them without the app. It contains
-// constructors only; none of them makes a request.
+// Package azurestore connects packages ids, gate, queue and relay to Azure
+// Storage and Service Bus, for programs that use them without the app. It
+// contains constructors only; none of them makes a request.
 //
 //	blobs, err := azurestore.NewBlobsFromConnectionString(connection)
 //	if err != nil {
@@ -11,8 +11,13 @@
 // A program that uses the containers of the app shares its sequences and gates:
 // no number is issued by both, and a release admits the waiters of both.
 //
-// The stores do not retry, as [ids.Store] and [gate.Store] require; ids and
-// gate do. Their errors contain no key.
+// [NewQueues] has what a publisher and a listener of package queue need,
+// [NewClaims] stores the bodies that are too long for a message, and
+// [Signals.Queues] wakes listeners. [NewRelay] has what package relay needs of a
+// namespace.
+//
+// The stores do not retry, as their contracts require; the packages that use
+// them do. Their errors contain no key.
 package azurestore
 
 import (
@@ -23,15 +28,17 @@ import (
 	"kennel/gate"
 	"kennel/ids"
 	"kennel/internal/azure"
-	"kennel/internal/azure/servicebus"
 	"kennel/internal/names"
 )
 
-// The names that the app uses.
+// The names that the app uses; those of claims are for the queues that a program
+// on package kennel declares.
 const (
 	SequencesContainer = names.SequencesContainer
 	GatesContainer     = names.GatesContainer
 	SignalsTopic       = names.SignalsTopic
+	ClaimsTable        = names.QueueClaimsTable
+	ClaimsContainer    = names.QueueClaimsContainer
 )
 
 // Blobs is a client for the blobs of a storage account. It is safe for
@@ -75,39 +82,3 @@ func NewSequences(blobs *Blobs, container string) ids.Store {
 func NewGates(blobs *Blobs, container string) gate.Store {
 	return azure.NewGates(blobs.client, container)
 }
-
-// Signals announces the changes of gates on a Service Bus topic, which must
-// exist. Without it gates are polled.
-type Signals struct {
-	gate.Signals
-	close func()
-}
-
-// NewSignals returns the signals of a topic in the namespace with a host name
-// such as NAME.servicebus.windows.net. Each process that listens has a
-// subscription of its own, which Service Bus deletes when the process ends. To
-// create it, the credential needs the role Azure Service Bus Data Owner.
-func NewSignals(host, topic string, credential azcore.TokenCredential) (*Signals, error) {
-	if credential == nil {
-		return nil, errors.New("open Service Bus: the credential is nil; use one of module azidentity")
-	}
-	return openSignals(servicebus.Namespace{Host: host}, topic, &servicebus.Options{Credential: credential})
-}
-
-// NewSignalsFromConnectionString is [NewSignals] for the namespace that a
-// connection string names.
-func NewSignalsFromConnectionString(connection, topic string) (*Signals, error) {
-	return openSignals(servicebus.Namespace{ConnectionString: connection}, topic, nil)
-}
-
-func openSignals(namespace servicebus.Namespace, topic string, options *servicebus.Options) (*Signals, error) {
-	signals, err := namespace.OpenSignals(topic, options)
-	if err != nil {
-		return nil, err
-	}
-	return &Signals{signals, signals.Close}, nil
-}
-
-// Close closes the connections that signals were published on. No signal can be
-// published after it.
-func (s *Signals) Close() { s.close() }

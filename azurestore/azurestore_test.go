@@ -15,9 +15,10 @@ import (
 	"kennel/gate"
 	"kennel/internal/dev/devbus"
 	"kennel/internal/memory"
+	"kennel/queue"
 )
 
-// The stores of a connection string are tested by examples/numbers, on Azurite.
+// The stores of ids and gate are tested by examples/numbers, on storage.
 
 // TestSignals releases a gate as another process does. A waiter that receives
 // signals polls once an hour, so the signal admits it.
@@ -110,6 +111,38 @@ func TestCredential(t *testing.T) {
 	}
 	c.expect(t, "https://storage.azure.com/")
 
+	queues, err := azurestore.NewQueues("https://kennel.queue.core.windows.net", c, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := queues.Put(t.Context(), "orders", "order 7", 0); err == nil || !strings.Contains(err.Error(), "no token") {
+		t.Errorf("put without a token: %v", err)
+	}
+	c.expect(t, "https://storage.azure.com/")
+	tables, err := azurestore.NewTables("https://kennel.table.core.windows.net", c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	claims, err := azurestore.NewClaims(tables, blobs, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ending, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := claims.Pack(ending, queue.Envelope{ID: "long", Time: time.Now()}, random(1<<20)); err == nil {
+		t.Error("a long body was stored without a token")
+	}
+	c.expect(t, "https://storage.azure.com/")
+
+	namespace, err := azurestore.NewRelay("kennel.servicebus.windows.net", c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := namespace.Depth(t.Context(), "backlog"); err == nil {
+		t.Error("the depth of a queue was read without a token")
+	}
+	c.expect(t, "https://servicebus.azure.net/")
+
 	signals, err := azurestore.NewSignals("kennel.servicebus.windows.net", "signals", c)
 	if err != nil {
 		t.Fatal(err)
@@ -140,7 +173,14 @@ func TestInvalid(t *testing.T) {
 	_, noBusCredential := azurestore.NewSignals("kennel.servicebus.windows.net", "signals", none)
 	_, noHost := azurestore.NewSignals("", "signals", credential{})
 	_, malformedBus := azurestore.NewSignalsFromConnectionString("SharedAccessKey="+key, "signals")
-	for i, err := range []error{noCredential, noHTTPS, signed, malformed, noBusCredential, noHost, malformedBus} {
+	_, noQueueCredential := azurestore.NewQueues("https://kennel.queue.core.windows.net", none, nil)
+	_, malformedQueues := azurestore.NewQueuesFromConnectionString("AccountKey="+key, nil)
+	_, noTableCredential := azurestore.NewTables("https://kennel.table.core.windows.net", none)
+	_, malformedTables := azurestore.NewTablesFromConnectionString("AccountKey=" + key)
+	_, noRelayCredential := azurestore.NewRelay("kennel.servicebus.windows.net", none)
+	_, malformedRelay := azurestore.NewRelayFromConnectionString("SharedAccessKey=" + key)
+	for i, err := range []error{noCredential, noHTTPS, signed, malformed, noBusCredential, noHost, malformedBus,
+		noQueueCredential, malformedQueues, noTableCredential, malformedTables, noRelayCredential, malformedRelay} {
 		if err == nil || strings.Contains(err.Error(), key) {
 			t.Errorf("error %d: %v, want one without the key", i, err)
 		}

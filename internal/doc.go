@@ -30,7 +30,8 @@
 //
 // An author of a program that calls the app reads docs/api.md, then
 // client/doc.go (what is repeated) and client/repeat.go. An author of a program
-// that does the same jobs without the app reads examples/numbers.
+// that does the same jobs without the app reads examples/numbers,
+// examples/queuealone and examples/relayalone.
 //
 // # Jobs
 //
@@ -112,9 +113,11 @@
 //     that want it.
 //   - client: the Go client of the HTTP API. It imports the standard library
 //     only.
-//   - azurestore: the stores and signals of ids and gate on Azure. It contains
-//     constructors only.
-//   - examples/numbers: a program that uses all of these.
+//   - azurestore: the stores and signals of ids, gate and queue, and the
+//     namespaces of relay, on Azure. It contains constructors only.
+//   - examples/numbers: a program that uses ids, gate and the client.
+//     examples/queuealone, examples/relayalone: programs with package queue and
+//     with package relay alone.
 //   - examples/emails, examples/thumbnails, examples/digest: a queue, a processor
 //     and a timer on package kennel, each with its test. examples/orders: one
 //     program of two binaries, examples/orders/api and examples/orders/worker.

@@ -28,7 +28,8 @@ type Claims struct {
 
 // NewClaims returns claims that are stored in a table, or in a container if
 // they are too long for it: its requests cost 50 times as much. Both hold
-// nothing else. NewClaims makes no request.
+// nothing else. NewClaims makes no request. A program outside of this module uses
+// package azurestore's NewClaims.
 func NewClaims(rows *table.Table, blobs Container) (*Claims, error) {
 	if rows == nil || blobs == nil {
 		return nil, errors.New("new claims: the table or the container is nil")

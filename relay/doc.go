@@ -32,7 +32,9 @@
 // trial. If the attempt fails instead, the entity fails over again at once.
 //
 // The package is the policy only. It makes no connection: the program passes
-// in each [Namespace]. The life of a message while the primary is out of order:
+// in each [Namespace], such as one of package azurestore. Messages are those of
+// module azservicebus, so the exported names follow the major versions of
+// azservicebus and are not part of what this module keeps stable. The life of a message while the primary is out of order:
 //
 //  1. Send checks the message (check.go), copies it, and gives it a message ID
 //     if it has none.

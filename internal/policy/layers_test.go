@@ -25,7 +25,7 @@ import (
 // foundations, and never each other. Adapters import the jobs and foundations
 // they serve, and never each other. Only executables import packages of their
 // own layer. One public package is an exception: azurestore passes the adapters
-// on to programs that use ids and gate without the app.
+// on to programs that use ids, gate, queue and relay without the app.
 var layers = map[string][]string{
 	".":        {"internal/attempt", "internal/parts", "internal/program"}, // the public face: thin
 	"internal": {},                                                         // the tour
@@ -67,7 +67,7 @@ var layers = map[string][]string{
 	"work/internal/report":  {"work/internal/model"},
 	"work/processors":       {"work", "work/internal/items", "work/internal/report"},
 
-	"azurestore": {"gate", "ids", "internal/azure", "internal/names", azureSDK + "/sdk/azcore"}, // a credential is its parameter
+	"azurestore": {"gate", "ids", "queue", "relay", "internal/azure", "internal/names", "internal/table", azureSDK + "/sdk/azcore"}, // a credential is its parameter
 
 	"devstore":                      {"devstore/internal", "internal/faultapi", "internal/loopback"}, // public; it names nothing else of this module
 	"devstore/internal/auth":        {"devstore/internal/rest"},
@@ -136,6 +136,8 @@ var layers = map[string][]string{
 	"internal/storetest":          {"channels", "devstore", "ids", "queue", "internal/cas", "internal/chance", "internal/table", "internal/dev/azurite", "internal/version", "testing", "github.com/google/go-cmp"},
 
 	"examples/numbers":            {"azurestore", "client", "gate", "ids"}, // only what other modules can import
+	"examples/queuealone":         {"azurestore", "queue"},
+	"examples/relayalone":         {"azurestore", "relay"},
 	"examples/starter":            {"."},
 	"examples/digest":             {"."},
 	"examples/emails":             {"."},
