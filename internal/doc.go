@@ -191,6 +191,8 @@
 //   - internal/policy: the rules of the house as tests.
 //     internal/policy/layers_test.go lists which package may import which,
 //     internal/policy/words_test.go the words of the product: one for each thing.
+//     internal/policy/api_test.go compares what the public packages export with
+//     the files in api.
 //     internal/policy/testdata/bugs has known bugs, as diffs of the source; a test
 //     must find each.
 //
