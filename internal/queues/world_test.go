@@ -144,7 +144,7 @@ func (w *world) open(t testing.TB, p *storetest.Process, hosted bool, options *O
 		opt = *options
 	}
 	if !hosted {
-		opt.Listening = worker.NewTestListening(30*time.Second, 5*time.Second, time.Second)
+		opt.Listening = worker.NewTestListening(30*time.Second, 5*time.Second, time.Second, opt.Signals)
 	}
 	rows, err := table.New(p.Table(w.rows))
 	if err != nil {

@@ -128,9 +128,9 @@ func SweepOften(cannot string, log *slog.Logger, sweep func(context.Context) err
 }
 
 // NewTestListening returns how tests without settings receive messages: without
-// signals and rules.
-func NewTestListening(lease, maxIdle, drain time.Duration) *Listening {
-	l := &Listening{received: func(error) {}, Ready: make(chan struct{}), lease: lease, maxIdle: maxIdle, drain: drain, timeout: 30 * time.Minute, log: slog.New(slog.DiscardHandler)}
+// rules. Signals may be nil.
+func NewTestListening(lease, maxIdle, drain time.Duration, signals queue.Signals) *Listening {
+	l := &Listening{signals: signals, received: func(error) {}, Ready: make(chan struct{}), lease: lease, maxIdle: maxIdle, drain: drain, timeout: 30 * time.Minute, log: slog.New(slog.DiscardHandler)}
 	close(l.Ready)
 	return l
 }
