@@ -68,6 +68,9 @@ func (w *world) check(t *testing.T, confirmed map[int]order) {
 		}
 		for _, e := range letters[n] {
 			switch {
+			case !kinds[o.Kind] && w.done[n] > 0 && strings.Contains(e.Reason, "claim of the message is gone"):
+				// A second copy, see letters. The insert of its claim came late, after
+				// the claim was removed.
 			case !kinds[o.Kind] && !strings.Contains(e.Reason, "killed"):
 				t.Errorf("order %d (%s) is a dead letter: %s", n, o.Kind, e.Reason)
 			case w.words[n] == 0:
